@@ -1,0 +1,213 @@
+package conf
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Address is where a server is, and who to be there. The zero value names no server.
+//
+// Nothing here prints a password: String and GoString leave credentials out, and the errors of ParseAddress
+// never repeat what was given.
+type Address struct {
+	Network  string // "tcp" or "unix"
+	Addr     string // host:port with IPv6 in brackets, or a path
+	User     string // ACL user; empty with a Password means the default user
+	Password string // empty: no AUTH is sent
+	DB       int    // database to SELECT; 0 sends nothing
+	TLS      bool   // rediss://
+}
+
+// IsZero tells whether a names no server.
+func (a Address) IsZero() bool { return a.Addr == "" }
+
+// Name is how logs, errors and metrics call the server: host:port or unix:///path. No credentials, no scheme.
+func (a Address) Name() string {
+	if a.Network == "unix" {
+		return "unix://" + a.Addr
+	}
+	return a.Addr
+}
+
+// String is the address as it could be written in a setting, without credentials.
+func (a Address) String() string {
+	name := a.Name()
+	if a.TLS {
+		name = "rediss://" + name
+	}
+	if a.DB == 0 {
+		return name
+	}
+	if !a.TLS {
+		name = "redis://" + name
+	}
+	return name + "/" + strconv.Itoa(a.DB)
+}
+
+// GoString keeps %#v from printing the password.
+func (a Address) GoString() string { return "conf.Address(" + a.String() + ")" }
+
+// Host is the host of Addr without port and brackets; empty for a Unix socket.
+func (a Address) Host() string {
+	host, _, err := net.SplitHostPort(a.Addr)
+	if a.Network == "unix" || err != nil {
+		return ""
+	}
+	return host
+}
+
+// Loopback tells whether only this machine can reach the address: a Unix socket, a loopback IP, or localhost.
+// No name is looked up.
+func (a Address) Loopback() bool {
+	if a.Network == "unix" || strings.EqualFold(a.Host(), "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(a.Host())
+	return err == nil && ip.IsLoopback()
+}
+
+var (
+	errEmpty       = errors.New("is empty")
+	errScheme      = errors.New("has a scheme other than redis://, rediss:// and unix://")
+	errUnixPath    = errors.New("needs the form unix:///path, without credentials")
+	errOptions     = errors.New("has options after '?' or '#', which are not supported (percent-encode them in a password)")
+	errCredentials = errors.New("has credentials that are not of the form user:password or :password, percent-encoded")
+	errHostPort    = errors.New("is not of the form host:port (IPv6 in brackets)")
+	errNoHost      = errors.New("has no host")
+	errPort        = errors.New("has a port that is not a number from 1 to 65535")
+	errDB          = errors.New("has a database that is not a whole number")
+	errPlain       = errors.New("is not of the form host:port; credentials and database need redis://")
+)
+
+// ParseAddress reads a server's address: redis://[user:password@]host:port[/db], rediss:// (TLS), unix:///path
+// or plain host:port. After a scheme the port may be left out: 6379. User and password are percent-decoded.
+// Errors are for people and never repeat any part of s.
+func ParseAddress(s string) (Address, error) {
+	a, err := parse(s)
+	if err != nil {
+		return Address{}, err
+	}
+	if a.Network == "tcp" {
+		if a.Host() == "" {
+			return Address{}, errNoHost
+		}
+		if strings.HasSuffix(a.Addr, ":0") {
+			return Address{}, errPort
+		}
+	}
+	return a, nil
+}
+
+// parseListen reads where to listen: host:port (no host: every interface; port 0: any free one),
+// rediss://host:port or unix:///path.
+func parseListen(s string) (Address, error) {
+	a, err := parse(s)
+	switch {
+	case err != nil:
+		return Address{}, err
+	case a.Password != "" || a.User != "":
+		return Address{}, errors.New("has credentials, which a listener does not take")
+	case a.DB != 0:
+		return Address{}, errors.New("has a database, which a listener does not take")
+	}
+	return a, nil
+}
+
+// parse is what servers and listeners have in common.
+func parse(s string) (Address, error) {
+	if s == "" {
+		return Address{}, errEmpty
+	}
+	scheme, rest, found := strings.Cut(s, "://")
+	if !found {
+		if strings.ContainsAny(s, "@/") {
+			return Address{}, errPlain
+		}
+		addr, err := hostPort(s, "")
+		return Address{Network: "tcp", Addr: addr}, err
+	}
+	switch strings.ToLower(scheme) {
+	case "redis":
+		return parseURL(rest, false)
+	case "rediss":
+		return parseURL(rest, true)
+	case "unix":
+		if !strings.HasPrefix(rest, "/") || len(rest) == 1 || strings.ContainsRune(rest, 0) {
+			return Address{}, errUnixPath
+		}
+		return Address{Network: "unix", Addr: rest}, nil
+	}
+	return Address{}, errScheme
+}
+
+// parseURL reads [user:password@]host[:port][/db]. It does not use net/url, whose errors repeat their input
+// and whose rules for userinfo and ports differ.
+func parseURL(rest string, tls bool) (Address, error) {
+	a := Address{Network: "tcp", TLS: tls}
+	authority, db, hasDB := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		var err error
+		if a.User, a.Password, err = credentials(authority[:at]); err != nil {
+			return Address{}, err
+		}
+		authority = authority[at+1:]
+	}
+	if strings.ContainsAny(authority+db, "?#") {
+		return Address{}, errOptions
+	}
+	if hasDB && db != "" {
+		n, err := strconv.ParseUint(db, 10, 31)
+		if err != nil {
+			return Address{}, errDB
+		}
+		a.DB = int(n)
+	}
+	var err error
+	a.Addr, err = hostPort(authority, "6379")
+	return a, err
+}
+
+func credentials(s string) (user, password string, err error) {
+	rawUser, rawPassword, found := strings.Cut(s, ":")
+	if !found || rawPassword == "" {
+		return "", "", errCredentials
+	}
+	if user, err = url.PathUnescape(rawUser); err != nil {
+		return "", "", errCredentials // the cause quotes a piece of the password
+	}
+	if password, err = url.PathUnescape(rawPassword); err != nil {
+		return "", "", errCredentials
+	}
+	return user, password, nil
+}
+
+// hostPort checks host:port and returns it in its usual form. With a defaultPort the port may be missing.
+func hostPort(s, defaultPort string) (string, error) {
+	if defaultPort != "" && !strings.Contains(s[strings.LastIndexByte(s, ']')+1:], ":") {
+		s += ":" + defaultPort
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", errHostPort // the cause quotes the address
+	}
+	if strings.HasPrefix(s, "[") {
+		if ip, err := netip.ParseAddr(host); err != nil || !ip.Is6() {
+			return "", errHostPort
+		}
+	}
+	if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`,"'\@/`, r) }) {
+		return "", errHostPort
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "", errPort
+	}
+	return net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)), nil
+}
+
+// sameServer tells whether a and b are written as one server, whatever the credentials and database.
+func sameServer(a, b Address) bool { return a.Network == b.Network && a.Addr == b.Addr }

@@ -1,0 +1,120 @@
+package conf
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseAddress(t *testing.T) {
+	for text, want := range map[string]Address{
+		"10.0.0.1:6379":             {Network: "tcp", Addr: "10.0.0.1:6379"},
+		"Redis.Example:6379":        {Network: "tcp", Addr: "redis.example:6379"},
+		"[::1]:6379":                {Network: "tcp", Addr: "[::1]:6379"},
+		"redis://h:1":               {Network: "tcp", Addr: "h:1"},
+		"redis://h":                 {Network: "tcp", Addr: "h:6379"},
+		"redis://[2001:db8::1]":     {Network: "tcp", Addr: "[2001:db8::1]:6379"},
+		"redis://h:1/":              {Network: "tcp", Addr: "h:1"},
+		"redis://h:1/12":            {Network: "tcp", Addr: "h:1", DB: 12},
+		"rediss://u:p@h:1/2":        {Network: "tcp", Addr: "h:1", User: "u", Password: "p", DB: 2, TLS: true},
+		"redis://:p%40s%2Fs%3A@h:1": {Network: "tcp", Addr: "h:1", Password: "p@s/s:"},
+		"redis://a%20b:c+d@h:1":     {Network: "tcp", Addr: "h:1", User: "a b", Password: "c+d"},
+		"redis://u:p@q#:x@h:1":      {Network: "tcp", Addr: "h:1", User: "u", Password: "p@q#:x"},
+		"unix:///run/redis.sock":    {Network: "unix", Addr: "/run/redis.sock"},
+		"":                          {}, " ": {}, "h": {}, "h:": {}, ":1": {}, "h:0": {}, "h:65536": {}, "h:+1": {}, "h:x": {}, "::1:6379": {},
+		"[h]:1": {}, "h:1/2": {}, "u:p@h:1": {}, "redis://": {}, "redis://:1": {}, "redis://u@h:1": {}, "redis://u:@h:1": {}, "redis://:@h:1": {},
+		"redis://h:1/x": {}, "redis://h:1/-1": {}, "redis://h:1/1/2": {}, "redis://h:1?db=1": {}, "redis://h:1/1#x": {}, "redis://u:%zz@h:1": {},
+		"redis://u:%2@h:1": {}, "http://h:1": {}, "unix://run/x": {}, "unix:///": {}, "unix://": {}, "unix://u:p@/x": {}, "h h:1": {}, "h\n:1": {},
+		"tcp://h:1": {},
+	} {
+		got, err := ParseAddress(text)
+		if want.IsZero() != (err != nil) || got != want {
+			t.Errorf("%q: got %#v %v, want %#v", text, got, err, want)
+		}
+	}
+}
+
+func TestParseListen(t *testing.T) {
+	for text, want := range map[string]Address{
+		"127.0.0.1:6380": {Network: "tcp", Addr: "127.0.0.1:6380"}, ":6380": {Network: "tcp", Addr: ":6380"},
+		"127.0.0.1:0": {Network: "tcp", Addr: "127.0.0.1:0"}, "rediss://h:1": {Network: "tcp", Addr: "h:1", TLS: true},
+		"unix:///x": {Network: "unix", Addr: "/x"}, "redis://u:p@h:1": {}, "h:1/1": {}, "redis://h:1/1": {}, "6380": {}, "": {},
+	} {
+		if got, err := parseListen(text); want.IsZero() != (err != nil) || got != want {
+			t.Errorf("%q: got %#v %v, want %#v", text, got, err, want)
+		}
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	for text, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true, "LocalHost:1": true, "unix:///x": true,
+		"0.0.0.0:1": false, ":1": false, "[::]:1": false, "10.0.0.1:1": false, "h:1": false, "rediss://127.0.0.1:1": true,
+	} {
+		a, err := parseListen(text)
+		if err != nil || a.Loopback() != want {
+			t.Errorf("%q: got %v %v, want %v", text, a.Loopback(), err, want)
+		}
+	}
+}
+
+func TestAddressNeverPrintsItsPassword(t *testing.T) {
+	a, err := ParseAddress("rediss://app:hush@h:1/3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprintf("%v %+v %#v %s %v %+v", a, a, a, a, []Address{a}, Config{Upstream: a}); strings.Contains(text, "hush") {
+		t.Error(text)
+	}
+	if a.String() != "rediss://h:1/3" || a.Name() != "h:1" {
+		t.Errorf("got %s, %s", a, a.Name())
+	}
+}
+
+func TestDurations(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"0": 0, "5": 5 * time.Millisecond, "10ms": 10 * time.Millisecond, "60s": time.Minute, "2m": 2 * time.Minute, "1h": time.Hour,
+		"007s": 7 * time.Second, "9223372036854": 9223372036854 * time.Millisecond,
+		"": -1, "s": -1, "ms": -1, "-1": -1, "+1": -1, "1.5s": -1, " 1": -1, "1 s": -1, "1S": -1, "1sm": -1, "1mm": -1, "1hs": -1, "1m30s": -1,
+		"1us": -1, "1d": -1, "1_000": -1, "0x1": -1, "9223372036855": -1, "9999999999999999999": -1, "2562048h": -1, "١": -1,
+	} {
+		got, err := ParseDuration(text)
+		if (err != nil) != (want < 0) || err == nil && got != want {
+			t.Errorf("%q: got %v %v, want %v", text, got, err, want)
+		}
+		if err == nil {
+			if back, err := ParseDuration(FormatDuration(got)); err != nil || back != got {
+				t.Errorf("%q: %s reads as %v, %v", text, FormatDuration(got), back, err)
+			}
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1500 * time.Millisecond: "1500ms", time.Minute: "60s", 90 * time.Second: "90s", 15 * time.Minute: "15m", 2 * time.Hour: "2h",
+		500 * time.Microsecond: "0ms",
+	} {
+		if got := FormatDuration(d); got != want {
+			t.Errorf("%v: got %s, want %s", d, got, want)
+		}
+	}
+}
+
+func FuzzParseAddress(f *testing.F) {
+	for _, s := range []string{"redis://u:p@h:1/2", "unix:///x", "[::1]:1", "h:1", "rediss://[::1]"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := ParseAddress(s)
+		if err != nil {
+			return
+		}
+		if a.Network == "tcp" && (a.Host() == "" || strings.ContainsAny(a.Name(), "\r\n @")) {
+			t.Errorf("%q: %#v", s, a)
+		}
+		again, err := ParseAddress(a.String())
+		a.User, a.Password = "", ""
+		if err != nil || again != a {
+			t.Errorf("%q: %s reads as %#v, %v", s, a, again, err)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+// Package conf holds every setting of lockproxy: its name, default, form and limits. Settings come from a
+// file, the environment and flags, in rising order, and are checked together, so that one start reports
+// all that is wrong. The package reads the file and nothing else; it opens no sockets.
+package conf
+
+import (
+	"time"
+)
+
+// Config is the outcome of Load: all settings, defaults filled in. It is not changed after Load, so it may be
+// read from many goroutines. Its zero value is not valid; begin with Default.
+type Config struct {
+	// Listen is where clients connect: host:port, rediss://host:port (TLS) or unix:///path. Never empty.
+	Listen []Address
+	// Upstream is the Redis that all other commands go to. Default: the first master, with its credentials.
+	Upstream Address
+	// Masters keep the locks. Default: the upstream alone. Upstream and Masters are empty only in the
+	// embedded default (see Embedded).
+	Masters []Address
+
+	// KeyPrefix comes before every lock's key on the masters. It may be empty.
+	KeyPrefix string
+	// MinTTL and MaxTTL bound the ttl a client may ask for. MaxTTL must not be under MinTTL. It is also how
+	// long a master that lost its memory stays out of the vote, so all proxies of a deployment need the same.
+	MinTTL, MaxTTL time.Duration
+	// MasterTimeout is how long one master may take to answer before it counts as silent. Positive.
+	MasterTimeout time.Duration
+	// Fencing puts a number that only ever grows into every token.
+	Fencing bool
+	// RestartGuard is "on", "strict" or "off".
+	RestartGuard string
+
+	// UpstreamDialTimeout bounds connecting to the upstream, TLS and AUTH included. Positive.
+	UpstreamDialTimeout time.Duration
+	// MaxClients is how many clients may be connected at once. At least 1.
+	MaxClients int
+	// AllowOpen lets clients of other machines in although the upstream asks them for no password.
+	AllowOpen bool
+	// ShowMasters lets errors name the masters' addresses; otherwise they say "master 3".
+	ShowMasters bool
+	// TLSCert and TLSKey are files in PEM form for the rediss:// listeners. Both or neither.
+	TLSCert, TLSKey string
+	// DrainTimeout is the hard limit on an orderly end. 0 ends at once.
+	DrainTimeout time.Duration
+	// LogLevel is "debug", "info", "warn" or "error".
+	LogLevel string
+	// LogFormat is "console", "json" or "auto": console on a terminal, else json.
+	LogFormat string
+
+	// Action is what the flags asked for besides running: Help, Check or Version. Zero is Run.
+	Action Action
+}
+
+// Action is what to do with a Config.
+type Action int
+
+// The zero Action is Run. Check ends after validating; Help and Version print and end, whatever else is wrong.
+const (
+	Run Action = iota
+	Check
+	Help
+	Version
+)
+
+// Default returns the settings of a start without file, environment and flags. Upstream and Masters are
+// empty: Load fills each from the other, and leaves both empty for the embedded default.
+func Default() Config {
+	return Config{
+		Listen:              []Address{{Network: "tcp", Addr: "127.0.0.1:6380"}},
+		KeyPrefix:           "lock:",
+		MinTTL:              10 * time.Millisecond,
+		MaxTTL:              60 * time.Second,
+		MasterTimeout:       50 * time.Millisecond,
+		Fencing:             true,
+		RestartGuard:        "on",
+		UpstreamDialTimeout: 5 * time.Second,
+		MaxClients:          10000,
+		ShowMasters:         true,
+		DrainTimeout:        30 * time.Second,
+		LogLevel:            "info",
+		LogFormat:           "auto",
+	}
+}
+
+// Embedded tells whether nothing names a real server: neither upstream nor masters were set anywhere. Then
+// all servers live in memory inside the process.
+func (c Config) Embedded() bool { return c.Upstream.IsZero() && len(c.Masters) == 0 }
+
+// fill derives what is not set from what is: the upstream is the first master, the masters are the upstream.
+func (c *Config) fill() {
+	if c.Upstream.IsZero() && len(c.Masters) > 0 {
+		c.Upstream = c.Masters[0]
+	}
+	if len(c.Masters) == 0 && !c.Upstream.IsZero() {
+		c.Masters = []Address{c.Upstream}
+	}
+}

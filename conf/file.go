@@ -1,0 +1,103 @@
+package conf
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// readFile applies a file of the form
+//
+//	max-ttl: 30s
+//	masters: [10.0.0.1:6379, 10.0.0.2:6379, 10.0.0.3:6379]
+//
+// Names are those of the settings. Unknown and repeated names are faults, as is an empty value.
+func (l *loader) readFile(path string) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pathErr.Err
+		}
+		l.fault("config %s: %w", path, err)
+		return
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	var document, second yaml.Node
+	switch err := decoder.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return
+	case err != nil:
+		l.fault("config %s: %s", path, yamlFault(err))
+		return
+	}
+	if !errors.Is(decoder.Decode(&second), io.EOF) {
+		l.fault("config %s: more than one document", path)
+		return
+	}
+	root := document.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return // comments only
+	}
+	if root.Kind != yaml.MappingNode {
+		l.fault("config %s: not of the form name: value", path)
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		l.fileEntry(path, root.Content[i], root.Content[i+1], seen)
+	}
+}
+
+func (l *loader) fileEntry(path string, key, node *yaml.Node, seen map[string]bool) {
+	s, ok := lookup(key.Value)
+	if !ok {
+		l.fault("config %s: line %d: unknown setting %s", path, key.Line, quoteName(key.Value))
+		return
+	}
+	if seen[s.name] {
+		l.fault("config %s: line %d: %s is set twice", path, key.Line, s.name)
+		return
+	}
+	seen[s.name] = true
+	l.faultIn(s.name, s.name+" (config "+path+")", setNode(s.valueOf(&l.cfg), node))
+}
+
+func setNode(v value, node *yaml.Node) error {
+	switch {
+	case node.Kind == yaml.ScalarNode && node.Tag == "!!null":
+		return errors.New("has no value")
+	case node.Kind == yaml.ScalarNode:
+		return v.set(node.Value)
+	case node.Kind != yaml.SequenceNode:
+		return errors.New("is not a single value or a list")
+	}
+	list, ok := v.(lister)
+	if !ok {
+		return errors.New("takes one value, not a list")
+	}
+	var items []string
+	for _, item := range node.Content {
+		if item.Kind != yaml.ScalarNode {
+			return errors.New("has an entry that is not a single value")
+		}
+		if item.Tag == "!!null" {
+			item.Value = ""
+		}
+		items = append(items, item.Value)
+	}
+	return list.setList(items)
+}
+
+// yamlFault is what is wrong with a file that is no YAML. The text of an unknown alias is the one that repeats
+// a piece of the file, and a password may begin with '*'.
+func yamlFault(err error) string {
+	if strings.Contains(err.Error(), "anchor") {
+		return "a value begins with '*' or '&', which YAML reads as an alias: put it in quotes"
+	}
+	return strings.TrimPrefix(err.Error(), "yaml: ")
+}

@@ -1,0 +1,29 @@
+package conf
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Usage is the text of --help: how settings are given, then each with its default and one line.
+func Usage() string {
+	var b strings.Builder
+	b.WriteString(`lockproxy speaks Redis to its clients and adds LOCK and UNLOCK, held by a majority of independent Redis servers.
+
+usage: lockproxy [--config file] [--name value ...]
+
+  --config file   read settings from a YAML file (also LOCKPROXY_CONFIG)
+  --check         validate the settings and end
+  --version       print the version and end
+  --help          print this and end
+
+Settings are the same in the file (max-ttl: 60s), the environment (LOCKPROXY_MAX_TTL=60s; empty is not set) and
+flags (--max-ttl 60s); later ones win in this order. Durations are digits with ms, s, m or h. With neither upstream
+nor masters set, all servers live in memory inside lockproxy, for trying it out.
+
+`)
+	for _, s := range Settings() {
+		fmt.Fprintf(&b, "  --%-22s %s (default: %s)\n", s.Name, s.Help, s.Default)
+	}
+	return b.String()
+}

@@ -1,0 +1,115 @@
+package conf
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+const envPrefix = "LOCKPROXY_"
+
+// loader gathers settings from their sources. A fault in one does not keep the others from being read.
+type loader struct {
+	cfg    Config
+	faults []error
+	bad    map[string]bool // settings whose value could not be read; Validate's word on them would mislead
+}
+
+// Load reads the settings: Default, then the file that --config (or LOCKPROXY_CONFIG) names, then the environment,
+// then flags, and validates the outcome. args are the flags without the program's name; environ has the form
+// of os.Environ. An empty variable counts as not set.
+//
+// The error holds every fault found, one a line, each with the setting's name. With --help or --version the
+// Config's Action says so and there is no error, whatever else is wrong.
+func Load(args, environ []string) (Config, error) {
+	l := &loader{cfg: Default(), bad: map[string]bool{}}
+	flags := l.parseFlags(args)
+	if flags.action == Help || flags.action == Version {
+		l.cfg.Action = flags.action
+		return l.cfg, nil
+	}
+	variables, file := l.parseEnvironment(environ)
+	if flags.file != "" {
+		file = flags.file
+	}
+	if file != "" {
+		l.readFile(file)
+	}
+	l.apply(variables)
+	l.apply(flags.given)
+	l.cfg.Action = flags.action
+	l.cfg.fill()
+	l.faults = append(l.faults, l.cfg.validate(l.bad)...)
+	return l.cfg, errors.Join(l.faults...)
+}
+
+// given is a setting as a source has it. origin is what errors call it: "max-ttl (LOCKPROXY_MAX_TTL)".
+type given struct {
+	setting setting
+	text    string
+	origin  string
+}
+
+func (l *loader) apply(list []given) {
+	for _, g := range list {
+		l.faultIn(g.setting.name, g.origin, g.setting.valueOf(&l.cfg).set(g.text))
+	}
+}
+
+// faultIn records an error of a setting, one fault for each joined error. No error is no fault.
+func (l *loader) faultIn(name, origin string, err error) {
+	if err == nil {
+		return
+	}
+	l.bad[name] = true
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			l.faults = append(l.faults, fmt.Errorf("%s: %w", origin, e))
+		}
+		return
+	}
+	l.faults = append(l.faults, fmt.Errorf("%s: %w", origin, err))
+}
+
+func (l *loader) fault(format string, args ...any) {
+	l.faults = append(l.faults, fmt.Errorf(format, args...))
+}
+
+// serviceLink matches variables that Kubernetes and Docker set for a service called lockproxy or lockproxy-*.
+var serviceLink = regexp.MustCompile(
+	`^LOCKPROXY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+func (l *loader) parseEnvironment(environ []string) (list []given, file string) {
+	known := map[string]setting{}
+	for _, s := range table {
+		known[s.environment()] = s
+	}
+	for _, entry := range environ {
+		name, text, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, envPrefix) || text == "" {
+			continue
+		}
+		s, ok := known[name]
+		switch {
+		case ok:
+			list = append(list, given{s, text, fmt.Sprintf("%s (%s)", s.name, name)})
+		case name == envPrefix+"CONFIG":
+			file = text
+		case !serviceLink.MatchString(name):
+			l.fault("environment variable %s names no setting", name)
+		}
+	}
+	return list, file
+}
+
+// plainName is what a setting's name may look like; anything else is not repeated, as it may be a misplaced
+// address with a password in it.
+var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
+
+func quoteName(name string) string {
+	if plainName.MatchString(name) {
+		return fmt.Sprintf("%q", name)
+	}
+	return "(not shown)"
+}

@@ -1,0 +1,263 @@
+package conf
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lockproxy.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func mustLoad(t *testing.T, args, environ []string) Config {
+	t.Helper()
+	cfg, err := Load(args, environ)
+	if err != nil {
+		t.Fatalf("Load(%q, %q): %v", args, environ, err)
+	}
+	return cfg
+}
+
+func TestNothingSetIsTheDefaultAndEmbedded(t *testing.T) {
+	cfg := mustLoad(t, nil, []string{"PATH=/bin", "LOCKPROXY_MASTERS="})
+	if !reflect.DeepEqual(cfg, Default()) || !cfg.Embedded() {
+		t.Errorf("got %+v, want the default, embedded", cfg)
+	}
+	if w := cfg.Warnings(); w != nil {
+		t.Errorf("the embedded default warns: %q", w)
+	}
+}
+
+func TestLaterSourcesWin(t *testing.T) {
+	file := writeFile(t, "max-ttl: 20s\nmin-ttl: 1s\nmaster-timeout: 7\nfencing: off\nmasters:\n  - a:1\n  - b:2\n  - c:3\n")
+	environ := []string{"LOCKPROXY_CONFIG=" + file, "LOCKPROXY_MAX_TTL=30s", "LOCKPROXY_MIN_TTL=2s", "LOCKPROXY_ALLOW_OPEN=on"}
+	cfg := mustLoad(t, []string{"--max-ttl", "40s", "--show-masters=false"}, environ)
+	if cfg.MaxTTL != 40*time.Second || cfg.MinTTL != 2*time.Second || cfg.MasterTimeout != 7*time.Millisecond {
+		t.Errorf("got max-ttl %s (flag 40s), min-ttl %s (environment 2s), master-timeout %s (file 7ms)",
+			cfg.MaxTTL, cfg.MinTTL, cfg.MasterTimeout)
+	}
+	if cfg.Fencing || !cfg.AllowOpen || cfg.ShowMasters {
+		t.Errorf("got fencing %v, allow-open %v, show-masters %v", cfg.Fencing, cfg.AllowOpen, cfg.ShowMasters)
+	}
+	if len(cfg.Masters) != 3 || cfg.Upstream.Name() != "a:1" || cfg.Embedded() {
+		t.Errorf("got masters %v, upstream %v: want three, and the first as upstream", cfg.Masters, cfg.Upstream)
+	}
+	other := writeFile(t, "max-ttl: 50s\n")
+	if cfg := mustLoad(t, []string{"--config", other}, environ[:1]); cfg.MaxTTL != 50*time.Second || len(cfg.Masters) != 0 {
+		t.Errorf("--config does not take the place of LOCKPROXY_CONFIG: %v %v", cfg.MaxTTL, cfg.Masters)
+	}
+}
+
+func TestUpstreamAloneIsTheMaster(t *testing.T) {
+	cfg := mustLoad(t, []string{"--upstream=redis://u:p@h:1/2"}, nil)
+	if len(cfg.Masters) != 1 || cfg.Masters[0] != cfg.Upstream {
+		t.Errorf("got masters %#v, want the upstream alone", cfg.Masters)
+	}
+	if w := strings.Join(cfg.Warnings(), "\n"); !strings.Contains(w, "one master") || !strings.Contains(w, "restart-guard on") {
+		t.Errorf("got warnings %q", w)
+	}
+	cfg = mustLoad(t, []string{"--masters=a:1,b:1,c:1,d:1", "--restart-guard", "off"}, nil)
+	if w := cfg.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "4 masters survive no more failures than 3") {
+		t.Errorf("got warnings %q", w)
+	}
+}
+
+// Every case lists all lines of the error, in any order.
+func TestFaults(t *testing.T) {
+	file := func(content string) []string { return []string{"--config", writeFile(t, content)} }
+	for name, c := range map[string]struct {
+		args, environ []string
+		want          []string
+	}{
+		"all at once": {
+			args: []string{"--max-ttl", "1m0s", "--max-clients=0", "--fencing=maybe", "--log-level", "loud",
+				"--masters", "a:1,,a:1,b", "--key-prefix", "lockproxy:x", "--master-timeout=0"},
+			environ: []string{"LOCKPROXY_MAX_TLL=1", "LOCKPROXY_DRAIN_TIMEOUT=-1s"},
+			want: []string{
+				`max-ttl: "1m0s" is not a duration: digits with ms, s, m or h, or digits alone for milliseconds`,
+				`max-clients 0 is under 1`,
+				`fencing: "maybe" is not one of on, off, true, false`,
+				`log-level: "loud" is not one of debug, info, warn, error`,
+				`masters: entry 2 of 4: is empty`,
+				`masters: entry 4 of 4: is not of the form host:port (IPv6 in brackets)`,
+				`key-prefix "lockproxy:x" begins with "lockproxy:", which is kept for lockproxy's own keys`,
+				`master-timeout 0s is not positive`,
+				`environment variable LOCKPROXY_MAX_TLL names no setting`,
+				`drain-timeout (LOCKPROXY_DRAIN_TIMEOUT): "-1s" is not a duration: digits with ms, s, m or h, or digits alone for milliseconds`,
+			}},
+		"two that disagree": {
+			args: []string{"--min-ttl", "2m", "--max-ttl=90s"},
+			want: []string{"min-ttl 120s exceeds max-ttl 90s"}},
+		"a fault hides what follows from it": {
+			args: []string{"--min-ttl", "90s", "--max-ttl=2x"},
+			want: []string{`max-ttl: "2x" is not a duration: digits with ms, s, m or h, or digits alone for milliseconds`}},
+		"the same master twice": {
+			args: []string{"--masters", "h:1,redis://u:p@H:1/3,h:2"},
+			want: []string{"masters: h:1 is listed twice"}},
+		"empty masters": {
+			args: []string{"--masters="}, want: []string{"masters: is empty"}},
+		"the credentials for everybody": {
+			args: []string{"--listen", "0.0.0.0:6380", "--masters=redis://u:secret@h:1,h:2,h:3"},
+			want: []string{"listen 0.0.0.0:6380 lets other machines use the credentials in upstream h:1: listen on loopback, take the " +
+				"credentials out of the address so that clients send their own AUTH, or set allow-open true"}},
+		"its own upstream": {
+			args: []string{"--upstream", "127.0.0.1:6380"},
+			want: []string{"listen 127.0.0.1:6380 is the upstream 127.0.0.1:6380 itself"}},
+		"tls without a certificate": {
+			args: []string{"--listen", "rediss://127.0.0.1:1", "--tls-key=k"},
+			want: []string{"listen: rediss://127.0.0.1:1 needs tls-cert and tls-key", `tls-cert "" and tls-key "k": both or neither`}},
+		"listen twice": {
+			args: []string{"--listen", "127.0.0.1:1,127.0.0.1:1"}, want: []string{"listen: 127.0.0.1:1 is listed twice"}},
+		"flags": {
+			args: []string{"--max-tll", "5s", "--min-ttl=1", "--min-ttl=2", "stray", "--listen"},
+			want: []string{`unknown flag "max-tll"; --help lists all`, "--min-ttl is given twice",
+				"argument 5 is not a flag; settings are given as --name value", "--listen needs a value"}},
+		"file: unknown, repeated, empty, nested": {
+			args: file("max-tll: 5s\nmin-ttl: 1\nmin-ttl: 2\nmax-ttl:\nlisten: {a: b}\nfencing: [on]\nmasters: []\n"),
+			want: []string{`config FILE: line 1: unknown setting "max-tll"`, "config FILE: line 3: min-ttl is set twice",
+				"max-ttl (config FILE): has no value", "listen (config FILE): is not a single value or a list",
+				"fencing (config FILE): takes one value, not a list", "masters (config FILE): has no entries"}},
+		"file: a list":      {args: file("- a\n"), want: []string{"config FILE: not of the form name: value"}},
+		"file: two of them": {args: file("min-ttl: 1\n---\nmax-ttl: 2\n"), want: []string{"config FILE: more than one document"}},
+		"no file":           {args: []string{"--config", "/nonexistent/x"}, want: []string{"config /nonexistent/x: no such file or directory"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(c.args, c.environ)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			got := err.Error()
+			if len(c.args) == 2 && c.args[0] == "--config" {
+				got = strings.ReplaceAll(got, c.args[1], map[bool]string{true: "FILE", false: c.args[1]}[strings.HasSuffix(c.args[1], ".yaml")])
+			}
+			lines := strings.Split(got, "\n")
+			for _, want := range c.want {
+				found := false
+				for i, line := range lines {
+					if line == want {
+						lines[i], found = "", true
+						break
+					}
+				}
+				if !found {
+					t.Errorf("missing: %s", want)
+				}
+			}
+			if rest := strings.Join(strings.Fields(strings.Join(lines, "\n")), " "); rest != "" {
+				t.Errorf("not expected: %s", rest)
+			}
+		})
+	}
+}
+
+func TestPasswordsNeverInErrors(t *testing.T) {
+	const secret = "s3cr3t"
+	for _, text := range []string{
+		"redis://:" + secret + "@:x", "redis://u:" + secret + "%zz@h:1", "redis://%zz:" + secret + "@h:1", "redis://u:" + secret + "/1@h:1", "redis://:" + secret,
+		"redis://u:" + secret + "@h:99999", "redis://u:" + secret + "@h:1/x", "http://u:" + secret + "@h:1", "u:" + secret + "@h:1",
+		"redis://" + secret + "@h:1", "unix://u:" + secret + "@/path", "redis://u:" + secret + "@h:1?db=2", "rediss://u:" + secret + "@[::1:1",
+		"redis://u:" + secret + "#x@h:1,", secret,
+	} {
+		for name, load := range map[string]func() error{
+			"flag":        func() error { _, err := Load([]string{"--upstream", text}, nil); return err },
+			"list":        func() error { _, err := Load([]string{"--masters=" + text}, nil); return err },
+			"listen":      func() error { _, err := Load([]string{"--listen", text}, nil); return err },
+			"unknown":     func() error { _, err := Load([]string{"--upstrem=" + text, "--" + text}, nil); return err },
+			"argument":    func() error { _, err := Load([]string{text}, nil); return err },
+			"environment": func() error { _, err := Load(nil, []string{"LOCKPROXY_UPSTREAM=" + text}); return err },
+			"file": func() error {
+				_, err := Load([]string{"--config", writeFile(t, "upstream: \""+text+"\"\n\""+text+"\": 1\n")}, nil)
+				return err
+			},
+			"alias": func() error {
+				_, err := Load([]string{"--config", writeFile(t, "upstream: *"+secret+"\n")}, nil)
+				return err
+			},
+			"bare": func() error { _, err := Load([]string{"--config", writeFile(t, text+"\n")}, nil); return err },
+		} {
+			err := load()
+			if err == nil {
+				t.Errorf("%s %q: no error", name, text)
+			} else if text != secret && strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "%zz") {
+				t.Errorf("%s %q: %v", name, text, err)
+			}
+		}
+	}
+}
+
+func TestServiceLinksAreNotSettings(t *testing.T) {
+	mustLoad(t, nil, []string{"LOCKPROXY_SERVICE_HOST=10.0.0.1", "LOCKPROXY_SERVICE_PORT=6380", "LOCKPROXY_SERVICE_PORT_REDIS=6380",
+		"LOCKPROXY_PORT=tcp://10.0.0.1:6380", "LOCKPROXY_PORT_6380_TCP=tcp://10.0.0.1:6380", "LOCKPROXY_PORT_6380_TCP_ADDR=10.0.0.1",
+		"LOCKPROXY_A_SERVICE_HOST=10.0.0.2"})
+}
+
+func TestActions(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want Action
+	}{
+		{[]string{"--help", "--nonsense"}, Help}, {[]string{"-h"}, Help}, {[]string{"--version", "--help"}, Help},
+		{[]string{"--check", "--version"}, Version}, {[]string{"--check"}, Check}, {nil, Run},
+	} {
+		if cfg := mustLoad(t, c.args, nil); cfg.Action != c.want {
+			t.Errorf("%q: got action %d, want %d", c.args, cfg.Action, c.want)
+		}
+	}
+	if _, err := Load([]string{"--check", "--max-clients=0"}, nil); err == nil {
+		t.Error("--check passes wrong settings")
+	}
+	if cfg := mustLoad(t, []string{"--allow-open", "--fencing", "off", "--check"}, nil); !cfg.AllowOpen || cfg.Fencing || cfg.Action != Check {
+		t.Errorf("booleans without '=': got %+v", cfg)
+	}
+}
+
+func TestUsageNamesEverySetting(t *testing.T) {
+	usage := Usage()
+	for _, s := range Settings() {
+		if s.Help == "" || s.Default == "" && s.Name != "key-prefix" {
+			t.Errorf("%s: help %q, default %q", s.Name, s.Help, s.Default)
+		}
+		if !strings.Contains(usage, "--"+s.Name+" ") || !strings.Contains(usage, "(default: "+s.Default+")") {
+			t.Errorf("--help lacks %s with default %s", s.Name, s.Default)
+		}
+	}
+	if got := Settings()[5]; got.Name != "max-ttl" || got.Environment != "LOCKPROXY_MAX_TTL" || got.Default != "60s" {
+		t.Errorf("got %+v", got)
+	}
+	for line := range strings.SplitSeq(usage, "\n") {
+		if len(line) > 160 {
+			t.Errorf("line of %d characters: %s", len(line), line)
+		}
+	}
+}
+
+func TestDefaultsAreValidAndReadable(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Error(err)
+	}
+	defaults := Default()
+	for _, s := range table {
+		shown := s.valueOf(&defaults).String()
+		if shown == "" {
+			continue
+		}
+		cfg := Default()
+		if err := s.valueOf(&cfg).set(shown); err != nil {
+			t.Errorf("%s does not read its own default %q: %v", s.name, shown, err)
+		} else if !reflect.DeepEqual(cfg, defaults) {
+			t.Errorf("%s: %q reads as something else", s.name, shown)
+		}
+	}
+	if v := mustLoad(t, []string{"--upstream=redis://u:hush@h:1"}, nil).Values(); v["upstream"] != "h:1" || v["max-ttl"] != "60s" {
+		t.Errorf("got values %v", v)
+	}
+}

@@ -1,0 +1,97 @@
+package conf
+
+import "strings"
+
+// setting is one row of the table that drives file, environment, flags, --help and the README.
+type setting struct {
+	name    string
+	help    string
+	unset   string // shown as the default where the zero value has no text of its own
+	valueOf func(*Config) value
+}
+
+// table lists every setting once, in the order of --help.
+var table = []setting{
+	{"listen", "where clients connect: host:port, rediss://host:port (TLS), unix:///path", "",
+		func(c *Config) value { return addresses{&c.Listen, parseListen} }},
+	{"upstream", "the Redis of all other commands: host:port, redis://[user:password@]host:port[/db], rediss://, unix:///path",
+		"first master", func(c *Config) value { return address{&c.Upstream} }},
+	{"masters", "Redis servers that keep the locks, comma-separated, forms as upstream; an odd number, independent",
+		"the upstream alone", func(c *Config) value { return addresses{&c.Masters, ParseAddress} }},
+	{"key-prefix", "comes before every lock's key on the masters", "",
+		func(c *Config) value { return text{&c.KeyPrefix} }},
+	{"min-ttl", "shortest ttl a client may ask for", "",
+		func(c *Config) value { return duration{&c.MinTTL} }},
+	{"max-ttl", "longest ttl a client may ask for; the same in all proxies of a deployment", "",
+		func(c *Config) value { return duration{&c.MaxTTL} }},
+	{"master-timeout", "how long a master may take to answer before it counts as silent", "",
+		func(c *Config) value { return duration{&c.MasterTimeout} }},
+	{"fencing", "number every token so that a later holder's is greater", "",
+		func(c *Config) value { return boolean{&c.Fencing, "on", "off"} }},
+	{"restart-guard", "keep a master that lost its memory out of the vote: on, strict or off", "",
+		func(c *Config) value { return choice{&c.RestartGuard, []string{"on", "strict", "off"}} }},
+	{"upstream-dial-timeout", "how long connecting to the upstream may take, TLS and AUTH included", "",
+		func(c *Config) value { return duration{&c.UpstreamDialTimeout} }},
+	{"max-clients", "clients connected at once; more are refused", "",
+		func(c *Config) value { return number{&c.MaxClients} }},
+	{"allow-open", "let other machines in although the upstream asks them for no password", "",
+		func(c *Config) value { return boolean{&c.AllowOpen, "true", "false"} }},
+	{"show-masters", "name the masters' addresses in errors", "",
+		func(c *Config) value { return boolean{&c.ShowMasters, "true", "false"} }},
+	{"tls-cert", "certificate file (PEM) for rediss:// listeners", "none",
+		func(c *Config) value { return text{&c.TLSCert} }},
+	{"tls-key", "private key file (PEM) for rediss:// listeners", "none",
+		func(c *Config) value { return text{&c.TLSKey} }},
+	{"drain-timeout", "hard limit on an orderly end", "",
+		func(c *Config) value { return duration{&c.DrainTimeout} }},
+	{"log-level", "debug, info, warn or error", "",
+		func(c *Config) value { return choice{&c.LogLevel, []string{"debug", "info", "warn", "error"}} }},
+	{"log-format", "console, json or auto (console on a terminal, else json)", "",
+		func(c *Config) value { return choice{&c.LogFormat, []string{"auto", "console", "json"}} }},
+}
+
+// lookup finds a setting by its name.
+func lookup(name string) (setting, bool) {
+	for _, s := range table {
+		if s.name == name {
+			return s, true
+		}
+	}
+	return setting{}, false
+}
+
+// environment is the name of the variable that sets s: LOCKPROXY_MAX_TTL for max-ttl.
+func (s setting) environment() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+}
+
+// Setting describes one setting to people and to the test that compares the README with this table.
+type Setting struct {
+	Name        string // as in the file; the flag is "--" + Name
+	Environment string // the variable that sets it
+	Default     string // as text, in words where the default depends on other settings
+	Help        string // one line
+}
+
+// Settings returns every setting, in the order of --help.
+func Settings() []Setting {
+	defaults := Default()
+	rows := make([]Setting, 0, len(table))
+	for _, s := range table {
+		shown := s.valueOf(&defaults).String()
+		if shown == "" {
+			shown = s.unset
+		}
+		rows = append(rows, Setting{s.name, s.environment(), shown, s.help})
+	}
+	return rows
+}
+
+// Values returns every setting's name and value as text, without passwords, for the log.
+func (c Config) Values() map[string]string {
+	values := make(map[string]string, len(table))
+	for _, s := range table {
+		values[s.name] = s.valueOf(&c).String()
+	}
+	return values
+}

@@ -1,0 +1,86 @@
+package conf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// reservedPrefix begins the names of everything lockproxy keeps on a master beside the locks.
+const reservedPrefix = "lockproxy:"
+
+// Validate reports every fault of the settings and between them, joined, one a line, by the settings' names
+// and with both values where two disagree. Nil means that c can run.
+func (c Config) Validate() error { return errors.Join(c.validate(nil)...) }
+
+// validate skips the checks that involve a setting in bad.
+func (c Config) validate(bad map[string]bool) []error {
+	var faults []error
+	check := func(wrong bool, names, format string, args ...any) {
+		if wrong && !slices.ContainsFunc(strings.Fields(names), func(n string) bool { return bad[n] }) {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	c.checkAddresses(check)
+	c.checkDurations(check)
+	check(strings.HasPrefix(c.KeyPrefix, reservedPrefix), "key-prefix",
+		"key-prefix %q begins with %q, which is kept for lockproxy's own keys", c.KeyPrefix, reservedPrefix)
+	check(len(c.KeyPrefix) > 1024, "key-prefix", "key-prefix has %d bytes, more than 1024", len(c.KeyPrefix))
+	check(c.MaxClients < 1, "max-clients", "max-clients %d is under 1", c.MaxClients)
+	return faults
+}
+
+type checkFunc func(wrong bool, names, format string, args ...any)
+
+func (c Config) checkAddresses(check checkFunc) {
+	check(len(c.Listen) == 0, "listen", "listen is empty")
+	for i, a := range c.Listen {
+		twice := slices.ContainsFunc(c.Listen[:i], func(b Address) bool { return sameServer(a, b) })
+		check(twice && !strings.HasSuffix(a.Addr, ":0"), "listen", "listen: %s is listed twice", a)
+		check(a.TLS && (c.TLSCert == "" || c.TLSKey == ""), "listen tls-cert tls-key",
+			"listen: %s needs tls-cert and tls-key", a)
+		check(!a.Loopback() && c.Upstream.Password != "" && !c.AllowOpen, "listen upstream masters allow-open",
+			"listen %s lets other machines use the credentials in upstream %s: listen on loopback, take the credentials "+
+				"out of the address so that clients send their own AUTH, or set allow-open true", a, c.Upstream)
+		check(sameServer(a, c.Upstream), "listen upstream masters", "listen %s is the upstream %s itself", a, c.Upstream)
+	}
+	check((c.TLSCert == "") != (c.TLSKey == ""), "tls-cert tls-key",
+		"tls-cert %q and tls-key %q: both or neither", c.TLSCert, c.TLSKey)
+	for i, a := range c.Masters {
+		twice := slices.ContainsFunc(c.Masters[:i], func(b Address) bool { return sameServer(a, b) })
+		check(twice, "masters", "masters: %s is listed twice", a.Name())
+	}
+}
+
+func (c Config) checkDurations(check checkFunc) {
+	check(c.MinTTL <= 0, "min-ttl", "min-ttl %s is not positive", FormatDuration(c.MinTTL))
+	check(c.MaxTTL <= 0, "max-ttl", "max-ttl %s is not positive", FormatDuration(c.MaxTTL))
+	check(c.MinTTL > c.MaxTTL, "min-ttl max-ttl",
+		"min-ttl %s exceeds max-ttl %s", FormatDuration(c.MinTTL), FormatDuration(c.MaxTTL))
+	check(c.MasterTimeout <= 0, "master-timeout",
+		"master-timeout %s is not positive", FormatDuration(c.MasterTimeout))
+	check(c.UpstreamDialTimeout <= 0, "upstream-dial-timeout",
+		"upstream-dial-timeout %s is not positive", FormatDuration(c.UpstreamDialTimeout))
+	check(c.DrainTimeout < 0, "drain-timeout", "drain-timeout %s is negative", FormatDuration(c.DrainTimeout))
+}
+
+// Warnings lists what is allowed but deserves a word at the start, as lower-case sentences. The embedded
+// default has a notice of its own and no warnings.
+func (c Config) Warnings() []string {
+	if c.Embedded() {
+		return nil
+	}
+	var warnings []string
+	switch n := len(c.Masters); {
+	case n == 1:
+		warnings = append(warnings, "one master: locks are lost with that server; three or five independent masters survive it")
+	case n%2 == 0:
+		warnings = append(warnings, fmt.Sprintf("%d masters survive no more failures than %d: use an odd number", n, n-1))
+	}
+	if c.RestartGuard != "off" {
+		warnings = append(warnings, fmt.Sprintf("restart-guard %s is not there yet: "+
+			"a master that restarts without its data may grant a lock twice", c.RestartGuard))
+	}
+	return warnings
+}

@@ -1,0 +1,199 @@
+package conf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// value reads and shows one field of a Config. set leaves the field as it was on an error. Errors say what is
+// wrong without the setting's name; those of addresses never repeat what was given, as it may hold a password.
+type value interface {
+	set(text string) error
+	String() string
+}
+
+// lister is a value that a list in the file sets item by item; from elsewhere it is comma-separated.
+type lister interface {
+	value
+	setList(items []string) error
+}
+
+var (
+	_ lister = addresses{}
+	_ value  = address{}
+	_ value  = duration{}
+	_ value  = boolean{}
+	_ value  = choice{}
+	_ value  = number{}
+	_ value  = text{}
+)
+
+type text struct{ field *string }
+
+func (v text) set(s string) error { *v.field = s; return nil }
+func (v text) String() string     { return *v.field }
+
+type choice struct {
+	field *string
+	words []string
+}
+
+func (v choice) set(s string) error {
+	if !slices.Contains(v.words, s) {
+		return fmt.Errorf("%q is not one of %s", s, strings.Join(v.words, ", "))
+	}
+	*v.field = s
+	return nil
+}
+func (v choice) String() string { return *v.field }
+
+type boolean struct {
+	field   *bool
+	yes, no string // how the setting is shown; all four words are read
+}
+
+func (v boolean) set(s string) error {
+	switch s {
+	case "true", "on":
+		*v.field = true
+	case "false", "off":
+		*v.field = false
+	default:
+		return fmt.Errorf("%q is not one of on, off, true, false", s)
+	}
+	return nil
+}
+
+func (v boolean) String() string {
+	if *v.field {
+		return v.yes
+	}
+	return v.no
+}
+
+type number struct{ field *int }
+
+func (v number) set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number from 0 to %d", s, math.MaxInt32)
+	}
+	*v.field = int(n)
+	return nil
+}
+func (v number) String() string { return strconv.Itoa(*v.field) }
+
+type duration struct{ field *time.Duration }
+
+func (v duration) set(s string) error {
+	d, err := ParseDuration(s)
+	if err != nil {
+		return err
+	}
+	*v.field = d
+	return nil
+}
+func (v duration) String() string { return FormatDuration(*v.field) }
+
+var errDuration = errors.New("is not a duration: digits with ms, s, m or h, or digits alone for milliseconds")
+
+// ParseDuration reads the form that the commands read a ttl in: decimal digits are milliseconds, or digits
+// with ms, s, m or h. No sign, fraction or blank. Anything else, and what a time.Duration cannot hold, is an error.
+func ParseDuration(s string) (time.Duration, error) {
+	digits := strings.TrimRight(s, "msh")
+	var unit time.Duration
+	switch s[len(digits):] {
+	case "", "ms":
+		unit = time.Millisecond
+	case "s":
+		unit = time.Second
+	case "m":
+		unit = time.Minute
+	case "h":
+		unit = time.Hour
+	default:
+		return 0, fmt.Errorf("%q %w", s, errDuration)
+	}
+	n, err := strconv.ParseUint(digits, 10, 63) // takes no sign and, with a base given, no underscores
+	if err != nil {
+		return 0, fmt.Errorf("%q %w", s, errDuration)
+	}
+	if n > uint64(math.MaxInt64/unit) {
+		return 0, fmt.Errorf("%q is too long", s)
+	}
+	return time.Duration(n) * unit, nil
+}
+
+// FormatDuration writes a duration in ParseDuration's form, as people write it: 10ms, 60s, 15m, 1h. What is
+// under a millisecond is dropped.
+func FormatDuration(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		from time.Duration
+		name string
+	}{{time.Hour, time.Hour, "h"}, {time.Minute, 10 * time.Minute, "m"}, {time.Second, time.Second, "s"}} {
+		if d >= u.from && d%u.unit == 0 {
+			return strconv.FormatInt(int64(d/u.unit), 10) + u.name
+		}
+	}
+	if d == 0 {
+		return "0s"
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+}
+
+type address struct{ field *Address }
+
+func (v address) set(s string) error {
+	a, err := ParseAddress(s)
+	if err != nil {
+		return err
+	}
+	*v.field = a
+	return nil
+}
+func (v address) String() string { return v.field.String() }
+
+type addresses struct {
+	field *[]Address
+	parse func(string) (Address, error)
+}
+
+func (v addresses) set(s string) error { return v.setList(strings.Split(s, ",")) }
+
+func (v addresses) setList(items []string) error {
+	var list []Address
+	var errs []error
+	for i, item := range items {
+		a, err := v.parse(strings.TrimSpace(item))
+		switch {
+		case err == nil:
+			list = append(list, a)
+		case len(items) == 1:
+			errs = append(errs, err)
+		default:
+			errs = append(errs, fmt.Errorf("entry %d of %d: %w", i+1, len(items), err))
+		}
+	}
+	if len(items) == 0 {
+		errs = append(errs, errors.New("has no entries"))
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	*v.field = list
+	return nil
+}
+
+func (v addresses) String() string {
+	names := make([]string, 0, len(*v.field))
+	for _, a := range *v.field {
+		names = append(names, a.String())
+	}
+	return strings.Join(names, ",")
+}
