@@ -1,0 +1,93 @@
+package upstream
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// ReplyError is an error that the upstream replied: "WRONGPASS invalid username-password pair ...".
+type ReplyError struct{ Text string }
+
+func (e *ReplyError) Error() string { return e.Text }
+
+// introduce authenticates and selects the database, one command at a time.
+//
+//	> *3\r\n$4\r\nAUTH\r\n$3\r\napp\r\n$6\r\nsecret\r\n
+//	< +OK\r\n
+//	> *2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n
+//	< +OK\r\n
+func (u *Upstream) introduce(conn net.Conn) error {
+	if u.opts.Password != "" {
+		auth := []string{"AUTH", u.opts.Password}
+		if u.opts.User != "" {
+			auth = []string{"AUTH", u.opts.User, u.opts.Password}
+		}
+		if err := u.expectOK(conn, auth); err != nil {
+			return err
+		}
+	}
+	if u.opts.DB != 0 {
+		return u.expectOK(conn, []string{"SELECT", strconv.Itoa(u.opts.DB)})
+	}
+	return nil
+}
+
+func (u *Upstream) expectOK(conn net.Conn, command []string) error {
+	if _, err := conn.Write(encode(command)); err != nil {
+		return err
+	}
+	line, err := readLine(conn)
+	switch {
+	case err != nil:
+		return err
+	case line == "+OK":
+		return nil
+	case strings.HasPrefix(line, "-"):
+		return &ReplyError{u.withoutSecrets(command[0], line[1:])}
+	}
+	return fmt.Errorf("unexpected reply to %s", command[0])
+}
+
+// withoutSecrets replaces an error text that repeats what AUTH was sent: a server that does not know the
+// command quotes its arguments, and this text goes to clients.
+func (u *Upstream) withoutSecrets(command, text string) string {
+	if command != "AUTH" || !strings.Contains(text, u.opts.Password) && !strings.Contains(text, "beginning with") {
+		return text
+	}
+	return "ERR AUTH refused"
+}
+
+func encode(args []string) []byte {
+	b := append([]byte{'*'}, strconv.Itoa(len(args))...)
+	for _, arg := range args {
+		b = append(b, "\r\n$"...)
+		b = strconv.AppendInt(b, int64(len(arg)), 10)
+		b = append(b, "\r\n"...)
+		b = append(b, arg...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// maxLine bounds a reply that is read here. Redis' own error texts are well under it.
+const maxLine = 4096
+
+// readLine reads up to and including one CRLF and returns the line without it. It reads byte by byte, because
+// what comes after the line belongs to the client.
+func readLine(conn net.Conn) (string, error) {
+	var line []byte
+	var one [1]byte
+	for len(line) < maxLine {
+		if _, err := io.ReadFull(conn, one[:]); err != nil {
+			return "", err
+		}
+		line = append(line, one[0])
+		if bytes.HasSuffix(line, []byte("\r\n")) {
+			return string(line[:len(line)-2]), nil
+		}
+	}
+	return "", fmt.Errorf("reply of more than %d bytes", maxLine)
+}

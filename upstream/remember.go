@@ -1,0 +1,114 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// factsLast is how long an answer is used without asking again.
+	factsLast = time.Second
+	// patience is how long a caller waits for a question while an older answer is at hand. An upstream that
+	// hangs must not slow locks down, whose masters may well be alive.
+	patience = 100 * time.Millisecond
+)
+
+// question is one Ask that all callers of the moment share.
+type question struct {
+	done  chan struct{} // closed when facts and err are set
+	late  chan struct{} // closed when patience has run out
+	facts Facts
+	err   error
+}
+
+// AuthRequired tells whether the upstream refuses commands on a connection that has not authenticated. The
+// answer is at most a second old while the upstream can be asked; concurrent callers share one question. If it
+// cannot be asked, or not soon, the last known answer counts, whatever its age; if there is none, the error says
+// why, and the caller must refuse. A caller whose ctx ends gets context.Cause.
+//
+// It says nothing about Trusted: with credentials in the address the answer is still about a connection
+// without them.
+func (u *Upstream) AuthRequired(ctx context.Context) (bool, error) {
+	facts, err := u.recent(ctx)
+	return facts.AuthRequired, err
+}
+
+// EchoesUnknown tells, without asking, whether an unknown command's error repeats its name, by the last known
+// answer; true if there is none, as every Redis does so.
+func (u *Upstream) EchoesUnknown() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return !u.known || u.facts.EchoesUnknown
+}
+
+// ServesWithoutAuth tells whether the upstream serves this proxy's connections although the client sent no AUTH
+// of its own: it needs none, or the address has the credentials. Errors as AuthRequired.
+func (u *Upstream) ServesWithoutAuth(ctx context.Context) (bool, error) {
+	if u.Trusted() {
+		return true, nil
+	}
+	required, err := u.AuthRequired(ctx)
+	return !required && err == nil, err
+}
+
+// recent returns facts not older than factsLast, or the last known ones where those cannot be had.
+func (u *Upstream) recent(ctx context.Context) (Facts, error) {
+	u.mu.Lock()
+	facts, known := u.facts, u.known
+	if known && time.Now().Before(u.fresh) {
+		u.mu.Unlock()
+		return facts, nil
+	}
+	q := u.question
+	if q == nil {
+		q = &question{done: make(chan struct{}), late: make(chan struct{})}
+		u.question = q
+		// Callers share the question, so it must not end with the one that happened to ask. DialTimeout
+		// bounds it.
+		go u.settle(context.WithoutCancel(ctx), q)
+	}
+	slow := u.slow
+	u.mu.Unlock()
+
+	if known && slow { // it did not answer in time before: no second caller waits for that
+		return facts, nil
+	}
+	late := q.late
+	if !known {
+		late = nil
+	}
+	select {
+	case <-q.done:
+	case <-late:
+		return facts, nil
+	case <-ctx.Done():
+		return Facts{}, fmt.Errorf("ask %s: %w", u.opts.Name, context.Cause(ctx))
+	}
+	if q.err != nil && known {
+		return facts, nil
+	}
+	return q.facts, q.err
+}
+
+// settle asks q and notes the answer. After a failure the last known answer counts for factsLast, too, so that a
+// dead upstream is not asked for every lock.
+func (u *Upstream) settle(ctx context.Context, q *question) {
+	timer := time.AfterFunc(patience, func() {
+		u.mu.Lock()
+		u.slow = true
+		u.mu.Unlock()
+		close(q.late)
+	})
+	q.facts, q.err = u.Ask(ctx)
+	inTime := timer.Stop()
+	u.mu.Lock()
+	if q.err == nil {
+		u.facts, u.known = q.facts, true
+	}
+	u.slow = !inTime
+	u.fresh = time.Now().Add(factsLast)
+	u.question = nil
+	u.mu.Unlock()
+	close(q.done)
+}

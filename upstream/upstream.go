@@ -1,0 +1,132 @@
+// Package upstream knows the Redis that all ordinary commands go to: how to connect to it, and what it lets a
+// connection do that has not authenticated. It imports nothing from the project.
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Options says where the upstream is. Network and Addr are required.
+type Options struct {
+	Name     string      // for errors and logs; empty: Addr. It must hold no credentials
+	Network  string      // "tcp" or "unix"
+	Addr     string      // host:port or a path
+	User     string      // ACL user; empty with a Password means the default user
+	Password string      // empty: no AUTH is sent
+	DB       int         // database to SELECT; 0 sends nothing
+	TLS      *tls.Config // nil: no TLS. An empty ServerName is taken from Addr
+
+	// DialTimeout bounds connecting, TLS, AUTH and SELECT together, and a question of Ask. 0 means 5s.
+	DialTimeout time.Duration
+	// Dial opens the bare connection. Nil means a net.Dialer with TCP keepalive.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Upstream dials one upstream and remembers what it was told there. It holds no connection, so there is
+// nothing to close. Safe for concurrent use.
+type Upstream struct {
+	opts Options
+
+	mu       sync.Mutex
+	facts    Facts     // the last answer; guarded by mu
+	known    bool      // facts hold an answer; guarded by mu
+	fresh    time.Time // until then facts are used without asking; guarded by mu
+	question *question // the one being asked now, or nil; guarded by mu
+	slow     bool      // the last question was not answered within patience; guarded by mu
+}
+
+// New returns an Upstream. It connects to nothing.
+func New(opts Options) *Upstream {
+	if opts.Name == "" {
+		opts.Name = opts.Addr
+	}
+	if opts.DialTimeout <= 0 {
+		opts.DialTimeout = 5 * time.Second
+	}
+	if opts.Dial == nil {
+		opts.Dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
+	}
+	if opts.TLS != nil && opts.TLS.ServerName == "" {
+		opts.TLS = opts.TLS.Clone()
+		if host, _, err := net.SplitHostPort(opts.Addr); err == nil {
+			opts.TLS.ServerName = host
+		}
+	}
+	return &Upstream{opts: opts}
+}
+
+// Name is how errors and logs call this upstream. It holds no credentials.
+func (u *Upstream) Name() string { return u.opts.Name }
+
+// Trusted tells whether connections are authenticated by credentials in the address, so that the upstream
+// serves them whoever the client is.
+func (u *Upstream) Trusted() bool { return u.opts.Password != "" }
+
+// keepAlive finds out within a minute that the other machine is gone. Idle connections live on.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}
+
+// Dial connects and, where the address has credentials or a database, sends AUTH and SELECT and checks their
+// replies. The connection returned is raw and at the start of the client's conversation: nothing of the
+// server's bytes was read beyond those replies, and no deadline is set. With TLS it is a *tls.Conn.
+//
+// Errors are short when put through Reason, and hold no credentials.
+func (u *Upstream) Dial(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, u.opts.DialTimeout)
+	defer cancel()
+	conn, err := u.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.during(ctx, conn, u.introduce); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// connect opens the connection, TLS included, without a word of Redis.
+func (u *Upstream) connect(ctx context.Context) (net.Conn, error) {
+	conn, err := u.opts.Dial(ctx, u.opts.Network, u.opts.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", u.opts.Name, err)
+	}
+	if u.opts.TLS == nil {
+		return conn, nil
+	}
+	secured := tls.Client(conn, u.opts.TLS)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("tls with %s: %w", u.opts.Name, err)
+	}
+	return secured, nil
+}
+
+// during runs talk on conn and cuts it short, by way of the deadline, when ctx ends. Afterwards conn has no
+// deadline. If ctx ended, the error is its cause or a timeout, whichever came first.
+func (u *Upstream) during(ctx context.Context, conn net.Conn, talk func(net.Conn) error) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		conn.SetDeadline(deadline)
+	}
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		conn.SetDeadline(time.Unix(1, 0))
+	})
+	err := talk(conn)
+	if !stop() {
+		<-cut // so that its deadline is not set after ours is cleared
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("talk to %s: %w", u.opts.Name, err)
+	}
+	conn.SetDeadline(time.Time{})
+	return nil
+}
