@@ -1,0 +1,136 @@
+package resp
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Limits of what is read ahead while a command of ours runs or waits for its turn: a client that writes without reading must be read, or
+// the upstream's replies, which stand in the way of ours, would never leave. Each connection has aheadOwn, and aheadShared is there
+// for those who need more, up to aheadMost each. At the limit the client is not read until the command is over.
+const (
+	aheadOwn    = 64 << 10
+	aheadMost   = 64 << 20
+	aheadShared = 256 << 20
+)
+
+// aheadDelay is how long a command may take before reading ahead begins. Most are over by then.
+const aheadDelay = 5 * time.Millisecond
+
+var aheadUsed atomic.Int64 // of aheadShared, by all connections
+
+// ahead reads the client while the pump does not.
+type ahead struct {
+	conn  net.Conn
+	timer *time.Timer
+	done  chan struct{} // closed when the goroutine that timer starts has ended; made anew for each start
+
+	mu       sync.Mutex
+	stopping bool
+	chunks   [][]byte
+	shared   int64 // taken from aheadShared
+	err      error // reading ended for good
+}
+
+// start begins to read ahead, after aheadDelay, until stop.
+func (a *ahead) start() {
+	done := make(chan struct{})
+	a.done, a.stopping = done, false
+	a.timer = time.AfterFunc(aheadDelay, func() {
+		defer close(done)
+		a.run()
+	})
+}
+
+// stop ends reading ahead. The bytes read are then there for take.
+func (a *ahead) stop() {
+	if a.timer == nil {
+		return
+	}
+	if !a.timer.Stop() {
+		a.mu.Lock()
+		a.stopping = true
+		a.mu.Unlock()
+		a.conn.SetReadDeadline(time.Unix(1, 0)) // wakes the reader
+		<-a.done
+		a.conn.SetReadDeadline(time.Time{})
+	}
+	a.timer = nil
+}
+
+func (a *ahead) run() {
+	for {
+		a.mu.Lock()
+		ok := !a.stopping && a.err == nil && a.allowLocked()
+		a.mu.Unlock()
+		if !ok {
+			return
+		}
+		last := &a.chunks[len(a.chunks)-1]
+		n, err := a.conn.Read((*last)[len(*last):cap(*last)])
+		a.mu.Lock()
+		*last = (*last)[:len(*last)+n]
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			a.err = err
+		}
+		a.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// allowLocked makes room in the last chunk, if need be with a new one, and tells whether it could.
+func (a *ahead) allowLocked() bool {
+	if n := len(a.chunks); n > 0 && len(a.chunks[n-1]) < chunkSize {
+		return true
+	}
+	switch used := len(a.chunks) * chunkSize; {
+	case used+chunkSize > aheadMost:
+		return false
+	case used+chunkSize > aheadOwn:
+		if aheadUsed.Add(chunkSize) > aheadShared {
+			aheadUsed.Add(-chunkSize)
+			return false
+		}
+		a.shared += chunkSize
+	}
+	a.chunks = append(a.chunks, make([]byte, 0, chunkSize))
+	return true
+}
+
+// take moves the next bytes to x, which is empty. It reports whether there were any; err, once there are none, is how reading ended.
+func (a *ahead) take(x *inbox) (ok bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.chunks) > 0 {
+		b := a.chunks[0]
+		a.chunks[0] = nil
+		a.chunks = a.chunks[1:]
+		if len(a.chunks) == 0 {
+			a.giveBackLocked()
+		}
+		if len(b) > 0 {
+			x.hold(b)
+			return true, nil
+		}
+	}
+	return false, a.err
+}
+
+// drop forgets what was read and never taken. Reading must be over.
+func (a *ahead) drop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.giveBackLocked()
+}
+
+// giveBackLocked returns what was taken of the shared memory.
+func (a *ahead) giveBackLocked() {
+	aheadUsed.Add(-a.shared)
+	a.shared, a.chunks = 0, nil
+}

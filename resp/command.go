@@ -1,0 +1,76 @@
+package resp
+
+// kind says what a request means for the state of its connection. Nearly all commands are plain.
+type kind uint8
+
+const (
+	plain      kind = iota
+	ours            // answered by the proxy, never forwarded
+	kAuth           // AUTH
+	kHello          // HELLO
+	kReset          // RESET
+	kMulti          // MULTI
+	kExec           // EXEC
+	kDiscard        // DISCARD
+	kSubscribe      // SUBSCRIBE, UNSUBSCRIBE and their P and S forms
+	kMonitor        // MONITOR
+	kClient         // CLIENT: of interest is CLIENT REPLY
+	kScript         // SCRIPT: of interest is SCRIPT DEBUG
+	kDebug          // DEBUG
+	kSync           // SYNC, PSYNC
+	kQuit           // QUIT
+	kHTTP           // POST, Host:
+)
+
+// longestName is the length of the longest command name that has a kind of its own: PUNSUBSCRIBE.
+const longestName = 12
+
+// CommandNames are the commands that a Server gives to its handler, in lower case. All others go to the upstream.
+var CommandNames = []string{"lock", "unlock", "extend", "lockinfo", "lockproxy"}
+
+// classify tells what the command called name is, in whatever case it is written. It does not allocate.
+func classify(name []byte) kind {
+	if len(name) < 4 || len(name) > longestName {
+		return plain
+	}
+	var lower [longestName]byte
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	switch string(lower[:len(name)]) {
+	case "lock", "unlock", "extend", "lockinfo", "lockproxy":
+		return ours
+	case "auth":
+		return kAuth
+	case "hello":
+		return kHello
+	case "reset":
+		return kReset
+	case "multi":
+		return kMulti
+	case "exec":
+		return kExec
+	case "discard":
+		return kDiscard
+	case "subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe":
+		return kSubscribe
+	case "monitor":
+		return kMonitor
+	case "client":
+		return kClient
+	case "script":
+		return kScript
+	case "debug":
+		return kDebug
+	case "sync", "psync":
+		return kSync
+	case "quit":
+		return kQuit
+	case "post", "host:":
+		return kHTTP
+	}
+	return plain
+}

@@ -1,0 +1,122 @@
+package resp
+
+import (
+	"errors"
+	"io"
+	"net"
+
+	"go.uber.org/zap"
+)
+
+var errUpstreamClosed = errors.New("the upstream closed the connection")
+
+// copyReplies is the goroutine that carries the upstream's bytes to the client until one of the two ends. It hands on what
+// comes as it comes: nothing is kept but a frame header or a possible marker that is not complete.
+func (s *Session) copyReplies(up net.Conn) {
+	defer close(s.copied)
+	defer s.contain("copier")
+	c := copier{s: s}
+	err := newSource(up).receive(&c.in, c.use)
+	if c.err == nil {
+		c.err = s.out.forward(c.in.bytes(), 0) // bytes held back, which are all there will be
+	}
+	s.out.close(errUpstreamClosed)
+	if c.err != nil || !errors.Is(err, io.EOF) {
+		s.log().Debug("connection ended", zap.NamedError("upstream_error", err), zap.NamedError("client_error", c.err))
+		s.teardown()
+		return
+	}
+	s.linger()
+}
+
+// copier is the state of copyReplies.
+type copier struct {
+	s   *Session
+	in  inbox
+	sc  replyScanner
+	err error // writing to the client failed
+
+	lost bool // sc.broken is known to the others
+}
+
+// use deals with what was read and keeps the rest in c.in.
+func (c *copier) use() (stop bool) {
+	s, b := c.s, c.in.bytes()
+	counted := s.st.received.Load()
+	start, boundary, i := 0, 0, 0 // b[start:i] is to be forwarded, b[:boundary] ends between two frames
+	for i < len(b) {
+		if !c.sc.inside && b[i] == '-' && s.marker.armed.Load() {
+			n, more := s.marker.find(b[i:])
+			if more {
+				break
+			}
+			if n > 0 {
+				s.st.received.Store(counted)
+				c.forward(b[start:i], boundary-start)
+				c.meet()
+				counted = s.st.received.Load()
+				i += n
+				start, boundary = i, i
+				continue
+			}
+		}
+		watching := s.st.watching.Load()
+		whole := !c.sc.inside
+		n, ended := c.sc.next(b[i:])
+		if n == 0 {
+			break
+		}
+		if c.sc.headLen < headSize && (watching || whole && b[i] == '-') {
+			c.sc.record(b[i : i+n])
+		}
+		i += n
+		if c.sc.broken && !c.lost {
+			c.lost = true
+			s.st.lose()
+			s.log().Warn("replies of the upstream cannot be told apart any more, lock commands on this connection take the slow way")
+		}
+		if !ended {
+			continue
+		}
+		boundary = i
+		switch {
+		case watching || c.sc.first == '-':
+			s.st.received.Store(counted)
+			s.st.frame(c.sc.first, c.sc.head[:c.sc.headLen], c.sc.lastInt)
+			counted = s.st.received.Load()
+		case c.sc.first != '>':
+			counted++
+		}
+	}
+	s.st.received.Store(counted) // before the client can see a reply and send what comes next
+	c.forward(b[start:i], boundary-start)
+	c.in.skip(i)
+	return c.err != nil
+}
+
+func (c *copier) forward(b []byte, boundary int) {
+	if c.err == nil {
+		c.err = c.s.out.forward(b, max(boundary, 0))
+	}
+}
+
+// meet is called where the answer to the marker was. Everything before it was answered. Where frames can still be told apart the
+// copier goes on, as there may be pushes; where not, it waits until our reply has its place.
+func (c *copier) meet() {
+	s := c.s
+	s.st.resync()
+	if c.sc.broken {
+		s.out.markBoundary()
+		select {
+		case <-s.replied: // to an earlier command
+		default:
+		}
+	}
+	s.marker.hit()
+	if c.sc.broken {
+		select {
+		case <-s.replied:
+		case <-s.ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// within fails the test if ch gives nothing for 10 s.
+func within[T any](t *testing.T, what string, ch <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("no %s after 10s", what)
+	}
+	return v
+}
+
+// TestResetDuringCommand: a client that resets the connection while its command runs cannot be told the result, so that the handler is
+// told (bug B3, B33).
+func TestResetDuringCommand(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	for _, send := range []string{"LOCK wait\r\n", "PING\r\nLOCK wait\r\n"} {
+		c := r.dial()
+		c.send(send)
+		within(t, "command", r.handler.enter)
+		c.Conn.(*net.TCPConn).SetLinger(0)
+		c.Close()
+		r.handler.leave <- struct{}{}
+		if key := within(t, "word of the lost reply", r.handler.lost); key != "wait" {
+			t.Errorf("lost %q", key)
+		}
+	}
+}
+
+// TestUpstreamGoneDuringCommand: the client's connection ends with the upstream's, also while a command of ours runs.
+func TestUpstreamGoneDuringCommand(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	c := r.dial()
+	c.send("CLIENT ID\r\n")
+	id := skipFrame(t, c.r)
+	c.send("LOCK wait\r\n")
+	within(t, "command", r.handler.enter)
+	other := dialRaw(t, network, addr)
+	other.send("CLIENT KILL ID " + strings.TrimSpace(id[1:]) + "\r\n")
+	other.expect(":1\r\n")
+	c.expectEOF()
+	r.handler.leave <- struct{}{}
+	within(t, "word of the lost reply", r.handler.lost)
+}
+
+// TestWriteWithoutReading: a client may write a long pipeline with commands of ours in it before it reads anything.
+func TestWriteWithoutReading(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	c := r.dial()
+	c.SetDeadline(time.Now().Add(60 * time.Second))
+	const count, body = 39, 1 << 20
+	echo := "*2\r\n$4\r\nECHO\r\n$1048576\r\n" + strings.Repeat("x", body) + "\r\n"
+	half := strings.Repeat(echo, count/2)
+	c.send(half + "LOCK a 1\r\n" + half + "LOCK b 1\r\n")
+	reply := echo[len("*2\r\n$4\r\nECHO\r\n"):]
+	replies := strings.Repeat(reply, count/2)
+	c.expect(replies + "$5\r\nown:a\r\n" + replies + "$5\r\nown:b\r\n")
+	if used := aheadUsed.Load(); used != 0 {
+		t.Errorf("%d bytes of the shared memory were not given back", used)
+	}
+}
+
+// TestReadAheadIsBounded: what a client sends behind a command that runs is read up to a limit, and all of it is there afterwards.
+func TestReadAheadIsBounded(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	c := r.dial()
+	c.SetDeadline(time.Now().Add(60 * time.Second))
+	c.send("LOCK wait\r\n")
+	within(t, "command", r.handler.enter)
+	sent := make(chan int)
+	go func() {
+		n := 0
+		chunk := []byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", 10000))
+		for n < 2*aheadMost {
+			if _, err := c.Write(chunk); err != nil {
+				break
+			}
+			n += len(chunk)
+		}
+		c.Conn.(*net.TCPConn).CloseWrite()
+		sent <- n
+	}()
+	for aheadUsed.Load() < aheadMost-aheadOwn {
+		select {
+		case n := <-sent:
+			t.Fatalf("%d bytes were taken while the command ran", n)
+		default:
+		}
+	}
+	r.handler.leave <- struct{}{}
+	c.expect("$8\r\nown:wait\r\n")
+	got, err := io.Copy(io.Discard, c.r)
+	if n := within(t, "end of sending", sent); err != nil || got != int64(n/len("*1\r\n$4\r\nPING\r\n")*len("+PONG\r\n")) {
+		t.Errorf("%d bytes of replies to %d bytes of PINGs (%v)", got, n, err)
+	}
+}
+
+// TestUpstreamUnreachable: each command is told, ours still run, and the next one dials again.
+func TestUpstreamUnreachable(t *testing.T) {
+	network, addr := startRedis(t)
+	down := true
+	r := startRelay(t, network, addr, func(o *Options) {
+		dial := o.Dial
+		o.UpstreamName = "10.0.0.1:6379"
+		o.DialReason = func(error) string { return "connection refused" }
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			if down {
+				return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+			}
+			return dial(ctx)
+		}
+	})
+	const refused = "-ERR upstream 10.0.0.1:6379: connection refused\r\n"
+	c := r.dial()
+	c.send("PING\r\nLOCK a 1\r\nSET k " + strings.Repeat("v", 50000) + "\r\nMULTI\r\nLOCK b 1\r\n")
+	c.expect(refused + "$5\r\nown:a\r\n" + refused + refused + "$5\r\nown:b\r\n")
+	quits := r.dial()
+	quits.send("QUIT\r\nPING\r\n")
+	quits.expect("+OK\r\n")
+	quits.expectEOF()
+	wrong := r.dial()
+	wrong.send("PING\r\n*1x\r\n")
+	wrong.expect(refused + "-ERR Protocol error: invalid multibulk length\r\n")
+	wrong.expectEOF()
+	down = false
+	c.send("PING\r\n")
+	c.expect("+PONG\r\n")
+}
+
+func TestMaxClients(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, func(o *Options) { o.MaxClients = 2 })
+	a, b := r.dial(), r.dial()
+	a.send("PING\r\n")
+	a.expect("+PONG\r\n")
+	b.send("PING\r\n")
+	b.expect("+PONG\r\n")
+	over := r.dial()
+	over.expect("-ERR max number of clients reached\r\n")
+	over.expectEOF()
+	a.send("QUIT\r\n")
+	a.expect("+OK\r\n")
+	a.expectEOF()
+	a.Close()
+	for r.server.Connections() > 1 {
+	}
+	again := r.dial()
+	again.send("PING\r\n")
+	again.expect("+PONG\r\n")
+}
+
+// TestShutdown: idle connections end at once, one with an unanswered request when it is answered, the rest at the limit.
+func TestShutdown(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	idle, blocked, subscribed := r.dial(), r.dial(), r.dial()
+	idle.send("PING\r\n")
+	idle.expect("+PONG\r\n")
+	blocked.send("CLIENT NO-EVICT off\r\nBLPOP q 0\r\n")
+	blocked.expect("+OK\r\n")
+	subscribed.send("SUBSCRIBE c\r\n")
+	subscribed.expect("*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n")
+	stopped := make(chan error, 1)
+	limit := errors.New("the limit")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() { stopped <- r.server.Shutdown(ctx) }()
+	idle.expectEOF()
+	if c, err := net.Dial("tcp", r.addr); err == nil {
+		c.Close()
+		t.Error("a connection was accepted during the shutdown")
+	}
+	other := dialRaw(t, network, addr)
+	other.send("RPUSH q x\r\n")
+	other.expect(":1\r\n")
+	blocked.expect("*2\r\n$1\r\nq\r\n$1\r\nx\r\n")
+	blocked.expectEOF()
+	select {
+	case err := <-stopped:
+		t.Fatalf("Shutdown returned %v with a subscriber connected", err)
+	default:
+	}
+	cancel(limit)
+	if err := within(t, "end of Shutdown", stopped); !errors.Is(err, limit) {
+		t.Errorf("Shutdown returned %v, want %v", err, limit)
+	}
+	if _, err := subscribed.r.ReadByte(); err == nil {
+		t.Error("the subscriber was not cut off")
+	}
+}
+
+// TestHeldBackBytes: the upstream gets every byte of the client, also the beginning of a request that never came to its end.
+func TestHeldBackBytes(t *testing.T) {
+	for _, send := range []string{"PI", "*1\r\n$4\r\nPI", "*1", "PING\r\n*2\r\n$3\r\nGET\r\n$1"} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		got := make(chan string, 1)
+		go func() {
+			c, err := ln.Accept()
+			if err != nil {
+				got <- err.Error()
+				return
+			}
+			b, _ := io.ReadAll(c)
+			got <- string(b)
+			c.Close()
+		}()
+		r := startRelay(t, "tcp", ln.Addr().String(), nil)
+		c := r.dial()
+		c.send("*1\r\n$4\r\nPING\r\n" + send)
+		c.Conn.(*net.TCPConn).CloseWrite()
+		if b := within(t, "end of input", got); b != "*1\r\n$4\r\nPING\r\n"+send {
+			t.Errorf("the upstream got %q, want all of %q", b, send)
+		}
+		c.expectEOF()
+	}
+}
+
+// TestReencode: an upstream that cannot stand everything Redis does gets well-formed requests only.
+func TestReencode(t *testing.T) {
+	const ping = "*1\r\n$4\r\nPING\r\n"
+	for _, tt := range []struct{ send, want, reply string }{
+		{"*0\r\n\r\n" + ping + "*-1\r\nPING\r\n", ping + ping, ""},
+		{"*1\rX$4\rYPINGzz", ping, ""},
+		{`ECHO "\x41 b"` + "\r\nclient 'id'\r\n", "*2\r\n$4\r\nECHO\r\n$3\r\nA b\r\n*2\r\n$6\r\nclient\r\n$2\r\nid\r\n", ""},
+		{"*2\r\n$3\r\nGET\r\n$0\r\nxx", "*2\r\n$3\r\nGET\r\n$0\r\n\r\n", ""},
+		{"*1\r\n$9223372036854775807\r\nx", "", "-ERR Protocol error: invalid bulk length\r\n"},
+		{"*1\r\n$536870913\r\nx", "", "-ERR Protocol error: invalid bulk length\r\n"},
+		{"*1048577\r\n", "", "-ERR Protocol error: invalid multibulk length\r\n"},
+		{"*1\r\n:4\r\n", "", "-ERR Protocol error: expected '$', got ':'\r\n"},
+		{"\"a\r\n", "", "-ERR Protocol error: unbalanced quotes in request\r\n"},
+		{"POST / HTTP/1.1\r\n", "", ""},
+	} {
+		near, far := net.Pipe()
+		go io.Copy(io.Discard, near)
+		up, upEnd := net.Pipe()
+		s := NewServer(Options{UpstreamName: "x", Reencode: true, Dial: func(context.Context) (net.Conn, error) { return up, nil }}).add(far)
+		got := make(chan string, 1)
+		go func() {
+			b, _ := io.ReadAll(upEnd)
+			got <- string(b)
+		}()
+		for i := range len(tt.send) { // byte by byte: what is mended may be spread over two reads
+			s.in.w += copy(s.in.room(), tt.send[i:i+1])
+			s.process()
+		}
+		s.teardown()
+		if b := within(t, "end of input", got); b != tt.want {
+			t.Errorf("%q: the upstream got %q, want %q", tt.send, b, tt.want)
+		}
+		if reply := "-ERR Protocol error: " + s.req.why + "\r\n"; (s.step == stepRefuse) != (tt.want == "") || tt.reply != "" && reply != tt.reply {
+			t.Errorf("%q: step %d, reply %q; want reply %q", tt.send, s.step, reply, tt.reply)
+		}
+		near.Close()
+	}
+}
+
+// TestReadAheadIsGivenBack: memory taken from the shared part does not stay away with a client that leaves.
+func TestReadAheadIsGivenBack(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	c := r.dial()
+	c.send("LOCK wait\r\n")
+	within(t, "command", r.handler.enter)
+	go c.Write([]byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", 100000)))
+	for aheadUsed.Load() == 0 {
+	}
+	c.Conn.(*net.TCPConn).SetLinger(0)
+	c.Close()
+	r.handler.leave <- struct{}{}
+	within(t, "word of the lost reply", r.handler.lost)
+	for deadline := time.Now().Add(10 * time.Second); aheadUsed.Load() != 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes were not given back", aheadUsed.Load())
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/tidwall/redcon"
+	"go.uber.org/zap"
+)
+
+// pump carries the client's bytes to the upstream until a command of ours has its turn; that is then in s.frame. An error is the end
+// of the connection: io.EOF at the end of the client's input.
+func (s *Session) pump() error {
+	s.ahead.stop()
+	for {
+		switch {
+		case s.ended.Load():
+			s.swallow()
+			return io.EOF
+		case s.step == stepWriteFailed:
+			return s.writeFailed()
+		case s.step == stepRefuse:
+			return s.refuseRest()
+		case s.step == stepQuit:
+			return io.EOF
+		case s.step == stepOwn:
+			s.step = stepPump
+			if run, err := s.due(); run || err != nil {
+				return err
+			}
+			continue
+		case s.drain.Load() && s.quiet():
+			return io.EOF
+		}
+		if err := s.receive(); err != nil {
+			return err
+		}
+	}
+}
+
+// receive deals with the bytes that are there, and then reads more, until the pump has something else to do.
+func (s *Session) receive() error {
+	for more := true; more; {
+		if len(s.in.bytes()) > 0 && s.process() {
+			return nil
+		}
+		var err error
+		if more, err = s.ahead.take(&s.in); err != nil {
+			return s.inputEnded(err)
+		}
+	}
+	err := s.src.receive(&s.in, s.process)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded): // somebody wakes the pump: the upstream ended, or the server shuts down
+		s.client.SetReadDeadline(time.Time{})
+		return nil
+	}
+	return s.inputEnded(err)
+}
+
+// inputEnded passes on what was held back, so that the upstream has every byte.
+func (s *Session) inputEnded(err error) error {
+	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up != nil && !s.req.strict && !s.req.collecting {
+		s.up.Write(b)
+	}
+	return err
+}
+
+// process forwards the bytes that are there, as far as they can be told. stop: the pump has something else to do, in s.step.
+func (s *Session) process() (stop bool) {
+	if !s.req.inRequest {
+		s.failed = nil
+	}
+	from := s.in.r // the bytes from here on are not forwarded yet
+	for s.in.r < s.in.w && s.step == stepPump {
+		var ev event
+		n := 0
+		switch {
+		case s.tunnel:
+			n, ev = len(s.in.bytes()), evMore
+		case s.req.collecting:
+			n, ev = s.req.collect(s.in.bytes())
+			from = s.in.r + n
+		default:
+			n, ev = s.req.scan(s.in.bytes())
+		}
+		s.in.skip(n)
+		if n > 0 && from < s.in.r || ev == evNotable || ev == evRaw || ev == evInline {
+			s.connect()
+		}
+		switch ev {
+		case evMore:
+			s.count()
+			s.forward(s.in.mem[from:s.in.r])
+			return s.step != stepPump
+		case evNotable:
+			s.notable()
+			continue
+		case evOurs, evDrop, evInline:
+			s.count()
+		case evDone:
+			s.step = stepOwn
+		case evRaw:
+			s.count()
+			s.forward(s.in.mem[from:s.in.r])
+			s.unframed()
+			from = s.in.r
+			continue
+		}
+		s.forward(s.in.mem[from:s.in.r]) // evOurs, evDrop, evInline
+		if ev == evInline {
+			s.notable()
+			s.forward(appendCommand(nil, s.req.argv, len(s.req.argv)))
+		}
+		if ev == evInline || ev == evDrop {
+			s.in.skip(s.req.drop)
+		}
+		from = s.in.r
+	}
+	if from < s.in.r {
+		s.forward(s.in.mem[from:s.in.r])
+	}
+	return s.step != stepPump
+}
+
+// count notes the plain requests that have passed.
+func (s *Session) count() {
+	n := s.req.requests
+	s.req.requests = 0
+	if n == 0 {
+		return
+	}
+	if s.failed != nil {
+		s.refuse(n)
+		return
+	}
+	s.st.sent.Add(uint64(n))
+}
+
+// notable notes a request that matters to the state, and the plain ones before it.
+func (s *Session) notable() {
+	if s.req.strict && s.req.requests == 0 {
+		s.req.requests = 1 // an inline one, which the scanner leaves to be counted here
+	}
+	s.req.requests--
+	s.count()
+	if s.failed != nil {
+		if s.req.kind == kQuit {
+			s.out.reply([]byte("+OK\r\n"))
+			s.step = stepQuit
+			return
+		}
+		s.refuse(1)
+		return
+	}
+	s.tunnel, s.req.single = s.st.note(s.req.kind, s.req.argv)
+}
+
+// connect dials the upstream if there is no connection yet. Where that fails, the requests that were read together get the error, and
+// the next ones dial again.
+func (s *Session) connect() {
+	if s.up != nil || s.failed != nil {
+		return
+	}
+	up, err := s.srv.o.Dial(s.ctx)
+	if err != nil {
+		s.failed = err
+		s.log().Warn("upstream cannot be reached", zap.String("upstream", s.srv.o.UpstreamName), zap.Error(err))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		up.Close()
+		s.failed = net.ErrClosed
+		return
+	}
+	s.up, s.copied = up, make(chan struct{})
+	s.srv.wg.Go(func() { s.copyReplies(up) })
+}
+
+// refuse answers n requests that cannot be forwarded.
+func (s *Session) refuse(n int64) {
+	line := redcon.AppendError(nil, "ERR upstream "+s.srv.o.UpstreamName+": "+s.srv.o.DialReason(s.failed))
+	s.out.reply(bytes.Repeat(line, int(n)))
+}
+
+// forward writes bytes to the upstream.
+func (s *Session) forward(b []byte) {
+	if len(b) == 0 || s.failed != nil || s.step == stepWriteFailed {
+		return
+	}
+	if _, err := s.up.Write(b); err != nil {
+		s.step = stepWriteFailed
+	}
+}
+
+// writeFailed waits for the last replies of an upstream that reads no more: it is about to close, or has.
+func (s *Session) writeFailed() error {
+	select {
+	case <-s.copied:
+	case <-time.After(lingerTime):
+		s.teardown()
+		return net.ErrClosed
+	}
+	if s.ended.Load() {
+		s.swallow()
+	}
+	return io.EOF
+}
+
+// unframed is called where the client's bytes are no requests any more. The upstream says so itself and closes; if it must not see
+// them, or cannot be reached, we do.
+func (s *Session) unframed() {
+	if s.req.strict || s.failed != nil {
+		s.in.skip(len(s.in.bytes()))
+		s.step = stepRefuse
+		return
+	}
+	if len(s.req.argv) > 0 && s.req.kind == ours { // it broke off inside a command of ours, whose beginning was kept back
+		s.forward(appendCommand(nil, s.req.argv, int(s.req.total)))
+	}
+	s.st.sent.Add(1)
+	s.tunnel = true
+}
+
+// refuseRest ends the connection with Redis' words for what is wrong with the client's bytes, after the replies that are still due.
+func (s *Session) refuseRest() error {
+	if s.up != nil && s.failed == nil {
+		if err := s.barrier(); err != nil {
+			return err
+		}
+	}
+	if s.req.why != "" {
+		s.out.reply(redcon.AppendError(nil, "ERR Protocol error: "+s.req.why))
+	}
+	return io.EOF
+}
+
+// due brings a command of ours, complete in s.req, to its turn: everything before it is answered, and nothing behind it was forwarded.
+// run: it is then in s.frame. Where the upstream may be silent it gets the command as it is, which it does not know, and nothing is run.
+func (s *Session) due() (run bool, err error) {
+	argv := s.req.argv
+	switch {
+	case s.up == nil || s.st.regular():
+	case s.st.silent() || !s.srv.o.MarkerWorks():
+		if _, s.req.single = s.st.note(plain, nil); s.step == stepPump {
+			s.forward(appendCommand(nil, argv, len(argv)))
+		}
+		return false, nil
+	default:
+		if err := s.barrier(); err != nil {
+			return false, err
+		}
+	}
+	s.frame = appendCommand(s.frame[:0], argv, len(argv))
+	return true, nil
+}
+
+// barrier waits until the upstream has answered everything that was sent. Meanwhile the client is read ahead.
+func (s *Session) barrier() error {
+	s.ahead.start()
+	defer s.ahead.stop()
+	if _, err := s.up.Write(s.marker.arm()); err != nil {
+		s.step = stepWriteFailed
+		return s.writeFailed()
+	}
+	select {
+	case <-s.marker.met:
+		return nil
+	case <-s.copied:
+		if s.ended.Load() {
+			s.ahead.stop()
+			s.swallow()
+		}
+		return io.EOF
+	case <-s.ctx.Done():
+		return net.ErrClosed
+	}
+}
+
+// quiet tells whether the connection may end without anything being cut off: no request is half read, nothing is unanswered.
+func (s *Session) quiet() bool {
+	return !s.req.inRequest && !s.req.collecting && len(s.in.bytes()) == 0 && (s.up == nil || s.st.regular())
+}
+
+// appendCommand appends the request made of argv, whose header says that it has count arguments.
+func appendCommand(b []byte, argv [][]byte, count int) []byte {
+	b = redcon.AppendArray(b, count)
+	for _, arg := range argv {
+		b = redcon.AppendBulk(b, arg)
+	}
+	return b
+}

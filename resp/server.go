@@ -1,0 +1,252 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tidwall/redcon"
+	"go.uber.org/zap"
+)
+
+// Options say what a Server is made of.
+type Options struct {
+	// Handler runs the commands of our own: LOCK, UNLOCK, EXTEND, LOCKINFO, LOCKPROXY. It is called with complete, validated
+	// requests, one at a time for each connection, and must write one reply.
+	Handler redcon.Handler
+
+	// Dial opens a connection to the upstream, logged in if the upstream's address says so. Required.
+	Dial func(ctx context.Context) (net.Conn, error)
+	// DialReason puts an error of Dial into a few words for the client. Default: its text.
+	DialReason func(error) string
+	// UpstreamName is the upstream's address in messages.
+	UpstreamName string
+	// UpstreamLogin tells that Dial logs in, so that a connection counts as authenticated from its start (until RESET).
+	UpstreamLogin bool
+	// MarkerWorks tells whether the upstream repeats the name of an unknown command in its error. Default: it does. Where it does not,
+	// a command of ours that cannot be answered at once goes to the upstream, which refuses it.
+	MarkerWorks func() bool
+	// Reencode is for an upstream that cannot stand what Redis refuses or ignores: it gets well-formed requests only.
+	Reencode bool
+
+	// MaxClients is how many connections are served at a time; more are told so and closed. Zero: no limit.
+	MaxClients int
+	// Log may be nil.
+	Log *zap.Logger
+}
+
+// Server relays client connections to the upstream, each over a connection of its own, and lets a handler answer the commands of our
+// own, in order among the upstream's replies. The methods are safe for concurrent use.
+type Server struct {
+	o  Options
+	wg sync.WaitGroup // acceptors and copiers
+
+	conns chan net.Conn // accepted; unbuffered
+	done  chan struct{} // closed when redcon's server is to end: no session is left
+
+	mu        sync.Mutex
+	sessions  map[*Session]struct{} // a session takes itself out last
+	listeners []net.Listener        // closed by Shutdown
+	draining  bool
+	empty     chan struct{} // made by Shutdown, closed when the last session is gone
+}
+
+// NewServer returns a server that does nothing yet.
+func NewServer(o Options) *Server {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.DialReason == nil {
+		o.DialReason = error.Error
+	}
+	if o.MarkerWorks == nil {
+		o.MarkerWorks = func() bool { return true }
+	}
+	return &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
+}
+
+// ErrClosed is returned by Serve after Shutdown.
+var ErrClosed = errors.New("server closed")
+
+// Serve accepts connections on all listeners until Shutdown, and returns ErrClosed then. It may be called once. It closes the listeners.
+func (s *Server) Serve(listeners ...net.Listener) error {
+	s.mu.Lock()
+	if s.draining {
+		s.mu.Unlock()
+		for _, ln := range listeners {
+			ln.Close()
+		}
+		return ErrClosed
+	}
+	s.listeners = listeners
+	for _, ln := range listeners {
+		s.wg.Go(func() { s.accept(ln) })
+	}
+	s.mu.Unlock()
+	rs := redcon.NewServer("", s.handle, func(redcon.Conn) bool { return true }, nil)
+	if err := rs.Serve((*merged)(s)); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return ErrClosed
+}
+
+// handle keeps a fault in a handler from ending the process.
+func (s *Server) handle(conn redcon.Conn, cmd redcon.Command) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.o.Log.Error("panic in a command, connection closed", zap.ByteString("command", cmd.Args[0]), zap.String("panic", fmt.Sprint(r)), zap.Stack("stack"))
+			redcon.BaseWriter(conn).SetBuffer(nil)
+			conn.WriteError("ERR internal")
+			conn.Close()
+		}
+	}()
+	s.o.Handler.ServeRESP(conn, cmd)
+}
+
+// accept hands the connections of one listener on until it is closed. While the system has no room for more it waits, longer each time.
+func (s *Server) accept(ln net.Listener) {
+	var delay time.Duration
+	for {
+		c, err := ln.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
+			s.o.Log.Warn("cannot accept a connection", zap.Stringer("listen", ln.Addr()), zap.Duration("again_in", delay), zap.Error(err))
+			select {
+			case <-time.After(delay):
+			case <-s.done:
+				return
+			}
+			continue
+		}
+		delay = 0
+		if sess := s.add(c); sess != nil {
+			select {
+			case s.conns <- sess:
+			case <-s.done:
+				sess.Close()
+			}
+		}
+	}
+}
+
+// add makes a session of c, or turns c away.
+func (s *Server) add(c net.Conn) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining:
+		c.Close()
+		return nil
+	case s.o.MaxClients > 0 && len(s.sessions) >= s.o.MaxClients:
+		c.SetWriteDeadline(time.Now().Add(time.Millisecond)) // fits the socket's buffer, or is not worth the wait
+		c.Write([]byte("-ERR max number of clients reached\r\n"))
+		c.Close()
+		return nil
+	}
+	sess := &Session{srv: s, client: c, src: newSource(c), replied: make(chan struct{}, 1)}
+	sess.ctx, sess.cancel = context.WithCancel(context.Background())
+	sess.out.init(c)
+	sess.ahead.conn = c
+	sess.marker.met = make(chan struct{}, 1)
+	sess.req.strict = s.o.Reencode
+	sess.st.authed = s.o.UpstreamLogin
+	s.sessions[sess] = struct{}{}
+	return sess
+}
+
+// remove takes out a session that has ended.
+func (s *Server) remove(sess *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, sess)
+	if s.empty != nil && len(s.sessions) == 0 {
+		close(s.empty)
+		s.empty = nil
+	}
+}
+
+// Connections returns how many clients are connected.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// drainStep is how often Shutdown looks for connections that have come to a quiet point.
+const drainStep = 10 * time.Millisecond
+
+// Shutdown ends the server: no new connections, each connection is closed as soon as nothing is unanswered on it, and all that are left
+// when ctx ends. It returns after the last has gone, with context.Cause(ctx) if some had to be cut off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if s.draining {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.draining = true
+	for _, ln := range s.listeners {
+		ln.Close()
+	}
+	empty := make(chan struct{})
+	if len(s.sessions) == 0 {
+		close(empty)
+	} else {
+		s.empty = empty
+	}
+	s.mu.Unlock()
+
+	tick := time.NewTicker(drainStep)
+	defer tick.Stop()
+	var err error
+	for s.wake(err != nil); ; s.wake(err != nil) {
+		select {
+		case <-empty:
+			close(s.done)
+			s.wg.Wait()
+			return err
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+			ctx = context.Background()
+		case <-tick.C:
+		}
+	}
+}
+
+// wake makes the pumps of all sessions look whether they may end; with cut set it ends them.
+func (s *Server) wake(cut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for sess := range s.sessions {
+		sess.drain.Store(true)
+		if cut {
+			sess.teardown()
+		} else {
+			sess.client.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+}
+
+// merged is the listener that redcon serves. It goes on until the last session is gone, as redcon then closes every connection.
+type merged Server
+
+// Accept implements net.Listener.
+func (m *merged) Accept() (net.Conn, error) {
+	select {
+	case c := <-m.conns:
+		return c, nil
+	case <-m.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener. It does nothing: Shutdown closes the listeners.
+func (m *merged) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (m *merged) Addr() net.Addr { return &net.UnixAddr{Name: "lockproxy", Net: "unix"} }

@@ -1,0 +1,121 @@
+package resp
+
+import (
+	"strings"
+	"testing"
+)
+
+// script plays a connection: "> COMMAND args" is sent, "< frame" is answered (\r\n is added), and reports what is known then.
+func script(s *state, lines ...string) {
+	for _, line := range lines {
+		text := line[2:]
+		if line[0] == '<' {
+			if text[0] != '-' {
+				text = strings.ReplaceAll(text, " ", "\r\n")
+			}
+			text += "\r\n"
+			var sc replyScanner
+			n, _ := sc.next([]byte(text))
+			sc.record([]byte(text)[:n])
+			if s.watching.Load() || sc.first == '-' {
+				s.frame(sc.first, sc.head[:sc.headLen], sc.lastInt)
+			} else if sc.first != '>' {
+				s.received.Add(1)
+			}
+			continue
+		}
+		words, _ := splitInline([]byte(text))
+		k := classify(words[0])
+		if k == plain && s.mode != replySkip {
+			s.sent.Add(1)
+			continue
+		}
+		s.note(k, words)
+	}
+}
+
+func TestState(t *testing.T) {
+	type known struct {
+		regular, silent, inTx, authed, resp3, subscribed bool
+	}
+	regular := known{regular: true}
+	for _, tt := range []struct {
+		name  string
+		lines []string
+		want  known
+	}{
+		{"new", nil, regular},
+		{"unanswered", []string{"> GET k"}, known{}},
+		{"answered", []string{"> GET k", "< $-1"}, regular},
+		{"push is no reply", []string{"> GET k", "< >1 +x"}, known{}},
+		{"MULTI", []string{"> MULTI", "< +OK"}, known{inTx: true}},
+		{"MULTI refused", []string{"> MULTI", "< -NOAUTH"}, regular},
+		{"EXEC", []string{"> MULTI", "> GET k", "> EXEC", "< +OK", "< +QUEUED", "< *1 $-1"}, regular},
+		{"EXEC aborted", []string{"> MULTI", "> EXEC", "< +OK", "< -EXECABORT"}, regular},
+		{"EXEC wrong, as Redis 6 says it", []string{"> MULTI", "> EXEC x", "< +OK", "< -ERR"}, known{inTx: true}},
+		{"DISCARD", []string{"> MULTI", "> DISCARD", "< +OK", "< +OK"}, regular},
+		{"AUTH", []string{"> AUTH pw", "< +OK"}, known{regular: true, authed: true}},
+		{"AUTH wrong", []string{"> AUTH pw", "< -WRONGPASS"}, regular},
+		{"AUTH pending", []string{"> AUTH pw"}, known{}},
+		{"AUTH wrong, then another +OK", []string{"> AUTH pw", "> SET k v", "< -WRONGPASS", "< +OK"}, regular},
+		{"AUTH kept by a wrong one", []string{"> AUTH pw", "> AUTH no", "< +OK", "< -WRONGPASS"}, known{regular: true, authed: true}},
+		{"AUTH in MULTI", []string{"> AUTH pw", "> MULTI", "> AUTH pw", "> EXEC", "< +OK", "< +OK", "< +QUEUED", "< *1 +OK"}, regular},
+		{"AUTH in MULTI discarded", []string{"> AUTH pw", "> MULTI", "> AUTH pw", "> DISCARD", "< +OK", "< +OK", "< +QUEUED", "< +OK"}, known{regular: true, authed: true}},
+		{"HELLO 3", []string{"> HELLO 3", "< %1 +a +b"}, known{regular: true, resp3: true}},
+		{"HELLO 2", []string{"> HELLO 3", "> HELLO 2", "< %1 +a +b", "< *2 +a +b"}, regular},
+		{"HELLO AUTH", []string{"> HELLO 3 AUTH u p", "< %1 +a +b"}, known{regular: true, resp3: true, authed: true}},
+		{"HELLO SETNAME AUTH", []string{"> HELLO 2 SETNAME x AUTH u p", "< *2 +a +b"}, known{regular: true, authed: true}},
+		{"HELLO AUTH refused", []string{"> HELLO 3 AUTH u p", "< -WRONGPASS"}, regular},
+		{"HELLO without AUTH", []string{"> HELLO 3", "< -NOAUTH"}, regular},
+		{"HELLO in MULTI", []string{"> MULTI", "> HELLO 3", "> EXEC", "< +OK", "< +QUEUED", "< *1 +x"}, known{regular: true, resp3: true}},
+		{"RESET", []string{"> HELLO 3 AUTH u p", "< %1 +a +b", "> MULTI", "< +OK", "> RESET", "< +RESET"}, regular},
+		{"RESET pending", []string{"> AUTH pw", "< +OK", "> RESET"}, known{}},
+		{"RESET refused", []string{"> AUTH pw", "< +OK", "> RESET", "< -ERR"}, known{regular: true, authed: true}},
+		{"MONITOR", []string{"> MONITOR", "< +OK", "< +1700000000.1", "> MULTI", "< +1700000000.2", "< +OK"}, known{inTx: true}},
+		{"MONITOR hides no AUTH", []string{"> MONITOR", "> AUTH no", "< +OK", "< +1700000000.1", "< -WRONGPASS"}, known{}},
+		{"MONITOR then RESET", []string{"> MONITOR", "< +OK", "< +1700000000.1", "> RESET", "< +RESET"}, regular},
+		{"subscribed", []string{"> SUBSCRIBE a b", "< *3 $9 subscribe $1 a :1", "< *3 $9 subscribe $1 b :2"}, known{subscribed: true}},
+		{"unsubscribed", []string{"> SUBSCRIBE a", "< *3 $9 subscribe $1 a :1", "> UNSUBSCRIBE", "< *3 $11 unsubscribe $1 a :0"}, known{}},
+		{"pattern left", []string{"> PSUBSCRIBE a", "> SUBSCRIBE b", "> UNSUBSCRIBE", "< *3 $10 psubscribe $1 a :1", "< *3 $9 subscribe $1 b :2", "< *3 $11 unsubscribe $1 b :1"}, known{subscribed: true}},
+		{"shard", []string{"> SSUBSCRIBE a", "< *3 $10 ssubscribe $1 a :1", "> UNSUBSCRIBE", "< *3 $11 unsubscribe $-1 :0"}, known{subscribed: true}},
+		{"messages are no replies", []string{"> SUBSCRIBE a", "< *3 $9 subscribe $1 a :1", "> UNSUBSCRIBE", "< *3 $7 message $1 a $1 x", "< *3 $11 unsubscribe $1 a :0", "> AUTH pw", "< +OK"}, known{authed: true}},
+		{"SUBSCRIBE refused, then AUTH", []string{"> SUBSCRIBE a", "< -NOAUTH", "> AUTH pw", "< +OK"}, known{authed: true}},
+		{"SUBSCRIBE refused, AUTH in one go", []string{"> SUBSCRIBE a", "> AUTH pw", "< -NOAUTH", "< +OK"}, known{authed: true}},
+		{"SUBSCRIBE in RESP3", []string{"> HELLO 3", "< %1 +a +b", "> SUBSCRIBE a", "> AUTH pw", "< >3 +subscribe +a :1", "< +OK"}, known{resp3: true, authed: true}},
+		{"SUBSCRIBE in MULTI", []string{"> MULTI", "> SUBSCRIBE a", "> EXEC", "< +OK", "< +QUEUED", "< *1 *3 $9 subscribe $1 a :1"}, known{subscribed: true}},
+		{"REPLY OFF", []string{"> CLIENT REPLY OFF"}, known{silent: true}},
+		{"REPLY OFF refused", []string{"> CLIENT REPLY OFF", "< -NOPERM"}, known{}},
+		{"REPLY OFF behind an error", []string{"> GET", "> CLIENT REPLY OFF", "< -ERR"}, known{silent: true}},
+		{"REPLY ON", []string{"> CLIENT REPLY OFF", "> CLIENT REPLY ON", "< +OK"}, known{}},
+		{"REPLY OFF, another user, ON", []string{"> CLIENT REPLY OFF", "> AUTH u p", "> CLIENT REPLY ON"}, known{silent: true}},
+		{"REPLY OFF, another user, ON seen", []string{"> CLIENT REPLY OFF", "> AUTH u p", "> CLIENT REPLY ON", "< +OK"}, known{}},
+		{"REPLY OFF, MULTI, ON", []string{"> CLIENT REPLY OFF", "> MULTI", "> CLIENT REPLY ON"}, known{silent: true, inTx: true}},
+		{"REPLY SKIP", []string{"> CLIENT REPLY SKIP"}, known{silent: true}},
+		{"REPLY SKIP over", []string{"> CLIENT REPLY SKIP", "> GET k"}, known{}},
+		{"REPLY SKIP MULTI", []string{"> CLIENT REPLY SKIP", "> MULTI"}, known{inTx: true}},
+		{"MULTI, REPLY OFF, EXEC", []string{"> MULTI", "< +OK", "> CLIENT REPLY OFF", "< +QUEUED", "> EXEC"}, known{silent: true, inTx: true}},
+		{"MULTI, REPLY OFF, EXEC aborted", []string{"> MULTI", "< +OK", "> CLIENT REPLY OFF", "< +QUEUED", "> EXEC", "< -EXECABORT"}, known{}},
+		{"MULTI and REPLY OFF at once", []string{"> MULTI", "> CLIENT REPLY OFF"}, known{silent: true}},
+		{"protocol error", []string{"> GET k", "< -ERR Protocol error: x"}, known{silent: true}},
+		{"DEBUG", []string{"> DEBUG SLEEP 0", "< +OK"}, known{}},
+		{"CLIENT other", []string{"> CLIENT ID", "< :1"}, regular},
+	} {
+		var s state
+		script(&s, tt.lines...)
+		session := &Session{st: state{resp3: s.resp3, subs: s.subs}}
+		got := known{s.regular(), s.silent(), s.inTx, s.authed, s.resp3, session.Subscribed()}
+		if got != tt.want {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestResync: behind a marker everything is answered, and what was not found is not believed.
+func TestResync(t *testing.T) {
+	var s state
+	script(&s, "> SUBSCRIBE a", "> AUTH pw", "> MULTI", "> GET k")
+	s.resync()
+	if s.authed || !s.inTx || s.sent.Load() != s.received.Load() || len(s.waiting) != 0 {
+		t.Errorf("authed %v, inTx %v, %d sent, %d received, %d waiting", s.authed, s.inTx, s.sent.Load(), s.received.Load(), len(s.waiting))
+	}
+}
