@@ -1,0 +1,15 @@
+-- KEYS[1] the lock, KEYS[2] the hash of counters
+-- ARGV[1] secret (40 hex digits), ARGV[2] ttl in milliseconds, ARGV[3] field of the counter or '' for no fencing,
+-- ARGV[4] owner label
+-- reply: {1, fence} granted; {0, milliseconds the key has left, -1 if it never expires} refused
+-- Any key at the place is a refusal, of whatever type: it is never touched.
+local left = redis.call('PTTL', KEYS[1])
+if left ~= -2 then
+  return {0, left}
+end
+local fence = 0
+if ARGV[3] ~= '' then
+  fence = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
+end
+redis.call('SET', KEYS[1], ARGV[1] .. string.format('%016.0f', fence) .. ARGV[4], 'NX', 'PX', ARGV[2])
+return {1, fence}

@@ -1,0 +1,309 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// inBubble runs f in a bubble of its own.
+func inBubble(t *testing.T, n int, f func(t *testing.T, s *sim)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newSim(t, n)) })
+}
+
+func TestAcquireAndRelease(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", 10*time.Second)
+		if want := 10*time.Second - 102*time.Millisecond; lease.Validity != want {
+			t.Errorf("validity %v, want %v", lease.Validity, want)
+		}
+		if _, err := q.Acquire(t.Context(), "job", time.Second); !errors.Is(err, ErrHeld) {
+			t.Errorf("second Acquire: %v, want ErrHeld", err)
+		}
+		mustRelease(t, q, "job", lease.Token)
+		if ok, err := q.Release(t.Context(), "job", lease.Token); ok || err != nil {
+			t.Errorf("second Release = %v, %v, want false", ok, err)
+		}
+		synctest.Wait()
+		s.noKeys("after the release")
+		next := mustAcquire(t, q, "job", time.Second)
+		if next.Token.String() <= lease.Token.String() || next.Token.Secret == lease.Token.Secret {
+			t.Errorf("token %v does not follow %v", next.Token, lease.Token)
+		}
+	})
+}
+
+// B11: a hung minority costs no time, a hung majority exactly the master timeout; in neither case does the reply wait
+// for releases.
+func TestAcquireWithHungMasters(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		hung int
+		took time.Duration
+		err  error
+	}{
+		{"minority", 2, 0, nil},
+		{"majority", 3, 50 * time.Millisecond, ErrNoQuorum},
+		{"all", 5, 50 * time.Millisecond, ErrNoQuorum},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				s.each(5-c.hung, 5, (*fakeMaster).pause)
+				start := time.Now()
+				lease, err := q.Acquire(t.Context(), "job", 10*time.Second)
+				if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
+					t.Fatalf("%v after %v, want %v after %v", err, took, c.err, c.took)
+				}
+				if err == nil {
+					mustRelease(t, q, "job", lease.Token)
+				} else if want := "gave no answer in 50ms"; !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+				// B1, B2: the SETs land now, each with its release behind it.
+				s.each(0, 5, (*fakeMaster).resume)
+				synctest.Wait()
+				s.noKeys("after waking up")
+				if n := s.masters[4].ran("acquire"); n != 1 {
+					t.Errorf("the hung master carried out %d acquires, want the late one", n)
+				}
+			})
+		})
+	}
+}
+
+// The attempt's deadline follows short ttls.
+func TestAttemptTimeoutFollowsTTL(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.each(1, 3, (*fakeMaster).pause)
+		start := time.Now()
+		_, err := q.Acquire(t.Context(), "job", 200*time.Millisecond)
+		if took := time.Since(start); !errors.Is(err, ErrNoQuorum) || took != 10*time.Millisecond {
+			t.Errorf("%v after %v, want ErrNoQuorum after 10ms", err, took)
+		}
+	})
+}
+
+func TestCertainFailureIsEarly(t *testing.T) {
+	t.Run("held although two hang", func(t *testing.T) {
+		inBubble(t, 5, func(t *testing.T, s *sim) {
+			q, other := s.quorum(), s.quorum()
+			mustAcquire(t, other, "job", time.Minute)
+			synctest.Wait()
+			s.each(3, 5, (*fakeMaster).pause)
+			start := time.Now()
+			if _, err := q.Acquire(t.Context(), "job", time.Second); !errors.Is(err, ErrHeld) || time.Since(start) != 0 {
+				t.Errorf("%v after %v, want ErrHeld at once", err, time.Since(start))
+			}
+		})
+	})
+	t.Run("majority down", func(t *testing.T) {
+		inBubble(t, 5, func(t *testing.T, s *sim) {
+			s.each(2, 5, (*fakeMaster).stop)
+			q := s.quorum()
+			start := time.Now()
+			_, err := q.Acquire(t.Context(), "job", time.Second)
+			if !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
+				t.Fatalf("%v after %v, want ErrNoQuorum at once", err, time.Since(start))
+			}
+			none, _ := errors.AsType[*NoQuorumError](err)
+			want := "2 of 5 masters can vote, 3 needed: 10.0.0.3:6379 refused the connection; " +
+				"10.0.0.4:6379 refused the connection; 10.0.0.5:6379 refused the connection"
+			if got := none.Text(true); got != want {
+				t.Errorf("text %q, want %q", got, want)
+			}
+			if got := none.Text(false); strings.Contains(got, "10.0.0") || !strings.Contains(got, "master 3 refused the connection; master 4") {
+				t.Errorf("text without names: %q", got)
+			}
+			synctest.Wait()
+			s.noKeys("after the failure")
+		})
+	})
+}
+
+// The reply of a failed LOCK does not wait for its releases, however long they take.
+func TestReplyDoesNotWaitForReleases(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		s.each(1, 3, (*fakeMaster).stop)
+		q := s.quorum()
+		s.masters[0].set(func() {
+			s.masters[0].hook = func(cmd string) (time.Duration, string) {
+				if strings.HasPrefix(cmd, "release") {
+					return time.Second, ""
+				}
+				return 0, ""
+			}
+		})
+		start := time.Now()
+		if _, err := q.Acquire(t.Context(), "job", 10*time.Second); !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
+			t.Errorf("%v after %v, want ErrNoQuorum at once", err, time.Since(start))
+		}
+		time.Sleep(2 * time.Second)
+		s.noKeys("after the release")
+	})
+}
+
+// delayed makes a master take d for every command that begins with word.
+func (m *fakeMaster) delayed(word string, d time.Duration) {
+	m.set(func() {
+		m.hook = func(cmd string) (time.Duration, string) {
+			if strings.HasPrefix(cmd, word) {
+				return d, ""
+			}
+			return 0, ""
+		}
+	})
+}
+
+// B4, B5: a grant that comes when nothing is left of the ttl is no grant, and leaves nothing.
+func TestLate(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.each(0, 3, func(m *fakeMaster) { m.delayed("acquire", time.Millisecond) })
+		if _, err := q.Acquire(t.Context(), "job", 3*time.Millisecond); !errors.Is(err, ErrLate) {
+			t.Errorf("%v, want ErrLate", err)
+		}
+		synctest.Wait()
+		s.noKeys("after ErrLate")
+		for _, m := range s.masters {
+			if a, r := m.ran("acquire"), m.ran("release"); a != 1 || r != 1 {
+				t.Errorf("%d acquires, %d releases, want one each", a, r)
+			}
+		}
+		s.each(0, 3, func(m *fakeMaster) { m.delayed("acquire", 900*time.Microsecond) })
+		if lease := mustAcquire(t, q, "job", 3*time.Millisecond); lease.Validity != 70*time.Microsecond {
+			t.Errorf("validity %v, want 70µs", lease.Validity)
+		}
+	})
+}
+
+// B15: a ttl out of range reaches no master.
+func TestInvalidTTL(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		for _, ttl := range []time.Duration{0, -time.Second, 999 * time.Microsecond, time.Minute + time.Millisecond} {
+			if _, err := q.Acquire(t.Context(), "job", ttl); !errors.Is(err, ErrInvalidTTL) {
+				t.Errorf("ttl %v: %v, want ErrInvalidTTL", ttl, err)
+			}
+		}
+		if n := s.masters[0].ran("acquire"); n != 0 {
+			t.Errorf("%d acquires reached a master", n)
+		}
+	})
+}
+
+// B3: a caller that gives up leaves nothing behind; the releases do not hang on its context.
+func TestCallerGivesUp(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.each(1, 3, (*fakeMaster).pause)
+		cause := errors.New("client hung up")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
+		start := time.Now()
+		if _, err := q.Acquire(ctx, "job", 10*time.Second); !errors.Is(err, cause) || time.Since(start) != 5*time.Millisecond {
+			t.Errorf("%v after %v, want the cause after 5ms", err, time.Since(start))
+		}
+		if _, err := q.Acquire(ctx, "job", 10*time.Second); !errors.Is(err, cause) {
+			t.Errorf("with a cancelled context: %v, want the cause", err)
+		}
+		s.each(1, 3, (*fakeMaster).resume)
+		synctest.Wait()
+		s.noKeys("after the caller left")
+		if n := s.masters[1].ran("acquire"); n != 1 {
+			t.Errorf("%d acquires carried out, want 1: nothing is asked for a caller who is gone", n)
+		}
+	})
+}
+
+// B7: two proxies that split the vote, as each is nearer to its half of the masters, part by random delays, far within
+// the ttl, and exactly one wins.
+func TestSplitVoteConverges(t *testing.T) {
+	for range 20 {
+		inBubble(t, 4, func(t *testing.T, s *sim) {
+			quorums := []*Quorum{s.quorum(s.nearTo(0, 2)), s.quorum(s.nearTo(2, 4))}
+			type result struct {
+				err  error
+				took time.Duration
+			}
+			results := make(chan result, 2)
+			for _, q := range quorums {
+				go func() {
+					start := time.Now()
+					_, err := q.Acquire(t.Context(), "job", 10*time.Second)
+					results <- result{err, time.Since(start)}
+				}()
+			}
+			wins := 0
+			for range quorums {
+				r := <-results
+				if r.err == nil {
+					wins++
+				} else if !errors.Is(r.err, ErrHeld) {
+					t.Errorf("%v, want ErrHeld", r.err)
+				}
+				if r.took > 200*time.Millisecond {
+					t.Errorf("took %v", r.took)
+				}
+			}
+			if wins != 1 {
+				t.Errorf("%d winners, want 1", wins)
+			}
+			synctest.Wait()
+			if n := s.masters[0].ran("acquire"); n <= 2 {
+				t.Errorf("%d acquires: the vote was not split", n)
+			}
+		})
+	}
+}
+
+// A split vote is retried four times with growing random delays and a fresh token each, then it is "held".
+func TestSplitVoteRetries(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, s *sim) {
+		a := s.quorum()
+		s.each(2, 4, func(m *fakeMaster) {
+			m.set(func() { m.store["lock:job"] = fakeValue{secret: "another", end: time.Now().Add(time.Hour)} })
+		})
+		start := time.Now()
+		_, err := a.Acquire(t.Context(), "job", 10*time.Second)
+		took := time.Since(start)
+		if !errors.Is(err, ErrHeld) {
+			t.Errorf("%v, want ErrHeld", err)
+		}
+		// 1-3 ms, 2-6, 4-12, 8-24.
+		if took < 15*time.Millisecond || took > 45*time.Millisecond {
+			t.Errorf("took %v, want 15ms to 45ms", took)
+		}
+		synctest.Wait()
+		if n := s.masters[0].ran("acquire"); n != 5 {
+			t.Errorf("%d attempts, want 5", n)
+		}
+		if n, _ := s.masters[0].holds("", ""); n != 0 {
+			t.Errorf("%d keys left where it was granted", n)
+		}
+	})
+}
+
+// B6: validity counts from the attempt that granted, not from the first.
+func TestValidityCountsFromGrantingAttempt(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.each(2, 4, func(m *fakeMaster) {
+			m.set(func() { m.store["lock:job"] = fakeValue{secret: "another", end: time.Now().Add(2 * time.Millisecond)} })
+		})
+		start := time.Now()
+		lease := mustAcquire(t, q, "job", 10*time.Second)
+		if took := time.Since(start); took == 0 {
+			t.Fatal("the vote was not split")
+		}
+		if want := 10*time.Second - 102*time.Millisecond; lease.Validity != want {
+			t.Errorf("validity %v, want %v", lease.Validity, want)
+		}
+	})
+}

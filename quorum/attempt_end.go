@@ -1,0 +1,63 @@
+package quorum
+
+import "time"
+
+// lateLocked does what has to follow an answer that came after the lease was given out. A grant is followed
+// by a check, as the lock may have been released through another proxy by then, and levels its counter. No answer: the
+// master is topped up. A refusal stands.
+func (a *attempt) lateLocked(lane int) {
+	l, v := a.q.lanes[lane], a.votes[lane]
+	switch v.state {
+	case voteGranted:
+		if l.owesRelease(a.debtKey) {
+			return
+		}
+		if v.fence != a.fence {
+			_ = l.send(command{op: opRaise, key: a.key, secret: a.secret, fence: a.fence})
+		}
+		a.q.late.add(a.debtKey, time.Now())
+	case voteUnsent, voteError, voteBroke:
+		d := debt{debtKey: a.debtKey, fence: a.fence, until: a.start.Add(a.ttl), ttl: a.ttl}
+		l.topUp(d, v.state == voteBroke)
+	}
+}
+
+// leaseLocked ends the attempt with a lease: masters that gave no answer are topped up from here on.
+func (a *attempt) leaseLocked() {
+	a.phase = leased
+	for i, v := range a.votes {
+		if v.state != votePending && v.state != voteGranted {
+			a.lateLocked(i)
+		}
+	}
+}
+
+// fail ends the attempt without a lease: whatever landed, or still may, is released (step 5). Nobody waits for
+// the answers.
+func (a *attempt) fail() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.phase = failed
+	for i, v := range a.votes {
+		if v.state == voteUnsent {
+			continue
+		}
+		landed := v.state != votePending && v.state != voteBroke
+		_ = a.q.lanes[i].release(a.debtKey, a.ttl, landed, nil)
+	}
+}
+
+// noQuorumLocked tells who gave no answer that counts, and why.
+func (a *attempt) noQuorumLocked() error {
+	e := &NoQuorumError{Answered: a.tally.answered(), N: len(a.votes), Needed: majority(len(a.votes))}
+	for i, v := range a.votes {
+		switch v.state {
+		case voteGranted, voteRefused:
+			continue
+		case votePending:
+			v.err = silentError(a.timeout)
+		}
+		e.Masters = append(e.Masters, MasterError{Index: i, Name: a.q.lanes[i].names[i], Err: v.err})
+	}
+	return e
+}

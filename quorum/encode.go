@@ -1,0 +1,112 @@
+package quorum
+
+import (
+	"strconv"
+	"time"
+)
+
+// command is one request on a lane, from being queued to being answered. The lane builds its bytes from it, so it can
+// send it a second time with the body of its script.
+type command struct {
+	op     opKind
+	to     receiver // who is told; nil: nobody
+	key    string   // full key
+	secret string
+	fence  uint64        // raise, topup
+	ttl    time.Duration // acquire, topup: whole milliseconds
+	again  bool          // has been sent with its body already
+}
+
+// receiver is told how a command on a lane ended: exactly one of reply and gone is called, once, from a
+// goroutine of the lane that holds none of its locks. They must not block.
+type receiver interface {
+	// reply hands over the answer, which is good only until it returns.
+	reply(lane int, op opKind, r *reply)
+	// gone says that the lane broke first. Without written no byte of the command was handed to the connection.
+	gone(lane int, op opKind, err error, written bool)
+}
+
+// encoder turns commands into bytes. It is the same for all lanes of a Quorum and never changes.
+type encoder struct {
+	stateKey string // name of the hash of counters
+	fencing  bool
+	owner    string // label behind the fence in every value; empty until LOCK takes one
+}
+
+// append writes c as EVALSHA, or as EVAL with the body of the script.
+//
+//	> *9\r\n$7\r\nEVALSHA\r\n$40\r\n<sha>\r\n$1\r\n2\r\n$8\r\nlock:job\r\n$21\r\nlockproxy:state:lock:\r\n
+//	  $40\r\n<secret>\r\n$4\r\n5000\r\n$3\r\n714\r\n$0\r\n\r\n
+func (e *encoder) append(b []byte, c *command, body bool) []byte {
+	if c.op == opPing {
+		return append(b, "*1\r\n$4\r\nPING\r\n"...)
+	}
+	s := &scripts[c.op]
+	if body {
+		b = append(b, s.eval...)
+	} else {
+		b = append(b, s.sha...)
+	}
+	b = appendBulk(b, c.key)
+	if s.keys == 2 {
+		b = appendBulk(b, e.stateKey)
+	}
+	b = appendBulk(b, c.secret)
+	switch c.op {
+	case opAcquire:
+		b = appendInt(b, uint64(c.ttl.Milliseconds()))
+		b = e.appendField(b, c.key)
+		b = appendBulk(b, e.owner)
+	case opRaise:
+		b = appendInt(b, c.fence)
+		b = e.appendField(b, c.key)
+	case opTopUp:
+		b = appendInt(b, uint64(c.ttl.Milliseconds()))
+		b = e.appendField(b, c.key)
+		b = appendInt(b, c.fence)
+		b = appendBulk(b, e.owner)
+	}
+	return b
+}
+
+// appendField writes the field of the key's counter, empty without fencing.
+func (e *encoder) appendField(b []byte, key string) []byte {
+	if !e.fencing {
+		return appendBulk(b, "")
+	}
+	return appendInt(b, uint64(slot(key)))
+}
+
+func appendArray(b []byte, n int) []byte {
+	b = append(b, '*')
+	b = strconv.AppendInt(b, int64(n), 10)
+	return append(b, '\r', '\n')
+}
+
+func appendBulk(b []byte, s string) []byte {
+	b = append(b, '$')
+	b = strconv.AppendInt(b, int64(len(s)), 10)
+	b = append(b, '\r', '\n')
+	b = append(b, s...)
+	return append(b, '\r', '\n')
+}
+
+// appendInt writes n as a bulk string.
+func appendInt(b []byte, n uint64) []byte {
+	var digits [20]byte
+	text := strconv.AppendUint(digits[:0], n, 10)
+	b = append(b, '$')
+	b = strconv.AppendInt(b, int64(len(text)), 10)
+	b = append(b, '\r', '\n')
+	b = append(b, text...)
+	return append(b, '\r', '\n')
+}
+
+// appendCommand writes any command.
+func appendCommand(b []byte, args ...string) []byte {
+	b = appendArray(b, len(args))
+	for _, a := range args {
+		b = appendBulk(b, a)
+	}
+	return b
+}

@@ -1,0 +1,73 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What Acquire and Release fail with. Each is asked for with errors.Is; ErrNoQuorum comes as a *NoQuorumError.
+// After any of them nothing is granted, and whatever landed on a master is being released.
+var (
+	// ErrHeld: a majority of all masters answered and too few granted. Somebody else holds the key, or
+	// several asked at once and nobody won, also after the retries.
+	ErrHeld = errors.New("held by another")
+
+	// ErrNoQuorum: less than a majority of all masters gave an answer that counts.
+	ErrNoQuorum = errors.New("no majority of the masters answered")
+
+	// ErrLate: a majority granted, but no validity was left (step 4).
+	ErrLate = errors.New("a majority granted too late, no validity is left")
+
+	// ErrFence: a majority granted, but the fencing number was not confirmed by a majority of all masters.
+	ErrFence = errors.New("the fencing number was not confirmed by a majority")
+
+	// ErrInvalidTTL: the ttl is under one millisecond or over Options.MaxTTL. No master was asked.
+	ErrInvalidTTL = errors.New("invalid ttl")
+)
+
+// MasterError says why one master gave no answer that counts. Err is in plain words that follow the name of
+// a server ("refused the connection", "is a replica"), without control bytes and without secrets.
+type MasterError struct {
+	Index int    // place in Options.Masters, from 0
+	Name  string // MasterOptions.Name
+	Err   error
+}
+
+func (e MasterError) Error() string { return e.Name + " " + e.Err.Error() }
+func (e MasterError) Unwrap() error { return e.Err }
+
+// NoQuorumError is the ErrNoQuorum of one command.
+type NoQuorumError struct {
+	Answered int           // masters that gave an answer that counts
+	N        int           // all masters
+	Needed   int           // the majority of N
+	Masters  []MasterError // the others, in the order of Options.Masters
+}
+
+// Error is Text with the names of the masters.
+func (e *NoQuorumError) Error() string { return e.Text(true) }
+
+// Is makes errors.Is(err, ErrNoQuorum) true.
+func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
+
+// Text is the message for a client: how many masters can vote, how many are needed, and what is wrong with each
+// of the others. With showMasters false a master is called by its place, "master 1" for the first. It
+// fits in one line of an error reply.
+func (e *NoQuorumError) Text(showMasters bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d masters can vote, %d needed", e.Answered, e.N, e.Needed)
+	separator := ": "
+	for _, m := range e.Masters {
+		name, reason := m.Name, m.Err.Error()
+		if !showMasters {
+			name = fmt.Sprintf("master %d", m.Index+1)
+			if same, ok := errors.AsType[*sameServerError](m.Err); ok {
+				reason = fmt.Sprintf("is the same server as master %d", same.index+1)
+			}
+		}
+		b.WriteString(separator + plain(name) + " " + plain(reason))
+		separator = "; "
+	}
+	return b.String()
+}

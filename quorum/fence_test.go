@@ -1,0 +1,154 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// setCounter makes a master have counted up to n for the key.
+func (m *fakeMaster) setCounter(key string, n uint64) {
+	m.set(func() { m.counters[fmt.Sprint(slot(key))] = n })
+}
+
+func (m *fakeMaster) counter(key string) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.counters[fmt.Sprint(slot(key))]
+}
+
+// Tokens of a key rise as strings, whatever minority comes and goes and wherever the counters start.
+func TestFenceRises(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			for seed := range uint64(20) {
+				inBubble(t, n, func(t *testing.T, s *sim) {
+					random := rand.New(rand.NewPCG(seed, 1))
+					for _, m := range s.masters {
+						m.setCounter("lock:job", random.Uint64N(5))
+					}
+					q := s.quorum()
+					last := ""
+					for range 30 {
+						away := random.Perm(n)[:random.IntN(n/2+1)]
+						for _, i := range away {
+							s.masters[i].pause()
+						}
+						lease := mustAcquire(t, q, "job", 10*time.Second)
+						if got := lease.Token.String(); got <= last {
+							t.Fatalf("seed %d: token %s after %s", seed, got[:16], last[:16])
+						} else {
+							last = got
+						}
+						mustRelease(t, q, "job", lease.Token)
+						for _, i := range away {
+							s.masters[i].resume()
+						}
+						synctest.Wait()
+					}
+				})
+			}
+		})
+	}
+}
+
+// Counters that agree need one round, counters that differ a second one to those that are behind, and that levels them.
+func TestSecondRound(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", time.Second)
+		mustRelease(t, q, "job", lease.Token)
+		synctest.Wait()
+		for i, m := range s.masters {
+			if n := m.ran("raise"); n != 0 || lease.Token.Fence != 1 {
+				t.Errorf("master %d: %d raises, fence %d", i+1, n, lease.Token.Fence)
+			}
+			m.setCounter("lock:job", uint64(10*i))
+		}
+		s.masters[2].pause()
+		lease = mustAcquire(t, q, "job", 10*time.Second)
+		if lease.Token.Fence != 11 {
+			t.Errorf("fence %d, want 11", lease.Token.Fence)
+		}
+		if a, b := s.masters[0].counter("lock:job"), s.masters[1].counter("lock:job"); a != 11 || b != 11 {
+			t.Errorf("counters %d, %d, want 11", a, b)
+		}
+		// The third, late, counted 21: nothing is lowered, and its value gets the number of the token.
+		s.masters[2].resume()
+		synctest.Wait()
+		m := s.masters[2]
+		m.mu.Lock()
+		v := m.store["lock:job"]
+		m.mu.Unlock()
+		if m.counter("lock:job") != 21 || v.fence != 11 {
+			t.Errorf("counter %d, fence in the value %d, want 21 and 11", m.counter("lock:job"), v.fence)
+		}
+	})
+}
+
+// A second round that a majority of all does not confirm in time is ErrFence, and leaves nothing. A majority of those who
+// granted is not enough.
+func TestSecondRoundFails(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		for i, m := range s.masters {
+			m.setCounter("lock:job", uint64(10*i))
+		}
+		s.each(0, 1, func(m *fakeMaster) { m.delayed("raise", time.Second) })
+		s.each(3, 5, (*fakeMaster).pause)
+		start := time.Now()
+		_, err := q.Acquire(t.Context(), "job", 10*time.Second)
+		if took := time.Since(start); !errors.Is(err, ErrFence) || took != 50*time.Millisecond {
+			t.Errorf("%v after %v, want ErrFence after 50ms, waiting for those who may still join", err, took)
+		}
+		s.each(3, 5, (*fakeMaster).resume)
+		time.Sleep(2 * time.Second)
+		s.noKeys("after ErrFence")
+	})
+}
+
+// A late grant joins the second round.
+func TestLateGrantJoinsSecondRound(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.masters[0].setCounter("lock:job", 10)
+		s.masters[1].answering("raise", "-ERR no\r\n")
+		s.each(3, 5, func(m *fakeMaster) { m.delayed("acquire", 5*time.Millisecond) })
+		start := time.Now()
+		lease := mustAcquire(t, q, "job", 10*time.Second)
+		if took := time.Since(start); took != 5*time.Millisecond || lease.Token.Fence != 11 {
+			t.Errorf("fence %d after %v, want 11 after 5ms", lease.Token.Fence, took)
+		}
+	})
+}
+
+// As long as masters may still grant, the second round is not lost: here both of the late ones are needed.
+func TestSecondRoundWaitsForLateGrants(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.masters[0].setCounter("lock:job", 10)
+		s.each(1, 3, func(m *fakeMaster) { m.answering("raise", "-ERR no\r\n") })
+		s.masters[3].delayed("acquire", 5*time.Millisecond)
+		s.masters[4].delayed("acquire", 7*time.Millisecond)
+		start := time.Now()
+		lease := mustAcquire(t, q, "job", 10*time.Second)
+		if took := time.Since(start); took != 7*time.Millisecond || lease.Token.Fence != 11 {
+			t.Errorf("fence %d after %v, want 11 after 7ms", lease.Token.Fence, took)
+		}
+	})
+}
+
+// Without fencing the number is 0 and nothing is counted.
+func TestFencingOff(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum(func(o *Options) { o.Fencing = false })
+		lease := mustAcquire(t, q, "job", time.Second)
+		if lease.Token.Fence != 0 || len(s.masters[0].counters) != 0 {
+			t.Errorf("fence %d, counters %v", lease.Token.Fence, s.masters[0].counters)
+		}
+		mustRelease(t, q, "job", lease.Token)
+	})
+}

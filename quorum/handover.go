@@ -1,0 +1,70 @@
+package quorum
+
+import "time"
+
+// goLive sends the releases still owed, waits for their replies, and opens the lane for new work when none is left.
+func (l *lane) goLive(t *talk, known [numScripts]bool) error {
+	l.handovers++
+	for {
+		l.mu.Lock()
+		batch := l.nextOwedLocked()
+		if len(batch) == 0 {
+			defer l.mu.Unlock()
+			if err := t.c.SetDeadline(time.Time{}); err != nil {
+				return connReason(err, 0)
+			}
+			l.conn, l.known, l.since = t.c, known, time.Now()
+			l.state, l.reason = StateVoting, nil
+			l.sendOwedLocked(time.Now(), false) // the top-ups
+			return nil
+		}
+		l.mu.Unlock()
+		if err := l.replay(t, batch, known[opRelease]); err != nil {
+			return err
+		}
+	}
+}
+
+// maxReplay is how many owed releases are sent at once.
+const maxReplay = 512
+
+// nextOwedLocked picks releases that this hand-over has not sent yet.
+func (l *lane) nextOwedLocked() []debtKey {
+	var batch []debtKey
+	for k, d := range l.owed.m {
+		if d.kind == owesRelease && d.tried != l.handovers {
+			d.tried = l.handovers
+			if batch = append(batch, k); len(batch) == maxReplay {
+				break
+			}
+		}
+	}
+	return batch
+}
+
+// replay sends owed releases and settles those that were answered. One answered with an error stays, for the tick.
+func (l *lane) replay(t *talk, batch []debtKey, known bool) error {
+	if err := t.renew(); err != nil {
+		return err
+	}
+	var out []byte
+	for i, k := range batch {
+		// The first brings the body, in case the script could not be loaded or was flushed since.
+		out = l.enc.append(out, &command{op: opRelease, key: k.key, secret: k.secret}, !known || i == 0)
+	}
+	if err := t.write(out); err != nil {
+		return err
+	}
+	for _, k := range batch {
+		if err := t.read(); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		if t.r.isError() {
+			l.countErrorLocked(&t.r)
+		}
+		l.settleLocked(&command{key: k.key, secret: k.secret}, owesRelease, &t.r, time.Now())
+		l.mu.Unlock()
+	}
+	return nil
+}

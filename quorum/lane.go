@@ -1,0 +1,240 @@
+package quorum
+
+import (
+	"bufio"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// maxUnanswered is how many commands may wait on a lane; with more its master counts as "no answer" at once.
+	maxUnanswered = 4096
+	// silence is how long a PING may go unanswered, and bytes unacknowledged, before the lane is dead.
+	silence = 2 * time.Second
+	// tickEvery is the time between two PINGs and between two tries of what is owed.
+	tickEvery = time.Second
+)
+
+// laneHost is what a lane needs of its Quorum. All methods are safe for concurrent use and never block; they may be
+// called with the lane's mu held.
+type laneHost interface {
+	// claim makes runID the lane's own; if a lane that is connected has it already, that one is returned.
+	claim(runID string, lane int) (other int, ok bool)
+	unclaim(lane int)
+	// toppedUp is told that a top-up set the key, or found it set.
+	toppedUp(key, secret string)
+	// settled is told when a closing lane may have nothing left to wait for.
+	settled()
+}
+
+// lane is the one connection to a master and what is known about it. Commands are queued by send and release from any
+// goroutine; a supervisor connects, and a writer and a reader live as long as each connection.
+type lane struct {
+	index  int
+	opts   *MasterOptions
+	names  []string // of all masters
+	enc    *encoder
+	maxTTL time.Duration
+	host   laneHost
+	log    *zap.Logger
+	first  chan struct{} // closed when the first connection voted or failed
+
+	mu        sync.Mutex
+	conn      *laneConn // nil unless the master votes
+	state     State
+	reason    error     // why conn is nil
+	since     time.Time // of state
+	closing   bool      // no new work but releases
+	out       []byte    // commands not taken by the writer yet
+	unwritten int       // how many commands out holds: the last ones of pending
+	pending   ring
+	known     [numScripts]bool // the master has the script, or will have it before it reads the next command
+	owed      owed
+	backlog   bool      // something in owed is idle although the lane votes: it was full
+	pinged    time.Time // when the PING on the lane was queued; zero without one
+	status    MasterStatus
+	grumbled  time.Time // when dropped debts were last logged
+
+	// Of the connection that voted last, for the hand-over; used by the supervisor only.
+	lastID    int64
+	lastRunID string
+	handovers uint64
+	warned    string // reason logged last
+}
+
+// laneConn is one connection of a lane.
+type laneConn struct {
+	net.Conn
+	in     *bufio.Reader
+	wake   chan struct{} // holds a value when out has something for the writer
+	broken chan struct{} // closed once, by fail
+	once   sync.Once
+}
+
+// send queues c. It fails at once, with the reason, if the master does not vote or too much is unanswered; then c.to is
+// not told.
+func (l *lane) send(c command) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sendLocked(c)
+}
+
+func (l *lane) sendLocked(c command) error {
+	switch {
+	case l.conn == nil:
+		return l.reason
+	case l.closing && c.op != opRelease:
+		return errClosing
+	case l.pending.n >= maxUnanswered:
+		return errFull
+	}
+	l.pushLocked(c)
+	return nil
+}
+
+// pushLocked queues c on a lane that votes, whatever waits there already. The body of the script goes along where the
+// master may not have it; what is queued behind finds it there, as a lane keeps the order.
+func (l *lane) pushLocked(c command) {
+	body := c.again
+	if c.op < numScripts && (body || !l.known[c.op]) {
+		body, l.known[c.op] = true, true
+	}
+	l.out = l.enc.append(l.out, &c, body)
+	l.pending.push(c)
+	l.unwritten++
+	if l.unwritten == 1 {
+		select {
+		case l.conn.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// release makes the lane owe the release of a token, and queues it if the master votes. landed says that the
+// SET of the token has been answered, so that its key lives at most ttl from now; without it the SET may be on its way
+// still. to is told the answer if the result is nil.
+func (l *lane) release(k debtKey, ttl time.Duration, landed bool, to receiver) error {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := debt{debtKey: k, kind: owesRelease, ttl: ttl}
+	// A lane that has been down for a whole max-ttl carries no SET of a token that is still good for anything.
+	if landed || (l.conn == nil && now.Sub(l.since) >= l.maxTTL) {
+		d.drop = now.Add(ttl)
+	}
+	stands := l.oweLocked(d, now)
+	return l.sendReleaseLocked(stands, to)
+}
+
+func (l *lane) sendReleaseLocked(d *debt, to receiver) error {
+	err := l.sendLocked(command{op: opRelease, to: to, key: d.key, secret: d.secret})
+	if err == nil {
+		l.owed.mark(d, debtSent)
+	} else if l.conn != nil {
+		l.backlog = true
+	}
+	return err
+}
+
+// topUp makes the lane owe a top-up until the ttl of the lock runs out. lost says that the SET of the lock was
+// written and may still land. A token that is being released is left alone.
+func (l *lane) topUp(d debt, lost bool) {
+	now := time.Now()
+	if rest := d.until.Sub(now); rest < minTopUp && !lost {
+		return
+	}
+	d.kind = owesTopUp
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// A lane that votes again has handed over since: what was lost can land no more.
+	if !lost || l.conn != nil {
+		d.drop = d.until
+	}
+	l.oweLocked(d, now)
+	// It goes out at the next tick or after the next hand-over: a master that has just failed to answer is left alone
+	// until then.
+}
+
+func (l *lane) oweLocked(d debt, now time.Time) *debt {
+	stands, dropped := l.owed.put(d, now)
+	if dropped > 0 && now.Sub(l.grumbled) >= time.Minute {
+		l.grumbled = now
+		l.log.Warn("too much is owed to a master, releases dropped", zap.String("master", l.names[l.index]), zap.Int("dropped", dropped))
+	}
+	return stands
+}
+
+// owesRelease reports whether the release of the token is on its way.
+func (l *lane) owesRelease(k debtKey) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := l.owed.m[k]
+	return d != nil && d.kind == owesRelease
+}
+
+// sendOwedLocked queues what is owed, as far as there is room; failed ones only where told to.
+func (l *lane) sendOwedLocked(now time.Time, failed bool) {
+	l.backlog = false
+	for _, d := range l.owed.m {
+		if d.state == debtSent || (d.state == debtFailed && !failed) {
+			continue
+		}
+		if l.pending.n >= maxUnanswered {
+			l.backlog = true
+			return
+		}
+		if d.kind == owesRelease {
+			_ = l.sendReleaseLocked(d, nil)
+			continue
+		}
+		l.sendTopUpLocked(d, now)
+	}
+}
+
+func (l *lane) sendTopUpLocked(d *debt, now time.Time) {
+	rest := d.until.Sub(now).Truncate(time.Millisecond)
+	if rest < minTopUp {
+		if !d.drop.IsZero() {
+			l.owed.remove(d)
+		}
+		return
+	}
+	if l.sendLocked(command{op: opTopUp, key: d.key, secret: d.secret, fence: d.fence, ttl: rest}) == nil {
+		l.owed.mark(d, debtSent)
+		d.drop = time.Time{} // from here on it may land
+	}
+}
+
+// beginClose refuses new work from now on, releases excepted.
+func (l *lane) beginClose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing = true
+}
+
+// unsettled is how many releases the master, which is connected, has not answered yet.
+func (l *lane) unsettled() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == nil {
+		return 0
+	}
+	return l.owed.active
+}
+
+// masterStatus is how the master stands.
+func (l *lane) masterStatus() MasterStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.status
+	s.Name, s.State, s.Since, s.Owed = l.names[l.index], l.state, l.since, len(l.owed.m)
+	if l.conn == nil {
+		s.Reason = plain(l.reason.Error())
+	}
+	s.ByKind = maps.Clone(s.ByKind)
+	return s
+}

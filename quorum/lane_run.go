@@ -1,0 +1,179 @@
+package quorum
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	minBackoff     = 20 * time.Millisecond
+	maxBackoff     = 250 * time.Millisecond
+	refusedBackoff = time.Second // where only the operator can help
+	steadyAfter    = time.Second // a lane that lived so long starts anew with minBackoff
+)
+
+// run is the supervisor: it keeps the lane connected until ctx ends.
+func (l *lane) run(ctx context.Context) {
+	pause := minBackoff
+	for ctx.Err() == nil {
+		c, err := l.connect(ctx)
+		if err == nil {
+			began := time.Now()
+			l.serve(ctx, c)
+			if time.Since(began) >= steadyAfter {
+				pause = minBackoff
+				continue
+			}
+		}
+		wait := pause
+		if _, refused := errors.AsType[refusedError](err); refused {
+			wait = refusedBackoff
+		} else {
+			pause = min(2*pause, maxBackoff)
+		}
+		// Jitter, so that many lanes do not come back to a restarted master as one.
+		sleep(ctx, wait/2+rand.N(wait/2+1))
+	}
+}
+
+// sleep waits for d, or less if ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// connect dials and says everything that comes before new work. With a nil error the master votes.
+func (l *lane) connect(ctx context.Context) (*laneConn, error) {
+	c, err := l.greet(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			l.noteFailure(err)
+		}
+	} else {
+		l.log.Info("master votes", zap.String("master", l.names[l.index]), zap.String("run_id", l.lastRunID))
+		l.warned = ""
+	}
+	select {
+	case <-l.first:
+	default:
+		close(l.first)
+	}
+	return c, err
+}
+
+// greet dials and makes the connection vote, both bounded by handshakeTimeout.
+func (l *lane) greet(ctx context.Context) (*laneConn, error) {
+	dialCtx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	raw, err := l.opts.dial(dialCtx)
+	if err != nil {
+		return nil, connReason(err, handshakeTimeout)
+	}
+	c := &laneConn{Conn: raw, in: bufio.NewReaderSize(raw, maxReplyLine), wake: make(chan struct{}, 1), broken: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { _ = bare(raw).Close() })
+	defer stop()
+	if err := l.handshake(c); err != nil {
+		_ = bare(raw).Close()
+		l.host.unclaim(l.index)
+		return nil, err
+	}
+	return c, nil
+}
+
+// noteFailure makes the reason known: to those who ask now, and once to the log.
+func (l *lane) noteFailure(err error) {
+	state := StateDown
+	if _, refused := errors.AsType[refusedError](err); refused {
+		state = StateRefused
+	}
+	l.mu.Lock()
+	l.setLocked(state, err)
+	l.owed.purge(time.Now())
+	l.mu.Unlock()
+	if text := err.Error(); text != l.warned {
+		l.warned = text
+		l.log.Warn("master does not vote", zap.String("master", l.names[l.index]), zap.String("state", string(state)), zap.String("reason", text))
+	}
+}
+
+// serve runs a connection that votes, until it breaks or ctx ends.
+func (l *lane) serve(ctx context.Context, c *laneConn) {
+	var wg sync.WaitGroup
+	wg.Go(func() { l.read(c) })
+	wg.Go(func() { l.write(c) })
+	l.watch(ctx, c)
+	wg.Wait()
+	l.bury()
+	l.host.unclaim(l.index)
+	if ctx.Err() == nil {
+		l.mu.Lock()
+		reason := l.reason
+		l.mu.Unlock()
+		l.warned = reason.Error()
+		l.log.Warn("master is down", zap.String("master", l.names[l.index]), zap.String("reason", l.warned))
+	}
+}
+
+// watch ends when the connection has: by itself, because a PING was not answered, or because ctx ended.
+func (l *lane) watch(ctx context.Context, c *laneConn) {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	overdue := time.NewTimer(silence)
+	overdue.Stop()
+	defer overdue.Stop()
+	for {
+		select {
+		case <-c.broken:
+			return
+		case <-ctx.Done():
+			keepLinger(c.Conn)
+			l.fail(c, errClosing)
+			return
+		case <-overdue.C:
+			if l.pingOut() {
+				l.fail(c, silentError(silence))
+				return
+			}
+		case <-tick.C:
+			if l.tick(c, time.Now()) {
+				overdue.Reset(silence)
+			}
+		}
+	}
+}
+
+// tick pings unless a PING is on its way, and sends what is owed. It reports whether it has sent a PING.
+func (l *lane) tick(c *laneConn, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != c {
+		return false
+	}
+	l.owed.purge(now)
+	l.sendOwedLocked(now, true)
+	if l.closing {
+		l.host.settled()
+	}
+	if !l.pinged.IsZero() {
+		return false
+	}
+	l.pinged = now
+	l.pushLocked(command{op: opPing})
+	return true
+}
+
+func (l *lane) pingOut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.pinged.IsZero()
+}

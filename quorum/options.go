@@ -1,0 +1,78 @@
+package quorum
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// ReservedPrefix begins the names of everything kept on a master beside the locks. A full key (Options.KeyPrefix and
+// key) that begins with it must not be locked.
+const ReservedPrefix = "lockproxy:"
+
+// MasterOptions says how one master is reached.
+type MasterOptions struct {
+	Name     string      // as written by the operator, without credentials; used in messages. Empty: Addr
+	Network  string      // "tcp" or "unix"; empty: tcp
+	Addr     string      // host:port, or the path of a socket
+	User     string      // empty: the default user
+	Password string      // empty: no AUTH
+	DB       int         // selected on every connection
+	TLS      *tls.Config // nil: plain. Without ServerName the host of Addr is verified
+
+	// Dial opens the connection below TLS. nil: net.Dialer. Must be safe for concurrent use.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Options are the settings of a Quorum. All proxies in front of the same masters must agree on Masters (as a set),
+// KeyPrefix, MaxTTL and Fencing.
+type Options struct {
+	Masters       []MasterOptions // at least one; an even number tolerates no more failures than one less
+	KeyPrefix     string          // put before every key; must not begin with ReservedPrefix
+	MasterTimeout time.Duration   // how long a master has to answer; an attempt uses min(MasterTimeout, ttl/20), at least 2ms
+	MaxTTL        time.Duration   // longest ttl; also how long the release of an unknown token is owed
+	Fencing       bool            // without it the number in a token is 0
+	Log           *zap.Logger     // nil: none
+}
+
+// Lease is what Acquire granted.
+type Lease struct {
+	Token    Token
+	Validity time.Duration // what the holder may count on from the moment Acquire returned; positive
+}
+
+// validate lists everything that is wrong with o.
+func (o *Options) validate() error {
+	var faults []error
+	if len(o.Masters) == 0 {
+		faults = append(faults, errors.New("no masters"))
+	}
+	for i := range o.Masters {
+		m := &o.Masters[i]
+		if m.Addr == "" {
+			faults = append(faults, fmt.Errorf("master %d has no address", i+1))
+		}
+		if n := m.network(); n != "tcp" && n != "unix" {
+			faults = append(faults, fmt.Errorf("master %d has network %q, want tcp or unix", i+1, n))
+		}
+		if m.DB < 0 {
+			faults = append(faults, fmt.Errorf("master %d has database %d", i+1, m.DB))
+		}
+	}
+	if strings.HasPrefix(o.KeyPrefix, ReservedPrefix) {
+		faults = append(faults, fmt.Errorf("key prefix %q begins with %q", o.KeyPrefix, ReservedPrefix))
+	}
+	if o.MasterTimeout <= 0 {
+		faults = append(faults, fmt.Errorf("master timeout %v is not positive", o.MasterTimeout))
+	}
+	if o.MaxTTL < time.Millisecond {
+		faults = append(faults, fmt.Errorf("max ttl %v is under 1ms", o.MaxTTL))
+	}
+	return errors.Join(faults...)
+}

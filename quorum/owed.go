@@ -1,0 +1,169 @@
+package quorum
+
+import (
+	"slices"
+	"time"
+)
+
+// maxOwed bounds the debts of a lane.
+const maxOwed = 65536
+
+// minTopUp is the rest of a ttl under which topping up is not worth it.
+const minTopUp = 10 * time.Millisecond
+
+type debtKind uint8
+
+const (
+	owesRelease debtKind = iota
+	owesTopUp
+)
+
+type debtState uint8
+
+const (
+	debtIdle   debtState = iota // to be sent as soon as the lane can
+	debtSent                    // on the lane, not answered
+	debtFailed                  // answered with an error, to be sent again at the next tick
+)
+
+// debtKey is a token at a place: a token is good for one key, but a client may name it with another.
+type debtKey struct{ key, secret string }
+
+// debt is what a lane must still tell its master about one token: take it away, or set it.
+type debt struct {
+	debtKey
+	kind  debtKind
+	state debtState
+	fence uint64        // top-up
+	until time.Time     // top-up: when the ttl of the lock runs out
+	ttl   time.Duration // how long the key can live once it has landed
+	drop  time.Time     // when nothing is owed any more; zero while its SET may still land
+	tried uint64        // number of the hand-over that sent it last
+}
+
+// owed is the debts of a lane, one for each token. Guarded by the lane's mu.
+type owed struct {
+	m      map[debtKey]*debt
+	active int // releases that are idle or sent
+}
+
+// put adds d. A release takes the place of a top-up of the same token, never the other way round, and two releases
+// become one that is kept as long as the longer. It returns the debt that stands now, and how many others
+// were dropped to make room.
+func (o *owed) put(d debt, now time.Time) (stands *debt, dropped int) {
+	if old := o.m[d.debtKey]; old != nil {
+		if old.kind == owesRelease && d.kind == owesTopUp {
+			return old, 0
+		}
+		if old.drop.IsZero() || d.drop.IsZero() {
+			d.drop = time.Time{}
+		} else if old.drop.After(d.drop) {
+			d.drop = old.drop
+		}
+		o.count(old, -1)
+		d.ttl, d.tried = max(d.ttl, old.ttl), old.tried
+		*old = d
+		o.count(old, 1)
+		return old, 0
+	}
+	if o.m == nil {
+		o.m = make(map[debtKey]*debt)
+	}
+	if len(o.m) >= maxOwed {
+		dropped = o.makeRoom(now)
+	}
+	o.m[d.debtKey] = &d
+	o.count(&d, 1)
+	return &d, dropped
+}
+
+// makeRoom drops what is due, and at least a sixteenth: those that would be dropped soonest.
+func (o *owed) makeRoom(now time.Time) int {
+	before := len(o.m)
+	o.purge(now)
+	if len(o.m) <= maxOwed-maxOwed/16 {
+		return 0
+	}
+	end := func(d *debt) time.Time {
+		if d.drop.IsZero() {
+			return now.Add(d.ttl)
+		}
+		return d.drop
+	}
+	all := make([]*debt, 0, len(o.m))
+	for _, d := range o.m {
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b *debt) int { return end(a).Compare(end(b)) })
+	for _, d := range all[:maxOwed/16] {
+		o.remove(d)
+	}
+	return before - len(o.m)
+}
+
+func (o *owed) remove(d *debt) {
+	o.count(d, -1)
+	delete(o.m, d.debtKey)
+}
+
+// mark changes the state of d.
+func (o *owed) mark(d *debt, s debtState) {
+	o.count(d, -1)
+	d.state = s
+	o.count(d, 1)
+}
+
+// failed notes that the master answered d with an error: the SET in front of it has been answered too, so it
+// can live no longer than its ttl from here.
+func (o *owed) failed(d *debt, now time.Time) {
+	o.mark(d, debtFailed)
+	if d.drop.IsZero() {
+		d.drop = now.Add(d.ttl)
+	}
+}
+
+// count keeps active right; by is +1 after a change of d and -1 before it.
+func (o *owed) count(d *debt, by int) {
+	if d.kind == owesRelease && d.state != debtFailed {
+		o.active += by
+	}
+}
+
+// purge drops the debts that have run out, save those on the lane, whose answer is coming.
+func (o *owed) purge(now time.Time) {
+	for _, d := range o.m {
+		if d.state != debtSent && !d.drop.IsZero() && !now.Before(d.drop) {
+			o.remove(d)
+		}
+	}
+}
+
+// laneBroke makes everything sent owed again.
+func (o *owed) laneBroke() {
+	for _, d := range o.m {
+		if d.state == debtSent {
+			o.mark(d, debtIdle)
+		}
+	}
+}
+
+// handedOver starts the clocks: from here on nothing can land from the lane before. A top-up whose lock has run
+// out is owed no more, but its SET, or an earlier top-up, may have landed late and would outlive the lock: that is to be
+// released.
+func (o *owed) handedOver(now time.Time) {
+	for _, d := range o.m {
+		mayHaveLanded := d.drop.IsZero()
+		if mayHaveLanded {
+			d.drop = now.Add(d.ttl)
+		}
+		if d.kind != owesTopUp || d.until.Sub(now) >= minTopUp {
+			continue
+		}
+		if !mayHaveLanded {
+			o.remove(d)
+			continue
+		}
+		d.kind = owesRelease
+		o.count(d, 1)
+	}
+}

@@ -1,0 +1,315 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A whole life on miniredis, over real sockets.
+func TestOnMiniredis(t *testing.T) {
+	var addrs []string
+	for range 3 {
+		addrs = append(addrs, startMini(t).Addr())
+	}
+	q := dialQuorum(t, addrs)
+	for _, st := range q.Masters() {
+		if st.State != StateVoting {
+			t.Fatalf("status %+v", st)
+		}
+	}
+	lease := eventually(t, q, "job", 10*time.Second)
+	if _, err := q.Acquire(t.Context(), "job", 10*time.Second); !errors.Is(err, ErrHeld) {
+		t.Errorf("%v, want ErrHeld", err)
+	}
+	mustRelease(t, q, "job", lease.Token)
+}
+
+// Many clients on a few keys: nobody holds what another holds, tokens of a key rise, and nothing stays: B16.
+func TestContention(t *testing.T) {
+	servers, addrs := startMasters(t, 5)
+	proxies := []*Quorum{dialQuorum(t, addrs), dialQuorum(t, addrs)}
+	type place struct {
+		mu     sync.Mutex // never contended if the lock works
+		holder string
+		last   string
+		grants int
+	}
+	places := make([]place, 4)
+	var wg sync.WaitGroup
+	end := time.Now().Add(1500 * time.Millisecond)
+	for g := range 16 {
+		wg.Go(func() {
+			for i := 0; time.Now().Before(end); i++ {
+				q, n := proxies[(g+i)%2], (g+i)%len(places)
+				key, p := fmt.Sprint("job", n), &places[n]
+				lease, err := q.Acquire(t.Context(), key, 20*time.Second)
+				if err != nil {
+					if !errors.Is(err, ErrHeld) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrFence) {
+						t.Error(err)
+					}
+					continue
+				}
+				p.mu.Lock()
+				if p.holder != "" {
+					t.Errorf("%s is held twice", key)
+				}
+				if token := lease.Token.String(); token <= p.last {
+					t.Errorf("%s: token %s after %s", key, token[:16], p.last[:16])
+				}
+				p.holder, p.last = lease.Token.Secret, lease.Token.String()
+				p.grants++
+				p.mu.Unlock()
+				p.mu.Lock()
+				p.holder = ""
+				p.mu.Unlock()
+				if _, err := proxies[(g+i+1)%2].Release(t.Context(), key, lease.Token); err != nil && !errors.Is(err, ErrNoQuorum) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	grants := 0
+	for i := range places {
+		grants += places[i].grants
+	}
+	t.Logf("%d grants", grants)
+	if grants < 100 {
+		t.Errorf("only %d grants", grants)
+	}
+	for _, s := range servers {
+		for _, key := range s.Keys(t.Context(), "*").Val() {
+			if key != testState && s.PTTL(t.Context(), key).Val() == -1 {
+				t.Errorf("%s never expires", key)
+			}
+		}
+		if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+			t.Errorf("%d strays", strays(t, s))
+		}
+	}
+}
+
+// The stray census: lock and unlock while a master is paused, and look when it has woken up. B1, B2.
+func TestNoStraysAfterPause(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		proxies int
+		dead    bool // the pause lasts until the lane is given up
+	}{{"one proxy", 1, false}, {"released through another proxy", 2, false}, {"one proxy, lane dead", 1, true}, {"another proxy, lane dead", 2, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			servers, addrs := startMasters(t, 3)
+			var proxies []*Quorum
+			for range c.proxies {
+				proxies = append(proxies, dialQuorum(t, addrs))
+			}
+			servers[2].signal(t, syscall.SIGSTOP)
+			const pairs = 25
+			for i := range pairs {
+				key := fmt.Sprint("job", i)
+				start := time.Now()
+				lease := eventually(t, proxies[0], key, time.Minute)
+				mustRelease(t, proxies[len(proxies)-1], key, lease.Token)
+				if took := time.Since(start); took > 500*time.Millisecond {
+					t.Errorf("pair %d took %v with one master paused", i, took)
+				}
+			}
+			if c.dead && !poll(5*time.Second, func() bool { return proxies[0].Masters()[2].Reason == "gave no answer in 2s" }) {
+				t.Errorf("status %+v", proxies[0].Masters()[2])
+			}
+			servers[2].signal(t, syscall.SIGCONT)
+			waitDrained(t, proxies)
+			for i, s := range servers {
+				if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+					t.Errorf("%d of %d left on server %d", strays(t, s), pairs, i+1)
+				}
+			}
+		})
+	}
+}
+
+// waitDrained waits until every lane votes, owes nothing and has been pinged after what it was sent.
+func waitDrained(t *testing.T, proxies []*Quorum) {
+	t.Helper()
+	for _, q := range proxies {
+		done := poll(15*time.Second, func() bool {
+			for i, st := range q.Masters() {
+				l := q.lanes[i]
+				l.mu.Lock()
+				unanswered := l.pending.n
+				l.mu.Unlock()
+				if st.State != StateVoting || st.Owed != 0 || unanswered != 0 {
+					return false
+				}
+			}
+			return true
+		})
+		if !done {
+			t.Fatalf("lanes do not come to rest: %+v", q.Masters())
+		}
+	}
+}
+
+// As above with the lane cut: its bytes are held back, the connection is reset, and the master is reached anew.
+func TestNoStraysAfterCut(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		proxies int
+	}{{"one proxy", 1}, {"released through another proxy", 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			servers, addrs := startMasters(t, 3)
+			relay := newRelay(t, addrs[2])
+			proxies := []*Quorum{dialQuorum(t, []string{addrs[0], addrs[1], relay.addr})}
+			if c.proxies == 2 {
+				proxies = append(proxies, dialQuorum(t, addrs))
+			}
+			for round := range 3 {
+				relay.freeze()
+				for i := range 10 {
+					key := fmt.Sprint("job", round, "-", i)
+					lease := eventually(t, proxies[0], key, time.Minute)
+					mustRelease(t, proxies[len(proxies)-1], key, lease.Token)
+				}
+				relay.cut(round == 1) // half of what was held back arrives late, in the second round
+				waitDrained(t, proxies)
+			}
+			for i, s := range servers {
+				if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+					t.Errorf("%d of 30 left on server %d", strays(t, s), i+1)
+				}
+			}
+		})
+	}
+}
+
+// The same with the master killed and started empty: nothing to clean up, and it votes again.
+func TestMasterRestarted(t *testing.T) {
+	servers, addrs := startMasters(t, 3)
+	q := dialQuorum(t, addrs)
+	lease := eventually(t, q, "job", time.Minute)
+	servers[2].signal(t, syscall.SIGKILL)
+	_ = servers[2].cmd.Wait()
+	mustRelease(t, q, "job", lease.Token)
+	start := time.Now()
+	mustRelease(t, q, "job", eventually(t, q, "job", time.Minute).Token)
+	if took := time.Since(start); took > 500*time.Millisecond {
+		t.Errorf("a pair took %v with one master down", took)
+	}
+	if !poll(5*time.Second, func() bool { return q.Masters()[2].Reason == "refused the connection" }) {
+		t.Errorf("status %+v", q.Masters()[2])
+	}
+	servers[2].restart(t)
+	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == StateVoting && q.Masters()[2].Owed == 0 }) {
+		t.Errorf("status %+v", q.Masters()[2])
+	}
+}
+
+// B13 on a real Redis: SCRIPT FLUSH all the time.
+func TestScriptFlushMidTraffic(t *testing.T) {
+	servers, addrs := startMasters(t, 3)
+	q := dialQuorum(t, addrs)
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			for _, s := range servers {
+				_ = s.ScriptFlush(ctx).Err()
+			}
+			sleep(ctx, 3*time.Millisecond)
+		}
+	})
+	failed := 0
+	for i := range 300 {
+		key := fmt.Sprint("job", i%7)
+		lease, err := q.Acquire(t.Context(), key, 20*time.Second)
+		if err != nil {
+			failed++
+			t.Logf("Acquire: %v", err)
+			continue
+		}
+		mustRelease(t, q, key, lease.Token)
+	}
+	stop()
+	wg.Wait()
+	if failed > 0 {
+		t.Errorf("%d of 300 LOCKs noticed SCRIPT FLUSH", failed)
+	}
+	for _, s := range servers {
+		if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+			t.Errorf("%d strays", strays(t, s))
+		}
+	}
+}
+
+// Passwords, ACLs, replicas and the same server twice, as a real Redis words them.
+func TestRealRefusals(t *testing.T) {
+	good, secured := startRedis(t), startRedis(t, "--requirepass", "geheim")
+	replica := startRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(port(t, good.addr)))
+	q := dialQuorum(t, []string{good.addr, secured.addr, secured.addr, replica.addr, secured.addr}, func(o *Options) {
+		o.Masters[2].Password = "falsch"
+		o.Masters[4].Password = "geheim"
+	})
+	for i, want := range []string{"", "wants a password", "says wrong password", "is a replica", ""} {
+		if st := q.Masters()[i]; st.Reason != want || (want == "") != (st.State == StateVoting) || want != "" && st.State != StateRefused {
+			t.Errorf("master %d is %s: %q, want %q", i+1, st.State, st.Reason, want)
+		}
+	}
+	_, err := q.Acquire(t.Context(), "job", time.Second)
+	if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "2 of 5 masters can vote, 3 needed") || strings.Contains(err.Error(), "geheim") {
+		t.Errorf("%v", err)
+	}
+	twice := dialQuorum(t, []string{good.addr, good.addr, strings.Replace(good.addr, "127.0.0.1", "localhost", 1)})
+	votes := 0
+	for _, st := range twice.Masters() {
+		if st.State == StateVoting {
+			votes++
+		} else if !strings.HasPrefix(st.Reason, "is the same server as ") {
+			t.Errorf("status %+v", st)
+		}
+	}
+	if votes != 1 {
+		t.Errorf("one server under three names has %d votes", votes)
+	}
+}
+
+// A user with no more rights than it takes.
+func TestLeastRights(t *testing.T) {
+	s := startRedis(t)
+	rules := "on >pw ~lock:* ~lockproxy:* -@all +eval +evalsha +script|load +set +get +del +pttl +setrange +hget +hset +hincrby +time +info +ping +client|id +client|kill +client|setname"
+	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks"}, fields(rules)...)...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "fewer"}, fields(strings.ReplaceAll(rules, "+script|load ", ""))...)...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"locks", "fewer"} {
+		q := dialQuorum(t, []string{s.addr}, func(o *Options) { o.Masters[0].User, o.Masters[0].Password = user, "pw" })
+		lease := eventually(t, q, "job", time.Second)
+		l := q.lanes[0]
+		l.mu.Lock()
+		conn := l.conn
+		l.mu.Unlock()
+		l.fail(conn, errClosedConn)
+		q.Abandon("job", lease.Token)
+		if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+			t.Errorf("%s: no release after a hand-over: %+v", user, q.Masters())
+		}
+		mustRelease(t, q, "job", eventually(t, q, "job", time.Second).Token)
+	}
+	if log := s.Do(t.Context(), "ACL", "LOG").Val(); len(log.([]any)) > 1 { // SCRIPT LOAD of the second
+		t.Errorf("refused: %v", log)
+	}
+}
+
+func fields(s string) (out []any) {
+	for f := range strings.FieldsSeq(s) {
+		out = append(out, f)
+	}
+	return out
+}

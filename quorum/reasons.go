@@ -1,0 +1,107 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Reasons why a master gives no answer that counts: plain words that follow its name.
+var (
+	errConnecting   = errors.New("has not been reached yet")
+	errClosing      = errors.New("is no longer asked, lockproxy is stopping")
+	errRefusedConn  = errors.New("refused the connection")
+	errClosedConn   = errors.New("closed the connection")
+	errReplica      = errors.New("is a replica")
+	errClusterMode  = errors.New("runs in cluster mode")
+	errNotRedis     = errors.New("runs in sentinel mode")
+	errNoRunID      = errors.New("has no run_id")
+	errNoRole       = errors.New("does not say whether it is a replica")
+	errPassword     = errors.New("says wrong password")
+	errWantPassword = errors.New("wants a password")
+	errUnknownHost  = errors.New("has an unknown host name")
+	errFull         = fmt.Errorf("has %d commands unanswered", maxUnanswered)
+)
+
+// silentError: no answer in that time.
+type silentError time.Duration
+
+func (e silentError) Error() string { return "gave no answer in " + time.Duration(e).String() }
+
+// answerError: an error reply of a master, already made plain.
+type answerError struct{ text string }
+
+func (e *answerError) Error() string { return `answered "` + e.text + `"` }
+
+// sameServerError: another lane reaches the same server already.
+type sameServerError struct {
+	index int
+	name  string
+}
+
+func (e *sameServerError) Error() string { return "is the same server as " + e.name }
+
+// refusedError marks a reason that only the operator can change: the lane is tried again slowly.
+type refusedError struct{ error }
+
+func (e refusedError) Unwrap() error { return e.error }
+
+// maxReason bounds what is quoted of a server's words.
+const maxReason = 160
+
+// plain makes text fit for one line of an error reply or log: control bytes become blanks, length is bounded.
+func plain(text string) string {
+	if len(text) > maxReason {
+		text = text[:maxReason]
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.TrimSpace(text))
+}
+
+// answered turns an error reply into a reason.
+func answered(r *reply) error {
+	if r.isError() {
+		return &answerError{plain(r.text)}
+	}
+	return &answerError{"an unexpected reply"}
+}
+
+// connReason turns an error of a connection into a reason; waited is how long its deadline was. It
+// leaves out addresses, which a client may not be meant to see.
+func connReason(err error, waited time.Duration) error {
+	if errors.Is(err, errUnparsable) {
+		return err
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return errUnknownHost
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
+		return silentError(waited)
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
+		return errRefusedConn
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return errClosedConn
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return silentError(waited)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	if sys, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = sys.Err
+	}
+	return errors.New("cannot be reached: " + plain(err.Error()))
+}

@@ -1,0 +1,149 @@
+package quorum
+
+import (
+	"context"
+	"sync"
+)
+
+// Release takes the token away from key on every master (the script of step 5), and reports whether the lock was held until
+// now: false says that provably no majority held the token any more, or ever. It answers as soon as that is certain, at
+// the latest after Options.MasterTimeout.
+//
+// Whatever it returns, also when ctx has ended, the release goes on in the background on masters that have not answered,
+// until the token cannot stand anywhere any more. Errors: ErrNoQuorum (as *NoQuorumError), or context.Cause(ctx).
+//
+// Only the secret of t decides. Safe for concurrent use.
+func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error) {
+	q.enter()
+	defer q.leave()
+	u := q.pools.unlocks.Get().(*unlock)
+	u.begin(debtKey{q.opts.KeyPrefix + key, t.Secret})
+	defer u.leave()
+	u.ask()
+	q.late.forget(u.debtKey) // the release is behind whatever may be late
+	if err := u.wait(ctx, max(q.opts.MasterTimeout, minAttempt)); err != nil {
+		return false, err
+	}
+	return u.decide()
+}
+
+// Abandon releases a token on every master in the background, for as long as it may stand anywhere. It is for a
+// lease whose holder could not be told.
+func (q *Quorum) Abandon(key string, t Token) {
+	k := debtKey{q.opts.KeyPrefix + key, t.Secret}
+	q.releaseEverywhere(k)
+	q.late.forget(k)
+}
+
+// releaseEverywhere makes every lane owe the release of a token that may have landed on it.
+func (q *Quorum) releaseEverywhere(k debtKey) {
+	for _, l := range q.lanes {
+		_ = l.release(k, q.opts.MaxTTL, false, nil)
+	}
+}
+
+// unlock is one Release under way.
+type unlock struct {
+	q *Quorum
+	waiter
+	users
+	debtKey
+
+	mu      sync.Mutex
+	verdict verdict
+	tally   unlockTally
+	errs    []error // by master: why it gave no answer
+	silent  []bool  // by master: nothing has come yet
+}
+
+var _ receiver = (*unlock)(nil)
+
+func (u *unlock) begin(k debtKey) {
+	u.users.start()
+	u.debtKey, u.verdict = k, open
+	u.tally = unlockTally{pending: len(u.errs)}
+	u.silent = u.silent[:0]
+	for range u.errs {
+		u.silent = append(u.silent, true)
+	}
+	clear(u.errs)
+	u.waiter.reset()
+}
+
+// leave is called once for each user.
+func (u *unlock) leave() {
+	if u.users.done() {
+		u.debtKey = debtKey{}
+		u.q.pools.unlocks.Put(u)
+	}
+}
+
+func (u *unlock) ask() {
+	for i, l := range u.q.lanes {
+		u.users.add()
+		if err := l.release(u.debtKey, u.q.opts.MaxTTL, false, u); err != nil {
+			u.answered(i, nil, err)
+			u.leave()
+		}
+	}
+}
+
+func (u *unlock) reply(lane int, _ opKind, r *reply) {
+	if r.kind == ':' {
+		u.answered(lane, r, nil)
+	} else {
+		u.answered(lane, nil, answered(r))
+	}
+	u.leave()
+}
+
+func (u *unlock) gone(lane int, _ opKind, err error, _ bool) {
+	u.answered(lane, nil, err)
+	u.leave()
+}
+
+// answered takes what a master said, or err if that does not count.
+func (u *unlock) answered(lane int, r *reply, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.silent[lane], u.errs[lane] = false, err
+	u.tally.pending--
+	switch {
+	case err != nil:
+		u.tally.none++
+	case r.is(1):
+		u.tally.deleted++
+	default:
+		u.tally.notOurs++
+	}
+	if u.verdict == open {
+		if u.verdict = u.tally.decide(); u.verdict != open {
+			u.signal()
+		}
+	}
+}
+
+// decide ends the waiting.
+func (u *unlock) decide() (bool, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.verdict == open {
+		u.verdict = u.tally.atDeadline()
+	}
+	switch u.verdict {
+	case won:
+		return true, nil
+	case lost:
+		return false, nil
+	}
+	e := &NoQuorumError{Answered: u.tally.deleted + u.tally.notOurs, N: len(u.errs), Needed: majority(len(u.errs))}
+	for i, err := range u.errs {
+		if u.silent[i] {
+			err = silentError(max(u.q.opts.MasterTimeout, minAttempt))
+		}
+		if err != nil {
+			e.Masters = append(e.Masters, MasterError{Index: i, Name: u.q.lanes[i].names[i], Err: err})
+		}
+	}
+	return false, e
+}

@@ -1,0 +1,149 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// B12: UNLOCK answers once, in bounded time: 1, 0 or ErrNoQuorum.
+func TestRelease(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fail func(s *sim, key string)
+		ok   bool
+		err  error
+		took time.Duration
+	}{
+		{"held by all", func(*sim, string) {}, true, nil, 0},
+		{"two masters hang", func(s *sim, _ string) { s.each(3, 5, (*fakeMaster).pause) }, true, nil, 0},
+		{"two masters down", func(s *sim, _ string) { s.each(3, 5, (*fakeMaster).stop) }, true, nil, 0},
+		{"three hang", func(s *sim, _ string) { s.each(2, 5, (*fakeMaster).pause) }, false, ErrNoQuorum, 50 * time.Millisecond},
+		{"three down", func(s *sim, _ string) { s.each(2, 5, (*fakeMaster).stop) }, false, ErrNoQuorum, 0},
+		{"lost on three", func(s *sim, key string) { s.each(0, 3, (*fakeMaster).empty) }, false, nil, 0},
+		{"lost on two", func(s *sim, key string) { s.each(0, 2, (*fakeMaster).empty) }, true, nil, 0},
+		{"lost on two, one down", func(s *sim, key string) {
+			s.each(0, 2, (*fakeMaster).empty)
+			s.each(2, 3, (*fakeMaster).stop)
+		}, true, nil, 0},
+		{"lost on two, one hangs", func(s *sim, key string) {
+			s.each(0, 2, (*fakeMaster).empty)
+			s.each(2, 3, (*fakeMaster).pause)
+		}, true, nil, 50 * time.Millisecond},
+		{"answers are errors", func(s *sim, key string) {
+			s.each(0, 3, func(m *fakeMaster) { m.answering("release", "-LOADING Redis is loading\r\n") })
+		}, false, ErrNoQuorum, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				lease := mustAcquire(t, q, "job", time.Minute)
+				synctest.Wait()
+				c.fail(s, "lock:job")
+				synctest.Wait()
+				start := time.Now()
+				ok, err := q.Release(t.Context(), "job", lease.Token)
+				if took := time.Since(start); ok != c.ok || !errors.Is(err, c.err) || took != c.took {
+					t.Errorf("got %v, %v after %v, want %v, %v after %v", ok, err, took, c.ok, c.err, c.took)
+				}
+				// Whatever it said, nothing stays once the masters are back.
+				s.each(0, 5, func(m *fakeMaster) { m.answering("", ""); m.resume(); m.start() })
+				time.Sleep(3 * time.Second)
+				s.noKeys("after the masters came back")
+			})
+		})
+	}
+}
+
+func (m *fakeMaster) empty() { m.set(func() { clear(m.store) }) }
+
+// answering makes a master answer commands that begin with word so, without carrying them out.
+func (m *fakeMaster) answering(word, answer string) {
+	m.set(func() {
+		m.hook = func(cmd string) (time.Duration, string) {
+			if answer != "" && strings.HasPrefix(cmd, word) {
+				return 0, answer
+			}
+			return 0, ""
+		}
+	})
+}
+
+func TestReleaseGivenUp(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", time.Minute)
+		synctest.Wait()
+		s.each(0, 3, (*fakeMaster).pause)
+		cause := errors.New("client hung up")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Millisecond, func() { cancel(cause) })
+		if _, err := q.Release(ctx, "job", lease.Token); !errors.Is(err, cause) {
+			t.Errorf("%v, want the cause", err)
+		}
+		s.each(0, 3, (*fakeMaster).resume)
+		synctest.Wait()
+		s.noKeys("after the caller left")
+	})
+}
+
+func TestAbandon(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", time.Minute)
+		q.Abandon("job", lease.Token)
+		synctest.Wait()
+		s.noKeys("after Abandon")
+	})
+}
+
+// A foreign or outdated token releases nothing.
+func TestReleaseForeignToken(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", time.Minute)
+		foreign := Token{Fence: lease.Token.Fence, Secret: newSecret()}
+		if ok, err := q.Release(t.Context(), "job", foreign); ok || err != nil {
+			t.Errorf("Release = %v, %v, want false", ok, err)
+		}
+		synctest.Wait()
+		for _, m := range s.masters {
+			if _, ours := m.holds("lock:job", lease.Token.Secret); !ours {
+				t.Error("a foreign token took the lock away")
+			}
+		}
+	})
+}
+
+// B31: an error reply of any kind is no vote, counted by kind, and does not break the lane.
+func TestErrorRepliesAreNoVote(t *testing.T) {
+	for _, kind := range []string{"LOADING", "MISCONF", "READONLY", "OOM", "BUSY", "NOPERM", "ERR"} {
+		t.Run(kind, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				s.masters[0].answering("acquire", "-"+kind+" some \x01text\r\n")
+				lease := mustAcquire(t, q, "job", time.Second)
+				mustRelease(t, q, "job", lease.Token)
+				s.masters[1].answering("acquire", "-"+kind+" some \x01text\r\n")
+				start := time.Now()
+				_, err := q.Acquire(t.Context(), "job", 10*time.Second)
+				if !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
+					t.Fatalf("%v after %v, want ErrNoQuorum at once", err, time.Since(start))
+				}
+				want := `1 of 3 masters can vote, 2 needed: 10.0.0.1:6379 answered "` + kind + ` some  text"; ` +
+					`10.0.0.2:6379 answered "` + kind + ` some  text"`
+				if err.Error() != want {
+					t.Errorf("text %q, want %q", err, want)
+				}
+				if st := q.Masters()[0]; st.State != StateVoting || st.ByKind[kind] != 2 || st.Errors != 2 {
+					t.Errorf("status %+v, want voting with two errors", st)
+				}
+				synctest.Wait()
+				s.noKeys("after the failure")
+			})
+		})
+	}
+}

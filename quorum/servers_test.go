@@ -1,0 +1,217 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+)
+
+// redisServer is a real redis-server of this test.
+type redisServer struct {
+	addr string
+	cmd  *exec.Cmd
+	*redis.Client
+}
+
+// startRedis starts a redis-server on a free port of the loopback interface, without persistence, and ends it with the
+// test. Without redis-server the test is skipped, or fails where CI is set.
+func startRedis(t testing.TB, args ...string) *redisServer {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is not installed")
+		}
+		t.Skip("redis-server is not installed")
+	}
+	for range 5 { // another process may take the port first
+		if s := runRedis(t, path, freeAddr(t), args...); s != nil {
+			return s
+		}
+	}
+	t.Fatal("redis-server does not start")
+	return nil
+}
+
+// restart starts another process at the same address.
+func (s *redisServer) restart(t testing.TB) *redisServer {
+	t.Helper()
+	next := runRedis(t, s.cmd.Path, s.addr)
+	if next == nil {
+		t.Fatal("redis-server does not start again")
+	}
+	return next
+}
+
+func runRedis(t testing.TB, path, addr string, args ...string) *redisServer {
+	t.Helper()
+	base := []string{"--port", fmt.Sprint(port(t, addr)), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}
+	cmd := exec.Command(path, append(base, args...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	o := &redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true}
+	s := &redisServer{addr: addr, cmd: cmd, Client: redis.NewClient(o)}
+	t.Cleanup(func() {
+		_ = s.Close()
+		_ = cmd.Process.Signal(syscall.SIGCONT)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	answers := poll(5*time.Second, func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return false
+		}
+		_ = c.Close()
+		err = s.Ping(t.Context()).Err()
+		return err == nil || strings.Contains(err.Error(), "NOAUTH")
+	})
+	if !answers {
+		return nil
+	}
+	return s
+}
+
+func (s *redisServer) signal(t testing.TB, sig os.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}
+
+// poll asks f until it says yes or limit is over.
+func poll(limit time.Duration, f func() bool) bool {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
+		if f() {
+			return true
+		}
+	}
+	return f()
+}
+
+var nextRunID atomic.Int64
+
+// startMini starts a miniredis and supplies what it lacks and a lane asks for.
+func startMini(t testing.TB) *miniredis.Miniredis {
+	t.Helper()
+	m := miniredis.NewMiniRedis()
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	runID := fmt.Sprintf("%040d", nextRunID.Add(1))
+	var ids atomic.Int64
+	m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
+		if len(args) == 0 {
+			return false
+		}
+		switch strings.ToUpper(cmd + " " + args[0]) {
+		case "CLIENT ID":
+			c.WriteInt(int(ids.Add(1)))
+		case "CLIENT KILL":
+			c.WriteInt(0)
+		case "INFO SERVER":
+			c.WriteBulk("# Server\r\nredis_mode:standalone\r\nrun_id:" + runID + "\r\n")
+		case "INFO REPLICATION":
+			c.WriteBulk("# Replication\r\nrole:master\r\n")
+		default:
+			return false
+		}
+		return true
+	})
+	return m
+}
+
+// dialQuorum starts a Quorum in front of real addresses and closes it with the test.
+func dialQuorum(t testing.TB, addrs []string, change ...func(*Options)) *Quorum {
+	t.Helper()
+	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true}
+	for _, a := range addrs {
+		o.Masters = append(o.Masters, MasterOptions{Addr: a})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	q, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = q.Close(ctx)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := q.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// startMasters starts n redis-servers.
+func startMasters(t testing.TB, n int) (servers []*redisServer, addrs []string) {
+	t.Helper()
+	for range n {
+		s := startRedis(t)
+		servers, addrs = append(servers, s), append(addrs, s.addr)
+	}
+	return servers, addrs
+}
+
+// eventually acquires: real machines may be too slow for one attempt.
+func eventually(t testing.TB, q *Quorum, key string, ttl time.Duration) Lease {
+	t.Helper()
+	var lease Lease
+	var err error
+	if !poll(10*time.Second, func() bool { lease, err = q.Acquire(t.Context(), key, ttl); return err == nil }) {
+		t.Fatalf("Acquire(%q): %v", key, err)
+	}
+	return lease
+}
+
+// strays counts the lock keys on a server.
+func strays(t testing.TB, s *redisServer) int {
+	t.Helper()
+	keys, err := s.Keys(t.Context(), "lock:*").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
+	}
+	return len(keys)
+}
+
+func port(t testing.TB, addr string) int {
+	t.Helper()
+	_, p, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := strconv.Atoi(p)
+	return n
+}

@@ -1,0 +1,59 @@
+package quorum
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+const (
+	secretLen = 40 // hex digits of the 20 random bytes
+	fenceLen  = 16 // decimal digits
+	tokenLen  = fenceLen + 1 + secretLen
+)
+
+// errTokenForm is what ParseToken fails with; it never quotes the token.
+var errTokenForm = errors.New("want 16 decimal digits, a colon and 40 lower-case hex digits")
+
+// Token proves who holds a key. It belongs to one attempt of one Acquire. The zero value is no token.
+type Token struct {
+	Fence  uint64 // rises from holder to holder of a key, under 2^53; 0 with fencing off. Public, proves nothing
+	Secret string // 40 lower-case hex digits of 20 bytes from crypto/rand. Only this decides
+}
+
+// String is the token as clients get it: of two tokens of a key, as plain strings, the later holder's is greater.
+func (t Token) String() string { return fmt.Sprintf("%0*d:%s", fenceLen, t.Fence, t.Secret) }
+
+// ParseToken reads what String wrote: exactly 16 decimal digits, a colon, 40 lower-case hex digits. It keeps no
+// part of b.
+func ParseToken(b []byte) (Token, error) {
+	if len(b) != tokenLen || b[fenceLen] != ':' {
+		return Token{}, errTokenForm
+	}
+	for _, c := range b[:fenceLen] {
+		if c < '0' || c > '9' {
+			return Token{}, errTokenForm
+		}
+	}
+	for _, c := range b[fenceLen+1:] {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return Token{}, errTokenForm
+		}
+	}
+	fence, err := strconv.ParseUint(string(b[:fenceLen]), 10, 64)
+	if err != nil {
+		return Token{}, errTokenForm
+	}
+	return Token{Fence: fence, Secret: string(b[fenceLen+1:])}, nil
+}
+
+// newSecret draws the secret of one attempt. crypto/rand.Read never fails: it ends the process instead.
+func newSecret() string {
+	var raw [secretLen / 2]byte
+	_, _ = rand.Read(raw[:])
+	var text [secretLen]byte
+	hex.Encode(text[:], raw[:])
+	return string(text[:])
+}
