@@ -29,6 +29,9 @@ type ahead struct {
 	timer *time.Timer
 	done  chan struct{} // closed when the goroutine that timer starts has ended; made anew for each start
 
+	gone   func() // called when the client ended its input or said QUIT, perhaps more than once
+	finder quitFinder
+
 	mu       sync.Mutex
 	stopping bool
 	chunks   [][]byte
@@ -36,13 +39,13 @@ type ahead struct {
 	err      error // reading ended for good
 }
 
-// start begins to read ahead, after aheadDelay, until stop.
-func (a *ahead) start() {
+// start begins to read ahead, after aheadDelay, until stop. behind is what was read already; it must not change until then.
+func (a *ahead) start(behind []byte) {
 	done := make(chan struct{})
 	a.done, a.stopping = done, false
 	a.timer = time.AfterFunc(aheadDelay, func() {
 		defer close(done)
-		a.run()
+		a.run(behind)
 	})
 }
 
@@ -62,7 +65,15 @@ func (a *ahead) stop() {
 	a.timer = nil
 }
 
-func (a *ahead) run() {
+func (a *ahead) run(behind []byte) {
+	a.finder = quitFinder{}
+	a.look(behind)
+	for _, b := range a.chunks {
+		a.look(b)
+	}
+	if a.err != nil {
+		a.gone()
+	}
 	for {
 		a.mu.Lock()
 		ok := !a.stopping && a.err == nil && a.allowLocked()
@@ -73,14 +84,27 @@ func (a *ahead) run() {
 		last := &a.chunks[len(a.chunks)-1]
 		n, err := a.conn.Read((*last)[len(*last):cap(*last)])
 		a.mu.Lock()
-		*last = (*last)[:len(*last)+n]
+		before := len(*last)
+		*last = (*last)[:before+n]
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			a.err = err
 		}
+		ended := a.err != nil
 		a.mu.Unlock()
+		a.look((*last)[before:])
+		if ended {
+			a.gone()
+		}
 		if err != nil {
 			return
 		}
+	}
+}
+
+// look reports a QUIT in the client's next bytes.
+func (a *ahead) look(b []byte) {
+	if a.finder.feed(b) {
+		a.gone()
 	}
 }
 

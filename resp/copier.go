@@ -20,6 +20,14 @@ func (s *Session) copyReplies(up net.Conn) {
 	if c.err == nil {
 		c.err = s.out.forward(c.in.bytes(), 0) // bytes held back, which are all there will be
 	}
+	switch {
+	case c.err != nil:
+		s.over(endOf(c.err))
+	case s.quit.Load():
+		s.over(EndQuit)
+	default:
+		s.over(EndProxy)
+	}
 	s.out.close(errUpstreamClosed)
 	if c.err != nil || !errors.Is(err, io.EOF) {
 		s.log().Debug("connection ended", zap.NamedError("upstream_error", err), zap.NamedError("client_error", c.err))
@@ -82,7 +90,9 @@ func (c *copier) use() (stop bool) {
 		switch {
 		case watching || c.sc.first == '-':
 			s.st.received.Store(counted)
-			s.st.frame(c.sc.first, c.sc.head[:c.sc.headLen], c.sc.lastInt)
+			if s.st.frame(c.sc.first, c.sc.head[:c.sc.headLen], c.sc.lastInt) {
+				s.ends(EndReset)
+			}
 			counted = s.st.received.Load()
 		case c.sc.first != '>':
 			counted++

@@ -166,22 +166,25 @@ func TestMaxClients(t *testing.T) {
 	again.expect("+PONG\r\n")
 }
 
-// TestShutdown: idle connections end at once, one with an unanswered request when it is answered, the rest at the limit.
+// TestShutdown: idle connections and subscribers end at once, one with an unanswered request when it is answered, the rest at the limit.
 func TestShutdown(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
-	idle, blocked, subscribed := r.dial(), r.dial(), r.dial()
+	idle, blocked, subscribed, inside := r.dial(), r.dial(), r.dial(), r.dial()
 	idle.send("PING\r\n")
 	idle.expect("+PONG\r\n")
 	blocked.send("CLIENT NO-EVICT off\r\nBLPOP q 0\r\n")
 	blocked.expect("+OK\r\n")
 	subscribed.send("SUBSCRIBE c\r\n")
 	subscribed.expect("*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n")
+	inside.send("MULTI\r\n")
+	inside.expect("+OK\r\n")
 	stopped := make(chan error, 1)
 	limit := errors.New("the limit")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() { stopped <- r.server.Shutdown(ctx) }()
 	idle.expectEOF()
+	subscribed.expectEOF()
 	if c, err := net.Dial("tcp", r.addr); err == nil {
 		c.Close()
 		t.Error("a connection was accepted during the shutdown")
@@ -193,15 +196,15 @@ func TestShutdown(t *testing.T) {
 	blocked.expectEOF()
 	select {
 	case err := <-stopped:
-		t.Fatalf("Shutdown returned %v with a subscriber connected", err)
+		t.Fatalf("Shutdown returned %v with a transaction open", err)
 	default:
 	}
 	cancel(limit)
 	if err := within(t, "end of Shutdown", stopped); !errors.Is(err, limit) {
 		t.Errorf("Shutdown returned %v, want %v", err, limit)
 	}
-	if _, err := subscribed.r.ReadByte(); err == nil {
-		t.Error("the subscriber was not cut off")
+	if _, err := inside.r.ReadByte(); err == nil {
+		t.Error("the open transaction was not cut off")
 	}
 }
 

@@ -5,17 +5,19 @@ import (
 	"sync"
 )
 
-// outlet is the way to the client. Two goroutines write: the copier what the upstream says, and redcon's the replies of our own,
-// which may only stand between two frames of the upstream.
+// outlet is the way to the client. The copier writes what the upstream says; redcon's goroutine the replies of our own, and others
+// pushes of our own, both of which may only stand between two frames of the upstream.
 //
-// Safe for concurrent use by one of each.
+// Safe for concurrent use; forward by one goroutine only.
 type outlet struct {
 	conn net.Conn
 
 	mu      sync.Mutex
 	changed sync.Cond
 	between bool   // what was written ends between two frames
-	insert  []byte // a reply of ours that waits for the end of a frame; nil if none does
+	insert  []byte // of our own, waiting for the end of a frame
+	put     uint64 // bytes that were ever appended to insert
+	done    uint64 // how many of them are written
 	err     error  // nothing can be written any more
 }
 
@@ -23,18 +25,16 @@ func (o *outlet) init(conn net.Conn) {
 	o.conn, o.between, o.changed.L = conn, true, &o.mu
 }
 
-// forward writes bytes of the upstream. The first boundary bytes of b end between two frames (0: no frame ends in b), and the reply that
-// may be waiting is put there.
+// forward writes bytes of the upstream. The first boundary bytes of b end between two frames (0: no frame ends in b), and what is waiting
+// is put there.
 func (o *outlet) forward(b []byte, boundary int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.insert != nil && (boundary > 0 || o.between) {
+	if len(o.insert) > 0 && (boundary > 0 || o.between) {
 		o.writeLocked(b[:boundary])
-		o.writeLocked(o.insert)
-		b, o.insert = b[boundary:], nil
-		o.changed.Broadcast()
-		boundary = 0
 		o.between = true
+		o.insertLocked()
+		b, boundary = b[boundary:], 0
 	}
 	if len(b) > 0 {
 		o.writeLocked(b)
@@ -43,19 +43,31 @@ func (o *outlet) forward(b []byte, boundary int) error {
 	return o.err
 }
 
-// reply writes b, a reply of ours, as soon as no frame of the upstream is half written. It returns when that is done.
+// reply writes b, frames of our own, as soon as no frame of the upstream is half written. It returns when that is done.
 func (o *outlet) reply(b []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.between {
+	if o.between && len(o.insert) == 0 {
 		o.writeLocked(b)
 		return o.err
 	}
-	o.insert = b
-	for o.insert != nil && o.err == nil {
+	o.insert = append(o.insert, b...)
+	o.put += uint64(len(b))
+	end := o.put
+	if o.between {
+		o.insertLocked()
+	}
+	for o.done < end && o.err == nil {
 		o.changed.Wait()
 	}
 	return o.err
+}
+
+// insertLocked writes what is waiting.
+func (o *outlet) insertLocked() {
+	o.writeLocked(o.insert)
+	o.insert, o.done = nil, o.put
+	o.changed.Broadcast()
 }
 
 // markBoundary notes that the bytes written so far end between two frames.

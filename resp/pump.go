@@ -34,6 +34,7 @@ func (s *Session) pump() error {
 			}
 			continue
 		case s.drain.Load() && s.quiet():
+			s.over(EndProxy)
 			return io.EOF
 		}
 		if err := s.receive(); err != nil {
@@ -66,6 +67,7 @@ func (s *Session) receive() error {
 
 // inputEnded passes on what was held back, so that the upstream has every byte.
 func (s *Session) inputEnded(err error) error {
+	s.over(endOf(err))
 	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up != nil && !s.req.strict && !s.req.collecting {
 		s.up.Write(b)
 	}
@@ -152,12 +154,16 @@ func (s *Session) notable() {
 	s.count()
 	if s.failed != nil {
 		if s.req.kind == kQuit {
+			s.over(EndQuit)
 			s.out.reply([]byte("+OK\r\n"))
 			s.step = stepQuit
 			return
 		}
 		s.refuse(1)
 		return
+	}
+	if s.req.kind == kQuit {
+		s.quit.Store(true)
 	}
 	s.tunnel, s.req.single = s.st.note(s.req.kind, s.req.argv)
 }
@@ -265,7 +271,7 @@ func (s *Session) due() (run bool, err error) {
 
 // barrier waits until the upstream has answered everything that was sent. Meanwhile the client is read ahead.
 func (s *Session) barrier() error {
-	s.ahead.start()
+	s.ahead.start(s.in.bytes())
 	defer s.ahead.stop()
 	if _, err := s.up.Write(s.marker.arm()); err != nil {
 		s.step = stepWriteFailed
@@ -287,7 +293,7 @@ func (s *Session) barrier() error {
 
 // quiet tells whether the connection may end without anything being cut off: no request is half read, nothing is unanswered.
 func (s *Session) quiet() bool {
-	return !s.req.inRequest && !s.req.collecting && len(s.in.bytes()) == 0 && (s.up == nil || s.st.regular())
+	return !s.req.inRequest && !s.req.collecting && len(s.in.bytes()) == 0 && (s.up == nil || s.st.settled())
 }
 
 // appendCommand appends the request made of argv, whose header says that it has count arguments.

@@ -149,10 +149,10 @@ func (s *Server) add(c net.Conn) *Session {
 		c.Close()
 		return nil
 	}
-	sess := &Session{srv: s, client: c, src: newSource(c), replied: make(chan struct{}, 1)}
+	sess := &Session{srv: s, client: c, src: newSource(c), replied: make(chan struct{}, 1), gone: make(chan struct{})}
 	sess.ctx, sess.cancel = context.WithCancel(context.Background())
 	sess.out.init(c)
-	sess.ahead.conn = c
+	sess.ahead.conn, sess.ahead.gone = c, sess.leave
 	sess.marker.met = make(chan struct{}, 1)
 	sess.req.strict = s.o.Reencode
 	sess.st.authed = s.o.UpstreamLogin

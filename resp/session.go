@@ -39,14 +39,20 @@ type Session struct {
 	step    step          // what the pump is to do next
 
 	undelivered func() // set by a handler, called if its reply cannot be written
+	gone        chan struct{}
+	goneOnce    sync.Once
 
 	mu     sync.Mutex
 	ended  atomic.Bool   // the upstream closed the connection
+	quit   atomic.Bool   // the client said QUIT
 	drain  atomic.Bool   // the server shuts down: the connection is to end at the next quiet point
 	up     net.Conn      // nil until needed; set by the pump under mu
 	copied chan struct{} // closed when the copier has ended; nil without upstream; set by the pump under mu
 	closed bool
 	busy   bool // a command of ours runs
+	onEnd  func(End)
+	endSet bool // the end was reported, or is to be as soon as onEnd is set
+	endWas End
 }
 
 // step is what the pump does next.
@@ -96,6 +102,19 @@ func (s *Session) Authenticated() bool {
 	return s.st.authed
 }
 
+// Push writes b, a push frame of RESP3, between the frames of the upstream. It may be called at any time and from any goroutine, and returns when
+// b is written.
+func (s *Session) Push(b []byte) error { return s.out.reply(b) }
+
+// WatchPeer makes the connection end, as EndProxy, when nothing is heard of the client's machine for timeout.
+func (s *Session) WatchPeer(timeout time.Duration) error {
+	c := s.client
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
+		c = t.NetConn()
+	}
+	return watchPeer(c, timeout)
+}
+
 // OnUndelivered sets what is to happen if the reply of the running command cannot be written. It is called at most once, from redcon's
 // goroutine, and must not block.
 func (s *Session) OnUndelivered(f func()) { s.undelivered = f }
@@ -111,7 +130,7 @@ func (s *Session) Read(p []byte) (n int, err error) {
 		s.mu.Lock()
 		s.busy = true
 		s.mu.Unlock()
-		s.ahead.start()
+		s.ahead.start(s.in.bytes())
 	}
 	n = copy(p, s.frame)
 	s.frame = s.frame[n:]
@@ -197,6 +216,7 @@ func (s *Session) teardown() {
 	up := s.up
 	s.closed = true
 	s.mu.Unlock()
+	s.over(EndProxy)
 	s.cancel()
 	s.client.Close()
 	if up != nil {

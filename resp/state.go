@@ -65,6 +65,13 @@ func (s *state) regular() bool {
 	return !s.inTx && s.mode == replyOn && !s.irregular && len(s.waiting) == 0
 }
 
+// settled tells whether, as far as can be known, everything sent is answered and no transaction is open. Subscriptions do not matter.
+func (s *state) settled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent.Load() <= s.received.Load() && !s.inTx && len(s.waiting) == 0
+}
+
 // silent tells whether the upstream may not answer a marker, and so must be sent a lock command as it is.
 func (s *state) silent() bool {
 	s.mu.Lock()
@@ -204,17 +211,18 @@ func (s *state) assumeLocked(k kind) {
 	}
 }
 
-// frame is called for every error of the upstream, and for every top-level frame while watching is set: its type, its first bytes and the last integer in it.
-func (s *state) frame(first byte, head []byte, last int64) {
+// frame is called for every error of the upstream, and for every top-level frame while watching is set: its type, its first bytes and
+// the last integer in it. reset: it is the answer to a RESET that was accepted.
+func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.watchLocked()
 	if first == '>' || s.subscribe && !s.resp3 && s.pubSubLocked(head, last) {
 		s.answerSubscribeLocked()
-		return
+		return false
 	}
 	if s.monitor && len(head) > 1 && head[0] == '+' && '0' <= head[1] && head[1] <= '9' {
-		return // a line of MONITOR
+		return false // a line of MONITOR
 	}
 	if bytes.HasPrefix(head, []byte("-ERR Protocol error")) { // it is about to close, and runs nothing of what follows
 		s.irregular, s.mode, s.onSent = true, replyUnknown, false
@@ -223,16 +231,16 @@ func (s *state) frame(first byte, head []byte, last int64) {
 	if len(s.waiting) > 0 && s.waiting[0].kind == kSubscribe && s.waiting[0].seq <= seq {
 		s.answerSubscribeLocked()
 		if first == '-' {
-			return
+			return false
 		}
 		if bytes.HasPrefix(head, []byte("+QUEUED")) {
 			s.queued.subscribe = true
-			return
+			return false
 		}
 	}
 	s.received.Store(seq + 1)
 	if bytes.HasPrefix(head, []byte("+RESET\r")) && s.resetLocked() {
-		return
+		return true
 	}
 	for len(s.waiting) > 0 && s.waiting[0].seq <= seq {
 		p := s.waiting[0]
@@ -248,6 +256,7 @@ func (s *state) frame(first byte, head []byte, last int64) {
 	case s.mode == replyUnknown && s.onSent && bytes.HasPrefix(head, []byte("+OK\r")):
 		s.mode = replyOn
 	}
+	return false
 }
 
 // answerSubscribeLocked takes the SUBSCRIBE command at the front of the line out of it.

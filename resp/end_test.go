@@ -1,0 +1,102 @@
+package resp
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/redcon"
+)
+
+// TestHowItEnded: who keeps something for a connection learns how it ended, and that once.
+func TestHowItEnded(t *testing.T) {
+	network, addr := startRedis(t)
+	ends := make(chan End, 10)
+	r := startRelay(t, network, addr, func(o *Options) {
+		o.Handler = redcon.HandlerFunc(func(conn redcon.Conn, _ redcon.Command) {
+			SessionOf(conn).OnEnd(func(how End) { ends <- how })
+			conn.WriteString("OK")
+		})
+	})
+	for _, tt := range []struct {
+		name string
+		do   func(c *client)
+		want []End
+	}{
+		{"close", func(c *client) { c.Close() }, []End{EndClient}},
+		{"half-close", func(c *client) { c.Conn.(*net.TCPConn).CloseWrite(); c.expectEOF() }, []End{EndClient}},
+		{"RST", func(c *client) { c.Conn.(*net.TCPConn).SetLinger(0); c.Close() }, []End{EndClient}},
+		{"QUIT", func(c *client) { c.send("QUIT\r\n"); c.expect("+OK\r\n"); c.expectEOF() }, []End{EndQuit}},
+		{"RESET, close", func(c *client) { c.send("RESET\r\n"); c.expect("+RESET\r\n"); c.Close() }, []End{EndReset, EndClient}},
+		{"RESET in MULTI, QUIT", func(c *client) {
+			c.send("MULTI\r\nRESET\r\nQUIT\r\n")
+			c.expect("+OK\r\n+RESET\r\n+OK\r\n")
+			c.expectEOF()
+		}, []End{EndReset, EndQuit}},
+		{"killed at the upstream", func(c *client) {
+			c.send("CLIENT ID\r\n")
+			id := skipFrame(t, c.r)
+			other := dialRaw(t, network, addr)
+			other.send("CLIENT KILL ID " + strings.TrimSpace(id[1:]) + "\r\n")
+			c.expectEOF()
+		}, []End{EndProxy}},
+		{"close, blocked", func(c *client) { c.send("BLPOP q 0\r\n"); c.Close() }, []End{EndClient}},
+	} {
+		for _, before := range []string{"", "PING\r\n"} {
+			c := r.dial()
+			c.send(before + "LOCK a 1\r\n")
+			c.expect(strings.Replace(before, "PING", "+PONG", 1) + "+OK\r\n")
+			tt.do(c)
+			for _, want := range tt.want {
+				if got := within(t, "end", ends); got != want {
+					t.Errorf("%s after %q: got %d, want %d", tt.name, before, got, want)
+				}
+			}
+			for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0 && time.Now().Before(deadline); {
+			}
+			select {
+			case how := <-ends:
+				t.Errorf("%s: another end %d", tt.name, how)
+			default:
+			}
+		}
+	}
+}
+
+// TestGone: a command that waits learns at once that the client has left, or wants to.
+func TestGone(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, func(o *Options) {
+		o.Handler = redcon.HandlerFunc(func(conn redcon.Conn, _ redcon.Command) {
+			select {
+			case <-SessionOf(conn).Gone():
+				conn.WriteString("gone")
+			case <-time.After(5 * time.Second):
+				conn.WriteString("waited")
+			}
+		})
+	})
+	for _, tt := range []struct {
+		name, send, more string
+		end              func(c *client)
+	}{
+		{"half-close", "LOCK a\r\n", "", func(c *client) { c.Conn.(*net.TCPConn).CloseWrite() }},
+		{"half-close with more", "PING\r\nLOCK a\r\n", "PING\r\n", func(c *client) { c.Conn.(*net.TCPConn).CloseWrite() }},
+		{"QUIT with it", "LOCK a\r\nPING\r\nQUIT\r\n", "", func(*client) {}},
+		{"QUIT later", "LOCK a\r\nPI", "NG\r\n*1\r\n$4\r\nQUIT\r\n", func(*client) {}},
+	} {
+		c := r.dial()
+		c.send(tt.send)
+		c.send(tt.more)
+		tt.end(c)
+		start := time.Now()
+		line, _ := c.r.ReadString('\n')
+		if strings.HasPrefix(tt.send, "PING") {
+			line, _ = c.r.ReadString('\n')
+		}
+		if line != "+gone\r\n" || time.Since(start) > time.Second {
+			t.Errorf("%s: got %q after %v", tt.name, line, time.Since(start))
+		}
+	}
+}
