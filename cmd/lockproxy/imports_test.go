@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport says which folders there are and what each may import from the project.
+var mayImport = map[string][]string{
+	"cmd/lockproxy": {"admin", "commands", "conf", "quorum", "resp", "upstream"},
+	"commands":      {"quorum", "resp"},
+	"conf":          {},
+	"resp":          {},
+	"quorum":        {},
+	"upstream":      {},
+	"admin":         {},
+	"integration":   {},
+}
+
+func TestFoldersImportWhatTheyMay(t *testing.T) {
+	const module = "lockproxy/"
+	command := exec.Command("go", "list", "-e", "-f",
+		`{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "./...")
+	command.Dir = "../.."
+	command.Stderr = os.Stderr
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	if len(lines) < 6 {
+		t.Fatalf("go list found only %q", lines)
+	}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		folder := strings.TrimPrefix(words[0], module)
+		allowed, known := mayImport[folder]
+		if !known {
+			t.Errorf("folder %s is not in the table", folder)
+			continue
+		}
+		for _, path := range words[1:] {
+			imported, ours := strings.CutPrefix(path, module)
+			if ours && imported != folder && !slices.Contains(allowed, imported) {
+				t.Errorf("%s imports %s", folder, imported)
+			}
+		}
+	}
+}
+
+func TestNoOtherFolders(t *testing.T) {
+	entries, err := os.ReadDir("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if _, known := mayImport[entry.Name()]; entry.IsDir() && !known && entry.Name() != "cmd" && entry.Name()[0] != '.' {
+			t.Errorf("folder %s is not in the table", entry.Name())
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/tidwall/redcon"
+	"go.uber.org/zap"
+
+	"lockproxy/commands"
+	"lockproxy/conf"
+	"lockproxy/quorum"
+	"lockproxy/resp"
+	"lockproxy/upstream"
+)
+
+// run is lockproxy from its arguments to its end. It returns when ctx is done and everything has come to rest, or
+// with the error that kept it from starting or running on.
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) error {
+	cfg, err := conf.Load(args, environ)
+	switch {
+	case cfg.Action == conf.Help:
+		_, err = io.WriteString(stdout, conf.Usage())
+		return err
+	case cfg.Action == conf.Version:
+		_, err = fmt.Fprintln(stdout, versionText())
+		return err
+	case err != nil:
+		return settingsError(err)
+	case cfg.Action == conf.Check:
+		return printCheck(stdout, cfg)
+	}
+	log, err := newLogger(stderr, cfg.LogLevel, cfg.LogFormat)
+	if err != nil {
+		return err
+	}
+	defer log.Sync()
+
+	listeners, err := listenAll(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	var memory *embedded
+	if cfg.Embedded() {
+		if memory, err = newEmbedded(log); err != nil {
+			closeAll(listeners)
+			return err
+		}
+		defer memory.Close()
+		writeNotice(stderr, listeners[0])
+	}
+	for _, warning := range cfg.Warnings() {
+		log.Warn(warning)
+	}
+	return serve(ctx, cfg, memory, listeners, log)
+}
+
+// settingsError puts each fault on a line of its own, so that all can be mended at once.
+func settingsError(err error) error {
+	return errors.New("settings:\n  " + strings.ReplaceAll(err.Error(), "\n", "\n  "))
+}
+
+func printCheck(w io.Writer, cfg conf.Config) error {
+	for _, warning := range cfg.Warnings() {
+		fmt.Fprintln(w, "warning:", warning)
+	}
+	_, err := fmt.Fprintln(w, "the settings are valid")
+	return err
+}
+
+// serve connects the parts and runs them until ctx is done. It closes the listeners.
+func serve(ctx context.Context, cfg conf.Config, memory *embedded, listeners []net.Listener, log *zap.Logger) error {
+	defer closeAll(listeners)
+	up := upstream.New(upstreamOptions(cfg, memory))
+	if err := greetUpstream(ctx, cfg, up, listeners, log); err != nil {
+		return err
+	}
+	q, err := quorum.New(quorumOptions(cfg, memory, log))
+	if err != nil {
+		return fmt.Errorf("masters: %w", err)
+	}
+	waitReady(ctx, q, log)
+
+	mux := redcon.NewServeMux()
+	commands.Register(mux, commands.Options{
+		Locker: q, Gate: up, KeyPrefix: cfg.KeyPrefix, MinTTL: cfg.MinTTL, MaxTTL: cfg.MaxTTL,
+		ShowMasters: cfg.ShowMasters, Log: log,
+	})
+	server := resp.NewServer(resp.Options{
+		Handler: mux, Dial: up.Dial, DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(),
+		MarkerWorks: up.EchoesUnknown, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
+	})
+	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
+		zap.Int("masters", max(len(cfg.Masters), len(memory.all()))), zap.Any("settings", cfg.Values()))
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listeners...) }()
+	var serveErr error
+	select {
+	case <-ctx.Done():
+		log.Info("ending", zap.NamedError("cause", context.Cause(ctx)), zap.Int("clients", server.Connections()))
+	case serveErr = <-failed:
+		log.Error("serving ended", zap.Error(serveErr))
+		failed <- serveErr
+	}
+	end(ctx, cfg.DrainTimeout, server, q, log)
+	<-failed
+	log.Info("ended")
+	return serveErr
+}
+
+// end brings everything to rest within drain: no new connections, running commands and their connections, then
+// the releases that are still owed, then the lanes.
+func end(ctx context.Context, drain time.Duration, server *resp.Server, q *quorum.Quorum, log *zap.Logger) {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drain, errors.New("drain-timeout passed"))
+	defer cancel()
+	// What clients take of the time must leave some for the releases.
+	clients, cancelClients := context.WithTimeoutCause(ctx, drain-min(drain/10, time.Second), errors.New("drain-timeout passed"))
+	defer cancelClients()
+	if err := server.Shutdown(clients); err != nil {
+		log.Warn("connections were cut off", zap.Error(err))
+	}
+	if err := q.Close(ctx); err != nil {
+		log.Warn("releases were left to their ttl", zap.Error(err))
+	}
+}

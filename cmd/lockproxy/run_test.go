@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// output is what a run wrote, readable while it runs.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// ready is the address in the ready line, once it is there.
+func (o *output) ready() string {
+	for line := range strings.Lines(o.String()) {
+		var entry struct {
+			Msg    string
+			Listen []string
+		}
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "ready" && len(entry.Listen) > 0 {
+			return entry.Listen[0]
+		}
+	}
+	return ""
+}
+
+// started runs lockproxy in this process until stop, which returns run's error. stop may be called twice.
+func started(t *testing.T, args ...string) (address string, log *output, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	log = &output{}
+	ended := make(chan struct{})
+	var err error
+	go func() {
+		defer close(ended)
+		err = run(ctx, append([]string{"--listen", "127.0.0.1:0"}, args...), nil, io.Discard, log)
+	}()
+	stop = func() error {
+		cancel(errors.New("test is over"))
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Error("run does not end")
+		}
+		return err
+	}
+	t.Cleanup(func() { stop() })
+	waitFor(t, "the ready line", func() bool {
+		select {
+		case <-ended:
+			t.Fatalf("run ended: %v\n%s", err, log)
+		default:
+		}
+		address = log.ready()
+		return address != ""
+	})
+	return address, log, stop
+}
+
+func TestRunAnswersAndEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		args   []string
+		stdout string
+		err    string
+	}{
+		"help":     {[]string{"--help"}, "--max-ttl", ""},
+		"version":  {[]string{"--version"}, "lockproxy ", ""},
+		"check":    {[]string{"--check", "--masters", "a:1,b:1"}, "warning: 2 masters survive no more failures than 1", ""},
+		"wrong":    {[]string{"--check", "--max-clients=0", "--min-ttl=2m"}, "", "settings:\n  min-ttl 120s exceeds max-ttl 60s\n  max-clients 0 is under 1"},
+		"in use":   {[]string{"--listen", "192.0.2.1:1"}, "", "listen 192.0.2.1:1: bind: cannot assign requested address"},
+		"open":     {[]string{"--listen", "0.0.0.0:0"}, "", "lets other machines use upstream memory without a password of their own"},
+		"unasked":  {[]string{"--listen", "0.0.0.0:0", "--upstream", "127.0.0.1:1"}, "", "cannot ask upstream 127.0.0.1:1 whether it needs a password (connection refused)"},
+		"no files": {[]string{"--listen", "rediss://127.0.0.1:0", "--tls-cert=/none", "--tls-key=/none"}, "", "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr output
+			err := run(t.Context(), c.args, nil, &stdout, &stderr)
+			if !strings.Contains(stdout.String(), c.stdout) {
+				t.Errorf("printed %q, want %q", stdout.String(), c.stdout)
+			}
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %v, want %q", err, c.err)
+			}
+		})
+	}
+}
+
+func TestEmbeddedDefaultEndToEnd(t *testing.T) {
+	before := runtime.NumGoroutine()
+	address, log, stop := started(t)
+	if first, _, _ := strings.Cut(strings.TrimSpace(log.String()), "\n"); !strings.HasPrefix(first, "This lockproxy is for trying out") {
+		t.Errorf("the first line is %q", first)
+	}
+	for _, protocol := range []int{2, 3} {
+		client := redis.NewClient(&redis.Options{Addr: address, Protocol: protocol, MaxRetries: -1})
+		ctx := t.Context()
+		key := fmt.Sprintf("job-%d", protocol)
+		token, err := client.Do(ctx, "LOCK", key, "5s").Text()
+		if err != nil || len(token) != 57 {
+			t.Fatalf("LOCK: %q %v\n%s", token, err, log)
+		}
+		if _, err := client.Do(ctx, "LOCK", key, "5000").Text(); !errors.Is(err, redis.Nil) {
+			t.Errorf("held: %v", err)
+		}
+		if n, err := client.Do(ctx, "UNLOCK", key, token).Int(); n != 1 || err != nil {
+			t.Errorf("UNLOCK: %d %v", n, err)
+		}
+		start := time.Now()
+		next, err := client.Do(ctx, "LOCK", key, "1s").Text()
+		if err != nil || next <= token {
+			t.Errorf("the later token %q is not greater than %q: %v", next, token, err)
+		}
+		waitFor(t, "expiry in real time", func() bool {
+			return client.Do(ctx, "LOCK", key, "5s").Err() == nil
+		})
+		if d := time.Since(start); d < 950*time.Millisecond {
+			t.Errorf("a lock of 1s was free after %v", d)
+		}
+		if n, err := client.Do(ctx, "UNLOCK", key, next).Int(); n != 0 || err != nil {
+			t.Errorf("UNLOCK with an expired token: %d %v", n, err)
+		}
+		if err := client.Set(ctx, "k", "v", 0).Err(); err != nil {
+			t.Error(err)
+		}
+		if got, err := client.Get(ctx, "k").Result(); got != "v" || err != nil {
+			t.Errorf("GET: %q %v", got, err)
+		}
+		if keys, err := client.Keys(ctx, "lock*").Result(); len(keys) != 0 || err != nil {
+			t.Errorf("lock keys on the upstream: %q %v", keys, err)
+		}
+		client.Close()
+	}
+	if err := stop(); err != nil {
+		t.Errorf("run: %v", err)
+	}
+	if text := log.String(); !strings.Contains(text, `"cause":"test is over"`) || !strings.Contains(text, `"msg":"ended"`) ||
+		strings.Contains(text, "panicked") {
+		t.Errorf("log:\n%s", text)
+	}
+	waitFor(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
+}
+
+// Bytes that crash a redcon or a miniredis process, or make it take all memory; afterwards all goes on.
+func TestEmbeddedDefaultStandsAttacks(t *testing.T) {
+	address, log, _ := started(t)
+	for _, attack := range []string{
+		"*0\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "*1\r\n$99999999999999\r\n", "*1000000000\r\n", "*2147483647\r\n$4\r\n", "$0\r\n", "$-5\r\n\r\n",
+		"*1\r\n$536870913\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9223372036854775807\r\n", "\x00\x00\x00\x00\r\n", "$9 PING\r\n", "*\r\n", "*1\r\n*1\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\n\r\n", strings.Repeat("a", 70000), "LOCK job\r\n", "\"unbalanced\r\n",
+		"*3\r\n$4\r\nLOCK\r\n$1\r\na\r\n$4\r\n5000\r\n*0\r\n*-1\r\n", "*1\r\n$4\r\nEVAL\r\n*2\r\n$5\r\nSSCAN\r\n$1\r\nx\r\n",
+		"*3\r\n$4\r\nEVAL\r\n$34\r\nlocal t = {} t[1] = t return t    \r\n$1\r\n0\r\n",
+	} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.SetDeadline(time.Now().Add(3 * time.Second))
+		io.WriteString(conn, attack)
+		conn.(*net.TCPConn).CloseWrite()
+		io.Copy(io.Discard, conn)
+		conn.Close()
+		client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
+		if err := client.Ping(t.Context()).Err(); err != nil {
+			t.Fatalf("after %.40q: %v\n%s", attack, err, log)
+		}
+		client.Close()
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	if memory.HeapAlloc > 256<<20 {
+		t.Errorf("%d MB in use", memory.HeapAlloc>>20)
+	}
+}
+
+func TestRunWithoutItsServers(t *testing.T) {
+	address, log, stop := started(t, "--masters", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--drain-timeout", "1s")
+	client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, Protocol: 2, DisableIdentity: true})
+	defer client.Close()
+	if err := client.Get(t.Context(), "k").Err(); err == nil || err.Error() != "ERR upstream 127.0.0.1:1: connection refused" {
+		t.Errorf("GET: %v\n%s", err, log)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lockproxy/conf"
+	"lockproxy/quorum"
+	"lockproxy/upstream"
+)
+
+// readyWait bounds how long the start waits for the masters and the upstream. It goes ahead without them: a
+// master that comes later joins, and until then LOCK says what is missing.
+const readyWait = time.Second
+
+// greetUpstream learns what the upstream lets unauthenticated connections do, and refuses the start where other
+// machines could use it without a password of their own.
+func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, listeners []net.Listener, log *zap.Logger) error {
+	open := openToOthers(listeners)
+	wait := readyWait
+	if open != nil && !cfg.AllowOpen {
+		wait = cfg.UpstreamDialTimeout // the start depends on the answer
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	serves, err := up.ServesWithoutAuth(ctx)
+	switch {
+	case open != nil && err != nil && !cfg.AllowOpen:
+		return fmt.Errorf("listen %s: cannot ask upstream %s whether it needs a password (%s); start it first, listen on loopback, "+
+			"or set allow-open true", open, up.Name(), upstream.Reason(err))
+	case open != nil && serves && !cfg.AllowOpen:
+		return fmt.Errorf("listen %s lets other machines use upstream %s without a password of their own; give it a password, "+
+			"listen on loopback, or set allow-open true", open, up.Name())
+	case err != nil:
+		log.Warn("upstream gives no answer", zap.String("upstream", up.Name()), zap.String("reason", upstream.Reason(err)))
+	case open != nil && serves:
+		log.Warn("other machines may use the upstream without a password", zap.Stringer("listen", open))
+	}
+	if !up.EchoesUnknown() {
+		log.Warn("upstream does not name unknown commands in its errors: lock commands wait until a connection is quiet",
+			zap.String("upstream", up.Name()))
+	}
+	return nil
+}
+
+// waitReady gives the masters a moment, so that the first LOCK after the ready line finds them connected.
+func waitReady(ctx context.Context, q *quorum.Quorum, log *zap.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if err := q.WaitReady(ctx); err != nil {
+		log.Warn("no majority of the masters can vote yet", zap.Error(err))
+	}
+}
+
+func upstreamOptions(cfg conf.Config, memory *embedded) upstream.Options {
+	if memory != nil {
+		return upstream.Options{Name: memory.upstream.name, Addr: memory.upstream.name, Dial: memory.upstream.Dial,
+			DialTimeout: cfg.UpstreamDialTimeout}
+	}
+	a := cfg.Upstream
+	return upstream.Options{Name: a.Name(), Network: a.Network, Addr: a.Addr, User: a.User, Password: a.Password, DB: a.DB,
+		TLS: clientTLS(a), DialTimeout: cfg.UpstreamDialTimeout}
+}
+
+func quorumOptions(cfg conf.Config, memory *embedded, log *zap.Logger) quorum.Options {
+	opts := quorum.Options{KeyPrefix: cfg.KeyPrefix, MasterTimeout: cfg.MasterTimeout, MaxTTL: cfg.MaxTTL,
+		Fencing: cfg.Fencing, Log: log}
+	for _, a := range cfg.Masters {
+		opts.Masters = append(opts.Masters, quorum.MasterOptions{Name: a.Name(), Network: a.Network, Addr: a.Addr,
+			User: a.User, Password: a.Password, DB: a.DB, TLS: clientTLS(a)})
+	}
+	for _, m := range memory.all() {
+		opts.Masters = append(opts.Masters, quorum.MasterOptions{Name: m.name, Network: "tcp", Addr: m.name, Dial: m.Dial})
+	}
+	return opts
+}
+
+// clientTLS is how to speak TLS to a rediss:// address, verified against the system's authorities; nil for others.
+func clientTLS(a conf.Address) *tls.Config {
+	if !a.TLS {
+		return nil
+	}
+	return &tls.Config{ServerName: a.Host(), MinVersion: tls.VersionTLS12}
+}
+
+func names(listeners []net.Listener) []string {
+	var names []string
+	for _, listener := range listeners {
+		names = append(names, listener.Addr().String())
+	}
+	return names
+}

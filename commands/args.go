@@ -1,0 +1,181 @@
+package commands
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/quorum"
+)
+
+// maxKey is the longest key, in bytes.
+const maxKey = 1024
+
+// maxLabel is the longest owner label, in bytes.
+const maxLabel = 64
+
+// reserved begins the names of everything that lockproxy keeps on a master beside the locks.
+const reserved = "lockproxy:"
+
+// args are the parsed arguments of a command; each uses those it has.
+type args struct {
+	key     string
+	token   quorum.Token
+	ttl     time.Duration
+	wait    bool
+	timeout time.Duration // of wait; 0 = no limit
+	session bool
+	owner   string
+	full    bool
+}
+
+var errSyntax = errors.New("ERR syntax error")
+
+func errArity(name string) error {
+	return fmt.Errorf("ERR wrong number of arguments for '%s' command", name)
+}
+
+// parseLock reads LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL].
+func parseLock(h *handlers, argv [][]byte) (a args, err error) {
+	if len(argv) < 2 {
+		return a, errArity("lock")
+	}
+	if a.key, err = h.parseKey(argv[0]); err != nil {
+		return a, err
+	}
+	if a.ttl, err = h.parseTTL("lock", argv[1]); err != nil {
+		return a, err
+	}
+	return a, a.parseOptions(argv[2:])
+}
+
+// parseOptions reads the options of LOCK: in any order and case, each once.
+func (a *args) parseOptions(argv [][]byte) (err error) {
+	for len(argv) > 0 {
+		option := strings.ToLower(string(argv[0]))
+		argv = argv[1:]
+		var value []byte
+		if option == "wait" || option == "owner" {
+			if len(argv) == 0 {
+				return errSyntax
+			}
+			value, argv = argv[0], argv[1:]
+		}
+		switch {
+		case option == "wait" && !a.wait:
+			a.wait = true
+			a.timeout, err = parseTimeout(value)
+		case option == "owner" && a.owner == "":
+			a.owner, err = parseLabel(value)
+		case option == "session" && !a.session:
+			a.session = true
+		case option == "full" && !a.full:
+			a.full = true
+		default:
+			return errSyntax
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseUnlock reads UNLOCK key token.
+func parseUnlock(h *handlers, argv [][]byte) (a args, err error) {
+	if len(argv) != 2 {
+		return a, errArity("unlock")
+	}
+	if a.key, err = h.parseKey(argv[0]); err != nil {
+		return a, err
+	}
+	a.token, err = parseToken(argv[1])
+	return a, err
+}
+
+func (h *handlers) parseKey(b []byte) (string, error) {
+	switch {
+	case len(b) == 0:
+		return "", errors.New("ERR invalid key: it is empty")
+	case len(b) > maxKey:
+		return "", fmt.Errorf("ERR invalid key: it is longer than %d bytes", maxKey)
+	case strings.HasPrefix(h.KeyPrefix+string(b), reserved):
+		return "", fmt.Errorf("ERR invalid key: names that begin with %s are lockproxy's own", reserved)
+	}
+	return string(b), nil
+}
+
+func parseToken(b []byte) (quorum.Token, error) {
+	token, err := quorum.ParseToken(b)
+	if err != nil {
+		return token, errors.New("ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits")
+	}
+	return token, nil
+}
+
+func parseLabel(b []byte) (string, error) {
+	switch {
+	case len(b) == 0:
+		return "", errors.New("ERR invalid owner: it is empty")
+	case len(b) > maxLabel:
+		return "", fmt.Errorf("ERR invalid owner: it is longer than %d bytes", maxLabel)
+	case bytes.IndexFunc(b, func(r rune) bool { return r < ' ' || r > '~' }) >= 0:
+		return "", errors.New("ERR invalid owner: it must be printable ASCII")
+	}
+	return string(b), nil
+}
+
+// parseTTL reads the ttl of the command called name and holds it against the limits.
+func (h *handlers) parseTTL(name string, b []byte) (time.Duration, error) {
+	ms, ok := parseMillis(b)
+	switch {
+	case !ok || ms == 0:
+		return 0, fmt.Errorf("ERR invalid expire time in '%s' command", name)
+	case ms > h.MaxTTL.Milliseconds():
+		return 0, fmt.Errorf("ERR ttl %d exceeds max-ttl %d", ms, h.MaxTTL.Milliseconds())
+	case ms < h.MinTTL.Milliseconds():
+		return 0, fmt.Errorf("ERR ttl %d is under min-ttl %d", ms, h.MinTTL.Milliseconds())
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// parseTimeout reads the timeout of WAIT. A time beyond what a Duration holds, 292 years, is as good as that.
+func parseTimeout(b []byte) (time.Duration, error) {
+	ms, ok := parseMillis(b)
+	if !ok {
+		return 0, errors.New("ERR invalid timeout in 'lock' command")
+	}
+	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, nil
+}
+
+// parseMillis reads decimal digits, milliseconds, or digits with a unit: ms, s, m or h. What an int64 does not hold is its maximum.
+func parseMillis(b []byte) (ms int64, ok bool) {
+	digits := 0
+	for digits < len(b) && '0' <= b[digits] && b[digits] <= '9' {
+		digits++
+	}
+	unit := int64(1)
+	switch string(b[digits:]) {
+	case "", "ms":
+	case "s":
+		unit = 1000
+	case "m":
+		unit = 60_000
+	case "h":
+		unit = 3_600_000
+	default:
+		return 0, false
+	}
+	if digits == 0 {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(string(b[:digits]), 10, 64)
+	if err != nil || v > math.MaxInt64/unit {
+		return math.MaxInt64, true
+	}
+	return v * unit, true
+}

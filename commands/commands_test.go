@@ -1,0 +1,293 @@
+package commands
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/redcon"
+	"go.uber.org/zap/zaptest"
+
+	"lockproxy/quorum"
+	"lockproxy/resp"
+)
+
+var aToken = quorum.Token{Fence: 7, Secret: strings.Repeat("0123456789", 4)}
+
+// fakeLocker grants or fails as told, and notes what it was asked.
+type fakeLocker struct {
+	mu    sync.Mutex
+	asked []string
+	err   error
+	held  bool // what Release returns
+	block chan struct{}
+}
+
+func (f *fakeLocker) note(format string, a ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, fmt.Sprintf(format, a...))
+}
+
+func (f *fakeLocker) take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	defer func() { f.asked = nil }()
+	return f.asked
+}
+
+func (f *fakeLocker) Acquire(_ context.Context, key string, ttl time.Duration) (quorum.Lease, error) {
+	f.note("acquire %q %v", key, ttl)
+	if f.block != nil {
+		<-f.block
+	}
+	return quorum.Lease{Token: aToken, Validity: ttl - 9*time.Millisecond}, f.err
+}
+
+func (f *fakeLocker) Release(_ context.Context, key string, token quorum.Token) (bool, error) {
+	f.note("release %q %v", key, token)
+	return f.held, f.err
+}
+
+func (f *fakeLocker) Abandon(key string, token quorum.Token) { f.note("abandon %q %v", key, token) }
+
+// fakeGate is the upstream's word on authentication.
+type fakeGate struct {
+	required bool
+	err      error
+}
+
+func (g *fakeGate) AuthRequired(context.Context) (bool, error) { return g.required, g.err }
+
+// start serves the commands without an upstream and returns a connection and what it stands on.
+func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeLocker, *fakeGate) {
+	t.Helper()
+	locker, gate := &fakeLocker{held: true}, &fakeGate{}
+	o := Options{Locker: locker, Gate: gate, KeyPrefix: "lock:", MinTTL: 10 * time.Millisecond, MaxTTL: time.Minute, ShowMasters: true, Log: zaptest.NewLogger(t)}
+	if change != nil {
+		change(&o)
+	}
+	mux := redcon.NewServeMux()
+	Register(mux, o)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := resp.NewServer(resp.Options{Handler: mux, UpstreamName: "nowhere", Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	var wg sync.WaitGroup
+	wg.Go(func() { server.Serve(ln) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		server.Shutdown(ctx)
+		wg.Wait()
+	})
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	return c, bufio.NewReader(c), locker, gate
+}
+
+// ask sends one command and returns its reply, of one line or a bulk string or a flat array.
+func ask(t *testing.T, c net.Conn, r *bufio.Reader, argv ...string) string {
+	t.Helper()
+	var b []byte
+	b = redcon.AppendArray(b, len(argv))
+	for _, a := range argv {
+		b = redcon.AppendBulkString(b, a)
+	}
+	if _, err := c.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	return readReply(t, r)
+}
+
+func readReply(t *testing.T, r *bufio.Reader) string {
+	t.Helper()
+	line, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	line = strings.TrimSuffix(line, "\r\n")
+	var n int
+	fmt.Sscan(line[1:], &n)
+	switch {
+	case line[0] == '$' && n >= 0:
+		body := make([]byte, n+2)
+		if _, err := io.ReadFull(r, body); err != nil {
+			t.Fatal(err)
+		}
+		return string(body[:n])
+	case line[0] == '*':
+		for range n {
+			line += " " + readReply(t, r)
+		}
+	}
+	return line
+}
+
+func TestRegisterAll(t *testing.T) {
+	c, r, _, _ := start(t, nil)
+	for _, name := range resp.CommandNames {
+		if got := ask(t, c, r, name); strings.Contains(got, "unknown command") {
+			t.Errorf("%s has no handler: %s", name, got)
+		}
+	}
+}
+
+func TestReplies(t *testing.T) {
+	token := aToken.String()
+	for _, tt := range []struct {
+		argv  []string
+		want  string
+		asked string
+	}{
+		{[]string{"LOCK", "job", "5000"}, token, `acquire "job" 5s`},
+		{[]string{"lock", "job", "5s"}, token, `acquire "job" 5s`},
+		{[]string{"Lock", "job", "60000ms"}, token, `acquire "job" 1m0s`},
+		{[]string{"LOCK", "job", "1m", "full"}, "*3 " + token + " :7 :59991", `acquire "job" 1m0s`},
+		{[]string{"LOCK", "\x00\r\n\xff", "010"}, token, `acquire "\x00\r\n\xff" 10ms`},
+		{[]string{"LOCK", strings.Repeat("k", 1024), "10"}, token, fmt.Sprintf("acquire %q 10ms", strings.Repeat("k", 1024))},
+		{[]string{"UNLOCK", "job", token}, ":1", `release "job" ` + token},
+		{[]string{"UNLOCK", "job", "9999999999999999" + token[16:]}, ":1", `release "job" 9999999999999999` + token[16:]},
+
+		{[]string{"LOCK"}, "-ERR wrong number of arguments for 'lock' command", ""},
+		{[]string{"LOCK", "job"}, "-ERR wrong number of arguments for 'lock' command", ""},
+		{[]string{"UNLOCK", "job"}, "-ERR wrong number of arguments for 'unlock' command", ""},
+		{[]string{"UNLOCK", "job", token, "x"}, "-ERR wrong number of arguments for 'unlock' command", ""},
+		{[]string{"LOCK", "job", "5000", "NX"}, "-ERR syntax error", ""},
+		{[]string{"LOCK", "job", "5000", "FULL", "full"}, "-ERR syntax error", ""},
+		{[]string{"LOCK", "job", "5000", "WAIT"}, "-ERR syntax error", ""},
+		{[]string{"LOCK", "job", "5000", "WAIT", "1", "WAIT", "2"}, "-ERR syntax error", ""},
+		{[]string{"LOCK", "job", "5000", "OWNER"}, "-ERR syntax error", ""},
+		{[]string{"LOCK", "job", "5000", "OWNER", "a", "OWNER", "b"}, "-ERR syntax error", ""},
+		{[]string{"LOCK", "job", "5000", "SESSION", "SESSION"}, "-ERR syntax error", ""},
+		{append([]string{"LOCK", "job", "5000"}, strings.Split(strings.Repeat("x,", 300), ",")...), "-ERR syntax error", ""},
+		{[]string{"LOCK", "job", "0"}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", "00s"}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", ""}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", "-5"}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", "+5"}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", " 5000"}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", "5000 "}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", "1.5s"}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", "5S"}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", "s"}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", "5d"}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", "600000"}, "-ERR ttl 600000 exceeds max-ttl 60000", ""},
+		{[]string{"LOCK", "job", "10m"}, "-ERR ttl 600000 exceeds max-ttl 60000", ""},
+		{[]string{"LOCK", "job", "60001"}, "-ERR ttl 60001 exceeds max-ttl 60000", ""},
+		{[]string{"LOCK", "job", "99999999999999999999h"}, "-ERR ttl 9223372036854775807 exceeds max-ttl 60000", ""},
+		{[]string{"LOCK", "job", "5"}, "-ERR ttl 5 is under min-ttl 10", ""},
+		{[]string{"LOCK", "", "5000"}, "-ERR invalid key: it is empty", ""},
+		{[]string{"LOCK", strings.Repeat("k", 1025), "5000"}, "-ERR invalid key: it is longer than 1024 bytes", ""},
+		{[]string{"LOCK", strings.Repeat("k", 1<<20), "5000"}, "-ERR invalid key: it is longer than 1024 bytes", ""},
+		{[]string{"LOCK", "", "x", "y"}, "-ERR invalid key: it is empty", ""},
+		{[]string{"LOCK", "job", "x", "y"}, "-ERR invalid expire time in 'lock' command", ""},
+		{[]string{"LOCK", "job", "5000", "OWNER", ""}, "-ERR invalid owner: it is empty", ""},
+		{[]string{"LOCK", "job", "5000", "OWNER", strings.Repeat("o", 65)}, "-ERR invalid owner: it is longer than 64 bytes", ""},
+		{[]string{"LOCK", "job", "5000", "OWNER", "a\r\nb"}, "-ERR invalid owner: it must be printable ASCII", ""},
+		{[]string{"LOCK", "job", "5000", "OWNER", "h\xc3\xa9"}, "-ERR invalid owner: it must be printable ASCII", ""},
+		{[]string{"LOCK", "job", "5000", "WAIT", "x"}, "-ERR invalid timeout in 'lock' command", ""},
+		{[]string{"LOCK", "job", "5000", "WAIT", "-1"}, "-ERR invalid timeout in 'lock' command", ""},
+		{[]string{"UNLOCK", "", token}, "-ERR invalid key: it is empty", ""},
+		{[]string{"UNLOCK", "job", "x"}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
+		{[]string{"UNLOCK", "job", strings.ToUpper(token[:17] + strings.Repeat("ab", 20))}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
+		{[]string{"UNLOCK", "job", token[:16]}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
+	} {
+		c, r, locker, _ := start(t, nil)
+		got := ask(t, c, r, tt.argv...)
+		if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
+			t.Errorf("%.80q: got %q, asked %s; want %q, %s", tt.argv, got, asked, tt.want, tt.asked)
+		}
+		c.Close()
+	}
+}
+
+func TestReservedKey(t *testing.T) {
+	c, r, locker, _ := start(t, func(o *Options) { o.KeyPrefix = "" })
+	if got := ask(t, c, r, "LOCK", "lockproxy:state:", "5000"); got != "-ERR invalid key: names that begin with lockproxy: are lockproxy's own" || locker.take() != nil {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	c, r, locker, _ := start(t, nil)
+	noQuorum := &quorum.NoQuorumError{Answered: 0, N: 1, Needed: 1, Masters: []quorum.MasterError{{Name: "m", Err: errors.New("is\r\ndown")}}}
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{quorum.ErrHeld, "$-1"},
+		{noQuorum, "-NOQUORUM 0 of 1 masters can vote, 1 needed: m is"},
+		{fmt.Errorf("wrapped: %w", quorum.ErrLate), "-TRYAGAIN "},
+		{quorum.ErrFence, "-TRYAGAIN "},
+		{errors.New("surprise"), "-ERR internal"},
+	} {
+		locker.err = tt.err
+		if got := ask(t, c, r, "LOCK", "job", "5000"); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%v: got %q, want %q", tt.err, got, tt.want)
+		}
+	}
+	locker.err, locker.held = nil, false
+	if got := ask(t, c, r, "UNLOCK", "job", aToken.String()); got != ":0" {
+		t.Errorf("got %q, want :0", got)
+	}
+}
+
+// TestGate: arguments are checked before authentication, and an upstream that was never asked counts as one with a password.
+func TestGate(t *testing.T) {
+	c, r, locker, gate := start(t, nil)
+	for _, g := range []fakeGate{{required: true}, {err: errors.New("never asked")}} {
+		*gate = g
+		if got := ask(t, c, r, "LOCK", "job", "5000"); got != "-NOAUTH Authentication required." {
+			t.Errorf("%+v: got %q", g, got)
+		}
+		if got := ask(t, c, r, "LOCK", "job", "0"); got != "-ERR invalid expire time in 'lock' command" {
+			t.Errorf("%+v: got %q", g, got)
+		}
+	}
+	if asked := locker.take(); asked != nil {
+		t.Errorf("masters were asked: %v", asked)
+	}
+}
+
+// TestAbandoned: a grant whose reply cannot be written is given back.
+func TestAbandoned(t *testing.T) {
+	c, _, locker, _ := start(t, nil)
+	locker.block = make(chan struct{})
+	fmt.Fprint(c, "LOCK job 5000\r\n")
+	for {
+		locker.mu.Lock()
+		n := len(locker.asked)
+		locker.mu.Unlock()
+		if n > 0 {
+			break
+		}
+	}
+	c.(*net.TCPConn).SetLinger(0)
+	c.Close()
+	close(locker.block)
+	want := fmt.Sprintf("abandon %q %v", "job", aToken)
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		locker.mu.Lock()
+		last := locker.asked[len(locker.asked)-1]
+		locker.mu.Unlock()
+		if last == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("last asked: %s; want %s", last, want)
+		}
+	}
+}
