@@ -51,6 +51,7 @@ type attempt struct {
 	votes     []vote
 	tally     tally
 	fence     uint64 // F: the number in the token, from phase raising on
+	voters    voters // leased: the masters whose grants made the lease
 	confirmed int    // raising: masters known to carry F at our value
 	raises    int    // raising: on their way
 }

@@ -15,9 +15,9 @@ func (a *attempt) lateLocked(lane int) {
 		if v.fence != a.fence {
 			_ = l.send(command{op: opRaise, key: a.key, secret: a.secret, fence: a.fence})
 		}
-		a.q.late.add(a.debtKey, time.Now())
+		a.q.late.add(a.debtKey, a.voters, time.Now())
 	case voteUnsent, voteError, voteBroke:
-		d := debt{debtKey: a.debtKey, fence: a.fence, until: a.start.Add(a.ttl), ttl: a.ttl}
+		d := debt{debtKey: a.debtKey, fence: a.fence, voters: a.voters, until: a.start.Add(a.ttl), ttl: a.ttl}
 		l.topUp(d, v.state == voteBroke)
 	}
 }
@@ -25,6 +25,12 @@ func (a *attempt) lateLocked(lane int) {
 // leaseLocked ends the attempt with a lease: masters that gave no answer are topped up from here on.
 func (a *attempt) leaseLocked() {
 	a.phase = leased
+	a.voters = 0
+	for i, v := range a.votes {
+		if v.state == voteGranted {
+			a.voters.add(i)
+		}
+	}
 	for i, v := range a.votes {
 		if v.state != votePending && v.state != voteGranted {
 			a.lateLocked(i)

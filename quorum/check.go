@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -10,6 +11,15 @@ const (
 	checkAfter = 100 * time.Millisecond // a late grant is checked so much later
 	checkEvery = 50 * time.Millisecond  // at the most
 )
+
+// recheckAfter is how long after a check that found out nothing the next one follows.
+const recheckAfter = time.Second
+
+// voters is the set of masters whose grants made a lease, by their place; those beyond the 64th are left out.
+type voters uint64
+
+func (v *voters) add(lane int)     { *v |= 1 << lane }
+func (v voters) has(lane int) bool { return v&(1<<lane) != 0 }
 
 // lateGrants are the tokens that a master took after their lease was given out. Each is checked once, a little later:
 // most have been released through this proxy by then, and need no check.
@@ -23,7 +33,9 @@ type lateGrants struct {
 
 type lateGrant struct {
 	debtKey
-	due time.Time
+	voters voters
+	due    time.Time
+	first  time.Time // of the first check; zero before
 }
 
 func (g *lateGrants) init() {
@@ -32,14 +44,22 @@ func (g *lateGrants) init() {
 }
 
 // add makes k be checked, unless it waits for that already.
-func (g *lateGrants) add(k debtKey, now time.Time) {
+func (g *lateGrants) add(k debtKey, v voters, now time.Time) {
+	g.put(lateGrant{debtKey: k, voters: v, due: now.Add(checkAfter)})
+}
+
+func (g *lateGrants) put(late lateGrant) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, ok := g.waits[k]; ok {
+	if _, ok := g.waits[late.debtKey]; ok {
 		return
 	}
-	g.waits[k] = struct{}{}
-	g.queue = append(g.queue, lateGrant{k, now.Add(checkAfter)})
+	g.waits[late.debtKey] = struct{}{}
+	at := len(g.queue)
+	for at > 0 && g.queue[at-1].due.After(late.due) {
+		at--
+	}
+	g.queue = slices.Insert(g.queue, at, late)
 	if len(g.queue) == 1 {
 		select {
 		case g.wake <- struct{}{}:
@@ -56,15 +76,15 @@ func (g *lateGrants) forget(k debtKey) {
 }
 
 // due takes out what is to be checked now, and tells how long to wait for more; 0 if nothing waits.
-func (g *lateGrants) due(now time.Time) (ready []debtKey, next time.Duration) {
+func (g *lateGrants) due(now time.Time) (ready []lateGrant, next time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	done := 0
 	for ; done < len(g.queue) && !g.queue[done].due.After(now); done++ {
-		k := g.queue[done].debtKey
-		if _, ok := g.waits[k]; ok {
-			delete(g.waits, k)
-			ready = append(ready, k)
+		late := g.queue[done]
+		if _, ok := g.waits[late.debtKey]; ok {
+			delete(g.waits, late.debtKey)
+			ready = append(ready, late)
 		}
 	}
 	rest := copy(g.queue, g.queue[done:])
@@ -73,15 +93,15 @@ func (g *lateGrants) due(now time.Time) (ready []debtKey, next time.Duration) {
 	if rest == 0 {
 		return ready, 0
 	}
-	return ready, max(g.queue[0].due.Sub(now), checkEvery)
+	return ready, min(max(g.queue[0].due.Sub(now), checkEvery), checkAfter) // one that is due sooner may come
 }
 
 // checkLateGrants starts the checks until ctx ends.
 func (q *Quorum) checkLateGrants(ctx context.Context) {
 	for {
 		ready, next := q.late.due(time.Now())
-		for _, k := range ready {
-			q.check(k)
+		for _, late := range ready {
+			q.check(late)
 		}
 		if next > 0 {
 			sleep(ctx, next)
@@ -98,12 +118,18 @@ func (q *Quorum) checkLateGrants(ctx context.Context) {
 	}
 }
 
-// check asks every master whether the token stands there. Where no majority can hold it any more, it was
-// released through another proxy before it landed here, or its ttl is over: it is released everywhere.
-func (q *Quorum) check(k debtKey) {
-	c := &check{q: q, debtKey: k, pending: len(q.lanes)}
+// check asks every master whether the token stands there. Where no majority can hold it any more it was released through
+// another proxy before it landed here, or its ttl is over: it is released everywhere. Where that is not certain, because
+// too many give no answer, a voter that does not have it any more tells the same (a master keeps what it granted until
+// it is released or its ttl is over); then the others are made to release it. Where nothing can be told another check
+// follows.
+func (q *Quorum) check(late lateGrant) {
+	if late.first.IsZero() {
+		late.first = time.Now()
+	}
+	c := &check{q: q, late: late, pending: len(q.lanes)}
 	for i, l := range q.lanes {
-		if err := l.send(command{op: opCheck, to: c, key: k.key, secret: k.secret}); err != nil {
+		if err := l.send(command{op: opCheck, to: c, key: late.key, secret: late.secret}); err != nil {
 			c.gone(i, opCheck, err, false)
 		}
 	}
@@ -111,25 +137,26 @@ func (q *Quorum) check(k debtKey) {
 
 // check is one check under way. Nobody waits for it.
 type check struct {
-	q *Quorum
-	debtKey
+	q    *Quorum
+	late lateGrant
 
 	mu      sync.Mutex
 	held    int
 	none    int
 	pending int
+	missed  bool // a voter has lost it
 	over    bool
 }
 
 var _ receiver = (*check)(nil)
 
-func (c *check) reply(_ int, _ opKind, r *reply) {
-	c.answered(r.is(1), r.kind != ':')
+func (c *check) reply(lane int, _ opKind, r *reply) {
+	c.answered(lane, r.is(1), r.kind != ':')
 }
 
-func (c *check) gone(int, opKind, error, bool) { c.answered(false, true) }
+func (c *check) gone(lane int, _ opKind, _ error, _ bool) { c.answered(lane, false, true) }
 
-func (c *check) answered(held, none bool) {
+func (c *check) answered(lane int, held, none bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending--
@@ -138,9 +165,20 @@ func (c *check) answered(held, none bool) {
 		c.none++
 	case held:
 		c.held++
+	default:
+		c.missed = c.missed || c.late.voters.has(lane)
 	}
-	if !c.over && c.held+c.none+c.pending < majority(len(c.q.lanes)) {
+	need := majority(len(c.q.lanes))
+	switch {
+	case c.over:
+	case c.held+c.none+c.pending < need:
 		c.over = true
-		c.q.releaseEverywhere(c.debtKey)
+		c.q.releaseEverywhere(c.late.debtKey)
+	case c.pending > 0 || c.held >= need:
+	case c.missed:
+		c.q.releaseBut(c.late.debtKey, c.late.voters)
+	case time.Since(c.late.first) < c.q.opts.MaxTTL:
+		c.late.due = time.Now().Add(recheckAfter)
+		c.q.late.put(c.late)
 	}
 }

@@ -14,6 +14,7 @@ type command struct {
 	secret string
 	fence  uint64        // raise, topup
 	ttl    time.Duration // acquire, topup: whole milliseconds
+	voters voters        // topup: whose grants made the lease
 	again  bool          // has been sent with its body already
 }
 

@@ -26,7 +26,7 @@ type laneHost interface {
 	claim(runID string, lane int) (other int, ok bool)
 	unclaim(lane int)
 	// toppedUp is told that a top-up set the key, or found it set.
-	toppedUp(key, secret string)
+	toppedUp(k debtKey, v voters)
 	// settled is told when a closing lane may have nothing left to wait for.
 	settled()
 }
@@ -203,7 +203,7 @@ func (l *lane) sendTopUpLocked(d *debt, now time.Time) {
 		}
 		return
 	}
-	if l.sendLocked(command{op: opTopUp, key: d.key, secret: d.secret, fence: d.fence, ttl: rest}) == nil {
+	if l.sendLocked(command{op: opTopUp, key: d.key, secret: d.secret, fence: d.fence, voters: d.voters, ttl: rest}) == nil {
 		l.owed.mark(d, debtSent)
 		d.drop = time.Time{} // from here on it may land
 	}

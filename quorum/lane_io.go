@@ -73,7 +73,7 @@ func (l *lane) handle(c *laneConn, r *reply) bool {
 	}
 	l.mu.Unlock()
 	if topped {
-		l.host.toppedUp(cmd.key, cmd.secret)
+		l.host.toppedUp(debtKey{cmd.key, cmd.secret}, cmd.voters)
 	}
 	if tell && cmd.to != nil {
 		cmd.to.reply(l.index, cmd.op, r)

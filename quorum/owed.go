@@ -32,13 +32,14 @@ type debtKey struct{ key, secret string }
 // debt is what a lane must still tell its master about one token: take it away, or set it.
 type debt struct {
 	debtKey
-	kind  debtKind
-	state debtState
-	fence uint64        // top-up
-	until time.Time     // top-up: when the ttl of the lock runs out
-	ttl   time.Duration // how long the key can live once it has landed
-	drop  time.Time     // when nothing is owed any more; zero while its SET may still land
-	tried uint64        // number of the hand-over that sent it last
+	kind   debtKind
+	state  debtState
+	fence  uint64        // top-up
+	voters voters        // top-up: whose grants made the lease
+	until  time.Time     // top-up: when the ttl of the lock runs out
+	ttl    time.Duration // how long the key can live once it has landed
+	drop   time.Time     // when nothing is owed any more; zero while its SET may still land
+	tried  uint64        // number of the hand-over that sent it last
 }
 
 // owed is the debts of a lane, one for each token. Guarded by the lane's mu.

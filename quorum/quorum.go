@@ -177,4 +177,4 @@ func (q *Quorum) unclaim(lane int) {
 	q.claims[lane] = ""
 }
 
-func (q *Quorum) toppedUp(key, secret string) { q.late.add(debtKey{key, secret}, time.Now()) }
+func (q *Quorum) toppedUp(k debtKey, v voters) { q.late.add(k, v, time.Now()) }

@@ -42,6 +42,15 @@ func (q *Quorum) releaseEverywhere(k debtKey) {
 	}
 }
 
+// releaseBut is releaseEverywhere without the masters in v.
+func (q *Quorum) releaseBut(k debtKey, v voters) {
+	for i, l := range q.lanes {
+		if !v.has(i) {
+			_ = l.release(k, q.opts.MaxTTL, false, nil)
+		}
+	}
+}
+
 // unlock is one Release under way.
 type unlock struct {
 	q *Quorum

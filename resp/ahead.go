@@ -29,7 +29,8 @@ type ahead struct {
 	timer *time.Timer
 	done  chan struct{} // closed when the goroutine that timer starts has ended; made anew for each start
 
-	gone   func() // called when the client ended its input or said QUIT, perhaps more than once
+	ended  chan struct{} // closed when err is set
+	gone   func()        // called when the client ended its input or said QUIT, perhaps more than once
 	finder quitFinder
 
 	mu       sync.Mutex
@@ -88,6 +89,7 @@ func (a *ahead) run(behind []byte) {
 		*last = (*last)[:before+n]
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			a.err = err
+			close(a.ended)
 		}
 		ended := a.err != nil
 		a.mu.Unlock()

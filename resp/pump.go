@@ -269,6 +269,10 @@ func (s *Session) due() (run bool, err error) {
 	return true, nil
 }
 
+// blockedTime is how long the upstream may take to answer a marker after the client has ended its input. Then the connection is taken
+// for one that waits in a blocking command, and the upstream is told that its client has left: nothing may be popped for nobody.
+const blockedTime = 250 * time.Millisecond
+
 // barrier waits until the upstream has answered everything that was sent. Meanwhile the client is read ahead.
 func (s *Session) barrier() error {
 	s.ahead.start(s.in.bytes())
@@ -277,17 +281,28 @@ func (s *Session) barrier() error {
 		s.step = stepWriteFailed
 		return s.writeFailed()
 	}
-	select {
-	case <-s.marker.met:
-		return nil
-	case <-s.copied:
-		if s.ended.Load() {
-			s.ahead.stop()
-			s.swallow()
+	var ended <-chan struct{} = s.ahead.ended
+	var blocked <-chan time.Time
+	for {
+		select {
+		case <-s.marker.met:
+			return nil
+		case <-ended:
+			if s.ahead.err != io.EOF {
+				return s.inputEnded(s.ahead.err)
+			}
+			ended, blocked = nil, time.After(blockedTime)
+		case <-blocked:
+			closeWrite(s.up)
+		case <-s.copied:
+			if s.ended.Load() {
+				s.ahead.stop()
+				s.swallow()
+			}
+			return io.EOF
+		case <-s.ctx.Done():
+			return net.ErrClosed
 		}
-		return io.EOF
-	case <-s.ctx.Done():
-		return net.ErrClosed
 	}
 }
 

@@ -31,6 +31,14 @@ const (
 	keepNotableArg = 8
 )
 
+// Limits of a request of ours, which the upstream does not get to see: Redis' default for the length of an argument, and what it allows
+// before authentication.
+const (
+	maxBulk         = 512 << 20
+	limitedArgs     = 10
+	limitedArgBytes = 16384
+)
+
 // Limits of what the strict form lets through, for an upstream whose own parser has none. They are Redis' defaults.
 const (
 	strictArgs = 1 << 20
@@ -46,7 +54,8 @@ const (
 //
 // The zero value is at the start of a connection. Not safe for concurrent use.
 type requestScanner struct {
-	strict bool
+	strict  bool
+	limited func() bool // whether requests of ours are held to what Redis allows before authentication; nil: no
 
 	inRequest bool  // between the start and the end of a request
 	args      int64 // arguments still to come, the current one included
@@ -180,6 +189,9 @@ func (q *requestScanner) begin(b []byte) (n int, ev event) {
 	q.argv = q.argv[:0]
 	switch k {
 	case ours:
+		if count > limitedArgs && q.isLimited() {
+			return q.stop("unauthenticated multibulk length")
+		}
 		q.collecting, q.total = true, count
 		return 0, evOurs
 	case kHTTP:
@@ -278,6 +290,8 @@ func (q *requestScanner) beginInline(b []byte) (n int, ev event) {
 	return end + 1, evNotable
 }
 
+func (q *requestScanner) isLimited() bool { return q.limited != nil && q.limited() }
+
 // setArgv keeps the arguments of an inline request; those of a request of ours are cut to the limits.
 func (q *requestScanner) setArgv(argv [][]byte) {
 	if q.kind == ours {
@@ -303,6 +317,9 @@ func (q *requestScanner) collect(b []byte) (n int, ev event) {
 	for n < len(b) {
 		if q.body == 0 {
 			size, used, ev := q.bulkHeader(b[n:])
+			if ev == evDone && (size > maxBulk || size > limitedArgBytes && q.isLimited()) {
+				_, ev = q.stop("invalid bulk length")
+			}
 			if ev != evDone {
 				return n, ev
 			}

@@ -140,6 +140,10 @@ func reference(in []byte) (c cut, held int) {
 				c.raw = true
 				return c, 0
 			}
+			if k == ours && size > maxBulk && !more {
+				c.raw = true
+				return c, 0
+			}
 			size = min(size, int64(len(in)+10)) // the rest of the input and more
 			if more || i == 0 && size <= longestName && body+int(size) > len(in) {
 				if i == 0 || k == ours {

@@ -26,6 +26,9 @@ type Options struct {
 	UpstreamName string
 	// UpstreamLogin tells that Dial logs in, so that a connection counts as authenticated from its start (until RESET).
 	UpstreamLogin bool
+	// AuthRequired tells whether the upstream refuses commands before authentication, as far as is known. Then requests of ours
+	// are held to the limits that Redis has there. Default: it does not.
+	AuthRequired func() bool
 	// MarkerWorks tells whether the upstream repeats the name of an unknown command in its error. Default: it does. Where it does not,
 	// a command of ours that cannot be answered at once goes to the upstream, which refuses it.
 	MarkerWorks func() bool
@@ -61,6 +64,9 @@ func NewServer(o Options) *Server {
 	}
 	if o.DialReason == nil {
 		o.DialReason = error.Error
+	}
+	if o.AuthRequired == nil {
+		o.AuthRequired = func() bool { return false }
 	}
 	if o.MarkerWorks == nil {
 		o.MarkerWorks = func() bool { return true }
@@ -152,9 +158,10 @@ func (s *Server) add(c net.Conn) *Session {
 	sess := &Session{srv: s, client: c, src: newSource(c), replied: make(chan struct{}, 1), gone: make(chan struct{})}
 	sess.ctx, sess.cancel = context.WithCancel(context.Background())
 	sess.out.init(c)
-	sess.ahead.conn, sess.ahead.gone = c, sess.leave
+	sess.ahead.conn, sess.ahead.gone, sess.ahead.ended = c, sess.leave, make(chan struct{})
 	sess.marker.met = make(chan struct{}, 1)
 	sess.req.strict = s.o.Reencode
+	sess.req.limited = func() bool { return s.o.AuthRequired() && !sess.Authenticated() }
 	sess.st.authed = s.o.UpstreamLogin
 	s.sessions[sess] = struct{}{}
 	return sess

@@ -42,6 +42,13 @@ func (u *Upstream) EchoesUnknown() bool {
 	return !u.known || u.facts.EchoesUnknown
 }
 
+// LastAuthRequired is AuthRequired without asking: the last known answer, false if there is none.
+func (u *Upstream) LastAuthRequired() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.known && u.facts.AuthRequired
+}
+
 // ServesWithoutAuth tells whether the upstream serves this proxy's connections although the client sent no AUTH
 // of its own: it needs none, or the address has the credentials. Errors as AuthRequired.
 func (u *Upstream) ServesWithoutAuth(ctx context.Context) (bool, error) {

@@ -93,7 +93,7 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, listeners []n
 	})
 	server := resp.NewServer(resp.Options{
 		Handler: mux, Dial: up.Dial, DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(),
-		MarkerWorks: up.EchoesUnknown, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
+		MarkerWorks: up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.all()))), zap.Any("settings", cfg.Values()))
