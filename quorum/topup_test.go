@@ -161,3 +161,39 @@ func TestNoCheckAfterRelease(t *testing.T) {
 		}
 	})
 }
+
+// The same with another master away: a voter that has lost the token tells, and where no voter can be asked the check comes again.
+func TestCheckWithMasterAway(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		away []int // besides the late one
+	}{
+		{"one voter left", []int{1}},
+		{"no voter left, for a while", []int{0, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				late := s.masters[2]
+				late.pause()
+				synctest.Wait()
+				lease := mustAcquire(t, q, "job", time.Minute)
+				mustRelease(t, s.quorumOf(2), "job", lease.Token)
+				for _, i := range c.away {
+					s.masters[i].stop()
+				}
+				synctest.Wait()
+				late.resume()
+				time.Sleep(5 * time.Second)
+				if _, ours := late.holds("lock:job", lease.Token.Secret); ours != (len(c.away) == 2) {
+					t.Errorf("the late master holds the token: %v", ours)
+				}
+				for _, i := range c.away {
+					s.masters[i].start()
+				}
+				time.Sleep(5 * time.Second)
+				s.noKeys("with all back")
+			})
+		})
+	}
+}
