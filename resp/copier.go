@@ -18,7 +18,9 @@ func (s *Session) copyReplies(up net.Conn) {
 	c := copier{s: s}
 	err := newSource(up).receive(&c.in, c.use)
 	if c.err == nil {
-		c.err = s.out.forward(c.in.bytes(), 0) // bytes held back, which are all there will be
+		s.out.mu.Lock()
+		c.err = s.out.forwardLocked(c.in.bytes(), 0) // bytes held back, which are all there will be
+		s.out.mu.Unlock()
 	}
 	switch {
 	case c.err != nil:
@@ -50,6 +52,8 @@ type copier struct {
 // use deals with what was read and keeps the rest in c.in.
 func (c *copier) use() (stop bool) {
 	s, b := c.s, c.in.bytes()
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
 	counted := s.st.received.Load()
 	start, boundary, i := 0, 0, 0 // b[start:i] is to be forwarded, b[:boundary] ends between two frames
 	for i < len(b) {
@@ -60,8 +64,8 @@ func (c *copier) use() (stop bool) {
 			}
 			if n > 0 {
 				s.st.received.Store(counted)
-				c.forward(b[start:i], boundary-start)
-				c.meet()
+				c.forwardLocked(b[start:i], boundary-start)
+				c.meetLocked()
 				counted = s.st.received.Load()
 				i += n
 				start, boundary = i, i
@@ -98,25 +102,25 @@ func (c *copier) use() (stop bool) {
 			counted++
 		}
 	}
-	s.st.received.Store(counted) // before the client can see a reply and send what comes next
-	c.forward(b[start:i], boundary-start)
+	s.st.received.Store(counted)
+	c.forwardLocked(b[start:i], boundary-start)
 	c.in.skip(i)
 	return c.err != nil
 }
 
-func (c *copier) forward(b []byte, boundary int) {
+func (c *copier) forwardLocked(b []byte, boundary int) {
 	if c.err == nil {
-		c.err = c.s.out.forward(b, max(boundary, 0))
+		c.err = c.s.out.forwardLocked(b, max(boundary, 0))
 	}
 }
 
-// meet is called where the answer to the marker was. Everything before it was answered. Where frames can still be told apart the
+// meetLocked is called where the answer to the marker was. Everything before it was answered. Where frames can still be told apart the
 // copier goes on, as there may be pushes; where not, it waits until our reply has its place.
-func (c *copier) meet() {
+func (c *copier) meetLocked() {
 	s := c.s
 	s.st.resync()
 	if c.sc.broken {
-		s.out.markBoundary()
+		s.out.between = true
 		select {
 		case <-s.replied: // to an earlier command
 		default:
@@ -124,6 +128,8 @@ func (c *copier) meet() {
 	}
 	s.marker.hit()
 	if c.sc.broken {
+		s.out.mu.Unlock()
+		defer s.out.mu.Lock()
 		select {
 		case <-s.replied:
 		case <-s.ctx.Done():

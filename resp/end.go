@@ -29,7 +29,7 @@ func endOf(err error) End {
 }
 
 // OnEnd sets who is told how the connection ends: any number of times EndReset, then once another End, from the goroutine that finds out. f must
-// not block. If the end has come already, f is called at once.
+// neither block nor write to the session. If the end has come already, f is called at once.
 func (s *Session) OnEnd(f func(End)) {
 	s.mu.Lock()
 	s.onEnd = f

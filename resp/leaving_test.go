@@ -297,3 +297,35 @@ func TestReadAheadIsGivenBack(t *testing.T) {
 		}
 	}
 }
+
+// TestShutdownCutsBlockedWrites: an upstream that does not read, and a client that does not, are cut off at the limit all the same.
+func TestShutdownCutsBlockedWrites(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	deaf := startRelay(t, "tcp", ln.Addr().String(), nil)
+	network, addr := startRedis(t)
+	full := startRelay(t, network, addr, nil)
+	for name, tt := range map[string]struct {
+		r    *relay
+		send string
+	}{
+		"upstream does not read": {deaf, strings.Repeat("*1\r\n$4\r\nPING\r\n", 10000)},
+		"client does not read":   {full, "*2\r\n$4\r\nECHO\r\n$100000\r\n" + strings.Repeat("x", 100000) + "\r\n"},
+	} {
+		c := tt.r.dial()
+		for sent := 0; sent < 50<<20; sent += len(tt.send) { // until nothing more fits
+			c.SetDeadline(time.Now().Add(200 * time.Millisecond))
+			if _, err := c.Write([]byte(tt.send)); err != nil {
+				break
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		stopped := make(chan error, 1)
+		go func() { stopped <- tt.r.server.Shutdown(ctx) }()
+		within(t, "end of Shutdown: "+name, stopped)
+	}
+}

@@ -8,7 +8,7 @@ import (
 // outlet is the way to the client. The copier writes what the upstream says; redcon's goroutine the replies of our own, and others
 // pushes of our own, both of which may only stand between two frames of the upstream.
 //
-// Safe for concurrent use; forward by one goroutine only.
+// Safe for concurrent use; forwardLocked by one goroutine only.
 type outlet struct {
 	conn net.Conn
 
@@ -27,9 +27,10 @@ func (o *outlet) init(conn net.Conn) {
 
 // forward writes bytes of the upstream. The first boundary bytes of b end between two frames (0: no frame ends in b), and what is waiting
 // is put there.
-func (o *outlet) forward(b []byte, boundary int) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+//
+// The copier holds the lock, from before it counts a reply until the reply is written: as soon as it is counted a command of ours may
+// run, whose own reply then must wait.
+func (o *outlet) forwardLocked(b []byte, boundary int) error {
 	if len(o.insert) > 0 && (boundary > 0 || o.between) {
 		o.writeLocked(b[:boundary])
 		o.between = true
@@ -68,13 +69,6 @@ func (o *outlet) insertLocked() {
 	o.writeLocked(o.insert)
 	o.insert, o.done = nil, o.put
 	o.changed.Broadcast()
-}
-
-// markBoundary notes that the bytes written so far end between two frames.
-func (o *outlet) markBoundary() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.between = true
 }
 
 func (o *outlet) writeLocked(b []byte) {

@@ -378,3 +378,32 @@ func TestRandomPipelines(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestCountedWhenWritten: a reply of the upstream counts only when no reply of ours can overtake it any more.
+func TestCountedWhenWritten(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	c := r.dial()
+	c.send("PING\r\n")
+	c.expect("+PONG\r\n")
+	r.server.mu.Lock()
+	var s *Session
+	for s = range r.server.sessions {
+	}
+	r.server.mu.Unlock()
+	for _, send := range []string{"PING\r\n", "NOSUCH\r\n", "HELLO 3\r\n", "AUTH a b\r\n"} { // counted as they come, as errors, as pending
+		before := s.st.received.Load()
+		s.out.mu.Lock() // as a reply of ours would while it is written
+		c.send(send)
+		for deadline := time.Now().Add(50 * time.Millisecond); time.Now().Before(deadline); {
+			if s.st.sent.Load() == before { // not forwarded yet
+				deadline = time.Now().Add(50 * time.Millisecond)
+			} else if s.st.received.Load() != before || s.st.regular() {
+				t.Errorf("%q: its reply was counted before it could be written", send)
+				break
+			}
+		}
+		s.out.mu.Unlock()
+		skipFrame(t, c.r)
+	}
+}

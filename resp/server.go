@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -228,8 +230,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // wake makes the pumps of all sessions look whether they may end; with cut set it ends them.
 func (s *Server) wake(cut bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for sess := range s.sessions {
+	sessions := slices.Collect(maps.Keys(s.sessions))
+	s.mu.Unlock()
+	for _, sess := range sessions {
 		sess.drain.Store(true)
 		if cut {
 			sess.teardown()

@@ -210,7 +210,8 @@ func (s *Session) contain(where string) {
 	}
 }
 
-// teardown closes both sides at once. Whoever reads or writes them gets an error.
+// teardown closes both sides at once. Whoever reads or writes them gets an error: by the deadline first, as Close waits until nobody
+// is inside source.receive.
 func (s *Session) teardown() {
 	s.mu.Lock()
 	up := s.up
@@ -218,10 +219,13 @@ func (s *Session) teardown() {
 	s.mu.Unlock()
 	s.over(EndProxy)
 	s.cancel()
-	s.client.Close()
+	past := time.Unix(1, 0)
+	s.client.SetDeadline(past)
 	if up != nil {
+		up.SetDeadline(past)
 		up.Close()
 	}
+	s.client.Close()
 }
 
 // Close implements net.Conn for redcon, which calls it when it is done with the connection.

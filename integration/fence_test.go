@@ -1,0 +1,236 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Fencing: of two tokens of one key, as plain strings, the later holder's is greater, whatever the masters' counters
+// stood at and whichever minority was away.
+
+// setApart lets the counters of the masters differ, by locks that each takes part in alone.
+func setApart(t testing.TB, masters []*redisServer, key string, counts []int) {
+	t.Helper()
+	for i, s := range masters {
+		p := startProxy(t, "--upstream", s.addr, "--masters", s.addr, "--restart-guard", "off")
+		host := dial(t, p.addr)
+		for n := 0; n < counts[i]; {
+			if token := tokenOf(host.do("LOCK", key, "60s")); token != "" {
+				host.unlock(key, token)
+				n++
+			}
+		}
+		p.stop(t)
+	}
+}
+
+func TestFence(t *testing.T) {
+	t.Parallel()
+	fenceRounds(t, 60, func(holder, _ *client) *client { return holder })
+}
+
+// TestFenceUnlockedElsewhere is TestFence with every lock released through the other proxy. A SET that was on its way
+// to a master then overtakes the release, and must be found and undone although other masters are away by then: a
+// lock that nobody holds must not stay closed until its ttl.
+func TestFenceUnlockedElsewhere(t *testing.T) {
+	t.Parallel()
+	fenceRounds(t, 25, func(_, other *client) *client { return other })
+}
+
+func fenceRounds(t *testing.T, rounds int, unlocker func(holder, other *client) *client) {
+	seed := seedOf(t, uint64(time.Now().UnixNano()))
+	for _, setting := range []struct {
+		counts []int
+		away   int // how many masters may be away at once
+	}{
+		{[]int{0, 40, 7}, 1},
+		{[]int{0, 3, 50, 21, 9}, 2},
+		{[]int{5, 5, 5, 5, 60}, 2},
+	} {
+		n := len(setting.counts)
+		t.Run(fmt.Sprintf("%d masters, counters %v", n, setting.counts), func(t *testing.T) {
+			t.Parallel()
+			f := newFenceTest(t, setting.counts, rand.New(rand.NewPCG(seed, uint64(n))))
+			for range rounds {
+				f.round(t, setting.away, unlocker)
+			}
+			wantNoStray(t, f.masters, f.proxies[0], f.proxies[1])
+		})
+	}
+}
+
+// fenceTest is two proxies before masters behind relays, of which some go away and come back.
+type fenceTest struct {
+	*rand.Rand
+	masters []*redisServer
+	relays  []*relay
+	proxies [2]*proxy
+	hosts   [2]*client
+	rounds  int
+	last    string // token granted
+}
+
+func newFenceTest(t *testing.T, counts []int, r *rand.Rand) *fenceTest {
+	t.Helper()
+	f := &fenceTest{Rand: r, masters: startMasters(t, len(counts))}
+	setApart(t, f.masters, "job", counts)
+	relays, list := startRelays(t, f.masters)
+	f.relays = relays
+	for i := range f.proxies {
+		f.proxies[i] = startProxy(t, "--upstream", f.masters[0].addr, "--masters", list, "--restart-guard", "off")
+		f.proxies[i].waitVoting(t)
+		f.hosts[i] = dial(t, f.proxies[i].addr)
+	}
+	return f
+}
+
+// round takes up to some masters away, locks and unlocks a few times, and gives the masters back.
+func (f *fenceTest) round(t *testing.T, away int, unlocker func(holder, other *client) *client) {
+	t.Helper()
+	f.rounds++
+	gone, how := f.Perm(len(f.masters))[:f.IntN(away+1)], f.IntN(3)
+	for _, i := range gone {
+		takeAway(t, f.masters[i], f.relays[i], how)
+	}
+	giveAllBack := func() {
+		for _, i := range gone {
+			giveBack(f.masters[i], f.relays[i])
+		}
+	}
+	for range 1 + f.IntN(3) {
+		i := f.IntN(2)
+		token := grantOr(t, f.hosts[i], "job", func() string {
+			giveAllBack()
+			return fmt.Sprintf("round %d, away (way %d) were %v, last token %s; %s", f.rounds, how, gone, f.last, f.whereJobIs(t))
+		})
+		if token <= f.last {
+			t.Fatalf("round %d: token %s after %s; away were %v", f.rounds, token, f.last, gone)
+		}
+		f.last = token
+		unlocker(f.hosts[i], f.hosts[1-i]).unlock("job", token)
+	}
+	giveAllBack()
+}
+
+func (f *fenceTest) whereJobIs(t testing.TB) string {
+	var b strings.Builder
+	for i, s := range f.masters {
+		fmt.Fprintf(&b, "master %d has %q for %q ms; ", i, s.do(t, "GET", "lock:job"), s.do(t, "PTTL", "lock:job"))
+	}
+	return b.String()
+}
+
+// takeAway makes a master unreachable in one of three ways.
+func takeAway(t testing.TB, s *redisServer, r *relay, how int) {
+	t.Helper()
+	switch how {
+	case 0:
+		s.pause(t)
+	case 1:
+		r.freeze()
+	default:
+		r.refuse(true)
+		r.cutAll()
+	}
+}
+
+func giveBack(s *redisServer, r *relay) {
+	s.resume()
+	r.thaw()
+	r.refuse(false)
+}
+
+// grant repeats LOCK until it is granted: while lanes are being made anew a majority may be missing for a moment,
+// and a key whose release is still on its way counts as held. Any other reply fails the test.
+func grant(t testing.TB, c *client, key string) string {
+	t.Helper()
+	return grantOr(t, c, key, func() string { return "" })
+}
+
+// grantOr is grant that asks for an explanation when it has to give up.
+func grantOr(t testing.TB, c *client, key string, explain func() string) string {
+	t.Helper()
+	token, reply := "", ""
+	granted := poll(patience, func() bool {
+		reply = c.do("LOCK", key, "60s")
+		token = tokenOf(reply)
+		if token == "" && reply != null2 && !strings.HasPrefix(reply, "-NOQUORUM ") && !strings.HasPrefix(reply, "-TRYAGAIN ") {
+			t.Fatalf("LOCK: %q", reply)
+		}
+		return token != ""
+	})
+	if !granted {
+		t.Fatalf("LOCK not granted within %v, the last reply was %q; %s", patience, reply, explain())
+	}
+	return token
+}
+
+// TestFenceUnderContention: many clients of two proxies on one key; the holders' tokens rise, and no two hold at once.
+func TestFenceUnderContention(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	two := c.another(t)
+	const clients, grants = 6, 25
+	results, held := make(chan error, clients), make(chan string, 1)
+	held <- "" // the last holder's token; out of the channel while a client is inside
+	for i := range clients {
+		host := dial(t, []string{c.addr, two.addr}[i%2])
+		go func() { results <- contend(host.conn, held, grants) }()
+	}
+	for range clients {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	wantNoStray(t, c.masters, c.proxy, two)
+}
+
+func contend(c *conn, held chan string, grants int) error {
+	for got := 0; got < grants; {
+		token, reply, err := c.tryLock("job", "60s")
+		if err != nil {
+			return err
+		}
+		if token == "" {
+			if reply != null2 && !strings.HasPrefix(reply, "-TRYAGAIN ") {
+				return fmt.Errorf("LOCK under contention: %q", reply)
+			}
+			continue
+		}
+		select {
+		case last := <-held:
+			if token <= last {
+				return fmt.Errorf("token %s after %s", token, last)
+			}
+		default:
+			return fmt.Errorf("two holders at once, one with %s", token)
+		}
+		if _, err := c.do("PING"); err != nil { // stay inside for a moment
+			return err
+		}
+		held <- token
+		if reply, err := c.do("UNLOCK", "job", token); err != nil || reply != ":1\r\n" {
+			return fmt.Errorf("UNLOCK: %q, %w", reply, err)
+		}
+		got++
+	}
+	return nil
+}
+
+// TestFencingOff: the number is 0 and nothing is counted on the masters.
+func TestFencingOff(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, "--fencing", "off")
+	host := dial(t, c.addr)
+	for range 3 {
+		token := host.lock("job", "60s")
+		if !strings.HasPrefix(token, "0000000000000000:") {
+			t.Errorf("token %s with fencing off", token)
+		}
+		host.unlock("job", token)
+	}
+	wantNoStray(t, c.masters, c.proxy)
+}

@@ -1,0 +1,84 @@
+#!/bin/sh
+# Runs every check and test of the project: sh integration/test.sh
+#
+# Needs Go (the version go.mod names, or newer) and, if redis-server or a C compiler is missing, a Debian-like system
+# with root or sudo to install it. Takes a few minutes on two cores. Ends with the first check that fails.
+set -eu
+cd "$(dirname "$0")/.."
+
+# step names what comes next, so that a failure far down in the output has a heading.
+step() { printf '\n== %s\n' "$*"; }
+
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	else
+		sudo "$@"
+	fi
+}
+
+# install_missing installs the packages given. A server that a package would start is kept from starting: the tests
+# start their own, and port 6379 may belong to somebody.
+install_missing() {
+	step "install $*"
+	guard=/usr/sbin/policy-rc.d
+	made=
+	if [ ! -e "$guard" ]; then
+		printf '#!/bin/sh\nexit 101\n' | as_root tee "$guard" >/dev/null
+		as_root chmod +x "$guard"
+		made=yes
+	fi
+	status=0
+	as_root apt-get update -q || status=$?
+	[ "$status" -ne 0 ] ||
+		as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" || status=$?
+	if [ -n "$made" ]; then
+		as_root rm -f "$guard"
+	fi
+	return "$status"
+}
+
+missing=
+command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing="$missing redis-server"
+command -v gcc >/dev/null || command -v clang >/dev/null || missing="$missing gcc libc6-dev" # for the race detector
+# The names are to be split: each is a package.
+# shellcheck disable=SC2086
+[ -z "$missing" ] || install_missing $missing
+export CGO_ENABLED=1 CI="${CI:-1}"
+
+step gofmt
+unformatted=$(gofmt -l .)
+if [ -n "$unformatted" ]; then
+	printf 'not formatted:\n%s\n' "$unformatted"
+	exit 1
+fi
+
+step go mod verify
+go mod verify
+
+step go vet
+go vet ./...
+
+step go fix
+fixes=$(go fix -diff ./... || true)
+if [ -n "$fixes" ]; then
+	printf '%s\n' "$fixes"
+	exit 1
+fi
+
+step staticcheck
+go tool staticcheck ./...
+
+step go build
+go build -o /dev/null ./cmd/lockproxy
+
+# A short run of each fuzz target, before the tests so that these have the last word.
+grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do
+	sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file" | while read -r target; do
+		step "fuzz $target"
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-10s}" "$(dirname "$file")" </dev/null
+	done
+done
+
+step go test
+exec go test -race -timeout 8m ./...

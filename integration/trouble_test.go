@@ -1,0 +1,175 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Masters that answer, but with an error, or that lost their scripts.
+
+// TestB13ScriptFlush: after SCRIPT FLUSH or a restart, NOSCRIPT reached the caller (symfony#59686, redsync#91).
+func TestB13ScriptFlush(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	host := dial(t, c.addr)
+	for i := range 60 {
+		key := fmt.Sprintf("job-%d", i)
+		flush := c.masters
+		if i%3 == 1 {
+			flush = c.masters[:1]
+		}
+		for _, s := range flush {
+			s.do(t, "SCRIPT", "FLUSH")
+		}
+		token := host.lock(key, "60s")
+		if i%2 == 0 {
+			for _, s := range flush {
+				s.do(t, "SCRIPT", "FLUSH")
+			}
+		}
+		host.unlock(key, token)
+	}
+	wantNoStray(t, c.masters, c.proxy)
+
+	stop, flushed := make(chan struct{}), make(chan error, 1)
+	go func() { flushed <- flushScripts(c.masters, stop) }()
+	for i := range 200 {
+		key := fmt.Sprintf("busy-%d", i)
+		host.unlock(key, host.lock(key, "60s"))
+	}
+	close(stop)
+	if err := <-flushed; err != nil {
+		t.Error(err)
+	}
+
+	for i, s := range c.masters { // each in turn comes back empty
+		s.restart(t)
+		key := fmt.Sprintf("restarted-%d", i)
+		host.unlock(key, grant(t, host, key))
+		settle(t, c.masters, c.proxy)
+	}
+	wantNoStray(t, c.masters, c.proxy)
+}
+
+func flushScripts(masters []*redisServer, stop <-chan struct{}) error {
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return nil
+		case <-time.After(3 * time.Millisecond):
+		}
+		if _, err := masters[i%len(masters)].ask("SCRIPT", "FLUSH"); err != nil {
+			return err
+		}
+	}
+}
+
+// TestB31ErrorReplies: MISCONF, READONLY, LOADING and the like were taken for a grant or a refusal (node-redlock#11).
+// They are no vote: harmless on a minority, NOQUORUM with the reason on a majority.
+func TestB31ErrorReplies(t *testing.T) {
+	t.Parallel()
+	for _, trouble := range []struct {
+		name, says string
+		start, end []string
+	}{
+		{"too few replicas", "NOREPLICAS", []string{"CONFIG", "SET", "min-replicas-to-write", "1"}, []string{"CONFIG", "SET", "min-replicas-to-write", "0"}},
+		{"out of memory", "OOM", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
+		{"became a replica", "", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}},
+	} {
+		t.Run(trouble.name, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t, 5)
+			host := dial(t, c.addr)
+			set := func(s *redisServer, command []string) {
+				if got := s.do(t, command...); !strings.HasPrefix(got, "+OK") {
+					t.Fatalf("%q: %q", command, got)
+				}
+			}
+			for i, s := range c.masters[:3] {
+				set(s, trouble.start)
+				if i == 2 {
+					break
+				}
+				for n := range 10 {
+					key := fmt.Sprintf("job-%d-%d", i, n)
+					host.unlock(key, host.lock(key, "60s"))
+				}
+			}
+			reply := host.do("LOCK", "job", "60s")
+			if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") || !strings.Contains(reply, trouble.says) {
+				t.Errorf("LOCK: %q, want NOQUORUM that tells of %q", reply, trouble.says)
+			}
+			for _, s := range c.masters[:3] {
+				if !strings.Contains(reply, s.addr+" ") {
+					t.Errorf("%q does not name %s", reply, s.addr)
+				}
+			}
+			for _, s := range c.masters[:3] {
+				set(s, trouble.end)
+			}
+			host.unlock("job", grant(t, host, "job"))
+			wantNoStray(t, c.masters, c.proxy)
+		})
+	}
+}
+
+// TestReleaseOwedToTroubledMaster: a master that takes no writes for a while still loses the key of a lock that was
+// released meanwhile.
+func TestReleaseOwedToTroubledMaster(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	host := dial(t, c.addr)
+	var tokens []string
+	for i := range 20 {
+		tokens = append(tokens, host.lock(fmt.Sprintf("job-%d", i), "60s"))
+	}
+	waitFor(t, "all keys on the first master", patience, func() bool { return len(lockKeys(t, c.masters[0])) == 20 })
+	c.masters[0].do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	for i, token := range tokens {
+		host.unlock(fmt.Sprintf("job-%d", i), token)
+	}
+	c.masters[0].do(t, "CONFIG", "SET", "min-replicas-to-write", "0")
+	wantKeysGone(t, c.masters, 2*patience)
+}
+
+// TestTopUp: a master that was away when a lock was taken gets it later, with the expiry that is left.
+func TestTopUp(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	host := dial(t, c.addr)
+	c.masters[0].kill()
+	waitFor(t, "the lane noticed", patience, func() bool {
+		token := grant(t, host, "warm-up")
+		host.unlock("warm-up", token)
+		return true
+	})
+	token := host.lock("job", "60s")
+	c.masters[0].restart(t)
+	waitFor(t, "topped up", patience, func() bool { return c.masters[0].do(t, "EXISTS", "lock:job") == ":1\r\n" })
+	if left := c.masters[0].do(t, "PTTL", "lock:job"); left == ":-1\r\n" || left >= ":60000\r\n" {
+		t.Errorf("topped up with %q ms", left)
+	}
+	if one, two := c.masters[0].do(t, "GET", "lock:job"), c.masters[1].do(t, "GET", "lock:job"); one != two {
+		t.Errorf("topped up as %q, elsewhere it is %q", one, two)
+	}
+	c.masters[1].kill()
+	host.unlock("job", token)
+}
+
+// TestMasterTwice: the same server under two names must not vote twice; a replica must not vote.
+func TestMasterTwice(t *testing.T) {
+	t.Parallel()
+	servers := startMasters(t, 3)
+	_, port, _ := strings.Cut(servers[0].addr, ":")
+	p := startProxy(t, "--upstream", servers[2].addr, "--masters", servers[0].addr+",localhost:"+port+","+servers[1].addr, "--restart-guard", "off")
+	p.waitVoting(t)
+	host := dial(t, p.addr)
+	host.unlock("job", host.lock("job", "60s")) // two of three are enough
+	servers[1].kill()
+	waitFor(t, "NOQUORUM", patience, func() bool {
+		reply := host.do("LOCK", "job", "50ms")
+		return strings.HasPrefix(reply, "-NOQUORUM 1 of 3 masters can vote, 2 needed: ") && strings.Contains(reply, "localhost:"+port)
+	})
+}
