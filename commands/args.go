@@ -31,6 +31,8 @@ type args struct {
 	session bool
 	owner   string
 	full    bool
+	sub     string   // of LOCKPROXY, in lower case
+	rest    [][]byte // behind sub
 }
 
 var errSyntax = errors.New("ERR syntax error")
@@ -40,14 +42,14 @@ func errArity(name string) error {
 }
 
 // parseLock reads LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL].
-func parseLock(h *handlers, argv [][]byte) (a args, err error) {
+func parseLock(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) < 2 {
 		return a, errArity("lock")
 	}
-	if a.key, err = h.parseKey(argv[0]); err != nil {
+	if a.key, err = s.parseKey(argv[0]); err != nil {
 		return a, err
 	}
-	if a.ttl, err = h.parseTTL("lock", argv[1]); err != nil {
+	if a.ttl, err = s.parseTTL("lock", argv[1]); err != nil {
 		return a, err
 	}
 	return a, a.parseOptions(argv[2:])
@@ -86,24 +88,57 @@ func (a *args) parseOptions(argv [][]byte) (err error) {
 }
 
 // parseUnlock reads UNLOCK key token.
-func parseUnlock(h *handlers, argv [][]byte) (a args, err error) {
+func parseUnlock(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) != 2 {
 		return a, errArity("unlock")
 	}
-	if a.key, err = h.parseKey(argv[0]); err != nil {
+	if a.key, err = s.parseKey(argv[0]); err != nil {
 		return a, err
 	}
 	a.token, err = parseToken(argv[1])
 	return a, err
 }
 
-func (h *handlers) parseKey(b []byte) (string, error) {
+// parseExtend reads EXTEND key token ttl [FULL].
+func parseExtend(s *Service, argv [][]byte) (a args, err error) {
+	if len(argv) < 3 {
+		return a, errArity("extend")
+	}
+	if a.key, err = s.parseKey(argv[0]); err != nil {
+		return a, err
+	}
+	if a.token, err = parseToken(argv[1]); err != nil {
+		return a, err
+	}
+	if a.ttl, err = s.parseTTL("extend", argv[2]); err != nil {
+		return a, err
+	}
+	switch options := argv[3:]; {
+	case len(options) == 0:
+	case len(options) == 1 && strings.EqualFold(string(options[0]), "full"):
+		a.full = true
+	default:
+		return a, errSyntax
+	}
+	return a, nil
+}
+
+// parseInfo reads LOCKINFO key.
+func parseInfo(s *Service, argv [][]byte) (a args, err error) {
+	if len(argv) != 1 {
+		return a, errArity("lockinfo")
+	}
+	a.key, err = s.parseKey(argv[0])
+	return a, err
+}
+
+func (s *Service) parseKey(b []byte) (string, error) {
 	switch {
 	case len(b) == 0:
 		return "", errors.New("ERR invalid key: it is empty")
 	case len(b) > maxKey:
 		return "", fmt.Errorf("ERR invalid key: it is longer than %d bytes", maxKey)
-	case strings.HasPrefix(h.KeyPrefix+string(b), reserved):
+	case strings.HasPrefix(s.o.KeyPrefix+string(b), reserved):
 		return "", fmt.Errorf("ERR invalid key: names that begin with %s are lockproxy's own", reserved)
 	}
 	return string(b), nil
@@ -130,15 +165,15 @@ func parseLabel(b []byte) (string, error) {
 }
 
 // parseTTL reads the ttl of the command called name and holds it against the limits.
-func (h *handlers) parseTTL(name string, b []byte) (time.Duration, error) {
+func (s *Service) parseTTL(name string, b []byte) (time.Duration, error) {
 	ms, ok := parseMillis(b)
 	switch {
 	case !ok || ms == 0:
 		return 0, fmt.Errorf("ERR invalid expire time in '%s' command", name)
-	case ms > h.MaxTTL.Milliseconds():
-		return 0, fmt.Errorf("ERR ttl %d exceeds max-ttl %d", ms, h.MaxTTL.Milliseconds())
-	case ms < h.MinTTL.Milliseconds():
-		return 0, fmt.Errorf("ERR ttl %d is under min-ttl %d", ms, h.MinTTL.Milliseconds())
+	case ms > s.o.MaxTTL.Milliseconds():
+		return 0, fmt.Errorf("ERR ttl %d exceeds max-ttl %d", ms, s.o.MaxTTL.Milliseconds())
+	case ms < s.o.MinTTL.Milliseconds():
+		return 0, fmt.Errorf("ERR ttl %d is under min-ttl %d", ms, s.o.MinTTL.Milliseconds())
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }

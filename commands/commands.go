@@ -1,9 +1,10 @@
 // Package commands says what each lock command means: arguments in, reply out. Its handlers run on redcon's mux, on connections
-// served by package resp.
+// served by package resp. It also keeps the waiting lines of this proxy and the locks that belong to connections.
 package commands
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -13,11 +14,17 @@ import (
 	"lockproxy/resp"
 )
 
-// Locker grants and releases locks; *quorum.Quorum is one.
+// Locker grants, extends and releases locks; *quorum.Quorum is one. Its methods say what they do there.
 type Locker interface {
-	Acquire(ctx context.Context, key string, ttl time.Duration) (quorum.Lease, error)
+	Acquire(ctx context.Context, want quorum.Request) (quorum.Lease, error)
+	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
 	Release(ctx context.Context, key string, token quorum.Token) (bool, error)
 	Abandon(key string, token quorum.Token)
+	Watch(ctx context.Context, key string, released func(id string)) (stop func())
+	Inspect(ctx context.Context, key string) (quorum.Info, error)
+	Scan(ctx context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error)
+	ReleaseKey(ctx context.Context, key string) (bool, error)
+	Masters() []quorum.MasterStatus
 }
 
 var _ Locker = (*quorum.Quorum)(nil)
@@ -30,30 +37,62 @@ type Gate interface {
 
 // Options say what the commands work with. Locker and Gate are required.
 type Options struct {
-	Locker      Locker
-	Gate        Gate
-	KeyPrefix   string // in front of every key on the masters
-	MinTTL      time.Duration
-	MaxTTL      time.Duration
-	ShowMasters bool        // name masters by address in errors, not by their place in the list
-	Log         *zap.Logger // may be nil
+	Locker    Locker
+	Gate      Gate
+	KeyPrefix string // in front of every key on the masters
+	MinTTL    time.Duration
+	MaxTTL    time.Duration
+
+	MaxWaiters       int           // clients that may wait for locks at a time, all keys together
+	SessionMaxHold   time.Duration // how long a SESSION lock is renewed
+	SessionLockDelay time.Duration // how long one stays closed after an end that was not QUIT
+	SessionTimeout   time.Duration // how long nothing may be heard of a client that has one
+
+	ShowMasters   bool // name masters by address in replies, not by their place in the list
+	AdminCommands bool // LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, too
+
+	Version     string     // for LOCKPROXY INFO
+	Connections func() int // clients connected, for LOCKPROXY INFO; nil: 0
+	Log         *zap.Logger
 }
 
-// handlers is what the commands share.
-type handlers struct{ Options }
+// Service is the commands together with what they keep between calls. Safe for concurrent use.
+type Service struct {
+	o        Options
+	lines    *lines
+	holds    *holds
+	started  time.Time
+	outcomes [len(outcomeNames)]atomic.Uint64
+}
 
-// Register adds the handlers to mux, one for each of resp.CommandNames.
-func Register(mux *redcon.ServeMux, o Options) {
+// New returns a service without waiters and session locks. Close ends it.
+func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	h := &handlers{o}
-	mux.Handle("lock", h.serve("lock", parseLock, h.lock))
-	mux.Handle("unlock", h.serve("unlock", parseUnlock, h.unlock))
-	for _, name := range []string{"extend", "lockinfo", "lockproxy"} {
-		mux.Handle(name, h.serve(name, parseLater, h.later))
+	if o.Connections == nil {
+		o.Connections = func() int { return 0 }
 	}
+	s := &Service{o: o, started: time.Now(), lines: newLines(o.Locker, o.MaxWaiters, o.MaxTTL)}
+	s.holds = newHolds(o.Locker, s.freed, o.SessionMaxHold, o.SessionLockDelay, o.Log)
+	return s
 }
+
+// Register adds the handlers to mux, one for each of resp.CommandNames.
+func (s *Service) Register(mux *redcon.ServeMux) {
+	mux.Handle("lock", s.serve("lock", parseLock, s.lock))
+	mux.Handle("unlock", s.serve("unlock", parseUnlock, s.unlock))
+	mux.Handle("extend", s.serve("extend", parseExtend, s.extend))
+	mux.Handle("lockinfo", s.serve("lockinfo", parseInfo, s.lockinfo))
+	mux.Handle("lockproxy", s.serve("lockproxy", parseProxy, s.proxy))
+}
+
+// Drain answers all who wait, and all who come to wait, with null. It may be called once.
+func (s *Service) Drain() { s.lines.drain() }
+
+// Close ends the renewal of session locks, which then run out by themselves, and waits for renewals that are under way. Connections must
+// be gone.
+func (s *Service) Close() { s.holds.close() }
 
 // call is one command on its way: the connection, and the arguments once they are parsed.
 type call struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ type fakeLocker struct {
 	asked []string
 	err   error
 	held  bool // what Release returns
+	info  quorum.Info
 	block chan struct{}
 }
 
@@ -43,12 +45,38 @@ func (f *fakeLocker) take() []string {
 	return f.asked
 }
 
-func (f *fakeLocker) Acquire(_ context.Context, key string, ttl time.Duration) (quorum.Lease, error) {
-	f.note("acquire %q %v", key, ttl)
+func (f *fakeLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, error) {
+	f.note("acquire %q %v%s", r.Key, r.TTL, r.Owner)
 	if f.block != nil {
 		<-f.block
 	}
-	return quorum.Lease{Token: aToken, Validity: ttl - 9*time.Millisecond}, f.err
+	return quorum.Lease{Token: aToken, Validity: r.TTL - 9*time.Millisecond}, f.err
+}
+
+func (f *fakeLocker) Extend(_ context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error) {
+	f.note("extend %q %v %v", key, token, ttl)
+	return ttl - 9*time.Millisecond, f.err
+}
+
+func (f *fakeLocker) Watch(context.Context, string, func(string)) func() { return func() {} }
+
+func (f *fakeLocker) Inspect(_ context.Context, key string) (quorum.Info, error) {
+	f.note("inspect %q", key)
+	return f.info, f.err
+}
+
+func (f *fakeLocker) Scan(_ context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error) {
+	f.note("scan %d %q %d", cursor, match, count)
+	return 7, []quorum.Info{f.info}, f.err
+}
+
+func (f *fakeLocker) ReleaseKey(_ context.Context, key string) (bool, error) {
+	f.note("release key %q", key)
+	return f.held, f.err
+}
+
+func (f *fakeLocker) Masters() []quorum.MasterStatus {
+	return []quorum.MasterStatus{{Name: "10.0.0.1:6379", State: quorum.StateDown, Reason: "refused\r\nthe connection", Since: time.Now(), RTT: 1500 * time.Microsecond, Grants: 1, Refusals: 2, Errors: 3}}
 }
 
 func (f *fakeLocker) Release(_ context.Context, key string, token quorum.Token) (bool, error) {
@@ -70,12 +98,14 @@ func (g *fakeGate) AuthRequired(context.Context) (bool, error) { return g.requir
 func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeLocker, *fakeGate) {
 	t.Helper()
 	locker, gate := &fakeLocker{held: true}, &fakeGate{}
-	o := Options{Locker: locker, Gate: gate, KeyPrefix: "lock:", MinTTL: 10 * time.Millisecond, MaxTTL: time.Minute, ShowMasters: true, Log: zaptest.NewLogger(t)}
+	o := Options{Locker: locker, Gate: gate, KeyPrefix: "lock:", MinTTL: 10 * time.Millisecond, MaxTTL: time.Minute, ShowMasters: true, Log: zaptest.NewLogger(t),
+		MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second, Version: "v0"}
 	if change != nil {
 		change(&o)
 	}
 	mux := redcon.NewServeMux()
-	Register(mux, o)
+	service := New(o)
+	service.Register(mux)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -86,8 +116,10 @@ func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeL
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
+		service.Drain()
 		server.Shutdown(ctx)
 		wg.Wait()
+		service.Close()
 	})
 	c, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
@@ -161,6 +193,24 @@ func TestReplies(t *testing.T) {
 		{[]string{"UNLOCK", "job", token}, ":1", `release "job" ` + token},
 		{[]string{"UNLOCK", "job", "9999999999999999" + token[16:]}, ":1", `release "job" 9999999999999999` + token[16:]},
 
+		{[]string{"lock", "job", "5s", "owner", "web-1 (eu)"}, token, `acquire "job" 5sweb-1 (eu)`},
+		{[]string{"LOCK", "job", "5s", "FULL", "Wait", "0", "OWNER", "o"}, "*3 " + token + " :7 :4991", `acquire "job" 5so`},
+		{[]string{"EXTEND", "job", token, "5s"}, ":1", `extend "job" ` + token + ` 5s`},
+		{[]string{"extend", "job", token, "5000", "full"}, "*2 :1 :4991", `extend "job" ` + token + ` 5s`},
+		{[]string{"LOCKINFO", "job"}, "$-1", `inspect "job"`},
+		{[]string{"EXTEND", "job", token}, "-ERR wrong number of arguments for 'extend' command", ""},
+		{[]string{"EXTEND", "job", token, "5s", "x"}, "-ERR syntax error", ""},
+		{[]string{"EXTEND", "job", token, "5s", "full", "full"}, "-ERR syntax error", ""},
+		{[]string{"EXTEND", "job", "x", "5s"}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
+		{[]string{"EXTEND", "job", token, "0"}, "-ERR invalid expire time in 'extend' command", ""},
+		{[]string{"EXTEND", "job", token, "61s"}, "-ERR ttl 61000 exceeds max-ttl 60000", ""},
+		{[]string{"LOCKINFO"}, "-ERR wrong number of arguments for 'lockinfo' command", ""},
+		{[]string{"LOCKINFO", "a", "b"}, "-ERR wrong number of arguments for 'lockinfo' command", ""},
+		{[]string{"LOCKPROXY"}, "-ERR wrong number of arguments for 'lockproxy' command", ""},
+		{[]string{"LOCKPROXY", "NOPE\r\n"}, "-ERR unknown subcommand 'NOPE..'. Try LOCKPROXY HELP.", ""},
+		{[]string{"LOCKPROXY", "RELEASE"}, "-ERR wrong number of arguments for 'lockproxy|release' command", ""},
+		{[]string{"LOCKPROXY", "RELEASE", "job"}, "-NOPERM LOCKPROXY RELEASE needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},
+		{[]string{"LOCKPROXY", "LOCKS", "0"}, "-NOPERM LOCKPROXY LOCKS needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},
 		{[]string{"LOCK"}, "-ERR wrong number of arguments for 'lock' command", ""},
 		{[]string{"LOCK", "job"}, "-ERR wrong number of arguments for 'lock' command", ""},
 		{[]string{"UNLOCK", "job"}, "-ERR wrong number of arguments for 'unlock' command", ""},
@@ -259,6 +309,38 @@ func TestGate(t *testing.T) {
 	}
 	if asked := locker.take(); asked != nil {
 		t.Errorf("masters were asked: %v", asked)
+	}
+}
+
+func TestInfoReplies(t *testing.T) {
+	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
+	locker.info = quorum.Info{Key: "job", Held: 3, Masters: 5, TTL: 4712 * time.Millisecond, Fence: 7, Owner: "me 1"}
+	const flat = "held :3 masters :5 ttl :4712 fence :7 owner me 1 waiting :0"
+	for _, tt := range []struct{ ask, want string }{
+		{"LOCKINFO job", "*12 " + flat},
+		{"LOCKPROXY LOCKS 0", "*2 7 *1 *14 key job " + flat},
+		{"LOCKPROXY LOCKS 3 COUNT 5000 MATCH j*", "*2 7 *1 *14 key job " + flat},
+		{"LOCKPROXY LOCKS x", "-ERR invalid cursor"},
+		{"LOCKPROXY LOCKS 0 MATCH", "-ERR syntax error"},
+		{"LOCKPROXY LOCKS 0 LIMIT 5", "-ERR syntax error"},
+		{"LOCKPROXY LOCKS 0 COUNT 0", "-ERR value is not an integer or out of range"},
+		{"LOCKPROXY RELEASE job", ":1"},
+		{"LOCKPROXY ADMIT 10.0.0.1:6379", "-ERR LOCKPROXY ADMIT is not available in this version"},
+		{"LOCKPROXY MASTERS", "*1 *20 address 10.0.0.1:6379 state down reason refused  the connection votes_in_ms :0 since_ms :0 run_id  rtt_us :1500 grants :1 refusals :2 errors :3"},
+	} {
+		if got := ask(t, c, r, strings.Fields(tt.ask)...); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.ask, got, tt.want)
+		}
+	}
+	want := []string{`inspect "job"`, `scan 0 "" 10`, `scan 3 "j*" 1000`, `release key "job"`}
+	if asked := locker.take(); !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+	if got := ask(t, c, r, "LOCKPROXY", "INFO"); !strings.Contains(got, "lockproxy_version:v0\r\n") || !strings.Contains(got, "waiting:0\r\n") {
+		t.Errorf("INFO says %q", got)
+	}
+	if got := ask(t, c, r, "LOCKPROXY", "HELP"); !strings.HasPrefix(got, fmt.Sprintf("*%d +LOCKPROXY <subcommand>", len(helpLines))) {
+		t.Errorf("HELP says %q", got)
 	}
 }
 

@@ -10,21 +10,42 @@ import (
 	"lockproxy/quorum"
 )
 
-// replies maps the errors of the quorum to error replies. Those with an empty text say themselves what happened.
+// outcome counts how commands ended, for LOCKPROXY INFO.
+type outcome int
+
+const (
+	outGranted outcome = iota
+	outTaken
+	outNoQuorum
+	outTryAgain
+	outReleased
+	outNotHeld
+	outExtended
+	outLost
+)
+
+var outcomeNames = [...]string{"granted", "taken", "noquorum", "tryagain", "released", "not_held", "extended", "lost"}
+
+func (s *Service) count(o outcome) { s.outcomes[o].Add(1) }
+
+// replies maps errors to error replies. ErrNoQuorum says itself what happened.
 var replies = []struct {
 	err  error
 	code string
 	text string
+	how  outcome
 }{
-	{quorum.ErrNoQuorum, "NOQUORUM", ""},
-	{quorum.ErrLate, "TRYAGAIN", "a majority answered, but too late: no validity was left"},
-	{quorum.ErrFence, "TRYAGAIN", "the second fencing round found no majority"},
-	{context.Canceled, "TRYAGAIN", "the connection is closing"},
+	{quorum.ErrNoQuorum, "NOQUORUM", "", outNoQuorum},
+	{quorum.ErrLate, "TRYAGAIN", "a majority answered, but too late: no validity was left", outTryAgain},
+	{quorum.ErrFence, "TRYAGAIN", "the second fencing round found no majority", outTryAgain},
+	{errQueueFull, "LOCKQUEUEFULL", "max-waiters clients are waiting already", outTryAgain},
+	{context.Canceled, "TRYAGAIN", "the connection is closing", outTryAgain},
 }
 
 // writeFailure writes the reply to a command that ended with err. Anything it does not know is an internal error, and logged.
-func (h *handlers) writeFailure(c *call, err error) {
-	if errors.Is(err, quorum.ErrHeld) {
+func (s *Service) writeFailure(c *call, err error) {
+	if errors.Is(err, quorum.ErrHeld) || errors.Is(err, errTimeout) || errors.Is(err, errLeft) {
+		s.count(outTaken)
 		c.writeNull()
 		return
 	}
@@ -32,14 +53,15 @@ func (h *handlers) writeFailure(c *call, err error) {
 		if !errors.Is(err, r.err) {
 			continue
 		}
+		s.count(r.how)
 		text := r.text
 		if nq, ok := errors.AsType[*quorum.NoQuorumError](err); ok {
-			text = nq.Text(h.ShowMasters)
+			text = nq.Text(s.o.ShowMasters)
 		}
 		c.WriteError(oneLine(r.code + " " + text))
 		return
 	}
-	h.Log.Error("internal error", zap.String("command", c.name), zap.Error(err))
+	s.o.Log.Error("internal error", zap.String("command", c.name), zap.Error(err))
 	c.WriteError("ERR internal")
 }
 

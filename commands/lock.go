@@ -1,6 +1,9 @@
 package commands
 
 import (
+	"errors"
+	"time"
+
 	"go.uber.org/zap"
 
 	"lockproxy/quorum"
@@ -15,22 +18,42 @@ import (
 // With FULL, granted:
 //
 //	< *3\r\n$57\r\n0000000000000007:9f86...\r\n:7\r\n:4941\r\n  token, fence, validity in milliseconds
-func (h *handlers) lock(c *call) {
-	if c.wait || c.args.session || c.owner != "" {
-		c.WriteError("ERR WAIT, SESSION and OWNER are not available in this version")
-		return
+func (s *Service) lock(c *call) {
+	want := quorum.Request{Key: c.key, TTL: c.ttl, Owner: c.owner}
+	var lease quorum.Lease
+	var err error
+	if c.wait {
+		lease, err = s.lines.wait(c.session.Context(), c.session.Gone(), c.timeout, want)
+	} else {
+		lease, err = s.o.Locker.Acquire(c.session.Context(), want)
 	}
-	lease, err := h.Locker.Acquire(c.session.Context(), c.key, c.ttl)
 	if err != nil {
-		h.writeFailure(c, err)
+		s.writeFailure(c, err)
 		return
 	}
+	s.count(outGranted)
 	c.session.OnUndelivered(func() {
-		h.Log.Debug("lock granted, but its reply cannot be delivered: released", zap.String("key", c.key))
-		h.Locker.Abandon(c.key, lease.Token)
+		s.o.Log.Debug("lock granted, but its reply cannot be delivered: released", zap.String("key", c.key))
+		s.giveBack(c.key, lease.Token)
 	})
+	if c.args.session {
+		s.holds.keep(c.session, c.key, lease, c.ttl, time.Now())
+		if err := c.session.WatchPeer(s.o.SessionTimeout); err != nil {
+			s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
+		}
+	}
 	c.writeLease(lease)
 }
+
+// giveBack releases a lock in the background, and tells those who wait for it.
+func (s *Service) giveBack(key string, token quorum.Token) {
+	s.holds.forget(token.Secret)
+	s.o.Locker.Abandon(key, token)
+	s.freed(key, token.Secret)
+}
+
+// freed wakes the line for key: the release of secret is on its way, and what is asked of the masters from here on comes behind it.
+func (s *Service) freed(key, secret string) { s.lines.heard(key, quorum.ReleaseID(secret)) }
 
 // writeLease writes the reply to a LOCK that was granted.
 func (c *call) writeLease(lease quorum.Lease) {
@@ -44,10 +67,50 @@ func (c *call) writeLease(lease quorum.Lease) {
 	c.WriteInt64(lease.Validity.Milliseconds())
 }
 
-// parseLater accepts any arguments of a command that is not there yet.
-func parseLater(*handlers, [][]byte) (args, error) { return args{}, nil }
+// unlock is UNLOCK key token
+//
+//	> *3\r\n$6\r\nUNLOCK\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n
+//	< :1\r\n  released, or
+//	< :0\r\n  this token does not hold the lock: expired, taken over, released before
+func (s *Service) unlock(c *call) {
+	s.holds.forget(c.token.Secret)
+	released, err := s.o.Locker.Release(c.session.Context(), c.key, c.token)
+	switch {
+	case err != nil:
+		s.writeFailure(c, err)
+	case released:
+		s.count(outReleased)
+		s.freed(c.key, c.token.Secret)
+		c.WriteInt(1)
+	default:
+		s.count(outNotHeld)
+		c.WriteInt(0)
+	}
+}
 
-// later answers the commands whose names are taken already, so that they never reach the upstream.
-func (h *handlers) later(c *call) {
-	c.WriteError("ERR the command '" + c.name + "' is not available in this version")
+// extend is EXTEND key token ttl [FULL]
+//
+//	> *4\r\n$6\r\nEXTEND\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n$4\r\n5000\r\n
+//	< :1\r\n  held for at least ttl from here, or
+//	< :0\r\n  this token does not hold the lock any more
+//
+// With FULL: *2\r\n:1\r\n:4941\r\n, the validity in milliseconds, or *2\r\n:0\r\n:0\r\n
+func (s *Service) extend(c *call) {
+	validity, err := s.o.Locker.Extend(c.session.Context(), c.key, c.token, c.ttl)
+	held, how := 1, outExtended
+	switch {
+	case errors.Is(err, quorum.ErrLost):
+		held, how, validity = 0, outLost, 0
+	case err != nil:
+		s.writeFailure(c, err)
+		return
+	}
+	s.count(how)
+	if c.full {
+		c.WriteArray(2)
+	}
+	c.WriteInt(held)
+	if c.full {
+		c.WriteInt64(validity.Milliseconds())
+	}
 }

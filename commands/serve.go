@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/tidwall/redcon"
@@ -10,14 +11,14 @@ import (
 )
 
 // parser reads the arguments behind the name of a command. Its error is the reply, without the leading dash.
-type parser func(h *handlers, argv [][]byte) (args, error)
+type parser func(s *Service, argv [][]byte) (args, error)
 
 // serve makes the handler of a command: the checks in the order that Redis makes them (transaction, arguments, authentication,
 // subscriptions), then run.
-func (h *handlers) serve(name string, parse parser, run func(*call)) redcon.HandlerFunc {
+func (s *Service) serve(name string, parse parser, run func(*call)) redcon.HandlerFunc {
 	return func(conn redcon.Conn, cmd redcon.Command) {
 		c := &call{Conn: conn, session: resp.SessionOf(conn), name: name}
-		err := h.admit(c, parse, cmd.Args[1:])
+		err := s.admit(c, parse, cmd.Args[1:])
 		if err != nil {
 			c.WriteError(err.Error())
 			return
@@ -29,15 +30,15 @@ func (h *handlers) serve(name string, parse parser, run func(*call)) redcon.Hand
 var errNoAuth = errors.New("NOAUTH Authentication required.") //lint:ignore ST1005 Redis words it so
 
 // admit parses the arguments into c and decides whether the command may run.
-func (h *handlers) admit(c *call, parse parser, argv [][]byte) (err error) {
+func (s *Service) admit(c *call, parse parser, argv [][]byte) (err error) {
 	if c.session.InTransaction() {
 		return errors.New("ERR " + strings.ToUpper(c.name) + " is not allowed in transactions")
 	}
-	if c.args, err = parse(h, argv); err != nil {
+	if c.args, err = parse(s, argv); err != nil {
 		return err
 	}
 	if !c.session.Authenticated() {
-		required, err := h.Gate.AuthRequired(c.session.Context())
+		required, err := s.o.Gate.AuthRequired(c.session.Context())
 		if err != nil || required { // an upstream that was never asked may have a password
 			return errNoAuth
 		}
@@ -55,4 +56,23 @@ func (c *call) writeNull() {
 		return
 	}
 	c.WriteNull()
+}
+
+// writeMap begins a map of n fields: a flat array in RESP2.
+func (c *call) writeMap(n int) {
+	if c.session.RESP3() {
+		c.WriteRaw(fmt.Appendf(nil, "%%%d\r\n", n))
+		return
+	}
+	c.WriteArray(2 * n)
+}
+
+func (c *call) writeText(name, value string) {
+	c.WriteBulkString(name)
+	c.WriteBulkString(value)
+}
+
+func (c *call) writeNumber(name string, value int64) {
+	c.WriteBulkString(name)
+	c.WriteInt64(value)
 }

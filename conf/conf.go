@@ -30,6 +30,19 @@ type Config struct {
 	// RestartGuard is "on", "strict" or "off".
 	RestartGuard string
 
+	// MaxWaiters is how many clients may wait for locks at a time, all keys together. At least 1.
+	MaxWaiters int
+	// SessionMaxHold is how long a SESSION lock is renewed; then it runs out. Positive.
+	SessionMaxHold time.Duration
+	// SessionLockDelay keeps a key closed after a session ended without QUIT. Default 0: free at once. It must not
+	// exceed MaxTTL, or a master that lost its memory would vote while the key is still closed elsewhere.
+	SessionLockDelay time.Duration
+	// SessionTimeout is how long nothing may be heard of the machine of a client with a SESSION lock. At least 1s,
+	// the grain of the kernel's keepalive.
+	SessionTimeout time.Duration
+	// AdminCommands allows LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners. Unix sockets always may.
+	AdminCommands bool
+
 	// UpstreamDialTimeout bounds connecting to the upstream, TLS and AUTH included. Positive.
 	UpstreamDialTimeout time.Duration
 	// MaxClients is how many clients may be connected at once. At least 1.
@@ -73,6 +86,9 @@ func Default() Config {
 		MasterTimeout:       50 * time.Millisecond,
 		Fencing:             true,
 		RestartGuard:        "on",
+		MaxWaiters:          5000,
+		SessionMaxHold:      time.Hour,
+		SessionTimeout:      10 * time.Second,
 		UpstreamDialTimeout: 5 * time.Second,
 		MaxClients:          10000,
 		ShowMasters:         true,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // reservedPrefix begins the names of everything lockproxy keeps on a master beside the locks.
@@ -27,6 +28,7 @@ func (c Config) validate(bad map[string]bool) []error {
 	check(strings.HasPrefix(c.KeyPrefix, reservedPrefix), "key-prefix",
 		"key-prefix %q begins with %q, which is kept for lockproxy's own keys", c.KeyPrefix, reservedPrefix)
 	check(len(c.KeyPrefix) > 1024, "key-prefix", "key-prefix has %d bytes, more than 1024", len(c.KeyPrefix))
+	check(c.MaxWaiters < 1, "max-waiters", "max-waiters %d is under 1", c.MaxWaiters)
 	check(c.MaxClients < 1, "max-clients", "max-clients %d is under 1", c.MaxClients)
 	return faults
 }
@@ -60,6 +62,10 @@ func (c Config) checkDurations(check checkFunc) {
 		"min-ttl %s exceeds max-ttl %s", FormatDuration(c.MinTTL), FormatDuration(c.MaxTTL))
 	check(c.MasterTimeout <= 0, "master-timeout",
 		"master-timeout %s is not positive", FormatDuration(c.MasterTimeout))
+	check(c.SessionMaxHold <= 0, "session-max-hold", "session-max-hold %s is not positive", FormatDuration(c.SessionMaxHold))
+	check(c.SessionTimeout < time.Second, "session-timeout", "session-timeout %s is under 1s", FormatDuration(c.SessionTimeout))
+	check(c.SessionLockDelay > c.MaxTTL, "session-lock-delay max-ttl",
+		"session-lock-delay %s exceeds max-ttl %s", FormatDuration(c.SessionLockDelay), FormatDuration(c.MaxTTL))
 	check(c.UpstreamDialTimeout <= 0, "upstream-dial-timeout",
 		"upstream-dial-timeout %s is not positive", FormatDuration(c.UpstreamDialTimeout))
 	check(c.DrainTimeout < 0, "drain-timeout", "drain-timeout %s is negative", FormatDuration(c.DrainTimeout))

@@ -329,3 +329,34 @@ func TestShutdownCutsBlockedWrites(t *testing.T) {
 		within(t, "end of Shutdown: "+name, stopped)
 	}
 }
+
+// TestCloseBehindCommand: a client that has closed the connection before the reply came does not get it, although writing it works; one that has
+// only ended its input does.
+func TestCloseBehindCommand(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	for _, send := range []string{"LOCK wait\r\n", "PING\r\nLOCK wait\r\n"} {
+		for name, end := range map[string]func(*net.TCPConn) error{"close": (*net.TCPConn).Close, "half-close": (*net.TCPConn).CloseWrite} {
+			c := r.dial()
+			if send[0] == 'P' {
+				c.send("PING\r\n")
+				c.expect("+PONG\r\n")
+			}
+			c.send(send[strings.Index(send, "LOCK"):])
+			within(t, "command", r.handler.enter)
+			end(c.Conn.(*net.TCPConn))
+			r.handler.leave <- struct{}{}
+			if name == "close" {
+				within(t, "word of the lost reply", r.handler.lost)
+				continue
+			}
+			c.expect("$8\r\nown:wait\r\n")
+			c.expectEOF()
+			select {
+			case <-r.handler.lost:
+				t.Errorf("%q with a half-close: the reply counts as lost", send)
+			default:
+			}
+		}
+	}
+}

@@ -67,6 +67,7 @@ func (s *Session) receive() error {
 
 // inputEnded passes on what was held back, so that the upstream has every byte.
 func (s *Session) inputEnded(err error) error {
+	s.prove()
 	s.over(endOf(err))
 	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up != nil && !s.req.strict && !s.req.collecting {
 		s.up.Write(b)
@@ -76,6 +77,7 @@ func (s *Session) inputEnded(err error) error {
 
 // process forwards the bytes that are there, as far as they can be told. stop: the pump has something else to do, in s.step.
 func (s *Session) process() (stop bool) {
+	s.unproven = nil
 	if !s.req.inRequest {
 		s.failed = nil
 	}

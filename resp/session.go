@@ -39,6 +39,7 @@ type Session struct {
 	step    step          // what the pump is to do next
 
 	undelivered func() // set by a handler, called if its reply cannot be written
+	unproven    func() // undelivered of the last reply, while the client has sent nothing since
 	gone        chan struct{}
 	goneOnce    sync.Once
 
@@ -115,8 +116,8 @@ func (s *Session) WatchPeer(timeout time.Duration) error {
 	return watchPeer(c, timeout)
 }
 
-// OnUndelivered sets what is to happen if the reply of the running command cannot be written. It is called at most once, from redcon's
-// goroutine, and must not block.
+// OnUndelivered sets what is to happen if the reply of the running command cannot be written, or finds that the client has closed the
+// connection. It is called at most once, from redcon's goroutine, and must not block.
 func (s *Session) OnUndelivered(f func()) { s.undelivered = f }
 
 // Read implements net.Conn for redcon: it returns the bytes of a command of ours, validated and encoded anew.
@@ -159,9 +160,23 @@ func (s *Session) finish(err error) {
 	s.mu.Lock()
 	s.busy = false
 	s.mu.Unlock()
-	if f := s.undelivered; f != nil {
-		s.undelivered = nil
-		if err != nil {
+	f := s.undelivered
+	s.undelivered = nil
+	switch {
+	case f == nil:
+	case err != nil:
+		f()
+	default:
+		s.unproven = f
+	}
+}
+
+// prove is called when the client sends no more: if its last word was a command whose reply it refused, as it had closed the connection
+// already, that counts as not delivered.
+func (s *Session) prove() {
+	if f := s.unproven; f != nil {
+		s.unproven = nil
+		if refused(s.client) {
 			f()
 		}
 	}

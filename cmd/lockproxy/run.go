@@ -87,11 +87,15 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, listeners []n
 	waitReady(ctx, q, log)
 
 	mux := redcon.NewServeMux()
-	commands.Register(mux, commands.Options{
+	var server *resp.Server
+	service := commands.New(commands.Options{
 		Locker: q, Gate: up, KeyPrefix: cfg.KeyPrefix, MinTTL: cfg.MinTTL, MaxTTL: cfg.MaxTTL,
-		ShowMasters: cfg.ShowMasters, Log: log,
+		MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold, SessionLockDelay: cfg.SessionLockDelay, SessionTimeout: cfg.SessionTimeout,
+		ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands, Version: strings.TrimPrefix(versionText(), "lockproxy "),
+		Connections: func() int { return server.Connections() }, Log: log,
 	})
-	server := resp.NewServer(resp.Options{
+	service.Register(mux)
+	server = resp.NewServer(resp.Options{
 		Handler: mux, Dial: up.Dial, DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(),
 		MarkerWorks: up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
@@ -107,7 +111,7 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, listeners []n
 		log.Error("serving ended", zap.Error(serveErr))
 		failed <- serveErr
 	}
-	end(ctx, cfg.DrainTimeout, server, q, log)
+	end(ctx, cfg.DrainTimeout, server, service, q, log)
 	<-failed
 	log.Info("ended")
 	return serveErr
@@ -115,15 +119,17 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, listeners []n
 
 // end brings everything to rest within drain: no new connections, running commands and their connections, then
 // the releases that are still owed, then the lanes.
-func end(ctx context.Context, drain time.Duration, server *resp.Server, q *quorum.Quorum, log *zap.Logger) {
+func end(ctx context.Context, drain time.Duration, server *resp.Server, service *commands.Service, q *quorum.Quorum, log *zap.Logger) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drain, errors.New("drain-timeout passed"))
 	defer cancel()
 	// What clients take of the time must leave some for the releases.
 	clients, cancelClients := context.WithTimeoutCause(ctx, drain-min(drain/10, time.Second), errors.New("drain-timeout passed"))
 	defer cancelClients()
+	service.Drain()
 	if err := server.Shutdown(clients); err != nil {
 		log.Warn("connections were cut off", zap.Error(err))
 	}
+	service.Close()
 	if err := q.Close(ctx); err != nil {
 		log.Warn("releases were left to their ttl", zap.Error(err))
 	}

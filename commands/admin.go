@@ -1,0 +1,178 @@
+package commands
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// helpLines is what LOCKPROXY HELP says, in the form of Redis' own HELP subcommands.
+var helpLines = []string{
+	"LOCKPROXY <subcommand> [<arg> ...]. Subcommands are:",
+	"HELP",
+	"    Print this help.",
+	"INFO",
+	"    Version, uptime, connections and counters, as text.",
+	"MASTERS",
+	"    How each master stands, as an array of maps.",
+	"LOCKS <cursor> [MATCH <pattern>] [COUNT <n>]",
+	"    Page through the locks, as SCAN does. Needs admin-commands on a network listener.",
+	"RELEASE <key>",
+	"    Free a lock whoever holds it. Needs admin-commands on a network listener.",
+}
+
+// parseProxy reads LOCKPROXY and its subcommand; the rest stays as it is.
+func parseProxy(_ *Service, argv [][]byte) (a args, err error) {
+	if len(argv) == 0 {
+		return a, errArity("lockproxy")
+	}
+	a.sub, a.rest = strings.ToLower(string(argv[0])), argv[1:]
+	counts := map[string][2]int{"help": {0, 0}, "info": {0, 0}, "masters": {0, 0}, "locks": {1, 5}, "release": {1, 1}, "admit": {1, 1}}
+	count, known := counts[a.sub]
+	switch {
+	case !known:
+		return a, fmt.Errorf("ERR unknown subcommand '%s'. Try LOCKPROXY HELP.", printable(argv[0]))
+	case len(a.rest) < count[0] || len(a.rest) > count[1]:
+		return a, errArity("lockproxy|" + a.sub)
+	}
+	return a, nil
+}
+
+// printable is b as it may stand in an error: short, and without bytes that end a line.
+func printable(b []byte) string {
+	return string(bytes.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '.'
+		}
+		return r
+	}, b[:min(len(b), 128)]))
+}
+
+// proxy is LOCKPROXY HELP | INFO | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key | ADMIT address
+func (s *Service) proxy(c *call) {
+	switch c.sub {
+	case "locks", "release", "admit":
+		if !s.o.AdminCommands && c.session.LocalAddr().Network() != "unix" {
+			c.WriteError("NOPERM LOCKPROXY " + strings.ToUpper(c.sub) + " needs admin-commands: on, or a connection to a Unix socket of the proxy")
+			return
+		}
+	}
+	switch c.sub {
+	case "help":
+		c.WriteArray(len(helpLines))
+		for _, line := range helpLines {
+			c.WriteString(line)
+		}
+	case "info":
+		c.WriteBulkString(s.info())
+	case "masters":
+		s.masters(c)
+	case "locks":
+		s.locks(c)
+	case "release":
+		s.release(c)
+	case "admit":
+		c.WriteError("ERR LOCKPROXY ADMIT is not available in this version")
+	}
+}
+
+// masters is LOCKPROXY MASTERS: an array of maps.
+func (s *Service) masters(c *call) {
+	all := s.o.Locker.Masters()
+	c.WriteArray(len(all))
+	for i, m := range all {
+		name := m.Name
+		if !s.o.ShowMasters {
+			name = "master " + strconv.Itoa(i+1)
+		}
+		c.writeMap(10)
+		c.writeText("address", name)
+		c.writeText("state", string(m.State))
+		c.writeText("reason", oneLine(m.Reason))
+		c.writeNumber("votes_in_ms", 0)
+		c.writeNumber("since_ms", time.Since(m.Since).Milliseconds())
+		c.writeText("run_id", m.RunID)
+		c.writeNumber("rtt_us", m.RTT.Microseconds())
+		c.writeNumber("grants", int64(m.Grants))
+		c.writeNumber("refusals", int64(m.Refusals))
+		c.writeNumber("errors", int64(m.Errors))
+	}
+}
+
+// locks is LOCKPROXY LOCKS cursor [MATCH pattern] [COUNT n]: the next cursor, and an array of maps as LOCKINFO gives, each with its key.
+func (s *Service) locks(c *call) {
+	cursor, err := strconv.ParseUint(string(c.rest[0]), 10, 64)
+	if err != nil {
+		c.WriteError("ERR invalid cursor")
+		return
+	}
+	match, count := "", 10
+	for rest := c.rest[1:]; len(rest) > 0; rest = rest[2:] {
+		option := strings.ToLower(string(rest[0]))
+		if len(rest) == 1 || option != "match" && option != "count" {
+			c.WriteError(errSyntax.Error())
+			return
+		}
+		if option == "match" {
+			match = string(rest[1])
+			continue
+		}
+		if count, err = strconv.Atoi(string(rest[1])); err != nil || count < 1 {
+			c.WriteError("ERR value is not an integer or out of range")
+			return
+		}
+	}
+	next, found, err := s.o.Locker.Scan(c.session.Context(), cursor, match, min(count, 1000))
+	if err != nil {
+		s.writeFailure(c, err)
+		return
+	}
+	c.WriteArray(2)
+	c.WriteBulkString(strconv.FormatUint(next, 10))
+	c.WriteArray(len(found))
+	for _, info := range found {
+		s.writeInfo(c, info, true)
+	}
+}
+
+// release is LOCKPROXY RELEASE key: 1 freed, 0 there was no such lock.
+func (s *Service) release(c *call) {
+	key, err := s.parseKey(c.rest[0])
+	if err != nil {
+		c.WriteError(err.Error())
+		return
+	}
+	freed, err := s.o.Locker.ReleaseKey(c.session.Context(), key)
+	if err != nil {
+		s.writeFailure(c, err)
+		return
+	}
+	s.o.Log.Info("lock released by an operator", zap.String("key", key), zap.Stringer("client", c.session.RemoteAddr()), zap.Bool("freed", freed))
+	if !freed {
+		c.WriteInt(0)
+		return
+	}
+	s.lines.heard(key, "")
+	c.WriteInt(1)
+}
+
+// info is the text of LOCKPROXY INFO, in the form of Redis' INFO.
+func (s *Service) info() string {
+	var b strings.Builder
+	line := func(name string, value any) { fmt.Fprintf(&b, "%s:%v\r\n", name, value) }
+	b.WriteString("# Proxy\r\n")
+	line("lockproxy_version", s.o.Version)
+	line("uptime_in_seconds", int64(time.Since(s.started).Seconds()))
+	line("connected_clients", s.o.Connections())
+	b.WriteString("\r\n# Locks\r\n")
+	line("waiting", s.lines.total())
+	line("session_locks", s.holds.count())
+	for i, name := range outcomeNames {
+		line(name, s.outcomes[i].Load())
+	}
+	return b.String()
+}

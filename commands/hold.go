@@ -1,0 +1,219 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tidwall/redcon"
+	"go.uber.org/zap"
+
+	"lockproxy/quorum"
+	"lockproxy/resp"
+)
+
+// retryRenewal is how long after a renewal that found no majority the next one follows, at most.
+const retryRenewal = 250 * time.Millisecond
+
+// holds are the session locks of this proxy: those that belong to a connection, are renewed while it is open, and released when the
+// client ends it.
+//
+// No goroutine waits for a hold: a timer starts one for each renewal.
+type holds struct {
+	locker   Locker
+	freed    func(key, secret string) // is told of every release
+	maxHold  time.Duration
+	delay    time.Duration // between an end that was not QUIT and the release
+	log      *zap.Logger
+	renewals sync.WaitGroup
+
+	mu       sync.Mutex
+	m        map[string]*hold // by secret
+	sessions map[owner]map[*hold]struct{}
+	closed   bool
+}
+
+// owner is the connection that a session lock belongs to; *resp.Session is one. Its methods say what they do there.
+type owner interface {
+	OnEnd(func(resp.End))
+	RESP3() bool
+	Push([]byte) error
+	RemoteAddr() net.Addr
+}
+
+var _ owner = (*resp.Session)(nil)
+
+// hold is one session lock.
+type hold struct {
+	session owner
+	key     string
+	token   quorum.Token
+	ttl     time.Duration
+
+	// Guarded by holds.mu.
+	granted  time.Time
+	renewal  time.Time // when the next one is due
+	deadline time.Time // until when the holder may count on the lock
+	timer    *time.Timer
+	over     bool // nothing more is to be done: unlocked, lost, or let go
+}
+
+func newHolds(locker Locker, freed func(key, secret string), maxHold, delay time.Duration, log *zap.Logger) *holds {
+	return &holds{locker: locker, freed: freed, maxHold: maxHold, delay: delay, log: log, m: make(map[string]*hold), sessions: make(map[owner]map[*hold]struct{})}
+}
+
+// keep begins to renew lease for session. The first renewal is due a third of ttl after granted.
+func (hs *holds) keep(session owner, key string, lease quorum.Lease, ttl time.Duration, granted time.Time) {
+	h := &hold{session: session, key: key, token: lease.Token, ttl: ttl, granted: granted, renewal: granted.Add(ttl / 3), deadline: time.Now().Add(lease.Validity)}
+	hs.mu.Lock()
+	set, known := hs.sessions[session]
+	if !known {
+		set = make(map[*hold]struct{})
+		hs.sessions[session] = set
+	}
+	set[h] = struct{}{}
+	hs.m[h.token.Secret] = h
+	h.timer = time.AfterFunc(time.Until(h.renewal), func() { hs.renew(h) })
+	hs.mu.Unlock()
+	if !known {
+		session.OnEnd(func(how resp.End) { hs.ended(session, how) })
+	}
+}
+
+// renew is started by the timer of h: it extends the lock, or finds that it is lost.
+func (hs *holds) renew(h *hold) {
+	hs.mu.Lock()
+	now := time.Now()
+	switch {
+	case h.over || hs.closed:
+		hs.mu.Unlock()
+		return
+	case !now.Before(h.deadline):
+		hs.loseLocked(h)
+		hs.mu.Unlock()
+		return
+	case now.Sub(h.granted) >= hs.maxHold: // the holder is told when validity has run out
+		h.timer.Reset(time.Until(h.deadline))
+		hs.mu.Unlock()
+		return
+	}
+	hs.renewals.Add(1)
+	defer hs.renewals.Done()
+	deadline := h.deadline
+	hs.mu.Unlock()
+
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	validity, err := hs.locker.Extend(ctx, h.key, h.token, h.ttl)
+
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if h.over {
+		return
+	}
+	now = time.Now()
+	switch {
+	case err == nil:
+		h.deadline = now.Add(validity)
+		for !h.renewal.After(now) { // absolute times: a late renewal does not move the next one
+			h.renewal = h.renewal.Add(h.ttl / 3)
+		}
+		h.timer.Reset(time.Until(h.renewal))
+	case errors.Is(err, quorum.ErrLost) || !now.Before(h.deadline):
+		hs.loseLocked(h)
+	default:
+		hs.log.Debug("session lock not renewed, tried again", zap.String("key", h.key), zap.Error(err))
+		h.timer.Reset(min(h.ttl/10, retryRenewal, h.deadline.Sub(now)))
+	}
+}
+
+// loseLocked ends a hold whose validity has run out, and tells a client that speaks RESP3:
+//
+//	< >4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n
+func (hs *holds) loseLocked(h *hold) {
+	hs.dropLocked(h)
+	hs.log.Warn("session lock lost", zap.String("key", h.key), zap.Stringer("client", h.session.RemoteAddr()))
+	if !h.session.RESP3() {
+		return
+	}
+	push := redcon.AppendBulkString([]byte(">4\r\n"), "lock")
+	push = redcon.AppendBulkString(push, "lost")
+	push = redcon.AppendBulkString(push, h.key)
+	push = redcon.AppendBulkString(push, h.token.String())
+	hs.renewals.Go(func() { h.session.Push(push) }) // may wait for a client that does not read
+}
+
+// dropLocked takes h out of everything. Its timer finds nothing to do.
+func (hs *holds) dropLocked(h *hold) {
+	h.over = true
+	h.timer.Stop()
+	delete(hs.m, h.token.Secret)
+	set := hs.sessions[h.session]
+	delete(set, h)
+}
+
+// forget ends the renewal of a token that is about to be released.
+func (hs *holds) forget(secret string) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if h := hs.m[secret]; h != nil {
+		hs.dropLocked(h)
+	}
+}
+
+// ended is told how the connection of session ended, or that it was reset. What the client ended is released; what somebody else
+// ended runs out by itself, as the holder may still be at work.
+func (hs *holds) ended(session owner, how resp.End) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	for h := range hs.sessions[session] {
+		hs.dropLocked(h)
+		switch {
+		case how == resp.EndProxy:
+			hs.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", h.key))
+		case how == resp.EndQuit || hs.delay == 0:
+			hs.release(h)
+		case !hs.closed:
+			hs.renewals.Go(func() { hs.releaseLater(h) })
+		}
+	}
+	if how != resp.EndReset {
+		delete(hs.sessions, session)
+	}
+}
+
+func (hs *holds) release(h *hold) {
+	hs.locker.Abandon(h.key, h.token)
+	hs.freed(h.key, h.token.Secret)
+}
+
+// releaseLater keeps the key closed for the lock-delay, as the holder's last writes may be on their way. Should the proxy end
+// meanwhile, the key runs out by itself.
+func (hs *holds) releaseLater(h *hold) {
+	ctx, cancel := context.WithTimeout(context.Background(), h.ttl)
+	defer cancel()
+	if _, err := hs.locker.Extend(ctx, h.key, h.token, hs.delay); err != nil {
+		hs.log.Warn("session-lock-delay cannot be kept", zap.String("key", h.key), zap.Error(err))
+	}
+	time.AfterFunc(hs.delay, func() { hs.release(h) })
+}
+
+// count returns how many session locks are held.
+func (hs *holds) count() int {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	return len(hs.m)
+}
+
+// close ends all renewals, and waits for those that run.
+func (hs *holds) close() {
+	hs.mu.Lock()
+	hs.closed = true
+	for _, h := range hs.m {
+		h.timer.Stop()
+	}
+	hs.mu.Unlock()
+	hs.renewals.Wait()
+}

@@ -1,0 +1,341 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"lockproxy/quorum"
+)
+
+const (
+	// slowTimer is how long the head of a line waits at most before it asks the masters again, should every word of a release be lost.
+	slowTimer = time.Second
+	// inRow is how many times in a row a lock is handed over within this proxy before others get a turn.
+	inRow = 16
+	// turn bounds the pause in which others get their turn; it is at least half as long.
+	turn = 8 * time.Millisecond
+	// firstRetry and lastRetry bound the growing delay between tries while the masters cannot be asked.
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = time.Second
+)
+
+var (
+	errQueueFull = errors.New("too many waiters")
+	errTimeout   = errors.New("timeout")
+	errLeft      = errors.New("the client left")
+)
+
+// lines are the waiting lines of this proxy: one for each key that somebody waits for, first come, first served. Only the head of a
+// line asks the masters.
+//
+// A line subscribes to releases of its key after the first try that failed, and its head tries again after that: what is released later is
+// heard of. From then on the head is woken by a release, through this proxy or another, by the holder's expiry, or by slowTimer. A head that
+// was granted the lock leaves; its successor waits without asking, as nothing can be had before the next release or expiry.
+type lines struct {
+	locker Locker
+	max    int
+	maxTTL time.Duration
+
+	mu       sync.Mutex
+	m        map[string]*line
+	waiting  int
+	draining chan struct{} // closed when all waiters are to be answered
+}
+
+// line is the waiters for one key.
+type line struct {
+	key    string
+	signal chan struct{} // capacity 1: the key may be free
+
+	// Guarded by lines.mu.
+	waiters  []*waiter // the first is the head
+	released []string  // ids of the last releases that were heard of
+	stop     func()    // ends the subscription; nil without one
+
+	// Used by the head only.
+	row        int       // grants in a row
+	free       time.Time // when the key may be had without a release
+	asked      bool      // free is known: the next head need not ask first
+	fault      error     // the last try found too few masters
+	faultSince time.Time
+	delay      time.Duration
+}
+
+// waiter is one client in a line.
+type waiter struct {
+	head   chan struct{} // closed when it becomes the head
+	joined time.Time
+}
+
+func newLines(locker Locker, max int, maxTTL time.Duration) *lines {
+	return &lines{locker: locker, max: max, maxTTL: maxTTL, m: make(map[string]*line), draining: make(chan struct{})}
+}
+
+// wait gets the lock for a client that stands in line, or fails: with errTimeout after timeout (0: none), errLeft when gone is closed,
+// errQueueFull, context.Cause(ctx), or a *quorum.NoQuorumError where at the time-out the masters could not be asked.
+func (ls *lines) wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration, want quorum.Request) (quorum.Lease, error) {
+	l, w, err := ls.join(want.Key)
+	if err != nil {
+		return quorum.Lease{}, err
+	}
+	defer ls.leave(l, w)
+	p := patience{ctx: ctx, gone: gone, draining: ls.draining}
+	if timeout > 0 {
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		p.timeout = timer.C
+	}
+	if err := p.until(w.head); err != nil {
+		return quorum.Lease{}, ls.verdict(l, err)
+	}
+	lease, err := ls.lead(l, w, p, timeout == 0, want)
+	return lease, ls.verdict(l, err)
+}
+
+// verdict turns a time-out into what it is to be called.
+func (ls *lines) verdict(l *line, err error) error {
+	if err != errTimeout {
+		return err
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l.fault != nil {
+		return l.fault
+	}
+	return err
+}
+
+// lead is what the head does: ask, and wait for the next chance, until it is granted the lock or gives up.
+func (ls *lines) lead(l *line, w *waiter, p patience, endless bool, want quorum.Request) (quorum.Lease, error) {
+	for ask := !l.asked; ; ask = true {
+		if !ask {
+			if err := p.chance(l, time.Until(l.free)); err != nil {
+				return quorum.Lease{}, err
+			}
+		}
+		if l.row >= inRow {
+			l.row = 0
+			if err := p.sleep(turn/2 + rand.N(turn/2)); err != nil {
+				return quorum.Lease{}, err
+			}
+		}
+		lease, err := ls.try(l, want)
+		if err == nil {
+			l.row++
+			l.asked, l.free = true, time.Now().Add(want.TTL)
+			return lease, nil
+		}
+		l.row, l.asked = 0, false
+		held, isHeld := errors.AsType[*quorum.HeldError](err)
+		switch {
+		case isHeld && !ls.subscribed(l):
+			ls.subscribe(p.ctx, l)
+			continue // what was released before the subscription is not heard of
+		case isHeld:
+			wait := slowTimer
+			if held.Free >= 0 {
+				wait = min(wait, held.Free+time.Millisecond+rand.N(2*time.Millisecond))
+			}
+			err = p.chance(l, wait)
+		case endless && l.fault != nil && time.Since(later(l.faultSince, w.joined)) >= ls.maxTTL:
+			return lease, err
+		case errors.Is(err, quorum.ErrNoQuorum), errors.Is(err, quorum.ErrLate), errors.Is(err, quorum.ErrFence):
+			l.delay = min(max(firstRetry, 2*l.delay), lastRetry)
+			err = p.sleep(l.delay/2 + rand.N(l.delay/2))
+		}
+		if err != nil {
+			return lease, err
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// try asks the masters once, and notes whether they could be asked.
+func (ls *lines) try(l *line, want quorum.Request) (quorum.Lease, error) {
+	select {
+	case <-l.signal: // of before
+	default:
+	}
+	// Not the client's context: an attempt that is being decided is answered.
+	lease, err := ls.locker.Acquire(context.Background(), want)
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	switch {
+	case !errors.Is(err, quorum.ErrNoQuorum):
+		l.fault, l.delay = nil, 0
+	case l.fault == nil:
+		l.faultSince = time.Now()
+		fallthrough
+	default:
+		l.fault = err
+	}
+	return lease, err
+}
+
+// join puts a new waiter at the end of the line for key.
+func (ls *lines) join(key string) (*line, *waiter, error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.waiting >= ls.max {
+		return nil, nil, errQueueFull
+	}
+	ls.waiting++
+	l := ls.m[key]
+	if l == nil {
+		l = &line{key: key, signal: make(chan struct{}, 1)}
+		ls.m[key] = l
+	}
+	w := &waiter{head: make(chan struct{}), joined: time.Now()}
+	if l.waiters = append(l.waiters, w); len(l.waiters) == 1 {
+		close(w.head)
+	}
+	return l, w, nil
+}
+
+// leave takes w out of its line. The next one becomes the head, if w was; an empty line is given up.
+func (ls *lines) leave(l *line, w *waiter) {
+	ls.mu.Lock()
+	ls.waiting--
+	at := 0
+	for l.waiters[at] != w {
+		at++
+	}
+	l.waiters[at] = nil
+	if at == 0 {
+		l.waiters = l.waiters[1:]
+	} else {
+		l.waiters = append(l.waiters[:at], l.waiters[at+1:]...)
+	}
+	var stop func()
+	switch {
+	case len(l.waiters) == 0:
+		stop = l.stop
+		delete(ls.m, l.key)
+	case at == 0:
+		close(l.waiters[0].head)
+	}
+	ls.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+func (ls *lines) subscribed(l *line) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return l.stop != nil
+}
+
+// subscribe makes releases through other proxies wake the head. It returns when enough masters have confirmed, or could have.
+func (ls *lines) subscribe(ctx context.Context, l *line) {
+	stop := ls.locker.Watch(ctx, l.key, func(id string) { ls.heard(l.key, id) })
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l.stop = stop
+}
+
+// rememberReleases is how many releases of a key a line remembers, as each is told by every master.
+const rememberReleases = 8
+
+// heard is told that the token called id was released on key, by this proxy or by a master. It wakes the head once for each id, and always
+// if id is empty: something may have been missed.
+func (ls *lines) heard(key, id string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.m[key]
+	if l == nil {
+		return
+	}
+	if id != "" {
+		if slices.Contains(l.released, id) {
+			return
+		}
+		if len(l.released) == rememberReleases {
+			l.released = append(l.released[:0], l.released[1:]...)
+		}
+		l.released = append(l.released, id)
+	}
+	select {
+	case l.signal <- struct{}{}:
+	default:
+	}
+}
+
+// count returns how many wait for key.
+func (ls *lines) count(key string) int {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.m[key]; l != nil {
+		return len(l.waiters)
+	}
+	return 0
+}
+
+// total returns how many wait, for whatever.
+func (ls *lines) total() int {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.waiting
+}
+
+// drain answers all waiters, and all that come, as if their time were up. It may be called once.
+func (ls *lines) drain() { close(ls.draining) }
+
+// patience is what ends the waiting of one client.
+type patience struct {
+	ctx      context.Context
+	gone     <-chan struct{}
+	draining <-chan struct{}
+	timeout  <-chan time.Time // nil: none
+}
+
+// until waits for ch.
+func (p patience) until(ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	default:
+	}
+	return p.wait(ch, nil)
+}
+
+// sleep waits for d.
+func (p patience) sleep(d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	return p.wait(nil, t.C)
+}
+
+// chance waits for a signal, at most d and at most slowTimer.
+func (p patience) chance(l *line, d time.Duration) error {
+	t := time.NewTimer(min(d, slowTimer))
+	defer t.Stop()
+	return p.wait(l.signal, t.C)
+}
+
+func (p patience) wait(ch <-chan struct{}, t <-chan time.Time) error {
+	select {
+	case <-ch:
+		return nil
+	case <-t:
+		return nil
+	case <-p.timeout:
+		return errTimeout
+	case <-p.draining:
+		return errTimeout
+	case <-p.gone:
+		return errLeft
+	case <-p.ctx.Done():
+		return context.Cause(p.ctx)
+	}
+}
