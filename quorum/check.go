@@ -141,6 +141,6 @@ func (c *check) answered(held, none bool) {
 	}
 	if !c.over && c.held+c.none+c.pending < majority(len(c.q.lanes)) {
 		c.over = true
-		c.q.releaseEverywhere(c.debtKey)
+		c.q.releaseEverywhere(c.debtKey, false)
 	}
 }

@@ -8,13 +8,15 @@ import (
 // command is one request on a lane, from being queued to being answered. The lane builds its bytes from it, so it can
 // send it a second time with the body of its script.
 type command struct {
-	op     opKind
-	to     receiver // who is told; nil: nobody
-	key    string   // full key
-	secret string
-	fence  uint64        // raise, topup
-	ttl    time.Duration // acquire, topup: whole milliseconds
-	again  bool          // has been sent with its body already
+	op      opKind
+	to      receiver // who is told; nil: nobody
+	key     string   // full key
+	secret  string
+	fence   uint64        // raise, topup
+	ttl     time.Duration // acquire, extend, topup: whole milliseconds
+	owner   string        // acquire, topup: label behind the fence
+	publish bool          // release: tell those who wait for the key
+	again   bool          // has been sent with its body already
 }
 
 // receiver is told how a command on a lane ended: exactly one of reply and gone is called, once, from a
@@ -30,7 +32,6 @@ type receiver interface {
 type encoder struct {
 	stateKey string // name of the hash of counters
 	fencing  bool
-	owner    string // label behind the fence in every value; empty until LOCK takes one
 }
 
 // append writes c as EVALSHA, or as EVAL with the body of the script.
@@ -51,12 +52,26 @@ func (e *encoder) append(b []byte, c *command, body bool) []byte {
 	if s.keys == 2 {
 		b = appendBulk(b, e.stateKey)
 	}
+	switch c.op {
+	case opInfo:
+		return b
+	case opFree:
+		return appendBulk(b, releasedPrefix)
+	}
 	b = appendBulk(b, c.secret)
 	switch c.op {
+	case opRelease:
+		if c.publish {
+			b = appendBulk(b, releasedPrefix)
+		} else {
+			b = appendBulk(b, "")
+		}
+	case opExtend:
+		b = appendInt(b, uint64(c.ttl.Milliseconds()))
 	case opAcquire:
 		b = appendInt(b, uint64(c.ttl.Milliseconds()))
 		b = e.appendField(b, c.key)
-		b = appendBulk(b, e.owner)
+		b = appendBulk(b, c.owner)
 	case opRaise:
 		b = appendInt(b, c.fence)
 		b = e.appendField(b, c.key)
@@ -64,7 +79,7 @@ func (e *encoder) append(b []byte, c *command, body bool) []byte {
 		b = appendInt(b, uint64(c.ttl.Milliseconds()))
 		b = e.appendField(b, c.key)
 		b = appendInt(b, c.fence)
-		b = appendBulk(b, e.owner)
+		b = appendBulk(b, c.owner)
 	}
 	return b
 }
