@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// Acquire asks every master to grant key to a fresh token for ttl, and returns the lease: token, fence and how long
+// Acquire asks every master to grant r.Key to a fresh token for r.TTL, and returns the lease: token, fence and how long
 // the holder may count on it.
 //
 // It is steps 1 to 5, except that step 2 asks all masters at once instead of in turn and that step 3 ends as soon as it
 // is certain. When several clients split the vote it tries again a few times, each time with another token and
 // after a random delay. A key that stands on a master in any form is a refusal.
 //
-// ttl goes out in whole milliseconds, rounded down. The validity returned is positive: ttl less the time spent asking
+// The ttl goes out in whole milliseconds, rounded down. The validity returned is positive: ttl less the time spent asking
 // since the granting attempt began, less 1% of ttl, less 2ms, measured on the monotonic clock, time
 // suspended included.
 //
 // After an error nothing is granted: every master has been asked to release (step 5), or will be as soon as it can be
-// reached, also when ctx has ended. Errors: ErrHeld, ErrNoQuorum (as *NoQuorumError), ErrLate, ErrFence,
+// reached, also when ctx has ended. Errors: ErrHeld (as *HeldError), ErrNoQuorum (as *NoQuorumError), ErrLate, ErrFence,
 // ErrInvalidTTL, or context.Cause(ctx) if the caller gave up first.
 //
 // Safe for concurrent use.
-func (q *Quorum) Acquire(ctx context.Context, key string, ttl time.Duration) (Lease, error) {
-	ttl = ttl.Truncate(time.Millisecond)
-	if ttl <= 0 || ttl > q.opts.MaxTTL {
-		return Lease{}, fmt.Errorf("%w: %v, want 1ms to %v", ErrInvalidTTL, ttl, q.opts.MaxTTL)
+func (q *Quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
+	var err error
+	if r.TTL, err = q.wholeTTL(r.TTL); err != nil {
+		return Lease{}, err
 	}
 	if ctx.Err() != nil {
 		return Lease{}, context.Cause(ctx)
 	}
 	q.enter()
 	defer q.leave()
-	key = q.opts.KeyPrefix + key
+	r.Key = q.opts.KeyPrefix + r.Key
 	retries, noScript := 0, 0
 	for {
 		start := time.Now()
-		lease, v, err := q.try(ctx, key, ttl)
+		lease, v, err := q.try(ctx, r)
 		switch {
 		case v == again && noScript < maxNoScript:
 			noScript++
@@ -63,14 +63,14 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // try makes one attempt. Without an error the verdict is won; with one, everything has been released, and split and
 // again say that another attempt may do better.
-func (q *Quorum) try(ctx context.Context, key string, ttl time.Duration) (Lease, verdict, error) {
-	a := q.newAttempt(key, ttl)
+func (q *Quorum) try(ctx context.Context, r Request) (Lease, verdict, error) {
+	a := q.newAttempt(r)
 	defer a.leave()
 	a.ask()
 	v, err := a.decide(ctx)
 	if err == nil && v == won {
 		// Taken after everything else that had to happen (step 4).
-		left := validity(ttl, a.elapsed(), drift(ttl))
+		left := validity(a.ttl, a.clock.elapsed(), drift(a.ttl))
 		if left > 0 {
 			return Lease{Token: Token{Fence: a.fence, Secret: a.secret}, Validity: left}, won, nil
 		}
@@ -93,7 +93,7 @@ func (a *attempt) decide(ctx context.Context) (verdict, error) {
 	switch a.verdict {
 	case won:
 	case held, split:
-		return a.verdict, ErrHeld
+		return a.verdict, &HeldError{Free: a.freeInLocked()}
 	default:
 		return a.verdict, a.noQuorumLocked()
 	}
@@ -115,11 +115,11 @@ func (a *attempt) decide(ctx context.Context) (verdict, error) {
 	return won, nil
 }
 
-// elapsed is the time since the attempt began, time suspended included.
-func (a *attempt) elapsed() time.Duration {
-	elapsed := time.Since(a.start)
-	if asleep := suspended() - a.slept; asleep > time.Millisecond {
-		elapsed += asleep
+// wholeTTL is ttl in whole milliseconds, or ErrInvalidTTL.
+func (q *Quorum) wholeTTL(ttl time.Duration) (time.Duration, error) {
+	whole := ttl.Truncate(time.Millisecond)
+	if whole <= 0 || whole > q.opts.MaxTTL {
+		return 0, fmt.Errorf("%w: %v, want 1ms to %v", ErrInvalidTTL, ttl, q.opts.MaxTTL)
 	}
-	return elapsed
+	return whole, nil
 }

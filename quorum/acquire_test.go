@@ -22,7 +22,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		if want := 10*time.Second - 102*time.Millisecond; lease.Validity != want {
 			t.Errorf("validity %v, want %v", lease.Validity, want)
 		}
-		if _, err := q.Acquire(t.Context(), "job", time.Second); !errors.Is(err, ErrHeld) {
+		if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second}); !errors.Is(err, ErrHeld) {
 			t.Errorf("second Acquire: %v, want ErrHeld", err)
 		}
 		mustRelease(t, q, "job", lease.Token)
@@ -56,7 +56,7 @@ func TestAcquireWithHungMasters(t *testing.T) {
 				q := s.quorum()
 				s.each(5-c.hung, 5, (*fakeMaster).pause)
 				start := time.Now()
-				lease, err := q.Acquire(t.Context(), "job", 10*time.Second)
+				lease, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
 				if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
 					t.Fatalf("%v after %v, want %v after %v", err, took, c.err, c.took)
 				}
@@ -83,7 +83,7 @@ func TestAttemptTimeoutFollowsTTL(t *testing.T) {
 		q := s.quorum()
 		s.each(1, 3, (*fakeMaster).pause)
 		start := time.Now()
-		_, err := q.Acquire(t.Context(), "job", 200*time.Millisecond)
+		_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 200 * time.Millisecond})
 		if took := time.Since(start); !errors.Is(err, ErrNoQuorum) || took != 10*time.Millisecond {
 			t.Errorf("%v after %v, want ErrNoQuorum after 10ms", err, took)
 		}
@@ -98,7 +98,7 @@ func TestCertainFailureIsEarly(t *testing.T) {
 			synctest.Wait()
 			s.each(3, 5, (*fakeMaster).pause)
 			start := time.Now()
-			if _, err := q.Acquire(t.Context(), "job", time.Second); !errors.Is(err, ErrHeld) || time.Since(start) != 0 {
+			if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second}); !errors.Is(err, ErrHeld) || time.Since(start) != 0 {
 				t.Errorf("%v after %v, want ErrHeld at once", err, time.Since(start))
 			}
 		})
@@ -108,7 +108,7 @@ func TestCertainFailureIsEarly(t *testing.T) {
 			s.each(2, 5, (*fakeMaster).stop)
 			q := s.quorum()
 			start := time.Now()
-			_, err := q.Acquire(t.Context(), "job", time.Second)
+			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
 			if !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
 				t.Fatalf("%v after %v, want ErrNoQuorum at once", err, time.Since(start))
 			}
@@ -141,7 +141,7 @@ func TestReplyDoesNotWaitForReleases(t *testing.T) {
 			}
 		})
 		start := time.Now()
-		if _, err := q.Acquire(t.Context(), "job", 10*time.Second); !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
+		if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
 			t.Errorf("%v after %v, want ErrNoQuorum at once", err, time.Since(start))
 		}
 		time.Sleep(2 * time.Second)
@@ -166,7 +166,7 @@ func TestLate(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		s.each(0, 3, func(m *fakeMaster) { m.delayed("acquire", time.Millisecond) })
-		if _, err := q.Acquire(t.Context(), "job", 3*time.Millisecond); !errors.Is(err, ErrLate) {
+		if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 3 * time.Millisecond}); !errors.Is(err, ErrLate) {
 			t.Errorf("%v, want ErrLate", err)
 		}
 		synctest.Wait()
@@ -188,7 +188,7 @@ func TestInvalidTTL(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		for _, ttl := range []time.Duration{0, -time.Second, 999 * time.Microsecond, time.Minute + time.Millisecond} {
-			if _, err := q.Acquire(t.Context(), "job", ttl); !errors.Is(err, ErrInvalidTTL) {
+			if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: ttl}); !errors.Is(err, ErrInvalidTTL) {
 				t.Errorf("ttl %v: %v, want ErrInvalidTTL", ttl, err)
 			}
 		}
@@ -207,10 +207,10 @@ func TestCallerGivesUp(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
 		start := time.Now()
-		if _, err := q.Acquire(ctx, "job", 10*time.Second); !errors.Is(err, cause) || time.Since(start) != 5*time.Millisecond {
+		if _, err := q.Acquire(ctx, Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, cause) || time.Since(start) != 5*time.Millisecond {
 			t.Errorf("%v after %v, want the cause after 5ms", err, time.Since(start))
 		}
-		if _, err := q.Acquire(ctx, "job", 10*time.Second); !errors.Is(err, cause) {
+		if _, err := q.Acquire(ctx, Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, cause) {
 			t.Errorf("with a cancelled context: %v, want the cause", err)
 		}
 		s.each(1, 3, (*fakeMaster).resume)
@@ -236,7 +236,7 @@ func TestSplitVoteConverges(t *testing.T) {
 			for _, q := range quorums {
 				go func() {
 					start := time.Now()
-					_, err := q.Acquire(t.Context(), "job", 10*time.Second)
+					_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
 					results <- result{err, time.Since(start)}
 				}()
 			}
@@ -271,7 +271,7 @@ func TestSplitVoteRetries(t *testing.T) {
 			m.set(func() { m.store["lock:job"] = fakeValue{secret: "another", end: time.Now().Add(time.Hour)} })
 		})
 		start := time.Now()
-		_, err := a.Acquire(t.Context(), "job", 10*time.Second)
+		_, err := a.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
 		took := time.Since(start)
 		if !errors.Is(err, ErrHeld) {
 			t.Errorf("%v, want ErrHeld", err)

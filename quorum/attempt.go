@@ -29,8 +29,9 @@ const (
 // vote is what one master said to an attempt.
 type vote struct {
 	state voteState
-	fence uint64 // voteGranted: the number this master counted
-	err   error  // voteUnsent, voteError, voteBroke: why
+	fence uint64        // voteGranted: the number this master counted
+	left  time.Duration // voteRefused: how long the key in the way lives; negative: for ever
+	err   error         // voteUnsent, voteError, voteBroke: why
 }
 
 // attempt is one try to acquire a key: one token, one question to every master. It is shared by the caller and the
@@ -40,10 +41,10 @@ type attempt struct {
 	waiter
 	users
 	debtKey
+	owner   string
 	ttl     time.Duration
 	timeout time.Duration
-	start   time.Time
-	slept   time.Duration // suspended() at start
+	clock   stopwatch // since step 1
 
 	mu        sync.Mutex
 	phase     phase
@@ -59,24 +60,23 @@ type attempt struct {
 var _ receiver = (*attempt)(nil)
 
 // newAttempt starts the clock (step 1).
-func (q *Quorum) newAttempt(key string, ttl time.Duration) *attempt {
+func (q *Quorum) newAttempt(r Request) *attempt {
 	a := q.pools.attempts.Get().(*attempt)
 	a.users.start()
-	a.debtKey = debtKey{key: key, secret: newSecret()}
-	a.ttl, a.timeout = ttl, attemptTimeout(q.opts.MasterTimeout, ttl)
+	a.debtKey = debtKey{key: r.Key, secret: newSecret()}
+	a.owner, a.ttl, a.timeout = r.Owner, r.TTL, attemptTimeout(q.opts.MasterTimeout, r.TTL)
 	a.phase, a.verdict, a.fence, a.confirmed, a.raises = asking, open, 0, 0, 0
 	a.tally = tally{pending: len(a.votes)}
 	clear(a.votes)
 	a.waiter.reset()
-	a.slept = suspended()
-	a.start = time.Now()
+	a.clock = startWatch()
 	return a
 }
 
 // leave is called once for each user.
 func (a *attempt) leave() {
 	if a.users.done() {
-		a.debtKey = debtKey{}
+		a.debtKey, a.owner = debtKey{}, ""
 		a.q.pools.attempts.Put(a)
 	}
 }
@@ -85,7 +85,7 @@ func (a *attempt) leave() {
 func (a *attempt) ask() {
 	for i, l := range a.q.lanes {
 		a.users.add()
-		if err := l.send(command{op: opAcquire, to: a, key: a.key, secret: a.secret, ttl: a.ttl}); err != nil {
+		if err := l.send(command{op: opAcquire, to: a, key: a.key, secret: a.secret, ttl: a.ttl, owner: a.owner}); err != nil {
 			a.voted(i, vote{state: voteUnsent, err: err}, false)
 			a.leave()
 		}
@@ -99,7 +99,7 @@ func (a *attempt) reply(lane int, op opKind, r *reply) {
 	case r.kind == '*' && r.n >= 2 && r.ints[0] == 1:
 		a.voted(lane, vote{state: voteGranted, fence: uint64(r.ints[1])}, false)
 	case r.kind == '*' && r.n >= 2 && r.ints[0] == 0:
-		a.voted(lane, vote{state: voteRefused}, false)
+		a.voted(lane, vote{state: voteRefused, left: time.Duration(r.ints[1]) * time.Millisecond}, false)
 	default:
 		a.voted(lane, vote{state: voteError, err: answered(r)}, r.code() == "NOSCRIPT")
 	}

@@ -1,6 +1,9 @@
 package quorum
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // lateLocked does what has to follow an answer that came after the lease was given out. A grant is followed
 // by a check, as the lock may have been released through another proxy by then, and levels its counter. No answer: the
@@ -17,7 +20,7 @@ func (a *attempt) lateLocked(lane int) {
 		}
 		a.q.late.add(a.debtKey, a.voters, time.Now())
 	case voteUnsent, voteError, voteBroke:
-		d := debt{debtKey: a.debtKey, fence: a.fence, voters: a.voters, until: a.start.Add(a.ttl), ttl: a.ttl}
+		d := debt{debtKey: a.debtKey, fence: a.fence, voters: a.voters, owner: a.owner, until: a.clock.start.Add(a.ttl), ttl: a.ttl}
 		l.topUp(d, v.state == voteBroke)
 	}
 }
@@ -49,8 +52,27 @@ func (a *attempt) fail() {
 			continue
 		}
 		landed := v.state != votePending && v.state != voteBroke
-		_ = a.q.lanes[i].release(a.debtKey, a.ttl, landed, nil)
+		_ = a.q.lanes[i].release(debt{debtKey: a.debtKey, ttl: a.ttl}, landed, nil)
 	}
+}
+
+// freeInLocked is how soon a majority could grant without a release: the majority-th of the times after which each
+// could, nearest first. Those that granted could at once, as they are being released.
+func (a *attempt) freeInLocked() time.Duration {
+	in := make([]time.Duration, 0, len(a.votes))
+	for _, v := range a.votes {
+		if v.state == voteGranted {
+			in = append(in, 0)
+		} else if v.state == voteRefused && v.left >= 0 {
+			in = append(in, v.left)
+		}
+	}
+	maj := majority(len(a.votes))
+	if len(in) < maj {
+		return -1
+	}
+	slices.Sort(in)
+	return in[maj-1]
 }
 
 // noQuorumLocked tells who gave no answer that counts, and why.

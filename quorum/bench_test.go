@@ -36,7 +36,7 @@ func BenchmarkAcquire(b *testing.B) {
 // benchPair tries again where the machine was too slow for the master timeout.
 func benchPair(b *testing.B, q *Quorum, key string) {
 	for {
-		lease, err := q.Acquire(b.Context(), key, 20*time.Second)
+		lease, err := q.Acquire(b.Context(), Request{Key: key, TTL: 20 * time.Second})
 		if err == nil {
 			_, _ = q.Release(b.Context(), key, lease.Token)
 			return

@@ -173,7 +173,7 @@ func (c *check) answered(lane int, held, none bool) {
 	case c.over:
 	case c.held+c.none+c.pending < need:
 		c.over = true
-		c.q.releaseEverywhere(c.late.debtKey)
+		c.q.releaseEverywhere(c.late.debtKey, false)
 	case c.pending > 0 || c.held >= need:
 	case c.missed:
 		c.q.releaseBut(c.late.debtKey, c.late.voters)

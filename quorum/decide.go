@@ -63,6 +63,32 @@ func decideRaise(confirmed, pending, n int) verdict {
 	return open
 }
 
+// extendTally counts the answers to an extension: held, missing ("not this token"), none, pending.
+type extendTally struct{ held, missing, none, pending int }
+
+func (t extendTally) n() int { return t.held + t.missing + t.none + t.pending }
+
+// decide says won when a majority holds the token, lost when provably none does, noQuorum where too few
+// answered, and open while answers still pending can change that.
+func (t extendTally) decide() verdict {
+	maj := majority(t.n())
+	switch {
+	case t.held >= maj:
+		return won
+	case t.held+t.none+t.pending < maj:
+		return lost
+	case t.pending > 0:
+		return open
+	}
+	return noQuorum
+}
+
+// atDeadline is decide when whoever is still pending has had its time.
+func (t extendTally) atDeadline() verdict {
+	t.none, t.pending = t.none+t.pending, 0
+	return t.decide()
+}
+
 // unlockTally counts the answers to a release: deleted, notOurs ("not this token"), none, pending.
 type unlockTally struct{ deleted, notOurs, none, pending int }
 

@@ -8,14 +8,16 @@ import (
 // command is one request on a lane, from being queued to being answered. The lane builds its bytes from it, so it can
 // send it a second time with the body of its script.
 type command struct {
-	op     opKind
-	to     receiver // who is told; nil: nobody
-	key    string   // full key
-	secret string
-	fence  uint64        // raise, topup
-	ttl    time.Duration // acquire, topup: whole milliseconds
-	voters voters        // topup: whose grants made the lease
-	again  bool          // has been sent with its body already
+	op      opKind
+	to      receiver // who is told; nil: nobody
+	key     string   // full key
+	secret  string
+	fence   uint64        // raise, topup
+	ttl     time.Duration // acquire, extend, topup: whole milliseconds
+	owner   string        // acquire, topup: label behind the fence
+	voters  voters        // topup: whose grants made the lease
+	publish bool          // release: tell those who wait for the key
+	again   bool          // has been sent with its body already
 }
 
 // receiver is told how a command on a lane ended: exactly one of reply and gone is called, once, from a
@@ -31,7 +33,6 @@ type receiver interface {
 type encoder struct {
 	stateKey string // name of the hash of counters
 	fencing  bool
-	owner    string // label behind the fence in every value; empty until LOCK takes one
 }
 
 // append writes c as EVALSHA, or as EVAL with the body of the script.
@@ -52,12 +53,26 @@ func (e *encoder) append(b []byte, c *command, body bool) []byte {
 	if s.keys == 2 {
 		b = appendBulk(b, e.stateKey)
 	}
+	switch c.op {
+	case opInfo:
+		return b
+	case opFree:
+		return appendBulk(b, releasedPrefix)
+	}
 	b = appendBulk(b, c.secret)
 	switch c.op {
+	case opRelease:
+		if c.publish {
+			b = appendBulk(b, releasedPrefix)
+		} else {
+			b = appendBulk(b, "")
+		}
+	case opExtend:
+		b = appendInt(b, uint64(c.ttl.Milliseconds()))
 	case opAcquire:
 		b = appendInt(b, uint64(c.ttl.Milliseconds()))
 		b = e.appendField(b, c.key)
-		b = appendBulk(b, e.owner)
+		b = appendBulk(b, c.owner)
 	case opRaise:
 		b = appendInt(b, c.fence)
 		b = e.appendField(b, c.key)
@@ -65,7 +80,7 @@ func (e *encoder) append(b []byte, c *command, body bool) []byte {
 		b = appendInt(b, uint64(c.ttl.Milliseconds()))
 		b = e.appendField(b, c.key)
 		b = appendInt(b, c.fence)
-		b = appendBulk(b, e.owner)
+		b = appendBulk(b, c.owner)
 	}
 	return b
 }

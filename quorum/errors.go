@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
-// What Acquire and Release fail with. Each is asked for with errors.Is; ErrNoQuorum comes as a *NoQuorumError.
-// After any of them nothing is granted, and whatever landed on a master is being released.
+// What the methods of Quorum fail with. Each is asked for with errors.Is; ErrNoQuorum comes as a *NoQuorumError,
+// ErrHeld as a *HeldError. After any of them Acquire has granted nothing, and whatever landed on a master is being released.
 var (
 	// ErrHeld: a majority of all masters answered and too few granted. Somebody else holds the key, or
 	// several asked at once and nobody won, also after the retries.
@@ -16,8 +17,11 @@ var (
 	// ErrNoQuorum: less than a majority of all masters gave an answer that counts.
 	ErrNoQuorum = errors.New("no majority of the masters answered")
 
-	// ErrLate: a majority granted, but no validity was left (step 4).
-	ErrLate = errors.New("a majority granted too late, no validity is left")
+	// ErrLate: a majority granted or extended, but no validity was left (step 4).
+	ErrLate = errors.New("a majority answered too late, no validity is left")
+
+	// ErrLost: provably no majority holds the token any more, or ever did.
+	ErrLost = errors.New("no majority holds the token")
 
 	// ErrFence: a majority granted, but the fencing number was not confirmed by a majority of all masters.
 	ErrFence = errors.New("the fencing number was not confirmed by a majority")
@@ -25,6 +29,18 @@ var (
 	// ErrInvalidTTL: the ttl is under one millisecond or over Options.MaxTTL. No master was asked.
 	ErrInvalidTTL = errors.New("invalid ttl")
 )
+
+// HeldError is the ErrHeld of one Acquire.
+type HeldError struct {
+	// Free is how soon a majority could grant without a release: by then enough of the keys in the way have run
+	// out. Negative: never, or not known.
+	Free time.Duration
+}
+
+func (e *HeldError) Error() string { return ErrHeld.Error() }
+
+// Is makes errors.Is(err, ErrHeld) true.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // MasterError says why one master gave no answer that counts. Err is in plain words that follow the name of
 // a server ("refused the connection", "is a replica"), without control bytes and without secrets.

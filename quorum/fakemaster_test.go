@@ -41,6 +41,7 @@ type fakeValue struct {
 	secret string
 	fence  uint64
 	end    time.Time
+	owner  string
 }
 
 type fakeConn struct {
@@ -207,7 +208,7 @@ func readFakeCommand(in *bufio.Reader) ([]string, error) {
 	return args, nil
 }
 
-var fakeOps = [numScripts]string{"acquire", "raise", "release", "topup", "check"}
+var fakeOps = [numScripts]string{"acquire", "raise", "release", "topup", "check", "extend", "info", "free"}
 
 func fakeSHA(body string) string {
 	sum := sha1.Sum([]byte(body))
@@ -314,66 +315,3 @@ func (m *fakeMaster) plainLocked(c *fakeConn, name string, args []string) string
 	}
 	return "+OK\r\n"
 }
-
-func (m *fakeMaster) scriptLocked(op opKind, args []string) string {
-	keys, _ := strconv.Atoi(args[2])
-	key, argv := args[3], args[3+keys:]
-	v, stands := m.store[key]
-	now := time.Now()
-	if stands && !now.Before(v.end) {
-		delete(m.store, key)
-		stands = false
-	}
-	ours := stands && v.secret == argv[0]
-	switch op {
-	case opAcquire:
-		if stands {
-			return fmt.Sprintf("*2\r\n:0\r\n:%d\r\n", v.end.Sub(now).Milliseconds())
-		}
-		fence := uint64(0)
-		if argv[2] != "" {
-			m.counters[argv[2]]++
-			fence = m.counters[argv[2]]
-		}
-		m.store[key] = fakeValue{argv[0], fence, now.Add(millis(argv[1]))}
-		return fmt.Sprintf("*2\r\n:1\r\n:%d\r\n", fence)
-	case opRaise:
-		if !ours {
-			return ":0\r\n"
-		}
-		v.fence = number(argv[1])
-		m.counters[argv[2]] = max(m.counters[argv[2]], v.fence)
-		m.store[key] = v
-		return ":1\r\n"
-	case opRelease:
-		if !ours {
-			return ":0\r\n"
-		}
-		delete(m.store, key)
-		return ":1\r\n"
-	case opTopUp:
-		if ours {
-			return ":2\r\n"
-		}
-		if stands {
-			return ":0\r\n"
-		}
-		if argv[2] != "" {
-			m.counters[argv[2]] = max(m.counters[argv[2]], number(argv[3]))
-		}
-		m.store[key] = fakeValue{argv[0], number(argv[3]), now.Add(millis(argv[1]))}
-		return ":1\r\n"
-	default:
-		if ours {
-			return ":1\r\n"
-		}
-		return ":0\r\n"
-	}
-}
-
-func number(s string) uint64 {
-	n, _ := strconv.ParseUint(s, 10, 64)
-	return n
-}
-
-func millis(s string) time.Duration { return time.Duration(number(s)) * time.Millisecond }

@@ -100,7 +100,7 @@ func TestSecondRoundFails(t *testing.T) {
 		s.each(0, 1, func(m *fakeMaster) { m.delayed("raise", time.Second) })
 		s.each(3, 5, (*fakeMaster).pause)
 		start := time.Now()
-		_, err := q.Acquire(t.Context(), "job", 10*time.Second)
+		_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
 		if took := time.Since(start); !errors.Is(err, ErrFence) || took != 50*time.Millisecond {
 			t.Errorf("%v after %v, want ErrFence after 50ms, waiting for those who may still join", err, took)
 		}

@@ -29,12 +29,12 @@ func (l *lane) goLive(t *talk, known [numScripts]bool) error {
 const maxReplay = 512
 
 // nextOwedLocked picks releases that this hand-over has not sent yet.
-func (l *lane) nextOwedLocked() []debtKey {
-	var batch []debtKey
-	for k, d := range l.owed.m {
+func (l *lane) nextOwedLocked() []command {
+	var batch []command
+	for _, d := range l.owed.m {
 		if d.kind == owesRelease && d.tried != l.handovers {
 			d.tried = l.handovers
-			if batch = append(batch, k); len(batch) == maxReplay {
+			if batch = append(batch, command{op: opRelease, key: d.key, secret: d.secret, publish: d.publish}); len(batch) == maxReplay {
 				break
 			}
 		}
@@ -43,19 +43,19 @@ func (l *lane) nextOwedLocked() []debtKey {
 }
 
 // replay sends owed releases and settles those that were answered. One answered with an error stays, for the tick.
-func (l *lane) replay(t *talk, batch []debtKey, known bool) error {
+func (l *lane) replay(t *talk, batch []command, known bool) error {
 	if err := t.renew(); err != nil {
 		return err
 	}
 	var out []byte
-	for i, k := range batch {
+	for i := range batch {
 		// The first brings the body, in case the script could not be loaded or was flushed since.
-		out = l.enc.append(out, &command{op: opRelease, key: k.key, secret: k.secret}, !known || i == 0)
+		out = l.enc.append(out, &batch[i], !known || i == 0)
 	}
 	if err := t.write(out); err != nil {
 		return err
 	}
-	for _, k := range batch {
+	for i := range batch {
 		if err := t.read(); err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (l *lane) replay(t *talk, batch []debtKey, known bool) error {
 		if t.r.isError() {
 			l.countErrorLocked(&t.r)
 		}
-		l.settleLocked(&command{key: k.key, secret: k.secret}, owesRelease, &t.r, time.Now())
+		l.settleLocked(&batch[i], owesRelease, &t.r, time.Now())
 		l.mu.Unlock()
 	}
 	return nil

@@ -115,23 +115,23 @@ func (l *lane) pushLocked(c command) {
 }
 
 // release makes the lane owe the release of a token, and queues it if the master votes. landed says that the
-// SET of the token has been answered, so that its key lives at most ttl from now; without it the SET may be on its way
+// SET of the token has been answered, so that its key lives at most d.ttl from now; without it the SET may be on its way
 // still. to is told the answer if the result is nil.
-func (l *lane) release(k debtKey, ttl time.Duration, landed bool, to receiver) error {
+func (l *lane) release(d debt, landed bool, to receiver) error {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d := debt{debtKey: k, kind: owesRelease, ttl: ttl}
+	d.kind = owesRelease
 	// A lane that has been down for a whole max-ttl carries no SET of a token that is still good for anything.
 	if landed || (l.conn == nil && now.Sub(l.since) >= l.maxTTL) {
-		d.drop = now.Add(ttl)
+		d.drop = now.Add(d.ttl)
 	}
 	stands := l.oweLocked(d, now)
 	return l.sendReleaseLocked(stands, to)
 }
 
 func (l *lane) sendReleaseLocked(d *debt, to receiver) error {
-	err := l.sendLocked(command{op: opRelease, to: to, key: d.key, secret: d.secret})
+	err := l.sendLocked(command{op: opRelease, to: to, key: d.key, secret: d.secret, publish: d.publish})
 	if err == nil {
 		l.owed.mark(d, debtSent)
 	} else if l.conn != nil {
@@ -157,6 +157,20 @@ func (l *lane) topUp(d debt, lost bool) {
 	l.oweLocked(d, now)
 	// It goes out at the next tick or after the next hand-over: a master that has just failed to answer is left alone
 	// until then.
+}
+
+// fill is topUp for a master that has just said that the token does not stand there: it goes out at once.
+func (l *lane) fill(d debt) {
+	now := time.Now()
+	if d.until.Sub(now) < minTopUp {
+		return
+	}
+	d.kind, d.drop = owesTopUp, d.until
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if stands := l.oweLocked(d, now); stands.kind == owesTopUp && l.conn != nil {
+		l.sendTopUpLocked(stands, now)
+	}
 }
 
 func (l *lane) oweLocked(d debt, now time.Time) *debt {
@@ -203,7 +217,7 @@ func (l *lane) sendTopUpLocked(d *debt, now time.Time) {
 		}
 		return
 	}
-	if l.sendLocked(command{op: opTopUp, key: d.key, secret: d.secret, fence: d.fence, voters: d.voters, ttl: rest}) == nil {
+	if l.sendLocked(command{op: opTopUp, key: d.key, secret: d.secret, fence: d.fence, owner: d.owner, voters: d.voters, ttl: rest}) == nil {
 		l.owed.mark(d, debtSent)
 		d.drop = time.Time{} // from here on it may land
 	}

@@ -35,7 +35,7 @@ func TestDeadlineKeepsLane(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		s.each(0, 3, (*fakeMaster).pause)
-		if _, err := q.Acquire(t.Context(), "job", time.Minute); !errors.Is(err, ErrNoQuorum) {
+		if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Minute}); !errors.Is(err, ErrNoQuorum) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -128,7 +128,7 @@ func TestFullLane(t *testing.T) {
 			}
 		}
 		start := time.Now()
-		_, err := q.Acquire(t.Context(), "job", time.Minute)
+		_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Minute})
 		if !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 || !strings.Contains(err.Error(), "has 4096 commands unanswered") {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
@@ -273,7 +273,7 @@ func TestSameServerTwice(t *testing.T) {
 		}
 		s.masters[2].stop()
 		synctest.Wait()
-		_, err := q.Acquire(t.Context(), "job", time.Second)
+		_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
 		none, ok := errors.AsType[*NoQuorumError](err)
 		if !ok {
 			t.Fatalf("%v: one server made a majority of three", err)
@@ -297,7 +297,7 @@ func TestClose(t *testing.T) {
 				t.Errorf("%v after %v, want nil after 300ms", err, time.Since(start))
 			}
 			s.noKeys("after Close")
-			if _, err := q.Acquire(t.Context(), "job", time.Second); !errors.Is(err, ErrNoQuorum) {
+			if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second}); !errors.Is(err, ErrNoQuorum) {
 				t.Errorf("Acquire after Close: %v", err)
 			}
 		})

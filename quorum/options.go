@@ -41,6 +41,13 @@ type Options struct {
 	Log           *zap.Logger     // nil: none
 }
 
+// Request is what Acquire is asked for.
+type Request struct {
+	Key   string        // without Options.KeyPrefix
+	TTL   time.Duration // 1ms to Options.MaxTTL; counted in whole milliseconds, rounded down
+	Owner string        // label that Inspect shows; up to 64 printable ASCII bytes, may be empty. Proves nothing
+}
+
 // Lease is what Acquire granted.
 type Lease struct {
 	Token    Token

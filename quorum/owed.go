@@ -32,14 +32,16 @@ type debtKey struct{ key, secret string }
 // debt is what a lane must still tell its master about one token: take it away, or set it.
 type debt struct {
 	debtKey
-	kind   debtKind
-	state  debtState
-	fence  uint64        // top-up
-	voters voters        // top-up: whose grants made the lease
-	until  time.Time     // top-up: when the ttl of the lock runs out
-	ttl    time.Duration // how long the key can live once it has landed
-	drop   time.Time     // when nothing is owed any more; zero while its SET may still land
-	tried  uint64        // number of the hand-over that sent it last
+	kind    debtKind
+	state   debtState
+	fence   uint64        // top-up
+	voters  voters        // top-up: whose grants made the lease
+	owner   string        // top-up
+	publish bool          // release: those who wait for the key are to be told
+	until   time.Time     // top-up: when the ttl of the lock runs out
+	ttl     time.Duration // how long the key can live once it has landed
+	drop    time.Time     // when nothing is owed any more; zero while its SET may still land
+	tried   uint64        // number of the hand-over that sent it last
 }
 
 // owed is the debts of a lane, one for each token. Guarded by the lane's mu.
@@ -62,7 +64,10 @@ func (o *owed) put(d debt, now time.Time) (stands *debt, dropped int) {
 			d.drop = old.drop
 		}
 		o.count(old, -1)
-		d.ttl, d.tried = max(d.ttl, old.ttl), old.tried
+		d.ttl, d.tried, d.publish = max(d.ttl, old.ttl), old.tried, d.publish || old.publish
+		if d.kind == owesTopUp && old.until.After(d.until) {
+			d.until = old.until
+		}
 		*old = d
 		o.count(old, 1)
 		return old, 0

@@ -26,6 +26,22 @@ func TestOwed(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	})
+	t.Run("two of a kind are kept as long as the longer, and told if one is to be", func(t *testing.T) {
+		var o owed
+		o.put(debt{debtKey: k, kind: owesTopUp, until: in(time.Minute), drop: in(time.Minute)}, now)
+		d, _ := o.put(debt{debtKey: k, kind: owesTopUp, until: in(time.Second), drop: in(time.Second)}, now)
+		if !d.until.Equal(in(time.Minute)) || !d.drop.Equal(in(time.Minute)) {
+			t.Errorf("until %v, drop %v", d.until, d.drop)
+		}
+		d, _ = o.put(debt{debtKey: k, kind: owesTopUp, until: in(time.Hour), drop: in(time.Hour)}, now)
+		if !d.until.Equal(in(time.Hour)) || !d.drop.Equal(in(time.Hour)) {
+			t.Errorf("until %v, drop %v", d.until, d.drop)
+		}
+		o.put(debt{debtKey: k, publish: true, drop: in(time.Hour)}, now)
+		if d, _ = o.put(debt{debtKey: k, drop: in(time.Hour)}, now); !d.publish {
+			t.Error("not to be told any more")
+		}
+	})
 	t.Run("a SET that may still land keeps it", func(t *testing.T) {
 		var o owed
 		o.put(debt{debtKey: k, ttl: time.Second}, now)

@@ -23,6 +23,7 @@ type Quorum struct {
 	enc   encoder
 	lanes []*lane
 	late  lateGrants
+	ears  ears
 	pools pools
 
 	closing atomic.Bool
@@ -30,7 +31,7 @@ type Quorum struct {
 	quiet   chan struct{} // holds a value when Close should look again
 	cancel  context.CancelFunc
 	stopped chan struct{}  // closed by cancel
-	wg      sync.WaitGroup // supervisors of the lanes and the one for late grants; Close waits
+	wg      sync.WaitGroup // supervisors of the lanes, the one for late grants, the ears; Close waits
 	closed  sync.Once
 	closeIs error // what Close answers, set once
 
@@ -78,6 +79,7 @@ func New(o Options) (*Quorum, error) {
 		q.wg.Go(func() { l.run(ctx) })
 	}
 	q.wg.Go(func() { q.checkLateGrants(ctx) })
+	q.ears.init(q, func(f func(context.Context)) { q.wg.Go(func() { f(ctx) }) })
 	return q, nil
 }
 
@@ -116,6 +118,7 @@ func (q *Quorum) Close(ctx context.Context) error {
 		}
 		left := q.waitSettled(ctx)
 		q.cancel()
+		q.ears.close()
 		q.wg.Wait()
 		if left > 0 {
 			q.closeIs = fmt.Errorf("close: %d releases not answered: %w", left, context.Cause(ctx))

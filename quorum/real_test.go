@@ -24,7 +24,7 @@ func TestOnMiniredis(t *testing.T) {
 		}
 	}
 	lease := eventually(t, q, "job", 10*time.Second)
-	if _, err := q.Acquire(t.Context(), "job", 10*time.Second); !errors.Is(err, ErrHeld) {
+	if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, ErrHeld) {
 		t.Errorf("%v, want ErrHeld", err)
 	}
 	mustRelease(t, q, "job", lease.Token)
@@ -48,7 +48,7 @@ func TestContention(t *testing.T) {
 			for i := 0; time.Now().Before(end); i++ {
 				q, n := proxies[(g+i)%2], (g+i)%len(places)
 				key, p := fmt.Sprint("job", n), &places[n]
-				lease, err := q.Acquire(t.Context(), key, 20*time.Second)
+				lease, err := q.Acquire(t.Context(), Request{Key: key, TTL: 20 * time.Second})
 				if err != nil {
 					if !errors.Is(err, ErrHeld) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrFence) {
 						t.Error(err)
@@ -227,7 +227,7 @@ func TestScriptFlushMidTraffic(t *testing.T) {
 	failed := 0
 	for i := range 300 {
 		key := fmt.Sprint("job", i%7)
-		lease, err := q.Acquire(t.Context(), key, 20*time.Second)
+		lease, err := q.Acquire(t.Context(), Request{Key: key, TTL: 20 * time.Second})
 		if err != nil {
 			failed++
 			t.Logf("Acquire: %v", err)
@@ -260,7 +260,7 @@ func TestRealRefusals(t *testing.T) {
 			t.Errorf("master %d is %s: %q, want %q", i+1, st.State, st.Reason, want)
 		}
 	}
-	_, err := q.Acquire(t.Context(), "job", time.Second)
+	_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
 	if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "2 of 5 masters can vote, 3 needed") || strings.Contains(err.Error(), "geheim") {
 		t.Errorf("%v", err)
 	}
@@ -281,7 +281,7 @@ func TestRealRefusals(t *testing.T) {
 // A user with no more rights than it takes.
 func TestLeastRights(t *testing.T) {
 	s := startRedis(t)
-	rules := "on >pw ~lock:* ~lockproxy:* -@all +eval +evalsha +script|load +set +get +del +pttl +setrange +hget +hset +hincrby +time +info +ping +client|id +client|kill +client|setname"
+	rules := "on >pw ~lock:* ~lockproxy:* resetchannels &lockproxy:released:* -@all +eval +evalsha +script|load +set +get +del +pttl +pexpire +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange +hget +hset +hincrby +time +info +ping +client|id +client|kill +client|setname"
 	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks"}, fields(rules)...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,20 @@ func TestLeastRights(t *testing.T) {
 		if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
 			t.Errorf("%s: no release after a hand-over: %+v", user, q.Masters())
 		}
-		mustRelease(t, q, "job", eventually(t, q, "job", time.Second).Token)
+		var h heard
+		stop := q.Watch(t.Context(), "job", h.add)
+		lease = eventually(t, q, "job", time.Minute)
+		if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
+			t.Errorf("%s: Scan found %v, %v", user, locks, err)
+		}
+		if _, err := q.Extend(t.Context(), "job", lease.Token, time.Minute); err != nil {
+			t.Errorf("%s: Extend: %v", user, err)
+		}
+		mustRelease(t, q, "job", lease.Token)
+		if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
+			t.Errorf("%s: told %v", user, h.ids)
+		}
+		stop()
 	}
 	if log := s.Do(t.Context(), "ACL", "LOG").Val(); len(log.([]any)) > 1 { // SCRIPT LOAD of the second
 		t.Errorf("refused: %v", log)

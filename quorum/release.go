@@ -10,7 +10,7 @@ import (
 // the latest after Options.MasterTimeout.
 //
 // Whatever it returns, also when ctx has ended, the release goes on in the background on masters that have not answered,
-// until the token cannot stand anywhere any more. Errors: ErrNoQuorum (as *NoQuorumError), or context.Cause(ctx).
+// until the token cannot stand anywhere any more. Those who Watch the key are told. Errors: ErrNoQuorum (as *NoQuorumError), or context.Cause(ctx).
 //
 // Only the secret of t decides. Safe for concurrent use.
 func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error) {
@@ -27,18 +27,19 @@ func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error)
 	return u.decide()
 }
 
-// Abandon releases a token on every master in the background, for as long as it may stand anywhere. It is for a
-// lease whose holder could not be told.
+// Abandon releases a token on every master in the background, for as long as it may stand anywhere, and tells those who
+// Watch the key. It is for a lease whose holder could not be told, or is gone.
 func (q *Quorum) Abandon(key string, t Token) {
 	k := debtKey{q.opts.KeyPrefix + key, t.Secret}
-	q.releaseEverywhere(k)
+	q.releaseEverywhere(k, true)
 	q.late.forget(k)
 }
 
-// releaseEverywhere makes every lane owe the release of a token that may have landed on it.
-func (q *Quorum) releaseEverywhere(k debtKey) {
+// releaseEverywhere makes every lane owe the release of a token that may have landed on it. publish is for the release of
+// a lock that somebody held: what remains of others is nobody's news.
+func (q *Quorum) releaseEverywhere(k debtKey, publish bool) {
 	for _, l := range q.lanes {
-		_ = l.release(k, q.opts.MaxTTL, false, nil)
+		_ = l.release(debt{debtKey: k, ttl: q.opts.MaxTTL, publish: publish}, false, nil)
 	}
 }
 
@@ -46,7 +47,7 @@ func (q *Quorum) releaseEverywhere(k debtKey) {
 func (q *Quorum) releaseBut(k debtKey, v voters) {
 	for i, l := range q.lanes {
 		if !v.has(i) {
-			_ = l.release(k, q.opts.MaxTTL, false, nil)
+			_ = l.release(debt{debtKey: k, ttl: q.opts.MaxTTL}, false, nil)
 		}
 	}
 }
@@ -90,7 +91,7 @@ func (u *unlock) leave() {
 func (u *unlock) ask() {
 	for i, l := range u.q.lanes {
 		u.users.add()
-		if err := l.release(u.debtKey, u.q.opts.MaxTTL, false, u); err != nil {
+		if err := l.release(debt{debtKey: u.debtKey, ttl: u.q.opts.MaxTTL, publish: true}, false, u); err != nil {
 			u.answered(i, nil, err)
 			u.leave()
 		}

@@ -129,7 +129,7 @@ func TestErrorRepliesAreNoVote(t *testing.T) {
 				mustRelease(t, q, "job", lease.Token)
 				s.masters[1].answering("acquire", "-"+kind+" some \x01text\r\n")
 				start := time.Now()
-				_, err := q.Acquire(t.Context(), "job", 10*time.Second)
+				_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
 				if !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
 					t.Fatalf("%v after %v, want ErrNoQuorum at once", err, time.Since(start))
 				}

@@ -15,6 +15,9 @@ const (
 	opRelease
 	opTopUp
 	opCheck
+	opExtend
+	opInfo
+	opFree
 	numScripts
 	opPing
 )
@@ -34,6 +37,15 @@ var topupLua string
 //go:embed check.lua
 var checkLua string
 
+//go:embed extend.lua
+var extendLua string
+
+//go:embed info.lua
+var infoLua string
+
+//go:embed free.lua
+var freeLua string
+
 // script is one of the embedded scripts, ready to be sent.
 type script struct {
 	body string
@@ -47,9 +59,12 @@ type script struct {
 var scripts = [numScripts]script{
 	opAcquire: newScript(acquireLua, 2, 4),
 	opRaise:   newScript(raiseLua, 2, 3),
-	opRelease: newScript(releaseLua, 1, 1),
+	opRelease: newScript(releaseLua, 1, 2),
 	opTopUp:   newScript(topupLua, 2, 5),
 	opCheck:   newScript(checkLua, 1, 1),
+	opExtend:  newScript(extendLua, 1, 2),
+	opInfo:    newScript(infoLua, 1, 0),
+	opFree:    newScript(freeLua, 1, 1),
 }
 
 func newScript(body string, keys, args int) script {

@@ -1,7 +1,9 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +64,7 @@ func TestScripts(t *testing.T) {
 			defer func() { _ = c.Close() }()
 			for what, f := range map[string]func(b bench){
 				"acquire": testAcquireLua, "raise": testRaiseLua, "release": testReleaseLua, "topup": testTopUpLua, "check": testCheckLua,
+				"extend": testExtendLua, "info": testInfoLua, "free": testFreeLua,
 			} {
 				t.Run(what, func(t *testing.T) {
 					c.FlushAll(t.Context())
@@ -122,7 +125,7 @@ func testRaiseLua(b bench) {
 	b.want("value has the number", b.Get(ctx, "lock:a").Val(), mine+"0000000000000003me")
 	b.eval(opRaise, "lock:a", mine, uint64(9007199254740001), 7)
 	b.want("large", b.HGet(ctx, testState, "7").Val(), "9007199254740001")
-	b.eval(opRelease, "lock:a", mine)
+	b.eval(opRelease, "lock:a", mine, "")
 	b.want("counts on", b.eval(opAcquire, "lock:a", theirs, 5000, 7, ""), "[1 9007199254740002]")
 	b.RPush(ctx, "lock:list", mine)
 	b.want("a list", b.eval(opRaise, "lock:list", mine, 100, 7), "0")
@@ -133,13 +136,13 @@ func testRaiseLua(b bench) {
 func testReleaseLua(b bench) {
 	ctx := b.t.Context()
 	b.eval(opAcquire, "lock:a", mine, 5000, 7, "me")
-	b.want("not ours", b.eval(opRelease, "lock:a", theirs), "0")
+	b.want("not ours", b.eval(opRelease, "lock:a", theirs, ""), "0")
 	b.want("still there", fmt.Sprint(b.Exists(ctx, "lock:a").Val()), "1")
-	b.want("ours", b.eval(opRelease, "lock:a", mine), "1")
+	b.want("ours", b.eval(opRelease, "lock:a", mine, ""), "1")
 	b.want("gone", fmt.Sprint(b.Exists(ctx, "lock:a").Val()), "0")
-	b.want("twice", b.eval(opRelease, "lock:a", mine), "0")
+	b.want("twice", b.eval(opRelease, "lock:a", mine, ""), "0")
 	b.RPush(ctx, "lock:list", mine)
-	b.want("a list", b.eval(opRelease, "lock:list", mine), "0")
+	b.want("a list", b.eval(opRelease, "lock:list", mine, ""), "0")
 	b.want("list still there", fmt.Sprint(b.Exists(ctx, "lock:list").Val()), "1")
 }
 
@@ -150,7 +153,9 @@ func testTopUpLua(b bench) {
 	b.want("counter", b.HGet(ctx, testState, "7").Val(), "10")
 	b.ttl("lock:a", 3*time.Second)
 	b.want("again", b.eval(opTopUp, "lock:a", mine, 60000, 7, 10, ""), "2")
-	b.ttl("lock:a", 3*time.Second)
+	b.ttl("lock:a", time.Minute)
+	b.want("again, less", b.eval(opTopUp, "lock:a", mine, 3000, 7, 10, ""), "2")
+	b.ttl("lock:a", time.Minute)
 	b.want("another's", b.eval(opTopUp, "lock:a", theirs, 3000, 7, 50, ""), "0")
 	b.want("counter untouched", b.HGet(ctx, testState, "7").Val(), "10")
 	b.want("lower", b.eval(opTopUp, "lock:b", mine, 3000, 7, 9, ""), "1")
@@ -169,4 +174,54 @@ func testCheckLua(b bench) {
 	b.want("missing", b.eval(opCheck, "lock:none", mine), "0")
 	b.RPush(b.t.Context(), "lock:list", mine)
 	b.want("a list", b.eval(opCheck, "lock:list", mine), "0")
+}
+
+func testExtendLua(b bench) {
+	ctx := b.t.Context()
+	b.eval(opAcquire, "lock:a", mine, 5000, 7, "me")
+	b.want("not ours", b.eval(opExtend, "lock:a", theirs, 60000), "0")
+	b.ttl("lock:a", 5*time.Second)
+	b.want("ours", b.eval(opExtend, "lock:a", mine, 60000), "0000000000000001me")
+	b.ttl("lock:a", time.Minute)
+	b.want("less", b.eval(opExtend, "lock:a", mine, 5000), "0000000000000001me")
+	b.ttl("lock:a", time.Minute)
+	b.want("value", b.Get(ctx, "lock:a").Val(), mine+"0000000000000001me")
+	b.want("counter", b.HGet(ctx, testState, "7").Val(), "1")
+	b.want("missing", b.eval(opExtend, "lock:none", mine, 5000), "0")
+	b.want("still missing", fmt.Sprint(b.Exists(ctx, "lock:none").Val()), "0")
+	b.RPush(ctx, "lock:list", mine)
+	b.want("a list", b.eval(opExtend, "lock:list", mine, 5000), "0")
+}
+
+func testInfoLua(b bench) {
+	ctx := b.t.Context()
+	info := func(key string) string {
+		r, err := b.Eval(ctx, infoLua, []string{key}).Result()
+		if errors.Is(err, redis.Nil) {
+			return "null"
+		}
+		return fmt.Sprint(r, err)
+	}
+	b.want("missing", info("lock:a"), "null")
+	b.eval(opAcquire, "lock:a", mine, 5000, 7, "me")
+	if got := info("lock:a"); !regexp.MustCompile(`^(5000|4\d\d\d) ` + mine + "0000000000000001me<nil>$").MatchString(got) {
+		b.t.Errorf("held: %q", got)
+	}
+	b.Set(ctx, "lock:long", strings.Repeat("x", 1000), 0)
+	b.want("long, for ever", info("lock:long"), "-1 "+strings.Repeat("x", 256)+"<nil>")
+	b.RPush(ctx, "lock:list", mine)
+	b.want("a list", info("lock:list"), "OTHER<nil>")
+}
+
+func testFreeLua(b bench) {
+	ctx := b.t.Context()
+	b.want("missing", b.eval(opFree, "lock:a", releasedPrefix), "0")
+	b.eval(opAcquire, "lock:a", mine, 5000, 7, "me")
+	b.want("ours", b.eval(opFree, "lock:a", releasedPrefix), "1")
+	b.Set(ctx, "lock:a", "x", 0)
+	b.want("foreign", b.eval(opFree, "lock:a", releasedPrefix), "1")
+	b.want("gone", fmt.Sprint(b.Exists(ctx, "lock:a").Val()), "0")
+	b.RPush(ctx, "lock:list", mine)
+	b.want("a list", b.eval(opFree, "lock:list", releasedPrefix), "0")
+	b.want("list still there", fmt.Sprint(b.Exists(ctx, "lock:list").Val()), "1")
 }

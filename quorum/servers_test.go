@@ -190,7 +190,7 @@ func eventually(t testing.TB, q *Quorum, key string, ttl time.Duration) Lease {
 	t.Helper()
 	var lease Lease
 	var err error
-	if !poll(10*time.Second, func() bool { lease, err = q.Acquire(t.Context(), key, ttl); return err == nil }) {
+	if !poll(10*time.Second, func() bool { lease, err = q.Acquire(t.Context(), Request{Key: key, TTL: ttl}); return err == nil }) {
 		t.Fatalf("Acquire(%q): %v", key, err)
 	}
 	return lease

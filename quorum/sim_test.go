@@ -87,7 +87,7 @@ func (s *sim) noKeys(when string) {
 
 func mustAcquire(t *testing.T, q *Quorum, key string, ttl time.Duration) Lease {
 	t.Helper()
-	lease, err := q.Acquire(t.Context(), key, ttl)
+	lease, err := q.Acquire(t.Context(), Request{Key: key, TTL: ttl})
 	if err != nil {
 		t.Fatalf("Acquire(%q): %v", key, err)
 	}

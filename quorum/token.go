@@ -49,6 +49,21 @@ func ParseToken(b []byte) (Token, error) {
 	return Token{Fence: fence, Secret: string(b[fenceLen+1:])}, nil
 }
 
+// behindSecret reads what stands behind the secret in a value: the fence as that master counted it and the owner
+// label; ok is false for a value that is not of our making.
+func behindSecret(tail string) (fence uint64, owner string, ok bool) {
+	if len(tail) < fenceLen {
+		return 0, "", false
+	}
+	for _, c := range []byte(tail[:fenceLen]) {
+		if c < '0' || c > '9' {
+			return 0, "", false
+		}
+	}
+	fence, err := strconv.ParseUint(tail[:fenceLen], 10, 64)
+	return fence, tail[fenceLen:], err == nil
+}
+
 // newSecret draws the secret of one attempt. crypto/rand.Read never fails: it ends the process instead.
 func newSecret() string {
 	var raw [secretLen / 2]byte

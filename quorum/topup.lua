@@ -1,13 +1,16 @@
 -- KEYS[1] the lock, KEYS[2] the hash of counters
 -- ARGV[1] secret (40 hex digits), ARGV[2] what is left of the ttl in milliseconds, ARGV[3] field of the counter or ''
 -- for no fencing, ARGV[4] the fence, ARGV[5] owner label
--- reply: 1 set; 2 our value stood here already; 0 another key stands here, nothing done
+-- reply: 1 set; 2 our value stood here already and lives at least that long now; 0 another key stands here, nothing done
 local value = redis.pcall('GET', KEYS[1])
 if value then
-  if type(value) == 'string' and string.sub(value, 1, 40) == ARGV[1] then
-    return 2
+  if type(value) ~= 'string' or string.sub(value, 1, 40) ~= ARGV[1] then
+    return 0
   end
-  return 0
+  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  end
+  return 2
 end
 local fence = tonumber(ARGV[4])
 if ARGV[3] ~= '' then

@@ -49,7 +49,7 @@ func (w *waiter) wait(ctx context.Context, d time.Duration) error {
 
 // pools keeps the state of calls that are over for the next ones. It belongs to one Quorum, as do the channels
 // and timers in it.
-type pools struct{ attempts, unlocks sync.Pool }
+type pools struct{ attempts, unlocks, extensions sync.Pool }
 
 func (p *pools) init(q *Quorum) {
 	n := len(q.opts.Masters)
@@ -58,6 +58,9 @@ func (p *pools) init(q *Quorum) {
 	}
 	p.unlocks.New = func() any {
 		return &unlock{q: q, waiter: newWaiter(), errs: make([]error, n)}
+	}
+	p.extensions.New = func() any {
+		return &extension{q: q, waiter: newWaiter(), said: make([]extendSaid, n)}
 	}
 }
 

@@ -159,7 +159,7 @@ func (s *state) note(k kind, argv [][]byte) (tunnel, single bool) {
 	default:
 		return false, false
 	}
-	if s.mode == replyOn || k == kReset {
+	if s.mode == replyOn || k == kReset || len(s.waiting) > 0 { // behind one whose reply is coming, so that they count in their order
 		s.waiting = append(s.waiting, p)
 	} else {
 		s.assumeLocked(k)
@@ -245,10 +245,14 @@ func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 	for len(s.waiting) > 0 && s.waiting[0].seq <= seq {
 		p := s.waiting[0]
 		s.waiting = append(s.waiting[:0], s.waiting[1:]...)
-		if p.seq == seq && p.kind != kSubscribe {
+		if p.kind == kSubscribe {
+			continue
+		}
+		if p.seq == seq {
 			s.answerLocked(p, first, head)
 			break
 		}
+		s.assumeLocked(p.kind) // there was no reply
 	}
 	switch {
 	case s.mode == replyOff && first == '-' && seq >= s.offSeq: // CLIENT REPLY OFF was refused: nothing else would have been answered

@@ -96,6 +96,7 @@ func TestState(t *testing.T) {
 		{"MULTI, REPLY OFF, EXEC", []string{"> MULTI", "< +OK", "> CLIENT REPLY OFF", "< +QUEUED", "> EXEC"}, known{silent: true, inTx: true}},
 		{"MULTI, REPLY OFF, EXEC aborted", []string{"> MULTI", "< +OK", "> CLIENT REPLY OFF", "< +QUEUED", "> EXEC", "< -EXECABORT"}, known{}},
 		{"MULTI and REPLY OFF at once", []string{"> MULTI", "> CLIENT REPLY OFF"}, known{silent: true}},
+		{"MULTI and REPLY OFF and EXEC at once", []string{"> MULTI", "> CLIENT REPLY OFF", "> EXEC", "< +OK", "< +QUEUED", "> CLIENT REPLY ON", "< *1 +OK"}, known{silent: true}},
 		{"protocol error", []string{"> GET k", "< -ERR Protocol error: x"}, known{silent: true}},
 		{"DEBUG", []string{"> DEBUG SLEEP 0", "< +OK"}, known{}},
 		{"CLIENT other", []string{"> CLIENT ID", "< :1"}, regular},

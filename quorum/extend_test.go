@@ -1,0 +1,345 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// at is what a master holds for a full key.
+func (m *fakeMaster) at(key string) (fakeValue, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.store[key]
+	return v, ok && time.Now().Before(v.end)
+}
+
+func TestExtend(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fail func(s *sim)
+		err  error
+		took time.Duration
+	}{
+		{"held by all", func(*sim) {}, nil, 0},
+		{"two masters hang", func(s *sim) { s.each(3, 5, (*fakeMaster).pause) }, nil, 0},
+		{"two masters down", func(s *sim) { s.each(3, 5, (*fakeMaster).stop) }, nil, 0},
+		{"three hang", func(s *sim) { s.each(2, 5, (*fakeMaster).pause) }, ErrNoQuorum, 50 * time.Millisecond},
+		{"three down", func(s *sim) { s.each(2, 5, (*fakeMaster).stop) }, ErrNoQuorum, 0},
+		{"lost on three", func(s *sim) { s.each(0, 3, (*fakeMaster).empty) }, ErrLost, 0},
+		{"lost on three, two hang", func(s *sim) { s.each(0, 3, (*fakeMaster).empty); s.each(3, 5, (*fakeMaster).pause) }, ErrLost, 0},
+		{"lost on two", func(s *sim) { s.each(0, 2, (*fakeMaster).empty) }, nil, 0},
+		{"lost on two, one hangs", func(s *sim) { s.each(0, 2, (*fakeMaster).empty); s.each(4, 5, (*fakeMaster).pause) }, ErrNoQuorum, 50 * time.Millisecond},
+		{"lost on two, one down", func(s *sim) { s.each(0, 2, (*fakeMaster).empty); s.each(4, 5, (*fakeMaster).stop) }, ErrNoQuorum, 0},
+		{"lost on all", func(s *sim) { s.each(0, 5, (*fakeMaster).empty) }, ErrLost, 0},
+		{"errors", func(s *sim) {
+			s.each(0, 3, func(m *fakeMaster) { m.answering("extend", "-LOADING Redis is loading\r\n") })
+		}, ErrNoQuorum, 0},
+		{"scripts lost", func(s *sim) { s.each(0, 5, (*fakeMaster).flushScripts) }, nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				lease := mustAcquire(t, q, "job", 5*time.Second)
+				synctest.Wait()
+				c.fail(s)
+				synctest.Wait()
+				start := time.Now()
+				left, err := q.Extend(t.Context(), "job", lease.Token, 20*time.Second)
+				if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
+					t.Fatalf("%v after %v, want %v after %v", err, took, c.err, c.took)
+				}
+				want := 20*time.Second - 202*time.Millisecond
+				if err == nil && left != want || err != nil && left != 0 {
+					t.Errorf("validity %v, want %v", left, want)
+				}
+				// Masters that are back do what the verdict says.
+				s.each(0, 5, func(m *fakeMaster) { m.answering("", ""); m.resume(); m.start() })
+				time.Sleep(3 * time.Second)
+				switch {
+				case errors.Is(err, ErrLost):
+					s.noKeys("after ErrLost")
+				case err == nil:
+					for i, m := range s.masters {
+						v, ok := m.at("lock:job")
+						if life := v.end.Sub(start); !ok || v.secret != lease.Token.Secret || v.fence != 1 || life < 19*time.Second || life > 20*time.Second {
+							t.Errorf("master %d holds %+v, %v, for %v", i+1, v, ok, life)
+						}
+					}
+					mustRelease(t, q, "job", lease.Token)
+					synctest.Wait()
+					s.noKeys("after the release")
+				}
+			})
+		})
+	}
+}
+
+// B8: an extension never revives a lock that ran out, whether another took it since or not, and leaves nothing of the old token.
+func TestExtendNeverRevives(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		old := mustAcquire(t, q, "job", time.Second)
+		// One master keeps it longer than it should.
+		s.masters[0].set(func() {
+			v := s.masters[0].store["lock:job"]
+			v.end = v.end.Add(time.Minute)
+			s.masters[0].store["lock:job"] = v
+		})
+		time.Sleep(time.Second)
+		next := mustAcquire(t, q, "job", 10*time.Second)
+		if _, err := q.Extend(t.Context(), "job", old.Token, 20*time.Second); !errors.Is(err, ErrLost) {
+			t.Errorf("%v, want ErrLost", err)
+		}
+		time.Sleep(time.Second)
+		for i, m := range s.masters {
+			v, ok := m.at("lock:job")
+			if ok && v.secret == old.Token.Secret {
+				t.Errorf("master %d still holds the old token", i+1)
+			}
+			if i > 0 && (v.secret != next.Token.Secret || time.Until(v.end) > 9*time.Second) {
+				t.Errorf("master %d holds %+v, want the new holder's, untouched", i+1, v)
+			}
+		}
+		mustRelease(t, q, "job", next.Token)
+		if _, err := q.Extend(t.Context(), "job", next.Token, 20*time.Second); !errors.Is(err, ErrLost) {
+			t.Errorf("after the release: %v, want ErrLost", err)
+		}
+		time.Sleep(time.Second)
+		s.noKeys("after extending what was released")
+		if n := s.masters[0].ran("topup"); n != 0 {
+			t.Errorf("%d fills of a lost lock", n)
+		}
+	})
+}
+
+// B9, B10: masters that lost the key get it back, with the fence and owner that the others hold; the number the caller names
+// proves nothing and reaches no counter.
+func TestExtendFills(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.masters[0].setCounter("lock:job", 6)
+		lease, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second, Owner: "me"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.each(3, 5, (*fakeMaster).empty)
+		forged := Token{Fence: 9999999999999999, Secret: lease.Token.Secret}
+		if _, err := q.Extend(t.Context(), "job", forged, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for i, m := range s.masters {
+			v, ok := m.at("lock:job")
+			if !ok || v.secret != lease.Token.Secret || v.fence != lease.Token.Fence || v.owner != "me" || m.counter("lock:job") > 7 {
+				t.Errorf("master %d holds %+v, counted %d, want fence 7 of me", i+1, v, m.counter("lock:job"))
+			}
+		}
+		time.Sleep(time.Second)
+		if n := s.masters[0].ran("check"); n != 1 {
+			t.Errorf("%d checks after the fills, want 1", n)
+		}
+		// A master that was set by another is left alone.
+		s.masters[4].set(func() { s.masters[4].store["lock:job"] = fakeValue{secret: "another", end: time.Now().Add(time.Hour)} })
+		if _, err := q.Extend(t.Context(), "job", lease.Token, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if v, _ := s.masters[4].at("lock:job"); v.secret != "another" {
+			t.Errorf("overwritten by %+v", v)
+		}
+	})
+}
+
+// An expiry is raised, never lowered.
+func TestExtendNeverLowers(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		start := time.Now()
+		lease := mustAcquire(t, q, "job", time.Minute)
+		left, err := q.Extend(t.Context(), "job", lease.Token, time.Second)
+		if err != nil || left != time.Second-12*time.Millisecond {
+			t.Errorf("%v, %v", left, err)
+		}
+		synctest.Wait()
+		for _, m := range s.masters {
+			if v, _ := m.at("lock:job"); v.end.Sub(start) != time.Minute {
+				t.Errorf("lives for %v, want 1m", v.end.Sub(start))
+			}
+		}
+	})
+}
+
+// A master that missed the SET is still topped up for the extended time, and one that was away with the key is raised.
+func TestExtendRaisesWhatIsOwed(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		away func(*fakeMaster)
+		late bool // away only after the SET
+	}{{"missed the SET", (*fakeMaster).stop, false}, {"missed the extension", (*fakeMaster).stop, true}, {"cut off", func(m *fakeMaster) { m.pause(); m.stop(); m.resume() }, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				m := s.masters[2]
+				if !c.late {
+					c.away(m)
+					synctest.Wait()
+				}
+				lease := mustAcquire(t, q, "job", 5*time.Second)
+				synctest.Wait()
+				if c.late {
+					c.away(m)
+					synctest.Wait()
+				}
+				start := time.Now()
+				if _, err := q.Extend(t.Context(), "job", lease.Token, 30*time.Second); err != nil {
+					t.Fatal(err)
+				}
+				wait := time.Second
+				if !c.late {
+					wait = 8 * time.Second // what was owed for the first ttl is over
+				}
+				time.Sleep(wait)
+				m.start()
+				time.Sleep(3 * time.Second)
+				if v, ok := m.at("lock:job"); !ok || v.secret != lease.Token.Secret || v.end.Sub(start) < 29*time.Second || v.end.Sub(start) > 30*time.Second {
+					t.Errorf("holds %+v, %v for %v, want the rest of 30s", v, ok, v.end.Sub(start))
+				}
+				mustRelease(t, q, "job", lease.Token)
+				synctest.Wait()
+				s.noKeys("after the release")
+			})
+		})
+	}
+}
+
+// A master that says only after the reply that it lost the key is filled too, and what is filled after the lock was released
+// through another proxy is found by the check.
+func TestExtendFillsLate(t *testing.T) {
+	for _, released := range []bool{false, true} {
+		inBubble(t, 3, func(t *testing.T, s *sim) {
+			q, other := s.quorum(), s.quorumOf(2)
+			lease := mustAcquire(t, q, "job", 10*time.Second)
+			synctest.Wait()
+			m := s.masters[2]
+			m.empty()
+			m.pause()
+			if _, err := q.Extend(t.Context(), "job", lease.Token, 10*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if released {
+				mustRelease(t, other, "job", lease.Token)
+			}
+			m.resume()
+			synctest.Wait()
+			if _, ours := m.holds("lock:job", lease.Token.Secret); !ours {
+				t.Error("not filled")
+			}
+			time.Sleep(time.Second)
+			if _, ours := m.holds("lock:job", lease.Token.Secret); ours == released {
+				t.Errorf("released %v, but the late fill stands: %v", released, ours)
+			}
+		})
+	}
+}
+
+// B25: extensions and releases go by the token of one acquisition: those of an earlier one of the same client do nothing to the
+// lock it holds now.
+func TestEarlierTokenDoesNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		first := mustAcquire(t, q, "job", 10*time.Second)
+		mustRelease(t, q, "job", first.Token)
+		second := mustAcquire(t, q, "job", 10*time.Second)
+		if ok, err := q.Release(t.Context(), "job", first.Token); ok || err != nil {
+			t.Errorf("Release = %v, %v, want false", ok, err)
+		}
+		q.Abandon("job", first.Token)
+		if _, err := q.Extend(t.Context(), "job", first.Token, time.Minute); !errors.Is(err, ErrLost) {
+			t.Errorf("%v, want ErrLost", err)
+		}
+		time.Sleep(time.Second)
+		for i, m := range s.masters {
+			if v, ok := m.at("lock:job"); !ok || v.secret != second.Token.Secret || time.Until(v.end) > 9*time.Second {
+				t.Errorf("master %d holds %+v, %v", i+1, v, ok)
+			}
+		}
+	})
+}
+
+// A fill leaves alone what is being released.
+func TestFillAfterRelease(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", 10*time.Second)
+		l, k := q.lanes[0], debtKey{"lock:job", lease.Token.Secret}
+		s.masters[0].pause()
+		_ = l.release(debt{debtKey: k, ttl: time.Minute}, true, nil)
+		l.fill(debt{debtKey: k, fence: 1, until: time.Now().Add(time.Minute), ttl: time.Minute})
+		if !l.owesRelease(k) {
+			t.Error("the release is owed no more")
+		}
+		s.masters[0].resume()
+		synctest.Wait()
+		s.noKeys("after release and fill")
+	})
+}
+
+func TestExtendEnds(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", 10*time.Second)
+		synctest.Wait()
+		if _, err := q.Extend(t.Context(), "job", lease.Token, time.Minute+time.Millisecond); !errors.Is(err, ErrInvalidTTL) {
+			t.Errorf("%v, want ErrInvalidTTL", err)
+		}
+		s.each(0, 3, func(m *fakeMaster) { m.delayed("extend", time.Millisecond) })
+		if _, err := q.Extend(t.Context(), "job", lease.Token, 3*time.Millisecond); !errors.Is(err, ErrLate) {
+			t.Errorf("%v, want ErrLate", err)
+		}
+		for _, m := range s.masters {
+			if v, ok := m.at("lock:job"); !ok || v.secret != lease.Token.Secret {
+				t.Error("a late extension took the lock away")
+			}
+		}
+		s.each(0, 3, (*fakeMaster).pause)
+		cause := errors.New("client hung up")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Millisecond, func() { cancel(cause) })
+		if _, err := q.Extend(ctx, "job", lease.Token, 10*time.Second); !errors.Is(err, cause) {
+			t.Errorf("%v, want the cause", err)
+		}
+		// As for an attempt, the time follows the ttl.
+		start := time.Now()
+		_, err := q.Extend(t.Context(), "job", lease.Token, 200*time.Millisecond)
+		if none, ok := errors.AsType[*NoQuorumError](err); !ok || time.Since(start) != 10*time.Millisecond || len(none.Masters) != 3 || none.Masters[0].Err.Error() != "gave no answer in 10ms" {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestExtendTally(t *testing.T) {
+	for _, c := range []struct {
+		held, missing, none, pending int
+		now, atEnd                   verdict
+	}{
+		{3, 0, 0, 2, won, won},
+		{2, 0, 0, 3, open, noQuorum},
+		{2, 2, 1, 0, noQuorum, noQuorum},
+		{2, 2, 0, 1, open, noQuorum},
+		{2, 3, 0, 0, lost, lost},
+		{0, 3, 1, 1, lost, lost},
+		{0, 0, 3, 2, open, noQuorum},
+		{0, 0, 5, 0, noQuorum, noQuorum},
+		{2, 2, 0, 0, lost, lost},
+		{1, 1, 2, 0, noQuorum, noQuorum},
+	} {
+		tally := extendTally{held: c.held, missing: c.missing, none: c.none, pending: c.pending}
+		if now, end := tally.decide(), tally.atDeadline(); now != c.now || end != c.atEnd {
+			t.Errorf("%+v: %d now and %d at the end, want %d and %d", tally, now, end, c.now, c.atEnd)
+		}
+	}
+}
