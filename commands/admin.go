@@ -35,6 +35,7 @@ func parseProxy(_ *Service, argv [][]byte) (a args, err error) {
 	count, known := counts[a.sub]
 	switch {
 	case !known:
+		//lint:ignore ST1005 Redis words it so
 		return a, fmt.Errorf("ERR unknown subcommand '%s'. Try LOCKPROXY HELP.", printable(argv[0]))
 	case len(a.rest) < count[0] || len(a.rest) > count[1]:
 		return a, errArity("lockproxy|" + a.sub)

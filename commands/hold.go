@@ -14,6 +14,9 @@ import (
 	"lockproxy/resp"
 )
 
+// notice is how long before the end of validity a lock of ttl counts as lost: the holder is to know it by then.
+func notice(ttl time.Duration) time.Duration { return min(50*time.Millisecond, ttl/20) }
+
 // retryRenewal is how long after a renewal that found no majority the next one follows, at most.
 const retryRenewal = 250 * time.Millisecond
 
@@ -55,7 +58,7 @@ type hold struct {
 	// Guarded by holds.mu.
 	granted  time.Time
 	renewal  time.Time // when the next one is due
-	deadline time.Time // until when the holder may count on the lock
+	deadline time.Time // until when the holder may count on the lock, less notice
 	timer    *time.Timer
 	over     bool // nothing more is to be done: unlocked, lost, or let go
 }
@@ -66,7 +69,7 @@ func newHolds(locker Locker, freed func(key, secret string), maxHold, delay time
 
 // keep begins to renew lease for session. The first renewal is due a third of ttl after granted.
 func (hs *holds) keep(session owner, key string, lease quorum.Lease, ttl time.Duration, granted time.Time) {
-	h := &hold{session: session, key: key, token: lease.Token, ttl: ttl, granted: granted, renewal: granted.Add(ttl / 3), deadline: time.Now().Add(lease.Validity)}
+	h := &hold{session: session, key: key, token: lease.Token, ttl: ttl, granted: granted, renewal: granted.Add(ttl / 3), deadline: time.Now().Add(lease.Validity - notice(ttl))}
 	hs.mu.Lock()
 	set, known := hs.sessions[session]
 	if !known {
@@ -91,7 +94,7 @@ func (hs *holds) renew(h *hold) {
 		hs.mu.Unlock()
 		return
 	case !now.Before(h.deadline):
-		hs.loseLocked(h)
+		hs.loseLocked(h, now.Sub(h.granted) < hs.maxHold)
 		hs.mu.Unlock()
 		return
 	case now.Sub(h.granted) >= hs.maxHold: // the holder is told when validity has run out
@@ -116,24 +119,28 @@ func (hs *holds) renew(h *hold) {
 	now = time.Now()
 	switch {
 	case err == nil:
-		h.deadline = now.Add(validity)
+		h.deadline = now.Add(validity - notice(h.ttl))
 		for !h.renewal.After(now) { // absolute times: a late renewal does not move the next one
 			h.renewal = h.renewal.Add(h.ttl / 3)
 		}
 		h.timer.Reset(time.Until(h.renewal))
 	case errors.Is(err, quorum.ErrLost) || !now.Before(h.deadline):
-		hs.loseLocked(h)
+		hs.loseLocked(h, true)
 	default:
 		hs.log.Debug("session lock not renewed, tried again", zap.String("key", h.key), zap.Error(err))
 		h.timer.Reset(min(h.ttl/10, retryRenewal, h.deadline.Sub(now)))
 	}
 }
 
-// loseLocked ends a hold whose validity has run out, and tells a client that speaks RESP3:
+// loseLocked ends a hold whose validity runs out. With release set what is left of it is released, so that EXTEND and UNLOCK find nothing;
+// otherwise it runs out by itself. A client that speaks RESP3 is told:
 //
 //	< >4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n
-func (hs *holds) loseLocked(h *hold) {
+func (hs *holds) loseLocked(h *hold, release bool) {
 	hs.dropLocked(h)
+	if release {
+		hs.release(h)
+	}
 	hs.log.Warn("session lock lost", zap.String("key", h.key), zap.Stringer("client", h.session.RemoteAddr()))
 	if !h.session.RESP3() {
 		return

@@ -113,9 +113,9 @@ func TestRenewals(t *testing.T) {
 		if len(got) != 9 || got[8] != "extend 3s at 9s" || hs.count() != 0 {
 			t.Errorf("renewed %v, %d left; want the last one at 9s", got, hs.count())
 		}
-		push := `">4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:` + strings.Repeat("ab", 20) + `\r\n" at 11.9s`
+		push := `">4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:` + strings.Repeat("ab", 20) + `\r\n" at 11.85s`
 		if len(o.pushes()) != 1 || o.pushes()[0] != push {
-			t.Errorf("pushed %v, want %s: 9s + 10ms + 2.89s", o.pushes(), push)
+			t.Errorf("pushed %v, want %s: 9s + 10ms + 2.89s - 50ms", o.pushes(), push)
 		}
 		if len(freed()) != 0 {
 			t.Errorf("freed %v", freed())
@@ -136,10 +136,13 @@ func TestRenewalFails(t *testing.T) {
 				e.fail(nil)
 			}
 			time.Sleep(5 * time.Second)
-			if lost := len(o.pushes()) == 1 && strings.HasSuffix(o.pushes()[0], "at 2.9s"); lost == recover || len(o.pushes()) > 1 {
+			if lost := len(o.pushes()) == 1 && strings.HasSuffix(o.pushes()[0], "at 2.85s"); lost == recover || len(o.pushes()) > 1 {
 				t.Errorf("recovers %v: pushed %v", recover, o.pushes())
 			}
 			n := len(e.log())
+			if !recover && e.log()[n-1] != "release job at 2.85s" {
+				t.Errorf("not released after the loss: %v", e.log())
+			}
 			time.Sleep(2 * time.Second)
 			if again := len(e.log()) > n; again != recover {
 				t.Errorf("recovers %v: renewed further %v", recover, again)
@@ -154,7 +157,7 @@ func TestRenewalLost(t *testing.T) {
 		o.resp3 = false
 		e.fail(quorum.ErrLost)
 		time.Sleep(5 * time.Second)
-		if got := e.log(); len(got) != 1 || hs.count() != 0 || len(o.pushes()) != 0 {
+		if got := e.log(); len(got) != 2 || hs.count() != 0 || len(o.pushes()) != 0 {
 			t.Errorf("asked %v, %d left, pushed %v", got, hs.count(), o.pushes())
 		}
 	})

@@ -18,6 +18,9 @@ const (
 	inRow = 16
 	// turn bounds the pause in which others get their turn; it is at least half as long.
 	turn = 8 * time.Millisecond
+	// earlyRetry is the time to the next try after one that followed the first word of a release, and earlyTries how often that is done.
+	earlyRetry = 20 * time.Millisecond
+	earlyTries = 4
 	// firstRetry and lastRetry bound the growing delay between tries while the masters cannot be asked.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
@@ -36,9 +39,10 @@ var (
 // heard of. From then on the head is woken by a release, through this proxy or another, by the holder's expiry, or by slowTimer. A head that
 // was granted the lock leaves; its successor waits without asking, as nothing can be had before the next release or expiry.
 type lines struct {
-	locker Locker
-	max    int
-	maxTTL time.Duration
+	locker   Locker
+	max      int
+	maxTTL   time.Duration
+	majority int // of the masters
 
 	mu       sync.Mutex
 	m        map[string]*line
@@ -53,7 +57,7 @@ type line struct {
 
 	// Guarded by lines.mu.
 	waiters  []*waiter // the first is the head
-	released []string  // ids of the last releases that were heard of
+	released []release // the last ones that were heard of
 	stop     func()    // ends the subscription; nil without one
 
 	// Used by the head only.
@@ -65,6 +69,15 @@ type line struct {
 	delay      time.Duration
 }
 
+// release is one release of the key. Each master that had the token tells of it, as soon as it is released there: the first word may
+// come too early to get a majority, the majority-th does not.
+type release struct {
+	id    string
+	told  int  // masters
+	tries int  // that were too early
+	over  bool // the lock has been granted since
+}
+
 // waiter is one client in a line.
 type waiter struct {
 	head   chan struct{} // closed when it becomes the head
@@ -72,7 +85,7 @@ type waiter struct {
 }
 
 func newLines(locker Locker, max int, maxTTL time.Duration) *lines {
-	return &lines{locker: locker, max: max, maxTTL: maxTTL, m: make(map[string]*line), draining: make(chan struct{})}
+	return &lines{locker: locker, max: max, maxTTL: maxTTL, majority: len(locker.Masters())/2 + 1, m: make(map[string]*line), draining: make(chan struct{})}
 }
 
 // wait gets the lock for a client that stands in line, or fails: with errTimeout after timeout (0: none), errLeft when gone is closed,
@@ -93,6 +106,9 @@ func (ls *lines) wait(ctx context.Context, gone <-chan struct{}, timeout time.Du
 		return quorum.Lease{}, ls.verdict(l, err)
 	}
 	lease, err := ls.lead(l, w, p, timeout == 0, want)
+	if err != nil {
+		l.asked = false // a signal may have been taken and not been followed
+	}
 	return lease, ls.verdict(l, err)
 }
 
@@ -140,6 +156,9 @@ func (ls *lines) lead(l *line, w *waiter, p patience, endless bool, want quorum.
 			if held.Free >= 0 {
 				wait = min(wait, held.Free+time.Millisecond+rand.N(2*time.Millisecond))
 			}
+			if ls.tooEarly(l) {
+				wait = min(wait, earlyRetry)
+			}
 			err = p.chance(l, wait)
 		case endless && l.fault != nil && time.Since(later(l.faultSince, w.joined)) >= ls.maxTTL:
 			return lease, err
@@ -170,6 +189,11 @@ func (ls *lines) try(l *line, want quorum.Request) (quorum.Lease, error) {
 	lease, err := ls.locker.Acquire(context.Background(), want)
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	if err == nil {
+		for i := range l.released { // what else is told of them is no news
+			l.released[i].over = true
+		}
+	}
 	switch {
 	case !errors.Is(err, quorum.ErrNoQuorum):
 		l.fault, l.delay = nil, 0
@@ -244,12 +268,17 @@ func (ls *lines) subscribe(ctx context.Context, l *line) {
 	l.stop = stop
 }
 
-// rememberReleases is how many releases of a key a line remembers, as each is told by every master.
+// rememberReleases is how many releases of a key a line remembers.
 const rememberReleases = 8
 
-// heard is told that the token called id was released on key, by this proxy or by a master. It wakes the head once for each id, and always
-// if id is empty: something may have been missed.
-func (ls *lines) heard(key, id string) {
+// heard is told by one master that the token called id was released on key. With an empty id something may have been missed.
+func (ls *lines) heard(key, id string) { ls.told(key, id, 1) }
+
+// freed is told that the token called id is released on key, or is about to be before anything that is asked of the masters from here on.
+func (ls *lines) freed(key, id string) { ls.told(key, id, ls.majority) }
+
+// told wakes the head at the first word of a release, and once more when a majority has told of it.
+func (ls *lines) told(key, id string, masters int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.m[key]
@@ -257,18 +286,38 @@ func (ls *lines) heard(key, id string) {
 		return
 	}
 	if id != "" {
-		if slices.Contains(l.released, id) {
+		at := slices.IndexFunc(l.released, func(r release) bool { return r.id == id })
+		if at < 0 {
+			if len(l.released) == rememberReleases {
+				l.released = append(l.released[:0], l.released[1:]...)
+			}
+			at = len(l.released)
+			l.released = append(l.released, release{id: id})
+		}
+		r := &l.released[at]
+		before := r.told
+		r.told += masters
+		if r.over || before != 0 && (before >= ls.majority || r.told < ls.majority) {
 			return
 		}
-		if len(l.released) == rememberReleases {
-			l.released = append(l.released[:0], l.released[1:]...)
-		}
-		l.released = append(l.released, id)
 	}
 	select {
 	case l.signal <- struct{}{}:
 	default:
 	}
+}
+
+// tooEarly tells whether a release has begun of which no majority has told, so that a try may have come too early.
+func (ls *lines) tooEarly(l *line) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for i := range l.released {
+		if r := &l.released[i]; !r.over && r.told < ls.majority && r.tries < earlyTries {
+			r.tries++
+			return true
+		}
+	}
+	return false
 }
 
 // count returns how many wait for key.

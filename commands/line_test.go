@@ -55,6 +55,16 @@ func (s *simLocker) Watch(_ context.Context, _ string, released func(id string))
 	}
 }
 
+// tell is the word of one master.
+func (s *simLocker) tell(id string) {
+	s.mu.Lock()
+	released := s.released
+	s.mu.Unlock()
+	released(id)
+}
+
+func (s *simLocker) Masters() []quorum.MasterStatus { return make([]quorum.MasterStatus, 5) }
+
 func (s *simLocker) set(until time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +117,7 @@ func (q *queue) join(name string, timeout, hold time.Duration) (leave func()) {
 		if err == nil && hold >= 0 {
 			time.Sleep(hold)
 			q.lock.set(time.Time{}, nil)
-			q.ls.heard("job", quorum.ReleaseID(lease.Token.Secret))
+			q.ls.freed("job", quorum.ReleaseID(lease.Token.Secret))
 		}
 	})
 	synctest.Wait()
@@ -185,7 +195,7 @@ func TestLineForeignRelease(t *testing.T) {
 		before, _, _ := q.lock.count()
 		q.lock.set(time.Time{}, nil)
 		for range 5 {
-			q.lock.released("0123456789abcdef")
+			q.lock.tell("0123456789abcdef")
 		}
 		q.wg.Wait()
 		after, _, _ := q.lock.count()
@@ -193,6 +203,30 @@ func TestLineForeignRelease(t *testing.T) {
 			t.Errorf("got %v at %v, asked %d times", got.err, got.at, after-before)
 		}
 	})
+}
+
+// TestLineEarlyWord: the first master tells of a release before a majority has carried it out. The head tries again when a majority has told,
+// and soon enough where no majority ever will.
+func TestLineEarlyWord(t *testing.T) {
+	for _, tell := range []int{5, 2} {
+		inLine(t, func(q *queue) {
+			q.lock.set(time.Now().Add(10*time.Second), nil)
+			q.join("a", 0, -1)
+			time.Sleep(100 * time.Millisecond)
+			for i := range tell {
+				time.AfterFunc(time.Duration(5*i)*time.Millisecond, func() { q.lock.tell("0123456789abcdef") })
+			}
+			time.AfterFunc(9*time.Millisecond, func() { q.lock.set(time.Time{}, nil) })
+			q.wg.Wait()
+			limit := 112 * time.Millisecond // the third word, and a try
+			if tell < 3 {
+				limit = 125 * time.Millisecond
+			}
+			if got := q.result("a"); got.err != nil || got.at > limit {
+				t.Errorf("%d masters tell: got %v at %v, want the lock by %v", tell, got.err, got.at, limit)
+			}
+		})
+	}
 }
 
 // TestLineSubscribesThenTries: what is released between the first try and the subscription is found by the second try.

@@ -9,7 +9,7 @@ import (
 
 // EXTEND: never for a lock that is lost, and it heals one that is held.
 
-// values returns what each master holds at key, with its expiry unless that moved on only.
+// values returns what each master holds at key.
 func (p *pair) values(t testing.TB, key string) (list []string) {
 	t.Helper()
 	for _, s := range p.masters {

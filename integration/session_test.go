@@ -101,12 +101,12 @@ func TestSessionRunsOut(t *testing.T) {
 			p := startPair(t)
 			host := dial(t, p.addr)
 			host.wantDo("+OK\r\n", "SET", "a", "1") // makes the connection to the upstream
-			host.lockSession("job", "3s")
-			pauseBetween(t, 1500*time.Millisecond) // a renewal has been made
+			host.lockSession("job", "2s")
+			pauseBetween(t, 900*time.Millisecond) // a renewal has been made
 			granted := p.far.later("LOCK", "job", "60s", "WAIT", "0")
 			left, start := p.left(t, "job"), time.Now()
-			if left[2] < 1500*time.Millisecond {
-				t.Errorf("left before the end: %v, want a renewal at 1s", left)
+			if left[2] < 1200*time.Millisecond {
+				t.Errorf("left before the end: %v, want a renewal at 0.67s", left)
 			}
 			end(p)
 			host.wantClosed()
@@ -115,8 +115,8 @@ func TestSessionRunsOut(t *testing.T) {
 			_, at := wantToken(t, name, granted)
 			if took := at.Sub(start); took < left[2]-20*time.Millisecond {
 				t.Errorf("free after %v, before its ttl of %v", took, left[2])
-			} else if took > 3*time.Second+300*time.Millisecond*slack {
-				t.Errorf("free after %v, want by its ttl of 3s", took)
+			} else if took > 2*time.Second+300*time.Millisecond*slack {
+				t.Errorf("free after %v, want by its ttl of 2s", took)
 			}
 		})
 	}
@@ -129,7 +129,7 @@ func TestSessionWithoutUpstream(t *testing.T) {
 	host := dial(t, p.addr)
 	token := host.lockSession("job", "1s")
 	p.upstream.kill()
-	pauseBetween(t, 2500*time.Millisecond)
+	pauseBetween(t, 1500*time.Millisecond)
 	p.far.wantDo(null2, "LOCK", "job", "60s")
 	host.unlock("job", token)
 	p.far.unlock("job", p.far.lock("job", "60s"))

@@ -36,9 +36,9 @@ func TestThousandWaiters(t *testing.T) {
 	}
 
 	// rate counts the commands at the masters, and the proxies' processor time, of a few seconds.
-	const span = 3 * time.Second
+	const span = 2 * time.Second
 	rate := func() (commands int, cpu time.Duration) {
-		pauseBetween(t, time.Second) // for what joining costs
+		pauseBetween(t, 500*time.Millisecond) // for what joining costs
 		before, used := commandCounts(t, p.masters, ""), []time.Duration{p.cpu(t), p.two.cpu(t)}
 		pauseBetween(t, span)
 		for i, proxy := range proxies {
