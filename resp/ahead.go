@@ -137,8 +137,9 @@ func (a *ahead) take(x *inbox) (ok bool, err error) {
 		b := a.chunks[0]
 		a.chunks[0] = nil
 		a.chunks = a.chunks[1:]
-		if len(a.chunks) == 0 {
-			a.giveBackLocked()
+		if a.shared > 0 {
+			a.shared -= chunkSize
+			aheadUsed.Add(-chunkSize)
 		}
 		if len(b) > 0 {
 			x.hold(b)

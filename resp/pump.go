@@ -77,6 +77,10 @@ func (s *Session) inputEnded(err error) error {
 
 // process forwards the bytes that are there, as far as they can be told. stop: the pump has something else to do, in s.step.
 func (s *Session) process() (stop bool) {
+	if s.ctx.Err() != nil { // cut off: the client may send faster than the past deadline is noticed
+		s.step = stepQuit
+		return true
+	}
 	s.unproven = nil
 	if !s.req.inRequest {
 		s.failed = nil
@@ -179,7 +183,9 @@ func (s *Session) connect() {
 	up, err := s.srv.o.Dial(s.ctx)
 	if err != nil {
 		s.failed = err
-		s.log().Warn("upstream cannot be reached", zap.String("upstream", s.srv.o.UpstreamName), zap.Error(err))
+		if now, last := time.Now().UnixNano(), s.srv.warned.Load(); now-last > int64(time.Second) && s.srv.warned.CompareAndSwap(last, now) {
+			s.log().Warn("upstream cannot be reached", zap.String("upstream", s.srv.o.UpstreamName), zap.Error(err))
+		}
 		return
 	}
 	s.mu.Lock()
@@ -257,7 +263,7 @@ func (s *Session) due() (run bool, err error) {
 	argv := s.req.argv
 	switch {
 	case s.up == nil || s.st.regular():
-	case s.st.silent() || !s.srv.o.MarkerWorks():
+	case s.silent() || !s.srv.o.MarkerWorks():
 		if _, s.req.single = s.st.note(plain, nil); s.step == stepPump {
 			s.forward(appendCommand(nil, argv, len(argv)))
 		}
@@ -274,6 +280,14 @@ func (s *Session) due() (run bool, err error) {
 // blockedTime is how long the upstream may take to answer a marker after the client has ended its input. Then the connection is taken
 // for one that waits in a blocking command, and the upstream is told that its client has left: nothing may be popped for nobody.
 const blockedTime = 250 * time.Millisecond
+
+// silent tells whether the upstream may not answer a marker. While CLIENT REPLY ON is on its way it waits a little for the answer to that.
+func (s *Session) silent() bool {
+	for deadline := time.Now().Add(blockedTime); s.st.turningOn() && time.Now().Before(deadline) && s.ctx.Err() == nil; {
+		time.Sleep(100 * time.Microsecond)
+	}
+	return s.st.silent()
+}
 
 // barrier waits until the upstream has answered everything that was sent. Meanwhile the client is read ahead.
 func (s *Session) barrier() error {

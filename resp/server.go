@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -51,6 +52,8 @@ type Server struct {
 
 	conns chan net.Conn // accepted; unbuffered
 	done  chan struct{} // closed when redcon's server is to end: no session is left
+
+	warned atomic.Int64 // when the log was last told that the upstream cannot be reached, in ns
 
 	mu        sync.Mutex
 	sessions  map[*Session]struct{} // a session takes itself out last
@@ -146,15 +149,14 @@ func (s *Server) accept(ln net.Listener) {
 // add makes a session of c, or turns c away.
 func (s *Server) add(c net.Conn) *Session {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.draining:
-		c.Close()
-		return nil
-	case s.o.MaxClients > 0 && len(s.sessions) >= s.o.MaxClients:
-		c.SetWriteDeadline(time.Now().Add(time.Millisecond)) // fits the socket's buffer, or is not worth the wait
-		c.Write([]byte("-ERR max number of clients reached\r\n"))
-		c.Close()
+	draining, full := s.draining, s.o.MaxClients > 0 && len(s.sessions) >= s.o.MaxClients
+	s.mu.Unlock()
+	if draining || full {
+		if plainSocket(c) && full { // TLS would need a handshake first
+			c.SetDeadline(time.Now().Add(time.Millisecond)) // it fits the socket's buffer, or is not worth the wait
+			c.Write([]byte("-ERR max number of clients reached\r\n"))
+		}
+		rawClose(c)
 		return nil
 	}
 	sess := &Session{srv: s, client: c, src: newSource(c), replied: make(chan struct{}, 1), gone: make(chan struct{})}
@@ -165,8 +167,27 @@ func (s *Server) add(c net.Conn) *Session {
 	sess.req.strict = s.o.Reencode
 	sess.req.limited = func() bool { return s.o.AuthRequired() && !sess.Authenticated() }
 	sess.st.authed = s.o.UpstreamLogin
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		rawClose(c)
+		return nil
+	}
 	s.sessions[sess] = struct{}{}
 	return sess
+}
+
+func plainSocket(c net.Conn) bool {
+	_, tls := c.(interface{ NetConn() net.Conn })
+	return !tls
+}
+
+// rawClose closes c without a word, which for TLS would wait for the other side.
+func rawClose(c net.Conn) {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = t.NetConn()
+	}
+	c.Close()
 }
 
 // remove takes out a session that has ended.

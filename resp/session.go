@@ -195,9 +195,16 @@ func (s *Session) end(err error) error {
 		return err
 	}
 	closeWrite(up)
-	<-copied
+	select {
+	case <-copied:
+	case <-time.After(lastWords): // an upstream that hangs must not keep the places of clients that have left
+		s.teardown()
+	}
 	return err
 }
+
+// lastWords bounds how long the upstream may take to answer, and close, after the client has ended its input.
+const lastWords = 30 * time.Second
 
 // lingerTime bounds how long a client may take to close its side after the upstream closed.
 const lingerTime = time.Second

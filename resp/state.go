@@ -20,10 +20,12 @@ const (
 
 // pending is a forwarded command whose reply changes what is known of the connection.
 type pending struct {
-	kind kind
-	seq  uint64 // how many replies come before its own
-	arg  string // of HELLO: the protocol version asked for
-	auth bool   // of HELLO: AUTH was given
+	kind  kind
+	seq   uint64 // how many replies come before its own
+	arg   string // of HELLO: the protocol version asked for
+	auth  bool   // of HELLO: AUTH was given
+	sure  bool   // when it was sent every reply could be counted
+	epoch int    // of the state then
 }
 
 // state is what the proxy knows of a connection's standing with the upstream. The pump notes what is sent, the copier what is
@@ -38,7 +40,11 @@ type state struct {
 
 	mu        sync.Mutex
 	waiting   []pending // in the order sent
+	multis    int       // of waiting: MULTI
 	irregular bool
+	epoch     int    // how often something was sent that makes counting uncertain
+	synced    uint64 // sent, when a marker last came back, and epoch then
+	syncEpoch int
 	mode      replyMode
 	onSent    bool   // CLIENT REPLY ON was sent in mode replyUnknown
 	offSeq    uint64 // in mode replyOff, how many replies come before a refusal of CLIENT REPLY OFF
@@ -72,6 +78,13 @@ func (s *state) settled() bool {
 	return s.sent.Load() <= s.received.Load() && !s.inTx && len(s.waiting) == 0
 }
 
+// turningOn tells whether a CLIENT REPLY ON is on its way, whose +OK will show that the upstream answers again.
+func (s *state) turningOn() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mode == replyUnknown && s.onSent
+}
+
 // silent tells whether the upstream may not answer a marker, and so must be sent a lock command as it is.
 func (s *state) silent() bool {
 	s.mu.Lock()
@@ -83,11 +96,12 @@ func (s *state) silent() bool {
 func (s *state) resync() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.received.Store(s.sent.Load())
+	s.synced, s.syncEpoch = s.sent.Load(), s.epoch
+	s.received.Store(s.synced)
 	for _, p := range s.waiting { // their replies were not found; AUTH stays unproven
 		s.assumeLocked(p.kind)
 	}
-	s.waiting = s.waiting[:0]
+	s.waiting, s.multis = nil, 0
 	s.watchLocked()
 }
 
@@ -95,7 +109,7 @@ func (s *state) resync() {
 func (s *state) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.irregular = true
+	s.irregular, s.epoch = true, s.epoch+1
 	s.watchLocked()
 }
 
@@ -116,7 +130,7 @@ func (s *state) note(k kind, argv [][]byte) (tunnel, single bool) {
 	}
 	switch {
 	case k == kSync, k == kScript && arg(1) == "debug" && arg(2) != "no":
-		s.irregular = true
+		s.irregular, s.epoch = true, s.epoch+1
 		return true, false
 	case k == kClient && arg(1) == "reply":
 		return false, s.noteReplyLocked(arg(2))
@@ -127,18 +141,18 @@ func (s *state) note(k kind, argv [][]byte) (tunnel, single bool) {
 		s.assumeLocked(k)
 		return false, false
 	}
-	p := pending{kind: k, seq: s.sent.Load()}
+	p := pending{kind: k, seq: s.sent.Load(), sure: !s.irregular || s.synced == s.sent.Load() && s.syncEpoch == s.epoch, epoch: s.epoch}
 	if k == kSubscribe { // answered by any number of frames that are not counted, or by an error that is not counted either
-		s.irregular, s.subscribe = true, true
+		s.irregular, s.subscribe, s.epoch = true, true, s.epoch+1
 		s.waiting = append(s.waiting, p)
 		return false, false
 	}
 	s.sent.Add(1)
 	switch k {
 	case kMonitor:
-		s.irregular, s.monitor = true, true
+		s.irregular, s.monitor, s.epoch = true, true, s.epoch+1
 	case kDebug:
-		s.irregular = true
+		s.irregular, s.epoch = true, s.epoch+1
 	case kHello:
 		p.arg, p.auth = arg(1), arg(2) == "auth" || arg(2) == "setname" && arg(4) == "auth"
 	case kReset:
@@ -160,7 +174,9 @@ func (s *state) note(k kind, argv [][]byte) (tunnel, single bool) {
 		return false, false
 	}
 	if s.mode == replyOn || k == kReset || len(s.waiting) > 0 { // behind one whose reply is coming, so that they count in their order
-		s.waiting = append(s.waiting, p)
+		if s.waiting = append(s.waiting, p); k == kMulti {
+			s.multis++
+		}
 	} else {
 		s.assumeLocked(k)
 	}
@@ -173,18 +189,14 @@ func (s *state) noteReplyLocked(what string) (single bool) {
 	if s.irregular {
 		s.offSeq = math.MaxUint64 // a refusal could not be told from another error
 	}
-	s.irregular = true
-	coming := false // a MULTI is not answered yet
-	for _, p := range s.waiting {
-		coming = coming || p.kind == kMulti
-	}
+	s.irregular, s.epoch = true, s.epoch+1
+	coming := s.multis > 0
 	switch {
 	case what == "on" && s.mode == replyUnknown:
 		s.onSent = true
-	case what == "on" && !s.inTx && !coming:
-		s.mode = replyOn
-	case what == "on" && s.mode != replyOn:
+	case what == "on" && s.mode != replyOn: // believed when its +OK is seen: it may be refused, and that in silence
 		s.mode, s.onSent = replyUnknown, true
+	case what == "on":
 	case what != "off" && what != "skip":
 	case s.inTx && s.mode == replyOn:
 		s.queued.reply = true
@@ -225,7 +237,7 @@ func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 		return false // a line of MONITOR
 	}
 	if bytes.HasPrefix(head, []byte("-ERR Protocol error")) { // it is about to close, and runs nothing of what follows
-		s.irregular, s.mode, s.onSent = true, replyUnknown, false
+		s.irregular, s.epoch, s.mode, s.onSent = true, s.epoch+1, replyUnknown, false
 	}
 	seq := s.received.Load()
 	if len(s.waiting) > 0 && s.waiting[0].kind == kSubscribe && s.waiting[0].seq <= seq {
@@ -244,7 +256,7 @@ func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 	}
 	for len(s.waiting) > 0 && s.waiting[0].seq <= seq {
 		p := s.waiting[0]
-		s.waiting = append(s.waiting[:0], s.waiting[1:]...)
+		s.popLocked()
 		if p.kind == kSubscribe {
 			continue
 		}
@@ -263,10 +275,20 @@ func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 	return false
 }
 
+// popLocked takes the first command out of the line.
+func (s *state) popLocked() {
+	if s.waiting[0].kind == kMulti {
+		s.multis--
+	}
+	if s.waiting = s.waiting[1:]; len(s.waiting) == 0 {
+		s.waiting = nil
+	}
+}
+
 // answerSubscribeLocked takes the SUBSCRIBE command at the front of the line out of it.
 func (s *state) answerSubscribeLocked() {
 	if len(s.waiting) > 0 && s.waiting[0].kind == kSubscribe {
-		s.waiting = append(s.waiting[:0], s.waiting[1:]...)
+		s.popLocked()
 	}
 }
 
@@ -274,21 +296,22 @@ func (s *state) answerSubscribeLocked() {
 func (s *state) answerLocked(p pending, first byte, head []byte) {
 	ok := bytes.HasPrefix(head, []byte("+OK\r"))
 	queued := bytes.HasPrefix(head, []byte("+QUEUED\r"))
+	sure := p.sure && p.epoch == s.epoch // the number tells whose reply this is
 	switch p.kind {
 	case kAuth:
-		s.authed = s.authed || ok
+		s.authed = s.authed || ok && sure
 		s.queued.auth = s.queued.auth || queued
 	case kHello:
 		switch {
 		case first == '%' || first == '*':
 			s.resp3 = first == '%'
-			s.authed = s.authed || p.auth
+			s.authed = s.authed || p.auth && sure
 		case queued:
 			s.queued.auth = s.queued.auth || p.auth
 			s.queued.hello = p.arg
 		}
 	case kReset:
-		if first == '-' {
+		if first == '-' && sure {
 			s.authed = s.wasAuthed
 		}
 	case kMulti:
@@ -304,8 +327,8 @@ func (s *state) answerLocked(p pending, first byte, head []byte) {
 // endTxLocked applies the reply of EXEC or DISCARD. What was queued has run only if EXEC returned an array; then it is not known who
 // is logged in, and whether replies are on.
 func (s *state) endTxLocked(exec bool, first byte, head []byte) {
-	if first == '-' && !bytes.HasPrefix(head, []byte("-EXECABORT")) && !bytes.Contains(head, []byte(" without MULTI")) {
-		return // still inside, as older servers do after EXEC with an argument
+	if first == '-' && bytes.HasPrefix(head, []byte("-ERR")) && !bytes.Contains(head, []byte(" without MULTI")) || bytes.HasPrefix(head, []byte("-NO")) {
+		return // still inside, as older servers are after EXEC with an argument; EXECABORT, MOVED, CLUSTERDOWN and the like end it
 	}
 	s.inTx = false
 	ran := exec && first == '*' && !bytes.HasPrefix(head, []byte("*-1\r"))
@@ -316,8 +339,8 @@ func (s *state) endTxLocked(exec bool, first byte, head []byte) {
 		if s.queued.auth {
 			s.authed = false
 		}
-		if s.queued.hello != "" {
-			s.resp3 = s.queued.hello == "3"
+		if s.queued.hello == "2" { // one that asks for 3 may have failed; the null of RESP2 is understood by both
+			s.resp3 = false
 		}
 		if s.queued.subscribe {
 			s.subs[0] = max(s.subs[0], 1)
@@ -338,7 +361,9 @@ func (s *state) resetLocked() bool {
 			continue
 		}
 		s.received.Store(p.seq + 1)
-		s.waiting = append(s.waiting[:0], s.waiting[i+1:]...)
+		for range i + 1 {
+			s.popLocked()
+		}
 		s.irregular, s.mode, s.resp3, s.authed, s.inTx = false, replyOn, false, false, false
 		s.monitor, s.subscribe, s.subs = false, false, [2]int{}
 		s.clearQueuedLocked()

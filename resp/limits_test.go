@@ -1,0 +1,58 @@
+package resp
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// tlsLike is a connection whose Write waits for a handshake that never comes.
+type tlsLike struct{ net.Conn }
+
+func (c tlsLike) NetConn() net.Conn         { return c.Conn }
+func (c tlsLike) Write([]byte) (int, error) { select {} }
+
+// TestRefusalDoesNotWait: turning a client away over the limit waits for nobody, least of all with the server's lock held.
+func TestRefusalDoesNotWait(t *testing.T) {
+	s := NewServer(Options{MaxClients: 1})
+	near, far := net.Pipe()
+	defer near.Close()
+	if s.add(far) == nil {
+		t.Fatal("the first client was turned away")
+	}
+	silent, other := net.Pipe()
+	done := make(chan *Session)
+	go func() { done <- s.add(tlsLike{other}) }()
+	if within(t, "refusal", done) != nil {
+		t.Error("the second client was let in")
+	}
+	silent.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := silent.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection was not closed: %v", err)
+	}
+}
+
+// TestReadAheadGivesBackEachChunk: a connection that always has something read ahead keeps only what it holds.
+func TestReadAheadGivesBackEachChunk(t *testing.T) {
+	var a ahead
+	var x inbox
+	for range 1000 {
+		for len(a.chunks) < 6 {
+			if !a.allowLocked() {
+				t.Fatal("no memory left")
+			}
+			last := &a.chunks[len(a.chunks)-1]
+			*last = (*last)[:chunkSize]
+		}
+		a.take(&x)
+		x.skip(chunkSize)
+	}
+	if a.shared > 6*chunkSize {
+		t.Errorf("%d bytes of the shared memory taken for 5 chunks", a.shared)
+	}
+	a.drop()
+	if used := aheadUsed.Load(); used != 0 {
+		t.Errorf("%d bytes were not given back", used)
+	}
+}
