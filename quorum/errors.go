@@ -37,6 +37,7 @@ type HeldError struct {
 	Free time.Duration
 }
 
+// Error is the text of ErrHeld.
 func (e *HeldError) Error() string { return ErrHeld.Error() }
 
 // Is makes errors.Is(err, ErrHeld) true.
@@ -50,7 +51,10 @@ type MasterError struct {
 	Err   error
 }
 
+// Error is the name of the master and what is wrong with it.
 func (e MasterError) Error() string { return e.Name + " " + e.Err.Error() }
+
+// Unwrap returns Err.
 func (e MasterError) Unwrap() error { return e.Err }
 
 // NoQuorumError is the ErrNoQuorum of one command.

@@ -12,6 +12,7 @@ import (
 // ReplyError is an error that the upstream replied: "WRONGPASS invalid username-password pair ...".
 type ReplyError struct{ Text string }
 
+// Error is the text of the reply, without the leading dash.
 func (e *ReplyError) Error() string { return e.Text }
 
 // introduce authenticates and selects the database, one command at a time.
