@@ -26,6 +26,9 @@ var (
 	// ErrFence: a majority granted, but the fencing number was not confirmed by a majority of all masters.
 	ErrFence = errors.New("the fencing number was not confirmed by a majority")
 
+	// ErrNoSuchMaster: Admit was given a name that no master has.
+	ErrNoSuchMaster = errors.New("no such master")
+
 	// ErrInvalidTTL: the ttl is under one millisecond or over Options.MaxTTL. No master was asked.
 	ErrInvalidTTL = errors.New("invalid ttl")
 )

@@ -19,6 +19,7 @@ const ReservedPrefix = "lockproxy:"
 // MasterOptions says how one master is reached.
 type MasterOptions struct {
 	Name     string      // as written by the operator, without credentials; used in messages. Empty: Addr
+	ID       string      // what all proxies of the deployment call this master, however they reach it. Empty: address and database
 	Network  string      // "tcp" or "unix"; empty: tcp
 	Addr     string      // host:port, or the path of a socket
 	User     string      // empty: the default user
@@ -38,8 +39,20 @@ type Options struct {
 	MasterTimeout time.Duration   // how long a master has to answer; an attempt uses min(MasterTimeout, ttl/20), at least 2ms
 	MaxTTL        time.Duration   // longest ttl; also how long the release of an unknown token is owed
 	Fencing       bool            // without it the number in a token is 0
+	Guard         Guard           // what happens to a master that may have lost its memory
+	AllowEviction bool            // let masters vote that may evict keys to save memory
 	Log           *zap.Logger     // nil: none
 }
+
+// Guard says what happens to a master that may have lost its memory: one that restarted, was flushed or stepped its clock.
+// GuardOff must be chosen by all proxies of a deployment or by none.
+type Guard uint8
+
+const (
+	GuardOn     Guard = iota // it stays out of the vote for Options.MaxTTL and a margin; masters that are all new vote at once
+	GuardStrict              // as GuardOn, and new masters wait as well
+	GuardOff                 // it votes at once, and may grant a lock twice
+)
 
 // Request is what Acquire is asked for.
 type Request struct {

@@ -6,9 +6,10 @@ import "time"
 type State string
 
 const (
-	StateVoting  State = "voting"  // asked by every command
-	StateDown    State = "down"    // not connected; counts as "no answer" at once
-	StateRefused State = "refused" // reached, but must not vote: see MasterStatus.Reason
+	StateVoting      State = "voting"      // asked by every command
+	StateQuarantined State = "quarantined" // reached, and will vote: see MasterStatus.VotesIn and Reason
+	StateDown        State = "down"        // not connected; counts as "no answer" at once
+	StateRefused     State = "refused"     // reached, but must not vote: see MasterStatus.Reason
 )
 
 // MasterStatus is how one master stood when Masters was called.
@@ -17,6 +18,7 @@ type MasterStatus struct {
 	State    State
 	Reason   string            // why it does not vote, in plain words; empty while voting
 	Since    time.Time         // when State last changed
+	VotesIn  time.Duration     // until it votes, where that is known; 0 otherwise
 	RunID    string            // of the server last reached; empty before the first
 	RTT      time.Duration     // of the last PING (once a second); 0 before the first
 	Ahead    time.Duration     // the master's clock less ours, as of the last connection
