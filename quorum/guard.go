@@ -26,7 +26,7 @@ type guard struct {
 	log         *zap.Logger
 
 	mu        sync.Mutex // taken before the mu of a lane
-	inhabited bool // a record, a mark or counters have been seen on some master: the deployment is not new
+	inhabited bool       // a record, a mark or counters have been seen on some master: the deployment is not new
 	masters   []known
 }
 

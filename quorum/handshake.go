@@ -48,18 +48,6 @@ func (l *lane) handshake(c *laneConn) (found view, err error) {
 	return found, l.goLive(t, known)
 }
 
-// meet takes the facts of the server that a new connection leads to.
-func (l *lane) meet(server facts) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.facts.runID != server.runID {
-		l.evictedBefore, l.stepped = server.evicted, false
-	}
-	l.facts = server
-	l.status.RunID = server.runID
-	l.owed.handedOver(time.Now())
-}
-
 // firstLook looks before the reader of the connection runs.
 func (l *lane) firstLook(t *talk, known bool) (found view, err error) {
 	sent := time.Since(l.epoch)
