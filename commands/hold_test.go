@@ -90,7 +90,8 @@ func held(t *testing.T, delay time.Duration, f func(e *extender, o *fakeOwner, h
 			defer mu.Unlock()
 			freed = append(freed, key)
 		}, 10*time.Second, delay, zap.NewNop())
-		hs.keep(o, "job", quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second, time.Now())
+		hs.suspended = func() time.Duration { return 0 } // the real clocks are no part of the bubble
+		hs.keep(o, "job", quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second)
 		f(e, o, hs, func() []string {
 			mu.Lock()
 			defer mu.Unlock()

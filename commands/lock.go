@@ -2,7 +2,6 @@ package commands
 
 import (
 	"errors"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -37,7 +36,7 @@ func (s *Service) lock(c *call) {
 		s.giveBack(c.key, lease.Token)
 	})
 	if c.args.session {
-		s.holds.keep(c.session, c.key, lease, c.ttl, time.Now())
+		s.holds.keep(c.session, c.key, lease, c.ttl)
 		if err := c.session.WatchPeer(s.o.SessionTimeout); err != nil {
 			s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
 		}
