@@ -135,7 +135,7 @@ func (hs *holds) renewedLocked(h *hold, validity time.Duration, err error) {
 	now := hs.now()
 	switch {
 	case err == nil:
-		h.deadline = now.Add(validity - notice(h.ttl))
+		h.deadline = later(h.deadline, now.Add(validity-notice(h.ttl)))
 		for !h.renewal.After(now) { // absolute times: a late renewal does not move the next one
 			h.renewal = h.renewal.Add(h.ttl / 3)
 		}
@@ -177,12 +177,21 @@ func (hs *holds) dropLocked(h *hold) {
 	delete(set, h)
 }
 
-// forget ends the renewal of a token that is about to be released.
-func (hs *holds) forget(secret string) {
+// forget ends the renewal of a token of key that is about to be released.
+func (hs *holds) forget(key, secret string) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	if h := hs.m[secret]; h != nil {
+	if h := hs.m[secret]; h != nil && h.key == key {
 		hs.dropLocked(h)
+	}
+}
+
+// extended is told that the client has extended the lock itself: it may count on it for validity from here, whatever becomes of renewals.
+func (hs *holds) extended(key, secret string, validity time.Duration) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if h := hs.m[secret]; h != nil && h.key == key {
+		h.deadline = later(h.deadline, time.Now().Add(validity-notice(h.ttl)))
 	}
 }
 
