@@ -83,7 +83,7 @@ func TestSuspendDuringRenewal(t *testing.T) {
 func TestSuspendLookEnds(t *testing.T) {
 	sleepy(t, func(e *extender, o *fakeOwner, hs *holds, suspend func(time.Duration)) {
 		secret := strings.Repeat("ab", 20)
-		hs.forget(secret)
+		hs.forget("job", secret)
 		time.Sleep(time.Minute)
 		hs.mu.Lock()
 		if hs.look.Stop() {

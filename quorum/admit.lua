@@ -17,10 +17,22 @@ if ARGV[7] ~= '' or ARGV[8] ~= '' then
     have[all[i]] = tonumber(all[i + 1])
   end
 end
+-- Raised counters are written a hundred at a time: a command for each would take several milliseconds.
+local raised = {}
+local function write()
+  if #raised > 0 then
+    redis.call('HSET', KEYS[1], unpack(raised))
+    raised = {}
+  end
+end
 local function raise(field, number)
   if not have[field] or have[field] < number then
     have[field] = number
-    redis.call('HSET', KEYS[1], field, string.format('%.0f', number))
+    raised[#raised + 1] = field
+    raised[#raised + 1] = string.format('%.0f', number)
+    if #raised == 200 then
+      write()
+    end
   end
 end
 if ARGV[7] ~= '' then
@@ -32,6 +44,7 @@ end
 for field, number in string.gmatch(ARGV[8], '(%d+) (%d+)') do
   raise(field, tonumber(number))
 end
+write()
 for i, field in ipairs({'settings', 'born', 'durable'}) do
   local value = ARGV[i + 3]
   if value == '' then

@@ -1,10 +1,6 @@
 package quorum
 
-import (
-	"strconv"
-
-	"go.uber.org/zap"
-)
+import "strconv"
 
 // changing is one change of a record under way. Nobody waits for it: a look follows, and the guard judges anew.
 type changing struct {
@@ -34,15 +30,24 @@ func (c *changing) reply(lane int, _ opKind, r *reply) {
 		l.hold(c.s.conn, StateQuarantined, answered(r), false)
 	}
 	if r.is(1) {
-		if says := c.s.change.says; says != "" {
-			c.g.log.Warn(says, zap.String("master", l.names[lane]))
-		}
+		c.g.tell(c.s.change.says)
 		if c.s.change.to.kind == recordMark {
 			l.forgive()
 		}
 	}
 	c.g.changed(lane)
 	l.look()
+}
+
+// tell logs what a change means, once for several masters in a row.
+func (g *guard) tell(says string) {
+	g.mu.Lock()
+	again := says == g.said
+	g.said = says
+	g.mu.Unlock()
+	if says != "" && !again {
+		g.log.Warn(says)
+	}
 }
 
 func (c *changing) gone(lane int, _ opKind, _ error, _ bool) { c.g.changed(lane) }

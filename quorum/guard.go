@@ -26,6 +26,7 @@ type guard struct {
 	log         *zap.Logger
 
 	mu        sync.Mutex // taken before the mu of a lane
+	said      string     // what the log said last of a change
 	inhabited bool       // a record, a mark or counters have been seen on some master: the deployment is not new
 	masters   []known
 }

@@ -155,7 +155,7 @@ func (g *guard) survived(m *known) bool {
 
 func (g *guard) admitAgain(s ruling, m *known) ruling {
 	s.kind, s.change = ruledChange, g.admission(m)
-	s.change.says = "master restarted with all it had on disk, admitted at once"
+	s.change.says = "master restarted with all that it had on disk, admitted at once: " + g.q.lanes[s.lane].names[s.lane]
 	return s
 }
 
