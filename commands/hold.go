@@ -191,7 +191,7 @@ func (hs *holds) extended(key, secret string, validity time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if h := hs.m[secret]; h != nil && h.key == key {
-		h.deadline = later(h.deadline, time.Now().Add(validity-notice(h.ttl)))
+		h.deadline = later(h.deadline, hs.now().Add(validity-notice(h.ttl)))
 	}
 }
 
