@@ -69,7 +69,7 @@ type hold struct {
 }
 
 func newHolds(locker Locker, freed func(key, secret string), maxHold, delay time.Duration, log *zap.Logger) *holds {
-	return &holds{locker: locker, freed: freed, maxHold: maxHold, delay: delay, log: log, suspended: suspended,
+	return &holds{locker: locker, freed: freed, maxHold: maxHold, delay: delay, log: log, suspended: quorum.Suspended,
 		m: make(map[string]*hold), sessions: make(map[owner]map[*hold]struct{})}
 }
 

@@ -114,7 +114,7 @@ func TestSuspendLookEnds(t *testing.T) {
 
 // TestSuspended: the real clocks go forward together while the machine is awake.
 func TestSuspended(t *testing.T) {
-	if before, after := suspended(), suspended(); before < 0 || after-before > time.Second {
+	if before, after := quorum.Suspended(), quorum.Suspended(); before < 0 || after-before > time.Second {
 		t.Errorf("suspended for %v, then %v", before, after)
 	}
 }
