@@ -145,8 +145,9 @@ func (ls *lines) lead(l *line, w *waiter, p patience, endless bool, want quorum.
 		held, isHeld := errors.AsType[*quorum.HeldError](err)
 		switch {
 		case isHeld && !ls.subscribed(l):
-			ls.subscribe(p.ctx, l)
-			continue // what was released before the subscription is not heard of
+			if err = ls.subscribe(l, p); err == nil {
+				continue // what was released before the subscription is not heard of
+			}
 		case isHeld:
 			wait := never
 			if held.Free >= 0 {
@@ -256,12 +257,22 @@ func (ls *lines) subscribed(l *line) bool {
 	return l.stop != nil
 }
 
-// subscribe makes releases through other proxies wake the head. It returns when enough masters have confirmed, or could have.
-func (ls *lines) subscribe(ctx context.Context, l *line) {
-	stop := ls.locker.Watch(ctx, l.key, func(id string) { ls.heard(l.key, id) })
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l.stop = stop
+// subscribe makes releases through other proxies wake the head. It returns when enough masters have confirmed, or could have; or when the
+// client waits no longer.
+func (ls *lines) subscribe(l *line, p patience) error {
+	ctx, cancel := context.WithCancel(p.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		stop := ls.locker.Watch(ctx, l.key, func(id string) { ls.heard(l.key, id) })
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		l.stop = stop
+	}()
+	err := p.wait(done, nil)
+	cancel()
+	<-done // Watch returns at once when ctx ends, and the subscription stands
+	return err
 }
 
 // rememberReleases is how many releases of a key a line remembers.

@@ -163,3 +163,22 @@ func TestLineOtherWon(t *testing.T) {
 		leave()
 	})
 }
+
+// TestLineSlowSubscription: a waiter's time runs out, and a client leaves, also while the masters do not confirm the subscription.
+func TestLineSlowSubscription(t *testing.T) {
+	inLine(t, func(q *queue) {
+		q.lock.confirm = 2 * time.Second
+		q.lock.set(time.Now().Add(time.Hour), nil)
+		leave := q.join("leaves", 0, -1)
+		q.join("in time", 300*time.Millisecond, -1)
+		time.Sleep(100 * time.Millisecond)
+		leave()
+		q.wg.Wait()
+		if got := q.result("leaves"); got.err != errLeft || got.at > 110*time.Millisecond {
+			t.Errorf("who left at 100ms got %v at %v", got.err, got.at)
+		}
+		if got := q.result("in time"); got.err != errTimeout || got.at > 310*time.Millisecond {
+			t.Errorf("WAIT 300ms got %v at %v", got.err, got.at)
+		}
+	})
+}
