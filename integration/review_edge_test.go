@@ -77,3 +77,24 @@ func TestLocksBinary(t *testing.T) {
 		t.Errorf("LOCKS left out %d locks", len(want))
 	}
 }
+
+// TestExtendedSession: EXTEND told the client that it holds its session lock for 20s. That renewals fail for longer than its ttl changes
+// nothing: no push, and the lock is there.
+func TestExtendedSession(t *testing.T) {
+	t.Parallel()
+	p, relays := relayedPair(t, "--master-timeout", "1s")
+	host := dial3(t, p.addr)
+	token := host.lockSession("job", "2s")
+	host.wantDo(":1\r\n", "EXTEND", "job", token, "30s")
+	for _, r := range relays {
+		r.freeze()
+	}
+	pauseBetween(t, 4*time.Second)
+	for _, r := range relays {
+		r.thaw()
+	}
+	waitFor(t, "a majority is back", patience, func() bool { return !strings.HasPrefix(p.far.do("LOCKINFO", "job"), "-") })
+	p.far.wantDo(null2, "LOCK", "job", "60s")
+	host.unlock("job", token) // and no push before the reply
+	p.wantNoStray(t)
+}
