@@ -23,7 +23,7 @@ type storm struct {
 // TestStorm: whatever way holders and waiters leave, and through whichever proxy the lock is released, the next waiter is woken at once and
 // nobody gets a lock that is held; in the end no waiter, session lock or key is left.
 func TestStorm(t *testing.T) {
-	p := startPair(t)
+	p := startPair(t, "--master-timeout", "2s") // the machine may be busy
 	s := &storm{t: t, addrs: [2]string{p.addr, p.two.addr}, stop: make(chan struct{})}
 	seed := seedOf(t, uint64(time.Now().UnixNano()))
 	length := 6 * time.Second
@@ -42,7 +42,7 @@ func TestStorm(t *testing.T) {
 	close(s.stop)
 	wg.Wait()
 	t.Logf("%d grants, at most %v from a release to the next", s.grants.Load(), time.Duration(s.longest.Load()))
-	if longest := time.Duration(s.longest.Load()); longest > 400*time.Millisecond*slack {
+	if longest := time.Duration(s.longest.Load()); longest > 500*time.Millisecond*slack {
 		t.Errorf("once the next waiter was served %v after the release", longest)
 	}
 	for _, c := range []*client{p.desk, p.far} {

@@ -1,0 +1,69 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestManyWaits: waits that end without a grant leave nothing behind: no memory, no place in the line, no subscription at a master (B21, B35).
+func TestManyWaits(t *testing.T) {
+	p := startPair(t, "--master-timeout", "2s") // the machine may be busy
+	const hosts, keys = 40, 100
+	each := 250
+	if os.Getenv("INTEGRATION_LONG") != "" {
+		each = 2500
+	}
+	for i := range keys {
+		p.far.lock(fmt.Sprintf("job-%d", i), "60s")
+	}
+	wait := func() {
+		var wg sync.WaitGroup
+		for i := range hosts {
+			wg.Go(func() {
+				c, err := connect(p.addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				for n := range each {
+					key := fmt.Sprintf("job-%d", (i*7+n)%keys)
+					if n%10 == 9 { // it leaves
+						_ = c.write(encode("LOCK", key, "60s", "WAIT", "0", "SESSION"))
+						c.Close()
+						if c, err = connect(p.addr); err != nil {
+							t.Error(err)
+							return
+						}
+					} else if reply, err := c.do("LOCK", key, "60s", "WAIT", "1ms"); err != nil || reply != null2 {
+						t.Errorf("LOCK WAIT: %q, %v", reply, err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		p.desk.waitWaiting(0)
+	}
+	wait()
+	before, start := p.memory(t, "VmRSS"), time.Now()
+	wait()
+	wait()
+	after := p.memory(t, "VmRSS")
+	t.Logf("%d waits in %v; memory %d MB, then %d MB", 2*hosts*each, time.Since(start), before, after)
+	if after > before+10 && !raceEnabled {
+		t.Errorf("memory rose from %d to %d MB in %d waits", before, after, 2*hosts*each)
+	}
+	for _, s := range p.masters {
+		waitFor(t, "no subscription", patience, func() bool {
+			return !strings.Contains(s.do(t, "PUBSUB", "CHANNELS", "lockproxy:*"), "lockproxy:")
+		})
+	}
+	if n := p.desk.counter("session_locks"); n != 0 {
+		t.Errorf("%d session locks", n)
+	}
+}
