@@ -1,18 +1,20 @@
-package integration
+package lab
 
 import (
 	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"testing"
 )
 
-// encode writes a command as clients do: an array of bulk strings.
+// Encode writes a command as clients do: an array of bulk strings.
 //
 //	encode("GET", "a") = *2\r\n$3\r\nGET\r\n$1\r\na\r\n
-func encode(args ...string) string {
+func Encode(args ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -21,21 +23,21 @@ func encode(args ...string) string {
 	return b.String()
 }
 
-// bulk writes a bulk string reply.
-func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+// Bulk writes a bulk string reply.
+func Bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
-// integer writes an integer reply.
-func integer(n int) string { return fmt.Sprintf(":%d\r\n", n) }
+// Integer writes an integer reply.
+func Integer(n int) string { return fmt.Sprintf(":%d\r\n", n) }
 
 // The null replies of the two protocol versions.
 const (
-	null2 = "$-1\r\n"
-	null3 = "_\r\n"
+	Null2 = "$-1\r\n"
+	Null3 = "_\r\n"
 )
 
-// readFrame reads one whole reply of RESP2 or RESP3 and returns its bytes as they came. An attribute (|) comes
+// ReadFrame reads one whole reply of RESP2 or RESP3 and returns its bytes as they came. An attribute (|) comes
 // together with the reply that it belongs to; a push (>) is a frame of its own.
-func readFrame(r *bufio.Reader) (string, error) {
+func ReadFrame(r *bufio.Reader) (string, error) {
 	var b strings.Builder
 	err := copyFrame(&b, r, 0)
 	return b.String(), err
@@ -85,13 +87,13 @@ func copyFrame(b *strings.Builder, r *bufio.Reader, depth int) error {
 	return nil
 }
 
-// isPush tells whether a frame is a RESP3 push.
-func isPush(frame string) bool { return strings.HasPrefix(frame, ">") }
+// IsPush tells whether a frame is a RESP3 push.
+func IsPush(frame string) bool { return strings.HasPrefix(frame, ">") }
 
-// tokenOf returns the token in a reply of LOCK, or "" for every other reply.
+// TokenOf returns the token in a reply of LOCK, or "" for every other reply.
 //
 //	$57\r\n0000000000000007:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b\r\n
-func tokenOf(frame string) string {
+func TokenOf(frame string) string {
 	token, ok := strings.CutPrefix(strings.TrimSuffix(frame, "\r\n"), "$57\r\n")
 	if !ok || len(token) != 57 || token[16] != ':' {
 		return ""
@@ -102,27 +104,71 @@ func tokenOf(frame string) string {
 	return token
 }
 
-// fields returns the elements of a flat array or map of scalars, decoded to their text.
-func fields(frame string) []string {
+// Fields returns the elements of a flat array or map of scalars, decoded to their text.
+func Fields(frame string) []string {
 	var list []string
 	r := bufio.NewReader(strings.NewReader(frame))
 	if _, err := r.ReadString('\n'); err != nil {
 		return nil
 	}
 	for {
-		element, err := readFrame(r)
+		element, err := ReadFrame(r)
 		if err != nil {
 			return list
 		}
-		list = append(list, scalar(element))
+		list = append(list, Scalar(element))
 	}
 }
 
-// scalar returns the text of a simple reply: the content of a bulk string, or the line without its type.
-func scalar(frame string) string {
-	if strings.HasPrefix(frame, "$") && frame != null2 {
+// Scalar returns the text of a simple reply: the content of a bulk string, or the line without its type.
+func Scalar(frame string) string {
+	if strings.HasPrefix(frame, "$") && frame != Null2 {
 		_, content, _ := strings.Cut(frame, "\r\n")
 		return strings.TrimSuffix(content, "\r\n")
 	}
 	return strings.TrimSuffix(frame[1:], "\r\n")
+}
+
+// Elements splits an array or a map into its elements, raw; an element may be an array again.
+func Elements(frame string) (list []string) {
+	r := bufio.NewReader(strings.NewReader(frame))
+	if _, err := r.ReadString('\n'); err != nil {
+		return nil
+	}
+	for {
+		element, err := ReadFrame(r)
+		if err != nil {
+			return list
+		}
+		list = append(list, element)
+	}
+}
+
+// LastOf returns the last element of an array.
+func LastOf(frame string) string {
+	list := Elements(frame)
+	if len(list) == 0 {
+		return "_\r\n"
+	}
+	return list[len(list)-1]
+}
+
+func Number(t testing.TB, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Errorf("%q is no number", text)
+	}
+	return n
+}
+
+// MapOf returns a map of scalars, as RESP2 or RESP3 writes it.
+func MapOf(frame string) map[string]string {
+	m := map[string]string{}
+	for pair := range slices.Chunk(Fields(frame), 2) {
+		if len(pair) == 2 {
+			m[pair[0]] = pair[1]
+		}
+	}
+	return m
 }

@@ -1,0 +1,109 @@
+package lab
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Config says what a deployment is made of. The zero value of a field stands for what its comment says.
+type Config struct {
+	Masters    int      // 3
+	Proxies    int      // 1; a negative number starts none: StartProxy adds them
+	Flags      []string // of every proxy, beside upstream and masters
+	MasterArgs []string // of every master's redis-server
+	Relays     bool     // every proxy reaches every master through a relay of its own
+	Clocks     bool     // every master has a clock of its own
+	NoWait     bool     // return before the proxies can lock
+}
+
+// Lab is a deployment: an upstream, masters, and proxies before them.
+type Lab struct {
+	Upstream *Redis
+	Masters  []*Redis
+	Proxies  []*Proxy
+	Relays   [][]*Relay // of each proxy to each master, in their order; empty without Config.Relays
+	config   Config
+}
+
+// Start starts a deployment and waits until every proxy has granted a lock.
+func Start(t testing.TB, config Config) *Lab {
+	t.Helper()
+	if config.Masters == 0 {
+		config.Masters = 3
+	}
+	if config.Proxies == 0 {
+		config.Proxies = 1
+	}
+	Tool(t, "redis-server")
+	clocks := make([]*Clock, config.Masters)
+	for i := range clocks {
+		if config.Clocks {
+			clocks[i] = NewClock(t)
+		}
+	}
+	l := &Lab{Upstream: StartRedis(t), Masters: startMasters(t, clocks, config.MasterArgs), config: config}
+	for range config.Proxies {
+		l.StartProxy(t)
+	}
+	if !config.NoWait {
+		for _, p := range l.Proxies {
+			p.WaitVoting(t)
+		}
+	}
+	return l
+}
+
+// StartProxy adds a proxy, with more flags than the others, and does not wait until it can lock. A flag given again
+// replaces the earlier one.
+func (l *Lab) StartProxy(t testing.TB, flags ...string) *Proxy {
+	t.Helper()
+	p := StartProxy(t, l.ProxyFlags(t, flags...)...)
+	l.Proxies = append(l.Proxies, p)
+	return p
+}
+
+// ProxyFlags returns what StartProxy would start the next proxy with; its relays, if it is to have any, are made here.
+func (l *Lab) ProxyFlags(t testing.TB, flags ...string) []string {
+	t.Helper()
+	list := Addrs(l.Masters)
+	if l.config.Relays {
+		relays, _ := StartRelays(t, l.Masters)
+		for i, r := range relays {
+			list[i] = masterName(i, r.Addr)
+		}
+		l.Relays = append(l.Relays, relays)
+	}
+	all := []string{"--upstream", l.Upstream.Addr, "--masters", strings.Join(list, ",")}
+	return append(append(all, l.config.Flags...), flags...)
+}
+
+// named tells that the program knows name@address. Behind relays the proxies of a deployment know its masters by different
+// addresses, and agree on them by name.
+const named = false
+
+func masterName(i int, addr string) string {
+	if !named {
+		return addr
+	}
+	return fmt.Sprintf("m%d@%s", i+1, addr)
+}
+
+// Link returns the relay between a proxy and a master, by their numbers from 0.
+func (l *Lab) Link(proxy, master int) *Relay { return l.Relays[proxy][master] }
+
+// Rejoin ends all faults of all relays.
+func (l *Lab) Rejoin() {
+	for _, relays := range l.Relays {
+		for _, r := range relays {
+			r.Rejoin()
+		}
+	}
+}
+
+// WantNoStray waits until everything that the proxies owe the masters was executed, and fails if a lock key is left.
+// All masters and proxies must run, and the locks of the test need a ttl much longer than a second.
+func (l *Lab) WantNoStray(t testing.TB) {
+	t.Helper()
+	WantNoStray(t, l.Masters, l.Proxies...)
+}
