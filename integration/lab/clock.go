@@ -68,7 +68,7 @@ func NewClock(t testing.TB) *Clock {
 // StartRedisWithClock is StartRedis for a server that goes by a clock of its own.
 func StartRedisWithClock(t testing.TB, clock *Clock, args ...string) *Redis {
 	t.Helper()
-	return startRedis(t, clock, args)
+	return startRedis(t, place{clock: clock}, args)
 }
 
 // env returns what a process needs to go by the clock.

@@ -20,7 +20,7 @@ type Conn struct {
 
 // Connect opens a connection. Each of its steps may take twice Patience; Timeout changes that.
 func Connect(addr string) (*Conn, error) {
-	nc, err := net.DialTimeout("tcp", addr, Patience)
+	nc, err := dialer(addr)("tcp", addr)
 	if err != nil {
 		return nil, err
 	}

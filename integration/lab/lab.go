@@ -14,6 +14,7 @@ type Config struct {
 	MasterArgs []string // of every master's redis-server
 	Relays     bool     // every proxy reaches every master through a relay of its own
 	Clocks     bool     // every master has a clock of its own
+	Net        bool     // masters and proxies are nodes of a network of their own; not with Relays
 	NoWait     bool     // return before the proxies can lock
 }
 
@@ -23,6 +24,7 @@ type Lab struct {
 	Masters  []*Redis
 	Proxies  []*Proxy
 	Relays   [][]*Relay // of each proxy to each master, in their order; empty without Config.Relays
+	Net      *Net       // nil without Config.Net
 	config   Config
 }
 
@@ -36,13 +38,17 @@ func Start(t testing.TB, config Config) *Lab {
 		config.Proxies = 1
 	}
 	Tool(t, "redis-server")
-	clocks := make([]*Clock, config.Masters)
-	for i := range clocks {
-		if config.Clocks {
-			clocks[i] = NewClock(t)
+	l := &Lab{config: config}
+	if config.Net {
+		l.Net = NewNet(t)
+	}
+	places := make([]place, config.Masters)
+	for i := range places {
+		if places[i].node = l.node(t); config.Clocks {
+			places[i].clock = NewClock(t)
 		}
 	}
-	l := &Lab{Upstream: StartRedis(t), Masters: startMasters(t, clocks, config.MasterArgs), config: config}
+	l.Upstream, l.Masters = startRedis(t, place{node: l.node(t)}, nil), startMasters(t, places, config.MasterArgs)
 	for range config.Proxies {
 		l.StartProxy(t)
 	}
@@ -58,7 +64,7 @@ func Start(t testing.TB, config Config) *Lab {
 // replaces the earlier one.
 func (l *Lab) StartProxy(t testing.TB, flags ...string) *Proxy {
 	t.Helper()
-	p := StartProxy(t, l.ProxyFlags(t, flags...)...)
+	p := startProxy(t, l.node(t), l.ProxyFlags(t, flags...))
 	l.Proxies = append(l.Proxies, p)
 	return p
 }
@@ -76,6 +82,15 @@ func (l *Lab) ProxyFlags(t testing.TB, flags ...string) []string {
 	}
 	all := []string{"--upstream", l.Upstream.Addr, "--masters", strings.Join(list, ",")}
 	return append(append(all, l.config.Flags...), flags...)
+}
+
+// node makes a node, where there is a network.
+func (l *Lab) node(t testing.TB) *Node {
+	t.Helper()
+	if l.Net == nil {
+		return nil
+	}
+	return l.Net.Node(t)
 }
 
 // named tells that the program knows name@address. Behind relays the proxies of a deployment know its masters by different

@@ -31,11 +31,16 @@ func Launch(t testing.TB, name, path string, args ...string) *Process {
 // launch is Launch with more environment variables.
 func launch(t testing.TB, name string, env []string, path string, args ...string) *Process {
 	t.Helper()
+	return launchWith(t, name, env, childAttributes(), path, args...)
+}
+
+func launchWith(t testing.TB, name string, env []string, attributes *syscall.SysProcAttr, path string, args ...string) *Process {
+	t.Helper()
 	p := &Process{name: name, Cmd: exec.Command(path, args...), Log: &Output{}, Done: make(chan struct{})}
 	if dirs, ok := t.(interface{ ArtifactDir() string }); ok {
 		p.kept = dirs.ArtifactDir() // asked for now, since it must outlive the clean-up below
 	}
-	p.Cmd.Stdout, p.Cmd.Stderr, p.Cmd.SysProcAttr = p.Log, p.Log, childAttributes()
+	p.Cmd.Stdout, p.Cmd.Stderr, p.Cmd.SysProcAttr = p.Log, p.Log, attributes
 	p.Cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20") // the detector would wait a second at each exit
 	p.Cmd.Env = append(p.Cmd.Env, env...)
 	if err := p.Cmd.Start(); err != nil {

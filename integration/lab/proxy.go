@@ -12,13 +12,22 @@ import (
 type Proxy struct {
 	*Process
 	Addr  string // host:port; stays the same over a restart
+	Node  *Node  // the namespace that it runs in, or nil
 	flags []string
 }
 
 // StartProxy starts the built binary on a free port with more flags, and waits until it accepts connections.
 func StartProxy(t testing.TB, flags ...string) *Proxy {
 	t.Helper()
-	p := &Proxy{flags: flags}
+	return startProxy(t, nil, flags)
+}
+
+func startProxy(t testing.TB, node *Node, flags []string) *Proxy {
+	t.Helper()
+	p := &Proxy{Node: node, flags: flags}
+	if node != nil { // what listens there is out of reach for all but the test
+		p.Addr, p.flags = node.freeAddr(t), append(flags[:len(flags):len(flags)], "--allow-open", "true")
+	}
 	p.start(t)
 	t.Cleanup(func() { p.checkEnd(t) })
 	return p
@@ -36,7 +45,8 @@ func (p *Proxy) start(t testing.TB) {
 	} else if !slices.Contains(p.flags, "--listen") {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
-	p.Process = Launch(t, "lockproxy", path, args...)
+	line := p.Node.command(path, args)
+	p.Process = Launch(t, "lockproxy", line[0], line[1:]...)
 	addr := ""
 	WaitFor(t, "lockproxy ready", 2*Patience, func() bool { addr = p.readyAddr(); return addr != "" || !p.Running() })
 	if addr == "" {

@@ -15,6 +15,7 @@ type Redis struct {
 	*Process
 	Addr  string // host:port; stays the same over a restart
 	Clock *Clock // its own clock, or nil
+	Node  *Node  // the namespace that it runs in, or nil
 	args  []string
 	path  string
 	dir   string // its working directory
@@ -23,14 +24,20 @@ type Redis struct {
 // StartRedis starts a redis-server on a free port and waits until it answers. More arguments go to its command line.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
-	return startRedis(t, nil, args)
+	return startRedis(t, place{}, args)
 }
 
-func startRedis(t testing.TB, clock *Clock, args []string) *Redis {
+// place is what a server has of its own beside its files.
+type place struct {
+	clock *Clock
+	node  *Node
+}
+
+func startRedis(t testing.TB, at place, args []string) *Redis {
 	t.Helper()
 	path := Tool(t, "redis-server")
 	for range 20 { // another process may take the port between our look and the server's start
-		s := &Redis{Addr: FreeAddr(t), Clock: clock, args: args, path: path, dir: redisDir(t)}
+		s := &Redis{Addr: at.node.freeAddr(t), Clock: at.clock, Node: at.node, args: args, path: path, dir: redisDir(t)}
 		if s.start(t) {
 			return s
 		}
@@ -43,16 +50,16 @@ func startRedis(t testing.TB, clock *Clock, args []string) *Redis {
 func StartMasters(t testing.TB, n int, args ...string) []*Redis {
 	t.Helper()
 	Tool(t, "redis-server") // skips here, since the goroutines below must not
-	return startMasters(t, make([]*Clock, n), args)
+	return startMasters(t, make([]place, n), args)
 }
 
-// startMasters starts a server for each clock, which may be nil.
-func startMasters(t testing.TB, clocks []*Clock, args []string) []*Redis {
+// startMasters starts a server at each place.
+func startMasters(t testing.TB, places []place, args []string) []*Redis {
 	t.Helper()
-	servers := make([]*Redis, len(clocks))
+	servers := make([]*Redis, len(places))
 	var wg sync.WaitGroup
-	for i, clock := range clocks {
-		wg.Go(func() { servers[i] = startRedis(t, clock, args) })
+	for i, at := range places {
+		wg.Go(func() { servers[i] = startRedis(t, at, args) })
 	}
 	wg.Wait()
 	for _, s := range servers {
@@ -89,8 +96,12 @@ func (s *Redis) launch(t testing.TB) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(s.Addr)
 	args := append([]string{"--bind", host, "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no",
-		"--enable-debug-command", "local"}, s.args...)
-	s.Process = launch(t, "redis "+s.Addr, s.Clock.env(), s.path, args...)
+		"--enable-debug-command", "yes"}, s.args...)
+	if s.Node != nil {
+		args = append(args, "--protected-mode", "no") // it only knows strangers there
+	}
+	line := s.Node.command(s.path, args)
+	s.Process = launch(t, "redis "+s.Addr, s.Clock.env(), line[0], line[1:]...)
 }
 
 // Do sends one command on a connection of its own, past the proxy, and returns the raw reply.
