@@ -2,7 +2,6 @@ package integration
 
 import (
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -49,34 +48,18 @@ func (p *pair) wantNoStray(t testing.TB) {
 // wantHolders waits until exactly n masters have a key of that name, whoever's it is.
 func (p *pair) wantHolders(t testing.TB, key string, n int) {
 	t.Helper()
-	if !lab.Poll(lab.Patience, func() bool { return p.holders(t, key) == n }) {
-		t.Fatalf("%s is on %d masters, want %d", key, p.holders(t, key), n)
-	}
+	lab.WantHolders(t, p.masters, key, n)
 }
 
-func (p *pair) holders(t testing.TB, key string) (n int) {
+func (p *pair) holders(t testing.TB, key string) int {
 	t.Helper()
-	for _, s := range p.masters {
-		if s.Do(t, "EXISTS", "lock:"+key) == ":1\r\n" {
-			n++
-		}
-	}
-	return n
+	return lab.Holders(t, p.masters, key)
 }
 
 // left returns for how long each master still keeps the key, shortest first; a master without it counts as 0.
 func (p *pair) left(t testing.TB, key string) []time.Duration {
 	t.Helper()
-	var list []time.Duration
-	for _, s := range p.masters {
-		ms, err := strconv.Atoi(lab.Scalar(s.Do(t, "PTTL", "lock:"+key)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, time.Duration(max(ms, 0))*time.Millisecond)
-	}
-	slices.Sort(list)
-	return list
+	return lab.Left(t, p.masters, key)
 }
 
 func median(list []time.Duration) time.Duration {

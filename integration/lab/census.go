@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,30 +38,29 @@ func Settle(t testing.TB, masters []*Redis, proxies ...*Proxy) {
 	t.Helper()
 	for i, p := range proxies {
 		c := Dial(t, p.Addr)
-		key := "settle-" + string(rune('a'+i))
-		token := ""
+		key, ttl := fmt.Sprintf("settle-%d", i), maxTTL(c)
+		token, taken := "", time.Time{}
 		WaitFor(t, "a lock on every master", 2*Patience, func() bool {
-			if token == "" {
-				token, _, _ = c.TryLock(key, "60s")
+			if token == "" || time.Since(taken) > ttl {
+				token, _, _ = c.TryLock(key, fmt.Sprint(ttl.Milliseconds()))
+				taken = time.Now()
 			}
-			for _, s := range masters {
-				if s.Do(t, "EXISTS", "lock:"+key) != ":1\r\n" {
-					return false
-				}
-			}
-			return token != ""
+			return token != "" && Holders(t, masters, key) == len(masters)
 		})
-		c.Unlock(key, token)
-		WaitFor(t, "that lock gone from every master", Patience, func() bool {
-			for _, s := range masters {
-				if s.Do(t, "EXISTS", "lock:"+key) != ":0\r\n" {
-					return false
-				}
-			}
-			return true
-		})
+		c.Do("UNLOCK", key, token)
+		WaitFor(t, "that lock gone from every master", Patience, func() bool { return Holders(t, masters, key) == 0 })
 		c.Close()
 	}
+}
+
+// maxTTL returns the longest ttl that a proxy grants, or a minute.
+func maxTTL(c *Client) time.Duration {
+	reply := c.Do("LOCK", "settle", "60s", "bad") // refused before the masters are asked; the ttl is read first
+	_, limit, found := strings.Cut(strings.TrimSpace(reply), "exceeds max-ttl ")
+	if !found {
+		return time.Minute
+	}
+	return time.Duration(Number(c.T, limit)) * time.Millisecond
 }
 
 // WantNoStray fails if any master keeps a lock key once the proxies have settled. A SET that overtook a release sent
@@ -120,4 +121,35 @@ func CommandCounts(t testing.TB, masters []*Redis, name string) (n int) {
 		n += CommandCount(t, s, name)
 	}
 	return n
+}
+
+// Holders tells on how many masters a key of that name stands, whoever's it is.
+func Holders(t testing.TB, masters []*Redis, key string) (n int) {
+	t.Helper()
+	for _, s := range masters {
+		if s.Do(t, "EXISTS", "lock:"+key) == ":1\r\n" {
+			n++
+		}
+	}
+	return n
+}
+
+// WantHolders waits until exactly n masters have a key of that name.
+func WantHolders(t testing.TB, masters []*Redis, key string, n int) {
+	t.Helper()
+	if !Poll(Patience, func() bool { return Holders(t, masters, key) == n }) {
+		t.Fatalf("%s is on %d masters, want %d", key, Holders(t, masters, key), n)
+	}
+}
+
+// Left returns for how long each master still keeps the key, shortest first; a master without it counts as 0.
+func Left(t testing.TB, masters []*Redis, key string) []time.Duration {
+	t.Helper()
+	var list []time.Duration
+	for _, s := range masters {
+		ms := Number(t, Scalar(s.Do(t, "PTTL", "lock:"+key)))
+		list = append(list, time.Duration(max(ms, 0))*time.Millisecond)
+	}
+	slices.Sort(list)
+	return list
 }

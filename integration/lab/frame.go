@@ -105,19 +105,11 @@ func TokenOf(frame string) string {
 }
 
 // Fields returns the elements of a flat array or map of scalars, decoded to their text.
-func Fields(frame string) []string {
-	var list []string
-	r := bufio.NewReader(strings.NewReader(frame))
-	if _, err := r.ReadString('\n'); err != nil {
-		return nil
-	}
-	for {
-		element, err := ReadFrame(r)
-		if err != nil {
-			return list
-		}
+func Fields(frame string) (list []string) {
+	for _, element := range Elements(frame) {
 		list = append(list, Scalar(element))
 	}
+	return list
 }
 
 // Scalar returns the text of a simple reply: the content of a bulk string, or the line without its type.
@@ -153,6 +145,7 @@ func LastOf(frame string) string {
 	return list[len(list)-1]
 }
 
+// Number reads a decimal number; anything else fails the test.
 func Number(t testing.TB, text string) int {
 	t.Helper()
 	n, err := strconv.Atoi(text)

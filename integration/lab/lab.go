@@ -15,6 +15,7 @@ type Config struct {
 	Relays     bool     // every proxy reaches every master through a relay of its own
 	Clocks     bool     // every master has a clock of its own
 	Net        bool     // masters and proxies are nodes of a network of their own; not with Relays
+	Parts      bool     // Part is to be used: Net where that can be, else Relays
 	NoWait     bool     // return before the proxies can lock
 }
 
@@ -36,6 +37,10 @@ func Start(t testing.TB, config Config) *Lab {
 	}
 	if config.Proxies == 0 {
 		config.Proxies = 1
+	}
+	if config.Parts {
+		config.Net = NetMissing() == nil
+		config.Relays = !config.Net
 	}
 	Tool(t, "redis-server")
 	l := &Lab{config: config}
@@ -106,15 +111,6 @@ func masterName(i int, addr string) string {
 
 // Link returns the relay between a proxy and a master, by their numbers from 0.
 func (l *Lab) Link(proxy, master int) *Relay { return l.Relays[proxy][master] }
-
-// Rejoin ends all faults of all relays.
-func (l *Lab) Rejoin() {
-	for _, relays := range l.Relays {
-		for _, r := range relays {
-			r.Rejoin()
-		}
-	}
-}
 
 // WantNoStray waits until everything that the proxies owe the masters was executed, and fails if a lock key is left.
 // All masters and proxies must run, and the locks of the test need a ttl much longer than a second.

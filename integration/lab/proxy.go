@@ -125,7 +125,7 @@ func (p *Proxy) WaitVoting(t testing.TB) {
 	c := Dial(t, p.Addr)
 	defer c.Close()
 	WaitFor(t, "first lock", Patience, func() bool {
-		token, _, err := c.TryLock("warm-up", "5s")
+		token, _, err := c.TryLock("warm-up", "500ms")
 		if err != nil || token == "" {
 			return false
 		}

@@ -93,6 +93,13 @@ func (r *Relay) FreezeCommands() {
 // Thaw lets everything go on, late bytes of connections that the proxy has given up included.
 func (r *Relay) Thaw() { r.setAll(true, false) }
 
+// FreezeNew keeps all bytes of new connections inside the relay while the present ones stay as they are.
+func (r *Relay) FreezeNew() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.frozen = true
+}
+
 // ThawNew lets new connections through while the present ones stay as they are.
 func (r *Relay) ThawNew() {
 	r.mu.Lock()
