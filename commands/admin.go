@@ -23,6 +23,9 @@ var helpLines = []string{
 	"    Page through the locks, as SCAN does. Needs admin-commands on a network listener.",
 	"RELEASE <key>",
 	"    Free a lock whoever holds it. Needs admin-commands on a network listener.",
+	"ADMIT <address>",
+	"    Let a master of other proxies join these, or one in quarantine vote without the counters of those that are",
+	"    gone. The address is that of MASTERS. Needs admin-commands on a network listener.",
 }
 
 // parseProxy reads LOCKPROXY and its subcommand; the rest stays as it is.
@@ -77,30 +80,7 @@ func (s *Service) proxy(c *call) {
 	case "release":
 		s.release(c)
 	case "admit":
-		c.WriteError("ERR LOCKPROXY ADMIT is not available in this version")
-	}
-}
-
-// masters is LOCKPROXY MASTERS: an array of maps.
-func (s *Service) masters(c *call) {
-	all := s.o.Locker.Masters()
-	c.WriteArray(len(all))
-	for i, m := range all {
-		name := m.Name
-		if !s.o.ShowMasters {
-			name = "master " + strconv.Itoa(i+1)
-		}
-		c.writeMap(10)
-		c.writeText("address", name)
-		c.writeText("state", string(m.State))
-		c.writeText("reason", oneLine(m.Reason))
-		c.writeNumber("votes_in_ms", 0)
-		c.writeNumber("since_ms", time.Since(m.Since).Milliseconds())
-		c.writeText("run_id", m.RunID)
-		c.writeNumber("rtt_us", m.RTT.Microseconds())
-		c.writeNumber("grants", int64(m.Grants))
-		c.writeNumber("refusals", int64(m.Refusals))
-		c.writeNumber("errors", int64(m.Errors))
+		s.admitMaster(c)
 	}
 }
 

@@ -25,6 +25,7 @@ type Locker interface {
 	Scan(ctx context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error)
 	ReleaseKey(ctx context.Context, key string) (bool, error)
 	Masters() []quorum.MasterStatus
+	Admit(ctx context.Context, name string) error
 }
 
 var _ Locker = (*quorum.Quorum)(nil)

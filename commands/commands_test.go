@@ -30,6 +30,8 @@ type fakeLocker struct {
 	held  bool // what Release returns
 	info  quorum.Info
 	block chan struct{}
+
+	masters []quorum.MasterStatus
 }
 
 func (f *fakeLocker) note(format string, a ...any) {
@@ -75,9 +77,12 @@ func (f *fakeLocker) ReleaseKey(_ context.Context, key string) (bool, error) {
 	return f.held, f.err
 }
 
-func (f *fakeLocker) Masters() []quorum.MasterStatus {
-	return []quorum.MasterStatus{{Name: "10.0.0.1:6379", State: quorum.StateDown, Reason: "refused\r\nthe connection", Since: time.Now(), RTT: 1500 * time.Microsecond, Grants: 1, Refusals: 2, Errors: 3}}
+func (f *fakeLocker) Admit(_ context.Context, name string) error {
+	f.note("admit %q", name)
+	return f.err
 }
+
+func (f *fakeLocker) Masters() []quorum.MasterStatus { return f.masters }
 
 func (f *fakeLocker) Release(_ context.Context, key string, token quorum.Token) (bool, error) {
 	f.note("release %q %v", key, token)
@@ -325,8 +330,6 @@ func TestInfoReplies(t *testing.T) {
 		{"LOCKPROXY LOCKS 0 LIMIT 5", "-ERR syntax error"},
 		{"LOCKPROXY LOCKS 0 COUNT 0", "-ERR value is not an integer or out of range"},
 		{"LOCKPROXY RELEASE job", ":1"},
-		{"LOCKPROXY ADMIT 10.0.0.1:6379", "-ERR LOCKPROXY ADMIT is not available in this version"},
-		{"LOCKPROXY MASTERS", "*1 *20 address 10.0.0.1:6379 state down reason refused  the connection votes_in_ms :0 since_ms :0 run_id  rtt_us :1500 grants :1 refusals :2 errors :3"},
 	} {
 		if got := ask(t, c, r, strings.Fields(tt.ask)...); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.ask, got, tt.want)

@@ -32,10 +32,13 @@ type holds struct {
 	log      *zap.Logger
 	renewals sync.WaitGroup
 
+	suspended func() time.Duration // how long the machine has been suspended
+
 	mu       sync.Mutex
 	m        map[string]*hold // by secret
 	sessions map[owner]map[*hold]struct{}
 	closed   bool
+	look     *time.Timer // runs while there are holds; see lookForSuspend
 }
 
 // owner is the connection that a session lock belongs to; *resp.Session is one. Its methods say what they do there.
@@ -55,21 +58,25 @@ type hold struct {
 	token   quorum.Token
 	ttl     time.Duration
 
-	// Guarded by holds.mu.
+	// Guarded by holds.mu. Times are those of holds.now.
 	granted  time.Time
 	renewal  time.Time // when the next one is due
 	deadline time.Time // until when the holder may count on the lock, less notice
+	wake     time.Time // what timer is set to
 	timer    *time.Timer
+	renewing bool // the timer means nothing; it is set when that ends
 	over     bool // nothing more is to be done: unlocked, lost, or let go
 }
 
 func newHolds(locker Locker, freed func(key, secret string), maxHold, delay time.Duration, log *zap.Logger) *holds {
-	return &holds{locker: locker, freed: freed, maxHold: maxHold, delay: delay, log: log, m: make(map[string]*hold), sessions: make(map[owner]map[*hold]struct{})}
+	return &holds{locker: locker, freed: freed, maxHold: maxHold, delay: delay, log: log, suspended: suspended,
+		m: make(map[string]*hold), sessions: make(map[owner]map[*hold]struct{})}
 }
 
-// keep begins to renew lease for session. The first renewal is due a third of ttl after granted.
-func (hs *holds) keep(session owner, key string, lease quorum.Lease, ttl time.Duration, granted time.Time) {
-	h := &hold{session: session, key: key, token: lease.Token, ttl: ttl, granted: granted, renewal: granted.Add(ttl / 3), deadline: time.Now().Add(lease.Validity - notice(ttl))}
+// keep begins to renew lease, just granted, for session. The first renewal is due after a third of ttl.
+func (hs *holds) keep(session owner, key string, lease quorum.Lease, ttl time.Duration) {
+	now := hs.now()
+	h := &hold{session: session, key: key, token: lease.Token, ttl: ttl, granted: now, renewal: now.Add(ttl / 3), deadline: now.Add(lease.Validity - notice(ttl))}
 	hs.mu.Lock()
 	set, known := hs.sessions[session]
 	if !known {
@@ -78,7 +85,9 @@ func (hs *holds) keep(session owner, key string, lease quorum.Lease, ttl time.Du
 	}
 	set[h] = struct{}{}
 	hs.m[h.token.Secret] = h
-	h.timer = time.AfterFunc(time.Until(h.renewal), func() { hs.renew(h) })
+	h.wake = h.renewal
+	h.timer = time.AfterFunc(h.wake.Sub(now), func() { hs.renew(h) })
+	hs.lookLocked()
 	hs.mu.Unlock()
 	if !known {
 		session.OnEnd(func(how resp.End) { hs.ended(session, how) })
@@ -88,9 +97,9 @@ func (hs *holds) keep(session owner, key string, lease quorum.Lease, ttl time.Du
 // renew is started by the timer of h: it extends the lock, or finds that it is lost.
 func (hs *holds) renew(h *hold) {
 	hs.mu.Lock()
-	now := time.Now()
+	now := hs.now()
 	switch {
-	case h.over || hs.closed:
+	case h.over || hs.closed || h.renewing:
 		hs.mu.Unlock()
 		return
 	case !now.Before(h.deadline):
@@ -98,37 +107,44 @@ func (hs *holds) renew(h *hold) {
 		hs.mu.Unlock()
 		return
 	case now.Sub(h.granted) >= hs.maxHold: // the holder is told when validity has run out
-		h.timer.Reset(time.Until(h.deadline))
+		hs.wakeLocked(h, h.deadline)
 		hs.mu.Unlock()
 		return
 	}
+	h.renewing = true
 	hs.renewals.Add(1)
 	defer hs.renewals.Done()
-	deadline := h.deadline
+	left := h.deadline.Sub(now)
 	hs.mu.Unlock()
 
-	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), left)
 	defer cancel()
 	validity, err := hs.locker.Extend(ctx, h.key, h.token, h.ttl)
 
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
+	hs.renewedLocked(h, validity, err)
+}
+
+// renewedLocked takes the outcome of a renewal.
+func (hs *holds) renewedLocked(h *hold, validity time.Duration, err error) {
+	h.renewing = false
 	if h.over {
 		return
 	}
-	now = time.Now()
+	now := hs.now()
 	switch {
 	case err == nil:
-		h.deadline = now.Add(validity - notice(h.ttl))
+		h.deadline = later(h.deadline, now.Add(validity-notice(h.ttl)))
 		for !h.renewal.After(now) { // absolute times: a late renewal does not move the next one
 			h.renewal = h.renewal.Add(h.ttl / 3)
 		}
-		h.timer.Reset(time.Until(h.renewal))
+		hs.wakeLocked(h, h.renewal)
 	case errors.Is(err, quorum.ErrLost) || !now.Before(h.deadline):
 		hs.loseLocked(h, true)
 	default:
 		hs.log.Debug("session lock not renewed, tried again", zap.String("key", h.key), zap.Error(err))
-		h.timer.Reset(min(h.ttl/10, retryRenewal, h.deadline.Sub(now)))
+		hs.wakeLocked(h, now.Add(min(h.ttl/10, retryRenewal, h.deadline.Sub(now))))
 	}
 }
 
@@ -161,12 +177,21 @@ func (hs *holds) dropLocked(h *hold) {
 	delete(set, h)
 }
 
-// forget ends the renewal of a token that is about to be released.
-func (hs *holds) forget(secret string) {
+// forget ends the renewal of a token of key that is about to be released.
+func (hs *holds) forget(key, secret string) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	if h := hs.m[secret]; h != nil {
+	if h := hs.m[secret]; h != nil && h.key == key {
 		hs.dropLocked(h)
+	}
+}
+
+// extended is told that the client has extended the lock itself: it may count on it for validity from here, whatever becomes of renewals.
+func (hs *holds) extended(key, secret string, validity time.Duration) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if h := hs.m[secret]; h != nil && h.key == key {
+		h.deadline = later(h.deadline, time.Now().Add(validity-notice(h.ttl)))
 	}
 }
 
@@ -220,6 +245,9 @@ func (hs *holds) close() {
 	hs.closed = true
 	for _, h := range hs.m {
 		h.timer.Stop()
+	}
+	if hs.look != nil {
+		hs.look.Stop()
 	}
 	hs.mu.Unlock()
 	hs.renewals.Wait()

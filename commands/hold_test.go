@@ -90,7 +90,8 @@ func held(t *testing.T, delay time.Duration, f func(e *extender, o *fakeOwner, h
 			defer mu.Unlock()
 			freed = append(freed, key)
 		}, 10*time.Second, delay, zap.NewNop())
-		hs.keep(o, "job", quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second, time.Now())
+		hs.suspended = func() time.Duration { return 0 } // the real clocks are no part of the bubble
+		hs.keep(o, "job", quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second)
 		f(e, o, hs, func() []string {
 			mu.Lock()
 			defer mu.Unlock()
@@ -198,10 +199,39 @@ func TestHoldEnds(t *testing.T) {
 func TestNoRenewalAfterUnlock(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
 		time.Sleep(1005 * time.Millisecond) // in the middle of the first renewal
-		hs.forget(strings.Repeat("ab", 20))
+		hs.forget("job", strings.Repeat("ab", 20))
 		time.Sleep(time.Minute)
 		if got := e.log(); len(got) != 1 || len(o.pushes()) != 0 || hs.count() != 0 {
 			t.Errorf("asked %v, pushed %v, %d left", got, o.pushes(), hs.count())
+		}
+	})
+}
+
+// TestUnlockOfAnotherKey: UNLOCK with the token of a session lock but the name of another key releases nothing, so that the lock is
+// renewed further.
+func TestUnlockOfAnotherKey(t *testing.T) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
+		hs.forget("other", strings.Repeat("ab", 20))
+		time.Sleep(1500 * time.Millisecond)
+		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.count() != 1 {
+			t.Errorf("asked %v, %d held", got, hs.count())
+		}
+	})
+}
+
+// TestExtendedHold: a client that was told by EXTEND that it holds its session lock for longer keeps it that long, although
+// renewals fail.
+func TestExtendedHold(t *testing.T) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
+		time.Sleep(1500 * time.Millisecond)
+		hs.extended("job", strings.Repeat("ab", 20), 20*time.Second)
+		hs.extended("job", strings.Repeat("ab", 20), time.Second)      // a shorter one takes nothing away
+		hs.extended("other", strings.Repeat("ab", 20), 40*time.Second) // nor has another key anything to do with it
+		time.Sleep(time.Second)                                        // a renewal at 2s
+		e.fail(quorum.ErrLate)
+		time.Sleep(time.Minute)
+		if pushed := o.pushes(); len(pushed) != 1 || !strings.HasSuffix(pushed[0], "at 21.45s") {
+			t.Errorf("pushed %v, want the loss at 1.5s + 20s - 50ms", pushed)
 		}
 	})
 }

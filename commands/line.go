@@ -14,10 +14,6 @@ import (
 const (
 	// slowTimer is how long the head of a line waits at most before it asks the masters again, should every word of a release be lost.
 	slowTimer = time.Second
-	// inRow is how many times in a row a lock is handed over within this proxy before others get a turn.
-	inRow = 16
-	// turn bounds the pause in which others get their turn; it is at least half as long.
-	turn = 8 * time.Millisecond
 	// earlyRetry is the time to the next try after one that followed the first word of a release, and earlyTries how often that is done.
 	earlyRetry = 20 * time.Millisecond
 	earlyTries = 4
@@ -37,7 +33,8 @@ var (
 //
 // A line subscribes to releases of its key after the first try that failed, and its head tries again after that: what is released later is
 // heard of. From then on the head is woken by a release, through this proxy or another, by the holder's expiry, or by slowTimer. A head that
-// was granted the lock leaves; its successor waits without asking, as nothing can be had before the next release or expiry.
+// was granted the lock leaves; its successor waits without asking if the line has subscribed, as nothing can be had before the next
+// release or expiry.
 type lines struct {
 	locker   Locker
 	max      int
@@ -47,24 +44,23 @@ type lines struct {
 	mu       sync.Mutex
 	m        map[string]*line
 	waiting  int
-	draining chan struct{} // closed when all waiters are to be answered
+	ended    map[string]memory // of lines that ended with a hand-over
+	draining chan struct{}     // closed when all waiters are to be answered
 }
 
 // line is the waiters for one key.
 type line struct {
 	key    string
 	signal chan struct{} // capacity 1: the key may be free
+	memory
 
 	// Guarded by lines.mu.
-	waiters  []*waiter // the first is the head
-	released []release // the last ones that were heard of
-	stop     func()    // ends the subscription; nil without one
+	waiters []*waiter // the first is the head
+	stop    func()    // ends the subscription; nil without one
 
 	// Used by the head only.
-	row        int       // grants in a row
-	free       time.Time // when the key may be had without a release
-	asked      bool      // free is known: the next head need not ask first
-	fault      error     // the last try found too few masters
+	asked      bool  // free is known: the next head need not ask first
+	fault      error // the last try found too few masters
 	faultSince time.Time
 	delay      time.Duration
 }
@@ -85,7 +81,7 @@ type waiter struct {
 }
 
 func newLines(locker Locker, max int, maxTTL time.Duration) *lines {
-	return &lines{locker: locker, max: max, maxTTL: maxTTL, majority: len(locker.Masters())/2 + 1, m: make(map[string]*line), draining: make(chan struct{})}
+	return &lines{locker: locker, max: max, maxTTL: maxTTL, majority: len(locker.Masters())/2 + 1, m: make(map[string]*line), ended: make(map[string]memory), draining: make(chan struct{})}
 }
 
 // wait gets the lock for a client that stands in line, or fails: with errTimeout after timeout (0: none), errLeft when gone is closed,
@@ -127,25 +123,26 @@ func (ls *lines) verdict(l *line, err error) error {
 
 // lead is what the head does: ask, and wait for the next chance, until it is granted the lock or gives up.
 func (ls *lines) lead(l *line, w *waiter, p patience, endless bool, want quorum.Request) (quorum.Lease, error) {
-	for ask := !l.asked; ; ask = true {
+	handed := l.asked // else the lock may have been free all along
+	for ask := !l.asked || !ls.subscribed(l); ; ask = true {
 		if !ask {
 			if err := p.chance(l, time.Until(l.free)); err != nil {
 				return quorum.Lease{}, err
 			}
 		}
-		if l.row >= inRow {
-			l.row = 0
-			if err := p.sleep(turn/2 + rand.N(turn/2)); err != nil {
-				return quorum.Lease{}, err
-			}
+		if err := ls.giveTurn(l, p); err != nil {
+			return quorum.Lease{}, err
 		}
+		freed := ls.freedBy(l) >= ls.majority
 		lease, err := ls.try(l, want)
 		if err == nil {
-			l.row++
-			l.asked, l.free = true, time.Now().Add(want.TTL)
+			l.granted(handed, want.TTL)
 			return lease, nil
 		}
-		l.row, l.asked = 0, false
+		if freed {
+			l.row = 0 // another proxy was faster; what the slow timer finds is the holder still
+		}
+		handed, l.asked = true, false
 		held, isHeld := errors.AsType[*quorum.HeldError](err)
 		switch {
 		case isHeld && !ls.subscribed(l):
@@ -216,8 +213,9 @@ func (ls *lines) join(key string) (*line, *waiter, error) {
 	ls.waiting++
 	l := ls.m[key]
 	if l == nil {
-		l = &line{key: key, signal: make(chan struct{}, 1)}
+		l = &line{key: key, signal: make(chan struct{}, 1), memory: ls.ended[key]}
 		ls.m[key] = l
+		delete(ls.ended, key)
 	}
 	w := &waiter{head: make(chan struct{}), joined: time.Now()}
 	if l.waiters = append(l.waiters, w); len(l.waiters) == 1 {
@@ -245,6 +243,7 @@ func (ls *lines) leave(l *line, w *waiter) {
 	case len(l.waiters) == 0:
 		stop = l.stop
 		delete(ls.m, l.key)
+		ls.rememberLocked(l)
 	case at == 0:
 		close(l.waiters[0].head)
 	}
@@ -339,52 +338,3 @@ func (ls *lines) total() int {
 
 // drain answers all waiters, and all that come, as if their time were up. It may be called once.
 func (ls *lines) drain() { close(ls.draining) }
-
-// patience is what ends the waiting of one client.
-type patience struct {
-	ctx      context.Context
-	gone     <-chan struct{}
-	draining <-chan struct{}
-	timeout  <-chan time.Time // nil: none
-}
-
-// until waits for ch.
-func (p patience) until(ch <-chan struct{}) error {
-	select {
-	case <-ch:
-		return nil
-	default:
-	}
-	return p.wait(ch, nil)
-}
-
-// sleep waits for d.
-func (p patience) sleep(d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	return p.wait(nil, t.C)
-}
-
-// chance waits for a signal, at most d and at most slowTimer.
-func (p patience) chance(l *line, d time.Duration) error {
-	t := time.NewTimer(min(d, slowTimer))
-	defer t.Stop()
-	return p.wait(l.signal, t.C)
-}
-
-func (p patience) wait(ch <-chan struct{}, t <-chan time.Time) error {
-	select {
-	case <-ch:
-		return nil
-	case <-t:
-		return nil
-	case <-p.timeout:
-		return errTimeout
-	case <-p.draining:
-		return errTimeout
-	case <-p.gone:
-		return errLeft
-	case <-p.ctx.Done():
-		return context.Cause(p.ctx)
-	}
-}

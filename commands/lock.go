@@ -2,7 +2,6 @@ package commands
 
 import (
 	"errors"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -37,7 +36,7 @@ func (s *Service) lock(c *call) {
 		s.giveBack(c.key, lease.Token)
 	})
 	if c.args.session {
-		s.holds.keep(c.session, c.key, lease, c.ttl, time.Now())
+		s.holds.keep(c.session, c.key, lease, c.ttl)
 		if err := c.session.WatchPeer(s.o.SessionTimeout); err != nil {
 			s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
 		}
@@ -47,7 +46,7 @@ func (s *Service) lock(c *call) {
 
 // giveBack releases a lock in the background, and tells those who wait for it.
 func (s *Service) giveBack(key string, token quorum.Token) {
-	s.holds.forget(token.Secret)
+	s.holds.forget(key, token.Secret)
 	s.o.Locker.Abandon(key, token)
 	s.freed(key, token.Secret)
 }
@@ -73,7 +72,7 @@ func (c *call) writeLease(lease quorum.Lease) {
 //	< :1\r\n  released, or
 //	< :0\r\n  this token does not hold the lock: expired, taken over, released before
 func (s *Service) unlock(c *call) {
-	s.holds.forget(c.token.Secret)
+	s.holds.forget(c.key, c.token.Secret)
 	released, err := s.o.Locker.Release(c.session.Context(), c.key, c.token)
 	switch {
 	case err != nil:
@@ -104,6 +103,8 @@ func (s *Service) extend(c *call) {
 	case err != nil:
 		s.writeFailure(c, err)
 		return
+	default:
+		s.holds.extended(c.key, c.token.Secret, validity)
 	}
 	s.count(how)
 	if c.full {

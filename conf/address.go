@@ -11,9 +11,10 @@ import (
 
 // Address is where a server is, and who to be there. The zero value names no server.
 //
-// Nothing here prints a password: String and GoString leave credentials out, and the errors of ParseAddress
-// never repeat what was given.
+// Nothing here prints a password: String and GoString leave credentials out, and the errors of ParseAddress and
+// ParseMaster never repeat what was given.
 type Address struct {
+	ID       string // of a master: the name it was given, empty for none. Nobody looks it up
 	Network  string // "tcp" or "unix"
 	Addr     string // host:port with IPv6 in brackets, or a path
 	User     string // ACL user; empty with a Password means the default user
@@ -25,27 +26,37 @@ type Address struct {
 // IsZero tells whether a names no server.
 func (a Address) IsZero() bool { return a.Addr == "" }
 
-// Name is how logs, errors and metrics call the server: host:port or unix:///path. No credentials, no scheme.
-func (a Address) Name() string {
+// Name is how logs, errors and metrics call the server: host:port or unix:///path, after "name@" if it has a name of its
+// own. No credentials, no scheme.
+func (a Address) Name() string { return a.prefix() + a.place() }
+
+// String is the address as it could be written in a setting, without credentials.
+func (a Address) String() string {
+	place := a.place()
+	if a.TLS {
+		place = "rediss://" + place
+	}
+	if a.DB == 0 {
+		return a.prefix() + place
+	}
+	if !a.TLS {
+		place = "redis://" + place
+	}
+	return a.prefix() + place + "/" + strconv.Itoa(a.DB)
+}
+
+func (a Address) prefix() string {
+	if a.ID == "" {
+		return ""
+	}
+	return a.ID + "@"
+}
+
+func (a Address) place() string {
 	if a.Network == "unix" {
 		return "unix://" + a.Addr
 	}
 	return a.Addr
-}
-
-// String is the address as it could be written in a setting, without credentials.
-func (a Address) String() string {
-	name := a.Name()
-	if a.TLS {
-		name = "rediss://" + name
-	}
-	if a.DB == 0 {
-		return name
-	}
-	if !a.TLS {
-		name = "redis://" + name
-	}
-	return name + "/" + strconv.Itoa(a.DB)
 }
 
 // GoString keeps %#v from printing the password.
@@ -81,9 +92,10 @@ var (
 	errPort        = errors.New("has a port that is not a number from 1 to 65535")
 	errDB          = errors.New("has a database that is not a whole number")
 	errPlain       = errors.New("is not of the form host:port; credentials and database need redis://")
+	errNamed       = errors.New("has a name before '@', which only masters take; credentials need redis://")
 )
 
-// ParseAddress reads a server's address: redis://[user:password@]host:port[/db], rediss:// (TLS), unix:///path
+// ParseAddress reads the address of a server without a name: redis://[user:password@]host:port[/db], rediss:// (TLS), unix:///path
 // or plain host:port. After a scheme the port may be left out: 6379. User and password are percent-decoded.
 // Errors are for people and never repeat any part of s.
 func ParseAddress(s string) (Address, error) {
@@ -121,6 +133,9 @@ func parseListen(s string) (Address, error) {
 func parse(s string) (Address, error) {
 	if s == "" {
 		return Address{}, errEmpty
+	}
+	if _, _, named := cutName(s); named {
+		return Address{}, errNamed
 	}
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {

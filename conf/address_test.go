@@ -26,11 +26,41 @@ func TestParseAddress(t *testing.T) {
 		"[h]:1": {}, "h:1/2": {}, "u:p@h:1": {}, "redis://": {}, "redis://:1": {}, "redis://u@h:1": {}, "redis://u:@h:1": {}, "redis://:@h:1": {},
 		"redis://h:1/x": {}, "redis://h:1/-1": {}, "redis://h:1/1/2": {}, "redis://h:1?db=1": {}, "redis://h:1/1#x": {}, "redis://u:%zz@h:1": {},
 		"redis://u:%2@h:1": {}, "http://h:1": {}, "unix://run/x": {}, "unix:///": {}, "unix://": {}, "unix://u:p@/x": {}, "h h:1": {}, "h\n:1": {},
-		"tcp://h:1": {},
+		"tcp://h:1": {}, "m1@h:1": {}, "m1@redis://h:1": {}, "@h:1": {},
 	} {
 		got, err := ParseAddress(text)
 		if want.IsZero() != (err != nil) || got != want {
 			t.Errorf("%q: got %#v %v, want %#v", text, got, err, want)
+		}
+	}
+}
+
+func TestParseMaster(t *testing.T) {
+	long := strings.Repeat("n", 64)
+	for text, want := range map[string]Address{
+		"h:1":                      {Network: "tcp", Addr: "h:1"},
+		"redis://u:p@h:1/2":        {Network: "tcp", Addr: "h:1", User: "u", Password: "p", DB: 2},
+		"unix:///run/a@b":          {Network: "unix", Addr: "/run/a@b"},
+		"m1@10.0.0.1:6379":         {ID: "m1", Network: "tcp", Addr: "10.0.0.1:6379"},
+		"M.1_a-b@[::1]:1":          {ID: "M.1_a-b", Network: "tcp", Addr: "[::1]:1"},
+		"m1@redis://u:p%40x@h:1/1": {ID: "m1", Network: "tcp", Addr: "h:1", User: "u", Password: "p@x", DB: 1},
+		"m1@rediss://:p@q@h":       {ID: "m1", Network: "tcp", Addr: "h:6379", Password: "p@q", TLS: true},
+		"m1@unix:///run/a@b":       {ID: "m1", Network: "unix", Addr: "/run/a@b"},
+		long + "@h:1":              {ID: long, Network: "tcp", Addr: "h:1"},
+		long + "n@h:1":             {}, "@h:1": {}, "m 1@h:1": {}, "m/1@h:1": {}, "mé@h:1": {}, "m1@": {}, "m1@h": {}, "m1@m2@h:1": {}, "m1@u:p@h:1": {},
+		"u:p@h:1": {}, "m1@http://h:1": {}, "m1@redis://u@h:1": {},
+	} {
+		a, err := ParseMaster(text)
+		if want.IsZero() != (err != nil) || a != want {
+			t.Errorf("%q: got %#v %v, want %#v", text, a, err, want)
+		}
+	}
+	for text, want := range map[string][2]string{ // Name, String
+		"m1@redis://u:p@h:1/2": {"m1@h:1", "m1@redis://h:1/2"}, "m1@rediss://h:1": {"m1@h:1", "m1@rediss://h:1"},
+		"m1@h:1": {"m1@h:1", "m1@h:1"}, "m1@unix:///x": {"m1@unix:///x", "m1@unix:///x"},
+	} {
+		if a, err := ParseMaster(text); err != nil || a.Name() != want[0] || a.String() != want[1] {
+			t.Errorf("%q: got %s and %s, %v; want %s and %s", text, a.Name(), a.String(), err, want[0], want[1])
 		}
 	}
 }
@@ -100,21 +130,33 @@ func TestDurations(t *testing.T) {
 }
 
 func FuzzParseAddress(f *testing.F) {
-	for _, s := range []string{"redis://u:p@h:1/2", "unix:///x", "[::1]:1", "h:1", "rediss://[::1]"} {
+	for _, s := range []string{"redis://u:p@h:1/2", "unix:///x", "[::1]:1", "h:1", "rediss://[::1]", "m1@h:1", "m1@redis://u:p@h:1/2",
+		"m1@unix:///a@b", "m 1@h:1", "m1@m2@h:1", "@h:1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		named, errNamed := ParseMaster(s)
 		a, err := ParseAddress(s)
-		if err != nil {
+		switch {
+		case errNamed != nil && err == nil:
+			t.Errorf("%q: an address, but no master: %v", s, errNamed)
+		case errNamed != nil:
 			return
+		case (named.ID == "") != (err == nil):
+			t.Errorf("%q: as a master %#v, as an address %v", s, named, err)
+		case err == nil && named != a:
+			t.Errorf("%q: as a master %#v, as an address %#v", s, named, a)
 		}
-		if a.Network == "tcp" && (a.Host() == "" || strings.ContainsAny(a.Name(), "\r\n @")) {
-			t.Errorf("%q: %#v", s, a)
+		if named.ID != "" && (!validName.MatchString(named.ID) || !strings.HasPrefix(named.Name(), named.ID+"@")) {
+			t.Errorf("%q: %#v", s, named)
 		}
-		again, err := ParseAddress(a.String())
-		a.User, a.Password = "", ""
-		if err != nil || again != a {
-			t.Errorf("%q: %s reads as %#v, %v", s, a, again, err)
+		if named.Network == "tcp" && (named.Host() == "" || strings.ContainsAny(strings.TrimPrefix(named.Name(), named.ID+"@"), "\r\n @")) {
+			t.Errorf("%q: %#v", s, named)
+		}
+		again, err := ParseMaster(named.String())
+		named.User, named.Password = "", ""
+		if err != nil || again != named {
+			t.Errorf("%q: %s reads as %#v, %v", s, named, again, err)
 		}
 	})
 }

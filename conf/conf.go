@@ -12,9 +12,9 @@ import (
 type Config struct {
 	// Listen is where clients connect: host:port, rediss://host:port (TLS) or unix:///path. Never empty.
 	Listen []Address
-	// Upstream is the Redis that all other commands go to. Default: the first master, with its credentials.
+	// Upstream is the Redis that all other commands go to. Default: the first master, with its credentials, without its name.
 	Upstream Address
-	// Masters keep the locks. Default: the upstream alone. Upstream and Masters are empty only in the
+	// Masters keep the locks. Default: the upstream alone. Only they may have an ID, which then is each one's own. Upstream and Masters are empty only in the
 	// embedded default (see Embedded).
 	Masters []Address
 
@@ -29,6 +29,8 @@ type Config struct {
 	Fencing bool
 	// RestartGuard is "on", "strict" or "off".
 	RestartGuard string
+	// AllowEviction lets masters vote that may evict keys, and with them locks, to save memory.
+	AllowEviction bool
 
 	// MaxWaiters is how many clients may wait for locks at a time, all keys together. At least 1.
 	MaxWaiters int
@@ -106,6 +108,7 @@ func (c Config) Embedded() bool { return c.Upstream.IsZero() && len(c.Masters) =
 func (c *Config) fill() {
 	if c.Upstream.IsZero() && len(c.Masters) > 0 {
 		c.Upstream = c.Masters[0]
+		c.Upstream.ID = ""
 	}
 	if len(c.Masters) == 0 && !c.Upstream.IsZero() {
 		c.Masters = []Address{c.Upstream}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,12 +63,31 @@ func TestUpstreamAloneIsTheMaster(t *testing.T) {
 	if len(cfg.Masters) != 1 || cfg.Masters[0] != cfg.Upstream {
 		t.Errorf("got masters %#v, want the upstream alone", cfg.Masters)
 	}
-	if w := strings.Join(cfg.Warnings(), "\n"); !strings.Contains(w, "one master") || !strings.Contains(w, "restart-guard on") {
-		t.Errorf("got warnings %q", w)
+}
+
+func TestWarnings(t *testing.T) {
+	for args, want := range map[string][]string{
+		"--upstream=h:1": {"one master: locks are lost with that server; three or five independent masters survive it"},
+		"--masters=a:1,b:1,c:1,d:1 --restart-guard off": {"4 masters survive no more failures than 3: use an odd number",
+			"restart-guard off: a master that restarts without its data may grant a lock twice"},
+		"--masters=a:1,b:1,c:1 --restart-guard strict": nil,
+		"--masters=a:1,b:1,c:1 --allow-eviction":       {"allow-eviction true: a master that is short of memory may drop locks that are held"},
+	} {
+		if got := mustLoad(t, strings.Fields(args), nil).Warnings(); !slices.Equal(got, want) {
+			t.Errorf("%s: got warnings %q, want %q", args, got, want)
+		}
 	}
-	cfg = mustLoad(t, []string{"--masters=a:1,b:1,c:1,d:1", "--restart-guard", "off"}, nil)
-	if w := cfg.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "4 masters survive no more failures than 3") {
-		t.Errorf("got warnings %q", w)
+}
+
+// The name of a master is not the upstream's, and nobody else's either.
+func TestNamedMasters(t *testing.T) {
+	file := writeFile(t, "masters: [m1@redis://u:hush@a:1, m2@b:1, m3@unix:///x]\n")
+	cfg := mustLoad(t, []string{"--config", file}, nil)
+	if cfg.Masters[0].ID != "m1" || cfg.Masters[2].Name() != "m3@unix:///x" || cfg.Upstream.ID != "" || cfg.Upstream.Name() != "a:1" || cfg.Upstream.Password != "hush" {
+		t.Errorf("got masters %#v, upstream %#v", cfg.Masters, cfg.Upstream)
+	}
+	if got := cfg.Values()["masters"]; got != "m1@a:1,m2@b:1,m3@unix:///x" {
+		t.Errorf("the log says %s", got)
 	}
 }
 
@@ -103,6 +123,15 @@ func TestFaults(t *testing.T) {
 		"the same master twice": {
 			args: []string{"--masters", "h:1,redis://u:p@H:1/3,h:2"},
 			want: []string{"masters: h:1 is listed twice"}},
+		"the same name twice, and the same server under two": {
+			args: []string{"--masters", "m1@h:1,M1@h:2,m1@h:3,m4@h:2"},
+			want: []string{"masters: m1@h:1 and m1@h:3 have the same name", "masters: m4@h:2 is listed twice"}},
+		"names where there are none": {
+			args: []string{"--upstream", "m1@h:1", "--listen=m1@127.0.0.1:1", "--masters", "m 1@h:1,m1@h"},
+			want: []string{"upstream: has a name before '@', which only masters take; credentials need redis://",
+				"listen: has a name before '@', which only masters take; credentials need redis://",
+				"masters: entry 1 of 2: has a name before '@' that is not 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'",
+				"masters: entry 2 of 2: is not of the form host:port (IPv6 in brackets)"}},
 		"empty masters": {
 			args: []string{"--masters="}, want: []string{"masters: is empty"}},
 		"the credentials for everybody": {

@@ -52,6 +52,8 @@ func (c Config) checkAddresses(check checkFunc) {
 	for i, a := range c.Masters {
 		twice := slices.ContainsFunc(c.Masters[:i], func(b Address) bool { return sameServer(a, b) })
 		check(twice, "masters", "masters: %s is listed twice", a.Name())
+		named := slices.IndexFunc(c.Masters[:i], func(b Address) bool { return a.ID != "" && a.ID == b.ID })
+		check(named >= 0, "masters", "masters: %s and %s have the same name", c.Masters[max(named, 0)].Name(), a.Name())
 	}
 }
 
@@ -84,9 +86,11 @@ func (c Config) Warnings() []string {
 	case n%2 == 0:
 		warnings = append(warnings, fmt.Sprintf("%d masters survive no more failures than %d: use an odd number", n, n-1))
 	}
-	if c.RestartGuard != "off" {
-		warnings = append(warnings, fmt.Sprintf("restart-guard %s is not there yet: "+
-			"a master that restarts without its data may grant a lock twice", c.RestartGuard))
+	if c.RestartGuard == "off" {
+		warnings = append(warnings, "restart-guard off: a master that restarts without its data may grant a lock twice")
+	}
+	if c.AllowEviction {
+		warnings = append(warnings, "allow-eviction true: a master that is short of memory may drop locks that are held")
 	}
 	return warnings
 }

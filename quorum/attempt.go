@@ -96,9 +96,9 @@ func (a *attempt) reply(lane int, op opKind, r *reply) {
 	switch {
 	case op == opRaise:
 		a.raised(r.is(1))
-	case r.kind == '*' && r.n >= 2 && r.ints[0] == 1:
+	case granted(r):
 		a.voted(lane, vote{state: voteGranted, fence: uint64(r.ints[1])}, false)
-	case r.kind == '*' && r.n >= 2 && r.ints[0] == 0:
+	case refused(r):
 		a.voted(lane, vote{state: voteRefused, left: time.Duration(r.ints[1]) * time.Millisecond}, false)
 	default:
 		a.voted(lane, vote{state: voteError, err: answered(r)}, r.code() == "NOSCRIPT")

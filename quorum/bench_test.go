@@ -50,7 +50,7 @@ func BenchmarkEncode(b *testing.B) {
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		out = e.append(out[:0], &c, false)
+		out = e.append(out[:0], &c, false, "")
 	}
 }
 

@@ -65,7 +65,7 @@ func clientReason(err error) error {
 func (l *lane) mayServe() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn == nil {
+	if !l.votes {
 		return l.reason
 	}
 	return nil

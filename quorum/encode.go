@@ -18,6 +18,8 @@ type command struct {
 	voters  voters        // topup: whose grants made the lease
 	publish bool          // release: tell those who wait for the key
 	again   bool          // has been sent with its body already
+	args    []string      // counters, admit: ARGV
+	sent    time.Duration // when it was queued, as lane.clock counts
 }
 
 // receiver is told how a command on a lane ended: exactly one of reply and gone is called, once, from a
@@ -33,15 +35,23 @@ type receiver interface {
 type encoder struct {
 	stateKey string // name of the hash of counters
 	fencing  bool
+
+	unguarded bool // GuardOff: masters vote under any record
 }
 
-// append writes c as EVALSHA, or as EVAL with the body of the script.
+// append writes c as EVALSHA, or as EVAL with the body of the script. record is the one under which the master votes, empty for
+// any.
 //
-//	> *9\r\n$7\r\nEVALSHA\r\n$40\r\n<sha>\r\n$1\r\n2\r\n$8\r\nlock:job\r\n$21\r\nlockproxy:state:lock:\r\n
-//	  $40\r\n<secret>\r\n$4\r\n5000\r\n$3\r\n714\r\n$0\r\n\r\n
-func (e *encoder) append(b []byte, c *command, body bool) []byte {
-	if c.op == opPing {
+//	> *10\r\n$7\r\nEVALSHA\r\n$40\r\n<sha>\r\n$1\r\n2\r\n$8\r\nlock:job\r\n$21\r\nlockproxy:state:lock:\r\n
+//	  $40\r\n<secret>\r\n$4\r\n5000\r\n$3\r\n714\r\n$0\r\n\r\n$75\r\nA <run_id> <fingerprint> <nonce>\r\n
+func (e *encoder) append(b []byte, c *command, body bool, record string) []byte {
+	switch c.op {
+	case opPing:
 		return append(b, "*1\r\n$4\r\nPING\r\n"...)
+	case opServer:
+		return append(b, "*1\r\n$4\r\nINFO\r\n"...)
+	case opConfig:
+		return append(b, "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$8\r\n*append*\r\n"...)
 	}
 	s := &scripts[c.op]
 	if body {
@@ -49,12 +59,19 @@ func (e *encoder) append(b []byte, c *command, body bool) []byte {
 	} else {
 		b = append(b, s.sha...)
 	}
-	b = appendBulk(b, c.key)
-	if s.keys == 2 {
+	if s.keys != stateOnly {
+		b = appendBulk(b, c.key)
+	}
+	if s.keys != lockOnly {
 		b = appendBulk(b, e.stateKey)
 	}
 	switch c.op {
 	case opInfo:
+		return appendBulk(b, record)
+	case opLook, opCounters, opAdmit:
+		for _, arg := range c.args {
+			b = appendBulk(b, arg)
+		}
 		return b
 	case opFree:
 		return appendBulk(b, releasedPrefix)
@@ -82,7 +99,7 @@ func (e *encoder) append(b []byte, c *command, body bool) []byte {
 		b = appendInt(b, c.fence)
 		b = appendBulk(b, c.owner)
 	}
-	return b
+	return appendBulk(b, record)
 }
 
 // appendField writes the field of the key's counter, empty without fencing.

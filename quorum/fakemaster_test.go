@@ -26,6 +26,10 @@ type fakeMaster struct {
 	down     bool // refuses connections
 	store    map[string]fakeValue
 	counters map[string]uint64
+	state    map[string]string // the fields beside the counters: record, settings, born, durable
+	facts    map[string]string // what INFO says beside the run_id, the mode and the role
+	config   map[string]string // what CONFIG GET *append* says
+	ahead    time.Duration     // of the master's clock: ends of keys are by that clock
 	scripts  map[string]opKind
 	nextID   int64
 	conns    map[int64]*fakeConn
@@ -55,6 +59,9 @@ type fakeConn struct {
 func newFakeMaster(runID string) *fakeMaster {
 	m := &fakeMaster{
 		runID: runID, role: "master", mode: "standalone", store: map[string]fakeValue{}, counters: map[string]uint64{},
+		state: map[string]string{}, config: map[string]string{"appendonly": "no", "appendfsync": "everysec", "no-appendfsync-on-rewrite": "no"},
+		facts: map[string]string{"maxmemory": "0", "maxmemory_policy": "noeviction", "evicted_keys": "0", "aof_enabled": "0",
+			"aof_rewrite_in_progress": "0", "aof_last_write_status": "ok", "connected_slaves": "0"},
 		scripts: map[string]opKind{}, conns: map[int64]*fakeConn{}, gate: make(chan struct{}),
 	}
 	close(m.gate)
@@ -116,6 +123,31 @@ func (m *fakeMaster) stop() {
 
 func (m *fakeMaster) start() { m.set(func() { m.down = false }) }
 
+// restart is stop and start as another process, with what it had on disk: nothing, unless keep says everything.
+func (m *fakeMaster) restart(runID string, keep bool) {
+	m.stop()
+	m.set(func() {
+		m.runID = runID
+		clear(m.scripts)
+		if !keep {
+			m.flushLocked()
+		}
+	})
+	m.start()
+}
+
+// flushAll empties the master.
+func (m *fakeMaster) flushAll() { m.set(m.flushLocked) }
+
+func (m *fakeMaster) flushLocked() {
+	clear(m.store)
+	clear(m.counters)
+	clear(m.state)
+}
+
+// now is the time by the master's clock.
+func (m *fakeMaster) now() time.Time { return time.Now().Add(m.ahead) }
+
 // cut breaks the connections; what has been written is still carried out if the gate lets it, as after a network
 // fault that heals.
 func (m *fakeMaster) cut() {
@@ -133,7 +165,7 @@ func (m *fakeMaster) holds(key, secret string) (keys int, ours bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k, v := range m.store {
-		if time.Now().Before(v.end) {
+		if m.now().Before(v.end) {
 			keys++
 			ours = ours || k == key && v.secret == secret
 		}
@@ -208,7 +240,7 @@ func readFakeCommand(in *bufio.Reader) ([]string, error) {
 	return args, nil
 }
 
-var fakeOps = [numScripts]string{"acquire", "raise", "release", "topup", "check", "extend", "info", "free"}
+var fakeOps = [numScripts]string{"acquire", "raise", "release", "topup", "check", "extend", "info", "free", "look", "counters", "admit"}
 
 func fakeSHA(body string) string {
 	sum := sha1.Sum([]byte(body))
@@ -265,7 +297,7 @@ func (m *fakeMaster) nameLocked(args []string) (string, opKind) {
 			return "NOSCRIPT", op
 		}
 		op = known
-	case "CLIENT", "INFO", "SCRIPT":
+	case "CLIENT", "SCRIPT", "CONFIG":
 		return args[0] + " " + args[1], op
 	default:
 		return args[0], op
@@ -300,13 +332,18 @@ func (m *fakeMaster) plainLocked(c *fakeConn, name string, args []string) string
 		delete(m.conns, id)
 		_ = old.Close()
 		return ":1\r\n"
-	case "INFO server":
-		return bulk("# Server\r\nredis_version:7.0.15\r\nredis_mode:" + m.mode + "\r\nrun_id:" + m.runID + "\r\n")
-	case "INFO replication":
-		return bulk("# Replication\r\nrole:" + m.role + "\r\n")
-	case "TIME":
-		now := time.Now()
-		return fmt.Sprintf("*2\r\n%s%s", bulk(strconv.FormatInt(now.Unix(), 10)), bulk(strconv.Itoa(now.Nanosecond()/1000)))
+	case "INFO":
+		text := "# Server\r\nredis_version:7.0.15\r\nredis_mode:" + m.mode + "\r\nrun_id:" + m.runID + "\r\nrole:" + m.role + "\r\n"
+		for name, value := range m.facts {
+			text += name + ":" + value + "\r\n"
+		}
+		return bulk(text)
+	case "CONFIG GET":
+		text := fmt.Sprintf("*%d\r\n", 2*len(m.config))
+		for name, value := range m.config {
+			text += bulk(name) + bulk(value)
+		}
+		return text
 	case "SCRIPT LOAD":
 		m.scripts[fakeSHA(args[2])] = m.opOf(args[2])
 		return bulk(fakeSHA(args[2]))

@@ -2,7 +2,8 @@ package quorum
 
 import "time"
 
-// goLive sends the releases still owed, waits for their replies, and opens the lane for new work when none is left.
+// goLive sends the releases still owed, waits for their replies, and opens the lane when none is left: for work once the guard
+// lets the master vote.
 func (l *lane) goLive(t *talk, known [numScripts]bool) error {
 	l.handovers++
 	for {
@@ -13,9 +14,7 @@ func (l *lane) goLive(t *talk, known [numScripts]bool) error {
 			if err := t.c.SetDeadline(time.Time{}); err != nil {
 				return connReason(err, 0)
 			}
-			l.conn, l.known, l.since = t.c, known, time.Now()
-			l.state, l.reason = StateVoting, nil
-			l.sendOwedLocked(time.Now(), false) // the top-ups
+			l.conn, l.known, l.votes, l.reason = t.c, known, false, errLooking
 			return nil
 		}
 		l.mu.Unlock()
@@ -50,7 +49,7 @@ func (l *lane) replay(t *talk, batch []command, known bool) error {
 	var out []byte
 	for i := range batch {
 		// The first brings the body, in case the script could not be loaded or was flushed since.
-		out = l.enc.append(out, &batch[i], !known || i == 0)
+		out = l.enc.append(out, &batch[i], !known || i == 0, "")
 	}
 	if err := t.write(out); err != nil {
 		return err

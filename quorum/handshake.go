@@ -1,8 +1,8 @@
 package quorum
 
 import (
+	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -10,42 +10,64 @@ import (
 
 // handshake says on a new connection what comes before new work, in this order:
 //
-//	AUTH, SELECT, CLIENT SETNAME lockproxy, CLIENT ID, INFO server, CLIENT KILL ID <the connection before>,
-//	INFO replication, TIME, SCRIPT LOAD (each script), the releases still owed
+//	AUTH, SELECT, CLIENT SETNAME lockproxy, CLIENT ID, INFO, CLIENT KILL ID <the connection before>, CONFIG GET *append*,
+//	SCRIPT LOAD (each script), look, the releases still owed
 //
-// After it the master votes. A refusedError says that only the operator can help.
-func (l *lane) handshake(c *laneConn) error {
+// After it the master votes as soon as the guard lets it: found is what the look found. A refusedError says that only the
+// operator can help.
+func (l *lane) handshake(c *laneConn) (found view, err error) {
 	t := &talk{c: c}
 	if err := t.renew(); err != nil {
-		return err
+		return found, err
 	}
 	id, err := l.introduce(t)
 	if err != nil {
-		return err
+		return found, err
 	}
-	runID, err := l.identify(t)
+	server, err := l.identify(t)
 	if err != nil {
-		return err
+		return found, err
 	}
-	if err := l.barrier(t, id, runID); err != nil {
-		return err
+	if err := l.barrier(t, id, server.runID); err != nil {
+		return found, err
 	}
-	if err := l.checkRole(t); err != nil {
-		return err
-	}
-	ahead, err := l.askTime(t)
-	if err != nil {
-		return err
+	if server.aof {
+		if err := t.ask("CONFIG", "GET", "*append*"); err != nil {
+			return found, err
+		}
+		server.readConfig(&t.r)
 	}
 	known, err := l.loadScripts(t)
 	if err != nil {
-		return err
+		return found, err
+	}
+	l.meet(server)
+	if found, err = l.firstLook(t, known[opLook]); err != nil {
+		return found, err
+	}
+	return found, l.goLive(t, known)
+}
+
+// firstLook looks before the reader of the connection runs.
+func (l *lane) firstLook(t *talk, known bool) (found view, err error) {
+	sent := time.Since(l.epoch)
+	if err := t.write(l.enc.append(nil, &command{op: opLook}, !known, "")); err != nil {
+		return found, err
+	}
+	if err := t.read(); err != nil {
+		return found, err
+	}
+	if t.r.isError() {
+		return found, refusal(&t.r)
 	}
 	l.mu.Lock()
-	l.status.RunID, l.status.Ahead = runID, ahead
-	l.owed.handedOver(time.Now())
-	l.mu.Unlock()
-	return l.goLive(t, known)
+	defer l.mu.Unlock()
+	now := time.Now()
+	found, ok := l.lookedLocked(t.c, &t.r, sent, now.Sub(l.epoch), now)
+	if !ok {
+		return found, refusedError{errors.New("does not tell its record")}
+	}
+	return found, nil
 }
 
 // introduce authenticates, chooses the database and asks for the connection's id; 0 if the master does not tell.
@@ -78,25 +100,19 @@ func (l *lane) introduce(t *talk) (id int64, err error) {
 	return t.r.ints[0], nil
 }
 
-// identify reads which server this is and claims it for this lane.
-func (l *lane) identify(t *talk) (runID string, err error) {
-	if err := t.must("INFO", "server"); err != nil {
-		return "", err
+// identify reads which server this is, and claims it for this lane.
+func (l *lane) identify(t *talk) (server facts, err error) {
+	if err := t.must("INFO"); err != nil {
+		return server, err
 	}
-	switch infoField(t.r.text, "redis_mode") {
-	case "cluster":
-		return "", refusedError{errClusterMode}
-	case "sentinel":
-		return "", refusedError{errNotRedis}
+	server.readInfo(t.r.text)
+	if err := server.refusal(); err != nil {
+		return server, err
 	}
-	runID = infoField(t.r.text, "run_id")
-	if runID == "" {
-		return "", refusedError{errNoRunID}
+	if other, ok := l.host.claim(server.runID, l.index); !ok {
+		return server, refusedError{&sameServerError{other, l.names[other]}}
 	}
-	if other, ok := l.host.claim(runID, l.index); !ok {
-		return "", refusedError{&sameServerError{other, l.names[other]}}
-	}
-	return runID, nil
+	return server, nil
 }
 
 // barrier makes sure that nothing written on the lane's connection before this one is carried out any more: after the
@@ -116,30 +132,6 @@ func (l *lane) barrier(t *talk, id int64, runID string) error {
 	return nil
 }
 
-func (l *lane) checkRole(t *talk) error {
-	if err := t.must("INFO", "replication"); err != nil {
-		return err
-	}
-	switch infoField(t.r.text, "role") {
-	case "master":
-		return nil
-	case "":
-		return refusedError{errNoRole}
-	}
-	return refusedError{errReplica}
-}
-
-// askTime returns by how much the master's clock is ahead of ours, 0 if it does not tell.
-func (l *lane) askTime(t *talk) (time.Duration, error) {
-	if _, err := t.may("TIME"); err != nil {
-		return 0, err
-	}
-	if t.r.kind != '*' || t.r.n != 2 {
-		return 0, nil
-	}
-	return time.Until(time.Unix(t.r.ints[0], t.r.ints[1]*1000)), nil
-}
-
 // loadScripts loads all scripts; where the user may not, their bodies travel with the first command that runs them.
 func (l *lane) loadScripts(t *talk) (known [numScripts]bool, err error) {
 	for op := range scripts {
@@ -148,14 +140,4 @@ func (l *lane) loadScripts(t *talk) (known [numScripts]bool, err error) {
 		}
 	}
 	return known, nil
-}
-
-// infoField is the value of a field in the text of INFO, "" if it is not there.
-func infoField(info, field string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, field); ok && strings.HasPrefix(value, ":") {
-			return strings.TrimSpace(value[1:])
-		}
-	}
-	return ""
 }

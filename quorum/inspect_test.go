@@ -179,7 +179,7 @@ func TestHeldErrorFree(t *testing.T) {
 	t.Run("never", func(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
 			q := s.quorum()
-			s.each(0, 3, func(m *fakeMaster) { m.answering("acquire", "*2\r\n:0\r\n:-1\r\n") })
+			s.each(0, 3, func(m *fakeMaster) { m.answering("acquire", "*4\r\n:0\r\n:-1\r\n:0\r\n:0\r\n") })
 			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
 			if held, ok := errors.AsType[*HeldError](err); !ok || held.Free >= 0 {
 				t.Errorf("%v, %+v, want never", err, held)

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"bufio"
+	"errors"
 	"maps"
 	"net"
 	"sync"
@@ -25,6 +26,9 @@ type laneHost interface {
 	// claim makes runID the lane's own; if a lane that is connected has it already, that one is returned.
 	claim(runID string, lane int) (other int, ok bool)
 	unclaim(lane int)
+	// looked is told what a lane found on its master; lost, that its connection has ended.
+	looked(lane int, v view)
+	lost(lane int)
 	// toppedUp is told that a top-up set the key, or found it set.
 	toppedUp(k debtKey, v voters)
 	// settled is told when a closing lane may have nothing left to wait for.
@@ -41,12 +45,16 @@ type lane struct {
 	maxTTL time.Duration
 	host   laneHost
 	log    *zap.Logger
-	first  chan struct{} // closed when the first connection voted or failed
+	epoch  time.Time     // when the lane was made; the lane's clock is the time since
+	first  chan struct{} // closed by once, when it is known what the master is good for, or that it cannot be reached
+	once   sync.Once
 
 	mu        sync.Mutex
-	conn      *laneConn // nil unless the master votes
+	conn      *laneConn // nil unless the master has been greeted
+	votes     bool      // it votes; never while conn is nil
+	record    string    // under which it votes; empty for any
 	state     State
-	reason    error     // why conn is nil
+	reason    error     // why it does not vote
 	since     time.Time // of state
 	closing   bool      // no new work but releases
 	out       []byte    // commands not taken by the writer yet
@@ -58,12 +66,18 @@ type lane struct {
 	pinged    time.Time // when the PING on the lane was queued; zero without one
 	status    MasterStatus
 	grumbled  time.Time // when dropped debts were last logged
+	warned    string    // what was logged last about why the master does not vote
+
+	facts         facts // of the server, as it said last
+	looking       bool  // a look is on its way
+	offset        clockGuard
+	stepped       bool  // the clock has stepped; until forgive
+	evictedBefore int64 // evictions of this run that are forgiven
 
 	// Of the connection that voted last, for the hand-over; used by the supervisor only.
 	lastID    int64
 	lastRunID string
 	handovers uint64
-	warned    string // reason logged last
 }
 
 // laneConn is one connection of a lane.
@@ -85,7 +99,7 @@ func (l *lane) send(c command) error {
 
 func (l *lane) sendLocked(c command) error {
 	switch {
-	case l.conn == nil:
+	case l.conn == nil, !l.votes && c.op.votes():
 		return l.reason
 	case l.closing && c.op != opRelease:
 		return errClosing
@@ -103,7 +117,8 @@ func (l *lane) pushLocked(c command) {
 	if c.op < numScripts && (body || !l.known[c.op]) {
 		body, l.known[c.op] = true, true
 	}
-	l.out = l.enc.append(l.out, &c, body)
+	c.sent = time.Since(l.epoch)
+	l.out = l.enc.append(l.out, &c, body, l.record)
 	l.pending.push(c)
 	l.unwritten++
 	if l.unwritten == 1 {
@@ -114,9 +129,9 @@ func (l *lane) pushLocked(c command) {
 	}
 }
 
-// release makes the lane owe the release of a token, and queues it if the master votes. landed says that the
+// release makes the lane owe the release of a token, and queues it if the master is connected. landed says that the
 // SET of the token has been answered, so that its key lives at most d.ttl from now; without it the SET may be on its way
-// still. to is told the answer if the result is nil.
+// still. to is told the answer if the result is nil; the answer of a master that does not vote is none.
 func (l *lane) release(d debt, landed bool, to receiver) error {
 	now := time.Now()
 	l.mu.Lock()
@@ -131,10 +146,17 @@ func (l *lane) release(d debt, landed bool, to receiver) error {
 }
 
 func (l *lane) sendReleaseLocked(d *debt, to receiver) error {
+	if !l.votes {
+		to = nil
+	}
 	err := l.sendLocked(command{op: opRelease, to: to, key: d.key, secret: d.secret, publish: d.publish})
-	if err == nil {
+	switch {
+	case err == nil:
 		l.owed.mark(d, debtSent)
-	} else if l.conn != nil {
+		if !l.votes {
+			return l.reason
+		}
+	case l.conn != nil:
 		l.backlog = true
 	}
 	return err
@@ -150,7 +172,7 @@ func (l *lane) topUp(d debt, lost bool) {
 	d.kind = owesTopUp
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A lane that votes again has handed over since: what was lost can land no more.
+	// A lane that is connected again has handed over since: what was lost can land no more.
 	if !lost || l.conn != nil {
 		d.drop = d.until
 	}
@@ -168,7 +190,7 @@ func (l *lane) fill(d debt) {
 	d.kind, d.drop = owesTopUp, d.until
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if stands := l.oweLocked(d, now); stands.kind == owesTopUp && l.conn != nil {
+	if stands := l.oweLocked(d, now); stands.kind == owesTopUp && l.votes {
 		l.sendTopUpLocked(stands, now)
 	}
 }
@@ -205,7 +227,9 @@ func (l *lane) sendOwedLocked(now time.Time, failed bool) {
 			_ = l.sendReleaseLocked(d, nil)
 			continue
 		}
-		l.sendTopUpLocked(d, now)
+		if l.votes {
+			l.sendTopUpLocked(d, now)
+		}
 	}
 }
 
@@ -246,8 +270,11 @@ func (l *lane) masterStatus() MasterStatus {
 	defer l.mu.Unlock()
 	s := l.status
 	s.Name, s.State, s.Since, s.Owed = l.names[l.index], l.state, l.since, len(l.owed.m)
-	if l.conn == nil {
+	if !l.votes {
 		s.Reason = plain(l.reason.Error())
+	}
+	if q, ok := errors.AsType[*quarantine](l.reason); ok && !l.votes {
+		s.VotesIn = max(time.Until(q.until), 0)
 	}
 	s.ByKind = maps.Clone(s.ByKind)
 	return s

@@ -68,10 +68,18 @@ func (l *lane) handle(c *laneConn, r *reply) bool {
 		return false
 	}
 	tell, topped := l.answerLocked(&cmd, r, now)
+	found, looked, broken := l.watchLocked(c, &cmd, r, now)
 	if l.backlog && (l.pending.n == maxUnanswered/2 || l.pending.n == 0) {
 		l.sendOwedLocked(now, false)
 	}
 	l.mu.Unlock()
+	if broken != nil {
+		l.fail(c, broken)
+		return false
+	}
+	if looked {
+		l.host.looked(l.index, found)
+	}
 	if topped {
 		l.host.toppedUp(debtKey{cmd.key, cmd.secret}, cmd.voters)
 	}
@@ -101,9 +109,9 @@ func (l *lane) answerLocked(cmd *command, r *reply, now time.Time) (tell, topped
 	case opPing:
 		l.status.RTT, l.pinged = now.Sub(l.pinged), time.Time{}
 	case opAcquire:
-		if r.kind == '*' && r.n >= 2 && r.ints[0] == 1 {
+		if granted(r) {
 			l.status.Grants++
-		} else if r.kind == '*' {
+		} else if refused(r) {
 			l.status.Refusals++
 		}
 	case opRelease:
@@ -118,12 +126,53 @@ func (l *lane) answerLocked(cmd *command, r *reply, now time.Time) (tell, topped
 	return true, topped
 }
 
+// notAdmitted is the error of a script that found another record than the one under which the master votes.
+const notAdmitted = "NOTADMITTED"
+
+// watchLocked draws from a reply what it says about the master itself: its clock, its record. The vote that shows a step of the
+// clock, or comes after one was seen, is turned into an error. found is what a look found; broken ends the connection.
+func (l *lane) watchLocked(c *laneConn, cmd *command, r *reply, now time.Time) (found view, looked bool, broken error) {
+	received := now.Sub(l.epoch)
+	switch cmd.op {
+	case opServer:
+		return found, false, l.serverLocked(r)
+	case opConfig:
+		l.facts.readConfig(r)
+		return found, false, nil
+	case opLook:
+		l.looking = false
+		found, looked = l.lookedLocked(c, r, cmd.sent, received, now)
+		return found, looked, nil
+	case opAcquire:
+		if (granted(r) || refused(r)) && l.watchClockLocked(cmd.sent, received, clockOf(r.ints[2], r.ints[3])) {
+			r.fail(errStepped)
+		}
+	case opExtend:
+		if says, ok := r.cutClock(); ok && l.watchClockLocked(cmd.sent, received, says) {
+			r.fail(errStepped)
+		}
+	}
+	switch {
+	case r.code() == notAdmitted && l.votes:
+		l.stopVotingLocked(StateQuarantined, errNotAdmitted)
+	case l.stepped && l.votes:
+		l.stopVotingLocked(StateQuarantined, errStepped)
+	case !l.votes && cmd.op.votes() && !r.isError():
+		r.fail(errNotAdmitted) // asked while it did
+		return found, false, nil
+	default:
+		return found, false, nil
+	}
+	l.lookLocked()
+	return found, false, nil
+}
+
 // settleLocked ends the debt that cmd was sent for, or notes that it has to be sent again.
 func (l *lane) settleLocked(cmd *command, kind debtKind, r *reply, now time.Time) {
 	d := l.owed.m[debtKey{cmd.key, cmd.secret}]
 	switch {
 	case d == nil || d.kind != kind:
-	case r.kind == ':':
+	case r.kind == ':', kind == owesRelease && r.code() == notAdmitted:
 		l.owed.remove(d)
 	default:
 		l.owed.failed(d, now)
@@ -150,7 +199,7 @@ func (l *lane) countErrorLocked(r *reply) {
 func (l *lane) fail(c *laneConn, reason error) {
 	l.mu.Lock()
 	if l.conn == c {
-		l.conn = nil
+		l.conn, l.votes, l.record = nil, false, ""
 		l.setLocked(StateDown, reason)
 		l.status.Lost++
 	}
@@ -174,7 +223,7 @@ func (l *lane) bury() {
 	l.mu.Lock()
 	dead, unwritten, reason := l.pending, l.unwritten, l.reason
 	l.pending, l.out, l.unwritten = ring{}, nil, 0
-	l.known, l.backlog, l.pinged = [numScripts]bool{}, false, time.Time{}
+	l.known, l.backlog, l.pinged, l.looking = [numScripts]bool{}, false, time.Time{}, false
 	l.owed.laneBroke()
 	closing := l.closing
 	l.mu.Unlock()

@@ -52,42 +52,38 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect dials and says everything that comes before new work. With a nil error the master votes.
+// connect dials and says everything that comes before new work. With a nil error the guard has been told of the master, and
+// decides whether it votes.
 func (l *lane) connect(ctx context.Context) (*laneConn, error) {
-	c, err := l.greet(ctx)
+	c, found, err := l.greet(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.noteFailure(err)
 		}
-	} else {
-		l.log.Info("master votes", zap.String("master", l.names[l.index]), zap.String("run_id", l.lastRunID))
-		l.warned = ""
+		l.decided()
+		return nil, err
 	}
-	select {
-	case <-l.first:
-	default:
-		close(l.first)
-	}
-	return c, err
+	l.host.looked(l.index, found)
+	return c, nil
 }
 
-// greet dials and makes the connection vote, both bounded by handshakeTimeout.
-func (l *lane) greet(ctx context.Context) (*laneConn, error) {
+// greet dials and shakes hands, both bounded by handshakeTimeout.
+func (l *lane) greet(ctx context.Context) (c *laneConn, found view, err error) {
 	dialCtx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	raw, err := l.opts.dial(dialCtx)
 	if err != nil {
-		return nil, connReason(err, handshakeTimeout)
+		return nil, found, connReason(err, handshakeTimeout)
 	}
-	c := &laneConn{Conn: raw, in: bufio.NewReaderSize(raw, maxReplyLine), wake: make(chan struct{}, 1), broken: make(chan struct{})}
+	c = &laneConn{Conn: raw, in: bufio.NewReaderSize(raw, maxReplyLine), wake: make(chan struct{}, 1), broken: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { _ = bare(raw).Close() })
 	defer stop()
-	if err := l.handshake(c); err != nil {
+	if found, err = l.handshake(c); err != nil {
 		_ = bare(raw).Close()
 		l.host.unclaim(l.index)
-		return nil, err
+		return nil, found, err
 	}
-	return c, nil
+	return c, found, nil
 }
 
 // noteFailure makes the reason known: to those who ask now, and once to the log.
@@ -100,13 +96,21 @@ func (l *lane) noteFailure(err error) {
 	l.setLocked(state, err)
 	l.owed.purge(time.Now())
 	l.mu.Unlock()
-	if text := err.Error(); text != l.warned {
-		l.warned = text
-		l.log.Warn("master does not vote", zap.String("master", l.names[l.index]), zap.String("state", string(state)), zap.String("reason", text))
+	l.warn(state, err, err.Error())
+}
+
+// warn logs that the master does not vote, unless that was the last thing logged; topic is what makes two reasons one.
+func (l *lane) warn(state State, reason error, topic string) {
+	l.mu.Lock()
+	said := l.warned == topic
+	l.warned = topic
+	l.mu.Unlock()
+	if !said {
+		l.log.Warn("master does not vote", zap.String("master", l.names[l.index]), zap.String("state", string(state)), zap.Error(reason))
 	}
 }
 
-// serve runs a connection that votes, until it breaks or ctx ends.
+// serve runs a connection, until it breaks or ctx ends.
 func (l *lane) serve(ctx context.Context, c *laneConn) {
 	var wg sync.WaitGroup
 	wg.Go(func() { l.read(c) })
@@ -115,12 +119,13 @@ func (l *lane) serve(ctx context.Context, c *laneConn) {
 	wg.Wait()
 	l.bury()
 	l.host.unclaim(l.index)
+	l.host.lost(l.index)
 	if ctx.Err() == nil {
 		l.mu.Lock()
 		reason := l.reason
-		l.mu.Unlock()
 		l.warned = reason.Error()
-		l.log.Warn("master is down", zap.String("master", l.names[l.index]), zap.String("reason", l.warned))
+		l.mu.Unlock()
+		l.log.Warn("master is down", zap.String("master", l.names[l.index]), zap.Error(reason))
 	}
 }
 
@@ -152,7 +157,7 @@ func (l *lane) watch(ctx context.Context, c *laneConn) {
 	}
 }
 
-// tick pings unless a PING is on its way, and sends what is owed. It reports whether it has sent a PING.
+// tick pings unless a PING is on its way, looks, and sends what is owed. It reports whether it has sent a PING.
 func (l *lane) tick(c *laneConn, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,6 +174,7 @@ func (l *lane) tick(c *laneConn, now time.Time) bool {
 	}
 	l.pinged = now
 	l.pushLocked(command{op: opPing})
+	l.lookLocked()
 	return true
 }
 

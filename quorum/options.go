@@ -67,6 +67,17 @@ type Lease struct {
 	Validity time.Duration // what the holder may count on from the moment Acquire returned; positive
 }
 
+// id is what the master is called in the settings that all proxies agree on.
+func (o *MasterOptions) id() string {
+	if o.ID != "" {
+		return o.ID
+	}
+	if o.DB != 0 {
+		return fmt.Sprintf("%s/%d", o.Addr, o.DB)
+	}
+	return o.Addr
+}
+
 // validate lists everything that is wrong with o.
 func (o *Options) validate() error {
 	var faults []error

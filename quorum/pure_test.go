@@ -195,12 +195,15 @@ func TestReadReply(t *testing.T) {
 		{"$5\r\na\r\nbc\r\n", "$ a\r\nbc [] false"}, {"$0\r\n\r\n", "$  [] false"}, {"$-1\r\n", "$  [] true"},
 		{"*2\r\n:1\r\n:42\r\n", "*  [1 42] false"}, {"*2\r\n$2\r\n17\r\n$1\r\n3\r\n", "*  [17 3] false"}, {"*-1\r\n", "*  [] true"}, {"*0\r\n", "*  [] false"},
 		{"hello\r\n", "bad"}, {"\r\n", "bad"}, {":x\r\n", "bad"}, {":1\n", "bad"}, {"$3\r\nabcd\r\n", "bad"}, {"$-2\r\n", "bad"},
-		{"$99999999999\r\n", "bad"}, {"*17\r\n", "bad"}, {"*1\r\n*0\r\n", "bad"}, {"*1\r\n$-1\r\n", "bad"}, {"*1\r\n$1\r\nx\r\n", "bad"},
+		{"$99999999999\r\n", "bad"}, {"*33\r\n", "bad"}, {"*1\r\n*0\r\n", "bad"}, {"*1\r\n$-1\r\n", "bad"}, {"*1\r\n$1\r\nx\r\n", "*  [0] false [x]"}, {"*2\r\n$1\r\nx\r\n$1\r\n5\r\n", "*  [0 5] false [x 5]"}, {"*1\r\n:x\r\n", "bad"},
 		{"%1\r\n", "bad"}, {"+" + strings.Repeat("x", 100), "bad"},
 	} {
 		var r reply
 		err := readReply(bufio.NewReaderSize(strings.NewReader(c.in), 64), &r)
 		got := fmt.Sprintf("%c %s %v %v", r.kind, r.text, r.ints[:r.n], r.null)
+		if r.texts != nil {
+			got += fmt.Sprint(" ", r.texts)
+		}
 		switch {
 		case err != nil:
 			got = "bad"

@@ -22,6 +22,7 @@ type Quorum struct {
 	log   *zap.Logger
 	enc   encoder
 	lanes []*lane
+	guard *guard
 	late  lateGrants
 	ears  ears
 	pools pools
@@ -50,7 +51,7 @@ func New(o Options) (*Quorum, error) {
 	q := &Quorum{
 		opts:    o,
 		log:     o.Log,
-		enc:     encoder{stateKey: ReservedPrefix + "state:" + o.KeyPrefix, fencing: o.Fencing},
+		enc:     encoder{stateKey: ReservedPrefix + "state:" + o.KeyPrefix, fencing: o.Fencing, unguarded: o.Guard == GuardOff},
 		quiet:   make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		claims:  make([]string, len(o.Masters)),
@@ -58,6 +59,7 @@ func New(o Options) (*Quorum, error) {
 	if q.log == nil {
 		q.log = zap.NewNop()
 	}
+	q.guard = newGuard(q)
 	q.late.init()
 	q.pools.init(q)
 	names := make([]string, len(o.Masters))
@@ -72,19 +74,20 @@ func New(o Options) (*Quorum, error) {
 	for i := range o.Masters {
 		q.lanes = append(q.lanes, &lane{
 			index: i, opts: &q.opts.Masters[i], names: names, enc: &q.enc, maxTTL: o.MaxTTL, host: q, log: q.log,
-			first: make(chan struct{}), state: StateDown, reason: errConnecting, since: time.Now(),
+			epoch: q.guard.start, first: make(chan struct{}), state: StateDown, reason: errConnecting, since: time.Now(),
 		})
 	}
 	for _, l := range q.lanes {
 		q.wg.Go(func() { l.run(ctx) })
 	}
+	q.wg.Go(func() { q.guard.run(ctx) })
 	q.wg.Go(func() { q.checkLateGrants(ctx) })
 	q.ears.init(q, func(f func(context.Context)) { q.wg.Go(func() { f(ctx) }) })
 	return q, nil
 }
 
-// WaitReady returns nil when every master has been reached, or has once failed to be, or has been refused; and the cause
-// of ctx's end if that comes first. Masters tells which vote.
+// WaitReady returns nil when it is known of every master what it is good for: it votes, is in quarantine or has been refused, or could
+// once not be reached; and the cause of ctx's end if that comes first. Masters tells which vote.
 func (q *Quorum) WaitReady(ctx context.Context) error {
 	for _, l := range q.lanes {
 		select {
@@ -179,5 +182,8 @@ func (q *Quorum) unclaim(lane int) {
 	defer q.mu.Unlock()
 	q.claims[lane] = ""
 }
+
+func (q *Quorum) looked(lane int, v view) { q.guard.looked(lane, v) }
+func (q *Quorum) lost(lane int)           { q.guard.lost(lane) }
 
 func (q *Quorum) toppedUp(k debtKey, v voters) { q.late.add(k, v, time.Now()) }

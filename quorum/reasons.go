@@ -26,6 +26,10 @@ var (
 	errPassword     = errors.New("says wrong password")
 	errWantPassword = errors.New("wants a password")
 	errUnknownHost  = errors.New("has an unknown host name")
+	errOtherServer  = errors.New("is another server now")
+	errLooking      = errors.New("has just been reached")
+	errNotAdmitted  = errors.New("has lost its record")
+	errStepped      = errors.New("has stepped its clock")
 	errFull         = fmt.Errorf("has %d commands unanswered", maxUnanswered)
 )
 
@@ -70,6 +74,12 @@ func plain(text string) string {
 
 // answered turns an error reply into a reason.
 func answered(r *reply) error {
+	if r.failed != nil {
+		return r.failed
+	}
+	if r.code() == notAdmitted {
+		return errNotAdmitted
+	}
 	if r.isError() {
 		return &answerError{plain(r.text)}
 	}

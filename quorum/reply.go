@@ -6,13 +6,14 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Limits on what a master may answer. Nothing that is asked comes near them.
 const (
 	maxReplyLine = 64 << 10
 	maxReplyBulk = 1 << 20
-	maxReplyInts = 16
+	maxReplyInts = 32
 )
 
 // errUnparsable breaks the lane: after bytes that are no reply, no later one could be told apart.
@@ -25,6 +26,10 @@ type reply struct {
 	text string              // of '+', '-' and '$'
 	ints [maxReplyInts]int64 // ints[0] of ':'; the elements of '*', integers or decimal bulk strings
 	n    int                 // elements of '*'
+
+	failed error // of an error made by fail: the reason
+
+	texts []string // the elements of '*' where one is a bulk string that is no number
 }
 
 // isError reports whether the master answered an error.
@@ -48,7 +53,7 @@ func readReply(b *bufio.Reader, r *reply) error {
 	if err != nil {
 		return err
 	}
-	r.kind, r.null, r.n, r.text = line[0], false, 0, ""
+	r.kind, r.null, r.n, r.text, r.texts, r.failed = line[0], false, 0, "", nil, nil
 	switch line[0] {
 	case '+', '-':
 		r.text = string(line[1:])
@@ -57,15 +62,16 @@ func readReply(b *bufio.Reader, r *reply) error {
 	case '$':
 		r.text, r.null, err = readBulk(b, line)
 	case '*':
-		return readInts(b, line, r)
+		return readElements(b, line, r)
 	default:
 		return errUnparsable
 	}
 	return err
 }
 
-// readInts reads the elements of an array: integers, or bulk strings of decimal digits as TIME has them.
-func readInts(b *bufio.Reader, line []byte, r *reply) error {
+// readElements reads the elements of an array: integers, or bulk strings, which are decimal digits in what scripts and TIME say
+// and any text in what CONFIG GET says.
+func readElements(b *bufio.Reader, line []byte, r *reply) error {
 	n, err := parseInt(line[1:])
 	if err != nil {
 		return err
@@ -77,6 +83,8 @@ func readInts(b *bufio.Reader, line []byte, r *reply) error {
 	if n < 0 || n > maxReplyInts {
 		return errUnparsable
 	}
+	var texts []string
+	words := false
 	for i := range int(n) {
 		if line, err = readLine(b); err != nil {
 			return err
@@ -93,12 +101,22 @@ func readInts(b *bufio.Reader, line []byte, r *reply) error {
 				return errUnparsable
 			}
 			digits = []byte(text)
+			if texts == nil {
+				texts = make([]string, n)
+			}
+			texts[i] = text
 		default:
 			return errUnparsable
 		}
 		if r.ints[i], err = parseInt(digits); err != nil {
-			return err
+			if line[0] == ':' {
+				return err
+			}
+			words = true
 		}
+	}
+	if words {
+		r.texts = texts
 	}
 	r.n = int(n)
 	return nil
@@ -149,4 +167,27 @@ func parseInt(b []byte) (int64, error) {
 		return 0, errUnparsable
 	}
 	return n, nil
+}
+
+// granted and refused tell what an acquire answered.
+func granted(r *reply) bool { return r.kind == '*' && r.n == 4 && r.texts == nil && r.ints[0] == 1 }
+func refused(r *reply) bool { return r.kind == '*' && r.n == 4 && r.texts == nil && r.ints[0] == 0 }
+
+// fail turns r into an error reply, for an answer that must not count.
+func (r *reply) fail(reason error) {
+	r.kind, r.null, r.text, r.failed = '-', false, "", reason
+}
+
+// cutClock takes the master's time off what an extension answered, and leaves what stands behind the secret.
+func (r *reply) cutClock() (time.Duration, bool) {
+	if r.kind != '$' || r.null {
+		return 0, false
+	}
+	seconds, rest, _ := strings.Cut(r.text, " ")
+	micros, tail, ok := strings.Cut(rest, " ")
+	if !ok {
+		return 0, false
+	}
+	r.text = tail
+	return parseClock(seconds, micros)
 }

@@ -152,7 +152,7 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 		if c == nil {
 			continue
 		}
-		wg.Go(func() { stand[i], p.answers[i].err = standings(ctx, c, keys) })
+		wg.Go(func() { stand[i], p.answers[i].err = p.q.standings(ctx, c, keys) })
 	}
 	wg.Wait()
 	if err := p.enough(); err != nil {
@@ -187,10 +187,10 @@ func foundBefore(values []standing, at int) bool {
 }
 
 // standings asks one master for all keys at once.
-func standings(ctx context.Context, c *redis.Client, keys []string) ([]standing, error) {
+func (q *Quorum) standings(ctx context.Context, c *redis.Client, keys []string) ([]standing, error) {
 	pipe := c.Pipeline()
 	for _, key := range keys {
-		pipe.Eval(ctx, infoLua, []string{key})
+		pipe.Eval(ctx, infoLua, []string{key, q.enc.stateKey}, "")
 	}
 	got, err := pipe.Exec(ctx)
 	if err != nil && !errors.Is(err, redis.Nil) {

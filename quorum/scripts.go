@@ -18,8 +18,13 @@ const (
 	opExtend
 	opInfo
 	opFree
+	opLook
+	opCounters
+	opAdmit
 	numScripts
 	opPing
+	opServer // INFO
+	opConfig // CONFIG GET *append*
 )
 
 //go:embed acquire.lua
@@ -46,10 +51,19 @@ var infoLua string
 //go:embed free.lua
 var freeLua string
 
+//go:embed look.lua
+var lookLua string
+
+//go:embed counters.lua
+var countersLua string
+
+//go:embed admit.lua
+var admitLua string
+
 // script is one of the embedded scripts, ready to be sent.
 type script struct {
 	body string
-	keys int    // 1: the lock; 2: the hash of counters as well
+	keys keys
 	args int    // ARGV
 	sha  string // $7 EVALSHA, $40 ..., number of keys: all between the count of arguments and the first key
 	eval string // the same for EVAL with the body
@@ -57,21 +71,47 @@ type script struct {
 
 // scripts stands in the order of the opKinds. It is built once and never changed.
 var scripts = [numScripts]script{
-	opAcquire: newScript(acquireLua, 2, 4),
-	opRaise:   newScript(raiseLua, 2, 3),
-	opRelease: newScript(releaseLua, 1, 2),
-	opTopUp:   newScript(topupLua, 2, 5),
-	opCheck:   newScript(checkLua, 1, 1),
-	opExtend:  newScript(extendLua, 1, 2),
-	opInfo:    newScript(infoLua, 1, 0),
-	opFree:    newScript(freeLua, 1, 1),
+	opAcquire:  newScript(acquireLua, lockAndState, 5),
+	opRaise:    newScript(raiseLua, lockAndState, 4),
+	opRelease:  newScript(releaseLua, lockAndState, 3),
+	opTopUp:    newScript(topupLua, lockAndState, 6),
+	opCheck:    newScript(checkLua, lockAndState, 2),
+	opExtend:   newScript(extendLua, lockAndState, 3),
+	opInfo:     newScript(infoLua, lockAndState, 1),
+	opFree:     newScript(freeLua, lockOnly, 1),
+	opLook:     newScript(lookLua, stateOnly, 0),
+	opCounters: newScript(countersLua, stateOnly, 1),
+	opAdmit:    newScript(admitLua, stateOnly, 8),
 }
 
-func newScript(body string, keys, args int) script {
+// keys says which KEYS a script takes, in this order: the lock, the hash of counters and record.
+type keys uint8
+
+const (
+	lockOnly keys = iota
+	lockAndState
+	stateOnly
+)
+
+// votes reports whether a script may run only on a master that votes. Those that undo things, and those about the master itself,
+// run on any that is connected.
+func (op opKind) votes() bool {
+	switch op {
+	case opAcquire, opRaise, opTopUp, opCheck, opExtend, opInfo:
+		return true
+	}
+	return false
+}
+
+func newScript(body string, keys keys, args int) script {
+	number := 1
+	if keys == lockAndState {
+		number = 2
+	}
 	sum := sha1.Sum([]byte(body))
-	b := appendArray(nil, 3+keys+args)
+	b := appendArray(nil, 3+number+args)
 	head := len(b)
-	sha := appendInt(appendBulk(appendBulk(b, "EVALSHA"), hex.EncodeToString(sum[:])), uint64(keys))
-	eval := appendInt(appendBulk(appendBulk(b[:head:head], "EVAL"), body), uint64(keys))
+	sha := appendInt(appendBulk(appendBulk(b, "EVALSHA"), hex.EncodeToString(sum[:])), uint64(number))
+	eval := appendInt(appendBulk(appendBulk(b[:head:head], "EVAL"), body), uint64(number))
 	return script{body: body, keys: keys, args: args, sha: string(sha), eval: string(eval)}
 }

@@ -128,18 +128,14 @@ func startMini(t testing.TB) *miniredis.Miniredis {
 	runID := fmt.Sprintf("%040d", nextRunID.Add(1))
 	var ids atomic.Int64
 	m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
-		if len(args) == 0 {
-			return false
-		}
+		args = append(args, "")
 		switch strings.ToUpper(cmd + " " + args[0]) {
 		case "CLIENT ID":
 			c.WriteInt(int(ids.Add(1)))
 		case "CLIENT KILL":
 			c.WriteInt(0)
-		case "INFO SERVER":
-			c.WriteBulk("# Server\r\nredis_mode:standalone\r\nrun_id:" + runID + "\r\n")
-		case "INFO REPLICATION":
-			c.WriteBulk("# Replication\r\nrole:master\r\n")
+		case "INFO ":
+			c.WriteBulk("# Server\r\nredis_mode:standalone\r\nrun_id:" + runID + "\r\nrole:master\r\naof_enabled:0\r\n")
 		default:
 			return false
 		}
@@ -148,10 +144,10 @@ func startMini(t testing.TB) *miniredis.Miniredis {
 	return m
 }
 
-// dialQuorum starts a Quorum in front of real addresses and closes it with the test.
+// dialQuorum starts a Quorum in front of real addresses, without the restart guard, and closes it with the test.
 func dialQuorum(t testing.TB, addrs []string, change ...func(*Options)) *Quorum {
 	t.Helper()
-	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true}
+	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true, Guard: GuardOff}
 	for _, a := range addrs {
 		o.Masters = append(o.Masters, MasterOptions{Addr: a})
 	}

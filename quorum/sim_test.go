@@ -24,10 +24,22 @@ func newSim(t *testing.T, n int) *sim {
 	return s
 }
 
-// quorum starts a Quorum in front of the masters and waits until each was reached or not. It is closed at the end.
+// quorum starts a Quorum in front of the masters, without the restart guard, and waits until each was reached or not. It is
+// closed at the end.
 func (s *sim) quorum(change ...func(*Options)) *Quorum {
 	s.t.Helper()
-	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true}
+	q := s.begin(change...)
+	if err := q.WaitReady(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	synctest.Wait()
+	return q
+}
+
+// begin is quorum without waiting.
+func (s *sim) begin(change ...func(*Options)) *Quorum {
+	s.t.Helper()
+	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true, Guard: GuardOff}
 	for i, m := range s.masters {
 		o.Masters = append(o.Masters, MasterOptions{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Addr: "10.0.0.1:6379", Dial: m.dial})
 	}
@@ -50,10 +62,6 @@ func (s *sim) quorum(change ...func(*Options)) *Quorum {
 		}
 		time.Sleep(2 * time.Second) // what the masters still had to do
 	})
-	if err := q.WaitReady(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
-	synctest.Wait()
 	return q
 }
 

@@ -149,6 +149,13 @@ func (a *ahead) take(x *inbox) (ok bool, err error) {
 	return false, a.err
 }
 
+// inputEnded tells whether the client is known to send no more.
+func (a *ahead) inputEnded() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err != nil
+}
+
 // drop forgets what was read and never taken. Reading must be over.
 func (a *ahead) drop() {
 	a.mu.Lock()

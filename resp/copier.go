@@ -22,12 +22,9 @@ func (s *Session) copyReplies(up net.Conn) {
 		c.err = s.out.forwardLocked(c.in.bytes(), 0) // bytes held back, which are all there will be
 		s.out.mu.Unlock()
 	}
-	switch {
-	case c.err != nil:
+	if c.err != nil {
 		s.over(endOf(c.err))
-	case s.quit.Load():
-		s.over(EndQuit)
-	default:
+	} else {
 		s.over(EndProxy)
 	}
 	s.out.close(errUpstreamClosed)

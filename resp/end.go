@@ -40,8 +40,11 @@ func (s *Session) OnEnd(f func(End)) {
 	}
 }
 
-// over reports the end of the connection; only the first report counts.
+// over reports the end of the connection; only the first report counts. After QUIT has gone to the upstream it is that, whoever closes first.
 func (s *Session) over(how End) {
+	if s.quit.Load() {
+		how = EndQuit
+	}
 	s.mu.Lock()
 	first := !s.endSet
 	if first {

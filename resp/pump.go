@@ -16,6 +16,9 @@ import (
 // of the connection: io.EOF at the end of the client's input.
 func (s *Session) pump() error {
 	s.ahead.stop()
+	if s.ahead.inputEnded() { // what is left was sent before that, and says nothing of the last reply
+		s.prove()
+	}
 	for {
 		switch {
 		case s.ended.Load():
@@ -309,6 +312,7 @@ func (s *Session) barrier() error {
 			}
 			ended, blocked = nil, time.After(blockedTime)
 		case <-blocked:
+			s.over(EndClient)
 			closeWrite(s.up)
 		case <-s.copied:
 			if s.ended.Load() {

@@ -150,6 +150,7 @@ func (s *Session) Write(p []byte) (int, error) {
 	default:
 	}
 	if err != nil {
+		s.over(endOf(err)) // redcon closes the connection, and nothing reads any more how the client ended it
 		return 0, err
 	}
 	return len(p), nil
@@ -171,8 +172,8 @@ func (s *Session) finish(err error) {
 	}
 }
 
-// prove is called when the client sends no more: if its last word was a command whose reply it refused, as it had closed the connection
-// already, that counts as not delivered.
+// prove is called when the client sends no more, or is found to have done so while a command ran: if it refused the reply to that, as it had
+// closed the connection already, that counts as not delivered.
 func (s *Session) prove() {
 	if f := s.unproven; f != nil {
 		s.unproven = nil

@@ -52,7 +52,7 @@ func (m *memoryServer) infoSections() []infoSection {
 		}},
 		{"Clients", []string{fmt.Sprintf("connected_clients:%d", open)}},
 		{"Memory", []string{"maxmemory:0", "maxmemory_policy:noeviction"}},
-		{"Persistence", []string{"loading:0", "aof_enabled:0"}},
+		{"Persistence", []string{"loading:0", "aof_enabled:0", "aof_rewrite_in_progress:0", "aof_last_write_status:ok"}},
 		{"Stats", []string{
 			fmt.Sprintf("total_connections_received:%d", ever),
 			fmt.Sprintf("total_commands_processed:%d", m.srv.TotalCommands()), "evicted_keys:0",

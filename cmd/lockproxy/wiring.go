@@ -67,11 +67,14 @@ func upstreamOptions(cfg conf.Config, memory *embedded) upstream.Options {
 		TLS: clientTLS(a), DialTimeout: cfg.UpstreamDialTimeout}
 }
 
+// guards are the words of restart-guard.
+var guards = map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff}
+
 func quorumOptions(cfg conf.Config, memory *embedded, log *zap.Logger) quorum.Options {
 	opts := quorum.Options{KeyPrefix: cfg.KeyPrefix, MasterTimeout: cfg.MasterTimeout, MaxTTL: cfg.MaxTTL,
-		Fencing: cfg.Fencing, Log: log}
+		Fencing: cfg.Fencing, Guard: guards[cfg.RestartGuard], AllowEviction: cfg.AllowEviction, Log: log}
 	for _, a := range cfg.Masters {
-		opts.Masters = append(opts.Masters, quorum.MasterOptions{Name: a.Name(), Network: a.Network, Addr: a.Addr,
+		opts.Masters = append(opts.Masters, quorum.MasterOptions{Name: a.Name(), ID: a.ID, Network: a.Network, Addr: a.Addr,
 			User: a.User, Password: a.Password, DB: a.DB, TLS: clientTLS(a)})
 	}
 	for _, m := range memory.all() {

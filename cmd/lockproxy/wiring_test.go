@@ -1,0 +1,38 @@
+package main
+
+import (
+	"testing"
+
+	"go.uber.org/zap"
+
+	"lockproxy/conf"
+	"lockproxy/quorum"
+)
+
+// TestQuorumOptions: what decides who votes reaches package quorum.
+func TestQuorumOptions(t *testing.T) {
+	for word, want := range map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff} {
+		cfg, err := conf.Load([]string{"--masters=m1@redis://u:p@h:1/2,unix:///x,c:1", "--allow-eviction", "--restart-guard", word}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := quorumOptions(cfg, nil, zap.NewNop())
+		if o.Guard != want || !o.AllowEviction {
+			t.Errorf("restart-guard %s is %d, allow-eviction %v", word, o.Guard, o.AllowEviction)
+		}
+		first, second := o.Masters[0], o.Masters[1]
+		if first.ID != "m1" || first.Name != "m1@h:1" || first.Addr != "h:1" || first.User != "u" || first.Password != "p" || first.DB != 2 {
+			t.Errorf("got %+v", first)
+		}
+		if second.ID != "" || second.Name != "unix:///x" || second.Addr != "/x" || second.Network != "unix" {
+			t.Errorf("got %+v", second)
+		}
+	}
+	cfg, err := conf.Load(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := quorumOptions(cfg, nil, zap.NewNop()); o.Guard != quorum.GuardOn || o.AllowEviction {
+		t.Errorf("the default has guard %d, allow-eviction %v", o.Guard, o.AllowEviction)
+	}
+}

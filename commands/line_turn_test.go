@@ -1,0 +1,123 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"lockproxy/quorum"
+)
+
+// TestLineTurnOfTwo: two clients that hand a lock to each other leave the line empty each time; others get their turn all the same.
+func TestLineTurnOfTwo(t *testing.T) {
+	inLine(t, func(q *queue) {
+		pauses, last := 0, time.Now()
+		for range 2 {
+			q.wg.Go(func() {
+				for range 20 {
+					lease, err := q.ls.wait(context.Background(), nil, 0, quorum.Request{Key: "job", TTL: 10 * time.Second})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if time.Since(last) >= turn/2+10*time.Millisecond {
+						pauses++
+					}
+					last = time.Now()
+					time.Sleep(10 * time.Millisecond)
+					q.lock.set(time.Time{}, nil)
+					q.ls.freed("job", quorum.ReleaseID(lease.Token.Secret+fmt.Sprint(time.Now())))
+					time.Sleep(3 * time.Millisecond) // the other one has the lock by then
+				}
+			})
+		}
+		q.wg.Wait()
+		if pauses != 2 {
+			t.Errorf("%d pauses in 40 hand-overs, want 2", pauses)
+		}
+	})
+}
+
+// TestLineTurnLongHolds: locks that are held for longer than the slow timer are handed over in a row, too.
+func TestLineTurnLongHolds(t *testing.T) {
+	const hold = 1500 * time.Millisecond
+	inLine(t, func(q *queue) {
+		for i := range 40 {
+			q.join(fmt.Sprint(i), 0, hold)
+		}
+		q.wg.Wait()
+		pauses := 0
+		for i := 1; i < 40; i++ {
+			if q.result(fmt.Sprint(i)).at-q.result(fmt.Sprint(i-1)).at >= hold+turn/2 {
+				pauses++
+			}
+		}
+		if pauses != 2 {
+			t.Errorf("%d pauses in 40 hand-overs, want 2", pauses)
+		}
+	})
+}
+
+// TestLineNoTurnAlone: who finds the lock free each time is handed nothing over, and pauses for nobody.
+func TestLineNoTurnAlone(t *testing.T) {
+	inLine(t, func(q *queue) {
+		for i := range 40 {
+			before := time.Now()
+			q.join(fmt.Sprint(i), 0, -1)
+			q.wg.Wait()
+			if took := time.Since(before); took >= turn/2 {
+				t.Errorf("grant %d of a free lock took %v", i, took)
+			}
+			time.Sleep(11 * time.Second) // it runs out
+		}
+	})
+}
+
+// TestLineTurnTaken: where another proxy had the lock in between, a row begins anew.
+func TestLineTurnTaken(t *testing.T) {
+	inLine(t, func(q *queue) {
+		const hold = 10 * time.Millisecond
+		for i := range 24 {
+			q.join(fmt.Sprint(i), 0, hold)
+			if i == 0 { // the tenth is released by others, who take it at once for a while
+				time.AfterFunc(9*hold+hold/2, func() {
+					q.ls.freed("job", "0123456789abcdef")
+					q.lock.set(time.Now().Add(50*time.Millisecond), nil)
+				})
+			}
+		}
+		q.wg.Wait()
+		for i := 1; i < 24; i++ {
+			if took := q.result(fmt.Sprint(i)).at - q.result(fmt.Sprint(i-1)).at; took >= hold+turn/2 && took < 40*time.Millisecond {
+				t.Errorf("a pause of %v before grant %d", took-hold, i)
+			}
+		}
+	})
+}
+
+// TestLineSuccessorSubscribes: the head found the key free and so never subscribed. Its successor hears of a release through another proxy all
+// the same (bug B19).
+func TestLineSuccessorSubscribes(t *testing.T) {
+	inLine(t, func(q *queue) {
+		q.wg.Go(func() { // at the same moment as a, and behind it
+			time.Sleep(time.Microsecond)
+			_, err := q.ls.wait(context.Background(), nil, 0, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: "b"})
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.out["b"] = outcomeAt{err, time.Since(bubbleStart)}
+		})
+		q.join("a", 0, -1)
+		time.Sleep(100 * time.Millisecond)
+		q.lock.set(time.Time{}, nil)
+		if _, watches, _ := q.lock.count(); watches > 0 {
+			for range 5 {
+				q.lock.tell("0123456789abcdef")
+			}
+		}
+		q.wg.Wait()
+		if got := q.result("b"); got.err != nil || got.at > 105*time.Millisecond {
+			t.Errorf("b got %v at %v, want the lock by 105ms: it was released at 100ms", got.err, got.at)
+		}
+	})
+}

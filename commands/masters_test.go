@@ -1,0 +1,109 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"lockproxy/quorum"
+)
+
+// threeMasters are one that votes, one that will, and one that may not, for a reason that names the first.
+func threeMasters() []quorum.MasterStatus {
+	now := time.Now()
+	return []quorum.MasterStatus{
+		{Name: "h:1", State: quorum.StateVoting, Since: now, RunID: "abc", RTT: 1500 * time.Microsecond, Grants: 1, Refusals: 2, Errors: 3},
+		{Name: "m2@h:2", State: quorum.StateQuarantined, Reason: "restarted\r\n17s ago", Since: now, VotesIn: 42500*time.Millisecond + 1},
+		{Name: "h:10", State: quorum.StateRefused, Reason: "is the same server as h:1, not h:10", Since: now},
+	}
+}
+
+// askMasters returns the maps of LOCKPROXY MASTERS, as text.
+func askMasters(t *testing.T, show bool) []string {
+	t.Helper()
+	c, r, locker, _ := start(t, func(o *Options) { o.ShowMasters = show })
+	locker.masters = threeMasters()
+	return strings.Split(ask(t, c, r, "LOCKPROXY", "MASTERS"), " *20 ")[1:]
+}
+
+func TestMasters(t *testing.T) {
+	want := []string{
+		"address h:1 state voting reason  votes_in_ms :0 since_ms :0 run_id abc rtt_us :1500 grants :1 refusals :2 errors :3",
+		"address m2@h:2 state quarantined reason restarted  17s ago votes_in_ms :42501 since_ms :0 run_id  rtt_us :0 grants :0 refusals :0 errors :0",
+		"address h:10 state refused reason is the same server as h:1, not h:10 votes_in_ms :0 since_ms :0 run_id  rtt_us :0 grants :0 refusals :0 errors :0",
+	}
+	if got := askMasters(t, true); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for i, from := range []string{"h:1", "m2@h:2", "h:10"} {
+		want[i] = strings.Replace(want[i], from, []string{"master 1", "master 2", "master 3"}[i], 1)
+	}
+	want[2] = strings.Replace(want[2], "h:1, not h:10", "master 1, not master 3", 1)
+	if got := askMasters(t, false); !slices.Equal(got, want) {
+		t.Errorf("without show-masters: got %q, want %q", got, want)
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	refused := quorum.MasterError{Index: 1, Name: "m2@h:2", Err: errors.New("is the same server\r\nas h:1")}
+	for _, tt := range []struct {
+		name, given string
+		hide        bool
+		err         error
+		want, asked string
+	}{
+		{"by name", "m2@h:2", false, nil, "+OK", `admit "m2@h:2"`},
+		{"part of a name", "h:2", false, nil, "-ERR no such master 'h:2': LOCKPROXY MASTERS lists them", ""},
+		{"any bytes", "h\r\n2", false, nil, "-ERR no such master 'h..2': LOCKPROXY MASTERS lists them", ""},
+		{"by place, though names are shown", "master 2", false, nil, "-ERR no such master 'master 2': LOCKPROXY MASTERS lists them", ""},
+		{"by place", "master 2", true, nil, "+OK", `admit "m2@h:2"`},
+		{"by name, though names are hidden", "m2@h:2", true, nil, "-ERR no such master 'm2@h:2': LOCKPROXY MASTERS lists them", ""},
+		{"refused", "m2@h:2", false, refused, "-ERR m2@h:2 is the same server  as h:1", `admit "m2@h:2"`},
+		{"refused, names hidden", "master 2", true, refused, "-ERR master 2 is the same server  as master 1", `admit "m2@h:2"`},
+		{"other error", "h:10", false, errors.New("was asked in vain"), "-ERR h:10 was asked in vain", `admit "h:10"`},
+		{"the connection ends", "h:1", false, context.Canceled, "-TRYAGAIN the connection is closing", `admit "h:1"`},
+	} {
+		core, logs := observer.New(zapcore.InfoLevel)
+		c, r, locker, _ := start(t, func(o *Options) {
+			o.AdminCommands, o.ShowMasters, o.Log = true, !tt.hide, zap.New(core)
+		})
+		locker.masters, locker.err = threeMasters(), tt.err
+		got := ask(t, c, r, "LOCKPROXY", "ADMIT", tt.given)
+		if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
+			t.Errorf("%s: got %q, asked %q; want %q, %q", tt.name, got, asked, tt.want, tt.asked)
+		}
+		wantLogged := 0
+		if tt.asked != "" {
+			wantLogged = 1
+		}
+		entries := logs.FilterMessage("operator admits master").FilterLevelExact(zapcore.InfoLevel).All()
+		if len(entries) != wantLogged {
+			t.Fatalf("%s: logged %v", tt.name, entries)
+		}
+		if wantLogged == 1 && entries[0].ContextMap()["client"] != c.LocalAddr().String() {
+			t.Errorf("%s: logged %v, the client is %v", tt.name, entries[0].ContextMap(), c.LocalAddr())
+		}
+	}
+}
+
+// TestAdmitGate: as RELEASE, only for operators; arguments are checked before.
+func TestAdmitGate(t *testing.T) {
+	c, r, locker, _ := start(t, nil)
+	locker.masters = threeMasters()
+	if got := ask(t, c, r, "LOCKPROXY", "ADMIT", "h:1"); !strings.HasPrefix(got, "-NOPERM LOCKPROXY ADMIT needs admin-commands: on") || locker.take() != nil {
+		t.Errorf("got %q", got)
+	}
+	if got := ask(t, c, r, "LOCKPROXY", "admit"); got != "-ERR wrong number of arguments for 'lockproxy|admit' command" {
+		t.Errorf("got %q", got)
+	}
+	if help := ask(t, c, r, "LOCKPROXY", "HELP"); !strings.Contains(help, "+ADMIT <address>") {
+		t.Errorf("HELP says %q", help)
+	}
+}

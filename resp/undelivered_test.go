@@ -1,0 +1,92 @@
+package resp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestCloseBehindPipeline: what a client has sent behind a command before it closed the connection says nothing of the reply, which
+// counts as not delivered as it does without.
+func TestCloseBehindPipeline(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	for _, behind := range []string{"PING\r\n", "LOCK b\r\n", "PING\r\nLOCK b\r\nPING\r\n"} {
+		c := r.dial()
+		c.send("LOCK wait\r\n" + behind)
+		within(t, "command", r.handler.enter)
+		c.Close()
+		waitInputEnd(t, r.server)
+		r.handler.leave <- struct{}{}
+		if key := within(t, "word of the lost reply", r.handler.lost); key != "wait" {
+			t.Errorf("%q behind it: lost %q first", behind, key)
+		}
+		for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0 && time.Now().Before(deadline); {
+		}
+		for len(r.handler.lost) > 0 {
+			<-r.handler.lost
+		}
+	}
+}
+
+// waitInputEnd returns when the only session has noticed that its client sends no more.
+func waitInputEnd(t *testing.T, server *Server) {
+	t.Helper()
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	for s := range server.sessions {
+		within(t, "end of input", s.Gone())
+	}
+}
+
+// TestCloseOverTLS: also a client that has closed a TLS connection does not get its reply.
+func TestCloseOverTLS(t *testing.T) {
+	web := httptest.NewUnstartedServer(nil)
+	web.StartTLS() // for its certificate
+	defer web.Close()
+	h := &ownHandler{make(chan string), make(chan struct{}), make(chan string, 100)}
+	server := NewServer(Options{Handler: h, Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { server.Serve(ln) })
+	defer wg.Wait()
+	defer server.Shutdown(t.Context())
+	for _, half := range []bool{false, true} {
+		c, err := tls.Dial("tcp", ln.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Write([]byte("LOCK wait\r\n"))
+		within(t, "command", h.enter)
+		if half {
+			c.CloseWrite()
+		} else {
+			c.Close()
+		}
+		waitInputEnd(t, server)
+		h.leave <- struct{}{}
+		if !half {
+			within(t, "word of the lost reply", h.lost)
+			continue
+		}
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		got := make([]byte, 14)
+		if n, err := c.Read(got); string(got[:n]) != "$8\r\nown:wait\r\n" {
+			t.Errorf("after a half-close: %q, %v", got[:n], err)
+		}
+		c.Close()
+	}
+	for deadline := time.Now().Add(10 * time.Second); server.Connections() > 0 && time.Now().Before(deadline); {
+	}
+	if len(h.lost) > 0 {
+		t.Error("a reply that was read counts as lost")
+	}
+}
