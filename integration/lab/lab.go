@@ -81,7 +81,7 @@ func (l *Lab) ProxyFlags(t testing.TB, flags ...string) []string {
 	if l.config.Relays {
 		relays, _ := StartRelays(t, l.Masters)
 		for i, r := range relays {
-			list[i] = masterName(i, r.Addr)
+			list[i] = fmt.Sprintf("m%d@%s", i+1, r.Addr) // the proxies agree on the masters by name
 		}
 		l.Relays = append(l.Relays, relays)
 	}
@@ -96,17 +96,6 @@ func (l *Lab) node(t testing.TB) *Node {
 		return nil
 	}
 	return l.Net.Node(t)
-}
-
-// named tells that the program knows name@address. Behind relays the proxies of a deployment know its masters by different
-// addresses, and agree on them by name.
-const named = false
-
-func masterName(i int, addr string) string {
-	if !named {
-		return addr
-	}
-	return fmt.Sprintf("m%d@%s", i+1, addr)
 }
 
 // Link returns the relay between a proxy and a master, by their numbers from 0.

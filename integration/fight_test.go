@@ -7,10 +7,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
-// storm is clients that fight for one key through two proxies and leave in every way there is.
-type storm struct {
+// fight is clients that fight for one key through two proxies and leave in every way there is.
+type fight struct {
 	t       *testing.T
 	addrs   [2]string
 	stop    chan struct{}
@@ -20,12 +22,12 @@ type storm struct {
 	longest atomic.Int64 // time from a release to the next grant, in ns
 }
 
-// TestStorm: whatever way holders and waiters leave, and through whichever proxy the lock is released, the next waiter is woken at once and
+// TestFight: whatever way holders and waiters leave, and through whichever proxy the lock is released, the next waiter is woken at once and
 // nobody gets a lock that is held; in the end no waiter, session lock or key is left.
-func TestStorm(t *testing.T) {
+func TestFight(t *testing.T) {
 	p := startPair(t)
-	s := &storm{t: t, addrs: [2]string{p.addr, p.two.addr}, stop: make(chan struct{})}
-	seed := seedOf(t, uint64(time.Now().UnixNano()))
+	s := &fight{t: t, addrs: [2]string{p.Addr, p.two.Addr}, stop: make(chan struct{})}
+	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	length := 6 * time.Second
 	if os.Getenv("INTEGRATION_LONG") != "" {
 		length = time.Minute
@@ -38,22 +40,22 @@ func TestStorm(t *testing.T) {
 			}
 		})
 	}
-	pauseBetween(t, length)
+	lab.Pass(t, length)
 	close(s.stop)
 	wg.Wait()
 	t.Logf("%d grants, at most %v from a release to the next", s.grants.Load(), time.Duration(s.longest.Load()))
-	if longest := time.Duration(s.longest.Load()); longest > 400*time.Millisecond*slack {
+	if longest := time.Duration(s.longest.Load()); longest > 400*time.Millisecond*lab.Slack {
 		t.Errorf("once the next waiter was served %v after the release", longest)
 	}
-	for _, c := range []*client{p.desk, p.far} {
-		c.waitWaiting(0)
-		waitFor(t, "no session lock", patience, func() bool { return c.counter("session_locks") == 0 })
+	for _, c := range []*lab.Client{p.desk, p.far} {
+		c.WaitWaiting(0)
+		lab.WaitFor(t, "no session lock", lab.Patience, func() bool { return c.Counter("session_locks") == 0 })
 	}
-	wantKeysGone(t, p.masters, 3*time.Second*slack)
+	lab.WantKeysGone(t, p.masters, 3*time.Second*lab.Slack)
 	p.wantNoStray(t)
 }
 
-func (s *storm) stopped() bool {
+func (s *fight) stopped() bool {
 	select {
 	case <-s.stop:
 		return true
@@ -63,8 +65,8 @@ func (s *storm) stopped() bool {
 }
 
 // play is one connection: it waits for the lock, holds it and leaves; or it leaves before. It reports whether to go on.
-func (s *storm) play(me int64, r *rand.Rand) bool {
-	c, err := connect(s.addrs[r.IntN(2)])
+func (s *fight) play(me int64, r *rand.Rand) bool {
+	c, err := lab.Connect(s.addrs[r.IntN(2)])
 	if err != nil {
 		s.t.Error(err)
 		return false
@@ -72,16 +74,16 @@ func (s *storm) play(me int64, r *rand.Rand) bool {
 	defer c.Close()
 	leaves := r.IntN(4) == 0
 	session := leaves || r.IntN(2) == 0 // a plain lock is lost with a client that leaves just after its reply has come
-	request := encode("LOCK", "job", "30s", "WAIT", "20s")
+	request := lab.Encode("LOCK", "job", "30s", "WAIT", "20s")
 	if session {
-		request = encode("LOCK", "job", "30s", "WAIT", "20s", "SESSION")
+		request = lab.Encode("LOCK", "job", "30s", "WAIT", "20s", "SESSION")
 	}
 	if r.IntN(3) == 0 { // something before it, so that there is a connection to the upstream
-		if reply, err := c.do("GET", "a"); err != nil || reply != null2 {
+		if reply, err := c.Ask("GET", "a"); err != nil || reply != lab.Null2 {
 			s.t.Errorf("GET: %q, %v", reply, err)
 		}
 	}
-	if err := c.write(request); err != nil {
+	if err := c.Put(request); err != nil {
 		s.t.Error(err)
 		return false
 	}
@@ -89,8 +91,8 @@ func (s *storm) play(me int64, r *rand.Rand) bool {
 		s.leaveWaiting(c, r)
 		return true
 	}
-	reply, err := c.read()
-	token := tokenOf(reply)
+	reply, err := c.Next()
+	token := lab.TokenOf(reply)
 	if err != nil || token == "" {
 		s.t.Errorf("LOCK WAIT: %q, %v", reply, err)
 		return false
@@ -112,16 +114,16 @@ func (s *storm) play(me int64, r *rand.Rand) bool {
 }
 
 // leaveWaiting ends the connection while the LOCK waits, or is being decided.
-func (s *storm) leaveWaiting(c *conn, r *rand.Rand) {
+func (s *fight) leaveWaiting(c *lab.Conn, r *rand.Rand) {
 	<-time.After(time.Duration(r.IntN(20000)) * time.Microsecond)
 	switch r.IntN(4) {
 	case 0:
-		c.reset()
+		c.Reset()
 	case 1:
-		_ = c.write(encode("GET", "a") + encode("LOCKINFO", "job"))
-		c.reset()
+		_ = c.Put(lab.Encode("GET", "a") + lab.Encode("LOCKINFO", "job"))
+		c.Reset()
 	case 2: // the reply, if one comes, is read by nobody
-		_ = c.write(encode("LOCKINFO", "job"))
+		_ = c.Put(lab.Encode("LOCKINFO", "job"))
 		c.Close()
 	default:
 		c.Close()
@@ -129,7 +131,7 @@ func (s *storm) leaveWaiting(c *conn, r *rand.Rand) {
 }
 
 // release gives the lock back in one of the ways there are.
-func (s *storm) release(c *conn, r *rand.Rand, session bool, token string) bool {
+func (s *fight) release(c *lab.Conn, r *rand.Rand, session bool, token string) bool {
 	how := r.IntN(6)
 	if !session {
 		how %= 2
@@ -137,7 +139,7 @@ func (s *storm) release(c *conn, r *rand.Rand, session bool, token string) bool 
 	unlock := c
 	switch how {
 	case 1:
-		other, err := connect(s.addrs[r.IntN(2)])
+		other, err := lab.Connect(s.addrs[r.IntN(2)])
 		if err != nil {
 			s.t.Error(err)
 			return false
@@ -146,18 +148,18 @@ func (s *storm) release(c *conn, r *rand.Rand, session bool, token string) bool 
 		unlock = other
 		fallthrough
 	case 0:
-		if reply, err := unlock.do("UNLOCK", "job", token); err != nil || reply != ":1\r\n" {
+		if reply, err := unlock.Ask("UNLOCK", "job", token); err != nil || reply != ":1\r\n" {
 			s.t.Errorf("UNLOCK: %q, %v", reply, err)
 			return false
 		}
 	case 2:
-		c.reset()
+		c.Reset()
 	case 3:
-		_ = c.write(encode("QUIT"))
+		_ = c.Put(lab.Encode("QUIT"))
 	case 4: // it waits for itself, and leaves
-		_ = c.write(encode("LOCK", "job", "30s", "WAIT", "0") + encode("LOCKINFO", "job"))
+		_ = c.Put(lab.Encode("LOCK", "job", "30s", "WAIT", "0") + lab.Encode("LOCKINFO", "job"))
 		<-time.After(time.Duration(r.IntN(10)) * time.Millisecond)
-		c.reset()
+		c.Reset()
 	}
 	return true
 }

@@ -5,38 +5,40 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // TestTurnsOfTwo: two clients that hand a lock to each other within one proxy, so that its line is empty after each grant, leave their turn to
 // a client of another proxy, although that one has a longer way to the masters.
 func TestTurnsOfTwo(t *testing.T) {
 	c := startCluster(t, 5)
-	relays, list := startRelays(t, c.masters)
+	relays, list := lab.StartRelays(t, c.masters)
 	for _, r := range relays {
-		r.slow(time.Millisecond)
+		r.Slow(time.Millisecond)
 	}
-	two := startProxy(t, "--upstream", c.upstream.addr, "--masters", list, "--restart-guard", "off")
-	two.waitVoting(t)
+	two := lab.StartProxy(t, "--upstream", c.upstream.Addr, "--masters", list, "--restart-guard", "off")
+	two.WaitVoting(t)
 	var near, far atomic.Int64
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {
-		wg.Go(func() { lockInTurn(t, c.addr, &near, stop) })
+		wg.Go(func() { lockInTurn(t, c.Addr, &near, stop) })
 	}
-	wg.Go(func() { lockInTurn(t, two.addr, &far, stop) })
-	pauseBetween(t, 4*time.Second)
+	wg.Go(func() { lockInTurn(t, two.Addr, &far, stop) })
+	lab.Pass(t, 4*time.Second)
 	close(stop)
 	wg.Wait()
 	t.Logf("%d grants to the two of one proxy, %d to the one of the other", near.Load(), far.Load())
-	if slack == 1 && far.Load()*25 < near.Load() {
+	if lab.Slack == 1 && far.Load()*25 < near.Load() {
 		t.Errorf("%d grants to one proxy, %d to the other: after 16 in a row it should have had its turn", near.Load(), far.Load())
 	}
-	wantNoStray(t, c.masters, c.proxy, two)
+	lab.WantNoStray(t, c.masters, c.Proxy, two)
 }
 
 // lockInTurn locks, holds for 5ms and unlocks until stop, and counts how often.
 func lockInTurn(t *testing.T, addr string, count *atomic.Int64, stop <-chan struct{}) {
-	c, err := connect(addr)
+	c, err := lab.Connect(addr)
 	if err != nil {
 		t.Error(err)
 		return
@@ -48,15 +50,15 @@ func lockInTurn(t *testing.T, addr string, count *atomic.Int64, stop <-chan stru
 			return
 		default:
 		}
-		reply, err := c.do("LOCK", "job", "60s", "WAIT", "20s")
-		token := tokenOf(reply)
+		reply, err := c.Ask("LOCK", "job", "60s", "WAIT", "20s")
+		token := lab.TokenOf(reply)
 		if err != nil || token == "" {
 			t.Errorf("LOCK: %q, %v", reply, err)
 			return
 		}
 		count.Add(1)
 		<-time.After(5 * time.Millisecond)
-		if reply, err := c.do("UNLOCK", "job", token); err != nil || reply != ":1\r\n" {
+		if reply, err := c.Ask("UNLOCK", "job", token); err != nil || reply != ":1\r\n" {
 			t.Errorf("UNLOCK: %q, %v", reply, err)
 			return
 		}
