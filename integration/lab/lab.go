@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -72,6 +73,25 @@ func (l *Lab) StartProxy(t testing.TB, flags ...string) *Proxy {
 	p := startProxy(t, l.node(t), l.ProxyFlags(t, flags...))
 	l.Proxies = append(l.Proxies, p)
 	return p
+}
+
+// StartProxies adds n proxies that start at the same moment.
+func (l *Lab) StartProxies(t testing.TB, n int) []*Proxy {
+	t.Helper()
+	started := make([]*Proxy, n)
+	var wg sync.WaitGroup
+	for i := range started {
+		node, flags := l.node(t), l.ProxyFlags(t)
+		wg.Go(func() { started[i] = startProxy(t, node, flags) })
+	}
+	wg.Wait()
+	for _, p := range started {
+		if p == nil {
+			t.FailNow()
+		}
+	}
+	l.Proxies = append(l.Proxies, started...)
+	return started
 }
 
 // ProxyFlags returns what StartProxy would start the next proxy with; its relays, if it is to have any, are made here.
