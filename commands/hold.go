@@ -69,7 +69,7 @@ type hold struct {
 }
 
 func newHolds(locker Locker, freed func(key, secret string), maxHold, delay time.Duration, log *zap.Logger) *holds {
-	return &holds{locker: locker, freed: freed, maxHold: maxHold, delay: delay, log: log, suspended: suspended,
+	return &holds{locker: locker, freed: freed, maxHold: maxHold, delay: delay, log: log, suspended: quorum.Suspended,
 		m: make(map[string]*hold), sessions: make(map[owner]map[*hold]struct{})}
 }
 
@@ -191,7 +191,7 @@ func (hs *holds) extended(key, secret string, validity time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if h := hs.m[secret]; h != nil && h.key == key {
-		h.deadline = later(h.deadline, time.Now().Add(validity-notice(h.ttl)))
+		h.deadline = later(h.deadline, hs.now().Add(validity-notice(h.ttl)))
 	}
 }
 

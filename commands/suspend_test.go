@@ -79,6 +79,19 @@ func TestSuspendDuringRenewal(t *testing.T) {
 	}
 }
 
+// TestSuspendExtended: what EXTEND promised is counted on the same clock.
+func TestSuspendExtended(t *testing.T) {
+	sleepy(t, func(e *extender, o *fakeOwner, hs *holds, suspend func(time.Duration)) {
+		e.took = 0
+		e.fail(quorum.ErrLate)
+		hs.extended("job", strings.Repeat("ab", 20), time.Minute)
+		time.Sleep(70 * time.Second)
+		if got := o.pushes(); len(got) != 1 || !strings.HasSuffix(got[0], "at 59.95s") {
+			t.Errorf("pushed %v, want one at 59.95s", got)
+		}
+	})
+}
+
 // TestSuspendLookEnds: without holds nobody looks, and the next hold is looked after again.
 func TestSuspendLookEnds(t *testing.T) {
 	sleepy(t, func(e *extender, o *fakeOwner, hs *holds, suspend func(time.Duration)) {
@@ -101,7 +114,7 @@ func TestSuspendLookEnds(t *testing.T) {
 
 // TestSuspended: the real clocks go forward together while the machine is awake.
 func TestSuspended(t *testing.T) {
-	if before, after := suspended(), suspended(); before < 0 || after-before > time.Second {
+	if before, after := quorum.Suspended(), quorum.Suspended(); before < 0 || after-before > time.Second {
 		t.Errorf("suspended for %v, then %v", before, after)
 	}
 }

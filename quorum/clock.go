@@ -19,7 +19,7 @@ type clockGuard struct {
 	runID  string
 	lo, hi time.Duration
 	at     time.Duration // when lo and hi were found
-	slept  time.Duration // suspended() as of at
+	slept  time.Duration // Suspended() as of at
 }
 
 // stepped takes an answer of the master with that run_id, and reports whether its clock has stepped. After a step it keeps
@@ -27,12 +27,12 @@ type clockGuard struct {
 func (g *clockGuard) stepped(runID string, sent, received, says time.Duration) bool {
 	lo, hi := says-received, says-sent
 	if g.runID != runID {
-		*g = clockGuard{runID: runID, lo: lo, hi: hi, at: received, slept: suspended()}
+		*g = clockGuard{runID: runID, lo: lo, hi: hi, at: received, slept: Suspended()}
 		return false
 	}
 	wide := max(received-g.at, 0) / stepRate
 	if !g.near(lo, hi, wide) {
-		asleep := suspended() - g.slept
+		asleep := Suspended() - g.slept
 		if asleep < time.Millisecond {
 			return true
 		}

@@ -109,7 +109,7 @@ func (g *guard) endOne(s ruling, found *allCounters, intact, lost int) ruling {
 	case m.record.override:
 		floor = max(floor, top)
 	case n-lost >= need:
-		waiting.waits = fmt.Sprintf("waits for the fencing counters of %d more masters", need-intact)
+		waiting.waits = fmt.Sprintf("waits for the fencing counters of %d more", need-intact)
 	case top > floor:
 		waiting.waits = countersAhead
 		g.log.Error("a fencing counter is ahead of the clock: set the clocks right, or LOCKPROXY ADMIT the master",

@@ -256,9 +256,30 @@ func (g *guard) bornWith(nonce string) (born string, ok bool) {
 	return "", false
 }
 
-// foreign reports whether some master that answers votes for proxies with other settings.
-func (g *guard) foreign() bool {
-	return slices.ContainsFunc(g.masters, func(m known) bool {
-		return m.up && (m.votes() || m.record.kind == recordOff) && m.record.fingerprint != g.fingerprint
-	})
+// foreign reports whether some master that answers votes for proxies with other settings, or for whom it did may still count on
+// it, as it has not been moved for long enough; until is when the last of those has, if that is all. Those proxies may have had another
+// majority: what they granted must have run out before any master is admitted.
+func (g *guard) foreign(now time.Time) (yes bool, until time.Time) {
+	for i := range g.masters {
+		m := &g.masters[i]
+		switch {
+		case !m.up:
+		case (m.votes() || m.record.kind == recordOff) && m.record.fingerprint != g.fingerprint:
+			return true, time.Time{}
+		case m.record.kind == recordMark && m.current() && m.record.fingerprint != "":
+			if end := g.markEnds(m); now.Before(end) {
+				yes = true
+				if end.After(until) {
+					until = end
+				}
+			}
+		}
+	}
+	return yes, until
+}
+
+// markEnds is when the mark of m has stood for long enough.
+func (g *guard) markEnds(m *known) time.Time {
+	wait := max(m.record.wait, g.q.opts.MaxTTL)
+	return m.mark.since.Add(wait + margin(wait))
 }

@@ -131,6 +131,7 @@ func TestAllMastersWipedBeforeAnotherStarts(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.guarded()
 		mustAcquire(t, q, "job", time.Minute)
+		time.Sleep(200 * time.Millisecond) // the first proxy asks nothing until its next look
 		s.each(0, 3, (*fakeMaster).flushAll)
 		other := s.guarded()
 		wantStates(t, other, "for the new one", "vvv")
@@ -305,7 +306,7 @@ func TestGrow(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		wantStates(t, q, "moved", "qqqvv")
+		wantStates(t, q, "moved", "qqqqq")
 		wantHeldOff(t, q, "job", "was moved by LOCKPROXY ADMIT 1s ago, votes in 60s")
 		time.Sleep(minuteAndMargin)
 		wantStates(t, q, "after the wait", "vvvvv")
@@ -321,6 +322,30 @@ func TestGrow(t *testing.T) {
 	})
 }
 
+// New masters that are a majority alone do not vote before the one that comes from others has waited for their max-ttl.
+func TestGrowFromOne(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		old := s.guarded(func(o *Options) { o.Masters = o.Masters[:1] })
+		lease := mustAcquire(t, old, "job", time.Minute)
+		q := s.guarded(withMaxTTL(3 * time.Second))
+		time.Sleep(20 * time.Second)
+		wantStates(t, q, "long after", "rqq")
+		if err := q.Admit(t.Context(), "10.0.0.1:6379"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		wantStates(t, q, "moved", "qqq")
+		wantStates(t, old, "moved, for the old proxy", "r")
+		time.Sleep(minuteAndMargin - time.Second - 100*time.Millisecond)
+		wantStates(t, q, "just before the end of the wait", "qqq")
+		time.Sleep(time.Second)
+		wantStates(t, q, "after the wait", "vvv")
+		if next := mustAcquire(t, q, "job", time.Second); next.Token.Fence <= lease.Token.Fence {
+			t.Errorf("fence %d after %d", next.Token.Fence, lease.Token.Fence)
+		}
+	})
+}
+
 // The counters of N/2+1 others are waited for as long as they may exist; ADMIT goes without.
 func TestCountersAwaited(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
@@ -330,7 +355,7 @@ func TestCountersAwaited(t *testing.T) {
 		s.masters[0].restart("run-0b", false)
 		time.Sleep(2 * minuteAndMargin)
 		wantStates(t, q, "the third is away", "qvd")
-		wantHeldOff(t, q, "job", "waits for the fencing counters of 1 more master")
+		wantHeldOff(t, q, "job", "waits for the fencing counters of 1 more")
 		s.masters[2].start()
 		time.Sleep(time.Second)
 		wantStates(t, q, "it is back", "vvv")

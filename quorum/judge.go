@@ -82,13 +82,18 @@ func (g *guard) judgeMark(s ruling, m *known, now time.Time) ruling {
 	if m.record.fingerprint != "" && m.record.fingerprint != g.fingerprint {
 		return m.refuse(s, errMoving)
 	}
-	wait := max(m.record.wait, g.q.opts.MaxTTL)
-	until := m.mark.since.Add(wait + margin(wait))
+	until, held := g.markEnds(m), false
+	if g.mode != GuardOff {
+		var moved time.Time
+		if held, moved = g.foreign(now); moved.After(until) {
+			until = moved
+		}
+	}
 	s.kind, s.state = ruledHold, StateQuarantined
 	switch {
 	case now.Before(until):
 		s.reason, s.again = &quarantine{cause: m.record.cause, since: m.mark.since, until: until}, until
-	case g.mode != GuardOff && g.foreign():
+	case held:
 		s.reason = &quarantine{cause: m.record.cause, since: m.mark.since, waits: waitsForOthers}
 	default:
 		s.kind = ruledDue

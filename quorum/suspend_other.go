@@ -4,5 +4,5 @@ package quorum
 
 import "time"
 
-// suspended is not known here.
-func suspended() time.Duration { return 0 }
+// Suspended is not known here.
+func Suspended() time.Duration { return 0 }
