@@ -106,7 +106,7 @@ func (l *Lab) ProxyFlags(t testing.TB, flags ...string) []string {
 		l.Relays = append(l.Relays, relays)
 	}
 	all := []string{"--upstream", l.Upstream.Addr, "--masters", strings.Join(list, ",")}
-	return append(append(all, l.config.Flags...), flags...)
+	return withFlags(withFlags(all, l.config.Flags...), flags...)
 }
 
 // node makes a node, where there is a network.

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +25,7 @@ func startProxy(t testing.TB, node *Node, flags []string) *Proxy {
 	t.Helper()
 	p := &Proxy{Node: node, flags: flags}
 	if node != nil { // what listens there is out of reach for all but the test
-		p.Addr, p.flags = node.freeAddr(t), append(flags[:len(flags):len(flags)], "--allow-open", "true")
+		p.Addr, p.flags = node.freeAddr(t), withFlags(flags, "--allow-open", "true")
 	}
 	p.start(t)
 	t.Cleanup(func() { p.checkEnd(t) })
@@ -39,11 +38,9 @@ func (p *Proxy) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"--log-format", "json", "--drain-timeout", "3s"}, p.flags...)
+	args := withFlags([]string{"--log-format", "json", "--drain-timeout", "3s", "--listen", "127.0.0.1:0"}, p.flags...)
 	if p.Addr != "" {
-		args = append(args, "--listen", p.Addr)
-	} else if !slices.Contains(p.flags, "--listen") {
-		args = append(args, "--listen", "127.0.0.1:0")
+		args = withFlags(args, "--listen", p.Addr)
 	}
 	line := p.Node.command(path, args)
 	p.Process = Launch(t, "lockproxy", line[0], line[1:]...)
@@ -55,13 +52,13 @@ func (p *Proxy) start(t testing.TB) {
 	p.Addr = addr
 }
 
-// Restart ends the proxy at once, if it still runs, and starts it again at its address. Flags, if any are given, are added
-// to those it had, for good.
+// Restart ends the proxy at once, if it still runs, and starts it again at its address. Flags, if any are given, take
+// the place of those it had, for good.
 func (p *Proxy) Restart(t testing.TB, flags ...string) {
 	t.Helper()
 	p.Kill()
 	p.checkEnd(t) // of this process; the one at the end of the test is about the last
-	p.flags = append(p.flags[:len(p.flags):len(p.flags)], flags...)
+	p.flags = withFlags(p.flags, flags...)
 	p.start(t)
 }
 
