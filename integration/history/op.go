@@ -40,6 +40,7 @@ func (o Outcome) String() string { return [...]string{"unknown", "ok", "no", "er
 // Op is one command of one client.
 type Op struct {
 	Client  int
+	Via     int // the proxy, from 0
 	Kind    Kind
 	Outcome Outcome
 	Key     string
@@ -73,7 +74,7 @@ func secretOf(token string) string {
 // String is the operation on one line.
 func (o *Op) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "client %d %s %s", o.Client, o.Kind, o.Key)
+	fmt.Fprintf(&b, "client %d via %d %s %s", o.Client, o.Via, o.Kind, o.Key)
 	if o.Token != "" {
 		fmt.Fprintf(&b, " %.24s", o.Token)
 	}
