@@ -164,6 +164,37 @@ func wantRefused(t testing.TB, host *lab.Client, key string, start time.Time, ma
 	}
 }
 
+// TestGuardWipedAgain: masters lose their memory again in the moment in which they vote again, so that one proxy may have seen the
+// first quarantine and the second, and nothing of what was between.
+func TestGuardWipedAgain(t *testing.T) {
+	t.Parallel()
+	const maxTTL = time.Second
+	l := guarded(t, maxTTL, lab.Config{Proxies: 2})
+	one, two := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
+	allVote(t, l, one)
+	flush := func() time.Time {
+		for _, s := range l.Masters[:2] {
+			s.Must(t, "FLUSHALL")
+		}
+		return time.Now()
+	}
+	flush()
+	for i := range 8 {
+		for _, s := range l.Masters[:2] {
+			lab.WaitFor(t, "admitted", lab.Patience, func() bool {
+				return strings.HasPrefix(lab.Scalar(s.Do(t, "HGET", "lockproxy:state:lock:", "record")), "A ")
+			})
+		}
+		key := fmt.Sprint("job-", i)
+		lockSoon(t, one, key)
+		start := flush()
+		if i%2 == 0 {
+			one, two = two, one
+		}
+		wantRefused(t, two, key, start, maxTTL)
+	}
+}
+
 // TestGuardCountdown: what NOQUORUM and LOCKPROXY MASTERS say of the time left counts down to the vote.
 func TestGuardCountdown(t *testing.T) {
 	t.Parallel()

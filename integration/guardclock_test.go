@@ -43,7 +43,7 @@ func TestGuardClockStep(t *testing.T) {
 			if took := time.Since(start); took > 1200*time.Millisecond*lab.Slack {
 				t.Errorf("a step was noticed after %v, want a second", took)
 			}
-			host.Unlock("job", host.Lock("job", "2s")) // the others do without it
+			unlockSurely(t, host, "job", lockSoon(t, host, "job")) // the others do without it
 			allVote(t, l, host)
 			if out := time.Since(start); out < maxTTL {
 				t.Errorf("it voted again %v after the step", out)
