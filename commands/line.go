@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -14,9 +15,7 @@ import (
 const (
 	// slowTimer is how long the head of a line waits at most before it asks the masters again, should every word of a release be lost.
 	slowTimer = time.Second
-	// earlyRetry is the time to the next try after one that followed the first word of a release, and earlyTries how often that is done.
-	earlyRetry = 20 * time.Millisecond
-	earlyTries = 4
+	never     = time.Duration(math.MaxInt64)
 	// firstRetry and lastRetry bound the growing delay between tries while the masters cannot be asked.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
@@ -57,6 +56,7 @@ type line struct {
 	// Guarded by lines.mu.
 	waiters []*waiter // the first is the head
 	stop    func()    // ends the subscription; nil without one
+	early   early
 
 	// Used by the head only.
 	asked      bool  // free is known: the next head need not ask first
@@ -68,10 +68,9 @@ type line struct {
 // release is one release of the key. Each master that had the token tells of it, as soon as it is released there: the first word may
 // come too early to get a majority, the majority-th does not.
 type release struct {
-	id    string
-	told  int  // masters
-	tries int  // that were too early
-	over  bool // the lock has been granted since
+	id   string
+	told int  // masters
+	over bool // the lock has been granted since
 }
 
 // waiter is one client in a line.
@@ -126,7 +125,7 @@ func (ls *lines) lead(l *line, w *waiter, p patience, endless bool, want quorum.
 	handed := l.asked // else the lock may have been free all along
 	for ask := !l.asked || !ls.subscribed(l); ; ask = true {
 		if !ask {
-			if err := p.chance(l, time.Until(l.free)); err != nil {
+			if err := ls.awaitChance(l, p, time.Until(l.free)); err != nil {
 				return quorum.Lease{}, err
 			}
 		}
@@ -146,17 +145,15 @@ func (ls *lines) lead(l *line, w *waiter, p patience, endless bool, want quorum.
 		held, isHeld := errors.AsType[*quorum.HeldError](err)
 		switch {
 		case isHeld && !ls.subscribed(l):
-			ls.subscribe(p.ctx, l)
-			continue // what was released before the subscription is not heard of
+			if err = ls.subscribe(l, p); err == nil {
+				continue // what was released before the subscription is not heard of
+			}
 		case isHeld:
-			wait := slowTimer
+			wait := never
 			if held.Free >= 0 {
-				wait = min(wait, held.Free+time.Millisecond+rand.N(2*time.Millisecond))
+				wait = held.Free + time.Millisecond + rand.N(2*time.Millisecond)
 			}
-			if ls.tooEarly(l) {
-				wait = min(wait, earlyRetry)
-			}
-			err = p.chance(l, wait)
+			err = ls.awaitChance(l, p, wait)
 		case endless && l.fault != nil && time.Since(later(l.faultSince, w.joined)) >= ls.maxTTL:
 			return lease, err
 		case errors.Is(err, quorum.ErrNoQuorum), errors.Is(err, quorum.ErrLate), errors.Is(err, quorum.ErrFence):
@@ -190,6 +187,7 @@ func (ls *lines) try(l *line, want quorum.Request) (quorum.Lease, error) {
 		for i := range l.released { // what else is told of them is no news
 			l.released[i].over = true
 		}
+		l.early = early{}
 	}
 	switch {
 	case !errors.Is(err, quorum.ErrNoQuorum):
@@ -259,12 +257,22 @@ func (ls *lines) subscribed(l *line) bool {
 	return l.stop != nil
 }
 
-// subscribe makes releases through other proxies wake the head. It returns when enough masters have confirmed, or could have.
-func (ls *lines) subscribe(ctx context.Context, l *line) {
-	stop := ls.locker.Watch(ctx, l.key, func(id string) { ls.heard(l.key, id) })
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l.stop = stop
+// subscribe makes releases through other proxies wake the head. It returns when enough masters have confirmed, or could have; or when the
+// client waits no longer.
+func (ls *lines) subscribe(l *line, p patience) error {
+	ctx, cancel := context.WithCancel(p.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		stop := ls.locker.Watch(ctx, l.key, func(id string) { ls.heard(l.key, id) })
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		l.stop = stop
+	}()
+	err := p.wait(done, nil)
+	cancel()
+	<-done // Watch returns at once when ctx ends, and the subscription stands
+	return err
 }
 
 // rememberReleases is how many releases of a key a line remembers.
@@ -300,23 +308,11 @@ func (ls *lines) told(key, id string, masters int) {
 			return
 		}
 	}
+	l.early = early{earlyTries, earlyRetry}
 	select {
 	case l.signal <- struct{}{}:
 	default:
 	}
-}
-
-// tooEarly tells whether a release has begun of which no majority has told, so that a try may have come too early.
-func (ls *lines) tooEarly(l *line) bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for i := range l.released {
-		if r := &l.released[i]; !r.over && r.told < ls.majority && r.tries < earlyTries {
-			r.tries++
-			return true
-		}
-	}
-	return false
 }
 
 // count returns how many wait for key.

@@ -19,9 +19,10 @@ type simLocker struct {
 	mu       sync.Mutex
 	until    time.Time // held by somebody until then
 	asked    int
-	grants   []string // owners, in the order granted
-	err      error    // instead of an answer
-	watches  int      // running
+	grants   []string      // owners, in the order granted
+	err      error         // instead of an answer
+	confirm  time.Duration // how long Watch takes
+	watches  int           // running
 	released func(id string)
 }
 
@@ -42,8 +43,11 @@ func (s *simLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, 
 	return quorum.Lease{Token: quorum.Token{Secret: r.Owner}, Validity: r.TTL}, nil
 }
 
-func (s *simLocker) Watch(_ context.Context, _ string, released func(id string)) func() {
-	time.Sleep(time.Millisecond)
+func (s *simLocker) Watch(ctx context.Context, _ string, released func(id string)) func() {
+	select {
+	case <-time.After(max(s.confirm, time.Millisecond)):
+	case <-ctx.Done():
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watches++

@@ -121,3 +121,64 @@ func TestLineSuccessorSubscribes(t *testing.T) {
 		}
 	})
 }
+
+// TestLineNobodyWon: the heads of two proxies ask at once after a release, or when the holder's time is up, each gets a part of the
+// masters, and both fail. What they give back is told to nobody, so the head tries again soon by itself.
+func TestLineNobodyWon(t *testing.T) {
+	for _, released := range []bool{true, false} {
+		inLine(t, func(q *queue) {
+			q.lock.set(time.Now().Add(100*time.Millisecond), nil)
+			q.join("a", 0, -1)
+			time.Sleep(100 * time.Millisecond)
+			q.lock.set(time.Now().Add(time.Hour), nil) // as the keys of the other one look
+			if released {
+				for range 5 {
+					q.lock.tell("0123456789abcdef")
+				}
+			}
+			time.Sleep(5 * time.Millisecond)
+			q.lock.set(time.Time{}, nil)
+			q.wg.Wait()
+			if got := q.result("a"); got.err != nil || got.at > 130*time.Millisecond {
+				t.Errorf("released %v: got %v at %v, want the lock by 130ms", released, got.err, got.at)
+			}
+		})
+	}
+}
+
+// TestLineOtherWon: where another proxy won, the head soon asks no more often than the slow timer says.
+func TestLineOtherWon(t *testing.T) {
+	inLine(t, func(q *queue) {
+		q.lock.set(time.Now().Add(time.Hour), nil)
+		leave := q.join("a", 0, -1)
+		time.Sleep(100 * time.Millisecond)
+		before, _, _ := q.lock.count()
+		for range 5 {
+			q.lock.tell("0123456789abcdef")
+		}
+		time.Sleep(10 * time.Second)
+		if asked, _, _ := q.lock.count(); asked-before > 10+2*earlyTries {
+			t.Errorf("asked %d times in 10s behind one release", asked-before)
+		}
+		leave()
+	})
+}
+
+// TestLineSlowSubscription: a waiter's time runs out, and a client leaves, also while the masters do not confirm the subscription.
+func TestLineSlowSubscription(t *testing.T) {
+	inLine(t, func(q *queue) {
+		q.lock.confirm = 2 * time.Second
+		q.lock.set(time.Now().Add(time.Hour), nil)
+		leave := q.join("leaves", 0, -1)
+		q.join("in time", 300*time.Millisecond, -1)
+		time.Sleep(100 * time.Millisecond)
+		leave()
+		q.wg.Wait()
+		if got := q.result("leaves"); got.err != errLeft || got.at > 110*time.Millisecond {
+			t.Errorf("who left at 100ms got %v at %v", got.err, got.at)
+		}
+		if got := q.result("in time"); got.err != errTimeout || got.at > 310*time.Millisecond {
+			t.Errorf("WAIT 300ms got %v at %v", got.err, got.at)
+		}
+	})
+}
