@@ -9,11 +9,14 @@ import (
 type Violation struct {
 	Check string // overlap, order, fence, token, lost, update, stray
 	Key   string
-	Text  string // the operations that show it
+	At    time.Duration // of the history: when it could be seen; 0 where that is not known
+	Text  string        // the operations that show it
 }
 
 // String is the violation on one line.
-func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Check, v.Key, v.Text) }
+func (v Violation) String() string {
+	return fmt.Sprintf("%s at %v: %s: %s", v.Check, v.At.Round(time.Millisecond), v.Key, v.Text)
+}
 
 // Options are for Check.
 type Options struct {

@@ -119,8 +119,8 @@ func TestSeededViolations(t *testing.T) {
 				t.Errorf("found by %q, want %q: %v", got, c.want, found)
 			}
 			for _, v := range found {
-				if v.Key != "k" {
-					t.Errorf("found in %s: %v", v.Key, v)
+				if v.Key != "k" || v.At == 0 {
+					t.Errorf("found in %s at %v: %v", v.Key, v.At, v)
 				}
 			}
 			if want := strings.Count(c.want, "order"); pictures != want {
@@ -177,7 +177,7 @@ func TestPictureNamesTheCulprit(t *testing.T) {
 	after := grant(3, 3, 1e9+2, end+900*ms, end+901*ms, end+902*ms)
 	var page string // of all operations it would be ten times as large
 	found := Linear(slices.Concat(ops, []Op{after, two, one}), time.Minute, func(_ string, html []byte) { page = string(html) })
-	if len(found) != 1 || !strings.Contains(found[0].Text, two.String()) {
+	if len(found) != 1 || !strings.Contains(found[0].Text, two.String()) || found[0].At != two.Return {
 		t.Errorf("got %v, want %v named", found, two.String())
 	}
 	if !strings.Contains(page, two.Token[:24]) || strings.Contains(page, after.Token[:24]) || len(page) > 500_000 {

@@ -25,7 +25,7 @@ func Fences(ops []Op) []Violation {
 				}
 			}
 			if highest != nil && h.lock.Fence < highest.Fence {
-				found = append(found, Violation{Check: "fence", Key: key, Text: fmt.Sprintf(
+				found = append(found, Violation{Check: "fence", Key: key, At: h.lock.Return, Text: fmt.Sprintf(
 					"%d after %d: %v; %v", h.lock.Fence, highest.Fence, highest, h.lock)})
 			}
 		}
@@ -40,7 +40,7 @@ func sameFences(key string, holds []*hold) []Violation {
 	seen := map[uint64]*Op{}
 	for _, h := range holds {
 		if other := seen[h.lock.Fence]; other != nil && other.Secret() != h.lock.Secret() {
-			found = append(found, Violation{Check: "fence", Key: key, Text: fmt.Sprintf(
+			found = append(found, Violation{Check: "fence", Key: key, At: h.lock.Return, Text: fmt.Sprintf(
 				"%d given out twice: %v; %v", h.lock.Fence, other, h.lock)})
 		}
 		seen[h.lock.Fence] = h.lock
@@ -59,11 +59,11 @@ func Tokens(ops []Op) []Violation {
 			continue
 		}
 		if other := seen[o.Secret()]; other != nil {
-			found = append(found, Violation{Check: "token", Key: o.Key, Text: fmt.Sprintf("given out twice: %v; %v", other, o)})
+			found = append(found, Violation{Check: "token", Key: o.Key, At: o.Return, Text: fmt.Sprintf("given out twice: %v; %v", other, o)})
 		}
 		seen[o.Secret()] = o
 		if number := fmt.Sprintf("%016d:", o.Fence); o.Outcome == OK && o.Token[:min(len(number), len(o.Token))] != number {
-			found = append(found, Violation{Check: "token", Key: o.Key, Text: fmt.Sprintf("fence %d in token %.20s", o.Fence, o.Token)})
+			found = append(found, Violation{Check: "token", Key: o.Key, At: o.Return, Text: fmt.Sprintf("fence %d in token %.20s", o.Fence, o.Token)})
 		}
 	}
 	return found

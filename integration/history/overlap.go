@@ -11,7 +11,7 @@ func Overlaps(ops []Op) []Violation {
 		var last *hold // of those before, the one that ends last
 		for _, h := range holds[key] {
 			if last != nil && h.from() < last.until() && h.from() < h.until() {
-				found = append(found, Violation{Check: "overlap", Key: key, Text: fmt.Sprintf(
+				found = append(found, Violation{Check: "overlap", Key: key, At: h.from(), Text: fmt.Sprintf(
 					"held by two for %v: %v; %v", min(h.until(), last.until())-h.from(), last, h)})
 			}
 			if last == nil || h.until() > last.until() {
@@ -56,7 +56,7 @@ func Lost(ops []Op) []Violation {
 			continue
 		}
 		if o.Return < h.promised(o.Call) {
-			found = append(found, Violation{Check: "lost", Key: o.Key, Text: fmt.Sprintf("%v; but %v", o, h)})
+			found = append(found, Violation{Check: "lost", Key: o.Key, At: o.Return, Text: fmt.Sprintf("%v; but %v", o, h)})
 		}
 	}
 	return found

@@ -26,7 +26,8 @@ func illegal(key string, ops []porcupine.Operation, timeout time.Duration, pictu
 			picture(key, page.Bytes())
 		}
 	}
-	return Violation{Check: "order", Key: key, Text: "no order is legal any more with " + ops[n-1].Input.(*Op).String()}
+	culprit := ops[n-1].Input.(*Op)
+	return Violation{Check: "order", Key: key, At: culprit.Return, Text: "no order is legal any more with " + culprit.String()}
 }
 
 // returned is the history as it stood when the nth operation returned; ops are sorted by that. What was under way then

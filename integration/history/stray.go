@@ -34,8 +34,8 @@ func Strays(found []Found, ops []Op, at, healed time.Duration) []Violation {
 		if f.Left >= 0 && at < until+expiryGrain {
 			continue
 		}
-		strays = append(strays, Violation{Check: "stray", Key: f.Key, Text: fmt.Sprintf("on %s, expires in %v, found at %v: %.80s; %s",
-			f.Master, f.Left, at, f.Value, strings.Join(concerning(ops, &f), "; "))})
+		strays = append(strays, Violation{Check: "stray", Key: f.Key, At: at, Text: fmt.Sprintf("on %s, expires in %v: %.80s; %s",
+			f.Master, f.Left, f.Value, strings.Join(concerning(ops, &f), "; "))})
 	}
 	return strays
 }
