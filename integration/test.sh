@@ -40,7 +40,10 @@ install_missing() {
 
 missing=
 command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing="$missing redis-server"
-command -v gcc >/dev/null || command -v clang >/dev/null || missing="$missing gcc libc6-dev" # for the race detector
+command -v cc >/dev/null || missing="$missing gcc libc6-dev" # for the race detector, and for masters' own clocks
+command -v nft >/dev/null || missing="$missing nftables" # for networks that lose packets, which only root can make
+command -v ip >/dev/null || missing="$missing iproute2"
+command -v nsenter >/dev/null || missing="$missing util-linux"
 # The names are to be split: each is a package.
 # shellcheck disable=SC2086
 [ -z "$missing" ] || install_missing $missing

@@ -1,0 +1,63 @@
+package history
+
+import "fmt"
+
+// Overlaps is check A: no two holders of one key count on it at the same time. A holder does so from the reply to its
+// LOCK until the end of validity, counted from the sending, or until it sends UNLOCK.
+func Overlaps(ops []Op) []Violation {
+	holds := holdsOf(ops)
+	var found []Violation
+	for _, key := range keysOf(holds) {
+		var last *hold // of those before, the one that ends last
+		for _, h := range holds[key] {
+			if last != nil && h.from() < last.until() && h.from() < h.until() {
+				found = append(found, Violation{Check: "overlap", Key: key, At: h.from(), Text: fmt.Sprintf(
+					"held by two for %v: %v; %v", min(h.until(), last.until())-h.from(), last, h)})
+			}
+			if last == nil || h.until() > last.until() {
+				last = h
+			}
+		}
+	}
+	return found
+}
+
+// String is what a report says of a hold.
+func (h *hold) String() string {
+	text := h.lock.String()
+	for _, e := range h.extends {
+		text += fmt.Sprintf(", extended at %v until %v", e.Call, e.Until())
+	}
+	if h.unlock != nil {
+		text += fmt.Sprintf(", UNLOCK %s at %v", h.unlock.Outcome, h.unlock.Call)
+	}
+	return text
+}
+
+// Lost finds locks that were gone while their holder counted on them: an UNLOCK or EXTEND that was answered 0 before
+// the end of validity. Nobody else need have got the lock; but a master that lost its memory must not be believed
+// when it says so.
+func Lost(ops []Op) []Violation {
+	holds := holdsOf(ops)
+	bySecret := map[string]*hold{}
+	for _, list := range holds {
+		for _, h := range list {
+			bySecret[h.lock.Key+" "+h.lock.Secret()] = h
+		}
+	}
+	var found []Violation
+	for i := range ops {
+		o := &ops[i]
+		h := bySecret[o.Key+" "+o.Secret()]
+		if o.Kind == Lock || o.Outcome != No || h == nil {
+			continue
+		}
+		if released := h.unlock != nil && h.unlock != o && h.unlock.Call <= o.Return; released {
+			continue
+		}
+		if o.Return < h.promised(o.Call) {
+			found = append(found, Violation{Check: "lost", Key: o.Key, At: o.Return, Text: fmt.Sprintf("%v; but %v", o, h)})
+		}
+	}
+	return found
+}
