@@ -131,11 +131,14 @@ func TestAllMastersWipedBeforeAnotherStarts(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.guarded()
 		mustAcquire(t, q, "job", time.Minute)
+		synctest.Wait() // all three have answered, or the third would tell
 		s.each(0, 3, (*fakeMaster).flushAll)
 		other := s.guarded()
 		wantStates(t, other, "for the new one", "vvv")
 		time.Sleep(time.Second)
 		wantStates(t, q, "after the old one looked", "qqq")
+		wantHeldOff(t, other, "job", "") // it may have looked just before
+		synctest.Wait()
 		wantHeldOff(t, other, "job", "votes in")
 		time.Sleep(minuteAndMargin)
 		wantStates(t, q, "after the wait", "vvv")
