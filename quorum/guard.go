@@ -54,6 +54,7 @@ type markSeen struct {
 // votedAs is how this proxy last saw the master vote.
 type votedAs struct {
 	record, runID string
+	durable       bool // it had the durable mark, and nothing spoke against it
 	at            time.Time
 }
 
@@ -106,8 +107,11 @@ func (g *guard) looked(lane int, v view) {
 	} else {
 		m.mark = markSeen{}
 	}
-	if s := g.judge(lane, v.at); s.kind == ruledVote {
-		m.voted = votedAs{v.record, v.facts.runID, v.at}
+	s := g.judge(lane, v.at)
+	if s.kind == ruledVote || s.kind == ruledChange && s.change.note() {
+		m.voted = votedAs{v.record, v.facts.runID, v.durable == v.facts.runID && !v.facts.perishable(), v.at}
+	}
+	if s.kind == ruledVote {
 		g.perform(s)
 	} else {
 		news = true
@@ -212,9 +216,12 @@ func (g *guard) perform(s ruling) {
 	case ruledHold:
 		l.hold(s.conn, s.state, s.reason, s.brief)
 	case ruledChange:
-		if to := &s.change.to; to.kind == recordMark {
+		switch to := &s.change.to; {
+		case to.kind == recordMark:
 			now := time.Now()
 			l.hold(s.conn, StateQuarantined, &quarantine{cause: to.cause, since: now, until: now.Add(to.wait + margin(to.wait))}, true)
+		case s.change.note():
+			l.admit(s.conn, s.change.from)
 		}
 		g.change(s)
 	}

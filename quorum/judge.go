@@ -151,11 +151,12 @@ func (g *guard) admission(m *known) change {
 }
 
 // survived reports whether a restart can have lost nothing: the record of the run before is there, it says that this run
-// kept everything on disk before it answered, the server still reads what it kept, and no later run is known.
+// kept everything on disk before it answered, the server still reads what it kept, no later run is known and nothing later of
+// this one, and its clock was not set meanwhile, which would have made keys run out.
 func (g *guard) survived(m *known) bool {
-	r := m.record
-	return r.kind == recordVotes && r.fingerprint == g.fingerprint && m.view.durable == r.runID && m.view.facts.aof &&
-		(m.voted.runID == "" || m.voted.runID == r.runID)
+	r, last := m.record, &m.voted
+	return r.kind == recordVotes && r.fingerprint == g.fingerprint && m.view.durable == r.runID && m.view.facts.aof && !m.view.stepped &&
+		(last.runID == "" || last.runID == r.runID && last.durable)
 }
 
 func (g *guard) admitAgain(s ruling, m *known) ruling {

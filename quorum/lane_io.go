@@ -157,7 +157,7 @@ func (l *lane) watchLocked(c *laneConn, cmd *command, r *reply, now time.Time) (
 		l.stopVotingLocked(StateQuarantined, errNotAdmitted)
 	case l.stepped && l.votes:
 		l.stopVotingLocked(StateQuarantined, errStepped)
-	case !l.votes && cmd.op.votes() && !r.isError():
+	case !l.votes && (cmd.op.votes() || cmd.op == opRelease) && !r.isError():
 		r.fail(errNotAdmitted) // asked while it did
 		return found, false, nil
 	default:

@@ -120,16 +120,22 @@ func (l *lane) lookedLocked(c *laneConn, r *reply, sent, received time.Duration,
 		return v, false
 	}
 	l.watchClockLocked(sent, received, said.clock)
+	if l.facts.evicted < l.evictedBefore { // CONFIG RESETSTAT
+		l.evictedBefore = 0
+	}
 	return view{conn: c, at: now, facts: l.facts, lookReply: said, stepped: l.stepped, evicted: l.facts.evicted > l.evictedBefore}, true
 }
 
-// watchClockLocked takes one answer with the master's time, and reports whether the clock has stepped.
+// watchClockLocked takes one answer with the master's time, and reports whether the clock has stepped, now or before and not yet
+// forgiven.
 func (l *lane) watchClockLocked(sent, received, says time.Duration) bool {
 	if l.enc.unguarded {
 		return false
 	}
 	l.status.Ahead = says - time.Duration(l.epoch.UnixNano()) - received
-	l.stepped = l.offset.stepped(l.facts.runID, sent, received, says)
+	if l.offset.stepped(l.facts.runID, sent, received, says) {
+		l.stepped = true // also if it steps back at once: keys may have run out
+	}
 	return l.stepped
 }
 
