@@ -308,12 +308,12 @@ func TestGuardNotDurable(t *testing.T) {
 	}
 }
 
-// lockSoon repeats LOCK until it is granted: a majority may be missing for a moment.
-func lockSoon(t testing.TB, c *lab.Client, key string) (token string) {
+// lockSoon repeats LOCK, for a second or the ttl given, until it is granted: a majority may be missing for a moment.
+func lockSoon(t testing.TB, c *lab.Client, key string, ttl ...string) (token string) {
 	t.Helper()
 	reply := ""
 	if !lab.Poll(lab.Patience, func() bool {
-		reply = c.Do("LOCK", key, "1s")
+		reply = c.Do("LOCK", key, append(ttl, "1s")[0])
 		token = lab.TokenOf(reply)
 		return token != ""
 	}) {

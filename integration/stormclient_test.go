@@ -137,8 +137,11 @@ func (c *stormClient) either(proxy int) int {
 func (c *stormClient) extend(proxy int, h *held) {
 	ttl := c.s.plan.minTTL + c.upTo(c.s.plan.maxTTL-c.s.plan.minTTL)
 	o := history.Op{Kind: history.Extend, Client: c.id, Key: h.Key, Token: h.Token, TTL: ttl.Truncate(time.Millisecond)}
-	if o, ok := c.ask(proxy, o, "EXTEND", h.Key, h.Token, millis(ttl), "FULL"); ok && o.Outcome == history.OK {
+	switch o, _ := c.ask(proxy, o, "EXTEND", h.Key, h.Token, millis(ttl), "FULL"); o.Outcome {
+	case history.OK:
 		h.until = max(h.until, o.Until())
+	case history.No: // lost: nobody may count on it any more
+		h.until = 0
 	}
 }
 

@@ -103,6 +103,8 @@ func TestSeededViolations(t *testing.T) {
 		{"second UNLOCK 0", "", []Op{first, unlock(Failed, first, 10*ms, 15*ms), unlock(No, first, 20*ms, 25*ms)}},
 		{"EXTEND 0 within validity", "lost", []Op{first, on(Extend, No, first, 20*ms, 25*ms, 500*ms)}},
 		{"EXTEND 0 within an extension", "lost", []Op{first, on(Extend, OK, first, 500*ms, 505*ms, 1500*ms), on(Extend, No, first, 1020*ms, 1025*ms, 1500*ms)}},
+		{"EXTEND 0 within validity, and another's lock after it", "lost", []Op{first, on(Extend, No, first, 20*ms, 25*ms, 500*ms), grant(2, 2, 11, 10*ms, 22*ms, 500*ms)}},
+		{"another's lock before EXTEND 0", "lost order overlap", []Op{first, grant(2, 2, 11, 10*ms, 19*ms, 500*ms), on(Extend, No, first, 20*ms, 25*ms, 500*ms)}},
 		{"EXTEND 0 after UNLOCK", "", []Op{first, unlock(OK, first, 10*ms, 15*ms), on(Extend, No, first, 20*ms, 25*ms, 500*ms)}},
 		{"EXTEND 1 after UNLOCK by another", "order", []Op{first, unlock(OK, first, 10*ms, 15*ms), grant(2, 2, 11, 20*ms, 21*ms, 500*ms),
 			on(Extend, OK, first, 30*ms, 35*ms, 500*ms)}},

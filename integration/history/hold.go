@@ -11,22 +11,23 @@ import (
 type hold struct {
 	lock    *Op
 	extends []*Op // OK, in the order of Call
-	unlock  *Op   // the first that was sent, whatever came back; nil without one
+	end     *Op   // the first UNLOCK, whatever came back, or EXTEND that was answered 0; nil without one
 }
 
 // from is when the holder began to count on the lock.
 func (h *hold) from() time.Duration { return h.lock.Return }
 
-// until is when the holder stopped to count on it: at the end of validity or when it sent UNLOCK. An EXTEND that
-// succeeded says that the lock stood all the time until then, since a lock that was lost is never revived; so this is
-// one interval, however late the EXTEND came.
+// until is when the holder stopped to count on it: at the end of validity, when it sent UNLOCK, or when it sent the EXTEND
+// that told it that the lock is lost, which is no overlap but a lock that was Lost. An EXTEND that succeeded says that the
+// lock stood all the time until then, since a lock that was lost is never revived; so this is one interval, however late
+// the EXTEND came.
 func (h *hold) until() time.Duration {
 	end := h.lock.Until()
 	for _, e := range h.extends {
 		end = max(end, e.Until())
 	}
-	if h.unlock != nil {
-		end = min(end, h.unlock.Call)
+	if h.end != nil {
+		end = min(end, h.end.Call)
 	}
 	return end
 }
@@ -63,8 +64,8 @@ func holdsOf(ops []Op) map[string][]*hold {
 		case h == nil || o.Kind == Lock:
 		case o.Kind == Extend && o.Outcome == OK:
 			h.extends = append(h.extends, o)
-		case o.Kind == Unlock && (h.unlock == nil || o.Call < h.unlock.Call):
-			h.unlock = o
+		case endsClaim(o) && (h.end == nil || o.Call < h.end.Call):
+			h.end = o
 		}
 	}
 	for _, list := range holds {
@@ -75,6 +76,9 @@ func holdsOf(ops []Op) map[string][]*hold {
 	}
 	return holds
 }
+
+// endsClaim tells whether the client does not count on the lock from the sending of o on.
+func endsClaim(o *Op) bool { return o.Kind == Unlock || o.Kind == Extend && o.Outcome == No }
 
 // keysOf returns the keys in order, so that reports of one history are the same.
 func keysOf[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

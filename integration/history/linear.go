@@ -23,10 +23,10 @@ type lockState struct {
 //     follows in the order. This is how expiry enters a model without a clock.
 //   - UNLOCK ends the claim of its token, whatever the reply: the holder does not count on the lock from then on. Its
 //     replies are always legal: 1 comes also when masters that gave no answer might have held the token.
-//   - EXTEND that succeeded: nobody was granted the lock since the token was.
+//   - EXTEND that succeeded: nobody was granted the lock since the token was. One answered 0 ends the claim, as UNLOCK.
 //
-// LOCK answered null or with an error is always legal, as Redlock may fail for no visible reason; EXTEND that did not
-// succeed changes nothing that a client may count on. Both are left out of what is checked.
+// LOCK answered null or with an error is always legal, as Redlock may fail for no visible reason; EXTEND that failed
+// changes nothing that a client may count on. Both are left out of what is checked.
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -34,8 +34,8 @@ var lockModel = porcupine.Model{
 		if o.Return < s.now {
 			return false, s
 		}
-		switch o.Kind {
-		case Lock:
+		switch {
+		case o.Kind == Lock:
 			if s.held && o.Return < s.until || o.Fence <= s.fence {
 				return false, s
 			}
@@ -44,7 +44,7 @@ var lockModel = porcupine.Model{
 				now = max(now, s.until)
 			}
 			return true, lockState{secret: o.Secret(), held: true, until: o.Until(), fence: o.Fence, now: now}
-		case Unlock:
+		case endsClaim(o):
 			if s.secret == o.Secret() {
 				s.held = false
 			}
@@ -65,7 +65,7 @@ var lockModel = porcupine.Model{
 }
 
 // counts tells whether the model looks at o.
-func counts(o *Op) bool { return o.Kind == Unlock || o.Outcome == OK }
+func counts(o *Op) bool { return endsClaim(o) || o.Outcome == OK }
 
 // Linear is check B: for each key there is an order of the operations, in keeping with their times, that the model of
 // a lock with validity and fencing allows. A key that cannot be decided within timeout is a violation as well. picture

@@ -3,7 +3,8 @@ package history
 import "fmt"
 
 // Overlaps is check A: no two holders of one key count on it at the same time. A holder does so from the reply to its
-// LOCK until the end of validity, counted from the sending, or until it sends UNLOCK.
+// LOCK until the end of validity, counted from the sending, until it sends UNLOCK, or until it sends the EXTEND that is
+// answered 0.
 func Overlaps(ops []Op) []Violation {
 	holds := holdsOf(ops)
 	var found []Violation
@@ -28,8 +29,8 @@ func (h *hold) String() string {
 	for _, e := range h.extends {
 		text += fmt.Sprintf(", extended at %v until %v", e.Call, e.Until())
 	}
-	if h.unlock != nil {
-		text += fmt.Sprintf(", UNLOCK %s at %v", h.unlock.Outcome, h.unlock.Call)
+	if h.end != nil {
+		text += fmt.Sprintf(", %s %s at %v", h.end.Kind, h.end.Outcome, h.end.Call)
 	}
 	return text
 }
@@ -52,7 +53,7 @@ func Lost(ops []Op) []Violation {
 		if o.Kind == Lock || o.Outcome != No || h == nil {
 			continue
 		}
-		if released := h.unlock != nil && h.unlock != o && h.unlock.Call <= o.Return; released {
+		if released := h.end != nil && h.end != o && h.end.Call <= o.Return; released {
 			continue
 		}
 		if o.Return < h.promised(o.Call) {

@@ -31,11 +31,11 @@ func illegal(key string, ops []porcupine.Operation, timeout time.Duration, pictu
 }
 
 // returned is the history as it stood when the nth operation returned; ops are sorted by that. What was under way then
-// is left out, but for UNLOCK: it may have made room for a LOCK that had returned.
+// is left out, but for what ends a claim: it may have made room for a LOCK that had returned.
 func returned(ops []porcupine.Operation, n int) []porcupine.Operation {
 	list := slices.Clone(ops[:n])
 	for _, o := range ops[n:] {
-		if o.Input.(*Op).Kind == Unlock && o.Call <= ops[n-1].Return {
+		if endsClaim(o.Input.(*Op)) && o.Call <= ops[n-1].Return {
 			list = append(list, o)
 		}
 	}
