@@ -26,8 +26,8 @@ type pairs struct {
 	wg       sync.WaitGroup
 }
 
-// startPairs begins n pairs, spread over some time.
-func startPairs(clients [2]client, n int, spread time.Duration) *pairs {
+// startPairs begins n pairs, spread over some time. Each holds its lock for a while.
+func startPairs(clients [2]client, n int, spread, hold time.Duration) *pairs {
 	p := &pairs{n: n, begun: time.Now(), goOn: make(chan struct{})}
 	for i := range n {
 		p.wg.Go(func() {
@@ -38,6 +38,7 @@ func startPairs(clients [2]client, n int, spread time.Duration) *pairs {
 				return
 			}
 			p.locked.Add(1)
+			<-time.After(hold)
 			<-p.goOn
 			// A library that could not tell all masters says so here; that is its leave to forget the lock.
 			_ = c.unlock(g)

@@ -78,8 +78,8 @@ ioredis with nothing but an address, default repetitions). node-redlock is there
 and the version 5 that its README describes. Each takes and gives back as many locks as will be used before the fault, so
 that connections are open, as they are in what is in use.
 
-- **Paused**: five masters, ttl 60 s. One is stopped (SIGSTOP) for 4 s or until all 20 locks were taken and given back, at
-  most 20 s, and goes on. A lock key that any master still has 3 s after that is a stray: nobody holds that lock.
+- **Paused**: five masters, ttl 60 s. One is stopped (SIGSTOP) for 4 s or until all 20 locks, begun one after the other
+  within 3 s, were taken, held for 1 s and given back, at most 20 s; then it goes on. A lock key that any master still has 3 s after that is a stray: nobody holds that lock.
 - **Late delivery**: five masters, a relay before each. One relay keeps all bytes while 20 locks are taken. Then new
   connections pass, 4 s later the locks are given back, and at last the old connections' bytes arrive, as they do when a
   system sends again what a broken network lost.

@@ -11,14 +11,15 @@ import (
 // Lock keys that are left on a master although no lock explains them: until their ttl they keep everybody else out of
 // that master's vote. Five masters, one of which is in trouble.
 
-// straysAfterPause stops one master (SIGSTOP) while locks are taken and given back.
+// straysAfterPause stops one master (SIGSTOP) while locks are taken, held for a second, and given back: some of them while
+// a connection that is not answered is given up.
 func straysAfterPause(t *testing.T, s subject, size size) tally {
 	f := plain(t, 5, strayTTL)
 	clients := begin(t, s, f, size.pairs/2)
 	victim := f.masters[rand.IntN(len(f.masters))]
 	victim.Pause(t)
 	begun := time.Now()
-	p := startPairs(clients, size.pairs, 3*time.Second)
+	p := startPairs(clients, size.pairs, 3*time.Second, time.Second)
 	close(p.goOn)
 	lab.Pass(t, 4*time.Second) // longer than a connection lives without an answer
 	p.await(&p.unlocked, atMost-time.Since(begun))
@@ -35,7 +36,7 @@ func straysDeliveredLate(t *testing.T, s subject, size size) tally {
 	r := f.relays[rand.IntN(len(f.relays))]
 	r.Freeze()
 	begun := time.Now()
-	p := startPairs(clients, size.pairs, 0)
+	p := startPairs(clients, size.pairs, 0, 0)
 	p.await(&p.locked, atMost/2)
 	r.ThawNew()
 	lab.Pass(t, 4*time.Second)
@@ -51,7 +52,7 @@ func straysAfterCut(t *testing.T, s subject, size size) tally {
 	f := relayed(t, 5, strayTTL)
 	clients := begin(t, s, f, size.pairs/2)
 	r := f.relays[rand.IntN(len(f.relays))]
-	p := startPairs(clients, size.pairs, 0)
+	p := startPairs(clients, size.pairs, 0, 0)
 	p.await(&p.locked, atMost)
 	r.Freeze()
 	close(p.goOn)
