@@ -1,7 +1,8 @@
 package compare
 
 import (
-	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,9 @@ import (
 
 	"lockproxy/integration/lab"
 )
+
+// pairKey begins the keys that are looked for in the end.
+const pairKey = "pair-"
 
 // strayTTL is the ttl of all locks in the rounds that look for strays: nothing may be hidden by expiry.
 const strayTTL = time.Minute
@@ -33,7 +37,7 @@ func startPairs(clients [2]client, n int, spread, hold time.Duration) *pairs {
 		p.wg.Go(func() {
 			<-time.After(spread * time.Duration(i) / time.Duration(n))
 			c := clients[i%2]
-			g, ok := lockBy(c, fmt.Sprintf("key-%d", i), strayTTL, p.begun.Add(strayTTL/2))
+			g, ok := lockBy(c, pairKey+strconv.Itoa(i), strayTTL, p.begun.Add(strayTTL/2))
 			if !ok {
 				return
 			}
@@ -63,7 +67,9 @@ func (p *pairs) strays(t *testing.T, masters []*lab.Redis) int {
 		clear(left)
 		for _, keys := range lab.Census(t, masters) {
 			for _, key := range keys {
-				left[key] = true
+				if strings.HasPrefix(key, pairKey) {
+					left[key] = true
+				}
 			}
 		}
 		return len(left) == 0

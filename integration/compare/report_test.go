@@ -98,16 +98,16 @@ that connections are open, as they are in what is in use.
 
 - What the libraries do not prevent, the page they implement says: Redis' "Distributed Locks with Redis" asks for
   persistence with fsync, or for restarts delayed by the longest ttl ("Performance, Crash Recovery and fsync"), which is the
-  operator's work; and for fencing tokens, and warns of clock steps ("Disclaimer about consistency"). A deployment that
-  does this has 0 in the rows of restarts, too.
+  operator's work; and for fencing tokens, and warns of clock steps ("Disclaimer about consistency"). Where masters keep
+  what they granted, or come back late enough, nobody is granted a lock twice by a restart. FLUSHALL it does not mention.
 - lockproxy has a price for its zeros there: masters that forgot do not vote for max-ttl, and as long as they are a
   majority nothing is granted, no other key either.
-- Lost updates after a pause no lock prevents; that row shows what fences are for. lockproxy without them loses as many as
-  the others, or more: it hands the lock on faster, so more is written while a client is away.
+- Lost updates after a pause no lock prevents; that row shows what fences are for. lockproxy without them loses as many
+  as the others.
 - A stray key grants nothing to anybody. It keeps others out of one master's vote until its ttl ends; strays on a majority
   of masters make a lock that nobody holds.
 - node-redlock has one connection to each master and no time limit on its replies, so a release cannot overtake its lock
-  there, and there are few strays. The price is in the second table: version 4 waits for the slowest master.
+  there, and no stray is left. The price is in the second table: version 4 waits for the slowest master.
 - redsync's WithFailFast(true), which its README does not show, does not wait for slow masters.
 - node-redlock's using() and lockproxy's SESSION renew a lock while the work lasts. They help where the work is long, not
   where the process is stopped (using) or goes on after the lock is lost.
