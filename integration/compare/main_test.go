@@ -6,7 +6,6 @@
 package compare
 
 import (
-	"log"
 	"os"
 	"testing"
 
@@ -18,6 +17,5 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(&logging.VoidLogger{}) // of broken connections there will be many
-	log.SetFlags(0)
 	os.Exit(lab.Main(m))
 }
