@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type Options struct {
 	UpstreamName string
 	// UpstreamLogin tells that Dial logs in, so that a connection counts as authenticated from its start (until RESET).
 	UpstreamLogin bool
+	// UpstreamUser is whom Dial logs in. Default: "default", who every connection is before authentication.
+	UpstreamUser string
 	// AuthRequired tells whether the upstream refuses commands before authentication, as far as is known. Then requests of ours
 	// are held to the limits that Redis has there. Default: it does not.
 	AuthRequired func() bool
@@ -53,6 +56,7 @@ type Server struct {
 	conns chan net.Conn // accepted; unbuffered
 	done  chan struct{} // closed when redcon's server is to end: no session is left
 
+	down   dialFailure
 	warned atomic.Int64 // when the log was last told that the upstream cannot be reached, in ns
 
 	mu        sync.Mutex
@@ -165,8 +169,8 @@ func (s *Server) add(c net.Conn) *Session {
 	sess.ahead.conn, sess.ahead.gone, sess.ahead.ended = c, sess.leave, make(chan struct{})
 	sess.marker.met = make(chan struct{}, 1)
 	sess.req.strict = s.o.Reencode
-	sess.req.limited = func() bool { return s.o.AuthRequired() && !sess.Authenticated() }
-	sess.st.authed = s.o.UpstreamLogin
+	sess.req.limited = func() bool { return s.o.AuthRequired() && !sess.st.mayBeAuthed() }
+	sess.st.authed, sess.st.user = s.o.UpstreamLogin, cmp.Or(s.o.UpstreamUser, defaultUser)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {

@@ -145,15 +145,20 @@ func (s *Session) Write(p []byte) (int, error) {
 	}
 	err := s.out.reply(p)
 	s.finish(err)
-	select {
-	case s.replied <- struct{}{}:
-	default:
-	}
+	s.noteReplied()
 	if err != nil {
 		s.over(endOf(err)) // redcon closes the connection, and nothing reads any more how the client ended it
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// noteReplied lets a copier go on that waits until a reply of ours has its place.
+func (s *Session) noteReplied() {
+	select {
+	case s.replied <- struct{}{}:
+	default:
+	}
 }
 
 // finish ends the running command; err tells why its reply was not written.
