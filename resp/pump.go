@@ -57,7 +57,9 @@ func (s *Session) receive() error {
 			return s.inputEnded(err)
 		}
 	}
-	err := s.src.receive(&s.in, s.process)
+	s.pace.await(s.req.begun, s.unfinished())
+	err := s.src.receive(&s.in, s.processRead)
+	s.pace.busy()
 	switch {
 	case err == nil:
 		return nil
@@ -66,6 +68,21 @@ func (s *Session) receive() error {
 		return nil
 	}
 	return s.inputEnded(err)
+}
+
+// processRead is process for bytes that were just read, behind which the client is waited for again.
+func (s *Session) processRead() (stop bool) {
+	s.pace.busy()
+	s.pace.read.Add(uint64(len(s.in.bytes())))
+	if stop = s.process(); !stop {
+		s.pace.await(s.req.begun, s.unfinished())
+	}
+	return stop
+}
+
+// unfinished tells whether the client has begun a request and not ended it.
+func (s *Session) unfinished() bool {
+	return !s.tunnel && (s.req.inRequest || s.req.collecting || len(s.in.bytes()) > 0)
 }
 
 // inputEnded passes on what was held back, so that the upstream has every byte.

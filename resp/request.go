@@ -65,7 +65,8 @@ type requestScanner struct {
 	raw       bool
 	single    bool // the next request is notable, whatever it is
 
-	requests int64 // requests ended since the caller last set it to 0
+	begun    uint64 // requests whose beginning was seen
+	requests int64  // requests ended since the caller last set it to 0
 	drop     int
 	why      string // Redis' words for what made it stop, empty if there are none
 
@@ -212,6 +213,7 @@ func (q *requestScanner) begin(b []byte) (n int, ev event) {
 	}
 	q.kind, q.args, q.index = k, count, 0
 	q.argv = q.argv[:0]
+	q.begun++
 	switch k {
 	case ours:
 		if count > limitedArgs && q.isLimited() {
@@ -295,6 +297,7 @@ func (q *requestScanner) beginInline(b []byte) (n int, ev event) {
 		return q.leaveOut(end + 1)
 	}
 	q.kind, q.drop = classify(argv[0]), end+1
+	q.begun++
 	if q.kind == kHTTP {
 		return q.stop("")
 	}

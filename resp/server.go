@@ -43,6 +43,9 @@ type Options struct {
 
 	// MaxClients is how many connections are served at a time; more are told so and closed. Zero: no limit.
 	MaxClients int
+	// SlowClientTimeout is how long a client may take nothing although bytes wait for it, or leave a command that it began unfinished;
+	// then it is disconnected. Zero: for ever.
+	SlowClientTimeout time.Duration
 	// Log may be nil.
 	Log *zap.Logger
 }
@@ -99,6 +102,9 @@ func (s *Server) Serve(listeners ...net.Listener) error {
 	s.listeners = listeners
 	for _, ln := range listeners {
 		s.wg.Go(func() { s.accept(ln) })
+	}
+	if s.o.SlowClientTimeout > 0 {
+		s.wg.Go(s.watchPace)
 	}
 	s.mu.Unlock()
 	rs := redcon.NewServer("", s.handle, func(redcon.Conn) bool { return true }, nil)
@@ -165,7 +171,7 @@ func (s *Server) add(c net.Conn) *Session {
 	}
 	sess := &Session{srv: s, client: c, src: newSource(c), replied: make(chan struct{}, 1), gone: make(chan struct{})}
 	sess.ctx, sess.cancel = context.WithCancel(context.Background())
-	sess.out.init(c)
+	sess.out.init(c, &sess.pace)
 	sess.ahead.conn, sess.ahead.gone, sess.ahead.ended = c, sess.leave, make(chan struct{})
 	sess.marker.met = make(chan struct{}, 1)
 	sess.req.strict = s.o.Reencode
@@ -203,6 +209,13 @@ func (s *Server) remove(sess *Session) {
 		close(s.empty)
 		s.empty = nil
 	}
+}
+
+// all returns the sessions of the moment.
+func (s *Server) all() []*Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions))
 }
 
 // Connections returns how many clients are connected.
@@ -254,10 +267,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // wake makes the pumps of all sessions look whether they may end; with cut set it ends them.
 func (s *Server) wake(cut bool) {
-	s.mu.Lock()
-	sessions := slices.Collect(maps.Keys(s.sessions))
-	s.mu.Unlock()
-	for _, sess := range sessions {
+	for _, sess := range s.all() {
 		sess.drain.Store(true)
 		if cut {
 			sess.teardown()
