@@ -49,6 +49,13 @@ type Config struct {
 	UpstreamDialTimeout time.Duration
 	// MaxClients is how many clients may be connected at once. At least 1.
 	MaxClients int
+	// SlowClientTimeout is how long a client may take nothing although replies wait for it, or leave a command that it
+	// began unfinished. 0 is for ever.
+	SlowClientTimeout time.Duration
+	// LockACL asks the upstream's ACL who may lock.
+	LockACL bool
+	// LockACLUpstream is the upstream with credentials that may run ACL DRYRUN. Zero: Upstream.
+	LockACLUpstream Address
 	// AllowOpen lets clients of other machines in although the upstream asks them for no password.
 	AllowOpen bool
 	// ShowMasters lets errors name the masters' addresses; otherwise they say "master 3".
@@ -93,6 +100,7 @@ func Default() Config {
 		SessionTimeout:      10 * time.Second,
 		UpstreamDialTimeout: 5 * time.Second,
 		MaxClients:          10000,
+		SlowClientTimeout:   5 * time.Minute,
 		ShowMasters:         true,
 		DrainTimeout:        30 * time.Second,
 		LogLevel:            "info",

@@ -29,6 +29,8 @@ func (c Config) validate(bad map[string]bool) []error {
 		"key-prefix %q begins with %q, which is kept for lockproxy's own keys", c.KeyPrefix, reservedPrefix)
 	check(len(c.KeyPrefix) > 1024, "key-prefix", "key-prefix has %d bytes, more than 1024", len(c.KeyPrefix))
 	check(c.MaxWaiters < 1, "max-waiters", "max-waiters %d is under 1", c.MaxWaiters)
+	check(c.LockACL && c.Embedded(), "lock-acl upstream masters", "lock-acl on needs a real upstream: the embedded one has no users")
+	check(!c.LockACL && !c.LockACLUpstream.IsZero(), "lock-acl lock-acl-upstream", "lock-acl-upstream %s without lock-acl on", c.LockACLUpstream)
 	check(c.MaxClients < 1, "max-clients", "max-clients %d is under 1", c.MaxClients)
 	return faults
 }

@@ -57,7 +57,9 @@ func (s *Session) receive() error {
 			return s.inputEnded(err)
 		}
 	}
-	err := s.src.receive(&s.in, s.process)
+	s.pace.await(s.req.begun, s.unfinished())
+	err := s.src.receive(&s.in, s.processRead)
+	s.pace.busy()
 	switch {
 	case err == nil:
 		return nil
@@ -66,6 +68,21 @@ func (s *Session) receive() error {
 		return nil
 	}
 	return s.inputEnded(err)
+}
+
+// processRead is process for bytes that were just read, behind which the client is waited for again.
+func (s *Session) processRead() (stop bool) {
+	s.pace.busy()
+	s.pace.read.Add(uint64(len(s.in.bytes())))
+	if stop = s.process(); !stop {
+		s.pace.await(s.req.begun, s.unfinished())
+	}
+	return stop
+}
+
+// unfinished tells whether the client has begun a request and not ended it.
+func (s *Session) unfinished() bool {
+	return !s.tunnel && (s.req.inRequest || s.req.collecting || len(s.in.bytes()) > 0)
 }
 
 // inputEnded passes on what was held back, so that the upstream has every byte.
@@ -174,16 +191,16 @@ func (s *Session) notable() {
 	if s.req.kind == kQuit {
 		s.quit.Store(true)
 	}
-	s.tunnel, s.req.single = s.st.note(s.req.kind, s.req.argv)
+	s.tunnel, s.req.single = s.st.note(s.req.kind, s.req.argv, s.req.index)
 }
 
 // connect dials the upstream if there is no connection yet. Where that fails, the requests that were read together get the error, and
-// the next ones dial again.
+// the next ones dial again, after a short while.
 func (s *Session) connect() {
 	if s.up != nil || s.failed != nil {
 		return
 	}
-	up, err := s.srv.o.Dial(s.ctx)
+	up, err := s.srv.dial(s.ctx)
 	if err != nil {
 		s.failed = err
 		if now, last := time.Now().UnixNano(), s.srv.warned.Load(); now-last > int64(time.Second) && s.srv.warned.CompareAndSwap(last, now) {
@@ -257,6 +274,7 @@ func (s *Session) refuseRest() error {
 	if s.req.why != "" {
 		s.out.reply(redcon.AppendError(nil, "ERR Protocol error: "+s.req.why))
 	}
+	s.noteReplied()
 	return io.EOF
 }
 
@@ -267,7 +285,7 @@ func (s *Session) due() (run bool, err error) {
 	switch {
 	case s.up == nil || s.st.regular():
 	case s.silent() || !s.srv.o.MarkerWorks():
-		if _, s.req.single = s.st.note(plain, nil); s.step == stepPump {
+		if _, s.req.single = s.st.note(plain, nil, 0); s.step == stepPump {
 			s.forward(appendCommand(nil, argv, len(argv)))
 		}
 		return false, nil

@@ -32,10 +32,12 @@ type Session struct {
 	out     outlet
 	marker  marker
 	ahead   ahead
+	pace    pace
 	replied chan struct{} // capacity 1; a reply of ours was written
 	frame   []byte        // what redcon is still to read of a command of ours
 	failed  error         // why the upstream could not be reached, while the requests read with it are answered
 	tunnel  bool          // nothing is recognised any more
+	shaken  bool          // the TLS handshake was begun
 	step    step          // what the pump is to do next
 
 	undelivered func() // set by a handler, called if its reply cannot be written
@@ -125,7 +127,11 @@ func (s *Session) Read(p []byte) (n int, err error) {
 	defer s.contain("pump")
 	if len(s.frame) == 0 {
 		s.finish(nil)
-		if err := s.pump(); err != nil {
+		err := s.handshake()
+		if err == nil {
+			err = s.pump()
+		}
+		if err != nil {
 			return 0, s.end(err)
 		}
 		s.mu.Lock()
@@ -138,6 +144,22 @@ func (s *Session) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
+// handshake does that of TLS, if there is one to do.
+func (s *Session) handshake() error {
+	secure, ok := s.client.(interface{ HandshakeContext(context.Context) error })
+	if s.shaken || !ok {
+		return nil
+	}
+	s.shaken = true
+	s.pace.await(1, true)
+	defer s.pace.busy()
+	if err := secure.HandshakeContext(s.ctx); err != nil {
+		s.log().Debug("TLS handshake failed", zap.Stringer("client", s.client.RemoteAddr()), zap.Error(err))
+		return err
+	}
+	return nil
+}
+
 // Write implements net.Conn for redcon: it puts the reply of a command of ours between the upstream's replies.
 func (s *Session) Write(p []byte) (int, error) {
 	if len(p) == 0 {
@@ -145,15 +167,20 @@ func (s *Session) Write(p []byte) (int, error) {
 	}
 	err := s.out.reply(p)
 	s.finish(err)
-	select {
-	case s.replied <- struct{}{}:
-	default:
-	}
+	s.noteReplied()
 	if err != nil {
 		s.over(endOf(err)) // redcon closes the connection, and nothing reads any more how the client ended it
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// noteReplied lets a copier go on that waits until a reply of ours has its place.
+func (s *Session) noteReplied() {
+	select {
+	case s.replied <- struct{}{}:
+	default:
+	}
 }
 
 // finish ends the running command; err tells why its reply was not written.

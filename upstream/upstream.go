@@ -67,6 +67,14 @@ func (u *Upstream) Name() string { return u.opts.Name }
 // serves them whoever the client is.
 func (u *Upstream) Trusted() bool { return u.opts.Password != "" }
 
+// User is whom the credentials in the address log in; "default" without.
+func (u *Upstream) User() string {
+	if !u.Trusted() || u.opts.User == "" {
+		return "default"
+	}
+	return u.opts.User
+}
+
 // keepAlive finds out within a minute that the other machine is gone. Idle connections live on.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}
 

@@ -88,16 +88,22 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, listeners []n
 
 	mux := redcon.NewServeMux()
 	var server *resp.Server
-	service := commands.New(commands.Options{
+	options := commands.Options{
 		Locker: q, Gate: up, KeyPrefix: cfg.KeyPrefix, MinTTL: cfg.MinTTL, MaxTTL: cfg.MaxTTL,
 		MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold, SessionLockDelay: cfg.SessionLockDelay, SessionTimeout: cfg.SessionTimeout,
 		ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands, Version: strings.TrimPrefix(versionText(), "lockproxy "),
-		Connections: func() int { return server.Connections() }, Log: log,
-	})
+		Connections: func() int { return server.Connections() }, Reason: upstream.Reason, Log: log,
+	}
+	if permission := lockPermission(ctx, cfg, log); permission != nil {
+		defer permission.Close()
+		options.Permission = permission
+	}
+	service := commands.New(options)
 	service.Register(mux)
 	server = resp.NewServer(resp.Options{
-		Handler: mux, Dial: up.Dial, DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(),
-		MarkerWorks: up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
+		Handler: mux, Dial: up.Dial, DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
+		SlowClientTimeout: cfg.SlowClientTimeout,
+		MarkerWorks:       up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.all()))), zap.Any("settings", cfg.Values()))

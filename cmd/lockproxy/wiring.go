@@ -67,6 +67,24 @@ func upstreamOptions(cfg conf.Config, memory *embedded) upstream.Options {
 		TLS: clientTLS(a), DialTimeout: cfg.UpstreamDialTimeout}
 }
 
+// lockPermission makes what asks the upstream who may lock, and tries it: a warning says why nobody may, as long as that is
+// so. Nil without lock-acl. The caller closes it.
+func lockPermission(ctx context.Context, cfg conf.Config, log *zap.Logger) *upstream.Permission {
+	if !cfg.LockACL {
+		return nil
+	}
+	if !cfg.LockACLUpstream.IsZero() {
+		cfg.Upstream = cfg.LockACLUpstream
+	}
+	up := upstream.New(upstreamOptions(cfg, nil))
+	permission := upstream.NewPermission(up)
+	if err := permission.Check(ctx); err != nil {
+		log.Warn("lock-acl: the upstream cannot be asked who may lock, so nobody may; it takes Redis 7 or newer, and credentials that may run ACL DRYRUN",
+			zap.String("upstream", up.Name()), zap.String("reason", upstream.Reason(err)))
+	}
+	return permission
+}
+
 // guards are the words of restart-guard.
 var guards = map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff}
 
