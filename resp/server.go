@@ -53,7 +53,8 @@ type Server struct {
 	conns chan net.Conn // accepted; unbuffered
 	done  chan struct{} // closed when redcon's server is to end: no session is left
 
-	warned atomic.Int64 // when the log was last told that the upstream cannot be reached, in ns
+	era    atomic.Uint64 // how often Retire was called, and one
+	warned atomic.Int64  // when the log was last told that the upstream cannot be reached, in ns
 
 	mu        sync.Mutex
 	sessions  map[*Session]struct{} // a session takes itself out last
@@ -76,7 +77,9 @@ func NewServer(o Options) *Server {
 	if o.MarkerWorks == nil {
 		o.MarkerWorks = func() bool { return true }
 	}
-	return &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
+	s := &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
+	s.era.Store(1)
+	return s
 }
 
 // ErrClosed is returned by Serve after Shutdown.
@@ -254,12 +257,7 @@ func (s *Server) wake(cut bool) {
 	sessions := slices.Collect(maps.Keys(s.sessions))
 	s.mu.Unlock()
 	for _, sess := range sessions {
-		sess.drain.Store(true)
-		if cut {
-			sess.teardown()
-		} else {
-			sess.client.SetReadDeadline(time.Unix(1, 0))
-		}
+		sess.wake(cut)
 	}
 }
 

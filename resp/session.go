@@ -46,7 +46,8 @@ type Session struct {
 	mu     sync.Mutex
 	ended  atomic.Bool   // the upstream closed the connection
 	quit   atomic.Bool   // the client said QUIT
-	drain  atomic.Bool   // the server shuts down: the connection is to end at the next quiet point
+	drain  atomic.Bool   // the server shuts down or the upstream was replaced: the connection is to end at the next quiet point
+	era    atomic.Uint64 // of the server when the upstream was dialled; 0: it was not
 	up     net.Conn      // nil until needed; set by the pump under mu
 	copied chan struct{} // closed when the copier has ended; nil without upstream; set by the pump under mu
 	closed bool
