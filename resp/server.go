@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -181,17 +182,12 @@ func (s *Server) add(c net.Conn) *Session {
 }
 
 func plainSocket(c net.Conn) bool {
-	_, tls := c.(interface{ NetConn() net.Conn })
-	return !tls
+	_, secure := c.(interface{ ConnectionState() tls.ConnectionState })
+	return !secure
 }
 
 // rawClose closes c without a word, which for TLS would wait for the other side.
-func rawClose(c net.Conn) {
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = t.NetConn()
-	}
-	c.Close()
-}
+func rawClose(c net.Conn) { socket(c).Close() }
 
 // remove takes out a session that has ended.
 func (s *Server) remove(sess *Session) {

@@ -110,11 +110,7 @@ func (s *Session) Push(b []byte) error { return s.out.reply(b) }
 
 // WatchPeer makes the connection end, as EndProxy, when nothing is heard of the client's machine for timeout.
 func (s *Session) WatchPeer(timeout time.Duration) error {
-	c := s.client
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
-		c = t.NetConn()
-	}
-	return watchPeer(c, timeout)
+	return watchPeer(socket(s.client), timeout)
 }
 
 // OnUndelivered sets what is to happen if the reply of the running command cannot be written, or finds that the client has closed the
