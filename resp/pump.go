@@ -200,8 +200,10 @@ func (s *Session) connect() {
 	if s.up != nil || s.failed != nil {
 		return
 	}
+	s.enter()
 	up, err := s.srv.dial(s.ctx)
 	if err != nil {
+		s.era.Store(0)
 		s.failed = err
 		if now, last := time.Now().UnixNano(), s.srv.warned.Load(); now-last > int64(time.Second) && s.srv.warned.CompareAndSwap(last, now) {
 			s.log().Warn("upstream cannot be reached", zap.String("upstream", s.srv.o.UpstreamName), zap.Error(err))

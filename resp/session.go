@@ -48,7 +48,8 @@ type Session struct {
 	mu     sync.Mutex
 	ended  atomic.Bool   // the upstream closed the connection
 	quit   atomic.Bool   // the client said QUIT
-	drain  atomic.Bool   // the server shuts down: the connection is to end at the next quiet point
+	drain  atomic.Bool   // the server shuts down or the upstream was replaced: the connection is to end at the next quiet point
+	era    atomic.Uint64 // of the server when the upstream was dialled; 0: it was not
 	up     net.Conn      // nil until needed; set by the pump under mu
 	copied chan struct{} // closed when the copier has ended; nil without upstream; set by the pump under mu
 	closed bool
@@ -111,11 +112,7 @@ func (s *Session) Push(b []byte) error { return s.out.reply(b) }
 
 // WatchPeer makes the connection end, as EndProxy, when nothing is heard of the client's machine for timeout.
 func (s *Session) WatchPeer(timeout time.Duration) error {
-	c := s.client
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
-		c = t.NetConn()
-	}
-	return watchPeer(c, timeout)
+	return watchPeer(socket(s.client), timeout)
 }
 
 // OnUndelivered sets what is to happen if the reply of the running command cannot be written, or finds that the client has closed the
