@@ -61,6 +61,34 @@ func TestRetire(t *testing.T) {
 	later.expectEOF()
 }
 
+// TestRetireBusy: a client that asks on as soon as it is answered is closed between two requests, and what was sent together is answered
+// together.
+func TestRetireBusy(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	busy, batch := r.dial(), r.dial()
+	busy.send("BLPOP q 0.2\r\n")
+	batch.send("PING\r\n")
+	batch.expect("+PONG\r\n")
+	batch.send("LOCK wait\r\nPING\r\nLOCK a\r\nPING\r\n")
+	within(t, "LOCK", r.handler.enter)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.server.Retire(t.Context())
+	}()
+	for end := false; !end; {
+		busy.expect("*-1\r\n")
+		busy.send("BLPOP q 0.2\r\n") // at once
+		_, err := busy.r.Peek(1)
+		end = err != nil
+	}
+	r.handler.leave <- struct{}{}
+	batch.expect("$8\r\nown:wait\r\n+PONG\r\n$5\r\nown:a\r\n+PONG\r\n")
+	batch.expectEOF()
+	within(t, "end of Retire", ended)
+}
+
 // TestRetireMeetsDial: a connection whose dial began before the change and ended after it is retired, too.
 func TestRetireMeetsDial(t *testing.T) {
 	network, addr := startRedis(t)

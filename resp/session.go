@@ -39,6 +39,7 @@ type Session struct {
 	tunnel  bool          // nothing is recognised any more
 	shaken  bool          // the TLS handshake was begun
 	step    step          // what the pump is to do next
+	fresh   bool          // what is read next was sent after all before it was dealt with, none of it a command of ours
 
 	undelivered func() // set by a handler, called if its reply cannot be written
 	unproven    func() // undelivered of the last reply, while the client has sent nothing since

@@ -17,14 +17,14 @@ const (
 	// oldEvery is how often a master that was replaced is asked whether it still serves.
 	oldEvery = 250 * time.Millisecond
 	// oldPatience is how long connections may stay with a master that was replaced and does not know it. What they write
-	// there is lost.
-	oldPatience = 10 * time.Second
+	// there is lost. Sentinels take about 10s to tell it.
+	oldPatience = 3 * time.Second
 )
 
 // Follow keeps contact with the Sentinels until ctx ends; without Sentinels it returns at once. It must run for a connection to
 // be dialled. Each time the master has changed it calls moved in a goroutine of its own. Connections dialled before are to
 // end then: as soon as they can without loss, and at once when old ends, which it does when the old master is gone or refuses
-// writes, and after 10s in any case. Follow returns after the last call of moved has.
+// writes, and after 3s in any case. Follow returns after the last call of moved has.
 func (u *Upstream) Follow(ctx context.Context, moved func(old context.Context)) {
 	if u.sentinels == nil {
 		return

@@ -169,15 +169,15 @@ func TestOutlast(t *testing.T) {
 	}{
 		"gone already":    {"refuse", "refuse", 0},
 		"vanished":        {"", "", lookAgain},
-		"demoted later":   {"master", "slave", 3 * time.Second},
-		"ends later":      {"master", "refuse", 3 * time.Second},
+		"demoted later":   {"master", "slave", 2 * time.Second},
+		"ends later":      {"master", "refuse", 2 * time.Second},
 		"does not notice": {"master", "master", oldPatience},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var m machines
 				u := m.upstream(map[string]string{"a:1": c.first}, "s:1")
-				time.AfterFunc(3*time.Second-time.Millisecond, func() { m.set("a:1", c.then) })
+				time.AfterFunc(2*time.Second-time.Millisecond, func() { m.set("a:1", c.then) })
 				ctx, cancel := context.WithTimeout(t.Context(), oldPatience)
 				defer cancel()
 				start := time.Now()
