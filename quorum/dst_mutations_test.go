@@ -115,7 +115,7 @@ var mutations = []mutation{
 		{file: "majority.go", old: "func majority(", new: "type earlyCounters struct {\n\tnonce string\n\tstale bool\n\tfound allCounters\n\tintact, lost int\n}\n\nfunc majority("},
 	}},
 	{name: "a deployment is new although a master does not answer", finds: exclusion, edits: []edit{
-		{file: "guard.go", old: "\t\tcase !m.up:\n\t\t\treturn false, false, nil\n", new: "\t\tcase !m.up:\n"},
+		{file: "guard.go", old: "\t\tcase !m.up:\n\t\t\treturn false, false, nil, seen\n", new: "\t\tcase !m.up:\n"},
 	}},
 	{name: "what a master says of its disk after a restart is believed", finds: exclusion, edits: []edit{
 		{file: "judge.go", old: " && m.view.durable == r.runID", new: ""},
