@@ -38,11 +38,14 @@ type Gate interface {
 
 // Options say what the commands work with. Locker and Gate are required.
 type Options struct {
-	Locker    Locker
-	Gate      Gate
-	KeyPrefix string // in front of every key on the masters
-	MinTTL    time.Duration
-	MaxTTL    time.Duration
+	Locker Locker
+	Gate   Gate
+	// Permission is asked before every command about a lock. Nil: whoever is authenticated may.
+	Permission Permission
+	Reason     func(error) string // an error of Permission in a few words; nil: its text
+	KeyPrefix  string             // in front of every key on the masters
+	MinTTL     time.Duration
+	MaxTTL     time.Duration
 
 	MaxWaiters       int           // clients that may wait for locks at a time, all keys together
 	SessionMaxHold   time.Duration // how long a SESSION lock is renewed
@@ -70,6 +73,9 @@ type Service struct {
 func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
+	}
+	if o.Reason == nil {
+		o.Reason = error.Error
 	}
 	if o.Connections == nil {
 		o.Connections = func() int { return 0 }

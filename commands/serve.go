@@ -14,7 +14,7 @@ import (
 type parser func(s *Service, argv [][]byte) (args, error)
 
 // serve makes the handler of a command: the checks in the order that Redis makes them (transaction, arguments, authentication,
-// subscriptions), then run.
+// permission, subscriptions), then run.
 func (s *Service) serve(name string, parse parser, run func(*call)) redcon.HandlerFunc {
 	return func(conn redcon.Conn, cmd redcon.Command) {
 		c := &call{Conn: conn, session: resp.SessionOf(conn), name: name}
@@ -37,11 +37,17 @@ func (s *Service) admit(c *call, parse parser, argv [][]byte) (err error) {
 	if c.args, err = parse(s, argv); err != nil {
 		return err
 	}
+	if s.asksPermission(c) && c.session.User() == "" {
+		return errUnknownUser
+	}
 	if !c.session.Authenticated() {
 		required, err := s.o.Gate.AuthRequired(c.session.Context())
 		if err != nil || required { // an upstream that was never asked may have a password
 			return errNoAuth
 		}
+	}
+	if err := s.permit(c); err != nil {
+		return err
 	}
 	if c.session.Subscribed() {
 		return errors.New("ERR Can't execute '" + c.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")

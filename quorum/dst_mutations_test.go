@@ -95,7 +95,7 @@ var mutations = []mutation{
 		{file: "fakescripts_test.go", old: "want != \"\" && m.state[\"record\"] != want", new: "want == \"nothing\""},
 	}},
 	{name: "half the quarantine", finds: exclusion, edits: []edit{
-		{file: "judge.go", old: "until := m.mark.since.Add(wait + margin(wait))", new: "until := m.mark.since.Add(wait / 2)"},
+		{file: "guard.go", old: "return m.mark.since.Add(wait + margin(wait))", new: "return m.mark.since.Add(wait / 2)"},
 	}},
 	{name: "the count goes on when the mark has changed", finds: exclusion, edits: []edit{
 		{file: "guard.go", old: "if m.mark.runID != m.record.runID || m.mark.nonce != m.record.nonce {", new: "if m.mark.since.IsZero() {"},
@@ -115,13 +115,13 @@ var mutations = []mutation{
 		{file: "majority.go", old: "func majority(", new: "type earlyCounters struct {\n\tnonce string\n\tstale bool\n\tfound allCounters\n\tintact, lost int\n}\n\nfunc majority("},
 	}},
 	{name: "a deployment is new although a master does not answer", finds: exclusion, edits: []edit{
-		{file: "guard.go", old: "\t\tcase !m.up:\n\t\t\treturn false, false, nil\n", new: "\t\tcase !m.up:\n"},
+		{file: "guard.go", old: "\t\tcase !m.up:\n\t\t\treturn false, false, nil, seen\n", new: "\t\tcase !m.up:\n"},
 	}},
 	{name: "what a master says of its disk after a restart is believed", finds: exclusion, edits: []edit{
 		{file: "judge.go", old: " && m.view.durable == r.runID", new: ""},
 	}},
 	{name: "steps of a clock are not noticed", finds: exclusion, edits: []edit{
-		{file: "look.go", old: "\tl.stepped = l.offset.stepped(l.facts.runID, sent, received, says)\n", new: "\t_ = l.offset.stepped(l.facts.runID, sent, received, says)\n"},
+		{file: "look.go", old: "if l.offset.stepped(l.facts.runID, sent, received, says) {", new: "if l.offset.stepped(l.facts.runID, sent, received, says) && false {"},
 	}},
 	{name: "the vote that shows a step counts", finds: exclusion, edits: []edit{
 		{file: "lane_io.go", old: "clockOf(r.ints[2], r.ints[3])) {\n\t\t\tr.fail(errStepped)\n", new: "clockOf(r.ints[2], r.ints[3])) {\n"},

@@ -49,7 +49,9 @@ func TestDurableClockSetMeanwhile(t *testing.T) {
 }
 
 func TestDurableFacts(t *testing.T) {
-	info := func(lines string) string { return "aof_enabled:1\r\naof_last_write_status:ok\r\nconnected_slaves:0\r\n" + lines }
+	info := func(lines string) string {
+		return "aof_enabled:1\r\naof_last_write_status:ok\r\nconnected_slaves:0\r\n" + lines
+	}
 	config := &reply{kind: '*', texts: []string{"appendonly", "yes", "appendfsync", "always", "no-appendfsync-on-rewrite", "no"}}
 	var f facts
 	f.readInfo(info(""))

@@ -137,6 +137,8 @@ func TestAllMastersWipedBeforeAnotherStarts(t *testing.T) {
 		wantStates(t, other, "for the new one", "vvv")
 		time.Sleep(time.Second)
 		wantStates(t, q, "after the old one looked", "qqq")
+		wantHeldOff(t, other, "job", "") // it may have looked just before
+		synctest.Wait()
 		wantHeldOff(t, other, "job", "votes in")
 		time.Sleep(minuteAndMargin)
 		wantStates(t, q, "after the wait", "vvv")

@@ -12,7 +12,8 @@ const (
 	kMulti          // MULTI
 	kExec           // EXEC
 	kDiscard        // DISCARD
-	kSubscribe      // SUBSCRIBE, UNSUBSCRIBE and their P and S forms
+	kSubscribe      // SUBSCRIBE, UNSUBSCRIBE and their P forms
+	kShard          // their S forms
 	kMonitor        // MONITOR
 	kClient         // CLIENT: of interest is CLIENT REPLY
 	kScript         // SCRIPT: of interest is SCRIPT DEBUG
@@ -55,8 +56,10 @@ func classify(name []byte) kind {
 		return kExec
 	case "discard":
 		return kDiscard
-	case "subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe":
+	case "subscribe", "psubscribe", "unsubscribe", "punsubscribe":
 		return kSubscribe
+	case "ssubscribe", "sunsubscribe":
+		return kShard
 	case "monitor":
 		return kMonitor
 	case "client":

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -111,38 +109,6 @@ func TestReadAheadIsBounded(t *testing.T) {
 		t.Errorf("%d bytes of replies, want %d (%v)", got, want, err)
 	}
 	within(t, "end of sending", sent)
-}
-
-// TestUpstreamUnreachable: each command is told, ours still run, and the next one dials again.
-func TestUpstreamUnreachable(t *testing.T) {
-	network, addr := startRedis(t)
-	down := true
-	r := startRelay(t, network, addr, func(o *Options) {
-		dial := o.Dial
-		o.UpstreamName = "10.0.0.1:6379"
-		o.DialReason = func(error) string { return "connection refused" }
-		o.Dial = func(ctx context.Context) (net.Conn, error) {
-			if down {
-				return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-			}
-			return dial(ctx)
-		}
-	})
-	const refused = "-ERR upstream 10.0.0.1:6379: connection refused\r\n"
-	c := r.dial()
-	c.send("PING\r\nLOCK a 1\r\nSET k " + strings.Repeat("v", 50000) + "\r\nMULTI\r\nLOCK b 1\r\n")
-	c.expect(refused + "$5\r\nown:a\r\n" + refused + refused + "$5\r\nown:b\r\n")
-	quits := r.dial()
-	quits.send("QUIT\r\nPING\r\n")
-	quits.expect("+OK\r\n")
-	quits.expectEOF()
-	wrong := r.dial()
-	wrong.send("PING\r\n*1x\r\n")
-	wrong.expect(refused + "-ERR Protocol error: invalid multibulk length\r\n")
-	wrong.expectEOF()
-	down = false
-	c.send("PING\r\n")
-	c.expect("+PONG\r\n")
 }
 
 func TestMaxClients(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 // Safe for concurrent use; forwardLocked by one goroutine only.
 type outlet struct {
 	conn net.Conn
+	pace *pace
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -21,8 +22,8 @@ type outlet struct {
 	err     error  // nothing can be written any more
 }
 
-func (o *outlet) init(conn net.Conn) {
-	o.conn, o.between, o.changed.L = conn, true, &o.mu
+func (o *outlet) init(conn net.Conn, pace *pace) {
+	o.conn, o.pace, o.between, o.changed.L = conn, pace, true, &o.mu
 }
 
 // forward writes bytes of the upstream. The first boundary bytes of b end between two frames (0: no frame ends in b), and what is waiting
@@ -75,7 +76,11 @@ func (o *outlet) writeLocked(b []byte) {
 	if o.err != nil || len(b) == 0 {
 		return
 	}
-	if _, err := o.conn.Write(b); err != nil {
+	o.pace.writing.Store(true)
+	n, err := o.conn.Write(b)
+	o.pace.writing.Store(false)
+	o.pace.written.Add(uint64(n))
+	if err != nil {
 		o.err = err
 	}
 }

@@ -57,7 +57,9 @@ func (s *Session) receive() error {
 			return s.inputEnded(err)
 		}
 	}
-	err := s.src.receive(&s.in, s.process)
+	s.pace.await(s.req.begun, s.unfinished())
+	err := s.src.receive(&s.in, s.processRead)
+	s.pace.busy()
 	switch {
 	case err == nil:
 		return nil
@@ -66,6 +68,21 @@ func (s *Session) receive() error {
 		return nil
 	}
 	return s.inputEnded(err)
+}
+
+// processRead is process for bytes that were just read, behind which the client is waited for again.
+func (s *Session) processRead() (stop bool) {
+	s.pace.busy()
+	s.pace.read.Add(uint64(len(s.in.bytes())))
+	if stop = s.process(); !stop {
+		s.pace.await(s.req.begun, s.unfinished())
+	}
+	return stop
+}
+
+// unfinished tells whether the client has begun a request and not ended it.
+func (s *Session) unfinished() bool {
+	return !s.tunnel && (s.req.inRequest || s.req.collecting || len(s.in.bytes()) > 0)
 }
 
 // inputEnded passes on what was held back, so that the upstream has every byte.
@@ -84,6 +101,12 @@ func (s *Session) process() (stop bool) {
 		s.step = stepQuit
 		return true
 	}
+	if s.fresh && s.drain.Load() && s.rest() { // else a client that asks on as soon as it is answered would never be met at rest
+		s.over(EndProxy)
+		s.step = stepQuit
+		return true
+	}
+	defer func() { s.fresh = s.step == stepPump && len(s.in.bytes()) == 0 }()
 	s.unproven = nil
 	if !s.req.inRequest {
 		s.failed = nil
@@ -174,17 +197,19 @@ func (s *Session) notable() {
 	if s.req.kind == kQuit {
 		s.quit.Store(true)
 	}
-	s.tunnel, s.req.single = s.st.note(s.req.kind, s.req.argv)
+	s.tunnel, s.req.single = s.st.note(s.req.kind, s.req.argv, s.req.index)
 }
 
 // connect dials the upstream if there is no connection yet. Where that fails, the requests that were read together get the error, and
-// the next ones dial again.
+// the next ones dial again, after a short while.
 func (s *Session) connect() {
 	if s.up != nil || s.failed != nil {
 		return
 	}
-	up, err := s.srv.o.Dial(s.ctx)
+	s.enter()
+	up, err := s.srv.dial(s.ctx)
 	if err != nil {
+		s.era.Store(0)
 		s.failed = err
 		if now, last := time.Now().UnixNano(), s.srv.warned.Load(); now-last > int64(time.Second) && s.srv.warned.CompareAndSwap(last, now) {
 			s.log().Warn("upstream cannot be reached", zap.String("upstream", s.srv.o.UpstreamName), zap.Error(err))
@@ -257,6 +282,7 @@ func (s *Session) refuseRest() error {
 	if s.req.why != "" {
 		s.out.reply(redcon.AppendError(nil, "ERR Protocol error: "+s.req.why))
 	}
+	s.noteReplied()
 	return io.EOF
 }
 
@@ -267,7 +293,7 @@ func (s *Session) due() (run bool, err error) {
 	switch {
 	case s.up == nil || s.st.regular():
 	case s.silent() || !s.srv.o.MarkerWorks():
-		if _, s.req.single = s.st.note(plain, nil); s.step == stepPump {
+		if _, s.req.single = s.st.note(plain, nil, 0); s.step == stepPump {
 			s.forward(appendCommand(nil, argv, len(argv)))
 		}
 		return false, nil
@@ -328,7 +354,12 @@ func (s *Session) barrier() error {
 
 // quiet tells whether the connection may end without anything being cut off: no request is half read, nothing is unanswered.
 func (s *Session) quiet() bool {
-	return !s.req.inRequest && !s.req.collecting && len(s.in.bytes()) == 0 && (s.up == nil || s.st.settled())
+	return len(s.in.bytes()) == 0 && s.rest()
+}
+
+// rest tells whether no request is half read and nothing is unanswered. Bytes that are there were not looked at.
+func (s *Session) rest() bool {
+	return !s.req.inRequest && !s.req.collecting && (s.up == nil || s.st.settled())
 }
 
 // appendCommand appends the request made of argv, whose header says that it has count arguments.

@@ -25,7 +25,7 @@ const (
 	keepArg  = 2048
 )
 
-// What is kept of a notable request: enough for CLIENT REPLY SKIP and HELLO 3 SETNAME x AUTH.
+// What is kept of a notable request: enough for CLIENT REPLY SKIP and HELLO 3 SETNAME x AUTH. Names of users are kept as well.
 const (
 	keepNotable    = 5
 	keepNotableArg = 8
@@ -60,12 +60,13 @@ type requestScanner struct {
 	inRequest bool  // between the start and the end of a request
 	args      int64 // arguments still to come, the current one included
 	body      int64 // bytes of the current argument still to come, its line end included; 0: its header comes next
-	index     int   // place of the current argument
+	index     int   // place of the current argument; behind the last one, how many there were
 	kind      kind
 	raw       bool
 	single    bool // the next request is notable, whatever it is
 
-	requests int64 // requests ended since the caller last set it to 0
+	begun    uint64 // requests whose beginning was seen
+	requests int64  // requests ended since the caller last set it to 0
 	drop     int
 	why      string // Redis' words for what made it stop, empty if there are none
 
@@ -110,14 +111,39 @@ func (q *requestScanner) scan(b []byte) (n int, ev event) {
 // skipBody passes over what b holds of the current argument and returns how much that is.
 func (q *requestScanner) skipBody(b []byte) int {
 	n := int(min(q.body, int64(len(b))))
-	if q.kind != plain && 0 < q.index && q.index < keepNotable {
-		q.keep(b[:n], keepNotableArg)
+	if limit := q.keepsOf(); limit > 0 {
+		q.keep(b[:n], limit)
 	}
 	if q.strict {
 		mend(b[:n], q.body)
 	}
 	q.body -= int64(n)
 	return n
+}
+
+// keepsOf tells how much of the current argument is kept. Passwords are not.
+func (q *requestScanner) keepsOf() int {
+	switch {
+	case q.kind == plain || q.index == 0:
+		return 0
+	case q.kind == kAuth: // AUTH user password
+		if q.index == 1 && q.args == 2 {
+			return keepUser + 1
+		}
+		return 0
+	case q.kind == kHello: // HELLO 3 AUTH user password, HELLO 3 SETNAME x AUTH user password
+		auth := len(q.argv) > 2 && bytes.EqualFold(q.argv[2], []byte("auth"))
+		switch {
+		case auth && q.index == 3, !auth && q.index == 5:
+			return keepUser + 1
+		case auth && q.index == 4 || q.index > 5:
+			return 0
+		}
+		return keepNotableArg
+	case q.index < keepNotable:
+		return keepNotableArg
+	}
+	return 0
 }
 
 // keep copies what b holds of the current argument to argv, up to limit bytes of it. The line end, two bytes, is not part of it.
@@ -187,6 +213,7 @@ func (q *requestScanner) begin(b []byte) (n int, ev event) {
 	}
 	q.kind, q.args, q.index = k, count, 0
 	q.argv = q.argv[:0]
+	q.begun++
 	switch k {
 	case ours:
 		if count > limitedArgs && q.isLimited() {
@@ -270,6 +297,7 @@ func (q *requestScanner) beginInline(b []byte) (n int, ev event) {
 		return q.leaveOut(end + 1)
 	}
 	q.kind, q.drop = classify(argv[0]), end+1
+	q.begun++
 	if q.kind == kHTTP {
 		return q.stop("")
 	}
@@ -277,7 +305,7 @@ func (q *requestScanner) beginInline(b []byte) (n int, ev event) {
 		q.requests++
 		return end + 1, evDone
 	}
-	q.total = int64(len(argv))
+	q.total, q.index = int64(len(argv)), len(argv)
 	q.setArgv(argv)
 	switch {
 	case q.kind == ours:
@@ -317,8 +345,11 @@ func (q *requestScanner) collect(b []byte) (n int, ev event) {
 	for n < len(b) {
 		if q.body == 0 {
 			size, used, ev := q.bulkHeader(b[n:])
-			if ev == evDone && (size > maxBulk || size > limitedArgBytes && q.isLimited()) {
+			switch {
+			case ev == evDone && size > maxBulk:
 				_, ev = q.stop("invalid bulk length")
+			case ev == evDone && size > limitedArgBytes && q.isLimited():
+				_, ev = q.stop("unauthenticated bulk length")
 			}
 			if ev != evDone {
 				return n, ev

@@ -291,9 +291,12 @@ func TestOwnRequestLimits(t *testing.T) {
 	}
 }
 
-// TestNotableArguments checks that the few arguments that matter are kept, also when they come in pieces.
+// TestNotableArguments checks that the few arguments that matter are kept, also when they come in pieces, and that passwords are not.
 func TestNotableArguments(t *testing.T) {
-	in := []byte("*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$30\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n$1\r\np\r\n")
+	in := []byte("*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n" +
+		"*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$30\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n$1\r\np\r\n" +
+		"*7\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$7\r\nSETNAME\r\n$9\r\nthis-name\r\n$4\r\nauth\r\n$10\r\nsomeone-me\r\n$1\r\np\r\n" +
+		"*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n*3\r\n$4\r\nAUTH\r\n$200\r\n" + strings.Repeat("u", 200) + "\r\n$1\r\np\r\n")
 	for _, size := range []int{1, 3, 1000} {
 		var q requestScanner
 		var got []string
@@ -310,7 +313,8 @@ func TestNotableArguments(t *testing.T) {
 				got = append(got, fmt.Sprintf("%q", q.argv))
 			}
 		}
-		want := []string{`["" "REPLY" "SKIP"]`, `["" "3" "AUTH" "xxxxxxxx" "p"]`}
+		want := []string{`["" "REPLY" "SKIP"]`, `["" "3" "AUTH" "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"]`, `["" "3" "SETNAME" "this-nam" "auth" "someone-me"]`,
+			`[]`, fmt.Sprintf(`["" %q]`, strings.Repeat("u", keepUser+1))}
 		if !slices.Equal(got, want) {
 			t.Errorf("pieces of %d: got %v, want %v", size, got, want)
 		}

@@ -1,7 +1,9 @@
 package resp
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,6 +31,8 @@ type Options struct {
 	UpstreamName string
 	// UpstreamLogin tells that Dial logs in, so that a connection counts as authenticated from its start (until RESET).
 	UpstreamLogin bool
+	// UpstreamUser is whom Dial logs in. Default: "default", who every connection is before authentication.
+	UpstreamUser string
 	// AuthRequired tells whether the upstream refuses commands before authentication, as far as is known. Then requests of ours
 	// are held to the limits that Redis has there. Default: it does not.
 	AuthRequired func() bool
@@ -40,6 +44,9 @@ type Options struct {
 
 	// MaxClients is how many connections are served at a time; more are told so and closed. Zero: no limit.
 	MaxClients int
+	// SlowClientTimeout is how long a client may take nothing although bytes wait for it, or leave a command that it began unfinished;
+	// then it is disconnected. Zero: for ever.
+	SlowClientTimeout time.Duration
 	// Log may be nil.
 	Log *zap.Logger
 }
@@ -53,7 +60,9 @@ type Server struct {
 	conns chan net.Conn // accepted; unbuffered
 	done  chan struct{} // closed when redcon's server is to end: no session is left
 
-	warned atomic.Int64 // when the log was last told that the upstream cannot be reached, in ns
+	down   dialFailure
+	era    atomic.Uint64 // how often Retire was called, and one
+	warned atomic.Int64  // when the log was last told that the upstream cannot be reached, in ns
 
 	mu        sync.Mutex
 	sessions  map[*Session]struct{} // a session takes itself out last
@@ -76,7 +85,9 @@ func NewServer(o Options) *Server {
 	if o.MarkerWorks == nil {
 		o.MarkerWorks = func() bool { return true }
 	}
-	return &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
+	s := &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
+	s.era.Store(1)
+	return s
 }
 
 // ErrClosed is returned by Serve after Shutdown.
@@ -95,6 +106,9 @@ func (s *Server) Serve(listeners ...net.Listener) error {
 	s.listeners = listeners
 	for _, ln := range listeners {
 		s.wg.Go(func() { s.accept(ln) })
+	}
+	if s.o.SlowClientTimeout > 0 {
+		s.wg.Go(s.watchPace)
 	}
 	s.mu.Unlock()
 	rs := redcon.NewServer("", s.handle, func(redcon.Conn) bool { return true }, nil)
@@ -161,12 +175,12 @@ func (s *Server) add(c net.Conn) *Session {
 	}
 	sess := &Session{srv: s, client: c, src: newSource(c), replied: make(chan struct{}, 1), gone: make(chan struct{})}
 	sess.ctx, sess.cancel = context.WithCancel(context.Background())
-	sess.out.init(c)
+	sess.out.init(c, &sess.pace)
 	sess.ahead.conn, sess.ahead.gone, sess.ahead.ended = c, sess.leave, make(chan struct{})
 	sess.marker.met = make(chan struct{}, 1)
 	sess.req.strict = s.o.Reencode
-	sess.req.limited = func() bool { return s.o.AuthRequired() && !sess.Authenticated() }
-	sess.st.authed = s.o.UpstreamLogin
+	sess.req.limited = func() bool { return s.o.AuthRequired() && !sess.st.mayBeAuthed() }
+	sess.st.authed, sess.st.user = s.o.UpstreamLogin, cmp.Or(s.o.UpstreamUser, defaultUser)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
@@ -178,17 +192,12 @@ func (s *Server) add(c net.Conn) *Session {
 }
 
 func plainSocket(c net.Conn) bool {
-	_, tls := c.(interface{ NetConn() net.Conn })
-	return !tls
+	_, secure := c.(interface{ ConnectionState() tls.ConnectionState })
+	return !secure
 }
 
 // rawClose closes c without a word, which for TLS would wait for the other side.
-func rawClose(c net.Conn) {
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = t.NetConn()
-	}
-	c.Close()
-}
+func rawClose(c net.Conn) { socket(c).Close() }
 
 // remove takes out a session that has ended.
 func (s *Server) remove(sess *Session) {
@@ -199,6 +208,13 @@ func (s *Server) remove(sess *Session) {
 		close(s.empty)
 		s.empty = nil
 	}
+}
+
+// all returns the sessions of the moment.
+func (s *Server) all() []*Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions))
 }
 
 // Connections returns how many clients are connected.
@@ -250,16 +266,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // wake makes the pumps of all sessions look whether they may end; with cut set it ends them.
 func (s *Server) wake(cut bool) {
-	s.mu.Lock()
-	sessions := slices.Collect(maps.Keys(s.sessions))
-	s.mu.Unlock()
-	for _, sess := range sessions {
-		sess.drain.Store(true)
-		if cut {
-			sess.teardown()
-		} else {
-			sess.client.SetReadDeadline(time.Unix(1, 0))
-		}
+	for _, sess := range s.all() {
+		sess.wake(cut)
 	}
 }
 

@@ -32,11 +32,14 @@ type Session struct {
 	out     outlet
 	marker  marker
 	ahead   ahead
+	pace    pace
 	replied chan struct{} // capacity 1; a reply of ours was written
 	frame   []byte        // what redcon is still to read of a command of ours
 	failed  error         // why the upstream could not be reached, while the requests read with it are answered
 	tunnel  bool          // nothing is recognised any more
+	shaken  bool          // the TLS handshake was begun
 	step    step          // what the pump is to do next
+	fresh   bool          // what is read next was sent after all before it was dealt with, none of it a command of ours
 
 	undelivered func() // set by a handler, called if its reply cannot be written
 	unproven    func() // undelivered of the last reply, while the client has sent nothing since
@@ -46,7 +49,8 @@ type Session struct {
 	mu     sync.Mutex
 	ended  atomic.Bool   // the upstream closed the connection
 	quit   atomic.Bool   // the client said QUIT
-	drain  atomic.Bool   // the server shuts down: the connection is to end at the next quiet point
+	drain  atomic.Bool   // the server shuts down or the upstream was replaced: the connection is to end at the next quiet point
+	era    atomic.Uint64 // of the server when the upstream was dialled; 0: it was not
 	up     net.Conn      // nil until needed; set by the pump under mu
 	copied chan struct{} // closed when the copier has ended; nil without upstream; set by the pump under mu
 	closed bool
@@ -109,11 +113,7 @@ func (s *Session) Push(b []byte) error { return s.out.reply(b) }
 
 // WatchPeer makes the connection end, as EndProxy, when nothing is heard of the client's machine for timeout.
 func (s *Session) WatchPeer(timeout time.Duration) error {
-	c := s.client
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
-		c = t.NetConn()
-	}
-	return watchPeer(c, timeout)
+	return watchPeer(socket(s.client), timeout)
 }
 
 // OnUndelivered sets what is to happen if the reply of the running command cannot be written, or finds that the client has closed the
@@ -125,7 +125,11 @@ func (s *Session) Read(p []byte) (n int, err error) {
 	defer s.contain("pump")
 	if len(s.frame) == 0 {
 		s.finish(nil)
-		if err := s.pump(); err != nil {
+		err := s.handshake()
+		if err == nil {
+			err = s.pump()
+		}
+		if err != nil {
 			return 0, s.end(err)
 		}
 		s.mu.Lock()
@@ -138,6 +142,22 @@ func (s *Session) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
+// handshake does that of TLS, if there is one to do.
+func (s *Session) handshake() error {
+	secure, ok := s.client.(interface{ HandshakeContext(context.Context) error })
+	if s.shaken || !ok {
+		return nil
+	}
+	s.shaken = true
+	s.pace.await(1, true)
+	defer s.pace.busy()
+	if err := secure.HandshakeContext(s.ctx); err != nil {
+		s.log().Debug("TLS handshake failed", zap.Stringer("client", s.client.RemoteAddr()), zap.Error(err))
+		return err
+	}
+	return nil
+}
+
 // Write implements net.Conn for redcon: it puts the reply of a command of ours between the upstream's replies.
 func (s *Session) Write(p []byte) (int, error) {
 	if len(p) == 0 {
@@ -145,15 +165,20 @@ func (s *Session) Write(p []byte) (int, error) {
 	}
 	err := s.out.reply(p)
 	s.finish(err)
-	select {
-	case s.replied <- struct{}{}:
-	default:
-	}
+	s.noteReplied()
 	if err != nil {
 		s.over(endOf(err)) // redcon closes the connection, and nothing reads any more how the client ended it
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// noteReplied lets a copier go on that waits until a reply of ours has its place.
+func (s *Session) noteReplied() {
+	select {
+	case s.replied <- struct{}{}:
+	default:
+	}
 }
 
 // finish ends the running command; err tells why its reply was not written.

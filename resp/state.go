@@ -1,8 +1,8 @@
 package resp
 
 import (
-	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,14 +18,21 @@ const (
 	replyUnknown           // it may be off: until CLIENT REPLY ON or RESET is seen to work
 )
 
+// maxWaiting is how many of those a connection remembers at a time. A client may send any number before it reads the first reply, and the
+// replies wait in the upstream; what is known of them waits here.
+const maxWaiting = 1 << 14
+
 // pending is a forwarded command whose reply changes what is known of the connection.
 type pending struct {
-	kind  kind
 	seq   uint64 // how many replies come before its own
-	arg   string // of HELLO: the protocol version asked for
-	auth  bool   // of HELLO: AUTH was given
-	sure  bool   // when it was sent every reply could be counted
-	epoch int    // of the state then
+	user  string // of AUTH and HELLO: who is logged in if it is accepted; empty: that cannot be told
+	epoch uint32 // of the state when it was sent
+	kind  kind
+	sure  bool // when it was sent every reply could be counted
+	auth  bool // of HELLO: AUTH was given
+	login bool // of AUTH and HELLO: it may change the user
+	two   bool // of HELLO: it asks for RESP2
+	shard bool // of SUBSCRIBE: it is SSUBSCRIBE or SUNSUBSCRIBE
 }
 
 // state is what the proxy knows of a connection's standing with the upstream. The pump notes what is sent, the copier what is
@@ -42,23 +49,30 @@ type state struct {
 	waiting   []pending // in the order sent
 	multis    int       // of waiting: MULTI
 	irregular bool
-	epoch     int    // how often something was sent that makes counting uncertain
+	epoch     uint32 // how often something was sent that makes counting uncertain
 	synced    uint64 // sent, when a marker last came back, and epoch then
-	syncEpoch int
+	syncEpoch uint32
 	mode      replyMode
 	onSent    bool   // CLIENT REPLY ON was sent in mode replyUnknown
 	offSeq    uint64 // in mode replyOff, how many replies come before a refusal of CLIENT REPLY OFF
 	resp3     bool
 	authed    bool
-	wasAuthed bool // before the RESET that is pending
+	user      string // who is logged in; empty: not known for certain
+	wasAuthed bool   // before the RESET that is pending
 	inTx      bool
 	monitor   bool
 	subscribe bool   // a command of the SUBSCRIBE family was sent
 	subs      [2]int // RESP2 subscriptions: channels and patterns; shard channels
 	queued    struct {
 		auth, reply, subscribe bool
-		hello                  string // protocol version
+		subscribeLast          bool // nothing was queued behind the last of the SUBSCRIBE family
+		shard                  bool // one of that was a shard's
+		two                    bool // the last HELLO asks for RESP2
 	} // what waits for EXEC
+	lost struct { // what did not fit into waiting, since the last marker
+		any, login bool
+		tx         kind // kMulti or kExec: the last that begins or ends a transaction; plain: none
+	}
 }
 
 // regular tells whether everything that was sent is answered for certain and nothing stands between the connection and a reply.
@@ -75,7 +89,14 @@ func (s *state) regular() bool {
 func (s *state) settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sent.Load() <= s.received.Load() && !s.inTx && len(s.waiting) == 0
+	return s.sent.Load() <= s.received.Load() && !s.inTx && len(s.waiting) == 0 && !s.lost.any
+}
+
+// mayBeAuthed tells whether the connection is authenticated, or may be by a command whose answer is not there yet.
+func (s *state) mayBeAuthed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.authed || s.lost.login || slices.ContainsFunc(s.waiting, func(p pending) bool { return p.login })
 }
 
 // turningOn tells whether a CLIENT REPLY ON is on its way, whose +OK will show that the upstream answers again.
@@ -99,9 +120,13 @@ func (s *state) resync() {
 	s.synced, s.syncEpoch = s.sent.Load(), s.epoch
 	s.received.Store(s.synced)
 	for _, p := range s.waiting { // their replies were not found; AUTH stays unproven
-		s.assumeLocked(p.kind)
+		s.assumeLocked(p)
 	}
 	s.waiting, s.multis = nil, 0
+	if s.lost.any {
+		s.assumeLocked(pending{kind: s.lost.tx, login: s.lost.login})
+		s.lost.any, s.lost.login, s.lost.tx = false, false, plain
+	}
 	s.watchLocked()
 }
 
@@ -116,9 +141,9 @@ func (s *state) lose() {
 func (s *state) watchLocked() { s.watching.Store(s.irregular || len(s.waiting) > 0) }
 
 // note is called for a request before it is forwarded, if it is a notable one or the one after CLIENT REPLY SKIP. argv has its first
-// arguments, in front of which the name is left out or not. tunnel: nothing may be recognised behind it. single: the next request
+// arguments, in front of which the name is left out or not; count says how many there are. tunnel: nothing may be recognised behind it. single: the next request
 // must be noted too.
-func (s *state) note(k kind, argv [][]byte) (tunnel, single bool) {
+func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.watchLocked()
@@ -127,6 +152,13 @@ func (s *state) note(k kind, argv [][]byte) (tunnel, single bool) {
 			return strings.ToLower(string(argv[i][:min(len(argv[i]), keepNotableArg)]))
 		}
 		return ""
+	}
+	p := pending{kind: k, seq: s.sent.Load(), sure: !s.irregular || s.synced == s.sent.Load() && s.syncEpoch == s.epoch, epoch: s.epoch}
+	switch k {
+	case kShard:
+		k, p.kind, p.shard = kSubscribe, kSubscribe, true
+	case kAuth, kHello:
+		p.user, p.login = loginOf(k, argv, count)
 	}
 	switch {
 	case k == kSync, k == kScript && arg(1) == "debug" && arg(2) != "no":
@@ -138,13 +170,12 @@ func (s *state) note(k kind, argv [][]byte) (tunnel, single bool) {
 		s.mode = replyOn
 		s.subscribe = s.subscribe || k == kSubscribe
 		s.monitor = s.monitor || k == kMonitor
-		s.assumeLocked(k)
+		s.assumeLocked(p)
 		return false, false
 	}
-	p := pending{kind: k, seq: s.sent.Load(), sure: !s.irregular || s.synced == s.sent.Load() && s.syncEpoch == s.epoch, epoch: s.epoch}
 	if k == kSubscribe { // answered by any number of frames that are not counted, or by an error that is not counted either
 		s.irregular, s.subscribe, s.epoch = true, true, s.epoch+1
-		s.waiting = append(s.waiting, p)
+		s.expectLocked(p)
 		return false, false
 	}
 	s.sent.Add(1)
@@ -154,7 +185,7 @@ func (s *state) note(k kind, argv [][]byte) (tunnel, single bool) {
 	case kDebug:
 		s.irregular, s.epoch = true, s.epoch+1
 	case kHello:
-		p.arg, p.auth = arg(1), arg(2) == "auth" || arg(2) == "setname" && arg(4) == "auth"
+		p.two, p.auth = arg(1) == "2", arg(2) == "auth" || arg(2) == "setname" && arg(4) == "auth"
 	case kReset:
 		s.wasAuthed, s.authed = s.authed, false
 	}
@@ -166,7 +197,7 @@ func (s *state) note(k kind, argv [][]byte) (tunnel, single bool) {
 	case kExec:
 		if s.queued.reply { // from here on replies may be off; the array that EXEC announces then never gets its elements
 			s.mode, s.onSent = replyUnknown, false
-			s.waiting = append(s.waiting, p)
+			s.expectLocked(p)
 			return false, false
 		}
 	case kMulti, kDiscard, kReset:
@@ -174,13 +205,30 @@ func (s *state) note(k kind, argv [][]byte) (tunnel, single bool) {
 		return false, false
 	}
 	if s.mode == replyOn || k == kReset || len(s.waiting) > 0 { // behind one whose reply is coming, so that they count in their order
-		if s.waiting = append(s.waiting, p); k == kMulti {
-			s.multis++
-		}
+		s.expectLocked(p)
 	} else {
-		s.assumeLocked(k)
+		s.assumeLocked(p)
 	}
 	return false, false
+}
+
+// expectLocked puts p into the line. Where there is no room what becomes of it is only known behind the next marker, and so nothing is
+// certain until then: stopping to read the client instead would stop one for ever that writes everything before it reads.
+func (s *state) expectLocked(p pending) {
+	if !s.lost.any && len(s.waiting) < maxWaiting {
+		if s.waiting = append(s.waiting, p); p.kind == kMulti {
+			s.multis++
+		}
+		return
+	}
+	s.irregular, s.epoch, s.lost.any = true, s.epoch+1, true
+	s.lost.login = s.lost.login || p.login || p.kind == kReset
+	switch p.kind {
+	case kMulti:
+		s.lost.tx = kMulti
+	case kExec, kDiscard, kReset:
+		s.lost.tx = kExec
+	}
 }
 
 // noteReplyLocked is note for CLIENT REPLY.
@@ -190,7 +238,7 @@ func (s *state) noteReplyLocked(what string) (single bool) {
 		s.offSeq = math.MaxUint64 // a refusal could not be told from another error
 	}
 	s.irregular, s.epoch = true, s.epoch+1
-	coming := s.multis > 0
+	coming := s.multis > 0 || s.lost.any
 	switch {
 	case what == "on" && s.mode == replyUnknown:
 		s.onSent = true
@@ -214,183 +262,17 @@ func (s *state) noteReplyLocked(what string) (single bool) {
 }
 
 // assumeLocked follows a command whose reply will not be seen, as if it had been accepted.
-func (s *state) assumeLocked(k kind) {
-	switch k {
+func (s *state) assumeLocked(p pending) {
+	switch p.kind {
 	case kMulti:
 		s.inTx = true
 	case kExec, kDiscard:
 		s.inTx = false
-	}
-}
-
-// frame is called for every error of the upstream, and for every top-level frame while watching is set: its type, its first bytes and
-// the last integer in it. reset: it is the answer to a RESET that was accepted.
-func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.watchLocked()
-	if first == '>' || s.subscribe && !s.resp3 && s.pubSubLocked(head, last) {
-		s.answerSubscribeLocked()
-		return false
-	}
-	if s.monitor && len(head) > 1 && head[0] == '+' && '0' <= head[1] && head[1] <= '9' {
-		return false // a line of MONITOR
-	}
-	if bytes.HasPrefix(head, []byte("-ERR Protocol error")) { // it is about to close, and runs nothing of what follows
-		s.irregular, s.epoch, s.mode, s.onSent = true, s.epoch+1, replyUnknown, false
-	}
-	seq := s.received.Load()
-	if len(s.waiting) > 0 && s.waiting[0].kind == kSubscribe && s.waiting[0].seq <= seq {
-		s.answerSubscribeLocked()
-		if first == '-' {
-			return false
-		}
-		if bytes.HasPrefix(head, []byte("+QUEUED")) {
-			s.queued.subscribe = true
-			return false
+		if p.kind == kExec && s.queued.auth {
+			s.authed, s.user = false, ""
 		}
 	}
-	s.received.Store(seq + 1)
-	if bytes.HasPrefix(head, []byte("+RESET\r")) && s.resetLocked() {
-		return true
+	if p.login || p.kind == kReset {
+		s.user = ""
 	}
-	for len(s.waiting) > 0 && s.waiting[0].seq <= seq {
-		p := s.waiting[0]
-		s.popLocked()
-		if p.kind == kSubscribe {
-			continue
-		}
-		if p.seq == seq {
-			s.answerLocked(p, first, head)
-			break
-		}
-		s.assumeLocked(p.kind) // there was no reply
-	}
-	switch {
-	case s.mode == replyOff && first == '-' && seq >= s.offSeq: // CLIENT REPLY OFF was refused: nothing else would have been answered
-		s.mode = replyOn
-	case s.mode == replyUnknown && s.onSent && bytes.HasPrefix(head, []byte("+OK\r")):
-		s.mode = replyOn
-	}
-	return false
-}
-
-// popLocked takes the first command out of the line.
-func (s *state) popLocked() {
-	if s.waiting[0].kind == kMulti {
-		s.multis--
-	}
-	if s.waiting = s.waiting[1:]; len(s.waiting) == 0 {
-		s.waiting = nil
-	}
-}
-
-// answerSubscribeLocked takes the SUBSCRIBE command at the front of the line out of it.
-func (s *state) answerSubscribeLocked() {
-	if len(s.waiting) > 0 && s.waiting[0].kind == kSubscribe {
-		s.popLocked()
-	}
-}
-
-// answerLocked applies the reply of p.
-func (s *state) answerLocked(p pending, first byte, head []byte) {
-	ok := bytes.HasPrefix(head, []byte("+OK\r"))
-	queued := bytes.HasPrefix(head, []byte("+QUEUED\r"))
-	sure := p.sure && p.epoch == s.epoch // the number tells whose reply this is
-	switch p.kind {
-	case kAuth:
-		s.authed = s.authed || ok && sure
-		s.queued.auth = s.queued.auth || queued
-	case kHello:
-		switch {
-		case first == '%' || first == '*':
-			s.resp3 = first == '%'
-			s.authed = s.authed || p.auth && sure
-		case queued:
-			s.queued.auth = s.queued.auth || p.auth
-			s.queued.hello = p.arg
-		}
-	case kReset:
-		if first == '-' && sure {
-			s.authed = s.wasAuthed
-		}
-	case kMulti:
-		if ok {
-			s.inTx = true
-			s.clearQueuedLocked()
-		}
-	case kExec, kDiscard:
-		s.endTxLocked(p.kind == kExec, first, head)
-	}
-}
-
-// endTxLocked applies the reply of EXEC or DISCARD. What was queued has run only if EXEC returned an array; then it is not known who
-// is logged in, and whether replies are on.
-func (s *state) endTxLocked(exec bool, first byte, head []byte) {
-	if first == '-' && bytes.HasPrefix(head, []byte("-ERR")) && !bytes.Contains(head, []byte(" without MULTI")) || bytes.HasPrefix(head, []byte("-NO")) {
-		return // still inside, as older servers are after EXEC with an argument; EXECABORT, MOVED, CLUSTERDOWN and the like end it
-	}
-	s.inTx = false
-	ran := exec && first == '*' && !bytes.HasPrefix(head, []byte("*-1\r"))
-	if exec && s.queued.reply && !ran {
-		s.mode = replyOn
-	}
-	if ran {
-		if s.queued.auth {
-			s.authed = false
-		}
-		if s.queued.hello == "2" { // one that asks for 3 may have failed; the null of RESP2 is understood by both
-			s.resp3 = false
-		}
-		if s.queued.subscribe {
-			s.subs[0] = max(s.subs[0], 1)
-		}
-	}
-	s.clearQueuedLocked()
-}
-
-func (s *state) clearQueuedLocked() {
-	q := &s.queued
-	q.auth, q.reply, q.subscribe, q.hello = false, false, false, ""
-}
-
-// resetLocked applies +RESET, if a RESET is pending: the connection is as new.
-func (s *state) resetLocked() bool {
-	for i, p := range s.waiting {
-		if p.kind != kReset {
-			continue
-		}
-		s.received.Store(p.seq + 1)
-		for range i + 1 {
-			s.popLocked()
-		}
-		s.irregular, s.mode, s.resp3, s.authed, s.inTx = false, replyOn, false, false, false
-		s.monitor, s.subscribe, s.subs = false, false, [2]int{}
-		s.clearQueuedLocked()
-		return true
-	}
-	return false
-}
-
-// pubSubLocked tells whether the frame that begins with head is a pub/sub message of RESP2, and counts subscriptions.
-func (s *state) pubSubLocked(head []byte, last int64) bool {
-	if len(head) < 4 || head[0] != '*' || head[1] != '3' && head[1] != '4' {
-		return false
-	}
-	name := head[4:]
-	if at := bytes.IndexByte(name, '\n'); name[0] != '$' || at < 0 {
-		return false
-	} else if name = name[at+1:]; bytes.IndexByte(name, '\r') >= 0 {
-		name = name[:bytes.IndexByte(name, '\r')]
-	}
-	switch string(name) {
-	case "subscribe", "unsubscribe", "psubscribe", "punsubscribe":
-		s.subs[0] = int(last)
-	case "ssubscribe", "sunsubscribe":
-		s.subs[1] = int(last)
-	case "message", "pmessage", "smessage":
-	default:
-		return false
-	}
-	return true
 }

@@ -30,7 +30,7 @@ func script(s *state, lines ...string) {
 			s.sent.Add(1)
 			continue
 		}
-		s.note(k, words)
+		s.note(k, words, len(words))
 	}
 }
 
@@ -83,6 +83,16 @@ func TestState(t *testing.T) {
 		{"SUBSCRIBE refused, AUTH in one go", []string{"> SUBSCRIBE a", "> AUTH pw", "< -NOAUTH", "< +OK"}, known{}},
 		{"SUBSCRIBE in RESP3", []string{"> HELLO 3", "< %1 +a +b", "> SUBSCRIBE a", "> AUTH pw", "< >3 +subscribe +a :1", "< +OK"}, known{resp3: true}},
 		{"SUBSCRIBE in MULTI", []string{"> MULTI", "> SUBSCRIBE a", "> EXEC", "< +OK", "< +QUEUED", "< *1 *3 $9 subscribe $1 a :1"}, known{subscribed: true}},
+		{"SUBSCRIBE and UNSUBSCRIBE in MULTI", []string{"> MULTI", "> SUBSCRIBE a", "> UNSUBSCRIBE a", "> EXEC", "< +OK", "< +QUEUED", "< +QUEUED",
+			"< *2 *3 $9 subscribe $1 a :1 *3 $11 unsubscribe $1 a :0"}, known{}},
+		{"UNSUBSCRIBE of one in MULTI", []string{"> SUBSCRIBE a b", "< *3 $9 subscribe $1 a :1", "< *3 $9 subscribe $1 b :2", "> MULTI", "> UNSUBSCRIBE a", "> EXEC", "< +OK", "< +QUEUED",
+			"< *1 *3 $11 unsubscribe $1 a :1"}, known{subscribed: true}},
+		{"UNSUBSCRIBE in MULTI, then a number", []string{"> MULTI", "> SUBSCRIBE a", "> INCR n", "> EXEC", "< +OK", "< +QUEUED", "< +QUEUED",
+			"< *2 *3 $9 subscribe $1 a :1 :0"}, known{subscribed: true}},
+		{"shards in MULTI", []string{"> MULTI", "> SUBSCRIBE a", "> SUNSUBSCRIBE", "> EXEC", "< +OK", "< +QUEUED", "< +QUEUED",
+			"< *2 *3 $9 subscribe $1 a :1 *3 $12 sunsubscribe $-1 :0"}, known{subscribed: true}},
+		{"SUBSCRIBE in MULTI, UNSUBSCRIBE behind it", []string{"> MULTI", "> SUBSCRIBE a", "> PING", "> EXEC", "< +OK", "< +QUEUED", "< +QUEUED",
+			"< *2 *3 $9 subscribe $1 a :1 +x", "> UNSUBSCRIBE", "< *3 $11 unsubscribe $1 a :0"}, known{}},
 		{"REPLY OFF", []string{"> CLIENT REPLY OFF"}, known{silent: true}},
 		{"REPLY OFF refused", []string{"> CLIENT REPLY OFF", "< -NOPERM"}, known{}},
 		{"REPLY OFF behind an error", []string{"> GET", "> CLIENT REPLY OFF", "< -ERR"}, known{silent: true}},
@@ -99,7 +109,8 @@ func TestState(t *testing.T) {
 		{"MULTI, REPLY OFF, EXEC aborted", []string{"> MULTI", "< +OK", "> CLIENT REPLY OFF", "< +QUEUED", "> EXEC", "< -EXECABORT"}, known{}},
 		{"MULTI and REPLY OFF at once", []string{"> MULTI", "> CLIENT REPLY OFF"}, known{silent: true}},
 		{"MULTI and REPLY OFF and EXEC at once", []string{"> MULTI", "> CLIENT REPLY OFF", "> EXEC", "< +OK", "< +QUEUED", "> CLIENT REPLY ON", "< *1 +OK"}, known{silent: true}},
-		{"protocol error", []string{"> GET k", "< -ERR Protocol error: x"}, known{silent: true}},
+		{"protocol error", []string{"> GET k", "< -ERR Protocol error: x"}, known{}},
+		{"protocol error of a script", []string{"> GET k", "< -ERR Protocol error: x", "> GET k", "< +x"}, known{}},
 		{"DEBUG", []string{"> DEBUG SLEEP 0", "< +OK"}, known{}},
 		{"CLIENT other", []string{"> CLIENT ID", "< :1"}, regular},
 	} {

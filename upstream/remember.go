@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -12,12 +13,16 @@ const (
 	// patience is how long a caller waits for a question while an older answer is at hand. An upstream that
 	// hangs must not slow locks down, whose masters may well be alive.
 	patience = 100 * time.Millisecond
+	// firstPatience is how long one waits if there is no older answer. Without one nobody may lock, and clients
+	// should be told so before they give up by themselves.
+	firstPatience = time.Second
 )
 
 // question is one Ask that all callers of the moment share.
 type question struct {
 	done  chan struct{} // closed when facts and err are set
 	late  chan struct{} // closed when patience has run out
+	begun time.Time
 	facts Facts
 	err   error
 }
@@ -25,12 +30,12 @@ type question struct {
 // AuthRequired tells whether the upstream refuses commands on a connection that has not authenticated. The
 // answer is at most a second old while the upstream can be asked; concurrent callers share one question. If it
 // cannot be asked, or not soon, the last known answer counts, whatever its age; if there is none, the error says
-// why, and the caller must refuse. A caller whose ctx ends gets context.Cause.
+// why, and the caller must refuse; that takes a second at most. A caller whose ctx ends gets context.Cause.
 //
 // It says nothing about Trusted: with credentials in the address the answer is still about a connection
 // without them.
 func (u *Upstream) AuthRequired(ctx context.Context) (bool, error) {
-	facts, err := u.recent(ctx)
+	facts, err := u.recent(ctx, firstPatience)
 	return facts.AuthRequired, err
 }
 
@@ -50,17 +55,19 @@ func (u *Upstream) LastAuthRequired() bool {
 }
 
 // ServesWithoutAuth tells whether the upstream serves this proxy's connections although the client sent no AUTH
-// of its own: it needs none, or the address has the credentials. Errors as AuthRequired.
+// of its own: it needs none, or the address has the credentials. Errors as AuthRequired, but it waits for a first answer
+// until ctx ends.
 func (u *Upstream) ServesWithoutAuth(ctx context.Context) (bool, error) {
 	if u.Trusted() {
 		return true, nil
 	}
-	required, err := u.AuthRequired(ctx)
-	return !required && err == nil, err
+	facts, err := u.recent(ctx, u.opts.DialTimeout)
+	return !facts.AuthRequired && err == nil, err
 }
 
-// recent returns facts not older than factsLast, or the last known ones where those cannot be had.
-func (u *Upstream) recent(ctx context.Context) (Facts, error) {
+// recent returns facts not older than factsLast, or the last known ones where those cannot be had. If there are none it waits as long as
+// first for an answer, counted from when it was asked for.
+func (u *Upstream) recent(ctx context.Context, first time.Duration) (Facts, error) {
 	u.mu.Lock()
 	facts, known := u.facts, u.known
 	if known && time.Now().Before(u.fresh) {
@@ -69,7 +76,7 @@ func (u *Upstream) recent(ctx context.Context) (Facts, error) {
 	}
 	q := u.question
 	if q == nil {
-		q = &question{done: make(chan struct{}), late: make(chan struct{})}
+		q = &question{done: make(chan struct{}), late: make(chan struct{}), begun: time.Now()}
 		u.question = q
 		// Callers share the question, so it must not end with the one that happened to ask. DialTimeout
 		// bounds it.
@@ -82,13 +89,19 @@ func (u *Upstream) recent(ctx context.Context) (Facts, error) {
 		return facts, nil
 	}
 	late := q.late
+	var never <-chan time.Time
 	if !known {
 		late = nil
+		timer := time.NewTimer(time.Until(q.begun.Add(first)))
+		defer timer.Stop()
+		never = timer.C
 	}
 	select {
 	case <-q.done:
 	case <-late:
 		return facts, nil
+	case <-never:
+		return Facts{}, fmt.Errorf("ask %s: %w", u.opts.Name, os.ErrDeadlineExceeded)
 	case <-ctx.Done():
 		return Facts{}, fmt.Errorf("ask %s: %w", u.opts.Name, context.Cause(ctx))
 	}

@@ -301,7 +301,7 @@ func TestHangingUpstreamCostsLittle(t *testing.T) {
 func TestOneQuestionForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
-		u := New(fake(&asked, func() string { time.Sleep(time.Second); return closedDoor }))
+		u := New(fake(&asked, func() string { time.Sleep(900 * time.Millisecond); return closedDoor }))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("client left")
 		time.AfterFunc(100*time.Millisecond, func() { cancel(gone) })

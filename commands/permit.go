@@ -1,0 +1,35 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Permission knows what the upstream's users may do.
+type Permission interface {
+	// MayWrite tells whether user may SET key: refusal is empty, or says in the upstream's words why not. An error means that the
+	// upstream cannot be asked and that no earlier answer is known; then nobody may.
+	MayWrite(ctx context.Context, user, key string) (refusal string, err error)
+}
+
+var errUnknownUser = errors.New("NOPERM lock-acl: it is not certain who this connection is logged in as; send AUTH again") //lint:ignore ST1005 a reply
+
+// asksPermission tells whether the command is one about a lock, for which the user of the connection needs permission. LOCKPROXY is not:
+// what matters of it has a setting of its own.
+func (s *Service) asksPermission(c *call) bool { return s.o.Permission != nil && c.name != "lockproxy" }
+
+// permit decides whether the user of the connection may use the lock.
+func (s *Service) permit(c *call) error {
+	if !s.asksPermission(c) {
+		return nil
+	}
+	refusal, err := s.o.Permission.MayWrite(c.session.Context(), c.session.User(), s.o.KeyPrefix+c.key)
+	switch {
+	case err != nil:
+		return fmt.Errorf("NOPERM lock-acl: %s", oneLine(s.o.Reason(err)))
+	case refusal != "":
+		return errors.New("NOPERM " + oneLine(refusal))
+	}
+	return nil
+}

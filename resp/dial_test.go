@@ -1,0 +1,119 @@
+package resp
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestUpstreamUnreachable: each command is told, ours still run, and soon one dials again.
+func TestUpstreamUnreachable(t *testing.T) {
+	network, addr := startRedis(t)
+	var down atomic.Bool
+	down.Store(true)
+	r := startRelay(t, network, addr, func(o *Options) {
+		dial := o.Dial
+		o.UpstreamName = "10.0.0.1:6379"
+		o.DialReason = func(error) string { return "connection refused" }
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			if down.Load() {
+				return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+			}
+			return dial(ctx)
+		}
+	})
+	const refused = "-ERR upstream 10.0.0.1:6379: connection refused\r\n"
+	c := r.dial()
+	c.send("PING\r\nLOCK a 1\r\nSET k " + strings.Repeat("v", 50000) + "\r\nMULTI\r\nLOCK b 1\r\n")
+	c.expect(refused + "$5\r\nown:a\r\n" + refused + refused + "$5\r\nown:b\r\n")
+	quits := r.dial()
+	quits.send("QUIT\r\nPING\r\n")
+	quits.expect("+OK\r\n")
+	quits.expectEOF()
+	wrong := r.dial()
+	wrong.send("PING\r\n*1x\r\n")
+	wrong.expect(refused + "-ERR Protocol error: invalid multibulk length\r\n")
+	wrong.expectEOF()
+	down.Store(false)
+	for start := time.Now(); ; {
+		c.send("PING\r\n")
+		got := skipFrame(t, c.r)
+		if got == "+PONG\r\n" {
+			break
+		}
+		if got != refused || time.Since(start) > dialPauseMost {
+			t.Fatalf("got %q %v after the upstream came back", got, time.Since(start))
+		}
+	}
+}
+
+// TestFailedDialIsNotRepeatedAtOnce: what clients send while the upstream cannot be reached does not dial each time.
+func TestFailedDialIsNotRepeatedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials, takes := 0, time.Duration(0)
+		s := NewServer(Options{UpstreamName: "x", Dial: func(context.Context) (net.Conn, error) {
+			dials++
+			time.Sleep(takes)
+			return nil, errors.New("refused")
+		}})
+		count := func(what string, want int) {
+			t.Helper()
+			dials = 0
+			for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+				if _, err := s.dial(t.Context()); err == nil || err.Error() != "refused" {
+					t.Fatalf("%s: got %v", what, err)
+				}
+			}
+			if dials != want {
+				t.Errorf("%s: %d dials in 10s, want %d", what, dials, want)
+			}
+		}
+		count("refused at once", 500)
+		takes = 5 * time.Second
+		count("no answer", 2)
+	})
+}
+
+// TestRefuseBehindBrokenFrames: the connection of a client whose bytes are refused ends at once, also where the upstream's replies cannot
+// be told apart and the copier waits for a reply of ours.
+func TestRefuseBehindBrokenFrames(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for r := bufio.NewReader(c); ; {
+			request := skipFrame(t, r)
+			switch name := strings.Split(request, "\r\n")[2]; name {
+			case "PING":
+				io.WriteString(c, "$x\r\n")
+			default: // a marker
+				io.WriteString(c, "-ERR unknown command '"+name+"'\r\n")
+				io.Copy(io.Discard, r)
+				return
+			}
+		}
+	}()
+	r := startRelay(t, "tcp", ln.Addr().String(), func(o *Options) { o.Reencode = true })
+	c := r.dial()
+	c.send("PING\r\n")
+	c.expect("$x\r\n")
+	c.send("*1x\r\n")
+	c.expect("-ERR Protocol error: invalid multibulk length\r\n")
+	c.expectEOF()
+}
