@@ -207,7 +207,11 @@ func TestB12UnlockAnswers(t *testing.T) {
 	host.WantDo(":0\r\n", "UNLOCK", "job", foreign)
 	other.Unlock("job", token)
 	host.WantDo(":0\r\n", "UNLOCK", "job", token)
-	expired := host.Lock("job", "20ms")
+	expired := ""
+	lab.WaitFor(t, "a lock of 20ms", lab.Patience, func() bool { // a busy machine may take longer than that
+		expired = lab.TokenOf(host.Do("LOCK", "job", "20ms"))
+		return expired != ""
+	})
 	lab.WaitFor(t, "expired", lab.Patience, func() bool { return len(lab.Census(t, c.masters)) == 0 })
 	host.WantDo(":0\r\n", "UNLOCK", "job", expired)
 
@@ -219,8 +223,8 @@ func TestB12UnlockAnswers(t *testing.T) {
 	if reply := host.Do("UNLOCK", "job", token); !strings.HasPrefix(reply, "-NOQUORUM ") {
 		t.Errorf("UNLOCK with a hung majority: %q", reply)
 	}
-	if took := time.Since(start); took > 500*time.Millisecond*lab.Slack {
-		t.Errorf("UNLOCK took %v, want the master timeout of 50ms", took)
+	if took := time.Since(start); took > time.Second*lab.Slack {
+		t.Errorf("UNLOCK took %v, want the master timeout of 500ms", took)
 	}
 	for _, s := range c.masters[:3] {
 		s.Resume()

@@ -58,7 +58,7 @@ func TestContention(t *testing.T) {
 			took := time.Since(start)
 			sum := end()
 			t.Logf("%v; %.0f grants a second", sum, float64(sum.Grants)/took.Seconds())
-			if sum.Grants < 8 || sum.Errors > sum.Operations/20 { // on a busy machine a master may be late
+			if sum.Grants < 3 || sum.Errors > sum.Operations/20 { // on a busy machine a master may be late
 				t.Error("few grants, or many errors, with nothing broken")
 			}
 		})

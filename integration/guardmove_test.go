@@ -113,6 +113,7 @@ func TestGuardReplaced(t *testing.T) {
 				unlockSurely(t, host, "job", token)
 			}
 			l.Heal(t)
+			clock := clockFence()
 			l.Masters[2].Kill()
 			start := time.Now()
 			if move {
@@ -131,8 +132,8 @@ func TestGuardReplaced(t *testing.T) {
 			}
 			l.Masters[0].Pause(t) // the only one that had them all the time
 			next := lockSoon(t, host, "job")
-			if a, b := lab.Number(t, strings.TrimLeft(token[:16], "0")), lab.Number(t, strings.TrimLeft(next[:16], "0")); b <= a || b > a+100 {
-				t.Errorf("fence %d after %d, want it just above", b, a)
+			if fence := fenceOf(t, next); next <= token || fence >= clock {
+				t.Errorf("token %s after %s, at a clock of %d: want it just above", next, token, clock)
 			}
 			l.Masters[0].Resume()
 		})

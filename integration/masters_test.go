@@ -110,7 +110,7 @@ func TestMastersHung(t *testing.T) {
 // TestMastersHungText: with the default master timeout the reply comes at once and says how long was waited.
 func TestMastersHungText(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := startCluster(t, 3, "--master-timeout", "50ms")
 	host := lab.Dial(t, c.Addr)
 	for _, s := range c.masters[:2] {
 		s.Pause(t)
@@ -158,7 +158,7 @@ func TestMastersSlow(t *testing.T) {
 	host := lab.Dial(t, p.Addr)
 	for slow := range 4 {
 		if slow > 0 {
-			relays[slow-1].Slow(150 * time.Millisecond)
+			relays[slow-1].Slow(400 * time.Millisecond)
 		}
 		if slow == 3 {
 			break

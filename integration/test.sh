@@ -84,5 +84,6 @@ grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do
 done
 
 # -count=1: what integration/ tests is the binary that it builds, which the cache of test results knows nothing of.
+# -parallel: most tests of integration/ wait most of the time, for faults to last and ttls to end.
 step go test
-exec go test -race -count=1 -timeout 15m ./...
+exec go test -race -count=1 -parallel 4 -timeout 15m ./...

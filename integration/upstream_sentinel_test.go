@@ -10,15 +10,17 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // A real Sentinel set-up: a master, a replica, three Sentinels, and failovers of every kind under load.
 
 // watched is such a set-up with a lockproxy before it.
 type watched struct {
-	*proxy
-	master, replica *redisServer
-	sentinels       []*redisServer
+	*lab.Proxy
+	master, replica *lab.Redis
+	sentinels       []*lab.Redis
 }
 
 // startWatched starts everything. auth protects the servers and the Sentinels by passwords, which lockproxy has from files.
@@ -31,34 +33,34 @@ func startWatched(t *testing.T, auth bool) *watched {
 		login = []string{"--upstream-password-file", secretFile(t, dir, "server-pw"), "--sentinel-user", "asker", "--sentinel-password-file",
 			secretFile(t, dir, "sentinel-pw")}
 	}
-	w := &watched{master: startRedis(t, slices.Concat(secured, []string{"--repl-diskless-sync-delay", "0"})...)}
-	_, port, _ := strings.Cut(w.master.addr, ":")
-	w.replica = startRedis(t, slices.Concat(secured, []string{"--replicaof", "127.0.0.1", port})...)
-	waitFor(t, "the replica", 2*patience, func() bool { // or the Sentinels notice it no sooner than ten seconds later
-		c, err := connect(w.replica.addr)
+	w := &watched{master: lab.StartRedis(t, slices.Concat(secured, []string{"--repl-diskless-sync-delay", "0"})...)}
+	_, port, _ := strings.Cut(w.master.Addr, ":")
+	w.replica = lab.StartRedis(t, slices.Concat(secured, []string{"--replicaof", "127.0.0.1", port})...)
+	lab.WaitFor(t, "the replica", 2*lab.Patience, func() bool { // or the Sentinels notice it no sooner than ten seconds later
+		c, err := lab.Connect(w.replica.Addr)
 		if err != nil {
 			return false
 		}
 		defer c.Close()
-		_, _ = c.do("AUTH", "server-pw")
-		reply, err := c.do("INFO", "replication")
+		_, _ = c.Ask("AUTH", "server-pw")
+		reply, err := c.Ask("INFO", "replication")
 		return err == nil && strings.Contains(reply, "master_link_status:up")
 	})
 	for range 3 {
-		w.sentinels = append(w.sentinels, startSentinel(t, w.master.addr, auth))
+		w.sentinels = append(w.sentinels, startSentinel(t, w.master.Addr, auth))
 	}
-	waitFor(t, "the Sentinels know each other and the replica", 3*patience, func() bool {
+	lab.WaitFor(t, "the Sentinels know each other and the replica", 3*lab.Patience, func() bool {
 		for _, s := range w.sentinels {
-			if s.field("num-slaves") != "1" || s.field("num-other-sentinels") != "2" || s.field("flags") != "master" {
+			if field(s, "num-slaves") != "1" || field(s, "num-other-sentinels") != "2" || field(s, "flags") != "master" {
 				return false
 			}
 		}
 		return true
 	})
-	servers := startMasters(t, 3)
-	w.proxy = startProxy(t, append([]string{"--upstream", "redis+sentinel://" + strings.Join(addrs(w.sentinels), ",") + "/mymaster",
-		"--masters", strings.Join(addrs(servers), ","), "--restart-guard", "off"}, login...)...)
-	w.waitVoting(t)
+	servers := lab.StartMasters(t, 3)
+	w.Proxy = lab.StartProxy(t, append([]string{"--upstream", "redis+sentinel://" + strings.Join(lab.Addrs(w.sentinels), ",") + "/mymaster",
+		"--masters", strings.Join(lab.Addrs(servers), ","), "--restart-guard", "off"}, login...)...)
+	w.WaitVoting(t)
 	return w
 }
 
@@ -72,44 +74,25 @@ func secretFile(t *testing.T, dir, secret string) string {
 }
 
 // startSentinel starts a Sentinel for a master, which it takes for down after half a second.
-func startSentinel(t *testing.T, master string, auth bool) *redisServer {
+func startSentinel(t *testing.T, master string, auth bool) *lab.Redis {
 	t.Helper()
-	path := tool(t, "redis-server")
-	for range 20 {
-		s := &redisServer{addr: freeAddr(t), path: path}
-		host, port, _ := strings.Cut(s.addr, ":")
-		masterHost, masterPort, _ := strings.Cut(master, ":")
-		dir, err := os.MkdirTemp(scratch, "sentinel-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := fmt.Sprintf("bind %s\nport %s\ndir %s\nsentinel monitor mymaster %s %s 2\nsentinel down-after-milliseconds mymaster 500\n"+
-			"sentinel failover-timeout mymaster 5000\n", host, port, dir, masterHost, masterPort)
-		if auth {
-			text += "sentinel auth-pass mymaster server-pw\nuser asker on >sentinel-pw resetchannels &+switch-master -@all +sentinel|master " +
-				"+subscribe +unsubscribe +ping +hello\n"
-		}
-		config := filepath.Join(dir, "sentinel.conf")
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.process = launch(t, "sentinel "+s.addr, path, config, "--sentinel")
-		up := func() bool { reply, err := s.ask("PING"); return err == nil && reply == "+PONG\r\n" }
-		if poll(patience, func() bool { return !s.running() || up() }) && s.running() {
-			return s
-		}
+	host, port, _ := strings.Cut(master, ":")
+	lines := []string{fmt.Sprintf("sentinel monitor mymaster %s %s 2", host, port), "sentinel down-after-milliseconds mymaster 500",
+		"sentinel failover-timeout mymaster 5000"}
+	if auth {
+		lines = append(lines, "sentinel auth-pass mymaster server-pw", "user asker on >sentinel-pw resetchannels &+switch-master -@all "+
+			"+sentinel|master +subscribe +unsubscribe +ping +hello")
 	}
-	t.Fatal("no port found for a Sentinel")
-	return nil
+	return lab.StartSentinel(t, lines...)
 }
 
 // field is one of SENTINEL MASTER, or "".
-func (s *redisServer) field(name string) string {
-	reply, err := s.ask("SENTINEL", "MASTER", "mymaster")
+func field(s *lab.Redis, name string) string {
+	reply, err := s.Ask("SENTINEL", "MASTER", "mymaster")
 	if err != nil {
 		return ""
 	}
-	all := fields(reply)
+	all := lab.Fields(reply)
 	for i := 0; i+1 < len(all); i += 2 {
 		if all[i] == name {
 			return all[i+1]
@@ -129,7 +112,7 @@ type worker struct {
 }
 
 func (k *worker) run(stop <-chan struct{}) {
-	var c *conn
+	var c *lab.Conn
 	last := time.Now()
 	for n := 0; ; n++ {
 		select {
@@ -142,18 +125,18 @@ func (k *worker) run(stop <-chan struct{}) {
 		}
 		if c == nil {
 			var err error
-			if c, err = connect(k.addr); err != nil {
+			if c, err = lab.Connect(k.addr); err != nil {
 				k.wrong = append(k.wrong, err.Error())
 				return
 			}
-			c.timeout = 20 * time.Second
+			c.Timeout = 20 * time.Second
 		}
 		value := fmt.Sprintf("%s-%d", k.name, n)
-		err := c.write(encode("SET", k.name, value) + encode("GET", k.name) + encode("ECHO", value))
+		err := c.Put(lab.Encode("SET", k.name, value) + lab.Encode("GET", k.name) + lab.Encode("ECHO", value))
 		replies := make([]string, 3)
 		for i := range replies {
 			if err == nil {
-				replies[i], err = c.read()
+				replies[i], err = c.Next()
 			}
 		}
 		if err != nil {
@@ -164,7 +147,7 @@ func (k *worker) run(stop <-chan struct{}) {
 		if strings.HasPrefix(replies[0], "-") { // refused, as a whole or at a replica
 			continue
 		}
-		if replies[0] != "+OK\r\n" || replies[1] != bulk(value) || replies[2] != bulk(value) {
+		if replies[0] != "+OK\r\n" || replies[1] != lab.Bulk(value) || replies[2] != lab.Bulk(value) {
 			k.wrong = append(k.wrong, fmt.Sprintf("%s: %q", value, replies))
 		}
 		k.written.Add(1)
@@ -177,7 +160,7 @@ func (k *worker) run(stop <-chan struct{}) {
 // poller waits for what never comes, half a second at a time, and counts how often its connection is closed in the midst of that.
 func poller(addr string, stop <-chan struct{}) (cut int) {
 	for {
-		c, err := connect(addr)
+		c, err := lab.Connect(addr)
 		if err != nil {
 			return -1
 		}
@@ -189,7 +172,7 @@ func poller(addr string, stop <-chan struct{}) (cut int) {
 			default:
 			}
 			start := time.Now()
-			if _, err = c.do("BLPOP", "never", "0.5"); err != nil && time.Since(start) > 100*time.Millisecond {
+			if _, err = c.Ask("BLPOP", "never", "0.5"); err != nil && time.Since(start) > 100*time.Millisecond {
 				cut++
 			}
 		}
@@ -200,19 +183,20 @@ func poller(addr string, stop <-chan struct{}) (cut int) {
 // TestSentinelFailover: writes resume at the new master without a restart of the proxy, however the old one ends, and no client gets a
 // reply that is not its own.
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		auth bool
 		fail func(t *testing.T, w *watched)
 	}{
 		"on command": {false, func(t *testing.T, w *watched) {
-			waitFor(t, "SENTINEL FAILOVER", patience, func() bool {
-				reply, _ := w.sentinels[0].ask("SENTINEL", "FAILOVER", "mymaster")
+			lab.WaitFor(t, "SENTINEL FAILOVER", lab.Patience, func() bool {
+				reply, _ := w.sentinels[0].Ask("SENTINEL", "FAILOVER", "mymaster")
 				return reply == "+OK\r\n"
 			})
 		}},
-		"killed, with passwords": {true, func(_ *testing.T, w *watched) { w.master.kill() }},
-		"silent":                 {false, func(t *testing.T, w *watched) { w.master.pause(t) }},
-		"killed with a Sentinel": {false, func(_ *testing.T, w *watched) { w.master.kill(); w.sentinels[0].kill() }},
+		"killed, with passwords": {true, func(_ *testing.T, w *watched) { w.master.Kill() }},
+		"silent":                 {false, func(t *testing.T, w *watched) { w.master.Pause(t) }},
+		"killed with a Sentinel": {false, func(_ *testing.T, w *watched) { w.master.Kill(); w.sentinels[0].Kill() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -222,12 +206,12 @@ func TestSentinelFailover(t *testing.T) {
 			var wg sync.WaitGroup
 			stop := make(chan struct{})
 			for i := range 10 {
-				k := &worker{addr: w.addr, name: fmt.Sprintf("worker-%d", i)}
+				k := &worker{addr: w.Addr, name: fmt.Sprintf("worker-%d", i)}
 				workers = append(workers, k)
 				wg.Go(func() { k.run(stop) })
 			}
 			cut := make(chan int, 1)
-			go func() { cut <- poller(w.addr, stop) }()
+			go func() { cut <- poller(w.Addr, stop) }()
 			ready := func(since time.Time) bool {
 				for _, k := range workers {
 					if k.lastAt.Load() < since.UnixNano() {
@@ -236,23 +220,23 @@ func TestSentinelFailover(t *testing.T) {
 				}
 				return true
 			}
-			waitFor(t, "work", patience, func() bool {
+			lab.WaitFor(t, "work", lab.Patience, func() bool {
 				return !slices.ContainsFunc(workers, func(k *worker) bool { return k.written.Load() < 100 })
 			})
 			start := time.Now()
 			c.fail(t, w)
-			waitFor(t, "the Sentinels agree on the replica", 3*patience, func() bool {
-				_, port, _ := strings.Cut(w.replica.addr, ":")
-				return w.sentinels[1].field("port") == port && w.sentinels[2].field("port") == port
+			lab.WaitFor(t, "the Sentinels agree on the replica", 3*lab.Patience, func() bool {
+				_, port, _ := strings.Cut(w.replica.Addr, ":")
+				return field(w.sentinels[1], "port") == port && field(w.sentinels[2], "port") == port
 			})
 			switched := time.Now()
 			for i, end := range ends {
-				if !poll(patience+10*time.Second, end) {
+				if !lab.Poll(lab.Patience+10*time.Second, end) {
 					t.Errorf("client %d is still connected to the old master", i)
 				}
 			}
 			closed := time.Now()
-			waitFor(t, "work again", 2*patience, func() bool { return ready(closed) })
+			lab.WaitFor(t, "work again", 2*lab.Patience, func() bool { return ready(closed) })
 			close(stop)
 			wg.Wait()
 			if n := <-cut; name == "on command" && n > 0 {
@@ -269,13 +253,13 @@ func TestSentinelFailover(t *testing.T) {
 // clientsOfAllKinds returns, for clients in states in which they would stay where they are, who tells whether each was closed.
 func (w *watched) clientsOfAllKinds(t *testing.T) (closed []func() bool) {
 	for _, send := range []string{
-		encode("PING"), encode("SUBSCRIBE", "news"), encode("BLPOP", "nothing", "0"), encode("MULTI") + encode("SET", "a", "1"),
-		encode("MONITOR"), encode("LOCK", "held", "60s", "SESSION") + encode("PING"), encode("PSUBSCRIBE", "*") + encode("LOCK", "x", "1s"),
+		lab.Encode("PING"), lab.Encode("SUBSCRIBE", "news"), lab.Encode("BLPOP", "nothing", "0"), lab.Encode("MULTI") + lab.Encode("SET", "a", "1"),
+		lab.Encode("MONITOR"), lab.Encode("LOCK", "held", "60s", "SESSION") + lab.Encode("PING"), lab.Encode("PSUBSCRIBE", "*") + lab.Encode("LOCK", "x", "1s"),
 	} {
-		c := dial(t, w.addr)
-		c.send(send)
+		c := lab.Dial(t, w.Addr)
+		c.Send(send)
 		if !strings.Contains(send, "BLPOP") {
-			c.frame()
+			c.Frame()
 		}
 		var gone atomic.Bool
 		go func() {
@@ -283,7 +267,7 @@ func (w *watched) clientsOfAllKinds(t *testing.T) (closed []func() bool) {
 				if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 					return
 				}
-				if _, err := c.br.Read(buf); err != nil {
+				if _, err := c.Reader.Read(buf); err != nil {
 					gone.Store(!os.IsTimeout(err))
 					return
 				}
@@ -301,8 +285,8 @@ func (w *watched) report(t *testing.T, workers []*worker, start, switched, close
 		for _, wrong := range k.wrong {
 			t.Errorf("%s: %s", k.name, wrong)
 		}
-		if reply, err := w.replica.ask("PING"); err == nil && reply == "+PONG\r\n" { // no password
-			if got := w.replica.do(t, "EXISTS", k.name); got != ":1\r\n" {
+		if reply, err := w.replica.Ask("PING"); err == nil && reply == "+PONG\r\n" { // no password
+			if got := w.replica.Do(t, "EXISTS", k.name); got != ":1\r\n" {
 				t.Errorf("%s wrote nothing at the new master: %q", k.name, got)
 			}
 		}

@@ -84,11 +84,16 @@ func redisDir(t testing.TB) string {
 func (s *Redis) start(t testing.TB) bool {
 	t.Helper()
 	s.launch(t)
-	up := func() bool {
+	return s.up()
+}
+
+// up waits until the process answers, or has ended.
+func (s *Redis) up() bool {
+	answers := func() bool {
 		reply, err := s.Ask("PING")
 		return err == nil && (reply == "+PONG\r\n" || strings.HasPrefix(reply, "-NOAUTH"))
 	}
-	return Poll(Patience, func() bool { return !s.Running() || up() }) && s.Running()
+	return Poll(Patience, func() bool { return !s.Running() || answers() }) && s.Running()
 }
 
 // launch runs the process.
