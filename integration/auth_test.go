@@ -11,10 +11,10 @@ import (
 const noAuth = "-NOAUTH Authentication required.\r\n"
 
 // protectedCluster has an upstream with a password and three masters without.
-func protectedCluster(t testing.TB) *cluster {
+func protectedCluster(t testing.TB, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{upstream: startRedis(t, "--requirepass", "secret"), masters: startMasters(t, 3)}
-	c.flags = []string{"--upstream", c.upstream.addr, "--masters", strings.Join(addrs(c.masters), ","), "--restart-guard", "off"}
+	c.flags = append([]string{"--upstream", c.upstream.addr, "--masters", strings.Join(addrs(c.masters), ","), "--restart-guard", "off"}, flags...)
 	c.proxy = startProxy(t, c.flags...)
 	host := dial(t, c.addr)
 	host.wantDo("+OK\r\n", "AUTH", "secret")
