@@ -64,18 +64,13 @@ func startWatched(t *testing.T, auth bool) *watched {
 	return w
 }
 
-// secretFile writes a secret to a file, as people do: with an end of line.
 func secretFile(t *testing.T, dir, secret string) string {
 	t.Helper()
-	file, err := os.CreateTemp(dir, "secret-")
-	if err != nil {
+	path := filepath.Join(dir, secret+"-file")
+	if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	if _, err := file.WriteString(secret + "\n"); err != nil {
-		t.Fatal(err)
-	}
-	return file.Name()
+	return path
 }
 
 // startSentinel starts a Sentinel for a master, which it takes for down after half a second.
