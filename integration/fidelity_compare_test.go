@@ -139,7 +139,7 @@ func (s *fidelityScript) differs(got, want string) (what string, count lockCount
 // commands any more, the proxy leaves it to the upstream, and Redis' own error comes.
 func (s *fidelityScript) lockAnswer(reply, refusal, expect string, count *lockCount) string {
 	sent := strings.ToUpper(s.text.String())
-	uncertain := strings.Contains(sent, "REPLY") || strings.Contains(sent, "SYNC") || strings.Contains(sent, "DEBUG")
+	uncertain := strings.Contains(sent, "REPLY") || strings.Contains(sent, "SYNC") || strings.Contains(sent, "REPLCONF") || strings.Contains(sent, "DEBUG")
 	granted := strings.HasPrefix(reply, "$57\r\n")
 	switch {
 	case reply == refusal && uncertain:
