@@ -13,7 +13,7 @@ type Permission interface {
 	MayWrite(ctx context.Context, user, key string) (refusal string, err error)
 }
 
-var errUnknownUser = errors.New("NOPERM lock-acl: it is not certain who this connection is logged in as; send AUTH again") //lint:ignore ST1005 a reply
+var errUnknownUser = errors.New("NOPERM lock-acl: it is not certain who this connection is logged in as; send AUTH again")
 
 // asksPermission tells whether the command is one about a lock, for which the user of the connection needs permission. LOCKPROXY is not:
 // what matters of it has a setting of its own.

@@ -13,10 +13,10 @@ import (
 const noAuth = "-NOAUTH Authentication required.\r\n"
 
 // protectedCluster has an upstream with a password and three masters without.
-func protectedCluster(t testing.TB) *cluster {
+func protectedCluster(t testing.TB, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{upstream: lab.StartRedis(t, "--requirepass", "secret"), masters: lab.StartMasters(t, 3)}
-	c.flags = []string{"--upstream", c.upstream.Addr, "--masters", strings.Join(lab.Addrs(c.masters), ","), "--restart-guard", "off"}
+	c.flags = append([]string{"--upstream", c.upstream.Addr, "--masters", strings.Join(lab.Addrs(c.masters), ","), "--restart-guard", "off"}, flags...)
 	c.Proxy = lab.StartProxy(t, c.flags...)
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "secret")

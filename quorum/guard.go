@@ -42,8 +42,9 @@ type known struct {
 	changing bool // a change of its record is on its way
 	stale    bool // ... or has been answered, and nobody has looked since
 
-	mark  markSeen
-	voted votedAs
+	mark   markSeen
+	blamed string // nonce of the mark that cannot be ended before an operator helps, as the log has been told
+	voted  votedAs
 }
 
 // markSeen is a mark, of a quarantine or of an opening, and since when this proxy knows it to stand.

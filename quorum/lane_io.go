@@ -158,7 +158,7 @@ func (l *lane) watchLocked(c *laneConn, cmd *command, r *reply, now time.Time) (
 	switch {
 	case r.code() == notAdmitted && l.votes:
 		l.stopVotingLocked(StateQuarantined, errNotAdmitted)
-	case r.code() == readOnly && l.votes:
+	case r.code() == readOnly && l.votes && !l.enc.unguarded:
 		l.demoted = l.facts.runID
 		l.stopVotingLocked(StateQuarantined, errReplica)
 	case l.stepped && l.votes:

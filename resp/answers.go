@@ -1,6 +1,9 @@
 package resp
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // frame is called for every error of the upstream, and for every top-level frame while watching is set: its type, its first bytes and
 // the last integer in it. reset: it is the answer to a RESET that was accepted.
@@ -147,7 +150,7 @@ func (s *state) clearQueuedLocked() {
 	q.auth, q.reply, q.subscribe, q.subscribeLast, q.shard, q.two = false, false, false, false, false, false
 }
 
-// resetLocked applies +RESET, if a RESET is pending: the connection is as new.
+// resetLocked applies +RESET, if a RESET is pending: the connection is as new, but for what was sent behind it.
 func (s *state) resetLocked() bool {
 	for i, p := range s.waiting {
 		if p.kind != kReset {
@@ -157,9 +160,17 @@ func (s *state) resetLocked() bool {
 		for range i + 1 {
 			s.popLocked()
 		}
-		s.irregular, s.mode, s.resp3, s.authed, s.inTx = false, replyOn, false, false, false
-		s.user = defaultUser
-		s.monitor, s.subscribe, s.subs = false, false, [2]int{}
+		switch later := slices.ContainsFunc(s.waiting, func(p pending) bool { return p.kind == kReset }); {
+		case p.epoch == s.epoch:
+			s.irregular, s.subscribe, s.monitor = false, false, false
+			s.mode = replyOn
+		case later: // that one tells
+		case !s.since.reply:
+			s.mode = replyOn
+		case s.since.mode != replyOn: // what CLIENT REPLY did behind it was not followed from the right mode
+			s.mode, s.onSent = replyUnknown, false
+		}
+		s.resp3, s.authed, s.user, s.inTx, s.subs = false, false, defaultUser, s.since.assumed, [2]int{}
 		s.clearQueuedLocked()
 		return true
 	}

@@ -1,6 +1,9 @@
 package resp
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // defaultUser is who a connection belongs to before any AUTH.
 const defaultUser = "default"
@@ -37,4 +40,29 @@ func (s *Session) User() string {
 	s.st.mu.Lock()
 	defer s.st.mu.Unlock()
 	return s.st.user
+}
+
+// keepsOf tells how much of the current argument is kept. Passwords are not.
+func (q *requestScanner) keepsOf() int {
+	switch {
+	case q.kind == plain || q.index == 0:
+		return 0
+	case q.kind == kAuth: // AUTH user password
+		if q.index == 1 && q.args == 2 {
+			return keepUser + 1
+		}
+		return 0
+	case q.kind == kHello: // HELLO 3 AUTH user password, HELLO 3 SETNAME x AUTH user password
+		auth := len(q.argv) > 2 && bytes.EqualFold(q.argv[2], []byte("auth"))
+		switch {
+		case auth && q.index == 3, !auth && q.index == 5:
+			return keepUser + 1
+		case auth && q.index == 4 || q.index > 5:
+			return 0
+		}
+		return keepNotableArg
+	case q.index < keepNotable:
+		return keepNotableArg
+	}
+	return 0
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidwall/redcon"
 )
 
 // TestPace: whose client is slow, looked at eight times in a timeout of 8 s.
@@ -54,7 +56,11 @@ func TestPace(t *testing.T) {
 
 // paced serves a client in a bubble, with a timeout of 8 s and an upstream that answers a GET and nothing else. It returns the client's end.
 func paced(t *testing.T) net.Conn {
-	s := NewServer(Options{UpstreamName: "x", SlowClientTimeout: 8 * time.Second, Dial: func(context.Context) (net.Conn, error) {
+	own := redcon.HandlerFunc(func(c redcon.Conn, _ redcon.Command) {
+		time.Sleep(time.Second)
+		c.WriteString("OK")
+	})
+	s := NewServer(Options{Handler: own, UpstreamName: "x", SlowClientTimeout: 8 * time.Second, Dial: func(context.Context) (net.Conn, error) {
 		near, far := net.Pipe()
 		go func() {
 			defer far.Close()
@@ -118,6 +124,18 @@ func TestSlowClients(t *testing.T) {
 		{"waits for a reply", func(c net.Conn, i int) {
 			if i == 0 {
 				io.WriteString(c, "BLPOP q 0\r\n")
+			}
+		}, false},
+		{"a command begun behind a LOCK", func(c net.Conn, i int) {
+			if i == 0 {
+				io.WriteString(c, "LOCK a\r\n*2\r\n$4\r\nEC")
+				go io.ReadFull(c, make([]byte, 5))
+			}
+		}, true},
+		{"a LOCK that runs", func(c net.Conn, i int) {
+			if i == 0 {
+				io.WriteString(c, "LOCK a\r\n")
+				go io.ReadFull(c, make([]byte, 5))
 			}
 		}, false},
 		{"takes no reply", func(c net.Conn, i int) {

@@ -82,7 +82,7 @@ func (s *Session) processRead() (stop bool) {
 
 // unfinished tells whether the client has begun a request and not ended it.
 func (s *Session) unfinished() bool {
-	return !s.tunnel && (s.req.inRequest || s.req.collecting || len(s.in.bytes()) > 0)
+	return s.astray || !s.tunnel && (!s.req.between() || len(s.in.bytes()) > 0)
 }
 
 // inputEnded passes on what was held back, so that the upstream has every byte.
@@ -108,7 +108,7 @@ func (s *Session) process() (stop bool) {
 	}
 	defer func() { s.fresh = s.step == stepPump && len(s.in.bytes()) == 0 }()
 	s.unproven = nil
-	if !s.req.inRequest {
+	if s.req.between() {
 		s.failed = nil
 	}
 	from := s.in.r // the bytes from here on are not forwarded yet
@@ -269,7 +269,7 @@ func (s *Session) unframed() {
 		s.forward(appendCommand(nil, s.req.argv, int(s.req.total)))
 	}
 	s.st.sent.Add(1)
-	s.tunnel = true
+	s.tunnel, s.astray = true, true
 }
 
 // refuseRest ends the connection with Redis' words for what is wrong with the client's bytes, after the replies that are still due.
@@ -359,7 +359,7 @@ func (s *Session) quiet() bool {
 
 // rest tells whether no request is half read and nothing is unanswered. Bytes that are there were not looked at.
 func (s *Session) rest() bool {
-	return !s.req.inRequest && !s.req.collecting && (s.up == nil || s.st.settled())
+	return s.req.between() && (s.up == nil || s.st.settled())
 }
 
 // appendCommand appends the request made of argv, whose header says that it has count arguments.

@@ -57,6 +57,7 @@ type requestScanner struct {
 	strict  bool
 	limited func() bool // whether requests of ours are held to what Redis allows before authentication; nil: no
 
+	count     int64 // of a request: its arguments, where that line has passed before the name is known; else 0
 	inRequest bool  // between the start and the end of a request
 	args      int64 // arguments still to come, the current one included
 	body      int64 // bytes of the current argument still to come, its line end included; 0: its header comes next
@@ -121,31 +122,6 @@ func (q *requestScanner) skipBody(b []byte) int {
 	return n
 }
 
-// keepsOf tells how much of the current argument is kept. Passwords are not.
-func (q *requestScanner) keepsOf() int {
-	switch {
-	case q.kind == plain || q.index == 0:
-		return 0
-	case q.kind == kAuth: // AUTH user password
-		if q.index == 1 && q.args == 2 {
-			return keepUser + 1
-		}
-		return 0
-	case q.kind == kHello: // HELLO 3 AUTH user password, HELLO 3 SETNAME x AUTH user password
-		auth := len(q.argv) > 2 && bytes.EqualFold(q.argv[2], []byte("auth"))
-		switch {
-		case auth && q.index == 3, !auth && q.index == 5:
-			return keepUser + 1
-		case auth && q.index == 4 || q.index > 5:
-			return 0
-		}
-		return keepNotableArg
-	case q.index < keepNotable:
-		return keepNotableArg
-	}
-	return 0
-}
-
 // keep copies what b holds of the current argument to argv, up to limit bytes of it. The line end, two bytes, is not part of it.
 func (q *requestScanner) keep(b []byte, limit int) {
 	for len(q.argv) <= q.index {
@@ -183,34 +159,36 @@ func mend(b []byte, left int64) {
 	}
 }
 
-// begin reads the start of a request up to its name. evDone: the name is known and n bytes of it may pass.
+// begin reads the start of a request up to its name. evDone: n bytes of it may pass.
 func (q *requestScanner) begin(b []byte) (n int, ev event) {
-	if b[0] != '*' {
-		return q.beginInline(b)
-	}
-	count, n, more, ok := header(b)
-	switch {
-	case more:
-		return 0, evMore
-	case !ok || count > maxArgs || q.strict && count > strictArgs:
-		return q.stop("invalid multibulk length")
-	case count <= 0:
-		return q.leaveOut(n)
-	}
-	if n == len(b) {
-		return 0, evMore
-	}
-	size, used, ev := q.bulkHeader(b[n:])
-	if ev != evDone {
-		return 0, ev
-	}
-	k, at := plain, n+used
-	if size <= longestName {
-		if int64(len(b)-at) < size {
-			return 0, evMore
+	q.kind = plain // until its name is known: where it breaks off before that, it is no command of ours
+	count := q.count
+	if count == 0 {
+		if b[0] != '*' {
+			return q.beginInline(b)
 		}
-		k = classify(b[at : at+int(size)])
+		var more, ok bool
+		count, n, more, ok = header(b)
+		switch {
+		case more:
+			return 0, evMore
+		case !ok || count > maxArgs || q.strict && count > strictArgs:
+			return q.stop("invalid multibulk length")
+		case count <= 0:
+			return q.leaveOut(n)
+		}
 	}
+	k, at, size, ev := q.name(b, n)
+	switch {
+	case ev == evMore && n > 0 && count > limitedArgs && q.isLimited():
+		q.count = count // the upstream refuses this many at once, whatever the name
+		return n, evDone
+	case ev != evDone:
+		return 0, ev
+	case q.count > 0 && k == ours:
+		k = plain // its beginning has passed; with so many arguments it was wrong
+	}
+	q.count = 0
 	q.kind, q.args, q.index = k, count, 0
 	q.argv = q.argv[:0]
 	q.begun++
@@ -224,9 +202,30 @@ func (q *requestScanner) begin(b []byte) (n int, ev event) {
 	case kHTTP:
 		return q.stop("")
 	}
-	q.endLine(b, n)
+	if n > 0 {
+		q.endLine(b, n)
+	}
 	q.inRequest, q.body = true, size+2
 	return at, evDone
+}
+
+// name reads the first argument of a request, whose header is at b[n:]. evDone: it is of the kind k and size bytes long, from b[at] on.
+func (q *requestScanner) name(b []byte, n int) (k kind, at int, size int64, ev event) {
+	if n == len(b) {
+		return plain, 0, 0, evMore
+	}
+	size, used, ev := q.bulkHeader(b[n:])
+	if ev != evDone {
+		return plain, 0, 0, ev
+	}
+	at = n + used
+	if size > longestName {
+		return plain, at, size, evDone
+	}
+	if int64(len(b)-at) < size {
+		return plain, 0, 0, evMore
+	}
+	return classify(b[at : at+int(size)]), at, size, evDone
 }
 
 // endLine mends the line that ends before b[n].
@@ -317,6 +316,9 @@ func (q *requestScanner) beginInline(b []byte) (n int, ev event) {
 	q.requests++
 	return end + 1, evNotable
 }
+
+// between tells whether the last request is over and no other has begun.
+func (q *requestScanner) between() bool { return !q.inRequest && !q.collecting && q.count == 0 }
 
 func (q *requestScanner) isLimited() bool { return q.limited != nil && q.limited() }
 

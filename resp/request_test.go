@@ -320,3 +320,25 @@ func TestNotableArguments(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitedCount: a request with more arguments than Redis allows before authentication is not held back until its name is known, and where the
+// upstream takes it after all, its name still counts.
+func TestLimitedCount(t *testing.T) {
+	rest := strings.Repeat("$1\r\nx\r\n", 10)
+	for name, want := range map[string]kind{"GET": plain, "SUBSCRIBE": kSubscribe, "LOCK": plain} {
+		q := requestScanner{limited: func() bool { return true }}
+		if n, ev := q.scan([]byte("*11\r\n")); n != 5 || ev != evMore || q.between() {
+			t.Fatalf("%s: %d bytes pass, event %d, between requests %v; want 5 and more to come", name, n, ev, q.between())
+		}
+		in := []byte(fmt.Sprintf("$%d\r\n%s\r\n%s", len(name), name, rest))
+		if n, _ := q.scan(in[:2]); n != 0 {
+			t.Errorf("%s: %d bytes of the name's header pass", name, n)
+		}
+		if n, _ := q.scan(in); n != len(in) || q.kind != want || q.requests != 1 || !q.between() {
+			t.Errorf("%s: %d of %d bytes pass, kind %d, %d requests", name, n, len(in), q.kind, q.requests)
+		}
+		if _, ev := q.scan([]byte("*2\r\n$4\r\nLOCK\r\n$1\r\na\r\n")); ev != evOurs {
+			t.Errorf("%s: a LOCK behind it is not seen", name)
+		}
+	}
+}

@@ -77,7 +77,10 @@ func TestRetireBusy(t *testing.T) {
 		defer close(ended)
 		r.server.Retire(t.Context())
 	}()
-	for end := false; !end; {
+	for rounds, end := 0, false; !end; rounds++ {
+		if rounds == 3 {
+			t.Fatal("a busy client is never closed")
+		}
 		busy.expect("*-1\r\n")
 		busy.send("BLPOP q 0.2\r\n") // at once
 		_, err := busy.r.Peek(1)

@@ -3,7 +3,6 @@ package resp
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -192,8 +192,9 @@ func (s *Server) add(c net.Conn) *Session {
 }
 
 func plainSocket(c net.Conn) bool {
-	_, secure := c.(interface{ ConnectionState() tls.ConnectionState })
-	return !secure
+	_, wrapped := c.(interface{ NetConn() net.Conn })
+	_, direct := c.(syscall.Conn) // also with an address that is not the socket's
+	return direct || !wrapped
 }
 
 // rawClose closes c without a word, which for TLS would wait for the other side.

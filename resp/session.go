@@ -37,6 +37,7 @@ type Session struct {
 	frame   []byte        // what redcon is still to read of a command of ours
 	failed  error         // why the upstream could not be reached, while the requests read with it are answered
 	tunnel  bool          // nothing is recognised any more
+	astray  bool          // what the client sends is no request; the upstream is to end it
 	shaken  bool          // the TLS handshake was begun
 	step    step          // what the pump is to do next
 	fresh   bool          // what is read next was sent after all before it was dealt with, none of it a command of ours

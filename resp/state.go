@@ -60,6 +60,11 @@ type state struct {
 	user      string // who is logged in; empty: not known for certain
 	wasAuthed bool   // before the RESET that is pending
 	inTx      bool
+	since     struct { // what was sent behind the last RESET
+		mode    replyMode // before it
+		reply   bool      // CLIENT REPLY
+		assumed bool      // MULTI, whose reply will not be seen
+	}
 	monitor   bool
 	subscribe bool   // a command of the SUBSCRIBE family was sent
 	subs      [2]int // RESP2 subscriptions: channels and patterns; shard channels
@@ -188,6 +193,7 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 		p.two, p.auth = arg(1) == "2", arg(2) == "auth" || arg(2) == "setname" && arg(4) == "auth"
 	case kReset:
 		s.wasAuthed, s.authed = s.authed, false
+		s.since.mode, s.since.reply, s.since.assumed = s.mode, false, false
 	}
 	switch k {
 	case kAuth, kHello:
@@ -233,7 +239,7 @@ func (s *state) expectLocked(p pending) {
 
 // noteReplyLocked is note for CLIENT REPLY.
 func (s *state) noteReplyLocked(what string) (single bool) {
-	s.offSeq = s.sent.Load()
+	s.offSeq, s.since.reply = s.sent.Load(), true
 	if s.irregular {
 		s.offSeq = math.MaxUint64 // a refusal could not be told from another error
 	}
@@ -265,9 +271,9 @@ func (s *state) noteReplyLocked(what string) (single bool) {
 func (s *state) assumeLocked(p pending) {
 	switch p.kind {
 	case kMulti:
-		s.inTx = true
+		s.inTx, s.since.assumed = true, true
 	case kExec, kDiscard:
-		s.inTx = false
+		s.inTx, s.since.assumed = false, false
 		if p.kind == kExec && s.queued.auth {
 			s.authed, s.user = false, ""
 		}

@@ -163,7 +163,7 @@ func dialTLS(ctx context.Context, dial func(ctx context.Context, network, addr s
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("tls: %w", err)
+		return nil, fmt.Errorf("handshake: %w", err)
 	}
 	return secured, nil
 }

@@ -89,9 +89,14 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files,
 	defer follow(ctx, up, func(old context.Context) {
 		select {
 		case <-serving:
-			server.Retire(old)
 		case <-old.Done():
+			select {
+			case <-serving:
+			default:
+				return
+			}
 		}
+		server.Retire(old)
 	})()
 	if err := greetUpstream(ctx, cfg, up, listeners, log); err != nil {
 		return err

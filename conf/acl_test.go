@@ -1,0 +1,27 @@
+package conf
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLockACLSettings: lock-acl needs somebody to ask, and what would have no effect is refused. Passwords do not show.
+func TestLockACLSettings(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--lock-acl", "on"}, "lock-acl on needs a real upstream: the embedded one has no users"},
+		{[]string{"--upstream", "a:1", "--lock-acl-upstream", "redis://asker:hush@a:1"}, "without lock-acl on"},
+		{[]string{"--upstream", "a:1", "--lock-acl", "on"}, ""},
+		{[]string{"--upstream", "a:1", "--lock-acl", "on", "--lock-acl-upstream", "redis://asker:hush@a:1"}, ""},
+	} {
+		cfg, err := Load(tt.args, nil)
+		if (err == nil) != (tt.want == "") || err != nil && (!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hush")) {
+			t.Errorf("%q: got %v, want %q", tt.args, err, tt.want)
+		}
+		if err == nil && strings.Contains(cfg.Values()["lock-acl-upstream"], "hush") {
+			t.Errorf("%q: a password shows", tt.args)
+		}
+	}
+}
