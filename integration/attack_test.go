@@ -84,8 +84,11 @@ func (a attack) mount(t testing.TB, addr string, expected *answer) answer {
 		}
 	}
 	deadline := time.Now().Add(time.Second * lab.Slack)
+	if expected == nil {
+		deadline = time.Now().Add(100 * time.Millisecond * lab.Slack) // to say nothing at all takes a busy Redis longer
+	}
 	return hear(c, "no sentinel was sent", func(got answer) bool {
-		return expected == nil || got == *expected || time.Now().After(deadline)
+		return expected == nil && got.text != "" || expected != nil && got == *expected || time.Now().After(deadline)
 	}, 30*time.Millisecond)
 }
 
