@@ -44,10 +44,18 @@ command -v cc >/dev/null || missing="$missing gcc libc6-dev" # for the race dete
 command -v nft >/dev/null || missing="$missing nftables" # for networks that lose packets, which only root can make
 command -v ip >/dev/null || missing="$missing iproute2"
 command -v nsenter >/dev/null || missing="$missing util-linux"
+/usr/bin/python3 -c 'import redis' 2>/dev/null || missing="$missing python3-redis" # two clients of many: others are tried where they are
+[ -e /usr/include/hiredis/hiredis.h ] || missing="$missing libhiredis-dev"
 # The names are to be split: each is a package.
 # shellcheck disable=SC2086
 [ -z "$missing" ] || install_missing $missing
 export CGO_ENABLED=1 CI="${CI:-1}"
+
+# Node's clients are tried where npm is there and reaches its registry; their tests say so if not.
+if command -v npm >/dev/null; then
+	step npm install
+	(cd integration/clients/node && timeout 120 npm install --no-package-lock --no-audit --no-fund) || echo 'no Node clients'
+fi
 
 step gofmt
 unformatted=$(gofmt -l .)

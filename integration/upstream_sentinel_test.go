@@ -3,7 +3,6 @@ package integration
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -64,13 +63,18 @@ func startWatched(t *testing.T, auth bool) *watched {
 	return w
 }
 
+// secretFile writes a secret to a file, as people do: with an end of line. The name does not show it.
 func secretFile(t *testing.T, dir, secret string) string {
 	t.Helper()
-	path := filepath.Join(dir, secret+"-file")
-	if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+	file, err := os.CreateTemp(dir, "secret-")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return path
+	defer file.Close()
+	if _, err := file.WriteString(secret + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	return file.Name()
 }
 
 // startSentinel starts a Sentinel for a master, which it takes for down after half a second.

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A failed dial is not repeated for a while, the longer the more time it took: a client that goes on sending, or thousands of them, would
-// else keep a process busy with dialling, or hang in one dial after the other where the upstream does not answer.
+// A failed dial is not repeated at once: a client that goes on sending, or thousands of them, would else keep the process busy with dialling. Who
+// comes within dialPause waits until it is over. After a dial that took longer to fail nobody waits for another for as long as it took: that is
+// how long the error is known.
 const (
 	dialPause     = 20 * time.Millisecond
 	dialPauseMost = time.Second
@@ -19,30 +20,46 @@ const (
 type dialFailure struct {
 	mu    sync.Mutex
 	err   error
-	until time.Time // its error is good for so long
+	at    time.Time // when it failed
+	until time.Time // nobody dials before
+	slow  bool      // its error is the answer until then
 }
 
-// current returns the error of a dial that failed a moment ago, or nil.
-func (f *dialFailure) current() error {
+// current returns the error that one who came at the given time gets without a dial of its own, or else how long it is to wait with that.
+func (f *dialFailure) current(came time.Time) (wait time.Duration, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err != nil && time.Now().Before(f.until) {
-		return f.err
+	wait = time.Until(f.until)
+	if f.err != nil && (f.slow && wait > 0 || f.at.After(came)) {
+		return 0, f.err
 	}
-	return nil
+	return wait, nil
 }
 
-// set notes the outcome of a dial that took so long.
+// set notes a dial that failed after so long.
 func (f *dialFailure) set(err error, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.err, f.until = err, time.Now().Add(min(max(took, dialPause), dialPauseMost))
+	f.err, f.at, f.slow = err, time.Now(), took > dialPause
+	f.until = f.at.Add(min(max(took, dialPause), dialPauseMost))
 }
 
-// dial opens a connection to the upstream, unless that failed a moment ago.
+// dial opens a connection to the upstream, not too soon after that has failed.
 func (s *Server) dial(ctx context.Context) (net.Conn, error) {
-	if err := s.down.current(); err != nil {
-		return nil, err
+	came := time.Now()
+	for {
+		wait, err := s.down.current(came)
+		if err != nil {
+			return nil, err
+		}
+		if wait <= 0 {
+			break
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	start := time.Now()
 	up, err := s.o.Dial(ctx)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// TestUpstreamUnreachable: each command is told, ours still run, and soon one dials again.
+// TestUpstreamUnreachable: each command is told, ours still run, and the next one dials again.
 func TestUpstreamUnreachable(t *testing.T) {
 	network, addr := startRedis(t)
 	var down atomic.Bool
@@ -44,16 +44,8 @@ func TestUpstreamUnreachable(t *testing.T) {
 	wrong.expect(refused + "-ERR Protocol error: invalid multibulk length\r\n")
 	wrong.expectEOF()
 	down.Store(false)
-	for start := time.Now(); ; {
-		c.send("PING\r\n")
-		got := skipFrame(t, c.r)
-		if got == "+PONG\r\n" {
-			break
-		}
-		if got != refused || time.Since(start) > dialPauseMost {
-			t.Fatalf("got %q %v after the upstream came back", got, time.Since(start))
-		}
-	}
+	c.send("PING\r\n")
+	c.expect("+PONG\r\n")
 }
 
 // TestFailedDialIsNotRepeatedAtOnce: what clients send while the upstream cannot be reached does not dial each time.
@@ -77,7 +69,7 @@ func TestFailedDialIsNotRepeatedAtOnce(t *testing.T) {
 				t.Errorf("%s: %d dials in 10s, want %d", what, dials, want)
 			}
 		}
-		count("refused at once", 500)
+		count("refused at once", 501)
 		takes = 5 * time.Second
 		count("no answer", 2)
 	})

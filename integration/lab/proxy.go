@@ -2,6 +2,7 @@ package lab
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +13,7 @@ type Proxy struct {
 	*Process
 	Addr  string // host:port; stays the same over a restart
 	Node  *Node  // the namespace that it runs in, or nil
+	files int    // how many it may have open; 0 for as many as the tests
 	flags []string
 }
 
@@ -25,12 +27,24 @@ func StartProxy(t testing.TB, flags ...string) *Proxy {
 	return startProxy(t, nil, flags)
 }
 
+// StartProxyWithFiles is StartProxy for a proxy that may have no more than n files and connections open.
+func StartProxyWithFiles(t testing.TB, n int, flags ...string) *Proxy {
+	t.Helper()
+	return (&Proxy{files: n, flags: flags}).first(t)
+}
+
 func startProxy(t testing.TB, node *Node, flags []string) *Proxy {
 	t.Helper()
 	p := &Proxy{Node: node, flags: flags}
 	if node != nil { // what listens there is out of reach for all but the test
 		p.Addr, p.flags = node.freeAddr(t), withFlags(flags, "--allow-open", "true")
 	}
+	return p.first(t)
+}
+
+// first starts the proxy, and has its end checked when the test is over.
+func (p *Proxy) first(t testing.TB) *Proxy {
+	t.Helper()
 	p.start(t)
 	t.Cleanup(func() { p.checkEnd(t) })
 	return p
@@ -47,6 +61,9 @@ func (p *Proxy) start(t testing.TB) {
 		args = withFlags(args, "--listen", p.Addr)
 	}
 	line := p.Node.command(path, args)
+	if p.files > 0 {
+		line = append([]string{Tool(t, "sh"), "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, p.files)}, line...)
+	}
 	p.Process = Launch(t, "lockproxy", line[0], line[1:]...)
 	addr := ""
 	WaitFor(t, "lockproxy ready", 2*Patience, func() bool { addr = p.readyAddr(); return addr != "" || !p.Running() })
