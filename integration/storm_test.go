@@ -52,7 +52,7 @@ type faultStorm struct {
 // stormPlans are the storms of this package, by name.
 func stormPlans() map[string]stormPlan {
 	harmless := slices.Concat(linkFaults, masterFaults)
-	everything := slices.Concat(harmless, wipes, proxyFaults)
+	everything := slices.Concat(harmless, demotions, wipes, proxyFaults)
 	plans := map[string]stormPlan{
 		"3 masters": {masters: 3, proxies: 2, clients: 12, keys: 10, every: 150 * time.Millisecond, kinds: everything},
 		"5 masters": {masters: 5, proxies: 3, clients: 16, keys: 12, every: 120 * time.Millisecond, kinds: everything},

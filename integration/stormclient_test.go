@@ -123,6 +123,9 @@ func (c *stormClient) work(proxy int, h *held) {
 		c.s.sleep(h.until - c.s.log.Now() - 10*time.Millisecond)
 	default:
 		c.s.sleep(h.until - c.s.log.Now() + c.upTo(h.TTL/2))
+		if c.IntN(2) == 0 { // which must not revive a lock that another has had since
+			c.extend(c.either(proxy), h)
+		}
 	}
 }
 

@@ -107,7 +107,12 @@ var masterFaults = []*faultKind{
 		return nil
 	}, 0, false},
 	{"-OOM", 4, time.Second, onMasters, func(t testing.TB, s *faultStorm, f fault) func() { return s.Masters[f.master].OutOfMemory(t) }, 0, false},
-	{"-READONLY", 4, time.Second, onMasters, func(t testing.TB, s *faultStorm, f fault) func() { return s.Masters[f.master].ReadOnly(t) }, 0, false},
+	{"-MISCONF", 2, time.Second, onMasters, func(t testing.TB, s *faultStorm, f fault) func() { return s.Masters[f.master].Misconfigured(t) }, 0, false},
+}
+
+// demotions make a master a replica for a while. It forgets nothing, but nobody can know that: it has to wait.
+var demotions = []*faultKind{
+	{"-READONLY", 2, time.Second, onMasters, func(t testing.TB, s *faultStorm, f fault) func() { return s.Masters[f.master].ReadOnly(t) }, 0, false},
 }
 
 // wipes are those by which masters forget all they know.

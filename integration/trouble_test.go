@@ -74,23 +74,24 @@ func TestB31ErrorReplies(t *testing.T) {
 	t.Parallel()
 	for _, trouble := range []struct {
 		name, says string
-		start, end []string
+		begin      func(*lab.Redis, testing.TB) (end func())
 	}{
-		{"too few replicas", "NOREPLICAS", []string{"CONFIG", "SET", "min-replicas-to-write", "1"}, []string{"CONFIG", "SET", "min-replicas-to-write", "0"}},
-		{"out of memory", "OOM", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
-		{"became a replica", "", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}},
+		{"too few replicas", "NOREPLICAS", (*lab.Redis).TooFewReplicas},
+		{"out of memory", "OOM", (*lab.Redis).OutOfMemory},
+		{"became a replica", "", (*lab.Redis).ReadOnly},
+		{"cannot save", "MISCONF", (*lab.Redis).Misconfigured},
+		{"loading", "LOADING", func(s *lab.Redis, t testing.TB) (end func()) {
+			s.Loading(t, 60_000) // for a minute
+			return func() { s.RestartEmpty(t) }
+		}},
 	} {
 		t.Run(trouble.name, func(t *testing.T) {
 			t.Parallel()
 			c := startCluster(t, 5)
 			host := lab.Dial(t, c.Addr)
-			set := func(s *lab.Redis, command []string) {
-				if got := s.Do(t, command...); !strings.HasPrefix(got, "+OK") {
-					t.Fatalf("%q: %q", command, got)
-				}
-			}
+			var ends []func()
 			for i, s := range c.masters[:3] {
-				set(s, trouble.start)
+				ends = append(ends, trouble.begin(s, t))
 				if i == 2 {
 					break
 				}
@@ -99,17 +100,21 @@ func TestB31ErrorReplies(t *testing.T) {
 					host.Unlock(key, host.Lock(key, "60s"))
 				}
 			}
-			reply := host.Do("LOCK", "job", "60s")
-			if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") || !strings.Contains(reply, trouble.says) {
-				t.Errorf("LOCK: %q, want NOQUORUM that tells of %q", reply, trouble.says)
-			}
+			reply := ""
+			lab.WaitFor(t, "NOQUORUM that tells of "+trouble.says, lab.Patience, func() bool {
+				reply = host.Do("LOCK", "job", "60s")
+				if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
+					t.Fatalf("LOCK: %q, want NOQUORUM", reply)
+				}
+				return strings.Contains(reply, trouble.says)
+			})
 			for _, s := range c.masters[:3] {
 				if !strings.Contains(reply, s.Addr+" ") {
 					t.Errorf("%q does not name %s", reply, s.Addr)
 				}
 			}
-			for _, s := range c.masters[:3] {
-				set(s, trouble.end)
+			for _, end := range ends {
+				end()
 			}
 			host.Unlock("job", grant(t, host, "job"))
 			lab.WantNoStray(t, c.masters, c.Proxy)

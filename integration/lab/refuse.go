@@ -18,6 +18,13 @@ func (s *Redis) OutOfMemory(t testing.TB) (end func()) {
 	return func() { t.Helper(); s.Must(t, "CONFIG", "SET", "maxmemory", "0") }
 }
 
+// TooFewReplicas makes every write answer -NOREPLICAS.
+func (s *Redis) TooFewReplicas(t testing.TB) (end func()) {
+	t.Helper()
+	s.Must(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	return func() { t.Helper(); s.Must(t, "CONFIG", "SET", "min-replicas-to-write", "0") }
+}
+
 // ReadOnly makes the server a replica of nobody: every write answers -READONLY.
 func (s *Redis) ReadOnly(t testing.TB) (end func()) {
 	t.Helper()
