@@ -12,9 +12,9 @@ import (
 func TestTokenGuessing(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t, uint64(time.Now().UnixNano()))
-	c := startCluster(t, 3, "--master-timeout", "2s")
+	c := startCluster(t, 3, "--master-timeout", "2s", "--max-ttl", "20m")
 	desk := dial(t, c.addr)
-	token := desk.lock("job", "60s")
+	token := desk.lock("job", "20m")
 	fence, secret := token[:16], token[17:]
 	const wrong = "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits\r\n"
 	for guess, want := range map[string]string{

@@ -114,6 +114,7 @@ func TestSlowClientsAreClosed(t *testing.T) {
 func TestSlowReadersAreSmall(t *testing.T) {
 	c := startCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
 	desk := dial(t, c.addr)
+	desk.timeout = 2 * time.Minute // the upstream has gigabytes of replies to make
 	desk.wantDo("+OK\r\n", "SET", "big", strings.Repeat("x", 1<<20))
 	desk.unlock("job", desk.lock("job", "60s"))
 	before := c.memory(t, "VmRSS")
@@ -146,7 +147,7 @@ func TestSlowReadersAreSmall(t *testing.T) {
 		t.Errorf("%d MB for each slow reader, want under 4", each)
 	}
 	for i, host := range all { // and nothing is lost for them either
-		host.timeout = time.Minute
+		host.timeout = 2 * time.Minute
 		for j := range pending {
 			if i%3 == 1 {
 				host.want("+OK\r\n+QUEUED\r\n*1\r\n")
