@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ var helpLines = []string{
 }
 
 // parseProxy reads LOCKPROXY and its subcommand; the rest stays as it is.
-func parseProxy(_ *Service, argv [][]byte) (a args, err error) {
+func parseProxy(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) == 0 {
 		return a, errArity("lockproxy")
 	}
@@ -43,7 +44,47 @@ func parseProxy(_ *Service, argv [][]byte) (a args, err error) {
 	case len(a.rest) < count[0] || len(a.rest) > count[1]:
 		return a, errArity("lockproxy|" + a.sub)
 	}
-	return a, nil
+	switch a.sub {
+	case "locks":
+		a.page, err = parsePage(a.rest)
+	case "release":
+		a.key, err = s.parseKey(a.rest[0])
+	}
+	return a, err
+}
+
+// page is the arguments of LOCKPROXY LOCKS.
+type page struct {
+	cursor uint64
+	match  string // empty: all
+	count  int
+}
+
+var (
+	errCursor  = errors.New("ERR invalid cursor")
+	errInteger = errors.New("ERR value is not an integer or out of range")
+)
+
+// parsePage reads cursor [MATCH pattern] [COUNT n].
+func parsePage(argv [][]byte) (p page, err error) {
+	p.count = 10
+	if p.cursor, err = strconv.ParseUint(string(argv[0]), 10, 64); err != nil {
+		return p, errCursor
+	}
+	for rest := argv[1:]; len(rest) > 0; rest = rest[2:] {
+		option := strings.ToLower(string(rest[0]))
+		if len(rest) == 1 || option != "match" && option != "count" {
+			return p, errSyntax
+		}
+		if option == "match" {
+			p.match = string(rest[1])
+			continue
+		}
+		if p.count, err = strconv.Atoi(string(rest[1])); err != nil || p.count < 1 {
+			return p, errInteger
+		}
+	}
+	return p, nil
 }
 
 // printable is b as it may stand in an error: short, and without bytes that end a line.
@@ -86,28 +127,7 @@ func (s *Service) proxy(c *call) {
 
 // locks is LOCKPROXY LOCKS cursor [MATCH pattern] [COUNT n]: the next cursor, and an array of maps as LOCKINFO gives, each with its key.
 func (s *Service) locks(c *call) {
-	cursor, err := strconv.ParseUint(string(c.rest[0]), 10, 64)
-	if err != nil {
-		c.WriteError("ERR invalid cursor")
-		return
-	}
-	match, count := "", 10
-	for rest := c.rest[1:]; len(rest) > 0; rest = rest[2:] {
-		option := strings.ToLower(string(rest[0]))
-		if len(rest) == 1 || option != "match" && option != "count" {
-			c.WriteError(errSyntax.Error())
-			return
-		}
-		if option == "match" {
-			match = string(rest[1])
-			continue
-		}
-		if count, err = strconv.Atoi(string(rest[1])); err != nil || count < 1 {
-			c.WriteError("ERR value is not an integer or out of range")
-			return
-		}
-	}
-	next, found, err := s.o.Locker.Scan(c.session.Context(), cursor, match, min(count, 1000))
+	next, found, err := s.o.Locker.Scan(c.session.Context(), c.page.cursor, c.page.match, min(c.page.count, 1000))
 	if err != nil {
 		s.writeFailure(c, err)
 		return
@@ -122,22 +142,17 @@ func (s *Service) locks(c *call) {
 
 // release is LOCKPROXY RELEASE key: 1 freed, 0 there was no such lock.
 func (s *Service) release(c *call) {
-	key, err := s.parseKey(c.rest[0])
-	if err != nil {
-		c.WriteError(err.Error())
-		return
-	}
-	freed, err := s.o.Locker.ReleaseKey(c.session.Context(), key)
+	freed, err := s.o.Locker.ReleaseKey(c.session.Context(), c.key)
 	if err != nil {
 		s.writeFailure(c, err)
 		return
 	}
-	s.o.Log.Info("lock released by an operator", zap.String("key", key), zap.Stringer("client", c.session.RemoteAddr()), zap.Bool("freed", freed))
+	s.o.Log.Info("lock released by an operator", zap.String("key", c.key), zap.Stringer("client", c.session.RemoteAddr()), zap.Bool("freed", freed))
 	if !freed {
 		c.WriteInt(0)
 		return
 	}
-	s.lines.heard(key, "")
+	s.lines.heard(c.key, "")
 	c.WriteInt(1)
 }
 

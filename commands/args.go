@@ -33,6 +33,7 @@ type args struct {
 	full    bool
 	sub     string   // of LOCKPROXY, in lower case
 	rest    [][]byte // behind sub
+	page    page     // of LOCKPROXY LOCKS
 }
 
 var errSyntax = errors.New("ERR syntax error")

@@ -312,6 +312,27 @@ func TestGate(t *testing.T) {
 			t.Errorf("%+v: got %q", g, got)
 		}
 	}
+	*gate = fakeGate{required: true}
+	for line, want := range map[string]string{
+		"LOCKPROXY LOCKS x":     "-ERR invalid cursor",
+		"LOCKPROXY LOCKS 0":     "-NOAUTH Authentication required.",
+		"LOCKPROXY RELEASE job": "-NOAUTH Authentication required.",
+		"LOCKPROXY RELEASE":     "-ERR wrong number of arguments for 'lockproxy|release' command",
+	} {
+		if got := ask(t, c, r, strings.Fields(line)...); got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+	*gate = fakeGate{}
+	for line, want := range map[string]string{
+		"LOCKPROXY LOCKS x":     "-ERR invalid cursor",
+		"LOCKPROXY LOCKS 0":     "-NOPERM LOCKPROXY LOCKS needs admin-commands: on, or a connection to a Unix socket of the proxy",
+		"LOCKPROXY RELEASE job": "-NOPERM LOCKPROXY RELEASE needs admin-commands: on, or a connection to a Unix socket of the proxy",
+	} {
+		if got := ask(t, c, r, strings.Fields(line)...); got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
 	if asked := locker.take(); asked != nil {
 		t.Errorf("masters were asked: %v", asked)
 	}

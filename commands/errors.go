@@ -38,6 +38,7 @@ var replies = []struct {
 	{quorum.ErrNoQuorum, "NOQUORUM", "", outNoQuorum},
 	{quorum.ErrLate, "TRYAGAIN", "a majority answered, but too late: no validity was left", outTryAgain},
 	{quorum.ErrFence, "TRYAGAIN", "the second fencing round found no majority", outTryAgain},
+	{quorum.ErrInvalidCursor, "ERR", "invalid cursor", outTryAgain},
 	{errQueueFull, "LOCKQUEUEFULL", "max-waiters clients are waiting already", outTryAgain},
 	{context.Canceled, "TRYAGAIN", "the connection is closing", outTryAgain},
 }

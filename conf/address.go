@@ -15,23 +15,27 @@ import (
 // ParseMaster never repeat what was given.
 type Address struct {
 	ID       string // of a master: the name it was given, empty for none. Nobody looks it up
-	Network  string // "tcp" or "unix"
-	Addr     string // host:port with IPv6 in brackets, or a path
+	Network  string // "tcp", "unix" or "sentinel"
+	Addr     string // host:port with IPv6 in brackets, a path, or the Sentinels, comma-separated
 	User     string // ACL user; empty with a Password means the default user
 	Password string // empty: no AUTH is sent
 	DB       int    // database to SELECT; 0 sends nothing
 	TLS      bool   // rediss://
+	Sentinel string // what Sentinels call the master to be reached; empty: Addr is the server itself
 }
 
 // IsZero tells whether a names no server.
 func (a Address) IsZero() bool { return a.Addr == "" }
 
 // Name is how logs, errors and metrics call the server: host:port or unix:///path, after "name@" if it has a name of its
-// own. No credentials, no scheme.
+// own. A master that Sentinels watch has the name they know it by. No credentials, no scheme.
 func (a Address) Name() string { return a.prefix() + a.place() }
 
 // String is the address as it could be written in a setting, without credentials.
 func (a Address) String() string {
+	if a.Sentinel != "" {
+		return a.sentinelString()
+	}
 	place := a.place()
 	if a.TLS {
 		place = "rediss://" + place
@@ -53,8 +57,11 @@ func (a Address) prefix() string {
 }
 
 func (a Address) place() string {
-	if a.Network == "unix" {
+	switch a.Network {
+	case "unix":
 		return "unix://" + a.Addr
+	case "sentinel":
+		return a.Sentinel
 	}
 	return a.Addr
 }
@@ -83,7 +90,7 @@ func (a Address) Loopback() bool {
 
 var (
 	errEmpty       = errors.New("is empty")
-	errScheme      = errors.New("has a scheme other than redis://, rediss:// and unix://")
+	errScheme      = errors.New("has a scheme other than redis://, rediss:// and unix://, for the upstream also redis+sentinel:// and rediss+sentinel://")
 	errUnixPath    = errors.New("needs the form unix:///path, without credentials")
 	errOptions     = errors.New("has options after '?' or '#', which are not supported (percent-encode them in a password)")
 	errCredentials = errors.New("has credentials that are not of the form user:password or :password, percent-encoded")
@@ -155,6 +162,8 @@ func parse(s string) (Address, error) {
 			return Address{}, errUnixPath
 		}
 		return Address{Network: "unix", Addr: rest}, nil
+	case "redis+sentinel", "rediss+sentinel":
+		return Address{}, errSentinel
 	}
 	return Address{}, errScheme
 }

@@ -4,6 +4,7 @@
 package conf
 
 import (
+	"io/fs"
 	"time"
 )
 
@@ -62,6 +63,20 @@ type Config struct {
 	ShowMasters bool
 	// TLSCert and TLSKey are files in PEM form for the rediss:// listeners. Both or neither.
 	TLSCert, TLSKey string
+	// TLSClientCA is a file in PEM form. If set, clients on rediss:// listeners must show a certificate that one of these authorities signed.
+	TLSClientCA string
+	// UnixMode is the mode of the sockets of unix:// listeners. Default 0600.
+	UnixMode fs.FileMode
+	// ProxyProtocol makes network listeners expect a PROXY header, version 1 or 2, at the start of each connection. Unix sockets have none.
+	ProxyProtocol bool
+
+	// UpstreamLogin, SentinelLogin and MastersLogin are for addresses without credentials; the one of Sentinels for them alone.
+	UpstreamLogin, SentinelLogin, MastersLogin Login
+	// UpstreamTLS is for a rediss:// upstream and its Sentinels, MastersTLS for rediss:// masters.
+	UpstreamTLS, MastersTLS ClientTLS
+	// FlagPasswords names the settings whose password was given on the command line, which every user of the machine can read.
+	FlagPasswords []string
+
 	// DrainTimeout is the hard limit on an orderly end. 0 ends at once.
 	DrainTimeout time.Duration
 	// LogLevel is "debug", "info", "warn" or "error".
@@ -72,6 +87,23 @@ type Config struct {
 	// Action is what the flags asked for besides running: Help, Check or Version. Zero is Run.
 	Action Action
 }
+
+// Login is who to be on a server. The zero value sends no AUTH.
+type Login struct {
+	User         string // ACL user; empty means the default user. Needs PasswordFile
+	PasswordFile string // a file of one line
+}
+
+// ClientTLS says how to speak TLS to a server. The zero value trusts the system's authorities, checks the host of the address, and
+// shows no certificate.
+type ClientTLS struct {
+	CA         string // file in PEM form; the only authorities trusted
+	Cert, Key  string // files in PEM form. Both or neither
+	ServerName string // the name that the server's certificate must be for; empty: the host of the address
+}
+
+// whole tells whether t lacks no half: a fault is reported once, not for the stand-in as well.
+func (t ClientTLS) whole() bool { return (t.Cert == "") == (t.Key == "") }
 
 // Action is what to do with a Config.
 type Action int
@@ -102,6 +134,7 @@ func Default() Config {
 		MaxClients:          10000,
 		SlowClientTimeout:   5 * time.Minute,
 		ShowMasters:         true,
+		UnixMode:            0o600,
 		DrainTimeout:        30 * time.Second,
 		LogLevel:            "info",
 		LogFormat:           "auto",
@@ -112,13 +145,26 @@ func Default() Config {
 // all servers live in memory inside the process.
 func (c Config) Embedded() bool { return c.Upstream.IsZero() && len(c.Masters) == 0 }
 
-// fill derives what is not set from what is: the upstream is the first master, the masters are the upstream.
+// fill derives what is not set from what is: the upstream is the first master, the masters are the upstream. Who stands in for
+// another is reached in the same way, unless settings say otherwise.
 func (c *Config) fill() {
 	if c.Upstream.IsZero() && len(c.Masters) > 0 {
 		c.Upstream = c.Masters[0]
 		c.Upstream.ID = ""
+		if c.UpstreamLogin == (Login{}) && c.Upstream.Password == "" && c.MastersLogin.PasswordFile != "" {
+			c.UpstreamLogin = c.MastersLogin
+		}
+		if c.UpstreamTLS == (ClientTLS{}) && c.Upstream.TLS && c.MastersTLS.whole() {
+			c.UpstreamTLS = c.MastersTLS
+		}
 	}
-	if len(c.Masters) == 0 && !c.Upstream.IsZero() {
+	if len(c.Masters) == 0 && !c.Upstream.IsZero() && c.Upstream.Sentinel == "" {
 		c.Masters = []Address{c.Upstream}
+		if c.MastersLogin == (Login{}) && c.Upstream.Password == "" && c.UpstreamLogin.PasswordFile != "" {
+			c.MastersLogin = c.UpstreamLogin
+		}
+		if c.MastersTLS == (ClientTLS{}) && c.Upstream.TLS && c.UpstreamTLS.whole() {
+			c.MastersTLS = c.UpstreamTLS
+		}
 	}
 }

@@ -23,7 +23,7 @@ nor masters set, all servers live in memory inside lockproxy, for trying it out.
 
 `)
 	for _, s := range Settings() {
-		fmt.Fprintf(&b, "  --%-22s %s (default: %s)\n", s.Name, s.Help, s.Default)
+		fmt.Fprintf(&b, "  --%-24s %s (default: %s)\n", s.Name, s.Help, s.Default)
 	}
 	return b.String()
 }

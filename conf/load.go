@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -38,6 +39,7 @@ func Load(args, environ []string) (Config, error) {
 	}
 	l.apply(variables)
 	l.apply(flags.given)
+	l.noteFlagPasswords(flags.given)
 	l.cfg.Action = flags.action
 	l.cfg.fill()
 	l.faults = append(l.faults, l.cfg.validate(l.bad)...)
@@ -54,6 +56,17 @@ type given struct {
 func (l *loader) apply(list []given) {
 	for _, g := range list {
 		l.faultIn(g.setting.name, g.origin, g.setting.valueOf(&l.cfg).set(g.text))
+	}
+}
+
+// noteFlagPasswords runs after the flags were applied, which have the last word.
+func (l *loader) noteFlagPasswords(list []given) {
+	for _, g := range list {
+		secret := g.setting.name == "upstream" && l.cfg.Upstream.Password != "" ||
+			g.setting.name == "masters" && slices.ContainsFunc(l.cfg.Masters, func(a Address) bool { return a.Password != "" })
+		if secret {
+			l.cfg.FlagPasswords = append(l.cfg.FlagPasswords, g.setting.name)
+		}
 	}
 }
 

@@ -24,6 +24,9 @@ func (c Config) validate(bad map[string]bool) []error {
 		}
 	}
 	c.checkAddresses(check)
+	c.checkListenTLS(check)
+	c.checkLogins(check)
+	c.checkClientTLS(check)
 	c.checkDurations(check)
 	check(strings.HasPrefix(c.KeyPrefix, reservedPrefix), "key-prefix",
 		"key-prefix %q begins with %q, which is kept for lockproxy's own keys", c.KeyPrefix, reservedPrefix)
@@ -42,15 +45,16 @@ func (c Config) checkAddresses(check checkFunc) {
 	for i, a := range c.Listen {
 		twice := slices.ContainsFunc(c.Listen[:i], func(b Address) bool { return sameServer(a, b) })
 		check(twice && !strings.HasSuffix(a.Addr, ":0"), "listen", "listen: %s is listed twice", a)
-		check(a.TLS && (c.TLSCert == "" || c.TLSKey == ""), "listen tls-cert tls-key",
-			"listen: %s needs tls-cert and tls-key", a)
 		check(!a.Loopback() && c.Upstream.Password != "" && !c.AllowOpen, "listen upstream masters allow-open",
 			"listen %s lets other machines use the credentials in upstream %s: listen on loopback, take the credentials "+
 				"out of the address so that clients send their own AUTH, or set allow-open true", a, c.Upstream)
+		check(!a.Loopback() && c.UpstreamLogin.PasswordFile != "" && !c.AllowOpen, "listen upstream masters allow-open upstream-password-file masters-password-file",
+			"listen %s lets other machines use the password in upstream-password-file %q: listen on loopback, leave it out so that "+
+				"clients send their own AUTH, or set allow-open true", a, c.UpstreamLogin.PasswordFile)
 		check(sameServer(a, c.Upstream), "listen upstream masters", "listen %s is the upstream %s itself", a, c.Upstream)
 	}
-	check((c.TLSCert == "") != (c.TLSKey == ""), "tls-cert tls-key",
-		"tls-cert %q and tls-key %q: both or neither", c.TLSCert, c.TLSKey)
+	check(c.Upstream.Sentinel != "" && len(c.Masters) == 0, "upstream masters",
+		"masters: needed with upstream %s, since locks must not move with a failover", c.Upstream)
 	for i, a := range c.Masters {
 		twice := slices.ContainsFunc(c.Masters[:i], func(b Address) bool { return sameServer(a, b) })
 		check(twice, "masters", "masters: %s is listed twice", a.Name())
@@ -93,6 +97,13 @@ func (c Config) Warnings() []string {
 	}
 	if c.AllowEviction {
 		warnings = append(warnings, "allow-eviction true: a master that is short of memory may drop locks that are held")
+	}
+	for _, name := range c.FlagPasswords {
+		warnings = append(warnings, fmt.Sprintf("%s: the password stands on the command line, which every user of this machine can read: "+
+			"use %[1]s-password-file, the file or the environment", name))
+	}
+	if c.UnixMode&0o007 != 0 {
+		warnings = append(warnings, fmt.Sprintf("unix-mode %04o lets every user of this machine in, with the operator's commands", c.UnixMode))
 	}
 	return warnings
 }

@@ -3,6 +3,7 @@ package conf
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -31,6 +32,7 @@ var (
 	_ value  = choice{}
 	_ value  = number{}
 	_ value  = text{}
+	_ value  = mode{}
 )
 
 type text struct{ field *string }
@@ -147,10 +149,22 @@ func FormatDuration(d time.Duration) string {
 	return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
 }
 
+type mode struct{ field *fs.FileMode }
+
+func (v mode) set(s string) error {
+	n, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || len(s) < 3 || len(s) > 4 || n > 0o777 {
+		return fmt.Errorf("%q is not a mode of three octal digits, such as 600 or 0660", s)
+	}
+	*v.field = fs.FileMode(n)
+	return nil
+}
+func (v mode) String() string { return fmt.Sprintf("%04o", *v.field) }
+
 type address struct{ field *Address }
 
 func (v address) set(s string) error {
-	a, err := ParseAddress(s)
+	a, err := ParseUpstream(s)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/lab"
 )
 
 // TestArguments: bad arguments give the errors of the contract word for word, and no master hears of them.
@@ -71,12 +73,12 @@ func TestArguments(t *testing.T) {
 	}
 	direct := make([]string, len(c.masters))
 	for i, s := range c.masters {
-		direct[i] = calls(t, s)
+		direct[i] = lab.Calls(t, s)
 	}
-	host, host3 := dial(t, c.addr), dial3(t, c.addr)
+	host, host3 := lab.Dial(t, c.Addr), lab.Dial3(t, c.Addr)
 	for _, row := range table {
-		for _, host := range []*client{host, host3} {
-			got := host.do(row.args...)
+		for _, host := range []*lab.Client{host, host3} {
+			got := host.Do(row.args...)
 			if exact := strings.HasSuffix(row.want, "\n"); exact && got != row.want || !strings.HasPrefix(got, row.want) {
 				t.Errorf("%.80q: got %q, want %q", row.args, got, row.want)
 			}
@@ -85,9 +87,9 @@ func TestArguments(t *testing.T) {
 			}
 		}
 	}
-	host.wantDo("+PONG\r\n", "PING")
+	host.WantDo("+PONG\r\n", "PING")
 	for i, s := range c.masters {
-		if now := calls(t, s); now != direct[i] {
+		if now := lab.Calls(t, s); now != direct[i] {
 			t.Errorf("a master heard of refused arguments: %q, before %q", now, direct[i])
 		}
 	}
@@ -97,48 +99,48 @@ func TestArguments(t *testing.T) {
 func TestGoodArguments(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	host := dial(t, c.addr)
+	host := lab.Dial(t, c.Addr)
 	for _, key := range []string{"k", strings.Repeat("k", 1024), "\x00", "a b", "{tag}", "\r\n", "\xff\xfe", "Ünicode", "$57\r\n", "lockproxy:x"} {
-		token := host.lock(key, "60s")
-		host.wantDo(null2, "LOCK", key, "60s")
+		token := host.Lock(key, "60s")
+		host.WantDo(lab.Null2, "LOCK", key, "60s")
 		for _, s := range c.masters {
-			waitFor(t, "key on every master", patience, func() bool { return s.do(t, "EXISTS", "lock:"+key) == ":1\r\n" })
+			lab.WaitFor(t, "key on every master", lab.Patience, func() bool { return s.Do(t, "EXISTS", "lock:"+key) == ":1\r\n" })
 		}
-		host.unlock(key, token)
-		host.wantDo(":0\r\n", "UNLOCK", key, token)
+		host.Unlock(key, token)
+		host.WantDo(":0\r\n", "UNLOCK", key, token)
 	}
 	for ttl, millis := range map[string]int{"10s": 10000, "5000": 5000, "60s": 60000, "1m": 60000, "000060000": 60000, "20000ms": 20000} {
-		token := host.lock("job", ttl)
-		left, err := strconv.Atoi(scalar(c.masters[0].do(t, "PTTL", "lock:job")))
+		token := host.Lock("job", ttl)
+		left, err := strconv.Atoi(lab.Scalar(c.masters[0].Do(t, "PTTL", "lock:job")))
 		if err != nil || left > millis || left < millis-4000 {
 			t.Errorf("LOCK with ttl %s: the master counts %d ms, want %d or a little less", ttl, left, millis)
 		}
-		host.unlock("job", token)
+		host.Unlock("job", token)
 	}
-	host.unlock("job", strings.Repeat("9", 16)+host.lock("job", "60s")[16:]) // only the hex part decides
-	wantNoStray(t, c.masters, c.proxy)
+	host.Unlock("job", strings.Repeat("9", 16)+host.Lock("job", "60s")[16:]) // only the hex part decides
+	lab.WantNoStray(t, c.masters, c.Proxy)
 }
 
 // TestReservedNames: a lock must not overwrite what the proxy itself keeps on the masters.
 func TestReservedNames(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--key-prefix", "")
-	host := dial(t, c.addr)
-	if got := host.do("LOCK", "lockproxy:state:", "60s"); !strings.HasPrefix(got, "-ERR invalid key") {
+	host := lab.Dial(t, c.Addr)
+	if got := host.Do("LOCK", "lockproxy:state:", "60s"); !strings.HasPrefix(got, "-ERR invalid key") {
 		t.Errorf("LOCK of a reserved name: %q", got)
 	}
-	host.unlock("lockprox", host.lock("lockprox", "60s"))
+	host.Unlock("lockprox", host.Lock("lockprox", "60s"))
 }
 
 // TestFull: FULL adds the fence and the validity; B6: validity was counted from before the retries (node-redlock#169).
 func TestFull(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	host := dial(t, c.addr)
+	host := lab.Dial(t, c.Addr)
 	var last string
 	for range 5 {
-		reply := fields(host.do("LOCK", "job", "10s", "full"))
-		if len(reply) != 3 || tokenOf(bulk(reply[0])) == "" {
+		reply := lab.Fields(host.Do("LOCK", "job", "10s", "full"))
+		if len(reply) != 3 || lab.TokenOf(lab.Bulk(reply[0])) == "" {
 			t.Fatalf("LOCK FULL: %q", reply)
 		}
 		if fence := strings.TrimLeft(reply[0][:16], "0"); fence != reply[1] {
@@ -151,10 +153,10 @@ func TestFull(t *testing.T) {
 			t.Errorf("token %s after %s", reply[0], last)
 		}
 		last = reply[0]
-		host.unlock("job", last)
+		host.Unlock("job", last)
 	}
-	held := host.lock("job", "10s")
-	host.wantDo(null2, "LOCK", "job", "10s", "FULL")
-	dial3(t, c.addr).wantDo(null3, "LOCK", "job", "10s", "FULL")
-	host.unlock("job", held)
+	held := host.Lock("job", "10s")
+	host.WantDo(lab.Null2, "LOCK", "job", "10s", "FULL")
+	lab.Dial3(t, c.Addr).WantDo(lab.Null3, "LOCK", "job", "10s", "FULL")
+	host.Unlock("job", held)
 }

@@ -7,21 +7,23 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // TestCrossProtocol: what a browser or another stranger can be made to send runs nothing, and is hung up on; nobody else notices.
 func TestCrossProtocol(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	desk := dial(t, c.addr)
-	token := desk.lock("held", "60s")
-	desk.wantDo("+OK\r\n", "SET", "a", "1")
+	desk := lab.Dial(t, c.Addr)
+	token := desk.Lock("held", "60s")
+	desk.WantDo("+OK\r\n", "SET", "a", "1")
 	lanes := laneIDs(t, c)
-	body := "LOCK stranger 60s\r\nSET stranger 1\r\n" + encode("LOCK", "stranger", "60s") + encode("SET", "stranger", "1") + "UNLOCK held " + token + "\r\n"
+	body := "LOCK stranger 60s\r\nSET stranger 1\r\n" + lab.Encode("LOCK", "stranger", "60s") + lab.Encode("SET", "stranger", "1") + "UNLOCK held " + token + "\r\n"
 	for name, text := range map[string]string{
 		"POST":                     "POST / HTTP/1.1\r\nHost: 127.0.0.1:6380\r\nContent-Type: text/plain\r\n\r\n" + body,
-		"post as an array":         encode("post", "/", "HTTP/1.1") + body,
-		"Host as an array":         encode("HOST:", "x") + body,
+		"post as an array":         lab.Encode("post", "/", "HTTP/1.1") + body,
+		"Host as an array":         lab.Encode("HOST:", "x") + body,
 		"GET, which is a command":  "GET / HTTP/1.1\r\nHost: 127.0.0.1:6380\r\n\r\n" + body,
 		"PUT, which is none":       "PUT / HTTP/1.1\r\nAccept: */*\r\nhost: 127.0.0.1:6380\r\n\r\n" + body,
 		"Host first":               "Host: x\r\n" + body,
@@ -29,19 +31,19 @@ func TestCrossProtocol(t *testing.T) {
 		"POST in pieces of a line": "PO" + "ST\t/\r\n" + body,
 	} {
 		for _, piece := range []int{0, 1} {
-			host := dial(t, c.addr)
-			host.pieces(text, piece)
-			if _, closed, _ := host.rest(patience); !closed {
+			host := lab.Dial(t, c.Addr)
+			sendPieces(host, text, piece)
+			if _, closed, _ := host.Rest(lab.Patience); !closed {
 				t.Errorf("%s: the connection is open", name)
 			}
 		}
-		desk.wantDo(":0\r\n", "EXISTS", "stranger")
-		desk.wantDo(null2, "LOCKINFO", "stranger")
+		desk.WantDo(":0\r\n", "EXISTS", "stranger")
+		desk.WantDo(lab.Null2, "LOCKINFO", "stranger")
 	}
 
 	// A TLS client on a plain port. Redis waits for the end of a line there, and so it lives until slow-client-timeout.
 	for range 3 {
-		nc, err := net.Dial("tcp", c.addr)
+		nc, err := net.Dial("tcp", c.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,17 +53,17 @@ func TestCrossProtocol(t *testing.T) {
 		}
 		nc.Close()
 	}
-	desk.wantDo(null2, "LOCKINFO", "stranger")
-	desk.wantDo(bulk("1"), "GET", "a")
-	desk.unlock("held", token)
+	desk.WantDo(lab.Null2, "LOCKINFO", "stranger")
+	desk.WantDo(lab.Bulk("1"), "GET", "a")
+	desk.Unlock("held", token)
 	if now := laneIDs(t, c); now != lanes {
 		t.Errorf("connections to the masters were lost: %q, before %q", now, lanes)
 	}
-	wantNoStray(t, c.masters, c.proxy)
+	lab.WantNoStray(t, c.masters, c.Proxy)
 }
 
-// pieces sends text at once, or in pieces, as far as the other side takes it.
-func (c *client) pieces(text string, size int) {
+// sendPieces sends text at once, or in pieces, as far as the other side takes it.
+func sendPieces(c *lab.Client, text string, size int) {
 	if size == 0 {
 		size = len(text)
 	}
@@ -77,7 +79,7 @@ func laneIDs(t testing.TB, c *cluster) string {
 	t.Helper()
 	var ids []string
 	for _, s := range c.masters {
-		for line := range strings.Lines(scalar(s.do(t, "CLIENT", "LIST"))) {
+		for line := range strings.Lines(lab.Scalar(s.Do(t, "CLIENT", "LIST"))) {
 			if strings.Contains(line, "name=lockproxy") && !strings.Contains(line, "sub=1") {
 				id, _, _ := strings.Cut(line, " ")
 				ids = append(ids, id)
@@ -94,18 +96,18 @@ func laneIDs(t testing.TB, c *cluster) string {
 func TestSizesBeforeAuth(t *testing.T) {
 	t.Parallel()
 	c := protectedCluster(t)
-	direct := startRedis(t, "--requirepass", "secret")
-	before := c.memory(t, "VmRSS")
+	direct := lab.StartRedis(t, "--requirepass", "secret")
+	before := c.Memory(t, "VmRSS")
 	for _, text := range []string{
 		"*11\r\n", "*1048576\r\n", "*2147483647\r\n", "*2\r\n$4\r\nECHO\r\n$16385\r\n", "*1\r\n$536870912\r\n", "*1\r\n$2147483648\r\n",
 		"*11\r\n$4\r\nLOCK\r\n", "*3\r\n$4\r\nLOCK\r\n$16385\r\n", "*3\r\n$6\r\nUNLOCK\r\n$536870912\r\n", "*11\r\n$8\r\nLOCKINFO\r\n",
-		encode("PING") + "*11\r\n$4\r\nLOCK\r\n", encode("AUTH", "wrong") + encode("LOCK", "a", "60s", "x", "x", "x", "x", "x", "x", "x"),
-		encode("AUTH", "secret") + encode("RESET") + "*11\r\n$4\r\nECHO\r\n",
+		lab.Encode("PING") + "*11\r\n$4\r\nLOCK\r\n", lab.Encode("AUTH", "wrong") + lab.Encode("LOCK", "a", "60s", "x", "x", "x", "x", "x", "x", "x"),
+		lab.Encode("AUTH", "secret") + lab.Encode("RESET") + "*11\r\n$4\r\nECHO\r\n",
 	} {
-		want := answerTo(t, direct.addr, text, strings.Contains(text, "wrong"))
+		want := answerTo(t, direct.Addr, text, strings.Contains(text, "wrong"))
 		for range 20 {
-			got := answerTo(t, c.addr, text, strings.Contains(text, "wrong"))
-			if strings.HasSuffix(text, encode("x")[4:]) { // a whole LOCK: Redis does not know it
+			got := answerTo(t, c.Addr, text, strings.Contains(text, "wrong"))
+			if strings.HasSuffix(text, lab.Encode("x")[4:]) { // a whole LOCK: Redis does not know it
 				if !strings.HasSuffix(got.text, "-ERR syntax error\r\n") {
 					t.Errorf("%q: %q", text, got.text)
 				}
@@ -117,7 +119,7 @@ func TestSizesBeforeAuth(t *testing.T) {
 			}
 		}
 	}
-	if after := c.memory(t, "VmRSS"); after > before+10*int(slack) {
+	if after := c.Memory(t, "VmRSS"); after > before+10*int(lab.Slack) {
 		t.Errorf("%d MB before, %d MB after", before, after)
 	}
 }
@@ -125,13 +127,13 @@ func TestSizesBeforeAuth(t *testing.T) {
 // answerTo sends text on a fresh connection and returns what came until it was closed, or was silent for a while if it stays open.
 func answerTo(t testing.TB, addr, text string, staysOpen bool) answer {
 	t.Helper()
-	host := dial(t, addr)
+	host := lab.Dial(t, addr)
 	defer host.Close()
-	host.send(text)
-	silence := patience
+	host.Send(text)
+	silence := lab.Patience
 	if staysOpen || strings.HasSuffix(text, "$16385\r\n") {
 		silence = 300 * time.Millisecond
 	}
-	got, closed, _ := host.rest(silence)
+	got, closed, _ := host.Rest(silence)
 	return answer{got, map[bool]string{true: "closed", false: "open"}[closed]}
 }

@@ -8,13 +8,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // TestReplyIsolation: 200 clients that come and go, with values that are theirs alone, pipelines that are cancelled or killed in the middle,
 // pub/sub, transactions and locks. None may ever see what is another's.
 func TestReplyIsolation(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t, uint64(time.Now().UnixNano()))
+	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	c := startCluster(t, 3, "--master-timeout", "2s")
 	const clients = 200
 	var wg sync.WaitGroup
@@ -25,7 +27,7 @@ func TestReplyIsolation(t *testing.T) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			for n := 0; time.Now().Before(until); n++ {
-				g := guest{Rand: r, name: fmt.Sprintf("guest-%d-%d", i, n), addr: c.addr, upstream: c.upstream.addr}
+				g := guest{Rand: r, name: fmt.Sprintf("guest-%d-%d", i, n), addr: c.Addr, upstream: c.upstream.Addr}
 				if err := g.visit(); err != nil {
 					failed <- fmt.Errorf("%s: %w", g.name, err)
 					return
@@ -42,7 +44,7 @@ func TestReplyIsolation(t *testing.T) {
 	}
 	t.Logf("%d visits, %d replies checked", runs.Load(), replies.Load())
 	if !t.Failed() {
-		waitFor(t, "all gone", patience, func() bool { return dial(t, c.addr).counter("connected_clients") < 5 })
+		lab.WaitFor(t, "all gone", lab.Patience, func() bool { return lab.Dial(t, c.Addr).Counter("connected_clients") < 5 })
 	}
 }
 
@@ -50,16 +52,16 @@ func TestReplyIsolation(t *testing.T) {
 type guest struct {
 	*rand.Rand
 	name, addr, upstream string
-	conn                 *conn
+	conn                 *lab.Conn
 	checked              int64
 }
 
 func (g *guest) visit() (err error) {
-	if g.conn, err = connect(g.addr); err != nil {
+	if g.conn, err = lab.Connect(g.addr); err != nil {
 		return err
 	}
 	defer g.conn.Close()
-	g.conn.timeout = time.Minute
+	g.conn.Timeout = time.Minute
 	switch g.IntN(6) {
 	case 0:
 		return g.cancelled()
@@ -71,7 +73,7 @@ func (g *guest) visit() (err error) {
 		return g.transaction()
 	}
 	const commands = 60
-	m := &model{Rand: g.Rand, conn: g.conn, name: g.name, null: null2, values: map[string]string{}, tokens: map[string]string{}}
+	m := &model{Rand: g.Rand, conn: g.conn, name: g.name, null: lab.Null2, values: map[string]string{}, tokens: map[string]string{}}
 	g.checked += commands
 	return m.run(commands)
 }
@@ -82,25 +84,25 @@ func (g *guest) echoes(n int) (expected []string, err error) {
 	for i := range n {
 		value := fmt.Sprintf("%s/%d/%s", g.name, i, strings.Repeat("v", g.IntN(2000)))
 		if g.IntN(10) == 0 {
-			text.WriteString(encode("LOCK", value[:min(len(value), 1000)], "30s"))
+			text.WriteString(lab.Encode("LOCK", value[:min(len(value), 1000)], "30s"))
 			expected = append(expected, "")
 			continue
 		}
-		text.WriteString(encode("ECHO", value))
-		expected = append(expected, bulk(value))
+		text.WriteString(lab.Encode("ECHO", value))
+		expected = append(expected, lab.Bulk(value))
 	}
-	return expected, g.conn.write(text.String())
+	return expected, g.conn.Put(text.String())
 }
 
 // expect reads replies, which must be those; ended: the connection was closed before the last.
 func (g *guest) expect(replies []string) (ended bool, err error) {
 	for _, want := range replies {
-		got, err := g.conn.read()
+		got, err := g.conn.Next()
 		if err != nil {
 			return true, nil
 		}
 		g.checked++
-		if got != want && !(want == "" && tokenOf(got) != "") {
+		if got != want && !(want == "" && lab.TokenOf(got) != "") {
 			return false, fmt.Errorf("got %.200q, want %.200q", got, want)
 		}
 	}
@@ -115,9 +117,9 @@ func (g *guest) cancelled() error {
 	}
 	switch g.IntN(3) {
 	case 0:
-		err = g.conn.write(encode("BLPOP", g.name, "0"))
+		err = g.conn.Put(lab.Encode("BLPOP", g.name, "0"))
 	case 1:
-		err = g.conn.write(encode("LOCK", "everybody's", "5s", "WAIT", "1s"))
+		err = g.conn.Put(lab.Encode("LOCK", "everybody's", "5s", "WAIT", "1s"))
 	}
 	if err != nil {
 		return err
@@ -126,14 +128,14 @@ func (g *guest) cancelled() error {
 		return err
 	}
 	if g.IntN(2) == 0 {
-		g.conn.reset()
+		g.conn.Reset()
 	}
 	return nil
 }
 
 // killed has its connection to the upstream taken away while replies are on their way.
 func (g *guest) killed() error {
-	id, err := g.conn.do("CLIENT", "ID")
+	id, err := g.conn.Ask("CLIENT", "ID")
 	if err != nil {
 		return err
 	}
@@ -141,19 +143,19 @@ func (g *guest) killed() error {
 	if err != nil {
 		return err
 	}
-	killer, err := connect(g.upstream)
+	killer, err := lab.Connect(g.upstream)
 	if err != nil {
 		return err
 	}
 	defer killer.Close()
-	if _, err := killer.do("CLIENT", "KILL", "ID", strings.TrimSpace(id[1:])); err != nil {
+	if _, err := killer.Ask("CLIENT", "KILL", "ID", strings.TrimSpace(id[1:])); err != nil {
 		return err
 	}
 	ended, err := g.expect(expected)
 	if err != nil || ended {
 		return err
 	}
-	if text, closed, _ := g.conn.rest(patience); !closed || text != "" {
+	if text, closed, _ := g.conn.Rest(lab.Patience); !closed || text != "" {
 		return fmt.Errorf("killed, and then got %.100q, closed %v", text, closed)
 	}
 	return nil
@@ -161,21 +163,21 @@ func (g *guest) killed() error {
 
 // subscriber hears what is said on its own channel, and nothing else.
 func (g *guest) subscriber() error {
-	other, err := connect(g.addr)
+	other, err := lab.Connect(g.addr)
 	if err != nil {
 		return err
 	}
 	defer other.Close()
-	want := "*3\r\n" + bulk("subscribe") + bulk(g.name) + ":1\r\n"
-	if got, err := g.conn.do("SUBSCRIBE", g.name); err != nil || got != want {
+	want := "*3\r\n" + lab.Bulk("subscribe") + lab.Bulk(g.name) + ":1\r\n"
+	if got, err := g.conn.Ask("SUBSCRIBE", g.name); err != nil || got != want {
 		return fmt.Errorf("got %.100q (%w), want %.100q", got, err, want)
 	}
 	for i := range 10 {
 		value := fmt.Sprint(g.name, "/said/", i)
-		if got, err := other.do("PUBLISH", g.name, value); err != nil || got != ":1\r\n" {
+		if got, err := other.Ask("PUBLISH", g.name, value); err != nil || got != ":1\r\n" {
 			return fmt.Errorf("PUBLISH: %.100q (%w)", got, err)
 		}
-		if _, err := g.expect([]string{"*3\r\n" + bulk("message") + bulk(g.name) + bulk(value)}); err != nil {
+		if _, err := g.expect([]string{"*3\r\n" + lab.Bulk("message") + lab.Bulk(g.name) + lab.Bulk(value)}); err != nil {
 			return err
 		}
 	}
@@ -186,15 +188,15 @@ func (g *guest) subscriber() error {
 func (g *guest) transaction() error {
 	for i := range 10 {
 		value := fmt.Sprint(g.name, "/tx/", i)
-		text, want := encode("MULTI")+encode("SET", g.name, value)+encode("GET", g.name), []string{"+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n"}
+		text, want := lab.Encode("MULTI")+lab.Encode("SET", g.name, value)+lab.Encode("GET", g.name), []string{"+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n"}
 		if g.IntN(3) == 0 {
-			text += encode("LOCK", g.name, "1s") + encode("EXEC")
+			text += lab.Encode("LOCK", g.name, "1s") + lab.Encode("EXEC")
 			want = append(want, "-ERR LOCK is not allowed in transactions\r\n", "-EXECABORT Transaction discarded because of previous errors.\r\n")
 		} else {
-			text += encode("EXEC")
-			want = append(want, "*2\r\n+OK\r\n"+bulk(value))
+			text += lab.Encode("EXEC")
+			want = append(want, "*2\r\n+OK\r\n"+lab.Bulk(value))
 		}
-		if err := g.conn.write(text); err != nil {
+		if err := g.conn.Put(text); err != nil {
 			return err
 		}
 		if ended, err := g.expect(want); err != nil || ended {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // EXTEND: never for a lock that is lost, and it heals one that is held.
@@ -13,7 +15,7 @@ import (
 func (p *pair) values(t testing.TB, key string) (list []string) {
 	t.Helper()
 	for _, s := range p.masters {
-		list = append(list, s.do(t, "GET", "lock:"+key))
+		list = append(list, s.Do(t, "GET", "lock:"+key))
 	}
 	return list
 }
@@ -23,27 +25,27 @@ func (p *pair) values(t testing.TB, key string) (list []string) {
 func TestExtendTakenOver(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
-	for _, extender := range []*client{p.desk, p.far} {
-		old := p.desk.lock("job", "50ms")
-		waitFor(t, "expired", patience, func() bool { return p.holders(t, "job") == 0 })
-		extender.wantDo(":0\r\n", "EXTEND", "job", old, "60s") // nobody has it
-		extender.wantDo("*2\r\n:0\r\n:0\r\n", "EXTEND", "job", old, "60s", "FULL")
+	for _, extender := range []*lab.Client{p.desk, p.far} {
+		old := p.desk.Lock("job", "50ms")
+		lab.WaitFor(t, "expired", lab.Patience, func() bool { return p.holders(t, "job") == 0 })
+		extender.WantDo(":0\r\n", "EXTEND", "job", old, "60s") // nobody has it
+		extender.WantDo("*2\r\n:0\r\n:0\r\n", "EXTEND", "job", old, "60s", "FULL")
 		if n := p.holders(t, "job"); n != 0 {
 			t.Errorf("EXTEND after expiry made %d keys", n)
 		}
-		token := p.far.lock("job", "20s")
+		token := p.far.Lock("job", "20s")
 		p.wantHolders(t, "job", 5)
 		before := p.values(t, "job")
-		extender.wantDo(":0\r\n", "EXTEND", "job", old, "60s")
-		settle(t, p.masters, p.proxy, p.two)
+		extender.WantDo(":0\r\n", "EXTEND", "job", old, "60s")
+		lab.Settle(t, p.masters, p.Proxy, p.two)
 		if after := p.values(t, "job"); !slices.Equal(before, after) {
 			t.Errorf("EXTEND by the old token changed %q to %q", before, after)
 		}
 		if left := p.left(t, "job"); left[0] < 10*time.Second || left[4] > 20*time.Second {
 			t.Errorf("EXTEND by the old token changed the expiry to %v, want 20s", left)
 		}
-		p.desk.unlock("job", token) // taken over and released again
-		extender.wantDo(":0\r\n", "EXTEND", "job", old, "60s")
+		p.desk.Unlock("job", token) // taken over and released again
+		extender.WantDo(":0\r\n", "EXTEND", "job", old, "60s")
 		p.wantNoStray(t)
 	}
 }
@@ -52,20 +54,20 @@ func TestExtendTakenOver(t *testing.T) {
 func TestExtendMinority(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
-	old := p.desk.lock("job", "60s")
+	old := p.desk.Lock("job", "60s")
 	p.wantHolders(t, "job", 5)
 	for _, s := range p.masters[:3] {
-		s.do(t, "DEL", "lock:job")
+		s.Do(t, "DEL", "lock:job")
 	}
-	token := p.far.lock("job", "60s")
+	token := p.far.Lock("job", "60s")
 	before := p.values(t, "job")
-	p.desk.wantDo(":0\r\n", "EXTEND", "job", old, "60s")
-	waitFor(t, "the old token gone from the minority", patience, func() bool { return p.holders(t, "job") == 3 })
+	p.desk.WantDo(":0\r\n", "EXTEND", "job", old, "60s")
+	lab.WaitFor(t, "the old token gone from the minority", lab.Patience, func() bool { return p.holders(t, "job") == 3 })
 	if after := p.values(t, "job"); !slices.Equal(before[:3], after[:3]) {
 		t.Errorf("EXTEND by the old token changed %q to %q", before, after)
 	}
-	p.desk.wantDo(":0\r\n", "UNLOCK", "job", old)
-	p.desk.unlock("job", token)
+	p.desk.WantDo(":0\r\n", "UNLOCK", "job", old)
+	p.desk.Unlock("job", token)
 	p.wantNoStray(t)
 }
 
@@ -73,34 +75,34 @@ func TestExtendMinority(t *testing.T) {
 func TestExtendRaises(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
-	token := p.desk.lock("job", "1s")
-	p.far.wantDo(":1\r\n", "EXTEND", "job", token, "30s")
+	token := p.desk.Lock("job", "1s")
+	p.far.WantDo(":1\r\n", "EXTEND", "job", token, "30s")
 	if left := p.left(t, "job"); left[2] < 25*time.Second || left[4] > 30*time.Second {
 		t.Errorf("extended to 30s: %v", left)
 	}
-	p.far.wantDo(":1\r\n", "EXTEND", "job", token, "2s")
+	p.far.WantDo(":1\r\n", "EXTEND", "job", token, "2s")
 	if left := p.left(t, "job"); left[2] < 20*time.Second {
 		t.Errorf("EXTEND by less lowered the expiry: %v", left)
 	}
-	for _, c := range []*client{p.desk, dial3(t, p.addr)} {
-		reply := c.do("EXTEND", "job", token, "60s", "FULL")
-		ms := number(t, scalar(lastOf(reply)))
+	for _, c := range []*lab.Client{p.desk, lab.Dial3(t, p.Addr)} {
+		reply := c.Do("EXTEND", "job", token, "60s", "FULL")
+		ms := lab.Number(t, lab.Scalar(lab.LastOf(reply)))
 		if !strings.HasPrefix(reply, "*2\r\n:1\r\n:") || ms > 60_000-600-2 || ms < 55_000 {
 			t.Errorf("EXTEND FULL: %q, want 1 and the validity", reply)
 		}
 	}
 	for _, s := range p.masters[:3] {
-		s.pause(t)
+		s.Pause(t)
 	}
-	if reply := p.desk.do("EXTEND", "job", token, "60s"); !strings.HasPrefix(reply, "-NOQUORUM ") {
+	if reply := p.desk.Do("EXTEND", "job", token, "60s"); !strings.HasPrefix(reply, "-NOQUORUM ") {
 		t.Errorf("EXTEND without a majority: %q", reply)
 	}
 	for _, s := range p.masters[:3] {
-		s.resume()
+		s.Resume()
 	}
-	waitFor(t, "extended again", patience, func() bool { return p.desk.do("EXTEND", "job", token, "60s") == ":1\r\n" })
-	p.desk.unlock("job", token)
-	p.desk.wantDo(":0\r\n", "EXTEND", "job", token, "60s")
+	lab.WaitFor(t, "extended again", lab.Patience, func() bool { return p.desk.Do("EXTEND", "job", token, "60s") == ":1\r\n" })
+	p.desk.Unlock("job", token)
+	p.desk.WantDo(":0\r\n", "EXTEND", "job", token, "60s")
 	p.wantNoStray(t)
 }
 
@@ -108,23 +110,23 @@ func TestExtendRaises(t *testing.T) {
 func TestExtendHeals(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
-	token := p.desk.lock("job", "60s")
+	token := p.desk.Lock("job", "60s")
 	p.wantHolders(t, "job", 5)
-	for _, pair := range [][]*redisServer{p.masters[:2], p.masters[1:3], p.masters[3:]} {
+	for _, pair := range [][]*lab.Redis{p.masters[:2], p.masters[1:3], p.masters[3:]} {
 		for _, s := range pair {
-			s.restart(t)
+			s.RestartEmpty(t)
 		}
 		p.wantHolders(t, "job", 3)
 		healed := func() bool {
-			if reply := p.far.do("EXTEND", "job", token, "60s"); reply != ":1\r\n" {
+			if reply := p.far.Do("EXTEND", "job", token, "60s"); reply != ":1\r\n" {
 				t.Fatalf("EXTEND after two of five restarted: %q", reply)
 			}
 			return p.holders(t, "job") == 5
 		}
-		waitFor(t, "the lock on all five again", patience, healed)
-		p.far.wantDo(null2, "LOCK", "job", "60s")
+		lab.WaitFor(t, "the lock on all five again", lab.Patience, healed)
+		p.far.WantDo(lab.Null2, "LOCK", "job", "60s")
 	}
-	p.desk.unlock("job", token)
+	p.desk.Unlock("job", token)
 	p.wantNoStray(t)
 }
 
@@ -133,24 +135,24 @@ func TestToppedUp(t *testing.T) {
 	t.Parallel()
 	p, relays := relayedPair(t)
 	for _, r := range relays[:2] {
-		r.freeze()
+		r.Freeze()
 	}
-	token := p.desk.lock("job", "60s")
-	if info := mapOf(p.desk.do("LOCKINFO", "job")); info["held"] != "3" || info["masters"] != "5" {
+	token := p.desk.Lock("job", "60s")
+	if info := lab.MapOf(p.desk.Do("LOCKINFO", "job")); info["held"] != "3" || info["masters"] != "5" {
 		t.Errorf("LOCKINFO: %v, want held by 3 of 5", info)
 	}
 	for _, r := range relays[:2] {
-		r.refuse(true)
-		r.cutAll()
-		r.thaw()
-		r.refuse(false)
+		r.Refuse(true)
+		r.CutAll()
+		r.Thaw()
+		r.Refuse(false)
 	}
 	p.wantHolders(t, "job", 5)
 	for _, s := range p.masters[3:] {
-		s.do(t, "DEL", "lock:job")
+		s.Do(t, "DEL", "lock:job")
 	}
-	p.far.wantDo(null2, "LOCK", "job", "60s")
-	p.desk.unlock("job", token)
+	p.far.WantDo(lab.Null2, "LOCK", "job", "60s")
+	p.desk.Unlock("job", token)
 	p.wantNoStray(t)
 }
 
@@ -158,16 +160,16 @@ func TestToppedUp(t *testing.T) {
 func TestRetriedUnlock(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
-	host := dial(t, p.addr)
-	first := host.lockSession("job", "1s")
-	host.unlock("job", first)
-	second := host.lockSession("job", "1s")
-	for _, c := range []*client{host, p.desk, p.far} {
-		c.wantDo(":0\r\n", "UNLOCK", "job", first)
-		c.wantDo(":0\r\n", "EXTEND", "job", first, "60s")
+	host := lab.Dial(t, p.Addr)
+	first := host.LockSession("job", "1s")
+	host.Unlock("job", first)
+	second := host.LockSession("job", "1s")
+	for _, c := range []*lab.Client{host, p.desk, p.far} {
+		c.WantDo(":0\r\n", "UNLOCK", "job", first)
+		c.WantDo(":0\r\n", "EXTEND", "job", first, "60s")
 	}
-	pauseBetween(t, 1500*time.Millisecond) // the second is renewed still
-	p.far.wantDo(null2, "LOCK", "job", "60s")
-	host.unlock("job", second)
+	lab.Pass(t, 1500*time.Millisecond) // the second is renewed still
+	p.far.WantDo(lab.Null2, "LOCK", "job", "60s")
+	host.Unlock("job", second)
 	p.wantNoStray(t)
 }

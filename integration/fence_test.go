@@ -6,30 +6,32 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // Fencing: of two tokens of one key, as plain strings, the later holder's is greater, whatever the masters' counters
 // stood at and whichever minority was away.
 
 // setApart lets the counters of the masters differ, by locks that each takes part in alone.
-func setApart(t testing.TB, masters []*redisServer, key string, counts []int) {
+func setApart(t testing.TB, masters []*lab.Redis, key string, counts []int) {
 	t.Helper()
 	for i, s := range masters {
-		p := startProxy(t, "--upstream", s.addr, "--masters", s.addr, "--restart-guard", "off")
-		host := dial(t, p.addr)
+		p := lab.StartProxy(t, "--upstream", s.Addr, "--masters", s.Addr, "--restart-guard", "off")
+		host := lab.Dial(t, p.Addr)
 		for n := 0; n < counts[i]; {
-			if token := tokenOf(host.do("LOCK", key, "60s")); token != "" {
-				host.unlock(key, token)
+			if token := lab.TokenOf(host.Do("LOCK", key, "60s")); token != "" {
+				host.Unlock(key, token)
 				n++
 			}
 		}
-		p.stop(t)
+		p.Stop(t)
 	}
 }
 
 func TestFence(t *testing.T) {
 	t.Parallel()
-	fenceRounds(t, 60, func(holder, _ *client) *client { return holder })
+	fenceRounds(t, 60, func(holder, _ *lab.Client) *lab.Client { return holder })
 }
 
 // TestFenceUnlockedElsewhere is TestFence with every lock released through the other proxy. A SET that was on its way
@@ -37,11 +39,11 @@ func TestFence(t *testing.T) {
 // lock that nobody holds must not stay closed until its ttl.
 func TestFenceUnlockedElsewhere(t *testing.T) {
 	t.Parallel()
-	fenceRounds(t, 25, func(_, other *client) *client { return other })
+	fenceRounds(t, 25, func(_, other *lab.Client) *lab.Client { return other })
 }
 
-func fenceRounds(t *testing.T, rounds int, unlocker func(holder, other *client) *client) {
-	seed := seedOf(t, uint64(time.Now().UnixNano()))
+func fenceRounds(t *testing.T, rounds int, unlocker func(holder, other *lab.Client) *lab.Client) {
+	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	for _, setting := range []struct {
 		counts []int
 		away   int // how many masters may be away at once
@@ -57,7 +59,7 @@ func fenceRounds(t *testing.T, rounds int, unlocker func(holder, other *client) 
 			for range rounds {
 				f.round(t, setting.away, unlocker)
 			}
-			wantNoStray(t, f.masters, f.proxies[0], f.proxies[1])
+			lab.WantNoStray(t, f.masters, f.proxies[0], f.proxies[1])
 		})
 	}
 }
@@ -65,30 +67,30 @@ func fenceRounds(t *testing.T, rounds int, unlocker func(holder, other *client) 
 // fenceTest is two proxies before masters behind relays, of which some go away and come back.
 type fenceTest struct {
 	*rand.Rand
-	masters []*redisServer
-	relays  []*relay
-	proxies [2]*proxy
-	hosts   [2]*client
+	masters []*lab.Redis
+	relays  []*lab.Relay
+	proxies [2]*lab.Proxy
+	hosts   [2]*lab.Client
 	rounds  int
 	last    string // token granted
 }
 
 func newFenceTest(t *testing.T, counts []int, r *rand.Rand) *fenceTest {
 	t.Helper()
-	f := &fenceTest{Rand: r, masters: startMasters(t, len(counts))}
+	f := &fenceTest{Rand: r, masters: lab.StartMasters(t, len(counts))}
 	setApart(t, f.masters, "job", counts)
-	relays, list := startRelays(t, f.masters)
+	relays, list := lab.StartRelays(t, f.masters)
 	f.relays = relays
 	for i := range f.proxies {
-		f.proxies[i] = startProxy(t, "--upstream", f.masters[0].addr, "--masters", list, "--restart-guard", "off")
-		f.proxies[i].waitVoting(t)
-		f.hosts[i] = dial(t, f.proxies[i].addr)
+		f.proxies[i] = lab.StartProxy(t, "--upstream", f.masters[0].Addr, "--masters", list, "--restart-guard", "off")
+		f.proxies[i].WaitVoting(t)
+		f.hosts[i] = lab.Dial(t, f.proxies[i].Addr)
 	}
 	return f
 }
 
 // round takes up to some masters away, locks and unlocks a few times, and gives the masters back.
-func (f *fenceTest) round(t *testing.T, away int, unlocker func(holder, other *client) *client) {
+func (f *fenceTest) round(t *testing.T, away int, unlocker func(holder, other *lab.Client) *lab.Client) {
 	t.Helper()
 	f.rounds++
 	gone, how := f.Perm(len(f.masters))[:f.IntN(away+1)], f.IntN(3)
@@ -116,10 +118,10 @@ func (f *fenceTest) round(t *testing.T, away int, unlocker func(holder, other *c
 }
 
 // unlockSurely unlocks, again while too few masters can be asked: those that have just been given back may not vote yet.
-func unlockSurely(t *testing.T, c *client, key, token string) {
+func unlockSurely(t *testing.T, c *lab.Client, key, token string) {
 	t.Helper()
-	waitFor(t, "UNLOCK by a majority", patience, func() bool {
-		reply := c.do("UNLOCK", key, token)
+	lab.WaitFor(t, "UNLOCK by a majority", lab.Patience, func() bool {
+		reply := c.Do("UNLOCK", key, token)
 		if !strings.HasPrefix(reply, "-NOQUORUM ") && reply != ":1\r\n" && reply != ":0\r\n" {
 			t.Errorf("UNLOCK: %q", reply)
 		}
@@ -130,52 +132,52 @@ func unlockSurely(t *testing.T, c *client, key, token string) {
 func (f *fenceTest) whereJobIs(t testing.TB) string {
 	var b strings.Builder
 	for i, s := range f.masters {
-		fmt.Fprintf(&b, "master %d has %q for %q ms; ", i, s.do(t, "GET", "lock:job"), s.do(t, "PTTL", "lock:job"))
+		fmt.Fprintf(&b, "master %d has %q for %q ms; ", i, s.Do(t, "GET", "lock:job"), s.Do(t, "PTTL", "lock:job"))
 	}
 	return b.String()
 }
 
 // takeAway makes a master unreachable in one of three ways.
-func takeAway(t testing.TB, s *redisServer, r *relay, how int) {
+func takeAway(t testing.TB, s *lab.Redis, r *lab.Relay, how int) {
 	t.Helper()
 	switch how {
 	case 0:
-		s.pause(t)
+		s.Pause(t)
 	case 1:
-		r.freeze()
+		r.Freeze()
 	default:
-		r.refuse(true)
-		r.cutAll()
+		r.Refuse(true)
+		r.CutAll()
 	}
 }
 
-func giveBack(s *redisServer, r *relay) {
-	s.resume()
-	r.thaw()
-	r.refuse(false)
+func giveBack(s *lab.Redis, r *lab.Relay) {
+	s.Resume()
+	r.Thaw()
+	r.Refuse(false)
 }
 
 // grant repeats LOCK until it is granted: while lanes are being made anew a majority may be missing for a moment,
 // and a key whose release is still on its way counts as held. Any other reply fails the test.
-func grant(t testing.TB, c *client, key string) string {
+func grant(t testing.TB, c *lab.Client, key string) string {
 	t.Helper()
 	return grantOr(t, c, key, func() string { return "" })
 }
 
 // grantOr is grant that asks for an explanation when it has to give up.
-func grantOr(t testing.TB, c *client, key string, explain func() string) string {
+func grantOr(t testing.TB, c *lab.Client, key string, explain func() string) string {
 	t.Helper()
 	token, reply := "", ""
-	granted := poll(patience, func() bool {
-		reply = c.do("LOCK", key, "60s")
-		token = tokenOf(reply)
-		if token == "" && reply != null2 && !strings.HasPrefix(reply, "-NOQUORUM ") && !strings.HasPrefix(reply, "-TRYAGAIN ") {
+	granted := lab.Poll(lab.Patience, func() bool {
+		reply = c.Do("LOCK", key, "60s")
+		token = lab.TokenOf(reply)
+		if token == "" && reply != lab.Null2 && !strings.HasPrefix(reply, "-NOQUORUM ") && !strings.HasPrefix(reply, "-TRYAGAIN ") {
 			t.Fatalf("LOCK: %q", reply)
 		}
 		return token != ""
 	})
 	if !granted {
-		t.Fatalf("LOCK not granted within %v, the last reply was %q; %s", patience, reply, explain())
+		t.Fatalf("LOCK not granted within %v, the last reply was %q; %s", lab.Patience, reply, explain())
 	}
 	return token
 }
@@ -189,25 +191,25 @@ func TestFenceUnderContention(t *testing.T) {
 	results, held := make(chan error, clients), make(chan string, 1)
 	held <- "" // the last holder's token; out of the channel while a client is inside
 	for i := range clients {
-		host := dial(t, []string{c.addr, two.addr}[i%2])
-		go func() { results <- contend(host.conn, held, grants) }()
+		host := lab.Dial(t, []string{c.Addr, two.Addr}[i%2])
+		go func() { results <- contend(host.Conn, held, grants) }()
 	}
 	for range clients {
 		if err := <-results; err != nil {
 			t.Error(err)
 		}
 	}
-	wantNoStray(t, c.masters, c.proxy, two)
+	lab.WantNoStray(t, c.masters, c.Proxy, two)
 }
 
-func contend(c *conn, held chan string, grants int) error {
+func contend(c *lab.Conn, held chan string, grants int) error {
 	for got := 0; got < grants; {
-		token, reply, err := c.tryLock("job", "60s")
+		token, reply, err := c.TryLock("job", "60s")
 		if err != nil {
 			return err
 		}
 		if token == "" {
-			if reply != null2 && !strings.HasPrefix(reply, "-TRYAGAIN ") {
+			if reply != lab.Null2 && !strings.HasPrefix(reply, "-TRYAGAIN ") {
 				return fmt.Errorf("LOCK under contention: %q", reply)
 			}
 			continue
@@ -220,11 +222,11 @@ func contend(c *conn, held chan string, grants int) error {
 		default:
 			return fmt.Errorf("two holders at once, one with %s", token)
 		}
-		if _, err := c.do("PING"); err != nil { // stay inside for a moment
+		if _, err := c.Ask("PING"); err != nil { // stay inside for a moment
 			return err
 		}
 		held <- token
-		if reply, err := c.do("UNLOCK", "job", token); err != nil || reply != ":1\r\n" {
+		if reply, err := c.Ask("UNLOCK", "job", token); err != nil || reply != ":1\r\n" {
 			return fmt.Errorf("UNLOCK: %q, %w", reply, err)
 		}
 		got++
@@ -236,13 +238,13 @@ func contend(c *conn, held chan string, grants int) error {
 func TestFencingOff(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--fencing", "off")
-	host := dial(t, c.addr)
+	host := lab.Dial(t, c.Addr)
 	for range 3 {
-		token := host.lock("job", "60s")
+		token := host.Lock("job", "60s")
 		if !strings.HasPrefix(token, "0000000000000000:") {
 			t.Errorf("token %s with fencing off", token)
 		}
-		host.unlock("job", token)
+		host.Unlock("job", token)
 	}
-	wantNoStray(t, c.masters, c.proxy)
+	lab.WantNoStray(t, c.masters, c.Proxy)
 }

@@ -6,31 +6,33 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // TestIsolation sends 100,000 random commands mixed with LOCK and UNLOCK over several connections, RESP2 and RESP3,
 // in pipelines of random length and random fragments, and checks every single reply against a model.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t, uint64(time.Now().UnixNano()))
+	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	c := startCluster(t, 3)
 	const connections, commands = 8, 100_000
 	results := make(chan error, connections)
 	stop, flooded := make(chan struct{}), make(chan error, 1)
-	other := dial(t, c.addr)
-	go func() { flooded <- flood(other.conn, stop) }()
+	other := lab.Dial(t, c.Addr)
+	go func() { flooded <- flood(other.Conn, stop) }()
 	for i := range connections {
-		host := dial(t, c.addr)
+		host := lab.Dial(t, c.Addr)
 		if i%2 == 1 {
-			host = dial3(t, c.addr)
+			host = lab.Dial3(t, c.Addr)
 		}
 		if i == 1 { // pushes come between this one's replies
-			host.wantDo(">3\r\n"+bulk("subscribe")+bulk("news")+":1\r\n", "SUBSCRIBE", "news")
+			host.WantDo(">3\r\n"+lab.Bulk("subscribe")+lab.Bulk("news")+":1\r\n", "SUBSCRIBE", "news")
 		}
-		m := &model{Rand: rand.New(rand.NewPCG(seed, uint64(i))), conn: host.conn, name: fmt.Sprintf("c%d", i), null: null2,
+		m := &model{Rand: rand.New(rand.NewPCG(seed, uint64(i))), conn: host.Conn, name: fmt.Sprintf("c%d", i), null: lab.Null2,
 			values: map[string]string{}, tokens: map[string]string{}}
 		if i%2 == 1 {
-			m.null = null3
+			m.null = lab.Null3
 		}
 		go func() { results <- m.run(commands / connections) }()
 	}
@@ -44,14 +46,14 @@ func TestIsolation(t *testing.T) {
 		t.Error(err)
 	}
 	if !t.Failed() {
-		wantNoStray(t, c.masters, c.proxy)
+		lab.WantNoStray(t, c.masters, c.Proxy)
 	}
 }
 
 // model knows what each reply on one connection must be. All its keys are its own.
 type model struct {
 	*rand.Rand
-	conn    *conn
+	conn    *lab.Conn
 	name    string
 	null    string
 	values  map[string]string // of the upstream
@@ -87,7 +89,7 @@ func (m *model) run(commands int) error {
 		}
 	}
 	for key, token := range m.tokens { // what is still held
-		if reply, err := m.skipPushes(m.conn.do("UNLOCK", key, token)); reply != ":1\r\n" || err != nil {
+		if reply, err := m.skipPushes(m.conn.Ask("UNLOCK", key, token)); reply != ":1\r\n" || err != nil {
 			return fmt.Errorf("%s: UNLOCK %s at the end: %q, %w", m.name, key, reply, err)
 		}
 	}
@@ -95,10 +97,10 @@ func (m *model) run(commands int) error {
 }
 
 // fragments writes text in pieces of random size, mostly small ones.
-func fragments(c *conn, text string, r *rand.Rand) error {
+func fragments(c *lab.Conn, text string, r *rand.Rand) error {
 	for text != "" {
 		n := min(1+r.IntN(1<<r.IntN(15)), len(text))
-		if err := c.write(text[:n]); err != nil {
+		if err := c.Put(text[:n]); err != nil {
 			return err
 		}
 		text = text[n:]
@@ -117,42 +119,42 @@ func (m *model) next() (sent string, e expect) {
 	case 2, 3, 4, 5, 6:
 		value := strings.Repeat(fmt.Sprintf("%s:%d$-1\r\n", m.name, m.Int()), m.IntN(1<<m.IntN(8)))
 		m.values[key] = value
-		sent, e.reply = encode("SET", key, value), "+OK\r\n"
+		sent, e.reply = lab.Encode("SET", key, value), "+OK\r\n"
 	case 7, 8, 9, 10, 11:
-		sent, e.reply = encode("GET", key), m.null
+		sent, e.reply = lab.Encode("GET", key), m.null
 		if value, ok := m.values[key]; ok {
-			e.reply = bulk(value)
+			e.reply = lab.Bulk(value)
 		}
 	case 12, 13:
 		m.counter++
-		sent, e.reply = encode("INCR", m.name+"-counter"), integer(m.counter)
+		sent, e.reply = lab.Encode("INCR", m.name+"-counter"), lab.Integer(m.counter)
 	case 14:
 		sent, e.reply = "SET "+m.name+" \"inline\"\r\n", "+OK\r\n"
 	case 15:
-		sent, e.reply = encode("MGET", key, "none", key), ""
+		sent, e.reply = lab.Encode("MGET", key, "none", key), ""
 		value := m.null
 		if v, ok := m.values[key]; ok {
-			value = bulk(v)
+			value = lab.Bulk(v)
 		}
 		e.reply = "*3\r\n" + value + m.null + value
 	case 16:
-		sent, e.reply = encode("GET", key, "x"), "-ERR wrong number of arguments for 'get' command\r\n"
+		sent, e.reply = lab.Encode("GET", key, "x"), "-ERR wrong number of arguments for 'get' command\r\n"
 	case 17:
-		sent, e.reply = encode("LOCK", key), "-ERR wrong number of arguments for 'lock' command\r\n"
+		sent, e.reply = lab.Encode("LOCK", key), "-ERR wrong number of arguments for 'lock' command\r\n"
 	case 18:
 		unknown := fmt.Sprintf("%s%x", m.name, m.Uint64())
-		sent, e.reply = encode(unknown), "-ERR unknown command '"+unknown+"', with args beginning with: \r\n"
+		sent, e.reply = lab.Encode(unknown), "-ERR unknown command '"+unknown+"', with args beginning with: \r\n"
 	default:
 		m.echo++
 		text := fmt.Sprintf("%s echo %d", m.name, m.echo)
-		sent, e.reply = encode("ECHO", text), bulk(text)
+		sent, e.reply = lab.Encode("ECHO", text), lab.Bulk(text)
 	}
 	e.sent = sent
 	return sent, e
 }
 
 func (m *model) lock(key string) (string, expect) {
-	sent := encode("LOCK", key, "60s")
+	sent := lab.Encode("LOCK", key, "60s")
 	if _, held := m.tokens[key]; held {
 		return sent, expect{reply: m.null}
 	}
@@ -164,21 +166,21 @@ func (m *model) lock(key string) (string, expect) {
 func (m *model) unlock(key string) (string, expect) {
 	if token := m.tokens[key]; token != "" {
 		delete(m.tokens, key)
-		return encode("UNLOCK", key, token), expect{reply: ":1\r\n"}
+		return lab.Encode("UNLOCK", key, token), expect{reply: ":1\r\n"}
 	}
-	return encode("UNLOCK", key, "0000000000000001:"+strings.Repeat("f", 40)), expect{reply: ":0\r\n"}
+	return lab.Encode("UNLOCK", key, "0000000000000001:"+strings.Repeat("f", 40)), expect{reply: ":0\r\n"}
 }
 
 func (m *model) check(e expect) error {
-	got, err := m.skipPushes(m.conn.read())
+	got, err := m.skipPushes(m.conn.Next())
 	switch {
 	case err != nil:
 		return fmt.Errorf("to %.80q: %w", e.sent, err)
-	case e.lock != "" && tokenOf(got) == "":
+	case e.lock != "" && lab.TokenOf(got) == "":
 		return fmt.Errorf("to %.80q: got %.200q, want a token", e.sent, got)
 	case e.lock != "":
 		if _, held := m.tokens[e.lock]; held {
-			m.tokens[e.lock] = tokenOf(got)
+			m.tokens[e.lock] = lab.TokenOf(got)
 		}
 	case got != e.reply:
 		return fmt.Errorf("to %.80q: got %.200q, want %.200q", e.sent, got, e.reply)
@@ -188,8 +190,8 @@ func (m *model) check(e expect) error {
 
 // skipPushes reads on while the frame is a push.
 func (m *model) skipPushes(frame string, err error) (string, error) {
-	for err == nil && isPush(frame) {
-		frame, err = m.conn.read()
+	for err == nil && lab.IsPush(frame) {
+		frame, err = m.conn.Next()
 	}
 	return frame, err
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // Clients that hang up: half-close, FIN, RST, QUIT, at every point where it matters.
@@ -12,54 +14,54 @@ import (
 func TestHalfClose(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	host := dial(t, c.addr)
-	host.send(encode("SET", "a", "1") + encode("GET", "a") + encode("PING"))
+	host := lab.Dial(t, c.Addr)
+	host.Send(lab.Encode("SET", "a", "1") + lab.Encode("GET", "a") + lab.Encode("PING"))
 	if err := host.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	host.want("+OK\r\n" + bulk("1") + "+PONG\r\n")
-	host.wantClosed()
+	host.Want("+OK\r\n" + lab.Bulk("1") + "+PONG\r\n")
+	host.WantClosed()
 
-	host = dial(t, c.addr)
-	host.send(encode("SET", "a", "2") + encode("LOCK", "job", "60s") + encode("GET", "a"))
+	host = lab.Dial(t, c.Addr)
+	host.Send(lab.Encode("SET", "a", "2") + lab.Encode("LOCK", "job", "60s") + lab.Encode("GET", "a"))
 	if err := host.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	host.want("+OK\r\n")
-	token := tokenOf(host.frame())
+	host.Want("+OK\r\n")
+	token := lab.TokenOf(host.Frame())
 	if token == "" {
 		t.Error("LOCK before a half-close got no token")
 	}
-	host.want(bulk("2"))
-	host.wantClosed()
-	dial(t, c.addr).unlock("job", token)
+	host.Want(lab.Bulk("2"))
+	host.WantClosed()
+	lab.Dial(t, c.Addr).Unlock("job", token)
 
-	host = dial(t, c.addr)
-	host.send(encode("LOCK", "alone", "60s"))
+	host = lab.Dial(t, c.Addr)
+	host.Send(lab.Encode("LOCK", "alone", "60s"))
 	if err := host.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if token = tokenOf(host.frame()); token == "" {
+	if token = lab.TokenOf(host.Frame()); token == "" {
 		t.Error("a lone LOCK before a half-close got no token")
 	}
-	host.wantClosed()
-	dial(t, c.addr).unlock("alone", token)
+	host.WantClosed()
+	lab.Dial(t, c.Addr).Unlock("alone", token)
 }
 
 // TestQuit: QUIT ends the connection after the replies before it; what follows it does not run.
 func TestQuit(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	host := dial(t, c.addr)
-	host.send(encode("SET", "a", "1") + encode("LOCK", "job", "60s") + encode("QUIT") + encode("SET", "a", "2") +
-		encode("LOCK", "after", "60s"))
-	host.want("+OK\r\n")
-	token := tokenOf(host.frame())
-	host.want("+OK\r\n")
-	host.wantClosed()
-	dial(t, c.addr).wantDo(bulk("1"), "GET", "a")
-	dial(t, c.addr).unlock("job", token)
-	wantNoStray(t, c.masters, c.proxy)
+	host := lab.Dial(t, c.Addr)
+	host.Send(lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "job", "60s") + lab.Encode("QUIT") + lab.Encode("SET", "a", "2") +
+		lab.Encode("LOCK", "after", "60s"))
+	host.Want("+OK\r\n")
+	token := lab.TokenOf(host.Frame())
+	host.Want("+OK\r\n")
+	host.WantClosed()
+	lab.Dial(t, c.Addr).WantDo(lab.Bulk("1"), "GET", "a")
+	lab.Dial(t, c.Addr).Unlock("job", token)
+	lab.WantNoStray(t, c.masters, c.Proxy)
 }
 
 // TestBlockedClientLeaves: a client that leaves while blocked in BLPOP unblocks the upstream; nothing is popped for
@@ -68,27 +70,27 @@ func TestBlockedClientLeaves(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
 	blocked := func(n string) func() bool {
-		return func() bool { return c.upstream.info(t, "clients", "blocked_clients") == n }
+		return func() bool { return c.upstream.Info(t, "clients", "blocked_clients") == n }
 	}
-	for name, leave := range map[string]func(*client){
-		"fin": func(host *client) { host.Close() },
-		"rst": func(host *client) { host.reset() },
+	for name, leave := range map[string]func(*lab.Client){
+		"fin": func(host *lab.Client) { host.Close() },
+		"rst": func(host *lab.Client) { host.Reset() },
 	} {
-		for _, tail := range []string{"", encode("LOCK", "job", "60s"), encode("LOCK", "job", "60s") + encode("GET", "a")} {
-			host := dial(t, c.addr)
-			host.send(encode("BLPOP", "queue", "0") + tail)
-			waitFor(t, "blocked client", patience, blocked("1"))
+		for _, tail := range []string{"", lab.Encode("LOCK", "job", "60s"), lab.Encode("LOCK", "job", "60s") + lab.Encode("GET", "a")} {
+			host := lab.Dial(t, c.Addr)
+			host.Send(lab.Encode("BLPOP", "queue", "0") + tail)
+			lab.WaitFor(t, "blocked client", lab.Patience, blocked("1"))
 			leave(host)
-			if !poll(2*time.Second*slack, blocked("0")) {
+			if !lab.Poll(2*time.Second*lab.Slack, blocked("0")) {
 				t.Errorf("%s, then BLPOP and %q: the upstream still has a blocked client", name, tail)
-				c.upstream.do(t, "CLIENT", "KILL", "TYPE", "normal")
+				c.upstream.Do(t, "CLIENT", "KILL", "TYPE", "normal")
 			}
 		}
 	}
-	other := dial(t, c.addr)
-	other.wantDo(":1\r\n", "RPUSH", "queue", "x")
-	other.wantDo(":1\r\n", "LLEN", "queue")
-	wantNoStray(t, c.masters, c.proxy)
+	other := lab.Dial(t, c.Addr)
+	other.WantDo(":1\r\n", "RPUSH", "queue", "x")
+	other.WantDo(":1\r\n", "LLEN", "queue")
+	lab.WantNoStray(t, c.masters, c.Proxy)
 }
 
 // TestResetWhileDeciding: a client that resets its connection while a hung majority delays its LOCK leaves no key.
@@ -97,25 +99,25 @@ func TestBlockedClientLeaves(t *testing.T) {
 func TestResetWhileDeciding(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 5, "--master-timeout", "3s")
-	for i, masters := range [][]*redisServer{c.masters[:3], c.masters[2:], c.masters} {
+	for i, masters := range [][]*lab.Redis{c.masters[:3], c.masters[2:], c.masters} {
 		key := fmt.Sprintf("job-%d", i)
 		for _, s := range masters {
-			s.pause(t)
+			s.Pause(t)
 		}
-		host := dial(t, c.addr)
-		host.send(encode("LOCK", key, "60s"))
-		pauseBetween(t, 50*time.Millisecond)
-		host.reset()
-		pauseBetween(t, 50*time.Millisecond)
+		host := lab.Dial(t, c.Addr)
+		host.Send(lab.Encode("LOCK", key, "60s"))
+		lab.Pass(t, 50*time.Millisecond)
+		host.Reset()
+		lab.Pass(t, 50*time.Millisecond)
 		for _, s := range masters {
-			s.resume()
+			s.Resume()
 		}
-		again := dial(t, c.addr)
-		if !poll(time.Second*slack, func() bool { return tokenOf(again.do("LOCK", key, "50ms")) != "" }) {
-			t.Errorf("%s: the second try was not granted: %q", key, again.do("LOCK", key, "60s"))
+		again := lab.Dial(t, c.Addr)
+		if !lab.Poll(time.Second*lab.Slack, func() bool { return lab.TokenOf(again.Do("LOCK", key, "50ms")) != "" }) {
+			t.Errorf("%s: the second try was not granted: %q", key, again.Do("LOCK", key, "60s"))
 		}
-		waitFor(t, "that lock expired", patience, func() bool { return len(census(t, c.masters)) == 0 })
-		wantNoStray(t, c.masters, c.proxy)
+		lab.WaitFor(t, "that lock expired", lab.Patience, func() bool { return len(lab.Census(t, c.masters)) == 0 })
+		lab.WantNoStray(t, c.masters, c.Proxy)
 	}
 }
 
@@ -124,27 +126,27 @@ func TestResetAtAnyTime(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
 	for i := range 200 {
-		host, err := connect(c.addr)
+		host, err := lab.Connect(c.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := host.write(encode("PING") + encode("LOCK", fmt.Sprintf("job-%d", i), "60s") + encode("PING")); err != nil {
+		if err := host.Put(lab.Encode("PING") + lab.Encode("LOCK", fmt.Sprintf("job-%d", i), "60s") + lab.Encode("PING")); err != nil {
 			t.Fatal(err)
 		}
 		if i%2 == 0 {
-			pauseBetween(t, time.Duration(i)*10*time.Microsecond)
+			lab.Pass(t, time.Duration(i)*10*time.Microsecond)
 		}
 		if i%4 < 2 { // an unread reply makes this close a reset, too
-			host.reset()
+			host.Reset()
 		} else {
 			host.Close()
 		}
 	}
 	// A reply that reached the client's system before the reset was delivered as far as the proxy can know, so some
 	// of these locks may rightly be held. What must not be is a key on a minority.
-	settle(t, c.masters, c.proxy)
+	lab.Settle(t, c.masters, c.Proxy)
 	held := map[string]int{}
-	for _, keys := range census(t, c.masters) {
+	for _, keys := range lab.Census(t, c.masters) {
 		for _, key := range keys {
 			held[key]++
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // long returns the size of a test for the short run, or for the long one that INTEGRATION_LONG asks for.
@@ -20,32 +22,32 @@ func long[T any](short, long T) T {
 // TestMaxClientsAsRedisSaysIt: too many connections are refused in Redis' words, and there is room again when some have left.
 func TestMaxClientsAsRedisSaysIt(t *testing.T) {
 	t.Parallel()
-	c, direct := startCluster(t, 1, "--max-clients", "20"), startRedis(t, "--maxclients", "20")
+	c, direct := startCluster(t, 1, "--max-clients", "20"), lab.StartRedis(t, "--maxclients", "20")
 	said := map[string]string{}
-	for name, addr := range map[string]string{"proxy": c.addr, "redis": direct.addr} {
-		var all []*client
+	for name, addr := range map[string]string{"proxy": c.Addr, "redis": direct.Addr} {
+		var all []*lab.Client
 		for range 19 {
-			host := dial(t, addr)
-			host.wantDo("+PONG\r\n", "PING")
+			host := lab.Dial(t, addr)
+			host.WantDo("+PONG\r\n", "PING")
 			all = append(all, host)
 		}
-		waitFor(t, "refusal by "+name, patience, func() bool {
-			host := dial(t, addr)
+		lab.WaitFor(t, "refusal by "+name, lab.Patience, func() bool {
+			host := lab.Dial(t, addr)
 			all = append(all, host)
-			text, closed, _ := host.rest(100 * time.Millisecond)
+			text, closed, _ := host.Rest(100 * time.Millisecond)
 			said[name] = text
 			return closed
 		})
 		for _, host := range all {
 			host.Close()
 		}
-		waitFor(t, "room again at "+name, patience, func() bool {
-			host, err := connect(addr)
+		lab.WaitFor(t, "room again at "+name, lab.Patience, func() bool {
+			host, err := lab.Connect(addr)
 			if err != nil {
 				return false
 			}
 			defer host.Close()
-			reply, _ := host.do("PING")
+			reply, _ := host.Ask("PING")
 			return reply == "+PONG\r\n"
 		})
 	}
@@ -59,53 +61,53 @@ func TestSlowClientsAreClosed(t *testing.T) {
 	t.Parallel()
 	const limit = 2 * time.Second
 	c := protectedCluster(t, "--slow-client-timeout", "2s")
-	login := func() *client {
-		host := dial(t, c.addr)
-		host.wantDo("+OK\r\n", "AUTH", "secret")
+	login := func() *lab.Client {
+		host := lab.Dial(t, c.Addr)
+		host.WantDo("+OK\r\n", "AUTH", "secret")
 		return host
 	}
 	desk := login()
-	held := desk.lock("held", "60s")
-	desk.wantDo("+OK\r\n", "SET", "big", strings.Repeat("x", 1<<20))
+	held := desk.Lock("held", "60s")
+	desk.WantDo("+OK\r\n", "SET", "big", strings.Repeat("x", 1<<20))
 
-	idle, mute, subscriber, blocked, waiter := login(), dial(t, c.addr), login(), login(), login()
-	subscriber.wantDo("*3\r\n"+bulk("subscribe")+bulk("news")+":1\r\n", "SUBSCRIBE", "news")
-	blocked.send(encode("BLPOP", "queue", "0"))
-	waiter.send(encode("LOCK", "held", "60s", "WAIT", "60s"))
+	idle, mute, subscriber, blocked, waiter := login(), lab.Dial(t, c.Addr), login(), login(), login()
+	subscriber.WantDo("*3\r\n"+lab.Bulk("subscribe")+lab.Bulk("news")+":1\r\n", "SUBSCRIBE", "news")
+	blocked.Send(lab.Encode("BLPOP", "queue", "0"))
+	waiter.Send(lab.Encode("LOCK", "held", "60s", "WAIT", "60s"))
 
-	drip, value, own, deaf, deafTx, hello := dial(t, c.addr), login(), login(), login(), login(), dial(t, c.addr)
-	hello.send("\x16\x03\x01\x00\xf8\x01\x00\x00") // a TLS client on a plain port
-	value.send("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$100\r\nx")
-	own.send("*3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$3\r\n6")
-	deaf.send(strings.Repeat(encode("GET", "big"), 30))
-	go deafTx.write(strings.Repeat(encode("MULTI")+encode("GET", "big")+encode("EXEC"), 30) + encode("LOCK", "deaf", "60s"))
+	drip, value, own, deaf, deafTx, hello := lab.Dial(t, c.Addr), login(), login(), login(), login(), lab.Dial(t, c.Addr)
+	hello.Send("\x16\x03\x01\x00\xf8\x01\x00\x00") // a TLS client on a plain port
+	value.Send("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$100\r\nx")
+	own.Send("*3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$3\r\n6")
+	deaf.Send(strings.Repeat(lab.Encode("GET", "big"), 30))
+	go deafTx.Put(strings.Repeat(lab.Encode("MULTI")+lab.Encode("GET", "big")+lab.Encode("EXEC"), 30) + lab.Encode("LOCK", "deaf", "60s"))
 	start := time.Now()
 	for range 40 { // a byte now and then
-		if drip.write("P") != nil {
+		if drip.Put("P") != nil {
 			break
 		}
-		pauseBetween(t, 100*time.Millisecond)
+		lab.Pass(t, 100*time.Millisecond)
 	}
-	for name, host := range map[string]*client{"one byte now and then": drip, "a value never sent": value, "a LOCK never ended": own, "TLS": hello} {
-		if text, closed, _ := host.rest(patience); !closed || text != "" {
+	for name, host := range map[string]*lab.Client{"one byte now and then": drip, "a value never sent": value, "a LOCK never ended": own, "TLS": hello} {
+		if text, closed, _ := host.Rest(lab.Patience); !closed || text != "" {
 			t.Errorf("%s: closed %v, got %.60q", name, closed, text)
 		}
 	}
-	if took := time.Since(start); took > 3*limit*slack {
+	if took := time.Since(start); took > 3*limit*lab.Slack {
 		t.Errorf("the slow ones lived for %v, want little more than %v", took, limit)
 	}
-	waitFor(t, "clients gone that read nothing", patience, func() bool { return strings.Count(c.log.String(), "takes nothing") == 2 })
-	if n := strings.Count(c.log.String(), "slow client disconnected"); n != 6 {
+	lab.WaitFor(t, "clients gone that read nothing", lab.Patience, func() bool { return strings.Count(c.Log.String(), "takes nothing") == 2 })
+	if n := strings.Count(c.Log.String(), "slow client disconnected"); n != 6 {
 		t.Errorf("%d clients were disconnected, want 6", n)
 	}
-	idle.wantDo("+PONG\r\n", "PING")
-	mute.wantDo(noAuth, "PING")
-	desk.wantDo(":1\r\n", "PUBLISH", "news", "x")
-	subscriber.want("*3\r\n" + bulk("message") + bulk("news") + bulk("x"))
-	desk.wantDo(":1\r\n", "RPUSH", "queue", "y")
-	blocked.want("*2\r\n" + bulk("queue") + bulk("y"))
-	desk.unlock("held", held)
-	if token := tokenOf(waiter.frame()); token == "" {
+	idle.WantDo("+PONG\r\n", "PING")
+	mute.WantDo(noAuth, "PING")
+	desk.WantDo(":1\r\n", "PUBLISH", "news", "x")
+	subscriber.Want("*3\r\n" + lab.Bulk("message") + lab.Bulk("news") + lab.Bulk("x"))
+	desk.WantDo(":1\r\n", "RPUSH", "queue", "y")
+	blocked.Want("*2\r\n" + lab.Bulk("queue") + lab.Bulk("y"))
+	desk.Unlock("held", held)
+	if token := lab.TokenOf(waiter.Frame()); token == "" {
 		t.Error("the waiter was not served")
 	}
 }
@@ -113,23 +115,23 @@ func TestSlowClientsAreClosed(t *testing.T) {
 // TestSlowReadersAreSmall: 50 clients that read nothing, with much to read each, cost the proxy little, and the others nothing.
 func TestSlowReadersAreSmall(t *testing.T) {
 	c := startCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
-	desk := dial(t, c.addr)
-	desk.timeout = 2 * time.Minute // the upstream has gigabytes of replies to make
-	desk.wantDo("+OK\r\n", "SET", "big", strings.Repeat("x", 1<<20))
-	desk.unlock("job", desk.lock("job", "60s"))
-	before := c.memory(t, "VmRSS")
+	desk := lab.Dial(t, c.Addr)
+	desk.Timeout = 2 * time.Minute // the upstream has gigabytes of replies to make
+	desk.WantDo("+OK\r\n", "SET", "big", strings.Repeat("x", 1<<20))
+	desk.Unlock("job", desk.Lock("job", "60s"))
+	before := c.Memory(t, "VmRSS")
 	const readers = 50
-	var all []*client
+	var all []*lab.Client
 	pending := long(5, 100)
 	for i := range readers {
-		host := dial(t, c.addr)
+		host := lab.Dial(t, c.Addr)
 		switch i % 3 {
 		case 0:
-			host.send(strings.Repeat(encode("GET", "big"), pending))
+			host.Send(strings.Repeat(lab.Encode("GET", "big"), pending))
 		case 1:
-			host.send(strings.Repeat(encode("MULTI")+encode("GET", "big")+encode("EXEC"), pending) + strings.Repeat(encode("MULTI")+encode("EXEC"), 20_000))
+			host.Send(strings.Repeat(lab.Encode("MULTI")+lab.Encode("GET", "big")+lab.Encode("EXEC"), pending) + strings.Repeat(lab.Encode("MULTI")+lab.Encode("EXEC"), 20_000))
 		case 2:
-			host.send(strings.Repeat(encode("GET", "big"), pending) + encode("LOCK", fmt.Sprint("slow-", i), "60s") + strings.Repeat(encode("AUTH", rand.Text(), "x"), 200))
+			host.Send(strings.Repeat(lab.Encode("GET", "big"), pending) + lab.Encode("LOCK", fmt.Sprint("slow-", i), "60s") + strings.Repeat(lab.Encode("AUTH", rand.Text(), "x"), 200))
 		}
 		all = append(all, host)
 	}
@@ -137,69 +139,69 @@ func TestSlowReadersAreSmall(t *testing.T) {
 	for i := range 200 {
 		start := time.Now()
 		key := fmt.Sprint("job-", i)
-		desk.unlock(key, desk.lock(key, "60s"))
-		desk.wantDo("+PONG\r\n", "PING")
+		desk.Unlock(key, desk.Lock(key, "60s"))
+		desk.WantDo("+PONG\r\n", "PING")
 		slowest = max(slowest, time.Since(start))
 	}
-	after := c.memory(t, "VmRSS")
+	after := c.Memory(t, "VmRSS")
 	t.Logf("%d MB with %d slow readers, %d MB without: %.2f MB each; the slowest of 200 turns of others took %v", after, readers, before, float64(after-before)/readers, slowest)
 	if each := (after - before) / readers; each >= 4 {
 		t.Errorf("%d MB for each slow reader, want under 4", each)
 	}
 	for i, host := range all { // and nothing is lost for them either
-		host.timeout = 2 * time.Minute
+		host.Timeout = 2 * time.Minute
 		for j := range pending {
 			if i%3 == 1 {
-				host.want("+OK\r\n+QUEUED\r\n*1\r\n")
+				host.Want("+OK\r\n+QUEUED\r\n*1\r\n")
 			}
-			if got := host.frame(); len(got) != 1<<20+12 {
+			if got := host.Frame(); len(got) != 1<<20+12 {
 				t.Fatalf("client %d, reply %d: %d bytes, %.40q", i, j, len(got), got)
 			}
 		}
 		switch i % 3 {
 		case 1:
-			host.want(strings.Repeat("+OK\r\n*0\r\n", 20_000))
-			host.unlock(fmt.Sprint("tx-", i), host.lock(fmt.Sprint("tx-", i), "60s"))
+			host.Want(strings.Repeat("+OK\r\n*0\r\n", 20_000))
+			host.Unlock(fmt.Sprint("tx-", i), host.Lock(fmt.Sprint("tx-", i), "60s"))
 		case 2:
-			token := tokenOf(host.frame())
+			token := lab.TokenOf(host.Frame())
 			for range 200 {
-				if got := host.frame(); !strings.HasPrefix(got, "-WRONGPASS") {
+				if got := host.Frame(); !strings.HasPrefix(got, "-WRONGPASS") {
 					t.Fatalf("client %d: %.100q", i, got)
 				}
 			}
-			host.unlock(fmt.Sprint("slow-", i), token)
+			host.Unlock(fmt.Sprint("slow-", i), token)
 		}
 		host.Close()
 	}
-	wantNoStray(t, c.masters, c.proxy)
+	lab.WantNoStray(t, c.masters, c.Proxy)
 }
 
 // TestIdleConnectionsAreSmall: what a connection costs that has been used and rests.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	n := long(1000, 9_000)
 	c := startCluster(t, 3, "--max-clients", fmt.Sprint(n+100))
-	c.upstream.do(t, "CONFIG", "SET", "maxclients", fmt.Sprint(n+100))
-	desk := dial(t, c.addr)
-	desk.unlock("job", desk.lock("job", "60s"))
-	before := c.memory(t, "VmRSS")
-	all := make([]*client, n)
+	c.upstream.Do(t, "CONFIG", "SET", "maxclients", fmt.Sprint(n+100))
+	desk := lab.Dial(t, c.Addr)
+	desk.Unlock("job", desk.Lock("job", "60s"))
+	before := c.Memory(t, "VmRSS")
+	all := make([]*lab.Client, n)
 	for i := range all {
-		all[i] = dial(t, c.addr)
-		all[i].br.Reset(strings.NewReader("")) // its buffer is the test's memory, not the proxy's
-		all[i].send(encode("PING"))
+		all[i] = lab.Dial(t, c.Addr)
+		all[i].Reader.Reset(strings.NewReader("")) // its buffer is the test's memory, not the proxy's
+		all[i].Send(lab.Encode("PING"))
 	}
 	for i, host := range all {
 		var one [7]byte
-		host.SetReadDeadline(time.Now().Add(patience))
+		host.SetReadDeadline(time.Now().Add(lab.Patience))
 		if n, err := host.TCPConn.Read(one[:]); string(one[:n]) != "+PONG\r\n" {
 			t.Fatalf("connection %d: %q, %v", i, one[:n], err)
 		}
 	}
-	after := c.memory(t, "VmRSS")
+	after := c.Memory(t, "VmRSS")
 	each := float64(after-before) * 1024 / float64(n)
 	t.Logf("%d idle connections: %d MB, %.1f KB each", n, after-before, each)
-	if bound := 64 * map[bool]float64{false: 1, true: 3}[raceEnabled]; each >= bound {
+	if bound := 64 * map[bool]float64{false: 1, true: 3}[lab.Race]; each >= bound {
 		t.Errorf("%.1f KB for each idle connection, want under %.0f", each, bound)
 	}
-	desk.unlock("job", desk.lock("job", "60s"))
+	desk.Unlock("job", desk.Lock("job", "60s"))
 }

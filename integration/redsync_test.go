@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/integration/lab"
+
 	"github.com/go-redsync/redsync/v4"
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
@@ -21,7 +23,7 @@ func TestRedsync(t *testing.T) {
 	c := startCluster(t, 5)
 	var pools []redsyncredis.Pool
 	for _, s := range c.masters {
-		rdb := redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1})
+		rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
 		t.Cleanup(func() { rdb.Close() })
 		pools = append(pools, goredis.NewPool(rdb))
 	}
@@ -29,26 +31,26 @@ func TestRedsync(t *testing.T) {
 	mutex := func() *redsync.Mutex {
 		return sync.NewMutex("lock:job", redsync.WithTries(1), redsync.WithExpiry(30*time.Second))
 	}
-	host := dial(t, c.addr)
+	host := lab.Dial(t, c.Addr)
 	for dead := range 3 {
 		if dead > 0 {
-			c.masters[dead-1].kill()
+			c.masters[dead-1].Kill()
 		}
 		theirs := mutex()
 		if err := theirs.LockContext(t.Context()); err != nil {
 			t.Fatalf("redsync with %d masters dead: %v", dead, err)
 		}
-		host.wantDo(null2, "LOCK", "job", "30s")
-		host.wantDo(":0\r\n", "UNLOCK", "job", "0000000000000001:"+strings.Repeat("0", 40))
+		host.WantDo(lab.Null2, "LOCK", "job", "30s")
+		host.WantDo(":0\r\n", "UNLOCK", "job", "0000000000000001:"+strings.Repeat("0", 40))
 		if ok, err := theirs.UnlockContext(t.Context()); !ok {
 			t.Fatalf("redsync lost its lock to LOCK or UNLOCK: %v", err)
 		}
-		token := host.lock("job", "30s")
+		token := host.Lock("job", "30s")
 		var taken *redsync.ErrTaken
 		if err := mutex().LockContext(t.Context()); err == nil || (dead == 0 && !errors.As(err, &taken)) {
 			t.Fatalf("redsync while lockproxy holds: %v, want it taken", err)
 		}
-		host.unlock("job", token)
+		host.Unlock("job", token)
 	}
 }
 
@@ -59,10 +61,10 @@ func TestGoRedis(t *testing.T) {
 	c := startCluster(t, 3)
 	ctx := t.Context()
 	for _, protocol := range []int{2, 3} {
-		rdb := redis.NewClient(&redis.Options{Addr: c.addr, Protocol: protocol, ContextTimeoutEnabled: true})
+		rdb := redis.NewClient(&redis.Options{Addr: c.Addr, Protocol: protocol, ContextTimeoutEnabled: true})
 		defer rdb.Close()
 		token, err := rdb.Do(ctx, "LOCK", "job", "30s").Text()
-		if err != nil || tokenOf(bulk(token)) == "" {
+		if err != nil || lab.TokenOf(lab.Bulk(token)) == "" {
 			t.Fatalf("LOCK: %q, %v", token, err)
 		}
 		if again, err := rdb.Do(ctx, "LOCK", "job", 30000).Text(); !errors.Is(err, redis.Nil) || again != "" {
@@ -91,7 +93,7 @@ func checkPipeline(ctx context.Context, t *testing.T, rdb *redis.Client) {
 		return nil
 	})
 	token, _ := lock.Text()
-	if err != nil || set.Val() != "OK" || tokenOf(bulk(token)) == "" || get.Val() != "1" {
+	if err != nil || set.Val() != "OK" || lab.TokenOf(lab.Bulk(token)) == "" || get.Val() != "1" {
 		t.Errorf("pipeline: %v, %v, %v, %v", err, set, lock, get)
 	}
 	if n, err := rdb.Do(ctx, "UNLOCK", "piped", token).Int(); n != 1 || err != nil {

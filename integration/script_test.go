@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"lockproxy/integration/lab"
 )
 
 // script writes random sequences of commands whose answers are the same on every server: nothing that depends on
@@ -24,7 +26,7 @@ func (s script) bytes(n int) string {
 		if s.IntN(8) == 0 {
 			b.WriteString(s.inline(args))
 		} else {
-			b.WriteString(encode(args...))
+			b.WriteString(lab.Encode(args...))
 		}
 		if s.IntN(30) == 0 {
 			b.WriteString(s.pick("\r\n", "*0\r\n", "*-1\r\n", "  \r\n", "\n"))
@@ -84,7 +86,7 @@ func (s script) value() string {
 	case 1:
 		return strings.Repeat(s.pick("x", "\r\n", "*1\r\n", "$-1\r\n", "\x00"), s.IntN(3000))
 	case 2:
-		return encode("PING") // answered where requests are cut at the wrong place
+		return lab.Encode("PING") // answered where requests are cut at the wrong place
 	default:
 		return fmt.Sprint(s.IntN(100))
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/lab"
 )
 
 // Settings whose effect only the whole program shows.
@@ -13,20 +15,20 @@ import (
 func TestMaxClients(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1, "--max-clients", "3")
-	var hosts []*client
-	waitFor(t, "the first connection free again", patience, func() bool { // the one that waited for the first lock
-		host := dial(t, c.addr)
-		if host.do("PING") == "+PONG\r\n" {
+	var hosts []*lab.Client
+	lab.WaitFor(t, "the first connection free again", lab.Patience, func() bool { // the one that waited for the first lock
+		host := lab.Dial(t, c.Addr)
+		if host.Do("PING") == "+PONG\r\n" {
 			hosts = append(hosts, host)
 		}
 		return len(hosts) == 3
 	})
-	over := dial(t, c.addr)
-	over.want("-ERR max number of clients reached\r\n")
-	over.wantClosed()
+	over := lab.Dial(t, c.Addr)
+	over.Want("-ERR max number of clients reached\r\n")
+	over.WantClosed()
 	hosts[0].Close()
-	waitFor(t, "room for another", patience, func() bool {
-		reply, err := dial(t, c.addr).conn.do("PING")
+	lab.WaitFor(t, "room for another", lab.Patience, func() bool {
+		reply, err := lab.Dial(t, c.Addr).Conn.Ask("PING")
 		return err == nil && reply == "+PONG\r\n"
 	})
 }
@@ -34,30 +36,30 @@ func TestMaxClients(t *testing.T) {
 // TestOpenListener: a proxy that others can reach must not undo the protected mode of an upstream without password.
 func TestOpenListener(t *testing.T) {
 	t.Parallel()
-	open, protected := startRedis(t), startRedis(t, "--requirepass", "secret")
-	path, err := binary()
+	open, protected := lab.StartRedis(t), lab.StartRedis(t, "--requirepass", "secret")
+	path, err := lab.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, upstream := range []string{open.addr, "redis://:secret@" + protected.addr} {
-		p := launch(t, "lockproxy", path, "--listen", "0.0.0.0:0", "--upstream", upstream, "--restart-guard", "off")
-		if !poll(patience, func() bool { return !p.running() }) || p.cmd.ProcessState.ExitCode() != 1 {
-			t.Errorf("open to everybody in front of %s: running %v, want exit code 1", upstream, p.running())
+	for _, upstream := range []string{open.Addr, "redis://:secret@" + protected.Addr} {
+		p := lab.Launch(t, "lockproxy", path, "--listen", "0.0.0.0:0", "--upstream", upstream, "--restart-guard", "off")
+		if !lab.Poll(lab.Patience, func() bool { return !p.Running() }) || p.Cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("open to everybody in front of %s: running %v, want exit code 1", upstream, p.Running())
 		}
-		if text := p.log.String(); !strings.Contains(text, "allow-open") || strings.Contains(text, "secret") {
+		if text := p.Log.String(); !strings.Contains(text, "allow-open") || strings.Contains(text, "secret") {
 			t.Errorf("it says %q, want how to allow it and no password", text)
 		}
 	}
-	startProxy(t, "--listen", "0.0.0.0:0", "--upstream", protected.addr, "--restart-guard", "off")
-	startProxy(t, "--listen", "0.0.0.0:0", "--upstream", open.addr, "--allow-open=true", "--restart-guard", "off")
+	lab.StartProxy(t, "--listen", "0.0.0.0:0", "--upstream", protected.Addr, "--restart-guard", "off")
+	lab.StartProxy(t, "--listen", "0.0.0.0:0", "--upstream", open.Addr, "--allow-open=true", "--restart-guard", "off")
 }
 
 func TestUnixSockets(t *testing.T) {
 	t.Parallel()
-	cli := tool(t, "redis-cli")
+	cli := lab.Tool(t, "redis-cli")
 	upstream, listen := filepath.Join(t.TempDir(), "redis.sock"), filepath.Join(t.TempDir(), "lockproxy.sock")
-	startRedis(t, "--unixsocket", upstream)
-	startProxy(t, "--listen", "unix://"+listen, "--upstream", "unix://"+upstream, "--restart-guard", "off")
+	lab.StartRedis(t, "--unixsocket", upstream)
+	lab.StartProxy(t, "--listen", "unix://"+listen, "--upstream", "unix://"+upstream, "--restart-guard", "off")
 	run := func(args ...string) string {
 		out, err := exec.Command(cli, append([]string{"-s", listen}, args...)...).Output()
 		if err != nil {
@@ -69,7 +71,7 @@ func TestUnixSockets(t *testing.T) {
 		t.Errorf("SET: %q", got)
 	}
 	token := ""
-	waitFor(t, "first lock", patience, func() bool { token = run("LOCK", "job", "60s"); return tokenOf(bulk(token)) != "" })
+	lab.WaitFor(t, "first lock", lab.Patience, func() bool { token = run("LOCK", "job", "60s"); return lab.TokenOf(lab.Bulk(token)) != "" })
 	if got := run("UNLOCK", "job", token); got != "1" {
 		t.Errorf("UNLOCK: %q", got)
 	}
@@ -79,26 +81,26 @@ func TestUnixSockets(t *testing.T) {
 func TestNoSecretsLogged(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--log-level", "debug")
-	host := dial(t, c.addr)
+	host := lab.Dial(t, c.Addr)
 	secrets := []string{"hunter2-password", "hunter2-value"}
-	host.do("AUTH", secrets[0])
-	host.do("HELLO", "3", "AUTH", "default", secrets[0])
-	host.do("SET", "a", secrets[1])
-	host.do("CONFIG", "SET", "masterauth", secrets[0])
+	host.Do("AUTH", secrets[0])
+	host.Do("HELLO", "3", "AUTH", "default", secrets[0])
+	host.Do("SET", "a", secrets[1])
+	host.Do("CONFIG", "SET", "masterauth", secrets[0])
 	for i := range 10 {
-		token := host.lock(fmt.Sprintf("job-%d", i), "60s")
-		host.do("UNLOCK", fmt.Sprintf("job-%d", i), "0000000000000001:"+strings.Repeat("0", 40))
-		host.unlock(fmt.Sprintf("job-%d", i), token)
+		token := host.Lock(fmt.Sprintf("job-%d", i), "60s")
+		host.Do("UNLOCK", fmt.Sprintf("job-%d", i), "0000000000000001:"+strings.Repeat("0", 40))
+		host.Unlock(fmt.Sprintf("job-%d", i), token)
 		secrets = append(secrets, token[17:])
 	}
-	c.masters[0].pause(t)
-	c.masters[1].kill()
+	c.masters[0].Pause(t)
+	c.masters[1].Kill()
 	secrets = append(secrets, "f00f00f00f00f00f00f00f00f00f00f00f00f00f")
-	host.do("LOCK", "job", "60s")
-	host.do("UNLOCK", "job", "0000000000000001:"+secrets[len(secrets)-1])
-	c.stop(t)
+	host.Do("LOCK", "job", "60s")
+	host.Do("UNLOCK", "job", "0000000000000001:"+secrets[len(secrets)-1])
+	c.Stop(t)
 	for _, secret := range secrets {
-		if strings.Contains(c.log.String(), secret) {
+		if strings.Contains(c.Log.String(), secret) {
 			t.Errorf("%s is in the log", secret)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // The census: a master hung by SIGSTOP, or cut off by the network, must keep no lock key once it is back.
@@ -11,15 +13,15 @@ import (
 
 // pairs locks and unlocks n keys of their own, each first, third, ... through one proxy and the others unlocked
 // through a second one, while a master is away.
-func pairs(t testing.TB, name string, n int, first, second *client) {
+func pairs(t testing.TB, name string, n int, first, second *lab.Client) {
 	t.Helper()
 	for i := range n {
 		key := fmt.Sprintf("%s-%d", name, i)
-		token := first.lock(key, "60s")
+		token := first.Lock(key, "60s")
 		if i%2 == 0 {
-			first.unlock(key, token)
+			first.Unlock(key, token)
 		} else {
-			second.unlock(key, token)
+			second.Unlock(key, token)
 		}
 	}
 }
@@ -29,12 +31,12 @@ func TestStrayPaused(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 5)
 	two := c.another(t)
-	first, second := dial(t, c.addr), dial(t, two.addr)
+	first, second := lab.Dial(t, c.Addr), lab.Dial(t, two.Addr)
 	for i, s := range c.masters {
-		s.pause(t)
+		s.Pause(t)
 		pairs(t, fmt.Sprintf("round-%d", i), 30, first, second)
-		s.resume()
-		wantNoStray(t, c.masters, c.proxy, two)
+		s.Resume()
+		lab.WantNoStray(t, c.masters, c.Proxy, two)
 	}
 }
 
@@ -43,41 +45,30 @@ func TestStrayPausedTwo(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 5)
 	two := c.another(t)
-	first, second := dial(t, c.addr), dial(t, two.addr)
+	first, second := lab.Dial(t, c.Addr), lab.Dial(t, two.Addr)
 	for _, s := range c.masters[1:3] {
-		s.pause(t)
+		s.Pause(t)
 	}
 	for i, start := 0, time.Now(); time.Since(start) < 4*time.Second; i++ {
 		pairs(t, fmt.Sprintf("round-%d", i), 10, first, second)
-		pauseBetween(t, 200*time.Millisecond)
+		lab.Pass(t, 200*time.Millisecond)
 	}
 	for _, s := range c.masters[1:3] {
-		s.resume()
+		s.Resume()
 	}
-	wantNoStray(t, c.masters, c.proxy, two)
-}
-
-// pauseBetween lets time pass that a test needs to pass: for a fault to last, not for something to happen.
-func pauseBetween(t testing.TB, d time.Duration) {
-	t.Helper()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.Context().Done():
-	}
+	lab.WantNoStray(t, c.masters, c.Proxy, two)
 }
 
 // strayCluster is five masters, each behind a relay, with two proxies.
-func strayCluster(t testing.TB) (masters []*redisServer, relays []*relay, one, two *proxy) {
+func strayCluster(t testing.TB) (masters []*lab.Redis, relays []*lab.Relay, one, two *lab.Proxy) {
 	t.Helper()
-	servers := startMasters(t, 6)
+	servers := lab.StartMasters(t, 6)
 	masters = servers[1:]
-	relays, list := startRelays(t, masters)
-	flags := []string{"--upstream", servers[0].addr, "--masters", list, "--restart-guard", "off"}
-	one, two = startProxy(t, flags...), startProxy(t, flags...)
-	one.waitVoting(t)
-	two.waitVoting(t)
+	relays, list := lab.StartRelays(t, masters)
+	flags := []string{"--upstream", servers[0].Addr, "--masters", list, "--restart-guard", "off"}
+	one, two = lab.StartProxy(t, flags...), lab.StartProxy(t, flags...)
+	one.WaitVoting(t)
+	two.WaitVoting(t)
 	return masters, relays, one, two
 }
 
@@ -85,17 +76,17 @@ func strayCluster(t testing.TB) (masters []*redisServer, relays []*relay, one, t
 func TestStrayCut(t *testing.T) {
 	t.Parallel()
 	masters, relays, one, two := strayCluster(t)
-	first, second := dial(t, one.addr), dial(t, two.addr)
+	first, second := lab.Dial(t, one.Addr), lab.Dial(t, two.Addr)
 	for i, r := range relays {
 		pairs(t, fmt.Sprintf("flowing-%d", i), 10, first, second)
-		r.freeze()
+		r.Freeze()
 		pairs(t, fmt.Sprintf("frozen-%d", i), 20, first, second)
-		r.refuse(true)
-		r.cutAll()
+		r.Refuse(true)
+		r.CutAll()
 		pairs(t, fmt.Sprintf("cut-%d", i), 20, first, second)
-		r.thaw()
-		r.refuse(false)
-		wantNoStray(t, masters, one, two)
+		r.Thaw()
+		r.Refuse(false)
+		lab.WantNoStray(t, masters, one, two)
 	}
 }
 
@@ -103,13 +94,13 @@ func TestStrayCut(t *testing.T) {
 func TestStrayCutAnswers(t *testing.T) {
 	t.Parallel()
 	masters, relays, one, two := strayCluster(t)
-	first, second := dial(t, one.addr), dial(t, two.addr)
+	first, second := lab.Dial(t, one.Addr), lab.Dial(t, two.Addr)
 	for i, r := range relays {
-		r.freezeAnswers()
+		r.FreezeAnswers()
 		pairs(t, fmt.Sprintf("unanswered-%d", i), 20, first, second)
-		r.cutAll()
-		r.thaw()
-		wantNoStray(t, masters, one, two)
+		r.CutAll()
+		r.Thaw()
+		lab.WantNoStray(t, masters, one, two)
 	}
 }
 
@@ -119,24 +110,24 @@ func TestStrayCutAnswers(t *testing.T) {
 func TestStrayLate(t *testing.T) {
 	t.Parallel()
 	masters, relays, one, two := strayCluster(t)
-	first, second := dial(t, one.addr), dial(t, two.addr)
+	first, second := lab.Dial(t, one.Addr), lab.Dial(t, two.Addr)
 	r := relays[2]
-	before := r.connections()
-	r.freeze()
+	before := r.Connections()
+	r.Freeze()
 	tokens := map[string]string{}
 	for i := range 40 {
 		key := fmt.Sprintf("late-%d", i)
-		tokens[key], tokens["too-"+key] = first.lock(key, "60s"), second.lock("too-"+key, "60s")
+		tokens[key], tokens["too-"+key] = first.Lock(key, "60s"), second.Lock("too-"+key, "60s")
 	}
-	r.thawNew()
-	waitFor(t, "both lanes given up and made anew", 3*patience, func() bool { return r.connections() >= before+2 })
-	settle(t, masters, one, two)
+	r.ThawNew()
+	lab.WaitFor(t, "both lanes given up and made anew", 3*lab.Patience, func() bool { return r.Connections() >= before+2 })
+	lab.Settle(t, masters, one, two)
 	for key, token := range tokens {
-		first.unlock(key, token)
+		first.Unlock(key, token)
 	}
-	wantNoStray(t, masters, one, two)
-	r.thaw()
-	if poll(300*time.Millisecond, func() bool { return len(census(t, masters[2:3])) > 0 }) {
-		t.Errorf("what a dead lane had sent was executed after the next one was up: %v", census(t, masters))
+	lab.WantNoStray(t, masters, one, two)
+	r.Thaw()
+	if lab.Poll(300*time.Millisecond, func() bool { return len(lab.Census(t, masters[2:3])) > 0 }) {
+		t.Errorf("what a dead lane had sent was executed after the next one was up: %v", lab.Census(t, masters))
 	}
 }

@@ -40,11 +40,22 @@ install_missing() {
 
 missing=
 command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing="$missing redis-server"
-command -v gcc >/dev/null || command -v clang >/dev/null || missing="$missing gcc libc6-dev" # for the race detector
+command -v cc >/dev/null || missing="$missing gcc libc6-dev" # for the race detector, and for masters' own clocks
+command -v nft >/dev/null || missing="$missing nftables" # for networks that lose packets, which only root can make
+command -v ip >/dev/null || missing="$missing iproute2"
+command -v nsenter >/dev/null || missing="$missing util-linux"
+/usr/bin/python3 -c 'import redis' 2>/dev/null || missing="$missing python3-redis" # two clients of many: others are tried where they are
+[ -e /usr/include/hiredis/hiredis.h ] || missing="$missing libhiredis-dev"
 # The names are to be split: each is a package.
 # shellcheck disable=SC2086
 [ -z "$missing" ] || install_missing $missing
 export CGO_ENABLED=1 CI="${CI:-1}"
+
+# Node's clients are tried where npm is there and reaches its registry; their tests say so if not.
+if command -v npm >/dev/null; then
+	step npm install
+	(cd integration/clients/node && timeout 120 npm install --no-package-lock --no-audit --no-fund) || echo 'no Node clients'
+fi
 
 step gofmt
 unformatted=$(gofmt -l .)
@@ -81,5 +92,6 @@ grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do
 done
 
 # -count=1: what integration/ tests is the binary that it builds, which the cache of test results knows nothing of.
+# -parallel: most tests of integration/ wait most of the time, for faults to last and ttls to end.
 step go test
-exec go test -race -count=1 -timeout 8m ./...
+exec go test -race -count=1 -parallel 4 -timeout 15m ./...

@@ -3,6 +3,8 @@ package integration
 import (
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // TestThousandWaiters: 1,000 waiters on one key cost the masters what one in each proxy costs, and the proxies next to no
@@ -11,23 +13,23 @@ import (
 func TestThousandWaiters(t *testing.T) {
 	p := startPair(t)
 	const each = 500
-	token := p.desk.lock("job", "60s")
-	proxies, desks := []*proxy{p.proxy, p.two}, []*client{p.desk, p.far}
-	var hosts [2][]*client
+	token := p.desk.Lock("job", "60s")
+	proxies, desks := []*lab.Proxy{p.Proxy, p.two}, []*lab.Client{p.desk, p.far}
+	var hosts [2][]*lab.Client
 	served := make(chan [2]int, 2*each) // proxy and place
 	failed := make(chan string, 2*each)
 	join := func(side, i int) {
-		host := dial(t, proxies[side].addr)
-		host.timeout = 2 * time.Minute
+		host := lab.Dial(t, proxies[side].Addr)
+		host.Timeout = 2 * time.Minute
 		hosts[side] = append(hosts[side], host)
-		host.send(encode("LOCK", "job", "60s", "WAIT", "0"))
-		desks[side].waitWaiting(i + 1)
+		host.Send(lab.Encode("LOCK", "job", "60s", "WAIT", "0"))
+		desks[side].WaitWaiting(i + 1)
 		go func() {
-			reply, err := host.read()
-			token := tokenOf(reply)
+			reply, err := host.Next()
+			token := lab.TokenOf(reply)
 			if token != "" {
 				served <- [2]int{side, i}
-				reply, err = host.conn.do("UNLOCK", "job", token)
+				reply, err = host.Conn.Ask("UNLOCK", "job", token)
 			}
 			if reply != ":1\r\n" || err != nil {
 				failed <- reply
@@ -38,13 +40,13 @@ func TestThousandWaiters(t *testing.T) {
 	// rate counts the commands at the masters, and the proxies' processor time, of a few seconds.
 	const span = 2 * time.Second
 	rate := func() (commands int, cpu time.Duration) {
-		pauseBetween(t, 500*time.Millisecond) // for what joining costs
-		before, used := commandCounts(t, p.masters, ""), []time.Duration{p.cpu(t), p.two.cpu(t)}
-		pauseBetween(t, span)
+		lab.Pass(t, 500*time.Millisecond) // for what joining costs
+		before, used := lab.CommandCounts(t, p.masters, ""), []time.Duration{p.CPU(t), p.two.CPU(t)}
+		lab.Pass(t, span)
 		for i, proxy := range proxies {
-			cpu = max(cpu, proxy.cpu(t)-used[i])
+			cpu = max(cpu, proxy.CPU(t)-used[i])
 		}
-		return commandCounts(t, p.masters, "") - before, cpu
+		return lab.CommandCounts(t, p.masters, "") - before, cpu
 	}
 	join(0, 0)
 	join(1, 0)
@@ -58,12 +60,12 @@ func TestThousandWaiters(t *testing.T) {
 	if all > 2*one {
 		t.Errorf("%d commands in %v with %d waiters a proxy, %d with one", all, span, each, one)
 	}
-	if cpu > span/20 && !raceEnabled {
+	if cpu > span/20 && !lab.Race {
 		t.Errorf("a proxy used %v of processor time in %v with nothing to do, want 5%% at most", cpu, span)
 	}
 
-	before, start := commandCounts(t, p.masters, ""), time.Now()
-	p.desk.unlock("job", token)
+	before, start := lab.CommandCounts(t, p.masters, ""), time.Now()
+	p.desk.Unlock("job", token)
 	next, last, run, longest := [2]int{}, -1, 0, 0
 	for range 2 * each {
 		select {
@@ -81,20 +83,20 @@ func TestThousandWaiters(t *testing.T) {
 			}
 		case reply := <-failed:
 			t.Fatalf("a waiter: %q", reply)
-		case <-time.After(2 * patience):
+		case <-time.After(2 * lab.Patience):
 			t.Fatalf("%d and %d of %d served, then no more", next[0], next[1], each)
 		}
 	}
 	took := time.Since(start)
-	commands := commandCounts(t, p.masters, "") - before
+	commands := lab.CommandCounts(t, p.masters, "") - before
 	t.Logf("%d served within %v, %d commands at the masters each, at most %d in a row by one proxy", 2*each, took, commands/2/each, longest)
 	if longest > each/2 {
 		t.Errorf("one proxy had %d turns in a row while waiters stood in the other", longest)
 	}
-	if took > 10*time.Second*slack {
+	if took > 10*time.Second*lab.Slack {
 		t.Errorf("%d waiters were served within %v", 2*each, took)
 	}
-	p.desk.waitWaiting(0)
-	p.desk.wantDo(null2, "LOCKINFO", "job")
+	p.desk.WaitWaiting(0)
+	p.desk.WantDo(lab.Null2, "LOCKINFO", "job")
 	p.wantNoStray(t)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // Masters that answer, but with an error, or that lost their scripts.
@@ -13,7 +15,7 @@ import (
 func TestB13ScriptFlush(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	host := dial(t, c.addr)
+	host := lab.Dial(t, c.Addr)
 	for i := range 60 {
 		key := fmt.Sprintf("job-%d", i)
 		flush := c.masters
@@ -21,23 +23,23 @@ func TestB13ScriptFlush(t *testing.T) {
 			flush = c.masters[:1]
 		}
 		for _, s := range flush {
-			s.do(t, "SCRIPT", "FLUSH")
+			s.Do(t, "SCRIPT", "FLUSH")
 		}
-		token := host.lock(key, "60s")
+		token := host.Lock(key, "60s")
 		if i%2 == 0 {
 			for _, s := range flush {
-				s.do(t, "SCRIPT", "FLUSH")
+				s.Do(t, "SCRIPT", "FLUSH")
 			}
 		}
-		host.unlock(key, token)
+		host.Unlock(key, token)
 	}
-	wantNoStray(t, c.masters, c.proxy)
+	lab.WantNoStray(t, c.masters, c.Proxy)
 
 	stop, flushed := make(chan struct{}), make(chan error, 1)
 	go func() { flushed <- flushScripts(c.masters, stop) }()
 	for i := range 200 {
 		key := fmt.Sprintf("busy-%d", i)
-		host.unlock(key, host.lock(key, "60s"))
+		host.Unlock(key, host.Lock(key, "60s"))
 	}
 	close(stop)
 	if err := <-flushed; err != nil {
@@ -45,22 +47,22 @@ func TestB13ScriptFlush(t *testing.T) {
 	}
 
 	for i, s := range c.masters { // each in turn comes back empty
-		s.restart(t)
+		s.RestartEmpty(t)
 		key := fmt.Sprintf("restarted-%d", i)
-		host.unlock(key, grant(t, host, key))
-		settle(t, c.masters, c.proxy)
+		host.Unlock(key, grant(t, host, key))
+		lab.Settle(t, c.masters, c.Proxy)
 	}
-	wantNoStray(t, c.masters, c.proxy)
+	lab.WantNoStray(t, c.masters, c.Proxy)
 }
 
-func flushScripts(masters []*redisServer, stop <-chan struct{}) error {
+func flushScripts(masters []*lab.Redis, stop <-chan struct{}) error {
 	for i := 0; ; i++ {
 		select {
 		case <-stop:
 			return nil
 		case <-time.After(3 * time.Millisecond):
 		}
-		if _, err := masters[i%len(masters)].ask("SCRIPT", "FLUSH"); err != nil {
+		if _, err := masters[i%len(masters)].Ask("SCRIPT", "FLUSH"); err != nil {
 			return err
 		}
 	}
@@ -81,9 +83,9 @@ func TestB31ErrorReplies(t *testing.T) {
 		t.Run(trouble.name, func(t *testing.T) {
 			t.Parallel()
 			c := startCluster(t, 5)
-			host := dial(t, c.addr)
-			set := func(s *redisServer, command []string) {
-				if got := s.do(t, command...); !strings.HasPrefix(got, "+OK") {
+			host := lab.Dial(t, c.Addr)
+			set := func(s *lab.Redis, command []string) {
+				if got := s.Do(t, command...); !strings.HasPrefix(got, "+OK") {
 					t.Fatalf("%q: %q", command, got)
 				}
 			}
@@ -94,23 +96,23 @@ func TestB31ErrorReplies(t *testing.T) {
 				}
 				for n := range 10 {
 					key := fmt.Sprintf("job-%d-%d", i, n)
-					host.unlock(key, host.lock(key, "60s"))
+					host.Unlock(key, host.Lock(key, "60s"))
 				}
 			}
-			reply := host.do("LOCK", "job", "60s")
+			reply := host.Do("LOCK", "job", "60s")
 			if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") || !strings.Contains(reply, trouble.says) {
 				t.Errorf("LOCK: %q, want NOQUORUM that tells of %q", reply, trouble.says)
 			}
 			for _, s := range c.masters[:3] {
-				if !strings.Contains(reply, s.addr+" ") {
-					t.Errorf("%q does not name %s", reply, s.addr)
+				if !strings.Contains(reply, s.Addr+" ") {
+					t.Errorf("%q does not name %s", reply, s.Addr)
 				}
 			}
 			for _, s := range c.masters[:3] {
 				set(s, trouble.end)
 			}
-			host.unlock("job", grant(t, host, "job"))
-			wantNoStray(t, c.masters, c.proxy)
+			host.Unlock("job", grant(t, host, "job"))
+			lab.WantNoStray(t, c.masters, c.Proxy)
 		})
 	}
 }
@@ -120,56 +122,56 @@ func TestB31ErrorReplies(t *testing.T) {
 func TestReleaseOwedToTroubledMaster(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	host := dial(t, c.addr)
+	host := lab.Dial(t, c.Addr)
 	var tokens []string
 	for i := range 20 {
-		tokens = append(tokens, host.lock(fmt.Sprintf("job-%d", i), "60s"))
+		tokens = append(tokens, host.Lock(fmt.Sprintf("job-%d", i), "60s"))
 	}
-	waitFor(t, "all keys on the first master", patience, func() bool { return len(lockKeys(t, c.masters[0])) == 20 })
-	c.masters[0].do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	lab.WaitFor(t, "all keys on the first master", lab.Patience, func() bool { return len(lab.LockKeys(t, c.masters[0])) == 20 })
+	c.masters[0].Do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
 	for i, token := range tokens {
-		host.unlock(fmt.Sprintf("job-%d", i), token)
+		host.Unlock(fmt.Sprintf("job-%d", i), token)
 	}
-	c.masters[0].do(t, "CONFIG", "SET", "min-replicas-to-write", "0")
-	wantKeysGone(t, c.masters, 2*patience)
+	c.masters[0].Do(t, "CONFIG", "SET", "min-replicas-to-write", "0")
+	lab.WantKeysGone(t, c.masters, 2*lab.Patience)
 }
 
 // TestTopUp: a master that was away when a lock was taken gets it later, with the expiry that is left.
 func TestTopUp(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	host := dial(t, c.addr)
-	c.masters[0].kill()
-	waitFor(t, "the lane noticed", patience, func() bool {
+	host := lab.Dial(t, c.Addr)
+	c.masters[0].Kill()
+	lab.WaitFor(t, "the lane noticed", lab.Patience, func() bool {
 		token := grant(t, host, "warm-up")
-		host.unlock("warm-up", token)
+		host.Unlock("warm-up", token)
 		return true
 	})
-	token := host.lock("job", "60s")
-	c.masters[0].restart(t)
-	waitFor(t, "topped up", patience, func() bool { return c.masters[0].do(t, "EXISTS", "lock:job") == ":1\r\n" })
-	if left := c.masters[0].do(t, "PTTL", "lock:job"); left == ":-1\r\n" || left >= ":60000\r\n" {
+	token := host.Lock("job", "60s")
+	c.masters[0].RestartEmpty(t)
+	lab.WaitFor(t, "topped up", lab.Patience, func() bool { return c.masters[0].Do(t, "EXISTS", "lock:job") == ":1\r\n" })
+	if left := c.masters[0].Do(t, "PTTL", "lock:job"); left == ":-1\r\n" || left >= ":60000\r\n" {
 		t.Errorf("topped up with %q ms", left)
 	}
-	if one, two := c.masters[0].do(t, "GET", "lock:job"), c.masters[1].do(t, "GET", "lock:job"); one != two {
+	if one, two := c.masters[0].Do(t, "GET", "lock:job"), c.masters[1].Do(t, "GET", "lock:job"); one != two {
 		t.Errorf("topped up as %q, elsewhere it is %q", one, two)
 	}
-	c.masters[1].kill()
-	host.unlock("job", token)
+	c.masters[1].Kill()
+	host.Unlock("job", token)
 }
 
 // TestMasterTwice: the same server under two names must not vote twice; a replica must not vote.
 func TestMasterTwice(t *testing.T) {
 	t.Parallel()
-	servers := startMasters(t, 3)
-	_, port, _ := strings.Cut(servers[0].addr, ":")
-	p := startProxy(t, "--upstream", servers[2].addr, "--masters", servers[0].addr+",localhost:"+port+","+servers[1].addr, "--restart-guard", "off")
-	p.waitVoting(t)
-	host := dial(t, p.addr)
-	host.unlock("job", host.lock("job", "60s")) // two of three are enough
-	servers[1].kill()
-	waitFor(t, "NOQUORUM", patience, func() bool {
-		reply := host.do("LOCK", "job", "50ms")
+	servers := lab.StartMasters(t, 3)
+	_, port, _ := strings.Cut(servers[0].Addr, ":")
+	p := lab.StartProxy(t, "--upstream", servers[2].Addr, "--masters", servers[0].Addr+",localhost:"+port+","+servers[1].Addr, "--restart-guard", "off")
+	p.WaitVoting(t)
+	host := lab.Dial(t, p.Addr)
+	host.Unlock("job", host.Lock("job", "60s")) // two of three are enough
+	servers[1].Kill()
+	lab.WaitFor(t, "NOQUORUM", lab.Patience, func() bool {
+		reply := host.Do("LOCK", "job", "50ms")
 		return strings.HasPrefix(reply, "-NOQUORUM 1 of 3 masters can vote, 2 needed: ") && strings.Contains(reply, "localhost:"+port)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // The upstream refuses, dies, comes back; a real replica and redis-cli --pipe work through the proxy.
@@ -13,92 +15,92 @@ import (
 func TestUpstreamDown(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	host := dial(t, c.addr)
-	c.upstream.kill()
-	refused := "-ERR upstream " + c.upstream.addr + ": connection refused\r\n"
+	host := lab.Dial(t, c.Addr)
+	c.upstream.Kill()
+	refused := "-ERR upstream " + c.upstream.Addr + ": connection refused\r\n"
 	for range 3 {
-		host.wantDo(refused, "SET", "a", "1")
+		host.WantDo(refused, "SET", "a", "1")
 	}
-	host.send(encode("GET", "a") + encode("GET", "b"))
-	host.want(refused + refused)
-	host.unlock("job", host.lock("job", "60s")) // locks need no upstream; the last known answer about AUTH holds
-	host.send("PING\r\n")
-	host.want(refused)
-	c.upstream.restart(t)
-	host.wantDo("+OK\r\n", "SET", "a", "1")
-	host.wantDo(bulk("1"), "GET", "a")
-	host3 := dial3(t, c.addr)
-	host3.wantDo(bulk("1"), "GET", "a")
+	host.Send(lab.Encode("GET", "a") + lab.Encode("GET", "b"))
+	host.Want(refused + refused)
+	host.Unlock("job", host.Lock("job", "60s")) // locks need no upstream; the last known answer about AUTH holds
+	host.Send("PING\r\n")
+	host.Want(refused)
+	c.upstream.RestartEmpty(t)
+	host.WantDo("+OK\r\n", "SET", "a", "1")
+	host.WantDo(lab.Bulk("1"), "GET", "a")
+	host3 := lab.Dial3(t, c.Addr)
+	host3.WantDo(lab.Bulk("1"), "GET", "a")
 }
 
 // TestUpstreamDies: a connection whose upstream connection ended is closed, since its state is gone.
 func TestUpstreamDies(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	idle, locked, blocked, subscribed := dial(t, c.addr), dial(t, c.addr), dial(t, c.addr), dial(t, c.addr)
-	idle.wantDo("+PONG\r\n", "PING")
-	locked.wantDo("+PONG\r\n", "PING")
-	token := locked.lock("job", "60s")
-	blocked.send(encode("BLPOP", "queue", "0"))
-	subscribed.wantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
-	waitFor(t, "blocked client", patience, func() bool { return c.upstream.info(t, "clients", "blocked_clients") == "1" })
-	c.upstream.restart(t)
-	for _, host := range []*client{idle, locked, blocked, subscribed} {
-		host.wantClosed()
+	idle, locked, blocked, subscribed := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr), lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
+	idle.WantDo("+PONG\r\n", "PING")
+	locked.WantDo("+PONG\r\n", "PING")
+	token := locked.Lock("job", "60s")
+	blocked.Send(lab.Encode("BLPOP", "queue", "0"))
+	subscribed.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
+	lab.WaitFor(t, "blocked client", lab.Patience, func() bool { return c.upstream.Info(t, "clients", "blocked_clients") == "1" })
+	c.upstream.RestartEmpty(t)
+	for _, host := range []*lab.Client{idle, locked, blocked, subscribed} {
+		host.WantClosed()
 	}
-	dial(t, c.addr).unlock("job", token)
+	lab.Dial(t, c.Addr).Unlock("job", token)
 }
 
 // TestUpstreamKillsClient: CLIENT KILL at the upstream ends the client's connection, QUIT-like closes included.
 func TestUpstreamKillsClient(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	host := dial(t, c.addr)
-	host.wantDo("+OK\r\n", "CLIENT", "SETNAME", "victim")
-	if got := c.upstream.do(t, "CLIENT", "KILL", "TYPE", "normal"); !strings.HasPrefix(got, ":") {
+	host := lab.Dial(t, c.Addr)
+	host.WantDo("+OK\r\n", "CLIENT", "SETNAME", "victim")
+	if got := c.upstream.Do(t, "CLIENT", "KILL", "TYPE", "normal"); !strings.HasPrefix(got, ":") {
 		t.Fatal(got)
 	}
-	host.wantClosed()
+	host.WantClosed()
 }
 
 // TestReplica attaches a real replica through the proxy: PSYNC, the RDB file, the stream of commands, REPLCONF ACK.
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	host := dial(t, c.addr)
-	trap := encode("LOCK", "trap", "60s") + "$57\r\n"
+	host := lab.Dial(t, c.Addr)
+	trap := lab.Encode("LOCK", "trap", "60s") + "$57\r\n"
 	for i := range 1000 {
-		host.send(encode("SET", fmt.Sprintf("key-%d", i), strings.Repeat(trap, 1+i%40)))
+		host.Send(lab.Encode("SET", fmt.Sprintf("key-%d", i), strings.Repeat(trap, 1+i%40)))
 	}
 	for range 1000 {
-		host.want("+OK\r\n")
+		host.Want("+OK\r\n")
 	}
-	_, port, _ := strings.Cut(c.addr, ":")
-	replica := startRedis(t, "--replicaof", "127.0.0.1", port)
-	waitFor(t, "replica in sync", 3*patience, func() bool { return replica.info(t, "replication", "master_link_status") == "up" })
+	_, port, _ := strings.Cut(c.Addr, ":")
+	replica := lab.StartRedis(t, "--replicaof", "127.0.0.1", port)
+	lab.WaitFor(t, "replica in sync", 3*lab.Patience, func() bool { return replica.Info(t, "replication", "master_link_status") == "up" })
 	for i := range 1000 {
-		host.send(encode("SET", fmt.Sprintf("later-%d", i), strings.Repeat(trap, 1+i%40)))
+		host.Send(lab.Encode("SET", fmt.Sprintf("later-%d", i), strings.Repeat(trap, 1+i%40)))
 	}
 	for range 1000 {
-		host.want("+OK\r\n")
+		host.Want("+OK\r\n")
 	}
-	host.wantDo(":1\r\n", "WAIT", "1", "10000")
+	host.WantDo(":1\r\n", "WAIT", "1", "10000")
 	for _, key := range []string{"key-0", "key-999", "later-0", "later-999"} {
-		if got := replica.do(t, "GET", key); got != c.upstream.do(t, "GET", key) || len(got) < len(trap) {
+		if got := replica.Do(t, "GET", key); got != c.upstream.Do(t, "GET", key) || len(got) < len(trap) {
 			t.Errorf("%s on the replica: %.80q", key, got)
 		}
 	}
-	if size, want := replica.do(t, "DBSIZE"), c.upstream.do(t, "DBSIZE"); size != want {
+	if size, want := replica.Do(t, "DBSIZE"), c.upstream.Do(t, "DBSIZE"); size != want {
 		t.Errorf("the replica has %q keys, the upstream %q", size, want)
 	}
-	wantNoStray(t, c.masters, c.proxy)
+	lab.WantNoStray(t, c.masters, c.Proxy)
 
 	// A client that says PSYNC itself has a tunnel from there on: LOCK means nothing in it.
-	tunnel := dial(t, c.addr)
-	tunnel.send(encode("PSYNC", "?", "-1") + encode("LOCK", "tunnel", "60s"))
-	if got, _, _ := tunnel.rest(500 * time.Millisecond); !strings.HasPrefix(got, "+FULLRESYNC ") || strings.Contains(got, "$57\r\n0") {
+	tunnel := lab.Dial(t, c.Addr)
+	tunnel.Send(lab.Encode("PSYNC", "?", "-1") + lab.Encode("LOCK", "tunnel", "60s"))
+	if got, _, _ := tunnel.Rest(500 * time.Millisecond); !strings.HasPrefix(got, "+FULLRESYNC ") || strings.Contains(got, "$57\r\n0") {
 		t.Errorf("PSYNC and LOCK answered %.200q", got)
 	}
 	tunnel.Close()
-	wantNoStray(t, c.masters, c.proxy)
+	lab.WantNoStray(t, c.masters, c.Proxy)
 }

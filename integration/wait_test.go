@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/lab"
 )
 
 // LOCK ... WAIT: who is woken, when, and in which order. The tests that take times are not parallel to others.
@@ -13,23 +15,23 @@ import (
 // within 100ms of the holder's expiry.
 func TestWakeUp(t *testing.T) {
 	p := startPair(t)
-	for name, unlocker := range map[string]*client{"same proxy": p.desk, "other proxy": p.far} {
+	for name, unlocker := range map[string]*lab.Client{"same proxy": p.desk, "other proxy": p.far} {
 		var took []time.Duration
-		waiter := dial(t, p.addr)
+		waiter := lab.Dial(t, p.Addr)
 		for i := range 21 {
 			key := fmt.Sprintf("%s-%d", name[:4], i)
-			token := p.far.lock(key, "60s")
-			granted := waiter.later("LOCK", key, "60s", "WAIT", "20s")
-			p.desk.waitWaiting(1)
+			token := p.far.Lock(key, "60s")
+			granted := waiter.Later("LOCK", key, "60s", "WAIT", "20s")
+			p.desk.WaitWaiting(1)
 			p.waitHeard(t, key)
 			start := time.Now()
-			unlocker.unlock(key, token)
-			token, at := wantToken(t, name, granted)
+			unlocker.Unlock(key, token)
+			token, at := lab.WantToken(t, name, granted)
 			took = append(took, at.Sub(start))
-			waiter.unlock(key, token)
+			waiter.Unlock(key, token)
 		}
 		t.Logf("%s: %v", name, took)
-		if m := median(took); m > 20*time.Millisecond*slack {
+		if m := median(took); m > 20*time.Millisecond*lab.Slack {
 			t.Errorf("released through the %s: woken after %v (median of %v)", name, m, took)
 		}
 	}
@@ -37,15 +39,15 @@ func TestWakeUp(t *testing.T) {
 	var took []time.Duration
 	for i := range 5 {
 		key := fmt.Sprintf("expiry-%d", i)
-		waiter := dial(t, p.addr)
-		p.far.lock(key, "300ms")
+		waiter := lab.Dial(t, p.Addr)
+		p.far.Lock(key, "300ms")
 		locked := time.Now()
-		_, at := wantToken(t, "after expiry", waiter.later("LOCK", key, "60s", "WAIT", "20s"))
+		_, at := lab.WantToken(t, "after expiry", waiter.Later("LOCK", key, "60s", "WAIT", "20s"))
 		took = append(took, at.Sub(locked.Add(300*time.Millisecond)))
 	}
 	t.Logf("expiry: %v", took)
 	for _, d := range took {
-		if d > 100*time.Millisecond*slack {
+		if d > 100*time.Millisecond*lab.Slack {
 			t.Errorf("expired: woken after %v, want 100ms", took)
 		}
 	}
@@ -57,9 +59,9 @@ func TestWakeUp(t *testing.T) {
 // waitHeard returns when all masters have a subscriber to releases of key: the waiter has asked and will be told.
 func (p *pair) waitHeard(t testing.TB, key string) {
 	t.Helper()
-	waitFor(t, "subscribed everywhere", patience, func() bool {
+	lab.WaitFor(t, "subscribed everywhere", lab.Patience, func() bool {
 		for _, s := range p.masters {
-			if len(fields(s.do(t, "PUBSUB", "CHANNELS", "lockproxy:*"+key))) == 0 {
+			if len(lab.Fields(s.Do(t, "PUBSUB", "CHANNELS", "lockproxy:*"+key))) == 0 {
 				return false
 			}
 		}
@@ -72,37 +74,37 @@ func (p *pair) waitHeard(t testing.TB, key string) {
 func TestWaitersInOrder(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
-	for name, leave := range map[string]func(*client){
-		"fin":  func(c *client) { c.Close() },
-		"rst":  func(c *client) { c.reset() },
-		"quit": func(c *client) { c.send(encode("QUIT")) },
-		"half": func(c *client) { _ = c.CloseWrite() },
+	for name, leave := range map[string]func(*lab.Client){
+		"fin":  func(c *lab.Client) { c.Close() },
+		"rst":  func(c *lab.Client) { c.Reset() },
+		"quit": func(c *lab.Client) { c.Send(lab.Encode("QUIT")) },
+		"half": func(c *lab.Client) { _ = c.CloseWrite() },
 	} {
-		token := p.far.lock("job", "60s")
-		var hosts []*client
-		var granted []<-chan answered
+		token := p.far.Lock("job", "60s")
+		var hosts []*lab.Client
+		var granted []<-chan lab.Answer
 		for i := range 5 {
-			hosts = append(hosts, dial(t, p.addr))
-			granted = append(granted, hosts[i].later("LOCK", "job", "60s", "WAIT", "0"))
-			p.desk.waitWaiting(i + 1)
+			hosts = append(hosts, lab.Dial(t, p.Addr))
+			granted = append(granted, hosts[i].Later("LOCK", "job", "60s", "WAIT", "0"))
+			p.desk.WaitWaiting(i + 1)
 		}
-		if info := mapOf(p.desk.do("LOCKINFO", "job")); info["waiting"] != "5" {
+		if info := lab.MapOf(p.desk.Do("LOCKINFO", "job")); info["waiting"] != "5" {
 			t.Errorf("LOCKINFO says %v, want 5 waiting", info)
 		}
 		leave(hosts[1])
-		p.desk.waitWaiting(4)
-		p.far.unlock("job", token)
+		p.desk.WaitWaiting(4)
+		p.far.Unlock("job", token)
 		for _, i := range []int{0, 2, 3, 4} {
-			token, _ = wantToken(t, fmt.Sprintf("%s: waiter %d", name, i), granted[i])
+			token, _ = lab.WantToken(t, fmt.Sprintf("%s: waiter %d", name, i), granted[i])
 			for _, later := range granted[i+1:] {
 				if i > 0 {
-					wantSilence(t, name, later)
+					lab.WantSilence(t, name, later)
 				}
 			}
-			hosts[i].unlock("job", token)
+			hosts[i].Unlock("job", token)
 		}
-		p.desk.wantDo(null2, "LOCKINFO", "job")
-		wantKeysGone(t, p.masters, 3*time.Second*slack)
+		p.desk.WantDo(lab.Null2, "LOCKINFO", "job")
+		lab.WantKeysGone(t, p.masters, 3*time.Second*lab.Slack)
 	}
 	p.wantNoStray(t)
 }
@@ -112,30 +114,30 @@ func TestWaitersInOrder(t *testing.T) {
 func TestDeadWaiters(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
-	token := p.far.lock("job", "60s")
-	head := dial(t, p.addr).later("LOCK", "job", "60s", "WAIT", "300ms")
-	p.desk.waitWaiting(1)
-	second := launchCli(t, p.addr, "LOCK", "job", "60s", "WAIT", "0")
-	p.desk.waitWaiting(2)
-	third := dial(t, p.addr)
-	third.send(encode("LOCK", "job", "60s", "WAIT", "0"))
-	p.desk.waitWaiting(3)
-	fourth := dial(t, p.addr)
-	granted := fourth.later("LOCK", "job", "60s", "WAIT", "0")
-	p.desk.waitWaiting(4)
-	second.kill()
-	third.reset()
-	if a := <-head; a.reply != null2 {
-		t.Errorf("the head's time is up: %q (%v)", a.reply, a.err)
+	token := p.far.Lock("job", "60s")
+	head := lab.Dial(t, p.Addr).Later("LOCK", "job", "60s", "WAIT", "300ms")
+	p.desk.WaitWaiting(1)
+	second := lab.LaunchCli(t, p.Addr, "LOCK", "job", "60s", "WAIT", "0")
+	p.desk.WaitWaiting(2)
+	third := lab.Dial(t, p.Addr)
+	third.Send(lab.Encode("LOCK", "job", "60s", "WAIT", "0"))
+	p.desk.WaitWaiting(3)
+	fourth := lab.Dial(t, p.Addr)
+	granted := fourth.Later("LOCK", "job", "60s", "WAIT", "0")
+	p.desk.WaitWaiting(4)
+	second.Kill()
+	third.Reset()
+	if a := <-head; a.Reply != lab.Null2 {
+		t.Errorf("the head's time is up: %q (%v)", a.Reply, a.Err)
 	}
-	p.desk.waitWaiting(1)
+	p.desk.WaitWaiting(1)
 	start := time.Now()
-	p.far.unlock("job", token)
-	token, at := wantToken(t, "the fourth", granted)
-	if took := at.Sub(start); took > 300*time.Millisecond*slack {
+	p.far.Unlock("job", token)
+	token, at := lab.WantToken(t, "the fourth", granted)
+	if took := at.Sub(start); took > 300*time.Millisecond*lab.Slack {
 		t.Errorf("the fourth was served after %v", took)
 	}
-	fourth.unlock("job", token)
+	fourth.Unlock("job", token)
 	p.wantNoStray(t)
 }
 
@@ -143,20 +145,20 @@ func TestDeadWaiters(t *testing.T) {
 // (B19: redis-lock-py#3, Redisson#4744). The slow timer of a second may not be what wakes it.
 func TestLostWakeUp(t *testing.T) {
 	p := startPair(t)
-	waiter := dial(t, p.addr)
+	waiter := lab.Dial(t, p.Addr)
 	slowest := time.Duration(0)
 	for i := range 80 {
 		key := fmt.Sprintf("job-%d", i)
-		token := p.far.lock(key, "60s")
-		granted := waiter.later("LOCK", key, "60s", "WAIT", "20s")
+		token := p.far.Lock(key, "60s")
+		granted := waiter.Later("LOCK", key, "60s", "WAIT", "20s")
 		if i%8 > 0 {
-			pauseBetween(t, time.Duration(i%8)*300*time.Microsecond)
+			lab.Pass(t, time.Duration(i%8)*300*time.Microsecond)
 		}
 		start := time.Now()
-		p.far.unlock(key, token)
-		token, at := wantToken(t, key, granted)
+		p.far.Unlock(key, token)
+		token, at := lab.WantToken(t, key, granted)
 		slowest = max(slowest, at.Sub(start))
-		waiter.unlock(key, token)
+		waiter.Unlock(key, token)
 	}
 	if slowest > 600*time.Millisecond {
 		t.Errorf("a release at the moment of the first try woke the waiter after %v", slowest)
@@ -166,36 +168,36 @@ func TestLostWakeUp(t *testing.T) {
 // TestUnevenRelease: a release that reaches one master long before the others wakes a waiter in another proxy too early; it
 // must hear of the rest as well.
 func TestUnevenRelease(t *testing.T) {
-	servers := startMasters(t, 6)
-	relays, list := startRelays(t, servers[1:])
-	flags := []string{"--upstream", servers[0].addr, "--restart-guard", "off"}
-	far := startProxy(t, append(flags, "--masters", list)...)
-	near := startProxy(t, append(flags, "--masters", strings.Join(addrs(servers[1:]), ","))...)
-	far.waitVoting(t)
-	near.waitVoting(t)
-	holder, waiter, desk := dial(t, far.addr), dial(t, near.addr), dial(t, near.addr)
+	servers := lab.StartMasters(t, 6)
+	relays, list := lab.StartRelays(t, servers[1:])
+	flags := []string{"--upstream", servers[0].Addr, "--restart-guard", "off"}
+	far := lab.StartProxy(t, append(flags, "--masters", list)...)
+	near := lab.StartProxy(t, append(flags, "--masters", strings.Join(lab.Addrs(servers[1:]), ","))...)
+	far.WaitVoting(t)
+	near.WaitVoting(t)
+	holder, waiter, desk := lab.Dial(t, far.Addr), lab.Dial(t, near.Addr), lab.Dial(t, near.Addr)
 	p := &pair{cluster: &cluster{masters: servers[1:]}}
 	for i := range 5 {
 		key := fmt.Sprintf("job-%d", i)
-		token := holder.lock(key, "60s")
+		token := holder.Lock(key, "60s")
 		p.wantHolders(t, key, 5)
-		granted := waiter.later("LOCK", key, "60s", "WAIT", "20s")
-		desk.waitWaiting(1)
+		granted := waiter.Later("LOCK", key, "60s", "WAIT", "20s")
+		desk.WaitWaiting(1)
 		p.waitHeard(t, key)
 		for n, r := range relays {
 			if n != i {
-				r.slow(15 * time.Millisecond)
+				r.Slow(15 * time.Millisecond)
 			}
 		}
-		holder.unlock(key, token)
+		holder.Unlock(key, token)
 		start := time.Now()
-		token, at := wantToken(t, key, granted)
-		if took := at.Sub(start); took > 100*time.Millisecond*slack {
+		token, at := lab.WantToken(t, key, granted)
+		if took := at.Sub(start); took > 100*time.Millisecond*lab.Slack {
 			t.Errorf("woken %v after UNLOCK was answered", took)
 		}
-		waiter.unlock(key, token)
+		waiter.Unlock(key, token)
 		for _, r := range relays {
-			r.slow(0)
+			r.Slow(0)
 		}
 	}
 }
@@ -207,29 +209,29 @@ func TestOneOfTwoLeaves(t *testing.T) {
 	p := startPair(t)
 	for i := range 6 {
 		key := fmt.Sprintf("job-%d", i)
-		token := p.far.lock(key, "60s")
-		hosts := []*client{dial(t, p.addr), dial(t, p.addr)}
-		var granted []<-chan answered
+		token := p.far.Lock(key, "60s")
+		hosts := []*lab.Client{lab.Dial(t, p.Addr), lab.Dial(t, p.Addr)}
+		var granted []<-chan lab.Answer
 		for n, host := range hosts {
-			granted = append(granted, host.later("LOCK", key, "60s", "WAIT", "20s"))
-			p.desk.waitWaiting(n + 1)
+			granted = append(granted, host.Later("LOCK", key, "60s", "WAIT", "20s"))
+			p.desk.WaitWaiting(n + 1)
 		}
 		p.waitHeard(t, key)
-		hosts[i%2].reset()
-		p.desk.waitWaiting(1)
+		hosts[i%2].Reset()
+		p.desk.WaitWaiting(1)
 		start := time.Now()
-		p.far.unlock(key, token)
-		token, at := wantToken(t, "the one that stayed", granted[1-i%2])
+		p.far.Unlock(key, token)
+		token, at := lab.WantToken(t, "the one that stayed", granted[1-i%2])
 		if took := at.Sub(start); took > 500*time.Millisecond {
 			t.Errorf("the one that stayed was woken after %v", took)
 		}
-		p.desk.unlock(key, token)
+		p.desk.Unlock(key, token)
 	}
 	p.wantNoStray(t)
 	for _, s := range p.masters {
-		waitFor(t, "no channel left", patience, func() bool { return s.do(t, "PUBSUB", "CHANNELS", "*") == "*0\r\n" })
-		if keys := fields(s.do(t, "KEYS", "*")); len(keys) > 1 || len(keys) == 1 && !strings.HasPrefix(keys[0], "lockproxy:") {
-			t.Errorf("%s keeps %q, want the counters at most", s.addr, keys)
+		lab.WaitFor(t, "no channel left", lab.Patience, func() bool { return s.Do(t, "PUBSUB", "CHANNELS", "*") == "*0\r\n" })
+		if keys := lab.Fields(s.Do(t, "KEYS", "*")); len(keys) > 1 || len(keys) == 1 && !strings.HasPrefix(keys[0], "lockproxy:") {
+			t.Errorf("%s keeps %q, want the counters at most", s.Addr, keys)
 		}
 	}
 }
@@ -241,33 +243,33 @@ func TestNothingPublished(t *testing.T) {
 	lockAndUnlock := func() {
 		for i := range 10 {
 			key := fmt.Sprintf("job-%d", i)
-			p.desk.unlock(key, p.far.lock(key, "60s"))
+			p.desk.Unlock(key, p.far.Lock(key, "60s"))
 		}
-		settle(t, p.masters, p.proxy, p.two)
+		lab.Settle(t, p.masters, p.Proxy, p.two)
 	}
 	lockAndUnlock()
-	if n := commandCounts(t, p.masters, "publish"); n != 0 {
+	if n := lab.CommandCounts(t, p.masters, "publish"); n != 0 {
 		t.Errorf("%d PUBLISH although nobody waits", n)
 	}
-	token := p.far.lock("waited", "60s")
-	granted := dial(t, p.addr).later("LOCK", "waited", "60s", "WAIT", "20s")
-	p.desk.waitWaiting(1)
+	token := p.far.Lock("waited", "60s")
+	granted := lab.Dial(t, p.Addr).Later("LOCK", "waited", "60s", "WAIT", "20s")
+	p.desk.WaitWaiting(1)
 	p.waitHeard(t, "waited")
 	lockAndUnlock() // of other keys
-	if n := commandCounts(t, p.masters, "publish"); n != 0 {
+	if n := lab.CommandCounts(t, p.masters, "publish"); n != 0 {
 		t.Errorf("%d PUBLISH for keys that nobody waits for", n)
 	}
-	p.far.unlock("waited", token)
-	token, _ = wantToken(t, "the waiter", granted)
-	settle(t, p.masters, p.proxy, p.two)
-	told := commandCounts(t, p.masters, "publish")
+	p.far.Unlock("waited", token)
+	token, _ = lab.WantToken(t, "the waiter", granted)
+	lab.Settle(t, p.masters, p.Proxy, p.two)
+	told := lab.CommandCounts(t, p.masters, "publish")
 	if told < 3 || told > 5 {
 		t.Errorf("%d PUBLISH for a release that somebody waits for, want one a master", told)
 	}
-	waitFor(t, "unsubscribed", patience, func() bool { return p.masters[0].do(t, "PUBSUB", "CHANNELS", "*") == "*0\r\n" })
-	p.desk.unlock("waited", token)
+	lab.WaitFor(t, "unsubscribed", lab.Patience, func() bool { return p.masters[0].Do(t, "PUBSUB", "CHANNELS", "*") == "*0\r\n" })
+	p.desk.Unlock("waited", token)
 	lockAndUnlock()
-	if n := commandCounts(t, p.masters, "publish"); n > 5 {
+	if n := lab.CommandCounts(t, p.masters, "publish"); n > 5 {
 		t.Errorf("%d PUBLISH after the last waiter has gone", n-told)
 	}
 }

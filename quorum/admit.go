@@ -75,8 +75,8 @@ func (g *guard) adoption(lane int, text string) (*change, error) {
 	case g.mode != GuardOff && m.votes() && r.fingerprint == g.fingerprint,
 		g.mode == GuardOff && r.kind == recordOff && r.fingerprint == g.fingerprint:
 		return nil, nil
-	case r.kind == recordMark && m.current() && (r.fingerprint == "" || r.fingerprint == g.fingerprint) && g.mode != GuardOff:
-		if r.override {
+	case r.kind == recordMark && m.current() && (r.fingerprint == g.fingerprint || r.fingerprint == "" && g.mode != GuardOff):
+		if r.override || g.mode == GuardOff {
 			return nil, nil
 		}
 		r.override = true // with its nonce: the count goes on

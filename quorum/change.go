@@ -26,8 +26,12 @@ func (g *guard) changed(lane int) {
 
 func (c *changing) reply(lane int, _ opKind, r *reply) {
 	l := c.g.q.lanes[lane]
-	if r.isError() && c.s.change.to.String() != c.s.change.from {
-		l.hold(c.s.conn, StateQuarantined, answered(r), false)
+	if r.isError() {
+		if !c.s.change.note() {
+			l.hold(c.s.conn, StateQuarantined, answered(r), false)
+		}
+		c.g.changed(lane)
+		return // the next look may do better, at once it would be a loop
 	}
 	if r.is(1) {
 		c.g.tell(c.s.change.says)
@@ -51,6 +55,9 @@ func (g *guard) tell(says string) {
 }
 
 func (c *changing) gone(lane int, _ opKind, _ error, _ bool) { c.g.changed(lane) }
+
+// note reports whether the record stays what it is.
+func (c *change) note() bool { return c.to.String() == c.from }
 
 // args are the ARGV of admit.lua.
 func (c *change) args() []string {

@@ -9,7 +9,7 @@ const (
 	stepRate      = 100 // 1 %
 )
 
-// clockGuard watches the clock of one run of a master. What a master says of its time gives an interval in which its
+// clockGuard watches the clock of a master. What a master says of its time gives an interval in which its
 // offset lies: from what it said less when the answer came, to what it said less when the question was sent. The guard
 // keeps the interval in which the offset must lie if the clock has not stepped; it widens by 1% of the time that passes, and is
 // cut down by every answer. An answer that misses it by more than the tolerance shows a step.
@@ -52,6 +52,13 @@ func (g *clockGuard) stepped(runID string, sent, received, says time.Duration) b
 // near reports whether an answer agrees with the interval, widened.
 func (g *clockGuard) near(lo, hi, wide time.Duration) bool {
 	return lo <= g.hi+wide+stepTolerance && hi >= g.lo-wide-stepTolerance
+}
+
+// follow makes the next answer of another run of the master one of the same clock.
+func (g *clockGuard) follow(runID string) {
+	if g.runID != "" {
+		g.runID = runID
+	}
 }
 
 // forget makes the next answer the first.

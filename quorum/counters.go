@@ -112,6 +112,10 @@ func (g *guard) endOne(s ruling, found *allCounters, intact, lost int) ruling {
 		waiting.waits = fmt.Sprintf("waits for the fencing counters of %d more", need-intact)
 	case top > floor:
 		waiting.waits = countersAhead
+		if m.blamed == m.mark.nonce {
+			break
+		}
+		m.blamed = m.mark.nonce
 		g.log.Error("a fencing counter is ahead of the clock: set the clocks right, or LOCKPROXY ADMIT the master",
 			zap.String("master", g.q.lanes[s.lane].names[s.lane]), zap.Uint64("counter", top), zap.Uint64("clock", floor))
 	}

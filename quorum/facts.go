@@ -15,7 +15,7 @@ type facts struct {
 
 	aof      bool // appendonly is on
 	written  bool // the last write to it was fine
-	rewrites bool // it is being rewritten
+	rewrites bool // it is being rewritten, or about to
 	alone    bool // there is no replica that could take its place without the last writes
 	always   bool // appendfsync always and no-appendfsync-on-rewrite no, as CONFIG said last
 	asked    bool // CONFIG has answered; without it always means nothing
@@ -25,6 +25,7 @@ type facts struct {
 // readInfo takes what INFO says; what CONFIG said stays.
 func (f *facts) readInfo(text string) {
 	var maxmemory string
+	rewrites := false
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
 		if !ok {
@@ -50,17 +51,22 @@ func (f *facts) readInfo(text string) {
 		case "aof_enabled":
 			f.aof = value == "1"
 		case "aof_rewrite_in_progress":
-			f.rewrites = value != "0"
+			rewrites = rewrites || value != "0"
+		case "aof_rewrite_scheduled": // after CONFIG SET appendonly yes: until it is done nothing is written
+			rewrites = rewrites || value != "0"
 		case "aof_last_write_status":
 			f.written = value == "ok"
 		}
 	}
-	f.limited = maxmemory != "" && maxmemory != "0"
+	f.limited, f.rewrites = maxmemory != "" && maxmemory != "0", rewrites
+	if !f.aof {
+		f.asked = false
+	}
 }
 
 // readConfig takes the reply to CONFIG GET *append*.
 func (f *facts) readConfig(r *reply) {
-	f.asked, f.notAsked = r.kind == '*', r.isError()
+	f.asked, f.notAsked = r.kind == '*', r.forbidden()
 	value := map[string]string{}
 	for i := 0; i+1 < len(r.texts); i += 2 {
 		value[r.texts[i]] = r.texts[i+1]

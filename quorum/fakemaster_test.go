@@ -36,6 +36,8 @@ type fakeMaster struct {
 	gate     chan struct{} // closed while the master runs; open: it is paused
 	log      []string      // commands carried out: "acquire key", "CLIENT KILL"
 
+	clock func() time.Time // instead of the time and ahead; nil: these
+
 	// hook, if set, is asked before a command is carried out, without mu: how long the master takes, and what it
 	// answers instead of carrying it out ("" for the real thing). It may change under mu.
 	hook func(cmd string) (delay time.Duration, instead string)
@@ -54,6 +56,15 @@ type fakeConn struct {
 	killed bool // guarded by the master's mu
 	authed bool
 	lag    time.Duration
+	closed func() // called instead of closing memConn, with the master's mu held
+}
+
+func (c *fakeConn) Close() error {
+	if c.closed != nil {
+		c.closed()
+		return nil
+	}
+	return c.memConn.Close()
 }
 
 func newFakeMaster(runID string) *fakeMaster {
@@ -146,7 +157,12 @@ func (m *fakeMaster) flushLocked() {
 }
 
 // now is the time by the master's clock.
-func (m *fakeMaster) now() time.Time { return time.Now().Add(m.ahead) }
+func (m *fakeMaster) now() time.Time {
+	if m.clock != nil {
+		return m.clock()
+	}
+	return time.Now().Add(m.ahead)
+}
 
 // cut breaks the connections; what has been written is still carried out if the gate lets it, as after a network
 // fault that heals.
@@ -333,17 +349,19 @@ func (m *fakeMaster) plainLocked(c *fakeConn, name string, args []string) string
 		_ = old.Close()
 		return ":1\r\n"
 	case "INFO":
-		text := "# Server\r\nredis_version:7.0.15\r\nredis_mode:" + m.mode + "\r\nrun_id:" + m.runID + "\r\nrole:" + m.role + "\r\n"
+		var text strings.Builder
+		text.WriteString("# Server\r\nredis_version:7.0.15\r\nredis_mode:" + m.mode + "\r\nrun_id:" + m.runID + "\r\nrole:" + m.role + "\r\n")
 		for name, value := range m.facts {
-			text += name + ":" + value + "\r\n"
+			text.WriteString(name + ":" + value + "\r\n")
 		}
-		return bulk(text)
+		return bulk(text.String())
 	case "CONFIG GET":
-		text := fmt.Sprintf("*%d\r\n", 2*len(m.config))
+		var text strings.Builder
+		text.WriteString(fmt.Sprintf("*%d\r\n", 2*len(m.config)))
 		for name, value := range m.config {
-			text += bulk(name) + bulk(value)
+			text.WriteString(bulk(name) + bulk(value))
 		}
-		return text
+		return text.String()
 	case "SCRIPT LOAD":
 		m.scripts[fakeSHA(args[2])] = m.opOf(args[2])
 		return bulk(fakeSHA(args[2]))

@@ -52,6 +52,7 @@ func (l *lane) meet(server facts) {
 	another := l.facts.runID != server.runID
 	if another {
 		l.evictedBefore, l.stepped = server.evicted, false
+		l.offset.follow(server.runID)
 	}
 	l.facts = server
 	l.status.RunID = server.runID

@@ -22,6 +22,7 @@ type guard struct {
 	ours        settings
 	fingerprint string
 	start       time.Time
+	met         time.Time     // when the first master was looked at
 	wake        chan struct{} // holds a value when there is something to judge
 	log         *zap.Logger
 
@@ -41,11 +42,12 @@ type known struct {
 	changing bool // a change of its record is on its way
 	stale    bool // ... or has been answered, and nobody has looked since
 
-	mark  markSeen
-	voted votedAs
+	mark   markSeen
+	blamed string // nonce of the mark that cannot be ended before an operator helps, as the log has been told
+	voted  votedAs
 }
 
-// markSeen is a mark, and since when this proxy knows it to stand.
+// markSeen is a mark, of a quarantine or of an opening, and since when this proxy knows it to stand.
 type markSeen struct {
 	runID, nonce string
 	since        time.Time
@@ -54,6 +56,7 @@ type markSeen struct {
 // votedAs is how this proxy last saw the master vote.
 type votedAs struct {
 	record, runID string
+	durable       bool // it had the durable mark, and nothing spoke against it
 	at            time.Time
 }
 
@@ -88,6 +91,9 @@ func (g *guard) looked(lane int, v view) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := &g.masters[lane]
+	if g.met.IsZero() {
+		g.met = v.at
+	}
 	news := !m.up || m.view.record != v.record // what follows for the others may change too
 	m.up, m.seen, m.view, m.record = true, true, v, parseRecord(v.record)
 	if !m.changing {
@@ -96,18 +102,21 @@ func (g *guard) looked(lane int, v view) {
 	if !m.blank() && (m.record.kind != recordOpening || !m.current()) {
 		g.inhabited = true
 	}
-	if m.record.kind == recordMark && m.current() {
+	if (m.record.kind == recordMark || m.record.kind == recordOpening) && m.current() {
 		if m.mark.runID != m.record.runID || m.mark.nonce != m.record.nonce {
 			m.mark = markSeen{m.record.runID, m.record.nonce, v.at}
 		}
-		if v.stepped || v.evicted {
+		if v.stepped || v.evicted || v.demoted {
 			g.q.lanes[lane].forgive()
 		}
 	} else {
 		m.mark = markSeen{}
 	}
-	if s := g.judge(lane, v.at); s.kind == ruledVote {
-		m.voted = votedAs{v.record, v.facts.runID, v.at}
+	s := g.judge(lane, v.at)
+	if s.kind == ruledVote || s.kind == ruledChange && s.change.note() {
+		m.voted = votedAs{v.record, v.facts.runID, v.durable == v.facts.runID && !v.facts.perishable(), v.at}
+	}
+	if s.kind == ruledVote {
 		g.perform(s)
 	} else {
 		news = true
@@ -175,6 +184,7 @@ const (
 	ruledHold               // it does not, for a reason
 	ruledChange             // its record has to be changed
 	ruledDue                // its quarantine is over: counters are needed
+	ruledLook               // nobody knows before all have been looked at once more
 )
 
 // ruling is what follows from looking at one master.
@@ -209,12 +219,19 @@ func (g *guard) perform(s ruling) {
 	switch s.kind {
 	case ruledVote:
 		l.admit(s.conn, s.record)
+	case ruledLook:
+		for _, l := range g.q.lanes {
+			l.look()
+		}
 	case ruledHold:
 		l.hold(s.conn, s.state, s.reason, s.brief)
 	case ruledChange:
-		if to := &s.change.to; to.kind == recordMark {
+		switch to := &s.change.to; {
+		case to.kind == recordMark:
 			now := time.Now()
 			l.hold(s.conn, StateQuarantined, &quarantine{cause: to.cause, since: now, until: now.Add(to.wait + margin(to.wait))}, true)
+		case s.change.note():
+			l.admit(s.conn, s.change.from)
 		}
 		g.change(s)
 	}
@@ -227,22 +244,31 @@ func (g *guard) grace() time.Duration { return min(startGrace, g.q.opts.MaxTTL) 
 func (g *guard) fresh() bool { return g.mode == GuardOn && !g.inhabited }
 
 // opening reports whether all masters answer and are blank or marked as new, and whether all are marked; nonces are those.
-func (g *guard) opening() (all, marked bool, nonces []string) {
+// seen is since when all these marks are known.
+func (g *guard) opening() (all, marked bool, nonces []string, seen time.Time) {
 	marked = true
 	for i := range g.masters {
 		m := &g.masters[i]
 		switch {
 		case !m.up:
-			return false, false, nil
+			return false, false, nil, seen
 		case m.record.kind == recordOpening && m.current():
 			nonces = append(nonces, m.record.nonce)
+			if m.mark.since.After(seen) {
+				seen = m.mark.since
+			}
 		case m.blank():
 			marked = false
 		default:
-			return false, false, nil
+			return false, false, nil, seen
 		}
 	}
-	return true, marked, nonces
+	return true, marked, nonces, seen
+}
+
+// lookedSince reports whether every master has been looked at since then.
+func (g *guard) lookedSince(then time.Time) bool {
+	return !slices.ContainsFunc(g.masters, func(m known) bool { return m.view.sent.Before(then) })
 }
 
 // bornWith returns the list of nonces of the opening that the master with nonce was part of, if another has been admitted by it.

@@ -106,6 +106,9 @@ func (l *lane) identify(t *talk) (server facts, err error) {
 		return server, err
 	}
 	server.readInfo(t.r.text)
+	l.mu.Lock()
+	l.watchRoleLocked(&server)
+	l.mu.Unlock()
 	if err := server.refusal(); err != nil {
 		return server, err
 	}

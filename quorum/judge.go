@@ -48,6 +48,8 @@ func (g *guard) judgeVoter(s ruling, m *known, now time.Time) ruling {
 	switch {
 	case m.record.fingerprint != g.fingerprint:
 		return m.refuse(s, &otherSettings{parseSettings(m.view.settings), g.ours})
+	case m.view.demoted:
+		return g.quarantine(s, m, causeDemoted, false)
 	case m.view.evicted:
 		return g.quarantine(s, m, causeEvicted, false)
 	case m.view.stepped:
@@ -66,8 +68,13 @@ func (g *guard) judgeVoter(s ruling, m *known, now time.Time) ruling {
 // contradicted reports whether the master was admitted as part of a new deployment although this proxy saw it vote
 // just before: another, which had seen none of that, came when all masters had been emptied.
 func (g *guard) contradicted(m *known, now time.Time) bool {
+	return m.view.born != "" && g.remembers(m, now)
+}
+
+// remembers reports whether this proxy saw the master vote under another record, so lately that a lock of then may last.
+func (g *guard) remembers(m *known, now time.Time) bool {
 	wait := g.q.opts.MaxTTL
-	return m.view.born != "" && m.voted.record != "" && m.voted.record != m.view.record && now.Sub(m.voted.at) < wait+margin(wait)
+	return m.voted.record != "" && m.voted.record != m.view.record && now.Sub(m.voted.at) < wait+margin(wait)
 }
 
 // note sets or takes away the durable mark of a master that goes on voting.
@@ -104,7 +111,7 @@ func (g *guard) judgeMark(s ruling, m *known, now time.Time) ruling {
 // judgeNew is for a master with nothing on it, or with the sign that it was so while all were.
 func (g *guard) judgeNew(s ruling, m *known, now time.Time) ruling {
 	opening := m.record.kind == recordOpening
-	if opening && g.mode == GuardOn {
+	if opening && g.mode == GuardOn && !g.remembers(m, now) {
 		if born, ok := g.bornWith(m.record.nonce); ok {
 			return g.open(s, m, born)
 		}
@@ -112,9 +119,14 @@ func (g *guard) judgeNew(s ruling, m *known, now time.Time) ruling {
 	if !g.fresh() {
 		return g.quarantine(s, m, m.cause(), false)
 	}
-	all, marked, nonces := g.opening()
+	all, marked, nonces, seen := g.opening()
 	switch {
-	case all && opening && marked:
+	case all && marked && !g.lookedSince(seen):
+		// That each was marked when it was looked at does not say that all were at one time: the first may have voted
+		// when the last was marked. Those that still stand after the last was seen did.
+		s.kind = ruledLook
+		return s
+	case all && marked:
 		return g.open(s, m, strings.Join(nonces, ","))
 	case all && !opening:
 		s.kind = ruledChange
@@ -123,7 +135,7 @@ func (g *guard) judgeNew(s ruling, m *known, now time.Time) ruling {
 	case all:
 		return s // the others are being marked
 	}
-	until := g.start.Add(g.grace())
+	until := g.met.Add(g.grace())
 	if now.Before(until) {
 		s.kind, s.state, s.reason, s.brief, s.again = ruledHold, StateQuarantined, errWaitsForAll, true, until
 		return s
@@ -151,11 +163,12 @@ func (g *guard) admission(m *known) change {
 }
 
 // survived reports whether a restart can have lost nothing: the record of the run before is there, it says that this run
-// kept everything on disk before it answered, the server still reads what it kept, and no later run is known.
+// kept everything on disk before it answered, the server still reads what it kept, no later run is known and nothing later of
+// this one, and its clock was not set meanwhile, which would have made keys run out.
 func (g *guard) survived(m *known) bool {
-	r := m.record
-	return r.kind == recordVotes && r.fingerprint == g.fingerprint && m.view.durable == r.runID && m.view.facts.aof &&
-		(m.voted.runID == "" || m.voted.runID == r.runID)
+	r, last := m.record, &m.voted
+	return r.kind == recordVotes && r.fingerprint == g.fingerprint && m.view.durable == r.runID && m.view.facts.aof && !m.view.stepped &&
+		(last.runID == "" || last.runID == r.runID && last.durable)
 }
 
 func (g *guard) admitAgain(s ruling, m *known) ruling {
@@ -170,6 +183,7 @@ func (g *guard) quarantine(s ruling, m *known, cause string, kept bool) ruling {
 	if m.record.kind == recordVotes {
 		wait = max(wait, parseSettings(m.view.settings).maxTTL())
 	}
+	kept = kept && parseSettings(m.view.settings).value("fencing") == "on" // without, counters are not kept up
 	s.kind = ruledChange
 	s.change = change{from: m.view.record, settings: "-",
 		to: record{kind: recordMark, runID: m.view.facts.runID, nonce: newNonce(), wait: wait, kept: kept, cause: cause}}

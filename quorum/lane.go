@@ -71,8 +71,9 @@ type lane struct {
 	facts         facts // of the server, as it said last
 	looking       bool  // a look is on its way
 	offset        clockGuard
-	stepped       bool  // the clock has stepped; until forgive
-	evictedBefore int64 // evictions of this run that are forgiven
+	stepped       bool   // the clock has stepped; until forgive
+	evictedBefore int64  // evictions of this run that are forgiven
+	demoted       string // run_id of a server that has been a replica; until forgive
 
 	// Of the connection that voted last, for the hand-over; used by the supervisor only.
 	lastID    int64
@@ -118,7 +119,11 @@ func (l *lane) pushLocked(c command) {
 		body, l.known[c.op] = true, true
 	}
 	c.sent = time.Since(l.epoch)
-	l.out = l.enc.append(l.out, &c, body, l.record)
+	record := l.record
+	if c.op == opRelease && c.to == nil {
+		record = "" // it is no vote
+	}
+	l.out = l.enc.append(l.out, &c, body, record)
 	l.pending.push(c)
 	l.unwritten++
 	if l.unwritten == 1 {

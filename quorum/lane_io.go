@@ -129,6 +129,9 @@ func (l *lane) answerLocked(cmd *command, r *reply, now time.Time) (tell, topped
 // notAdmitted is the error of a script that found another record than the one under which the master votes.
 const notAdmitted = "NOTADMITTED"
 
+// readOnly is the error of a replica.
+const readOnly = "READONLY"
+
 // watchLocked draws from a reply what it says about the master itself: its clock, its record. The vote that shows a step of the
 // clock, or comes after one was seen, is turned into an error. found is what a look found; broken ends the connection.
 func (l *lane) watchLocked(c *laneConn, cmd *command, r *reply, now time.Time) (found view, looked bool, broken error) {
@@ -155,9 +158,12 @@ func (l *lane) watchLocked(c *laneConn, cmd *command, r *reply, now time.Time) (
 	switch {
 	case r.code() == notAdmitted && l.votes:
 		l.stopVotingLocked(StateQuarantined, errNotAdmitted)
+	case r.code() == readOnly && l.votes && !l.enc.unguarded:
+		l.demoted = l.facts.runID
+		l.stopVotingLocked(StateQuarantined, errReplica)
 	case l.stepped && l.votes:
 		l.stopVotingLocked(StateQuarantined, errStepped)
-	case !l.votes && cmd.op.votes() && !r.isError():
+	case !l.votes && (cmd.op.votes() || cmd.op == opRelease) && !r.isError():
 		r.fail(errNotAdmitted) // asked while it did
 		return found, false, nil
 	default:

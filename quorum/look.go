@@ -13,11 +13,13 @@ import (
 // master says that its record has changed.
 type view struct {
 	conn  *laneConn // the connection that it was seen on
+	sent  time.Time // when the question was queued
 	at    time.Time // when the answer came
 	facts facts
 	lookReply
 	stepped bool // its clock has stepped since it was admitted
 	evicted bool // it has evicted keys since
+	demoted bool // it was a replica in this run
 }
 
 // lookReply is the reply of look.lua.
@@ -93,7 +95,16 @@ func (l *lane) serverLocked(r *reply) error {
 	if l.facts.runID != before {
 		return errOtherServer
 	}
+	l.watchRoleLocked(&l.facts)
 	return l.facts.refusal()
+}
+
+// watchRoleLocked remembers that a server has been a replica: it may have thrown away what its master did not have, and come
+// back with the same record.
+func (l *lane) watchRoleLocked(f *facts) {
+	if f.runID != "" && f.role != "" && f.role != "master" {
+		l.demoted = f.runID
+	}
 }
 
 // refusal says why such a server is no master of ours, if so.
@@ -120,31 +131,39 @@ func (l *lane) lookedLocked(c *laneConn, r *reply, sent, received time.Duration,
 		return v, false
 	}
 	l.watchClockLocked(sent, received, said.clock)
-	return view{conn: c, at: now, facts: l.facts, lookReply: said, stepped: l.stepped, evicted: l.facts.evicted > l.evictedBefore}, true
+	if l.facts.evicted < l.evictedBefore { // CONFIG RESETSTAT
+		l.evictedBefore = 0
+	}
+	return view{conn: c, sent: l.epoch.Add(sent), at: now, facts: l.facts, lookReply: said,
+		stepped: l.stepped, evicted: l.facts.evicted > l.evictedBefore, demoted: l.demoted == l.facts.runID}, true
 }
 
-// watchClockLocked takes one answer with the master's time, and reports whether the clock has stepped.
+// watchClockLocked takes one answer with the master's time, and reports whether the clock has stepped, now or before and not yet
+// forgiven.
 func (l *lane) watchClockLocked(sent, received, says time.Duration) bool {
 	if l.enc.unguarded {
 		return false
 	}
 	l.status.Ahead = says - time.Duration(l.epoch.UnixNano()) - received
-	l.stepped = l.offset.stepped(l.facts.runID, sent, received, says)
+	if l.offset.stepped(l.facts.runID, sent, received, says) {
+		l.stepped = true // also if it steps back at once: keys may have run out
+	}
 	return l.stepped
 }
 
-// forgive begins anew with the clock and the evictions of a master that has been put in quarantine.
+// forgive begins anew with the clock, the evictions and the role of a master that has been put in quarantine.
 func (l *lane) forgive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.offset.forget()
-	l.stepped, l.evictedBefore = false, l.facts.evicted
+	l.stepped, l.evictedBefore, l.demoted = false, l.facts.evicted, ""
 }
 
-// admit makes the master vote under record, empty for any; unless the connection is not the one any more.
+// admit makes the master vote under record, empty for any; unless the connection is not the one any more, or a look is on
+// its way that will tell: the lane may have begun it because it knows more.
 func (l *lane) admit(c *laneConn, record string) {
 	l.mu.Lock()
-	if l.conn != c || l.votes && l.record == record {
+	if l.conn != c || !l.votes && l.looking || l.votes && l.record == record {
 		l.mu.Unlock()
 		return
 	}

@@ -36,7 +36,7 @@ const (
 
 var causeWords = map[string]string{
 	causeNew: "is new or lost its memory, seen", causeRestarted: "restarted", causeFlushed: "lost its memory", causeClock: "stepped its clock",
-	causeEvicted: "evicted keys", causeMoved: "was moved by LOCKPROXY ADMIT",
+	causeEvicted: "evicted keys", causeMoved: "was moved by LOCKPROXY ADMIT", causeDemoted: "was a replica",
 }
 
 // Error tells how long ago and how much longer, as of now, in whole seconds.

@@ -2,6 +2,8 @@ package quorum
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +28,12 @@ var (
 	errPassword     = errors.New("says wrong password")
 	errWantPassword = errors.New("wants a password")
 	errUnknownHost  = errors.New("has an unknown host name")
+	errNoLookup     = errors.New("has a host name that cannot be looked up")
+	errNoTLS        = errors.New("does not speak TLS")
+	errUntrusted    = errors.New("has a certificate of an unknown authority")
+	errOtherName    = errors.New("has a certificate for another name")
+	errExpired      = errors.New("has a certificate that is expired or not valid yet")
+	errBadCert      = errors.New("has a certificate that is not valid")
 	errOtherServer  = errors.New("is another server now")
 	errLooking      = errors.New("has just been reached")
 	errNotAdmitted  = errors.New("has lost its record")
@@ -92,8 +100,14 @@ func connReason(err error, waited time.Duration) error {
 	if errors.Is(err, errUnparsable) {
 		return err
 	}
-	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		return errUnknownHost
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsTimeout {
+		if dns.IsNotFound {
+			return errUnknownHost
+		}
+		return errNoLookup
+	}
+	if reason := tlsReason(err); reason != nil {
+		return reason
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
@@ -107,11 +121,31 @@ func connReason(err error, waited time.Duration) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return silentError(waited)
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errors.New("cannot be reached: " + errno.Error())
 	}
-	if sys, ok := errors.AsType[*os.SyscallError](err); ok {
-		err = sys.Err
+	return errors.New("cannot be reached") // any other text may name hosts
+}
+
+// tlsReason is what is wrong with TLS, without the names in certificates; nil if it is something else.
+func tlsReason(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // an alert, whose type is not exported
+		return errors.New("refused TLS: " + plain(strings.TrimPrefix(op.Err.Error(), "tls: ")))
 	}
-	return errors.New("cannot be reached: " + plain(err.Error()))
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return errNoTLS
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return errOtherName
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return errUntrusted
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return errExpired
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return errBadCert
+	}
+	return nil
 }

@@ -33,6 +33,7 @@ const (
 	causeClock     = "clock"
 	causeEvicted   = "evicted"
 	causeMoved     = "moved"
+	causeDemoted   = "replica"
 )
 
 // record is the field of the same name on a master, one of

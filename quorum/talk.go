@@ -60,10 +60,16 @@ func (t *talk) may(args ...string) (allowed bool, err error) {
 	if !t.r.isError() {
 		return true, nil
 	}
-	if code := t.r.code(); code == "NOPERM" || code == "ERR" && strings.Contains(strings.ToLower(t.r.text), "unknown") {
+	if t.r.forbidden() {
 		return false, nil
 	}
 	return false, refusal(&t.r)
+}
+
+// forbidden reports whether the master lacks the command, or does not let this user have it.
+func (r *reply) forbidden() bool {
+	code := r.code()
+	return code == "NOPERM" || code == "ERR" && strings.Contains(strings.ToLower(r.text), "unknown")
 }
 
 // refusal is the reason for an error reply in the handshake. Those that pass by themselves are tried again soon.

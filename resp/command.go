@@ -18,7 +18,7 @@ const (
 	kClient         // CLIENT: of interest is CLIENT REPLY
 	kScript         // SCRIPT: of interest is SCRIPT DEBUG
 	kDebug          // DEBUG
-	kSync           // SYNC, PSYNC
+	kSync           // SYNC, PSYNC, REPLCONF: a replica speaks
 	kQuit           // QUIT
 	kHTTP           // POST, Host:
 )
@@ -68,7 +68,7 @@ func classify(name []byte) kind {
 		return kScript
 	case "debug":
 		return kDebug
-	case "sync", "psync":
+	case "sync", "psync", "replconf": // REPLCONF ACK has no reply, and no place in that of EXEC
 		return kSync
 	case "quit":
 		return kQuit

@@ -13,10 +13,7 @@ const deliveryTime = 200 * time.Millisecond
 // refused tells whether what was last written to a TCP connection was refused by the other side: it had closed the connection, and not
 // only its sending half. It waits until that is known, at most deliveryTime.
 func refused(c net.Conn) bool {
-	if secure, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
-		c = secure.NetConn()
-	}
-	t, ok := c.(*net.TCPConn)
+	t, ok := socket(c).(*net.TCPConn)
 	if !ok {
 		return false
 	}

@@ -80,22 +80,12 @@ type source struct {
 }
 
 func newSource(conn net.Conn) source {
-	switch c := conn.(type) { // not TLS, whose socket has other bytes
-	case *net.TCPConn:
-		raw, err := c.SyscallConn()
-		return source{conn, rawOrNil(raw, err)}
-	case *net.UnixConn:
-		raw, err := c.SyscallConn()
-		return source{conn, rawOrNil(raw, err)}
+	if c, ok := conn.(syscall.Conn); ok { // not TLS, whose socket has other bytes
+		if raw, err := c.SyscallConn(); err == nil {
+			return source{conn, raw}
+		}
 	}
 	return source{conn, nil}
-}
-
-func rawOrNil(raw syscall.RawConn, err error) syscall.RawConn {
-	if err != nil {
-		return nil
-	}
-	return raw
 }
 
 // receive reads into x and calls use after every read, until use returns true (then err is nil) or nothing more can be read.

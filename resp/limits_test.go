@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"testing"
@@ -10,8 +11,9 @@ import (
 // tlsLike is a connection whose Write waits for a handshake that never comes.
 type tlsLike struct{ net.Conn }
 
-func (c tlsLike) NetConn() net.Conn         { return c.Conn }
-func (c tlsLike) Write([]byte) (int, error) { select {} }
+func (c tlsLike) NetConn() net.Conn                    { return c.Conn }
+func (c tlsLike) Write([]byte) (int, error)            { select {} }
+func (c tlsLike) ConnectionState() tls.ConnectionState { return tls.ConnectionState{} }
 
 // TestRefusalDoesNotWait: turning a client away over the limit waits for nobody, least of all with the server's lock held.
 func TestRefusalDoesNotWait(t *testing.T) {

@@ -101,6 +101,12 @@ func (s *Session) process() (stop bool) {
 		s.step = stepQuit
 		return true
 	}
+	if s.fresh && s.drain.Load() && s.rest() { // else a client that asks on as soon as it is answered would never be met at rest
+		s.over(EndProxy)
+		s.step = stepQuit
+		return true
+	}
+	defer func() { s.fresh = s.step == stepPump && len(s.in.bytes()) == 0 }()
 	s.unproven = nil
 	if s.req.between() {
 		s.failed = nil
@@ -200,8 +206,10 @@ func (s *Session) connect() {
 	if s.up != nil || s.failed != nil {
 		return
 	}
+	s.enter()
 	up, err := s.srv.dial(s.ctx)
 	if err != nil {
+		s.era.Store(0)
 		s.failed = err
 		if now, last := time.Now().UnixNano(), s.srv.warned.Load(); now-last > int64(time.Second) && s.srv.warned.CompareAndSwap(last, now) {
 			s.log().Warn("upstream cannot be reached", zap.String("upstream", s.srv.o.UpstreamName), zap.Error(err))
@@ -346,7 +354,12 @@ func (s *Session) barrier() error {
 
 // quiet tells whether the connection may end without anything being cut off: no request is half read, nothing is unanswered.
 func (s *Session) quiet() bool {
-	return s.req.between() && len(s.in.bytes()) == 0 && (s.up == nil || s.st.settled())
+	return len(s.in.bytes()) == 0 && s.rest()
+}
+
+// rest tells whether no request is half read and nothing is unanswered. Bytes that are there were not looked at.
+func (s *Session) rest() bool {
+	return s.req.between() && (s.up == nil || s.st.settled())
 }
 
 // appendCommand appends the request made of argv, whose header says that it has count arguments.

@@ -161,6 +161,7 @@ func mend(b []byte, left int64) {
 
 // begin reads the start of a request up to its name. evDone: n bytes of it may pass.
 func (q *requestScanner) begin(b []byte) (n int, ev event) {
+	q.kind = plain // until its name is known: where it breaks off before that, it is no command of ours
 	count := q.count
 	if count == 0 {
 		if b[0] != '*' {

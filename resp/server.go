@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -60,7 +61,8 @@ type Server struct {
 	done  chan struct{} // closed when redcon's server is to end: no session is left
 
 	down   dialFailure
-	warned atomic.Int64 // when the log was last told that the upstream cannot be reached, in ns
+	era    atomic.Uint64 // how often Retire was called, and one
+	warned atomic.Int64  // when the log was last told that the upstream cannot be reached, in ns
 
 	mu        sync.Mutex
 	sessions  map[*Session]struct{} // a session takes itself out last
@@ -83,7 +85,9 @@ func NewServer(o Options) *Server {
 	if o.MarkerWorks == nil {
 		o.MarkerWorks = func() bool { return true }
 	}
-	return &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
+	s := &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
+	s.era.Store(1)
+	return s
 }
 
 // ErrClosed is returned by Serve after Shutdown.
@@ -188,17 +192,13 @@ func (s *Server) add(c net.Conn) *Session {
 }
 
 func plainSocket(c net.Conn) bool {
-	_, tls := c.(interface{ NetConn() net.Conn })
-	return !tls
+	_, wrapped := c.(interface{ NetConn() net.Conn })
+	_, direct := c.(syscall.Conn) // also with an address that is not the socket's
+	return direct || !wrapped
 }
 
 // rawClose closes c without a word, which for TLS would wait for the other side.
-func rawClose(c net.Conn) {
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = t.NetConn()
-	}
-	c.Close()
-}
+func rawClose(c net.Conn) { socket(c).Close() }
 
 // remove takes out a session that has ended.
 func (s *Server) remove(sess *Session) {
@@ -268,12 +268,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // wake makes the pumps of all sessions look whether they may end; with cut set it ends them.
 func (s *Server) wake(cut bool) {
 	for _, sess := range s.all() {
-		sess.drain.Store(true)
-		if cut {
-			sess.teardown()
-		} else {
-			sess.client.SetReadDeadline(time.Unix(1, 0))
-		}
+		sess.wake(cut)
 	}
 }
 

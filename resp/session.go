@@ -40,6 +40,7 @@ type Session struct {
 	astray  bool          // what the client sends is no request; the upstream is to end it
 	shaken  bool          // the TLS handshake was begun
 	step    step          // what the pump is to do next
+	fresh   bool          // what is read next was sent after all before it was dealt with, none of it a command of ours
 
 	undelivered func() // set by a handler, called if its reply cannot be written
 	unproven    func() // undelivered of the last reply, while the client has sent nothing since
@@ -49,7 +50,8 @@ type Session struct {
 	mu     sync.Mutex
 	ended  atomic.Bool   // the upstream closed the connection
 	quit   atomic.Bool   // the client said QUIT
-	drain  atomic.Bool   // the server shuts down: the connection is to end at the next quiet point
+	drain  atomic.Bool   // the server shuts down or the upstream was replaced: the connection is to end at the next quiet point
+	era    atomic.Uint64 // of the server when the upstream was dialled; 0: it was not
 	up     net.Conn      // nil until needed; set by the pump under mu
 	copied chan struct{} // closed when the copier has ended; nil without upstream; set by the pump under mu
 	closed bool
@@ -112,11 +114,7 @@ func (s *Session) Push(b []byte) error { return s.out.reply(b) }
 
 // WatchPeer makes the connection end, as EndProxy, when nothing is heard of the client's machine for timeout.
 func (s *Session) WatchPeer(timeout time.Duration) error {
-	c := s.client
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
-		c = t.NetConn()
-	}
-	return watchPeer(c, timeout)
+	return watchPeer(socket(s.client), timeout)
 }
 
 // OnUndelivered sets what is to happen if the reply of the running command cannot be written, or finds that the client has closed the

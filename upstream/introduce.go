@@ -15,29 +15,34 @@ type ReplyError struct{ Text string }
 // Error is the text of the reply, without the leading dash.
 func (e *ReplyError) Error() string { return e.Text }
 
-// introduce authenticates and selects the database, one command at a time.
+// introduce authenticates, selects the database and checks the role, one command at a time, as far as there is a need.
 //
 //	> *3\r\n$4\r\nAUTH\r\n$3\r\napp\r\n$6\r\nsecret\r\n
 //	< +OK\r\n
 //	> *2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n
 //	< +OK\r\n
 func (u *Upstream) introduce(conn net.Conn) error {
-	if u.opts.Password != "" {
-		auth := []string{"AUTH", u.opts.Password}
-		if u.opts.User != "" {
-			auth = []string{"AUTH", u.opts.User, u.opts.Password}
+	if user, password := u.opts.Login(); password != "" {
+		auth := []string{"AUTH", password}
+		if user != "" {
+			auth = []string{"AUTH", user, password}
 		}
-		if err := u.expectOK(conn, auth); err != nil {
+		if err := expectOK(conn, auth); err != nil {
 			return err
 		}
 	}
 	if u.opts.DB != 0 {
-		return u.expectOK(conn, []string{"SELECT", strconv.Itoa(u.opts.DB)})
+		if err := expectOK(conn, []string{"SELECT", strconv.Itoa(u.opts.DB)}); err != nil {
+			return err
+		}
+	}
+	if u.sentinels != nil {
+		return checkMaster(conn)
 	}
 	return nil
 }
 
-func (u *Upstream) expectOK(conn net.Conn, command []string) error {
+func expectOK(conn net.Conn, command []string) error {
 	if _, err := conn.Write(encode(command)); err != nil {
 		return err
 	}
@@ -48,15 +53,15 @@ func (u *Upstream) expectOK(conn net.Conn, command []string) error {
 	case line == "+OK":
 		return nil
 	case strings.HasPrefix(line, "-"):
-		return &ReplyError{u.withoutSecrets(command[0], line[1:])}
+		return &ReplyError{withoutSecrets(command, line[1:])}
 	}
 	return fmt.Errorf("unexpected reply to %s", command[0])
 }
 
 // withoutSecrets replaces an error text that repeats what AUTH was sent: a server that does not know the
 // command quotes its arguments, and this text goes to clients.
-func (u *Upstream) withoutSecrets(command, text string) string {
-	if command != "AUTH" || !strings.Contains(text, u.opts.Password) && !strings.Contains(text, "beginning with") {
+func withoutSecrets(command []string, text string) string {
+	if command[0] != "AUTH" || !strings.Contains(text, command[len(command)-1]) && !strings.Contains(text, "beginning with") {
 		return text
 	}
 	return "ERR AUTH refused"

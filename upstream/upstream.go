@@ -9,9 +9,11 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
 )
 
-// Options says where the upstream is. Network and Addr are required.
+// Options says where the upstream is. Network and Addr are required, or Sentinel.
 type Options struct {
 	Name     string      // for errors and logs; empty: Addr. It must hold no credentials
 	Network  string      // "tcp" or "unix"
@@ -19,18 +21,25 @@ type Options struct {
 	User     string      // ACL user; empty with a Password means the default user
 	Password string      // empty: no AUTH is sent
 	DB       int         // database to SELECT; 0 sends nothing
-	TLS      *tls.Config // nil: no TLS. An empty ServerName is taken from Addr
+	TLS      *tls.Config // nil: no TLS. An empty ServerName is taken from Addr. With Sentinel it is for those, too
+	// Login, if not nil, takes the place of User and Password. It is called for every connection and must not block.
+	Login func() (user, password string)
+	// Sentinel, if not nil, takes the place of Network and Addr: the server is the master that Sentinels name. Follow must run.
+	Sentinel *SentinelOptions
 
 	// DialTimeout bounds connecting, TLS, AUTH and SELECT together, and a question of Ask. 0 means 5s.
 	DialTimeout time.Duration
 	// Dial opens the bare connection. Nil means a net.Dialer with TCP keepalive.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Log may be nil. Only the Sentinels are logged.
+	Log *zap.Logger
 }
 
 // Upstream dials one upstream and remembers what it was told there. It holds no connection, so there is
 // nothing to close. Safe for concurrent use.
 type Upstream struct {
-	opts Options
+	opts      Options
+	sentinels *sentinels // nil: Addr is the server
 
 	mu       sync.Mutex
 	facts    Facts     // the last answer; guarded by mu
@@ -51,13 +60,30 @@ func New(opts Options) *Upstream {
 	if opts.Dial == nil {
 		opts.Dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 	}
-	if opts.TLS != nil && opts.TLS.ServerName == "" {
-		opts.TLS = opts.TLS.Clone()
-		if host, _, err := net.SplitHostPort(opts.Addr); err == nil {
-			opts.TLS.ServerName = host
-		}
+	if opts.Log == nil {
+		opts.Log = zap.NewNop()
 	}
-	return &Upstream{opts: opts}
+	if opts.Login == nil {
+		user, password := opts.User, opts.Password
+		opts.Login = func() (string, string) { return user, password }
+	}
+	u := &Upstream{opts: opts}
+	if opts.Sentinel != nil {
+		u.sentinels = newSentinels(*opts.Sentinel, u)
+	}
+	return u
+}
+
+// tlsFor is how to speak TLS to the server at addr; nil: not at all.
+func (u *Upstream) tlsFor(addr string) *tls.Config {
+	if u.opts.TLS == nil || u.opts.TLS.ServerName != "" {
+		return u.opts.TLS
+	}
+	config := u.opts.TLS.Clone()
+	if host, _, err := net.SplitHostPort(addr); err == nil {
+		config.ServerName = host
+	}
+	return config
 }
 
 // Name is how errors and logs call this upstream. It holds no credentials.
@@ -65,7 +91,10 @@ func (u *Upstream) Name() string { return u.opts.Name }
 
 // Trusted tells whether connections are authenticated by credentials in the address, so that the upstream
 // serves them whoever the client is.
-func (u *Upstream) Trusted() bool { return u.opts.Password != "" }
+func (u *Upstream) Trusted() bool {
+	_, password := u.opts.Login()
+	return password != ""
+}
 
 // User is whom the credentials in the address log in; "default" without.
 func (u *Upstream) User() string {
@@ -86,7 +115,15 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interv
 func (u *Upstream) Dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.opts.DialTimeout)
 	defer cancel()
-	conn, err := u.connect(ctx)
+	if u.sentinels != nil {
+		return u.dialMaster(ctx, u.dialOne)
+	}
+	return u.dialOne(ctx, u.opts.Addr)
+}
+
+// dialOne connects to the server at addr and introduces the connection. Where Sentinels named it, it must be a master.
+func (u *Upstream) dialOne(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := u.connectTo(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -99,17 +136,34 @@ func (u *Upstream) Dial(ctx context.Context) (net.Conn, error) {
 
 // connect opens the connection, TLS included, without a word of Redis.
 func (u *Upstream) connect(ctx context.Context) (net.Conn, error) {
-	conn, err := u.opts.Dial(ctx, u.opts.Network, u.opts.Addr)
+	if u.sentinels != nil {
+		return u.dialMaster(ctx, u.connectTo)
+	}
+	return u.connectTo(ctx, u.opts.Addr)
+}
+
+func (u *Upstream) connectTo(ctx context.Context, addr string) (net.Conn, error) {
+	network := u.opts.Network
+	if u.sentinels != nil {
+		network = "tcp"
+	}
+	conn, err := dialTLS(ctx, u.opts.Dial, network, addr, u.tlsFor(addr))
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", u.opts.Name, err)
 	}
-	if u.opts.TLS == nil {
-		return conn, nil
+	return conn, nil
+}
+
+// dialTLS opens a connection and, unless config is nil, speaks TLS on it.
+func dialTLS(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), network, addr string, config *tls.Config) (net.Conn, error) {
+	conn, err := dial(ctx, network, addr)
+	if err != nil || config == nil {
+		return conn, err
 	}
-	secured := tls.Client(conn, u.opts.TLS)
+	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("tls with %s: %w", u.opts.Name, err)
+		return nil, fmt.Errorf("handshake: %w", err)
 	}
 	return secured, nil
 }

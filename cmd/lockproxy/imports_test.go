@@ -17,7 +17,12 @@ var mayImport = map[string][]string{
 	"quorum":        {},
 	"upstream":      {},
 	"admin":         {},
-	"integration":   {},
+	"integration":   {"integration/history", "integration/lab"},
+
+	// Tools of the tests in integration.
+	"integration/lab":     {},
+	"integration/history": {},
+	"integration/compare": {"integration/history", "integration/lab"},
 }
 
 func TestFoldersImportWhatTheyMay(t *testing.T) {

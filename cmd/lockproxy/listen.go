@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,28 +11,25 @@ import (
 	"syscall"
 	"time"
 
+	"go.uber.org/zap"
+
 	"lockproxy/conf"
 )
 
 // listenAll opens every listener of the settings, or none.
-func listenAll(ctx context.Context, cfg conf.Config) ([]net.Listener, error) {
-	var secure *tls.Config
-	if cfg.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(cfg.TLSCert, cfg.TLSKey)
-		if err != nil {
-			return nil, fmt.Errorf("tls-cert %s and tls-key %s: %w", cfg.TLSCert, cfg.TLSKey, err)
-		}
-		secure = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	}
+func listenAll(ctx context.Context, cfg conf.Config, files *files, log *zap.Logger) ([]net.Listener, error) {
 	var listeners []net.Listener
 	for _, address := range cfg.Listen {
-		listener, err := listen(ctx, address)
+		listener, err := listen(ctx, address, cfg.UnixMode)
 		if err != nil {
 			closeAll(listeners)
 			return nil, fmt.Errorf("listen %s: %w", address, err)
 		}
+		if cfg.ProxyProtocol && address.Network != "unix" {
+			listener = newProxied(listener, log)
+		}
 		if address.TLS {
-			listener = tls.NewListener(listener, secure)
+			listener = &secureListener{Listener: listener, config: files.listenTLS(), log: log}
 		}
 		listeners = append(listeners, listener)
 	}
@@ -46,29 +42,47 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
-// listen opens one listener. A Unix socket is for this user only, and its file goes when the listener is closed.
-func listen(ctx context.Context, address conf.Address) (net.Listener, error) {
+// listen opens one listener. A Unix socket has the mode given from its first moment on, and its file goes when the listener is closed.
+func listen(ctx context.Context, address conf.Address, mode fs.FileMode) (net.Listener, error) {
 	if address.Network == "unix" {
-		if err := removeStale(ctx, address.Addr); err != nil {
-			return nil, err
-		}
+		return listenUnix(ctx, address.Addr, mode)
 	}
 	network := address.Network
 	if ip, err := netip.ParseAddr(address.Host()); err == nil && ip.Is4() {
 		network = "tcp4" // for 0.0.0.0 package net would open every IPv6 address as well
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, network, address.Addr)
-	if opErr, ok := errors.AsType[*net.OpError](err); ok {
-		return nil, opErr.Err // the rest of its text repeats the address
+	return listener, plainError(err)
+}
+
+// listenUnix narrows the socket before it has a name: on Linux the file takes its mode from there, less the umask. Afterwards the
+// mode can only become wider, as far as the umask took away too much.
+func listenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
+	if err := removeStale(ctx, path); err != nil {
+		return nil, err
 	}
-	if err != nil || address.Network != "unix" {
-		return listener, err
+	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+		return socket.Control(func(fd uintptr) {
+			_ = syscall.Fchmod(int(fd), uint32(mode)) // elsewhere this does nothing, and the file has the umask's mode until it is changed
+		})
+	}}
+	listener, err := config.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, plainError(err)
 	}
-	if err := os.Chmod(address.Addr, 0o600); err != nil {
+	if err := os.Chmod(path, mode); err != nil {
 		listener.Close()
 		return nil, err
 	}
 	return listener, nil
+}
+
+// plainError leaves out the address, which callers name.
+func plainError(err error) error {
+	if opErr, ok := errors.AsType[*net.OpError](err); ok {
+		return opErr.Err
+	}
+	return err
 }
 
 // removeStale removes a socket that a process left behind which ended without cleaning up: a socket, and nobody

@@ -2,20 +2,15 @@ package main
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
-	"time"
+
+	"go.uber.org/zap/zaptest"
 
 	"lockproxy/conf"
 )
@@ -23,7 +18,14 @@ import (
 func listenOn(t *testing.T, cfg conf.Config, addresses ...conf.Address) ([]net.Listener, error) {
 	t.Helper()
 	cfg.Listen = addresses
-	listeners, err := listenAll(t.Context(), cfg)
+	if cfg.UnixMode == 0 {
+		cfg.UnixMode = 0o600
+	}
+	files, err := openFiles(cfg)
+	if err != nil {
+		return nil, err
+	}
+	listeners, err := listenAll(t.Context(), cfg, files, zaptest.NewLogger(t))
 	t.Cleanup(func() { closeAll(listeners) })
 	return listeners, err
 }
@@ -64,6 +66,49 @@ func TestUnixListener(t *testing.T) {
 	}
 }
 
+// TestUnixMode: the socket is never open to more than unix-mode says, whatever the umask, not even before it is listened on.
+func TestUnixMode(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	path := filepath.Join(t.TempDir(), "s")
+	var wider atomic.Uint32
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			var stat syscall.Stat_t // cheaper than os.Lstat: the window is small
+			if syscall.Lstat(path, &stat) == nil && stat.Mode&0o777&^0o640 != 0 {
+				wider.Store(stat.Mode & 0o777)
+			}
+		}
+	}()
+	for range 2000 {
+		listener, err := listen(t.Context(), conf.Address{Network: "unix", Addr: path}, 0o640)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener.Close()
+	}
+	close(stop)
+	<-stopped
+	if mode := wider.Load(); mode != 0 {
+		t.Errorf("for a moment the mode was %o", mode)
+	}
+	syscall.Umask(0o077)
+	listeners, err := listenOn(t, conf.Config{UnixMode: 0o666}, conf.Address{Network: "unix", Addr: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o666 {
+		t.Errorf("got %v %v, want 0666 in spite of the umask", info, err)
+	}
+	listeners[0].Close()
+}
+
 func TestListenAllOrNone(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -77,46 +122,6 @@ func TestListenAllOrNone(t *testing.T) {
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the first listener is left open")
-	}
-}
-
-func TestTLSListener(t *testing.T) {
-	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyBytes, _ := x509.MarshalPKCS8PrivateKey(key)
-	dir := t.TempDir()
-	cfg := conf.Config{TLSCert: filepath.Join(dir, "cert"), TLSKey: filepath.Join(dir, "key")}
-	os.WriteFile(cfg.TLSCert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
-	os.WriteFile(cfg.TLSKey, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyBytes}), 0o600)
-	listeners, err := listenOn(t, cfg, conf.Address{Network: "tcp", Addr: "127.0.0.1:0", TLS: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		conn, err := listeners[0].Accept()
-		if err == nil {
-			io.WriteString(conn, "+hello\r\n")
-			conn.Close()
-		}
-	}()
-	certificate, _ := x509.ParseCertificate(der)
-	roots := x509.NewCertPool()
-	roots.AddCert(certificate)
-	conn, err := tls.Dial("tcp", listeners[0].Addr().String(), &tls.Config{RootCAs: roots, ServerName: "localhost"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if got, _ := io.ReadAll(conn); string(got) != "+hello\r\n" {
-		t.Errorf("got %q", got)
-	}
-	cfg.TLSKey = cfg.TLSCert
-	if _, err := listenOn(t, cfg, conf.Address{Network: "tcp", Addr: "127.0.0.1:0", TLS: true}); err == nil || !strings.Contains(err.Error(), "tls-key") {
-		t.Errorf("a wrong key: %v", err)
 	}
 }
 

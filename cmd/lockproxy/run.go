@@ -32,6 +32,11 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		return err
 	case err != nil:
 		return settingsError(err)
+	}
+	files, err := openFiles(cfg)
+	switch {
+	case err != nil:
+		return settingsError(err)
 	case cfg.Action == conf.Check:
 		return printCheck(stdout, cfg)
 	}
@@ -41,7 +46,9 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	}
 	defer log.Sync()
 
-	listeners, err := listenAll(ctx, cfg)
+	defer reloadOnHangup(files, log)()
+
+	listeners, err := listenAll(ctx, cfg, files, log)
 	if err != nil {
 		return err
 	}
@@ -57,7 +64,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}
-	return serve(ctx, cfg, memory, listeners, log)
+	return serve(ctx, cfg, memory, files, listeners, log)
 }
 
 // settingsError puts each fault on a line of its own, so that all can be mended at once.
@@ -74,27 +81,40 @@ func printCheck(w io.Writer, cfg conf.Config) error {
 }
 
 // serve connects the parts and runs them until ctx is done. It closes the listeners.
-func serve(ctx context.Context, cfg conf.Config, memory *embedded, listeners []net.Listener, log *zap.Logger) error {
+func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files, listeners []net.Listener, log *zap.Logger) error {
 	defer closeAll(listeners)
-	up := upstream.New(upstreamOptions(cfg, memory))
+	up := upstream.New(upstreamOptions(cfg, memory, files, log))
+	var server *resp.Server
+	serving := make(chan struct{}) // closed when server is set
+	defer follow(ctx, up, func(old context.Context) {
+		select {
+		case <-serving:
+		case <-old.Done():
+			select {
+			case <-serving:
+			default:
+				return
+			}
+		}
+		server.Retire(old)
+	})()
 	if err := greetUpstream(ctx, cfg, up, listeners, log); err != nil {
 		return err
 	}
-	q, err := quorum.New(quorumOptions(cfg, memory, log))
+	q, err := quorum.New(quorumOptions(cfg, memory, files, log))
 	if err != nil {
 		return fmt.Errorf("masters: %w", err)
 	}
 	waitReady(ctx, q, log)
 
 	mux := redcon.NewServeMux()
-	var server *resp.Server
 	options := commands.Options{
 		Locker: q, Gate: up, KeyPrefix: cfg.KeyPrefix, MinTTL: cfg.MinTTL, MaxTTL: cfg.MaxTTL,
 		MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold, SessionLockDelay: cfg.SessionLockDelay, SessionTimeout: cfg.SessionTimeout,
 		ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands, Version: strings.TrimPrefix(versionText(), "lockproxy "),
 		Connections: func() int { return server.Connections() }, Reason: upstream.Reason, Log: log,
 	}
-	if permission := lockPermission(ctx, cfg, log); permission != nil {
+	if permission := lockPermission(ctx, cfg, files, log); permission != nil {
 		defer permission.Close()
 		options.Permission = permission
 	}
@@ -105,6 +125,7 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, listeners []n
 		SlowClientTimeout: cfg.SlowClientTimeout,
 		MarkerWorks:       up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
+	close(serving)
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.all()))), zap.Any("settings", cfg.Values()))
 	failed := make(chan error, 1)

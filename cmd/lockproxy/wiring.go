@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"time"
@@ -57,26 +56,33 @@ func waitReady(ctx context.Context, q *quorum.Quorum, log *zap.Logger) {
 	}
 }
 
-func upstreamOptions(cfg conf.Config, memory *embedded) upstream.Options {
+func upstreamOptions(cfg conf.Config, memory *embedded, files *files, log *zap.Logger) upstream.Options {
 	if memory != nil {
 		return upstream.Options{Name: memory.upstream.name, Addr: memory.upstream.name, Dial: memory.upstream.Dial,
 			DialTimeout: cfg.UpstreamDialTimeout}
 	}
 	a := cfg.Upstream
-	return upstream.Options{Name: a.Name(), Network: a.Network, Addr: a.Addr, User: a.User, Password: a.Password, DB: a.DB,
-		TLS: clientTLS(a), DialTimeout: cfg.UpstreamDialTimeout}
+	opts := upstream.Options{Name: a.Name(), Network: a.Network, Addr: a.Addr, User: a.User, Password: a.Password, DB: a.DB,
+		TLS: files.clientTLS(a, "upstream", cfg.UpstreamTLS), DialTimeout: cfg.UpstreamDialTimeout, Log: log}
+	if a.Password == "" {
+		opts.Login = files.login("upstream", cfg.UpstreamLogin)
+	}
+	if a.Sentinel != "" {
+		opts.Sentinel = &upstream.SentinelOptions{Master: a.Sentinel, Addrs: a.Sentinels(), Login: files.login("sentinel", cfg.SentinelLogin)}
+	}
+	return opts
 }
 
 // lockPermission makes what asks the upstream who may lock, and tries it: a warning says why nobody may, as long as that is
 // so. Nil without lock-acl. The caller closes it.
-func lockPermission(ctx context.Context, cfg conf.Config, log *zap.Logger) *upstream.Permission {
+func lockPermission(ctx context.Context, cfg conf.Config, files *files, log *zap.Logger) *upstream.Permission {
 	if !cfg.LockACL {
 		return nil
 	}
 	if !cfg.LockACLUpstream.IsZero() {
 		cfg.Upstream = cfg.LockACLUpstream
 	}
-	up := upstream.New(upstreamOptions(cfg, nil))
+	up := upstream.New(upstreamOptions(cfg, nil, files, log))
 	permission := upstream.NewPermission(up)
 	if err := permission.Check(ctx); err != nil {
 		log.Warn("lock-acl: the upstream cannot be asked who may lock, so nobody may; it takes Redis 7 or newer, and credentials that may run ACL DRYRUN",
@@ -88,25 +94,21 @@ func lockPermission(ctx context.Context, cfg conf.Config, log *zap.Logger) *upst
 // guards are the words of restart-guard.
 var guards = map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff}
 
-func quorumOptions(cfg conf.Config, memory *embedded, log *zap.Logger) quorum.Options {
+func quorumOptions(cfg conf.Config, memory *embedded, files *files, log *zap.Logger) quorum.Options {
 	opts := quorum.Options{KeyPrefix: cfg.KeyPrefix, MasterTimeout: cfg.MasterTimeout, MaxTTL: cfg.MaxTTL,
 		Fencing: cfg.Fencing, Guard: guards[cfg.RestartGuard], AllowEviction: cfg.AllowEviction, Log: log}
+	login := files.login("masters", cfg.MastersLogin)
 	for _, a := range cfg.Masters {
+		if a.Password == "" && login != nil {
+			a.User, a.Password = login()
+		}
 		opts.Masters = append(opts.Masters, quorum.MasterOptions{Name: a.Name(), ID: a.ID, Network: a.Network, Addr: a.Addr,
-			User: a.User, Password: a.Password, DB: a.DB, TLS: clientTLS(a)})
+			User: a.User, Password: a.Password, DB: a.DB, TLS: files.clientTLS(a, "masters", cfg.MastersTLS)})
 	}
 	for _, m := range memory.all() {
 		opts.Masters = append(opts.Masters, quorum.MasterOptions{Name: m.name, Network: "tcp", Addr: m.name, Dial: m.Dial})
 	}
 	return opts
-}
-
-// clientTLS is how to speak TLS to a rediss:// address, verified against the system's authorities; nil for others.
-func clientTLS(a conf.Address) *tls.Config {
-	if !a.TLS {
-		return nil
-	}
-	return &tls.Config{ServerName: a.Host(), MinVersion: tls.VersionTLS12}
 }
 
 func names(listeners []net.Listener) []string {

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"lockproxy/conf"
+)
+
+// files are the certificates and passwords that the settings name. They are read at the start and by reload; new connections use what
+// was read last.
+type files struct {
+	cfg     conf.Config
+	current atomic.Pointer[contents]
+}
+
+// contents is what was read at one time. It is not changed.
+type contents struct {
+	text      map[string][]byte           // by setting
+	server    *tls.Config                 // of rediss:// listeners; nil: none
+	certs     map[string]*tls.Certificate // by setting
+	pools     map[string]*x509.CertPool   // by setting
+	passwords map[string]string           // by setting
+}
+
+// atStart are the settings whose file is read once: what uses them is made at the start.
+var atStart = []string{"upstream-tls-ca", "masters-tls-ca", "masters-password-file"}
+
+// openFiles reads all files of the settings.
+func openFiles(cfg conf.Config) (*files, error) {
+	f := &files{cfg: cfg}
+	now, err := f.read()
+	f.current.Store(now)
+	return f, err
+}
+
+// reload reads the files again. If anything is wrong with one of them, all stay as they were. changed has the settings whose files
+// have another content now, waiting those of them that come into force at the next start only.
+func (f *files) reload() (changed, waiting []string, err error) {
+	now, err := f.read()
+	if err != nil {
+		return nil, nil, err
+	}
+	before := f.current.Swap(now)
+	for _, name := range slices.Sorted(maps.Keys(now.text)) {
+		switch {
+		case string(now.text[name]) == string(before.text[name]):
+		case slices.Contains(atStart, name):
+			waiting = append(waiting, name)
+		default:
+			changed = append(changed, name)
+		}
+	}
+	return changed, waiting, nil
+}
+
+// read reads every file, and reports all that is wrong, by setting.
+func (f *files) read() (*contents, error) {
+	c := &contents{text: map[string][]byte{}, certs: map[string]*tls.Certificate{}, pools: map[string]*x509.CertPool{}, passwords: map[string]string{}}
+	cfg := &f.cfg
+	err := errors.Join(
+		c.readCert("tls-cert", cfg.TLSCert, "tls-key", cfg.TLSKey), c.readPool("tls-client-ca", cfg.TLSClientCA),
+		c.readCert("upstream-tls-cert", cfg.UpstreamTLS.Cert, "upstream-tls-key", cfg.UpstreamTLS.Key), c.readPool("upstream-tls-ca", cfg.UpstreamTLS.CA),
+		c.readCert("masters-tls-cert", cfg.MastersTLS.Cert, "masters-tls-key", cfg.MastersTLS.Key), c.readPool("masters-tls-ca", cfg.MastersTLS.CA),
+		c.readPassword("upstream-password-file", cfg.UpstreamLogin.PasswordFile), c.readPassword("sentinel-password-file", cfg.SentinelLogin.PasswordFile),
+		c.readPassword("masters-password-file", cfg.MastersLogin.PasswordFile))
+	if cert := c.certs["tls-cert"]; cert != nil {
+		c.server = serverTLS(cert, c.pools["tls-client-ca"])
+	}
+	return c, err
+}
+
+// readFile reads the file of a setting; nil without an error where the setting names none.
+func (c *contents) readFile(name, path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", name, path, err)
+	}
+	c.text[name] = text
+	return text, nil
+}
+
+func (c *contents) readCert(certName, certPath, keyName, keyPath string) error {
+	cert, certErr := c.readFile(certName, certPath)
+	key, keyErr := c.readFile(keyName, keyPath)
+	if err := errors.Join(certErr, keyErr); err != nil || cert == nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("%s %s and %s %s: %w", certName, certPath, keyName, keyPath, err)
+	}
+	c.certs[certName] = &pair
+	return nil
+}
+
+func (c *contents) readPool(name, path string) error {
+	text, err := c.readFile(name, path)
+	if err != nil || path == "" {
+		return err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return fmt.Errorf("%s %s: no certificate in it", name, path)
+	}
+	c.pools[name] = pool
+	return nil
+}
+
+// readPassword takes one line, whose end is not part of the password.
+func (c *contents) readPassword(name, path string) error {
+	text, err := c.readFile(name, path)
+	if err != nil || path == "" {
+		return err
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if password == "" || strings.ContainsAny(password, "\r\n\x00") {
+		return fmt.Errorf("%s %s: not one line with a password", name, path)
+	}
+	c.passwords[name] = password
+	return nil
+}
+
+// serverTLS shows cert and, with a pool, lets in only clients with a certificate signed by one of it.
+func serverTLS(cert *tls.Certificate, clients *x509.CertPool) *tls.Config {
+	config := &tls.Config{Certificates: []tls.Certificate{*cert}, MinVersion: tls.VersionTLS12}
+	if clients != nil {
+		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, clients
+		config.SessionTicketsDisabled = true // a ticket would outlive the authority that let its owner in
+	}
+	return config
+}
+
+// listenTLS is the configuration of rediss:// listeners: each handshake takes the one of the moment.
+func (f *files) listenTLS() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return f.current.Load().server, nil
+	}}
+}
+
+// clientTLS is how to speak TLS to the rediss:// address a of the upstream or of a master, as group says; nil for other addresses.
+// Without upstream-tls-ca or masters-tls-ca the system's authorities are trusted.
+func (f *files) clientTLS(a conf.Address, group string, settings conf.ClientTLS) *tls.Config {
+	if !a.TLS {
+		return nil
+	}
+	config := &tls.Config{ServerName: settings.ServerName, MinVersion: tls.VersionTLS12}
+	if config.ServerName == "" {
+		config.ServerName = a.Host() // empty with Sentinels: the host that is dialled
+	}
+	config.RootCAs = f.current.Load().pools[group+"-tls-ca"]
+	if settings.Cert != "" {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return f.current.Load().certs[group+"-tls-cert"], nil
+		}
+	}
+	return config
+}
+
+// login is who to be on servers without credentials in their address; nil: nobody.
+func (f *files) login(group string, settings conf.Login) func() (user, password string) {
+	if settings.PasswordFile == "" {
+		return nil
+	}
+	return func() (string, string) { return settings.User, f.current.Load().passwords[group+"-password-file"] }
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lockproxy/conf"
+)
+
+// tlsEcho listens with cfg and sends back a line to whom it lets in.
+func tlsEcho(t *testing.T, files *files) (addr string) {
+	t.Helper()
+	cfg := files.cfg
+	cfg.Listen = []conf.Address{{Network: "tcp", Addr: "127.0.0.1:0", TLS: true}}
+	listeners, err := listenAll(t.Context(), cfg, files, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(listeners) })
+	go func() {
+		for {
+			conn, err := listeners[0].Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				b := make([]byte, 1)
+				if _, err := conn.Read(b); err == nil {
+					conn.Write(b)
+				}
+			}()
+		}
+	}()
+	return listeners[0].Addr().String()
+}
+
+// speak makes a handshake, sends a byte and wants it back. It returns the certificate's name.
+func speak(addr string, config *tls.Config) (name string, err error) {
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", addr, config)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := conn.Write([]byte("x")); err != nil {
+		return "", err
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		return "", err
+	}
+	return conn.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
+}
+
+func TestTLSListener(t *testing.T) {
+	ours, strangers := newAuthority(t), newAuthority(t)
+	var cfg conf.Config
+	cfg.TLSCert, cfg.TLSKey = ours.issue("server", time.Now().Add(time.Hour))
+	plain := tlsEcho(t, filesOf(t, cfg))
+	cfg.TLSClientCA = ours.ca
+	mutual := tlsEcho(t, filesOf(t, cfg))
+
+	cert, key := ours.issue("client", time.Now().Add(time.Hour))
+	good := ours.client("server", cert, key)
+	cert, key = ours.issue("late", time.Now().Add(-time.Minute))
+	late := ours.client("server", cert, key)
+	cert, key = strangers.issue("stranger", time.Now().Add(time.Hour))
+	foreign := ours.client("server", cert, key)
+	old := ours.client("server", "", "")
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	older := good.Clone()
+	older.MaxVersion = tls.VersionTLS12
+	for name, c := range map[string]struct {
+		addr   string
+		config *tls.Config
+		err    string
+	}{
+		"no certificate asked":       {plain, ours.client("server", "", ""), ""},
+		"wrong name":                 {plain, ours.client("other", "", ""), "not other"},
+		"wrong authority":            {plain, strangers.client("server", "", ""), "unknown authority"},
+		"TLS 1.1":                    {plain, old, "protocol version"},
+		"mutual":                     {mutual, good, ""},
+		"mutual, TLS 1.2":            {mutual, older, ""},
+		"mutual, none shown":         {mutual, ours.client("server", "", ""), "certificate required"},
+		"mutual, expired":            {mutual, late, "expired certificate"},
+		"mutual, of somebody else's": {mutual, foreign, "unknown certificate authority"},
+	} {
+		got, err := speak(c.addr, c.config)
+		if c.err == "" && (err != nil || got != "server") || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: got %q %v, want error %q", name, got, err, c.err)
+		}
+	}
+}
+
+func TestReload(t *testing.T) {
+	ours := newAuthority(t)
+	var cfg conf.Config
+	cfg.TLSCert, cfg.TLSKey = ours.issue("server", time.Now().Add(time.Hour))
+	cfg.UpstreamLogin.PasswordFile = ours.dir + "/password"
+	os.WriteFile(cfg.UpstreamLogin.PasswordFile, []byte("one\n"), 0o600)
+	cfg.UpstreamTLS.Cert, cfg.UpstreamTLS.Key = ours.issue("us", time.Now().Add(time.Hour))
+	cfg.MastersTLS.CA = ours.ca
+	f := filesOf(t, cfg)
+	addr := tlsEcho(t, f)
+	shown := f.clientTLS(conf.Address{TLS: true}, "upstream", cfg.UpstreamTLS).GetClientCertificate
+	login := f.login("upstream", cfg.UpstreamLogin)
+	state := func() string {
+		name, err := speak(addr, ours.client("127.0.0.1", "", ""))
+		if err != nil {
+			name = err.Error()
+		}
+		us, _ := shown(nil)
+		_, password := login()
+		return name + " " + us.Leaf.Subject.CommonName + " " + password
+	}
+	if got := state(); got != "server us one" {
+		t.Fatal(got)
+	}
+	reload := func(want string) {
+		t.Helper()
+		changed, waiting, err := f.reload()
+		got := strings.Join(changed, ",") + ";" + strings.Join(waiting, ",")
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	reload(";")
+	copyFile := func(to, from string) {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.WriteFile(to, text, 0o600)
+	}
+	newCert, newKey := ours.issue("second", time.Now().Add(time.Hour))
+	copyFile(cfg.TLSCert, newCert)
+	reload("tls-cert") // the key does not belong to it yet
+	if got := state(); got != "server us one" {
+		t.Errorf("with a broken pair: %s", got)
+	}
+	copyFile(cfg.TLSKey, newKey)
+	os.WriteFile(cfg.UpstreamLogin.PasswordFile, nil, 0o600)
+	reload("upstream-password-file " + cfg.UpstreamLogin.PasswordFile + ": not one line with a password")
+	if got := state(); got != "server us one" {
+		t.Errorf("with one broken file: %s", got)
+	}
+	os.WriteFile(cfg.UpstreamLogin.PasswordFile, []byte("two"), 0o600)
+	copyFile(cfg.UpstreamTLS.Cert, newCert)
+	copyFile(cfg.UpstreamTLS.Key, newKey)
+	copyFile(cfg.MastersTLS.CA, newAuthority(t).ca)
+	reload("tls-cert,tls-key,upstream-password-file,upstream-tls-cert,upstream-tls-key;masters-tls-ca")
+	if got := state(); got != "second second two" {
+		t.Errorf("after all: %s", got)
+	}
+}
+
+// TestHandshakeTime: a client that does not go on with its handshake is closed, and keeps nobody waiting.
+func TestHandshakeTime(t *testing.T) {
+	ours := newAuthority(t)
+	var cfg conf.Config
+	cfg.TLSCert, cfg.TLSKey = ours.issue("server", time.Now().Add(time.Hour))
+	f := filesOf(t, cfg)
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		defer client.Close()
+		conn := &secureConn{Conn: tls.Server(server, f.listenTLS()), listener: &secureListener{log: zap.NewNop()}}
+		go client.Write([]byte{22, 3, 1})
+		start := time.Now()
+		if _, err := conn.Read(make([]byte, 1)); err == nil || time.Since(start) != handshakeTimeout {
+			t.Errorf("got %v after %v, want an error after %v", err, time.Since(start), handshakeTimeout)
+		}
+		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the connection is open: %v", err)
+		}
+	})
+}
+
+func TestPasswordFiles(t *testing.T) {
+	path := t.TempDir() + "/p"
+	for text, want := range map[string]string{"a": "a", "a\n": "a", "a\r\n": "a", " a b ": " a b ", "a\n\n": "", "": "", "\n": "", "a\nb": "", "a\x00": ""} {
+		os.WriteFile(path, []byte(text), 0o600)
+		f, err := openFiles(conf.Config{MastersLogin: conf.Login{User: "u", PasswordFile: path}})
+		if (err != nil) != (want == "") {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err == nil {
+			if user, password := f.login("masters", f.cfg.MastersLogin)(); user != "u" || password != want {
+				t.Errorf("%q: got %q %q", text, user, password)
+			}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package history
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// lockState is the model of one key: who was granted it last, whether that one may still count on it, and until when.
+type lockState struct {
+	secret string
+	held   bool
+	until  time.Duration
+	fence  uint64
+	now    time.Duration // it is at least this late: a LOCK was granted because validity was over
+}
+
+// lockModel says which order of operations on one key the contract allows.
+//
+//   - LOCK is granted with a fence greater than all before, while nobody holds the lock. A holder has it until it sends
+//     UNLOCK or its validity is over; for the latter the LOCK must have returned after that, and so must all that
+//     follows in the order. This is how expiry enters a model without a clock.
+//   - UNLOCK ends the claim of its token, whatever the reply: the holder does not count on the lock from then on. Its
+//     replies are always legal: 1 comes also when masters that gave no answer might have held the token.
+//   - EXTEND that succeeded: nobody was granted the lock since the token was. One answered 0 ends the claim, as UNLOCK.
+//
+// LOCK answered null or with an error is always legal, as Redlock may fail for no visible reason; EXTEND that failed
+// changes nothing that a client may count on. Both are left out of what is checked.
+var lockModel = porcupine.Model{
+	Init: func() any { return lockState{} },
+	Step: func(state, input, _ any) (bool, any) {
+		s, o := state.(lockState), input.(*Op)
+		if o.Return < s.now {
+			return false, s
+		}
+		switch {
+		case o.Kind == Lock:
+			if s.held && o.Return < s.until || o.Fence <= s.fence {
+				return false, s
+			}
+			now := s.now
+			if s.held {
+				now = max(now, s.until)
+			}
+			return true, lockState{secret: o.Secret(), held: true, until: o.Until(), fence: o.Fence, now: now}
+		case endsClaim(o):
+			if s.secret == o.Secret() {
+				s.held = false
+			}
+			return true, s
+		default:
+			if s.secret != o.Secret() {
+				return false, s
+			}
+			s.until = max(s.until, o.Until())
+			return true, s
+		}
+	},
+	DescribeOperation: func(input, _ any) string { return input.(*Op).String() },
+	DescribeState: func(state any) string {
+		s := state.(lockState)
+		return fmt.Sprintf("fence %d %.6s held %v until %v", s.fence, s.secret, s.held, s.until)
+	},
+}
+
+// counts tells whether the model looks at o.
+func counts(o *Op) bool { return endsClaim(o) || o.Outcome == OK }
+
+// Linear is check B: for each key there is an order of the operations, in keeping with their times, that the model of
+// a lock with validity and fencing allows. A key that cannot be decided within timeout is a violation as well. picture
+// is called for each violation with the page that shows it; it may be nil.
+func Linear(ops []Op, timeout time.Duration, picture func(key string, html []byte)) []Violation {
+	byKey := map[string][]porcupine.Operation{}
+	for i := range ops {
+		if o := &ops[i]; counts(o) {
+			byKey[o.Key] = append(byKey[o.Key], porcupine.Operation{
+				ClientId: o.Client, Input: o, Call: int64(o.Call), Return: int64(o.Return)})
+		}
+	}
+	var found []Violation
+	deadline := time.Now().Add(timeout)
+	for _, key := range keysOf(byKey) {
+		left := max(time.Until(deadline), time.Millisecond)
+		switch porcupine.CheckOperationsTimeout(lockModel, byKey[key], left) {
+		case porcupine.Ok:
+		case porcupine.Unknown:
+			found = append(found, Violation{Check: "order", Key: key, Text: fmt.Sprintf(
+				"%d operations not decided within %v", len(byKey[key]), timeout)})
+		default:
+			found = append(found, illegal(key, byKey[key], timeout, picture))
+		}
+	}
+	return found
+}

@@ -1,0 +1,59 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// scratch is a directory for the binary and the servers' working directories, removed after the last test.
+var scratch string
+
+// Main runs the tests of a package with a directory for what they need, and returns the exit code. TestMain calls it.
+func Main(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "lockproxy-integration-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	scratch = dir
+	return m.Run()
+}
+
+// Binary builds the program once, with the race detector where the tests have it, and returns its path.
+var Binary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(scratch, "lockproxy")
+	args := []string{"build", "-o", path}
+	if Race {
+		args = append(args, "-race")
+	}
+	out, err := exec.Command("go", append(args, "lockproxy/cmd/lockproxy")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build lockproxy: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Tool returns the path of a program that the tests need but do not build, such as redis-server.
+// Where it is missing the test is skipped, and fails if CI is set: there a skip would pass unnoticed.
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		missing(t, fmt.Errorf("%s not found: %w", name, err))
+	}
+	return path
+}
+
+// missing ends a test that lacks what it needs of the system.
+func missing(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}

@@ -1,0 +1,19 @@
+package lab
+
+import "time"
+
+// Call is a command with the times, on this process's monotonic clock, between which it ran.
+type Call struct {
+	Sent, Back time.Time
+	Reply      string // raw; "" if none came
+	Err        error  // why none came
+}
+
+// Call sends a command and waits for its reply, for at most timeout.
+func (c *Conn) Call(timeout time.Duration, args ...string) Call {
+	c.Timeout = timeout
+	call := Call{Sent: time.Now()}
+	call.Reply, call.Err = c.Ask(args...)
+	call.Back = time.Now()
+	return call
+}

@@ -1,0 +1,17 @@
+package lab
+
+import (
+	"net"
+	"testing"
+)
+
+// LaunchCli starts redis-cli as a client process of its own. It sends the command, and keeps its connection: the same
+// command would go out again after a hundred seconds. What it printed is in its log.
+func LaunchCli(t testing.TB, addr string, args ...string) *Process {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Launch(t, "redis-cli", Tool(t, "redis-cli"), append([]string{"-h", host, "-p", port, "-r", "-1", "-i", "100"}, args...)...)
+}

@@ -1,0 +1,65 @@
+package lab
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+)
+
+// Slack multiplies every bound on time: the race detector makes the binary several times slower.
+var Slack = map[bool]time.Duration{false: 1, true: 5}[Race]
+
+// Patience is how long a test waits for something that should happen at once. It must stay well under the ttl of 60s
+// that most locks have here, or expiry would pass for a release.
+var Patience = map[bool]time.Duration{false: 10 * time.Second, true: 20 * time.Second}[Race]
+
+// WaitFor polls until done returns true, and fails the test after timeout.
+func WaitFor(t testing.TB, what string, timeout time.Duration, done func() bool) {
+	t.Helper()
+	if !Poll(timeout, done) {
+		t.Fatalf("%s: not within %v", what, timeout)
+	}
+}
+
+// Poll asks done every few milliseconds until it returns true or timeout has passed, and returns its last answer.
+func Poll(timeout time.Duration, done func() bool) bool {
+	deadline := time.After(timeout)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if done() {
+			return true
+		}
+		select {
+		case <-deadline:
+			return done()
+		case <-tick.C:
+		}
+	}
+}
+
+// Pass lets time pass that a test needs to pass: for a fault to last, not for something to happen.
+func Pass(t testing.TB, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+	}
+}
+
+// SeedOf returns the seed of a random test: INTEGRATION_SEED if set, to repeat a run, or the one given.
+func SeedOf(t testing.TB, fallback uint64) uint64 {
+	t.Helper()
+	if text := os.Getenv("INTEGRATION_SEED"); text != "" {
+		var seed uint64
+		if err := json.Unmarshal([]byte(text), &seed); err != nil {
+			t.Fatalf("INTEGRATION_SEED: %v", err)
+		}
+		fallback = seed
+	}
+	t.Logf("INTEGRATION_SEED=%d repeats this run", fallback)
+	return fallback
+}

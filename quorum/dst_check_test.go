@@ -1,0 +1,183 @@
+package quorum
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// claim is a lease as its client sees it: what it may count on.
+type claim struct {
+	key    string
+	token  Token
+	client int
+	end    time.Time // of its validity, or when it was given back or found lost
+	over   bool      // given back: nothing lengthens it any more
+	lost   bool      // an extension said so
+}
+
+// ledger checks what clients are given. The first thing that is wrong ends the run.
+type ledger struct {
+	trace    *trace
+	forgets  bool // masters lose their memory in this run: a lock may be lost before its time, to nobody
+	unfenced bool
+	shared   bool // a lock may have two holders: only the order of fences is checked
+
+	mu      sync.Mutex
+	keys    map[string]*keyLedger
+	secrets map[string]*claim
+	grants  int
+	extends int
+	calls   int
+	fault   string
+	about   string        // the key it is about; empty: none
+	token   string        // the secret it is about; empty: none
+	broken  chan struct{} // closed with the first fault
+}
+
+type keyLedger struct {
+	active  []*claim
+	highest uint64 // fence given out
+}
+
+func newLedger(tr *trace) *ledger {
+	return &ledger{trace: tr, keys: make(map[string]*keyLedger), secrets: make(map[string]*claim), broken: make(chan struct{})}
+}
+
+// wrongLocked notes what is wrong.
+func (l *ledger) wrongLocked(key, format string, args ...any) {
+	if l.fault == "" {
+		l.fault, l.about = fmt.Sprintf(format, args...), key
+		l.trace.add(event{what: "WRONG: " + l.fault, proxy: -1, master: -1, client: -1, key: key})
+		close(l.broken)
+	}
+}
+
+func (l *ledger) wrong(key, format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wrongLocked(key, format, args...)
+}
+
+func (l *ledger) keyLocked(key string) *keyLedger {
+	k := l.keys[key]
+	if k == nil {
+		k = new(keyLedger)
+		l.keys[key] = k
+	}
+	return k
+}
+
+// granted is called when Acquire has returned a lease. Every lease of the key that was returned before it must be over, and
+// have a smaller fence; before is the largest that had been given out when it was called.
+func (l *ledger) granted(client int, key string, lease Lease, before uint64) *claim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.grants++
+	now := time.Now()
+	c := &claim{key: key, token: lease.Token, client: client, end: now.Add(lease.Validity)}
+	k := l.keyLocked(key)
+	if lease.Validity <= 0 {
+		l.wrongLocked(key, "validity %v", lease.Validity)
+	}
+	if l.secrets[lease.Token.Secret] != nil {
+		l.wrongLocked(key, "a token was given out twice")
+	}
+	l.secrets[lease.Token.Secret] = c
+	if !l.shared {
+		before = k.highest
+	}
+	if !l.unfenced && lease.Token.Fence <= before {
+		l.wrongLocked(key, "fence %d given out after %d", lease.Token.Fence, before)
+	}
+	l.aloneLocked(k, c, now)
+	k.highest = max(k.highest, lease.Token.Fence)
+	return c
+}
+
+// aloneLocked checks that nobody but c may count on the key now.
+func (l *ledger) aloneLocked(k *keyLedger, c *claim, now time.Time) {
+	kept := k.active[:0]
+	for _, other := range k.active {
+		if other != c && other.end.After(now) && !l.shared {
+			kept = append(kept, other)
+			l.wrongLocked(c.key, "client %d holds the lock, and client %d may count on it for another %v", c.client, other.client, other.end.Sub(now))
+		}
+	}
+	k.active = append(kept, c)
+}
+
+// extended is called when Extend, called at began, has returned.
+func (l *ledger) extended(c *claim, began time.Time, highest uint64, left time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.extends++
+	now := time.Now()
+	if c.over {
+		return
+	}
+	k := l.keyLocked(c.key)
+	if left <= 0 {
+		l.wrongLocked(c.key, "extended for %v", left)
+	}
+	if !l.unfenced && !l.shared && highest > c.token.Fence {
+		l.wrongLocked(c.key, "fence %d was extended after %d had been given out", c.token.Fence, highest)
+	}
+	if end := now.Add(left); end.After(c.end) {
+		c.end = end
+	}
+	l.aloneLocked(k, c, now)
+}
+
+// highest is the largest fence of the key that a client has.
+func (l *ledger) highest(key string) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.keyLocked(key).highest
+}
+
+// gives is called before the client gives its lease back: from here on it counts on nothing. It returns until when it could have,
+// or now for a lease that was given back before.
+func (l *ledger) gives(c *claim) (end time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if end = c.end; c.over {
+		end = now
+	}
+	c.over, c.end = true, now
+	return end
+}
+
+// lost is called when a client is told that its lock is lost; end is until when it could count on it. As long as masters keep what
+// they are told, that is over by then.
+func (l *ledger) lost(c *claim, end time.Time, how string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if end.After(now) && !l.forgets {
+		l.wrongLocked(c.key, "%s says that client %d has lost its lock, %v before its validity is over", how, c.client, end.Sub(now))
+	}
+	c.lost = true
+	if c.end.After(now) {
+		c.end = now
+	}
+}
+
+// took checks how long a call took.
+func (l *ledger) took(key, call string, began time.Time, most time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	if took := time.Since(began); took > most {
+		l.wrongLocked(key, "%s took %v, at most %v is allowed", call, took, most)
+	}
+}
+
+// stands reports whether a key with that secret may stand on masters at the end: its client never gave it back.
+func (l *ledger) stands(secret string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.secrets[secret]
+	return c != nil && !c.over && !c.lost
+}

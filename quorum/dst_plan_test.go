@@ -1,0 +1,158 @@
+package quorum
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// plan is one run: everything that is chosen before it begins. It follows from the seed alone.
+type plan struct {
+	seed    uint64
+	length  time.Duration
+	masters int
+	proxies int
+	clients clientPlan
+	count   int // of clients
+	traffic trafficPlan
+	faults  faultPlan
+
+	maxTTL        time.Duration
+	masterTimeout time.Duration
+	mostHold      time.Duration
+	fencing       bool
+	guard         Guard
+	wipes         bool            // all masters may lose their memory at once, although the guard is on: two may hold a lock
+	stagger       time.Duration   // proxies start within this
+	durable       []bool          // masters that keep everything on disk
+	census        bool            // long ttls: what is left at the end is left by mistake
+	rates         []float64       // of the masters' clocks
+	ahead         []time.Duration // of the masters' clocks
+}
+
+// Calls must end within these, whatever happens.
+func (p *plan) mostWait() time.Duration { return max(p.masterTimeout, minAttempt) }
+func (p *plan) mostAcquire() time.Duration {
+	return (1+maxRetries+maxNoScript)*2*p.mostWait() + maxRetries*maxRetryDelay
+}
+
+// newPlan draws a run. Runs differ much from each other, as each has its own few faults: a bug that needs a certain mix gets it
+// sooner than if all runs had all.
+func newPlan(seed uint64) *plan {
+	r := rand.New(rand.NewPCG(seed, 1))
+	p := &plan{
+		seed:          seed,
+		length:        between(r, 8*time.Second, 20*time.Second),
+		masters:       3 + 2*r.IntN(2),
+		proxies:       2 + r.IntN(2),
+		count:         4 + r.IntN(5),
+		maxTTL:        2 * time.Second,
+		masterTimeout: between(r, 10*time.Millisecond, 60*time.Millisecond),
+		fencing:       !rarely(r, 0.05),
+		census:        rarely(r, 0.3),
+	}
+	if rarely(r, 0.2) {
+		p.length *= 3
+	}
+	switch {
+	case rarely(r, 0.05):
+		p.guard = GuardOff
+	case rarely(r, 0.1) && !p.census:
+		p.guard = GuardStrict
+	case rarely(r, 0.1):
+		p.wipes = true
+	}
+	if rarely(r, 0.5) {
+		p.stagger = 2 * time.Second
+	}
+	mostDurable := some(r, 1)
+	for range p.masters {
+		p.durable = append(p.durable, rarely(r, mostDurable))
+	}
+	p.mostHold = between(r, 5*time.Millisecond, time.Second)
+	p.clients = clientPlan{
+		keys:     1 + r.IntN(3),
+		ttl:      [2]time.Duration{200 * time.Millisecond, 2 * time.Second},
+		think:    between(r, 10*time.Millisecond, 800*time.Millisecond),
+		abandon:  some(r, 0.3),
+		forget:   some(r, 0.5),
+		elsewere: some(r, 0.6),
+		extend:   some(r, 0.7),
+	}
+	if rarely(r, 0.3) {
+		p.clients.ttl[1] = 400 * time.Millisecond
+	}
+	if p.census {
+		p.length = between(r, 10*time.Second, 20*time.Second)
+		p.maxTTL = 60 * time.Second
+		p.clients.ttl = [2]time.Duration{30 * time.Second, p.maxTTL}
+		p.clients.keys += 3
+		p.clients.forget /= 10
+	}
+	p.traffic = newTrafficPlan(r)
+	if !p.census && rarely(r, 0.15) {
+		p.hot(r)
+	}
+	p.faults.draw(r, p)
+	p.drawClocks(r)
+	return p
+}
+
+// hot makes all clients fight for one key that nobody keeps, while single messages are late.
+func (p *plan) hot(r *rand.Rand) {
+	p.length, p.mostHold = 6*time.Second, 2*time.Millisecond
+	p.clients = clientPlan{keys: 1, ttl: p.clients.ttl, think: between(r, 2*time.Millisecond, 30*time.Millisecond)}
+	p.traffic = trafficPlan{
+		base: [2]time.Duration{50 * time.Microsecond, 400 * time.Microsecond},
+		late: 0.05 + 0.2*r.Float64(), latest: between(r, 10*time.Millisecond, 50*time.Millisecond),
+	}
+}
+
+func newTrafficPlan(r *rand.Rand) trafficPlan {
+	return trafficPlan{
+		base:    [2]time.Duration{50 * time.Microsecond, between(r, 100*time.Microsecond, 3*time.Millisecond)},
+		late:    some(r, 0.15),
+		latest:  between(r, 5*time.Millisecond, 120*time.Millisecond),
+		farAway: some(r, 0.2),
+	}
+}
+
+// drawClocks makes clocks that differ, by rates that the drift covers. In some runs all are as fast as that. Where counters may be
+// lost the clocks take their place, so they must be right to within max-ttl.
+func (p *plan) drawClocks(r *rand.Rand) {
+	fast, apart := rarely(r, 0.3), time.Minute
+	if p.faults.loses() {
+		apart = 500 * time.Millisecond
+	}
+	for range p.masters {
+		rate := 1 + (r.Float64()*2-1)*0.005
+		if fast {
+			rate = 1.003 + r.Float64()*0.006
+		}
+		p.rates = append(p.rates, rate)
+		p.ahead = append(p.ahead, time.Duration((r.Float64()*2-1)*float64(apart)))
+	}
+}
+
+func (p *plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %d masters, %d proxies, %d clients on %d keys for %v, ttl %v, max-ttl %v, master-timeout %v",
+		p.seed, p.masters, p.proxies, p.count, p.clients.keys, p.length.Round(time.Second), p.clients.ttl, p.maxTTL, p.masterTimeout.Round(time.Millisecond))
+	fmt.Fprintf(&b, ", fencing %v, guard %v, all may be wiped %v, durable %v, clocks ahead %v, census %v, faults about every %v: %v", p.fencing, [...]string{"on", "strict", "off"}[p.guard], p.wipes, p.durable, p.ahead, p.census, p.faults.gap.Round(time.Millisecond), p.faults.names())
+	return b.String()
+}
+
+func between(r *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(r.Int64N(int64(high-low)+1))
+}
+
+func rarely(r *rand.Rand, p float64) bool { return r.Float64() < p }
+
+// some is a share: none in a third of all runs, else up to most.
+func some(r *rand.Rand, most float64) float64 {
+	if rarely(r, 0.33) {
+		return 0
+	}
+	return r.Float64() * most
+}

@@ -1,0 +1,207 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// world is one simulated run: masters, proxies with real Quorums in them, a network between, clients and faults. It lives in a
+// synctest bubble.
+type world struct {
+	plan    *plan
+	trace   *trace
+	ledger  *ledger
+	net     *network
+	masters []*simMaster
+
+	mu     sync.Mutex
+	places []*simProxy // nil while none runs there
+	serial int
+	losses int // of memory; used by the faulter only
+
+	stopped chan struct{}  // closed when clients and faults are to end
+	group   sync.WaitGroup // clients, faults
+}
+
+// simProxy is one process.
+type simProxy struct {
+	q       *Quorum
+	place   int
+	serial  int
+	crashed bool // guarded by the network's mu
+}
+
+// crash is sudden: what its clients were waiting for never comes.
+func (w *world) crash(pr *simProxy) {
+	w.net.crash(pr)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = pr.q.Close(ctx)
+}
+
+// mostClose is how long Close may take beyond its context: a handshake that is under way has that time.
+const mostClose = time.Second
+
+func (w *world) close(pr *simProxy) {
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_ = pr.q.Close(ctx)
+	w.ledger.took("", "Close", began, 500*time.Millisecond+mostClose)
+}
+
+func (w *world) crashed(pr *simProxy) bool {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	return pr.crashed
+}
+
+// proxyAt is the proxy at a place, nil without one.
+func (w *world) proxyAt(place int) *simProxy {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.places[place]
+}
+
+// takeDown takes a proxy out, so that clients stop using it.
+func (w *world) takeDown(place int) *simProxy {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pr := w.places[place]
+	w.places[place] = nil
+	return pr
+}
+
+// start starts a proxy.
+func (w *world) start(place int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.serial++
+	pr := &simProxy{place: place, serial: w.serial}
+	o := Options{KeyPrefix: "lock:", MasterTimeout: w.plan.masterTimeout, MaxTTL: w.plan.maxTTL, Fencing: w.plan.fencing, Guard: w.plan.guard}
+	for m := range w.masters {
+		o.Masters = append(o.Masters, MasterOptions{Name: fmt.Sprintf("master-%d", m), Addr: fmt.Sprintf("10.0.0.%d:6379", m), Dial: w.dialer(pr, m)})
+	}
+	var err error
+	if pr.q, err = New(o); err != nil {
+		panic(err)
+	}
+	w.trace.add(event{what: "starts", proxy: pr.serial, master: -1, client: -1})
+	w.places[place] = pr
+}
+
+// wait waits for d, and reports whether the run still goes on.
+func (w *world) wait(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-w.stopped:
+	case <-w.ledger.broken:
+	}
+	return false
+}
+
+// runWorld is the whole run.
+func runWorld(p *plan) *world {
+	w := newWorld(p)
+	var posting sync.WaitGroup
+	posting.Go(w.net.deliver)
+	w.startAll()
+	for i := range p.count {
+		c := &simClient{w: w, index: i, random: rand.New(rand.NewPCG(p.seed, uint64(100+i)))}
+		w.group.Go(c.run)
+	}
+	f := &faulter{w: w, random: rand.New(rand.NewPCG(p.seed, 99))}
+	w.group.Go(f.run)
+	w.wait(p.length)
+	close(w.stopped)
+	w.group.Wait()
+	w.settle()
+	for place := range w.places {
+		if pr := w.takeDown(place); pr != nil {
+			w.close(pr)
+		}
+	}
+	for _, m := range w.masters {
+		w.net.stopMaster(m, true)
+	}
+	close(w.net.post.closed)
+	posting.Wait()
+	return w
+}
+
+// startAll starts the first proxies, at the same moment or not.
+func (w *world) startAll() {
+	random := rand.New(rand.NewPCG(w.plan.seed, 98))
+	for place := range w.places {
+		if w.plan.stagger == 0 || place == 0 {
+			w.start(place)
+			continue
+		}
+		d := between(random, 0, w.plan.stagger)
+		w.group.Go(func() {
+			w.wait(d)
+			w.start(place)
+		})
+	}
+}
+
+func newWorld(p *plan) *world {
+	w := &world{plan: p, trace: newTrace(), places: make([]*simProxy, p.proxies), stopped: make(chan struct{})}
+	w.ledger = newLedger(w.trace)
+	w.ledger.unfenced, w.ledger.shared = !p.fencing, p.wipes
+	for _, k := range p.faults.kinds {
+		w.ledger.forgets = w.ledger.forgets || k.forgets
+	}
+	for i := range p.masters {
+		m := newSimMaster(i, p.seed, p.ahead[i], p.rates[i])
+		if p.durable[i] {
+			m.becomesDurable()
+		}
+		w.masters = append(w.masters, m)
+	}
+	w.net = newNetwork(p.seed, p.traffic, p.proxies, w.masters, w.trace)
+	return w
+}
+
+// settleIn is how long after the last fault everything that is owed must have been told to the masters: a PING a second, 2s until it
+// is missed, the way back, and a check a second.
+const settleIn = 8 * time.Second
+
+// settle waits after the end of faults, and counts what is left on the masters.
+func (w *world) settle() {
+	if !w.plan.census || w.ledger.fault != "" {
+		return
+	}
+	time.Sleep(settleIn)
+	for _, m := range w.masters {
+		m.mu.Lock()
+		for key, v := range m.store {
+			if m.now().Before(v.end) && !w.ledger.stands(v.secret) {
+				w.trace.add(event{what: "STANDS", proxy: -1, master: m.index, client: -1, key: key, secret: v.secret})
+				w.ledger.token = v.secret
+				w.ledger.wrong(key[len("lock:"):], "a key is left on master %d that no client holds", m.index)
+			}
+		}
+		m.mu.Unlock()
+	}
+}
+
+// report is what a failing run tells.
+func (w *world) report() error {
+	if w.ledger.fault == "" {
+		return nil
+	}
+	return errors.New(w.ledger.fault + "\n" + w.plan.String() + "\n" + w.trace.about(w.ledger.about, w.ledger.token, 100))
+}
+
+func (w *world) dialer(pr *simProxy, master int) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) { return w.net.dial(ctx, pr, master) }
+}

@@ -1,0 +1,234 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"go.uber.org/zap"
+)
+
+// SentinelOptions say which Sentinels know where the master is.
+type SentinelOptions struct {
+	Master string   // what the Sentinels call it
+	Addrs  []string // host:port of each Sentinel; one that is not listed is not asked
+	// Login gives user and password for a new connection to a Sentinel. Nil or an empty password: none is sent.
+	Login func() (user, password string)
+}
+
+const (
+	// sentinelEvery is how often each Sentinel is asked, beside what it announces.
+	sentinelEvery = time.Second
+	// sentinelTimeout bounds each word with a Sentinel, connecting included.
+	sentinelTimeout = time.Second
+)
+
+// view is what a Sentinel says. Of two that disagree the one with the higher epoch knows of the later failover.
+type view struct {
+	addr  string // host:port of the master; empty: it does not know, or cannot be asked
+	epoch int64
+	err   error // why addr is empty
+}
+
+// sentinels follows all Sentinels of an upstream.
+type sentinels struct {
+	opts SentinelOptions
+	tls  func(addr string) *tls.Config
+	dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	log  *zap.Logger
+
+	mu     sync.Mutex
+	views  []view        // by Sentinel; guarded by mu
+	addr   string        // the master; empty: never known; guarded by mu
+	epoch  int64         // of the failover that made it the master; guarded by mu
+	change chan struct{} // closed and made anew when addr changes or a Sentinel has answered; guarded by mu
+	nudge  chan struct{} // closed and made anew to have every Sentinel asked now; guarded by mu
+}
+
+func newSentinels(opts SentinelOptions, u *Upstream) *sentinels {
+	s := &sentinels{opts: opts, tls: u.tlsFor, dial: u.opts.Dial, log: u.opts.Log, views: make([]view, len(opts.Addrs)),
+		change: make(chan struct{}), nudge: make(chan struct{})}
+	for i := range s.views {
+		s.views[i].err = errors.New("not asked yet")
+	}
+	return s
+}
+
+// follow asks all Sentinels until ctx ends, and calls changed, from one goroutine, when the master is another than before.
+func (s *sentinels) follow(ctx context.Context, changed func(from, to string)) {
+	var wg sync.WaitGroup
+	for i := range s.opts.Addrs {
+		wg.Go(func() { s.followOne(ctx, i) })
+	}
+	defer wg.Wait()
+	for known := ""; ; {
+		s.mu.Lock()
+		addr, change := s.addr, s.change
+		s.mu.Unlock()
+		if addr != known {
+			if known != "" {
+				changed(known, addr)
+			}
+			known = addr
+		}
+		select {
+		case <-change:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// followOne asks one Sentinel, now, every second, when it announces a failover, and when somebody wants to know.
+func (s *sentinels) followOne(ctx context.Context, i int) {
+	addr := s.opts.Addrs[i]
+	client := s.client(addr)
+	defer client.Close()
+	pubsub := client.Subscribe(ctx, "+switch-master")
+	defer pubsub.Close()
+	announced := pubsub.Channel(redis.WithChannelHealthCheckInterval(sentinelEvery))
+	tick := time.NewTicker(sentinelEvery)
+	defer tick.Stop()
+	for failing := false; ; {
+		s.mu.Lock()
+		nudge := s.nudge
+		s.mu.Unlock()
+		v := s.ask(ctx, client)
+		if ctx.Err() != nil {
+			return
+		}
+		if bad := v.err != nil; bad != failing {
+			failing = bad
+			s.logContact(addr, v)
+		}
+		s.tell(i, v)
+		select {
+		case <-announced:
+		case <-tick.C:
+		case <-nudge:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *sentinels) logContact(addr string, v view) {
+	if v.err != nil {
+		s.log.Warn("sentinel does not tell the master", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("reason", Reason(v.err)))
+		return
+	}
+	s.log.Info("sentinel tells the master again", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("address", v.addr))
+}
+
+// client is a client of go-redis that says nothing twice: what fails is asked again a second later.
+func (s *sentinels) client(addr string) *redis.SentinelClient {
+	return redis.NewSentinelClient(&redis.Options{
+		Addr: addr,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return dialTLS(ctx, s.dial, network, addr, s.tls(addr))
+		},
+		CredentialsProvider: s.opts.Login,
+		Protocol:            2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 1, PipelinePoolSize: -1,
+		DialTimeout: sentinelTimeout, ReadTimeout: sentinelTimeout, WriteTimeout: sentinelTimeout, PoolTimeout: sentinelTimeout,
+		ContextTimeoutEnabled: true, ConnMaxIdleTime: -1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// ask reads SENTINEL MASTER name: a map in which ip, port and config-epoch are of use.
+func (s *sentinels) ask(ctx context.Context, client *redis.SentinelClient) view {
+	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
+	defer cancel()
+	fields, err := client.Master(ctx, s.opts.Master).Result()
+	if err != nil {
+		if said, ok := errors.AsType[redis.Error](err); ok {
+			err = &ReplyError{said.Error()}
+		}
+		return view{err: err}
+	}
+	epoch, err := strconv.ParseInt(fields["config-epoch"], 10, 64)
+	if err != nil || fields["ip"] == "" || fields["port"] == "" {
+		return view{err: errors.New("unexpected reply to SENTINEL MASTER")}
+	}
+	return view{addr: net.JoinHostPort(fields["ip"], fields["port"]), epoch: epoch}
+}
+
+// tell notes what Sentinel i said.
+func (s *sentinels) tell(i int, v view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.views[i] = v
+	// Who lags behind must not win because those that know of the failover cannot be asked. But when most say so, the Sentinels were
+	// set up anew, and count from the beginning.
+	best, votes := choose(s.views)
+	if best.addr != "" && (best.epoch >= s.epoch || votes > len(s.views)/2) {
+		s.addr, s.epoch = best.addr, best.epoch
+	}
+	close(s.change)
+	s.change = make(chan struct{})
+}
+
+// choose is the view of the highest epoch, among equals the one that most have, and how many have it. The zero view: nobody knows.
+func choose(views []view) (best view, most int) {
+	best.epoch = -1
+	for _, v := range views {
+		votes := 0
+		for _, other := range views {
+			if other.addr == v.addr && other.epoch == v.epoch {
+				votes++
+			}
+		}
+		if v.addr != "" && (v.epoch > best.epoch || v.epoch == best.epoch && votes > most) {
+			best, most = v, votes
+		}
+	}
+	return best, most
+}
+
+// current is the master, "" if it was never known, and a channel that is closed when that may have changed.
+func (s *sentinels) current() (addr string, change <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr, s.change
+}
+
+// askAll makes every Sentinel be asked without waiting for its turn.
+func (s *sentinels) askAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.nudge)
+	s.nudge = make(chan struct{})
+}
+
+// master returns the master's address once it is known and another than not, or the reason why there is none when ctx ends.
+func (s *sentinels) master(ctx context.Context, not string) (string, error) {
+	for asked := false; ; {
+		addr, change := s.current()
+		if addr != "" && addr != not {
+			return addr, nil
+		}
+		if !asked {
+			asked = true
+			s.askAll()
+		}
+		select {
+		case <-change:
+		case <-ctx.Done():
+			return "", s.unknown()
+		}
+	}
+}
+
+// unknown tells why no master is known, in the words of the first Sentinel.
+func (s *sentinels) unknown() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Errorf("no sentinel tells the master: %w", &ReplyError{"no sentinel tells the master: " + Reason(s.views[0].err)})
+}
