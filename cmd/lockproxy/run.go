@@ -105,7 +105,7 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files,
 	if err != nil {
 		return fmt.Errorf("masters: %w", err)
 	}
-	waitReady(ctx, q, log)
+	waitReady(ctx, q, memory, log)
 
 	mux := redcon.NewServeMux()
 	options := commands.Options{

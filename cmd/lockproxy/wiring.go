@@ -47,9 +47,16 @@ func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, 
 	return nil
 }
 
+// embeddedWait is readyWait for the embedded masters, which are sure to come: a busy machine may take its time.
+const embeddedWait = 15 * time.Second
+
 // waitReady gives the masters a moment, so that the first LOCK after the ready line finds them connected.
-func waitReady(ctx context.Context, q *quorum.Quorum, log *zap.Logger) {
-	ctx, cancel := context.WithTimeout(ctx, readyWait)
+func waitReady(ctx context.Context, q *quorum.Quorum, memory *embedded, log *zap.Logger) {
+	wait := readyWait
+	if memory != nil {
+		wait = embeddedWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if err := q.WaitReady(ctx); err != nil {
 		log.Warn("no majority of the masters can vote yet", zap.Error(err))
