@@ -14,9 +14,9 @@ import (
 func TestTokenGuessing(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
-	c := startCluster(t, 3, "--master-timeout", "2s")
+	c := startCluster(t, 3, "--master-timeout", "2s", "--max-ttl", "20m")
 	desk := lab.Dial(t, c.Addr)
-	token := desk.Lock("job", "60s")
+	token := desk.Lock("job", "20m")
 	fence, secret := token[:16], token[17:]
 	const wrong = "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits\r\n"
 	for guess, want := range map[string]string{

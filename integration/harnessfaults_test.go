@@ -135,12 +135,12 @@ func TestHarnessHold(t *testing.T) {
 	r := lab.StartRelay(t, s.Addr)
 	c, other := lab.Dial(t, r.Addr), lab.Dial(t, r.Addr)
 	set := func(i int) string { return lab.Encode("SET", "key"+strconv.Itoa(i), strings.Repeat("v", 3000)) }
-	pipeline := ""
+	var pipeline strings.Builder
 	for i := range 40 {
-		pipeline += set(i % 4)
+		pipeline.WriteString(set(i % 4))
 	}
 	held := r.Hold("key2", 5) // the 19th of all
-	c.Send(pipeline)
+	c.Send(pipeline.String())
 	lab.WantHeld(t, held)
 	for range 18 {
 		c.Want("+OK\r\n")

@@ -116,6 +116,7 @@ func TestSlowClientsAreClosed(t *testing.T) {
 func TestSlowReadersAreSmall(t *testing.T) {
 	c := startCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
 	desk := lab.Dial(t, c.Addr)
+	desk.Timeout = 2 * time.Minute // the upstream has gigabytes of replies to make
 	desk.WantDo("+OK\r\n", "SET", "big", strings.Repeat("x", 1<<20))
 	desk.Unlock("job", desk.Lock("job", "60s"))
 	before := c.Memory(t, "VmRSS")
@@ -148,7 +149,7 @@ func TestSlowReadersAreSmall(t *testing.T) {
 		t.Errorf("%d MB for each slow reader, want under 4", each)
 	}
 	for i, host := range all { // and nothing is lost for them either
-		host.Timeout = time.Minute
+		host.Timeout = 2 * time.Minute
 		for j := range pending {
 			if i%3 == 1 {
 				host.Want("+OK\r\n+QUEUED\r\n*1\r\n")

@@ -349,17 +349,19 @@ func (m *fakeMaster) plainLocked(c *fakeConn, name string, args []string) string
 		_ = old.Close()
 		return ":1\r\n"
 	case "INFO":
-		text := "# Server\r\nredis_version:7.0.15\r\nredis_mode:" + m.mode + "\r\nrun_id:" + m.runID + "\r\nrole:" + m.role + "\r\n"
+		var text strings.Builder
+		text.WriteString("# Server\r\nredis_version:7.0.15\r\nredis_mode:" + m.mode + "\r\nrun_id:" + m.runID + "\r\nrole:" + m.role + "\r\n")
 		for name, value := range m.facts {
-			text += name + ":" + value + "\r\n"
+			text.WriteString(name + ":" + value + "\r\n")
 		}
-		return bulk(text)
+		return bulk(text.String())
 	case "CONFIG GET":
-		text := fmt.Sprintf("*%d\r\n", 2*len(m.config))
+		var text strings.Builder
+		text.WriteString(fmt.Sprintf("*%d\r\n", 2*len(m.config)))
 		for name, value := range m.config {
-			text += bulk(name) + bulk(value)
+			text.WriteString(bulk(name) + bulk(value))
 		}
-		return text
+		return text.String()
 	case "SCRIPT LOAD":
 		m.scripts[fakeSHA(args[2])] = m.opOf(args[2])
 		return bulk(fakeSHA(args[2]))

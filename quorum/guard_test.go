@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -185,9 +186,7 @@ func TestOldCopyOfDurableMaster(t *testing.T) {
 		m := s.masters[0]
 		old := map[string]string{}
 		m.set(func() {
-			for k, v := range m.state {
-				old[k] = v
-			}
+			maps.Copy(old, m.state)
 		})
 		m.restart("run-0b", true)
 		time.Sleep(2 * time.Second)

@@ -101,11 +101,12 @@ func (m *model) end(name string) string {
 	case dirty:
 		return "-EXECABORT Transaction discarded because of previous errors.\r\n"
 	}
-	text := fmt.Sprintf("*%d\r\n", len(queue))
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("*%d\r\n", len(queue)))
 	for _, argv := range queue {
-		text += m.run(strings.ToLower(argv[0]), argv)
+		text.WriteString(m.run(strings.ToLower(argv[0]), argv))
 	}
-	return text
+	return text.String()
 }
 
 // run is a command that has effect at once.

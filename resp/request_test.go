@@ -330,7 +330,7 @@ func TestLimitedCount(t *testing.T) {
 		if n, ev := q.scan([]byte("*11\r\n")); n != 5 || ev != evMore || q.between() {
 			t.Fatalf("%s: %d bytes pass, event %d, between requests %v; want 5 and more to come", name, n, ev, q.between())
 		}
-		in := []byte(fmt.Sprintf("$%d\r\n%s\r\n%s", len(name), name, rest))
+		in := fmt.Appendf(nil, "$%d\r\n%s\r\n%s", len(name), name, rest)
 		if n, _ := q.scan(in[:2]); n != 0 {
 			t.Errorf("%s: %d bytes of the name's header pass", name, n)
 		}

@@ -1,5 +1,7 @@
 package history
 
+import "strings"
+
 import "fmt"
 
 // Overlaps is check A: no two holders of one key count on it at the same time. A holder does so from the reply to its
@@ -25,14 +27,15 @@ func Overlaps(ops []Op) []Violation {
 
 // String is what a report says of a hold.
 func (h *hold) String() string {
-	text := h.lock.String()
+	var text strings.Builder
+	text.WriteString(h.lock.String())
 	for _, e := range h.extends {
-		text += fmt.Sprintf(", extended at %v until %v", e.Call, e.Until())
+		text.WriteString(fmt.Sprintf(", extended at %v until %v", e.Call, e.Until()))
 	}
 	if h.end != nil {
-		text += fmt.Sprintf(", %s %s at %v", h.end.Kind, h.end.Outcome, h.end.Call)
+		text.WriteString(fmt.Sprintf(", %s %s at %v", h.end.Kind, h.end.Outcome, h.end.Call))
 	}
-	return text
+	return text.String()
 }
 
 // Lost finds locks that were gone while their holder counted on them: an UNLOCK or EXTEND that was answered 0 before
