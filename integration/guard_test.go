@@ -94,15 +94,15 @@ func TestGuardWiped(t *testing.T) {
 				for _, s := range l.Masters[:2] {
 					wiped = append(wiped, w.prepare(t, s))
 				}
-				token := host.Lock("job", "2s")
+				token := lockSoon(t, host, "job", "2s")
 				lab.WantHolders(t, l.Masters, "job", 3)
 				if late {
 					l.Proxies[0].Kill()
 				}
+				start := time.Now()
 				for _, now := range wiped {
 					now()
 				}
-				start := time.Now()
 				if late {
 					l.Proxies[0].Restart(t)
 					host = lab.Dial(t, l.Proxies[0].Addr)
@@ -114,7 +114,7 @@ func TestGuardWiped(t *testing.T) {
 				}
 				allVote(t, l, host)
 				host.WantDo(":0\r\n", "UNLOCK", "job", token)
-				host.Unlock("job", next)
+				unlockSurely(t, host, "job", next)
 			})
 		}
 	}
@@ -173,10 +173,11 @@ func TestGuardWipedAgain(t *testing.T) {
 	one, two := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
 	allVote(t, l, one)
 	flush := func() time.Time {
+		start := time.Now()
 		for _, s := range l.Masters[:2] {
 			s.Must(t, "FLUSHALL")
 		}
-		return time.Now()
+		return start
 	}
 	flush()
 	for i := range 8 {
@@ -263,7 +264,7 @@ func TestGuardDurable(t *testing.T) {
 		host.WantDo(lab.Null2, "LOCK", key, "1s")
 		host.WantDo(":1\r\n", "EXTEND", key, token, "60s")
 		host.Unlock(key, token)
-		if next := host.Lock(key, "1s"); next <= token {
+		if next := lockSoon(t, host, key); next <= token {
 			t.Errorf("token %s after %s", next, token)
 		}
 	}
@@ -299,11 +300,12 @@ func TestGuardNotDurable(t *testing.T) {
 			for _, s := range l.Masters[:2] {
 				change(t, s)
 			}
-			host.Lock("job", "1500ms")
+			lockSoon(t, host, "job", "1500ms")
+			start := time.Now()
 			for _, s := range l.Masters[:2] {
 				s.RestartKept(t, "--appendfsync", "always")
 			}
-			wantRefused(t, host, "job", time.Now(), maxTTL)
+			wantRefused(t, host, "job", start, maxTTL)
 		})
 	}
 }

@@ -49,7 +49,7 @@ func TestGuardClockStep(t *testing.T) {
 				t.Errorf("it voted again %v after the step", out)
 			}
 
-			token := host.Lock("job", "2s")
+			token := lockSoon(t, host, "job", "2s")
 			lab.WantHolders(t, l.Masters, "job", 3)
 			start = time.Now()
 			for _, s := range l.Masters[:2] {

@@ -18,7 +18,7 @@ func TestGuardSettings(t *testing.T) {
 	l := guarded(t, 2*time.Second, lab.Config{})
 	first := lab.Dial(t, l.Proxies[0].Addr)
 	allVote(t, l, first)
-	token := first.Lock("job", "2s")
+	token := lockSoon(t, first, "job", "2s")
 	list := strings.Join(lab.Addrs(l.Masters), ",")
 	other := lab.StartRedis(t)
 	for _, row := range []struct {
@@ -69,7 +69,7 @@ func TestGuardAdmit(t *testing.T) {
 	p := l.StartProxy(t, "--max-ttl", "500ms")
 	host := lab.Dial(t, p.Addr)
 	waitStates(t, host, lab.Patience, "refused", "refused", "refused")
-	token := old.Lock("job", "2s")
+	token := lockSoon(t, old, "job", "2s")
 	start := time.Now()
 	for _, s := range l.Masters {
 		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", s.Addr)
@@ -148,8 +148,8 @@ func TestGuardGrown(t *testing.T) {
 	l := guarded(t, maxTTL, lab.Config{Proxies: 2})
 	host := lab.Dial(t, l.Proxies[0].Addr)
 	allVote(t, l, host)
-	host.Lock("job", "2s")
-	token := host.Lock("held", "2s")
+	lockSoon(t, host, "job", "2s")
+	token := lockSoon(t, host, "held", "2s")
 	lab.WantHolders(t, l.Masters, "held", 3)
 	for _, p := range l.Proxies { // step 1
 		p.Stop(t)

@@ -98,13 +98,13 @@ func TestGuardReplica(t *testing.T) {
 	}
 	allVote(t, l, host)
 
-	host.Lock("job", "2s")
+	lockSoon(t, host, "job", "2s")
 	lab.WantHolders(t, l.Masters, "job", 3)
+	start := time.Now()
 	for i, r := range replicas { // behind, or in step: nobody knows
 		r.Must(t, "REPLICAOF", "NO", "ONE")
 		l.Link(0, i).Switch(r.Addr)
 	}
-	start := time.Now()
 	waitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
 	wantRefused(t, host, "other", start, maxTTL)
 	wantRefused(t, host, "job", start, maxTTL)

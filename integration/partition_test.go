@@ -30,7 +30,7 @@ func partings(masters int) []parting {
 		}
 		return list
 	}
-	const short, long = 700 * time.Millisecond, 2300 * time.Millisecond
+	const short, long = 1200 * time.Millisecond, 2300 * time.Millisecond
 	return []parting{
 		{"minority", cuts(0, 0, few), lab.BothWays, [2]bool{true, true}, long},
 		{"minority, one way", cuts(0, 0, few), lab.ToProxy, [2]bool{true, true}, long},
@@ -50,7 +50,7 @@ func TestPartitions(t *testing.T) {
 		t.Run(fmt.Sprint(masters, " masters"), func(t *testing.T) {
 			t.Parallel()
 			l := lab.Start(t, lab.Config{Masters: masters, Proxies: 2, Parts: true,
-				Flags: []string{"--restart-guard", "off", "--master-timeout", "200ms"}})
+				Flags: []string{"--restart-guard", "off", "--master-timeout", "500ms"}})
 			clients := []*lab.Client{lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)}
 			for _, p := range partings(masters) {
 				for _, cut := range p.cuts {
@@ -77,11 +77,8 @@ func (p parting) during(t *testing.T, clients []*lab.Client) (slowest time.Durat
 			reply := clients[n].Do("LOCK", key, "60s")
 			slowest = max(slowest, time.Since(begun))
 			token := lab.TokenOf(reply)
-			if late := p.way == lab.ToProxy && !p.votes[1-n] && reply == lab.Null2; late { // the other's SETs arrived, unknown to it
-				lab.WaitFor(t, "the other's SETs undone", lab.Patience, func() bool {
-					token = lab.TokenOf(clients[n].Do("LOCK", key, "60s"))
-					return token != ""
-				})
+			if reply == lab.Null2 && p.way == lab.ToProxy && !p.votes[1-n] {
+				continue // the other's SETs arrived; without acknowledgements its system holds back what follows them, the releases too
 			}
 			if p.votes[n] == (token == "") || token == "" && !strings.HasPrefix(reply, "-NOQUORUM ") {
 				t.Fatalf("%s: LOCK through proxy %d: %q", p.name, n, reply)
@@ -96,8 +93,8 @@ func (p parting) during(t *testing.T, clients []*lab.Client) (slowest time.Durat
 		}
 		lab.Pass(t, 50*time.Millisecond)
 	}
-	if bound := 400 * time.Millisecond * lab.Slack; slowest > bound {
-		t.Errorf("%s: a reply took %v, want at most %v at a master timeout of 200ms", p.name, slowest, bound)
+	if bound := 900 * time.Millisecond * lab.Slack; slowest > bound {
+		t.Errorf("%s: a reply took %v, want at most %v at a master timeout of 500ms", p.name, slowest, bound)
 	}
 	return slowest
 }
