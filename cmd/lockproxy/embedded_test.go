@@ -44,7 +44,7 @@ func (m *memoryServer) dialTest(t *testing.T) rawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
 	return rawClient{conn.(*bufConn), bufio.NewReader(conn), t}
 }
 

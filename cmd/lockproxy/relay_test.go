@@ -33,7 +33,7 @@ func TestEmbeddedDefaultKeepsOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(10 * time.Second))
+			conn.SetDeadline(time.Now().Add(30 * time.Second))
 			io.WriteString(conn, strings.ReplaceAll(c.send, "\n", "\r\n")+"\r\n")
 			conn.(*net.TCPConn).CloseWrite()
 			got, err := io.ReadAll(bufio.NewReader(conn))
@@ -60,7 +60,7 @@ func TestEmbeddedDefaultClientLeavesBlocked(t *testing.T) {
 		}
 		list := fmt.Sprintf("list-%d", i)
 		io.WriteString(conn, "PING\r\nBLPOP "+list+" 0\r\n")
-		conn.SetDeadline(time.Now().Add(5 * time.Second))
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		io.ReadFull(conn, make([]byte, 7))
 		conn.Close()
 		waitFor(t, "the session ends", func() bool {

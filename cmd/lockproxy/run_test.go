@@ -179,7 +179,7 @@ func TestEmbeddedDefaultStandsAttacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.SetDeadline(time.Now().Add(3 * time.Second))
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		io.WriteString(conn, attack)
 		conn.(*net.TCPConn).CloseWrite()
 		io.Copy(io.Discard, conn)
