@@ -92,6 +92,6 @@ grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do
 done
 
 # -count=1: what integration/ tests is the binary that it builds, which the cache of test results knows nothing of.
-# -parallel: most tests of integration/ wait most of the time, for faults to last and ttls to end.
+# -parallel: most tests of integration/ wait most of the time, for faults to last and ttls to end. -p 1: no package is to disturb the times of another.
 step go test
-exec go test -race -count=1 -parallel 4 -timeout 15m ./...
+exec go test -race -count=1 -p 1 -parallel 4 -timeout 20m ./...
