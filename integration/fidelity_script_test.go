@@ -82,7 +82,7 @@ func (s *fidelityScript) one(d described) {
 	}
 	if len(how.calls) == 0 {
 		args := s.call(d)
-		if s.mutated && slices.ContainsFunc(args[1:], standsAlone) {
+		if s.mutated && slices.ContainsFunc(args, standsAlone) {
 			return
 		}
 		s.command(d, args, how.mask)
@@ -117,11 +117,15 @@ func (s *fidelityScript) unfit(d described) bool {
 	return false
 }
 
-// standsAlone tells whether an argument is a command that must not be run, or not be compared whole, when changed bytes
-// before it make it the beginning of a line.
+// standsAlone tells whether an argument ends with the name of a command that must not be run, or not be compared whole: a
+// changed byte, or a line end put in, can make that the beginning of a request.
 func standsAlone(arg string) bool {
-	_, ok := specials[strings.ToLower(arg)]
-	return ok
+	for i := range len(arg) {
+		if _, ok := specials[strings.ToLower(arg[i:])]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // command writes a command, with tags around it if its reply is not to be compared whole.
@@ -173,8 +177,17 @@ func (s *fidelityScript) lock() {
 	args := [][]string{{"LOCK", key, "5s"}, {"lock", key, "5000"}, {"LOCK", key, "5s"}, {"LOCK", key, "5s", "FULL", "OWNER", "me"}, {"LOCK", key},
 		{"LOCK", key, "x"}, {"UNLOCK", key, token}, {"EXTEND", key, token, "5s"}, {"LockInfo", key}, {"LOCKINFO"}, {"LOCKPROXY", "HELP"}}[s.IntN(11)]
 	expect := ""
-	if !s.left && !s.state.silent && strings.EqualFold(args[0], "lock") && len(args) == 3 && strings.HasPrefix(args[2], "5") {
+	if !s.left && !s.state.silent && len(args) > 1 {
 		expect = s.lockExpected()
+		switch {
+		case strings.EqualFold(args[0], "lock") && len(args) == 3 && args[2][0] == '5':
+		case args[0] == "LockInfo" && expect == "$57\r\n":
+			if expect = lab.Null2; s.resp3 {
+				expect = lab.Null3
+			}
+		default:
+			expect = ""
+		}
 	}
 	s.locks = append(s.locks, expect)
 	s.write(args)
