@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -155,5 +156,27 @@ func TestResetAtAnyTime(t *testing.T) {
 		if n < 2 {
 			t.Errorf("%s is held by %d of 3 masters: neither granted nor released", key, n)
 		}
+	}
+}
+
+// TestResetAfterToken: who has read the token holds the lock, also if the connection is reset right behind it, before the client's system
+// has acknowledged the reply.
+func TestResetAfterToken(t *testing.T) {
+	t.Parallel()
+	p := startPair(t)
+	for i := range 20 {
+		key := "job" + strconv.Itoa(i)
+		c := lab.Dial(t, p.Addr)
+		c.WantDo("+PONG\r\n", "PING")
+		token := lab.TokenOf(c.Do("LOCK", key, "60s"))
+		c.Reset()
+		if token == "" {
+			t.Fatal("not granted")
+		}
+		lab.Dial(t, p.Addr).WantDo("+PONG\r\n", "PING")
+		if got := p.far.Do("LOCK", key, "60s"); got != lab.Null2 {
+			t.Fatalf("round %d: %q, want null", i, got)
+		}
+		p.desk.Unlock(key, token)
 	}
 }

@@ -12,6 +12,10 @@ const (
 	checkEvery = 50 * time.Millisecond  // at the most
 )
 
+// lateRelease is how long a release takes at most without being repeated: so much less than checkAfter that a check
+// which follows a late grant comes after it.
+const lateRelease = checkAfter / 2
+
 // recheckAfter is how long after a check that found out nothing the next one follows.
 const recheckAfter = time.Second
 

@@ -63,7 +63,11 @@ func (l *lane) replay(t *talk, batch []command, known bool) error {
 			l.countErrorLocked(&t.r)
 		}
 		l.settleLocked(&batch[i], owesRelease, &t.r, time.Now())
+		late := batch[i].publish && t.r.kind == ':' && !l.closing // the reply to an earlier one may be lost
 		l.mu.Unlock()
+		if late {
+			l.host.releasedLate(debtKey{batch[i].key, batch[i].secret})
+		}
 	}
 	return nil
 }

@@ -72,6 +72,7 @@ func (l *lane) handle(c *laneConn, r *reply) bool {
 	if l.backlog && (l.pending.n == maxUnanswered/2 || l.pending.n == 0) {
 		l.sendOwedLocked(now, false)
 	}
+	late := cmd.op == opRelease && cmd.publish && r.is(1) && !l.closing && (cmd.to == nil || now.Sub(l.epoch)-cmd.sent > lateRelease)
 	l.mu.Unlock()
 	if broken != nil {
 		l.fail(c, broken)
@@ -82,6 +83,9 @@ func (l *lane) handle(c *laneConn, r *reply) bool {
 	}
 	if topped {
 		l.host.toppedUp(debtKey{cmd.key, cmd.secret}, cmd.voters)
+	}
+	if late {
+		l.host.releasedLate(debtKey{cmd.key, cmd.secret})
 	}
 	if tell && cmd.to != nil {
 		cmd.to.reply(l.index, cmd.op, r)
@@ -97,8 +101,8 @@ func (l *lane) answerLocked(cmd *command, r *reply, now time.Time) (tell, topped
 		if r.code() == "NOSCRIPT" && cmd.op < numScripts {
 			l.known = [numScripts]bool{} // SCRIPT FLUSH takes all
 			// Nothing ran, so these may be sent again. An acquire may not: its attempt may be over, and its release
-			// sent.
-			if cmd.op != opAcquire && !cmd.again {
+			// sent. Nor may a top-up, which stays owed: the release of the lock may be behind it.
+			if cmd.op != opAcquire && cmd.op != opTopUp && !cmd.again {
 				cmd.again = true
 				l.pushLocked(*cmd)
 				return false, false

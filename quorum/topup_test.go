@@ -1,6 +1,10 @@
 package quorum
 
 import (
+	"context"
+	"net"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,4 +200,32 @@ func TestCheckWithMasterAway(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The same while the other proxy still owes the release to a master: the check finds a majority that seems to hold the token.
+// When the release is carried out at last, it is repeated everywhere.
+func TestReleaseCarriedOutLate(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		var whole atomic.Bool
+		other := s.quorum(func(o *Options) {
+			dial := o.Masters[1].Dial
+			o.Masters[1].Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if !whole.Load() {
+					return nil, syscall.ECONNREFUSED
+				}
+				return dial(ctx, network, addr)
+			}
+		})
+		s.masters[2].delayed("acquire", 20*time.Millisecond)
+		lease := mustAcquire(t, q, "job", time.Minute)
+		mustRelease(t, other, "job", lease.Token)
+		time.Sleep(3 * time.Second)
+		if _, ours := s.masters[2].holds("lock:job", lease.Token.Secret); !ours {
+			t.Error("the late grant was released although a majority seemed to hold the lock")
+		}
+		whole.Store(true)
+		time.Sleep(5 * time.Second)
+		s.noKeys("with all back")
+	})
 }

@@ -150,10 +150,10 @@ func (a *ahead) take(x *inbox) (ok bool, err error) {
 }
 
 // inputEnded tells whether the client is known to send no more.
-func (a *ahead) inputEnded() bool {
+func (a *ahead) inputEnded() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.err != nil
+	return a.err
 }
 
 // drop forgets what was read and never taken. Reading must be over.

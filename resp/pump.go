@@ -16,8 +16,8 @@ import (
 // of the connection: io.EOF at the end of the client's input.
 func (s *Session) pump() error {
 	s.ahead.stop()
-	if s.ahead.inputEnded() { // what is left was sent before that, and says nothing of the last reply
-		s.prove()
+	if err := s.ahead.inputEnded(); err != nil { // what is left was sent before that, and says nothing of the last reply
+		s.prove(err)
 	}
 	for {
 		switch {
@@ -87,7 +87,7 @@ func (s *Session) unfinished() bool {
 
 // inputEnded passes on what was held back, so that the upstream has every byte.
 func (s *Session) inputEnded(err error) error {
-	s.prove()
+	s.prove(err)
 	s.over(endOf(err))
 	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up != nil && !s.req.strict && !s.req.collecting {
 		s.up.Write(b)

@@ -154,7 +154,9 @@ func reference(in []byte) (c cut, held int) {
 			}
 			arg := in[min(body, len(in)):min(body+int(size), len(in))]
 			if i == 0 {
-				k = classify(arg)
+				if size <= longestName { // not the beginning of a longer name
+					k = classify(arg)
+				}
 				if k == kHTTP {
 					return raw()
 				}

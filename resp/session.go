@@ -199,11 +199,12 @@ func (s *Session) finish(err error) {
 }
 
 // prove is called when the client sends no more, or is found to have done so while a command ran: if it refused the reply to that, as it had
-// closed the connection already, that counts as not delivered.
-func (s *Session) prove() {
+// closed the connection already, that counts as not delivered. err is the end of its input. A reset that follows no end of input says
+// nothing: the client may have read the reply, and its system not yet have acknowledged it.
+func (s *Session) prove(err error) {
 	if f := s.unproven; f != nil {
 		s.unproven = nil
-		if refused(s.client) {
+		if err == io.EOF && refused(s.client) {
 			f()
 		}
 	}
