@@ -77,7 +77,7 @@ var mutations = []mutation{
 		{file: "handshake.go", old: "if l.lastID != 0 && l.lastRunID == runID {", new: "if l.lastID < 0 {"},
 	}},
 	{name: "an acquire sent again after NOSCRIPT", finds: leftovers, edits: []edit{
-		{file: "lane_io.go", old: "if cmd.op != opAcquire && !cmd.again {", new: "if !cmd.again {"},
+		{file: "lane_io.go", old: "if cmd.op != opAcquire && cmd.op != opTopUp && !cmd.again {", new: "if !cmd.again {"},
 	}},
 	{name: "late grants are not checked", finds: leftovers, edits: []edit{
 		{file: "attempt_end.go", old: "\t\ta.q.late.add(a.debtKey, a.voters, time.Now())\n", new: "\t\t_ = time.Now\n"},

@@ -58,7 +58,9 @@ func (t *trace) ran(wr *wire, args []string, answer string) {
 	if args[0] == "EVAL" {
 		sha = fakeSHA(args[1])
 	}
+	m.mu.Lock()
 	op, ok := m.scripts[sha]
+	m.mu.Unlock()
 	if !ok {
 		return
 	}

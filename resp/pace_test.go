@@ -151,7 +151,7 @@ func TestSlowClients(t *testing.T) {
 				tt.do(c, i)
 				time.Sleep(time.Second)
 			}
-			if took := time.Since(start); tt.ends != (took < 15*time.Second) || took < 8*time.Second {
+			if took := time.Since(start); tt.ends != (took <= 20*time.Second) || took < 8*time.Second { // a look may come just before a byte that counts: twice the time at most
 				t.Errorf("%s: alive for %v, of 30s", tt.name, took)
 			}
 		})
