@@ -19,20 +19,11 @@ const (
 // aclCluster has an upstream with a password and users, and asks it as one that may do nothing else.
 func aclCluster(t testing.TB, flags ...string) *cluster {
 	t.Helper()
-	c := &cluster{upstream: lab.StartRedis(t, "--requirepass", "secret",
+	upstream := lab.StartRedis(t, "--requirepass", "secret",
 		"--user", "asker", "on", ">asks", "+acl|dryrun",
 		"--user", "app", "on", ">app", "~lock:app:*", "+@all",
-		"--user", "reader", "on", ">reader", "~*", "+@all", "-set"), masters: lab.StartMasters(t, 3)}
-	c.flags = append([]string{"--upstream", c.upstream.Addr, "--masters", strings.Join(lab.Addrs(c.masters), ","), "--restart-guard", "off",
-		"--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@" + c.upstream.Addr}, flags...)
-	c.Proxy = lab.StartProxy(t, c.flags...)
-	host := lab.Dial(t, c.Addr)
-	host.WantDo("+OK\r\n", "AUTH", "secret")
-	lab.WaitFor(t, "first lock", lab.Patience, func() bool {
-		token := lab.TokenOf(host.Do("LOCK", "warm-up", "60s"))
-		return token != "" && host.Do("UNLOCK", "warm-up", token) == ":1\r\n"
-	})
-	return c
+		"--user", "reader", "on", ">reader", "~*", "+@all", "-set")
+	return protectedBy(t, upstream, append([]string{"--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@" + upstream.Addr}, flags...)...)
 }
 
 func TestLockACL(t *testing.T) {

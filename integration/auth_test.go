@@ -15,7 +15,13 @@ const noAuth = "-NOAUTH Authentication required.\r\n"
 // protectedCluster has an upstream with a password and three masters without.
 func protectedCluster(t testing.TB, flags ...string) *cluster {
 	t.Helper()
-	c := &cluster{upstream: lab.StartRedis(t, "--requirepass", "secret"), masters: lab.StartMasters(t, 3)}
+	return protectedBy(t, lab.StartRedis(t, "--requirepass", "secret"), flags...)
+}
+
+// protectedBy is protectedCluster with an upstream whose password is secret. It returns when a lock can be had.
+func protectedBy(t testing.TB, upstream *lab.Redis, flags ...string) *cluster {
+	t.Helper()
+	c := &cluster{upstream: upstream, masters: lab.StartMasters(t, 3)}
 	c.flags = append([]string{"--upstream", c.upstream.Addr, "--masters", strings.Join(lab.Addrs(c.masters), ","), "--restart-guard", "off"}, flags...)
 	c.Proxy = lab.StartProxy(t, c.flags...)
 	host := lab.Dial(t, c.Addr)

@@ -92,8 +92,5 @@ func (g *guard) moveTo(s ruling, m *known) ruling {
 	kept := m.votes() || m.record.kind == recordMark && m.current() && m.record.kept
 	s = g.quarantine(s, m, causeMoved, kept)
 	s.change.to.fingerprint, s.change.to.override = g.fingerprint, m.record.kind == recordNone
-	if theirs := parseSettings(m.view.settings).maxTTL(); theirs > s.change.to.wait {
-		s.change.to.wait = theirs
-	}
 	return s
 }

@@ -179,10 +179,7 @@ func (g *guard) admitAgain(s ruling, m *known) ruling {
 
 // quarantine puts a mark in the place of whatever record there is.
 func (g *guard) quarantine(s ruling, m *known, cause string, kept bool) ruling {
-	wait := max(g.q.opts.MaxTTL, m.record.wait)
-	if m.record.kind == recordVotes {
-		wait = max(wait, parseSettings(m.view.settings).maxTTL())
-	}
+	wait := max(g.q.opts.MaxTTL, m.record.wait, parseSettings(m.view.settings).maxTTL())
 	kept = kept && parseSettings(m.view.settings).value("fencing") == "on" // without, counters are not kept up
 	s.kind = ruledChange
 	s.change = change{from: m.view.record, settings: "-",

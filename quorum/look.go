@@ -141,10 +141,10 @@ func (l *lane) lookedLocked(c *laneConn, r *reply, sent, received time.Duration,
 // watchClockLocked takes one answer with the master's time, and reports whether the clock has stepped, now or before and not yet
 // forgiven.
 func (l *lane) watchClockLocked(sent, received, says time.Duration) bool {
+	l.status.Ahead = says - time.Duration(l.epoch.UnixNano()) - received
 	if l.enc.unguarded {
 		return false
 	}
-	l.status.Ahead = says - time.Duration(l.epoch.UnixNano()) - received
 	if l.offset.stepped(l.facts.runID, sent, received, says) {
 		l.stepped = true // also if it steps back at once: keys may have run out
 	}

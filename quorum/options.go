@@ -37,7 +37,7 @@ type Options struct {
 	Masters       []MasterOptions // at least one; an even number tolerates no more failures than one less
 	KeyPrefix     string          // put before every key; must not begin with ReservedPrefix
 	MasterTimeout time.Duration   // how long a master has to answer; an attempt uses min(MasterTimeout, ttl/20), at least 2ms
-	MaxTTL        time.Duration   // longest ttl; also how long the release of an unknown token is owed
+	MaxTTL        time.Duration   // longest ttl; also how long a release of an unknown token is owed, and a master that lost its memory stays out of the vote
 	Fencing       bool            // without it the number in a token is 0
 	Guard         Guard           // what happens to a master that may have lost its memory
 	AllowEviction bool            // let masters vote that may evict keys to save memory

@@ -21,7 +21,7 @@ type MasterStatus struct {
 	VotesIn  time.Duration     // until it votes, where that is known; 0 otherwise
 	RunID    string            // of the server last reached; empty before the first
 	RTT      time.Duration     // of the last PING (once a second); 0 before the first
-	Ahead    time.Duration     // the master's clock less ours, as of the last connection
+	Ahead    time.Duration     // the master's clock less ours, as of the last answer that told it
 	Grants   uint64            // acquires granted
 	Refusals uint64            // acquires refused because the key was there
 	Errors   uint64            // error replies, all kinds

@@ -35,6 +35,7 @@ func Dial3(t testing.TB, addr string) *Client {
 	return c
 }
 
+// Send writes bytes as they are, and fails the test where that is not possible.
 func (c *Client) Send(raw string) {
 	c.T.Helper()
 	if err := c.Put(raw); err != nil {

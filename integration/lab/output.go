@@ -25,6 +25,7 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
+// Tail returns the last n bytes written so far, or all where there are fewer.
 func (o *Output) Tail(n int) string {
 	s := o.String()
 	return s[max(0, len(s)-n):]

@@ -67,6 +67,7 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
+// Signal sends s to the process; one that has ended does not mind.
 func (p *Process) Signal(s syscall.Signal) { _ = p.Cmd.Process.Signal(s) }
 
 // Running tells whether the process has not ended yet.
