@@ -250,7 +250,7 @@ func TestActions(t *testing.T) {
 }
 
 func TestUsageNamesEverySetting(t *testing.T) {
-	usage := Usage()
+	usage := Usage("words\n")
 	for _, s := range Settings() {
 		if s.Help == "" || s.Default == "" && s.Name != "key-prefix" {
 			t.Errorf("%s: help %q, default %q", s.Name, s.Help, s.Default)

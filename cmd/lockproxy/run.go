@@ -25,7 +25,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	cfg, err := conf.Load(args, environ)
 	switch {
 	case cfg.Action == conf.Help:
-		_, err = io.WriteString(stdout, conf.Usage())
+		_, err = io.WriteString(stdout, conf.Usage(toolUsage()))
 		return err
 	case cfg.Action == conf.Version:
 		_, err = fmt.Fprintln(stdout, versionText())
