@@ -57,7 +57,7 @@ func (s *Service) writeFailure(c *call, err error) {
 		s.count(r.how)
 		text := r.text
 		if nq, ok := errors.AsType[*quorum.NoQuorumError](err); ok {
-			text = nq.Text(s.o.ShowMasters)
+			text = nq.Text(s.now().ShowMasters)
 		}
 		c.WriteError(oneLine(r.code + " " + text))
 		return

@@ -17,10 +17,7 @@ import (
 
 // files are the certificates and passwords that the settings name. They are read at the start and by reload; new connections use what
 // was read last.
-type files struct {
-	cfg     conf.Config
-	current atomic.Pointer[contents]
-}
+type files struct{ current atomic.Pointer[contents] }
 
 // contents is what was read at one time. It is not changed.
 type contents struct {
@@ -36,16 +33,16 @@ var atStart = []string{"upstream-tls-ca", "masters-tls-ca", "masters-password-fi
 
 // openFiles reads all files of the settings.
 func openFiles(cfg conf.Config) (*files, error) {
-	f := &files{cfg: cfg}
-	now, err := f.read()
+	f := &files{}
+	now, err := readFiles(cfg)
 	f.current.Store(now)
 	return f, err
 }
 
-// reload reads the files again. If anything is wrong with one of them, all stay as they were. changed has the settings whose files
+// reload reads the files again, those that cfg names now. If anything is wrong with one of them, all stay as they were. changed has the settings whose files
 // have another content now, waiting those of them that come into force at the next start only.
-func (f *files) reload() (changed, waiting []string, err error) {
-	now, err := f.read()
+func (f *files) reload(cfg conf.Config) (changed, waiting []string, err error) {
+	now, err := readFiles(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,10 +59,9 @@ func (f *files) reload() (changed, waiting []string, err error) {
 	return changed, waiting, nil
 }
 
-// read reads every file, and reports all that is wrong, by setting.
-func (f *files) read() (*contents, error) {
+// readFiles reads every file, and reports all that is wrong, by setting.
+func readFiles(cfg conf.Config) (*contents, error) {
 	c := &contents{text: map[string][]byte{}, certs: map[string]*tls.Certificate{}, pools: map[string]*x509.CertPool{}, passwords: map[string]string{}}
-	cfg := &f.cfg
 	err := errors.Join(
 		c.readCert("tls-cert", cfg.TLSCert, "tls-key", cfg.TLSKey), c.readPool("tls-client-ca", cfg.TLSClientCA),
 		c.readCert("upstream-tls-cert", cfg.UpstreamTLS.Cert, "upstream-tls-key", cfg.UpstreamTLS.Key), c.readPool("upstream-tls-ca", cfg.UpstreamTLS.CA),

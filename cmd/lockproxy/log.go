@@ -8,12 +8,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newLogger logs to w from level on. format is "console", "json" or "auto": console if w is a terminal.
-func newLogger(w io.Writer, level, format string) (*zap.Logger, error) {
-	from, err := zapcore.ParseLevel(level)
-	if err != nil {
-		return nil, err
-	}
+// newLogger logs to w from level on, which may be changed at any time. format is "console", "json" or "auto": console if w is a terminal.
+func newLogger(w io.Writer, level zap.AtomicLevel, format string) *zap.Logger {
 	config := zap.NewProductionEncoderConfig()
 	config.EncodeTime = zapcore.ISO8601TimeEncoder
 	config.EncodeDuration = zapcore.StringDurationEncoder
@@ -21,8 +17,8 @@ func newLogger(w io.Writer, level, format string) (*zap.Logger, error) {
 	if format == "console" || format == "auto" && isTerminal(w) {
 		encoder = zapcore.NewConsoleEncoder(config)
 	}
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), from)
-	return zap.New(core, zap.AddStacktrace(zapcore.PanicLevel)), nil
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)
+	return zap.New(core, zap.AddStacktrace(zapcore.PanicLevel))
 }
 
 // isTerminal takes a character device for a terminal. /dev/null is one, too, which does no harm.

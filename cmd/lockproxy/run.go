@@ -40,13 +40,13 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	case cfg.Action == conf.Check:
 		return printCheck(stdout, cfg)
 	}
-	log, err := newLogger(stderr, cfg.LogLevel, cfg.LogFormat)
-	if err != nil {
-		return err
-	}
+	level := zap.NewAtomicLevel()
+	setLevel(level, cfg.LogLevel)
+	log := newLogger(stderr, level, cfg.LogFormat)
 	defer log.Sync()
 
-	defer reloadOnHangup(files, log)()
+	reload := &reloader{args: args, environ: environ, cfg: cfg, files: files, level: level, log: log}
+	defer reload.onHangup()()
 
 	listeners, err := listenAll(ctx, cfg, files, log)
 	if err != nil {
@@ -64,7 +64,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}
-	return serve(ctx, cfg, memory, files, listeners, log)
+	return serve(ctx, reload, memory, listeners, log)
 }
 
 // settingsError puts each fault on a line of its own, so that all can be mended at once.
@@ -81,8 +81,9 @@ func printCheck(w io.Writer, cfg conf.Config) error {
 }
 
 // serve connects the parts and runs them until ctx is done. It closes the listeners.
-func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files, listeners []net.Listener, log *zap.Logger) error {
+func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []net.Listener, log *zap.Logger) error {
 	defer closeAll(listeners)
+	cfg, files := reload.config(), reload.files
 	up := upstream.New(upstreamOptions(cfg, memory, files, log))
 	var server *resp.Server
 	serving := make(chan struct{}) // closed when server is set
@@ -126,8 +127,14 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files,
 		MarkerWorks:       up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	close(serving)
+	reload.attach(func(cfg conf.Config) {
+		service.Change(tunable(cfg))
+		server.SetMaxClients(cfg.MaxClients)
+	})
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.all()))), zap.Any("settings", cfg.Values()))
+	notifyReady()
+	defer feedWatchdog(func() { server.Connections() }, log)()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listeners...) }()
 	var serveErr error
@@ -138,7 +145,8 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files,
 		log.Error("serving ended", zap.Error(serveErr))
 		failed <- serveErr
 	}
-	end(ctx, cfg.DrainTimeout, server, service, q, log)
+	notifyStopping()
+	end(ctx, reload.config().DrainTimeout, server, service, q, log)
 	<-failed
 	log.Info("ended")
 	return serveErr
