@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // live are the settings that a running proxy takes over when they change. All others need a restart.
@@ -58,11 +59,11 @@ func secrets(v value) string {
 	case addresses:
 		list = *v.field
 	}
-	all := ""
+	var all []string
 	for _, a := range list {
-		all += fmt.Sprintf("%q:%q,", a.User, a.Password)
+		all = append(all, fmt.Sprintf("%q:%q", a.User, a.Password))
 	}
-	return all
+	return strings.Join(all, ",")
 }
 
 // Take returns c with the live settings of to. An error says that the outcome could not run, as with settings of to that need a

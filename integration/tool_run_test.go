@@ -123,7 +123,7 @@ func TestRunOnceAtATime(t *testing.T) {
 func TestRunForwardsSignals(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--", "sh", "-c", `trap 'echo hup' HUP; `+stubborn)
+	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", `trap 'echo hup' HUP; `+stubborn)
 	waitWritten(t, p, "begun")
 	p.Signal(syscall.SIGHUP)
 	waitWritten(t, p, "hup")
@@ -152,7 +152,7 @@ func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 			c := startCluster(t, 3)
 			other := c.another(t)
 			const ttl = 6 * time.Second // so little that the grace of 3s, begun when a third is left, would end after it
-			p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "6s", "--grace", "3s", "--", "sh", "-c", stubborn)
+			p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "6s", "--wait", "10s", "--grace", "3s", "--", "sh", "-c", stubborn)
 			waitWritten(t, p, "begun")
 			start := time.Now()
 			fault(c.Proxy)
@@ -181,7 +181,7 @@ func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 func TestRunIsToldOfTheLoss(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--admin-commands", "on")
-	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "3s", "--grace", "10s", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; `+"echo begun; sleep 60 & wait")
+	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "9s", "--wait", "10s", "--grace", "10s", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; `+"echo begun; sleep 60 & wait")
 	waitWritten(t, p, "begun")
 	lab.Dial(t, c.Addr).WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
 	wantExit(t, p, 74) // although the command itself ended well
@@ -194,7 +194,7 @@ func TestRunIsToldOfTheLoss(t *testing.T) {
 func TestRunDiesWithItsCommand(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
-	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--", "sh", "-c", "echo pid $$ begun; while :; do sleep 0.1; done")
+	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", "echo pid $$ begun; while :; do sleep 0.1; done")
 	waitWritten(t, p, "begun")
 	pid, err := strconv.Atoi(strings.Fields(p.Log.String())[1])
 	if err != nil {
