@@ -41,6 +41,18 @@ func TestDrainedHolds(t *testing.T) {
 	}
 }
 
+// TestDrainDuringRenewal: the renewal that is under way is the last one.
+func TestDrainDuringRenewal(t *testing.T) {
+	held(t, 0, func(e *extender, _ *fakeOwner, hs *holds, _ func() []string) {
+		time.Sleep(1005 * time.Millisecond)
+		hs.drain()
+		time.Sleep(time.Minute)
+		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) {
+			t.Errorf("asked %v after a drain at 1.005s", got)
+		}
+	})
+}
+
 // mute is a holder that does not read.
 type mute struct {
 	fakeOwner
