@@ -20,6 +20,7 @@ func (s *Session) pump() error {
 		s.prove(err)
 	}
 	for {
+		s.flush()
 		switch {
 		case s.ended.Load():
 			s.swallow()
@@ -58,7 +59,7 @@ func (s *Session) receive() error {
 		}
 	}
 	s.pace.await(s.req.begun, s.unfinished())
-	err := s.src.receive(&s.in, s.processRead)
+	err := s.src.receive(&s.in, s.use, s.looped)
 	s.pace.busy()
 	switch {
 	case err == nil:
@@ -71,10 +72,13 @@ func (s *Session) receive() error {
 }
 
 // processRead is process for bytes that were just read, behind which the client is waited for again.
-func (s *Session) processRead() (stop bool) {
+func (s *Session) processRead(mayBlock bool) (stop bool) {
 	s.pace.busy()
 	s.pace.read.Add(uint64(len(s.in.bytes())))
-	if stop = s.process(); !stop {
+	s.onLoop = !mayBlock
+	stop = s.process() || len(s.unsent) > 0
+	s.onLoop = false
+	if !stop {
 		s.pace.await(s.req.begun, s.unfinished())
 	}
 	return stop
@@ -223,6 +227,10 @@ func (s *Session) connect() {
 		s.failed = net.ErrClosed
 		return
 	}
+	if s.loop != nil {
+		up = s.loop.adopt(up)
+		_, s.looped = up.(carried)
+	}
 	s.up, s.copied = up, make(chan struct{})
 	s.srv.wg.Go(func() { s.copyReplies(up) })
 }
@@ -238,8 +246,27 @@ func (s *Session) forward(b []byte) {
 	if len(b) == 0 || s.failed != nil || s.step == stepWriteFailed {
 		return
 	}
-	if _, err := s.up.Write(b); err != nil {
+	var err error
+	switch {
+	case !s.onLoop:
+		_, err = s.up.Write(b)
+	default:
+		n := 0
+		if len(s.unsent) == 0 {
+			n, err = s.up.(carried).tryWrite(b)
+		}
+		s.unsent = append(s.unsent, b[n:]...)
+	}
+	if err != nil {
 		s.step = stepWriteFailed
+	}
+}
+
+// flush writes what the upstream did not take at once.
+func (s *Session) flush() {
+	if b := s.unsent; len(b) > 0 {
+		s.unsent = nil
+		s.forward(b)
 	}
 }
 

@@ -27,6 +27,11 @@ type Session struct {
 	cancel context.CancelFunc
 
 	in      inbox
+	use     func(mayBlock bool) (stop bool) // processRead
+	unsent  []byte                          // of what is to be forwarded: what the upstream did not take at once
+	looped  bool                            // a loop carries both directions; set by the pump before the copier starts
+	onLoop  bool                            // that is where the pump is now
+	loop    *loop                           // nil: the connection is not one for a loop
 	req     requestScanner
 	st      state
 	out     outlet
