@@ -22,6 +22,9 @@ type loadOrder struct {
 	Workers int
 	Span    time.Duration
 	Contend bool // all lock one key, and wait for it
+
+	Command string // get or set: no locks, but one client's requests
+	Size    int    // of its value
 }
 
 // loadResult is what it found. Times are in microseconds.
@@ -59,7 +62,13 @@ func loadMain(args []string) error {
 	if _, err := raiseFileLimit(); err != nil {
 		return err
 	}
-	l := &load{order: order, ctx: context.Background()}
+	var l interface {
+		prepare() error
+		run() (loadResult, error)
+	} = &load{order: order, ctx: context.Background()}
+	if order.Command != "" {
+		l = &single{order: order}
+	}
 	if err := l.prepare(); err != nil {
 		return err
 	}
@@ -67,7 +76,10 @@ func loadMain(args []string) error {
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return err
 	}
-	result := l.run()
+	result, err := l.run()
+	if err != nil {
+		return err
+	}
 	return json.NewEncoder(os.Stdout).Encode(result)
 }
 
@@ -143,7 +155,7 @@ func (w *worker) warm(ctx context.Context) {
 }
 
 // run is the measurement.
-func (l *load) run() loadResult {
+func (l *load) run() (loadResult, error) {
 	before := ownCPU()
 	l.begun = time.Now()
 	deadline := l.begun.Add(l.order.Span)
@@ -160,7 +172,7 @@ func (l *load) run() loadResult {
 	fmt.Println("done")
 	r := loadResult{CPU: (ownCPU() - before).Seconds(), Seconds: time.Since(l.begun).Seconds()}
 	l.sum(&r)
-	return r
+	return r, nil
 }
 
 // work locks and unlocks until the deadline.

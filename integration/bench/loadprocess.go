@@ -50,6 +50,36 @@ func (r *rig) startLoad(order loadOrder) (*loadProcess, error) {
 	return l, nil
 }
 
+// result lets the process run and returns what it found.
+func (l *loadProcess) result() (got loadResult, err error) {
+	if err := l.await("ready"); err != nil {
+		return got, err
+	}
+	if err := l.begin(); err != nil {
+		return got, err
+	}
+	if err := l.await("done"); err != nil {
+		return got, err
+	}
+	err = l.decode(&got)
+	return got, err
+}
+
+// begin lets the process begin.
+func (l *loadProcess) begin() error {
+	_, err := io.WriteString(l.in, "go\n")
+	return err
+}
+
+// decode reads what the process found, once it is done.
+func (l *loadProcess) decode(got *loadResult) error {
+	if err := json.NewDecoder(l.out).Decode(got); err != nil {
+		l.stop() // what it says on standard error is complete then
+		return fmt.Errorf("load: %w: %s", err, strings.TrimSpace(l.problems.String()))
+	}
+	return nil
+}
+
 // await reads the word that the process is to say next.
 func (l *loadProcess) await(word string) error {
 	line, err := l.out.ReadString('\n')

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 )
@@ -26,7 +24,6 @@ func lockSubjects(o options) []lockSubject {
 		{"lockproxy, no fencing", "plain", o.lockproxy, []string{"--key-prefix", "unfenced:", "--fencing", "off"}},
 		{"lockproxy, go-redis client", "goredis", o.lockproxy, []string{"--key-prefix", "client:"}},
 		{"redsync", "redsync", "", nil},
-		{"redsync, fail-fast", "failfast", "", nil},
 	}
 	if o.base != "" {
 		list = append(list, lockSubject{"base", "plain", o.base, []string{"--key-prefix", "base:"}})
@@ -166,7 +163,7 @@ func (r *rig) lockRead(s lockSubject, proxy *server, masters []*server, order lo
 	if err := errors.Join(err1, err2); err != nil {
 		return lockReading{}, err
 	}
-	if _, err := io.WriteString(l.in, "go\n"); err != nil {
+	if err := l.begin(); err != nil {
 		return lockReading{}, err
 	}
 	if err := l.await("done"); err != nil {
@@ -175,7 +172,7 @@ func (r *rig) lockRead(s lockSubject, proxy *server, masters []*server, order lo
 	used, peak, err1 := measured.since(before)
 	mastersAfter, err2 := cpuOfAll(masters)
 	got := lockReading{proxy: used.Seconds(), peak: peak, masters: (mastersAfter - mastersBefore).Seconds()}
-	err3 := json.NewDecoder(l.out).Decode(&got.loadResult)
+	err3 := l.decode(&got.loadResult)
 	err = errors.Join(err1, err2, err3)
 	if err == nil && got.Pairs == 0 {
 		err = fmt.Errorf("no pair in %v: %s", order.Span, got.Failure)

@@ -54,23 +54,27 @@ func (p *process) words() string {
 	return string(text[max(0, len(text)-600):])
 }
 
-// ticks is how many clock ticks /proc/PID/stat counts in a second. It is the same on every Linux that Go runs on.
-const ticks = 100
-
-// cpu is the processor time that a server has used, its children not counted.
+// cpu is the processor time that a server's threads have used. It is what utime and stime in /proc/PID/stat add up to, in
+// nanoseconds instead of hundredths of a second.
 func (p *process) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(p.proc("stat"))
-	if err != nil {
-		return 0, err
+	threads, err := filepath.Glob(p.proc("task/*/schedstat"))
+	if err != nil || len(threads) == 0 {
+		return 0, fmt.Errorf("%s is gone, or the system has no schedstat", p.name)
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may hold blanks
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("%s: %q", p.proc("stat"), text)
+	var sum int64
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has just ended
+		}
+		word, _, _ := strings.Cut(string(text), " ")
+		used, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %q", path, text)
+		}
+		sum += used
 	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * time.Second / ticks, errors.Join(err1, err2)
+	return time.Duration(sum), nil
 }
 
 // forgetPeak makes peak begin anew, with what is resident now.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // relayCase is one shape of load on a Redis, directly or through a proxy.
@@ -188,16 +190,12 @@ func (r *rig) fill(redis *server, c relayCase) error {
 	return err
 }
 
-// read makes one measurement. Where the rate is not known yet, the pilot finds it.
+// read makes one measurement.
 func (r *rig) read(s, redis *server, c relayCase, rates map[relayKey]float64, key relayKey) (reading, error) {
-	if rates[key] == 0 {
-		pilot, err := redisBenchmark(r.ctx, s.addr, c.loadShape, c.pilot)
-		if err != nil {
-			return reading{}, err
-		}
-		rates[key] = pilot.rate
+	n, err := r.requests(s, c, rates, key)
+	if err != nil {
+		return reading{}, err
 	}
-	n := max(int(rates[key]*r.span.Seconds()), 2*c.clients*c.pipeline)
 	if err := expect(redis.addr, "+OK\r\n", "CONFIG", "RESETSTAT"); err != nil {
 		return reading{}, err
 	}
@@ -205,18 +203,48 @@ func (r *rig) read(s, redis *server, c relayCase, rates map[relayKey]float64, ke
 	if err != nil {
 		return reading{}, err
 	}
-	found, err := redisBenchmark(r.ctx, s.addr, c.loadShape, n)
+	var found figures
+	if c.clients == 1 {
+		found, n, err = r.single(s.addr, c)
+	} else {
+		found, err = redisBenchmark(r.ctx, s.addr, c.loadShape, n)
+		rates[key] = found.rate
+	}
 	if err != nil {
 		return reading{}, err
 	}
-	used, peak, err := s.since(before)
-	if err != nil {
-		return reading{}, err
-	}
-	rates[key] = found.rate
-	calls, failed, err := served(redis.addr, c.command)
+	used, peak, err1 := s.since(before)
+	calls, failed, err2 := served(redis.addr, c.command)
+	err = errors.Join(err1, err2)
 	if err == nil && (calls < n || failed > 0) {
 		err = fmt.Errorf("of %d requests the Redis served %d and refused %d", n, calls, failed)
 	}
 	return reading{found, used.Seconds() / float64(n) * 1e6, peak}, err
+}
+
+// requests is how many requests a measurement takes. Where the rate is not known yet, the pilot finds it.
+func (r *rig) requests(s *server, c relayCase, rates map[relayKey]float64, key relayKey) (int, error) {
+	if c.clients == 1 {
+		return 0, nil // it ends by the clock
+	}
+	if rates[key] == 0 {
+		pilot, err := redisBenchmark(r.ctx, s.addr, c.loadShape, c.pilot)
+		if err != nil {
+			return 0, err
+		}
+		rates[key] = pilot.rate
+	}
+	return max(int(rates[key]*r.span.Seconds()), 2*c.clients*c.pipeline), nil
+}
+
+// single measures the latency of one client in a load process: redis-benchmark knows the median to 8 microseconds only.
+func (r *rig) single(addr string, c relayCase) (figures, int, error) {
+	l, err := r.startLoad(loadOrder{Addrs: []string{addr}, Span: r.span, Command: c.command, Size: c.size})
+	if err != nil {
+		return figures{}, 0, err
+	}
+	defer l.stop()
+	got, err := l.result()
+	micro := func(v float64) time.Duration { return time.Duration(v * float64(time.Microsecond)) }
+	return figures{rate: float64(got.Pairs) / got.Seconds, p50: micro(got.LockP50), p99: micro(got.LockP99)}, got.Pairs, err
 }
