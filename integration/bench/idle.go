@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ import (
 func (r *rig) idleCounts() []int { return []int{0, 1, 1000, min(10_000, r.mostClients()-20)} }
 
 // idleShape is the load of the clients that are not idle.
-var idleShape = relayCase{loadShape{"get", 64, 8, 1}, 5000}
+var idleShape = relayCase{loadShape{"get", 64, 8, 1}, 0}
 
 // idleReading is what one number of idle connections does.
 type idleReading struct {
@@ -83,10 +84,7 @@ func (r *rig) idleRound(s relaySubject, res idleResults) error {
 	if err != nil {
 		return err
 	}
-	if err := r.fill(redis, idleShape); err != nil {
-		return err
-	}
-	if _, err := redisBenchmark(r.ctx, server.addr, idleShape.loadShape, idleShape.pilot); err != nil {
+	if _, _, err := r.callers(server.addr, idleShape); err != nil { // warms up
 		return err
 	}
 	var idle idlers
@@ -165,11 +163,12 @@ func openIdle(addr string, place int) (net.Conn, error) {
 	const pong = "+PONG\r\n"
 	got := make([]byte, len(pong))
 	_, err1 := conn.Write([]byte("*1\r\n$4\r\nPING\r\n"))
-	_, err2 := conn.Read(got)
-	if err := errors.Join(err1, err2); err != nil || string(got) != pong {
-		return conn, fmt.Errorf("PING: %q, %w", got, err)
+	_, err2 := io.ReadFull(conn, got)
+	err = errors.Join(err1, err2)
+	if err == nil && string(got) != pong {
+		err = fmt.Errorf("PING: %q", got)
 	}
-	return conn, nil
+	return conn, err
 }
 
 func (i *idlers) close() {

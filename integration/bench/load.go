@@ -23,7 +23,7 @@ type loadOrder struct {
 	Span    time.Duration
 	Contend bool // all lock one key, and wait for it
 
-	Command string // get or set: no locks, but one client's requests
+	Command string // get or set: no locks, but requests, each worker one at a time
 	Size    int    // of its value
 }
 
@@ -67,7 +67,7 @@ func loadMain(args []string) error {
 		run() (loadResult, error)
 	} = &load{order: order, ctx: context.Background()}
 	if order.Command != "" {
-		l = &single{order: order}
+		l = &callers{order: order}
 	}
 	if err := l.prepare(); err != nil {
 		return err

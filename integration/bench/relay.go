@@ -10,7 +10,7 @@ import (
 // relayCase is one shape of load on a Redis, directly or through a proxy.
 type relayCase struct {
 	loadShape
-	pilot int // requests of the first, unmeasured run, which warms up and tells how fast it goes
+	pilot int // requests of the first, unmeasured run, which warms up and tells how fast it goes; 0: callers of our own
 }
 
 // name is how BENCH_CASES knows it.
@@ -42,7 +42,7 @@ func (c relayCase) title() string {
 func relayCases() []relayCase {
 	var list []relayCase
 	for _, command := range []string{"get", "set"} {
-		list = append(list, relayCase{loadShape{command, 64, 1, 1}, 2000})
+		list = append(list, relayCase{loadShape{command, 64, 1, 1}, 0})
 	}
 	for _, size := range []int{64, 16 << 10} {
 		for _, pipeline := range []int{1, 16, 100} {
@@ -204,8 +204,8 @@ func (r *rig) read(s, redis *server, c relayCase, rates map[relayKey]float64, ke
 		return reading{}, err
 	}
 	var found figures
-	if c.clients == 1 {
-		found, n, err = r.single(s.addr, c)
+	if c.pilot == 0 {
+		found, n, err = r.callers(s.addr, c)
 	} else {
 		found, err = redisBenchmark(r.ctx, s.addr, c.loadShape, n)
 		rates[key] = found.rate
@@ -224,7 +224,7 @@ func (r *rig) read(s, redis *server, c relayCase, rates map[relayKey]float64, ke
 
 // requests is how many requests a measurement takes. Where the rate is not known yet, the pilot finds it.
 func (r *rig) requests(s *server, c relayCase, rates map[relayKey]float64, key relayKey) (int, error) {
-	if c.clients == 1 {
+	if c.pilot == 0 {
 		return 0, nil // it ends by the clock
 	}
 	if rates[key] == 0 {
@@ -237,9 +237,10 @@ func (r *rig) requests(s *server, c relayCase, rates map[relayKey]float64, key r
 	return max(int(rates[key]*r.span.Seconds()), 2*c.clients*c.pipeline), nil
 }
 
-// single measures the latency of one client in a load process: redis-benchmark knows the median to 8 microseconds only.
-func (r *rig) single(addr string, c relayCase) (figures, int, error) {
-	l, err := r.startLoad(loadOrder{Addrs: []string{addr}, Span: r.span, Command: c.command, Size: c.size})
+// callers measures the latency of clients in a load process: redis-benchmark knows the median to 8 microseconds only.
+func (r *rig) callers(addr string, c relayCase) (figures, int, error) {
+	order := loadOrder{Addrs: []string{addr}, Workers: c.clients, Span: r.span, Command: c.command, Size: c.size}
+	l, err := r.startLoad(order)
 	if err != nil {
 		return figures{}, 0, err
 	}

@@ -28,11 +28,11 @@ func reportRelay(out *report, res relayResults, cases []relayCase) {
 		out.section("Pass-through: requests per second, 50 clients",
 			relayTable(res, busy, all, rateOf, thousands, "haproxy", "twemproxy", "base"))
 		out.section("Pass-through: CPU seconds of the proxy per million requests",
-			relayTable(res, busy, proxies, cpuOf, tenth, "haproxy", "base"))
+			relayTable(res, busy, proxies, cpuOf, ratio, "haproxy", "base"))
 	}
 	if len(single) > 0 {
 		out.section("Pass-through: latency of 1 client, in µs",
-			"Median:\n", relayTable(res, single, all, p50Of, whole, "haproxy", "base"),
+			"Median:\n", relayTable(res, single, all, p50Of, tenth, "haproxy", "base"),
 			"99th percentile:\n", relayTable(res, single, all, p99Of, whole, "haproxy", "base"))
 	}
 	if len(cases) > 0 {

@@ -126,11 +126,11 @@ func (r *rig) wait(d time.Duration) error {
 	}
 }
 
-// redis starts a redis-server that saves nothing.
+// redis starts a redis-server that saves nothing. It knows only 127.0.0.1 as its own machine unless protected mode is off.
 func (r *rig) redis(name string) (*server, error) {
 	return r.up(name, func(addr string) ([]string, error) {
 		host, port, _ := net.SplitHostPort(addr)
-		return []string{"redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "", "--appendonly", "no",
+		return []string{"redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "", "--appendonly", "no", "--protected-mode", "no",
 			"--maxclients", fmt.Sprint(r.files - 100), "--tcp-backlog", "511"}, nil
 	})
 }
