@@ -49,7 +49,9 @@ command -v nutcracker >/dev/null || missing="$missing nutcracker"
 [ -z "$missing" ] || install_missing $missing >&2
 
 scratch=$(mktemp -d)
+bench=
 trap 'rm -rf "$scratch"' EXIT
+trap '[ -z "$bench" ] || { kill -TERM "$bench" || :; wait "$bench" || :; }; exit 130' INT TERM HUP
 go build -o "$scratch/bench" .
 if [ -z "${BENCH_LOCKPROXY:-}" ]; then
 	go build -o "$scratch/lockproxy" ../../cmd/lockproxy
@@ -61,7 +63,6 @@ if [ -z "${BENCH_ONLY:-}${BENCH_QUICK:-}${BENCH_CASES:-}${BENCH_SUBJECTS:-}${BEN
 fi
 export BENCH_LOCKPROXY BENCH_RESULT="${BENCH_RESULT:-}"
 # In the background, so that whatever ends this script ends the measurement, which ends its servers.
-"$scratch/bench" &
+TMPDIR=$scratch "$scratch/bench" &
 bench=$!
-trap 'kill -TERM "$bench" 2>/dev/null; wait "$bench"; exit 130' INT TERM HUP
 wait "$bench"
