@@ -82,7 +82,7 @@ func (t *table) String() string {
 func (out *report) text(r *rig, took time.Duration) string {
 	var b strings.Builder
 	b.WriteString("# lockproxy beside HAProxy, twemproxy and redsync\n\n")
-	fmt.Fprintf(&b, "Written by `sh integration/bench/run.sh` on %s: medians over %s with smallest and largest, %v each. "+
+	fmt.Fprintf(&b, "Written by `sh integration/bench/run.sh` on %s: medians over %s (smallest-largest), %v each. "+
 		"Ratios are taken within a round.\n\n", time.Now().UTC().Format("2 January 2006"), count(r.rounds, "round"), r.span)
 	if r.quick {
 		b.WriteString("**A quick run: the shape only.**\n\n")
@@ -95,6 +95,7 @@ func (out *report) text(r *rig, took time.Duration) string {
 		b.WriteString("## Goals\n\n" + t.String() + "\n")
 	}
 	b.WriteString(strings.Join(out.sections, "\n") + "\n")
+	b.WriteString(recipe(r))
 	b.WriteString(machine(r, took))
 	return b.String()
 }
