@@ -81,6 +81,14 @@ func (c *copier) use(mayBlock bool) (stop bool) {
 			}
 		}
 		watching := s.st.watching.Load()
+		if !watching {
+			if n, replies := c.sc.passScalars(b[i:]); n > 0 {
+				i += n
+				boundary = i
+				counted += uint64(replies)
+				continue
+			}
+		}
 		whole := !c.sc.inside
 		n, ended := c.sc.next(b[i:])
 		if n == 0 {

@@ -75,8 +75,9 @@ func (s *Session) receive() error {
 func (s *Session) processRead(mayBlock bool) (stop bool) {
 	s.pace.busy()
 	s.pace.read.Add(uint64(len(s.in.bytes())))
+	looped := s.looped
 	s.onLoop = !mayBlock
-	stop = s.process() || len(s.unsent) > 0
+	stop = s.process() || len(s.unsent) > 0 || s.looped != looped // a loop takes over
 	s.onLoop = false
 	if !stop {
 		s.pace.await(s.req.begun, s.unfinished())
