@@ -31,12 +31,9 @@ type loops struct {
 	wg   sync.WaitGroup
 }
 
-// pick returns a loop, or nil if there are none: with a single processor they would keep everything else from running.
+// pick returns a loop, or nil if the system gives none.
 func (ls *loops) pick() *loop {
 	ls.once.Do(func() {
-		if runtime.GOMAXPROCS(0) < 2 {
-			return
-		}
 		for range runtime.GOMAXPROCS(0) {
 			l, err := newLoop()
 			if err != nil {
