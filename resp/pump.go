@@ -136,6 +136,10 @@ func (s *Session) process() (stop bool) {
 		case evNotable:
 			s.notable()
 			continue
+		case evEmpty:
+			s.st.empty()
+			s.req.single = false
+			continue
 		case evOurs, evDrop, evInline:
 			s.count()
 		case evDone:
