@@ -22,6 +22,7 @@ import (
 //	a< 3            reads three replies or pushes
 //	a.              reads until the other side closes, which it must
 //	a~              reads what comes within a moment
+//	a=              asks for its id, which cannot be asked for later
 //	a-              ends its input
 //	a/              closes
 //	a? GET k = $1   asks until the reply begins with that
@@ -64,7 +65,7 @@ func (s *stage) words(line string) []string {
 // step plays one step. what is why it could not.
 func (s *stage) step(line string) (what string) {
 	who, rest, _ := strings.Cut(line, " ")
-	name, how := strings.TrimRight(who, "><#.~-/?"), who[len(strings.TrimRight(who, "><#.~-/?")):]
+	name, how := strings.TrimRight(who, "><#.~=-/?"), who[len(strings.TrimRight(who, "><#.~=-/?")):]
 	c := s.conn(name)
 	say := func(text string) { fmt.Fprintf(&s.heard, "%s: %q\n", name, text) }
 	read := func(n int) string {
@@ -112,6 +113,8 @@ func (s *stage) step(line string) (what string) {
 	case "~":
 		text, closed, _ := c.Rest(100 * time.Millisecond)
 		say(fmt.Sprintf("%s, closed %v", text, closed))
+	case "=":
+		s.words("{" + name + ".id}")
 	case "-":
 		if err := c.CloseWrite(); err != nil {
 			return err.Error()
