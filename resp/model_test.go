@@ -231,8 +231,9 @@ func FuzzRelay(f *testing.F) {
 		}
 		f.Add(choices, seed)
 	}
-	defer func(was time.Duration) { blockedTime = was }(blockedTime)
-	blockedTime = time.Minute // the model never blocks, but a busy machine takes its time
+	was := blockedTime
+	f.Cleanup(func() { blockedTime = was }) // after the server has ended
+	blockedTime = time.Minute               // the model never blocks, but a busy machine takes its time
 	dir := f.TempDir()
 	beyond, err := net.Listen("unix", filepath.Join(dir, "u"))
 	if err != nil {
