@@ -16,6 +16,7 @@ const (
 	evRaw                  // nothing is recognised from here on; why says what happened
 	evDrop                 // strict only: the bytes at the front, drop of them, are no request and are left out
 	evInline               // strict only: an inline request, drop bytes long, stands in argv
+	evEmpty                // single only: a request without arguments ended here
 )
 
 // Limits of what is kept of a request of ours. The longest valid one has 9 arguments and a key of 1,024 bytes; what is cut off
@@ -64,7 +65,7 @@ type requestScanner struct {
 	index     int   // place of the current argument; behind the last one, how many there were
 	kind      kind
 	raw       bool
-	single    bool // the next request is notable, whatever it is
+	single    bool // the next request is notable, whatever it is, also an empty one
 
 	begun    uint64 // requests whose beginning was seen
 	requests int64  // requests ended since the caller last set it to 0
@@ -312,6 +313,9 @@ func (q *requestScanner) leaveOut(n int) (int, event) {
 	if q.strict {
 		q.drop = n
 		return 0, evDrop
+	}
+	if q.single {
+		return n, evEmpty
 	}
 	return n, evDone
 }
