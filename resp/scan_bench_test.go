@@ -62,6 +62,21 @@ func BenchmarkRequestScanner(b *testing.B) {
 	}
 }
 
+// TestScannersAllocateNothing: whatever passes by.
+func TestScannersAllocateNothing(t *testing.T) {
+	for _, request := range benchRequests() {
+		var q requestScanner
+		if n := testing.AllocsPerRun(100, func() { q.scan(request.one) }); n != 0 || q.requests != 101 {
+			t.Errorf("request %s: %v allocations, %d requests", request.name, n, q.requests)
+		}
+	}
+	reply := []byte("*2\r\n$64\r\n" + strings.Repeat("x", 64) + "\r\n%1\r\n+a\r\n:5\r\n")
+	var s replyScanner
+	if n := testing.AllocsPerRun(100, func() { s.next(reply) }); n != 0 || s.inside {
+		t.Errorf("reply: %v allocations, inside %v", n, s.inside)
+	}
+}
+
 // BenchmarkReplyScanner passes over 100 replies, in the pieces in which a socket is read.
 func BenchmarkReplyScanner(b *testing.B) {
 	for _, reply := range []struct{ name, one string }{

@@ -21,8 +21,8 @@ type lockSubject struct {
 func lockSubjects(o options) []lockSubject {
 	list := []lockSubject{
 		{"lockproxy", "plain", o.lockproxy, []string{"--key-prefix", "lock:"}},
-		{"lockproxy, no fencing", "plain", o.lockproxy, []string{"--key-prefix", "unfenced:", "--fencing", "off"}},
-		{"lockproxy, go-redis client", "goredis", o.lockproxy, []string{"--key-prefix", "client:"}},
+		{"lockproxy-unfenced", "plain", o.lockproxy, []string{"--key-prefix", "unfenced:", "--fencing", "off"}},
+		{"lockproxy-go-redis", "goredis", o.lockproxy, []string{"--key-prefix", "client:"}},
 		{"redsync", "redsync", "", nil},
 	}
 	if o.base != "" {
@@ -89,7 +89,8 @@ func (r *rig) lockRounds(part string, workers []int, subjects []lockSubject, con
 		for i, n := range workers {
 			for turn := range subjects {
 				at := (turn + i + round) % len(subjects)
-				got, err := r.lockRead(subjects[at], proxies[at], masters, loadOrder{Way: subjects[at].way, Addrs: addrs, Workers: n, Span: span, Contend: contend})
+				order := loadOrder{Way: subjects[at].way, Addrs: addrs, Workers: n, Span: span, Contend: contend}
+				got, err := r.lockRead(subjects[at], proxies[at], masters, order)
 				if err != nil {
 					return nil, fmt.Errorf("%s, %d workers: %w", subjects[at].name, n, err)
 				}

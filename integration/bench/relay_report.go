@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +37,8 @@ func reportRelay(out *report, res relayResults, cases []relayCase) {
 	}
 	if len(cases) > 0 {
 		out.section("Pass-through: peak memory of the proxy, in MB",
-			"The most that was resident (VmHWM) while a case ran; a proxy is started anew for each round and goes through the cases in this order.\n",
+			"The most that was resident (VmHWM) while a case ran; a proxy is started anew for each round and goes through the cases in this "+
+				"order.\n",
 			relayTable(res, cases, proxies, peakOf, tenth, "haproxy", "base"))
 	}
 	relayGoals(out, res, busy, single)
@@ -55,7 +56,8 @@ func relayNames(res relayResults, names ...string) []string {
 }
 
 // relayTable has one line a case and one column a subject, then lockproxy's ratio to some.
-func relayTable(res relayResults, cases []relayCase, names []string, pick func(reading) float64, format func(float64) string, to ...string) string {
+func relayTable(res relayResults, cases []relayCase, names []string, pick func(reading) float64, format func(float64) string,
+	to ...string) string {
 	t := table{head: append([]string{"case"}, names...)}
 	if !res.has("lockproxy") {
 		to = nil
@@ -79,48 +81,47 @@ func relayTable(res relayResults, cases []relayCase, names []string, pick func(r
 
 // relayGoals judges what the relay was to reach.
 func relayGoals(out *report, res relayResults, busy, single []relayCase) {
-	at := func(pipelines ...int) []relayCase {
-		var list []relayCase
-		for _, c := range busy {
-			for _, p := range pipelines {
-				if c.pipeline == p {
-					list = append(list, c)
-				}
-			}
-		}
-		return list
+	least := func(limit float64) func(...series) verdict {
+		return func(s ...series) verdict { return atLeast(limit, s...) }
 	}
-	add := func(what, to string, pick func(reading) float64, cases []relayCase, wanted string, judge func(...series) verdict) {
-		if len(cases) == 0 || !res.has(to) || !res.has("lockproxy") {
-			return
+	most := func(limit float64) func(...series) verdict {
+		return func(s ...series) verdict { return atMost(limit, s...) }
+	}
+	for _, g := range []struct {
+		what, wanted, to string
+		pick             func(reading) float64
+		cases            []relayCase
+		judge            func(...series) verdict
+	}{
+		{"throughput / HAProxy, pipeline 1", "at least 0.95", "haproxy", rateOf, pipelined(busy, 1), least(0.95)},
+		{"throughput / HAProxy, pipeline 16", "at least 1.00", "haproxy", rateOf, pipelined(busy, 16), least(1)},
+		{"throughput / HAProxy, pipeline 100", "at least 1.00", "haproxy", rateOf, pipelined(busy, 100), least(1)},
+		{"CPU per request / HAProxy", "at most 1.20", "haproxy", cpuOf, busy, most(1.2)},
+		{"median latency of 1 client / HAProxy", "at most 1.25", "haproxy", p50Of, single, most(1.25)},
+		{"throughput / twemproxy, pipelines 16 and 100", "over 1.00", "twemproxy", rateOf, pipelined(busy, 16, 100), least(1)},
+	} {
+		if len(g.cases) == 0 || !res.has(g.to) || !res.has("lockproxy") {
+			continue
 		}
 		var ratios []series
 		var shown []string
-		for _, c := range cases {
-			s := res.series("lockproxy", c, pick).over(res.series(to, c, pick))
+		for _, c := range g.cases {
+			s := res.series("lockproxy", c, g.pick).over(res.series(g.to, c, g.pick))
 			ratios, shown = append(ratios, s), append(shown, c.title()+": "+ratio(s.median()))
 		}
-		out.goals = append(out.goals, goal{what, wanted, strings.Join(shown, "; "), judge(ratios...)})
+		out.goal(g.what, g.wanted, strings.Join(shown, "; "), g.judge(ratios...))
 	}
-	least := func(limit float64) (string, func(...series) verdict) {
-		return fmt.Sprintf("at least %.2f", limit), func(s ...series) verdict { return atLeast(limit, s...) }
+}
+
+// pipelined keeps the cases with some pipelines.
+func pipelined(cases []relayCase, pipelines ...int) []relayCase {
+	var kept []relayCase
+	for _, c := range cases {
+		if slices.Contains(pipelines, c.pipeline) {
+			kept = append(kept, c)
+		}
 	}
-	most := func(limit float64) (string, func(...series) verdict) {
-		return fmt.Sprintf("at most %.2f", limit), func(s ...series) verdict { return atMost(limit, s...) }
-	}
-	for _, g := range []struct {
-		pipeline int
-		limit    float64
-	}{{1, 0.95}, {16, 1}, {100, 1}} {
-		wanted, judge := least(g.limit)
-		add(fmt.Sprintf("throughput / HAProxy, pipeline %d", g.pipeline), "haproxy", rateOf, at(g.pipeline), wanted, judge)
-	}
-	wanted, judge := most(1.2)
-	add("CPU per request / HAProxy", "haproxy", cpuOf, at(1, 16, 100), wanted, judge)
-	wanted, judge = most(1.25)
-	add("median latency of 1 client / HAProxy", "haproxy", p50Of, single, wanted, judge)
-	wanted, judge = least(1)
-	add("throughput / twemproxy, pipelines 16 and 100", "twemproxy", rateOf, at(16, 100), "over 1.00", judge)
+	return kept
 }
 
 // measureCPU is the part of relay that other work on the machine disturbs least: it shows whether a change makes a request cheaper.

@@ -55,6 +55,10 @@ func judge(values []series, good func(float64) bool) verdict {
 	return missed
 }
 
+func (out *report) goal(what, wanted, value string, met verdict) {
+	out.goals = append(out.goals, goal{what, wanted, value, met})
+}
+
 func (out *report) section(title string, body ...string) {
 	out.sections = append(out.sections, "## "+title+"\n\n"+strings.Join(body, "\n"))
 }
