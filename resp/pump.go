@@ -318,6 +318,9 @@ func (s *Session) refuseRest() error {
 	return io.EOF
 }
 
+// keptFrame is how much memory for a command of ours a connection keeps for the next. Most need less.
+const keptFrame = 512
+
 // due brings a command of ours, complete in s.req, to its turn: everything before it is answered, and nothing behind it was forwarded.
 // run: it is then in s.frame. Where the upstream may be silent it gets the command as it is, which it does not know, and nothing is run.
 func (s *Session) due() (run bool, err error) {
@@ -334,7 +337,12 @@ func (s *Session) due() (run bool, err error) {
 			return false, err
 		}
 	}
-	s.frame = appendCommand(s.frame[:0], argv, len(argv))
+	lower(argv[0]) // as the handlers are named
+	s.frames = appendCommand(s.frames[:0], argv, len(argv))
+	s.frame = s.frames
+	if cap(s.frames) > keptFrame {
+		s.frames = nil
+	}
 	return true, nil
 }
 
