@@ -3,7 +3,6 @@ package integration
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,13 +180,24 @@ func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 func TestRunIsToldOfTheLoss(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--admin-commands", "on")
-	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "9s", "--wait", "10s", "--grace", "10s", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; `+"echo begun; sleep 60 & wait")
+	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "9s", "--wait", "10s", "--grace", "10s", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; sleep 60 & echo child $! begun; wait`)
 	waitWritten(t, p, "begun")
+	child := strings.Fields(p.Log.String())[1]
 	lab.Dial(t, c.Addr).WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
 	wantExit(t, p, 74) // although the command itself ended well
 	if got := p.Log.String(); !strings.Contains(got, "got TERM") {
 		t.Errorf("it wrote %q", got)
 	}
+	waitGone(t, child)
+}
+
+// waitGone waits for the end of a process that a command has started.
+func waitGone(t testing.TB, pid string) {
+	t.Helper()
+	lab.WaitFor(t, "the end of process "+pid, lab.Patience, func() bool {
+		state, err := os.ReadFile("/proc/" + pid + "/stat")
+		return err != nil || strings.Contains(string(state), ") Z ")
+	})
 }
 
 // TestRunDiesWithItsCommand: where lockproxy run itself is killed the lock is free at once, so the command must not go on.
@@ -196,15 +206,9 @@ func TestRunDiesWithItsCommand(t *testing.T) {
 	c := startCluster(t, 3)
 	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", "echo pid $$ begun; while :; do sleep 0.1; done")
 	waitWritten(t, p, "begun")
-	pid, err := strconv.Atoi(strings.Fields(p.Log.String())[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := strings.Fields(p.Log.String())[1]
 	_ = syscall.Kill(p.Cmd.Process.Pid, syscall.SIGKILL)
-	lab.WaitFor(t, "the command's end", lab.Patience, func() bool {
-		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		return err != nil || strings.Contains(string(state), ") Z ")
-	})
+	waitGone(t, pid)
 	host := lab.Dial(t, c.Addr)
 	start := time.Now()
 	if took := host.WantFree("job", start); took > 5*time.Second {

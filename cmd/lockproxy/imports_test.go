@@ -24,7 +24,8 @@ var mayImport = map[string][]string{
 	"deploy": {},
 	"docs":   {},
 
-	// Tools of the tests in integration.
+	// Tools of the tests in integration, and its measurements.
+	"integration/bench":   {},
 	"integration/lab":     {},
 	"integration/history": {},
 	"integration/compare": {"integration/history", "integration/lab"},

@@ -76,7 +76,7 @@ func (r *reloader) reload() {
 		r.log.Error("nothing was reloaded, as the new settings go only with others that need a restart", zap.Strings("faults", strings.Split(err.Error(), "\n")))
 		return
 	}
-	changed, waiting, err := r.files.reload(cfg)
+	changed, err := r.files.reload(cfg)
 	if err != nil {
 		r.log.Error("nothing was reloaded, a file is not good", zap.Error(err))
 		return
@@ -87,9 +87,6 @@ func (r *reloader) reload() {
 		r.apply(cfg)
 	}
 	r.log.Info("certificates and passwords reloaded", zap.Strings("changed", changed))
-	if len(waiting) > 0 {
-		r.log.Warn("a file has changed that is read at the start only: restart to use it", zap.Strings("settings", waiting))
-	}
 	r.logChanges(changes)
 }
 
