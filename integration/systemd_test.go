@@ -85,7 +85,7 @@ func TestSocketActivation(t *testing.T) {
 	early.Send(lab.Encode("PING"))
 	opened.Close()
 
-	cmd, out := activate("127.0.0.1:1", file)
+	cmd, out := activate(lab.FreeAddr(t), file)
 	if err := cmd.Wait(); err == nil || !strings.Contains(out.String(), "systemd passes the socket "+opened.Addr().String()+", which listen does not name") {
 		t.Errorf("a socket of another address: %v\n%s", err, out)
 	}
