@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -86,6 +87,7 @@ type lane struct {
 // laneConn is one connection of a lane.
 type laneConn struct {
 	net.Conn
+	raw    syscall.RawConn // of Conn, for writeNow; nil if that is not a plain socket
 	in     *bufio.Reader
 	wake   chan struct{} // holds a value when out has something for the writer
 	broken chan struct{} // closed once, by fail
@@ -128,11 +130,12 @@ func (l *lane) pushLocked(c command) {
 	l.out = l.enc.append(l.out, &c, body, record)
 	l.pending.push(c)
 	l.unwritten++
-	if l.unwritten == 1 {
-		select {
-		case l.conn.wake <- struct{}{}:
-		default:
-		}
+	if l.unwritten > 1 || l.pending.n == 1 && l.writeNowLocked() {
+		return
+	}
+	select {
+	case l.conn.wake <- struct{}{}:
+	default:
 	}
 }
 

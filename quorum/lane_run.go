@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -76,6 +77,9 @@ func (l *lane) greet(ctx context.Context) (c *laneConn, found view, err error) {
 		return nil, found, connReason(err, handshakeTimeout)
 	}
 	c = &laneConn{Conn: raw, in: bufio.NewReaderSize(raw, maxReplyLine), wake: make(chan struct{}, 1), broken: make(chan struct{})}
+	if plain, ok := raw.(syscall.Conn); ok { // not TLS
+		c.raw, _ = plain.SyscallConn()
+	}
 	stop := context.AfterFunc(ctx, func() { _ = bare(raw).Close() })
 	defer stop()
 	if found, err = l.handshake(c); err != nil {
