@@ -25,7 +25,7 @@ func BenchmarkAcquire(b *testing.B) {
 		b.ReportAllocs()
 		b.SetParallelism(32)
 		b.RunParallel(func(pb *testing.PB) {
-			key := newSecret()
+			key := (*dice)(nil).newSecret()
 			for pb.Next() {
 				benchPair(b, q, key)
 			}

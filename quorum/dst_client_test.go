@@ -25,10 +25,9 @@ type simClient struct {
 	random *rand.Rand
 }
 
-// moment is a random duration up to most, with an end that only this client has.
+// moment is a random duration up to most, or a little longer: it ends at an instant that only this client has.
 func (c *simClient) moment(most time.Duration) time.Duration {
-	d := time.Duration(c.random.Int64N(max(int64(most), 0) + 1))
-	return d - d%instants + instants + time.Duration(1000+c.index)*time.Nanosecond
+	return c.w.own(time.Duration(c.random.Int64N(max(int64(most), 0)+1)), 1000+c.index)
 }
 
 func (c *simClient) chance(p float64) bool { return c.random.Float64() < p }
@@ -70,7 +69,7 @@ func (c *simClient) once(pr *simProxy) {
 			return
 		case c.chance(0.3):
 			// At once.
-		case !c.w.wait(min(held.Free, c.w.plan.maxTTL) + c.moment(time.Millisecond/2)):
+		case !c.w.wait(min(held.Free, c.w.plan.maxTTL)) || !c.w.wait(c.moment(time.Millisecond/2)):
 			return
 		}
 	}
@@ -82,6 +81,7 @@ var errCrashed = errors.New("the proxy crashed before it answered")
 func (c *simClient) acquire(pr *simProxy, key string, ttl time.Duration) (*claim, error) {
 	ctx, cancel := c.patience(c.w.plan.clients.abandon)
 	defer cancel()
+	time.Sleep(c.moment(0))
 	c.w.trace.add(event{what: "LOCK", proxy: pr.serial, master: -1, client: c.index, key: key, d: ttl})
 	began, before := time.Now(), c.w.ledger.highest(key)
 	lease, err := pr.q.Acquire(ctx, Request{Key: key, TTL: ttl})
@@ -157,6 +157,7 @@ func (c *simClient) extend(cl *claim, pr *simProxy) {
 	ttl := plan.ttl[0] + time.Duration(c.random.Int64N(int64(plan.ttl[1]-plan.ttl[0])+1))
 	ctx, cancel := c.patience(plan.abandon)
 	defer cancel()
+	time.Sleep(c.moment(0))
 	began, highest := time.Now(), c.w.ledger.highest(cl.key)
 	c.w.trace.add(event{what: "EXTEND", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret, d: ttl})
 	left, err := pr.q.Extend(ctx, cl.key, cl.token, ttl)
@@ -179,6 +180,7 @@ func (c *simClient) extend(cl *claim, pr *simProxy) {
 
 // release is one Release, or Abandon.
 func (c *simClient) release(cl *claim, pr *simProxy) {
+	time.Sleep(c.moment(0))
 	end := c.w.ledger.gives(cl)
 	c.w.trace.add(event{what: "UNLOCK", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret})
 	if c.chance(0.05) {

@@ -76,6 +76,17 @@ func (t *trace) note(master int, format string, args ...any) {
 	t.add(event{what: fmt.Sprintf(format, args...), proxy: -1, master: master, client: -1})
 }
 
+// all is everything that is kept, in the order in which it happened, with tokens as they are.
+func (t *trace) all() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := make([]string, 0, len(t.events))
+	for _, e := range t.events {
+		lines = append(lines, e.text())
+	}
+	return strings.Join(lines, "\n")
+}
+
 // about is the story of a key: all about the token that matters, if there is one, and the last of everything else, faults
 // included.
 func (t *trace) about(key, secret string, last int) string {
