@@ -79,9 +79,9 @@ var errCrashed = errors.New("the proxy crashed before it answered")
 
 // acquire is one Acquire. The lease of a proxy that has crashed never got to the client.
 func (c *simClient) acquire(pr *simProxy, key string, ttl time.Duration) (*claim, error) {
+	time.Sleep(c.moment(0))
 	ctx, cancel := c.patience(c.w.plan.clients.abandon)
 	defer cancel()
-	time.Sleep(c.moment(0))
 	c.w.trace.add(event{what: "LOCK", proxy: pr.serial, master: -1, client: c.index, key: key, d: ttl})
 	began, before := time.Now(), c.w.ledger.highest(key)
 	lease, err := pr.q.Acquire(ctx, Request{Key: key, TTL: ttl})
@@ -155,9 +155,9 @@ func (c *simClient) through(pr *simProxy) *simProxy {
 func (c *simClient) extend(cl *claim, pr *simProxy) {
 	plan := c.w.plan.clients
 	ttl := plan.ttl[0] + time.Duration(c.random.Int64N(int64(plan.ttl[1]-plan.ttl[0])+1))
+	time.Sleep(c.moment(0))
 	ctx, cancel := c.patience(plan.abandon)
 	defer cancel()
-	time.Sleep(c.moment(0))
 	began, highest := time.Now(), c.w.ledger.highest(cl.key)
 	c.w.trace.add(event{what: "EXTEND", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret, d: ttl})
 	left, err := pr.q.Extend(ctx, cl.key, cl.token, ttl)

@@ -30,7 +30,7 @@ var mutations = []mutation{
 		{file: "acquire.go", old: "left := validity(a.ttl, a.clock.elapsed(), drift(a.ttl))", new: "left := validity(a.ttl, 0, drift(a.ttl))"},
 	}},
 	{name: "one token for several attempts", finds: exclusion, edits: []edit{
-		{file: "acquire.go", old: "retries, noScript := 0, 0\n", new: "retries, noScript := 0, 0\n\tsecret := newSecret()\n"},
+		{file: "acquire.go", old: "retries, noScript := 0, 0\n", new: "retries, noScript := 0, 0\n\tsecret := q.opts.dice.newSecret()\n"},
 		{file: "acquire.go", old: "q.try(ctx, r)\n", new: "q.try(ctx, r, secret)\n"},
 		{file: "acquire.go", old: "try(ctx context.Context, r Request)", new: "try(ctx context.Context, r Request, secret string)"},
 		{file: "acquire.go", old: "a := q.newAttempt(r)\n", new: "a := q.newAttempt(r)\n\ta.secret = secret\n"},

@@ -64,6 +64,9 @@ func (t *trace) ran(wr *wire, args []string, answer string) {
 	if !ok {
 		return
 	}
+	if answer[0] != '-' {
+		wr.net.ranLocked(wr.path, op)
+	}
 	e := event{what: fakeOps[op], proxy: wr.from.serial, master: m.index, client: -1, key: args[3], more: answer}
 	if op != opInfo && op != opFree && op < opInfo {
 		e.secret = args[3+int(args[2][0]-'0')]
