@@ -36,7 +36,7 @@ func (c *simClient) chance(p float64) bool { return c.random.Float64() < p }
 func (c *simClient) run() {
 	for c.w.wait(c.moment(c.w.plan.clients.think)) {
 		pr := c.proxy()
-		if pr == nil {
+		if pr == nil || c.w.idle.Load() {
 			continue
 		}
 		c.once(pr)

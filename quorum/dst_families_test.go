@@ -15,11 +15,11 @@ type family struct {
 
 // families are all of them; what is left of the runs is noise.
 var families = []family{
-	{"fences", 0.15, (*plan).fences},
+	{"fences", 0.2, (*plan).fences},
 	{"tokens", 0.1, (*plan).tokens},
-	{"counters", 0.06, (*plan).countersInTurn},
+	{"counters", 0.05, (*plan).countersInTurn},
 	{"raises", 0.06, (*plan).raisesAcrossLosses},
-	{"newcomers", 0.06, (*plan).newcomers},
+	{"newcomers", 0.08, (*plan).newcomers},
 }
 
 // join makes p a run of some family, or leaves it as it is. QUORUM_FAMILY is the only one, or none.
@@ -58,7 +58,7 @@ func (p *plan) everywhere() {
 // second round of fencing has to run, and is overtaken by the next holder.
 func (p *plan) fences(r *rand.Rand) {
 	p.length = between(r, 2*time.Second, 5*time.Second)
-	p.masters, p.proxies, p.count = 3+2*r.IntN(2), 3, 3+r.IntN(2)
+	p.masters, p.proxies, p.count = 5, 3, 3+r.IntN(2)
 	p.maxTTL, p.masterTimeout, p.mostHold = 20*time.Second, between(r, 40*time.Millisecond, 200*time.Millisecond), 2*time.Millisecond
 	p.clients = clientPlan{
 		keys: 1, ttl: [2]time.Duration{5 * time.Second, p.maxTTL}, think: between(r, time.Millisecond, 10*time.Millisecond), elsewere: 0.3 + 0.7*r.Float64(),

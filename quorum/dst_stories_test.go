@@ -50,7 +50,8 @@ func (f *faulter) until(so func() bool) bool {
 func (f *faulter) quarantine() time.Duration { return f.w.plan.maxTTL + margin(f.w.plan.maxTTL) }
 
 // forgetInTurn: one master is away while locks are taken, so that its counters stay behind. Then it is back, another is emptied,
-// and the third is away for longer than the quarantine takes: it alone and the one that was empty know nothing of what was counted.
+// and the third is away: either until the quarantine should be over, or from then on, when nobody has locked meanwhile. The one that stayed
+// behind and the one that was emptied know nothing of what was counted.
 func (f *faulter) forgetInTurn() {
 	if !f.until(f.w.healthy) {
 		return
@@ -58,13 +59,24 @@ func (f *faulter) forgetInTurn() {
 	all := f.shuffled()
 	back := f.mute(all[0])
 	f.w.wait(f.moment(200 * time.Millisecond))
+	if f.random.IntN(2) == 0 {
+		back()
+		f.w.wait(f.moment(2 * time.Millisecond))
+		f.lose(all[1], losesFlush)
+		back = f.mute(all[2])
+		f.w.wait(f.quarantine())
+	} else {
+		f.w.idle.Store(true)
+		f.w.wait(f.w.plan.mostHold + f.w.plan.mostWait())
+		back()
+		f.lose(all[1], losesFlush)
+		f.w.wait(f.moment(10 * time.Millisecond))
+		f.until(f.w.healthy)
+		back = f.mute(all[2])
+		f.w.idle.Store(false)
+	}
+	f.w.wait(f.moment(300 * time.Millisecond))
 	back()
-	f.w.wait(f.moment(2 * time.Millisecond))
-	back = f.mute(all[2])
-	f.lose(all[1], losesFlush)
-	f.w.wait(f.quarantine() + f.moment(300*time.Millisecond))
-	back()
-	f.w.wait(f.moment(50 * time.Millisecond))
 }
 
 // forgetDuringRaise: the counter of one master is ahead, as the others were away. A lock is granted by it and another, whose counter is

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +25,7 @@ type world struct {
 	serial int
 	losses int // of memory; used by the faulter only
 
+	idle    atomic.Bool    // clients take no locks for now
 	stopped chan struct{}  // closed when clients and faults are to end
 	group   sync.WaitGroup // clients, faults
 }
