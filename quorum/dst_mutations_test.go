@@ -1,9 +1,10 @@
 package quorum
 
-// mutation is a bug put in on purpose. The simulation must find it.
+// mutation is a bug put in on purpose. The simulation, or the test it names, must find it.
 type mutation struct {
 	name  string
 	finds string // what a fault that shows it says, as a regular expression
+	test  string // finds it; empty: TestSimulation
 	lua   string // the script that is wrong, where the change is made in the fake master's version of it
 	edits []edit
 }
@@ -13,6 +14,7 @@ const (
 	exclusion = "holds the lock|has lost its lock|was extended after"
 	order     = "given out after|was extended after|holds the lock"
 	leftovers = "is left on master"
+	tooEarly  = "votes too early"
 )
 
 // edit is a change of one file. old stands there exactly once, or times if that is set.
@@ -120,6 +122,19 @@ var mutations = []mutation{
 	{name: "a deployment is new although a master does not answer", finds: exclusion, edits: []edit{
 		{file: "guard.go", old: "\t\tcase !m.up:\n\t\t\treturn false, false, nil, seen\n", new: "\t\tcase !m.up:\n"},
 		{file: "guard.go", old: "bool { return m.view.sent.Before(then) }", new: "bool { return m.up && m.view.sent.Before(then) }"},
+	}},
+	{name: "a new deployment is opened without a sign on each master", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
+		{file: "judge.go", old: "case all && marked && !g.lookedSince(seen):", new: "case false && g.lookedSince(seen):"},
+		{file: "judge.go", old: "\tcase all && marked:\n", new: "\tcase all:\n"},
+	}},
+	{name: "no second look at all masters before a new deployment is opened", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
+		{file: "judge.go", old: "case all && marked && !g.lookedSince(seen):", new: "case false && g.lookedSince(seen):"},
+	}},
+	{name: "any sign of an opening joins one that is over", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
+		{file: "guard.go", old: "slices.Contains(strings.Split(m.view.born, \",\"), nonce)", new: "len(strings.Split(m.view.born, \",\")) > 0 && nonce != \"\""},
+	}},
+	{name: "a master that is empty is new, whatever the others are", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
+		{file: "judge.go", old: "\tif !g.fresh() {\n\t\treturn g.quarantine(s, m, m.cause(), false)\n", new: "\tif !g.fresh() {\n\t\treturn g.open(s, m, \"\")\n"},
 	}},
 	{name: "what a master says of its disk after a restart is believed", finds: exclusion, edits: []edit{
 		{file: "judge.go", old: " && m.view.durable == r.runID", new: ""},
