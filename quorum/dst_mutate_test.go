@@ -134,7 +134,7 @@ func (mu *mutation) findIn(t *testing.T, binary string) (took time.Duration, fau
 	}
 	line := faultLine.FindSubmatch(out)
 	if mu.test != "" {
-		line = regexp.MustCompile("_test.go:\\d+: (.*"+mu.finds+".*)").FindSubmatch(out)
+		line = regexp.MustCompile("_test.go:\\d+: (.*" + mu.finds + ".*)").FindSubmatch(out)
 	}
 	if line == nil {
 		t.Fatalf("%v\n%s", err, out)
