@@ -125,7 +125,7 @@ var mutations = []mutation{
 	}},
 	{name: "a new deployment is opened without a sign on each master", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
 		{file: "judge.go", old: "case all && marked && !g.lookedSince(seen):", new: "case false && g.lookedSince(seen):"},
-		{file: "judge.go", old: "\tcase all && marked:\n", new: "\tcase all:\n"},
+		{file: "judge.go", old: "\tcase all && marked:\n", new: "\tcase all && (marked || !opening):\n"},
 	}},
 	{name: "no second look at all masters before a new deployment is opened", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
 		{file: "judge.go", old: "case all && marked && !g.lookedSince(seen):", new: "case false && g.lookedSince(seen):"},
