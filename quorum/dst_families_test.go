@@ -22,7 +22,7 @@ var families = []family{
 	{"newcomers", 0.08, (*plan).newcomers},
 }
 
-// join makes p a run of some family, or leaves it as it is. QUORUM_FAMILY is the only one, or none.
+// join makes p a run of some family, or leaves it as it is.
 func (p *plan) join(r *rand.Rand) {
 	at, only := r.Float64(), os.Getenv("QUORUM_FAMILY")
 	for _, f := range families {
@@ -61,7 +61,8 @@ func (p *plan) fences(r *rand.Rand) {
 	p.masters, p.proxies, p.count = 5, 3, 3+r.IntN(2)
 	p.maxTTL, p.masterTimeout, p.mostHold = 20*time.Second, between(r, 40*time.Millisecond, 200*time.Millisecond), 2*time.Millisecond
 	p.clients = clientPlan{
-		keys: 1, ttl: [2]time.Duration{5 * time.Second, p.maxTTL}, think: between(r, time.Millisecond, 10*time.Millisecond), elsewere: 0.3 + 0.7*r.Float64(),
+		keys: 1, ttl: [2]time.Duration{5 * time.Second, p.maxTTL}, think: between(r, time.Millisecond, 10*time.Millisecond),
+		elsewere: 0.3 + 0.7*r.Float64(),
 	}
 	p.traffic.late, p.traffic.latest = 0.02+0.2*r.Float64(), between(r, 5*time.Millisecond, 60*time.Millisecond)
 	p.faults.kinds = kindsOf("trouble", "isolate a master", "cut")

@@ -120,8 +120,8 @@ func (mu *mutation) build(t *testing.T) string {
 
 var faultLine = regexp.MustCompile(`QUORUM_SEED=\d+:? (.*)`)
 
-// findIn runs the simulation, for a minute of processor time at most, or the test that is named, and returns how much of it that took and what it found; nothing
-// if it passed.
+// findIn runs the simulation, for a minute of processor time at most, or the test that is named, and returns how much of it that
+// took and what it found; nothing if it passed.
 func (mu *mutation) findIn(t *testing.T, binary string) (took time.Duration, fault string) {
 	t.Helper()
 	test := cmp.Or(mu.test, "TestSimulation")
