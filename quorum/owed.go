@@ -50,7 +50,8 @@ type debt struct {
 type owed struct {
 	m              map[debtKey]*debt
 	oldest, newest *debt
-	active         int // releases that are idle or sent
+	active         int     // releases that are idle or sent
+	spare          []*debt // paid, for the next ones; each is in here or in m, never in both
 }
 
 // all are the debts, oldest first: those that were owed for longest are told first. The one that is looked at may be removed.
@@ -73,6 +74,9 @@ func (o *owed) append(d *debt) {
 	}
 	o.newest = d
 }
+
+// maxSpareDebts bounds the memory that is kept for debts to come.
+const maxSpareDebts = 256
 
 // put adds d. A release takes the place of a top-up of the same token, never the other way round, and two releases
 // become one that is kept as long as the longer. It returns the debt that stands now, and how many others
@@ -103,9 +107,21 @@ func (o *owed) put(d debt, now time.Time) (stands *debt, dropped int) {
 	if len(o.m) >= maxOwed {
 		dropped = o.makeRoom(now)
 	}
-	o.append(&d)
-	o.count(&d, 1)
-	return &d, dropped
+	stands = o.fresh()
+	*stands = d
+	o.append(stands)
+	o.count(stands, 1)
+	return stands, dropped
+}
+
+// fresh is memory for a debt.
+func (o *owed) fresh() *debt {
+	if n := len(o.spare); n > 0 {
+		d := o.spare[n-1]
+		o.spare = o.spare[:n-1]
+		return d
+	}
+	return new(debt)
 }
 
 // makeRoom drops what is due, and at least a sixteenth: those that would be dropped soonest.
@@ -144,6 +160,10 @@ func (o *owed) remove(d *debt) {
 		d.newer.older = d.older
 	} else {
 		o.newest = d.older
+	}
+	if len(o.spare) < maxSpareDebts {
+		*d = debt{} // lets go of the strings
+		o.spare = append(o.spare, d)
 	}
 }
 
