@@ -48,6 +48,7 @@ type lane struct {
 	maxTTL time.Duration
 	host   laneHost
 	log    *zap.Logger
+	dice   *dice
 	epoch  time.Time     // when the lane was made; the lane's clock is the time since
 	first  chan struct{} // closed by once, when it is known what the master is good for, or that it cannot be reached
 	once   sync.Once
@@ -225,7 +226,7 @@ func (l *lane) owesRelease(k debtKey) bool {
 // sendOwedLocked queues what is owed, as far as there is room; failed ones only where told to.
 func (l *lane) sendOwedLocked(now time.Time, failed bool) {
 	l.backlog = false
-	for _, d := range l.owed.m {
+	for d := range l.owed.all {
 		if d.state == debtSent || (d.state == debtFailed && !failed) {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"syscall"
 	"time"
@@ -39,7 +38,7 @@ func (l *lane) run(ctx context.Context) {
 			pause = min(2*pause, maxBackoff)
 		}
 		// Jitter, so that many lanes do not come back to a restarted master as one.
-		sleep(ctx, wait/2+rand.N(wait/2+1))
+		sleep(ctx, l.dice.jitter(wait))
 	}
 }
 
