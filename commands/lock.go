@@ -82,7 +82,7 @@ func (s *Service) unlock(c *call) {
 		s.writeFailure(c, err)
 	case released:
 		s.count(c, outReleased)
-		c.held = s.grants.age(c.key, c.token.Fence)
+		c.held = s.grants.released(c.key, c.token.Fence)
 		s.freed(c.key, c.token.Secret)
 		c.WriteInt(1)
 	default:

@@ -71,7 +71,7 @@ export class Chart {
       parts.push(svg('line', {x1: left, x2: width - right, y1: at, y2: at}, 'grid'));
       parts.push(label(left - 8, at + 4, this.format(ceiling * share), 'end'));
     }
-    for (let minute = 5; minute >= 0; minute--) {
+    for (const minute of width < 460 ? [4, 2, 0] : [5, 4, 3, 2, 1, 0]) {
       const at = x(end - minute * 60000);
       parts.push(label(at, height - 4, minute ? `−${minute} min` : 'now', minute === 5 ? 'start' : minute ? 'middle' : 'end'));
     }

@@ -33,7 +33,7 @@ async function load(more) {
     const found = await ask(more ? cursor : '0');
     const known = new Map(more ? locks.map(lock => [lock.key, lock]) : []);
     for (const lock of found) known.set(lock.key, lock);
-    locks = [...known.values()];
+    locks = [...known.values()].sort((a, b) => a.key < b.key ? -1 : 1);
     render();
   } catch (err) {
     message('The masters gave no list: ' + err.message);
@@ -74,13 +74,13 @@ function cell(className, label, ...children) {
 function row(lock) {
   const key = cell('key', '', lock.key);
   key.title = lock.key + (lock.fence === '0' ? '' : '\nfence ' + lock.fence);
-  const owner = cell('', lock.owner ? 'owner' : '', lock.owner || '–');
+  const owner = cell(lock.owner ? '' : 'nothing', 'owner', lock.owner || '–');
   owner.title = lock.owner;
   const age = cell('num', 'age', '–');
   if (lock.age_ms === null) age.title = 'not known: granted through another proxy, or too long ago';
   const left = el('span', '', '–'), bar = el('i', '');
   const tr = el('tr', '', key, owner, age, cell('num', 'masters', masters ? `${lock.held}/${masters}` : String(lock.held)),
-    cell('num', 'waiting', lock.waiting ? number(lock.waiting) : '–'), cell('', 'left', left, el('div', 'bar', bar)));
+    cell(lock.waiting ? 'num' : 'num nothing', 'waiting', lock.waiting ? number(lock.waiting) : '–'), cell('', 'left', left, el('div', 'bar', bar)));
   lock.nodes = {tr, age, left, bar};
   lock.most = Math.max(lock.ttl_ms + (lock.age_ms || 0), lock.ttl_ms, 1);
   return tr;

@@ -55,10 +55,10 @@ function health(r) {
 
 function card() {
   const c = {lamp: el('span', 'lamp'), state: el('span', 'state'), rtt: el('span', 'rtt'), name: el('div', 'name'), reason: el('div', 'reason'),
-    left: el('span', ''), bar: el('i', ''), facts: el('div', 'facts')};
+    left: el('span', ''), bar: el('i', ''), facts: el('div', 'facts'), troubles: el('div', 'facts')};
   c.count = el('div', 'count', el('span', '', 'votes in'), c.left);
   c.track = el('div', 'bar', c.bar);
-  c.root = el('article', 'master', el('div', 'row', c.lamp, c.state, c.rtt), c.name, c.reason, c.count, c.track, c.facts);
+  c.root = el('article', 'master', el('div', 'row', c.lamp, c.state, c.rtt), c.name, c.reason, c.count, c.track, c.facts, c.troubles);
   $('masters').append(c.root);
   return c;
 }
@@ -71,11 +71,12 @@ function master(m, i) {
   set(c.rtt, m.state === 'down' || !m.rtt_ms ? '' : span(m.rtt_ms));
   set(c.name, m.name);
   c.name.title = m.name;
-  set(c.reason, m.reason);
+  set(c.reason, m.votes_in_ms > 0 ? m.reason.replace(/, votes in \d+s$/, '') : m.reason); // the countdown says that
   show(c.reason, m.reason !== '');
-  const facts = [[m.quarantines, 'quarantine', 'quarantines'], [m.lost, 'connection lost', 'connections lost'], [m.errors, 'error', 'errors']];
-  set(c.facts, facts.filter(f => f[0]).map(f => plural(...f)).join(' · '));
-  show(c.facts, c.facts.textContent !== '');
+  set(c.facts, 'for ' + long(m.since_ms) + ' · ' + plural(m.grants, 'vote', 'votes'));
+  const troubles = [[m.quarantines, 'quarantine', 'quarantines'], [m.lost, 'connection lost', 'connections lost'], [m.errors, 'error', 'errors']];
+  set(c.troubles, troubles.filter(f => f[0]).map(f => plural(...f)).join(' · '));
+  show(c.troubles, c.troubles.textContent !== '');
   c.until = m.votes_in_ms > 0 ? performance.now() + m.votes_in_ms : 0;
   c.whole = Math.max(m.votes_in_ms + m.since_ms, c.until ? c.whole || 0 : 0);
   show(c.count, c.until > 0);

@@ -238,7 +238,7 @@ func testMaster(t *testing.T, p *tab, d *deployment) {
 	p.look(1280, 900, 1, false)
 	p.shoot(filepath.Join(t.ArtifactDir(), "quarantined.png"))
 	p.wait("the countdown", fmt.Sprintf(`parseInt(%s.querySelector('.count').lastChild.innerText) < %d`, third, first))
-	if reason := eval[string](p, third+`.querySelector('.reason').innerText`); !strings.Contains(reason, "votes in") {
+	if reason := eval[string](p, third+`.querySelector('.reason').innerText`); !strings.HasPrefix(reason, "restarted ") || !strings.HasSuffix(reason, "s ago") {
 		t.Errorf("the reason is %q", reason)
 	}
 	p.wait("its vote", third+`.dataset.state === 'voting' && document.querySelector('#health-text').innerText === 'Ready'`)
