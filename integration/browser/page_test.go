@@ -25,10 +25,10 @@ type deployment struct {
 	page string
 }
 
-func startDeployment(t testing.TB, flags ...string) *deployment {
+func startDeployment(t testing.TB, maxTTL string, flags ...string) *deployment {
 	t.Helper()
 	addr := lab.FreeAddr(t)
-	l := lab.Start(t, lab.Config{Masters: 5, Flags: append([]string{"--admin-listen", addr, "--max-ttl", "6s"}, flags...)})
+	l := lab.Start(t, lab.Config{Masters: 5, Flags: append([]string{"--admin-listen", addr, "--max-ttl", maxTTL}, flags...)})
 	return &deployment{l, "http://" + addr + "/"}
 }
 
@@ -97,7 +97,7 @@ func (d *deployment) work(t testing.TB) {
 // TestPage: what operators see of a deployment at work, while a master is killed and comes back empty.
 func TestPage(t *testing.T) {
 	p := openTab(t)
-	d := startDeployment(t)
+	d := startDeployment(t, "6s")
 	d.work(t)
 	c := lab.Dial(t, d.Proxies[0].Addr)
 	for i, key := range append([]string{"invoice:2041", "deploy:production", "import:customers"}, hostile...) {
