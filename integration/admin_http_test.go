@@ -78,29 +78,30 @@ func TestMetricsCount(t *testing.T) {
 	o := startOperators(t)
 	before := map[string]float64{}
 	series := map[string]float64{ // how much each is to grow
-		`lockproxy_lock_commands_total{command="lock",outcome="granted"}`:          4,
-		`lockproxy_lock_commands_total{command="lock",outcome="taken"}`:            1,
-		`lockproxy_lock_commands_total{command="lock",outcome="timeout"}`:          1,
-		`lockproxy_lock_commands_total{command="lock",outcome="invalid"}`:          2,
-		`lockproxy_lock_commands_total{command="unlock",outcome="released"}`:       2,
-		`lockproxy_lock_commands_total{command="unlock",outcome="not_held"}`:       1,
-		`lockproxy_lock_commands_total{command="extend",outcome="extended"}`:       1,
-		`lockproxy_lock_commands_total{command="extend",outcome="lost"}`:           1,
-		`lockproxy_lock_commands_total{command="lockinfo",outcome="ok"}`:           1,
-		`lockproxy_lock_commands_total{command="lockproxy",outcome="denied"}`:      1,
-		`lockproxy_lock_commands_total{command="lock",outcome="other"}`:            0,
-		`lockproxy_lock_command_duration_seconds_count{command="lock"}`:            6, // without the two that waited
-		`lockproxy_lock_wait_duration_seconds_count{granted="true"}`:               1,
-		`lockproxy_lock_wait_duration_seconds_count{granted="false"}`:              1,
-		`lockproxy_lock_hold_duration_seconds_count`:                               3,
-		`lockproxy_session_locks_ended_total{outcome="released"}`:                  1,
-		`lockproxy_relayed_commands_total`:                                         2,
-		`lockproxy_client_received_bytes_total`:                                    0, // at least; see below
-		`lockproxy_client_connections_total`:                                       1,
-		`lockproxy_upstream_dial_duration_seconds_count`:                           1,
-		`lockproxy_master_votes_granted_total{master="` + o.Masters[0].Addr + `"}`: 4,
-		`lockproxy_master_votes_refused_total{master="` + o.Masters[0].Addr + `"}`: 1,
-		`lockproxy_session_locks`:                                                  0, `lockproxy_waiters`: 0,
+		`lockproxy_lock_commands_total{command="lock",outcome="granted"}`:           4,
+		`lockproxy_master_strays_cleaned_total{master="` + o.Masters[2].Addr + `"}`: 1, // what it granted of "split"
+		`lockproxy_lock_commands_total{command="lock",outcome="taken"}`:             2,
+		`lockproxy_lock_commands_total{command="lock",outcome="timeout"}`:           1,
+		`lockproxy_lock_commands_total{command="lock",outcome="invalid"}`:           2,
+		`lockproxy_lock_commands_total{command="unlock",outcome="released"}`:        2,
+		`lockproxy_lock_commands_total{command="unlock",outcome="not_held"}`:        1,
+		`lockproxy_lock_commands_total{command="extend",outcome="extended"}`:        1,
+		`lockproxy_lock_commands_total{command="extend",outcome="lost"}`:            1,
+		`lockproxy_lock_commands_total{command="lockinfo",outcome="ok"}`:            1,
+		`lockproxy_lock_commands_total{command="lockproxy",outcome="denied"}`:       1,
+		`lockproxy_lock_commands_total{command="lock",outcome="other"}`:             0,
+		`lockproxy_lock_command_duration_seconds_count{command="lock"}`:             7, // without the two that waited
+		`lockproxy_lock_wait_duration_seconds_count{granted="true"}`:                1,
+		`lockproxy_lock_wait_duration_seconds_count{granted="false"}`:               1,
+		`lockproxy_lock_hold_duration_seconds_count`:                                3,
+		`lockproxy_session_locks_ended_total{outcome="released"}`:                   1,
+		`lockproxy_relayed_commands_total`:                                          2,
+		`lockproxy_client_received_bytes_total`:                                     0, // at least; see below
+		`lockproxy_client_connections_total`:                                        1,
+		`lockproxy_upstream_dial_duration_seconds_count`:                            1,
+		`lockproxy_master_votes_granted_total{master="` + o.Masters[0].Addr + `"}`:  4,
+		`lockproxy_master_votes_refused_total{master="` + o.Masters[0].Addr + `"}`:  1,
+		`lockproxy_session_locks`:                                                   0, `lockproxy_waiters`: 0,
 	}
 	for name := range series {
 		before[name] = o.metric(name)
@@ -119,6 +120,10 @@ func TestMetricsCount(t *testing.T) {
 	c.Unlock("b", c.Lock("b", "10s"))
 	c.Do("LOCKPROXY", "LOCKS", "0")
 	c.WantDo("+PONG\r\n", "PING")
+	for _, m := range o.Masters[:2] {
+		m.Must(t, "SET", "lock:split", "another library", "PX", "10000")
+	}
+	c.WantDo(lab.Null2, "LOCK", "split", "10s")
 	value := strings.Repeat("v", 100_000)
 	c.WantDo(lab.Bulk(value), "ECHO", value)
 	c.LockSession("s", "10s")
