@@ -60,7 +60,9 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 
 // ask is one request, without a network.
 func (f *fixture) ask(method, target string, edit func(*http.Request)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, target, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // a stream that should have been refused would go on for ever
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, method, target, nil)
 	r.Host = "127.0.0.1:9380"
 	if edit != nil {
 		edit(r)

@@ -76,7 +76,7 @@ func (s *stream) leave(reports chan []byte) {
 	delete(s.watchers, reports)
 }
 
-// events is the stream of server-sent events: first "history", the samples so far, then "report" now and once a second.
+// events is the stream of server-sent events, to be asked for again a second after it broke: first "history", the samples so far, then "report" now and once a second.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	reports, history, ok := s.stream.join()
 	if !ok {
@@ -94,6 +94,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	state := s.o.State()
+	if _, err := w.Write([]byte("retry: 1000\n\n")); err != nil {
+		return
+	}
 	first, _ := json.Marshal(history)
 	if !send("history", first) || !send("report", s.report(&state, nil, time.Now())) {
 		return

@@ -8,6 +8,7 @@ const $ = id => document.getElementById(id);
 let search = null; // what is shown; null before anything was asked
 let pages = 0; // how many pages are shown
 let cursor = '0';
+const longest = new Map(); // the longest time left that was seen of a lock
 let locks = []; // {..., seen: when it was told, performance.now()}
 let masters = 0;
 let busy = false;
@@ -33,6 +34,7 @@ async function load(more) {
     const found = await ask(more ? cursor : '0');
     const known = new Map(more ? locks.map(lock => [lock.key, lock]) : []);
     for (const lock of found) known.set(lock.key, lock);
+    if (longest.size > 5000) longest.clear();
     locks = [...known.values()].sort((a, b) => a.key < b.key ? -1 : 1);
     render();
   } catch (err) {
@@ -82,7 +84,9 @@ function row(lock) {
   const tr = el('tr', '', key, owner, age, cell('num', 'masters', masters ? `${lock.held}/${masters}` : String(lock.held)),
     cell(lock.waiting ? 'num' : 'num nothing', 'waiting', lock.waiting ? number(lock.waiting) : '–'), cell('', 'left', left, el('div', 'bar', bar)));
   lock.nodes = {tr, age, left, bar};
-  lock.most = Math.max(lock.ttl_ms + (lock.age_ms || 0), lock.ttl_ms, 1);
+  const young = lock.age_ms !== null && lock.age_ms < 3 * lock.ttl_ms; // else it was renewed, and its age says nothing of the ttl
+  lock.most = Math.max(lock.ttl_ms + (young ? lock.age_ms : 0), longest.get(lock.key + ' ' + lock.fence) || 0, 1);
+  longest.set(lock.key + ' ' + lock.fence, lock.most);
   return tr;
 }
 

@@ -22,7 +22,7 @@ func TestPicture(t *testing.T) {
 	}
 	path, _ = filepath.Abs(path)
 	p := openTab(t)
-	d := startDeployment(t, "60s", "--master-timeout", "50ms")
+	d := startDeployment(t, "60s")
 	stop := make(chan struct{})
 	done := make(chan struct{}, 64)
 	clients := 0
