@@ -27,6 +27,19 @@ func TestStats(t *testing.T) {
 	idle.send("BLPOP none 0\r\n")
 	want.Upstreams, want.Commands, want.Unanswered, want.Received = 1, 3, 1, want.Received+14
 	until(t, want, r.server.Stats)
+
+	own, behind := "LOCK wait\r\n", strings.Repeat("PING\r\n", 5000) // what is read ahead of a command that takes its time counts, too
+	before := r.server.Stats().Received
+	c = r.dial()
+	c.send(own)
+	<-r.handler.enter
+	c.send(behind)
+	<-time.After(4 * aheadDelay)
+	close(r.handler.leave)
+	c.expect("$8\r\nown:wait\r\n" + strings.Repeat("+PONG\r\n", 5000))
+	if got, sent := r.server.Stats().Received-before, uint64(len(own)+len(behind)); got < sent || got > sent+64 { // a request cut in two by a read counts twice in part
+		t.Errorf("%d bytes received, of %d", got, sent)
+	}
 }
 
 func until(t *testing.T, want Stats, now func() Stats) {
