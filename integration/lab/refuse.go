@@ -49,6 +49,8 @@ func (s *Redis) ReplicaOf(t testing.TB, other *Redis) (end func()) {
 func (s *Redis) Misconfigured(t testing.TB) (end func()) {
 	t.Helper()
 	dump := filepath.Join(s.dir, "dump.rdb")
+	s.savedAll(t)
+	_ = os.Remove(dump) // of an earlier save; a directory stays
 	if err := os.MkdirAll(filepath.Join(dump, "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -60,10 +62,17 @@ func (s *Redis) Misconfigured(t testing.TB) (end func()) {
 	return func() {
 		t.Helper()
 		s.Must(t, "CONFIG", "SET", "save", "")
+		s.savedAll(t)
 		if err := os.RemoveAll(dump); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// savedAll waits until no save is under way: it would put a file where a directory is to be, or the other way round.
+func (s *Redis) savedAll(t testing.TB) {
+	t.Helper()
+	WaitFor(t, "no save under way", Patience, func() bool { return s.Info(t, "persistence", "rdb_bgsave_in_progress") == "0" })
 }
 
 // Loading ends the server and starts it again so that it answers -LOADING for about as long as n keys take at one
