@@ -29,7 +29,6 @@ type stream struct {
 
 	mu       sync.Mutex
 	samples  []Sample
-	last     []byte // the last report, if somebody looked
 	watchers map[chan []byte]struct{}
 }
 
