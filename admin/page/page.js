@@ -78,7 +78,7 @@ function master(m, i) {
   set(c.troubles, troubles.filter(f => f[0]).map(f => plural(...f)).join(' · '));
   show(c.troubles, c.troubles.textContent !== '');
   c.until = m.votes_in_ms > 0 ? performance.now() + m.votes_in_ms : 0;
-  c.whole = Math.max(m.votes_in_ms + m.since_ms, c.until ? c.whole || 0 : 0);
+  c.whole = c.until ? Math.max(m.votes_in_ms + m.since_ms, c.whole || 0) : 0;
   show(c.count, c.until > 0);
   show(c.track, c.until > 0);
 }

@@ -235,7 +235,9 @@ func testMaster(t *testing.T, p *tab, d *deployment) {
 	if first < 1 || first > 7 {
 		t.Errorf("%d s of a quarantine of 6 are left", first)
 	}
-	p.look(1280, 900, 1, false)
+	if share := eval[float64](p, third+`.querySelector('.bar i').style.width.replace('%', '') / 100`); share < float64(first-2)/6.2 || share > float64(first+1)/6.1 {
+		t.Errorf("the bar is at %.2f with %d s of 6 left", share, first)
+	}
 	p.shoot(filepath.Join(t.ArtifactDir(), "quarantined.png"))
 	p.wait("the countdown", fmt.Sprintf(`parseInt(%s.querySelector('.count').lastChild.innerText) < %d`, third, first))
 	if reason := eval[string](p, third+`.querySelector('.reason').innerText`); !strings.HasPrefix(reason, "restarted ") || !strings.HasSuffix(reason, "s ago") {
