@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"lockproxy/upstream"
 )
@@ -92,4 +94,49 @@ func TestPingError(t *testing.T) {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
+}
+
+// TestAdminListenTLS: https:// takes the listeners' certificate and, with tls-client-ca, asks clients for theirs; a Unix socket has its mode.
+func TestAdminListenTLS(t *testing.T) {
+	ours := newAuthority(t)
+	cert, key := ours.issue("server", time.Now().Add(time.Hour))
+	clientCert, clientKey := ours.issue("client", time.Now().Add(time.Hour))
+	for name, c := range map[string]struct {
+		flags  []string
+		config *tls.Config
+		err    string
+	}{
+		"plain":              {nil, ours.client("server", "", ""), ""},
+		"mutual":             {[]string{"--tls-client-ca", ours.ca}, ours.client("server", clientCert, clientKey), ""},
+		"mutual, none shown": {[]string{"--tls-client-ca", ours.ca}, ours.client("server", "", ""), "certificate required"},
+		"other name":         {nil, ours.client("other", "", ""), "not other"},
+	} {
+		_, log, stop := started(t, append([]string{"--admin-listen", "https://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--admin-token", "t"}, c.flags...)...)
+		addr := regexp.MustCompile(`"admin_listen":"([0-9.:]+)","tls":true,"token":true`).FindStringSubmatch(log.String())
+		if addr == nil {
+			t.Fatalf("%s: no address in the log:\n%s", name, log)
+		}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.config, DisableKeepAlives: true}}
+		resp, err := client.Get("https://" + addr[1] + "/healthz")
+		if c.err == "" && (err != nil || resp.StatusCode != 200) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: got %v, want error %q", name, err, c.err)
+		}
+		if resp != nil {
+			resp.Body.Close()
+		}
+		stop()
+	}
+	socket := t.TempDir() + "/admin.sock"
+	_, _, stop := started(t, "--admin-listen", "unix://"+socket)
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket: %v %v", info, err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+	resp, err := client.Get("http://any.name/metrics")
+	if err != nil || resp.StatusCode != 200 {
+		t.Errorf("through the socket: %v %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
+	stop()
 }
