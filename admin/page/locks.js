@@ -24,8 +24,8 @@ async function ask(from) {
   return page.locks.map(lock => ({...lock, seen}));
 }
 
-// load shows the first page, or one more.
-async function load(more) {
+// load shows the first page, or one more. Where nobody asked just now an error leaves what is shown.
+async function load(more, unasked) {
   if (busy) return;
   busy = true;
   $('search-go').disabled = $('more').disabled = true;
@@ -37,8 +37,10 @@ async function load(more) {
     if (longest.size > 5000) longest.clear();
     locks = [...known.values()].sort((a, b) => a.key < b.key ? -1 : 1);
     render();
+    set($('locks-hint'), 'Asked for again every five seconds while you look.');
   } catch (err) {
-    message('The masters gave no list: ' + err.message);
+    if (unasked) set($('locks-hint'), 'The last refresh failed: ' + err.message);
+    else message('The masters gave no list: ' + err.message);
   } finally {
     busy = false;
     $('search-go').disabled = $('more').disabled = false;
@@ -137,6 +139,6 @@ export function start() {
   setInterval(tick, 250);
   setInterval(() => {
     const asked = search !== null && pages <= 1 && search === $('search-text').value.trim();
-    if (asked && !document.hidden && !$('notice').textContent) load(false);
+    if (asked && !document.hidden && !$('notice').textContent) load(false, true);
   }, refreshEvery);
 }

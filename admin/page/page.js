@@ -124,6 +124,8 @@ function lost() {
     'No connection with lockproxy. Trying again…';
   set($('notice'), text);
   show($('notice'), true);
+  $('health').dataset.tone = 'idle';
+  set($('health-text'), 'No news');
   document.querySelector('.frame').classList.add('stale');
 }
 

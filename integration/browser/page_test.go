@@ -249,7 +249,8 @@ func testMaster(t *testing.T, p *tab, d *deployment) {
 // testProxy: the page says that what it shows is old, and goes on by itself when the proxy is back.
 func testProxy(t *testing.T, p *tab, d *deployment) {
 	d.Proxies[0].Kill()
-	p.wait("the notice", `document.querySelector('#notice').checkVisibility() && document.querySelector('#notice').innerText.includes('No news since')`)
+	p.wait("the notice", `document.querySelector('#notice').checkVisibility() && document.querySelector('#notice').innerText.includes('No news since') &&
+		document.querySelector('#health-text').innerText === 'No news'`)
 	p.shoot(filepath.Join(t.ArtifactDir(), "lost.png"))
 	if bad := eval[[]string](p, contrast); len(bad) > 0 {
 		t.Errorf("too little contrast: %q", bad)
