@@ -55,7 +55,11 @@ func (s *Service) giveBack(key string, token quorum.Token) {
 }
 
 // freed wakes the line for key: the release of secret is on its way, and what is asked of the masters from here on comes behind it.
-func (s *Service) freed(key, secret string) { s.lines.freed(key, quorum.ReleaseID(secret)) }
+func (s *Service) freed(key, secret string) {
+	if s.lines.waited(key) { // who comes later asks later
+		s.lines.freed(key, quorum.ReleaseID(secret))
+	}
+}
 
 // writeLease writes the reply to a LOCK that was granted.
 func (c *call) writeLease(lease quorum.Lease) {

@@ -193,12 +193,8 @@ func (s *fidelityScript) lock() {
 	s.write(args)
 }
 
-// lockExpected is how the answer to a right LOCK begins while the connection is in its state. An AUTH whose answer has not
-// come when SUBSCRIBE and the like are sent is not believed.
+// lockExpected is how the answer to a right LOCK begins while the connection is in its state.
 func (s *fidelityScript) lockExpected() string {
-	if s.password != "" && s.handshake == 0 {
-		return ""
-	}
 	if s.state.name == "subscribed" && s.resp3 || s.state.lock == "" {
 		return "$57\r\n"
 	}

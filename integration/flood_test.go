@@ -93,6 +93,9 @@ func TestFewFiles(t *testing.T) {
 	c := startCluster(t, 3)
 	p := lab.StartProxyWithFiles(t, 64, c.flags...)
 	p.WaitVoting(t)
+	if text := p.Log.String(); strings.Count(text, "max-clients do not fit") != 1 || !strings.Contains(text, `"max_clients":10000,"files_needed":20044,"files_allowed":64`) {
+		t.Errorf("the log does not say that 10,000 clients do not fit into 64 files")
+	}
 	desk := lab.Dial(t, p.Addr)
 	desk.WantDo("+PONG\r\n", "PING")
 	var all []*lab.Client

@@ -44,6 +44,8 @@ func TestMulti(t *testing.T) {
 			{lab.Encode("PING"), "+QUEUED\r\n"}, {lab.Encode("EXEC"), "*1\r\n+PONG\r\n"}},
 		"inline": {{"multi\r\n", "+OK\r\n"}, {"lock job 60s\r\n", inMulti}, {"exec\r\n", execAbort},
 			{"lock job 60s\r\n", "token"}},
+		"subscribe and leave": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SUBSCRIBE", "x"), "+QUEUED\r\n"}, {lab.Encode("UNSUBSCRIBE", "x"), "+QUEUED\r\n"},
+			{lab.Encode("EXEC"), "*2\r\n" + subscription("subscribe", "x", 1) + subscription("unsubscribe", "x", 0)}, {lab.Encode("LOCK", "job", "60s"), "token"}},
 		"subscribe": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SUBSCRIBE", "x", "y"), "+QUEUED\r\n"}, {lab.Encode("EXEC"),
 			"*1\r\n*3\r\n" + lab.Bulk("subscribe") + lab.Bulk("x") + ":1\r\n*3\r\n" + lab.Bulk("subscribe") + lab.Bulk("y") + ":2\r\n"},
 			{lab.Encode("LOCK", "job", "60s"), subscribedError("lock")}},
@@ -89,7 +91,17 @@ func TestClientReply(t *testing.T) {
 	host.WantDo("+PONG\r\n", "PING")
 	lab.WantNoStray(t, c.masters, c.Proxy)
 	host.Unlock("on", host.Lock("on", "60s"))
-
+	for i, empty := range []string{"*0\r\n", "*-1\r\n", "\r\n", " \t\n"} { // Redis ignores it, and yet it uses up SKIP
+		for _, s := range []*lab.Client{lab.Dial(t, c.upstream.Addr), host} {
+			s.Send(lab.Encode("CLIENT", "REPLY", "SKIP") + empty + lab.Encode("PING"))
+			s.Want("+PONG\r\n")
+		}
+		key := fmt.Sprint("empty-", i)
+		host.Send(lab.Encode("CLIENT", "REPLY", "SKIP") + empty + lab.Encode("LOCK", key, "60s") + lab.Encode("PING"))
+		token := lab.TokenOf(host.Frame())
+		host.Want("+PONG\r\n")
+		host.Unlock(key, token)
+	}
 }
 
 // TestClientReplyInTransaction: OFF queued in a transaction takes effect when it runs, in the middle of EXEC's reply.

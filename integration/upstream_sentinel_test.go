@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -20,21 +21,34 @@ type watched struct {
 	*lab.Proxy
 	master, replica *lab.Redis
 	sentinels       []*lab.Redis
+	successor       string // port of the replica that the others know it by
 }
 
-// startWatched starts everything. auth protects the servers and the Sentinels by passwords, which lockproxy has from files.
-func startWatched(t *testing.T, auth bool) *watched {
+// startWatched starts everything. auth protects the servers and the Sentinels by passwords, which lockproxy has from files. With overTLS all
+// of them, and lockproxy, talk TLS to each other, and want a certificate of each other; plain ports are there for the test.
+func startWatched(t *testing.T, auth, overTLS bool) *watched {
 	t.Helper()
-	var secured, login []string
+	var secured, flags []string
 	dir := t.TempDir()
 	if auth {
 		secured = []string{"--requirepass", "server-pw", "--masterauth", "server-pw"}
-		login = []string{"--upstream-password-file", secretFile(t, dir, "server-pw"), "--sentinel-user", "asker", "--sentinel-password-file",
+		flags = []string{"--upstream-password-file", secretFile(t, dir, "server-pw"), "--sentinel-user", "asker", "--sentinel-password-file",
 			secretFile(t, dir, "sentinel-pw")}
 	}
-	w := &watched{master: lab.StartRedis(t, slices.Concat(secured, []string{"--repl-diskless-sync-delay", "0"})...)}
-	_, port, _ := strings.Cut(w.master.Addr, ":")
-	w.replica = lab.StartRedis(t, slices.Concat(secured, []string{"--replicaof", "127.0.0.1", port})...)
+	var private *private
+	scheme := "redis+sentinel://"
+	if overTLS {
+		private = newPrivate(t)
+		scheme, flags = "rediss+sentinel://", append(flags, private.flags()...)
+	}
+	w := &watched{}
+	at, args := private.port()
+	w.master = lab.StartRedis(t, slices.Concat(secured, args, []string{"--repl-diskless-sync-delay", "0"})...)
+	master := cmp.Or(at, w.master.Addr)
+	_, port, _ := strings.Cut(master, ":")
+	at, args = private.port()
+	w.replica = lab.StartRedis(t, slices.Concat(secured, args, []string{"--replicaof", "127.0.0.1", port})...)
+	_, w.successor, _ = strings.Cut(cmp.Or(at, w.replica.Addr), ":")
 	lab.WaitFor(t, "the replica", 2*lab.Patience, func() bool { // or the Sentinels notice it no sooner than ten seconds later
 		c, err := lab.Connect(w.replica.Addr)
 		if err != nil {
@@ -45,8 +59,11 @@ func startWatched(t *testing.T, auth bool) *watched {
 		reply, err := c.Ask("INFO", "replication")
 		return err == nil && strings.Contains(reply, "master_link_status:up")
 	})
+	var addrs []string
 	for range 3 {
-		w.sentinels = append(w.sentinels, startSentinel(t, w.master.Addr, auth))
+		at, args = private.port()
+		s := startSentinel(t, master, auth, args)
+		w.sentinels, addrs = append(w.sentinels, s), append(addrs, cmp.Or(at, s.Addr))
 	}
 	lab.WaitFor(t, "the Sentinels know each other and the replica", 3*lab.Patience, func() bool {
 		for _, s := range w.sentinels {
@@ -57,8 +74,8 @@ func startWatched(t *testing.T, auth bool) *watched {
 		return true
 	})
 	servers := lab.StartMasters(t, 3)
-	w.Proxy = lab.StartProxy(t, append([]string{"--upstream", "redis+sentinel://" + strings.Join(lab.Addrs(w.sentinels), ",") + "/mymaster",
-		"--masters", strings.Join(lab.Addrs(servers), ","), "--restart-guard", "off"}, login...)...)
+	w.Proxy = lab.StartProxy(t, append([]string{"--upstream", scheme + strings.Join(addrs, ",") + "/mymaster",
+		"--masters", strings.Join(lab.Addrs(servers), ","), "--restart-guard", "off"}, flags...)...)
 	w.WaitVoting(t)
 	return w
 }
@@ -78,11 +95,14 @@ func secretFile(t *testing.T, dir, secret string) string {
 }
 
 // startSentinel starts a Sentinel for a master, which it takes for down after half a second.
-func startSentinel(t *testing.T, master string, auth bool) *lab.Redis {
+func startSentinel(t *testing.T, master string, auth bool, args []string) *lab.Redis {
 	t.Helper()
 	host, port, _ := strings.Cut(master, ":")
 	lines := []string{fmt.Sprintf("sentinel monitor mymaster %s %s 2", host, port), "sentinel down-after-milliseconds mymaster 500",
 		"sentinel failover-timeout mymaster 5000"}
+	for pair := range slices.Chunk(args, 2) {
+		lines = append(lines, strings.TrimPrefix(pair[0], "--")+" "+pair[1])
+	}
 	if auth {
 		lines = append(lines, "sentinel auth-pass mymaster server-pw", "user asker on >sentinel-pw resetchannels &+switch-master -@all "+
 			"+sentinel|master +subscribe +unsubscribe +ping +hello")
@@ -189,22 +209,23 @@ func poller(addr string, stop <-chan struct{}) (cut int) {
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		auth bool
-		fail func(t *testing.T, w *watched)
+		auth, tls bool
+		fail      func(t *testing.T, w *watched)
 	}{
-		"on command": {false, func(t *testing.T, w *watched) {
+		"on command": {false, false, func(t *testing.T, w *watched) {
 			lab.WaitFor(t, "SENTINEL FAILOVER", lab.Patience, func() bool {
 				reply, _ := w.sentinels[0].Ask("SENTINEL", "FAILOVER", "mymaster")
 				return reply == "+OK\r\n"
 			})
 		}},
-		"killed, with passwords": {true, func(_ *testing.T, w *watched) { w.master.Kill() }},
-		"silent":                 {false, func(t *testing.T, w *watched) { w.master.Pause(t) }},
-		"killed with a Sentinel": {false, func(_ *testing.T, w *watched) { w.master.Kill(); w.sentinels[0].Kill() }},
+		"killed, with passwords": {true, false, func(_ *testing.T, w *watched) { w.master.Kill() }},
+		"killed, with TLS":       {false, true, func(_ *testing.T, w *watched) { w.master.Kill() }},
+		"silent":                 {false, false, func(t *testing.T, w *watched) { w.master.Pause(t) }},
+		"killed with a Sentinel": {false, false, func(_ *testing.T, w *watched) { w.master.Kill(); w.sentinels[0].Kill() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := startWatched(t, c.auth)
+			w := startWatched(t, c.auth, c.tls)
 			ends := w.clientsOfAllKinds(t)
 			var workers []*worker
 			var wg sync.WaitGroup
@@ -230,8 +251,7 @@ func TestSentinelFailover(t *testing.T) {
 			start := time.Now()
 			c.fail(t, w)
 			lab.WaitFor(t, "the Sentinels agree on the replica", 3*lab.Patience, func() bool {
-				_, port, _ := strings.Cut(w.replica.Addr, ":")
-				return field(w.sentinels[1], "port") == port && field(w.sentinels[2], "port") == port
+				return field(w.sentinels[1], "port") == w.successor && field(w.sentinels[2], "port") == w.successor
 			})
 			switched := time.Now()
 			for i, end := range ends {

@@ -21,12 +21,50 @@ func startTLS(t *testing.T, a *authority, name string, args ...string) (s *lab.R
 	return s, addr
 }
 
-func TestTLSServers(t *testing.T) {
-	t.Parallel()
-	a, other := newAuthority(t), newAuthority(t)
+// private is what servers that talk TLS to each other need. Nil: they do not.
+type private struct {
+	a         *authority
+	cert, key string
+}
+
+// newPrivate skips the test where redis-server knows no TLS.
+func newPrivate(t *testing.T) *private {
+	t.Helper()
+	needTLS(t)
+	p := &private{a: newAuthority(t)}
+	p.cert, p.key = p.a.issue("server", net.IPv4(127, 0, 0, 1))
+	return p
+}
+
+// needTLS skips the test where redis-server is built without TLS.
+func needTLS(t *testing.T) {
+	t.Helper()
 	if out := lab.StartRedis(t).Do(t, "CONFIG", "GET", "tls-port"); out == "*0\r\n" {
 		t.Skip("redis-server is built without TLS")
 	}
+}
+
+// port is a port for TLS beside the plain one of another server, and what that server is to be told of it.
+func (p *private) port() (addr string, args []string) {
+	if p == nil {
+		return "", nil
+	}
+	addr = lab.FreeAddr(p.a.t)
+	_, port, _ := strings.Cut(addr, ":")
+	return addr, []string{"--tls-port", port, "--tls-replication", "yes", "--tls-auth-clients", "yes", "--tls-cert-file", p.cert, "--tls-key-file", p.key,
+		"--tls-ca-cert-file", p.a.ca}
+}
+
+// flags are what lockproxy needs to reach an upstream of that kind.
+func (p *private) flags() []string {
+	cert, key := p.a.issue("lockproxy")
+	return []string{"--upstream-tls-ca", p.a.ca, "--upstream-tls-cert", cert, "--upstream-tls-key", key}
+}
+
+func TestTLSServers(t *testing.T) {
+	t.Parallel()
+	a, other := newAuthority(t), newAuthority(t)
+	needTLS(t)
 	upstream, upstreamAddr := startTLS(t, a, "upstream.test", "--requirepass", "pw")
 	var masters []string
 	for range 3 {

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -31,6 +32,35 @@ func BenchmarkAcquire(b *testing.B) {
 			}
 		})
 	})
+}
+
+// BenchmarkPair is the same before masters that cost next to nothing and allocate nothing: what is left is the quorum's own time, and its
+// allocations for a LOCK and its UNLOCK.
+func BenchmarkPair(b *testing.B) {
+	for _, n := range []int{1, 3, 5} {
+		for _, fencing := range []bool{true, false} {
+			b.Run(fmt.Sprintf("masters=%d/fencing=%v", n, fencing), func(b *testing.B) {
+				q := dialQuorum(b, startBenchMasters(b, n), func(o *Options) { o.Fencing = fencing })
+				b.ReportAllocs()
+				for b.Loop() {
+					benchPair(b, q, "job")
+				}
+			})
+		}
+	}
+	for _, callers := range []int{16, 64, 256} {
+		b.Run(fmt.Sprintf("masters=5/callers=%d", callers), func(b *testing.B) {
+			q := dialQuorum(b, startBenchMasters(b, 5))
+			b.ReportAllocs()
+			b.SetParallelism(callers / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				key := newSecret()
+				for pb.Next() {
+					benchPair(b, q, key)
+				}
+			})
+		})
+	}
 }
 
 // benchPair tries again where the machine was too slow for the master timeout.

@@ -44,7 +44,7 @@ func (o *MasterOptions) onceClient() (*redis.Client, *onceConn) {
 		return conn, err
 	}
 	return redis.NewClient(&redis.Options{
-		Addr: o.Addr, Dialer: dial, Username: o.User, Password: o.Password, DB: o.DB,
+		Addr: o.Addr, Dialer: dial, CredentialsProvider: o.login, DB: o.DB,
 		Protocol: 2, DisableIdentity: true,
 		MaxRetries: -1, DialerRetries: 1, PoolSize: 1, PipelinePoolSize: -1,
 		DialTimeout: handshakeTimeout, ReadTimeout: silence, WriteTimeout: silence, PoolTimeout: silence, ContextTimeoutEnabled: true,

@@ -43,10 +43,11 @@ func (o *MasterOptions) dial(ctx context.Context) (net.Conn, error) {
 
 // tlsConfig is TLS with the name to verify.
 func (o *MasterOptions) tlsConfig() *tls.Config {
-	if o.TLS.ServerName != "" || o.TLS.InsecureSkipVerify {
-		return o.TLS
+	cfg := o.TLS()
+	if cfg.ServerName != "" || cfg.InsecureSkipVerify {
+		return cfg
 	}
-	cfg := o.TLS.Clone()
+	cfg = cfg.Clone()
 	if host, _, err := net.SplitHostPort(o.Addr); err == nil {
 		cfg.ServerName = host
 	}

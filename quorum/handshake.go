@@ -72,10 +72,10 @@ func (l *lane) firstLook(t *talk, known bool) (found view, err error) {
 
 // introduce authenticates, chooses the database and asks for the connection's id; 0 if the master does not tell.
 func (l *lane) introduce(t *talk) (id int64, err error) {
-	if l.opts.Password != "" {
-		args := []string{"AUTH", l.opts.Password}
-		if l.opts.User != "" {
-			args = []string{"AUTH", l.opts.User, l.opts.Password}
+	if user, password := l.opts.login(); password != "" {
+		args := []string{"AUTH", password}
+		if user != "" {
+			args = []string{"AUTH", user, password}
 		}
 		if err := t.must(args...); err != nil {
 			return 0, err

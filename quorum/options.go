@@ -18,14 +18,18 @@ const ReservedPrefix = "lockproxy:"
 
 // MasterOptions says how one master is reached.
 type MasterOptions struct {
-	Name     string      // as written by the operator, without credentials; used in messages. Empty: Addr
-	ID       string      // what all proxies of the deployment call this master, however they reach it. Empty: address and database
-	Network  string      // "tcp" or "unix"; empty: tcp
-	Addr     string      // host:port, or the path of a socket
-	User     string      // empty: the default user
-	Password string      // empty: no AUTH
-	DB       int         // selected on every connection
-	TLS      *tls.Config // nil: plain. Without ServerName the host of Addr is verified
+	Name     string // as written by the operator, without credentials; used in messages. Empty: Addr
+	ID       string // what all proxies of the deployment call this master, however they reach it. Empty: address and database
+	Network  string // "tcp" or "unix"; empty: tcp
+	Addr     string // host:port, or the path of a socket
+	User     string // empty: the default user
+	Password string // empty: no AUTH
+	DB       int    // selected on every connection
+
+	// Login, if not nil, takes the place of User and Password. It is called for every connection and must not block.
+	Login func() (user, password string)
+	// TLS is how to speak TLS, asked for every connection; nil: plain. It must not block. Without ServerName the host of Addr is verified.
+	TLS func() *tls.Config
 
 	// Dial opens the connection below TLS. nil: net.Dialer. Must be safe for concurrent use.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -65,6 +69,14 @@ type Request struct {
 type Lease struct {
 	Token    Token
 	Validity time.Duration // what the holder may count on from the moment Acquire returned; positive
+}
+
+// login is who to be on a new connection; no password: nobody.
+func (o *MasterOptions) login() (user, password string) {
+	if o.Login != nil {
+		return o.Login()
+	}
+	return o.User, o.Password
 }
 
 // id is what the master is called in the settings that all proxies agree on.

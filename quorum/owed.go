@@ -47,8 +47,12 @@ type debt struct {
 // owed is the debts of a lane, one for each token. Guarded by the lane's mu.
 type owed struct {
 	m      map[debtKey]*debt
-	active int // releases that are idle or sent
+	active int     // releases that are idle or sent
+	spare  []*debt // paid, for the next ones; each is in here or in m, never in both
 }
+
+// maxSpareDebts bounds the memory that is kept for debts to come.
+const maxSpareDebts = 256
 
 // put adds d. A release takes the place of a top-up of the same token, never the other way round, and two releases
 // become one that is kept as long as the longer. It returns the debt that stands now, and how many others
@@ -78,9 +82,21 @@ func (o *owed) put(d debt, now time.Time) (stands *debt, dropped int) {
 	if len(o.m) >= maxOwed {
 		dropped = o.makeRoom(now)
 	}
-	o.m[d.debtKey] = &d
-	o.count(&d, 1)
-	return &d, dropped
+	stands = o.fresh()
+	*stands = d
+	o.m[d.debtKey] = stands
+	o.count(stands, 1)
+	return stands, dropped
+}
+
+// fresh is memory for a debt.
+func (o *owed) fresh() *debt {
+	if n := len(o.spare); n > 0 {
+		d := o.spare[n-1]
+		o.spare = o.spare[:n-1]
+		return d
+	}
+	return new(debt)
 }
 
 // makeRoom drops what is due, and at least a sixteenth: those that would be dropped soonest.
@@ -110,6 +126,10 @@ func (o *owed) makeRoom(now time.Time) int {
 func (o *owed) remove(d *debt) {
 	o.count(d, -1)
 	delete(o.m, d.debtKey)
+	if len(o.spare) < maxSpareDebts {
+		*d = debt{} // lets go of the strings
+		o.spare = append(o.spare, d)
+	}
 }
 
 // mark changes the state of d.

@@ -190,4 +190,9 @@ func (q *Quorum) toppedUp(k debtKey, v voters) { q.late.add(k, v, time.Now()) }
 
 // releasedLate releases once more what was unlocked. Until now the token stood on one master at least, so that a check of a
 // grant or top-up that came late elsewhere may have seen a lock that is held.
-func (q *Quorum) releasedLate(k debtKey) { q.releaseEverywhere(k, false) }
+func (q *Quorum) releasedLate(k debtKey, by receiver) {
+	if u, ok := by.(*unlock); ok && !u.mayRepeat() {
+		return
+	}
+	q.releaseEverywhere(k, false)
+}

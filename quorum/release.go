@@ -64,13 +64,15 @@ type unlock struct {
 	tally   unlockTally
 	errs    []error // by master: why it gave no answer
 	silent  []bool  // by master: nothing has come yet
+	asked   bool    // all masters were; a release that is repeated comes behind, and takes no master's answer away
+	again   bool    // it is to be repeated as soon as they were
 }
 
 var _ receiver = (*unlock)(nil)
 
 func (u *unlock) begin(k debtKey) {
 	u.users.start()
-	u.debtKey, u.verdict = k, open
+	u.debtKey, u.verdict, u.asked, u.again = k, open, false, false
 	u.tally = unlockTally{pending: len(u.errs)}
 	u.silent = u.silent[:0]
 	for range u.errs {
@@ -89,13 +91,38 @@ func (u *unlock) leave() {
 }
 
 func (u *unlock) ask() {
-	for i, l := range u.q.lanes {
-		u.users.add()
-		if err := l.release(debt{debtKey: u.debtKey, ttl: u.q.opts.MaxTTL, publish: true}, false, u); err != nil {
-			u.answered(i, nil, err)
-			u.leave()
-		}
+	for i := range u.q.lanes {
+		u.askOne(i)
 	}
+	u.askedAll()
+}
+
+func (u *unlock) askOne(lane int) {
+	u.users.add()
+	if err := u.q.lanes[lane].release(debt{debtKey: u.debtKey, ttl: u.q.opts.MaxTTL, publish: true}, false, u); err != nil {
+		u.answered(lane, nil, err)
+		u.leave()
+	}
+}
+
+// askedAll repeats the release if a master has carried it out late in the meantime.
+func (u *unlock) askedAll() {
+	u.mu.Lock()
+	u.asked = true
+	again := u.again
+	u.mu.Unlock()
+	if again {
+		u.q.releaseEverywhere(u.debtKey, false)
+	}
+}
+
+// mayRepeat tells whether the release may be repeated now. On a busy machine a master may have answered, and late, before the next one was
+// asked: a repetition that comes first there would take the token away, and the answer would be that it did not stand.
+func (u *unlock) mayRepeat() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.again = true
+	return u.asked
 }
 
 func (u *unlock) reply(lane int, _ opKind, r *reply) {

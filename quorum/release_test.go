@@ -58,6 +58,34 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// A busy machine may stop the one who releases between two masters for long enough that the answer of the first is late. The repetition that
+// follows must not overtake his question at the others: the lock was held until then.
+func TestReleaseHeldUp(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", time.Minute)
+		synctest.Wait()
+		s.masters[0].delayed("release", 2*lateRelease)
+		u := q.pools.unlocks.Get().(*unlock)
+		u.begin(debtKey{"lock:job", lease.Token.Secret})
+		u.askOne(0)
+		time.Sleep(3 * lateRelease)
+		u.askOne(1)
+		u.askOne(2)
+		u.askedAll()
+		synctest.Wait()
+		if ok, err := u.decide(); !ok || err != nil {
+			t.Errorf("got %v, %v for a lock that was held", ok, err)
+		}
+		u.leave()
+		time.Sleep(time.Second)
+		if n := s.masters[1].ran("release"); n != 2 {
+			t.Errorf("%d releases reached a master, want a second one as the first master was late", n)
+		}
+		s.noKeys("at the end")
+	})
+}
+
 func (m *fakeMaster) empty() { m.set(func() { clear(m.store) }) }
 
 // answering makes a master answer commands that begin with word so, without carrying them out.

@@ -60,9 +60,9 @@ func tlsFront(t *testing.T, to string) (addr string, roots *x509.CertPool) {
 // A master behind TLS votes if its certificate is good for the host of its address, and not otherwise.
 func TestTLS(t *testing.T) {
 	addr, roots := tlsFront(t, startRedis(t).addr)
-	good := dialQuorum(t, []string{addr}, func(o *Options) { o.Masters[0].TLS = &tls.Config{RootCAs: roots} })
+	good := dialQuorum(t, []string{addr}, func(o *Options) { o.Masters[0].TLS = func() *tls.Config { return &tls.Config{RootCAs: roots} } })
 	mustRelease(t, good, "job", eventually(t, good, "job", time.Minute).Token)
-	bad := dialQuorum(t, []string{addr}, func(o *Options) { o.Masters[0].TLS = &tls.Config{} })
+	bad := dialQuorum(t, []string{addr}, func(o *Options) { o.Masters[0].TLS = func() *tls.Config { return &tls.Config{} } })
 	if st := bad.Masters()[0]; st.State != StateDown || st.Reason == "" {
 		t.Errorf("status %+v, want down: the certificate is not trusted", st)
 	} else {

@@ -11,17 +11,17 @@ func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.watchLocked()
-	if first == '>' || s.subscribe && !s.resp3 && s.pubSubLocked(head, last) {
+	seq := s.received.Load()
+	if first == '>' || s.subscribe.passed(seq) && !s.resp3 && s.pubSubLocked(head, last) {
 		s.answerSubscribeLocked()
 		return false
 	}
-	if s.monitor && len(head) > 1 && head[0] == '+' && '0' <= head[1] && head[1] <= '9' {
+	if s.monitor.passed(seq) && len(head) > 1 && head[0] == '+' && '0' <= head[1] && head[1] <= '9' {
 		return false // a line of MONITOR
 	}
 	if bytes.HasPrefix(head, []byte("-ERR Protocol error")) {
-		s.irregular, s.epoch = true, s.epoch+1 // it is about to close; or it is not, and a script said so: then it answers a marker
+		s.lapseLocked() // it is about to close; or it is not, and a script said so: then it answers a marker
 	}
-	seq := s.received.Load()
 	if len(s.waiting) > 0 && s.waiting[0].kind == kSubscribe && s.waiting[0].seq <= seq {
 		shard := s.waiting[0].shard
 		s.answerSubscribeLocked()
@@ -82,7 +82,7 @@ func (s *state) answerSubscribeLocked() {
 func (s *state) answerLocked(p pending, first byte, head []byte, last int64) {
 	ok := bytes.HasPrefix(head, []byte("+OK\r"))
 	queued := bytes.HasPrefix(head, []byte("+QUEUED\r"))
-	sure := p.sure && p.epoch == s.epoch // the number tells whose reply this is
+	sure := p.sure && p.lapse == s.lapse // the number tells whose reply this is, whatever was sent behind it
 	accepted := p.kind == kAuth && ok || p.kind == kHello && (first == '%' || first == '*')
 	switch {
 	case p.login && !sure:
@@ -162,7 +162,7 @@ func (s *state) resetLocked() bool {
 		}
 		switch later := slices.ContainsFunc(s.waiting, func(p pending) bool { return p.kind == kReset }); {
 		case p.epoch == s.epoch:
-			s.irregular, s.subscribe, s.monitor = false, false, false
+			s.irregular, s.subscribe, s.monitor = false, onset{}, onset{}
 			s.mode = replyOn
 		case later: // that one tells
 		case !s.since.reply:

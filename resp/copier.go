@@ -16,7 +16,13 @@ func (s *Session) copyReplies(up net.Conn) {
 	defer close(s.copied)
 	defer s.contain("copier")
 	c := copier{s: s}
-	err := newSource(up).receive(&c.in, c.use)
+	src, use := newSource(up), c.use
+	err := src.receive(&c.in, use, s.looped)
+	for err == nil && c.err == nil { // the loop gave up
+		if use(true); c.err == nil {
+			err = src.receive(&c.in, use, s.looped)
+		}
+	}
 	if c.err == nil {
 		s.out.mu.Lock()
 		c.err = s.out.forwardLocked(c.in.bytes(), 0) // bytes held back, which are all there will be
@@ -46,14 +52,19 @@ type copier struct {
 	lost bool // sc.broken is known to the others
 }
 
-// use deals with what was read and keeps the rest in c.in.
-func (c *copier) use() (stop bool) {
+// use deals with what was read and keeps the rest in c.in. On a loop, where it must not block, it stops where it would.
+func (c *copier) use(mayBlock bool) (stop bool) {
 	s, b := c.s, c.in.bytes()
-	s.out.mu.Lock()
-	defer s.out.mu.Unlock()
+	if !s.out.enter(mayBlock) {
+		return true
+	}
+	defer s.out.leave()
+	if !mayBlock && c.sc.broken {
+		return true // a marker may be in it, behind which the copier waits
+	}
 	counted := s.st.received.Load()
 	start, boundary, i := 0, 0, 0 // b[start:i] is to be forwarded, b[:boundary] ends between two frames
-	for i < len(b) {
+	for i < len(b) && (mayBlock || !c.sc.broken) {
 		if !c.sc.inside && b[i] == '-' && s.marker.armed.Load() {
 			n, more := s.marker.find(b[i:])
 			if more {
@@ -70,6 +81,14 @@ func (c *copier) use() (stop bool) {
 			}
 		}
 		watching := s.st.watching.Load()
+		if !watching {
+			if n, replies := c.sc.passScalars(b[i:]); n > 0 {
+				i += n
+				boundary = i
+				counted += uint64(replies)
+				continue
+			}
+		}
 		whole := !c.sc.inside
 		n, ended := c.sc.next(b[i:])
 		if n == 0 {
@@ -102,7 +121,7 @@ func (c *copier) use() (stop bool) {
 	s.st.received.Store(counted)
 	c.forwardLocked(b[start:i], boundary-start)
 	c.in.skip(i)
-	return c.err != nil
+	return c.err != nil || len(s.out.rest) > 0 || !mayBlock && c.sc.broken
 }
 
 func (c *copier) forwardLocked(b []byte, boundary int) {

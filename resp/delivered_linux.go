@@ -13,12 +13,8 @@ const deliveryTime = 200 * time.Millisecond
 // refused tells whether what was last written to a TCP connection was refused by the other side: it had closed the connection, and not
 // only its sending half. It waits until that is known, at most deliveryTime.
 func refused(c net.Conn) bool {
-	t, ok := socket(c).(*net.TCPConn)
-	if !ok {
-		return false
-	}
-	raw, err := t.SyscallConn()
-	if err != nil {
+	raw, tcp := rawTCP(c)
+	if !tcp {
 		return false
 	}
 	for start := time.Now(); ; time.Sleep(time.Millisecond) {

@@ -76,11 +76,12 @@ func (x *inbox) giveBack() {
 // source reads a connection. For a socket it takes memory only once bytes have arrived.
 type source struct {
 	conn net.Conn
-	raw  syscall.RawConn // nil: not a plain socket
+	raw  syscall.RawConn // nil: not a plain socket, or one that a loop watches
 }
 
 func newSource(conn net.Conn) source {
-	if c, ok := conn.(syscall.Conn); ok { // not TLS, whose socket has other bytes
+	_, onLoop := conn.(carried)
+	if c, ok := conn.(syscall.Conn); ok && !onLoop { // not TLS, whose socket has other bytes
 		if raw, err := c.SyscallConn(); err == nil {
 			return source{conn, raw}
 		}
@@ -88,14 +89,17 @@ func newSource(conn net.Conn) source {
 	return source{conn, nil}
 }
 
-// receive reads into x and calls use after every read, until use returns true (then err is nil) or nothing more can be read.
-// At the end of input err is io.EOF.
-func (s source) receive(x *inbox, use func() (stop bool)) error {
+// receive reads into x and calls use after every read, until use returns true (then err is nil) or nothing more can be read. With onLoop
+// set a loop does so; it may also stop by itself, with a nil error. At the end of input err is io.EOF.
+func (s source) receive(x *inbox, use func(mayBlock bool) (stop bool), onLoop bool) error {
+	if c, ok := s.conn.(carried); ok {
+		return c.receive(x, use, onLoop)
+	}
 	if s.raw == nil {
 		for {
 			n, err := s.conn.Read(x.room())
 			x.w += n
-			if n > 0 && use() {
+			if n > 0 && use(true) {
 				return nil
 			}
 			x.release()
@@ -122,7 +126,7 @@ func (s source) receive(x *inbox, use func() (stop bool)) error {
 				return true
 			}
 			x.w += n
-			if use() {
+			if use(true) {
 				return true
 			}
 		}

@@ -37,6 +37,8 @@ func TestUser(t *testing.T) {
 		{"in MULTI, discarded", []string{"> AUTH app pw", "> MULTI", "> AUTH other pw", "> DISCARD", authed, authed, "< +QUEUED", authed}, "app"},
 		{"in MULTI, aborted", []string{"> AUTH app pw", "> MULTI", "> AUTH other pw", "> EXEC", authed, authed, "< +QUEUED", "< -EXECABORT"}, "app"},
 		{"not told for certain", []string{"> AUTH app pw", authed, "> MONITOR", "> AUTH other pw", authed, authed}, ""},
+		{"told for certain, with MONITOR behind", []string{"> AUTH app pw", "> AUTH other pw", "> MONITOR", authed, authed, authed}, "other"},
+		{"refused for certain, with SUBSCRIBE behind", []string{"> AUTH app pw", "> AUTH other no", "> SUBSCRIBE a", authed, "< -WRONGPASS"}, "app"},
 		{"refused, not told for certain", []string{"> AUTH app pw", authed, "> MONITOR", "> AUTH other pw", authed, "< -WRONGPASS"}, ""},
 		{"without a reply", []string{"> AUTH app pw", authed, "> CLIENT REPLY OFF", "> AUTH other pw"}, ""},
 		{"without a reply to it alone", []string{"> AUTH app pw", authed, "> CLIENT REPLY SKIP", "> AUTH other pw"}, ""},

@@ -46,9 +46,39 @@ func number(b []byte) (int64, bool) {
 	return 0, false
 }
 
+// quickHeader is header for the lines that nearly all are: up to eight digits, no sign, no leading zero. n is 0 for all others, and for
+// those that are not complete.
+func quickHeader(b []byte) (v, n int) {
+	if len(b) < 4 {
+		return 0, 0
+	}
+	first := b[1] - '0'
+	switch {
+	case b[2] == '\r' && first <= 9:
+		return int(first), 4
+	case first == 0 || first > 9:
+		return 0, 0
+	}
+	v = int(first)
+	for i := 2; i < min(len(b)-1, 10); i++ {
+		d := b[i] - '0'
+		if d > 9 {
+			if b[i] == '\r' {
+				return v, i + 2
+			}
+			return 0, 0
+		}
+		v = v*10 + int(d)
+	}
+	return 0, 0
+}
+
 // header reads a line such as "*3\r\n" or "$5\r\n" at the start of b; b[0] is its type. It returns the number and the length of
 // the line. more is true while the line may still become one. Redis looks for the \r and skips whatever byte follows it.
 func header(b []byte) (v int64, n int, more, ok bool) {
+	if v, n := quickHeader(b); n > 0 {
+		return int64(v), n, false, true
+	}
 	end := 1
 	for end < len(b) && b[end] != '\r' {
 		if end > maxNumber {

@@ -20,10 +20,37 @@ type outlet struct {
 	put     uint64 // bytes that were ever appended to insert
 	done    uint64 // how many of them are written
 	err     error  // nothing can be written any more
+	onLoop  bool   // whoever holds the mutex must not block
+	rest    []byte // what conn did not take at once; before anything else is written
 }
 
 func (o *outlet) init(conn net.Conn, pace *pace) {
 	o.conn, o.pace, o.between, o.changed.L = conn, pace, true, &o.mu
+}
+
+// enter locks, for the copier. Where that may not block it reports whether it could, and nothing but the upstream's bytes waits to be
+// written.
+func (o *outlet) enter(mayBlock bool) bool {
+	if mayBlock {
+		o.mu.Lock()
+		o.writeLocked(nil)
+		return true
+	}
+	if !o.mu.TryLock() {
+		return false
+	}
+	if len(o.insert) > 0 || len(o.rest) > 0 {
+		o.mu.Unlock()
+		return false
+	}
+	o.onLoop = true
+	return true
+}
+
+// leave unlocks after enter. What conn did not take on a loop is written by the next who may block.
+func (o *outlet) leave() {
+	o.onLoop = false
+	o.mu.Unlock()
 }
 
 // forward writes bytes of the upstream. The first boundary bytes of b end between two frames (0: no frame ends in b), and what is waiting
@@ -73,12 +100,41 @@ func (o *outlet) insertLocked() {
 }
 
 func (o *outlet) writeLocked(b []byte) {
+	if o.onLoop {
+		o.writeSomeLocked(b)
+		return
+	}
+	rest := o.rest
+	o.rest = nil
+	o.writeAllLocked(rest)
+	o.writeAllLocked(b)
+}
+
+func (o *outlet) writeAllLocked(b []byte) {
 	if o.err != nil || len(b) == 0 {
 		return
 	}
 	o.pace.writing.Store(true)
 	n, err := o.conn.Write(b)
 	o.pace.writing.Store(false)
+	o.wroteLocked(n, err)
+}
+
+// writeSomeLocked writes what conn takes at once.
+func (o *outlet) writeSomeLocked(b []byte) {
+	if o.err != nil {
+		return
+	}
+	n := 0
+	if len(o.rest) == 0 {
+		var err error
+		n, err = o.conn.(carried).tryWrite(b)
+		o.wroteLocked(n, err)
+	}
+	o.rest = append(o.rest, b[n:]...)
+}
+
+func (o *outlet) wroteLocked(n int, err error) {
 	o.pace.written.Add(uint64(n))
 	if err != nil {
 		o.err = err

@@ -20,6 +20,7 @@ func (s *Session) pump() error {
 		s.prove(err)
 	}
 	for {
+		s.flush()
 		switch {
 		case s.ended.Load():
 			s.swallow()
@@ -60,7 +61,7 @@ func (s *Session) receive() error {
 		s.pace.read.Add(uint64(len(s.in.bytes()) - before))
 	}
 	s.pace.await(s.req.begun, s.unfinished())
-	err := s.src.receive(&s.in, s.processRead)
+	err := s.src.receive(&s.in, s.use, s.looped)
 	s.pace.busy()
 	switch {
 	case err == nil:
@@ -73,10 +74,14 @@ func (s *Session) receive() error {
 }
 
 // processRead is process for bytes that were just read, behind which the client is waited for again.
-func (s *Session) processRead() (stop bool) {
+func (s *Session) processRead(mayBlock bool) (stop bool) {
 	s.pace.busy()
 	s.pace.read.Add(uint64(len(s.in.bytes())))
-	if stop = s.process(); !stop {
+	looped := s.looped
+	s.onLoop = !mayBlock
+	stop = s.process() || len(s.unsent) > 0 || s.looped != looped // a loop takes over
+	s.onLoop = false
+	if !stop {
 		s.pace.await(s.req.begun, s.unfinished())
 	}
 	return stop
@@ -137,6 +142,10 @@ func (s *Session) process() (stop bool) {
 			return s.step != stepPump
 		case evNotable:
 			s.notable()
+			continue
+		case evEmpty:
+			s.st.empty()
+			s.req.single = false
 			continue
 		case evOurs, evDrop, evInline:
 			s.count()
@@ -225,6 +234,10 @@ func (s *Session) connect() {
 		s.failed = net.ErrClosed
 		return
 	}
+	if s.loop != nil {
+		up = s.loop.adopt(up)
+		_, s.looped = up.(carried)
+	}
 	s.up, s.copied = up, make(chan struct{})
 	s.srv.wg.Go(func() { s.copyReplies(up) })
 }
@@ -240,8 +253,27 @@ func (s *Session) forward(b []byte) {
 	if len(b) == 0 || s.failed != nil || s.step == stepWriteFailed {
 		return
 	}
-	if _, err := s.up.Write(b); err != nil {
+	var err error
+	switch {
+	case !s.onLoop:
+		_, err = s.up.Write(b)
+	default:
+		n := 0
+		if len(s.unsent) == 0 {
+			n, err = s.up.(carried).tryWrite(b)
+		}
+		s.unsent = append(s.unsent, b[n:]...)
+	}
+	if err != nil {
 		s.step = stepWriteFailed
+	}
+}
+
+// flush writes what the upstream did not take at once.
+func (s *Session) flush() {
+	if b := s.unsent; len(b) > 0 {
+		s.unsent = nil
+		s.forward(b)
 	}
 }
 
@@ -288,6 +320,9 @@ func (s *Session) refuseRest() error {
 	return io.EOF
 }
 
+// keptFrame is how much memory for a command of ours a connection keeps for the next. Most need less.
+const keptFrame = 512
+
 // due brings a command of ours, complete in s.req, to its turn: everything before it is answered, and nothing behind it was forwarded.
 // run: it is then in s.frame. Where the upstream may be silent it gets the command as it is, which it does not know, and nothing is run.
 func (s *Session) due() (run bool, err error) {
@@ -304,13 +339,19 @@ func (s *Session) due() (run bool, err error) {
 			return false, err
 		}
 	}
-	s.frame = appendCommand(s.frame[:0], argv, len(argv))
+	lower(argv[0]) // as the handlers are named
+	s.frames = appendCommand(s.frames[:0], argv, len(argv))
+	s.frame = s.frames
+	if cap(s.frames) > keptFrame {
+		s.frames = nil
+	}
 	return true, nil
 }
 
 // blockedTime is how long the upstream may take to answer a marker after the client has ended its input. Then the connection is taken
-// for one that waits in a blocking command, and the upstream is told that its client has left: nothing may be popped for nobody.
-const blockedTime = 250 * time.Millisecond
+// for one that waits in a blocking command, and the upstream is told that its client has left: nothing may be popped for nobody. Tests on busy
+// machines change it, before they begin.
+var blockedTime = 250 * time.Millisecond
 
 // silent tells whether the upstream may not answer a marker. While CLIENT REPLY ON is on its way it waits a little for the answer to that.
 func (s *Session) silent() bool {

@@ -55,6 +55,36 @@ func (s *replyScanner) next(b []byte) (n int, ended bool) {
 	return n, false
 }
 
+// nullBulk is RESP2's reply for what is not there.
+var nullBulk = []byte("$-1\r\n")
+
+// passScalars passes over whole replies of the usual kinds at the front of b, strings and numbers, and returns how long and how many they
+// are. What it does not know it leaves to next.
+func (s *replyScanner) passScalars(b []byte) (n, replies int) {
+	if s.inside || s.broken {
+		return 0, 0
+	}
+	for n < len(b) {
+		used := 0
+		switch b[n] {
+		case '$':
+			if size, header := quickHeader(b[n:]); header > 0 && header+size+2 <= len(b)-n {
+				used = header + size + 2
+			} else if bytes.HasPrefix(b[n:], nullBulk) {
+				used = len(nullBulk)
+			}
+		case '+', ':':
+			used = bytes.IndexByte(b[n:], '\n') + 1
+		}
+		if used == 0 {
+			break
+		}
+		n += used
+		replies++
+	}
+	return n, replies
+}
+
 // record keeps the beginning of the frame for those who ask what it was; b is what next used of it.
 func (s *replyScanner) record(b []byte) {
 	s.headLen += copy(s.head[s.headLen:], b)

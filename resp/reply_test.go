@@ -57,6 +57,17 @@ func TestReplyScanner(t *testing.T) {
 	}
 }
 
+func TestPassScalars(t *testing.T) {
+	for in, want := range map[string]int{
+		"+OK\r\n:12\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n": 5, "$3\r\nabc\r\n-ERR\r\n:1\r\n": 1, "*0\r\n:1\r\n": 0, ">1\r\n:1\r\n": 0,
+		":1\r\n$3\r\nabc\r": 1, ":1\r\n+OK\r": 1, "$-2\r\n": 0, "$12345678\r\n": 0, "_\r\n": 0,
+	} {
+		if _, got := new(replyScanner).passScalars([]byte(in)); got != want {
+			t.Errorf("%q: passed over %d replies, want %d", in, got, want)
+		}
+	}
+}
+
 func FuzzReplyScanner(f *testing.F) {
 	for _, in := range []string{"*2\r\n:1\r\n$3\r\nabc\r\n", "|1\r\n+a\r\n+b\r\n%1\r\n+k\r\n_\r\n", ">1\r\n+x\r\n", "$-1\r\n*-1\r\n-ERR x\r\n"} {
 		f.Add(in)
@@ -66,6 +77,10 @@ func FuzzReplyScanner(f *testing.F) {
 		bytes, _, b2 := frames(in, 1)
 		if b1 != b2 || !slices.Equal(whole, bytes) {
 			t.Errorf("%q: in one piece %q (broken %v), byte by byte %q (broken %v)", in, whole, b1, bytes, b2)
+		}
+		n, replies := new(replyScanner).passScalars([]byte(in))
+		if replies > len(whole) || strings.Join(whole[:replies], "") != in[:n] {
+			t.Errorf("%q: passed over %d replies, %d bytes; want the first of %q", in, replies, n, whole)
 		}
 	})
 }

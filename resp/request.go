@@ -16,6 +16,7 @@ const (
 	evRaw                  // nothing is recognised from here on; why says what happened
 	evDrop                 // strict only: the bytes at the front, drop of them, are no request and are left out
 	evInline               // strict only: an inline request, drop bytes long, stands in argv
+	evEmpty                // single only: a request without arguments ended here
 )
 
 // Limits of what is kept of a request of ours. The longest valid one has 9 arguments and a key of 1,024 bytes; what is cut off
@@ -64,7 +65,7 @@ type requestScanner struct {
 	index     int   // place of the current argument; behind the last one, how many there were
 	kind      kind
 	raw       bool
-	single    bool // the next request is notable, whatever it is
+	single    bool // the next request is notable, whatever it is, also an empty one
 
 	begun    uint64 // requests whose beginning was seen
 	requests int64  // requests ended since the caller last set it to 0
@@ -100,6 +101,9 @@ func (q *requestScanner) scan(b []byte) (n int, ev event) {
 			q.body = size + 2
 			i += used
 		default:
+			if i += q.passPlain(b[i:]); i == len(b) {
+				return i, evMore
+			}
 			used, ev := q.begin(b[i:])
 			i += used
 			if ev != evDone {
@@ -107,6 +111,49 @@ func (q *requestScanner) scan(b []byte) (n int, ev event) {
 			}
 		}
 	}
+}
+
+// passPlain passes over whole plain requests at the front of b, which is most of what it is given, and returns how long they are. It knows
+// only the usual forms; the first request that is not one of these is left to begin, as is one that is not complete.
+func (q *requestScanner) passPlain(b []byte) (n int) {
+	if q.strict || q.single || q.count > 0 {
+		return 0
+	}
+	passed := 0
+	for n < len(b) && b[n] == '*' {
+		used := plainRequest(b[n:])
+		if used == 0 {
+			break
+		}
+		n += used
+		passed++
+	}
+	q.requests += int64(passed)
+	q.begun += uint64(passed)
+	return n
+}
+
+// plainRequest is the length of the plain request at the front of b, which begins with '*'; 0 where that is not certain.
+func plainRequest(b []byte) int {
+	args, at := quickHeader(b)
+	for arg := range args {
+		if at >= len(b) || b[at] != '$' {
+			return 0
+		}
+		size, used := quickHeader(b[at:])
+		if used == 0 || len(b)-at-used-2 < size {
+			return 0
+		}
+		at += used
+		if arg == 0 && mayBeNotable(b[at:at+size]) && classify(b[at:at+size]) != plain {
+			return 0
+		}
+		at += size + 2
+	}
+	if args == 0 {
+		return 0
+	}
+	return at
 }
 
 // skipBody passes over what b holds of the current argument and returns how much that is.
@@ -266,6 +313,9 @@ func (q *requestScanner) leaveOut(n int) (int, event) {
 	if q.strict {
 		q.drop = n
 		return 0, evDrop
+	}
+	if q.single {
+		return n, evEmpty
 	}
 	return n, evDone
 }

@@ -59,6 +59,15 @@ func cutAll(in []byte, next func() int) (c cut, held int) {
 	return c, len(buf)
 }
 
+// owned is a request of ours with count arguments as the scanner keeps it.
+func owned(count int64, argv [][]byte) string {
+	argv = slices.Clone(argv[:min(len(argv), keepArgs)])
+	for i := range argv {
+		argv[i] = argv[i][:min(len(argv[i]), keepArg)]
+	}
+	return fmt.Sprintf("%d%q", count, argv)
+}
+
 // reference does the same with the whole input at hand, written as Redis' networking.c is: look for the \r, read the number, go on.
 func reference(in []byte) (c cut, held int) {
 	at := 0
@@ -105,7 +114,7 @@ func reference(in []byte) (c cut, held int) {
 				return raw()
 			}
 			if len(argv) > 0 && classify(argv[0]) == ours {
-				c.own = append(c.own, fmt.Sprintf("%d%q", len(argv), argv))
+				c.own = append(c.own, owned(int64(len(argv)), argv))
 			} else {
 				c.forwarded = append(c.forwarded, in[at:at+end+1]...)
 				if len(argv) > 0 {
@@ -165,7 +174,7 @@ func reference(in []byte) (c cut, held int) {
 			next = body + int(size) + 2
 			if i == count-1 && next <= len(in) {
 				if k == ours {
-					c.own = append(c.own, fmt.Sprintf("%d%q", count, argv))
+					c.own = append(c.own, owned(count, argv))
 				} else {
 					c.forwarded = append(c.forwarded, in[start:next]...)
 					c.requests++

@@ -60,6 +60,7 @@ type Server struct {
 	conns chan net.Conn // accepted; unbuffered
 	done  chan struct{} // closed when redcon's server is to end: no session is left
 
+	loops  loops
 	down   dialFailure
 	era    atomic.Uint64 // how often Retire was called, and one
 	warned atomic.Int64  // when the log was last told that the upstream cannot be reached, in ns
@@ -179,8 +180,10 @@ func (s *Server) add(c net.Conn) *Session {
 		rawClose(c)
 		return nil
 	}
-	sess := &Session{srv: s, client: c, src: newSource(c), replied: make(chan struct{}, 1), gone: make(chan struct{})}
+	c, l := s.adopt(c)
+	sess := &Session{srv: s, client: c, loop: l, src: newSource(c), replied: make(chan struct{}, 1), gone: make(chan struct{})}
 	sess.ctx, sess.cancel = context.WithCancel(context.Background())
+	sess.use = sess.processRead
 	sess.out.init(c, &sess.pace)
 	sess.ahead.conn, sess.ahead.gone, sess.ahead.ended = c, sess.leave, make(chan struct{})
 	sess.marker.met = make(chan struct{}, 1)
@@ -195,6 +198,22 @@ func (s *Server) add(c net.Conn) *Session {
 	}
 	s.sessions[sess] = struct{}{}
 	return sess
+}
+
+// adopt lets a loop watch the client's socket, if it is a plain one. Where the upstream's is not, nothing is gained.
+func (s *Server) adopt(c net.Conn) (net.Conn, *loop) {
+	if _, plain := c.(syscall.Conn); !plain || s.o.Reencode {
+		return c, nil
+	}
+	l := s.loops.pick()
+	if l == nil {
+		return c, nil
+	}
+	c = l.adopt(c)
+	if _, ok := c.(carried); !ok {
+		return c, nil
+	}
+	return c, l
 }
 
 func plainSocket(c net.Conn) bool {
@@ -265,6 +284,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		case <-empty:
 			close(s.done)
 			s.wg.Wait()
+			s.loops.close()
 			return err
 		case <-ctx.Done():
 			err = context.Cause(ctx)

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"net"
 	"time"
 
@@ -10,26 +11,28 @@ import (
 // watchPeer makes the kernel end a TCP connection whose other side has not been heard of for timeout, idle or not: it asks after half
 // of it, and lets no sent byte go longer without an acknowledgement.
 func watchPeer(c net.Conn, timeout time.Duration) error {
-	t, ok := c.(*net.TCPConn)
-	if !ok {
+	raw, tcp := rawTCP(c)
+	if !tcp {
 		return nil
 	}
 	// The kernel counts in whole seconds.
 	step := max(time.Second, (timeout / 4).Truncate(time.Second))
 	idle := max(time.Second, (timeout / 2).Truncate(time.Second))
 	count := max(1, int((timeout-idle)/step))
-	if err := t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: idle, Interval: step, Count: count}); err != nil {
-		return err
-	}
-	raw, err := t.SyscallConn()
-	if err != nil {
-		return err
+	options := []struct{ level, name, value int }{
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, int(idle / time.Second)},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, int(step / time.Second)},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, count},
+		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(timeout.Milliseconds())},
 	}
 	var optErr error
-	if err := raw.Control(func(fd uintptr) {
-		optErr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(timeout.Milliseconds()))
-	}); err != nil {
-		return err
-	}
-	return optErr
+	err := raw.Control(func(fd uintptr) {
+		for _, o := range options {
+			if optErr = unix.SetsockoptInt(int(fd), o.level, o.name, o.value); optErr != nil {
+				return
+			}
+		}
+	})
+	return cmp.Or(err, optErr)
 }

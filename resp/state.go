@@ -27,6 +27,7 @@ type pending struct {
 	seq   uint64 // how many replies come before its own
 	user  string // of AUTH and HELLO: who is logged in if it is accepted; empty: that cannot be told
 	epoch uint32 // of the state when it was sent
+	lapse uint32 // likewise
 	kind  kind
 	sure  bool // when it was sent every reply could be counted
 	auth  bool // of HELLO: AUTH was given
@@ -34,6 +35,26 @@ type pending struct {
 	two   bool // of HELLO: it asks for RESP2
 	shard bool // of SUBSCRIBE: it is SSUBSCRIBE or SUNSUBSCRIBE
 }
+
+// onset is from when on what a command brings, beside its reply, may stand among the replies. What comes before is a reply, whatever it
+// looks like: else one that looks otherwise could move the number of every reply behind it. The zero value: it was not sent.
+type onset struct {
+	sent bool
+	seq  uint64 // how many replies come before; 0 where that is not certain
+}
+
+// begin notes that p was sent. The first counts.
+func (o *onset) begin(p pending) {
+	if o.sent {
+		return
+	}
+	if o.sent = true; p.sure {
+		o.seq = p.seq
+	}
+}
+
+// passed tells whether it may have begun when so many replies have come.
+func (o onset) passed(received uint64) bool { return o.sent && received >= o.seq }
 
 // state is what the proxy knows of a connection's standing with the upstream. The pump notes what is sent, the copier what is
 // answered; replies belong to requests by their number. Where that is not certain, irregular is set: from then on only a marker
@@ -49,7 +70,8 @@ type state struct {
 	waiting   []pending // in the order sent
 	multis    int       // of waiting: MULTI
 	irregular bool
-	epoch     uint32 // how often something was sent that makes counting uncertain
+	epoch     uint32 // how often something was sent or came that makes counting uncertain
+	lapse     uint32 // how often something came that makes it so, also for what was sent before
 	synced    uint64 // sent, when a marker last came back, and epoch then
 	syncEpoch uint32
 	mode      replyMode
@@ -65,8 +87,8 @@ type state struct {
 		reply   bool      // CLIENT REPLY
 		assumed bool      // MULTI, whose reply will not be seen
 	}
-	monitor   bool
-	subscribe bool   // a command of the SUBSCRIBE family was sent
+	monitor   onset  // MONITOR was sent
+	subscribe onset  // a command of the SUBSCRIBE family was sent
 	subs      [2]int // RESP2 subscriptions: channels and patterns; shard channels
 	queued    struct {
 		auth, reply, subscribe bool
@@ -139,11 +161,23 @@ func (s *state) resync() {
 func (s *state) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.irregular, s.epoch = true, s.epoch+1
+	s.lapseLocked()
 	s.watchLocked()
 }
 
+// lapseLocked is called for a reply behind which replies may not be counted right, whatever they answer.
+func (s *state) lapseLocked() { s.irregular, s.epoch, s.lapse = true, s.epoch+1, s.lapse+1 }
+
 func (s *state) watchLocked() { s.watching.Store(s.irregular || len(s.waiting) > 0) }
+
+// empty is called, where note would be, for a request without arguments. Redis ignores it, but lets it use up CLIENT REPLY SKIP.
+func (s *state) empty() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mode == replySkip {
+		s.mode = replyOn
+	}
+}
 
 // note is called for a request before it is forwarded, if it is a notable one or the one after CLIENT REPLY SKIP. argv has its first
 // arguments, in front of which the name is left out or not; count says how many there are. tunnel: nothing may be recognised behind it. single: the next request
@@ -158,7 +192,7 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 		}
 		return ""
 	}
-	p := pending{kind: k, seq: s.sent.Load(), sure: !s.irregular || s.synced == s.sent.Load() && s.syncEpoch == s.epoch, epoch: s.epoch}
+	p := pending{kind: k, seq: s.sent.Load(), sure: !s.irregular || s.synced == s.sent.Load() && s.syncEpoch == s.epoch, epoch: s.epoch, lapse: s.lapse}
 	switch k {
 	case kShard:
 		k, p.kind, p.shard = kSubscribe, kSubscribe, true
@@ -173,20 +207,26 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 		return false, s.noteReplyLocked(arg(2))
 	case s.mode == replySkip:
 		s.mode = replyOn
-		s.subscribe = s.subscribe || k == kSubscribe
-		s.monitor = s.monitor || k == kMonitor
+		switch k {
+		case kSubscribe:
+			s.subscribe.begin(p)
+		case kMonitor:
+			s.monitor.begin(p)
+		}
 		s.assumeLocked(p)
 		return false, false
 	}
 	if k == kSubscribe { // answered by any number of frames that are not counted, or by an error that is not counted either
-		s.irregular, s.subscribe, s.epoch = true, true, s.epoch+1
+		s.irregular, s.epoch = true, s.epoch+1
+		s.subscribe.begin(p)
 		s.expectLocked(p)
 		return false, false
 	}
 	s.sent.Add(1)
 	switch k {
 	case kMonitor:
-		s.irregular, s.monitor, s.epoch = true, true, s.epoch+1
+		s.irregular, s.epoch = true, s.epoch+1
+		s.monitor.begin(p)
 	case kDebug:
 		s.irregular, s.epoch = true, s.epoch+1
 	case kHello:

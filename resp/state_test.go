@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// script plays a connection: "> COMMAND args" is sent, "< frame" is answered (\r\n is added), and reports what is known then.
+// script plays a connection: "> COMMAND args" is sent, "> " is an empty request, "< frame" is answered (\r\n is added), and reports what is
+// known then.
 func script(s *state, lines ...string) {
 	for _, line := range lines {
 		text := line[2:]
@@ -25,6 +26,10 @@ func script(s *state, lines ...string) {
 			continue
 		}
 		words, _ := splitInline([]byte(text))
+		if len(words) == 0 {
+			s.empty()
+			continue
+		}
 		k := classify(words[0])
 		if k == plain && s.mode != replySkip {
 			s.sent.Add(1)
@@ -87,6 +92,16 @@ func TestState(t *testing.T) {
 		{"messages are no replies", []string{"> SUBSCRIBE a", "< *3 $9 subscribe $1 a :1", "> UNSUBSCRIBE", "< *3 $7 message $1 a $1 x", "< *3 $11 unsubscribe $1 a :0", "> AUTH pw", "< +OK"}, known{}},
 		{"SUBSCRIBE refused, then AUTH: not counted for certain", []string{"> SUBSCRIBE a", "< -NOAUTH", "> AUTH pw", "< +OK"}, known{}},
 		{"SUBSCRIBE refused, AUTH in one go", []string{"> SUBSCRIBE a", "> AUTH pw", "< -NOAUTH", "< +OK"}, known{}},
+		{"AUTH, SUBSCRIBE in one go", []string{"> AUTH pw", "> SUBSCRIBE a", "< +OK", "< *3 $9 subscribe $1 a :1"}, known{authed: true, subscribed: true}},
+		{"AUTH, MONITOR in one go", []string{"> AUTH pw", "> MONITOR", "< +OK", "< +OK", "< +1700000000.1"}, known{authed: true}},
+		{"AUTH, DEBUG in one go", []string{"> AUTH pw", "> DEBUG SLEEP 0", "< +OK", "< +OK"}, known{authed: true}},
+		{"AUTH, REPLY OFF in one go", []string{"> AUTH pw", "> CLIENT REPLY OFF", "< +OK"}, known{authed: true, silent: true}},
+		{"HELLO AUTH, REPLY SKIP in one go", []string{"> HELLO 3 AUTH u p", "> CLIENT REPLY SKIP", "> GET k", "< %1 +a +b"}, known{authed: true, resp3: true}},
+		{"AUTH wrong, +OK, SUBSCRIBE in one go", []string{"> AUTH no", "> SET a 1", "> SUBSCRIBE a", "< -WRONGPASS", "< +OK", "< *3 $9 subscribe $1 a :1"}, known{subscribed: true}},
+		{"a list like a message, AUTH wrong, SUBSCRIBE in one go", []string{"> LRANGE l", "> AUTH no", "> SET a 1", "> SUBSCRIBE a",
+			"< *3 $7 message $1 a $1 x", "< -WRONGPASS", "< +OK"}, known{}},
+		{"a status like MONITOR's, AUTH wrong, MONITOR in one go", []string{"> EVAL x", "> AUTH no", "> SET a 1", "> MONITOR", "< +1700000000.1", "< -WRONGPASS", "< +OK"}, known{}},
+		{"AUTH behind what may be lost", []string{"> EVAL x", "> AUTH pw", "< -ERR Protocol error: x", "< +OK"}, known{}},
 		{"SUBSCRIBE in RESP3", []string{"> HELLO 3", "< %1 +a +b", "> SUBSCRIBE a", "> AUTH pw", "< >3 +subscribe +a :1", "< +OK"}, known{resp3: true}},
 		{"SUBSCRIBE in MULTI", []string{"> MULTI", "> SUBSCRIBE a", "> EXEC", "< +OK", "< +QUEUED", "< *1 *3 $9 subscribe $1 a :1"}, known{subscribed: true}},
 		{"SUBSCRIBE and UNSUBSCRIBE in MULTI", []string{"> MULTI", "> SUBSCRIBE a", "> UNSUBSCRIBE a", "> EXEC", "< +OK", "< +QUEUED", "< +QUEUED",
@@ -110,6 +125,9 @@ func TestState(t *testing.T) {
 		{"REPLY OFF, MULTI, ON", []string{"> CLIENT REPLY OFF", "> MULTI", "> CLIENT REPLY ON"}, known{silent: true, inTx: true}},
 		{"REPLY SKIP", []string{"> CLIENT REPLY SKIP"}, known{silent: true}},
 		{"REPLY SKIP over", []string{"> CLIENT REPLY SKIP", "> GET k"}, known{}},
+		{"REPLY SKIP, an empty request", []string{"> CLIENT REPLY SKIP", "> "}, known{}},
+		{"REPLY SKIP, an empty request, MULTI", []string{"> CLIENT REPLY SKIP", "> ", "> MULTI", "< +OK", "> DISCARD", "< -ERR"}, known{inTx: true}},
+		{"REPLY OFF, an empty request", []string{"> CLIENT REPLY OFF", "> "}, known{silent: true}},
 		{"REPLY SKIP MULTI", []string{"> CLIENT REPLY SKIP", "> MULTI"}, known{inTx: true}},
 		{"MULTI, REPLY OFF, EXEC", []string{"> MULTI", "< +OK", "> CLIENT REPLY OFF", "< +QUEUED", "> EXEC"}, known{silent: true, inTx: true}},
 		{"MULTI, REPLY OFF, EXEC aborted", []string{"> MULTI", "< +OK", "> CLIENT REPLY OFF", "< +QUEUED", "> EXEC", "< -EXECABORT"}, known{}},

@@ -140,7 +140,7 @@ func TestTLS(t *testing.T) {
 		}
 	}()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	opts := Options{Network: "tcp", Addr: "localhost:" + port, Password: "p", TLS: &tls.Config{RootCAs: roots}}
+	opts := Options{Network: "tcp", Addr: "localhost:" + port, Password: "p", TLS: func() *tls.Config { return &tls.Config{RootCAs: roots} }}
 	conn, err := New(opts).Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)

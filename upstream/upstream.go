@@ -15,13 +15,15 @@ import (
 
 // Options says where the upstream is. Network and Addr are required, or Sentinel.
 type Options struct {
-	Name     string      // for errors and logs; empty: Addr. It must hold no credentials
-	Network  string      // "tcp" or "unix"
-	Addr     string      // host:port or a path
-	User     string      // ACL user; empty with a Password means the default user
-	Password string      // empty: no AUTH is sent
-	DB       int         // database to SELECT; 0 sends nothing
-	TLS      *tls.Config // nil: no TLS. An empty ServerName is taken from Addr. With Sentinel it is for those, too
+	Name     string // for errors and logs; empty: Addr. It must hold no credentials
+	Network  string // "tcp" or "unix"
+	Addr     string // host:port or a path
+	User     string // ACL user; empty with a Password means the default user
+	Password string // empty: no AUTH is sent
+	DB       int    // database to SELECT; 0 sends nothing
+	// TLS is how to speak TLS, asked for every connection; nil: not at all. It must not block. An empty ServerName is taken from Addr.
+	// With Sentinel it is for those, too.
+	TLS func() *tls.Config
 	// Login, if not nil, takes the place of User and Password. It is called for every connection and must not block.
 	Login func() (user, password string)
 	// Sentinel, if not nil, takes the place of Network and Addr: the server is the master that Sentinels name. Follow must run.
@@ -76,10 +78,14 @@ func New(opts Options) *Upstream {
 
 // tlsFor is how to speak TLS to the server at addr; nil: not at all.
 func (u *Upstream) tlsFor(addr string) *tls.Config {
-	if u.opts.TLS == nil || u.opts.TLS.ServerName != "" {
-		return u.opts.TLS
+	if u.opts.TLS == nil {
+		return nil
 	}
-	config := u.opts.TLS.Clone()
+	config := u.opts.TLS()
+	if config.ServerName != "" {
+		return config
+	}
+	config = config.Clone()
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		config.ServerName = host
 	}

@@ -31,9 +31,6 @@ type contents struct {
 	passwords map[string]string           // by setting
 }
 
-// atStart are the settings whose file is read once: what uses them is made at the start.
-var atStart = []string{"upstream-tls-ca", "masters-tls-ca", "masters-password-file"}
-
 // openFiles reads all files of the settings.
 func openFiles(cfg conf.Config) (*files, error) {
 	f := &files{cfg: cfg}
@@ -43,23 +40,19 @@ func openFiles(cfg conf.Config) (*files, error) {
 }
 
 // reload reads the files again. If anything is wrong with one of them, all stay as they were. changed has the settings whose files
-// have another content now, waiting those of them that come into force at the next start only.
-func (f *files) reload() (changed, waiting []string, err error) {
+// have another content now.
+func (f *files) reload() (changed []string, err error) {
 	now, err := f.read()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	before := f.current.Swap(now)
 	for _, name := range slices.Sorted(maps.Keys(now.text)) {
-		switch {
-		case string(now.text[name]) == string(before.text[name]):
-		case slices.Contains(atStart, name):
-			waiting = append(waiting, name)
-		default:
+		if string(now.text[name]) != string(before.text[name]) {
 			changed = append(changed, name)
 		}
 	}
-	return changed, waiting, nil
+	return changed, nil
 }
 
 // read reads every file, and reports all that is wrong, by setting.
@@ -152,23 +145,24 @@ func (f *files) listenTLS() *tls.Config {
 	}}
 }
 
-// clientTLS is how to speak TLS to the rediss:// address a of the upstream or of a master, as group says; nil for other addresses.
-// Without upstream-tls-ca or masters-tls-ca the system's authorities are trusted.
-func (f *files) clientTLS(a conf.Address, group string, settings conf.ClientTLS) *tls.Config {
+// clientTLS gives how to speak TLS to the rediss:// address a of the upstream or of a master, as group says, with the files of the moment; nil
+// for other addresses. Without upstream-tls-ca or masters-tls-ca the system's authorities are trusted.
+func (f *files) clientTLS(a conf.Address, group string, settings conf.ClientTLS) func() *tls.Config {
 	if !a.TLS {
 		return nil
 	}
-	config := &tls.Config{ServerName: settings.ServerName, MinVersion: tls.VersionTLS12}
-	if config.ServerName == "" {
-		config.ServerName = a.Host() // empty with Sentinels: the host that is dialled
+	name := settings.ServerName
+	if name == "" {
+		name = a.Host() // empty with Sentinels: the host that is dialled
 	}
-	config.RootCAs = f.current.Load().pools[group+"-tls-ca"]
-	if settings.Cert != "" {
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return f.current.Load().certs[group+"-tls-cert"], nil
+	return func() *tls.Config {
+		now := f.current.Load()
+		config := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12, RootCAs: now.pools[group+"-tls-ca"]}
+		if cert := now.certs[group+"-tls-cert"]; cert != nil {
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 		}
+		return config
 	}
-	return config
 }
 
 // adminToken is what operators must show; "" for nothing.

@@ -19,7 +19,8 @@ var mayImport = map[string][]string{
 	"admin":         {},
 	"integration":   {"integration/history", "integration/lab"},
 
-	// Tools of the tests in integration.
+	// Tools of the tests in integration, and its measurements.
+	"integration/bench":   {},
 	"integration/lab":     {},
 	"integration/history": {},
 	"integration/compare": {"integration/history", "integration/lab"},

@@ -32,15 +32,12 @@ func reloadOnHangup(files *files, log *zap.Logger, settings func()) (end func())
 
 // logReload reloads and says what came of it.
 func logReload(files *files, log *zap.Logger) {
-	changed, waiting, err := files.reload()
+	changed, err := files.reload()
 	if err != nil {
 		log.Error("nothing was reloaded, a file is not good", zap.Error(err))
 		return
 	}
 	log.Info("certificates and passwords reloaded", zap.Strings("changed", changed))
-	if len(waiting) > 0 {
-		log.Warn("a file has changed that is read at the start only: restart to use it", zap.Strings("settings", waiting))
-	}
 }
 
 // follow keeps up with the Sentinels of up, beyond the end of ctx, until end is called. moved is called as Follow says.

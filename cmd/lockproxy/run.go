@@ -65,6 +65,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}
+	warnFiles(cfg, maxFiles(), log)
 	return serve(ctx, cfg, memory, files, listeners, logs)
 }
 

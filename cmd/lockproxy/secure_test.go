@@ -107,27 +107,47 @@ func TestReload(t *testing.T) {
 	cfg.UpstreamLogin.PasswordFile = ours.dir + "/password"
 	os.WriteFile(cfg.UpstreamLogin.PasswordFile, []byte("one\n"), 0o600)
 	cfg.UpstreamTLS.Cert, cfg.UpstreamTLS.Key = ours.issue("us", time.Now().Add(time.Hour))
-	cfg.MastersTLS.CA = ours.ca
+	cfg.MastersTLS.CA = ours.dir + "/masters.pem"
+	cfg.MastersLogin.PasswordFile = ours.dir + "/masters"
+	os.WriteFile(cfg.MastersLogin.PasswordFile, []byte("old\n"), 0o600)
+	copyFile := func(to, from string) {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.WriteFile(to, text, 0o600)
+	}
+	copyFile(cfg.MastersTLS.CA, ours.ca)
 	f := filesOf(t, cfg)
 	addr := tlsEcho(t, f)
-	shown := f.clientTLS(conf.Address{TLS: true}, "upstream", cfg.UpstreamTLS).GetClientCertificate
-	login := f.login("upstream", cfg.UpstreamLogin)
+	cfg.Masters = []conf.Address{{Network: "tcp", Addr: "127.0.0.1:1", TLS: true}}
+	master := quorumOptions(cfg, nil, f, zap.NewNop()).Masters[0]
+	upstream, login := f.clientTLS(conf.Address{TLS: true}, "upstream", cfg.UpstreamTLS), f.login("upstream", cfg.UpstreamLogin)
+	trusted := func() string {
+		config := master.TLS()
+		config.ServerName = "127.0.0.1"
+		if _, err := speak(addr, config); err != nil {
+			return "stranger"
+		}
+		return "friend"
+	}
 	state := func() string {
 		name, err := speak(addr, ours.client("127.0.0.1", "", ""))
 		if err != nil {
 			name = err.Error()
 		}
-		us, _ := shown(nil)
+		us, _ := upstream().GetClientCertificate(nil)
 		_, password := login()
-		return name + " " + us.Leaf.Subject.CommonName + " " + password
+		_, of := master.Login()
+		return strings.Join([]string{name, us.Leaf.Subject.CommonName, password, of, trusted()}, " ")
 	}
-	if got := state(); got != "server us one" {
+	if got := state(); got != "server us one old friend" {
 		t.Fatal(got)
 	}
 	reload := func(want string) {
 		t.Helper()
-		changed, waiting, err := f.reload()
-		got := strings.Join(changed, ",") + ";" + strings.Join(waiting, ",")
+		changed, err := f.reload()
+		got := strings.Join(changed, ",") + ";"
 		if err != nil {
 			got = err.Error()
 		}
@@ -136,31 +156,25 @@ func TestReload(t *testing.T) {
 		}
 	}
 	reload(";")
-	copyFile := func(to, from string) {
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		os.WriteFile(to, text, 0o600)
-	}
 	newCert, newKey := ours.issue("second", time.Now().Add(time.Hour))
 	copyFile(cfg.TLSCert, newCert)
 	reload("tls-cert") // the key does not belong to it yet
-	if got := state(); got != "server us one" {
+	if got := state(); got != "server us one old friend" {
 		t.Errorf("with a broken pair: %s", got)
 	}
 	copyFile(cfg.TLSKey, newKey)
 	os.WriteFile(cfg.UpstreamLogin.PasswordFile, nil, 0o600)
 	reload("upstream-password-file " + cfg.UpstreamLogin.PasswordFile + ": not one line with a password")
-	if got := state(); got != "server us one" {
+	if got := state(); got != "server us one old friend" {
 		t.Errorf("with one broken file: %s", got)
 	}
 	os.WriteFile(cfg.UpstreamLogin.PasswordFile, []byte("two"), 0o600)
 	copyFile(cfg.UpstreamTLS.Cert, newCert)
 	copyFile(cfg.UpstreamTLS.Key, newKey)
 	copyFile(cfg.MastersTLS.CA, newAuthority(t).ca)
-	reload("tls-cert,tls-key,upstream-password-file,upstream-tls-cert,upstream-tls-key;masters-tls-ca")
-	if got := state(); got != "second second two" {
+	os.WriteFile(cfg.MastersLogin.PasswordFile, []byte("new"), 0o600)
+	reload("masters-password-file,masters-tls-ca,tls-cert,tls-key,upstream-password-file,upstream-tls-cert,upstream-tls-key;")
+	if got := state(); got != "second second two new stranger" {
 		t.Errorf("after all: %s", got)
 	}
 }

@@ -104,13 +104,13 @@ var guards = map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.Guar
 func quorumOptions(cfg conf.Config, memory *embedded, files *files, log *zap.Logger) quorum.Options {
 	opts := quorum.Options{KeyPrefix: cfg.KeyPrefix, MasterTimeout: cfg.MasterTimeout, MaxTTL: cfg.MaxTTL,
 		Fencing: cfg.Fencing, Guard: guards[cfg.RestartGuard], AllowEviction: cfg.AllowEviction, Log: log}
-	login := files.login("masters", cfg.MastersLogin)
 	for _, a := range cfg.Masters {
-		if a.Password == "" && login != nil {
-			a.User, a.Password = login()
+		m := quorum.MasterOptions{Name: a.Name(), ID: a.ID, Network: a.Network, Addr: a.Addr,
+			User: a.User, Password: a.Password, DB: a.DB, TLS: files.clientTLS(a, "masters", cfg.MastersTLS)}
+		if a.Password == "" {
+			m.Login = files.login("masters", cfg.MastersLogin)
 		}
-		opts.Masters = append(opts.Masters, quorum.MasterOptions{Name: a.Name(), ID: a.ID, Network: a.Network, Addr: a.Addr,
-			User: a.User, Password: a.Password, DB: a.DB, TLS: files.clientTLS(a, "masters", cfg.MastersTLS)})
+		opts.Masters = append(opts.Masters, m)
 	}
 	for _, m := range memory.all() {
 		opts.Masters = append(opts.Masters, quorum.MasterOptions{Name: m.name, Network: "tcp", Addr: m.name, Dial: m.Dial})

@@ -1,0 +1,98 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/quorum"
+	"lockproxy/resp"
+)
+
+// grantingLocker grants and releases at once and allocates nothing.
+type grantingLocker struct{ fakeLocker }
+
+func (*grantingLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, error) {
+	return quorum.Lease{Token: aToken, Validity: r.TTL - 9*time.Millisecond}, nil
+}
+
+func (*grantingLocker) Release(context.Context, string, quorum.Token) (bool, error) { return true, nil }
+
+// BenchmarkHandler is LOCK and UNLOCK over a socket with a quorum that decides at once: what the server, redcon and the handlers
+// cost, and how much they allocate for the pair.
+func BenchmarkHandler(b *testing.B) {
+	for _, tt := range []struct{ name, lock, granted string }{
+		{"plain", "LOCK job 10s", "$57\r\n" + aToken.String() + "\r\n"},
+		{"wait", "LOCK job 10s WAIT 30s", "$57\r\n" + aToken.String() + "\r\n"},
+		{"full", "LOCK job 10s FULL", "*3\r\n$57\r\n" + aToken.String() + "\r\n:7\r\n:9991\r\n"},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			conn := startGranting(b)
+			lock, unlock := benchRequest(tt.lock), benchRequest("UNLOCK job "+aToken.String())
+			granted := make([]byte, len(tt.granted))
+			released := make([]byte, len(":1\r\n"))
+			pair := func() {
+				_, err1 := conn.Write(lock)
+				_, err2 := io.ReadFull(conn, granted)
+				_, err3 := conn.Write(unlock)
+				_, err4 := io.ReadFull(conn, released)
+				if err := errors.Join(err1, err2, err3, err4); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if pair(); string(granted) != tt.granted || string(released) != ":1\r\n" {
+				b.Fatalf("got %q, %q", granted, released)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				pair()
+			}
+		})
+	}
+}
+
+// benchRequest is a request as a client library writes it.
+func benchRequest(words string) []byte {
+	args := strings.Fields(words)
+	b := redcon.AppendArray(nil, len(args))
+	for _, arg := range args {
+		b = redcon.AppendBulkString(b, arg)
+	}
+	return b
+}
+
+// startGranting serves the commands and returns a connection.
+func startGranting(b *testing.B) net.Conn {
+	b.Helper()
+	mux := redcon.NewServeMux()
+	service := New(Options{Locker: &grantingLocker{}, Gate: &fakeGate{}, KeyPrefix: "lock:", MinTTL: 10 * time.Millisecond, MaxTTL: time.Minute,
+		MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second, Version: "v0"})
+	service.Register(mux)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := resp.NewServer(resp.Options{Handler: mux, UpstreamName: "nowhere", Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	served := make(chan struct{})
+	go func() { defer close(served); server.Serve(ln) }()
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		conn.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		service.Drain()
+		server.Shutdown(ctx)
+		<-served
+		service.Close()
+	})
+	return conn
+}

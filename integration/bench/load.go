@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// loadOrder tells a load process what to do. The load on locks is a process of its own, so that its processor time, which is all
+// there is of a library, can be told from that of the measurement.
+type loadOrder struct {
+	Way     string   // a key of ways
+	Addrs   []string // of the proxy, or of the masters
+	Workers int
+	Span    time.Duration
+	Contend bool // all lock one key, and wait for it
+
+	Command string // get or set: no locks, but requests, each worker one at a time
+	Size    int    // of its value
+}
+
+// loadResult is what it found. Times are in microseconds.
+type loadResult struct {
+	Pairs, Failed    int
+	Failure          string // the first
+	Seconds, CPU     float64
+	LockP50, LockP99 float64
+	PairP50, PairP99 float64
+	HandP50, HandP99 float64 // Contend: from sending UNLOCK to the next holder's grant
+	Fewest, Most     int     // Contend: grants of a worker
+	Longest          float64 // Contend: the longest a worker waited
+}
+
+const (
+	lockTTL    = "10s"
+	lockFor    = 10 * time.Second // the same
+	waitFor    = "30s"
+	contendKey = "contended"
+)
+
+// warmPairs is how many pairs each worker does before it is measured: connections are open, scripts are known.
+const warmPairs = 5
+
+// loadMain is a load process: it gets ready, says so, begins at a word on its standard input, says when it is done, and prints
+// its result. The words let the measurement read processor times at the right moments.
+func loadMain(args []string) error {
+	var order loadOrder
+	if len(args) != 1 {
+		return errors.New("load wants one argument")
+	}
+	if err := json.Unmarshal([]byte(args[0]), &order); err != nil {
+		return err
+	}
+	if _, err := raiseFileLimit(); err != nil {
+		return err
+	}
+	var l interface {
+		prepare() error
+		run() (loadResult, error)
+	} = &load{order: order, ctx: context.Background()}
+	if order.Command != "" {
+		l = &callers{order: order}
+	}
+	if err := l.prepare(); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
+	result, err := l.run()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(result)
+}
+
+// load is what a load process works with.
+type load struct {
+	order    loadOrder
+	ctx      context.Context
+	workers  []*worker
+	unlocked atomic.Int64 // Contend: when the last UNLOCK was sent, since begun
+	begun    time.Time
+}
+
+// worker is one of many that lock at the same time. Its figures are its own until it has ended.
+type worker struct {
+	locker
+	key         string
+	locks, both []time.Duration
+	hands       []time.Duration
+	failed      int
+	failure     error
+}
+
+// locker takes and gives back one lock at a time. Not safe for concurrent use.
+type locker interface {
+	lock(ctx context.Context, key string) error
+	unlock(ctx context.Context, key string) error
+}
+
+// prepare opens the connections.
+func (l *load) prepare() error {
+	open, ok := ways[l.order.Way]
+	if !ok {
+		return fmt.Errorf("no way %q", l.order.Way)
+	}
+	lockers, err := open(l.order)
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	for i, way := range lockers {
+		w := &worker{locker: way, key: fmt.Sprintf("job-%d", i)}
+		l.workers = append(l.workers, w)
+		wg.Go(func() { w.warm(l.ctx) })
+	}
+	wg.Wait()
+	for _, w := range l.workers {
+		if w.failure != nil {
+			return w.failure
+		}
+		if l.order.Contend {
+			w.key = contendKey
+		}
+	}
+	return nil
+}
+
+// warm does a few pairs, each at last with success.
+func (w *worker) warm(ctx context.Context) {
+	deadline := time.Now().Add(patience)
+	for done := 0; done < warmPairs; {
+		err := w.lock(ctx, w.key)
+		if err == nil {
+			err = w.unlock(ctx, w.key)
+		}
+		switch {
+		case err == nil:
+			done++
+		case time.Now().After(deadline):
+			w.failure = fmt.Errorf("no lock before the measurement: %w", err)
+			return
+		}
+	}
+}
+
+// run is the measurement.
+func (l *load) run() (loadResult, error) {
+	before := ownCPU()
+	l.begun = time.Now()
+	deadline := l.begun.Add(l.order.Span)
+	ctx, cancel := context.WithDeadline(l.ctx, deadline)
+	if !l.order.Contend {
+		ctx = l.ctx // a pair that was begun is ended
+	}
+	var wg sync.WaitGroup
+	for _, w := range l.workers {
+		wg.Go(func() { l.work(ctx, w, deadline) })
+	}
+	wg.Wait()
+	cancel()
+	fmt.Println("done")
+	r := loadResult{CPU: (ownCPU() - before).Seconds(), Seconds: time.Since(l.begun).Seconds()}
+	l.sum(&r)
+	return r, nil
+}
+
+// work locks and unlocks until the deadline.
+func (l *load) work(ctx context.Context, w *worker, deadline time.Time) {
+	for {
+		sent := time.Now()
+		if !sent.Before(deadline) {
+			return
+		}
+		err := w.lock(ctx, w.key)
+		granted := time.Now()
+		if err != nil {
+			if ctx.Err() == nil && w.fail(err) {
+				return
+			}
+			continue
+		}
+		if l.order.Contend {
+			if last := l.unlocked.Load(); last > 0 && granted.Before(deadline) {
+				w.hands = append(w.hands, granted.Sub(l.begun)-time.Duration(last))
+			}
+			l.unlocked.Store(int64(time.Since(l.begun)))
+		}
+		if err := w.unlock(l.ctx, w.key); err != nil {
+			if w.fail(err) {
+				return
+			}
+			continue
+		}
+		if granted.Before(deadline) {
+			w.locks, w.both = append(w.locks, granted.Sub(sent)), append(w.both, time.Since(sent))
+		}
+	}
+}
+
+// fail notes an error, and tells whether to give up.
+func (w *worker) fail(err error) bool {
+	w.failed++
+	if w.failure == nil {
+		w.failure = err
+	}
+	return w.failed > 1000
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"slices"
+	"syscall"
+	"time"
+)
+
+// sum puts the workers' figures together.
+func (l *load) sum(r *loadResult) {
+	var locks, both, hands []time.Duration
+	for i, w := range l.workers {
+		locks, both, hands = append(locks, w.locks...), append(both, w.both...), append(hands, w.hands...)
+		r.Failed += w.failed
+		if w.failure != nil && r.Failure == "" {
+			r.Failure = w.failure.Error()
+		}
+		if i == 0 {
+			r.Fewest = len(w.both)
+		}
+		r.Fewest, r.Most = min(r.Fewest, len(w.both)), max(r.Most, len(w.both))
+	}
+	r.Pairs = len(both)
+	r.LockP50, r.LockP99, r.Longest = quantiles(locks)
+	r.PairP50, r.PairP99, _ = quantiles(both)
+	r.HandP50, r.HandP99, _ = quantiles(hands)
+}
+
+// quantiles are the median, the 99th percentile and the largest, in microseconds; 0 of nothing.
+func quantiles(d []time.Duration) (p50, p99, most float64) {
+	if len(d) == 0 {
+		return 0, 0, 0
+	}
+	slices.Sort(d)
+	return micros(d[len(d)/2]), micros(d[len(d)*99/100]), micros(d[len(d)-1])
+}
+
+// ownCPU is the processor time of this process.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+)
+
+// ways are how a load process locks: each opens what its workers need.
+var ways = map[string]func(loadOrder) ([]locker, error){
+	"plain":   openPlain,
+	"goredis": openGoRedis,
+	"redsync": openRedsync,
+}
+
+// plain is a connection to a proxy.
+type plain struct {
+	*client
+	contend bool
+	token   string
+}
+
+func openPlain(o loadOrder) ([]locker, error) {
+	var list []locker
+	for range o.Workers {
+		c, err := dial(o.Addrs[0])
+		if err != nil {
+			return nil, err
+		}
+		c.conn.SetDeadline(time.Now().Add(2*time.Minute + o.Span))
+		list = append(list, &plain{client: c, contend: o.Contend})
+	}
+	return list, nil
+}
+
+func (p *plain) lock(_ context.Context, key string) error {
+	var line, token []byte
+	var err error
+	if p.contend {
+		line, token, err = p.do("LOCK", key, lockTTL, "WAIT", waitFor)
+	} else {
+		line, token, err = p.do("LOCK", key, lockTTL)
+	}
+	if err == nil && token == nil {
+		err = fmt.Errorf("LOCK: %q", line)
+	}
+	p.token = string(token)
+	return err
+}
+
+func (p *plain) unlock(_ context.Context, key string) error {
+	line, _, err := p.do("UNLOCK", key, p.token)
+	if err == nil && string(line) != ":1\r\n" {
+		err = fmt.Errorf("UNLOCK: %q", line)
+	}
+	return err
+}
+
+// poolOptions are go-redis' for a load: as many connections as can be busy at a time, nothing repeated or asked on the side.
+func poolOptions(addr string, workers int) *redis.Options {
+	return &redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+		PoolSize: workers, MinIdleConns: workers, ReadTimeout: time.Minute}
+}
+
+// viaGoRedis is lockproxy through an ordinary client library.
+type viaGoRedis struct {
+	*redis.Client
+	token string
+}
+
+func openGoRedis(o loadOrder) ([]locker, error) {
+	rdb := redis.NewClient(poolOptions(o.Addrs[0], o.Workers))
+	var list []locker
+	for range o.Workers {
+		list = append(list, &viaGoRedis{Client: rdb})
+	}
+	return list, nil
+}
+
+func (v *viaGoRedis) lock(ctx context.Context, key string) (err error) {
+	v.token, err = v.Do(ctx, "LOCK", key, lockTTL).Text()
+	return err
+}
+
+func (v *viaGoRedis) unlock(ctx context.Context, key string) error {
+	n, err := v.Do(ctx, "UNLOCK", key, v.token).Int()
+	if err == nil && n != 1 {
+		err = errors.New("UNLOCK: not held")
+	}
+	return err
+}
+
+// library is redsync. Not with its WithFailFast: then a release can overtake the lock's last SETs, and after a few thousand pairs a
+// majority of masters holds keys that nobody gives back, so that there is nothing to measure.
+type library struct {
+	sync    *redsync.Redsync
+	options []redsync.Option
+	mutex   *redsync.Mutex
+}
+
+func openRedsync(o loadOrder) ([]locker, error) {
+	var pools []redsyncredis.Pool
+	for _, addr := range o.Addrs {
+		pools = append(pools, goredis.NewPool(redis.NewClient(poolOptions(addr, o.Workers))))
+	}
+	options := []redsync.Option{redsync.WithExpiry(lockFor)}
+	if o.Contend {
+		options = append(options, redsync.WithTries(100_000)) // until the measurement ends; the delay between two is its own
+	}
+	var list []locker
+	for range o.Workers {
+		list = append(list, &library{sync: redsync.New(pools...), options: options})
+	}
+	return list, nil
+}
+
+func (l *library) lock(ctx context.Context, key string) error {
+	l.mutex = l.sync.NewMutex("redsync:"+key, l.options...)
+	return l.mutex.LockContext(ctx)
+}
+
+func (l *library) unlock(ctx context.Context, _ string) error {
+	ok, err := l.mutex.UnlockContext(ctx)
+	if err == nil && !ok {
+		err = errors.New("not unlocked")
+	}
+	return err
+}

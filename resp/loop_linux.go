@@ -1,0 +1,158 @@
+package resp
+
+import (
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// eventsAtOnce is how many sockets one look at the epoll set tells of.
+const eventsAtOnce = 128
+
+// What a sock is watched for. Each is told once when it comes about (EPOLLET), so a sock that somebody else deals with, or nobody,
+// costs nothing.
+const sockEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
+
+// loops carry the bytes of plain sockets. Each is one goroutine that waits on many sockets at a time and deals with what arrives right
+// there: a goroutine for each direction of each connection would have to be woken for every packet, and would read a second time to learn
+// that nothing is left.
+//
+// The zero value has none; they start with the first socket. Safe for concurrent use.
+type loops struct {
+	once sync.Once
+	all  []*loop
+	next atomic.Uint32
+	wg   sync.WaitGroup
+}
+
+// pick returns a loop, or nil if the system gives none.
+func (ls *loops) pick() *loop {
+	ls.once.Do(func() {
+		for range runtime.GOMAXPROCS(0) {
+			l, err := newLoop()
+			if err != nil {
+				break
+			}
+			ls.all = append(ls.all, l)
+			ls.wg.Go(l.run)
+		}
+	})
+	if len(ls.all) == 0 {
+		return nil
+	}
+	return ls.all[int(ls.next.Add(1))%len(ls.all)]
+}
+
+// close ends the loops and waits for them. No socket may be left.
+func (ls *loops) close() {
+	ls.once.Do(func() {})
+	for _, l := range ls.all {
+		l.set.Close()
+	}
+	ls.wg.Wait()
+}
+
+// loop watches the sockets of some connections.
+type loop struct {
+	set *os.File // the epoll set; the runtime's poller watches it, so a loop that has nothing to do is a parked goroutine
+	fd  int
+
+	mu    sync.RWMutex
+	socks map[int32]*sock // by descriptor
+
+	events [eventsAtOnce]unix.EpollEvent
+	found  [eventsAtOnce]*sock // whose they are
+}
+
+func newLoop() (*loop, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // so that the runtime's poller takes it
+		unix.Close(fd)
+		return nil, err
+	}
+	return &loop{set: os.NewFile(uintptr(fd), "epoll"), fd: fd, socks: make(map[int32]*sock)}, nil
+}
+
+// adopt takes over a socket that package net opened. If that cannot be done it returns c as it is.
+func (l *loop) adopt(c net.Conn) net.Conn {
+	fd, ok := dup(c)
+	if !ok {
+		return c
+	}
+	k := &sock{loop: l, fd: fd, local: c.LocalAddr(), remote: c.RemoteAddr()}
+	k.in.init()
+	k.out.init()
+	_, tcp := k.local.(*net.TCPAddr)
+	k.thorough.Store(!tcp) // a read of a Unix socket also ends where descriptors were passed
+	l.mu.Lock()
+	l.socks[int32(fd)] = k
+	l.mu.Unlock()
+	event := unix.EpollEvent{Events: sockEvents & (1<<32 - 1), Fd: int32(fd)}
+	if err := unix.EpollCtl(l.fd, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		l.forget(fd)
+		unix.Close(fd)
+		return c
+	}
+	c.Close() // its own descriptor only
+	return k
+}
+
+// forget is called before a descriptor is closed, which takes it out of the set.
+func (l *loop) forget(fd int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.socks, int32(fd))
+}
+
+// run carries until the set is closed.
+func (l *loop) run() {
+	raw, err := l.set.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Read(func(uintptr) (done bool) {
+		for l.turn() {
+		}
+		return false
+	})
+}
+
+// turn looks at the set once and deals with what is there. goOn: there may be more.
+func (l *loop) turn() (goOn bool) {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.fd), uintptr(unsafe.Pointer(&l.events)), eventsAtOnce, 0, 0, 0)
+	if errno != 0 {
+		return errno == syscall.EINTR
+	}
+	l.mu.RLock()
+	for i, e := range l.events[:n] {
+		l.found[i] = l.socks[e.Fd] // nil: closed since. It may also be another socket by now, to which the event does no harm
+	}
+	l.mu.RUnlock()
+	for i, k := range l.found[:n] {
+		if k != nil && k.event(l.events[i].Events) {
+			k.carry()
+		}
+	}
+	clear(l.found[:n])
+	return n == eventsAtOnce
+}
+
+// event notes what happened to the socket. run: its bytes are to be carried.
+func (k *sock) event(events uint32) (run bool) {
+	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR|unix.EPOLLPRI) != 0 {
+		k.thorough.Store(true)
+	}
+	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		k.took()
+	}
+	return events&^unix.EPOLLOUT != 0 && k.in.open()
+}
