@@ -62,6 +62,9 @@ func (l *lane) replay(t *talk, batch []command, known bool) error {
 		if t.r.isError() {
 			l.countErrorLocked(&t.r)
 		}
+		if t.r.is(1) && !batch[i].publish {
+			l.status.Strays++
+		}
 		l.settleLocked(&batch[i], owesRelease, &t.r, time.Now())
 		late := batch[i].publish && t.r.kind == ':' && !l.closing // the reply to an earlier one may be lost
 		l.mu.Unlock()

@@ -71,6 +71,7 @@ type lane struct {
 	status    MasterStatus
 	grumbled  time.Time // when dropped debts were last logged
 	warned    string    // what was logged last about why the master does not vote
+	confined  bool      // it has been in quarantine since it last voted
 
 	facts         facts // of the server, as it said last
 	looking       bool  // a look is on its way
@@ -280,7 +281,7 @@ func (l *lane) masterStatus() MasterStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status
-	s.Name, s.State, s.Since, s.Owed = l.names[l.index], l.state, l.since, len(l.owed.m)
+	s.Name, s.State, s.Since, s.Owed, s.Unanswered = l.names[l.index], l.state, l.since, len(l.owed.m), l.pending.n
 	if !l.votes {
 		s.Reason = plain(l.reason.Error())
 	}

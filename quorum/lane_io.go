@@ -142,6 +142,9 @@ func (l *lane) answerLocked(cmd *command, r *reply, now time.Time) (tell, topped
 			l.status.Refusals++
 		}
 	case opRelease:
+		if r.is(1) && !cmd.publish {
+			l.status.Strays++
+		}
 		l.settleLocked(cmd, owesRelease, r, now)
 		if l.closing && l.owed.active == 0 {
 			l.host.settled()
