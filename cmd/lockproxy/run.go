@@ -85,6 +85,7 @@ func printCheck(w io.Writer, cfg conf.Config) error {
 // serve connects the parts and runs them until ctx is done. It closes the listeners.
 func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files, listeners []net.Listener, logs *logs) error {
 	log := logs.Logger
+	defer keepHeapRoom()()
 	defer closeAll(listeners)
 	operators, err := listenOperators(ctx, cfg, files, log)
 	if err != nil {
