@@ -54,6 +54,8 @@ func Changes(from, to Config) []Change {
 func secrets(v value) string {
 	var list []Address
 	switch v := v.(type) {
+	case secret:
+		return *v.field
 	case address:
 		list = []Address{*v.field}
 	case addresses:

@@ -1,8 +1,6 @@
 package quorum
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"strconv"
 )
@@ -74,13 +72,4 @@ func behindSecret(tail string) (fence uint64, owner string, ok bool) {
 	}
 	fence, err := strconv.ParseUint(tail[:fenceLen], 10, 64)
 	return fence, tail[fenceLen:], err == nil
-}
-
-// newSecret draws the secret of one attempt. crypto/rand.Read never fails: it ends the process instead.
-func newSecret() string {
-	var raw [secretLen / 2]byte
-	_, _ = rand.Read(raw[:])
-	var text [secretLen]byte
-	hex.Encode(text[:], raw[:])
-	return string(text[:])
 }

@@ -54,9 +54,11 @@ func (s *Session) receive() error {
 			return nil
 		}
 		var err error
+		before := len(s.in.bytes())
 		if more, err = s.ahead.take(&s.in); err != nil {
 			return s.inputEnded(err)
 		}
+		s.pace.read.Add(uint64(len(s.in.bytes()) - before))
 	}
 	s.pace.await(s.req.begun, s.unfinished())
 	err := s.src.receive(&s.in, s.use, s.looped)

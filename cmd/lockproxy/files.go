@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -26,6 +27,8 @@ type contents struct {
 	certs     map[string]*tls.Certificate // by setting
 	pools     map[string]*x509.CertPool   // by setting
 	passwords map[string]string           // by setting
+
+	adminToken string // the setting itself
 }
 
 // openFiles reads all files of the settings.
@@ -54,13 +57,13 @@ func (f *files) reload(cfg conf.Config) (changed []string, err error) {
 
 // readFiles reads every file, and reports all that is wrong, by setting.
 func readFiles(cfg conf.Config) (*contents, error) {
-	c := &contents{text: map[string][]byte{}, certs: map[string]*tls.Certificate{}, pools: map[string]*x509.CertPool{}, passwords: map[string]string{}}
+	c := &contents{text: map[string][]byte{}, certs: map[string]*tls.Certificate{}, pools: map[string]*x509.CertPool{}, passwords: map[string]string{}, adminToken: cfg.AdminToken}
 	err := errors.Join(
 		c.readCert("tls-cert", cfg.TLSCert, "tls-key", cfg.TLSKey), c.readPool("tls-client-ca", cfg.TLSClientCA),
 		c.readCert("upstream-tls-cert", cfg.UpstreamTLS.Cert, "upstream-tls-key", cfg.UpstreamTLS.Key), c.readPool("upstream-tls-ca", cfg.UpstreamTLS.CA),
 		c.readCert("masters-tls-cert", cfg.MastersTLS.Cert, "masters-tls-key", cfg.MastersTLS.Key), c.readPool("masters-tls-ca", cfg.MastersTLS.CA),
 		c.readPassword("upstream-password-file", cfg.UpstreamLogin.PasswordFile), c.readPassword("sentinel-password-file", cfg.SentinelLogin.PasswordFile),
-		c.readPassword("masters-password-file", cfg.MastersLogin.PasswordFile))
+		c.readPassword("masters-password-file", cfg.MastersLogin.PasswordFile), c.readPassword("admin-token-file", cfg.AdminTokenFile))
 	if cert := c.certs["tls-cert"]; cert != nil {
 		c.server = serverTLS(cert, c.pools["tls-client-ca"])
 	}
@@ -159,6 +162,12 @@ func (f *files) clientTLS(a conf.Address, group string, settings conf.ClientTLS)
 		}
 		return config
 	}
+}
+
+// adminToken is what operators must show; "" for nothing.
+func (f *files) adminToken() string {
+	now := f.current.Load()
+	return cmp.Or(now.adminToken, now.passwords["admin-token-file"])
 }
 
 // login is who to be on servers without credentials in their address; nil: nobody.

@@ -19,8 +19,7 @@ import (
 type reloader struct {
 	args, environ []string // what the settings were loaded from
 	files         *files
-	level         zap.AtomicLevel
-	log           *zap.Logger
+	log           *logs
 
 	mu    sync.Mutex
 	cfg   conf.Config       // in force
@@ -35,6 +34,7 @@ func (r *reloader) onHangup() (end func()) {
 	wg.Go(func() {
 		for range hangups {
 			notifyReloading()
+			r.reopenAudit()
 			r.reload()
 			notifyReady()
 		}
@@ -43,6 +43,13 @@ func (r *reloader) onHangup() (end func()) {
 		signal.Stop(hangups)
 		close(hangups)
 		wg.Wait()
+	}
+}
+
+// reopenAudit goes on in a new file where the old one of the audit log was moved away.
+func (r *reloader) reopenAudit() {
+	if err := r.log.audit.reopen(); err != nil {
+		r.log.Error("audit-log cannot be opened again, it goes on in the old file", zap.Error(err))
 	}
 }
 
@@ -82,7 +89,7 @@ func (r *reloader) reload() {
 		return
 	}
 	r.cfg = cfg
-	setLevel(r.level, cfg.LogLevel)
+	setLevel(r.log.level, cfg.LogLevel)
 	if r.apply != nil {
 		r.apply(cfg)
 	}
