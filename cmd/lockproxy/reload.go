@@ -74,7 +74,7 @@ func (r *reloader) reload() {
 	defer r.mu.Unlock()
 	loaded, err := conf.Load(r.args, r.environ)
 	if err != nil {
-		r.log.Error("nothing was reloaded, the settings are wrong", zap.Strings("faults", strings.Split(err.Error(), "\n")))
+		r.log.Error("nothing was reloaded, the settings are not good", zap.Strings("faults", strings.Split(err.Error(), "\n")))
 		return
 	}
 	changes := conf.Changes(r.cfg, loaded)
