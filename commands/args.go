@@ -173,8 +173,8 @@ func (s *Service) parseTTL(name string, b []byte) (time.Duration, error) {
 		return 0, fmt.Errorf("ERR invalid expire time in '%s' command", name)
 	case ms > s.o.MaxTTL.Milliseconds():
 		return 0, fmt.Errorf("ERR ttl %d exceeds max-ttl %d", ms, s.o.MaxTTL.Milliseconds())
-	case ms < s.o.MinTTL.Milliseconds():
-		return 0, fmt.Errorf("ERR ttl %d is under min-ttl %d", ms, s.o.MinTTL.Milliseconds())
+	case ms < s.now().MinTTL.Milliseconds():
+		return 0, fmt.Errorf("ERR ttl %d is under min-ttl %d", ms, s.now().MinTTL.Milliseconds())
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }

@@ -65,7 +65,8 @@ type Options struct {
 
 // Service is the commands together with what they keep between calls. Safe for concurrent use.
 type Service struct {
-	o        Options
+	o        Options // without the tunable ones: see now
+	tunable  atomic.Pointer[Tunable]
 	lines    *lines
 	holds    *holds
 	grants   *grants
@@ -85,6 +86,7 @@ func New(o Options) *Service {
 		o.Connections = func() int { return 0 }
 	}
 	s := &Service{o: o, started: time.Now(), grants: newGrants(), lines: newLines(o.Locker, o.MaxWaiters, o.MaxTTL)}
+	s.tunable.Store(tunableOf(o))
 	s.holds = newHolds(o.Locker, s.freed, o.SessionMaxHold, o.SessionLockDelay, o.Log)
 	s.holds.report = s.reportEnd
 	return s
@@ -99,8 +101,12 @@ func (s *Service) Register(mux *redcon.ServeMux) {
 	mux.Handle("lockproxy", s.serve("lockproxy", parseProxy, s.proxy))
 }
 
-// Drain answers all who wait, and all who come to wait, with null. It may be called once.
-func (s *Service) Drain() { s.lines.drain() }
+// Drain answers all who wait, and all who come to wait, with null. Session locks are not renewed any more: they are left to run out, and
+// holders that speak RESP3 are told. It returns when they have been, or take too long to read. It may be called once.
+func (s *Service) Drain() {
+	s.lines.drain()
+	s.holds.drain()
+}
 
 // Close ends the renewal of session locks, which then run out by themselves, and waits for renewals that are under way. Connections must
 // be gone.

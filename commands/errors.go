@@ -81,7 +81,7 @@ func (s *Service) writeFailure(c *call, err error) {
 		if r.err == errQueueFull {
 			c.outcome = OutQueueFull
 		}
-		c.WriteError(failureText(err, s.o.ShowMasters))
+		c.WriteError(failureText(err, s.now().ShowMasters))
 		return
 	}
 	c.outcome = OutInternal

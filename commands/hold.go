@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidwall/redcon"
 	"go.uber.org/zap"
 
 	"lockproxy/quorum"
@@ -28,16 +27,17 @@ type holds struct {
 	locker   Locker
 	freed    func(key, secret string) // is told of every release
 	report   func(*hold, Outcome)     // is told how a hold ended, unless by UNLOCK; with mu held
-	maxHold  time.Duration
-	delay    time.Duration // between an end that was not QUIT and the release
 	log      *zap.Logger
 	renewals sync.WaitGroup
 
 	suspended func() time.Duration // how long the machine has been suspended
 
 	mu       sync.Mutex
+	maxHold  time.Duration
+	delay    time.Duration    // between an end that was not QUIT and the release
 	m        map[string]*hold // by secret
 	sessions map[owner]map[*hold]struct{}
+	draining bool // nothing is renewed any more
 	closed   bool
 	look     *time.Timer // runs while there are holds; see lookForSuspend
 }
@@ -100,7 +100,7 @@ func (hs *holds) renew(h *hold) {
 	hs.mu.Lock()
 	now := hs.now()
 	switch {
-	case h.over || hs.closed || h.renewing:
+	case h.over || hs.draining || h.renewing:
 		hs.mu.Unlock()
 		return
 	case !now.Before(h.deadline):
@@ -150,9 +150,7 @@ func (hs *holds) renewedLocked(h *hold, validity time.Duration, err error) {
 }
 
 // loseLocked ends a hold whose validity runs out. With release set what is left of it is released, so that EXTEND and UNLOCK find nothing;
-// otherwise it runs out by itself. A client that speaks RESP3 is told:
-//
-//	< >4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n
+// otherwise it runs out by itself. Its holder is told.
 func (hs *holds) loseLocked(h *hold, release bool) {
 	hs.dropLocked(h)
 	if release {
@@ -160,14 +158,7 @@ func (hs *holds) loseLocked(h *hold, release bool) {
 	}
 	hs.report(h, OutLost)
 	hs.log.Warn("session lock lost", zap.String("key", h.key), zap.Stringer("client", h.session.RemoteAddr()))
-	if !h.session.RESP3() {
-		return
-	}
-	push := redcon.AppendBulkString([]byte(">4\r\n"), "lock")
-	push = redcon.AppendBulkString(push, "lost")
-	push = redcon.AppendBulkString(push, h.key)
-	push = redcon.AppendBulkString(push, h.token.String())
-	hs.renewals.Go(func() { h.session.Push(push) }) // may wait for a client that does not read
+	hs.renewals.Go(func() { h.tell() })
 }
 
 // dropLocked takes h out of everything. Its timer finds nothing to do.
@@ -213,7 +204,8 @@ func (hs *holds) ended(session owner, how resp.End) {
 			hs.release(h)
 		case !hs.closed:
 			hs.report(h, OutReleased)
-			hs.renewals.Go(func() { hs.releaseLater(h) })
+			delay := hs.delay
+			hs.renewals.Go(func() { hs.releaseLater(h, delay) })
 		}
 	}
 	if how != resp.EndReset {
@@ -228,13 +220,13 @@ func (hs *holds) release(h *hold) {
 
 // releaseLater keeps the key closed for the lock-delay, as the holder's last writes may be on their way. Should the proxy end
 // meanwhile, the key runs out by itself.
-func (hs *holds) releaseLater(h *hold) {
+func (hs *holds) releaseLater(h *hold, delay time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.ttl)
 	defer cancel()
-	if _, err := hs.locker.Extend(ctx, h.key, h.token, hs.delay); err != nil {
+	if _, err := hs.locker.Extend(ctx, h.key, h.token, delay); err != nil {
 		hs.log.Warn("session-lock-delay cannot be kept", zap.String("key", h.key), zap.Error(err))
 	}
-	time.AfterFunc(hs.delay, func() { hs.release(h) })
+	time.AfterFunc(delay, func() { hs.release(h) })
 }
 
 // count returns how many session locks are held.
@@ -242,18 +234,4 @@ func (hs *holds) count() int {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	return len(hs.m)
-}
-
-// close ends all renewals, and waits for those that run.
-func (hs *holds) close() {
-	hs.mu.Lock()
-	hs.closed = true
-	for _, h := range hs.m {
-		h.timer.Stop()
-	}
-	if hs.look != nil {
-		hs.look.Stop()
-	}
-	hs.mu.Unlock()
-	hs.renewals.Wait()
 }

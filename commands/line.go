@@ -36,11 +36,11 @@ var (
 // release or expiry.
 type lines struct {
 	locker   Locker
-	max      int
 	maxTTL   time.Duration
 	majority int // of the masters
 
 	mu       sync.Mutex
+	max      int
 	m        map[string]*line
 	waiting  int
 	ended    map[string]memory // of lines that ended with a hand-over

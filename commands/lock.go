@@ -40,7 +40,7 @@ func (s *Service) lock(c *call) {
 	})
 	if c.args.session {
 		s.holds.keep(c.session, c.key, lease, c.ttl)
-		if err := c.session.WatchPeer(s.o.SessionTimeout); err != nil {
+		if err := c.session.WatchPeer(s.now().SessionTimeout); err != nil {
 			s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
 		}
 	}

@@ -67,7 +67,7 @@ func (s *Service) admitMaster(c *call) {
 
 // shownName is what a client may see of the name of all[i].
 func (s *Service) shownName(all []quorum.MasterStatus, i int) string {
-	if s.o.ShowMasters {
+	if s.now().ShowMasters {
 		return all[i].Name
 	}
 	return "master " + strconv.Itoa(i+1)
@@ -75,7 +75,7 @@ func (s *Service) shownName(all []quorum.MasterStatus, i int) string {
 
 // shownText is what a client may see of a text that may name masters.
 func (s *Service) shownText(all []quorum.MasterStatus, text string) string {
-	if s.o.ShowMasters {
+	if s.now().ShowMasters {
 		return text
 	}
 	order := make([]int, len(all))

@@ -31,7 +31,7 @@ func (hs *holds) lookLocked() {
 func (hs *holds) lookForSuspend() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	if hs.closed || len(hs.m) == 0 {
+	if hs.draining || len(hs.m) == 0 {
 		return
 	}
 	now := hs.now()

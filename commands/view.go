@@ -85,4 +85,4 @@ func (s *Service) Masters() []quorum.MasterStatus {
 }
 
 // Explain is err of Locks in the words that a client would get.
-func (s *Service) Explain(err error) string { return failureText(err, s.o.ShowMasters) }
+func (s *Service) Explain(err error) string { return failureText(err, s.now().ShowMasters) }

@@ -70,6 +70,10 @@ type Config struct {
 	// ProxyProtocol makes network listeners expect a PROXY header, version 1 or 2, at the start of each connection. Unix sockets have none.
 	ProxyProtocol bool
 
+	// ReusePort lets other processes listen on the same ports (SO_REUSEPORT), so that a new one can take over while this one drains. Linux only;
+	// Unix sockets cannot be shared.
+	ReusePort bool
+
 	// UpstreamLogin, SentinelLogin and MastersLogin are for addresses without credentials; the one of Sentinels for them alone.
 	UpstreamLogin, SentinelLogin, MastersLogin Login
 	// UpstreamTLS is for a rediss:// upstream and its Sentinels, MastersTLS for rediss:// masters.

@@ -3,6 +3,7 @@ package conf
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -64,7 +65,7 @@ func (l *loader) fileEntry(path string, key, node *yaml.Node, seen map[string]bo
 		return
 	}
 	seen[s.name] = true
-	l.faultIn(s.name, s.name+" (config "+path+")", setNode(s.valueOf(&l.cfg), node))
+	l.faultIn(s.name, fmt.Sprintf("%s (config %s line %d)", s.name, path, key.Line), setNode(s.valueOf(&l.cfg), node))
 }
 
 func setNode(v value, node *yaml.Node) error {

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// Usage is the text of --help: how settings are given, then each with its default and one line.
-func Usage() string {
+// Usage is the text of --help: how settings are given, a section of its caller, then each setting with its default and one line.
+func Usage(section string) string {
 	var b strings.Builder
 	b.WriteString(`lockproxy speaks Redis to its clients and adds LOCK and UNLOCK, held by a majority of independent Redis servers.
 
 usage: lockproxy [--config file] [--name value ...]
+       lockproxy WORD [--name value ...]
 
   --config file   read settings from a YAML file (also LOCKPROXY_CONFIG)
   --check         validate the settings and end
@@ -22,6 +23,9 @@ flags (--max-ttl 60s); later ones win in this order. Durations are digits with m
 nor masters set, all servers live in memory inside lockproxy, for trying it out.
 
 `)
+	if section != "" {
+		b.WriteString(section + "\n")
+	}
 	for _, s := range Settings() {
 		fmt.Fprintf(&b, "  --%-24s %s (default: %s)\n", s.Name, s.Help, s.Default)
 	}

@@ -90,6 +90,10 @@ func (l *loader) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Errorf(format, args...))
 }
 
+// ToolVariables are the variables, without LOCKPROXY_ in front, that subcommands read or set for the commands they run: a proxy may be one
+// of these. No setting may have such a name.
+var ToolVariables = []string{"ADDR", "KEY", "TOKEN", "FENCE"}
+
 // serviceLink matches variables that Kubernetes and Docker set for a service called lockproxy or lockproxy-*.
 var serviceLink = regexp.MustCompile(
 	`^LOCKPROXY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
@@ -110,7 +114,7 @@ func (l *loader) parseEnvironment(environ []string) (list []given, file string) 
 			list = append(list, given{s, text, fmt.Sprintf("%s (%s)", s.name, name)})
 		case name == envPrefix+"CONFIG":
 			file = text
-		case !serviceLink.MatchString(name):
+		case !serviceLink.MatchString(name) && !slices.Contains(ToolVariables, strings.TrimPrefix(name, envPrefix)):
 			l.fault("environment variable %s names no setting", name)
 		}
 	}

@@ -153,8 +153,8 @@ func TestFaults(t *testing.T) {
 		"file: unknown, repeated, empty, nested": {
 			args: file("max-tll: 5s\nmin-ttl: 1\nmin-ttl: 2\nmax-ttl:\nlisten: {a: b}\nfencing: [on]\nmasters: []\n"),
 			want: []string{`config FILE: line 1: unknown setting "max-tll"`, "config FILE: line 3: min-ttl is set twice",
-				"max-ttl (config FILE): has no value", "listen (config FILE): is not a single value or a list",
-				"fencing (config FILE): takes one value, not a list", "masters (config FILE): has no entries"}},
+				"max-ttl (config FILE line 4): has no value", "listen (config FILE line 5): is not a single value or a list",
+				"fencing (config FILE line 6): takes one value, not a list", "masters (config FILE line 7): has no entries"}},
 		"file: a list":      {args: file("- a\n"), want: []string{"config FILE: not of the form name: value"}},
 		"file: two of them": {args: file("min-ttl: 1\n---\nmax-ttl: 2\n"), want: []string{"config FILE: more than one document"}},
 		"no file":           {args: []string{"--config", "/nonexistent/x"}, want: []string{"config /nonexistent/x: no such file or directory"}},
@@ -250,7 +250,7 @@ func TestActions(t *testing.T) {
 }
 
 func TestUsageNamesEverySetting(t *testing.T) {
-	usage := Usage()
+	usage := Usage("words\n")
 	for _, s := range Settings() {
 		if s.Help == "" || s.Default == "" && s.Name != "key-prefix" {
 			t.Errorf("%s: help %q, default %q", s.Name, s.Help, s.Default)

@@ -50,11 +50,11 @@ func TestLogLevelChanges(t *testing.T) {
 	if !level("debug")() || !strings.Contains(p.Log.String(), "max-waiters (config ") {
 		t.Error("a broken file changed the level, or what is wrong in it is not named")
 	}
-	write("log-level: warn\nmax-waiters: 77\n")
+	write("log-level: warn\nmax-ttl: 30s\n")
 	p.Signal(syscall.SIGHUP)
 	lab.WaitFor(t, "the level of the file", lab.Patience, level("warn"))
 	lab.WaitFor(t, "word of what needs a restart", lab.Patience, func() bool {
-		return strings.Contains(p.Log.String(), `restart to use them","settings":["max-waiters"]`)
+		return strings.Contains(p.Log.String(), `restart to use them","settings":["max-ttl \"60s\" becomes \"30s\""]`)
 	})
 }
 

@@ -140,7 +140,7 @@ func TestGuardReplaced(t *testing.T) {
 	}
 }
 
-// TestGuardGrown: from three masters to five, by the steps of the README. A lock that was held is not granted again before it
+// TestGuardGrown: from three masters to five, by the steps of docs/operations.md. A lock that was held is not granted again before it
 // has run out, and fences rise.
 func TestGuardGrown(t *testing.T) {
 	t.Parallel()

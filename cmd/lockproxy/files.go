@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -17,10 +18,7 @@ import (
 
 // files are the certificates and passwords that the settings name. They are read at the start and by reload; new connections use what
 // was read last.
-type files struct {
-	cfg     conf.Config
-	current atomic.Pointer[contents]
-}
+type files struct{ current atomic.Pointer[contents] }
 
 // contents is what was read at one time. It is not changed.
 type contents struct {
@@ -29,20 +27,22 @@ type contents struct {
 	certs     map[string]*tls.Certificate // by setting
 	pools     map[string]*x509.CertPool   // by setting
 	passwords map[string]string           // by setting
+
+	adminToken string // the setting itself
 }
 
 // openFiles reads all files of the settings.
 func openFiles(cfg conf.Config) (*files, error) {
-	f := &files{cfg: cfg}
-	now, err := f.read()
+	f := &files{}
+	now, err := readFiles(cfg)
 	f.current.Store(now)
 	return f, err
 }
 
-// reload reads the files again. If anything is wrong with one of them, all stay as they were. changed has the settings whose files
-// have another content now.
-func (f *files) reload() (changed []string, err error) {
-	now, err := f.read()
+// reload reads the files again, those that cfg names now. If anything is wrong with one of them, all stay as they were. changed has the
+// settings whose files have another content now.
+func (f *files) reload(cfg conf.Config) (changed []string, err error) {
+	now, err := readFiles(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -55,10 +55,9 @@ func (f *files) reload() (changed []string, err error) {
 	return changed, nil
 }
 
-// read reads every file, and reports all that is wrong, by setting.
-func (f *files) read() (*contents, error) {
-	c := &contents{text: map[string][]byte{}, certs: map[string]*tls.Certificate{}, pools: map[string]*x509.CertPool{}, passwords: map[string]string{}}
-	cfg := &f.cfg
+// readFiles reads every file, and reports all that is wrong, by setting.
+func readFiles(cfg conf.Config) (*contents, error) {
+	c := &contents{text: map[string][]byte{}, certs: map[string]*tls.Certificate{}, pools: map[string]*x509.CertPool{}, passwords: map[string]string{}, adminToken: cfg.AdminToken}
 	err := errors.Join(
 		c.readCert("tls-cert", cfg.TLSCert, "tls-key", cfg.TLSKey), c.readPool("tls-client-ca", cfg.TLSClientCA),
 		c.readCert("upstream-tls-cert", cfg.UpstreamTLS.Cert, "upstream-tls-key", cfg.UpstreamTLS.Key), c.readPool("upstream-tls-ca", cfg.UpstreamTLS.CA),
@@ -167,10 +166,8 @@ func (f *files) clientTLS(a conf.Address, group string, settings conf.ClientTLS)
 
 // adminToken is what operators must show; "" for nothing.
 func (f *files) adminToken() string {
-	if f.cfg.AdminToken != "" {
-		return f.cfg.AdminToken
-	}
-	return f.current.Load().passwords["admin-token-file"]
+	now := f.current.Load()
+	return cmp.Or(now.adminToken, now.passwords["admin-token-file"])
 }
 
 // login is who to be on servers without credentials in their address; nil: nobody.

@@ -16,13 +16,21 @@ import (
 	"lockproxy/conf"
 )
 
-// listenAll opens every listener of the settings, or none.
+// listenAll opens every listener of the settings, or none. Those that systemd has opened are taken from it.
 func listenAll(ctx context.Context, cfg conf.Config, files *files, log *zap.Logger) ([]net.Listener, error) {
+	given, err := passedSockets()
+	if err != nil {
+		return nil, err
+	}
 	var listeners []net.Listener
 	for _, address := range cfg.Listen {
-		listener, err := listen(ctx, address, cfg.UnixMode)
+		listener := given.take(address)
+		if listener == nil {
+			listener, err = listen(ctx, address, cfg.UnixMode, cfg.ReusePort)
+		}
 		if err != nil {
 			closeAll(listeners)
+			closeAll(given)
 			return nil, fmt.Errorf("listen %s: %w", address, err)
 		}
 		if cfg.ProxyProtocol && address.Network != "unix" {
@@ -32,6 +40,11 @@ func listenAll(ctx context.Context, cfg conf.Config, files *files, log *zap.Logg
 			listener = &secureListener{Listener: listener, config: files.listenTLS(), log: log}
 		}
 		listeners = append(listeners, listener)
+	}
+	if err := given.unused(); err != nil {
+		closeAll(listeners)
+		closeAll(given)
+		return nil, err
 	}
 	return listeners, nil
 }
@@ -43,7 +56,8 @@ func closeAll(listeners []net.Listener) {
 }
 
 // listen opens one listener. A Unix socket has the mode given from its first moment on, and its file goes when the listener is closed.
-func listen(ctx context.Context, address conf.Address, mode fs.FileMode) (net.Listener, error) {
+// With shared other processes may listen on the same port.
+func listen(ctx context.Context, address conf.Address, mode fs.FileMode, shared bool) (net.Listener, error) {
 	if address.Network == "unix" {
 		return listenUnix(ctx, address.Addr, mode)
 	}
@@ -51,7 +65,11 @@ func listen(ctx context.Context, address conf.Address, mode fs.FileMode) (net.Li
 	if ip, err := netip.ParseAddr(address.Host()); err == nil && ip.Is4() {
 		network = "tcp4" // for 0.0.0.0 package net would open every IPv6 address as well
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, network, address.Addr)
+	var config net.ListenConfig
+	if shared {
+		config.Control = reusePort
+	}
+	listener, err := config.Listen(ctx, network, address.Addr)
 	return listener, plainError(err)
 }
 

@@ -87,7 +87,7 @@ func TestUnixMode(t *testing.T) {
 		}
 	}()
 	for range 2000 {
-		listener, err := listen(t.Context(), conf.Address{Network: "unix", Addr: path}, 0o640)
+		listener, err := listen(t.Context(), conf.Address{Network: "unix", Addr: path}, 0o640, false)
 		if err != nil {
 			t.Fatal(err)
 		}

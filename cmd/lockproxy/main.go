@@ -17,6 +17,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if code, found := runTool(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); found {
+		stop()
+		os.Exit(code)
+	}
 	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "lockproxy:", err)
 		stop()

@@ -2,7 +2,9 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,4 +49,86 @@ func TestReadmeRights(t *testing.T) {
 	if string(shown[1]) != string(rules[1]) {
 		t.Errorf("the README says\n%s\ntested is\n%s", shown[1], rules[1])
 	}
+}
+
+// TestDocsReload: docs/operations.md names the settings that change without a restart.
+func TestDocsReload(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "These change at once, for what comes after: `" + strings.Join(conf.Live(), "`, `") + "`.\n"; !strings.Contains(string(text), want) {
+		t.Errorf("docs/operations.md lacks\n%s", want)
+	}
+}
+
+// TestDocsAlerts: docs/operations.md says what to do about each alert.
+func TestDocsAlerts(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := os.ReadFile("../../admin/monitoring/rules.yaml")
+	if err != nil {
+		t.Skip(err)
+	}
+	alerts := regexp.MustCompile(`(?m)alert: (\w+)$`).FindAllSubmatch(rules, -1)
+	if len(alerts) == 0 {
+		t.Error("the rules have no alerts")
+	}
+	for _, alert := range alerts {
+		if !strings.Contains(string(text), "\n| `"+string(alert[1])+"` |") {
+			t.Errorf("docs/operations.md says nothing about %s", alert[1])
+		}
+	}
+}
+
+// TestDocsTools: docs/tools.md says what each subcommand is for, and the links between the documents lead somewhere.
+func TestDocsTools(t *testing.T) {
+	text, err := os.ReadFile("../../docs/tools.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range toolCommands() {
+		if !regexp.MustCompile(`(?m)^## ` + c.name + `\b`).Match(text) {
+			t.Errorf("docs/tools.md says nothing about %s", c.name)
+		}
+	}
+}
+
+// TestDocsLinks: the files and headings that the documents point to are there.
+func TestDocsLinks(t *testing.T) {
+	paths, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	for _, path := range append(paths, "../../README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
+			target := path
+			if found[1] != "" {
+				target = filepath.Join(filepath.Dir(path), found[1])
+			}
+			to, err := os.ReadFile(target)
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+			} else if found[2] != "" && !slices.Contains(headings(string(to)), found[2]) {
+				t.Errorf("%s points to %s, which has no heading #%s", path, target, found[2])
+			}
+		}
+	}
+}
+
+// headings are what links call the headings of a document.
+func headings(text string) []string {
+	var names []string
+	for _, found := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		name := strings.ToLower(strings.ReplaceAll(found[1], " ", "-"))
+		names = append(names, regexp.MustCompile(`[^a-z0-9_-]`).ReplaceAllString(name, ""))
+	}
+	return names
 }

@@ -4,23 +4,39 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
+	"lockproxy/conf"
 	"lockproxy/upstream"
 )
 
-// reloadOnHangup reads certificates and passwords again on SIGHUP, and calls settings for the rest, until end is called.
-func reloadOnHangup(files *files, log *zap.Logger, settings func()) (end func()) {
+// reloader reads settings, certificates and passwords again on SIGHUP, and puts into force what can change while the proxy runs.
+type reloader struct {
+	args, environ []string // what the settings were loaded from
+	files         *files
+	log           *logs
+
+	mu    sync.Mutex
+	cfg   conf.Config       // in force
+	apply func(conf.Config) // puts it into force where something runs already; nil as long as nothing does
+}
+
+// onHangup reloads at every SIGHUP until end is called.
+func (r *reloader) onHangup() (end func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range hangups {
-			logReload(files, log)
-			settings()
+			notifyReloading()
+			r.reopenAudit()
+			r.reload()
+			notifyReady()
 		}
 	})
 	return func() {
@@ -30,14 +46,78 @@ func reloadOnHangup(files *files, log *zap.Logger, settings func()) (end func())
 	}
 }
 
-// logReload reloads and says what came of it.
-func logReload(files *files, log *zap.Logger) {
-	changed, err := files.reload()
+// reopenAudit goes on in a new file where the old one of the audit log was moved away.
+func (r *reloader) reopenAudit() {
+	if err := r.log.audit.reopen(); err != nil {
+		r.log.Error("audit-log cannot be opened again, it goes on in the old file", zap.Error(err))
+	}
+}
+
+// config are the settings in force.
+func (r *reloader) config() conf.Config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cfg
+}
+
+// attach sets who is told of new settings, and tells those of the moment.
+func (r *reloader) attach(apply func(conf.Config)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.apply = apply
+	apply(r.cfg)
+}
+
+// reload changes all that can be changed, or nothing if any setting or file is wrong.
+func (r *reloader) reload() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	loaded, err := conf.Load(r.args, r.environ)
 	if err != nil {
-		log.Error("nothing was reloaded, a file is not good", zap.Error(err))
+		r.log.Error("nothing was reloaded, the settings are not good", zap.Strings("faults", strings.Split(err.Error(), "\n")))
 		return
 	}
-	log.Info("certificates and passwords reloaded", zap.Strings("changed", changed))
+	changes := conf.Changes(r.cfg, loaded)
+	cfg, err := r.cfg.Take(loaded)
+	if err != nil {
+		r.log.Error("nothing was reloaded, as the new settings go only with others that need a restart", zap.Strings("faults", strings.Split(err.Error(), "\n")))
+		return
+	}
+	changed, err := r.files.reload(cfg)
+	if err != nil {
+		r.log.Error("nothing was reloaded, a file is not good", zap.Error(err))
+		return
+	}
+	r.cfg = cfg
+	setLevel(r.log.level, cfg.LogLevel)
+	if r.apply != nil {
+		r.apply(cfg)
+	}
+	r.log.Info("certificates and passwords reloaded", zap.Strings("changed", changed))
+	r.logChanges(changes)
+}
+
+// logChanges says what came into force and what waits for a restart, by name and with both values.
+func (r *reloader) logChanges(changes []conf.Change) {
+	var now, later []string
+	for _, c := range changes {
+		if c.Live {
+			now = append(now, c.String())
+		} else {
+			later = append(later, c.String())
+		}
+	}
+	r.log.Info("settings reloaded", zap.Strings("changed", now))
+	if len(later) > 0 {
+		r.log.Warn("settings have changed that are read at the start only: restart to use them", zap.Strings("settings", later))
+	}
+}
+
+// setLevel sets the level by its name, which the settings have checked.
+func setLevel(level zap.AtomicLevel, name string) {
+	if l, err := zapcore.ParseLevel(name); err == nil {
+		level.SetLevel(l)
+	}
 }
 
 // follow keeps up with the Sentinels of up, beyond the end of ctx, until end is called. moved is called as Follow says.

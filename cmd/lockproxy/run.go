@@ -25,7 +25,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	cfg, err := conf.Load(args, environ)
 	switch {
 	case cfg.Action == conf.Help:
-		_, err = io.WriteString(stdout, conf.Usage())
+		_, err = io.WriteString(stdout, conf.Usage(toolUsage()))
 		return err
 	case cfg.Action == conf.Version:
 		_, err = fmt.Fprintln(stdout, versionText())
@@ -47,7 +47,8 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	defer logs.close()
 	log := logs.Logger
 
-	defer reloadOnHangup(files, log, func() { rereadSettings(cfg, args, environ, logs) })()
+	reload := &reloader{args: args, environ: environ, cfg: cfg, files: files, log: logs}
+	defer reload.onHangup()()
 
 	listeners, err := listenAll(ctx, cfg, files, log)
 	if err != nil {
@@ -66,7 +67,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		log.Warn(warning)
 	}
 	warnFiles(cfg, maxFiles(), log)
-	return serve(ctx, cfg, memory, files, listeners, logs)
+	return serve(ctx, reload, memory, listeners, logs)
 }
 
 // settingsError puts each fault on a line of its own, so that all can be mended at once.
@@ -83,8 +84,9 @@ func printCheck(w io.Writer, cfg conf.Config) error {
 }
 
 // serve connects the parts and runs them until ctx is done. It closes the listeners.
-func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files, listeners []net.Listener, logs *logs) error {
+func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []net.Listener, logs *logs) error {
 	log := logs.Logger
+	cfg, files := reload.config(), reload.files
 	defer keepHeapRoom()()
 	defer closeAll(listeners)
 	operators, err := listenOperators(ctx, cfg, files, log)
@@ -139,9 +141,15 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files,
 		MarkerWorks:       up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	close(serving)
+	reload.attach(func(cfg conf.Config) {
+		service.Change(tunable(cfg))
+		server.SetMaxClients(cfg.MaxClients)
+	})
 	operators.start(ctx, up, service, server, files.adminToken, logs.level)
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.all()))), zap.Any("settings", cfg.Values()))
+	notifyReady()
+	defer feedWatchdog(func() { server.Connections() }, log)()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listeners...) }()
 	var serveErr error
@@ -152,7 +160,8 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files,
 		log.Error("serving ended", zap.Error(serveErr))
 		failed <- serveErr
 	}
-	end(ctx, cfg.DrainTimeout, server, service, q, log)
+	notifyStopping()
+	end(ctx, reload.config().DrainTimeout, server, service, q, log)
 	<-failed
 	log.Info("ended")
 	return serveErr

@@ -18,7 +18,7 @@ import (
 // tlsEcho listens with cfg and sends back a line to whom it lets in.
 func tlsEcho(t *testing.T, files *files) (addr string) {
 	t.Helper()
-	cfg := files.cfg
+	cfg := conf.Default()
 	cfg.Listen = []conf.Address{{Network: "tcp", Addr: "127.0.0.1:0", TLS: true}}
 	listeners, err := listenAll(t.Context(), cfg, files, zap.NewNop())
 	if err != nil {
@@ -146,7 +146,7 @@ func TestReload(t *testing.T) {
 	}
 	reload := func(want string) {
 		t.Helper()
-		changed, err := f.reload()
+		changed, err := f.reload(cfg)
 		got := strings.Join(changed, ",") + ";"
 		if err != nil {
 			got = err.Error()
@@ -204,12 +204,13 @@ func TestPasswordFiles(t *testing.T) {
 	path := t.TempDir() + "/p"
 	for text, want := range map[string]string{"a": "a", "a\n": "a", "a\r\n": "a", " a b ": " a b ", "a\n\n": "", "": "", "\n": "", "a\nb": "", "a\x00": ""} {
 		os.WriteFile(path, []byte(text), 0o600)
-		f, err := openFiles(conf.Config{MastersLogin: conf.Login{User: "u", PasswordFile: path}})
+		cfg := conf.Config{MastersLogin: conf.Login{User: "u", PasswordFile: path}}
+		f, err := openFiles(cfg)
 		if (err != nil) != (want == "") {
 			t.Errorf("%q: %v", text, err)
 		}
 		if err == nil {
-			if user, password := f.login("masters", f.cfg.MastersLogin)(); user != "u" || password != want {
+			if user, password := f.login("masters", cfg.MastersLogin)(); user != "u" || password != want {
 				t.Errorf("%q: got %q %q", text, user, password)
 			}
 		}

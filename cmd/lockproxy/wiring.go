@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"lockproxy/commands"
 	"lockproxy/conf"
 	"lockproxy/quorum"
 	"lockproxy/upstream"
@@ -96,6 +97,12 @@ func lockPermission(ctx context.Context, cfg conf.Config, files *files, log *zap
 			zap.String("upstream", up.Name()), zap.String("reason", upstream.Reason(err)))
 	}
 	return permission
+}
+
+// tunable are the settings of the commands that can change while they run.
+func tunable(cfg conf.Config) commands.Tunable {
+	return commands.Tunable{MinTTL: cfg.MinTTL, MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold, SessionLockDelay: cfg.SessionLockDelay,
+		SessionTimeout: cfg.SessionTimeout, ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands}
 }
 
 // guards are the words of restart-guard.

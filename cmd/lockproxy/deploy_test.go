@@ -1,0 +1,93 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"lockproxy/conf"
+)
+
+// What is in deploy speaks of settings and subcommands: both must be as it says. Its forms are the business of deploy/check.
+
+func readDeploy(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestDeploySettingsAreValid(t *testing.T) {
+	var config string
+	for document := range strings.SplitSeq(readDeploy(t, "kubernetes/lockproxy.yaml"), "\n---\n") {
+		var object struct {
+			Kind string
+			Data map[string]string
+		}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		config += object.Data["lockproxy.yaml"]
+	}
+	for name, text := range map[string]string{"the ConfigMap": config, "lockproxy.yaml": readDeploy(t, "lockproxy.yaml"),
+		"lockproxy.yaml with its examples": strings.ReplaceAll(readDeploy(t, "lockproxy.yaml"), "\n#masters", "\nmasters")} {
+		path := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if cfg, err := conf.Load([]string{"--config", path}, nil); err != nil || cfg.Embedded() {
+			t.Errorf("%s: embedded %v, %v", name, cfg.Embedded(), err)
+		}
+	}
+
+	var compose struct {
+		Proxy struct{ Environment map[string]string } `yaml:"x-proxy"`
+	}
+	if err := yaml.Unmarshal([]byte(readDeploy(t, "compose.yaml")), &compose); err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{"LOCKPROXY_LISTEN=0.0.0.0:6380"} // of the Dockerfile
+	for name, value := range compose.Proxy.Environment {
+		environ = append(environ, name+"="+value)
+	}
+	if cfg, err := conf.Load(nil, environ); err != nil || len(cfg.Masters) != 5 || !strings.Contains(readDeploy(t, "Dockerfile"), "\nENV "+environ[0]+"\n") {
+		t.Errorf("compose: %d masters, %v", len(cfg.Masters), err)
+	}
+}
+
+// TestDeployProbes: the commands of the probes are subcommands with flags that these have.
+func TestDeployProbes(t *testing.T) {
+	found := 0
+	for line := range strings.Lines(readDeploy(t, "kubernetes/lockproxy.yaml") + readDeploy(t, "Dockerfile")) {
+		_, list, probe := strings.Cut(line, "[/usr/bin/lockproxy, ")
+		if !probe {
+			_, list, probe = strings.Cut(line, `CMD ["/usr/bin/lockproxy", "`)
+		}
+		if !probe {
+			continue
+		}
+		found++
+		list, _, _ = strings.Cut(list, "]")
+		words := strings.Fields(strings.NewReplacer(",", " ", `"`, " ").Replace(list))
+		at := slices.IndexFunc(toolCommands(), func(c toolCommand) bool { return c.name == words[0] })
+		if at < 0 {
+			t.Errorf("%s is no subcommand", words[0])
+			continue
+		}
+		flags := flag.NewFlagSet(words[0], flag.ContinueOnError)
+		toolCommands()[at].define(flags)
+		if err := flags.Parse(words[1:]); err != nil || flags.NArg() > 0 {
+			t.Errorf("%q: %v, left %q", words, err, flags.Args())
+		}
+	}
+	if found != 4 {
+		t.Errorf("%d probes found, want 4", found)
+	}
+}

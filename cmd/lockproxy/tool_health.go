@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"time"
+)
+
+var healthCommand = toolCommand{
+	name: "health",
+	help: "tell by the exit code whether a proxy is well, for probes",
+	more: `Without --ready a proxy is well that answers at all, also if it wants a password first.
+
+exit codes: 0 well, 1 not ready, 64 wrong flags, 69 no answer, 77 it refuses the user
+`,
+	define: func(flags *flag.FlagSet) func(context.Context, *tool) int {
+		target := targetFlags(flags)
+		ready := flags.Bool("ready", false, "ask also whether a majority of the masters can vote and the upstream answers")
+		timeout := periodFlag(flags, "timeout", 5*time.Second, "how long the answer may take")
+		return func(ctx context.Context, t *tool) int {
+			ctx, cancel := context.WithTimeout(ctx, timeout.Duration)
+			defer cancel()
+			return t.health(ctx, target, *ready)
+		}
+	},
+}
+
+func (t *tool) health(ctx context.Context, target *target, ready bool) int {
+	c, err := t.connect(ctx, target, false)
+	if err != nil {
+		return t.fail(exitUnavailable, "%v", err)
+	}
+	defer c.Close()
+	if !ready {
+		if _, err := c.ask(ctx, "LOCKPROXY", "HELP"); err != nil {
+			return t.fail(exitUnavailable, "%v", err)
+		}
+		return 0
+	}
+	masters, majority, err := askMasters(ctx, c)
+	switch {
+	case errors.Is(err, errDenied):
+		return t.fail(exitDenied, "%v", err)
+	case err != nil:
+		return t.fail(exitUnavailable, "%v", err)
+	case !majority:
+		return t.fail(exitFailed, "less than a majority of the %d masters can vote", len(masters))
+	}
+	up, err := askUpstream(ctx, c)
+	switch {
+	case err != nil:
+		return t.fail(exitUnavailable, "%v", err)
+	case !up.OK:
+		return t.fail(exitFailed, "%s", up.Error)
+	}
+	return 0
+}

@@ -1,0 +1,83 @@
+package conf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// live are the settings that a running proxy takes over when they change. All others need a restart.
+var live = []string{
+	"min-ttl", "max-waiters", "session-max-hold", "session-lock-delay", "session-timeout", "admin-commands", "max-clients", "show-masters",
+	"tls-cert", "tls-key", "tls-client-ca", "drain-timeout", "log-level",
+}
+
+// Live returns the names of the settings that a running proxy takes over when they change, in the order of --help.
+func Live() []string {
+	var names []string
+	for _, s := range table {
+		if slices.Contains(live, s.name) {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// Change is a setting that differs between two Configs.
+type Change struct {
+	Name     string
+	From, To string // as text, without passwords: equal where only a password differs
+	Live     bool   // a running proxy takes it over
+}
+
+// String is the change in the words of the log.
+func (c Change) String() string {
+	if c.From == c.To {
+		return fmt.Sprintf("%s %q has other credentials", c.Name, c.From)
+	}
+	return fmt.Sprintf("%s %q becomes %q", c.Name, c.From, c.To)
+}
+
+// Changes returns what differs between two Configs, in the order of --help.
+func Changes(from, to Config) []Change {
+	var changes []Change
+	for _, s := range table {
+		before, after := s.valueOf(&from), s.valueOf(&to)
+		if before.String() != after.String() || secrets(before) != secrets(after) {
+			changes = append(changes, Change{s.name, before.String(), after.String(), slices.Contains(live, s.name)})
+		}
+	}
+	return changes
+}
+
+// secrets is what the text of a value leaves out.
+func secrets(v value) string {
+	var list []Address
+	switch v := v.(type) {
+	case secret:
+		return *v.field
+	case address:
+		list = []Address{*v.field}
+	case addresses:
+		list = *v.field
+	}
+	var all []string
+	for _, a := range list {
+		all = append(all, fmt.Sprintf("%q:%q", a.User, a.Password))
+	}
+	return strings.Join(all, ",")
+}
+
+// Take returns c with the live settings of to. An error says that the outcome could not run, as with settings of to that need a
+// restart it could.
+func (c Config) Take(to Config) (Config, error) {
+	for _, s := range table {
+		if !slices.Contains(live, s.name) {
+			continue
+		}
+		if err := s.valueOf(&c).set(s.valueOf(&to).String()); err != nil {
+			return c, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return c, c.Validate()
+}

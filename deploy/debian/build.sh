@@ -1,0 +1,23 @@
+#!/bin/sh
+# Makes the Debian package: sh deploy/debian/build.sh [version [folder]]. The package is put into the folder, build if none is given.
+set -eu
+cd "$(dirname "$0")/../.."
+VERSION=${1:-0.0.0}
+folder=${2:-build}
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+BUILT=$(mktemp -d)
+trap 'rm -rf "$BUILT"' EXIT
+GOARCH=$(go env GOARCH)
+export VERSION BUILT GOARCH
+CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=v$VERSION" -o "$BUILT/lockproxy" ./cmd/lockproxy
+host=$BUILT/lockproxy
+if [ "$GOARCH" != "$(go env GOHOSTARCH)" ]; then # what prints the completions must run here
+	host=$BUILT/host
+	GOARCH= CGO_ENABLED=0 go build -o "$host" ./cmd/lockproxy
+fi
+for shell in bash zsh fish; do
+	"$host" completion "$shell" >"$BUILT/$shell"
+done
+(cd deploy/check && GOARCH= go build -o "$BUILT/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm)
+"$BUILT/nfpm" package --config deploy/debian/nfpm.yaml --packager deb --target "$folder"

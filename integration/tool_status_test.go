@@ -1,0 +1,175 @@
+package integration
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockproxy/integration/lab"
+)
+
+// look is what lockproxy status --json prints, as far as the tests look at it.
+type look struct {
+	Info     map[string]string
+	Upstream struct{ OK bool }
+	Majority bool `json:"majority_votes"`
+	Masters  []struct{ Address, State, Reason string }
+	Locks    []struct {
+		Key, Owner           string
+		Held, Fence, Waiting int
+	}
+	LocksError string `json:"locks_error"`
+}
+
+func lookAt(t *testing.T, code int, addr string, args ...string) (l look) {
+	t.Helper()
+	text := finishTool(t, code, append([]string{"status", "--json", "--addr", addr}, args...)...)
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return l
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, "--admin-commands", "on")
+	host := lab.Dial(t, c.Addr)
+	host.Do("LOCK", "job\x1b[2J", "60s", "OWNER", "me@here")
+	l := lookAt(t, 0, c.Addr)
+	if !l.Upstream.OK || !l.Majority || len(l.Masters) != 3 || l.Masters[0].State != "voting" || l.Info["connected_clients"] != "2" {
+		t.Errorf("all is well, and it says %+v", l)
+	}
+	if len(l.Locks) != 1 || l.Locks[0].Key != "job\x1b[2J" || l.Locks[0].Owner != "me@here" || l.Locks[0].Held != 3 || l.Locks[0].Fence == 0 {
+		t.Errorf("locks: %+v", l.Locks)
+	}
+	text := finishTool(t, 0, "status", "--addr", c.Addr)
+	for _, want := range []string{"upstream  answers in", c.masters[2].Addr + "  voting", "job?[2J", "3 of 3", "me@here"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("a key may give the terminal orders: %q", text)
+	}
+
+	c.masters[0].Kill()
+	lab.WaitFor(t, "a master seen as down", lab.Patience, func() bool { return lookAt(t, 0, c.Addr).Masters[0].State == "down" })
+	c.masters[1].Kill()
+	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool {
+		return strings.Contains(host.Do("LOCK", "other", "60s"), "NOQUORUM")
+	})
+	if text := finishTool(t, 1, "status", "--addr", c.Addr); !strings.Contains(text, "NONE CAN BE HAD") {
+		t.Errorf("without a majority it says\n%s", text)
+	}
+	c.upstream.Kill()
+	if l := lookAt(t, 1, c.Addr); l.Upstream.OK {
+		t.Error("a dead upstream answers")
+	}
+}
+
+// TestStatusOfFewRights: without admin-commands, without a password, and of nobody.
+func TestStatusOfFewRights(t *testing.T) {
+	t.Parallel()
+	c := protectedCluster(t)
+	addr := "redis://:secret@" + c.Addr
+	if l := lookAt(t, 0, addr); !l.Upstream.OK || !strings.Contains(l.LocksError, "NOPERM") {
+		t.Errorf("%+v", l)
+	}
+	if text := finishTool(t, 77, "status", "--addr", c.Addr); !strings.Contains(text, "NOAUTH") || strings.Contains(text, "secret") {
+		t.Errorf("without a password: %s", text)
+	}
+	finishTool(t, 69, "status", "--addr", "127.0.0.1:1")
+	finishTool(t, 64, "status", "--nonsense")
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	c := protectedCluster(t)
+	addr := "redis://:secret@" + c.Addr
+	finishTool(t, 0, "health", "--addr", c.Addr) // a password is wanted: it lives
+	finishTool(t, 77, "health", "--ready", "--addr", c.Addr)
+	finishTool(t, 0, "health", "--ready", "--addr", addr)
+	c.masters[0].Kill()
+	c.masters[1].Kill()
+	host := lab.Dial(t, c.Addr)
+	host.WantDo("+OK\r\n", "AUTH", "secret")
+	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool { return strings.Contains(host.Do("LOCK", "a", "60s"), "NOQUORUM") })
+	if text := finishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text, "majority of the 3 masters") {
+		t.Errorf("it says %s", text)
+	}
+	finishTool(t, 0, "health", "--addr", addr)
+	c.Pause(t)
+	finishTool(t, 69, "health", "--addr", addr, "--timeout", "300ms")
+	c.Resume()
+}
+
+func TestBench(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	for _, more := range [][]string{nil, {"--shared"}} {
+		text := finishTool(t, 0, append([]string{"bench", "--json", "--addr", c.Addr, "--duration", "300ms", "--clients", "4"}, more...)...)
+		var got struct {
+			Pairs  int
+			Rate   float64 `json:"pairs_per_second"`
+			Lock   map[string]int
+			Errors map[string]int
+		}
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Pairs < 1 || got.Rate <= 0 || got.Lock["p50_us"] <= 0 || got.Lock["max_us"] < got.Lock["p50_us"] {
+			t.Errorf("%q: %v in %s", more, err, text)
+		}
+	}
+	if text := finishTool(t, 0, "bench", "--addr", c.Addr, "--duration", "100ms", "--clients", "1"); !strings.Contains(text, "pairs a second") {
+		t.Errorf("it says %s", text)
+	}
+	finishTool(t, 64, "bench", "--clients", "100000")
+	lab.WantNoStray(t, c.masters, c.Proxy)
+}
+
+// TestCompletion: bash completes; zsh and fish, where they are, can read what is made for them.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(shell string) string { return filepath.Join(dir, shell) }
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if err := os.WriteFile(path(shell), []byte(finishTool(t, 0, "completion", shell)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	complete := func(words ...string) string {
+		line := `source "$0"; COMP_WORDS=(lockproxy "$@"); COMP_CWORD=$#; _lockproxy; echo "${COMPREPLY[*]}"`
+		out, err := exec.Command("bash", append([]string{"-c", line, path("bash")}, words...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("bash: %v\n%s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	for want, words := range map[string][]string{
+		"run":           {"r"},
+		"status":        {"st"},
+		"--max-ttl":     {"--max-t"},
+		"--key":         {"run", "--k"},
+		"--watch":       {"status", "--w"},
+		"zsh":           {"completion", "z"},
+		"--max-waiters": {"--max-ttl", "1s", "--max-w"},
+		path("bash"):    {"--config", path("ba")},
+		"bash zsh fish": {"completion", ""},
+	} {
+		if got := complete(words...); got != want && !(words[0] == "completion" && strings.HasSuffix(got, want)) {
+			t.Errorf("%q completes to %q, want %q", words, got, want)
+		}
+	}
+	for _, shell := range []string{"zsh", "fish"} {
+		program, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("no %s here", shell)
+			continue
+		}
+		if out, err := exec.Command(program, "-n", path(shell)).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v\n%s", shell, err, out)
+		}
+	}
+	finishTool(t, 64, "completion", "tcsh")
+}
