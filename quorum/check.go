@@ -1,8 +1,8 @@
 package quorum
 
 import (
+	"container/heap"
 	"context"
-	"slices"
 	"sync"
 	"time"
 )
@@ -32,7 +32,31 @@ type lateGrants struct {
 
 	mu    sync.Mutex
 	waits map[debtKey]voters
-	queue []lateGrant // oldest first; those that do not wait any more are skipped
+	queue byDue // those that do not wait any more are skipped
+}
+
+// byDue is a heap, the one that is due first in front.
+type byDue []lateGrant
+
+// Len implements heap.Interface.
+func (b byDue) Len() int { return len(b) }
+
+// Less implements heap.Interface.
+func (b byDue) Less(i, j int) bool { return b[i].due.Before(b[j].due) }
+
+// Swap implements heap.Interface.
+func (b byDue) Swap(i, j int) { b[i], b[j] = b[j], b[i] }
+
+// Push implements heap.Interface.
+func (b *byDue) Push(late any) { *b = append(*b, late.(lateGrant)) }
+
+// Pop implements heap.Interface.
+func (b *byDue) Pop() any {
+	last := len(*b) - 1
+	late := (*b)[last]
+	(*b)[last] = lateGrant{}
+	*b = (*b)[:last]
+	return late
 }
 
 type lateGrant struct {
@@ -40,6 +64,7 @@ type lateGrant struct {
 	voters voters
 	due    time.Time
 	first  time.Time // of the first check; zero before
+	held   bool      // a check has found the lock held: a voter may have lost it since in other ways than by an unlock
 }
 
 func (g *lateGrants) init() {
@@ -60,11 +85,7 @@ func (g *lateGrants) put(late lateGrant) {
 		return
 	}
 	g.waits[late.debtKey] = late.voters
-	at := len(g.queue)
-	for at > 0 && g.queue[at-1].due.After(late.due) {
-		at--
-	}
-	g.queue = slices.Insert(g.queue, at, late)
+	heap.Push(&g.queue, late)
 	if len(g.queue) == 1 {
 		select {
 		case g.wake <- struct{}{}:
@@ -84,19 +105,15 @@ func (g *lateGrants) forget(k debtKey) {
 func (g *lateGrants) due(now time.Time) (ready []lateGrant, next time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	done := 0
-	for ; done < len(g.queue) && !g.queue[done].due.After(now); done++ {
-		late := g.queue[done]
+	for len(g.queue) > 0 && !g.queue[0].due.After(now) {
+		late := heap.Pop(&g.queue).(lateGrant)
 		if v, ok := g.waits[late.debtKey]; ok {
 			late.voters = v
 			delete(g.waits, late.debtKey)
 			ready = append(ready, late)
 		}
 	}
-	rest := copy(g.queue, g.queue[done:])
-	clear(g.queue[rest:])
-	g.queue = g.queue[:rest]
-	if rest == 0 {
+	if len(g.queue) == 0 {
 		return ready, 0
 	}
 	return ready, min(max(g.queue[0].due.Sub(now), checkEvery), checkAfter) // one that is due sooner may come
@@ -127,8 +144,8 @@ func (q *Quorum) checkLateGrants(ctx context.Context) {
 // check asks every master whether the token stands there. Where no majority can hold it any more it was released through
 // another proxy before it landed here, or its ttl is over: it is released everywhere. Where that is not certain, because
 // too many give no answer, a voter that does not have it any more tells the same (a master keeps what it granted until
-// it is released or its ttl is over); then the others are made to release it. Where nothing can be told another check
-// follows.
+// it is released or its ttl is over); then the others are made to release it. Where nothing can be told, or the
+// lock is held, another check follows.
 func (q *Quorum) check(late lateGrant) {
 	if late.first.IsZero() {
 		late.first = time.Now()
@@ -182,11 +199,22 @@ func (c *check) answered(lane int, held, none bool) {
 		// as if the lock had been lost before.
 		c.over = true
 		c.q.releaseBut(c.late.debtKey, c.late.voters)
-	case c.pending > 0 || c.held >= need:
-	case c.missed:
+	case c.pending > 0:
+	case c.missed && c.held < need && !c.late.held:
 		c.q.releaseBut(c.late.debtKey, c.late.voters)
-	case time.Since(c.late.first) < c.q.opts.MaxTTL:
-		c.late.due = time.Now().Add(recheckAfter)
+	default:
+		c.again()
+	}
+}
+
+// again lets another check follow. A lock that a majority holds may be on its way out: the release of another proxy can have
+// passed the master of the late grant and still be on its way to the others. The longer nothing comes of it the later is the next look,
+// until no key of this token can be left.
+func (c *check) again() {
+	since := time.Since(c.late.first)
+	if since < c.q.opts.MaxTTL {
+		c.late.held = c.late.held || c.held >= majority(len(c.q.lanes))
+		c.late.due = time.Now().Add(max(recheckAfter, since/2))
 		c.q.late.put(c.late)
 	}
 }

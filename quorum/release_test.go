@@ -73,6 +73,7 @@ func TestReleaseHeldUp(t *testing.T) {
 		u.askOne(1)
 		u.askOne(2)
 		u.askedAll()
+		q.late.forget(u.debtKey)
 		synctest.Wait()
 		if ok, err := u.decide(); !ok || err != nil {
 			t.Errorf("got %v, %v for a lock that was held", ok, err)
