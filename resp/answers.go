@@ -63,8 +63,11 @@ func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 
 // popLocked takes the first command out of the line.
 func (s *state) popLocked() {
-	if s.waiting[0].kind == kMulti {
+	switch s.waiting[0].kind {
+	case kMulti:
 		s.multis--
+	case kReset:
+		s.resets--
 	}
 	if s.waiting = s.waiting[1:]; len(s.waiting) == 0 {
 		s.waiting = nil

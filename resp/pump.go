@@ -30,6 +30,7 @@ func (s *Session) pump() error {
 		case s.step == stepRefuse:
 			return s.refuseRest()
 		case s.step == stepQuit:
+			s.over(EndProxy) // if that was not reported yet; here, as those who are told may write to the log, which a loop must not wait for
 			return io.EOF
 		case s.step == stepOwn:
 			s.step = stepPump
@@ -107,7 +108,6 @@ func (s *Session) process() (stop bool) {
 		return true
 	}
 	if s.fresh && s.drain.Load() && s.rest() { // else a client that asks on as soon as it is answered would never be met at rest
-		s.over(EndProxy)
 		s.step = stepQuit
 		return true
 	}

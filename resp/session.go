@@ -73,7 +73,7 @@ const (
 	stepPump        step = iota
 	stepOwn              // a command of ours is complete
 	stepRefuse           // the client's bytes are no requests any more
-	stepQuit             // the client said QUIT and no upstream is there to answer
+	stepQuit             // the connection ends here: the client said QUIT and no upstream is there to answer, or it was at rest and is to end
 	stepWriteFailed      // the upstream does not take any more
 )
 
