@@ -112,6 +112,7 @@ func (c *copier) use(mayBlock bool) (stop bool) {
 			s.st.received.Store(counted)
 			if s.st.frame(c.sc.first, c.sc.head[:c.sc.headLen], c.sc.lastInt) {
 				s.ends(EndReset)
+				s.st.told()
 			}
 			counted = s.st.received.Load()
 		case c.sc.first != '>':

@@ -71,6 +71,7 @@ type state struct {
 	waiting   []pending // in the order sent
 	multis    int       // of waiting: MULTI
 	resets    int       // of waiting: RESET
+	telling   bool      // a RESET was answered, and the others are being told: what they keep for the connection is of before
 	irregular bool
 	epoch     uint32 // how often something was sent or came that makes counting uncertain
 	lapse     uint32 // how often something came that makes it so, also for what was sent before
@@ -111,7 +112,14 @@ func (s *state) regular() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.inTx && s.mode == replyOn && !s.irregular && len(s.waiting) == 0
+	return !s.inTx && s.mode == replyOn && !s.irregular && len(s.waiting) == 0 && !s.telling
+}
+
+// told ends telling.
+func (s *state) told() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.telling = false
 }
 
 // settled tells whether, as far as can be known, everything sent is answered and no transaction is open. Subscriptions do not matter.
