@@ -36,6 +36,7 @@ type section struct {
 	watch  bool
 	bytes  []byte
 	marker bool   // the answer to one is behind that
+	behind []byte // replies behind the marker
 	insert string // a push of ours becomes due then
 }
 
@@ -47,6 +48,9 @@ func randomReplies(random *rand.Rand) (sections []section) {
 		s := section{watch: random.IntN(2) == 0, marker: random.IntN(3) == 0}
 		for range random.IntN(12) {
 			s.bytes = append(s.bytes, some[random.IntN(len(some))]...)
+		}
+		for s.marker && random.IntN(3) > 0 {
+			s.behind = append(s.behind, some[random.IntN(len(some))]...)
 		}
 		if random.IntN(3) == 0 {
 			s.insert = fmt.Sprintf(insertHeader+":%d\r\n", len(sections))
@@ -69,7 +73,7 @@ func copyAll(sections []section, next, most func() int, onLoop bool) (got string
 		rest := section.bytes
 		if section.marker {
 			s.marker.arm()
-			rest = fmt.Appendf(bytes.Clone(rest), "-ERR unknown command '%s', with args beginning with: \r\n", s.marker.nonce[:])
+			rest = fmt.Appendf(bytes.Clone(rest), "-ERR unknown command '%s', with args beginning with: \r\n%s", s.marker.nonce[:], section.behind)
 		}
 		s.st.sent.Store(1000)
 		for len(rest) > 0 {
