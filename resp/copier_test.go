@@ -42,8 +42,10 @@ type section struct {
 
 // randomReplies makes sections of well-formed replies and pushes.
 func randomReplies(random *rand.Rand) (sections []section) {
-	some := []string{"+OK\r\n", "+\r\n", ":1\r\n", ":-12\r\n", "$0\r\n\r\n", "$-1\r\n", "$3\r\nabc\r\n", "$12\r\n-ERR\r\n+OK\r\n:\r\n", "-ERR x\r\n", "*2\r\n:1\r\n$1\r\na\r\n", "*0\r\n", "*-1\r\n",
-		"_\r\n", "#t\r\n", "%1\r\n+a\r\n:1\r\n", ">2\r\n+message\r\n$1\r\na\r\n", "|1\r\n+ttl\r\n:1\r\n+OK\r\n", "$300\r\n" + string(bytes.Repeat([]byte("v"), 300)) + "\r\n"}
+	some := []string{"+OK\r\n", "+\r\n", ":1\r\n", ":-12\r\n", "$0\r\n\r\n", "$-1\r\n", "$3\r\nabc\r\n",
+		"$12\r\n-ERR\r\n+OK\r\n:\r\n", "-ERR x\r\n", "_\r\n",
+		"#t\r\n", "*2\r\n:1\r\n$1\r\na\r\n", "*0\r\n", "*-1\r\n", "%1\r\n+a\r\n:1\r\n", ">2\r\n+message\r\n$1\r\na\r\n",
+		"|1\r\n+ttl\r\n:1\r\n+OK\r\n", "$300\r\n" + string(bytes.Repeat([]byte("v"), 300)) + "\r\n"}
 	for range 1 + random.IntN(4) {
 		s := section{watch: random.IntN(2) == 0, marker: random.IntN(3) == 0}
 		for range random.IntN(12) {
@@ -60,8 +62,8 @@ func randomReplies(random *rand.Rand) (sections []section) {
 	return sections
 }
 
-// copyAll gives the sections to a copier, in pieces whose sizes next returns, and tells what the client got, and how many replies were counted
-// in each section. With onLoop set each piece is first dealt with as on a loop, where the client's socket takes what most says.
+// copyAll gives the sections to a copier, in pieces whose sizes next returns, and tells what the client got, and how many replies
+// were counted in each section. With onLoop set each piece is first dealt with as on a loop, where the client's socket takes what most says.
 func copyAll(sections []section, next, most func() int, onLoop bool) (got string, counts []uint64) {
 	client := &picky{most: most}
 	s := &Session{srv: &Server{o: Options{Log: zap.NewNop()}}, marker: marker{met: make(chan struct{}, 1)}}
@@ -103,8 +105,8 @@ func copyAll(sections []section, next, most func() int, onLoop bool) (got string
 	return string(client.got), counts
 }
 
-// TestCopierOnLoop: in whatever pieces replies come, and however little of them the client takes at once on a loop, it gets them all in their
-// order, pushes of ours between two frames, and as many are counted. Byte by byte, hardly any are passed over at once.
+// TestCopierOnLoop: in whatever pieces replies come, and however little of them the client takes at once on a loop, it gets them all in
+// their order, pushes of ours between two frames, and as many are counted. Byte by byte, hardly any are passed over at once.
 func TestCopierOnLoop(t *testing.T) {
 	one, all := func() int { return 1 }, func() int { return chunkSize }
 	for seed := range uint64(5000) {
@@ -123,7 +125,9 @@ func TestCopierOnLoop(t *testing.T) {
 			}
 		}
 		for _, onLoop := range []bool{false, true} {
-			text, counted := copyAll(sections, func() int { return 1 + random.IntN(1<<random.IntN(12)) }, func() int { return random.IntN(1 << random.IntN(12)) }, onLoop)
+			piece := func() int { return 1 + random.IntN(1<<random.IntN(12)) }
+			most := func() int { return random.IntN(1 << random.IntN(12)) }
+			text, counted := copyAll(sections, piece, most, onLoop)
 			got, _, _ := frames(text, len(text)+1)
 			total := len(got)
 			got = slices.DeleteFunc(got, func(frame string) bool { return strings.HasPrefix(frame, insertHeader) })

@@ -101,8 +101,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestResetIsToldFirst: a command of ours behind a RESET runs once those who keep something for the connection know of that. What it makes them
-// keep must not be taken for something of before.
+// TestResetIsToldFirst: a command of ours behind a RESET runs once those who keep something for the connection know of that. What it
+// makes them keep must not be taken for something of before.
 func TestResetIsToldFirst(t *testing.T) {
 	network, upstream := startRedis(t)
 	told, goOn, entered := make(chan End, 10), make(chan struct{}), make(chan struct{}, 10)

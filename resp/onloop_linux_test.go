@@ -42,7 +42,7 @@ func answering(t *testing.T, answers map[string]string) (network, address string
 	return "unix", address
 }
 
-// Those who are told of the end of a connection, and the log, may wait for others: for a terminal that shows nothing any more, as it may be.
+// Those who are told of the end of a connection, and the log, may wait for others: for a pipe that nobody reads any more, as it may be.
 // A loop must not, as all its connections would.
 func TestOthersAreNotCalledOnLoop(t *testing.T) {
 	loops := func() bool { return bytes.Contains(debug.Stack(), []byte("(*loop).turn")) }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// trail is what a scanner says of in, given to it in pieces whose sizes next returns: a line for everything but evMore, and at the end where it
-// stands. Behind some notable requests the next one is made notable too, as behind CLIENT REPLY SKIP.
+// trail is what a scanner says of in, given to it in pieces whose sizes next returns: a line for everything but evMore, and at the end
+// where it stands. Behind some notable requests the next one is made notable too, as behind CLIENT REPLY SKIP.
 func trail(in []byte, next func() int) (lines []string) {
 	var q requestScanner
 	at, read := 0, 0
@@ -40,8 +40,8 @@ func trail(in []byte, next func() int) (lines []string) {
 	if q.between() {
 		kind = plain // it means nothing
 	}
-	return append(lines, fmt.Sprintf("end at %d: %d requests, %d begun, kind %d, raw %v %s, between %v, %d arguments, body %d, single %v", at, q.requests, q.begun, kind, q.raw, q.why,
-		q.between(), q.args, q.body, q.single))
+	return append(lines, fmt.Sprintf("end at %d: %d requests, %d begun, kind %d, raw %v %s, between %v, %d arguments, body %d, single %v",
+		at, q.requests, q.begun, kind, q.raw, q.why, q.between(), q.args, q.body, q.single))
 }
 
 // compareTrails: in whatever pieces requests come, the scanner says the same. Byte by byte, none can be passed over at once.
