@@ -102,6 +102,7 @@ func (s *Service) proxy(c *call) {
 	switch c.sub {
 	case "locks", "release", "admit":
 		if !s.o.AdminCommands && c.session.LocalAddr().Network() != "unix" {
+			c.outcome = OutDenied
 			c.WriteError("NOPERM LOCKPROXY " + strings.ToUpper(c.sub) + " needs admin-commands: on, or a connection to a Unix socket of the proxy")
 			return
 		}
@@ -148,7 +149,9 @@ func (s *Service) release(c *call) {
 		return
 	}
 	s.o.Log.Info("lock released by an operator", zap.String("key", c.key), zap.Stringer("client", c.session.RemoteAddr()), zap.Bool("freed", freed))
+	c.outcome = OutReleased
 	if !freed {
+		c.outcome = OutNotHeld
 		c.WriteInt(0)
 		return
 	}

@@ -57,7 +57,10 @@ type Options struct {
 
 	Version     string     // for LOCKPROXY INFO
 	Connections func() int // clients connected, for LOCKPROXY INFO; nil: 0
-	Log         *zap.Logger
+	// Done is told of every command that was answered, and of session locks that end. It is called on the command's way, so it must be fast,
+	// never block and call nothing here. Nil: nobody is told.
+	Done func(Done)
+	Log  *zap.Logger
 }
 
 // Service is the commands together with what they keep between calls. Safe for concurrent use.
@@ -65,6 +68,7 @@ type Service struct {
 	o        Options
 	lines    *lines
 	holds    *holds
+	grants   *grants
 	started  time.Time
 	outcomes [len(outcomeNames)]atomic.Uint64
 }
@@ -80,8 +84,9 @@ func New(o Options) *Service {
 	if o.Connections == nil {
 		o.Connections = func() int { return 0 }
 	}
-	s := &Service{o: o, started: time.Now(), lines: newLines(o.Locker, o.MaxWaiters, o.MaxTTL)}
+	s := &Service{o: o, started: time.Now(), grants: newGrants(), lines: newLines(o.Locker, o.MaxWaiters, o.MaxTTL)}
 	s.holds = newHolds(o.Locker, s.freed, o.SessionMaxHold, o.SessionLockDelay, o.Log)
+	s.holds.report = s.reportEnd
 	return s
 }
 
@@ -107,4 +112,8 @@ type call struct {
 	session *resp.Session
 	name    string // in lower case
 	args
+
+	// For Options.Done.
+	outcome Outcome
+	held    time.Duration
 }

@@ -26,7 +26,11 @@ const (
 
 var outcomeNames = [...]string{"granted", "taken", "noquorum", "tryagain", "released", "not_held", "extended", "lost"}
 
-func (s *Service) count(o outcome) { s.outcomes[o].Add(1) }
+// count notes how c ended.
+func (s *Service) count(c *call, o outcome) {
+	s.outcomes[o].Add(1)
+	c.outcome = Outcome(outcomeNames[o])
+}
 
 // replies maps errors to error replies. ErrNoQuorum says itself what happened.
 var replies = []struct {
@@ -43,10 +47,29 @@ var replies = []struct {
 	{context.Canceled, "TRYAGAIN", "the connection is closing", outTryAgain},
 }
 
+// failureText is the error reply for err, without the leading dash.
+func failureText(err error, showMasters bool) string {
+	if nq, ok := errors.AsType[*quorum.NoQuorumError](err); ok {
+		return oneLine("NOQUORUM " + nq.Text(showMasters))
+	}
+	for _, r := range replies {
+		if errors.Is(err, r.err) {
+			return r.code + " " + r.text
+		}
+	}
+	return "ERR internal"
+}
+
 // writeFailure writes the reply to a command that ended with err. Anything it does not know is an internal error, and logged.
 func (s *Service) writeFailure(c *call, err error) {
 	if errors.Is(err, quorum.ErrHeld) || errors.Is(err, errTimeout) || errors.Is(err, errLeft) {
-		s.count(outTaken)
+		s.count(c, outTaken)
+		switch {
+		case errors.Is(err, errTimeout):
+			c.outcome = OutTimeout
+		case errors.Is(err, errLeft):
+			c.outcome = OutGone
+		}
 		c.writeNull()
 		return
 	}
@@ -54,14 +77,14 @@ func (s *Service) writeFailure(c *call, err error) {
 		if !errors.Is(err, r.err) {
 			continue
 		}
-		s.count(r.how)
-		text := r.text
-		if nq, ok := errors.AsType[*quorum.NoQuorumError](err); ok {
-			text = nq.Text(s.o.ShowMasters)
+		s.count(c, r.how)
+		if r.err == errQueueFull {
+			c.outcome = OutQueueFull
 		}
-		c.WriteError(oneLine(r.code + " " + text))
+		c.WriteError(failureText(err, s.o.ShowMasters))
 		return
 	}
+	c.outcome = OutInternal
 	s.o.Log.Error("internal error", zap.String("command", c.name), zap.Error(err))
 	c.WriteError("ERR internal")
 }

@@ -27,6 +27,7 @@ const retryRenewal = 250 * time.Millisecond
 type holds struct {
 	locker   Locker
 	freed    func(key, secret string) // is told of every release
+	report   func(*hold, Outcome)     // is told how a hold ended, unless by UNLOCK; with mu held
 	maxHold  time.Duration
 	delay    time.Duration // between an end that was not QUIT and the release
 	log      *zap.Logger
@@ -69,7 +70,7 @@ type hold struct {
 }
 
 func newHolds(locker Locker, freed func(key, secret string), maxHold, delay time.Duration, log *zap.Logger) *holds {
-	return &holds{locker: locker, freed: freed, maxHold: maxHold, delay: delay, log: log, suspended: quorum.Suspended,
+	return &holds{locker: locker, freed: freed, report: func(*hold, Outcome) {}, maxHold: maxHold, delay: delay, log: log, suspended: quorum.Suspended,
 		m: make(map[string]*hold), sessions: make(map[owner]map[*hold]struct{})}
 }
 
@@ -157,6 +158,7 @@ func (hs *holds) loseLocked(h *hold, release bool) {
 	if release {
 		hs.release(h)
 	}
+	hs.report(h, OutLost)
 	hs.log.Warn("session lock lost", zap.String("key", h.key), zap.Stringer("client", h.session.RemoteAddr()))
 	if !h.session.RESP3() {
 		return
@@ -204,10 +206,13 @@ func (hs *holds) ended(session owner, how resp.End) {
 		hs.dropLocked(h)
 		switch {
 		case how == resp.EndProxy:
+			hs.report(h, OutLeft)
 			hs.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", h.key))
 		case how == resp.EndQuit || hs.delay == 0:
+			hs.report(h, OutReleased)
 			hs.release(h)
 		case !hs.closed:
+			hs.report(h, OutReleased)
 			hs.renewals.Go(func() { hs.releaseLater(h) })
 		}
 	}

@@ -281,6 +281,13 @@ const rememberReleases = 8
 // heard is told by one master that the token called id was released on key. With an empty id something may have been missed.
 func (ls *lines) heard(key, id string) { ls.told(key, id, 1) }
 
+// waited tells whether somebody waits for key.
+func (ls *lines) waited(key string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.m[key] != nil
+}
+
 // freed is told that the token called id is released on key, or is about to be before anything that is asked of the masters from here on.
 func (ls *lines) freed(key, id string) { ls.told(key, id, ls.majority) }
 

@@ -30,10 +30,13 @@ func (s *Service) lock(c *call) {
 		s.writeFailure(c, err)
 		return
 	}
-	s.count(outGranted)
+	s.count(c, outGranted)
+	c.token.Fence = lease.Token.Fence
+	s.grants.granted(c.key, c.token.Fence)
 	c.session.OnUndelivered(func() {
 		s.o.Log.Debug("lock granted, but its reply cannot be delivered: released", zap.String("key", c.key))
 		s.giveBack(c.key, lease.Token)
+		s.reportUndelivered(c)
 	})
 	if c.args.session {
 		s.holds.keep(c.session, c.key, lease, c.ttl)
@@ -52,7 +55,11 @@ func (s *Service) giveBack(key string, token quorum.Token) {
 }
 
 // freed wakes the line for key: the release of secret is on its way, and what is asked of the masters from here on comes behind it.
-func (s *Service) freed(key, secret string) { s.lines.freed(key, quorum.ReleaseID(secret)) }
+func (s *Service) freed(key, secret string) {
+	if s.lines.waited(key) { // who comes later asks later
+		s.lines.freed(key, quorum.ReleaseID(secret))
+	}
+}
 
 // writeLease writes the reply to a LOCK that was granted.
 func (c *call) writeLease(lease quorum.Lease) {
@@ -78,11 +85,12 @@ func (s *Service) unlock(c *call) {
 	case err != nil:
 		s.writeFailure(c, err)
 	case released:
-		s.count(outReleased)
+		s.count(c, outReleased)
+		c.held = s.grants.released(c.key, c.token.Fence)
 		s.freed(c.key, c.token.Secret)
 		c.WriteInt(1)
 	default:
-		s.count(outNotHeld)
+		s.count(c, outNotHeld)
 		c.WriteInt(0)
 	}
 }
@@ -106,7 +114,7 @@ func (s *Service) extend(c *call) {
 	default:
 		s.holds.extended(c.key, c.token.Secret, validity)
 	}
-	s.count(how)
+	s.count(c, how)
 	if c.full {
 		c.WriteArray(2)
 	}

@@ -43,9 +43,11 @@ func (s *Service) admitMaster(c *call) {
 		i++
 	}
 	if i == len(all) {
+		c.outcome = OutInvalid
 		c.WriteError("ERR no such master '" + printable(c.rest[0]) + "': LOCKPROXY MASTERS lists them")
 		return
 	}
+	c.key = all[i].Name
 	err := s.o.Locker.Admit(c.session.Context(), all[i].Name)
 	s.o.Log.Info("operator admits master", zap.String("master", all[i].Name), zap.Stringer("client", c.session.RemoteAddr()), zap.Error(err))
 	reason := err
@@ -58,6 +60,7 @@ func (s *Service) admitMaster(c *call) {
 	case errors.Is(err, context.Canceled):
 		s.writeFailure(c, err)
 	default:
+		c.outcome = OutInvalid
 		c.WriteError(oneLine("ERR " + s.shownName(all, i) + " " + s.shownText(all, reason.Error())))
 	}
 }

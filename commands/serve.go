@@ -1,9 +1,11 @@
 package commands
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tidwall/redcon"
 
@@ -18,12 +20,15 @@ type parser func(s *Service, argv [][]byte) (args, error)
 func (s *Service) serve(name string, parse parser, run func(*call)) redcon.HandlerFunc {
 	return func(conn redcon.Conn, cmd redcon.Command) {
 		c := &call{Conn: conn, session: resp.SessionOf(conn), name: name}
-		err := s.admit(c, parse, cmd.Args[1:])
-		if err != nil {
+		start := time.Now()
+		defer func() { s.report(c, start) }() // a panic, too
+		if err := s.admit(c, parse, cmd.Args[1:]); err != nil {
+			c.outcome = refusedAs(err)
 			c.WriteError(err.Error())
 			return
 		}
 		run(c)
+		c.outcome = cmp.Or(c.outcome, OutOK)
 	}
 }
 

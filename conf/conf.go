@@ -77,6 +77,15 @@ type Config struct {
 	// FlagPasswords names the settings whose password was given on the command line, which every user of the machine can read.
 	FlagPasswords []string
 
+	// AdminListen is where operators are served by HTTP; with TLS it is HTTPS. Zero: nowhere.
+	AdminListen Address
+	// AdminToken is what they must show, as a bearer token or as the password of any user. AdminTokenFile is a file of one line with it.
+	// At most one of them; with neither nobody is asked.
+	AdminToken, AdminTokenFile string
+	// AuditLog is where LOCK, UNLOCK, RELEASE and ADMIT are logged, without tokens: "off", "log" (among the other lines, whatever LogLevel is)
+	// or a file that lines are added to.
+	AuditLog string
+
 	// DrainTimeout is the hard limit on an orderly end. 0 ends at once.
 	DrainTimeout time.Duration
 	// LogLevel is "debug", "info", "warn" or "error".
@@ -135,6 +144,7 @@ func Default() Config {
 		SlowClientTimeout:   5 * time.Minute,
 		ShowMasters:         true,
 		UnixMode:            0o600,
+		AuditLog:            "off",
 		DrainTimeout:        30 * time.Second,
 		LogLevel:            "info",
 		LogFormat:           "auto",

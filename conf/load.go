@@ -63,6 +63,7 @@ func (l *loader) apply(list []given) {
 func (l *loader) noteFlagPasswords(list []given) {
 	for _, g := range list {
 		secret := g.setting.name == "upstream" && l.cfg.Upstream.Password != "" ||
+			g.setting.name == "admin-token" && l.cfg.AdminToken != "" ||
 			g.setting.name == "masters" && slices.ContainsFunc(l.cfg.Masters, func(a Address) bool { return a.Password != "" })
 		if secret {
 			l.cfg.FlagPasswords = append(l.cfg.FlagPasswords, g.setting.name)

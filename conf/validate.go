@@ -27,6 +27,7 @@ func (c Config) validate(bad map[string]bool) []error {
 	c.checkListenTLS(check)
 	c.checkLogins(check)
 	c.checkClientTLS(check)
+	c.checkAdmin(check)
 	c.checkDurations(check)
 	check(strings.HasPrefix(c.KeyPrefix, reservedPrefix), "key-prefix",
 		"key-prefix %q begins with %q, which is kept for lockproxy's own keys", c.KeyPrefix, reservedPrefix)
@@ -34,6 +35,7 @@ func (c Config) validate(bad map[string]bool) []error {
 	check(c.MaxWaiters < 1, "max-waiters", "max-waiters %d is under 1", c.MaxWaiters)
 	check(c.LockACL && c.Embedded(), "lock-acl upstream masters", "lock-acl on needs a real upstream: the embedded one has no users")
 	check(!c.LockACL && !c.LockACLUpstream.IsZero(), "lock-acl lock-acl-upstream", "lock-acl-upstream %s without lock-acl on", c.LockACLUpstream)
+	check(c.AuditLog == "", "audit-log", "audit-log is empty: off, log or a file")
 	check(c.MaxClients < 1, "max-clients", "max-clients %d is under 1", c.MaxClients)
 	return faults
 }
@@ -99,8 +101,12 @@ func (c Config) Warnings() []string {
 		warnings = append(warnings, "allow-eviction true: a master that is short of memory may drop locks that are held")
 	}
 	for _, name := range c.FlagPasswords {
+		file := name + "-password-file"
+		if name == "admin-token" {
+			file = "admin-token-file"
+		}
 		warnings = append(warnings, fmt.Sprintf("%s: the password stands on the command line, which every user of this machine can read: "+
-			"use %[1]s-password-file, the file or the environment", name))
+			"use %s, the file or the environment", name, file))
 	}
 	if c.UnixMode&0o007 != 0 {
 		warnings = append(warnings, fmt.Sprintf("unix-mode %04o lets every user of this machine in, with the operator's commands", c.UnixMode))

@@ -3,7 +3,7 @@ package conf
 import "slices"
 
 func (c Config) checkListenTLS(check checkFunc) {
-	secure := false
+	secure := c.AdminListen.TLS
 	for _, a := range c.Listen {
 		secure = secure || a.TLS
 		check(a.TLS && (c.TLSCert == "" || c.TLSKey == ""), "listen tls-cert tls-key", "listen: %s needs tls-cert and tls-key", a)

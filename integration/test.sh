@@ -80,6 +80,10 @@ fi
 step staticcheck
 go tool staticcheck ./...
 
+# What drives a browser is a module of its own. Its tests take half a minute: they run where Chromium is installed, which nothing here does.
+step go vet, integration/browser
+(cd integration/browser && go vet .)
+
 step go build
 go build -o /dev/null ./cmd/lockproxy
 
@@ -90,6 +94,13 @@ grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do
 		go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-10s}" "$(dirname "$file")" </dev/null
 	done
 done
+
+if command -v chromium >/dev/null; then
+	step go test, integration/browser
+	(cd integration/browser && go test -count=1 -timeout 5m .)
+else
+	step 'no Chromium: the page is not opened in a browser'
+fi
 
 # -count=1: what integration/ tests is the binary that it builds, which the cache of test results knows nothing of.
 # -parallel: most tests of integration/ wait most of the time, for faults to last and ttls to end. -p 1: no package is to disturb the times of another.

@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -42,7 +41,7 @@ func (q *Quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 		case v == again && noScript < maxNoScript:
 			noScript++
 		case v == split && retries < maxRetries:
-			if err := pause(ctx, retryDelay(time.Since(start), retries, rand.Float64())); err != nil {
+			if err := pause(ctx, retryDelay(time.Since(start), retries, q.opts.dice.unit())); err != nil {
 				return Lease{}, err
 			}
 			retries++

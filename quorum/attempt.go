@@ -63,7 +63,7 @@ var _ receiver = (*attempt)(nil)
 func (q *Quorum) newAttempt(r Request) *attempt {
 	a := q.pools.attempts.Get().(*attempt)
 	a.users.start()
-	a.debtKey = debtKey{key: r.Key, secret: newSecret()}
+	a.debtKey = debtKey{key: r.Key, secret: q.opts.dice.newSecret()}
 	a.owner, a.ttl, a.timeout = r.Owner, r.TTL, attemptTimeout(q.opts.MasterTimeout, r.TTL)
 	a.phase, a.verdict, a.fence, a.confirmed, a.raises = asking, open, 0, 0, 0
 	a.tally = tally{pending: len(a.votes)}

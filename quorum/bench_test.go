@@ -26,7 +26,7 @@ func BenchmarkAcquire(b *testing.B) {
 		b.ReportAllocs()
 		b.SetParallelism(32)
 		b.RunParallel(func(pb *testing.PB) {
-			key := newSecret()
+			key := (*dice)(nil).newSecret()
 			for pb.Next() {
 				benchPair(b, q, key)
 			}
@@ -54,7 +54,7 @@ func BenchmarkPair(b *testing.B) {
 			b.ReportAllocs()
 			b.SetParallelism(callers / runtime.GOMAXPROCS(0))
 			b.RunParallel(func(pb *testing.PB) {
-				key := newSecret()
+				key := (*dice)(nil).newSecret()
 				for pb.Next() {
 					benchPair(b, q, key)
 				}

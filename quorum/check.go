@@ -31,7 +31,7 @@ type lateGrants struct {
 	wake chan struct{} // holds a value when queue is not empty any more
 
 	mu    sync.Mutex
-	waits map[debtKey]struct{}
+	waits map[debtKey]voters
 	queue []lateGrant // oldest first; those that do not wait any more are skipped
 }
 
@@ -44,7 +44,7 @@ type lateGrant struct {
 
 func (g *lateGrants) init() {
 	g.wake = make(chan struct{}, 1)
-	g.waits = make(map[debtKey]struct{})
+	g.waits = make(map[debtKey]voters)
 }
 
 // add makes k be checked, unless it waits for that already.
@@ -55,10 +55,11 @@ func (g *lateGrants) add(k debtKey, v voters, now time.Time) {
 func (g *lateGrants) put(late lateGrant) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, ok := g.waits[late.debtKey]; ok {
+	if v, ok := g.waits[late.debtKey]; ok {
+		g.waits[late.debtKey] = v & late.voters // one that granted and was filled since is no voter any more
 		return
 	}
-	g.waits[late.debtKey] = struct{}{}
+	g.waits[late.debtKey] = late.voters
 	at := len(g.queue)
 	for at > 0 && g.queue[at-1].due.After(late.due) {
 		at--
@@ -86,7 +87,8 @@ func (g *lateGrants) due(now time.Time) (ready []lateGrant, next time.Duration) 
 	done := 0
 	for ; done < len(g.queue) && !g.queue[done].due.After(now); done++ {
 		late := g.queue[done]
-		if _, ok := g.waits[late.debtKey]; ok {
+		if v, ok := g.waits[late.debtKey]; ok {
+			late.voters = v
 			delete(g.waits, late.debtKey)
 			ready = append(ready, late)
 		}
@@ -176,8 +178,10 @@ func (c *check) answered(lane int, held, none bool) {
 	switch {
 	case c.over:
 	case c.held+c.none+c.pending < need:
+		// The voters are left to whoever unlocked: its release may still be on its way to one of them, and would find nothing there,
+		// as if the lock had been lost before.
 		c.over = true
-		c.q.releaseEverywhere(c.late.debtKey, false)
+		c.q.releaseBut(c.late.debtKey, c.late.voters)
 	case c.pending > 0 || c.held >= need:
 	case c.missed:
 		c.q.releaseBut(c.late.debtKey, c.late.voters)

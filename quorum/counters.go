@@ -132,7 +132,7 @@ func (g *guard) endOne(s ruling, found *allCounters, intact, lost int) ruling {
 func (g *guard) readCounters(ctx context.Context) (found allCounters, intact, lost int) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	ask := map[int]string{}
+	ask := make([]string, len(g.masters))
 	g.mu.Lock()
 	for i := range g.masters {
 		m := &g.masters[i]
@@ -148,6 +148,9 @@ func (g *guard) readCounters(ctx context.Context) (found allCounters, intact, lo
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i, record := range ask {
+		if record == "" {
+			continue
+		}
 		wg.Go(func() {
 			a, err := g.q.lanes[i].ask(ctx, command{op: opCounters, args: []string{record}})
 			if err == nil && a.kind != '$' {

@@ -25,10 +25,9 @@ type simClient struct {
 	random *rand.Rand
 }
 
-// moment is a random duration up to most, with an end that only this client has.
+// moment is a random duration up to most, or a little longer: it ends at an instant that only this client has.
 func (c *simClient) moment(most time.Duration) time.Duration {
-	d := time.Duration(c.random.Int64N(max(int64(most), 0) + 1))
-	return d - d%instants + instants + time.Duration(1000+c.index)*time.Nanosecond
+	return c.w.own(time.Duration(c.random.Int64N(max(int64(most), 0)+1)), 1000+c.index)
 }
 
 func (c *simClient) chance(p float64) bool { return c.random.Float64() < p }
@@ -37,7 +36,7 @@ func (c *simClient) chance(p float64) bool { return c.random.Float64() < p }
 func (c *simClient) run() {
 	for c.w.wait(c.moment(c.w.plan.clients.think)) {
 		pr := c.proxy()
-		if pr == nil {
+		if pr == nil || c.w.idle.Load() {
 			continue
 		}
 		c.once(pr)
@@ -70,7 +69,7 @@ func (c *simClient) once(pr *simProxy) {
 			return
 		case c.chance(0.3):
 			// At once.
-		case !c.w.wait(min(held.Free, c.w.plan.maxTTL) + c.moment(time.Millisecond/2)):
+		case !c.w.wait(min(held.Free, c.w.plan.maxTTL)) || !c.w.wait(c.moment(time.Millisecond/2)):
 			return
 		}
 	}
@@ -80,6 +79,7 @@ var errCrashed = errors.New("the proxy crashed before it answered")
 
 // acquire is one Acquire. The lease of a proxy that has crashed never got to the client.
 func (c *simClient) acquire(pr *simProxy, key string, ttl time.Duration) (*claim, error) {
+	time.Sleep(c.moment(0))
 	ctx, cancel := c.patience(c.w.plan.clients.abandon)
 	defer cancel()
 	c.w.trace.add(event{what: "LOCK", proxy: pr.serial, master: -1, client: c.index, key: key, d: ttl})
@@ -155,6 +155,7 @@ func (c *simClient) through(pr *simProxy) *simProxy {
 func (c *simClient) extend(cl *claim, pr *simProxy) {
 	plan := c.w.plan.clients
 	ttl := plan.ttl[0] + time.Duration(c.random.Int64N(int64(plan.ttl[1]-plan.ttl[0])+1))
+	time.Sleep(c.moment(0))
 	ctx, cancel := c.patience(plan.abandon)
 	defer cancel()
 	began, highest := time.Now(), c.w.ledger.highest(cl.key)
@@ -179,6 +180,7 @@ func (c *simClient) extend(cl *claim, pr *simProxy) {
 
 // release is one Release, or Abandon.
 func (c *simClient) release(cl *claim, pr *simProxy) {
+	time.Sleep(c.moment(0))
 	end := c.w.ledger.gives(cl)
 	c.w.trace.add(event{what: "UNLOCK", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret})
 	if c.chance(0.05) {

@@ -75,8 +75,9 @@ func (p *faultPlan) names() string {
 
 // faulter does faults, one after another; each ends by itself.
 type faulter struct {
-	w      *world
-	random *rand.Rand
+	w       *world
+	random  *rand.Rand
+	moments int
 }
 
 // run goes on until the world stops it.
@@ -93,10 +94,10 @@ func (f *faulter) run() {
 	}
 }
 
-// moment is a random duration up to most, with an end that only faults have.
+// moment is a random duration up to most, or a little longer: it ends at an instant that only faults have.
 func (f *faulter) moment(most time.Duration) time.Duration {
-	d := time.Duration(f.random.Int64N(int64(most) + 1))
-	return d - d%instants + instants + 2000*time.Nanosecond
+	f.moments++
+	return f.w.own(time.Duration(f.random.Int64N(int64(most)+1)), 2000+f.moments%4000)
 }
 
 // during starts a fault that ends by itself after a while, or when the world stops.

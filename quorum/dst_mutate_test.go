@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -70,7 +71,7 @@ func TestMutationsAreFound(t *testing.T) {
 		var took []time.Duration
 		var by string
 		for range times {
-			d, fault := findIn(t, binary, mu.finds)
+			d, fault := mu.findIn(t, binary)
 			if by = fault; fault == "" {
 				t.Errorf("%s: not found in %v", mu.name, d.Round(time.Second))
 				break
@@ -119,18 +120,22 @@ func (mu *mutation) build(t *testing.T) string {
 
 var faultLine = regexp.MustCompile(`QUORUM_SEED=\d+:? (.*)`)
 
-// findIn runs the simulation for a minute of processor time at most, and returns how much of it that took and what it found; nothing
-// if it passed.
-func findIn(t *testing.T, binary, want string) (took time.Duration, fault string) {
+// findIn runs the simulation, for a minute of processor time at most, or the test that is named, and returns how much of it that
+// took and what it found; nothing if it passed.
+func (mu *mutation) findIn(t *testing.T, binary string) (took time.Duration, fault string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSimulation$", "-test.timeout", "30m")
-	cmd.Env = append(os.Environ(), "QUORUM_FOR=60", "QUORUM_WANT="+want)
+	test := cmp.Or(mu.test, "TestSimulation")
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^"+test+"$", "-test.timeout", "30m")
+	cmd.Env = append(os.Environ(), "QUORUM_FOR=60", "QUORUM_WANT="+mu.finds)
 	out, err := cmd.CombinedOutput()
 	took = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if err == nil {
 		return took, ""
 	}
 	line := faultLine.FindSubmatch(out)
+	if mu.test != "" {
+		line = regexp.MustCompile("_test.go:\\d+: (.*" + mu.finds + ".*)").FindSubmatch(out)
+	}
 	if line == nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -1,9 +1,10 @@
 package quorum
 
-// mutation is a bug put in on purpose. The simulation must find it.
+// mutation is a bug put in on purpose. The simulation, or the test it names, must find it.
 type mutation struct {
 	name  string
 	finds string // what a fault that shows it says, as a regular expression
+	test  string // finds it; empty: TestSimulation
 	lua   string // the script that is wrong, where the change is made in the fake master's version of it
 	edits []edit
 }
@@ -13,6 +14,7 @@ const (
 	exclusion = "holds the lock|has lost its lock|was extended after"
 	order     = "given out after|was extended after|holds the lock"
 	leftovers = "is left on master"
+	tooEarly  = "votes too early"
 )
 
 // edit is a change of one file. old stands there exactly once, or times if that is set.
@@ -30,7 +32,7 @@ var mutations = []mutation{
 		{file: "acquire.go", old: "left := validity(a.ttl, a.clock.elapsed(), drift(a.ttl))", new: "left := validity(a.ttl, 0, drift(a.ttl))"},
 	}},
 	{name: "one token for several attempts", finds: exclusion, edits: []edit{
-		{file: "acquire.go", old: "retries, noScript := 0, 0\n", new: "retries, noScript := 0, 0\n\tsecret := newSecret()\n"},
+		{file: "acquire.go", old: "retries, noScript := 0, 0\n", new: "retries, noScript := 0, 0\n\tsecret := q.opts.dice.newSecret()\n"},
 		{file: "acquire.go", old: "q.try(ctx, r)\n", new: "q.try(ctx, r, secret)\n"},
 		{file: "acquire.go", old: "try(ctx context.Context, r Request)", new: "try(ctx context.Context, r Request, secret string)"},
 		{file: "acquire.go", old: "a := q.newAttempt(r)\n", new: "a := q.newAttempt(r)\n\ta.secret = secret\n"},
@@ -114,8 +116,25 @@ var mutations = []mutation{
 		{file: "guard.go", old: "\tg.mu.Unlock()\n\tif len(due) > 0 {\n", new: "\tg.mu.Unlock()\n\tif g.early.stale {\n\t\tg.early.found, g.early.intact, g.early.lost = g.readCounters(ctx)\n\t\tg.early.stale = false\n\t}\n\tif len(due) > 0 {\n"},
 		{file: "majority.go", old: "func majority(", new: "type earlyCounters struct {\n\tnonce string\n\tstale bool\n\tfound allCounters\n\tintact, lost int\n}\n\nfunc majority("},
 	}},
+	// Two places see to it, and either is enough: opening wants every master to be connected, and lookedSince wants an answer from each
+	// after the last was marked, which a master that was never reached has not given (its view.sent is zero). Only with both
+	// gone do the proxies open without it.
 	{name: "a deployment is new although a master does not answer", finds: exclusion, edits: []edit{
 		{file: "guard.go", old: "\t\tcase !m.up:\n\t\t\treturn false, false, nil, seen\n", new: "\t\tcase !m.up:\n"},
+		{file: "guard.go", old: "bool { return m.view.sent.Before(then) }", new: "bool { return m.up && m.view.sent.Before(then) }"},
+	}},
+	{name: "a new deployment is opened without a sign on each master", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
+		{file: "judge.go", old: "case all && marked && !g.lookedSince(seen):", new: "case false && g.lookedSince(seen):"},
+		{file: "judge.go", old: "\tcase all && marked:\n", new: "\tcase all && (marked || !opening):\n"},
+	}},
+	{name: "no second look at all masters before a new deployment is opened", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
+		{file: "judge.go", old: "case all && marked && !g.lookedSince(seen):", new: "case false && g.lookedSince(seen):"},
+	}},
+	{name: "any sign of an opening joins one that is over", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
+		{file: "guard.go", old: "slices.Contains(strings.Split(m.view.born, \",\"), nonce)", new: "len(strings.Split(m.view.born, \",\")) > 0 && nonce != \"\""},
+	}},
+	{name: "a master that is empty is new, whatever the others are", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
+		{file: "judge.go", old: "\tif !g.fresh() {\n\t\treturn g.quarantine(s, m, m.cause(), false)\n", new: "\tif !g.fresh() {\n\t\treturn g.open(s, m, \"\")\n"},
 	}},
 	{name: "what a master says of its disk after a restart is believed", finds: exclusion, edits: []edit{
 		{file: "judge.go", old: " && m.view.durable == r.runID", new: ""},

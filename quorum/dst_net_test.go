@@ -32,6 +32,7 @@ type network struct {
 
 	mu    sync.Mutex // guards all that follows, paths and wires; a master's mu may be taken inside, never the other way round
 	paths [][]*path  // by place of the proxy, and master
+	aim   *aim       // what the faults wait for; nil: nothing
 	post  post
 }
 
@@ -116,6 +117,29 @@ func (n *network) dial(ctx context.Context, from *simProxy, master int) (net.Con
 	}
 	p.wires = append(slices.DeleteFunc(p.wires, (*wire).over), wr)
 	return wr, nil
+}
+
+// aim is a script, of a proxy on a master, that a fault waits for.
+type aim struct {
+	op            opKind
+	place, master int
+	hit           chan struct{} // closed when it has been carried out
+}
+
+// await returns a channel that is closed when a master has carried out a script for the proxy at a place. It awaits one at a time.
+func (n *network) await(op opKind, place, master int) <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.aim = &aim{op, place, master, make(chan struct{})}
+	return n.aim.hit
+}
+
+// ranLocked is told what a master has carried out.
+func (n *network) ranLocked(p *path, op opKind) {
+	if a := n.aim; a != nil && a.op == op && a.place == p.proxy && a.master == p.master {
+		n.aim = nil
+		close(a.hit)
+	}
 }
 
 // cut stops all messages in a direction, and keeps them. Cuts add up; each is healed.

@@ -10,6 +10,7 @@ import (
 // plan is one run: everything that is chosen before it begins. It follows from the seed alone.
 type plan struct {
 	seed    uint64
+	family  string // empty: noise
 	length  time.Duration
 	masters int
 	proxies int
@@ -96,6 +97,7 @@ func newPlan(seed uint64) *plan {
 	}
 	p.faults.draw(r, p)
 	p.drawClocks(r)
+	p.join(r)
 	return p
 }
 
@@ -137,8 +139,8 @@ func (p *plan) drawClocks(r *rand.Rand) {
 
 func (p *plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d masters, %d proxies, %d clients on %d keys for %v, ttl %v, max-ttl %v, master-timeout %v",
-		p.seed, p.masters, p.proxies, p.count, p.clients.keys, p.length.Round(time.Second), p.clients.ttl, p.maxTTL, p.masterTimeout.Round(time.Millisecond))
+	fmt.Fprintf(&b, "seed %d %s: %d masters, %d proxies, %d clients on %d keys for %v, ttl %v, max-ttl %v, master-timeout %v",
+		p.seed, p.family, p.masters, p.proxies, p.count, p.clients.keys, p.length.Round(time.Second), p.clients.ttl, p.maxTTL, p.masterTimeout.Round(time.Millisecond))
 	fmt.Fprintf(&b, ", fencing %v, guard %v, all may be wiped %v, durable %v, clocks ahead %v, census %v, faults about every %v: %v", p.fencing, [...]string{"on", "strict", "off"}[p.guard], p.wipes, p.durable, p.ahead, p.census, p.faults.gap.Round(time.Millisecond), p.faults.names())
 	return b.String()
 }

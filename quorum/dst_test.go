@@ -21,6 +21,7 @@ const seedsFor = 20 * time.Second
 //	QUORUM_SEED=7     runs that one
 //	QUORUM_SEEDS=1000 runs so many, or QUORUM_FOR=60 for so many seconds of processor time, from QUORUM_FROM or a random one on
 //	QUORUM_ALL=1      goes on after one that fails
+//	QUORUM_FAMILY=fences makes all runs of that family, none all noise
 //	QUORUM_WANT=lost  takes notice only of faults that this regular expression finds
 func TestSimulation(t *testing.T) {
 	// One thread is almost twice as fast as two, since only one thing happens at a time.

@@ -64,6 +64,9 @@ func (t *trace) ran(wr *wire, args []string, answer string) {
 	if !ok {
 		return
 	}
+	if answer[0] != '-' {
+		wr.net.ranLocked(wr.path, op)
+	}
 	e := event{what: fakeOps[op], proxy: wr.from.serial, master: m.index, client: -1, key: args[3], more: answer}
 	if op != opInfo && op != opFree && op < opInfo {
 		e.secret = args[3+int(args[2][0]-'0')]
@@ -74,6 +77,17 @@ func (t *trace) ran(wr *wire, args []string, answer string) {
 // note is an event of the world.
 func (t *trace) note(master int, format string, args ...any) {
 	t.add(event{what: fmt.Sprintf(format, args...), proxy: -1, master: master, client: -1})
+}
+
+// all is everything that is kept, in the order in which it happened, with tokens as they are.
+func (t *trace) all() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := make([]string, 0, len(t.events))
+	for _, e := range t.events {
+		lines = append(lines, e.text())
+	}
+	return strings.Join(lines, "\n")
 }
 
 // about is the story of a key: all about the token that matters, if there is one, and the last of everything else, faults

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +25,7 @@ type world struct {
 	serial int
 	losses int // of memory; used by the faulter only
 
+	idle    atomic.Bool    // clients take no locks for now
 	stopped chan struct{}  // closed when clients and faults are to end
 	group   sync.WaitGroup // clients, faults
 }
@@ -83,7 +85,8 @@ func (w *world) start(place int) {
 	defer w.mu.Unlock()
 	w.serial++
 	pr := &simProxy{place: place, serial: w.serial}
-	o := Options{KeyPrefix: "lock:", MasterTimeout: w.plan.masterTimeout, MaxTTL: w.plan.maxTTL, Fencing: w.plan.fencing, Guard: w.plan.guard}
+	o := Options{KeyPrefix: "lock:", MasterTimeout: w.plan.masterTimeout, MaxTTL: w.plan.maxTTL, Fencing: w.plan.fencing, Guard: w.plan.guard,
+		dice: &dice{random: rand.New(rand.NewPCG(w.plan.seed, uint64(1000+w.serial)))}}
 	for m := range w.masters {
 		o.Masters = append(o.Masters, MasterOptions{Name: fmt.Sprintf("master-%d", m), Addr: fmt.Sprintf("10.0.0.%d:6379", m), Dial: w.dialer(pr, m)})
 	}
@@ -106,6 +109,13 @@ func (w *world) wait(d time.Duration) bool {
 	case <-w.ledger.broken:
 	}
 	return false
+}
+
+// own is d or a little longer, from now on: it ends at an instant that nobody has whose slot is another. What happens at one
+// instant has no order.
+func (w *world) own(d time.Duration, slot int) time.Duration {
+	off := time.Duration(time.Now().Add(d).UnixNano()) % instants
+	return d - off + instants + time.Duration(slot)*time.Nanosecond
 }
 
 // runWorld is the whole run.

@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -68,7 +67,7 @@ func (m *ear) run(ctx context.Context) {
 			wait = minBackoff
 		}
 		m.complain(err)
-		sleep(ctx, wait/2+rand.N(wait/2+1))
+		sleep(ctx, m.ears.q.opts.dice.jitter(wait))
 		wait = min(2*wait, maxEarWait)
 	}
 }

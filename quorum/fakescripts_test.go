@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -120,8 +121,9 @@ func (m *fakeMaster) stateScriptLocked(op opKind, argv []string) string {
 		}
 		var all []string
 		for field, n := range m.counters {
-			all = append(all, fmt.Sprintf("%s %d", field, n))
+			all = append(all, field+" "+strconv.FormatUint(n, 10))
 		}
+		slices.Sort(all) // so that a run of the simulation can be repeated to the byte
 		return bulk(strings.Join(all, " "))
 	}
 	if m.state["record"] != argv[0] || argv[1] == "1" && len(m.state)+len(m.counters) > 0 {

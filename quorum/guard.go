@@ -150,6 +150,10 @@ func (g *guard) run(ctx context.Context) {
 			return
 		case <-g.wake:
 		case <-timer.C:
+			select {
+			case <-g.wake: // one round is enough for both
+			default:
+			}
 		}
 	}
 }

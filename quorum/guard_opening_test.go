@@ -9,7 +9,7 @@ import (
 
 // votingRecord is what stands on a master that has been admitted as part of a new deployment.
 func votingRecord(q *Quorum, m *fakeMaster, born string) map[string]string {
-	return map[string]string{"record": fmt.Sprintf("A %s %s %s", m.runID, q.guard.fingerprint, newNonce()), "settings": q.guard.ours.String(), "born": born}
+	return map[string]string{"record": fmt.Sprintf("A %s %s %s", m.runID, q.guard.fingerprint, q.opts.dice.newNonce()), "settings": q.guard.ours.String(), "born": born}
 }
 
 // A proxy that has seen two masters marked as new finds the third blank: meanwhile another proxy has opened the deployment,

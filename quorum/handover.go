@@ -30,7 +30,7 @@ const maxReplay = 512
 // nextOwedLocked picks releases that this hand-over has not sent yet.
 func (l *lane) nextOwedLocked() []command {
 	var batch []command
-	for _, d := range l.owed.m {
+	for d := range l.owed.all {
 		if d.kind == owesRelease && d.tried != l.handovers {
 			d.tried = l.handovers
 			if batch = append(batch, command{op: opRelease, key: d.key, secret: d.secret, publish: d.publish}); len(batch) == maxReplay {
@@ -61,6 +61,9 @@ func (l *lane) replay(t *talk, batch []command, known bool) error {
 		l.mu.Lock()
 		if t.r.isError() {
 			l.countErrorLocked(&t.r)
+		}
+		if t.r.is(1) && !batch[i].publish {
+			l.status.Strays++
 		}
 		l.settleLocked(&batch[i], owesRelease, &t.r, time.Now())
 		late := batch[i].publish && t.r.kind == ':' && !l.closing // the reply to an earlier one may be lost

@@ -1,8 +1,6 @@
 package quorum
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"strings"
 	"time"
 )
@@ -130,7 +128,7 @@ func (g *guard) judgeNew(s ruling, m *known, now time.Time) ruling {
 		return g.open(s, m, strings.Join(nonces, ","))
 	case all && !opening:
 		s.kind = ruledChange
-		s.change = change{empty: true, to: record{kind: recordOpening, runID: m.view.facts.runID, nonce: newNonce()}, settings: "-", born: "-", durable: "-"}
+		s.change = change{empty: true, to: record{kind: recordOpening, runID: m.view.facts.runID, nonce: g.q.opts.dice.newNonce()}, settings: "-", born: "-", durable: "-"}
 		return s
 	case all:
 		return s // the others are being marked
@@ -155,7 +153,7 @@ func (g *guard) open(s ruling, m *known, born string) ruling {
 // admission is the change that lets a master vote.
 func (g *guard) admission(m *known) change {
 	c := change{from: m.view.record, settings: g.ours.String(), to: record{kind: recordVotes, runID: m.view.facts.runID,
-		fingerprint: g.fingerprint, nonce: newNonce()}}
+		fingerprint: g.fingerprint, nonce: g.q.opts.dice.newNonce()}}
 	if m.view.facts.durable() {
 		c.durable = m.view.facts.runID
 	}
@@ -183,7 +181,7 @@ func (g *guard) quarantine(s ruling, m *known, cause string, kept bool) ruling {
 	kept = kept && parseSettings(m.view.settings).value("fencing") == "on" // without, counters are not kept up
 	s.kind = ruledChange
 	s.change = change{from: m.view.record, settings: "-",
-		to: record{kind: recordMark, runID: m.view.facts.runID, nonce: newNonce(), wait: wait, kept: kept, cause: cause}}
+		to: record{kind: recordMark, runID: m.view.facts.runID, nonce: g.q.opts.dice.newNonce(), wait: wait, kept: kept, cause: cause}}
 	return s
 }
 
@@ -215,11 +213,4 @@ func (g *guard) judgeUnguarded(s ruling, m *known, now time.Time) ruling {
 		return g.judgeMark(s, m, now)
 	}
 	return m.refuse(s, &otherSettings{parseSettings(m.view.settings), g.ours})
-}
-
-// newNonce is 8 random bytes as hex digits.
-func newNonce() string {
-	var b [8]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }

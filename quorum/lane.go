@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -47,6 +48,7 @@ type lane struct {
 	maxTTL time.Duration
 	host   laneHost
 	log    *zap.Logger
+	dice   *dice
 	epoch  time.Time     // when the lane was made; the lane's clock is the time since
 	first  chan struct{} // closed by once, when it is known what the master is good for, or that it cannot be reached
 	once   sync.Once
@@ -69,6 +71,7 @@ type lane struct {
 	status    MasterStatus
 	grumbled  time.Time // when dropped debts were last logged
 	warned    string    // what was logged last about why the master does not vote
+	confined  bool      // it has been in quarantine since it last voted
 
 	facts         facts // of the server, as it said last
 	looking       bool  // a look is on its way
@@ -86,6 +89,7 @@ type lane struct {
 // laneConn is one connection of a lane.
 type laneConn struct {
 	net.Conn
+	raw    syscall.RawConn // of Conn, for writeNow; nil if that is not a plain socket
 	in     *bufio.Reader
 	wake   chan struct{} // holds a value when out has something for the writer
 	broken chan struct{} // closed once, by fail
@@ -128,11 +132,12 @@ func (l *lane) pushLocked(c command) {
 	l.out = l.enc.append(l.out, &c, body, record)
 	l.pending.push(c)
 	l.unwritten++
-	if l.unwritten == 1 {
-		select {
-		case l.conn.wake <- struct{}{}:
-		default:
-		}
+	if l.unwritten > 1 || l.pending.n == 1 && l.writeNowLocked() {
+		return
+	}
+	select {
+	case l.conn.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -222,7 +227,7 @@ func (l *lane) owesRelease(k debtKey) bool {
 // sendOwedLocked queues what is owed, as far as there is room; failed ones only where told to.
 func (l *lane) sendOwedLocked(now time.Time, failed bool) {
 	l.backlog = false
-	for _, d := range l.owed.m {
+	for d := range l.owed.all {
 		if d.state == debtSent || (d.state == debtFailed && !failed) {
 			continue
 		}
@@ -276,7 +281,7 @@ func (l *lane) masterStatus() MasterStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status
-	s.Name, s.State, s.Since, s.Owed = l.names[l.index], l.state, l.since, len(l.owed.m)
+	s.Name, s.State, s.Since, s.Owed, s.Unanswered = l.names[l.index], l.state, l.since, len(l.owed.m), l.pending.n
 	if !l.votes {
 		s.Reason = plain(l.reason.Error())
 	}

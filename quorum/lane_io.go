@@ -1,6 +1,9 @@
 package quorum
 
-import "time"
+import (
+	"syscall"
+	"time"
+)
 
 // maxSpare is the largest write buffer that is kept for the next batch.
 const maxSpare = 1 << 20
@@ -25,6 +28,26 @@ func (l *lane) write(c *laneConn) {
 			return
 		}
 	}
+}
+
+// writeNowLocked writes what is queued, without the writer, if the socket takes it at once. It is for a command that finds nothing else on
+// the lane: all before it were answered, so the writer has nothing in hand that could come behind. What more commands than one are queued
+// for is better written together.
+func (l *lane) writeNowLocked() (all bool) {
+	if l.conn.raw == nil {
+		return false
+	}
+	n := 0
+	err := l.conn.raw.Write(func(fd uintptr) (done bool) {
+		n, _ = syscall.Write(int(fd), l.out) // the writer meets the error
+		return true
+	})
+	if err != nil || n <= 0 {
+		return false
+	}
+	l.out = l.out[:copy(l.out, l.out[n:])]
+	l.unwritten = 0
+	return len(l.out) == 0
 }
 
 // takeOut hands what is queued to the writer, for spare as the next buffer. From here on the commands count as written.
@@ -119,6 +142,9 @@ func (l *lane) answerLocked(cmd *command, r *reply, now time.Time) (tell, topped
 			l.status.Refusals++
 		}
 	case opRelease:
+		if r.is(1) && !cmd.publish {
+			l.status.Strays++
+		}
 		l.settleLocked(cmd, owesRelease, r, now)
 		if l.closing && l.owed.active == 0 {
 			l.host.settled()

@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -38,7 +38,7 @@ func (l *lane) run(ctx context.Context) {
 			pause = min(2*pause, maxBackoff)
 		}
 		// Jitter, so that many lanes do not come back to a restarted master as one.
-		sleep(ctx, wait/2+rand.N(wait/2+1))
+		sleep(ctx, l.dice.jitter(wait))
 	}
 }
 
@@ -76,6 +76,9 @@ func (l *lane) greet(ctx context.Context) (c *laneConn, found view, err error) {
 		return nil, found, connReason(err, handshakeTimeout)
 	}
 	c = &laneConn{Conn: raw, in: bufio.NewReaderSize(raw, maxReplyLine), wake: make(chan struct{}, 1), broken: make(chan struct{})}
+	if plain, ok := raw.(syscall.Conn); ok { // not TLS
+		c.raw, _ = plain.SyscallConn()
+	}
 	stop := context.AfterFunc(ctx, func() { _ = bare(raw).Close() })
 	defer stop()
 	if found, err = l.handshake(c); err != nil {

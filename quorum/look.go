@@ -170,7 +170,7 @@ func (l *lane) admit(c *laneConn, record string) {
 	fresh, runID := !l.votes, l.facts.runID
 	l.votes, l.record = true, record
 	l.setLocked(StateVoting, nil)
-	l.warned = ""
+	l.warned, l.confined = "", false
 	l.sendOwedLocked(time.Now(), false) // the top-ups
 	l.mu.Unlock()
 	l.decided()
@@ -188,12 +188,17 @@ func (l *lane) hold(c *laneConn, s State, reason error, brief bool) {
 		return
 	}
 	l.stopVotingLocked(s, reason)
+	q, inQuarantine := errors.AsType[*quarantine](reason)
+	if inQuarantine && !l.confined {
+		l.confined = true
+		l.status.Quarantines++
+	}
 	l.mu.Unlock()
 	if brief {
 		return
 	}
 	topic := reason.Error()
-	if q, ok := errors.AsType[*quarantine](reason); ok {
+	if inQuarantine {
 		topic = q.topic()
 	}
 	l.warn(s, reason, topic)

@@ -46,6 +46,8 @@ type Options struct {
 	Guard         Guard           // what happens to a master that may have lost its memory
 	AllowEviction bool            // let masters vote that may evict keys to save memory
 	Log           *zap.Logger     // nil: none
+
+	dice *dice
 }
 
 // Guard says what happens to a master that may have lost its memory: one that restarted, was flushed or stepped its clock.

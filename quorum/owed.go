@@ -42,13 +42,41 @@ type debt struct {
 	ttl     time.Duration // how long the key can live once it has landed
 	drop    time.Time     // when nothing is owed any more; zero while its SET may still land
 	tried   uint64        // number of the hand-over that sent it last
+
+	older, newer *debt // of the same lane
 }
 
 // owed is the debts of a lane, one for each token. Guarded by the lane's mu.
 type owed struct {
-	m      map[debtKey]*debt
-	active int // releases that are idle or sent
+	m              map[debtKey]*debt
+	oldest, newest *debt
+	active         int     // releases that are idle or sent
+	spare          []*debt // paid, for the next ones; each is in here or in m, never in both
 }
+
+// all are the debts, oldest first: those that were owed for longest are told first. The one that is looked at may be removed.
+func (o *owed) all(yield func(*debt) bool) {
+	for d := o.oldest; d != nil; {
+		newer := d.newer
+		if !yield(d) {
+			return
+		}
+		d = newer
+	}
+}
+
+func (o *owed) append(d *debt) {
+	o.m[d.debtKey] = d
+	if d.older = o.newest; d.older != nil {
+		d.older.newer = d
+	} else {
+		o.oldest = d
+	}
+	o.newest = d
+}
+
+// maxSpareDebts bounds the memory that is kept for debts to come.
+const maxSpareDebts = 256
 
 // put adds d. A release takes the place of a top-up of the same token, never the other way round, and two releases
 // become one that is kept as long as the longer. It returns the debt that stands now, and how many others
@@ -68,6 +96,7 @@ func (o *owed) put(d debt, now time.Time) (stands *debt, dropped int) {
 		if d.kind == owesTopUp && old.until.After(d.until) {
 			d.until = old.until
 		}
+		d.older, d.newer = old.older, old.newer
 		*old = d
 		o.count(old, 1)
 		return old, 0
@@ -78,9 +107,21 @@ func (o *owed) put(d debt, now time.Time) (stands *debt, dropped int) {
 	if len(o.m) >= maxOwed {
 		dropped = o.makeRoom(now)
 	}
-	o.m[d.debtKey] = &d
-	o.count(&d, 1)
-	return &d, dropped
+	stands = o.fresh()
+	*stands = d
+	o.append(stands)
+	o.count(stands, 1)
+	return stands, dropped
+}
+
+// fresh is memory for a debt.
+func (o *owed) fresh() *debt {
+	if n := len(o.spare); n > 0 {
+		d := o.spare[n-1]
+		o.spare = o.spare[:n-1]
+		return d
+	}
+	return new(debt)
 }
 
 // makeRoom drops what is due, and at least a sixteenth: those that would be dropped soonest.
@@ -97,7 +138,7 @@ func (o *owed) makeRoom(now time.Time) int {
 		return d.drop
 	}
 	all := make([]*debt, 0, len(o.m))
-	for _, d := range o.m {
+	for d := range o.all {
 		all = append(all, d)
 	}
 	slices.SortFunc(all, func(a, b *debt) int { return end(a).Compare(end(b)) })
@@ -110,6 +151,20 @@ func (o *owed) makeRoom(now time.Time) int {
 func (o *owed) remove(d *debt) {
 	o.count(d, -1)
 	delete(o.m, d.debtKey)
+	if d.older != nil {
+		d.older.newer = d.newer
+	} else {
+		o.oldest = d.newer
+	}
+	if d.newer != nil {
+		d.newer.older = d.older
+	} else {
+		o.newest = d.older
+	}
+	if len(o.spare) < maxSpareDebts {
+		*d = debt{} // lets go of the strings
+		o.spare = append(o.spare, d)
+	}
 }
 
 // mark changes the state of d.
@@ -137,7 +192,7 @@ func (o *owed) count(d *debt, by int) {
 
 // purge drops the debts that have run out, save those on the lane, whose answer is coming.
 func (o *owed) purge(now time.Time) {
-	for _, d := range o.m {
+	for d := range o.all {
 		if d.state != debtSent && !d.drop.IsZero() && !now.Before(d.drop) {
 			o.remove(d)
 		}
@@ -146,7 +201,7 @@ func (o *owed) purge(now time.Time) {
 
 // laneBroke makes everything sent owed again.
 func (o *owed) laneBroke() {
-	for _, d := range o.m {
+	for d := range o.all {
 		if d.state == debtSent {
 			o.mark(d, debtIdle)
 		}
@@ -157,7 +212,7 @@ func (o *owed) laneBroke() {
 // out is owed no more, but its SET, or an earlier top-up, may have landed late and would outlive the lock: that is to be
 // released.
 func (o *owed) handedOver(now time.Time) {
-	for _, d := range o.m {
+	for d := range o.all {
 		mayHaveLanded := d.drop.IsZero()
 		if mayHaveLanded {
 			d.drop = now.Add(d.ttl)

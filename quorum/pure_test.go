@@ -168,7 +168,7 @@ func TestToken(t *testing.T) {
 			t.Errorf("the error quotes the token: %v", err)
 		}
 	}
-	if a, b := newSecret(), newSecret(); a == b || len(a) != secretLen {
+	if a, b := (*dice)(nil).newSecret(), (*dice)(nil).newSecret(); a == b || len(a) != secretLen {
 		t.Errorf("secrets %q, %q", a, b)
 	}
 }

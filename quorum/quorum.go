@@ -73,7 +73,7 @@ func New(o Options) (*Quorum, error) {
 	q.cancel = func() { cancel(); close(q.stopped) }
 	for i := range o.Masters {
 		q.lanes = append(q.lanes, &lane{
-			index: i, opts: &q.opts.Masters[i], names: names, enc: &q.enc, maxTTL: o.MaxTTL, host: q, log: q.log,
+			index: i, opts: &q.opts.Masters[i], names: names, enc: &q.enc, maxTTL: o.MaxTTL, host: q, log: q.log, dice: o.dice,
 			epoch: q.guard.start, first: make(chan struct{}), state: StateDown, reason: errConnecting, since: time.Now(),
 		})
 	}

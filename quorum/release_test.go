@@ -133,7 +133,7 @@ func TestReleaseForeignToken(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		lease := mustAcquire(t, q, "job", time.Minute)
-		foreign := Token{Fence: lease.Token.Fence, Secret: newSecret()}
+		foreign := Token{Fence: lease.Token.Fence, Secret: (*dice)(nil).newSecret()}
 		if ok, err := q.Release(t.Context(), "job", foreign); ok || err != nil {
 			t.Errorf("Release = %v, %v, want false", ok, err)
 		}

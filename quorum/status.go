@@ -28,4 +28,8 @@ type MasterStatus struct {
 	ByKind   map[string]uint64 // error replies by first word ("LOADING"); nil without any
 	Lost     uint64            // connections that broke after they had been voting
 	Owed     int               // releases and top-ups that the master has not answered yet
+
+	Unanswered  int    // commands on the lane that the master has not answered yet
+	Quarantines uint64 // how often it was put in quarantine, as far as this process saw
+	Strays      uint64 // keys left by attempts that failed or came late, found on it and deleted
 }

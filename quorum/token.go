@@ -1,10 +1,7 @@
 package quorum
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"strconv"
 )
 
@@ -24,7 +21,20 @@ type Token struct {
 }
 
 // String is the token as clients get it: of two tokens of a key, as plain strings, the later holder's is greater.
-func (t Token) String() string { return fmt.Sprintf("%0*d:%s", fenceLen, t.Fence, t.Secret) }
+func (t Token) String() string {
+	var b [tokenLen]byte
+	return string(append(append(appendFence(b[:0], t.Fence), ':'), t.Secret...))
+}
+
+// appendFence writes a fence with leading zeros.
+func appendFence(b []byte, fence uint64) []byte {
+	var digits [20]byte
+	text := strconv.AppendUint(digits[:0], fence, 10)
+	for range fenceLen - len(text) {
+		b = append(b, '0')
+	}
+	return append(b, text...)
+}
 
 // ParseToken reads what String wrote: exactly 16 decimal digits, a colon, 40 lower-case hex digits. It keeps no
 // part of b.
@@ -62,13 +72,4 @@ func behindSecret(tail string) (fence uint64, owner string, ok bool) {
 	}
 	fence, err := strconv.ParseUint(tail[:fenceLen], 10, 64)
 	return fence, tail[fenceLen:], err == nil
-}
-
-// newSecret draws the secret of one attempt. crypto/rand.Read never fails: it ends the process instead.
-func newSecret() string {
-	var raw [secretLen / 2]byte
-	_, _ = rand.Read(raw[:])
-	var text [secretLen]byte
-	hex.Encode(text[:], raw[:])
-	return string(text[:])
 }

@@ -25,9 +25,11 @@ var aheadUsed atomic.Int64 // of aheadShared, by all connections
 
 // ahead reads the client while the pump does not.
 type ahead struct {
-	conn  net.Conn
-	timer *time.Timer
-	done  chan struct{} // closed when the goroutine that timer starts has ended; made anew for each start
+	conn   net.Conn
+	timer  *time.Timer   // nil until it is needed first
+	behind []byte        // what was read before
+	done   chan struct{} // closed when the goroutine that reads has ended; guarded by mu, as the next
+	armed  bool          // timer is to start one
 
 	ended  chan struct{} // closed when err is set
 	gone   func()        // called when the client ended its input or said QUIT, perhaps more than once
@@ -42,28 +44,45 @@ type ahead struct {
 
 // start begins to read ahead, after aheadDelay, until stop. behind is what was read already; it must not change until then.
 func (a *ahead) start(behind []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.behind, a.armed, a.stopping = behind, true, false
+	if a.timer == nil {
+		a.timer = time.AfterFunc(aheadDelay, a.begin)
+		return
+	}
+	a.timer.Reset(aheadDelay)
+}
+
+// begin is called by timer. A timer that went off while it was stopped may find that the next command has begun, for which reading ahead then
+// begins too early, which does no harm.
+func (a *ahead) begin() {
+	a.mu.Lock()
+	if !a.armed {
+		a.mu.Unlock()
+		return
+	}
 	done := make(chan struct{})
-	a.done, a.stopping = done, false
-	a.timer = time.AfterFunc(aheadDelay, func() {
-		defer close(done)
-		a.run(behind)
-	})
+	a.armed, a.done = false, done
+	a.mu.Unlock()
+	defer close(done)
+	a.run(a.behind)
 }
 
 // stop ends reading ahead. The bytes read are then there for take.
 func (a *ahead) stop() {
-	if a.timer == nil {
-		return
+	a.mu.Lock()
+	armed, done := a.armed, a.done
+	a.armed, a.done, a.stopping = false, nil, true
+	a.mu.Unlock()
+	if armed {
+		a.timer.Stop()
 	}
-	if !a.timer.Stop() {
-		a.mu.Lock()
-		a.stopping = true
-		a.mu.Unlock()
+	if done != nil {
 		a.conn.SetReadDeadline(time.Unix(1, 0)) // wakes the reader
-		<-a.done
+		<-done
 		a.conn.SetReadDeadline(time.Time{})
 	}
-	a.timer = nil
 }
 
 func (a *ahead) run(behind []byte) {

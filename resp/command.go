@@ -51,14 +51,10 @@ func classify(name []byte) kind {
 	if len(name) < 4 || len(name) > longestName {
 		return plain
 	}
-	var lower [longestName]byte
-	for i, c := range name {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		lower[i] = c
-	}
-	switch string(lower[:len(name)]) {
+	var text [longestName]byte
+	known := text[:copy(text[:], name)]
+	lower(known)
+	switch string(known) {
 	case "lock", "unlock", "extend", "lockinfo", "lockproxy":
 		return ours
 	case "auth":
@@ -93,4 +89,13 @@ func classify(name []byte) kind {
 		return kHTTP
 	}
 	return plain
+}
+
+// lower writes the letters of name in lower case.
+func lower(name []byte) {
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			name[i] = c + ('a' - 'A')
+		}
+	}
 }

@@ -55,9 +55,11 @@ func (s *Session) receive() error {
 			return nil
 		}
 		var err error
+		before := len(s.in.bytes())
 		if more, err = s.ahead.take(&s.in); err != nil {
 			return s.inputEnded(err)
 		}
+		s.pace.read.Add(uint64(len(s.in.bytes()) - before))
 	}
 	s.pace.await(s.req.begun, s.unfinished())
 	err := s.src.receive(&s.in, s.use, s.looped)
@@ -318,6 +320,9 @@ func (s *Session) refuseRest() error {
 	return io.EOF
 }
 
+// keptFrame is how much memory for a command of ours a connection keeps for the next. Most need less.
+const keptFrame = 512
+
 // due brings a command of ours, complete in s.req, to its turn: everything before it is answered, and nothing behind it was forwarded.
 // run: it is then in s.frame. Where the upstream may be silent it gets the command as it is, which it does not know, and nothing is run.
 func (s *Session) due() (run bool, err error) {
@@ -334,7 +339,12 @@ func (s *Session) due() (run bool, err error) {
 			return false, err
 		}
 	}
-	s.frame = appendCommand(s.frame[:0], argv, len(argv))
+	lower(argv[0]) // as the handlers are named
+	s.frames = appendCommand(s.frames[:0], argv, len(argv))
+	s.frame = s.frames
+	if cap(s.frames) > keptFrame {
+		s.frames = nil
+	}
 	return true, nil
 }
 

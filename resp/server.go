@@ -67,7 +67,8 @@ type Server struct {
 
 	mu        sync.Mutex
 	sessions  map[*Session]struct{} // a session takes itself out last
-	listeners []net.Listener        // closed by Shutdown
+	past      past
+	listeners []net.Listener // closed by Shutdown
 	draining  bool
 	empty     chan struct{} // made by Shutdown, closed when the last session is gone
 }
@@ -165,6 +166,11 @@ func (s *Server) accept(ln net.Listener) {
 func (s *Server) add(c net.Conn) *Session {
 	s.mu.Lock()
 	draining, full := s.draining, s.o.MaxClients > 0 && len(s.sessions) >= s.o.MaxClients
+	if draining || full {
+		s.past.refused++
+	} else {
+		s.past.accepted++
+	}
 	s.mu.Unlock()
 	if draining || full {
 		if plainSocket(c) && full { // TLS would need a handshake first
@@ -223,6 +229,9 @@ func rawClose(c net.Conn) { socket(c).Close() }
 func (s *Server) remove(sess *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, in := s.sessions[sess]; in {
+		s.past.add(sess)
+	}
 	delete(s.sessions, sess)
 	if s.empty != nil && len(s.sessions) == 0 {
 		close(s.empty)

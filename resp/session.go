@@ -39,7 +39,8 @@ type Session struct {
 	ahead   ahead
 	pace    pace
 	replied chan struct{} // capacity 1; a reply of ours was written
-	frame   []byte        // what redcon is still to read of a command of ours
+	frame   []byte        // what redcon is still to read of a command of ours, in frames
+	frames  []byte        // its memory
 	failed  error         // why the upstream could not be reached, while the requests read with it are answered
 	tunnel  bool          // nothing is recognised any more
 	astray  bool          // what the client sends is no request; the upstream is to end it

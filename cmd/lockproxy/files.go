@@ -64,7 +64,7 @@ func (f *files) read() (*contents, error) {
 		c.readCert("upstream-tls-cert", cfg.UpstreamTLS.Cert, "upstream-tls-key", cfg.UpstreamTLS.Key), c.readPool("upstream-tls-ca", cfg.UpstreamTLS.CA),
 		c.readCert("masters-tls-cert", cfg.MastersTLS.Cert, "masters-tls-key", cfg.MastersTLS.Key), c.readPool("masters-tls-ca", cfg.MastersTLS.CA),
 		c.readPassword("upstream-password-file", cfg.UpstreamLogin.PasswordFile), c.readPassword("sentinel-password-file", cfg.SentinelLogin.PasswordFile),
-		c.readPassword("masters-password-file", cfg.MastersLogin.PasswordFile))
+		c.readPassword("masters-password-file", cfg.MastersLogin.PasswordFile), c.readPassword("admin-token-file", cfg.AdminTokenFile))
 	if cert := c.certs["tls-cert"]; cert != nil {
 		c.server = serverTLS(cert, c.pools["tls-client-ca"])
 	}
@@ -163,6 +163,14 @@ func (f *files) clientTLS(a conf.Address, group string, settings conf.ClientTLS)
 		}
 		return config
 	}
+}
+
+// adminToken is what operators must show; "" for nothing.
+func (f *files) adminToken() string {
+	if f.cfg.AdminToken != "" {
+		return f.cfg.AdminToken
+	}
+	return f.current.Load().passwords["admin-token-file"]
 }
 
 // login is who to be on servers without credentials in their address; nil: nobody.

@@ -6,23 +6,46 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"lockproxy/conf"
 )
 
-// newLogger logs to w from level on. format is "console", "json" or "auto": console if w is a terminal.
-func newLogger(w io.Writer, level, format string) (*zap.Logger, error) {
-	from, err := zapcore.ParseLevel(level)
+// logs are the log, its level, which can be changed while lockproxy runs, and the audit log.
+type logs struct {
+	*zap.Logger
+	level zap.AtomicLevel
+	audit *auditLog // nil: off
+}
+
+// newLogs logs to w as the settings say. close ends it.
+func newLogs(w io.Writer, cfg conf.Config) (*logs, error) {
+	from, err := zap.ParseAtomicLevel(cfg.LogLevel)
 	if err != nil {
 		return nil, err
 	}
-	config := zap.NewProductionEncoderConfig()
-	config.EncodeTime = zapcore.ISO8601TimeEncoder
-	config.EncodeDuration = zapcore.StringDurationEncoder
-	encoder := zapcore.NewJSONEncoder(config)
-	if format == "console" || format == "auto" && isTerminal(w) {
-		encoder = zapcore.NewConsoleEncoder(config)
+	form := lineForm()
+	encoder := zapcore.NewJSONEncoder(form)
+	if cfg.LogFormat == "console" || cfg.LogFormat == "auto" && isTerminal(w) {
+		encoder = zapcore.NewConsoleEncoder(form)
 	}
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), from)
-	return zap.New(core, zap.AddStacktrace(zapcore.PanicLevel)), nil
+	sink := zapcore.Lock(zapcore.AddSync(w))
+	l := &logs{level: from, Logger: zap.New(newLimitCore(zapcore.NewCore(encoder, sink, from)), zap.AddStacktrace(zapcore.PanicLevel))}
+	l.audit, err = newAuditLog(cfg.AuditLog, zapcore.NewCore(encoder.Clone(), sink, zapcore.InfoLevel))
+	return l, err
+}
+
+// close writes what is left.
+func (l *logs) close() {
+	_ = l.Sync()
+	l.audit.close()
+}
+
+// lineForm is how times and durations are written.
+func lineForm() zapcore.EncoderConfig {
+	form := zap.NewProductionEncoderConfig()
+	form.EncodeTime = zapcore.ISO8601TimeEncoder
+	form.EncodeDuration = zapcore.StringDurationEncoder
+	return form
 }
 
 // isTerminal takes a character device for a terminal. /dev/null is one, too, which does no harm.

@@ -12,14 +12,15 @@ import (
 	"lockproxy/upstream"
 )
 
-// reloadOnHangup reads certificates and passwords again on SIGHUP, until end is called.
-func reloadOnHangup(files *files, log *zap.Logger) (end func()) {
+// reloadOnHangup reads certificates and passwords again on SIGHUP, and calls settings for the rest, until end is called.
+func reloadOnHangup(files *files, log *zap.Logger, settings func()) (end func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range hangups {
 			logReload(files, log)
+			settings()
 		}
 	})
 	return func() {

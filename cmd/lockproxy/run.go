@@ -40,13 +40,14 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	case cfg.Action == conf.Check:
 		return printCheck(stdout, cfg)
 	}
-	log, err := newLogger(stderr, cfg.LogLevel, cfg.LogFormat)
+	logs, err := newLogs(stderr, cfg)
 	if err != nil {
 		return err
 	}
-	defer log.Sync()
+	defer logs.close()
+	log := logs.Logger
 
-	defer reloadOnHangup(files, log)()
+	defer reloadOnHangup(files, log, func() { rereadSettings(cfg, args, environ, logs) })()
 
 	listeners, err := listenAll(ctx, cfg, files, log)
 	if err != nil {
@@ -65,7 +66,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		log.Warn(warning)
 	}
 	warnFiles(cfg, maxFiles(), log)
-	return serve(ctx, cfg, memory, files, listeners, log)
+	return serve(ctx, cfg, memory, files, listeners, logs)
 }
 
 // settingsError puts each fault on a line of its own, so that all can be mended at once.
@@ -82,8 +83,19 @@ func printCheck(w io.Writer, cfg conf.Config) error {
 }
 
 // serve connects the parts and runs them until ctx is done. It closes the listeners.
-func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files, listeners []net.Listener, log *zap.Logger) error {
+func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files, listeners []net.Listener, logs *logs) error {
+	log := logs.Logger
+	defer keepHeapRoom()()
 	defer closeAll(listeners)
+	operators, err := listenOperators(ctx, cfg, files, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		operators.close(ctx)
+	}()
 	up := upstream.New(upstreamOptions(cfg, memory, files, log))
 	var server *resp.Server
 	serving := make(chan struct{}) // closed when server is set
@@ -113,7 +125,7 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files,
 		Locker: q, Gate: up, KeyPrefix: cfg.KeyPrefix, MinTTL: cfg.MinTTL, MaxTTL: cfg.MaxTTL,
 		MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold, SessionLockDelay: cfg.SessionLockDelay, SessionTimeout: cfg.SessionTimeout,
 		ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands, Version: strings.TrimPrefix(versionText(), "lockproxy "),
-		Connections: func() int { return server.Connections() }, Reason: upstream.Reason, Log: log,
+		Connections: func() int { return server.Connections() }, Reason: upstream.Reason, Done: operators.done(logs.audit), Log: log,
 	}
 	if permission := lockPermission(ctx, cfg, files, log); permission != nil {
 		defer permission.Close()
@@ -122,11 +134,12 @@ func serve(ctx context.Context, cfg conf.Config, memory *embedded, files *files,
 	service := commands.New(options)
 	service.Register(mux)
 	server = resp.NewServer(resp.Options{
-		Handler: mux, Dial: up.Dial, DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
+		Handler: mux, Dial: operators.dial(up.Dial), DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
 		SlowClientTimeout: cfg.SlowClientTimeout,
 		MarkerWorks:       up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	close(serving)
+	operators.start(ctx, up, service, server, files.adminToken, logs.level)
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.all()))), zap.Any("settings", cfg.Values()))
 	failed := make(chan error, 1)

@@ -1,0 +1,274 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// someState is a deployment with one master away.
+func someState() State {
+	return State{
+		Masters: []Master{{Name: "10.0.0.1:6379", State: "voting", Grants: 3, RTT: time.Millisecond}, {Name: "10.0.0.2:6379", State: "voting"},
+			{Name: "10.0.0.3:6379", State: "quarantined", Reason: "restarted 2s ago, votes in 59s", VotesIn: 59 * time.Second,
+				Errors: map[string]uint64{"LOADING": 2, "\xff\"}\n": 1, "x y": 4}}},
+		Upstream: Upstream{Name: "10.0.0.9:6379", Up: true}, Traffic: Traffic{Commands: 5, Clients: 2}, Waiters: 4,
+	}
+}
+
+// fixture is a server whose answers a test can change.
+type fixture struct {
+	*Server
+	state atomic.Pointer[State]
+	asked atomic.Int64 // calls of Locks
+	found []Lock
+	next  uint64
+	err   error
+	match string
+}
+
+func newFixture(t *testing.T, change func(*Options)) *fixture {
+	f := &fixture{}
+	state := someState()
+	f.state.Store(&state)
+	o := Options{Meter: NewMeter(), Version: "v1", Started: time.Now(), State: func() State { return *f.state.Load() },
+		Waiting: func(int) []Waiting { return []Waiting{{"a<b>", 4, time.Second}} },
+		Locks: func(_ context.Context, cursor uint64, match string, count int) (uint64, []Lock, error) {
+			f.asked.Add(1)
+			f.match = match
+			return f.next, f.found, f.err
+		}}
+	if change != nil {
+		change(&o)
+	}
+	f.Server = New(o)
+	t.Cleanup(func() { f.Close(context.Background()) })
+	return f
+}
+
+// ask is one request, without a network.
+func (f *fixture) ask(method, target string, edit func(*http.Request)) *httptest.ResponseRecorder {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // a stream that should have been refused would go on for ever
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, method, target, nil)
+	r.Host = "127.0.0.1:9380"
+	if edit != nil {
+		edit(r)
+	}
+	w := httptest.NewRecorder()
+	f.http.Handler.ServeHTTP(w, r)
+	return w
+}
+
+// TestMetricsLint: names, units and help follow Prometheus' conventions, and hostile words of masters make no labels.
+func TestMetricsLint(t *testing.T) {
+	f := newFixture(t, nil)
+	f.o.Meter.Command("lock", "granted", false, time.Millisecond)
+	f.o.Meter.Command("lock", "never heard of", true, time.Millisecond)
+	f.o.Meter.Command("never heard of", "granted", true, time.Millisecond)
+	problems, err := testutil.GatherAndLint(f.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, namespace) {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+	body := f.ask("GET", "/metrics", nil).Body.String()
+	for _, want := range []string{
+		`lockproxy_master_errors_total{kind="LOADING",master="10.0.0.3:6379"} 2`, `lockproxy_master_errors_total{kind="other",master="10.0.0.3:6379"} 5`,
+		`lockproxy_master_state{master="10.0.0.3:6379",state="quarantined"} 1`, `lockproxy_master_quarantine_remaining_seconds{master="10.0.0.3:6379"} 59`,
+		`lockproxy_masters_voting 2`, `lockproxy_masters_needed 2`, `lockproxy_upstream_up 1`, `lockproxy_build_info{version="v1"} 1`,
+		`lockproxy_lock_commands_total{command="lock",outcome="granted"} 1`, `lockproxy_lock_commands_total{command="lock",outcome="other"} 1`,
+		`lockproxy_lock_wait_duration_seconds_count{granted="false"} 1`, "go_goroutines ", "process_open_fds ",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
+
+func TestReady(t *testing.T) {
+	f := newFixture(t, nil)
+	if w := f.ask("GET", "/readyz", nil); w.Code != 200 || w.Body.String() != "ready\n" {
+		t.Errorf("two of three vote: %d %q", w.Code, w.Body)
+	}
+	s := someState()
+	s.Masters[1].State, s.Masters[1].Reason = "down", "refused the connection"
+	s.Upstream.Up, s.Upstream.Reason, s.Draining = false, "connection refused", true
+	f.state.Store(&s)
+	want := "not ready\nthe proxy is ending\n1 of 3 masters can vote, 2 needed\nmaster 10.0.0.2:6379 refused the connection\n" +
+		"master 10.0.0.3:6379 restarted 2s ago, votes in 59s\nupstream 10.0.0.9:6379: connection refused\n"
+	if w := f.ask("GET", "/readyz", nil); w.Code != 503 || w.Body.String() != want {
+		t.Errorf("got %d %q, want 503 %q", w.Code, w.Body, want)
+	}
+	if w := f.ask("GET", "/healthz", nil); w.Code != 200 || w.Body.String() != "ok\n" {
+		t.Errorf("healthz: %d %q", w.Code, w.Body)
+	}
+}
+
+// TestToken: every address but the two for load balancers asks for it, and those tell no details without.
+func TestToken(t *testing.T) {
+	f := newFixture(t, func(o *Options) {
+		o.Token = func() string { return "s3cret" }
+		o.LogLevel = http.NotFoundHandler()
+	})
+	down := someState()
+	down.Upstream.Up = false
+	f.state.Store(&down)
+	protected := []string{"/", "/page/page.js", "/metrics", "/events", "/locks", "/log-level", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
+		"/debug/pprof/trace", "/debug/pprof/symbol", "/debug/pprof/cmdline"}
+	for name, edit := range map[string]func(*http.Request){
+		"nothing": nil, "wrong password": func(r *http.Request) { r.SetBasicAuth("s3cret", "s3cre") },
+		"wrong bearer": func(r *http.Request) { r.Header.Set("Authorization", "Bearer s3cret2") },
+		"no scheme":    func(r *http.Request) { r.Header.Set("Authorization", "s3cret") },
+		"empty":        func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") },
+	} {
+		for _, path := range protected {
+			if w := f.ask("GET", path, edit); w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" || strings.Contains(w.Body.String(), "s3cret") {
+				t.Errorf("%s with %s: %d", path, name, w.Code)
+			}
+		}
+		if w := f.ask("GET", "/readyz", edit); w.Code != 503 || w.Body.String() != "not ready\n" {
+			t.Errorf("/readyz with %s: %d %q", name, w.Code, w.Body)
+		}
+	}
+	for name, edit := range map[string]func(*http.Request){
+		"password": func(r *http.Request) { r.SetBasicAuth("anybody", "s3cret") },
+		"bearer":   func(r *http.Request) { r.Header.Set("Authorization", "bearer s3cret") },
+	} {
+		for _, path := range []string{"/", "/metrics", "/locks", "/debug/pprof/heap"} {
+			if w := f.ask("GET", path, edit); w.Code != 200 {
+				t.Errorf("%s with the right %s: %d", path, name, w.Code)
+			}
+		}
+		if w := f.ask("GET", "/readyz", edit); !strings.Contains(w.Body.String(), "upstream 10.0.0.9:6379") {
+			t.Errorf("/readyz with the right %s: %q", name, w.Body)
+		}
+	}
+}
+
+// TestOtherSites: what a browser is tricked into asking by another site is refused.
+func TestOtherSites(t *testing.T) {
+	level := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	local := newFixture(t, func(o *Options) { o.Local, o.LogLevel = true, level })
+	for host, want := range map[string]int{"127.0.0.1:9380": 200, "[::1]:9380": 200, "localhost:9380": 200, "localhost": 200, "": 200, "10.0.0.1": 200,
+		"evil.example:9380": 421, "evil.example": 421, "evil": 421, "127.0.0.1.evil.example": 421} {
+		if w := local.ask("GET", "/metrics", func(r *http.Request) { r.Host = host }); w.Code != want {
+			t.Errorf("Host %q: %d, want %d", host, w.Code, want)
+		}
+	}
+	tokened := newFixture(t, func(o *Options) { o.Local, o.Token = true, func() string { return "x" } })
+	if w := tokened.ask("GET", "/healthz", func(r *http.Request) { r.Host = "proxy.example" }); w.Code != 200 {
+		t.Errorf("with a token the name does not matter: %d", w.Code)
+	}
+	if w := local.ask("PUT", "/log-level", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }); w.Code != 403 {
+		t.Errorf("PUT from another site: %d", w.Code)
+	}
+	if w := local.ask("PUT", "/log-level", nil); w.Code != 200 {
+		t.Errorf("PUT: %d", w.Code)
+	}
+	cross := func(mode string) func(*http.Request) {
+		return func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+			r.Header.Set("Sec-Fetch-Mode", mode)
+		}
+	}
+	if w := local.ask("GET", "/debug/pprof/heap", cross("no-cors")); w.Code != 403 {
+		t.Errorf("a picture on another site: %d", w.Code)
+	}
+	if w := local.ask("GET", "/", cross("navigate")); w.Code != 200 {
+		t.Errorf("a link on another site: %d", w.Code)
+	}
+}
+
+// TestPageFiles: all files are there, nothing else is, and nothing in them comes from elsewhere.
+func TestPageFiles(t *testing.T) {
+	f := newFixture(t, nil)
+	entries, err := pageFiles.ReadDir("page")
+	if err != nil || len(entries) != len(pageTypes) {
+		t.Errorf("%d files, %d are served (%v)", len(entries), len(pageTypes), err)
+	}
+	for name, kind := range pageTypes {
+		path := "/page/" + name
+		if name == "index.html" {
+			path = "/"
+		}
+		w := f.ask("GET", path, nil)
+		if w.Code != 200 || w.Header().Get("Content-Type") != kind || w.Header().Get("Content-Security-Policy") == "" {
+			t.Errorf("%s: %d %v", path, w.Code, w.Header())
+		}
+		text := strings.ReplaceAll(w.Body.String(), "http://www.w3.org/2000/svg", "")
+		for _, bad := range []string{"http://", "https://", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "style=", " onload", " onclick"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s has %q", name, bad)
+			}
+		}
+		tag := w.Header().Get("ETag")
+		if w := f.ask("GET", path, func(r *http.Request) { r.Header.Set("If-None-Match", tag) }); w.Code != 304 {
+			t.Errorf("%s again: %d", path, w.Code)
+		}
+	}
+	for _, path := range []string{"/page/", "/page/none.js", "/page/..%2fserver.go", "/none"} {
+		if w := f.ask("GET", path, nil); w.Code != 404 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
+
+// TestLocks: keys are shown so that they cannot be taken for anything else, a search is one for the masters, and what was just asked
+// is not asked again.
+func TestLocks(t *testing.T) {
+	f := newFixture(t, nil)
+	f.found = []Lock{{Key: "<b>\x00", Owner: "me", Fence: 1 << 52, Held: 3, TTL: 1500 * time.Millisecond, Age: 2 * time.Second, Waiting: 1}, {Key: "b", TTL: -1}}
+	f.next = 1<<63 + 3
+	read := func(target string) (page lockPage) {
+		t.Helper()
+		w := f.ask("GET", target, nil)
+		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != 200 {
+			t.Fatalf("%s: %d %q %v", target, w.Code, w.Body, err)
+		}
+		return page
+	}
+	page := read("/locks")
+	if l := page.Locks[0]; l.Key != `<b>\x00` || l.Fence != "4503599627370496" || l.TTL != 1500 || l.Age == nil || *l.Age != 2000 || l.Waiting != 1 {
+		t.Errorf("got %+v", l)
+	}
+	if page.Cursor != "9223372036854775811" || page.Locks[1].Age != nil {
+		t.Errorf("got cursor %s, age %v", page.Cursor, page.Locks[1].Age)
+	}
+	if n := f.asked.Load(); n != pageScans {
+		t.Errorf("%d SCANs for a page with few locks, want %d", n, pageScans)
+	}
+	read("/locks")
+	if n := f.asked.Load(); n != pageScans {
+		t.Error("the same question was asked twice within a second")
+	}
+	for search, want := range map[string]string{"": "", "job": "*job*", "job:*": "job:*", `a\b`: `*a\\b*`, "[ab]": "[ab]"} {
+		f.next = 0
+		f.locks.kept = map[string]keptPage{}
+		before := f.asked.Load()
+		f.ask("GET", "/locks?search="+strings.ReplaceAll(search, `\`, "%5C"), nil)
+		if f.match != want || f.asked.Load() != before+1 {
+			t.Errorf("search %q asks for %q %d times, want %q once", search, f.match, f.asked.Load()-before, want)
+		}
+	}
+	f.err = errors.New("NOQUORUM 1 of 3")
+	if w := f.ask("GET", "/locks?search=x", nil); w.Code != 502 || !strings.Contains(w.Body.String(), "1 of 3") {
+		t.Errorf("without a quorum: %d %q", w.Code, w.Body)
+	}
+	for _, bad := range []string{"/locks?cursor=x", "/locks?cursor=-1", "/locks?search=" + strings.Repeat("a", maxSearch+1)} {
+		if w := f.ask("GET", bad, nil); w.Code != 400 {
+			t.Errorf("%.30s: %d", bad, w.Code)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+)
+
+// handler has every address of the server.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Registry: s.registry})
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	protected := map[string]http.Handler{
+		"GET /metrics": metrics, "GET /{$}": http.HandlerFunc(servePage), "GET /page/{name}": http.HandlerFunc(servePage), "GET /events": http.HandlerFunc(s.events),
+		"GET /locks":             http.HandlerFunc(s.listLocks),
+		"GET /debug/pprof/":      http.HandlerFunc(pprof.Index),
+		"GET /debug/pprof/trace": http.HandlerFunc(pprof.Trace), "GET /debug/pprof/profile": http.HandlerFunc(pprof.Profile),
+		"GET /debug/pprof/cmdline": http.NotFoundHandler(), // it may hold passwords
+		"GET /debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol), "POST /debug/pprof/symbol": http.HandlerFunc(pprof.Symbol),
+	}
+	if s.o.LogLevel != nil {
+		changed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
+			s.o.LogLevel.ServeHTTP(w, r)
+			if r.Method == http.MethodPut {
+				s.o.Log.Info("log-level put", zap.String("client", r.RemoteAddr))
+			}
+		})
+		protected["GET /log-level"], protected["PUT /log-level"] = changed, changed
+	}
+	for pattern, h := range protected {
+		mux.Handle(pattern, s.protect(h))
+	}
+	return http.NewCrossOriginProtection().Handler(s.guard(mux))
+}
+
+// guard sets the headers that every answer has, and keeps out what a browser is tricked into asking.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", contentPolicy)
+		if s.o.Local && s.o.Token() == "" && !localName(r.Host) {
+			// A name that somebody lets point here (DNS rebinding) would make this server part of their site.
+			http.Error(w, "ask for this address by number or as localhost, or set admin-token-file", http.StatusMisdirectedRequest)
+			return
+		}
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
+			http.Error(w, "not for pages of other sites", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// localName tells whether a Host header is an IP address or localhost, with any port; or empty, which no browser sends.
+func localName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return strings.EqualFold(host, "localhost") || host == ""
+}
+
+// protect asks for the token.
+func (s *Server) protect(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.known(r) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="lockproxy", charset="UTF-8"`)
+			http.Error(w, "the admin-token is missing or wrong", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// known tells whether r has the token, if one is asked for. The comparison takes the same time for every wrong one.
+func (s *Server) known(r *http.Request) bool {
+	token := s.o.Token()
+	if token == "" {
+		return true
+	}
+	_, given, ok := r.BasicAuth()
+	if scheme, rest, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "Bearer") {
+		given, ok = strings.TrimSpace(rest), true
+	}
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok
+}
+
+// healthz says that the process answers.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// readyz says whether a majority can vote and the upstream answers; who may see it is told what is missing.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	state := s.o.State()
+	missing := state.missing()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if len(missing) == 0 {
+		_, _ = w.Write([]byte("ready\n"))
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	text := "not ready\n"
+	if s.known(r) {
+		text += strings.Join(missing, "\n") + "\n"
+	}
+	_, _ = w.Write([]byte(text))
+}

@@ -1,0 +1,179 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Lock is one lock that holds a majority.
+type Lock struct {
+	Key     string
+	Owner   string
+	Fence   uint64
+	Held    int           // masters
+	TTL     time.Duration // left; negative: it has no end
+	Age     time.Duration // since it was granted; 0: not known
+	Waiting int           // clients of this proxy
+}
+
+// Waiting is a key that clients of this proxy wait for.
+type Waiting struct {
+	Key     string
+	Clients int
+	Longest time.Duration // how long the first in line has waited
+}
+
+// Looking at locks must cost the masters little, whoever asks and however often.
+const (
+	pageKeys    = 200                    // keys that one SCAN looks at
+	pageScans   = 16                     // SCANs for one answer
+	pageTime    = 400 * time.Millisecond // after which no other SCAN is made for it
+	pageLocks   = 50                     // locks that are enough
+	pageFresh   = time.Second            // how long an answer is good for others
+	pagesKept   = 16
+	maxSearch   = 256 // bytes
+	lockWait    = 3 * time.Second
+	lockTimeout = 5 * time.Second
+)
+
+// lockList answers one question at a time, and remembers the last answers for a moment.
+type lockList struct {
+	turn chan struct{} // holds a value while somebody asks the masters
+
+	mu   sync.Mutex
+	kept map[string]keptPage
+}
+
+type keptPage struct {
+	at   time.Time
+	body []byte
+}
+
+func (l *lockList) init() { l.turn, l.kept = make(chan struct{}, 1), map[string]keptPage{} }
+
+type lockReport struct {
+	Key     string `json:"key"`
+	Owner   string `json:"owner"`
+	Fence   string `json:"fence"` // too large for a number of JavaScript
+	Held    int    `json:"held"`
+	TTL     int64  `json:"ttl_ms"` // negative: it has no end
+	Age     *int64 `json:"age_ms"`
+	Waiting int    `json:"waiting"`
+}
+
+type waitingReport struct {
+	Key     string `json:"key"`
+	Clients int    `json:"clients"`
+	Longest int64  `json:"longest_ms"`
+}
+
+type lockPage struct {
+	Cursor string       `json:"cursor"` // of the next page; "0" after the last
+	Locks  []lockReport `json:"locks"`
+}
+
+func waitingReports(all []Waiting) []waitingReport {
+	list := make([]waitingReport, 0, len(all))
+	for _, w := range all {
+		list = append(list, waitingReport{shown(w.Key), w.Clients, w.Longest.Milliseconds()})
+	}
+	return list
+}
+
+// listLocks is GET /locks?search=text&cursor=n. A search with '*', '?' or '[' is a pattern, any other is a part of the key.
+func (s *Server) listLocks(w http.ResponseWriter, r *http.Request) {
+	search, cursorText := r.FormValue("search"), r.FormValue("cursor")
+	cursor, err := uint64(0), error(nil)
+	if cursorText != "" {
+		cursor, err = strconv.ParseUint(cursorText, 10, 64)
+	}
+	if err != nil || len(search) > maxSearch {
+		http.Error(w, "no such cursor, or the search is too long", http.StatusBadRequest)
+		return
+	}
+	name := strconv.FormatUint(cursor, 10) + " " + search
+	body, ok := s.locks.keptAnswer(name)
+	if !ok {
+		ctx, cancel := context.WithTimeout(r.Context(), lockWait)
+		defer cancel()
+		select {
+		case s.locks.turn <- struct{}{}:
+			defer func() { <-s.locks.turn }()
+		case <-ctx.Done():
+			w.Header().Set("Retry-After", "2")
+			http.Error(w, "others are asking for locks just now", http.StatusServiceUnavailable)
+			return
+		}
+		if body, ok = s.locks.keptAnswer(name); !ok { // somebody may have asked the same meanwhile
+			if body, err = s.askLocks(r.Context(), cursor, pattern(search)); err != nil {
+				http.Error(w, s.o.Explain(err), http.StatusBadGateway)
+				return
+			}
+			s.locks.keep(name, body)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body)
+}
+
+// askLocks asks the masters for pages until there is enough to show.
+func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	page := lockPage{Locks: []lockReport{}}
+	for start, scans := time.Now(), 0; ; scans++ {
+		next, locks, err := s.o.Locks(ctx, cursor, match, pageKeys)
+		if err != nil {
+			return nil, err
+		}
+		for i := range locks {
+			page.Locks = append(page.Locks, lockReportOf(&locks[i]))
+		}
+		if cursor = next; cursor == 0 || len(page.Locks) >= pageLocks || scans+1 >= pageScans || time.Since(start) > pageTime {
+			break
+		}
+	}
+	page.Cursor = strconv.FormatUint(cursor, 10)
+	return json.Marshal(&page)
+}
+
+func lockReportOf(l *Lock) lockReport {
+	r := lockReport{Key: shown(l.Key), Owner: shown(l.Owner), Fence: strconv.FormatUint(l.Fence, 10), Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
+	if l.Age > 0 {
+		age := l.Age.Milliseconds()
+		r.Age = &age
+	}
+	return r
+}
+
+// pattern is what to ask the masters for.
+func pattern(search string) string {
+	switch {
+	case search == "":
+		return ""
+	case strings.ContainsAny(search, "*?["):
+		return search
+	}
+	return "*" + strings.ReplaceAll(search, `\`, `\\`) + "*"
+}
+
+func (l *lockList) keptAnswer(name string) (body []byte, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k, ok := l.kept[name]
+	return k.body, ok && time.Since(k.at) < pageFresh
+}
+
+func (l *lockList) keep(name string, body []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.kept) >= pagesKept {
+		clear(l.kept)
+	}
+	l.kept[name] = keptPage{time.Now(), body}
+}

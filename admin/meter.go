@@ -1,0 +1,132 @@
+package admin
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// outcomes are the label values of commands, so that every series is there from the start and none comes from a client. What is
+// not listed counts as other.
+var outcomes = map[string][]string{
+	"lock":      {"granted", "taken", "timeout", "gone", "queue_full", "undelivered", "noquorum", "tryagain", "invalid", "denied", "internal", other},
+	"unlock":    {"released", "not_held", "noquorum", "tryagain", "invalid", "denied", "internal", other},
+	"extend":    {"extended", "lost", "noquorum", "tryagain", "invalid", "denied", "internal", other},
+	"lockinfo":  {"ok", "noquorum", "tryagain", "invalid", "denied", "internal", other},
+	"lockproxy": {"ok", "released", "not_held", "noquorum", "tryagain", "invalid", "denied", "internal", other},
+}
+
+const other = "other"
+
+// sessionEnds are how session locks end without UNLOCK.
+var sessionEnds = []string{"released", "left", "lost", other}
+
+// failures are the outcomes that an operator calls errors: the client did nothing wrong.
+var failures = map[string]bool{"noquorum": true, "tryagain": true, "queue_full": true, "undelivered": true, "internal": true}
+
+// Meter counts what happens and how long it takes, for metrics and for the charts of the page. Safe for concurrent use; nothing here blocks
+// or allocates for each call.
+type Meter struct {
+	commands  map[string]map[string]prometheus.Counter // by command and outcome
+	sessions  map[string]prometheus.Counter
+	took      map[string]prometheus.Histogram // by command; LOCK without WAIT
+	waited    prometheus.Histogram            // LOCK with WAIT that was granted
+	gaveUp    prometheus.Histogram            // LOCK with WAIT that was not
+	held      prometheus.Histogram
+	dialTook  prometheus.Histogram
+	dialFails map[string]prometheus.Counter
+
+	all []prometheus.Collector
+}
+
+// latencies are bounds of 100us to 1.3s, each 1.6 times the one before.
+var latencies = prometheus.ExponentialBuckets(0.0001, 1.6, 21)
+
+// dialKinds are the kinds of a failed dial.
+var dialKinds = []string{"refused", "timeout", "dns", "tls", "auth", "closed", other}
+
+// NewMeter returns a meter at zero.
+func NewMeter() *Meter {
+	m := &Meter{commands: map[string]map[string]prometheus.Counter{}, sessions: map[string]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
+		dialFails: map[string]prometheus.Counter{}}
+	ended := m.counters("lock_commands_total", "Commands that lockproxy answers itself, by outcome.", "command", "outcome")
+	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has lock_wait_duration_seconds.", latencies, "command")
+	for command, list := range outcomes {
+		m.commands[command] = map[string]prometheus.Counter{}
+		for _, outcome := range list {
+			m.commands[command][outcome] = ended.WithLabelValues(command, outcome)
+		}
+		m.took[command] = duration.WithLabelValues(command).(prometheus.Histogram)
+	}
+	waits := []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}
+	wait := m.histograms("lock_wait_duration_seconds", "How long LOCK with WAIT took, by whether it was granted.", waits, "granted")
+	m.waited, m.gaveUp = wait.WithLabelValues(strconv.FormatBool(true)).(prometheus.Histogram), wait.WithLabelValues(strconv.FormatBool(false)).(prometheus.Histogram)
+	holds := []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
+	m.held = m.histograms("lock_hold_duration_seconds", "How long released locks were held, of those granted through this proxy and not forgotten.", holds).
+		WithLabelValues().(prometheus.Histogram)
+	sessions := m.counters("session_locks_ended_total", "Session locks that ended without UNLOCK: released, left to run out, or lost.", "outcome")
+	for _, outcome := range sessionEnds {
+		m.sessions[outcome] = sessions.WithLabelValues(outcome)
+	}
+	m.dialTook = m.histograms("upstream_dial_duration_seconds", "How long connecting to the upstream took, failed dials included.", latencies).
+		WithLabelValues().(prometheus.Histogram)
+	fails := m.counters("upstream_dial_errors_total", "Dials of the upstream that failed, by kind.", "kind")
+	for _, kind := range dialKinds {
+		m.dialFails[kind] = fails.WithLabelValues(kind)
+	}
+	return m
+}
+
+func (m *Meter) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	m.all = append(m.all, v)
+	return v
+}
+
+func (m *Meter) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+	m.all = append(m.all, v)
+	return v
+}
+
+// Command notes a command that ended with outcome after took. wait: it was LOCK with WAIT.
+func (m *Meter) Command(command, outcome string, wait bool, took time.Duration) {
+	if counters := m.commands[command]; counters != nil {
+		pick(counters, outcome).Inc()
+	}
+	switch h := m.took[command]; {
+	case outcome == "undelivered", h == nil: // of a command that was noted before
+	case !wait:
+		h.Observe(took.Seconds())
+	case outcome == "granted":
+		m.waited.Observe(took.Seconds())
+	default:
+		m.gaveUp.Observe(took.Seconds())
+	}
+}
+
+// SessionEnded notes the end of a session lock without UNLOCK.
+func (m *Meter) SessionEnded(outcome string) { pick(m.sessions, outcome).Inc() }
+
+// Held notes how long a lock was held that is released now. Zero is unknown.
+func (m *Meter) Held(d time.Duration) {
+	if d > 0 {
+		m.held.Observe(d.Seconds())
+	}
+}
+
+// Dialled notes a dial of the upstream; kind is empty if it worked, else one of refused, timeout, dns, tls, auth, closed, other.
+func (m *Meter) Dialled(took time.Duration, kind string) {
+	m.dialTook.Observe(took.Seconds())
+	if kind != "" {
+		pick(m.dialFails, kind).Inc()
+	}
+}
+
+func pick(counters map[string]prometheus.Counter, name string) prometheus.Counter {
+	if c := counters[name]; c != nil {
+		return c
+	}
+	return counters[other]
+}

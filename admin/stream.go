@@ -1,0 +1,192 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// maxWatching is how many may follow the stream at a time.
+	maxWatching = 32
+	// behind is how many reports one may be behind before it is dropped.
+	behind = 4
+	// shownWaiting is how many keys that clients wait for a report has.
+	shownWaiting = 50
+	// sendTimeout is how long one report may take to leave.
+	sendTimeout = 10 * time.Second
+)
+
+// stream hands reports to those who follow it, and keeps the samples for those who come.
+type stream struct {
+	done <-chan struct{}
+
+	mu       sync.Mutex
+	samples  []Sample
+	watchers map[chan []byte]struct{}
+}
+
+// publish keeps a sample and, if anybody looks, sends them the report that make returns. Who is too slow to take it is dropped.
+func (s *stream) publish(sample Sample, make func() []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.samples) == keepSamples {
+		s.samples = append(s.samples[:0], s.samples[1:]...)
+	}
+	s.samples = append(s.samples, sample)
+	if len(s.watchers) == 0 {
+		return
+	}
+	report := make()
+	for w := range s.watchers {
+		select {
+		case w <- report:
+		default:
+			delete(s.watchers, w)
+			close(w)
+		}
+	}
+}
+
+// join returns where reports come, and the samples so far; ok is false if there is no room. The channel is closed for one who is too slow.
+func (s *stream) join() (reports chan []byte, history []Sample, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.watchers) >= maxWatching {
+		return nil, nil, false
+	}
+	if s.watchers == nil {
+		s.watchers = map[chan []byte]struct{}{}
+	}
+	reports = make(chan []byte, behind)
+	s.watchers[reports] = struct{}{}
+	return reports, slices.Clone(s.samples), true
+}
+
+func (s *stream) leave(reports chan []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watchers, reports)
+}
+
+// events is the stream of server-sent events, to be asked for again a second after it broke: first "history", the samples so far, then "report" now and once a second.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	reports, history, ok := s.stream.join()
+	if !ok {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "too many are looking", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.stream.leave(reports)
+	w.Header().Set("Content-Type", "text/event-stream")
+	control := http.NewResponseController(w)
+	send := func(event string, data []byte) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(sendTimeout))
+		_, err := w.Write(slices.Concat([]byte("event: "+event+"\ndata: "), data, []byte("\n\n")))
+		return err == nil && control.Flush() == nil
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	state := s.o.State()
+	if _, err := w.Write([]byte("retry: 1000\n\n")); err != nil {
+		return
+	}
+	first, _ := json.Marshal(history)
+	if !send("history", first) || !send("report", s.report(&state, nil, time.Now())) {
+		return
+	}
+	for {
+		select {
+		case report, ok := <-reports:
+			if !ok || !send("report", report) {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		case <-s.done:
+			return
+		}
+	}
+}
+
+// report is what the page shows at one moment. Times are in milliseconds.
+type report struct {
+	Now          int64           `json:"now"`
+	Started      int64           `json:"started"`
+	Version      string          `json:"version"`
+	Missing      []string        `json:"missing"` // what keeps the proxy from being ready
+	Draining     bool            `json:"draining"`
+	Needed       int             `json:"needed"`
+	Voting       int             `json:"voting"`
+	Masters      []masterReport  `json:"masters"`
+	Upstream     upstreamReport  `json:"upstream"`
+	Clients      int             `json:"clients"`
+	Waiters      int             `json:"waiters"`
+	WaitedKeys   int             `json:"waited_keys"`
+	SessionLocks int             `json:"session_locks"`
+	Waiting      []waitingReport `json:"waiting"`
+	Sample       *Sample         `json:"sample"` // null in the first report of a stream
+}
+
+type masterReport struct {
+	Name        string  `json:"name"`
+	State       string  `json:"state"`
+	Reason      string  `json:"reason"`
+	Since       int64   `json:"since_ms"`
+	VotesIn     int64   `json:"votes_in_ms"`
+	RTT         float64 `json:"rtt_ms"`
+	Grants      uint64  `json:"grants"`
+	Refusals    uint64  `json:"refusals"`
+	Errors      uint64  `json:"errors"`
+	Lost        uint64  `json:"lost"`
+	Quarantines uint64  `json:"quarantines"`
+	Strays      uint64  `json:"strays"`
+}
+
+type upstreamReport struct {
+	Name        string  `json:"name"`
+	Up          bool    `json:"up"`
+	Reason      string  `json:"reason"`
+	RTT         float64 `json:"rtt_ms"`
+	Connections int     `json:"connections"`
+	Unanswered  uint64  `json:"unanswered"`
+}
+
+func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
+	r := report{Now: now.UnixMilli(), Started: s.o.Started.UnixMilli(), Version: s.o.Version, Missing: append([]string{}, state.missing()...),
+		Draining: state.Draining, Needed: state.needed(), Voting: state.voting(), Clients: state.Traffic.Clients, Waiters: state.Waiters,
+		WaitedKeys: state.WaitedKeys, SessionLocks: state.SessionLocks, Sample: sample,
+		Upstream: upstreamReport{state.Upstream.Name, state.Upstream.Up, state.Upstream.Reason, millis(state.Upstream.RTT), state.Traffic.Upstreams, state.Traffic.Unanswered},
+		Waiting:  waitingReports(s.o.Waiting(shownWaiting))}
+	for i := range state.Masters {
+		m := &state.Masters[i]
+		errors := uint64(0)
+		for _, n := range m.Errors {
+			errors += n
+		}
+		r.Masters = append(r.Masters, masterReport{m.Name, m.State, m.Reason, now.Sub(m.Since).Milliseconds(), (m.VotesIn + time.Millisecond - 1).Milliseconds(),
+			millis(m.RTT), m.Grants, m.Refusals, errors, m.Lost, m.Quarantines, m.Strays})
+	}
+	data, err := json.Marshal(&r)
+	if err != nil { // there is nothing in it that could fail
+		return []byte("{}")
+	}
+	return data
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// shown is bytes of clients as people may see them: what is not plain text is written as Go would, so that nothing reorders, hides or breaks
+// the line that it stands in.
+func shown(text string) string {
+	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
+}

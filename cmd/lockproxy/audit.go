@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"lockproxy/commands"
+)
+
+// auditLog notes who locked and unlocked what, and what operators did. It never holds a token. Nil: nothing is noted.
+type auditLog struct {
+	log  *zap.Logger
+	file *auditFile // nil: it goes among the other lines
+}
+
+// newAuditLog opens what the setting audit-log says; lines is where "log" goes.
+func newAuditLog(setting string, lines zapcore.Core) (*auditLog, error) {
+	switch setting {
+	case "off":
+		return nil, nil
+	case "log":
+		return &auditLog{log: zap.New(lines)}, nil
+	}
+	file := &auditFile{path: setting}
+	if err := file.reopen(); err != nil {
+		return nil, fmt.Errorf("audit-log: %w", err)
+	}
+	return &auditLog{zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(lineForm()), file, zapcore.InfoLevel)), file}, nil
+}
+
+// done notes a command, if it is one of those.
+func (a *auditLog) done(d commands.Done) {
+	command := d.Command
+	switch {
+	case command == "lockproxy" && (d.Sub == "release" || d.Sub == "admit"):
+		command = d.Sub
+	case command != "lock" && command != "unlock" && command != "session":
+		return
+	}
+	fields := []zap.Field{zap.String("command", command), zap.String("key", d.Key), zap.String("outcome", string(d.Outcome)), zap.Stringer("client", d.Client)}
+	add := func(there bool, f zap.Field) {
+		if there {
+			fields = append(fields, f)
+		}
+	}
+	add(d.User != "", zap.String("user", d.User))
+	add(d.Owner != "", zap.String("owner", d.Owner))
+	add(d.Fence != 0, zap.Uint64("fence", d.Fence))
+	add(d.TTL != 0, zap.Duration("ttl", d.TTL))
+	add(d.Session, zap.Bool("session", true))
+	add(d.Held != 0, zap.Duration("held", d.Held.Round(time.Millisecond)))
+	a.log.Info("audit", fields...)
+}
+
+// reopen goes on in a new file where the old one was moved away.
+func (a *auditLog) reopen() error {
+	if a == nil || a.file == nil {
+		return nil
+	}
+	return a.file.reopen()
+}
+
+// close ends it.
+func (a *auditLog) close() {
+	if a != nil && a.file != nil {
+		a.file.close()
+	}
+}
+
+// auditFile is a file that lines are added to, each with one write.
+type auditFile struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File
+}
+
+var _ zapcore.WriteSyncer = (*auditFile)(nil)
+
+func (f *auditFile) reopen() error {
+	file, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file != nil {
+		f.file.Close()
+	}
+	f.file = file
+	return nil
+}
+
+// Write implements io.Writer.
+func (f *auditFile) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file.Write(p)
+}
+
+// Sync implements zapcore.WriteSyncer.
+func (f *auditFile) Sync() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file.Sync()
+}
+
+func (f *auditFile) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.file.Close()
+}

@@ -1,0 +1,64 @@
+package commands
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+	"time"
+)
+
+// grants remembers when locks were granted here: how long one was held, and how old one is, which the masters do not know. It is a table of
+// fixed size without a lock: each lock has two places, and where both are taken the older one gives way and counts as unknown.
+type grants struct {
+	seed  maphash.Seed
+	start time.Time
+	slots [1 << 15]atomic.Uint64 // upper half: what the lock is called, lower half: milliseconds since start, and one
+}
+
+func newGrants() *grants { return &grants{seed: maphash.MakeSeed(), start: time.Now()} }
+
+// name is what the lock of key with that fence is called, and its places.
+func (g *grants) name(key string, fence uint64) (name uint64, places [2]*atomic.Uint64) {
+	h := maphash.String(g.seed, key) ^ (fence+1)*0x9e3779b97f4a7c15
+	at := h % uint64(len(g.slots))
+	return h &^ 0xffffffff, [2]*atomic.Uint64{&g.slots[at], &g.slots[at^1]}
+}
+
+// now is the time as slots hold it. It begins anew after 49 days.
+func (g *grants) now() uint32 { return uint32(time.Since(g.start).Milliseconds() + 1) }
+
+// granted notes that a lock was granted now.
+func (g *grants) granted(key string, fence uint64) {
+	now := g.now()
+	name, places := g.name(key, fence)
+	a, b := places[0].Load(), places[1].Load()
+	if a != 0 && (b == 0 || now-uint32(b) > now-uint32(a)) {
+		places[1].Store(name | uint64(now))
+		return
+	}
+	places[0].Store(name | uint64(now))
+}
+
+// age is how long ago the lock was granted; 0 if that is not known. It may name the age of another lock once in two thousand million.
+func (g *grants) age(key string, fence uint64) time.Duration {
+	d, _, _ := g.find(key, fence)
+	return d
+}
+
+// released is age of a lock that has ended, whose place is free from here on.
+func (g *grants) released(key string, fence uint64) time.Duration {
+	d, place, value := g.find(key, fence)
+	if place != nil {
+		place.CompareAndSwap(value, 0)
+	}
+	return d
+}
+
+func (g *grants) find(key string, fence uint64) (age time.Duration, place *atomic.Uint64, value uint64) {
+	name, places := g.name(key, fence)
+	for _, place := range places {
+		if v := place.Load(); v != 0 && v&^0xffffffff == name {
+			return max(time.Duration(g.now()-uint32(v))*time.Millisecond, time.Nanosecond), place, v
+		}
+	}
+	return 0, nil, 0
+}

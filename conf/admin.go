@@ -1,0 +1,92 @@
+package conf
+
+import (
+	"errors"
+	"strings"
+)
+
+// errAdminForm: what admin-listen takes.
+var errAdminForm = errors.New("is not of the form host:port, https://host:port or unix:///path")
+
+// parseAdminListen reads where to serve operators by HTTP: host:port, http://host:port, https://host:port (TLS) or unix:///path.
+func parseAdminListen(s string) (Address, error) {
+	scheme, rest, found := strings.Cut(s, "://")
+	if !found {
+		return parseListen(s)
+	}
+	switch strings.ToLower(scheme) {
+	case "unix":
+		return parseListen(s)
+	case "http", "https":
+		if strings.ContainsAny(rest, "/@?#") {
+			return Address{}, errAdminForm
+		}
+		a, err := parseListen(rest)
+		a.TLS = err == nil && strings.EqualFold(scheme, "https")
+		return a, err
+	}
+	return Address{}, errAdminForm
+}
+
+// adminAddress is the value of admin-listen; "off" and nothing are the same.
+type adminAddress struct{ field *Address }
+
+var _ value = adminAddress{}
+
+func (v adminAddress) set(s string) error {
+	if s == "off" {
+		*v.field = Address{}
+		return nil
+	}
+	a, err := parseAdminListen(s)
+	if err == nil {
+		*v.field = a
+	}
+	return err
+}
+
+func (v adminAddress) String() string {
+	switch {
+	case v.field.IsZero():
+		return "off"
+	case v.field.TLS:
+		return "https://" + v.field.Addr
+	}
+	return v.field.String()
+}
+
+// secret is a text that is never shown.
+type secret struct{ field *string }
+
+var _ value = secret{}
+
+func (v secret) set(s string) error {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return errors.New("is empty or has control characters")
+	}
+	*v.field = s
+	return nil
+}
+
+func (v secret) String() string {
+	if *v.field == "" {
+		return ""
+	}
+	return "(not shown)"
+}
+
+// checkAdmin is about admin-listen and who may come there.
+func (c Config) checkAdmin(check checkFunc) {
+	a := c.AdminListen
+	shown := adminAddress{&a}.String()
+	for _, l := range c.Listen {
+		check(!a.IsZero() && sameServer(a, l) && !strings.HasSuffix(a.Addr, ":0"), "listen admin-listen", "admin-listen %s is in listen, too", shown)
+	}
+	check(!a.IsZero() && !a.Loopback() && c.AdminToken == "" && c.AdminTokenFile == "" && !c.AllowOpen, "admin-listen admin-token admin-token-file allow-open",
+		"admin-listen %s shows other machines the locks: set admin-token-file, listen on loopback, or set allow-open true", shown)
+	check(a.TLS && (c.TLSCert == "" || c.TLSKey == ""), "admin-listen tls-cert tls-key", "admin-listen %s needs tls-cert and tls-key", shown)
+	check(c.AdminToken != "" && c.AdminTokenFile != "", "admin-token admin-token-file",
+		"admin-token is set and admin-token-file is %q: one or the other", c.AdminTokenFile)
+	check(a.IsZero() && c.AdminToken != "", "admin-listen admin-token", "admin-token without admin-listen")
+	check(a.IsZero() && c.AdminTokenFile != "", "admin-listen admin-token-file", "admin-token-file %q without admin-listen", c.AdminTokenFile)
+}

@@ -1,0 +1,114 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lockproxy/integration/lab"
+)
+
+// What operators get told by the log and the audit log.
+
+// TestLogLevelChanges: by HTTP and by SIGHUP, which also says what else in the file would need a restart; a broken file changes nothing.
+func TestLogLevelChanges(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "lockproxy.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("log-level: warn\n")
+	addr := lab.FreeAddr(t)
+	l := lab.Start(t, lab.Config{NoWait: true, Proxies: -1})
+	write("log-level: info\n")
+	p := l.StartProxy(t, "--config", file, "--admin-listen", addr)
+	o := &operators{l, t, addr}
+	level := func(want string) func() bool {
+		return func() bool { _, text := o.get("GET", "/log-level", "", ""); return text == `{"level":"`+want+`"}`+"\n" }
+	}
+	if !level("info")() {
+		t.Error("the level is not info at the start")
+	}
+	if code, text := o.get("PUT", "/log-level", "", `{"level":"debug"}`); code != 200 || !level("debug")() {
+		t.Errorf("PUT: %d %q", code, text)
+	}
+	if code, _ := o.get("PUT", "/log-level", "", `{"level":"loud"}`); code != 400 || !level("debug")() {
+		t.Errorf("a level that there is not: %d", code)
+	}
+	write("log-level: error\nmax-waiters: none\n")
+	p.Signal(syscall.SIGHUP)
+	lab.WaitFor(t, "word of the broken file", lab.Patience, func() bool {
+		return strings.Contains(p.Log.String(), "nothing was reloaded, the settings are not good")
+	})
+	if !level("debug")() || !strings.Contains(p.Log.String(), "max-waiters (config ") {
+		t.Error("a broken file changed the level, or what is wrong in it is not named")
+	}
+	write("log-level: warn\nmax-waiters: 77\n")
+	p.Signal(syscall.SIGHUP)
+	lab.WaitFor(t, "the level of the file", lab.Patience, level("warn"))
+	lab.WaitFor(t, "word of what needs a restart", lab.Patience, func() bool {
+		return strings.Contains(p.Log.String(), `restart to use them","settings":["max-waiters"]`)
+	})
+}
+
+// TestAuditLog: who locked and unlocked what stands in the file, line by line, and no token; after SIGHUP in a new file.
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "audit.log")
+	l := lab.Start(t, lab.Config{Flags: []string{"--audit-log", file, "--admin-commands", "on"}})
+	p := l.Proxies[0]
+	c := lab.Dial(t, p.Addr)
+	token := c.LockSession("job\n\"x\"", "10s")
+	c.WantDo(lab.Null2, "LOCK", "job\n\"x\"", "10s", "OWNER", "me")
+	c.Do("LOCKPROXY", "RELEASE", "job\n\"x\"")
+	c.WantDo(":0\r\n", "UNLOCK", "job\n\"x\"", token)
+	c.Do("PING")
+	c.Do("LOCKINFO", "job")
+	lines := func() (found []string, text string) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			var e struct{ Command, Key, Outcome, Client, Owner string }
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Errorf("%q: %v", line, err)
+			}
+			if e.Key == "warm-up" {
+				continue
+			}
+			if !strings.HasPrefix(e.Client, "127.0.0.1:") {
+				t.Errorf("no client in %q", line)
+			}
+			found = append(found, fmt.Sprintf("%s %q %s %s", e.Command, e.Key, e.Outcome, e.Owner))
+		}
+		return found, string(b)
+	}
+	want := []string{`lock "job\n\"x\"" granted `, `lock "job\n\"x\"" taken me`, `release "job\n\"x\"" released `, `unlock "job\n\"x\"" not_held `}
+	got, text := lines()
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if strings.Contains(text, token[17:]) {
+		t.Error("the token is in it")
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the mode is %v", info.Mode())
+	}
+	if err := os.Rename(file, file+".1"); err != nil {
+		t.Fatal(err)
+	}
+	p.Signal(syscall.SIGHUP)
+	lab.WaitFor(t, "a new file", lab.Patience, func() bool { _, err := os.Stat(file); return err == nil })
+	c.Lock("next", "1s")
+	if got, _ := lines(); !slices.Equal(got, []string{`lock "next" granted `}) {
+		t.Errorf("the new file has %q", got)
+	}
+}

@@ -1,0 +1,161 @@
+// Package browser opens the operators' page of a running lockproxy in Chromium. It is a module of its own, so that the one that drives a browser
+// does not need to be downloaded to build lockproxy. It holds tests only: (cd integration/browser && go test .)
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"lockproxy/integration/lab"
+)
+
+func TestMain(m *testing.M) {
+	if err := os.Chdir(".."); err != nil { // the program is built in the module that it belongs to
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(lab.Main(m))
+}
+
+// patience bounds every wait for the page, on a busy machine.
+const patience = 20 * time.Second
+
+// tab is one page in a browser of its own.
+type tab struct {
+	testing.TB
+	ctx context.Context
+
+	mu     sync.Mutex
+	faults []string // that the browser found
+}
+
+// openTab starts Chromium. Where it is not installed the test is skipped, also in CI: it is large, and nothing else needs it.
+func openTab(t testing.TB) *tab {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no Chromium here: apt-get install --no-install-recommends chromium")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
+	allocator, endAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, end := chromedp.NewContext(allocator)
+	p := &tab{TB: t, ctx: ctx}
+	t.Cleanup(func() {
+		end()
+		endAllocator()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, fault := range p.faults {
+			t.Error(fault)
+		}
+	})
+	if err := chromedp.Listen(ctx, p.listen); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// listen notes whatever the browser finds wrong: errors of scripts, and what the content policy stopped.
+func (p *tab) listen(event any) {
+	fault := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		fault = fmt.Sprintf("a script failed: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork { // a proxy that is away is no fault of the page
+			fault = "the browser says: " + e.Entry.Text + " " + e.Entry.URL
+		}
+	}
+	if fault != "" {
+		p.mu.Lock()
+		p.faults = append(p.faults, fault)
+		p.mu.Unlock()
+	}
+}
+
+// do runs actions one after the other.
+func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 2*patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// eval is the value of an expression of JavaScript.
+func eval[T any](p *tab, script string) T {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 2*patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
+	if err != nil {
+		p.Fatalf("%s: %v", script, err)
+	}
+	return value
+}
+
+// wait returns when the expression is true, and how long that took.
+func (p *tab) wait(what, script string) time.Duration {
+	p.Helper()
+	start := time.Now()
+	if !lab.Poll(patience, func() bool { return eval[bool](p, "Boolean("+script+")") }) {
+		p.Fatalf("the page does not show %s:\n%s", what, eval[string](p, "document.body.innerText"))
+	}
+	return time.Since(start)
+}
+
+// text is what an element shows.
+func (p *tab) text(selector string) string {
+	p.Helper()
+	return eval[string](p, fmt.Sprintf("document.querySelector(%q).innerText", selector))
+}
+
+// look sets the size of the page in CSS pixels, and whether it is dark.
+func (p *tab) look(width, height int64, scale float64, dark bool) {
+	p.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	p.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		size := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: scale, Mobile: width < 600}
+		if _, err := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, size); err != nil {
+			return err
+		}
+		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, media)
+		return err
+	}))
+}
+
+// shoot keeps a picture of the whole page.
+func (p *tab) shoot(path string) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 2*patience)
+	defer cancel()
+	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		p.Fatal(err)
+	}
+	if err := os.WriteFile(path, picture, 0o644); err != nil {
+		p.Fatal(err)
+	}
+}

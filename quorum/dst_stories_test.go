@@ -1,0 +1,156 @@
+package quorum
+
+import "time"
+
+// mute makes a master answer nothing but errors, until the function returned is called.
+func (f *faulter) mute(m *simMaster) (end func()) {
+	f.w.trace.note(m.index, "is loading")
+	f.w.net.trouble(m, troubles[0], 1)
+	return func() {
+		f.w.trace.note(m.index, "has loaded")
+		f.w.net.trouble(m, "", 0)
+	}
+}
+
+// part cuts the way from a proxy's place to a master, until the function returned is called.
+func (f *faulter) part(place int, m *simMaster, dirs ...direction) (end func()) {
+	p := f.w.net.paths[place][m.index]
+	f.w.trace.note(m.index, "cut from proxy place %d, %v", place, dirs)
+	for _, dir := range dirs {
+		f.w.net.cut(p, dir)
+	}
+	return func() {
+		f.w.trace.note(m.index, "healed from proxy place %d", place)
+		for _, dir := range dirs {
+			f.w.net.heal(p, dir)
+		}
+	}
+}
+
+// shuffled are all masters, in some order.
+func (f *faulter) shuffled() []*simMaster {
+	all := make([]*simMaster, 0, len(f.w.masters))
+	for _, i := range f.random.Perm(len(f.w.masters)) {
+		all = append(all, f.w.masters[i])
+	}
+	return all
+}
+
+// until waits until something is so, a few milliseconds at a time; false if the run ends before.
+func (f *faulter) until(so func() bool) bool {
+	for !so() {
+		if !f.w.wait(f.moment(5 * time.Millisecond)) {
+			return false
+		}
+	}
+	return true
+}
+
+// quarantine is how long a master stays out that has lost its memory.
+func (f *faulter) quarantine() time.Duration { return f.w.plan.maxTTL + margin(f.w.plan.maxTTL) }
+
+// forgetInTurn: one master is away while locks are taken, so that its counters stay behind. Then it is back, another is emptied,
+// and the third is away: either until the quarantine should be over, or from then on, when nobody has locked meanwhile. The one that stayed
+// behind and the one that was emptied know nothing of what was counted.
+func (f *faulter) forgetInTurn() {
+	if !f.until(f.w.healthy) {
+		return
+	}
+	all := f.shuffled()
+	back := f.mute(all[0])
+	f.w.wait(f.moment(200 * time.Millisecond))
+	if f.random.IntN(2) == 0 {
+		back()
+		f.w.wait(f.moment(2 * time.Millisecond))
+		f.lose(all[1], losesFlush)
+		back = f.mute(all[2])
+		f.w.wait(f.quarantine())
+	} else {
+		f.w.idle.Store(true)
+		f.w.wait(f.w.plan.mostHold + f.w.plan.mostWait())
+		back()
+		f.lose(all[1], losesFlush)
+		f.w.wait(f.moment(10 * time.Millisecond))
+		f.until(f.w.healthy)
+		back = f.mute(all[2])
+		f.w.idle.Store(false)
+	}
+	f.w.wait(f.moment(300 * time.Millisecond))
+	back()
+}
+
+// forgetDuringRaise: the counter of one master is ahead, as the others were away. A lock is granted by it and another, whose counter is
+// to be raised; that is on its way when the first is emptied. Then the third is away, so that nobody locks, until the quarantine is over; and
+// then the one that was raised.
+func (f *faulter) forgetDuringRaise() {
+	if !f.until(f.w.healthy) {
+		return
+	}
+	all := f.shuffled()
+	ahead, raised, third := all[0], all[1], all[2]
+	loaded := f.mute(third)
+	back := f.mute(raised)
+	f.w.wait(f.moment(100 * time.Millisecond))
+	granted := f.w.net.await(opAcquire, 0, raised.index)
+	back()
+	select {
+	case <-granted:
+	case <-f.w.stopped:
+		loaded()
+		return
+	}
+	late := f.part(0, raised, up)
+	f.w.wait(f.moment(2 * time.Millisecond))
+	away := f.part(0, ahead, up, down)
+	f.lose(ahead, losesFlush)
+	loaded()
+	f.w.wait(f.moment(30 * time.Millisecond))
+	late()
+	f.w.wait(f.moment(2 * time.Millisecond))
+	loaded = f.mute(third)
+	f.w.wait(f.quarantine() + f.moment(50*time.Millisecond))
+	back = f.mute(raised)
+	loaded()
+	f.w.wait(f.moment(200 * time.Millisecond))
+	back()
+	away()
+}
+
+// newcomer: all proxies crash, most masters are emptied, and those that know of the locks are out of reach for the proxies that
+// come.
+func (f *faulter) newcomer() {
+	if !f.until(f.w.healthy) {
+		return
+	}
+	all := f.shuffled()
+	keep := 1 + f.random.IntN(len(all)/2)
+	var gone []*simProxy
+	for place := range f.w.places {
+		if pr := f.w.takeDown(place); pr != nil {
+			gone = append(gone, pr)
+		}
+	}
+	for _, pr := range gone {
+		f.w.trace.add(event{what: "crash", proxy: pr.serial, master: -1, client: -1})
+		f.w.crash(pr)
+	}
+	var ends []func()
+	for _, m := range all[:keep] {
+		for place := range f.w.places {
+			if f.random.IntN(4) > 0 {
+				ends = append(ends, f.part(place, m, up, down))
+			}
+		}
+	}
+	for _, m := range all[keep:] {
+		f.lose(m, losing(f.random.IntN(2)*int(losesFlush)))
+	}
+	for place := range f.w.places {
+		f.w.wait(f.moment(200 * time.Millisecond))
+		f.w.start(place)
+	}
+	f.w.wait(f.moment(4 * time.Second))
+	for _, end := range ends {
+		end()
+	}
+}

@@ -1,0 +1,56 @@
+package resp
+
+import "sync/atomic"
+
+// Stats are counts of a server: Clients, Upstreams and Unanswered of the moment, the others since its start.
+type Stats struct {
+	Clients    int    // connected
+	Upstreams  int    // of those, how many have a connection to the upstream
+	Unanswered uint64 // commands relayed and not answered yet, blocking ones and those that get no reply included
+	Accepted   uint64 // connections served
+	Refused    uint64 // connections turned away: max-clients, or the server was ending
+	Received   uint64 // bytes from clients, as they read after TLS
+	Sent       uint64 // bytes to clients
+	Commands   uint64 // relayed, counted by the replies that they are to get
+}
+
+// past is what the sessions that have ended add to Stats. The counters of the others are read where they are, so that counting costs
+// the relay nothing.
+type past struct {
+	accepted, refused        uint64 // guarded by Server.mu, as the rest
+	received, sent, commands uint64
+}
+
+// add takes over the counts of a session that ends. Server.mu is held.
+func (p *past) add(sess *Session) {
+	p.received += sess.pace.read.Load()
+	p.sent += sess.pace.written.Load()
+	p.commands += sess.st.sent.Load()
+}
+
+// Stats returns the counts of this moment. It goes through all sessions.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := Stats{Clients: len(s.sessions), Accepted: s.past.accepted, Refused: s.past.refused,
+		Received: s.past.received, Sent: s.past.sent, Commands: s.past.commands}
+	for sess := range s.sessions {
+		all.Received += sess.pace.read.Load()
+		all.Sent += sess.pace.written.Load()
+		sent := sess.st.sent.Load()
+		all.Commands += sent
+		all.Unanswered += unanswered(sent, &sess.st.received)
+		if sess.era.Load() != 0 {
+			all.Upstreams++
+		}
+	}
+	return all
+}
+
+// unanswered is how many replies are missing; more than were expected count as none.
+func unanswered(sent uint64, received *atomic.Uint64) uint64 {
+	if got := received.Load(); got < sent {
+		return sent - got
+	}
+	return 0
+}
