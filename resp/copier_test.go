@@ -63,7 +63,7 @@ func randomReplies(random *rand.Rand) (sections []section) {
 }
 
 // copyAll gives the sections to a copier, in pieces whose sizes next returns, and tells what the client got, and how many replies
-// were counted in each section. With onLoop set each piece is first dealt with as on a loop, where the client's socket takes what most says.
+// were counted in each section. With onLoop set each piece is first dealt with as on a loop, where the socket takes what most says.
 func copyAll(sections []section, next, most func() int, onLoop bool) (got string, counts []uint64) {
 	client := &picky{most: most}
 	s := &Session{srv: &Server{o: Options{Log: zap.NewNop()}}, marker: marker{met: make(chan struct{}, 1)}}

@@ -27,6 +27,7 @@ type Session struct {
 	cancel context.CancelFunc
 
 	in      inbox
+	held    int                             // bytes of in that were there before the last read
 	use     func(mayBlock bool) (stop bool) // processRead
 	unsent  []byte                          // of what is to be forwarded: what the upstream did not take at once
 	looped  bool                            // a loop carries both directions; set by the pump before the copier starts
