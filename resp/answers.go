@@ -6,7 +6,7 @@ import (
 )
 
 // frame is called for every error of the upstream, and for every top-level frame while watching is set: its type, its first bytes and
-// the last integer in it. reset: it is the answer to a RESET that was accepted.
+// the last integer in it. reset: it is the answer to a RESET that was accepted; told must follow.
 func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,6 +38,7 @@ func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 		s.queued.subscribeLast = false
 	}
 	if bytes.HasPrefix(head, []byte("+RESET\r")) && s.resetLocked() {
+		s.telling = true
 		return true
 	}
 	for len(s.waiting) > 0 && s.waiting[0].seq <= seq {
@@ -63,8 +64,11 @@ func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 
 // popLocked takes the first command out of the line.
 func (s *state) popLocked() {
-	if s.waiting[0].kind == kMulti {
+	switch s.waiting[0].kind {
+	case kMulti:
 		s.multis--
+	case kReset:
+		s.resets--
 	}
 	if s.waiting = s.waiting[1:]; len(s.waiting) == 0 {
 		s.waiting = nil

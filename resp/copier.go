@@ -50,6 +50,7 @@ type copier struct {
 	err error // writing to the client failed
 
 	lost bool // sc.broken is known to the others
+	told bool // and in the log
 }
 
 // use deals with what was read and keeps the rest in c.in. On a loop, where it must not block, it stops where it would.
@@ -59,8 +60,8 @@ func (c *copier) use(mayBlock bool) (stop bool) {
 		return true
 	}
 	defer s.out.leave()
-	if !mayBlock && c.sc.broken {
-		return true // a marker may be in it, behind which the copier waits
+	if !mayBlock && (c.sc.broken || s.st.renewing.Load()) {
+		return true // a marker may be in it, behind which the copier waits, or the answer to a RESET, of which others are told
 	}
 	counted := s.st.received.Load()
 	start, boundary, i := 0, 0, 0 // b[start:i] is to be forwarded, b[:boundary] ends between two frames
@@ -101,7 +102,6 @@ func (c *copier) use(mayBlock bool) (stop bool) {
 		if c.sc.broken && !c.lost {
 			c.lost = true
 			s.st.lose()
-			s.log().Warn("replies of the upstream cannot be told apart any more, lock commands on this connection take the slow way")
 		}
 		if !ended {
 			continue
@@ -112,6 +112,7 @@ func (c *copier) use(mayBlock bool) (stop bool) {
 			s.st.received.Store(counted)
 			if s.st.frame(c.sc.first, c.sc.head[:c.sc.headLen], c.sc.lastInt) {
 				s.ends(EndReset)
+				s.st.told()
 			}
 			counted = s.st.received.Load()
 		case c.sc.first != '>':
@@ -121,6 +122,10 @@ func (c *copier) use(mayBlock bool) (stop bool) {
 	s.st.received.Store(counted)
 	c.forwardLocked(b[start:i], boundary-start)
 	c.in.skip(i)
+	if c.lost && mayBlock && !c.told {
+		c.told = true
+		s.log().Warn("replies of the upstream cannot be told apart any more, lock commands on this connection take the slow way")
+	}
 	return c.err != nil || len(s.out.rest) > 0 || !mayBlock && c.sc.broken
 }
 

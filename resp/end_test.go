@@ -100,3 +100,39 @@ func TestGone(t *testing.T) {
 		}
 	}
 }
+
+// TestResetIsToldFirst: a command of ours behind a RESET runs once those who keep something for the connection know of that. What it
+// makes them keep must not be taken for something of before.
+func TestResetIsToldFirst(t *testing.T) {
+	network, upstream := startRedis(t)
+	told, goOn, entered := make(chan End, 10), make(chan struct{}), make(chan struct{}, 10)
+	r := startRelay(t, network, upstream, func(o *Options) {
+		o.Handler = redcon.HandlerFunc(func(conn redcon.Conn, _ redcon.Command) {
+			SessionOf(conn).OnEnd(func(how End) {
+				if told <- how; how == EndReset {
+					<-goOn
+				}
+			})
+			entered <- struct{}{}
+			conn.WriteString("OWN")
+		})
+	})
+	c := r.dial()
+	c.send("LOCK a\r\n")
+	c.expect("+OWN\r\n")
+	<-entered
+	c.send("RESET\r\n")
+	within(t, "word of the RESET", told)
+	c.send("LOCK a\r\n")
+	sess := r.server.all()[0]
+	for deadline := time.Now().Add(10 * time.Second); !sess.marker.armed.Load() && len(entered) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the LOCK has not come")
+		}
+	}
+	if len(entered) > 0 {
+		t.Error("the LOCK ran while others were being told of the RESET")
+	}
+	close(goOn)
+	c.expect("+RESET\r\n+OWN\r\n")
+}

@@ -46,7 +46,7 @@ func (ls *loops) pick() *loop {
 	if len(ls.all) == 0 {
 		return nil
 	}
-	return ls.all[int(ls.next.Add(1))%len(ls.all)]
+	return ls.all[ls.next.Add(1)%uint32(len(ls.all))]
 }
 
 // close ends the loops and waits for them. No socket may be left.

@@ -157,3 +157,17 @@ func TestSlowClients(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowlySentIsCountedOnce: a client that sends an inline command byte by byte, which is held back until it is whole, sends as much as it does.
+func TestSlowlySentIsCountedOnce(t *testing.T) {
+	network, upstream := startRedis(t)
+	r := startRelay(t, network, upstream, nil)
+	c := r.dial()
+	for i := range uint64(100) {
+		c.send(" ")
+		want := Stats{Clients: 1, Accepted: 1, Received: i + 1}
+		until(t, want, r.server.Stats)
+	}
+	c.send("PING\r\n")
+	c.expect("+PONG\r\n")
+}

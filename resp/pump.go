@@ -30,6 +30,7 @@ func (s *Session) pump() error {
 		case s.step == stepRefuse:
 			return s.refuseRest()
 		case s.step == stepQuit:
+			s.over(EndProxy) // if that was not reported yet; here, as those who are told may write to the log, which a loop must not wait for
 			return io.EOF
 		case s.step == stepOwn:
 			s.step = stepPump
@@ -60,6 +61,7 @@ func (s *Session) receive() error {
 		}
 		s.pace.read.Add(uint64(len(s.in.bytes()) - before))
 	}
+	s.held = len(s.in.bytes())
 	s.pace.await(s.req.begun, s.unfinished())
 	err := s.src.receive(&s.in, s.use, s.looped)
 	s.pace.busy()
@@ -76,11 +78,11 @@ func (s *Session) receive() error {
 // processRead is process for bytes that were just read, behind which the client is waited for again.
 func (s *Session) processRead(mayBlock bool) (stop bool) {
 	s.pace.busy()
-	s.pace.read.Add(uint64(len(s.in.bytes())))
+	s.pace.read.Add(uint64(len(s.in.bytes()) - s.held))
 	looped := s.looped
 	s.onLoop = !mayBlock
 	stop = s.process() || len(s.unsent) > 0 || s.looped != looped // a loop takes over
-	s.onLoop = false
+	s.onLoop, s.held = false, len(s.in.bytes())
 	if !stop {
 		s.pace.await(s.req.begun, s.unfinished())
 	}
@@ -109,7 +111,6 @@ func (s *Session) process() (stop bool) {
 		return true
 	}
 	if s.fresh && s.drain.Load() && s.rest() { // else a client that asks on as soon as it is answered would never be met at rest
-		s.over(EndProxy)
 		s.step = stepQuit
 		return true
 	}

@@ -73,7 +73,12 @@ func (s *replyScanner) passScalars(b []byte) (n, replies int) {
 			} else if bytes.HasPrefix(b[n:], nullBulk) {
 				used = len(nullBulk)
 			}
-		case '+', ':':
+		case ':':
+			used = bytes.IndexByte(b[n:], '\n') + 1
+			if used > 0 && bytes.IndexByte(b[n:n+used], '\r') != used-2 {
+				used = 0 // a header ends behind the first \r, whatever follows it
+			}
+		case '+':
 			used = bytes.IndexByte(b[n:], '\n') + 1
 		}
 		if used == 0 {

@@ -60,7 +60,7 @@ func TestReplyScanner(t *testing.T) {
 func TestPassScalars(t *testing.T) {
 	for in, want := range map[string]int{
 		"+OK\r\n:12\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n": 5, "$3\r\nabc\r\n-ERR\r\n:1\r\n": 1, "*0\r\n:1\r\n": 0, ">1\r\n:1\r\n": 0,
-		":1\r\n$3\r\nabc\r": 1, ":1\r\n+OK\r": 1, "$-2\r\n": 0, "$12345678\r\n": 0, "_\r\n": 0,
+		":1\r\n$3\r\nabc\r": 1, ":1\r\n+OK\r": 1, "$-2\r\n": 0, "$12345678\r\n": 0, "_\r\n": 0, ":0\r0\n+OK\r\n": 0, ":1\n": 0,
 	} {
 		if _, got := new(replyScanner).passScalars([]byte(in)); got != want {
 			t.Errorf("%q: passed over %d replies, want %d", in, got, want)
@@ -69,7 +69,7 @@ func TestPassScalars(t *testing.T) {
 }
 
 func FuzzReplyScanner(f *testing.F) {
-	for _, in := range []string{"*2\r\n:1\r\n$3\r\nabc\r\n", "|1\r\n+a\r\n+b\r\n%1\r\n+k\r\n_\r\n", ">1\r\n+x\r\n", "$-1\r\n*-1\r\n-ERR x\r\n"} {
+	for _, in := range []string{"*2\r\n:1\r\n$3\r\nabc\r\n", "|1\r\n+a\r\n+b\r\n%1\r\n+k\r\n_\r\n", ">1\r\n+x\r\n", "$-1\r\n*-1\r\n-ERR x\r\n", ":0\r0\n"} {
 		f.Add(in)
 	}
 	f.Fuzz(func(t *testing.T, in string) {

@@ -27,6 +27,7 @@ type Session struct {
 	cancel context.CancelFunc
 
 	in      inbox
+	held    int                             // bytes of in that were there before the last read
 	use     func(mayBlock bool) (stop bool) // processRead
 	unsent  []byte                          // of what is to be forwarded: what the upstream did not take at once
 	looped  bool                            // a loop carries both directions; set by the pump before the copier starts
@@ -74,7 +75,7 @@ const (
 	stepPump        step = iota
 	stepOwn              // a command of ours is complete
 	stepRefuse           // the client's bytes are no requests any more
-	stepQuit             // the client said QUIT and no upstream is there to answer
+	stepQuit             // the connection ends here: the client said QUIT and no upstream is there to answer, or it was at rest and is to end
 	stepWriteFailed      // the upstream does not take any more
 )
 

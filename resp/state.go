@@ -65,10 +65,13 @@ type state struct {
 	sent     atomic.Uint64 // replies to be expected for what was forwarded; written by the pump
 	received atomic.Uint64 // replies counted; written by the copier, or by the pump while it is certain that none is on its way
 	watching atomic.Bool   // every frame counts for the state, not only their number
+	renewing atomic.Bool   // a RESET is waiting for its answer
 
 	mu        sync.Mutex
 	waiting   []pending // in the order sent
 	multis    int       // of waiting: MULTI
+	resets    int       // of waiting: RESET
+	telling   bool      // a RESET was answered, and the others are being told: what they keep for the connection is of before
 	irregular bool
 	epoch     uint32 // how often something was sent or came that makes counting uncertain
 	lapse     uint32 // how often something came that makes it so, also for what was sent before
@@ -109,7 +112,14 @@ func (s *state) regular() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.inTx && s.mode == replyOn && !s.irregular && len(s.waiting) == 0
+	return !s.inTx && s.mode == replyOn && !s.irregular && len(s.waiting) == 0 && !s.telling
+}
+
+// told ends telling.
+func (s *state) told() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.telling = false
 }
 
 // settled tells whether, as far as can be known, everything sent is answered and no transaction is open. Subscriptions do not matter.
@@ -149,7 +159,7 @@ func (s *state) resync() {
 	for _, p := range s.waiting { // their replies were not found; AUTH stays unproven
 		s.assumeLocked(p)
 	}
-	s.waiting, s.multis = nil, 0
+	s.waiting, s.multis, s.resets = nil, 0, 0
 	if s.lost.any {
 		s.assumeLocked(pending{kind: s.lost.tx, login: s.lost.login})
 		s.lost.any, s.lost.login, s.lost.tx = false, false, plain
@@ -168,7 +178,10 @@ func (s *state) lose() {
 // lapseLocked is called for a reply behind which replies may not be counted right, whatever they answer.
 func (s *state) lapseLocked() { s.irregular, s.epoch, s.lapse = true, s.epoch+1, s.lapse+1 }
 
-func (s *state) watchLocked() { s.watching.Store(s.irregular || len(s.waiting) > 0) }
+func (s *state) watchLocked() {
+	s.watching.Store(s.irregular || len(s.waiting) > 0)
+	s.renewing.Store(s.resets > 0)
+}
 
 // empty is called, where note would be, for a request without arguments. Redis ignores it, but lets it use up CLIENT REPLY SKIP.
 func (s *state) empty() {
@@ -262,8 +275,12 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 // certain until then: stopping to read the client instead would stop one for ever that writes everything before it reads.
 func (s *state) expectLocked(p pending) {
 	if !s.lost.any && len(s.waiting) < maxWaiting {
-		if s.waiting = append(s.waiting, p); p.kind == kMulti {
+		s.waiting = append(s.waiting, p)
+		switch p.kind {
+		case kMulti:
 			s.multis++
+		case kReset:
+			s.resets++
 		}
 		return
 	}

@@ -19,7 +19,9 @@ func script(s *state, lines ...string) {
 			n, _ := sc.next([]byte(text))
 			sc.record([]byte(text)[:n])
 			if s.watching.Load() || sc.first == '-' {
-				s.frame(sc.first, sc.head[:sc.headLen], sc.lastInt)
+				if s.frame(sc.first, sc.head[:sc.headLen], sc.lastInt) {
+					s.told()
+				}
 			} else if sc.first != '>' {
 				s.received.Add(1)
 			}
