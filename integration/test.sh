@@ -91,7 +91,7 @@ go build -o /dev/null ./cmd/lockproxy
 grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do
 	sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file" | while read -r target; do
 		step "fuzz $target"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-10s}" "$(dirname "$file")" </dev/null
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-5s}" "$(dirname "$file")" </dev/null
 	done
 done
 

@@ -25,7 +25,7 @@ func readDeploy(t *testing.T, name string) string {
 }
 
 func TestDeploySettingsAreValid(t *testing.T) {
-	var config string
+	var config strings.Builder
 	for document := range strings.SplitSeq(readDeploy(t, "kubernetes/lockproxy.yaml"), "\n---\n") {
 		var object struct {
 			Kind string
@@ -34,9 +34,9 @@ func TestDeploySettingsAreValid(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
 			t.Fatal(err)
 		}
-		config += object.Data["lockproxy.yaml"]
+		config.WriteString(object.Data["lockproxy.yaml"])
 	}
-	for name, text := range map[string]string{"the ConfigMap": config, "lockproxy.yaml": readDeploy(t, "lockproxy.yaml"),
+	for name, text := range map[string]string{"the ConfigMap": config.String(), "lockproxy.yaml": readDeploy(t, "lockproxy.yaml"),
 		"lockproxy.yaml with its examples": strings.ReplaceAll(readDeploy(t, "lockproxy.yaml"), "\n#masters", "\nmasters")} {
 		path := filepath.Join(t.TempDir(), "c.yaml")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
