@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,17 +24,6 @@ type sock struct {
 }
 
 var _ carried = (*sock)(nil)
-
-// rawRead and rawWrite never block, so the scheduler need not know of them.
-func rawRead(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-	return int(n), errno
-}
-
-func rawWrite(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-	return int(n), errno
-}
 
 // readLocked reads once, and notes in in.ready whether there may be more. n is 0, without an error, if nothing is there.
 func (k *sock) readLocked(b []byte) (n int, err error) {
