@@ -127,7 +127,7 @@ func TestMetricsCount(t *testing.T) {
 	value := strings.Repeat("v", 100_000)
 	c.WantDo(lab.Bulk(value), "ECHO", value)
 	c.LockSession("s", "10s")
-	if lab.TokenOf(c.Do("LOCK", "w", "50ms", "WAIT", "1s")) == "" {
+	if lab.TokenOf(c.Do("LOCK", "w", "2s", "WAIT", "1s")) == "" {
 		t.Error("WAIT for a free lock")
 	}
 	if n := o.metric("lockproxy_session_locks"); n != 1 {
