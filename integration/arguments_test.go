@@ -1,9 +1,11 @@
 package integration
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"lockproxy/integration/lab"
 )
@@ -71,9 +73,9 @@ func TestArguments(t *testing.T) {
 			args []string
 		}{"-ERR ", []string{"LOCK", "job", huge}})
 	}
-	direct := make([]string, len(c.masters))
+	direct, scripts, start := make([]string, len(c.masters)), make([]int, len(c.masters)), time.Now()
 	for i, s := range c.masters {
-		direct[i] = lab.Calls(t, s)
+		direct[i], scripts[i] = withoutScripts(t, s), lab.CommandCount(t, s, "evalsha")
 	}
 	host, host3 := lab.Dial(t, c.Addr), lab.Dial3(t, c.Addr)
 	for _, row := range table {
@@ -88,11 +90,21 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	host.WantDo("+PONG\r\n", "PING")
+	looks := int(time.Since(start)/time.Second) + 2 // each second the proxy looks at its record there
 	for i, s := range c.masters {
-		if now := lab.Calls(t, s); now != direct[i] {
+		if now := withoutScripts(t, s); now != direct[i] {
 			t.Errorf("a master heard of refused arguments: %q, before %q", now, direct[i])
 		}
+		if ran := lab.CommandCount(t, s, "evalsha") - scripts[i]; ran > looks {
+			t.Errorf("a master ran %d scripts while arguments were refused, want %d at most", ran, looks)
+		}
 	}
+}
+
+// withoutScripts is lab.Calls without the count of scripts.
+func withoutScripts(t testing.TB, s *lab.Redis) string {
+	t.Helper()
+	return regexp.MustCompile(`cmdstat_evalsha calls=\d+ ?`).ReplaceAllString(lab.Calls(t, s), "")
 }
 
 // TestGoodArguments: what the contract allows.

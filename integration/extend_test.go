@@ -26,7 +26,7 @@ func TestExtendTakenOver(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
 	for _, extender := range []*lab.Client{p.desk, p.far} {
-		old := p.desk.Lock("job", "50ms")
+		old := p.desk.Lock("job", "1s")
 		lab.WaitFor(t, "expired", lab.Patience, func() bool { return p.holders(t, "job") == 0 })
 		extender.WantDo(":0\r\n", "EXTEND", "job", old, "60s") // nobody has it
 		extender.WantDo("*2\r\n:0\r\n:0\r\n", "EXTEND", "job", old, "60s", "FULL")
