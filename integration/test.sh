@@ -119,4 +119,4 @@ fi
 step go test
 # The names are to be split: each is a package.
 # shellcheck disable=SC2046
-go test -race -count=1 -p 1 -parallel 3 -timeout 30m $(go list ./... | grep -v '/quorum$')
+go test -race -count=1 -p 1 -parallel 2 -timeout 40m $(go list ./... | grep -v '/quorum$')
