@@ -25,7 +25,7 @@ type voters uint64
 func (v *voters) add(lane int)     { *v |= 1 << lane }
 func (v voters) has(lane int) bool { return v&(1<<lane) != 0 }
 
-// lateGrants are the tokens that a master took after their lease was given out. Each is checked once, a little later:
+// lateGrants are the tokens that a master took after their lease was given out. Each is checked a little later, and again while the lock is held:
 // most have been released through this proxy by then, and need no check.
 type lateGrants struct {
 	wake chan struct{} // holds a value when queue is not empty any more

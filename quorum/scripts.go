@@ -65,7 +65,7 @@ type script struct {
 	body string
 	keys keys
 	args int    // ARGV
-	sha  string // $7 EVALSHA, $40 ..., number of keys: all between the count of arguments and the first key
+	sha  string // *10, $7 EVALSHA, $40 ..., number of keys: all in front of the first key
 	eval string // the same for EVAL with the body
 }
 
