@@ -109,3 +109,78 @@ func TestRefuseBehindBrokenFrames(t *testing.T) {
 	c.expect("-ERR Protocol error: invalid multibulk length\r\n")
 	c.expectEOF()
 }
+
+// TestLastWordsWhileReadAhead: the upstream takes no more while a command of ours waits for its turn, and then closes. The client, which is read
+// ahead in between, gets the upstream's last reply and the end, and may still write.
+func TestLastWordsWhileReadAhead(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	ours := make(chan *os.File, 1) // the relay's socket to the upstream
+	r := startRelay(t, "tcp", ln.Addr().String(), func(o *Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			c, err := dial(ctx)
+			if err == nil {
+				f, fileErr := c.(*net.TCPConn).File()
+				ours <- f
+				err = fileErr
+			}
+			return c, err
+		}
+	})
+	c := r.dial()
+	c.send("MONITOR\r\n")
+	upstream, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer upstream.Close()
+	if line, err := bufio.NewReader(upstream).ReadString('\n'); line != "MONITOR\r\n" {
+		t.Fatalf("upstream got %q, %v", line, err)
+	}
+	f := <-ours
+	defer f.Close()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Control(func(fd uintptr) { err = syscall.Shutdown(int(fd), syscall.SHUT_WR) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.send("LOCK a 1\r\n")
+	a := &only(t, r.server).ahead
+	for begun := false; !begun; time.Sleep(time.Millisecond) {
+		a.mu.Lock()
+		begun = a.done != nil
+		a.mu.Unlock()
+	}
+	if _, err := io.WriteString(upstream, "+OK\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	upstream.Close()
+	c.expect("+OK\r\n")
+	c.expectEOF()
+	c.send(strings.Repeat("x", 12<<20)) // more than the sockets' buffers hold: somebody reads it
+	c.Close()
+	for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the connection does not end")
+		}
+	}
+}
+
+// only returns the one session that there is.
+func only(t *testing.T, s *Server) *Session {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for sess := range s.sessions {
+		return sess
+	}
+	t.Fatal("no session")
+	return nil
+}

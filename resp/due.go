@@ -73,7 +73,6 @@ func (s *Session) barrier() error {
 			closeWrite(s.up)
 		case <-s.copied:
 			if s.ended.Load() {
-				s.ahead.stop()
 				s.swallow()
 			}
 			return io.EOF

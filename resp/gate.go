@@ -1,11 +1,14 @@
 package resp
 
 import (
+	"errors"
 	"net"
 	"os"
 	"sync"
 	"time"
 )
+
+var errTwoWait = errors.New("two goroutines wait for one direction of a socket")
 
 // gateState tells who is to be told when a gate opens.
 type gateState uint8
@@ -58,11 +61,17 @@ func (g *gate) open() (run bool) {
 	return false
 }
 
-// waitLocked waits until the gate opens or is interrupted. It unlocks mu.
-func (g *gate) waitLocked() {
-	g.state = gateWaiting
+// waitLocked waits until the gate opens or is interrupted, or with gateWatched until the loop no longer carries. It unlocks mu.
+// Two who wait at a time would take each other's wake, so the second gets an error.
+func (g *gate) waitLocked(as gateState) error {
+	if g.state != gateIdle {
+		g.mu.Unlock()
+		return errTwoWait
+	}
+	g.state = as
 	g.mu.Unlock()
 	<-g.wake
+	return nil
 }
 
 // stopLocked wakes the goroutine that waits or has the loop carry for it.

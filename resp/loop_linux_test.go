@@ -3,6 +3,7 @@ package resp
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -158,6 +159,27 @@ func TestSockDeadlines(t *testing.T) {
 		other.Close()
 		if got, err := received(k, onLoop); string(got) != "a" || err != io.EOF {
 			t.Errorf("without a deadline: %q, %v", got, err)
+		}
+	})
+}
+
+// TestTwoReaders: the second of two who wait is told; the first goes on.
+func TestTwoReaders(t *testing.T) {
+	eachWay(t, func(t *testing.T, network string, onLoop bool) {
+		k, other := sockPair(t, network)
+		first := make(chan string)
+		go func() {
+			got, err := received(k, onLoop)
+			first <- fmt.Sprintf("%q %v", got, err)
+		}()
+		waitState(t, &k.in)
+		if _, err := k.Read(make([]byte, 1)); err != errTwoWait {
+			t.Errorf("the second got %v", err)
+		}
+		other.Write([]byte("a"))
+		other.Close()
+		if got := within(t, "the first", first); got != `"a" EOF` {
+			t.Errorf("the first got %s", got)
 		}
 	})
 }

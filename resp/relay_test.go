@@ -97,7 +97,7 @@ type relay struct {
 func startRelay(t testing.TB, network, upstream string, change func(*Options)) *relay {
 	t.Helper()
 	h := &ownHandler{make(chan string), make(chan struct{}), make(chan string, 100)}
-	o := Options{Handler: h, UpstreamName: upstream, Loops: true, Log: zaptest.NewLogger(t), Dial: func(ctx context.Context) (net.Conn, error) {
+	o := Options{Handler: h, UpstreamName: upstream, Log: zaptest.NewLogger(t), Dial: func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, upstream)
 	}}
 	if change != nil {

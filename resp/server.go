@@ -42,11 +42,6 @@ type Options struct {
 	// Reencode is for an upstream that cannot stand what Redis refuses or ignores: it gets well-formed requests only.
 	Reencode bool
 
-	// Loops lets a few goroutines carry the bytes of all plain sockets, on Linux. It costs a third less processor time, and is not proven yet:
-	// under a storm of clients that vanish in the middle of commands connections have been seen that did not end. Default: each direction
-	// of a connection has a goroutine that carries.
-	Loops bool
-
 	// MaxClients is how many connections are served at a time; more are told so and closed. Zero: no limit.
 	MaxClients int
 	// SlowClientTimeout is how long a client may take nothing although bytes wait for it, or leave a command that it began unfinished;
@@ -207,7 +202,7 @@ func (s *Server) add(c net.Conn) *Session {
 
 // adopt lets a loop watch the client's socket, if it is a plain one. Where the upstream's is not, nothing is gained.
 func (s *Server) adopt(c net.Conn) (net.Conn, *loop) {
-	if _, plain := c.(syscall.Conn); !plain || s.o.Reencode || !s.o.Loops {
+	if _, plain := c.(syscall.Conn); !plain || s.o.Reencode {
 		return c, nil
 	}
 	l := s.loops.pick()

@@ -254,6 +254,7 @@ func (s *Session) linger() {
 
 // swallow reads the client's last bytes, which nobody wants any more.
 func (s *Session) swallow() {
+	s.ahead.stop() // it reads the same bytes
 	s.client.SetReadDeadline(time.Now().Add(lingerTime))
 	io.CopyN(io.Discard, s.client, aheadMost)
 }

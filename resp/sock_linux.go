@@ -58,7 +58,9 @@ func (k *sock) Read(b []byte) (n int, err error) {
 			return 0, err
 		}
 		if !k.in.ready {
-			k.in.waitLocked()
+			if err := k.in.waitLocked(gateWaiting); err != nil {
+				return 0, err
+			}
 			continue
 		}
 		n, err = k.readLocked(b)
@@ -83,7 +85,9 @@ func (k *sock) receive(x *inbox, use func(mayBlock bool) (stop bool), onLoop boo
 			return k.carryLocked(x, use)
 		case !k.in.ready:
 			x.release()
-			k.in.waitLocked()
+			if err := k.in.waitLocked(gateWaiting); err != nil {
+				return err
+			}
 			continue
 		}
 		n, err := k.readLocked(x.room())
@@ -112,7 +116,9 @@ func (k *sock) Write(b []byte) (n int, err error) {
 			k.out.mu.Unlock()
 			continue
 		}
-		k.out.waitLocked()
+		if err := k.out.waitLocked(gateWaiting); err != nil {
+			return n, err
+		}
 	}
 }
 

@@ -21,9 +21,9 @@ type task struct {
 func (k *sock) carryLocked(x *inbox, use func(mayBlock bool) (stop bool)) error {
 	x.release()
 	k.task = task{x: x, use: use}
-	k.in.state = gateWatched
-	k.in.mu.Unlock()
-	<-k.in.wake
+	if err := k.in.waitLocked(gateWatched); err != nil {
+		return err
+	}
 	k.in.mu.Lock()
 	result, failed := k.in.result, k.task.failed
 	k.task = task{}
