@@ -107,7 +107,7 @@ func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *c
 	tcp, network := o.listener.Addr().(*net.TCPAddr)
 	local := network && tcp.IP.IsLoopback()
 	o.server = admin.New(admin.Options{Meter: o.meter, Version: strings.TrimPrefix(versionText(), "lockproxy "), Started: o.started, State: o.state,
-		Waiting: o.waiting, Locks: o.locks, Explain: service.Explain, Token: token, Local: local, LogLevel: level, Log: o.log})
+		Waiting: o.waiting, Locks: o.locks, Explain: service.Explain, Token: token, Local: local, LogLevel: &levelHandler{level, o.log}, Log: o.log})
 	o.wg.Go(func() { o.probe.run(probing) })
 	o.wg.Go(func() {
 		if err := o.server.Serve(o.listener); err != nil {
