@@ -18,15 +18,15 @@ type auditLog struct {
 	file *auditFile // nil: it goes among the other lines
 }
 
-// newAuditLog opens what the setting audit-log says; lines is where "log" goes.
-func newAuditLog(setting string, lines zapcore.Core) (*auditLog, error) {
+// newAuditLog opens what the setting audit-log says; lines is where "log" goes, and log is told what goes wrong with a file.
+func newAuditLog(setting string, lines zapcore.Core, log *zap.Logger) (*auditLog, error) {
 	switch setting {
 	case "off":
 		return nil, nil
 	case "log":
 		return &auditLog{log: zap.New(lines)}, nil
 	}
-	file := &auditFile{path: setting}
+	file := &auditFile{path: setting, log: log}
 	if err := file.reopen(); err != nil {
 		return nil, fmt.Errorf("audit-log: %w", err)
 	}
@@ -75,6 +75,7 @@ func (a *auditLog) close() {
 // auditFile is a file that lines are added to, each with one write.
 type auditFile struct {
 	path string
+	log  *zap.Logger
 
 	mu   sync.Mutex
 	file *os.File
@@ -96,11 +97,15 @@ func (f *auditFile) reopen() error {
 	return nil
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. What cannot be written is lost, and the log is told: zap would write a bare line to stderr for each.
 func (f *auditFile) Write(p []byte) (int, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.file.Write(p)
+	_, err := f.file.Write(p)
+	f.mu.Unlock()
+	if err != nil {
+		f.log.Error("audit-log cannot be written, lines are lost", zap.Error(err))
+	}
+	return len(p), nil
 }
 
 // Sync implements zapcore.WriteSyncer.

@@ -30,7 +30,7 @@ func newLogs(w io.Writer, cfg conf.Config) (*logs, error) {
 	}
 	sink := zapcore.Lock(zapcore.AddSync(w))
 	l := &logs{level: from, Logger: zap.New(newLimitCore(zapcore.NewCore(encoder, sink, from)), zap.AddStacktrace(zapcore.PanicLevel))}
-	l.audit, err = newAuditLog(cfg.AuditLog, zapcore.NewCore(encoder.Clone(), sink, zapcore.InfoLevel))
+	l.audit, err = newAuditLog(cfg.AuditLog, zapcore.NewCore(encoder.Clone(), sink, zapcore.InfoLevel), l.Logger)
 	return l, err
 }
 

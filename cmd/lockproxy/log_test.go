@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,5 +97,26 @@ func TestAuditLogCannotBeOpened(t *testing.T) {
 	cfg.AuditLog = t.TempDir()
 	if _, err := newLogs(&output{}, cfg); err == nil || !strings.HasPrefix(err.Error(), "audit-log: ") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAuditLogCannotBeWritten: a full disk is told in the log, as a line like all others and not once for each command.
+func TestAuditLogCannotBeWritten(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	var out output
+	cfg := conf.Default()
+	cfg.LogFormat, cfg.AuditLog = "json", "/dev/full"
+	log, err := newLogs(&out, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.close()
+	for range 3 * logBurst {
+		log.audit.done(commands.Done{Command: "lock", Outcome: commands.OutGranted, Key: "job", Client: &net.TCPAddr{}})
+	}
+	if n := strings.Count(out.String(), `"msg":"audit-log cannot be written, lines are lost","error":"write /dev/full: no space left on device"}`); n != logBurst {
+		t.Errorf("%d lines, want %d:\n%s", n, logBurst, out.String())
 	}
 }
