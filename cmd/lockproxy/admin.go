@@ -48,7 +48,7 @@ func listenOperators(ctx context.Context, cfg conf.Config, files *files, log *za
 	if a.IsZero() {
 		return nil, nil
 	}
-	ln, err := listen(ctx, a, cfg.UnixMode, false)
+	ln, err := listenLate(ctx, a, cfg, log)
 	if err != nil {
 		return nil, fmt.Errorf("admin-listen %s: %w", a.Addr, err)
 	}
