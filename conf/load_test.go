@@ -150,6 +150,8 @@ func TestFaults(t *testing.T) {
 			args: []string{"--max-tll", "5s", "--min-ttl=1", "--min-ttl=2", "stray", "--listen"},
 			want: []string{`unknown flag "max-tll"; --help lists all`, "--min-ttl is given twice",
 				"argument 5 is not a flag; settings are given as --name value", "--listen needs a value"}},
+		"flags: a switch with another word": {
+			args: []string{"--fencing", "yes", "--lock-acl"}, want: []string{`fencing: "yes" is not one of on, off, true, false`, "lock-acl on needs a real upstream: the embedded one has no users"}},
 		"file: unknown, repeated, empty, nested": {
 			args: file("max-tll: 5s\nmin-ttl: 1\nmin-ttl: 2\nmax-ttl:\nlisten: {a: b}\nfencing: [on]\nmasters: []\n"),
 			want: []string{`config FILE: line 1: unknown setting "max-tll"`, "config FILE: line 3: min-ttl is set twice",
