@@ -172,4 +172,17 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	finishTool(t, 64, "completion", "tcsh")
+	zsh, err := exec.LookPath("zsh")
+	if err != nil {
+		return
+	}
+	// _arguments completes flags only of what stands first among the words.
+	script := `_arguments() { print -r -- "$CURRENT $words"; print -rl -- "$@" }; words=("${@:2}"); CURRENT=$#words; source $1`
+	for want, words := range map[string][]string{"2 run --gr\n": {"lockproxy", "run", "--gr"}, "2 lockproxy --max\n": {"lockproxy", "--max"},
+		"2 completion 1:word:(bash zsh fish)\n": {"lockproxy", "completion", "1:word:(bash zsh fish)"}} {
+		out, err := exec.Command(zsh, append([]string{"-f", "-c", script, "zsh", path("zsh")}, words...)...).CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), want) || !strings.Contains(string(out), "\n"+words[len(words)-1]) {
+			t.Errorf("zsh, %q: %v, %.100s", words, err, out)
+		}
+	}
 }
