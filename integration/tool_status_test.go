@@ -14,7 +14,10 @@ import (
 // look is what lockproxy status --json prints, as far as the tests look at it.
 type look struct {
 	Info     map[string]string
-	Upstream struct{ OK bool }
+	Upstream struct {
+		OK    bool
+		Error string
+	}
 	Majority bool `json:"majority_votes"`
 	Masters  []struct{ Address, State, Reason string }
 	Locks    []struct {
@@ -64,6 +67,11 @@ func TestStatus(t *testing.T) {
 	if text := finishTool(t, 1, "status", "--addr", c.Addr); !strings.Contains(text, "NONE CAN BE HAD") {
 		t.Errorf("without a majority it says\n%s", text)
 	}
+	c.upstream.Pause(t)
+	if l := lookAt(t, 1, c.Addr); l.Upstream.OK || l.Upstream.Error != "no answer in 2s" || len(l.Masters) != 3 {
+		t.Errorf("with a hung upstream it says %+v", l)
+	}
+	c.upstream.Resume()
 	c.upstream.Kill()
 	if l := lookAt(t, 1, c.Addr); l.Upstream.OK {
 		t.Error("a dead upstream answers")
@@ -92,6 +100,7 @@ func TestHealth(t *testing.T) {
 	finishTool(t, 0, "health", "--addr", c.Addr) // a password is wanted: it lives
 	finishTool(t, 77, "health", "--ready", "--addr", c.Addr)
 	finishTool(t, 0, "health", "--ready", "--addr", addr)
+	finishTool(t, 77, "health", "--ready", "--addr", "redis://:wrong@"+c.Addr)
 	c.masters[0].Kill()
 	c.masters[1].Kill()
 	host := lab.Dial(t, c.Addr)
@@ -104,6 +113,15 @@ func TestHealth(t *testing.T) {
 	c.Pause(t)
 	finishTool(t, 69, "health", "--addr", addr, "--timeout", "300ms")
 	c.Resume()
+	c.upstream.Pause(t)
+	finishTool(t, 69, "health", "--ready", "--addr", addr, "--timeout", "300ms")
+	finishTool(t, 0, "health", "--addr", addr)
+	c.upstream.Resume()
+	c.upstream.Kill() // which is not to blame the user
+	if text := finishTool(t, 69, "health", "--ready", "--addr", addr); !strings.Contains(text, "connection refused") {
+		t.Errorf("it says %s", text)
+	}
+	finishTool(t, 69, "run", "--addr", addr, "--key", "a", "--", "true")
 }
 
 func TestBench(t *testing.T) {
