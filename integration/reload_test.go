@@ -91,12 +91,14 @@ func TestReload(t *testing.T) {
 	host.Unlock("held", held)
 
 	for text, want := range map[string]string{
-		"max-clients: many\n":                    " line 4): \\\"many\\\" is not a whole number",
-		"min-ttl: 1s\nmax-clins: 5\n":            `line 5: unknown setting \"max-clins\"`,
-		"min-ttl: 1s\n  max-clients: 5":          "line 5: mapping values are not allowed",
-		"min-ttl: 2m\n":                          "min-ttl 120s exceeds max-ttl 60s",
-		"tls-cert: /nonexistent\n":               `tls-cert \"/nonexistent\" and tls-key \"\": both or neither`,
-		"max-ttl: 2m\nsession-lock-delay: 90s\n": "session-lock-delay 90s exceeds max-ttl 60s",
+		"max-clients: many\n":                                          " line 4): \\\"many\\\" is not a whole number",
+		"min-ttl: 1s\nmax-clins: 5\n":                                  `line 5: unknown setting \"max-clins\"`,
+		"min-ttl: 1s\n  max-clients: 5":                                "line 5: mapping values are not allowed",
+		"min-ttl: 2m\n":                                                "min-ttl 120s exceeds max-ttl 60s",
+		"tls-cert: /nonexistent\n":                                     `tls-cert \"/nonexistent\" and tls-key \"\": both or neither`,
+		"max-ttl: 2m\nsession-lock-delay: 90s\n":                       "session-lock-delay 90s exceeds max-ttl 60s",
+		"min-ttl: 2s\ntls-cert: /nonexistent\ntls-key: /nonexistent\n": "tls-cert /nonexistent: no such file or directory",
+		"min-ttl: 2s\nmax-clients: [7\n":                               "line 5: did not find expected",
 	} {
 		r.write(t, text)
 		if said := r.hangup(t, "nothing was reloaded"); !strings.Contains(said, want) {
