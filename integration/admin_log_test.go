@@ -1,14 +1,17 @@
 package integration
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"lockproxy/integration/lab"
 )
@@ -67,6 +70,41 @@ func TestLogLevelChanges(t *testing.T) {
 	lab.WaitFor(t, "word of what needs a restart", lab.Patience, func() bool {
 		return strings.Contains(p.Log.String(), `restart to use them","settings":["max-ttl \"60s\" becomes \"30s\""]`)
 	})
+}
+
+// TestNobodyReadsTheLog: a proxy whose log goes into a pipe that is closed goes on.
+func TestNobodyReadsTheLog(t *testing.T) {
+	t.Parallel()
+	path, err := lab.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := lab.FreeAddr(t)
+	p := exec.Command(path, "--listen", addr, "--upstream", lab.StartRedis(t).Addr)
+	p.Stderr = writer
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	t.Cleanup(func() { p.Process.Kill() })
+	lines := bufio.NewScanner(reader)
+	for lines.Scan() && !strings.Contains(lines.Text(), `"msg":"ready"`) {
+	}
+	reader.Close()
+	c := lab.Dial(t, addr)
+	for range 3 {
+		p.Process.Signal(syscall.SIGHUP) // which writes to the log
+		lab.Pass(t, 20*time.Millisecond)
+		c.WantDo("+PONG\r\n", "PING")
+	}
+	p.Process.Signal(syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
 }
 
 // TestAuditLog: who locked and unlocked what stands in the file, line by line, and no token; after SIGHUP in a new file.

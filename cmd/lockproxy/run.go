@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -40,6 +42,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	case cfg.Action == conf.Check:
 		return printCheck(stdout, cfg)
 	}
+	signal.Ignore(syscall.SIGPIPE) // a log that nobody reads any more is no reason to end
 	logs, err := newLogs(stderr, cfg)
 	if err != nil {
 		return err
