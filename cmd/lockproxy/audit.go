@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/hex"
 	"fmt"
 	"os"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -48,6 +50,7 @@ func (a *auditLog) done(d commands.Done) {
 			fields = append(fields, f)
 		}
 	}
+	add(!utf8.ValidString(d.Key), zap.String("key_hex", hex.EncodeToString([]byte(d.Key)))) // JSON shows all such bytes alike
 	add(d.User != "", zap.String("user", d.User))
 	add(d.Owner != "", zap.String("owner", d.Owner))
 	add(d.Fence != 0, zap.Uint64("fence", d.Fence))

@@ -74,17 +74,18 @@ func TestAuditAmongLines(t *testing.T) {
 		log.audit.done(commands.Done{Command: "lock", Outcome: commands.OutGranted, Key: "job\n", Owner: "me", Fence: 7, TTL: time.Second, User: "u", Client: client})
 	}
 	for _, d := range []commands.Done{{Command: "lockproxy", Sub: "masters"}, {Command: "lockinfo"}, {Command: "extend"},
-		{Command: "lockproxy", Sub: "admit", Key: "m1", Outcome: commands.OutOK}, {Command: "session", Outcome: commands.OutLost, Key: "s", Session: true}} {
+		{Command: "lockproxy", Sub: "admit", Key: "m1", Outcome: commands.OutOK}, {Command: "unlock", Outcome: commands.OutReleased, Key: "a\xff\xfe"}, {Command: "session", Outcome: commands.OutLost, Key: "s", Session: true}} {
 		d.Client = client
 		log.audit.done(d)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3*logBurst+2 {
+	if len(lines) != 3*logBurst+3 {
 		t.Fatalf("%d lines:\n%s", len(lines), out.String())
 	}
 	for i, want := range map[int]string{
 		0:            `"msg":"audit","command":"lock","key":"job\n","outcome":"granted","client":"10.0.0.7:5","user":"u","owner":"me","fence":7,"ttl":"1s"}`,
-		3 * logBurst: `"command":"admit","key":"m1","outcome":"ok"`, 3*logBurst + 1: `"command":"session","key":"s","outcome":"lost","client":"10.0.0.7:5","session":true}`,
+		3 * logBurst: `"command":"admit","key":"m1","outcome":"ok"`, 3*logBurst + 1: `"outcome":"released","client":"10.0.0.7:5","key_hex":"61fffe"}`,
+		3*logBurst + 2: `"command":"session","key":"s","outcome":"lost","client":"10.0.0.7:5","session":true}`,
 	} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("got %s, want %s", lines[i], want)
