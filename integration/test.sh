@@ -9,34 +9,7 @@ cd "$(dirname "$0")/.."
 # step names what comes next, so that a failure far down in the output has a heading.
 step() { printf '\n== %s\n' "$*"; }
 
-as_root() {
-	if [ "$(id -u)" -eq 0 ]; then
-		"$@"
-	else
-		sudo "$@"
-	fi
-}
-
-# install_missing installs the packages given. A server that a package would start is kept from starting: the tests
-# start their own, and port 6379 may belong to somebody.
-install_missing() {
-	step "install $*"
-	guard=/usr/sbin/policy-rc.d
-	made=
-	if [ ! -e "$guard" ]; then
-		printf '#!/bin/sh\nexit 101\n' | as_root tee "$guard" >/dev/null
-		as_root chmod +x "$guard"
-		made=yes
-	fi
-	status=0
-	as_root apt-get update -q || status=$?
-	[ "$status" -ne 0 ] ||
-		as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" || status=$?
-	if [ -n "$made" ]; then
-		as_root rm -f "$guard"
-	fi
-	return "$status"
-}
+. integration/packages.sh
 
 missing=
 command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing="$missing redis-server"
@@ -48,7 +21,10 @@ command -v nsenter >/dev/null || missing="$missing util-linux"
 [ -e /usr/include/hiredis/hiredis.h ] || missing="$missing libhiredis-dev"
 # The names are to be split: each is a package.
 # shellcheck disable=SC2086
-[ -z "$missing" ] || install_missing $missing
+if [ -n "$missing" ]; then
+	step "install$missing"
+	install_missing $missing
+fi
 export CGO_ENABLED=1 CI="${CI:-1}"
 
 # Node's clients are tried where npm is there and reaches its registry; their tests say so if not.
