@@ -61,7 +61,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 			return err
 		}
 		defer memory.Close()
-		writeNotice(stderr, listeners[0])
+		writeNotice(logs.lines, listeners[0])
 	}
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
