@@ -207,7 +207,8 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 	defer s.watchLocked()
 	arg := func(i int) string {
 		if i < len(argv) {
-			return strings.ToLower(string(argv[i][:min(len(argv[i]), keepNotableArg)]))
+			text, _, _ := strings.Cut(string(argv[i][:min(len(argv[i]), keepNotableArg)]), "\x00") // Redis compares it as C does
+			return strings.ToLower(text)
 		}
 		return ""
 	}
