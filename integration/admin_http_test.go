@@ -43,6 +43,9 @@ func (o *operators) get(method, path, token, body string) (code int, text string
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // whatever it is, as curl -d does
+	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		o.t.Fatal(err)

@@ -48,7 +48,7 @@ func listenOperators(ctx context.Context, cfg conf.Config, files *files, log *za
 	if a.IsZero() {
 		return nil, nil
 	}
-	ln, err := listen(ctx, a, cfg.UnixMode, false)
+	ln, err := listenLate(ctx, a, cfg, log)
 	if err != nil {
 		return nil, fmt.Errorf("admin-listen %s: %w", a.Addr, err)
 	}
@@ -115,7 +115,7 @@ func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *c
 	tcp, network := o.listener.Addr().(*net.TCPAddr)
 	local := network && tcp.IP.IsLoopback()
 	o.server = admin.New(admin.Options{Meter: o.meter, Version: strings.TrimPrefix(versionText(), "lockproxy "), Started: o.started, State: o.state,
-		Waiting: o.waiting, Locks: o.locks, Explain: service.Explain, Token: token, Local: local, LogLevel: level, Log: o.log})
+		Waiting: o.waiting, Locks: o.locks, Explain: service.Explain, Token: token, Local: local, LogLevel: &levelHandler{level, o.log}, Log: o.log})
 	o.wg.Go(func() { o.probe.run(probing) })
 	o.wg.Go(func() {
 		if err := o.server.Serve(o.listener); err != nil {

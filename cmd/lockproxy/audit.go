@@ -32,7 +32,7 @@ func newAuditLog(setting string, lines zapcore.Core, log *zap.Logger) (*auditLog
 		return nil, fmt.Errorf("audit-log: %w", err)
 	}
 	encoder := zapcore.NewJSONEncoder(lineForm())
-	queue := &lineQueue{to: file, lines: encoder.Clone(), refused: func(err error) { log.Error("audit log not written", zap.Error(err)) }}
+	queue := &lineQueue{to: file, lines: encoder.Clone(), refused: func(err error) { log.Error("audit-log cannot be written, lines are lost", zap.Error(err)) }}
 	return &auditLog{zap.New(zapcore.NewCore(encoder, queue, zapcore.InfoLevel)), file}, nil
 }
 

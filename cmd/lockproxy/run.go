@@ -148,7 +148,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 	operators.start(ctx, up, service, server, files.adminToken, logs.level)
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.all()))), zap.Any("settings", cfg.Values()))
-	notifyReady()
+	reload.tellReady()
 	defer feedWatchdog(func() { server.Connections() }, log)()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listeners...) }()
