@@ -27,6 +27,7 @@ var (
 	multi    = step{lab.Encode("MULTI"), ok}
 	queued   = "+QUEUED\r\n"
 	execOne  = step{lab.Encode("EXEC"), "*1\r\n+OK\r\n"}
+	skip     = lab.Encode("CLIENT", "REPLY", "SKIP")
 	discard  = step{lab.Encode("DISCARD"), ok}
 	listen   = step{lab.Encode("SUBSCRIBE", "a"), subscription("subscribe", "a", 1)}
 	unlisten = step{lab.Encode("UNSUBSCRIBE", "a"), subscription("unsubscribe", "a", 0)}
@@ -48,7 +49,8 @@ func waysIn() []way {
 		{"two RESETs", []step{asAdmin, reset, reset, oursStep(noAuth)}},
 		{"AUTH, SUBSCRIBE", []step{asAdmin, listen, unlisten, oursStep("yes")}},
 		{"AUTH, DEBUG", []step{asAdmin, {lab.Encode("DEBUG", "SLEEP", "0"), ok}, oursStep("yes"), reset, oursStep(noAuth)}},
-		{"AUTH, CLIENT REPLY", []step{asAdmin, {lab.Encode("CLIENT", "REPLY", "SKIP") + lab.Encode("PING"), ""}, oursStep("yes")}},
+		{"AUTH, CLIENT REPLY", []step{asAdmin, {skip + lab.Encode("PING"), ""}, oursStep("yes")}},
+		{"AUTH, RESET without a reply", []step{asAdmin, {skip + reset.send, ""}, oursStep(noAuth), asAdmin, oursStep("yes")}},
 		{"a refused SUBSCRIBE, a lock command, AUTH", []step{{lab.Encode("SUBSCRIBE", "a"), noAuth}, oursStep(noAuth), asAdmin, oursStep("yes")}},
 		{"MULTI refused", []step{{lab.Encode("MULTI"), noAuth}, oursStep(noAuth), asAdmin, oursStep("yes")}},
 		{"RESET in MULTI", []step{asAdmin, multi, reset, oursStep(noAuth)}},
@@ -70,6 +72,7 @@ func waysAsUsers() []way {
 		{"admin in MULTI, dropped", []step{asApp, multi, adminQueued, discard, oursStep(noPerm)}},
 		{"app in MULTI, RESET", []step{asAdmin, multi, appQueued, execOne, reset, oursStep(noAuth), asAdmin, oursStep("yes")}},
 		{"app in MULTI, a wrong AUTH behind", []step{asAdmin, multi, appQueued, execOne, {lab.Encode("AUTH", "no"), "-WRONGPASS"}, oursStep(noPerm)}},
+		{"as admin, as app without a reply", []step{asAdmin, {skip + asApp.send, ""}, oursStep(noPerm), asAdmin, oursStep("yes")}},
 		{"as app, SUBSCRIBE refused", []step{asApp, {listen.send, noPerm}, oursStep(noPerm)}},
 		{"as admin, SUBSCRIBE, as app", []step{asAdmin, listen, unlisten, asApp, oursStep(noPerm)}},
 	}

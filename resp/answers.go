@@ -47,7 +47,7 @@ func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 		if p.kind == kSubscribe {
 			continue
 		}
-		if p.seq == seq {
+		if p.seq == seq && !p.skipped {
 			s.answerLocked(p, first, head, last)
 			break
 		}
@@ -68,7 +68,9 @@ func (s *state) popLocked() {
 	case kMulti:
 		s.multis--
 	case kReset:
-		s.resets--
+		if !s.waiting[0].skipped {
+			s.resets--
+		}
 	}
 	if s.waiting = s.waiting[1:]; len(s.waiting) == 0 {
 		s.waiting = nil
@@ -157,14 +159,14 @@ func (s *state) clearQueuedLocked() {
 // resetLocked applies +RESET, if a RESET is pending: the connection is as new, but for what was sent behind it.
 func (s *state) resetLocked() bool {
 	for i, p := range s.waiting {
-		if p.kind != kReset {
+		if p.kind != kReset || p.skipped {
 			continue
 		}
 		s.received.Store(p.seq + 1)
 		for range i + 1 {
 			s.popLocked()
 		}
-		switch later := slices.ContainsFunc(s.waiting, func(p pending) bool { return p.kind == kReset }); {
+		switch later := slices.ContainsFunc(s.waiting, func(p pending) bool { return p.kind == kReset && !p.skipped }); {
 		case p.epoch == s.epoch:
 			s.irregular, s.subscribe, s.monitor = false, onset{}, onset{}
 			s.mode = replyOn

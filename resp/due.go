@@ -16,7 +16,7 @@ const keptFrame = 512
 func (s *Session) due() (run bool, err error) {
 	argv := s.req.argv
 	switch {
-	case s.up == nil || s.st.regular():
+	case s.up == nil || s.st.regular() && !s.quit.Load(): // behind QUIT the upstream is about to close
 	case s.silent() || !s.srv.o.MarkerWorks():
 		if _, s.req.single = s.st.note(plain, nil, 0); s.step == stepPump {
 			s.forward(appendCommand(nil, argv, len(argv)))

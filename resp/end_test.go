@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bufio"
 	"net"
 	"strings"
 	"testing"
@@ -135,4 +136,30 @@ func TestResetIsToldFirst(t *testing.T) {
 	}
 	close(goOn)
 	c.expect("+RESET\r\n+OWN\r\n")
+}
+
+// TestNothingRunsBehindQuit: an upstream that has accepted QUIT closes the connection, if not at that moment. Until then no command of ours
+// runs there any more.
+func TestNothingRunsBehindQuit(t *testing.T) {
+	up, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer up.Close()
+	go func() {
+		c, err := up.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		lines := bufio.NewScanner(c)
+		lines.Scan()
+		c.Write([]byte("+OK\r\n"))
+		lines.Scan() // of a marker
+	}()
+	c := startRelay(t, "tcp", up.Addr().String(), nil).dial()
+	c.send("QUIT\r\n")
+	c.expect("+OK\r\n")
+	c.send("LOCK a\r\n")
+	c.expectEOF()
 }

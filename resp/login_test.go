@@ -42,6 +42,10 @@ func TestUser(t *testing.T) {
 		{"refused, not told for certain", []string{"> AUTH app pw", authed, "> MONITOR", "> AUTH other pw", authed, "< -WRONGPASS"}, ""},
 		{"without a reply", []string{"> AUTH app pw", authed, "> CLIENT REPLY OFF", "> AUTH other pw"}, ""},
 		{"without a reply to it alone", []string{"> AUTH app pw", authed, "> CLIENT REPLY SKIP", "> AUTH other pw"}, ""},
+		{"without a reply to it alone, in one go", []string{"> AUTH app pw", "> CLIENT REPLY SKIP", "> AUTH other pw", "> PING", authed, "< +PONG"}, ""},
+		{"without a reply to HELLO alone, in one go", []string{"> AUTH app pw", "> CLIENT REPLY SKIP", "> HELLO 3 AUTH other pw", "> PING", authed, "< +PONG"}, ""},
+		{"RESET without a reply, in one go", []string{"> AUTH app pw", "> CLIENT REPLY SKIP", "> RESET", "> PING", authed, "< -NOAUTH"}, "default"},
+		{"RESET without a reply, wrongly", []string{"> AUTH app pw", "> CLIENT REPLY SKIP", "> RESET x", "> PING", authed, "< +PONG"}, ""},
 	} {
 		s := state{user: defaultUser}
 		script(&s, tt.lines...)
@@ -62,6 +66,34 @@ func TestMarkerLosesLogin(t *testing.T) {
 	script(&s, "> AUTH other pw", "< +OK")
 	if s.user != "other" {
 		t.Errorf("user %q behind the marker", s.user)
+	}
+}
+
+// TestLoginBehindMarker: what a marker shows to be over counts in its order, also what had no reply.
+func TestLoginBehindMarker(t *testing.T) {
+	for _, tt := range []struct {
+		last         []string
+		user         string
+		authed, full bool
+	}{
+		{[]string{"> CLIENT REPLY SKIP", "> AUTH other pw"}, "", true, false},
+		{[]string{"> CLIENT REPLY SKIP", "> RESET"}, "default", false, false},
+		{[]string{"> RESET"}, "", false, true},
+		{[]string{"> CLIENT REPLY SKIP", "> RESET"}, "", false, true},
+	} {
+		s := state{user: defaultUser}
+		script(&s, "> AUTH app pw")
+		for range maxWaiting - 1 {
+			if tt.full {
+				script(&s, "> EXEC")
+			}
+		}
+		script(&s, tt.last...)
+		script(&s, "< +OK")
+		s.resync()
+		if s.user != tt.user || s.authed != tt.authed {
+			t.Errorf("%s, full %v: user %q, authed %v; want %q, %v", tt.last, tt.full, s.user, s.authed, tt.user, tt.authed)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ const maxWaiting = 1 << 14
 // pending is a forwarded command whose reply changes what is known of the connection.
 type pending struct {
 	seq   uint64 // how many replies come before its own
-	user  string // of AUTH and HELLO: who is logged in if it is accepted; empty: that cannot be told
+	user  string // of AUTH and HELLO: who is logged in if it is accepted, and of RESET if skipped is set; empty: that cannot be told
 	epoch uint32 // of the state when it was sent
 	lapse uint32 // likewise
 	kind  kind
@@ -34,6 +34,8 @@ type pending struct {
 	login bool // of AUTH and HELLO: it may change the user
 	two   bool // of HELLO: it asks for RESP2
 	shard bool // of SUBSCRIBE: it is SSUBSCRIBE or SUNSUBSCRIBE
+
+	skipped bool // CLIENT REPLY SKIP stood before it: no reply is its own, and seq is that of the next command
 }
 
 // onset is from when on what a command brings, beside its reply, may stand among the replies. What comes before is a reply, whatever it
@@ -100,8 +102,9 @@ type state struct {
 		two                    bool // the last HELLO asks for RESP2
 	} // what waits for EXEC
 	lost struct { // what did not fit into waiting, since the last marker
-		any, login bool
-		tx         kind // kMulti or kExec: the last that begins or ends a transaction; plain: none
+		any, login, reset bool
+
+		tx kind // kMulti or kExec: the last that begins or ends a transaction; plain: none
 	}
 }
 
@@ -113,6 +116,16 @@ func (s *state) regular() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.inTx && s.mode == replyOn && !s.irregular && len(s.waiting) == 0 && !s.telling
+}
+
+// countable tells whether the next command gets one reply of its own, and which one that is.
+func (s *state) countable() bool {
+	if s.watching.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.inTx && s.mode == replyOn && !s.irregular && !s.telling
 }
 
 // told ends telling.
@@ -162,7 +175,10 @@ func (s *state) resync() {
 	s.waiting, s.multis, s.resets = nil, 0, 0
 	if s.lost.any {
 		s.assumeLocked(pending{kind: s.lost.tx, login: s.lost.login})
-		s.lost.any, s.lost.login, s.lost.tx = false, false, plain
+		if s.lost.reset {
+			s.assumeLocked(pending{kind: kReset})
+		}
+		s.lost.any, s.lost.login, s.lost.reset, s.lost.tx = false, false, false, plain
 	}
 	s.watchLocked()
 }
@@ -201,7 +217,8 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 	defer s.watchLocked()
 	arg := func(i int) string {
 		if i < len(argv) {
-			return strings.ToLower(string(argv[i][:min(len(argv[i]), keepNotableArg)]))
+			text, _, _ := strings.Cut(string(argv[i][:min(len(argv[i]), keepNotableArg)]), "\x00") // Redis compares it as C does
+			return strings.ToLower(text)
 		}
 		return ""
 	}
@@ -226,7 +243,10 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 		case kMonitor:
 			s.monitor.begin(p)
 		}
-		s.assumeLocked(p)
+		if k == kReset && count == 1 { // else it is refused
+			p.user = defaultUser
+		}
+		s.skippedLocked(p)
 		return false, false
 	}
 	if k == kSubscribe { // answered by any number of frames that are not counted, or by an error that is not counted either
@@ -271,6 +291,16 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 	return false, false
 }
 
+// skippedLocked notes p, which has no reply. What was sent before it may not be answered yet, so who is logged in is settled once more
+// behind that.
+func (s *state) skippedLocked(p pending) {
+	p.skipped = true
+	s.assumeLocked(p)
+	if p.login || p.kind == kReset {
+		s.expectLocked(p)
+	}
+}
+
 // expectLocked puts p into the line. Where there is no room what becomes of it is only known behind the next marker, and so nothing is
 // certain until then: stopping to read the client instead would stop one for ever that writes everything before it reads.
 func (s *state) expectLocked(p pending) {
@@ -280,12 +310,15 @@ func (s *state) expectLocked(p pending) {
 		case kMulti:
 			s.multis++
 		case kReset:
-			s.resets++
+			if !p.skipped {
+				s.resets++
+			}
 		}
 		return
 	}
 	s.irregular, s.epoch, s.lost.any = true, s.epoch+1, true
-	s.lost.login = s.lost.login || p.login || p.kind == kReset
+	s.lost.login = s.lost.login || p.login
+	s.lost.reset = s.lost.reset || p.kind == kReset
 	switch p.kind {
 	case kMulti:
 		s.lost.tx = kMulti
@@ -335,7 +368,11 @@ func (s *state) assumeLocked(p pending) {
 			s.authed, s.user = false, ""
 		}
 	}
-	if p.login || p.kind == kReset {
+	switch {
+	case p.login:
 		s.user = ""
+	case p.kind == kReset:
+		s.authed, s.user = false, p.user
+		s.resp3 = s.resp3 && !p.skipped
 	}
 }

@@ -55,7 +55,7 @@ func listenOperators(ctx context.Context, cfg conf.Config, files *files, log *za
 	if a.TLS {
 		ln = tls.NewListener(ln, files.listenTLS())
 	}
-	return &operators{cfg: cfg, listener: ln, meter: admin.NewMeter(), started: time.Now(), log: log}, nil
+	return &operators{cfg: cfg, listener: ln, meter: admin.NewMeter(resp.Groups()), started: time.Now(), log: log}, nil
 }
 
 // dial is next, with its time and errors noted.
@@ -69,6 +69,14 @@ func (o *operators) dial(next func(context.Context) (net.Conn, error)) func(cont
 		o.meter.Dialled(time.Since(start), dialKind(err))
 		return conn, err
 	}
+}
+
+// timed is what is told how long relayed commands took; nil: nobody wants to know.
+func (o *operators) timed() func(group string, took time.Duration) {
+	if o == nil {
+		return nil
+	}
+	return o.meter.Relayed
 }
 
 // done is what is told of commands: the metrics and the audit log. Nil if neither is wanted.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -20,7 +21,7 @@ type auditLog struct {
 	file *auditFile // nil: it goes among the other lines
 }
 
-// newAuditLog opens what the setting audit-log says; lines is where "log" goes, and log is told what goes wrong with a file.
+// newAuditLog opens what the setting audit-log says; lines is where "log" goes. That a file takes no lines is told to log.
 func newAuditLog(setting string, lines zapcore.Core, log *zap.Logger) (*auditLog, error) {
 	switch setting {
 	case "off":
@@ -28,11 +29,13 @@ func newAuditLog(setting string, lines zapcore.Core, log *zap.Logger) (*auditLog
 	case "log":
 		return &auditLog{log: zap.New(lines)}, nil
 	}
-	file := &auditFile{path: setting, log: log}
+	file := &auditFile{path: setting}
 	if err := file.reopen(); err != nil {
 		return nil, fmt.Errorf("audit-log: %w", err)
 	}
-	return &auditLog{zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(lineForm()), file, zapcore.InfoLevel)), file}, nil
+	encoder := zapcore.NewJSONEncoder(lineForm())
+	queue := &lineQueue{to: file, lines: encoder.Clone(), refused: func(err error) { log.Error("audit-log cannot be written, lines are lost", zap.Error(err)) }}
+	return &auditLog{zap.New(zapcore.NewCore(encoder, queue, zapcore.InfoLevel)), file}, nil
 }
 
 // done notes a command, if it is one of those.
@@ -68,9 +71,12 @@ func (a *auditLog) reopen() error {
 	return a.file.reopen()
 }
 
-// close ends it.
+// close ends it, once its lines are written.
 func (a *auditLog) close() {
-	if a != nil && a.file != nil {
+	if a == nil || a.file == nil {
+		return
+	}
+	if err := a.log.Sync(); !errors.Is(err, errLinesWait) { // else the file is in use, and the end of the process closes it
 		a.file.close()
 	}
 }
@@ -78,7 +84,6 @@ func (a *auditLog) close() {
 // auditFile is a file that lines are added to, each with one write.
 type auditFile struct {
 	path string
-	log  *zap.Logger
 
 	mu   sync.Mutex
 	file *os.File
@@ -100,15 +105,11 @@ func (f *auditFile) reopen() error {
 	return nil
 }
 
-// Write implements io.Writer. What cannot be written is lost, and the log is told: zap would write a bare line to stderr for each.
+// Write implements io.Writer.
 func (f *auditFile) Write(p []byte) (int, error) {
 	f.mu.Lock()
-	_, err := f.file.Write(p)
-	f.mu.Unlock()
-	if err != nil {
-		f.log.Error("audit-log cannot be written, lines are lost", zap.Error(err))
-	}
-	return len(p), nil
+	defer f.mu.Unlock()
+	return f.file.Write(p)
 }
 
 // Sync implements zapcore.WriteSyncer.

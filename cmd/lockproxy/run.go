@@ -64,7 +64,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 			return err
 		}
 		defer memory.Close()
-		writeNotice(stderr, listeners[0])
+		writeNotice(logs.lines, listeners[0])
 	}
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
@@ -140,8 +140,8 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 	service.Register(mux)
 	server = resp.NewServer(resp.Options{
 		Handler: mux, Dial: operators.dial(up.Dial), DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
-		SlowClientTimeout: cfg.SlowClientTimeout,
-		MarkerWorks:       up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
+		SlowClientTimeout: cfg.SlowClientTimeout, Timed: operators.timed(),
+		MarkerWorks: up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	close(serving)
 	reload.attach(func(cfg conf.Config) {
