@@ -84,7 +84,9 @@ func New(o Options) *Server {
 // Serve answers on ln until Close, and returns nil then. It may be called once, and closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	s.wg.Go(s.sample)
-	if err := s.http.Serve(newLimited(ln, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+	few := newLimited(ln, maxConnections)
+	s.http.ConnState = few.note
+	if err := s.http.Serve(few); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve operators: %w", err)
 	}
 	return nil
@@ -115,51 +117,4 @@ func (s *Server) sample() {
 		sample := samples.next(state, now)
 		s.stream.publish(sample, func() []byte { return s.report(&state, &sample, now) })
 	}
-}
-
-// limited is a listener with at most so many connections open at a time; others wait in the system's queue.
-type limited struct {
-	net.Listener
-	free chan struct{}
-	done chan struct{}
-	once sync.Once
-}
-
-func newLimited(ln net.Listener, n int) net.Listener {
-	return &limited{Listener: ln, free: make(chan struct{}, n), done: make(chan struct{})}
-}
-
-// Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.free <- struct{}{}:
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.free
-		return nil, err
-	}
-	return &limitedConn{Conn: conn, free: l.free}, nil
-}
-
-// Close implements net.Listener.
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.done) })
-	return l.Listener.Close()
-}
-
-// limitedConn gives its place back once.
-type limitedConn struct {
-	net.Conn
-	free chan struct{}
-	once sync.Once
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(func() { <-c.free })
-	return err
 }

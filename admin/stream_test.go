@@ -136,3 +136,31 @@ func TestLimited(t *testing.T) {
 		t.Errorf("the end is %v", err)
 	}
 }
+
+// TestIdleConnectionsGiveWay: clients that keep their connections open, as many as there may be, do not keep a health check waiting.
+func TestIdleConnectionsGiveWay(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, nil)
+	go f.Serve(ln)
+	ask := func() error {
+		c, err := net.DialTimeout("tcp", ln.Addr().String(), time.Second)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { c.Close() })
+		c.SetDeadline(time.Now().Add(3 * time.Second))
+		if _, err = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			return err
+		}
+		_, err = http.ReadResponse(bufio.NewReader(c), nil)
+		return err
+	}
+	for i := range maxConnections + 20 {
+		if err := ask(); err != nil {
+			t.Fatalf("with %d connections open: %v", i, err)
+		}
+	}
+}
