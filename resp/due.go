@@ -36,6 +36,14 @@ func (s *Session) due() (run bool, err error) {
 	return true, nil
 }
 
+// settle waits until a RESET is answered that cannot be told apart by counting, so that the AUTH that may follow can be.
+func (s *Session) settle() error {
+	if !s.srv.o.MarkerWorks() {
+		return nil
+	}
+	return s.barrier()
+}
+
 // blockedTime is how long the upstream may take to answer a marker after the client has ended its input. Then the connection is taken
 // for one that waits in a blocking command, and the upstream is told that its client has left: nothing may be popped for nobody. Tests on busy
 // machines change it, before they begin.

@@ -74,6 +74,7 @@ type step uint8
 const (
 	stepPump        step = iota
 	stepOwn              // a command of ours is complete
+	stepSettle           // a RESET was sent whose answer is uncertain, and so would be that of an AUTH behind it
 	stepRefuse           // the client's bytes are no requests any more
 	stepQuit             // the connection ends here: the client said QUIT and no upstream is there to answer, or it was at rest and is to end
 	stepWriteFailed      // the upstream does not take any more

@@ -75,6 +75,7 @@ type state struct {
 	resets    int       // of waiting: RESET
 	telling   bool      // a RESET was answered, and the others are being told: what they keep for the connection is of before
 	irregular bool
+	doubt     bool   // what was taken for the answer to a RESET may have been another's, so numbers are not certain before the next marker
 	epoch     uint32 // how often something was sent or came that makes counting uncertain
 	lapse     uint32 // how often something came that makes it so, also for what was sent before
 	synced    uint64 // sent, when a marker last came back, and epoch then
@@ -115,7 +116,7 @@ func (s *state) regular() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.inTx && s.mode == replyOn && !s.irregular && len(s.waiting) == 0 && !s.telling
+	return !s.inTx && s.mode == replyOn && !s.irregular && !s.doubt && len(s.waiting) == 0 && !s.telling
 }
 
 // told ends telling.
@@ -146,6 +147,15 @@ func (s *state) turningOn() bool {
 	return s.mode == replyUnknown && s.onSent
 }
 
+// resetInDoubt tells whether the answer to the RESET that was just sent cannot be told from another's for certain. A marker behind it can be
+// waited for: it is answered whether or not the RESET is accepted.
+func (s *state) resetInDoubt() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.waiting)
+	return n > 0 && s.waiting[n-1].kind == kReset && !s.waiting[n-1].sure && s.mode == replyOn
+}
+
 // silent tells whether the upstream may not answer a marker, and so must be sent a lock command as it is.
 func (s *state) silent() bool {
 	s.mu.Lock()
@@ -162,7 +172,7 @@ func (s *state) resync() {
 	for _, p := range s.waiting { // their replies were not found; AUTH stays unproven
 		s.assumeLocked(p)
 	}
-	s.waiting, s.multis, s.resets = nil, 0, 0
+	s.waiting, s.multis, s.resets, s.doubt = nil, 0, 0, false
 	if s.lost.any {
 		s.assumeLocked(pending{kind: s.lost.tx, login: s.lost.login})
 		if s.lost.reset {
@@ -212,7 +222,7 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 		}
 		return ""
 	}
-	p := pending{kind: k, seq: s.sent.Load(), sure: !s.irregular || s.synced == s.sent.Load() && s.syncEpoch == s.epoch, epoch: s.epoch, lapse: s.lapse}
+	p := pending{kind: k, seq: s.sent.Load(), sure: !s.irregular && !s.doubt || s.synced == s.sent.Load() && s.syncEpoch == s.epoch, epoch: s.epoch, lapse: s.lapse}
 	switch k {
 	case kShard:
 		k, p.kind, p.shard = kSubscribe, kSubscribe, true
