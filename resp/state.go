@@ -271,7 +271,7 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 	switch k {
 	case kAuth, kHello:
 		if s.mode == replyOff { // another user may not be allowed to switch replies on again
-			s.mode = replyUnknown
+			s.mode, s.onSent = replyUnknown, false
 		}
 	case kExec:
 		if s.queued.reply { // from here on replies may be off; the array that EXEC announces then never gets its elements

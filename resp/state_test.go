@@ -126,6 +126,7 @@ func TestState(t *testing.T) {
 		{"REPLY ON", []string{"> CLIENT REPLY OFF", "> CLIENT REPLY ON", "< +OK"}, known{}},
 		{"REPLY OFF, another user, ON", []string{"> CLIENT REPLY OFF", "> AUTH u p", "> CLIENT REPLY ON"}, known{silent: true}},
 		{"REPLY OFF, another user, ON seen", []string{"> CLIENT REPLY OFF", "> AUTH u p", "> CLIENT REPLY ON", "< +OK"}, known{}},
+		{"REPLY ON seen, then OFF, another user, a +OK of before", []string{"> CLIENT REPLY OFF", "> CLIENT REPLY ON", "< +OK", "> SET a 1", "> CLIENT REPLY OFF", "> AUTH u p", "< +OK"}, known{silent: true}},
 		{"REPLY SKIP refused, then AUTH fails before a +OK", []string{"> CLIENT REPLY SKIP", "> GET x", "> SET a 1", "> GET a", "> AUTH admin no", "< -NOPERM", "< -NOPERM", "< +OK", "< +x", "< -WRONGPASS"}, known{}},
 		{"REPLY OFF, ON pending", []string{"> CLIENT REPLY OFF", "> CLIENT REPLY ON"}, known{silent: true}},
 		{"REPLY OFF, MULTI, ON", []string{"> CLIENT REPLY OFF", "> MULTI", "> CLIENT REPLY ON"}, known{silent: true, inTx: true}},
