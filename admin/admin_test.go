@@ -39,7 +39,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	f := &fixture{}
 	state := someState()
 	f.state.Store(&state)
-	o := Options{Meter: NewMeter(), Version: "v1", Started: time.Now(), State: func() State { return *f.state.Load() },
+	o := Options{Meter: NewMeter([]string{"string", "other"}), Version: "v1", Started: time.Now(), State: func() State { return *f.state.Load() },
 		Waiting: func(int) []Waiting { return []Waiting{{"a<b>", 4, time.Second}} },
 		Locks: func(_ context.Context, cursor uint64, match string, count int) (uint64, []Lock, error) {
 			f.asked.Add(1)
@@ -74,6 +74,8 @@ func TestMetricsLint(t *testing.T) {
 	f.o.Meter.Command("lock", "granted", false, time.Millisecond)
 	f.o.Meter.Command("lock", "never heard of", true, time.Millisecond)
 	f.o.Meter.Command("never heard of", "granted", true, time.Millisecond)
+	f.o.Meter.Relayed("string", time.Millisecond)
+	f.o.Meter.Relayed("never heard of", time.Millisecond)
 	problems, err := testutil.GatherAndLint(f.registry)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +91,8 @@ func TestMetricsLint(t *testing.T) {
 		`lockproxy_master_state{master="10.0.0.3:6379",state="quarantined"} 1`, `lockproxy_master_quarantine_remaining_seconds{master="10.0.0.3:6379"} 59`,
 		`lockproxy_masters_voting 2`, `lockproxy_masters_needed 2`, `lockproxy_upstream_up 1`, `lockproxy_build_info{version="v1"} 1`,
 		`lockproxy_lock_commands_total{command="lock",outcome="granted"} 1`, `lockproxy_lock_commands_total{command="lock",outcome="other"} 1`,
-		`lockproxy_lock_wait_duration_seconds_count{granted="false"} 1`, "go_goroutines ", "process_open_fds ",
+		`lockproxy_lock_wait_duration_seconds_count{granted="false"} 1`, `lockproxy_relayed_command_duration_seconds_count{group="string"} 1`,
+		`lockproxy_relayed_command_duration_seconds_bucket{group="string",le="0.00128"} 1`, "go_goroutines ", "process_open_fds ",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("/metrics lacks %s", want)

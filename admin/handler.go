@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.uber.org/zap"
 )
 
 // handler has every address of the server.
@@ -28,14 +27,8 @@ func (s *Server) handler() http.Handler {
 		"GET /debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol), "POST /debug/pprof/symbol": http.HandlerFunc(pprof.Symbol),
 	}
 	if s.o.LogLevel != nil {
-		changed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
-			s.o.LogLevel.ServeHTTP(w, r)
-			if r.Method == http.MethodPut {
-				s.o.Log.Info("log-level put", zap.String("client", r.RemoteAddr))
-			}
-		})
-		protected["GET /log-level"], protected["PUT /log-level"] = changed, changed
+		level := http.MaxBytesHandler(s.o.LogLevel, 1<<10)
+		protected["GET /log-level"], protected["PUT /log-level"] = level, level
 	}
 	for pattern, h := range protected {
 		mux.Handle(pattern, s.protect(h))

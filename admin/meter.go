@@ -34,6 +34,7 @@ type Meter struct {
 	waited    prometheus.Histogram            // LOCK with WAIT that was granted
 	gaveUp    prometheus.Histogram            // LOCK with WAIT that was not
 	held      prometheus.Histogram
+	relayed   map[string]prometheus.Histogram // by group
 	dialTook  prometheus.Histogram
 	dialFails map[string]prometheus.Counter
 
@@ -43,12 +44,15 @@ type Meter struct {
 // latencies are bounds of 100us to 1.3s, each 1.6 times the one before.
 var latencies = prometheus.ExponentialBuckets(0.0001, 1.6, 21)
 
+// quick are bounds of 20us to 5.2s, each twice the one before.
+var quick = prometheus.ExponentialBuckets(0.00002, 2, 19)
+
 // dialKinds are the kinds of a failed dial.
 var dialKinds = []string{"refused", "timeout", "dns", "tls", "auth", "closed", other}
 
-// NewMeter returns a meter at zero.
-func NewMeter() *Meter {
-	m := &Meter{commands: map[string]map[string]prometheus.Counter{}, sessions: map[string]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
+// NewMeter returns a meter at zero. groups are those that Relayed may be called with.
+func NewMeter(groups []string) *Meter {
+	m := &Meter{relayed: map[string]prometheus.Histogram{}, commands: map[string]map[string]prometheus.Counter{}, sessions: map[string]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
 		dialFails: map[string]prometheus.Counter{}}
 	ended := m.counters("lock_commands_total", "Commands that lockproxy answers itself, by outcome.", "command", "outcome")
 	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has lock_wait_duration_seconds.", latencies, "command")
@@ -68,6 +72,11 @@ func NewMeter() *Meter {
 	sessions := m.counters("session_locks_ended_total", "Session locks that ended without UNLOCK: released, left to run out, or lost.", "outcome")
 	for _, outcome := range sessionEnds {
 		m.sessions[outcome] = sessions.WithLabelValues(outcome)
+	}
+	relayed := m.histograms("relayed_command_duration_seconds", "Time the upstream took to answer, by group of commands: of some commands on each connection, not of those that block.",
+		quick, "group")
+	for _, group := range groups {
+		m.relayed[group] = relayed.WithLabelValues(group).(prometheus.Histogram)
 	}
 	m.dialTook = m.histograms("upstream_dial_duration_seconds", "How long connecting to the upstream took, failed dials included.", latencies).
 		WithLabelValues().(prometheus.Histogram)
@@ -113,6 +122,13 @@ func (m *Meter) SessionEnded(outcome string) { pick(m.sessions, outcome).Inc() }
 func (m *Meter) Held(d time.Duration) {
 	if d > 0 {
 		m.held.Observe(d.Seconds())
+	}
+}
+
+// Relayed notes how long the upstream took to answer a command of group.
+func (m *Meter) Relayed(group string, took time.Duration) {
+	if h := m.relayed[group]; h != nil {
+		h.Observe(took.Seconds())
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // TestSample: rates and quantiles are those of the time between two samples, whatever was before.
 func TestSample(t *testing.T) {
-	m := NewMeter()
+	m := NewMeter(nil)
 	start := time.Now()
 	for range 1000 {
 		m.Command("lock", "granted", false, 50*time.Microsecond) // of before: it must not count

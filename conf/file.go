@@ -33,7 +33,7 @@ func (l *loader) readFile(path string) {
 	case errors.Is(err, io.EOF):
 		return
 	case err != nil:
-		l.fault("config %s: %s", path, yamlFault(err))
+		l.fault("config %s: %s%s", path, faultLine(content), yamlFault(err))
 		return
 	}
 	if !errors.Is(decoder.Decode(&second), io.EOF) {
@@ -94,11 +94,30 @@ func setNode(v value, node *yaml.Node) error {
 	return list.setList(items)
 }
 
+// faultLine is "line 3: " for a file that is no YAML from there on. The parser's own number is often that of a line before it, or of the beginning of
+// the list or map that the fault is in.
+func faultLine(content []byte) string {
+	lines := bytes.SplitAfter(content, []byte("\n"))
+	end := len(content)
+	for n := len(lines); n > 0; n-- {
+		end -= len(lines[n-1])
+		var node yaml.Node
+		if yaml.Unmarshal(content[:end], &node) == nil {
+			return fmt.Sprintf("line %d: ", n)
+		}
+	}
+	return ""
+}
+
 // yamlFault is what is wrong with a file that is no YAML. The text of an unknown alias is the one that repeats
 // a piece of the file, and a password may begin with '*'.
 func yamlFault(err error) string {
 	if strings.Contains(err.Error(), "anchor") {
 		return "a value begins with '*' or '&', which YAML reads as an alias: put it in quotes"
 	}
-	return strings.TrimPrefix(err.Error(), "yaml: ")
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if place, what, found := strings.Cut(text, ": "); found && strings.HasPrefix(place, "line ") {
+		return what
+	}
+	return text
 }

@@ -1,7 +1,6 @@
 package conf
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -60,11 +59,11 @@ func (l *loader) parseFlags(args []string) flags {
 }
 
 // valueAfter finds the value of a flag written without '=' in the arguments after it, and tells how many of them
-// it is: 0 for a boolean alone, -1 if it is missing.
+// it is: 0 for a boolean alone, -1 if it is missing. What follows a boolean and is no flag is its value, if only a wrong one.
 func (l *loader) valueAfter(s setting, rest []string) (text string, used int) {
 	if s.valueOf != nil {
 		if _, isBool := s.valueOf(&l.cfg).(boolean); isBool {
-			if len(rest) > 0 && slices.Contains([]string{"true", "false", "on", "off"}, rest[0]) {
+			if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 				return rest[0], 1
 			}
 			return "true", 0

@@ -43,6 +43,9 @@ func (o *operators) get(method, path, token, body string) (code int, text string
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // whatever it is, as curl -d does
+	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		o.t.Fatal(err)
@@ -96,6 +99,7 @@ func TestMetricsCount(t *testing.T) {
 		`lockproxy_lock_hold_duration_seconds_count`:                                3,
 		`lockproxy_session_locks_ended_total{outcome="released"}`:                   1,
 		`lockproxy_relayed_commands_total`:                                          2,
+		`lockproxy_relayed_command_duration_seconds_count{group="connection"}`:      1,
 		`lockproxy_client_received_bytes_total`:                                     0, // at least; see below
 		`lockproxy_client_connections_total`:                                        1,
 		`lockproxy_upstream_dial_duration_seconds_count`:                            1,

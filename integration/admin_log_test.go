@@ -39,8 +39,19 @@ func TestLogLevelChanges(t *testing.T) {
 	if code, text := o.get("PUT", "/log-level", "", `{"level":"debug"}`); code != 200 || !level("debug")() {
 		t.Errorf("PUT: %d %q", code, text)
 	}
-	if code, _ := o.get("PUT", "/log-level", "", `{"level":"loud"}`); code != 400 || !level("debug")() {
-		t.Errorf("a level that there is not: %d", code)
+	for _, wrong := range []string{`{"level":"loud"}`, `{"level":"fatal"}`, `{"level":""}`, "{}", "debug"} { // no setting has these
+		if code, _ := o.get("PUT", "/log-level", "", wrong); code != 400 || !level("debug")() {
+			t.Errorf("%s: %d", wrong, code)
+		}
+	}
+	if code, _ := o.get("PUT", "/log-level", "", `{"level":"error"}`); code != 200 || !level("error")() {
+		t.Errorf("error: %d", code)
+	}
+	if !strings.Contains(p.Log.String(), `"msg":"log-level put","from":"debug","to":"error","client":"127.0.0.1:`) {
+		t.Error("the log does not say why it is silent from here on")
+	}
+	if code, _ := o.get("PUT", "/log-level", "", `{"level":"debug"}`); code != 200 {
+		t.Errorf("back to debug: %d", code)
 	}
 	write("log-level: error\nmax-waiters: none\n")
 	p.Signal(syscall.SIGHUP)

@@ -2,6 +2,8 @@ package integration
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"syscall"
@@ -253,10 +255,21 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// TestReusePort: a new process listens on the same port while the old one drains; without the setting it cannot.
+// TestReusePort: a new process listens on the same port while the old one drains; without the setting it cannot. Operators see the old one at
+// admin-listen until it has ended, then the new one.
 func TestReusePort(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--reuse-port")
+	desk := lab.FreeAddr(t)
+	c := startCluster(t, 3, "--reuse-port", "--admin-listen", desk)
+	ready := func() (text string) {
+		resp, err := http.Get("http://" + desk + "/readyz")
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return string(body)
+	}
 	holder := lab.Dial(t, c.Addr)
 	holder.WantDo("+OK\r\n", "MULTI") // never at rest: the old process stays
 	path, err := lab.Binary()
@@ -280,6 +293,10 @@ func TestReusePort(t *testing.T) {
 		})
 	}
 	next.WaitVoting(t)
+	if got := ready(); got != "not ready\nthe proxy is ending\n" {
+		t.Errorf("operators see %q, want the old one", got)
+	}
 	holder.WantDo("*0\r\n", "EXEC")
 	lab.WaitFor(t, "the end of the old one", lab.Patience, func() bool { return !c.Running() })
+	lab.WaitFor(t, "operators seeing the new one", lab.Patience, func() bool { return ready() == "ready\n" })
 }

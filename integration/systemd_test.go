@@ -12,20 +12,16 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSystemdIsTold: ready, reloading and ready again, alive now and then, and stopping.
-func TestSystemdIsTold(t *testing.T) {
-	t.Parallel()
-	path, err := lab.Binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(t.TempDir(), "notify")
+// startNotified is a socket as systemd has it for NOTIFY_SOCKET, and what came there, a line each.
+func startNotified(t *testing.T) (socket string, told *lab.Output) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "notify")
 	listener, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	told := &lab.Output{}
+	t.Cleanup(func() { listener.Close() })
+	told = &lab.Output{}
 	go func() {
 		buffer := make([]byte, 1000)
 		for {
@@ -36,6 +32,17 @@ func TestSystemdIsTold(t *testing.T) {
 			told.Write(append(buffer[:n:n], '\n'))
 		}
 	}()
+	return socket, told
+}
+
+// TestSystemdIsTold: ready, reloading and ready again, alive now and then, and stopping.
+func TestSystemdIsTold(t *testing.T) {
+	t.Parallel()
+	path, err := lab.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, told := startNotified(t)
 	want := func(text string) {
 		t.Helper()
 		lab.WaitFor(t, text, 2*lab.Patience, func() bool { return strings.Contains(told.String(), text) })
@@ -53,6 +60,32 @@ func TestSystemdIsTold(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	want("STOPPING=1\n")
 	wantExit(t, p, 0)
+}
+
+// TestSystemdIsNotToldEarly: a SIGHUP while the proxy still waits for its masters does not make systemd start what comes after it.
+func TestSystemdIsNotToldEarly(t *testing.T) {
+	t.Parallel()
+	path, err := lab.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, told := startNotified(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the start waits for it for a second, and another one as it is a master, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	p := lab.Launch(t, "lockproxy", "env", "NOTIFY_SOCKET="+socket, path, "--listen", "127.0.0.1:0", "--upstream", silent.Addr().String(), "--log-format", "json")
+	lab.WaitFor(t, "the first lines", lab.Patience, func() bool { return strings.Contains(p.Log.String(), "one master: ") })
+	p.Signal(syscall.SIGHUP)
+	for _, word := range []string{`"msg":"settings reloaded"`, `"msg":"ready"`} {
+		lab.WaitFor(t, word, lab.Patience, func() bool { return strings.Contains(p.Log.String(), word) })
+	}
+	p.Signal(syscall.SIGTERM)
+	lab.WaitFor(t, "the end", lab.Patience, func() bool { return strings.Contains(told.String(), "STOPPING=1\n") })
+	if got := told.String(); got != "READY=1\nSTOPPING=1\n" {
+		t.Errorf("systemd was told %q", got)
+	}
 }
 
 // TestSocketActivation: the proxy accepts on the sockets that systemd has opened, and keeps no socket that it does not know.

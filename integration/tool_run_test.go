@@ -138,6 +138,24 @@ func TestRunForwardsSignals(t *testing.T) {
 	host.Unlock("job", host.Lock("job", "60s"))
 }
 
+// TestRunUnderNohup: a signal that is ignored where lockproxy run is started, as with nohup, is ignored by the command, too.
+func TestRunUnderNohup(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	path, err := lab.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := lab.Launch(t, "lockproxy-run", "sh", "-c", `trap '' HUP INT; exec "$0" "$@"`, path, "run", "--addr", c.Addr, "--key", "job", "--", "sh", "-c", stubborn)
+	waitWritten(t, p, "begun")
+	p.Signal(syscall.SIGHUP)
+	p.Signal(syscall.SIGINT)
+	p.Signal(syscall.SIGTERM)
+	waitWritten(t, p, "got TERM") // and it has not ended
+	p.Signal(syscall.SIGUSR1)
+	wantExit(t, p, 128+int(syscall.SIGUSR1))
+}
+
 // TestRunStopsWhenTheProxyIsGone: killed, or hung so that nobody says any more that the lock is held. The command that does not heed TERM
 // is killed before the lock can run out, and its lock keeps others out meanwhile.
 func TestRunStopsWhenTheProxyIsGone(t *testing.T) {

@@ -14,7 +14,10 @@ import (
 // look is what lockproxy status --json prints, as far as the tests look at it.
 type look struct {
 	Info     map[string]string
-	Upstream struct{ OK bool }
+	Upstream struct {
+		OK    bool
+		Error string
+	}
 	Majority bool `json:"majority_votes"`
 	Masters  []struct{ Address, State, Reason string }
 	Locks    []struct {
@@ -64,6 +67,11 @@ func TestStatus(t *testing.T) {
 	if text := finishTool(t, 1, "status", "--addr", c.Addr); !strings.Contains(text, "NONE CAN BE HAD") {
 		t.Errorf("without a majority it says\n%s", text)
 	}
+	c.upstream.Pause(t)
+	if l := lookAt(t, 1, c.Addr); l.Upstream.OK || l.Upstream.Error != "no answer in 2s" || len(l.Masters) != 3 {
+		t.Errorf("with a hung upstream it says %+v", l)
+	}
+	c.upstream.Resume()
 	c.upstream.Kill()
 	if l := lookAt(t, 1, c.Addr); l.Upstream.OK {
 		t.Error("a dead upstream answers")
@@ -92,6 +100,7 @@ func TestHealth(t *testing.T) {
 	finishTool(t, 0, "health", "--addr", c.Addr) // a password is wanted: it lives
 	finishTool(t, 77, "health", "--ready", "--addr", c.Addr)
 	finishTool(t, 0, "health", "--ready", "--addr", addr)
+	finishTool(t, 77, "health", "--ready", "--addr", "redis://:wrong@"+c.Addr)
 	c.masters[0].Kill()
 	c.masters[1].Kill()
 	host := lab.Dial(t, c.Addr)
@@ -104,6 +113,15 @@ func TestHealth(t *testing.T) {
 	c.Pause(t)
 	finishTool(t, 69, "health", "--addr", addr, "--timeout", "300ms")
 	c.Resume()
+	c.upstream.Pause(t)
+	finishTool(t, 69, "health", "--ready", "--addr", addr, "--timeout", "300ms")
+	finishTool(t, 0, "health", "--addr", addr)
+	c.upstream.Resume()
+	c.upstream.Kill() // which is not to blame the user
+	if text := finishTool(t, 69, "health", "--ready", "--addr", addr); !strings.Contains(text, "connection refused") {
+		t.Errorf("it says %s", text)
+	}
+	finishTool(t, 69, "run", "--addr", addr, "--key", "a", "--", "true")
 }
 
 func TestBench(t *testing.T) {
@@ -172,4 +190,17 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	finishTool(t, 64, "completion", "tcsh")
+	zsh, err := exec.LookPath("zsh")
+	if err != nil {
+		return
+	}
+	// _arguments completes flags only of what stands first among the words.
+	script := `_arguments() { print -r -- "$CURRENT $words"; print -rl -- "$@" }; words=("${@:2}"); CURRENT=$#words; source $1`
+	for want, words := range map[string][]string{"2 run --gr\n": {"lockproxy", "run", "--gr"}, "2 lockproxy --max\n": {"lockproxy", "--max"},
+		"2 completion 1:word:(bash zsh fish)\n": {"lockproxy", "completion", "1:word:(bash zsh fish)"}} {
+		out, err := exec.Command(zsh, append([]string{"-f", "-c", script, "zsh", path("zsh")}, words...)...).CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), want) || !strings.Contains(string(out), "\n"+words[len(words)-1]) {
+			t.Errorf("zsh, %q: %v, %.100s", words, err, out)
+		}
+	}
 }

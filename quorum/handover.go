@@ -69,7 +69,7 @@ func (l *lane) replay(t *talk, batch []command, known bool) error {
 		late := batch[i].publish && t.r.kind == ':' && !l.closing // the reply to an earlier one may be lost
 		l.mu.Unlock()
 		if late {
-			l.host.releasedLate(debtKey{batch[i].key, batch[i].secret}, nil)
+			l.host.releasedLate(debtKey{batch[i].key, batch[i].secret})
 		}
 	}
 	return nil

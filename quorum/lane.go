@@ -32,8 +32,8 @@ type laneHost interface {
 	lost(lane int)
 	// toppedUp is told that a top-up set the key, or found it set.
 	toppedUp(k debtKey, v voters)
-	// releasedLate is told that the lock was still on a master some time after it was unlocked; by is who asked for that, or nil.
-	releasedLate(k debtKey, by receiver)
+	// releasedLate is told that the lock was still on a master some time after it was unlocked.
+	releasedLate(k debtKey)
 	// settled is told when a closing lane may have nothing left to wait for.
 	settled()
 }

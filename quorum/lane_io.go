@@ -108,7 +108,7 @@ func (l *lane) handle(c *laneConn, r *reply) bool {
 		l.host.toppedUp(debtKey{cmd.key, cmd.secret}, cmd.voters)
 	}
 	if late {
-		l.host.releasedLate(debtKey{cmd.key, cmd.secret}, cmd.to)
+		l.host.releasedLate(debtKey{cmd.key, cmd.secret})
 	}
 	if tell && cmd.to != nil {
 		cmd.to.reply(l.index, cmd.op, r)

@@ -27,6 +27,7 @@ type Quorum struct {
 	ears  ears
 	pools pools
 
+	askers  askers
 	closing atomic.Bool
 	calls   atomic.Int64  // Acquires and Releases that are running
 	quiet   chan struct{} // holds a value when Close should look again
@@ -188,10 +189,14 @@ func (q *Quorum) lost(lane int)           { q.guard.lost(lane) }
 
 func (q *Quorum) toppedUp(k debtKey, v voters) { q.late.add(k, v, time.Now()) }
 
+// repeatAfter is how long a repetition waits for those who ask.
+const repeatAfter = time.Millisecond
+
 // releasedLate releases once more what was unlocked. Until now the token stood on one master at least, so that a check of a
 // grant or top-up that came late elsewhere may have seen a lock that is held.
-func (q *Quorum) releasedLate(k debtKey, by receiver) {
-	if u, ok := by.(*unlock); ok && !u.mayRepeat() {
+func (q *Quorum) releasedLate(k debtKey) {
+	if q.askers.of(k.secret).Load() > 0 {
+		time.AfterFunc(repeatAfter, func() { q.releasedLate(k) })
 		return
 	}
 	q.releaseEverywhere(k, false)

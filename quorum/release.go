@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // Release takes the token away from key on every master (the script of step 5), and reports whether the lock was held until
@@ -52,6 +53,19 @@ func (q *Quorum) releaseBut(k debtKey, v voters) {
 	}
 }
 
+// askers counts those who are asking the masters for a release at the moment, by a part of the secret. On a busy machine one may be stopped
+// between two masters for so long that the first has carried the release out late, or owed it and is back, before the second was asked: a
+// repetition that comes first there would take the token away, and the answer would be that it did not stand.
+type askers [64]atomic.Int32
+
+func (a *askers) of(secret string) *atomic.Int32 {
+	var sum byte
+	for _, c := range []byte(secret[:min(len(secret), 4)]) {
+		sum = sum*5 + c
+	}
+	return &a[sum%byte(len(a))]
+}
+
 // unlock is one Release under way.
 type unlock struct {
 	q *Quorum
@@ -64,15 +78,13 @@ type unlock struct {
 	tally   unlockTally
 	errs    []error // by master: why it gave no answer
 	silent  []bool  // by master: nothing has come yet
-	asked   bool    // all masters were; a release that is repeated comes behind, and takes no master's answer away
-	again   bool    // it is to be repeated as soon as they were
 }
 
 var _ receiver = (*unlock)(nil)
 
 func (u *unlock) begin(k debtKey) {
 	u.users.start()
-	u.debtKey, u.verdict, u.asked, u.again = k, open, false, false
+	u.debtKey, u.verdict = k, open
 	u.tally = unlockTally{pending: len(u.errs)}
 	u.silent = u.silent[:0]
 	for range u.errs {
@@ -91,10 +103,12 @@ func (u *unlock) leave() {
 }
 
 func (u *unlock) ask() {
+	asking := u.q.askers.of(u.secret)
+	asking.Add(1)
+	defer asking.Add(-1)
 	for i := range u.q.lanes {
 		u.askOne(i)
 	}
-	u.askedAll()
 }
 
 func (u *unlock) askOne(lane int) {
@@ -103,26 +117,6 @@ func (u *unlock) askOne(lane int) {
 		u.answered(lane, nil, err)
 		u.leave()
 	}
-}
-
-// askedAll repeats the release if a master has carried it out late in the meantime.
-func (u *unlock) askedAll() {
-	u.mu.Lock()
-	u.asked = true
-	again := u.again
-	u.mu.Unlock()
-	if again {
-		u.q.releaseEverywhere(u.debtKey, false)
-	}
-}
-
-// mayRepeat tells whether the release may be repeated now. On a busy machine a master may have answered, and late, before the next one was
-// asked: a repetition that comes first there would take the token away, and the answer would be that it did not stand.
-func (u *unlock) mayRepeat() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.again = true
-	return u.asked
 }
 
 func (u *unlock) reply(lane int, _ opKind, r *reply) {

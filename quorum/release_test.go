@@ -58,21 +58,32 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// A busy machine may stop the one who releases between two masters for long enough that the answer of the first is late. The repetition that
-// follows must not overtake his question at the others: the lock was held until then.
+// A busy machine may stop the one who releases between two masters for long enough that the answer of the first is late, or that its lane is back and
+// has paid what it owed. The repetition that follows must not overtake his question at the others: the lock was held until then.
 func TestReleaseHeldUp(t *testing.T) {
+	t.Run("late", func(t *testing.T) {
+		heldUp(t, func(m *fakeMaster) { m.delayed("release", 2*lateRelease) }, func(*fakeMaster) { time.Sleep(3 * lateRelease) })
+	})
+	t.Run("back", func(t *testing.T) {
+		heldUp(t, func(m *fakeMaster) { m.stop(); synctest.Wait() }, func(m *fakeMaster) { m.start(); time.Sleep(3 * time.Second) })
+	})
+}
+
+func heldUp(t *testing.T, before, between func(first *fakeMaster)) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		lease := mustAcquire(t, q, "job", time.Minute)
 		synctest.Wait()
-		s.masters[0].delayed("release", 2*lateRelease)
+		before(s.masters[0])
 		u := q.pools.unlocks.Get().(*unlock)
 		u.begin(debtKey{"lock:job", lease.Token.Secret})
+		asking := q.askers.of(lease.Token.Secret)
+		asking.Add(1)
 		u.askOne(0)
-		time.Sleep(3 * lateRelease)
+		between(s.masters[0])
 		u.askOne(1)
 		u.askOne(2)
-		u.askedAll()
+		asking.Add(-1)
 		q.late.forget(u.debtKey)
 		synctest.Wait()
 		if ok, err := u.decide(); !ok || err != nil {

@@ -37,7 +37,7 @@ type ahead struct {
 
 	mu       sync.Mutex
 	stopping bool
-	chunks   [][]byte
+	chunks   []chunk
 	shared   int64 // taken from aheadShared
 	err      error // reading ended for good
 }
@@ -88,8 +88,8 @@ func (a *ahead) stop() {
 func (a *ahead) run(behind []byte) {
 	a.finder = quitFinder{}
 	a.look(behind)
-	for _, b := range a.chunks {
-		a.look(b)
+	for _, c := range a.chunks {
+		a.look(c.bytes())
 	}
 	if a.err != nil {
 		a.gone()
@@ -102,17 +102,17 @@ func (a *ahead) run(behind []byte) {
 			return
 		}
 		last := &a.chunks[len(a.chunks)-1]
-		n, err := a.conn.Read((*last)[len(*last):cap(*last)])
+		n, err := a.conn.Read(last.mem[last.n:])
 		a.mu.Lock()
-		before := len(*last)
-		*last = (*last)[:before+n]
+		before := last.n
+		last.n += n
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			a.err = err
 			close(a.ended)
 		}
 		ended := a.err != nil
 		a.mu.Unlock()
-		a.look((*last)[before:])
+		a.look(last.bytes()[before:])
 		if ended {
 			a.gone()
 		}
@@ -131,7 +131,7 @@ func (a *ahead) look(b []byte) {
 
 // allowLocked makes room in the last chunk, if need be with a new one, and tells whether it could.
 func (a *ahead) allowLocked() bool {
-	if n := len(a.chunks); n > 0 && len(a.chunks[n-1]) < chunkSize {
+	if n := len(a.chunks); n > 0 && a.chunks[n-1].n < chunkSize {
 		return true
 	}
 	switch used := len(a.chunks) * chunkSize; {
@@ -144,7 +144,7 @@ func (a *ahead) allowLocked() bool {
 		}
 		a.shared += chunkSize
 	}
-	a.chunks = append(a.chunks, make([]byte, 0, chunkSize))
+	a.chunks = append(a.chunks, newChunk())
 	return true
 }
 
@@ -153,17 +153,18 @@ func (a *ahead) take(x *inbox) (ok bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(a.chunks) > 0 {
-		b := a.chunks[0]
-		a.chunks[0] = nil
+		c := a.chunks[0]
+		a.chunks[0] = chunk{}
 		a.chunks = a.chunks[1:]
 		if a.shared > 0 {
 			a.shared -= chunkSize
 			aheadUsed.Add(-chunkSize)
 		}
-		if len(b) > 0 {
-			x.hold(b)
+		if c.n > 0 {
+			x.hold(c)
 			return true, nil
 		}
+		c.giveBack()
 	}
 	return false, a.err
 }
@@ -185,5 +186,8 @@ func (a *ahead) drop() {
 // giveBackLocked returns what was taken of the shared memory.
 func (a *ahead) giveBackLocked() {
 	aheadUsed.Add(-a.shared)
+	for _, c := range a.chunks {
+		c.giveBack()
+	}
 	a.shared, a.chunks = 0, nil
 }

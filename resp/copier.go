@@ -120,6 +120,7 @@ func (c *copier) use(mayBlock bool) (stop bool) {
 		}
 	}
 	s.st.received.Store(counted)
+	s.timing.answered(counted, s.srv.o.Timed)
 	c.forwardLocked(b[start:i], boundary-start)
 	c.in.skip(i)
 	if c.lost && mayBlock && !c.told {

@@ -12,6 +12,19 @@ const chunkSize = 16 << 10
 
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
+// chunk is memory of the pool with bytes in it.
+type chunk struct {
+	mem *[chunkSize]byte
+	n   int
+}
+
+func newChunk() chunk { return chunk{mem: chunks.Get().(*[chunkSize]byte)} }
+
+func (c chunk) bytes() []byte { return c.mem[:c.n] }
+
+// giveBack returns the memory, which nobody may use any more.
+func (c chunk) giveBack() { chunks.Put(c.mem) }
+
 // inbox holds the bytes read from a connection until they are dealt with. It has memory only while it has bytes, so that an idle
 // connection costs none. The zero value is empty. Not safe for concurrent use.
 type inbox struct {
@@ -44,14 +57,15 @@ func (x *inbox) room() []byte {
 	return x.mem[x.w:]
 }
 
-// hold adds b behind the bytes that are there. It takes over the memory of b.
-func (x *inbox) hold(b []byte) {
+// hold adds the bytes of c behind those that are there. It takes over the memory.
+func (x *inbox) hold(c chunk) {
 	if x.r == x.w {
 		x.giveBack()
-		x.mem, x.r, x.w = b, 0, len(b)
+		x.mem, x.pooled, x.r, x.w = c.mem[:], c.mem, 0, c.n
 		return
 	}
-	for len(b) > 0 {
+	defer c.giveBack()
+	for b := c.bytes(); len(b) > 0; {
 		n := copy(x.room(), b)
 		x.w += n
 		b = b[n:]

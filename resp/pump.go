@@ -125,10 +125,12 @@ func (s *Session) process() (stop bool) {
 	if s.req.between() {
 		s.failed = nil
 	}
-	from := s.in.r // the bytes from here on are not forwarded yet
+	from := s.in.r                                              // the bytes from here on are not forwarded yet
+	fit := s.srv.o.Timed != nil && !s.tunnel && s.req.between() // to be timed, if nothing but plain requests is there
 	for s.in.r < s.in.w && s.step == stepPump {
 		var ev event
-		n := 0
+		n, first := 0, fit
+		fit = false
 		switch {
 		case s.tunnel:
 			n, ev = len(s.in.bytes()), evMore
@@ -144,6 +146,9 @@ func (s *Session) process() (stop bool) {
 		}
 		switch ev {
 		case evMore:
+			if first && s.req.requests > 0 && s.failed == nil && s.timing.due() && s.st.countable() {
+				s.timing.begin(s.in.mem[from:s.in.r], s.st.sent.Load()+1)
+			}
 			s.count()
 			s.forward(s.in.mem[from:s.in.r])
 			return s.step != stepPump

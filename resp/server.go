@@ -47,6 +47,9 @@ type Options struct {
 	// SlowClientTimeout is how long a client may take nothing although bytes wait for it, or leave a command that it began unfinished;
 	// then it is disconnected. Zero: for ever.
 	SlowClientTimeout time.Duration
+	// Timed is called with how long the upstream took to answer a command of a group (Groups), from forwarding it until its reply was there.
+	// It is called for some commands only, one in a while on each connection, not for those that block, and must not block itself. May be nil.
+	Timed func(group string, took time.Duration)
 	// Log may be nil.
 	Log *zap.Logger
 }

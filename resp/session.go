@@ -39,6 +39,7 @@ type Session struct {
 	marker  marker
 	ahead   ahead
 	pace    pace
+	timing  timing
 	replied chan struct{} // capacity 1; a reply of ours was written
 	frame   []byte        // what redcon is still to read of a command of ours, in frames
 	frames  []byte        // its memory

@@ -119,6 +119,16 @@ func (s *state) regular() bool {
 	return !s.inTx && s.mode == replyOn && !s.irregular && !s.doubt && len(s.waiting) == 0 && !s.telling
 }
 
+// countable tells whether the next command gets one reply of its own, and which one that is.
+func (s *state) countable() bool {
+	if s.watching.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.inTx && s.mode == replyOn && !s.irregular && !s.telling
+}
+
 // told ends telling.
 func (s *state) told() {
 	s.mu.Lock()

@@ -48,14 +48,14 @@ func listenOperators(ctx context.Context, cfg conf.Config, files *files, log *za
 	if a.IsZero() {
 		return nil, nil
 	}
-	ln, err := listen(ctx, a, cfg.UnixMode, false)
+	ln, err := listenLate(ctx, a, cfg, log)
 	if err != nil {
 		return nil, fmt.Errorf("admin-listen %s: %w", a.Addr, err)
 	}
 	if a.TLS {
 		ln = tls.NewListener(ln, files.listenTLS())
 	}
-	return &operators{cfg: cfg, listener: ln, meter: admin.NewMeter(), started: time.Now(), log: log}, nil
+	return &operators{cfg: cfg, listener: ln, meter: admin.NewMeter(resp.Groups()), started: time.Now(), log: log}, nil
 }
 
 // dial is next, with its time and errors noted.
@@ -69,6 +69,14 @@ func (o *operators) dial(next func(context.Context) (net.Conn, error)) func(cont
 		o.meter.Dialled(time.Since(start), dialKind(err))
 		return conn, err
 	}
+}
+
+// timed is what is told how long relayed commands took; nil: nobody wants to know.
+func (o *operators) timed() func(group string, took time.Duration) {
+	if o == nil {
+		return nil
+	}
+	return o.meter.Relayed
 }
 
 // done is what is told of commands: the metrics and the audit log. Nil if neither is wanted.
@@ -107,7 +115,7 @@ func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *c
 	tcp, network := o.listener.Addr().(*net.TCPAddr)
 	local := network && tcp.IP.IsLoopback()
 	o.server = admin.New(admin.Options{Meter: o.meter, Version: strings.TrimPrefix(versionText(), "lockproxy "), Started: o.started, State: o.state,
-		Waiting: o.waiting, Locks: o.locks, Explain: service.Explain, Token: token, Local: local, LogLevel: level, Log: o.log})
+		Waiting: o.waiting, Locks: o.locks, Explain: service.Explain, Token: token, Local: local, LogLevel: &levelHandler{level, o.log}, Log: o.log})
 	o.wg.Go(func() { o.probe.run(probing) })
 	o.wg.Go(func() {
 		if err := o.server.Serve(o.listener); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -18,8 +19,8 @@ type auditLog struct {
 	file *auditFile // nil: it goes among the other lines
 }
 
-// newAuditLog opens what the setting audit-log says; lines is where "log" goes.
-func newAuditLog(setting string, lines zapcore.Core) (*auditLog, error) {
+// newAuditLog opens what the setting audit-log says; lines is where "log" goes. That a file takes no lines is told to log.
+func newAuditLog(setting string, lines zapcore.Core, log *zap.Logger) (*auditLog, error) {
 	switch setting {
 	case "off":
 		return nil, nil
@@ -30,7 +31,9 @@ func newAuditLog(setting string, lines zapcore.Core) (*auditLog, error) {
 	if err := file.reopen(); err != nil {
 		return nil, fmt.Errorf("audit-log: %w", err)
 	}
-	return &auditLog{zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(lineForm()), file, zapcore.InfoLevel)), file}, nil
+	encoder := zapcore.NewJSONEncoder(lineForm())
+	queue := &lineQueue{to: file, lines: encoder.Clone(), refused: func(err error) { log.Error("audit-log cannot be written, lines are lost", zap.Error(err)) }}
+	return &auditLog{zap.New(zapcore.NewCore(encoder, queue, zapcore.InfoLevel)), file}, nil
 }
 
 // done notes a command, if it is one of those.
@@ -65,9 +68,12 @@ func (a *auditLog) reopen() error {
 	return a.file.reopen()
 }
 
-// close ends it.
+// close ends it, once its lines are written.
 func (a *auditLog) close() {
-	if a != nil && a.file != nil {
+	if a == nil || a.file == nil {
+		return
+	}
+	if err := a.log.Sync(); !errors.Is(err, errLinesWait) { // else the file is in use, and the end of the process closes it
 		a.file.close()
 	}
 }

@@ -120,7 +120,7 @@ func removeStale(ctx context.Context, path string) error {
 	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err == nil {
 		conn.Close()
-		return errors.New("another process listens there")
+		return errListens
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err

@@ -13,6 +13,7 @@ import (
 // logs are the log, its level, which can be changed while lockproxy runs, and the audit log.
 type logs struct {
 	*zap.Logger
+	lines io.Writer // for words that are no entries
 	level zap.AtomicLevel
 	audit *auditLog // nil: off
 }
@@ -28,16 +29,16 @@ func newLogs(w io.Writer, cfg conf.Config) (*logs, error) {
 	if cfg.LogFormat == "console" || cfg.LogFormat == "auto" && isTerminal(w) {
 		encoder = zapcore.NewConsoleEncoder(form)
 	}
-	sink := zapcore.Lock(zapcore.AddSync(w))
-	l := &logs{level: from, Logger: zap.New(newLimitCore(zapcore.NewCore(encoder, sink, from)), zap.AddStacktrace(zapcore.PanicLevel))}
-	l.audit, err = newAuditLog(cfg.AuditLog, zapcore.NewCore(encoder.Clone(), sink, zapcore.InfoLevel))
+	sink := &lineQueue{to: zapcore.AddSync(w), lines: encoder.Clone()}
+	l := &logs{lines: sink, level: from, Logger: zap.New(newLimitCore(zapcore.NewCore(encoder, sink, from)), zap.AddStacktrace(zapcore.PanicLevel))}
+	l.audit, err = newAuditLog(cfg.AuditLog, zapcore.NewCore(encoder.Clone(), sink, zapcore.InfoLevel), l.Logger)
 	return l, err
 }
 
-// close writes what is left.
+// close writes what is left, as far as that is taken.
 func (l *logs) close() {
-	_ = l.Sync()
 	l.audit.close()
+	_ = l.Sync()
 }
 
 // lineForm is how times and durations are written.

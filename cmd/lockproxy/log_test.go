@@ -24,7 +24,10 @@ func TestRepeatedLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer log.close()
-		count := func(what string) int { return strings.Count(out.String(), what) }
+		count := func(what string) int {
+			log.Sync()
+			return strings.Count(out.String(), what)
+		}
 		for range 500 {
 			log.Warn("master is down", zap.String("master", "a"))
 			log.With(zap.Int("x", 1)).Warn("master is down", zap.String("master", "b"))
@@ -77,6 +80,7 @@ func TestAuditAmongLines(t *testing.T) {
 		d.Client = client
 		log.audit.done(d)
 	}
+	log.Sync()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 3*logBurst+2 {
 		t.Fatalf("%d lines:\n%s", len(lines), out.String())

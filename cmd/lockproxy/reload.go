@@ -24,6 +24,7 @@ type reloader struct {
 	mu    sync.Mutex
 	cfg   conf.Config       // in force
 	apply func(conf.Config) // puts it into force where something runs already; nil as long as nothing does
+	ready bool              // systemd was told so
 }
 
 // onHangup reloads at every SIGHUP until end is called.
@@ -33,10 +34,15 @@ func (r *reloader) onHangup() (end func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range hangups {
-			notifyReloading()
+			ready := r.isReady() // else systemd would take the end of the reload for the end of the start
+			if ready {
+				notifyReloading()
+			}
 			r.reopenAudit()
 			r.reload()
-			notifyReady()
+			if ready {
+				notifyReady()
+			}
 		}
 	})
 	return func() {
@@ -44,6 +50,20 @@ func (r *reloader) onHangup() (end func()) {
 		close(hangups)
 		wg.Wait()
 	}
+}
+
+// tellReady tells systemd that the start is over.
+func (r *reloader) tellReady() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready = true
+	notifyReady()
+}
+
+func (r *reloader) isReady() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ready
 }
 
 // reopenAudit goes on in a new file where the old one of the audit log was moved away.

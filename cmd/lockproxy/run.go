@@ -61,7 +61,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 			return err
 		}
 		defer memory.Close()
-		writeNotice(stderr, listeners[0])
+		writeNotice(logs.lines, listeners[0])
 	}
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
@@ -137,8 +137,8 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 	service.Register(mux)
 	server = resp.NewServer(resp.Options{
 		Handler: mux, Dial: operators.dial(up.Dial), DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
-		SlowClientTimeout: cfg.SlowClientTimeout,
-		MarkerWorks:       up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
+		SlowClientTimeout: cfg.SlowClientTimeout, Timed: operators.timed(),
+		MarkerWorks: up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	close(serving)
 	reload.attach(func(cfg conf.Config) {
@@ -148,7 +148,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 	operators.start(ctx, up, service, server, files.adminToken, logs.level)
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.all()))), zap.Any("settings", cfg.Values()))
-	notifyReady()
+	reload.tellReady()
 	defer feedWatchdog(func() { server.Connections() }, log)()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listeners...) }()

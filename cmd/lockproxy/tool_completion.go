@@ -116,7 +116,11 @@ func completeZsh(w io.Writer, all []words) {
 		if pattern == "" {
 			pattern = "*"
 		}
-		fmt.Fprintf(w, "\t%s)\n\t\t_arguments", pattern)
+		fmt.Fprintf(w, "\t%s)\n", pattern)
+		if s.name != "" { // _arguments takes the first word for the command and offers no flags behind one that it does not know
+			fmt.Fprint(w, "\t\tshift words; (( CURRENT-- ))\n")
+		}
+		fmt.Fprint(w, "\t\t_arguments -S")
 		for _, f := range s.flags {
 			spec := "--" + f.name + "[" + strings.NewReplacer("[", `\[`, "]", `\]`, ":", `\:`).Replace(f.help) + "]"
 			if f.file {
@@ -126,8 +130,11 @@ func completeZsh(w io.Writer, all []words) {
 			}
 			fmt.Fprint(w, " \\\n\t\t\t", quoted(spec))
 		}
-		for _, word := range s.extra() {
-			fmt.Fprint(w, " \\\n\t\t\t", quoted("*:word:("+word+")"))
+		if words := s.extra(); words != nil {
+			fmt.Fprint(w, " \\\n\t\t\t", quoted("1:word:("+strings.Join(words, " ")+")"))
+		}
+		if s.name == "run" { // a command and what it takes, as its own completion has it
+			fmt.Fprint(w, " \\\n\t\t\t", quoted("(-)1:command:_command_names -e"), " ", quoted("*::arguments:_normal"))
 		}
 		fmt.Fprint(w, "\n\t\t;;\n")
 	}

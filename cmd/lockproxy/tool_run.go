@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -70,8 +71,9 @@ type frame struct {
 	err error
 }
 
-// forwarded are the signals that the command gets.
-var forwarded = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+// forwarded are the signals that the command gets: not those that were ignored when lockproxy was started, as by nohup. It is made before main
+// listens to any.
+var forwarded = slices.DeleteFunc([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}, signal.Ignored)
 
 func (j *job) run(ctx context.Context) int {
 	if j.key == "" || len(j.args) == 0 {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lockproxy/conf"
 )
 
 var statusCommand = toolCommand{
@@ -212,10 +214,16 @@ func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
 	}
 }
 
-// askUpstream sends PING, which the proxy passes on. That the upstream wants a password shows as well that it answers.
+// upstreamTimeout bounds the wait for the upstream, less than that for the proxy: that it hangs is what people want to be told.
+const upstreamTimeout = 2 * time.Second
+
+// askUpstream sends PING, which the proxy passes on. That the upstream wants a password shows as well that it answers. Where it gives no
+// answer the connection is of no more use.
 func askUpstream(ctx context.Context, c *client) (upstreamStatus, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, upstreamTimeout, errors.New("no answer in "+conf.FormatDuration(upstreamTimeout)))
+	defer cancel()
 	start := time.Now()
-	r, err := c.ask(ctx, "PING")
+	r, err := c.ask(limited, "PING")
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return upstreamStatus{}, err

@@ -22,6 +22,7 @@ const dialTimeout = 5 * time.Second
 type target struct {
 	addrs, user, passwordFile string
 	ca, cert, key, serverName string
+	nobody                    bool // does not log in, whatever the password
 }
 
 // targetFlags defines the flags that say which proxy to talk to.
@@ -123,7 +124,7 @@ func (t *target) login(ctx context.Context, c *client, address conf.Address, res
 		}
 		user, password = t.user, strings.TrimRight(string(text), "\r\n")
 	}
-	if password != "" {
+	if password != "" && !t.nobody {
 		args := []string{"AUTH", user, password}
 		if user == "" {
 			args = []string{"AUTH", password}
@@ -132,6 +133,8 @@ func (t *target) login(ctx context.Context, c *client, address conf.Address, res
 		switch {
 		case err != nil:
 			return err
+		case strings.HasPrefix(r.text, "ERR upstream "), strings.HasPrefix(r.text, "ERR max number of clients"):
+			return errors.New(r.text) // nobody has looked at the password
 		case r.kind == '-':
 			return fmt.Errorf("%w: %s", errDenied, r.text)
 		}

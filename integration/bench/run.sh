@@ -13,32 +13,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-as_root() {
-	if [ "$(id -u)" -eq 0 ]; then
-		"$@"
-	else
-		sudo "$@"
-	fi
-}
-
-# install_missing installs the packages given. Servers that a package would start are kept from starting.
-install_missing() {
-	guard=/usr/sbin/policy-rc.d
-	made=
-	if [ ! -e "$guard" ]; then
-		printf '#!/bin/sh\nexit 101\n' | as_root tee "$guard" >/dev/null
-		as_root chmod +x "$guard"
-		made=yes
-	fi
-	status=0
-	as_root apt-get update -q || status=$?
-	[ "$status" -ne 0 ] ||
-		as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" || status=$?
-	if [ -n "$made" ]; then
-		as_root rm -f "$guard"
-	fi
-	return "$status"
-}
+. ../packages.sh
 
 missing=
 command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null || missing="$missing redis-server redis-tools"
