@@ -66,7 +66,7 @@ func (s *Session) barrier() error {
 		return s.writeFailed()
 	}
 	var ended <-chan struct{} = s.ahead.ended
-	var blocked <-chan time.Time
+	var blocked, last <-chan time.Time
 	for {
 		select {
 		case <-s.marker.met:
@@ -79,6 +79,10 @@ func (s *Session) barrier() error {
 		case <-blocked:
 			s.over(EndClient)
 			closeWrite(s.up)
+			last = time.After(lastWords)
+		case <-last: // it hangs
+			s.teardown()
+			return net.ErrClosed
 		case <-s.copied:
 			if s.ended.Load() {
 				s.swallow()

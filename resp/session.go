@@ -240,8 +240,8 @@ func (s *Session) end(err error) error {
 	return err
 }
 
-// lastWords bounds how long the upstream may take to answer, and close, after the client has ended its input.
-const lastWords = 30 * time.Second
+// lastWords bounds how long the upstream may take to answer, and close, after the client has ended its input. Tests change it, before they begin.
+var lastWords = 30 * time.Second
 
 // lingerTime bounds how long a client may take to close its side after the upstream closed.
 const lingerTime = time.Second
