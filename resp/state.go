@@ -337,6 +337,12 @@ func (s *state) expectLocked(p pending) {
 	}
 }
 
+// leavingTxLocked tells whether the transaction that is open, as far as is known, may be over when what is sent next arrives.
+func (s *state) leavingTxLocked() bool {
+	ends := func(p pending) bool { return p.kind == kExec || p.kind == kDiscard || p.kind == kReset }
+	return s.since.assumed || slices.ContainsFunc(s.waiting, ends)
+}
+
 // noteReplyLocked is note for CLIENT REPLY.
 func (s *state) noteReplyLocked(what string) (single bool) {
 	s.offSeq, s.since.reply = s.sent.Load(), true
@@ -352,7 +358,7 @@ func (s *state) noteReplyLocked(what string) (single bool) {
 		s.mode, s.onSent = replyUnknown, true
 	case what == "on":
 	case what != "off" && what != "skip":
-	case s.inTx && s.mode == replyOn:
+	case s.inTx && s.mode == replyOn && !s.leavingTxLocked():
 		s.queued.reply = true
 	case coming || s.inTx || s.mode == replyUnknown:
 		s.mode, s.onSent = replyUnknown, false
