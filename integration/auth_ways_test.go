@@ -17,6 +17,11 @@ type way struct {
 
 const ok = "+OK\r\n"
 
+// forged is a script that answers as Redis itself does elsewhere.
+func forged(status string) string {
+	return lab.Encode("EVAL", "return redis.status_reply('"+status+"')", "0")
+}
+
 // oursStep is the step of the lock command of the way.
 func oursStep(want string) step { return step{"OURS", want} }
 
@@ -24,6 +29,7 @@ var (
 	asAdmin  = step{lab.Encode("AUTH", "secret"), ok}
 	asApp    = step{lab.Encode("AUTH", "app", "app"), ok}
 	reset    = step{lab.Encode("RESET"), "+RESET\r\n"}
+	answered = step{"", reset.want}
 	multi    = step{lab.Encode("MULTI"), ok}
 	queued   = "+QUEUED\r\n"
 	execOne  = step{lab.Encode("EXEC"), "*1\r\n+OK\r\n"}
@@ -48,6 +54,8 @@ func waysIn() []way {
 		{"HELLO alone", []step{{lab.Encode("HELLO", "3"), "-NOAUTH"}, oursStep(noAuth)}},
 		{"two RESETs", []step{asAdmin, reset, reset, oursStep(noAuth)}},
 		{"AUTH, SUBSCRIBE", []step{asAdmin, listen, unlisten, oursStep("yes")}},
+		{"AUTH, SUBSCRIBE, RESET, AUTH", []step{asAdmin, listen, reset, asAdmin, oursStep("yes"), reset, oursStep(noAuth)}},
+		{"AUTH, CLIENT REPLY, RESET, AUTH", []step{asAdmin, {lab.Encode("CLIENT", "REPLY", "ON"), ok}, reset, oursStep(noAuth), reset, asAdmin, oursStep("yes")}},
 		{"AUTH, DEBUG", []step{asAdmin, {lab.Encode("DEBUG", "SLEEP", "0"), ok}, oursStep("yes"), reset, oursStep(noAuth)}},
 		{"AUTH, CLIENT REPLY", []step{asAdmin, {skip + lab.Encode("PING"), ""}, oursStep("yes")}},
 		{"AUTH, RESET without a reply", []step{asAdmin, {skip + reset.send, ""}, oursStep(noAuth), asAdmin, oursStep("yes")}},
@@ -73,6 +81,8 @@ func waysAsUsers() []way {
 		{"app in MULTI, RESET", []step{asAdmin, multi, appQueued, execOne, reset, oursStep(noAuth), asAdmin, oursStep("yes")}},
 		{"app in MULTI, a wrong AUTH behind", []step{asAdmin, multi, appQueued, execOne, {lab.Encode("AUTH", "no"), "-WRONGPASS"}, oursStep(noPerm)}},
 		{"as admin, as app without a reply", []step{asAdmin, {skip + asApp.send, ""}, oursStep(noPerm), asAdmin, oursStep("yes")}},
+		{"as app, as admin by a forged RESET", []step{asApp, {forged("RESET") + forged("OK") + reset.send + lab.Encode("AUTH", "no"), "+RESET\r\n"},
+			{"", ok}, answered, {"", "-WRONGPASS"}, oursStep(noAuth), asApp, oursStep(noPerm)}},
 		{"as app, SUBSCRIBE refused", []step{asApp, {listen.send, noPerm}, oursStep(noPerm)}},
 		{"as admin, SUBSCRIBE, as app", []step{asAdmin, listen, unlisten, asApp, oursStep(noPerm)}},
 	}

@@ -37,7 +37,7 @@ func (s *state) frame(first byte, head []byte, last int64) (reset bool) {
 	if bytes.HasPrefix(head, []byte("+QUEUED")) {
 		s.queued.subscribeLast = false
 	}
-	if bytes.HasPrefix(head, []byte("+RESET\r")) && s.resetLocked() {
+	if bytes.HasPrefix(head, []byte("+RESET\r")) && s.resetLocked(seq) {
 		s.telling = true
 		return true
 	}
@@ -112,6 +112,8 @@ func (s *state) answerLocked(p pending, first byte, head []byte, last int64) {
 	case kReset:
 		if first == '-' && sure {
 			s.authed = s.wasAuthed
+		} else { // whose reply this is cannot be told
+			s.authed, s.user = false, ""
 		}
 	case kMulti:
 		if ok {
@@ -156,12 +158,18 @@ func (s *state) clearQueuedLocked() {
 	q.auth, q.reply, q.subscribe, q.subscribeLast, q.shard, q.two = false, false, false, false, false, false
 }
 
-// resetLocked applies +RESET, if a RESET is pending: the connection is as new, but for what was sent behind it.
-func (s *state) resetLocked() bool {
+// resetLocked applies +RESET, the reply number seq, if it can be that of a RESET which is pending, and not one that a script has made: the connection
+// is as new, but for what was sent behind it.
+func (s *state) resetLocked(seq uint64) bool {
 	for i, p := range s.waiting {
 		if p.kind != kReset || p.skipped {
 			continue
 		}
+		certain := p.sure && p.lapse == s.lapse
+		if certain && p.seq != seq {
+			return false
+		}
+		s.doubt = s.doubt || !certain
 		s.received.Store(p.seq + 1)
 		for range i + 1 {
 			s.popLocked()

@@ -36,6 +36,14 @@ func (s *Session) due() (run bool, err error) {
 	return true, nil
 }
 
+// settle waits until a RESET is answered that cannot be told apart by counting, so that the AUTH that may follow can be.
+func (s *Session) settle() error {
+	if !s.srv.o.MarkerWorks() {
+		return nil
+	}
+	return s.barrier()
+}
+
 // blockedTime is how long the upstream may take to answer a marker after the client has ended its input. Then the connection is taken
 // for one that waits in a blocking command, and the upstream is told that its client has left: nothing may be popped for nobody. Tests on busy
 // machines change it, before they begin.
@@ -58,7 +66,7 @@ func (s *Session) barrier() error {
 		return s.writeFailed()
 	}
 	var ended <-chan struct{} = s.ahead.ended
-	var blocked <-chan time.Time
+	var blocked, last <-chan time.Time
 	for {
 		select {
 		case <-s.marker.met:
@@ -71,6 +79,10 @@ func (s *Session) barrier() error {
 		case <-blocked:
 			s.over(EndClient)
 			closeWrite(s.up)
+			last = time.After(lastWords)
+		case <-last: // it hangs
+			s.teardown()
+			return net.ErrClosed
 		case <-s.copied:
 			if s.ended.Load() {
 				s.swallow()

@@ -298,6 +298,34 @@ func TestShutdownCutsBlockedWrites(t *testing.T) {
 	}
 }
 
+// TestHungUpstreamKeepsNoPlaces: clients that have left do not wait for an upstream that hangs, wherever they were.
+func TestHungUpstreamKeepsNoPlaces(t *testing.T) {
+	was := lastWords
+	t.Cleanup(func() { lastWords = was })
+	lastWords = 50 * time.Millisecond
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	for _, send := range []string{"PING\r\n", "PING\r\nLOCK a\r\n", "SUBSCRIBE a\r\nRESET\r\n"} {
+		r := startRelay(t, "tcp", ln.Addr().String(), nil)
+		c := r.dial()
+		c.send(send)
+		up, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer up.Close()
+		c.Close()
+		for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%q: the connection of a client that has left lives on", send)
+			}
+		}
+	}
+}
+
 // TestCloseBehindCommand: a client that has closed the connection before the reply came does not get it, although writing it works; one that has
 // only ended its input does.
 func TestCloseBehindCommand(t *testing.T) {

@@ -97,6 +97,33 @@ func TestLoginBehindMarker(t *testing.T) {
 	}
 }
 
+// TestForgedReset: a script may answer with the words of a RESET that is accepted. That moves no other reply to an AUTH, and where it cannot be
+// told from the answer to a RESET nobody is believed to be logged in before the next marker.
+func TestForgedReset(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		lines []string
+	}{
+		{"in one go", []string{"> EVAL x", "> EVAL y", "> RESET", "> AUTH boss no", "< +RESET", "< +OK", "< +RESET", "< -WRONGPASS"}},
+		{"not told for certain", []string{"> CLIENT REPLY ON", "> EVAL x", "> EVAL y", "> RESET", "< +OK", "< +RESET", "> AUTH boss no", "< +OK", "< +RESET", "< -WRONGPASS"}},
+		{"counted wrong", []string{"> HELLO 3 AUTH app pw", "> CLIENT REPLY OFF", "> RESET", "> PING", "< %1 +a +b", "< -NOPERM", "< +RESET", "< -NOAUTH"}},
+	} {
+		s := state{user: defaultUser}
+		script(&s, append([]string{"> AUTH app pw", "< +OK"}, tt.lines...)...)
+		if s.authed || s.user == "boss" || s.user == "app" {
+			t.Errorf("%s: user %q, authed %v", tt.name, s.user, s.authed)
+		}
+		s.resync()
+		if s.authed || s.user == "boss" || s.user == "app" {
+			t.Errorf("%s, behind a marker: user %q, authed %v", tt.name, s.user, s.authed)
+		}
+		script(&s, "> AUTH app pw", "< +OK")
+		if s.user != "app" || !s.authed {
+			t.Errorf("%s, AUTH behind a marker: user %q, authed %v", tt.name, s.user, s.authed)
+		}
+	}
+}
+
 // TestWaitingIsBounded: what is remembered for a client that reads nothing has a limit; beyond it nothing is certain before the next marker,
 // and behind that all is again.
 func TestWaitingIsBounded(t *testing.T) {
@@ -126,6 +153,7 @@ func TestWaitingIsBounded(t *testing.T) {
 			t.Errorf("%s last: in a transaction %v, user %q; want %v, %q", tt.last, s.inTx, s.user, tt.inTx, tt.user)
 		}
 		script(&s, "> AUTH next pw", "< +OK", "> RESET", "< +RESET")
+		s.resync()
 		if !s.regular() {
 			t.Errorf("%s last: not regular after RESET", tt.last)
 		}

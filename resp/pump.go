@@ -38,6 +38,12 @@ func (s *Session) pump() error {
 				return err
 			}
 			continue
+		case s.step == stepSettle:
+			s.step = stepPump
+			if err := s.settle(); err != nil {
+				return err
+			}
+			continue
 		case s.drain.Load() && s.quiet():
 			s.over(EndProxy)
 			return io.EOF
@@ -215,6 +221,9 @@ func (s *Session) notable() {
 		s.quit.Store(true)
 	}
 	s.tunnel, s.req.single = s.st.note(s.req.kind, s.req.argv, s.req.index)
+	if s.req.kind == kReset && s.st.resetInDoubt() {
+		s.step = stepSettle
+	}
 }
 
 // connect dials the upstream if there is no connection yet. Where that fails, the requests that were read together get the error, and

@@ -75,6 +75,7 @@ type step uint8
 const (
 	stepPump        step = iota
 	stepOwn              // a command of ours is complete
+	stepSettle           // a RESET was sent whose answer is uncertain, and so would be that of an AUTH behind it
 	stepRefuse           // the client's bytes are no requests any more
 	stepQuit             // the connection ends here: the client said QUIT and no upstream is there to answer, or it was at rest and is to end
 	stepWriteFailed      // the upstream does not take any more
@@ -239,8 +240,8 @@ func (s *Session) end(err error) error {
 	return err
 }
 
-// lastWords bounds how long the upstream may take to answer, and close, after the client has ended its input.
-const lastWords = 30 * time.Second
+// lastWords bounds how long the upstream may take to answer, and close, after the client has ended its input. Tests change it, before they begin.
+var lastWords = 30 * time.Second
 
 // lingerTime bounds how long a client may take to close its side after the upstream closed.
 const lingerTime = time.Second

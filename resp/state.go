@@ -75,6 +75,7 @@ type state struct {
 	resets    int       // of waiting: RESET
 	telling   bool      // a RESET was answered, and the others are being told: what they keep for the connection is of before
 	irregular bool
+	doubt     bool   // what was taken for the answer to a RESET may have been another's, so numbers are not certain before the next marker
 	epoch     uint32 // how often something was sent or came that makes counting uncertain
 	lapse     uint32 // how often something came that makes it so, also for what was sent before
 	synced    uint64 // sent, when a marker last came back, and epoch then
@@ -115,7 +116,7 @@ func (s *state) regular() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.inTx && s.mode == replyOn && !s.irregular && len(s.waiting) == 0 && !s.telling
+	return !s.inTx && s.mode == replyOn && !s.irregular && !s.doubt && len(s.waiting) == 0 && !s.telling
 }
 
 // countable tells whether the next command gets one reply of its own, and which one that is.
@@ -156,6 +157,15 @@ func (s *state) turningOn() bool {
 	return s.mode == replyUnknown && s.onSent
 }
 
+// resetInDoubt tells whether the answer to the RESET that was just sent cannot be told from another's for certain. A marker behind it can be
+// waited for: it is answered whether or not the RESET is accepted.
+func (s *state) resetInDoubt() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.waiting)
+	return n > 0 && s.waiting[n-1].kind == kReset && !s.waiting[n-1].sure && s.mode == replyOn
+}
+
 // silent tells whether the upstream may not answer a marker, and so must be sent a lock command as it is.
 func (s *state) silent() bool {
 	s.mu.Lock()
@@ -172,7 +182,7 @@ func (s *state) resync() {
 	for _, p := range s.waiting { // their replies were not found; AUTH stays unproven
 		s.assumeLocked(p)
 	}
-	s.waiting, s.multis, s.resets = nil, 0, 0
+	s.waiting, s.multis, s.resets, s.doubt = nil, 0, 0, false
 	if s.lost.any {
 		s.assumeLocked(pending{kind: s.lost.tx, login: s.lost.login})
 		if s.lost.reset {
@@ -222,7 +232,7 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 		}
 		return ""
 	}
-	p := pending{kind: k, seq: s.sent.Load(), sure: !s.irregular || s.synced == s.sent.Load() && s.syncEpoch == s.epoch, epoch: s.epoch, lapse: s.lapse}
+	p := pending{kind: k, seq: s.sent.Load(), sure: !s.irregular && !s.doubt || s.synced == s.sent.Load() && s.syncEpoch == s.epoch, epoch: s.epoch, lapse: s.lapse}
 	switch k {
 	case kShard:
 		k, p.kind, p.shard = kSubscribe, kSubscribe, true
@@ -271,7 +281,7 @@ func (s *state) note(k kind, argv [][]byte, count int) (tunnel, single bool) {
 	switch k {
 	case kAuth, kHello:
 		if s.mode == replyOff { // another user may not be allowed to switch replies on again
-			s.mode = replyUnknown
+			s.mode, s.onSent = replyUnknown, false
 		}
 	case kExec:
 		if s.queued.reply { // from here on replies may be off; the array that EXEC announces then never gets its elements
@@ -327,6 +337,12 @@ func (s *state) expectLocked(p pending) {
 	}
 }
 
+// leavingTxLocked tells whether the transaction that is open, as far as is known, may be over when what is sent next arrives.
+func (s *state) leavingTxLocked() bool {
+	ends := func(p pending) bool { return p.kind == kExec || p.kind == kDiscard || p.kind == kReset }
+	return s.since.assumed || slices.ContainsFunc(s.waiting, ends)
+}
+
 // noteReplyLocked is note for CLIENT REPLY.
 func (s *state) noteReplyLocked(what string) (single bool) {
 	s.offSeq, s.since.reply = s.sent.Load(), true
@@ -342,7 +358,7 @@ func (s *state) noteReplyLocked(what string) (single bool) {
 		s.mode, s.onSent = replyUnknown, true
 	case what == "on":
 	case what != "off" && what != "skip":
-	case s.inTx && s.mode == replyOn:
+	case s.inTx && s.mode == replyOn && !s.leavingTxLocked():
 		s.queued.reply = true
 	case coming || s.inTx || s.mode == replyUnknown:
 		s.mode, s.onSent = replyUnknown, false
