@@ -20,6 +20,7 @@ type Locker interface {
 	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
 	Release(ctx context.Context, key string, token quorum.Token) (bool, error)
 	Abandon(key string, token quorum.Token)
+	AbandonLost(key string, token quorum.Token)
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
 	Inspect(ctx context.Context, key string) (quorum.Info, error)
 	Scan(ctx context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error)

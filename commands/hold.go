@@ -104,7 +104,11 @@ func (hs *holds) renew(h *hold) {
 		hs.mu.Unlock()
 		return
 	case !now.Before(h.deadline):
-		hs.loseLocked(h, now.Sub(h.granted) < hs.maxHold)
+		abandon := hs.locker.Abandon
+		if now.Sub(h.granted) >= hs.maxHold { // it runs out by itself
+			abandon = nil
+		}
+		hs.loseLocked(h, abandon)
 		hs.mu.Unlock()
 		return
 	case now.Sub(h.granted) >= hs.maxHold: // the holder is told when validity has run out
@@ -141,20 +145,23 @@ func (hs *holds) renewedLocked(h *hold, validity time.Duration, err error) {
 			h.renewal = h.renewal.Add(h.ttl / 3)
 		}
 		hs.wakeLocked(h, h.renewal)
-	case errors.Is(err, quorum.ErrLost) || !now.Before(h.deadline):
-		hs.loseLocked(h, true)
+	case errors.Is(err, quorum.ErrLost):
+		hs.loseLocked(h, hs.locker.AbandonLost)
+	case !now.Before(h.deadline):
+		hs.loseLocked(h, hs.locker.Abandon)
 	default:
 		hs.log.Debug("session lock not renewed, tried again", zap.String("key", h.key), zap.Error(err))
 		hs.wakeLocked(h, now.Add(min(h.ttl/10, retryRenewal, h.deadline.Sub(now))))
 	}
 }
 
-// loseLocked ends a hold whose validity runs out. With release set what is left of it is released, so that EXTEND and UNLOCK find nothing;
-// otherwise it runs out by itself. Its holder is told.
-func (hs *holds) loseLocked(h *hold, release bool) {
+// loseLocked ends a hold whose validity runs out. What is left of it goes to abandon, so that EXTEND and UNLOCK find nothing; without that
+// it runs out by itself. Its holder is told.
+func (hs *holds) loseLocked(h *hold, abandon func(key string, token quorum.Token)) {
 	hs.dropLocked(h)
-	if release {
-		hs.release(h)
+	if abandon != nil {
+		abandon(h.key, h.token)
+		hs.freed(h.key, h.token.Secret)
 	}
 	hs.report(h, OutLost)
 	hs.log.Warn("session lock lost", zap.String("key", h.key), zap.Stringer("client", h.session.RemoteAddr()))

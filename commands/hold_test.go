@@ -43,6 +43,8 @@ func (e *extender) Extend(_ context.Context, _ string, _ quorum.Token, ttl time.
 
 func (e *extender) Abandon(key string, _ quorum.Token) { e.note("release " + key + " at") }
 
+func (e *extender) AbandonLost(key string, _ quorum.Token) { e.note("release lost " + key + " at") }
+
 func (e *extender) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,7 +160,7 @@ func TestRenewalLost(t *testing.T) {
 		o.resp3 = false
 		e.fail(quorum.ErrLost)
 		time.Sleep(5 * time.Second)
-		if got := e.log(); len(got) != 2 || hs.count() != 0 || len(o.pushes()) != 0 {
+		if got := e.log(); len(got) != 2 || !strings.HasPrefix(got[1], "release lost job") || hs.count() != 0 || len(o.pushes()) != 0 {
 			t.Errorf("asked %v, %d left, pushed %v", got, hs.count(), o.pushes())
 		}
 	})

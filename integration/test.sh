@@ -64,7 +64,7 @@ step go build
 go build -o /dev/null ./cmd/lockproxy
 
 # run_tests runs the tests of a package, so many side by side. Those that fail run once more, one at a time with nothing beside them: some measure
-# times, which a machine that is busy with other things spoils. What fails then has failed. Both outputs are shown.
+# times, which a machine that is busy with other things spoils. What fails then has failed, and a data race has at once. Both outputs are shown.
 # -count=1: what integration/ tests is the binary that it builds, which the cache of test results knows nothing of.
 run_tests() {
 	status=0
@@ -73,7 +73,7 @@ run_tests() {
 	[ "$status" -ne 0 ] || return 0
 	failed=$(sed -n 's/^--- FAIL: \(Test[A-Za-z0-9_]*\).*/\1/p' "$scratch/log" | sort -u)
 	count=$(printf '%s\n' "$failed" | grep -c Test || true)
-	if [ "$count" -eq 0 ] || [ "$count" -gt 12 ]; then
+	if [ "$count" -eq 0 ] || [ "$count" -gt 12 ] || grep -q 'DATA RACE' "$scratch/log"; then
 		return "$status"
 	fi
 	step "once more, alone:" $failed

@@ -198,10 +198,10 @@ func (c *check) answered(lane int, held, none bool) {
 		// The voters are left to whoever unlocked: its release may still be on its way to one of them, and would find nothing there,
 		// as if the lock had been lost before.
 		c.over = true
-		c.q.releaseBut(c.late.debtKey, c.late.voters)
+		c.q.releaseRest(c.late.debtKey, c.late.voters)
 	case c.pending > 0:
 	case c.missed && c.held < need && !c.late.held:
-		c.q.releaseBut(c.late.debtKey, c.late.voters)
+		c.q.releaseRest(c.late.debtKey, c.late.voters)
 	default:
 		c.again()
 	}

@@ -14,7 +14,7 @@ import (
 // ttl goes out in whole milliseconds, rounded down. Each master has min(Options.MasterTimeout, ttl/20), at least 2ms. The
 // validity is positive: ttl less the time spent asking, less 1% of ttl, less 2ms.
 //
-// Errors: ErrLost, provably no majority holds the token, and what is left of it is being released everywhere;
+// Errors: ErrLost, provably no majority holds the token, and what is left of it is released everywhere, after Options.MasterTimeout;
 // ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the lock may have been extended or not and
 // lives at least as long as before; ErrInvalidTTL.
 //
@@ -162,7 +162,7 @@ func (e *extension) decide() (time.Duration, error) {
 	switch e.verdict {
 	case won:
 	case lost:
-		e.q.releaseEverywhere(e.debtKey, false)
+		e.q.releaseRest(e.debtKey, 0)
 		return 0, ErrLost
 	default:
 		return 0, e.noQuorumLocked()

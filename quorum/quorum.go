@@ -27,15 +27,16 @@ type Quorum struct {
 	ears  ears
 	pools pools
 
-	askers  askers
-	closing atomic.Bool
-	calls   atomic.Int64  // Acquires and Releases that are running
-	quiet   chan struct{} // holds a value when Close should look again
-	cancel  context.CancelFunc
-	stopped chan struct{}  // closed by cancel
-	wg      sync.WaitGroup // supervisors of the lanes, the one for late grants, the ears; Close waits
-	closed  sync.Once
-	closeIs error // what Close answers, set once
+	askers    askers
+	postponed postponed
+	closing   atomic.Bool
+	calls     atomic.Int64  // Acquires and Releases that are running
+	quiet     chan struct{} // holds a value when Close should look again
+	cancel    context.CancelFunc
+	stopped   chan struct{}  // closed by cancel
+	wg        sync.WaitGroup // supervisors of the lanes, the one for late grants, the ears; Close waits
+	closed    sync.Once
+	closeIs   error // what Close answers, set once
 
 	mu     sync.Mutex
 	claims []string // run_id by lane, empty where the lane is not connected

@@ -148,7 +148,7 @@ func waitDrained(t *testing.T, proxies []*Quorum) {
 					return false
 				}
 			}
-			return true
+			return q.calls.Load() == 0 // nor is a release postponed
 		})
 		if !done {
 			t.Fatalf("lanes do not come to rest: %+v", q.Masters())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Release takes the token away from key on every master (the script of step 5), and reports whether the lock was held until
@@ -22,7 +23,7 @@ func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error)
 	defer u.leave()
 	u.ask()
 	q.late.forget(u.debtKey) // the release is behind whatever may be late
-	if err := u.wait(ctx, max(q.opts.MasterTimeout, minAttempt)); err != nil {
+	if err := u.wait(ctx, q.releaseTime()); err != nil {
 		return false, err
 	}
 	return u.decide()
@@ -35,6 +36,18 @@ func (q *Quorum) Abandon(key string, t Token) {
 	q.releaseEverywhere(k, true)
 	q.late.forget(k)
 }
+
+// AbandonLost is Abandon for a lock of which Extend said ErrLost. It begins when an UNLOCK that may be the reason, through whichever proxy,
+// has had its answer.
+func (q *Quorum) AbandonLost(key string, t Token) { q.afterReleases(func() { q.Abandon(key, t) }) }
+
+// releaseRest releases what is left of a lock that was found lost, but for the masters in v. The reason may be that another proxy is releasing
+// it: what came first at a master that has still to hear of that would make its UNLOCK answer that the lock was lost before. So it waits until
+// that one has had its time.
+func (q *Quorum) releaseRest(k debtKey, v voters) { q.afterReleases(func() { q.releaseBut(k, v) }) }
+
+// releaseTime is how long Release waits for answers. It is the same in all proxies that have the same MasterTimeout.
+func (q *Quorum) releaseTime() time.Duration { return max(q.opts.MasterTimeout, minAttempt) }
 
 // releaseEverywhere makes every lane owe the release of a token that may have landed on it. publish is for the release of
 // a lock that somebody held: what remains of others is nobody's news.
@@ -73,6 +86,8 @@ type unlock struct {
 	users
 	debtKey
 
+	began time.Time
+
 	mu      sync.Mutex
 	verdict verdict
 	tally   unlockTally
@@ -84,7 +99,7 @@ var _ receiver = (*unlock)(nil)
 
 func (u *unlock) begin(k debtKey) {
 	u.users.start()
-	u.debtKey, u.verdict = k, open
+	u.debtKey, u.verdict, u.began = k, open, time.Now()
 	u.tally = unlockTally{pending: len(u.errs)}
 	u.silent = u.silent[:0]
 	for range u.errs {
@@ -144,6 +159,9 @@ func (u *unlock) answered(lane int, r *reply, err error) {
 		u.tally.none++
 	case r.is(1):
 		u.tally.deleted++
+	case time.Since(u.began) > u.q.releaseTime(): // it may be gone because others saw what this release did: see releaseRest
+		u.tally.none++
+		u.errs[lane] = silentError(u.q.releaseTime())
 	default:
 		u.tally.notOurs++
 	}
@@ -170,7 +188,7 @@ func (u *unlock) decide() (bool, error) {
 	e := &NoQuorumError{Answered: u.tally.deleted + u.tally.notOurs, N: len(u.errs), Needed: majority(len(u.errs))}
 	for i, err := range u.errs {
 		if u.silent[i] {
-			err = silentError(max(u.q.opts.MasterTimeout, minAttempt))
+			err = silentError(u.q.releaseTime())
 		}
 		if err != nil {
 			e.Masters = append(e.Masters, MasterError{Index: i, Name: u.q.lanes[i].names[i], Err: err})

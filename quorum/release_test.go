@@ -187,3 +187,66 @@ func TestErrorRepliesAreNoVote(t *testing.T) {
 		})
 	}
 }
+
+// One proxy releases a lock, and at one master its release takes a while. Another finds the lock gone meanwhile, by an extension of the same holder,
+// by a check, or by the renewal of a session: what it clears away must not be what the first is asked about. The lock was held until then.
+func TestReleaseBesideOthers(t *testing.T) {
+	for name, other := range map[string]func(q *Quorum, l Lease){
+		"extension": func(q *Quorum, l Lease) {
+			if _, err := q.Extend(context.Background(), "job", l.Token, time.Minute); !errors.Is(err, ErrLost) {
+				panic(err)
+			}
+		},
+		"check": func(q *Quorum, l Lease) {
+			q.check(lateGrant{debtKey: debtKey{"lock:job", l.Token.Secret}, first: time.Now()})
+		},
+		"session": func(q *Quorum, l Lease) {
+			q.AbandonLost("job", l.Token)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q, second := s.quorum(), s.quorum()
+				lease := mustAcquire(t, q, "job", time.Minute)
+				synctest.Wait()
+				s.masters[2].empty()
+				slow := q.opts.MasterTimeout - 2*time.Millisecond
+				s.masters[0].set(func() { // only the first, which comes from q
+					n := 0
+					s.masters[0].hook = func(cmd string) (time.Duration, string) {
+						if n += strings.Count(cmd, "release"); n == 1 && strings.HasPrefix(cmd, "release") {
+							return slow, ""
+						}
+						return 0, ""
+					}
+				})
+				time.AfterFunc(time.Millisecond, func() { other(second, lease) })
+				if ok, err := q.Release(t.Context(), "job", lease.Token); !ok || err != nil {
+					t.Errorf("got %v, %v for a lock that was held", ok, err)
+				}
+				time.Sleep(time.Second)
+				s.noKeys("at the end")
+			})
+		})
+	}
+}
+
+// What comes from a master after the time for it was over proves nothing, where it says that the token does not stand there.
+func TestReleaseAnsweredTooLate(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", time.Minute)
+		synctest.Wait()
+		s.each(0, 2, (*fakeMaster).empty)
+		u := q.pools.unlocks.Get().(*unlock)
+		u.begin(debtKey{"lock:job", lease.Token.Secret})
+		time.Sleep(q.releaseTime() + time.Millisecond) // the process was stopped
+		u.ask()
+		synctest.Wait()
+		var none *NoQuorumError
+		if ok, err := u.decide(); ok || !errors.As(err, &none) || none.Answered != 1 {
+			t.Errorf("got %v, %v", ok, err)
+		}
+		u.leave()
+	})
+}
