@@ -20,6 +20,7 @@ var families = []family{
 	{"counters", 0.05, (*plan).countersInTurn},
 	{"raises", 0.06, (*plan).raisesAcrossLosses},
 	{"newcomers", 0.08, (*plan).newcomers},
+	{"losses", 0.06, (*plan).losses},
 }
 
 // join makes p a run of some family, or leaves it as it is.
@@ -115,4 +116,12 @@ func (p *plan) newcomers(r *rand.Rand) {
 	p.masters += 2 * r.IntN(2)
 	p.scripted("a newcomer sees empty masters", (*faulter).newcomer)
 	p.faults.gap = 500 * time.Millisecond
+}
+
+// losses empties a majority of the masters while a lock is held.
+func (p *plan) losses(r *rand.Rand) {
+	p.maxTTL, p.mostHold = between(r, 300*time.Millisecond, time.Second), time.Second
+	p.masters, p.count = 3+2*r.IntN(2), 2+r.IntN(2)
+	p.clients.ttl = [2]time.Duration{p.maxTTL / 2, p.maxTTL}
+	p.scripted("most masters forget", (*faulter).forgetMost)
 }

@@ -127,6 +127,9 @@ func (mu *mutation) findIn(t *testing.T, binary string) (took time.Duration, fau
 	test := cmp.Or(mu.test, "TestSimulation")
 	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^"+test+"$", "-test.timeout", "30m")
 	cmd.Env = append(os.Environ(), "QUORUM_FOR=60", "QUORUM_WANT="+mu.finds)
+	if mu.family != "" {
+		cmd.Env = append(cmd.Env, "QUORUM_FAMILY="+mu.family)
+	}
 	out, err := cmd.CombinedOutput()
 	took = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if err == nil {

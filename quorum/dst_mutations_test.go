@@ -2,11 +2,12 @@ package quorum
 
 // mutation is a bug put in on purpose. The simulation, or the test it names, must find it.
 type mutation struct {
-	name  string
-	finds string // what a fault that shows it says, as a regular expression
-	test  string // finds it; empty: TestSimulation
-	lua   string // the script that is wrong, where the change is made in the fake master's version of it
-	edits []edit
+	name   string
+	finds  string // what a fault that shows it says, as a regular expression
+	test   string // finds it; empty: TestSimulation
+	family string // of runs that it is looked for in; empty: all as they come
+	lua    string // the script that is wrong, where the change is made in the fake master's version of it
+	edits  []edit
 }
 
 // What mutations break.
@@ -31,7 +32,7 @@ var mutations = []mutation{
 	{name: "validity counted from the reply", finds: exclusion, edits: []edit{
 		{file: "acquire.go", old: "left := validity(a.ttl, a.clock.elapsed(), drift(a.ttl))", new: "left := validity(a.ttl, 0, drift(a.ttl))"},
 	}},
-	{name: "one token for several attempts", finds: exclusion, edits: []edit{
+	{name: "one token for several attempts", family: "tokens", finds: exclusion, edits: []edit{
 		{file: "acquire.go", old: "retries, noScript := 0, 0\n", new: "retries, noScript := 0, 0\n\tsecret := q.opts.dice.newSecret()\n"},
 		{file: "acquire.go", old: "q.try(ctx, r)\n", new: "q.try(ctx, r, secret)\n"},
 		{file: "acquire.go", old: "try(ctx context.Context, r Request)", new: "try(ctx context.Context, r Request, secret string)"},
@@ -40,7 +41,7 @@ var mutations = []mutation{
 	{name: "fence without write-back", finds: order, edits: []edit{
 		{file: "acquire.go", old: "exact < majority(len(a.votes))", new: "exact < 0"},
 	}},
-	{name: "write-back to any majority, without comparing our value", finds: order, lua: "raise", edits: []edit{
+	{name: "write-back to any majority, without comparing our value", family: "fences", finds: order, lua: "raise", edits: []edit{
 		{file: "attempt.go", old: "if v.state == voteGranted {\n\t\t\ta.joinLocked(i)", new: "if v.state != votePending {\n\t\t\ta.joinLocked(i)"},
 		{file: "fakescripts_test.go", old: "case opRaise:\n\t\tif !ours {\n\t\t\treturn \":0\\r\\n\"\n\t\t}\n",
 			new: "case opRaise:\n\t\tif !ours {\n\t\t\tm.counters[argv[2]] = max(m.counters[argv[2]], number(argv[1]))\n\t\t\treturn \":1\\r\\n\"\n\t\t}\n"},
@@ -87,10 +88,10 @@ var mutations = []mutation{
 	{name: "no drift taken off, with clocks that run fast", finds: exclusion, edits: []edit{
 		{file: "validity.go", old: "{ return ttl/100 + 2*time.Millisecond }", new: "{ return 0 }"},
 	}},
-	{name: "guard off", finds: exclusion, edits: []edit{
+	{name: "guard off", family: "losses", finds: exclusion, edits: []edit{
 		{file: "quorum.go", old: "\tq := &Quorum{\n", new: "\to.Guard = GuardOff\n\tq := &Quorum{\n"},
 	}},
-	{name: "a record without a mark: a master that restarted is admitted at once", finds: exclusion, edits: []edit{
+	{name: "a record without a mark: a master that restarted is admitted at once", family: "losses", finds: exclusion, edits: []edit{
 		{file: "judge.go", old: "\treturn g.quarantine(none, m, m.cause(), false)\n", new: "\treturn g.admitAgain(none, m)\n"},
 	}},
 	{name: "scripts do not compare the record", finds: exclusion, lua: "acquire, extend", edits: []edit{
@@ -109,7 +110,7 @@ var mutations = []mutation{
 	{name: "counters of one master are enough", finds: order, edits: []edit{
 		{file: "counters.go", old: "\tneed := majority(n)\n", new: "\tneed := min(n, 1)\n"},
 	}},
-	{name: "counters are read when the quarantine begins", finds: order, edits: []edit{
+	{name: "counters are read when the quarantine begins", family: "raises", finds: order, edits: []edit{
 		{file: "counters.go", old: "found, intact, lost = g.readCounters(ctx)", new: "found, intact, lost = g.early.found, g.early.intact, g.early.lost"},
 		{file: "guard.go", old: "type guard struct {\n", new: "type guard struct {\n\tearly earlyCounters\n"},
 		{file: "guard.go", old: "\t\tif s.kind == ruledDue {\n", new: "\t\tif n := g.masters[i].mark.nonce; n != \"\" && n != g.early.nonce {\n\t\t\tg.early.nonce, g.early.stale = n, true\n\t\t}\n\t\tif s.kind == ruledDue {\n"},

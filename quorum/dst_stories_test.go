@@ -116,6 +116,29 @@ func (f *faulter) forgetDuringRaise() {
 	away()
 }
 
+// forgetMost: while locks are held a majority of the masters is emptied, one after another.
+func (f *faulter) forgetMost() {
+	since := time.Now()
+	recovered := func() bool { return f.w.healthy() || time.Since(since) > 2*f.quarantine() } // without the guard nothing tells
+	if !f.until(recovered) {
+		return
+	}
+	for _, m := range f.w.masters {
+		m.save()
+	}
+	f.w.wait(f.moment(100 * time.Millisecond))
+	way := []losing{losesAll, losesOld, losesFlush}[f.random.IntN(3)]
+	for _, m := range f.shuffled()[:majority(len(f.w.masters))] {
+		how := way
+		if m.durable && how != losesFlush {
+			how = losesNone
+		}
+		f.lose(m, how)
+		f.w.wait(f.moment(5 * time.Millisecond))
+	}
+	f.w.wait(f.moment(300 * time.Millisecond))
+}
+
 // newcomer: all proxies crash, most masters are emptied, and those that know of the locks are out of reach for the proxies that
 // come.
 func (f *faulter) newcomer() {
