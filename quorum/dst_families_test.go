@@ -21,6 +21,7 @@ var families = []family{
 	{"raises", 0.06, (*plan).raisesAcrossLosses},
 	{"newcomers", 0.08, (*plan).newcomers},
 	{"losses", 0.06, (*plan).losses},
+	{"steps", 0.04, (*plan).steps},
 }
 
 // join makes p a run of some family, or leaves it as it is.
@@ -124,4 +125,11 @@ func (p *plan) losses(r *rand.Rand) {
 	p.masters, p.count = 3+2*r.IntN(2), 2+r.IntN(2)
 	p.clients.ttl = [2]time.Duration{p.maxTTL / 2, p.maxTTL}
 	p.scripted("most masters forget", (*faulter).forgetMost)
+}
+
+// steps makes the clocks of a majority of the masters jump while a lock is held, which ends it there.
+func (p *plan) steps(r *rand.Rand) {
+	p.maxTTL, p.mostHold, p.count = between(r, 500*time.Millisecond, 1500*time.Millisecond), time.Second, 2+r.IntN(2)
+	p.clients.ttl = [2]time.Duration{p.maxTTL / 2, p.maxTTL}
+	p.faults.gap, p.faults.kinds = 20*time.Millisecond, []faultKind{{name: "clocks step together", forgets: true, do: (*faulter).stepTogether}}
 }

@@ -137,13 +137,13 @@ var mutations = []mutation{
 	{name: "a master that is empty is new, whatever the others are", test: "TestAdmissionModel", finds: tooEarly, edits: []edit{
 		{file: "judge.go", old: "\tif !g.fresh() {\n\t\treturn g.quarantine(s, m, m.cause(), false)\n", new: "\tif !g.fresh() {\n\t\treturn g.open(s, m, \"\")\n"},
 	}},
-	{name: "what a master says of its disk after a restart is believed", finds: exclusion, edits: []edit{
+	{name: "what a master says of its disk after a restart is believed", family: "losses", finds: exclusion, edits: []edit{
 		{file: "judge.go", old: " && m.view.durable == r.runID", new: ""},
 	}},
 	{name: "steps of a clock are not noticed", finds: exclusion, edits: []edit{
 		{file: "look.go", old: "if l.offset.stepped(l.facts.runID, sent, received, says) {", new: "if l.offset.stepped(l.facts.runID, sent, received, says) && false {"},
 	}},
-	{name: "the vote that shows a step counts", finds: exclusion, edits: []edit{
+	{name: "the vote that shows a step counts", family: "steps", finds: exclusion, edits: []edit{
 		{file: "lane_io.go", old: "clockOf(r.ints[2], r.ints[3])) {\n\t\t\tr.fail(errStepped)\n", new: "clockOf(r.ints[2], r.ints[3])) {\n"},
 	}},
 }

@@ -116,7 +116,8 @@ func (f *faulter) forgetDuringRaise() {
 	away()
 }
 
-// forgetMost: while locks are held a majority of the masters is emptied, one after another.
+// forgetMost: while locks are held a majority of the masters is emptied, one after another. Some say afterwards that they keep everything on disk,
+// and then nobody is left who knows that they did not.
 func (f *faulter) forgetMost() {
 	since := time.Now()
 	recovered := func() bool { return f.w.healthy() || time.Since(since) > 2*f.quarantine() } // without the guard nothing tells
@@ -127,26 +128,46 @@ func (f *faulter) forgetMost() {
 		m.save()
 	}
 	f.w.wait(f.moment(100 * time.Millisecond))
-	way := []losing{losesAll, losesOld, losesFlush}[f.random.IntN(3)]
+	way, lies := []losing{losesAll, losesOld, losesFlush}[f.random.IntN(3)], f.random.IntN(2) == 0
+	if lies = lies && way == losesOld; lies {
+		f.crashAll()
+	}
 	for _, m := range f.shuffled()[:majority(len(f.w.masters))] {
 		how := way
 		if m.durable && how != losesFlush {
 			how = losesNone
 		}
+		if lies && how == losesOld {
+			m.set(m.becomesDurable) // from now on
+		}
 		f.lose(m, how)
 		f.w.wait(f.moment(5 * time.Millisecond))
+	}
+	for place := range f.w.places {
+		if lies {
+			f.w.start(place)
+		}
 	}
 	f.w.wait(f.moment(300 * time.Millisecond))
 }
 
-// newcomer: all proxies crash, most masters are emptied, and those that know of the locks are out of reach for the proxies that
-// come.
-func (f *faulter) newcomer() {
+// stepTogether: while locks are held the clocks of a majority of the masters jump ahead.
+func (f *faulter) stepTogether() {
 	if !f.until(f.w.healthy) {
 		return
 	}
-	all := f.shuffled()
-	keep := 1 + f.random.IntN(len(all)/2)
+	f.w.wait(f.moment(100 * time.Millisecond))
+	for _, m := range f.shuffled()[:majority(len(f.w.masters))] {
+		if by := f.w.stepsBy(m, f.moment(3*time.Second)); by != 0 {
+			f.w.trace.note(m.index, "clock steps by %v", by)
+			f.w.step(m, by)
+		}
+	}
+	f.w.wait(f.moment(300 * time.Millisecond))
+}
+
+// crashAll ends all proxies.
+func (f *faulter) crashAll() {
 	var gone []*simProxy
 	for place := range f.w.places {
 		if pr := f.w.takeDown(place); pr != nil {
@@ -157,6 +178,17 @@ func (f *faulter) newcomer() {
 		f.w.trace.add(event{what: "crash", proxy: pr.serial, master: -1, client: -1})
 		f.w.crash(pr)
 	}
+}
+
+// newcomer: all proxies crash, most masters are emptied, and those that know of the locks are out of reach for the proxies that
+// come.
+func (f *faulter) newcomer() {
+	if !f.until(f.w.healthy) {
+		return
+	}
+	all := f.shuffled()
+	keep := 1 + f.random.IntN(len(all)/2)
+	f.crashAll()
 	var ends []func()
 	for _, m := range all[:keep] {
 		for place := range f.w.places {
