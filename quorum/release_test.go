@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,9 +213,9 @@ func TestReleaseBesideOthers(t *testing.T) {
 				s.masters[2].empty()
 				slow := q.opts.MasterTimeout - 2*time.Millisecond
 				s.masters[0].set(func() { // only the first, which comes from q
-					n := 0
+					var n atomic.Int32
 					s.masters[0].hook = func(cmd string) (time.Duration, string) {
-						if n += strings.Count(cmd, "release"); n == 1 && strings.HasPrefix(cmd, "release") {
+						if strings.HasPrefix(cmd, "release") && n.Add(1) == 1 {
 							return slow, ""
 						}
 						return 0, ""
