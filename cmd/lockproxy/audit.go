@@ -85,8 +85,9 @@ func (a *auditLog) close() {
 type auditFile struct {
 	path string
 
-	mu   sync.Mutex
-	file *os.File
+	mu      sync.Mutex
+	file    *os.File
+	writing *os.File // what a Write is in; it closes that itself
 }
 
 var _ zapcore.WriteSyncer = (*auditFile)(nil)
@@ -98,25 +99,34 @@ func (f *auditFile) reopen() error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file != nil {
+	if f.file != nil && f.file != f.writing {
 		f.file.Close()
 	}
 	f.file = file
 	return nil
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer, for one goroutine at a time. It may take long; reopen does not wait for it.
 func (f *auditFile) Write(p []byte) (int, error) {
 	f.mu.Lock()
+	file := f.file
+	f.writing = file
+	f.mu.Unlock()
+	n, err := file.Write(p)
+	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.file.Write(p)
+	if f.writing = nil; file != f.file { // reopened since
+		file.Close()
+	}
+	return n, err
 }
 
 // Sync implements zapcore.WriteSyncer.
 func (f *auditFile) Sync() error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.file.Sync()
+	file := f.file
+	f.mu.Unlock()
+	return file.Sync()
 }
 
 func (f *auditFile) close() {
