@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -93,7 +94,11 @@ type auditFile struct {
 var _ zapcore.WriteSyncer = (*auditFile)(nil)
 
 func (f *auditFile) reopen() error {
-	file, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	flags := os.O_APPEND | os.O_CREATE | os.O_WRONLY
+	if f.used() {
+		flags |= syscall.O_NONBLOCK // a pipe that nobody reads any more is an error; the start waits for its reader
+	}
+	file, err := os.OpenFile(f.path, flags, 0o600)
 	if err != nil {
 		return err
 	}
@@ -104,6 +109,12 @@ func (f *auditFile) reopen() error {
 	}
 	f.file = file
 	return nil
+}
+
+func (f *auditFile) used() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file != nil
 }
 
 // Write implements io.Writer, for one goroutine at a time. It may take long; reopen does not wait for it.

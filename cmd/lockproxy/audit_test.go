@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -68,5 +69,37 @@ func TestAuditReopenWhileBlocked(t *testing.T) {
 	f.close()
 	if text, err := os.ReadFile(path); err != nil || string(text) != "behind\n" {
 		t.Errorf("the new file has %q, %v", text, err)
+	}
+}
+
+// TestAuditReopenWithoutReader: nor does SIGHUP wait until somebody reads a pipe again. The old file stays in use.
+func TestAuditReopenWithoutReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	f := &auditFile{path: path}
+	if err := f.reopen(); err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	reopened := make(chan error, 1)
+	go func() { reopened <- f.reopen() }()
+	select {
+	case err := <-reopened:
+		if !errors.Is(err, syscall.ENXIO) {
+			t.Errorf("reopen: %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("reopen waits for a reader")
+	}
+	if _, err := f.Write([]byte("on\n")); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(path + ".1"); err != nil || string(text) != "on\n" {
+		t.Errorf("the old file has %q, %v", text, err)
 	}
 }
