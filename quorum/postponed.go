@@ -30,6 +30,13 @@ func (q *Quorum) afterReleases(f func()) {
 	}
 }
 
+// len is how many calls wait.
+func (p *postponed) len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls)
+}
+
 // runPostponed calls those that are due, and comes back for the others.
 func (q *Quorum) runPostponed() {
 	p := &q.postponed

@@ -146,7 +146,7 @@ func (q *Quorum) waitSettled(ctx context.Context) int {
 		select {
 		case <-q.quiet:
 		case <-ctx.Done():
-			return left
+			return left + q.postponed.len()
 		}
 	}
 }
