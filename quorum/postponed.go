@@ -38,9 +38,8 @@ func (q *Quorum) runPostponed() {
 	for n < len(p.calls) && !now.Before(p.calls[n].due) {
 		n++
 	}
-	ready := p.calls[:n:n]
-	p.calls = append([]postponedCall(nil), p.calls[n:]...)
-	if len(p.calls) > 0 {
+	ready := p.calls[:n]
+	if p.calls = p.calls[n:]; len(p.calls) > 0 { // not copied, as thousands may wait; append does so now and then
 		time.AfterFunc(p.calls[0].due.Sub(now), q.runPostponed)
 	}
 	p.mu.Unlock()
@@ -48,4 +47,5 @@ func (q *Quorum) runPostponed() {
 		c.f()
 		q.leave()
 	}
+	clear(ready) // what waits keeps its memory
 }

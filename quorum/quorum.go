@@ -136,11 +136,11 @@ func (q *Quorum) Close(ctx context.Context) error {
 // first.
 func (q *Quorum) waitSettled(ctx context.Context) int {
 	for {
-		left := 0
+		running, left := q.calls.Load(), 0 // in this order: the last a call does may be a release
 		for _, l := range q.lanes {
 			left += l.unsettled()
 		}
-		if left == 0 && q.calls.Load() == 0 {
+		if left == 0 && running == 0 {
 			return 0
 		}
 		select {

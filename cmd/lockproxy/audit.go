@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -85,38 +86,58 @@ func (a *auditLog) close() {
 type auditFile struct {
 	path string
 
-	mu   sync.Mutex
-	file *os.File
+	mu      sync.Mutex
+	file    *os.File
+	writing *os.File // what a Write is in; it closes that itself
 }
 
 var _ zapcore.WriteSyncer = (*auditFile)(nil)
 
 func (f *auditFile) reopen() error {
-	file, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	flags := os.O_APPEND | os.O_CREATE | os.O_WRONLY
+	if f.used() {
+		flags |= syscall.O_NONBLOCK // a pipe that nobody reads any more is an error; the start waits for its reader
+	}
+	file, err := os.OpenFile(f.path, flags, 0o600)
 	if err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file != nil {
+	if f.file != nil && f.file != f.writing {
 		f.file.Close()
 	}
 	f.file = file
 	return nil
 }
 
-// Write implements io.Writer.
-func (f *auditFile) Write(p []byte) (int, error) {
+func (f *auditFile) used() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.file.Write(p)
+	return f.file != nil
+}
+
+// Write implements io.Writer, for one goroutine at a time. It may take long; reopen does not wait for it.
+func (f *auditFile) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	file := f.file
+	f.writing = file
+	f.mu.Unlock()
+	n, err := file.Write(p)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.writing = nil; file != f.file { // reopened since
+		file.Close()
+	}
+	return n, err
 }
 
 // Sync implements zapcore.WriteSyncer.
 func (f *auditFile) Sync() error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.file.Sync()
+	file := f.file
+	f.mu.Unlock()
+	return file.Sync()
 }
 
 func (f *auditFile) close() {
