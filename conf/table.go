@@ -66,7 +66,7 @@ var table = []setting{
 		func(c *Config) value { return mode{&c.UnixMode} }},
 	{"proxy-protocol", "expect a PROXY header, version 1 or 2, on every connection of network listeners", "",
 		func(c *Config) value { return boolean{&c.ProxyProtocol, "on", "off"} }},
-	{"reuse-port", "let another lockproxy listen on the same ports, to take over while this one drains, admin-listen when it has ended (Linux)", "",
+	{"reuse-port", "let another lockproxy listen on the same ports, to take over while this one drains (Linux)", "",
 		func(c *Config) value { return boolean{&c.ReusePort, "true", "false"} }},
 	{"upstream-user", "user for an upstream address without credentials", "the default user",
 		func(c *Config) value { return text{&c.UpstreamLogin.User} }},
