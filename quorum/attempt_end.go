@@ -18,7 +18,7 @@ func (a *attempt) lateLocked(lane int) {
 		if v.fence != a.fence {
 			_ = l.send(command{op: opRaise, key: a.key, secret: a.secret, fence: a.fence})
 		}
-		a.q.late.add(a.debtKey, a.voters, time.Now())
+		a.q.late.add(a.debtKey, a.voters, a.clock.start.Add(a.ttl), time.Now())
 	case voteUnsent, voteError, voteBroke:
 		d := debt{debtKey: a.debtKey, fence: a.fence, voters: a.voters, owner: a.owner, until: a.clock.start.Add(a.ttl), ttl: a.ttl}
 		l.topUp(d, v.state == voteBroke)

@@ -62,6 +62,7 @@ func (b *byDue) Pop() any {
 type lateGrant struct {
 	debtKey
 	voters voters
+	until  time.Time // when what the voters lack proves nothing any more: one may have lost its memory since, and vote again
 	due    time.Time
 	first  time.Time // of the first check; zero before
 	held   bool      // a check has found the lock held: a voter may have lost it since in other ways than by an unlock
@@ -72,9 +73,9 @@ func (g *lateGrants) init() {
 	g.waits = make(map[debtKey]voters)
 }
 
-// add makes k be checked, unless it waits for that already.
-func (g *lateGrants) add(k debtKey, v voters, now time.Time) {
-	g.put(lateGrant{debtKey: k, voters: v, due: now.Add(checkAfter)})
+// add makes k be checked, unless it waits for that already. until is when the ttl is over that the voters v confirmed.
+func (g *lateGrants) add(k debtKey, v voters, until, now time.Time) {
+	g.put(lateGrant{debtKey: k, voters: v, until: until, due: now.Add(checkAfter)})
 }
 
 func (g *lateGrants) put(late lateGrant) {
@@ -200,7 +201,7 @@ func (c *check) answered(lane int, held, none bool) {
 		c.over = true
 		c.q.releaseRest(c.late.debtKey, c.late.voters)
 	case c.pending > 0:
-	case c.missed && c.held < need && !c.late.held:
+	case c.missed && c.held < need && !c.late.held && time.Now().Before(c.late.until):
 		c.q.releaseRest(c.late.debtKey, c.late.voters)
 	default:
 		c.again()

@@ -83,7 +83,7 @@ var mutations = []mutation{
 		{file: "lane_io.go", old: "if cmd.op != opAcquire && cmd.op != opTopUp && !cmd.again {", new: "if !cmd.again {"},
 	}},
 	{name: "late grants are not checked", finds: leftovers, edits: []edit{
-		{file: "attempt_end.go", old: "\t\ta.q.late.add(a.debtKey, a.voters, time.Now())\n", new: "\t\t_ = time.Now\n"},
+		{file: "attempt_end.go", old: "\t\ta.q.late.add(a.debtKey, a.voters, a.clock.start.Add(a.ttl), time.Now())\n", new: "\t\t_ = time.Now\n"},
 	}},
 	{name: "no drift taken off, with clocks that run fast", finds: exclusion, edits: []edit{
 		{file: "validity.go", old: "{ return ttl/100 + 2*time.Millisecond }", new: "{ return 0 }"},

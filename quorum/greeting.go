@@ -56,8 +56,11 @@ func (l *lane) meet(server facts) {
 	}
 	l.facts = server
 	l.status.RunID = server.runID
-	l.owed.handedOver(time.Now())
+	landed := l.owed.handedOver(time.Now())
 	l.mu.Unlock()
+	for _, k := range landed {
+		l.host.toppedUp(k, 0, time.Time{})
+	}
 	if another {
 		l.describe(&server)
 	}

@@ -30,8 +30,8 @@ type laneHost interface {
 	// looked is told what a lane found on its master; lost, that its connection has ended.
 	looked(lane int, v view)
 	lost(lane int)
-	// toppedUp is told that a top-up set the key, or found it set.
-	toppedUp(k debtKey, v voters)
+	// toppedUp is told that a top-up set the key, or found it set, or may have; until is when the ttl is over that the voters confirmed.
+	toppedUp(k debtKey, v voters, until time.Time)
 	// releasedLate is told that the lock was still on a master some time after it was unlocked.
 	releasedLate(k debtKey)
 	// settled is told when a closing lane may have nothing left to wait for.

@@ -105,7 +105,7 @@ func (l *lane) handle(c *laneConn, r *reply) bool {
 		l.host.looked(l.index, found)
 	}
 	if topped {
-		l.host.toppedUp(debtKey{cmd.key, cmd.secret}, cmd.voters)
+		l.host.toppedUp(debtKey{cmd.key, cmd.secret}, cmd.voters, l.epoch.Add(cmd.sent+cmd.ttl))
 	}
 	if late {
 		l.host.releasedLate(debtKey{cmd.key, cmd.secret})

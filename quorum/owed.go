@@ -209,9 +209,9 @@ func (o *owed) laneBroke() {
 }
 
 // handedOver starts the clocks: from here on nothing can land from the lane before. A top-up whose lock has run
-// out is owed no more, but its SET, or an earlier top-up, may have landed late and would outlive the lock: that is to be
-// released.
-func (o *owed) handedOver(now time.Time) {
+// out is owed no more, but its SET, or an earlier top-up, may have landed late and would outlive the lock: those are returned. They are
+// not to be released here, as the lock may live on, extended through another proxy.
+func (o *owed) handedOver(now time.Time) (landed []debtKey) {
 	for d := range o.all {
 		mayHaveLanded := d.drop.IsZero()
 		if mayHaveLanded {
@@ -220,11 +220,10 @@ func (o *owed) handedOver(now time.Time) {
 		if d.kind != owesTopUp || d.until.Sub(now) >= minTopUp {
 			continue
 		}
-		if !mayHaveLanded {
-			o.remove(d)
-			continue
+		if mayHaveLanded {
+			landed = append(landed, d.debtKey)
 		}
-		d.kind = owesRelease
-		o.count(d, 1)
+		o.remove(d)
 	}
+	return landed
 }

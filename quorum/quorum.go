@@ -188,7 +188,9 @@ func (q *Quorum) unclaim(lane int) {
 func (q *Quorum) looked(lane int, v view) { q.guard.looked(lane, v) }
 func (q *Quorum) lost(lane int)           { q.guard.lost(lane) }
 
-func (q *Quorum) toppedUp(k debtKey, v voters) { q.late.add(k, v, time.Now()) }
+func (q *Quorum) toppedUp(k debtKey, v voters, until time.Time) {
+	q.late.add(k, v, until, time.Now())
+}
 
 // repeatAfter is how long a repetition waits for those who ask.
 const repeatAfter = time.Millisecond
