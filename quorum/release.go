@@ -69,14 +69,14 @@ func (q *Quorum) releaseBut(k debtKey, v voters) {
 // askers counts those who are asking the masters for a release at the moment, by a part of the secret. On a busy machine one may be stopped
 // between two masters for so long that the first has carried the release out late, or owed it and is back, before the second was asked: a
 // repetition that comes first there would take the token away, and the answer would be that it did not stand.
-type askers [64]atomic.Int32
+type askers [4096]atomic.Int32
 
 func (a *askers) of(secret string) *atomic.Int32 {
-	var sum byte
-	for _, c := range []byte(secret[:min(len(secret), 4)]) {
-		sum = sum*5 + c
+	var sum uint
+	for _, c := range []byte(secret[:min(len(secret), 8)]) {
+		sum = sum*31 + uint(c)
 	}
-	return &a[sum%byte(len(a))]
+	return &a[sum%uint(len(a))]
 }
 
 // unlock is one Release under way.
@@ -86,7 +86,7 @@ type unlock struct {
 	users
 	debtKey
 
-	began time.Time
+	clock stopwatch
 
 	mu      sync.Mutex
 	verdict verdict
@@ -99,7 +99,7 @@ var _ receiver = (*unlock)(nil)
 
 func (u *unlock) begin(k debtKey) {
 	u.users.start()
-	u.debtKey, u.verdict, u.began = k, open, time.Now()
+	u.debtKey, u.verdict, u.clock = k, open, startWatch()
 	u.tally = unlockTally{pending: len(u.errs)}
 	u.silent = u.silent[:0]
 	for range u.errs {
@@ -159,7 +159,7 @@ func (u *unlock) answered(lane int, r *reply, err error) {
 		u.tally.none++
 	case r.is(1):
 		u.tally.deleted++
-	case time.Since(u.began) > u.q.releaseTime(): // it may be gone because others saw what this release did: see releaseRest
+	case u.clock.elapsed() > u.q.releaseTime(): // it may be gone because others saw what this release did: see releaseRest
 		u.tally.none++
 		u.errs[lane] = silentError(u.q.releaseTime())
 	default:
