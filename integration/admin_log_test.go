@@ -141,7 +141,12 @@ func TestAuditLog(t *testing.T) {
 		return found, string(b)
 	}
 	want := []string{`lock "job\n\"x\"" granted `, `lock "job\n\"x\"" taken me`, `release "job\n\"x\"" released `, `unlock "job\n\"x\"" not_held `}
-	got, text := lines()
+	var got []string
+	var text string
+	lab.WaitFor(t, "the lines, written behind the replies", lab.Patience, func() bool {
+		got, text = lines()
+		return len(got) >= len(want)
+	})
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -157,7 +162,8 @@ func TestAuditLog(t *testing.T) {
 	p.Signal(syscall.SIGHUP)
 	lab.WaitFor(t, "a new file", lab.Patience, func() bool { _, err := os.Stat(file); return err == nil })
 	c.Lock("next", "1s")
-	if got, _ := lines(); !slices.Equal(got, []string{`lock "next" granted `}) {
+	lab.WaitFor(t, "a line", lab.Patience, func() bool { got, _ = lines(); return len(got) > 0 })
+	if !slices.Equal(got, []string{`lock "next" granted `}) {
 		t.Errorf("the new file has %q", got)
 	}
 }
