@@ -52,6 +52,9 @@ func (q *Quorum) releaseTime() time.Duration { return max(q.opts.MasterTimeout, 
 // releaseEverywhere makes every lane owe the release of a token that may have landed on it. publish is for the release of
 // a lock that somebody held: what remains of others is nobody's news.
 func (q *Quorum) releaseEverywhere(k debtKey, publish bool) {
+	asking := q.askers.of(k.secret) // a repetition that tells nobody must not be first anywhere
+	asking.Add(1)
+	defer asking.Add(-1)
 	for _, l := range q.lanes {
 		_ = l.release(debt{debtKey: k, ttl: q.opts.MaxTTL, publish: publish}, false, nil)
 	}
