@@ -88,7 +88,7 @@ trap '[ -z "$searches" ] || kill "$searches" 2>/dev/null; rm -rf "$scratch"' EXI
 grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do
 	sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file" | while read -r target; do
 		step "fuzz $target"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-5s}" "$(dirname "$file")" </dev/null
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-3s}" "$(dirname "$file")" </dev/null
 	done
 done
 

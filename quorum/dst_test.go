@@ -13,7 +13,7 @@ import (
 )
 
 // seedsFor is how long the simulation runs in the test command.
-const seedsFor = 20 * time.Second
+const seedsFor = 10 * time.Second
 
 // The real Quorum, in virtual time, under faults that follow from a seed: no two validities of a key overlap, fences rise, no token
 // comes twice, no lock is lost while it is valid, no call takes too long, and nothing is left on a master.
