@@ -91,10 +91,6 @@ func (f *fakeLocker) Release(_ context.Context, key string, token quorum.Token) 
 
 func (f *fakeLocker) Abandon(key string, token quorum.Token) { f.note("abandon %q %v", key, token) }
 
-func (f *fakeLocker) AbandonLost(key string, token quorum.Token) {
-	f.note("abandon lost %q %v", key, token)
-}
-
 // fakeGate is the upstream's word on authentication.
 type fakeGate struct {
 	required bool

@@ -237,3 +237,7 @@ func TestExtendedHold(t *testing.T) {
 		}
 	})
 }
+
+func (f *fakeLocker) AbandonLost(key string, token quorum.Token) {
+	f.note("abandon lost %q %v", key, token)
+}

@@ -2,7 +2,7 @@
 # Runs every check and test of the project: sh integration/test.sh
 #
 # Needs Go (the version go.mod names, or newer) and, if redis-server or a C compiler is missing, a Debian-like system
-# with root or sudo to install it. Takes a few minutes on two cores. Ends with the first check that fails.
+# with root or sudo to install it. Takes about ten minutes on two cores. Ends with the first check that fails.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -30,7 +30,7 @@ type Quorum struct {
 	askers    askers
 	postponed postponed
 	closing   atomic.Bool
-	calls     atomic.Int64  // Acquires and Releases that are running
+	calls     atomic.Int64  // that are running, or postponed
 	quiet     chan struct{} // holds a value when Close should look again
 	cancel    context.CancelFunc
 	stopped   chan struct{}  // closed by cancel
