@@ -160,6 +160,9 @@ func (q *Quorum) leave() {
 	}
 }
 
+// Busy reports whether a call is under way, most of whose time goes by waiting for masters. Safe for concurrent use, and cheap.
+func (q *Quorum) Busy() bool { return q.calls.Load() > 0 }
+
 func (q *Quorum) settled() {
 	select {
 	case q.quiet <- struct{}{}:

@@ -47,18 +47,19 @@ func (g *gate) errLocked() error {
 }
 
 // open notes that the socket is ready. run: the caller, the loop, is to carry its bytes.
-func (g *gate) open() (run bool) {
+func (g *gate) open() (run, woke bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ready = true
 	switch g.state {
 	case gateWatched:
 		g.state = gateRunning
-		return true
+		return true, false
 	case gateWaiting:
 		g.stopLocked(nil)
+		return false, true
 	}
-	return false
+	return false, false
 }
 
 // waitLocked waits until the gate opens or is interrupted, or with gateWatched until the loop no longer carries. It unlocks mu.

@@ -15,6 +15,13 @@ import (
 // eventsAtOnce is how many sockets one look at the epoll set tells of.
 const eventsAtOnce = 128
 
+// looksAgain is how often a loop that finds nothing, after it had something to do, lets whoever else is to run on its processor do so and
+// looks once more, before it sleeps. On busy processors something has come by then, and nobody has to be woken.
+const looksAgain = 2
+
+// carriedInRow is how many sockets a loop deals with before it lets goroutines run of which it does not know.
+const carriedInRow = 64
+
 // What a sock is watched for. Each is told once when it comes about (EPOLLET), so a sock that somebody else deals with, or nobody,
 // costs nothing.
 const sockEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
@@ -29,6 +36,8 @@ type loops struct {
 	all  []*loop
 	next atomic.Uint32
 	wg   sync.WaitGroup
+
+	busy func() bool // Options.Busy; nil: never
 }
 
 // pick returns a loop, or nil if the system gives none.
@@ -38,6 +47,9 @@ func (ls *loops) pick() *loop {
 			l, err := newLoop()
 			if err != nil {
 				break
+			}
+			if ls.busy != nil {
+				l.busy = ls.busy
 			}
 			ls.all = append(ls.all, l)
 			ls.wg.Go(l.run)
@@ -63,8 +75,12 @@ type loop struct {
 	set *os.File // the epoll set; the runtime's poller watches it, so a loop that has nothing to do is a parked goroutine
 	fd  int
 
+	busy func() bool // somebody waits for what the runtime's poller tells; a loop that goes on keeps it from being asked
+
 	mu    sync.RWMutex
 	socks map[int32]*sock // by descriptor
+
+	woke bool // a goroutine, in this turn; it should not have to wait for the loop
 
 	events [eventsAtOnce]unix.EpollEvent
 	found  [eventsAtOnce]*sock // whose they are
@@ -79,7 +95,7 @@ func newLoop() (*loop, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return &loop{set: os.NewFile(uintptr(fd), "epoll"), fd: fd, socks: make(map[int32]*sock)}, nil
+	return &loop{set: os.NewFile(uintptr(fd), "epoll"), fd: fd, busy: func() bool { return false }, socks: make(map[int32]*sock)}, nil
 }
 
 // adopt takes over a socket that package net opened. If that cannot be done it returns c as it is.
@@ -120,17 +136,37 @@ func (l *loop) run() {
 		return
 	}
 	_ = raw.Read(func(uintptr) (done bool) {
-		for l.turn() {
-		}
+		l.work()
 		return false
 	})
 }
 
-// turn looks at the set once and deals with what is there. goOn: there may be more.
-func (l *loop) turn() (goOn bool) {
+// work deals with what is there, until there has been nothing for a while or others are to run.
+func (l *loop) work() {
+	missed := looksAgain // in a row
+	for all := 0; ; {
+		l.woke = false
+		found, carried := l.turn()
+		all += carried
+		switch {
+		case found == eventsAtOnce: // there may be more, of which the runtime's poller will not tell again
+		case l.woke, l.busy(), all >= carriedInRow, carried == 0 && missed == looksAgain:
+			return
+		case carried > 0:
+			missed = 0
+		default:
+			missed++
+			syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+		}
+	}
+}
+
+// turn looks at the set once and deals with what is there: found events, and carried sockets' bytes. All are read before anything is
+// written, so that whoever is written to is woken once and finds all of it.
+func (l *loop) turn() (found, carried int) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.fd), uintptr(unsafe.Pointer(&l.events)), eventsAtOnce, 0, 0, 0)
 	if errno != 0 {
-		return errno == syscall.EINTR
+		return 0, 0
 	}
 	l.mu.RLock()
 	for i, e := range l.events[:n] {
@@ -138,12 +174,18 @@ func (l *loop) turn() (goOn bool) {
 	}
 	l.mu.RUnlock()
 	for i, k := range l.found[:n] {
-		if k != nil && k.event(l.events[i].Events) {
+		if k != nil && !(k.event(l.events[i].Events) && k.readTask()) {
+			l.found[i] = nil
+		}
+	}
+	for _, k := range l.found[:n] {
+		if k != nil {
+			carried++
 			k.carry()
 		}
 	}
 	clear(l.found[:n])
-	return n == eventsAtOnce
+	return int(n), carried
 }
 
 // event notes what happened to the socket. run: its bytes are to be carried.
@@ -154,5 +196,10 @@ func (k *sock) event(events uint32) (run bool) {
 	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		k.took()
 	}
-	return events&^unix.EPOLLOUT != 0 && k.in.open()
+	if events&^unix.EPOLLOUT == 0 {
+		return false
+	}
+	run, woke := k.in.open()
+	k.loop.woke = k.loop.woke || woke
+	return run
 }

@@ -29,6 +29,12 @@ func sockPair(t *testing.T, network string) (*sock, net.Conn) {
 		l.set.Close()
 		<-ended
 	})
+	return sockOn(t, l, network)
+}
+
+// sockOn is sockPair with a socket that l watches.
+func sockOn(t *testing.T, l *loop, network string) (*sock, net.Conn) {
+	t.Helper()
 	address := "127.0.0.1:0"
 	if network == "unix" {
 		address = t.TempDir() + "/s"

@@ -5,7 +5,7 @@ package resp
 import "net"
 
 // loops carry the bytes of plain sockets. Only Linux has them; elsewhere each direction of a connection is carried by a goroutine.
-type loops struct{}
+type loops struct{ busy func() bool }
 
 func (*loops) pick() *loop { return nil }
 

@@ -14,6 +14,7 @@ const readsInRow = 16
 type task struct {
 	x      *inbox
 	use    func(mayBlock bool) (stop bool)
+	n      int // bytes read into x and not yet counted there
 	failed any // what use panicked with
 }
 
@@ -34,7 +35,7 @@ func (k *sock) carryLocked(x *inbox, use func(mayBlock bool) (stop bool)) error 
 	return result
 }
 
-// carry is called by the loop when bytes are there and the gate is in gateRunning.
+// carry is called by the loop when readTask has read, and goes on until nothing is left.
 func (k *sock) carry() {
 	defer func() {
 		if p := recover(); p != nil {
@@ -42,15 +43,13 @@ func (k *sock) carry() {
 			k.endCarry()
 		}
 	}()
-	x := k.task.x
-	for range readsInRow {
-		n, goesOn := k.readTask(x)
-		if !goesOn {
-			return
-		}
-		x.w += n
-		if n > 0 && k.task.use(false) {
+	for row := 1; ; row++ {
+		k.task.x.w += k.task.n
+		if k.task.use(false) || row == readsInRow {
 			break
+		}
+		if !k.readTask() {
+			return
 		}
 	}
 	k.endCarry()
@@ -60,24 +59,26 @@ func (k *sock) carry() {
 func (k *sock) endCarry() {
 	k.in.mu.Lock()
 	defer k.in.mu.Unlock()
+	k.loop.woke = true
 	k.in.stopLocked(nil)
 }
 
 // readTask reads once for the task, or ends the loop's turn where nothing more is there, or nothing more will come.
-func (k *sock) readTask(x *inbox) (n int, goesOn bool) {
+func (k *sock) readTask() (some bool) {
 	k.in.mu.Lock()
 	defer k.in.mu.Unlock()
 	err := k.in.errLocked()
 	if err == nil && k.in.ready {
-		if n, err = k.readLocked(x.room()); err == nil {
-			return n, true
+		if k.task.n, err = k.readLocked(k.task.x.room()); k.task.n > 0 {
+			return true
 		}
 	}
-	x.release()
+	k.task.x.release()
 	if err != nil {
+		k.loop.woke = true
 		k.in.stopLocked(err)
 	} else {
 		k.in.state = gateWatched
 	}
-	return 0, false
+	return false
 }
