@@ -98,6 +98,9 @@ func newLoop() (*loop, error) {
 	return &loop{set: os.NewFile(uintptr(fd), "epoll"), fd: fd, busy: func() bool { return false }, socks: make(map[int32]*sock)}, nil
 }
 
+// close is called when run has ended.
+func (l *loop) close() { l.set.Close() }
+
 // adopt takes over a socket that package net opened. If that cannot be done it returns c as it is.
 func (l *loop) adopt(c net.Conn) net.Conn {
 	fd, ok := dup(c)
@@ -165,7 +168,11 @@ func (l *loop) work() {
 // written, so that whoever is written to is woken once and finds all of it.
 func (l *loop) turn() (found, carried int) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.fd), uintptr(unsafe.Pointer(&l.events)), eventsAtOnce, 0, 0, 0)
-	if errno != 0 {
+	switch errno {
+	case 0:
+	case syscall.EINTR:
+		return eventsAtOnce, 0 // it was not told of any, and there may be some
+	default:
 		return 0, 0
 	}
 	l.mu.RLock()

@@ -35,6 +35,18 @@ func sockPair(t *testing.T, network string) (*sock, net.Conn) {
 // sockOn is sockPair with a socket that l watches.
 func sockOn(t *testing.T, l *loop, network string) (*sock, net.Conn) {
 	t.Helper()
+	accepted, other := connected(t, network)
+	k, ok := l.adopt(accepted).(*sock)
+	if !ok {
+		t.Fatal("the loop did not take the socket")
+	}
+	t.Cleanup(func() { k.Close() })
+	return k, other
+}
+
+// connected returns both sides of a connection.
+func connected(t *testing.T, network string) (accepted, other net.Conn) {
+	t.Helper()
 	address := "127.0.0.1:0"
 	if network == "unix" {
 		address = t.TempDir() + "/s"
@@ -44,23 +56,19 @@ func sockOn(t *testing.T, l *loop, network string) (*sock, net.Conn) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	other, err := net.Dial(network, ln.Addr().String())
+	other, err = net.Dial(network, ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted, err := ln.Accept()
+	accepted, err = ln.Accept()
 	if err != nil {
 		t.Fatal(err)
-	}
-	k, ok := l.adopt(accepted).(*sock)
-	if !ok {
-		t.Fatal("the loop did not take the socket")
 	}
 	t.Cleanup(func() {
-		k.Close()
+		accepted.Close()
 		other.Close()
 	})
-	return k, other
+	return accepted, other
 }
 
 // received is what receive gave, until it ended with err.

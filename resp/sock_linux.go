@@ -157,6 +157,7 @@ func (k *sock) took() {
 	k.out.mu.Lock()
 	defer k.out.mu.Unlock()
 	k.wants.Store(false)
+	k.loop.woke = k.loop.woke || k.out.state == gateWaiting
 	k.out.stopLocked(nil)
 }
 
