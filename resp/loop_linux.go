@@ -68,6 +68,9 @@ func (ls *loops) close() {
 		l.set.Close()
 	}
 	ls.wg.Wait()
+	for _, l := range ls.all {
+		l.close()
+	}
 }
 
 // loop watches the sockets of some connections.
@@ -82,6 +85,8 @@ type loop struct {
 
 	woke bool // a goroutine, in this turn; it should not have to wait for the loop
 
+	nudge int // an eventfd in the set; what is written makes the runtime's poller tell of the set again, and is never read
+
 	events [eventsAtOnce]unix.EpollEvent
 	found  [eventsAtOnce]*sock // whose they are
 }
@@ -95,11 +100,35 @@ func newLoop() (*loop, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return &loop{set: os.NewFile(uintptr(fd), "epoll"), fd: fd, busy: func() bool { return false }, socks: make(map[int32]*sock)}, nil
+	nudge, err := newNudge(fd)
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	l := &loop{set: os.NewFile(uintptr(fd), "epoll"), fd: fd, nudge: nudge, socks: make(map[int32]*sock)}
+	l.busy = func() bool { return false }
+	return l, nil
+}
+
+// newNudge returns an eventfd in the epoll set.
+func newNudge(set int) (fd int, err error) {
+	fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return -1, os.NewSyscallError("eventfd2", err)
+	}
+	event := unix.EpollEvent{Events: (unix.EPOLLIN | unix.EPOLLET) & (1<<32 - 1), Fd: int32(fd)}
+	if err := unix.EpollCtl(set, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		unix.Close(fd)
+		return -1, os.NewSyscallError("epoll_ctl", err)
+	}
+	return fd, nil
 }
 
 // close is called when run has ended.
-func (l *loop) close() { l.set.Close() }
+func (l *loop) close() {
+	l.set.Close()
+	unix.Close(l.nudge)
+}
 
 // adopt takes over a socket that package net opened. If that cannot be done it returns c as it is.
 func (l *loop) adopt(c net.Conn) net.Conn {
@@ -151,9 +180,13 @@ func (l *loop) work() {
 		l.woke = false
 		found, carried := l.turn()
 		all += carried
+		giveWay := l.woke || l.busy() || all >= carriedInRow
 		switch {
-		case found == eventsAtOnce: // there may be more, of which the runtime's poller will not tell again
-		case l.woke, l.busy(), all >= carriedInRow, carried == 0 && missed == looksAgain:
+		case found == eventsAtOnce && giveWay: // there may be more, of which the runtime's poller would not tell again by itself
+			l.comeBack()
+			return
+		case found == eventsAtOnce:
+		case giveWay, carried == 0 && missed == looksAgain:
 			return
 		case carried > 0:
 			missed = 0
@@ -162,6 +195,12 @@ func (l *loop) work() {
 			syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
 		}
 	}
+}
+
+// comeBack makes the runtime's poller tell of the set.
+func (l *loop) comeBack() {
+	one := uint64(1)
+	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(l.nudge), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
 }
 
 // turn looks at the set once and deals with what is there: found events, and carried sockets' bytes. All are read before anything is

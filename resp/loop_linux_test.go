@@ -28,6 +28,7 @@ func sockPair(t *testing.T, network string) (*sock, net.Conn) {
 	t.Cleanup(func() {
 		l.set.Close()
 		<-ended
+		l.close()
 	})
 	return sockOn(t, l, network)
 }

@@ -21,7 +21,7 @@ func turnLoop(t *testing.T, use func(k *sock) (stop bool)) (l *loop, socks [2]*s
 		for range socks {
 			<-ended
 		}
-		l.set.Close()
+		l.close()
 	})
 	for i := range socks {
 		k, other := sockOn(t, l, "tcp")

@@ -69,6 +69,7 @@ func TestSocksUnderFire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer l.close()
 	var loop sync.WaitGroup
 	loop.Go(l.run)
 	defer loop.Wait()
