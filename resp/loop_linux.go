@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -14,13 +15,6 @@ import (
 
 // eventsAtOnce is how many sockets one look at the epoll set tells of.
 const eventsAtOnce = 128
-
-// looksAgain is how often a loop that finds nothing, after it had something to do, lets whoever else is to run on its processor do so and
-// looks once more, before it sleeps. On busy processors something has come by then, and nobody has to be woken.
-const looksAgain = 2
-
-// carriedInRow is how many sockets a loop deals with before it lets goroutines run of which it does not know.
-const carriedInRow = 64
 
 // What a sock is watched for. Each is told once when it comes about (EPOLLET), so a sock that somebody else deals with, or nobody,
 // costs nothing.
@@ -83,6 +77,8 @@ type loop struct {
 	mu    sync.RWMutex
 	socks map[int32]*sock // by descriptor
 
+	noYield time.Time // until then
+
 	woke bool // a goroutine, in this turn; it should not have to wait for the loop
 
 	nudge int // an eventfd in the set; what is written makes the runtime's poller tell of the set again, and is never read
@@ -108,20 +104,6 @@ func newLoop() (*loop, error) {
 	l := &loop{set: os.NewFile(uintptr(fd), "epoll"), fd: fd, nudge: nudge, socks: make(map[int32]*sock)}
 	l.busy = func() bool { return false }
 	return l, nil
-}
-
-// newNudge returns an eventfd in the epoll set.
-func newNudge(set int) (fd int, err error) {
-	fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return -1, os.NewSyscallError("eventfd2", err)
-	}
-	event := unix.EpollEvent{Events: (unix.EPOLLIN | unix.EPOLLET) & (1<<32 - 1), Fd: int32(fd)}
-	if err := unix.EpollCtl(set, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
-		unix.Close(fd)
-		return -1, os.NewSyscallError("epoll_ctl", err)
-	}
-	return fd, nil
 }
 
 // close is called when run has ended.
@@ -171,36 +153,6 @@ func (l *loop) run() {
 		l.work()
 		return false
 	})
-}
-
-// work deals with what is there, until there has been nothing for a while or others are to run.
-func (l *loop) work() {
-	missed := looksAgain // in a row
-	for all := 0; ; {
-		l.woke = false
-		found, carried := l.turn()
-		all += carried
-		giveWay := l.woke || l.busy() || all >= carriedInRow
-		switch {
-		case found == eventsAtOnce && giveWay: // there may be more, of which the runtime's poller would not tell again by itself
-			l.comeBack()
-			return
-		case found == eventsAtOnce:
-		case giveWay, carried == 0 && missed == looksAgain:
-			return
-		case carried > 0:
-			missed = 0
-		default:
-			missed++
-			syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
-		}
-	}
-}
-
-// comeBack makes the runtime's poller tell of the set.
-func (l *loop) comeBack() {
-	one := uint64(1)
-	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(l.nudge), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
 }
 
 // turn looks at the set once and deals with what is there: found events, and carried sockets' bytes. All are read before anything is
