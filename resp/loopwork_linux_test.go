@@ -33,6 +33,9 @@ func TestLoopLooksAgain(t *testing.T) {
 
 func TestLoopYieldsAgain(t *testing.T) {
 	var l loop
+	if l.yielded(time.Now(), yieldMost-1); !l.noYield.IsZero() {
+		t.Error("yields no more after a short while")
+	}
 	l.yielded(time.Now(), yieldMost)
 	if l.yield() {
 		t.Error("yields again at once")
