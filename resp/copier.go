@@ -149,6 +149,9 @@ func (c *copier) meetLocked() {
 		}
 	}
 	s.marker.hit()
+	if s.out.onLoop {
+		s.loop.wakes()
+	}
 	if c.sc.broken {
 		s.out.mu.Unlock()
 		defer s.out.mu.Lock()

@@ -66,7 +66,7 @@ func randomReplies(random *rand.Rand) (sections []section) {
 // were counted in each section. With onLoop set each piece is first dealt with as on a loop, where the socket takes what most says.
 func copyAll(sections []section, next, most func() int, onLoop bool) (got string, counts []uint64) {
 	client := &picky{most: most}
-	s := &Session{srv: &Server{o: Options{Log: zap.NewNop()}}, marker: marker{met: make(chan struct{}, 1)}}
+	s := &Session{loop: new(loop), srv: &Server{o: Options{Log: zap.NewNop()}}, marker: marker{met: make(chan struct{}, 1)}}
 	s.out.init(client, &s.pace)
 	c := copier{s: s}
 	for _, section := range sections {

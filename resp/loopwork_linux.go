@@ -49,6 +49,9 @@ func (l *loop) work() {
 	}
 }
 
+// wakes is called, on the loop, when a goroutine was woken.
+func (l *loop) wakes() { l.woke = true }
+
 // yield lets others have the processor, unless that took long not long ago.
 func (l *loop) yield() bool {
 	start := time.Now()

@@ -45,3 +45,52 @@ func TestLoopYieldsAgain(t *testing.T) {
 		t.Error("does not yield after a while")
 	}
 }
+
+// A command of ours that waits for its turn goes on before the loop does.
+func TestLoopGivesWayToOurs(t *testing.T) {
+	network, upstream := startRedis(t)
+	r := startRelay(t, network, upstream, nil)
+	l, err := newLoop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.server.loops.once.Do(func() { r.server.loops.all = []*loop{l} })
+	c := r.dial()
+	turnUntil := func(what string, done func(s *Session) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Microsecond) {
+			for _, s := range r.server.all() {
+				if done(s) {
+					return
+				}
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("no " + what)
+			}
+		}
+	}
+	c.send("PING\r\n")
+	turnUntil("socket on the loop", func(s *Session) bool {
+		l.turn()
+		s.mu.Lock()
+		up, _ := s.up.(*sock)
+		s.mu.Unlock()
+		return up != nil && s.st.received.Load() == 1 && up.waits() == gateWatched && s.client.(*sock).waits() == gateWatched
+	})
+	c.expect("+PONG\r\n")
+	c.send("PING\r\nLOCK a\r\n")
+	turnUntil("marker", func(s *Session) bool {
+		armed := s.marker.armed.Load()
+		if !armed && s.client.(*sock).waits() != gateWatched {
+			return false // the pump is about to arm it
+		}
+		l.woke = false
+		l.turn()
+		met := armed && !s.marker.armed.Load()
+		if met && !l.woke {
+			t.Error("a pump was woken and the loop does not know")
+		}
+		return met
+	})
+	c.expect("+PONG\r\n$5\r\nown:a\r\n")
+}
