@@ -19,7 +19,7 @@ const carriedInRow = 64
 // yieldMost is how long somebody may keep the processor that a loop lets him have. Longer is none of those whom the loop brings bytes, but
 // one who computes, for whom nothing is to be left: then the loop sleeps instead, from where it is woken at once, for yieldRarely times as long.
 const (
-	yieldMost   = time.Millisecond
+	yieldMost   = 2 * time.Millisecond
 	yieldRarely = 50
 )
 
