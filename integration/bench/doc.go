@@ -13,7 +13,8 @@
 //	BENCH_ROUNDS=5 BENCH_SECONDS=2         rounds, and how long one measurement lasts
 //	BENCH_CASES=get64-p16,set16k           relay: only cases whose name contains one of these
 //	BENCH_SUBJECTS=haproxy,lockproxy       only these of direct, haproxy, twemproxy, lockproxy, base, and for locks
-//	                                       lockproxy-unfenced, lockproxy-go-redis, redsync
+//	                                       lockproxy-unfenced, lockproxy-one-thread, lockproxy-go-redis,
+//	                                       redsync
 //	BENCH_BASE=/path/to/another/lockproxy  an earlier build, measured beside the others as "base"
 //	BENCH_LOCKPROXY=/path/to/lockproxy     the build to measure; run.sh builds this tree if unset
 //	BENCH_RESULT=/path/to/file.md          where the Markdown goes besides standard output

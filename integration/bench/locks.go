@@ -16,17 +16,19 @@ type lockSubject struct {
 	way    string
 	binary string   // of the proxy; empty: none, the clients go to the masters themselves
 	flags  []string // of the proxy
+	one    bool     // the proxy's goroutines run on one thread at a time
 }
 
 func lockSubjects(o options) []lockSubject {
 	list := []lockSubject{
-		{"lockproxy", "plain", o.lockproxy, []string{"--key-prefix", "lock:"}},
-		{"lockproxy-unfenced", "plain", o.lockproxy, []string{"--key-prefix", "unfenced:", "--fencing", "off"}},
-		{"lockproxy-go-redis", "goredis", o.lockproxy, []string{"--key-prefix", "client:"}},
-		{"redsync", "redsync", "", nil},
+		{"lockproxy", "plain", o.lockproxy, []string{"--key-prefix", "lock:"}, false},
+		{"lockproxy-unfenced", "plain", o.lockproxy, []string{"--key-prefix", "unfenced:", "--fencing", "off"}, false},
+		{"lockproxy-one-thread", "plain", o.lockproxy, []string{"--key-prefix", "one:"}, true},
+		{"lockproxy-go-redis", "goredis", o.lockproxy, []string{"--key-prefix", "client:"}, false},
+		{"redsync", "redsync", "", nil, false},
 	}
 	if o.base != "" {
-		list = append(list, lockSubject{"base", "plain", o.base, []string{"--key-prefix", "base:"}})
+		list = append(list, lockSubject{"base", "plain", o.base, []string{"--key-prefix", "base:"}, false})
 	}
 	var wanted []lockSubject
 	for _, s := range list {
@@ -123,7 +125,11 @@ func (r *rig) lockProxies(subjects []lockSubject, upstream string, masters []str
 			list = append(list, nil)
 			continue
 		}
-		p, err := r.proxy(s.name, s.binary, append([]string{"--upstream", upstream, "--masters", strings.Join(masters, ",")}, s.flags...)...)
+		command := []string{s.binary}
+		if s.one {
+			command = []string{"env", "GOMAXPROCS=1", s.binary}
+		}
+		p, err := r.proxyBy(s.name, command, append([]string{"--upstream", upstream, "--masters", strings.Join(masters, ",")}, s.flags...)...)
 		if err != nil {
 			return nil, err
 		}

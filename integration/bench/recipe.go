@@ -23,7 +23,8 @@ the largest; a ratio is taken within each round, of two measurements that are se
   sent. **Memory**: VmHWM, forgotten before each measurement (/proc/PID/clear_refs).
 - **Locks**: five redis-servers that save nothing, the same for all subjects, with another key prefix for each. Each worker takes and
   gives back the lock of a key of its own, ttl 10 s, over and over. lockproxy is driven by a plain connection a worker, as
-  redis-benchmark would, and once through go-redis; unfenced is with ` + "`fencing: off`" + `. redsync runs in the load's process over five go-redis clients with as many
+  redis-benchmark would, and once through go-redis; unfenced is with ` + "`fencing: off`" + `,
+  one-thread with ` + "`GOMAXPROCS=1`" + ` in its environment. redsync runs in the load's process over five go-redis clients with as many
   connections as there are workers, RESP2, no identification, no retries of single commands: the library's processor time is the
   client's.
 - **One key**: 64 workers; lockproxy's wait in its line, redsync's try again after the delays that are its default (50 to 250 ms),

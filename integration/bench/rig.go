@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -186,8 +187,13 @@ const twemproxyConfig = `redis:
 
 // proxy starts a lockproxy with its defaults and what flags say.
 func (r *rig) proxy(name, binary string, flags ...string) (*server, error) {
+	return r.proxyBy(name, []string{binary}, flags...)
+}
+
+// proxyBy is proxy with a command that may begin with another program.
+func (r *rig) proxyBy(name string, command []string, flags ...string) (*server, error) {
 	return r.up(name, func(addr string) ([]string, error) {
-		return append([]string{binary, "--listen", addr}, flags...), nil
+		return slices.Concat(command, []string{"--listen", addr}, flags), nil
 	})
 }
 
