@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -59,10 +60,8 @@ func TestLoopGivesWayToOurs(t *testing.T) {
 	turnUntil := func(what string, done func(s *Session) bool) {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Microsecond) {
-			for _, s := range r.server.all() {
-				if done(s) {
-					return
-				}
+			if slices.ContainsFunc(r.server.all(), done) {
+				return
 			}
 			if time.Now().After(deadline) {
 				t.Fatal("no " + what)
