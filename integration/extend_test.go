@@ -116,7 +116,9 @@ func TestExtendHeals(t *testing.T) {
 		for _, s := range pair {
 			s.RestartEmpty(t)
 		}
-		p.wantHolders(t, "job", 3)
+		if n := p.holders(t, "job"); n < 3 { // more where a top-up of the last EXTEND was still owed when its master ended
+			t.Fatalf("job is on %d masters, want the three that went on", n)
+		}
 		healed := func() bool {
 			if reply := p.far.Do("EXTEND", "job", token, "60s"); reply != ":1\r\n" {
 				t.Fatalf("EXTEND after two of five restarted: %q", reply)
