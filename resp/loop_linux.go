@@ -77,7 +77,7 @@ type loop struct {
 	mu    sync.RWMutex
 	socks map[int32]*sock // by descriptor
 
-	noYield time.Time // until then
+	noYield time.Time // it does not yield before that
 
 	woke bool // a goroutine, in this turn; it should not have to wait for the loop
 
@@ -198,6 +198,8 @@ func (k *sock) event(events uint32) (run bool) {
 		return false
 	}
 	run, woke := k.in.open()
-	k.loop.woke = k.loop.woke || woke
+	if woke {
+		k.loop.wakes()
+	}
 	return run
 }

@@ -157,7 +157,9 @@ func (k *sock) took() {
 	k.out.mu.Lock()
 	defer k.out.mu.Unlock()
 	k.wants.Store(false)
-	k.loop.woke = k.loop.woke || k.out.state == gateWaiting
+	if k.out.state == gateWaiting {
+		k.loop.wakes()
+	}
 	k.out.stopLocked(nil)
 }
 

@@ -59,7 +59,7 @@ func (k *sock) carry() {
 func (k *sock) endCarry() {
 	k.in.mu.Lock()
 	defer k.in.mu.Unlock()
-	k.loop.woke = true
+	k.loop.wakes()
 	k.in.stopLocked(nil)
 }
 
@@ -75,7 +75,7 @@ func (k *sock) readTask() (some bool) {
 	}
 	k.task.x.release()
 	if err != nil {
-		k.loop.woke = true
+		k.loop.wakes()
 		k.in.stopLocked(err)
 	} else {
 		k.in.state = gateWatched
