@@ -31,7 +31,7 @@ type loops struct {
 	next atomic.Uint32
 	wg   sync.WaitGroup
 
-	busy func() bool // Options.Busy; nil: never
+	busy func() bool // Options.Busy
 }
 
 // pick returns a loop, or nil if the system gives none.
@@ -42,9 +42,7 @@ func (ls *loops) pick() *loop {
 			if err != nil {
 				break
 			}
-			if ls.busy != nil {
-				l.busy = ls.busy
-			}
+			l.busy = ls.busy
 			ls.all = append(ls.all, l)
 			ls.wg.Go(l.run)
 		}

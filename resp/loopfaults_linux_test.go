@@ -14,63 +14,34 @@ import (
 )
 
 // turnPair is two sockets of a loop that runs only when the test says so; each has a byte that is not read yet. The loop hands what it reads to
-// act, and ends holds with which error, or panic, its carrying ended.
+// act.
 type turnPair struct {
 	l      *loop
 	socks  [2]*sock
 	others [2]net.Conn
-	ends   [2]chan any
-	used   []*sock // in the order in which they were carried
+	ends   [2]chan any // of turnLoop
+	used   []*sock     // in the order in which they were carried
 	act    func(k, another *sock)
 }
 
 func newTurnPair(t *testing.T, act func(k, another *sock)) *turnPair {
 	t.Helper()
 	p := &turnPair{act: act}
-	var err error
-	if p.l, err = newLoop(); err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	t.Cleanup(func() {
-		all.Wait()
-		p.l.close()
-	})
-	for i := range p.socks {
-		k, other := sockOn(t, p.l, "tcp")
-		p.socks[i], p.others[i], p.ends[i] = k, other, make(chan any, 1)
-		all.Go(func() { p.ends[i] <- p.receive(k) })
-	}
-	for turn := 0; p.socks[0].waits() != gateWatched || p.socks[1].waits() != gateWatched; turn++ {
-		if turn == 10000 {
-			t.Fatal("the loop was not asked to carry")
-		}
-		p.l.turn()
-		time.Sleep(time.Millisecond)
-	}
+	p.l, p.socks, p.others, p.ends = turnLoop(t, p.use)
 	bring(t, p.socks, p.others)
 	return p
 }
 
-func (p *turnPair) receive(k *sock) (end any) {
-	defer func() {
-		if failed := recover(); failed != nil {
-			end = failed
-		}
-	}()
-	var x inbox
-	return k.receive(&x, func(bool) bool {
-		x.skip(len(x.bytes()))
-		p.used = append(p.used, k)
-		another := p.socks[0]
-		if another == k {
-			another = p.socks[1]
-		}
-		if len(p.used) == 1 {
-			p.act(k, another)
-		}
-		return false
-	}, true)
+func (p *turnPair) use(k *sock) (stop bool) {
+	p.used = append(p.used, k)
+	another := p.socks[0]
+	if another == k {
+		another = p.socks[1]
+	}
+	if len(p.used) == 1 {
+		p.act(k, another)
+	}
+	return false
 }
 
 // What is read and not yet dealt with belongs to its socket, whatever another socket of the same turn does to that meanwhile: it is dealt with

@@ -2,38 +2,30 @@ package resp
 
 import (
 	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// turnLoop returns a loop that runs only when the test says so, and two sockets whose bytes it carries to use; the goroutines that let it
-// do so have ended when the test has.
-func turnLoop(t *testing.T, use func(k *sock) (stop bool)) (l *loop, socks [2]*sock, others [2]net.Conn) {
+// turnLoop returns a loop that runs only when the test says so, and two sockets whose bytes it carries to use. ends gets with which error, or
+// panic, carrying ended; that must be when the test has.
+func turnLoop(t *testing.T, use func(k *sock) (stop bool)) (l *loop, socks [2]*sock, others [2]net.Conn, ends [2]chan any) {
 	t.Helper()
 	l, err := newLoop()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{}, len(socks))
+	var all sync.WaitGroup
 	t.Cleanup(func() {
-		for range socks {
-			<-ended
-		}
+		all.Wait()
 		l.close()
 	})
 	for i := range socks {
 		k, other := sockOn(t, l, "tcp")
-		socks[i], others[i] = k, other
-		go func() {
-			defer func() { ended <- struct{}{} }()
-			var x inbox
-			k.receive(&x, func(bool) bool {
-				x.skip(len(x.bytes()))
-				return use(k)
-			}, true)
-		}()
+		socks[i], others[i], ends[i] = k, other, make(chan any, 1)
+		all.Go(func() { ends[i] <- carriedBy(k, use) })
 	}
 	for turn := 0; socks[0].waits() != gateWatched || socks[1].waits() != gateWatched; turn++ { // the first events only say that they can be written to
 		if turn == 10000 {
@@ -42,7 +34,21 @@ func turnLoop(t *testing.T, use func(k *sock) (stop bool)) (l *loop, socks [2]*s
 		l.turn()
 		time.Sleep(time.Millisecond)
 	}
-	return l, socks, others
+	return l, socks, others, ends
+}
+
+// carriedBy lets the loop carry k's bytes, and returns the error or the panic with which that ended.
+func carriedBy(k *sock, use func(k *sock) (stop bool)) (end any) {
+	defer func() {
+		if failed := recover(); failed != nil {
+			end = failed
+		}
+	}()
+	var x inbox
+	return k.receive(&x, func(bool) bool {
+		x.skip(len(x.bytes()))
+		return use(k)
+	}, true)
 }
 
 // waits tells who waits for bytes.
@@ -80,7 +86,7 @@ func bring(t *testing.T, socks [2]*sock, others [2]net.Conn) {
 func TestAllIsReadBeforeUse(t *testing.T) {
 	var socks [2]*sock
 	used := 0
-	l, socks, others := turnLoop(t, func(*sock) bool {
+	l, socks, others, _ := turnLoop(t, func(*sock) bool {
 		used++
 		for _, k := range socks {
 			if n := k.unread(t); n != 0 {
@@ -112,7 +118,7 @@ func TestLoopGivesWay(t *testing.T) {
 			var socks [2]*sock
 			var others [2]net.Conn
 			carried := 0
-			l, socks, others := turnLoop(t, func(k *sock) (stop bool) {
+			l, socks, others, _ := turnLoop(t, func(k *sock) (stop bool) {
 				carried++
 				i := 0
 				if k == socks[1] {

@@ -93,6 +93,9 @@ func NewServer(o Options) *Server {
 	if o.MarkerWorks == nil {
 		o.MarkerWorks = func() bool { return true }
 	}
+	if o.Busy == nil {
+		o.Busy = func() bool { return false }
+	}
 	s := &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
 	s.loops.busy = o.Busy
 	s.era.Store(1)
