@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -100,12 +101,13 @@ func (ls *Loops) Close() {
 	ls.once.Do(func() {})
 	ls.mu.Lock()
 	ls.closed = true
-	for _, w := range ls.workers {
+	workers := slices.Clone(ls.workers)
+	ls.mu.Unlock()
+	for _, w := range workers {
 		if w != nil {
-			w.set.Close()
+			w.set.Close() // waits until the worker parks, which needs mu
 		}
 	}
-	ls.mu.Unlock()
 	ls.wg.Wait()
 	for ls.ready.n > 0 { // closed while in the queue: its watch is still to end
 		if c := ls.ready.pop(); c.fill() {
