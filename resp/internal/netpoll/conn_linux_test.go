@@ -351,8 +351,8 @@ func TestCloseOfLoopsEndsWatches(t *testing.T) {
 	if err := within(t, "the end", ended.end); err != net.ErrClosed {
 		t.Error(err)
 	}
-	ls.once.Do(func() {})
-	if _, ok := ls.Adopt(c); ok {
+	accepted, _ := connected(t, "tcp")
+	if _, ok := ls.Adopt(accepted); ok {
 		t.Error("adopted by loops that are closed")
 	}
 }

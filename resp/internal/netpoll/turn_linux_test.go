@@ -1,0 +1,421 @@
+package netpoll
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ring is some sockets that a worker serves which runs when the test says so.
+type ring struct {
+	ls     *Loops
+	w      *worker
+	conns  []*Conn
+	others []net.Conn
+	ends   []*watching
+	used   []int // numbers of the sockets, in the order of use
+}
+
+// newRing returns n watched sockets. use gets the number of the one that was read.
+func newRing(t *testing.T, n int, network string, use func(i int) (stop bool)) *ring {
+	t.Helper()
+	r := &ring{}
+	r.ls, r.w = handLoops(t)
+	for i := range n {
+		c, other := adopted(t, r.ls, network)
+		r.conns, r.others = append(r.conns, c), append(r.others, other)
+		r.ends = append(r.ends, collect(c, func() bool {
+			r.used = append(r.used, i)
+			return use != nil && use(i)
+		}))
+	}
+	settle(t, r.w, r.conns...)
+	return r
+}
+
+// bring gives each of the sockets a byte to read, in this order.
+func (r *ring) bring(t *testing.T, numbers ...int) {
+	t.Helper()
+	for _, i := range numbers {
+		bring(t, r.conns[i], r.others[i], "x")
+	}
+}
+
+// turns makes the worker turn until n uses are counted.
+func (r *ring) turns(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d uses", n), func() bool {
+		r.w.turn()
+		return len(r.used) >= n
+	})
+}
+
+// What is met together is read before any of it is used: so what that makes the loop write goes out
+// close together.
+func TestAllIsReadBeforeUse(t *testing.T) {
+	var r *ring
+	whole := 0
+	r = newRing(t, 3, "tcp", func(int) bool {
+		left := 0
+		for _, c := range r.conns {
+			left += c.unread(t)
+		}
+		if left == 0 {
+			whole++
+		}
+		return false
+	})
+	for range 20 { // on a busy machine a turn may be cut
+		whole, r.used = 0, nil
+		r.bring(t, 0, 1, 2)
+		r.turns(t, 3)
+		if whole == 3 {
+			return
+		}
+	}
+	t.Error("used while bytes of the same turn are unread")
+}
+
+// Sockets are used in the order in which they became ready.
+func TestOrderOfReadiness(t *testing.T) {
+	r := newRing(t, 6, "tcp", nil)
+	for _, order := range [][]int{{0, 1, 2, 3, 4, 5}, {5, 3, 1, 0, 2, 4}, {2, 5, 4, 1, 3, 0}} {
+		r.used = nil
+		r.bring(t, order...)
+		r.turns(t, len(order))
+		if !slices.Equal(r.used, order) {
+			t.Errorf("used %v, want %v", r.used, order)
+		}
+	}
+}
+
+// A transfer keeps its place in the line: whoever becomes ready is served after one piece of each.
+func TestTransfersDoNotKeepOthersWaiting(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			r := newRing(t, 3, network, nil)
+			piece := make([]byte, 1<<20)
+			for i := range 2 {
+				go func() {
+					for {
+						if _, err := r.others[i].Write(piece); err != nil {
+							return
+						}
+					}
+				}()
+			}
+			flooded := func() {
+				t.Helper()
+				for i := range 2 {
+					eventually(t, "a transfer goes on", func() bool { return r.conns[i].unread(t) > 0 })
+				}
+			}
+			flooded()
+			r.turns(t, 4)
+			pings, since := 0, -1
+			for turn := 0; turn < 2000 && pings < 50; turn++ {
+				flooded()
+				if since < 0 {
+					r.bring(t, 2)
+					since = len(r.used)
+				}
+				r.w.turn()
+				if at := slices.Index(r.used[since:], 2); at >= 0 {
+					before := slices.Clone(r.used[since : since+at])
+					slices.Sort(before)
+					if len(slices.Compact(slices.Clone(before))) != len(before) {
+						t.Fatalf("served after %v", before)
+					}
+					pings, since = pings+1, -1
+				}
+			}
+			if pings < 50 {
+				t.Errorf("%d pings were served", pings)
+			}
+			for _, c := range r.conns {
+				c.Close()
+			}
+			if len(r.used) < 3*pings {
+				t.Errorf("%d uses: the transfers do not go on", len(r.used))
+			}
+		})
+	}
+}
+
+// A socket is read once in a turn, one piece at most.
+func TestOnePieceATurn(t *testing.T) {
+	r := newRing(t, 1, "unix", nil)
+	bring(t, r.conns[0], r.others[0], strings.Repeat("x", ChunkSize+10))
+	r.w.turn()
+	if n := len(r.ends[0].text()); n == 0 || n > ChunkSize || len(r.used) != 1 {
+		t.Errorf("%d bytes in %d pieces", n, len(r.used))
+	}
+	eventually(t, "the rest", func() bool {
+		r.w.turn()
+		return len(r.ends[0].text()) == ChunkSize+10
+	})
+}
+
+// A turn ends when its time is over. What was read already, and what was not, keeps its place.
+func TestTurnIsBounded(t *testing.T) {
+	const n = 20
+	r := newRing(t, n, "tcp", func(int) bool {
+		for start := time.Now(); time.Since(start) < turnTime/2; {
+		}
+		return false
+	})
+	var order []int
+	for i := range n {
+		r.bring(t, i)
+		order = append(order, i)
+	}
+	for len(r.used) < n {
+		before := len(r.used)
+		if r.w.turn(); len(r.used) == before || len(r.used) > before+2 {
+			t.Fatalf("used %d in one turn", len(r.used)-before)
+		}
+		if before == 0 { // ready later, so behind all others, though the first of them
+			r.bring(t, 0)
+			order = append(order, 0)
+		}
+	}
+	r.turns(t, n+1)
+	if !slices.Equal(r.used, order) {
+		t.Errorf("used %v, want %v", r.used, order)
+	}
+}
+
+// Sockets that were read and are closed before they are used are used once all the same.
+func TestUnservedMayBeClosed(t *testing.T) {
+	r := newRing(t, 4, "tcp", func(int) bool {
+		for start := time.Now(); time.Since(start) < turnTime; {
+		}
+		return false
+	})
+	r.bring(t, 0, 1, 2, 3)
+	r.w.turn()
+	if len(r.used) != 1 {
+		t.Fatalf("used %v", r.used)
+	}
+	for _, c := range r.conns {
+		c.Close()
+	}
+	for range 4 {
+		r.w.turn()
+	}
+	for i, e := range r.ends {
+		if err := within(t, "the end", e.end); err != net.ErrClosed || len(e.end) > 0 {
+			t.Errorf("number %d: %v", i, err)
+		}
+	}
+	if r.ls.ready.n != 0 || r.ls.ready.head != nil || r.ls.ready.tail != nil {
+		t.Error("the queue is not empty")
+	}
+}
+
+// What is read and not yet used belongs to its socket, whatever another socket of the same turn does to
+// that meanwhile: it is used once, then stopped learns what was done.
+func TestOneOfATurnMeddlesWithAnother(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		meddle        func(c, another *Conn) (stop bool)
+		first, second error // errNone: it is still watched
+	}{
+		{"closes it", func(_, another *Conn) bool { another.Close(); return false }, errNone, net.ErrClosed},
+		{"closes both", func(c, another *Conn) bool { another.Close(); c.Close(); return false }, net.ErrClosed, net.ErrClosed},
+		{"closes itself and stops", func(c, _ *Conn) bool { c.Close(); return true }, nil, errNone},
+		{"interrupts it", func(_, another *Conn) bool { another.SetReadDeadline(time.Unix(1, 0)); return false }, errNone, os.ErrDeadlineExceeded},
+		{"interrupts it in vain", func(_, another *Conn) bool {
+			another.SetReadDeadline(time.Unix(1, 0))
+			another.SetReadDeadline(time.Time{})
+			return false
+		}, errNone, errNone},
+		{"panics", func(_, _ *Conn) bool { panic(errPanic) }, errPanic, errNone},
+		{"stops", func(_, _ *Conn) bool { return true }, nil, errNone},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var r *ring
+			r = newRing(t, 2, "tcp", func(i int) bool {
+				return len(r.used) == 1 && c.meddle(r.conns[i], r.conns[1-i])
+			})
+			r.bring(t, 0, 1)
+			r.turns(t, 2)
+			r.w.turn()
+			if !slices.Equal(r.used, []int{0, 1}) {
+				t.Fatalf("used %v, want each once", r.used)
+			}
+			for i, want := range []error{c.first, c.second} {
+				end := r.ends[i].end
+				if want == errNone {
+					if s := stateOf(&r.conns[i].in); s != gateWatched || len(end) > 0 {
+						t.Errorf("number %d is in state %d, want it to be watched", i+1, s)
+					}
+					r.conns[i].Close()
+					want = net.ErrClosed
+				}
+				if err := within(t, "the end of watching", end); !errors.Is(err, want) || len(end) > 0 {
+					t.Errorf("number %d ended with %v, want %v", i+1, err, want)
+				}
+			}
+		})
+	}
+}
+
+var (
+	errNone  = errors.New("none")
+	errPanic = errors.New("as told")
+)
+
+// A descriptor that is free again within a turn may be that of another socket before the turn ends. What
+// was read before is not mixed with what that brings.
+func TestDescriptorIsReusedWithinATurn(t *testing.T) {
+	accepted, other := connected(t, "tcp")
+	if _, err := other.Write([]byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	var newcomer *Conn
+	var old int
+	var r *ring
+	r = newRing(t, 2, "tcp", func(i int) bool {
+		if len(r.used) > 1 {
+			return false
+		}
+		another := r.conns[1-i]
+		old = another.fd
+		for fd := 0; fd < old; { // a new descriptor is the lowest that is free
+			var err error
+			if fd, err = unix.Dup(2); err != nil {
+				t.Error(err)
+				return false
+			}
+			t.Cleanup(func() { unix.Close(fd) })
+		}
+		another.Close()
+		newcomer, _ = r.ls.Adopt(accepted)
+		return false
+	})
+	r.bring(t, 0, 1)
+	r.turns(t, 2)
+	defer newcomer.Close()
+	if newcomer.fd != old {
+		t.Errorf("the newcomer has the descriptor %d, want %d", newcomer.fd, old)
+	}
+	if n := newcomer.unread(t); n != 3 || r.ends[0].text()+r.ends[1].text() != "xx" {
+		t.Errorf("%d bytes of the newcomer are unread, want 3", n)
+	}
+	w := collect(newcomer, nil)
+	eventually(t, "the newcomer's bytes", func() bool {
+		r.w.turn()
+		return w.text() == "new"
+	})
+}
+
+// A worker that always finds more goes on, though not for ever, and gives way at once where others
+// wait: a goroutine that it woke, or one that waits for the runtime's poller.
+func TestWorkerGivesWay(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		busy         bool
+		wakes        bool
+		stops        bool
+		fewest, most int // uses in a row
+	}{
+		{"alone", false, false, false, 4, servedInRow + 1},
+		{"beside somebody who waits for the poller", true, false, false, 2, 2},
+		{"having woken a goroutine", false, true, false, 2, 2},
+		{"having ended a watch", false, false, true, 2, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var r *ring
+			var again func(i int)
+			r = newRing(t, 2, "tcp", func(i int) bool {
+				if len(r.used) < 1000 {
+					bring(t, r.conns[i], r.others[i], "x") // there is always more
+				}
+				if c.wakes {
+					r.ls.GiveWay()
+				}
+				return c.stops && i == 1
+			})
+			again = func(i int) { // watches anew what was stopped
+				if c.stops && len(r.ends[i].end) > 0 {
+					r.ends[i] = collect(r.conns[i], func() bool {
+						r.used = append(r.used, i)
+						bring(t, r.conns[i], r.others[i], "x")
+						return true
+					})
+				}
+			}
+			r.ls.busy = func() bool { return c.busy }
+			most := 0
+			r.bring(t, 0, 1)
+			for try := 0; try < 100 && most < c.fewest; try++ { // on a busy machine a turn may be cut
+				r.used = nil
+				r.w.work()
+				if len(r.used) > c.most {
+					t.Fatalf("used %d, want %d at most", len(r.used), c.most)
+				}
+				most = max(most, len(r.used))
+				again(1)
+			}
+			if most < c.fewest {
+				t.Errorf("used %d, want %d at least", most, c.fewest)
+			}
+			for _, k := range r.conns {
+				k.Close()
+			}
+		})
+	}
+}
+
+// Where nothing comes, the worker parks after one more look.
+func TestWorkerParks(t *testing.T) {
+	r := newRing(t, 1, "tcp", nil)
+	looks := 0
+	r.ls.busy = func() bool { looks++; return false }
+	r.bring(t, 0)
+	if r.w.work(); len(r.used) != 1 || looks != 2 {
+		t.Errorf("used %d, looked %d times, want 1 and 2", len(r.used), looks)
+	}
+	if looks = 0; r.w.work() || looks != 1 {
+		t.Errorf("looked %d times for nothing, want 1", looks)
+	}
+}
+
+// A goroutine that waits to write does not have to wait for the loop either.
+func TestWorkerGivesWayToWriter(t *testing.T) {
+	ls, w := handLoops(t)
+	c, other := adopted(t, ls, "tcp")
+	w.turn() // tells that it can be written to
+	written := make(chan error, 1)
+	go func() {
+		_, err := c.Write(make([]byte, 16<<20))
+		c.CloseWrite()
+		written <- err
+	}()
+	waitState(t, &c.out)
+	go io.Copy(io.Discard, other)
+	gaveWay := false
+	eventually(t, "all is written", func() bool {
+		woken := ls.woken.Load()
+		wants := c.wants.Load()
+		w.turn()
+		woke := ls.woken.Load() != woken
+		if wants && !c.wants.Load() && !woke { // the writer may want again already, which shows nothing
+			t.Error("a writer was woken and the loop does not know")
+		}
+		gaveWay = gaveWay || woke
+		return len(written) > 0
+	})
+	if err := <-written; err != nil || !gaveWay {
+		t.Errorf("the loop gave way: %v, %v", gaveWay, err)
+	}
+}
