@@ -1,0 +1,206 @@
+package netpoll
+
+import (
+	"net"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// span is some time in which the workers use so much of a core each, in percent.
+type span struct {
+	millis  int
+	percent []int // of worker 0 and so on; what is missing gives no sample
+	want    int   // workers at the end of it
+}
+
+func TestLoad(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		most  int
+		spans []span
+	}{
+		{"idle", 4, []span{{5000, []int{5}, 1}}},
+		{"busy for less than 100 ms", 4, []span{{90, []int{100}, 1}}},
+		{"not quite busy", 4, []span{{5000, []int{79}, 1}}},
+		{"busy for 100 ms", 4, []span{{100, []int{85}, 2}}},
+		{"short bursts", 4, []span{{50, []int{100}, 1}, {50, []int{30}, 1}, {50, []int{100}, 1}, {50, []int{30}, 1}}},
+		{"one processor", 1, []span{{5000, []int{100}, 1}}},
+		{"only one of two is busy", 4, []span{{100, []int{100}, 2}, {1000, []int{100, 60}, 2}}},
+		{"the second is parked", 4, []span{{100, []int{100}, 2}, {400, []int{100}, 2}}},
+		{"was busy long ago", 4, []span{{100, []int{100}, 2}, {200, []int{60, 100}, 2}, {100, []int{100}, 2}}},
+		{"all get busy", 3, []span{{100, []int{100}, 2}, {100, []int{100, 100}, 3}, {2000, []int{100, 100, 100}, 3}}},
+		{"the load falls", 3, []span{{100, []int{100}, 2}, {490, []int{20, 20}, 2}, {20, []int{20, 20}, 1}, {2000, []int{40}, 1}}},
+		{"the load falls a little", 3, []span{{100, []int{100}, 2}, {3000, []int{30, 30}, 2}}},
+		{"three of which one is enough", 3, []span{{100, []int{100}, 2}, {100, []int{100, 100}, 3},
+			{510, []int{10, 10, 10}, 2}, {510, []int{15, 15}, 1}}},
+		{"a worker that is about to rest", 3, []span{{100, []int{100}, 2}, {510, []int{10, 10}, 1}, {50, []int{10, 100}, 1}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, now := newLoad(c.most), time.Unix(1000, 0)
+			for i, s := range c.spans {
+				for range s.millis / 10 {
+					now = now.Add(10 * time.Millisecond)
+					for w, percent := range s.percent {
+						l.sample(w, now, 10*time.Millisecond, time.Duration(percent)*100*time.Microsecond)
+					}
+				}
+				if l.active != s.want {
+					t.Fatalf("after span %d: %d workers, want %d", i+1, l.active, s.want)
+				}
+			}
+		})
+	}
+}
+
+// A worker that was parked for long gives one sample for all that time.
+func TestLoadAfterPause(t *testing.T) {
+	l, now := newLoad(2), time.Unix(1000, 0)
+	l.sample(0, now, 150*time.Millisecond, 140*time.Millisecond)
+	if l.active != 2 {
+		t.Fatal("no second worker")
+	}
+	if l.sample(0, now.Add(time.Hour), time.Hour, time.Millisecond); l.active != 1 {
+		t.Error("the second worker does not rest")
+	}
+}
+
+// The meter counts neither the time that the worker was parked nor that in which its thread had no
+// processor.
+func TestMeter(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	spin := func() {
+		for begun := threadTime(); threadTime()-begun < 15*time.Millisecond; {
+		}
+	}
+	for _, c := range []struct {
+		name        string
+		run         func(m *meter)
+		least, most time.Duration
+	}{
+		{"running", func(m *meter) { m.begin(time.Now()); spin() }, 14 * time.Millisecond, 25 * time.Millisecond},
+		{"without a processor", func(m *meter) { m.begin(time.Now()); time.Sleep(15 * time.Millisecond) }, 0, 8 * time.Millisecond},
+		{"parked while others run", func(m *meter) {
+			m.begin(time.Now())
+			m.end(time.Now())
+			spin()
+			m.begin(time.Now())
+		}, 0, 8 * time.Millisecond},
+		{"parked between", func(m *meter) {
+			m.begin(time.Now())
+			spin()
+			m.end(time.Now())
+			time.Sleep(time.Millisecond)
+			m.begin(time.Now())
+		}, 14 * time.Millisecond, 25 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			var m meter
+			if _, _, ok := m.sample(time.Now()); !ok {
+				t.Fatal("no first sample")
+			}
+			if _, _, ok := m.sample(time.Now()); ok {
+				t.Error("a sample at once")
+			}
+			start := m.at
+			c.run(&m)
+			wall, cpu, ok := m.sample(time.Now())
+			if !ok || wall < 15*time.Millisecond || wall > time.Since(start) || cpu < c.least || cpu > c.most {
+				t.Errorf("%v of %v, %v; want %v to %v", cpu, wall, ok, c.least, c.most)
+			}
+		})
+	}
+}
+
+// Workers start and rest as the load decides, and serve all the while.
+func TestWorkersStartAndRest(t *testing.T) {
+	ls := NewLoops(nil)
+	defer ls.Close()
+	c, other := adopted(t, ls, "tcp")
+	ls.mu.Lock()
+	ls.workers, ls.load.workers = append(ls.workers[:1], nil), make([]workerLoad, 2)
+	ls.load.since = time.Now().Add(time.Hour) // none rests by itself
+	ls.mu.Unlock()
+	var buf Buffer
+	c.Watch(&buf, func() bool {
+		c.TryWrite(buf.Bytes())
+		buf.Skip(len(buf.Bytes()))
+		return false
+	}, func(error) {})
+	running := func() (n int) {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		for _, w := range ls.workers {
+			if w != nil {
+				n++
+			}
+		}
+		return n
+	}
+	for range 30 {
+		if n := running(); n != 1 {
+			t.Fatalf("%d workers at first", n)
+		}
+		now := time.Now()
+		ls.sampled(0, now, busyTime, busyTime)
+		if n := running(); n != 2 {
+			t.Fatalf("%d workers under load", n)
+		}
+		roundTrips(t, []net.Conn{other}, 100)
+		ls.mu.Lock()
+		ls.load.since = now.Add(-restTime)
+		ls.load.used = 0
+		ls.mu.Unlock()
+		ls.sampled(0, now, time.Millisecond, 0)
+		eventually(t, "the second worker rests", func() bool {
+			roundTrips(t, []net.Conn{other}, 1)
+			return running() == 1
+		})
+		ls.mu.Lock()
+		ls.load.since = time.Now().Add(time.Hour)
+		ls.mu.Unlock()
+	}
+	c.Close()
+}
+
+// Real load starts a second worker.
+func TestLoadStartsWorker(t *testing.T) {
+	if runtime.GOMAXPROCS(0) < 2 {
+		t.Skip("one processor")
+	}
+	ls := NewLoops(nil)
+	defer ls.Close()
+	for range 4 {
+		c, other := adopted(t, ls, "tcp")
+		collect(c, func() bool {
+			for begun := threadTime(); threadTime()-begun < 200*time.Microsecond; {
+			}
+			other.Write([]byte("x"))
+			return false
+		})
+		other.Write([]byte("x"))
+	}
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		ls.mu.Lock()
+		active := ls.load.active
+		ls.mu.Unlock()
+		if active > 1 {
+			return
+		}
+		if time.Since(start) > 5*time.Second {
+			break
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start, begun := time.Now(), threadTime()
+	for time.Since(start) < 300*time.Millisecond {
+	}
+	if used := threadTime() - begun; used < 270*time.Millisecond {
+		t.Skipf("the machine is busy: %v in 300ms", used)
+	}
+	t.Error("one worker after 5s of load")
+}
