@@ -62,8 +62,10 @@ func TestRefused(t *testing.T) {
 		if Refused(c) {
 			t.Error("the other side still reads")
 		}
+	})
+	both(t, "tcp", func(t *testing.T, c, other net.Conn) {
 		other.Close()
-		if c.Write([]byte("c")); !Refused(c) {
+		if c.Write([]byte("a")); !Refused(c) {
 			t.Error("the other side has closed the connection")
 		}
 	})
