@@ -356,3 +356,19 @@ func TestCloseOfLoopsEndsWatches(t *testing.T) {
 		t.Error("adopted by loops that are closed")
 	}
 }
+
+// A timer that goes off while its deadline is being changed ends nothing.
+func TestOldDeadline(t *testing.T) {
+	c, _ := adopted(t, freeLoops(t, 1), "tcp")
+	w := collect(c, nil)
+	c.SetReadDeadline(time.Now().Add(time.Hour))
+	old := c.in.timer
+	c.SetReadDeadline(time.Now().Add(2 * time.Hour))
+	if c.in.expire(&old); len(w.end) > 0 || c.in.timer == nil {
+		t.Error("the old deadline ended the watch")
+	}
+	current := c.in.timer
+	if c.in.expire(&current); within(t, "the end", w.end) != os.ErrDeadlineExceeded {
+		t.Error("the deadline is not told as such")
+	}
+}

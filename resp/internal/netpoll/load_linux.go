@@ -46,7 +46,7 @@ func (l *load) sample(i int, now time.Time, wall, cpu time.Duration) (active int
 	case l.active < len(l.workers) && l.allBusy(now):
 		l.change(l.active+1, now)
 	case past < restTime:
-	case l.used*100 < past*time.Duration(l.active-1)*restPercent:
+	case l.active > 1 && l.used*100 < past*time.Duration(l.active-1)*restPercent:
 		l.change(l.active-1, now)
 	default:
 		l.since, l.used = now, 0

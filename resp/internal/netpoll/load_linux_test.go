@@ -21,6 +21,7 @@ func TestLoad(t *testing.T) {
 		spans []span
 	}{
 		{"idle", 4, []span{{5000, []int{5}, 1}}},
+		{"clocks that run backwards", 4, []span{{5000, []int{-50}, 1}}},
 		{"busy for less than 100 ms", 4, []span{{90, []int{100}, 1}}},
 		{"not quite busy", 4, []span{{5000, []int{79}, 1}}},
 		{"busy for 100 ms", 4, []span{{100, []int{85}, 2}}},
@@ -112,6 +113,18 @@ func TestMeter(t *testing.T) {
 				t.Errorf("%v of %v, %v; want %v to %v", cpu, wall, ok, c.least, c.most)
 			}
 		})
+	}
+}
+
+// A thread that used less than the last one, under the same number, is another one.
+func TestMeterOfNewThread(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var m meter
+	m.sample(time.Now())
+	m.at, m.since, m.cpu = m.at.Add(-time.Second), m.since.Add(-time.Second), time.Hour
+	if _, cpu, ok := m.sample(time.Now()); !ok || cpu < time.Second {
+		t.Errorf("%v, %v", cpu, ok)
 	}
 }
 

@@ -1,6 +1,7 @@
 package netpoll
 
 import (
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,9 +35,11 @@ func (m *meter) sample(now time.Time) (wall, cpu time.Duration, ok bool) {
 	if wall < sampleTime {
 		return 0, 0, false
 	}
+	runtime.LockOSThread() // both calls are to see the same thread
 	thread, used := unix.Gettid(), threadTime()
+	runtime.UnlockOSThread()
 	cpu = m.ran + now.Sub(m.since)
-	if thread == m.thread {
+	if thread == m.thread && used >= m.cpu { // not a new thread with an old number
 		cpu = min(cpu, used-m.cpu)
 	}
 	*m = meter{at: now, thread: thread, cpu: used, since: now}
