@@ -13,8 +13,6 @@ type Permission interface {
 	MayWrite(ctx context.Context, user, key string) (refusal string, err error)
 }
 
-var errUnknownUser = errors.New("NOPERM lock-acl: it is not certain who this connection is logged in as; send AUTH again")
-
 // asksPermission tells whether the command is one about a lock, for which the user of the connection needs permission. LOCKPROXY is not:
 // what matters of it has a setting of its own.
 func (s *Service) asksPermission(c *call) bool { return s.o.Permission != nil && c.name != "lockproxy" }
@@ -24,7 +22,11 @@ func (s *Service) permit(c *call) error {
 	if !s.asksPermission(c) {
 		return nil
 	}
-	refusal, err := s.o.Permission.MayWrite(c.session.Context(), c.session.User(), s.o.KeyPrefix+c.key)
+	user := c.session.User()
+	if user == "" {
+		return fmt.Errorf("NOPERM lock-acl asks the upstream who is logged in, for which a user needs +acl|whoami: %s", oneLine(c.session.WhyNoUser()))
+	}
+	refusal, err := s.o.Permission.MayWrite(c.session.Context(), user, s.o.KeyPrefix+c.key)
 	switch {
 	case err != nil:
 		return fmt.Errorf("NOPERM lock-acl: %s", oneLine(s.o.Reason(err)))

@@ -42,9 +42,6 @@ func (s *Service) admit(c *call, parse parser, argv [][]byte) (err error) {
 	if c.args, err = parse(s, argv); err != nil {
 		return err
 	}
-	if s.asksPermission(c) && c.session.User() == "" {
-		return errUnknownUser
-	}
 	if !c.session.Authenticated() {
 		required, err := s.o.Gate.AuthRequired(c.session.Context())
 		if err != nil || required { // an upstream that was never asked may have a password

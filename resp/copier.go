@@ -6,158 +6,216 @@ import (
 	"net"
 
 	"go.uber.org/zap"
+
+	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/scan"
 )
 
 var errUpstreamClosed = errors.New("the upstream closed the connection")
 
-// copyReplies is the goroutine that carries the upstream's bytes to the client until one of the two ends. It hands on what
-// comes as it comes: nothing is kept but a frame header or a possible marker that is not complete.
-func (s *Session) copyReplies(up net.Conn) {
-	defer close(s.copied)
-	defer s.contain("copier")
-	c := copier{s: s}
-	src, use := newSource(up), c.use
-	err := src.receive(&c.in, use, s.looped)
-	for err == nil && c.err == nil { // the loop gave up
-		if use(true); c.err == nil {
-			err = src.receive(&c.in, use, s.looped)
+// copier carries the upstream's bytes to the client until one of the two ends. It hands on what comes as it comes: nothing is kept
+// but a frame header or a possible marker that is not complete. It counts the replies, and finds the answers to questions.
+//
+// It runs on a loop, or on a goroutine where it may have to wait.
+type copier struct {
+	s   *Session
+	up  net.Conn
+	in  netpoll.Buffer
+	sc  scan.Replies
+	ans answers
+	err error // writing to the client failed
+}
+
+// run carries bytes on a goroutine. Where a loop can watch the upstream it leaves the rest to the loop as soon as nothing is there.
+// stopped is why the loop watches no more.
+func (c *copier) run(stopped error) {
+	defer c.s.contain("copier")
+	polled, _ := c.up.(*netpoll.Conn)
+	if polled == nil {
+		source := netpoll.NewSource(c.up)
+		for stopped == nil && c.err == nil {
+			stopped = source.Receive(&c.in, c.useOnGoroutine)
 		}
 	}
+	for stopped == nil && c.err == nil {
+		c.use(false)
+		if c.err != nil {
+			break
+		}
+		n, err := polled.ReadInto(&c.in)
+		if stopped = err; n == 0 && err == nil {
+			polled.Watch(&c.in, c.useOnLoop, c.resume)
+			return
+		}
+	}
+	c.end(stopped)
+}
+
+// resume is called where the loop watches the upstream no more.
+func (c *copier) resume(stopped error) { c.s.srv.wg.Go(func() { c.run(stopped) }) }
+
+func (c *copier) useOnLoop() (stop bool) { return c.use(true) }
+
+func (c *copier) useOnGoroutine() (stop bool) { return c.use(false) }
+
+// end is what happens when one of the two sides has ended; stopped is why reading the upstream has.
+func (c *copier) end(stopped error) {
+	s := c.s
 	if c.err == nil {
 		s.out.mu.Lock()
-		c.err = s.out.forwardLocked(c.in.bytes(), 0) // bytes held back, which are all there will be
+		c.err = s.out.forwardLocked(c.in.Bytes(), 0) // bytes held back, which are all there will be
 		s.out.mu.Unlock()
 	}
+	c.in.Skip(len(c.in.Bytes()))
+	c.in.Release()
 	if c.err != nil {
 		s.over(endOf(c.err))
 	} else {
 		s.over(EndProxy)
 	}
 	s.out.close(errUpstreamClosed)
-	if c.err != nil || !errors.Is(err, io.EOF) {
-		s.log().Debug("connection ended", zap.NamedError("upstream_error", err), zap.NamedError("client_error", c.err))
+	defer close(s.copied)
+	if c.err != nil || !errors.Is(stopped, io.EOF) {
+		if _, panicked := errors.AsType[*netpoll.PanicError](stopped); panicked {
+			s.log().Error("panic, connection closed", zap.String("where", "copier"), zap.Error(stopped))
+		}
+		s.log().Debug("connection ended", zap.NamedError("upstream_error", stopped), zap.NamedError("client_error", c.err))
 		s.teardown()
 		return
 	}
 	s.linger()
 }
 
-// copier is the state of copyReplies.
-type copier struct {
-	s   *Session
-	in  inbox
-	sc  replyScanner
-	err error // writing to the client failed
-
-	lost bool // sc.broken is known to the others
-	told bool // and in the log
+// piece is what was read and not dealt with yet.
+type piece struct {
+	b        []byte
+	start    int    // what is before was forwarded or cut out
+	boundary int    // what is before ends between two frames
+	at       int    // what is before is known
+	counted  uint64 // replies
 }
 
 // use deals with what was read and keeps the rest in c.in. On a loop, where it must not block, it stops where it would.
-func (c *copier) use(mayBlock bool) (stop bool) {
-	s, b := c.s, c.in.bytes()
-	if !s.out.enter(mayBlock) {
+func (c *copier) use(onLoop bool) (stop bool) {
+	s := c.s
+	if !s.out.enter(onLoop) {
 		return true
 	}
 	defer s.out.leave()
-	if !mayBlock && (c.sc.broken || s.st.renewing.Load()) {
-		return true // a marker may be in it, behind which the copier waits, or the answer to a RESET, of which others are told
-	}
-	counted := s.st.received.Load()
-	start, boundary, i := 0, 0, 0 // b[start:i] is to be forwarded, b[:boundary] ends between two frames
-	for i < len(b) && (mayBlock || !c.sc.broken) {
-		if !c.sc.inside && b[i] == '-' && s.marker.armed.Load() {
-			n, more := s.marker.find(b[i:])
-			if more {
+	s.heard.Add(1)
+	p := piece{b: c.in.Bytes(), counted: s.received.Load()}
+	for p.at < len(p.b) && !c.sc.Broken {
+		asked := c.ans.open || s.question.asked.Load() != 0
+		if asked && !c.sc.Inside {
+			v := c.judge(&p)
+			if v == unclear {
 				break
 			}
-			if n > 0 {
-				s.st.received.Store(counted)
-				c.forwardLocked(b[start:i], boundary-start)
-				c.meetLocked()
-				counted = s.st.received.Load()
-				i += n
-				start, boundary = i, i
+			if v == cutOut {
 				continue
 			}
 		}
-		watching := s.st.watching.Load()
-		if !watching {
-			if n, replies := c.sc.passScalars(b[i:]); n > 0 {
-				i += n
-				boundary = i
-				counted += uint64(replies)
-				continue
-			}
-		}
-		whole := !c.sc.inside
-		n, ended := c.sc.next(b[i:])
-		if n == 0 {
-			break
-		}
-		if c.sc.headLen < headSize && (watching || whole && b[i] == '-') {
-			c.sc.record(b[i : i+n])
-		}
-		i += n
-		if c.sc.broken && !c.lost {
-			c.lost = true
-			s.st.lose()
-		}
-		if !ended {
+		if !asked && c.pass(&p) {
 			continue
 		}
-		boundary = i
-		switch {
-		case watching || c.sc.first == '-':
-			s.st.received.Store(counted)
-			if s.st.frame(c.sc.first, c.sc.head[:c.sc.headLen], c.sc.lastInt) {
-				s.ends(EndReset)
-				s.st.told()
-			}
-			counted = s.st.received.Load()
-		case c.sc.first != '>':
-			counted++
+		if !c.frame(&p) {
+			break
 		}
 	}
-	s.st.received.Store(counted)
-	s.timing.answered(counted, s.srv.o.Timed)
-	c.forwardLocked(b[start:i], boundary-start)
-	c.in.skip(i)
-	if c.lost && mayBlock && !c.told {
-		c.told = true
-		s.log().Warn("replies of the upstream cannot be told apart any more, lock commands on this connection take the slow way")
+	if c.sc.Broken {
+		c.lose()
+		p.at = len(p.b)
 	}
-	return c.err != nil || len(s.out.rest) > 0 || !mayBlock && c.sc.broken
+	s.received.Store(p.counted)
+	s.latency.answered(p.counted, s.srv.o.Timed)
+	c.forward(p.b[p.start:p.at], p.boundary-p.start)
+	c.in.Skip(p.at)
+	return c.err != nil || len(s.out.rest) > 0
 }
 
-func (c *copier) forwardLocked(b []byte, boundary int) {
+// pass passes over whole replies of the usual kinds.
+func (c *copier) pass(p *piece) bool {
+	n, replies := c.sc.PassScalars(p.b[p.at:])
+	if n == 0 {
+		return false
+	}
+	p.at += n
+	p.boundary = p.at
+	p.counted += uint64(replies)
+	return true
+}
+
+// frame goes on to the end of a frame, or of the bytes. It reports whether that was any way.
+func (c *copier) frame(p *piece) bool {
+	n, ended := c.sc.Next(p.b[p.at:])
+	if c.ans.cut {
+		c.ans.record(p.b[p.at : p.at+n])
+		p.start = p.at + n
+	}
+	p.at += n
+	if !ended {
+		return n > 0
+	}
+	p.boundary = p.at
+	switch {
+	case c.ans.cut:
+		c.ans.cut = false
+	case c.sc.First != '>':
+		p.counted++
+	}
+	return true
+}
+
+// judge decides, while a question is asked, whether the frame that begins here is one of its answers. cutOut: the frame was, and is dealt with.
+func (c *copier) judge(p *piece) verdict {
+	v, n, over := c.ans.judge(&c.s.question, p.b[p.at:])
+	if v != cutOut {
+		return v
+	}
+	c.forward(p.b[p.start:p.at], p.at-p.start)
+	p.at += n
+	p.start, p.boundary = p.at, p.at
+	if n == 0 {
+		c.ans.begin()
+		return forward // to where frames are counted, which knows better
+	}
+	if over {
+		p.counted = c.s.sent.Load()
+		c.s.received.Store(p.counted)
+		c.meet(c.s.question.number)
+	}
+	return cutOut
+}
+
+// meet tells the pump that a question is answered.
+func (c *copier) meet(number uint64) {
+	q := &c.s.question
+	select {
+	case <-q.met: // of one whose asker has given up
+	default:
+	}
+	q.met <- number
+	if c.s.out.onLoop {
+		c.s.srv.loops.GiveWay()
+	}
+}
+
+// lose gives up on telling frames apart: from here on everything passes, and lock commands go to the upstream, which does not know them.
+func (c *copier) lose() {
+	s := c.s
+	if s.lost.Swap(true) {
+		return
+	}
+	s.out.endRepliesLocked()
+	c.meet(0)
+	s.srv.wg.Go(func() { // a loop must not wait for the log
+		s.log().Warn("replies of the upstream cannot be told apart any more, lock commands on this connection are not executed",
+			zap.Stringer("client", s.client.RemoteAddr()))
+	})
+}
+
+func (c *copier) forward(b []byte, boundary int) {
 	if c.err == nil {
 		c.err = c.s.out.forwardLocked(b, max(boundary, 0))
-	}
-}
-
-// meetLocked is called where the answer to the marker was. Everything before it was answered. Where frames can still be told apart the
-// copier goes on, as there may be pushes; where not, it waits until our reply has its place.
-func (c *copier) meetLocked() {
-	s := c.s
-	s.st.resync()
-	if c.sc.broken {
-		s.out.between = true
-		select {
-		case <-s.replied: // to an earlier command
-		default:
-		}
-	}
-	s.marker.hit()
-	if s.out.onLoop {
-		s.loop.wakes()
-	}
-	if c.sc.broken {
-		s.out.mu.Unlock()
-		defer s.out.mu.Lock()
-		select {
-		case <-s.replied:
-		case <-s.ctx.Done():
-		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/zap"
+	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/scan"
 )
 
 // picky is a client's socket that takes no more at once than it likes, though all where one waits for it.
@@ -24,19 +25,18 @@ func (p *picky) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (p *picky) tryWrite(b []byte) (int, error) { return p.Write(b[:min(len(b), p.most())]) }
-
-func (p *picky) receive(*inbox, func(bool) bool, bool) error { panic("nobody reads here") }
+func (p *picky) TryWrite(b []byte) (int, error) { return p.Write(b[:min(len(b), p.most())]) }
 
 // insertHeader is how pushes of ours begin, and no other frame.
 const insertHeader = ">1\r\n"
 
-// section is what comes while watching stays as it is.
+// section is what comes, up to the answers to a question and behind it.
 type section struct {
-	watch  bool
 	bytes  []byte
-	marker bool   // the answer to one is behind that
-	behind []byte // replies behind the marker
+	asked  bool   // the answers to a question are behind that
+	full   bool   // to a full one
+	within []byte // frames that nobody asked for, among its answers
+	behind []byte // replies behind it
 	insert string // a push of ours becomes due then
 }
 
@@ -47,11 +47,14 @@ func randomReplies(random *rand.Rand) (sections []section) {
 		"#t\r\n", "*2\r\n:1\r\n$1\r\na\r\n", "*0\r\n", "*-1\r\n", "%1\r\n+a\r\n:1\r\n", ">2\r\n+message\r\n$1\r\na\r\n",
 		"|1\r\n+ttl\r\n:1\r\n+OK\r\n", "$300\r\n" + string(bytes.Repeat([]byte("v"), 300)) + "\r\n"}
 	for range 1 + random.IntN(4) {
-		s := section{watch: random.IntN(2) == 0, marker: random.IntN(3) == 0}
+		s := section{asked: random.IntN(3) == 0, full: random.IntN(2) == 0}
 		for range random.IntN(12) {
 			s.bytes = append(s.bytes, some[random.IntN(len(some))]...)
 		}
-		for s.marker && random.IntN(3) > 0 {
+		if s.asked && s.full && random.IntN(2) == 0 {
+			s.within = []byte(">2\r\n+message\r\n$1\r\na\r\n+1700000000.1 [0 x] \"ping\"\r\n*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nx\r\n")
+		}
+		for s.asked && random.IntN(3) > 0 {
 			s.behind = append(s.behind, some[random.IntN(len(some))]...)
 		}
 		if random.IntN(3) == 0 {
@@ -62,29 +65,40 @@ func randomReplies(random *rand.Rand) (sections []section) {
 	return sections
 }
 
+// answersTo is what Redis says to a question.
+func answersTo(q *question, s section) []byte {
+	unknown := func(role byte) []byte {
+		return fmt.Appendf(nil, "-ERR unknown command '%s%011d%c', with args beginning with: \r\n", q.secret[0][:], q.number, role)
+	}
+	if !s.full {
+		return unknown(roleEnd)
+	}
+	return slices.Concat(unknown(roleOpen), s.within, []byte("*14\r\n"+strings.Repeat("$6\r\nserver\r\n", 14)+"$5\r\nalice\r\n"),
+		fmt.Appendf(nil, "-ERR Syntax error in HELLO option '%s%011d%c'\r\n", q.secret[1][:], q.number, roleHello), unknown(roleEnd))
+}
+
 // copyAll gives the sections to a copier, in pieces whose sizes next returns, and tells what the client got, and how many replies
 // were counted in each section. With onLoop set each piece is first dealt with as on a loop, where the socket takes what most says.
-func copyAll(sections []section, next, most func() int, onLoop bool) (got string, counts []uint64) {
+func copyAll(t *testing.T, sections []section, next, most func() int, onLoop bool) (got string, counts []uint64) {
 	client := &picky{most: most}
-	s := &Session{loop: new(loop), srv: &Server{o: Options{Log: zap.NewNop()}}, marker: marker{met: make(chan struct{}, 1)}}
+	s := &Session{srv: NewServer(Options{})}
+	defer s.srv.loops.Close()
+	s.question.met = make(chan uint64, 1)
 	s.out.init(client, &s.pace)
 	c := copier{s: s}
 	for _, section := range sections {
-		s.st.irregular, s.st.resp3 = section.watch, true
-		s.st.watching.Store(section.watch)
 		rest := section.bytes
-		if section.marker {
-			s.marker.arm()
-			rest = fmt.Appendf(bytes.Clone(rest), "-ERR unknown command '%s', with args beginning with: \r\n%s", s.marker.nonce[:], section.behind)
+		if section.asked {
+			s.question.ask(section.full, true, false, false)
+			rest = slices.Concat(rest, answersTo(&s.question, section), section.behind)
 		}
-		s.st.sent.Store(1000)
+		s.sent.Store(1000)
 		for len(rest) > 0 {
 			n := min(next(), len(rest))
-			copy(c.in.room(), rest[:n])
-			c.in.w += n
+			c.in.Grew(copy(c.in.Room(), rest[:n]))
 			rest = rest[n:]
-			if !onLoop || c.use(false) {
-				c.use(true)
+			if !onLoop || c.use(true) {
+				c.use(false)
 			}
 			if section.insert != "" { // as reply does
 				s.out.insert, section.insert = append(s.out.insert, section.insert...), ""
@@ -93,22 +107,41 @@ func copyAll(sections []section, next, most func() int, onLoop bool) (got string
 				}
 			}
 		}
-		counts = append(counts, s.st.received.Load())
-		if section.marker {
-			counts = append(counts, uint64(len(s.marker.met)))
-			<-s.marker.met
+		counts = append(counts, s.received.Load())
+		if section.asked {
+			counts = append(counts, uint64(len(s.question.met)))
+			<-s.question.met
+			if hello, user := string(s.question.head[0]), string(s.question.head[1]); section.full && (!strings.HasPrefix(hello, "*14\r\n$6\r\nserver") || user != "$5\r\nalice\r\n") {
+				t.Errorf("answers %q and %q", hello, user)
+			}
 		}
 	}
-	if c.use(true); len(c.in.bytes()) > 0 {
+	if c.use(false); len(c.in.Bytes()) > 0 {
 		counts = append(counts, 1e6)
 	}
 	return string(client.got), counts
 }
 
+// frames cuts in into top-level frames.
+func frames(in string) (all []string) {
+	var s scan.Replies
+	from := 0
+	for at := 0; at < len(in); {
+		n, ended := s.Next([]byte(in[at:]))
+		if n == 0 {
+			break
+		}
+		if at += n; ended {
+			all, from = append(all, in[from:at]), at
+		}
+	}
+	return append(all, in[from:])
+}
+
 // TestCopierOnLoop: in whatever pieces replies come, and however little of them the client takes at once on a loop, it gets them all in
 // their order, pushes of ours between two frames, and as many are counted. Byte by byte, hardly any are passed over at once.
 func TestCopierOnLoop(t *testing.T) {
-	one, all := func() int { return 1 }, func() int { return chunkSize }
+	one, all := func() int { return 1 }, func() int { return netpoll.ChunkSize }
 	for seed := range uint64(5000) {
 		random := rand.New(rand.NewPCG(seed, 6))
 		sections := randomReplies(random)
@@ -116,19 +149,19 @@ func TestCopierOnLoop(t *testing.T) {
 		for i := range alone {
 			alone[i].insert = ""
 		}
-		text, counts := copyAll(alone, one, all, false)
-		want, _, _ := frames(text, len(text)+1)
+		text, counts := copyAll(t, alone, one, all, false)
+		want := frames(text)
 		inserts := 0
 		for _, s := range sections {
-			if s.insert != "" && len(s.bytes) > 0 || s.insert != "" && s.marker {
+			if s.insert != "" && len(s.bytes) > 0 || s.insert != "" && s.asked {
 				inserts++
 			}
 		}
 		for _, onLoop := range []bool{false, true} {
 			piece := func() int { return 1 + random.IntN(1<<random.IntN(12)) }
 			most := func() int { return random.IntN(1 << random.IntN(12)) }
-			text, counted := copyAll(sections, piece, most, onLoop)
-			got, _, _ := frames(text, len(text)+1)
+			text, counted := copyAll(t, sections, piece, most, onLoop)
+			got := frames(text)
 			total := len(got)
 			got = slices.DeleteFunc(got, func(frame string) bool { return strings.HasPrefix(frame, insertHeader) })
 			if total-len(got) != inserts || !slices.Equal(got, want) || !slices.Equal(counted, counts) {

@@ -76,7 +76,7 @@ func TestFailedDialIsNotRepeatedAtOnce(t *testing.T) {
 }
 
 // TestRefuseBehindBrokenFrames: the connection of a client whose bytes are refused ends at once, also where the upstream's replies cannot
-// be told apart and the copier waits for a reply of ours.
+// be told apart.
 func TestRefuseBehindBrokenFrames(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -89,25 +89,17 @@ func TestRefuseBehindBrokenFrames(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		for r := bufio.NewReader(c); ; {
-			request := skipFrame(t, r)
-			switch name := strings.Split(request, "\r\n")[2]; name {
-			case "PING":
-				io.WriteString(c, "$x\r\n")
-			default: // a marker
-				io.WriteString(c, "-ERR unknown command '"+name+"'\r\n")
-				io.Copy(io.Discard, r)
-				return
-			}
-		}
+		r := bufio.NewReader(c)
+		skipFrame(t, r)
+		io.WriteString(c, "$x\r\n")
+		io.Copy(io.Discard, r)
 	}()
 	r := startRelay(t, "tcp", ln.Addr().String(), func(o *Options) { o.Reencode = true })
 	c := r.dial()
 	c.send("PING\r\n")
 	c.expect("$x\r\n")
 	c.send("*1x\r\n")
-	c.expect("-ERR Protocol error: invalid multibulk length\r\n")
-	c.expectEOF()
+	c.expectEOF() // a reply of ours would stand anywhere
 }
 
 // TestLastWordsWhileReadAhead: the upstream takes no more while a command of ours waits for its turn, and then closes. The client, which is read
@@ -152,7 +144,7 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.send("LOCK a 1\r\n")
-	a := &only(t, r.server).ahead
+	a := &only(t, r.server).readAhead
 	for begun := false; !begun; time.Sleep(time.Millisecond) {
 		a.mu.Lock()
 		begun = a.done != nil

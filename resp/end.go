@@ -13,7 +13,7 @@ type End uint8
 const (
 	EndClient End = iota // the client closed or reset the connection
 	EndQuit              // the client said QUIT
-	EndReset             // a RESET was accepted: the connection goes on, but as a new one
+	EndReset             // a RESET was sent, which the upstream knows: the connection goes on, but as a new one
 	EndProxy             // somebody else ended it: the upstream, a limit, a shutdown, or a network that went silent
 )
 
@@ -40,6 +40,13 @@ func (s *Session) OnEnd(f func(End)) {
 	}
 }
 
+// watched reports whether somebody keeps something for the connection.
+func (s *Session) watched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.onEnd != nil
+}
+
 // over reports the end of the connection; only the first report counts. After QUIT has gone to the upstream it is that, whoever closes first.
 func (s *Session) over(how End) {
 	if s.quit.Load() {
@@ -53,11 +60,12 @@ func (s *Session) over(how End) {
 	s.mu.Unlock()
 	if first {
 		s.leave()
-		s.ends(how)
+		s.report(how)
 	}
 }
 
-func (s *Session) ends(how End) {
+// report tells who keeps something for the connection.
+func (s *Session) report(how End) {
 	s.mu.Lock()
 	f := s.onEnd
 	s.mu.Unlock()
@@ -70,4 +78,4 @@ func (s *Session) ends(how End) {
 func (s *Session) Gone() <-chan struct{} { return s.gone }
 
 // leave closes gone.
-func (s *Session) leave() { s.goneOnce.Do(func() { close(s.gone) }) }
+func (s *Session) leave() { s.left.Do(func() { close(s.gone) }) }

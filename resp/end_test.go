@@ -125,15 +125,14 @@ func TestResetIsToldFirst(t *testing.T) {
 	c.send("RESET\r\n")
 	within(t, "word of the RESET", told)
 	c.send("LOCK a\r\n")
-	sess := r.server.all()[0]
-	for deadline := time.Now().Add(10 * time.Second); !sess.marker.armed.Load() && len(entered) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the LOCK has not come")
-		}
+	c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	if reply, err := c.r.Peek(1); err == nil {
+		t.Errorf("%q came while others were being told of the RESET", reply)
 	}
 	if len(entered) > 0 {
 		t.Error("the LOCK ran while others were being told of the RESET")
 	}
+	c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	close(goOn)
 	c.expect("+RESET\r\n+OWN\r\n")
 }

@@ -3,6 +3,8 @@ package resp
 import (
 	"bytes"
 	"strings"
+
+	"lockproxy/resp/internal/scan"
 )
 
 // Groups of commands as Redis' own documentation has them (COMMAND DOCS), without those whose reply waits for somebody else or never comes:
@@ -64,7 +66,7 @@ func groupOf(name []byte) string {
 	var low [24]byte
 	if len(name) <= len(low) {
 		n := copy(low[:], name)
-		lower(low[:n])
+		scan.Lower(low[:n])
 		if group, known := groupOfCommand[string(low[:n])]; known {
 			return group
 		}

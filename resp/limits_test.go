@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"lockproxy/resp/internal/netpoll"
 )
 
 // tlsLike is a connection whose Write waits for a handshake that never comes.
@@ -37,19 +39,20 @@ func TestRefusalDoesNotWait(t *testing.T) {
 
 // TestReadAheadGivesBackEachChunk: a connection that always has something read ahead keeps only what it holds.
 func TestReadAheadGivesBackEachChunk(t *testing.T) {
-	var a ahead
-	var x inbox
+	var a readAhead
+	var x netpoll.Buffer
 	for range 1000 {
 		for len(a.chunks) < 6 {
-			if !a.allowLocked() {
+			a.in.Grew(len(a.in.Room()))
+			if !a.allowLocked(len(a.in.Bytes())) {
 				t.Fatal("no memory left")
 			}
-			a.chunks[len(a.chunks)-1].n = chunkSize
+			a.keepLocked()
 		}
 		a.take(&x)
-		x.skip(chunkSize)
+		x.Skip(netpoll.ChunkSize)
 	}
-	if a.shared > 6*chunkSize {
+	if a.shared > 6*netpoll.ChunkSize {
 		t.Errorf("%d bytes of the shared memory taken for 5 chunks", a.shared)
 	}
 	a.drop()

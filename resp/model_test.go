@@ -14,6 +14,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/scan"
 )
 
 // model is a small Redis: enough of one for every state that a connection can be in to matter. Its replies tell which command they answer.
@@ -55,7 +58,7 @@ func (m *model) reply(what string) (silent bool) {
 }
 
 func (m *model) answer(name string, argv []string) string {
-	own := classify([]byte(name)) == ours
+	own := scan.Classify([]byte(name)) == scan.KindLock
 	switch {
 	case own && m.ideal && m.mode == "" && m.tx:
 		m.dirty = true
@@ -64,9 +67,11 @@ func (m *model) answer(name string, argv []string) string {
 		return "-ERR subscribed\r\n"
 	case own && m.ideal && m.mode == "":
 		return fmt.Sprintf("$%d\r\nown:%s\r\n", 4+len(argv[1]), argv[1])
-	case own || len(name) == nonceDigits:
+	case own || len(name) == nameDigits:
 		m.dirty = m.tx
 		return "-ERR unknown command '" + name + "', with args beginning with: \r\n"
+	case name == "hello": // of questions only
+		return m.hello(argv)
 	}
 	m.ran = append(m.ran, strings.Join(argv, " "))
 	switch {
@@ -87,6 +92,19 @@ func (m *model) answer(name string, argv []string) string {
 		return "+QUEUED\r\n"
 	}
 	return m.run(name, argv)
+}
+
+// hello is HELLO, bare or with an option that is none.
+func (m *model) hello(argv []string) string {
+	switch {
+	case m.tx:
+		return "+QUEUED\r\n"
+	case len(m.subs) > 0:
+		return "-ERR Can't execute 'hello': only (P|S)SUBSCRIBE / ...\r\n"
+	case len(argv) > 1:
+		return "-ERR Syntax error in HELLO option '" + argv[2] + "'\r\n"
+	}
+	return "*14\r\n" + strings.Repeat("$6\r\nserver\r\n$5\r\nredis\r\n", 7)
 }
 
 // end is EXEC or DISCARD.
@@ -171,12 +189,10 @@ func readRequest(r *bufio.Reader) (argv []string) {
 	return argv
 }
 
-// chosen turns each byte of choices into a command that makes sense where it comes. A script has transactions or CLIENT REPLY: where they are sent
-// in one go the proxy does not know whether replies are on, and leaves lock commands to the upstream, which refuses them.
+// chosen turns each byte of choices into a command that makes sense where it comes. While replies are off no lock command comes: nobody could
+// tell it from one of a blocked upstream without waiting.
 func chosen(choices []byte) (script [][]string) {
 	m := &model{ideal: true}
-	replies := len(choices) > 0 && choices[0]%4 == 0
-	again := false // behind CLIENT REPLY ON in one go with another
 	add := func(argv ...string) {
 		m.do(argv...)
 		script = append(script, argv)
@@ -187,18 +203,15 @@ func chosen(choices []byte) (script [][]string) {
 		switch kind := c % 16; {
 		case kind < 4:
 			add(plain...)
-		case kind < 7:
+		case kind < 7 && m.mode != "off":
 			add([]string{"LOCK", "unlock", "Extend", "LOCKINFO"}[c/16%4], value)
-		case kind == 7 && !replies:
+		case kind == 7 && c/16%2 == 0 && m.mode != "off":
 			add("RESET")
-		case kind == 8 && replies && !again && m.mode == "" && len(m.subs) == 0:
+		case kind < 9 && !m.tx && m.mode == "" && len(m.subs) == 0:
 			add("CLIENT", "REPLY", []string{"OFF", "SKIP", "ON", "skip"}[c/16%4])
 		case m.mode == "off":
 			add("CLIENT", "REPLY", "ON")
-			again = true
 		case m.mode == "skip":
-			add(plain...)
-		case replies && (kind < 14 || kind == 15):
 			add(plain...)
 		case kind < 11:
 			add("MULTI")
@@ -296,7 +309,7 @@ func FuzzRelay(f *testing.F) {
 				}
 				rest = rest[n:]
 			}
-			closeWrite(c)
+			netpoll.CloseWrite(c)
 		}()
 		got, err := io.ReadAll(c)
 		if err != nil || string(got) != want.String() {

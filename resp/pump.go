@@ -6,20 +6,31 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/tidwall/redcon"
 	"go.uber.org/zap"
+
+	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/scan"
 )
 
-// pump carries the client's bytes to the upstream until a command of ours has its turn; that is then in s.frame. An error is the end
-// of the connection: io.EOF at the end of the client's input.
+// errWatched is how the pump ends on a goroutine because a loop goes on with it.
+var errWatched = errors.New("a loop watches the connection")
+
+// pump carries the client's bytes to the upstream until a lock command has its turn; that is then in s.req. errWatched: a loop goes on. Another
+// error is the end of the connection: io.EOF at the end of the client's input.
 func (s *Session) pump() error {
-	s.ahead.stop()
-	if err := s.ahead.inputEnded(); err != nil { // what is left was sent before that, and says nothing of the last reply
-		s.prove(err)
+	s.readAhead.stop()
+	if err := s.readAhead.inputEnded(); err != nil { // what is left was sent before that, and says nothing of the last reply
+		s.confirm(err)
 	}
 	for {
+		if s.step == stepReset { // before the upstream has it
+			s.step = stepPump
+			s.report(EndReset)
+		}
 		s.flush()
 		switch {
 		case s.ended.Load():
@@ -34,17 +45,11 @@ func (s *Session) pump() error {
 			return io.EOF
 		case s.step == stepOwn:
 			s.step = stepPump
-			if run, err := s.due(); run || err != nil {
+			if run, err := s.prepare(); run || err != nil {
 				return err
 			}
 			continue
-		case s.step == stepSettle:
-			s.step = stepPump
-			if err := s.settle(); err != nil {
-				return err
-			}
-			continue
-		case s.drain.Load() && s.quiet():
+		case s.drain.Load() && len(s.in.Bytes()) == 0 && s.atRest():
 			s.over(EndProxy)
 			return io.EOF
 		}
@@ -57,20 +62,38 @@ func (s *Session) pump() error {
 // receive deals with the bytes that are there, and then reads more, until the pump has something else to do.
 func (s *Session) receive() error {
 	for more := true; more; {
-		if len(s.in.bytes()) > 0 && s.process() {
+		if len(s.in.Bytes()) > 0 && (s.process() || len(s.unsent) > 0) {
 			return nil
 		}
 		var err error
-		before := len(s.in.bytes())
-		if more, err = s.ahead.take(&s.in); err != nil {
+		before := len(s.in.Bytes())
+		if more, err = s.readAhead.take(&s.in); err != nil {
 			return s.inputEnded(err)
 		}
-		s.pace.read.Add(uint64(len(s.in.bytes()) - before))
+		s.pace.read.Add(uint64(len(s.in.Bytes()) - before))
 	}
-	s.held = len(s.in.bytes())
-	s.pace.await(s.req.begun, s.unfinished())
-	err := s.src.receive(&s.in, s.use, s.looped)
+	s.seen = len(s.in.Bytes())
+	if s.polled != nil && (s.up == nil || s.upPolled != nil) {
+		n, err := s.polled.ReadInto(&s.in)
+		switch {
+		case err != nil:
+			return s.receiveEnded(err)
+		case n > 0:
+			s.pace.read.Add(uint64(n))
+			return nil
+		}
+		s.pace.await(s.req.Begun, s.unfinished())
+		s.polled.Watch(&s.in, s.useOnLoop, s.resume)
+		return errWatched
+	}
+	s.pace.await(s.req.Begun, s.unfinished())
+	err := netpoll.NewSource(s.client).Receive(&s.in, s.use)
 	s.pace.busy()
+	return s.receiveEnded(err)
+}
+
+// receiveEnded returns nil where the pump is to look again what it has to do.
+func (s *Session) receiveEnded(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -81,148 +104,179 @@ func (s *Session) receive() error {
 	return s.inputEnded(err)
 }
 
-// processRead is process for bytes that were just read, behind which the client is waited for again.
-func (s *Session) processRead(mayBlock bool) (stop bool) {
+// useOnLoop is use on a loop, where it must not block.
+func (s *Session) useOnLoop() (stop bool) {
+	s.onLoop = true
+	stop = s.use()
+	s.onLoop = false
+	return stop
+}
+
+// use deals with bytes that were just read, behind which the client is waited for again.
+func (s *Session) use() (stop bool) {
 	s.pace.busy()
-	s.pace.read.Add(uint64(len(s.in.bytes()) - s.held))
-	looped := s.looped
-	s.onLoop = !mayBlock
-	stop = s.process() || len(s.unsent) > 0 || s.looped != looped // a loop takes over
-	s.onLoop, s.held = false, len(s.in.bytes())
+	s.pace.read.Add(uint64(len(s.in.Bytes()) - s.seen))
+	dialled := s.up != nil
+	stop = s.process() || len(s.unsent) > 0 || dialled != (s.up != nil) // a loop may take over
+	s.seen = len(s.in.Bytes())
 	if !stop {
-		s.pace.await(s.req.begun, s.unfinished())
+		s.pace.await(s.req.Begun, s.unfinished())
 	}
 	return stop
 }
 
-// unfinished tells whether the client has begun a request and not ended it.
+// unfinished reports whether the client has begun a request and not ended it.
 func (s *Session) unfinished() bool {
-	return s.astray || !s.tunnel && (!s.req.between() || len(s.in.bytes()) > 0)
+	return s.malformed || !s.opaque && (!s.req.Between() || len(s.in.Bytes()) > 0)
 }
 
 // inputEnded passes on what was held back, so that the upstream has every byte.
 func (s *Session) inputEnded(err error) error {
-	s.prove(err)
+	if err == errAheadMost {
+		s.log().Info("client disconnected", zap.Stringer("client", s.client.RemoteAddr()), zap.Error(err))
+	}
+	s.confirm(err)
 	s.over(endOf(err))
-	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up != nil && !s.req.strict && !s.req.collecting {
+	if b := s.in.Bytes(); err == io.EOF && len(b) > 0 && s.up != nil && !s.req.Strict && !s.req.Collecting() {
 		s.up.Write(b)
 	}
 	return err
 }
 
-// process forwards the bytes that are there, as far as they can be told. stop: the pump has something else to do, in s.step.
+// process forwards the bytes that are there, as far as they can be told. stop: the pump has something else to do, in s.step, or must
+// not do it on a loop.
 func (s *Session) process() (stop bool) {
-	if s.ctx.Err() != nil { // cut off: the client may send faster than the past deadline is noticed
+	switch {
+	case s.onLoop && s.upPolled == nil: // to be dialled
+		return true
+	case s.ctx.Err() != nil, // cut off: the client may send faster than the past deadline is noticed
+		s.fresh && s.drain.Load() && s.atRest(): // else a client that asks on as soon as it is answered would never be met at rest
 		s.step = stepQuit
 		return true
 	}
-	if s.fresh && s.drain.Load() && s.rest() { // else a client that asks on as soon as it is answered would never be met at rest
-		s.step = stepQuit
-		return true
-	}
-	defer func() { s.fresh = s.step == stepPump && len(s.in.bytes()) == 0 }()
-	s.unproven = nil
-	if s.req.between() {
+	s.unconfirmed = nil
+	if s.req.Between() {
 		s.failed = nil
 	}
-	from := s.in.r                                              // the bytes from here on are not forwarded yet
-	fit := s.srv.o.Timed != nil && !s.tunnel && s.req.between() // to be timed, if nothing but plain requests is there
-	for s.in.r < s.in.w && s.step == stepPump {
-		var ev event
-		n, first := 0, fit
-		fit = false
-		switch {
-		case s.tunnel:
-			n, ev = len(s.in.bytes()), evMore
-		case s.req.collecting:
-			n, ev = s.req.collect(s.in.bytes())
-			from = s.in.r + n
-		default:
-			n, ev = s.req.scan(s.in.bytes())
+	s.scan()
+	s.fresh = s.step == stepPump && len(s.in.Bytes()) == 0
+	return s.step != stepPump
+}
+
+// scan finds the requests in the bytes that are there, up to a lock command that is complete, and forwards what is before it in one write.
+func (s *Session) scan() {
+	b := s.in.Bytes()
+	from, at := 0, 0 // b[from:at] is not dealt with yet
+	own := -1        // where in it a lock command begins, which is not to be forwarded
+	first := s.srv.o.Timed != nil && s.req.Between()
+	more := true
+	for at < len(b) && s.step == stepPump && more {
+		if s.opaque {
+			at = len(b)
+			break
 		}
-		s.in.skip(n)
-		if n > 0 && from < s.in.r || ev == evNotable || ev == evRaw || ev == evInline {
+		collecting := s.req.Collecting()
+		n, ev := s.next(b[at:])
+		at += n
+		switch {
+		case ev == scan.Own:
+			own = at
+		case collecting && own < 0: // it began before b
+			from = at
+		}
+		if ev == scan.Notable || ev == scan.Malformed || ev == scan.Inline || end(own, at) > from {
 			s.connect()
 		}
 		switch ev {
-		case evMore:
-			if first && s.req.requests > 0 && s.failed == nil && s.timing.due() && s.st.countable() {
-				s.timing.begin(s.in.mem[from:s.in.r], s.st.sent.Load()+1)
+		case scan.More:
+			if first && s.plainReplies() {
+				s.timeFirst(b[from:at])
 			}
-			s.count()
-			s.forward(s.in.mem[from:s.in.r])
-			return s.step != stepPump
-		case evNotable:
-			s.notable()
-			continue
-		case evEmpty:
-			s.st.empty()
-			s.req.single = false
-			continue
-		case evOurs, evDrop, evInline:
-			s.count()
-		case evDone:
+			more = false
+		case scan.Notable:
+			if s.notable(); s.step == stepReset { // it goes out when that is done
+				s.unsent = append(s.unsent, b[from:at]...)
+				from = at
+			}
+		case scan.Done:
 			s.step = stepOwn
-		case evRaw:
+		case scan.Malformed:
 			s.count()
-			s.forward(s.in.mem[from:s.in.r])
-			s.unframed()
-			from = s.in.r
-			continue
+			own = s.malform(own)
+		case scan.Drop, scan.Inline:
+			s.count()
+			s.forward(b[from:at])
+			if ev == scan.Inline {
+				s.notable()
+				s.forward(appendCommand(nil, s.req.Argv, len(s.req.Argv)))
+			}
+			at += s.req.Dropped
+			from = at
 		}
-		s.forward(s.in.mem[from:s.in.r]) // evOurs, evDrop, evInline
-		if ev == evInline {
-			s.notable()
-			s.forward(appendCommand(nil, s.req.argv, len(s.req.argv)))
-		}
-		if ev == evInline || ev == evDrop {
-			s.in.skip(s.req.drop)
-		}
-		from = s.in.r
+		first = false
 	}
-	if from < s.in.r {
-		s.forward(s.in.mem[from:s.in.r])
+	s.count()
+	s.forward(b[from:max(from, end(own, at))])
+	if s.step == stepRefuse {
+		at = len(b)
 	}
-	return s.step != stepPump
+	s.in.Skip(at)
+}
+
+// end is where what is to be forwarded ends.
+func end(own, at int) int {
+	if own >= 0 {
+		return own
+	}
+	return at
+}
+
+// next reads on in b.
+func (s *Session) next(b []byte) (n int, ev scan.Event) {
+	if s.req.Collecting() {
+		return s.req.Collect(b)
+	}
+	return s.req.Scan(b)
+}
+
+// timeFirst times the request at the front of b, which is about to be forwarded with others.
+func (s *Session) timeFirst(b []byte) {
+	if s.req.Ended > 0 && s.failed == nil && s.latency.due() {
+		s.latency.begin(b, s.sent.Load()+1)
+	}
 }
 
 // count notes the plain requests that have passed.
 func (s *Session) count() {
-	n := s.req.requests
-	s.req.requests = 0
-	if n == 0 {
-		return
-	}
-	if s.failed != nil {
+	n := s.req.Ended
+	s.req.Ended = 0
+	switch {
+	case n == 0:
+	case s.failed != nil:
 		s.refuse(n)
-		return
+	default:
+		s.sent.Add(uint64(n))
 	}
-	s.st.sent.Add(uint64(n))
 }
 
-// notable notes a request that matters to the state, and the plain ones before it.
+// notable notes a request that matters to what the connection is, and the plain ones before it.
 func (s *Session) notable() {
-	if s.req.strict && s.req.requests == 0 {
-		s.req.requests = 1 // an inline one, which the scanner leaves to be counted here
+	if s.req.Ended > 0 { // it was counted, unless it is an inline one in the strict form
+		s.req.Ended--
 	}
-	s.req.requests--
 	s.count()
-	if s.failed != nil {
-		if s.req.kind == kQuit {
-			s.over(EndQuit)
-			s.out.reply([]byte("+OK\r\n"))
-			s.step = stepQuit
-			return
-		}
+	switch {
+	case s.failed != nil && s.req.Kind == scan.KindQuit:
+		s.over(EndQuit)
+		s.out.reply([]byte("+OK\r\n"))
+		s.step = stepQuit
+	case s.failed != nil:
 		s.refuse(1)
-		return
-	}
-	if s.req.kind == kQuit {
-		s.quit.Store(true)
-	}
-	s.tunnel, s.req.single = s.st.note(s.req.kind, s.req.argv, s.req.index)
-	if s.req.kind == kReset && s.st.resetInDoubt() {
-		s.step = stepSettle
+	default:
+		s.note()
+		if s.req.Kind == scan.KindReset && s.req.Args == 1 && s.watched() && s.srv.o.Resets() {
+			s.step = stepReset
+		}
 	}
 }
 
@@ -249,12 +303,22 @@ func (s *Session) connect() {
 		s.failed = net.ErrClosed
 		return
 	}
-	if s.loop != nil {
-		up = s.loop.adopt(up)
-		_, s.looped = up.(carried)
+	c := &copier{s: s, up: up}
+	if s.polled != nil {
+		if polled, ok := s.srv.loops.Adopt(up); ok {
+			c.up, s.upPolled = polled, polled
+		}
 	}
-	s.up, s.copied = up, make(chan struct{})
-	s.srv.wg.Go(func() { s.copyReplies(up) })
+	s.up, s.copied = c.up, make(chan struct{})
+	s.question.met, s.question.from = make(chan uint64, 1), []byte("] ")
+	if _, tcp := up.LocalAddr().(*net.TCPAddr); tcp {
+		s.question.from = []byte(" " + up.LocalAddr().String() + "] ")
+	}
+	if s.upPolled != nil {
+		s.upPolled.Watch(&c.in, c.useOnLoop, c.resume)
+		return
+	}
+	s.srv.wg.Go(func() { c.run(nil) })
 }
 
 // refuse answers n requests that cannot be forwarded.
@@ -270,14 +334,14 @@ func (s *Session) forward(b []byte) {
 	}
 	var err error
 	switch {
-	case !s.onLoop:
-		_, err = s.up.Write(b)
-	default:
-		n := 0
-		if len(s.unsent) == 0 {
-			n, err = s.up.(carried).tryWrite(b)
-		}
+	case len(s.unsent) > 0:
+		s.unsent = append(s.unsent, b...)
+	case s.onLoop:
+		var n int
+		n, err = s.upPolled.TryWrite(b)
 		s.unsent = append(s.unsent, b[n:]...)
+	default:
+		_, err = s.up.Write(b)
 	}
 	if err != nil {
 		s.step = stepWriteFailed
@@ -306,41 +370,30 @@ func (s *Session) writeFailed() error {
 	return io.EOF
 }
 
-// unframed is called where the client's bytes are no requests any more. The upstream says so itself and closes; if it must not see
-// them, or cannot be reached, we do.
-func (s *Session) unframed() {
-	if s.req.strict || s.failed != nil {
-		s.in.skip(len(s.in.bytes()))
+// malform is called where the client's bytes are no requests any more. The upstream gets them all and says so itself, then it closes; if it must
+// not see them, or cannot be reached, we do. It returns what own is from here on.
+func (s *Session) malform(own int) int {
+	if s.req.Strict || s.failed != nil {
 		s.step = stepRefuse
-		return
+		return own
 	}
-	if len(s.req.argv) > 0 && s.req.kind == ours { // it broke off inside a command of ours, whose beginning was kept back
-		s.forward(appendCommand(nil, s.req.argv, int(s.req.total)))
+	if own < 0 && s.req.Kind == scan.KindLock && len(s.req.Argv) > 0 { // it broke off inside one whose beginning was kept back
+		s.unsent = slices.Concat(s.unsent, appendCommand(nil, s.req.Argv, int(s.req.Args)))
 	}
-	s.st.sent.Add(1)
-	s.tunnel, s.astray = true, true
+	s.sent.Add(1)
+	s.opaque, s.malformed = true, true
+	return -1
 }
 
 // refuseRest ends the connection with Redis' words for what is wrong with the client's bytes, after the replies that are still due.
 func (s *Session) refuseRest() error {
-	if s.up != nil && s.failed == nil {
-		if err := s.barrier(); err != nil {
+	if s.up != nil && s.failed == nil && !s.lost.Load() {
+		if _, err := s.ask(); err != nil {
 			return err
 		}
 	}
-	if s.req.why != "" {
-		s.out.reply(redcon.AppendError(nil, "ERR Protocol error: "+s.req.why))
+	if s.req.Why != "" {
+		s.out.reply(redcon.AppendError(nil, "ERR Protocol error: "+s.req.Why))
 	}
-	s.noteReplied()
 	return io.EOF
-}
-
-// quiet tells whether the connection may end without anything being cut off: no request is half read, nothing is unanswered.
-func (s *Session) quiet() bool {
-	return len(s.in.bytes()) == 0 && s.rest()
-}
-
-// rest tells whether no request is half read and nothing is unanswered. Bytes that are there were not looked at.
-func (s *Session) rest() bool {
-	return s.req.between() && (s.up == nil || s.st.settled())
 }

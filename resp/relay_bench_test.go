@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,31 @@ var benchNets = []benchNet{
 		func(ln net.Listener) (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) }},
 	{"memory", func() (net.Listener, error) { return newBenchListener(), nil },
 		func(ln net.Listener) (net.Conn, error) { return ln.(*benchListener).dial() }},
+}
+
+// benchRequest is one request as a client library writes it.
+func benchRequest(args ...string) []byte {
+	b := fmt.Appendf(nil, "*%d\r\n", len(args))
+	for _, arg := range args {
+		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	return b
+}
+
+// benchRequests are the requests that the benchmarks of the relay use.
+func benchRequests() []struct {
+	name string
+	one  []byte
+} {
+	return []struct {
+		name string
+		one  []byte
+	}{
+		{"get", benchRequest("GET", "key:000000000001")},
+		{"set=64B", benchRequest("SET", "key:000000000001", strings.Repeat("x", 64))},
+		{"set=16KB", benchRequest("SET", "key:000000000001", strings.Repeat("x", 16<<10))},
+		{"mset=20x64B", benchRequest(append([]string{"MSET"}, slices.Repeat([]string{strings.Repeat("x", 64)}, 40)...)...)},
+	}
 }
 
 // BenchmarkRelay sends pipelines through a server to an upstream that answers at once. Neither the client nor the upstream here

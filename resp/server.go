@@ -15,11 +15,13 @@ import (
 
 	"github.com/tidwall/redcon"
 	"go.uber.org/zap"
+
+	"lockproxy/resp/internal/netpoll"
 )
 
 // Options say what a Server is made of.
 type Options struct {
-	// Handler runs the commands of our own: LOCK, UNLOCK, EXTEND, LOCKINFO, LOCKPROXY. It is called with complete, validated
+	// Handler runs the lock commands: LOCK, UNLOCK, EXTEND, LOCKINFO, LOCKPROXY. It is called with complete, validated
 	// requests, one at a time for each connection, and must write one reply.
 	Handler redcon.Handler
 
@@ -29,16 +31,19 @@ type Options struct {
 	DialReason func(error) string
 	// UpstreamName is the upstream's address in messages.
 	UpstreamName string
-	// UpstreamLogin tells that Dial logs in, so that a connection counts as authenticated from its start (until RESET).
+	// UpstreamLogin says that Dial logs in, so that a connection counts as authenticated from its start (until RESET).
 	UpstreamLogin bool
 	// UpstreamUser is whom Dial logs in. Default: "default", who every connection is before authentication.
 	UpstreamUser string
-	// AuthRequired tells whether the upstream refuses commands before authentication, as far as is known. Then requests of ours
+	// AuthRequired reports whether the upstream refuses commands before authentication, as far as is known. Then lock commands
 	// are held to the limits that Redis has there. Default: it does not.
 	AuthRequired func() bool
-	// MarkerWorks tells whether the upstream repeats the name of an unknown command in its error. Default: it does. Where it does not,
-	// a command of ours that cannot be answered at once goes to the upstream, which refuses it.
-	MarkerWorks func() bool
+	// Resets reports whether the upstream knows RESET (Redis 6.2), as far as is known: then who keeps something for a connection is told of a
+	// RESET. Default: it does.
+	Resets func() bool
+	// AskUser makes the upstream be asked who is logged in (ACL WHOAMI), wherever something was sent that may have changed it. Without, User
+	// knows nobody from there on.
+	AskUser bool
 	// Reencode is for an upstream that cannot stand what Redis refuses or ignores: it gets well-formed requests only.
 	Reencode bool
 
@@ -50,15 +55,15 @@ type Options struct {
 	// Timed is called with how long the upstream took to answer a command of a group (Groups), from forwarding it until its reply was there.
 	// It is called for some commands only, one in a while on each connection, not for those that block, and must not block itself. May be nil.
 	Timed func(group string, took time.Duration)
-	// Busy tells whether the handler waits for answers from the network; then the loops that carry the bytes of others let it have them
+	// Busy reports whether the handler waits for answers from the network; then the loops that carry the bytes of others let it have them
 	// soon. It is asked very often. Nil: never.
 	Busy func() bool
 	// Log may be nil.
 	Log *zap.Logger
 }
 
-// Server relays client connections to the upstream, each over a connection of its own, and lets a handler answer the commands of our
-// own, in order among the upstream's replies. The methods are safe for concurrent use.
+// Server relays client connections to the upstream, each over a connection of its own, and lets a handler answer the lock
+// commands, in order among the upstream's replies. The methods are safe for concurrent use.
 type Server struct {
 	o  Options
 	wg sync.WaitGroup // acceptors and copiers
@@ -66,7 +71,7 @@ type Server struct {
 	conns chan net.Conn // accepted; unbuffered
 	done  chan struct{} // closed when redcon's server is to end: no session is left
 
-	loops  loops
+	loops  *netpoll.Loops
 	down   dialFailure
 	era    atomic.Uint64 // how often Retire was called, and one
 	warned atomic.Int64  // when the log was last told that the upstream cannot be reached, in ns
@@ -90,14 +95,14 @@ func NewServer(o Options) *Server {
 	if o.AuthRequired == nil {
 		o.AuthRequired = func() bool { return false }
 	}
-	if o.MarkerWorks == nil {
-		o.MarkerWorks = func() bool { return true }
+	if o.Resets == nil {
+		o.Resets = func() bool { return true }
 	}
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }
 	}
 	s := &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
-	s.loops.busy = o.Busy
+	s.loops = netpoll.NewLoops(o.Busy)
 	s.era.Store(1)
 	return s
 }
@@ -135,7 +140,11 @@ func (s *Server) handle(conn redcon.Conn, cmd redcon.Command) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.o.Log.Error("panic in a command, connection closed", zap.ByteString("command", cmd.Args[0]), zap.String("panic", fmt.Sprint(r)), zap.Stack("stack"))
-			redcon.BaseWriter(conn).SetBuffer(nil)
+			writer := redcon.BaseWriter(conn)
+			if own, ok := conn.(*lockConn); ok {
+				writer = own.Writer
+			}
+			writer.SetBuffer(nil)
 			conn.WriteError("ERR internal")
 			conn.Close()
 		}
@@ -162,7 +171,12 @@ func (s *Server) accept(ln net.Listener) {
 			continue
 		}
 		delay = 0
-		if sess := s.add(c); sess != nil {
+		sess := s.add(c)
+		switch {
+		case sess == nil:
+		case sess.polled != nil:
+			sess.polled.Watch(&sess.in, sess.useOnLoop, sess.resume)
+		default:
 			select {
 			case s.conns <- sess:
 			case <-s.done:
@@ -187,43 +201,35 @@ func (s *Server) add(c net.Conn) *Session {
 			c.SetDeadline(time.Now().Add(time.Millisecond)) // it fits the socket's buffer, or is not worth the wait
 			c.Write([]byte("-ERR max number of clients reached\r\n"))
 		}
-		rawClose(c)
+		netpoll.RawClose(c)
 		return nil
 	}
-	c, l := s.adopt(c)
-	sess := &Session{srv: s, client: c, loop: l, src: newSource(c), replied: make(chan struct{}, 1), gone: make(chan struct{})}
-	sess.ctx, sess.cancel = context.WithCancel(context.Background())
-	sess.use = sess.processRead
-	sess.out.init(c, &sess.pace)
-	sess.ahead.conn, sess.ahead.gone, sess.ahead.ended = c, sess.leave, make(chan struct{})
-	sess.marker.met = make(chan struct{}, 1)
-	sess.req.strict = s.o.Reencode
-	sess.req.limited = func() bool { return s.o.AuthRequired() && !sess.st.mayBeAuthed() }
-	sess.st.authed, sess.st.user = s.o.UpstreamLogin, cmp.Or(s.o.UpstreamUser, defaultUser)
+	sess := s.newSession(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
-		rawClose(c)
+		netpoll.RawClose(sess.client)
 		return nil
 	}
 	s.sessions[sess] = struct{}{}
 	return sess
 }
 
-// adopt lets a loop watch the client's socket, if it is a plain one. Where the upstream's is not, nothing is gained.
-func (s *Server) adopt(c net.Conn) (net.Conn, *loop) {
-	if _, plain := c.(syscall.Conn); !plain || s.o.Reencode {
-		return c, nil
+// newSession makes a session of c. A loop watches it if it is a plain socket, and the upstream's bytes need no looking after.
+func (s *Server) newSession(c net.Conn) *Session {
+	var polled *netpoll.Conn
+	if !s.o.Reencode {
+		if adopted, ok := s.loops.Adopt(c); ok {
+			c, polled = adopted, adopted
+		}
 	}
-	l := s.loops.pick()
-	if l == nil {
-		return c, nil
-	}
-	c = l.adopt(c)
-	if _, ok := c.(carried); !ok {
-		return c, nil
-	}
-	return c, l
+	sess := &Session{srv: s, client: c, polled: polled, gone: make(chan struct{})}
+	sess.ctx, sess.cancel = context.WithCancel(context.Background())
+	sess.out.init(c, &sess.pace)
+	sess.readAhead.conn, sess.readAhead.polled, sess.readAhead.gone, sess.readAhead.ended = c, polled, sess.leave, make(chan struct{})
+	sess.req.Strict, sess.req.Limited = s.o.Reencode, sess.limited
+	sess.standing = standing{loggedIn: s.o.UpstreamLogin, user: cmp.Or(s.o.UpstreamUser, defaultUser)}
+	return sess
 }
 
 func plainSocket(c net.Conn) bool {
@@ -231,9 +237,6 @@ func plainSocket(c net.Conn) bool {
 	_, direct := c.(syscall.Conn) // also with an address that is not the socket's
 	return direct || !wrapped
 }
-
-// rawClose closes c without a word, which for TLS would wait for the other side.
-func rawClose(c net.Conn) { socket(c).Close() }
 
 // remove takes out a session that has ended.
 func (s *Server) remove(sess *Session) {
@@ -254,6 +257,13 @@ func (s *Server) all() []*Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.sessions))
+}
+
+// SetMaxClients changes Options.MaxClients for the connections that come from here on; nobody is disconnected.
+func (s *Server) SetMaxClients(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.o.MaxClients = n
 }
 
 // Connections returns how many clients are connected.
@@ -294,7 +304,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		case <-empty:
 			close(s.done)
 			s.wg.Wait()
-			s.loops.close()
+			s.loops.Close()
 			return err
 		case <-ctx.Done():
 			err = context.Cause(ctx)

@@ -25,7 +25,7 @@ type past struct {
 func (p *past) add(sess *Session) {
 	p.received += sess.pace.read.Load()
 	p.sent += sess.pace.written.Load()
-	p.commands += sess.st.sent.Load()
+	p.commands += sess.sent.Load()
 }
 
 // Stats returns the counts of this moment. It goes through all sessions.
@@ -37,9 +37,9 @@ func (s *Server) Stats() Stats {
 	for sess := range s.sessions {
 		all.Received += sess.pace.read.Load()
 		all.Sent += sess.pace.written.Load()
-		sent := sess.st.sent.Load()
+		sent := sess.sent.Load()
 		all.Commands += sent
-		all.Unanswered += unanswered(sent, &sess.st.received)
+		all.Unanswered += unanswered(sent, &sess.received)
 		if sess.era.Load() != 0 {
 			all.Upstreams++
 		}

@@ -13,11 +13,15 @@ var mayImport = map[string][]string{
 	"cmd/lockproxy": {"admin", "commands", "conf", "quorum", "resp", "upstream"},
 	"commands":      {"quorum", "resp"},
 	"conf":          {},
-	"resp":          {},
+	"resp":          {"resp/internal/netpoll", "resp/internal/scan"},
 	"quorum":        {},
 	"upstream":      {},
 	"admin":         {},
 	"integration":   {"integration/history", "integration/lab"},
+
+	// Rooms.
+	"resp/internal/netpoll": {},
+	"resp/internal/scan":    {},
 
 	// No code: what lockproxy is installed with, tried by a module of its own in deploy/check, as the parsers of these formats bring hundreds of
 	// modules; and what is too long for the README.

@@ -78,12 +78,17 @@ func (x *Buffer) Hold(c Chunk) {
 		x.mem, x.pooled, x.r, x.w = c.mem[:], c.mem, 0, c.n
 		return
 	}
-	for b := c.Bytes(); len(b) > 0; {
+	x.add(c.Bytes())
+	c.Free()
+}
+
+// add copies b behind the bytes that are there.
+func (x *Buffer) add(b []byte) {
+	for len(b) > 0 {
 		n := copy(x.Room(), b)
 		x.w += n
 		b = b[n:]
 	}
-	c.Free()
 }
 
 // Release gives the memory back if there are no bytes in it.

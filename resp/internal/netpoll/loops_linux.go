@@ -50,6 +50,10 @@ func NewLoops(busy func() bool) *Loops {
 // cannot, it returns false and leaves c as it is. Otherwise c is closed, and the Conn to be used
 // instead of it.
 func (ls *Loops) Adopt(c net.Conn) (*Conn, bool) {
+	fd, ok := dup(c)
+	if !ok {
+		return nil, false
+	}
 	ls.once.Do(func() {
 		if ls.open() == nil {
 			ls.mu.Lock()
@@ -58,10 +62,7 @@ func (ls *Loops) Adopt(c net.Conn) (*Conn, bool) {
 		}
 	})
 	if ls.set < 0 {
-		return nil, false
-	}
-	fd, ok := dup(c)
-	if !ok {
+		unix.Close(fd)
 		return nil, false
 	}
 	k := &Conn{loops: ls, fd: fd, local: c.LocalAddr(), remote: c.RemoteAddr()}

@@ -48,17 +48,30 @@ func (s Source) Receive(x *Buffer, use func() (stop bool)) error {
 	return err
 }
 
-// receiveAny is Receive for a connection that is not a plain socket.
+// waitSize is how much memory a connection that is not a plain socket takes while nothing comes.
+const waitSize = 4 << 10
+
+// receiveAny is Receive for a connection that is not a plain socket. Only behind a read that was full, where more is likely to be
+// there, it waits with the memory for more.
 func (s Source) receiveAny(x *Buffer, use func() (stop bool)) error {
-	for {
-		n, err := s.conn.Read(x.Room())
-		x.Grew(n)
+	small := make([]byte, waitSize)
+	for more := false; ; {
+		var n int
+		var err error
+		if more {
+			n, err = s.conn.Read(x.Room())
+			x.Grew(n)
+		} else {
+			n, err = s.conn.Read(small)
+			x.add(small[:n])
+		}
 		if n > 0 && use() {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		more = n >= waitSize
 		x.Release()
 	}
 }

@@ -1,0 +1,141 @@
+package resp
+
+import (
+	"io"
+	"net"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/resp/internal/netpoll"
+)
+
+// turn says what becomes of a lock command whose turn has come.
+type turn uint8
+
+const (
+	turnRun     turn = iota
+	turnForward      // the upstream gets it as it is, which it does not know: replies are off, or nothing can be told of the connection
+	turnDrop         // CLIENT REPLY SKIP was meant for it
+)
+
+// prepare brings a lock command, complete in s.req, to its turn: everything before it is answered, nothing behind it was forwarded, and the
+// connection's standing is known. run: it may run.
+func (s *Session) prepare() (run bool, err error) {
+	t := turnRun
+	switch {
+	case s.up == nil:
+	case s.lost.Load():
+		t = turnForward
+	case s.plainReplies() && s.answered() && !s.mustAsk() && !s.quit.Load(): // behind QUIT the upstream is about to close
+	default:
+		t, err = s.ask()
+	}
+	switch {
+	case err != nil || t == turnDrop || s.step != stepPump:
+		return false, err
+	case t == turnForward:
+		s.sent.Add(1)
+		s.forward(appendCommand(nil, s.req.Argv, len(s.req.Argv)))
+		return false, nil
+	}
+	return true, nil
+}
+
+// mustAsk reports whether the standing is to be asked for although the client sent nothing that may have changed it: the upstream may have got
+// a password since the connection was opened, which does not concern that.
+func (s *Session) mustAsk() bool {
+	return !s.standing.asked && !s.standing.loggedIn && s.srv.o.AuthRequired()
+}
+
+// blockedTime is how long the upstream may take to answer after the client has ended its input. Then the connection is taken
+// for one that waits in a blocking command, and the upstream is told that its client has left: nothing may be popped for nobody. Tests on busy
+// machines change it, before they begin.
+var blockedTime = 250 * time.Millisecond
+
+// silentTime is how long nothing may come from an upstream whose replies CLIENT REPLY may have switched off. Then they are off.
+const silentTime = 500 * time.Millisecond
+
+// ask asks the upstream how far it has got and, where that is not known for certain, what the connection's standing is.
+func (s *Session) ask() (turn, error) {
+	for {
+		full := s.changes.unsure || !s.standing.loggedIn
+		skip := s.changes.skip
+		request := s.question.ask(full, s.srv.o.AskUser, skip, s.withoutHello)
+		t, err := s.awaitAnswer(request)
+		if err != nil || t != turnRun {
+			return t, err
+		}
+		s.changes.unsure, s.changes.replies, s.changes.skip = false, false, false
+		if full && !s.learn(s.question.head[0], s.question.head[1]) {
+			s.changes.unsure = true
+			continue
+		}
+		if skip && !s.question.passed {
+			return turnDrop, nil
+		}
+		return turnRun, nil
+	}
+}
+
+// awaitAnswer sends a question and waits for its answer. Meanwhile the client is read ahead.
+func (s *Session) awaitAnswer(request []byte) (turn, error) {
+	number := s.question.number
+	s.readAhead.start(s.in.Bytes())
+	defer s.readAhead.stop()
+	if _, err := s.up.Write(request); err != nil {
+		s.step = stepWriteFailed
+		return turnRun, s.writeFailed()
+	}
+	var ended <-chan struct{} = s.readAhead.ended
+	var silent, blocked, last <-chan time.Time
+	heard := s.heard.Load()
+	if s.changes.replies {
+		silent = time.After(silentTime)
+	}
+	for {
+		select {
+		case met := <-s.question.met:
+			switch {
+			case met == number:
+				return turnRun, nil
+			case s.lost.Load():
+				return turnForward, nil
+			}
+		case <-silent:
+			if now := s.heard.Load(); now != heard {
+				heard, silent = now, time.After(silentTime)
+				continue
+			}
+			return turnForward, nil
+		case <-ended:
+			if s.readAhead.err != io.EOF {
+				return turnRun, s.inputEnded(s.readAhead.err)
+			}
+			ended, blocked = nil, time.After(blockedTime)
+		case <-blocked:
+			s.over(EndClient)
+			netpoll.CloseWrite(s.up)
+			last = time.After(lastWords)
+		case <-last: // it hangs
+			s.teardown()
+			return turnRun, net.ErrClosed
+		case <-s.copied:
+			if s.ended.Load() {
+				s.swallow()
+			}
+			return turnRun, io.EOF
+		case <-s.ctx.Done():
+			return turnRun, net.ErrClosed
+		}
+	}
+}
+
+// appendCommand appends the request made of argv, whose header says that it has count arguments.
+func appendCommand(b []byte, argv [][]byte, count int) []byte {
+	b = redcon.AppendArray(b, count)
+	for _, arg := range argv {
+		b = redcon.AppendBulk(b, arg)
+	}
+	return b
+}

@@ -1,0 +1,97 @@
+package scan
+
+import "math"
+
+// Limits of a request as Redis sets them (networking.c): a multibulk count fits an int, a header line that has no end is refused,
+// an inline command ends within 64 KB. maxNumber is the longest text that string2ll accepts.
+const (
+	maxArgs   = math.MaxInt32
+	maxInline = 64 << 10
+	maxNumber = 20
+)
+
+// number reads decimal digits exactly as Redis' string2ll does: an optional minus, no plus, no leading zero,
+// no blank, nothing behind it, and it fits an int64.
+func number(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > maxNumber {
+		return 0, false
+	}
+	if len(b) == 1 && b[0] == '0' {
+		return 0, true
+	}
+	negative := b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	if len(b) == 0 || b[0] < '1' || b[0] > '9' {
+		return 0, false
+	}
+	var v uint64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		d := uint64(c - '0')
+		if v > (math.MaxUint64-d)/10 {
+			return 0, false
+		}
+		v = v*10 + d
+	}
+	switch {
+	case negative && v <= 1<<63:
+		return -int64(v), true // 1<<63 wraps to the smallest int64, which is right
+	case !negative && v <= math.MaxInt64:
+		return int64(v), true
+	}
+	return 0, false
+}
+
+// quickHeader is header for the lines that nearly all are: up to eight digits, no sign, no leading zero. n is 0 for all others, and for
+// those that are not complete.
+func quickHeader(b []byte) (v, n int) {
+	if len(b) < 4 {
+		return 0, 0
+	}
+	first := b[1] - '0'
+	switch {
+	case b[2] == '\r' && first <= 9:
+		return int(first), 4
+	case first == 0 || first > 9:
+		return 0, 0
+	}
+	v = int(first)
+	for i := 2; i < min(len(b)-1, 10); i++ {
+		d := b[i] - '0'
+		if d > 9 {
+			if b[i] == '\r' {
+				return v, i + 2
+			}
+			return 0, 0
+		}
+		v = v*10 + int(d)
+	}
+	return 0, 0
+}
+
+// header reads a line such as "*3\r\n" or "$5\r\n" at the start of b; b[0] is its type. It returns the number and the length of
+// the line. more is true while the line may still become one. Redis looks for the \r and skips whatever byte follows it.
+func header(b []byte) (v int64, n int, more, ok bool) {
+	if v, n := quickHeader(b); n > 0 {
+		return int64(v), n, false, true
+	}
+	end := 1
+	for end < len(b) && b[end] != '\r' {
+		if end > maxNumber {
+			return 0, 0, false, false
+		}
+		if c := b[end]; c != '-' && (c < '0' || c > '9') {
+			return 0, 0, false, false
+		}
+		end++
+	}
+	if end+1 >= len(b) {
+		return 0, 0, end <= maxNumber+1, false
+	}
+	v, ok = number(b[1:end])
+	return v, end + 2, false, ok
+}

@@ -1,0 +1,58 @@
+package scan
+
+// passPlain passes over whole plain requests at the front of b, which is most of what it is given, and returns how long they are. It knows
+// only the usual forms; the first request that is not one of these is left to begin, as is one that is not complete.
+func (q *Requests) passPlain(b []byte) (n int) {
+	if q.Strict || q.count > 0 {
+		return 0
+	}
+	passed := 0
+	for n < len(b) && b[n] == '*' {
+		used := plainRequest(b[n:])
+		if used == 0 {
+			break
+		}
+		n += used
+		passed++
+	}
+	q.Ended += int64(passed)
+	q.Begun += uint64(passed)
+	return n
+}
+
+// plainRequest is the length of the plain request at the front of b, which begins with '*'; 0 where that is not certain.
+func plainRequest(b []byte) int {
+	args, at := quickHeader(b)
+	for arg := range args {
+		if at >= len(b) || b[at] != '$' {
+			return 0
+		}
+		size, used := quickHeader(b[at:])
+		if used == 0 || len(b)-at-used-2 < size {
+			return 0
+		}
+		at += used
+		if arg == 0 && mayBeNotable(b[at:at+size]) && Classify(b[at:at+size]) != KindPlain {
+			return 0
+		}
+		at += size + 2
+	}
+	if args == 0 {
+		return 0
+	}
+	return at
+}
+
+// Name returns the name of the request at the front of b, which begins with '*'; nil where its header is not complete or not of the
+// usual form.
+func Name(b []byte) []byte {
+	args, at := quickHeader(b)
+	if args == 0 || at >= len(b) || b[at] != '$' {
+		return nil
+	}
+	size, used := quickHeader(b[at:])
+	if used == 0 || len(b)-at-used < size {
+		return nil
+	}
+	return b[at+used : at+used+size]
+}

@@ -1,0 +1,70 @@
+package scan
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// trail is what a scanner says of in, given to it in pieces whose sizes next returns: a line for everything but More, and at the end
+// where it stands.
+func trail(in []byte, next func() int) (lines []string) {
+	var q Requests
+	at, read := 0, 0
+	for read < len(in) {
+		read = min(len(in), read+next())
+		for at < read {
+			scan := q.Scan
+			if q.collecting {
+				scan = q.Collect
+			}
+			n, ev := scan(in[at:read])
+			at += n
+			if ev == More {
+				break
+			}
+			var argv [][]byte
+			if ev == Notable || ev == Done || ev == Malformed && q.Kind == KindLock {
+				argv = q.Argv
+			}
+			lines = append(lines, fmt.Sprintf("%d at %d: %d requests, %d begun, kind %d, %q", ev, at, q.Ended, q.Begun, q.Kind, argv))
+			if ev == Malformed { // all the rest is
+				at, read = len(in), len(in)
+			}
+		}
+	}
+	kind := q.Kind
+	if q.Between() {
+		kind = KindPlain // it means nothing
+	}
+	return append(lines, fmt.Sprintf("end at %d: %d requests, %d begun, kind %d, raw %v %s, between %v, %d arguments, body %d",
+		at, q.Ended, q.Begun, kind, q.malformed, q.Why, q.Between(), q.left, q.body))
+}
+
+// compareTrails: in whatever pieces requests come, the scanner says the same. Byte by byte, none can be passed over at once.
+func compareTrails(t *testing.T, in []byte, seed uint64) {
+	t.Helper()
+	slow := trail(in, func() int { return 1 })
+	random := rand.New(rand.NewPCG(seed, 3))
+	for _, most := range []int{len(in) + 1, 100, 10} {
+		if quick := trail(in, func() int { return max(1, most-random.IntN(most)) }); !slices.Equal(slow, quick) {
+			t.Fatalf("%q, in pieces of up to %d:\n%s\nwant, as byte by byte:\n%s", in, most, strings.Join(quick, "\n"), strings.Join(slow, "\n"))
+		}
+	}
+}
+
+func TestQuickRequests(t *testing.T) {
+	for seed := range uint64(20000) {
+		compareTrails(t, randomRequests(rand.New(rand.NewPCG(seed, 5))), seed)
+	}
+}
+
+func FuzzQuickRequests(f *testing.F) {
+	for _, in := range edges {
+		f.Add([]byte(in), uint64(1))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, seed uint64) { compareTrails(t, bytes.Clone(in), seed) })
+}

@@ -1,0 +1,164 @@
+package scan
+
+import "bytes"
+
+// maxDepth bounds how deep the upstream's replies may nest. A script's reply is bounded by Lua's stack, some thousand levels; other
+// replies never come near that.
+const maxDepth = 1 << 14
+
+// keptDepth is for how deep replies the memory is kept until the next one.
+const keptDepth = 64
+
+// level is an aggregate that is not complete: left elements are still to come. An attribute is no element of what surrounds it.
+type level struct {
+	left      int64
+	attribute bool
+}
+
+// Replies finds the replies in an upstream's bytes, RESP2 and RESP3: a reply is one top-level frame, together with the
+// attributes in front of it; a frame of type > is a push and no reply. It keeps none of the bytes.
+//
+// A frame of a type it does not know is taken for a line. Where a length cannot be read Broken is set for good, and the bytes cannot be
+// told apart any more.
+//
+// The zero value is at the start of a connection. Not safe for concurrent use.
+type Replies struct {
+	First  byte // type of the current or last top-level frame, attributes aside
+	Inside bool // between the start and the end of a top-level frame
+	Broken bool
+
+	stack  []level
+	body   int64 // bytes of a blob still to come, its line end included
+	inLine bool  // in a line whose content does not matter
+}
+
+// Next reads the front of b, which is not empty, up to the end of a top-level frame or of b. It returns how much that is, and
+// whether a frame ended there. It returns 0 where the rest of b is an incomplete header line, or after Broken.
+func (s *Replies) Next(b []byte) (n int, ended bool) {
+	if !s.Inside {
+		s.Inside, s.First = true, 0
+	}
+	for n < len(b) && !s.Broken {
+		used, done := s.step(b[n:])
+		n += used
+		switch {
+		case done:
+			s.Inside = false
+			if cap(s.stack) > keptDepth {
+				s.stack = nil
+			}
+			return n, true
+		case used == 0:
+			return n, false
+		}
+	}
+	return n, false
+}
+
+// nullBulk is RESP2's reply for what is not there.
+var nullBulk = []byte("$-1\r\n")
+
+// PassScalars passes over whole replies of the usual kinds at the front of b, strings and numbers, and returns how long and how
+// many they are. What it does not know it leaves to Next.
+func (s *Replies) PassScalars(b []byte) (n, replies int) {
+	if s.Inside || s.Broken {
+		return 0, 0
+	}
+	for n < len(b) {
+		used := 0
+		switch b[n] {
+		case '$':
+			if size, header := quickHeader(b[n:]); header > 0 && header+size+2 <= len(b)-n {
+				used = header + size + 2
+			} else if bytes.HasPrefix(b[n:], nullBulk) {
+				used = len(nullBulk)
+			}
+		case '+', ':':
+			used = bytes.IndexByte(b[n:], '\n') + 1
+		}
+		if used == 0 {
+			break
+		}
+		n += used
+		replies++
+	}
+	return n, replies
+}
+
+// step reads one piece: a part of a blob, a part of a line, or a header. It returns 0 where a header line is not complete.
+func (s *Replies) step(b []byte) (n int, done bool) {
+	switch {
+	case s.body > 0:
+		n = int(min(s.body, int64(len(b))))
+		s.body -= int64(n)
+		return n, s.body == 0 && s.elementDone()
+	case s.inLine:
+		end := bytes.IndexByte(b, '\n')
+		if end < 0 {
+			return len(b), false
+		}
+		s.inLine = false
+		return end + 1, s.elementDone()
+	}
+	t := b[0]
+	if len(s.stack) == 0 && t != '|' {
+		s.First = t
+	}
+	switch t {
+	case '$', '=', '!', '*', '~', '>', '%', '|':
+		return s.sized(b)
+	}
+	s.inLine = true
+	if len(b) == 1 {
+		return 1, false
+	}
+	used, done := s.step(b[1:])
+	return used + 1, done
+}
+
+// sized reads the header of a blob or of an aggregate.
+func (s *Replies) sized(b []byte) (n int, done bool) {
+	v, n, more, ok := header(b)
+	switch {
+	case more:
+		return 0, false
+	case !ok || v < -1 || v > 1<<62:
+		s.Broken = true
+		return 0, false
+	}
+	switch b[0] {
+	case '$', '=', '!':
+		if v < 0 {
+			return n, s.elementDone()
+		}
+		s.body = v + 2
+		return n, false
+	case '%', '|':
+		v *= 2
+	}
+	if v <= 0 {
+		return n, b[0] != '|' && s.elementDone()
+	}
+	if len(s.stack) == maxDepth {
+		s.Broken = true
+		return 0, false
+	}
+	s.stack = append(s.stack, level{v, b[0] == '|'})
+	return n, false
+}
+
+// elementDone counts an element of the innermost aggregate and reports whether the top-level frame ended with it.
+func (s *Replies) elementDone() bool {
+	for len(s.stack) > 0 {
+		top := &s.stack[len(s.stack)-1]
+		if top.left--; top.left > 0 {
+			return false
+		}
+		attribute := top.attribute
+		s.stack = s.stack[:len(s.stack)-1]
+		if attribute {
+			return false // what it belongs to is still to come
+		}
+	}
+	return true
+}

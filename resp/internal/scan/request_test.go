@@ -1,0 +1,356 @@
+package scan
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// cut is what becomes of a client's bytes: what is forwarded, the requests of ours, and whether recognising ended.
+type cut struct {
+	forwarded []byte
+	own       []string
+	requests  int64
+	raw       bool
+}
+
+// cutAll runs the scanner over in, given to it in pieces whose sizes next returns.
+func cutAll(in []byte, next func() int) (c cut, held int) {
+	var q Requests
+	var buf []byte
+	for len(in) > 0 {
+		n := min(next(), len(in))
+		buf = append(buf, in[:n]...)
+		in = in[n:]
+		for len(buf) > 0 {
+			if q.collecting {
+				n, ev := q.Collect(buf)
+				buf = buf[n:]
+				switch ev {
+				case Done:
+					c.own = append(c.own, fmt.Sprintf("%d%q", q.Args, q.Argv))
+				case Malformed: // what the upstream gets of it is made anew
+					c.raw = true
+					return c, 0
+				}
+				if ev == More {
+					break
+				}
+				continue
+			}
+			n, ev := q.Scan(buf)
+			c.forwarded = append(c.forwarded, buf[:n]...)
+			buf = buf[n:]
+			if ev == Malformed {
+				c.raw = true
+				c.forwarded = append(c.forwarded, buf...)
+				buf = nil
+			}
+			if ev == More {
+				break
+			}
+		}
+	}
+	c.requests = q.Ended
+	return c, len(buf)
+}
+
+// owned is a request of ours with count arguments as the scanner keeps it.
+func owned(count int64, argv [][]byte) string {
+	argv = slices.Clone(argv[:min(len(argv), keepArgs)])
+	for i := range argv {
+		argv[i] = argv[i][:min(len(argv[i]), keepArg)]
+	}
+	return fmt.Sprintf("%d%q", count, argv)
+}
+
+// reference does the same with the whole input at hand, written as Redis' networking.c is: look for the \r, read the number, go on.
+func reference(in []byte) (c cut, held int) {
+	at := 0
+	line := func(from int) (v int64, next int, more, ok bool) {
+		end := bytes.IndexByte(in[from+1:], '\r') + 1
+		if end == 0 {
+			end = -1
+		}
+		if zero := bytes.IndexByte(in[from:], 0); zero >= 0 && (end < 0 || zero < end) {
+			return 0, 0, false, false
+		}
+		if end < 0 || from+end+1 >= len(in) {
+			text := in[from+1:]
+			if end >= 0 {
+				text = in[from+1 : from+end]
+			}
+			if len(text) > 20 || strings.Trim(string(text), "-0123456789") != "" {
+				return 0, 0, false, false // no number can come of it
+			}
+			return 0, 0, true, false
+		}
+		_, err := fmt.Sscanf(string(in[from+1:from+end]), "%d", &v)
+		if err != nil || fmt.Sprint(v) != string(in[from+1:from+end]) {
+			return 0, 0, false, false
+		}
+		return v, from + end + 2, false, true
+	}
+	raw := func() (cut, int) {
+		c.raw = true
+		c.forwarded = append(c.forwarded, in[at:]...)
+		return c, 0
+	}
+	for at < len(in) {
+		if in[at] != '*' {
+			end := bytes.IndexByte(in[at:], '\n')
+			if zero := bytes.IndexByte(in[at:], 0); zero >= 0 && (end < 0 || zero < end) {
+				return raw()
+			}
+			if end < 0 {
+				return c, len(in) - at
+			}
+			argv, err := splitInline(bytes.TrimSuffix(in[at:at+end], []byte("\r")))
+			if err != nil || len(argv) > 0 && Classify(argv[0]) == KindHTTP {
+				return raw()
+			}
+			if len(argv) > 0 && Classify(argv[0]) == KindLock {
+				c.own = append(c.own, owned(int64(len(argv)), argv))
+			} else {
+				c.forwarded = append(c.forwarded, in[at:at+end+1]...)
+				if len(argv) > 0 {
+					c.requests++
+				}
+			}
+			at += end + 1
+			continue
+		}
+		count, next, more, ok := line(at)
+		switch {
+		case more:
+			return c, len(in) - at
+		case !ok || count > math.MaxInt32:
+			return raw()
+		case count <= 0:
+			c.forwarded = append(c.forwarded, in[at:next]...)
+			at = next
+			continue
+		}
+		start, k := at, KindPlain
+		var argv [][]byte
+		for i := range count {
+			if next >= len(in) {
+				break
+			}
+			size, body, more, ok := line(next)
+			if in[next] != '$' || !more && (!ok || size < 0 || size > math.MaxInt64-2) {
+				if k != KindLock {
+					c.forwarded = append(c.forwarded, in[start:]...)
+				}
+				c.raw = true
+				return c, 0
+			}
+			if k == KindLock && size > maxBulk && !more {
+				c.raw = true
+				return c, 0
+			}
+			size = min(size, int64(len(in)+10)) // the rest of the input and more
+			if more || i == 0 && size <= longestName && body+int(size) > len(in) {
+				if i == 0 || k == KindLock {
+					return c, len(in) - start
+				}
+				c.forwarded = append(c.forwarded, in[start:next]...)
+				return c, len(in) - next
+			}
+			arg := in[min(body, len(in)):min(body+int(size), len(in))]
+			if i == 0 {
+				if size <= longestName { // not the beginning of a longer name
+					k = Classify(arg)
+				}
+				if k == KindHTTP {
+					return raw()
+				}
+			}
+			argv = append(argv, arg)
+			next = body + int(size) + 2
+			if i == count-1 && next <= len(in) {
+				if k == KindLock {
+					c.own = append(c.own, owned(count, argv))
+				} else {
+					c.forwarded = append(c.forwarded, in[start:next]...)
+					c.requests++
+				}
+				start = next
+			}
+		}
+		if next > len(in) || start != next {
+			if k != KindLock && len(argv) > 0 {
+				c.forwarded = append(c.forwarded, in[start:]...)
+				return c, 0
+			}
+			return c, len(in) - start
+		}
+		at = next
+	}
+	return c, 0
+}
+
+// compareCuts checks one input cut in pieces of every size and against the reference.
+func compareCuts(t *testing.T, in []byte, seed uint64) {
+	t.Helper()
+	want, _ := reference(in)
+	random := rand.New(rand.NewPCG(seed, 1))
+	for name, next := range map[string]func() int{
+		"whole": func() int { return len(in) }, "bytes": func() int { return 1 }, "random": func() int { return 1 + random.IntN(40) },
+	} {
+		got, _ := cutAll(in, next)
+		if !bytes.Equal(got.forwarded, want.forwarded) || !slices.Equal(got.own, want.own) || got.raw != want.raw || !got.raw && got.requests != want.requests {
+			t.Fatalf("%q in pieces (%s):\n got %q own %q requests %d raw %v\nwant %q own %q requests %d raw %v", in, name,
+				got.forwarded, got.own, got.requests, got.raw, want.forwarded, want.own, want.requests, want.raw)
+		}
+	}
+}
+
+// edges are inputs whose cutting is easy to get wrong, as measured on Redis (attack inputs included).
+var edges = []string{
+	"*1\r\n$4\r\nPING\r\n", "PING\r\n", "PING\n", "\r\n", "\n\n PING\n", "*0\r\n*1\r\n$4\r\nPING\r\n", "*-5\r\nPING\r\n", "*-1\r\n",
+	"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", // the trailer of a body is not looked at
+	"*1\rX$4\rYPINGzz", "*1\r\n$04\r\nPING\r\n", "*+1\r\n$4\r\nPING\r\n", "* 1\r\n$4\r\nPING\r\n",
+	"*1\r\n$18446744073709551619\r\nabc\r\n", "*2147483648\r\n", "*2147483647\r\n$4\r\nPING\r\n", "*18446744073709551617\r\n$4\r\nPING\r\n",
+	"*1\r\n$9223372036854775807\r\nx\r\n", "*1\r\n$9223372036854775806\r\nx\r\n", "*9223372036854775807\r\n", "*1000000000\r\n",
+	"*2\r\n$4\r\nLOCK\r\n$9223372036854775807\r\nx\r\n", "*2\r\n$4\r\nLOCK\r\n+x\r\n",
+	"*3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$4\r\n5000\r\n", "*3\r\n$4\r\nlOcK\r\n$3\r\njobXX$4\r\n5000zz*1\r\n$4\r\nPING\r\n", "LOCK job 5000\r\nPING\r\n",
+	`"\x4cOCK" job '50 00'` + "\r\n", `LO"CK" job 5000` + "\r\n", "UNLOCK\r\n", "*1\r\n$6\r\nUNLOCK\r\n",
+	"*2\r\n$3\r\nGET\r\n$36\r\n*3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$4\r\n5000\r\n\r\n*1\r\n$4\r\nPING\r\n", // LOCK inside a value
+	"POST / HTTP/1.1\r\nLOCK job 5000\r\n", "*1\r\n$4\r\npost\r\nLOCK job 5000\r\n", "GET / HTTP/1.1\r\nHost: x\r\nLOCK job 5000\r\n", "\"a\r\nLOCK job 5000\r\n",
+	"PI\x00NG\r\nLOCK job 5000\r\n", "*1\x00\r\nLOCK job 5000\r\n", "*1\r\n4\r\nPING\r\n", "*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", "*1\r\n$-1\r\nPING\r\n", "*1\r\n$0\r\n\r\nPING\r\n",
+	"*3\r\n$4\r\nLOCK\r\n$0\r\n\r\n$1\r\n1\r\n", "*1\r\n$\r\nPING\r\n", "*\r\n", "*1\r", "$4\r\nPING\r\n", "*1\r\n$4\r\nPI",
+}
+
+func TestRequestEdges(t *testing.T) {
+	for _, in := range edges {
+		compareCuts(t, []byte(in), 1)
+	}
+}
+
+// randomRequests makes a byte script of valid requests, KindLock among them, of which some bytes are then changed.
+func randomRequests(random *rand.Rand) []byte {
+	words := []string{"GET", "SET", "LOCK", "unlock", "EXTEND", "lockinfo", "LOCKPROXY", "CLIENT", "REPLY", "", "a", "job", "5000", "MULTI", "PUNSUBSCRIBE", strings.Repeat("v", 300)}
+	var b []byte
+	for range 1 + random.IntN(8) {
+		if random.IntN(6) == 0 {
+			b = append(b, edges[random.IntN(len(edges))]...)
+			continue
+		}
+		n := 1 + random.IntN(4)
+		inline := random.IntN(4) == 0
+		if !inline {
+			b = fmt.Appendf(b, "*%d\r\n", n)
+		}
+		for range n {
+			w := words[random.IntN(len(words))]
+			if inline {
+				b = append(append(b, w...), ' ')
+			} else {
+				b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(w), w)
+			}
+		}
+		if inline {
+			b = append(b, "\r\n"...)
+		}
+	}
+	if random.IntN(3) == 0 {
+		for range 1 + random.IntN(3) {
+			b[random.IntN(len(b))] = "\r\n*$0123456789-+ \"\x00LOCK"[random.IntN(22)]
+		}
+	}
+	return b
+}
+
+func TestRequestRandom(t *testing.T) {
+	for seed := range uint64(20000) {
+		compareCuts(t, randomRequests(rand.New(rand.NewPCG(seed, 0))), seed)
+	}
+}
+
+func FuzzRequestScanner(f *testing.F) {
+	for _, in := range edges {
+		f.Add([]byte(in), uint64(1))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, seed uint64) { compareCuts(t, in, seed) })
+}
+
+// TestOwnRequestLimits holds what is kept of a request of ours to its bounds, however large it says it is.
+func TestOwnRequestLimits(t *testing.T) {
+	var q Requests
+	q.Scan([]byte("*1000\r\n$4\r\nLOCK\r\n"))
+	q.Collect([]byte("*1000\r\n$4\r\nLOCK\r\n"))
+	big := bytes.Repeat([]byte("x"), 100_000)
+	for range 999 {
+		q.Collect([]byte("$1000000\r\n"))
+		for range 10 {
+			q.Collect(big)
+		}
+		q.Collect([]byte("\r\n"))
+	}
+	if q.collecting || q.Args != 1000 || len(q.Argv) != keepArgs {
+		t.Fatalf("collecting %v, total %d, kept %d arguments; want false, 1000, %d", q.collecting, q.Args, len(q.Argv), keepArgs)
+	}
+	for i, arg := range q.Argv[1:] {
+		if len(arg) != keepArg {
+			t.Errorf("argument %d has %d bytes, want %d", i+1, len(arg), keepArg)
+		}
+	}
+}
+
+// TestNotableArguments checks that the few arguments that matter are kept, also when they come in pieces, and that passwords are not.
+func TestNotableArguments(t *testing.T) {
+	in := []byte("*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n" +
+		"*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$30\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n$1\r\np\r\n" +
+		"*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n*3\r\n$6\r\nclient\r\n$5\r\nreply\r\n$7\r\noff\x00abc\r\n" +
+		"*4\r\n$6\r\nSCRIPT\r\n$30\r\nDEBUGxxxxxxxxxxxxxxxxxxxxxxxxx\r\n$1\r\na\r\n$1\r\nb\r\n*2\r\n$5\r\nRESET\r\n$1\r\nx\r\n")
+	for _, size := range []int{1, 3, 1000} {
+		var q Requests
+		var got []string
+		var buf []byte
+		for rest := in; len(rest) > 0; {
+			n := min(size, len(rest))
+			buf, rest = append(buf, rest[:n]...), rest[n:]
+			for {
+				n, ev := q.Scan(buf)
+				buf = buf[n:]
+				if ev != Notable {
+					break
+				}
+				got = append(got, fmt.Sprintf("%d %d %q %q %q", q.Kind, q.Args, q.Argv, q.Arg(1), q.Arg(2)))
+			}
+		}
+		want := []string{
+			fmt.Sprintf(`%d 3 ["" "REPLY" "SKIP"] "reply" "skip"`, KindClient), fmt.Sprintf(`%d 5 [] "" ""`, KindLogin), fmt.Sprintf(`%d 2 [] "" ""`, KindLogin),
+			fmt.Sprintf(`%d 3 ["" "reply" "off\x00abc"] "reply" "off"`, KindClient), fmt.Sprintf(`%d 4 ["" "DEBUGxxx" "a"] "debugxxx" "a"`, KindScript), fmt.Sprintf(`%d 2 [] "" ""`, KindReset)}
+		if !slices.Equal(got, want) {
+			t.Errorf("pieces of %d: got %v, want %v", size, got, want)
+		}
+	}
+}
+
+// TestLimitedCount: a request with more arguments than Redis allows before authentication is not held back until its name is known, and where the
+// upstream takes it after all, its name still counts.
+func TestLimitedCount(t *testing.T) {
+	rest := strings.Repeat("$1\r\nx\r\n", 10)
+	for name, want := range map[string]Kind{"GET": KindPlain, "SUBSCRIBE": KindSubscribe, "LOCK": KindPlain} {
+		q := Requests{Limited: func() bool { return true }}
+		if n, ev := q.Scan([]byte("*11\r\n")); n != 5 || ev != More || q.Between() {
+			t.Fatalf("%s: %d bytes pass, Event %d, between requests %v; want 5 and more to come", name, n, ev, q.Between())
+		}
+		in := fmt.Appendf(nil, "$%d\r\n%s\r\n%s", len(name), name, rest)
+		if n, _ := q.Scan(in[:2]); n != 0 {
+			t.Errorf("%s: %d bytes of the name's header pass", name, n)
+		}
+		if n, _ := q.Scan(in); n != len(in) || q.Kind != want || q.Ended != 1 || !q.Between() {
+			t.Errorf("%s: %d of %d bytes pass, kind %d, %d requests", name, n, len(in), q.Kind, q.Ended)
+		}
+		if _, ev := q.Scan([]byte("*2\r\n$4\r\nLOCK\r\n$1\r\na\r\n")); ev != Own {
+			t.Errorf("%s: a LOCK behind it is not seen", name)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package resp
+
+import (
+	"bytes"
+	"net"
+	"time"
+
+	"github.com/tidwall/redcon"
+	"go.uber.org/zap"
+
+	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/scan"
+)
+
+// Where a loop watches the client, the pump gives lock commands to the handler by itself, on a goroutine that lives for as long as there is
+// something to do. All other connections (TLS, systems without loops, an upstream that needs Reencode) are served by redcon: Session is the
+// net.Conn that it serves, and all it gets to read are lock commands, validated and encoded anew.
+
+// run is the pump on a goroutine, for a client that a loop watches. stopped is why the loop watches it no more.
+func (s *Session) run(stopped error) {
+	err := s.pumpAndServe(stopped)
+	if err == errWatched {
+		return
+	}
+	s.finishUpstream(err)
+	s.Close()
+}
+
+// pumpAndServe pumps and runs lock commands until the connection ends, or nothing is there and the loop watches again.
+func (s *Session) pumpAndServe(stopped error) (err error) {
+	err = net.ErrClosed
+	defer s.contain("pump")
+	if err = s.stoppedWatching(stopped); err != nil {
+		return err
+	}
+	for {
+		if err = s.pump(); err != nil {
+			return err
+		}
+		if err = s.serveCommand(); err != nil {
+			return err
+		}
+	}
+}
+
+// resume is called where the loop watches the client no more.
+func (s *Session) resume(stopped error) { s.srv.wg.Go(func() { s.run(stopped) }) }
+
+// stoppedWatching deals with what the loop met.
+func (s *Session) stoppedWatching(stopped error) error {
+	s.onLoop = false
+	s.pace.busy()
+	if panicked, ok := stopped.(*netpoll.PanicError); ok {
+		s.log().Error("panic, connection closed", zap.String("where", "pump"), zap.Error(panicked))
+		s.teardown()
+		return net.ErrClosed
+	}
+	return s.receiveEnded(stopped)
+}
+
+// serveCommand lets the handler run the lock command that is complete, and writes its reply.
+func (s *Session) serveCommand() error {
+	if s.own == nil {
+		s.own = &lockConn{s: s}
+		s.own.Writer = redcon.NewWriter(s.own)
+	}
+	s.begin()
+	s.srv.handle(s.own, ownCommand(s.req.Argv))
+	err := s.own.Flush()
+	s.finish(err)
+	if s.own.closed && err == nil {
+		return net.ErrClosed
+	}
+	return err
+}
+
+// ownCommand returns a command as redcon makes it: the handler may keep it.
+func ownCommand(argv [][]byte) redcon.Command {
+	cmd := redcon.Command{Raw: appendCommand(nil, argv, len(argv)), Args: make([][]byte, len(argv))}
+	at := len(cmd.Raw)
+	for i := len(argv) - 1; i >= 0; i-- { // from behind: the line ends have two bytes, the headers are of any length
+		at -= len(argv[i]) + 2
+		cmd.Args[i] = cmd.Raw[at : at+len(argv[i]) : at+len(argv[i])]
+		at = bytes.LastIndexByte(cmd.Raw[:at], '$')
+	}
+	scan.Lower(cmd.Args[0]) // as the handlers are named
+	return cmd
+}
+
+// lockConn is what a handler gets of a connection that redcon does not serve. What it writes is sent when the handler has returned.
+type lockConn struct {
+	*redcon.Writer
+	s      *Session
+	closed bool
+	data   any
+}
+
+// Write sends the reply. The Writer calls it.
+func (c *lockConn) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := c.s.writeReply(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close makes the connection end behind the reply.
+func (c *lockConn) Close() error {
+	c.closed = true
+	return c.Flush()
+}
+
+// NetConn returns the Session.
+func (c *lockConn) NetConn() net.Conn { return c.s }
+
+// RemoteAddr returns the client's address.
+func (c *lockConn) RemoteAddr() string { return c.s.client.RemoteAddr().String() }
+
+// Context returns what SetContext was given.
+func (c *lockConn) Context() any { return c.data }
+
+// SetContext keeps v for the handlers.
+func (c *lockConn) SetContext(v any) { c.data = v }
+
+// SetReadBuffer does nothing.
+func (c *lockConn) SetReadBuffer(int) {}
+
+// Detach is not there: it returns nil.
+func (c *lockConn) Detach() redcon.DetachedConn { return nil }
+
+// ReadPipeline returns nothing: commands come one at a time.
+func (c *lockConn) ReadPipeline() []redcon.Command { return nil }
+
+// PeekPipeline returns nothing, as ReadPipeline.
+func (c *lockConn) PeekPipeline() []redcon.Command { return nil }
+
+var (
+	_ redcon.Conn = (*lockConn)(nil)
+	_ net.Conn    = (*Session)(nil)
+)
+
+// Read implements net.Conn for redcon: it returns the bytes of a lock command.
+func (s *Session) Read(p []byte) (n int, err error) {
+	defer s.contain("pump")
+	if len(s.command) == 0 {
+		s.finish(nil)
+		err := s.handshake()
+		if err == nil {
+			err = s.pump()
+		}
+		if err != nil {
+			s.finishUpstream(err)
+			return 0, err
+		}
+		s.command = ownCommand(s.req.Argv).Raw
+		s.begin()
+	}
+	n = copy(p, s.command)
+	s.command = s.command[n:]
+	return n, nil
+}
+
+// Write implements net.Conn for redcon: it puts the reply of a lock command between the upstream's replies.
+func (s *Session) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := s.writeReply(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// LocalAddr implements net.Conn.
+func (s *Session) LocalAddr() net.Addr { return s.client.LocalAddr() }
+
+// RemoteAddr implements net.Conn.
+func (s *Session) RemoteAddr() net.Addr { return s.client.RemoteAddr() }
+
+// SetDeadline implements net.Conn. It does nothing: deadlines of the sockets are the session's own.
+func (s *Session) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline implements net.Conn. It does nothing, as SetDeadline.
+func (s *Session) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline implements net.Conn. It does nothing, as SetDeadline.
+func (s *Session) SetWriteDeadline(time.Time) error { return nil }
