@@ -104,6 +104,7 @@ func TestIdentityShift(t *testing.T) {
 // TestIdentitySwitched: the upstream took another user than the reply to the login lets one think.
 func TestIdentitySwitched(t *testing.T) {
 	t.Parallel()
+	const answered = "|answered|" // between packets
 	alice, bob := lab.Encode("AUTH", "alice", "a-secret"), lab.Encode("AUTH", "bob", "b-secret")
 	for name, c := range map[string]struct {
 		rules []string // of the default user
@@ -118,6 +119,8 @@ func TestIdentitySwitched(t *testing.T) {
 		"a deep reply, then HELLO":          {fewRights, bob + nest(1100) + lab.Encode("HELLO", "2", "AUTH", "alice", "wrong")},
 		"a deep reply, LOCK, other user":    {fewRights, alice + nest(1100) + lab.Encode("LOCKINFO", "a-x") + bob},
 		"a deep reply, LOCK, HELLO":         {fewRights, alice + nest(1100) + lab.Encode("LOCKINFO", "a-y") + lab.Encode("HELLO", "2", "AUTH", "bob", "b-secret", "SETNAME", "bad name")},
+		"a deep reply, RESET, ECHO":         {fewRights, nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
+		"a deep reply, user, RESET, ECHO":   {fewRights, alice + nest(1100) + answered + lab.Encode("RESET") + answered + lab.Encode("LOCKINFO", "a-z") + answered + lab.Encode("ECHO", "+OK") + lab.Encode("AUTH", "alice", "wrong")},
 		"a deep reply, then RESET":          {fewRights, alice + nest(1100) + lab.Encode("RESET")},
 		"a forged RESET":                    {[]string{"~*", "&*", "+@all"}, bob + lab.Encode("CLIENT", "REPLY", "ON") + sayOK("RESET") + lab.Encode("RESET", "x")},
 		"a forged RESET behind UNSUBSCRIBE": {[]string{"~*", "&*", "+@all"}, bob + lab.Encode("UNSUBSCRIBE") + sayOK("RESET") + lab.Encode("RESET", "x")},
@@ -128,8 +131,11 @@ func TestIdentitySwitched(t *testing.T) {
 			cluster := identityCluster(t, true, c.rules...)
 			for i, wait := range []bool{false, true, false, true} {
 				host := lab.Dial(t, cluster.Addr)
-				if host.Send(c.sent); wait {
-					until(host, "the-middle")
+				packets := strings.Split(c.sent, answered)
+				for i, packet := range packets {
+					if host.Send(packet); wait || i < len(packets)-1 {
+						until(host, "the-middle")
+					}
 				}
 				host.Send(lab.Encode("LOCK", fmt.Sprintf("a-%d", i), "2s") + lab.Encode("ACL", "WHOAMI"))
 				text := until(host, "the-end")
@@ -201,5 +207,34 @@ func TestIdentityMonitor(t *testing.T) {
 	}
 	if failed > 0 {
 		t.Errorf("in %d of 60 tries the answer was not in its place", failed)
+	}
+}
+
+// TestIdentityMonitorReset: MONITOR goes on behind a forged answer to RESET. Its lines are no replies: the answer to a lock
+// command must not come before that of a command which takes its time.
+func TestIdentityMonitorReset(t *testing.T) {
+	t.Parallel()
+	c := identityCluster(t, false, "~*", "&*", "+@all")
+	noise := lab.Dial(t, c.upstream.Addr)
+	failed := 0
+	for i := range 20 {
+		host := lab.Dial(t, c.Addr)
+		host.Send(sayOK("RESET") + lab.Encode("MONITOR") + lab.Encode("RESET", "x") + lab.Encode("LOCKINFO", "a-free"))
+		until(host, "the-middle")
+		for range i % 3 {
+			noise.WantDo("+PONG\r\n", "PING")
+		}
+		lab.Pass(t, 10*time.Millisecond)
+		host.Send(lab.Encode("WAIT", "1", "50"))
+		host.Send(lab.Encode("LOCK", fmt.Sprintf("a-%d", i), "2s"))
+		text := comparable(until(host, "the-end"))
+		if slow, token := strings.Index(text, ":0\r\n"), strings.Index(text, "$57\r\n"); slow < 0 || token < slow {
+			failed++
+			t.Logf("try %d: %q", i, text)
+		}
+		host.Close()
+	}
+	if failed > 0 {
+		t.Errorf("in %d of 20 tries the answer was not in its place", failed)
 	}
 }

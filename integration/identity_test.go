@@ -181,8 +181,8 @@ func (w *identityWorker) try(rig *identityRig, s identityScript, count bool) ide
 		return identityFault{}
 	}
 	result, keys := w.through(rig, s, twin, end)
-	if fault := w.landed(twin, result, keys); fault.kind != "" && result.fault.kind != wrongGrant && result.fault.kind != wrongPlace {
-		return fault
+	if result.fault.kind == "" {
+		result.fault = w.landed(twin, result, keys)
 	}
 	if count {
 		for _, refused := range result.refused {
