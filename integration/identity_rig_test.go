@@ -67,9 +67,23 @@ func identityRigs(t *testing.T) (rigs []*identityRig, master *lab.Redis) {
 	rigs = append(rigs, identityPair(t, "password", redis, "", master)...)
 	rigs = append(rigs, identityPair(t, "password, stand-in", redis, lab.StartAuthFirst(t, redis.Addr).Addr, master)...)
 	if path := valkeyPath(); path != "" {
-		rigs = append(rigs, identityPair(t, "password, valkey", lab.StartServer(t, path, withUsers(secret)...), "", master)...)
+		valkey := lab.StartServer(t, path, withUsers(secret)...)
+		if !answersPackets(t, valkey) {
+			t.Logf("%s is left out: it answers a packet in another way than the same commands one by one", path)
+			return rigs, master
+		}
+		rigs = append(rigs, identityPair(t, "password, valkey", valkey, "", master)...)
 	}
 	return rigs, master
+}
+
+// answersPackets tells whether a server answers a wrong AUTH behind a right one in the same packet. Builds of Valkey from
+// between two versions did not.
+func answersPackets(t *testing.T, server *lab.Redis) bool {
+	t.Helper()
+	c := lab.Dial(t, server.Addr)
+	c.Send(lab.Encode("AUTH", "alice", "a-secret") + lab.Encode("AUTH", "bob", "wrong") + lab.Encode("PING"))
+	return c.Frame() == "+OK\r\n" && strings.HasPrefix(c.Frame(), "-WRONGPASS ")
 }
 
 // withUsers adds the identity users, one who may do all (admin) and the proxy's own (asker) to server arguments.

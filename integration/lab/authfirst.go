@@ -341,7 +341,7 @@ func requestOf(b []byte) (n int, args []string) {
 	if n = bytes.IndexByte(b, '\n') + 1; n == 0 && len(b) > 64<<10 {
 		return -1, nil
 	}
-	for _, word := range strings.Fields(string(b[:n])) {
+	for word := range strings.FieldsSeq(string(b[:n])) {
 		args = append(args, strings.Trim(word, `"'`))
 	}
 	return n, args
