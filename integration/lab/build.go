@@ -24,8 +24,12 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Binary builds the program once, with the race detector where the tests have it, and returns its path.
+// Binary builds the program once, with the race detector where the tests have it, and returns its path. Where
+// INTEGRATION_BINARY names another binary that one is tested: so an older or newer version can be compared.
 var Binary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("INTEGRATION_BINARY"); path != "" {
+		return filepath.Abs(path)
+	}
 	path := filepath.Join(scratch, "lockproxy")
 	args := []string{"build", "-o", path}
 	if Race {

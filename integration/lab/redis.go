@@ -27,15 +27,25 @@ func StartRedis(t testing.TB, args ...string) *Redis {
 	return startRedis(t, place{}, args)
 }
 
+// StartServer is StartRedis for another program of the same kind, such as valkey-server, by its path.
+func StartServer(t testing.TB, path string, args ...string) *Redis {
+	t.Helper()
+	return startRedis(t, place{path: path}, args)
+}
+
 // place is what a server has of its own beside its files.
 type place struct {
 	clock *Clock
 	node  *Node
+	path  string // of the program; "" for redis-server
 }
 
 func startRedis(t testing.TB, at place, args []string) *Redis {
 	t.Helper()
-	path := Tool(t, "redis-server")
+	path := at.path
+	if path == "" {
+		path = Tool(t, "redis-server")
+	}
 	for range 20 { // another process may take the port between our look and the server's start
 		s := &Redis{Addr: at.node.freeAddr(t), Clock: at.clock, Node: at.node, args: args, path: path, dir: redisDir(t)}
 		if s.start(t) {
