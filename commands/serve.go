@@ -45,11 +45,8 @@ func (s *Service) admit(c *call, parse parser, argv [][]byte) (err error) {
 	if s.asksPermission(c) && c.session.User() == "" {
 		return errUnknownUser
 	}
-	if !c.session.Authenticated() {
-		required, err := s.o.Gate.AuthRequired(c.session.Context())
-		if err != nil || required { // an upstream that was never asked may have a password
-			return errNoAuth
-		}
+	if err := s.authenticate(c); err != nil {
+		return err
 	}
 	if err := s.permit(c); err != nil {
 		return err
@@ -59,6 +56,25 @@ func (s *Service) admit(c *call, parse parser, argv [][]byte) (err error) {
 	}
 	return nil
 }
+
+// authenticate decides whether the connection has shown who it is, as far as the upstream wants that. LOCKPROXY on a Unix socket is for whoever
+// may open the socket, so that operators see the proxy also while its upstream is away.
+func (s *Service) authenticate(c *call) error {
+	if c.session.Authenticated() || c.name == "lockproxy" && c.onUnixSocket() {
+		return nil
+	}
+	required, err := s.o.Gate.AuthRequired(c.session.Context())
+	switch {
+	case err != nil: // it may want one
+		return fmt.Errorf("NOAUTH the upstream has not said yet whether it wants a password: %s", oneLine(s.o.Reason(err)))
+	case required:
+		return errNoAuth
+	}
+	return nil
+}
+
+// onUnixSocket tells whether the client came through a Unix socket of the proxy.
+func (c *call) onUnixSocket() bool { return c.session.LocalAddr().Network() == "unix" }
 
 // writeNull writes the null of the protocol version that the client speaks.
 func (c *call) writeNull() {
