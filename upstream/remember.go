@@ -39,12 +39,11 @@ func (u *Upstream) AuthRequired(ctx context.Context) (bool, error) {
 	return facts.AuthRequired, err
 }
 
-// EchoesUnknown tells, without asking, whether an unknown command's error repeats its name, by the last known
-// answer; true if there is none, as every Redis does so.
-func (u *Upstream) EchoesUnknown() bool {
+// LastResets tells, without asking, whether the upstream knows RESET, by the last known answer; true if there is none.
+func (u *Upstream) LastResets() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return !u.known || u.facts.EchoesUnknown
+	return !u.known || u.facts.Resets
 }
 
 // LastAuthRequired is AuthRequired without asking: the last known answer, false if there is none.

@@ -141,7 +141,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 	server = resp.NewServer(resp.Options{
 		Handler: mux, Dial: operators.dial(up.Dial), DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
 		SlowClientTimeout: cfg.SlowClientTimeout, Timed: operators.timed(),
-		MarkerWorks: up.EchoesUnknown, AuthRequired: up.LastAuthRequired, Busy: q.Busy, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
+		AuthRequired: up.LastAuthRequired, Busy: q.Busy, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	close(serving)
 	reload.attach(func(cfg conf.Config) {

@@ -41,10 +41,6 @@ func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, 
 	case open != nil && serves:
 		log.Warn("other machines may use the upstream without a password", zap.Stringer("listen", open))
 	}
-	if !up.EchoesUnknown() {
-		log.Warn("upstream does not name unknown commands in its errors: lock commands wait until a connection is quiet",
-			zap.String("upstream", up.Name()))
-	}
 	return nil
 }
 
