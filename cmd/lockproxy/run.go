@@ -124,10 +124,12 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 		return fmt.Errorf("masters: %w", err)
 	}
 	waitReady(ctx, q, memory, log)
+	gate, closeGate := openGate(ctx, cfg, up, q)
+	defer closeGate()
 
 	mux := redcon.NewServeMux()
 	options := commands.Options{
-		Locker: q, Gate: up, KeyPrefix: cfg.KeyPrefix, MinTTL: cfg.MinTTL, MaxTTL: cfg.MaxTTL,
+		Locker: q, Gate: gate, KeyPrefix: cfg.KeyPrefix, MinTTL: cfg.MinTTL, MaxTTL: cfg.MaxTTL,
 		MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold, SessionLockDelay: cfg.SessionLockDelay, SessionTimeout: cfg.SessionTimeout,
 		ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands, Version: strings.TrimPrefix(versionText(), "lockproxy "),
 		Connections: func() int { return server.Connections() }, Reason: upstream.Reason, Done: operators.done(logs.audit), Log: log,
