@@ -179,7 +179,7 @@ func TestClosedConnectionIsReplaced(t *testing.T) {
 
 func TestTurns(t *testing.T) {
 	var w turns
-	for _, name := range strings.Fields("a1 a2 a3 a4 b1 c1 c2") {
+	for name := range strings.FieldsSeq("a1 a2 a3 a4 b1 c1 c2") {
 		w.add(&inquiry{about: subject{name[:1], name}})
 	}
 	names := func(n int) (got []string) {
