@@ -101,7 +101,7 @@ func printable(b []byte) string {
 func (s *Service) proxy(c *call) {
 	switch c.sub {
 	case "locks", "release", "admit":
-		if !s.now().AdminCommands && c.session.LocalAddr().Network() != "unix" {
+		if !s.now().AdminCommands && !c.onUnixSocket() {
 			c.outcome = OutDenied
 			c.WriteError("NOPERM LOCKPROXY " + strings.ToUpper(c.sub) + " needs admin-commands: on, or a connection to a Unix socket of the proxy")
 			return

@@ -33,7 +33,7 @@ var _ Locker = (*quorum.Quorum)(nil)
 
 // Gate knows whether the upstream refuses commands of a connection that has not authenticated.
 type Gate interface {
-	// AuthRequired returns an error if the upstream was never asked with success; then nobody may lock who has not authenticated.
+	// AuthRequired returns an error that says why if nobody knows; then nobody may lock who has not authenticated.
 	AuthRequired(ctx context.Context) (bool, error)
 }
 

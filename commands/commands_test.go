@@ -300,13 +300,17 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestGate: arguments are checked before authentication, and an upstream that was never asked counts as one with a password.
+// TestGate: arguments are checked before authentication, and nobody may lock while it is not known whether
+// the upstream wants a password.
 func TestGate(t *testing.T) {
 	c, r, locker, gate := start(t, nil)
-	for _, g := range []fakeGate{{required: true}, {err: errors.New("never asked")}} {
+	for want, g := range map[string]fakeGate{
+		"-NOAUTH Authentication required.":                                                {required: true},
+		"-NOAUTH the upstream has not said yet whether it wants a password: never  asked": {err: errors.New("never\r\nasked")},
+	} {
 		*gate = g
-		if got := ask(t, c, r, "LOCK", "job", "5000"); got != "-NOAUTH Authentication required." {
-			t.Errorf("%+v: got %q", g, got)
+		if got := ask(t, c, r, "LOCK", "job", "5000"); got != want {
+			t.Errorf("%+v: got %q, want %q", g, got, want)
 		}
 		if got := ask(t, c, r, "LOCK", "job", "0"); got != "-ERR invalid expire time in 'lock' command" {
 			t.Errorf("%+v: got %q", g, got)

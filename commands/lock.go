@@ -30,6 +30,9 @@ func (s *Service) lock(c *call) {
 		s.writeFailure(c, err)
 		return
 	}
+	if c.wait && !s.permitAgain(c, &lease) {
+		return
+	}
 	s.count(c, outGranted)
 	c.token.Fence = lease.Token.Fence
 	s.grants.granted(c.key, c.token.Fence)

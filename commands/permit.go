@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"lockproxy/quorum"
 )
 
 // Permission knows what the upstream's users may do.
@@ -34,4 +37,25 @@ func (s *Service) permit(c *call) error {
 		return errors.New("NOPERM " + oneLine(refusal))
 	}
 	return nil
+}
+
+// permitAgain asks once more after a wait, as the user may have lost the right meanwhile, and takes the time for it off the validity. Where
+// the lock must not be handed out it is given back, the reply is written, and the result is false.
+func (s *Service) permitAgain(c *call, lease *quorum.Lease) bool {
+	if !s.asksPermission(c) {
+		return true
+	}
+	start := time.Now()
+	err := s.permit(c)
+	if lease.Validity -= time.Since(start); err == nil && lease.Validity > 0 {
+		return true
+	}
+	s.giveBack(c.key, lease.Token)
+	if err == nil {
+		s.writeFailure(c, quorum.ErrLate)
+		return false
+	}
+	c.outcome = refusedAs(err)
+	c.WriteError(err.Error())
+	return false
 }

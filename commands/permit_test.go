@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // fakePermission answers by the key, and notes what it was asked.
@@ -55,5 +57,50 @@ func TestPermission(t *testing.T) {
 	gate.required, permission.asked = true, nil
 	if got := ask(t, c, r, "LOCK", "job", "5000"); got != fmt.Sprint("-", errNoAuth) || permission.asked != nil {
 		t.Errorf("without authentication: got %q, asked %q", got, permission.asked)
+	}
+}
+
+// twicePermission permits the first question and is told the answer to the second.
+type twicePermission struct {
+	asked  int
+	second func() (string, error)
+}
+
+func (p *twicePermission) MayWrite(context.Context, string, string) (string, error) {
+	if p.asked++; p.asked == 1 {
+		return "", nil
+	}
+	return p.second()
+}
+
+// TestPermissionAfterWaiting: who waited is asked about again before the lock is handed out, and a lock that must not be is given back.
+func TestPermissionAfterWaiting(t *testing.T) {
+	abandoned := fmt.Sprintf("abandon %q %v", "job", aToken)
+	for name, tt := range map[string]struct {
+		send   string
+		second func() (string, error)
+		want   string
+		back   bool
+	}{
+		"still":    {"LOCK job 5000 WAIT 0", func() (string, error) { return "", nil }, aToken.String(), false},
+		"removed":  {"LOCK job 5000 WAIT 0", func() (string, error) { return "no right", nil }, "-NOPERM no right", true},
+		"unknown":  {"LOCK job 5000 WAIT 0", func() (string, error) { return "", errors.New("timeout") }, "-NOPERM lock-acl: timeout", true},
+		"too slow": {"LOCK job 20 WAIT 0", func() (string, error) { time.Sleep(20 * time.Millisecond); return "", nil }, "-TRYAGAIN a majority answered, but too late: no validity was left", true},
+		"no wait":  {"LOCK job 5000", func() (string, error) { return "no right", nil }, aToken.String(), false},
+	} {
+		c, r, locker, _ := start(t, func(o *Options) { o.Permission = &twicePermission{second: tt.second} })
+		if got := ask(t, c, r, strings.Fields(tt.send)...); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+		if back := slices.Contains(locker.take(), abandoned); back != tt.back {
+			t.Errorf("%s: given back is %v, want %v", name, back, tt.back)
+		}
+	}
+	c, r, _, _ := start(t, func(o *Options) {
+		o.Permission = &twicePermission{second: func() (string, error) { time.Sleep(50 * time.Millisecond); return "", nil }}
+	})
+	reply := strings.Fields(ask(t, c, r, "LOCK", "job", "5000", "WAIT", "0", "FULL"))
+	if got := reply[len(reply)-1]; got > ":4950" {
+		t.Errorf("validity is %s after a question of 50ms", got)
 	}
 }

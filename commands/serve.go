@@ -15,8 +15,8 @@ import (
 // parser reads the arguments behind the name of a command. Its error is the reply, without the leading dash.
 type parser func(s *Service, argv [][]byte) (args, error)
 
-// serve makes the handler of a command: the checks in the order that Redis makes them (transaction, arguments, authentication,
-// permission, subscriptions), then run.
+// serve makes the handler of a command: the checks in their order (transaction, arguments, authentication,
+// subscriptions, permission), then run.
 func (s *Service) serve(name string, parse parser, run func(*call)) redcon.HandlerFunc {
 	return func(conn redcon.Conn, cmd redcon.Command) {
 		c := &call{Conn: conn, session: resp.SessionOf(conn), name: name}
@@ -42,20 +42,33 @@ func (s *Service) admit(c *call, parse parser, argv [][]byte) (err error) {
 	if c.args, err = parse(s, argv); err != nil {
 		return err
 	}
-	if !c.session.Authenticated() {
-		required, err := s.o.Gate.AuthRequired(c.session.Context())
-		if err != nil || required { // an upstream that was never asked may have a password
-			return errNoAuth
-		}
-	}
-	if err := s.permit(c); err != nil {
+	if err := s.authenticate(c); err != nil {
 		return err
 	}
-	if c.session.Subscribed() {
+	if c.session.Subscribed() { // before the permission: who is logged in cannot be asked there
 		return errors.New("ERR Can't execute '" + c.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+	}
+	return s.permit(c)
+}
+
+// authenticate decides whether the connection has shown who it is, as far as the upstream wants that. LOCKPROXY on a Unix socket is for whoever
+// may open the socket, so that operators see the proxy also while its upstream is away.
+func (s *Service) authenticate(c *call) error {
+	if c.session.Authenticated() || c.name == "lockproxy" && c.onUnixSocket() {
+		return nil
+	}
+	required, err := s.o.Gate.AuthRequired(c.session.Context())
+	switch {
+	case err != nil: // it may want one
+		return fmt.Errorf("NOAUTH the upstream has not said yet whether it wants a password: %s", oneLine(s.o.Reason(err)))
+	case required:
+		return errNoAuth
 	}
 	return nil
 }
+
+// onUnixSocket tells whether the client came through a Unix socket of the proxy.
+func (c *call) onUnixSocket() bool { return c.session.LocalAddr().Network() == "unix" }
 
 // writeNull writes the null of the protocol version that the client speaks.
 func (c *call) writeNull() {

@@ -1,12 +1,16 @@
 package integration
 
 import (
+	"bufio"
 	"encoding/json"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"lockproxy/integration/lab"
 )
@@ -122,6 +126,51 @@ func TestHealth(t *testing.T) {
 		t.Errorf("it says %s", text)
 	}
 	finishTool(t, 69, "run", "--addr", addr, "--key", "a", "--", "true")
+}
+
+// TestStatusWithoutUpstream: operators see the proxy through its Unix socket while the upstream is away, also if nobody knows whether that wants
+// a password, and whatever password they come with.
+func TestStatusWithoutUpstream(t *testing.T) {
+	t.Parallel()
+	masters, gone := lab.StartMasters(t, 3), lab.FreeAddr(t)
+	socket := filepath.Join(t.TempDir(), "proxy.sock")
+	p := lab.StartProxy(t, "--listen", "127.0.0.1:0,unix://"+socket, "--upstream", gone, "--masters", strings.Join(lab.Addrs(masters), ","), "--restart-guard", "off")
+	const notSaid = "-NOAUTH the upstream has not said yet whether it wants a password: connection refused\r\n"
+	lab.Dial(t, p.Addr).WantDo(notSaid, "LOCK", "job", "60s")
+	lab.Dial(t, p.Addr).WantDo(notSaid, "LOCKPROXY", "MASTERS")
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range [][]string{nil, {"--password-file", secret}} {
+		addr := append([]string{"--addr", "unix://" + socket}, more...)
+		lab.WaitFor(t, "three masters that vote", lab.Patience, func() bool {
+			l := lookAt(t, 0, "unix://"+socket, more...)
+			return len(l.Masters) == 3 && l.Majority && !l.Upstream.OK && strings.Contains(l.Upstream.Error, "connection refused") && l.LocksError == ""
+		})
+		finishTool(t, 0, append([]string{"health"}, addr...)...)
+		if text := finishTool(t, 1, append([]string{"health", "--ready"}, addr...)...); !strings.Contains(text, "connection refused") {
+			t.Errorf("%q: it says %s", more, text)
+		}
+		finishTool(t, 69, append(append([]string{"run"}, addr...), "--key", "a", "--", "true")...) // a lock is another matter
+	}
+	finishTool(t, 69, "status", "--addr", p.Addr) // who the user is does not matter
+	finishTool(t, 69, "health", "--ready", "--addr", p.Addr)
+	finishTool(t, 0, "health", "--addr", p.Addr)
+	local, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	local.SetDeadline(time.Now().Add(lab.Patience))
+	replies := bufio.NewReader(local)
+	for command, want := range map[string]string{"LOCKPROXY HELP": "*", "LOCKPROXY INFO": "$", "LOCKPROXY MASTERS": "*3\r\n", "LOCKPROXY LOCKS 0": "*2\r\n",
+		"LOCKPROXY RELEASE job": ":0\r\n", "LOCKPROXY ADMIT " + masters[0].Addr: "+OK\r\n", "LOCK job 60s": notSaid} {
+		io.WriteString(local, lab.Encode(strings.Fields(command)...))
+		if got, err := lab.ReadFrame(replies); err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %q %v, want %q", command, got, err, want)
+		}
+	}
 }
 
 func TestBench(t *testing.T) {

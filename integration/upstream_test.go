@@ -33,6 +33,65 @@ func TestUpstreamDown(t *testing.T) {
 	host3.WantDo(lab.Bulk("1"), "GET", "a")
 }
 
+// TestUpstreamAwayAtTheStart: a proxy that starts while the upstream is away knows from the masters whether that wants a password, by the word
+// of one master for a password and of a majority for none.
+func TestUpstreamAwayAtTheStart(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	kept := func(value string, n int) {
+		t.Helper()
+		lab.WaitFor(t, value+" kept", lab.Patience, func() bool {
+			found := 0
+			for _, m := range c.masters {
+				if strings.Contains(m.Do(t, "HVALS", "lockproxy:upstream:lock:"), value) {
+					found++
+				}
+			}
+			return found == n
+		})
+	}
+	const notSaid = "-NOAUTH the upstream has not said yet whether it wants a password: connection refused\r\n"
+	// answered waits for the masters of a proxy that has just started.
+	answered := func(p *lab.Proxy) (reply string) {
+		host := lab.Dial(t, p.Addr)
+		lab.WaitFor(t, "an answer", lab.Patience, func() bool {
+			reply = host.Do("LOCK", "job", "100ms")
+			return reply != notSaid && !strings.HasPrefix(reply, "-NOQUORUM")
+		})
+		return reply
+	}
+	kept("none", 3)
+	c.upstream.Kill()
+	c.Restart(t)
+	if got := answered(c.Proxy); lab.TokenOf(got) == "" {
+		t.Errorf("the upstream never wanted a password, and LOCK answers %q", got)
+	}
+	if text := finishTool(t, 0, "status", "--addr", c.Addr); !strings.Contains(text, "connection refused") {
+		t.Errorf("status says\n%s", text)
+	}
+	finishTool(t, 0, "run", "--addr", c.Addr, "--key", "a", "--", "true")
+
+	// It comes back with a password, which a running proxy passes on at once.
+	c.upstream.RestartEmpty(t)
+	c.upstream.Do(t, "CONFIG", "SET", "requirepass", "secret")
+	lab.WaitFor(t, "LOCK refused", lab.Patience, func() bool { return lab.Dial(t, c.Addr).Do("LOCK", "job", "20ms") == noAuth })
+	kept("password", 3)
+	c.upstream.Kill()
+	c.masters[0].Do(t, "DEL", "lockproxy:upstream:lock:")
+	c.Restart(t)
+	if got := answered(c.Proxy); got != noAuth {
+		t.Errorf("the upstream wants a password, and LOCK answers %q", got)
+	}
+	for _, m := range c.masters {
+		m.Do(t, "DEL", "lockproxy:upstream:lock:")
+	}
+	c.Restart(t)
+	host := lab.Dial(t, c.Addr)
+	for range 5 {
+		host.WantDo(notSaid, "LOCK", "job", "100ms")
+	}
+}
+
 // TestUpstreamDies: a connection whose upstream connection ended is closed, since its state is gone.
 func TestUpstreamDies(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ type command struct {
 	voters  voters        // topup: whose grants made the lease
 	publish bool          // release: tell those who wait for the key
 	again   bool          // has been sent with its body already
-	args    []string      // counters, admit: ARGV
+	args    []string      // counters, admit: ARGV; remember, recall: what stands behind the key
 	sent    time.Duration // when it was queued, as lane.clock counts
 }
 
@@ -52,6 +52,10 @@ func (e *encoder) append(b []byte, c *command, body bool, record string) []byte 
 		return append(b, "*1\r\n$4\r\nINFO\r\n"...)
 	case opConfig:
 		return append(b, "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$8\r\n*append*\r\n"...)
+	case opRemember:
+		return appendCommand(b, append([]string{"HSET", c.key}, c.args...)...)
+	case opRecall:
+		return appendCommand(b, append([]string{"HGET", c.key}, c.args...)...)
 	}
 	s := &scripts[c.op]
 	if body {

@@ -8,6 +8,7 @@ import (
 // facts are what INFO and CONFIG say of a server, as far as it decides about voting.
 type facts struct {
 	runID, version, mode, role string
+	valkey                     string // its version where the server is Valkey, whose redis_version is that of the Redis it is compatible with
 
 	limited bool   // it has a memory limit
 	policy  string // maxmemory-policy
@@ -36,7 +37,9 @@ func (f *facts) readInfo(text string) {
 			f.runID = value
 		case "redis_version":
 			f.version = value
-		case "redis_mode":
+		case "valkey_version":
+			f.valkey = value
+		case "redis_mode", "server_mode": // the second is Valkey's name for it
 			f.mode = value
 		case "role":
 			f.role = value
@@ -62,6 +65,17 @@ func (f *facts) readInfo(text string) {
 	if !f.aof {
 		f.asked = false
 	}
+}
+
+// software is the server's name and version for people, "valkey 9.1.2"; empty where it tells none.
+func (f *facts) software() string {
+	switch {
+	case f.valkey != "":
+		return "valkey " + f.valkey
+	case f.version != "":
+		return "redis " + f.version
+	}
+	return ""
 }
 
 // readConfig takes the reply to CONFIG GET *append*.

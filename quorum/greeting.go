@@ -13,7 +13,7 @@ var oldestTested = [2]int{6, 0}
 
 // describe logs what kind of server a master is, and what that means for locks: once for each run of it.
 func (l *lane) describe(f *facts) {
-	master, version := zap.String("master", l.names[l.index]), zap.String("redis_version", f.version)
+	master, version := zap.String("master", l.names[l.index]), zap.String("version", f.software())
 	log := l.log.Info
 	if f.version != "" && olderThan(f.version, oldestTested) {
 		l.log.Warn("master runs a Redis older than lockproxy is tested with", master, version)

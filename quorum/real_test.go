@@ -309,6 +309,9 @@ func TestLeastRights(t *testing.T) {
 		if _, err := q.Extend(t.Context(), "job", lease.Token, time.Minute); err != nil {
 			t.Errorf("%s: Extend: %v", user, err)
 		}
+		if kept := q.Remember(t.Context(), "upstream", "u", "none"); kept != 1 || q.Recall(t.Context(), "upstream", "u")[0] != "none" {
+			t.Errorf("%s: nothing is remembered", user)
+		}
 		mustRelease(t, q, "job", lease.Token)
 		if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
 			t.Errorf("%s: told %v", user, h.ids)

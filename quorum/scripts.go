@@ -23,8 +23,10 @@ const (
 	opAdmit
 	numScripts
 	opPing
-	opServer // INFO
-	opConfig // CONFIG GET *append*
+	opServer   // INFO
+	opConfig   // CONFIG GET *append*
+	opRemember // HSET
+	opRecall   // HGET
 )
 
 //go:embed acquire.lua

@@ -2,9 +2,7 @@ package upstream
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"math/big"
 	"net"
 	"strings"
 )
@@ -13,18 +11,18 @@ import (
 type Facts struct {
 	// AuthRequired: it refused a PING with NOAUTH or NOPERM.
 	AuthRequired bool
-	// EchoesUnknown: its error for an unknown command repeats the command's name, which makes an unknown
-	// command fit to mark a place in the stream of replies.
-	EchoesUnknown bool
+	// Resets: it knows RESET, as Redis does since 6.2. A server that refuses it with another error than "unknown command" counts as one
+	// that does.
+	Resets bool
 }
 
 // Ask asks the upstream for its Facts over a fresh connection, without the credentials of the address. It takes
 // DialTimeout at most. An answer that leaves it open whether a password is needed is an error, so that callers
 // refuse rather than guess.
 //
-//	> *1\r\n$4\r\nPING\r\n*1\r\n$40\r\n8143...\r\n
+//	> *1\r\n$4\r\nPING\r\n*1\r\n$5\r\nRESET\r\n
 //	< +PONG\r\n or -NOAUTH Authentication required.\r\n
-//	< -ERR unknown command '8143...', with args beginning with: \r\n
+//	< +RESET\r\n or -ERR unknown command 'RESET', with args beginning with: \r\n
 func (u *Upstream) Ask(ctx context.Context) (Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.opts.DialTimeout)
 	defer cancel()
@@ -41,28 +39,22 @@ func (u *Upstream) Ask(ctx context.Context) (Facts, error) {
 	return facts, err
 }
 
-func askOn(conn net.Conn) (Facts, error) {
-	nonce, err := rand.Int(rand.Reader, new(big.Int).Exp(big.NewInt(10), big.NewInt(40), nil))
-	if err != nil {
-		return Facts{}, fmt.Errorf("draw a nonce: %w", err)
-	}
-	name := fmt.Sprintf("%040d", nonce)
-	if _, err := conn.Write(append(encode([]string{"PING"}), encode([]string{name})...)); err != nil {
+func askOn(conn net.Conn) (facts Facts, err error) {
+	if _, err := conn.Write(append(encode([]string{"PING"}), encode([]string{"RESET"})...)); err != nil {
 		return Facts{}, err
 	}
 	ping, err := readLine(conn)
 	if err != nil {
 		return Facts{}, err
 	}
-	var facts Facts
 	if facts.AuthRequired, err = authRequired(ping); err != nil {
 		return Facts{}, err
 	}
-	unknown, err := readLine(conn)
+	reset, err := readLine(conn)
 	if err != nil {
 		return Facts{}, err
 	}
-	facts.EchoesUnknown = strings.HasPrefix(unknown, "-") && strings.Contains(unknown, name)
+	facts.Resets = !strings.HasPrefix(strings.ToLower(reset), "-err unknown")
 	return facts, nil
 }
 

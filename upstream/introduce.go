@@ -83,7 +83,7 @@ const maxLine = 4096
 
 // readLine reads up to and including one CRLF and returns the line without it. It reads byte by byte, because
 // what comes after the line belongs to the client.
-func readLine(conn net.Conn) (string, error) {
+func readLine(conn io.Reader) (string, error) {
 	var line []byte
 	var one [1]byte
 	for len(line) < maxLine {

@@ -4,35 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strings"
+	"os"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 const (
 	// verdictLasts is how long an answer is used without asking again.
 	verdictLasts = time.Second
-	// askTime bounds one question. After one without an answer nobody asks for as long.
+	// askTime bounds connecting, and the wait for the next answer. After a packet without any answer nobody asks for as long.
 	askTime = time.Second
-	// askers is how many questions may be under way at a time.
-	askers = 8
+	// callerTime is how long a caller waits: one question that is not answered, and its own.
+	callerTime = 2 * askTime
+	// packet is how many questions go out together. They cost one round trip, and Redis less than a millisecond.
+	packet = 256
+	// maxWaiting is how many questions of one user may wait.
+	maxWaiting = 4096
 )
 
-// Permission asks an upstream what its users may do, on connections of its own, with the credentials of the address. Close
-// it when it is not needed any more. Safe for concurrent use.
+var errTooMany = errors.New("too many questions of this user at a time")
+
+// Permission asks an upstream what its users may do, on a connection of its own, with the credentials of the address. What waits goes out in
+// packets, in which users take turns: who asks a lot does not make others wait. Close it when it is not needed any more. Safe for concurrent
+// use.
 type Permission struct {
 	u      *Upstream
-	client *redis.Client
+	wake   chan struct{} // holds a value when run should look for questions
+	cancel func()        // ends run
+	wg     sync.WaitGroup
 
-	mu     sync.Mutex
-	known  generations // guarded by mu
-	asking map[subject]*inquiry
-	silent error     // why the last question had no answer, or nil
-	until  time.Time // nobody asks before, where silent is set
+	mu      sync.Mutex
+	known   generations // guarded by mu
+	asking  map[subject]*inquiry
+	waiting turns
+	silent  error     // why the last packet had no answer at all, or nil
+	until   time.Time // nobody asks before, where silent is set
 }
 
 // subject is what a verdict is about.
@@ -46,6 +52,7 @@ type verdict struct {
 
 // inquiry is a question under way, which all callers who want to know the same share.
 type inquiry struct {
+	about   subject
 	done    chan struct{} // closed when refusal and err are set
 	refusal string
 	err     error
@@ -53,49 +60,46 @@ type inquiry struct {
 
 // NewPermission returns a Permission that asks u. It connects to nothing yet.
 func NewPermission(u *Upstream) *Permission {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return u.Dial(ctx) }
-	return &Permission{u: u, asking: make(map[subject]*inquiry), client: redis.NewClient(&redis.Options{
-		Addr: u.opts.Addr, Dialer: dial, Protocol: 2, DisableIdentity: true,
-		MaxRetries: -1, DialerRetries: 1, PoolSize: askers, PipelinePoolSize: -1, ContextTimeoutEnabled: true,
-		DialTimeout: u.opts.DialTimeout, ReadTimeout: askTime, WriteTimeout: askTime, PoolTimeout: askTime,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &Permission{u: u, wake: make(chan struct{}, 1), cancel: cancel, asking: make(map[subject]*inquiry)}
+	p.wg.Go(func() { p.run(ctx) })
+	return p
 }
 
-// Close ends the connections.
-func (p *Permission) Close() error { return p.client.Close() }
+// Close ends the connection and fails the questions that wait.
+func (p *Permission) Close() error {
+	p.cancel()
+	p.wg.Wait()
+	return nil
+}
 
 // MayWrite tells whether user may SET key, by the answer to
 //
 //	> *6\r\n$3\r\nacl\r\n$6\r\ndryrun\r\n$3\r\napp\r\n$3\r\nSET\r\n$8\r\nlock:job\r\n$1\r\nx\r\n
 //	< +OK\r\n or $55\r\nThis user has no permissions to access the 'lock:job' key\r\n
 //
-// refusal is empty if so, else the upstream's words. The answer is at most a second old while the upstream can be asked; if it cannot,
-// the last known one counts, whatever its age. If there is none, the error says why, and the caller must refuse. Concurrent callers
-// share one question. A caller whose ctx ends gets context.Cause.
+// refusal is empty if so, else the upstream's words. The answer is at most a second old while the upstream can be asked; if it cannot, or
+// does not answer within two seconds, the last known one counts, whatever its age. If there is none, the error says why, and the caller must
+// refuse. Concurrent callers share one question. A caller whose ctx ends gets context.Cause.
 func (p *Permission) MayWrite(ctx context.Context, user, key string) (refusal string, err error) {
 	about := subject{user, key}
 	p.mu.Lock()
 	last, known := p.known.get(about)
-	now := time.Now()
-	if known && now.Before(last.fresh) {
+	if known && time.Now().Before(last.fresh) {
 		p.mu.Unlock()
 		return last.refusal, nil
 	}
-	q := p.asking[about]
-	if q == nil {
-		if p.silent != nil && now.Before(p.until) {
-			err := p.silent
-			p.mu.Unlock()
-			return lastOr(last, known, err)
-		}
-		q = &inquiry{done: make(chan struct{})}
-		p.asking[about] = q
-		go p.settle(context.WithoutCancel(ctx), about, q) // it must not end with the one that happened to ask
-	}
+	q, err := p.questionLocked(about)
 	p.mu.Unlock()
+	if err != nil {
+		return lastOr(last, known, err)
+	}
+	timer := time.NewTimer(callerTime)
+	defer timer.Stop()
 	select {
 	case <-q.done:
+	case <-timer.C:
+		return lastOr(last, known, fmt.Errorf("ask %s: %w", p.u.Name(), os.ErrDeadlineExceeded))
 	case <-ctx.Done():
 		return "", fmt.Errorf("ask %s: %w", p.u.Name(), context.Cause(ctx))
 	}
@@ -103,6 +107,26 @@ func (p *Permission) MayWrite(ctx context.Context, user, key string) (refusal st
 		return lastOr(last, known, q.err)
 	}
 	return q.refusal, nil
+}
+
+// questionLocked is the question about that is under way, or a new one.
+func (p *Permission) questionLocked(about subject) (*inquiry, error) {
+	if q := p.asking[about]; q != nil {
+		return q, nil
+	}
+	if p.silent != nil && time.Now().Before(p.until) {
+		return nil, p.silent
+	}
+	q := &inquiry{about: about, done: make(chan struct{})}
+	if !p.waiting.add(q) {
+		return nil, errTooMany
+	}
+	p.asking[about] = q
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+	return q, nil
 }
 
 // lastOr is the last known answer, or err if there is none.
@@ -113,53 +137,160 @@ func lastOr(last verdict, known bool, err error) (string, error) {
 	return "", err
 }
 
-// settle asks, and notes the answer.
-func (p *Permission) settle(ctx context.Context, about subject, q *inquiry) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	q.refusal, q.err = p.ask(ctx, about)
-	_, answered := errors.AsType[*ReplyError](q.err)
-	p.mu.Lock()
-	delete(p.asking, about)
-	switch {
-	case q.err == nil:
-		p.known.put(about, verdict{q.refusal, time.Now().Add(verdictLasts)})
-		p.silent = nil
-	case !answered:
-		p.silent, p.until = q.err, time.Now().Add(askTime)
+// run asks what waits, packet by packet, until ctx ends.
+func (p *Permission) run(ctx context.Context) {
+	var l *aclLink
+	for {
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+			l.close()
+			p.allFailed(context.Cause(ctx))
+			return
+		}
+		for questions := p.next(); len(questions) > 0; questions = p.next() {
+			l = p.ask(ctx, l, questions)
+		}
 	}
-	p.mu.Unlock()
+}
+
+func (p *Permission) next() []*inquiry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting.take(packet)
+}
+
+// ask asks questions in one packet, on l or, where there is none or it was closed meanwhile, on a new connection. It returns the connection to go
+// on with, or nil.
+func (p *Permission) ask(ctx context.Context, l *aclLink, questions []*inquiry) *aclLink {
+	old := l != nil
+	if !old {
+		var err error
+		if l, err = p.u.dialACL(ctx); err != nil {
+			p.failed(questions, err)
+			p.allFailed(err)
+			return nil
+		}
+	}
+	n, err := l.ask(ctx, questions, func(q *inquiry) { p.settled(q) })
+	switch {
+	case err == nil:
+		return l
+	case n > 0:
+		p.failed(questions[n:n+1], err) // the others behind it are not to blame
+		p.again(questions[n+1:])
+	case old && !errors.Is(err, os.ErrDeadlineExceeded):
+		l.close()
+		return p.ask(ctx, nil, questions)
+	default:
+		p.failed(questions, err)
+		p.allFailed(err)
+	}
+	l.close()
+	return nil
+}
+
+// settled notes the answer to q.
+func (p *Permission) settled(q *inquiry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q.err == nil {
+		p.known.put(q.about, verdict{q.refusal, time.Now().Add(verdictLasts)})
+	}
+	p.silent = nil
+	delete(p.asking, q.about)
 	close(q.done)
 }
 
-// ask asks once. A *ReplyError says that there is an upstream, and that it does not answer such questions.
-func (p *Permission) ask(ctx context.Context, about subject) (refusal string, err error) {
-	text, err := p.client.ACLDryRun(ctx, about.user, "SET", about.key, "x").Result()
-	said, isReply := errors.AsType[redis.Error](err)
-	if err != nil && !isReply && ctx.Err() == nil { // an old connection may have been closed since
-		text, err = p.client.ACLDryRun(ctx, about.user, "SET", about.key, "x").Result()
-		said, isReply = errors.AsType[redis.Error](err)
+// failed ends questions without an answer.
+func (p *Permission) failed(questions []*inquiry, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failedLocked(questions, err)
+}
+
+func (p *Permission) failedLocked(questions []*inquiry, err error) {
+	for _, q := range questions {
+		q.err = fmt.Errorf("ask %s: %w", p.u.Name(), err)
+		delete(p.asking, q.about)
+		close(q.done)
 	}
-	switch {
-	case err == nil && text == "OK":
-		return "", nil
-	case err == nil:
-		return text, nil
-	case isReply && strings.Contains(said.Error(), "not found"): // ERR User 'app' not found: it was deleted
-		return strings.TrimPrefix(said.Error(), "ERR "), nil
-	case isReply:
-		return "", &ReplyError{said.Error()}
+}
+
+// allFailed ends all that waits: the upstream as a whole gives no answer.
+func (p *Permission) allFailed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent, p.until = fmt.Errorf("ask %s: %w", p.u.Name(), err), time.Now().Add(askTime)
+	p.failedLocked(p.waiting.take(p.waiting.n), err)
+}
+
+// again puts questions back.
+func (p *Permission) again(questions []*inquiry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, q := range questions {
+		if !p.waiting.add(q) {
+			p.failedLocked(questions[i:i+1], errTooMany)
+		}
 	}
-	return "", fmt.Errorf("ask %s: %w", p.u.Name(), err)
 }
 
 // Check asks about nobody in particular, and returns why the upstream cannot be asked: it is down, older than Redis 7, or does not allow
 // this to the credentials of the address.
 func (p *Permission) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	_, err := p.ask(ctx, subject{"default", "lockproxy"})
-	return err
+	l, err := p.u.dialACL(ctx)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", p.u.Name(), err)
+	}
+	defer l.close()
+	q := &inquiry{about: subject{"default", "lockproxy"}}
+	_, err = l.ask(ctx, []*inquiry{q}, func(*inquiry) {})
+	return errors.Join(err, q.err)
+}
+
+// turns are the questions that wait, by user. The zero value has none.
+type turns struct {
+	n     int
+	of    map[string][]*inquiry // by user, in the order asked; none is empty
+	order []string              // the users, whose turn is next first
+}
+
+// add puts q behind the other questions of its user, unless too many wait.
+func (t *turns) add(q *inquiry) bool {
+	user := q.about.user
+	if t.of == nil {
+		t.of = make(map[string][]*inquiry)
+	}
+	before := len(t.of[user])
+	if before >= maxWaiting {
+		return false
+	}
+	if before == 0 {
+		t.order = append(t.order, user)
+	}
+	t.of[user] = append(t.of[user], q)
+	t.n++
+	return true
+}
+
+// take takes at most n questions, one of each user in turn.
+func (t *turns) take(n int) []*inquiry {
+	taken := make([]*inquiry, 0, min(n, t.n))
+	for len(taken) < cap(taken) {
+		user := t.order[0]
+		t.order = t.order[1:]
+		left := t.of[user]
+		taken = append(taken, left[0])
+		if left = left[1:]; len(left) == 0 {
+			delete(t.of, user)
+			continue
+		}
+		t.of[user] = left
+		t.order = append(t.order, user)
+	}
+	t.n -= len(taken)
+	return taken
 }
 
 // generationSize is how many verdicts a generation holds. With keys and names as long as they may be that is some megabytes.

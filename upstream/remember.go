@@ -39,12 +39,18 @@ func (u *Upstream) AuthRequired(ctx context.Context) (bool, error) {
 	return facts.AuthRequired, err
 }
 
-// EchoesUnknown tells, without asking, whether an unknown command's error repeats its name, by the last known
-// answer; true if there is none, as every Redis does so.
-func (u *Upstream) EchoesUnknown() bool {
+// LastResets tells, without asking, whether the upstream knows RESET, by the last known answer; true if there is none.
+func (u *Upstream) LastResets() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return !u.known || u.facts.EchoesUnknown
+	return !u.known || u.facts.Resets
+}
+
+// lastAnswer is the last known answer and when it came; the zero time if there is none.
+func (u *Upstream) lastAnswer() (Facts, time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.facts, u.answered
 }
 
 // LastAuthRequired is AuthRequired without asking: the last known answer, false if there is none.
@@ -124,7 +130,13 @@ func (u *Upstream) settle(ctx context.Context, q *question) {
 	inTime := timer.Stop()
 	u.mu.Lock()
 	if q.err == nil {
-		u.facts, u.known = q.facts, true
+		if !u.known || u.facts.AuthRequired != q.facts.AuthRequired {
+			select {
+			case u.changed <- struct{}{}:
+			default:
+			}
+		}
+		u.facts, u.known, u.answered = q.facts, true, time.Now()
 	}
 	u.slow = !inTime
 	u.fresh = time.Now().Add(factsLast)

@@ -41,11 +41,13 @@ type Options struct {
 // nothing to close. Safe for concurrent use.
 type Upstream struct {
 	opts      Options
-	sentinels *sentinels // nil: Addr is the server
+	sentinels *sentinels    // nil: Addr is the server
+	changed   chan struct{} // holds a value when AuthRequired was learnt, or has changed
 
 	mu       sync.Mutex
 	facts    Facts     // the last answer; guarded by mu
 	known    bool      // facts hold an answer; guarded by mu
+	answered time.Time // when that came; guarded by mu
 	fresh    time.Time // until then facts are used without asking; guarded by mu
 	question *question // the one being asked now, or nil; guarded by mu
 	slow     bool      // the last question was not answered within patience; guarded by mu
@@ -69,7 +71,7 @@ func New(opts Options) *Upstream {
 		user, password := opts.User, opts.Password
 		opts.Login = func() (string, string) { return user, password }
 	}
-	u := &Upstream{opts: opts}
+	u := &Upstream{opts: opts, changed: make(chan struct{}, 1)}
 	if opts.Sentinel != nil {
 		u.sentinels = newSentinels(*opts.Sentinel, u)
 	}

@@ -176,12 +176,14 @@ func fake(asked *atomic.Int32, replies func() string) Options {
 			defer server.Close()
 			r := bufio.NewReader(server)
 			request(r)
-			nonce := request(r)
+			if got := request(r); got != "RESET" {
+				panic(got)
+			}
 			if text == "" {
 				io.Copy(io.Discard, r)
 				return
 			}
-			io.WriteString(server, strings.ReplaceAll(text, "NONCE", nonce))
+			io.WriteString(server, text)
 		}()
 		return client, nil
 	}}
@@ -193,16 +195,17 @@ func TestAsk(t *testing.T) {
 		want    Facts
 		err     string
 	}{
-		"open":       {"+PONG\r\n-ERR unknown command 'NONCE', with args beginning with: \r\n", Facts{false, true}, ""},
-		"password":   {"-NOAUTH Authentication required.\r\n-ERR unknown command `NONCE`\r\n", Facts{true, true}, ""},
-		"no rights":  {"-NOPERM this user has no permissions\r\n-ERR unknown command `NONCE`\r\n", Facts{true, true}, ""},
-		"loading":    {"-LOADING Redis is loading\r\n-ERR unknown\r\n", Facts{false, false}, ""},
-		"not echoed": {"+PONG\r\n-NOAUTH Authentication required.\r\n", Facts{false, false}, ""},
-		"no error":   {"+PONG\r\n+NONCE\r\n", Facts{false, false}, ""},
-		"protected":  {"-DENIED Redis is running in protected mode\r\n", Facts{}, "DENIED Redis is running in protected mode"},
-		"full":       {"-ERR max number of clients reached\r\n", Facts{}, "ERR max number of clients reached"},
-		"not redis":  {"HTTP/1.1 400 Bad Request\r\n", Facts{}, "unexpected reply to PING"},
-		"half":       {"+PONG\r\n", Facts{}, "connection closed"},
+		"open":      {"+PONG\r\n+RESET\r\n", Facts{false, true}, ""},
+		"password":  {"-NOAUTH Authentication required.\r\n+RESET\r\n", Facts{true, true}, ""},
+		"no rights": {"-NOPERM this user has no permissions\r\n-NOPERM this user has no permissions\r\n", Facts{true, true}, ""},
+		"loading":   {"-LOADING Redis is loading\r\n+RESET\r\n", Facts{false, true}, ""},
+		"old":       {"+PONG\r\n-ERR unknown command `RESET`, with args beginning with: \r\n", Facts{false, false}, ""},
+		"old, asks": {"-NOAUTH Authentication required.\r\n-ERR unknown command 'RESET'\r\n", Facts{true, false}, ""},
+		"other":     {"+PONG\r\n-ERR Unknown or disabled command 'RESET'\r\n", Facts{false, false}, ""},
+		"protected": {"-DENIED Redis is running in protected mode\r\n", Facts{}, "DENIED Redis is running in protected mode"},
+		"full":      {"-ERR max number of clients reached\r\n", Facts{}, "ERR max number of clients reached"},
+		"not redis": {"HTTP/1.1 400 Bad Request\r\n", Facts{}, "unexpected reply to PING"},
+		"half":      {"+PONG\r\n", Facts{}, "connection closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts, err := New(fake(new(atomic.Int32), func() string { return c.replies })).Ask(t.Context())
@@ -214,8 +217,8 @@ func TestAsk(t *testing.T) {
 }
 
 const (
-	closedDoor = "-NOAUTH Authentication required.\r\n-ERR unknown command 'NONCE'\r\n"
-	openDoor   = "+PONG\r\n-ERR unknown command 'NONCE'\r\n"
+	closedDoor = "-NOAUTH Authentication required.\r\n+RESET\r\n"
+	openDoor   = "+PONG\r\n-ERR unknown command 'RESET'\r\n"
 )
 
 func TestAuthRequiredIsRememberedForASecond(t *testing.T) {
@@ -230,15 +233,21 @@ func TestAuthRequiredIsRememberedForASecond(t *testing.T) {
 				t.Errorf("got %v %v after %d questions, want %v after %d", got, err, asked.Load(), want, questions)
 			}
 		}
-		if !u.EchoesUnknown() {
-			t.Error("EchoesUnknown before any answer: want true")
+		if !u.LastResets() {
+			t.Error("LastResets before any answer: want true")
 		}
 		expect(true, 1)
+		if !u.LastResets() {
+			t.Error("LastResets after +RESET: want true")
+		}
 		reply = openDoor
 		time.Sleep(999 * time.Millisecond)
 		expect(true, 1)
 		time.Sleep(time.Millisecond)
 		expect(false, 2)
+		if u.LastResets() {
+			t.Error("LastResets of a server that does not know RESET: want false")
+		}
 		reply = "refuse"
 		time.Sleep(time.Hour)
 		expect(false, 3) // the last known answer

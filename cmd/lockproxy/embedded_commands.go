@@ -48,7 +48,9 @@ func (s *memorySession) acl(args []string) bool {
 	switch {
 	case subcommand(args) != "WHOAMI" || len(args) != 1:
 		s.refuse("ERR the embedded server knows no users: only ACL WHOAMI is there")
-	case s.outsideMulti("acl"):
+	case s.multi:
+		s.queue("ACL", args)
+	default:
 		s.peer.WriteBulk("default")
 	}
 	return true
@@ -169,6 +171,10 @@ func (s *memorySession) config(args []string) bool {
 
 // hello without a version keeps the one in use, and SETNAME works.
 func (s *memorySession) hello(args []string) bool {
+	if s.multi {
+		s.queue("HELLO", args)
+		return true
+	}
 	if len(args) == 0 {
 		version := "2"
 		if s.peer.Resp3 {
@@ -196,7 +202,7 @@ func (s *memorySession) reset(args []string) bool {
 		return true
 	}
 	s.forget()
-	s.multi = false
+	s.multi, s.queued = false, nil
 	s.newPeer()
 	s.peer.WriteInline("RESET")
 	return true

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -24,6 +25,7 @@ type memorySession struct {
 	writer *bufio.Writer
 	peer   *server.Peer // miniredis' view of the connection; a RESET puts a new one in its place
 	multi  bool         // between MULTI and EXEC
+	queued []queued     // what EXEC is to run that miniredis cannot queue
 	done   chan struct{}
 }
 
@@ -81,6 +83,10 @@ func (s *memorySession) run(args []string) (again bool) {
 		return true
 	}
 	if reply, ok := lacking[name]; ok {
+		if name != "RESET" && s.subscribed() {
+			s.peer.WriteError("ERR Can't execute '" + strings.ToLower(name) + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+			return true
+		}
 		if handled := reply(s, args[1:]); handled {
 			return true
 		}
@@ -92,7 +98,12 @@ func (s *memorySession) run(args []string) (again bool) {
 	case "MULTI":
 		s.multi = len(args) == 1
 	case "EXEC", "DISCARD":
-		s.multi = false
+		waiting := s.queued
+		s.multi, s.queued = false, nil
+		if name == "EXEC" && waiting != nil {
+			s.exec(args, waiting)
+			return true
+		}
 	}
 	if blocks[name] {
 		defer s.endWhenLeft()()
@@ -214,7 +225,8 @@ func printable(name string) string { return fmt.Sprintf("%.40q", name) }
 type replyWriter struct {
 	conn    *bufConn
 	written atomic.Int64
-	mute    atomic.Bool // replies are dropped
+	mute    atomic.Bool   // replies are dropped
+	into    *bytes.Buffer // what takes replies instead, or nil; guarded by the peer's lock
 }
 
 const maxDepth = 10_000
@@ -226,6 +238,9 @@ func (w *replyWriter) Write(b []byte) (int, error) {
 	}
 	if w.mute.Load() {
 		return len(b), nil
+	}
+	if w.into != nil {
+		return w.into.Write(b)
 	}
 	w.written.Add(int64(len(b)))
 	if _, err := w.conn.Write(b); err != nil {

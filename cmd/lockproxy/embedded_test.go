@@ -159,6 +159,50 @@ func TestEmbeddedAnswersWhatMiniredisLacks(t *testing.T) {
 	}
 }
 
+// TestEmbeddedTellsWhatAConnectionIs: a bare HELLO, HELLO with a wrong option and ACL WHOAMI answer as Redis does, wherever the connection is.
+func TestEmbeddedTellsWhatAConnectionIs(t *testing.T) {
+	m, _ := newTestServer(t)
+	c := m.dialTest(t)
+	const modules = "$7\nmodules\n*1\n"
+	const map2 = "*14\n$6\nserver\n$9\nminiredis\n$7\nversion\n$5\n8.4.0\n$5\nproto\n:2\n$2\nid\n:42\n$4\nmode\n$10\nstandalone\n$4\nrole\n$6\nmaster\n" +
+		modules + "*8\n$4\nname\n$9\nvectorset\n$3\nver\n:1\n$4\npath\n$0\n\n$4\nargs\n*0\n"
+	const map3 = "%7\n$6\nserver\n$9\nminiredis\n$7\nversion\n$5\n8.4.0\n$5\nproto\n:3\n$2\nid\n:42\n$4\nmode\n$10\nstandalone\n$4\nrole\n$6\nmaster\n" +
+		modules + "%4\n$4\nname\n$9\nvectorset\n$3\nver\n:1\n$4\npath\n$0\n\n$4\nargs\n*0\n"
+	const wrong = "-ERR Syntax error in HELLO option 'word'\n"
+	c.call(map2, "HELLO")
+	c.call(wrong, "HELLO", "3", "word")
+	c.call(map2, "HELLO") // which changed nothing
+	c.call("+OK\n", "MULTI")
+	c.call("+QUEUED\n", "HELLO")
+	c.call("+QUEUED\n", "SET", "k", "v")
+	c.call("+QUEUED\n", "HELLO", "3", "word")
+	c.call("+QUEUED\n", "ACL", "WHOAMI")
+	c.call("+QUEUED\n", "GET", "k")
+	c.call("*5\n"+map2+"+OK\n"+wrong+"$7\ndefault\n$1\nv\n", "EXEC")
+	c.call("+OK\n", "MULTI")
+	c.call("+QUEUED\n", "HELLO")
+	c.call("+OK\n", "DISCARD")
+	c.call("+OK\n", "MULTI")
+	c.call("+QUEUED\n", "HELLO", "3")
+	c.call("-ERR unknown command `x`, with args beginning with: \n", "x")
+	c.call("-EXECABORT Transaction discarded because of previous errors.\n", "EXEC")
+	c.call(map2, "HELLO")
+	c.call("+OK\n", "MULTI")
+	c.call("+QUEUED\n", "HELLO", "3")
+	c.call("*1\n"+map3, "EXEC")
+	c.call(map3, "HELLO")
+	c.call("+RESET\n", "RESET")
+	c.call("*3\n$9\nsubscribe\n$4\nnews\n:1\n", "SUBSCRIBE", "news")
+	const only = "only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\n"
+	c.call("-ERR Can't execute 'hello': "+only, "HELLO")
+	c.call("-ERR Can't execute 'hello': "+only, "hello", "3", "word")
+	c.call("-ERR Can't execute 'acl': "+only, "ACL", "WHOAMI")
+	m.dialTest(t).call(":1\n", "PUBLISH", "news", "x")
+	c.expect("*3\n$7\nmessage\n$4\nnews\n$1\nx\n")
+	c.call("*3\n$11\nunsubscribe\n$4\nnews\n:0\n", "UNSUBSCRIBE", "news")
+	c.call(map2, "HELLO")
+}
+
 func TestEmbeddedResetEndsSubscriptions(t *testing.T) {
 	m, _ := newTestServer(t)
 	c, other := m.dialTest(t), m.dialTest(t)

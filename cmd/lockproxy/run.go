@@ -124,10 +124,12 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 		return fmt.Errorf("masters: %w", err)
 	}
 	waitReady(ctx, q, memory, log)
+	gate, closeGate := openGate(ctx, cfg, up, q)
+	defer closeGate()
 
 	mux := redcon.NewServeMux()
 	options := commands.Options{
-		Locker: q, Gate: up, KeyPrefix: cfg.KeyPrefix, MinTTL: cfg.MinTTL, MaxTTL: cfg.MaxTTL,
+		Locker: q, Gate: gate, KeyPrefix: cfg.KeyPrefix, MinTTL: cfg.MinTTL, MaxTTL: cfg.MaxTTL,
 		MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold, SessionLockDelay: cfg.SessionLockDelay, SessionTimeout: cfg.SessionTimeout,
 		ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands, Version: strings.TrimPrefix(versionText(), "lockproxy "),
 		Connections: func() int { return server.Connections() }, Reason: upstream.Reason, Done: operators.done(logs.audit), Log: log,
@@ -141,7 +143,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 	server = resp.NewServer(resp.Options{
 		Handler: mux, Dial: operators.dial(up.Dial), DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
 		SlowClientTimeout: cfg.SlowClientTimeout, Timed: operators.timed(),
-		AskUser: cfg.LockACL || cfg.AuditLog != "", AuthRequired: up.LastAuthRequired, Busy: q.Busy, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
+		AskUser: cfg.LockACL || cfg.AuditLog != "", AuthRequired: up.LastAuthRequired, Resets: up.LastResets, Busy: q.Busy, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	close(serving)
 	reload.attach(func(cfg conf.Config) {

@@ -27,7 +27,7 @@ exit codes: 0 well, 1 not ready, 64 wrong flags, 69 no answer, 77 it refuses the
 }
 
 func (t *tool) health(ctx context.Context, target *target, ready bool) int {
-	target.nobody = !ready // AUTH is answered by the upstream, which a proxy that is well may have lost
+	target.nobody, target.operator = !ready, true // AUTH is answered by the upstream, which a proxy that is well may have lost
 	c, err := t.connect(ctx, target, false)
 	switch {
 	case errors.Is(err, errDenied):

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -201,6 +202,9 @@ func (j *job) granted(f frame, proxy string) (code int, why string) {
 
 // lockErrorCode is the exit code for an error that LOCK was answered.
 func lockErrorCode(text string) int {
+	if strings.HasPrefix(text, "NOAUTH the upstream has not said yet") { // the upstream is away, not the user to blame
+		return exitUnavailable
+	}
 	var word string
 	fmt.Sscan(text, &word)
 	switch word {

@@ -28,6 +28,7 @@ exit codes: 0 a majority of the masters can vote, 1 it cannot, 64 wrong flags, 6
 		every := periodFlag(flags, "interval", time.Second, "with --watch: how often")
 		flags.IntVar(&v.locks, "locks", 50, "how many locks to show at most")
 		return func(ctx context.Context, t *tool) int {
+			v.target.operator = true
 			v.tool, v.every = t, max(every.Duration, 100*time.Millisecond)
 			return v.run(ctx)
 		}

@@ -23,6 +23,7 @@ type target struct {
 	addrs, user, passwordFile string
 	ca, cert, key, serverName string
 	nobody                    bool // does not log in, whatever the password
+	operator                  bool // only LOCKPROXY is sent, for which a Unix socket takes no login
 }
 
 // targetFlags defines the flags that say which proxy to talk to.
@@ -124,7 +125,7 @@ func (t *target) login(ctx context.Context, c *client, address conf.Address, res
 		}
 		user, password = t.user, strings.TrimRight(string(text), "\r\n")
 	}
-	if password != "" && !t.nobody {
+	if password != "" && !t.nobody && !(t.operator && address.Network == "unix") {
 		args := []string{"AUTH", user, password}
 		if user == "" {
 			args = []string{"AUTH", password}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -41,11 +43,50 @@ func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, 
 	case open != nil && serves:
 		log.Warn("other machines may use the upstream without a password", zap.Stringer("listen", open))
 	}
-	if !up.EchoesUnknown() {
-		log.Warn("upstream does not name unknown commands in its errors: lock commands wait until a connection is quiet",
-			zap.String("upstream", up.Name()))
-	}
 	return nil
+}
+
+// masterMemory keeps with the masters whether an upstream wants a password.
+type masterMemory struct {
+	masters *quorum.Quorum
+	about   string // which upstream
+}
+
+var _ upstream.Memory = masterMemory{}
+
+// Keep gives value to the masters that are connected.
+func (m masterMemory) Keep(ctx context.Context, value string) {
+	m.masters.Remember(ctx, "upstream", m.about, value)
+}
+
+// Recall is what each master has.
+func (m masterMemory) Recall(ctx context.Context) []string {
+	return m.masters.Recall(ctx, "upstream", m.about)
+}
+
+// upstreamID names the upstream for all proxies of the masters, without credentials. What only this machine can reach may be another server elsewhere,
+// so the name of the machine goes with it, unless the operator has given the server a name.
+func upstreamID(a conf.Address, machine string) string {
+	switch {
+	case a.Sentinel != "":
+		return a.String()
+	case a.Loopback() && a.ID == "":
+		return machine + " " + a.Name()
+	}
+	return a.Name()
+}
+
+// openGate makes the gate of up, which learns and tells with the masters until end is called.
+func openGate(ctx context.Context, cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum) (gate *upstream.Gate, end func()) {
+	machine, _ := os.Hostname()
+	gate = upstream.NewGate(up, masterMemory{q, upstreamID(cfg.Upstream, machine)})
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { gate.Run(ctx) })
+	return gate, func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 // embeddedWait is readyWait for the embedded masters, which are sure to come: a busy machine may take its time.

@@ -37,6 +37,26 @@ func TestQuorumOptions(t *testing.T) {
 	}
 }
 
+// TestUpstreamID: what proxies on other machines may reach has one name everywhere, and credentials are in none.
+func TestUpstreamID(t *testing.T) {
+	for upstream, want := range map[string]string{
+		"redis://u:secret@10.0.0.9:6379/3":                   "10.0.0.9:6379",
+		"rediss://:secret@redis.example:6379":                "redis.example:6379",
+		"127.0.0.1:6379":                                     "box 127.0.0.1:6379",
+		"unix:///run/redis.sock":                             "box unix:///run/redis.sock",
+		"redis+sentinel://u:secret@10.0.0.1:26379/mymaster":  "redis+sentinel://10.0.0.1:26379/mymaster",
+		"redis+sentinel://u:secret@127.0.0.1:26379/mymaster": "redis+sentinel://127.0.0.1:26379/mymaster",
+	} {
+		cfg, err := conf.Load([]string{"--masters=a:1", "--upstream", upstream}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := upstreamID(cfg.Upstream, "box"); got != want {
+			t.Errorf("%s: got %q, want %q", upstream, got, want)
+		}
+	}
+}
+
 // filesOf reads the files of the settings.
 func filesOf(t *testing.T, cfg conf.Config) *files {
 	t.Helper()
