@@ -27,7 +27,7 @@ func (s *Service) permit(c *call) error {
 	}
 	user := c.session.User()
 	if user == "" {
-		return fmt.Errorf("NOPERM lock-acl asks the upstream who is logged in, for which a user needs +acl|whoami: %s", oneLine(c.session.WhyNoUser()))
+		return s.errNoUser(c)
 	}
 	refusal, err := s.o.Permission.MayWrite(c.session.Context(), user, s.o.KeyPrefix+c.key)
 	switch {
@@ -37,6 +37,11 @@ func (s *Service) permit(c *call) error {
 		return errors.New("NOPERM " + oneLine(refusal))
 	}
 	return nil
+}
+
+// errNoUser is the reply where it matters who is logged in and the upstream does not say.
+func (s *Service) errNoUser(c *call) error {
+	return fmt.Errorf("NOPERM the upstream does not say who is logged in, for which a user needs the right +acl|whoami: %s", oneLine(c.session.WhyNoUser()))
 }
 
 // permitAgain asks once more after a wait, as the user may have lost the right meanwhile, and takes the time for it off the validity. Where

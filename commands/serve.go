@@ -61,6 +61,8 @@ func (s *Service) authenticate(c *call) error {
 	switch {
 	case err != nil: // it may want one
 		return fmt.Errorf("NOAUTH the upstream has not said yet whether it wants a password: %s", oneLine(s.o.Reason(err)))
+	case required && c.session.User() == "":
+		return s.errNoUser(c)
 	case required:
 		return errNoAuth
 	}

@@ -42,10 +42,13 @@ func (s *Session) prepare() (run bool, err error) {
 	return true, nil
 }
 
-// mustAsk reports whether the standing is to be asked for although the client sent nothing that may have changed it: the upstream may have got
-// a password since the connection was opened, which does not concern that.
+// mustAsk reports whether the standing is to be asked for although the client sent nothing that may have changed it: it never was, or since it was
+// it has begun to matter who is logged in.
 func (s *Session) mustAsk() bool {
-	return !s.standing.asked && !s.standing.loggedIn && s.srv.o.AuthRequired()
+	if !s.standing.loggedIn {
+		return !s.standing.asked
+	}
+	return s.standing.asked && !s.standing.userAsked && s.srv.o.Facts().GuestsLimited
 }
 
 // blockedTime is how long the upstream may take to answer after the client has ended its input. Then the connection is taken
@@ -59,15 +62,20 @@ const silentTime = 500 * time.Millisecond
 // ask asks the upstream how far it has got and, where that is not known for certain, what the connection's standing is.
 func (s *Session) ask() (turn, error) {
 	for {
-		full := s.changes.unsure || !s.standing.loggedIn
+		full := s.changes.unsure || !s.standing.loggedIn || s.mustAsk()
 		skip := s.changes.skip
-		request := s.question.ask(full, s.srv.o.AskUser, skip, s.withoutHello)
+		user := s.srv.o.AskUser || s.srv.o.Facts().GuestsLimited
+		request := s.question.ask(full, user, skip, s.withoutHello)
 		t, err := s.awaitAnswer(request)
 		if err != nil || t != turnRun {
 			return t, err
 		}
 		s.changes.unsure, s.changes.replies, s.changes.skip = false, false, false
-		if full && !s.learn(s.question.head[0], s.question.head[1]) {
+		hello, whoami := s.question.head[0], s.question.head[1]
+		if !user {
+			whoami = nil
+		}
+		if full && !s.learn(hello, whoami) {
 			s.changes.unsure = true
 			continue
 		}

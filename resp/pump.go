@@ -274,7 +274,7 @@ func (s *Session) notable() {
 		s.refuse(1)
 	default:
 		s.note()
-		if s.req.Kind == scan.KindReset && s.req.Args == 1 && s.watched() && s.srv.o.Resets() {
+		if s.req.Kind == scan.KindReset && s.req.Args == 1 && s.watched() && s.srv.o.Facts().Resets {
 			s.step = stepReset
 		}
 	}

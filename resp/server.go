@@ -35,12 +35,8 @@ type Options struct {
 	UpstreamLogin bool
 	// UpstreamUser is whom Dial logs in. Default: "default", who every connection is before authentication.
 	UpstreamUser string
-	// AuthRequired reports whether the upstream refuses commands before authentication, as far as is known. Then lock commands
-	// are held to the limits that Redis has there. Default: it does not.
-	AuthRequired func() bool
-	// Resets reports whether the upstream knows RESET (Redis 6.2), as far as is known: then who keeps something for a connection is told of a
-	// RESET. Default: it does.
-	Resets func() bool
+	// Facts returns what is known of the upstream. It is asked often and must not block. Default: a Redis without a password.
+	Facts func() Facts
 	// AskUser makes the upstream be asked who is logged in (ACL WHOAMI), wherever something was sent that may have changed it. Without, User
 	// knows nobody from there on.
 	AskUser bool
@@ -60,6 +56,17 @@ type Options struct {
 	Busy func() bool
 	// Log may be nil.
 	Log *zap.Logger
+}
+
+// Facts are what an upstream does on a connection that has not authenticated.
+type Facts struct {
+	// AuthRequired: it refuses ordinary commands. Then lock commands are held to the limits that Redis has there.
+	AuthRequired bool
+	// GuestsLimited: it does so because connections belong, from their start, to a user who may do little. To be logged in as that one does not
+	// count.
+	GuestsLimited bool
+	// Resets: it knows RESET (Redis 6.2). Then who keeps something for a connection is told of one.
+	Resets bool
 }
 
 // Server relays client connections to the upstream, each over a connection of its own, and lets a handler answer the lock
@@ -92,11 +99,8 @@ func NewServer(o Options) *Server {
 	if o.DialReason == nil {
 		o.DialReason = error.Error
 	}
-	if o.AuthRequired == nil {
-		o.AuthRequired = func() bool { return false }
-	}
-	if o.Resets == nil {
-		o.Resets = func() bool { return true }
+	if o.Facts == nil {
+		o.Facts = func() Facts { return Facts{Resets: true} }
 	}
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }

@@ -14,6 +14,7 @@ const defaultUser = "default"
 // how it was dialled. Nothing of it is concluded from replies to the client's commands.
 type standing struct {
 	asked      bool // the upstream said so on this connection
+	userAsked  bool // likewise who is logged in
 	loggedIn   bool
 	user       string // who is logged in; empty: that is not known
 	whyNoUser  string // what the upstream answered instead of the user
@@ -95,10 +96,10 @@ func (s *Session) atRest() bool {
 
 // limited reports whether lock commands are held to the limits that Redis has before authentication.
 func (s *Session) limited() bool {
-	return s.srv.o.AuthRequired() && !s.standing.loggedIn && !s.changes.unsure
+	return !s.standing.loggedIn && !s.changes.unsure && s.srv.o.Facts().AuthRequired
 }
 
-// learn reads the upstream's answers to a full question: to HELLO, or to PING in its place, and to ACL WHOAMI if that was asked. It reports
+// learn reads the upstream's answers to a full question: to HELLO, or to PING in its place, and to ACL WHOAMI if that was asked, else whoami is nil. It reports
 // false where the upstream does not know a bare HELLO.
 //
 //	> *1\r\n$5\r\nHELLO\r\n
@@ -136,11 +137,14 @@ func (s *Session) learn(hello, whoami []byte) (known bool) {
 	default: // Redis looks at this behind the login: a right that lacks, LOADING, BUSY, MASTERDOWN
 		now.loggedIn = hello[0] == '-'
 	}
+	if now.userAsked = now.loggedIn && whoami != nil; now.userAsked {
+		now.user, now.whyNoUser = userOf(whoami)
+	}
 	switch {
 	case !now.loggedIn:
 		now.user, now.whyNoUser = defaultUser, ""
-	case s.srv.o.AskUser:
-		now.user, now.whyNoUser = userOf(whoami)
+	case now.userAsked && !now.inTx && !now.subscribed && (now.user == defaultUser || now.user == "") && s.srv.o.Facts().GuestsLimited:
+		now.loggedIn = false // it is a guest, or that cannot be told
 	}
 	s.standing = now
 	s.resp3.Store(now.resp3)

@@ -11,6 +11,8 @@ import (
 type Facts struct {
 	// AuthRequired: it refused a PING with NOAUTH or NOPERM.
 	AuthRequired bool
+	// GuestsLimited: it was NOPERM. Connections are logged in from their start, as a user who may do little.
+	GuestsLimited bool
 	// Resets: it knows RESET, as Redis does since 6.2. A server that refuses it with another error than "unknown command" counts as one
 	// that does.
 	Resets bool
@@ -47,6 +49,7 @@ func askOn(conn net.Conn) (facts Facts, err error) {
 	if err != nil {
 		return Facts{}, err
 	}
+	facts.GuestsLimited = strings.HasPrefix(ping, "-NOPERM")
 	if facts.AuthRequired, err = authRequired(ping); err != nil {
 		return Facts{}, err
 	}

@@ -66,7 +66,7 @@ func TestRealRedis(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts Options
 		want Facts
-	}{"open": {open, Facts{false, true}}, "password": {locked, Facts{true, true}}, "no rights": {noRights, Facts{true, true}}} {
+	}{"open": {open, Facts{AuthRequired: false, Resets: true}}, "password": {locked, Facts{AuthRequired: true, Resets: true}}, "no rights": {noRights, Facts{AuthRequired: true, GuestsLimited: true, Resets: true}}} {
 		if got, err := New(c.opts).Ask(t.Context()); err != nil || got != c.want {
 			t.Errorf("%s: got %+v %v, want %+v", name, got, err, c.want)
 		}

@@ -39,11 +39,14 @@ func (u *Upstream) AuthRequired(ctx context.Context) (bool, error) {
 	return facts.AuthRequired, err
 }
 
-// LastResets tells, without asking, whether the upstream knows RESET, by the last known answer; true if there is none.
-func (u *Upstream) LastResets() bool {
+// LastFacts returns the last known answer without asking. Where there is none the upstream is taken for a Redis without a password.
+func (u *Upstream) LastFacts() Facts {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return !u.known || u.facts.Resets
+	if !u.known {
+		return Facts{Resets: true}
+	}
+	return u.facts
 }
 
 // lastAnswer is the last known answer and when it came; the zero time if there is none.
@@ -51,13 +54,6 @@ func (u *Upstream) lastAnswer() (Facts, time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.facts, u.answered
-}
-
-// LastAuthRequired is AuthRequired without asking: the last known answer, false if there is none.
-func (u *Upstream) LastAuthRequired() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.known && u.facts.AuthRequired
 }
 
 // ServesWithoutAuth tells whether the upstream serves this proxy's connections although the client sent no AUTH

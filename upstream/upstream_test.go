@@ -195,13 +195,13 @@ func TestAsk(t *testing.T) {
 		want    Facts
 		err     string
 	}{
-		"open":      {"+PONG\r\n+RESET\r\n", Facts{false, true}, ""},
-		"password":  {"-NOAUTH Authentication required.\r\n+RESET\r\n", Facts{true, true}, ""},
-		"no rights": {"-NOPERM this user has no permissions\r\n-NOPERM this user has no permissions\r\n", Facts{true, true}, ""},
-		"loading":   {"-LOADING Redis is loading\r\n+RESET\r\n", Facts{false, true}, ""},
-		"old":       {"+PONG\r\n-ERR unknown command `RESET`, with args beginning with: \r\n", Facts{false, false}, ""},
-		"old, asks": {"-NOAUTH Authentication required.\r\n-ERR unknown command 'RESET'\r\n", Facts{true, false}, ""},
-		"other":     {"+PONG\r\n-ERR Unknown or disabled command 'RESET'\r\n", Facts{false, false}, ""},
+		"open":      {"+PONG\r\n+RESET\r\n", Facts{AuthRequired: false, Resets: true}, ""},
+		"password":  {"-NOAUTH Authentication required.\r\n+RESET\r\n", Facts{AuthRequired: true, Resets: true}, ""},
+		"no rights": {"-NOPERM this user has no permissions\r\n-NOPERM this user has no permissions\r\n", Facts{AuthRequired: true, GuestsLimited: true, Resets: true}, ""},
+		"loading":   {"-LOADING Redis is loading\r\n+RESET\r\n", Facts{AuthRequired: false, Resets: true}, ""},
+		"old":       {"+PONG\r\n-ERR unknown command `RESET`, with args beginning with: \r\n", Facts{AuthRequired: false, Resets: false}, ""},
+		"old, asks": {"-NOAUTH Authentication required.\r\n-ERR unknown command 'RESET'\r\n", Facts{AuthRequired: true, Resets: false}, ""},
+		"other":     {"+PONG\r\n-ERR Unknown or disabled command 'RESET'\r\n", Facts{AuthRequired: false, Resets: false}, ""},
 		"protected": {"-DENIED Redis is running in protected mode\r\n", Facts{}, "DENIED Redis is running in protected mode"},
 		"full":      {"-ERR max number of clients reached\r\n", Facts{}, "ERR max number of clients reached"},
 		"not redis": {"HTTP/1.1 400 Bad Request\r\n", Facts{}, "unexpected reply to PING"},
@@ -233,20 +233,20 @@ func TestAuthRequiredIsRememberedForASecond(t *testing.T) {
 				t.Errorf("got %v %v after %d questions, want %v after %d", got, err, asked.Load(), want, questions)
 			}
 		}
-		if !u.LastResets() {
-			t.Error("LastResets before any answer: want true")
+		if !u.LastFacts().Resets {
+			t.Error("LastFacts before any answer: want true")
 		}
 		expect(true, 1)
-		if !u.LastResets() {
-			t.Error("LastResets after +RESET: want true")
+		if !u.LastFacts().Resets {
+			t.Error("LastFacts after +RESET: want true")
 		}
 		reply = openDoor
 		time.Sleep(999 * time.Millisecond)
 		expect(true, 1)
 		time.Sleep(time.Millisecond)
 		expect(false, 2)
-		if u.LastResets() {
-			t.Error("LastResets of a server that does not know RESET: want false")
+		if u.LastFacts().Resets {
+			t.Error("LastFacts of a server that does not know RESET: want false")
 		}
 		reply = "refuse"
 		time.Sleep(time.Hour)

@@ -143,7 +143,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 	server = resp.NewServer(resp.Options{
 		Handler: mux, Dial: operators.dial(up.Dial), DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
 		SlowClientTimeout: cfg.SlowClientTimeout, Timed: operators.timed(),
-		AskUser: cfg.LockACL || cfg.AuditLog != "", AuthRequired: up.LastAuthRequired, Resets: up.LastResets, Busy: q.Busy, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
+		AskUser: cfg.LockACL || cfg.AuditLog != "", Facts: relayFacts(up), Busy: q.Busy, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	close(serving)
 	reload.attach(func(cfg conf.Config) {

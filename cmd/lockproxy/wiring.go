@@ -13,6 +13,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/conf"
 	"lockproxy/quorum"
+	"lockproxy/resp"
 	"lockproxy/upstream"
 )
 
@@ -120,6 +121,14 @@ func upstreamOptions(cfg conf.Config, memory *embedded, files *files, log *zap.L
 		opts.Sentinel = &upstream.SentinelOptions{Master: a.Sentinel, Addrs: a.Sentinels(), Login: files.login("sentinel", cfg.SentinelLogin)}
 	}
 	return opts
+}
+
+// relayFacts returns what the relay is to know of the upstream, by the last known answers.
+func relayFacts(up *upstream.Upstream) func() resp.Facts {
+	return func() resp.Facts {
+		facts := up.LastFacts()
+		return resp.Facts{AuthRequired: facts.AuthRequired, GuestsLimited: facts.GuestsLimited && !up.Trusted(), Resets: facts.Resets}
+	}
 }
 
 // lockPermission makes what asks the upstream who may lock, and tries it: a warning says why nobody may, as long as that is
