@@ -82,7 +82,9 @@ func TestOddTextInLogs(t *testing.T) {
 		if name == "file" {
 			text = inFile
 		}
-		lab.WaitFor(t, "all lines", lab.Patience, func() bool { return strings.Count(text(), `"command": "unlock"`)+strings.Count(text(), `"command":"unlock"`) >= len(oddText) })
+		lab.WaitFor(t, "all lines", lab.Patience, func() bool {
+			return strings.Count(text(), `"command": "unlock"`)+strings.Count(text(), `"command":"unlock"`) >= len(oddText)
+		})
 		for which, written := range map[string]string{name: text(), name + ", its log": log.String()} {
 			if bad := badIn(written); bad != "" {
 				i := strings.Index(written, bad)
