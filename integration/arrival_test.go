@@ -12,8 +12,9 @@ import (
 // TestOrderBetweenConnections: commands of two connections, sent one right after the other without waiting, reach the upstream in that order as
 // often as through HAProxy. Clients that wait for elements of a list are served in the order in which Redis has heard of them.
 func TestOrderBetweenConnections(t *testing.T) {
-	c := startCluster(t, 1)
-	haproxy := lab.StartHAProxy(t, c.upstream.Addr)
+	upstream := lab.StartRedis(t)
+	haproxy := lab.StartHAProxy(t, upstream.Addr)
+	p := lab.StartPlainProxy(t, "--upstream", upstream.Addr, "--restart-guard", "off")
 	for _, kind := range []struct {
 		name       string
 		wait, push []string
@@ -26,7 +27,7 @@ func TestOrderBetweenConnections(t *testing.T) {
 				const pairs, tries = 10, 20
 				through, past := 0, 0
 				for range pairs { // which threads serve two connections is chance, for HAProxy as well
-					ours, theirs := joinLine(t, c.upstream.Addr, c.Addr), joinLine(t, c.upstream.Addr, haproxy)
+					ours, theirs := joinLine(t, upstream.Addr, p.Addr), joinLine(t, upstream.Addr, haproxy)
 					for range tries {
 						past += theirs.turn(gap, kind.wait, kind.push)
 					}

@@ -25,10 +25,20 @@ func Main(m *testing.M) int {
 }
 
 // Binary builds the program once, with the race detector where the tests have it, and returns its path.
-var Binary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(scratch, "lockproxy")
+var Binary = sync.OnceValues(func() (string, error) { return build("lockproxy", Race) })
+
+// PlainBinary builds the program once without the race detector: for what is compared with programs that have none.
+var PlainBinary = sync.OnceValues(func() (string, error) {
+	if !Race {
+		return Binary()
+	}
+	return build("lockproxy-plain", false)
+})
+
+func build(name string, race bool) (string, error) {
+	path := filepath.Join(scratch, name)
 	args := []string{"build", "-o", path}
-	if Race {
+	if race {
 		args = append(args, "-race")
 	}
 	out, err := exec.Command("go", append(args, "lockproxy/cmd/lockproxy")...).CombinedOutput()
@@ -36,7 +46,7 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("build lockproxy: %w\n%s", err, out)
 	}
 	return path, nil
-})
+}
 
 // Tool returns the path of a program that the tests need but do not build, such as redis-server.
 // Where it is missing the test is skipped, and fails if CI is set: there a skip would pass unnoticed.
