@@ -48,6 +48,7 @@ const (
 	writeTimeout   = 30 * time.Second
 	idleTimeout    = 60 * time.Second
 	maxHeader      = 16 << 10
+	maxBody        = 64 << 10
 )
 
 // Server serves operators. Close ends it.
@@ -85,7 +86,7 @@ func New(o Options) *Server {
 func (s *Server) Serve(ln net.Listener) error {
 	s.wg.Go(s.sample)
 	few := newLimited(ln, maxConnections)
-	s.http.ConnState = few.note
+	s.http.ConnState, s.http.ConnContext, s.http.Handler = few.note, keepConn, few.whole(s.http.Handler)
 	if err := s.http.Serve(few); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve operators: %w", err)
 	}

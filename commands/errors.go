@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"unicode"
 
 	"go.uber.org/zap"
 
@@ -89,10 +90,10 @@ func (s *Service) writeFailure(c *call, err error) {
 	c.WriteError("ERR internal")
 }
 
-// oneLine keeps text that came from elsewhere from ending the line of an error reply.
+// oneLine keeps text that came from elsewhere from ending the line of an error reply, and from changing how it looks.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

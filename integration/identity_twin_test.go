@@ -109,10 +109,10 @@ func (w *identityTwin) lock(i int, step identityStep) error {
 	}
 	name := strings.ToLower(step.args[0])
 	truth := &identityTruth{step: step}
-	switch who := said[1]; {
+	switch who := said[1]; { // a right that lacks comes before subscriptions
 	case strings.HasPrefix(who, "+QUEUED"):
 		truth.want = "-ERR " + strings.ToUpper(name) + " is not allowed in transactions\r\n"
-	case strings.HasPrefix(who, "-ERR Can't execute"):
+	case strings.HasPrefix(said[2], "-ERR Can't execute"):
 		truth.want, truth.or = "-ERR Can't execute '"+name+"'", "-NOPERM "
 		if !w.rig.acl {
 			truth.or = ""

@@ -196,6 +196,30 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
+// TestProxyHeaderBesideSilent: connections that send no header, however many, do not delay one that does.
+func TestProxyHeaderBesideSilent(t *testing.T) {
+	t.Parallel()
+	const crowd = 3000
+	s := lab.StartRedis(t)
+	p := lab.StartProxy(t, "--upstream", s.Addr, "--restart-guard", "off", "--proxy-protocol", "on")
+	for name, said := range map[string]string{"silent": "", "half a header": "PROXY TCP4 192.0.2.1 "} {
+		t.Run(name, func(t *testing.T) {
+			for range crowd {
+				_ = lab.Dial(t, p.Addr).Put(said) // one that had to go does not matter
+			}
+			start := time.Now()
+			host := lab.Dial(t, p.Addr)
+			host.Send("PROXY TCP4 192.0.2.1 198.51.100.1 56324 6380\r\n")
+			host.WantDo("+PONG\r\n", "PING")
+			took := time.Since(start)
+			t.Logf("PING took %v", took)
+			if took > time.Second*lab.Slack {
+				t.Errorf("PING took %v beside %d connections without a header", took, crowd)
+			}
+		})
+	}
+}
+
 // TestUnixModeSetting: the socket's mode is that of the setting in the running program.
 func TestUnixModeSetting(t *testing.T) {
 	t.Parallel()

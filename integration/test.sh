@@ -14,6 +14,7 @@ step() { printf '\n== %s\n' "$*"; }
 missing=
 command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing="$missing redis-server"
 command -v cc >/dev/null || missing="$missing gcc libc6-dev" # for the race detector, and for masters' own clocks
+command -v haproxy >/dev/null || missing="$missing haproxy" # a relay that knows nothing of Redis, to compare with
 command -v nft >/dev/null || missing="$missing nftables" # for networks that lose packets, which only root can make
 command -v ip >/dev/null || missing="$missing iproute2"
 command -v nsenter >/dev/null || missing="$missing util-linux"

@@ -173,6 +173,21 @@ func TestStatusWithoutUpstream(t *testing.T) {
 	}
 }
 
+// TestHealthAtMaxClients: a proxy that takes no more clients lives, and is not ready for another.
+func TestHealthAtMaxClients(t *testing.T) {
+	t.Parallel()
+	c := protectedCluster(t, "--max-clients", "5")
+	lab.WaitFor(t, "no more room", lab.Patience, func() bool {
+		return strings.Contains(lab.Dial(t, c.Addr).Do("PING"), "max number of clients reached")
+	})
+	finishTool(t, 0, "health", "--addr", c.Addr)
+	for _, addr := range []string{c.Addr, "redis://:secret@" + c.Addr} {
+		if text := finishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text, "max number of clients reached") {
+			t.Errorf("it says %s", text)
+		}
+	}
+}
+
 func TestBench(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)

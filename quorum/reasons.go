@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // Reasons why a master gives no answer that counts: plain words that follow its name.
@@ -67,13 +68,13 @@ func (e refusedError) Unwrap() error { return e.error }
 // maxReason bounds what is quoted of a server's words.
 const maxReason = 160
 
-// plain makes text fit for one line of an error reply or log: control bytes become blanks, length is bounded.
+// plain makes text fit for one line of an error reply or log: what does not print becomes a blank, length is bounded.
 func plain(text string) string {
 	if len(text) > maxReason {
 		text = text[:maxReason]
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"unicode"
 )
 
 // Reason is an error of this package in a few words, fit for one line of a reply: "connection refused",
@@ -19,7 +20,7 @@ func Reason(err error) string {
 	}
 	text := reason(err)
 	clean := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

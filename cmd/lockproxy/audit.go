@@ -34,7 +34,7 @@ func newAuditLog(setting string, lines zapcore.Core, log *zap.Logger) (*auditLog
 	if err := file.reopen(); err != nil {
 		return nil, fmt.Errorf("audit-log: %w", err)
 	}
-	encoder := zapcore.NewJSONEncoder(lineForm())
+	encoder := newEncoder(false)
 	queue := &lineQueue{to: file, lines: encoder.Clone(), refused: func(err error) { log.Error("audit-log cannot be written, lines are lost", zap.Error(err)) }}
 	return &auditLog{zap.New(zapcore.NewCore(encoder, queue, zapcore.InfoLevel)), file}, nil
 }

@@ -24,11 +24,7 @@ func newLogs(w io.Writer, cfg conf.Config) (*logs, error) {
 	if err != nil {
 		return nil, err
 	}
-	form := lineForm()
-	encoder := zapcore.NewJSONEncoder(form)
-	if cfg.LogFormat == "console" || cfg.LogFormat == "auto" && isTerminal(w) {
-		encoder = zapcore.NewConsoleEncoder(form)
-	}
+	encoder := newEncoder(cfg.LogFormat == "console" || cfg.LogFormat == "auto" && isTerminal(w))
 	sink := &lineQueue{to: zapcore.AddSync(w), lines: encoder.Clone()}
 	l := &logs{lines: sink, level: from, Logger: zap.New(newLimitCore(zapcore.NewCore(encoder, sink, from)), zap.AddStacktrace(zapcore.PanicLevel))}
 	l.audit, err = newAuditLog(cfg.AuditLog, zapcore.NewCore(encoder.Clone(), sink, zapcore.InfoLevel), l.Logger)
@@ -41,12 +37,15 @@ func (l *logs) close() {
 	_ = l.Sync()
 }
 
-// lineForm is how times and durations are written.
-func lineForm() zapcore.EncoderConfig {
+// newEncoder writes lines for people at a terminal, or JSON.
+func newEncoder(console bool) zapcore.Encoder {
 	form := zap.NewProductionEncoderConfig()
 	form.EncodeTime = zapcore.ISO8601TimeEncoder
 	form.EncodeDuration = zapcore.StringDurationEncoder
-	return form
+	if console {
+		return plainEncoder{zapcore.NewConsoleEncoder(form)}
+	}
+	return plainEncoder{zapcore.NewJSONEncoder(form)}
 }
 
 // isTerminal takes a character device for a terminal. /dev/null is one, too, which does no harm.

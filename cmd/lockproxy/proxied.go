@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"container/list"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 const (
 	// headerTimeout bounds how long a connection may take to say for whom it is.
 	headerTimeout = 5 * time.Second
-	// headersAtOnce bounds how many connections may be at that. While there are more, none is accepted.
+	// headersAtOnce bounds how many connections may be at that. When there is one more, the oldest is closed.
 	headersAtOnce = 1024
 	// The most that a header of version 1 has, and that one of version 2 may have behind its first 16 bytes.
 	mostV1, mostV2 = 107, 2048
@@ -34,6 +35,9 @@ type proxiedListener struct {
 	done   chan struct{} // closed by Close
 	once   sync.Once
 	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	silent list.List // connections whose header is read, the oldest in front
 }
 
 func newProxied(listener net.Listener, log *zap.Logger) *proxiedListener {
@@ -65,18 +69,13 @@ func (l *proxiedListener) Close() error {
 	return err
 }
 
-// acceptAll reads the headers of all connections side by side: a slow one must not keep the others waiting.
+// acceptAll reads the headers of all connections side by side: a slow one must not keep the others waiting. When all
+// slots are taken the connection that has been silent for longest makes room for the new one.
 func (l *proxiedListener) acceptAll() {
 	slots := make(chan struct{}, headersAtOnce)
 	for {
-		select {
-		case slots <- struct{}{}:
-		case <-l.done:
-			return
-		}
 		conn, err := l.Listener.Accept()
 		if err != nil {
-			<-slots
 			select {
 			case l.failed <- err: // the caller waits before it comes again
 			case <-l.done:
@@ -84,15 +83,56 @@ func (l *proxiedListener) acceptAll() {
 			}
 			continue
 		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			l.closeOldest() // without one, all wait for Accept, which takes them soon
+			select {
+			case slots <- struct{}{}:
+			case <-l.done:
+				conn.Close()
+				return
+			}
+		}
+		place := l.enter(conn)
 		l.wg.Go(func() {
 			defer func() { <-slots }()
-			l.introduce(conn)
+			l.introduce(place)
 		})
 	}
 }
 
-// introduce reads the header of conn and hands it on.
-func (l *proxiedListener) introduce(conn net.Conn) {
+// closeOldest closes the connection whose header has been read for longest, if there is one.
+func (l *proxiedListener) closeOldest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if oldest := l.silent.Front(); oldest != nil {
+		l.silent.Remove(oldest)
+		oldest.Value.(net.Conn).Close()
+	}
+}
+
+// enter notes that the header of conn is to be read.
+func (l *proxiedListener) enter(conn net.Conn) *list.Element {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.silent.PushBack(conn)
+}
+
+// leave reports whether the connection was still there: it may have been closed to make room.
+func (l *proxiedListener) leave(place *list.Element) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.silent.Len()
+	l.silent.Remove(place)
+	return l.silent.Len() < before
+}
+
+var errNoRoom = errors.New("it has sent no header, and others have come")
+
+// introduce reads the header of the connection at place and hands the connection on.
+func (l *proxiedListener) introduce(place *list.Element) {
+	conn := place.Value.(net.Conn)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -106,6 +146,9 @@ func (l *proxiedListener) introduce(conn net.Conn) {
 	from, err := readProxyHeader(conn)
 	close(stop)
 	wg.Wait()
+	if !l.leave(place) {
+		err = errNoRoom
+	}
 	if err != nil {
 		if l.seldom.now() {
 			l.log.Warn("connection without a good PROXY header, closed", zap.Stringer("from", conn.RemoteAddr()), zap.Error(err))

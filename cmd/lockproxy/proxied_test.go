@@ -136,7 +136,7 @@ func TestProxyHeaderTime(t *testing.T) {
 		client, server := net.Pipe()
 		l := &proxiedListener{log: zap.NewNop(), ready: make(chan net.Conn), done: make(chan struct{})}
 		start := time.Now()
-		go l.introduce(server)
+		go l.introduce(l.enter(server))
 		client.Write([]byte("PROXY "))
 		if _, err := client.Read(make([]byte, 1)); err != io.EOF || time.Since(start) != headerTimeout {
 			t.Errorf("got %v after %v, want the end after %v", err, time.Since(start), headerTimeout)

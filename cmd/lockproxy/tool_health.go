@@ -29,11 +29,8 @@ exit codes: 0 well, 1 not ready, 64 wrong flags, 69 no answer, 77 it refuses the
 func (t *tool) health(ctx context.Context, target *target, ready bool) int {
 	target.nobody, target.operator = !ready, true // AUTH is answered by the upstream, which a proxy that is well may have lost
 	c, err := t.connect(ctx, target, false)
-	switch {
-	case errors.Is(err, errDenied):
-		return t.fail(exitDenied, "%v", err)
-	case err != nil:
-		return t.fail(exitUnavailable, "%v", err)
+	if err != nil {
+		return t.unhealthy(err)
 	}
 	defer c.Close()
 	if !ready {
@@ -44,10 +41,8 @@ func (t *tool) health(ctx context.Context, target *target, ready bool) int {
 	}
 	masters, majority, err := askMasters(ctx, c)
 	switch {
-	case errors.Is(err, errDenied):
-		return t.fail(exitDenied, "%v", err)
 	case err != nil:
-		return t.fail(exitUnavailable, "%v", err)
+		return t.unhealthy(err)
 	case !majority:
 		return t.fail(exitFailed, "less than a majority of the %d masters can vote", len(masters))
 	}
@@ -59,4 +54,15 @@ func (t *tool) health(ctx context.Context, target *target, ready bool) int {
 		return t.fail(exitFailed, "%s", up.Error)
 	}
 	return 0
+}
+
+// unhealthy tells why the proxy did not say how it is. One that takes no more clients lives, and is not ready for another.
+func (t *tool) unhealthy(err error) int {
+	switch {
+	case errors.Is(err, errDenied):
+		return t.fail(exitDenied, "%v", err)
+	case errors.Is(err, errFull):
+		return t.fail(exitFailed, "%v", err)
+	}
+	return t.fail(exitUnavailable, "%v", err)
 }

@@ -149,8 +149,11 @@ func answer(ctx context.Context, c *client, args ...string) (reply, error) {
 	r, err := c.ask(ctx, args...)
 	if err == nil && r.kind == '-' {
 		err = errors.New(r.text)
-		if lockErrorCode(r.text) == exitDenied {
+		switch {
+		case lockErrorCode(r.text) == exitDenied:
 			err = fmt.Errorf("%w: %s", errDenied, r.text)
+		case strings.HasPrefix(r.text, fullText):
+			err = fmt.Errorf("%w: %s", errFull, r.text)
 		}
 	}
 	return r, err

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"lockproxy/conf"
 )
@@ -87,10 +89,10 @@ func paint(s, code string, colour bool) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// visible is s without what a terminal takes for orders: keys and labels are others' words.
+// visible is s without what a terminal takes for orders, and what reorders or hides text: keys and labels are others' words.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\uFFFD' {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
 			return '?'
 		}
 		return r

@@ -42,6 +42,11 @@ func targetFlags(flags *flag.FlagSet) *target {
 // errDenied marks that the proxy was reached and refuses the user.
 var errDenied = errors.New("refused")
 
+// errFull marks that the proxy, or the upstream, was reached and takes no more clients.
+var errFull = errors.New("full")
+
+const fullText = "ERR max number of clients"
+
 // connect opens a connection to the first proxy that can be reached, and logs in there. With resp3 it speaks RESP3 if it can: for that the
 // proxy asks its upstream, and lock commands do not need one.
 func (t *tool) connect(ctx context.Context, target *target, resp3 bool) (*client, error) {
@@ -134,7 +139,9 @@ func (t *target) login(ctx context.Context, c *client, address conf.Address, res
 		switch {
 		case err != nil:
 			return err
-		case strings.HasPrefix(r.text, "ERR upstream "), strings.HasPrefix(r.text, "ERR max number of clients"):
+		case strings.HasPrefix(r.text, fullText):
+			return fmt.Errorf("%w: %s", errFull, r.text)
+		case strings.HasPrefix(r.text, "ERR upstream "):
 			return errors.New(r.text) // nobody has looked at the password
 		case r.kind == '-':
 			return fmt.Errorf("%w: %s", errDenied, r.text)

@@ -24,15 +24,25 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Binary builds the program once, with the race detector where the tests have it, and returns its path. Where
-// INTEGRATION_BINARY names another binary that one is tested: so an older or newer version can be compared.
-var Binary = sync.OnceValues(func() (string, error) {
+// Binary builds the program once, with the race detector where the tests have it, and returns its path. Where INTEGRATION_BINARY names another
+// binary that one is tested: so an older or newer version can be compared.
+var Binary = sync.OnceValues(func() (string, error) { return build("lockproxy", Race) })
+
+// PlainBinary builds the program once without the race detector: for what is compared with programs that have none.
+var PlainBinary = sync.OnceValues(func() (string, error) {
+	if !Race {
+		return Binary()
+	}
+	return build("lockproxy-plain", false)
+})
+
+func build(name string, race bool) (string, error) {
 	if path := os.Getenv("INTEGRATION_BINARY"); path != "" {
 		return filepath.Abs(path)
 	}
-	path := filepath.Join(scratch, "lockproxy")
+	path := filepath.Join(scratch, name)
 	args := []string{"build", "-o", path}
-	if Race {
+	if race {
 		args = append(args, "-race")
 	}
 	out, err := exec.Command("go", append(args, "lockproxy/cmd/lockproxy")...).CombinedOutput()
@@ -40,7 +50,7 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("build lockproxy: %w\n%s", err, out)
 	}
 	return path, nil
-})
+}
 
 // Tool returns the path of a program that the tests need but do not build, such as redis-server.
 // Where it is missing the test is skipped, and fails if CI is set: there a skip would pass unnoticed.

@@ -15,6 +15,7 @@ type Proxy struct {
 	Node  *Node  // the namespace that it runs in, or nil
 	files int    // how many it may have open; 0 for as many as the tests
 	flags []string
+	plain bool // built without the race detector
 }
 
 // busy is the master timeout of all proxies whose test names no other. The program's own, 50ms, is passed by healthy masters when
@@ -31,6 +32,12 @@ func StartProxy(t testing.TB, flags ...string) *Proxy {
 func StartProxyWithFiles(t testing.TB, n int, flags ...string) *Proxy {
 	t.Helper()
 	return (&Proxy{files: n, flags: flags}).first(t)
+}
+
+// StartPlainProxy is StartProxy for a proxy that is compared with programs built without the race detector.
+func StartPlainProxy(t testing.TB, flags ...string) *Proxy {
+	t.Helper()
+	return (&Proxy{plain: true, flags: flags}).first(t)
 }
 
 func startProxy(t testing.TB, node *Node, flags []string) *Proxy {
@@ -52,7 +59,11 @@ func (p *Proxy) first(t testing.TB) *Proxy {
 
 func (p *Proxy) start(t testing.TB) {
 	t.Helper()
-	path, err := Binary()
+	binary := Binary
+	if p.plain {
+		binary = PlainBinary
+	}
+	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
