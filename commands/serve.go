@@ -57,12 +57,16 @@ func (s *Service) authenticate(c *call) error {
 	if c.session.Authenticated() || c.name == "lockproxy" && c.onUnixSocket() {
 		return nil
 	}
+	if c.session.Refused() && c.session.User() == "" {
+		return s.errNoUser(c)
+	}
+	if c.session.Refused() {
+		return errNoAuth
+	}
 	required, err := s.o.Gate.AuthRequired(c.session.Context())
 	switch {
 	case err != nil: // it may want one
 		return fmt.Errorf("NOAUTH the upstream has not said yet whether it wants a password: %s", oneLine(s.o.Reason(err)))
-	case required && c.session.User() == "":
-		return s.errNoUser(c)
 	case required:
 		return errNoAuth
 	}

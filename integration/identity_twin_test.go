@@ -109,8 +109,8 @@ func (w *identityTwin) lock(i int, step identityStep) error {
 	}
 	name := strings.ToLower(step.args[0])
 	truth := &identityTruth{step: step}
-	switch who := said[1]; { // a right that lacks comes before subscriptions
-	case strings.HasPrefix(who, "+QUEUED"):
+	switch who := said[1]; { // a right that lacks comes before transactions and subscriptions
+	case strings.HasPrefix(said[2], "+QUEUED"):
 		truth.want = "-ERR " + strings.ToUpper(name) + " is not allowed in transactions\r\n"
 	case strings.HasPrefix(said[2], "-ERR Can't execute"):
 		truth.want, truth.or = "-ERR Can't execute '"+name+"'", "-NOPERM "

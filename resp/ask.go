@@ -25,7 +25,7 @@ func (s *Session) prepare() (run bool, err error) {
 	t := turnRun
 	switch {
 	case s.up == nil:
-	case s.lost.Load():
+	case s.lost.Load() || s.repliesOff():
 		t = turnForward
 	case s.plainReplies() && s.answered() && !s.mustAsk() && !s.quit.Load(): // behind QUIT the upstream is about to close
 	default:
@@ -42,13 +42,23 @@ func (s *Session) prepare() (run bool, err error) {
 	return true, nil
 }
 
-// mustAsk reports whether the standing is to be asked for although the client sent nothing that may have changed it: it never was, or since it was
-// it has begun to matter who is logged in.
+// mustAsk reports whether the standing is to be asked for although the client sent nothing that may have changed it: it is not known to be logged
+// in, or since it was asked it has begun to matter as whom.
 func (s *Session) mustAsk() bool {
-	if !s.standing.loggedIn {
-		return !s.standing.asked
+	return !s.standing.loggedIn || s.standing.asked && !s.standing.userAsked && s.srv.o.Facts().GuestsLimited
+}
+
+// repliesOff reports whether replies were found to be off, and nothing was sent since that may switch them on.
+func (s *Session) repliesOff() bool {
+	if !s.changes.off {
+		return false
 	}
-	return s.standing.asked && !s.standing.userAsked && s.srv.o.Facts().GuestsLimited
+	select {
+	case met := <-s.question.met: // the answer came after all: the upstream was slow
+		s.changes.off = met != s.question.number
+	default:
+	}
+	return s.changes.off
 }
 
 // blockedTime is how long the upstream may take to answer after the client has ended its input. Then the connection is taken
@@ -62,7 +72,7 @@ const silentTime = 500 * time.Millisecond
 // ask asks the upstream how far it has got and, where that is not known for certain, what the connection's standing is.
 func (s *Session) ask() (turn, error) {
 	for {
-		full := s.changes.unsure || !s.standing.loggedIn || s.mustAsk()
+		full := s.changes.unsure || s.mustAsk()
 		skip := s.changes.skip
 		user := s.srv.o.AskUser || s.srv.o.Facts().GuestsLimited
 		request := s.question.ask(full, user, skip, s.withoutHello)
@@ -70,7 +80,7 @@ func (s *Session) ask() (turn, error) {
 		if err != nil || t != turnRun {
 			return t, err
 		}
-		s.changes.unsure, s.changes.replies, s.changes.skip = false, false, false
+		s.changes = changes{monitor: s.changes.monitor, multi: s.changes.multi}
 		hello, whoami := s.question.head[0], s.question.head[1]
 		if !user {
 			whoami = nil
@@ -115,6 +125,8 @@ func (s *Session) awaitAnswer(request []byte) (turn, error) {
 				heard, silent = now, time.After(silentTime)
 				continue
 			}
+			s.changes.off = true
+			s.question.giveUp()
 			return turnForward, nil
 		case <-ended:
 			if s.readAhead.err != io.EOF {

@@ -106,7 +106,7 @@ func (c *copier) use(onLoop bool) (stop bool) {
 	p := piece{b: c.in.Bytes(), counted: s.received.Load()}
 	for p.at < len(p.b) && !c.sc.Broken {
 		asked := c.ans.open || s.question.asked.Load() != 0
-		if asked && !c.sc.Inside {
+		if asked && c.sc.AtElement() {
 			v := c.judge(&p)
 			if v == unclear {
 				break
@@ -118,7 +118,7 @@ func (c *copier) use(onLoop bool) (stop bool) {
 		if !asked && c.pass(&p) {
 			continue
 		}
-		if !c.frame(&p) {
+		if !c.frame(&p, asked) {
 			break
 		}
 	}
@@ -145,9 +145,13 @@ func (c *copier) pass(p *piece) bool {
 	return true
 }
 
-// frame goes on to the end of a frame, or of the bytes. It reports whether that was any way.
-func (c *copier) frame(p *piece) bool {
-	n, ended := c.sc.Next(p.b[p.at:])
+// frame goes on to the end of a frame, or of the bytes; with step set element by element. It reports whether that was any way.
+func (c *copier) frame(p *piece, step bool) bool {
+	read := c.sc.Next
+	if step {
+		read = c.sc.Step
+	}
+	n, ended := read(p.b[p.at:])
 	if c.ans.cut {
 		c.ans.record(p.b[p.at : p.at+n])
 		p.start = p.at + n
@@ -167,12 +171,16 @@ func (c *copier) frame(p *piece) bool {
 }
 
 // judge decides, while a question is asked, whether the frame that begins here is one of its answers. cutOut: the frame was, and is dealt with.
+//
+// A marker among the elements of a frame shows that this has fewer than it said: EXEC counts a CLIENT REPLY SKIP, which has no reply.
 func (c *copier) judge(p *piece) verdict {
-	v, n, over := c.ans.judge(&c.s.question, p.b[p.at:])
+	v, n, over := c.ans.judge(&c.s.question, p.b[p.at:], c.sc.Inside)
 	if v != cutOut {
 		return v
 	}
+	c.sc = scan.Replies{}
 	c.forward(p.b[p.start:p.at], p.at-p.start)
+	c.s.out.between = true
 	p.at += n
 	p.start, p.boundary = p.at, p.at
 	if n == 0 {

@@ -98,6 +98,13 @@ func (q *question) ask(standing, user, skip, withoutHello bool) []byte {
 	return b
 }
 
+// giveUp says that nobody waits for the answers any more. They are still cut out should they come, but for those of an upstream that wants a login
+// first: to know them, replies are held back, and these may be the last for long.
+func (q *question) giveUp() {
+	asked := q.asked.Load()
+	q.asked.CompareAndSwap(asked, asked&^7)
+}
+
 // randomDigits draws digits, each as likely.
 func randomDigits() (digits [secretDigits]byte) {
 	var random [2 * secretDigits]byte
@@ -156,25 +163,22 @@ func line(b []byte) (text []byte, long bool) {
 	return b[:end+1], false
 }
 
-// judge decides about the frame that begins with b, while a question is asked. n is the length of one that is to be cut out at once, and over
-// that the question's answers are complete with it.
-func (a *answers) judge(q *question, b []byte) (v verdict, n int, over bool) {
+// judge decides about the frame that begins with b, or with nested set about an element of one, while a question is asked. n is the length of
+// one that is to be cut out at once, and over that the question's answers are complete with it.
+func (a *answers) judge(q *question, b []byte, nested bool) (v verdict, n int, over bool) {
 	if b[0] == '-' {
 		text, long := line(b)
-		switch {
-		case text == nil && !long:
+		if text == nil && !long {
 			return unclear, 0, false
-		case text == nil:
-		default:
-			if role, number, ok := q.marked(text); ok {
-				return cutOut, len(text), a.meet(q, role, number)
-			}
-			if !a.open && bytes.HasPrefix(text, []byte("-NOAUTH")) {
-				return a.refused(q, b)
-			}
+		}
+		if role, number, ok := q.marked(text); ok {
+			return cutOut, len(text), a.meet(q, role, number)
+		}
+		if !a.open && bytes.HasPrefix(text, []byte("-NOAUTH")) {
+			return a.refused(q, b)
 		}
 	}
-	if !a.open {
+	if nested || !a.open {
 		return forward, 0, false
 	}
 	v, n = a.judgeOpen(q, b)

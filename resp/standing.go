@@ -28,6 +28,7 @@ type standing struct {
 type changes struct {
 	unsure  bool // the standing may be another, or a request may have another number of replies than one
 	replies bool // CLIENT REPLY OFF: they may be off
+	off     bool // no answer came, and nothing was sent since that may switch replies on
 	skip    bool // CLIENT REPLY SKIP: the next request may get no reply
 	monitor bool // MONITOR: lines may come at any time, for as long as the connection lives
 	multi   bool // the last of MULTI, EXEC, DISCARD and RESET is MULTI
@@ -40,10 +41,11 @@ func (s *Session) note() {
 		s.changes.unsure = true
 		s.protocolSent.Store(true)
 	case scan.KindReset:
-		s.changes.unsure, s.changes.multi = true, false
+		s.changes.unsure, s.changes.multi, s.changes.off = true, false, false
 		s.protocolSent.Store(true)
 	case scan.KindMulti, scan.KindExec:
 		s.changes.unsure, s.changes.multi = true, kind == scan.KindMulti
+		s.changes.off = s.changes.off && kind == scan.KindMulti
 	case scan.KindSubscribe: // none, one or many frames, which may be pushes
 		s.changes.unsure = true
 		return
@@ -73,6 +75,8 @@ func (s *Session) noteClient() {
 	}
 	s.changes.unsure = true
 	switch s.req.Arg(2) {
+	case "on":
+		s.changes.off = false
 	case "off":
 		s.changes.replies = true
 	case "skip":
@@ -180,6 +184,9 @@ func (s *Session) Subscribed() bool { return s.standing.subscribed }
 // Authenticated reports whether the upstream said that the connection is logged in, as itself or by the credentials of the address. If not,
 // it may still serve the connection where it wants no password.
 func (s *Session) Authenticated() bool { return s.standing.loggedIn }
+
+// Refused reports whether the upstream said that the connection is not logged in.
+func (s *Session) Refused() bool { return s.standing.asked && !s.standing.loggedIn }
 
 // User returns who is logged in on the connection, by the upstream's own word where that was asked: "default" before any AUTH. It is empty
 // where the upstream did not say.

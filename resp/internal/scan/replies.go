@@ -35,25 +35,36 @@ type Replies struct {
 // Next reads the front of b, which is not empty, up to the end of a top-level frame or of b. It returns how much that is, and
 // whether a frame ended there. It returns 0 where the rest of b is an incomplete header line, or after Broken.
 func (s *Replies) Next(b []byte) (n int, ended bool) {
-	if !s.Inside {
-		s.Inside, s.First = true, 0
-	}
-	for n < len(b) && !s.Broken {
-		used, done := s.step(b[n:])
+	for n < len(b) {
+		used, ended := s.Step(b[n:])
 		n += used
-		switch {
-		case done:
-			s.Inside = false
-			if cap(s.stack) > keptDepth {
-				s.stack = nil
-			}
-			return n, true
-		case used == 0:
-			return n, false
+		if ended || used == 0 {
+			return n, ended
 		}
 	}
 	return n, false
 }
+
+// Step is Next for a single piece: a part of a blob or of a line, or a header.
+func (s *Replies) Step(b []byte) (n int, ended bool) {
+	if s.Broken {
+		return 0, false
+	}
+	if !s.Inside {
+		s.Inside, s.First = true, 0
+	}
+	n, ended = s.step(b)
+	if ended {
+		s.Inside = false
+		if cap(s.stack) > keptDepth {
+			s.stack = nil
+		}
+	}
+	return n, ended
+}
+
+// AtElement reports whether a frame or an element of one begins with the next byte.
+func (s *Replies) AtElement() bool { return s.body == 0 && !s.inLine }
 
 // nullBulk is RESP2's reply for what is not there.
 var nullBulk = []byte("$-1\r\n")
