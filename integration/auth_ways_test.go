@@ -74,7 +74,7 @@ func waysAsUsers() []way {
 		{"as app", []step{asApp, oursStep(noPerm), reset, oursStep(noAuth), asApp, oursStep(noPerm)}},
 		{"as admin, then as app", []step{asAdmin, oursStep("yes"), asApp, oursStep(noPerm), asAdmin, oursStep("yes")}},
 		{"app in MULTI", []step{asAdmin, multi, appQueued, execOne, oursStep(noPerm), oursStep(noPerm), asApp, oursStep(noPerm)}},
-		{"admin in MULTI", []step{asApp, multi, adminQueued, execOne, oursStep(noPerm), asAdmin, oursStep("yes")}},
+		{"admin in MULTI", []step{asApp, multi, adminQueued, execOne, oursStep("yes"), asApp, oursStep(noPerm)}},
 		{"app in MULTI by HELLO", []step{asAdmin, multi, helloQueued, {lab.Encode("EXEC"), "*1\r\n*14\r\n"}, oursStep(noPerm), asApp, oursStep(noPerm)}},
 		{"app in MULTI, dropped", []step{asAdmin, multi, appQueued, discard, oursStep("yes")}},
 		{"admin in MULTI, dropped", []step{asApp, multi, adminQueued, discard, oursStep(noPerm)}},
