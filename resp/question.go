@@ -25,7 +25,7 @@ import (
 //
 // The pump asks, the copier finds the answers.
 type question struct {
-	secret [2][secretDigits]byte // for unknown commands, and for HELLO: monitors see what HELLO is sent
+	secret [2][secretDigits]byte // for unknown commands, and for HELLO: another each time, as monitors see what HELLO is sent
 	asked  atomic.Uint64         // the number of the last question and of its requests that a login is wanted for; 0: its answer has come
 	number uint64                // of the last question; the pump's
 	from   []byte                // how lines of MONITOR end the connection's address, as far as that is known
@@ -70,8 +70,9 @@ func (q *question) put(b []byte, role byte) []byte {
 // ask returns the requests of the next question. standing makes it a full one, user asks for the user, too.
 func (q *question) ask(standing, user, skip, withoutHello bool) []byte {
 	if q.number == 0 {
-		q.secret[0], q.secret[1] = randomDigits(), randomDigits()
+		q.secret[0] = randomDigits()
 	}
+	q.secret[1] = randomDigits()
 	q.number++
 	var b []byte
 	lines := uint64(0)
