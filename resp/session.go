@@ -259,6 +259,12 @@ func (s *Session) Close() error {
 	s.readAhead.stop()
 	s.readAhead.drop()
 	s.out.close(net.ErrClosed)
+	s.mu.Lock()
+	copied := s.copied
+	s.mu.Unlock()
+	if copied != nil {
+		<-copied // the server may end as soon as the last session is gone
+	}
 	s.srv.remove(s)
 	return nil
 }
