@@ -28,9 +28,3 @@ type PanicError struct {
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic on the loop: %v\n%s", e.Value, e.Stack)
 }
-
-// Unwrap returns the value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}

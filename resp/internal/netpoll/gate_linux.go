@@ -14,39 +14,34 @@ const (
 	gateIdle    gateState = iota // nobody: it is noted in ready
 	gateWaiting                  // a goroutine, by wake
 	gateWatched                  // the loop: the socket gets into the queue
-	gateRunning                  // the loop has it in the queue or in hand; it looks at ready afterwards
+	gateRunning                  // the loop has it in the queue or in hand; it looks at ready and err afterwards
 )
 
 // gate is one direction of a Conn. Somebody waits at it until the socket is ready, the deadline passes
 // or the socket is closed. Safe for concurrent use.
 type gate struct {
-	mu      sync.Mutex // held during the system calls of this direction, so that the descriptor stays
-	timer   *time.Timer
-	wake    chan struct{}   // capacity 1; made by the first who waits
-	stopped func(err error) // of the watch, in gateWatched and gateRunning
-	state   gateState
-	ready   bool // the socket became ready and was not tried since
-	expired bool // the deadline has passed
-	closed  bool
+	mu    sync.Mutex // held during the system calls of this direction, so that the descriptor stays
+	timer *time.Timer
+	wake  chan struct{} // capacity 1; made by the first who waits
+	err   error         // why nothing is to be tried any more: net.ErrClosed or os.ErrDeadlineExceeded
+	state gateState
+	ready bool // of input: the socket became ready and was not tried since
 }
 
-// errLocked is why nothing is to be tried any more.
-func (g *gate) errLocked() error {
-	switch {
-	case g.closed:
-		return net.ErrClosed
-	case g.expired:
-		return os.ErrDeadlineExceeded
-	}
-	return nil
-}
-
-// waitLocked waits until the gate opens or is interrupted. It unlocks mu. Two waiters would take each
-// other's wake-up, so the second gets an error.
-func (g *gate) waitLocked() error {
-	if g.state != gateIdle {
-		g.mu.Unlock()
+// freeLocked returns why a goroutine, or a new watch, may not use the gate.
+func (g *gate) freeLocked() error {
+	if g.err == nil && g.state != gateIdle {
 		return errTwoWait
+	}
+	return g.err
+}
+
+// waitUnlock waits until the gate opens or is interrupted, and unlocks mu. Two waiters would take each
+// other's wake-up, so the second gets an error.
+func (g *gate) waitUnlock() error {
+	if err := g.freeLocked(); err != nil || g.ready {
+		g.mu.Unlock()
+		return err
 	}
 	if g.wake == nil {
 		g.wake = make(chan struct{}, 1)
@@ -57,48 +52,56 @@ func (g *gate) waitLocked() error {
 	return nil
 }
 
-// endLocked ends the waiting or watching. It returns whether there was any, and for a watch the
-// function to call once mu is unlocked.
-func (g *gate) endLocked() (stopped func(err error), ended bool) {
-	stopped, ended = g.stopped, g.state != gateIdle
-	if g.state == gateWaiting {
+// endUnlock ends the waiting at g, or the watch with err. It unlocks mu.
+func (c *Conn) endUnlock(g *gate, err error) {
+	state := g.state
+	g.state = gateIdle
+	if state == gateWaiting {
 		g.wake <- struct{}{}
 	}
-	g.stopped, g.state = nil, gateIdle
-	return stopped, ended
-}
-
-// interruptLocked is endLocked because of errLocked. In gateRunning the loop sees to that itself.
-func (g *gate) interruptLocked() (stopped func(err error), ended bool) {
-	if g.state == gateRunning {
-		return nil, false
+	var stopped func(err error)
+	if state == gateWatched || state == gateRunning {
+		stopped, c.watch = c.watch.stopped, watch{}
 	}
-	return g.endLocked()
-}
-
-// closeLocked makes the gate refuse everything.
-func (g *gate) closeLocked() (stopped func(err error), ended bool) {
-	g.closed = true
-	g.stopTimerLocked()
-	return g.interruptLocked()
-}
-
-// setDeadlineLocked is SetDeadline of net.Conn for this direction.
-func (g *gate) setDeadlineLocked(t time.Time) (stopped func(err error), ended bool) {
-	g.stopTimerLocked()
-	g.expired = false
-	if g.closed || t.IsZero() {
-		return nil, false
+	g.mu.Unlock()
+	if state != gateIdle {
+		c.loops.GiveWay()
 	}
+	if stopped != nil {
+		stopped(err)
+	}
+}
+
+// failUnlock makes the gate refuse everything because of err. It unlocks mu.
+func (c *Conn) failUnlock(g *gate, err error) {
+	g.err = err
+	if g.state == gateRunning { // the worker sees to the end
+		g.mu.Unlock()
+		return
+	}
+	c.endUnlock(g, err)
+}
+
+func (c *Conn) setDeadline(g *gate, t time.Time) error {
+	g.mu.Lock()
+	if g.err == net.ErrClosed {
+		g.mu.Unlock()
+		return net.ErrClosed
+	}
+	g.stopTimerLocked()
+	g.err = nil
 	left := time.Until(t)
-	if left <= 0 {
-		g.expired = true
-		return g.interruptLocked()
+	if left <= 0 && !t.IsZero() {
+		c.failUnlock(g, os.ErrDeadlineExceeded)
+		return nil
 	}
-	var timer *time.Timer
-	timer = time.AfterFunc(left, func() { g.expire(&timer) })
-	g.timer = timer
-	return nil, false
+	if !t.IsZero() {
+		var timer *time.Timer
+		timer = time.AfterFunc(left, func() { c.expire(g, &timer) })
+		g.timer = timer
+	}
+	g.mu.Unlock()
+	return nil
 }
 
 func (g *gate) stopTimerLocked() {
@@ -109,16 +112,12 @@ func (g *gate) stopTimerLocked() {
 }
 
 // expire is called by the timer. The variable timer is set under mu.
-func (g *gate) expire(timer **time.Timer) {
+func (c *Conn) expire(g *gate, timer **time.Timer) {
 	g.mu.Lock()
-	var stopped func(err error)
-	if g.timer == *timer { // otherwise the deadline was set anew
-		g.timer = nil
-		g.expired = true
-		stopped, _ = g.interruptLocked()
+	if g.timer != *timer { // the deadline was set anew
+		g.mu.Unlock()
+		return
 	}
-	g.mu.Unlock()
-	if stopped != nil {
-		stopped(os.ErrDeadlineExceeded)
-	}
+	g.timer = nil
+	c.failUnlock(g, os.ErrDeadlineExceeded)
 }

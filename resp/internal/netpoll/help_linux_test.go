@@ -34,13 +34,12 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func handLoops(t *testing.T) (*Loops, *worker) {
 	t.Helper()
 	ls := NewLoops(nil)
-	ls.once.Do(func() {
-		if err := ls.open(); err != nil {
-			t.Fatal(err)
-		}
-	})
+	if err := ls.openLocked(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(ls.Close)
 	w := &worker{loops: ls}
+	ls.workers[0] = w
 	w.meter.at = time.Now().Add(time.Hour) // no samples
 	return ls, w
 }
@@ -58,11 +57,10 @@ func run(ls *Loops, workers int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.workers = make([]*worker, workers)
-	ls.load = newLoad(workers)
+	ls.load = newLoad(workers, time.Now().Add(time.Hour))
 	ls.load.active = workers
-	ls.load.since = time.Now().Add(time.Hour)
 	for i := range workers {
-		ls.startLocked(i)
+		_ = ls.startLocked(i)
 	}
 }
 
@@ -182,11 +180,11 @@ func waitState(t *testing.T, g *gate) {
 
 // unread is how many bytes wait in the socket.
 func (c *Conn) unread(t *testing.T) (n int) {
-	c.control(func(fd uintptr) (err error) {
-		if n, err = unix.IoctlGetInt(int(fd), unix.SIOCINQ); err != nil {
+	c.control(func(fd int) {
+		var err error
+		if n, err = unix.IoctlGetInt(fd, unix.SIOCINQ); err != nil {
 			t.Error(err)
 		}
-		return err
 	})
 	return n
 }

@@ -1,79 +1,91 @@
 package netpoll
 
-import "time"
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // When workers start and rest.
 const (
-	busyPercent = 80                     // of a core: more is busy
+	busyPercent = 80                     // of a core: a worker that uses more is busy
 	busyTime    = 100 * time.Millisecond // over which that is measured
 	restPercent = 50                     // of what one worker fewer could do: less is idle
-	restTime    = 500 * time.Millisecond // over which that is measured
-	staleTime   = 50 * time.Millisecond  // a worker that gave no sample for so long is not busy
+	restTime    = 500 * time.Millisecond // for so long it is to be idle
+	sampleTime  = 10 * time.Millisecond  // between two samples of a worker, at least: they cost system calls
 )
 
-// load decides how many workers run: one more when all that run are busy, one fewer when they are idle.
-// It has no clock of its own. A worker gives samples only while it runs.
+// load decides how many workers run: one more when all that run are busy, one fewer when together they
+// are idle for restTime. It has no clock of its own: workers give samples while they run.
 type load struct {
-	active  int // workers that run
-	workers []workerLoad
-	since   time.Time     // when used was 0
-	used    time.Duration // processor time of all workers since then
-}
-
-// workerLoad is what load knows of one worker.
-type workerLoad struct {
-	wall, cpu time.Duration // not judged yet: less than busyTime
-	busy      bool
-	at        time.Time // of the last sample
+	active int             // workers that run
+	used   []time.Duration // processor time of each worker since then
+	since  time.Time
+	idle   time.Duration // how long the workers were idle by then
 }
 
 // newLoad returns a load for up to most workers, with one active.
-func newLoad(most int) load { return load{active: 1, workers: make([]workerLoad, most)} }
+func newLoad(most int, now time.Time) load {
+	return load{active: 1, used: make([]time.Duration, most), since: now}
+}
 
-// sample tells that worker i used cpu of processor time in the wall time that ends now. It returns
-// how many workers are to run.
-func (l *load) sample(i int, now time.Time, wall, cpu time.Duration) (active int) {
-	if i >= l.active { // about to rest
-		return l.active
-	}
-	if l.since.IsZero() {
-		l.since = now.Add(-wall)
-	}
-	l.used += cpu
-	l.workers[i].sample(now, wall, cpu)
+// sample tells that worker i used so much processor time since its last sample.
+func (l *load) sample(i int, now time.Time, used time.Duration) {
+	l.used[i] += used
 	past := now.Sub(l.since)
+	if past < busyTime {
+		return
+	}
+	allBusy, total := true, time.Duration(0)
+	for _, used := range l.used[:l.active] {
+		allBusy = allBusy && used*100 > past*busyPercent
+		total += used
+	}
+	if l.active > 1 && total*100 < past*time.Duration(l.active-1)*restPercent {
+		l.idle += past
+	} else {
+		l.idle = 0
+	}
 	switch {
-	case l.active < len(l.workers) && l.allBusy(now):
-		l.change(l.active+1, now)
-	case past < restTime:
-	case l.active > 1 && l.used*100 < past*time.Duration(l.active-1)*restPercent:
-		l.change(l.active-1, now)
-	default:
-		l.since, l.used = now, 0
+	case allBusy && l.active < len(l.used):
+		l.active++
+	case l.idle >= restTime:
+		l.active--
+		l.idle = 0
 	}
-	return l.active
+	clear(l.used)
+	l.since = now
 }
 
-func (w *workerLoad) sample(now time.Time, wall, cpu time.Duration) {
-	w.at, w.wall, w.cpu = now, w.wall+wall, w.cpu+cpu
-	if w.wall >= busyTime {
-		w.busy = w.cpu*100 > w.wall*busyPercent
-		w.wall, w.cpu = 0, 0
-	}
+// meter measures how much of a core a worker uses. A worker is a goroutine, so its thread may change.
+type meter struct {
+	at    time.Time     // of the last sample
+	cpu   time.Duration // that its thread had used by then
+	since time.Time     // the worker runs since then without parking, or since the last sample
+	ran   time.Duration // how long it ran from the last sample until then
 }
 
-// allBusy reports whether each active worker is busy.
-func (l *load) allBusy(now time.Time) bool {
-	for _, w := range l.workers[:l.active] {
-		if !w.busy || now.Sub(w.at) > staleTime {
-			return false
-		}
+// sample returns how much processor time the worker used since the last sample. ok is false if that was
+// just now.
+//
+// The processor time of the thread includes what other goroutines used there. The time that the
+// worker ran includes what other threads took from it. The smaller one counts.
+func (m *meter) sample(now time.Time) (used time.Duration, ok bool) {
+	if now.Sub(m.at) < sampleTime {
+		return 0, false
 	}
-	return true
+	cpu := threadTime()
+	used = m.ran + now.Sub(m.since)
+	if cpu >= m.cpu { // otherwise the thread is another one
+		used = min(used, cpu-m.cpu)
+	}
+	*m = meter{at: now, cpu: cpu, since: now}
+	return used, true
 }
 
-// change begins anew with another number of workers.
-func (l *load) change(active int, now time.Time) {
-	l.active, l.since, l.used = active, now, 0
-	clear(l.workers)
+// threadTime is the processor time that the calling thread has used.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t)
+	return time.Duration(t.Nano())
 }

@@ -1,9 +1,6 @@
 package netpoll
 
-import (
-	"net"
-	"syscall"
-)
+import "net"
 
 // Underlying returns the connection below TLS and whatever else wraps it (see tls.Conn.NetConn).
 func Underlying(c net.Conn) net.Conn {
@@ -27,21 +24,3 @@ func CloseWrite(c net.Conn) error {
 
 // RawClose closes the socket below c. It never waits, as closing a TLS connection may.
 func RawClose(c net.Conn) error { return Underlying(c).Close() }
-
-// rawSocket returns the descriptor of the socket below c; ok is false if there is none.
-func rawSocket(c net.Conn) (raw syscall.RawConn, ok bool) {
-	opened, ok := Underlying(c).(syscall.Conn)
-	if !ok {
-		return nil, false
-	}
-	raw, err := opened.SyscallConn()
-	return raw, err == nil
-}
-
-// rawTCP is rawSocket if the socket is one of TCP.
-func rawTCP(c net.Conn) (raw syscall.RawConn, ok bool) {
-	if _, ok := Underlying(c).LocalAddr().(*net.TCPAddr); !ok {
-		return nil, false
-	}
-	return rawSocket(c)
-}

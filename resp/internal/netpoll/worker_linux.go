@@ -2,6 +2,7 @@ package netpoll
 
 import (
 	"os"
+	"slices"
 	"syscall"
 	"time"
 	"unsafe"
@@ -9,18 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eventsAtOnce is how many sockets one look at the epoll set tells of, and how many one turn serves.
-const eventsAtOnce = 128
-
-// servedInRow is how many sockets a worker serves before it gives way to goroutines that it does not
-// know of.
-const servedInRow = 64
-
-// A turn ends after turnTime: the epoll set is looked at again before the rest is served. Reading
-// ends before that, so that most of what was read is also used.
 const (
-	readTime = turnTime / 2
-	turnTime = time.Millisecond
+	eventsAtOnce = 128 // sockets that one look at the epoll set tells of, at most
+	batchSize    = 16  // sockets that one turn serves, at most: so it takes about a millisecond at worst
+	servedInRow  = 64  // sockets that a worker serves before it gives way to goroutines that it does not know of
 )
 
 // worker is one goroutine that serves the sockets of Loops.
@@ -30,8 +23,7 @@ type worker struct {
 	set    *os.File // the epoll set; the runtime's poller watches it, so an idle worker is parked
 	meter  meter
 	events [eventsAtOnce]unix.EpollEvent
-	found  [eventsAtOnce]*Conn // whose the events are
-	batch  [eventsAtOnce]*Conn // what the turn serves
+	batch  []*Conn // what the turn serves
 }
 
 // run works until the set is closed or the worker rests.
@@ -47,7 +39,10 @@ func (w *worker) run() {
 // work serves until there is nothing or others are to run. rest: the worker is not needed any more.
 func (w *worker) work() (rest bool) {
 	ls := w.loops
-	w.enter()
+	w.meter.since = time.Now()
+	ls.mu.Lock()
+	ls.awake++
+	ls.mu.Unlock()
 	for all := 0; ; {
 		woken := ls.woken.Load()
 		found, served := w.turn()
@@ -60,22 +55,14 @@ func (w *worker) work() (rest bool) {
 	}
 }
 
-// enter notes that the worker is awake.
-func (w *worker) enter() {
-	w.meter.begin(time.Now())
-	w.loops.mu.Lock()
-	w.loops.awake++
-	w.loops.mu.Unlock()
-}
-
 // leave notes that the worker parks, or rests. more: the set may have events of which the runtime's
 // poller does not tell again by itself. These, and what is in the queue, need a nudge.
 func (w *worker) leave(more bool) (rest bool) {
 	ls := w.loops
-	w.meter.end(time.Now())
+	w.meter.ran += time.Since(w.meter.since)
 	ls.mu.Lock()
 	ls.awake--
-	more = more || ls.ready.n > 0
+	more = more || len(ls.ready) > 0
 	if w.index >= ls.load.active {
 		rest = true
 		ls.workers[w.index] = nil
@@ -87,16 +74,27 @@ func (w *worker) leave(more bool) (rest bool) {
 	return rest
 }
 
-// turn looks at the set once and serves what is in the queue, each socket once.
+// turn looks at the set once and serves a batch, each socket once. All are read before any of them is
+// used, so that whoever is written to is woken once and finds all of it.
 func (w *worker) turn() (found, served int) {
-	start := time.Now()
-	if wall, cpu, ok := w.meter.sample(start); ok {
-		w.loops.sampled(w.index, start, wall, cpu)
+	now := time.Now()
+	if used, ok := w.meter.sample(now); ok {
+		w.loops.sampled(w.index, now, used)
 	}
 	found = w.look()
-	served = w.take()
-	w.serve(w.batch[:served], start)
-	return found, served
+	w.take()
+	for i, c := range w.batch {
+		if !c.fill() {
+			w.batch[i] = nil
+		}
+	}
+	for _, c := range w.batch {
+		if c != nil {
+			c.handle()
+		}
+	}
+	clear(w.batch)
+	return found, len(w.batch)
 }
 
 // look asks the epoll set which sockets are ready and puts these at the end of the queue.
@@ -111,83 +109,27 @@ func (w *worker) look() (found int) {
 	default:
 		return 0
 	}
-	if n == 0 {
-		return 0
-	}
-	conns := w.found[:n]
-	ls.mu.Lock()
-	for i, e := range w.events[:n] {
+	for _, e := range w.events[:n] {
+		var c *Conn // nil: closed since. Or another socket by now, to which the event does no harm.
+		ls.mu.Lock()
 		if int(e.Fd) < len(ls.conns) {
-			// nil: closed since. Or another socket by now, to which the event does no harm.
-			conns[i] = ls.conns[e.Fd]
+			c = ls.conns[e.Fd]
 		}
-	}
-	ls.mu.Unlock()
-	for i, c := range conns {
-		if c != nil && !c.event(w.events[i].Events) {
-			conns[i] = nil
-		}
-	}
-	ls.mu.Lock()
-	for _, c := range conns {
+		ls.mu.Unlock()
 		if c != nil {
-			ls.ready.push(c)
+			c.event(e.Events)
 		}
 	}
-	ls.mu.Unlock()
-	clear(conns)
 	return int(n)
 }
 
-// take moves what is in the queue to the batch. It leaves the other workers their share.
-func (w *worker) take() (n int) {
+// take moves the head of the queue to the batch. It leaves the other workers their share.
+func (w *worker) take() {
 	ls := w.loops
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	share := (ls.ready.n + ls.load.active - 1) / ls.load.active
-	n = min(share, eventsAtOnce)
-	for i := range n {
-		w.batch[i] = ls.ready.pop()
-	}
-	return n
-}
-
-// serve reads all sockets of the batch before any of them is used, so that whoever is written to is
-// woken once and finds all of it. What it does not get to in time goes back to the head of the queue,
-// read or not.
-func (w *worker) serve(batch []*Conn, start time.Time) {
-	read := 0
-	for read < len(batch) && (read == 0 || time.Since(start) < readTime) {
-		if !batch[read].fill() {
-			batch[read] = nil
-		}
-		read++
-	}
-	used := 0
-	for used < read && (used == 0 || time.Since(start) < turnTime) {
-		if c := batch[used]; c != nil && !c.handle() {
-			batch[used] = nil
-		}
-		used++
-	}
-	w.putBack(batch[:used], batch[used:])
-	clear(batch)
-}
-
-// putBack puts sockets that have more to read at the end of the queue, and those that were not served
-// before the others.
-func (w *worker) putBack(again, unserved []*Conn) {
-	ls := w.loops
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for i := len(unserved) - 1; i >= 0; i-- {
-		if c := unserved[i]; c != nil {
-			ls.ready.pushFront(c)
-		}
-	}
-	for _, c := range again {
-		if c != nil {
-			ls.ready.push(c)
-		}
-	}
+	share := (len(ls.ready) + ls.load.active - 1) / ls.load.active
+	n := min(share, batchSize)
+	w.batch = append(w.batch[:0], ls.ready[:n]...)
+	ls.ready = slices.Delete(ls.ready, 0, n)
 }

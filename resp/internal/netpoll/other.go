@@ -5,7 +5,7 @@ package netpoll
 import (
 	"errors"
 	"net"
-	"syscall"
+	"time"
 )
 
 // Loops watch plain sockets on Linux only. Here Adopt refuses every connection.
@@ -37,10 +37,20 @@ func (c *Conn) ReadInto(x *Buffer) (n int, err error) { return 0, errors.ErrUnsu
 // TryWrite is not supported.
 func (c *Conn) TryWrite(b []byte) (n int, err error) { return 0, errors.ErrUnsupported }
 
-// CloseWrite is not supported.
-func (c *Conn) CloseWrite() error { return errors.ErrUnsupported }
-
-// SyscallConn is not supported.
-func (c *Conn) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
-
 func (c *Conn) receive(x *Buffer, use func() (stop bool)) error { return errors.ErrUnsupported }
+
+// Refused is false: this system is not asked.
+func Refused(net.Conn) bool { return false }
+
+// Queued returns zeros: this system is not asked. Only a write that blocks shows a slow client then.
+func Queued(net.Conn) (queued int, taken uint64) { return 0, 0 }
+
+// WatchPeer makes the kernel end a TCP connection whose other side is silent for about timeout.
+func WatchPeer(c net.Conn, timeout time.Duration) error {
+	t, ok := Underlying(c).(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	step := max(time.Second, timeout/4)
+	return t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: step, Interval: step, Count: 3})
+}
