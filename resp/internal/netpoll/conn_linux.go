@@ -84,6 +84,7 @@ func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
 
 // receive is Source.Receive.
 func (c *Conn) receive(x *Buffer, use func() (stop bool)) error {
+	defer x.Release()
 	for {
 		n, err := c.ReadInto(x)
 		if n > 0 && use() {

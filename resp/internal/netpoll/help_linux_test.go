@@ -30,17 +30,19 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+func neverBusy() bool { return false }
+
 // handLoops returns loops whose only worker runs when the test says so.
 func handLoops(t *testing.T) (*Loops, *worker) {
 	t.Helper()
-	ls := NewLoops(nil)
+	ls := NewLoops(neverBusy)
 	if err := ls.openLocked(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(ls.Close)
 	w := &worker{loops: ls}
 	ls.workers[0] = w
-	w.meter.at = time.Now().Add(time.Hour) // no samples
+	ls.load.since = time.Now().Add(time.Hour) // never judged
 	return ls, w
 }
 
@@ -57,11 +59,9 @@ func run(ls *Loops, workers int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.workers = make([]*worker, workers)
-	ls.load = newLoad(workers, time.Now().Add(time.Hour))
+	ls.load = newLoad(workers, time.Now().Add(time.Hour), processTime)
 	ls.load.active = workers
-	for i := range workers {
-		_ = ls.startLocked(i)
-	}
+	_ = ls.startLocked()
 }
 
 // adopted returns a socket that ls watches, and the other side of it.

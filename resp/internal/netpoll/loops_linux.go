@@ -37,13 +37,11 @@ type Loops struct {
 
 // NewLoops returns loops without a socket; they start with the first. busy reports whether somebody
 // waits for the runtime's poller, which is not asked while all processors are in use: then a worker
-// gives way after each turn. A nil busy is never true. It is called often, by any worker.
+// gives way after each turn. It is called often, by any worker.
 func NewLoops(busy func() bool) *Loops {
-	if busy == nil {
-		busy = func() bool { return false }
-	}
 	most := runtime.GOMAXPROCS(0)
-	return &Loops{busy: busy, set: -1, nudge: -1, workers: make([]*worker, most), load: newLoad(most, time.Now())}
+	return &Loops{busy: busy, set: -1, nudge: -1, workers: make([]*worker, most),
+		load: newLoad(most, time.Now(), processTime)}
 }
 
 // Adopt takes over a TCP or Unix socket that package net opened, with the bytes that are unread. If it
@@ -73,10 +71,8 @@ func (ls *Loops) add(c *Conn) error {
 	if err := ls.openLocked(); err != nil {
 		return err
 	}
-	if ls.workers[0] == nil {
-		if err := ls.startLocked(0); err != nil {
-			return err
-		}
+	if err := ls.startLocked(); err != nil {
+		return err
 	}
 	for len(ls.conns) <= c.fd {
 		ls.conns = append(ls.conns, nil)
@@ -152,30 +148,22 @@ func (ls *Loops) openLocked() (err error) {
 	return nil
 }
 
-// startLocked starts worker number i. Each has a descriptor of the set of its own, as the runtime's
-// poller takes each only once.
-func (ls *Loops) startLocked(i int) error {
-	fd, err := unix.FcntlInt(uintptr(ls.set), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	w := &worker{loops: ls, index: i, set: os.NewFile(uintptr(fd), "epoll")}
-	w.meter.at = time.Now()
-	ls.workers[i] = w
-	ls.wg.Go(w.run)
-	return nil
-}
-
-// sampled tells the load how much worker i was busy, and starts the workers that are to run and do not.
-func (ls *Loops) sampled(i int, now time.Time, used time.Duration) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.load.sample(i, now, used)
+// startLocked starts the workers that are to run and do not. Each has a descriptor of the set of its
+// own, as the runtime's poller takes each only once.
+func (ls *Loops) startLocked() error {
 	for i := range ls.load.active {
-		if ls.workers[i] == nil && !ls.closed {
-			_ = ls.startLocked(i) // if the system lets it; the next sample tries again
+		if ls.workers[i] != nil || ls.closed {
+			continue
 		}
+		fd, err := unix.FcntlInt(uintptr(ls.set), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		w := &worker{loops: ls, index: i, set: os.NewFile(uintptr(fd), "epoll")}
+		ls.workers[i] = w
+		ls.wg.Go(w.run)
 	}
+	return nil
 }
 
 // enqueue puts c at the end of the queue, and makes a worker look if none is awake.

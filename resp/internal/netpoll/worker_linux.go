@@ -19,9 +19,9 @@ const (
 // worker is one goroutine that serves the sockets of Loops.
 type worker struct {
 	loops  *Loops
-	index  int      // among the workers
-	set    *os.File // the epoll set; the runtime's poller watches it, so an idle worker is parked
-	meter  meter
+	index  int       // among the workers
+	set    *os.File  // the epoll set; the runtime's poller watches it, so an idle worker is parked
+	began  time.Time // to be awake
 	events [eventsAtOnce]unix.EpollEvent
 	batch  []*Conn // what the turn serves
 }
@@ -39,7 +39,7 @@ func (w *worker) run() {
 // work serves until there is nothing or others are to run. rest: the worker is not needed any more.
 func (w *worker) work() (rest bool) {
 	ls := w.loops
-	w.meter.since = time.Now()
+	w.began = time.Now()
 	ls.mu.Lock()
 	ls.awake++
 	ls.mu.Unlock()
@@ -59,9 +59,11 @@ func (w *worker) work() (rest bool) {
 // poller does not tell again by itself. These, and what is in the queue, need a nudge.
 func (w *worker) leave(more bool) (rest bool) {
 	ls := w.loops
-	w.meter.ran += time.Since(w.meter.since)
+	now := time.Now()
 	ls.mu.Lock()
 	ls.awake--
+	ls.load.add(w.index, now, now.Sub(w.began))
+	_ = ls.startLocked() // if the system lets it; it is tried again
 	more = more || len(ls.ready) > 0
 	if w.index >= ls.load.active {
 		rest = true
@@ -77,10 +79,6 @@ func (w *worker) leave(more bool) (rest bool) {
 // turn looks at the set once and serves a batch, each socket once. All are read before any of them is
 // used, so that whoever is written to is woken once and finds all of it.
 func (w *worker) turn() (found, served int) {
-	now := time.Now()
-	if used, ok := w.meter.sample(now); ok {
-		w.loops.sampled(w.index, now, used)
-	}
 	found = w.look()
 	w.take()
 	for i, c := range w.batch {
