@@ -13,7 +13,7 @@ import (
 
 // Conn is a TCP or Unix socket that Loops watches in place of the runtime's poller. It is a net.Conn
 // that is safe for concurrent use by one reader and one writer. The reader is a goroutine in Read,
-// ReadInto or Source.Receive, or a watch. A second reader gets an error, as does a second writer that
+// ReadInto or Receive, or a watch. A second reader gets an error, as does a second writer that
 // would have to wait.
 type Conn struct {
 	loops         *Loops
@@ -82,7 +82,7 @@ func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
 	return n, err
 }
 
-// receive is Source.Receive.
+// receive is Receive.
 func (c *Conn) receive(x *Buffer, use func() (stop bool)) error {
 	defer x.Release()
 	for {

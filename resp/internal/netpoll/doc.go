@@ -7,7 +7,7 @@
 // end of the queue, so that no transfer keeps others waiting. One worker runs at first; more start
 // when those that run are busy for long.
 //
-// Elsewhere, and for TLS, Loops.Adopt refuses, and a goroutine reads the connection through a Source.
+// Elsewhere, and for TLS, Loops.Adopt refuses, and a goroutine reads the connection with Receive.
 package netpoll
 
 import (

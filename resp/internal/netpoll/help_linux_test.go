@@ -143,7 +143,7 @@ func received(t *testing.T, c *Conn, watched bool) (got string, err error) {
 		return w.text(), err
 	}
 	var x Buffer
-	err = NewSource(c).Receive(&x, func() bool {
+	err = Receive(c, &x, func() bool {
 		got += string(x.Bytes())
 		x.Skip(len(x.Bytes()))
 		return false

@@ -1,6 +1,7 @@
 package netpoll
 
 import (
+	"cmp"
 	"net"
 	"os"
 	"runtime"
@@ -121,24 +122,17 @@ func (ls *Loops) Close() {
 }
 
 // openLocked makes the epoll set, the first time.
-func (ls *Loops) openLocked() (err error) {
-	if ls.closed {
+func (ls *Loops) openLocked() error {
+	switch {
+	case ls.closed:
 		return net.ErrClosed
-	}
-	if ls.set >= 0 {
+	case ls.set >= 0:
 		return nil
 	}
-	set, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	nudge, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err == nil {
-		err = epollAdd(set, nudge, unix.EPOLLIN|unix.EPOLLET)
-	}
-	if err == nil {
-		err = unix.SetNonblock(set, true) // so that the runtime's poller takes it
-	}
+	set, noSet := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	nudge, noNudge := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	err := cmp.Or(noSet, noNudge, epollAdd(set, nudge, unix.EPOLLIN|unix.EPOLLET),
+		unix.SetNonblock(set, true)) // so that the runtime's poller takes it
 	if err != nil {
 		unix.Close(nudge)
 		unix.Close(set)

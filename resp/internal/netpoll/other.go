@@ -14,30 +14,20 @@ type Loops struct{}
 // NewLoops returns loops without a socket.
 func NewLoops(busy func() bool) *Loops { return &Loops{} }
 
-// Adopt refuses c.
+// Adopt refuses c, so no method of Conn is ever called.
 func (*Loops) Adopt(c net.Conn) (*Conn, bool) { return nil, false }
-
-// GiveWay does nothing.
-func (*Loops) GiveWay() {}
-
-// Close does nothing.
-func (*Loops) Close() {}
+func (*Loops) GiveWay()                       {}
+func (*Loops) Close()                         {}
 
 // Conn is a socket that Loops watches. There is none on this system.
 type Conn struct{ net.Conn }
 
-// Watch calls stopped.
-func (c *Conn) Watch(buf *Buffer, use func() (stop bool), stopped func(err error)) {
+func (*Conn) ReadInto(*Buffer) (n int, err error) { return 0, errors.ErrUnsupported }
+func (*Conn) TryWrite([]byte) (n int, err error)  { return 0, errors.ErrUnsupported }
+func (*Conn) Watch(_ *Buffer, _ func() (stop bool), stopped func(err error)) {
 	stopped(errors.ErrUnsupported)
 }
-
-// ReadInto is not supported.
-func (c *Conn) ReadInto(x *Buffer) (n int, err error) { return 0, errors.ErrUnsupported }
-
-// TryWrite is not supported.
-func (c *Conn) TryWrite(b []byte) (n int, err error) { return 0, errors.ErrUnsupported }
-
-func (c *Conn) receive(x *Buffer, use func() (stop bool)) error { return errors.ErrUnsupported }
+func (*Conn) receive(*Buffer, func() (stop bool)) error { return errors.ErrUnsupported }
 
 // Refused is false: this system is not asked.
 func Refused(net.Conn) bool { return false }

@@ -19,9 +19,8 @@ const (
 // worker is one goroutine that serves the sockets of Loops.
 type worker struct {
 	loops  *Loops
-	index  int       // among the workers
-	set    *os.File  // the epoll set; the runtime's poller watches it, so an idle worker is parked
-	began  time.Time // to be awake
+	index  int      // among the workers
+	set    *os.File // the epoll set; the runtime's poller watches it, so an idle worker is parked
 	events [eventsAtOnce]unix.EpollEvent
 	batch  []*Conn // what the turn serves
 }
@@ -38,42 +37,41 @@ func (w *worker) run() {
 
 // work serves until there is nothing or others are to run. rest: the worker is not needed any more.
 func (w *worker) work() (rest bool) {
-	ls := w.loops
-	w.began = time.Now()
+	ls, began := w.loops, time.Now()
 	ls.mu.Lock()
 	ls.awake++
 	ls.mu.Unlock()
-	for all := 0; ; {
-		woken := ls.woken.Load()
-		found, served := w.turn()
-		all += served
-		more := found == eventsAtOnce
-		giveWay := ls.woken.Load() != woken || ls.busy() || all >= servedInRow
-		if giveWay || !more && served == 0 {
-			return w.leave(more)
-		}
-	}
-}
-
-// leave notes that the worker parks, or rests. more: the set may have events of which the runtime's
-// poller does not tell again by itself. These, and what is in the queue, need a nudge.
-func (w *worker) leave(more bool) (rest bool) {
-	ls := w.loops
+	more := w.serve()
 	now := time.Now()
 	ls.mu.Lock()
 	ls.awake--
-	ls.load.add(w.index, now, now.Sub(w.began))
+	ls.load.add(w.index, now, now.Sub(began))
 	_ = ls.startLocked() // if the system lets it; it is tried again
-	more = more || len(ls.ready) > 0
 	if w.index >= ls.load.active {
 		rest = true
 		ls.workers[w.index] = nil
 	}
+	more = more || len(ls.ready) > 0
 	ls.mu.Unlock()
 	if more {
 		ls.wake()
 	}
 	return rest
+}
+
+// serve is work without the accounts. more: the set may have events of which the runtime's poller does
+// not tell again by itself. These, and what is in the queue, need a nudge.
+func (w *worker) serve() (more bool) {
+	for all := 0; ; {
+		woken := w.loops.woken.Load()
+		found, served := w.turn()
+		all += served
+		more = found == eventsAtOnce
+		giveWay := w.loops.woken.Load() != woken || w.loops.busy() || all >= servedInRow
+		if giveWay || !more && served == 0 {
+			return more
+		}
+	}
 }
 
 // turn looks at the set once and serves a batch, each socket once. All are read before any of them is

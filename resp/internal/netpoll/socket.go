@@ -2,22 +2,16 @@ package netpoll
 
 import "net"
 
-// Source reads a connection from a goroutine.
-type Source struct{ conn net.Conn }
-
-// NewSource returns a Source that reads conn.
-func NewSource(conn net.Conn) Source { return Source{conn} }
-
 // waitSize is how much memory a connection that no loop watches takes while nothing comes.
 const waitSize = 4 << 10
 
-// Receive reads into x and calls use after every read, until use returns true (then the error is
+// Receive reads conn into x and calls use after every read, until use returns true (then the error is
 // nil) or nothing more can be read. At the end of input the error is io.EOF. Both use and Receive may
 // block. Bytes that use leaves in x stay there, otherwise x is left without memory.
 //
 // Only behind a read that was full, where more is likely to be there, it waits with the memory for more.
-func (s Source) Receive(x *Buffer, use func() (stop bool)) error {
-	if c, adopted := s.conn.(*Conn); adopted {
+func Receive(conn net.Conn, x *Buffer, use func() (stop bool)) error {
+	if c, adopted := conn.(*Conn); adopted {
 		return c.receive(x, use)
 	}
 	defer x.Release()
@@ -26,10 +20,10 @@ func (s Source) Receive(x *Buffer, use func() (stop bool)) error {
 		var n int
 		var err error
 		if more {
-			n, err = s.conn.Read(x.Room())
+			n, err = conn.Read(x.Room())
 			x.Grew(n)
 		} else {
-			n, err = s.conn.Read(small)
+			n, err = conn.Read(small)
 			x.add(small[:n])
 		}
 		if n > 0 && use() {
