@@ -153,8 +153,6 @@ func (c *Conn) Close() error {
 		c.in.mu.Unlock()
 		return net.ErrClosed
 	}
-	c.in.stopTimerLocked()
-	c.out.stopTimerLocked()
 	c.loops.forget(c.fd)
 	err := syscall.Close(c.fd)
 	c.fd = -1

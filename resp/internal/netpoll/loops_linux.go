@@ -2,15 +2,14 @@ package netpoll
 
 import (
 	"cmp"
+	"encoding/binary"
 	"net"
 	"os"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -172,7 +171,7 @@ func (ls *Loops) enqueue(c *Conn) {
 }
 
 // wake makes the runtime's poller tell of the set.
-func (ls *Loops) wake() {
-	one := uint64(1)
-	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(ls.nudge), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
-}
+func (ls *Loops) wake() { _, _ = unix.Write(ls.nudge, nudgeBytes) }
+
+// nudgeBytes is the number 1, as an eventfd takes it.
+var nudgeBytes = binary.NativeEndian.AppendUint64(nil, 1)

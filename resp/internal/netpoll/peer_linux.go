@@ -65,7 +65,7 @@ func Refused(c net.Conn) bool {
 func Queued(c net.Conn) (queued int, taken uint64) {
 	_ = control(c, func(fd int) {
 		queued, _ = unix.IoctlGetInt(fd, unix.SIOCOUTQ)
-		if queued == 0 || !isTCP(c) {
+		if queued == 0 {
 			return
 		}
 		if info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
