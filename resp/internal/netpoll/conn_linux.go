@@ -1,6 +1,7 @@
 package netpoll
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -64,8 +65,16 @@ func (c *Conn) tryRead(b []byte) (n int, err error) {
 
 // Read implements net.Conn.
 func (c *Conn) Read(b []byte) (n int, err error) {
-	for n == 0 && err == nil && len(b) > 0 {
-		if n, err = c.tryRead(b); n == 0 && err == nil {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	return c.await(func() (int, error) { return c.tryRead(b) })
+}
+
+// await tries until something is read.
+func (c *Conn) await(try func() (n int, err error)) (n int, err error) {
+	for n == 0 && err == nil {
+		if n, err = try(); n == 0 && err == nil {
 			c.in.mu.Lock()
 			err = c.in.waitUnlock()
 		}
@@ -86,16 +95,11 @@ func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
 func (c *Conn) receive(x *Buffer, use func() (stop bool)) error {
 	defer x.Release()
 	for {
-		n, err := c.ReadInto(x)
-		if n > 0 && use() {
-			return nil
-		}
-		if n == 0 && err == nil {
-			c.in.mu.Lock()
-			err = c.in.waitUnlock()
-		}
-		if err != nil {
+		if _, err := c.await(func() (int, error) { return c.ReadInto(x) }); err != nil {
 			return err
+		}
+		if use() {
+			return nil
 		}
 	}
 }
@@ -164,7 +168,7 @@ func (c *Conn) Close() error {
 // CloseWrite sends the end of input to the other side.
 func (c *Conn) CloseWrite() (err error) {
 	closed := c.control(func(fd int) { err = syscall.Shutdown(fd, syscall.SHUT_WR) })
-	return errors.Join(closed, err)
+	return cmp.Or(closed, err)
 }
 
 // control calls f with the descriptor.
@@ -197,14 +201,10 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.in, 
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.out, t) }
 
 // dup returns a second descriptor of a socket that package net opened.
-func dup(c net.Conn) (fd int, ok bool) {
+func dup(c net.Conn) (fd int, err error) {
 	if _, plain := c.(syscall.Conn); !plain { // as a TLS connection, whose socket has other bytes
-		return -1, false
+		return -1, syscall.ENOTSOCK
 	}
-	err := control(c, func(old int) {
-		var err error
-		fd, err = unix.FcntlInt(uintptr(old), unix.F_DUPFD_CLOEXEC, 0)
-		ok = err == nil
-	})
-	return fd, ok && err == nil
+	closed := control(c, func(old int) { fd, err = unix.FcntlInt(uintptr(old), unix.F_DUPFD_CLOEXEC, 0) })
+	return fd, cmp.Or(closed, err)
 }

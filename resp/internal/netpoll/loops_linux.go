@@ -48,14 +48,13 @@ func NewLoops(busy func() bool) *Loops {
 // cannot, it returns false and leaves c as it is. Otherwise c is closed, and the Conn to be used
 // instead of it.
 func (ls *Loops) Adopt(c net.Conn) (*Conn, bool) {
-	fd, ok := dup(c)
-	if !ok {
+	fd, err := dup(c)
+	if err != nil {
 		return nil, false
 	}
 	k := &Conn{loops: ls, fd: fd, local: c.LocalAddr(), remote: c.RemoteAddr()}
-	k.in.ready = true // it was not tried
-	_, tcp := k.local.(*net.TCPAddr)
-	k.thorough.Store(!tcp) // a read of a Unix socket also ends where descriptors were passed
+	k.in.ready = true           // it was not tried
+	k.thorough.Store(!isTCP(c)) // a read of a Unix socket also ends where descriptors were passed
 	if err := ls.add(k); err != nil {
 		unix.Close(fd)
 		return nil, false
@@ -152,9 +151,8 @@ func (ls *Loops) startLocked() error {
 		if err != nil {
 			return err
 		}
-		w := &worker{loops: ls, index: i, set: os.NewFile(uintptr(fd), "epoll")}
-		ls.workers[i] = w
-		ls.wg.Go(w.run)
+		ls.workers[i] = &worker{loops: ls, index: i, set: os.NewFile(uintptr(fd), "epoll")}
+		ls.wg.Go(ls.workers[i].run)
 	}
 	return nil
 }

@@ -48,13 +48,8 @@ func Refused(c net.Conn) bool {
 			n, _ := unix.Poll(poll, 0)
 			dead = n > 0
 		})
-		switch {
-		case err != nil || unacked == 0:
-			return false
-		case dead:
-			return true
-		case time.Since(start) >= deliveryTime:
-			return false
+		if err != nil || unacked == 0 || dead || time.Since(start) >= deliveryTime {
+			return err == nil && unacked > 0 && dead
 		}
 	}
 }

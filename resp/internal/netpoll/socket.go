@@ -16,10 +16,8 @@ func Receive(conn net.Conn, x *Buffer, use func() (stop bool)) error {
 	}
 	defer x.Release()
 	small := make([]byte, waitSize)
-	for more := false; ; {
-		var n int
-		var err error
-		if more {
+	for n, err := 0, error(nil); ; {
+		if n >= waitSize {
 			n, err = conn.Read(x.Room())
 			x.Grew(n)
 		} else {
@@ -32,7 +30,6 @@ func Receive(conn net.Conn, x *Buffer, use func() (stop bool)) error {
 		if err != nil {
 			return err
 		}
-		more = n >= waitSize
 		x.Release()
 	}
 }

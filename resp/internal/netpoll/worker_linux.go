@@ -28,11 +28,9 @@ type worker struct {
 // run works until the set is closed or the worker rests.
 func (w *worker) run() {
 	defer w.set.Close()
-	raw, err := w.set.SyscallConn()
-	if err != nil {
-		return
+	if raw, err := w.set.SyscallConn(); err == nil {
+		_ = raw.Read(func(uintptr) (done bool) { return w.work() })
 	}
-	_ = raw.Read(func(uintptr) (done bool) { return w.work() })
 }
 
 // work serves until there is nothing or others are to run. rest: the worker is not needed any more.
@@ -74,11 +72,17 @@ func (w *worker) serve() (more bool) {
 	}
 }
 
-// turn looks at the set once and serves a batch, each socket once. All are read before any of them is
-// used, so that whoever is written to is woken once and finds all of it.
+// turn looks at the set once and serves a batch from the head of the queue, each socket once; it leaves
+// the other workers their share. All are read before any of them is used, so that whoever is written to
+// is woken once and finds all of it.
 func (w *worker) turn() (found, served int) {
 	found = w.look()
-	w.take()
+	ls := w.loops
+	ls.mu.Lock()
+	n := min((len(ls.ready)+ls.load.active-1)/ls.load.active, batchSize)
+	w.batch = append(w.batch[:0], ls.ready[:n]...)
+	ls.ready = slices.Delete(ls.ready, 0, n)
+	ls.mu.Unlock()
 	for i, c := range w.batch {
 		if !c.fill() {
 			w.batch[i] = nil
@@ -98,11 +102,10 @@ func (w *worker) look() (found int) {
 	ls := w.loops
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(ls.set),
 		uintptr(unsafe.Pointer(&w.events)), eventsAtOnce, 0, 0, 0)
-	switch errno {
-	case 0:
-	case syscall.EINTR:
+	if errno == syscall.EINTR {
 		return eventsAtOnce // it told of none, and there may be some
-	default:
+	}
+	if errno != 0 {
 		return 0
 	}
 	for _, e := range w.events[:n] {
@@ -117,17 +120,6 @@ func (w *worker) look() (found int) {
 		}
 	}
 	return int(n)
-}
-
-// take moves the head of the queue to the batch. It leaves the other workers their share.
-func (w *worker) take() {
-	ls := w.loops
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	share := (len(ls.ready) + ls.load.active - 1) / ls.load.active
-	n := min(share, batchSize)
-	w.batch = append(w.batch[:0], ls.ready[:n]...)
-	ls.ready = slices.Delete(ls.ready, 0, n)
 }
 
 // When workers start and rest.
@@ -168,9 +160,8 @@ func (l *load) add(i int, now time.Time, ran time.Duration) {
 		allBusy = allBusy && ran*100 > past*busyPercent
 		total += ran
 	}
-	if l.active > 1 && total*100 < past*time.Duration(l.active-1)*restPercent {
-		l.idle += past
-	} else {
+	l.idle += past
+	if l.active == 1 || total*100 >= past*time.Duration(l.active-1)*restPercent {
 		l.idle = 0
 	}
 	switch {
