@@ -53,8 +53,9 @@ func TestQueued(t *testing.T) {
 		if queued, taken := Queued(c); queued != 0 || taken != 0 {
 			t.Errorf("%d, %d at first", queued, taken)
 		}
-		c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		n, _ := c.Write(make([]byte, 16<<20))
+		much := make([]byte, 16<<20) // takes long on a busy machine
+		c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		n, _ := c.Write(much)
 		queued, taken := Queued(c)
 		if queued == 0 || taken == 0 || uint64(queued)+taken > uint64(n)+1 {
 			t.Errorf("%d queued, %d taken of %d", queued, taken, n)
