@@ -32,9 +32,8 @@ func (c *copier) run(stopped error) {
 	defer c.s.contain("copier")
 	polled, _ := c.up.(*netpoll.Conn)
 	if polled == nil {
-		source := netpoll.NewSource(c.up)
 		for stopped == nil && c.err == nil {
-			stopped = source.Receive(&c.in, c.useOnGoroutine)
+			stopped = netpoll.Receive(c.up, &c.in, c.useOnGoroutine)
 		}
 	}
 	for stopped == nil && c.err == nil {

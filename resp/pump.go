@@ -87,7 +87,7 @@ func (s *Session) receive() error {
 		return errWatched
 	}
 	s.pace.await(s.req.Begun, s.unfinished())
-	err := netpoll.NewSource(s.client).Receive(&s.in, s.use)
+	err := netpoll.Receive(s.client, &s.in, s.use)
 	s.pace.busy()
 	return s.receiveEnded(err)
 }

@@ -43,12 +43,12 @@ type readAhead struct {
 	finder scan.QuitFinder
 
 	mu     sync.Mutex
-	armed  bool          // timer is to begin
-	done   chan struct{} // closed when reading has ended; nil while nobody reads
-	chunks []netpoll.Chunk
-	size   int   // of all chunks together
-	shared int64 // taken from aheadShared
-	err    error // reading ended for good
+	armed  bool             // timer is to begin
+	done   chan struct{}    // closed when reading has ended; nil while nobody reads
+	chunks []netpoll.Buffer // of netpoll.ChunkSize at most
+	size   int              // of all chunks together
+	shared int64            // taken from aheadShared
+	err    error            // reading ended for good
 }
 
 // start begins to read ahead, after aheadDelay, until stop. behind is what was read already; it must not change until then.
@@ -85,7 +85,7 @@ func (a *readAhead) begin() {
 	case a.polled != nil:
 		a.polled.Watch(&a.in, a.use, a.stopped)
 	default:
-		a.stopped(netpoll.NewSource(a.conn).Receive(&a.in, a.use))
+		a.stopped(netpoll.Receive(a.conn, &a.in, a.use))
 	}
 }
 
@@ -120,8 +120,8 @@ func (a *readAhead) use() (stop bool) {
 // keepLocked moves what was read to the chunks. It reports whether there is too much of it.
 func (a *readAhead) keepLocked() (tooMuch bool) {
 	for b := a.in.Bytes(); len(b) > 0; {
-		if n := len(a.chunks); n == 0 || len(a.chunks[n-1].Room()) == 0 {
-			a.chunks = append(a.chunks, netpoll.NewChunk())
+		if n := len(a.chunks); n == 0 || len(a.chunks[n-1].Bytes()) == netpoll.ChunkSize {
+			a.chunks = append(a.chunks, netpoll.Buffer{})
 		}
 		last := &a.chunks[len(a.chunks)-1]
 		n := copy(last.Room(), b)
@@ -183,7 +183,7 @@ func (a *readAhead) take(x *netpoll.Buffer) (ok bool, err error) {
 		return false, a.err
 	}
 	c := a.chunks[0]
-	a.chunks[0] = netpoll.Chunk{}
+	a.chunks[0] = netpoll.Buffer{}
 	a.chunks = a.chunks[1:]
 	n := len(c.Bytes())
 	a.size -= n
@@ -207,7 +207,8 @@ func (a *readAhead) drop() {
 	defer a.mu.Unlock()
 	aheadUsed.Add(-a.shared)
 	for i := range a.chunks {
-		a.chunks[i].Free()
+		a.chunks[i].Skip(len(a.chunks[i].Bytes()))
+		a.chunks[i].Release()
 	}
 	a.shared, a.size, a.chunks = 0, 0, nil
 }

@@ -7,30 +7,6 @@ const ChunkSize = 64 << 10
 
 var pool = sync.Pool{New: func() any { return new([ChunkSize]byte) }}
 
-// Chunk is ChunkSize bytes of pooled memory, of which some hold data. The zero value has no memory.
-type Chunk struct {
-	mem *[ChunkSize]byte
-	n   int
-}
-
-// NewChunk returns an empty chunk with memory.
-func NewChunk() Chunk { return Chunk{mem: pool.Get().(*[ChunkSize]byte)} }
-
-// Bytes returns the data.
-func (c *Chunk) Bytes() []byte { return c.mem[:c.n] }
-
-// Room returns the memory behind the data. It is empty when the chunk is full.
-func (c *Chunk) Room() []byte { return c.mem[c.n:] }
-
-// Grew adds the first n bytes of Room to the data.
-func (c *Chunk) Grew(n int) { c.n += n }
-
-// Free gives the memory back to the pool. Nobody may use it afterwards.
-func (c *Chunk) Free() {
-	pool.Put(c.mem)
-	*c = Chunk{}
-}
-
 // Buffer holds bytes read from a connection until they are dealt with. It has memory only while it
 // holds bytes, so that an idle connection costs none. The zero value is empty. Not safe for
 // concurrent use.
@@ -71,15 +47,15 @@ func (x *Buffer) Room() []byte {
 // Grew adds the first n bytes of Room to those that are there.
 func (x *Buffer) Grew(n int) { x.w += n }
 
-// Hold adds the data of c behind the bytes that are there. It takes over the memory of c.
-func (x *Buffer) Hold(c Chunk) {
+// Hold adds the bytes of y behind those that are there. It takes over the memory of y.
+func (x *Buffer) Hold(y Buffer) {
 	if x.r == x.w {
 		x.free()
-		x.mem, x.pooled, x.r, x.w = c.mem[:], c.mem, 0, c.n
+		*x = y
 		return
 	}
-	x.add(c.Bytes())
-	c.Free()
+	x.add(y.Bytes())
+	y.free()
 }
 
 // add copies b behind the bytes that are there.

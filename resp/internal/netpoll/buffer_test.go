@@ -44,33 +44,33 @@ func TestBuffer(t *testing.T) {
 	}
 	add(strings.Repeat("w", 2*ChunkSize))
 	check("grown")
-	c := NewChunk()
-	c.Grew(copy(c.Room(), "chunk"))
+	var c Buffer
+	fill(&c, "chunk")
 	x.Hold(c)
 	want += "chunk"
-	check("with a chunk")
+	check("with another")
 	skip(len(want))
-	c = NewChunk()
-	c.Grew(copy(c.Room(), "chunk"))
-	mem := c.mem
+	c = Buffer{}
+	fill(&c, "chunk")
+	mem := c.pooled
 	x.Hold(c)
 	want = "chunk"
-	check("only a chunk")
+	check("only another")
 	if x.pooled != mem {
-		t.Error("the chunk was copied")
+		t.Error("the bytes were copied")
 	}
 	skip(len(want))
 	x.Release()
 	if x.mem != nil || x.pooled != nil {
 		t.Error("memory without bytes")
 	}
-	if x.Hold(Chunk{mem: NewChunk().mem}); len(x.Room()) == 0 {
-		t.Error("no room behind an empty chunk")
+	if x.Hold(Buffer{}); len(x.Room()) == 0 {
+		t.Error("no room behind an empty one")
 	}
 }
 
-// A Source reads plain sockets, others, and keeps what use leaves.
-func TestSource(t *testing.T) {
+// Receive reads plain sockets, others, and keeps what use leaves.
+func TestReceive(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -90,8 +90,7 @@ func TestSource(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		conns func() (net.Conn, net.Conn)
-		plain bool
-	}{{"socket", socket, true}, {"pipe", net.Pipe, false}} {
+	}{{"socket", socket}, {"pipe", net.Pipe}} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := c.conns()
 			defer a.Close()
@@ -101,23 +100,19 @@ func TestSource(t *testing.T) {
 				b.Close()
 			}()
 			var x Buffer
-			s := NewSource(a)
-			if (s.raw != nil) != c.plain {
-				t.Errorf("plain: %v", !c.plain)
-			}
-			if err := s.Receive(&x, func() bool { return len(x.Bytes()) >= 10 }); err != nil {
+			if err := Receive(a, &x, func() bool { return len(x.Bytes()) >= 10 }); err != nil {
 				t.Fatal(err)
 			}
-			err := s.Receive(&x, func() bool { return false })
+			err := Receive(a, &x, func() bool { return false })
 			if err != io.EOF || !bytes.Equal(x.Bytes(), all) {
 				t.Errorf("%d bytes, %v", len(x.Bytes()), err)
 			}
 			x.Skip(len(all))
-			if err := s.Receive(&x, func() bool { return false }); err != io.EOF || x.mem != nil {
+			if err := Receive(a, &x, func() bool { return false }); err != io.EOF || x.mem != nil {
 				t.Errorf("behind the end: %v, memory %d", err, len(x.mem))
 			}
 			a.Close()
-			if err := s.Receive(&x, func() bool { return false }); err == nil || err == io.EOF {
+			if err := Receive(a, &x, func() bool { return false }); err == nil || err == io.EOF {
 				t.Errorf("closed: %v", err)
 			}
 		})

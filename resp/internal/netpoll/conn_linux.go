@@ -1,23 +1,25 @@
 package netpoll
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Conn is a TCP or Unix socket that Loops watches in place of the runtime's poller. It is a net.Conn
 // that is safe for concurrent use by one reader and one writer. The reader is a goroutine in Read,
-// ReadInto or Source.Receive, or a watch. A second reader gets an error, as does a second writer that
+// ReadInto or Receive, or a watch. A second reader gets an error, as does a second writer that
 // would have to wait.
 type Conn struct {
 	loops         *Loops
 	local, remote net.Addr
-	next          *Conn // in the queue
-	fd            int   // -1 when closed; changed under the mu of both gates, so either is enough to use it
+	fd            int // -1 when closed; changed under the mu of both gates, so either is enough to use it
 	in, out       gate
 	watch         watch
 	thorough      atomic.Bool // a short read may have the end of input, or urgent data, behind it
@@ -26,97 +28,78 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
-// readLocked reads once, and notes in in.ready whether there may be more. n is 0, without an error, if
-// nothing is there.
+// readLocked reads once if something may be there, and notes in in.ready whether there may be more. n is
+// 0, without an error, if nothing is there.
 func (c *Conn) readLocked(b []byte) (n int, err error) {
-	for {
-		n, errno := rawRead(c.fd, b)
+	for c.in.err == nil && c.in.ready {
+		n, errno := rawIO(syscall.SYS_READ, c.fd, b)
 		switch {
 		case errno == syscall.EINTR:
-			continue
 		case errno == syscall.EAGAIN:
 			c.in.ready = false
-			return 0, nil
 		case errno != 0:
 			return 0, c.opError("read", errno)
 		case n == 0:
 			return 0, io.EOF
+		default:
+			c.in.ready = n == len(b) || c.thorough.Load()
+			return n, nil
 		}
-		c.in.ready = n == len(b) || c.thorough.Load()
-		return n, nil
 	}
+	return 0, c.in.err
 }
 
 func (c *Conn) opError(op string, errno syscall.Errno) error {
 	return &net.OpError{Op: op, Net: c.remote.Network(), Source: c.local, Addr: c.remote, Err: errno}
 }
 
-// tryLocked returns whether a reader may read now: nobody else reads, and something may be there.
-func (c *Conn) tryLocked() (ok bool, err error) {
-	if err := c.in.errLocked(); err != nil {
-		return false, err
+// tryRead is readLocked for a goroutine.
+func (c *Conn) tryRead(b []byte) (n int, err error) {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	if err := c.in.freeLocked(); err != nil {
+		return 0, err
 	}
-	if c.in.state != gateIdle {
-		return false, errTwoWait
-	}
-	return c.in.ready, nil
+	return c.readLocked(b)
 }
 
 // Read implements net.Conn.
 func (c *Conn) Read(b []byte) (n int, err error) {
-	for len(b) > 0 {
-		c.in.mu.Lock()
-		ok, err := c.tryLocked()
-		if ok {
-			n, err = c.readLocked(b)
-		}
-		if n > 0 || err != nil {
-			c.in.mu.Unlock()
-			return n, err
-		}
-		if err := c.in.waitLocked(); err != nil {
-			return 0, err
+	if len(b) == 0 {
+		return 0, nil
+	}
+	return c.await(func() (int, error) { return c.tryRead(b) })
+}
+
+// await tries until something is read.
+func (c *Conn) await(try func() (n int, err error)) (n int, err error) {
+	for n == 0 && err == nil {
+		if n, err = try(); n == 0 && err == nil {
+			c.in.mu.Lock()
+			err = c.in.waitUnlock()
 		}
 	}
-	return 0, nil
+	return n, err
 }
 
 // ReadInto reads once, without waiting, and adds what came to x. n is 0, without an error, if nothing
 // is there now; x then has no memory unless it has bytes.
 func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
-	c.in.mu.Lock()
-	defer c.in.mu.Unlock()
-	ok, err := c.tryLocked()
-	if ok {
-		n, err = c.readLocked(x.Room())
-		x.Grew(n)
-	}
-	if n == 0 {
-		x.Release()
-	}
+	n, err = c.tryRead(x.Room())
+	x.Grew(n)
+	x.Release()
 	return n, err
 }
 
-// receive is Source.Receive.
+// receive is Receive.
 func (c *Conn) receive(x *Buffer, use func() (stop bool)) error {
+	defer x.Release()
 	for {
-		n, err := c.ReadInto(x)
-		switch {
-		case err != nil:
+		if _, err := c.await(func() (int, error) { return c.ReadInto(x) }); err != nil {
 			return err
-		case n > 0:
-			if use() {
-				return nil
-			}
-			continue
 		}
-		c.in.mu.Lock()
-		if c.in.ready || c.in.errLocked() != nil {
-			c.in.mu.Unlock()
-			continue
-		}
-		if err := c.in.waitLocked(); err != nil {
-			return err
+		if use() {
+			return nil
 		}
 	}
 }
@@ -135,7 +118,7 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 			c.out.mu.Unlock()
 			continue
 		}
-		if err := c.out.waitLocked(); err != nil {
+		if err := c.out.waitUnlock(); err != nil {
 			return n, err
 		}
 	}
@@ -150,11 +133,8 @@ func (c *Conn) TryWrite(b []byte) (n int, err error) {
 
 // writeLocked writes what can be written at once.
 func (c *Conn) writeLocked(b []byte) (n int, err error) {
-	if err := c.out.errLocked(); err != nil {
-		return 0, err
-	}
-	for n < len(b) {
-		m, errno := rawWrite(c.fd, b[n:])
+	for c.out.err == nil && n < len(b) {
+		m, errno := rawIO(syscall.SYS_WRITE, c.fd, b[n:])
 		switch errno {
 		case 0:
 			n += m
@@ -165,64 +145,41 @@ func (c *Conn) writeLocked(b []byte) (n int, err error) {
 			return n, c.opError("write", errno)
 		}
 	}
-	return n, nil
-}
-
-// took is called by the loop when the socket may take more.
-func (c *Conn) took() {
-	if !c.wants.Load() {
-		return
-	}
-	c.out.mu.Lock()
-	c.wants.Store(false)
-	_, woke := c.out.endLocked()
-	c.out.mu.Unlock()
-	c.tell(nil, woke, nil)
-}
-
-// tell calls stopped, if there is one. woke: somebody was woken, for whom the loops give way.
-func (c *Conn) tell(stopped func(err error), woke bool, err error) {
-	if woke {
-		c.loops.GiveWay()
-	}
-	if stopped != nil {
-		stopped(err)
-	}
+	return n, c.out.err
 }
 
 // Close implements net.Conn. A watch ends with net.ErrClosed.
 func (c *Conn) Close() error {
 	c.in.mu.Lock()
 	c.out.mu.Lock()
-	if c.in.closed {
+	if c.fd < 0 {
 		c.out.mu.Unlock()
 		c.in.mu.Unlock()
 		return net.ErrClosed
 	}
-	stopped, woke := c.in.closeLocked()
-	_, wokeWriter := c.out.closeLocked()
 	c.loops.forget(c.fd)
 	err := syscall.Close(c.fd)
 	c.fd = -1
-	c.out.mu.Unlock()
-	c.in.mu.Unlock()
-	c.tell(stopped, woke || wokeWriter, net.ErrClosed)
+	c.failUnlock(&c.out, net.ErrClosed)
+	c.failUnlock(&c.in, net.ErrClosed)
 	return err
 }
 
 // CloseWrite sends the end of input to the other side.
-func (c *Conn) CloseWrite() error {
-	return c.control(func(fd uintptr) error { return syscall.Shutdown(int(fd), syscall.SHUT_WR) })
+func (c *Conn) CloseWrite() (err error) {
+	closed := c.control(func(fd int) { err = syscall.Shutdown(fd, syscall.SHUT_WR) })
+	return cmp.Or(closed, err)
 }
 
-// control runs f with the descriptor.
-func (c *Conn) control(f func(fd uintptr) error) error {
+// control calls f with the descriptor.
+func (c *Conn) control(f func(fd int)) error {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
-	if c.out.closed {
+	if c.fd < 0 {
 		return net.ErrClosed
 	}
-	return f(uintptr(c.fd))
+	f(c.fd)
+	return nil
 }
 
 // LocalAddr implements net.Conn.
@@ -242,3 +199,12 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.in, 
 
 // SetWriteDeadline implements net.Conn.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.out, t) }
+
+// dup returns a second descriptor of a socket that package net opened.
+func dup(c net.Conn) (fd int, err error) {
+	if _, plain := c.(syscall.Conn); !plain { // as a TLS connection, whose socket has other bytes
+		return -1, syscall.ENOTSOCK
+	}
+	closed := control(c, func(old int) { fd, err = unix.FcntlInt(uintptr(old), unix.F_DUPFD_CLOEXEC, 0) })
+	return fd, cmp.Or(closed, err)
+}

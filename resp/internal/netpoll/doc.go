@@ -7,7 +7,7 @@
 // end of the queue, so that no transfer keeps others waiting. One worker runs at first; more start
 // when those that run are busy for long.
 //
-// Elsewhere, and for TLS, Loops.Adopt refuses, and a goroutine reads the connection through a Source.
+// Elsewhere, and for TLS, Loops.Adopt refuses, and a goroutine reads the connection with Receive.
 package netpoll
 
 import (
@@ -27,10 +27,4 @@ type PanicError struct {
 // Error returns the value and the stack.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic on the loop: %v\n%s", e.Value, e.Stack)
-}
-
-// Unwrap returns the value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
 }

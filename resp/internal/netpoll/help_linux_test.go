@@ -30,18 +30,19 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+func neverBusy() bool { return false }
+
 // handLoops returns loops whose only worker runs when the test says so.
 func handLoops(t *testing.T) (*Loops, *worker) {
 	t.Helper()
-	ls := NewLoops(nil)
-	ls.once.Do(func() {
-		if err := ls.open(); err != nil {
-			t.Fatal(err)
-		}
-	})
+	ls := NewLoops(neverBusy)
+	if err := ls.openLocked(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(ls.Close)
 	w := &worker{loops: ls}
-	w.meter.at = time.Now().Add(time.Hour) // no samples
+	ls.workers[0] = w
+	ls.load.since = time.Now().Add(time.Hour) // never judged
 	return ls, w
 }
 
@@ -58,12 +59,9 @@ func run(ls *Loops, workers int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.workers = make([]*worker, workers)
-	ls.load = newLoad(workers)
+	ls.load = newLoad(workers, time.Now().Add(time.Hour), processTime)
 	ls.load.active = workers
-	ls.load.since = time.Now().Add(time.Hour)
-	for i := range workers {
-		ls.startLocked(i)
-	}
+	_ = ls.startLocked()
 }
 
 // adopted returns a socket that ls watches, and the other side of it.
@@ -145,7 +143,7 @@ func received(t *testing.T, c *Conn, watched bool) (got string, err error) {
 		return w.text(), err
 	}
 	var x Buffer
-	err = NewSource(c).Receive(&x, func() bool {
+	err = Receive(c, &x, func() bool {
 		got += string(x.Bytes())
 		x.Skip(len(x.Bytes()))
 		return false
@@ -182,11 +180,11 @@ func waitState(t *testing.T, g *gate) {
 
 // unread is how many bytes wait in the socket.
 func (c *Conn) unread(t *testing.T) (n int) {
-	c.control(func(fd uintptr) (err error) {
-		if n, err = unix.IoctlGetInt(int(fd), unix.SIOCINQ); err != nil {
+	c.control(func(fd int) {
+		var err error
+		if n, err = unix.IoctlGetInt(fd, unix.SIOCINQ); err != nil {
 			t.Error(err)
 		}
-		return err
 	})
 	return n
 }

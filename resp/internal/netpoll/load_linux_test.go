@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // span is some time in which the workers use so much of a core each, in percent.
@@ -12,6 +14,12 @@ type span struct {
 	millis  int
 	percent []int // of worker 0 and so on; what is missing gives no sample
 	want    int   // workers at the end of it
+}
+
+// plenty is a processor time that is always enough.
+func plenty() func() time.Duration {
+	var cpu time.Duration
+	return func() time.Duration { cpu += time.Hour; return cpu }
 }
 
 func TestLoad(t *testing.T) {
@@ -38,12 +46,13 @@ func TestLoad(t *testing.T) {
 		{"a worker that is about to rest", 3, []span{{100, []int{100}, 2}, {510, []int{10, 10}, 1}, {50, []int{10, 100}, 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, now := newLoad(c.most), time.Unix(1000, 0)
+			now := time.Unix(1000, 0)
+			l := newLoad(c.most, now, plenty())
 			for i, s := range c.spans {
 				for range s.millis / 10 {
 					now = now.Add(10 * time.Millisecond)
 					for w, percent := range s.percent {
-						l.sample(w, now, 10*time.Millisecond, time.Duration(percent)*100*time.Microsecond)
+						l.add(w, now, time.Duration(percent)*100*time.Microsecond)
 					}
 				}
 				if l.active != s.want {
@@ -56,86 +65,52 @@ func TestLoad(t *testing.T) {
 
 // A worker that was parked for long gives one sample for all that time.
 func TestLoadAfterPause(t *testing.T) {
-	l, now := newLoad(2), time.Unix(1000, 0)
-	l.sample(0, now, 150*time.Millisecond, 140*time.Millisecond)
+	now := time.Unix(1000, 0)
+	l := newLoad(2, now, plenty())
+	now = now.Add(150 * time.Millisecond)
+	l.add(0, now, 140*time.Millisecond)
 	if l.active != 2 {
 		t.Fatal("no second worker")
 	}
-	if l.sample(0, now.Add(time.Hour), time.Hour, time.Millisecond); l.active != 1 {
+	if l.add(0, now.Add(time.Hour), time.Millisecond); l.active != 1 {
 		t.Error("the second worker does not rest")
 	}
 }
 
-// The meter counts neither the time that the worker was parked nor that in which its thread had no
-// processor.
-func TestMeter(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	spin := func() {
-		for begun := threadTime(); threadTime()-begun < 15*time.Millisecond; {
-		}
-	}
+// Workers that run only because other processes have the processors are not busy.
+func TestLoadWithoutProcessor(t *testing.T) {
+	now, cpu := time.Unix(1000, 0), time.Duration(0)
+	l := newLoad(3, now, func() time.Duration { return cpu })
 	for _, c := range []struct {
-		name        string
-		run         func(m *meter)
-		least, most time.Duration
-	}{
-		{"running", func(m *meter) { m.begin(time.Now()); spin() }, 14 * time.Millisecond, 25 * time.Millisecond},
-		{"without a processor", func(m *meter) { m.begin(time.Now()); time.Sleep(15 * time.Millisecond) }, 0, 8 * time.Millisecond},
-		{"parked while others run", func(m *meter) {
-			m.begin(time.Now())
-			m.end(time.Now())
-			spin()
-			m.begin(time.Now())
-		}, 0, 8 * time.Millisecond},
-		{"parked between", func(m *meter) {
-			m.begin(time.Now())
-			spin()
-			m.end(time.Now())
-			time.Sleep(time.Millisecond)
-			m.begin(time.Now())
-		}, 14 * time.Millisecond, 25 * time.Millisecond},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			var m meter
-			if _, _, ok := m.sample(time.Now()); !ok {
-				t.Fatal("no first sample")
-			}
-			if _, _, ok := m.sample(time.Now()); ok {
-				t.Error("a sample at once")
-			}
-			start := m.at
-			c.run(&m)
-			wall, cpu, ok := m.sample(time.Now())
-			if !ok || wall < 15*time.Millisecond || wall > time.Since(start) || cpu < c.least || cpu > c.most {
-				t.Errorf("%v of %v, %v; want %v to %v", cpu, wall, ok, c.least, c.most)
-			}
-		})
+		percent int // of a core, that the process got
+		want    int // workers
+	}{{79, 1}, {81, 2}, {159, 2}, {161, 3}} {
+		now = now.Add(busyTime)
+		cpu += busyTime * time.Duration(c.percent) / 100
+		for i := range l.active {
+			l.ran[i] = busyTime
+		}
+		if l.add(0, now, 0); l.active != c.want {
+			t.Errorf("%d%%: %d workers, want %d", c.percent, l.active, c.want)
+		}
 	}
 }
 
-// A thread that used less than the last one, under the same number, is another one.
-func TestMeterOfNewThread(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var m meter
-	m.sample(time.Now())
-	m.at, m.since, m.cpu = m.at.Add(-time.Second), m.since.Add(-time.Second), time.Hour
-	if _, cpu, ok := m.sample(time.Now()); !ok || cpu < time.Second {
-		t.Errorf("%v, %v", cpu, ok)
-	}
+// threadTime is the processor time that the calling thread has used.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t)
+	return time.Duration(t.Nano())
 }
 
 // Workers start and rest as the load decides, and serve all the while.
 func TestWorkersStartAndRest(t *testing.T) {
-	ls := NewLoops(nil)
+	ls := NewLoops(neverBusy)
 	defer ls.Close()
 	c, other := adopted(t, ls, "tcp")
 	ls.mu.Lock()
-	ls.workers, ls.load.workers = append(ls.workers[:1], nil), make([]workerLoad, 2)
-	ls.load.since = time.Now().Add(time.Hour) // none rests by itself
+	ls.workers, ls.load.ran = append(ls.workers[:1], nil), make([]time.Duration, 2)
+	ls.load.since, ls.load.cpuTime = time.Now().Add(time.Hour), plenty() // none rests by itself
 	ls.mu.Unlock()
 	var buf Buffer
 	c.Watch(&buf, func() bool {
@@ -157,24 +132,26 @@ func TestWorkersStartAndRest(t *testing.T) {
 		if n := running(); n != 1 {
 			t.Fatalf("%d workers at first", n)
 		}
-		now := time.Now()
-		ls.sampled(0, now, busyTime, busyTime)
+		judge := func(past, used time.Duration) {
+			ls.mu.Lock()
+			defer ls.mu.Unlock()
+			now := time.Now()
+			ls.load.since = now.Add(-past)
+			clear(ls.load.ran)
+			ls.load.add(0, now, used)
+			_ = ls.startLocked()
+			ls.load.since = now.Add(time.Hour)
+		}
+		judge(busyTime, busyTime)
 		if n := running(); n != 2 {
 			t.Fatalf("%d workers under load", n)
 		}
 		roundTrips(t, []net.Conn{other}, 100)
-		ls.mu.Lock()
-		ls.load.since = now.Add(-restTime)
-		ls.load.used = 0
-		ls.mu.Unlock()
-		ls.sampled(0, now, time.Millisecond, 0)
+		judge(restTime, 0)
 		eventually(t, "the second worker rests", func() bool {
 			roundTrips(t, []net.Conn{other}, 1)
 			return running() == 1
 		})
-		ls.mu.Lock()
-		ls.load.since = time.Now().Add(time.Hour)
-		ls.mu.Unlock()
 	}
 	c.Close()
 }
@@ -184,7 +161,7 @@ func TestLoadStartsWorker(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("one processor")
 	}
-	ls := NewLoops(nil)
+	ls := NewLoops(neverBusy)
 	defer ls.Close()
 	for range 4 {
 		c, other := adopted(t, ls, "tcp")

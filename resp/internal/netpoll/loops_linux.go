@@ -1,15 +1,15 @@
 package netpoll
 
 import (
+	"cmp"
+	"encoding/binary"
 	"net"
 	"os"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,68 +21,70 @@ const socketEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLL
 // Loops watch sockets and serve those that are ready. NewLoops makes them. Safe for concurrent use.
 type Loops struct {
 	busy  func() bool
-	once  sync.Once
-	set   int           // the epoll set, which all workers share; -1: the system gives none
+	set   int           // the epoll set, which all workers share
 	nudge int           // an eventfd in the set, never read; a write to it makes a parked worker look
 	woken atomic.Uint32 // counts GiveWay
 	wg    sync.WaitGroup
 
-	mu      sync.Mutex
-	conns   []*Conn // by descriptor
-	ready   queue
-	workers []*worker // nil where one rests
-	awake   int       // how many workers look at ready again before they park
+	mu      sync.Mutex // taken last, where a gate's is held too
+	conns   []*Conn    // by descriptor
+	ready   []*Conn    // the queue; a Conn is in it at most once, in gateRunning
+	workers []*worker  // nil where one rests
+	awake   int        // how many workers look at ready again before they park
 	load    load
 	closed  bool
 }
 
 // NewLoops returns loops without a socket; they start with the first. busy reports whether somebody
 // waits for the runtime's poller, which is not asked while all processors are in use: then a worker
-// gives way after each turn. A nil busy is never true. It is called often, by any worker.
+// gives way after each turn. It is called often, by any worker.
 func NewLoops(busy func() bool) *Loops {
-	if busy == nil {
-		busy = func() bool { return false }
-	}
-	return &Loops{busy: busy, set: -1, nudge: -1}
+	most := runtime.GOMAXPROCS(0)
+	return &Loops{busy: busy, set: -1, nudge: -1, workers: make([]*worker, most),
+		load: newLoad(most, time.Now(), processTime)}
 }
 
 // Adopt takes over a TCP or Unix socket that package net opened, with the bytes that are unread. If it
 // cannot, it returns false and leaves c as it is. Otherwise c is closed, and the Conn to be used
 // instead of it.
 func (ls *Loops) Adopt(c net.Conn) (*Conn, bool) {
-	fd, ok := dup(c)
-	if !ok {
-		return nil, false
-	}
-	ls.once.Do(func() {
-		if ls.open() == nil {
-			ls.mu.Lock()
-			ls.startLocked(0)
-			ls.mu.Unlock()
-		}
-	})
-	if ls.set < 0 {
-		unix.Close(fd)
+	fd, err := dup(c)
+	if err != nil {
 		return nil, false
 	}
 	k := &Conn{loops: ls, fd: fd, local: c.LocalAddr(), remote: c.RemoteAddr()}
-	k.in.ready = true // it was not tried
-	_, tcp := k.local.(*net.TCPAddr)
-	k.thorough.Store(!tcp) // a read of a Unix socket also ends where descriptors were passed
-	ls.mu.Lock()
-	for len(ls.conns) <= fd {
-		ls.conns = append(ls.conns, nil)
-	}
-	ls.conns[fd] = k
-	ls.mu.Unlock()
-	event := unix.EpollEvent{Events: socketEvents & (1<<32 - 1), Fd: int32(fd)}
-	if err := unix.EpollCtl(ls.set, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
-		ls.forget(fd)
+	k.in.ready = true           // it was not tried
+	k.thorough.Store(!isTCP(c)) // a read of a Unix socket also ends where descriptors were passed
+	if err := ls.add(k); err != nil {
 		unix.Close(fd)
 		return nil, false
 	}
 	c.Close() // its own descriptor only
 	return k, true
+}
+
+// add watches c from now on.
+func (ls *Loops) add(c *Conn) error {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if err := ls.openLocked(); err != nil {
+		return err
+	}
+	if err := ls.startLocked(); err != nil {
+		return err
+	}
+	for len(ls.conns) <= c.fd {
+		ls.conns = append(ls.conns, nil)
+	}
+	err := epollAdd(ls.set, c.fd, socketEvents)
+	if err == nil {
+		ls.conns[c.fd] = c
+	}
+	return err
+}
+
+func epollAdd(set, fd int, events uint32) error {
+	return unix.EpollCtl(set, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
 // forget is called before a descriptor is closed, which takes it out of the set.
@@ -99,7 +101,6 @@ func (ls *Loops) GiveWay() { ls.woken.Add(1) }
 
 // Close ends the workers and waits for them. No socket may be left.
 func (ls *Loops) Close() {
-	ls.once.Do(func() {})
 	ls.mu.Lock()
 	ls.closed = true
 	workers := slices.Clone(ls.workers)
@@ -110,82 +111,56 @@ func (ls *Loops) Close() {
 		}
 	}
 	ls.wg.Wait()
-	for ls.ready.n > 0 { // closed while in the queue: its watch is still to end
-		if c := ls.ready.pop(); c.fill() {
-			c.handle()
-		}
+	for _, c := range ls.ready { // closed while in the queue: its watch is still to end
+		c.fill()
 	}
-	if ls.set >= 0 {
-		unix.Close(ls.nudge)
-		unix.Close(ls.set)
-		ls.set = -1
-	}
+	unix.Close(ls.nudge)
+	unix.Close(ls.set)
+	ls.ready, ls.nudge, ls.set = nil, -1, -1
 }
 
-// open makes the epoll set.
-func (ls *Loops) open() error {
-	set, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return os.NewSyscallError("epoll_create1", err)
+// openLocked makes the epoll set, the first time.
+func (ls *Loops) openLocked() error {
+	switch {
+	case ls.closed:
+		return net.ErrClosed
+	case ls.set >= 0:
+		return nil
 	}
-	if err := unix.SetNonblock(set, true); err != nil { // so that the runtime's poller takes it
+	set, noSet := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	nudge, noNudge := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	err := cmp.Or(noSet, noNudge, epollAdd(set, nudge, unix.EPOLLIN|unix.EPOLLET),
+		unix.SetNonblock(set, true)) // so that the runtime's poller takes it
+	if err != nil {
+		unix.Close(nudge)
 		unix.Close(set)
 		return err
 	}
-	nudge, err := newNudge(set)
-	if err != nil {
-		unix.Close(set)
-		return err
-	}
-	most := runtime.GOMAXPROCS(0)
 	ls.set, ls.nudge = set, nudge
-	ls.workers, ls.load = make([]*worker, most), newLoad(most)
 	return nil
 }
 
-// newNudge returns an eventfd in the epoll set.
-func newNudge(set int) (fd int, err error) {
-	fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return -1, os.NewSyscallError("eventfd2", err)
-	}
-	event := unix.EpollEvent{Events: (unix.EPOLLIN | unix.EPOLLET) & (1<<32 - 1), Fd: int32(fd)}
-	if err := unix.EpollCtl(set, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
-		unix.Close(fd)
-		return -1, os.NewSyscallError("epoll_ctl", err)
-	}
-	return fd, nil
-}
-
-// startLocked starts worker number i, if the system lets it. Each has a descriptor of the set of its
+// startLocked starts the workers that are to run and do not. Each has a descriptor of the set of its
 // own, as the runtime's poller takes each only once.
-func (ls *Loops) startLocked(i int) {
-	fd, err := unix.FcntlInt(uintptr(ls.set), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	w := &worker{loops: ls, index: i, set: os.NewFile(uintptr(fd), "epoll")}
-	w.meter.at = time.Now()
-	ls.workers[i] = w
-	ls.wg.Go(w.run)
-}
-
-// sampled tells the load how worker i was busy, and starts workers if that makes it necessary.
-func (ls *Loops) sampled(i int, now time.Time, wall, cpu time.Duration) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	active := ls.load.sample(i, now, wall, cpu)
-	for i := range active {
-		if ls.workers[i] == nil && !ls.closed {
-			ls.startLocked(i)
+func (ls *Loops) startLocked() error {
+	for i := range ls.load.active {
+		if ls.workers[i] != nil || ls.closed {
+			continue
 		}
+		fd, err := unix.FcntlInt(uintptr(ls.set), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		ls.workers[i] = &worker{loops: ls, index: i, set: os.NewFile(uintptr(fd), "epoll")}
+		ls.wg.Go(ls.workers[i].run)
 	}
+	return nil
 }
 
 // enqueue puts c at the end of the queue, and makes a worker look if none is awake.
 func (ls *Loops) enqueue(c *Conn) {
 	ls.mu.Lock()
-	ls.ready.push(c)
+	ls.ready = append(ls.ready, c)
 	asleep := ls.awake == 0
 	ls.mu.Unlock()
 	if asleep {
@@ -194,7 +169,7 @@ func (ls *Loops) enqueue(c *Conn) {
 }
 
 // wake makes the runtime's poller tell of the set.
-func (ls *Loops) wake() {
-	one := uint64(1)
-	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(ls.nudge), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
-}
+func (ls *Loops) wake() { _, _ = unix.Write(ls.nudge, nudgeBytes) }
+
+// nudgeBytes is the number 1, as an eventfd takes it.
+var nudgeBytes = binary.NativeEndian.AppendUint64(nil, 1)

@@ -3,6 +3,7 @@ package netpoll
 import (
 	"cmp"
 	"net"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,49 +13,43 @@ import (
 // was written to it.
 const deliveryTime = 200 * time.Millisecond
 
-// HungUp reports whether the other side of the socket below c has ended its input or the connection,
-// also while bytes before that are unread. It does not wait. It is false where that is not known.
-func HungUp(c net.Conn) bool {
-	raw, ok := rawSocket(c)
-	if !ok {
-		return false
+// control calls f with the descriptor of the socket below c. It returns an error where there is none.
+func control(c net.Conn, f func(fd int)) error {
+	switch c := Underlying(c).(type) {
+	case *Conn:
+		return c.control(f)
+	case syscall.Conn:
+		raw, err := c.SyscallConn()
+		if err != nil {
+			return err
+		}
+		return raw.Control(func(fd uintptr) { f(int(fd)) })
 	}
-	var events int16
-	raw.Control(func(fd uintptr) { events = pollNow(fd, unix.POLLRDHUP) })
-	return events&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+	return syscall.ENOTSOCK
 }
 
-// pollNow returns which of the events, or an error or hang-up, are there.
-func pollNow(fd uintptr, events int16) int16 {
-	poll := []unix.PollFd{{Fd: int32(fd), Events: events}}
-	for {
-		if _, err := unix.Poll(poll, 0); err != unix.EINTR {
-			return poll[0].Revents
-		}
-	}
+func isTCP(c net.Conn) bool {
+	_, tcp := Underlying(c).LocalAddr().(*net.TCPAddr)
+	return tcp
 }
 
 // Refused reports whether the other side refused what was last written to a TCP connection: it had
 // closed the connection, and not only its sending half. Refused waits until that is known, at most
 // 200ms. It is false where that is not known.
 func Refused(c net.Conn) bool {
-	raw, tcp := rawTCP(c)
-	if !tcp {
+	if !isTCP(c) {
 		return false
 	}
 	for start := time.Now(); ; time.Sleep(time.Millisecond) {
 		unacked, dead := 0, false
-		err := raw.Control(func(fd uintptr) {
-			unacked, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-			dead = pollNow(fd, 0) != 0
+		err := control(c, func(fd int) {
+			unacked, _ = unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+			poll := []unix.PollFd{{Fd: int32(fd)}} // an error or hang-up is always told
+			n, _ := unix.Poll(poll, 0)
+			dead = n > 0
 		})
-		switch {
-		case err != nil || unacked == 0:
-			return false
-		case dead:
-			return true
-		case time.Since(start) >= deliveryTime:
-			return false
+		if err != nil || unacked == 0 || dead || time.Since(start) >= deliveryTime {
+			return err == nil && unacked > 0 && dead
 		}
 	}
 }
@@ -63,17 +58,12 @@ func Refused(c net.Conn) bool {
 // any, how many bytes the other side has acknowledged since the beginning. Both are 0 where that is
 // not known.
 func Queued(c net.Conn) (queued int, taken uint64) {
-	raw, ok := rawSocket(c)
-	if !ok {
-		return 0, 0
-	}
-	_, tcp := rawTCP(c)
-	raw.Control(func(fd uintptr) {
-		queued, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-		if queued == 0 || !tcp {
+	_ = control(c, func(fd int) {
+		queued, _ = unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+		if queued == 0 {
 			return
 		}
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+		if info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			taken = info.Bytes_acked
 		}
 	})
@@ -84,8 +74,7 @@ func Queued(c net.Conn) (queued int, taken uint64) {
 // not: it probes after half of it, and lets no sent byte go longer without an acknowledgement. The
 // kernel counts in whole seconds. On other connections WatchPeer does nothing.
 func WatchPeer(c net.Conn, timeout time.Duration) error {
-	raw, tcp := rawTCP(c)
-	if !tcp {
+	if !isTCP(c) {
 		return nil
 	}
 	step := max(time.Second, (timeout / 4).Truncate(time.Second))
@@ -99,9 +88,9 @@ func WatchPeer(c net.Conn, timeout time.Duration) error {
 		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(timeout.Milliseconds())},
 	}
 	var optErr error
-	err := raw.Control(func(fd uintptr) {
+	err := control(c, func(fd int) {
 		for _, o := range options {
-			if optErr = unix.SetsockoptInt(int(fd), o.level, o.name, o.value); optErr != nil {
+			if optErr = unix.SetsockoptInt(fd, o.level, o.name, o.value); optErr != nil {
 				return
 			}
 		}

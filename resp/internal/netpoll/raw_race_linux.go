@@ -2,19 +2,15 @@
 
 package netpoll
 
-import (
-	"errors"
-	"syscall"
-)
+import "syscall"
 
-// rawRead and rawWrite are those of package syscall: they tell the race detector that what was written is read afterwards.
-func rawRead(fd int, b []byte) (int, syscall.Errno) { return withErrno(syscall.Read(fd, b)) }
-
-func rawWrite(fd int, b []byte) (int, syscall.Errno) { return withErrno(syscall.Write(fd, b)) }
-
-func withErrno(n int, err error) (int, syscall.Errno) {
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		return 0, errno
+// rawIO calls package syscall, which tells the race detector that what was written is read afterwards.
+func rawIO(trap uintptr, fd int, b []byte) (n int, errno syscall.Errno) {
+	do := syscall.Read
+	if trap == syscall.SYS_WRITE {
+		do = syscall.Write
 	}
-	return n, 0
+	n, err := do(fd, b)
+	errno, _ = err.(syscall.Errno)
+	return n, errno
 }

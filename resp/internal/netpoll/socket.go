@@ -1,9 +1,38 @@
 package netpoll
 
-import (
-	"net"
-	"syscall"
-)
+import "net"
+
+// waitSize is how much memory a connection that no loop watches takes while nothing comes.
+const waitSize = 4 << 10
+
+// Receive reads conn into x and calls use after every read, until use returns true (then the error is
+// nil) or nothing more can be read. At the end of input the error is io.EOF. Both use and Receive may
+// block. Bytes that use leaves in x stay there, otherwise x is left without memory.
+//
+// Only behind a read that was full, where more is likely to be there, it waits with the memory for more.
+func Receive(conn net.Conn, x *Buffer, use func() (stop bool)) error {
+	if c, adopted := conn.(*Conn); adopted {
+		return c.receive(x, use)
+	}
+	defer x.Release()
+	small := make([]byte, waitSize)
+	for n, err := 0, error(nil); ; {
+		if n >= waitSize {
+			n, err = conn.Read(x.Room())
+			x.Grew(n)
+		} else {
+			n, err = conn.Read(small)
+			x.add(small[:n])
+		}
+		if n > 0 && use() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		x.Release()
+	}
+}
 
 // Underlying returns the connection below TLS and whatever else wraps it (see tls.Conn.NetConn).
 func Underlying(c net.Conn) net.Conn {
@@ -27,21 +56,3 @@ func CloseWrite(c net.Conn) error {
 
 // RawClose closes the socket below c. It never waits, as closing a TLS connection may.
 func RawClose(c net.Conn) error { return Underlying(c).Close() }
-
-// rawSocket returns the descriptor of the socket below c; ok is false if there is none.
-func rawSocket(c net.Conn) (raw syscall.RawConn, ok bool) {
-	opened, ok := Underlying(c).(syscall.Conn)
-	if !ok {
-		return nil, false
-	}
-	raw, err := opened.SyscallConn()
-	return raw, err == nil
-}
-
-// rawTCP is rawSocket if the socket is one of TCP.
-func rawTCP(c net.Conn) (raw syscall.RawConn, ok bool) {
-	if _, ok := Underlying(c).LocalAddr().(*net.TCPAddr); !ok {
-		return nil, false
-	}
-	return rawSocket(c)
-}

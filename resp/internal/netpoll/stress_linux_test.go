@@ -57,7 +57,7 @@ func (r *wildReader) once() error {
 		r.buf.Release()
 		return err
 	case 1:
-		return NewSource(r.c).Receive(&r.buf, r.use)
+		return Receive(r.c, &r.buf, r.use)
 	case 2:
 		_, err := r.c.ReadInto(&r.buf)
 		r.use()

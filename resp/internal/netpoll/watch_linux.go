@@ -1,17 +1,136 @@
 package netpoll
 
 import (
+	"net"
+	"os"
 	"runtime/debug"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// gateState says who learns that a gate opens.
+type gateState uint8
+
+const (
+	gateIdle    gateState = iota // nobody: it is noted in ready
+	gateWaiting                  // a goroutine, by wake
+	gateWatched                  // the loop: the socket gets into the queue
+	gateRunning                  // the loop has it in the queue or in hand; it looks at ready and err afterwards
+)
+
+// gate is one direction of a Conn. Somebody waits at it until the socket is ready, the deadline passes
+// or the socket is closed. Safe for concurrent use.
+type gate struct {
+	mu    sync.Mutex // held during the system calls of this direction, so that the descriptor stays
+	timer *time.Timer
+	wake  chan struct{} // capacity 1; made by the first who waits
+	err   error         // why nothing is to be tried any more: net.ErrClosed or os.ErrDeadlineExceeded
+	state gateState
+	ready bool // of input: the socket became ready and was not tried since
+}
+
+// freeLocked returns why a goroutine, or a new watch, may not use the gate.
+func (g *gate) freeLocked() error {
+	if g.err == nil && g.state != gateIdle {
+		return errTwoWait
+	}
+	return g.err
+}
+
+// waitUnlock waits until the gate opens or is interrupted, and unlocks mu. Two waiters would take each
+// other's wake-up, so the second gets an error.
+func (g *gate) waitUnlock() error {
+	if err := g.freeLocked(); err != nil || g.ready {
+		g.mu.Unlock()
+		return err
+	}
+	if g.wake == nil {
+		g.wake = make(chan struct{}, 1)
+	}
+	g.state = gateWaiting
+	g.mu.Unlock()
+	<-g.wake
+	return nil
+}
+
+// endUnlock ends the waiting at g, or the watch with err. It unlocks mu.
+func (c *Conn) endUnlock(g *gate, err error) {
+	state := g.state
+	g.state = gateIdle
+	if state == gateWaiting {
+		g.wake <- struct{}{}
+	}
+	var stopped func(err error)
+	if state == gateWatched || state == gateRunning {
+		stopped, c.watch = c.watch.stopped, watch{}
+	}
+	g.mu.Unlock()
+	if state != gateIdle {
+		c.loops.GiveWay()
+	}
+	if stopped != nil {
+		stopped(err)
+	}
+}
+
+// failUnlock makes the gate refuse everything because of err. It unlocks mu.
+func (c *Conn) failUnlock(g *gate, err error) {
+	g.err = err
+	g.stopTimerLocked()
+	if g.state == gateRunning { // the worker sees to the end
+		g.mu.Unlock()
+		return
+	}
+	c.endUnlock(g, err)
+}
+
+func (c *Conn) setDeadline(g *gate, t time.Time) error {
+	g.mu.Lock()
+	if g.err == net.ErrClosed {
+		g.mu.Unlock()
+		return net.ErrClosed
+	}
+	g.stopTimerLocked()
+	g.err = nil
+	left := time.Until(t)
+	if left <= 0 && !t.IsZero() {
+		c.failUnlock(g, os.ErrDeadlineExceeded)
+		return nil
+	}
+	if !t.IsZero() {
+		var timer *time.Timer
+		timer = time.AfterFunc(left, func() { c.expire(g, &timer) })
+		g.timer = timer
+	}
+	g.mu.Unlock()
+	return nil
+}
+
+func (g *gate) stopTimerLocked() {
+	if g.timer != nil {
+		g.timer.Stop()
+		g.timer = nil
+	}
+}
+
+// expire is called by the timer. The variable timer is set under mu.
+func (c *Conn) expire(g *gate, timer **time.Timer) {
+	g.mu.Lock()
+	if g.timer != *timer { // the deadline was set anew
+		g.mu.Unlock()
+		return
+	}
+	c.failUnlock(g, os.ErrDeadlineExceeded)
+}
+
 // watch is what the loop does with the bytes of a Conn. It belongs to the worker that has the Conn in
-// hand in gateRunning, and otherwise to whoever holds in.mu. The callback stopped is in the gate.
+// hand in gateRunning, and otherwise to whoever holds in.mu.
 type watch struct {
-	buf *Buffer
-	use func() (stop bool)
-	n   int // bytes read into buf and not yet counted there
+	buf     *Buffer
+	use     func() (stop bool)
+	stopped func(err error)
 }
 
 // Watch makes the loop read c from now on, and returns at once. After each read into buf, a worker of
@@ -31,78 +150,63 @@ type watch struct {
 // While c is watched, buf belongs to the loop and may only be touched by use.
 func (c *Conn) Watch(buf *Buffer, use func() (stop bool), stopped func(err error)) {
 	c.in.mu.Lock()
-	ready, err := c.tryLocked()
-	if err != nil {
+	if err := c.in.freeLocked(); err != nil {
 		c.in.mu.Unlock()
 		stopped(err)
 		return
 	}
-	buf.Release()
-	c.watch = watch{buf: buf, use: use}
-	c.in.stopped = stopped
-	c.in.state = gateWatched
-	if ready {
+	c.watch = watch{buf, use, stopped}
+	c.settleUnlock(false, nil)
+}
+
+// event notes what happened to the socket, and puts it into the queue if it is watched.
+func (c *Conn) event(events uint32) {
+	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR|unix.EPOLLPRI) != 0 {
+		c.thorough.Store(true)
+	}
+	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.wants.Load() {
+		c.out.mu.Lock()
+		c.wants.Store(false)
+		c.endUnlock(&c.out, nil)
+	}
+	if events&^unix.EPOLLOUT == 0 {
+		return
+	}
+	c.in.mu.Lock()
+	c.in.ready = true
+	switch c.in.state {
+	case gateWaiting:
+		c.endUnlock(&c.in, nil)
+		return
+	case gateWatched:
 		c.in.state = gateRunning
 		c.loops.enqueue(c)
 	}
 	c.in.mu.Unlock()
 }
 
-// event notes what happened to the socket. run: the caller puts it into the queue.
-func (c *Conn) event(events uint32) (run bool) {
-	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR|unix.EPOLLPRI) != 0 {
-		c.thorough.Store(true)
-	}
-	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		c.took()
-	}
-	if events&^unix.EPOLLOUT == 0 {
-		return false
-	}
-	c.in.mu.Lock()
-	c.in.ready = true
-	woke := false
-	switch c.in.state {
-	case gateWatched:
-		c.in.state = gateRunning
-		run = true
-	case gateWaiting:
-		_, woke = c.in.endLocked()
-	}
-	c.in.mu.Unlock()
-	c.tell(nil, woke, nil)
-	return run
-}
-
 // fill reads one piece of a Conn from the queue. some is false where there is nothing to use: the
 // Conn is then watched again, or its watch has ended.
 func (c *Conn) fill() (some bool) {
-	if c.watch.n > 0 { // read in an earlier turn
-		return true
-	}
 	c.in.mu.Lock()
-	err := c.in.errLocked()
-	if err == nil && c.in.ready {
-		if c.watch.n, err = c.readLocked(c.watch.buf.Room()); c.watch.n > 0 {
-			c.in.mu.Unlock()
-			return true
-		}
+	n, err := c.readLocked(c.watch.buf.Room())
+	c.watch.buf.Grew(n)
+	if n > 0 {
+		c.in.mu.Unlock()
+		return true
 	}
 	c.settleUnlock(err != nil, err)
 	return false
 }
 
-// handle lets use have what fill has read. again: there may be more to read.
-func (c *Conn) handle() (again bool) {
-	c.watch.buf.Grew(c.watch.n)
-	c.watch.n = 0
+// handle lets use have what fill has read.
+func (c *Conn) handle() {
 	stop, err := callUse(c.watch.use)
 	c.in.mu.Lock()
-	if !stop {
-		err = c.in.errLocked()
-		stop = err != nil
+	if !stop && c.in.err != nil {
+		stop, err = true, c.in.err
 	}
-	return c.settleUnlock(stop, err)
+	c.settleUnlock(stop, err)
 }
 
 // callUse calls use. A panic stops too.
@@ -115,21 +219,18 @@ func callUse(use func() (stop bool)) (stop bool, err error) {
 	return use(), nil
 }
 
-// settleUnlock ends the watch with err (stop), or goes on: again means in the queue. It unlocks in.mu.
-func (c *Conn) settleUnlock(stop bool, err error) (again bool) {
+// settleUnlock ends the watch with err (stop), or goes on: at the end of the queue, if there may be more.
+// It unlocks in.mu.
+func (c *Conn) settleUnlock(stop bool, err error) {
 	c.watch.buf.Release()
-	switch {
-	case stop:
-		c.watch = watch{}
-		stopped, woke := c.in.endLocked()
-		c.in.mu.Unlock()
-		c.tell(stopped, woke, err)
-		return false
-	case c.in.ready:
-		again = true
-	default:
-		c.in.state = gateWatched
+	if stop {
+		c.endUnlock(&c.in, err)
+		return
+	}
+	c.in.state = gateWatched
+	if c.in.ready {
+		c.in.state = gateRunning
+		c.loops.enqueue(c)
 	}
 	c.in.mu.Unlock()
-	return again
 }

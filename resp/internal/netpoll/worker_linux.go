@@ -2,6 +2,7 @@ package netpoll
 
 import (
 	"os"
+	"slices"
 	"syscall"
 	"time"
 	"unsafe"
@@ -9,18 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eventsAtOnce is how many sockets one look at the epoll set tells of, and how many one turn serves.
-const eventsAtOnce = 128
-
-// servedInRow is how many sockets a worker serves before it gives way to goroutines that it does not
-// know of.
-const servedInRow = 64
-
-// A turn ends after turnTime: the epoll set is looked at again before the rest is served. Reading
-// ends before that, so that most of what was read is also used.
 const (
-	readTime = turnTime / 2
-	turnTime = time.Millisecond
+	eventsAtOnce = 128 // sockets that one look at the epoll set tells of, at most
+	batchSize    = 16  // sockets that one turn serves, at most: so it takes about a millisecond at worst
+	servedInRow  = 64  // sockets that a worker serves before it gives way to goroutines that it does not know of
 )
 
 // worker is one goroutine that serves the sockets of Loops.
@@ -28,58 +21,35 @@ type worker struct {
 	loops  *Loops
 	index  int      // among the workers
 	set    *os.File // the epoll set; the runtime's poller watches it, so an idle worker is parked
-	meter  meter
 	events [eventsAtOnce]unix.EpollEvent
-	found  [eventsAtOnce]*Conn // whose the events are
-	batch  [eventsAtOnce]*Conn // what the turn serves
+	batch  []*Conn // what the turn serves
 }
 
 // run works until the set is closed or the worker rests.
 func (w *worker) run() {
 	defer w.set.Close()
-	raw, err := w.set.SyscallConn()
-	if err != nil {
-		return
+	if raw, err := w.set.SyscallConn(); err == nil {
+		_ = raw.Read(func(uintptr) (done bool) { return w.work() })
 	}
-	_ = raw.Read(func(uintptr) (done bool) { return w.work() })
 }
 
 // work serves until there is nothing or others are to run. rest: the worker is not needed any more.
 func (w *worker) work() (rest bool) {
-	ls := w.loops
-	w.enter()
-	for all := 0; ; {
-		woken := ls.woken.Load()
-		found, served := w.turn()
-		all += served
-		more := found == eventsAtOnce
-		giveWay := ls.woken.Load() != woken || ls.busy() || all >= servedInRow
-		if giveWay || !more && served == 0 {
-			return w.leave(more)
-		}
-	}
-}
-
-// enter notes that the worker is awake.
-func (w *worker) enter() {
-	w.meter.begin(time.Now())
-	w.loops.mu.Lock()
-	w.loops.awake++
-	w.loops.mu.Unlock()
-}
-
-// leave notes that the worker parks, or rests. more: the set may have events of which the runtime's
-// poller does not tell again by itself. These, and what is in the queue, need a nudge.
-func (w *worker) leave(more bool) (rest bool) {
-	ls := w.loops
-	w.meter.end(time.Now())
+	ls, began := w.loops, time.Now()
+	ls.mu.Lock()
+	ls.awake++
+	ls.mu.Unlock()
+	more := w.serve()
+	now := time.Now()
 	ls.mu.Lock()
 	ls.awake--
-	more = more || ls.ready.n > 0
+	ls.load.add(w.index, now, now.Sub(began))
+	_ = ls.startLocked() // if the system lets it; it is tried again
 	if w.index >= ls.load.active {
 		rest = true
 		ls.workers[w.index] = nil
 	}
+	more = more || len(ls.ready) > 0
 	ls.mu.Unlock()
 	if more {
 		ls.wake()
@@ -87,16 +57,44 @@ func (w *worker) leave(more bool) (rest bool) {
 	return rest
 }
 
-// turn looks at the set once and serves what is in the queue, each socket once.
-func (w *worker) turn() (found, served int) {
-	start := time.Now()
-	if wall, cpu, ok := w.meter.sample(start); ok {
-		w.loops.sampled(w.index, start, wall, cpu)
+// serve is work without the accounts. more: the set may have events of which the runtime's poller does
+// not tell again by itself. These, and what is in the queue, need a nudge.
+func (w *worker) serve() (more bool) {
+	for all := 0; ; {
+		woken := w.loops.woken.Load()
+		found, served := w.turn()
+		all += served
+		more = found == eventsAtOnce
+		giveWay := w.loops.woken.Load() != woken || w.loops.busy() || all >= servedInRow
+		if giveWay || !more && served == 0 {
+			return more
+		}
 	}
+}
+
+// turn looks at the set once and serves a batch from the head of the queue, each socket once; it leaves
+// the other workers their share. All are read before any of them is used, so that whoever is written to
+// is woken once and finds all of it.
+func (w *worker) turn() (found, served int) {
 	found = w.look()
-	served = w.take()
-	w.serve(w.batch[:served], start)
-	return found, served
+	ls := w.loops
+	ls.mu.Lock()
+	n := min((len(ls.ready)+ls.load.active-1)/ls.load.active, batchSize)
+	w.batch = append(w.batch[:0], ls.ready[:n]...)
+	ls.ready = slices.Delete(ls.ready, 0, n)
+	ls.mu.Unlock()
+	for i, c := range w.batch {
+		if !c.fill() {
+			w.batch[i] = nil
+		}
+	}
+	for _, c := range w.batch {
+		if c != nil {
+			c.handle()
+		}
+	}
+	clear(w.batch)
+	return found, len(w.batch)
 }
 
 // look asks the epoll set which sockets are ready and puts these at the end of the queue.
@@ -104,90 +102,82 @@ func (w *worker) look() (found int) {
 	ls := w.loops
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(ls.set),
 		uintptr(unsafe.Pointer(&w.events)), eventsAtOnce, 0, 0, 0)
-	switch errno {
-	case 0:
-	case syscall.EINTR:
+	if errno == syscall.EINTR {
 		return eventsAtOnce // it told of none, and there may be some
-	default:
+	}
+	if errno != 0 {
 		return 0
 	}
-	if n == 0 {
-		return 0
-	}
-	conns := w.found[:n]
-	ls.mu.Lock()
-	for i, e := range w.events[:n] {
+	for _, e := range w.events[:n] {
+		var c *Conn // nil: closed since. Or another socket by now, to which the event does no harm.
+		ls.mu.Lock()
 		if int(e.Fd) < len(ls.conns) {
-			// nil: closed since. Or another socket by now, to which the event does no harm.
-			conns[i] = ls.conns[e.Fd]
+			c = ls.conns[e.Fd]
 		}
-	}
-	ls.mu.Unlock()
-	for i, c := range conns {
-		if c != nil && !c.event(w.events[i].Events) {
-			conns[i] = nil
-		}
-	}
-	ls.mu.Lock()
-	for _, c := range conns {
+		ls.mu.Unlock()
 		if c != nil {
-			ls.ready.push(c)
+			c.event(e.Events)
 		}
 	}
-	ls.mu.Unlock()
-	clear(conns)
 	return int(n)
 }
 
-// take moves what is in the queue to the batch. It leaves the other workers their share.
-func (w *worker) take() (n int) {
-	ls := w.loops
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	share := (ls.ready.n + ls.load.active - 1) / ls.load.active
-	n = min(share, eventsAtOnce)
-	for i := range n {
-		w.batch[i] = ls.ready.pop()
-	}
-	return n
+// When workers start and rest.
+const (
+	busyPercent = 80                     // of a core: more is busy
+	busyTime    = 100 * time.Millisecond // over which that is measured
+	restPercent = 50                     // of what one worker fewer could do: less is idle
+	restTime    = 500 * time.Millisecond // for so long it is to be idle
+)
+
+// load decides how many workers run: one more when all that run are busy, one fewer when together they
+// are idle for restTime.
+type load struct {
+	active  int                  // workers that run
+	cpuTime func() time.Duration // processor time that the process has used
+	since   time.Time            // beginning of what is measured
+	cpu     time.Duration        // cpuTime by then
+	ran     []time.Duration      // of each worker: how long it was awake since then
+	idle    time.Duration        // how long the workers had been idle by then
 }
 
-// serve reads all sockets of the batch before any of them is used, so that whoever is written to is
-// woken once and finds all of it. What it does not get to in time goes back to the head of the queue,
-// read or not.
-func (w *worker) serve(batch []*Conn, start time.Time) {
-	read := 0
-	for read < len(batch) && (read == 0 || time.Since(start) < readTime) {
-		if !batch[read].fill() {
-			batch[read] = nil
-		}
-		read++
-	}
-	used := 0
-	for used < read && (used == 0 || time.Since(start) < turnTime) {
-		if c := batch[used]; c != nil && !c.handle() {
-			batch[used] = nil
-		}
-		used++
-	}
-	w.putBack(batch[:used], batch[used:])
-	clear(batch)
+// newLoad returns a load for up to most workers, with one active.
+func newLoad(most int, now time.Time, cpuTime func() time.Duration) load {
+	return load{active: 1, cpuTime: cpuTime, since: now, cpu: cpuTime(), ran: make([]time.Duration, most)}
 }
 
-// putBack puts sockets that have more to read at the end of the queue, and those that were not served
-// before the others.
-func (w *worker) putBack(again, unserved []*Conn) {
-	ls := w.loops
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for i := len(unserved) - 1; i >= 0; i-- {
-		if c := unserved[i]; c != nil {
-			ls.ready.pushFront(c)
-		}
+// add tells that worker i was awake for so long, until now. The worker counts as busy in that time, if
+// the process got the processors for it: otherwise other processes have them.
+func (l *load) add(i int, now time.Time, ran time.Duration) {
+	l.ran[i] += ran
+	past := now.Sub(l.since)
+	if past < busyTime {
+		return
 	}
-	for _, c := range again {
-		if c != nil {
-			ls.ready.push(c)
-		}
+	cpu := l.cpuTime()
+	allBusy, total := (cpu-l.cpu)*100 > past*time.Duration(l.active)*busyPercent, time.Duration(0)
+	for _, ran := range l.ran[:l.active] {
+		allBusy = allBusy && ran*100 > past*busyPercent
+		total += ran
 	}
+	l.idle += past
+	if l.active == 1 || total*100 >= past*time.Duration(l.active-1)*restPercent {
+		l.idle = 0
+	}
+	switch {
+	case allBusy && l.active < len(l.ran):
+		l.active++
+	case l.idle >= restTime:
+		l.active--
+		l.idle = 0
+	}
+	clear(l.ran)
+	l.since, l.cpu = now, cpu
+}
+
+// processTime is the processor time that all threads have used.
+func processTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
+	return time.Duration(t.Nano())
 }

@@ -1,0 +1,46 @@
+//go:build !linux
+
+package netpoll
+
+import (
+	"errors"
+	"net"
+	"time"
+)
+
+// Loops watch plain sockets on Linux only. Here Adopt refuses every connection.
+type Loops struct{}
+
+// NewLoops returns loops without a socket.
+func NewLoops(busy func() bool) *Loops { return &Loops{} }
+
+// Adopt refuses c, so no method of Conn is ever called.
+func (*Loops) Adopt(c net.Conn) (*Conn, bool) { return nil, false }
+func (*Loops) GiveWay()                       {}
+func (*Loops) Close()                         {}
+
+// Conn is a socket that Loops watches. There is none on this system.
+type Conn struct{ net.Conn }
+
+func (*Conn) ReadInto(*Buffer) (n int, err error) { return 0, errors.ErrUnsupported }
+func (*Conn) TryWrite([]byte) (n int, err error)  { return 0, errors.ErrUnsupported }
+func (*Conn) Watch(_ *Buffer, _ func() (stop bool), stopped func(err error)) {
+	stopped(errors.ErrUnsupported)
+}
+func (*Conn) receive(*Buffer, func() (stop bool)) error { return errors.ErrUnsupported }
+
+// Refused is false: this system is not asked.
+func Refused(net.Conn) bool { return false }
+
+// Queued returns zeros: this system is not asked. Only a write that blocks shows a slow client then.
+func Queued(net.Conn) (queued int, taken uint64) { return 0, 0 }
+
+// WatchPeer makes the kernel end a TCP connection whose other side is silent for about timeout.
+func WatchPeer(c net.Conn, timeout time.Duration) error {
+	t, ok := Underlying(c).(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	step := max(time.Second, timeout/4)
+	return t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: step, Interval: step, Count: 3})
+}
