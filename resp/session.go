@@ -43,7 +43,6 @@ type Session struct {
 	question  question
 	readAhead readAhead
 	command   []byte    // what is still to be run, or for redcon to read, of a lock command
-	frames    []byte    // its memory
 	own       *lockConn // what the handler gets; made when it is needed first
 	failed    error     // why the upstream could not be reached, while the requests read with it are answered
 	opaque    bool      // nothing is recognised any more
