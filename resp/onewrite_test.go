@@ -1,0 +1,109 @@
+package resp
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// recorded is an upstream that says nothing and records what is written to it. It is no socket, so that no loop watches it.
+type recorded struct {
+	net.Conn // a pipe, of which nothing comes
+	writes   chan string
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (r *recorded) Write(b []byte) (int, error) {
+	r.writes <- string(b)
+	return len(b), nil
+}
+
+func (r *recorded) Close() error {
+	r.once.Do(func() { close(r.closed) })
+	return r.Conn.Close()
+}
+
+// TestBrokenRequestsGoOutInOnePiece: what a client sends in one piece, the upstream gets in one, also where it breaks off. Else the upstream
+// could answer and close before the rest is written, which then is a reset, and the answer is lost.
+func TestBrokenRequestsGoOutInOnePiece(t *testing.T) {
+	const ping, lock, garbage = "*1\r\n$4\r\nPING\r\n", "*3\r\n$4\r\nLOCK\r\n$1\r\na\r\n", "garbage\x00\r\n*1\r\n$4\r\nPING\r\n*3\r\n$4\r\nLOCK\r\n"
+	for _, tt := range []struct {
+		name   string
+		pieces []string // up to the last, each ends with what is held back
+		held   string   // what is held back of the first
+	}{
+		{"in a LOCK", []string{ping + "SET k v\r\n" + lock + ":1\r\n" + garbage}, ""},
+		{"in the header of a LOCK's argument", []string{ping + lock + "$x\r\n" + garbage}, ""},
+		{"in a LOCK that comes first", []string{lock + ":1\r\n" + garbage}, ""},
+		{"behind MULTI", []string{"MULTI\r\n" + ping + lock + "$-5\r\n" + garbage}, ""},
+		{"outside", []string{ping + "*1x\r\n" + garbage}, ""},
+		{"at the first byte", []string{"\x00" + garbage}, ""},
+		{"at the first request", []string{"*1\r\n:1\r\n" + garbage}, ""},
+		{"in a LOCK that began before", []string{ping + lock, ":1\r\n" + garbage}, lock},
+		{"in a LOCK that began before, in its name", []string{ping + "*2\r\n$4\r\nLO", "CK\r\n:1\r\n" + garbage}, "*2\r\n$4\r\nLO"},
+	} {
+		for _, network := range []string{"pipe", "unix"} {
+			upstream, far := net.Pipe()
+			rec := &recorded{Conn: upstream, writes: make(chan string, 100), closed: make(chan struct{})}
+			server := NewServer(Options{UpstreamName: "recorded", Dial: func(context.Context) (net.Conn, error) { return rec, nil }})
+			var ln net.Listener
+			var client net.Conn
+			if network == "pipe" {
+				near, behind := net.Pipe()
+				client, ln = near, &oneConn{conns: make(chan net.Conn), first: behind}
+			} else {
+				listening, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ln = listening; true {
+					client, err = net.Dial("unix", ln.Addr().String())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() { server.Serve(ln) })
+
+			want := ""
+			for i, piece := range tt.pieces {
+				want += piece
+				client.SetDeadline(time.Now().Add(10 * time.Second))
+				if _, err := client.Write([]byte(piece)); err != nil {
+					t.Fatalf("%s over %s: %v", tt.name, network, err)
+				}
+				due := want
+				if i < len(tt.pieces)-1 {
+					due = strings.TrimSuffix(want, tt.held)
+				}
+				first := within(t, tt.name+" over "+network+": write to the upstream", rec.writes)
+				if i == 0 && len(first) != len(due) {
+					t.Errorf("%s over %s: the first write has %d bytes of %d: %q", tt.name, network, len(first), len(due), first)
+				}
+				want = strings.TrimPrefix(want, first)
+				for rest := strings.TrimPrefix(due, first); rest != ""; {
+					next := within(t, tt.name+" over "+network+": rest of "+rest, rec.writes)
+					if !strings.HasPrefix(rest, next) {
+						t.Fatalf("%s over %s: the upstream gets %q, want %q", tt.name, network, next, rest)
+					}
+					rest, want = rest[len(next):], want[len(next):]
+				}
+			}
+			far.Close()
+			client.Close()
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			server.Shutdown(ctx)
+			wg.Wait()
+			if want != "" || len(rec.writes) > 0 {
+				t.Errorf("%s over %s: not written %q, written besides in %d pieces", tt.name, network, want, len(rec.writes))
+			}
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package resp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What an upstream says to the requests of a question, where nothing is special about the connection.
+const (
+	openAnswer  = "-ERR unknown command '{open}', with args beginning with: \r\n"
+	endAnswer   = "-ERR unknown command '{end}', with args beginning with: \r\n"
+	skipAnswer  = "-ERR unknown command '{skip}', with args beginning with: \r\n"
+	optionError = "-ERR Syntax error in HELLO option '{hello}'\r\n"
+
+	helloMap  = "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n8.0.0\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:7\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
+	noAuth    = "-NOAUTH Authentication required.\r\n"
+	noHello   = "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used\r\n"
+	noExecute = "-ERR Can't execute 'hello': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n"
+	noWhoami  = "-ERR Can't execute 'acl|whoami': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n"
+	message   = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n"
+	pmessage  = "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$2\r\nhi\r\n"
+	push      = ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n"
+	alice     = "$5\r\nalice\r\n"
+	queued    = "+QUEUED\r\n"
+
+	own   = "+1700000000.123456 [0 10.0.0.1:5000] "
+	other = "+1700000000.123456 [0 10.0.0.2:5000] "
+)
+
+var helloArray = "*14\r\n" + strings.TrimPrefix(helloMap, "%7\r\n")
+
+// TestQuestion gives transcripts of what an upstream says to a copier, in one piece, in small ones, and cut in two at many places. What stands between
+// « and » must be cut out and the rest reach the client. {ask} asks a question, and {giveUp} is when its asker gives up; the other braces stand
+// for names of markers.
+func TestQuestion(t *testing.T) {
+	full, named := asking{full: true}, asking{full: true, user: true}
+	skip := asking{full: true, user: true, skip: true}
+	old := asking{full: true, user: true, withoutHello: true}
+	for _, tt := range []struct {
+		name          string
+		asking        asking
+		text          string
+		hello, whoami string   // the answers that are handed over
+		passed        bool     // the request behind CLIENT REPLY SKIP was answered
+		met           []uint64 // the questions that are answered
+	}{
+		{"how far it has got", asking{}, "+OK\r\n:1\r\n{ask}$1\r\na\r\n«" + endAnswer + "»+OK\r\n", "", "", false, []uint64{1}},
+		{"how far, ended by a reply that is an array", asking{}, "{ask}*2\r\n:1\r\n*1\r\n$-1\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+		{"RESP2", named, "{ask}+OK\r\n-ERR x\r\n*0\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»:1\r\n", helloArray, alice, false, []uint64{1}},
+		{"RESP2 without a user", full, "{ask}«" + openAnswer + helloArray + optionError + endAnswer + "»+OK\r\n*1\r\n:1\r\n", helloArray, "", false, []uint64{1}},
+		{"RESP3", named, "{ask}|1\r\n+ttl\r\n:1\r\n" + alice + push + "«" + openAnswer + "»" + push + "«" + helloMap + "»" + push + "«" + alice + "»" + push + "«" + optionError + "»" + push +
+			"«" + endAnswer + "»" + push + "|1\r\n+ttl\r\n:1\r\n+OK\r\n", helloMap, alice, false, []uint64{1}},
+		{"a right that lacks", named, "{ask}«" + openAnswer + helloArray + "-NOPERM User bob has no permissions to run the 'acl|whoami' command\r\n" + optionError + endAnswer + "»",
+			helloArray, "-NOPERM User bob has no permissions to run the 'acl|whoami' command\r\n", false, []uint64{1}},
+		{"in MULTI", named, "{ask}+OK\r\n" + queued + "«" + openAnswer + queued + queued + queued + endAnswer + "»" + queued, queued, queued, false, []uint64{1}},
+		{"subscribed", named, "{ask}" + message + "«" + openAnswer + "»" + message + "«" + noExecute + "»" + pmessage + message + "«" + noWhoami + "»" + pmessage + "«" + noExecute + "»" + message +
+			"«" + endAnswer + "»" + pmessage, noExecute, noWhoami, false, []uint64{1}},
+		{"subscribed before Redis 6.2", old, "{ask}«" + openAnswer + "»" + message + "«*2\r\n$4\r\npong\r\n$0\r\n\r\n" + noWhoami + noExecute + endAnswer + "»", "*2\r\n$4\r\npong\r\n$0\r\n\r\n", noWhoami, false, []uint64{1}},
+		{"MONITOR", named, "{ask}" + other + "\"HELLO\"\r\n«" + openAnswer + "»" + other + "\"HELLO\"\r\n" + "«" + own + "\"HELLO\"\r\n" + helloArray + "»" + other + "\"ACL\" \"WHOAMI\"\r\n" +
+			"«" + own + "\"ACL\" \"WHOAMI\"\r\n" + alice + own + "\"HELLO\" \"2\" \"{hello}\"\r\n" + optionError + "»" + other + "\"PING\"\r\n+1700000000.1 [0 lua] \"PING\"\r\n" +
+			other + "\"SET\" \"k\" \"[0 10.0.0.1:5000] \\\"HELLO\\\"\"\r\n" + "«" + endAnswer + "»", helloArray, alice, false, []uint64{1}},
+		{"MONITOR before Redis 6.2", old, "{ask}«" + openAnswer + own + "\"PING\"\r\n+PONG\r\n" + alice + optionError + "»" + other + "\"PING\"\r\n" + "«" + endAnswer + "»", "+PONG\r\n", alice, false, []uint64{1}},
+		{"MONITOR, a long line", named, "{ask}«" + openAnswer + "»" + other + "\"SET\" \"" + strings.Repeat("v", maxAnswer) + "\"\r\n«" + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, false, []uint64{1}},
+		{"BUSY", named, "{ask}«" + openAnswer + "-BUSY Redis is busy running a script.\r\n-BUSY Redis is busy running a script.\r\n" + optionError + endAnswer + "»",
+			"-BUSY Redis is busy running a script.\r\n", "-BUSY Redis is busy running a script.\r\n", false, []uint64{1}},
+		{"LOADING", named, "{ask}-LOADING Redis is loading\r\n«" + openAnswer + helloArray + "-LOADING Redis is loading\r\n-LOADING Redis is loading\r\n" + endAnswer + "»-LOADING Redis is loading\r\n",
+			helloArray, "-LOADING Redis is loading\r\n", false, []uint64{1}},
+		{"not logged in, names looked up first", named, "{ask}" + noAuth + "«" + openAnswer + noHello + noAuth + optionError + endAnswer + "»" + noAuth, noHello, noAuth, false, []uint64{1}},
+		{"not logged in, the login looked at first", named, "{ask}«" + noAuth + noAuth + noAuth + optionError + noAuth + "»+OK\r\n", "", "", true, []uint64{1}},
+		{"the login first, behind replies of the client", named, "{ask}" + strings.Repeat(noAuth, 5) + "«" + noAuth + noHello + noAuth + optionError + noAuth + "»" + noAuth + "+OK\r\n", "", "", true, []uint64{1}},
+		{"the login first, without a user", full, "{ask}" + noAuth + "-ERR x\r\n" + noAuth + "«" + noAuth + noHello + optionError + noAuth + "»" + noAuth, "", "", true, []uint64{1}},
+		{"the login first, SKIP refused", skip, "{ask}" + noAuth + noAuth + "«" + noAuth + noAuth + noHello + noAuth + optionError + noAuth + "»", "", "", true, []uint64{1}},
+		{"as many refusals, but none of the question", full, "{ask}" + strings.Repeat(noAuth, 3) + "+OK\r\n" + noAuth + "+OK\r\n«" + openAnswer + helloArray + optionError + endAnswer + "»", helloArray, "", false, []uint64{1}},
+		{"before Redis 6", named, "{ask}«" + openAnswer + "-ERR unknown command `HELLO`, with args beginning with: \r\n-ERR unknown command `ACL`, with args beginning with: `WHOAMI`, \r\n" +
+			"-ERR unknown command `HELLO`, with args beginning with: `2`, `{hello}`, \r\n" + endAnswer + "»",
+			"-ERR unknown command `HELLO`, with args beginning with: \r\n", "-ERR unknown command `ACL`, with args beginning with: `WHOAMI`, \r\n", false, []uint64{1}},
+		{"before Redis 6.2, asked again", old, "{ask}«" + openAnswer + "+PONG\r\n" + alice + optionError + endAnswer + "»+PONG\r\n", "+PONG\r\n", alice, false, []uint64{1}},
+		{"SKIP, used up before", skip, "{ask}«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, true, []uint64{1}},
+		{"SKIP, for the marker", skip, "{ask}«" + openAnswer + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, false, []uint64{1}},
+		{"SKIP without a full question", asking{skip: true}, "{ask}«" + skipAnswer + endAnswer + "»{ask}«" + endAnswer + "»", "", "", false, []uint64{1, 2}},
+		{"SKIP twice", skip, "{ask}«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n{ask}«" + openAnswer + helloMap + alice + optionError + endAnswer + "»", helloMap, alice, false, []uint64{1, 2}},
+		{"SKIP as an element of EXEC, which counts it", skip, "{ask}+OK\r\n" + queued + "*1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n*1\r\n:1\r\n", helloArray, alice, false, []uint64{1}},
+		{"SKIP among elements of EXEC", skip, "{ask}*5\r\n:1\r\n*2\r\n:1\r\n:2\r\n$3\r\nabc\r\n+OK\r\n«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n", helloArray, alice, true, []uint64{1}},
+		{"EXEC that is short, only how far", asking{}, "{ask}*2\r\n$3\r\nabc\r\n«" + endAnswer + "»:1\r\n", "", "", false, []uint64{1}},
+		{"EXEC that is short, with nothing behind", skip, "{ask}*2\r\n$3\r\nabc\r\n«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, true, []uint64{1}},
+		{"logged in, and not any more", full, "{ask}«" + openAnswer + helloArray + optionError + endAnswer + "»+RESET\r\n{ask}«" + noAuth + noHello + optionError + noAuth + "»", "", "", true, []uint64{1, 2}},
+
+		{"given up, answered late", named, "{ask}+OK\r\n{giveUp}:1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n", helloArray, alice, false, []uint64{1}},
+		{"given up, answered before the next", named, "{ask}{giveUp}{ask}+OK\r\n«" + older(openAnswer+helloMap+"$3\r\nbob\r\n"+optionError+endAnswer) + "»:1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n",
+			helloArray, alice, false, []uint64{2}},
+		{"given up while it is being answered", named, "{ask}«" + openAnswer + helloMap + "»{giveUp}«$3\r\nbob\r\n»{ask}«" + older(optionError+endAnswer) + "»:1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»",
+			helloArray, alice, false, []uint64{2}},
+		{"given up, the next asks for less", asking{}, "{ask}{giveUp}{ask}«" + older(endAnswer) + "»:1\r\n«" + endAnswer + "»", "", "", false, []uint64{2}},
+		{"given up, its SKIP is not the next's", skip, "{ask}{giveUp}{ask}«" + older(skipAnswer+openAnswer+helloMap+alice+optionError+endAnswer) + "»«" + openAnswer + helloArray + alice + optionError + endAnswer + "»",
+			helloArray, alice, false, []uint64{2}},
+		{"given up, its SKIP is not that of the next, which asks for less", asking{skip: true}, "{ask}{giveUp}{ask}«" + older(skipAnswer+endAnswer) + endAnswer + "»", "", "", false, []uint64{2}},
+		{"given up, the login first: nothing is held back", full, "{ask}{giveUp}" + noAuth + noHello + "«" + optionError + "»" + noAuth, "", "", false, nil},
+		{"given up, the login first, then asked again", full, "{ask}{giveUp}{ask}" + noAuth + noHello + "«" + older(optionError) + "»" + noAuth + "«" + noAuth + noHello + optionError + noAuth + "»", "", "", true, []uint64{2}},
+
+		{"another secret", named, "{ask}-ERR unknown command '{wrong end}', with args\r\n-ERR unknown command '{wrong open}', with args\r\n+OK\r\n" +
+			"-ERR Syntax error in HELLO option '{wrong hello}'\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+		{"an older number", asking{}, "{ask}«" + endAnswer + "»+OK\r\n{ask}«" + older(endAnswer) + "»+OK\r\n«" + endAnswer + "»", "", "", false, []uint64{1, 2}},
+		{"a number that is none", asking{}, "{ask}-ERR '{garbled end}'\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+		{"HELLO's secret as the name of a command, and the other way round", named, "{ask}-ERR unknown command '{monitored end}'\r\n-ERR unknown command '{monitored open}'\r\n" +
+			"-ERR Syntax error in HELLO option '{other hello}'\r\n" + "«" + endAnswer + "»", "", "", false, []uint64{1}},
+		{"half a name", asking{}, "{ask}-ERR '{half}\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+		{"a name in what is no error", asking{}, "{ask}+{end}\r\n$40\r\n{end}\r\n>1\r\n+{end}\r\n*1\r\n$60\r\n-ERR unknown command '{end}'\r\n", "", "", false, nil},
+		{"messages that look like answers", named, "{ask}" + fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(helloArray), helloArray) + "«" + openAnswer + "»" +
+			fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(helloArray), helloArray) + "«" + noExecute + noWhoami + noExecute + "»" +
+			fmt.Sprintf("*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(alice), alice) + "«" + endAnswer + "»", noExecute, noWhoami, false, []uint64{1}},
+		{"a push that looks like HELLO's answer", full, "{ask}«" + openAnswer + "»>" + helloArray[1:] + "«" + helloMap + optionError + endAnswer + "»", helloMap, "", false, []uint64{1}},
+		{"an answer of HELLO to the client", full, "{ask}" + helloArray + helloMap + "«" + openAnswer + helloArray + optionError + endAnswer + "»" + helloArray, helloArray, "", false, []uint64{1}},
+		{"an error that is longer than any answer", asking{}, "{ask}-ERR " + strings.Repeat("x", maxAnswer) + "\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+	} {
+		size := 0 // of what the upstream says
+		run := func(next func(left int) int, how string) {
+			t.Helper()
+			h := newHearing()
+			h.play(tt.asking, tt.text, next)
+			size = h.size
+			hello, whoami := string(h.s.question.head[0]), string(h.s.question.head[1])
+			switch {
+			case string(h.client.got) != h.want:
+				t.Fatalf("%s, %s: the client got\n%q, want\n%q", tt.name, how, h.client.got, h.want)
+			case !slices.Equal(h.met, tt.met):
+				t.Fatalf("%s, %s: answered are %d, want %d", tt.name, how, h.met, tt.met)
+			case hello != tt.hello || whoami != tt.whoami:
+				t.Fatalf("%s, %s: answers %q and %q,\nwant %q and %q", tt.name, how, hello, whoami, tt.hello, tt.whoami)
+			case h.s.question.passed != tt.passed:
+				t.Fatalf("%s, %s: the request behind SKIP answered: %v, want %v", tt.name, how, !tt.passed, tt.passed)
+			case h.c.sc.Inside || h.c.ans.open || !h.s.out.between:
+				t.Fatalf("%s, %s: inside a frame %v, inside answers %v", tt.name, how, h.c.sc.Inside, h.c.ans.open)
+			case len(tt.met) > 0 && h.s.received.Load() != h.s.sent.Load()+h.behind:
+				t.Fatalf("%s, %s: %d replies counted behind the answers, want %d", tt.name, how, h.s.received.Load()-h.s.sent.Load(), h.behind)
+			}
+		}
+		run(func(left int) int { return left }, "in one piece")
+		for n := 1; n < 8; n++ {
+			run(func(int) int { return n }, fmt.Sprintf("in pieces of %d", n))
+		}
+		for at := 1; at < size; at += 3 {
+			rest := at
+			run(func(left int) int {
+				n := left
+				if rest > 0 {
+					n = min(rest, left)
+				}
+				rest -= n
+				return n
+			}, fmt.Sprintf("cut at %d", at))
+		}
+	}
+}
+
+// TestLateAnswerNobodyTakes: the copier never waits for the pump, which may have given up any number of times.
+func TestLateAnswerNobodyTakes(t *testing.T) {
+	h := newHearing()
+	h.deaf = true
+	h.play(asking{}, strings.Repeat("{ask}{giveUp}+OK\r\n«"+endAnswer+"»", 3), func(left int) int { return left })
+	if met := <-h.s.question.met; met != 3 || string(h.client.got) != h.want {
+		t.Errorf("answered is %d, the client got %q; want 3 and %q", met, h.client.got, h.want)
+	}
+}
+
+// TestQuestionRequests: what the upstream is sent.
+func TestQuestionRequests(t *testing.T) {
+	const open, end, skip = "*1\r\n$40\r\n{open}\r\n", "*1\r\n$40\r\n{end}\r\n", "*1\r\n$40\r\n{skip}\r\n"
+	const hello, ping, option = "*1\r\n$5\r\nHELLO\r\n", "*1\r\n$4\r\nPING\r\n", "*3\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$40\r\n{hello}\r\n"
+	h := newHearing()
+	for _, tt := range []struct {
+		asking asking
+		want   string
+	}{
+		{asking{}, end},
+		{asking{user: true}, end},
+		{asking{skip: true}, skip + end},
+		{asking{full: true}, open + hello + option + end},
+		{asking{full: true, withoutHello: true}, open + ping + option + end},
+		{asking{full: true, user: true, skip: true}, skip + open + hello + "*2\r\n$3\r\nACL\r\n$6\r\nWHOAMI\r\n" + option + end},
+	} {
+		got := string(h.s.question.ask(tt.asking.full, tt.asking.user, tt.asking.skip, tt.asking.withoutHello))
+		if want := h.names().Replace(tt.want); got != want {
+			t.Errorf("%+v: asked with\n%q, want\n%q", tt.asking, got, want)
+		}
+	}
+	if q := &h.s.question; q.secret[0] == q.secret[1] || q.secret == newAsked().secret {
+		t.Errorf("secrets are alike: %s", q.secret)
+	}
+}
+
+// newAsked returns a question that was asked.
+func newAsked() *question {
+	var q question
+	q.ask(false, false, false, false)
+	return &q
+}
+
+// asking is what is asked.
+type asking struct{ full, user, skip, withoutHello bool }
+
+// older makes the names in text those of the question before.
+func older(text string) string { return strings.ReplaceAll(text, "{", "{older ") }
+
+// hearing is a copier that hears answers to questions.
+type hearing struct {
+	s      *Session
+	c      copier
+	client picky
+	want   string   // what the client is to get
+	met    []uint64 // questions that were answered
+	behind uint64   // replies behind the last answer
+	size   int      // of what was heard
+	deaf   bool     // nobody takes note of answers
+}
+
+func newHearing() *hearing {
+	h := &hearing{s: &Session{srv: NewServer(Options{})}}
+	h.client.most = func() int { return 1 << 20 }
+	h.s.out.init(&h.client, &h.s.pace)
+	h.s.question.met, h.s.question.from = make(chan uint64, 1), []byte(" 10.0.0.1:5000] ")
+	h.s.sent.Store(1000)
+	h.c.s = h.s
+	return h
+}
+
+// play acts out a transcript, in pieces whose sizes next returns.
+func (h *hearing) play(a asking, text string, next func(left int) int) {
+	q := &h.s.question
+	for text != "" {
+		at := strings.Index(text[1:], "{ask}") + 1
+		if other := strings.Index(text[1:], "{giveUp}") + 1; at == 0 || other > 0 && other < at {
+			at = other
+		}
+		if at == 0 {
+			at = len(text)
+		}
+		part := text[:at]
+		text = text[at:]
+		switch rest, ok := strings.CutPrefix(part, "{ask}"); {
+		case ok:
+			q.ask(a.full, a.user, a.skip, a.withoutHello)
+			part = rest
+		case strings.HasPrefix(part, "{giveUp}"):
+			q.giveUp()
+			part = strings.TrimPrefix(part, "{giveUp}")
+		}
+		h.hear(part, next)
+	}
+}
+
+// hear gives the copier bytes of the upstream.
+func (h *hearing) hear(text string, next func(left int) int) {
+	text = h.names().Replace(text)
+	var bytes string
+	for rest := text; rest != ""; {
+		passes, after, _ := strings.Cut(rest, "«")
+		cut, more, found := strings.Cut(after, "»")
+		h.want += passes
+		h.behind += replies(passes)
+		if found {
+			h.behind = 0
+		}
+		bytes += passes + cut
+		rest = more
+	}
+	h.size += len(bytes)
+	for bytes != "" {
+		n := min(next(len(bytes)), len(bytes))
+		h.c.in.Grew(copy(h.c.in.Room()[:n], bytes))
+		bytes = bytes[n:]
+		h.c.use(false)
+		if h.deaf {
+			continue
+		}
+		select {
+		case number := <-h.s.question.met:
+			h.met = append(h.met, number)
+		default:
+		}
+	}
+	h.c.in.Release()
+}
+
+// replies counts those in text.
+func replies(text string) (n uint64) {
+	for _, frame := range frames(text) {
+		if frame != "" && frame[0] != '>' {
+			n++
+		}
+	}
+	return n
+}
+
+// names puts the names of markers into a transcript.
+func (h *hearing) names() *strings.Replacer {
+	q := &h.s.question
+	name := func(secret int, number uint64, role byte) string {
+		return fmt.Sprintf("%s%011d%c", q.secret[secret][:], number, role)
+	}
+	wrong := func(name string) string {
+		b := []byte(name)
+		b[secretDigits-1] = '0' + (b[secretDigits-1]-'0'+1)%10
+		return string(b)
+	}
+	var pairs []string
+	for text, role := range map[string]byte{"open": roleOpen, "hello": roleHello, "end": roleEnd, "skip": roleSkip} {
+		secret := 0
+		if role == roleHello {
+			secret = 1
+		}
+		right := name(secret, q.number, role)
+		pairs = append(pairs, "{"+text+"}", right, "{older "+text+"}", name(secret, q.number-1, role), "{wrong "+text+"}", wrong(right),
+			"{monitored "+text+"}", name(1, q.number, role), "{other "+text+"}", name(0, q.number, role),
+			"{garbled "+text+"}", right[:secretDigits]+"x"+right[secretDigits+1:])
+	}
+	return strings.NewReplacer(append(pairs, "{half}", name(0, q.number, roleEnd)[:nameDigits-5])...)
+}
