@@ -64,7 +64,7 @@ func (s *Session) serveCommand() error {
 		s.own = &lockConn{s: s}
 		s.own.Writer = redcon.NewWriter(s.own)
 	}
-	s.begin()
+	s.readAhead.start(s.in.Bytes())
 	s.srv.handle(s.own, ownCommand(s.req.Argv))
 	err := s.own.Flush()
 	s.finish(err)
@@ -90,10 +90,14 @@ func ownCommand(argv [][]byte) redcon.Command {
 // lockConn is what a handler gets of a connection that redcon does not serve. What it writes is sent when the handler has returned.
 type lockConn struct {
 	*redcon.Writer
+	rest
 	s      *Session
 	closed bool
-	data   any
 }
+
+// rest are the methods of redcon.Conn that no handler here has a use for: contexts, detaching, looking ahead. Called, they panic, which ends the
+// connection.
+type rest struct{ redcon.Conn }
 
 // Write sends the reply. The Writer calls it.
 func (c *lockConn) Write(p []byte) (int, error) {
@@ -118,24 +122,6 @@ func (c *lockConn) NetConn() net.Conn { return c.s }
 // RemoteAddr returns the client's address.
 func (c *lockConn) RemoteAddr() string { return c.s.client.RemoteAddr().String() }
 
-// Context returns what SetContext was given.
-func (c *lockConn) Context() any { return c.data }
-
-// SetContext keeps v for the handlers.
-func (c *lockConn) SetContext(v any) { c.data = v }
-
-// SetReadBuffer does nothing.
-func (c *lockConn) SetReadBuffer(int) {}
-
-// Detach is not there: it returns nil.
-func (c *lockConn) Detach() redcon.DetachedConn { return nil }
-
-// ReadPipeline returns nothing: commands come one at a time.
-func (c *lockConn) ReadPipeline() []redcon.Command { return nil }
-
-// PeekPipeline returns nothing, as ReadPipeline.
-func (c *lockConn) PeekPipeline() []redcon.Command { return nil }
-
 var (
 	_ redcon.Conn = (*lockConn)(nil)
 	_ net.Conn    = (*Session)(nil)
@@ -155,7 +141,7 @@ func (s *Session) Read(p []byte) (n int, err error) {
 			return 0, err
 		}
 		s.command = ownCommand(s.req.Argv).Raw
-		s.begin()
+		s.readAhead.start(s.in.Bytes())
 	}
 	n = copy(p, s.command)
 	s.command = s.command[n:]

@@ -82,7 +82,6 @@ type Session struct {
 	upPolled *netpoll.Conn // up, where a loop watches it
 	copied   chan struct{} // closed when the copier has ended; nil without upstream; set by the pump
 	closed   bool
-	busy     bool // a lock command runs
 	onEnd    func(End)
 	endSet   bool // the end was reported, or is to be as soon as onEnd is set
 	endWas   End
@@ -147,19 +146,8 @@ func (s *Session) writeReply(p []byte) error {
 	return err
 }
 
-// begin notes that a lock command is about to run.
-func (s *Session) begin() {
-	s.mu.Lock()
-	s.busy = true
-	s.mu.Unlock()
-	s.readAhead.start(s.in.Bytes())
-}
-
 // finish ends the running command; err tells why its reply was not written.
 func (s *Session) finish(err error) {
-	s.mu.Lock()
-	s.busy = false
-	s.mu.Unlock()
 	f := s.undelivered
 	s.undelivered = nil
 	switch {
