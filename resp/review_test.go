@@ -1,0 +1,127 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestReplicationBehindUnreadReplies: a client that does not read its replies and then speaks as a replica stalls nobody else. The
+// pump, on the loop, must not wait for the clientWriter, which the copier holds while it writes: what that waits for is told by the same loop.
+func TestReplicationBehindUnreadReplies(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	deaf, other := r.dial(), r.dial()
+	other.send("PING\r\n")
+	other.expect("+PONG\r\n")
+	deaf.send(fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n%s\r\n", bytes.Repeat([]byte("x"), 1e6)))
+	deaf.expect("+OK\r\n")
+	deaf.send(strings.Repeat("GET k\r\n", 50))
+	time.Sleep(500 * time.Millisecond)
+	deaf.send("REPLCONF x\r\n")
+	time.Sleep(200 * time.Millisecond)
+	other.SetDeadline(time.Now().Add(3 * time.Second))
+	other.send("PING\r\n")
+	other.expect("+PONG\r\n")
+}
+
+// TestForgedRefusal: who has learnt HELLO's marker from a monitor, and can have the upstream say what they like, must not end a question before its
+// own answers: these would reach the client, and with them the secret of the other markers.
+func TestForgedRefusal(t *testing.T) {
+	client := &picky{most: func() int { return 1 << 20 }}
+	s := &Session{srv: NewServer(Options{})}
+	defer s.srv.loops.Close()
+	s.question.met = make(chan uint64, 1)
+	s.out.init(client, &s.pace)
+	c := copier{s: s}
+	q := &s.question
+	q.ask(true, true, false, false)
+	seen := string(q.secret[1][:]) // by a monitor, with the question's number
+	answers := string(answersTo(q, section{full: true}))
+	<-answered(&c, answers)
+	q.ask(true, true, false, false)
+	forged := "*5\r\n" + strings.Repeat("-NOAUTH x\r\n", 3) + fmt.Sprintf("-ERR %s%011d1\r\n", seen, 2) + "-NOAUTH x\r\n"
+	answered(&c, forged)
+	if len(q.met) > 0 {
+		t.Error("the question is taken for answered")
+	}
+	answered(&c, string(answersTo(q, section{full: true})))
+	if bytes.Contains(client.got, q.secret[0][:]) {
+		t.Errorf("the client got the secret: %q", client.got)
+	}
+}
+
+func answered(c *copier, reply string) chan uint64 {
+	c.in.Grew(copy(c.in.Room(), reply))
+	c.use(false)
+	return c.s.question.met
+}
+
+// TestLateAnswerMeetsNextQuestion, with -race: the answer to a question that was given up comes while the next one is asked.
+func TestLateAnswerMeetsNextQuestion(t *testing.T) {
+	for i := range 3000 {
+		s := &Session{srv: NewServer(Options{})}
+		s.question.met = make(chan uint64, 1)
+		s.out.init(&picky{}, &s.pace)
+		c := copier{s: s}
+		q := &s.question
+		q.ask(true, true, false, false)
+		late := string(answersTo(q, section{full: true}))
+		q.giveUp()
+		done := make(chan struct{})
+		go func() { defer close(done); answered(&c, late) }()
+		time.Sleep(time.Duration(i%100) * time.Microsecond)
+		q.ask(true, true, false, false)
+		<-done
+		select {
+		case n := <-q.met:
+			if n == 2 {
+				t.Error("the answer to question 1 is taken for that to question 2")
+			}
+		default:
+		}
+		s.srv.loops.Close()
+	}
+}
+
+// TestLockInSilenceBehindReplyOn: replies are on again, for certain; a command that takes its time does not make them off.
+func TestLockInSilenceBehindReplyOn(t *testing.T) {
+	network, addr := startRedis(t)
+	r := startRelay(t, network, addr, nil)
+	c := r.dial()
+	c.send("CLIENT REPLY OFF\r\nCLIENT REPLY ON\r\nBLPOP nothing 1\r\nLOCK k 1000\r\n")
+	c.expect("+OK\r\n*-1\r\n$5\r\nown:k\r\n")
+}
+
+// TestRefusalsAreBounded: a client that reads nothing while the upstream is away costs under 1 MB.
+func TestRefusalsAreBounded(t *testing.T) {
+	name := strings.Repeat("x", 40)
+	r := startRelay(t, "tcp", name, func(o *Options) {
+		o.Dial = func(context.Context) (net.Conn, error) { return nil, io.ErrUnexpectedEOF }
+	})
+	sess := &Session{srv: r.server, failed: io.ErrUnexpectedEOF}
+	p := &picky{}
+	sess.out.init(p, &sess.pace)
+	sess.in.Grew(copy(sess.in.Room(), strings.Repeat("a\n", 32768)))
+	sess.ctx = context.Background()
+	sess.req.Ended = 0
+	sess.scan()
+	if len(p.got) > 1<<20 {
+		t.Errorf("%d bytes at once for 64 KB", len(p.got))
+	}
+}
+
+// TestInlineArgumentsAreNotKept: what is kept of CLIENT is a few words, however it was sent.
+func TestInlineArgumentsAreNotKept(t *testing.T) {
+	s := &Session{srv: NewServer(Options{})}
+	defer s.srv.loops.Close()
+	s.req.Scan([]byte("CLIENT" + strings.Repeat(" a", 32000) + "\n"))
+	if n := cap(s.req.Argv); n > 64 {
+		t.Errorf("%d arguments are kept for as long as the connection lives", n)
+	}
+}
