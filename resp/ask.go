@@ -48,16 +48,9 @@ func (s *Session) mustAsk() bool {
 	return !s.standing.loggedIn || s.standing.asked && !s.standing.userAsked && s.srv.o.Facts().GuestsLimited
 }
 
-// repliesOff reports whether replies were found to be off, and nothing was sent since that may switch them on.
+// repliesOff reports whether replies were found to be off, and nothing came since.
 func (s *Session) repliesOff() bool {
-	if !s.changes.off {
-		return false
-	}
-	select {
-	case met := <-s.question.met: // the answer came after all: the upstream was slow
-		s.changes.off = met != s.question.number
-	default:
-	}
+	s.changes.off = s.changes.off && s.received.Load() == s.offAt
 	return s.changes.off
 }
 
@@ -66,8 +59,12 @@ func (s *Session) repliesOff() bool {
 // machines change it, before they begin.
 var blockedTime = 250 * time.Millisecond
 
-// silentTime is how long nothing may come from an upstream whose replies CLIENT REPLY may have switched off. Then they are off.
-const silentTime = 500 * time.Millisecond
+// silentTime is how long no reply may come from an upstream whose replies CLIENT REPLY may have switched off. Then they are off. Messages and
+// lines of MONITOR may look like replies, so it is not waited for longer than silentMost.
+const (
+	silentTime = 500 * time.Millisecond
+	silentMost = 4 * silentTime
+)
 
 // ask asks the upstream how far it has got and, where that is not known for certain, what the connection's standing is.
 func (s *Session) ask() (turn, error) {
@@ -98,7 +95,7 @@ func (s *Session) ask() (turn, error) {
 
 // awaitAnswer sends a question and waits for its answer. Meanwhile the client is read ahead.
 func (s *Session) awaitAnswer(request []byte) (turn, error) {
-	number := s.question.number
+	number := s.question.last.number
 	s.readAhead.start(s.in.Bytes())
 	defer s.readAhead.stop()
 	if _, err := s.up.Write(request); err != nil {
@@ -107,7 +104,7 @@ func (s *Session) awaitAnswer(request []byte) (turn, error) {
 	}
 	var ended <-chan struct{} = s.readAhead.ended
 	var silent, blocked, last <-chan time.Time
-	heard := s.heard.Load()
+	received, start := s.received.Load(), time.Now()
 	if s.changes.replies {
 		silent = time.After(silentTime)
 	}
@@ -121,12 +118,12 @@ func (s *Session) awaitAnswer(request []byte) (turn, error) {
 				return turnForward, nil
 			}
 		case <-silent:
-			if now := s.heard.Load(); now != heard {
-				heard, silent = now, time.After(silentTime)
+			if now := s.received.Load(); now != received && time.Since(start) < silentMost {
+				received, silent = now, time.After(silentTime)
 				continue
 			}
-			s.changes.off = true
 			s.question.giveUp()
+			s.changes.off, s.offAt = true, s.received.Load()
 			return turnForward, nil
 		case <-ended:
 			if s.readAhead.err != io.EOF {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // errOpaque is why a reply of our own cannot be written: nobody can tell where the upstream's frames end.
@@ -26,14 +27,14 @@ type clientWriter struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	between bool   // what was written ends between two frames
-	insert  []byte // of our own, waiting for the end of a frame
-	put     uint64 // bytes that were ever appended to insert
-	done    uint64 // how many of them are written
-	err     error  // nothing can be written any more
-	noReply error  // nothing of our own can be written any more
-	onLoop  bool   // whoever holds the mutex must not block
-	rest    []byte // what conn did not take at once; before anything else is written
+	between bool        // what was written ends between two frames
+	insert  []byte      // of our own, waiting for the end of a frame
+	put     uint64      // bytes that were ever appended to insert
+	done    uint64      // how many of them are written
+	err     error       // nothing can be written any more
+	noReply atomic.Bool // nothing of our own can be written any more
+	onLoop  bool        // whoever holds the mutex must not block
+	rest    []byte      // what conn did not take at once; before anything else is written
 }
 
 func (o *clientWriter) init(conn net.Conn, pace *pace) {
@@ -71,6 +72,9 @@ func (o *clientWriter) leave() {
 // The copier holds the lock, from before it counts a reply until the reply is written: as soon as it is counted a lock command may
 // run, whose own reply then must wait.
 func (o *clientWriter) forwardLocked(b []byte, boundary int) error {
+	if o.noReply.Load() {
+		o.insert = nil
+	}
 	if len(o.insert) > 0 && (boundary > 0 || o.between) {
 		o.writeLocked(b[:boundary])
 		o.between = true
@@ -88,8 +92,8 @@ func (o *clientWriter) forwardLocked(b []byte, boundary int) error {
 func (o *clientWriter) reply(b []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.noReply != nil {
-		return o.noReply
+	if o.noReply.Load() {
+		return errOpaque
 	}
 	if o.between && len(o.insert) == 0 {
 		o.writeLocked(b)
@@ -101,11 +105,11 @@ func (o *clientWriter) reply(b []byte) error {
 	if o.between {
 		o.insertLocked()
 	}
-	for o.done < end && o.err == nil && o.noReply == nil {
+	for o.done < end && o.err == nil && !o.noReply.Load() {
 		o.changed.Wait()
 	}
 	if o.done < end && o.err == nil {
-		return o.noReply
+		return errOpaque
 	}
 	return o.err
 }
@@ -169,14 +173,8 @@ func (o *clientWriter) close(err error) {
 	o.changed.Broadcast()
 }
 
-// endReplies lets nothing of our own be written any more.
+// endReplies lets nothing of our own be written any more. It does not wait for the mutex, which is held while the client is written to.
 func (o *clientWriter) endReplies() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.endRepliesLocked()
-}
-
-func (o *clientWriter) endRepliesLocked() {
-	o.noReply, o.insert = errOpaque, nil
+	o.noReply.Store(true)
 	o.changed.Broadcast()
 }

@@ -101,12 +101,11 @@ func (c *copier) use(onLoop bool) (stop bool) {
 		return true
 	}
 	defer s.out.leave()
-	s.heard.Add(1)
 	p := piece{b: c.in.Bytes(), counted: s.received.Load()}
 	for p.at < len(p.b) && !c.sc.Broken {
-		asked := c.ans.open || s.question.asked.Load() != 0
-		if asked && c.sc.AtElement() {
-			v := c.judge(&p)
+		asked := s.question.asked.Load()
+		if asked != nil && c.sc.AtElement() {
+			v := c.judge(&p, asked)
 			if v == unclear {
 				break
 			}
@@ -114,10 +113,10 @@ func (c *copier) use(onLoop bool) (stop bool) {
 				continue
 			}
 		}
-		if !asked && c.pass(&p) {
+		if asked == nil && c.pass(&p) {
 			continue
 		}
-		if !c.frame(&p, asked) {
+		if !c.frame(&p, asked != nil) {
 			break
 		}
 	}
@@ -172,8 +171,8 @@ func (c *copier) frame(p *piece, step bool) bool {
 // judge decides, while a question is asked, whether the frame that begins here is one of its answers. cutOut: the frame was, and is dealt with.
 //
 // A marker among the elements of a frame shows that this has fewer than it said: EXEC counts a CLIENT REPLY SKIP, which has no reply.
-func (c *copier) judge(p *piece) verdict {
-	v, n, over := c.ans.judge(&c.s.question, p.b[p.at:], c.sc.Inside)
+func (c *copier) judge(p *piece, asked *inquiry) verdict {
+	v, n, answered := c.ans.judge(&c.s.question, asked, p.b[p.at:], c.sc.Inside)
 	if v != cutOut {
 		return v
 	}
@@ -186,10 +185,10 @@ func (c *copier) judge(p *piece) verdict {
 		c.ans.begin()
 		return forward // to where frames are counted, which knows better
 	}
-	if over {
+	if answered != 0 {
 		p.counted = c.s.sent.Load()
 		c.s.received.Store(p.counted)
-		c.meet(c.s.question.number)
+		c.meet(answered)
 	}
 	return cutOut
 }
@@ -213,7 +212,7 @@ func (c *copier) lose() {
 	if s.lost.Swap(true) {
 		return
 	}
-	s.out.endRepliesLocked()
+	s.out.endReplies()
 	c.meet(0)
 	s.srv.wg.Go(func() { // a loop must not wait for the log
 		s.log().Warn("replies of the upstream cannot be told apart any more, lock commands on this connection are not executed",

@@ -16,12 +16,14 @@ import (
 // picky is a client's socket that takes no more at once than it likes, though all where one waits for it.
 type picky struct {
 	net.Conn
-	got  []byte
-	most func() int
+	got     []byte
+	largest int // write
+	most    func() int
 }
 
 func (p *picky) Write(b []byte) (int, error) {
 	p.got = append(p.got, b...)
+	p.largest = max(p.largest, len(b))
 	return len(b), nil
 }
 
@@ -68,13 +70,13 @@ func randomReplies(random *rand.Rand) (sections []section) {
 // answersTo is what Redis says to a question.
 func answersTo(q *question, s section) []byte {
 	unknown := func(role byte) []byte {
-		return fmt.Appendf(nil, "-ERR unknown command '%s%011d%c', with args beginning with: \r\n", q.secret[0][:], q.number, role)
+		return fmt.Appendf(nil, "-ERR unknown command '%s%011d%c', with args beginning with: \r\n", q.last.secret[:], q.last.number, role)
 	}
 	if !s.full {
 		return unknown(roleEnd)
 	}
 	return slices.Concat(unknown(roleOpen), s.within, []byte("*14\r\n"+strings.Repeat("$6\r\nserver\r\n", 14)+"$5\r\nalice\r\n"),
-		fmt.Appendf(nil, "-ERR Syntax error in HELLO option '%s%011d%c'\r\n", q.secret[1][:], q.number, roleHello), unknown(roleEnd))
+		fmt.Appendf(nil, "-ERR Syntax error in HELLO option '%s%011d%c'\r\n", q.last.hello[:], q.last.number, roleHello), unknown(roleEnd))
 }
 
 // copyAll gives the sections to a copier, in pieces whose sizes next returns, and tells what the client got, and how many replies

@@ -49,7 +49,7 @@ func TestTimed(t *testing.T) {
 		{"of a module", []exchange{{"*1\r\n$5\r\nFOO.X\r\n", "-ERR unknown command 'FOO.X', with args beginning with: \r\n"}, {}, {}}, "module"},
 		{"blocks", []exchange{{"*3\r\n$5\r\nBLPOP\r\n$1\r\nq\r\n$4\r\n0.01\r\n", "*-1\r\n"}, {}, {}}, ""},
 		{"in a transaction", []exchange{{"MULTI\r\n", "+OK\r\n"}, {ping, "+QUEUED\r\n"}, {ping, "+QUEUED\r\n"}}, ""},
-		{"without replies", []exchange{{"CLIENT REPLY OFF\r\n", ""}, {ping, ""}, {ping + "CLIENT REPLY ON\r\n" + ping, "+OK\r\n" + pong}}, ""},
+		{"without replies", []exchange{{"CLIENT REPLY OFF\r\n", ""}, {ping, ""}, {ping + "CLIENT REPLY ON\r\n" + ping, "+OK\r\n" + pong}}, "connection"},
 		{"in two packets", []exchange{{ping, pong}, {ping, pong}, {like + "\r\n" + ping, "$13\r\n" + like + "\r\n" + pong}}, "connection"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -49,6 +49,12 @@ func (s *Session) pump() error {
 				return err
 			}
 			continue
+		case s.step == stepAsk:
+			s.step = stepPump
+			if _, err := s.ask(); err != nil {
+				return err
+			}
+			continue
 		case s.drain.Load() && len(s.in.Bytes()) == 0 && s.atRest():
 			s.over(EndProxy)
 			return io.EOF
@@ -321,10 +327,15 @@ func (s *Session) connect() {
 	s.srv.wg.Go(func() { c.run(nil) })
 }
 
+// refusedAtOnce is how many requests are answered with one write.
+const refusedAtOnce = 500
+
 // refuse answers n requests that cannot be forwarded.
 func (s *Session) refuse(n int64) {
 	line := redcon.AppendError(nil, "ERR upstream "+s.srv.o.UpstreamName+": "+s.srv.o.DialReason(s.failed))
-	s.out.reply(bytes.Repeat(line, int(n)))
+	for ; n > 0; n -= refusedAtOnce { // in pieces: it may be much more than the client has sent
+		s.out.reply(bytes.Repeat(line, int(min(n, refusedAtOnce))))
+	}
 }
 
 // forward writes bytes to the upstream.

@@ -25,14 +25,25 @@ import (
 //
 // The pump asks, the copier finds the answers.
 type question struct {
-	secret [2][secretDigits]byte // for unknown commands, and for HELLO: another each time, as monitors see what HELLO is sent
-	asked  atomic.Uint64         // the number of the last question and of its requests that a login is wanted for; 0: its answer has come
-	number uint64                // of the last question; the pump's
-	from   []byte                // how lines of MONITOR end the connection's address, as far as that is known
-	met    chan uint64           // capacity 1: the number of the question whose answer has come
-	head   [2][]byte             // the beginnings of its answers; the copier writes them before met
-	passed bool                  // the request behind CLIENT REPLY SKIP was answered; likewise
+	asked  atomic.Pointer[inquiry] // the last one; nil: its answer has come
+	last   *inquiry                // the pump's
+	from   []byte                  // how lines of MONITOR end the connection's address, as far as that is known
+	met    chan uint64             // capacity 1: the number of the question whose answer has come
+	head   [2][]byte               // the beginnings of its answers; the copier writes them before met
+	passed bool                    // the request behind CLIENT REPLY SKIP was answered; likewise
 }
+
+// inquiry is a question that is asked, as the copier must know it. It does not change.
+type inquiry struct {
+	number  uint64
+	secret  digits // of unknown commands, which nobody gets to see: the same on a connection, so that late answers are known
+	hello   digits // of HELLO, which monitors are shown, though not before the opening marker was answered: another for each question
+	lines   int    // how many of its requests an upstream that wants a login first refuses before HELLO's marker
+	givenUp bool   // nobody waits for it any more
+}
+
+// digits are a secret.
+type digits [secretDigits]byte
 
 // Digits of a marker's name: 93 random bits, which question, and the role. They are digits as a server may change the case of letters.
 const (
@@ -53,72 +64,75 @@ const (
 const maxAnswer = 1024
 
 // put appends a marker's request to b.
-func (q *question) put(b []byte, role byte) []byte {
-	secret := &q.secret[0]
+func (a *inquiry) put(b []byte, role byte) []byte {
+	secret := &a.secret
 	if role == roleHello {
-		secret = &q.secret[1]
+		secret = &a.hello
 		b = append(b, "*3\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$"...)
 	} else {
 		b = append(b, "*1\r\n$"...)
 	}
 	b = strconv.AppendInt(b, nameDigits, 10)
 	b = append(append(b, "\r\n"...), secret[:]...)
-	b = fmt.Appendf(b, "%0*d%c\r\n", numberDigits, q.number, role)
-	return b
+	return fmt.Appendf(b, "%0*d%c\r\n", numberDigits, a.number, role)
 }
 
 // ask returns the requests of the next question. standing makes it a full one, user asks for the user, too.
 func (q *question) ask(standing, user, skip, withoutHello bool) []byte {
-	if q.number == 0 {
-		q.secret[0] = randomDigits()
+	a := &inquiry{number: 1, hello: randomDigits()}
+	if q.last == nil {
+		a.secret = randomDigits()
+	} else {
+		a.number, a.secret = q.last.number+1, q.last.secret
 	}
-	q.secret[1] = randomDigits()
-	q.number++
 	var b []byte
-	lines := uint64(0)
 	if skip {
-		b = q.put(b, roleSkip)
-		lines++
+		b = a.put(b, roleSkip)
+		a.lines++
 	}
 	if standing {
-		b = q.put(b, roleOpen)
+		b = a.put(b, roleOpen)
 		if withoutHello {
 			b = append(b, "*1\r\n$4\r\nPING\r\n"...)
 		} else {
 			b = append(b, "*1\r\n$5\r\nHELLO\r\n"...)
 		}
-		lines += 2
+		a.lines += 2
 		if user {
 			b = append(b, "*2\r\n$3\r\nACL\r\n$6\r\nWHOAMI\r\n"...)
-			lines++
+			a.lines++
 		}
-		b = q.put(b, roleHello)
+		b = a.put(b, roleHello)
 	}
-	b = q.put(b, roleEnd)
-	q.asked.Store(q.number<<3 | lines)
+	b = a.put(b, roleEnd)
+	q.last = a
+	q.asked.Store(a)
 	return b
 }
 
-// giveUp says that nobody waits for the answers any more. They are still cut out should they come, but for those of an upstream that wants a login
-// first: to know them, replies are held back, and these may be the last for long.
+// giveUp says that nobody waits for the answers any more. Should they come they are still cut out, but nothing is held back to know them: it may be
+// the last that comes for long.
 func (q *question) giveUp() {
-	asked := q.asked.Load()
-	q.asked.CompareAndSwap(asked, asked&^7)
+	if asked := q.asked.Load(); asked != nil {
+		given := *asked
+		given.givenUp = true
+		q.asked.CompareAndSwap(asked, &given)
+	}
 }
 
 // randomDigits draws digits, each as likely.
-func randomDigits() (digits [secretDigits]byte) {
+func randomDigits() (all digits) {
 	var random [2 * secretDigits]byte
 	for filled := 0; filled < secretDigits; {
 		rand.Read(random[:]) // never fails
 		for _, r := range random {
 			if r < 250 && filled < secretDigits { // 250 is a multiple of 10
-				digits[filled] = '0' + r%10
+				all[filled] = '0' + r%10
 				filled++
 			}
 		}
 	}
-	return digits
+	return all
 }
 
 // answers is the copier's side of a question: what it has found.
@@ -141,9 +155,9 @@ const (
 )
 
 // marked reports which role and which question the marker in line has; ok is false if there is none.
-func (q *question) marked(line []byte) (role byte, number uint64, ok bool) {
-	for i := range q.secret {
-		at := bytes.Index(line, q.secret[i][:])
+func (a *inquiry) marked(line []byte) (role byte, number uint64, ok bool) {
+	for i, secret := range [...]*digits{&a.secret, &a.hello} {
+		at := bytes.Index(line, secret[:])
 		if at < 0 || len(line)-at < nameDigits {
 			continue
 		}
@@ -165,29 +179,29 @@ func line(b []byte) (text []byte, long bool) {
 }
 
 // judge decides about the frame that begins with b, or with nested set about an element of one, while a question is asked. n is the length of
-// one that is to be cut out at once, and over that the question's answers are complete with it.
-func (a *answers) judge(q *question, b []byte, nested bool) (v verdict, n int, over bool) {
+// one that is to be cut out at once, and answered the number of the question whose answers are complete with it; 0: none.
+func (a *answers) judge(q *question, asked *inquiry, b []byte, nested bool) (v verdict, n int, answered uint64) {
 	if b[0] == '-' {
 		text, long := line(b)
 		if text == nil && !long {
-			return unclear, 0, false
+			return unclear, 0, 0
 		}
-		if role, number, ok := q.marked(text); ok {
-			return cutOut, len(text), a.meet(q, role, number)
+		if role, number, ok := asked.marked(text); ok {
+			return cutOut, len(text), a.meet(q, asked, role, number)
 		}
 		if !a.open && bytes.HasPrefix(text, []byte("-NOAUTH")) {
-			return a.refused(q, b)
+			return a.refused(q, asked, b)
 		}
 	}
 	if nested || !a.open {
-		return forward, 0, false
+		return forward, 0, 0
 	}
-	v, n = a.judgeOpen(q, b)
-	return v, n, false
+	v, n = a.judgeOpen(q, asked, b)
+	return v, n, 0
 }
 
 // judgeOpen decides about a frame behind the opening marker: it is an answer unless it is one that nobody asked for.
-func (a *answers) judgeOpen(q *question, b []byte) (v verdict, n int) {
+func (a *answers) judgeOpen(q *question, asked *inquiry, b []byte) (v verdict, n int) {
 	switch {
 	case b[0] == '>':
 		return forward, 0
@@ -196,7 +210,7 @@ func (a *answers) judgeOpen(q *question, b []byte) (v verdict, n int) {
 	case len(b) < 4:
 		return unclear, 0
 	case b[0] == '+' && '0' <= b[1] && b[1] <= '9':
-		return q.judgeMonitored(b)
+		return q.judgeMonitored(asked, b)
 	case b[0] == '*' && (b[1] == '3' || b[1] == '4') && b[2] == '\r': // a message of RESP2; HELLO's answer has more elements, PING's two
 		return forward, 0
 	}
@@ -206,7 +220,7 @@ func (a *answers) judgeOpen(q *question, b []byte) (v verdict, n int) {
 // judgeMonitored decides about a line of MONITOR. Those that show the question are for nobody.
 //
 //	< +1700000000.123456 [0 127.0.0.1:51234] "HELLO"\r\n
-func (q *question) judgeMonitored(b []byte) (v verdict, n int) {
+func (q *question) judgeMonitored(asked *inquiry, b []byte) (v verdict, n int) {
 	text, long := line(b)
 	if text == nil && !long {
 		return unclear, 0
@@ -216,14 +230,14 @@ func (q *question) judgeMonitored(b []byte) (v verdict, n int) {
 	case `"HELLO"` + "\r\n", `"PING"` + "\r\n", `"ACL" "WHOAMI"` + "\r\n":
 		return cutOut, len(text)
 	}
-	if bytes.Contains(command, q.secret[1][:]) {
+	if bytes.Contains(text, asked.hello[:]) {
 		return cutOut, len(text)
 	}
 	return forward, 0
 }
 
-// meet is called for a marker. It reports whether the question that is asked is answered with it.
-func (a *answers) meet(q *question, role byte, number uint64) (over bool) {
+// meet is called for a marker. It returns the question that is asked if that is answered with it.
+func (a *answers) meet(q *question, asked *inquiry, role byte, number uint64) (answered uint64) {
 	switch role {
 	case roleSkip:
 		a.passed, a.number = true, number
@@ -235,16 +249,15 @@ func (a *answers) meet(q *question, role byte, number uint64) (over bool) {
 			a.count = 0
 		}
 		a.open = false
-		return a.answer(q, number)
+		return a.answer(q, asked, number)
 	}
-	return false
+	return 0
 }
 
-// answer hands the answers of a question over, if that is the one that is asked, and not one whose asker has given up.
-func (a *answers) answer(q *question, number uint64) bool {
-	asked := q.asked.Load()
-	if asked>>3 != number || !q.asked.CompareAndSwap(asked, 0) {
-		return false
+// answer hands the answers of a question over, if that is the one that is asked.
+func (a *answers) answer(q *question, asked *inquiry, number uint64) uint64 {
+	if asked.number != number || !q.asked.CompareAndSwap(asked, nil) {
+		return 0
 	}
 	for i := range q.head {
 		q.head[i] = nil
@@ -254,35 +267,33 @@ func (a *answers) answer(q *question, number uint64) bool {
 	}
 	q.passed = a.passed && a.number == number
 	a.passed = false
-	return true
+	return number
 }
 
 // refused looks for the answers of an upstream that wants a login first, at the front of b: each request of the question is answered -NOAUTH, but
 // HELLO's marker.
-func (a *answers) refused(q *question, b []byte) (v verdict, n int, over bool) {
-	asked := q.asked.Load()
-	lines := int(asked & 7)
-	if lines == 0 {
-		return forward, 0, false
+func (a *answers) refused(q *question, asked *inquiry, b []byte) (v verdict, n int, answered uint64) {
+	if asked.lines == 0 {
+		return forward, 0, 0
 	}
-	for i := range lines + 2 {
+	for i := range asked.lines + 2 {
 		text, long := line(b[n:])
 		switch {
-		case text == nil && !long && (n == len(b) || b[n] == '-'):
-			return unclear, 0, false
+		case text == nil && !long && !asked.givenUp && (n == len(b) || b[n] == '-'):
+			return unclear, 0, 0
 		case text == nil:
-			return forward, 0, false
+			return forward, 0, 0
 		}
-		role, number, ok := q.marked(text)
-		marks := ok && role == roleHello && number == asked>>3
-		if marks != (i == lines) || !marks && !bytes.HasPrefix(text, []byte("-NOAUTH")) {
-			return forward, 0, false
+		role, number, ok := asked.marked(text)
+		marks := ok && role == roleHello && number == asked.number
+		if marks != (i == asked.lines) || !marks && !bytes.HasPrefix(text, []byte("-NOAUTH")) {
+			return forward, 0, 0
 		}
 		n += len(text)
 	}
 	a.count, a.passed = 0, true
-	a.number = asked >> 3
-	return cutOut, n, a.answer(q, asked>>3)
+	a.number = asked.number
+	return cutOut, n, a.answer(q, asked, asked.number)
 }
 
 // record keeps the beginning of an answer that is cut out.

@@ -40,10 +40,12 @@ type readAhead struct {
 
 	// Of who reads.
 	in     netpoll.Buffer
-	finder scan.QuitFinder
+	finder scan.QuitFinder // behind everything that was read
 
 	mu     sync.Mutex
 	armed  bool             // timer is to begin
+	looked bool             // finder has seen all that the pump has not dealt with
+	stops  bool             // reading is to end
 	done   chan struct{}    // closed when reading has ended; nil while nobody reads
 	chunks []netpoll.Buffer // of netpoll.ChunkSize at most
 	size   int              // of all chunks together
@@ -71,21 +73,28 @@ func (a *readAhead) begin() {
 		a.mu.Unlock()
 		return
 	}
-	a.armed, a.done = false, make(chan struct{})
-	a.finder = scan.QuitFinder{}
-	a.look(a.behind)
-	for i := range a.chunks {
-		a.look(a.chunks[i].Bytes())
+	a.armed, a.stops, a.done = false, false, make(chan struct{})
+	if !a.looked {
+		a.finder, a.looked = scan.QuitFinder{}, true
+		a.look(a.behind)
 	}
 	ended := a.err != nil
 	a.mu.Unlock()
 	switch {
 	case ended:
-		a.stopped(nil)
+		a.over(nil)
 	case a.polled != nil:
-		a.polled.Watch(&a.in, a.use, a.stopped)
+		a.stopped(os.ErrDeadlineExceeded)
 	default:
-		a.stopped(netpoll.Receive(a.conn, &a.in, a.use))
+		for !a.over(netpoll.Receive(a.conn, &a.in, a.use)) {
+		}
+	}
+}
+
+// stopped is called when the loop watches no more. It watches again where that was not for stop.
+func (a *readAhead) stopped(err error) {
+	if !a.over(err) {
+		a.polled.Watch(&a.in, a.use, a.stopped)
 	}
 }
 
@@ -93,7 +102,7 @@ func (a *readAhead) begin() {
 func (a *readAhead) stop() {
 	a.mu.Lock()
 	armed, done := a.armed, a.done
-	a.armed = false
+	a.armed, a.stops = false, true
 	a.mu.Unlock()
 	if armed {
 		a.timer.Stop()
@@ -148,12 +157,16 @@ func (a *readAhead) allowLocked(n int) bool {
 	return true
 }
 
-// stopped is called when reading has ended, for good or not.
-func (a *readAhead) stopped(err error) {
+// over is called when reading has ended, for good or not. It returns false if it is to go on: somebody woke the pump, which is not there.
+func (a *readAhead) over(err error) bool {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
 	case a.size > aheadMost:
 		err = errAheadMost
+	case errors.Is(err, os.ErrDeadlineExceeded) && !a.stops:
+		a.conn.SetReadDeadline(time.Time{})
+		return false
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = nil
 	}
@@ -165,7 +178,7 @@ func (a *readAhead) stopped(err error) {
 		a.gone()
 	}
 	close(a.done)
-	a.mu.Unlock()
+	return true
 }
 
 // look reports a QUIT in the client's next bytes.
@@ -180,6 +193,7 @@ func (a *readAhead) take(x *netpoll.Buffer) (ok bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.chunks) == 0 {
+		a.looked = false // the pump reads by itself
 		return false, a.err
 	}
 	c := a.chunks[0]

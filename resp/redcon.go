@@ -64,6 +64,7 @@ func (s *Session) serveCommand() error {
 		s.own = &lockConn{s: s}
 		s.own.Writer = redcon.NewWriter(s.own)
 	}
+	s.running.Store(true)
 	s.readAhead.start(s.in.Bytes())
 	s.srv.handle(s.own, ownCommand(s.req.Argv))
 	err := s.own.Flush()
@@ -141,6 +142,7 @@ func (s *Session) Read(p []byte) (n int, err error) {
 			return 0, err
 		}
 		s.command = ownCommand(s.req.Argv).Raw
+		s.running.Store(true)
 		s.readAhead.start(s.in.Bytes())
 	}
 	n = copy(p, s.command)

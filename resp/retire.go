@@ -54,10 +54,11 @@ func (s *Session) enter() {
 
 // wake makes the pump look whether the connection may end; with cut set it ends it.
 func (s *Session) wake(cut bool) {
-	s.drain.Store(true)
-	if cut {
+	first := !s.drain.Swap(true)
+	switch {
+	case cut:
 		s.teardown()
-	} else {
+	case first || !s.running.Load() && s.answered(): // else it could not end yet, which it will see by itself
 		s.client.SetReadDeadline(time.Unix(1, 0))
 	}
 }

@@ -52,7 +52,8 @@ type Session struct {
 	step      step      // what the pump is to do next
 	fresh     bool      // what is read next was sent after all before it was dealt with, none of it a lock command
 
-	withoutHello bool // the upstream does not know a bare HELLO
+	offAt        uint64 // in changes.off: replies counted when they were found to be off
+	withoutHello bool   // the upstream does not know a bare HELLO
 
 	undelivered func() // set by a handler, called if its reply cannot be written
 	unconfirmed func() // undelivered of the last reply, while the client has sent nothing since
@@ -64,7 +65,6 @@ type Session struct {
 
 	// Set by the copier, read by all.
 	received atomic.Uint64 // replies counted
-	heard    atomic.Uint64 // how often something came from the upstream
 	lost     atomic.Bool   // replies cannot be told apart any more
 	ended    atomic.Bool   // the upstream closed the connection
 
@@ -72,6 +72,7 @@ type Session struct {
 	pace    pace
 	latency latency
 	quit    atomic.Bool   // the client said QUIT
+	running atomic.Bool   // a lock command runs
 	drain   atomic.Bool   // the server shuts down or the upstream was replaced: the connection is to end at the next quiet point
 	era     atomic.Uint64 // of the server when the upstream was dialled; 0: it was not
 	gone    chan struct{} // see Gone
@@ -94,6 +95,7 @@ const (
 	stepPump        step = iota
 	stepOwn              // a lock command is complete
 	stepReset            // a RESET is to be sent, and who keeps something for the connection is to know before
+	stepAsk              // replies may be on again, which the upstream is asked at once
 	stepRefuse           // the client's bytes are no requests any more
 	stepQuit             // the connection ends here: the client said QUIT and no upstream is there to answer, or it was at rest and is to end
 	stepWriteFailed      // the upstream does not take any more
@@ -148,6 +150,7 @@ func (s *Session) writeReply(p []byte) error {
 
 // finish ends the running command; err tells why its reply was not written.
 func (s *Session) finish(err error) {
+	s.running.Store(false)
 	f := s.undelivered
 	s.undelivered = nil
 	switch {

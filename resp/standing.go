@@ -76,7 +76,9 @@ func (s *Session) noteClient() {
 	s.changes.unsure = true
 	switch s.req.Arg(2) {
 	case "on":
-		s.changes.off = false
+		if s.changes.off = false; s.changes.replies && !s.changes.multi {
+			s.step = stepAsk // before something else is sent that may keep the upstream from answering
+		}
 	case "off":
 		s.changes.replies = true
 	case "skip":

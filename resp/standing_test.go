@@ -176,7 +176,7 @@ func TestNote(t *testing.T) {
 				t.Errorf("%s:\ngot  %+v\nwant %+v", tt.send, s.changes, tt.want)
 			case s.sent.Load() != tt.replies:
 				t.Errorf("%s: %d replies expected, want %d", tt.send, s.sent.Load(), tt.replies)
-			case s.opaque != opaque || (s.out.noReply != nil) != opaque:
+			case s.opaque != opaque || s.out.noReply.Load() != opaque:
 				t.Errorf("%s: opaque is %v, want %v", tt.send, s.opaque, opaque)
 			case s.quit.Load() != (kind == scan.KindQuit):
 				t.Errorf("%s: taken for QUIT: %v", tt.send, s.quit.Load())

@@ -337,15 +337,20 @@ func (q *Requests) Between() bool { return !q.inRequest && !q.collecting && q.co
 
 func (q *Requests) isLimited() bool { return q.Limited != nil && q.Limited() }
 
-// setArgv keeps the arguments of an inline request; those of a lock command are cut to the limits.
+// setArgv keeps what is to be kept of an inline request's arguments; in the strict form all of them.
 func (q *Requests) setArgv(argv [][]byte) {
-	if q.Kind == KindLock {
-		argv = argv[:min(len(argv), keepArgs)]
-		for i := range argv {
-			argv[i] = argv[i][:min(len(argv[i]), keepArg)]
-		}
+	most, size := keepNotable, keepNotableArg
+	switch {
+	case q.Kind == KindLock:
+		most, size = keepArgs, keepArg
+	case q.Strict:
+		q.Argv = argv
+		return
 	}
-	q.Argv = argv
+	q.Argv = q.Argv[:0]
+	for _, arg := range argv[:min(len(argv), most)] {
+		q.Argv = append(q.Argv, bytes.Clone(arg[:min(len(arg), size)]))
+	}
 }
 
 // Collect reads the lock command at the front of b, of which n bytes are then used up and must not be forwarded. Done: Argv and
