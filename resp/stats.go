@@ -1,7 +1,5 @@
 package resp
 
-import "sync/atomic"
-
 // Stats are counts of a server: Clients, Upstreams and Unanswered of the moment, the others since its start.
 type Stats struct {
 	Clients    int    // connected
@@ -39,18 +37,10 @@ func (s *Server) Stats() Stats {
 		all.Sent += sess.pace.written.Load()
 		sent := sess.sent.Load()
 		all.Commands += sent
-		all.Unanswered += unanswered(sent, &sess.received)
+		all.Unanswered += sent - min(sent, sess.received.Load()) // more than were expected count as none
 		if sess.era.Load() != 0 {
 			all.Upstreams++
 		}
 	}
 	return all
-}
-
-// unanswered is how many replies are missing; more than were expected count as none.
-func unanswered(sent uint64, received *atomic.Uint64) uint64 {
-	if got := received.Load(); got < sent {
-		return sent - got
-	}
-	return 0
 }

@@ -27,13 +27,21 @@ const longestName = 12
 // LockCommands are the commands that are KindLock, in lower case.
 var LockCommands = []string{"lock", "unlock", "extend", "lockinfo", "lockproxy"}
 
-// notableNames are the names that Classify does not call plain.
-var notableNames = append([]string{"auth", "hello", "reset", "multi", "exec", "discard", "subscribe", "psubscribe", "unsubscribe", "punsubscribe",
-	"ssubscribe", "sunsubscribe", "monitor", "client", "script", "debug", "sync", "psync", "replconf", "quit", "post", "host:"}, LockCommands...)
+// kinds has the names that are not KindPlain.
+var kinds = map[string]Kind{
+	"lock": KindLock, "unlock": KindLock, "extend": KindLock, "lockinfo": KindLock, "lockproxy": KindLock,
+	"auth": KindLogin, "hello": KindLogin, "reset": KindReset,
+	"multi": KindMulti, "exec": KindExec, "discard": KindExec,
+	"subscribe": KindSubscribe, "psubscribe": KindSubscribe, "ssubscribe": KindSubscribe,
+	"unsubscribe": KindSubscribe, "punsubscribe": KindSubscribe, "sunsubscribe": KindSubscribe,
+	"monitor": KindMonitor, "client": KindClient, "script": KindScript, "debug": KindDebug,
+	"sync": KindReplication, "psync": KindReplication, "replconf": KindReplication, // REPLCONF ACK has no reply, and no place in that of EXEC
+	"quit": KindQuit, "post": KindHTTP, "host:": KindHTTP,
+}
 
-// notableLengths has, for the first letter of each name with a kind of its own, the lengths of those names, as bits.
+// notableLengths has, for the first letter of each name in kinds, the lengths of those names, as bits.
 var notableLengths = func() (lengths [32]uint16) {
-	for _, name := range notableNames {
+	for name := range kinds {
 		lengths[name[0]&31] |= 1 << len(name)
 	}
 	return lengths
@@ -46,41 +54,13 @@ func mayBeNotable(name []byte) bool {
 
 // Classify returns the kind of the command called name, in whatever case it is written. It does not allocate.
 func Classify(name []byte) Kind {
-	if len(name) < 4 || len(name) > longestName {
+	if !mayBeNotable(name) {
 		return KindPlain
 	}
 	var text [longestName]byte
 	known := text[:copy(text[:], name)]
 	Lower(known)
-	switch string(known) {
-	case "lock", "unlock", "extend", "lockinfo", "lockproxy":
-		return KindLock
-	case "auth", "hello":
-		return KindLogin
-	case "reset":
-		return KindReset
-	case "multi":
-		return KindMulti
-	case "exec", "discard":
-		return KindExec
-	case "subscribe", "psubscribe", "unsubscribe", "punsubscribe", "ssubscribe", "sunsubscribe":
-		return KindSubscribe
-	case "monitor":
-		return KindMonitor
-	case "client":
-		return KindClient
-	case "script":
-		return KindScript
-	case "debug":
-		return KindDebug
-	case "sync", "psync", "replconf": // REPLCONF ACK has no reply, and no place in that of EXEC
-		return KindReplication
-	case "quit":
-		return KindQuit
-	case "post", "host:":
-		return KindHTTP
-	}
-	return KindPlain
+	return kinds[string(known)]
 }
 
 // Lower writes the letters of name in lower case.

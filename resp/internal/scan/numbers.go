@@ -1,6 +1,9 @@
 package scan
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // Limits of a request as Redis sets them (networking.c): a multibulk count fits an int, a header line that has no end is refused,
 // an inline command ends within 64 KB. maxNumber is the longest text that string2ll accepts.
@@ -13,37 +16,11 @@ const (
 // number reads decimal digits exactly as Redis' string2ll does: an optional minus, no plus, no leading zero,
 // no blank, nothing behind it, and it fits an int64.
 func number(b []byte) (int64, bool) {
-	if len(b) == 0 || len(b) > maxNumber {
+	v, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil || strconv.FormatInt(v, 10) != string(b) {
 		return 0, false
 	}
-	if len(b) == 1 && b[0] == '0' {
-		return 0, true
-	}
-	negative := b[0] == '-'
-	if negative {
-		b = b[1:]
-	}
-	if len(b) == 0 || b[0] < '1' || b[0] > '9' {
-		return 0, false
-	}
-	var v uint64
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		d := uint64(c - '0')
-		if v > (math.MaxUint64-d)/10 {
-			return 0, false
-		}
-		v = v*10 + d
-	}
-	switch {
-	case negative && v <= 1<<63:
-		return -int64(v), true // 1<<63 wraps to the smallest int64, which is right
-	case !negative && v <= math.MaxInt64:
-		return int64(v), true
-	}
-	return 0, false
+	return v, true
 }
 
 // quickHeader is header for the lines that nearly all are: up to eight digits, no sign, no leading zero. n is 0 for all others, and for

@@ -32,7 +32,7 @@ func plainRequest(b []byte) int {
 			return 0
 		}
 		at += used
-		if arg == 0 && mayBeNotable(b[at:at+size]) && Classify(b[at:at+size]) != KindPlain {
+		if arg == 0 && Classify(b[at:at+size]) != KindPlain {
 			return 0
 		}
 		at += size + 2

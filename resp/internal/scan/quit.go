@@ -11,25 +11,17 @@ func (f *QuitFinder) Feed(b []byte) bool {
 	if len(f.rest) > 0 {
 		b = append(f.rest, b...)
 	}
-	for len(b) > 0 {
+	for ev := Notable; len(b) > 0 && ev != More && ev != Malformed; {
+		read := f.q.Scan
 		if f.q.collecting {
-			n, ev := f.q.Collect(b)
-			b = b[n:]
-			if ev == More {
-				break
-			}
-			continue
+			read = f.q.Collect
 		}
-		n, ev := f.q.Scan(b)
-		b = b[n:]
-		switch {
-		case ev == Notable && f.q.Kind == KindQuit:
+		var n int
+		if n, ev = read(b); ev == Notable && f.q.Kind == KindQuit {
 			return true
-		case ev == Malformed:
-			b = nil
 		}
-		if ev == More {
-			break
+		if b = b[n:]; ev == Malformed {
+			b = nil
 		}
 	}
 	f.rest = append(f.rest[:0:0], b...)
