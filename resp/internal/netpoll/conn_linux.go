@@ -85,9 +85,14 @@ func (c *Conn) await(try func() (n int, err error)) (n int, err error) {
 // ReadInto reads once, without waiting, and adds what came to x. n is 0, without an error, if nothing
 // is there now; x then has no memory unless it has bytes.
 func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
-	n, err = c.tryRead(x.Room())
+	defer x.Release()
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	if err := c.in.freeLocked(); err != nil || !c.in.ready { // no memory for nothing
+		return 0, err
+	}
+	n, err = c.readLocked(x.Room())
 	x.Grew(n)
-	x.Release()
 	return n, err
 }
 
