@@ -1,15 +1,12 @@
 package resp
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
 	"os"
-	"slices"
 	"time"
 
-	"github.com/tidwall/redcon"
 	"go.uber.org/zap"
 
 	"lockproxy/resp/internal/netpoll"
@@ -327,17 +324,6 @@ func (s *Session) connect() {
 	s.srv.wg.Go(func() { c.run(nil) })
 }
 
-// refusedAtOnce is how many requests are answered with one write.
-const refusedAtOnce = 500
-
-// refuse answers n requests that cannot be forwarded.
-func (s *Session) refuse(n int64) {
-	line := redcon.AppendError(nil, "ERR upstream "+s.srv.o.UpstreamName+": "+s.srv.o.DialReason(s.failed))
-	for ; n > 0; n -= refusedAtOnce { // in pieces: it may be much more than the client has sent
-		s.out.reply(bytes.Repeat(line, int(min(n, refusedAtOnce))))
-	}
-}
-
 // forward writes bytes to the upstream.
 func (s *Session) forward(b []byte) {
 	if len(b) == 0 || s.failed != nil || s.step == stepWriteFailed {
@@ -377,34 +363,6 @@ func (s *Session) writeFailed() error {
 	}
 	if s.ended.Load() {
 		s.swallow()
-	}
-	return io.EOF
-}
-
-// malform is called where the client's bytes are no requests any more. The upstream gets them all and says so itself, then it closes; if it must
-// not see them, or cannot be reached, we do. It returns what own is from here on.
-func (s *Session) malform(own int) int {
-	if s.req.Strict || s.failed != nil {
-		s.step = stepRefuse
-		return own
-	}
-	if own < 0 && s.req.Kind == scan.KindLock && len(s.req.Argv) > 0 { // it broke off inside one whose beginning was kept back
-		s.unsent = slices.Concat(s.unsent, appendCommand(nil, s.req.Argv, int(s.req.Args)))
-	}
-	s.sent.Add(1)
-	s.opaque, s.malformed = true, true
-	return -1
-}
-
-// refuseRest ends the connection with Redis' words for what is wrong with the client's bytes, after the replies that are still due.
-func (s *Session) refuseRest() error {
-	if s.up != nil && s.failed == nil && !s.lost.Load() {
-		if _, err := s.ask(); err != nil {
-			return err
-		}
-	}
-	if s.req.Why != "" {
-		s.out.reply(redcon.AppendError(nil, "ERR Protocol error: "+s.req.Why))
 	}
 	return io.EOF
 }
