@@ -22,12 +22,29 @@ func TestReplicationBehindUnreadReplies(t *testing.T) {
 	deaf.send(fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n%s\r\n", bytes.Repeat([]byte("x"), 1e6)))
 	deaf.expect("+OK\r\n")
 	deaf.send(strings.Repeat("GET k\r\n", 50))
-	time.Sleep(500 * time.Millisecond)
+	var stuck *Session
+	eventually(t, "a copier that cannot go on", func() bool {
+		for _, s := range r.server.all() {
+			if s.pace.writing.Load() {
+				stuck = s
+			}
+		}
+		return stuck != nil
+	})
 	deaf.send("REPLCONF x\r\n")
-	time.Sleep(200 * time.Millisecond)
-	other.SetDeadline(time.Now().Add(3 * time.Second))
+	eventually(t, "the end of replies of ours", stuck.out.noReply.Load)
 	other.send("PING\r\n")
 	other.expect("+PONG\r\n")
+}
+
+// eventually waits until cond holds.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 10 s", what)
+		}
+	}
 }
 
 // TestForgedRefusal: who has learnt HELLO's marker from a monitor, and can have the upstream say what they like, must not end a question before its

@@ -33,12 +33,16 @@ func TestLeavingWhileRetired(t *testing.T) {
 	c.send("PING\r\n")
 	c.expect("+PONG\r\n")
 	c.send("LOCK k 1000\r\n")
-	<-entered
-	time.Sleep(30 * time.Millisecond)
+	s := <-entered
+	eventually(t, "reading ahead", func() bool {
+		s.readAhead.mu.Lock()
+		defer s.readAhead.mu.Unlock()
+		return s.readAhead.done != nil
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	go r.server.Retire(ctx)
-	time.Sleep(100 * time.Millisecond)
+	eventually(t, "the wake-up of Retire", s.drain.Load)
 	c.Close()
 	if !<-noticed {
 		t.Error("the handler was not told within 3s")

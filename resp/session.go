@@ -42,7 +42,7 @@ type Session struct {
 	changes   changes
 	question  question
 	readAhead readAhead
-	command   []byte    // what is still to be run, or for redcon to read, of a lock command
+	command   []byte    // what redcon is still to read of a lock command
 	own       *lockConn // what the handler gets; made when it is needed first
 	failed    error     // why the upstream could not be reached, while the requests read with it are answered
 	opaque    bool      // nothing is recognised any more
