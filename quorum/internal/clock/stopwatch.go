@@ -1,0 +1,26 @@
+// Package clock measures time so that a suspend of the machine counts.
+package clock
+
+import "time"
+
+// Stopwatch measures the time that a request takes (steps 1 and 4): monotonic time and the time
+// that the machine was suspended. The zero value is not started; see Start.
+type Stopwatch struct {
+	start time.Time
+	slept time.Duration // Suspended() at start
+}
+
+// Start returns a Stopwatch that runs from now on.
+func Start() Stopwatch { return Stopwatch{slept: Suspended(), start: time.Now()} }
+
+// Begun returns when the Stopwatch was started.
+func (s Stopwatch) Begun() time.Time { return s.start }
+
+// Elapsed returns the time since Start.
+func (s Stopwatch) Elapsed() time.Duration {
+	elapsed := time.Since(s.start)
+	if asleep := Suspended() - s.slept; asleep > time.Millisecond {
+		elapsed += asleep
+	}
+	return elapsed
+}

@@ -1,0 +1,174 @@
+package wire
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// words are the arguments of one request, which must be all there is.
+func words(t testing.TB, b []byte) []string {
+	t.Helper()
+	var all []string
+	var count int
+	rest := string(b)
+	if n, _ := fmt.Sscanf(rest, "*%d\r\n", &count); n != 1 {
+		t.Fatalf("%q is no request", b)
+	}
+	rest = rest[strings.Index(rest, "\n")+1:]
+	for range count {
+		var r Reply
+		n, err := Parse([]byte(rest), &r)
+		if n == 0 || err != nil || r.Kind != '$' {
+			t.Fatalf("%q: %v", rest, err)
+		}
+		all, rest = append(all, r.Text), rest[n:]
+	}
+	if rest != "" {
+		t.Fatalf("%q is left", rest)
+	}
+	return all
+}
+
+// everyOp is one operation of each kind.
+func everyOp() []*Op {
+	at := TokenAt{"lock:job", mine}
+	return []*Op{
+		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: 20 * time.Second, Owner: "me"},
+		{Kind: Raise, TokenAt: at, Slot: 4095, Fence: 9007199254740991},
+		{Kind: Release, TokenAt: at},
+		{Kind: Release, TokenAt: at, Publish: true},
+		{Kind: Fade, TokenAt: at, TTL: 2 * time.Second},
+		{Kind: TopUp, TokenAt: at, Slot: 7, TTL: time.Millisecond, Fence: 12, Owner: "me"},
+		{Kind: Extend, TokenAt: at, TTL: time.Hour},
+		{Kind: Check, TokenAt: at},
+		{Kind: Inspect, TokenAt: TokenAt{Key: "lock:job"}},
+		{Kind: Free, TokenAt: TokenAt{Key: "lock:job"}},
+	}
+}
+
+func TestAppendPacket(t *testing.T) {
+	ops := everyOp()
+	got := words(t, fenced.AppendPacket(nil, ops, "A x", false))
+	keys := strings.Repeat(" lock:job", len(ops))
+	want := "EVALSHA " + Packet.SHA + " 11 " + testState + keys + " A x " + ReleasedPrefix +
+		" A S 20000 7 me R S 9007199254740991 4095 D S P S F S 2000 T S 1 7 0000000000000012 me E S 3600000 C S I X"
+	if s := strings.Join(got, " "); s != strings.ReplaceAll(want, " S", " "+mine) {
+		t.Errorf("%s\nwant %s", s, want)
+	}
+	got = words(t, fenced.AppendPacket([]byte(nil), ops[:1], "", true))
+	if got[0] != "EVAL" || got[1] != Packet.Body || got[2] != "2" || got[5] != "" {
+		t.Errorf("with the body: %q", got)
+	}
+	got = words(t, (&Encoder{StateKey: "s"}).AppendPacket(nil, ops[:1], "", false))
+	if strings.Join(got[7:], ",") != "A,"+mine+",20000,,me" {
+		t.Errorf("without fencing: %q", got)
+	}
+	for ttl, want := range map[time.Duration]string{1999 * time.Microsecond: "1", 999 * time.Microsecond: "1", 0: "1", -time.Hour: "1"} {
+		ops[6].TTL = ttl
+		if got = words(t, fenced.AppendPacket(nil, ops[6:7], "", false)); got[len(got)-1] != want {
+			t.Errorf("ttl %v is written %q", ttl, got)
+		}
+	}
+	if b := fenced.AppendPacket([]byte("before"), ops, "", false); !strings.HasPrefix(string(b), "before*") {
+		t.Errorf("%.20q", b)
+	}
+}
+
+func TestDecodePacket(t *testing.T) {
+	ops := everyOp()
+	all := words(t, fenced.AppendPacket(nil, ops, "A x", false))
+	keys, argv := all[3:4+len(ops)], all[4+len(ops):]
+	c, ok := DecodePacket(keys, argv)
+	if !ok || c.StateKey != testState || c.Record != "A x" || !c.Fencing || len(c.Ops) != len(ops) {
+		t.Fatalf("%+v %v", c, ok)
+	}
+	for i, op := range ops {
+		if !reflect.DeepEqual(c.Ops[i], *op) {
+			t.Errorf("%+v, want %+v", c.Ops[i], *op)
+		}
+	}
+	for cut := range argv {
+		if _, ok := DecodePacket(keys, argv[:cut]); ok {
+			t.Errorf("%d of %d arguments are a packet", cut, len(argv))
+		}
+	}
+	for _, bad := range [][]string{{"Z"}, {""}, {"A", mine, "x", "7", ""}, {"A", mine, "5", "4096", ""}, {"C", mine, "more"}} {
+		if _, ok := DecodePacket([]string{"s", "k"}, append([]string{"", ""}, bad...)); ok {
+			t.Errorf("%q is an operation", bad)
+		}
+	}
+	if _, ok := DecodePacket(nil, []string{"", ""}); ok {
+		t.Error("a packet without a state hash")
+	}
+}
+
+func TestAppendCommand(t *testing.T) {
+	const want = "*2\r\n$4\r\nPING\r\n$0\r\n\r\n"
+	if got := string(AppendCommand(nil, "PING", "")); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	got := words(t, Probe.Append(nil, false, []string{"s"}))
+	if fmt.Sprint(got) != "[EVALSHA "+Probe.SHA+" 1 s]" {
+		t.Errorf("%q", got)
+	}
+	got = words(t, Admit.Append(nil, true, []string{"s"}, "a", ""))
+	if len(got) != 6 || got[0] != "EVAL" || got[1] != Admit.Body || got[4] != "a" || got[5] != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestVotes(t *testing.T) {
+	for k := range Kind(len(letters)) {
+		if want := !strings.ContainsRune("DFX", rune(letters[k])); k.Votes() != want {
+			t.Errorf("%c votes: %v", letters[k], k.Votes())
+		}
+	}
+}
+
+// A packet takes no memory where there is room for it.
+func TestAppendPacketAllocatesNothing(t *testing.T) {
+	ops, b := everyOp(), make([]byte, 0, 64<<10)
+	if n := testing.AllocsPerRun(100, func() { b = fenced.AppendPacket(b[:0], ops, "A x", false) }); n != 0 {
+		t.Errorf("%.0f allocations", n)
+	}
+}
+
+func BenchmarkAppendPacket(b *testing.B) {
+	for _, n := range []int{1, 16, MaxOps} {
+		b.Run(fmt.Sprint("ops=", n), func(b *testing.B) {
+			var ops []*Op
+			for i := range n {
+				if i%2 == 0 {
+					ops = append(ops, &Op{Kind: Acquire, TokenAt: TokenAt{"lock:some-job", mine}, Slot: 714, TTL: 20 * time.Second})
+				} else {
+					ops = append(ops, &Op{Kind: Release, TokenAt: TokenAt{"lock:some-job", mine}, Publish: true})
+				}
+			}
+			record := strings.Repeat("A 0123456789abcdef", 4)
+			var out []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				out = fenced.AppendPacket(out[:0], ops, record, false)
+			}
+			b.SetBytes(int64(len(out)))
+		})
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	for _, n := range []int{1, 16, MaxOps} {
+		b.Run(fmt.Sprint("ops=", n), func(b *testing.B) {
+			in := []byte(fmt.Sprintf("*%d\r\n:1\r\n:1700000000\r\n:123456\r\n", n+3) + strings.Repeat(":3671294823219200\r\n", n))
+			var r Reply
+			b.ReportAllocs()
+			for b.Loop() {
+				if used, err := Parse(in, &r); used != len(in) || err != nil {
+					b.Fatal(used, err)
+				}
+			}
+		})
+	}
+}

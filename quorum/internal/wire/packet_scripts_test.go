@@ -1,0 +1,334 @@
+package wire
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The order in a packet is the order in which operations are carried out.
+func TestPacketOrder(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		s.want("each sees the one before it", s.run(
+			acquire("lock:a", mine), op(Check, "lock:a", mine), op(Release, "lock:a", mine),
+			acquire("lock:a", theirs), op(Check, "lock:a", mine), raise("lock:a", theirs, 9), acquire("lock:b", mine),
+			topUp("lock:c", mine, 10*time.Second, 20), acquire("lock:d", theirs),
+			op(Free, "lock:a", ""), op(Inspect, "lock:a", ""), acquire("lock:a", mine),
+		), "1 1 1 2 0 1 10 1 21 1 nil 22")
+		s.value("lock:a", mine+"0000000000000022")
+		s.value("lock:b", mine+"0000000000000010")
+		s.counter(22)
+		s.want("nothing", s.run(), "")
+
+		var ops []*Op
+		want := ""
+		for i := range MaxOps {
+			a := acquire(fmt.Sprint("lock:many", i), mine)
+			a.Slot = uint16(100 + i)
+			ops, want = append(ops, a), want+" 1"
+		}
+		s.want("as many as fit", s.run(ops...), want[1:])
+		if left := s.do("PTTL", "lock:many63"); left == "-1" || left == "-2" {
+			t.Errorf("the last lives for %s", left)
+		}
+	})
+}
+
+// A packet does what its operations do one by one.
+func TestPacketIsItsOperations(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		dice := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+		for round := range 40 {
+			s.must("FLUSHALL")
+			one := &Encoder{StateKey: "one", Fencing: round%5 > 0}
+			all := &Encoder{StateKey: "all", Fencing: one.Fencing}
+			for _, prefix := range []string{"one", "all"} {
+				s.must("HSET", prefix, "record", "A right", "1", "999999999999990", "2", "junk")
+				s.must("RPUSH", prefix+":list", "x")
+				s.must("SET", prefix+":other", "x")
+			}
+			record := []string{"", "A right", "A right", "A wrong"}[dice.IntN(4)]
+			var packet []*Op
+			var want []string
+			for range 1 + dice.IntN(MaxOps) {
+				o := randomOp(dice)
+				alone := *o
+				alone.Key = "one" + o.Key
+				o.Key = "all" + o.Key
+				packet = append(packet, o)
+				want = append(want, plainTimes(s.runAs(one, record, &alone)))
+			}
+			var got []string
+			for _, r := range s.packet(all, record, packet...).Results {
+				got = append(got, plainTimes(text(&r)))
+			}
+			if !slices.Equal(got, want) {
+				for i, o := range packet {
+					t.Logf("%+v: %s, alone %s", *o, got[i], want[i])
+				}
+				t.Fatalf("under record %q the packet differs from its operations", record)
+			}
+			if a, b := s.dump("all"), s.dump("one"); a != b {
+				t.Fatalf("the packet left\n%s\nits operations\n%s", a, b)
+			}
+		}
+	})
+}
+
+// randomOp is any operation on few keys, with few secrets and counters.
+func randomOp(dice *rand.Rand) *Op {
+	return &Op{
+		Kind: Kind(dice.IntN(len(letters))),
+		TokenAt: TokenAt{[]string{":a", ":b", ":c", ":list", ":other"}[dice.IntN(5)],
+			[]string{mine, theirs}[dice.IntN(2)]},
+		Slot:    uint16(dice.IntN(8)),
+		Fence:   uint64(dice.IntN(40)),
+		TTL:     time.Duration(1+dice.IntN(5)) * time.Minute,
+		Owner:   []string{"", "me"}[dice.IntN(2)],
+		Publish: dice.IntN(2) == 0,
+	}
+}
+
+// plainTimes is a result without the times in it, which pass.
+func plainTimes(result string) string {
+	result = regexp.MustCompile(`^-\d\d+`).ReplaceAllString(result, "-time")
+	return regexp.MustCompile(`^\d+ `).ReplaceAllString(result, "time ")
+}
+
+// dump is all that stands under a prefix, times in minutes.
+func (s *server) dump(prefix string) string {
+	s.t.Helper()
+	var b strings.Builder
+	for _, key := range []string{":a", ":b", ":c", ":other"} {
+		left := s.do("PTTL", prefix+key)
+		var ms float64
+		fmt.Sscan(left, &ms)
+		fmt.Fprintf(&b, "%s %s %.0f\n", key, s.do("GET", prefix+key), ms/60000)
+	}
+	for i := range 8 {
+		fmt.Fprintf(&b, "%d %s\n", i, s.do("HGET", prefix, i))
+	}
+	return b.String()
+}
+
+// Under another record nothing is carried out but what undoes something.
+func TestRecordDiffers(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		s.must("HSET", testState, "record", "A right", "7", "5")
+		held := acquire("lock:a", mine)
+		s.want("under the record", s.runAs(fenced, "A right", held), "6")
+		for _, wrong := range []string{"A wrong", "A righ", "A right ", "a right"} {
+			got := s.runAs(fenced, wrong, acquire("lock:b", mine), raise("lock:a", mine, 100), topUp("lock:c", mine, 10*time.Minute, 100),
+				lasting(Extend, "lock:a", mine, time.Hour), op(Check, "lock:a", mine), op(Inspect, "lock:a", ""))
+			if want := strings.Repeat(" !"+CodeNotAdmitted+" the record of this master has changed", 6)[1:]; got != want {
+				t.Errorf("under %q: %s", wrong, got)
+			}
+			p := s.packet(fenced, wrong, lasting(Fade, "lock:a", theirs, 10*time.Second))
+			if p.Admitted {
+				t.Errorf("admitted under %q", wrong)
+			}
+			s.value("lock:a", mine+"0000000000000006")
+			s.expires("lock:a", 50*time.Second)
+			s.want("nothing else", s.do("EXISTS", "lock:b", "lock:c"), "0")
+			s.counter(6)
+		}
+		publish := op(Release, "lock:d", mine)
+		publish.Publish = true
+		s.run(acquire("lock:c", mine), acquire("lock:d", mine), acquire("lock:e", mine))
+		s.want("what undoes", s.runAs(fenced, "A wrong", lasting(Fade, "lock:a", mine, 10*time.Second),
+			op(Release, "lock:c", mine), publish, op(Free, "lock:e", "")), "1 1 1 1")
+		s.expires("lock:a", 10*time.Second)
+		s.must("HDEL", testState, "record")
+		if p := s.packet(fenced, "A right", acquire("lock:f", mine)); p.Admitted || p.Results[0].Code() != CodeNotAdmitted {
+			t.Errorf("without a record: %s", text(&p.Results[0]))
+		}
+	})
+}
+
+// Something else where the state hash should be: nobody votes, and what undoes works.
+func TestStateIsNoHash(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		s.run(acquire("lock:a", mine), acquire("lock:b", mine))
+		s.must("SET", testState, "x")
+		if p := s.packet(fenced, "A right", acquire("lock:c", mine), op(Release, "lock:a", mine)); p.Admitted ||
+			p.Results[0].Code() != CodeNotAdmitted || !p.Results[1].Is(1) {
+			t.Errorf("%v %s %s", p.Admitted, text(&p.Results[0]), text(&p.Results[1]))
+		}
+		p := s.packet(fenced, "", acquire("lock:c", mine), topUp("lock:c", mine, 10*time.Second, 9), raise("lock:b", mine, 9),
+			op(Release, "lock:b", mine), op(Check, "lock:b", mine))
+		for i, want := range []string{"WRONGTYPE", "WRONGTYPE", "WRONGTYPE", "", ""} {
+			if got := p.Results[i].Code(); got != want {
+				t.Errorf("operation %d: %q, want %q", i, got, want)
+			}
+		}
+		s.want("no key", s.do("EXISTS", "lock:c"), "0")
+	})
+}
+
+// A master that refuses writes says so for each operation, and carries out the others.
+func TestWritesRefused(t *testing.T) {
+	full := func(s *server) { s.must("CONFIG", "SET", "maxmemory", "1") }
+	for name, c := range map[string]struct {
+		code   string
+		args   []string
+		refuse func(s *server)
+		writes bool // it still deletes
+	}{
+		"full":     {"OOM", nil, full, true},
+		"replica":  {"READONLY", nil, func(s *server) { s.must("REPLICAOF", "127.0.0.1", "1") }, false},
+		"replicas": {"NOREPLICAS", nil, func(s *server) { s.must("CONFIG", "SET", "min-replicas-to-write", "1") }, false},
+		"disk":     {"MISCONF", []string{"--save", "3600 1"}, breakDisk, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startRedis(t, c.args...)
+			s.want("before", s.run(acquire("lock:a", mine), acquire("lock:b", mine)), "1 2")
+			c.refuse(s)
+			// Reads, and writes that are refused, in one packet: no write before it that would
+			// lift OOM.
+			p := s.packet(fenced, "", acquire("lock:c", mine), op(Check, "lock:a", mine), topUp("lock:c", mine, 10*time.Minute, 50),
+				acquire("lock:a", theirs), raise("lock:a", mine, 60), op(Check, "lock:a", theirs), op(Inspect, "lock:c", ""))
+			for i, want := range []string{c.code, "", c.code, "", c.code, "", ""} {
+				if got := p.Results[i].Code(); got != want {
+					t.Errorf("operation %d: %s, want code %q", i, text(&p.Results[i]), want)
+				}
+			}
+			if left, ok := Refused(&p.Results[3]); !ok || left <= 0 {
+				t.Errorf("held: %s", text(&p.Results[3]))
+			}
+			p = s.packet(fenced, "", lasting(Extend, "lock:a", mine, 10*time.Minute), lasting(Fade, "lock:b", mine, 10*time.Second),
+				op(Release, "lock:b", mine))
+			for i := range p.Results {
+				if failed := p.Results[i].Code() == c.code; failed == c.writes {
+					t.Errorf("operation %d: %s", i, text(&p.Results[i]))
+				}
+			}
+			s.counter(2)
+			s.want("no key", s.do("EXISTS", "lock:c"), "0")
+		})
+	}
+}
+
+// breakDisk makes a snapshot fail, after which Redis takes no writes.
+func breakDisk(s *server) {
+	s.t.Helper()
+	dir := strings.Fields(strings.Trim(s.must("CONFIG", "GET", "dir"), "[]"))[1]
+	if err := os.RemoveAll(dir); err != nil {
+		s.t.Fatal(err)
+	}
+	s.must("BGSAVE")
+	for range 1000 {
+		if strings.Contains(s.must("INFO", "persistence"), "rdb_last_bgsave_status:err") {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.t.Fatal("the snapshot does not fail")
+}
+
+// A user without one of the rights: the error says so, whatever a command was for.
+func TestRightsMissing(t *testing.T) {
+	s := startRedis(t)
+	for _, c := range []struct {
+		command string
+		ops     []*Op
+		want    string // codes
+	}{
+		{"set", []*Op{acquire("lock:c", mine), topUp("lock:c", mine, 10*time.Minute, 9), op(Check, "lock:a", mine)}, "! ! 1"},
+		{"pttl", []*Op{acquire("lock:a", theirs), lasting(Extend, "lock:a", mine, 10*time.Minute), lasting(Fade, "lock:a", mine, 10*time.Second),
+			topUp("lock:a", mine, 10*time.Minute, 9), op(Inspect, "lock:a", "")}, "! ! ! ! !"},
+		{"getrange", []*Op{op(Check, "lock:a", theirs), op(Release, "lock:none", mine), raise("lock:a", mine, 1), lasting(Extend, "lock:a", mine, 10*time.Minute),
+			lasting(Fade, "lock:a", theirs, 10*time.Second), topUp("lock:a", mine, 10*time.Minute, 9), op(Inspect, "lock:a", ""), op(Free, "lock:a", ""),
+			acquire("lock:c", mine)}, "! ! ! ! ! ! ! ! 2"},
+		{"hmget", []*Op{acquire("lock:c", mine), raise("lock:a", mine, 9), topUp("lock:c", mine, 10*time.Minute, 9), op(Check, "lock:a", mine)},
+			"! ! ! 1"},
+		{"hset", []*Op{acquire("lock:c", mine), op(Check, "lock:a", mine), raise("lock:a", mine, 9), topUp("lock:d", mine, 10*time.Minute, 9),
+			acquire("lock:a", theirs), acquire("lock:e", mine)}, "! 1 ! ! - !"},
+		{"setrange", []*Op{raise("lock:a", mine, 9)}, "!"},
+		{"pexpire", []*Op{lasting(Extend, "lock:a", mine, time.Hour), lasting(Fade, "lock:a", mine, 10*time.Second)}, "! !"},
+		{"del", []*Op{op(Release, "lock:a", mine), op(Free, "lock:a", ""), op(Check, "lock:a", mine)}, "! ! 1"},
+		{"pubsub|numsub", []*Op{op(Free, "lock:a", ""), acquire("lock:a", mine)}, "1 2"},
+		{"publish", []*Op{op(Free, "lock:a", ""), acquire("lock:a", mine)}, "1 2"},
+	} {
+		t.Run(c.command, func(t *testing.T) {
+			s.must("FLUSHALL")
+			s.want("held", s.run(acquire("lock:a", mine)), "1")
+			s.must("ACL", "SETUSER", "less", "reset", "on", ">pw", "+@all", "~*", "-"+c.command)
+			less := s.another()
+			less.t = t
+			less.must("AUTH", "less", "pw")
+			var got []string
+			for _, r := range less.packet(fenced, "", c.ops...).Results {
+				switch {
+				case r.IsError():
+					got = append(got, "!")
+				case r.Int < 0:
+					got = append(got, "-")
+				default:
+					got = append(got, text(&r))
+				}
+			}
+			s.want("results", strings.Join(got, " "), c.want)
+		})
+	}
+}
+
+// Without the script nothing runs.
+func TestNoScript(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		ops := []*Op{acquire("lock:a", mine), op(Check, "lock:a", mine)}
+		ask := func(body bool) *Reply {
+			var r Reply
+			s.send(fenced.AppendPacket(nil, ops, "", body))
+			s.receive(&r)
+			return &r
+		}
+		r := ask(false)
+		if _, ok := ParsePacket(r, len(ops)); ok || r.Code() != "NOSCRIPT" {
+			t.Errorf("without the script: %s", text(r))
+		}
+		s.value("lock:a", "nil")
+		if _, ok := ParsePacket(ask(true), len(ops)); !ok {
+			t.Error("with the body: no packet")
+		}
+		if _, ok := ParsePacket(ask(false), len(ops)); !ok {
+			t.Error("with the script loaded: no packet")
+		}
+	})
+}
+
+// A release is published to those who wait for its key, and only then.
+func TestPublish(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		watcher := s.another()
+		watcher.send(AppendCommand(nil, "SUBSCRIBE", ReleasedPrefix+"lock:a", ReleasedPrefix+"lock:b"))
+		var r Reply
+		watcher.receive(&r)
+		watcher.receive(&r)
+		hears := func(want string) {
+			t.Helper()
+			watcher.receive(&r)
+			s.want("told", text(&r), want)
+		}
+		release := func(key, secret string) *Op {
+			o := op(Release, key, secret)
+			o.Publish = true
+			return o
+		}
+		s.run(acquire("lock:a", mine), release("lock:a", theirs), op(Release, "lock:a", mine), acquire("lock:a", theirs),
+			acquire("lock:other", mine), release("lock:other", mine), release("lock:a", theirs), release("lock:a", theirs))
+		hears("[message " + ReleasedPrefix + "lock:a " + ReleaseID(theirs) + "]")
+		s.run(acquire("lock:a", mine), acquire("lock:b", mine), release("lock:b", mine), release("lock:a", mine),
+			acquire("lock:a", theirs), op(Free, "lock:a", ""), op(Free, "lock:b", ""))
+		hears("[message " + ReleasedPrefix + "lock:b " + ReleaseID(mine) + "]")
+		hears("[message " + ReleasedPrefix + "lock:a " + ReleaseID(mine) + "]")
+		hears("[message " + ReleasedPrefix + "lock:a " + ReleaseID(theirs) + "]")
+		s.must("SET", "lock:b", "x")
+		s.run(op(Free, "lock:b", ""))
+		hears("[message " + ReleasedPrefix + "lock:b " + ReleaseID("x") + "]")
+	})
+}

@@ -1,0 +1,167 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func parsed(t *testing.T, in string) *Reply {
+	t.Helper()
+	var r Reply
+	if n, err := Parse([]byte(in), &r); n != len(in) || err != nil {
+		t.Fatalf("%q: %d, %v", in, n, err)
+	}
+	return &r
+}
+
+func TestReply(t *testing.T) {
+	for _, c := range []struct {
+		in            string
+		code          string
+		one, hasText  bool
+		fence, left   int64 // -9: not granted, not refused
+		extended      string
+		inspectedKind string
+	}{
+		{":1\r\n", "", true, false, 1, -9, "", ""},
+		{":0\r\n", "", false, false, 0, -9, "", ""},
+		{":9007199254740991\r\n", "", false, false, 9007199254740991, -9, "", ""},
+		{":-1\r\n", "", false, false, -9, -1, "", ""},
+		{":-2\r\n", "", false, false, -9, 0, "", ""},
+		{":-5002\r\n", "", false, false, -9, 5e9, "", ""},
+		{":-9223372036854775808\r\n", "", false, false, -9, 9223372036854e6, "", ""},
+		{"-OOM no memory\r\n", "OOM", false, false, -9, -9, "", ""},
+		{"-\r\n", "", false, false, -9, -9, "", ""},
+		{"$5\r\nOOM x\r\n", "", false, true, -9, -9, "OOM x", ""},
+		{"$1\r\n1\r\n", "", false, true, -9, -9, "1", ""},
+		{"$-1\r\n", "", false, false, -9, -9, "", "nothing"},
+		{"$0\r\n\r\n", "", false, true, -9, -9, "", ""},
+		{"+OTHER\r\n", "", false, true, -9, -9, "", "other"},
+		{"+OK\r\n", "", false, true, -9, -9, "", ""},
+		{"$8\r\n-1 value\r\n", "", false, true, -9, -9, "-1 value", "-1ns value"},
+		{"$5\r\n5000 \r\n", "", false, true, -9, -9, "5000 ", "5s "},
+		{"*1\r\n:1\r\n", "", false, false, -9, -9, "", ""},
+	} {
+		r := parsed(t, c.in)
+		if r.Code() != c.code || r.IsError() != (c.in[0] == '-') || r.Is(1) != c.one || r.IsText() != c.hasText {
+			t.Errorf("%q: code %q, error %v, 1 %v, text %v", c.in, r.Code(), r.IsError(), r.Is(1), r.IsText())
+		}
+		if fence, ok := Granted(r); ok != (c.fence != -9) || ok && fence != uint64(c.fence) {
+			t.Errorf("%q: granted %d, %v", c.in, fence, ok)
+		}
+		if left, ok := Refused(r); ok != (c.left != -9) || ok && left != time.Duration(c.left) {
+			t.Errorf("%q: refused %d, %v", c.in, left, ok)
+		}
+		if tail, ok := Extended(r); ok != (c.in[0] == '$' && !r.Null) || tail != c.extended {
+			t.Errorf("%q: extended %q, %v", c.in, tail, ok)
+		}
+		found, ok := ParseInspect(r)
+		kind := ""
+		switch {
+		case !ok:
+		case found.Other:
+			kind = "other"
+		case found.Found:
+			kind = found.Left.String() + " " + found.Value
+		default:
+			kind = "nothing"
+		}
+		if kind != c.inspectedKind {
+			t.Errorf("%q: inspected %q, want %q", c.in, kind, c.inspectedKind)
+		}
+	}
+}
+
+func TestParsePacket(t *testing.T) {
+	p, ok := ParsePacket(parsed(t, "*5\r\n:1\r\n:1700000000\r\n:123456\r\n:42\r\n-ERR no\r\n"), 2)
+	if !ok || !p.Admitted || p.Clock != 1700000000123456*time.Microsecond || len(p.Results) != 2 || !p.Results[0].Is(42) || !p.Results[1].IsError() {
+		t.Errorf("%+v %v", p, ok)
+	}
+	if p, ok = ParsePacket(parsed(t, "*3\r\n:0\r\n:1\r\n:2\r\n"), 0); !ok || p.Admitted {
+		t.Errorf("%+v %v", p, ok)
+	}
+	for in, want := range map[string]time.Duration{
+		"*3\r\n:1\r\n:9223372036854775807\r\n:9223372036854775807\r\n": 1<<33*time.Second + 999999*time.Microsecond,
+		"*3\r\n:1\r\n:-1\r\n:-1\r\n":                                   0,
+	} {
+		if p, ok = ParsePacket(parsed(t, in), 0); !ok || p.Clock != want {
+			t.Errorf("%q: clock %d, %v", in, p.Clock, ok)
+		}
+	}
+	for _, in := range []string{"-NOSCRIPT no\r\n", ":1\r\n", "*-1\r\n", "*2\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
+		"*4\r\n$1\r\n1\r\n:1\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n:1\r\n-ERR\r\n:1\r\n", "*4\r\n:2\r\n:1\r\n:1\r\n:1\r\n"} {
+		if p, ok := ParsePacket(parsed(t, in), 1); ok {
+			t.Errorf("%q is %+v", in, p)
+		}
+	}
+}
+
+func TestParseProbe(t *testing.T) {
+	bulk := func(s string) *Reply { return &Reply{Kind: '$', Text: s} }
+	p, ok := ParseProbe(bulk("1700000000 5 3\nA x\ns=1\nf 1-0-a\nrun"))
+	want := ProbeReply{1700000000000005 * time.Microsecond, 3, "A x", "s=1", "f 1-0-a", "run"}
+	if !ok || p != want {
+		t.Errorf("%+v %v", p, ok)
+	}
+	for _, bad := range []*Reply{{Kind: '$', Null: true}, {Kind: '+', Text: "1 1 1\n\n\n\n"}, bulk(""), bulk("1 1 1\n\n\n"), bulk("1 1 1\n\n\n\n\n"),
+		bulk("1 1\n\n\n\n"), bulk("x 1 1\n\n\n\n"), bulk("1 x 1\n\n\n\n"), bulk("1 1 x\n\n\n\n")} {
+		if p, ok := ParseProbe(bad); ok {
+			t.Errorf("%+v is %+v", bad, p)
+		}
+	}
+}
+
+func TestSlot(t *testing.T) {
+	for key, want := range map[string]uint16{"": 0, "123456789": 0x31c3 % 4096, "{123456789}": Slot("{123456789}")} {
+		if got := Slot(key); got != want {
+			t.Errorf("Slot(%q) = %d, want %d", key, got, want)
+		}
+	}
+	if Slot("{a}1") == Slot("{a}2") {
+		t.Error("braces choose the counter")
+	}
+}
+
+func TestBehindSecret(t *testing.T) {
+	for _, c := range []struct {
+		tail  string
+		fence uint64
+		owner string
+		ok    bool
+	}{
+		{"0000000000000042", 42, "", true},
+		{"9007199254740991me and you", 9007199254740991, "me and you", true},
+		{"000000000000004", 0, "", false},
+		{"00000000000000x2", 0, "", false},
+		{"-000000000000042", 0, "", false},
+		{"", 0, "", false},
+	} {
+		fence, owner, ok := BehindSecret(c.tail)
+		if fence != c.fence || owner != c.owner || ok != c.ok {
+			t.Errorf("%q: %d %q %v", c.tail, fence, owner, ok)
+		}
+		if ok && string(AppendFence(nil, fence))+owner != c.tail {
+			t.Errorf("%q is written %q", c.tail, AppendFence(nil, fence))
+		}
+	}
+}
+
+func TestReleaseID(t *testing.T) {
+	if got := ReleaseID("abc"); got != "a9993e364706816a" {
+		t.Error(got)
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"ERR x\r\n-ERR y\x00z":           "ERR x  -ERR y z",
+		"  trimmed\n":                    "trimmed",
+		"Grüße\u202e\u200b\u2028\u0085.": "Grüße    .",
+		strings.Repeat("z", 500):         strings.Repeat("z", maxPlain),
+	} {
+		if got := Plain(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+)
+
+// Script is one of the embedded scripts.
+type Script struct {
+	Body string
+	SHA  string // hex digits of the SHA-1 of Body
+
+	evalSHA, eval string // the first two words of a call
+}
+
+//go:embed packet.lua
+var packetLua string
+
+//go:embed probe.lua
+var probeLua string
+
+//go:embed counters.lua
+var countersLua string
+
+//go:embed admit.lua
+var admitLua string
+
+//go:embed known.lua
+var knownLua string
+
+// All scripts. They never change.
+var (
+	Packet   = newScript(packetLua)              // lock operations; Encoder writes its calls
+	Probe    = newScript(probeLua)               // KEYS: state. No ARGV. ParseProbe reads its reply
+	Counters = newScript(knownLua + countersLua) // KEYS: state. ARGV: known, record
+	Admit    = newScript(knownLua + admitLua)    // KEYS: state. ARGV: see admit.lua
+)
+
+// Scripts are all of them.
+func Scripts() []*Script { return []*Script{&Packet, &Probe, &Counters, &Admit} }
+
+func newScript(body string) Script {
+	sum := sha1.Sum([]byte(body))
+	sha := hex.EncodeToString(sum[:])
+	return Script{
+		Body:    body,
+		SHA:     sha,
+		evalSHA: string(appendBulk(appendBulk(nil, "EVALSHA"), sha)),
+		eval:    string(appendBulk(appendBulk(nil, "EVAL"), body)),
+	}
+}
+
+// Append writes a call of the script: EVALSHA, or EVAL with its body.
+func (s *Script) Append(b []byte, body bool, keys []string, args ...string) []byte {
+	b = s.appendHead(b, body, len(keys), len(args))
+	for _, k := range keys {
+		b = appendBulk(b, k)
+	}
+	for _, a := range args {
+		b = appendBulk(b, a)
+	}
+	return b
+}
+
+// appendHead writes what stands in front of the first key.
+func (s *Script) appendHead(b []byte, body bool, keys, args int) []byte {
+	b = appendHeader(b, '*', 3+keys+args)
+	if body {
+		b = append(b, s.eval...)
+	} else {
+		b = append(b, s.evalSHA...)
+	}
+	return appendInt(b, uint64(keys))
+}

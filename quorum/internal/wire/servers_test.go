@@ -1,0 +1,163 @@
+package wire
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// server is one server with the scripts, and a connection that speaks to it with the code of this
+// package.
+type server struct {
+	t    testing.TB
+	mini *miniredis.Miniredis // nil: a real Redis
+	addr string
+	conn net.Conn
+	buf  []byte // received, not parsed yet
+}
+
+// forEachServer runs f on miniredis and on a real Redis, which does not forgive what miniredis
+// forgives.
+func forEachServer(t *testing.T, f func(s *server)) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) {
+		m := miniredis.RunT(t)
+		f(dialServer(t, m.Addr(), m))
+	})
+	t.Run("redis", func(t *testing.T) { f(startRedis(t)) })
+}
+
+// startRedis starts a redis-server without persistence and ends it with the test. Without
+// redis-server the test is skipped, or fails where CI is set.
+func startRedis(t testing.TB, args ...string) *server {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is not installed")
+		}
+		t.Skip("redis-server is not installed")
+	}
+	for range 5 { // another process may take the port first
+		addr := freeAddr(t)
+		_, port, _ := net.SplitHostPort(addr)
+		base := []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}
+		cmd := exec.Command(path, append(base, args...)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		for range 1000 {
+			if c, err := net.Dial("tcp", addr); err == nil {
+				_ = c.Close()
+				return dialServer(t, addr, nil)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	t.Fatal("redis-server does not start")
+	return nil
+}
+
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}
+
+func dialServer(t testing.TB, addr string, m *miniredis.Miniredis) *server {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return &server{t: t, mini: m, addr: addr, conn: c}
+}
+
+// another is a second connection to the same server.
+func (s *server) another() *server { return dialServer(s.t, s.addr, s.mini) }
+
+// send writes requests.
+func (s *server) send(b []byte) {
+	s.t.Helper()
+	if _, err := s.conn.Write(b); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// receive waits for one reply.
+func (s *server) receive(r *Reply) {
+	s.t.Helper()
+	_ = s.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	for {
+		n, err := Parse(s.buf, r)
+		if err != nil {
+			s.t.Fatalf("%v: %q", err, s.buf)
+		}
+		if n > 0 {
+			s.buf = s.buf[n:]
+			return
+		}
+		more := make([]byte, 64<<10)
+		n, err = s.conn.Read(more)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.buf = append(s.buf, more[:n]...)
+	}
+}
+
+// do runs a command and returns its reply as text: see Reply.String in this file.
+func (s *server) do(args ...any) string {
+	s.t.Helper()
+	texts := make([]string, len(args))
+	for i, a := range args {
+		texts[i] = fmt.Sprint(a)
+	}
+	s.send(AppendCommand(nil, texts...))
+	var r Reply
+	s.receive(&r)
+	return text(&r)
+}
+
+// must is do for what may not fail.
+func (s *server) must(args ...any) string {
+	s.t.Helper()
+	said := s.do(args...)
+	if len(said) > 0 && said[0] == '!' {
+		s.t.Fatalf("%v: %s", args, said)
+	}
+	return said
+}
+
+// text is a reply in a line: an error behind an exclamation mark, nil, an array in brackets.
+func text(r *Reply) string {
+	switch {
+	case r.Null:
+		return "nil"
+	case r.Kind == '-':
+		return "!" + r.Text
+	case r.Kind == ':':
+		return fmt.Sprint(r.Int)
+	case r.Kind == '*':
+		all := make([]string, len(r.Elems))
+		for i := range r.Elems {
+			all[i] = text(&r.Elems[i])
+		}
+		return fmt.Sprint(all)
+	}
+	return r.Text
+}

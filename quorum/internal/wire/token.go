@@ -1,0 +1,45 @@
+package wire
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"strconv"
+)
+
+// The value of a lock is the secret, the fence with leading zeros, and the owner's label.
+const (
+	SecretLen = 40 // hex digits of 20 random bytes
+	FenceLen  = 16 // decimal digits, enough for every number under 2^53
+)
+
+// AppendFence writes a fence with leading zeros.
+func AppendFence(b []byte, fence uint64) []byte {
+	var digits [20]byte
+	text := strconv.AppendUint(digits[:0], fence, 10)
+	for range FenceLen - len(text) {
+		b = append(b, '0')
+	}
+	return append(b, text...)
+}
+
+// BehindSecret reads what stands behind the secret in a value: the fence as that master counted it
+// and the owner's label. ok is false for a value that lockproxy did not write.
+func BehindSecret(tail string) (fence uint64, owner string, ok bool) {
+	if len(tail) < FenceLen {
+		return 0, "", false
+	}
+	for _, c := range []byte(tail[:FenceLen]) {
+		if c < '0' || c > '9' {
+			return 0, "", false
+		}
+	}
+	fence, err := strconv.ParseUint(tail[:FenceLen], 10, 64)
+	return fence, tail[FenceLen:], err == nil
+}
+
+// ReleaseID is what a master publishes when it deletes the lock with that secret: the first 16 hex
+// digits of the secret's SHA-1, which do not give the secret away.
+func ReleaseID(secret string) string {
+	sum := sha1.Sum([]byte(secret))
+	return hex.EncodeToString(sum[:8])
+}
