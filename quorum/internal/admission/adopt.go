@@ -1,0 +1,33 @@
+package admission
+
+import "time"
+
+// Adopt returns the change that LOCKPROXY ADMIT makes of a master, of which a probe has just told what
+// stands there; ok is false where nothing is to be done. The error says why the master cannot be moved.
+//
+// Where the master carries the record of proxies with other settings it is moved to ours, and nobody
+// votes on it for the larger of both max-ttl. Where it is in quarantine already, it is admitted at the
+// end of that even if other masters cannot be reached.
+func (g *Guard) Adopt(i int, p Probe, now time.Time) (c Change, ok bool, err error) {
+	before := g.masters[i]
+	defer func() { g.masters[i] = before }()
+	m := &g.masters[i] // as it is now, while this runs
+	m.o.Probe, m.rec = p, parseRecord(p.Record)
+	off := g.o.Mode == Off
+	switch r := m.rec; {
+	case !m.up:
+		return c, false, errProbing
+	case m.o.Facts.MayEvict() && !g.o.AllowEviction:
+		return c, false, mayEvictError(m.o.Facts.Policy)
+	case (!off && m.votes() || off && r.kind == recordOff) && r.fingerprint == g.fingerprint:
+		return c, false, nil
+	case m.marked() && (r.fingerprint == g.fingerprint || r.fingerprint == "" && !off):
+		if r.override || off {
+			return c, false, nil
+		}
+		r.override = true // with its nonce: the wait goes on
+		return Change{From: p.Record, To: r.String(), Settings: keep, Known: keep}, true, nil
+	}
+	e := &evaluation{g: g, now: now}
+	return e.mark(i, causeMoved, record{fingerprint: g.fingerprint, override: m.rec.kind == recordNone, kept: m.countersKept()}), true, nil
+}

@@ -1,0 +1,146 @@
+package admission
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Why a server cannot be a master.
+var (
+	ErrReplica     = errors.New("is a replica")
+	ErrClusterMode = errors.New("runs in cluster mode")
+	ErrSentinel    = errors.New("runs in sentinel mode")
+	ErrNoRunID     = errors.New("has no run_id")
+	ErrNoRole      = errors.New("does not say whether it is a replica")
+)
+
+// InfoSections are the sections of INFO that ReadInfo needs, each for a command of its own: Redis 6
+// takes one at a time, and the whole of INFO may be megabytes.
+var InfoSections = []string{"server", "replication", "memory", "stats", "persistence"}
+
+// Facts are what INFO and CONFIG say of a server, as far as it decides about voting.
+type Facts struct {
+	RunID   string
+	Version string // redis_version
+	Valkey  string // its version where the server is Valkey; Version is then that of a compatible Redis
+	Mode    string // standalone, cluster or sentinel
+	Role    string // master or slave
+
+	Limited bool   // it has a memory limit
+	Policy  string // maxmemory-policy
+	Evicted int64  // keys evicted since it started, or since CONFIG RESETSTAT
+
+	AOF      bool // appendonly is on
+	Written  bool // the last write to it was fine
+	Rewrites bool // it is being rewritten, or about to
+	Alone    bool // there is no replica that could take its place without the last writes
+	Always   bool // appendfsync always and no-appendfsync-on-rewrite no, as CONFIG said last
+	Asked    bool // CONFIG has answered; without it Always means nothing
+	NotAsked bool // CONFIG GET is refused: it need not be asked again
+}
+
+// ReadInfo takes one section of INFO, or several. What no line speaks of stays.
+func (f *Facts) ReadInfo(text string) {
+	running, scheduled, seen := false, false, false
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		if !ok {
+			continue
+		}
+		switch name {
+		case "aof_rewrite_in_progress":
+			running, seen = value != "0", true
+		case "aof_rewrite_scheduled": // after CONFIG SET appendonly yes: until it is done nothing is written
+			scheduled, seen = value != "0", true
+		default:
+			f.readLine(name, value)
+		}
+	}
+	if seen {
+		f.Rewrites = running || scheduled
+	}
+	if !f.AOF {
+		f.Asked = false
+	}
+}
+
+func (f *Facts) readLine(name, value string) {
+	switch name {
+	case "run_id":
+		f.RunID = value
+	case "redis_version":
+		f.Version = value
+	case "valkey_version":
+		f.Valkey = value
+	case "redis_mode", "server_mode": // the second is Valkey's name for it
+		f.Mode = value
+	case "role":
+		f.Role = value
+	case "connected_slaves":
+		f.Alone = value == "0"
+	case "maxmemory":
+		f.Limited = value != "" && value != "0"
+	case "maxmemory_policy":
+		f.Policy = value
+	case "evicted_keys":
+		f.Evicted, _ = strconv.ParseInt(value, 10, 64)
+	case "aof_enabled":
+		f.AOF = value == "1"
+	case "aof_last_write_status":
+		f.Written = value == "ok"
+	}
+}
+
+// ReadConfig takes the reply to CONFIG GET *append*: names and values in turn. answered is false for an
+// error, forbidden says that the error will stay.
+func (f *Facts) ReadConfig(pairs []string, answered, forbidden bool) {
+	f.Asked, f.NotAsked = answered, forbidden
+	value := map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		value[pairs[i]] = pairs[i+1]
+	}
+	f.Always = value["appendonly"] == "yes" && value["appendfsync"] == "always" && value["no-appendfsync-on-rewrite"] == "no"
+}
+
+// Software is the server's name and version for people, "valkey 9.1.2"; empty where it tells none.
+func (f *Facts) Software() string {
+	switch {
+	case f.Valkey != "":
+		return "valkey " + f.Valkey
+	case f.Version != "":
+		return "redis " + f.Version
+	}
+	return ""
+}
+
+// Refusal says why such a server is no master of ours; nil if it may be one.
+func (f *Facts) Refusal() error {
+	switch {
+	case f.Mode == "cluster":
+		return ErrClusterMode
+	case f.Mode == "sentinel":
+		return ErrSentinel
+	case f.RunID == "":
+		return ErrNoRunID
+	case f.Role == "":
+		return ErrNoRole
+	case f.Role != "master":
+		return ErrReplica
+	}
+	return nil
+}
+
+// Durable reports whether every write is on disk before its reply, and cannot live on elsewhere
+// without it.
+func (f *Facts) Durable() bool {
+	return f.AOF && f.Asked && f.Always && f.Written && f.Alone && !f.Rewrites
+}
+
+// Perishable reports whether the opposite is known.
+func (f *Facts) Perishable() bool {
+	return !f.AOF || f.Asked && !f.Always || !f.Written || !f.Alone
+}
+
+// MayEvict reports whether the server would rather lose locks than run out of memory.
+func (f *Facts) MayEvict() bool { return f.Limited && f.Policy != "noeviction" }

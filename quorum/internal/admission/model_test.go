@@ -1,0 +1,653 @@
+package admission
+
+import (
+	"fmt"
+	"hash/maphash"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// A model of admission: three masters, the address of the first of which may lead to either of two
+// servers; two proxies with connections of their own; marks, records and what servers have heard of
+// each other. Everything that a server does in one script is one step. A history is wrong when a second
+// lock can be granted while the first stands: that is, when a majority votes, none of which has its key.
+
+const (
+	mN       = 3
+	mServers = mN + 1 // the last one is the other server at the address of the first master
+	mProxies = 2
+	mForget  = 2 // steps of time after which a lock has run out
+	mMaxNum  = 7
+)
+
+// mRules say what the judgement does. The zero value is what version 1.14 did.
+type mRules struct {
+	numbers bool // a record is believed only if nobody knows of a later admission
+	atMark  bool // others are told when the mark is written, and the wait begins when they know; else right before the vote
+	enough  bool // a majority must know, besides the master itself; else those that can be reached
+	maxAge  bool // a vote is asked for only soon after an observation
+	fence   bool // the counters of a majority are waited for, too
+}
+
+// mOurs are the rules of Guard.
+var mOurs = mRules{numbers: true, atMark: true, enough: true, maxAge: true}
+
+// mAdm is an admission: its number, and one of several with this number. 0: none.
+type mAdm uint8
+
+func (a mAdm) num() uint8 { return uint8(a) >> 3 }
+
+type mKind uint8
+
+const (
+	mBlank mKind = iota
+	mMark
+	mVoter
+)
+
+type mServer struct {
+	kind  mKind
+	adm   mAdm
+	known [mN]mAdm
+	lock  bool
+}
+
+// mView is what a proxy knows of a master.
+type mView struct {
+	conn    uint8 // 1 + server; 0: none
+	seen    bool  // it was ever observed
+	kind    mKind
+	adm     mAdm
+	known   [mN]mAdm
+	stale   bool // not observed since time has passed
+	markAge uint8
+	toldAge uint8 // 1 + steps since enough have been told; 0: not yet
+	pend    bool
+	pkind   mKind
+	padm    mAdm
+	pknown  [mN]mAdm
+	cut     bool
+}
+
+type mState struct {
+	servers                     [mServers]mServer
+	views                       [mProxies][mN]mView
+	route                       uint8 // the server of master 0: 0 or mN
+	lock                        uint8 // 0: none yet; 1 + age; mForget+1: gone
+	moves, kills, cuts, flushes uint8
+}
+
+type mRun struct {
+	mRules
+	swap  bool // moves are those of SWAPDB: every connection follows
+	swift int  // of how many proxies, from the first, everything is carried out at once
+	seeds [2]maphash.Seed
+}
+
+func (s *mState) server(a int) uint8 {
+	if a == 0 {
+		return s.route
+	}
+	return uint8(a)
+}
+
+// at is the server that p's connection to master a leads to.
+func (s *mState) at(p, a int) *mServer {
+	c := s.views[p][a].conn
+	if c == 0 {
+		return nil
+	}
+	return &s.servers[c-1]
+}
+
+// others calls f for each other master that p is connected to.
+func (s *mState) others(p, a int, f func(b int, v *mView)) {
+	for b := range mN {
+		if v := &s.views[p][b]; b != a && v.conn != 0 {
+			f(b, v)
+		}
+	}
+}
+
+// top is the newest admission of a that p knows of; clash says that there are two with its number.
+func (r *mRun) top(s *mState, p, a int) (top mAdm, clash bool) {
+	take := func(k mAdm) {
+		switch {
+		case k.num() > top.num() || top == 0 && k != 0:
+			top, clash = k, false
+		case k != 0 && k.num() == top.num() && k != top:
+			clash = true
+		}
+	}
+	s.others(p, a, func(_ int, v *mView) { take(v.known[a]) })
+	return top, clash
+}
+
+// believes reports whether p believes the admission that stands on master a.
+func (r *mRun) believes(s *mState, p, a int) bool {
+	top, clash := r.top(s, p, a)
+	adm := s.views[p][a].adm
+	return !r.numbers || top == 0 || top == adm && !clash || top.num() < adm.num()
+}
+
+// votes reports whether p may count the vote of master a.
+func (r *mRun) votes(s *mState, p, a int) bool {
+	v := &s.views[p][a]
+	at := s.at(p, a)
+	return at != nil && v.kind == mVoter && at.kind == mVoter && at.adm == v.adm && !(r.maxAge && v.stale) && r.believes(s, p, a)
+}
+
+// told is how many others know of the mark of a, or need not as they do not vote.
+func (r *mRun) told(s *mState, p, a int) (n, reach int) {
+	v := &s.views[p][a]
+	s.others(p, a, func(_ int, o *mView) {
+		reach++
+		if o.known[a] == v.adm || o.kind != mVoter {
+			n++
+		}
+	})
+	return n, reach
+}
+
+// fresh is an admission of a that is newer than all that p knows of.
+func (r *mRun) fresh(s *mState, p, a int) mAdm {
+	n := s.views[p][a].adm.num()
+	if r.numbers {
+		top, _ := r.top(s, p, a)
+		n = max(n, top.num())
+	}
+	var used [8]bool
+	each := func(k mAdm) {
+		if k.num() == n+1 {
+			used[k&7] = true
+		}
+	}
+	for i := range s.servers {
+		each(s.servers[i].adm)
+		each(s.servers[i].known[a])
+	}
+	for q := range s.views {
+		v := &s.views[q][a]
+		each(v.padm)
+		each(v.adm)
+		for b := range mN {
+			each(s.views[q][b].known[a])
+			each(s.views[q][b].pknown[a])
+		}
+	}
+	tag := 1
+	for used[tag] {
+		tag++
+	}
+	return mAdm((n+1)<<3 | uint8(tag))
+}
+
+// evaluate is the judgement of p on every master: it fills in what is pending.
+func (r *mRun) evaluate(s *mState, p int) {
+	for a := range mN {
+		v := &s.views[p][a]
+		if v.conn == 0 || v.pend || v.stale {
+			continue
+		}
+		switch v.kind {
+		case mBlank:
+			r.mark(s, p, a)
+		case mVoter:
+			if !r.believes(s, p, a) {
+				r.mark(s, p, a)
+			}
+		case mMark:
+			if r.numbers && r.atMark {
+				if top, clash := r.top(s, p, a); clash || top != v.adm && top.num() >= v.adm.num() {
+					r.mark(s, p, a)
+					continue
+				}
+				if n, _ := r.told(s, p, a); v.toldAge == 0 && (n >= min((mN/2+1), mN-1) || !r.enough) {
+					v.toldAge = 1
+				}
+			}
+			if r.over(s, p, a) {
+				r.admit(s, p, a)
+			}
+		}
+	}
+}
+
+func (r *mRun) mark(s *mState, p, a int) {
+	v := &s.views[p][a]
+	v.pend, v.pkind, v.padm, v.pknown = true, mMark, r.fresh(s, p, a), v.known
+}
+
+// over reports whether the quarantine of a is over.
+func (r *mRun) over(s *mState, p, a int) bool {
+	v := &s.views[p][a]
+	lost, intact := 0, 0
+	for b := range mN {
+		o := &s.views[p][b]
+		switch {
+		case o.conn != 0 && o.kind == mVoter && r.believes(s, p, b):
+			intact++
+		case o.seen && o.kind != mVoter:
+			lost++
+		}
+	}
+	few := mN-lost < mN/2+1
+	if r.fence && intact < (mN/2+1) && !few {
+		return false
+	}
+	if v.markAge < mForget {
+		return false
+	}
+	return !r.numbers || !r.atMark || few || v.toldAge > mForget
+}
+
+// admit ends the quarantine of a. Without atMark those that can be reached are told first.
+func (r *mRun) admit(s *mState, p, a int) {
+	v := &s.views[p][a]
+	adm := v.adm
+	if !r.atMark {
+		adm = r.fresh(s, p, a)
+	}
+	if r.numbers && !r.atMark {
+		if n, _ := r.told(s, p, a); r.enough && n < (mN/2+1) {
+			complete := 0
+			s.others(p, a, func(int, *mView) { complete++ })
+			if complete < min((mN/2+1), mN-1) {
+				return
+			}
+		}
+		s.others(p, a, func(b int, o *mView) {
+			s.tell(p, b, a, adm)
+		})
+	}
+	v.pend, v.pkind, v.padm, v.pknown = true, mVoter, adm, v.known
+	if r.numbers {
+		for b := range mN {
+			top, clash := r.top(s, p, b)
+			if o := &s.views[p][b]; o.conn != 0 && o.adm.num() > top.num() && !clash {
+				top = o.adm
+			}
+			v.pknown[b] = newer(v.pknown[b], top)
+		}
+		v.pknown[a] = adm
+	}
+}
+
+func newer(have, other mAdm) mAdm {
+	if other.num() > have.num() || have == 0 {
+		return other
+	}
+	return have
+}
+
+// tell makes the server of b hear of an admission of a, by p.
+func (s *mState) tell(p, b, a int, adm mAdm) {
+	at := s.at(p, b)
+	at.known[a] = newer(at.known[a], adm)
+	s.views[p][b].known[a] = at.known[a]
+}
+
+func (r *mRun) observe(s *mState, p, a int) {
+	r.observe1(s, p, a)
+	if p < r.swift {
+		r.carryOut(s, p)
+	}
+}
+
+func (r *mRun) observe1(s *mState, p, a int) {
+	v := &s.views[p][a]
+	if v.conn == 0 {
+		v.conn = 1 + s.server(a)
+		v.pend = false
+	}
+	at := s.at(p, a)
+	if v.kind != at.kind || v.adm != at.adm {
+		v.markAge, v.toldAge = 0, 0
+	}
+	v.seen, v.stale = true, false
+	v.kind, v.adm, v.known = at.kind, at.adm, at.known
+	r.evaluate(s, p)
+}
+
+// carryOut does all that p has to do.
+func (r *mRun) carryOut(s *mState, p int) {
+	for more := true; more; {
+		more = false
+		for a := range mN {
+			if v := &s.views[p][a]; v.conn != 0 && v.pend {
+				s.write(p, a)
+				r.observe1(s, p, a)
+				more = true
+			}
+			r.tells(s, p, a, func(b int, adm mAdm) {
+				s.tell(p, a, b, adm)
+				more = true
+			})
+			r.evaluate(s, p)
+		}
+		if s.tooFar() {
+			return
+		}
+	}
+}
+
+func (s *mState) tooFar() bool {
+	for i := range s.servers {
+		if s.servers[i].adm.num() > mMaxNum {
+			return true
+		}
+	}
+	return false
+}
+
+// tells calls f for everything that p has to tell master a.
+func (r *mRun) tells(s *mState, p, a int, f func(b int, adm mAdm)) {
+	v := &s.views[p][a]
+	if !r.numbers || !r.atMark || v.conn == 0 {
+		return
+	}
+	for b := range mN {
+		o := &s.views[p][b]
+		if b == a || o.conn == 0 || o.stale || o.kind == mBlank || o.adm.num() <= v.known[b].num() && v.known[b] != 0 {
+			continue
+		}
+		if o.kind == mVoter && !r.believes(s, p, b) {
+			continue
+		}
+		f(b, o.adm)
+	}
+}
+
+func (s *mState) write(p, a int) {
+	v := &s.views[p][a]
+	at := s.at(p, a)
+	if at.kind == v.kind && at.adm == v.adm {
+		at.kind, at.adm = v.pkind, v.padm
+		for b, k := range v.pknown {
+			at.known[b] = newer(at.known[b], k)
+		}
+	}
+	v.pend, v.pkind, v.padm, v.pknown = false, 0, 0, [mN]mAdm{}
+}
+
+func (s *mState) drop(p, a int) {
+	v := &s.views[p][a]
+	*v = mView{seen: v.seen, kind: v.kind, adm: v.adm, cut: v.cut, markAge: v.markAge, toldAge: v.toldAge}
+}
+
+// steps calls f for everything that may follow.
+func (r *mRun) steps(s *mState, f func(next mState, what string)) {
+	for p := range mProxies {
+		for a := range mN {
+			v := &s.views[p][a]
+			if v.conn != 0 || !v.cut {
+				next := *s
+				r.observe(&next, p, a)
+				if next != *s {
+					f(next, fmt.Sprintf("observe(%d,%d)", p, a))
+				}
+			}
+			if v.pend && v.conn != 0 {
+				next := *s
+				next.write(p, a)
+				f(next, fmt.Sprintf("write(%d,%d:%d)", p, a, v.padm))
+			}
+			if v.conn != 0 && a == 0 && v.conn != 1+s.route {
+				next := *s
+				next.drop(p, a)
+				f(next, fmt.Sprintf("break(%d,%d)", p, a))
+			}
+			if s.cuts > 0 && !v.cut {
+				next := *s
+				next.cuts--
+				next.drop(p, a)
+				next.views[p][a].cut = true
+				f(next, fmt.Sprintf("cut(%d,%d)", p, a))
+			}
+			if v.cut {
+				next := *s
+				next.views[p][a].cut = false
+				f(next, fmt.Sprintf("heal(%d,%d)", p, a))
+			}
+			r.tells(s, p, a, func(b int, adm mAdm) {
+				next := *s
+				next.tell(p, a, b, adm)
+				r.evaluate(&next, p)
+				f(next, fmt.Sprintf("tell(%d,%d:%d=%d)", p, a, b, adm))
+			})
+		}
+		if s.kills > 0 {
+			next := *s
+			next.kills--
+			cuts := [mN]bool{}
+			for a := range mN {
+				cuts[a] = next.views[p][a].cut
+			}
+			next.views[p] = [mN]mView{}
+			for a := range mN {
+				next.views[p][a].cut = cuts[a]
+			}
+			f(next, fmt.Sprintf("kill(%d)", p))
+		}
+		if s.lock == 0 {
+			r.grants(s, p, f)
+		}
+	}
+	if s.moves > 0 {
+		next := *s
+		next.moves--
+		next.route = mN - next.route
+		if r.swap {
+			for p := range mProxies {
+				if v := &next.views[p][0]; v.conn != 0 {
+					v.conn = 1 + next.route
+				}
+			}
+		}
+		f(next, "move")
+	}
+	if s.flushes > 0 {
+		for i := range mServers {
+			next := *s
+			next.flushes--
+			next.servers[i] = mServer{}
+			f(next, fmt.Sprintf("flush(%d)", i))
+		}
+	}
+	next := *s
+	next.pass()
+	f(next, "time")
+}
+
+func (r *mRun) grants(s *mState, p int, f func(next mState, what string)) {
+	for a := range mN {
+		for b := a + 1; b < mN; b++ {
+			if r.votes(s, p, a) && r.votes(s, p, b) {
+				next := *s
+				next.lock = 1
+				next.at(p, a).lock, next.at(p, b).lock = true, true
+				f(next, fmt.Sprintf("grant(%d:%d,%d)", p, a, b))
+			}
+		}
+	}
+}
+
+func (s *mState) pass() {
+	if s.lock > 0 && s.lock <= mForget {
+		if s.lock++; s.lock > mForget {
+			for i := range s.servers {
+				s.servers[i].lock = false
+			}
+		}
+	}
+	for p := range s.views {
+		for a := range s.views[p] {
+			v := &s.views[p][a]
+			v.stale, v.pend = true, false
+			v.pkind, v.padm, v.pknown = 0, 0, [mN]mAdm{}
+			v.markAge = min(v.markAge+1, mForget)
+			if v.toldAge > 0 {
+				v.toldAge = min(v.toldAge+1, mForget+1)
+			}
+		}
+	}
+}
+
+// wrong reports whether a second lock can be granted while the first stands.
+func (r *mRun) wrong(s *mState) bool {
+	if s.lock == 0 || s.lock > mForget {
+		return false
+	}
+	for p := range mProxies {
+		n := 0
+		for a := range mN {
+			if r.votes(s, p, a) && !s.at(p, a).lock {
+				n++
+			}
+		}
+		if n >= (mN/2 + 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// mStart is a deployment that all vote in, and know of each other.
+func mStart() (s mState) {
+	for a := range mN {
+		s.servers[a] = mServer{kind: mVoter, adm: 1<<3 | 1, known: [mN]mAdm{9, 9, 9}}
+	}
+	return s
+}
+
+// key is the same for states that differ only in which of the masters 1 and 2 is which, and which proxy.
+func (r *mRun) key(s *mState) (least [2]uint64) {
+	for i := range 4 {
+		o := *s
+		if i&1 != 0 {
+			o.servers[1], o.servers[2] = o.servers[2], o.servers[1]
+			for j := range o.servers {
+				k := &o.servers[j].known
+				k[1], k[2] = k[2], k[1]
+			}
+			for p := range o.views {
+				o.views[p][1], o.views[p][2] = o.views[p][2], o.views[p][1]
+				for a := range o.views[p] {
+					v := &o.views[p][a]
+					v.known[1], v.known[2] = v.known[2], v.known[1]
+					v.pknown[1], v.pknown[2] = v.pknown[2], v.pknown[1]
+					if a > 0 && v.conn != 0 {
+						v.conn = uint8(1 + a)
+					}
+				}
+			}
+		}
+		if i&2 != 0 {
+			if r.swift == 1 {
+				break
+			}
+			o.views[0], o.views[1] = o.views[1], o.views[0]
+		}
+		key := [2]uint64{maphash.Comparable(r.seeds[0], o), maphash.Comparable(r.seeds[1], o)}
+		if i == 0 || key[0] < least[0] {
+			least = key
+		}
+	}
+	return least
+}
+
+// search goes through all histories from s, the short ones first, until limit states have been seen.
+func (r *mRun) search(s mState, limit int) (found string, states int) {
+	r.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	type node struct {
+		parent int32
+		what   string
+	}
+	seen := map[[2]uint64]struct{}{r.key(&s): {}}
+	queue, nodes, first := []mState{s}, []node{{-1, ""}}, 0
+	for at := 0; at < len(nodes) && len(nodes) < limit && found == ""; at++ {
+		cur := queue[at-first]
+		if at-first > 100000 {
+			queue, first = append([]mState(nil), queue[at-first:]...), at
+		}
+		r.steps(&cur, func(next mState, what string) {
+			if found != "" || next.tooFar() || next.lock > mForget {
+				return
+			}
+			next.forget()
+			key := r.key(&next)
+			if _, ok := seen[key]; ok {
+				return
+			}
+			seen[key] = struct{}{}
+			queue, nodes = append(queue, next), append(nodes, node{int32(at), what})
+			if r.wrong(&next) {
+				for i := int32(len(nodes) - 1); i > 0; i = nodes[i].parent {
+					found = nodes[i].what + " " + found
+				}
+			}
+		})
+	}
+	return found, len(nodes)
+}
+
+// forget leaves out what makes no difference.
+func (s *mState) forget() {
+	for p := range s.views {
+		for a := range s.views[p] {
+			v := &s.views[p][a]
+			if v.kind != mMark {
+				v.markAge, v.toldAge = 0, 0
+			}
+		}
+	}
+}
+
+// start is a deployment in which all masters vote, and the first has so many disasters ahead of it.
+func (r *mRun) start(moves, kills, cuts, flushes uint8) (s mState) {
+	s = mStart()
+	s.moves, s.kills, s.cuts, s.flushes = moves, kills, cuts, flushes
+	return s
+}
+
+// TestModel searches all short histories. MODEL_STATES sets how many states it visits at most, for each
+// kind of disaster.
+func TestModel(t *testing.T) {
+	limit := 20_000
+	if n, err := strconv.Atoi(os.Getenv("MODEL_STATES")); err == nil {
+		limit = n
+	}
+	for _, d := range [][4]uint8{{1, 0, 0, 0}, {2, 0, 0, 0}, {2, 1, 1, 0}, {3, 0, 1, 0}, {0, 1, 1, 1}} {
+		for _, r := range []mRun{{mRules: mOurs, swift: 2}, {mRules: mOurs, swift: 1}, {mRules: mOurs, swap: true, swift: 2}} {
+			for _, r.fence = range []bool{false, true} {
+				if found, n := r.search(r.start(d[0], d[1], d[2], d[3]), limit); found != "" {
+					t.Errorf("%v, swap %v, %d states: %s", d, r.swap, n, found)
+				}
+			}
+		}
+	}
+}
+
+// TestModelOfLess: with less than our rules a second lock is granted.
+func TestModelOfLess(t *testing.T) {
+	for name, c := range map[string]struct {
+		less func(r *mRules)
+		from [4]uint8
+	}{
+		"the old record believed":            {func(r *mRules) { *r = mRules{fence: true} }, [4]uint8{2, 1, 0, 0}},
+		"told right before the vote":         {func(r *mRules) { r.atMark = false }, [4]uint8{1, 0, 0, 0}},
+		"told right before, to who answers":  {func(r *mRules) { r.atMark, r.enough, r.maxAge = false, false, false }, [4]uint8{1, 0, 0, 0}},
+		"told to those who can be reached":   {func(r *mRules) { r.enough = false }, [4]uint8{1, 0, 0, 0}},
+		"votes asked for after a long pause": {func(r *mRules) { r.maxAge = false }, [4]uint8{1, 0, 0, 0}},
+		"nobody has numbers":                 {func(r *mRules) { r.numbers = false }, [4]uint8{1, 0, 0, 0}},
+	} {
+		r := &mRun{mRules: mOurs, swift: 2}
+		c.less(&r.mRules)
+		found, n := r.search(r.start(c.from[0], c.from[1], c.from[2], c.from[3]), 3_000_000)
+		if found == "" {
+			t.Errorf("%s: nothing goes wrong in %d states", name, n)
+		}
+		t.Logf("%s: %d states: %s", name, n, found)
+	}
+}

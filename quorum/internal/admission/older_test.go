@@ -1,0 +1,255 @@
+package admission
+
+import (
+	"maps"
+	"testing"
+	"time"
+)
+
+// swapDB makes every connection to a master lead to its other database, as SWAPDB does.
+func (w *world) swapDB(i int) {
+	here := w.masters[i]
+	w.masters[i], w.other = w.other, here
+	for _, p := range w.proxies {
+		if p.lanes[i].server == here {
+			p.lanes[i].server = w.masters[i]
+		}
+	}
+}
+
+// disk is a copy of what a server has stored.
+func (s *wServer) disk() *wServer {
+	c := *s
+	c.hash, c.counters = maps.Clone(s.hash), maps.Clone(s.counters)
+	return &c
+}
+
+const durableDisk = "an old disk that was durable"
+
+// Each of these is one way in which an older state of master 0 comes back. The first proxy locks on it
+// and on master 1, and is killed; the second cannot reach master 1. It must not lock on 0 and 2.
+var returns = map[string]func(s *story, p *wProxy){
+	"another server at the address, and back": func(s *story, p *wProxy) {
+		s.move(0, true)
+		s.settle(wait + 5*time.Second)
+		s.lockAndEnd(p)
+		s.move(0, true)
+	},
+	"another server, which voted for the same proxies before": func(s *story, p *wProxy) {
+		for range 3 {
+			s.move(0, true)
+			s.settle(wait + 5*time.Second)
+		}
+		s.lockAndEnd(p)
+		s.move(0, true)
+	},
+	"a server that stood in for another master": func(s *story, p *wProxy) {
+		s.move(1, true)
+		s.settle(wait + 5*time.Second)
+		s.move(1, true)
+		s.settle(wait + 5*time.Second)
+		s.lockAndEnd(p)
+		s.move(0, true)
+	},
+	"SWAPDB there and back": func(s *story, p *wProxy) {
+		s.other.name = s.masters[0].name
+		s.swapDB(0)
+		s.settle(wait + 5*time.Second)
+		s.lockAndEnd(p)
+		s.swapDB(0)
+	},
+	"a snapshot of the machine": func(s *story, p *wProxy) {
+		snapshot := s.masters[0].disk()
+		s.masters[0].flush()
+		s.settle(wait + 5*time.Second)
+		s.lockAndEnd(p)
+		s.masters[0] = snapshot
+	},
+	durableDisk: func(s *story, p *wProxy) {
+		s.masters[0].durable = true
+		s.settle(3 * time.Second)
+		disk := s.masters[0].disk()
+		s.restart(0)
+		s.settle(5 * time.Second)
+		s.lockAndEnd(p)
+		disk.run = 7
+		s.masters[0] = disk
+	},
+}
+
+// lockAndEnd is the lock of the first proxy, and its end.
+func (s *story) lockAndEnd(p *wProxy) {
+	s.Helper()
+	s.want(p, "before it locks", "vvv")
+	s.mustLock(p, wMaxTTL, 0, 1)
+	for i := range p.lanes {
+		p.disconnect(i)
+	}
+	s.end(p)
+}
+
+func TestOlderStateComesBack(t *testing.T) {
+	for name, comeBack := range returns {
+		t.Run(name, func(t *testing.T) {
+			run := func(mutation string) *story {
+				s := newStory(t, 3)
+				s.mutation = mutation
+				comeBack(s, s.begin())
+				q := s.start()
+				q.lanes[1].cut = true
+				s.settle(3 * time.Second)
+				s.lock(q, time.Second, 0, 2)
+				if mutation == "" {
+					s.want(q, "an older state is back", "qdv")
+					if name != durableDisk {
+						s.wantReason(q, 0, "went back to an older state")
+					}
+					q.lanes[1].cut = false
+					s.settle(wait + 5*time.Second)
+					s.want(q, "after the wait", "vvv")
+				}
+				return s
+			}
+			if s := run(""); s.wrong != "" {
+				t.Errorf("%s\n%s", s.wrong, s.text())
+			}
+			if name == durableDisk {
+				return // the next mark would tell all the same
+			}
+			if s := run("the old record believed"); s.wrong == "" {
+				t.Error("with the old record believed nothing goes wrong: the test shows nothing")
+			}
+		})
+	}
+}
+
+// A proxy whose connection stays on the old server must not lock on it when the others use the new one;
+// not right after it was stopped either.
+func TestConnectionStaysOnOldServer(t *testing.T) {
+	for _, mutation := range []string{"", "nobody is told", "votes of any age"} {
+		for _, stopped := range []bool{false, true} {
+			s := newStory(t, 3)
+			s.mutation = mutation
+			p, q := s.begin(), s.begin()
+			s.move(0, false)
+			p.disconnect(0)
+			q.paused = stopped
+			for end := s.now.Add(wait + 5*time.Second); s.now.Before(end); s.pass(100 * time.Millisecond) {
+				p.turn()
+				if !stopped {
+					q.turn()
+				}
+			}
+			// While the other is at work on the old server, too, neither server is admitted.
+			told := mutation != "nobody is told"
+			if got := s.lock(p, wMaxTTL, 0, 1); got != (stopped || !told) {
+				t.Errorf("%q, stopped %v: granted %v", mutation, stopped, got)
+			}
+			s.lock(q, time.Second, 0, 2)
+			red := !told && !stopped || mutation == "votes of any age" && stopped
+			if (s.wrong != "") != red {
+				t.Errorf("%q, stopped %v: %q", mutation, stopped, s.wrong)
+			}
+		}
+	}
+}
+
+// TestMarkWaitsForOthers: the wait begins when a majority beside the master knows of its quarantine, as
+// a proxy that reaches the others only may use an older state of it.
+func TestMarkWaitsForOthers(t *testing.T) {
+	s := newStory(t, 3)
+	p := s.begin()
+	s.masters[2].down = true
+	s.masters[0].flush()
+	s.settle(3 * wait)
+	s.want(p, "the third is away", "qvd")
+	s.wantReason(p, 0, "waits for 1 more to be reached: start m2, or LOCKPROXY ADMIT m0")
+	s.masters[2].down = false
+	s.settle(wait - time.Second)
+	s.want(p, "it came back", "qvv")
+	s.settle(5 * time.Second)
+	s.want(p, "after the wait", "vvv")
+	s.masters[2].down = true
+	s.masters[0].flush()
+	s.settle(wait)
+	s.admit(p, 0)
+	s.settle(2 * time.Second)
+	s.want(p, "admitted by the operator", "vvd")
+}
+
+// Without fencing nobody waits for counters, and the wait is for those that can be reached.
+func TestMarkWithoutFencing(t *testing.T) {
+	s := newStory(t, 3)
+	p := s.begin(func(o *Options) { o.Fencing = false })
+	s.masters[2].down = true
+	s.masters[0].flush()
+	s.settle(wait)
+	s.want(p, "the third is away", "qvd")
+	s.settle(startGrace + 2*time.Second)
+	s.want(p, "after the wait", "vvd")
+}
+
+// A proxy that was there contradicts one that takes emptied masters for new.
+func TestAllMastersWipedBeforeAnotherStarts(t *testing.T) {
+	s := newStory(t, 3)
+	p := s.begin()
+	s.mustLock(p, wMaxTTL, 0, 1, 2)
+	p.paused = true
+	for _, m := range s.masters {
+		m.flush()
+	}
+	q := s.start()
+	for len(q.states()) > 0 && q.states() != "vvv" {
+		q.turn()
+		s.pass(20 * time.Millisecond)
+	}
+	p.paused = false
+	s.settle(3 * time.Second)
+	s.want(p, "after it looked", "qqq")
+	s.want(q, "after the other looked", "qqq")
+	s.settle(wait + 2*time.Second)
+	s.want(p, "after the wait", "vvv")
+	s.want(q, "after the wait", "vvv")
+	// One that was away for long takes the others' word.
+	p.paused = true
+	for i := range p.lanes {
+		p.disconnect(i)
+	}
+	s.end(p)
+	for _, m := range s.masters {
+		m.flush()
+	}
+	s.settle(2*wait + 2*time.Second)
+	s.proxies = append(s.proxies, p)
+	p.paused = false
+	n := s.quarantines
+	s.settle(5 * time.Second)
+	s.want(p, "back after long", "vvv")
+	if s.quarantines != n {
+		t.Errorf("%d quarantines\n%s", s.quarantines-n, s.text())
+	}
+}
+
+// TestRecordsOfTheLastVersion: they have no number; what they say is believed until there is one.
+func TestRecordsOfTheLastVersion(t *testing.T) {
+	s := newStory(t, 3)
+	g := s.start().g
+	s.proxies = nil
+	for i, m := range s.masters {
+		m.evicted = 5 // as found: nobody knows what it was
+		m.hash["record"] = record{kind: recordVotes, runID: m.runID(), fingerprint: g.fingerprint, nonce: parseNonce("0123456789abcde" + string(rune('0'+i)))}.String()
+		m.hash["settings"] = g.settings.String()
+	}
+	p := s.begin()
+	s.want(p, "as they were", "vvv")
+	s.settle(2 * time.Second)
+	if known := s.masters[1].hash["known"]; known != g.fingerprint+" 0123456789abcde0 0123456789abcde1 0123456789abcde2" {
+		t.Errorf("known %q", known)
+	}
+	s.swapDB(0)
+	s.settle(wait + 5*time.Second)
+	s.want(p, "after SWAPDB", "vvv")
+	s.swapDB(0)
+	s.settle(2 * time.Second)
+	s.want(p, "after SWAPDB back", "qvv")
+}

@@ -1,0 +1,167 @@
+package admission
+
+import "time"
+
+// margin is added to a wait, for clocks that run at different rates and for Redis' expiry.
+func margin(wait time.Duration) time.Duration { return wait/100 + 52*time.Millisecond }
+
+// hold is how long a master is kept out of the vote: nothing lasts longer that was granted before the
+// others knew of it.
+//
+// A proxy whose connection stays on an older state of the master may count that for up to MaxAge more.
+// So a lock with a ttl within MaxAge of max-ttl is not quite covered where an address leads to two servers
+// at once.
+func hold(ttl time.Duration) time.Duration { return ttl + margin(ttl) }
+
+// quarantine puts a mark in the place of whatever record there is. like has the flags of the mark.
+//
+// The mark is the next admission of the master: its number is announced to the others from now on, so
+// that no proxy believes an older state of it. When enough know of it the wait begins.
+func (e *evaluation) quarantine(i int, cause string, like record) {
+	e.wait(i, &Quarantine{Cause: cause, Since: e.now, Until: e.now.Add(hold(e.g.o.MaxTTL)), names: e.g.o.Names}, true)
+	e.change(i, e.mark(i, cause, like))
+}
+
+func (e *evaluation) mark(i int, cause string, like record) Change {
+	m := &e.g.masters[i]
+	number := max(m.rec.number, e.newest(i).number, m.voted.number, m.mark.number) + 1
+	like.kind, like.runID, like.cause = recordMark, m.o.Facts.RunID, cause
+	like.wait = max(e.g.o.MaxTTL, m.rec.wait, parseSettings(m.o.Settings).maxTTL())
+	like.nonce = nonce{admission{number, e.g.idFor(i, e.g.o.Nonce())}, m.o.Facts.Evicted}
+	return Change{From: m.o.Record, To: like.String(), Settings: keep, Known: e.g.knownText(e.known()), Durable: keep}
+}
+
+// evaluateMarked is for a master in quarantine.
+func (e *evaluation) evaluateMarked(i int) {
+	g, m := e.g, &e.g.masters[i]
+	if m.o.Stepped || m.o.Demoted {
+		e.do(i, Action{Kind: ActForgive})
+	}
+	off := g.o.Mode == Off
+	switch {
+	case m.rec.fingerprint != "" && m.rec.fingerprint != g.fingerprint:
+		e.refuse(i, errMoving)
+		return
+	case !off && e.older(i):
+		e.quarantine(i, causeOlder, record{fingerprint: m.rec.fingerprint, override: m.rec.override})
+		return
+	}
+	m.mark.few = m.mark.few || e.fewKept()
+	reason := &Quarantine{Cause: m.rec.cause, Since: m.mark.since, master: i, names: g.o.Names}
+	until, known := e.ends(i, reason)
+	if foreign, moved := e.foreign(); foreign && !off {
+		if moved.IsZero() {
+			reason.waits = waitsForMoves
+		} else if moved.After(until) {
+			until = moved
+		}
+	}
+	reason.Until = until
+	switch {
+	case !off && g.o.Fencing && g.o.Floors.top() > 0 && !m.mark.floored && m.mark.few:
+		// Whichever proxy ends the quarantine, it finds what this one knows.
+		m.mark.floored = true
+		all := g.o.Floors.counters()
+		e.wait(i, reason, true)
+		e.change(i, Change{From: m.o.Record, To: m.o.Record, Settings: keep, Known: keep, Durable: keep,
+			Floor: g.floor(e.now), Counters: all.String()})
+	case reason.waits != waitsForNothing || !known:
+		e.wait(i, reason, !known)
+	case e.now.Before(until):
+		e.again(until)
+		e.wait(i, reason, false)
+	case m.rec.durable:
+		c := g.admit(i, m.rec.admission, e.known())
+		c.warning = "master restarted with all that it had on disk, admitted at once: " + g.o.Names[i]
+		e.change(i, c)
+	case !off && g.o.Fencing && !m.rec.override && e.awaited(i, reason):
+		e.wait(i, reason, false)
+	default:
+		e.due = append(e.due, i)
+	}
+}
+
+// ends is when the quarantine of a master has lasted long enough; known is false where nobody can say
+// yet, as others are being told of it. What it waits for is put into reason.
+func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known bool) {
+	g, m := e.g, &e.g.masters[i]
+	wait, needed := hold(max(m.rec.wait, g.o.MaxTTL)), min(g.majority(), len(g.masters)-1)
+	if m.rec.durable {
+		wait, needed = 0, g.majority()-1
+	}
+	grace := m.mark.since.Add(startGrace)
+	var missing []int
+	for j := range g.masters {
+		switch o := &g.masters[j]; {
+		case j == i:
+		case !o.up && !g.o.Fencing && !e.now.Before(grace):
+			needed-- // nobody waits for its counters either: only those that can be reached are told
+		case !o.up:
+			missing = append(missing, j)
+		case o.known[i] == m.rec.admission:
+			needed--
+		}
+	}
+	if needed <= 0 && m.mark.told.IsZero() {
+		m.mark.told = e.now
+	}
+	switch {
+	case g.o.Mode == Off || m.rec.override || m.mark.few:
+		return m.mark.since.Add(wait), true
+	case !m.mark.told.IsZero():
+		return m.mark.told.Add(wait), true
+	case len(missing) > 0:
+		if !g.o.Fencing {
+			e.again(grace)
+		}
+		reason.waits, reason.needed, reason.missing = waitsForMasters, needed, missing
+		return time.Time{}, true
+	}
+	return e.now.Add(wait), false
+}
+
+// foreign reports whether some master that answers votes for proxies with other settings, or for whom
+// it did may still count on it, as it has not been moved for long enough; until is when the last of
+// those has, if that is all. Those proxies may have had another majority: what they granted must have
+// run out before any master is admitted.
+func (e *evaluation) foreign() (yes bool, until time.Time) {
+	g := e.g
+	for i := range g.masters {
+		m := &g.masters[i]
+		switch {
+		case !m.up:
+		case (m.votes() || m.rec.kind == recordOff) && m.rec.fingerprint != g.fingerprint:
+			return true, time.Time{}
+		case m.marked() && m.rec.fingerprint != "":
+			if end := m.mark.since.Add(hold(max(m.rec.wait, g.o.MaxTTL))); e.now.Before(end) {
+				yes = true
+				if end.After(until) {
+					until = end
+				}
+			}
+		}
+	}
+	return yes, until
+}
+
+// survived reports whether a restart can have lost nothing: the record of the run before is there and
+// the last one known, it says that this run kept everything on disk before it answered, the server still
+// reads what it kept, nothing later of that run is known, and its clock was not set meanwhile, which
+// would have made keys run out.
+func (e *evaluation) survived(i int) bool {
+	m := &e.g.masters[i]
+	r, last := &m.rec, &m.voted
+	return r.kind == recordVotes && r.fingerprint == e.g.fingerprint && m.o.Durable == r.runID && m.o.Facts.AOF && !m.o.Stepped &&
+		!e.older(i) && (last.runID == "" || last.runID == r.runID && last.durable)
+}
+
+// cause is why a master without a record of its present run has none, as far as it is known.
+func (m *master) cause() string {
+	switch {
+	case m.rec.runID != "" && !m.current(), m.voted.runID != "" && m.voted.runID != m.o.Facts.RunID:
+		return causeRestarted
+	case m.voted.runID != "":
+		return causeFlushed
+	}
+	return causeNew
+}

@@ -1,0 +1,117 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Reasons why a master that is connected does not vote.
+var (
+	errUnknownRecord = errors.New("has a record of another version of lockproxy")
+	errMoving        = errors.New("is being moved to proxies with other settings")
+	errWaitsForAll   = errors.New("is new and waits for the other masters")
+	errProbing       = errors.New("has just been reached")
+)
+
+// mayEvictError: the policy of a master that would throw locks away.
+type mayEvictError string
+
+func (e mayEvictError) Error() string {
+	return fmt.Sprintf("may evict locks (maxmemory-policy %s, not noeviction)", string(e))
+}
+
+// Named is a reason that names masters. Text tells it with other names for them.
+type Named interface {
+	error
+	Text(name func(master int) string) string
+}
+
+// otherSettings is the reason of a master that belongs to proxies with other settings.
+type otherSettings struct {
+	differ string
+	master int
+	names  []string
+}
+
+func (g *Guard) otherSettings(i int) error {
+	return &otherSettings{differ(parseSettings(g.masters[i].o.Settings), g.settings), i, g.o.Names}
+}
+
+// Error implements error.
+func (e *otherSettings) Error() string { return e.Text(func(i int) string { return e.names[i] }) }
+
+// Text implements Named.
+func (e *otherSettings) Text(name func(master int) string) string {
+	return fmt.Sprintf("belongs to proxies with %s; LOCKPROXY ADMIT %s moves it here", e.differ, name(e.master))
+}
+
+// Quarantine is the reason of a master that is kept out of the vote until it can hold nothing against
+// anybody.
+type Quarantine struct {
+	Cause string
+	Since time.Time // this proxy saw the mark first
+	Until time.Time // zero while the master waits for something else
+
+	waits   waits
+	needed  int   // how many masters it waits for
+	missing []int // masters that cannot be reached
+	master  int
+	names   []string
+}
+
+// waits is what a master waits for beside time.
+type waits uint8
+
+const (
+	waitsForNothing waits = iota
+	waitsForMasters
+	waitsForCounters
+	waitsForMoves
+	waitsForClock
+)
+
+var causeWords = map[string]string{
+	causeNew: "is new or lost its memory, seen", causeRestarted: "restarted", causeFlushed: "lost its memory",
+	causeClock: "stepped its clock", causeEvicted: "evicted keys", causeMoved: "was moved by LOCKPROXY ADMIT",
+	causeDemoted: "was a replica", causeOlder: "went back to an older state",
+}
+
+// Error tells how long ago and how much longer, as of now, in whole seconds.
+func (q *Quarantine) Error() string { return q.Text(func(i int) string { return q.names[i] }) }
+
+// Text implements Named.
+func (q *Quarantine) Text(name func(master int) string) string {
+	words := causeWords[q.Cause]
+	if words == "" {
+		words = "was put in quarantine"
+	}
+	var missing []string
+	for _, i := range q.missing {
+		missing = append(missing, name(i))
+	}
+	start := ""
+	if len(missing) > 0 {
+		start = "start " + strings.Join(missing, ", ") + ", or "
+	}
+	remedy := start + "LOCKPROXY ADMIT " + name(q.master)
+	text := fmt.Sprintf("%s %ds ago, ", words, int(time.Since(q.Since).Seconds()))
+	switch q.waits {
+	case waitsForMasters:
+		return text + fmt.Sprintf("waits for %d more to be reached: %s", q.needed, remedy)
+	case waitsForCounters:
+		return text + fmt.Sprintf("waits for the fencing counters of %d more: %s", q.needed, remedy)
+	case waitsForMoves:
+		return text + "waits until no master belongs to proxies with other settings: LOCKPROXY ADMIT those"
+	case waitsForClock:
+		return text + "has fencing counters ahead of the clock: set the clocks right, or " + remedy
+	}
+	return text + fmt.Sprintf("votes in %ds", int((max(time.Until(q.Until), 0)+time.Second-1)/time.Second))
+}
+
+// VotesAt is when the master votes, the zero time where nobody knows.
+func (q *Quarantine) VotesAt() time.Time { return q.Until }
+
+// Topic is the text without what changes by itself.
+func (q *Quarantine) Topic() string { return fmt.Sprint(q.Cause, q.waits) }

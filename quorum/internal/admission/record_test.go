@@ -1,0 +1,107 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRecordText(t *testing.T) {
+	for text, want := range map[string]record{
+		"":                     {},
+		"A run fp nonce":       {kind: recordVotes, runID: "run", fingerprint: "fp", nonce: nonce{admission{0, "nonce"}, -1}},
+		"A run fp 7-12-0123":   {kind: recordVotes, runID: "run", fingerprint: "fp", nonce: nonce{admission{7, "0123"}, 12}},
+		"N run nonce":          {kind: recordNew, runID: "run", nonce: nonce{admission{0, "nonce"}, -1}},
+		"O fp":                 {kind: recordOff, fingerprint: "fp"},
+		"Q run n 5000 - new -": {kind: recordMark, runID: "run", nonce: nonce{admission{0, "n"}, -1}, wait: 5 * time.Second, cause: "new"},
+		"Q run 2-0-n 0 kdo moved fp": {kind: recordMark, runID: "run", nonce: nonce{admission{2, "n"}, 0}, kept: true, durable: true, override: true,
+			cause: "moved", fingerprint: "fp"},
+	} {
+		got := parseRecord(text)
+		if got != want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+		if again := got.String(); again != text {
+			t.Errorf("%q is written as %q", text, again)
+		}
+	}
+	for _, text := range []string{"A", "A run fp", "A run fp nonce more", "a run fp nonce", " ", "Q run n x - new -", "Q run n -5 - new -",
+		"Q run n 99999999999999999999 - new -", "Q run n 9223372036854775807 - new -", "Q run n 1 - new", "Z", "N run", "O"} {
+		if got := parseRecord(text); got.kind != recordUnknown {
+			t.Errorf("%q: %+v, want unknown", text, got)
+		}
+	}
+}
+
+func TestKnownText(t *testing.T) {
+	g := New(Options{IDs: []string{"c", "a", "b"}, Names: []string{"c", "a", "b"}})
+	known := []admission{{3, "cc"}, {0, "old"}, {}}
+	text := g.knownText(known)
+	if text != g.fingerprint+" old 0 3-0-cc" {
+		t.Errorf("%q: want them in the order of the ids", text)
+	}
+	for i, a := range g.parseKnown(text) {
+		if a != known[i] {
+			t.Errorf("master %d: %v, want %v", i, a, known[i])
+		}
+	}
+	for _, text := range []string{"", "other old 0 3-0-cc", g.fingerprint + " old 0"} {
+		for i, a := range g.parseKnown(text) {
+			if a != (admission{}) {
+				t.Errorf("%q: master %d: %v, want none", text, i, a)
+			}
+		}
+	}
+	for text, want := range map[string]admission{"5-7-ab": {5, "ab"}, "x-7-ab": {0, "x-7-ab"}, "99999999999999999999-0-a": {0, "99999999999999999999-0-a"}} {
+		if got := parseNonce(text).admission; got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestSupersedes(t *testing.T) {
+	none, old := admission{}, admission{0, "x"}
+	for _, c := range []struct {
+		a, b              admission
+		supersedes, later bool
+	}{
+		{none, old, false, false}, {old, none, true, true}, {old, old, false, false}, {admission{0, "y"}, old, true, false},
+		{admission{1, "y"}, old, true, true}, {old, admission{1, "y"}, false, false}, {admission{1, "y"}, admission{1, "z"}, true, false},
+	} {
+		if c.a.supersedes(c.b) != c.supersedes || c.a.later(c.b) != c.later {
+			t.Errorf("%v and %v: supersedes %v, later %v", c.a, c.b, c.a.supersedes(c.b), c.a.later(c.b))
+		}
+	}
+}
+
+func TestReasons(t *testing.T) {
+	now := time.Now()
+	names := []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}
+	q := Quarantine{Cause: causeRestarted, Since: now.Add(-17500 * time.Millisecond), Until: now.Add(42500 * time.Millisecond), names: names}
+	if got := q.Error(); got != "restarted 17s ago, votes in 43s" {
+		t.Errorf("%q", got)
+	}
+	q.Until = now.Add(-time.Second)
+	if got := q.Error(); got != "restarted 17s ago, votes in 0s" {
+		t.Errorf("%q", got)
+	}
+	q.waits, q.needed, q.missing = waitsForMasters, 1, []int{2}
+	if got := q.Error(); got != "restarted 17s ago, waits for 1 more to be reached: start 10.0.0.3:6379, or LOCKPROXY ADMIT 10.0.0.1:6379" {
+		t.Errorf("%q", got)
+	}
+	topic := q.Topic()
+	place := func(i int) string { return "master " + string(rune('1'+i)) }
+	if got := q.Text(place); !strings.HasSuffix(got, "start master 3, or LOCKPROXY ADMIT master 1") {
+		t.Errorf("%q", got)
+	}
+	if q.waits = waitsForCounters; q.Topic() == topic {
+		t.Error("the topic does not tell what is waited for")
+	}
+	other := &otherSettings{"another list of masters", 1, names}
+	if got := other.Error(); got != "belongs to proxies with another list of masters; LOCKPROXY ADMIT 10.0.0.2:6379 moves it here" {
+		t.Errorf("%q", got)
+	}
+	if got := other.Text(place); !strings.Contains(got, "ADMIT master 2 ") {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,235 @@
+package admission
+
+import (
+	"testing"
+	"time"
+)
+
+func TestRestartedMastersWait(t *testing.T) {
+	for what, lose := range map[string]func(s *story, i int){
+		"restarted empty":            func(s *story, i int) { s.masters[i].flush(); s.restart(i) },
+		"restarted with what it had": func(s *story, i int) { s.masters[i].run++ },
+		"flushed":                    func(s *story, i int) { s.masters[i].flush() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newStory(t, 5)
+			p := s.begin()
+			fence := s.mustLock(p, wMaxTTL, 0, 1, 2)
+			lose(s, 0)
+			lose(s, 1)
+			if s.lock(p, time.Second, 0, 3, 4) {
+				t.Error("granted by what lost its memory")
+			}
+			for i := range p.lanes {
+				p.disconnect(i)
+			}
+			s.settle(2 * time.Second)
+			s.want(p, "lost", "qqvvv")
+			// A proxy that comes late counts from when it sees the mark.
+			s.settle(5 * time.Second)
+			late := s.begin()
+			s.want(late, "lost, for another", "qqvvv")
+			s.settle(wait - 9*time.Second)
+			s.want(p, "before the wait is over", "qqvvv")
+			s.settle(3 * time.Second)
+			s.want(p, "after the wait", "vvvvv")
+			s.want(late, "after the wait", "vvvvv")
+			if next := s.mustLock(late, time.Second, 0, 1, 2); next <= fence {
+				t.Errorf("fence %d after %d", next, fence)
+			}
+		})
+	}
+}
+
+func TestAllMastersWiped(t *testing.T) {
+	s := newStory(t, 3)
+	p := s.begin()
+	for _, m := range s.masters {
+		m.flush()
+	}
+	s.settle(2 * time.Second)
+	s.want(p, "flushed", "qqq")
+	s.settle(wait)
+	s.want(p, "after the wait", "vvv")
+}
+
+// A master with everything on disk votes at once; a configuration that says so only now proves nothing.
+func TestDurableMaster(t *testing.T) {
+	s := newStory(t, 3)
+	s.masters[0].durable, s.masters[1].durable = true, true
+	p := s.begin()
+	s.settle(3 * time.Second)
+	s.masters[2].durable = true
+	for i, m := range s.masters {
+		p.disconnect(i)
+		m.run++
+		if i == 2 {
+			delete(m.hash, "durable")
+		}
+	}
+	s.settle(4 * time.Second)
+	s.want(p, "restarted", "vvq")
+	if len(p.says) < 2 {
+		t.Errorf("says %q", p.says)
+	}
+	// Its mark is gone a second after the setting.
+	s.masters[0].durable = false
+	s.settle(3 * time.Second)
+	p.disconnect(0)
+	s.masters[0].run++
+	s.settle(3 * time.Second)
+	s.want(p, "no longer durable", "qvq")
+}
+
+// A durable master that restarts while most others are away votes when one of them is back.
+func TestDurableMasterAlone(t *testing.T) {
+	s := newStory(t, 3)
+	for _, m := range s.masters {
+		m.durable = true
+	}
+	p := s.begin()
+	s.settle(3 * time.Second)
+	for i, m := range s.masters {
+		p.disconnect(i)
+		m.run++
+		m.down = i > 0
+	}
+	s.settle(5 * time.Second)
+	s.want(p, "alone", "qdd")
+	s.wantReason(p, 0, "waits for 1 more to be reached: start m1, m2, or LOCKPROXY ADMIT m0")
+	s.masters[1].down = false
+	s.settle(5 * time.Second)
+	s.want(p, "one is back", "vvd")
+}
+
+// An older copy of the disk, of which this proxy knows that there was a later run.
+func TestOldCopyOfDurableMaster(t *testing.T) {
+	for _, switchedOff := range []bool{false, true} {
+		s := newStory(t, 3)
+		m := s.masters[0]
+		m.durable = true
+		p := s.begin()
+		s.settle(3 * time.Second)
+		old := m.disk()
+		if switchedOff { // the file is not written any more
+			m.durable = false
+			s.settle(3 * time.Second)
+		} else {
+			p.disconnect(0)
+			m.run++
+			s.settle(4 * time.Second)
+			s.want(p, "restarted", "vvv")
+		}
+		p.disconnect(0)
+		old.run = 9
+		s.masters[0] = old
+		s.settle(3 * time.Second)
+		s.want(p, "with an old copy", "qvv")
+	}
+}
+
+// A clock that was set while the machine was off makes keys run out early, however durable.
+func TestDurableClockSetMeanwhile(t *testing.T) {
+	s := newStory(t, 3)
+	s.masters[0].durable = true
+	p := s.begin()
+	s.settle(3 * time.Second)
+	p.disconnect(0)
+	s.masters[0].run++
+	p.lanes[0].stepped = true
+	s.settle(3 * time.Second)
+	s.want(p, "restarted with another clock", "qvv")
+}
+
+func TestLostVotes(t *testing.T) {
+	for cause, lose := range map[string]func(p *wProxy){
+		"stepped its clock": func(p *wProxy) { p.lanes[0].stepped = true },
+		"was a replica":     func(p *wProxy) { p.lanes[0].demoted = true },
+		"evicted keys":      func(p *wProxy) { p.w.masters[0].evicted = 1 },
+	} {
+		s := newStory(t, 3)
+		p := s.begin()
+		field := s.masters[0].counters[0]
+		lose(p)
+		s.settle(2 * time.Second)
+		s.want(p, cause, "qvv")
+		s.wantReason(p, 0, cause)
+		s.settle(wait)
+		s.want(p, cause+", after the wait", "vvv")
+		if got := s.masters[0].counters[0]; got != field {
+			t.Errorf("%s: counter %d, was %d: nothing was counted meanwhile", cause, got, field)
+		}
+	}
+}
+
+func TestEviction(t *testing.T) {
+	s := newStory(t, 3)
+	p := s.begin()
+	s.masters[0].policy = "allkeys-lru"
+	s.settle(2 * time.Second)
+	s.want(p, "policy set", "rvv")
+	s.wantReason(p, 0, "may evict locks (maxmemory-policy allkeys-lru, not noeviction)")
+	allowed := s.begin(func(o *Options) { o.AllowEviction = true })
+	s.want(allowed, "allowed", "vvv")
+	s.masters[0].evicted = 1
+	s.settle(2 * time.Second)
+	s.want(allowed, "evicted", "qvv")
+	s.masters[0].policy = "noeviction"
+	s.settle(wait + 2*time.Second)
+	s.want(p, "after the wait", "vvv")
+}
+
+// TestEvictionsWhileNobodyLooks: what a master had evicted at admission stands in its record.
+func TestEvictionsWhileNobodyLooks(t *testing.T) {
+	s := newStory(t, 3)
+	s.masters[0].evicted = 3
+	p := s.begin()
+	s.want(p, "as admitted", "vvv")
+	s.end(p)
+	s.masters[0].evicted = 4
+	p = s.begin()
+	s.want(p, "evicted meanwhile", "qvv")
+	s.settle(wait + 2*time.Second)
+	s.want(p, "after the wait", "vvv")
+	s.end(p)
+	s.masters[0].evicted = 2 // CONFIG RESETSTAT, and two more
+	p = s.begin()
+	s.want(p, "evicted after a reset", "qvv")
+}
+
+// CONFIG RESETSTAT does not hide evictions.
+func TestEvictionAfterResetStat(t *testing.T) {
+	s := newStory(t, 3)
+	s.masters[0].evicted = 10
+	p := s.begin()
+	s.masters[0].evicted = 0
+	s.settle(2 * time.Second)
+	s.want(p, "reset", "vvv")
+	s.masters[0].evicted = 10
+	s.settle(2 * time.Second)
+	s.want(p, "evicted after the reset", "qvv")
+}
+
+// A master that refuses to have its record changed is asked once a second, not in a loop.
+func TestChangeRefused(t *testing.T) {
+	s := newStory(t, 3)
+	p := s.begin()
+	m := s.masters[0]
+	p.disconnect(0)
+	m.run++
+	m.broken = true
+	asked := m.asked
+	s.settle(10 * time.Second)
+	s.want(p, "refuses", "qvv")
+	s.wantReason(p, 0, "OOM")
+	if n := m.asked - asked; n < 5 || n > 25 {
+		t.Errorf("asked %d times in 10s", n)
+	}
+	m.broken = false
+	s.settle(wait + 3*time.Second)
+	s.want(p, "after the wait", "vvv")
+	// A durable mark that cannot be set keeps nobody from voting.
+	m.durable, m.broken = true, true
+	s.settle(3 * time.Second)
+	s.want(p, "a note refused", "vvv")
+}

@@ -1,0 +1,99 @@
+package admission
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// settings are what all proxies of a deployment must agree on, by name, in the order in which they are
+// compared.
+type settings []setting
+
+type setting struct{ name, value string }
+
+// settingsOf are those of o.
+func settingsOf(o *Options) settings {
+	masters := make([]string, len(o.IDs))
+	for i, id := range o.IDs {
+		masters[i] = url.QueryEscape(id)
+	}
+	slices.Sort(masters)
+	onOff := map[bool]string{true: "on", false: "off"}
+	return settings{
+		{"format", strconv.Itoa(recordFormat)},
+		{"max-ttl", strconv.FormatInt(o.MaxTTL.Milliseconds(), 10) + "ms"},
+		{"fencing", onOff[o.Fencing]},
+		{"restart-guard", onOff[o.Mode != Off]},
+		{"key-prefix", url.QueryEscape(o.KeyPrefix)},
+		{"masters", strings.Join(masters, ",")},
+	}
+}
+
+// String is their text on a master: name=value, separated by blanks, without control bytes.
+func (s settings) String() string {
+	words := make([]string, len(s))
+	for i, one := range s {
+		words[i] = one.name + "=" + one.value
+	}
+	return strings.Join(words, " ")
+}
+
+// fingerprint is 16 hex digits that differ where the settings do.
+func (s settings) fingerprint() string {
+	sum := sha256.Sum256([]byte(s.String()))
+	return hex.EncodeToString(sum[:8])
+}
+
+func parseSettings(text string) settings {
+	var s settings
+	for word := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(word, "=")
+		s = append(s, setting{name, value})
+	}
+	return s
+}
+
+func (s settings) value(name string) string {
+	for _, one := range s {
+		if one.name == name {
+			return one.value
+		}
+	}
+	return ""
+}
+
+// maxTTL is the max-ttl among s, 0 if it cannot be read.
+func (s settings) maxTTL() time.Duration {
+	d, err := time.ParseDuration(s.value("max-ttl"))
+	if err != nil || d < 0 || d > maxWait {
+		return 0
+	}
+	return d
+}
+
+// differ tells in which settings theirs differ from ours, without the addresses of masters.
+func differ(theirs, ours settings) string {
+	var all []string
+	for _, our := range ours {
+		their := theirs.value(our.name)
+		switch {
+		case their == our.value:
+		case our.name == "masters":
+			all = append(all, "another list of masters")
+		case their == "":
+			all = append(all, "another "+our.name)
+		default:
+			all = append(all, fmt.Sprintf("%s %s (here %s)", our.name, their, our.value))
+		}
+	}
+	if len(all) == 0 {
+		return "other settings"
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,22 @@
+package admission
+
+// State is what a master is good for at the moment.
+type State string
+
+const (
+	StateVoting      State = "voting"      // asked by every command
+	StateQuarantined State = "quarantined" // reached, and will vote
+	StateDown        State = "down"        // not connected; counts as "no answer" at once
+	StateRefused     State = "refused"     // reached, but must not vote
+)
+
+// Mode says what happens to a master that may have lost its memory: one that restarted, was flushed,
+// stepped its clock or went back to an older state. Off must be chosen by all proxies of a deployment
+// or by none.
+type Mode uint8
+
+const (
+	On     Mode = iota // it stays out of the vote for MaxTTL and a margin; masters that are all new vote at once
+	Strict             // as On, and new masters wait as well
+	Off                // it votes at once, and may grant a lock twice
+)

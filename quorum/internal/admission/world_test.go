@@ -1,0 +1,559 @@
+package admission
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// A world of servers, addresses and proxies, in virtual time, for walks through what the real Guard
+// does. Messages may be late, but keep their order on a connection.
+
+const wMaxTTL = 10 * time.Second
+
+// wServer is one server. It keeps one lock and its counter.
+type wServer struct {
+	name     string
+	run      int
+	hash     map[string]string // the state without counters
+	counters map[uint16]uint64
+	token    int
+	until    time.Time // when the lock runs out
+	durable  bool
+	down     bool
+	broken   bool // it refuses writes
+	asked    int  // how often
+	policy   string
+	evicted  int64
+	ahead    time.Duration
+}
+
+func newServer(name string) *wServer {
+	return &wServer{name: name, run: 1, hash: map[string]string{}, counters: map[uint16]uint64{}}
+}
+
+func (s *wServer) runID() string { return fmt.Sprintf("%s-%d", s.name, s.run) }
+
+func (s *wServer) flush() {
+	s.hash, s.counters, s.token = map[string]string{}, map[uint16]uint64{}, 0
+}
+
+// restart is another run, with all that is on disk or with nothing.
+func (s *wServer) restart(keep bool) {
+	s.run++
+	if !keep {
+		s.flush()
+	}
+}
+
+func (s *wServer) facts() Facts {
+	f := Facts{RunID: s.runID(), Mode: "standalone", Role: "master", Evicted: s.evicted}
+	if s.policy != "" {
+		f.Limited, f.Policy = true, s.policy
+	}
+	if s.durable {
+		f.AOF, f.Asked, f.Always, f.Written, f.Alone = true, true, true, true, true
+	}
+	return f
+}
+
+func (s *wServer) probe(now time.Time) Probe {
+	return Probe{Clock: time.Duration(now.UnixNano()) + s.ahead, Fields: len(s.hash) + len(s.counters), Record: s.hash["record"],
+		Settings: s.hash["settings"], Known: s.hash["known"], Durable: s.hash["durable"]}
+}
+
+// admit is admit.lua.
+func (s *wServer) admit(c *Change) (bool, error) {
+	s.asked++
+	switch {
+	case s.broken:
+		return false, fmt.Errorf("answered OOM")
+	case s.hash["record"] != c.From, c.Empty && len(s.hash)+len(s.counters) > 0:
+		return false, nil
+	}
+	var all counters
+	if all.read(c.Counters) != nil {
+		panic(c.Counters)
+	}
+	for i, n := range all {
+		if n = max(n, c.Floor); n > s.counters[uint16(i)] {
+			s.counters[uint16(i)] = n
+		}
+	}
+	for field, value := range map[string]string{"settings": c.Settings, "durable": c.Durable} {
+		switch value {
+		case keep:
+		case "":
+			delete(s.hash, field)
+		default:
+			s.hash[field] = value
+		}
+	}
+	if c.Known != keep {
+		s.hash["known"] = mergeKnown(s.hash["known"], c.Known)
+	}
+	s.hash["record"] = c.To
+	return true, nil
+}
+
+// mergeKnown is what the scripts do with the field known.
+func mergeKnown(have, other string) string {
+	a, b := strings.Fields(have), strings.Fields(other)
+	if len(a) != len(b) || a[0] != b[0] {
+		return other
+	}
+	for i := range a {
+		if i > 0 && b[i] != "0" && (a[i] == "0" || parseNonce(b[i]).number > parseNonce(a[i]).number) {
+			a[i] = b[i]
+		}
+	}
+	return strings.Join(a, " ")
+}
+
+func (s *wServer) countersText() string {
+	var all counters
+	for i, n := range s.counters {
+		all[i] = n
+	}
+	return all.String()
+}
+
+// wMessage is a command on its way, or its answer.
+type wMessage struct {
+	sent time.Time
+	run  func(s *wServer) // on the server; nil once it has run
+	done func(lost bool)  // in the proxy
+}
+
+type wLane struct {
+	up       bool
+	conn     uint64
+	server   *wServer
+	queue    []*wMessage
+	votes    bool
+	record   string
+	state    State
+	reason   error
+	observed time.Time
+	probed   time.Time
+	probing  bool
+	cut      bool
+	stepped  bool // until it is told to forgive
+	demoted  bool
+}
+
+type wProxy struct {
+	w      *world
+	n      int
+	g      *Guard
+	lanes  []wLane
+	paused bool
+	next   time.Time
+	alarms []string
+	says   []string
+}
+
+// world is all of it.
+type world struct {
+	*rand.Rand
+	now     time.Time
+	masters []*wServer // where each address leads to
+	other   *wServer   // where address 0 may lead instead
+	proxies []*wProxy
+	mode    Mode
+	conns   uint64
+	tokens  int
+	trace   []string
+	wrong   string
+	grants  int
+
+	holder      wHold
+	fence       uint64
+	quarantines int
+
+	mutation string
+	prompt   bool // nothing is late
+}
+
+// wHold is the lock that is held.
+type wHold struct {
+	token int
+	until time.Time
+}
+
+func newWorld(seed uint64, n int) *world {
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1.7e9, 0)}
+	for i := range n {
+		w.masters = append(w.masters, newServer(fmt.Sprint("s", i)))
+	}
+	w.other = newServer("other")
+	return w
+}
+
+func (w *world) note(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf("%8v ", w.now.Sub(time.Unix(1.7e9, 0)))+fmt.Sprintf(format, args...))
+}
+
+func (w *world) fail(format string, args ...any) {
+	if w.wrong == "" {
+		w.wrong = fmt.Sprintf(format, args...)
+		w.note("WRONG %s", w.wrong)
+	}
+}
+
+func (w *world) start(change ...func(*Options)) *wProxy {
+	p := &wProxy{w: w, n: len(w.proxies), lanes: make([]wLane, len(w.masters))}
+	o := Options{KeyPrefix: "lock:", MaxTTL: wMaxTTL, Fencing: true, Mode: w.mode, Floors: new(Floors), Nonce: func() string {
+		return fmt.Sprintf("%016x", w.Uint64())
+	}}
+	for i := range w.masters {
+		o.IDs, o.Names = append(o.IDs, fmt.Sprint("m", i)), append(o.Names, fmt.Sprint("m", i))
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	p.lanes = p.lanes[:len(o.IDs)]
+	p.g = New(o)
+	w.note("proxy %d starts", p.n)
+	w.proxies = append(w.proxies, p)
+	return p
+}
+
+func (p *wProxy) send(i int, run func(s *wServer), done func(lost bool)) {
+	l := &p.lanes[i]
+	l.queue = append(l.queue, &wMessage{p.w.now, run, done})
+}
+
+func (p *wProxy) evaluate() {
+	actions, next := p.g.Evaluate(p.w.now)
+	p.next = next
+	p.apply(actions)
+}
+
+func (p *wProxy) apply(actions []Action) {
+	for k := range actions {
+		a := &actions[k]
+		l := &p.lanes[a.Master]
+		current := l.up && l.conn == a.Conn
+		switch a.Kind {
+		case ActVote:
+			if current && (l.votes || !l.probing) {
+				l.votes, l.record, l.reason = true, a.Record, nil
+			}
+		case ActExclude:
+			if current {
+				l.votes, l.state, l.reason = false, a.State, a.Reason
+			}
+		case ActChange:
+			p.change(a, current)
+		case ActTell:
+			p.tell(a, current)
+		case ActCount:
+			p.count(a)
+		case ActForgive:
+			l.stepped, l.demoted = false, false
+		case ActAlarm:
+			p.alarms = append(p.alarms, a.Alarm)
+		case ActProbe:
+			p.probe(a.Master)
+		}
+	}
+}
+
+func (p *wProxy) change(a *Action, current bool) {
+	if !current {
+		p.g.Changed(a, false, fmt.Errorf("lost"))
+		return
+	}
+	var done bool
+	var err error
+	p.send(a.Master, func(s *wServer) {
+		if done, err = s.admit(&a.Change); done {
+			p.w.note("proxy %d: %s %q -> %q %s", p.n, s.name, a.Change.From, a.Change.To, a.Change.Known)
+			if to := parseRecord(a.Change.To); to.kind == recordMark && !a.Change.note() && !to.durable {
+				p.w.quarantines++
+			}
+		}
+	}, func(lost bool) {
+		if lost {
+			done, err = false, fmt.Errorf("lost")
+		}
+		more, says := p.g.Changed(a, done, err)
+		if says != "" {
+			p.says = append(p.says, says)
+		}
+		p.apply(more)
+		if err == nil {
+			p.probe(a.Master)
+		}
+		p.evaluate()
+	})
+}
+
+func (p *wProxy) tell(a *Action, current bool) {
+	if !current {
+		p.g.Told(a, "", fmt.Errorf("lost"))
+		return
+	}
+	known := ""
+	var err error
+	p.send(a.Master, func(s *wServer) {
+		if known, err = mergeKnown(s.hash["known"], a.Known), nil; s.broken {
+			known, err = "", fmt.Errorf("answered OOM")
+			return
+		}
+		if p.w.mutation != "nobody is told" {
+			s.hash["known"] = known
+		}
+		p.w.note("proxy %d: %s knows %s", p.n, s.name, known)
+	}, func(lost bool) {
+		if lost {
+			err = fmt.Errorf("lost")
+		}
+		p.g.Told(a, known, err)
+		p.evaluate()
+	})
+}
+
+func (p *wProxy) count(a *Action) {
+	answers, left := make([]Counted, len(a.Ask)), len(a.Ask)
+	end := func() {
+		if left--; left <= 0 {
+			if p.w.mutation == "the floor forgotten" {
+				p.g.o.Floors = new(Floors)
+			}
+			p.apply(p.g.Counted(a, answers, p.w.now))
+			p.evaluate()
+		}
+	}
+	if left == 0 {
+		end()
+	}
+	for k, ask := range a.Ask {
+		if !p.lanes[ask.Master].up {
+			answers[k].Err = fmt.Errorf("down")
+			end()
+			continue
+		}
+		p.send(ask.Master, func(s *wServer) {
+			if s.hash["record"] != ask.Record {
+				answers[k].Err = fmt.Errorf("NOTADMITTED")
+				return
+			}
+			answers[k].Counters = s.countersText()
+		}, func(lost bool) {
+			if lost {
+				answers[k].Err = fmt.Errorf("lost")
+			}
+			end()
+		})
+	}
+}
+
+func (p *wProxy) probe(i int) {
+	l := &p.lanes[i]
+	if !l.up || l.probing {
+		return
+	}
+	l.probing, l.probed = true, p.w.now
+	o := Observation{Conn: l.conn, Sent: p.w.now}
+	p.send(i, func(s *wServer) { o.Facts, o.Probe = s.facts(), s.probe(p.w.now) }, func(lost bool) {
+		if lost {
+			return
+		}
+		l.probing, l.observed = false, o.Sent
+		o.At, o.Stepped, o.Demoted = p.w.now, l.stepped, l.demoted
+		p.g.Observe(i, o)
+		if p.w.mutation == "the old record believed" {
+			p.believeAll()
+		}
+		p.evaluate()
+	})
+}
+
+// believeAll makes the proxy take every record for the last one.
+func (p *wProxy) believeAll() {
+	for i := range p.g.masters {
+		m := &p.g.masters[i]
+		m.voted = votedAs{}
+		if m.rec.kind != recordVotes {
+			continue
+		}
+		m.rec.id = p.g.idFor(i, m.rec.id)
+		for j := range p.g.masters {
+			if j != i {
+				p.g.masters[j].known[i] = m.rec.admission
+			}
+		}
+	}
+}
+
+func (p *wProxy) connect(i int) {
+	l := &p.lanes[i]
+	p.w.conns++
+	*l = wLane{up: true, conn: p.w.conns, server: p.w.masters[i], cut: l.cut, stepped: l.stepped}
+	p.probe(i)
+}
+
+func (p *wProxy) disconnect(i int) {
+	l := &p.lanes[i]
+	if !l.up {
+		return
+	}
+	queue := l.queue
+	l.up, l.votes, l.queue = false, false, nil
+	for _, m := range queue {
+		if m.run != nil && p.w.IntN(2) == 0 {
+			m.run(l.server) // it was carried out, the answer is lost
+		}
+	}
+	for _, m := range queue {
+		m.done(true)
+	}
+	p.g.Lost(i)
+	p.evaluate()
+}
+
+// turn lets a proxy do some of what it has to do.
+func (p *wProxy) turn() {
+	for _, i := range p.w.Perm(len(p.lanes)) {
+		l := &p.lanes[i]
+		switch {
+		case !l.up && !l.cut && !p.w.masters[i].down && (p.w.prompt || p.w.IntN(3) == 0):
+			p.connect(i)
+		case l.up && l.server.down:
+			p.disconnect(i)
+		case l.up && len(l.queue) > 0 && p.w.now.Sub(l.queue[0].sent) > 3*time.Second:
+			p.disconnect(i)
+		case l.up && p.w.now.Sub(l.probed) >= time.Second:
+			p.probe(i)
+		}
+		for l.up && len(l.queue) > 0 && (p.w.prompt || p.w.IntN(5) > 0) {
+			if m := l.queue[0]; m.run != nil {
+				m.run(l.server)
+				m.run = nil
+			} else {
+				l.queue = l.queue[1:]
+				m.done(false)
+			}
+		}
+	}
+	if !p.next.IsZero() && !p.w.now.Before(p.next) {
+		p.evaluate()
+	}
+}
+
+// acquire is one attempt for the lock, with all messages at once, of which some are lost.
+func (p *wProxy) acquire(ttl time.Duration) {
+	var on []int
+	for i := range p.lanes {
+		if p.w.IntN(3) != 0 {
+			on = append(on, i)
+		}
+	}
+	p.acquireOn(ttl, on...)
+}
+
+// acquireOn is an attempt on some of the masters.
+func (p *wProxy) acquireOn(ttl time.Duration, on ...int) {
+	w := p.w
+	w.tokens++
+	token := w.tokens
+	var granted []*wServer
+	fence := uint64(0)
+	for _, i := range on {
+		l := &p.lanes[i]
+		if !l.up || !l.votes || l.cut || w.mutation != "votes of any age" && w.now.Sub(l.observed) > MaxAge {
+			continue
+		}
+		s := l.server
+		if s.hash["record"] != l.record {
+			l.votes = false
+			p.probe(i)
+			continue
+		}
+		if s.token != 0 && w.now.Before(s.until) {
+			continue
+		}
+		s.counters[0]++
+		fence = max(fence, s.counters[0])
+		s.token, s.until = token, w.now.Add(ttl)
+		granted = append(granted, s)
+	}
+	if len(granted) < p.g.majority() {
+		for _, s := range granted {
+			s.token = 0
+		}
+		return
+	}
+	var names strings.Builder
+	for _, s := range granted {
+		s.counters[0] = max(s.counters[0], fence)
+		names.WriteString(" " + s.name)
+	}
+	p.g.o.Floors.Raise(0, fence)
+	w.grants++
+	w.note("proxy %d grants %d fence %d for %v on%s", p.n, token, fence, ttl, names.String())
+	if w.now.Before(w.holder.until) {
+		w.fail("token %d is granted while %d is held for another %v", token, w.holder.token, w.holder.until.Sub(w.now))
+	}
+	if fence <= w.fence {
+		w.fail("fence %d after %d", fence, w.fence)
+	}
+	w.holder, w.fence = wHold{token, w.now.Add(ttl)}, fence
+}
+
+// release ends the lock that is held.
+func (w *world) release() {
+	for _, s := range append([]*wServer{w.other}, w.masters...) {
+		if s.token == w.holder.token {
+			s.token = 0
+		}
+	}
+	w.holder.until = w.now
+}
+
+// states are the states of all masters for a proxy: v votes, q does not yet, r must not, d is down.
+func (p *wProxy) states() string {
+	var text strings.Builder
+	for i := range p.lanes {
+		switch l := &p.lanes[i]; {
+		case !l.up:
+			text.WriteString("d")
+		case l.votes:
+			text.WriteString("v")
+		case l.state == StateRefused:
+			text.WriteString("r")
+		default:
+			text.WriteString("q")
+		}
+	}
+	return text.String()
+}
+
+func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
+
+// settle lets all proxies run undisturbed.
+func (w *world) settle(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); w.pass(100 * time.Millisecond) {
+		for _, p := range w.proxies {
+			p.turn()
+		}
+	}
+}
+
+// heal makes every connection lead where its address does, and ends all pauses and cuts.
+func (w *world) heal() {
+	for _, p := range w.proxies {
+		p.paused = false
+		for i := range p.lanes {
+			p.lanes[i].cut = false
+			if p.lanes[i].server != w.masters[i] {
+				p.disconnect(i)
+			}
+		}
+	}
+}
+
+func (w *world) text() string { return strings.Join(w.trace, "\n") }
