@@ -1,0 +1,188 @@
+package fake
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/quorum/internal/wire"
+)
+
+const (
+	mine   = "1111111111111111111111111111111111111111"
+	theirs = "2222222222222222222222222222222222222222"
+)
+
+// ask runs a packet on a connection of its own and returns the reply.
+func ask(t *testing.T, m *Master, record string, ops ...*wire.Op) wire.PacketReply {
+	t.Helper()
+	for _, op := range ops {
+		op.Slot = wire.Slot(op.Key)
+	}
+	e := wire.Encoder{StateKey: "lockproxy:state:lock:", Fencing: true}
+	args, _ := CutCommand(e.AppendPacket(nil, ops, record, true))
+	answer, ok := m.Run(m.Connect(func() {}), args)
+	if !ok {
+		t.Fatal("the connection is closed")
+	}
+	var r wire.Reply
+	if n, err := wire.Parse(answer, &r); n != len(answer) || err != nil {
+		t.Fatalf("%q: %d, %v", answer, n, err)
+	}
+	p, ok := wire.ParsePacket(&r, len(ops))
+	if !ok {
+		t.Fatalf("%q is no reply to a packet", answer)
+	}
+	return p
+}
+
+func at(key, secret string) wire.TokenAt { return wire.TokenAt{Key: key, Secret: secret} }
+
+// results are what operations were answered, in one line.
+func results(p wire.PacketReply) string {
+	var b strings.Builder
+	for i := range p.Results {
+		switch r := &p.Results[i]; {
+		case r.Kind == ':':
+			fmt.Fprintf(&b, "%d ", r.Int)
+		case r.Null:
+			b.WriteString("null ")
+		default:
+			b.WriteString(strings.ReplaceAll(r.Text, " ", "_") + " ")
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestPacket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New("run")
+		p := ask(t, m, "",
+			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:a", mine), TTL: time.Second, Owner: "me"},
+			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:a", theirs), TTL: time.Second},
+			&wire.Op{Kind: wire.Raise, TokenAt: at("lock:a", mine), Fence: 41},
+			&wire.Op{Kind: wire.Extend, TokenAt: at("lock:a", mine), TTL: 2 * time.Second},
+			&wire.Op{Kind: wire.Check, TokenAt: at("lock:a", theirs)},
+			&wire.Op{Kind: wire.Inspect, TokenAt: at("lock:a", "")},
+			&wire.Op{Kind: wire.Fade, TokenAt: at("lock:a", mine), TTL: 500 * time.Millisecond},
+			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", theirs)},
+			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine), Publish: true},
+			&wire.Op{Kind: wire.TopUp, TokenAt: at("lock:a", theirs), TTL: time.Second, Fence: 50},
+			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:a", mine), TTL: time.Second},
+			&wire.Op{Kind: wire.Free, TokenAt: at("lock:a", "")},
+			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:a", mine), TTL: time.Second},
+			&wire.Op{Kind: wire.Inspect, TokenAt: at("lock:b", "")},
+		)
+		want := "1 -1002 1 0000000000000041me 0 2000_" + mine + "0000000000000041me 1 0 1 1 -1002 1 51 null"
+		if got := results(p); got != want || !p.Admitted {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if n, ours := m.Holds("lock:a", mine); n != 1 || !ours {
+			t.Errorf("%d keys, ours %v", n, ours)
+		}
+		if a, p := m.Ran("acquire lock:a"), m.Ran("packet"); a != 4 || p != 1 {
+			t.Errorf("%d acquires in %d packets", a, p)
+		}
+	})
+}
+
+// A packet under another record carries out what undoes, and nothing else.
+func TestPacketNotAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New("run")
+		m.Keys["lock:a"] = LockValue(mine, 7, "me", time.Now().Add(time.Second))
+		p := ask(t, m, "A run f 1-0-x",
+			&wire.Op{Kind: wire.Check, TokenAt: at("lock:a", mine)},
+			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine)},
+			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:a", mine), TTL: time.Second})
+		if p.Admitted || p.Results[0].Code() != "NOTADMITTED" || !p.Results[1].Is(1) || p.Results[2].Code() != "NOTADMITTED" || len(m.Keys) != 0 {
+			t.Errorf("%v %s, %d keys", p.Admitted, results(p), len(m.Keys))
+		}
+	})
+}
+
+// A master that is full still deletes, and grants behind that, as Redis does.
+func TestFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New("run")
+		m.Denied = "OOM command not allowed when used memory > 'maxmemory'."
+		m.Keys["lock:a"] = LockValue(mine, 7, "me", time.Now().Add(time.Second))
+		grant := func() *wire.Op { return &wire.Op{Kind: wire.Acquire, TokenAt: at("lock:b", mine), TTL: time.Second} }
+		p := ask(t, m, "", grant(), &wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine)}, grant())
+		if p.Results[0].Code() != "OOM" || !p.Results[1].Is(1) || !p.Results[2].Is(1) {
+			t.Error(results(p))
+		}
+	})
+}
+
+func TestDialAndPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New("run")
+		c, err := m.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		m.Pause()
+		begin := time.Now()
+		time.AfterFunc(time.Second, m.Resume)
+		if _, err := c.Write(wire.AppendCommand(nil, "PING")); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 100)
+		if n, err := c.Read(b); string(b[:n]) != "+PONG\r\n" || err != nil || time.Since(begin) != time.Second {
+			t.Errorf("%q, %v after %v", b[:n], err, time.Since(begin))
+		}
+		m.Stop()
+		if _, err := c.Read(b); err == nil {
+			t.Error("the connection lives on")
+		}
+		if _, err := m.Dial(t.Context(), "", ""); err == nil {
+			t.Error("a master that is down accepts")
+		}
+	})
+}
+
+func TestSwap(t *testing.T) {
+	m := New("run")
+	m.State["record"] = "A"
+	m.SwapLocked(0, 1)
+	if m.State["record"] != "" {
+		t.Error("the record is still there")
+	}
+	m.State["record"] = "B"
+	m.SwapLocked(0, 1)
+	if m.State["record"] != "A" || m.DBs[1].State["record"] != "B" {
+		t.Errorf("%q, %q", m.State["record"], m.DBs[1].State["record"])
+	}
+}
+
+func TestInfoBySection(t *testing.T) {
+	m := New("run")
+	for section, has := range map[string]string{"server": "run_id:run", "replication": "role:master", "memory": "maxmemory_policy", "stats": "evicted_keys:0", "persistence": "aof_enabled:0"} {
+		text := m.infoLocked(section)
+		if !strings.Contains(text, has) {
+			t.Errorf("%s: %q", section, text)
+		}
+		if section != "server" && strings.Contains(text, "run_id") {
+			t.Errorf("%s: %q", section, text)
+		}
+	}
+}
+
+func TestMergeKnown(t *testing.T) {
+	for _, c := range []struct{ have, news, want string }{
+		{"", "f 1-0-a 0 0", "f 1-0-a 0 0"},
+		{"f 1-0-a 0 2-0-c", "f 0 3-0-b 1-0-d", "f 1-0-a 3-0-b 2-0-c"},
+		{"f 1-0-a 0 0", "f 1-0-b 0 0", "f 1-0-a 0 0"},
+		{"f 1-0-a 0 0", "g 0 0 0", "g 0 0 0"},
+		{"f 1-0-a 0 0", "", "f 1-0-a 0 0"},
+		{"f 0 old 0", "f old2 old3 0", "f old2 old 0"},
+	} {
+		if got := mergeKnown(c.have, c.news); got != c.want {
+			t.Errorf("%q and %q: %q, want %q", c.have, c.news, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+// Package fake has in-memory masters for tests: Redis as far as a lane can tell, with its own Go
+// version of the scripts in package wire. Everything runs in testing/synctest.
+package fake
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Master is one server. It serves in-memory connections (Dial), or runs the commands that a
+// simulated network brings (Connect, Run). A connection is served in order; there is no order
+// between connections, as in Redis.
+//
+// A test changes fields under Set once connections exist.
+type Master struct {
+	mu sync.Mutex
+
+	*Memory // of database 0
+	DBs     map[int]*Memory
+
+	RunID    string
+	Password string
+	Role     string            // "master"
+	Mode     string            // "standalone"
+	Facts    map[string]string // what INFO says beside run_id, mode and role
+	Config   map[string]string // what CONFIG GET *append* says
+	Ahead    time.Duration     // of the master's clock; ends of keys are by that clock
+	Clock    func() time.Time  // instead of the time and Ahead; nil: these
+
+	// Denied makes commands that write fail with this error. An OOM refuses only those that
+	// take memory, and none of a script that has written already, as in Redis. Empty: they work.
+	Denied string
+	// Hook is asked before a command runs, without the lock of the master: how long the master
+	// takes, and what it answers instead of running it ("" for the real thing).
+	Hook func(c *Command) (delay time.Duration, instead string)
+	// Fault is asked for every operation of a packet: an error text that takes the place of its
+	// result, "" to run it. Called with the lock of the master held.
+	Fault func(op *Op) string
+	Quiet bool // keep no log
+
+	down      bool // refuses connections
+	scripts   map[string]script
+	nextID    int64
+	conns     map[int64]*Conn
+	gate      chan struct{} // closed while the master runs; open: it is paused
+	log       []string      // commands and operations carried out: "acquire lock:job", "CLIENT KILL"
+	published []string      // "channel message"
+	subs      map[string]map[*Conn]bool
+}
+
+// Conn is the master's end of a connection.
+type Conn struct {
+	ID     int64
+	Name   string // as CLIENT SETNAME said
+	db     int
+	killed bool
+	authed bool
+	lag    time.Duration
+	out    net.Conn // nil on a simulated network
+	close  func()   // called with the master's lock held
+}
+
+// New returns a master that is empty and runs.
+func New(runID string) *Master {
+	m := &Master{
+		Memory: newMemory(), RunID: runID, Role: "master", Mode: "standalone",
+		Config: map[string]string{"appendonly": "no", "appendfsync": "everysec", "no-appendfsync-on-rewrite": "no"},
+		Facts: map[string]string{"redis_version": "7.0.15", "connected_slaves": "0", "maxmemory": "0", "maxmemory_policy": "noeviction",
+			"evicted_keys": "0", "aof_enabled": "0", "aof_rewrite_in_progress": "0", "aof_last_write_status": "ok"},
+		scripts: map[string]script{}, conns: map[int64]*Conn{}, gate: make(chan struct{}), subs: map[string]map[*Conn]bool{},
+	}
+	m.DBs = map[int]*Memory{0: m.Memory}
+	close(m.gate)
+	return m
+}
+
+// Set changes the master while nothing runs on it.
+func (m *Master) Set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+// Dial opens a connection. It is what a master's Options take as Dial.
+func (m *Master) Dial(ctx context.Context, _, _ string) (net.Conn, error) { return m.DialFar(ctx, 0) }
+
+// DialFar is Dial for a client whose every command takes lag to arrive.
+func (m *Master) DialFar(_ context.Context, lag time.Duration) (net.Conn, error) {
+	client, server := pipe()
+	c := m.Connect(func() { _ = server.Close() })
+	if c == nil {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	m.Set(func() { c.out, c.lag = server, lag })
+	go m.serve(c)
+	return client, nil
+}
+
+// Connect accepts a connection of a simulated network; nil while the master is down. The master
+// calls closed, under its lock, when it closes the connection: it must not call back.
+func (m *Master) Connect(closed func()) *Conn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return nil
+	}
+	m.nextID++
+	c := &Conn{ID: m.nextID, authed: m.Password == "", close: closed}
+	m.conns[c.ID] = c
+	return c
+}
+
+// Disconnect tells the master that the client has closed the connection.
+func (m *Master) Disconnect(c *Conn) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forgetLocked(c)
+}
+
+func (m *Master) forgetLocked(c *Conn) {
+	c.killed = true
+	delete(m.conns, c.ID)
+	for _, conns := range m.subs {
+		delete(conns, c)
+	}
+}
+
+// Pause stops the master as SIGSTOP does: it accepts connections and runs nothing.
+func (m *Master) Pause() { m.Set(func() { m.gate = make(chan struct{}) }) }
+
+// Resume ends Pause.
+func (m *Master) Resume() {
+	m.Set(func() {
+		select {
+		case <-m.gate:
+		default:
+			close(m.gate)
+		}
+	})
+}
+
+// Stop kills the process: connections break. Start brings it back with the same run_id and data.
+func (m *Master) Stop() {
+	m.Set(func() {
+		m.down = true
+		for _, c := range m.conns {
+			m.forgetLocked(c)
+			c.close()
+		}
+	})
+}
+
+// Start ends Stop.
+func (m *Master) Start() { m.Set(func() { m.down = false }) }
+
+// Down reports whether the master is stopped.
+func (m *Master) Down() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.down
+}
+
+// Restart is Stop and Start as another process: it has what was on disk, nothing unless keep.
+func (m *Master) Restart(runID string, keep bool) {
+	m.Stop()
+	m.Set(func() { m.RebornLocked(runID, keep) })
+	m.Start()
+}
+
+// RebornLocked makes the master another process.
+func (m *Master) RebornLocked(runID string, keep bool) {
+	m.RunID = runID
+	m.Facts["evicted_keys"] = "0"
+	clear(m.scripts)
+	if !keep {
+		m.FlushLocked()
+	}
+}
+
+// FlushAll empties every database.
+func (m *Master) FlushAll() { m.Set(m.FlushLocked) }
+
+// FlushLocked is FlushAll inside Set.
+func (m *Master) FlushLocked() {
+	for _, db := range m.DBs {
+		db.set(newMemory())
+	}
+}
+
+// SaveLocked copies what database 0 holds, as a snapshot does.
+func (m *Master) SaveLocked() *Memory { return m.Memory.Clone() }
+
+// LoadLocked puts a copy in the place of what database 0 holds.
+func (m *Master) LoadLocked(saved *Memory) { m.Memory.set(saved) }
+
+// SwapLocked is SWAPDB.
+func (m *Master) SwapLocked(a, b int) {
+	m.DBs[a], m.DBs[b] = m.dbLocked(b), m.dbLocked(a)
+	m.Memory = m.DBs[0]
+}
+
+func (m *Master) dbLocked(n int) *Memory {
+	if m.DBs[n] == nil {
+		m.DBs[n] = newMemory()
+	}
+	return m.DBs[n]
+}
+
+// EvictLocked evicts a key of database 0 and counts it.
+func (m *Master) EvictLocked(key string) {
+	if _, stands := m.Keys[key]; stands {
+		delete(m.Keys, key)
+		m.Facts["evicted_keys"] = count(number(m.Facts["evicted_keys"]) + 1)
+	}
+}
+
+// ResetStatLocked is CONFIG RESETSTAT.
+func (m *Master) ResetStatLocked() { m.Facts["evicted_keys"] = "0" }
+
+// NowLocked is the time by the master's clock.
+func (m *Master) NowLocked() time.Time {
+	if m.Clock != nil {
+		return m.Clock()
+	}
+	return time.Now().Add(m.Ahead)
+}
+
+// Cut breaks the connections for their clients. The master still runs what was written, as after
+// a network fault that heals.
+func (m *Master) Cut() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.conns {
+		if server, ok := c.out.(*memConn); ok {
+			server.out.shut() // the client reads EOF
+		}
+	}
+}
+
+// FlushScripts is SCRIPT FLUSH.
+func (m *Master) FlushScripts() { m.Set(func() { clear(m.scripts) }) }
+
+// Holds counts the keys of database 0, and reports whether the one named carries secret.
+func (m *Master) Holds(key, secret string) (keys int, ours bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.NowLocked()
+	for k, v := range m.Keys {
+		if v.lives(now) {
+			keys++
+			ours = ours || k == key && v.Secret() == secret
+		}
+	}
+	return keys, ours
+}
+
+// Ran counts the commands and operations carried out whose name begins with word.
+func (m *Master) Ran(word string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for _, line := range m.log {
+		if strings.HasPrefix(line, word) {
+			n++
+		}
+	}
+	return n
+}
+
+// Published are the messages published so far, "channel message" each.
+func (m *Master) Published() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.published...)
+}

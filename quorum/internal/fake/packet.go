@@ -1,0 +1,277 @@
+package fake
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/quorum/internal/wire"
+)
+
+// Op is one operation of a packet.
+type Op struct {
+	Name   string // "acquire", "raise", "release", "fade", "topup", "extend", "check", "inspect", "free"
+	Letter byte
+	Key    string
+	Args   []string
+}
+
+// Secret is of the token that the operation names, empty without one.
+func (o *Op) Secret() string {
+	if len(o.Args) == 0 {
+		return ""
+	}
+	return o.Args[0]
+}
+
+// operation says how an operation stands in a packet and what it does.
+type operation struct {
+	name  string
+	args  int
+	votes bool
+	do    func(p *packet, o *Op) string
+}
+
+// operations are all of them, by their letter.
+var operations map[byte]operation
+
+func init() {
+	operations = map[byte]operation{
+		'A': {"acquire", 4, true, (*packet).acquire},
+		'R': {"raise", 3, true, (*packet).raise},
+		'D': {"release", 1, false, (*packet).release},
+		'P': {"release", 1, false, (*packet).release},
+		'F': {"fade", 2, false, (*packet).fade},
+		'T': {"topup", 5, true, (*packet).topUp},
+		'E': {"extend", 2, true, (*packet).extend},
+		'C': {"check", 1, true, (*packet).check},
+		'I': {"inspect", 0, true, (*packet).inspect},
+		'X': {"free", 0, false, (*packet).free},
+	}
+}
+
+// ParseOps reads the operations of a packet: the arguments of EVAL or EVALSHA.
+func ParseOps(args []string) (ops []Op) {
+	keys, _ := strconv.Atoi(args[2])
+	argv := args[3+keys:]
+	for at := 2; at < len(argv); {
+		letter := argv[at][0]
+		kind, ok := operations[letter]
+		if !ok {
+			panic("fake: unknown operation " + argv[at])
+		}
+		ops = append(ops, Op{Name: kind.name, Letter: letter, Key: args[4+len(ops)], Args: argv[at+1 : at+1+kind.args]})
+		at += 1 + kind.args
+	}
+	if len(ops) != keys-1 {
+		panic("fake: " + strconv.Itoa(keys-1) + " locks for " + strconv.Itoa(len(ops)) + " operations")
+	}
+	return ops
+}
+
+// packet is a packet that runs.
+type packet struct {
+	m       *Master
+	db      *Memory
+	now     time.Time
+	channel string // what begins the name of the channel to tell
+	dirty   bool   // it has written already
+}
+
+const notAdmitted = "NOTADMITTED the record of this master has changed"
+
+// runPacket is packet.lua.
+func runPacket(m *Master, db *Memory, cmd *Command) []byte {
+	keys, _ := strconv.Atoi(cmd.Args[2])
+	record, prefix := cmd.Args[3+keys], cmd.Args[4+keys]
+	p := &packet{m: m, db: db, now: m.NowLocked(), channel: prefix}
+	admitted := record == "" || db.State["record"] == record
+	b := make([]byte, 0, 64+16*len(cmd.Ops))
+	b = append(b, '*')
+	b = strconv.AppendInt(b, int64(3+len(cmd.Ops)), 10)
+	b = append(b, "\r\n"...)
+	if admitted {
+		b = append(b, ":1\r\n"...)
+	} else {
+		b = append(b, ":0\r\n"...)
+	}
+	b = append(b, integer(p.now.Unix())...)
+	b = append(b, integer(int64(p.now.Nanosecond()/1000))...)
+	for i := range cmd.Ops {
+		b = append(b, p.one(&cmd.Ops[i], admitted)...)
+	}
+	return b
+}
+
+// one carries out one operation.
+func (p *packet) one(o *Op, admitted bool) string {
+	kind := operations[o.Letter]
+	if kind.votes && !admitted {
+		return failure(notAdmitted)
+	}
+	if p.m.Fault != nil {
+		if text := p.m.Fault(o); text != "" {
+			return failure(text)
+		}
+	}
+	return kind.do(p, o)
+}
+
+// denied is why a command that writes fails now; where it does not, the packet has written. takes
+// says that it takes memory.
+func (p *packet) denied(takes bool) string {
+	err := p.m.deniesLocked(takes, p.dirty)
+	p.dirty = p.dirty || err == ""
+	return err
+}
+
+func (p *packet) acquire(o *Op) string {
+	secret, ttl, field, owner := o.Args[0], o.Args[1], o.Args[2], o.Args[3]
+	if p.db.spent(field) {
+		return failure(spent)
+	}
+	if v, stands := p.db.get(o.Key, p.now); stands { // also where nothing can be written
+		if v.End.IsZero() {
+			return integer(-1)
+		}
+		return integer(-2 - v.left(p.now))
+	}
+	if err := p.denied(true); err != "" {
+		return failure(err)
+	}
+	fence := uint64(0)
+	if field != "" {
+		p.db.Counters[field]++
+		fence = p.db.Counters[field]
+	}
+	p.db.Keys[o.Key] = LockValue(secret, fence, owner, p.now.Add(millis(ttl)))
+	return integer(int64(fence))
+}
+
+func (p *packet) raise(o *Op) string {
+	if p.db.spent(o.Args[2]) {
+		return failure(spent)
+	}
+	v, ours := p.db.ours(o.Key, o.Args[0], p.now)
+	if !ours {
+		return integer(0)
+	}
+	if err := p.denied(true); err != "" {
+		return failure(err)
+	}
+	fence := number(o.Args[1])
+	p.db.raise(o.Args[2], fence)
+	p.db.Keys[o.Key] = LockValue(v.Secret(), fence, v.Owner(), v.End)
+	return integer(1)
+}
+
+func (p *packet) release(o *Op) string {
+	if _, ours := p.db.ours(o.Key, o.Args[0], p.now); !ours {
+		return integer(0)
+	}
+	return p.remove(o, o.Args[0], o.Letter == 'P')
+}
+
+func (p *packet) free(o *Op) string {
+	v, stands := p.db.get(o.Key, p.now)
+	if v.Other {
+		return integer(0)
+	}
+	if err := p.denied(false); err != "" || !stands { // it deletes whatever is there
+		return failureOr(err, 0)
+	}
+	return p.remove(o, v.Secret(), true)
+}
+
+func (p *packet) remove(o *Op, secret string, publish bool) string {
+	if err := p.denied(false); err != "" {
+		return failure(err)
+	}
+	delete(p.db.Keys, o.Key)
+	if publish && p.channel != "" {
+		p.m.publishLocked(p.channel+o.Key, wire.ReleaseID(secret))
+	}
+	return integer(1)
+}
+
+func (p *packet) fade(o *Op) string {
+	v, ours := p.db.ours(o.Key, o.Args[0], p.now)
+	if !ours {
+		return integer(0)
+	}
+	if end := p.now.Add(millis(o.Args[1])); v.End.IsZero() || end.Before(v.End) {
+		if err := p.denied(false); err != "" {
+			return failure(err)
+		}
+		v.End = end
+		p.db.Keys[o.Key] = v
+	}
+	return integer(1)
+}
+
+// lengthen makes a key live at least ttl from now. It is never made shorter.
+func (p *packet) lengthen(key string, v Value, ttl string) string {
+	if end := p.now.Add(millis(ttl)); !v.End.IsZero() && end.After(v.End) {
+		if err := p.denied(false); err != "" {
+			return err
+		}
+		v.End = end
+		p.db.Keys[key] = v
+	}
+	return ""
+}
+
+func (p *packet) topUp(o *Op) string {
+	secret, ttl, field, fence, owner := o.Args[0], o.Args[1], o.Args[2], number(o.Args[3]), o.Args[4]
+	if p.db.spent(field) {
+		return failure(spent)
+	}
+	v, ours := p.db.ours(o.Key, secret, p.now)
+	if ours {
+		if err := p.lengthen(o.Key, v, ttl); err != "" {
+			return failure(err)
+		}
+		return integer(2)
+	}
+	if _, stands := p.db.get(o.Key, p.now); stands {
+		return integer(0)
+	}
+	if err := p.denied(true); err != "" {
+		return failure(err)
+	}
+	p.db.raise(field, fence)
+	p.db.Keys[o.Key] = LockValue(secret, fence, owner, p.now.Add(millis(ttl)))
+	return integer(1)
+}
+
+func (p *packet) extend(o *Op) string {
+	v, ours := p.db.ours(o.Key, o.Args[0], p.now)
+	if !ours {
+		return integer(0)
+	}
+	if err := p.lengthen(o.Key, v, o.Args[1]); err != "" {
+		return failure(err)
+	}
+	tail := v.tail()
+	return bulk(tail[:min(80, len(tail))])
+}
+
+func (p *packet) check(o *Op) string {
+	if _, ours := p.db.ours(o.Key, o.Args[0], p.now); ours {
+		return integer(1)
+	}
+	return integer(0)
+}
+
+func (p *packet) inspect(o *Op) string {
+	v, stands := p.db.get(o.Key, p.now)
+	switch {
+	case !stands:
+		return null
+	case v.Other:
+		return "+OTHER\r\n"
+	}
+	var b strings.Builder
+	b.WriteString(strconv.FormatInt(v.left(p.now), 10) + " " + v.Text[:min(256, len(v.Text))])
+	return bulk(b.String())
+}

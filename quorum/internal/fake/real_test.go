@@ -1,0 +1,250 @@
+package fake
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/quorum/internal/wire"
+)
+
+// realRedis is a connection to a redis-server of this test.
+type realRedis struct {
+	net.Conn
+	in  *bufio.Reader
+	buf []byte
+}
+
+// startRedis starts a redis-server on a socket. Without one the test is skipped, or fails where CI is
+// set.
+func startRedis(t *testing.T) *realRedis {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is not installed")
+		}
+		t.Skip("redis-server is not installed")
+	}
+	socket := t.TempDir() + "/redis.sock"
+	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if c, err := net.Dial("unix", socket); err == nil {
+			t.Cleanup(func() { _ = c.Close() })
+			return &realRedis{Conn: c, in: bufio.NewReader(c)}
+		}
+	}
+	t.Fatal("redis-server does not start")
+	return nil
+}
+
+// ask sends a request and returns the reply.
+func (r *realRedis) ask(t *testing.T, request []byte) (reply wire.Reply) {
+	t.Helper()
+	if _, err := r.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	chunk := make([]byte, 64<<10)
+	for {
+		n, err := wire.Parse(r.buf, &reply)
+		if err != nil {
+			t.Fatalf("%v: %q", err, r.buf)
+		}
+		if n > 0 {
+			r.buf = r.buf[n:]
+			return reply
+		}
+		if n, err = r.in.Read(chunk); err != nil && err != io.EOF || n == 0 {
+			t.Fatal(err)
+		}
+		r.buf = append(r.buf, chunk[:n]...)
+	}
+}
+
+func (m *Master) ask(t *testing.T, c *Conn, request []byte) (reply wire.Reply) {
+	t.Helper()
+	args, _ := CutCommand(request)
+	answer, _ := m.Run(c, args)
+	if n, err := wire.Parse(answer, &reply); n == 0 || err != nil {
+		t.Fatalf("%q", answer)
+	}
+	return reply
+}
+
+// flat is a reply as text. Times of keys are rounded, as the two clocks are read one after the other,
+// and an error is only its code.
+func flat(r *wire.Reply, clock bool) string {
+	var b strings.Builder
+	switch {
+	case r.Null:
+		return "null"
+	case r.Kind == '*':
+		for i := range r.Elems {
+			if clock && (i == 1 || i == 2) {
+				continue
+			}
+			b.WriteString(flat(&r.Elems[i], false) + " | ")
+		}
+		return b.String()
+	case r.Kind == ':' && r.Int < -100:
+		return fmt.Sprintf(":%d", (r.Int-5000)/10000)
+	case r.Kind == ':':
+		return fmt.Sprintf(":%d", r.Int)
+	case r.Kind == '-':
+		return "-" + r.Code()
+	}
+	left, value, ok := strings.Cut(r.Text, " ")
+	var n int
+	if _, err := fmt.Sscanf(left, "%d", &n); ok && err == nil && len(value) >= 40 && n > 100 {
+		return fmt.Sprintf("%d %s", (n+5000)/10000, value)
+	}
+	return r.Text
+}
+
+// The fake answers random packets as Redis does that runs the scripts.
+func TestAsRedis(t *testing.T) {
+	r := startRedis(t)
+	for seed := range uint64(12) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		m := New("run")
+		r.ask(t, wire.AppendCommand(nil, "FLUSHALL"))
+		c := m.Connect(func() {})
+		d := &differ{t: t, seed: seed, random: random, redis: r, fake: m, conn: c, enc: wire.Encoder{StateKey: "lockproxy:state:lock:", Fencing: seed%5 > 0}}
+		for range 60 {
+			d.step()
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// differ asks both the same.
+type differ struct {
+	t      *testing.T
+	seed   uint64
+	random *rand.Rand
+	redis  *realRedis
+	fake   *Master
+	conn   *Conn
+	enc    wire.Encoder
+}
+
+func (d *differ) both(what string, request []byte, clock bool) {
+	d.t.Helper()
+	real, fake := d.redis.ask(d.t, request), d.fake.ask(d.t, d.conn, request)
+	if a, b := flat(&real, clock), flat(&fake, clock); a != b {
+		d.t.Errorf("seed %d, %s: Redis says %s, the fake %s", d.seed, what, a, b)
+	}
+}
+
+// limit is how Redis is made to refuse writes, and the fake with it.
+func (d *differ) limit(on bool) {
+	max := "0"
+	d.fake.Denied = ""
+	if on {
+		max, d.fake.Denied = "1", "OOM command not allowed when used memory > 'maxmemory'."
+	}
+	d.redis.ask(d.t, wire.AppendCommand(nil, "CONFIG", "SET", "maxmemory", max))
+}
+
+func (d *differ) step() {
+	switch d.random.IntN(12) {
+	case 0:
+		d.limit(true)
+		d.packet()
+		d.limit(false)
+	case 1:
+		key := d.key()
+		d.redis.ask(d.t, wire.AppendCommand(nil, "DEL", key))
+		delete(d.fake.Keys, key)
+		switch d.random.IntN(3) {
+		case 0:
+			d.redis.ask(d.t, wire.AppendCommand(nil, "SADD", key, "x"))
+			d.fake.Keys[key] = Value{Other: true}
+		case 1:
+			d.redis.ask(d.t, wire.AppendCommand(nil, "SET", key, "short"))
+			d.fake.Keys[key] = Value{Text: "short"}
+		}
+	case 2, 3:
+		d.admit()
+	case 4:
+		known := d.known()
+		d.both("counters "+known, wire.Counters.Append(nil, true, []string{d.enc.StateKey}, known, ""), false)
+	default:
+		d.packet()
+	}
+	d.both("probe", wire.AppendCommand(nil, "HGET", "other", "x"), false)
+	d.probe()
+}
+
+// probe compares what both tell of their state, and all counters.
+func (d *differ) probe() {
+	d.t.Helper()
+	request := wire.Probe.Append(nil, true, []string{d.enc.StateKey})
+	real, fake := d.redis.ask(d.t, request), d.fake.ask(d.t, d.conn, request)
+	a, ok := wire.ParseProbe(&real)
+	b, ok2 := wire.ParseProbe(&fake)
+	a.Clock, b.Clock = 0, 0
+	if !ok || !ok2 || a != b {
+		d.t.Errorf("seed %d: Redis tells %+v, the fake %+v", d.seed, a, b)
+	}
+}
+
+func (d *differ) key() string { return fmt.Sprintf("lock:%c", 'a'+d.random.IntN(3)) }
+
+func (d *differ) secret() string {
+	return []string{mine, theirs, "3333333333333333333333333333333333333333"}[d.random.IntN(3)]
+}
+
+func (d *differ) record() string {
+	return []string{"", "A run f 1-0-x", d.fake.State["record"]}[d.random.IntN(3)]
+}
+
+// packet asks for some operations. Times are far apart, so that the clocks do not matter.
+func (d *differ) packet() {
+	d.t.Helper()
+	var ops []*wire.Op
+	var what strings.Builder
+	for range 1 + d.random.IntN(8) {
+		op := &wire.Op{Kind: wire.Kind(d.random.IntN(int(wire.Free) + 1)), TokenAt: wire.TokenAt{Key: d.key(), Secret: d.secret()}}
+		op.Slot = uint16(d.random.IntN(3))
+		op.Fence = uint64(d.random.IntN(40))
+		op.TTL = time.Duration(1+d.random.IntN(9)) * 20 * time.Second
+		op.Owner = []string{"", "me", "a label with blanks"}[d.random.IntN(3)]
+		op.Publish = d.random.IntN(2) == 0
+		ops = append(ops, op)
+		what.WriteString(fmt.Sprintf("%d %s %s, ", op.Kind, op.Key, op.Secret[:1]))
+	}
+	record := d.record()
+	d.both("packet under "+record+": "+what.String(), d.enc.AppendPacket(nil, ops, record, true), true)
+}
+
+func (d *differ) known() string {
+	words := []string{[]string{"f", "g"}[min(d.random.IntN(6), 5)/5]}
+	for range 3 {
+		words = append(words, []string{"0", "deadbeefdeadbeef", "1-0-aaaaaaaaaaaaaaaa", "2-7-bbbbbbbbbbbbbbbb", "10-0-cccccccccccccccc"}[d.random.IntN(5)])
+	}
+	return strings.Join(words, " ")
+}
+
+func (d *differ) admit() {
+	from := []string{"", d.fake.State["record"]}[d.random.IntN(2)]
+	pick := func(all ...string) string { return all[d.random.IntN(len(all))] }
+	args := []string{from, pick("", "1"), pick("A run f 1-0-x", "Q run n 1000 - new -", "A run f 2-0-y"), pick("-", "", "max-ttl=1s"), pick("-", "", d.known()), pick("-", "", "run"), pick("", "20"), pick("", "1 30 2 5", "0 7")}
+	d.both("admit "+strings.Join(args, ","), wire.Admit.Append(nil, true, []string{d.enc.StateKey}, args...), false)
+}
