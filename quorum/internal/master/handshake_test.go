@@ -1,0 +1,128 @@
+package master
+
+import (
+	"context"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/fake"
+)
+
+// TestRefusedMasters: each refusal at connect has its reason.
+func TestRefusedMasters(t *testing.T) {
+	answering := func(name, reply string) func(m *fake.Master) {
+		return func(m *fake.Master) {
+			m.Hook = func(c *fake.Command) (time.Duration, string) {
+				if strings.HasPrefix(c.Name, name) {
+					return 0, reply
+				}
+				return 0, ""
+			}
+		}
+	}
+	for _, c := range []struct {
+		name, reason string
+		state        admission.State
+		make         func(m *fake.Master)
+	}{
+		{"replica", "is a replica", admission.StateRefused, func(m *fake.Master) { m.Role = "slave" }},
+		{"cluster", "runs in cluster mode", admission.StateRefused, func(m *fake.Master) { m.Mode = "cluster" }},
+		{"no run_id", "has no run_id", admission.StateRefused, func(m *fake.Master) { m.RunID = "" }},
+		{"password missing", "wants a password", admission.StateRefused, func(m *fake.Master) { m.Password = "secret" }},
+		{"loading", `answered "LOADING wait"`, admission.StateDown, answering("SCRIPT", "-LOADING wait\r\n")},
+		{"not Redis", "answered something that is not Redis' protocol", admission.StateDown, answering("CLIENT ID", "hello\r\n")},
+		{"no record", `answered "WRONGTYPE no hash"`, admission.StateRefused, answering("probe", "-WRONGTYPE no hash\r\n")},
+		{"odd record", "does not tell its record", admission.StateRefused, answering("probe", ":1\r\n")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *fake.Master) {
+				m.Set(func() { c.make(m) })
+				l, h := start(t, m)
+				if s := l.Status(); s.State != c.state || s.Reason != c.reason {
+					t.Errorf("%s: %q, want %s: %q", s.State, s.Reason, c.state, c.reason)
+				}
+				if err := l.MayServe(); err == nil || len(h.sofar().observed) != 0 {
+					t.Errorf("may serve: %v, %d observations", err, len(h.sofar().observed))
+				}
+				m.Set(func() { m.Hook, m.Role, m.Mode, m.RunID, m.Password = nil, "master", "standalone", "run-1", "" })
+				time.Sleep(5 * time.Second)
+				if s := l.Status(); s.State != admission.StateVoting {
+					t.Errorf("does not recover: %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// TestUnreachable: masters that do not listen, or do not answer.
+func TestUnreachable(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		m.Stop()
+		l, _ := start(t, m)
+		if s := l.Status(); s.State != admission.StateDown || s.Reason != "refused the connection" {
+			t.Errorf("stopped: %+v", s)
+		}
+		m.Pause()
+		m.Start()
+		time.Sleep(5 * time.Second)
+		if s := l.Status(); s.State != admission.StateDown || s.Reason != "gave no answer in 2s" {
+			t.Errorf("hung: %+v", s)
+		}
+	})
+}
+
+// TestPace: a master that cannot be reached is tried again soon, one that refuses slowly.
+func TestPace(t *testing.T) {
+	for password, c := range map[string]struct{ least, most int }{"": {40, 80}, "wrong": {10, 21}} {
+		inBubble(t, func(t *testing.T, m *fake.Master) {
+			m.Password = "right"
+			tried := 0
+			start(t, m, func(c *Config) {
+				c.Options.Password = password
+				c.Options.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if tried++; password == "" {
+						return nil, syscall.ECONNREFUSED
+					}
+					return m.Dial(ctx, network, addr)
+				}
+			})
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if tried < c.least || tried > c.most {
+				t.Errorf("password %q: tried %d times in ten seconds, want %d to %d", password, tried, c.least, c.most)
+			}
+		})
+	}
+}
+
+func TestPassword(t *testing.T) {
+	for password, want := range map[string]string{"right": "", "wrong": "says wrong password"} {
+		inBubble(t, func(t *testing.T, m *fake.Master) {
+			m.Password = "right"
+			l, _ := start(t, m, func(c *Config) { c.Options.Password = password })
+			if s := l.Status(); s.Reason != want {
+				t.Errorf("%s: %q, want %q", password, s.Reason, want)
+			}
+		})
+	}
+}
+
+// TestSameServerTwice: a server that another lane has already does not vote.
+func TestSameServerTwice(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, h := start(t, m, func(c *Config) { c.Host.(*host).claimed["run-1"] = 1 })
+		if s := l.Status(); s.State != admission.StateRefused || s.Reason != "is the same server as 10.0.0.2:6379" {
+			t.Errorf("status %+v", s)
+		}
+		h.Unclaim(1)
+		time.Sleep(2 * time.Second)
+		if s := l.Status(); s.State != admission.StateVoting {
+			t.Errorf("when the other has gone: %+v", s)
+		}
+	})
+}

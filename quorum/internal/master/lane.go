@@ -1,0 +1,212 @@
+// Package master keeps the one connection to a master, the lane, and knows how the master stands.
+// A lane carries lock operations of many callers in order, in packets, and repairs what a master
+// missed while it could not be reached.
+package master
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/dice"
+	"lockproxy/quorum/internal/wire"
+)
+
+const (
+	// maxUnanswered is how many requests may wait on a lane. With more the master counts as "no
+	// answer" at once.
+	maxUnanswered = 4096
+	// silence is how long dialling, a handshake and a PING may take, and bytes go unacknowledged,
+	// before the lane is dead.
+	silence = 2 * time.Second
+	// tickEvery is the time between two PINGs, two probes and two tries of failed repairs. A vote
+	// counts for admission.MaxAge after a probe.
+	tickEvery = admission.MaxAge / 2
+)
+
+// Receiver learns how an operation ended: Answered is called once for each, by a goroutine or an
+// event loop that holds no lock of the lane. It must not block.
+type Receiver interface {
+	Answered(lane int, op *wire.Op, a *Answer)
+}
+
+// Answer is how an operation ended. It is good until Answered returns.
+type Answer struct {
+	Reply    wire.Reply // what the master answered to this operation; Kind 0 without an answer
+	Err      error      // the reason why there is no answer that counts; nil otherwise
+	NotRun   bool       // the master has not carried it out, and never will
+	AskAgain bool       // the master had lost the script, or must be probed first: another try may do better at once
+	MayLand  bool       // the connection broke: it may be carried out until the next one's barrier
+}
+
+// Host is what a lane needs of the Quorum that it belongs to. The methods are safe for concurrent
+// use and do not block. The lane holds no lock when it calls them.
+type Host interface {
+	// Claim makes runID the lane's own. If a connected lane has it already, it returns that one.
+	Claim(runID string, lane int) (other int, ok bool)
+	Unclaim(lane int)
+	// Observed is told what the lane found on its master, Lost that the connection has ended.
+	Observed(lane int, o admission.Observation)
+	Lost(lane int)
+	// Landed is told that a top-up stands on the master, or may: the lock may have been released
+	// through another proxy meanwhile.
+	//
+	// voters are the masters whose grants made the lease: until then, what one of them lacks was
+	// released.
+	Landed(t wire.TokenAt, voters uint64, until time.Time)
+	// ReleasedLate is told that a lock stood on the master until now, long after its UNLOCK, and
+	// which masters had answered that with "not ours".
+	ReleasedLate(t wire.TokenAt, but uint64)
+	// EndTurn is told that a goroutine has handled all answers that came together: what they made
+	// the host queue can be flushed. An event loop does not call it.
+	EndTurn()
+	// Settled is told when a closing lane may have nothing left to wait for.
+	Settled()
+}
+
+// Polled is a connection whose reading an event loop does.
+type Polled interface {
+	net.Conn
+	// TryWrite writes what the socket takes at once.
+	TryWrite(b []byte) (n int, err error)
+	// Watch makes the loop call received with the bytes that arrive; received must not keep them.
+	// The loop stops when received says so, and after ended, which is told why nothing more comes.
+	// Both run on the loop and must not block.
+	Watch(received func(b []byte) (stop bool), ended func(err error))
+}
+
+// Config is what a lane is made of.
+type Config struct {
+	Index     int
+	Options   *Options
+	Names     []string // of all masters
+	Encoder   *wire.Encoder
+	MaxTTL    time.Duration
+	Unguarded bool // masters vote whatever record they have
+	Host      Host
+	Log       *zap.Logger
+	Dice      *dice.Dice
+	Start     time.Time // the lane's clock is the time since
+	// Adopt hands a new connection over to an event loop. nil, or false: a goroutine reads it.
+	Adopt func(net.Conn) (Polled, bool)
+}
+
+// Lane is the one connection to a master and what is known about the master. Ask and Release queue
+// operations, Flush writes them; a supervisor (Run) connects. Its methods are safe for concurrent
+// use.
+type Lane struct {
+	cfg    Config
+	ready  chan struct{} // closed by once
+	once   sync.Once
+	wanted chan struct{} // holds a value when somebody wants a probe
+
+	mu      sync.Mutex
+	conn    *conn // nil without a connection
+	up      bool  // after the handshake: the lane carries releases
+	votes   bool  // never unless up
+	record  string
+	state   admission.State
+	reason  error     // why the master does not vote
+	since   time.Time // of state
+	closing bool      // no new work but releases
+	queue   queue
+	ops     []*wire.Op // used by encodeLocked
+	loaded  bool       // the master has the script of packets, or will have it before the next one
+	repairs repairs
+	backlog bool // some repairs are idle as the queue was full
+	status  Status
+	logged  time.Time // when dropped repairs were last logged
+	warned  string    // the last logged reason why the master does not vote
+	counted bool      // its quarantine has been counted
+
+	facts    admission.Facts // of the server, as it said last
+	probing  bool            // a probe is wanted, or on its way
+	observed time.Duration   // when the last probe that was answered began
+	offset   admission.Clock
+	asleep   time.Duration // clock.Suspended as last read
+	stepped  bool          // the clock has stepped; until Forgive
+	demoted  string        // run_id of a server that has been a replica; until Forgive
+
+	// Used by the supervisor only.
+	conns   uint64 // number of the last connection
+	lastID  int64  // CLIENT ID of the last connection that said it
+	lastRun string // run_id of its server
+}
+
+// New returns a lane. Run connects it.
+func New(c Config) *Lane {
+	return &Lane{cfg: c, ready: make(chan struct{}), wanted: make(chan struct{}, 1), state: admission.StateDown, reason: errConnecting, since: time.Now()}
+}
+
+// Name is what messages call the master.
+func (l *Lane) Name() string { return l.cfg.Names[l.cfg.Index] }
+
+// Options says how the master is reached.
+func (l *Lane) Options() *Options { return l.cfg.Options }
+
+// Ready is closed as soon as it is known whether the master votes, or that it cannot be reached.
+func (l *Lane) Ready() <-chan struct{} { return l.ready }
+
+func (l *Lane) markReady() { l.once.Do(func() { close(l.ready) }) }
+
+// clock is the lane's clock.
+func (l *Lane) clock() time.Duration { return time.Since(l.cfg.Start) }
+
+// master names the master in the log.
+func (l *Lane) master() zap.Field { return zap.String("master", l.Name()) }
+
+// Ask queues op; Flush writes it. The error is the reason why the lane does not take it: then to
+// is not told.
+func (l *Lane) Ask(op wire.Op, to Receiver) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.roomLocked(op.Kind); err != nil {
+		return err
+	}
+	l.queue.push(op, to)
+	return nil
+}
+
+// roomLocked says why the lane does not take an operation of this kind.
+func (l *Lane) roomLocked(k wire.Kind) error {
+	switch {
+	case !l.up, !l.votes && k.Votes():
+		return l.reason
+	case l.closing && k != wire.Release && k != wire.Fade:
+		return ErrClosing
+	case l.queue.n >= maxUnanswered:
+		return errFull
+	}
+	return nil
+}
+
+// MayServe returns nil if the master votes, or the reason why not. A master that must not vote is
+// not asked anything else either.
+func (l *Lane) MayServe() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.votes {
+		return l.reason
+	}
+	return nil
+}
+
+// BeginClose makes the lane refuse new work, releases excepted.
+func (l *Lane) BeginClose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing = true
+}
+
+// Unsettled counts the releases that the master, which is connected, has not answered yet.
+func (l *Lane) Unsettled() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.up {
+		return 0
+	}
+	return l.repairs.active()
+}

@@ -1,0 +1,100 @@
+package master
+
+import (
+	"time"
+
+	"lockproxy/quorum/internal/wire"
+)
+
+// entry is one request on a lane, from being queued to being answered: a lock operation, or a
+// command of its own.
+type entry struct {
+	op   wire.Op
+	to   Receiver // of op; nil: nobody is told
+	call *call    // a command; nil: op counts
+
+	sent  time.Duration // of the first of a packet: when it was encoded, by the lane's clock
+	run   int           // of the first of a packet: how many entries the packet holds
+	again bool          // it goes out for the second time, as the master had lost the script
+
+	// What the answer brought.
+	err    error
+	notRun bool
+	resent bool      // back in the queue: nobody is told
+	landed bool      // a top-up stands on the master
+	voters uint64    // a top-up: the masters whose grants made the lease
+	until  time.Time // a top-up: when the ttl of the lock is over
+	but    uint64    // a release that came late: the masters that had said "not ours"
+}
+
+// queue holds the entries of a lane that are not answered, oldest first. The last unsent of them
+// are not encoded yet. The zero value is empty. It grows and never shrinks: the lane bounds it.
+type queue struct {
+	buf    []entry // length zero or a power of two
+	head   int
+	n      int
+	unsent int
+}
+
+func (q *queue) at(i int) *entry { return &q.buf[(q.head+i)&(len(q.buf)-1)] }
+
+// push adds an operation behind all others.
+func (q *queue) push(op wire.Op, to Receiver) *entry {
+	e := q.add()
+	e.op, e.to = op, to
+	return e
+}
+
+// add adds an empty entry behind all others.
+func (q *queue) add() *entry {
+	if q.n == len(q.buf) {
+		bigger := make([]entry, max(64, 2*len(q.buf)))
+		for i := range q.n {
+			bigger[i] = *q.at(i)
+		}
+		q.buf, q.head = bigger, 0
+	}
+	q.n++
+	q.unsent++
+	return q.at(q.n - 1)
+}
+
+// pop appends the oldest n entries to to and takes them out.
+func (q *queue) pop(to []entry, n int) []entry {
+	for range n {
+		e := q.at(0)
+		to = append(to, *e)
+		*e = entry{} // lets go of what it points to
+		q.head = (q.head + 1) & (len(q.buf) - 1)
+	}
+	q.n -= n
+	return to
+}
+
+// encodeLocked appends everything unsent to b: runs of operations as packets, each command by
+// itself.
+func (l *Lane) encodeLocked(b []byte) []byte {
+	q, now := &l.queue, l.clock()
+	for q.unsent > 0 {
+		first := q.at(q.n - q.unsent)
+		first.sent, first.run = now, 1
+		if first.call != nil {
+			b = append(b, first.call.request...)
+			q.unsent--
+			continue
+		}
+		ops := l.ops[:0]
+		for q.unsent > 0 && len(ops) < wire.MaxOps {
+			e := q.at(q.n - q.unsent)
+			if e.call != nil {
+				break
+			}
+			ops = append(ops, &e.op)
+			q.unsent--
+		}
+		first.run = len(ops)
+		b = l.cfg.Encoder.AppendPacket(b, ops, l.record, !l.loaded)
+		l.ops, l.loaded = ops, true
+	}
+	return b
+}

@@ -1,0 +1,191 @@
+package master
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/wire"
+)
+
+// startRedis starts a redis-server and ends it with the test. Without redis-server the test is
+// skipped, or fails where CI is set.
+func startRedis(t *testing.T) (addr string, server *os.Process) {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is not installed")
+		}
+		t.Skip("redis-server is not installed")
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = ln.Addr().String()
+	_ = ln.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGCONT)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	eventually(t, func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	return addr, cmd.Process
+}
+
+func eventually(t *testing.T, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not happen")
+		}
+	}
+}
+
+// dial starts a lane to a real server, without the guard: a new server has no record.
+func dial(t *testing.T, addr string, change ...func(*Config)) (*Lane, *host) {
+	t.Helper()
+	change = append(change, func(c *Config) { c.Unguarded = true })
+	l, h := begin(t, &Options{Addr: addr}, change...)
+	<-l.Ready()
+	return l, h
+}
+
+// TestRealServer: operations of every kind on a real Redis; what its socket does not take at once
+// goes out in order, too.
+func TestRealServer(t *testing.T) {
+	addr, server := startRedis(t)
+	l, _ := dial(t, addr)
+	var c collect
+	k := tokenAt("k", 1)
+	for _, kind := range []wire.Kind{wire.Acquire, wire.Raise, wire.Check, wire.Extend, wire.TopUp, wire.Inspect, wire.Fade, wire.Free} {
+		mustAsk(t, l, op(kind, k), &c)
+	}
+	if err := l.Release(unlock(k), time.Minute, true, &c); err != nil {
+		t.Fatal(err)
+	}
+	l.Flush()
+	eventually(t, func() bool { return len(c.all()) == 9 })
+	if got := c.all(); strings.Join(got[:3], ", ") != "acquire 1, raise 1, check 1" || got[7] != "free 1" || got[8] != "release 0" {
+		t.Errorf("answered %v", got)
+	}
+
+	if err := server.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var many collect
+	owner := strings.Repeat("o", 64)
+	for i := range maxUnanswered / 2 {
+		o := op(wire.Acquire, tokenAt(fmt.Sprint(i)+strings.Repeat("long", 200), i)) // 4 MB in all: more than the socket takes
+		o.Owner = owner
+		mustAsk(t, l, o, nil)
+		if err := l.Release(unlock(o.TokenAt), time.Minute, false, &many); err != nil {
+			t.Fatal(err)
+		}
+		l.Flush()
+	}
+	if err := server.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return len(many.all()) == maxUnanswered/2 })
+	for _, got := range many.all() {
+		if got != "release 1" {
+			t.Fatalf("answered %s: a release overtook its SET", got)
+		}
+	}
+	if r, err := l.Call(t.Context(), wire.AppendCommand(nil, "DBSIZE")); err != nil || r.Int != 0 && r.Int != 1 { // the counters
+		t.Errorf("DBSIZE %+v, %v", r, err)
+	}
+}
+
+// tlsFront serves TLS in front of a server, with a certificate for 127.0.0.1, and returns the pool
+// that trusts it.
+func tlsFront(t *testing.T, to string) (addr string, roots *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots = x509.NewCertPool()
+	roots.AddCert(leaf)
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+			go func() { _, _ = io.Copy(client, server); _ = client.Close() }()
+		}
+	}()
+	return ln.Addr().String(), roots
+}
+
+// TestTLS: a master behind TLS votes if its certificate is good for the host of its address, and
+// not otherwise.
+func TestTLS(t *testing.T) {
+	server, _ := startRedis(t)
+	addr, roots := tlsFront(t, server)
+	with := func(cfg *tls.Config) func(*Config) {
+		return func(c *Config) { c.Options.TLS = func() *tls.Config { return cfg } }
+	}
+	l, _ := dial(t, addr, with(&tls.Config{RootCAs: roots}))
+	var c collect
+	mustAsk(t, l, op(wire.Acquire, tokenAt("k", 1)), &c)
+	if err := l.Release(unlock(tokenAt("k", 1)), time.Minute, true, &c); err != nil {
+		t.Fatal(err)
+	}
+	l.Flush()
+	eventually(t, func() bool { return c.String() == "acquire 1, release 1" })
+	bad, _ := dial(t, addr, with(&tls.Config{}))
+	if s := bad.Status(); s.State != admission.StateDown || s.Reason == "" {
+		t.Errorf("status %+v, want down: the certificate is not trusted", s)
+	}
+}

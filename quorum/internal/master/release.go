@@ -1,0 +1,187 @@
+package master
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"lockproxy/quorum/internal/wire"
+)
+
+// Release queues op, a Release or a Fade, and keeps it as a repair until the master has answered:
+// ttl is how long the key can live once it has landed. landed says that the SET of the token has
+// been answered, so that its key lives at most ttl from now; otherwise the SET may be on its way
+// still. to is told the answer if the error is nil. The answer of a master that does not vote is
+// none: the error is the reason then, and the release goes on all the same.
+func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) error {
+	now := time.Now()
+	r := repair{op: op, lives: ttl}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// A lane that was down for all of max-ttl carries no SET of a token that is still good.
+	if landed || !l.up && now.Sub(l.since) >= l.cfg.MaxTTL {
+		r.drop = now.Add(ttl)
+	}
+	var stands *repair
+	if old := l.repairs.find(op.TokenAt); old != nil && old.unsent {
+		l.repairs.remove(old) // nothing of the token was ever sent here: there is nothing to undo
+	} else {
+		stands = l.repairLocked(r, now)
+	}
+	return l.sendReleaseLocked(op, stands, to)
+}
+
+// sendReleaseLocked queues a release. r is its repair; nil if it is not tried again.
+func (l *Lane) sendReleaseLocked(op wire.Op, r *repair, to Receiver) error {
+	if !l.votes {
+		to = nil
+	}
+	if err := l.roomLocked(op.Kind); err != nil {
+		l.backlog = l.backlog || r != nil && l.up
+		return err
+	}
+	l.queue.push(op, to)
+	if r != nil && r.op.Kind == op.Kind {
+		r.state = repairSent
+	}
+	if !l.votes {
+		return l.reason
+	}
+	return nil
+}
+
+// TopUp is a lock that the master has missed.
+type TopUp struct {
+	wire.TokenAt
+	Fence  uint64
+	Owner  string
+	Voters uint64        // the masters whose grants or confirmations made the lease
+	Until  time.Time     // when the ttl of the lock is over
+	TTL    time.Duration // how long the key can live once it has landed
+	// Unsent says that nothing that sets the key was ever sent to this master: neither the SET of
+	// the LOCK (Ask returned an error, or Answer.NotRun), nor has it held the lock. Then an
+	// UNLOCK that comes before the top-up has nothing to undo.
+	Unsent bool
+}
+
+// TopUp makes the lane set the lock on its master as soon as that is well, until the ttl of the
+// lock is over. mayLand says that the connection broke with the SET on its way (Answer.MayLand).
+// A token that is being released is left alone. It goes out at the next tick: a master that has
+// just failed to answer is left alone until then.
+func (l *Lane) TopUp(t TopUp, mayLand bool) {
+	now := time.Now()
+	if t.Until.Sub(now) < minTopUp && !mayLand {
+		return
+	}
+	r := t.repair()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if mayLand && !l.up { // a lane that is up has had its barrier since
+		r.drop = time.Time{}
+	}
+	l.repairLocked(r, now)
+}
+
+// Fill is TopUp for a master that has just said that the token does not stand there. It goes out
+// with the next Flush.
+func (l *Lane) Fill(t TopUp) {
+	now := time.Now()
+	if t.Until.Sub(now) < minTopUp {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.repairLocked(t.repair(), now)
+	if r != nil && !r.ends() && l.votes {
+		l.sendTopUpLocked(r, now)
+	}
+}
+
+func (t *TopUp) repair() repair {
+	op := wire.Op{Kind: wire.TopUp, TokenAt: t.TokenAt, Slot: wire.Slot(t.Key), Fence: t.Fence, Owner: t.Owner}
+	return repair{op: op, unsent: t.Unsent, voters: t.Voters, until: t.Until, lives: t.TTL, drop: t.Until}
+}
+
+// repairLocked keeps a repair, and returns the one of its token that stands now; nil if there are
+// too many.
+func (l *Lane) repairLocked(r repair, now time.Time) *repair {
+	stands, dropped := l.repairs.put(r)
+	if dropped {
+		l.status.Dropped++
+		if now.Sub(l.logged) >= time.Minute {
+			l.logged = now
+			l.cfg.Log.Warn("a master misses too much, repairs are dropped: keys there live until their ttl is over",
+				l.master(), zap.Uint64("dropped", l.status.Dropped))
+		}
+	}
+	return stands
+}
+
+// Owes reports whether a release of the token is on its way, or has just been answered.
+func (l *Lane) Owes(t wire.TokenAt) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.repairs.find(t); r != nil && r.ends() {
+		return true
+	}
+	if l.conn == nil {
+		return false
+	}
+	for i := range l.conn.done { // answered in one packet with what the caller asks about
+		if op := &l.conn.done[i].op; op.TokenAt == t && (op.Kind == wire.Release || op.Kind == wire.Fade) {
+			return true
+		}
+	}
+	return false
+}
+
+// NotOursAt adds to a release that is on its way which masters answered the UNLOCK with "not
+// ours". If it turns out to come late, the host is told of them. It returns false if the master has
+// answered the release by now.
+func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (owed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.repairs.find(t)
+	if r == nil || !r.ends() {
+		return false
+	}
+	r.but |= masters
+	return true
+}
+
+// sendRepairsLocked queues the repairs that are idle, as far as there is room, and wakes the
+// writer. Those that failed come only where the caller says so.
+func (l *Lane) sendRepairsLocked(now time.Time, failed bool) {
+	l.backlog = false
+	for r := range l.repairs.all {
+		if r.state == repairSent || r.state == repairFailed && !failed {
+			continue
+		}
+		if l.queue.n >= maxUnanswered {
+			l.backlog = true
+			break
+		}
+		if r.ends() {
+			_ = l.sendReleaseLocked(r.op, r, nil)
+		} else if l.votes {
+			l.sendTopUpLocked(r, now)
+		}
+	}
+	l.wakeLocked()
+}
+
+func (l *Lane) sendTopUpLocked(r *repair, now time.Time) {
+	rest := r.until.Sub(now).Truncate(time.Millisecond)
+	if rest < minTopUp {
+		if !r.drop.IsZero() {
+			l.repairs.remove(r)
+		}
+		return
+	}
+	if l.roomLocked(wire.TopUp) != nil {
+		return
+	}
+	r.op.TTL = rest
+	l.queue.push(r.op, nil)
+	r.state, r.drop, r.unsent = repairSent, time.Time{}, false // from here on it may land
+}

@@ -1,0 +1,220 @@
+package master
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/fake"
+	"lockproxy/quorum/internal/wire"
+)
+
+// TestReleasedLate: a lock that stood until its master came back is news for those masters that
+// had answered its UNLOCK with "not ours", and for nobody else.
+func TestReleasedLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, h := start(t, m)
+		for i := range 4 {
+			mustAsk(t, l, op(wire.Acquire, tokenAt(fmt.Sprint(i), i)), nil)
+		}
+		synctest.Wait()
+		m.Stop()
+		synctest.Wait()
+		for i := range 4 {
+			_ = l.Release(unlock(tokenAt(fmt.Sprint(i), i)), time.Minute, true, nil)
+		}
+		l.NotOursAt(tokenAt("1", 1), 1<<2|1<<4)
+		l.NotOursAt(tokenAt("2", 2), 1<<1)
+		l.NotOursAt(tokenAt("9", 9), 1) // no such release
+		m.Set(func() { delete(m.Keys, "lock:2") })
+		m.Start()
+		time.Sleep(time.Second)
+		noKeys(t, m)
+		if !slices.Equal(h.sofar().late, []uint64{1<<2 | 1<<4}) {
+			t.Errorf("told %b, want only of the lock that stood", h.sofar().late)
+		}
+	})
+}
+
+// TestUnsentLocksLeaveRoom: many locks whose SET was never sent do not push out the releases of
+// locks that stand on the master (L5).
+func TestUnsentLocksLeaveRoom(t *testing.T) {
+	const real, unsent = 500, 100_000
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		for i := range real {
+			mustAsk(t, l, op(wire.Acquire, tokenAt(fmt.Sprint(i), i)), nil)
+		}
+		synctest.Wait()
+		m.Stop()
+		synctest.Wait()
+		lock := func(i int) wire.TokenAt {
+			k := tokenAt("job", real+i)
+			if err := l.Ask(op(wire.Acquire, k), nil); err == nil {
+				t.Fatal("it takes a SET")
+			}
+			up := topUp(k)
+			up.Unsent = true
+			l.TopUp(up, false)
+			return k
+		}
+		for i := range real {
+			_ = l.Release(unlock(tokenAt(fmt.Sprint(i), i)), time.Minute, true, nil)
+		}
+		for i := range unsent {
+			_ = l.Release(unlock(lock(i)), time.Minute, false, nil)
+		}
+		if s := l.Status(); s.Owed != real || s.Dropped != 0 {
+			t.Errorf("%d owed, want %d; %d dropped", s.Owed, real, s.Dropped)
+		}
+		// Held all at once they do not fit. What is dropped is counted, and is none of the real
+		// ones.
+		held := make([]wire.TokenAt, unsent)
+		for i := range held {
+			held[i] = lock(unsent + i)
+		}
+		if s := l.Status(); s.Owed != maxRepairs || s.Dropped != real+unsent-maxRepairs {
+			t.Errorf("%d owed, %d dropped", s.Owed, s.Dropped)
+		}
+		for _, k := range held {
+			_ = l.Release(unlock(k), time.Minute, false, nil)
+		}
+		m.Start()
+		time.Sleep(10 * time.Second)
+		noKeys(t, m)
+		if s := l.Status(); s.Owed != 0 || s.State != admission.StateVoting {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+// TestUnlockOwesWhereTheKeyMayStand: a top-up that was not sent does not excuse the master where
+// its SET was, or where it has held the lock.
+func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		mustAsk(t, l, op(wire.Acquire, tokenAt("held", 1)), nil)
+		synctest.Wait()
+		m.Stop()
+		synctest.Wait()
+		l.TopUp(topUp(tokenAt("held", 1)), false) // as after an EXTEND
+		unsent := topUp(tokenAt("new", 2))
+		unsent.Unsent = true
+		l.TopUp(unsent, false)
+		l.TopUp(topUp(tokenAt("new", 2)), false) // extended since
+		another := topUp(tokenAt("unsent", 3))
+		another.Unsent = true
+		l.TopUp(another, false)
+		l.TopUp(topUp(tokenAt("unsent", 3)), false)
+		_ = l.Release(unlock(tokenAt("unsent", 3)), time.Minute, false, nil)
+		if s := l.Status(); s.Owed != 2 {
+			t.Errorf("%d owed, want 2: EXTEND sends nothing that sets the key", s.Owed)
+		}
+		m.Start()
+		time.Sleep(time.Second)
+		if n, _ := m.Holds("", ""); n != 2 {
+			t.Fatalf("%d locks topped up, want 2", n)
+		}
+		m.Stop()
+		synctest.Wait()
+		l.TopUp(topUp(tokenAt("held", 1)), false)
+		l.TopUp(topUp(tokenAt("new", 2)), false)
+		for i, key := range []string{"held", "new"} {
+			_ = l.Release(unlock(tokenAt(key, i+1)), time.Minute, true, nil)
+		}
+		if s := l.Status(); s.Owed != 2 {
+			t.Errorf("%d owed, want 2", s.Owed)
+		}
+		m.Start()
+		time.Sleep(time.Second)
+		noKeys(t, m)
+	})
+}
+
+// TestOwedFor: a release is owed for as long as the key can live: from now where its SET has been
+// answered, else from the next barrier. A lane that was down for max-ttl carries no SET.
+func TestOwedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		m.Stop()
+		synctest.Wait()
+		owed := func(want int, when string) {
+			t.Helper()
+			if s := l.Status(); s.Owed != want {
+				t.Errorf("%s: %d owed, want %d", when, s.Owed, want)
+			}
+		}
+		_ = l.Release(unlock(tokenAt("landed", 1)), 10*time.Second, true, nil)
+		_ = l.Release(unlock(tokenAt("may land", 2)), 10*time.Second, false, nil)
+		time.Sleep(11 * time.Second)
+		owed(1, "after the ttl")
+		time.Sleep(time.Minute)
+		owed(1, "before the barrier")
+		_ = l.Release(unlock(tokenAt("late", 3)), 10*time.Second, false, nil)
+		time.Sleep(11 * time.Second)
+		owed(1, "one that cannot have been sent")
+		m.Start()
+		time.Sleep(time.Second)
+		owed(0, "after the replay")
+	})
+}
+
+// asks is a Receiver that asks whether a release is on its way.
+type asks struct {
+	l    *Lane
+	owes []bool
+}
+
+func (a *asks) Answered(_ int, op *wire.Op, _ *Answer) { a.owes = append(a.owes, a.l.Owes(op.TokenAt)) }
+
+// TestOwes: whoever hears of a late grant must know that its release is behind it, also if both
+// were answered in one packet.
+func TestOwes(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		a := &asks{l: l}
+		for i, release := range []bool{true, false} {
+			k := tokenAt(fmt.Sprint(i), i)
+			if err := l.Ask(op(wire.Acquire, k), a); err != nil {
+				t.Fatal(err)
+			}
+			if release {
+				if err := l.Release(unlock(k), time.Minute, false, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		l.Flush()
+		synctest.Wait()
+		if !slices.Equal(a.owes, []bool{true, false}) {
+			t.Errorf("owes %v", a.owes)
+		}
+	})
+}
+
+// TestFade: what is left of a lock lives on for a moment.
+func TestFade(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		k := tokenAt("job", 1)
+		mustAsk(t, l, op(wire.Acquire, k), nil)
+		synctest.Wait()
+		m.Stop()
+		synctest.Wait()
+		fade := op(wire.Fade, k)
+		fade.TTL = 2 * time.Second
+		if err := l.Release(fade, time.Minute, true, nil); err == nil || l.Status().Owed != 1 {
+			t.Errorf("%v, %d owed", err, l.Status().Owed)
+		}
+		m.Start()
+		time.Sleep(time.Second)
+		if _, ours := m.Holds("lock:job", secret(1)); !ours || l.Status().Owed != 0 || l.Status().Strays != 1 {
+			t.Errorf("held %v, status %+v", ours, l.Status())
+		}
+		time.Sleep(2 * time.Second)
+		noKeys(t, m)
+	})
+}

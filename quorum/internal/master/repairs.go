@@ -1,0 +1,231 @@
+package master
+
+import (
+	"hash/maphash"
+	"time"
+
+	"lockproxy/quorum/internal/wire"
+)
+
+// maxRepairs bounds the repairs of a lane.
+const maxRepairs = 65536
+
+// minTopUp is the rest of a ttl under which topping up is not worth it.
+const minTopUp = 10 * time.Millisecond
+
+type repairState uint8
+
+const (
+	repairIdle   repairState = iota // to be sent as soon as the lane can
+	repairSent                      // on the lane, not answered
+	repairFailed                    // answered with an error, to be sent again at the next tick
+)
+
+// repair is a write that the master still misses: the end of a lock (Release, Fade), or a lock
+// that is still held (TopUp). The lane keeps each release as a repair until the master has
+// answered it.
+type repair struct {
+	op     wire.Op // TTL of a TopUp is set when it is sent
+	state  repairState
+	unsent bool          // TopUp: no SET of the token was ever sent to this master
+	until  time.Time     // TopUp: when the ttl of the lock is over
+	lives  time.Duration // how long the key can live once it has landed
+	drop   time.Time     // when the repair is pointless; zero while a SET of the token may still land
+	but    uint64        // Release: the masters that answered the UNLOCK with "not ours"
+	voters uint64        // TopUp: the masters whose grants made the lease
+
+	older, newer *repair // in its list
+	next         *repair // in its bucket
+}
+
+// ends reports whether the repair ends a lock.
+func (r *repair) ends() bool { return r.op.Kind != wire.TopUp }
+
+// repairs are the repairs of a lane, one for each token at a key. They are found by a table of
+// fixed size, as every UNLOCK passes here: a map with strings as keys costs several times as much.
+type repairs struct {
+	buckets []*repair // 4096, or none before the first repair
+	seed    maphash.Seed
+	ending  repairList // Release and Fade
+	topUps  repairList
+	n       int
+	spare   *repair
+	spares  int
+}
+
+const (
+	repairBuckets = 4096
+	maxSpares     = 4096 // repairs kept for reuse: as many as a lane may have in flight
+)
+
+// all yields every repair, releases first: a key in the way is taken away before another is set.
+func (s *repairs) all(yield func(*repair) bool) {
+	for _, list := range []*repairList{&s.ending, &s.topUps} {
+		for r := range list.all {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+func (s *repairs) listOf(r *repair) *repairList {
+	if r.ends() {
+		return &s.ending
+	}
+	return &s.topUps
+}
+
+func (s *repairs) bucket(t wire.TokenAt) **repair {
+	if s.buckets == nil {
+		s.buckets, s.seed = make([]*repair, repairBuckets), maphash.MakeSeed()
+	}
+	return &s.buckets[maphash.String(s.seed, t.Secret)%repairBuckets]
+}
+
+// find returns the repair of the token; nil without one.
+func (s *repairs) find(t wire.TokenAt) *repair {
+	if s.n == 0 {
+		return nil
+	}
+	r := *s.bucket(t)
+	for r != nil && r.op.TokenAt != t {
+		r = r.next
+	}
+	return r
+}
+
+// put adds r and returns the repair of the token that stands now. A Release takes the place of a
+// Fade, and both that of a TopUp, never the other way round. Two repairs that become one are kept
+// as long as the longer. dropped reports that there was no room: for r, and then stands is nil,
+// or for a top-up that made room for a release.
+func (s *repairs) put(r repair) (stands *repair, dropped bool) {
+	if old := s.find(r.op.TokenAt); old != nil {
+		s.merge(old, r)
+		return old, false
+	}
+	if s.n >= maxRepairs {
+		if !r.ends() || s.topUps.oldest == nil {
+			return nil, true
+		}
+		s.remove(s.topUps.oldest)
+		dropped = true
+	}
+	stands = s.fresh()
+	*stands = r
+	bucket := s.bucket(r.op.TokenAt)
+	stands.next, *bucket = *bucket, stands
+	s.listOf(stands).push(stands)
+	s.n++
+	return stands, dropped
+}
+
+// merge makes r and the repair old of the same token one.
+func (s *repairs) merge(old *repair, r repair) {
+	if old.ends() && !r.ends() {
+		return
+	}
+	if old.drop.IsZero() || r.drop.IsZero() {
+		r.drop = time.Time{}
+	} else if old.drop.After(r.drop) {
+		r.drop = old.drop
+	}
+	r.lives, r.but, r.unsent = max(r.lives, old.lives), r.but|old.but, old.unsent
+	r.op.Publish = r.op.Publish || old.op.Publish
+	if old.op.Kind == wire.Release && r.op.Kind == wire.Fade {
+		r.op.Kind, r.op.TTL, r.state = wire.Release, 0, old.state
+	}
+	if !r.ends() {
+		r.voters &= old.voters // one that granted and was filled since is no voter any more
+		if old.until.After(r.until) {
+			r.until = old.until
+		}
+	}
+	s.listOf(old).cut(old)
+	r.next = old.next
+	*old = r
+	s.listOf(old).push(old)
+}
+
+func (s *repairs) remove(r *repair) {
+	s.listOf(r).cut(r)
+	at := s.bucket(r.op.TokenAt)
+	for *at != r {
+		at = &(*at).next
+	}
+	*at = r.next
+	s.n--
+	*r = repair{} // lets go of the strings
+	if s.spares < maxSpares {
+		r.next, s.spare = s.spare, r
+		s.spares++
+	}
+}
+
+// fresh returns memory for a repair.
+func (s *repairs) fresh() *repair {
+	r := s.spare
+	if r == nil {
+		return new(repair)
+	}
+	s.spare = r.next
+	s.spares--
+	return r
+}
+
+// failed notes that the master answered r with an error. It has then answered the SET in front of
+// r as well, so the key lives no longer than its ttl from here.
+func (r *repair) failed(now time.Time) {
+	r.state = repairFailed
+	if r.drop.IsZero() {
+		r.drop = now.Add(r.lives)
+	}
+}
+
+// active counts the releases that the master has neither answered nor refused.
+func (s *repairs) active() (n int) {
+	for r := range s.ending.all {
+		if r.state != repairFailed {
+			n++
+		}
+	}
+	return n
+}
+
+// purge drops the repairs that are pointless by now. Those on the lane wait for their answers.
+func (s *repairs) purge(now time.Time) {
+	for r := range s.all {
+		if r.state != repairSent && !r.drop.IsZero() && !now.Before(r.drop) {
+			s.remove(r)
+		}
+	}
+}
+
+// connLost makes every repair that was on the lane due again.
+func (s *repairs) connLost() {
+	for r := range s.all {
+		if r.state == repairSent {
+			r.state = repairIdle
+		}
+	}
+}
+
+// fenced starts the clocks after a barrier: nothing that was sent before it can land any more. It
+// drops the top-ups whose lock has run out, and returns those that may have landed late: they may
+// outlive their lock. They are not released, as another proxy may have extended the lock.
+func (s *repairs) fenced(now time.Time) (landed []wire.TokenAt) {
+	for r := range s.all {
+		mayHaveLanded := r.drop.IsZero()
+		if mayHaveLanded {
+			r.drop = now.Add(r.lives)
+		}
+		if r.ends() || r.until.Sub(now) >= minTopUp {
+			continue
+		}
+		if mayHaveLanded {
+			landed = append(landed, r.op.TokenAt)
+		}
+		s.remove(r)
+	}
+	return landed
+}

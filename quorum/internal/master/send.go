@@ -1,0 +1,78 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"lockproxy/quorum/internal/wire"
+)
+
+// call is a command that is no lock operation. done is told the reply, once; nil without one.
+type call struct {
+	request []byte
+	done    func(r *wire.Reply)
+}
+
+// Send sends one command, as package wire encodes it, to a master that is connected, whether it
+// votes or not. done is told the reply, which is good until done returns; err is set for an error
+// reply, too, and without a reply r is nil. done must not block. An error of Send is the reason
+// why the lane did not take the command: then done is not called.
+func (l *Lane) Send(request []byte, done func(r *wire.Reply, err error)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.roomLocked(wire.Free); err != nil {
+		return err
+	}
+	c := l.conn
+	l.queue.add().call = &call{request, func(r *wire.Reply) {
+		switch {
+		case r == nil:
+			done(nil, c.reason)
+		case r.IsError():
+			done(r, Answered(r))
+		default:
+			done(r, nil)
+		}
+	}}
+	l.wakeLocked()
+	return nil
+}
+
+// Call is Send for a caller who can wait, until ctx ends.
+func (l *Lane) Call(ctx context.Context, request []byte) (wire.Reply, error) {
+	type answer struct {
+		reply wire.Reply
+		err   error
+	}
+	began, answers := time.Now(), make(chan answer, 1)
+	err := l.Send(request, func(r *wire.Reply, err error) {
+		a := answer{err: err}
+		if r != nil {
+			a.reply = clone(*r)
+		}
+		answers <- a
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	select {
+	case a := <-answers:
+		return a.reply, a.err
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return wire.Reply{}, SilentError(time.Since(began).Round(time.Millisecond))
+		}
+		return wire.Reply{}, context.Cause(ctx)
+	}
+}
+
+// clone copies a reply, whose elements are reused.
+func clone(r wire.Reply) wire.Reply {
+	r.Elems = slices.Clone(r.Elems)
+	for i := range r.Elems {
+		r.Elems[i] = clone(r.Elems[i])
+	}
+	return r
+}

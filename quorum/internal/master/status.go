@@ -1,0 +1,157 @@
+package master
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/clock"
+	"lockproxy/quorum/internal/wire"
+)
+
+// Status is how a master stands.
+type Status struct {
+	Name     string
+	State    admission.State
+	Reason   string            // why it does not vote, in plain words; empty while voting
+	Since    time.Time         // when State last changed
+	VotesIn  time.Duration     // until it votes, where that is known; 0 otherwise
+	RunID    string            // of the server last reached; empty before the first
+	RTT      time.Duration     // of the last PING (once a second); 0 before the first
+	Ahead    time.Duration     // the master's clock less ours, as of the last answer that told it
+	Grants   uint64            // acquires granted
+	Refusals uint64            // acquires refused because the key was there
+	Errors   uint64            // error replies, all kinds
+	ByKind   map[string]uint64 // error replies by first word ("LOADING"); nil without any
+	Lost     uint64            // connections that broke after they had been ready for work
+	Owed     int               // repairs: releases and top-ups that the master has not answered yet
+	Dropped  uint64            // repairs given up as there were too many
+
+	Unanswered  int    // requests on the lane that the master has not answered yet
+	Quarantines uint64 // how often it was put in quarantine, as far as this process saw
+	Strays      uint64 // remains of locks that failed or were lost, found on it and ended
+}
+
+// waiting is a reason that passes by itself, and when.
+type waiting interface {
+	error
+	VotesAt() time.Time
+	Topic() string // equal for reasons that differ only in times
+}
+
+// Status returns how the master stands now.
+func (l *Lane) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.status
+	s.Name, s.State, s.Since, s.Owed, s.Unanswered = l.Name(), l.state, l.since, l.repairs.n, l.queue.n
+	if !l.votes {
+		s.Reason = wire.Plain(l.reason.Error())
+		if w, ok := errors.AsType[waiting](l.reason); ok {
+			s.VotesIn = max(time.Until(w.VotesAt()), 0)
+		}
+	}
+	s.ByKind = maps.Clone(s.ByKind)
+	return s
+}
+
+func (l *Lane) setLocked(s admission.State, reason error) {
+	l.reason = reason
+	if l.state != s {
+		l.state, l.since = s, time.Now()
+	}
+}
+
+// maxKinds bounds how many kinds of error are told apart.
+const maxKinds = 32
+
+func (l *Lane) countErrorLocked(r *wire.Reply) {
+	l.status.Errors++
+	kind := r.Code()
+	if _, ok := l.status.ByKind[kind]; !ok && (len(l.status.ByKind) >= maxKinds || len(kind) > 32) {
+		kind = "other"
+	}
+	if l.status.ByKind == nil {
+		l.status.ByKind = make(map[string]uint64)
+	}
+	l.status.ByKind[wire.Plain(kind)]++
+}
+
+// Admit makes the master vote under record, empty for any. It does nothing on another connection
+// than conn, nor while a probe is on its way: the lane may have begun that because it knows more.
+func (l *Lane) Admit(conn uint64, record string) {
+	l.mu.Lock()
+	if !l.isLocked(conn) || !l.votes && l.probing || l.votes && l.record == record {
+		l.mu.Unlock()
+		return
+	}
+	fresh, runID := !l.votes, l.facts.RunID
+	l.votes, l.record = true, record
+	l.setLocked(admission.StateVoting, nil)
+	l.warned, l.counted = "", false
+	l.sendRepairsLocked(time.Now(), false) // the top-ups
+	l.mu.Unlock()
+	l.markReady()
+	if fresh {
+		l.cfg.Log.Info("master votes", l.master(), zap.String("run_id", runID))
+	}
+}
+
+// Exclude keeps the master out of the vote for a reason. It does nothing on another connection
+// than conn. brief says that the reason is not worth a line in the log and will soon be another.
+func (l *Lane) Exclude(conn uint64, s admission.State, reason error, brief bool) {
+	l.mu.Lock()
+	if !l.isLocked(conn) {
+		l.mu.Unlock()
+		return
+	}
+	l.stopVotingLocked(s, reason)
+	w, waits := errors.AsType[waiting](reason)
+	if waits && !l.counted {
+		l.counted = true
+		l.status.Quarantines++
+	}
+	l.mu.Unlock()
+	if brief {
+		return
+	}
+	topic := reason.Error()
+	if waits {
+		topic = w.Topic()
+	}
+	l.warn(s, reason, topic, false)
+	l.markReady()
+}
+
+// isLocked reports whether conn is the connection that the lane has.
+func (l *Lane) isLocked(conn uint64) bool { return l.conn != nil && l.conn.number == conn }
+
+func (l *Lane) stopVotingLocked(s admission.State, reason error) {
+	l.votes = false
+	l.setLocked(s, reason)
+}
+
+// Forgive makes the lane forget what it knows of the clock and the role of a master that has been
+// put in quarantine.
+func (l *Lane) Forgive() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.offset.Forget()
+	l.asleep = clock.Suspended()
+	l.stepped, l.demoted = false, ""
+}
+
+// warn logs that the master does not vote, unless that was the last thing logged or the log knows
+// it. Two reasons of one topic count as the same.
+func (l *Lane) warn(s admission.State, reason error, topic string, known bool) {
+	l.mu.Lock()
+	known = known || l.warned == topic
+	l.warned = topic
+	l.mu.Unlock()
+	if !known {
+		l.cfg.Log.Warn("master does not vote", l.master(), zap.String("state", string(s)), zap.Error(reason))
+	}
+}

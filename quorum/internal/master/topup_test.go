@@ -1,0 +1,147 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/fake"
+	"lockproxy/quorum/internal/wire"
+)
+
+// TestTopUp: a master that missed a lock gets it, for the rest of its ttl; the host is told,
+// unless the lock is being released.
+func TestTopUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, h := start(t, m)
+		l.TopUp(topUp(tokenAt("a", 1)), false)
+		l.Flush()
+		synctest.Wait()
+		noKeys(t, m) // a master that has just failed is left alone until the next tick
+		time.Sleep(time.Second)
+		synctest.Wait()
+		m.Set(func() {
+			if left := time.Until(m.Keys["lock:a"].End); left != 59*time.Second {
+				t.Errorf("it lives for %v, want what is left of the ttl", left)
+			}
+		})
+		l.Fill(topUp(tokenAt("b", 2))) // goes out at once
+		l.Fill(topUp(tokenAt("c", 3)))
+		if err := l.Release(unlock(tokenAt("c", 3)), time.Minute, false, nil); err != nil {
+			t.Fatal(err)
+		}
+		l.Fill(topUp(tokenAt("c", 3))) // released: left alone
+		if !l.Owes(tokenAt("c", 3)) || l.Owes(tokenAt("b", 2)) {
+			t.Error("Owes is wrong")
+		}
+		l.Flush()
+		synctest.Wait()
+		if n, _ := m.Holds("", ""); n != 2 || l.Status().Owed != 0 {
+			t.Errorf("%d keys, %d owed", n, l.Status().Owed)
+		}
+		if want := []wire.TokenAt{tokenAt("a", 1), tokenAt("b", 2)}; !slices.Equal(h.sofar().landed, want) {
+			t.Errorf("told of %v, want %v", h.sofar().landed, want)
+		}
+	})
+}
+
+// TestSentTopUp: a top-up that was sent may stand on the master, whatever comes of its connection.
+func TestSentTopUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, h := start(t, m)
+		m.Pause()
+		for i, key := range []string{"unlocked", "over"} {
+			up := topUp(tokenAt(key, i))
+			up.Unsent, up.Until = true, time.Now().Add(2*time.Second)
+			l.TopUp(up, false)
+		}
+		time.Sleep(1500 * time.Millisecond) // the tick has sent them
+		m.Stop()
+		synctest.Wait()
+		_ = l.Release(unlock(tokenAt("unlocked", 0)), time.Minute, false, nil)
+		if s := l.Status(); s.Owed != 2 {
+			t.Errorf("%d owed, want the release and the top-up", s.Owed)
+		}
+		time.Sleep(2 * time.Second)
+		m.Resume()
+		m.Start()
+		time.Sleep(time.Second)
+		if got := h.sofar().landed; !slices.Equal(got, []wire.TokenAt{tokenAt("over", 1)}) {
+			t.Errorf("told of %v", got)
+		}
+	})
+}
+
+// TestTopUpAgain: one that is made longer while it is under way goes out once more.
+func TestTopUpAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		m.Pause()
+		up := topUp(tokenAt("k", 1))
+		l.Fill(up)
+		l.Flush()
+		synctest.Wait()
+		up.Until = up.Until.Add(time.Hour)
+		l.TopUp(up, false)
+		m.Resume()
+		time.Sleep(1500 * time.Millisecond)
+		m.Set(func() {
+			if left := time.Until(m.Keys["lock:k"].End); left < time.Hour {
+				t.Errorf("it lives for %v, want over an hour", left)
+			}
+		})
+		if s := l.Status(); s.Owed != 0 {
+			t.Errorf("%d owed", s.Owed)
+		}
+	})
+}
+
+// TestTopUpThatIsOver: a top-up is dropped at the end of its ttl. Where its SET may have landed
+// late the host is told, and nothing is released: another proxy may have extended the lock.
+func TestTopUpThatIsOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		var closed atomic.Bool
+		l, h := start(t, m, func(c *Config) {
+			dial := c.Options.Dial
+			c.Options.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if closed.Load() {
+					return nil, errors.New("out of reach")
+				}
+				return dial(ctx, network, addr)
+			}
+		})
+		m.Pause()
+		var c collect
+		k := tokenAt("job", 1)
+		mustAsk(t, l, op(wire.Acquire, k), &c)
+		synctest.Wait()
+		closed.Store(true)
+		m.Cut()
+		synctest.Wait()
+		m.Resume()
+		short := topUp(k)
+		short.Until = time.Now().Add(2 * time.Second)
+		l.TopUp(short, true)
+		over := topUp(tokenAt("other", 2))
+		over.Until = time.Now().Add(2 * time.Second)
+		l.TopUp(over, false)
+		time.Sleep(3 * time.Second)
+		closed.Store(false)
+		time.Sleep(time.Second)
+		if s := l.Status(); s.Owed != 0 || s.State != admission.StateVoting {
+			t.Errorf("status %+v", s)
+		}
+		if n, ours := m.Holds("lock:job", secret(1)); n != 1 || !ours {
+			t.Error("the SET that landed late is gone")
+		}
+		if !slices.Equal(h.sofar().landed, []wire.TokenAt{k}) {
+			t.Errorf("told of %v, want %v", h.sofar().landed, k)
+		}
+	})
+}
