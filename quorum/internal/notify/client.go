@@ -1,0 +1,78 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"lockproxy/quorum/internal/master"
+	"lockproxy/quorum/internal/wire"
+)
+
+// silence is how long dialling may take, and how long a master may say nothing.
+const silence = 2 * time.Second
+
+// Client is a client of go-redis on one connection, for what must not go over a lane. It never has
+// another connection and sends nothing twice: when the connection breaks, every call fails.
+type Client struct {
+	*redis.Client
+	conn net.Conn
+	stop func() bool // ends the watch over the context
+}
+
+// Dial connects to a master. When ctx ends, the connection closes and every call returns. The error
+// is a reason, as those of package master. Whoever calls Dial calls Close.
+func Dial(ctx context.Context, o *master.Options) (*Client, error) {
+	limited, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	conn, err := o.Connect(limited)
+	if err != nil {
+		return nil, Reason(err)
+	}
+	var used atomic.Bool
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		if used.Swap(true) {
+			return nil, net.ErrClosed
+		}
+		return conn, nil
+	}
+	c := &Client{conn: conn, Client: redis.NewClient(&redis.Options{
+		Dialer: dial, CredentialsProvider: o.Credentials, DB: o.DB,
+		Protocol: 2, DisableIdentity: true,
+		MaxRetries: -1, DialerRetries: 1, PoolSize: 1, PipelinePoolSize: -1,
+		ReadTimeout: silence, WriteTimeout: silence, PoolTimeout: silence, ContextTimeoutEnabled: true,
+		ConnMaxIdleTime:          -1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})}
+	c.stop = context.AfterFunc(ctx, c.hangUp)
+	return c, nil
+}
+
+// hangUp closes the connection below TLS, as the Close of TLS waits for its turn to write.
+func (c *Client) hangUp() {
+	bare := c.conn
+	if secure, ok := bare.(interface{ NetConn() net.Conn }); ok {
+		bare = secure.NetConn()
+	}
+	_ = bare.Close()
+}
+
+// Close ends the client and its connection.
+func (c *Client) Close() error {
+	c.stop()
+	c.hangUp()
+	return c.Client.Close()
+}
+
+// Reason turns an error of a Client into a reason, as package master words them.
+func Reason(err error) error {
+	if said, ok := errors.AsType[redis.Error](err); ok {
+		return &master.AnswerError{Text: wire.Plain(said.Error())}
+	}
+	return master.Reason(err, silence)
+}

@@ -1,0 +1,130 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/quorum/internal/master"
+)
+
+// startRedis starts a redis-server with arguments and returns how to reach it.
+func startRedis(t *testing.T, args ...string) *master.Options {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is not installed")
+		}
+		t.Skip("redis-server is not installed")
+	}
+	o := &master.Options{Network: "unix", Addr: t.TempDir() + "/redis"}
+	command := exec.Command(path, append([]string{"--port", "0", "--unixsocket", o.Addr, "--save", ""}, args...)...)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	for range 500 {
+		if c, err := Dial(t.Context(), o); err == nil {
+			_ = c.Close()
+			return o
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	t.Fatal("redis-server does not start")
+	return nil
+}
+
+// A client logs in, selects its database and has one connection. What go-redis would send again, it
+// would send behind our back.
+func TestClient(t *testing.T) {
+	o := startRedis(t, "--user", "me", "on", ">secret", "~*", "+@all", "--requirepass", "other")
+	o.User, o.Password, o.DB = "me", "secret", 3
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := Dial(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if me, err := c.Do(ctx, "client", "info").Text(); err != nil || !strings.Contains(me, "user=me") || !strings.Contains(me, "db=3") {
+		t.Errorf("%q, %v", me, err)
+	}
+	second, err := Dial(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	hung := make(chan error)
+	go func() { hung <- c.BLPop(context.WithoutCancel(ctx), 0, "none").Err() }()
+	cancel()
+	if err := <-hung; err == nil {
+		t.Error("answered")
+	}
+	for range 3 {
+		if err := c.Ping(t.Context()).Err(); err == nil {
+			t.Error("answered over another connection")
+		}
+	}
+	_ = c.Close()
+}
+
+// What the fake master says is what Redis says.
+func TestOnRedis(t *testing.T) {
+	at := startRedis(t)
+	o := Options{Masters: []Master{{Name: "m", Options: at, MayServe: func() error { return nil }}}, Timeout: 5 * time.Second}
+	o.Log, o.Jitter = nopLog, func(d time.Duration) time.Duration { return d }
+	s := New(o)
+	defer s.Close()
+	admin, err := Dial(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = admin.Close() }()
+	told := make(chan string, 10)
+	add := func(id string) { told <- id }
+	hears := func(want string) {
+		t.Helper()
+		select {
+		case got := <-told:
+			if got != want {
+				t.Fatalf("told %q, want %q", got, want)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("not told %q", want)
+		}
+	}
+	stop := s.Subscribe(t.Context(), "job", add)
+	for i := range 20 {
+		id := fmt.Sprint(i)
+		if n, err := admin.Publish(t.Context(), "job", id).Result(); n != 1 || err != nil {
+			t.Fatalf("published to %d, %v", n, err)
+		}
+		hears(id)
+		stop()
+		stop = s.Subscribe(t.Context(), "job", add)
+	}
+	if n, err := admin.ClientKillByFilter(t.Context(), "type", "pubsub").Result(); n != 1 || err != nil {
+		t.Errorf("killed %d, %v", n, err)
+	}
+	hears("") // after the connection broke
+	stop()
+	for deadline := time.After(5 * time.Second); ; {
+		left := admin.PubSubChannels(t.Context(), "*").Val()
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%v left", left)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
