@@ -24,10 +24,9 @@ const (
 func (s *Session) prepare() (run bool, err error) {
 	t := turnRun
 	switch {
-	case s.up == nil:
+	case s.regular():
 	case s.lost.Load() || s.repliesOff():
 		t = turnForward
-	case s.plainReplies() && s.answered() && !s.mustAsk() && !s.quit.Load(): // behind QUIT the upstream is about to close
 	default:
 		t, err = s.ask()
 	}

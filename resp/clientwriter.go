@@ -114,6 +114,31 @@ func (o *clientWriter) reply(b []byte) error {
 	return o.err
 }
 
+// tryReply is reply for who must not wait. It returns nil if b is written. Otherwise who may wait calls wait, which returns what reply would; b
+// must stay as it is until then.
+func (o *clientWriter) tryReply(b []byte) (wait func() error) {
+	if !o.mu.TryLock() {
+		return func() error { return o.reply(b) }
+	}
+	defer o.mu.Unlock()
+	if o.noReply.Load() || !o.between || len(o.insert) > 0 || len(o.rest) > 0 {
+		return func() error { return o.reply(b) }
+	}
+	o.writeSomeLocked(b)
+	if o.err != nil || len(o.rest) > 0 {
+		return o.flush
+	}
+	return nil
+}
+
+// flush writes what conn did not take at once.
+func (o *clientWriter) flush() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.writeLocked(nil)
+	return o.err
+}
+
 // insertLocked writes what is waiting.
 func (o *clientWriter) insertLocked() {
 	o.writeLocked(o.insert)

@@ -202,7 +202,7 @@ func (c *copier) meet(number uint64) {
 	}
 	q.met <- number
 	if c.s.out.onLoop {
-		c.s.srv.loops.GiveWay()
+		c.s.srv.loops.poll.GiveWay()
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/redcon"
+
 	"lockproxy/resp/internal/netpoll"
 	"lockproxy/resp/internal/scan"
 )
@@ -253,7 +255,23 @@ func FuzzRelay(f *testing.F) {
 		f.Fatal(err)
 	}
 	upstreams := make(chan *model, 1)
-	server := NewServer(Options{Handler: &ownHandler{lost: make(chan string, 1<<20)}, UpstreamName: "model", Dial: func(context.Context) (net.Conn, error) {
+	handler := &ownHandler{lost: make(chan string, 1<<20)}
+	begin := func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
+		switch last := cmd.Args[1][len(cmd.Args[1])-1]; last % 3 {
+		case 0:
+			return false
+		case 1:
+			handler.ServeRESP(conn, cmd)
+			done()
+		default:
+			go func() {
+				handler.ServeRESP(conn, cmd)
+				done()
+			}()
+		}
+		return true
+	}
+	server := NewServer(Options{Handler: handler, Begin: begin, UpstreamName: "model", Dial: func(context.Context) (net.Conn, error) {
 		near, err := net.Dial("unix", beyond.Addr().String())
 		if err != nil {
 			return nil, err

@@ -107,14 +107,6 @@ func (s *Session) receiveEnded(err error) error {
 	return s.inputEnded(err)
 }
 
-// useOnLoop is use on a loop, where it must not block.
-func (s *Session) useOnLoop() (stop bool) {
-	s.onLoop = true
-	stop = s.use()
-	s.onLoop = false
-	return stop
-}
-
 // use deals with bytes that were just read, behind which the client is waited for again.
 func (s *Session) use() (stop bool) {
 	s.pace.busy()
@@ -149,8 +141,9 @@ func (s *Session) inputEnded(err error) error {
 // process forwards the bytes that are there, as far as they can be told. stop: the pump has something else to do, in s.step, or must
 // not do it on a loop.
 func (s *Session) process() (stop bool) {
+	s.kept = false
 	switch {
-	case s.onLoop && s.upPolled == nil: // to be dialled
+	case s.onLoop && s.upPolled == nil && !s.lockAlone(): // to be dialled
 		return true
 	case s.ctx.Err() != nil, // cut off: the client may send faster than the past deadline is noticed
 		s.fresh && s.drain.Load() && s.atRest(): // else a client that asks on as soon as it is answered would never be met at rest
@@ -308,7 +301,7 @@ func (s *Session) connect() {
 	}
 	c := &copier{s: s, up: up}
 	if s.polled != nil {
-		if polled, ok := s.srv.loops.Adopt(up); ok {
+		if polled, ok := s.srv.loops.poll.Adopt(up); ok {
 			c.up, s.upPolled = polled, polled
 		}
 	}

@@ -32,19 +32,18 @@ var errAheadMost = errors.New("the client sent too much behind a lock command")
 // readAhead reads the client while the pump does not.
 type readAhead struct {
 	conn   net.Conn
-	polled *netpoll.Conn // conn, where a loop watches it
-	timer  *time.Timer   // nil until it is needed first
-	behind []byte        // what was read before
-	ended  chan struct{} // closed when err is set
-	gone   func()        // called when the client ended its input or said QUIT, perhaps more than once
+	polled *netpoll.Conn  // conn, where a loop watches it
+	timer  *time.Timer    // nil until it is needed first
+	behind []byte         // what was read before
+	ended  chan struct{}  // closed when err is set
+	gone   func()         // called when the client ended its input or said QUIT, perhaps more than once
+	taken  *atomic.Uint64 // bytes that the pump has read, or taken from here
 
-	// Of who reads.
-	in     netpoll.Buffer
-	finder scan.QuitFinder // behind everything that was read
+	in netpoll.Buffer // of who reads
 
 	mu     sync.Mutex
+	quits  quitSearch
 	armed  bool             // timer is to begin
-	looked bool             // finder has seen all that the pump has not dealt with
 	stops  bool             // reading is to end
 	done   chan struct{}    // closed when reading has ended; nil while nobody reads
 	chunks []netpoll.Buffer // of netpoll.ChunkSize at most
@@ -65,6 +64,14 @@ func (a *readAhead) start(behind []byte) {
 	a.timer.Reset(aheadDelay)
 }
 
+// startNow is start without the delay.
+func (a *readAhead) startNow(behind []byte) {
+	a.mu.Lock()
+	a.behind, a.armed = behind, true
+	a.mu.Unlock()
+	a.begin()
+}
+
 // begin is called by timer. A timer that went off while it was stopped may find that the next command has begun, for which reading ahead then
 // begins too early, which does no harm.
 func (a *readAhead) begin() {
@@ -74,10 +81,7 @@ func (a *readAhead) begin() {
 		return
 	}
 	a.armed, a.stops, a.done = false, false, make(chan struct{})
-	if !a.looked {
-		a.finder, a.looked = scan.QuitFinder{}, true
-		a.look(a.behind)
-	}
+	a.findQuitLocked(a.behind, a.taken.Load())
 	ended := a.err != nil
 	a.mu.Unlock()
 	switch {
@@ -122,7 +126,8 @@ func (a *readAhead) stop() {
 func (a *readAhead) use() (stop bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.look(a.in.Bytes())
+	b := a.in.Bytes()
+	a.findQuitLocked(b, a.taken.Load()+uint64(a.size+len(b)))
 	return !a.allowLocked(len(a.in.Bytes())) || a.keepLocked()
 }
 
@@ -170,6 +175,19 @@ func (a *readAhead) over(err error) bool {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = nil
 	}
+	a.endLocked(err)
+	close(a.done)
+	return true
+}
+
+// end notes that the client's input has ended with err, behind everything that the pump has read.
+func (a *readAhead) end(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.endLocked(err)
+}
+
+func (a *readAhead) endLocked(err error) {
 	if err != nil && a.err == nil {
 		a.err = err
 		close(a.ended)
@@ -177,15 +195,41 @@ func (a *readAhead) over(err error) bool {
 	if a.err != nil {
 		a.gone()
 	}
-	close(a.done)
-	return true
 }
 
-// look reports a QUIT in the client's next bytes.
-func (a *readAhead) look(b []byte) {
-	if a.finder.Feed(b) {
+// findQuit reports a QUIT in b, bytes that the pump has read and not dealt with.
+func (a *readAhead) findQuit(b []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.findQuitLocked(b, a.taken.Load())
+}
+
+// findQuitLocked reports a QUIT in b, which ends where the client has sent end bytes.
+func (a *readAhead) findQuitLocked(b []byte, end uint64) {
+	if a.quits.find(b, end) {
 		a.gone()
 	}
+}
+
+// quitSearch looks for QUIT in what a client has sent behind commands that run. It looks at nothing twice.
+type quitSearch struct {
+	finder scan.QuitFinder
+	to     uint64 // how many of the client's bytes it has got to
+}
+
+// find reports whether there is a QUIT in b, which begins with a request and ends where the client has sent end bytes, that it did not report
+// before.
+func (q *quitSearch) find(b []byte, end uint64) bool {
+	begin := end - uint64(len(b))
+	switch {
+	case q.to >= end:
+		return false
+	case q.to < begin:
+		q.finder, q.to = scan.QuitFinder{}, begin
+	}
+	b = b[q.to-begin:]
+	q.to = end
+	return q.finder.Feed(b)
 }
 
 // take moves the next bytes to x, which is empty. It reports whether there were any; err, once there are none, is how reading ended.
@@ -193,7 +237,6 @@ func (a *readAhead) take(x *netpoll.Buffer) (ok bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.chunks) == 0 {
-		a.looked = false // the pump reads by itself
 		return false, a.err
 	}
 	c := a.chunks[0]

@@ -2,7 +2,9 @@ package resp
 
 import (
 	"bytes"
+	"errors"
 	"net"
+	"os"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -44,7 +46,11 @@ func (s *Session) pumpAndServe(stopped error) (err error) {
 }
 
 // resume is called where the loop watches the client no more.
-func (s *Session) resume(stopped error) { s.srv.wg.Go(func() { s.run(stopped) }) }
+func (s *Session) resume(stopped error) {
+	if !s.stopsBehind(stopped) {
+		s.srv.wg.Go(func() { s.run(stopped) })
+	}
+}
 
 // stoppedWatching deals with what the loop met.
 func (s *Session) stoppedWatching(stopped error) error {
@@ -52,32 +58,48 @@ func (s *Session) stoppedWatching(stopped error) error {
 	s.pace.busy()
 	if panicked, ok := stopped.(*netpoll.PanicError); ok {
 		s.log().Error("panic, connection closed", zap.String("where", "pump"), zap.Error(panicked))
+		if s.begun.broken {
+			s.writeReply(redcon.AppendError(nil, internalError))
+		}
 		s.teardown()
 		return net.ErrClosed
+	}
+	if s.kept && stopped != nil && !errors.Is(stopped, os.ErrDeadlineExceeded) {
+		s.readAhead.end(stopped) // behind what is there
+		return nil
 	}
 	return s.receiveEnded(stopped)
 }
 
 // serveCommand lets the handler run the lock command that is complete, and writes its reply.
 func (s *Session) serveCommand() error {
-	if s.own == nil {
-		s.own = &lockConn{s: s}
-		s.own.Writer = redcon.NewWriter(s.own)
-	}
+	conn := s.lockConn()
 	s.running.Store(true)
 	s.readAhead.start(s.in.Bytes())
-	s.srv.handle(s.own, ownCommand(s.req.Argv))
-	err := s.own.Flush()
-	s.finish(err)
-	if s.own.closed && err == nil {
+	s.srv.handle(conn, ownCommand(s.req.Argv))
+	err := s.writeReply(conn.take())
+	if conn.closed && err == nil {
 		return net.ErrClosed
 	}
 	return err
 }
 
+// lockConn returns what a handler gets of the connection.
+func (s *Session) lockConn() *lockConn {
+	if s.own == nil {
+		s.own = &lockConn{s: s}
+		s.own.Writer = redcon.NewWriter(&s.own.reply)
+	}
+	return s.own
+}
+
 // ownCommand returns a command as redcon makes it: the handler may keep it.
 func ownCommand(argv [][]byte) redcon.Command {
-	cmd := redcon.Command{Raw: appendCommand(nil, argv, len(argv)), Args: make([][]byte, len(argv))}
+	size := len("*16\r\n")
+	for _, arg := range argv {
+		size += len("$2048\r\n") + len(arg) + len("\r\n")
+	}
+	cmd := redcon.Command{Raw: appendCommand(make([]byte, 0, size), argv, len(argv)), Args: make([][]byte, len(argv))}
 	at := len(cmd.Raw)
 	for i := len(argv) - 1; i >= 0; i-- { // from behind: the line ends have two bytes, the headers are of any length
 		at -= len(argv[i]) + 2
@@ -88,33 +110,38 @@ func ownCommand(argv [][]byte) redcon.Command {
 	return cmd
 }
 
-// lockConn is what a handler gets of a connection that redcon does not serve. What it writes is sent when the handler has returned.
+// lockConn is what a handler gets of a connection that redcon does not serve. What is written to it is sent when the command is over.
 type lockConn struct {
 	*redcon.Writer
 	rest
 	s      *Session
+	reply  written
 	closed bool
+}
+
+// written is what a Writer has written last. It is good until more is written to that.
+type written []byte
+
+// Write implements io.Writer.
+func (w *written) Write(p []byte) (int, error) {
+	*w = p
+	return len(p), nil
+}
+
+// take returns the reply.
+func (c *lockConn) take() []byte {
+	c.Flush() // cannot fail
+	return c.reply
 }
 
 // rest are the methods of redcon.Conn that no handler here has a use for: contexts, detaching, looking ahead. Called, they panic, which ends the
 // connection.
 type rest struct{ redcon.Conn }
 
-// Write sends the reply. The Writer calls it.
-func (c *lockConn) Write(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	if err := c.s.writeReply(p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
 // Close makes the connection end behind the reply.
 func (c *lockConn) Close() error {
 	c.closed = true
-	return c.Flush()
+	return nil
 }
 
 // NetConn returns the Session.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -74,14 +75,36 @@ func BenchmarkRelay(b *testing.B) {
 	}
 }
 
-// BenchmarkOwn is a command of ours, alone: it never goes to the upstream.
+// BenchmarkOwn is lock commands alone: they never go to the upstream. A handler runs them on a
+// goroutine, Begin on the loop.
 func BenchmarkOwn(b *testing.B) {
-	for _, on := range benchNets {
-		b.Run(on.name, func(b *testing.B) {
-			request := benchRequest("LOCK", "job", "10s")
-			exchange(b, on.relay(b, 1, "+OK\r\n"), request, "$3\r\njob\r\n", 1)
-		})
+	request, reply := benchRequest("LOCK", "job", "10s"), "$3\r\njob\r\n"
+	begin := func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
+		conn.WriteBulk(cmd.Args[1])
+		done()
+		return true
 	}
+	for _, way := range []struct {
+		name  string
+		on    benchNet
+		begin func(redcon.Conn, redcon.Command, func()) bool
+	}{{"sockets/handler", benchNets[0], nil}, {"sockets/begin", benchNets[0], begin}, {"memory/handler", benchNets[1], nil}} {
+		for _, pipeline := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s/pipeline=%d", way.name, pipeline), func(b *testing.B) {
+				client := way.on.relay(b, 1, "+OK\r\n", func(o *Options) { o.Begin = way.begin })
+				before := goroutinesMade()
+				exchange(b, client, bytes.Repeat(request, pipeline), strings.Repeat(reply, pipeline), pipeline)
+				b.ReportMetric(float64(goroutinesMade()-before)/float64(b.N*pipeline), "goroutines/request")
+			})
+		}
+	}
+}
+
+// goroutinesMade is how many goroutines the process has ever made.
+func goroutinesMade() uint64 {
+	sample := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 // exchange measures one pipeline and its replies.
@@ -140,7 +163,7 @@ func TestRelayAllocatesNothing(t *testing.T) {
 }
 
 // relay starts a server before an upstream that gives reply to every size bytes, and returns a client's connection.
-func (on benchNet) relay(b testing.TB, size int, reply string) net.Conn {
+func (on benchNet) relay(b testing.TB, size int, reply string, change ...func(*Options)) net.Conn {
 	b.Helper()
 	upstream, err := on.listen()
 	if err != nil {
@@ -153,7 +176,11 @@ func (on benchNet) relay(b testing.TB, size int, reply string) net.Conn {
 	answered := make(chan struct{})
 	go func() { defer close(answered); answerAll(upstream, size, reply) }()
 	own := redcon.HandlerFunc(func(conn redcon.Conn, cmd redcon.Command) { conn.WriteBulk(cmd.Args[1]) })
-	server := NewServer(Options{Handler: own, Dial: func(context.Context) (net.Conn, error) { return on.dial(upstream) }})
+	o := Options{Handler: own, Dial: func(context.Context) (net.Conn, error) { return on.dial(upstream) }}
+	for _, f := range change {
+		f(&o)
+	}
+	server := NewServer(o)
 	served := make(chan struct{})
 	go func() { defer close(served); server.Serve(ln) }()
 	client, err := on.dial(ln)

@@ -24,6 +24,17 @@ type Options struct {
 	// Handler runs the lock commands: LOCK, UNLOCK, EXTEND, LOCKINFO, LOCKPROXY. It is called with complete, validated
 	// requests, one at a time for each connection, and must write one reply.
 	Handler redcon.Handler
+	// Begin may run a lock command without a goroutine: on the loop that has found it complete, where everything before it is answered
+	// and the connection's standing is known. It must not block.
+	//
+	// If it returns false nothing has happened, and Handler runs the command. If it returns true, whoever completes the command
+	// writes one reply to conn and then calls done: once, on any goroutine or loop, perhaps before Begin returns. Until then conn is
+	// that one's. done does not block. SessionOf(conn) is as a handler has it, but Push may block.
+	//
+	// Nil, or a connection that no loop watches: Handler runs all commands.
+	Begin func(conn redcon.Conn, cmd redcon.Command, done func()) (begun bool)
+	// Loops watch the connections. They must outlive the server. Nil: it has its own.
+	Loops *Loops
 
 	// Dial opens a connection to the upstream, logged in if the upstream's address says so. Required.
 	Dial func(ctx context.Context) (net.Conn, error)
@@ -78,7 +89,7 @@ type Server struct {
 	conns chan net.Conn // accepted; unbuffered
 	done  chan struct{} // closed when redcon's server is to end: no session is left
 
-	loops  *netpoll.Loops
+	loops  *Loops
 	down   dialFailure
 	era    atomic.Uint64 // how often Retire was called, and one
 	warned atomic.Int64  // when the log was last told that the upstream cannot be reached, in ns
@@ -106,7 +117,10 @@ func NewServer(o Options) *Server {
 		o.Busy = func() bool { return false }
 	}
 	s := &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
-	s.loops = netpoll.NewLoops(o.Busy)
+	if s.loops = o.Loops; s.loops == nil {
+		s.loops = NewLoops()
+	}
+	s.loops.busy.Store(&o.Busy)
 	s.era.Store(1)
 	return s
 }
@@ -139,6 +153,9 @@ func (s *Server) Serve(listeners ...net.Listener) error {
 	return ErrClosed
 }
 
+// internalError is the reply of a command that panicked.
+const internalError = "ERR internal"
+
 // handle keeps a fault in a handler from ending the process.
 func (s *Server) handle(conn redcon.Conn, cmd redcon.Command) {
 	defer func() {
@@ -149,7 +166,7 @@ func (s *Server) handle(conn redcon.Conn, cmd redcon.Command) {
 				writer = own.Writer
 			}
 			writer.SetBuffer(nil)
-			conn.WriteError("ERR internal")
+			conn.WriteError(internalError)
 			conn.Close()
 		}
 	}()
@@ -223,14 +240,14 @@ func (s *Server) add(c net.Conn) *Session {
 func (s *Server) newSession(c net.Conn) *Session {
 	var polled *netpoll.Conn
 	if !s.o.Reencode {
-		if adopted, ok := s.loops.Adopt(c); ok {
+		if adopted, ok := s.loops.poll.Adopt(c); ok {
 			c, polled = adopted, adopted
 		}
 	}
 	sess := &Session{srv: s, client: c, polled: polled, gone: make(chan struct{})}
 	sess.ctx, sess.cancel = context.WithCancel(context.Background())
 	sess.out.init(c, &sess.pace)
-	sess.readAhead.conn, sess.readAhead.polled, sess.readAhead.gone, sess.readAhead.ended = c, polled, sess.leave, make(chan struct{})
+	sess.readAhead = readAhead{conn: c, polled: polled, gone: sess.leave, taken: &sess.pace.read, ended: make(chan struct{})}
 	sess.req.Strict, sess.req.Limited = s.o.Reencode, sess.limited
 	sess.standing = standing{loggedIn: s.o.UpstreamLogin, user: cmp.Or(s.o.UpstreamUser, defaultUser)}
 	return sess
@@ -308,7 +325,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		case <-empty:
 			close(s.done)
 			s.wg.Wait()
-			s.loops.Close()
+			if s.o.Loops == nil {
+				s.loops.Close()
+			}
 			return err
 		case <-ctx.Done():
 			err = context.Cause(ctx)

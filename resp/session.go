@@ -35,9 +35,11 @@ type Session struct {
 
 	// The pump's.
 	in        netpoll.Buffer
-	seen      int // bytes of in that were there before the last read
+	seen      int  // bytes of in that were there before the last read
+	kept      bool // in has bytes that came behind a command and were not dealt with
 	unsent    []byte
 	req       scan.Requests
+	begun     begun
 	standing  standing
 	changes   changes
 	question  question
@@ -151,6 +153,11 @@ func (s *Session) writeReply(p []byte) error {
 // finish ends the running command; err tells why its reply was not written.
 func (s *Session) finish(err error) {
 	s.running.Store(false)
+	s.delivered(err)
+}
+
+// delivered sees to OnUndelivered; err tells why the reply was not written.
+func (s *Session) delivered(err error) {
 	f := s.undelivered
 	s.undelivered = nil
 	switch {

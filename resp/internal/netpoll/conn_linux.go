@@ -176,6 +176,16 @@ func (c *Conn) CloseWrite() (err error) {
 	return cmp.Or(closed, err)
 }
 
+// SetLinger is net.TCPConn's.
+func (c *Conn) SetLinger(sec int) (err error) {
+	linger := unix.Linger{Onoff: 1, Linger: int32(max(sec, 0))}
+	if sec < 0 {
+		linger.Onoff = 0
+	}
+	closed := c.control(func(fd int) { err = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &linger) })
+	return cmp.Or(closed, err)
+}
+
 // control calls f with the descriptor.
 func (c *Conn) control(f func(fd int)) error {
 	c.out.mu.Lock()

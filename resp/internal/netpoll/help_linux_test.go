@@ -35,7 +35,7 @@ func neverBusy() bool { return false }
 // handLoops returns loops whose only worker runs when the test says so.
 func handLoops(t *testing.T) (*Loops, *worker) {
 	t.Helper()
-	ls := NewLoops(neverBusy)
+	ls := NewLoops(neverBusy, nil)
 	if err := ls.openLocked(); err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,12 @@ const socketEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLL
 
 // Loops watch sockets and serve those that are ready. NewLoops makes them. Safe for concurrent use.
 type Loops struct {
-	busy  func() bool
-	set   int           // the epoll set, which all workers share
-	nudge int           // an eventfd in the set, never read; a write to it makes a parked worker look
-	woken atomic.Uint32 // counts GiveWay
-	wg    sync.WaitGroup
+	busy    func() bool
+	turnEnd func()        // may be nil
+	set     int           // the epoll set, which all workers share
+	nudge   int           // an eventfd in the set, never read; a write to it makes a parked worker look
+	woken   atomic.Uint32 // counts GiveWay
+	wg      sync.WaitGroup
 
 	mu      sync.Mutex // taken last, where a gate's is held too
 	conns   []*Conn    // by descriptor
@@ -37,10 +38,12 @@ type Loops struct {
 
 // NewLoops returns loops without a socket; they start with the first. busy reports whether somebody
 // waits for the runtime's poller, which is not asked while all processors are in use: then a worker
-// gives way after each turn. It is called often, by any worker.
-func NewLoops(busy func() bool) *Loops {
+// gives way after each turn. It is called often, by any worker. turnEnd, if not nil, is called by a
+// worker that has served sockets, at the end of the turn: whatever their callbacks want to write may be
+// written there, once. Several workers may call it at a time. It must neither block nor panic.
+func NewLoops(busy func() bool, turnEnd func()) *Loops {
 	most := runtime.GOMAXPROCS(0)
-	return &Loops{busy: busy, set: -1, nudge: -1, workers: make([]*worker, most),
+	return &Loops{busy: busy, turnEnd: turnEnd, set: -1, nudge: -1, workers: make([]*worker, most),
 		load: newLoad(most, time.Now(), processTime)}
 }
 

@@ -12,7 +12,7 @@ import (
 type Loops struct{}
 
 // NewLoops returns loops without a socket.
-func NewLoops(busy func() bool) *Loops { return &Loops{} }
+func NewLoops(busy func() bool, turnEnd func()) *Loops { return &Loops{} }
 
 // Adopt refuses c, so no method of Conn is ever called.
 func (*Loops) Adopt(c net.Conn) (*Conn, bool) { return nil, false }
@@ -24,6 +24,8 @@ type Conn struct{ net.Conn }
 
 func (*Conn) ReadInto(*Buffer) (n int, err error) { return 0, errors.ErrUnsupported }
 func (*Conn) TryWrite([]byte) (n int, err error)  { return 0, errors.ErrUnsupported }
+func (*Conn) SetLinger(int) error                 { return errors.ErrUnsupported }
+func (*Conn) Requeue()                            {}
 func (*Conn) Watch(_ *Buffer, _ func() (stop bool), stopped func(err error)) {
 	stopped(errors.ErrUnsupported)
 }

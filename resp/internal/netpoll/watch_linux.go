@@ -126,11 +126,12 @@ func (c *Conn) expire(g *gate, timer **time.Timer) {
 }
 
 // watch is what the loop does with the bytes of a Conn. It belongs to the worker that has the Conn in
-// hand in gateRunning, and otherwise to whoever holds in.mu.
+// hand in gateRunning, and otherwise to whoever holds in.mu; but for again, which needs in.mu always.
 type watch struct {
 	buf     *Buffer
 	use     func() (stop bool)
 	stopped func(err error)
+	again   bool // Requeue was called, and use was not since
 }
 
 // Watch makes the loop read c from now on, and returns at once. After each read into buf, a worker of
@@ -155,8 +156,23 @@ func (c *Conn) Watch(buf *Buffer, use func() (stop bool), stopped func(err error
 		stopped(err)
 		return
 	}
-	c.watch = watch{buf, use, stopped}
+	c.watch = watch{buf: buf, use: use, stopped: stopped}
 	c.settleUnlock(false, nil)
+}
+
+// Requeue makes the loop call use again although nothing may have been read since. What was read before
+// is dealt with before the watch ends for want of more. A Conn that is not watched stays as it is.
+func (c *Conn) Requeue() {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	switch c.in.state {
+	case gateWatched:
+		c.watch.again = true
+		c.in.state = gateRunning
+		c.loops.enqueue(c)
+	case gateRunning:
+		c.watch.again = true
+	}
 }
 
 // event notes what happened to the socket, and puts it into the queue if it is watched.
@@ -185,10 +201,15 @@ func (c *Conn) event(events uint32) {
 	c.in.mu.Unlock()
 }
 
-// fill reads one piece of a Conn from the queue. some is false where there is nothing to use: the
-// Conn is then watched again, or its watch has ended.
+// fill reads one piece of a Conn from the queue, unless use is to be called without. some is false where
+// there is nothing to use: the Conn is then watched again, or its watch has ended.
 func (c *Conn) fill() (some bool) {
 	c.in.mu.Lock()
+	if c.watch.again && c.in.err == nil {
+		c.watch.again = false
+		c.in.mu.Unlock()
+		return true
+	}
 	n, err := c.readLocked(c.watch.buf.Room())
 	c.watch.buf.Grew(n)
 	if n > 0 {
@@ -228,7 +249,7 @@ func (c *Conn) settleUnlock(stop bool, err error) {
 		return
 	}
 	c.in.state = gateWatched
-	if c.in.ready {
+	if c.in.ready || c.watch.again {
 		c.in.state = gateRunning
 		c.loops.enqueue(c)
 	}

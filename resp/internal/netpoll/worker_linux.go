@@ -94,7 +94,10 @@ func (w *worker) turn() (found, served int) {
 		}
 	}
 	clear(w.batch)
-	return found, len(w.batch)
+	if ls.turnEnd != nil && n > 0 {
+		ls.turnEnd()
+	}
+	return found, n
 }
 
 // look asks the epoll set which sockets are ready and puts these at the end of the queue.

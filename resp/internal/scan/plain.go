@@ -8,7 +8,7 @@ func (q *Requests) passPlain(b []byte) (n int) {
 	}
 	passed := 0
 	for n < len(b) && b[n] == '*' {
-		used := plainRequest(b[n:])
+		used := wholeRequest(b[n:], KindPlain)
 		if used == 0 {
 			break
 		}
@@ -20,8 +20,11 @@ func (q *Requests) passPlain(b []byte) (n int) {
 	return n
 }
 
-// plainRequest is the length of the plain request at the front of b, which begins with '*'; 0 where that is not certain.
-func plainRequest(b []byte) int {
+// WholeLock reports whether a lock command stands at the front of b, complete and in the usual form. Where it is false there may be one, too.
+func WholeLock(b []byte) bool { return len(b) > 0 && b[0] == '*' && wholeRequest(b, KindLock) > 0 }
+
+// wholeRequest is the length of the request at the front of b, which begins with '*', if it is of the given kind; 0 where that is not certain.
+func wholeRequest(b []byte, kind Kind) int {
 	args, at := quickHeader(b)
 	for arg := range args {
 		if at >= len(b) || b[at] != '$' {
@@ -32,7 +35,7 @@ func plainRequest(b []byte) int {
 			return 0
 		}
 		at += used
-		if arg == 0 && Classify(b[at:at+size]) != KindPlain {
+		if arg == 0 && Classify(b[at:at+size]) != kind {
 			return 0
 		}
 		at += size + 2

@@ -68,3 +68,29 @@ func FuzzQuickRequests(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) { compareTrails(t, bytes.Clone(in), seed) })
 }
+
+// TestWholeLock: what it takes for a lock command is one for the scanner, too; and that of a client library is one for it.
+func TestWholeLock(t *testing.T) {
+	found := 0
+	check := func(in []byte) {
+		if !WholeLock(in) {
+			return
+		}
+		found++
+		var q Requests
+		n, ev := q.Scan(in)
+		if _, done := q.Collect(in); n != 0 || ev != Own || done != Done {
+			t.Fatalf("%q: not a whole lock command: %d, %d, %d", in, n, ev, done)
+		}
+	}
+	for seed := range uint64(20000) {
+		check(randomRequests(rand.New(rand.NewPCG(seed, 7))))
+	}
+	for _, in := range edges {
+		check([]byte(in))
+	}
+	const lock = "*3\r\n$4\r\nlock\r\n$1\r\na\r\n$4\r\n1000\r\n"
+	if !WholeLock([]byte(lock)) || !WholeLock([]byte(lock+"*1")) || WholeLock([]byte(lock[:len(lock)-1])) || WholeLock(nil) || found == 0 {
+		t.Errorf("%d found among random requests; or not %q, or less of it", found, lock)
+	}
+}

@@ -1,0 +1,87 @@
+package resp
+
+import (
+	"net"
+	"sync/atomic"
+
+	"lockproxy/resp/internal/netpoll"
+)
+
+// Loops are the event loops of a Server. They watch other connections, too, so that the replies
+// of masters are read where the clients' commands are: by the same workers, in the same turns. On
+// systems without loops Adopt refuses. Safe for concurrent use.
+type Loops struct {
+	poll    *netpoll.Loops
+	busy    atomic.Pointer[func() bool]
+	turnEnd atomic.Pointer[func()]
+}
+
+// NewLoops returns loops without a connection; they start with the first. Whoever makes them
+// closes them.
+func NewLoops() *Loops {
+	l := &Loops{}
+	l.poll = netpoll.NewLoops(l.isBusy, l.endTurn)
+	return l
+}
+
+// OnTurnEnd sets what a worker calls at the end of each turn: after it has served what was ready,
+// which may have begun lock commands and brought replies of masters. So what these want to write
+// goes out once a turn. f is called often and by several workers at a time. It must neither block
+// nor panic.
+func (l *Loops) OnTurnEnd(f func()) { l.turnEnd.Store(&f) }
+
+func (l *Loops) endTurn() {
+	if f := l.turnEnd.Load(); f != nil {
+		(*f)()
+	}
+}
+
+func (l *Loops) isBusy() bool {
+	f := l.busy.Load()
+	return f != nil && (*f)()
+}
+
+// Adopt takes over a plain TCP or Unix connection that package net opened, with the bytes that
+// are unread; c is not to be used any more. It returns false, and leaves c as it is, if it
+// cannot.
+func (l *Loops) Adopt(c net.Conn) (*Polled, bool) {
+	conn, ok := l.poll.Adopt(c)
+	if !ok {
+		return nil, false
+	}
+	return &Polled{Conn: conn, poll: conn}, true
+}
+
+// Close ends the workers and waits for them. All connections must be closed before.
+func (l *Loops) Close() { l.poll.Close() }
+
+// Polled is a connection that a loop can watch. Until Watch is called, it may be read as any
+// other.
+type Polled struct {
+	net.Conn
+	poll *netpoll.Conn // the same
+	in   netpoll.Buffer
+}
+
+// TryWrite writes as much of b as the connection takes at once. It never waits.
+func (p *Polled) TryWrite(b []byte) (n int, err error) { return p.poll.TryWrite(b) }
+
+// SetLinger is that of net.TCPConn.
+func (p *Polled) SetLinger(sec int) error { return p.poll.SetLinger(sec) }
+
+// Watch makes the loop read the connection from now on, and returns at once. received gets the
+// bytes that came since its last call; it must not keep them. It is called on the loop, by one
+// worker at a time, and must not block.
+//
+// Watching ends when received returns true: then the error is nil; or at the end of the input
+// (io.EOF), after a failed read, when the read deadline passes, when the connection is closed
+// (net.ErrClosed), or when received panics. Then ended is called, exactly once and behind the
+// last call of received, by a worker, by whoever closes the connection or sets the deadline, or
+// by Watch itself. It must not block either. It may call Watch again.
+func (p *Polled) Watch(received func(b []byte) (stop bool), ended func(err error)) {
+	p.poll.Watch(&p.in, func() bool {
+		b := p.in.Bytes()
+		p.in.Skip(len(b))
+		return received(b)
+	}, ended)
+}
