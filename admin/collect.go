@@ -62,6 +62,7 @@ var (
 	descJailed  = desc("master_quarantines_total", "How often the master was put in quarantine, as this proxy saw it.", "master")
 	descStrays  = desc("master_strays_cleaned_total", "Keys left by attempts that failed or came late, found on the master and deleted.", "master")
 	descOwed    = desc("master_owed_commands", "Releases and top-ups that the master has not answered yet.", "master")
+	descDropped = desc("master_owed_dropped_total", "Releases and top-ups given up as there were too many: keys stay on the master until their ttl.", "master")
 	descPending = desc("master_unanswered_commands", "Commands on their way to the master or back.", "master")
 )
 
@@ -69,7 +70,7 @@ var (
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descClients, descAccepted, descRefused, descReceived, descSent, descCommands, descUnanswered, descUpstreams,
 		descUp, descUpRTT, descWaiters, descWaited, descSessions, descMasters, descNeeded, descVoting, descDraining, descState, descSince, descVotesIn,
-		descRTT, descAhead, descGrants, descRefuse, descErrors, descLost, descJailed, descStrays, descOwed, descPending} {
+		descRTT, descAhead, descGrants, descRefuse, descErrors, descLost, descJailed, descStrays, descOwed, descDropped, descPending} {
 		ch <- d
 	}
 }
@@ -120,6 +121,7 @@ func collectMaster(m *Master, gauge func(*prometheus.Desc, float64, ...string), 
 	counter(descJailed, m.Quarantines, name)
 	counter(descStrays, m.Strays, name)
 	gauge(descOwed, float64(m.Owed), name)
+	counter(descDropped, m.Dropped, name)
 	gauge(descPending, float64(m.Unanswered), name)
 	kinds := map[string]uint64{other: 0} // there from the start, so that a rate sees the first error
 	for kind, n := range m.Errors {

@@ -35,6 +35,7 @@ type Master struct {
 	Quarantines uint64
 	Strays      uint64 // keys of failed attempts that were found and deleted
 	Owed        int    // releases and top-ups not answered yet
+	Dropped     uint64 // of these: given up, as there were too many
 	Unanswered  int    // commands not answered yet
 }
 

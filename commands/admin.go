@@ -103,18 +103,18 @@ func (s *Service) proxy(c *call) {
 	case "locks", "release", "admit":
 		if !s.now().AdminCommands && !c.onUnixSocket() {
 			c.outcome = OutDenied
-			c.WriteError("NOPERM LOCKPROXY " + strings.ToUpper(c.sub) + " needs admin-commands: on, or a connection to a Unix socket of the proxy")
+			c.writeError("NOPERM LOCKPROXY " + strings.ToUpper(c.sub) + " needs admin-commands: on, or a connection to a Unix socket of the proxy")
 			return
 		}
 	}
 	switch c.sub {
 	case "help":
-		c.WriteArray(len(helpLines))
+		c.writeArray(len(helpLines))
 		for _, line := range helpLines {
-			c.WriteString(line)
+			c.writeStatus(line)
 		}
 	case "info":
-		c.WriteBulkString(s.info())
+		c.writeBulk(s.info())
 	case "masters":
 		s.masters(c)
 	case "locks":
@@ -133,9 +133,9 @@ func (s *Service) locks(c *call) {
 		s.writeFailure(c, err)
 		return
 	}
-	c.WriteArray(2)
-	c.WriteBulkString(strconv.FormatUint(next, 10))
-	c.WriteArray(len(found))
+	c.writeArray(2)
+	c.writeBulk(strconv.FormatUint(next, 10))
+	c.writeArray(len(found))
 	for _, info := range found {
 		s.writeInfo(c, info, true)
 	}
@@ -152,11 +152,11 @@ func (s *Service) release(c *call) {
 	c.outcome = OutReleased
 	if !freed {
 		c.outcome = OutNotHeld
-		c.WriteInt(0)
+		c.writeInt(0)
 		return
 	}
 	s.lines.heard(c.key, "")
-	c.WriteInt(1)
+	c.writeInt(1)
 }
 
 // info is the text of LOCKPROXY INFO, in the form of Redis' INFO.

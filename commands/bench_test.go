@@ -96,3 +96,41 @@ func startGranting(b *testing.B) net.Conn {
 	})
 	return conn
 }
+
+func (l *grantingLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) {
+	done(l.Acquire(context.Background(), r))
+}
+
+func (l *grantingLocker) ReleaseAsync(key string, token quorum.Token, done func(bool, error)) {
+	done(l.Release(context.Background(), key, token))
+}
+
+// bareConn is a connection without a socket.
+type bareConn struct {
+	redcon.Conn
+	session resp.Session
+	reply   []byte
+}
+
+func (c *bareConn) NetConn() net.Conn { return &c.session }
+func (c *bareConn) WriteRaw(b []byte) { c.reply = append(c.reply[:0], b...) }
+
+// BenchmarkBegin is what LOCK and UNLOCK cost on an event loop beside the socket and the masters.
+func BenchmarkBegin(b *testing.B) {
+	locker, conn := &grantingLocker{}, &bareConn{}
+	service := New(Options{Locker: locker, Gate: &fakeGate{}, KeyPrefix: "lock:", MinTTL: 10 * time.Millisecond, MaxTTL: time.Minute})
+	command := func(words string) (cmd redcon.Command) {
+		for word := range strings.FieldsSeq(words) {
+			cmd.Args = append(cmd.Args, []byte(word))
+		}
+		return cmd
+	}
+	lock, unlock := command("lock job 10s"), command("unlock job "+aToken.String())
+	done := func() {}
+	b.ReportAllocs()
+	for b.Loop() {
+		if !service.Begin(conn, lock, done) || len(conn.reply) != 64 || !service.Begin(conn, unlock, done) || string(conn.reply) != ":1\r\n" {
+			b.Fatalf("got %q", conn.reply)
+		}
+	}
+}

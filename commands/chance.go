@@ -6,45 +6,38 @@ import (
 )
 
 const (
-	// earlyTries is how often the head of a line tries again soon behind a release, and expiryTries behind the holder's expiry, which may be an
-	// extension.
-	earlyTries, expiryTries = 4, 2
-	// earlyRetry is the most before the first of these tries; the time doubles with each.
-	earlyRetry = 20 * time.Millisecond
+	// soonFor is how long after a sign that the key is free the head of a line tries again soon.
+	soonFor = 300 * time.Millisecond
+	// soonest is the least before the first of these tries; the time about doubles with each.
+	soonest = 10 * time.Millisecond
 )
 
-// early is the tries that are still to be made soon. One may fail although the lock was given up: the first word of a release came before
-// a majority had carried it out, or the heads of several proxies asked at once and none of them got a majority. What those give back is
-// told to nobody.
-type early struct {
-	tries int
-	next  time.Duration // the most before the next one
-}
-
-// awaitChance waits until the key may be free: for a signal, or until it is to run out in d, or for slowTimer.
+// awaitChance waits until the key may be free: for a signal, or until it is to run out in d, or
+// for slowTimer.
+//
+// Behind a release, or the end of the holder's ttl, the head tries again sooner. A try may fail
+// there although the lock was given up: the first word of a release came before a majority had
+// carried it out and no other follows (TestLineEarlyWord), or the heads of several proxies asked
+// at once and none of them got a majority (TestLineNobodyWon). What those give back is told to
+// nobody, so without this the lock would stay free for up to slowTimer.
 func (ls *lines) awaitChance(l *line, p patience, d time.Duration) error {
-	if soon := ls.nextEarly(l); soon > 0 && soon < d {
-		return p.chance(l, soon)
-	}
 	start := time.Now()
-	if err := p.chance(l, d); err != nil || time.Since(start) < d {
-		return err
+	err := p.chance(l, min(d, ls.soon(l)))
+	if err == nil && time.Since(start) >= d {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		l.sign = time.Now() // for others it has run out as well
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l.early = early{expiryTries, earlyRetry} // for others it has run out as well
-	return nil
+	return err
 }
 
-// nextEarly returns the time to the next of the tries that are to be made soon, 0 where none is left.
-func (ls *lines) nextEarly(l *line) time.Duration {
+// soon returns the time to the next try behind the last sign.
+func (ls *lines) soon(l *line) time.Duration {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	e := &l.early
-	if e.tries == 0 {
-		return 0
+	since := time.Since(l.sign)
+	if since > soonFor {
+		return never
 	}
-	d := e.next
-	e.tries, e.next = e.tries-1, 2*d
-	return d/2 + rand.N(d/2)
+	return since + soonest + rand.N(since+soonest)
 }

@@ -20,13 +20,18 @@ type Locker interface {
 	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
 	Release(ctx context.Context, key string, token quorum.Token) (bool, error)
 	Abandon(key string, token quorum.Token)
-	AbandonLost(key string, token quorum.Token)
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
 	Inspect(ctx context.Context, key string) (quorum.Info, error)
 	Scan(ctx context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error)
 	ReleaseKey(ctx context.Context, key string) (bool, error)
 	Masters() []quorum.MasterStatus
 	Admit(ctx context.Context, name string) error
+
+	// These never block. They call done once, from any goroutine or event loop, maybe before they
+	// return.
+	AcquireAsync(want quorum.Request, done func(quorum.Lease, error))
+	ExtendAsync(key string, token quorum.Token, ttl time.Duration, done func(time.Duration, error))
+	ReleaseAsync(key string, token quorum.Token, done func(held bool, err error))
 }
 
 var _ Locker = (*quorum.Quorum)(nil)
@@ -35,6 +40,9 @@ var _ Locker = (*quorum.Quorum)(nil)
 type Gate interface {
 	// AuthRequired returns an error that says why if nobody knows; then nobody may lock who has not authenticated.
 	AuthRequired(ctx context.Context) (bool, error)
+	// Known returns what AuthRequired returns without asking. known is false where that would have
+	// to ask.
+	Known() (required, known bool)
 }
 
 // Options say what the commands work with. Locker and Gate are required.
@@ -73,6 +81,7 @@ type Service struct {
 	grants   *grants
 	started  time.Time
 	outcomes [len(outcomeNames)]atomic.Uint64
+	commands map[string]command // by name
 }
 
 // New returns a service without waiters and session locks. Close ends it.
@@ -90,16 +99,24 @@ func New(o Options) *Service {
 	s.tunable.Store(tunableOf(o))
 	s.holds = newHolds(o.Locker, s.freed, o.SessionMaxHold, o.SessionLockDelay, o.Log)
 	s.holds.report = s.reportEnd
+	s.commands = make(map[string]command)
+	for _, how := range []command{
+		{"lock", parseLock, s.lock, s.beginLock},
+		{"unlock", parseUnlock, s.unlock, s.beginUnlock},
+		{"extend", parseExtend, s.extend, s.beginExtend},
+		{"lockinfo", parseInfo, s.lockinfo, nil},
+		{"lockproxy", parseProxy, s.proxy, nil},
+	} {
+		s.commands[how.name] = how
+	}
 	return s
 }
 
 // Register adds the handlers to mux, one for each of resp.CommandNames.
 func (s *Service) Register(mux *redcon.ServeMux) {
-	mux.Handle("lock", s.serve("lock", parseLock, s.lock))
-	mux.Handle("unlock", s.serve("unlock", parseUnlock, s.unlock))
-	mux.Handle("extend", s.serve("extend", parseExtend, s.extend))
-	mux.Handle("lockinfo", s.serve("lockinfo", parseInfo, s.lockinfo))
-	mux.Handle("lockproxy", s.serve("lockproxy", parseProxy, s.proxy))
+	for name, how := range s.commands {
+		mux.Handle(name, s.serve(how))
+	}
 }
 
 // Drain answers all who wait, and all who come to wait, with null. Session locks are not renewed any more: they are left to run out, and
@@ -113,14 +130,23 @@ func (s *Service) Drain() {
 // be gone.
 func (s *Service) Close() { s.holds.close() }
 
-// call is one command on its way: the connection, and the arguments once they are parsed.
+// call is one command on its way: the connection, the arguments once they are parsed, and the
+// reply.
 type call struct {
-	redcon.Conn
 	session *resp.Session
 	name    string // in lower case
+	onLoop  bool   // nothing may block
 	args
+	reply
 
 	// For Options.Done.
+	start   time.Time
+	user    string
 	outcome Outcome
 	held    time.Duration
+}
+
+func newCall(how command, conn redcon.Conn) call {
+	session := resp.SessionOf(conn)
+	return call{session: session, name: how.name, start: time.Now(), user: session.User()}
 }

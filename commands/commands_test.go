@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,12 @@ type fakeLocker struct {
 	held  bool // what Release returns
 	info  quorum.Info
 	block chan struct{}
+	begun atomic.Int32 // commands that Begin began
+	later bool         // answers to Async methods come from another goroutine
+	kept  chan func()  // gets the answers to Async methods, if it is not nil
+	told  reports
+
+	releasing func() // called when a release is asked for; nil: nothing
 
 	masters []quorum.MasterStatus
 }
@@ -86,6 +93,9 @@ func (f *fakeLocker) Masters() []quorum.MasterStatus { return f.masters }
 
 func (f *fakeLocker) Release(_ context.Context, key string, token quorum.Token) (bool, error) {
 	f.note("release %q %v", key, token)
+	if f.releasing != nil {
+		f.releasing()
+	}
 	return f.held, f.err
 }
 
@@ -95,27 +105,61 @@ func (f *fakeLocker) Abandon(key string, token quorum.Token) { f.note("abandon %
 type fakeGate struct {
 	required bool
 	err      error
+	unknown  bool // without asking
 }
 
 func (g *fakeGate) AuthRequired(context.Context) (bool, error) { return g.required, g.err }
+func (g *fakeGate) Known() (required, known bool)              { return g.required, !g.unknown && g.err == nil }
+
+// way is how a test runs commands.
+type way string
+
+const (
+	byHandler way = "handler"
+	atOnce    way = "begun, answered at once"
+	elsewhere way = "begun, answered from elsewhere"
+)
+
+var ways = []way{byHandler, atOnce, elsewhere}
 
 // start serves the commands without an upstream and returns a connection and what it stands on.
 func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeLocker, *fakeGate) {
 	t.Helper()
-	locker, gate := &fakeLocker{held: true}, &fakeGate{}
+	return startAs(t, byHandler, change)
+}
+
+func startAs(t *testing.T, w way, change func(*Options)) (net.Conn, *bufio.Reader, *fakeLocker, *fakeGate) {
+	t.Helper()
+	locker, gate := &fakeLocker{held: true, later: w == elsewhere}, &fakeGate{}
 	o := Options{Locker: locker, Gate: gate, KeyPrefix: "lock:", MinTTL: 10 * time.Millisecond, MaxTTL: time.Minute, ShowMasters: true, Log: zaptest.NewLogger(t),
-		MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second, Version: "v0"}
+		MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second, Version: "v0", Done: locker.told.done}
 	if change != nil {
 		change(&o)
 	}
+	c := serve(t, w, New(o), locker, resp.Options{UpstreamName: "nowhere", Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	return c, bufio.NewReader(c), locker, gate
+}
+
+// serve serves the commands of service until the test ends, and returns a connection.
+func serve(t *testing.T, w way, service *Service, locker *fakeLocker, o resp.Options) net.Conn {
+	t.Helper()
 	mux := redcon.NewServeMux()
-	service := New(o)
 	service.Register(mux)
+	o.Handler = mux
+	if w != byHandler {
+		o.Handler = &beginFirst{t, service, locker, mux}
+	}
+	c, _ := serveWith(t, service, o)
+	return c
+}
+
+func serveWith(t *testing.T, service *Service, o resp.Options) (net.Conn, *resp.Server) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := resp.NewServer(resp.Options{Handler: mux, UpstreamName: "nowhere", Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	server := resp.NewServer(o)
 	var wg sync.WaitGroup
 	wg.Go(func() { server.Serve(ln) })
 	t.Cleanup(func() {
@@ -132,7 +176,7 @@ func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeL
 	}
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(10 * time.Second))
-	return c, bufio.NewReader(c), locker, gate
+	return c, server
 }
 
 // ask sends one command and returns its reply, of one line or a bulk string or a flat array.
@@ -260,13 +304,30 @@ func TestReplies(t *testing.T) {
 		{[]string{"UNLOCK", "job", strings.ToUpper(token[:17] + strings.Repeat("ab", 20))}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
 		{[]string{"UNLOCK", "job", token[:16]}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
 	} {
-		c, r, locker, _ := start(t, nil)
-		got := ask(t, c, r, tt.argv...)
-		if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
-			t.Errorf("%.80q: got %q, asked %s; want %q, %s", tt.argv, got, asked, tt.want, tt.asked)
+		for _, w := range ways {
+			c, r, locker, _ := startAs(t, w, nil)
+			got := ask(t, c, r, tt.argv...)
+			if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
+				t.Errorf("%s: %.80q: got %q, asked %s; want %q, %s", w, tt.argv, got, asked, tt.want, tt.asked)
+			}
+			if begun := locker.begun.Load() == 1; begun != (w != byHandler && canBegin(tt.argv, got)) {
+				t.Errorf("%s: %.80q: begun is %v", w, tt.argv, begun)
+			}
+			c.Close()
 		}
-		c.Close()
 	}
+}
+
+// canBegin reports whether a command with that reply runs without a goroutine.
+func canBegin(argv []string, reply string) bool {
+	waits := slices.ContainsFunc(argv, func(arg string) bool { return strings.EqualFold(arg, "wait") })
+	switch strings.ToLower(argv[0]) {
+	case "lock":
+		return !waits || strings.HasPrefix(reply, "-")
+	case "unlock", "extend":
+		return true
+	}
+	return false
 }
 
 func TestReservedKey(t *testing.T) {
@@ -277,7 +338,13 @@ func TestReservedKey(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	c, r, locker, _ := start(t, nil)
+	for _, w := range ways {
+		testFailures(t, w)
+	}
+}
+
+func testFailures(t *testing.T, w way) {
+	c, r, locker, _ := startAs(t, w, nil)
 	noQuorum := &quorum.NoQuorumError{Answered: 0, N: 1, Needed: 1, Masters: []quorum.MasterError{{Name: "m", Err: errors.New("is\r\ndown")}}}
 	for _, tt := range []struct {
 		err  error
@@ -291,19 +358,25 @@ func TestFailures(t *testing.T) {
 	} {
 		locker.err = tt.err
 		if got := ask(t, c, r, "LOCK", "job", "5000"); !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%v: got %q, want %q", tt.err, got, tt.want)
+			t.Errorf("%s: %v: got %q, want %q", w, tt.err, got, tt.want)
 		}
 	}
 	locker.err, locker.held = nil, false
 	if got := ask(t, c, r, "UNLOCK", "job", aToken.String()); got != ":0" {
-		t.Errorf("got %q, want :0", got)
+		t.Errorf("%s: got %q, want :0", w, got)
 	}
 }
 
 // TestGate: arguments are checked before authentication, and nobody may lock while it is not known whether
 // the upstream wants a password.
 func TestGate(t *testing.T) {
-	c, r, locker, gate := start(t, nil)
+	for _, w := range ways {
+		testGate(t, w)
+	}
+}
+
+func testGate(t *testing.T, w way) {
+	c, r, locker, gate := startAs(t, w, nil)
 	for want, g := range map[string]fakeGate{
 		"-NOAUTH Authentication required.":                                                {required: true},
 		"-NOAUTH the upstream has not said yet whether it wants a password: never  asked": {err: errors.New("never\r\nasked")},
@@ -374,7 +447,13 @@ func TestInfoReplies(t *testing.T) {
 
 // TestAbandoned: a grant whose reply cannot be written is given back.
 func TestAbandoned(t *testing.T) {
-	c, _, locker, _ := start(t, nil)
+	for _, w := range ways {
+		testAbandoned(t, w)
+	}
+}
+
+func testAbandoned(t *testing.T, w way) {
+	c, _, locker, _ := startAs(t, w, nil)
 	locker.block = make(chan struct{})
 	fmt.Fprint(c, "LOCK job 5000\r\n")
 	for {

@@ -58,12 +58,12 @@ func refusedAs(err error) Outcome {
 }
 
 // report tells of c, which is over.
-func (s *Service) report(c *call, start time.Time) {
+func (s *Service) report(c *call) {
 	if s.o.Done == nil {
 		return
 	}
 	d := Done{Command: c.name, Sub: c.sub, Outcome: cmp.Or(c.outcome, OutInternal), Key: c.key, Owner: c.owner, Fence: c.token.Fence, TTL: c.ttl, Wait: c.wait,
-		Session: c.args.session, Took: time.Since(start), Held: c.held, User: c.session.User(), Client: c.session.RemoteAddr()}
+		Session: c.args.session, Took: time.Since(c.start), Held: c.held, User: c.user, Client: c.session.RemoteAddr()}
 	s.o.Done(d)
 }
 

@@ -82,12 +82,12 @@ func (s *Service) writeFailure(c *call, err error) {
 		if r.err == errQueueFull {
 			c.outcome = OutQueueFull
 		}
-		c.WriteError(failureText(err, s.now().ShowMasters))
+		c.writeError(failureText(err, s.now().ShowMasters))
 		return
 	}
 	c.outcome = OutInternal
 	s.o.Log.Error("internal error", zap.String("command", c.name), zap.Error(err))
-	c.WriteError("ERR internal")
+	c.writeError("ERR internal")
 }
 
 // oneLine keeps text that came from elsewhere from ending the line of an error reply, and from changing how it looks.

@@ -6,8 +6,13 @@ import (
 	"time"
 )
 
-// grants remembers when locks were granted here: how long one was held, and how old one is, which the masters do not know. It is a table of
-// fixed size without a lock: each lock has two places, and where both are taken the older one gives way and counts as unknown.
+// grants remembers when locks were granted here, which the masters do not know. Operators see it:
+// how long locks were held (metric lock_hold_duration_seconds, held in the audit log) and how old
+// those are that stand (the page, lockproxy status); a ttl says nothing of that where locks are
+// extended. TestBegunTranscripts and TestAge are red without it.
+//
+// It is a table of fixed size without a mutex: each lock has two places, and where both are taken
+// the older one gives way and counts as unknown.
 type grants struct {
 	seed  maphash.Seed
 	start time.Time

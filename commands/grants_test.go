@@ -1,12 +1,17 @@
 package commands
 
 import (
+	"bufio"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/quorum"
+	"lockproxy/resp"
 )
 
 func TestGrants(t *testing.T) {
@@ -61,5 +66,22 @@ func TestGrantsUnderChurn(t *testing.T) {
 	}
 	if lost > stay/20 { // both places taken by others that stay
 		t.Errorf("%d of %d locks were forgotten", lost, stay)
+	}
+}
+
+// TestAge: operators see how long ago a lock was granted through this proxy, until it is released.
+func TestAge(t *testing.T) {
+	locker := &fakeLocker{held: true, info: quorum.Info{Key: "job", Held: 1, Fence: aToken.Fence}}
+	service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute})
+	c := serve(t, byHandler, service, locker, resp.Options{})
+	r := bufio.NewReader(c)
+	for _, step := range []struct {
+		send string
+		aged bool
+	}{{"LOCKINFO other", false}, {"LOCK job 5s", true}, {"EXTEND job " + aToken.String() + " 5s", true}, {"UNLOCK job " + aToken.String(), false}} {
+		ask(t, c, r, strings.Fields(step.send)...)
+		if _, locks, err := service.Locks(t.Context(), 0, "", 1); err != nil || len(locks) != 1 || (locks[0].Age > 0) != step.aged {
+			t.Errorf("after %s: %v, %v; want an age: %v", step.send, locks, err, step.aged)
+		}
 	}
 }

@@ -3,7 +3,9 @@ package commands
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,11 +24,12 @@ const retryRenewal = 250 * time.Millisecond
 // holds are the session locks of this proxy: those that belong to a connection, are renewed while it is open, and released when the
 // client ends it.
 //
-// No goroutine waits for a hold: a timer starts one for each renewal.
+// No goroutine waits for a hold: a timer starts one for each renewal. The masters are never asked
+// with mu held, which event loops take.
 type holds struct {
 	locker   Locker
 	freed    func(key, secret string) // is told of every release
-	report   func(*hold, Outcome)     // is told how a hold ended, unless by UNLOCK; with mu held
+	report   func(*hold, Outcome)     // is told how a hold ended, unless by UNLOCK
 	log      *zap.Logger
 	renewals sync.WaitGroup
 
@@ -98,44 +101,56 @@ func (hs *holds) keep(session owner, key string, lease quorum.Lease, ttl time.Du
 // renew is started by the timer of h: it extends the lock, or finds that it is lost.
 func (hs *holds) renew(h *hold) {
 	hs.mu.Lock()
-	now := hs.now()
-	switch {
-	case h.over || hs.draining || h.renewing:
-		hs.mu.Unlock()
-		return
-	case !now.Before(h.deadline):
-		abandon := hs.locker.Abandon
-		if now.Sub(h.granted) >= hs.maxHold { // it runs out by itself
-			abandon = nil
-		}
-		hs.loseLocked(h, abandon)
-		hs.mu.Unlock()
-		return
-	case now.Sub(h.granted) >= hs.maxHold: // the holder is told when validity has run out
-		hs.wakeLocked(h, h.deadline)
+	if h.over || hs.draining || h.renewing {
 		hs.mu.Unlock()
 		return
 	}
-	h.renewing = true
 	hs.renewals.Add(1)
 	defer hs.renewals.Done()
-	left := h.deadline.Sub(now)
+	left, lost := hs.dueLocked(h)
 	hs.mu.Unlock()
-
-	ctx, cancel := context.WithTimeout(context.Background(), left)
-	defer cancel()
-	validity, err := hs.locker.Extend(ctx, h.key, h.token, h.ttl)
-
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	hs.renewedLocked(h, validity, err)
+	if left > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), left)
+		defer cancel()
+		validity, err := hs.locker.Extend(ctx, h.key, h.token, h.ttl)
+		hs.mu.Lock()
+		lost = hs.renewedLocked(h, validity, err)
+		hs.mu.Unlock()
+	}
+	if lost != nil {
+		lost(h)
+		hs.report(h, OutLost)
+		hs.log.Warn("session lock lost", zap.String("key", h.key), zap.Stringer("client", h.session.RemoteAddr()))
+		h.tell()
+	}
 }
 
-// renewedLocked takes the outcome of a renewal.
-func (hs *holds) renewedLocked(h *hold, validity time.Duration, err error) {
+// dueLocked decides what is due when the timer of h goes off: a renewal, which has the time left;
+// or the loss of the lock, which lost deals with when the mutex is free.
+func (hs *holds) dueLocked(h *hold) (left time.Duration, lost func(*hold)) {
+	now := hs.now()
+	tooLong := now.Sub(h.granted) >= hs.maxHold
+	switch {
+	case !now.Before(h.deadline) && tooLong:
+		hs.dropLocked(h)
+		return 0, func(*hold) {} // it runs out by itself
+	case !now.Before(h.deadline):
+		hs.dropLocked(h)
+		return 0, hs.release
+	case tooLong: // the holder is told when validity has run out
+		hs.wakeLocked(h, h.deadline)
+		return 0, nil
+	}
+	h.renewing = true
+	return h.deadline.Sub(now), nil
+}
+
+// renewedLocked takes the outcome of a renewal. A lock that is lost goes to lost when the mutex is
+// free, so that EXTEND and UNLOCK find nothing.
+func (hs *holds) renewedLocked(h *hold, validity time.Duration, err error) (lost func(*hold)) {
 	h.renewing = false
 	if h.over {
-		return
+		return nil
 	}
 	now := hs.now()
 	switch {
@@ -145,27 +160,17 @@ func (hs *holds) renewedLocked(h *hold, validity time.Duration, err error) {
 			h.renewal = h.renewal.Add(h.ttl / 3)
 		}
 		hs.wakeLocked(h, h.renewal)
-	case errors.Is(err, quorum.ErrLost):
-		hs.loseLocked(h, hs.locker.AbandonLost)
+	case errors.Is(err, quorum.ErrLost): // Extend has seen to what is left of it
+		hs.dropLocked(h)
+		return func(h *hold) { hs.freed(h.key, h.token.Secret) }
 	case !now.Before(h.deadline):
-		hs.loseLocked(h, hs.locker.Abandon)
+		hs.dropLocked(h)
+		return hs.release
 	default:
 		hs.log.Debug("session lock not renewed, tried again", zap.String("key", h.key), zap.Error(err))
 		hs.wakeLocked(h, now.Add(min(h.ttl/10, retryRenewal, h.deadline.Sub(now))))
 	}
-}
-
-// loseLocked ends a hold whose validity runs out. What is left of it goes to abandon, so that EXTEND and UNLOCK find nothing; without that
-// it runs out by itself. Its holder is told.
-func (hs *holds) loseLocked(h *hold, abandon func(key string, token quorum.Token)) {
-	hs.dropLocked(h)
-	if abandon != nil {
-		abandon(h.key, h.token)
-		hs.freed(h.key, h.token.Secret)
-	}
-	hs.report(h, OutLost)
-	hs.log.Warn("session lock lost", zap.String("key", h.key), zap.Stringer("client", h.session.RemoteAddr()))
-	hs.renewals.Go(func() { h.tell() })
+	return nil
 }
 
 // dropLocked takes h out of everything. Its timer finds nothing to do.
@@ -199,24 +204,34 @@ func (hs *holds) extended(key, secret string, validity time.Duration) {
 // ended runs out by itself, as the holder may still be at work.
 func (hs *holds) ended(session owner, how resp.End) {
 	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	for h := range hs.sessions[session] {
+	gone := slices.Collect(maps.Keys(hs.sessions[session]))
+	for _, h := range gone {
 		hs.dropLocked(h)
+	}
+	if how != resp.EndReset {
+		delete(hs.sessions, session)
+	}
+	delay := hs.delay
+	waits := (how == resp.EndClient || how == resp.EndReset) && delay > 0
+	if waits && hs.closed {
+		gone = nil
+	}
+	if waits {
+		hs.renewals.Add(len(gone))
+	}
+	hs.mu.Unlock()
+	for _, h := range gone {
 		switch {
 		case how == resp.EndProxy:
 			hs.report(h, OutLeft)
 			hs.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", h.key))
-		case how == resp.EndQuit || hs.delay == 0:
+		case waits:
+			hs.report(h, OutReleased)
+			go hs.releaseLater(h, delay)
+		default:
 			hs.report(h, OutReleased)
 			hs.release(h)
-		case !hs.closed:
-			hs.report(h, OutReleased)
-			delay := hs.delay
-			hs.renewals.Go(func() { hs.releaseLater(h, delay) })
 		}
-	}
-	if how != resp.EndReset {
-		delete(hs.sessions, session)
 	}
 }
 
@@ -226,8 +241,9 @@ func (hs *holds) release(h *hold) {
 }
 
 // releaseLater keeps the key closed for the lock-delay, as the holder's last writes may be on their way. Should the proxy end
-// meanwhile, the key runs out by itself.
+// meanwhile, the key runs out by itself. It counts among the renewals.
 func (hs *holds) releaseLater(h *hold, delay time.Duration) {
+	defer hs.renewals.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), h.ttl)
 	defer cancel()
 	if _, err := hs.locker.Extend(ctx, h.key, h.token, delay); err != nil {

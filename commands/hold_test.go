@@ -24,9 +24,11 @@ type extender struct {
 	took  time.Duration
 	err   error
 	asked []string
+	holds *holds // whose mutex must be free whenever the masters are asked
 }
 
 func (e *extender) note(what string) {
+	e.holds.count()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asked = append(e.asked, fmt.Sprintf("%s %v", what, time.Since(bubbleStart)))
@@ -42,8 +44,6 @@ func (e *extender) Extend(_ context.Context, _ string, _ quorum.Token, ttl time.
 }
 
 func (e *extender) Abandon(key string, _ quorum.Token) { e.note("release " + key + " at") }
-
-func (e *extender) AbandonLost(key string, _ quorum.Token) { e.note("release lost " + key + " at") }
 
 func (e *extender) fail(err error) {
 	e.mu.Lock()
@@ -92,6 +92,7 @@ func held(t *testing.T, delay time.Duration, f func(e *extender, o *fakeOwner, h
 			defer mu.Unlock()
 			freed = append(freed, key)
 		}, 10*time.Second, delay, zap.NewNop())
+		e.holds = hs
 		hs.suspended = func() time.Duration { return 0 } // the real clocks are no part of the bubble
 		hs.keep(o, "job", quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second)
 		f(e, o, hs, func() []string {
@@ -154,14 +155,15 @@ func TestRenewalFails(t *testing.T) {
 	}
 }
 
-// TestRenewalLost: a lock that is provably gone is lost at once. A RESP2 client gets no push.
+// TestRenewalLost: a lock that is provably gone is lost at once, and Extend has seen to what is
+// left of it. A RESP2 client gets no push.
 func TestRenewalLost(t *testing.T) {
-	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, freed func() []string) {
 		o.resp3 = false
 		e.fail(quorum.ErrLost)
 		time.Sleep(5 * time.Second)
-		if got := e.log(); len(got) != 2 || !strings.HasPrefix(got[1], "release lost job") || hs.count() != 0 || len(o.pushes()) != 0 {
-			t.Errorf("asked %v, %d left, pushed %v", got, hs.count(), o.pushes())
+		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.count() != 0 || len(o.pushes()) != 0 || len(freed()) != 1 {
+			t.Errorf("asked %v, %d left, pushed %v, freed %v", got, hs.count(), o.pushes(), freed())
 		}
 	})
 }
@@ -236,8 +238,4 @@ func TestExtendedHold(t *testing.T) {
 			t.Errorf("pushed %v, want the loss at 1.5s + 20s - 50ms", pushed)
 		}
 	})
-}
-
-func (f *fakeLocker) AbandonLost(key string, token quorum.Token) {
-	f.note("abandon lost %q %v", key, token)
 }

@@ -56,7 +56,7 @@ type line struct {
 	// Guarded by lines.mu.
 	waiters []*waiter // the first is the head
 	stop    func()    // ends the subscription; nil without one
-	early   early
+	sign    time.Time // the last that the key is free, which nobody followed to a grant
 
 	// Used by the head only.
 	asked      bool  // free is known: the next head need not ask first
@@ -187,7 +187,7 @@ func (ls *lines) try(l *line, want quorum.Request) (quorum.Lease, error) {
 		for i := range l.released { // what else is told of them is no news
 			l.released[i].over = true
 		}
-		l.early = early{}
+		l.sign = time.Time{}
 	}
 	switch {
 	case !errors.Is(err, quorum.ErrNoQuorum):
@@ -315,7 +315,7 @@ func (ls *lines) told(key, id string, masters int) {
 			return
 		}
 	}
-	l.early = early{earlyTries, earlyRetry}
+	l.sign = time.Now()
 	select {
 	case l.signal <- struct{}{}:
 	default:

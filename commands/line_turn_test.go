@@ -157,7 +157,7 @@ func TestLineOtherWon(t *testing.T) {
 			q.lock.tell("0123456789abcdef")
 		}
 		time.Sleep(10 * time.Second)
-		if asked, _, _ := q.lock.count(); asked-before > 10+2*earlyTries {
+		if asked, _, _ := q.lock.count(); asked-before > 10+8 {
 			t.Errorf("asked %d times in 10s behind one release", asked-before)
 		}
 		leave()
@@ -180,5 +180,52 @@ func TestLineSlowSubscription(t *testing.T) {
 		if got := q.result("in time"); got.err != errTimeout || got.at > 310*time.Millisecond {
 			t.Errorf("WAIT 300ms got %v at %v", got.err, got.at)
 		}
+	})
+}
+
+// TestLineSwallowedSignal: the head takes the word of a release, pauses so that others get their
+// turn, and leaves. The next head asks at once, as nobody has since.
+func TestLineSwallowedSignal(t *testing.T) {
+	inLine(t, func(q *queue) {
+		const hold = 10 * time.Millisecond
+		q.lock.set(time.Now().Add(hold), nil)
+		for i := range inRow {
+			q.join(fmt.Sprint(i), 0, hold)
+		}
+		leave := q.join("pauses", 0, -1)
+		q.join("next", 0, -1)
+		for grants := []string(nil); len(grants) < inRow; _, _, grants = q.lock.count() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(hold + time.Millisecond) // a pause takes at least 4ms
+		leave()
+		left := time.Since(bubbleStart)
+		q.wg.Wait()
+		if got := q.result("pauses"); got.err != errLeft || got.at != left {
+			t.Fatalf("who was to leave in its pause at %v got %v at %v", left, got.err, got.at)
+		}
+		if got := q.result("next"); got.err != nil || got.at > left+2*time.Millisecond {
+			t.Errorf("next got %v at %v, want the lock right behind %v", got.err, got.at, left)
+		}
+	})
+}
+
+// TestLineQuietBehindGrant: who waits behind a lock that was just handed over has no reason to ask
+// soon.
+func TestLineQuietBehindGrant(t *testing.T) {
+	inLine(t, func(q *queue) {
+		q.lock.set(time.Now().Add(time.Hour), nil)
+		q.join("a", 0, -1)
+		leave := q.join("b", 0, -1)
+		time.Sleep(100 * time.Millisecond)
+		q.lock.set(time.Time{}, nil)
+		q.ls.freed("job", "0123456789abcdef")
+		time.Sleep(10 * time.Millisecond)
+		before, _, grants := q.lock.count()
+		time.Sleep(900 * time.Millisecond)
+		if asked, _, _ := q.lock.count(); len(grants) != 1 || asked != before {
+			t.Errorf("granted to %v; asked %d times within a second of that", grants, asked-before)
+		}
+		leave()
 	})
 }

@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"errors"
-
 	"go.uber.org/zap"
 
 	"lockproxy/quorum"
@@ -18,19 +16,32 @@ import (
 //
 //	< *3\r\n$57\r\n0000000000000007:9f86...\r\n:7\r\n:4941\r\n  token, fence, validity in milliseconds
 func (s *Service) lock(c *call) {
-	want := quorum.Request{Key: c.key, TTL: c.ttl, Owner: c.owner}
-	var lease quorum.Lease
-	var err error
-	if c.wait {
-		lease, err = s.lines.wait(c.session.Context(), c.session.Gone(), c.timeout, want)
-	} else {
-		lease, err = s.o.Locker.Acquire(c.session.Context(), want)
-	}
-	if err != nil {
-		s.writeFailure(c, err)
+	if !c.wait {
+		lease, err := s.o.Locker.Acquire(c.session.Context(), c.request())
+		s.locked(c, lease, err)
 		return
 	}
-	if c.wait && !s.permitAgain(c, &lease) {
+	lease, err := s.lines.wait(c.session.Context(), c.session.Gone(), c.timeout, c.request())
+	if err == nil && !s.permitAgain(c, &lease) {
+		return
+	}
+	s.locked(c, lease, err)
+}
+
+func (s *Service) beginLock(q *quick) {
+	s.o.Locker.AcquireAsync(q.request(), func(lease quorum.Lease, err error) {
+		q.finish(func() { s.locked(&q.call, lease, err) })
+	})
+}
+
+func (c *call) request() quorum.Request {
+	return quorum.Request{Key: c.key, TTL: c.ttl, Owner: c.owner}
+}
+
+// locked writes the reply to LOCK.
+func (s *Service) locked(c *call, lease quorum.Lease, err error) {
+	if err != nil {
+		s.writeFailure(c, err)
 		return
 	}
 	s.count(c, outGranted)
@@ -47,7 +58,14 @@ func (s *Service) lock(c *call) {
 			s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
 		}
 	}
-	c.writeLease(lease)
+	if c.full {
+		c.writeArray(3)
+	}
+	c.writeBulk(lease.Token.String())
+	if c.full {
+		c.writeInt(int64(lease.Token.Fence))
+		c.writeInt(lease.Validity.Milliseconds())
+	}
 }
 
 // giveBack releases a lock in the background, and tells those who wait for it.
@@ -61,68 +79,5 @@ func (s *Service) giveBack(key string, token quorum.Token) {
 func (s *Service) freed(key, secret string) {
 	if s.lines.waited(key) { // who comes later asks later
 		s.lines.freed(key, quorum.ReleaseID(secret))
-	}
-}
-
-// writeLease writes the reply to a LOCK that was granted.
-func (c *call) writeLease(lease quorum.Lease) {
-	if !c.full {
-		c.WriteBulkString(lease.Token.String())
-		return
-	}
-	c.WriteArray(3)
-	c.WriteBulkString(lease.Token.String())
-	c.WriteUint64(lease.Token.Fence)
-	c.WriteInt64(lease.Validity.Milliseconds())
-}
-
-// unlock is UNLOCK key token
-//
-//	> *3\r\n$6\r\nUNLOCK\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n
-//	< :1\r\n  released, or
-//	< :0\r\n  this token does not hold the lock: expired, taken over, released before
-func (s *Service) unlock(c *call) {
-	s.holds.forget(c.key, c.token.Secret)
-	released, err := s.o.Locker.Release(c.session.Context(), c.key, c.token)
-	switch {
-	case err != nil:
-		s.writeFailure(c, err)
-	case released:
-		s.count(c, outReleased)
-		c.held = s.grants.released(c.key, c.token.Fence)
-		s.freed(c.key, c.token.Secret)
-		c.WriteInt(1)
-	default:
-		s.count(c, outNotHeld)
-		c.WriteInt(0)
-	}
-}
-
-// extend is EXTEND key token ttl [FULL]
-//
-//	> *4\r\n$6\r\nEXTEND\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n$4\r\n5000\r\n
-//	< :1\r\n  held for at least ttl from here, or
-//	< :0\r\n  this token does not hold the lock any more
-//
-// With FULL: *2\r\n:1\r\n:4941\r\n, the validity in milliseconds, or *2\r\n:0\r\n:0\r\n
-func (s *Service) extend(c *call) {
-	validity, err := s.o.Locker.Extend(c.session.Context(), c.key, c.token, c.ttl)
-	held, how := 1, outExtended
-	switch {
-	case errors.Is(err, quorum.ErrLost):
-		held, how, validity = 0, outLost, 0
-	case err != nil:
-		s.writeFailure(c, err)
-		return
-	default:
-		s.holds.extended(c.key, c.token.Secret, validity)
-	}
-	s.count(c, how)
-	if c.full {
-		c.WriteArray(2)
-	}
-	c.WriteInt(held)
-	if c.full {
-		c.WriteInt64(validity.Milliseconds())
 	}
 }

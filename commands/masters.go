@@ -16,7 +16,7 @@ import (
 // masters is LOCKPROXY MASTERS: an array of maps.
 func (s *Service) masters(c *call) {
 	all := s.o.Locker.Masters()
-	c.WriteArray(len(all))
+	c.writeArray(len(all))
 	for i, m := range all {
 		c.writeMap(10)
 		c.writeText("address", s.shownName(all, i))
@@ -44,7 +44,7 @@ func (s *Service) admitMaster(c *call) {
 	}
 	if i == len(all) {
 		c.outcome = OutInvalid
-		c.WriteError("ERR no such master '" + printable(c.rest[0]) + "': LOCKPROXY MASTERS lists them")
+		c.writeError("ERR no such master '" + printable(c.rest[0]) + "': LOCKPROXY MASTERS lists them")
 		return
 	}
 	c.key = all[i].Name
@@ -56,12 +56,12 @@ func (s *Service) admitMaster(c *call) {
 	}
 	switch {
 	case err == nil:
-		c.WriteString("OK")
+		c.writeStatus("OK")
 	case errors.Is(err, context.Canceled):
 		s.writeFailure(c, err)
 	default:
 		c.outcome = OutInvalid
-		c.WriteError(oneLine("ERR " + s.shownName(all, i) + " " + s.shownText(all, reason.Error())))
+		c.writeError(oneLine("ERR " + s.shownName(all, i) + " " + s.shownText(all, reason.Error())))
 	}
 }
 

@@ -14,6 +14,9 @@ type Permission interface {
 	// MayWrite tells whether user may SET key: refusal is empty, or says in the upstream's words why not. An error means that the
 	// upstream cannot be asked and that no earlier answer is known; then nobody may.
 	MayWrite(ctx context.Context, user, key string) (refusal string, err error)
+	// Known returns what MayWrite returns without asking. known is false where that would have to
+	// ask.
+	Known(user, key string) (refusal string, known bool)
 }
 
 // asksPermission tells whether the command is one about a lock, for which the user of the connection needs permission. LOCKPROXY is not:
@@ -29,8 +32,15 @@ func (s *Service) permit(c *call) error {
 	if user == "" {
 		return s.errNoUser(c)
 	}
-	refusal, err := s.o.Permission.MayWrite(c.session.Context(), user, s.o.KeyPrefix+c.key)
+	key := s.o.KeyPrefix + c.key
+	refusal, known := s.o.Permission.Known(user, key)
+	var err error
+	if !known && !c.onLoop {
+		refusal, err = s.o.Permission.MayWrite(c.session.Context(), user, key)
+	}
 	switch {
+	case !known && c.onLoop:
+		return errMustAsk
 	case err != nil:
 		return fmt.Errorf("NOPERM lock-acl: %s", oneLine(s.o.Reason(err)))
 	case refusal != "":
@@ -60,7 +70,6 @@ func (s *Service) permitAgain(c *call, lease *quorum.Lease) bool {
 		s.writeFailure(c, quorum.ErrLate)
 		return false
 	}
-	c.outcome = refusedAs(err)
-	c.WriteError(err.Error())
+	c.refuse(err)
 	return false
 }

@@ -24,6 +24,9 @@ func (p *fakePermission) MayWrite(_ context.Context, user, key string) (string, 
 	return "", nil
 }
 
+// Known is never known: every command asks.
+func (p *fakePermission) Known(string, string) (string, bool) { return "", false }
+
 // TestPermission: commands about locks need it, the others do not; and it comes behind arguments and authentication.
 func TestPermission(t *testing.T) {
 	permission := &fakePermission{}
@@ -72,6 +75,8 @@ func (p *twicePermission) MayWrite(context.Context, string, string) (string, err
 	}
 	return p.second()
 }
+
+func (p *twicePermission) Known(string, string) (string, bool) { return "", false }
 
 // TestPermissionAfterWaiting: who waited is asked about again before the lock is handed out, and a lock that must not be is given back.
 func TestPermissionAfterWaiting(t *testing.T) {

@@ -5,32 +5,39 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/tidwall/redcon"
-
-	"lockproxy/resp"
 )
 
 // parser reads the arguments behind the name of a command. Its error is the reply, without the leading dash.
 type parser func(s *Service, argv [][]byte) (args, error)
 
+// command is one of our commands.
+type command struct {
+	name  string // in lower case
+	parse parser
+	run   func(*call)  // writes the reply; may wait
+	begin func(*quick) // asks the masters without waiting; nil: only run can do it
+}
+
 // serve makes the handler of a command: the checks in their order (transaction, arguments, authentication,
 // subscriptions, permission), then run.
-func (s *Service) serve(name string, parse parser, run func(*call)) redcon.HandlerFunc {
+func (s *Service) serve(how command) redcon.HandlerFunc {
 	return func(conn redcon.Conn, cmd redcon.Command) {
-		c := &call{Conn: conn, session: resp.SessionOf(conn), name: name}
-		start := time.Now()
-		defer func() { s.report(c, start) }() // a panic, too
-		if err := s.admit(c, parse, cmd.Args[1:]); err != nil {
-			c.outcome = refusedAs(err)
-			c.WriteError(err.Error())
-			return
+		c := newCall(how, conn)
+		defer func() { s.report(&c) }() // a panic, too
+		if err := s.admit(&c, how.parse, cmd.Args[1:]); err != nil {
+			c.refuse(err)
+		} else {
+			how.run(&c)
+			c.outcome = cmp.Or(c.outcome, OutOK)
 		}
-		run(c)
-		c.outcome = cmp.Or(c.outcome, OutOK)
+		conn.WriteRaw(c.reply)
 	}
 }
+
+// errMustAsk says that only a question to the upstream tells whether the command may run.
+var errMustAsk = errors.New("the upstream is to be asked")
 
 var errNoAuth = errors.New("NOAUTH Authentication required.") //lint:ignore ST1005 Redis words it so
 
@@ -63,8 +70,14 @@ func (s *Service) authenticate(c *call) error {
 	if c.session.Refused() {
 		return errNoAuth
 	}
-	required, err := s.o.Gate.AuthRequired(c.session.Context())
+	required, known := s.o.Gate.Known()
+	var err error
+	if !known && !c.onLoop {
+		required, err = s.o.Gate.AuthRequired(c.session.Context())
+	}
 	switch {
+	case !known && c.onLoop:
+		return errMustAsk
 	case err != nil: // it may want one
 		return fmt.Errorf("NOAUTH the upstream has not said yet whether it wants a password: %s", oneLine(s.o.Reason(err)))
 	case required:
@@ -75,31 +88,3 @@ func (s *Service) authenticate(c *call) error {
 
 // onUnixSocket tells whether the client came through a Unix socket of the proxy.
 func (c *call) onUnixSocket() bool { return c.session.LocalAddr().Network() == "unix" }
-
-// writeNull writes the null of the protocol version that the client speaks.
-func (c *call) writeNull() {
-	if c.session.RESP3() {
-		c.WriteRaw([]byte("_\r\n"))
-		return
-	}
-	c.WriteNull()
-}
-
-// writeMap begins a map of n fields: a flat array in RESP2.
-func (c *call) writeMap(n int) {
-	if c.session.RESP3() {
-		c.WriteRaw(fmt.Appendf(nil, "%%%d\r\n", n))
-		return
-	}
-	c.WriteArray(2 * n)
-}
-
-func (c *call) writeText(name, value string) {
-	c.WriteBulkString(name)
-	c.WriteBulkString(value)
-}
-
-func (c *call) writeNumber(name string, value int64) {
-	c.WriteBulkString(name)
-	c.WriteInt64(value)
-}

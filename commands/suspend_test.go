@@ -18,6 +18,7 @@ func sleepy(t *testing.T, f func(e *extender, o *fakeOwner, hs *holds, suspend f
 	synctest.Test(t, func(t *testing.T) {
 		e, o := &extender{took: 500 * time.Millisecond}, &fakeOwner{resp3: true}
 		hs := newHolds(e, func(string, string) {}, time.Hour, 0, zap.NewNop())
+		e.holds = hs
 		var slept atomic.Int64
 		hs.suspended = func() time.Duration { return 100*time.Hour + time.Duration(slept.Load()) }
 		hs.keep(o, "job", quorum.Lease{Token: quorum.Token{Secret: strings.Repeat("ab", 20)}, Validity: 29900 * time.Millisecond}, 30*time.Second)

@@ -3,115 +3,154 @@ package quorum
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
+
+	"lockproxy/quorum/internal/wire"
 )
 
-// Acquire asks every master to grant r.Key to a fresh token for r.TTL, and returns the lease: token, fence and how long
-// the holder may count on it.
+// Acquire asks every master to grant r.Key to a fresh token for r.TTL, and returns the lease: token, fence
+// and how long the holder may count on it.
 //
-// It is steps 1 to 5, except that step 2 asks all masters at once instead of in turn and that step 3 ends as soon as it
-// is certain. When several clients split the vote it tries again a few times, each time with another token and
-// after a random delay. A key that stands on a master in any form is a refusal.
+// It is steps 1 to 5, except that step 2 asks all masters at once instead of in turn and that step 3 ends
+// as soon as it is certain. When several clients split the vote it tries again a few times, each time with
+// another token and after a random delay. A key that stands on a master in any form is a refusal.
 //
-// The ttl goes out in whole milliseconds, rounded down. The validity returned is positive: ttl less the time spent asking
-// since the granting attempt began, less 1% of ttl, less 2ms, measured on the monotonic clock, time
-// suspended included.
+// The ttl goes out in whole milliseconds, rounded down. The validity returned is positive: ttl less the
+// time spent asking since the granting attempt began, less 1% of ttl, less 2ms, measured on the monotonic
+// clock, time suspended included.
 //
-// After an error nothing is granted: every master has been asked to release (step 5), or will be as soon as it can be
-// reached, also when ctx has ended. Errors: ErrHeld (as *HeldError), ErrNoQuorum (as *NoQuorumError), ErrLate, ErrFence,
-// ErrInvalidTTL, or context.Cause(ctx) if the caller gave up first.
+// After an error nothing is granted: every master has been asked to release (step 5), or will be as soon as
+// it can be reached, also when ctx has ended. Errors: ErrHeld (as *HeldError), ErrNoQuorum (as
+// *NoQuorumError), ErrLate, ErrFence, ErrInvalidTTL, or context.Cause(ctx) if the caller gave up first.
 //
 // Safe for concurrent use.
 func (q *Quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
-	var err error
-	if r.TTL, err = q.wholeTTL(r.TTL); err != nil {
-		return Lease{}, err
-	}
 	if ctx.Err() != nil {
 		return Lease{}, context.Cause(ctx)
 	}
+	type result struct {
+		lease Lease
+		err   error
+	}
+	done := make(chan result, 1)
+	a := q.acquire(r, func(lease Lease, err error) { done <- result{lease, err} })
+	q.Flush()
+	select {
+	case got := <-done:
+		return got.lease, got.err
+	case <-ctx.Done():
+	}
+	if !a.giveUp() {
+		got := <-done
+		return got.lease, got.err
+	}
+	q.Flush()
+	return Lease{}, context.Cause(ctx)
+}
+
+// AcquireAsync is Acquire for a caller that must not block: it calls done once with what Acquire returns,
+// from any goroutine or event loop, perhaps before it returns. What it asks goes out with the next Flush.
+func (q *Quorum) AcquireAsync(r Request, done func(Lease, error)) { q.acquire(r, done) }
+
+// acquisition is one Acquire: an attempt, and others where the vote was split.
+type acquisition struct {
+	q     *Quorum
+	r     Request // with the full key and whole milliseconds
+	slot  uint16
+	done  func(Lease, error)
+	pause deadline // before the next attempt
+
+	mu       sync.Mutex // guards its attempts as well
+	attempt  *attempt   // the latest
+	over     bool       // done is not to be called, or has been
+	retries  int
+	askAgain int
+}
+
+func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
+	a := &acquisition{q: q, r: r, done: done}
 	q.enter()
-	defer q.leave()
-	r.Key = q.opts.KeyPrefix + r.Key
-	retries, noScript := 0, 0
-	for {
-		start := time.Now()
-		lease, v, err := q.try(ctx, r)
-		switch {
-		case v == again && noScript < maxNoScript:
-			noScript++
-		case v == split && retries < maxRetries:
-			if err := pause(ctx, retryDelay(time.Since(start), retries, q.opts.dice.unit())); err != nil {
-				return Lease{}, err
-			}
-			retries++
-		default:
-			return lease, err
-		}
+	var err error
+	if a.r.TTL, err = q.wholeTTL(r.TTL); err != nil {
+		a.over = true
+		a.finish(Lease{}, err)
+		return a
 	}
+	a.r.Key = q.opts.KeyPrefix + r.Key
+	a.slot = wire.Slot(a.r.Key)
+	a.pause.expire = a.next
+	a.next()
+	return a
 }
 
-// pause waits for d, or returns the cause of ctx's end.
-func pause(ctx context.Context, d time.Duration) error {
-	sleep(ctx, d)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+// next makes an attempt.
+func (a *acquisition) next() {
+	a.mu.Lock()
+	if a.over {
+		a.mu.Unlock()
+		return
 	}
-	return nil
+	a.attempt = newAttempt(a)
+	end := a.attempt.askLocked()
+	a.mu.Unlock()
+	a.follow(end)
 }
 
-// try makes one attempt. Without an error the verdict is won; with one, everything has been released, and split and
-// again say that another attempt may do better.
-func (q *Quorum) try(ctx context.Context, r Request) (Lease, verdict, error) {
-	a := q.newAttempt(r)
-	defer a.leave()
-	a.ask()
-	v, err := a.decide(ctx)
-	if err == nil && v == won {
-		// Taken after everything else that had to happen (step 4).
-		left := validity(a.ttl, a.clock.elapsed(), drift(a.ttl))
-		if left > 0 {
-			return Lease{Token: Token{Fence: a.fence, Secret: a.secret}, Validity: left}, won, nil
-		}
-		v, err = lost, ErrLate
-	}
-	a.fail()
-	return Lease{}, v, err
+// ending is what follows when an attempt has ended.
+type ending struct {
+	ended   bool
+	lease   Lease
+	err     error
+	verdict verdict
+	took    time.Duration
 }
 
-// decide waits for the decision (step 3), and for the second fencing round where it is needed.
-func (a *attempt) decide(ctx context.Context) (verdict, error) {
-	if err := a.wait(ctx, a.timeout); err != nil {
-		return lost, err
+// follow ends the acquisition, or sees to the next attempt.
+func (a *acquisition) follow(end ending) {
+	if !end.ended {
+		return
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.verdict == open {
-		a.verdict = a.tally.atDeadline()
-	}
-	switch a.verdict {
-	case won:
-	case held, split:
-		return a.verdict, &HeldError{Free: a.freeInLocked()}
-	default:
-		return a.verdict, a.noQuorumLocked()
-	}
-	var exact int
-	a.fence, exact = a.highestLocked()
-	if a.q.opts.Fencing && exact < majority(len(a.votes)) {
-		a.raiseLocked()
+	if a.over {
 		a.mu.Unlock()
-		err := a.wait(ctx, a.timeout)
-		a.mu.Lock()
-		if err != nil {
-			return lost, err
-		}
-		if a.verdict != won {
-			return lost, ErrFence
-		}
+		return
 	}
-	a.leaseLocked()
-	return won, nil
+	switch {
+	case end.verdict == again && a.askAgain < maxAskAgain:
+		a.askAgain++
+		a.mu.Unlock()
+		a.next()
+	case end.verdict == split && a.retries < maxRetries:
+		wait := retryDelay(end.took, a.retries, a.q.opts.dice.Unit())
+		a.retries++
+		a.mu.Unlock()
+		a.q.deadlines.set(&a.pause, time.Now().Add(wait))
+	default:
+		a.over = true
+		a.mu.Unlock()
+		a.finish(end.lease, end.err)
+	}
+}
+
+func (a *acquisition) finish(lease Lease, err error) {
+	a.done(lease, err)
+	a.q.leave()
+}
+
+// giveUp ends the acquisition for a caller that has left, and reports false if done has the result.
+func (a *acquisition) giveUp() bool {
+	a.mu.Lock()
+	if a.over {
+		a.mu.Unlock()
+		return false
+	}
+	a.over = true
+	a.attempt.failLocked()
+	a.mu.Unlock()
+	a.q.deadlines.cancel(&a.pause)
+	a.q.leave()
+	return true
 }
 
 // wholeTTL is ttl in whole milliseconds, or ErrInvalidTTL.

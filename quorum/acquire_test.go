@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/quorum/internal/fake"
 )
 
 // inBubble runs f in a bubble of its own.
@@ -54,7 +56,7 @@ func TestAcquireWithHungMasters(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, s *sim) {
 				q := s.quorum()
-				s.each(5-c.hung, 5, (*fakeMaster).pause)
+				s.each(5-c.hung, 5, (*fake.Master).Pause)
 				start := time.Now()
 				lease, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
 				if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
@@ -66,10 +68,10 @@ func TestAcquireWithHungMasters(t *testing.T) {
 					t.Errorf("%q does not say %q", err, want)
 				}
 				// B1, B2: the SETs land now, each with its release behind it.
-				s.each(0, 5, (*fakeMaster).resume)
+				s.each(0, 5, (*fake.Master).Resume)
 				synctest.Wait()
 				s.noKeys("after waking up")
-				if n := s.masters[4].ran("acquire"); n != 1 {
+				if n := s.masters[4].Ran("acquire"); n != 1 {
 					t.Errorf("the hung master carried out %d acquires, want the late one", n)
 				}
 			})
@@ -81,7 +83,7 @@ func TestAcquireWithHungMasters(t *testing.T) {
 func TestAttemptTimeoutFollowsTTL(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		s.each(1, 3, (*fakeMaster).pause)
+		s.each(1, 3, (*fake.Master).Pause)
 		start := time.Now()
 		_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 200 * time.Millisecond})
 		if took := time.Since(start); !errors.Is(err, ErrNoQuorum) || took != 10*time.Millisecond {
@@ -96,7 +98,7 @@ func TestCertainFailureIsEarly(t *testing.T) {
 			q, other := s.quorum(), s.quorum()
 			mustAcquire(t, other, "job", time.Minute)
 			synctest.Wait()
-			s.each(3, 5, (*fakeMaster).pause)
+			s.each(3, 5, (*fake.Master).Pause)
 			start := time.Now()
 			if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second}); !errors.Is(err, ErrHeld) || time.Since(start) != 0 {
 				t.Errorf("%v after %v, want ErrHeld at once", err, time.Since(start))
@@ -105,7 +107,7 @@ func TestCertainFailureIsEarly(t *testing.T) {
 	})
 	t.Run("majority down", func(t *testing.T) {
 		inBubble(t, 5, func(t *testing.T, s *sim) {
-			s.each(2, 5, (*fakeMaster).stop)
+			s.each(2, 5, (*fake.Master).Stop)
 			q := s.quorum()
 			start := time.Now()
 			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
@@ -130,16 +132,9 @@ func TestCertainFailureIsEarly(t *testing.T) {
 // The reply of a failed LOCK does not wait for its releases, however long they take.
 func TestReplyDoesNotWaitForReleases(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
-		s.each(1, 3, (*fakeMaster).stop)
+		s.each(1, 3, (*fake.Master).Stop)
 		q := s.quorum()
-		s.masters[0].set(func() {
-			s.masters[0].hook = func(cmd string) (time.Duration, string) {
-				if strings.HasPrefix(cmd, "release") {
-					return time.Second, ""
-				}
-				return 0, ""
-			}
-		})
+		delayed(s.masters[0], "release", time.Second)
 		start := time.Now()
 		if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
 			t.Errorf("%v after %v, want ErrNoQuorum at once", err, time.Since(start))
@@ -149,34 +144,22 @@ func TestReplyDoesNotWaitForReleases(t *testing.T) {
 	})
 }
 
-// delayed makes a master take d for every command that begins with word.
-func (m *fakeMaster) delayed(word string, d time.Duration) {
-	m.set(func() {
-		m.hook = func(cmd string) (time.Duration, string) {
-			if strings.HasPrefix(cmd, word) {
-				return d, ""
-			}
-			return 0, ""
-		}
-	})
-}
-
 // B4, B5: a grant that comes when nothing is left of the ttl is no grant, and leaves nothing.
 func TestLate(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		s.each(0, 3, func(m *fakeMaster) { m.delayed("acquire", time.Millisecond) })
+		s.each(0, 3, func(m *fake.Master) { delayed(m, "acquire", time.Millisecond) })
 		if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 3 * time.Millisecond}); !errors.Is(err, ErrLate) {
 			t.Errorf("%v, want ErrLate", err)
 		}
 		synctest.Wait()
 		s.noKeys("after ErrLate")
 		for _, m := range s.masters {
-			if a, r := m.ran("acquire"), m.ran("release"); a != 1 || r != 1 {
+			if a, r := m.Ran("acquire"), m.Ran("release"); a != 1 || r != 1 {
 				t.Errorf("%d acquires, %d releases, want one each", a, r)
 			}
 		}
-		s.each(0, 3, func(m *fakeMaster) { m.delayed("acquire", 900*time.Microsecond) })
+		s.each(0, 3, func(m *fake.Master) { delayed(m, "acquire", 900*time.Microsecond) })
 		if lease := mustAcquire(t, q, "job", 3*time.Millisecond); lease.Validity != 70*time.Microsecond {
 			t.Errorf("validity %v, want 70µs", lease.Validity)
 		}
@@ -192,7 +175,7 @@ func TestInvalidTTL(t *testing.T) {
 				t.Errorf("ttl %v: %v, want ErrInvalidTTL", ttl, err)
 			}
 		}
-		if n := s.masters[0].ran("acquire"); n != 0 {
+		if n := s.masters[0].Ran("acquire"); n != 0 {
 			t.Errorf("%d acquires reached a master", n)
 		}
 	})
@@ -202,7 +185,7 @@ func TestInvalidTTL(t *testing.T) {
 func TestCallerGivesUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		s.each(1, 3, (*fakeMaster).pause)
+		s.each(1, 3, (*fake.Master).Pause)
 		cause := errors.New("client hung up")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
@@ -213,10 +196,10 @@ func TestCallerGivesUp(t *testing.T) {
 		if _, err := q.Acquire(ctx, Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, cause) {
 			t.Errorf("with a cancelled context: %v, want the cause", err)
 		}
-		s.each(1, 3, (*fakeMaster).resume)
+		s.each(1, 3, (*fake.Master).Resume)
 		synctest.Wait()
 		s.noKeys("after the caller left")
-		if n := s.masters[1].ran("acquire"); n != 1 {
+		if n := s.masters[1].Ran("acquire"); n != 1 {
 			t.Errorf("%d acquires carried out, want 1: nothing is asked for a caller who is gone", n)
 		}
 	})
@@ -256,7 +239,7 @@ func TestSplitVoteConverges(t *testing.T) {
 				t.Errorf("%d winners, want 1", wins)
 			}
 			synctest.Wait()
-			if n := s.masters[0].ran("acquire"); n <= 2 {
+			if n := s.masters[0].Ran("acquire"); n <= 2 {
 				t.Errorf("%d acquires: the vote was not split", n)
 			}
 		})
@@ -267,8 +250,8 @@ func TestSplitVoteConverges(t *testing.T) {
 func TestSplitVoteRetries(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, s *sim) {
 		a := s.quorum()
-		s.each(2, 4, func(m *fakeMaster) {
-			m.set(func() { m.store["lock:job"] = fakeValue{secret: "another", end: time.Now().Add(time.Hour)} })
+		s.each(2, 4, func(m *fake.Master) {
+			m.Set(func() { m.Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour)) })
 		})
 		start := time.Now()
 		_, err := a.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
@@ -281,10 +264,10 @@ func TestSplitVoteRetries(t *testing.T) {
 			t.Errorf("took %v, want 15ms to 45ms", took)
 		}
 		synctest.Wait()
-		if n := s.masters[0].ran("acquire"); n != 5 {
+		if n := s.masters[0].Ran("acquire"); n != 5 {
 			t.Errorf("%d attempts, want 5", n)
 		}
-		if n, _ := s.masters[0].holds("", ""); n != 0 {
+		if n, _ := s.masters[0].Holds("", ""); n != 0 {
 			t.Errorf("%d keys left where it was granted", n)
 		}
 	})
@@ -294,8 +277,8 @@ func TestSplitVoteRetries(t *testing.T) {
 func TestValidityCountsFromGrantingAttempt(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		s.each(2, 4, func(m *fakeMaster) {
-			m.set(func() { m.store["lock:job"] = fakeValue{secret: "another", end: time.Now().Add(2 * time.Millisecond)} })
+		s.each(2, 4, func(m *fake.Master) {
+			m.Set(func() { m.Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(2*time.Millisecond)) })
 		})
 		start := time.Now()
 		lease := mustAcquire(t, q, "job", 10*time.Second)

@@ -4,93 +4,70 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
+
+	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/master"
+	"lockproxy/quorum/internal/wire"
 )
 
-// maxAdmitTries is how often Admit begins anew when another proxy changes the record at the same time.
-const maxAdmitTries = 5
+const (
+	maxAdmitTries = 5               // when other proxies change the record at the same time
+	admitTime     = 2 * time.Second // for the master to answer
+)
 
-// Admit is the operator's word that a master may join this deployment: name is its MasterOptions.Name. Where the master
-// carries the record of proxies with other settings it is moved to ours, and nobody votes on it for the larger of both
-// MaxTTL. Where it is in quarantine already, it is admitted at the end of that even without the counters of masters that cannot be
-// reached. A master that votes is left as it is.
+// Admit is the operator's word that a master may join this deployment: name is its MasterOptions.Name, or
+// its address. Where the master carries the record of proxies with other settings it is moved to ours, and
+// nobody votes on it for the larger of both MaxTTL. Where it is in quarantine already, it is admitted at the
+// end of that even without masters that cannot be reached. A master that votes is left as it is.
 //
-// Errors: ErrNoSuchMaster; a MasterError that says why the master cannot be moved; context.Cause(ctx). Safe for concurrent use.
+// Errors: ErrNoSuchMaster; a MasterError that says why the master cannot be moved; context.Cause(ctx). Safe
+// for concurrent use.
 func (q *Quorum) Admit(ctx context.Context, name string) error {
-	i := slices.IndexFunc(q.lanes, func(l *lane) bool { return l.names[l.index] == name })
+	i := slices.IndexFunc(q.lanes, func(l *master.Lane) bool { return l.Name() == name || l.Options().Addr == name })
 	if i < 0 {
 		return ErrNoSuchMaster
 	}
 	q.enter()
 	defer q.leave()
-	waiting, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	limited, cancel := context.WithTimeout(ctx, admitTime)
 	defer cancel()
-	l := q.lanes[i]
-	fail := func(err error) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return MasterError{Index: i, Name: name, Err: err}
-	}
-	for range maxAdmitTries {
-		a, err := l.ask(waiting, command{op: opLook})
-		if err != nil {
-			return fail(err)
-		}
-		c, err := q.guard.adoption(i, a.text)
-		if err != nil {
-			return fail(err)
-		}
-		if c == nil {
-			return nil
-		}
-		if a, err = l.ask(waiting, command{op: opAdmit, args: c.args()}); err != nil {
-			return fail(err)
-		}
-		if a.n == 1 {
-			l.look()
-			return nil
-		}
-	}
-	return fail(errors.New("is being changed by another proxy, try again"))
-}
-
-// adoption is the change that ADMIT makes of what a look has found; nil where nothing is to be done.
-func (g *guard) adoption(lane int, text string) (*change, error) {
-	said, ok := parseLook(&reply{kind: '$', text: text})
-	if !ok {
-		return nil, errUnparsable
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	m := g.masters[lane] // a copy, with what stands there now
-	if !m.up {
-		return nil, errLooking
-	}
-	if m.view.facts.mayEvict() && !g.q.opts.AllowEviction {
-		return nil, mayEvictError(m.view.facts.policy)
-	}
-	m.view.lookReply, m.record = said, parseRecord(said.record)
-	r := m.record
+	err := q.admit(limited, i)
 	switch {
-	case g.mode != GuardOff && m.votes() && r.fingerprint == g.fingerprint,
-		g.mode == GuardOff && r.kind == recordOff && r.fingerprint == g.fingerprint:
-		return nil, nil
-	case r.kind == recordMark && m.current() && (r.fingerprint == g.fingerprint || r.fingerprint == "" && g.mode != GuardOff):
-		if r.override || g.mode == GuardOff {
-			return nil, nil
-		}
-		r.override = true // with its nonce: the count goes on
-		return &change{from: said.record, to: r, settings: "-", born: "", durable: ""}, nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return MasterError{Index: i, Name: q.lanes[i].Name(), Err: err}
 	}
-	c := g.moveTo(ruling{lane: lane}, &m).change
-	return &c, nil
+	return nil
 }
 
-// moveTo is quarantine for a master that comes from proxies with other settings, or may not have a record of this
-// version: none but those with ours may end it. Its counters are kept if it has been serving in its present run.
-func (g *guard) moveTo(s ruling, m *known) ruling {
-	kept := m.votes() || m.record.kind == recordMark && m.current() && m.record.kept
-	s = g.quarantine(s, m, causeMoved, kept)
-	s.change.to.fingerprint, s.change.to.override = g.fingerprint, m.record.kind == recordNone
-	return s
+var errAdmitRace = errors.New("is being changed by another proxy, try again")
+
+func (q *Quorum) admit(ctx context.Context, i int) error {
+	l, state := q.lanes[i], []string{q.enc.StateKey}
+	for range maxAdmitTries {
+		r, err := l.Call(ctx, wire.Probe.Append(nil, true, state))
+		if err != nil {
+			return err
+		}
+		said, ok := wire.ParseProbe(&r)
+		if !ok {
+			return master.Answered(&r)
+		}
+		q.guard.mu.Lock()
+		c, change, err := q.guard.g.Adopt(i, admission.Probe(said), time.Now())
+		q.guard.mu.Unlock()
+		if err != nil || !change {
+			return err
+		}
+		if r, err = l.Call(ctx, wire.Admit.Append(nil, true, state, c.Args()...)); err != nil {
+			return err
+		}
+		if r.Is(1) {
+			l.Probe()
+			return nil
+		}
+	}
+	return errAdmitRace
 }

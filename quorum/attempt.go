@@ -1,168 +1,142 @@
 package quorum
 
 import (
-	"sync"
+	"slices"
 	"time"
+
+	"lockproxy/quorum/internal/clock"
+	"lockproxy/quorum/internal/master"
+	"lockproxy/quorum/internal/wire"
 )
 
 // phase is how far an attempt is. Answers keep coming in all of them.
 type phase uint8
 
 const (
-	asking  phase = iota // step 2 and 3
+	asking  phase = iota // steps 2 and 3
 	raising              // the second fencing round
-	leased               // the caller has, or is about to get, its token
+	leased               // the caller has its token
 	failed               // released everywhere
 )
 
-type voteState uint8
-
-const (
-	votePending voteState = iota
-	voteUnsent            // the lane did not take it, or broke before it was written: nothing can land
-	voteGranted
-	voteRefused
-	voteError // an error reply
-	voteBroke // the lane broke: it may land until the next hand-over
-)
-
-// vote is what one master said to an attempt.
-type vote struct {
-	state voteState
-	fence uint64        // voteGranted: the number this master counted
-	left  time.Duration // voteRefused: how long the key in the way lives; negative: for ever
-	err   error         // voteUnsent, voteError, voteBroke: why
-}
-
-// attempt is one try to acquire a key: one token, one question to every master. It is shared by the caller and the
-// lanes' readers, and lives until the last answer is in, which may be long after the caller has left.
+// attempt is one try to acquire a key: one token, one question to every master, and one more where the
+// fence has to be confirmed. It lives until the last answer is in, which may be long after the caller has
+// left. The mu of its acquisition guards it.
 type attempt struct {
-	q *Quorum
-	waiter
-	users
-	debtKey
-	owner   string
-	ttl     time.Duration
+	acq     *acquisition
+	token   wire.TokenAt
 	timeout time.Duration
-	clock   stopwatch // since step 1
+	clock   clock.Stopwatch // since step 1
+	limit   deadline        // of the phase
 
-	mu        sync.Mutex
-	phase     phase
-	verdict   verdict // of the phase; set once in each
-	votes     []vote
-	tally     tally
-	fence     uint64 // F: the number in the token, from phase raising on
-	voters    voters // leased: the masters whose grants made the lease
-	confirmed int    // raising: masters known to carry F at our value
-	raises    int    // raising: on their way
+	phase  phase
+	votes  round  // the acquire
+	raises round  // the second round; of phase raising
+	fence  uint64 // F: the number in the token, from phase raising on
+	voters uint64 // the masters whose grants made the lease; in phase leased
 }
 
-var _ receiver = (*attempt)(nil)
+var _ master.Receiver = (*attempt)(nil)
 
-// newAttempt starts the clock (step 1).
-func (q *Quorum) newAttempt(r Request) *attempt {
-	a := q.pools.attempts.Get().(*attempt)
-	a.users.start()
-	a.debtKey = debtKey{key: r.Key, secret: q.opts.dice.newSecret()}
-	a.owner, a.ttl, a.timeout = r.Owner, r.TTL, attemptTimeout(q.opts.MasterTimeout, r.TTL)
-	a.phase, a.verdict, a.fence, a.confirmed, a.raises = asking, open, 0, 0, 0
-	a.tally = tally{pending: len(a.votes)}
-	clear(a.votes)
-	a.waiter.reset()
-	a.clock = startWatch()
+// newAttempt draws a token and starts the clock (step 1).
+func newAttempt(acq *acquisition) *attempt {
+	o := &acq.q.opts
+	a := &attempt{
+		acq:     acq,
+		token:   wire.TokenAt{Key: acq.r.Key, Secret: o.dice.Secret()},
+		timeout: attemptTimeout(o.MasterTimeout, acq.r.TTL),
+		clock:   clock.Start(),
+	}
+	a.votes.begin(decideAcquire, len(o.Masters))
+	a.limit.expire = a.expire
 	return a
 }
 
-// leave is called once for each user.
-func (a *attempt) leave() {
-	if a.users.done() {
-		a.debtKey, a.owner = debtKey{}, ""
-		a.q.pools.attempts.Put(a)
-	}
+// op is an operation on the token.
+func (a *attempt) op(kind wire.Kind) wire.Op {
+	return wire.Op{Kind: kind, TokenAt: a.token, Slot: a.acq.slot, TTL: a.acq.r.TTL, Owner: a.acq.r.Owner, Fence: a.fence}
 }
 
-// ask sends the acquire to all masters at once (step 2).
-func (a *attempt) ask() {
-	for i, l := range a.q.lanes {
-		a.users.add()
-		if err := l.send(command{op: opAcquire, to: a, key: a.key, secret: a.secret, ttl: a.ttl, owner: a.owner}); err != nil {
-			a.voted(i, vote{state: voteUnsent, err: err}, false)
-			a.leave()
+// askLocked sends the acquire to all masters at once (step 2).
+func (a *attempt) askLocked() (end ending) {
+	a.acq.q.deadlines.set(&a.limit, a.clock.Begun().Add(a.timeout))
+	op := a.op(wire.Acquire)
+	for i, l := range a.acq.q.lanes {
+		if err := l.Ask(op, a); err != nil {
+			if a.votes.take(i, answer{state: answerUnsent, err: err}, false) {
+				end = a.decidedLocked()
+			}
 		}
 	}
+	return end
 }
 
-func (a *attempt) reply(lane int, op opKind, r *reply) {
-	switch {
-	case op == opRaise:
-		a.raised(r.is(1))
-	case granted(r):
-		a.voted(lane, vote{state: voteGranted, fence: uint64(r.ints[1])}, false)
-	case refused(r):
-		a.voted(lane, vote{state: voteRefused, left: time.Duration(r.ints[1]) * time.Millisecond}, false)
-	default:
-		a.voted(lane, vote{state: voteError, err: answered(r)}, r.code() == "NOSCRIPT")
-	}
-	a.leave()
+// Answered implements master.Receiver.
+func (a *attempt) Answered(lane int, op *wire.Op, got *master.Answer) {
+	acq := a.acq
+	acq.mu.Lock()
+	end := a.takeLocked(lane, op.Kind, read(op.Kind, got), got.AskAgain)
+	acq.mu.Unlock()
+	acq.follow(end)
 }
 
-func (a *attempt) gone(lane int, op opKind, err error, written bool) {
-	switch {
-	case op == opRaise:
-		a.raised(false)
-	case written:
-		a.voted(lane, vote{state: voteBroke, err: err}, false)
-	default:
-		a.voted(lane, vote{state: voteUnsent, err: err}, false)
-	}
-	a.leave()
-}
-
-// voted takes a master's answer to the acquire, whenever it comes.
-func (a *attempt) voted(lane int, v vote, noScript bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.votes[lane] = v
-	a.tally.pending--
-	switch v.state {
-	case voteGranted:
-		a.tally.granted++
-	case voteRefused:
-		a.tally.refused++
-	default:
-		a.tally.none++
-		if noScript {
-			a.tally.noScript++
+// takeLocked takes a master's answer, whenever it comes.
+func (a *attempt) takeLocked(lane int, kind wire.Kind, said answer, askAgain bool) (end ending) {
+	if kind == wire.Raise {
+		if a.raises.take(lane, said, false) {
+			return a.raisedLocked()
 		}
+		return end
 	}
-	switch a.phase {
-	case asking:
-		a.concludeLocked(a.tally.decide())
-	case raising:
-		if v.state == voteGranted {
-			a.joinLocked(lane)
-		}
-		a.concludeLocked(decideRaise(a.confirmed, a.raises+a.tally.pending, len(a.votes)))
-	case leased:
+	if said.state == answerYes {
+		a.acq.q.floors.Raise(a.acq.slot, said.fence)
+	}
+	switch decided := a.votes.take(lane, said, askAgain); {
+	case decided && a.phase == asking:
+		return a.decidedLocked()
+	case a.phase == leased:
 		a.lateLocked(lane)
-	case failed:
-		// Its release is behind it on the lane, or owed.
 	}
+	return end
 }
 
-// concludeLocked wakes the caller once in each phase.
-func (a *attempt) concludeLocked(v verdict) {
-	if a.verdict == open && v != open {
-		a.verdict = v
-		a.signal()
+// expire ends the phase whose time is over.
+func (a *attempt) expire() {
+	acq := a.acq
+	acq.mu.Lock()
+	var end ending
+	switch {
+	case a.phase == asking && a.votes.expire():
+		end = a.decidedLocked()
+	case a.phase == raising && a.raises.expire():
+		end = a.raisedLocked()
 	}
+	acq.mu.Unlock()
+	acq.follow(end)
 }
 
-// highestLocked is F, and how many masters granted with exactly that number.
-func (a *attempt) highestLocked() (fence uint64, exact int) {
-	for _, v := range a.votes {
+// decidedLocked acts on the verdict of the first round (step 3).
+func (a *attempt) decidedLocked() ending {
+	switch a.votes.verdict {
+	case won:
+	case held, split:
+		return a.failedLocked(&HeldError{Free: a.freeIn()})
+	default:
+		return a.failedLocked(a.acq.q.noQuorum(a.votes.answers, a.timeout))
+	}
+	var exact int
+	a.fence, exact = highest(a.votes.answers)
+	if a.acq.q.opts.Fencing && exact < majority(len(a.votes.answers)) {
+		return a.raiseLocked()
+	}
+	return a.leaseLocked()
+}
+
+// highest is F, the largest number among the grants, and how many masters granted with it.
+func highest(votes []answer) (fence uint64, exact int) {
+	for _, v := range votes {
 		switch {
-		case v.state != voteGranted || v.fence < fence:
+		case v.state != answerYes || v.fence < fence:
 		case v.fence == fence:
 			exact++
 		default:
@@ -172,44 +146,128 @@ func (a *attempt) highestLocked() (fence uint64, exact int) {
 	return fence, exact
 }
 
-// raiseLocked begins the second fencing round: every master that granted with another number is told F, where our
-// value still stands.
-func (a *attempt) raiseLocked() {
-	a.phase, a.verdict, a.confirmed, a.raises = raising, open, 0, 0
-	a.waiter.reset()
-	for i, v := range a.votes {
-		if v.state == voteGranted {
-			a.joinLocked(i)
+// raiseLocked begins the second fencing round. A master that granted with F has confirmed it; every other
+// one that may have our value is told F, behind the acquire on its lane.
+func (a *attempt) raiseLocked() (end ending) {
+	a.phase = raising
+	a.raises.begin(decideRaise, len(a.votes.answers))
+	a.acq.q.deadlines.set(&a.limit, time.Now().Add(a.timeout))
+	op := a.op(wire.Raise)
+	decided := false
+	for i, v := range a.votes.answers {
+		said := answer{state: answerNo}
+		switch {
+		case v.state == answerYes && v.fence == a.fence:
+			said.state = answerYes
+		case v.state == answerYes || v.state == answerPending:
+			if a.acq.q.lanes[i].Ask(op, a) == nil {
+				continue
+			}
+		}
+		decided = a.raises.take(i, said, false) || decided
+	}
+	if decided {
+		return a.raisedLocked()
+	}
+	return end
+}
+
+// raisedLocked acts on the verdict of the second round.
+func (a *attempt) raisedLocked() ending {
+	switch {
+	case a.phase != raising:
+		return ending{}
+	case a.raises.verdict == won:
+		return a.leaseLocked()
+	}
+	return a.failedLocked(ErrFence)
+}
+
+// leaseLocked ends the attempt with a lease, if validity is left (step 4). Masters that gave no answer are
+// topped up from here on.
+func (a *attempt) leaseLocked() ending {
+	ttl := a.acq.r.TTL
+	// Taken after everything else that had to happen.
+	left := validity(ttl, a.clock.Elapsed(), drift(ttl))
+	if left <= 0 {
+		return a.failedLocked(ErrLate)
+	}
+	a.phase = leased
+	a.acq.q.deadlines.cancel(&a.limit)
+	a.acq.q.floors.Raise(a.acq.slot, a.fence)
+	a.voters = a.votes.yes()
+	for i, v := range a.votes.answers {
+		if v.state != answerPending && v.state != answerYes {
+			a.lateLocked(i)
 		}
 	}
-	a.concludeLocked(decideRaise(a.confirmed, a.raises+a.tally.pending, len(a.votes)))
+	lease := Lease{Token: Token{Fence: a.fence, Secret: a.token.Secret}, Validity: left}
+	return ending{ended: true, lease: lease, verdict: won}
 }
 
-// joinLocked takes a master that granted into the second round.
-func (a *attempt) joinLocked(lane int) {
-	if a.votes[lane].fence == a.fence {
-		a.confirmed++
-		return
+// lateLocked does what follows the answer of a master that has no part in the lease. A grant is checked, as
+// the lock may have been released through another proxy by then, and its counter is raised. A master
+// without an answer is topped up. A refusal stands.
+func (a *attempt) lateLocked(lane int) {
+	l, v := a.acq.q.lanes[lane], a.votes.answers[lane]
+	switch v.state {
+	case answerYes:
+		if l.Owes(a.token) {
+			return
+		}
+		if v.fence != a.fence && a.raises.answers == nil {
+			_ = l.Ask(a.op(wire.Raise), nil)
+		}
+		a.acq.q.checks.add(a.token, a.voters, a.clock.Begun().Add(a.acq.r.TTL))
+	case answerUnsent, answerFailed, answerBroke:
+		l.TopUp(master.TopUp{
+			TokenAt: a.token, Fence: a.fence, Owner: a.acq.r.Owner, Voters: a.voters, TTL: a.acq.r.TTL,
+			Until: a.clock.Begun().Add(a.acq.r.TTL), Unsent: v.state == answerUnsent,
+		}, v.state == answerBroke)
 	}
-	a.users.add()
-	c := command{op: opRaise, to: a, key: a.key, secret: a.secret, fence: a.fence}
-	if a.q.lanes[lane].send(c) != nil {
-		a.users.done() // never the last: whoever called is one
-		return
-	}
-	a.raises++
 }
 
-// raised takes a master's answer to the raise.
-func (a *attempt) raised(ok bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.phase != raising {
+// failedLocked ends the attempt without a lease.
+func (a *attempt) failedLocked(err error) ending {
+	a.failLocked()
+	verdict := lost
+	if a.votes.verdict != won {
+		verdict = a.votes.verdict
+	}
+	return ending{ended: true, err: err, verdict: verdict, took: time.Since(a.clock.Begun())}
+}
+
+// failLocked releases whatever landed, or still may (step 5). Nobody waits for the answers.
+func (a *attempt) failLocked() {
+	if a.phase == leased || a.phase == failed {
 		return
 	}
-	a.raises--
-	if ok {
-		a.confirmed++
+	a.phase = failed
+	a.acq.q.deadlines.cancel(&a.limit)
+	op := a.op(wire.Release)
+	for i, v := range a.votes.answers {
+		if v.state != answerUnsent {
+			landed := v.state != answerPending && v.state != answerBroke
+			_ = a.acq.q.lanes[i].Release(op, a.acq.r.TTL, landed, nil)
+		}
 	}
-	a.concludeLocked(decideRaise(a.confirmed, a.raises+a.tally.pending, len(a.votes)))
+}
+
+// freeIn is how soon a majority could grant without a release: the majority-th of the times after which
+// each could, nearest first. Those that granted could at once, as they are being released.
+func (a *attempt) freeIn() time.Duration {
+	in := make([]time.Duration, 0, len(a.votes.answers))
+	for _, v := range a.votes.answers {
+		if v.state == answerYes {
+			in = append(in, 0)
+		} else if v.state == answerNo && v.left >= 0 {
+			in = append(in, v.left)
+		}
+	}
+	maj := majority(len(a.votes.answers))
+	if len(in) < maj {
+		return -1
+	}
+	slices.Sort(in)
+	return in[maj-1]
 }

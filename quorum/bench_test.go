@@ -5,6 +5,9 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"lockproxy/quorum/internal/dice"
+	"lockproxy/quorum/internal/fake"
 )
 
 // BenchmarkAcquire is a LOCK and its UNLOCK, one after the other, on real servers of this machine. parallel: many callers,
@@ -26,7 +29,7 @@ func BenchmarkAcquire(b *testing.B) {
 		b.ReportAllocs()
 		b.SetParallelism(32)
 		b.RunParallel(func(pb *testing.PB) {
-			key := (*dice)(nil).newSecret()
+			key := (*dice.Dice)(nil).Nonce()
 			for pb.Next() {
 				benchPair(b, q, key)
 			}
@@ -34,32 +37,28 @@ func BenchmarkAcquire(b *testing.B) {
 	})
 }
 
-// BenchmarkPair is the same before masters that cost next to nothing and allocate nothing: what is left is the quorum's own time, and its
-// allocations for a LOCK and its UNLOCK.
+// BenchmarkPair is the same before masters in memory: what is left is the quorum's own time, and its allocations.
 func BenchmarkPair(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
-		for _, fencing := range []bool{true, false} {
-			b.Run(fmt.Sprintf("masters=%d/fencing=%v", n, fencing), func(b *testing.B) {
-				q := dialQuorum(b, startBenchMasters(b, n), func(o *Options) { o.Fencing = fencing })
+		for _, callers := range []int{1, 64} {
+			b.Run(fmt.Sprintf("masters=%d/callers=%d", n, callers), func(b *testing.B) {
+				q := dialQuorum(b, make([]string, n), func(o *Options) {
+					for i := range o.Masters {
+						m := fake.New(fmt.Sprintf("run-%d", i))
+						m.Quiet = true
+						o.Masters[i].Addr, o.Masters[i].Dial = "memory", m.Dial
+					}
+				})
 				b.ReportAllocs()
-				for b.Loop() {
-					benchPair(b, q, "job")
-				}
+				b.SetParallelism(max(callers/runtime.GOMAXPROCS(0), 1))
+				b.RunParallel(func(pb *testing.PB) {
+					key := (*dice.Dice)(nil).Nonce()
+					for pb.Next() {
+						benchPair(b, q, key)
+					}
+				})
 			})
 		}
-	}
-	for _, callers := range []int{16, 64, 256} {
-		b.Run(fmt.Sprintf("masters=5/callers=%d", callers), func(b *testing.B) {
-			q := dialQuorum(b, startBenchMasters(b, 5))
-			b.ReportAllocs()
-			b.SetParallelism(callers / runtime.GOMAXPROCS(0))
-			b.RunParallel(func(pb *testing.PB) {
-				key := (*dice)(nil).newSecret()
-				for pb.Next() {
-					benchPair(b, q, key)
-				}
-			})
-		})
 	}
 }
 
@@ -71,22 +70,5 @@ func benchPair(b *testing.B, q *Quorum, key string) {
 			_, _ = q.Release(b.Context(), key, lease.Token)
 			return
 		}
-	}
-}
-
-func BenchmarkEncode(b *testing.B) {
-	e := encoder{stateKey: testState, fencing: true}
-	c := command{op: opAcquire, key: "lock:some-job", secret: mine, ttl: 10 * time.Second}
-	var out []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		out = e.append(out[:0], &c, false, "")
-	}
-}
-
-func BenchmarkSlot(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		slot("lock:some-job-of-usual-length")
 	}
 }

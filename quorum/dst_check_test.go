@@ -9,6 +9,8 @@ import (
 // claim is a lease as its client sees it: what it may count on.
 type claim struct {
 	key    string
+	began  time.Time // when it was given out
+	proxy  int       // which gave it out
 	token  Token
 	client int
 	end    time.Time // of its validity, or when it was given back or found lost
@@ -29,10 +31,15 @@ type ledger struct {
 	grants  int
 	extends int
 	calls   int
-	fault   string
-	about   string        // the key it is about; empty: none
-	token   string        // the secret it is about; empty: none
-	broken  chan struct{} // closed with the first fault
+
+	asked     int // LOCK
+	releases  int // UNLOCK
+	long      int // of locks that were held for longer than a check waits
+	elsewhere int // through another proxy than the one that granted
+	fault     string
+	about     string        // the key it is about; empty: none
+	token     string        // the secret it is about; empty: none
+	broken    chan struct{} // closed with the first fault
 }
 
 type keyLedger struct {
@@ -75,7 +82,7 @@ func (l *ledger) granted(client int, key string, lease Lease, before uint64) *cl
 	defer l.mu.Unlock()
 	l.grants++
 	now := time.Now()
-	c := &claim{key: key, token: lease.Token, client: client, end: now.Add(lease.Validity)}
+	c := &claim{key: key, began: now, token: lease.Token, client: client, end: now.Add(lease.Validity)}
 	k := l.keyLocked(key)
 	if lease.Validity <= 0 {
 		l.wrongLocked(key, "validity %v", lease.Validity)
@@ -89,6 +96,9 @@ func (l *ledger) granted(client int, key string, lease Lease, before uint64) *cl
 	}
 	if !l.unfenced && lease.Token.Fence <= before {
 		l.wrongLocked(key, "fence %d given out after %d", lease.Token.Fence, before)
+	}
+	if most := uint64(now.Add(25*time.Hour).UnixMilli()) << 11; lease.Token.Fence > most {
+		l.wrongLocked(key, "fence %d is far from all clocks that are right", lease.Token.Fence)
 	}
 	l.aloneLocked(k, c, now)
 	k.highest = max(k.highest, lease.Token.Fence)
@@ -129,6 +139,13 @@ func (l *ledger) extended(c *claim, began time.Time, highest uint64, left time.D
 	l.aloneLocked(k, c, now)
 }
 
+// asks is called before Acquire.
+func (l *ledger) asks() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+}
+
 // highest is the largest fence of the key that a client has.
 func (l *ledger) highest(key string) uint64 {
 	l.mu.Lock()
@@ -138,12 +155,18 @@ func (l *ledger) highest(key string) uint64 {
 
 // gives is called before the client gives its lease back: from here on it counts on nothing. It returns until when it could have,
 // or now for a lease that was given back before.
-func (l *ledger) gives(c *claim) (end time.Time) {
+func (l *ledger) gives(c *claim, proxy int) (end time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
+	l.releases++
+	if c.proxy != proxy {
+		l.elsewhere++
+	}
 	if end = c.end; c.over {
 		end = now
+	} else if now.Sub(c.began) > checkAfter/2 {
+		l.long++
 	}
 	c.over, c.end = true, now
 	return end

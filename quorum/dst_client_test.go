@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -16,12 +17,15 @@ type clientPlan struct {
 	forget   float64       // share of leases that are not given back
 	elsewere float64       // share of calls through another proxy
 	extend   float64       // share of leases that are extended
+	batch    float64       // share of locks that are taken and given back together with others
+	own      bool          // each client has a key of its own
 }
 
 // simClient locks, extends and unlocks until the world stops it.
 type simClient struct {
 	w      *world
 	index  int
+	keys   int // locked so far, of its own
 	random *rand.Rand
 }
 
@@ -55,8 +59,11 @@ func (c *simClient) proxy() *simProxy {
 // once takes one lock, holds it and gives it back, or not.
 func (c *simClient) once(pr *simProxy) {
 	plan := c.w.plan.clients
-	key := string(rune('a' + c.random.IntN(plan.keys)))
-	ttl := plan.ttl[0] + time.Duration(c.random.Int64N(int64(plan.ttl[1]-plan.ttl[0])+1))
+	key, ttl := c.key(), c.ttl()
+	if c.chance(plan.batch) {
+		c.several(pr)
+		return
+	}
 	for tries := 1 + c.random.IntN(3); tries > 0; tries-- {
 		cl, err := c.acquire(pr, key, ttl)
 		if err == nil {
@@ -75,34 +82,76 @@ func (c *simClient) once(pr *simProxy) {
 	}
 }
 
+// key is what to lock.
+func (c *simClient) key() string {
+	if c.w.plan.clients.own {
+		c.keys++
+		return fmt.Sprintf("own-%d-%d", c.index, c.keys%16)
+	}
+	return string(rune('a' + c.random.IntN(c.w.plan.clients.keys)))
+}
+
+func (c *simClient) ttl() time.Duration {
+	ttl := c.w.plan.clients.ttl
+	return ttl[0] + time.Duration(c.random.Int64N(int64(ttl[1]-ttl[0])+1))
+}
+
 var errCrashed = errors.New("the proxy crashed before it answered")
 
 // acquire is one Acquire. The lease of a proxy that has crashed never got to the client.
 func (c *simClient) acquire(pr *simProxy, key string, ttl time.Duration) (*claim, error) {
+	return c.ask(pr, key, ttl, c.chance(c.w.plan.clients.abandon))
+}
+
+// ask is one Acquire, of a client that hangs up early or does not.
+func (c *simClient) ask(pr *simProxy, key string, ttl time.Duration, hasty bool) (*claim, error) {
 	time.Sleep(c.moment(0))
-	ctx, cancel := c.patience(c.w.plan.clients.abandon)
+	ctx, cancel := c.patience(hasty)
 	defer cancel()
-	c.w.trace.add(event{what: "LOCK", proxy: pr.serial, master: -1, client: c.index, key: key, d: ttl})
-	began, before := time.Now(), c.w.ledger.highest(key)
+	call := c.asks(pr, key, ttl)
 	lease, err := pr.q.Acquire(ctx, Request{Key: key, TTL: ttl})
-	c.w.ledger.took(key, "Acquire", began, c.w.plan.mostAcquire())
-	if err == nil && c.w.crashed(pr) {
+	return call.end(lease, err)
+}
+
+// simCall is an Acquire under way.
+type simCall struct {
+	c      *simClient
+	pr     *simProxy
+	key    string
+	began  time.Time
+	before uint64
+}
+
+// asks is called before an Acquire.
+func (c *simClient) asks(pr *simProxy, key string, ttl time.Duration) *simCall {
+	c.w.trace.add(event{what: "LOCK", proxy: pr.serial, master: -1, client: c.index, key: key, d: ttl})
+	c.w.ledger.asks()
+	return &simCall{c, pr, key, time.Now(), c.w.ledger.highest(key)}
+}
+
+// end is called when it has returned.
+func (a *simCall) end(lease Lease, err error) (*claim, error) {
+	w := a.c.w
+	w.ledger.took(a.key, "Acquire", a.began, w.plan.mostAcquire(a.pr.place))
+	if err == nil && w.crashed(a.pr) {
 		err = errCrashed
 	}
-	e := event{what: "LOCK ends", proxy: pr.serial, master: -1, client: c.index, key: key}
+	e := event{what: "LOCK ends", proxy: a.pr.serial, master: -1, client: a.c.index, key: a.key}
 	if err != nil {
 		e.more = err.Error()
-		c.w.trace.add(e)
+		w.trace.add(e)
 		return nil, err
 	}
 	e.what, e.secret, e.d = "LOCKED", lease.Token.Secret, lease.Validity
-	c.w.trace.add(e)
-	return c.w.ledger.granted(c.index, key, lease, before), nil
+	w.trace.add(e)
+	cl := w.ledger.granted(a.c.index, a.key, lease, a.before)
+	cl.proxy = a.pr.serial
+	return cl, nil
 }
 
-// patience is a context that ends early for some calls.
-func (c *simClient) patience(share float64) (context.Context, context.CancelFunc) {
-	if c.chance(share) {
+// patience is a context that ends early for a hasty client.
+func (c *simClient) patience(hasty bool) (context.Context, context.CancelFunc) {
+	if hasty {
 		return context.WithTimeout(context.Background(), c.moment(40*time.Millisecond))
 	}
 	return context.WithCancel(context.Background())
@@ -153,15 +202,14 @@ func (c *simClient) through(pr *simProxy) *simProxy {
 
 // extend is one Extend.
 func (c *simClient) extend(cl *claim, pr *simProxy) {
-	plan := c.w.plan.clients
-	ttl := plan.ttl[0] + time.Duration(c.random.Int64N(int64(plan.ttl[1]-plan.ttl[0])+1))
+	ttl := c.ttl()
 	time.Sleep(c.moment(0))
-	ctx, cancel := c.patience(plan.abandon)
+	ctx, cancel := c.patience(c.chance(c.w.plan.clients.abandon))
 	defer cancel()
 	began, highest := time.Now(), c.w.ledger.highest(cl.key)
 	c.w.trace.add(event{what: "EXTEND", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret, d: ttl})
 	left, err := pr.q.Extend(ctx, cl.key, cl.token, ttl)
-	c.w.ledger.took(cl.key, "Extend", began, c.w.plan.mostWait())
+	c.w.ledger.took(cl.key, "Extend", began, c.w.plan.waitAt(pr.place))
 	if err == nil && c.w.crashed(pr) {
 		err = errCrashed
 	}
@@ -181,25 +229,44 @@ func (c *simClient) extend(cl *claim, pr *simProxy) {
 // release is one Release, or Abandon.
 func (c *simClient) release(cl *claim, pr *simProxy) {
 	time.Sleep(c.moment(0))
-	end := c.w.ledger.gives(cl)
-	c.w.trace.add(event{what: "UNLOCK", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret})
+	call := c.gives(cl, pr)
 	if c.chance(0.05) {
 		pr.q.Abandon(cl.key, cl.token)
 		return
 	}
-	ctx, cancel := c.patience(c.w.plan.clients.abandon)
+	ctx, cancel := c.patience(c.chance(c.w.plan.clients.abandon))
 	defer cancel()
-	began := time.Now()
-	ok, err := pr.q.Release(ctx, cl.key, cl.token)
-	c.w.ledger.took(cl.key, "Release", began, c.w.plan.mostWait())
-	e := event{what: "UNLOCKED", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret}
+	call.finish(pr.q.Release(ctx, cl.key, cl.token))
+}
+
+// giving is a Release under way.
+type giving struct {
+	c     *simClient
+	cl    *claim
+	pr    *simProxy
+	began time.Time
+	end   time.Time // of what the client could have counted on
+}
+
+// gives is called before a Release.
+func (c *simClient) gives(cl *claim, pr *simProxy) *giving {
+	end := c.w.ledger.gives(cl, pr.serial)
+	c.w.trace.add(event{what: "UNLOCK", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret})
+	return &giving{c, cl, pr, time.Now(), end}
+}
+
+// finish is called when it has returned.
+func (g *giving) finish(ok bool, err error) {
+	w := g.c.w
+	w.ledger.took(g.cl.key, "Release", g.began, w.plan.waitAt(g.pr.place))
+	e := event{what: "UNLOCKED", proxy: g.pr.serial, master: -1, client: g.c.index, key: g.cl.key, secret: g.cl.token.Secret}
 	if err != nil {
 		e.more = err.Error()
 	} else if !ok {
 		e.more = "lost"
 	}
-	c.w.trace.add(e)
-	if err == nil && !ok && !c.w.crashed(pr) {
-		c.w.ledger.lost(cl, end, "Release")
+	w.trace.add(e)
+	if err == nil && !ok && !w.crashed(g.pr) {
+		w.ledger.lost(g.cl, g.end, "Release")
 	}
 }

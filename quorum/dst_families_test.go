@@ -22,6 +22,17 @@ var families = []family{
 	{"newcomers", 0.08, (*plan).newcomers},
 	{"losses", 0.06, (*plan).losses},
 	{"steps", 0.04, (*plan).steps},
+	{"returns", 0.08, (*plan).returns},
+	{"evictions", 0.03, (*plan).evictions},
+	{"floors", 0.03, (*plan).floors},
+	{"far clocks", 0.02, (*plan).farClocks},
+	{"fast clocks", 0.02, (*plan).fastClocks},
+	{"load", 0.03, (*plan).quietLoad},
+	{"away", 0.03, (*plan).awayLoad},
+	{"first start", 0.03, (*plan).firstStart},
+	{"silence", 0.02, (*plan).silence},
+	{"unlocks", 0.03, (*plan).unlocks},
+	{"scripts", 0.02, (*plan).scripts},
 }
 
 // join makes p a run of some family, or leaves it as it is.
@@ -33,6 +44,7 @@ func (p *plan) join(r *rand.Rand) {
 			p.quiet(r)
 			f.shape(p, r)
 			p.everywhere()
+			p.certainClocks(r)
 			return
 		}
 	}
@@ -43,6 +55,8 @@ func (p *plan) quiet(r *rand.Rand) {
 	p.length, p.masters, p.proxies, p.count = 6*time.Second, 3, 2, 2
 	p.maxTTL, p.masterTimeout, p.mostHold = 2*time.Second, 40*time.Millisecond, 5*time.Millisecond
 	p.fencing, p.guard, p.wipes, p.stagger, p.census = true, GuardOn, false, 0, false
+	p.timeouts, p.denied, p.probes, p.recovers, p.counted = nil, nil, false, false, false
+	p.loops = []bool{r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0}
 	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{p.maxTTL / 2, p.maxTTL}, think: between(r, 5*time.Millisecond, 30*time.Millisecond)}
 	p.traffic = trafficPlan{base: [2]time.Duration{50 * time.Microsecond, 300 * time.Microsecond}}
 	p.faults = faultPlan{gap: 100 * time.Millisecond, first: 200 * time.Millisecond, last: 300 * time.Millisecond}
@@ -51,7 +65,7 @@ func (p *plan) quiet(r *rand.Rand) {
 // everywhere makes the lists that have an entry for every master.
 func (p *plan) everywhere() {
 	p.durable, p.rates, p.ahead = nil, nil, nil
-	for range p.masters {
+	for range p.masters + spares {
 		p.durable, p.rates, p.ahead = append(p.durable, false), append(p.rates, 1), append(p.ahead, 0)
 	}
 }
@@ -99,7 +113,7 @@ func (p *plan) scripted(name string, do func(*faulter)) {
 
 // countersInTurn empties one master after another, while others do not answer: the numbers must go on rising.
 func (p *plan) countersInTurn(r *rand.Rand) {
-	p.maxTTL, p.count = between(r, 200*time.Millisecond, time.Second), 2+r.IntN(2)
+	p.length, p.maxTTL, p.count = 10*time.Second, between(r, 200*time.Millisecond, time.Second), 2+r.IntN(2)
 	p.clients.ttl, p.clients.keys = [2]time.Duration{p.maxTTL / 2, p.maxTTL}, 1+r.IntN(2)
 	p.scripted("masters forget in turn", (*faulter).forgetInTurn)
 }
@@ -132,4 +146,8 @@ func (p *plan) steps(r *rand.Rand) {
 	p.maxTTL, p.mostHold, p.count = between(r, 500*time.Millisecond, 1500*time.Millisecond), time.Second, 2+r.IntN(2)
 	p.clients.ttl = [2]time.Duration{p.maxTTL / 2, p.maxTTL}
 	p.faults.gap, p.faults.kinds = 20*time.Millisecond, []faultKind{{name: "clocks step together", forgets: true, do: (*faulter).stepTogether}}
+	if r.IntN(2) == 0 { // several ask at once
+		p.count, p.clients.think, p.masterTimeout = 8, 4*time.Millisecond, 100*time.Millisecond
+		p.traffic.base[1] = 10 * time.Millisecond
+	}
 }

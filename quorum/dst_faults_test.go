@@ -37,6 +37,12 @@ var faultKinds = []faultKind{
 	{name: "forget anyhow", forgets: true, loses: true, strays: true, do: (*faulter).forgetAnyhow},
 	{name: "rolling restart", forgets: true, loses: true, strays: true, do: (*faulter).rollingRestart},
 	{name: "clock steps", forgets: true, strays: true, do: (*faulter).stepClock},
+	{name: "cannot be written", do: (*faulter).deny},
+	{name: "address moves", forgets: true, loses: true, strays: true, do: (*faulter).moveAddress},
+	{name: "addresses swap", forgets: true, loses: true, strays: true, do: (*faulter).swapAddresses},
+	{name: "SWAPDB", forgets: true, loses: true, strays: true, do: (*faulter).swapDB},
+	{name: "snapshot restored", forgets: true, loses: true, strays: true, do: (*faulter).restoreSnapshot},
+	{name: "evicts", forgets: true, strays: true, do: (*faulter).evict},
 }
 
 // faultPlan is what a run has to endure.
@@ -63,6 +69,11 @@ func (p *faultPlan) draw(r *rand.Rand, run *plan) {
 // loses reports whether masters may lose their counters.
 func (p *faultPlan) loses() bool {
 	return slices.ContainsFunc(p.kinds, func(k faultKind) bool { return k.loses })
+}
+
+// has reports whether a kind is among them.
+func (p *faultPlan) has(name string) bool {
+	return slices.ContainsFunc(p.kinds, func(k faultKind) bool { return k.name == name })
 }
 
 func (p *faultPlan) names() string {
@@ -110,7 +121,8 @@ func (f *faulter) during(begin, end func()) {
 	})
 }
 
-func (f *faulter) master() *simMaster { return f.w.masters[f.random.IntN(len(f.w.masters))] }
+func (f *faulter) master() *simMaster { return f.w.server(f.addr()) }
+func (f *faulter) addr() int          { return f.random.IntN(len(f.w.net.at)) }
 func (f *faulter) place() int         { return f.random.IntN(len(f.w.places)) }
 
 // directions are both, or one of them.
@@ -124,18 +136,18 @@ func (f *faulter) directions() []direction {
 	return []direction{up, down}
 }
 
-func (f *faulter) cut(what string, proxy, master int) {
+func (f *faulter) cut(what string, proxy, addr int) {
 	dirs := f.directions()
 	f.during(func() {
-		f.w.trace.note(master, "%s: cut from proxy place %d, %v", what, proxy, dirs)
-		f.w.net.each(proxy, master, func(p *path) {
+		f.w.trace.note(addr, "%s: cut from proxy place %d, %v", what, proxy, dirs)
+		f.w.net.each(proxy, addr, func(p *path) {
 			for _, dir := range dirs {
 				f.w.net.cut(p, dir)
 			}
 		})
 	}, func() {
-		f.w.trace.note(master, "%s: healed", what)
-		f.w.net.each(proxy, master, func(p *path) {
+		f.w.trace.note(addr, "%s: healed", what)
+		f.w.net.each(proxy, addr, func(p *path) {
 			for _, dir := range dirs {
 				f.w.net.heal(p, dir)
 			}
@@ -143,8 +155,8 @@ func (f *faulter) cut(what string, proxy, master int) {
 	})
 }
 
-func (f *faulter) cutOne()        { f.cut("cut", f.place(), f.master().index) }
-func (f *faulter) isolateMaster() { f.cut("isolate", -1, f.master().index) }
+func (f *faulter) cutOne()        { f.cut("cut", f.place(), f.addr()) }
+func (f *faulter) isolateMaster() { f.cut("isolate", -1, f.addr()) }
 func (f *faulter) isolateProxy()  { f.cut("isolate", f.place(), -1) }
 
 // clog stops paths one by one; each goes on at a time of its own.
@@ -158,24 +170,24 @@ func (f *faulter) clog() {
 }
 
 func (f *faulter) slowDown() {
-	p := f.w.net.paths[f.place()][f.master().index]
+	p := f.w.net.paths[f.place()][f.addr()]
 	slow := f.moment(200 * time.Millisecond)
 	f.during(func() {
-		f.w.trace.note(p.master, "slow from proxy place %d: %v", p.proxy, slow)
+		f.w.trace.note(p.addr, "slow from proxy place %d: %v", p.proxy, slow)
 		f.w.net.slow(p, slow)
 	}, func() { f.w.net.slow(p, -slow) })
 }
 
 func (f *faulter) resetOne() {
-	p := f.w.net.paths[f.place()][f.master().index]
-	f.w.trace.note(p.master, "reset from proxy place %d", p.proxy)
+	p := f.w.net.paths[f.place()][f.addr()]
+	f.w.trace.note(p.addr, "reset from proxy place %d", p.proxy)
 	f.w.net.reset(p)
 }
 
 func (f *faulter) resetMaster() {
-	m := f.master()
-	f.w.trace.note(m.index, "reset from everywhere")
-	f.w.net.each(-1, m.index, f.w.net.reset)
+	addr := f.addr()
+	f.w.trace.note(addr, "reset from everywhere")
+	f.w.net.each(-1, addr, f.w.net.reset)
 }
 
 func (f *faulter) pause() {
@@ -202,14 +214,14 @@ func (f *faulter) trouble() {
 	m, text, share := f.master(), troubles[f.random.IntN(len(troubles))], f.random.Float64()
 	f.during(func() {
 		f.w.trace.note(m.index, "answers %s", text)
-		f.w.net.trouble(m, text, share)
-	}, func() { f.w.net.trouble(m, "", 0) })
+		f.w.net.setTrouble(m, text, share)
+	}, func() { f.w.net.setTrouble(m, "", 0) })
 }
 
 func (f *faulter) flushScripts() {
 	m := f.master()
 	f.w.trace.note(m.index, "SCRIPT FLUSH")
-	m.flushScripts()
+	m.FlushScripts()
 }
 
 // crashProxy ends a proxy, and starts the next one a little later.
@@ -232,8 +244,13 @@ func (f *faulter) replace(how string, end func(*simProxy)) {
 		f.w.trace.add(event{what: how, proxy: pr.serial, master: -1, client: -1})
 		end(pr)
 		f.w.wait(wait)
-		for !f.w.noticed() && f.w.wait(20*time.Millisecond+2001*time.Nanosecond) {
-		}
-		f.w.start(pr.place)
+		f.w.startAgain(pr.place)
 	})
+}
+
+// startAgain starts a proxy as soon as none can count on a clock that has stepped unseen.
+func (w *world) startAgain(place int) {
+	for !w.noticed() && w.wait(20*time.Millisecond+2001*time.Nanosecond) {
+	}
+	w.start(place)
 }

@@ -2,26 +2,16 @@ package quorum
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"time"
 )
 
-// memory is everything that a master keeps.
-type memory struct {
-	store    map[string]fakeValue
-	counters map[string]uint64
-	state    map[string]string
-}
-
-func (m *simMaster) copyLocked() *memory {
-	return &memory{store: maps.Clone(m.store), counters: maps.Clone(m.counters), state: maps.Clone(m.state)}
-}
-
 // becomesDurable makes the master keep everything on disk before it answers.
 func (m *simMaster) becomesDurable() {
 	m.durable = true
-	m.facts["aof_enabled"] = "1"
-	m.config["appendonly"], m.config["appendfsync"] = "yes", "always"
+	m.Facts["aof_enabled"] = "1"
+	m.Config["appendonly"], m.Config["appendfsync"] = "yes", "always"
 }
 
 // losing is a way to lose memory.
@@ -43,40 +33,95 @@ func (n *network) lose(m *simMaster, how losing, silently bool) {
 	if how != losesFlush {
 		n.stopMaster(m, silently)
 	}
-	m.set(func() {
+	m.Set(func() {
+		if how != losesNone {
+			m.lost = time.Now()
+		}
 		if how != losesFlush {
 			m.renameLocked()
-			clear(m.scripts)
 		}
 		switch how {
 		case losesAll, losesFlush:
-			m.flushLocked()
+			m.FlushLocked()
 		case losesOld:
-			old := m.saved
-			m.store, m.counters, m.state = maps.Clone(old.store), maps.Clone(old.counters), maps.Clone(old.state)
+			m.LoadLocked(m.saved)
 		}
 	})
 }
 
-func (m *simMaster) startMaster() { m.set(func() { m.down = false }) }
-
 // save writes the RDB with which the master may come back later.
-func (m *simMaster) save() { m.set(func() { m.saved = m.copyLocked() }) }
+func (m *simMaster) save() { m.Set(func() { m.saved = m.SaveLocked() }) }
+
+// recordOf is the record that the master has now.
+func (m *simMaster) recordOf() (record string) {
+	m.Set(func() { record = m.State["record"] })
+	return record
+}
+
+// sortedKeysLocked are the names of all keys.
+func (m *simMaster) sortedKeysLocked() []string { return slices.Sorted(maps.Keys(m.Keys)) }
+
+func (m *simMaster) sortedKeys() (keys []string) {
+	m.Set(func() { keys = m.sortedKeysLocked() })
+	return keys
+}
+
+// wasAdmitted notes that a record has been written.
+func (m *simMaster) wasAdmitted() {
+	m.Set(func() {
+		if m.admittedLocked() {
+			m.admitted = time.Now()
+		}
+	})
+}
 
 // remembers reports whether the master can tell that the deployment is not new.
 func (m *simMaster) remembers() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return !m.down && (strings.HasPrefix(m.state["record"], "A") || strings.HasPrefix(m.state["record"], "Q"))
+	r := m.recordOf()
+	return !m.Down() && (strings.HasPrefix(r, "A") || strings.HasPrefix(r, "Q"))
 }
 
-// mayForget reports whether m may lose all it has: with GuardOn at least one other master must remember, as masters that are all
-// empty are taken for new.
+// admittedLocked reports whether the master has the record of its run.
+func (m *simMaster) admittedLocked() bool {
+	return strings.HasPrefix(m.State["record"], "A "+m.RunID+" ")
+}
+
+// keptCounters reports whether the master has not lost its counters since it was admitted.
+func (m *simMaster) keptCounters() (kept bool) {
+	m.Set(func() {
+		word := strings.Fields(m.State["record"])
+		kept = m.admittedLocked() || len(word) == 7 && word[0] == "Q" && strings.Contains(word[4], "k")
+	})
+	return kept
+}
+
+// votes reports whether the master votes, as far as its record says.
+func (m *simMaster) votes() (yes bool) {
+	m.Set(func() { yes = m.admittedLocked() })
+	return yes && !m.Down()
+}
+
+// server is the one at an address.
+func (w *world) server(addr int) *simMaster {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	return w.net.at[addr]
+}
+
+// servers are those that have an address.
+func (w *world) servers() []*simMaster {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	return append([]*simMaster(nil), w.net.at...)
+}
+
+// mayForget reports whether m may lose all it has: with GuardOn at least one other master must
+// remember, as masters that are all empty are taken for new.
 func (w *world) mayForget(m *simMaster) bool {
-	if w.plan.guard != GuardOn || w.plan.wipes {
+	if w.plan.guard != GuardOn || w.plan.wipes || w.plan.remembered {
 		return true
 	}
-	for _, other := range w.masters {
+	for _, other := range w.servers() {
 		if other != m && other.remembers() {
 			return true
 		}
@@ -84,27 +129,33 @@ func (w *world) mayForget(m *simMaster) bool {
 	return false
 }
 
-// stepsBy is how far a clock may step so that every proxy must notice with the next vote: each must have heard the clock before,
-// and knows it to within an interval. 0: not at all now.
+// stepTolerance and stepRate are those of package admission.
+const (
+	stepTolerance = 100 * time.Millisecond
+	stepRate      = 100
+)
+
+// stepsBy is how far a clock may step so that every proxy must notice with the next vote: each must
+// have heard the clock before, and knows it to within an interval. 0: not at all now.
 func (w *world) stepsBy(m *simMaster, wish time.Duration) time.Duration {
+	addr, record := w.net.addressOf(m), m.recordOf()
+	if addr < 0 {
+		return 0
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m.mu.Lock()
-	runID := m.runID
-	m.mu.Unlock()
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
 	least := time.Duration(0)
 	for _, pr := range w.places {
 		if pr == nil {
 			return 0
 		}
-		l := pr.q.lanes[m.index]
-		l.mu.Lock()
-		g, now := l.offset, time.Since(l.epoch)
-		l.mu.Unlock()
-		if g.runID != runID {
+		h := w.net.heard[pr.place][addr]
+		if h.serial != pr.serial || h.server != m || h.record != record {
 			return 0
 		}
-		least = max(least, g.hi-g.lo+stepTolerance+(now-g.at)/stepRate+w.plan.mostWait()+10*time.Millisecond)
+		least = max(least, h.width+stepTolerance+time.Since(h.at)/stepRate+w.plan.mostWait()+10*time.Millisecond)
 	}
 	if wish < 0 {
 		return wish - least
@@ -114,18 +165,20 @@ func (w *world) stepsBy(m *simMaster, wish time.Duration) time.Duration {
 
 // step makes a clock jump. Until it has been noticed no proxy starts that has never heard the clock.
 func (w *world) step(m *simMaster, by time.Duration) {
-	m.set(func() {
-		m.ahead += by
-		m.unnoticed = m.state["record"]
+	m.Set(func() {
+		m.Ahead += by
+		m.unnoticed = m.State["record"]
+		m.lost = time.Now()
 	})
 }
 
 // noticed reports whether nobody counts on a clock that has stepped.
 func (w *world) noticed() bool {
 	for _, m := range w.masters {
-		m.mu.Lock()
-		waits := m.unnoticed != "" && m.unnoticed == m.state["record"] && strings.HasPrefix(m.unnoticed, "A")
-		m.mu.Unlock()
+		waits := false
+		m.Set(func() {
+			waits = m.unnoticed != "" && m.unnoticed == m.State["record"] && strings.HasPrefix(m.unnoticed, "A")
+		})
 		if waits {
 			return false
 		}
@@ -135,33 +188,31 @@ func (w *world) noticed() bool {
 
 // healthy reports whether all masters vote, as far as their records say.
 func (w *world) healthy() bool {
-	for _, m := range w.masters {
-		m.mu.Lock()
-		votes := !m.down && strings.HasPrefix(m.state["record"], "A "+m.runID+" ")
-		m.mu.Unlock()
-		if !votes {
+	for _, m := range w.servers() {
+		if !m.votes() {
 			return false
 		}
 	}
 	return true
 }
 
-// forget makes one or more masters lose their memory within a short while, each in a way that ways names. Mostly it waits until
-// all have recovered from the time before: masters in quarantine have little to lose.
+// forget makes one or more masters lose their memory within a short while, each in a way that ways
+// names. Mostly it waits until all have recovered from the time before: masters in quarantine have
+// little to lose.
 func (f *faulter) forget(ways ...losing) {
 	if f.w.plan.census && f.w.losses > 0 || !f.w.healthy() && f.random.IntN(10) > 0 {
 		return
 	}
 	count := 1
 	if f.random.IntN(2) == 0 {
-		count += f.random.IntN(len(f.w.masters))
+		count += f.random.IntN(len(f.w.net.at))
 	}
-	for _, i := range f.random.Perm(len(f.w.masters))[:count] {
-		m, how := f.w.masters[i], ways[f.random.IntN(len(ways))]
+	for _, i := range f.random.Perm(len(f.w.net.at))[:count] {
+		m, how := f.w.server(i), ways[f.random.IntN(len(ways))]
 		if m.durable && how != losesFlush {
 			how = losesNone
 		}
-		f.w.masters[f.random.IntN(len(f.w.masters))].save()
+		f.master().save()
 		if how != losesNone && !f.w.mayForget(m) {
 			return
 		}
@@ -176,7 +227,7 @@ func (f *faulter) forget(ways ...losing) {
 func (f *faulter) lose(m *simMaster, how losing) {
 	f.w.losses++
 	if how == losesOld && f.random.IntN(3) == 0 {
-		m.set(m.becomesDurable) // from now on: what it says after the restart proves nothing
+		m.Set(m.becomesDurable) // from now on: what it says after the restart proves nothing
 	}
 	silently := f.random.IntN(3) == 0
 	d := f.moment(f.w.plan.faults.last / 2)
@@ -191,7 +242,7 @@ func (f *faulter) lose(m *simMaster, how losing) {
 	f.w.group.Go(func() {
 		f.w.wait(d)
 		f.w.trace.note(m.index, "is up again")
-		m.startMaster()
+		f.w.net.startMaster(m)
 	})
 }
 
@@ -205,8 +256,8 @@ func (f *faulter) rollingRestart() {
 	if !f.w.healthy() {
 		return
 	}
-	for _, i := range f.random.Perm(len(f.w.masters)) {
-		m, how := f.w.masters[i], losing(f.random.IntN(2))
+	for _, i := range f.random.Perm(len(f.w.net.at)) {
+		m, how := f.w.server(i), losing(f.random.IntN(2))
 		if m.durable {
 			how = losesNone
 		} else if !f.w.mayForget(m) {

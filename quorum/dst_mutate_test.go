@@ -85,7 +85,25 @@ func TestMutationsAreFound(t *testing.T) {
 	}
 }
 
-// build compiles the tests with the bug in them, and touches no file of the package.
+// TestMutantBuild keeps the build of one mutation, QUORUM_BUILD, for a closer look: as QUORUM_BINARY.
+func TestMutantBuild(t *testing.T) {
+	which, to := os.Getenv("QUORUM_BUILD"), os.Getenv("QUORUM_BINARY")
+	if which == "" || to == "" {
+		t.Skip("QUORUM_BUILD and QUORUM_BINARY are not set")
+	}
+	for _, mu := range mutations {
+		if mu.name == which {
+			if err := os.Rename(mu.build(t), to); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Errorf("no mutation is called %q", which)
+}
+
+// build compiles the tests with the bug in them, and touches no file of the package. Of package
+// quorum it takes the simulation only.
 func (mu *mutation) build(t *testing.T) string {
 	t.Helper()
 	files, err := mu.apply()
@@ -94,13 +112,19 @@ func (mu *mutation) build(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{make(map[string]string)}
-	for name, text := range files {
-		path, err := filepath.Abs(name)
-		if err != nil {
-			t.Fatal(err)
+	tests, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tests {
+		if !strings.HasPrefix(name, "dst_") && !strings.HasPrefix(name, "fence_model") {
+			overlay.Replace[mustAbs(t, name)] = "" // not there
 		}
-		overlay.Replace[path] = filepath.Join(dir, name)
-		if err := os.WriteFile(overlay.Replace[path], []byte(text), 0o600); err != nil {
+	}
+	for name, text := range files {
+		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		overlay.Replace[mustAbs(t, name)] = file
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,10 +136,20 @@ func (mu *mutation) build(t *testing.T) string {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "mutated.test")
-	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, cmp.Or(mu.room, "."))
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", mu.name, err, out)
 	}
 	return binary
+}
+
+func mustAbs(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 var faultLine = regexp.MustCompile(`QUORUM_SEED=\d+:? (.*)`)
@@ -125,7 +159,8 @@ var faultLine = regexp.MustCompile(`QUORUM_SEED=\d+:? (.*)`)
 func (mu *mutation) findIn(t *testing.T, binary string) (took time.Duration, fault string) {
 	t.Helper()
 	test := cmp.Or(mu.test, "TestSimulation")
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^"+test+"$", "-test.timeout", "30m")
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^("+test+")$", "-test.timeout", "30m")
+	cmd.Dir = filepath.Join(".", mu.room)
 	cmd.Env = append(os.Environ(), "QUORUM_FOR=60", "QUORUM_WANT="+mu.finds)
 	if mu.family != "" {
 		cmd.Env = append(cmd.Env, "QUORUM_FAMILY="+mu.family)

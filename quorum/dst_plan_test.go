@@ -28,14 +28,49 @@ type plan struct {
 	stagger       time.Duration   // proxies start within this
 	durable       []bool          // masters that keep everything on disk
 	census        bool            // long ttls: what is left at the end is left by mistake
-	rates         []float64       // of the masters' clocks
-	ahead         []time.Duration // of the masters' clocks
+	rates         []float64       // of the servers' clocks
+	ahead         []time.Duration // of the servers' clocks
+
+	timeouts   []time.Duration // master-timeout by place of the proxy; nil: the same everywhere
+	loops      []bool          // proxies whose connections an event loop reads, by place
+	denied     []string        // why a server cannot be written from the start on; nil: all can
+	deniedFor  time.Duration   // and for how long
+	probes     bool            // it is tried whether free keys are granted
+	recovers   bool            // in the end it is tried whether all that was lost comes back
+	helpless   bool            // ... but an operator may be needed
+	counted    bool            // the load on the masters is checked
+	remembered bool            // a proxy runs all the time: all masters may be emptied
 }
 
-// Calls must end within these, whatever happens.
-func (p *plan) mostWait() time.Duration { return max(p.masterTimeout, minAttempt) }
-func (p *plan) mostAcquire() time.Duration {
-	return (1+maxRetries+maxNoScript)*2*p.mostWait() + maxRetries*maxRetryDelay
+// spares is how many servers have no address at first.
+const spares = 1
+
+// timeoutAt is the master-timeout of the proxy at a place.
+func (p *plan) timeoutAt(place int) time.Duration {
+	if p.timeouts != nil {
+		return p.timeouts[place]
+	}
+	return p.masterTimeout
+}
+
+// Calls through the proxy at a place must end within these, whatever happens.
+func (p *plan) waitAt(place int) time.Duration { return max(p.timeoutAt(place), minAttempt) }
+func (p *plan) mostAcquire(place int) time.Duration {
+	return (1+maxRetries+maxAskAgain)*2*p.waitAt(place) + maxRetries*maxRetryDelay
+}
+
+// mostWait is the longest of all proxies.
+func (p *plan) mostWait() time.Duration {
+	most := time.Duration(0)
+	for place := range p.proxies {
+		most = max(most, p.waitAt(place))
+	}
+	return most
+}
+
+// quarantine is how long a master stays out that has lost its memory.
+func (p *plan) quarantine() time.Duration {
+	return p.maxTTL + p.maxTTL/100 + 52*time.Millisecond
 }
 
 // newPlan draws a run. Runs differ much from each other, as each has its own few faults: a bug that needs a certain mix gets it
@@ -68,7 +103,7 @@ func newPlan(seed uint64) *plan {
 		p.stagger = 2 * time.Second
 	}
 	mostDurable := some(r, 1)
-	for range p.masters {
+	for range p.masters + spares {
 		p.durable = append(p.durable, rarely(r, mostDurable))
 	}
 	p.mostHold = between(r, 5*time.Millisecond, time.Second)
@@ -80,6 +115,7 @@ func newPlan(seed uint64) *plan {
 		forget:   some(r, 0.5),
 		elsewere: some(r, 0.6),
 		extend:   some(r, 0.7),
+		batch:    some(r, 0.8),
 	}
 	if rarely(r, 0.3) {
 		p.clients.ttl[1] = 400 * time.Millisecond
@@ -97,8 +133,53 @@ func newPlan(seed uint64) *plan {
 	}
 	p.faults.draw(r, p)
 	p.drawClocks(r)
+	p.drawProxies(r)
+	p.probes, p.recovers = !p.census && rarely(r, 0.5), !p.census && rarely(r, 0.3)
+	p.helpless = p.faults.has("clock steps") && p.faults.loses()
+	if rarely(r, 0.1) {
+		p.denySome(r)
+	}
 	p.join(r)
 	return p
+}
+
+// drawProxies makes proxies that differ: in their master-timeout, in how far they are from the
+// masters, and in whether an event loop reads their connections.
+func (p *plan) drawProxies(r *rand.Rand) {
+	for range p.proxies {
+		p.loops = append(p.loops, r.IntN(2) == 0)
+	}
+	if !rarely(r, 0.3) {
+		return
+	}
+	for range p.proxies {
+		p.timeouts = append(p.timeouts, between(r, 10*time.Millisecond, 150*time.Millisecond))
+	}
+	if p.census || !rarely(r, 0.5) {
+		return
+	}
+	p.apart(r)
+}
+
+// apart makes proxies that are up to 60ms there and back from the masters.
+func (p *plan) apart(r *rand.Rand) {
+	p.timeouts, p.traffic.places = nil, nil
+	for range p.proxies {
+		away := between(r, 0, 30*time.Millisecond)
+		p.traffic.places = append(p.traffic.places, away)
+		p.timeouts = append(p.timeouts, 3*away+between(r, 15*time.Millisecond, 100*time.Millisecond))
+	}
+	p.maxTTL = 6 * time.Second
+	p.clients.ttl = [2]time.Duration{3 * time.Second, p.maxTTL}
+}
+
+// denySome makes a minority of the masters one that answers and cannot be written, from the start on.
+func (p *plan) denySome(r *rand.Rand) {
+	p.denied = make([]string, p.masters+spares)
+	for _, i := range r.Perm(p.masters)[:1+r.IntN(p.masters-majority(p.masters))] {
+		p.denied[i] = denials[r.IntN(len(denials))]
+	}
+	p.deniedFor = between(r, 0, 2*p.length)
 }
 
 // hot makes all clients fight for one key that nobody keeps, while single messages are late.
@@ -120,14 +201,15 @@ func newTrafficPlan(r *rand.Rand) trafficPlan {
 	}
 }
 
-// drawClocks makes clocks that differ, by rates that the drift covers. In some runs all are as fast as that. Where counters may be
-// lost the clocks take their place, so they must be right to within max-ttl.
+// drawClocks makes clocks that differ, by rates that the drift covers. In some runs all are as fast as
+// that. Where counters may be lost the clocks take their place, so they must be right to within
+// max-ttl; those that are years off do not count.
 func (p *plan) drawClocks(r *rand.Rand) {
 	fast, apart := rarely(r, 0.3), time.Minute
 	if p.faults.loses() {
 		apart = 500 * time.Millisecond
 	}
-	for range p.masters {
+	for range p.masters + spares {
 		rate := 1 + (r.Float64()*2-1)*0.005
 		if fast {
 			rate = 1.003 + r.Float64()*0.006
@@ -135,12 +217,26 @@ func (p *plan) drawClocks(r *rand.Rand) {
 		p.rates = append(p.rates, rate)
 		p.ahead = append(p.ahead, time.Duration((r.Float64()*2-1)*float64(apart)))
 	}
+	if rarely(r, 0.2) {
+		p.farOff(r)
+	}
+}
+
+// years are how far the clocks of a minority may be off.
+var years = []time.Duration{-20, -1, 1, 80, 112, 180} // the last two: beyond 2109
+
+// farOff makes the clocks of a minority of the masters years wrong.
+func (p *plan) farOff(r *rand.Rand) {
+	for _, i := range r.Perm(p.masters)[:1+r.IntN(p.masters-majority(p.masters))] {
+		p.ahead[i] = years[r.IntN(len(years))] * 365 * 24 * time.Hour
+	}
 }
 
 func (p *plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d %s: %d masters, %d proxies, %d clients on %d keys for %v, ttl %v, max-ttl %v, master-timeout %v",
 		p.seed, p.family, p.masters, p.proxies, p.count, p.clients.keys, p.length.Round(time.Second), p.clients.ttl, p.maxTTL, p.masterTimeout.Round(time.Millisecond))
+	fmt.Fprintf(&b, " %v, loops %v, apart %v, denied %q for %v, probes %v, recovers %v", p.timeouts, p.loops, p.traffic.places, p.denied, p.deniedFor, p.probes, p.recovers)
 	fmt.Fprintf(&b, ", fencing %v, guard %v, all may be wiped %v, durable %v, clocks ahead %v, census %v, faults about every %v: %v", p.fencing, [...]string{"on", "strict", "off"}[p.guard], p.wipes, p.durable, p.ahead, p.census, p.faults.gap.Round(time.Millisecond), p.faults.names())
 	return b.String()
 }

@@ -12,13 +12,14 @@ type post struct {
 	count  uint64
 	timer  *time.Timer
 	closed chan struct{}
+	turns  []*simLink // that a loop is to read
 }
 
 // letter is something to be carried out at an instant.
 type letter struct {
 	due    time.Time
 	number uint64
-	wire   *wire // either a message of this wire is due
+	link   *simLink // either a message of this link is due
 	dir    direction
 	do     func() // or this
 }
@@ -79,7 +80,14 @@ func (n *network) deliverDue() {
 		if l.do != nil {
 			l.do()
 		} else {
-			l.wire.pumpLocked(l.dir)
+			l.link.pumpLocked(l.dir)
+		}
+		for len(p.turns) > 0 {
+			li := p.turns[0]
+			p.turns = p.turns[1:]
+			n.mu.Unlock()
+			li.turn()
+			n.mu.Lock()
 		}
 	}
 	if len(p.queue) > 0 {

@@ -18,6 +18,8 @@ func TestSeedReplays(t *testing.T) {
 		t.Skip("the race detector runs goroutines in any order")
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer func(before uint64) { keepEvents = before }(keepEvents)
+	keepEvents = 1 << 18
 	// The collector stops goroutines where it likes, and those that are ready at one instant go on in another order.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	first, seeds := uint64(1), uint64(10)

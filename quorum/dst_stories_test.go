@@ -5,16 +5,16 @@ import "time"
 // mute makes a master answer nothing but errors, until the function returned is called.
 func (f *faulter) mute(m *simMaster) (end func()) {
 	f.w.trace.note(m.index, "is loading")
-	f.w.net.trouble(m, troubles[0], 1)
+	f.w.net.setTrouble(m, troubles[0], 1)
 	return func() {
 		f.w.trace.note(m.index, "has loaded")
-		f.w.net.trouble(m, "", 0)
+		f.w.net.setTrouble(m, "", 0)
 	}
 }
 
 // part cuts the way from a proxy's place to a master, until the function returned is called.
 func (f *faulter) part(place int, m *simMaster, dirs ...direction) (end func()) {
-	p := f.w.net.paths[place][m.index]
+	p := f.w.net.paths[place][f.w.net.addressOf(m)]
 	f.w.trace.note(m.index, "cut from proxy place %d, %v", place, dirs)
 	for _, dir := range dirs {
 		f.w.net.cut(p, dir)
@@ -29,9 +29,10 @@ func (f *faulter) part(place int, m *simMaster, dirs ...direction) (end func()) 
 
 // shuffled are all masters, in some order.
 func (f *faulter) shuffled() []*simMaster {
-	all := make([]*simMaster, 0, len(f.w.masters))
-	for _, i := range f.random.Perm(len(f.w.masters)) {
-		all = append(all, f.w.masters[i])
+	at := f.w.servers()
+	all := make([]*simMaster, 0, len(at))
+	for _, i := range f.random.Perm(len(at)) {
+		all = append(all, at[i])
 	}
 	return all
 }
@@ -47,25 +48,41 @@ func (f *faulter) until(so func() bool) bool {
 }
 
 // quarantine is how long a master stays out that has lost its memory.
-func (f *faulter) quarantine() time.Duration { return f.w.plan.maxTTL + margin(f.w.plan.maxTTL) }
+func (f *faulter) quarantine() time.Duration { return f.w.plan.quarantine() }
 
 // forgetInTurn: one master is away while locks are taken, so that its counters stay behind. Then it is back, another is emptied,
 // and the third is away: either until the quarantine should be over, or from then on, when nobody has locked meanwhile. The one that stayed
 // behind and the one that was emptied know nothing of what was counted.
 func (f *faulter) forgetInTurn() {
-	if !f.until(f.w.healthy) {
+	if !f.until(f.w.healthy) || !f.clocksRight() || !f.until(f.w.healthy) {
 		return
 	}
 	all := f.shuffled()
 	back := f.mute(all[0])
 	f.w.wait(f.moment(200 * time.Millisecond))
-	if f.random.IntN(2) == 0 {
+	switch f.random.IntN(3) {
+	case 0: // the third is away until the quarantine should be over
 		back()
 		f.w.wait(f.moment(2 * time.Millisecond))
 		f.lose(all[1], losesFlush)
 		back = f.mute(all[2])
 		f.w.wait(f.quarantine())
-	} else {
+	case 1: // it hears of the quarantine, and is away when that is over; perhaps all are
+		f.w.idle.Store(true)
+		f.w.wait(f.w.plan.mostHold + f.w.plan.mostWait())
+		back()
+		f.lose(all[1], losesFlush)
+		f.w.wait(f.moment(1300 * time.Millisecond))
+		back = f.mute(all[2])
+		if f.random.IntN(2) == 0 {
+			end := f.mute(all[0])
+			f.w.wait(f.quarantine())
+			end()
+		} else {
+			f.w.wait(f.quarantine())
+		}
+		f.w.idle.Store(false)
+	default: // it is away from then on
 		f.w.idle.Store(true)
 		f.w.wait(f.w.plan.mostHold + f.w.plan.mostWait())
 		back()
@@ -91,7 +108,7 @@ func (f *faulter) forgetDuringRaise() {
 	loaded := f.mute(third)
 	back := f.mute(raised)
 	f.w.wait(f.moment(100 * time.Millisecond))
-	granted := f.w.net.await(opAcquire, 0, raised.index)
+	granted := f.w.net.await("acquire", 0, f.w.net.addressOf(raised))
 	back()
 	select {
 	case <-granted:
@@ -132,13 +149,13 @@ func (f *faulter) forgetMost() {
 	if lies = lies && way == losesOld; lies {
 		f.crashAll()
 	}
-	for _, m := range f.shuffled()[:majority(len(f.w.masters))] {
+	for _, m := range f.shuffled()[:majority(len(f.w.net.at))] {
 		how := way
 		if m.durable && how != losesFlush {
 			how = losesNone
 		}
 		if lies && how == losesOld {
-			m.set(m.becomesDurable) // from now on
+			m.Set(m.becomesDurable) // from now on
 		}
 		f.lose(m, how)
 		f.w.wait(f.moment(5 * time.Millisecond))
@@ -157,7 +174,7 @@ func (f *faulter) stepTogether() {
 		return
 	}
 	f.w.wait(f.moment(100 * time.Millisecond))
-	for _, m := range f.shuffled()[:majority(len(f.w.masters))] {
+	for _, m := range f.shuffled()[:majority(len(f.w.net.at))] {
 		if by := f.w.stepsBy(m, f.moment(3*time.Second)); by != 0 {
 			f.w.trace.note(m.index, "clock steps by %v", by)
 			f.w.step(m, by)
@@ -166,9 +183,8 @@ func (f *faulter) stepTogether() {
 	f.w.wait(f.moment(300 * time.Millisecond))
 }
 
-// crashAll ends all proxies.
-func (f *faulter) crashAll() {
-	var gone []*simProxy
+// crashAll ends all proxies, and returns those that there were.
+func (f *faulter) crashAll() (gone []*simProxy) {
 	for place := range f.w.places {
 		if pr := f.w.takeDown(place); pr != nil {
 			gone = append(gone, pr)
@@ -178,6 +194,7 @@ func (f *faulter) crashAll() {
 		f.w.trace.add(event{what: "crash", proxy: pr.serial, master: -1, client: -1})
 		f.w.crash(pr)
 	}
+	return gone
 }
 
 // newcomer: all proxies crash, most masters are emptied, and those that know of the locks are out of reach for the proxies that

@@ -22,11 +22,15 @@ const seedsFor = 10 * time.Second
 //	QUORUM_SEEDS=1000 runs so many, or QUORUM_FOR=60 for so many seconds of processor time, from QUORUM_FROM or a random one on
 //	QUORUM_ALL=1      goes on after one that fails
 //	QUORUM_FAMILY=fences makes all runs of that family, none all noise
+//	QUORUM_TRACE=file writes what happened in the last of them
 //	QUORUM_WANT=lost  takes notice only of faults that this regular expression finds
 func TestSimulation(t *testing.T) {
 	// One thread is almost twice as fast as two, since only one thing happens at a time.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	if os.Getenv("QUORUM_TRACE") != "" {
+		keepEvents = 1 << 20
+	}
 	if seed, ok := number64("QUORUM_SEED"); ok {
 		runSeed(t, seed)
 		return
@@ -77,6 +81,9 @@ func runSeed(t *testing.T, seed uint64) tallies {
 	}()
 	var w *world
 	synctest.Test(t, func(*testing.T) { w = runWorld(newPlan(seed)) })
+	if file := os.Getenv("QUORUM_TRACE"); file != "" {
+		_ = os.WriteFile(file, []byte(w.trace.all()), 0o600)
+	}
 	if err := w.report(); err != nil && regexp.MustCompile(os.Getenv("QUORUM_WANT")).MatchString(w.ledger.fault) {
 		t.Errorf("QUORUM_SEED=%d: %v", seed, err) // out here, as a bubble that fails ends the test
 	}

@@ -3,9 +3,13 @@ package quorum
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"lockproxy/quorum/internal/fake"
+	"lockproxy/quorum/internal/wire"
 )
 
 // event is one thing that happened in a simulated run. It is cheap to keep; text makes it readable.
@@ -22,7 +26,7 @@ type event struct {
 }
 
 // keepEvents is how many events of a run are kept.
-const keepEvents = 1 << 14
+var keepEvents uint64 = 1 << 14
 
 // trace is the last events of a run. It is safe for concurrent use.
 type trace struct {
@@ -40,7 +44,7 @@ func (t *trace) add(e event) {
 	e.at = time.Since(t.began)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.count++; len(t.events) < keepEvents {
+	if t.count++; uint64(len(t.events)) < keepEvents {
 		t.events = append(t.events, e)
 	} else {
 		t.events[t.count%keepEvents] = e
@@ -48,30 +52,52 @@ func (t *trace) add(e event) {
 	t.sum = mix(t.sum, uint64(e.at), uint64(len(e.what)), uint64(e.proxy), uint64(e.master), uint64(e.client))
 }
 
-// ran notes that a master has carried out a command about a lock, or one of the restart guard.
-func (t *trace) ran(wr *wire, args []string, answer string) {
-	if args[0] != "EVALSHA" && args[0] != "EVAL" {
-		return
+// ran notes what a master has carried out: operations, and scripts of the restart guard. It reports
+// whether the answer tells the master's clock. The network's mu is held.
+func (t *trace) ran(li *simLink, args []string, answer []byte) (tellsClock bool) {
+	m := li.server
+	cmd, known := fake.Parse(args)
+	if !known || len(answer) == 0 || answer[0] == '-' {
+		return false
 	}
-	m := wr.net.masters[wr.path.master]
-	sha := args[1]
-	if args[0] == "EVAL" {
-		sha = fakeSHA(args[1])
+	if cmd.Name != "packet" {
+		m.load.scripts++
+		li.net.ranLocked(li.path, cmd.Name)
+		if cmd.Name == "admit" && string(answer) == ":1\r\n" {
+			m.wasAdmitted()
+		}
+		t.add(event{what: cmd.Name, proxy: li.from.serial, master: m.index, client: -1, more: string(answer)})
+		return cmd.Name == "probe"
 	}
-	m.mu.Lock()
-	op, ok := m.scripts[sha]
-	m.mu.Unlock()
-	if !ok {
-		return
+	m.load.packets++
+	var r wire.Reply
+	n, err := wire.Parse(answer, &r)
+	p, ok := wire.ParsePacket(&r, len(cmd.Ops))
+	if n == 0 || err != nil || !ok {
+		panic("the answer to a packet cannot be read")
 	}
-	if answer[0] != '-' {
-		wr.net.ranLocked(wr.path, op)
+	for i := range cmd.Ops {
+		o := &cmd.Ops[i]
+		m.load.ops[o.Name]++
+		li.net.ranLocked(li.path, o.Name)
+		e := event{what: o.Name, proxy: li.from.serial, master: m.index, client: -1, key: o.Key, secret: o.Secret(), more: said(&p.Results[i])}
+		if !p.Admitted {
+			e.more += " (not admitted)"
+		}
+		t.add(e)
 	}
-	e := event{what: fakeOps[op], proxy: wr.from.serial, master: m.index, client: -1, key: args[3], more: answer}
-	if op != opInfo && op != opFree && op < opInfo {
-		e.secret = args[3+int(args[2][0]-'0')]
+	return true
+}
+
+// said is a result in a few words.
+func said(r *wire.Reply) string {
+	switch {
+	case r.Null:
+		return "null"
+	case r.Kind == ':':
+		return strconv.FormatInt(r.Int, 10)
 	}
-	t.add(e)
+	return r.Text
 }
 
 // note is an event of the world.
@@ -84,7 +110,12 @@ func (t *trace) all() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lines := make([]string, 0, len(t.events))
-	for _, e := range t.events {
+	first := uint64(0)
+	if uint64(len(t.events)) == keepEvents {
+		first = t.count + 1 // the oldest is behind the newest
+	}
+	for i := range uint64(len(t.events)) {
+		e := t.events[(first+i)%keepEvents]
 		lines = append(lines, e.text())
 	}
 	return strings.Join(lines, "\n")

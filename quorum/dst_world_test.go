@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockproxy/quorum/internal/dice"
 )
 
 // world is one simulated run: masters, proxies with real Quorums in them, a network between, clients and faults. It lives in a
@@ -18,7 +21,7 @@ type world struct {
 	trace   *trace
 	ledger  *ledger
 	net     *network
-	masters []*simMaster
+	masters []*simMaster // all servers, those without an address too
 
 	mu     sync.Mutex
 	places []*simProxy // nil while none runs there
@@ -35,6 +38,7 @@ type simProxy struct {
 	q       *Quorum
 	place   int
 	serial  int
+	began   time.Time
 	crashed bool // guarded by the network's mu
 }
 
@@ -84,16 +88,22 @@ func (w *world) start(place int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.serial++
-	pr := &simProxy{place: place, serial: w.serial}
-	o := Options{KeyPrefix: "lock:", MasterTimeout: w.plan.masterTimeout, MaxTTL: w.plan.maxTTL, Fencing: w.plan.fencing, Guard: w.plan.guard,
-		dice: &dice{random: rand.New(rand.NewPCG(w.plan.seed, uint64(1000+w.serial)))}}
-	for m := range w.masters {
-		o.Masters = append(o.Masters, MasterOptions{Name: fmt.Sprintf("master-%d", m), Addr: fmt.Sprintf("10.0.0.%d:6379", m), Dial: w.dialer(pr, m)})
+	pr := &simProxy{place: place, serial: w.serial, began: time.Now()}
+	o := Options{KeyPrefix: "lock:", MasterTimeout: w.plan.timeoutAt(place), MaxTTL: w.plan.maxTTL, Fencing: w.plan.fencing, Guard: w.plan.guard,
+		dice: dice.New(rand.New(rand.NewPCG(w.plan.seed, uint64(1000+w.serial))))}
+	for a := range w.net.at {
+		o.Masters = append(o.Masters, MasterOptions{Name: fmt.Sprintf("master-%d", a), Addr: fmt.Sprintf("10.0.0.%d:6379", a), Dial: w.dialer(pr, a)})
 	}
-	var err error
-	if pr.q, err = New(o); err != nil {
+	if w.plan.loops[place] {
+		o.Adopt = w.adopt
+	}
+	q, err := New(o)
+	if err != nil {
 		panic(err)
 	}
+	w.net.mu.Lock()
+	pr.q = q
+	w.net.mu.Unlock()
 	w.trace.add(event{what: "starts", proxy: pr.serial, master: -1, client: -1})
 	w.places[place] = pr
 }
@@ -130,10 +140,16 @@ func runWorld(p *plan) *world {
 	}
 	f := &faulter{w: w, random: rand.New(rand.NewPCG(p.seed, 99))}
 	w.group.Go(f.run)
+	w.group.Go(f.denyFromStart)
+	if p.probes {
+		w.group.Go(newProber(w).run)
+	}
 	w.wait(p.length)
 	close(w.stopped)
 	w.group.Wait()
 	w.settle()
+	w.checkLoad()
+	w.recover()
 	for place := range w.places {
 		if pr := w.takeDown(place); pr != nil {
 			w.close(pr)
@@ -170,14 +186,20 @@ func newWorld(p *plan) *world {
 	for _, k := range p.faults.kinds {
 		w.ledger.forgets = w.ledger.forgets || k.forgets
 	}
-	for i := range p.masters {
+	for i := range p.masters + spares {
 		m := newSimMaster(i, p.seed, p.ahead[i], p.rates[i])
 		if p.durable[i] {
 			m.becomesDurable()
 		}
+		if p.denied != nil {
+			m.Denied = p.denied[i]
+		}
 		w.masters = append(w.masters, m)
 	}
-	w.net = newNetwork(p.seed, p.traffic, p.proxies, w.masters, w.trace)
+	w.net = newNetwork(p.seed, p.traffic, p.proxies, slices.Clone(w.masters[:p.masters]), w.trace)
+	w.net.storm = func(m *simMaster) {
+		w.ledger.wrong("", "the load on master %d is too high: a storm of commands in a second", m.index)
+	}
 	return w
 }
 
@@ -192,16 +214,24 @@ func (w *world) settle() {
 	}
 	time.Sleep(settleIn)
 	for _, m := range w.masters {
-		m.mu.Lock()
-		for key, v := range m.store {
-			if m.now().Before(v.end) && !w.ledger.stands(v.secret) {
-				w.trace.add(event{what: "STANDS", proxy: -1, master: m.index, client: -1, key: key, secret: v.secret})
-				w.ledger.token = v.secret
+		for _, key := range m.sortedKeys() {
+			secret, stands := m.standing(key)
+			if stands && !w.ledger.stands(secret) {
+				w.trace.add(event{what: "STANDS", proxy: -1, master: m.index, client: -1, key: key, secret: secret})
+				w.ledger.token = secret
 				w.ledger.wrong(key[len("lock:"):], "a key is left on master %d that no client holds", m.index)
 			}
 		}
-		m.mu.Unlock()
 	}
+}
+
+// standing is whose lock stands at a key.
+func (m *simMaster) standing(key string) (secret string, stands bool) {
+	m.Set(func() {
+		v, ok := m.Keys[key]
+		secret, stands = v.Secret(), ok && m.NowLocked().Before(v.End)
+	})
+	return secret, stands
 }
 
 // report is what a failing run tells.
@@ -212,6 +242,6 @@ func (w *world) report() error {
 	return errors.New(w.ledger.fault + "\n" + w.plan.String() + "\n" + w.trace.about(w.ledger.about, w.ledger.token, 100))
 }
 
-func (w *world) dialer(pr *simProxy, master int) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, _, _ string) (net.Conn, error) { return w.net.dial(ctx, pr, master) }
+func (w *world) dialer(pr *simProxy, addr int) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) { return w.net.dial(ctx, pr, addr) }
 }

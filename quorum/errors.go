@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/wire"
 )
 
 // What the methods of Quorum fail with. Each is asked for with errors.Is; ErrNoQuorum comes as a *NoQuorumError,
@@ -84,13 +87,16 @@ func (e *NoQuorumError) Text(showMasters bool) string {
 	for _, m := range e.Masters {
 		name, reason := m.Name, m.Err.Error()
 		if !showMasters {
-			name = fmt.Sprintf("master %d", m.Index+1)
-			if same, ok := errors.AsType[*sameServerError](m.Err); ok {
-				reason = fmt.Sprintf("is the same server as master %d", same.index+1)
+			name = placeOf(m.Index)
+			if named, ok := errors.AsType[admission.Named](m.Err); ok {
+				reason = named.Text(placeOf)
 			}
 		}
-		b.WriteString(separator + plain(name) + " " + plain(reason))
+		b.WriteString(separator + wire.Plain(name) + " " + wire.Plain(reason))
 		separator = "; "
 	}
 	return b.String()
 }
+
+// placeOf is what a master is called where its name must not be shown.
+func placeOf(i int) string { return fmt.Sprintf("master %d", i+1) }

@@ -3,18 +3,13 @@ package quorum
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-)
 
-// at is what a master holds for a full key.
-func (m *fakeMaster) at(key string) (fakeValue, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.store[key]
-	return v, ok && time.Now().Before(v.end)
-}
+	"lockproxy/quorum/internal/fake"
+)
 
 func TestExtend(t *testing.T) {
 	for _, c := range []struct {
@@ -24,20 +19,20 @@ func TestExtend(t *testing.T) {
 		took time.Duration
 	}{
 		{"held by all", func(*sim) {}, nil, 0},
-		{"two masters hang", func(s *sim) { s.each(3, 5, (*fakeMaster).pause) }, nil, 0},
-		{"two masters down", func(s *sim) { s.each(3, 5, (*fakeMaster).stop) }, nil, 0},
-		{"three hang", func(s *sim) { s.each(2, 5, (*fakeMaster).pause) }, ErrNoQuorum, 50 * time.Millisecond},
-		{"three down", func(s *sim) { s.each(2, 5, (*fakeMaster).stop) }, ErrNoQuorum, 0},
-		{"lost on three", func(s *sim) { s.each(0, 3, (*fakeMaster).empty) }, ErrLost, 0},
-		{"lost on three, two hang", func(s *sim) { s.each(0, 3, (*fakeMaster).empty); s.each(3, 5, (*fakeMaster).pause) }, ErrLost, 0},
-		{"lost on two", func(s *sim) { s.each(0, 2, (*fakeMaster).empty) }, nil, 0},
-		{"lost on two, one hangs", func(s *sim) { s.each(0, 2, (*fakeMaster).empty); s.each(4, 5, (*fakeMaster).pause) }, ErrNoQuorum, 50 * time.Millisecond},
-		{"lost on two, one down", func(s *sim) { s.each(0, 2, (*fakeMaster).empty); s.each(4, 5, (*fakeMaster).stop) }, ErrNoQuorum, 0},
-		{"lost on all", func(s *sim) { s.each(0, 5, (*fakeMaster).empty) }, ErrLost, 0},
+		{"two masters hang", func(s *sim) { s.each(3, 5, (*fake.Master).Pause) }, nil, 0},
+		{"two masters down", func(s *sim) { s.each(3, 5, (*fake.Master).Stop) }, nil, 0},
+		{"three hang", func(s *sim) { s.each(2, 5, (*fake.Master).Pause) }, ErrNoQuorum, 50 * time.Millisecond},
+		{"three down", func(s *sim) { s.each(2, 5, (*fake.Master).Stop) }, ErrNoQuorum, 0},
+		{"lost on three", func(s *sim) { s.each(0, 3, empty) }, ErrLost, 0},
+		{"lost on three, two hang", func(s *sim) { s.each(0, 3, empty); s.each(3, 5, (*fake.Master).Pause) }, ErrLost, 0},
+		{"lost on two", func(s *sim) { s.each(0, 2, empty) }, nil, 0},
+		{"lost on two, one hangs", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Pause) }, ErrNoQuorum, 50 * time.Millisecond},
+		{"lost on two, one down", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Stop) }, ErrNoQuorum, 0},
+		{"lost on all", func(s *sim) { s.each(0, 5, empty) }, ErrLost, 0},
 		{"errors", func(s *sim) {
-			s.each(0, 3, func(m *fakeMaster) { m.answering("extend", "-LOADING Redis is loading\r\n") })
+			s.each(0, 3, func(m *fake.Master) { answering(m, "extend", "-LOADING Redis is loading\r\n") })
 		}, ErrNoQuorum, 0},
-		{"scripts lost", func(s *sim) { s.each(0, 5, (*fakeMaster).flushScripts) }, nil, 0},
+		{"scripts lost", func(s *sim) { s.each(0, 5, (*fake.Master).FlushScripts) }, nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, s *sim) {
@@ -56,15 +51,15 @@ func TestExtend(t *testing.T) {
 					t.Errorf("validity %v, want %v", left, want)
 				}
 				// Masters that are back do what the verdict says.
-				s.each(0, 5, func(m *fakeMaster) { m.answering("", ""); m.resume(); m.start() })
+				s.each(0, 5, func(m *fake.Master) { answering(m, "", ""); m.Resume(); m.Start() })
 				time.Sleep(3 * time.Second)
 				switch {
 				case errors.Is(err, ErrLost):
 					s.noKeys("after ErrLost")
 				case err == nil:
 					for i, m := range s.masters {
-						v, ok := m.at("lock:job")
-						if life := v.end.Sub(start); !ok || v.secret != lease.Token.Secret || v.fence != 1 || life < 19*time.Second || life > 20*time.Second {
+						v, ok := at(m, "lock:job")
+						if life := v.End.Sub(start); !ok || v.Secret() != lease.Token.Secret || v.Fence() != 1 || life < 19*time.Second || life > 20*time.Second {
 							t.Errorf("master %d holds %+v, %v, for %v", i+1, v, ok, life)
 						}
 					}
@@ -83,23 +78,23 @@ func TestExtendNeverRevives(t *testing.T) {
 		q := s.quorum()
 		old := mustAcquire(t, q, "job", time.Second)
 		// One master keeps it longer than it should.
-		s.masters[0].set(func() {
-			v := s.masters[0].store["lock:job"]
-			v.end = v.end.Add(time.Minute)
-			s.masters[0].store["lock:job"] = v
+		s.masters[0].Set(func() {
+			v := s.masters[0].Keys["lock:job"]
+			v.End = v.End.Add(time.Minute)
+			s.masters[0].Keys["lock:job"] = v
 		})
 		time.Sleep(time.Second)
 		next := mustAcquire(t, q, "job", 10*time.Second)
 		if _, err := q.Extend(t.Context(), "job", old.Token, 20*time.Second); !errors.Is(err, ErrLost) {
 			t.Errorf("%v, want ErrLost", err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(fadeTime + time.Second)
 		for i, m := range s.masters {
-			v, ok := m.at("lock:job")
-			if ok && v.secret == old.Token.Secret {
+			v, ok := at(m, "lock:job")
+			if ok && v.Secret() == old.Token.Secret {
 				t.Errorf("master %d still holds the old token", i+1)
 			}
-			if i > 0 && (v.secret != next.Token.Secret || time.Until(v.end) > 9*time.Second) {
+			if i > 0 && (v.Secret() != next.Token.Secret || time.Until(v.End) > 9*time.Second) {
 				t.Errorf("master %d holds %+v, want the new holder's, untouched", i+1, v)
 			}
 		}
@@ -107,9 +102,9 @@ func TestExtendNeverRevives(t *testing.T) {
 		if _, err := q.Extend(t.Context(), "job", next.Token, 20*time.Second); !errors.Is(err, ErrLost) {
 			t.Errorf("after the release: %v, want ErrLost", err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(fadeTime + time.Second)
 		s.noKeys("after extending what was released")
-		if n := s.masters[0].ran("topup"); n != 0 {
+		if n := s.masters[0].Ran("topup"); n != 0 {
 			t.Errorf("%d fills of a lost lock", n)
 		}
 	})
@@ -120,35 +115,35 @@ func TestExtendNeverRevives(t *testing.T) {
 func TestExtendFills(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		s.masters[0].setCounter("lock:job", 6)
+		setCounter(s.masters[0], "lock:job", 6)
 		lease, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second, Owner: "me"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		s.each(3, 5, (*fakeMaster).empty)
+		s.each(3, 5, empty)
 		forged := Token{Fence: 9999999999999999, Secret: lease.Token.Secret}
 		if _, err := q.Extend(t.Context(), "job", forged, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		for i, m := range s.masters {
-			v, ok := m.at("lock:job")
-			if !ok || v.secret != lease.Token.Secret || v.fence != lease.Token.Fence || v.owner != "me" || m.counter("lock:job") > 7 {
-				t.Errorf("master %d holds %+v, counted %d, want fence 7 of me", i+1, v, m.counter("lock:job"))
+			v, ok := at(m, "lock:job")
+			if !ok || v.Secret() != lease.Token.Secret || v.Fence() != lease.Token.Fence || v.Owner() != "me" || counter(m, "lock:job") > 7 {
+				t.Errorf("master %d holds %+v, counted %d, want fence 7 of me", i+1, v, counter(m, "lock:job"))
 			}
 		}
 		time.Sleep(time.Second)
-		if n := s.masters[0].ran("check"); n != 1 {
+		if n := s.masters[0].Ran("check"); n != 1 {
 			t.Errorf("%d checks after the fills, want 1", n)
 		}
 		// A master that was set by another is left alone.
-		s.masters[4].set(func() { s.masters[4].store["lock:job"] = fakeValue{secret: "another", end: time.Now().Add(time.Hour)} })
+		s.masters[4].Set(func() { s.masters[4].Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour)) })
 		if _, err := q.Extend(t.Context(), "job", lease.Token, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if v, _ := s.masters[4].at("lock:job"); v.secret != "another" {
+		if v, _ := at(s.masters[4], "lock:job"); !strings.HasPrefix(v.Text, "another") {
 			t.Errorf("overwritten by %+v", v)
 		}
 	})
@@ -166,8 +161,8 @@ func TestExtendNeverLowers(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, m := range s.masters {
-			if v, _ := m.at("lock:job"); v.end.Sub(start) != time.Minute {
-				t.Errorf("lives for %v, want 1m", v.end.Sub(start))
+			if v, _ := at(m, "lock:job"); v.End.Sub(start) != time.Minute {
+				t.Errorf("lives for %v, want 1m", v.End.Sub(start))
 			}
 		}
 	})
@@ -177,9 +172,9 @@ func TestExtendNeverLowers(t *testing.T) {
 func TestExtendRaisesWhatIsOwed(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		away func(*fakeMaster)
+		away func(*fake.Master)
 		late bool // away only after the SET
-	}{{"missed the SET", (*fakeMaster).stop, false}, {"missed the extension", (*fakeMaster).stop, true}, {"cut off", func(m *fakeMaster) { m.pause(); m.stop(); m.resume() }, true}} {
+	}{{"missed the SET", (*fake.Master).Stop, false}, {"missed the extension", (*fake.Master).Stop, true}, {"cut off", func(m *fake.Master) { m.Pause(); m.Stop(); m.Resume() }, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {
 				q := s.quorum()
@@ -203,10 +198,10 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 					wait = 8 * time.Second // what was owed for the first ttl is over
 				}
 				time.Sleep(wait)
-				m.start()
+				m.Start()
 				time.Sleep(3 * time.Second)
-				if v, ok := m.at("lock:job"); !ok || v.secret != lease.Token.Secret || v.end.Sub(start) < 29*time.Second || v.end.Sub(start) > 30*time.Second {
-					t.Errorf("holds %+v, %v for %v, want the rest of 30s", v, ok, v.end.Sub(start))
+				if v, ok := at(m, "lock:job"); !ok || v.Secret() != lease.Token.Secret || v.End.Sub(start) < 29*time.Second || v.End.Sub(start) > 30*time.Second {
+					t.Errorf("holds %+v, %v for %v, want the rest of 30s", v, ok, v.End.Sub(start))
 				}
 				mustRelease(t, q, "job", lease.Token)
 				synctest.Wait()
@@ -225,21 +220,21 @@ func TestExtendFillsLate(t *testing.T) {
 			lease := mustAcquire(t, q, "job", 10*time.Second)
 			synctest.Wait()
 			m := s.masters[2]
-			m.empty()
-			m.pause()
+			empty(m)
+			m.Pause()
 			if _, err := q.Extend(t.Context(), "job", lease.Token, 10*time.Second); err != nil {
 				t.Fatal(err)
 			}
 			if released {
 				mustRelease(t, other, "job", lease.Token)
 			}
-			m.resume()
+			m.Resume()
 			synctest.Wait()
-			if _, ours := m.holds("lock:job", lease.Token.Secret); !ours {
+			if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {
 				t.Error("not filled")
 			}
-			time.Sleep(time.Second)
-			if _, ours := m.holds("lock:job", lease.Token.Secret); ours == released {
+			time.Sleep(fadeTime + time.Second)
+			if _, ours := m.Holds("lock:job", lease.Token.Secret); ours == released {
 				t.Errorf("released %v, but the late fill stands: %v", released, ours)
 			}
 		})
@@ -261,30 +256,12 @@ func TestEarlierTokenDoesNothing(t *testing.T) {
 		if _, err := q.Extend(t.Context(), "job", first.Token, time.Minute); !errors.Is(err, ErrLost) {
 			t.Errorf("%v, want ErrLost", err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(fadeTime + time.Second)
 		for i, m := range s.masters {
-			if v, ok := m.at("lock:job"); !ok || v.secret != second.Token.Secret || time.Until(v.end) > 9*time.Second {
+			if v, ok := at(m, "lock:job"); !ok || v.Secret() != second.Token.Secret || time.Until(v.End) > 9*time.Second {
 				t.Errorf("master %d holds %+v, %v", i+1, v, ok)
 			}
 		}
-	})
-}
-
-// A fill leaves alone what is being released.
-func TestFillAfterRelease(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, s *sim) {
-		q := s.quorum()
-		lease := mustAcquire(t, q, "job", 10*time.Second)
-		l, k := q.lanes[0], debtKey{"lock:job", lease.Token.Secret}
-		s.masters[0].pause()
-		_ = l.release(debt{debtKey: k, ttl: time.Minute}, true, nil)
-		l.fill(debt{debtKey: k, fence: 1, until: time.Now().Add(time.Minute), ttl: time.Minute})
-		if !l.owesRelease(k) {
-			t.Error("the release is owed no more")
-		}
-		s.masters[0].resume()
-		synctest.Wait()
-		s.noKeys("after release and fill")
 	})
 }
 
@@ -296,16 +273,16 @@ func TestExtendEnds(t *testing.T) {
 		if _, err := q.Extend(t.Context(), "job", lease.Token, time.Minute+time.Millisecond); !errors.Is(err, ErrInvalidTTL) {
 			t.Errorf("%v, want ErrInvalidTTL", err)
 		}
-		s.each(0, 3, func(m *fakeMaster) { m.delayed("extend", time.Millisecond) })
+		s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", time.Millisecond) })
 		if _, err := q.Extend(t.Context(), "job", lease.Token, 3*time.Millisecond); !errors.Is(err, ErrLate) {
 			t.Errorf("%v, want ErrLate", err)
 		}
 		for _, m := range s.masters {
-			if v, ok := m.at("lock:job"); !ok || v.secret != lease.Token.Secret {
+			if v, ok := at(m, "lock:job"); !ok || v.Secret() != lease.Token.Secret {
 				t.Error("a late extension took the lock away")
 			}
 		}
-		s.each(0, 3, (*fakeMaster).pause)
+		s.each(0, 3, (*fake.Master).Pause)
 		cause := errors.New("client hung up")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Millisecond, func() { cancel(cause) })
@@ -319,27 +296,4 @@ func TestExtendEnds(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
-}
-
-func TestExtendTally(t *testing.T) {
-	for _, c := range []struct {
-		held, missing, none, pending int
-		now, atEnd                   verdict
-	}{
-		{3, 0, 0, 2, won, won},
-		{2, 0, 0, 3, open, noQuorum},
-		{2, 2, 1, 0, noQuorum, noQuorum},
-		{2, 2, 0, 1, open, noQuorum},
-		{2, 3, 0, 0, lost, lost},
-		{0, 3, 1, 1, lost, lost},
-		{0, 0, 3, 2, open, noQuorum},
-		{0, 0, 5, 0, noQuorum, noQuorum},
-		{2, 2, 0, 0, lost, lost},
-		{1, 1, 2, 0, noQuorum, noQuorum},
-	} {
-		tally := extendTally{held: c.held, missing: c.missing, none: c.none, pending: c.pending}
-		if now, end := tally.decide(), tally.atDeadline(); now != c.now || end != c.atEnd {
-			t.Errorf("%+v: %d now and %d at the end, want %d and %d", tally, now, end, c.now, c.atEnd)
-		}
-	}
 }

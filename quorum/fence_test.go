@@ -7,18 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/quorum/internal/fake"
 )
-
-// setCounter makes a master have counted up to n for the key.
-func (m *fakeMaster) setCounter(key string, n uint64) {
-	m.set(func() { m.counters[fmt.Sprint(slot(key))] = n })
-}
-
-func (m *fakeMaster) counter(key string) uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.counters[fmt.Sprint(slot(key))]
-}
 
 // Tokens of a key rise as strings, whatever minority comes and goes and wherever the counters start.
 func TestFenceRises(t *testing.T) {
@@ -28,14 +19,14 @@ func TestFenceRises(t *testing.T) {
 				inBubble(t, n, func(t *testing.T, s *sim) {
 					random := rand.New(rand.NewPCG(seed, 1))
 					for _, m := range s.masters {
-						m.setCounter("lock:job", random.Uint64N(5))
+						setCounter(m, "lock:job", random.Uint64N(5))
 					}
 					q := s.quorum()
 					last := ""
 					for range 30 {
 						away := random.Perm(n)[:random.IntN(n/2+1)]
 						for _, i := range away {
-							s.masters[i].pause()
+							s.masters[i].Pause()
 						}
 						lease := mustAcquire(t, q, "job", 10*time.Second)
 						if got := lease.Token.String(); got <= last {
@@ -45,7 +36,7 @@ func TestFenceRises(t *testing.T) {
 						}
 						mustRelease(t, q, "job", lease.Token)
 						for _, i := range away {
-							s.masters[i].resume()
+							s.masters[i].Resume()
 						}
 						synctest.Wait()
 					}
@@ -63,28 +54,26 @@ func TestSecondRound(t *testing.T) {
 		mustRelease(t, q, "job", lease.Token)
 		synctest.Wait()
 		for i, m := range s.masters {
-			if n := m.ran("raise"); n != 0 || lease.Token.Fence != 1 {
+			if n := m.Ran("raise"); n != 0 || lease.Token.Fence != 1 {
 				t.Errorf("master %d: %d raises, fence %d", i+1, n, lease.Token.Fence)
 			}
-			m.setCounter("lock:job", uint64(10*i))
+			setCounter(m, "lock:job", uint64(10*i))
 		}
-		s.masters[2].pause()
+		s.masters[2].Pause()
 		lease = mustAcquire(t, q, "job", 10*time.Second)
 		if lease.Token.Fence != 11 {
 			t.Errorf("fence %d, want 11", lease.Token.Fence)
 		}
-		if a, b := s.masters[0].counter("lock:job"), s.masters[1].counter("lock:job"); a != 11 || b != 11 {
+		if a, b := counter(s.masters[0], "lock:job"), counter(s.masters[1], "lock:job"); a != 11 || b != 11 {
 			t.Errorf("counters %d, %d, want 11", a, b)
 		}
 		// The third, late, counted 21: nothing is lowered, and its value gets the number of the token.
-		s.masters[2].resume()
+		s.masters[2].Resume()
 		synctest.Wait()
 		m := s.masters[2]
-		m.mu.Lock()
-		v := m.store["lock:job"]
-		m.mu.Unlock()
-		if m.counter("lock:job") != 21 || v.fence != 11 {
-			t.Errorf("counter %d, fence in the value %d, want 21 and 11", m.counter("lock:job"), v.fence)
+		v, _ := at(m, "lock:job")
+		if counter(m, "lock:job") != 21 || v.Fence() != 11 {
+			t.Errorf("counter %d, fence in the value %d, want 21 and 11", counter(m, "lock:job"), v.Fence())
 		}
 	})
 }
@@ -95,16 +84,16 @@ func TestSecondRoundFails(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		for i, m := range s.masters {
-			m.setCounter("lock:job", uint64(10*i))
+			setCounter(m, "lock:job", uint64(10*i))
 		}
-		s.each(0, 1, func(m *fakeMaster) { m.delayed("raise", time.Second) })
-		s.each(3, 5, (*fakeMaster).pause)
+		s.each(0, 1, func(m *fake.Master) { delayed(m, "raise", time.Second) })
+		s.each(3, 5, (*fake.Master).Pause)
 		start := time.Now()
 		_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
 		if took := time.Since(start); !errors.Is(err, ErrFence) || took != 50*time.Millisecond {
 			t.Errorf("%v after %v, want ErrFence after 50ms, waiting for those who may still join", err, took)
 		}
-		s.each(3, 5, (*fakeMaster).resume)
+		s.each(3, 5, (*fake.Master).Resume)
 		time.Sleep(2 * time.Second)
 		s.noKeys("after ErrFence")
 	})
@@ -114,9 +103,9 @@ func TestSecondRoundFails(t *testing.T) {
 func TestLateGrantJoinsSecondRound(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		s.masters[0].setCounter("lock:job", 10)
-		s.masters[1].answering("raise", "-ERR no\r\n")
-		s.each(3, 5, func(m *fakeMaster) { m.delayed("acquire", 5*time.Millisecond) })
+		setCounter(s.masters[0], "lock:job", 10)
+		answering(s.masters[1], "raise", "-ERR no\r\n")
+		s.each(3, 5, func(m *fake.Master) { delayed(m, "acquire", 5*time.Millisecond) })
 		start := time.Now()
 		lease := mustAcquire(t, q, "job", 10*time.Second)
 		if took := time.Since(start); took != 5*time.Millisecond || lease.Token.Fence != 11 {
@@ -129,10 +118,10 @@ func TestLateGrantJoinsSecondRound(t *testing.T) {
 func TestSecondRoundWaitsForLateGrants(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		s.masters[0].setCounter("lock:job", 10)
-		s.each(1, 3, func(m *fakeMaster) { m.answering("raise", "-ERR no\r\n") })
-		s.masters[3].delayed("acquire", 5*time.Millisecond)
-		s.masters[4].delayed("acquire", 7*time.Millisecond)
+		setCounter(s.masters[0], "lock:job", 10)
+		s.each(1, 3, func(m *fake.Master) { answering(m, "raise", "-ERR no\r\n") })
+		delayed(s.masters[3], "acquire", 5*time.Millisecond)
+		delayed(s.masters[4], "acquire", 7*time.Millisecond)
 		start := time.Now()
 		lease := mustAcquire(t, q, "job", 10*time.Second)
 		if took := time.Since(start); took != 7*time.Millisecond || lease.Token.Fence != 11 {
@@ -146,8 +135,8 @@ func TestFencingOff(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum(func(o *Options) { o.Fencing = false })
 		lease := mustAcquire(t, q, "job", time.Second)
-		if lease.Token.Fence != 0 || len(s.masters[0].counters) != 0 {
-			t.Errorf("fence %d, counters %v", lease.Token.Fence, s.masters[0].counters)
+		if lease.Token.Fence != 0 || len(s.masters[0].Counters) != 0 {
+			t.Errorf("fence %d, counters %v", lease.Token.Fence, s.masters[0].Counters)
 		}
 		mustRelease(t, q, "job", lease.Token)
 	})

@@ -2,12 +2,12 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"lockproxy/quorum/internal/master"
+	"lockproxy/quorum/internal/wire"
 )
 
 // Info is what the masters hold for one key.
@@ -20,34 +20,65 @@ type Info struct {
 	Owner   string        // label given to Acquire
 }
 
-// Inspect asks every master what it holds for key, and returns the token that holds a majority, without its secret. The value of
-// another Redlock library counts as a token. It waits for all masters, at most Options.MasterTimeout.
+// Inspect asks every master what it holds for key, and returns the token that holds a majority, without
+// its secret. The value of another Redlock library counts as a token. It waits for all masters, at most
+// Options.MasterTimeout.
 //
-// Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if those that did not could make a majority
-// for some token; context.Cause(ctx). Safe for concurrent use.
+// Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if those that did not could
+// make a majority for some token; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
-	answers, err := q.surveyAll(ctx, opInfo, q.opts.KeyPrefix+key)
+	op := wire.Op{Kind: wire.Inspect, TokenAt: wire.TokenAt{Key: q.opts.KeyPrefix + key}}
+	timeout := max(q.opts.MasterTimeout, minAttempt)
+	answers, err := q.survey(ctx, op, timeout, func(x *question, l *master.Lane) error { return l.Ask(op, x) })
 	if err != nil {
 		return Info{}, err
 	}
 	values := make([]standing, len(answers))
 	silent := 0
 	for i, a := range answers {
-		if a.err != nil {
-			silent++
-			continue
-		}
-		if values[i], err = parseStanding(a); err != nil {
-			answers[i].err = err
+		if a.state.counts() {
+			values[i] = standingOf(&a.found)
+		} else {
 			silent++
 		}
 	}
 	info, most := winner(values)
 	info.Key = key
 	if maj := majority(len(values)); info.Held == 0 && (silent > len(values)-maj || most+silent >= maj) {
-		return Info{}, q.noQuorumOf(answers)
+		return Info{}, q.noQuorum(answers, timeout)
 	}
 	return info, nil
+}
+
+// ReleaseKey deletes the lock of key on every master that answers, whoever holds it, and reports whether
+// one stood there. Any string counts as a lock, also the value of another Redlock library and what is left
+// of a lock without a majority; keys of other types stay. Those who Watch the key are told.
+//
+// Masters that do not answer within Options.MasterTimeout keep what they hold until its ttl. Errors, when
+// nothing was found: ErrNoQuorum (as *NoQuorumError) if less than a majority answered; context.Cause(ctx).
+// Safe for concurrent use.
+func (q *Quorum) ReleaseKey(ctx context.Context, key string) (bool, error) {
+	op := wire.Op{Kind: wire.Free, TokenAt: wire.TokenAt{Key: q.opts.KeyPrefix + key}}
+	timeout := max(q.opts.MasterTimeout, minAttempt)
+	answers, err := q.survey(ctx, op, timeout, func(x *question, l *master.Lane) error { return l.Ask(op, x) })
+	if err != nil {
+		return false, err
+	}
+	var t tally
+	for _, a := range answers {
+		switch a.state {
+		case answerYes:
+			return true, nil
+		case answerNo:
+			t.no++
+		default:
+			t.none++
+		}
+	}
+	if decideAll(t) == noQuorum {
+		return false, q.noQuorum(answers, timeout)
+	}
+	return false, nil
 }
 
 // forever is how long a key without expiry lives.
@@ -61,31 +92,24 @@ type standing struct {
 	owner string
 }
 
-var errInfoForm = errors.New("answered an unexpected reply")
-
-// parseStanding reads the reply of info.lua.
-func parseStanding(a answer) (standing, error) {
-	switch {
-	case a.null, a.kind == '+':
-		return standing{}, nil
-	case a.kind != '$':
-		return standing{}, errInfoForm
+// standingOf reads what an inspection found; the zero value for anything that is no lock.
+func standingOf(found *wire.Inspected) standing {
+	if !found.Found || found.Other {
+		return standing{}
 	}
-	digits, value, _ := strings.Cut(a.text, " ")
-	left, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return standing{}, errInfoForm
+	s := standing{id: found.Value, left: found.Left}
+	if s.left < 0 {
+		s.left = forever
 	}
-	h := standing{id: value, left: millisOf(left)}
-	if value == "" {
-		h.id = "\x00" // an empty string is a value too
+	if found.Value == "" {
+		s.id = "\x00" // an empty string is a value too
 	}
-	if len(value) >= secretLen {
-		if fence, owner, ok := behindSecret(value[secretLen:]); ok {
-			h.id, h.fence, h.owner = value[:secretLen], fence, owner
+	if len(found.Value) >= wire.SecretLen {
+		if fence, owner, ok := wire.BehindSecret(found.Value[wire.SecretLen:]); ok {
+			s.id, s.fence, s.owner = found.Value[:wire.SecretLen], fence, owner
 		}
 	}
-	return h, nil
+	return s
 }
 
 // winner is the token that stands on a majority of values, one for each master; Held is 0 where there is none. most is how
@@ -115,7 +139,7 @@ func winner(values []standing) (info Info, most int) {
 		lefts = append(lefts, h.left)
 		info.Fence = max(info.Fence, h.fence)
 		if info.Owner == "" {
-			info.Owner = plain(h.owner)
+			info.Owner = wire.Plain(h.owner)
 		}
 	}
 	slices.Sort(lefts)

@@ -1,12 +1,13 @@
 package quorum
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/quorum/internal/master"
+	"lockproxy/quorum/internal/wire"
 )
 
 func TestMajority(t *testing.T) {
@@ -65,7 +66,7 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
-func TestDecide(t *testing.T) {
+func TestDecideAcquire(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		t    tally
@@ -73,29 +74,29 @@ func TestDecide(t *testing.T) {
 		end  verdict // at the deadline
 	}{
 		{"nothing yet", tally{pending: 5}, open, noQuorum},
-		{"three of five", tally{granted: 3, pending: 2}, won, won},
-		{"two of three", tally{granted: 2, pending: 1}, won, won},
-		{"two of four is no majority", tally{granted: 2, refused: 2}, split, split},
-		{"three of four", tally{granted: 3, refused: 1}, won, won},
-		{"can still win", tally{granted: 1, refused: 2, pending: 2}, open, split},
-		{"a majority refused", tally{refused: 3, pending: 2}, held, held},
-		{"a majority refused, one granted", tally{granted: 1, refused: 3, pending: 1}, held, held},
-		{"split with one down", tally{granted: 2, refused: 2, none: 1}, split, split},
-		{"one of three each, one silent", tally{granted: 1, refused: 1, pending: 1}, open, split},
-		{"two down, one refused, two pending", tally{refused: 1, none: 2, pending: 2}, open, noQuorum},
+		{"three of five", tally{yes: 3, pending: 2}, won, won},
+		{"two of three", tally{yes: 2, pending: 1}, won, won},
+		{"two of four is no majority", tally{yes: 2, no: 2}, split, split},
+		{"three of four", tally{yes: 3, no: 1}, won, won},
+		{"can still win", tally{yes: 1, no: 2, pending: 2}, open, split},
+		{"a majority refused", tally{no: 3, pending: 2}, held, held},
+		{"a majority refused, one granted", tally{yes: 1, no: 3, pending: 1}, held, held},
+		{"split with one down", tally{yes: 2, no: 2, none: 1}, split, split},
+		{"one of three each, one silent", tally{yes: 1, no: 1, pending: 1}, open, split},
+		{"two down, one refused, two pending", tally{no: 1, none: 2, pending: 2}, open, noQuorum},
 		{"a majority down, the rest pending", tally{none: 3, pending: 2}, open, noQuorum},
-		{"a majority down, the rest granted", tally{none: 3, granted: 2}, noQuorum, noQuorum},
-		{"a majority down, the rest refused", tally{none: 3, refused: 2}, noQuorum, noQuorum},
-		{"script lost", tally{none: 2, noScript: 2, pending: 1}, again, again},
-		{"script lost, can still win", tally{none: 1, noScript: 1, granted: 1, pending: 1}, open, again},
-		{"script lost, won all the same", tally{none: 1, noScript: 1, granted: 2}, won, won},
-		{"script lost, a majority refused", tally{none: 1, noScript: 1, refused: 2}, held, held},
-		{"one master", tally{granted: 1}, won, won},
+		{"a majority down, the rest granted", tally{none: 3, yes: 2}, noQuorum, noQuorum},
+		{"a majority down, the rest refused", tally{none: 3, no: 2}, noQuorum, noQuorum},
+		{"script lost", tally{none: 2, askAgain: 2, pending: 1}, again, again},
+		{"script lost, can still win", tally{none: 1, askAgain: 1, yes: 1, pending: 1}, open, again},
+		{"script lost, won all the same", tally{none: 1, askAgain: 1, yes: 2}, won, won},
+		{"script lost, a majority refused", tally{none: 1, askAgain: 1, no: 2}, held, held},
+		{"one master", tally{yes: 1}, won, won},
 	} {
-		if got := c.t.decide(); got != c.now {
+		if got := decideAcquire(c.t); got != c.now {
 			t.Errorf("%s: %d, want %d", c.name, got, c.now)
 		}
-		if got := c.t.atDeadline(); got != c.end {
+		if got := decideAcquire(c.t.atDeadline()); got != c.end {
 			t.Errorf("%s, at the deadline: %d, want %d", c.name, got, c.end)
 		}
 	}
@@ -103,51 +104,63 @@ func TestDecide(t *testing.T) {
 
 func TestDecideRaise(t *testing.T) {
 	for _, c := range []struct {
-		confirmed, pending, n int
-		want                  verdict
+		t    tally
+		want verdict
 	}{
-		{3, 0, 5, won}, {2, 1, 5, open}, {2, 0, 5, lost}, {1, 1, 5, lost}, {1, 1, 3, open}, {2, 0, 3, won}, {2, 0, 4, lost},
+		{tally{yes: 3, no: 2}, won}, {tally{yes: 2, pending: 1, none: 2}, open}, {tally{yes: 2, none: 3}, lost},
+		{tally{yes: 1, pending: 1, no: 3}, lost}, {tally{yes: 1, pending: 1, none: 1}, open}, {tally{yes: 2, no: 2}, lost},
 	} {
-		if got := decideRaise(c.confirmed, c.pending, c.n); got != c.want {
-			t.Errorf("decideRaise(%d, %d, %d) = %d, want %d", c.confirmed, c.pending, c.n, got, c.want)
+		if got := decideRaise(c.t); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.t, got, c.want)
 		}
 	}
 }
 
-func TestDecideUnlock(t *testing.T) {
+func TestDecideHeld(t *testing.T) {
 	for _, c := range []struct {
-		t        unlockTally
+		t        tally
 		now, end verdict
 	}{
-		{unlockTally{pending: 3}, open, noQuorum},
-		{unlockTally{deleted: 2, pending: 1}, won, won},
-		{unlockTally{notOurs: 2, pending: 1}, lost, lost},
-		{unlockTally{deleted: 1, notOurs: 1, pending: 1}, open, won}, // D+E is a majority: it may have been held
-		{unlockTally{deleted: 1, notOurs: 1, none: 1}, won, won},
-		{unlockTally{deleted: 1, notOurs: 2}, lost, lost},
-		{unlockTally{deleted: 1, none: 2}, noQuorum, noQuorum},
-		{unlockTally{notOurs: 1, none: 2}, noQuorum, noQuorum},
-		{unlockTally{notOurs: 3, pending: 2}, lost, lost},
-		{unlockTally{deleted: 1, notOurs: 2, none: 1, pending: 1}, open, won},
+		{tally{pending: 3}, open, noQuorum},
+		{tally{yes: 2, pending: 1}, won, won},
+		{tally{no: 2, pending: 1}, lost, lost},
+		{tally{yes: 1, no: 1, pending: 1}, open, noQuorum},
+		{tally{yes: 1, none: 1, no: 1}, noQuorum, noQuorum}, // silence is no loss
+		{tally{yes: 2, none: 1, no: 2}, noQuorum, noQuorum},
+		{tally{yes: 2, no: 3}, lost, lost},
+		{tally{yes: 2, no: 2}, lost, lost},
 	} {
-		if got := c.t.decide(); got != c.now {
+		if got := decideHeld(c.t); got != c.now {
 			t.Errorf("%+v: %d, want %d", c.t, got, c.now)
 		}
-		if got := c.t.atDeadline(); got != c.end {
+		if got := decideHeld(c.t.atDeadline()); got != c.end {
 			t.Errorf("%+v, at the deadline: %d, want %d", c.t, got, c.end)
 		}
 	}
 }
 
-func TestSlot(t *testing.T) {
-	// 0x31C3 is the check value of CRC16/XMODEM.
-	for key, want := range map[string]uint16{"": 0, "123456789": 0x31c3 % 4096, "{123456789}": slot("{123456789}")} {
-		if got := slot(key); got != want {
-			t.Errorf("slot(%q) = %d, want %d", key, got, want)
+func TestDecideRelease(t *testing.T) {
+	for _, c := range []struct {
+		t        tally
+		now, end verdict
+	}{
+		{tally{pending: 3}, open, noQuorum},
+		{tally{yes: 2, pending: 1}, won, won},
+		{tally{no: 2, pending: 1}, lost, lost},
+		{tally{yes: 1, no: 1, pending: 1}, open, won}, // D+E is a majority: it may have been held
+		{tally{yes: 1, no: 1, none: 1}, won, won},
+		{tally{yes: 1, no: 2}, lost, lost},
+		{tally{yes: 1, none: 2}, noQuorum, noQuorum},
+		{tally{no: 1, none: 2}, noQuorum, noQuorum},
+		{tally{no: 3, pending: 2}, lost, lost},
+		{tally{yes: 1, no: 2, none: 1, pending: 1}, open, won},
+	} {
+		if got := decideRelease(c.t); got != c.now {
+			t.Errorf("%+v: %d, want %d", c.t, got, c.now)
 		}
-	}
-	if slot("{a}1") == slot("{a}2") {
-		t.Error("braces are not special here")
+		if got := decideRelease(c.t.atDeadline()); got != c.end {
+			t.Errorf("%+v, at the deadline: %d, want %d", c.t, got, c.end)
+		}
 	}
 }
 
@@ -168,16 +181,13 @@ func TestToken(t *testing.T) {
 			t.Errorf("the error quotes the token: %v", err)
 		}
 	}
-	if a, b := (*dice)(nil).newSecret(), (*dice)(nil).newSecret(); a == b || len(a) != secretLen {
-		t.Errorf("secrets %q, %q", a, b)
-	}
 }
 
 // Nothing a master or an operator writes breaks the line of an error reply.
 func TestTextIsOneLine(t *testing.T) {
 	e := &NoQuorumError{Answered: 1, N: 3, Needed: 2, Masters: []MasterError{
-		{Index: 1, Name: "a\r\nb", Err: &answerError{plain("ERR x\r\n-ERR y\x00" + strings.Repeat("z", 500))}},
-		{Index: 2, Name: "c", Err: &sameServerError{1, "a\r\nb"}},
+		{Index: 1, Name: "a\r\nb", Err: &master.AnswerError{Text: wire.Plain("ERR x\r\n-ERR y\x00" + strings.Repeat("z", 500))}},
+		{Index: 2, Name: "c", Err: &master.SameServerError{Index: 1, Name: "a\r\nb"}},
 	}}
 	for _, show := range []bool{true, false} {
 		if text := e.Text(show); strings.ContainsAny(text, "\r\n\x00") || len(text) > 500 {
@@ -186,73 +196,6 @@ func TestTextIsOneLine(t *testing.T) {
 	}
 	if !errors.Is(e, ErrNoQuorum) {
 		t.Error("is not ErrNoQuorum")
-	}
-}
-
-func TestReadReply(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{"+OK\r\n", "+ OK [] false"}, {"-ERR no\r\n", "- ERR no [] false"}, {":-2\r\n", ": -2"},
-		{"$5\r\na\r\nbc\r\n", "$ a\r\nbc [] false"}, {"$0\r\n\r\n", "$  [] false"}, {"$-1\r\n", "$  [] true"},
-		{"*2\r\n:1\r\n:42\r\n", "*  [1 42] false"}, {"*2\r\n$2\r\n17\r\n$1\r\n3\r\n", "*  [17 3] false"}, {"*-1\r\n", "*  [] true"}, {"*0\r\n", "*  [] false"},
-		{"hello\r\n", "bad"}, {"\r\n", "bad"}, {":x\r\n", "bad"}, {":1\n", "bad"}, {"$3\r\nabcd\r\n", "bad"}, {"$-2\r\n", "bad"},
-		{"$99999999999\r\n", "bad"}, {"*33\r\n", "bad"}, {"*1\r\n*0\r\n", "bad"}, {"*1\r\n$-1\r\n", "bad"}, {"*1\r\n$1\r\nx\r\n", "*  [0] false [x]"}, {"*2\r\n$1\r\nx\r\n$1\r\n5\r\n", "*  [0 5] false [x 5]"}, {"*1\r\n:x\r\n", "bad"},
-		{"%1\r\n", "bad"}, {"+" + strings.Repeat("x", 100), "bad"},
-	} {
-		var r reply
-		err := readReply(bufio.NewReaderSize(strings.NewReader(c.in), 64), &r)
-		got := fmt.Sprintf("%c %s %v %v", r.kind, r.text, r.ints[:r.n], r.null)
-		if r.texts != nil {
-			got += fmt.Sprint(" ", r.texts)
-		}
-		switch {
-		case err != nil:
-			got = "bad"
-			if !errors.Is(err, errUnparsable) {
-				got = err.Error()
-			}
-		case r.kind == ':':
-			got = fmt.Sprintf(": %d", r.ints[0])
-		}
-		if got != c.want {
-			t.Errorf("%q: %q, want %q", c.in, got, c.want)
-		}
-	}
-}
-
-func FuzzReadReply(f *testing.F) {
-	for _, in := range []string{"+OK\r\n:1\r\n", "*2\r\n:1\r\n$1\r\n5\r\n", "$3\r\nabc\r\n", "-ERR\r\n", "*-1\r\n"} {
-		f.Add([]byte(in))
-	}
-	f.Fuzz(func(t *testing.T, in []byte) {
-		b, r := bufio.NewReaderSize(strings.NewReader(string(in)), 256), reply{}
-		for readReply(b, &r) == nil {
-			if r.n > maxReplyInts || len(r.text) > len(in) {
-				t.Fatalf("%q: %+v", in, r)
-			}
-		}
-	})
-}
-
-func TestRing(t *testing.T) {
-	var r ring
-	next, want := 0, 0
-	for round := range 300 {
-		for range round % 7 {
-			r.push(command{fence: uint64(next)})
-			next++
-		}
-		for range round % 5 {
-			c, ok := r.pop()
-			if ok != (want < next) || ok && c.fence != uint64(want) {
-				t.Fatalf("popped %d, %v, want %d", c.fence, ok, want)
-			}
-			if ok {
-				want++
-			}
-		}
-	}
-	if r.n != next-want || len(r.buf) < 128 {
-		t.Errorf("%d left in %d, want %d: it should have grown while wrapped", r.n, len(r.buf), next-want)
 	}
 }
 

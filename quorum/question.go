@@ -2,35 +2,110 @@ package quorum
 
 import (
 	"context"
-	"errors"
+	"sync"
+	"time"
+
+	"lockproxy/quorum/internal/clock"
+	"lockproxy/quorum/internal/master"
+	"lockproxy/quorum/internal/wire"
 )
 
-// question is a single question on a lane, for those who can wait.
-type question struct{ answered chan answer }
+// question is one round of one operation: every kind but an acquire, which may take several. It lives
+// until the last answer is in, which may be long after its caller has the result.
+type question struct {
+	q       *Quorum
+	op      wire.Op
+	timeout time.Duration
+	clock   clock.Stopwatch
+	limit   deadline
+	decided func(*question)      // called once, when the verdict is certain; without locks
+	later   func(*question, int) // called for each answer that comes after that; without locks. May be nil
 
-var _ receiver = (*question)(nil)
+	mu    sync.Mutex
+	round round
+	over  bool // nobody wants the result any more
+}
 
-// ask sends c and waits for the answer, or for the end of ctx.
-func (l *lane) ask(ctx context.Context, c command) (answer, error) {
-	one := &question{make(chan answer, 1)}
-	c.to = one
-	if err := l.send(c); err != nil {
-		return answer{}, err
+var _ master.Receiver = (*question)(nil)
+
+// newQuestion returns a question that has not been asked yet, and starts its clock.
+func (q *Quorum) newQuestion(op wire.Op, rule func(tally) verdict, timeout time.Duration) *question {
+	x := &question{q: q, op: op, timeout: timeout, clock: clock.Start()}
+	x.round.begin(rule, len(q.lanes))
+	x.limit.expire = x.expire
+	return x
+}
+
+// ask asks every master through send, and sets the deadline. The caller flushes.
+func (x *question) ask(send func(l *master.Lane) error) {
+	x.q.deadlines.set(&x.limit, x.clock.Begun().Add(x.timeout))
+	for i, l := range x.q.lanes {
+		if err := send(l); err != nil {
+			x.take(i, answer{state: answerUnsent, err: err})
+		}
 	}
+}
+
+// askOp asks every master that votes for the operation.
+func (x *question) askOp() {
+	x.ask(func(l *master.Lane) error { return l.Ask(x.op, x) })
+}
+
+// Answered implements master.Receiver.
+func (x *question) Answered(lane int, op *wire.Op, a *master.Answer) { x.take(lane, read(op.Kind, a)) }
+
+func (x *question) take(lane int, a answer) {
+	x.mu.Lock()
+	decided := x.round.take(lane, a, false)
+	after := !decided && x.round.verdict != open && x.later != nil
+	x.mu.Unlock()
+	switch {
+	case decided:
+		x.q.deadlines.cancel(&x.limit)
+		x.decided(x)
+	case after:
+		x.later(x, lane)
+	}
+}
+
+func (x *question) expire() {
+	x.mu.Lock()
+	decided := x.round.expire()
+	x.mu.Unlock()
+	if decided {
+		x.decided(x)
+	}
+}
+
+// drop makes the result unwanted, and reports whether it was wanted until now.
+func (x *question) drop() (wanted bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	wanted, x.over = !x.over, true
+	return wanted
+}
+
+// survey asks every master one thing and waits for all of them, at most timeout. The answers are the
+// caller's.
+func (q *Quorum) survey(ctx context.Context, op wire.Op, timeout time.Duration, send func(x *question, l *master.Lane) error) ([]answer, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	q.enter()
+	defer q.leave()
+	done := make(chan []answer, 1)
+	x := q.newQuestion(op, decideAll, timeout)
+	x.decided = func(x *question) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		done <- append([]answer(nil), x.round.answers...)
+	}
+	x.ask(func(l *master.Lane) error { return send(x, l) })
+	q.Flush()
 	select {
-	case a := <-one.answered:
-		return a, a.err
+	case answers := <-done:
+		return answers, nil
 	case <-ctx.Done():
-		return answer{}, errors.Join(silentError(handshakeTimeout), context.Cause(ctx))
+		return nil, context.Cause(ctx)
 	}
 }
-
-func (o *question) reply(_ int, _ opKind, r *reply) {
-	if r.isError() {
-		o.answered <- answer{err: answered(r)}
-		return
-	}
-	o.answered <- answer{kind: r.kind, null: r.null, text: r.text, n: r.ints[0]}
-}
-
-func (o *question) gone(_ int, _ opKind, err error, _ bool) { o.answered <- answer{err: err} }

@@ -1,9 +1,15 @@
-// Package quorum keeps locks on a majority of N independent Redis masters: the Redlock algorithm of Redis' page
-// "Distributed Locks with Redis", with a fencing number in every token.
+// Package quorum keeps locks on a majority of N independent Redis masters: the Redlock algorithm of Redis'
+// page "Distributed Locks with Redis", with a fencing number in every token.
 //
-// Each master is reached over one connection, the lane, which carries all lock commands of this process in order.
-// A release therefore travels behind the SET it undoes, and a deadline ends the waiting for an answer, never the
-// lane.
+// A call asks all masters one thing, tallies what they say and decides as soon as it is certain: a round
+// (round.go). Acquire takes one round for each attempt (attempt.go), and one more where the fence has to be
+// confirmed. Rounds are driven by answers and deadlines; no goroutine waits for one.
+//
+// Each master is reached over one connection, the lane (internal/master). It carries all lock operations of
+// this process in order, many in a packet, which one script runs (internal/wire). A release therefore
+// travels behind the SET it undoes, and a deadline ends the waiting for an answer, never the lane. Which
+// masters vote is decided in internal/admission; who is told of releases, in internal/notify. SAFETY.md has
+// the argument.
 package quorum
 
 import (
@@ -14,38 +20,42 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/master"
+	"lockproxy/quorum/internal/notify"
+	"lockproxy/quorum/internal/wire"
 )
 
 // Quorum asks the masters. All methods are safe for concurrent use.
 type Quorum struct {
-	opts  Options
-	log   *zap.Logger
-	enc   encoder
-	lanes []*lane
-	guard *guard
-	late  lateGrants
-	ears  ears
-	pools pools
+	opts      Options
+	log       *zap.Logger
+	enc       wire.Encoder
+	lanes     []*master.Lane
+	guard     *guard
+	floors    *admission.Floors
+	deadlines deadlines
+	checks    checks
+	releases  *notify.Subscriptions
 
-	askers    askers
-	postponed postponed
-	closing   atomic.Bool
-	calls     atomic.Int64  // that are running, or postponed
-	quiet     chan struct{} // holds a value when Close should look again
-	cancel    context.CancelFunc
-	stopped   chan struct{}  // closed by cancel
-	wg        sync.WaitGroup // supervisors of the lanes, the one for late grants, the ears; Close waits
-	closed    sync.Once
-	closeIs   error // what Close answers, set once
+	closing atomic.Bool
+	calls   atomic.Int64  // that are running
+	quiet   chan struct{} // holds a value when Close should look again
+	cancel  context.CancelFunc
+	stopped chan struct{}  // closed by cancel
+	wg      sync.WaitGroup // supervisors of the lanes; Close waits
+	closed  sync.Once
+	closeIs error // what Close answers, set once
 
 	mu     sync.Mutex
 	claims []string // run_id by lane, empty where the lane is not connected
 }
 
-var _ laneHost = (*Quorum)(nil)
+var _ master.Host = (*Quorum)(nil)
 
-// New checks o and starts a lane to every master. It returns at once, without having reached any; WaitReady waits. The
-// error lists all faults of o. Whoever calls New calls Close.
+// New checks o and starts a lane to every master. It returns at once, without having reached any; WaitReady
+// waits. The error lists all faults of o. Whoever calls New calls Close.
 func New(o Options) (*Quorum, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("quorum options: %w", err)
@@ -53,7 +63,8 @@ func New(o Options) (*Quorum, error) {
 	q := &Quorum{
 		opts:    o,
 		log:     o.Log,
-		enc:     encoder{stateKey: ReservedPrefix + "state:" + o.KeyPrefix, fencing: o.Fencing, unguarded: o.Guard == GuardOff},
+		enc:     wire.Encoder{StateKey: ReservedPrefix + "state:" + o.KeyPrefix, Fencing: o.Fencing},
+		floors:  new(admission.Floors),
 		quiet:   make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		claims:  make([]string, len(o.Masters)),
@@ -61,39 +72,43 @@ func New(o Options) (*Quorum, error) {
 	if q.log == nil {
 		q.log = zap.NewNop()
 	}
-	q.guard = newGuard(q)
-	q.late.init()
-	q.pools.init(q)
-	names := make([]string, len(o.Masters))
-	for i := range o.Masters {
-		names[i] = o.Masters[i].name()
-	}
-	if n := len(names); n%2 == 0 {
+	q.deadlines.after = q.Flush
+	q.checks.init(q)
+	if n := len(o.Masters); n%2 == 0 {
 		q.log.Warn("an even number of masters tolerates no more failures than one less", zap.Int("masters", n))
 	}
+	q.guard = newGuard(q)
 	ctx, cancel := context.WithCancel(context.Background())
 	q.cancel = func() { cancel(); close(q.stopped) }
-	for i := range o.Masters {
-		q.lanes = append(q.lanes, &lane{
-			index: i, opts: &q.opts.Masters[i], names: names, enc: &q.enc, maxTTL: o.MaxTTL, host: q, log: q.log, dice: o.dice,
-			epoch: q.guard.start, first: make(chan struct{}), state: StateDown, reason: errConnecting, since: time.Now(),
-		})
-	}
+	q.openLanes()
 	for _, l := range q.lanes {
-		q.wg.Go(func() { l.run(ctx) })
+		q.wg.Go(func() { l.Run(ctx) })
 	}
-	q.wg.Go(func() { q.guard.run(ctx) })
-	q.wg.Go(func() { q.checkLateGrants(ctx) })
-	q.ears.init(q, func(f func(context.Context)) { q.wg.Go(func() { f(ctx) }) })
+	q.releases = q.newSubscriptions()
 	return q, nil
 }
 
-// WaitReady returns nil when it is known of every master what it is good for: it votes, is in quarantine or has been refused, or could
-// once not be reached; and the cause of ctx's end if that comes first. Masters tells which vote.
+func (q *Quorum) openLanes() {
+	o, start := &q.opts, time.Now()
+	names := make([]string, len(o.Masters))
+	for i := range o.Masters {
+		names[i] = o.Masters[i].NameOf()
+	}
+	for i := range o.Masters {
+		q.lanes = append(q.lanes, master.New(master.Config{
+			Index: i, Options: &o.Masters[i], Names: names, Encoder: &q.enc, MaxTTL: o.MaxTTL,
+			Unguarded: o.Guard == GuardOff, Host: q, Log: q.log, Dice: o.dice, Start: start, Adopt: o.Adopt,
+		}))
+	}
+}
+
+// WaitReady returns nil when every master has been evaluated: it votes, is in quarantine or has been
+// refused, or could once not be reached; and the cause of ctx's end if that comes first. Masters tells which
+// vote.
 func (q *Quorum) WaitReady(ctx context.Context) error {
 	for _, l := range q.lanes {
 		select {
-		case <-l.first:
+		case <-l.Ready():
 		case <-q.stopped:
 			return nil
 		case <-ctx.Done():
@@ -107,24 +122,33 @@ func (q *Quorum) WaitReady(ctx context.Context) error {
 func (q *Quorum) Masters() []MasterStatus {
 	all := make([]MasterStatus, len(q.lanes))
 	for i, l := range q.lanes {
-		all[i] = l.masterStatus()
+		all[i] = l.Status()
 	}
 	return all
 }
 
-// Close refuses new work, lets running calls end and the masters that are connected answer the releases they
-// have been sent, at most until ctx ends; then it closes the lanes and waits for every goroutine. The error says that
-// releases were left: their keys stay until their ttl. Later calls answer the same.
+// Flush writes to the masters what Async methods have queued. It does not block. An event loop calls it at
+// the end of a turn; the other methods flush by themselves.
+func (q *Quorum) Flush() {
+	for _, l := range q.lanes {
+		l.Flush()
+	}
+}
+
+// Close refuses new work, lets running calls end and the masters that are connected answer the releases
+// they have been sent, at most until ctx ends; then it closes the lanes and waits for every goroutine. The
+// error says that releases were left: their keys stay until their ttl. Later calls answer the same.
 func (q *Quorum) Close(ctx context.Context) error {
 	q.closed.Do(func() {
 		q.closing.Store(true)
 		for _, l := range q.lanes {
-			l.beginClose()
+			l.BeginClose()
 		}
 		left := q.waitSettled(ctx)
 		q.cancel()
-		q.ears.close()
+		q.releases.Close()
 		q.wg.Wait()
+		q.deadlines.close()
 		if left > 0 {
 			q.closeIs = fmt.Errorf("close: %d releases not answered: %w", left, context.Cause(ctx))
 		}
@@ -132,13 +156,13 @@ func (q *Quorum) Close(ctx context.Context) error {
 	return q.closeIs
 }
 
-// waitSettled waits until nothing runs and nothing is unanswered, and returns how many releases are when ctx ends
-// first.
+// waitSettled waits until nothing runs and nothing is unanswered, and returns how many releases are
+// unanswered when ctx ends first.
 func (q *Quorum) waitSettled(ctx context.Context) int {
 	for {
 		running, left := q.calls.Load(), 0 // in this order: the last a call does may be a release
 		for _, l := range q.lanes {
-			left += l.unsettled()
+			left += l.Unsettled()
 		}
 		if left == 0 && running == 0 {
 			return 0
@@ -146,7 +170,7 @@ func (q *Quorum) waitSettled(ctx context.Context) int {
 		select {
 		case <-q.quiet:
 		case <-ctx.Done():
-			return left + q.postponed.len()
+			return left
 		}
 	}
 }
@@ -156,21 +180,26 @@ func (q *Quorum) enter() { q.calls.Add(1) }
 
 func (q *Quorum) leave() {
 	if q.calls.Add(-1) == 0 && q.closing.Load() {
-		q.settled()
+		q.Settled()
 	}
 }
 
-// Busy reports whether a call is under way, most of whose time goes by waiting for masters. Safe for concurrent use, and cheap.
+// Busy reports whether a call is under way, most of whose time goes by waiting for masters. It is cheap.
 func (q *Quorum) Busy() bool { return q.calls.Load() > 0 }
 
-func (q *Quorum) settled() {
+// EndTurn implements master.Host.
+func (q *Quorum) EndTurn() { q.Flush() }
+
+// Settled implements master.Host.
+func (q *Quorum) Settled() {
 	select {
 	case q.quiet <- struct{}{}:
 	default:
 	}
 }
 
-func (q *Quorum) claim(runID string, lane int) (other int, ok bool) {
+// Claim implements master.Host.
+func (q *Quorum) Claim(runID string, lane int) (other int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, id := range q.claims {
@@ -182,28 +211,23 @@ func (q *Quorum) claim(runID string, lane int) (other int, ok bool) {
 	return lane, true
 }
 
-func (q *Quorum) unclaim(lane int) {
+// Unclaim implements master.Host.
+func (q *Quorum) Unclaim(lane int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.claims[lane] = ""
 }
 
-func (q *Quorum) looked(lane int, v view) { q.guard.looked(lane, v) }
-func (q *Quorum) lost(lane int)           { q.guard.lost(lane) }
+// Observed implements master.Host.
+func (q *Quorum) Observed(lane int, o admission.Observation) { q.guard.observed(lane, o) }
 
-func (q *Quorum) toppedUp(k debtKey, v voters, until time.Time) {
-	q.late.add(k, v, until, time.Now())
+// Lost implements master.Host.
+func (q *Quorum) Lost(lane int) { q.guard.lost(lane) }
+
+// Landed implements master.Host.
+func (q *Quorum) Landed(t wire.TokenAt, voters uint64, until time.Time) {
+	q.checks.add(t, voters, until)
 }
 
-// repeatAfter is how long a repetition waits for those who ask.
-const repeatAfter = time.Millisecond
-
-// releasedLate releases once more what was unlocked. Until now the token stood on one master at least, so that a check of a
-// grant or top-up that came late elsewhere may have seen a lock that is held.
-func (q *Quorum) releasedLate(k debtKey) {
-	if q.askers.of(k.secret).Load() > 0 {
-		time.AfterFunc(repeatAfter, func() { q.releasedLate(k) })
-		return
-	}
-	q.releaseEverywhere(k, false)
-}
+// ReleasedLate implements master.Host.
+func (q *Quorum) ReleasedLate(t wire.TokenAt, missing uint64) { q.releaseAt(t, missing) }

@@ -51,7 +51,7 @@ func TestRememberNobody(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		for _, m := range s.masters {
-			m.pause()
+			m.Pause()
 		}
 		start := time.Now()
 		if got := q.Recall(t.Context(), "upstream", "u"); !slices.Equal(got, []string{"", "", ""}) || time.Since(start) != q.opts.MasterTimeout {

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"lockproxy/quorum/internal/master"
+	"lockproxy/quorum/internal/notify"
 )
 
 const (
@@ -21,13 +22,14 @@ const (
 // ErrInvalidCursor: a cursor that no Scan of these masters returned.
 var ErrInvalidCursor = errors.New("invalid cursor")
 
-// Scan returns locks that hold a majority, page by page, as Redis' SCAN does: the first page is asked for with
-// cursor 0, each next one with the cursor returned, and after the last that is 0. match is a pattern as of SCAN for the key
-// without Options.KeyPrefix, "" for all. count is about how many keys a page looks at: 10 if under 1, at most 1000. A page
-// may be empty. Locks that are there all the time are returned, rarely more than once; the others may be.
+// Scan returns locks that hold a majority, page by page, as Redis' SCAN does: the first page is asked for
+// with cursor 0, each next one with the cursor returned, and after the last that is 0. match is a pattern
+// as of SCAN for the key without Options.KeyPrefix, "" for all. count is about how many keys a page looks
+// at: 10 if under 1, at most 1000. A page may be empty. Locks that are there all the time are returned,
+// rarely more than once; the others may be.
 //
-// It goes through the masters that vote one by one, on connections of its own: the lanes do not wait for it. A
-// master that fails is skipped. A page takes at most 2s.
+// It goes through the masters that vote one by one, on connections of its own: the lanes do not wait for
+// it. A master that fails is skipped. A page takes at most 2s.
 //
 // Errors: ErrNoQuorum (as *NoQuorumError), ErrInvalidCursor, context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []Info, err error) {
@@ -62,44 +64,57 @@ func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count in
 // page is one Scan under way.
 type page struct {
 	q       *Quorum
-	clients []*redis.Client // by master; nil where errs says why
-	answers []answer        // by master: only err is used
+	clients []*notify.Client // by master; nil where there is none yet
+	answers []answer         // by master: answerYes until it fails
 }
 
 func (q *Quorum) newPage() *page {
-	p := &page{q: q, clients: make([]*redis.Client, len(q.lanes)), answers: make([]answer, len(q.lanes))}
+	p := &page{q: q, clients: make([]*notify.Client, len(q.lanes)), answers: make([]answer, len(q.lanes))}
 	for i, l := range q.lanes {
-		if p.answers[i].err = l.mayServe(); p.answers[i].err == nil {
-			p.clients[i], _ = l.opts.onceClient()
+		p.answers[i].state = answerYes
+		if err := l.MayServe(); err != nil {
+			p.answers[i] = answer{state: answerUnsent, err: err}
 		}
 	}
 	return p
 }
 
 func (p *page) close() {
-	for i := range p.clients {
-		p.drop(i, nil)
+	for _, c := range p.clients {
+		if c != nil {
+			_ = c.Close()
+		}
 	}
 }
 
-// drop leaves a master out from here on.
-func (p *page) drop(master int, reason error) {
-	if c := p.clients[master]; c != nil {
-		_ = c.Close()
-		p.clients[master], p.answers[master].err = nil, reason
+// client returns the connection to a master, or the reason why there is none. It may be called for
+// different masters at the same time.
+func (p *page) client(ctx context.Context, at int) (c *notify.Client, err error) {
+	if p.clients[at] == nil {
+		p.clients[at], err = notify.Dial(ctx, p.q.lanes[at].Options())
 	}
+	return p.clients[at], err
 }
 
-// scan looks at some keys of one master. A cursor is that of the master, times the number of masters, plus its place.
+// fail leaves a master out from here on, for a reason.
+func (p *page) fail(ctx context.Context, at int, reason error) {
+	if ctx.Err() != nil {
+		reason = master.SilentError(scanTime)
+	}
+	p.answers[at] = answer{state: answerFailed, err: reason}
+}
+
+// scan looks at some keys of one master. A cursor is that of the master, times the number of masters, plus
+// the place of the master.
 func (p *page) scan(ctx context.Context, cursor uint64, match string, count int64) (keys []string, at int, next uint64, err error) {
 	n := uint64(len(p.clients))
 	for at, inside := int(cursor%n), cursor/n; at < len(p.clients); at, inside = at+1, 0 {
-		if p.clients[at] == nil {
+		if p.answers[at].state != answerYes {
 			continue
 		}
-		found, more, err := p.clients[at].Scan(ctx, inside, match, count).Result()
+		found, more, err := p.scanOne(ctx, at, inside, match, count)
 		if err != nil {
-			p.drop(at, clientReason(err))
+			p.fail(ctx, at, err)
 			continue
 		}
 		switch {
@@ -115,99 +130,38 @@ func (p *page) scan(ctx context.Context, cursor uint64, match string, count int6
 	return nil, 0, 0, p.enough()
 }
 
-// ours drops what is named twice, and what is no lock by its name.
-func (p *page) ours(found []string) []string {
-	seen := make(map[string]struct{}, len(found))
-	keys := found[:0]
-	for _, key := range found {
-		if _, twice := seen[key]; twice || strings.HasPrefix(key, ReservedPrefix) || !strings.HasPrefix(key, p.q.opts.KeyPrefix) {
-			continue
-		}
-		seen[key] = struct{}{}
-		keys = append(keys, key)
+func (p *page) scanOne(ctx context.Context, at int, cursor uint64, match string, count int64) ([]string, uint64, error) {
+	c, err := p.client(ctx, at)
+	if err != nil {
+		return nil, 0, err
 	}
-	return keys
+	keys, more, err := c.Scan(ctx, cursor, match, count).Result()
+	if err != nil {
+		return nil, 0, notify.Reason(err)
+	}
+	return keys, more, nil
 }
 
-// enough is an error unless a majority has answered so far.
+// ours drops keys that are named twice, and keys that are no lock by their name.
+func (p *page) ours(found []string) []string {
+	slices.Sort(found)
+	return slices.DeleteFunc(slices.Compact(found), func(key string) bool {
+		return strings.HasPrefix(key, ReservedPrefix) || !strings.HasPrefix(key, p.q.opts.KeyPrefix)
+	})
+}
+
+// enough returns an error unless a majority has answered so far.
 func (p *page) enough() error {
 	up := 0
 	for _, a := range p.answers {
-		if a.err == nil {
+		if a.state == answerYes {
 			up++
 		}
 	}
 	if up < majority(len(p.answers)) {
-		return p.q.noQuorumOf(p.answers)
+		return p.q.noQuorum(p.answers, scanTime)
 	}
 	return nil
-}
-
-// inspect asks all masters for keys that master at holds, and returns those that hold a majority, leaving out
-// those that an earlier master holds too: they were found there.
-func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, error) {
-	stand := make([][]standing, len(p.clients)) // by master and key; nil without an answer
-	var wg sync.WaitGroup
-	for i, c := range p.clients {
-		if c == nil {
-			continue
-		}
-		wg.Go(func() { stand[i], p.answers[i].err = p.q.standings(ctx, c, keys) })
-	}
-	wg.Wait()
-	if err := p.enough(); err != nil {
-		return nil, err
-	}
-	var locks []Info
-	for k, key := range keys {
-		values := make([]standing, len(stand))
-		for i := range stand {
-			if stand[i] != nil {
-				values[i] = stand[i][k]
-			}
-		}
-		info, _ := winner(values)
-		if info.Held == 0 || foundBefore(values, at) {
-			continue
-		}
-		info.Key = strings.TrimPrefix(key, p.q.opts.KeyPrefix)
-		locks = append(locks, info)
-	}
-	return locks, nil
-}
-
-// foundBefore reports whether a master before at holds what at holds.
-func foundBefore(values []standing, at int) bool {
-	for _, v := range values[:at] {
-		if v.id != "" && v.id == values[at].id {
-			return true
-		}
-	}
-	return false
-}
-
-// standings asks one master for all keys at once.
-func (q *Quorum) standings(ctx context.Context, c *redis.Client, keys []string) ([]standing, error) {
-	pipe := c.Pipeline()
-	for _, key := range keys {
-		pipe.Eval(ctx, infoLua, []string{key, q.enc.stateKey}, "")
-	}
-	got, err := pipe.Exec(ctx)
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, clientReason(err)
-	}
-	values := make([]standing, len(keys))
-	for i, cmd := range got {
-		text, err := cmd.(*redis.Cmd).Text()
-		a := answer{kind: '$', text: text, null: errors.Is(err, redis.Nil)}
-		if text == "OTHER" {
-			a.kind = '+'
-		}
-		if values[i], err = parseStanding(a); err != nil {
-			return nil, err
-		}
-	}
-	return values, nil
 }
 
 // globEscape makes a prefix stand for itself in a pattern.

@@ -4,22 +4,27 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/quorum/internal/fake"
+	"lockproxy/quorum/internal/wire"
 )
 
 // sim is n fake masters in a synctest bubble.
 type sim struct {
 	t       *testing.T
-	masters []*fakeMaster
+	masters []*fake.Master
 }
 
 func newSim(t *testing.T, n int) *sim {
 	s := &sim{t: t}
 	for i := range n {
-		s.masters = append(s.masters, newFakeMaster(fmt.Sprintf("run-%d", i)))
+		s.masters = append(s.masters, fake.New(fmt.Sprintf("run-%d", i)))
 	}
 	return s
 }
@@ -41,7 +46,7 @@ func (s *sim) begin(change ...func(*Options)) *Quorum {
 	s.t.Helper()
 	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true, Guard: GuardOff}
 	for i, m := range s.masters {
-		o.Masters = append(o.Masters, MasterOptions{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Addr: "10.0.0.1:6379", Dial: m.dial})
+		o.Masters = append(o.Masters, MasterOptions{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Addr: "10.0.0.1:6379", Dial: m.Dial})
 	}
 	for _, f := range change {
 		f(&o)
@@ -52,13 +57,13 @@ func (s *sim) begin(change ...func(*Options)) *Quorum {
 	}
 	s.t.Cleanup(func() {
 		for _, m := range s.masters {
-			m.resume()
+			m.Resume()
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		_ = q.Close(ctx)
 		for _, m := range s.masters {
-			m.stop()
+			m.Stop()
 		}
 		time.Sleep(2 * time.Second) // what the masters still had to do
 	})
@@ -70,14 +75,14 @@ func (s *sim) nearTo(from, to int) func(*Options) {
 	return func(o *Options) {
 		for i, m := range s.masters {
 			if i < from || i >= to {
-				o.Masters[i].Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return m.dialFar(ctx, time.Millisecond) }
+				o.Masters[i].Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return m.DialFar(ctx, time.Millisecond) }
 			}
 		}
 	}
 }
 
 // each calls f for the masters from, from+1, ... to-1.
-func (s *sim) each(from, to int, f func(*fakeMaster)) {
+func (s *sim) each(from, to int, f func(*fake.Master)) {
 	for _, m := range s.masters[from:to] {
 		f(m)
 	}
@@ -87,7 +92,7 @@ func (s *sim) each(from, to int, f func(*fakeMaster)) {
 func (s *sim) noKeys(when string) {
 	s.t.Helper()
 	for i, m := range s.masters {
-		if n, _ := m.holds("", ""); n != 0 {
+		if n, _ := m.Holds("", ""); n != 0 {
 			s.t.Errorf("%s: %d keys left on master %d, want 0", when, n, i+1)
 		}
 	}
@@ -116,4 +121,48 @@ func (s *sim) quorumOf(reach int) *Quorum {
 			o.Masters[i].Dial = func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
 		}
 	})
+}
+
+// at is what a master has at a key.
+func at(m *fake.Master, key string) (v fake.Value, stands bool) {
+	m.Set(func() {
+		v, stands = m.Keys[key]
+		stands = stands && (v.End.IsZero() || m.NowLocked().Before(v.End))
+	})
+	return v, stands
+}
+
+func empty(m *fake.Master) { m.Set(func() { clear(m.Keys) }) }
+
+// delayed makes a master take d for every packet that has an operation of that name.
+func delayed(m *fake.Master, name string, d time.Duration) {
+	m.Set(func() {
+		m.Hook = func(c *fake.Command) (time.Duration, string) {
+			if c.Is(name) {
+				return d, ""
+			}
+			return 0, ""
+		}
+	})
+}
+
+// answering makes a master answer operations of that name so, without carrying them out.
+func answering(m *fake.Master, name, text string) {
+	m.Set(func() {
+		m.Fault = func(op *fake.Op) string {
+			if text != "" && op.Name == name {
+				return strings.TrimSpace(text[1:])
+			}
+			return ""
+		}
+	})
+}
+
+func field(key string) string { return strconv.Itoa(int(wire.Slot(key))) }
+
+func setCounter(m *fake.Master, key string, n uint64) { m.Set(func() { m.Counters[field(key)] = n }) }
+
+func counter(m *fake.Master, key string) (n uint64) {
+	m.Set(func() { n = m.Counters[field(key)] })
+	return n
 }

@@ -3,11 +3,13 @@ package quorum
 import (
 	"errors"
 	"strconv"
+
+	"lockproxy/quorum/internal/wire"
 )
 
 const (
-	secretLen = 40 // hex digits of the 20 random bytes
-	fenceLen  = 16 // decimal digits
+	secretLen = wire.SecretLen
+	fenceLen  = wire.FenceLen
 	tokenLen  = fenceLen + 1 + secretLen
 )
 
@@ -23,17 +25,7 @@ type Token struct {
 // String is the token as clients get it: of two tokens of a key, as plain strings, the later holder's is greater.
 func (t Token) String() string {
 	var b [tokenLen]byte
-	return string(append(append(appendFence(b[:0], t.Fence), ':'), t.Secret...))
-}
-
-// appendFence writes a fence with leading zeros.
-func appendFence(b []byte, fence uint64) []byte {
-	var digits [20]byte
-	text := strconv.AppendUint(digits[:0], fence, 10)
-	for range fenceLen - len(text) {
-		b = append(b, '0')
-	}
-	return append(b, text...)
+	return string(append(append(wire.AppendFence(b[:0], t.Fence), ':'), t.Secret...))
 }
 
 // ParseToken reads what String wrote: exactly 16 decimal digits, a colon, 40 lower-case hex digits. It keeps no
@@ -57,19 +49,4 @@ func ParseToken(b []byte) (Token, error) {
 		return Token{}, errTokenForm
 	}
 	return Token{Fence: fence, Secret: string(b[fenceLen+1:])}, nil
-}
-
-// behindSecret reads what stands behind the secret in a value: the fence as that master counted it and the owner
-// label; ok is false for a value that is not of our making.
-func behindSecret(tail string) (fence uint64, owner string, ok bool) {
-	if len(tail) < fenceLen {
-		return 0, "", false
-	}
-	for _, c := range []byte(tail[:fenceLen]) {
-		if c < '0' || c > '9' {
-			return 0, "", false
-		}
-	}
-	fence, err := strconv.ParseUint(tail[:fenceLen], 10, 64)
-	return fence, tail[fenceLen:], err == nil
 }

@@ -8,22 +8,24 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/quorum/internal/fake"
 )
 
 // B10: a master that missed the SET is set when it is back, for what is left of the ttl, with the fence of the token.
 func TestTopUp(t *testing.T) {
 	for _, c := range []struct {
 		name       string
-		away, back func(*fakeMaster)
+		away, back func(*fake.Master)
 	}{
-		{"down", (*fakeMaster).stop, (*fakeMaster).start},
-		{"answered an error", func(m *fakeMaster) { m.answering("acquire", "-MISCONF disk\r\n") }, func(m *fakeMaster) { m.answering("", "") }},
-		{"script lost", (*fakeMaster).flushScripts, func(*fakeMaster) {}},
-		{"hung until the lane died, its memory lost", (*fakeMaster).pause, func(m *fakeMaster) {
+		{"down", (*fake.Master).Stop, (*fake.Master).Start},
+		{"answered an error", func(m *fake.Master) { answering(m, "acquire", "-MISCONF disk\r\n") }, func(m *fake.Master) { answering(m, "", "") }},
+		{"script lost", (*fake.Master).FlushScripts, func(*fake.Master) {}},
+		{"hung until the lane died, its memory lost", (*fake.Master).Pause, func(m *fake.Master) {
 			time.Sleep(4 * time.Second)
-			m.stop()
-			m.start()
-			m.resume()
+			m.Stop()
+			m.Start()
+			m.Resume()
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -32,22 +34,20 @@ func TestTopUp(t *testing.T) {
 				m := s.masters[2]
 				c.away(m)
 				synctest.Wait()
-				s.masters[0].setCounter("lock:job", 7)
-				s.masters[1].setCounter("lock:job", 7)
+				setCounter(s.masters[0], "lock:job", 7)
+				setCounter(s.masters[1], "lock:job", 7)
 				start := time.Now()
 				lease := mustAcquire(t, q, "job", 20*time.Second)
 				c.back(m)
 				time.Sleep(5 * time.Second)
-				m.mu.Lock()
-				v, ok := m.store["lock:job"]
-				m.mu.Unlock()
-				if !ok || v.secret != lease.Token.Secret || v.fence != 8 {
+				v, ok := at(m, "lock:job")
+				if !ok || v.Secret() != lease.Token.Secret || v.Fence() != 8 {
 					t.Fatalf("value %+v, %v, want ours with fence 8", v, ok)
 				}
-				if life := v.end.Sub(start); life > 20*time.Second || life < 19*time.Second {
+				if life := v.End.Sub(start); life > 20*time.Second || life < 19*time.Second {
 					t.Errorf("lives until %v, want the rest of 20s", life)
 				}
-				if n := m.counter("lock:job"); n != 8 {
+				if n := counter(m, "lock:job"); n != 8 {
 					t.Errorf("counter %d, want 8", n)
 				}
 				mustRelease(t, q, "job", lease.Token)
@@ -63,14 +63,14 @@ func TestNoTopUp(t *testing.T) {
 	t.Run("released", func(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
 			q := s.quorum()
-			s.masters[2].stop()
+			s.masters[2].Stop()
 			synctest.Wait()
 			lease := mustAcquire(t, q, "job", time.Minute)
 			mustRelease(t, q, "job", lease.Token)
-			s.masters[2].start()
+			s.masters[2].Start()
 			time.Sleep(3 * time.Second)
 			s.noKeys("after the master came back")
-			if n := s.masters[2].ran("topup"); n != 0 {
+			if n := s.masters[2].Ran("topup"); n != 0 {
 				t.Errorf("%d top-ups after the release", n)
 			}
 		})
@@ -79,10 +79,10 @@ func TestNoTopUp(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
 			q := s.quorum()
 			m := s.masters[2]
-			m.set(func() { m.store["lock:job"] = fakeValue{secret: "other", end: time.Now().Add(time.Second)} })
+			m.Set(func() { m.Keys["lock:job"] = fake.LockValue("other", 0, "", time.Now().Add(time.Second)) })
 			mustAcquire(t, q, "job", time.Minute)
 			time.Sleep(3 * time.Second)
-			if n := m.ran("topup"); n != 0 {
+			if n := m.Ran("topup"); n != 0 {
 				t.Errorf("%d top-ups on a master that refused", n)
 			}
 		})
@@ -90,13 +90,13 @@ func TestNoTopUp(t *testing.T) {
 	t.Run("over", func(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
 			q := s.quorum()
-			s.masters[2].stop()
+			s.masters[2].Stop()
 			synctest.Wait()
 			mustAcquire(t, q, "job", time.Second)
 			time.Sleep(2 * time.Second)
-			s.masters[2].start()
+			s.masters[2].Start()
 			time.Sleep(2 * time.Second)
-			if n := s.masters[2].ran("topup"); n != 0 || q.Masters()[2].Owed != 0 {
+			if n := s.masters[2].Ran("topup"); n != 0 || q.Masters()[2].Owed != 0 {
 				t.Errorf("%d top-ups of a lock that is over, %d owed", n, q.Masters()[2].Owed)
 			}
 		})
@@ -107,11 +107,11 @@ func TestNoTopUp(t *testing.T) {
 func TestCheckAfterForeignRelease(t *testing.T) {
 	for _, c := range []struct {
 		name       string
-		away, back func(*fakeMaster)
+		away, back func(*fake.Master)
 	}{
-		{"late grant", (*fakeMaster).pause, (*fakeMaster).resume},
-		{"late grant, lane cut", (*fakeMaster).pause, func(m *fakeMaster) { m.cut(); m.resume() }},
-		{"top-up", (*fakeMaster).stop, (*fakeMaster).start},
+		{"late grant", (*fake.Master).Pause, (*fake.Master).Resume},
+		{"late grant, lane cut", (*fake.Master).Pause, func(m *fake.Master) { m.Cut(); m.Resume() }},
+		{"top-up", (*fake.Master).Stop, (*fake.Master).Start},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {
@@ -133,15 +133,15 @@ func TestCheckAfterForeignRelease(t *testing.T) {
 func TestCheckKeepsHeldLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		s.masters[2].pause()
+		s.masters[2].Pause()
 		lease := mustAcquire(t, q, "job", time.Minute)
-		s.masters[2].resume()
+		s.masters[2].Resume()
 		time.Sleep(time.Second)
-		if n := s.masters[0].ran("check"); n != 1 {
+		if n := s.masters[0].Ran("check"); n != 1 {
 			t.Errorf("%d checks, want 1", n)
 		}
 		for i, m := range s.masters {
-			if _, ours := m.holds("lock:job", lease.Token.Secret); !ours {
+			if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {
 				t.Errorf("master %d lost the lock", i+1)
 			}
 		}
@@ -152,7 +152,7 @@ func TestCheckKeepsHeldLock(t *testing.T) {
 func TestNoCheckAfterRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		s.masters[2].delayed("acquire", time.Millisecond)
+		delayed(s.masters[2], "acquire", time.Millisecond)
 		for i := range 10 {
 			lease := mustAcquire(t, q, "job", time.Minute)
 			time.Sleep(time.Duration(i%2) * 2 * time.Millisecond) // before and after the late grant
@@ -160,13 +160,14 @@ func TestNoCheckAfterRelease(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
-		if n := s.masters[0].ran("check"); n != 0 {
+		if n := s.masters[0].Ran("check"); n != 0 {
 			t.Errorf("%d checks, want none", n)
 		}
 	})
 }
 
-// The same with another master away: a voter that has lost the token tells, and where no voter can be asked the check comes again.
+// The same with another master away: a voter that has lost the token tells, and where no voter can be asked the
+// check comes again.
 func TestCheckWithMasterAway(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -179,23 +180,23 @@ func TestCheckWithMasterAway(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {
 				q := s.quorum()
 				late := s.masters[2]
-				late.pause()
+				late.Pause()
 				synctest.Wait()
 				lease := mustAcquire(t, q, "job", time.Minute)
 				mustRelease(t, s.quorumOf(2), "job", lease.Token)
 				for _, i := range c.away {
-					s.masters[i].stop()
+					s.masters[i].Stop()
 				}
 				synctest.Wait()
-				late.resume()
+				late.Resume()
 				time.Sleep(5 * time.Second)
-				if _, ours := late.holds("lock:job", lease.Token.Secret); ours != (len(c.away) == 2) {
+				if _, ours := late.Holds("lock:job", lease.Token.Secret); ours != (len(c.away) == 2) {
 					t.Errorf("the late master holds the token: %v", ours)
 				}
 				for _, i := range c.away {
-					s.masters[i].start()
+					s.masters[i].Start()
 				}
-				time.Sleep(5 * time.Second)
+				time.Sleep(recheckAfter + fadeTime + time.Second)
 				s.noKeys("with all back")
 			})
 		})
@@ -217,11 +218,11 @@ func TestReleaseCarriedOutLate(t *testing.T) {
 				return dial(ctx, network, addr)
 			}
 		})
-		s.masters[2].delayed("acquire", 20*time.Millisecond)
+		delayed(s.masters[2], "acquire", 20*time.Millisecond)
 		lease := mustAcquire(t, q, "job", time.Minute)
 		mustRelease(t, other, "job", lease.Token)
 		time.Sleep(3 * time.Second)
-		if _, ours := s.masters[2].holds("lock:job", lease.Token.Secret); !ours {
+		if _, ours := s.masters[2].Holds("lock:job", lease.Token.Secret); !ours {
 			t.Error("the late grant was released although a majority seemed to hold the lock")
 		}
 		whole.Store(true)

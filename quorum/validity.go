@@ -20,7 +20,7 @@ func validity(ttl, elapsed, drift time.Duration) time.Duration { return ttl - el
 
 const (
 	maxRetries    = 4 // after split votes
-	maxNoScript   = 8 // attempts that found a master without the script, not counted as retries
+	maxAskAgain   = 8 // attempts that a master asked for: without its script, or due to be probed; not counted as retries
 	minRetryBase  = time.Millisecond
 	maxRetryDelay = 50 * time.Millisecond
 )

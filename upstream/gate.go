@@ -54,6 +54,17 @@ func (g *Gate) AuthRequired(ctx context.Context) (bool, error) {
 	return false, err
 }
 
+// Known returns what AuthRequired returns while the upstream's answer is fresh. It asks nobody and
+// never waits; known is false where AuthRequired would have to ask.
+func (g *Gate) Known() (required, known bool) {
+	g.u.mu.Lock()
+	defer g.u.mu.Unlock()
+	if !g.u.known || !time.Now().Before(g.u.fresh) {
+		return false, false
+	}
+	return g.u.facts.AuthRequired, true
+}
+
 // firstPatience is how long the upstream has to answer for the first time: less where the memory knew it a moment ago.
 func (g *Gate) firstPatience() time.Duration {
 	g.mu.Lock()

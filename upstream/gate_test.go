@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -62,7 +63,16 @@ func TestGateRecalls(t *testing.T) {
 				t.Errorf("%s: got %v, %q, the memory was asked %d times; want %v, %q, %d", what, got, Reason(err), m.asked, want, wantErr, asked)
 			}
 		}
+		known := func(what, want string) {
+			t.Helper()
+			asked := m.asked
+			if required, known := g.Known(); fmt.Sprint(required, known) != want || m.asked != asked {
+				t.Errorf("%s: Known says %v %v, want %s and no question", what, required, known, want)
+			}
+		}
+		known("nothing", "false false")
 		expect("none", false, "", 1)
+		known("only the memory knows", "false false")
 		m.has = []string{"none", "none", "password"}
 		expect("within a second", false, "", 1)
 		time.Sleep(factsLast + 1)
@@ -73,6 +83,9 @@ func TestGateRecalls(t *testing.T) {
 		m.has = []string{"none", "none", "none"}
 		reply = closedDoor
 		expect("the upstream itself", true, "", 3)
+		known("the upstream itself", "true true")
+		time.Sleep(factsLast)
+		known("a second later", "false false")
 		reply = "refuse"
 		time.Sleep(time.Hour)
 		expect("its last answer", true, "", 3)

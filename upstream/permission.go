@@ -109,6 +109,18 @@ func (p *Permission) MayWrite(ctx context.Context, user, key string) (refusal st
 	return q.refusal, nil
 }
 
+// Known returns what MayWrite returns while its answer is fresh. It asks nobody and never waits;
+// known is false where MayWrite would have to ask.
+func (p *Permission) Known(user, key string) (refusal string, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, known := p.known.get(subject{user, key})
+	if !known || !time.Now().Before(last.fresh) {
+		return "", false
+	}
+	return last.refusal, true
+}
+
 // questionLocked is the question about that is under way, or a new one.
 func (p *Permission) questionLocked(about subject) (*inquiry, error) {
 	if q := p.asking[about]; q != nil {

@@ -105,13 +105,26 @@ func TestVerdictIsRememberedForASecond(t *testing.T) {
 				t.Errorf("%s, %s: got %q %v after %d questions, want %q after %d", user, key, got, err, asked.Load(), want, questions)
 			}
 		}
+		known := func(user, key, want string) { // Known asks nobody: expect counts the questions
+			t.Helper()
+			refusal, known := p.Known(user, key)
+			if got := fmt.Sprintf("%s%v", refusal, known); got != want {
+				t.Errorf("of %s, %s is known %s, want %s", user, key, got, want)
+			}
+		}
+		known("a", "k", "false")
 		expect("a", "k", "", 1)
+		known("a", "k", "true")
+		known("a", "l", "false")
 		reply.Store("$2\r\nno\r\n")
 		expect("a", "l", "no", 2)
+		known("a", "l", "notrue")
 		expect("b", "k", "no", 3)
 		time.Sleep(verdictLasts - time.Millisecond)
+		known("a", "k", "true")
 		expect("a", "k", "", 3)
 		time.Sleep(time.Millisecond)
+		known("a", "k", "false")
 		expect("a", "k", "no", 4)
 		reply.Store("-LOADING Redis is loading\r\n")
 		time.Sleep(time.Hour)

@@ -153,7 +153,7 @@ func (o *operators) state() admin.State {
 	for _, m := range o.service.Masters() {
 		s.Masters = append(s.Masters, admin.Master{Name: m.Name, State: string(m.State), Reason: m.Reason, RunID: m.RunID, Since: m.Since, VotesIn: m.VotesIn,
 			RTT: m.RTT, Ahead: m.Ahead, Grants: m.Grants, Refusals: m.Refusals, Errors: m.ByKind, Lost: m.Lost, Quarantines: m.Quarantines, Strays: m.Strays,
-			Owed: m.Owed, Unanswered: m.Unanswered})
+			Owed: m.Owed, Dropped: m.Dropped, Unanswered: m.Unanswered})
 	}
 	return s
 }

@@ -11,19 +11,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestEmbeddedSaysWhatTheGuardReads: INFO without sections has all that decides whether a master may vote, and says that
-// nothing outlives a restart.
+// TestEmbeddedSaysWhatTheGuardReads: INFO, asked by sections as lanes do, has all that decides
+// whether a master may vote, and says that nothing outlives a restart.
 func TestEmbeddedSaysWhatTheGuardReads(t *testing.T) {
 	m, _ := newTestServer(t)
 	client := redis.NewClient(&redis.Options{Dialer: m.Dial, Protocol: 2, MaxRetries: -1})
 	defer client.Close()
-	info := client.Info(t.Context()).Val()
-	for _, want := range []string{
-		"run_id:" + m.runID, "redis_version:" + miniredisVersion, "redis_mode:standalone", "role:master", "connected_slaves:0", "maxmemory:0",
-		"maxmemory_policy:noeviction", "evicted_keys:0", "loading:0", "aof_enabled:0", "aof_rewrite_in_progress:0", "aof_last_write_status:ok",
+	all := client.Info(t.Context()).Val()
+	for section, lines := range map[string][]string{
+		"server":      {"run_id:" + m.runID, "redis_version:" + miniredisVersion, "redis_mode:standalone"},
+		"replication": {"role:master", "connected_slaves:0"},
+		"memory":      {"maxmemory:0", "maxmemory_policy:noeviction"},
+		"stats":       {"evicted_keys:0"},
+		"persistence": {"loading:0", "aof_enabled:0", "aof_rewrite_in_progress:0", "aof_last_write_status:ok"},
 	} {
-		if strings.Count("\r\n"+info, "\r\n"+want+"\r\n") != 1 {
-			t.Errorf("INFO lacks %s:\n%s", want, info)
+		info := client.Info(t.Context(), section).Val()
+		if strings.Count(info, "# ") != 1 {
+			t.Errorf("INFO %s has other sections, too:\n%s", section, info)
+		}
+		for _, want := range lines {
+			if strings.Count("\r\n"+info, "\r\n"+want+"\r\n") != 1 || strings.Count("\r\n"+all, "\r\n"+want+"\r\n") != 1 {
+				t.Errorf("INFO %s lacks %s:\n%s", section, want, info)
+			}
 		}
 	}
 	config, err := client.ConfigGet(t.Context(), "*append*").Result()
@@ -70,9 +79,9 @@ func TestEmbeddedRunsTheGuardsScripts(t *testing.T) {
 	if err := client.Eval(ctx, guardLua, key, "A other print nonce", "", "").Err(); err == nil || err.Error() != "NOTADMITTED the record has changed" {
 		t.Errorf("another record: %v", err)
 	}
-	files, err := filepath.Glob("../../quorum/*.lua")
-	if err != nil || len(files) < 8 {
-		t.Fatalf("scripts of package quorum: %v %v", files, err)
+	files, err := filepath.Glob("../../quorum/internal/wire/*.lua")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("scripts of package wire: %v %v", files, err)
 	}
 	for _, file := range files {
 		body, err := os.ReadFile(file)

@@ -14,14 +14,24 @@ var mayImport = map[string][]string{
 	"commands":      {"quorum", "resp"},
 	"conf":          {},
 	"resp":          {"resp/internal/netpoll", "resp/internal/scan"},
-	"quorum":        {},
-	"upstream":      {},
-	"admin":         {},
-	"integration":   {"integration/history", "integration/lab"},
+	"quorum": {"quorum/internal/admission", "quorum/internal/clock", "quorum/internal/dice", "quorum/internal/fake",
+		"quorum/internal/master", "quorum/internal/notify", "quorum/internal/wire"},
+	"upstream":    {},
+	"admin":       {},
+	"integration": {"integration/history", "integration/lab"},
 
 	// Rooms.
 	"resp/internal/netpoll": {},
 	"resp/internal/scan":    {},
+
+	"quorum/internal/admission": {},
+	"quorum/internal/clock":     {},
+	"quorum/internal/dice":      {},
+	"quorum/internal/fake":      {"quorum/internal/wire"}, // masters in memory, for tests
+	"quorum/internal/master": {"quorum/internal/admission", "quorum/internal/clock", "quorum/internal/dice",
+		"quorum/internal/fake", "quorum/internal/wire"},
+	"quorum/internal/notify": {"quorum/internal/master", "quorum/internal/wire"},
+	"quorum/internal/wire":   {},
 
 	// No code: what lockproxy is installed with, tried by a module of its own in deploy/check, as the parsers of these formats bring hundreds of
 	// modules; and what is too long for the README.

@@ -96,6 +96,40 @@ func TestDocsTools(t *testing.T) {
 	}
 }
 
+// TestDocsArchitecture: docs/architecture.md names every folder with code, and explains every B-number
+// that a comment names.
+func TestDocsArchitecture(t *testing.T) {
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, _, _ := strings.Cut(string(page), "\n## The way of one GET")
+	for folder := range mayImport {
+		if name := filepath.Base(folder); folder != "deploy" && folder != "docs" && !strings.Contains(folders, name+"`") {
+			t.Errorf("it does not name the folder %s", folder)
+		}
+	}
+	number := regexp.MustCompile(`\bB[1-9][0-9]?\b`)
+	err = filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || filepath.Base(path) == "readme_test.go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for line := range strings.Lines(string(text)) {
+			_, comment, _ := strings.Cut(line, "// ")
+			for _, n := range number.FindAllString(comment, -1) {
+				if !strings.Contains(string(page), "\n| "+n+" |") {
+					t.Errorf("%s names %s, which it does not explain", path, n)
+				}
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDocsLinks: the files and headings that the documents point to are there.
 func TestDocsLinks(t *testing.T) {
 	paths, err := filepath.Glob("../../docs/*.md")

@@ -119,10 +119,15 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 	if err := greetUpstream(ctx, cfg, up, listeners, log); err != nil {
 		return err
 	}
-	q, err := quorum.New(quorumOptions(cfg, memory, files, log))
+	loops := resp.NewLoops()
+	defer loops.Close() // behind everything that they watch
+	masters := quorumOptions(cfg, memory, files, log)
+	masters.Adopt = adoptBy(loops)
+	q, err := quorum.New(masters)
 	if err != nil {
 		return fmt.Errorf("masters: %w", err)
 	}
+	loops.OnTurnEnd(q.Flush)
 	waitReady(ctx, q, memory, log)
 	gate, closeGate := openGate(ctx, cfg, up, q)
 	defer closeGate()
@@ -141,7 +146,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 	service := commands.New(options)
 	service.Register(mux)
 	server = resp.NewServer(resp.Options{
-		Handler: mux, Dial: operators.dial(up.Dial), DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
+		Handler: mux, Begin: service.Begin, Loops: loops, Dial: operators.dial(up.Dial), DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
 		SlowClientTimeout: cfg.SlowClientTimeout, Timed: operators.timed(),
 		AskUser: cfg.LockACL || cfg.AuditLog != "", Facts: relayFacts(up), Busy: q.Busy, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})

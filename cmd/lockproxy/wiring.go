@@ -175,6 +175,11 @@ func quorumOptions(cfg conf.Config, memory *embedded, files *files, log *zap.Log
 	return opts
 }
 
+// adoptBy lets the loops that serve the clients read the replies of masters.
+func adoptBy(loops *resp.Loops) func(net.Conn) (quorum.Polled, bool) {
+	return func(conn net.Conn) (quorum.Polled, bool) { return loops.Adopt(conn) }
+}
+
 func names(listeners []net.Listener) []string {
 	var names []string
 	for _, listener := range listeners {

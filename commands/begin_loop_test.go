@@ -1,0 +1,113 @@
+//go:build linux
+
+package commands
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/resp"
+)
+
+// onLoop serves the commands with Begin on the loops of package resp.
+func onLoop(t *testing.T, locker *fakeLocker) (*net.TCPConn, *resp.Server) {
+	t.Helper()
+	service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, SessionMaxHold: time.Hour, SessionTimeout: time.Minute})
+	mux := redcon.NewServeMux()
+	service.Register(mux)
+	c, server := serveWith(t, service, resp.Options{Handler: mux, Begin: func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
+		begun := service.Begin(conn, cmd, done)
+		if begun {
+			locker.begun.Add(1)
+		}
+		return begun
+	}})
+	return c.(*net.TCPConn), server
+}
+
+// TestBeginOnLoop: a loop gives every command to Begin, and the next one when the reply is out.
+func TestBeginOnLoop(t *testing.T) {
+	for _, w := range ways[1:] {
+		locker := &fakeLocker{held: true, later: w == elsewhere}
+		c, server := onLoop(t, locker)
+		r := bufio.NewReader(c)
+		for range 3 {
+			lock, extend, unlock := ask(t, c, r, "LOCK", "job", "5s"), ask(t, c, r, "EXTEND", "job", aToken.String(), "5s"), ask(t, c, r, "UNLOCK", "job", aToken.String())
+			if lock != aToken.String() || extend != ":1" || unlock != ":1" {
+				t.Errorf("%s: LOCK: %s, EXTEND: %s, UNLOCK: %s", w, lock, extend, unlock)
+			}
+		}
+		c.Close()
+		server.Shutdown(t.Context())
+		if n := locker.begun.Load(); n != 9 {
+			t.Errorf("%s: %d of 9 commands were begun", w, n)
+		}
+	}
+}
+
+// TestBegunAndGone: a LOCK that no goroutine waits for is answered while the proxy drains, and
+// given back where its client is gone, or was cut off, before the masters have answered.
+func TestBegunAndGone(t *testing.T) {
+	cutOff, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		what  string
+		drain context.Context
+		reset bool
+		want  string
+	}{
+		{"drained", t.Context(), false, "$57\r\n" + aToken.String() + "\r\n"},
+		{"cut off", cutOff, false, ""},
+		{"client gone", t.Context(), true, ""},
+	} {
+		locker := &fakeLocker{kept: make(chan func(), 1)}
+		c, server := onLoop(t, locker)
+		if _, err := c.Write(benchRequest("LOCK job 5s")); err != nil {
+			t.Fatal(err)
+		}
+		answer := <-locker.kept
+		if tt.reset {
+			c.SetLinger(0)
+			c.Close()
+		}
+		ended := make(chan error)
+		go func() { ended <- server.Shutdown(tt.drain) }()
+		awaitDrain(t, c.RemoteAddr().String())
+		if tt.drain == cutOff {
+			io.ReadAll(c)
+		}
+		answer()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Shutdown: %v", tt.what, err)
+		}
+		got, _ := io.ReadAll(c)
+		if string(got) != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.what, got, tt.want)
+		}
+		if back := slices.Contains(locker.take(), fmt.Sprintf("abandon %q %v", "job", aToken)); back != (tt.want == "") {
+			t.Errorf("%s: given back is %v", tt.what, back)
+		}
+	}
+}
+
+// awaitDrain returns when nobody listens at addr any more.
+func awaitDrain(t *testing.T, addr string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return
+		}
+		c.Close()
+	}
+	t.Fatal("the server goes on listening")
+}

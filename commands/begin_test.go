@@ -1,0 +1,355 @@
+package commands
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/quorum"
+	"lockproxy/resp"
+)
+
+func (f *fakeLocker) answer(done func()) {
+	switch {
+	case f.kept != nil:
+		f.kept <- done
+	case f.later:
+		go done()
+	default:
+		done()
+	}
+}
+
+func (f *fakeLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) {
+	f.answer(func() { done(f.Acquire(context.Background(), r)) })
+}
+
+func (f *fakeLocker) ReleaseAsync(key string, token quorum.Token, done func(bool, error)) {
+	f.answer(func() { done(f.Release(context.Background(), key, token)) })
+}
+
+func (f *fakeLocker) ExtendAsync(key string, token quorum.Token, ttl time.Duration, done func(time.Duration, error)) {
+	f.answer(func() { done(f.Extend(context.Background(), key, token, ttl)) })
+}
+
+// beginFirst is a handler that begins what can be begun, as an event loop does.
+type beginFirst struct {
+	t        *testing.T
+	service  *Service
+	locker   *fakeLocker
+	handlers redcon.Handler
+}
+
+func (b *beginFirst) ServeRESP(conn redcon.Conn, cmd redcon.Command) {
+	replied := make(chan struct{}, 2)
+	before := b.state()
+	if !b.service.Begin(conn, cmd, func() { replied <- struct{}{} }) {
+		if after := b.state(); after != before || len(replied) > 0 {
+			b.t.Errorf("%q was not begun, but it changed %s to %s", cmd.Args, before, after)
+		}
+		b.handlers.ServeRESP(conn, cmd)
+		return
+	}
+	b.locker.begun.Add(1)
+	<-replied
+	if len(replied) > 0 {
+		b.t.Errorf("%q was answered twice", cmd.Args)
+	}
+}
+
+// state is what a command changes.
+func (b *beginFirst) state() string {
+	b.locker.told.mu.Lock()
+	told := len(b.locker.told.all)
+	b.locker.told.mu.Unlock()
+	b.locker.mu.Lock()
+	defer b.locker.mu.Unlock()
+	var outcomes [len(outcomeNames)]uint64
+	for i := range outcomes {
+		outcomes[i] = b.service.outcomes[i].Load()
+	}
+	return fmt.Sprint(b.locker.asked, told, b.service.Counts(), outcomes)
+}
+
+// redisDial starts a real Redis for the test and returns how to dial it.
+func redisDial(t *testing.T) func(context.Context) (net.Conn, error) {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is not installed")
+		}
+		t.Skip("redis-server is not installed")
+	}
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	command := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		command.Process.Kill()
+		command.Wait()
+	})
+	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) }
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
+		if c, err := dial(t.Context()); err == nil {
+			c.Close()
+			return dial
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("redis-server does not listen")
+		}
+	}
+}
+
+// reports are what Options.Done was told.
+type reports struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *reports) done(d Done) {
+	var line strings.Builder
+	line.WriteString(fmt.Sprintf("%s %s %q %d", d.Command, d.Outcome, d.Key, d.Fence))
+	for _, part := range []struct {
+		there bool
+		text  string
+	}{{d.Owner != "", " owner " + d.Owner}, {d.TTL > 0, " ttl " + d.TTL.String()}, {d.Session, " session"}, {d.Held > 0, " held"},
+		{d.Took <= 0 && d.Command != "session", " in no time"}, {d.User != "default", " as " + d.User}, {d.Client == nil, " of nobody"}} {
+		if part.there {
+			line.WriteString(part.text)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, line.String())
+}
+
+func (r *reports) take() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() { r.all = nil }()
+	return strings.Join(r.all, "; ")
+}
+
+// TestBegunTranscripts: a command that was begun gives the client the bytes of the handler, and
+// Options.Done the same report, for each way in which it can end.
+func TestBegunTranscripts(t *testing.T) {
+	dial := redisDial(t)
+	token := aToken.String()
+	bulk := "$57\r\n" + token + "\r\n"
+	unlock, extend := "UNLOCK job "+token, "EXTEND job "+token+" 5s"
+	noQuorum := &quorum.NoQuorumError{Answered: 1, N: 3, Needed: 2, Masters: []quorum.MasterError{{Name: "m", Err: errors.New("is down")}}}
+	for _, tt := range []struct {
+		before, send string
+		err          error
+		notHeld      bool
+		want         string
+		report       string
+	}{
+		{"", "LOCK job 5000", nil, false, bulk, `lock granted "job" 7 ttl 5s`},
+		{"", "LOCK job 5s FULL OWNER me", nil, false, "*3\r\n" + bulk + ":7\r\n:4991\r\n", `lock granted "job" 7 owner me ttl 5s`},
+		{"HELLO 3", "LOCK job 5s FULL", nil, false, "*3\r\n" + bulk + ":7\r\n:4991\r\n", `lock granted "job" 7 ttl 5s`},
+		{"", "LOCK job 5s SESSION", nil, false, bulk, `lock granted "job" 7 ttl 5s session; session released "job" 7 ttl 5s session held as `},
+		{"", "LOCK job 5000", &quorum.HeldError{}, false, "$-1\r\n", `lock taken "job" 0 ttl 5s`},
+		{"HELLO 3", "LOCK job 5000", &quorum.HeldError{}, false, "_\r\n", `lock taken "job" 0 ttl 5s`},
+		{"", "LOCK job 5000", noQuorum, false, "-NOQUORUM 1 of 3 masters can vote, 2 needed: m is down\r\n", `lock noquorum "job" 0 ttl 5s`},
+		{"", "LOCK job 5000", quorum.ErrLate, false, "-TRYAGAIN a majority answered, but too late: no validity was left\r\n", `lock tryagain "job" 0 ttl 5s`},
+		{"", "LOCK job 5000", quorum.ErrFence, false, "-TRYAGAIN the second fencing round found no majority\r\n", `lock tryagain "job" 0 ttl 5s`},
+		{"", "LOCK job 5000", errors.New("surprise"), false, "-ERR internal\r\n", `lock internal "job" 0 ttl 5s`},
+		{"LOCK job 5000", unlock, nil, false, bulk + ":1\r\n", `lock granted "job" 7 ttl 5s; unlock released "job" 7 held`},
+		{"", unlock, nil, false, ":1\r\n", `unlock released "job" 7`},
+		{"", unlock, nil, true, ":0\r\n", `unlock not_held "job" 7`},
+		{"", unlock, noQuorum, false, "-NOQUORUM 1 of 3 masters can vote, 2 needed: m is down\r\n", `unlock noquorum "job" 7`},
+		{"", extend, nil, false, ":1\r\n", `extend extended "job" 7 ttl 5s`},
+		{"HELLO 3", extend + " FULL", nil, false, "*2\r\n:1\r\n:4991\r\n", `extend extended "job" 7 ttl 5s`},
+		{"", extend, quorum.ErrLost, false, ":0\r\n", `extend lost "job" 7 ttl 5s`},
+		{"", extend + " FULL", quorum.ErrLost, false, "*2\r\n:0\r\n:0\r\n", `extend lost "job" 7 ttl 5s`},
+		{"", extend, quorum.ErrLate, false, "-TRYAGAIN a majority answered, but too late: no validity was left\r\n", `extend tryagain "job" 7 ttl 5s`},
+		{"", "LOCK job", nil, false, "-ERR wrong number of arguments for 'lock' command\r\n", `lock invalid "" 0`},
+		{"", "UNLOCK job x", nil, false, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits\r\n", `unlock invalid "job" 0`},
+		{"MULTI", "LOCK job", nil, false, "-ERR LOCK is not allowed in transactions\r\n", `lock invalid "" 0 as `},
+		{"SUBSCRIBE c", "LOCK no 5s", nil, false, "-ERR Can't execute 'lock': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n", `lock invalid "no" 0 ttl 5s as `},
+		{"HELLO 3\r\nSUBSCRIBE c", "LOCK job 5s", nil, false, bulk, `lock granted "job" 7 ttl 5s`},
+		{"", "LOCK no 5s", nil, false, "-NOPERM not this key\r\n", `lock denied "no" 0 ttl 5s`},
+	} {
+		for _, w := range ways {
+			locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
+			service := New(Options{Locker: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
+				MinTTL: time.Millisecond, MaxTTL: time.Minute, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second, Done: locker.told.done})
+			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
+			io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
+			c.CloseWrite()
+			if got, err := io.ReadAll(c); err != nil || !strings.HasSuffix("\n"+string(got), "\n"+tt.want) {
+				t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
+			}
+			if got := locker.told.take(); got != tt.report {
+				t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
+			}
+			if (locker.begun.Load() > 0) != (w != byHandler) {
+				t.Errorf("%s: %s: begun %d times", w, tt.send, locker.begun.Load())
+			}
+		}
+	}
+}
+
+// knownPermission refuses keys, in the words that it has for them, and needs no question for that.
+type knownPermission map[string]string
+
+func (p knownPermission) Known(_, key string) (string, bool) { return p[key], true }
+
+func (p knownPermission) MayWrite(context.Context, string, string) (string, error) {
+	return "", errors.New("asked")
+}
+
+// TestNotBegun: what must wait is not begun, and nothing has happened then; the handler does it.
+func TestNotBegun(t *testing.T) {
+	token := aToken.String()
+	for _, tt := range []struct {
+		what, send, want string
+		gate             fakeGate
+		permission       Permission
+	}{
+		{"waits", "LOCK job 5000 WAIT 1s", token, fakeGate{}, nil},
+		{"asks the masters for more", "LOCKINFO job", "$-1", fakeGate{}, nil},
+		{"is about no lock", "LOCKPROXY RELEASE job", "-NOPERM LOCKPROXY RELEASE needs admin-commands: on, or a connection to a Unix socket of the proxy", fakeGate{}, nil},
+		{"the gate must ask", "LOCK job 5000", token, fakeGate{unknown: true}, nil},
+		{"the gate must ask, no", "LOCK job 5000", "-NOAUTH Authentication required.", fakeGate{unknown: true, required: true}, nil},
+		{"the gate must ask", "EXTEND job " + token + " 5s", ":1", fakeGate{unknown: true}, nil},
+		{"the permission must be asked", "LOCK job 5000 SESSION", token, fakeGate{}, &fakePermission{}},
+		{"the permission must be asked", "UNLOCK job " + token, ":1", fakeGate{}, &fakePermission{}},
+		{"the permission must be asked, no", "UNLOCK no " + token, "-NOPERM This user has no permissions to access the 'lock:no  ' key", fakeGate{}, &fakePermission{}},
+		{"the permission must be asked", "EXTEND job " + token + " 5s", ":1", fakeGate{}, &fakePermission{}},
+	} {
+		for _, w := range ways[1:] {
+			c, r, locker, gate := startAs(t, w, func(o *Options) { o.Permission = tt.permission })
+			gate.unknown = false
+			if tt.permission == nil {
+				ask(t, c, r, "LOCK", "job", "5000", "SESSION") // so that there is something that could end
+			}
+			*gate = tt.gate
+			before := locker.begun.Load()
+			if got := ask(t, c, r, strings.Fields(tt.send)...); got != tt.want {
+				t.Errorf("%s: %s: %s: got %q, want %q", w, tt.what, tt.send, got, tt.want)
+			}
+			if locker.begun.Load() != before {
+				t.Errorf("%s: %s: %s was begun", w, tt.what, tt.send)
+			}
+		}
+	}
+}
+
+// TestArgumentsComeFirst: what is wrong with the arguments is told without asking anybody.
+func TestArgumentsComeFirst(t *testing.T) {
+	for _, w := range ways {
+		c, r, locker, _ := startAs(t, w, func(o *Options) { o.Gate = &fakeGate{unknown: true}; o.Permission = &fakePermission{} })
+		if got := ask(t, c, r, "LOCK", "job", "0"); got != "-ERR invalid expire time in 'lock' command" || locker.begun.Load() != 1 && w != byHandler {
+			t.Errorf("%s: got %q, begun %d times", w, got, locker.begun.Load())
+		}
+	}
+}
+
+// TestUnlockEndsRenewal: before the masters are asked to release the token of a session lock
+// nobody renews it any more.
+func TestUnlockEndsRenewal(t *testing.T) {
+	for _, w := range ways {
+		locker := &fakeLocker{held: true, later: w == elsewhere}
+		service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, SessionMaxHold: time.Hour, SessionTimeout: time.Minute})
+		c := serve(t, w, service, locker, resp.Options{})
+		r := bufio.NewReader(c)
+		ask(t, c, r, "LOCK", "job", "5s", "SESSION")
+		if n := service.Counts().SessionLocks; n != 1 {
+			t.Fatalf("%s: %d session locks after LOCK SESSION", w, n)
+		}
+		locker.releasing = func() {
+			if n := service.Counts().SessionLocks; n != 0 {
+				t.Errorf("%s: %d locks are renewed while UNLOCK asks the masters", w, n)
+			}
+		}
+		if got := ask(t, c, r, "UNLOCK", "job", aToken.String()); got != ":1" {
+			t.Errorf("%s: UNLOCK: %s", w, got)
+		}
+	}
+}
+
+// panicking panics in AcquireAsync, before or after it has told the answer.
+type panicking struct {
+	*fakeLocker
+	late chan func() // gets the answer that comes later; nil: it comes before
+}
+
+func (p *panicking) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) {
+	answer := func() { done(p.Acquire(context.Background(), r)) }
+	if p.late == nil {
+		answer()
+		panic("after the answer")
+	}
+	p.late <- answer
+	panic("before the answer")
+}
+
+// TestBegunPanics: a fault ends neither the process nor the connection without a reply, wherever
+// it comes.
+func TestBegunPanics(t *testing.T) {
+	late := make(chan func(), 1)
+	for _, tt := range []struct {
+		what   string
+		change func(o *Options, f *fakeLocker)
+		want   string
+		report string
+	}{
+		{"in a check", func(o *Options, _ *fakeLocker) { o.Permission = panicPermission{} }, "-ERR internal", `lock internal "job" 0 ttl 5s`},
+		{"while asking", func(o *Options, f *fakeLocker) { o.Locker = &panicking{f, late} }, "-ERR internal", `lock internal "job" 0 ttl 5s`},
+		{"after the answer", func(o *Options, f *fakeLocker) { o.Locker = &panicking{f, nil} }, aToken.String(), `lock granted "job" 7 ttl 5s`},
+		{"with the answer", func(o *Options, f *fakeLocker) { f.err = panicError{} }, "-ERR internal", `lock internal "job" 0 ttl 5s`},
+		{"in the report", func(o *Options, f *fakeLocker) {
+			done := o.Done
+			o.Done = func(d Done) { done(d); panic("report") }
+		}, "-ERR internal", `lock granted "job" 7 ttl 5s`},
+	} {
+		for _, w := range ways[1:] {
+			var locker *fakeLocker
+			c, r, _, _ := startAs(t, w, func(o *Options) {
+				locker = o.Locker.(*fakeLocker)
+				tt.change(o, locker)
+			})
+			if got := ask(t, c, r, "LOCK", "job", "5s"); got != tt.want {
+				t.Errorf("%s: %s: got %q, want %q", w, tt.what, got, tt.want)
+			}
+			if len(late) > 0 {
+				(<-late)() // is no second reply
+			}
+			if tt.want[0] == '-' {
+				if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
+					t.Errorf("%s: %s: behind the reply came %q %v, want the end", w, tt.what, rest, err)
+				}
+			}
+			if got := locker.told.take(); got != tt.report || locker.begun.Load() != 1 {
+				t.Errorf("%s: %s: reported %s, want %s", w, tt.what, got, tt.report)
+			}
+		}
+	}
+}
+
+type panicPermission struct{ Permission }
+
+func (panicPermission) Known(string, string) (string, bool) { panic("as told") }
+
+// panicError panics when somebody looks which error it is.
+type panicError struct{ error }
+
+func (panicError) Is(error) bool { panic("as told") }

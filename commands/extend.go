@@ -1,0 +1,48 @@
+package commands
+
+import (
+	"errors"
+	"time"
+
+	"lockproxy/quorum"
+)
+
+// extend is EXTEND key token ttl [FULL]
+//
+//	> *4\r\n$6\r\nEXTEND\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n$4\r\n5000\r\n
+//	< :1\r\n  held for at least ttl from here, or
+//	< :0\r\n  this token does not hold the lock any more
+//
+// With FULL: *2\r\n:1\r\n:4941\r\n, the validity in milliseconds, or *2\r\n:0\r\n:0\r\n
+func (s *Service) extend(c *call) {
+	validity, err := s.o.Locker.Extend(c.session.Context(), c.key, c.token, c.ttl)
+	s.extended(c, validity, err)
+}
+
+func (s *Service) beginExtend(q *quick) {
+	s.o.Locker.ExtendAsync(q.key, q.token, q.ttl, func(validity time.Duration, err error) {
+		q.finish(func() { s.extended(&q.call, validity, err) })
+	})
+}
+
+// extended writes the reply to EXTEND.
+func (s *Service) extended(c *call, validity time.Duration, err error) {
+	held, how := int64(1), outExtended
+	switch {
+	case errors.Is(err, quorum.ErrLost):
+		held, how, validity = 0, outLost, 0
+	case err != nil:
+		s.writeFailure(c, err)
+		return
+	default:
+		s.holds.extended(c.key, c.token.Secret, validity)
+	}
+	s.count(c, how)
+	if c.full {
+		c.writeArray(2)
+	}
+	c.writeInt(held)
+	if c.full {
+		c.writeInt(validity.Milliseconds())
+	}
+}

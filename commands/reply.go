@@ -1,0 +1,50 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/tidwall/redcon"
+)
+
+// reply is the reply of a command in bytes, as far as it is written.
+type reply []byte
+
+func (r *reply) writeError(text string)  { *r = redcon.AppendError(*r, text) }
+func (r *reply) writeStatus(text string) { *r = redcon.AppendString(*r, text) }
+func (r *reply) writeBulk(text string)   { *r = redcon.AppendBulkString(*r, text) }
+func (r *reply) writeInt(n int64)        { *r = redcon.AppendInt(*r, n) }
+func (r *reply) writeArray(n int)        { *r = redcon.AppendArray(*r, n) }
+
+func (r *reply) writeText(name, value string) {
+	r.writeBulk(name)
+	r.writeBulk(value)
+}
+
+func (r *reply) writeNumber(name string, value int64) {
+	r.writeBulk(name)
+	r.writeInt(value)
+}
+
+// writeNull writes the null of the protocol version that the client speaks.
+func (c *call) writeNull() {
+	if c.session.RESP3() {
+		c.reply = append(c.reply, "_\r\n"...)
+		return
+	}
+	c.reply = redcon.AppendNull(c.reply)
+}
+
+// writeMap begins a map of n fields: a flat array in RESP2.
+func (c *call) writeMap(n int) {
+	if c.session.RESP3() {
+		c.reply = fmt.Appendf(c.reply, "%%%d\r\n", n)
+		return
+	}
+	c.writeArray(2 * n)
+}
+
+// refuse writes the reply to a command that is not carried out: err, without the leading dash.
+func (c *call) refuse(err error) {
+	c.outcome = refusedAs(err)
+	c.writeError(err.Error())
+}

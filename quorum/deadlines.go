@@ -1,0 +1,147 @@
+package quorum
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+)
+
+// deadline is something that is to happen at a time, unless it is cancelled before. It belongs to one
+// queue, whose mu guards it. The zero value is not set.
+type deadline struct {
+	at     time.Time
+	expire func() // called without locks
+	index  int    // in the queue, from 1; 0: not in it
+}
+
+// deadlines is a queue in order of time with one timer. Safe for concurrent use.
+//
+// The timer stays set when the first deadline is cancelled, which is the case of nearly every one: it
+// then finds nothing to do and is set for the next. So it runs about once in the time of a deadline,
+// however many there are.
+type deadlines struct {
+	mu    sync.Mutex
+	queue deadlineHeap
+	timer *time.Timer // nil before the first
+	wake  time.Time   // when the timer runs; zero: it does not
+	after func()      // called after expired deadlines, without locks
+
+	closed bool
+}
+
+// set makes d expire at the time, once.
+func (q *deadlines) set(d *deadline, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.removeLocked(d)
+	if q.closed {
+		return
+	}
+	d.at = at
+	heap.Push(&q.queue, d)
+	if d.index == 1 {
+		q.armLocked()
+	}
+}
+
+// cancel takes d out. Its expire may be running already.
+func (q *deadlines) cancel(d *deadline) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.removeLocked(d)
+}
+
+func (q *deadlines) removeLocked(d *deadline) {
+	if d.index > 0 {
+		heap.Remove(&q.queue, d.index-1)
+	}
+}
+
+// armLocked sets the timer for the first deadline, unless it runs before that anyway.
+func (q *deadlines) armLocked() {
+	if len(q.queue) == 0 {
+		return
+	}
+	first := q.queue[0].at
+	if !q.wake.IsZero() && !q.wake.After(first) {
+		return
+	}
+	q.wake = first
+	if q.timer == nil {
+		q.timer = time.AfterFunc(time.Until(first), q.run)
+		return
+	}
+	q.timer.Reset(time.Until(first))
+}
+
+// run is called by the timer.
+func (q *deadlines) run() {
+	ran := false
+	for {
+		d := q.next(time.Now())
+		if d == nil {
+			break
+		}
+		d.expire()
+		ran = true
+	}
+	if ran {
+		q.after()
+	}
+}
+
+// next takes out the first deadline that is due; without one it sets the timer.
+func (q *deadlines) next(now time.Time) *deadline {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) > 0 && !q.queue[0].at.After(now) {
+		return heap.Pop(&q.queue).(*deadline)
+	}
+	q.wake = time.Time{}
+	q.armLocked()
+	return nil
+}
+
+// deadlineHeap implements heap.Interface.
+type deadlineHeap []*deadline
+
+func (h deadlineHeap) Len() int           { return len(h) }
+func (h deadlineHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+
+func (h deadlineHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i+1, j+1
+}
+
+func (h *deadlineHeap) Push(d any) {
+	*h = append(*h, d.(*deadline))
+	d.(*deadline).index = len(*h)
+}
+
+func (h *deadlineHeap) Pop() any {
+	last := len(*h) - 1
+	d := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	d.index = 0
+	return d
+}
+
+// close stops the timer and lets everything that is set expire now, so that nobody waits any longer.
+// What is set after that never expires.
+func (q *deadlines) close() {
+	q.mu.Lock()
+	q.closed = true
+	left := q.queue
+	q.queue = nil
+	for _, d := range left {
+		d.index = 0
+	}
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	q.mu.Unlock()
+	for _, d := range left {
+		d.expire()
+	}
+}

@@ -1,0 +1,80 @@
+package quorum
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestDeadlines sets, moves and cancels deadlines at random and compares what expires with a plain list.
+func TestDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 1))
+		start, flushed := time.Now(), 0
+		q := &deadlines{after: func() { flushed++ }}
+		want := make(map[int]time.Duration)
+		all := make([]deadline, 200)
+		var got []time.Duration
+		for i := range all {
+			all[i].expire = func() { got = append(got, time.Since(start)) }
+		}
+		for i := range all {
+			at := time.Duration(1+random.IntN(1000)) * time.Millisecond
+			q.set(&all[i], start.Add(at))
+			want[i] = at
+			if other := random.IntN(i + 1); random.IntN(3) == 0 {
+				q.cancel(&all[other])
+				delete(want, other)
+			}
+			if other := random.IntN(i + 1); random.IntN(3) == 0 {
+				q.set(&all[other], start.Add(at/2))
+				want[other] = at / 2
+			}
+		}
+		time.Sleep(2 * time.Second)
+		var times []time.Duration
+		for _, at := range want {
+			times = append(times, at)
+		}
+		slices.Sort(times)
+		if !slices.Equal(got, times) {
+			t.Errorf("expired after %v, want %v", got, times)
+		}
+		if flushed == 0 || flushed > len(times) {
+			t.Errorf("flushed %d times after %d deadlines", flushed, len(times))
+		}
+		q.set(&all[0], time.Now().Add(time.Second))
+		q.close()
+		if len(got) != len(times)+1 {
+			t.Error("close left a deadline")
+		}
+		q.set(&all[0], time.Now().Add(time.Second))
+		time.Sleep(2 * time.Second)
+		if len(got) != len(times)+1 {
+			t.Error("a deadline expired after close")
+		}
+	})
+}
+
+// TestDeadlineTimer: cancelled deadlines do not move the timer, so it runs about once in the time of one.
+func TestDeadlineTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &deadlines{after: func() {}}
+		runs := 0
+		last := time.Time{}
+		for range 1000 {
+			d := &deadline{expire: func() { t.Error("expired although cancelled") }}
+			q.set(d, time.Now().Add(50*time.Millisecond))
+			if q.wake != last {
+				last, runs = q.wake, runs+1
+			}
+			time.Sleep(time.Millisecond)
+			q.cancel(d)
+		}
+		if runs > 25 {
+			t.Errorf("the timer was set %d times in a second, want about 20", runs)
+		}
+	})
+}

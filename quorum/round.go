@@ -1,0 +1,148 @@
+package quorum
+
+import (
+	"time"
+
+	"lockproxy/quorum/internal/master"
+	"lockproxy/quorum/internal/wire"
+)
+
+// answerState says what a master said in a round.
+type answerState uint8
+
+const (
+	answerPending answerState = iota // nothing yet
+	answerUnsent                     // it was not asked, or refused to try: nothing can land
+	answerYes                        // granted, confirmed, deleted, or has our token
+	answerNo                         // refused, or has not our token
+	answerFailed                     // an error reply, or an answer that must not count
+	answerBroke                      // the connection broke: the operation may land later
+)
+
+// counts reports whether the answer is part of a majority that answered.
+func (s answerState) counts() bool { return s == answerYes || s == answerNo }
+
+// answer is what one master said in a round.
+type answer struct {
+	state answerState
+	fence uint64         // acquire, granted: the number that this master counted
+	left  time.Duration  // acquire, refused: how long the key in the way lives; negative: for ever
+	tail  string         // extend: what the master holds behind the secret
+	found wire.Inspected // inspect
+	err   error          // why the answer does not count
+}
+
+// round is one question to all masters: ask all, tally, decide. Its owner guards it with a mutex.
+type round struct {
+	rule    func(tally) verdict
+	tally   tally
+	answers []answer // by master
+	verdict verdict  // set once
+}
+
+// begin clears the round for n masters.
+func (r *round) begin(rule func(tally) verdict, n int) {
+	*r = round{rule: rule, tally: tally{pending: n}, answers: make([]answer, n)}
+}
+
+// take counts what a master said. It reports whether the verdict is certain from here on.
+func (r *round) take(lane int, a answer, askAgain bool) (decided bool) {
+	r.answers[lane] = a
+	r.tally.pending--
+	switch a.state {
+	case answerYes:
+		r.tally.yes++
+	case answerNo:
+		r.tally.no++
+	default:
+		r.tally.none++
+		if askAgain {
+			r.tally.askAgain++
+		}
+	}
+	return r.conclude(r.tally)
+}
+
+// yes is the set of masters that said yes; those beyond the 64th are left out.
+func (r *round) yes() (set uint64) {
+	for i, a := range r.answers {
+		if a.state == answerYes {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// no is the set of masters that said no.
+func (r *round) no() (set uint64) {
+	for i, a := range r.answers {
+		if a.state == answerNo {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// expire decides with what has come, for the deadline. It reports whether that is news.
+func (r *round) expire() (decided bool) { return r.conclude(r.tally.atDeadline()) }
+
+func (r *round) conclude(t tally) (decided bool) {
+	if r.verdict != open {
+		return false
+	}
+	r.verdict = r.rule(t)
+	return r.verdict != open
+}
+
+// read says what a master's answer to an operation means.
+func read(kind wire.Kind, a *master.Answer) answer {
+	switch {
+	case a.Err != nil && a.MayLand:
+		return answer{state: answerBroke, err: a.Err}
+	case a.Err != nil && a.NotRun:
+		return answer{state: answerUnsent, err: a.Err}
+	case a.Err != nil:
+		return answer{state: answerFailed, err: a.Err}
+	}
+	switch kind {
+	case wire.Acquire:
+		if fence, ok := wire.Granted(&a.Reply); ok {
+			return answer{state: answerYes, fence: fence}
+		}
+		if left, ok := wire.Refused(&a.Reply); ok {
+			return answer{state: answerNo, left: left}
+		}
+	case wire.Inspect:
+		if found, ok := wire.ParseInspect(&a.Reply); ok {
+			return answer{state: answerYes, found: found}
+		}
+	default:
+		if tail, ok := wire.Extended(&a.Reply); ok {
+			return answer{state: answerYes, tail: tail}
+		}
+		switch {
+		case a.Reply.Kind == ':' && a.Reply.Int > 0:
+			return answer{state: answerYes}
+		case a.Reply.Kind == ':':
+			return answer{state: answerNo}
+		}
+	}
+	return answer{state: answerFailed, err: master.Answered(&a.Reply)}
+}
+
+// noQuorum is the error of a round in which too few answers count. timeout is how long the masters had.
+func (q *Quorum) noQuorum(answers []answer, timeout time.Duration) *NoQuorumError {
+	e := &NoQuorumError{N: len(answers), Needed: majority(len(answers))}
+	for i, a := range answers {
+		if a.state.counts() {
+			e.Answered++
+			continue
+		}
+		err := a.err
+		if err == nil {
+			err = master.SilentError(timeout)
+		}
+		e.Masters = append(e.Masters, MasterError{Index: i, Name: q.lanes[i].Name(), Err: err})
+	}
+	return e
+}

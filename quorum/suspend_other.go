@@ -1,8 +1,0 @@
-//go:build !linux
-
-package quorum
-
-import "time"
-
-// Suspended is not known here.
-func Suspended() time.Duration { return 0 }
