@@ -26,14 +26,15 @@ func TestPushesBetweenReplies(t *testing.T) {
 	}
 	body := strings.Repeat("x", 100_000)
 	stop, sent := make(chan struct{}), make(chan int, 1)
-	go func() { // faster than it reads, so that replies are written in pieces
+	ahead := make(chan struct{}, 100) // rounds sent and not read: under what is read ahead at most
+	go func() {                       // faster than it reads, so that replies are written in pieces
 		n := 0
 		for ; ; n++ {
 			select {
 			case <-stop:
 				sent <- n
 				return
-			default:
+			case ahead <- struct{}{}:
 			}
 			if err := host.Put(lab.Encode("ECHO", fmt.Sprint(n)) + lab.Encode("ECHO", body) + lab.Encode("LOCKPROXY", "NOSUCH")); err != nil {
 				sent <- n
@@ -68,6 +69,7 @@ func TestPushesBetweenReplies(t *testing.T) {
 				t.Fatalf("reply %d of round %d: got %.100q, want %.100q", i, n, got, want)
 			}
 		}
+		<-ahead
 		if !stopping && (told() == locks || time.Now().After(deadline)) {
 			stopping = true
 			close(stop)

@@ -65,7 +65,11 @@ func newCaller(order loadOrder) (*caller, error) {
 	if err := s.exchange(set, []byte("+OK\r\n")); err != nil {
 		return nil, err
 	}
-	for range 500 {
+	warm := 500
+	if order.Size > 64<<10 {
+		warm = 5
+	}
+	for range warm {
 		if err := s.exchange(s.request, s.reply); err != nil {
 			return nil, err
 		}

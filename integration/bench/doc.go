@@ -1,6 +1,6 @@
-// Command bench measures lockproxy beside what else could stand in its place: HAProxy (TCP mode) and twemproxy before a Redis,
-// redsync for locks. `sh integration/bench/run.sh` builds and runs it; its Markdown goes to standard output and, for a whole run,
-// to RESULT.md.
+// Command bench measures lockproxy beside what else could stand in its place: HAProxy (TCP mode) and
+// twemproxy before a Redis, redsync and slock for locks. `sh integration/bench/run.sh` builds and runs
+// it; its Markdown goes to standard output and, for a whole run, to RESULT.md.
 //
 // All run on this machine, on loopback, in turns: within a round each is measured once, the order moves on from round to round,
 // and only the one in turn, its servers and the load are busy. Ratios are taken within a round, so that what disturbs a minute
@@ -8,14 +8,17 @@
 //
 // Settings are variables of the environment:
 //
-//	BENCH_ONLY=relay,cpu,locks,wait,idle   parts to run; default: all but cpu, which is the part of relay for tuning
+//	BENCH_ONLY=relay,locks,wait,beside     parts to run: relay, cpu, locks, wait, beside, idle; default: all but
+//	                                       cpu, which is the part of relay for tuning
 //	BENCH_QUICK=1                          one short round: the shape, not the figures
 //	BENCH_ROUNDS=5 BENCH_SECONDS=2         rounds, and how long one measurement lasts
 //	BENCH_CASES=get64-p16,set16k           relay: only cases whose name contains one of these
 //	BENCH_SUBJECTS=haproxy,lockproxy       only these of direct, haproxy, twemproxy, lockproxy, base, and for locks
 //	                                       lockproxy-unfenced, lockproxy-one-thread, lockproxy-go-redis,
-//	                                       redsync
+//	                                       redsync, slock, and beside its nodes lockproxy-three
 //	BENCH_BASE=/path/to/another/lockproxy  an earlier build, measured beside the others as "base"
+//	BENCH_SLOCK=/path/to/slock             for locks: what go build makes in a clone of
+//	                                       github.com/snower/slock; left out if unset
 //	BENCH_LOCKPROXY=/path/to/lockproxy     the build to measure; run.sh builds this tree if unset
 //	BENCH_RESULT=/path/to/file.md          where the Markdown goes besides standard output
 package main

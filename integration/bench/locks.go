@@ -10,25 +10,30 @@ import (
 // numMasters is how many masters keep the locks.
 const numMasters = 5
 
-// lockSubject is one way to lock on the same masters.
+// lockSubject is one way to lock, on the same masters unless it has nodes of its own.
 type lockSubject struct {
-	name   string
-	way    string
-	binary string   // of the proxy; empty: none, the clients go to the masters themselves
-	flags  []string // of the proxy
-	one    bool     // the proxy's goroutines run on one thread at a time
+	name    string
+	way     string
+	binary  string   // of the proxy; empty: none, the clients go to the masters themselves
+	flags   []string // of the proxy
+	one     bool     // the proxy's goroutines run on one thread at a time
+	masters int      // how many of the masters it uses; 0 for all
 }
 
 func lockSubjects(o options) []lockSubject {
 	list := []lockSubject{
-		{"lockproxy", "plain", o.lockproxy, []string{"--key-prefix", "lock:"}, false},
-		{"lockproxy-unfenced", "plain", o.lockproxy, []string{"--key-prefix", "unfenced:", "--fencing", "off"}, false},
-		{"lockproxy-one-thread", "plain", o.lockproxy, []string{"--key-prefix", "one:"}, true},
-		{"lockproxy-go-redis", "goredis", o.lockproxy, []string{"--key-prefix", "client:"}, false},
-		{"redsync", "redsync", "", nil, false},
+		{"lockproxy", "plain", o.lockproxy, []string{"--key-prefix", "lock:"}, false, 0},
+		{"lockproxy-unfenced", "plain", o.lockproxy, []string{"--key-prefix", "unfenced:", "--fencing", "off"}, false, 0},
+		{"lockproxy-one-thread", "plain", o.lockproxy, []string{"--key-prefix", "one:"}, true, 0},
+		{"lockproxy-go-redis", "goredis", o.lockproxy, []string{"--key-prefix", "client:"}, false, 0},
+		{"redsync", "redsync", "", nil, false, 0},
 	}
 	if o.base != "" {
-		list = append(list, lockSubject{"base", "plain", o.base, []string{"--key-prefix", "base:"}, false})
+		list = append(list, lockSubject{"base", "plain", o.base, []string{"--key-prefix", "base:"}, false, 0})
+	}
+	if o.slock != "" {
+		list = append(list, lockSubject{"lockproxy-three", "plain", o.lockproxy, []string{"--key-prefix", "three:"}, false, slockNodes},
+			lockSubject{"slock", "slock", o.slock, nil, false, slockNodes})
 	}
 	var wanted []lockSubject
 	for _, s := range list {
@@ -80,19 +85,15 @@ func (r *rig) lockRounds(part string, workers []int, subjects []lockSubject, con
 	res := lockResults{}
 	for round := range r.rounds {
 		r.note("%s, round %d of %d", part, round+1, r.rounds)
-		masters, addrs, err := r.masters()
-		if err != nil {
-			return nil, err
-		}
-		proxies, err := r.lockProxies(subjects, masters[0].addr, addrs)
+		servers, err := r.lockServers(subjects)
 		if err != nil {
 			return nil, err
 		}
 		for i, n := range workers {
 			for turn := range subjects {
 				at := (turn + i + round) % len(subjects)
-				order := loadOrder{Way: subjects[at].way, Addrs: addrs, Workers: n, Span: span, Contend: contend}
-				got, err := r.lockRead(subjects[at], proxies[at], masters, order)
+				order := loadOrder{Way: subjects[at].way, Addrs: servers[at].addrs(), Workers: n, Span: span, Contend: contend}
+				got, err := r.lockRead(subjects[at], servers[at], order)
 				if err != nil {
 					return nil, fmt.Errorf("%s, %d workers: %w", subjects[at].name, n, err)
 				}
@@ -105,57 +106,84 @@ func (r *rig) lockRounds(part string, workers []int, subjects []lockSubject, con
 	return res, nil
 }
 
-// masters starts the servers that keep the locks.
-func (r *rig) masters() (list []*server, addrs []string, err error) {
+// lockServers is what one subject locks on.
+type lockServers struct {
+	proxy   *server // or the leader of nodes that keep the locks themselves; nil without one
+	masters []*server
+}
+
+// addrs is where the clients go.
+func (s lockServers) addrs() (list []string) {
+	if s.proxy != nil {
+		return []string{s.proxy.addr}
+	}
+	for _, m := range s.masters {
+		list = append(list, m.addr)
+	}
+	return list
+}
+
+// lockServers starts the masters, and what each subject needs beside them.
+func (r *rig) lockServers(subjects []lockSubject) (list []lockServers, err error) {
+	var masters []*server
 	for i := range numMasters {
 		s, err := r.redis(fmt.Sprintf("master %d", i+1))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		list, addrs = append(list, s), append(addrs, s.addr)
+		masters = append(masters, s)
 	}
-	return list, addrs, nil
-}
-
-// lockProxies starts each subject's proxy, nil where it has none, and waits until it grants.
-func (r *rig) lockProxies(subjects []lockSubject, upstream string, masters []string) ([]*server, error) {
-	var list []*server
 	for _, s := range subjects {
-		if s.binary == "" {
-			list = append(list, nil)
-			continue
+		servers := lockServers{masters: masters}
+		switch {
+		case s.way == "slock":
+			servers, err = r.slockServers(s.binary)
+		case s.masters > 0:
+			servers.masters = masters[:s.masters]
+			fallthrough
+		case s.binary != "":
+			servers.proxy, err = r.lockProxy(s, servers.masters)
 		}
-		command := []string{s.binary}
-		if s.one {
-			command = []string{"env", "GOMAXPROCS=1", s.binary}
-		}
-		p, err := r.proxyBy(s.name, command, append([]string{"--upstream", upstream, "--masters", strings.Join(masters, ",")}, s.flags...)...)
 		if err != nil {
 			return nil, err
 		}
-		granted := func() error {
-			reply, err := ask(p.addr, "LOCK", "is-ready", "1s")
-			if err == nil && len(reply) != tokenLength {
-				err = fmt.Errorf("LOCK: %q", reply)
-			}
-			return err
-		}
-		if err := r.poll(granted); err != nil {
-			return nil, fmt.Errorf("%s grants nothing: %w\n%s", s.name, err, p.words())
-		}
-		list = append(list, p)
+		list = append(list, servers)
 	}
 	return list, nil
+}
+
+// lockProxy starts a subject's proxy and waits until it grants.
+func (r *rig) lockProxy(s lockSubject, masters []*server) (*server, error) {
+	command := []string{s.binary}
+	if s.one {
+		command = []string{"env", "GOMAXPROCS=1", s.binary}
+	}
+	addrs := strings.Join(lockServers{masters: masters}.addrs(), ",")
+	p, err := r.proxyBy(s.name, command, append([]string{"--upstream", masters[0].addr, "--masters", addrs}, s.flags...)...)
+	if err != nil {
+		return nil, err
+	}
+	granted := func() error {
+		reply, err := ask(p.addr, "LOCK", "is-ready", "1s")
+		if err == nil && len(reply) != tokenLength {
+			err = fmt.Errorf("LOCK: %q", reply)
+		}
+		return err
+	}
+	if err := r.poll(granted); err != nil {
+		return nil, fmt.Errorf("%s grants nothing: %w\n%s", s.name, err, p.words())
+	}
+	return p, nil
 }
 
 // tokenLength is the length of 16 digits, a colon and 40 hex digits.
 const tokenLength = 57
 
 // lockRead makes one measurement in a load process.
-func (r *rig) lockRead(s lockSubject, proxy *server, masters []*server, order loadOrder) (lockReading, error) {
+func (r *rig) lockRead(s lockSubject, servers lockServers, order loadOrder) (lockReading, error) {
 	var measured *process
-	if proxy != nil {
-		order.Addrs, measured = []string{proxy.addr}, proxy.process
+	if servers.proxy != nil {
+		measured = servers.proxy.process
 	}
 	l, err := r.startLoad(order)
 	if err != nil {
@@ -166,7 +194,7 @@ func (r *rig) lockRead(s lockSubject, proxy *server, masters []*server, order lo
 		return lockReading{}, err
 	}
 	before, err1 := measured.begin()
-	mastersBefore, err2 := cpuOfAll(masters)
+	mastersBefore, err2 := cpuOfAll(servers.masters)
 	if err := errors.Join(err1, err2); err != nil {
 		return lockReading{}, err
 	}
@@ -177,7 +205,7 @@ func (r *rig) lockRead(s lockSubject, proxy *server, masters []*server, order lo
 		return lockReading{}, err
 	}
 	used, peak, err1 := measured.since(before)
-	mastersAfter, err2 := cpuOfAll(masters)
+	mastersAfter, err2 := cpuOfAll(servers.masters)
 	got := lockReading{proxy: used.Seconds(), peak: peak, masters: (mastersAfter - mastersBefore).Seconds()}
 	err3 := l.decode(&got.loadResult)
 	err = errors.Join(err1, err2, err3)

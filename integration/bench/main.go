@@ -78,6 +78,7 @@ var parts = []struct {
 	{"cpu", measureCPU},
 	{"locks", measureLocks},
 	{"wait", measureWait},
+	{"beside", measureBeside},
 	{"idle", measureIdle},
 }
 

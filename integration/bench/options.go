@@ -19,6 +19,7 @@ type options struct {
 	subjects  []string // empty: all
 	lockproxy string
 	base      string
+	slock     string
 	result    string
 }
 
@@ -26,7 +27,7 @@ func readOptions(getenv func(string) string) (options, error) {
 	o := options{
 		rounds: 5, span: 2 * time.Second, quick: getenv("BENCH_QUICK") != "",
 		only: list(getenv("BENCH_ONLY")), cases: list(getenv("BENCH_CASES")), subjects: list(getenv("BENCH_SUBJECTS")),
-		lockproxy: getenv("BENCH_LOCKPROXY"), base: getenv("BENCH_BASE"), result: getenv("BENCH_RESULT"),
+		lockproxy: getenv("BENCH_LOCKPROXY"), base: getenv("BENCH_BASE"), slock: getenv("BENCH_SLOCK"), result: getenv("BENCH_RESULT"),
 	}
 	if o.quick {
 		o.rounds, o.span = 1, 500*time.Millisecond

@@ -27,8 +27,13 @@ the largest; a ratio is taken within each round, of two measurements that are se
   one-thread with ` + "`GOMAXPROCS=1`" + ` in its environment. redsync runs in the load's process over five go-redis clients with as many
   connections as there are workers, RESP2, no identification, no retries of single commands: the library's processor time is the
   client's.
+- **slock**: its three nodes as a replica set; clients speak the protocol of Redis to the leader,
+  and ask for the answer only when a majority of the nodes has the lock. lockproxy-three has as many
+  masters. The leader stands in the proxy's columns, its followers in the masters'.
 - **One key**: 64 workers; lockproxy's wait in its line, redsync's try again after the delays that are its default (50 to 250 ms),
-  without end. Grants are counted until the time is over.
+  without end. slock is left out. Grants are counted until the time is over.
+- **Beside large values**: eight clients of the same proxy fetch a value of 1 MB, over and over, while
+  others lock.
 - **Idle**: connections from eight addresses of the loopback network, each with one PING answered. A process of this machine may
   open %[3]d files, so at most %[4]d clients through a proxy.
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures lockproxy beside HAProxy, twemproxy and redsync: sh integration/bench/run.sh
+# Measures lockproxy beside HAProxy, twemproxy, redsync and slock: sh integration/bench/run.sh
 #
 # Needs Go and, if redis-server, HAProxy or nutcracker (twemproxy) is missing, a Debian-like system with root or sudo to install
 # them. Takes about 20 minutes on two cores. Prints Markdown; a whole run also writes it to RESULT.md beside this file.
@@ -9,6 +9,7 @@
 #   BENCH_ONLY=relay BENCH_QUICK=1 sh integration/bench/run.sh
 #   BENCH_ONLY=cpu BENCH_ROUNDS=3 BENCH_SECONDS=1 sh integration/bench/run.sh
 #   BENCH_ONLY=relay BENCH_SUBJECTS=haproxy,lockproxy BENCH_CASES=get64-p16 sh integration/bench/run.sh
+#   BENCH_ONLY=locks BENCH_SLOCK=/path/to/slock sh integration/bench/run.sh
 #   BENCH_ONLY=cpu BENCH_BASE=/path/to/earlier/lockproxy sh integration/bench/run.sh
 set -eu
 cd "$(dirname "$0")"

@@ -12,7 +12,7 @@ const waitWorkers = 64
 func measureWait(r *rig, out *report) error {
 	var subjects []lockSubject
 	for _, s := range lockSubjects(r.options) {
-		if s.way == "plain" || s.way == "redsync" {
+		if s.way != "goredis" && s.masters == 0 {
 			subjects = append(subjects, s)
 		}
 	}

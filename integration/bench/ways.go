@@ -17,6 +17,7 @@ var ways = map[string]func(loadOrder) ([]locker, error){
 	"plain":   openPlain,
 	"goredis": openGoRedis,
 	"redsync": openRedsync,
+	"slock":   openSlock,
 }
 
 // plain is a connection to a proxy.

@@ -18,6 +18,7 @@ type Config struct {
 	Net        bool     // masters and proxies are nodes of a network of their own; not with Relays
 	Parts      bool     // Part is to be used: Net where that can be, else Relays
 	NoWait     bool     // return before the proxies can lock
+	Plain      bool     // the proxies are built without the race detector: for tests of much load
 }
 
 // Lab is a deployment: an upstream, masters, and proxies before them.
@@ -70,7 +71,14 @@ func Start(t testing.TB, config Config) *Lab {
 // replaces the earlier one.
 func (l *Lab) StartProxy(t testing.TB, flags ...string) *Proxy {
 	t.Helper()
-	p := startProxy(t, l.node(t), l.ProxyFlags(t, flags...))
+	return l.StartProxyOf(t, "", flags...)
+}
+
+// StartProxyOf is StartProxy for another build of the program, by its path; "" is the one under test.
+func (l *Lab) StartProxyOf(t testing.TB, binary string, flags ...string) *Proxy {
+	t.Helper()
+	p := &Proxy{Node: l.node(t), flags: l.ProxyFlags(t, flags...), plain: l.config.Plain, binary: binary}
+	startProxy(t, p)
 	l.Proxies = append(l.Proxies, p)
 	return p
 }
@@ -82,7 +90,7 @@ func (l *Lab) StartProxies(t testing.TB, n int) []*Proxy {
 	var wg sync.WaitGroup
 	for i := range started {
 		node, flags := l.node(t), l.ProxyFlags(t)
-		wg.Go(func() { started[i] = startProxy(t, node, flags) })
+		wg.Go(func() { started[i] = startProxy(t, &Proxy{Node: node, flags: flags, plain: l.config.Plain}) })
 	}
 	wg.Wait()
 	for _, p := range started {

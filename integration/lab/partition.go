@@ -50,3 +50,11 @@ func (l *Lab) Heal(t testing.TB) {
 		}
 	}
 }
+
+// Readdress leads every proxy's connections to a master, by its number from 0, to another server
+// from now on, and cuts the present ones. The address of the master itself leads them back.
+func (l *Lab) Readdress(master int, target string) {
+	for _, relays := range l.Relays {
+		relays[master].Switch(target)
+	}
+}

@@ -16,6 +16,8 @@ type Proxy struct {
 	files int    // how many it may have open; 0 for as many as the tests
 	flags []string
 	plain bool // built without the race detector
+
+	binary string // path of another build; "" for the one under test
 }
 
 // busy is the master timeout of all proxies whose test names no other. The program's own, 50ms, is passed by healthy masters when
@@ -25,7 +27,7 @@ const busy = "500ms"
 // StartProxy starts the built binary on a free port with more flags, and waits until it accepts connections.
 func StartProxy(t testing.TB, flags ...string) *Proxy {
 	t.Helper()
-	return startProxy(t, nil, flags)
+	return startProxy(t, &Proxy{flags: flags})
 }
 
 // StartProxyWithFiles is StartProxy for a proxy that may have no more than n files and connections open.
@@ -40,11 +42,10 @@ func StartPlainProxy(t testing.TB, flags ...string) *Proxy {
 	return (&Proxy{plain: true, flags: flags}).first(t)
 }
 
-func startProxy(t testing.TB, node *Node, flags []string) *Proxy {
+func startProxy(t testing.TB, p *Proxy) *Proxy {
 	t.Helper()
-	p := &Proxy{Node: node, flags: flags}
-	if node != nil { // what listens there is out of reach for all but the test
-		p.Addr, p.flags = node.freeAddr(t), withFlags(flags, "--allow-open", "true")
+	if p.Node != nil { // what listens there is out of reach for all but the test
+		p.Addr, p.flags = p.Node.freeAddr(t), withFlags(p.flags, "--allow-open", "true")
 	}
 	return p.first(t)
 }
@@ -59,11 +60,14 @@ func (p *Proxy) first(t testing.TB) *Proxy {
 
 func (p *Proxy) start(t testing.TB) {
 	t.Helper()
-	binary := Binary
-	if p.plain {
-		binary = PlainBinary
+	path, err := p.binary, error(nil)
+	switch {
+	case path != "":
+	case p.plain:
+		path, err = PlainBinary()
+	default:
+		path, err = Binary()
 	}
-	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}

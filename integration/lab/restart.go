@@ -62,3 +62,20 @@ func copyFile(t testing.TB, from, to string) {
 		t.Fatal(err)
 	}
 }
+
+// SaveDisk returns a copy of the server's files as they stand now: a snapshot of its disk.
+func (s *Redis) SaveDisk(t testing.TB) string {
+	t.Helper()
+	kept := redisDir(t)
+	if err := os.CopyFS(kept, os.DirFS(s.dir)); err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// RestartWithDisk ends the server at once, if it still runs, and starts it again with the files
+// that SaveDisk returned.
+func (s *Redis) RestartWithDisk(t testing.TB, snapshot string) {
+	t.Helper()
+	s.restart(t, snapshot)
+}
