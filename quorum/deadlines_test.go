@@ -67,8 +67,11 @@ func TestDeadlineTimer(t *testing.T) {
 		for range 1000 {
 			d := &deadline{expire: func() { t.Error("expired although cancelled") }}
 			q.set(d, time.Now().Add(50*time.Millisecond))
-			if q.wake != last {
-				last, runs = q.wake, runs+1
+			q.mu.Lock()
+			wake := q.wake
+			q.mu.Unlock()
+			if wake != last {
+				last, runs = wake, runs+1
 			}
 			time.Sleep(time.Millisecond)
 			q.cancel(d)
