@@ -3,6 +3,7 @@ package quorum
 import (
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,12 +14,13 @@ func TestDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 1))
 		start, flushed := time.Now(), 0
-		q := &deadlines{after: func() { flushed++ }}
+		var mu sync.Mutex // the timer runs on goroutines of its own
+		q := &deadlines{after: func() { mu.Lock(); flushed++; mu.Unlock() }}
 		want := make(map[int]time.Duration)
 		all := make([]deadline, 200)
 		var got []time.Duration
 		for i := range all {
-			all[i].expire = func() { got = append(got, time.Since(start)) }
+			all[i].expire = func() { mu.Lock(); got = append(got, time.Since(start)); mu.Unlock() }
 		}
 		for i := range all {
 			at := time.Duration(1+random.IntN(1000)) * time.Millisecond
@@ -34,6 +36,7 @@ func TestDeadlines(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Second)
+		mu.Lock()
 		var times []time.Duration
 		for _, at := range want {
 			times = append(times, at)
@@ -45,13 +48,18 @@ func TestDeadlines(t *testing.T) {
 		if flushed == 0 || flushed > len(times) {
 			t.Errorf("flushed %d times after %d deadlines", flushed, len(times))
 		}
+		mu.Unlock()
 		q.set(&all[0], time.Now().Add(time.Second))
 		q.close()
+		mu.Lock()
+		defer mu.Unlock()
 		if len(got) != len(times)+1 {
 			t.Error("close left a deadline")
 		}
+		mu.Unlock()
 		q.set(&all[0], time.Now().Add(time.Second))
 		time.Sleep(2 * time.Second)
+		mu.Lock()
 		if len(got) != len(times)+1 {
 			t.Error("a deadline expired after close")
 		}
