@@ -162,7 +162,9 @@ func countersOf(r *wire.Reply, err error) (known, counters string, _ error) {
 	switch {
 	case !ok:
 		return "", "", errNoCounters
-	case c.Known.IsError():
+	case c.Known.IsError() && c.Counters.Kind != '$': // one that is full still tells its counters
+		return "", "", master.Answered(&c.Known)
+	case c.Known.IsError() && c.Counters.Null:
 		return "", "", master.Answered(&c.Known)
 	case c.Counters.IsError():
 		return "", "", master.Answered(&c.Counters)

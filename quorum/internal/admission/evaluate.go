@@ -151,7 +151,9 @@ func (e *evaluation) known() []admission {
 func (g *Guard) Told(a *Action, known string, err error) {
 	m := &g.masters[a.Master]
 	if err != nil || a.Conn != m.o.Conn {
+		m.mute = true
 		return // telling stays set until the next observation
 	}
+	m.mute = false
 	m.telling, m.known = false, g.parseKnown(known)
 }

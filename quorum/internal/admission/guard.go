@@ -48,6 +48,7 @@ type master struct {
 
 	changing bool // a change of its record is on its way
 	stale    bool // ... or has been answered, and nobody has observed the master since
+	mute     bool // it cannot be written: an ActTell has failed, and none has succeeded since
 	telling  bool // an ActTell is on its way, or has failed since the last observation
 
 	mark  standing

@@ -94,6 +94,8 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known boo
 	for j := range g.masters {
 		switch o := &g.masters[j]; {
 		case j == i:
+		case o.up && o.mute && e.now.Sub(m.mark.since) > startGrace:
+			needed-- // what cannot be written grants nothing either
 		case !o.up && !g.o.Fencing && !e.now.Before(grace):
 			needed-- // nobody waits for its counters either: only those that can be reached are told
 		case !o.up:
