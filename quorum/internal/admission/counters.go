@@ -92,16 +92,23 @@ func (a *counters) String() string {
 // countersKept reports whether the counters of a master are whole.
 func (m *master) countersKept() bool { return m.votes() || m.marked() && m.rec.kept }
 
-// fewKept reports whether so many masters are known to have lost their memory that no majority with one
-// exists any more.
-func (e *evaluation) fewKept() bool {
-	lost := 0
-	for i := range e.g.masters {
-		if m := &e.g.masters[i]; m.seen && (!m.countersKept() || m.votes() && e.older(i)) {
-			lost++
+// fewKept reports whether, at some time since a master is in quarantine, so many are known to have been
+// without their memory that no majority with one existed then. A master was from when its mark was first
+// observed until it was last found there; what it has become since then nobody knows.
+func (e *evaluation) fewKept(i int) bool {
+	for at := range e.g.masters {
+		then, lost := e.g.masters[at].mark.since, 0
+		for j := range e.g.masters {
+			m := &e.g.masters[j]
+			if m.marked() && !m.rec.kept && !m.mark.since.After(then) && !m.o.Sent.Before(then) {
+				lost++
+			}
+		}
+		if len(e.g.masters)-lost < e.g.majority() && !then.Before(e.g.masters[i].mark.since) {
+			return true
 		}
 	}
-	return len(e.g.masters)-lost < e.g.majority()
+	return false
 }
 
 // intact are the masters that can be asked for their counters.

@@ -46,7 +46,7 @@ func (e *evaluation) evaluateMarked(i int) {
 		e.quarantine(i, causeOlder, record{fingerprint: m.rec.fingerprint, override: m.rec.override})
 		return
 	}
-	m.mark.few = m.mark.few || e.fewKept()
+	m.mark.few = m.mark.few || e.fewKept(i)
 	reason := &Quarantine{Cause: m.rec.cause, Since: m.mark.since, master: i, names: g.o.Names}
 	until, known := e.ends(i, reason)
 	if foreign, moved := e.foreign(); foreign && !off {
