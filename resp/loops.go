@@ -12,7 +12,6 @@ import (
 // systems without loops Adopt refuses. Safe for concurrent use.
 type Loops struct {
 	poll    *netpoll.Loops
-	busy    atomic.Pointer[func() bool]
 	turnEnd atomic.Pointer[func()]
 }
 
@@ -20,7 +19,7 @@ type Loops struct {
 // closes them.
 func NewLoops() *Loops {
 	l := &Loops{}
-	l.poll = netpoll.NewLoops(l.isBusy, l.endTurn)
+	l.poll = netpoll.NewLoops(l.endTurn)
 	return l
 }
 
@@ -34,11 +33,6 @@ func (l *Loops) endTurn() {
 	if f := l.turnEnd.Load(); f != nil {
 		(*f)()
 	}
-}
-
-func (l *Loops) isBusy() bool {
-	f := l.busy.Load()
-	return f != nil && (*f)()
 }
 
 // Adopt takes over a plain TCP or Unix connection that package net opened, with the bytes that

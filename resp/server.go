@@ -62,9 +62,6 @@ type Options struct {
 	// Timed is called with how long the upstream took to answer a command of a group (Groups), from forwarding it until its reply was there.
 	// It is called for some commands only, one in a while on each connection, not for those that block, and must not block itself. May be nil.
 	Timed func(group string, took time.Duration)
-	// Busy reports whether the handler waits for answers from the network; then the loops that carry the bytes of others let it have them
-	// soon. It is asked very often. Nil: never.
-	Busy func() bool
 	// Log may be nil.
 	Log *zap.Logger
 }
@@ -113,14 +110,10 @@ func NewServer(o Options) *Server {
 	if o.Facts == nil {
 		o.Facts = func() Facts { return Facts{Resets: true} }
 	}
-	if o.Busy == nil {
-		o.Busy = func() bool { return false }
-	}
 	s := &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
 	if s.loops = o.Loops; s.loops == nil {
 		s.loops = NewLoops()
 	}
-	s.loops.busy.Store(&o.Busy)
 	s.era.Store(1)
 	return s
 }

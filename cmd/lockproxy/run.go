@@ -148,7 +148,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded, listeners []
 	server = resp.NewServer(resp.Options{
 		Handler: mux, Begin: service.Begin, Loops: loops, Dial: operators.dial(up.Dial), DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
 		SlowClientTimeout: cfg.SlowClientTimeout, Timed: operators.timed(),
-		AskUser: cfg.LockACL || cfg.AuditLog != "", Facts: relayFacts(up), Busy: q.Busy, Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
+		AskUser: cfg.LockACL || cfg.AuditLog != "", Facts: relayFacts(up), Reencode: memory != nil, MaxClients: cfg.MaxClients, Log: log,
 	})
 	close(serving)
 	reload.attach(func(cfg conf.Config) {

@@ -30,12 +30,10 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func neverBusy() bool { return false }
-
 // handLoops returns loops whose only worker runs when the test says so.
 func handLoops(t *testing.T) (*Loops, *worker) {
 	t.Helper()
-	ls := NewLoops(neverBusy, nil)
+	ls := NewLoops(nil)
 	if err := ls.openLocked(); err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func threadTime() time.Duration {
 
 // Workers start and rest as the load decides, and serve all the while.
 func TestWorkersStartAndRest(t *testing.T) {
-	ls := NewLoops(neverBusy, nil)
+	ls := NewLoops(nil)
 	defer ls.Close()
 	c, other := adopted(t, ls, "tcp")
 	ls.mu.Lock()
@@ -161,7 +161,7 @@ func TestLoadStartsWorker(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("one processor")
 	}
-	ls := NewLoops(neverBusy, nil)
+	ls := NewLoops(nil)
 	defer ls.Close()
 	for range 4 {
 		c, other := adopted(t, ls, "tcp")

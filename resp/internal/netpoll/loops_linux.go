@@ -20,7 +20,6 @@ const socketEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLL
 
 // Loops watch sockets and serve those that are ready. NewLoops makes them. Safe for concurrent use.
 type Loops struct {
-	busy    func() bool
 	turnEnd func()        // may be nil
 	set     int           // the epoll set, which all workers share
 	nudge   int           // an eventfd in the set, never read; a write to it makes a parked worker look
@@ -36,14 +35,12 @@ type Loops struct {
 	closed  bool
 }
 
-// NewLoops returns loops without a socket; they start with the first. busy reports whether somebody
-// waits for the runtime's poller, which is not asked while all processors are in use: then a worker
-// gives way after each turn. It is called often, by any worker. turnEnd, if not nil, is called by a
-// worker that has served sockets, at the end of the turn: whatever their callbacks want to write may be
-// written there, once. Several workers may call it at a time. It must neither block nor panic.
-func NewLoops(busy func() bool, turnEnd func()) *Loops {
+// NewLoops returns loops without a socket; they start with the first. turnEnd, if not nil, is called by
+// a worker that has served sockets, at the end of the turn: whatever their callbacks want to write may
+// be written there, once. Several workers may call it at a time. It must neither block nor panic.
+func NewLoops(turnEnd func()) *Loops {
 	most := runtime.GOMAXPROCS(0)
-	return &Loops{busy: busy, turnEnd: turnEnd, set: -1, nudge: -1, workers: make([]*worker, most),
+	return &Loops{turnEnd: turnEnd, set: -1, nudge: -1, workers: make([]*worker, most),
 		load: newLoad(most, time.Now(), processTime)}
 }
 

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// manySockets returns loops that are always asked to give way, and more sockets than one look tells of,
+// manySockets returns loops that give way after each turn, and more sockets than one look tells of,
 // each with a byte to read.
 func manySockets(t *testing.T, use func(other net.Conn)) (*Loops, *worker, []net.Conn) {
 	t.Helper()
 	ls, w := handLoops(t)
-	ls.busy = func() bool { return true }
 	var conns []*Conn
 	var others []net.Conn
 	for range 4 * eventsAtOnce {
 		c, other := adopted(t, ls, "tcp")
 		conns, others = append(conns, c), append(others, other)
 		collect(c, func() bool {
+			ls.GiveWay()
 			use(other)
 			return false
 		})

@@ -95,7 +95,7 @@ func TestRequeueAndEnd(t *testing.T) {
 
 // A watch whose turn never comes, as the loops are closed, ends all the same.
 func TestRequeueAndCloseLoops(t *testing.T) {
-	ls := NewLoops(neverBusy, nil)
+	ls := NewLoops(nil)
 	if err := ls.openLocked(); err != nil {
 		t.Fatal(err)
 	}

@@ -317,19 +317,17 @@ func TestDescriptorIsReusedWithinATurn(t *testing.T) {
 }
 
 // A worker that always finds more goes on, though not for ever, and gives way at once where others
-// wait: a goroutine that it woke, or one that waits for the runtime's poller.
+// wait: a goroutine that it woke.
 func TestWorkerGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		busy         bool
 		wakes        bool
 		stops        bool
 		fewest, most int // uses in a row
 	}{
-		{"alone", false, false, false, 4, servedInRow + 1},
-		{"beside somebody who waits for the poller", true, false, false, 2, 2},
-		{"having woken a goroutine", false, true, false, 2, 2},
-		{"having ended a watch", false, false, true, 2, 2},
+		{"alone", false, false, 4, servedInRow + 1},
+		{"having woken a goroutine", true, false, 2, 2},
+		{"having ended a watch", false, true, 2, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r *ring
@@ -351,7 +349,6 @@ func TestWorkerGivesWay(t *testing.T) {
 					})
 				}
 			}
-			r.ls.busy = func() bool { return c.busy }
 			most := 0
 			r.bring(t, 0, 1)
 			for try := 0; try < 100 && most < c.fewest; try++ { // on a busy machine a turn may be cut
@@ -376,14 +373,13 @@ func TestWorkerGivesWay(t *testing.T) {
 // Where nothing comes, the worker parks after one more look.
 func TestWorkerParks(t *testing.T) {
 	r := newRing(t, 1, "tcp", nil)
-	looks := 0
-	r.ls.busy = func() bool { looks++; return false }
 	r.bring(t, 0)
-	if r.w.work(); len(r.used) != 1 || looks != 2 {
-		t.Errorf("used %d, looked %d times, want 1 and 2", len(r.used), looks)
+	r.w.turns = 0
+	if r.w.work(); len(r.used) != 1 || r.w.turns != 2 {
+		t.Errorf("used %d in %d turns, want 1 and 2", len(r.used), r.w.turns)
 	}
-	if looks = 0; r.w.work() || looks != 1 {
-		t.Errorf("looked %d times for nothing, want 1", looks)
+	if r.w.turns = 0; r.w.work() || r.w.turns != 1 {
+		t.Errorf("%d turns for nothing, want 1", r.w.turns)
 	}
 }
 

@@ -23,6 +23,7 @@ type worker struct {
 	set    *os.File // the epoll set; the runtime's poller watches it, so an idle worker is parked
 	events [eventsAtOnce]unix.EpollEvent
 	batch  []*Conn // what the turn serves
+	turns  int     // for tests
 }
 
 // run works until the set is closed or the worker rests.
@@ -65,7 +66,7 @@ func (w *worker) serve() (more bool) {
 		found, served := w.turn()
 		all += served
 		more = found == eventsAtOnce
-		giveWay := w.loops.woken.Load() != woken || w.loops.busy() || all >= servedInRow
+		giveWay := w.loops.woken.Load() != woken || all >= servedInRow
 		if giveWay || !more && served == 0 {
 			return more
 		}
@@ -76,6 +77,7 @@ func (w *worker) serve() (more bool) {
 // the other workers their share. All are read before any of them is used, so that whoever is written to
 // is woken once and finds all of it.
 func (w *worker) turn() (found, served int) {
+	w.turns++
 	found = w.look()
 	ls := w.loops
 	ls.mu.Lock()
