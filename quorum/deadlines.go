@@ -20,12 +20,12 @@ type deadline struct {
 // then finds nothing to do and is set for the next. So it runs about once in the time of a deadline,
 // however many there are.
 type deadlines struct {
-	mu    sync.Mutex
-	queue deadlineHeap
-	timer *time.Timer // nil before the first
-	wake  time.Time   // when the timer runs; zero: it does not
-	after func()      // called after expired deadlines, without locks
-
+	mu     sync.Mutex
+	queue  deadlineHeap
+	timer  *time.Timer // nil before the first
+	wake   time.Time   // when the timer runs; zero: it does not
+	after  func()      // called after expired deadlines, without locks
+	late   bool        // the timer was, and runs again
 	closed bool
 }
 
@@ -41,6 +41,16 @@ func (q *deadlines) set(d *deadline, at time.Time) {
 	heap.Push(&q.queue, d)
 	if d.index == 1 {
 		q.armLocked()
+	}
+}
+
+// within makes d expire at the time at the latest.
+func (q *deadlines) within(d *deadline, at time.Time) {
+	q.mu.Lock()
+	stands := d.index > 0 && !d.at.After(at)
+	q.mu.Unlock()
+	if !stands {
+		q.set(d, at)
 	}
 }
 
@@ -74,11 +84,23 @@ func (q *deadlines) armLocked() {
 	q.timer.Reset(time.Until(first))
 }
 
+// When the timer runs later than late, this process did not get the processor. What masters answered
+// meanwhile may not have been read yet, so catchUp goes by before anything expires.
+const (
+	late    = 5 * time.Millisecond
+	catchUp = 10 * time.Millisecond
+)
+
 // run is called by the timer.
-func (q *deadlines) run() {
+func (q *deadlines) run() { q.runAt(time.Now()) }
+
+func (q *deadlines) runAt(now time.Time) {
+	if q.isLate(now) {
+		return
+	}
 	ran := false
 	for {
-		d := q.next(time.Now())
+		d := q.next(now)
 		if d == nil {
 			break
 		}
@@ -88,6 +110,19 @@ func (q *deadlines) run() {
 	if ran {
 		q.after()
 	}
+}
+
+// isLate reports whether the timer runs late, for the first time. Then it runs again soon.
+func (q *deadlines) isLate(now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.late || q.wake.IsZero() || now.Sub(q.wake) < late {
+		q.late = false
+		return false
+	}
+	q.late, q.wake = true, now.Add(catchUp)
+	q.timer.Reset(catchUp)
+	return true
 }
 
 // next takes out the first deadline that is due; without one it sets the timer.

@@ -66,6 +66,40 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
+// TestDeadlinesLate: where this process did not get the processor, what has arrived meanwhile can be read
+// before anything expires. That happens once.
+func TestDeadlinesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		q := &deadlines{after: func() {}}
+		var mu sync.Mutex
+		var got []time.Duration
+		d := &deadline{}
+		d.expire = func() { mu.Lock(); got = append(got, time.Since(start)); mu.Unlock() }
+		check := func(want ...time.Duration) {
+			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(got, want) {
+				t.Fatalf("expired after %v, want %v", got, want)
+			}
+		}
+		q.set(d, start.Add(time.Second))
+		q.runAt(start.Add(time.Second + late))
+		check()
+		time.Sleep(time.Second + late + catchUp)
+		check(time.Second + late + catchUp)
+		q.set(d, start.Add(2*time.Second))
+		q.runAt(start.Add(2*time.Second + late))
+		q.runAt(start.Add(2*time.Second + late + catchUp + late))
+		check(time.Second+late+catchUp, time.Second+late+catchUp)
+		q.set(d, start.Add(3*time.Second))
+		time.Sleep(3*time.Second - time.Since(start))
+		synctest.Wait()
+		check(time.Second+late+catchUp, time.Second+late+catchUp, 3*time.Second)
+	})
+}
+
 // TestDeadlineTimer: cancelled deadlines do not move the timer, so it runs about once in the time of one.
 func TestDeadlineTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

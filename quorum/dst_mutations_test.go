@@ -137,7 +137,7 @@ var laneMutations = []mutation{
 	}},
 	{name: "NOSCRIPT does not clear that the script is loaded", family: "scripts", finds: blocked + "|" + costly, edits: []edit{
 		{file: laneAnswer, old: "		l.loaded = false\n", new: ""},
-		{file: laneAnswer, old: "l.queue.push(e.op, e.to).again = true", new: "l.queue.push(e.op, e.to)"},
+		{file: laneAnswer, old: "l.queue.resend(e.op, e.to)", new: "l.queue.push(e.op, e.to)"},
 	}},
 	{name: "a wake-up is swallowed", finds: blocked + "|took", edits: []edit{
 		{file: "internal/master/conn.go", old: "		c.writing = false\n", new: ""},

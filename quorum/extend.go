@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/wire"
 )
@@ -53,6 +54,7 @@ func (q *Quorum) ExtendAsync(key string, t Token, ttl time.Duration, done func(t
 // extension is one Extend under way.
 type extension struct {
 	*question
+	clock  clock.Stopwatch // since step 1
 	done   func(time.Duration, error)
 	kept   bool   // it has succeeded: masters that lack the token are set. Guarded by mu
 	voters uint64 // kept: the masters that confirmed
@@ -62,7 +64,7 @@ func (q *Quorum) extend(key string, t Token, ttl time.Duration, done func(time.D
 	q.enter()
 	token := wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret}
 	whole, err := q.wholeTTL(ttl)
-	e := &extension{done: done}
+	e := &extension{done: done, clock: clock.Start()}
 	e.question = q.newQuestion(wire.Op{Kind: wire.Extend, TokenAt: token, Slot: wire.Slot(token.Key), TTL: whole},
 		decideHeld, attemptTimeout(q.opts.MasterTimeout, whole))
 	e.decided, e.later = e.decide, e.refill
@@ -139,7 +141,7 @@ func (e *extension) refill(_ *question, lane int) {
 // back. What is set is checked, as the lock may have been released meanwhile through another proxy.
 func (e *extension) refillLocked(lane int) {
 	top := master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Voters: e.voters, TTL: e.op.TTL,
-		Until: e.clock.Begun().Add(e.op.TTL)}
+		Until: e.begun.Add(e.op.TTL)}
 	switch e.round.answers[lane].state {
 	case answerNo:
 		e.q.lanes[lane].Fill(top)

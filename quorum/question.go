@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/wire"
 )
@@ -16,7 +15,7 @@ type question struct {
 	q       *Quorum
 	op      wire.Op
 	timeout time.Duration
-	clock   clock.Stopwatch
+	begun   time.Time
 	limit   deadline
 	decided func(*question)      // called once, when the verdict is certain; without locks
 	later   func(*question, int) // called for each answer that comes after that; without locks. May be nil
@@ -28,9 +27,9 @@ type question struct {
 
 var _ master.Receiver = (*question)(nil)
 
-// newQuestion returns a question that has not been asked yet, and starts its clock.
+// newQuestion returns a question that has not been asked yet. It begins now.
 func (q *Quorum) newQuestion(op wire.Op, rule func(tally) verdict, timeout time.Duration) *question {
-	x := &question{q: q, op: op, timeout: timeout, clock: clock.Start()}
+	x := &question{q: q, op: op, timeout: timeout, begun: time.Now()}
 	x.round.begin(rule, len(q.lanes))
 	x.limit.expire = x.expire
 	return x
@@ -38,7 +37,7 @@ func (q *Quorum) newQuestion(op wire.Op, rule func(tally) verdict, timeout time.
 
 // ask asks every master through send, and sets the deadline. The caller flushes.
 func (x *question) ask(send func(l *master.Lane) error) {
-	x.q.deadlines.set(&x.limit, x.clock.Begun().Add(x.timeout))
+	x.q.deadlines.set(&x.limit, x.begun.Add(x.timeout))
 	for i, l := range x.q.lanes {
 		if err := send(l); err != nil {
 			x.take(i, answer{state: answerUnsent, err: err})

@@ -36,6 +36,7 @@ type Quorum struct {
 	guard     *guard
 	floors    *admission.Floors
 	deadlines deadlines
+	gather    deadline // of what waits for other answers of its lane: a Flush follows
 	checks    checks
 	releases  *notify.Subscriptions
 
@@ -73,6 +74,7 @@ func New(o Options) (*Quorum, error) {
 		q.log = zap.NewNop()
 	}
 	q.deadlines.after = q.Flush
+	q.gather.expire = func() {}
 	q.checks.init(q)
 	if n := len(o.Masters); n%2 == 0 {
 		q.log.Warn("an even number of masters tolerates no more failures than one less", zap.Int("masters", n))
@@ -130,8 +132,14 @@ func (q *Quorum) Masters() []MasterStatus {
 // Flush writes to the masters what Async methods have queued. It does not block. An event loop calls it at
 // the end of a turn; the other methods flush by themselves.
 func (q *Quorum) Flush() {
+	again := time.Duration(0)
 	for _, l := range q.lanes {
-		l.Flush()
+		if left := l.Flush(); left > 0 && (again == 0 || left < again) {
+			again = left
+		}
+	}
+	if again > 0 {
+		q.deadlines.within(&q.gather, time.Now().Add(again))
 	}
 }
 
@@ -183,9 +191,6 @@ func (q *Quorum) leave() {
 		q.Settled()
 	}
 }
-
-// Busy reports whether a call is under way, most of whose time goes by waiting for masters. It is cheap.
-func (q *Quorum) Busy() bool { return q.calls.Load() > 0 }
 
 // EndTurn implements master.Host.
 func (q *Quorum) EndTurn() { q.Flush() }

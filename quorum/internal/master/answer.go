@@ -105,7 +105,7 @@ func (l *Lane) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now
 		switch {
 		case noScript && !e.again && e.op.Kind != wire.Acquire && e.op.Kind != wire.TopUp:
 			e.resent = true
-			l.queue.push(e.op, e.to).again = true
+			l.queue.resend(e.op, e.to)
 			continue
 		case !ok:
 			e.err, e.notRun = Answered(r), r.IsError() && r.Code() != "ERR"

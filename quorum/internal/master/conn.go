@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"lockproxy/quorum/internal/wire"
 )
@@ -71,6 +72,10 @@ func tryOf(c net.Conn) func(b []byte) (n int) {
 }
 
 const (
+	// gather is how long operations wait at most for the answers to those before them. They do not
+	// where there are fewer than gatherFrom of these: then to wait costs more than it saves.
+	gather     = time.Millisecond
+	gatherFrom = 4
 	// maxSpare is the largest write buffer that is kept for the next batch.
 	maxSpare = 1 << 20
 	// maxInPlace is how many batches a caller of Flush writes before the writer takes over.
@@ -80,17 +85,26 @@ const (
 // Flush writes what is queued. It never waits for the socket: what that does not take at once is
 // left to the writer. Whoever queues calls it at the end of his turn, so that requests of many
 // callers travel together.
-func (l *Lane) Flush() {
+//
+// For the same reason one packet is on its way at a time: what is queued behind it waits for the
+// Flush that follows its answer. If that takes too long, Flush is to be called again after left;
+// 0: nothing waits.
+func (l *Lane) Flush() (left time.Duration) {
 	l.mu.Lock()
+	left = l.gatherLocked()
+	if left > 0 {
+		l.mu.Unlock()
+		return left
+	}
 	c := l.beginWriteLocked()
 	l.mu.Unlock()
 	if c == nil {
-		return
+		return 0
 	}
 	for i := 0; c.try != nil && i < maxInPlace; i++ {
 		batch := l.nextBatch(c)
 		if len(batch) == 0 {
-			return
+			return 0
 		}
 		if n := c.try(batch); n < len(batch) {
 			c.rest = batch[n:]
@@ -98,6 +112,7 @@ func (l *Lane) Flush() {
 		}
 	}
 	c.wake <- struct{}{}
+	return 0
 }
 
 // wakeLocked leaves what is queued to the writer.
@@ -111,11 +126,26 @@ func (l *Lane) wakeLocked() {
 // write, or somebody writes already.
 func (l *Lane) beginWriteLocked() *conn {
 	c := l.conn
-	if c == nil || c.writing || l.queue.unsent == 0 {
+	if c == nil || c.writing || l.idleLocked() {
 		return nil
 	}
 	c.writing = true
 	return c
+}
+
+// gatherLocked returns how long what is queued waits at most.
+func (l *Lane) gatherLocked() time.Duration {
+	if q := &l.queue; q.unsent == 0 || q.n-q.unsent < gatherFrom || q.unsent >= wire.MaxOps {
+		return 0
+	}
+	return max(gather-(l.clock()-l.written), 0)
+}
+
+// idleLocked reports whether there is nothing to be written. Where the master has lost the script,
+// what is on its way has to go out again before everything else: its answers come first.
+func (l *Lane) idleLocked() bool {
+	q := &l.queue
+	return q.unsent == 0 || !l.loaded && q.unsent < q.n
 }
 
 // nextBatch returns what is to be written next; from here on it counts as written. When nothing is
@@ -127,7 +157,7 @@ func (l *Lane) nextBatch(c *conn) []byte {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn != c || l.queue.unsent == 0 {
+	if l.conn != c || l.idleLocked() {
 		c.writing = false
 		return nil
 	}

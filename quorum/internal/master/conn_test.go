@@ -89,6 +89,8 @@ func TestAdopted(t *testing.T) {
 					}
 				}
 				l.Flush()
+				time.Sleep(gather)
+				l.Flush() // this loop does not, when an answer has come
 				synctest.Wait()
 				if got := c.String(); got != strings.Join(want, ", ") {
 					t.Errorf("answered %s", got)

@@ -100,6 +100,86 @@ func TestScriptFlushKeepsOrder(t *testing.T) {
 	})
 }
 
+// TestGather: while a packet is on its way others wait for its answer, so that they travel together;
+// not for long, and not when they fill a packet.
+func TestGather(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		m.Pause()
+		var c collect
+		unsent := func() int {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.queue.unsent
+		}
+		check := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if n := unsent(); n != want {
+				t.Errorf("%s: %d unsent, want %d", when, n, want)
+			}
+		}
+		mustAsk(t, l, op(wire.Acquire, tokenAt("k", 1)), &c)
+		for range gatherFrom - 1 {
+			check("few", 0)
+			mustAsk(t, l, op(wire.Check, tokenAt("k", 1)), &c)
+		}
+		check("the first that may wait", 0)
+		mustAsk(t, l, op(wire.Check, tokenAt("k", 1)), &c)
+		time.Sleep(gather - time.Microsecond)
+		if left := l.Flush(); left != time.Microsecond {
+			t.Errorf("waits for %v more, want 1µs", left)
+		}
+		mustAsk(t, l, op(wire.Check, tokenAt("k", 1)), &c)
+		check("behind it", 2)
+		time.Sleep(time.Microsecond)
+		if left := l.Flush(); left != 0 {
+			t.Errorf("waits for %v more", left)
+		}
+		check("after a while", 0)
+		for i := range wire.MaxOps {
+			check("not full", i)
+			mustAsk(t, l, op(wire.Check, tokenAt("k", 1)), &c)
+		}
+		check("full", 0)
+		mustAsk(t, l, op(wire.Check, tokenAt("k", 1)), &c)
+		check("behind the full one", 1)
+		m.Resume()
+		check("answered", 0)
+		if got := len(c.all()); got != gatherFrom+2+wire.MaxOps+1 {
+			t.Errorf("%d answers", got)
+		}
+	})
+}
+
+// TestScriptFlushKeepsOrderOfUnsent: what goes out for the second time stays before what had not gone
+// out at all.
+func TestScriptFlushKeepsOrderOfUnsent(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		var c collect
+		k := tokenAt("k", 1)
+		mustAsk(t, l, op(wire.Acquire, k), &c)
+		synctest.Wait()
+		m.FlushScripts()
+		m.Pause()
+		for range 2 {
+			mustAsk(t, l, op(wire.Extend, k), &c)
+			time.Sleep(gather)
+			l.Flush()
+		}
+		if err := l.Release(unlock(k), time.Minute, true, &c); err != nil {
+			t.Fatal(err)
+		}
+		mustAsk(t, l, op(wire.Acquire, tokenAt("k", 2)), &c)
+		m.Resume()
+		synctest.Wait()
+		if got := c.String(); got != "acquire 1, extend 0000000000000001, extend 0000000000000001, release 1, acquire 2" {
+			t.Errorf("answered %s", got)
+		}
+	})
+}
+
 // TestScriptLoadForbidden: without the right to SCRIPT LOAD the body travels with the first
 // packet.
 func TestScriptLoadForbidden(t *testing.T) {

@@ -45,6 +45,16 @@ func (q *queue) push(op wire.Op, to Receiver) *entry {
 	return e
 }
 
+// resend adds an operation that goes out for the second time, before all that have not gone out yet.
+func (q *queue) resend(op wire.Op, to Receiver) {
+	q.add()
+	i := q.n - 1
+	for ; i > q.n-q.unsent && !q.at(i-1).again; i-- {
+		*q.at(i) = *q.at(i - 1)
+	}
+	*q.at(i) = entry{op: op, to: to, again: true}
+}
+
 // add adds an empty entry behind all others.
 func (q *queue) add() *entry {
 	if q.n == len(q.buf) {
@@ -75,6 +85,7 @@ func (q *queue) pop(to []entry, n int) []entry {
 // itself.
 func (l *Lane) encodeLocked(b []byte) []byte {
 	q, now := &l.queue, l.clock()
+	l.written = now
 	for q.unsent > 0 {
 		first := q.at(q.n - q.unsent)
 		first.sent, first.run = now, 1
