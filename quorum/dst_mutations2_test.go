@@ -39,6 +39,9 @@ var guardMutations = []mutation{
 		{file: admCounters, old: "needed := e.g.majority() - len(e.intact())", new: "needed := 1 - len(e.intact())"},
 		{file: admCounters, old: "	if intact < g.majority() {\n", new: "	if intact < 1 {\n"},
 	}},
+	{name: "a master that cannot be reached has still lost its counters", family: "counters", finds: order, edits: []edit{
+		{file: admCounters, old: " && !m.mark.since.After(then) && !m.o.Sent.Before(then)", new: ""},
+	}},
 	{name: "waits for counters for ever", finds: blocked, edits: []edit{
 		{file: admCounters, old: "	if needed <= 0 || e.g.masters[i].mark.few {\n", new: "	if needed <= 0 {\n"},
 	}},
