@@ -43,7 +43,7 @@ var guardMutations = []mutation{
 		{file: admCounters, old: " && !m.mark.since.After(then) && !m.o.Sent.Before(then)", new: ""},
 	}},
 	{name: "waits for counters for ever", finds: blocked, edits: []edit{
-		{file: admCounters, old: "	if needed <= 0 || e.g.masters[i].mark.few {\n", new: "	if needed <= 0 {\n"},
+		{file: admCounters, old: "	if needed <= 0 || e.g.masters[i].mark.noMajority {\n", new: "	if needed <= 0 {\n"},
 	}},
 	{name: "what a master says of its disk after a restart is believed", family: "losses", finds: exclusion, edits: []edit{
 		{file: admQuarantine, old: " && m.o.Durable == r.runID", new: ""},
@@ -60,7 +60,7 @@ var guardMutations = []mutation{
 	}},
 	{name: "other masters are not told the number before a master votes", family: "returns", finds: exclusion + "|given out after", edits: []edit{
 		{file: admEvaluate, old: "	if g.o.Mode == Off || !m.up || m.telling", new: "	if true || !m.up || m.telling"},
-		{file: admQuarantine, old: "	case g.o.Mode == Off || m.rec.override || m.mark.few:\n", new: "	case true:\n"},
+		{file: admQuarantine, old: "	case g.o.Mode == Off || m.rec.override || m.mark.noMajority:\n", new: "	case true:\n"},
 	}},
 	{name: "evictions before this proxy came are forgotten", family: "evictions", finds: exclusion, edits: []edit{
 		{file: admGuard, old: "		m.base = evictions{m.rec.admission, m.rec.evicted}\n", new: "		m.base = evictions{m.rec.admission, -1}\n"},

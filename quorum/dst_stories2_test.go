@@ -17,13 +17,13 @@ func (f *faulter) returnOlder() {
 	if f.random.IntN(4) > 0 && !f.until(f.w.healthy) {
 		return
 	}
-	ends := f.mute(away)
+	ends := f.answerErrors(away)
 	f.w.wait(f.moment(300 * time.Millisecond))
 	crashed := f.crashAll()
 	back()
 	ends()
 	if f.random.IntN(3) > 0 {
-		end := f.mute(later)
+		end := f.answerErrors(later)
 		defer end()
 	}
 	for _, pr := range crashed {
@@ -100,7 +100,7 @@ func (f *faulter) clocksRight() bool {
 
 // awayAWhile: a master answers nothing for a while.
 func (f *faulter) awayAWhile() {
-	end := f.mute(f.master())
+	end := f.answerErrors(f.master())
 	f.w.wait(f.moment(3 * time.Second))
 	end()
 }

@@ -2,8 +2,8 @@ package quorum
 
 import "time"
 
-// mute makes a master answer nothing but errors, until the function returned is called.
-func (f *faulter) mute(m *simMaster) (end func()) {
+// answerErrors makes a master answer nothing but errors, until the function returned is called.
+func (f *faulter) answerErrors(m *simMaster) (end func()) {
 	f.w.trace.note(m.index, "is loading")
 	f.w.net.setTrouble(m, troubles[0], 1)
 	return func() {
@@ -58,14 +58,14 @@ func (f *faulter) forgetInTurn() {
 		return
 	}
 	all := f.shuffled()
-	back := f.mute(all[0])
+	back := f.answerErrors(all[0])
 	f.w.wait(f.moment(200 * time.Millisecond))
 	switch f.random.IntN(3) {
 	case 0: // the third is away until the quarantine should be over
 		back()
 		f.w.wait(f.moment(2 * time.Millisecond))
 		f.lose(all[1], losesFlush)
-		back = f.mute(all[2])
+		back = f.answerErrors(all[2])
 		f.w.wait(f.quarantine())
 	case 1: // it hears of the quarantine, and is away when that is over; perhaps all are
 		f.w.idle.Store(true)
@@ -73,9 +73,9 @@ func (f *faulter) forgetInTurn() {
 		back()
 		f.lose(all[1], losesFlush)
 		f.w.wait(f.moment(1300 * time.Millisecond))
-		back = f.mute(all[2])
+		back = f.answerErrors(all[2])
 		if f.random.IntN(2) == 0 {
-			end := f.mute(all[0])
+			end := f.answerErrors(all[0])
 			f.w.wait(f.quarantine())
 			end()
 		} else {
@@ -89,7 +89,7 @@ func (f *faulter) forgetInTurn() {
 		f.lose(all[1], losesFlush)
 		f.w.wait(f.moment(10 * time.Millisecond))
 		f.until(f.w.healthy)
-		back = f.mute(all[2])
+		back = f.answerErrors(all[2])
 		f.w.idle.Store(false)
 	}
 	f.w.wait(f.moment(300 * time.Millisecond))
@@ -105,8 +105,8 @@ func (f *faulter) forgetDuringRaise() {
 	}
 	all := f.shuffled()
 	ahead, raised, third := all[0], all[1], all[2]
-	loaded := f.mute(third)
-	back := f.mute(raised)
+	loaded := f.answerErrors(third)
+	back := f.answerErrors(raised)
 	f.w.wait(f.moment(100 * time.Millisecond))
 	granted := f.w.net.await("acquire", 0, f.w.net.addressOf(raised))
 	back()
@@ -124,9 +124,9 @@ func (f *faulter) forgetDuringRaise() {
 	f.w.wait(f.moment(30 * time.Millisecond))
 	late()
 	f.w.wait(f.moment(2 * time.Millisecond))
-	loaded = f.mute(third)
+	loaded = f.answerErrors(third)
 	f.w.wait(f.quarantine() + f.moment(50*time.Millisecond))
-	back = f.mute(raised)
+	back = f.answerErrors(raised)
 	loaded()
 	f.w.wait(f.moment(200 * time.Millisecond))
 	back()

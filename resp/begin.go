@@ -134,7 +134,7 @@ func (b *begun) comeBehind() bool {
 // that.
 func (s *Session) keepBehind() (stop bool) {
 	b := s.in.Bytes()
-	s.pace.read.Add(uint64(len(b) - s.seen))
+	s.progress.read.Add(uint64(len(b) - s.seen))
 	s.seen, s.kept = len(b), len(b) > 0
 	s.readAhead.findQuit(b)
 	return len(b) >= aheadOwn

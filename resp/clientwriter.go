@@ -21,9 +21,9 @@ type tryWriter interface {
 //
 // Safe for concurrent use; forwardLocked by one goroutine only.
 type clientWriter struct {
-	conn   net.Conn
-	polled tryWriter // conn, where a loop watches it
-	pace   *pace
+	conn     net.Conn
+	polled   tryWriter // conn, where a loop watches it
+	progress *progress
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -37,8 +37,8 @@ type clientWriter struct {
 	rest    []byte      // what conn did not take at once; before anything else is written
 }
 
-func (o *clientWriter) init(conn net.Conn, pace *pace) {
-	o.conn, o.pace, o.between, o.changed.L = conn, pace, true, &o.mu
+func (o *clientWriter) init(conn net.Conn, progress *progress) {
+	o.conn, o.progress, o.between, o.changed.L = conn, progress, true, &o.mu
 	o.polled, _ = conn.(tryWriter)
 }
 
@@ -161,9 +161,9 @@ func (o *clientWriter) writeAllLocked(b []byte) {
 	if o.err != nil || len(b) == 0 {
 		return
 	}
-	o.pace.writing.Store(true)
+	o.progress.writing.Store(true)
 	n, err := o.conn.Write(b)
-	o.pace.writing.Store(false)
+	o.progress.writing.Store(false)
 	o.wroteLocked(n, err)
 }
 
@@ -182,7 +182,7 @@ func (o *clientWriter) writeSomeLocked(b []byte) {
 }
 
 func (o *clientWriter) wroteLocked(n int, err error) {
-	o.pace.written.Add(uint64(n))
+	o.progress.written.Add(uint64(n))
 	if err != nil {
 		o.err = err
 	}

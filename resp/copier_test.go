@@ -86,7 +86,7 @@ func copyAll(t *testing.T, sections []section, next, most func() int, onLoop boo
 	s := &Session{srv: NewServer(Options{})}
 	defer s.srv.loops.Close()
 	s.question.met = make(chan uint64, 1)
-	s.out.init(client, &s.pace)
+	s.out.init(client, &s.progress)
 	c := copier{s: s}
 	for _, section := range sections {
 		rest := section.bytes

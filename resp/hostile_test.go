@@ -25,7 +25,7 @@ func TestReplicationBehindUnreadReplies(t *testing.T) {
 	var stuck *Session
 	eventually(t, "a copier that cannot go on", func() bool {
 		for _, s := range r.server.all() {
-			if s.pace.writing.Load() {
+			if s.progress.writing.Load() {
 				stuck = s
 			}
 		}
@@ -54,7 +54,7 @@ func TestForgedRefusal(t *testing.T) {
 	s := &Session{srv: NewServer(Options{})}
 	defer s.srv.loops.Close()
 	s.question.met = make(chan uint64, 1)
-	s.out.init(client, &s.pace)
+	s.out.init(client, &s.progress)
 	c := copier{s: s}
 	q := &s.question
 	q.ask(true, true, false, false)
@@ -84,7 +84,7 @@ func TestLateAnswerMeetsNextQuestion(t *testing.T) {
 	for i := range 3000 {
 		s := &Session{srv: NewServer(Options{})}
 		s.question.met = make(chan uint64, 1)
-		s.out.init(&picky{}, &s.pace)
+		s.out.init(&picky{}, &s.progress)
 		c := copier{s: s}
 		q := &s.question
 		q.ask(true, true, false, false)
@@ -123,7 +123,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	})
 	sess := &Session{srv: r.server, failed: io.ErrUnexpectedEOF}
 	p := &picky{}
-	sess.out.init(p, &sess.pace)
+	sess.out.init(p, &sess.progress)
 	sess.in.Grew(copy(sess.in.Room(), strings.Repeat("a\n", 32768)))
 	sess.ctx = context.Background()
 	sess.req.Ended = 0

@@ -73,7 +73,7 @@ func (s *Session) receive() error {
 		if more, err = s.readAhead.take(&s.in); err != nil {
 			return s.inputEnded(err)
 		}
-		s.pace.read.Add(uint64(len(s.in.Bytes()) - before))
+		s.progress.read.Add(uint64(len(s.in.Bytes()) - before))
 	}
 	s.seen = len(s.in.Bytes())
 	if s.polled != nil && (s.up == nil || s.upPolled != nil) {
@@ -82,16 +82,16 @@ func (s *Session) receive() error {
 		case err != nil:
 			return s.receiveEnded(err)
 		case n > 0:
-			s.pace.read.Add(uint64(n))
+			s.progress.read.Add(uint64(n))
 			return nil
 		}
-		s.pace.await(s.req.Begun, s.unfinished())
+		s.progress.await(s.req.Begun, s.unfinished())
 		s.polled.Watch(&s.in, s.useOnLoop, s.resume)
 		return errWatched
 	}
-	s.pace.await(s.req.Begun, s.unfinished())
+	s.progress.await(s.req.Begun, s.unfinished())
 	err := netpoll.Receive(s.client, &s.in, s.use)
-	s.pace.busy()
+	s.progress.busy()
 	return s.receiveEnded(err)
 }
 
@@ -109,13 +109,13 @@ func (s *Session) receiveEnded(err error) error {
 
 // use deals with bytes that were just read, behind which the client is waited for again.
 func (s *Session) use() (stop bool) {
-	s.pace.busy()
-	s.pace.read.Add(uint64(len(s.in.Bytes()) - s.seen))
+	s.progress.busy()
+	s.progress.read.Add(uint64(len(s.in.Bytes()) - s.seen))
 	dialled := s.up != nil
 	stop = s.process() || len(s.unsent) > 0 || dialled != (s.up != nil) // a loop may take over
 	s.seen = len(s.in.Bytes())
 	if !stop {
-		s.pace.await(s.req.Begun, s.unfinished())
+		s.progress.await(s.req.Begun, s.unfinished())
 	}
 	return stop
 }

@@ -220,7 +220,7 @@ type hearing struct {
 func newHearing() *hearing {
 	h := &hearing{s: &Session{srv: NewServer(Options{})}}
 	h.client.most = func() int { return 1 << 20 }
-	h.s.out.init(&h.client, &h.s.pace)
+	h.s.out.init(&h.client, &h.s.progress)
 	h.s.question.met, h.s.question.from = make(chan uint64, 1), []byte(" 10.0.0.1:5000] ")
 	h.s.sent.Store(1000)
 	h.c.s = h.s

@@ -55,7 +55,7 @@ func (s *Session) resume(stopped error) {
 // stoppedWatching deals with what the loop met.
 func (s *Session) stoppedWatching(stopped error) error {
 	s.onLoop = false
-	s.pace.busy()
+	s.progress.busy()
 	if panicked, ok := stopped.(*netpoll.PanicError); ok {
 		s.log().Error("panic, connection closed", zap.String("where", "pump"), zap.Error(panicked))
 		if s.begun.broken {

@@ -239,8 +239,8 @@ func (s *Server) newSession(c net.Conn) *Session {
 	}
 	sess := &Session{srv: s, client: c, polled: polled, gone: make(chan struct{})}
 	sess.ctx, sess.cancel = context.WithCancel(context.Background())
-	sess.out.init(c, &sess.pace)
-	sess.readAhead = readAhead{conn: c, polled: polled, gone: sess.leave, taken: &sess.pace.read, ended: make(chan struct{})}
+	sess.out.init(c, &sess.progress)
+	sess.readAhead = readAhead{conn: c, polled: polled, gone: sess.leave, taken: &sess.progress.read, ended: make(chan struct{})}
 	sess.req.Strict, sess.req.Limited = s.o.Reencode, sess.limited
 	sess.standing = standing{loggedIn: s.o.UpstreamLogin, user: cmp.Or(s.o.UpstreamUser, defaultUser)}
 	return sess

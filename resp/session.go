@@ -71,14 +71,14 @@ type Session struct {
 	ended    atomic.Bool   // the upstream closed the connection
 
 	// Of both, and of those who watch.
-	pace    pace
-	latency latency
-	quit    atomic.Bool   // the client said QUIT
-	running atomic.Bool   // a lock command runs
-	drain   atomic.Bool   // the server shuts down or the upstream was replaced: the connection is to end at the next quiet point
-	era     atomic.Uint64 // of the server when the upstream was dialled; 0: it was not
-	gone    chan struct{} // see Gone
-	left    sync.Once
+	progress progress
+	latency  latency
+	quit     atomic.Bool   // the client said QUIT
+	running  atomic.Bool   // a lock command runs
+	drain    atomic.Bool   // the server shuts down or the upstream was replaced: the connection is to end at the next quiet point
+	era      atomic.Uint64 // of the server when the upstream was dialled; 0: it was not
+	gone     chan struct{} // see Gone
+	left     sync.Once
 
 	mu       sync.Mutex
 	up       net.Conn      // nil until needed; set by the pump
@@ -131,8 +131,8 @@ func (s *Session) handshake() error {
 		return nil
 	}
 	s.secured = true
-	s.pace.await(1, true)
-	defer s.pace.busy()
+	s.progress.await(1, true)
+	defer s.progress.busy()
 	if err := secure.HandshakeContext(s.ctx); err != nil {
 		s.log().Debug("TLS handshake failed", zap.Stringer("client", s.client.RemoteAddr()), zap.Error(err))
 		return err

@@ -16,8 +16,8 @@ const paceSteps = 8
 // its time, one byte now and then may not.
 const slowBytes = 64 << 10
 
-// pace tells how a client gets on with reading and writing. The session notes, at next to no cost, what the watch looks at.
-type pace struct {
+// progress tells how a client gets on with reading and writing. The session notes, at next to no cost, what the watch looks at.
+type progress struct {
 	read    atomic.Uint64 // bytes that came from the client
 	begun   atomic.Uint64 // which request the client is to go on with; 0: it is not waited for, or may rest as long as it likes
 	writing atomic.Bool   // a write to the client is under way
@@ -42,14 +42,14 @@ type paceOutput struct {
 }
 
 // await notes that the client is waited for. unfinished: it has begun a request, the one of the number begun.
-func (p *pace) await(begun uint64, unfinished bool) {
+func (p *progress) await(begun uint64, unfinished bool) {
 	if unfinished {
 		p.begun.Store(begun + 1)
 	}
 }
 
 // busy notes that the client is not waited for.
-func (p *pace) busy() { p.begun.Store(0) }
+func (p *progress) busy() { p.begun.Store(0) }
 
 // watchPace disconnects slow clients until the server ends.
 func (s *Server) watchPace() {
@@ -63,7 +63,7 @@ func (s *Server) watchPace() {
 		}
 		for _, sess := range s.all() {
 			queued, taken := netpoll.Queued(sess.client)
-			if why := sess.pace.slow(queued, taken, time.Now(), s.o.SlowClientTimeout); why != "" {
+			if why := sess.progress.slow(queued, taken, time.Now(), s.o.SlowClientTimeout); why != "" {
 				s.o.Log.Info("slow client disconnected", zap.Stringer("client", sess.client.RemoteAddr()), zap.String("reason", why))
 				sess.teardown()
 			}
@@ -73,7 +73,7 @@ func (s *Server) watchPace() {
 
 // slow tells why the client is to be disconnected, if so. queued bytes are in the socket; taken is how many the other side's system
 // ever took, as far as ours tells.
-func (p *pace) slow(queued int, taken uint64, now time.Time, timeout time.Duration) (why string) {
+func (p *progress) slow(queued int, taken uint64, now time.Time, timeout time.Duration) (why string) {
 	if p.stuck(queued, taken, now, timeout) {
 		return "it takes nothing although replies wait for it"
 	}
@@ -88,7 +88,7 @@ func (p *pace) slow(queued int, taken uint64, now time.Time, timeout time.Durati
 }
 
 // stuck tells whether bytes have waited for timeout and the client has taken none of them.
-func (p *pace) stuck(queued int, taken uint64, now time.Time, timeout time.Duration) bool {
+func (p *progress) stuck(queued int, taken uint64, now time.Time, timeout time.Duration) bool {
 	at := paceOutput{p.written.Load(), taken, queued, p.out.since}
 	waits := queued > 0 || p.writing.Load()
 	switch {

@@ -17,29 +17,29 @@ func TestPace(t *testing.T) {
 	const timeout, step = 8 * time.Second, time.Second
 	for _, tt := range []struct {
 		name string
-		do   func(p *pace, i int) (queued int, taken uint64) // at each look, the i-th
-		want time.Duration                                   // when it is found to be slow; 0: never
+		do   func(p *progress, i int) (queued int, taken uint64) // each time the watch looks, the i-th
+		want time.Duration                                       // when it is found to be slow; 0: never
 	}{
-		{"idle", func(p *pace, i int) (int, uint64) { return 0, 0 }, 0},
-		{"takes nothing", func(p *pace, i int) (int, uint64) { return 100, 7 }, timeout + step},
-		{"takes nothing, and more is written first", func(p *pace, i int) (int, uint64) { p.written.Store(uint64(min(i, 5))); return 100, 7 }, timeout + 5*step},
-		{"a write hangs", func(p *pace, i int) (int, uint64) { p.writing.Store(true); return 0, 0 }, timeout + step},
-		{"takes a byte now and then", func(p *pace, i int) (int, uint64) { return 100, uint64(i / 5) }, 0},
-		{"takes from a Unix socket", func(p *pace, i int) (int, uint64) { return 100 - i/5, 0 }, 0},
-		{"takes as much as is written", func(p *pace, i int) (int, uint64) { p.written.Add(10); return 100, 0 }, 0},
-		{"had nothing to take meanwhile", func(p *pace, i int) (int, uint64) { return 100 * (i % 5), 0 }, 0},
-		{"waits for a reply", func(p *pace, i int) (int, uint64) { p.busy(); return 0, 0 }, 0},
-		{"one byte now and then", func(p *pace, i int) (int, uint64) { p.await(3, true); p.read.Add(1); return 0, 0 }, timeout + step},
-		{"a large value", func(p *pace, i int) (int, uint64) { p.await(3, true); p.read.Add(slowBytes / 4); return 0, 0 }, 0},
-		{"small commands in pieces", func(p *pace, i int) (int, uint64) { p.await(uint64(i/5), true); p.read.Add(1); return 0, 0 }, 0},
-		{"the upstream is slow", func(p *pace, i int) (int, uint64) {
+		{"idle", func(p *progress, i int) (int, uint64) { return 0, 0 }, 0},
+		{"takes nothing", func(p *progress, i int) (int, uint64) { return 100, 7 }, timeout + step},
+		{"takes nothing, and more is written first", func(p *progress, i int) (int, uint64) { p.written.Store(uint64(min(i, 5))); return 100, 7 }, timeout + 5*step},
+		{"a write hangs", func(p *progress, i int) (int, uint64) { p.writing.Store(true); return 0, 0 }, timeout + step},
+		{"takes a byte now and then", func(p *progress, i int) (int, uint64) { return 100, uint64(i / 5) }, 0},
+		{"takes from a Unix socket", func(p *progress, i int) (int, uint64) { return 100 - i/5, 0 }, 0},
+		{"takes as much as is written", func(p *progress, i int) (int, uint64) { p.written.Add(10); return 100, 0 }, 0},
+		{"had nothing to take meanwhile", func(p *progress, i int) (int, uint64) { return 100 * (i % 5), 0 }, 0},
+		{"waits for a reply", func(p *progress, i int) (int, uint64) { p.busy(); return 0, 0 }, 0},
+		{"one byte now and then", func(p *progress, i int) (int, uint64) { p.await(3, true); p.read.Add(1); return 0, 0 }, timeout + step},
+		{"a large value", func(p *progress, i int) (int, uint64) { p.await(3, true); p.read.Add(slowBytes / 4); return 0, 0 }, 0},
+		{"small commands in pieces", func(p *progress, i int) (int, uint64) { p.await(uint64(i/5), true); p.read.Add(1); return 0, 0 }, 0},
+		{"the upstream is slow", func(p *progress, i int) (int, uint64) {
 			if p.await(3, true); i%5 == 0 {
 				p.busy()
 			}
 			return 0, 0
 		}, 0},
 	} {
-		var p pace
+		var p progress
 		start := time.Unix(1000, 0)
 		got := time.Duration(0)
 		for i := 1; i < 100 && got == 0; i++ {

@@ -153,7 +153,7 @@ func TestNote(t *testing.T) {
 	} {
 		for _, inline := range []bool{false, true} {
 			s := &Session{srv: NewServer(Options{}), changes: tt.was}
-			s.out.init(nil, &s.pace)
+			s.out.init(nil, &s.progress)
 			argv := asBytes(strings.Fields(tt.send))
 			b := appendCommand(nil, argv, len(argv))
 			if inline {

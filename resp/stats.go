@@ -21,8 +21,8 @@ type past struct {
 
 // add takes over the counts of a session that ends. Server.mu is held.
 func (p *past) add(sess *Session) {
-	p.received += sess.pace.read.Load()
-	p.sent += sess.pace.written.Load()
+	p.received += sess.progress.read.Load()
+	p.sent += sess.progress.written.Load()
 	p.commands += sess.sent.Load()
 }
 
@@ -33,8 +33,8 @@ func (s *Server) Stats() Stats {
 	all := Stats{Clients: len(s.sessions), Accepted: s.past.accepted, Refused: s.past.refused,
 		Received: s.past.received, Sent: s.past.sent, Commands: s.past.commands}
 	for sess := range s.sessions {
-		all.Received += sess.pace.read.Load()
-		all.Sent += sess.pace.written.Load()
+		all.Received += sess.progress.read.Load()
+		all.Sent += sess.progress.written.Load()
 		sent := sess.sent.Load()
 		all.Commands += sent
 		all.Unanswered += sent - min(sent, sess.received.Load()) // more than were expected count as none

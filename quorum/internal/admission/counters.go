@@ -92,10 +92,10 @@ func (a *counters) String() string {
 // countersKept reports whether the counters of a master are whole.
 func (m *master) countersKept() bool { return m.votes() || m.marked() && m.rec.kept }
 
-// fewKept reports whether, at some time since a master is in quarantine, so many are known to have been
+// majorityLost reports whether, at some time since a master is in quarantine, so many are known to have been
 // without their memory that no majority with one existed then. A master was from when its mark was first
 // observed until it was last found there; what it has become since then nobody knows.
-func (e *evaluation) fewKept(i int) bool {
+func (e *evaluation) majorityLost(i int) bool {
 	for at := range e.g.masters {
 		then, lost := e.g.masters[at].mark.since, 0
 		for j := range e.g.masters {
@@ -125,7 +125,7 @@ func (e *evaluation) intact() (all []Asked) {
 // masters, as enough of them may still exist. reason tells for which.
 func (e *evaluation) awaited(i int, reason *Quarantine) bool {
 	needed := e.g.majority() - len(e.intact())
-	if needed <= 0 || e.g.masters[i].mark.few {
+	if needed <= 0 || e.g.masters[i].mark.noMajority {
 		return false
 	}
 	reason.waits, reason.needed, reason.missing = waitsForCounters, needed, nil
@@ -194,7 +194,7 @@ func (e *evaluation) end(i int, found counters, intact int) {
 		switch {
 		case m.rec.override:
 			floor = max(floor, slices.Max(found[:]))
-		case !m.mark.few && len(e.intact()) >= g.majority():
+		case !m.mark.noMajority && len(e.intact()) >= g.majority():
 			return // one of those did not answer, or has changed: they are asked again
 		case e.awaited(i, reason):
 			e.wait(i, reason, false)
@@ -229,8 +229,8 @@ func (g *Guard) highestUnknown(found *counters) (top uint64) {
 
 // alarm has it logged, once for each quarantine, that only the operator can end it.
 func (e *evaluation) alarm(i int, top, floor uint64) {
-	if m := &e.g.masters[i]; m.blame != m.rec.admission {
-		m.blame = m.rec.admission
+	if m := &e.g.masters[i]; m.alarmed != m.rec.admission {
+		m.alarmed = m.rec.admission
 		e.do(i, Action{Kind: ActAlarm, Alarm: fmt.Sprintf("%s has a fencing counter of %d, ahead of the clock at %d: "+
 			"set the clocks right, or LOCKPROXY ADMIT it", e.g.o.Names[i], top, floor)})
 	}

@@ -151,9 +151,9 @@ func (e *evaluation) known() []admission {
 func (g *Guard) Told(a *Action, known string, err error) {
 	m := &g.masters[a.Master]
 	if err != nil || a.Conn != m.o.Conn {
-		m.mute = true
+		m.unwritable = true
 		return // telling stays set until the next observation
 	}
-	m.mute = false
+	m.unwritable = false
 	m.telling, m.known = false, g.parseKnown(known)
 }

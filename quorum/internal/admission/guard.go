@@ -46,15 +46,15 @@ type master struct {
 	rec   record
 	known []admission
 
-	changing bool // a change of its record is on its way
-	stale    bool // ... or has been answered, and nobody has observed the master since
-	mute     bool // it cannot be written: an ActTell has failed, and none has succeeded since
-	telling  bool // an ActTell is on its way, or has failed since the last observation
+	changing   bool // a change of its record is on its way
+	stale      bool // ... or has been answered, and nobody has observed the master since
+	unwritable bool // it cannot be written: an ActTell has failed, and none has succeeded since
+	telling    bool // an ActTell is on its way, or has failed since the last observation
 
-	mark  standing
-	voted votedAs
-	base  evictions
-	blame admission // the quarantine that waits for an operator, as the log has been told
+	mark    standing
+	voted   votedAs
+	base    evictions
+	alarmed admission // the quarantine that waits for an operator, as the log has been told
 }
 
 // standing is a mark, of a quarantine or of a new deployment, and since when this proxy knows that it
@@ -62,10 +62,10 @@ type master struct {
 type standing struct {
 	runID string
 	admission
-	since   time.Time
-	told    time.Time // when enough others knew of it
-	few     bool      // while it stood no majority had kept its memory
-	floored bool      // the floors of this proxy have been written below it
+	since      time.Time
+	told       time.Time // when enough others knew of it
+	noMajority bool      // while it stood no majority had kept its memory
+	floored    bool      // the floors of this proxy have been written below it
 }
 
 // votedAs is how this proxy last saw the master vote.

@@ -46,7 +46,7 @@ func (e *evaluation) evaluateMarked(i int) {
 		e.quarantine(i, causeOlder, record{fingerprint: m.rec.fingerprint, override: m.rec.override})
 		return
 	}
-	m.mark.few = m.mark.few || e.fewKept(i)
+	m.mark.noMajority = m.mark.noMajority || e.majorityLost(i)
 	reason := &Quarantine{Cause: m.rec.cause, Since: m.mark.since, master: i, names: g.o.Names}
 	until, known := e.ends(i, reason)
 	if foreign, moved := e.foreign(); foreign && !off {
@@ -58,7 +58,7 @@ func (e *evaluation) evaluateMarked(i int) {
 	}
 	reason.Until = until
 	switch {
-	case !off && g.o.Fencing && g.o.Floors.top() > 0 && !m.mark.floored && m.mark.few:
+	case !off && g.o.Fencing && g.o.Floors.top() > 0 && !m.mark.floored && m.mark.noMajority:
 		// Whichever proxy ends the quarantine, it finds what this one knows.
 		m.mark.floored = true
 		all := g.o.Floors.counters()
@@ -94,7 +94,7 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known boo
 	for j := range g.masters {
 		switch o := &g.masters[j]; {
 		case j == i:
-		case o.up && o.mute && e.now.Sub(m.mark.since) > startGrace:
+		case o.up && o.unwritable && e.now.Sub(m.mark.since) > startGrace:
 			needed-- // what cannot be written grants nothing either
 		case !o.up && !g.o.Fencing && !e.now.Before(grace):
 			needed-- // nobody waits for its counters either: only those that can be reached are told
@@ -108,7 +108,7 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known boo
 		m.mark.told = e.now
 	}
 	switch {
-	case g.o.Mode == Off || m.rec.override || m.mark.few:
+	case g.o.Mode == Off || m.rec.override || m.mark.noMajority:
 		return m.mark.since.Add(wait), true
 	case !m.mark.told.IsZero():
 		return m.mark.told.Add(wait), true
