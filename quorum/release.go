@@ -104,29 +104,36 @@ func (x *question) held() (bool, error) {
 	return false, x.q.noQuorum(x.round.answers, x.timeout)
 }
 
-// releaseAgain releases once more where a master had not our token although others deleted it, when the
-// last master has answered. A SET of another proxy may have landed there behind our release; that proxy
-// checks what it set, and if its check found the lock held then this release comes behind the SET. Where
-// too few deleted it so far, this is left to the lanes that still owe the release.
+// releaseAgain releases once more at masters that have answered, but did not say that they deleted our
+// token, when the last master has answered. A SET of another proxy may have landed there behind our
+// release; that proxy checks what it set, and if its check found the lock held then this release comes
+// behind the SET. Where too few deleted it so far, this is left to the lanes that still owe the release.
 func (x *question) releaseAgain() {
 	x.mu.Lock()
-	t, answers, missing := x.round.tally, x.round.answers, x.round.no()
+	t, answers, deleted := x.round.tally, x.round.answers, x.round.yes()
 	x.mu.Unlock()
-	if t.pending > 0 || missing == 0 {
+	if t.pending > 0 || t.yes == t.n() {
 		return
 	}
-	if t.yes >= majority(t.n()) {
-		x.q.releaseAt(x.op.TokenAt, missing)
-		return
-	}
-	paid := false // by a lane that had not answered this question
+	enough, behind, paid := t.yes >= majority(t.n()), x.round.no(), false
 	for i, a := range answers {
-		if !a.state.counts() {
-			paid = !x.q.lanes[i].NotOursAt(x.op.TokenAt, missing) || paid
+		if a.state.counts() {
+			continue
+		}
+		others := uint64(0) // to be told if this lane deletes the token later
+		if !enough {
+			others = ^(deleted | 1<<i)
+		}
+		if !x.q.lanes[i].NotOursAt(x.op.TokenAt, others) { // it had not answered this question
+			behind |= 1 << i
+			paid = true
 		}
 	}
-	if paid {
-		x.q.releaseAt(x.op.TokenAt, missing)
+	switch {
+	case enough:
+		x.q.releaseAt(x.op.TokenAt, behind)
+	case paid:
+		x.q.releaseAt(x.op.TokenAt, ^deleted)
 	}
 }
 

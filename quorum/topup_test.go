@@ -230,3 +230,53 @@ func TestReleaseCarriedOutLate(t *testing.T) {
 		s.noKeys("with all back")
 	})
 }
+
+// A master cannot be reached by either proxy when the lock is granted and released. Then it answers the release first, and is
+// topped up after that; the check finds a majority that still holds the token. When the majority has deleted it, the release is
+// repeated where it came before the top-up.
+func TestReleaseBeforeTopUp(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		var reached [2]atomic.Bool // the third master, by each proxy
+		away := func(proxy int) func(*Options) {
+			return func(o *Options) {
+				dial := o.Masters[2].Dial
+				o.Masters[2].Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if !reached[proxy].Load() {
+						return nil, syscall.ECONNREFUSED
+					}
+					return dial(ctx, network, addr)
+				}
+			}
+		}
+		q, other := s.quorum(away(0)), s.quorum(away(1))
+		late := s.masters[2]
+		lease := mustAcquire(t, q, "job", time.Minute)
+		delayed(s.masters[0], "release", 1900*time.Millisecond)
+		released := make(chan error, 1)
+		go func() {
+			_, err := other.Release(t.Context(), "job", lease.Token)
+			released <- err
+		}()
+		reached[1].Store(true)
+		for late.Ran("release") == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		reached[0].Store(true)
+		for {
+			if _, ours := late.Holds("lock:job", lease.Token.Secret); ours {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(checkAfter + 50*time.Millisecond)
+		if n := s.masters[1].Ran("check"); n == 0 {
+			t.Error("the check came late")
+		}
+		if _, ours := s.masters[0].Holds("lock:job", lease.Token.Secret); !ours {
+			t.Error("the release came early")
+		}
+		<-released
+		time.Sleep(5 * time.Second)
+		s.noKeys("after all")
+	})
+}
