@@ -16,19 +16,19 @@ const (
 )
 
 // aclCluster has an upstream with a password and users, and asks it as one that may do nothing else.
-func aclCluster(t testing.TB, flags ...string) *cluster {
+func aclCluster(t testing.TB, flags ...string) *lab.Cluster {
 	t.Helper()
 	upstream := lab.StartRedis(t, "--requirepass", "secret",
 		"--user", "asker", "on", ">asks", "+acl|dryrun",
 		"--user", "app", "on", ">app", "~lock:app:*", "+@all",
 		"--user", "reader", "on", ">reader", "~*", "+@all", "-set")
-	return protectedBy(t, upstream, append([]string{"--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@" + upstream.Addr}, flags...)...)
+	return lab.StartProtectedBy(t, upstream, append([]string{"--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@" + upstream.Addr}, flags...)...)
 }
 
 func TestLockACL(t *testing.T) {
 	t.Parallel()
 	c := aclCluster(t)
-	if c.upstream.Do(t, "PING") != noAuth {
+	if c.Upstream.Do(t, "PING") != noAuth {
 		t.Fatal("the upstream lets everybody in")
 	}
 	token := "0000000000000001:" + strings.Repeat("0", 40)
@@ -60,7 +60,7 @@ func TestLockACL(t *testing.T) {
 		}
 		t.Run(name+", at once", func(t *testing.T) { converse(lab.Dial(t, c.Addr), steps, true) })
 	}
-	if found := lab.Census(t, c.masters); strings.Contains(strings.Join(found[c.masters[0].Addr], " "), "other") {
+	if found := lab.Census(t, c.Masters); strings.Contains(strings.Join(found[c.Masters[0].Addr], " "), "other") {
 		t.Errorf("locked without permission: %v", found)
 	}
 	if text := c.Log.String(); strings.Contains(text, ":asks") {
@@ -101,7 +101,7 @@ func TestLockACLWithoutAnAnswer(t *testing.T) {
 	host.WantDo("+OK\r\n", "AUTH", "app", "app")
 	host.Unlock("app:a", host.Lock("app:a", "60s"))
 	host.WantDo(noKey, "LOCK", "other", "60s")
-	c.upstream.Pause(t)
+	c.Upstream.Pause(t)
 	start := time.Now()
 	for range 20 {
 		host.Unlock("app:a", host.Lock("app:a", "60s"))
@@ -113,15 +113,15 @@ func TestLockACLWithoutAnAnswer(t *testing.T) {
 	}
 	const never = "-NOPERM lock-acl: i/o timeout\r\n"
 	host.WantDo(never, "LOCK", "app:never-asked", "60s")
-	c.upstream.Resume()
+	c.Upstream.Resume()
 	lab.WaitFor(t, "LOCK once the upstream is back", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "app:never-asked", "60s")) != "" })
 
 	// Credentials that may not ask.
-	c.flags[len(c.flags)-1] = "redis://reader:reader@" + c.upstream.Addr
-	if got := askAs(t, c.upstream, "secret", "ACL", "SETUSER", "reader", "-acl"); got != "+OK\r\n" {
+	c.Flags[len(c.Flags)-1] = "redis://reader:reader@" + c.Upstream.Addr
+	if got := lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "reader", "-acl"); got != "+OK\r\n" {
 		t.Fatal(got)
 	}
-	deaf := lab.StartProxy(t, c.flags...)
+	deaf := lab.StartProxy(t, c.Flags...)
 	host = lab.Dial(t, deaf.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "app", "app")
 	if got := host.Do("LOCK", "app:b", "60s"); !strings.HasPrefix(got, "-NOPERM lock-acl: NOPERM this user has no permissions to run the 'acl|dryrun' command") {
@@ -132,15 +132,6 @@ func TestLockACLWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// askAs sends one command on an authenticated connection of its own.
-func askAs(t testing.TB, s *lab.Redis, password string, args ...string) string {
-	t.Helper()
-	c := lab.Dial(t, s.Addr)
-	defer c.Close()
-	c.WantDo("+OK\r\n", "AUTH", password)
-	return c.Do(args...)
-}
-
 // TestLockACLFollowsTheUpstream: rights given and taken while connections live count within a second.
 func TestLockACLFollowsTheUpstream(t *testing.T) {
 	t.Parallel()
@@ -148,8 +139,8 @@ func TestLockACLFollowsTheUpstream(t *testing.T) {
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "app", "app")
 	host.WantDo(noKey, "LOCK", "other", "60s")
-	askAs(t, c.upstream, "secret", "ACL", "SETUSER", "app", "~lock:other")
+	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "~lock:other")
 	lab.WaitFor(t, "a right that was given", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "other", "20ms")) != "" })
-	askAs(t, c.upstream, "secret", "ACL", "SETUSER", "app", "resetkeys")
+	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "resetkeys")
 	lab.WaitFor(t, "a right that was taken", lab.Patience, func() bool { return host.Do("LOCK", "other", "20ms") == noKey })
 }

@@ -12,7 +12,7 @@ import (
 func TestHealthBesideSilentOperators(t *testing.T) {
 	t.Parallel()
 	const crowd = 500
-	o := startOperators(t)
+	o := lab.StartOperators(t)
 	for name, said := range map[string]string{
 		"silent":        "",
 		"half a header": "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n",
@@ -23,10 +23,10 @@ func TestHealthBesideSilentOperators(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range crowd {
-				_ = lab.Dial(t, o.addr).Put(said) // one that had to go does not matter
+				_ = lab.Dial(t, o.Addr).Put(said) // one that had to go does not matter
 			}
 			start := time.Now()
-			if code, text := o.get("GET", "/healthz", "", ""); code != 200 {
+			if code, text := o.Get("GET", "/healthz", "", ""); code != 200 {
 				t.Errorf("/healthz: %d %q", code, text)
 			}
 			took := time.Since(start)

@@ -3,13 +3,10 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,65 +17,10 @@ import (
 
 // What operators get by HTTP from a running proxy.
 
-// operators is a deployment with admin-listen.
-type operators struct {
-	*lab.Lab
-	t    *testing.T
-	addr string
-}
-
-func startOperators(t *testing.T, flags ...string) *operators {
-	t.Helper()
-	addr := lab.FreeAddr(t)
-	return &operators{lab.Start(t, lab.Config{Flags: append([]string{"--admin-listen", addr}, flags...)}), t, addr}
-}
-
-// get asks for a path, with a token unless it is empty.
-func (o *operators) get(method, path, token, body string) (code int, text string) {
-	o.t.Helper()
-	r, err := http.NewRequestWithContext(o.t.Context(), method, "http://"+o.addr+path, strings.NewReader(body))
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // whatever it is, as curl -d does
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
-}
-
-// metric is the value of one series; NaN-free and 0 only if it is there.
-func (o *operators) metric(series string) float64 {
-	o.t.Helper()
-	_, text := o.get("GET", "/metrics", "", "")
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, series+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				o.t.Fatal(err)
-			}
-			return v
-		}
-	}
-	o.t.Fatalf("no series %s", series)
-	return 0
-}
-
 // TestMetricsCount: commands, locks, bytes and masters are counted as they happened.
 func TestMetricsCount(t *testing.T) {
 	t.Parallel()
-	o := startOperators(t)
+	o := lab.StartOperators(t)
 	before := map[string]float64{}
 	series := map[string]float64{ // how much each is to grow
 		`lockproxy_lock_commands_total{command="lock",outcome="granted"}`:           4,
@@ -108,7 +50,7 @@ func TestMetricsCount(t *testing.T) {
 		`lockproxy_session_locks`:                                                   0, `lockproxy_waiters`: 0,
 	}
 	for name := range series {
-		before[name] = o.metric(name)
+		before[name] = o.Metric(name)
 	}
 	c := lab.Dial(t, o.Proxies[0].Addr)
 	token := c.Lock("a", "10s")
@@ -134,14 +76,14 @@ func TestMetricsCount(t *testing.T) {
 	if lab.TokenOf(c.Do("LOCK", "w", "2s", "WAIT", "1s")) == "" {
 		t.Error("WAIT for a free lock")
 	}
-	if n := o.metric("lockproxy_session_locks"); n != 1 {
+	if n := o.Metric("lockproxy_session_locks"); n != 1 {
 		t.Errorf("%v session locks while one is held", n)
 	}
 	c.Close()
-	lab.WaitFor(t, "the end of the session", lab.Patience, func() bool { return o.metric("lockproxy_session_locks") == 0 })
-	lab.WaitFor(t, "the end of the connection", lab.Patience, func() bool { return o.metric("lockproxy_clients") == 0 })
+	lab.WaitFor(t, "the end of the session", lab.Patience, func() bool { return o.Metric("lockproxy_session_locks") == 0 })
+	lab.WaitFor(t, "the end of the connection", lab.Patience, func() bool { return o.Metric("lockproxy_clients") == 0 })
 	for name, growth := range series {
-		got := o.metric(name) - before[name]
+		got := o.Metric(name) - before[name]
 		switch {
 		case name == "lockproxy_client_received_bytes_total":
 			if got < 100_000 || got > 103_000 {
@@ -160,8 +102,8 @@ func TestMetricsCount(t *testing.T) {
 // TestMonitoringNames: every metric that the dashboard and the alert rules name is there in a running proxy, with the labels that they choose by.
 func TestMonitoringNames(t *testing.T) {
 	t.Parallel()
-	o := startOperators(t)
-	_, text := o.get("GET", "/metrics", "", "")
+	o := lab.StartOperators(t)
+	_, text := o.Get("GET", "/metrics", "", "")
 	there := map[string]bool{}
 	pair := regexp.MustCompile(`(\w+)="([^"]*)"`)
 	for _, series := range regexp.MustCompile(`(?m)^(\w+)(\{.*\})? `).FindAllStringSubmatch(text, -1) {
@@ -239,18 +181,18 @@ func monitoringQueries(t *testing.T) (queries []string) {
 // TestReadiness: ready is a majority and the upstream; whatever is missing is named, and the process is healthy all along.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
-	o := startOperators(t, "--max-ttl", "2s")
+	o := lab.StartOperators(t, "--max-ttl", "2s")
 	ready := func(what string, code int, words ...string) {
 		t.Helper()
 		last := ""
 		if !lab.Poll(lab.Patience, func() bool {
-			got, text := o.get("GET", "/readyz", "", "")
+			got, text := o.Get("GET", "/readyz", "", "")
 			last = fmt.Sprint(got, " ", text)
 			return got == code && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 		}) {
 			t.Fatalf("%s: want %d with %q, got %s", what, code, words, last)
 		}
-		if code, text := o.get("GET", "/healthz", "", ""); code != 200 || text != "ok\n" {
+		if code, text := o.Get("GET", "/healthz", "", ""); code != 200 || text != "ok\n" {
 			t.Errorf("%s: healthz says %d %q", what, code, text)
 		}
 	}
@@ -263,7 +205,7 @@ func TestReadiness(t *testing.T) {
 	ready("one is in quarantine", 503, o.Masters[0].Addr+" restarted", "votes in")
 	o.Masters[1].RestartEmpty(t)
 	ready("they vote again", 200, "ready")
-	if n := o.metric(`lockproxy_master_quarantines_total{master="` + o.Masters[0].Addr + `"}`); n != 1 {
+	if n := o.Metric(`lockproxy_master_quarantines_total{master="` + o.Masters[0].Addr + `"}`); n != 1 {
 		t.Errorf("%v quarantines, want 1", n)
 	}
 	o.Upstream.Pause(t)
@@ -272,11 +214,11 @@ func TestReadiness(t *testing.T) {
 	ready("it goes on", 200, "ready")
 	o.Upstream.Kill()
 	ready("no upstream", 503, "upstream "+o.Upstream.Addr+": connection ")
-	if o.metric("lockproxy_upstream_up") != 0 {
+	if o.Metric("lockproxy_upstream_up") != 0 {
 		t.Error("lockproxy_upstream_up is not 0")
 	}
 	o.Proxies[0].Signal(syscall.SIGSTOP) // a client that holds a request open must not keep the process from ending
-	conn, err := lab.Connect(o.addr)
+	conn, err := lab.Connect(o.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,17 +241,17 @@ func TestAdminToken(t *testing.T) {
 		}
 	}
 	write("first-token")
-	o := startOperators(t, "--admin-token-file", file, "--show-masters", "false")
-	if code, _ := o.get("GET", "/metrics", "", ""); code != 401 {
+	o := lab.StartOperators(t, "--admin-token-file", file, "--show-masters", "false")
+	if code, _ := o.Get("GET", "/metrics", "", ""); code != 401 {
 		t.Errorf("without a token: %d", code)
 	}
 	o.Masters[2].Kill()
 	lab.WaitFor(t, "a master that is away", lab.Patience, func() bool {
-		_, text := o.get("GET", "/metrics", "first-token", "")
+		_, text := o.Get("GET", "/metrics", "first-token", "")
 		return strings.Contains(text, `lockproxy_master_state{master="master 3",state="down"} 1`)
 	})
-	_, metrics := o.get("GET", "/metrics", "first-token", "")
-	_, ready := o.get("GET", "/readyz", "first-token", "")
+	_, metrics := o.Get("GET", "/metrics", "first-token", "")
+	_, ready := o.Get("GET", "/readyz", "first-token", "")
 	for _, m := range o.Masters {
 		if strings.Contains(metrics+ready, m.Addr) {
 			t.Errorf("master %s is named", m.Addr)
@@ -317,12 +259,12 @@ func TestAdminToken(t *testing.T) {
 	}
 	write("second-token")
 	o.Proxies[0].Signal(syscall.SIGHUP)
-	lab.WaitFor(t, "the new token", lab.Patience, func() bool { code, _ := o.get("GET", "/metrics", "second-token", ""); return code == 200 })
-	if code, _ := o.get("GET", "/metrics", "first-token", ""); code != 401 {
+	lab.WaitFor(t, "the new token", lab.Patience, func() bool { code, _ := o.Get("GET", "/metrics", "second-token", ""); return code == 200 })
+	if code, _ := o.Get("GET", "/metrics", "first-token", ""); code != 401 {
 		t.Errorf("the old token: %d", code)
 	}
 	for _, path := range []string{"/", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap"} {
-		if code, text := o.get("GET", path, "second-token", ""); code != 200 || strings.Contains(text, "second-token") {
+		if code, text := o.Get("GET", path, "second-token", ""); code != 200 || strings.Contains(text, "second-token") {
 			t.Errorf("%s: %d", path, code)
 		}
 	}

@@ -32,28 +32,28 @@ func TestLogLevelChanges(t *testing.T) {
 	l := lab.Start(t, lab.Config{NoWait: true, Proxies: -1})
 	write("log-level: info\n")
 	p := l.StartProxy(t, "--config", file, "--admin-listen", addr)
-	o := &operators{l, t, addr}
+	o := &lab.Operators{Lab: l, T: t, Addr: addr}
 	level := func(want string) func() bool {
-		return func() bool { _, text := o.get("GET", "/log-level", "", ""); return text == `{"level":"`+want+`"}`+"\n" }
+		return func() bool { _, text := o.Get("GET", "/log-level", "", ""); return text == `{"level":"`+want+`"}`+"\n" }
 	}
 	if !level("info")() {
 		t.Error("the level is not info at the start")
 	}
-	if code, text := o.get("PUT", "/log-level", "", `{"level":"debug"}`); code != 200 || !level("debug")() {
+	if code, text := o.Get("PUT", "/log-level", "", `{"level":"debug"}`); code != 200 || !level("debug")() {
 		t.Errorf("PUT: %d %q", code, text)
 	}
 	for _, wrong := range []string{`{"level":"loud"}`, `{"level":"fatal"}`, `{"level":""}`, "{}", "debug"} { // no setting has these
-		if code, _ := o.get("PUT", "/log-level", "", wrong); code != 400 || !level("debug")() {
+		if code, _ := o.Get("PUT", "/log-level", "", wrong); code != 400 || !level("debug")() {
 			t.Errorf("%s: %d", wrong, code)
 		}
 	}
-	if code, _ := o.get("PUT", "/log-level", "", `{"level":"error"}`); code != 200 || !level("error")() {
+	if code, _ := o.Get("PUT", "/log-level", "", `{"level":"error"}`); code != 200 || !level("error")() {
 		t.Errorf("error: %d", code)
 	}
 	if !strings.Contains(p.Log.String(), `"msg":"log-level put","from":"debug","to":"error","client":"127.0.0.1:`) {
 		t.Error("the log does not say why it is silent from here on")
 	}
-	if code, _ := o.get("PUT", "/log-level", "", `{"level":"debug"}`); code != 200 {
+	if code, _ := o.Get("PUT", "/log-level", "", `{"level":"debug"}`); code != 200 {
 		t.Errorf("back to debug: %d", code)
 	}
 	write("log-level: error\nmax-waiters: none\n")

@@ -125,12 +125,12 @@ func TestOddTextInLogs(t *testing.T) {
 // TestOddTextForPeople: nor does lockproxy status write such keys to a terminal.
 func TestOddTextForPeople(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--admin-commands", "on")
+	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	host := lab.Dial(t, c.Addr)
 	for _, odd := range oddText {
 		host.Lock("key"+odd+"end", "30s")
 	}
-	text := finishTool(t, 0, "status", "--addr", c.Addr)
+	text := lab.FinishTool(t, 0, "status", "--addr", c.Addr)
 	if n := strings.Count(text, "key"); n < len(oddText) {
 		t.Errorf("it shows %d keys", n)
 	}

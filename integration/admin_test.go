@@ -16,8 +16,8 @@ import (
 // anything is shown.
 func TestShapes(t *testing.T) {
 	t.Parallel()
-	p := startPair(t)
-	for name, c := range map[string]*lab.Client{"RESP2": p.desk, "RESP3": lab.Dial3(t, p.Addr)} {
+	p := lab.StartTwoProxies(t)
+	for name, c := range map[string]*lab.Client{"RESP2": p.Near, "RESP3": lab.Dial3(t, p.Addr)} {
 		null, head := lab.Null2, "*12\r\n"
 		if name == "RESP3" {
 			null, head = lab.Null3, "%6\r\n"
@@ -35,7 +35,7 @@ func TestShapes(t *testing.T) {
 			t.Errorf("%s: validity %d, want 30s less 1%% and 2ms and what it took", name, validity)
 		}
 		c.WantDo(null, "LOCK", "job", "30s", "FULL")
-		p.wantHolders(t, "job", 5)
+		p.WantHolders(t, "job", 5)
 		reply = c.Do("LOCKINFO", "job")
 		info := lab.MapOf(reply)
 		ttl := lab.Number(t, info["ttl"])
@@ -53,37 +53,37 @@ func TestShapes(t *testing.T) {
 			t.Errorf("%s: owner %q of a lock without label", name, info["owner"])
 		}
 		c.Unlock("job", token)
-		for _, s := range p.masters {
+		for _, s := range p.Masters {
 			s.Do(t, "DEL", "lock:job")
-			if s != p.masters[4] {
+			if s != p.Masters[4] {
 				s.Do(t, "SET", "lock:job", "of another library", "PX", "10000")
 			}
 		}
 		if info := lab.MapOf(c.Do("LOCKINFO", "job")); info["held"] != "4" || info["fence"] != "0" {
 			t.Errorf("%s: LOCKINFO of another library's lock: %v", name, info)
 		}
-		for _, s := range p.masters {
+		for _, s := range p.Masters {
 			s.Do(t, "DEL", "lock:job")
 		}
 	}
-	p.wantNoStray(t)
+	p.WantNoStray(t)
 }
 
 // TestLocksPaging: LOCKPROXY LOCKS pages over 200 locks and returns each once.
 func TestLocksPaging(t *testing.T) {
 	t.Parallel()
-	p := startPair(t, "--admin-commands", "on")
+	p := lab.StartTwoProxies(t, "--admin-commands", "on")
 	const locks = 200
 	secrets := map[string]string{}
 	for i := range locks {
 		key := fmt.Sprintf("job-%d", i)
-		secrets[key] = p.desk.Lock(key, "60s")[17:]
+		secrets[key] = p.Near.Lock(key, "60s")[17:]
 	}
-	p.wantHolders(t, fmt.Sprintf("job-%d", locks-1), 5)
-	for _, s := range p.masters[:2] { // no lock: it holds no majority
+	p.WantHolders(t, fmt.Sprintf("job-%d", locks-1), 5)
+	for _, s := range p.Masters[:2] { // no lock: it holds no majority
 		s.Do(t, "SET", "lock:minority", strings.Repeat("a", 56), "PX", "60000")
 	}
-	for i, s := range p.masters[:2] { // not on the first masters
+	for i, s := range p.Masters[:2] { // not on the first masters
 		s.Do(t, "DEL", fmt.Sprintf("lock:job-%d", i))
 	}
 	page := func(c *lab.Client, args ...string) map[string]int {
@@ -111,7 +111,7 @@ func TestLocksPaging(t *testing.T) {
 		t.Fatal("the cursor does not come back to 0")
 		return nil
 	}
-	for _, c := range []*lab.Client{p.desk, p.far, lab.Dial3(t, p.Addr)} {
+	for _, c := range []*lab.Client{p.Near, p.Far, lab.Dial3(t, p.Addr)} {
 		for _, args := range [][]string{nil, {"COUNT", "7"}, {"count", "500", "match", "job-*"}} {
 			seen := page(c, args...)
 			for key, n := range seen {
@@ -124,11 +124,11 @@ func TestLocksPaging(t *testing.T) {
 			}
 		}
 	}
-	if seen := page(p.far, "MATCH", "job-1?"); len(seen) != 10 {
+	if seen := page(p.Far, "MATCH", "job-1?"); len(seen) != 10 {
 		t.Errorf("LOCKS MATCH job-1?: %v, want job-10 to job-19", seen)
 	}
 	for _, args := range [][]string{{"LOCKS", "x"}, {"LOCKS", "0", "COUNT", "0"}, {"LOCKS", "0", "COUNT"}, {"LOCKS", "0", "TYPE", "x"}, {"LOCKS"}, {"NOSUCH"}} {
-		if reply := p.desk.Do(append([]string{"LOCKPROXY"}, args...)...); !strings.HasPrefix(reply, "-ERR ") {
+		if reply := p.Near.Do(append([]string{"LOCKPROXY"}, args...)...); !strings.HasPrefix(reply, "-ERR ") {
 			t.Errorf("LOCKPROXY %q: %q, want an error", args, reply)
 		}
 	}
@@ -137,15 +137,15 @@ func TestLocksPaging(t *testing.T) {
 // TestOperatorRelease: LOCKPROXY RELEASE frees a lock whoever holds it, and wakes who waits, in either proxy.
 func TestOperatorRelease(t *testing.T) {
 	t.Parallel()
-	p := startPair(t, "--admin-commands", "on")
-	p.desk.WantDo(":0\r\n", "LOCKPROXY", "RELEASE", "job")
-	for _, operator := range []*lab.Client{p.desk, p.far} {
+	p := lab.StartTwoProxies(t, "--admin-commands", "on")
+	p.Near.WantDo(":0\r\n", "LOCKPROXY", "RELEASE", "job")
+	for _, operator := range []*lab.Client{p.Near, p.Far} {
 		host := lab.Dial(t, p.Addr)
 		token := host.LockSession("job", "5s")
-		p.wantHolders(t, "job", 5)
-		waiter := lab.Dial(t, p.two.Addr)
+		p.WantHolders(t, "job", 5)
+		waiter := lab.Dial(t, p.Second.Addr)
 		granted := waiter.Later("LOCK", "job", "60s", "WAIT", "20s")
-		p.waitHeard(t, "job")
+		p.WaitSubscribed(t, "job")
 		start := time.Now()
 		operator.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
 		next, at := lab.WantToken(t, "RELEASE", granted)
@@ -155,24 +155,24 @@ func TestOperatorRelease(t *testing.T) {
 		host.WantDo(":0\r\n", "UNLOCK", "job", token)
 		waiter.Unlock("job", next)
 	}
-	p.wantNoStray(t)
+	p.WantNoStray(t)
 }
 
 // TestAdminGate: LOCKS, RELEASE and ADMIT answer on network listeners only with admin-commands, on Unix sockets always; the
 // others everywhere.
 func TestAdminGate(t *testing.T) {
 	t.Parallel()
-	p := startPair(t)
+	p := lab.StartTwoProxies(t)
 	socket := filepath.Join(t.TempDir(), "p.sock")
-	lab.StartProxy(t, append(p.flags, "--listen", "unix://"+socket)...)
+	lab.StartProxy(t, append(p.Flags, "--listen", "unix://"+socket)...)
 	cli := lab.Tool(t, "redis-cli")
-	token := p.desk.Lock("job", "60s")
-	for _, args := range [][]string{{"LOCKS", "0"}, {"RELEASE", "job"}, {"ADMIT", p.masters[0].Addr}} {
-		if reply := p.desk.Do(append([]string{"LOCKPROXY"}, args...)...); !strings.HasPrefix(reply, "-NOPERM ") {
+	token := p.Near.Lock("job", "60s")
+	for _, args := range [][]string{{"LOCKS", "0"}, {"RELEASE", "job"}, {"ADMIT", p.Masters[0].Addr}} {
+		if reply := p.Near.Do(append([]string{"LOCKPROXY"}, args...)...); !strings.HasPrefix(reply, "-NOPERM ") {
 			t.Errorf("LOCKPROXY %q without admin-commands: %q", args, reply)
 		}
 	}
-	p.wantHolders(t, "job", 5)
+	p.WantHolders(t, "job", 5)
 	for _, want := range []struct{ command, reply string }{{"LOCKS 0 COUNT 1000", "job"}, {"RELEASE job", "1"}} {
 		args := append([]string{"-s", socket, "LOCKPROXY"}, strings.Fields(want.command)...)
 		run := lab.Launch(t, "redis-cli", cli, args...)
@@ -181,19 +181,19 @@ func TestAdminGate(t *testing.T) {
 			t.Errorf("%s over a Unix socket: %q", want.command, out)
 		}
 	}
-	p.desk.WantDo(":0\r\n", "UNLOCK", "job", token)
+	p.Near.WantDo(":0\r\n", "UNLOCK", "job", token)
 
-	if help := p.desk.Do("LOCKPROXY", "help"); !strings.HasPrefix(help, "*") || !strings.Contains(help, "RELEASE <key>") {
+	if help := p.Near.Do("LOCKPROXY", "help"); !strings.HasPrefix(help, "*") || !strings.Contains(help, "RELEASE <key>") {
 		t.Errorf("LOCKPROXY HELP: %q", help)
 	}
-	if info := lab.Scalar(p.desk.Do("LOCKPROXY", "INFO")); !strings.Contains(info, "lockproxy_version:") || p.desk.Counter("granted") < 1 {
+	if info := lab.Scalar(p.Near.Do("LOCKPROXY", "INFO")); !strings.Contains(info, "lockproxy_version:") || p.Near.Counter("granted") < 1 {
 		t.Errorf("LOCKPROXY INFO: %q", info)
 	}
-	p.masters[0].Kill()
+	p.Masters[0].Kill()
 	lab.WaitFor(t, "the dead master seen", lab.Patience, func() bool {
-		return lab.MapOf(lab.Elements(p.far.Do("LOCKPROXY", "MASTERS"))[0])["state"] == "down"
+		return lab.MapOf(lab.Elements(p.Far.Do("LOCKPROXY", "MASTERS"))[0])["state"] == "down"
 	})
-	for name, c := range map[string]*lab.Client{"*20\r\n": p.desk, "%10\r\n": lab.Dial3(t, p.Addr)} {
+	for name, c := range map[string]*lab.Client{"*20\r\n": p.Near, "%10\r\n": lab.Dial3(t, p.Addr)} {
 		list := lab.Elements(c.Do("LOCKPROXY", "MASTERS"))
 		if len(list) != 5 {
 			t.Fatalf("LOCKPROXY MASTERS: %q", list)
@@ -203,7 +203,7 @@ func TestAdminGate(t *testing.T) {
 			if i == 0 {
 				state = "down"
 			}
-			if !strings.HasPrefix(master, name) || info["address"] != p.masters[i].Addr || info["state"] != state || (info["reason"] == "") != (i > 0) {
+			if !strings.HasPrefix(master, name) || info["address"] != p.Masters[i].Addr || info["state"] != state || (info["reason"] == "") != (i > 0) {
 				t.Errorf("LOCKPROXY MASTERS: %q", master)
 			}
 		}

@@ -23,8 +23,8 @@ func TestWaiterLeavesBehindMuch(t *testing.T) {
 				key, admin := name+" "+size, lab.FreeAddr(t)
 				p := lab.StartPlainProxy(t, "--upstream", upstream.Addr, "--restart-guard", "off", "--admin-listen", admin)
 				p.WaitVoting(t)
-				o, desk := &operators{t: t, addr: admin}, lab.Dial(t, p.Addr)
-				before := o.liveHeap()
+				o, desk := &lab.Operators{T: t, Addr: admin}, lab.Dial(t, p.Addr)
+				before := o.LiveHeap()
 				token := desk.Lock(key, "60s")
 				first := lab.Dial(t, p.Addr)
 				first.WantDo("+PONG\r\n", "PING")
@@ -44,8 +44,8 @@ func TestWaiterLeavesBehindMuch(t *testing.T) {
 				if !lab.Poll(lab.Patience, func() bool { return desk.Counter("waiting") == 1 }) {
 					t.Errorf("it still waits, %v after it has left", lab.Patience)
 				}
-				if !lab.Poll(lab.Patience, func() bool { return o.liveHeap() < before+8 }) {
-					t.Errorf("%.0f MB of heap are kept, %.0f MB were used before", o.liveHeap(), before)
+				if !lab.Poll(lab.Patience, func() bool { return o.LiveHeap() < before+8 }) {
+					t.Errorf("%.0f MB of heap are kept, %.0f MB were used before", o.LiveHeap(), before)
 				}
 				desk.Unlock(key, token)
 				select {

@@ -13,7 +13,7 @@ import (
 // TestArguments: bad arguments give the errors of the contract word for word, and no master hears of them.
 func TestArguments(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	token := "0000000000000001:" + strings.Repeat("0a", 20)
 	const (
 		lockCount   = "-ERR wrong number of arguments for 'lock' command\r\n"
@@ -73,8 +73,8 @@ func TestArguments(t *testing.T) {
 			args []string
 		}{"-ERR ", []string{"LOCK", "job", huge}})
 	}
-	direct, scripts, start := make([]string, len(c.masters)), make([]int, len(c.masters)), time.Now()
-	for i, s := range c.masters {
+	direct, scripts, start := make([]string, len(c.Masters)), make([]int, len(c.Masters)), time.Now()
+	for i, s := range c.Masters {
 		direct[i], scripts[i] = withoutScripts(t, s), lab.CommandCount(t, s, "evalsha")
 	}
 	host, host3 := lab.Dial(t, c.Addr), lab.Dial3(t, c.Addr)
@@ -91,7 +91,7 @@ func TestArguments(t *testing.T) {
 	}
 	host.WantDo("+PONG\r\n", "PING")
 	looks := int(time.Since(start)/time.Second) + 2 // each second the proxy looks at its record there
-	for i, s := range c.masters {
+	for i, s := range c.Masters {
 		if now := withoutScripts(t, s); now != direct[i] {
 			t.Errorf("a master heard of refused arguments: %q, before %q", now, direct[i])
 		}
@@ -110,12 +110,12 @@ func withoutScripts(t testing.TB, s *lab.Redis) string {
 // TestGoodArguments: what the contract allows.
 func TestGoodArguments(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	for _, key := range []string{"k", strings.Repeat("k", 1024), "\x00", "a b", "{tag}", "\r\n", "\xff\xfe", "Ünicode", "$57\r\n", "lockproxy:x"} {
 		token := host.Lock(key, "60s")
 		host.WantDo(lab.Null2, "LOCK", key, "60s")
-		for _, s := range c.masters {
+		for _, s := range c.Masters {
 			lab.WaitFor(t, "key on every master", lab.Patience, func() bool { return s.Do(t, "EXISTS", "lock:"+key) == ":1\r\n" })
 		}
 		host.Unlock(key, token)
@@ -123,20 +123,20 @@ func TestGoodArguments(t *testing.T) {
 	}
 	for ttl, millis := range map[string]int{"10s": 10000, "5000": 5000, "60s": 60000, "1m": 60000, "000060000": 60000, "20000ms": 20000} {
 		token := host.Lock("job", ttl)
-		left, err := strconv.Atoi(lab.Scalar(c.masters[0].Do(t, "PTTL", "lock:job")))
+		left, err := strconv.Atoi(lab.Scalar(c.Masters[0].Do(t, "PTTL", "lock:job")))
 		if err != nil || left > millis || left < millis-4000 {
 			t.Errorf("LOCK with ttl %s: the master counts %d ms, want %d or a little less", ttl, left, millis)
 		}
 		host.Unlock("job", token)
 	}
 	host.Unlock("job", strings.Repeat("9", 16)+host.Lock("job", "60s")[16:]) // only the hex part decides
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestReservedNames: a lock must not overwrite what the proxy itself keeps on the masters.
 func TestReservedNames(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--key-prefix", "")
+	c := lab.StartCluster(t, 3, "--key-prefix", "")
 	host := lab.Dial(t, c.Addr)
 	if got := host.Do("LOCK", "lockproxy:state:", "60s"); !strings.HasPrefix(got, "-ERR invalid key") {
 		t.Errorf("LOCK of a reserved name: %q", got)
@@ -147,7 +147,7 @@ func TestReservedNames(t *testing.T) {
 // TestFull: FULL adds the fence and the validity; B6: validity was counted from before the retries (node-redlock#169).
 func TestFull(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	var last string
 	for range 5 {

@@ -14,7 +14,7 @@ import (
 // TestCrossProtocol: what a browser or another stranger can be made to send runs nothing, and is hung up on; nobody else notices.
 func TestCrossProtocol(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	desk := lab.Dial(t, c.Addr)
 	token := desk.Lock("held", "60s")
 	desk.WantDo("+OK\r\n", "SET", "a", "1")
@@ -59,7 +59,7 @@ func TestCrossProtocol(t *testing.T) {
 	if now := laneIDs(t, c); now != lanes {
 		t.Errorf("connections to the masters were lost: %q, before %q", now, lanes)
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // sendPieces sends text at once, or in pieces, as far as the other side takes it.
@@ -75,10 +75,10 @@ func sendPieces(c *lab.Client, text string, size int) {
 }
 
 // laneIDs names the proxy's connections to the masters that carry its commands.
-func laneIDs(t testing.TB, c *cluster) string {
+func laneIDs(t testing.TB, c *lab.Cluster) string {
 	t.Helper()
 	var ids []string
-	for _, s := range c.masters {
+	for _, s := range c.Masters {
 		for line := range strings.Lines(lab.Scalar(s.Do(t, "CLIENT", "LIST"))) {
 			if strings.Contains(line, "name=lockproxy") && !strings.Contains(line, "sub=1") {
 				id, _, _ := strings.Cut(line, " ")
@@ -86,7 +86,7 @@ func laneIDs(t testing.TB, c *cluster) string {
 			}
 		}
 	}
-	if len(ids) < len(c.masters) {
+	if len(ids) < len(c.Masters) {
 		t.Fatalf("found only %q", ids)
 	}
 	return strings.Join(ids, " ")
@@ -95,7 +95,7 @@ func laneIDs(t testing.TB, c *cluster) string {
 // TestSizesBeforeAuth: what announces much before it has authenticated is refused in Redis' words at once, also many times over, and costs nothing.
 func TestSizesBeforeAuth(t *testing.T) {
 	t.Parallel()
-	c := protectedCluster(t)
+	c := lab.StartProtected(t)
 	direct := lab.StartRedis(t, "--requirepass", "secret")
 	before := c.Memory(t, "VmRSS")
 	for _, text := range []string{
@@ -108,13 +108,13 @@ func TestSizesBeforeAuth(t *testing.T) {
 		for range 20 {
 			got := answerTo(t, c.Addr, text, strings.Contains(text, "wrong"))
 			if strings.HasSuffix(text, lab.Encode("x")[4:]) { // a whole LOCK: Redis does not know it
-				if !strings.HasSuffix(got.text, "-ERR syntax error\r\n") {
-					t.Errorf("%q: %q", text, got.text)
+				if !strings.HasSuffix(got.Text, "-ERR syntax error\r\n") {
+					t.Errorf("%q: %q", text, got.Text)
 				}
 				break
 			}
 			if got != want {
-				t.Errorf("%.60q: got %.200q, %s; Redis answers %.200q, %s", text, got.text, got.state, want.text, want.state)
+				t.Errorf("%.60q: got %.200q, %s; Redis answers %.200q, %s", text, got.Text, got.State, want.Text, want.State)
 				break
 			}
 		}
@@ -125,7 +125,7 @@ func TestSizesBeforeAuth(t *testing.T) {
 }
 
 // answerTo sends text on a fresh connection and returns what came until it was closed, or was silent for a while if it stays open.
-func answerTo(t testing.TB, addr, text string, staysOpen bool) answer {
+func answerTo(t testing.TB, addr, text string, staysOpen bool) lab.Heard {
 	t.Helper()
 	host := lab.Dial(t, addr)
 	defer host.Close()
@@ -135,5 +135,5 @@ func answerTo(t testing.TB, addr, text string, staysOpen bool) answer {
 		silence = 300 * time.Millisecond
 	}
 	got, closed, _ := host.Rest(silence)
-	return answer{got, map[bool]string{true: "closed", false: "open"}[closed]}
+	return lab.Heard{Text: got, State: map[bool]string{true: "closed", false: "open"}[closed]}
 }

@@ -17,17 +17,17 @@ import (
 func TestReplyIsolation(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
-	c := startCluster(t, 3, "--master-timeout", "2s")
+	c := lab.StartCluster(t, 3, "--master-timeout", "2s")
 	const clients = 200
 	var wg sync.WaitGroup
 	var runs, replies atomic.Int64
 	failed := make(chan error, clients)
-	until := time.Now().Add(long(5*time.Second, time.Minute))
+	until := time.Now().Add(lab.Long(5*time.Second, time.Minute))
 	for i := range clients {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			for n := 0; time.Now().Before(until); n++ {
-				g := guest{Rand: r, name: fmt.Sprintf("guest-%d-%d", i, n), addr: c.Addr, upstream: c.upstream.Addr}
+				g := guest{Rand: r, name: fmt.Sprintf("guest-%d-%d", i, n), addr: c.Addr, upstream: c.Upstream.Addr}
 				if err := g.visit(); err != nil {
 					failed <- fmt.Errorf("%s: %w", g.name, err)
 					return

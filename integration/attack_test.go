@@ -67,7 +67,7 @@ func attacks() []attack {
 
 // mount sends the attack on a fresh connection and returns what came back and whether that ended the connection. An
 // answer other than the expected one is waited for longer; without one to expect, a moment of silence is the end.
-func (a attack) mount(t testing.TB, addr string, expected *answer) answer {
+func (a attack) mount(t testing.TB, addr string, expected *lab.Heard) lab.Heard {
 	t.Helper()
 	c, err := lab.Connect(addr)
 	if err != nil {
@@ -87,25 +87,25 @@ func (a attack) mount(t testing.TB, addr string, expected *answer) answer {
 	if expected == nil {
 		deadline = time.Now().Add(100 * time.Millisecond * lab.Slack) // to say nothing at all takes a busy Redis longer
 	}
-	return hear(c, "no sentinel was sent", func(got answer) bool {
-		return expected == nil && got.text != "" || expected != nil && got == *expected || time.Now().After(deadline)
+	return lab.Hear(c, "no sentinel was sent", func(got lab.Heard) bool {
+		return expected == nil && got.Text != "" || expected != nil && got == *expected || time.Now().After(deadline)
 	}, 30*time.Millisecond)
 }
 
 // TestAttacks mounts every attack on Redis and on the proxy, which must answer alike and stay small and quick.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	direct := lab.StartRedis(t)
 	checkAttacks(t, c, direct, attacks())
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestAttacksUnauthenticated: before AUTH Redis takes no more than 10 arguments of 16 KB, which a proxy that
 // buffers commands would undo.
 func TestAttacksUnauthenticated(t *testing.T) {
 	t.Parallel()
-	c := protectedCluster(t)
+	c := lab.StartProtected(t)
 	direct := lab.StartRedis(t, "--requirepass", "secret")
 	checkAttacks(t, c, direct, append(attacks(),
 		attack{"ten arguments", "*10\r\n$4\r\nPING\r\n", 0},
@@ -117,28 +117,28 @@ func TestAttacksUnauthenticated(t *testing.T) {
 	))
 }
 
-func checkAttacks(t *testing.T, c *cluster, direct *lab.Redis, list []attack) {
+func checkAttacks(t *testing.T, c *lab.Cluster, direct *lab.Redis, list []attack) {
 	t.Helper()
 	for _, a := range list {
 		before := c.CPU(t)
 		want := a.mount(t, direct.Addr, nil)
 		got := a.mount(t, c.Addr, &want)
 		if got != want {
-			t.Errorf("%s: got %.200q and then %s; Redis answers %.200q and is %s", a.name, got.text, got.state, want.text, want.state)
+			t.Errorf("%s: got %.200q and then %s; Redis answers %.200q and is %s", a.name, got.Text, got.State, want.Text, want.State)
 		}
 		if used := c.CPU(t) - before; used > 400*time.Millisecond*lab.Slack {
 			t.Errorf("%s: cost %v of processor time", a.name, used)
 		}
 	}
-	if peak := c.Memory(t, "VmHWM"); peak > memoryBound {
-		t.Errorf("the proxy used up to %d MB, want under %d", peak, memoryBound)
+	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
+		t.Errorf("the proxy used up to %d MB, want under %d", peak, lab.MemoryBound)
 	}
 }
 
 // TestAttackLockSizes: LOCK frames of many or huge arguments get an error, cost no memory, and what follows is served.
 func TestAttackLockSizes(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	for name, text := range map[string]string{
 		"arguments": "*1000000\r\n$4\r\nLOCK\r\n" + strings.Repeat("$10\r\n0123456789\r\n", 999_999),
 		"key":       lab.Encode("LOCK", strings.Repeat("k", 20<<20), "60s"),
@@ -154,16 +154,16 @@ func TestAttackLockSizes(t *testing.T) {
 		}
 		host.WantDo("+PONG\r\n", "PING")
 	}
-	if peak := c.Memory(t, "VmHWM"); peak > memoryBound {
-		t.Errorf("the proxy used up to %d MB, want under %d", peak, memoryBound)
+	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
+		t.Errorf("the proxy used up to %d MB, want under %d", peak, lab.MemoryBound)
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestAttackMany: hundreds of connections that announce much and send little, and others that send lines without end.
-func TestAttackMany(t *testing.T) {
+// TestAttacksSideBySide: hundreds of connections that announce much and send little, and others that send lines without end.
+func TestAttacksSideBySide(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	var all []*lab.Client
 	for i := range 300 {
 		host := lab.Dial(t, c.Addr)
@@ -175,7 +175,7 @@ func TestAttackMany(t *testing.T) {
 		key := fmt.Sprintf("job-%d", i)
 		host.Unlock(key, host.Lock(key, "60s"))
 	}
-	if now := c.Memory(t, "VmRSS"); now > memoryBound {
-		t.Errorf("the proxy uses %d MB with %d such connections, want under %d", now, len(all), memoryBound)
+	if now := c.Memory(t, "VmRSS"); now > lab.MemoryBound {
+		t.Errorf("the proxy uses %d MB with %d such connections, want under %d", now, len(all), lab.MemoryBound)
 	}
 }

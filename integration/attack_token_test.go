@@ -14,7 +14,7 @@ import (
 func TestTokenGuessing(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
-	c := startCluster(t, 3, "--master-timeout", "2s", "--max-ttl", "20m")
+	c := lab.StartCluster(t, 3, "--master-timeout", "2s", "--max-ttl", "20m")
 	desk := lab.Dial(t, c.Addr)
 	token := desk.Lock("job", "20m")
 	fence, secret := token[:16], token[17:]
@@ -29,7 +29,7 @@ func TestTokenGuessing(t *testing.T) {
 			desk.WantDo(want, "EXTEND", "job", guess, "60s")
 		}
 	}
-	total, clients := long(10_000, 1_000_000), 4
+	total, clients := lab.Long(10_000, 1_000_000), 4
 	results := make(chan error, clients)
 	for i := range clients {
 		host := lab.Dial(t, c.Addr)

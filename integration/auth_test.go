@@ -12,30 +12,9 @@ import (
 
 const noAuth = "-NOAUTH Authentication required.\r\n"
 
-// protectedCluster has an upstream with a password and three masters without.
-func protectedCluster(t testing.TB, flags ...string) *cluster {
-	t.Helper()
-	return protectedBy(t, lab.StartRedis(t, "--requirepass", "secret"), flags...)
-}
-
-// protectedBy is protectedCluster with an upstream whose password is secret. It returns when a lock can be had.
-func protectedBy(t testing.TB, upstream *lab.Redis, flags ...string) *cluster {
-	t.Helper()
-	c := &cluster{upstream: upstream, masters: lab.StartMasters(t, 3)}
-	c.flags = append([]string{"--upstream", c.upstream.Addr, "--masters", strings.Join(lab.Addrs(c.masters), ","), "--restart-guard", "off"}, flags...)
-	c.Proxy = lab.StartProxy(t, c.flags...)
-	host := lab.Dial(t, c.Addr)
-	host.WantDo("+OK\r\n", "AUTH", "secret")
-	lab.WaitFor(t, "first lock", lab.Patience, func() bool {
-		token := lab.TokenOf(host.Do("LOCK", "warm-up", "60s"))
-		return token != "" && host.Do("UNLOCK", "warm-up", token) == ":1\r\n"
-	})
-	return c
-}
-
 func TestUnauthenticated(t *testing.T) {
 	t.Parallel()
-	c := protectedCluster(t)
+	c := lab.StartProtected(t)
 	token := "0000000000000001:" + strings.Repeat("0", 40)
 	for name, steps := range map[string][]step{
 		"not at all": {{lab.Encode("LOCK", "job", "60s"), noAuth}, {lab.Encode("UNLOCK", "job", token), noAuth}, {lab.Encode("GET", "a"), noAuth}},
@@ -58,14 +37,14 @@ func TestUnauthenticated(t *testing.T) {
 			play(host, steps, host.Send)
 		})
 	}
-	if found := lab.Census(t, c.masters); found[c.masters[0].Addr] != nil && strings.Contains(strings.Join(found[c.masters[0].Addr], " "), "job") {
+	if found := lab.Census(t, c.Masters); found[c.Masters[0].Addr] != nil && strings.Contains(strings.Join(found[c.Masters[0].Addr], " "), "job") {
 		t.Errorf("locked without authentication: %v", found)
 	}
 }
 
 func TestHelloAuth(t *testing.T) {
 	t.Parallel()
-	c := protectedCluster(t)
+	c := lab.StartProtected(t)
 	for _, version := range []string{"2", "3"} {
 		host := lab.Dial(t, c.Addr)
 		if got := host.Do("HELLO", version, "AUTH", "default", "wrong"); !strings.HasPrefix(got, "-WRONGPASS") {
@@ -94,8 +73,8 @@ func TestHelloAuth(t *testing.T) {
 // proxy may ask or refuse then, but must not let a connection in that Redis does not.
 func TestAuthInTransaction(t *testing.T) {
 	t.Parallel()
-	c := protectedCluster(t)
-	admin := lab.Dial(t, c.upstream.Addr)
+	c := lab.StartProtected(t)
+	admin := lab.Dial(t, c.Upstream.Addr)
 	admin.WantDo("+OK\r\n", "AUTH", "secret")
 	admin.WantDo("+OK\r\n", "ACL", "SETUSER", "reader", "on", ">reader", "+get", "+multi", "+exec", "+auth", "~*")
 	host := lab.Dial(t, c.Addr)
@@ -118,10 +97,10 @@ func TestAuthInTransaction(t *testing.T) {
 // TestPasswordLater: a password set while the proxy runs closes the locks to new connections, too.
 func TestPasswordLater(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	host.Unlock("job", host.Lock("job", "60s"))
-	if got := c.upstream.Do(t, "CONFIG", "SET", "requirepass", "secret"); got != "+OK\r\n" {
+	if got := c.Upstream.Do(t, "CONFIG", "SET", "requirepass", "secret"); got != "+OK\r\n" {
 		t.Fatal(got)
 	}
 	lab.WaitFor(t, "LOCK on a new connection refused", lab.Patience, func() bool {

@@ -93,10 +93,10 @@ func waysAsUsers() []way {
 func TestWaysIn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		cluster *cluster
+		cluster *lab.Cluster
 		ways    []way
 	}{
-		"password":       {protectedCluster(t), waysIn()},
+		"password":       {lab.StartProtected(t), waysIn()},
 		"lock-acl":       {aclCluster(t), waysIn()},
 		"lock-acl users": {aclCluster(t), waysAsUsers()},
 	} {

@@ -17,10 +17,10 @@ import (
 // (redlock-rb#76). Here a hung majority grants after the reply.
 func TestB1LateGrant(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 5)
+	c := lab.StartCluster(t, 5)
 	host := lab.Dial(t, c.Addr)
 	for round := range 5 {
-		for _, s := range c.masters[:3] {
+		for _, s := range c.Masters[:3] {
 			s.Pause(t)
 		}
 		for i := range 20 {
@@ -29,10 +29,10 @@ func TestB1LateGrant(t *testing.T) {
 				t.Fatalf("LOCK with a hung majority: %q", reply)
 			}
 		}
-		for _, s := range c.masters[:3] {
+		for _, s := range c.Masters[:3] {
 			s.Resume()
 		}
-		lab.WantNoStray(t, c.masters, c.Proxy)
+		lab.WantNoStray(t, c.Masters, c.Proxy)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestB4ExpiredOnArrival(t *testing.T) {
 // TestB4NoValidity: a ttl that the allowance for drift (1% and 2ms) uses up is never granted, however fast the masters.
 func TestB4NoValidity(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--min-ttl", "1ms")
+	c := lab.StartCluster(t, 3, "--min-ttl", "1ms")
 	host := lab.Dial(t, c.Addr)
 	late := 0
 	for i := range 100 {
@@ -131,7 +131,7 @@ func TestB5TooLateIsReleased(t *testing.T) {
 	t.Parallel()
 	servers := lab.StartMasters(t, 4)
 	masters := servers[1:]
-	setApart(t, masters, "job", []int{0, 5, 9})
+	lab.SetCountersApart(t, masters, "job", []int{0, 5, 9})
 	relays, list := lab.StartRelays(t, masters)
 	p := lab.StartProxy(t, "--upstream", servers[0].Addr, "--masters", list, "--restart-guard", "off")
 	p.WaitVoting(t)
@@ -155,9 +155,9 @@ func TestB5TooLateIsReleased(t *testing.T) {
 // split vote.
 func TestB7SplitVote(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
-	two := c.another(t)
-	c.masters[2].Kill()
+	c := lab.StartCluster(t, 3)
+	two := c.Another(t)
+	c.Masters[2].Kill()
 	hosts := []*lab.Client{lab.Dial(t, c.Addr), lab.Dial(t, two.Addr)}
 	nobody := 0
 	for round := range 150 {
@@ -183,7 +183,7 @@ func TestB7SplitVote(t *testing.T) {
 		if winners == 0 {
 			nobody++
 			start := time.Now()
-			hosts[round%2].Unlock(key, grant(t, hosts[round%2], key))
+			hosts[round%2].Unlock(key, lab.Grant(t, hosts[round%2], key))
 			if took := time.Since(start); took > time.Second*lab.Slack {
 				t.Errorf("round %d: nobody got the lock for another %v of its 60s", round, took)
 			}
@@ -192,14 +192,14 @@ func TestB7SplitVote(t *testing.T) {
 	if nobody > 15 {
 		t.Errorf("in %d of 150 rounds nobody got the lock: split votes are not retried", nobody)
 	}
-	c.masters[2].RestartEmpty(t)
-	lab.WantNoStray(t, c.masters, c.Proxy, two)
+	c.Masters[2].RestartEmpty(t)
+	lab.WantNoStray(t, c.Masters, c.Proxy, two)
 }
 
 // TestB12UnlockAnswers: UNLOCK gave false without an error, a wrong error, or never ended (redsync#81, node-redlock#313).
 func TestB12UnlockAnswers(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 5)
+	c := lab.StartCluster(t, 5)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	foreign := "9999999999999999:" + strings.Repeat("ab", 20)
 	host.WantDo(":0\r\n", "UNLOCK", "job", foreign)
@@ -212,11 +212,11 @@ func TestB12UnlockAnswers(t *testing.T) {
 		expired = lab.TokenOf(host.Do("LOCK", "job", "20ms"))
 		return expired != ""
 	})
-	lab.WaitFor(t, "expired", lab.Patience, func() bool { return len(lab.Census(t, c.masters)) == 0 })
+	lab.WaitFor(t, "expired", lab.Patience, func() bool { return len(lab.Census(t, c.Masters)) == 0 })
 	host.WantDo(":0\r\n", "UNLOCK", "job", expired)
 
 	token = host.Lock("job", "60s")
-	for _, s := range c.masters[:3] {
+	for _, s := range c.Masters[:3] {
 		s.Pause(t)
 	}
 	start := time.Now()
@@ -226,10 +226,10 @@ func TestB12UnlockAnswers(t *testing.T) {
 	if took := time.Since(start); took > time.Second*lab.Slack {
 		t.Errorf("UNLOCK took %v, want the master timeout of 500ms", took)
 	}
-	for _, s := range c.masters[:3] {
+	for _, s := range c.Masters[:3] {
 		s.Resume()
 	}
-	lab.WantKeysGone(t, c.masters, lab.Patience) // the release went on by itself
+	lab.WantKeysGone(t, c.Masters, lab.Patience) // the release went on by itself
 }
 
 // TestB14DataKeyLocked: locking the name of a data key failed for ever, since the lock sat at the same key
@@ -259,10 +259,10 @@ func TestB14DataKeyLocked(t *testing.T) {
 // Proxies are killed in the middle of their work, and every key on every master must have an expiry.
 func TestB16NoKeyWithoutExpiry(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
-	setApart(t, c.masters, "job-0", []int{0, 3, 6}) // so that second rounds happen, too
+	c := lab.StartCluster(t, 3)
+	lab.SetCountersApart(t, c.Masters, "job-0", []int{0, 3, 6}) // so that second rounds happen, too
 	for range 8 {
-		p := lab.StartProxy(t, c.flags...)
+		p := lab.StartProxy(t, c.Flags...)
 		var wg sync.WaitGroup
 		for i := range 4 {
 			host := lab.Dial(t, p.Addr)
@@ -278,7 +278,7 @@ func TestB16NoKeyWithoutExpiry(t *testing.T) {
 		p.Kill()
 		wg.Wait()
 	}
-	for _, s := range c.masters {
+	for _, s := range c.Masters {
 		for _, key := range lab.LockKeys(t, s) {
 			if left := s.Do(t, "PTTL", "lock:"+key); left == ":-1\r\n" {
 				t.Errorf("%s on %s has no expiry", key, s.Addr)

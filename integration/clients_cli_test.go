@@ -15,7 +15,7 @@ import (
 func TestRedisCli(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host, port, _ := net.SplitHostPort(c.Addr)
 	run := func(input string, args ...string) string {
 		t.Helper()
@@ -77,7 +77,7 @@ func TestRedisCli(t *testing.T) {
 func TestRedisCliMonitor(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host, port, _ := net.SplitHostPort(c.Addr)
 	p := lab.Launch(t, "redis-cli", cli, "-h", host, "-p", port, "MONITOR")
 	lab.WaitFor(t, "monitor", lab.Patience, func() bool { return strings.HasPrefix(p.Log.String(), "OK\n") })

@@ -19,7 +19,7 @@ import (
 // is TestGoRedis'.
 func TestGoRedisWays(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	for _, protocol := range []int{2, 3} {
 		rdb := redis.NewClient(&redis.Options{Addr: c.Addr, Protocol: protocol, PoolSize: 20, ClientName: "ways"})
 		defer rdb.Close()
@@ -33,7 +33,7 @@ func TestGoRedisWays(t *testing.T) {
 		}
 		rdb.FlushAll(t.Context())
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 func goLock(ctx context.Context, rdb redis.Cmdable, key string, options ...any) (string, error) {

@@ -99,13 +99,13 @@ func ifRuns(t *testing.T, program string, args ...string) string {
 // host, the last the port; what it prints is the test's log.
 func runClient(t *testing.T, program string, args ...string) {
 	t.Helper()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	for i := range args {
 		args[i] = filepath.Join("clients", args[i])
 	}
 	host, port, _ := net.SplitHostPort(c.Addr)
 	runProgram(t, program, append(args, host, port)...)
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 func runProgram(t *testing.T, program string, args ...string) {

@@ -31,18 +31,18 @@ func TestFencesOutliveClocks(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			const maxTTL = time.Second
-			l := guarded(t, maxTTL, lab.Config{Clocks: true, Proxies: -1})
+			l := lab.StartGuarded(t, maxTTL, lab.Config{Clocks: true, Proxies: -1})
 			for i, s := range l.Masters {
 				s.Clock.Step(row.lead[i])
 			}
 			l.StartProxy(t)
 			host := lab.Dial(t, l.Proxies[0].Addr)
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 			last := map[string]string{}
 			for i := range 20 {
 				key := fmt.Sprint("job-", i)
-				last[key] = lockSoon(t, host, key)
-				unlockSurely(t, host, key, last[key])
+				last[key] = lab.LockSoon(t, host, key)
+				lab.UnlockSurely(t, host, key, last[key])
 			}
 			for _, s := range l.Masters {
 				s.Kill()
@@ -61,12 +61,12 @@ func TestFencesOutliveClocks(t *testing.T) {
 func wantFencesAbove(t *testing.T, c *lab.Client, last map[string]string) {
 	t.Helper()
 	for key, token := range last {
-		next := lockSoon(t, c, key)
+		next := lab.LockSoon(t, c, key)
 		if next <= token {
 			t.Fatalf("%s has token %s after %s: the fence is %v less", key, next, token,
 				time.Duration((fenceOf(t, token)-fenceOf(t, next))>>11)*time.Millisecond)
 		}
-		unlockSurely(t, c, key, next)
+		lab.UnlockSurely(t, c, key, next)
 	}
 }
 
@@ -79,11 +79,11 @@ func TestClockOfAnotherCentury(t *testing.T) {
 		t.Run(fmt.Sprint(int(lead/year), " years"), func(t *testing.T) {
 			t.Parallel()
 			const maxTTL = time.Second
-			l := guarded(t, maxTTL, lab.Config{Clocks: true, Proxies: -1})
+			l := lab.StartGuarded(t, maxTTL, lab.Config{Clocks: true, Proxies: -1})
 			l.Masters[0].Clock.Step(lead)
 			l.StartProxy(t)
 			host := lab.Dial(t, l.Proxies[0].Addr)
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 			last := holdersInTurn(t, host, "at first", "")
 			for _, s := range l.Masters[1:] {
 				s.RestartEmpty(t)
@@ -91,14 +91,14 @@ func TestClockOfAnotherCentury(t *testing.T) {
 			lab.WaitFor(t, "two masters in quarantine", lab.Patience, func() bool {
 				return strings.Count(host.Do("LOCKPROXY", "MASTERS"), "quarantined") == 2
 			})
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 			last = holdersInTurn(t, host, "the others are empty", last)
 			for _, s := range l.Masters {
 				s.RestartEmpty(t)
 			}
 			l.Proxies[0].Restart(t)
 			host = lab.Dial(t, l.Proxies[0].Addr)
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 			holdersInTurn(t, host, "everything is empty", last)
 		})
 	}
@@ -133,14 +133,14 @@ func holdersInTurn(t testing.TB, c *lab.Client, when, last string) string {
 // for steps. A rate of 0.6 % is not (L10).
 func TestClockEightPercentFast(t *testing.T) {
 	t.Parallel()
-	l := guarded(t, 2*time.Second, lab.Config{Clocks: true})
+	l := lab.StartGuarded(t, 2*time.Second, lab.Config{Clocks: true})
 	host := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	l.Masters[0].Clock.Rate(1.006)
 	l.Masters[1].Clock.Rate(1.08)
 	start := time.Now()
 	for {
-		reason := reasonOf(host, 1)
+		reason := lab.ReasonOf(host, 1)
 		if strings.Contains(reason, "clock") {
 			t.Logf("8 %% were noticed after %v: %s", time.Since(start), reason)
 			break
@@ -148,7 +148,7 @@ func TestClockEightPercentFast(t *testing.T) {
 		if time.Since(start) > 8*time.Second {
 			t.Fatalf("8 %% were not noticed in %v: %q", time.Since(start), reason)
 		}
-		if steady := reasonOf(host, 0); steady != "" {
+		if steady := lab.ReasonOf(host, 0); steady != "" {
 			t.Fatalf("0.6 %%: %q", steady)
 		}
 		lab.Pass(t, 20*time.Millisecond)

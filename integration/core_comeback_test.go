@@ -47,9 +47,9 @@ func TestRecordComesBack(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			const maxTTL = time.Second
-			l := guarded(t, maxTTL, lab.Config{Relays: true})
+			l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true})
 			host := lab.Dial(t, l.Proxies[0].Addr)
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 			for _, s := range l.Masters[:2] {
 				s.RestartEmpty(t)
 			}
@@ -61,7 +61,7 @@ func TestRecordComesBack(t *testing.T) {
 				back()
 			}
 			wantNextHolder(t, host, "job", token, until, 2*maxTTL)
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 		})
 	}
 }
@@ -80,16 +80,16 @@ func TestRecordComesBackToAnotherProxy(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				const maxTTL = 1500 * time.Millisecond
-				l := guarded(t, maxTTL, lab.Config{Relays: true, Proxies: 2})
+				l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true, Proxies: 2})
 				one, two := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
-				allVote(t, l, one)
+				lab.WaitAllVote(t, l, one)
 				l.Masters[0].RestartEmpty(t)
 				admittedAnew(t, l, one, 1)
 				back := w.away(t, l, 0)
 				admittedAnew(t, l, one, 1)
-				allVote(t, l, two)
+				lab.WaitAllVote(t, l, two)
 				l.Link(0, 2).Isolate()
-				waitStates(t, one, lab.Patience, "voting", "voting", "down")
+				lab.WaitStates(t, one, lab.Patience, "voting", "voting", "down")
 				token, until := hold(one, "job", maxTTL)
 				l.Proxies[0].Kill()
 				if late {
@@ -111,9 +111,9 @@ func TestRecordComesBackToAnotherProxy(t *testing.T) {
 func TestDiskComesBack(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 3 * time.Second
-	l := guarded(t, maxTTL, lab.Config{MasterArgs: lab.AOFAlways()})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{MasterArgs: lab.AOFAlways()})
 	host := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	var disks []string
 	for _, s := range l.Masters[:2] {
 		waitDurable(t, s)
@@ -123,7 +123,7 @@ func TestDiskComesBack(t *testing.T) {
 		s.RestartKept(t)
 		waitDurable(t, s)
 	}
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	token, until := hold(host, "job", maxTTL)
 	l.Proxies[0].Kill()
 	for i, s := range l.Masters[:2] {
@@ -145,7 +145,7 @@ func admittedAnew(t testing.TB, l *lab.Lab, c *lab.Client, n int) {
 		}
 		return out == n
 	})
-	allVote(t, l, c)
+	lab.WaitAllVote(t, l, c)
 }
 
 // hold takes a lock for ttl. Until the time returned its holder counts on it.

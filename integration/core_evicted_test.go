@@ -12,9 +12,9 @@ import (
 func TestEvictedUnseen(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 3 * time.Second
-	l := guarded(t, maxTTL, lab.Config{})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{})
 	host := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	token, until := hold(host, "job", maxTTL)
 	lab.WantHolders(t, l.Masters, "job", 3)
 	l.Proxies[0].Kill()
@@ -24,13 +24,13 @@ func TestEvictedUnseen(t *testing.T) {
 	l.Proxies[0].Restart(t)
 	host = lab.Dial(t, l.Proxies[0].Addr)
 	wantNextHolder(t, host, "job", token, until, 2*maxTTL)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 
 	// Evictions of before the admission count no more, for a new proxy neither.
 	l.Proxies[0].Restart(t)
 	start := time.Now()
 	host = lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	if took := time.Since(start); took > maxTTL/2 {
 		t.Errorf("masters that had evicted keys before their admission vote after %v, want at once", took)
 	}

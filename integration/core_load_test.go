@@ -46,9 +46,9 @@ func (l *load) most(t testing.TB) (n int) {
 	return n
 }
 
-// TestScriptsOfAPair: a lock that nobody else wants costs each master two scripts, however far they
+// TestScriptsOfLockAndUnlock: a lock that nobody else wants costs each master two scripts, however far they
 // are. Where only one of them is far its answers come late, which may cost one more for each.
-func TestScriptsOfAPair(t *testing.T) {
+func TestScriptsOfLockAndUnlock(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		trip    time.Duration // in milliseconds
@@ -60,7 +60,7 @@ func TestScriptsOfAPair(t *testing.T) {
 			const pairs = 20
 			l := lab.Start(t, lab.Config{Relays: true, Flags: []string{"--master-timeout", "2s"}})
 			host := lab.Dial(t, l.Proxies[0].Addr)
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 			for _, r := range l.Relays[0][:row.far] {
 				r.Slow(row.trip * time.Millisecond / 2)
 			}

@@ -25,20 +25,20 @@ func TestRemedyOneDeadOneRestarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const maxTTL = time.Second
-			l := guarded(t, maxTTL, lab.Config{})
+			l := lab.StartGuarded(t, maxTTL, lab.Config{})
 			host := lab.Dial(t, l.Proxies[0].Addr)
-			allVote(t, l, host)
-			token := lockSoon(t, host, "job")
+			lab.WaitAllVote(t, l, host)
+			token := lab.LockSoon(t, host, "job")
 			l.Masters[0].Kill()
 			l.Masters[1].RestartEmpty(t)
-			waitStates(t, host, lab.Patience, "down", "quarantined", "voting")
-			waitReason(t, host, 1, "waits for ") // its time is over
-			reason := reasonOf(host, 1)
+			lab.WaitStates(t, host, lab.Patience, "down", "quarantined", "voting")
+			lab.WaitReason(t, host, 1, "waits for ") // its time is over
+			reason := lab.ReasonOf(host, 1)
 			wantRemedy(t, "LOCKPROXY MASTERS", reason, "LOCKPROXY ADMIT "+l.Masters[1].Addr, l.Masters[0].Addr)
 			wantRemedy(t, "LOCK", host.Do("LOCK", "other", "1s"), "LOCKPROXY ADMIT "+l.Masters[1].Addr)
 			help(t, l, host)
-			waitStates(t, host, lab.Patience, map[bool]string{true: "down", false: "voting"}[name == "ADMIT"], "voting", "voting")
-			if next := lockSoon(t, host, "job"); next <= token {
+			lab.WaitStates(t, host, lab.Patience, map[bool]string{true: "down", false: "voting"}[name == "ADMIT"], "voting", "voting")
+			if next := lab.LockSoon(t, host, "job"); next <= token {
 				t.Errorf("token %s after %s", next, token)
 			}
 		})
@@ -50,23 +50,23 @@ func TestRemedyOneDeadOneRestarted(t *testing.T) {
 func TestRemedyOtherMasters(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
-	l := guarded(t, maxTTL, lab.Config{Proxies: -1})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{Proxies: -1})
 	addrs := lab.Addrs(l.Masters)
 	wrong := strings.ReplaceAll(strings.Join(addrs, ","), "127.0.0.1", "localhost")
 	first := l.StartProxy(t, "--masters", wrong)
-	lockSoon(t, lab.Dial(t, first.Addr), "job")
+	lab.LockSoon(t, lab.Dial(t, first.Addr), "job")
 	first.Kill()
 	host := lab.Dial(t, l.StartProxy(t).Addr)
 	for i, addr := range addrs {
-		waitReason(t, host, i, "belongs to proxies with another list of masters")
-		wantRemedy(t, "LOCKPROXY MASTERS", reasonOf(host, i), "LOCKPROXY ADMIT "+addr)
+		lab.WaitReason(t, host, i, "belongs to proxies with another list of masters")
+		wantRemedy(t, "LOCKPROXY MASTERS", lab.ReasonOf(host, i), "LOCKPROXY ADMIT "+addr)
 	}
 	wantRemedy(t, "LOCK", host.Do("LOCK", "job", "1s"), "LOCKPROXY ADMIT "+addrs[0])
 	for _, addr := range addrs {
 		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", addr)
 	}
-	allVote(t, l, host)
-	lockSoon(t, host, "job")
+	lab.WaitAllVote(t, l, host)
+	lab.LockSoon(t, host, "job")
 }
 
 // wantRemedy fails unless a text names one of the remedies.

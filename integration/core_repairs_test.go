@@ -14,7 +14,7 @@ import (
 
 // absence is a deployment whose third master goes away and comes back.
 type absence struct {
-	*operators
+	*lab.Operators
 	host *lab.Client
 }
 
@@ -22,43 +22,43 @@ func startAbsence(t *testing.T) *absence {
 	t.Helper()
 	addr := lab.FreeAddr(t)
 	l := lab.Start(t, lab.Config{Plain: true, Flags: []string{"--admin-listen", addr, "--master-timeout", "5s"}})
-	a := &absence{&operators{l, t, addr}, lab.Dial(t, l.Proxies[0].Addr)}
-	allVote(t, l, a.host)
+	a := &absence{&lab.Operators{Lab: l, T: t, Addr: addr}, lab.Dial(t, l.Proxies[0].Addr)}
+	lab.WaitAllVote(t, l, a.host)
 	return a
 }
 
 // pause stops the third master, and returns when the proxy does not ask it any more.
 func (a *absence) pause() {
-	a.t.Helper()
-	a.Masters[2].Pause(a.t)
-	waitStates(a.t, a.host, lab.Patience, "voting", "voting", "down")
+	a.T.Helper()
+	a.Masters[2].Pause(a.T)
+	lab.WaitStates(a.T, a.host, lab.Patience, "voting", "voting", "down")
 }
 
 // resume returns when the third master votes and has got all that was owed to it.
 func (a *absence) resume() {
-	a.t.Helper()
+	a.T.Helper()
 	start := time.Now()
 	a.Masters[2].Resume()
-	allVote(a.t, a.Lab, a.host)
-	lab.WaitFor(a.t, "nothing owed", 2*lab.Patience, func() bool { return a.owed() == 0 })
-	a.t.Logf("the master was back after %v", time.Since(start))
+	lab.WaitAllVote(a.T, a.Lab, a.host)
+	lab.WaitFor(a.T, "nothing owed", 2*lab.Patience, func() bool { return a.owed() == 0 })
+	a.T.Logf("the master was back after %v", time.Since(start))
 }
 
 // owed is what the third master has not answered yet.
 func (a *absence) owed() int {
-	a.t.Helper()
-	return int(a.metric(`lockproxy_master_owed_commands{master="` + a.Masters[2].Addr + `"}`))
+	a.T.Helper()
+	return int(a.Metric(`lockproxy_master_owed_commands{master="` + a.Masters[2].Addr + `"}`))
 }
 
 // lock takes n locks, many at a time, and returns their tokens.
 func (a *absence) lock(prefix string, n int) (tokens []string) {
-	a.t.Helper()
-	for i, reply := range lab.Pipeline(a.t, a.Proxies[0].Addr, n, func(i int) []string {
+	a.T.Helper()
+	for i, reply := range lab.Pipeline(a.T, a.Proxies[0].Addr, n, func(i int) []string {
 		return []string{"LOCK", fmt.Sprint(prefix, i), "60s"}
 	}) {
 		token := lab.TokenOf(reply)
 		if token == "" {
-			a.t.Fatalf("LOCK %s%d: %q", prefix, i, reply)
+			a.T.Fatalf("LOCK %s%d: %q", prefix, i, reply)
 		}
 		tokens = append(tokens, token)
 	}
@@ -67,22 +67,22 @@ func (a *absence) lock(prefix string, n int) (tokens []string) {
 
 // unlock gives them back. Each UNLOCK must answer want.
 func (a *absence) unlock(prefix string, tokens []string, want string) {
-	a.t.Helper()
-	for i, reply := range lab.Pipeline(a.t, a.Proxies[0].Addr, len(tokens), func(i int) []string {
+	a.T.Helper()
+	for i, reply := range lab.Pipeline(a.T, a.Proxies[0].Addr, len(tokens), func(i int) []string {
 		return []string{"UNLOCK", fmt.Sprint(prefix, i), tokens[i]}
 	}) {
 		if reply != want {
-			a.t.Fatalf("UNLOCK %s%d: %q, want %q", prefix, i, reply, want)
+			a.T.Fatalf("UNLOCK %s%d: %q, want %q", prefix, i, reply, want)
 		}
 	}
 }
 
 // lockEverywhere takes n locks that stand on the third master too.
 func (a *absence) lockEverywhere(prefix string, n int) (tokens []string) {
-	a.t.Helper()
+	a.T.Helper()
 	tokens = a.lock(prefix, n)
-	lab.WaitFor(a.t, "all locks on the third master", lab.Patience, func() bool {
-		return lab.Number(a.t, lab.Scalar(a.Masters[2].Do(a.t, "DBSIZE"))) >= n
+	lab.WaitFor(a.T, "all locks on the third master", lab.Patience, func() bool {
+		return lab.Number(a.T, lab.Scalar(a.Masters[2].Do(a.T, "DBSIZE"))) >= n
 	})
 	return tokens
 }
@@ -98,15 +98,15 @@ func foreignTokens(n int) (tokens []string) {
 
 // wantNone fails if one of n locks stands on the third master.
 func (a *absence) wantNone(prefix string, n int) {
-	a.t.Helper()
+	a.T.Helper()
 	left := 0
-	for _, key := range lab.LockKeys(a.t, a.Masters[2]) {
+	for _, key := range lab.LockKeys(a.T, a.Masters[2]) {
 		if strings.HasPrefix(key, prefix) {
 			left++
 		}
 	}
 	if left > 0 {
-		a.t.Errorf("%d of %d locks that were unlocked while a master was away stand there", left, n)
+		a.T.Errorf("%d of %d locks that were unlocked while a master was away stand there", left, n)
 	}
 }
 
@@ -137,17 +137,17 @@ func TestReleasesAreKept(t *testing.T) {
 	a.wantNone("held-", locks)
 }
 
-// TestReleasesBesidePairs: as TestReleasesAreKept, but what follows is locks taken and given back.
+// TestReleasesBesideOtherLocks: as TestReleasesAreKept, but what follows is locks taken and given back.
 // They never reach the master that is away, so nothing is owed for them. It is 75,000 pairs where
 // INTEGRATION_LONG is set, else 5,000.
-func TestReleasesBesidePairs(t *testing.T) {
+func TestReleasesBesideOtherLocks(t *testing.T) {
 	t.Parallel()
 	const locks, atOnce = 500, 2500
 	a := startAbsence(t)
 	tokens := a.lockEverywhere("held-", locks)
 	a.pause()
 	a.unlock("held-", tokens, ":1\r\n")
-	for round := range long(2, 30) {
+	for round := range lab.Long(2, 30) {
 		prefix := fmt.Sprint("pair-", round, "-")
 		a.unlock(prefix, a.lock(prefix, atOnce), ":1\r\n")
 	}

@@ -20,7 +20,7 @@ func TestUnlockBesideExtend(t *testing.T) {
 	}
 	unlocker, extender, holder := lab.Dial(t, patient.Addr), lab.Dial(t, quick.Addr), lab.Dial(t, granter.Addr)
 	l.Link(2, 2).Isolate() // the lock does not get to the third master, nor is it topped up there
-	waitStates(t, holder, lab.Patience, "voting", "voting", "down")
+	lab.WaitStates(t, holder, lab.Patience, "voting", "voting", "down")
 	var tokens []string
 	keys := []string{"job-0", "job-1", "job-2", "job-3"}
 	for _, key := range keys {

@@ -40,11 +40,11 @@ func TestFirstStartWithUnwritable(t *testing.T) {
 				t.Errorf("granted after %v, before what the third may have granted ran out", took)
 			}
 			end()
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 			lab.WantHolders(t, l.Masters, "next", 0)
-			token := lockSoon(t, host, "next")
+			token := lab.LockSoon(t, host, "next")
 			lab.WantHolders(t, l.Masters, "next", 3)
-			unlockSurely(t, host, "next", token)
+			lab.UnlockSurely(t, host, "next", token)
 		})
 	}
 }
@@ -67,7 +67,7 @@ func TestErrorCodes(t *testing.T) {
 	old := lab.Dial(t, l.Proxies[0].Addr)
 	l.Proxies[1].Restart(t)
 	fresh := lab.Dial(t, l.Proxies[1].Addr)
-	allVote(t, l, fresh)
+	lab.WaitAllVote(t, l, fresh)
 	var asked []int
 	for _, s := range l.Masters[:2] {
 		asked = append(asked, lab.CommandCount(t, s, "evalsha"))
@@ -84,8 +84,8 @@ func TestErrorCodes(t *testing.T) {
 		}
 		lab.Pass(t, 20*time.Millisecond)
 	}
-	allVote(t, l, old)
-	allVote(t, l, fresh)
+	lab.WaitAllVote(t, l, old)
+	lab.WaitAllVote(t, l, fresh)
 	for i, s := range l.Masters[:2] {
 		if lab.CommandCount(t, s, "evalsha") == asked[i] {
 			t.Errorf("master %d was asked nothing", i+1)

@@ -21,11 +21,11 @@ func startMixed(t *testing.T, maxTTL time.Duration) (l *lab.Lab, before, now *la
 	}
 	l = lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", fmt.Sprint(maxTTL.Milliseconds()), "--admin-commands", "on"}})
 	before = lab.Dial(t, l.StartProxyOf(t, path).Addr)
-	allVote(t, l, before)
+	lab.WaitAllVote(t, l, before)
 	token := before.Lock("running", fmt.Sprint(maxTTL.Milliseconds()))
 	start := time.Now()
 	now = lab.Dial(t, l.StartProxy(t).Addr)
-	allVote(t, l, now)
+	lab.WaitAllVote(t, l, now)
 	if took := time.Since(start); took > maxTTL {
 		t.Errorf("masters of a deployment that runs vote for the new version after %v", took)
 	}
@@ -81,26 +81,26 @@ func TestUpgradeRestarts(t *testing.T) {
 		s.RestartEmpty(t)
 		start := time.Now()
 		for _, c := range []*lab.Client{before, now} {
-			lab.WaitFor(t, "quarantine", lab.Patience, func() bool { return reasonOf(c, round%3) != "" })
+			lab.WaitFor(t, "quarantine", lab.Patience, func() bool { return lab.ReasonOf(c, round%3) != "" })
 		}
 		for _, c := range []*lab.Client{before, now} {
-			waitStates(t, c, 3*maxTTL+2*time.Second*lab.Slack, "voting", "voting", "voting")
+			lab.WaitStates(t, c, 3*maxTTL+2*time.Second*lab.Slack, "voting", "voting", "voting")
 		}
 		t.Logf("round %d: both versions let the master vote after %v", round, time.Since(start))
 		for range 3 { // and none of them takes that back
 			lab.Pass(t, 400*time.Millisecond)
 			for i, c := range []*lab.Client{before, now} {
-				if reason := reasonOf(c, round%3); reason != "" {
+				if reason := lab.ReasonOf(c, round%3); reason != "" {
 					t.Fatalf("round %d, proxy %d: %s", round, i+1, reason)
 				}
 			}
 		}
 		for _, c := range []*lab.Client{before, now} {
-			token := lockSoon(t, c, "job")
+			token := lab.LockSoon(t, c, "job")
 			if token <= last {
 				t.Fatalf("token %s after %s", token, last)
 			}
-			unlockSurely(t, c, "job", token)
+			lab.UnlockSurely(t, c, "job", token)
 			last = token
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// startCrowd sets the clients of a storm to work on a deployment, while the test itself breaks it. What is returned ends
+// startClients sets the clients of a storm to work on a deployment, while the test itself breaks it. What is returned ends
 // them, lets what they hold run out, fails the test for every violation, and tells what they did.
-func startCrowd(t testing.TB, l *lab.Lab, plan stormPlan, seed uint64) (end func() history.Summary) {
+func startClients(t testing.TB, l *lab.Lab, plan stormPlan, seed uint64) (end func() history.Summary) {
 	t.Helper()
 	s := &faultStorm{Lab: l, t: t, plan: plan, seed: seed, log: history.NewLog(), stopped: make(chan struct{}), guarded: map[string]*history.Guarded{}}
 	for _, p := range l.Proxies {
@@ -53,7 +53,7 @@ func TestContention(t *testing.T) {
 			t.Parallel()
 			l := lab.Start(t, lab.Config{Masters: 5, Proxies: 2, Flags: []string{"--restart-guard", "off", "--max-ttl", "2s"}})
 			plan := stormPlan{clients: 64, keys: keys, minTTL: 300 * time.Millisecond, maxTTL: 2 * time.Second}
-			start, end := time.Now(), startCrowd(t, l, plan, lab.SeedOf(t, uint64(time.Now().UnixNano())))
+			start, end := time.Now(), startClients(t, l, plan, lab.SeedOf(t, uint64(time.Now().UnixNano())))
 			lab.Pass(t, 4*time.Second)
 			took := time.Since(start)
 			sum := end()
@@ -65,9 +65,9 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// TestSwizzle freezes ways between proxies and masters one by one, any number of them, and lets them go in another order:
+// TestLinksFreezeAndThaw freezes ways between proxies and masters one by one, any number of them, and lets them go in another order:
 // bytes of long ago arrive after those of just now.
-func TestSwizzle(t *testing.T) {
+func TestLinksFreezeAndThaw(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	for _, masters := range []int{3, 5} {
@@ -76,9 +76,9 @@ func TestSwizzle(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(masters)))
 			l := lab.Start(t, lab.Config{Masters: masters, Proxies: 2, Relays: true, Flags: []string{"--restart-guard", "off", "--max-ttl", "2s"}})
 			plan := stormPlan{clients: 12, keys: 10, minTTL: 300 * time.Millisecond, maxTTL: 2 * time.Second, vanishing: 5, sessions: 5}
-			end, rounds := startCrowd(t, l, plan, seed), 0
+			end, rounds := startClients(t, l, plan, seed), 0
 			for start := time.Now(); time.Since(start) < 8*time.Second; rounds++ {
-				swizzle(t, l, r)
+				freezeAndThaw(t, l, r)
 			}
 			l.Heal(t)
 			sum := end()
@@ -89,8 +89,8 @@ func TestSwizzle(t *testing.T) {
 	}
 }
 
-// swizzle is one round. Each step takes a few to a hundred milliseconds.
-func swizzle(t testing.TB, l *lab.Lab, r *rand.Rand) {
+// freezeAndThaw is one round. Each step takes a few to a hundred milliseconds.
+func freezeAndThaw(t testing.TB, l *lab.Lab, r *rand.Rand) {
 	t.Helper()
 	var links []*lab.Relay
 	for _, relays := range l.Relays {

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -41,10 +40,10 @@ func TestClientThatReadsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			admin := lab.FreeAddr(t)
 			p := lab.StartPlainProxy(t, "--upstream", upstream.Addr, "--restart-guard", "off", "--admin-listen", admin)
-			o := &operators{t: t, addr: admin}
+			o := &lab.Operators{T: t, Addr: admin}
 			desk := lab.Dial(t, p.Addr)
 			desk.WantDo("+PONG\r\n", "PING")
-			heapBefore, before := o.liveHeap(), p.Memory(t, "VmRSS")
+			heapBefore, before := o.LiveHeap(), p.Memory(t, "VmRSS")
 			var all sync.WaitGroup
 			var hosts []*lab.Client
 			for range clients {
@@ -58,7 +57,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 			}
 			all.Wait()
 			lab.Pass(t, 300*time.Millisecond)
-			heap, rss := o.liveHeap()-heapBefore, p.Memory(t, "VmRSS")-before
+			heap, rss := o.LiveHeap()-heapBefore, p.Memory(t, "VmRSS")-before
 			t.Logf("%d clients: %.2f MB of live heap each, %.2f MB resident", clients, heap/clients, float64(rss)/clients)
 			if heap/clients >= bound {
 				t.Errorf("%.2f MB of heap for each, want under %v", heap/clients, bound)
@@ -72,19 +71,4 @@ func TestClientThatReadsNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-// liveHeap is how many MB the proxy's heap has after a collection.
-func (o *operators) liveHeap() float64 {
-	o.t.Helper()
-	for range 2 { // what the first one finds in pools goes with the second
-		o.get("GET", "/debug/pprof/heap?gc=1&debug=1", "", "")
-	}
-	_, text := o.get("GET", "/debug/pprof/heap?gc=1&debug=1", "", "")
-	_, rest, _ := strings.Cut(text, "# HeapAlloc = ")
-	var bytes int
-	if _, err := fmt.Sscan(rest, &bytes); err != nil {
-		o.t.Fatalf("no HeapAlloc in the profile: %v", err)
-	}
-	return float64(bytes) / (1 << 20)
 }

@@ -21,9 +21,9 @@ func TestDifferential(t *testing.T) {
 	for worker := range uint64(2) {
 		t.Run(fmt.Sprintf("worker %d", worker), func(t *testing.T) {
 			t.Parallel()
-			c, direct := startCluster(t, 1), lab.StartRedis(t)
+			c, direct := lab.StartCluster(t, 1), lab.StartRedis(t)
 			for i := range uint64(300) {
-				run := differential{script{rand.New(rand.NewPCG(seed, worker<<32|i))}, c.upstream, direct, c.Addr, i%2 == 1, 0}
+				run := differential{script{rand.New(rand.NewPCG(seed, worker<<32|i))}, c.Upstream, direct, c.Addr, i%2 == 1, 0}
 				if !run.same(t) {
 					t.Errorf("script %d of worker %d", i, worker)
 					return
@@ -45,21 +45,21 @@ type differential struct {
 func (d differential) same(t *testing.T) bool {
 	t.Helper()
 	sent, got, want := d.play(t)
-	if got == want || strings.Contains(want.text, "\r\nid\r\n") { // a mutation made a HELLO: its reply has a connection number
+	if got == want || strings.Contains(want.Text, "\r\nid\r\n") { // a mutation made a HELLO: its reply has a connection number
 		return true
 	}
 	_ = os.WriteFile(filepath.Join(t.ArtifactDir(), "script"), []byte(sent), 0o600)
 	at := 0
-	for at < len(got.text) && at < len(want.text) && got.text[at] == want.text[at] {
+	for at < len(got.Text) && at < len(want.Text) && got.Text[at] == want.Text[at] {
 		at++
 	}
 	t.Errorf("RESP3 %v: replies differ at byte %d of %d\nthrough the proxy, %s: ...%.300q\ndirectly, %s: ...%.300q\nsent: %.3000q",
-		d.resp3, at, len(want.text), got.state, got.text[at:], want.state, want.text[at:], sent)
+		d.resp3, at, len(want.Text), got.State, got.Text[at:], want.State, want.Text[at:], sent)
 	return false
 }
 
 // play runs one script both ways and returns what was sent and the two answers.
-func (d differential) play(t *testing.T) (sent string, got, want answer) {
+func (d differential) play(t *testing.T) (sent string, got, want lab.Heard) {
 	t.Helper()
 	for _, s := range []*lab.Redis{d.upstream, d.direct} {
 		s.Do(t, "FLUSHALL")
@@ -78,7 +78,7 @@ func (d differential) play(t *testing.T) (sent string, got, want answer) {
 	one := dialer(t, d.direct.Addr)
 	defer one.Close()
 	one.Send(sent)
-	want = hear(one.Conn, sentinel, func(answer) bool { // Redis has read all that was sent when it has turned often enough
+	want = lab.Hear(one.Conn, sentinel, func(lab.Heard) bool { // Redis has read all that was sent when it has turned often enough
 		for range 30 {
 			d.direct.Do(t, "PING")
 		}
@@ -95,47 +95,34 @@ func (d differential) play(t *testing.T) (sent string, got, want answer) {
 		rest = rest[n:]
 	}
 	deadline := time.Now().Add(cmp.Or(d.patience, lab.Patience))
-	got = hear(two.Conn, sentinel, func(got answer) bool { return got == want || time.Now().After(deadline) }, 50*time.Millisecond)
-	if got == want && got.state != "closed" {
-		got, want = hearEnd(two), hearEnd(one)
+	got = lab.Hear(two.Conn, sentinel, func(got lab.Heard) bool { return got == want || time.Now().After(deadline) }, 50*time.Millisecond)
+	if got == want && got.State != "closed" {
+		got, want = lab.HearEnd(two), lab.HearEnd(one)
 	}
 	return sent, got, want
 }
 
-// answer is what a connection gave, and how it stands: the sentinel was answered, it was closed, or it is silent.
-type answer struct{ text, state string }
-
-// hear reads until the sentinel is answered, the connection is closed, or nothing more comes: when nothing came for a
-// while, enough decides whether that is all, and what comes until then still counts.
-func hear(c *lab.Conn, sentinel string, enough func(answer) bool, silence time.Duration) answer {
-	end := "'" + sentinel + "', with args beginning with: \r\n"
-	var b strings.Builder
-	buf := make([]byte, 64<<10)
-	over := false
-	for {
-		if err := c.SetReadDeadline(time.Now().Add(silence)); err != nil {
-			return answer{b.String(), err.Error()}
-		}
-		n, err := c.Reader.Read(buf)
-		b.Write(buf[:n])
-		switch {
-		case strings.HasSuffix(b.String(), end):
-			return answer{b.String(), "answered"}
-		case os.IsTimeout(err) && over:
-			return answer{b.String(), "silent"}
-		case os.IsTimeout(err):
-			over = enough(answer{b.String(), "silent"})
-		case err != nil:
-			return answer{b.String(), "closed"}
+// TestHarnessDifferential: through a plain TCP relay nothing may differ, or the random scripts are not repeatable.
+func TestHarnessDifferential(t *testing.T) {
+	t.Parallel()
+	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
+	servers := lab.StartMasters(t, 2)
+	r := lab.StartRelay(t, servers[0].Addr)
+	for i := range uint64(100) {
+		run := differential{script{rand.New(rand.NewPCG(seed, i))}, servers[0], servers[1], r.Addr, i%2 == 1, 0}
+		if !run.same(t) {
+			t.Fatalf("script %d", i)
 		}
 	}
-}
-
-// hearEnd half-closes the connection and reads what still comes.
-func hearEnd(c *lab.Client) answer {
-	if err := c.CloseWrite(); err != nil {
-		return answer{"", "closed"}
+	r.Spoil(true)
+	found := 0
+	for i := range uint64(10) {
+		run := differential{script{rand.New(rand.NewPCG(seed, i))}, servers[0], servers[1], r.Addr, false, 100 * time.Millisecond}
+		if _, got, want := run.play(t); got != want {
+			found++
+		}
 	}
-	text, closed, _ := c.Rest(lab.Patience)
-	return answer{text, fmt.Sprintf("closed after our end: %v", closed)}
+	if found < 8 {
+		t.Errorf("of 10 scripts with a changed reply %d were noticed", found)
+	}
 }

@@ -44,7 +44,7 @@ func (c *counting) run(addr string, pipelined int) {
 func TestDrainLosesNothing(t *testing.T) {
 	t.Parallel()
 	const limit = 10 * time.Second
-	c := startCluster(t, 3, "--drain-timeout", "10s")
+	c := lab.StartCluster(t, 3, "--drain-timeout", "10s")
 	const crowd = 50
 	var holders, waiters [crowd]*lab.Client
 	var tokens [crowd]string
@@ -77,7 +77,7 @@ func TestDrainLosesNothing(t *testing.T) {
 	wg.Wait()
 	sum := 0
 	for _, client := range load {
-		if got := c.upstream.Do(t, "GET", client.key); got != lab.Bulk(fmt.Sprint(client.answers)) {
+		if got := c.Upstream.Do(t, "GET", client.key); got != lab.Bulk(fmt.Sprint(client.answers)) {
 			t.Errorf("%s: Redis counted %q, the client was answered %d times", client.key, got, client.answers)
 		}
 		sum += client.answers
@@ -88,7 +88,7 @@ func TestDrainLosesNothing(t *testing.T) {
 		holder.WantClosed()
 		waiters[i].Want(lab.Null2)
 		waiters[i].WantClosed()
-		if n := lab.Holders(t, c.masters, key); n != 3 {
+		if n := lab.Holders(t, c.Masters, key); n != 3 {
 			t.Errorf("%s stands on %d masters, want all: it was to run out", key, n)
 		}
 	}
@@ -214,8 +214,8 @@ func (w *retrier) try(item string) (ok bool) {
 // TestRollingRestart: two proxies are restarted one after the other, twice, under a load of clients that try again. Nothing is lost.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
-	other := c.another(t)
+	c := lab.StartCluster(t, 3)
+	other := c.Another(t)
 	stop := make(chan struct{})
 	workers := make([]*retrier, 12)
 	var wg sync.WaitGroup
@@ -234,7 +234,7 @@ func TestRollingRestart(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	finished := map[string]bool{}
-	for _, item := range lab.Fields(c.upstream.Do(t, "SMEMBERS", "finished")) {
+	for _, item := range lab.Fields(c.Upstream.Do(t, "SMEMBERS", "finished")) {
 		finished[item] = true
 	}
 	done, tries := 0, 0
@@ -260,7 +260,7 @@ func TestRollingRestart(t *testing.T) {
 func TestReusePort(t *testing.T) {
 	t.Parallel()
 	desk := lab.FreeAddr(t)
-	c := startCluster(t, 3, "--reuse-port", "--admin-listen", desk)
+	c := lab.StartCluster(t, 3, "--reuse-port", "--admin-listen", desk)
 	ready := func() (text string) {
 		resp, err := http.Get("http://" + desk + "/readyz")
 		if err != nil {
@@ -276,9 +276,9 @@ func TestReusePort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone := lab.Launch(t, "lockproxy", path, "--upstream", c.upstream.Addr, "--listen", c.Addr)
-	wantExit(t, alone, 1)
-	next := lab.StartProxy(t, append(c.flags, "--listen", c.Addr)...)
+	alone := lab.Launch(t, "lockproxy", path, "--upstream", c.Upstream.Addr, "--listen", c.Addr)
+	lab.WantExit(t, alone, 1)
+	next := lab.StartProxy(t, append(c.Flags, "--listen", c.Addr)...)
 	c.Signal(syscall.SIGTERM)
 	lab.WaitFor(t, "the old one ending", lab.Patience, func() bool { return strings.Contains(c.Log.String(), `"msg":"ending"`) })
 	for range 50 {

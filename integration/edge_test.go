@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,7 @@ import (
 // what is locked behind it belongs to the connection again.
 func TestResetInPipeline(t *testing.T) {
 	t.Parallel()
-	p := startPair(t)
+	p := lab.StartTwoProxies(t)
 	host := lab.Dial(t, p.Addr)
 	host.Send(lab.Encode("LOCK", "a", "60s", "SESSION") + lab.Encode("RESET") + lab.Encode("LOCK", "a", "60s", "SESSION") + lab.Encode("LOCK", "b", "60s", "SESSION", "WAIT", "0"))
 	first := lab.TokenOf(host.Frame())
@@ -22,69 +21,37 @@ func TestResetInPipeline(t *testing.T) {
 	if first == "" || second == "" || third == "" {
 		t.Fatalf("tokens %q, %q, %q", first, second, third)
 	}
-	p.desk.WantDo(":0\r\n", "UNLOCK", "a", first)
+	p.Near.WantDo(":0\r\n", "UNLOCK", "a", first)
 	for _, key := range []string{"a", "b"} {
-		p.far.WantDo(lab.Null2, "LOCK", key, "60s")
+		p.Far.WantDo(lab.Null2, "LOCK", key, "60s")
 	}
 	host.Reset()
 	for _, key := range []string{"a", "b"} {
-		if took := p.far.WantFree(key, time.Now()); took > 200*time.Millisecond*lab.Slack {
+		if took := p.Far.WantFree(key, time.Now()); took > 200*time.Millisecond*lab.Slack {
 			t.Errorf("%s was free %v after the reset", key, took)
 		}
 	}
-	p.wantNoStray(t)
+	p.WantNoStray(t)
 }
 
 // TestUnlockOtherName: UNLOCK of a session lock's token under another name answers 0 and changes nothing: the lock is renewed on.
 func TestUnlockOtherName(t *testing.T) {
 	t.Parallel()
-	p := startPair(t)
+	p := lab.StartTwoProxies(t)
 	host := lab.Dial(t, p.Addr)
 	token := host.LockSession("job", "1s")
 	host.WantDo(":0\r\n", "UNLOCK", "other", token)
 	lab.Pass(t, 2*time.Second)
-	p.far.WantDo(lab.Null2, "LOCK", "job", "60s")
+	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
 	host.Unlock("job", token)
-	p.wantNoStray(t)
-}
-
-// TestLocksBinary: LOCKPROXY LOCKS returns every key byte for byte, and takes the prefix literally in patterns.
-func TestLocksBinary(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, 3, "--admin-commands", "on", "--key-prefix", `l[o]c*k?\:`)
-	host := lab.Dial(t, c.Addr)
-	want := map[string]bool{}
-	for i := range 256 {
-		key := fmt.Sprintf("%c\r\n*%s", i, string([]byte{byte(i), 0, 0xff}))
-		host.Lock(key, "60s")
-		want[key] = true
-	}
-	long := strings.Repeat("\x80", 1024)
-	host.Lock(long, "60s")
-	want[long] = true
-	for cursor, pages := "0", 0; ; pages++ {
-		parts := lab.Elements(host.Do("LOCKPROXY", "LOCKS", cursor, "COUNT", "50", "MATCH", "*"))
-		for _, lock := range lab.Elements(parts[1]) {
-			key := lab.MapOf(lock)["key"]
-			if !want[key] {
-				t.Errorf("LOCKS named %q", key)
-			}
-			delete(want, key)
-		}
-		if cursor = lab.Scalar(parts[0]); cursor == "0" || pages > 1000 {
-			break
-		}
-	}
-	if len(want) > 0 {
-		t.Errorf("LOCKS left out %d locks", len(want))
-	}
+	p.WantNoStray(t)
 }
 
 // TestExtendedSession: EXTEND told the client that it holds its session lock for 20s. That renewals fail for longer than its ttl changes
 // nothing: no push, and the lock is there.
 func TestExtendedSession(t *testing.T) {
 	t.Parallel()
-	p, relays := relayedPair(t, "--master-timeout", "1s")
+	p, relays := lab.StartTwoRelayed(t, "--master-timeout", "1s")
 	host := lab.Dial3(t, p.Addr)
 	token := host.LockSession("job", "2s")
 	host.WantDo(":1\r\n", "EXTEND", "job", token, "30s")
@@ -95,8 +62,8 @@ func TestExtendedSession(t *testing.T) {
 	for _, r := range relays {
 		r.Thaw()
 	}
-	lab.WaitFor(t, "a majority is back", lab.Patience, func() bool { return !strings.HasPrefix(p.far.Do("LOCKINFO", "job"), "-") })
-	p.far.WantDo(lab.Null2, "LOCK", "job", "60s")
+	lab.WaitFor(t, "a majority is back", lab.Patience, func() bool { return !strings.HasPrefix(p.Far.Do("LOCKINFO", "job"), "-") })
+	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
 	host.Unlock("job", token) // and no push before the reply
-	p.wantNoStray(t)
+	p.WantNoStray(t)
 }

@@ -10,18 +10,10 @@ import (
 
 // The embedded default: no settings, everything in one process.
 
-// startEmbedded starts the proxy with nothing but an address to listen at.
-func startEmbedded(t testing.TB) *lab.Proxy {
-	t.Helper()
-	p := lab.StartProxy(t)
-	p.WaitVoting(t)
-	return p
-}
-
 // TestEmbedded: the session that a newcomer types.
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
-	p := startEmbedded(t)
+	p := lab.StartEmbedded(t)
 	for _, host := range []*lab.Client{lab.Dial(t, p.Addr), lab.Dial3(t, p.Addr)} {
 		null := map[bool]string{true: lab.Null2, false: lab.Null3}[host.Do("GET", "none") == lab.Null2]
 		host.WantDo("+PONG\r\n", "PING")
@@ -58,7 +50,7 @@ func TestEmbedded(t *testing.T) {
 // TestEmbeddedStates: transactions, subscriptions and blocking commands on the embedded upstream.
 func TestEmbeddedStates(t *testing.T) {
 	t.Parallel()
-	p := startEmbedded(t)
+	p := lab.StartEmbedded(t)
 	host, other := lab.Dial(t, p.Addr), lab.Dial(t, p.Addr)
 	play(host, []step{{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SET", "a", "1"), "+QUEUED\r\n"}, {lab.Encode("LOCK", "job", "5s"), inMulti},
 		{lab.Encode("EXEC"), execAbort}, {lab.Encode("GET", "a"), lab.Null2}}, host.Send)
@@ -73,27 +65,4 @@ func TestEmbeddedStates(t *testing.T) {
 	host.Want("*2\r\n" + lab.Bulk("queue") + lab.Bulk("x"))
 	host.Unlock("job", lab.TokenOf(host.Frame()))
 	other.WantDo(":0\r\n", "LLEN", "queue")
-}
-
-// TestEmbeddedAttacks: miniredis ends the process on bytes that Redis refuses, unless they never reach it.
-func TestEmbeddedAttacks(t *testing.T) {
-	t.Parallel()
-	p := startEmbedded(t)
-	for _, a := range attacks() {
-		before := p.CPU(t)
-		a.mount(t, p.Addr, nil)
-		if !p.Running() {
-			t.Fatalf("%s: the process is gone: %v\n%s", a.name, p.Err, p.Log.Tail(3000))
-		}
-		if used := p.CPU(t) - before; used > 400*time.Millisecond*lab.Slack {
-			t.Errorf("%s: cost %v of processor time", a.name, used)
-		}
-		host := lab.Dial(t, p.Addr)
-		host.WantDo("+PONG\r\n", "PING")
-		host.Unlock("job", host.Lock("job", "5s"))
-		host.Close()
-	}
-	if peak := p.Memory(t, "VmHWM"); peak > memoryBound {
-		t.Errorf("the process used up to %d MB, want under %d", peak, memoryBound)
-	}
 }

@@ -13,22 +13,6 @@ import (
 // Fencing: of two tokens of one key, as plain strings, the later holder's is greater, whatever the masters' counters
 // stood at and whichever minority was away.
 
-// setApart lets the counters of the masters differ, by locks that each takes part in alone.
-func setApart(t testing.TB, masters []*lab.Redis, key string, counts []int) {
-	t.Helper()
-	for i, s := range masters {
-		p := lab.StartProxy(t, "--upstream", s.Addr, "--masters", s.Addr, "--restart-guard", "off")
-		host := lab.Dial(t, p.Addr)
-		for n := 0; n < counts[i]; {
-			if token := lab.TokenOf(host.Do("LOCK", key, "60s")); token != "" {
-				host.Unlock(key, token)
-				n++
-			}
-		}
-		p.Stop(t)
-	}
-}
-
 func TestFence(t *testing.T) {
 	t.Parallel()
 	fenceRounds(t, 60, func(holder, _ *lab.Client) *lab.Client { return holder })
@@ -78,7 +62,7 @@ type fenceTest struct {
 func newFenceTest(t *testing.T, counts []int, r *rand.Rand) *fenceTest {
 	t.Helper()
 	f := &fenceTest{Rand: r, masters: lab.StartMasters(t, len(counts))}
-	setApart(t, f.masters, "job", counts)
+	lab.SetCountersApart(t, f.masters, "job", counts)
 	relays, list := lab.StartRelays(t, f.masters)
 	f.relays = relays
 	for i := range f.proxies {
@@ -104,7 +88,7 @@ func (f *fenceTest) round(t *testing.T, away int, unlocker func(holder, other *l
 	}
 	for range 1 + f.IntN(3) {
 		i := f.IntN(2)
-		token := grantOr(t, f.hosts[i], "job", func() string {
+		token := lab.GrantOr(t, f.hosts[i], "job", func() string {
 			giveAllBack()
 			return fmt.Sprintf("round %d, away (way %d) were %v, last token %s; %s", f.rounds, how, gone, f.last, f.whereJobIs(t))
 		})
@@ -112,21 +96,9 @@ func (f *fenceTest) round(t *testing.T, away int, unlocker func(holder, other *l
 			t.Fatalf("round %d: token %s after %s; away were %v", f.rounds, token, f.last, gone)
 		}
 		f.last = token
-		unlockSurely(t, unlocker(f.hosts[i], f.hosts[1-i]), "job", token)
+		lab.UnlockSurely(t, unlocker(f.hosts[i], f.hosts[1-i]), "job", token)
 	}
 	giveAllBack()
-}
-
-// unlockSurely unlocks, again while too few masters can be asked: those that have just been given back may not vote yet.
-func unlockSurely(t *testing.T, c *lab.Client, key, token string) {
-	t.Helper()
-	lab.WaitFor(t, "UNLOCK by a majority", lab.Patience, func() bool {
-		reply := c.Do("UNLOCK", key, token)
-		if !strings.HasPrefix(reply, "-NOQUORUM ") && reply != ":1\r\n" && reply != ":0\r\n" {
-			t.Errorf("UNLOCK: %q", reply)
-		}
-		return !strings.HasPrefix(reply, "-NOQUORUM ")
-	})
 }
 
 func (f *fenceTest) whereJobIs(t testing.TB) string {
@@ -157,36 +129,11 @@ func giveBack(s *lab.Redis, r *lab.Relay) {
 	r.Refuse(false)
 }
 
-// grant repeats LOCK until it is granted: while lanes are being made anew a majority may be missing for a moment,
-// and a key whose release is still on its way counts as held. Any other reply fails the test.
-func grant(t testing.TB, c *lab.Client, key string) string {
-	t.Helper()
-	return grantOr(t, c, key, func() string { return "" })
-}
-
-// grantOr is grant that asks for an explanation when it has to give up.
-func grantOr(t testing.TB, c *lab.Client, key string, explain func() string) string {
-	t.Helper()
-	token, reply := "", ""
-	granted := lab.Poll(lab.Patience, func() bool {
-		reply = c.Do("LOCK", key, "60s")
-		token = lab.TokenOf(reply)
-		if token == "" && reply != lab.Null2 && !strings.HasPrefix(reply, "-NOQUORUM ") && !strings.HasPrefix(reply, "-TRYAGAIN ") {
-			t.Fatalf("LOCK: %q", reply)
-		}
-		return token != ""
-	})
-	if !granted {
-		t.Fatalf("LOCK not granted within %v, the last reply was %q; %s", lab.Patience, reply, explain())
-	}
-	return token
-}
-
 // TestFenceUnderContention: many clients of two proxies on one key; the holders' tokens rise, and no two hold at once.
 func TestFenceUnderContention(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
-	two := c.another(t)
+	c := lab.StartCluster(t, 3)
+	two := c.Another(t)
 	const clients, grants = 6, 25
 	results, held := make(chan error, clients), make(chan string, 1)
 	held <- "" // the last holder's token; out of the channel while a client is inside
@@ -199,7 +146,7 @@ func TestFenceUnderContention(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy, two)
+	lab.WantNoStray(t, c.Masters, c.Proxy, two)
 }
 
 func contend(c *lab.Conn, held chan string, grants int) error {
@@ -237,7 +184,7 @@ func contend(c *lab.Conn, held chan string, grants int) error {
 // TestFencingOff: the number is 0 and nothing is counted on the masters.
 func TestFencingOff(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--fencing", "off")
+	c := lab.StartCluster(t, 3, "--fencing", "off")
 	host := lab.Dial(t, c.Addr)
 	for range 3 {
 		token := host.Lock("job", "60s")
@@ -246,5 +193,5 @@ func TestFencingOff(t *testing.T) {
 		}
 		host.Unlock("job", token)
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }

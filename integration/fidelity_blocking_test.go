@@ -12,7 +12,7 @@ import (
 // UNBLOCK, and what stands behind the LOCK runs after it.
 func TestBlocking(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 1)
+	c := lab.StartCluster(t, 1)
 	for name, b := range map[string]struct {
 		block  []string
 		before [][]string // makes what block waits in
@@ -34,7 +34,7 @@ func TestBlocking(t *testing.T) {
 		"BLPOP, key set":    {[]string{"BLPOP", "q4", "0"}, [][]string{{"RPUSH", "q4", "x"}}, nil, "*2\r\n" + lab.Bulk("q4") + lab.Bulk("x")},
 		"BLPOP, wrong type": {[]string{"BLPOP", "t", "0"}, [][]string{{"SET", "t", "x"}}, nil, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"},
 	} {
-		host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.upstream.Addr)
+		host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
 		for _, command := range b.before {
 			if reply := host.Do(command...); reply[0] == '-' {
 				t.Fatalf("%s: %q: %q", name, command, reply)
@@ -44,8 +44,8 @@ func TestBlocking(t *testing.T) {
 		key := strings.ReplaceAll(name, " ", "-")
 		host.Send(lab.Encode(b.block...) + lab.Encode("LOCK", key, "60s") + lab.Encode("RPUSH", "order", key))
 		if b.wake != nil {
-			lab.WaitFor(t, name+": blocked", lab.Patience, func() bool { return c.upstream.Info(t, "clients", "blocked_clients") == "1" })
-			if got := c.masters[0].Do(t, "EXISTS", "lock:"+key); got != ":0\r\n" {
+			lab.WaitFor(t, name+": blocked", lab.Patience, func() bool { return c.Upstream.Info(t, "clients", "blocked_clients") == "1" })
+			if got := c.Masters[0].Do(t, "EXISTS", "lock:"+key); got != ":0\r\n" {
 				t.Errorf("%s: LOCK ran before it", name)
 			}
 			for i := range b.wake {
@@ -70,14 +70,14 @@ func streamReply(key, id string) string {
 // apart. It is a replica's word: from there on lock commands are the upstream's, which does not know them.
 func TestReplconf(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 1)
+	c := lab.StartCluster(t, 1)
 	for _, before := range [][]string{{"REPLCONF", "ACK", "0"}, {"REPLCONF", "GETACK", "*"}, {"replconf", "capa", "eof", "ack", "0"}} {
 		for _, sent := range []string{
 			lab.Encode(before...) + lab.Encode("LOCK", "job", "60s"),
 			lab.Encode("MULTI") + lab.Encode(before...) + lab.Encode("EXEC") + lab.Encode("LOCK", "job", "60s"),
 			lab.Encode(before...) + lab.Encode("MULTI") + lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "job", "60s") + lab.Encode("EXEC"),
 		} {
-			host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.upstream.Addr)
+			host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
 			direct.Send(sent + "PING end\r\n")
 			host.Send(sent + "PING end\r\n")
 			want := ""
@@ -90,5 +90,5 @@ func TestReplconf(t *testing.T) {
 			host.Want(want)
 		}
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }

@@ -64,9 +64,9 @@ func TestHarnessFidelity(t *testing.T) {
 // be taken for it and sent to the upstream as well. TestFidelity found it.
 func TestBrokenBehindLock(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 1)
+	c := lab.StartCluster(t, 1)
 	for _, broken := range []string{"*1\r\n$4\nEXEC\r\n", "*1\r\n$x\r\n", "*1\r\nx\r\n", "*x\r\n"} {
-		host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.upstream.Addr)
+		host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
 		direct.Send(broken)
 		want, closed, _ := direct.Rest(lab.Patience)
 		if !closed {

@@ -69,7 +69,7 @@ func (r *fidelityRig) fresh() {
 
 // play sends a script both ways, through the proxy in random pieces, and returns the two answers: all that came until the
 // connection was closed, by Redis or at our end.
-func (r *fidelityRig) play(t testing.TB, s *fidelityScript) (got, want answer) {
+func (r *fidelityRig) play(t testing.TB, s *fidelityScript) (got, want lab.Heard) {
 	t.Helper()
 	r.fresh()
 	sentinel := fmt.Sprintf("sentinel-%016x", s.Uint64())
@@ -89,18 +89,18 @@ func (r *fidelityRig) play(t testing.TB, s *fidelityScript) (got, want answer) {
 	}
 	r.pieces(two, sent[s.handshake:], s.Rand)
 	deadline := time.Now().Add(cmp.Or(r.patience, lab.Patience))
-	got = hear(two.Conn, sentinel, func(got answer) bool {
-		what, _ := s.differs(got.text, want.text)
-		return what == "" && want.state == "open" || time.Now().After(deadline)
+	got = lab.Hear(two.Conn, sentinel, func(got lab.Heard) bool {
+		what, _ := s.differs(got.Text, want.Text)
+		return what == "" && want.State == "open" || time.Now().After(deadline)
 	}, 5*time.Millisecond)
 	for _, end := range []struct {
 		c *lab.Client
-		a *answer
+		a *lab.Heard
 	}{{one, &want}, {two, &got}} {
-		if end.a.state != "closed" {
-			end.a.state = "open"
-			last := hearEnd(end.c)
-			end.a.text, end.a.state = end.a.text+last.text, end.a.state+", "+last.state
+		if end.a.State != "closed" {
+			end.a.State = "open"
+			last := lab.HearEnd(end.c)
+			end.a.Text, end.a.State = end.a.Text+last.Text, end.a.State+", "+last.State
 		}
 	}
 	return got, want
@@ -108,14 +108,14 @@ func (r *fidelityRig) play(t testing.TB, s *fidelityScript) (got, want answer) {
 
 // hearDirectly reads what comes directly. Where the sentinel is not answered, the server itself tells when there is
 // nothing more to come, and whether it has closed the connection: silence may be a busy machine.
-func (r *fidelityRig) hearDirectly(c *lab.Client, sentinel string) answer {
-	got := hear(c.Conn, sentinel, func(answer) bool { return r.settled() }, 20*time.Millisecond)
-	if got.state == "silent" && !strings.Contains(r.desk[0].Do("cLiEnT", "lIsT"), " addr="+c.LocalAddr().String()+" ") {
+func (r *fidelityRig) hearDirectly(c *lab.Client, sentinel string) lab.Heard {
+	got := lab.Hear(c.Conn, sentinel, func(lab.Heard) bool { return r.settled() }, 20*time.Millisecond)
+	if got.State == "silent" && !strings.Contains(r.desk[0].Do("cLiEnT", "lIsT"), " addr="+c.LocalAddr().String()+" ") {
 		rest, _, _ := c.Rest(lab.Patience)
-		return answer{got.text + rest, "closed"}
+		return lab.Heard{Text: got.Text + rest, State: "closed"}
 	}
-	if got.state != "closed" {
-		got.state = "open"
+	if got.State != "closed" {
+		got.State = "open"
 	}
 	return got
 }

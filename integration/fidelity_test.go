@@ -117,19 +117,19 @@ func (r *fidelityReport) play(t *testing.T, g grammar, c fidelityCell, open, clo
 	}
 	s := newFidelityScript(g, c.state, c.resp3, rig.password, c.group)
 	got, want := rig.play(t, s)
-	what, locks := s.differs(got.text, want.text)
-	if what == "" && got.state != want.state {
-		what = fmt.Sprintf("through the proxy it ends %s, directly %s", got.state, want.state)
+	what, locks := s.differs(got.Text, want.Text)
+	if what == "" && got.State != want.State {
+		what = fmt.Sprintf("through the proxy it ends %s, directly %s", got.State, want.State)
 	}
 	if what == "" {
-		what = s.unreached(want.text)
+		what = s.unreached(want.Text)
 	}
 	if what != "" {
 		_ = os.WriteFile(filepath.Join(t.ArtifactDir(), "script"), []byte(s.text.String()), 0o600)
 		t.Errorf("script %d (%s, password %v, mutated %v): %s\nthrough the proxy it ends %s, directly %s\nsent: %.3000q", number, c, rig.password != "", s.mutated,
-			what, got.state, want.state, s.text.String())
+			what, got.State, want.State, s.text.String())
 	}
-	r.count(c, s, locks, strings.HasPrefix(want.state, "closed"))
+	r.count(c, s, locks, strings.HasPrefix(want.State, "closed"))
 }
 
 // unreached tells if the script did not get into its state.

@@ -11,8 +11,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// fight is clients that fight for one key through two proxies and leave in every way there is.
-type fight struct {
+// contest is clients that fight for one key through two proxies and leave in every way there is.
+type contest struct {
 	t       *testing.T
 	addrs   [2]string
 	stop    chan struct{}
@@ -22,11 +22,11 @@ type fight struct {
 	longest atomic.Int64 // time from a release to the next grant, in ns
 }
 
-// TestFight: whatever way holders and waiters leave, and through whichever proxy the lock is released, the next waiter is woken at once and
+// TestHoldersAndWaitersLeave: whatever way holders and waiters leave, and through whichever proxy the lock is released, the next waiter is woken at once and
 // nobody gets a lock that is held; in the end no waiter, session lock or key is left.
-func TestFight(t *testing.T) {
-	p := startPair(t, "--master-timeout", "2s") // the machine may be busy
-	s := &fight{t: t, addrs: [2]string{p.Addr, p.two.Addr}, stop: make(chan struct{})}
+func TestHoldersAndWaitersLeave(t *testing.T) {
+	p := lab.StartTwoProxies(t, "--master-timeout", "2s") // the machine may be busy
+	s := &contest{t: t, addrs: [2]string{p.Addr, p.Second.Addr}, stop: make(chan struct{})}
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	length := 6 * time.Second
 	if os.Getenv("INTEGRATION_LONG") != "" {
@@ -47,15 +47,15 @@ func TestFight(t *testing.T) {
 	if longest := time.Duration(s.longest.Load()); longest > 500*time.Millisecond*lab.Slack {
 		t.Errorf("once the next waiter was served %v after the release", longest)
 	}
-	for _, c := range []*lab.Client{p.desk, p.far} {
+	for _, c := range []*lab.Client{p.Near, p.Far} {
 		c.WaitWaiting(0)
 		lab.WaitFor(t, "no session lock", lab.Patience, func() bool { return c.Counter("session_locks") == 0 })
 	}
-	lab.WantKeysGone(t, p.masters, 3*time.Second*lab.Slack)
-	p.wantNoStray(t)
+	lab.WantKeysGone(t, p.Masters, 3*time.Second*lab.Slack)
+	p.WantNoStray(t)
 }
 
-func (s *fight) stopped() bool {
+func (s *contest) stopped() bool {
 	select {
 	case <-s.stop:
 		return true
@@ -65,7 +65,7 @@ func (s *fight) stopped() bool {
 }
 
 // play is one connection: it waits for the lock, holds it and leaves; or it leaves before. It reports whether to go on.
-func (s *fight) play(me int64, r *rand.Rand) bool {
+func (s *contest) play(me int64, r *rand.Rand) bool {
 	c, err := lab.Connect(s.addrs[r.IntN(2)])
 	if err != nil {
 		s.t.Error(err)
@@ -114,7 +114,7 @@ func (s *fight) play(me int64, r *rand.Rand) bool {
 }
 
 // leaveWaiting ends the connection while the LOCK waits, or is being decided.
-func (s *fight) leaveWaiting(c *lab.Conn, r *rand.Rand) {
+func (s *contest) leaveWaiting(c *lab.Conn, r *rand.Rand) {
 	<-time.After(time.Duration(r.IntN(20000)) * time.Microsecond)
 	switch r.IntN(4) {
 	case 0:
@@ -131,7 +131,7 @@ func (s *fight) leaveWaiting(c *lab.Conn, r *rand.Rand) {
 }
 
 // release gives the lock back in one of the ways there are.
-func (s *fight) release(c *lab.Conn, r *rand.Rand, session bool, token string) bool {
+func (s *contest) release(c *lab.Conn, r *rand.Rand, session bool, token string) bool {
 	how := r.IntN(6)
 	if !session {
 		how %= 2

@@ -13,7 +13,7 @@ import (
 
 // TestConnectionFlood: connections that open and close as fast as they can, in every way, do not get in the way of others and leave nothing.
 func TestConnectionFlood(t *testing.T) {
-	c := startCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
+	c := lab.StartCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
 	desk := lab.Dial(t, c.Addr)
 	turn := func() time.Duration {
 		start := time.Now()
@@ -70,7 +70,7 @@ func TestConnectionFlood(t *testing.T) {
 		})
 	}
 	var turns []time.Duration
-	for start := time.Now(); time.Since(start) < long(3*time.Second, time.Minute); {
+	for start := time.Now(); time.Since(start) < lab.Long(3*time.Second, time.Minute); {
 		turns = append(turns, turn())
 	}
 	close(stop)
@@ -78,20 +78,20 @@ func TestConnectionFlood(t *testing.T) {
 	slices.Sort(turns)
 	t.Logf("%d connections came and went; of %d turns of another the median took %v, the 99th percentile %v, at most %v; %d MB",
 		count, len(turns), turns[len(turns)/2], turns[len(turns)*99/100], turns[len(turns)-1], c.Memory(t, "VmHWM"))
-	if peak := c.Memory(t, "VmHWM"); peak > memoryBound {
+	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
 		t.Errorf("the proxy used up to %d MB", peak)
 	}
 	lab.WaitFor(t, "all gone", lab.Patience, func() bool { return desk.Counter("connected_clients") == 1 })
 	lab.WaitFor(t, "their connections to the upstream gone", lab.Patience, func() bool {
-		return strings.Count(c.upstream.Do(t, "CLIENT", "LIST"), " laddr=") <= 3
+		return strings.Count(c.Upstream.Do(t, "CLIENT", "LIST"), " laddr=") <= 3
 	})
 }
 
 // TestFewFiles: where the system has no room for more connections the proxy waits, without spinning, serves those it has, and goes on.
 func TestFewFiles(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
-	p := lab.StartProxyWithFiles(t, 64, c.flags...)
+	c := lab.StartCluster(t, 3)
+	p := lab.StartProxyWithFiles(t, 64, c.Flags...)
 	p.WaitVoting(t)
 	if text := p.Log.String(); strings.Count(text, "max-clients do not fit") != 1 || !strings.Contains(text, `"max_clients":10000,"files_needed":20044,"files_allowed":64`) {
 		t.Errorf("the log does not say that 10,000 clients do not fit into 64 files")

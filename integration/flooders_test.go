@@ -101,14 +101,14 @@ func (f flooder) beside(t *testing.T, addr string, attackers int) time.Duration 
 					}
 				case <-time.After(time.Until(end)):
 					took = append(took, time.Since(start))
-					medians[i] = median(took)
+					medians[i] = lab.Median(took)
 					<-reply // when the attack is over
 					return
 				}
 				took = append(took, time.Since(start))
 				time.Sleep(time.Millisecond) // so that victims are no load
 			}
-			medians[i] = median(took)
+			medians[i] = lab.Median(took)
 		})
 	}
 	lab.Pass(t, time.Until(end))

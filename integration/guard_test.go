@@ -12,13 +12,6 @@ import (
 // Masters that lose what they granted: they must not vote before everything that was granted has run out. The masters here
 // have a max-ttl of one or two seconds, so that a quarantine is over soon.
 
-// guarded starts a deployment whose quarantine lasts as long as maxTTL.
-func guarded(t testing.TB, maxTTL time.Duration, config lab.Config) *lab.Lab {
-	t.Helper()
-	config.Flags = append([]string{"--max-ttl", fmt.Sprint(maxTTL.Milliseconds()), "--admin-commands", "on"}, config.Flags...)
-	return lab.Start(t, config)
-}
-
 // margin is how much longer than max-ttl a quarantine must last, and may. It ends with a probe, of one a second; the rest of
 // the upper bound is for a busy machine. The tests of quorum have the exact time.
 func margin(maxTTL time.Duration) (least, most time.Duration) {
@@ -29,35 +22,6 @@ func margin(maxTTL time.Duration) (least, most time.Duration) {
 // now, a majority granted and could not confirm the fence in time.
 func refusedNow(reply string, possible bool) bool {
 	return strings.HasPrefix(reply, "-NOQUORUM ") || possible && strings.HasPrefix(reply, "-TRYAGAIN ")
-}
-
-// waitStates waits until LOCKPROXY MASTERS shows these states.
-func waitStates(t testing.TB, c *lab.Client, within time.Duration, want ...string) {
-	t.Helper()
-	var got string
-	if !lab.Poll(within, func() bool { got = c.Do("LOCKPROXY", "MASTERS"); return sameStates(got, want) }) {
-		t.Fatalf("LOCKPROXY MASTERS after %v: %q, want %q", within, got, want)
-	}
-}
-
-func sameStates(frame string, want []string) bool {
-	masters := lab.Elements(frame)
-	for i, m := range masters {
-		if lab.MapOf(m)["state"] != want[i] {
-			return false
-		}
-	}
-	return len(masters) == len(want)
-}
-
-// allVote waits until all masters of a proxy vote.
-func allVote(t testing.TB, l *lab.Lab, c *lab.Client) {
-	t.Helper()
-	want := make([]string, len(l.Masters))
-	for i := range want {
-		want[i] = "voting"
-	}
-	waitStates(t, c, lab.Patience, want...)
 }
 
 // loss is a way for masters to lose their memory.
@@ -94,14 +58,14 @@ func TestGuardWiped(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				const maxTTL = 2 * time.Second
-				l := guarded(t, maxTTL, lab.Config{})
+				l := lab.StartGuarded(t, maxTTL, lab.Config{})
 				host := lab.Dial(t, l.Proxies[0].Addr)
-				allVote(t, l, host)
+				lab.WaitAllVote(t, l, host)
 				var wiped []func()
 				for _, s := range l.Masters[:2] {
 					wiped = append(wiped, w.prepare(t, s))
 				}
-				token := lockSoon(t, host, "job", "2s")
+				token := lab.LockSoon(t, host, "job", "2s")
 				lab.WantHolders(t, l.Masters, "job", 3)
 				if late {
 					l.Proxies[0].Kill()
@@ -119,9 +83,9 @@ func TestGuardWiped(t *testing.T) {
 				if next <= token {
 					t.Errorf("the token after the wipe is %s, before it was %s", next, token)
 				}
-				allVote(t, l, host)
+				lab.WaitAllVote(t, l, host)
 				host.WantDo(":0\r\n", "UNLOCK", "job", token)
-				unlockSurely(t, host, "job", next)
+				lab.UnlockSurely(t, host, "job", next)
 			})
 		}
 	}
@@ -130,7 +94,7 @@ func TestGuardWiped(t *testing.T) {
 // wantOut checks what clients and operators are told of two masters in quarantine.
 func wantOut(t testing.TB, host *lab.Client, w loss, late bool) {
 	t.Helper()
-	waitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
+	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
 	reply := ""
 	if !lab.Poll(time.Second, func() bool {
 		reply = host.Do("LOCK", "other", "1s")
@@ -176,9 +140,9 @@ func wantRefused(t testing.TB, host *lab.Client, key string, start time.Time, ma
 func TestGuardWipedAgain(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
-	l := guarded(t, maxTTL, lab.Config{Proxies: 2})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{Proxies: 2})
 	one, two := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
-	allVote(t, l, one)
+	lab.WaitAllVote(t, l, one)
 	flush := func() time.Time {
 		start := time.Now()
 		for _, s := range l.Masters[:2] {
@@ -194,7 +158,7 @@ func TestGuardWipedAgain(t *testing.T) {
 			})
 		}
 		key := fmt.Sprint("job-", i)
-		lockSoon(t, one, key)
+		lab.LockSoon(t, one, key)
 		start := flush()
 		if i%2 == 0 {
 			one, two = two, one
@@ -206,13 +170,13 @@ func TestGuardWipedAgain(t *testing.T) {
 // TestGuardCountdown: what NOQUORUM and LOCKPROXY MASTERS say of the time left counts down to the vote.
 func TestGuardCountdown(t *testing.T) {
 	t.Parallel()
-	l := guarded(t, 3*time.Second, lab.Config{})
+	l := lab.StartGuarded(t, 3*time.Second, lab.Config{})
 	host := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	for _, s := range l.Masters[:2] {
 		s.Must(t, "FLUSHALL")
 	}
-	waitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
+	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
 	seen, last := map[string]bool{}, 1<<30
 	for {
 		frame, now := host.Do("LOCKPROXY", "MASTERS"), time.Now()
@@ -247,9 +211,9 @@ func TestGuardCountdown(t *testing.T) {
 func TestGuardDurable(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Minute
-	l := guarded(t, maxTTL, lab.Config{MasterArgs: lab.AOFAlways()})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{MasterArgs: lab.AOFAlways()})
 	host := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	for _, s := range l.Masters {
 		waitDurable(t, s)
 	}
@@ -264,14 +228,14 @@ func TestGuardDurable(t *testing.T) {
 			l.Proxies[0].Restart(t)
 			host = lab.Dial(t, l.Proxies[0].Addr)
 		}
-		allVote(t, l, host)
+		lab.WaitAllVote(t, l, host)
 		if info := lab.MapOf(host.Do("LOCKINFO", key)); info["held"] != "3" {
 			t.Errorf("LOCKINFO: %v, want the lock on all three", info)
 		}
 		host.WantDo(lab.Null2, "LOCK", key, "1s")
 		host.WantDo(":1\r\n", "EXTEND", key, token, "60s")
 		host.Unlock(key, token)
-		if next := lockSoon(t, host, key); next <= token {
+		if next := lab.LockSoon(t, host, key); next <= token {
 			t.Errorf("token %s after %s", next, token)
 		}
 	}
@@ -301,13 +265,13 @@ func TestGuardNotDurable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const maxTTL = 1500 * time.Millisecond
-			l := guarded(t, maxTTL, lab.Config{MasterArgs: everySecond})
+			l := lab.StartGuarded(t, maxTTL, lab.Config{MasterArgs: everySecond})
 			host := lab.Dial(t, l.Proxies[0].Addr)
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 			for _, s := range l.Masters[:2] {
 				change(t, s)
 			}
-			lockSoon(t, host, "job", "1500ms")
+			lab.LockSoon(t, host, "job", "1500ms")
 			start := time.Now()
 			for _, s := range l.Masters[:2] {
 				s.RestartKept(t, "--appendfsync", "always")
@@ -315,18 +279,4 @@ func TestGuardNotDurable(t *testing.T) {
 			wantRefused(t, host, "job", start, maxTTL)
 		})
 	}
-}
-
-// lockSoon repeats LOCK, for a second or the ttl given, until it is granted: a majority may be missing for a moment.
-func lockSoon(t testing.TB, c *lab.Client, key string, ttl ...string) (token string) {
-	t.Helper()
-	reply := ""
-	if !lab.Poll(lab.Patience, func() bool {
-		reply = c.Do("LOCK", key, append(ttl, "1s")[0])
-		token = lab.TokenOf(reply)
-		return token != ""
-	}) {
-		t.Fatalf("LOCK %s: %q after %v", key, reply, lab.Patience)
-	}
-	return token
 }

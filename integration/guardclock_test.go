@@ -12,20 +12,6 @@ import (
 
 // Masters whose clock is not what it was, that would throw locks away, or that are not what the list says.
 
-// reasonOf returns what LOCKPROXY MASTERS says of a master.
-func reasonOf(c *lab.Client, master int) string {
-	return lab.MapOf(lab.Elements(c.Do("LOCKPROXY", "MASTERS"))[master])["reason"]
-}
-
-// waitReason waits until LOCKPROXY MASTERS says something of a master.
-func waitReason(t testing.TB, c *lab.Client, master int, says string) {
-	t.Helper()
-	var got string
-	if !lab.Poll(lab.Patience, func() bool { got = reasonOf(c, master); return strings.Contains(got, says) }) {
-		t.Fatalf("reason %q, want %q in it", got, says)
-	}
-}
-
 // TestGuardClockStep: a step of a master's clock, forwards or back, is noticed at the next vote or within a second, and the master
 // waits. Where two of three are stepped forwards their keys are gone; nobody gets the lock before its ttl is over.
 func TestGuardClockStep(t *testing.T) {
@@ -34,22 +20,22 @@ func TestGuardClockStep(t *testing.T) {
 		t.Run(fmt.Sprint(step), func(t *testing.T) {
 			t.Parallel()
 			const maxTTL = 2 * time.Second
-			l := guarded(t, maxTTL, lab.Config{Clocks: true})
+			l := lab.StartGuarded(t, maxTTL, lab.Config{Clocks: true})
 			host := lab.Dial(t, l.Proxies[0].Addr)
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 			l.Masters[2].Clock.Step(step)
 			start := time.Now()
-			waitReason(t, host, 2, "stepped its clock ")
+			lab.WaitReason(t, host, 2, "stepped its clock ")
 			if took := time.Since(start); took > 1200*time.Millisecond*lab.Slack {
 				t.Errorf("a step was noticed after %v, want a second", took)
 			}
-			unlockSurely(t, host, "job", lockSoon(t, host, "job")) // the others do without it
-			allVote(t, l, host)
+			lab.UnlockSurely(t, host, "job", lab.LockSoon(t, host, "job")) // the others do without it
+			lab.WaitAllVote(t, l, host)
 			if out := time.Since(start); out < maxTTL {
 				t.Errorf("it voted again %v after the step", out)
 			}
 
-			token := lockSoon(t, host, "job", "2s")
+			token := lab.LockSoon(t, host, "job", "2s")
 			lab.WantHolders(t, l.Masters, "job", 3)
 			start = time.Now()
 			for _, s := range l.Masters[:2] {
@@ -57,8 +43,8 @@ func TestGuardClockStep(t *testing.T) {
 			}
 			wantRefused(t, host, "other", start, maxTTL)
 			if step < 0 { // its keys live on for an hour, unless somebody releases them
-				allVote(t, l, host)
-				unlockSurely(t, host, "job", token)
+				lab.WaitAllVote(t, l, host)
+				lab.UnlockSurely(t, host, "job", token)
 			}
 			if next := wantRefused(t, host, "job", start, maxTTL); next <= token {
 				t.Errorf("token %s after %s", next, token)
@@ -70,24 +56,24 @@ func TestGuardClockStep(t *testing.T) {
 // TestGuardClockRate: a master whose clock runs faster than the allowance for drift is noticed; one within it is not.
 func TestGuardClockRate(t *testing.T) {
 	t.Parallel()
-	l := guarded(t, 2*time.Second, lab.Config{Clocks: true})
+	l := lab.StartGuarded(t, 2*time.Second, lab.Config{Clocks: true})
 	host := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	l.Masters[0].Clock.Rate(1.006)
 	l.Masters[1].Clock.Rate(1.2)
 	start := time.Now()
-	waitReason(t, host, 1, "stepped its clock ")
+	lab.WaitReason(t, host, 1, "stepped its clock ")
 	t.Logf("20 %% were noticed after %v", time.Since(start))
 	l.Masters[1].Clock.Rate(1)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	if os.Getenv("INTEGRATION_LONG") != "" {
 		l.Masters[1].Clock.Rate(1.02)
 		start = time.Now()
-		lab.WaitFor(t, "2 % noticed", 30*time.Second, func() bool { return strings.Contains(reasonOf(host, 1), "stepped its clock ") })
+		lab.WaitFor(t, "2 % noticed", 30*time.Second, func() bool { return strings.Contains(lab.ReasonOf(host, 1), "stepped its clock ") })
 		t.Logf("2 %% were noticed after %v", time.Since(start))
 	}
 	for start = time.Now(); time.Since(start) < 2*time.Second; {
-		if reason := reasonOf(host, 0); reason != "" {
+		if reason := lab.ReasonOf(host, 0); reason != "" {
 			t.Fatalf("at 0.6 %%: %q", reason)
 		}
 		lab.Pass(t, 20*time.Millisecond)
@@ -99,30 +85,30 @@ func TestGuardClockRate(t *testing.T) {
 func TestGuardEviction(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
-	l := guarded(t, maxTTL, lab.Config{})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{})
 	host := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	for _, s := range l.Masters[:2] {
 		s.Must(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-lru")
 	}
-	waitStates(t, host, lab.Patience, "refused", "refused", "voting")
+	lab.WaitStates(t, host, lab.Patience, "refused", "refused", "voting")
 	const says = " may evict locks (maxmemory-policy volatile-lru, not noeviction)"
 	if reply := host.Do("LOCK", "job", "1s"); !strings.HasPrefix(reply, "-NOQUORUM 1 of 3 ") || strings.Count(reply, says) != 2 {
 		t.Errorf("LOCK: %q, want %q", reply, says)
 	}
 	l.Masters[0].Must(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
-	waitStates(t, host, lab.Patience, "voting", "refused", "voting")
+	lab.WaitStates(t, host, lab.Patience, "voting", "refused", "voting")
 
 	lenient := lab.Dial(t, l.StartProxy(t, "--allow-eviction", "true").Addr)
-	allVote(t, l, lenient)
+	lab.WaitAllVote(t, l, lenient)
 	s := l.Masters[1]
 	s.Must(t, "CONFIG", "SET", "maxmemory", fmt.Sprint(lab.Number(t, s.Info(t, "memory", "used_memory"))+1<<20))
 	for i := 0; s.Info(t, "stats", "evicted_keys") == "0"; i++ {
 		s.Must(t, "SET", fmt.Sprint("filler-", i), strings.Repeat("x", 100<<10), "EX", "100")
 	}
-	waitReason(t, lenient, 1, "evicted keys ")
+	lab.WaitReason(t, lenient, 1, "evicted keys ")
 	start := time.Now()
-	allVote(t, l, lenient)
+	lab.WaitAllVote(t, l, lenient)
 	if out := time.Since(start); out < maxTTL*3/4 {
 		t.Errorf("it voted again after %v", out)
 	}
@@ -136,10 +122,10 @@ func TestGuardSameServer(t *testing.T) {
 	twice := []string{"a@" + servers[0].Addr, "b@localhost:" + port, "c@" + servers[1].Addr}
 	p := lab.StartProxy(t, "--upstream", servers[2].Addr, "--masters", strings.Join(twice, ","), "--max-ttl", "1s")
 	host := lab.Dial(t, p.Addr)
-	lockSoon(t, host, "job")
+	lab.LockSoon(t, host, "job")
 	votes := 0
 	for i := range twice {
-		if reason := reasonOf(host, i); reason == "" {
+		if reason := lab.ReasonOf(host, i); reason == "" {
 			votes++
 		} else if !strings.Contains(reason, "same server") {
 			t.Errorf("reason %q", reason)

@@ -16,20 +16,20 @@ import (
 func TestGuardFences(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
-	l := guarded(t, maxTTL, lab.Config{Proxies: 2})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{Proxies: 2})
 	hosts := []*lab.Client{lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)}
-	allVote(t, l, hosts[0])
+	lab.WaitAllVote(t, l, hosts[0])
 	last := map[string]string{}
 	lockAll := func(what string) {
 		t.Helper()
 		for i := range 40 {
 			key, host := fmt.Sprint("job-", i), hosts[i%2]
-			token := lockSoon(t, host, key)
+			token := lab.LockSoon(t, host, key)
 			if token <= last[key] {
 				t.Fatalf("%s: %s has token %s after %s", what, key, token, last[key])
 			}
 			last[key] = token
-			unlockSurely(t, host, key, token)
+			lab.UnlockSurely(t, host, key, token)
 		}
 	}
 	lockAll("at first")
@@ -47,8 +47,8 @@ func TestGuardFences(t *testing.T) {
 			for _, host := range hosts {
 				wantRefused(t, host, "watched", start, maxTTL)
 			}
-			allVote(t, l, hosts[0])
-			allVote(t, l, hosts[1])
+			lab.WaitAllVote(t, l, hosts[0])
+			lab.WaitAllVote(t, l, hosts[1])
 			lockAll(what)
 		}
 	}
@@ -69,26 +69,26 @@ func TestGuardFences(t *testing.T) {
 // gone.
 func TestGuardCounters(t *testing.T) {
 	t.Parallel()
-	l := guarded(t, time.Second, lab.Config{Masters: 5, Relays: true})
+	l := lab.StartGuarded(t, time.Second, lab.Config{Masters: 5, Relays: true})
 	host := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	for m := range l.Masters[3:] { // these do not get the highest numbers
 		l.Link(0, 3+m).Isolate()
 	}
 	token := ""
 	for range 300 {
-		token = lockSoon(t, host, "job")
-		unlockSurely(t, host, "job", token)
+		token = lab.LockSoon(t, host, "job")
+		lab.UnlockSurely(t, host, "job", token)
 	}
 	l.Heal(t)
 	clock := clockFence()
 	for _, s := range l.Masters[:2] {
 		s.RestartEmpty(t)
 	}
-	waitStates(t, host, 4*time.Second*lab.Slack, "quarantined", "quarantined", "voting", "voting", "voting")
-	allVote(t, l, host)
+	lab.WaitStates(t, host, 4*time.Second*lab.Slack, "quarantined", "quarantined", "voting", "voting", "voting")
+	lab.WaitAllVote(t, l, host)
 	l.Masters[2].Kill() // the only one that had them all the time
-	next := lockSoon(t, host, "job")
+	next := lab.LockSoon(t, host, "job")
 	if next <= token {
 		t.Errorf("token %s after %s", next, token)
 	}
@@ -117,8 +117,8 @@ func TestGuardNew(t *testing.T) {
 		start, said := time.Now(), 0
 		for i, p := range proxies {
 			host := lab.Dial(t, p.Addr)
-			host.Unlock("job", lockSoon(t, host, "job"))
-			allVote(t, l, host)
+			host.Unlock("job", lab.LockSoon(t, host, "job"))
+			lab.WaitAllVote(t, l, host)
 			if strings.Contains(p.Log.String(), "all masters are new: taken for a new deployment") {
 				said++
 			}
@@ -151,11 +151,11 @@ func TestGuardNewButOne(t *testing.T) {
 	l.Masters[2].Kill()
 	start := time.Now()
 	host := lab.Dial(t, l.StartProxy(t).Addr)
-	waitStates(t, host, lab.Patience, "quarantined", "quarantined", "down")
+	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "down")
 	wantRefused(t, host, "job", start, maxTTL) // the wait for the third is as long again
 	l.Masters[2].RestartEmpty(t)
-	waitStates(t, host, lab.Patience, "voting", "voting", "quarantined")
-	allVote(t, l, host)
+	lab.WaitStates(t, host, lab.Patience, "voting", "voting", "quarantined")
+	lab.WaitAllVote(t, l, host)
 }
 
 // TestGuardStrict: with restart-guard strict a new deployment waits, too.

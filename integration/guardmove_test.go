@@ -15,10 +15,10 @@ import (
 // disturb the first.
 func TestGuardSettings(t *testing.T) {
 	t.Parallel()
-	l := guarded(t, 2*time.Second, lab.Config{})
+	l := lab.StartGuarded(t, 2*time.Second, lab.Config{})
 	first := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, first)
-	token := lockSoon(t, first, "job", "2s")
+	lab.WaitAllVote(t, l, first)
+	token := lab.LockSoon(t, first, "job", "2s")
 	list := strings.Join(lab.Addrs(l.Masters), ",")
 	other := lab.StartRedis(t)
 	for _, row := range []struct {
@@ -35,7 +35,7 @@ func TestGuardSettings(t *testing.T) {
 	} {
 		p := l.StartProxy(t, row.flags...)
 		host := lab.Dial(t, p.Addr)
-		waitReason(t, host, 0, row.says)
+		lab.WaitReason(t, host, 0, row.says)
 		for start := time.Now(); time.Since(start) < 150*time.Millisecond; {
 			reply := host.Do("LOCK", "other", "1s")
 			if !strings.HasPrefix(reply, "-NOQUORUM 0 of ") || strings.Count(reply, row.says) < 2 {
@@ -47,7 +47,7 @@ func TestGuardSettings(t *testing.T) {
 			t.Errorf("%q: the log does not say %q", row.flags, row.says)
 		}
 		p.Kill()
-		allVote(t, l, first)
+		lab.WaitAllVote(t, l, first)
 		lab.WaitFor(t, "LOCK through the first", lab.Patience, func() bool { return first.Do("LOCK", "free", "20ms") != lab.Null2 })
 	}
 	if n := lab.Holders(t, []*lab.Redis{other}, "other"); n != 0 {
@@ -60,23 +60,23 @@ func TestGuardSettings(t *testing.T) {
 func TestGuardAdmit(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 2 * time.Second
-	l := guarded(t, maxTTL, lab.Config{})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{})
 	old := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, old)
+	lab.WaitAllVote(t, l, old)
 	old.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", l.Masters[0].Addr)
 	old.WantDo("-ERR no such master 'nobody:1': LOCKPROXY MASTERS lists them\r\n", "LOCKPROXY", "ADMIT", "nobody:1")
-	allVote(t, l, old)
+	lab.WaitAllVote(t, l, old)
 	p := l.StartProxy(t, "--max-ttl", "500ms")
 	host := lab.Dial(t, p.Addr)
-	waitStates(t, host, lab.Patience, "refused", "refused", "refused")
-	token := lockSoon(t, old, "job", "2s")
+	lab.WaitStates(t, host, lab.Patience, "refused", "refused", "refused")
+	token := lab.LockSoon(t, old, "job", "2s")
 	start := time.Now()
 	for _, s := range l.Masters {
 		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", s.Addr)
 	}
 	old.Do("EXTEND", "job", token, "2s") // the old proxy may not have seen it yet; it must not get through
-	waitReason(t, host, 0, "was moved by LOCKPROXY ADMIT ")
-	waitStates(t, old, lab.Patience, "refused", "refused", "refused")
+	lab.WaitReason(t, host, 0, "was moved by LOCKPROXY ADMIT ")
+	lab.WaitStates(t, old, lab.Patience, "refused", "refused", "refused")
 	next := ""
 	for next == "" {
 		reply := host.Do("LOCK", "other", "500ms") // of a key that nobody holds
@@ -92,7 +92,7 @@ func TestGuardAdmit(t *testing.T) {
 	if took := time.Since(start); took < maxTTL {
 		t.Errorf("granted after %v, want the larger max-ttl of %v to be over", took, maxTTL)
 	}
-	if next = lockSoon(t, host, "job", "500ms"); next <= token {
+	if next = lab.LockSoon(t, host, "job", "500ms"); next <= token {
 		t.Errorf("token %s after %s", next, token)
 	}
 }
@@ -105,14 +105,14 @@ func TestGuardReplaced(t *testing.T) {
 	for name, move := range map[string]bool{"at the same address": false, "under the same name": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := guarded(t, maxTTL, lab.Config{Relays: true})
+			l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true})
 			host := lab.Dial(t, l.Proxies[0].Addr)
-			allVote(t, l, host)
+			lab.WaitAllVote(t, l, host)
 			l.Link(0, 1).Isolate() // it does not get the highest numbers
 			token := ""
 			for range 300 {
-				token = lockSoon(t, host, "job")
-				unlockSurely(t, host, "job", token)
+				token = lab.LockSoon(t, host, "job")
+				lab.UnlockSurely(t, host, "job", token)
 			}
 			l.Heal(t)
 			clock := clockFence()
@@ -126,14 +126,14 @@ func TestGuardReplaced(t *testing.T) {
 			} else {
 				l.Masters[2].RestartEmpty(t)
 			}
-			waitStates(t, host, lab.Patience, "voting", "voting", "quarantined")
-			unlockSurely(t, host, "other", lockSoon(t, host, "other"))
-			allVote(t, l, host)
+			lab.WaitStates(t, host, lab.Patience, "voting", "voting", "quarantined")
+			lab.UnlockSurely(t, host, "other", lab.LockSoon(t, host, "other"))
+			lab.WaitAllVote(t, l, host)
 			if took := time.Since(start); took < maxTTL {
 				t.Errorf("it voted after %v", took)
 			}
 			l.Masters[0].Pause(t) // the only one that had them all the time
-			next := lockSoon(t, host, "job")
+			next := lab.LockSoon(t, host, "job")
 			if fence := fenceOf(t, next); next <= token || fence >= clock {
 				t.Errorf("token %s after %s, at a clock of %d: want it just above", next, token, clock)
 			}
@@ -147,11 +147,11 @@ func TestGuardReplaced(t *testing.T) {
 func TestGuardGrown(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 2 * time.Second
-	l := guarded(t, maxTTL, lab.Config{Proxies: 2})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{Proxies: 2})
 	host := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
-	lockSoon(t, host, "job", "2s")
-	token := lockSoon(t, host, "held", "2s")
+	lab.WaitAllVote(t, l, host)
+	lab.LockSoon(t, host, "job", "2s")
+	token := lab.LockSoon(t, host, "held", "2s")
 	lab.WantHolders(t, l.Masters, "held", 3)
 	for _, p := range l.Proxies { // step 1
 		p.Stop(t)
@@ -160,7 +160,7 @@ func TestGuardGrown(t *testing.T) {
 	l.Proxies = nil
 	one, two := lab.Dial(t, l.StartProxy(t).Addr), lab.Dial(t, l.StartProxy(t).Addr) // step 2
 	for i := range 3 {
-		waitReason(t, one, i, "belongs to proxies with another list of masters")
+		lab.WaitReason(t, one, i, "belongs to proxies with another list of masters")
 	}
 	wait := maxTTL + 500*time.Millisecond // the new ones are held back for as long as any belongs to others
 	lab.Poll(wait, func() bool {
@@ -169,7 +169,7 @@ func TestGuardGrown(t *testing.T) {
 		}
 		return false
 	})
-	waitReason(t, one, 3, "waits until no master belongs to proxies with other settings")
+	lab.WaitReason(t, one, 3, "waits until no master belongs to proxies with other settings")
 	start := time.Now()
 	for _, s := range l.Masters[:3] { // step 3
 		one.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", s.Addr)
@@ -186,17 +186,17 @@ func TestGuardGrown(t *testing.T) {
 	if took := time.Since(start); took < maxTTL {
 		t.Errorf("granted %v after ADMIT", took)
 	}
-	if next = lockSoon(t, one, "held"); next <= token {
+	if next = lab.LockSoon(t, one, "held"); next <= token {
 		t.Errorf("token %s after %s", next, token)
 	}
-	allVote(t, l, one)
-	allVote(t, l, two)
+	lab.WaitAllVote(t, l, one)
+	lab.WaitAllVote(t, l, two)
 	for i := range 20 {
 		key := fmt.Sprint("job-", i)
-		unlockSurely(t, one, key, lockSoon(t, two, key))
+		lab.UnlockSurely(t, one, key, lab.LockSoon(t, two, key))
 	}
 	for _, s := range l.Masters[:2] {
 		s.Kill()
 	}
-	lockSoon(t, one, "five masters bear the loss of two")
+	lab.LockSoon(t, one, "five masters bear the loss of two")
 }

@@ -18,10 +18,10 @@ func TestGuardRollingRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const maxTTL = 1500 * time.Millisecond
-			l := guarded(t, maxTTL, lab.Config{Masters: 3, Proxies: 2})
+			l := lab.StartGuarded(t, maxTTL, lab.Config{Masters: 3, Proxies: 2})
 			desk := lab.Dial(t, l.Proxies[0].Addr)
-			allVote(t, l, desk)
-			end := startCrowd(t, l, stormPlan{clients: 12, keys: 8, minTTL: 500 * time.Millisecond, maxTTL: maxTTL}, lab.SeedOf(t, uint64(time.Now().UnixNano())))
+			lab.WaitAllVote(t, l, desk)
+			end := startClients(t, l, stormPlan{clients: 12, keys: 8, minTTL: 500 * time.Millisecond, maxTTL: maxTTL}, lab.SeedOf(t, uint64(time.Now().UnixNano())))
 			for range 2 {
 				for i, s := range l.Masters {
 					lab.Pass(t, 300*time.Millisecond)
@@ -30,11 +30,11 @@ func TestGuardRollingRestart(t *testing.T) {
 						l.Proxies[1].Restart(t)
 					}
 					if waits {
-						lab.WaitFor(t, "in quarantine", lab.Patience, func() bool { return reasonOf(desk, i) != "" })
-						allVote(t, l, desk)
+						lab.WaitFor(t, "in quarantine", lab.Patience, func() bool { return lab.ReasonOf(desk, i) != "" })
+						lab.WaitAllVote(t, l, desk)
 					}
 				}
-				allVote(t, l, desk)
+				lab.WaitAllVote(t, l, desk)
 			}
 			sum := end()
 			if t.Log(sum); sum.Grants < 20 || waits && sum.Grants < 60 {
@@ -48,10 +48,10 @@ func TestGuardRollingRestart(t *testing.T) {
 func TestGuardWipedWhileUsed(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
-	l := guarded(t, maxTTL, lab.Config{Masters: 5, Proxies: 2})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{Masters: 5, Proxies: 2})
 	desk := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, desk)
-	end := startCrowd(t, l, stormPlan{clients: 12, keys: 8, minTTL: 300 * time.Millisecond, maxTTL: maxTTL}, lab.SeedOf(t, uint64(time.Now().UnixNano())))
+	lab.WaitAllVote(t, l, desk)
+	end := startClients(t, l, stormPlan{clients: 12, keys: 8, minTTL: 300 * time.Millisecond, maxTTL: maxTTL}, lab.SeedOf(t, uint64(time.Now().UnixNano())))
 	for _, n := range []int{3, 4, 5} {
 		for _, lose := range []func(*lab.Redis){
 			func(s *lab.Redis) { s.Must(t, "FLUSHALL") },
@@ -61,8 +61,8 @@ func TestGuardWipedWhileUsed(t *testing.T) {
 			for _, s := range l.Masters[:n] {
 				lose(s)
 			}
-			lab.WaitFor(t, "in quarantine", lab.Patience, func() bool { return reasonOf(desk, n-1) != "" })
-			allVote(t, l, desk)
+			lab.WaitFor(t, "in quarantine", lab.Patience, func() bool { return lab.ReasonOf(desk, n-1) != "" })
+			lab.WaitAllVote(t, l, desk)
 		}
 	}
 	sum := end()
@@ -76,36 +76,36 @@ func TestGuardWipedWhileUsed(t *testing.T) {
 func TestGuardReplica(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 2 * time.Second
-	l := guarded(t, maxTTL, lab.Config{Relays: true})
+	l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true})
 	host := lab.Dial(t, l.Proxies[0].Addr)
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	var replicas []*lab.Redis
 	for _, s := range l.Masters[:2] {
 		r := lab.StartRedis(t)
 		r.ReplicaOf(t, s)
 		replicas = append(replicas, r)
 	}
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 	for i, r := range replicas { // a replica behind the address
 		l.Link(0, i).Switch(r.Addr)
 	}
-	waitStates(t, host, lab.Patience, "refused", "refused", "voting")
-	if reason := reasonOf(host, 0); !strings.Contains(reason, "replica") {
+	lab.WaitStates(t, host, lab.Patience, "refused", "refused", "voting")
+	if reason := lab.ReasonOf(host, 0); !strings.Contains(reason, "replica") {
 		t.Errorf("reason %q, want it to name a replica", reason)
 	}
 	for i, s := range l.Masters[:2] {
 		l.Link(0, i).Switch(s.Addr)
 	}
-	allVote(t, l, host)
+	lab.WaitAllVote(t, l, host)
 
-	lockSoon(t, host, "job", "2s")
+	lab.LockSoon(t, host, "job", "2s")
 	lab.WantHolders(t, l.Masters, "job", 3)
 	start := time.Now()
 	for i, r := range replicas { // behind, or in step: nobody knows
 		r.Must(t, "REPLICAOF", "NO", "ONE")
 		l.Link(0, i).Switch(r.Addr)
 	}
-	waitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
+	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
 	wantRefused(t, host, "other", start, maxTTL)
 	wantRefused(t, host, "job", start, maxTTL)
 }

@@ -22,18 +22,18 @@ func sayOK(what string) string {
 }
 
 // identityCluster has the users of TestIdentity. The default user needs no password, and has the rules.
-func identityCluster(t *testing.T, acl bool, rules ...string) *cluster {
+func identityCluster(t *testing.T, acl bool, rules ...string) *lab.Cluster {
 	t.Helper()
-	c := &cluster{upstream: lab.StartRedis(t, withUsers([]string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"})...)}
-	desk := newDesk(t, c.upstream, "admin")
+	c := &lab.Cluster{Upstream: lab.StartRedis(t, withUsers([]string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"})...)}
+	desk := newDesk(t, c.Upstream, "admin")
 	desk.must("+OK\r\n", append([]string{"ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all"}, rules...)...)
 	desk.must(":3\r\n", "RPUSH", "kq", "message", "b", "c")
-	c.masters = lab.StartMasters(t, 1)
-	c.flags = []string{"--upstream", c.upstream.Addr, "--masters", c.masters[0].Addr, "--restart-guard", "off"}
+	c.Masters = lab.StartMasters(t, 1)
+	c.Flags = []string{"--upstream", c.Upstream.Addr, "--masters", c.Masters[0].Addr, "--restart-guard", "off"}
 	if acl {
-		c.flags = append(c.flags, "--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@"+c.upstream.Addr)
+		c.Flags = append(c.Flags, "--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@"+c.Upstream.Addr)
 	}
-	c.Proxy = lab.StartProxy(t, c.flags...)
+	c.Proxy = lab.StartProxy(t, c.Flags...)
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "alice", "a-secret")
 	lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "warm-up", "20ms")) != "" })
@@ -155,7 +155,7 @@ func TestIdentityDeep(t *testing.T) {
 	c := identityCluster(t, false, "~*", "&*", "+@all")
 	for _, resp := range []string{"2", "3"} {
 		for _, depth := range []int{1000, 1023, 1024, 1025, 1200} {
-			host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.upstream.Addr)
+			host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
 			text := lab.Encode("HELLO", resp) + nest(depth) + lab.Encode("SUBSCRIBE", "a") + lab.Encode("PUBLISH", "a", "x") + lab.Encode("UNSUBSCRIBE", "a") + lab.Encode("PING", "end")
 			direct.Send(text)
 			want, _, _ := direct.Rest(100 * time.Millisecond)
@@ -178,7 +178,7 @@ func TestIdentityDeep(t *testing.T) {
 func TestIdentityMonitor(t *testing.T) {
 	t.Parallel()
 	c := identityCluster(t, false, "~*", "&*", "+@all")
-	noise := lab.Dial(t, c.upstream.Addr)
+	noise := lab.Dial(t, c.Upstream.Addr)
 	failed := 0
 	for i := range 60 {
 		host := lab.Dial(t, c.Addr)
@@ -215,7 +215,7 @@ func TestIdentityMonitor(t *testing.T) {
 func TestIdentityMonitorReset(t *testing.T) {
 	t.Parallel()
 	c := identityCluster(t, false, "~*", "&*", "+@all")
-	noise := lab.Dial(t, c.upstream.Addr)
+	noise := lab.Dial(t, c.Upstream.Addr)
 	failed := 0
 	for i := range 20 {
 		host := lab.Dial(t, c.Addr)

@@ -15,7 +15,7 @@ import (
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	const connections, commands = 8, 100_000
 	results := make(chan error, connections)
 	stop, flooded := make(chan struct{}), make(chan error, 1)
@@ -46,7 +46,7 @@ func TestIsolation(t *testing.T) {
 		t.Error(err)
 	}
 	if !t.Failed() {
-		lab.WantNoStray(t, c.masters, c.Proxy)
+		lab.WantNoStray(t, c.Masters, c.Proxy)
 	}
 }
 

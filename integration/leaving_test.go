@@ -14,7 +14,7 @@ import (
 // TestHalfClose: what was sent before the client's FIN is answered, LOCK included; then the connection ends.
 func TestHalfClose(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	host.Send(lab.Encode("SET", "a", "1") + lab.Encode("GET", "a") + lab.Encode("PING"))
 	if err := host.CloseWrite(); err != nil {
@@ -52,7 +52,7 @@ func TestHalfClose(t *testing.T) {
 // TestQuit: QUIT ends the connection after the replies before it; what follows it does not run.
 func TestQuit(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	host.Send(lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "job", "60s") + lab.Encode("QUIT") + lab.Encode("SET", "a", "2") +
 		lab.Encode("LOCK", "after", "60s"))
@@ -62,16 +62,16 @@ func TestQuit(t *testing.T) {
 	host.WantClosed()
 	lab.Dial(t, c.Addr).WantDo(lab.Bulk("1"), "GET", "a")
 	lab.Dial(t, c.Addr).Unlock("job", token)
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestBlockedClientLeaves: a client that leaves while blocked in BLPOP unblocks the upstream; nothing is popped for
 // nobody, and a LOCK pipelined behind the BLPOP is not taken.
 func TestBlockedClientLeaves(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	blocked := func(n string) func() bool {
-		return func() bool { return c.upstream.Info(t, "clients", "blocked_clients") == n }
+		return func() bool { return c.Upstream.Info(t, "clients", "blocked_clients") == n }
 	}
 	for name, leave := range map[string]func(*lab.Client){
 		"fin": func(host *lab.Client) { host.Close() },
@@ -84,14 +84,14 @@ func TestBlockedClientLeaves(t *testing.T) {
 			leave(host)
 			if !lab.Poll(2*time.Second*lab.Slack, blocked("0")) {
 				t.Errorf("%s, then BLPOP and %q: the upstream still has a blocked client", name, tail)
-				c.upstream.Do(t, "CLIENT", "KILL", "TYPE", "normal")
+				c.Upstream.Do(t, "CLIENT", "KILL", "TYPE", "normal")
 			}
 		}
 	}
 	other := lab.Dial(t, c.Addr)
 	other.WantDo(":1\r\n", "RPUSH", "queue", "x")
 	other.WantDo(":1\r\n", "LLEN", "queue")
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestResetWhileDeciding: a client that resets its connection while a hung majority delays its LOCK leaves no key.
@@ -99,8 +99,8 @@ func TestBlockedClientLeaves(t *testing.T) {
 // and sent the command again was blocked by its own first try (go-redis#2339).
 func TestResetWhileDeciding(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 5, "--master-timeout", "3s")
-	for i, masters := range [][]*lab.Redis{c.masters[:3], c.masters[2:], c.masters} {
+	c := lab.StartCluster(t, 5, "--master-timeout", "3s")
+	for i, masters := range [][]*lab.Redis{c.Masters[:3], c.Masters[2:], c.Masters} {
 		key := fmt.Sprintf("job-%d", i)
 		for _, s := range masters {
 			s.Pause(t)
@@ -117,15 +117,15 @@ func TestResetWhileDeciding(t *testing.T) {
 		if !lab.Poll(time.Second*lab.Slack, func() bool { return lab.TokenOf(again.Do("LOCK", key, "50ms")) != "" }) {
 			t.Errorf("%s: the second try was not granted: %q", key, again.Do("LOCK", key, "60s"))
 		}
-		lab.WaitFor(t, "that lock expired", lab.Patience, func() bool { return len(lab.Census(t, c.masters)) == 0 })
-		lab.WantNoStray(t, c.masters, c.Proxy)
+		lab.WaitFor(t, "that lock expired", lab.Patience, func() bool { return len(lab.Census(t, c.Masters)) == 0 })
+		lab.WantNoStray(t, c.Masters, c.Proxy)
 	}
 }
 
 // TestResetAtAnyTime resets connections at random moments of a LOCK on healthy masters.
 func TestResetAtAnyTime(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	for i := range 200 {
 		host, err := lab.Connect(c.Addr)
 		if err != nil {
@@ -145,9 +145,9 @@ func TestResetAtAnyTime(t *testing.T) {
 	}
 	// A reply that reached the client's system before the reset was delivered as far as the proxy can know, so some
 	// of these locks may rightly be held. What must not be is a key on a minority.
-	lab.Settle(t, c.masters, c.Proxy)
+	lab.Settle(t, c.Masters, c.Proxy)
 	held := map[string]int{}
-	for _, keys := range lab.Census(t, c.masters) {
+	for _, keys := range lab.Census(t, c.Masters) {
 		for _, key := range keys {
 			held[key]++
 		}
@@ -163,7 +163,7 @@ func TestResetAtAnyTime(t *testing.T) {
 // has acknowledged the reply.
 func TestResetAfterToken(t *testing.T) {
 	t.Parallel()
-	p := startPair(t)
+	p := lab.StartTwoProxies(t)
 	for i := range 20 {
 		key := "job" + strconv.Itoa(i)
 		c := lab.Dial(t, p.Addr)
@@ -174,9 +174,9 @@ func TestResetAfterToken(t *testing.T) {
 			t.Fatal("not granted")
 		}
 		lab.Dial(t, p.Addr).WantDo("+PONG\r\n", "PING")
-		if got := p.far.Do("LOCK", key, "60s"); got != lab.Null2 {
+		if got := p.Far.Do("LOCK", key, "60s"); got != lab.Null2 {
 			t.Fatalf("round %d: %q, want null", i, got)
 		}
-		p.desk.Unlock(key, token)
+		p.Near.Unlock(key, token)
 	}
 }

@@ -3,7 +3,6 @@ package integration
 import (
 	"crypto/rand"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,18 +11,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// long returns the size of a test for the short run, or for the long one that INTEGRATION_LONG asks for.
-func long[T any](short, long T) T {
-	if os.Getenv("INTEGRATION_LONG") != "" {
-		return long
-	}
-	return short
-}
-
 // TestMaxClientsAsRedisSaysIt: too many connections are refused in Redis' words, and there is room again when some have left.
 func TestMaxClientsAsRedisSaysIt(t *testing.T) {
 	t.Parallel()
-	c, direct := startCluster(t, 1, "--max-clients", "20"), lab.StartRedis(t, "--maxclients", "20")
+	c, direct := lab.StartCluster(t, 1, "--max-clients", "20"), lab.StartRedis(t, "--maxclients", "20")
 	said := map[string]string{}
 	for name, addr := range map[string]string{"proxy": c.Addr, "redis": direct.Addr} {
 		var all []*lab.Client
@@ -61,7 +52,7 @@ func TestMaxClientsAsRedisSaysIt(t *testing.T) {
 func TestSlowClientsAreClosed(t *testing.T) {
 	t.Parallel()
 	const limit = 2 * time.Second
-	c := protectedCluster(t, "--slow-client-timeout", "2s")
+	c := lab.StartProtected(t, "--slow-client-timeout", "2s")
 	login := func() *lab.Client {
 		host := lab.Dial(t, c.Addr)
 		host.WantDo("+OK\r\n", "AUTH", "secret")
@@ -115,7 +106,7 @@ func TestSlowClientsAreClosed(t *testing.T) {
 
 // TestSlowReadersAreSmall: 50 clients that read nothing, with much to read each, cost the proxy little, and the others nothing.
 func TestSlowReadersAreSmall(t *testing.T) {
-	c := startCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
+	c := lab.StartCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
 	desk := lab.Dial(t, c.Addr)
 	desk.Timeout = 2 * time.Minute // the upstream has gigabytes of replies to make
 	desk.WantDo("+OK\r\n", "SET", "big", strings.Repeat("x", 1<<20))
@@ -123,7 +114,7 @@ func TestSlowReadersAreSmall(t *testing.T) {
 	before := c.Memory(t, "VmRSS")
 	const readers = 50
 	var all []*lab.Client
-	pending := long(5, 100)
+	pending := lab.Long(5, 100)
 	for i := range readers {
 		host := lab.Dial(t, c.Addr)
 		switch i % 3 {
@@ -136,7 +127,7 @@ func TestSlowReadersAreSmall(t *testing.T) {
 		}
 		all = append(all, host)
 	}
-	direct := lab.Dial(t, c.upstream.Addr) // what Redis itself makes others wait, while it makes its replies, is not the proxy's doing
+	direct := lab.Dial(t, c.Upstream.Addr) // what Redis itself makes others wait, while it makes its replies, is not the proxy's doing
 	direct.Timeout = desk.Timeout
 	var slowest, slowestLock, slowestDirect time.Duration
 	for i := range 200 {
@@ -187,20 +178,20 @@ func TestSlowReadersAreSmall(t *testing.T) {
 		}
 		host.Close()
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestIdleConnectionsAreSmall: what a connection costs that has been used and rests. Where the limit on open files leaves no room for as many
 // connections to the upstream, the last ones have used lock commands only, which need none.
 func TestIdleConnectionsAreSmall(t *testing.T) {
-	n := long(1000, 10_000)
+	n := lab.Long(1000, 10_000)
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
 	talkers := min(n, int(min(files.Cur, 1<<20))-n-100)
-	c := startCluster(t, 3, "--max-clients", fmt.Sprint(n+100))
-	c.upstream.Do(t, "CONFIG", "SET", "maxclients", fmt.Sprint(n+100))
+	c := lab.StartCluster(t, 3, "--max-clients", fmt.Sprint(n+100))
+	c.Upstream.Do(t, "CONFIG", "SET", "maxclients", fmt.Sprint(n+100))
 	desk := lab.Dial(t, c.Addr)
 	desk.Unlock("job", desk.Lock("job", "60s"))
 	before := c.Memory(t, "VmRSS")

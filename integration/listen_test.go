@@ -68,7 +68,7 @@ func TestTLSClients(t *testing.T) {
 	cert, key := a.issue("server", local)
 	clientCert, clientKey := a.issue("client")
 	good := a.client(clientCert, clientKey)
-	c := startCluster(t, 3, "--listen", "127.0.0.1:0,rediss://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", a.ca)
+	c := lab.StartCluster(t, 3, "--listen", "127.0.0.1:0,rediss://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", a.ca)
 	addr := listening(t, c.Proxy)[1]
 	old, err := dialTLS(t, addr, good)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 func TestMastersKilled(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")
-	c := startCluster(t, 5)
+	c := lab.StartCluster(t, 5)
 	host := lab.Dial(t, c.Addr)
 	_, port, _ := strings.Cut(c.Addr, ":")
 	for dead := range 4 {
 		if dead > 0 {
-			c.masters[dead-1].Kill()
+			c.Masters[dead-1].Kill()
 		}
 		host.WantDo("+OK\r\n", "SET", "passes", fmt.Sprint(dead))
 		if dead == 3 {
@@ -51,7 +51,7 @@ func TestMastersKilled(t *testing.T) {
 		return strings.Count(reply, " refused the connection") == 3
 	})
 	reply := host.Do("UNLOCK", "job", "0000000000000001:"+strings.Repeat("0", 40))
-	for _, dead := range c.masters[:3] {
+	for _, dead := range c.Masters[:3] {
 		if want := dead.Addr + " refused the connection"; !strings.Contains(reply, want) {
 			t.Errorf("UNLOCK answered %q, want %q in it", reply, want)
 		}
@@ -61,7 +61,7 @@ func TestMastersKilled(t *testing.T) {
 	}
 	host.WantDo(lab.Bulk("3"), "GET", "passes")
 
-	c.masters[2].RestartEmpty(t)
+	c.Masters[2].RestartEmpty(t)
 	lab.WaitFor(t, "LOCK after a master came back", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "back", "30s")) != "" })
 }
 
@@ -69,11 +69,11 @@ func TestMastersKilled(t *testing.T) {
 // the master timeout, and pass-through does not notice.
 func TestMastersHung(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 5, "--master-timeout", "2s")
+	c := lab.StartCluster(t, 5, "--master-timeout", "2s")
 	host := lab.Dial(t, c.Addr)
 	for hung := range 4 {
 		if hung > 0 {
-			c.masters[hung-1].Pause(t)
+			c.Masters[hung-1].Pause(t)
 		}
 		host.WantDo("+OK\r\n", "SET", "passes", fmt.Sprint(hung))
 		if hung == 3 {
@@ -95,31 +95,31 @@ func TestMastersHung(t *testing.T) {
 	if took := time.Since(start); took > 2500*time.Millisecond*lab.Slack {
 		t.Errorf("NOQUORUM took %v, want about the master timeout of 2s", took)
 	}
-	for _, s := range c.masters[:3] {
+	for _, s := range c.Masters[:3] {
 		if !strings.Contains(reply, s.Addr+" ") {
 			t.Errorf("%q does not name %s", reply, s.Addr)
 		}
 	}
 	host.WantDo(lab.Bulk("3"), "GET", "passes")
-	for _, s := range c.masters[:3] {
+	for _, s := range c.Masters[:3] {
 		s.Resume()
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestMastersHungText: with the default master timeout the reply comes at once and says how long was waited.
 func TestMastersHungText(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--master-timeout", "50ms")
+	c := lab.StartCluster(t, 3, "--master-timeout", "50ms")
 	host := lab.Dial(t, c.Addr)
-	for _, s := range c.masters[:2] {
+	for _, s := range c.Masters[:2] {
 		s.Pause(t)
 	}
 	start := time.Now()
 	reply := host.Do("LOCK", "job", "60s")
 	took := time.Since(start)
 	want := fmt.Sprintf("-NOQUORUM 1 of 3 masters can vote, 2 needed: %s gave no answer in 50ms; %s gave no answer in 50ms\r\n",
-		c.masters[0].Addr, c.masters[1].Addr)
+		c.Masters[0].Addr, c.Masters[1].Addr)
 	if reply != want {
 		t.Errorf("got  %q\nwant %q", reply, want)
 	}
@@ -131,13 +131,13 @@ func TestMastersHungText(t *testing.T) {
 // TestMastersHidden: with show-masters off the addresses do not reach clients.
 func TestMastersHidden(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--show-masters=false")
+	c := lab.StartCluster(t, 3, "--show-masters=false")
 	host := lab.Dial(t, c.Addr)
-	c.masters[0].Kill()
-	c.masters[2].Kill()
+	c.Masters[0].Kill()
+	c.Masters[2].Kill()
 	lab.WaitFor(t, "both dead masters known as refusing connections", lab.Patience, func() bool {
 		reply := host.Do("LOCK", "job", "60s")
-		for _, s := range c.masters {
+		for _, s := range c.Masters {
 			if strings.Contains(reply, s.Addr) {
 				t.Fatalf("%q shows the address %s", reply, s.Addr)
 			}

@@ -117,7 +117,7 @@ func TestPartitionLate(t *testing.T) {
 		}
 		start := time.Now()
 		for n := 0; time.Since(start) < lasts; n++ {
-			pairs(t, fmt.Sprintf("way-%d-round-%d", way, n), 10, first, second)
+			lockAndUnlockBetween(t, fmt.Sprintf("way-%d-round-%d", way, n), 10, first, second)
 			lab.Pass(t, 100*time.Millisecond)
 		}
 		l.Heal(t)
@@ -150,7 +150,7 @@ func TestPartitionLoss(t *testing.T) {
 		if reply := clients[1-i%2].Do("LOCK", key, "60s"); lab.TokenOf(reply) != "" {
 			t.Fatalf("%s was granted twice", key)
 		}
-		unlockSurely(t, clients[i/2%2], key, token)
+		lab.UnlockSurely(t, clients[i/2%2], key, token)
 	}
 	t.Logf("%d grants", granted)
 	if granted < 10 {

@@ -57,7 +57,7 @@ func play(c *lab.Client, steps []step, sendAll func(text string)) []string {
 
 func TestPipelineEveryPosition(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	for _, resp3 := range []bool{false, true} {
 		host, null := lab.Dial(t, c.Addr), lab.Null2
 		if resp3 {
@@ -78,13 +78,13 @@ func TestPipelineEveryPosition(t *testing.T) {
 		}
 		host.WantDo("+PONG\r\n", "PING")
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestSplitEveryByte sends the same requests in two packets, cut at every byte, and then a byte at a time.
 func TestSplitEveryByte(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	between := func() { other.WantDo("+PONG\r\n", "PING") } // gives the proxy time to read what was sent
 	script := func(key string) []step {
@@ -125,7 +125,7 @@ func TestSplitEveryByte(t *testing.T) {
 // TestOrderBefore: a LOCK runs only when everything before it was answered.
 func TestOrderBefore(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	host.Send(lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "direct", "60s") + lab.Encode("GET", "a"))
 	host.Want("+OK\r\n")
@@ -135,8 +135,8 @@ func TestOrderBefore(t *testing.T) {
 	host.Want(lab.Bulk("1"))
 
 	host.Send(lab.Encode("BLPOP", "queue", "0") + lab.Encode("LOCK", "job", "60s") + lab.Encode("ECHO", "after"))
-	lab.WaitFor(t, "blocked client", lab.Patience, func() bool { return c.upstream.Info(t, "clients", "blocked_clients") == "1" })
-	if lab.Poll(100*time.Millisecond, func() bool { return c.masters[0].Do(t, "EXISTS", "lock:job") == ":1\r\n" }) {
+	lab.WaitFor(t, "blocked client", lab.Patience, func() bool { return c.Upstream.Info(t, "clients", "blocked_clients") == "1" })
+	if lab.Poll(100*time.Millisecond, func() bool { return c.Masters[0].Do(t, "EXISTS", "lock:job") == ":1\r\n" }) {
 		t.Error("LOCK was executed while the BLPOP before it still waits")
 	}
 	other.WantDo(":1\r\n", "RPUSH", "queue", "x")
@@ -150,17 +150,17 @@ func TestOrderBefore(t *testing.T) {
 // TestOrderAfter: nothing behind a LOCK is forwarded before the LOCK is decided.
 func TestOrderAfter(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--master-timeout", "3s")
+	c := lab.StartCluster(t, 3, "--master-timeout", "3s")
 	host := lab.Dial(t, c.Addr)
-	for _, s := range c.masters[:2] {
+	for _, s := range c.Masters[:2] {
 		s.Pause(t)
 	}
 	host.Send(lab.Encode("SET", "before", "1") + lab.Encode("LOCK", "job", "60s") + lab.Encode("SET", "after", "1"))
 	host.Want("+OK\r\n")
-	if lab.Poll(200*time.Millisecond, func() bool { return c.upstream.Do(t, "EXISTS", "after") == ":1\r\n" }) {
+	if lab.Poll(200*time.Millisecond, func() bool { return c.Upstream.Do(t, "EXISTS", "after") == ":1\r\n" }) {
 		t.Error("a command behind a LOCK ran before the LOCK was decided")
 	}
-	for _, s := range c.masters[:2] {
+	for _, s := range c.Masters[:2] {
 		s.Resume()
 	}
 	if token := lab.TokenOf(host.Frame()); token == "" {

@@ -20,7 +20,7 @@ func subscription(kind, channel string, n int) string {
 
 func TestSubscribed(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	host.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
 	if got := host.Do("GET", "a"); got != subscribedError("get") {
@@ -51,13 +51,13 @@ func TestSubscribed(t *testing.T) {
 	host.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
 	host.WantDo("+RESET\r\n", "RESET")
 	host.Unlock("job", host.Lock("job", "60s"))
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestSubscribedMessages: messages that arrive while replies of ours are written neither tear nor displace them.
 func TestSubscribedMessages(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	host.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
 	stop, flooded := make(chan struct{}), make(chan error, 1)

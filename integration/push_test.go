@@ -9,11 +9,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestPushesBetweenReplies: the pushes of lost session locks stand between the replies of a pipeline, never in one, and change neither their
+// TestLossesBetweenReplies: the pushes of lost session locks stand between the replies of a pipeline, never in one, and change neither their
 // order nor which of ours belongs where.
-func TestPushesBetweenReplies(t *testing.T) {
+func TestLossesBetweenReplies(t *testing.T) {
 	t.Parallel()
-	p, relays := relayedPair(t, "--master-timeout", "2s")
+	p, relays := lab.StartTwoRelayed(t, "--master-timeout", "2s")
 	host := lab.Dial3(t, p.Addr)
 	const locks = 20
 	lost := map[string]bool{}

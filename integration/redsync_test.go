@@ -20,9 +20,9 @@ import (
 // TestRedsync: a Redlock library on the same masters, with the same full key, excludes and is excluded.
 func TestRedsync(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 5)
+	c := lab.StartCluster(t, 5)
 	var pools []redsyncredis.Pool
-	for _, s := range c.masters {
+	for _, s := range c.Masters {
 		rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
 		t.Cleanup(func() { rdb.Close() })
 		pools = append(pools, goredis.NewPool(rdb))
@@ -34,7 +34,7 @@ func TestRedsync(t *testing.T) {
 	host := lab.Dial(t, c.Addr)
 	for dead := range 3 {
 		if dead > 0 {
-			c.masters[dead-1].Kill()
+			c.Masters[dead-1].Kill()
 		}
 		theirs := mutex()
 		if err := theirs.LockContext(t.Context()); err != nil {
@@ -58,7 +58,7 @@ func TestRedsync(t *testing.T) {
 // the body ran unlocked (redis-py#621): here a client library must see null as null.
 func TestGoRedis(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	ctx := t.Context()
 	for _, protocol := range []int{2, 3} {
 		rdb := redis.NewClient(&redis.Options{Addr: c.Addr, Protocol: protocol, ContextTimeoutEnabled: true})

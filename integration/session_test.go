@@ -18,7 +18,7 @@ import (
 // open for 8s here, for 30s if INTEGRATION_LONG is set.
 func TestSessionLives(t *testing.T) {
 	t.Parallel()
-	p := startPair(t)
+	p := lab.StartTwoProxies(t)
 	open := 8 * time.Second
 	if os.Getenv("INTEGRATION_LONG") != "" {
 		open = 30 * time.Second
@@ -41,13 +41,13 @@ func TestSessionLives(t *testing.T) {
 		host.LockSession(name, "2s")
 		hosts[name], ends[name] = host, func() { end(host) }
 	}
-	p.wantHolders(t, "kill", 5)
+	p.WantHolders(t, "kill", 5)
 	shortest := 2 * time.Second
 	for start := time.Now(); time.Since(start) < open; {
 		for key := range ends {
-			p.far.WantDo(lab.Null2, "LOCK", key, "60s")
+			p.Far.WantDo(lab.Null2, "LOCK", key, "60s")
 		}
-		shortest = min(shortest, p.left(t, "fin")[2], p.left(t, "kill")[2])
+		shortest = min(shortest, p.Left(t, "fin")[2], p.Left(t, "kill")[2])
 		lab.Pass(t, 50*time.Millisecond)
 	}
 	t.Logf("a majority kept the key for at least %v more", shortest)
@@ -55,39 +55,39 @@ func TestSessionLives(t *testing.T) {
 		t.Errorf("a majority kept the key for only %v more; with a renewal each third of 2s it is 1.33s", shortest)
 	}
 	for key, end := range ends {
-		wakes := p.far.Later("LOCK", key, "60s", "WAIT", "0")
-		lab.Dial(t, p.two.Addr).WaitWaiting(1)
-		p.waitHeard(t, key)
+		wakes := p.Far.Later("LOCK", key, "60s", "WAIT", "0")
+		lab.Dial(t, p.Second.Addr).WaitWaiting(1)
+		p.WaitSubscribed(t, key)
 		start := time.Now()
 		end()
 		token, at := lab.WantToken(t, key, wakes)
 		if took := at.Sub(start); took > 100*time.Millisecond*lab.Slack {
 			t.Errorf("%s: free after %v", key, took)
 		}
-		p.far.Unlock(key, token)
+		p.Far.Unlock(key, token)
 	}
 	hosts["reset"].WantDo("+PONG\r\n", "PING")
-	p.wantNoStray(t)
+	p.WantNoStray(t)
 }
 
 // TestSessionRunsOut: where the client did not end the connection the key runs out by its ttl, not earlier: the holder may
 // still be at work.
 func TestSessionRunsOut(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*pair){
-		"proxy killed":  func(p *pair) { p.Kill() },
-		"drain":         func(p *pair) { p.Signal(syscall.SIGTERM) },
-		"upstream died": func(p *pair) { p.upstream.Kill() },
+	for name, end := range map[string]func(*lab.TwoProxies){
+		"proxy killed":  func(p *lab.TwoProxies) { p.Kill() },
+		"drain":         func(p *lab.TwoProxies) { p.Signal(syscall.SIGTERM) },
+		"upstream died": func(p *lab.TwoProxies) { p.Upstream.Kill() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startPair(t)
+			p := lab.StartTwoProxies(t)
 			host := lab.Dial(t, p.Addr)
 			host.WantDo("+OK\r\n", "SET", "a", "1") // makes the connection to the upstream
 			host.LockSession("job", "2s")
 			lab.Pass(t, 900*time.Millisecond) // a renewal has been made
-			granted := p.far.Later("LOCK", "job", "60s", "WAIT", "0")
-			left, start := p.left(t, "job"), time.Now()
+			granted := p.Far.Later("LOCK", "job", "60s", "WAIT", "0")
+			left, start := p.Left(t, "job"), time.Now()
 			if left[2] < 1200*time.Millisecond {
 				t.Errorf("left before the end: %v, want a renewal at 0.67s", left)
 			}
@@ -108,20 +108,20 @@ func TestSessionRunsOut(t *testing.T) {
 // TestSessionWithoutUpstream: a connection that never needed the upstream outlives it, with its lock.
 func TestSessionWithoutUpstream(t *testing.T) {
 	t.Parallel()
-	p := startPair(t)
+	p := lab.StartTwoProxies(t)
 	host := lab.Dial(t, p.Addr)
 	token := host.LockSession("job", "1s")
-	p.upstream.Kill()
+	p.Upstream.Kill()
 	lab.Pass(t, 1500*time.Millisecond)
-	p.far.WantDo(lab.Null2, "LOCK", "job", "60s")
+	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
 	host.Unlock("job", token)
-	p.far.Unlock("job", p.far.Lock("job", "60s"))
+	p.Far.Unlock("job", p.Far.Lock("job", "60s"))
 }
 
 // TestSessionLockDelay: after an end that was not QUIT the key stays closed for session-lock-delay, no longer and no less.
 func TestSessionLockDelay(t *testing.T) {
 	t.Parallel()
-	p := startPair(t, "--session-lock-delay", "2s")
+	p := lab.StartTwoProxies(t, "--session-lock-delay", "2s")
 	for name, end := range map[string]func(*lab.Client){
 		"fin":    func(c *lab.Client) { c.Close() },
 		"rst":    (*lab.Client).Reset,
@@ -139,7 +139,7 @@ func TestSessionLockDelay(t *testing.T) {
 				if name == "unlock" && i > 0 {
 					return
 				}
-				host, other := lab.Dial(t, p.Addr), lab.Dial(t, p.two.Addr)
+				host, other := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
 				if name != "unlock" {
 					host.LockSession(key, ttl)
 				}
@@ -164,7 +164,7 @@ func TestSessionLockDelay(t *testing.T) {
 // (B37: with_advisory_lock#43, #45).
 func TestNotSession(t *testing.T) {
 	t.Parallel()
-	p := startPair(t)
+	p := lab.StartTwoProxies(t)
 	host, neighbour := lab.Dial(t, p.Addr), lab.Dial(t, p.Addr)
 	plain := host.Lock("plain", "60s")
 	kept := host.LockSession("kept", "1s")
@@ -172,23 +172,23 @@ func TestNotSession(t *testing.T) {
 	stays := neighbour.LockSession("stays", "1s")
 	neighbour.Unlock("kept", kept)
 	host.Close()
-	p.far.WantDo(lab.Null2, "LOCK", "plain", "60s")
-	token := p.far.Lock("kept", "60s")
+	p.Far.WantDo(lab.Null2, "LOCK", "plain", "60s")
+	token := p.Far.Lock("kept", "60s")
 	lab.Pass(t, 1500*time.Millisecond)
-	p.far.Unlock("kept", token) // nothing of the old one renewed, nor released, the new one
-	p.far.WantDo(lab.Null2, "LOCK", "stays", "60s")
-	p.far.Unlock("plain", plain)
-	p.far.Unlock("stays", stays) // through the other proxy: renewal finds out
-	token = p.far.Lock("stays", "2s")
+	p.Far.Unlock("kept", token) // nothing of the old one renewed, nor released, the new one
+	p.Far.WantDo(lab.Null2, "LOCK", "stays", "60s")
+	p.Far.Unlock("plain", plain)
+	p.Far.Unlock("stays", stays) // through the other proxy: renewal finds out
+	token = p.Far.Lock("stays", "2s")
 	start := time.Now()
 	neighbour.Close()
 	lab.Pass(t, 200*time.Millisecond)
-	p.desk.WantDo(lab.Null2, "LOCK", "stays", "60s")
-	if took := p.desk.WantFree("stays", start); took < 1800*time.Millisecond || took > 2*time.Second+300*time.Millisecond*lab.Slack {
+	p.Near.WantDo(lab.Null2, "LOCK", "stays", "60s")
+	if took := p.Near.WantFree("stays", start); took < 1800*time.Millisecond || took > 2*time.Second+300*time.Millisecond*lab.Slack {
 		t.Errorf("free after %v, want the ttl of 2s", took)
 	}
-	if reply := p.far.Do("UNLOCK", "stays", token); !strings.HasPrefix(reply, ":0") {
+	if reply := p.Far.Do("UNLOCK", "stays", token); !strings.HasPrefix(reply, ":0") {
 		t.Errorf("UNLOCK after expiry: %q", reply)
 	}
-	p.wantNoStray(t)
+	p.WantNoStray(t)
 }

@@ -21,7 +21,7 @@ func TestSessionLost(t *testing.T) {
 	for name, renewed := range map[string]bool{"before the first renewal": false, "after renewals": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, relays := relayedPair(t)
+			p, relays := lab.StartTwoRelayed(t)
 			host, old := lab.Dial3(t, p.Addr), lab.Dial(t, p.Addr)
 			token, validity := host.LockFull("job", "2s", "SESSION")
 			end := time.Now().Add(validity)
@@ -30,7 +30,7 @@ func TestSessionLost(t *testing.T) {
 				lab.Pass(t, 900*time.Millisecond)
 			}
 			// What is left on the majority-th master is the most that validity can be, but for the way of the answers.
-			if left := p.left(t, "job"); renewed {
+			if left := p.Left(t, "job"); renewed {
 				end = time.Now().Add(left[2])
 			}
 			for _, r := range relays[:3] {
@@ -53,14 +53,14 @@ func TestSessionLost(t *testing.T) {
 			for _, r := range relays {
 				r.Thaw()
 			}
-			lab.WaitFor(t, "a majority is back", lab.Patience, func() bool { return p.far.Do("LOCKINFO", "job") == lab.Null2 })
-			for _, c := range []*lab.Client{host, p.far} {
+			lab.WaitFor(t, "a majority is back", lab.Patience, func() bool { return p.Far.Do("LOCKINFO", "job") == lab.Null2 })
+			for _, c := range []*lab.Client{host, p.Far} {
 				lab.WaitFor(t, "EXTEND of a lost lock answers 0", lab.Patience, func() bool { return c.Do("EXTEND", "job", token, "2s") == ":0\r\n" })
 				c.WantDo(":0\r\n", "UNLOCK", "job", token)
 			}
 			old.WantDo(":0\r\n", "UNLOCK", "old", oldToken) // RESP2: no push before the reply
 			host.WantDo("+PONG\r\n", "PING")
-			p.wantNoStray(t)
+			p.WantNoStray(t)
 		})
 	}
 }
@@ -68,7 +68,7 @@ func TestSessionLost(t *testing.T) {
 // TestRenewalGoesOn: renewal stopped for ever after one failure, or never, in Redisson (B18: #775, #2515, #3194, #3714).
 func TestRenewalGoesOn(t *testing.T) {
 	t.Parallel()
-	p, relays := relayedPair(t)
+	p, relays := lab.StartTwoRelayed(t)
 	host := lab.Dial3(t, p.Addr)
 	token := host.LockSession("job", "3s")
 	lab.Pass(t, 800*time.Millisecond)
@@ -80,14 +80,14 @@ func TestRenewalGoesOn(t *testing.T) {
 		r.Thaw()
 	}
 	for start := time.Now(); time.Since(start) < 3*time.Second; {
-		if reply := p.far.Do("LOCK", "job", "60s"); lab.TokenOf(reply) != "" {
+		if reply := p.Far.Do("LOCK", "job", "60s"); lab.TokenOf(reply) != "" {
 			t.Fatal("the lock was lost after one renewal had failed")
 		}
 		lab.Pass(t, 50*time.Millisecond)
 	}
 	host.Unlock("job", token) // and no push came before
-	renewals := func() int { return lab.CommandCounts(t, p.masters, "pexpire") }
-	lab.Settle(t, p.masters, p.Proxy, p.two)
+	renewals := func() int { return lab.CommandCounts(t, p.Masters, "pexpire") }
+	lab.Settle(t, p.Masters, p.Proxy, p.Second)
 	before := renewals()
 	if before == 0 {
 		t.Error("no PEXPIRE seen at all: this test asks nothing")
@@ -97,17 +97,17 @@ func TestRenewalGoesOn(t *testing.T) {
 		t.Errorf("%d renewals after UNLOCK", after-before)
 	}
 	host.WantDo("+PONG\r\n", "PING") // and no push that the lock is lost
-	p.wantNoStray(t)
+	p.WantNoStray(t)
 }
 
 // TestSessionMaxHold: renewal ends after session-max-hold; the holder is told, and the key runs out.
 func TestSessionMaxHold(t *testing.T) {
 	t.Parallel()
-	p := startPair(t, "--session-max-hold", "2s")
+	p := lab.StartTwoProxies(t, "--session-max-hold", "2s")
 	host := lab.Dial3(t, p.Addr)
 	start := time.Now()
 	token := host.LockSession("job", "1s")
-	granted := p.far.Later("LOCK", "job", "60s", "WAIT", "0")
+	granted := p.Far.Later("LOCK", "job", "60s", "WAIT", "0")
 	if push := host.Frame(); push != lostPush("job", token) {
 		t.Errorf("got %q, want that job is lost", push)
 	}
@@ -120,6 +120,6 @@ func TestSessionMaxHold(t *testing.T) {
 		t.Errorf("free after %v, told after %v", free, told)
 	}
 	host.WantDo(":0\r\n", "UNLOCK", "job", token)
-	p.far.Unlock("job", next)
-	p.wantNoStray(t)
+	p.Far.Unlock("job", next)
+	p.WantNoStray(t)
 }

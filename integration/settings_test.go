@@ -14,7 +14,7 @@ import (
 
 func TestMaxClients(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 1, "--max-clients", "3")
+	c := lab.StartCluster(t, 1, "--max-clients", "3")
 	var hosts []*lab.Client
 	lab.WaitFor(t, "the first connection free again", lab.Patience, func() bool { // the one that waited for the first lock
 		host := lab.Dial(t, c.Addr)
@@ -80,7 +80,7 @@ func TestUnixSockets(t *testing.T) {
 // TestNoSecretsLogged: no token, password or value reaches the log, whatever its level.
 func TestNoSecretsLogged(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--log-level", "debug")
+	c := lab.StartCluster(t, 3, "--log-level", "debug")
 	host := lab.Dial(t, c.Addr)
 	secrets := []string{"hunter2-password", "hunter2-value"}
 	host.Do("AUTH", secrets[0])
@@ -93,8 +93,8 @@ func TestNoSecretsLogged(t *testing.T) {
 		host.Unlock(fmt.Sprintf("job-%d", i), token)
 		secrets = append(secrets, token[17:])
 	}
-	c.masters[0].Pause(t)
-	c.masters[1].Kill()
+	c.Masters[0].Pause(t)
+	c.Masters[1].Kill()
 	secrets = append(secrets, "f00f00f00f00f00f00f00f00f00f00f00f00f00f")
 	host.Do("LOCK", "job", "60s")
 	host.Do("UNLOCK", "job", "0000000000000001:"+secrets[len(secrets)-1])

@@ -18,7 +18,7 @@ const (
 
 func TestMulti(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	for name, steps := range map[string][]step{
 		"exec": {{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SET", "a", "1"), "+QUEUED\r\n"}, {lab.Encode("LOCK", "job", "60s"), inMulti},
 			{lab.Encode("EXEC"), execAbort}, {lab.Encode("EXISTS", "a"), ":0\r\n"}, {lab.Encode("LOCK", "job", "60s"), "token"}},
@@ -73,13 +73,13 @@ func TestMulti(t *testing.T) {
 			}
 		})
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestClientReply: a client that does not want replies would never learn its token, so nothing is locked.
 func TestClientReply(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	host.Send(lab.Encode("CLIENT", "REPLY", "OFF") + lab.Encode("LOCK", "off", "60s") + lab.Encode("SET", "a", "1"))
 	host.Send(lab.Encode("CLIENT", "REPLY", "ON") + lab.Encode("GET", "a"))
@@ -89,10 +89,10 @@ func TestClientReply(t *testing.T) {
 	host.Send(lab.Encode("CLIENT", "REPLY", "SKIP"))
 	host.Send(lab.Encode("LOCK", "skip", "60s"))
 	host.WantDo("+PONG\r\n", "PING")
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 	host.Unlock("on", host.Lock("on", "60s"))
 	for i, empty := range []string{"*0\r\n", "*-1\r\n", "\r\n", " \t\n"} { // Redis ignores it, and yet it uses up SKIP
-		for _, s := range []*lab.Client{lab.Dial(t, c.upstream.Addr), host} {
+		for _, s := range []*lab.Client{lab.Dial(t, c.Upstream.Addr), host} {
 			s.Send(lab.Encode("CLIENT", "REPLY", "SKIP") + empty + lab.Encode("PING"))
 			s.Want("+PONG\r\n")
 		}
@@ -107,10 +107,10 @@ func TestClientReply(t *testing.T) {
 // TestClientReplyInTransaction: OFF queued in a transaction takes effect when it runs, in the middle of EXEC's reply.
 func TestClientReplyInTransaction(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	for i, queued := range []string{lab.Encode("CLIENT", "REPLY", "OFF"), lab.Encode("CLIENT", "REPLY", "SKIP")} {
 		for _, pipelined := range []bool{true, false} {
-			host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.upstream.Addr)
+			host, direct := lab.Dial(t, c.Addr), lab.Dial(t, c.Upstream.Addr)
 			run := func(host *lab.Client, middle string) (all string) {
 				begin, end := lab.Encode("MULTI")+queued, lab.Encode("EXEC")+middle+lab.Encode("CLIENT", "REPLY", "ON")+lab.Encode("PING")
 				if pipelined {
@@ -133,12 +133,12 @@ func TestClientReplyInTransaction(t *testing.T) {
 			}
 		}
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 func TestMonitor(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "MONITOR")
 	for i := range 20 {
@@ -162,7 +162,7 @@ func TestMonitor(t *testing.T) {
 // TestPushes: pushes stand between replies, never inside one, and a LOCK amid them is answered in its place.
 func TestPushes(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial3(t, c.Addr), lab.Dial(t, c.Addr)
 	host.WantDo(">3\r\n"+lab.Bulk("subscribe")+lab.Bulk("news")+":1\r\n", "SUBSCRIBE", "news")
 	host.WantDo("+OK\r\n", "CLIENT", "TRACKING", "ON", "BCAST")
@@ -225,8 +225,8 @@ func flood(c *lab.Conn, stop <-chan struct{}) error {
 // TestAttributes: an attribute belongs to the reply behind it and is no reply of its own.
 func TestAttributes(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
-	direct, host := lab.Dial3(t, c.upstream.Addr), lab.Dial3(t, c.Addr)
+	c := lab.StartCluster(t, 3)
+	direct, host := lab.Dial3(t, c.Upstream.Addr), lab.Dial3(t, c.Addr)
 	for _, kind := range []string{"attrib", "push", "map", "set", "double", "bignum", "verbatim", "null", "true", "string", "array"} {
 		direct.Send(lab.Encode("DEBUG", "PROTOCOL", kind) + lab.Encode("ECHO", "end"))
 		want := ""

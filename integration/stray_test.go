@@ -11,9 +11,9 @@ import (
 // The census: a master hung by SIGSTOP, or cut off by the network, must keep no lock key once it is back.
 // redsync leaves one in 40 of 40 pairs. All locks here have the longest ttl, so nothing is hidden by expiry.
 
-// pairs locks and unlocks n keys of their own, each first, third, ... through one proxy and the others unlocked
+// lockAndUnlockBetween locks and unlocks n keys of their own, each first, third, ... through one proxy and the others unlocked
 // through a second one, while a master is away.
-func pairs(t testing.TB, name string, n int, first, second *lab.Client) {
+func lockAndUnlockBetween(t testing.TB, name string, n int, first, second *lab.Client) {
 	t.Helper()
 	for i := range n {
 		key := fmt.Sprintf("%s-%d", name, i)
@@ -29,34 +29,34 @@ func pairs(t testing.TB, name string, n int, first, second *lab.Client) {
 // TestStrayPaused pauses each of five masters in turn: 150 pairs.
 func TestStrayPaused(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 5)
-	two := c.another(t)
+	c := lab.StartCluster(t, 5)
+	two := c.Another(t)
 	first, second := lab.Dial(t, c.Addr), lab.Dial(t, two.Addr)
-	for i, s := range c.masters {
+	for i, s := range c.Masters {
 		s.Pause(t)
-		pairs(t, fmt.Sprintf("round-%d", i), 30, first, second)
+		lockAndUnlockBetween(t, fmt.Sprintf("round-%d", i), 30, first, second)
 		s.Resume()
-		lab.WantNoStray(t, c.masters, c.Proxy, two)
+		lab.WantNoStray(t, c.Masters, c.Proxy, two)
 	}
 }
 
 // TestStrayPausedTwo pauses two masters at once for longer than a lane lives without an answer.
 func TestStrayPausedTwo(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 5)
-	two := c.another(t)
+	c := lab.StartCluster(t, 5)
+	two := c.Another(t)
 	first, second := lab.Dial(t, c.Addr), lab.Dial(t, two.Addr)
-	for _, s := range c.masters[1:3] {
+	for _, s := range c.Masters[1:3] {
 		s.Pause(t)
 	}
 	for i, start := 0, time.Now(); time.Since(start) < 4*time.Second; i++ {
-		pairs(t, fmt.Sprintf("round-%d", i), 10, first, second)
+		lockAndUnlockBetween(t, fmt.Sprintf("round-%d", i), 10, first, second)
 		lab.Pass(t, 200*time.Millisecond)
 	}
-	for _, s := range c.masters[1:3] {
+	for _, s := range c.Masters[1:3] {
 		s.Resume()
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy, two)
+	lab.WantNoStray(t, c.Masters, c.Proxy, two)
 }
 
 // strayCluster is five masters, each behind a relay, with two proxies.
@@ -78,12 +78,12 @@ func TestStrayCut(t *testing.T) {
 	masters, relays, one, two := strayCluster(t)
 	first, second := lab.Dial(t, one.Addr), lab.Dial(t, two.Addr)
 	for i, r := range relays {
-		pairs(t, fmt.Sprintf("flowing-%d", i), 10, first, second)
+		lockAndUnlockBetween(t, fmt.Sprintf("flowing-%d", i), 10, first, second)
 		r.Freeze()
-		pairs(t, fmt.Sprintf("frozen-%d", i), 20, first, second)
+		lockAndUnlockBetween(t, fmt.Sprintf("frozen-%d", i), 20, first, second)
 		r.Refuse(true)
 		r.CutAll()
-		pairs(t, fmt.Sprintf("cut-%d", i), 20, first, second)
+		lockAndUnlockBetween(t, fmt.Sprintf("cut-%d", i), 20, first, second)
 		r.Thaw()
 		r.Refuse(false)
 		lab.WantNoStray(t, masters, one, two)
@@ -97,7 +97,7 @@ func TestStrayCutAnswers(t *testing.T) {
 	first, second := lab.Dial(t, one.Addr), lab.Dial(t, two.Addr)
 	for i, r := range relays {
 		r.FreezeAnswers()
-		pairs(t, fmt.Sprintf("unanswered-%d", i), 20, first, second)
+		lockAndUnlockBetween(t, fmt.Sprintf("unanswered-%d", i), 20, first, second)
 		r.CutAll()
 		r.Thaw()
 		lab.WantNoStray(t, masters, one, two)

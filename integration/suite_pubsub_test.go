@@ -84,8 +84,8 @@ func TestSuiteTracking(t *testing.T) {
 // TestSuiteSync: the stream of a replica that speaks the old protocol, as the suite itself listens to what is replicated.
 func TestSuiteSync(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 1)
-	c.upstream.Must(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	c := lab.StartCluster(t, 1)
+	c.Upstream.Must(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
 	host, desk := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	host.Timeout = 10 * time.Second * lab.Slack
 	desk.WantDo(ok, "SET", "before", "1")

@@ -59,7 +59,7 @@ func TestSystemdIsTold(t *testing.T) {
 	})
 	p.Signal(syscall.SIGTERM)
 	want("STOPPING=1\n")
-	wantExit(t, p, 0)
+	lab.WantExit(t, p, 0)
 }
 
 // TestSystemdIsNotToldEarly: a SIGHUP while the proxy still waits for its masters does not make systemd start what comes after it.

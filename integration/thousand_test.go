@@ -11,10 +11,10 @@ import (
 // processor time while nothing is released. All are served, in order within each proxy, and neither proxy is kept
 // out until the other's are served. Contention took all of a core in rueidis#602 and redis-semaphore#205 (B23).
 func TestThousandWaiters(t *testing.T) {
-	p := startPair(t)
+	p := lab.StartTwoProxies(t)
 	const each = 500
-	token := p.desk.Lock("job", "60s")
-	proxies, desks := []*lab.Proxy{p.Proxy, p.two}, []*lab.Client{p.desk, p.far}
+	token := p.Near.Lock("job", "60s")
+	proxies, desks := []*lab.Proxy{p.Proxy, p.Second}, []*lab.Client{p.Near, p.Far}
 	var hosts [2][]*lab.Client
 	served := make(chan [2]int, 2*each) // proxy and place
 	failed := make(chan string, 2*each)
@@ -41,12 +41,12 @@ func TestThousandWaiters(t *testing.T) {
 	const span = 2 * time.Second
 	rate := func() (commands int, cpu time.Duration) {
 		lab.Pass(t, 500*time.Millisecond) // for what joining costs
-		before, used := lab.CommandCounts(t, p.masters, ""), []time.Duration{p.CPU(t), p.two.CPU(t)}
+		before, used := lab.CommandCounts(t, p.Masters, ""), []time.Duration{p.CPU(t), p.Second.CPU(t)}
 		lab.Pass(t, span)
 		for i, proxy := range proxies {
 			cpu = max(cpu, proxy.CPU(t)-used[i])
 		}
-		return lab.CommandCounts(t, p.masters, "") - before, cpu
+		return lab.CommandCounts(t, p.Masters, "") - before, cpu
 	}
 	join(0, 0)
 	join(1, 0)
@@ -64,8 +64,8 @@ func TestThousandWaiters(t *testing.T) {
 		t.Errorf("a proxy used %v of processor time in %v with nothing to do, want 5%% at most", cpu, span)
 	}
 
-	before, start := lab.CommandCounts(t, p.masters, ""), time.Now()
-	p.desk.Unlock("job", token)
+	before, start := lab.CommandCounts(t, p.Masters, ""), time.Now()
+	p.Near.Unlock("job", token)
 	next, last, run, longest := [2]int{}, -1, 0, 0
 	for range 2 * each {
 		select {
@@ -88,7 +88,7 @@ func TestThousandWaiters(t *testing.T) {
 		}
 	}
 	took := time.Since(start)
-	commands := lab.CommandCounts(t, p.masters, "") - before
+	commands := lab.CommandCounts(t, p.Masters, "") - before
 	t.Logf("%d served within %v, %d commands at the masters each, at most %d in a row by one proxy", 2*each, took, commands/2/each, longest)
 	if longest > each/2 {
 		t.Errorf("one proxy had %d turns in a row while waiters stood in the other", longest)
@@ -96,7 +96,7 @@ func TestThousandWaiters(t *testing.T) {
 	if took > 10*time.Second*lab.Slack {
 		t.Errorf("%d waiters were served within %v", 2*each, took)
 	}
-	p.desk.WaitWaiting(0)
-	p.desk.WantDo(lab.Null2, "LOCKINFO", "job")
-	p.wantNoStray(t)
+	p.Near.WaitWaiting(0)
+	p.Near.WantDo(lab.Null2, "LOCKINFO", "job")
+	p.WantNoStray(t)
 }

@@ -11,33 +11,6 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// launchTool starts a subcommand of the built program.
-func launchTool(t testing.TB, args ...string) *lab.Process {
-	t.Helper()
-	path, err := lab.Binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lab.Launch(t, "lockproxy-"+args[0], path, args...)
-}
-
-// wantExit waits for the end of a process and compares its exit code.
-func wantExit(t testing.TB, p *lab.Process, code int) {
-	t.Helper()
-	lab.WaitFor(t, "the end of a subcommand", lab.Patience, func() bool { return !p.Running() })
-	if got := p.Cmd.ProcessState.ExitCode(); got != code {
-		t.Fatalf("exit code %d, want %d\n%s", got, code, p.Log)
-	}
-}
-
-// finishTool runs a subcommand to its end and returns what it wrote.
-func finishTool(t testing.TB, code int, args ...string) string {
-	t.Helper()
-	p := launchTool(t, args...)
-	wantExit(t, p, code)
-	return p.Log.String()
-}
-
 // waitWritten waits until a command has written text.
 func waitWritten(t testing.TB, p *lab.Process, text string) {
 	t.Helper()
@@ -54,7 +27,7 @@ const stubborn = `trap 'echo got TERM' TERM; echo begun; while :; do sleep 1 & w
 
 func TestRunExitCodes(t *testing.T) {
 	t.Parallel()
-	c, protected := startCluster(t, 3), protectedCluster(t)
+	c, protected := lab.StartCluster(t, 3), lab.StartProtected(t)
 	host := lab.Dial(t, c.Addr)
 	host.Lock("taken", "60s")
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -89,7 +62,7 @@ func TestRunExitCodes(t *testing.T) {
 		"no program":      {126, []string{"--addr", c.Addr, "--key", "g", "--", plain}, "permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := finishTool(t, test.code, append([]string{"run"}, test.args...)...); !strings.Contains(got, test.says) {
+			if got := lab.FinishTool(t, test.code, append([]string{"run"}, test.args...)...); !strings.Contains(got, test.says) {
 				t.Errorf("it says %q, want %q", got, test.says)
 			}
 		})
@@ -102,27 +75,27 @@ func TestRunExitCodes(t *testing.T) {
 // TestRunOnceAtATime: two that are started at once run their commands one after the other.
 func TestRunOnceAtATime(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	notes := filepath.Join(t.TempDir(), "notes")
 	script := `echo begin >>"` + notes + `"; sleep 0.3; echo end >>"` + notes + `"`
 	var all []*lab.Process
 	for range 3 {
-		all = append(all, launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "30s", "--wait", "20s", "--", "sh", "-c", script))
+		all = append(all, lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "30s", "--wait", "20s", "--", "sh", "-c", script))
 	}
 	for _, p := range all {
-		wantExit(t, p, 0)
+		lab.WantExit(t, p, 0)
 	}
 	if got, err := os.ReadFile(notes); string(got) != strings.Repeat("begin\nend\n", 3) {
 		t.Errorf("%v, the commands ran like this:\n%s", err, got)
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestRunForwardsSignals: the command gets them, and the lock is kept until it has ended.
 func TestRunForwardsSignals(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
-	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", `trap 'echo hup' HUP; `+stubborn)
+	c := lab.StartCluster(t, 3)
+	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", `trap 'echo hup' HUP; `+stubborn)
 	waitWritten(t, p, "begun")
 	p.Signal(syscall.SIGHUP)
 	waitWritten(t, p, "hup")
@@ -134,14 +107,14 @@ func TestRunForwardsSignals(t *testing.T) {
 		t.Errorf("the lock is free while the command runs: %q", reply)
 	}
 	p.Signal(syscall.SIGINT) // a trap for TERM alone
-	wantExit(t, p, 128+int(syscall.SIGINT))
+	lab.WantExit(t, p, 128+int(syscall.SIGINT))
 	host.Unlock("job", host.Lock("job", "60s"))
 }
 
 // TestRunUnderNohup: a signal that is ignored where lockproxy run is started, as with nohup, is ignored by the command, too.
 func TestRunUnderNohup(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	path, err := lab.Binary()
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +126,7 @@ func TestRunUnderNohup(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	waitWritten(t, p, "got TERM") // and it has not ended
 	p.Signal(syscall.SIGUSR1)
-	wantExit(t, p, 128+int(syscall.SIGUSR1))
+	lab.WantExit(t, p, 128+int(syscall.SIGUSR1))
 }
 
 // TestRunStopsWhenTheProxyIsGone: killed, or hung so that nobody says any more that the lock is held. The command that does not heed TERM
@@ -166,10 +139,10 @@ func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startCluster(t, 3)
-			other := c.another(t)
+			c := lab.StartCluster(t, 3)
+			other := c.Another(t)
 			const ttl = 6 * time.Second // so little that the grace of 3s, begun when a third is left, would end after it
-			p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "6s", "--wait", "10s", "--grace", "3s", "--", "sh", "-c", stubborn)
+			p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "6s", "--wait", "10s", "--grace", "3s", "--", "sh", "-c", stubborn)
 			waitWritten(t, p, "begun")
 			start := time.Now()
 			fault(c.Proxy)
@@ -183,7 +156,7 @@ func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 			}
 			lab.WaitFor(t, "the end of lockproxy run", ttl+lab.Patience, func() bool { return !p.Running() })
 			took := time.Since(start)
-			wantExit(t, p, 74)
+			lab.WantExit(t, p, 74)
 			if took > ttl+500*time.Millisecond { // for the test to see it
 				t.Errorf("the command lived for %v after the fault, the lock for %v", took, ttl)
 			}
@@ -197,12 +170,12 @@ func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 // TestRunIsToldOfTheLoss: an operator frees the lock; the next renewal finds out, and the command is stopped.
 func TestRunIsToldOfTheLoss(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--admin-commands", "on")
-	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "9s", "--wait", "10s", "--grace", "10s", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; sleep 60 & echo child $! begun; wait`)
+	c := lab.StartCluster(t, 3, "--admin-commands", "on")
+	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "9s", "--wait", "10s", "--grace", "10s", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; sleep 60 & echo child $! begun; wait`)
 	waitWritten(t, p, "begun")
 	child := strings.Fields(p.Log.String())[1]
 	lab.Dial(t, c.Addr).WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
-	wantExit(t, p, 74) // although the command itself ended well
+	lab.WantExit(t, p, 74) // although the command itself ended well
 	if got := p.Log.String(); !strings.Contains(got, "got TERM") {
 		t.Errorf("it wrote %q", got)
 	}
@@ -221,8 +194,8 @@ func waitGone(t testing.TB, pid string) {
 // TestRunDiesWithItsCommand: where lockproxy run itself is killed the lock is free at once, so the command must not go on.
 func TestRunDiesWithItsCommand(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
-	p := launchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", "echo pid $$ begun; while :; do sleep 0.1; done")
+	c := lab.StartCluster(t, 3)
+	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", "echo pid $$ begun; while :; do sleep 0.1; done")
 	waitWritten(t, p, "begun")
 	pid := strings.Fields(p.Log.String())[1]
 	_ = syscall.Kill(p.Cmd.Process.Pid, syscall.SIGKILL)

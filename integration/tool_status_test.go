@@ -33,7 +33,7 @@ type look struct {
 
 func lookAt(t *testing.T, code int, addr string, args ...string) (l look) {
 	t.Helper()
-	text := finishTool(t, code, append([]string{"status", "--json", "--addr", addr}, args...)...)
+	text := lab.FinishTool(t, code, append([]string{"status", "--json", "--addr", addr}, args...)...)
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
@@ -42,7 +42,7 @@ func lookAt(t *testing.T, code int, addr string, args ...string) (l look) {
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--admin-commands", "on")
+	c := lab.StartCluster(t, 3, "--admin-commands", "on")
 	host := lab.Dial(t, c.Addr)
 	host.Do("LOCK", "job\x1b[2J", "60s", "OWNER", "me@here")
 	l := lookAt(t, 0, c.Addr)
@@ -52,8 +52,8 @@ func TestStatus(t *testing.T) {
 	if len(l.Locks) != 1 || l.Locks[0].Key != "job\x1b[2J" || l.Locks[0].Owner != "me@here" || l.Locks[0].Held != 3 || l.Locks[0].Fence == 0 {
 		t.Errorf("locks: %+v", l.Locks)
 	}
-	text := finishTool(t, 0, "status", "--addr", c.Addr)
-	for _, want := range []string{"upstream  answers in", c.masters[2].Addr + "  voting", "job?[2J", "3 of 3", "me@here"} {
+	text := lab.FinishTool(t, 0, "status", "--addr", c.Addr)
+	for _, want := range []string{"upstream  answers in", c.Masters[2].Addr + "  voting", "job?[2J", "3 of 3", "me@here"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -62,21 +62,21 @@ func TestStatus(t *testing.T) {
 		t.Errorf("a key may give the terminal orders: %q", text)
 	}
 
-	c.masters[0].Kill()
+	c.Masters[0].Kill()
 	lab.WaitFor(t, "a master seen as down", lab.Patience, func() bool { return lookAt(t, 0, c.Addr).Masters[0].State == "down" })
-	c.masters[1].Kill()
+	c.Masters[1].Kill()
 	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool {
 		return strings.Contains(host.Do("LOCK", "other", "60s"), "NOQUORUM")
 	})
-	if text := finishTool(t, 1, "status", "--addr", c.Addr); !strings.Contains(text, "NONE CAN BE HAD") {
+	if text := lab.FinishTool(t, 1, "status", "--addr", c.Addr); !strings.Contains(text, "NONE CAN BE HAD") {
 		t.Errorf("without a majority it says\n%s", text)
 	}
-	c.upstream.Pause(t)
+	c.Upstream.Pause(t)
 	if l := lookAt(t, 1, c.Addr); l.Upstream.OK || l.Upstream.Error != "no answer in 2s" || len(l.Masters) != 3 {
 		t.Errorf("with a hung upstream it says %+v", l)
 	}
-	c.upstream.Resume()
-	c.upstream.Kill()
+	c.Upstream.Resume()
+	c.Upstream.Kill()
 	if l := lookAt(t, 1, c.Addr); l.Upstream.OK {
 		t.Error("a dead upstream answers")
 	}
@@ -85,47 +85,47 @@ func TestStatus(t *testing.T) {
 // TestStatusOfFewRights: without admin-commands, without a password, and of nobody.
 func TestStatusOfFewRights(t *testing.T) {
 	t.Parallel()
-	c := protectedCluster(t)
+	c := lab.StartProtected(t)
 	addr := "redis://:secret@" + c.Addr
 	if l := lookAt(t, 0, addr); !l.Upstream.OK || !strings.Contains(l.LocksError, "NOPERM") {
 		t.Errorf("%+v", l)
 	}
-	if text := finishTool(t, 77, "status", "--addr", c.Addr); !strings.Contains(text, "NOAUTH") || strings.Contains(text, "secret") {
+	if text := lab.FinishTool(t, 77, "status", "--addr", c.Addr); !strings.Contains(text, "NOAUTH") || strings.Contains(text, "secret") {
 		t.Errorf("without a password: %s", text)
 	}
-	finishTool(t, 69, "status", "--addr", "127.0.0.1:1")
-	finishTool(t, 64, "status", "--nonsense")
+	lab.FinishTool(t, 69, "status", "--addr", "127.0.0.1:1")
+	lab.FinishTool(t, 64, "status", "--nonsense")
 }
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	c := protectedCluster(t)
+	c := lab.StartProtected(t)
 	addr := "redis://:secret@" + c.Addr
-	finishTool(t, 0, "health", "--addr", c.Addr) // a password is wanted: it lives
-	finishTool(t, 77, "health", "--ready", "--addr", c.Addr)
-	finishTool(t, 0, "health", "--ready", "--addr", addr)
-	finishTool(t, 77, "health", "--ready", "--addr", "redis://:wrong@"+c.Addr)
-	c.masters[0].Kill()
-	c.masters[1].Kill()
+	lab.FinishTool(t, 0, "health", "--addr", c.Addr) // a password is wanted: it lives
+	lab.FinishTool(t, 77, "health", "--ready", "--addr", c.Addr)
+	lab.FinishTool(t, 0, "health", "--ready", "--addr", addr)
+	lab.FinishTool(t, 77, "health", "--ready", "--addr", "redis://:wrong@"+c.Addr)
+	c.Masters[0].Kill()
+	c.Masters[1].Kill()
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "AUTH", "secret")
 	lab.WaitFor(t, "the loss of the majority", lab.Patience, func() bool { return strings.Contains(host.Do("LOCK", "a", "60s"), "NOQUORUM") })
-	if text := finishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text, "majority of the 3 masters") {
+	if text := lab.FinishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text, "majority of the 3 masters") {
 		t.Errorf("it says %s", text)
 	}
-	finishTool(t, 0, "health", "--addr", addr)
+	lab.FinishTool(t, 0, "health", "--addr", addr)
 	c.Pause(t)
-	finishTool(t, 69, "health", "--addr", addr, "--timeout", "300ms")
+	lab.FinishTool(t, 69, "health", "--addr", addr, "--timeout", "300ms")
 	c.Resume()
-	c.upstream.Pause(t)
-	finishTool(t, 69, "health", "--ready", "--addr", addr, "--timeout", "300ms")
-	finishTool(t, 0, "health", "--addr", addr)
-	c.upstream.Resume()
-	c.upstream.Kill() // which is not to blame the user
-	if text := finishTool(t, 69, "health", "--ready", "--addr", addr); !strings.Contains(text, "connection refused") {
+	c.Upstream.Pause(t)
+	lab.FinishTool(t, 69, "health", "--ready", "--addr", addr, "--timeout", "300ms")
+	lab.FinishTool(t, 0, "health", "--addr", addr)
+	c.Upstream.Resume()
+	c.Upstream.Kill() // which is not to blame the user
+	if text := lab.FinishTool(t, 69, "health", "--ready", "--addr", addr); !strings.Contains(text, "connection refused") {
 		t.Errorf("it says %s", text)
 	}
-	finishTool(t, 69, "run", "--addr", addr, "--key", "a", "--", "true")
+	lab.FinishTool(t, 69, "run", "--addr", addr, "--key", "a", "--", "true")
 }
 
 // TestStatusWithoutUpstream: operators see the proxy through its Unix socket while the upstream is away, also if nobody knows whether that wants
@@ -148,15 +148,15 @@ func TestStatusWithoutUpstream(t *testing.T) {
 			l := lookAt(t, 0, "unix://"+socket, more...)
 			return len(l.Masters) == 3 && l.Majority && !l.Upstream.OK && strings.Contains(l.Upstream.Error, "connection refused") && l.LocksError == ""
 		})
-		finishTool(t, 0, append([]string{"health"}, addr...)...)
-		if text := finishTool(t, 1, append([]string{"health", "--ready"}, addr...)...); !strings.Contains(text, "connection refused") {
+		lab.FinishTool(t, 0, append([]string{"health"}, addr...)...)
+		if text := lab.FinishTool(t, 1, append([]string{"health", "--ready"}, addr...)...); !strings.Contains(text, "connection refused") {
 			t.Errorf("%q: it says %s", more, text)
 		}
-		finishTool(t, 69, append(append([]string{"run"}, addr...), "--key", "a", "--", "true")...) // a lock is another matter
+		lab.FinishTool(t, 69, append(append([]string{"run"}, addr...), "--key", "a", "--", "true")...) // a lock is another matter
 	}
-	finishTool(t, 69, "status", "--addr", p.Addr) // who the user is does not matter
-	finishTool(t, 69, "health", "--ready", "--addr", p.Addr)
-	finishTool(t, 0, "health", "--addr", p.Addr)
+	lab.FinishTool(t, 69, "status", "--addr", p.Addr) // who the user is does not matter
+	lab.FinishTool(t, 69, "health", "--ready", "--addr", p.Addr)
+	lab.FinishTool(t, 0, "health", "--addr", p.Addr)
 	local, err := net.Dial("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -176,13 +176,13 @@ func TestStatusWithoutUpstream(t *testing.T) {
 // TestHealthAtMaxClients: a proxy that takes no more clients lives, and is not ready for another.
 func TestHealthAtMaxClients(t *testing.T) {
 	t.Parallel()
-	c := protectedCluster(t, "--max-clients", "5")
+	c := lab.StartProtected(t, "--max-clients", "5")
 	lab.WaitFor(t, "no more room", lab.Patience, func() bool {
 		return strings.Contains(lab.Dial(t, c.Addr).Do("PING"), "max number of clients reached")
 	})
-	finishTool(t, 0, "health", "--addr", c.Addr)
+	lab.FinishTool(t, 0, "health", "--addr", c.Addr)
 	for _, addr := range []string{c.Addr, "redis://:secret@" + c.Addr} {
-		if text := finishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text, "max number of clients reached") {
+		if text := lab.FinishTool(t, 1, "health", "--ready", "--addr", addr); !strings.Contains(text, "max number of clients reached") {
 			t.Errorf("it says %s", text)
 		}
 	}
@@ -190,9 +190,9 @@ func TestHealthAtMaxClients(t *testing.T) {
 
 func TestBench(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	for _, more := range [][]string{nil, {"--shared"}} {
-		text := finishTool(t, 0, append([]string{"bench", "--json", "--addr", c.Addr, "--duration", "300ms", "--clients", "4"}, more...)...)
+		text := lab.FinishTool(t, 0, append([]string{"bench", "--json", "--addr", c.Addr, "--duration", "300ms", "--clients", "4"}, more...)...)
 		var got struct {
 			Pairs  int
 			Rate   float64 `json:"pairs_per_second"`
@@ -203,11 +203,11 @@ func TestBench(t *testing.T) {
 			t.Errorf("%q: %v in %s", more, err, text)
 		}
 	}
-	if text := finishTool(t, 0, "bench", "--addr", c.Addr, "--duration", "100ms", "--clients", "1"); !strings.Contains(text, "pairs a second") {
+	if text := lab.FinishTool(t, 0, "bench", "--addr", c.Addr, "--duration", "100ms", "--clients", "1"); !strings.Contains(text, "pairs a second") {
 		t.Errorf("it says %s", text)
 	}
-	finishTool(t, 64, "bench", "--clients", "100000")
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.FinishTool(t, 64, "bench", "--clients", "100000")
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestCompletion: bash completes; zsh and fish, where they are, can read what is made for them.
@@ -216,7 +216,7 @@ func TestCompletion(t *testing.T) {
 	dir := t.TempDir()
 	path := func(shell string) string { return filepath.Join(dir, shell) }
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		if err := os.WriteFile(path(shell), []byte(finishTool(t, 0, "completion", shell)), 0o600); err != nil {
+		if err := os.WriteFile(path(shell), []byte(lab.FinishTool(t, 0, "completion", shell)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -253,7 +253,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: %v\n%s", shell, err, out)
 		}
 	}
-	finishTool(t, 64, "completion", "tcsh")
+	lab.FinishTool(t, 64, "completion", "tcsh")
 	zsh, err := exec.LookPath("zsh")
 	if err != nil {
 		return

@@ -14,13 +14,13 @@ import (
 // TestB13ScriptFlush: after SCRIPT FLUSH or a restart, NOSCRIPT reached the caller (symfony#59686, redsync#91).
 func TestB13ScriptFlush(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	for i := range 60 {
 		key := fmt.Sprintf("job-%d", i)
-		flush := c.masters
+		flush := c.Masters
 		if i%3 == 1 {
-			flush = c.masters[:1]
+			flush = c.Masters[:1]
 		}
 		for _, s := range flush {
 			s.Do(t, "SCRIPT", "FLUSH")
@@ -33,10 +33,10 @@ func TestB13ScriptFlush(t *testing.T) {
 		}
 		host.Unlock(key, token)
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 
 	stop, flushed := make(chan struct{}), make(chan error, 1)
-	go func() { flushed <- flushScripts(c.masters, stop) }()
+	go func() { flushed <- flushScripts(c.Masters, stop) }()
 	for i := range 200 {
 		key := fmt.Sprintf("busy-%d", i)
 		host.Unlock(key, host.Lock(key, "60s"))
@@ -46,13 +46,13 @@ func TestB13ScriptFlush(t *testing.T) {
 		t.Error(err)
 	}
 
-	for i, s := range c.masters { // each in turn comes back empty
+	for i, s := range c.Masters { // each in turn comes back empty
 		s.RestartEmpty(t)
 		key := fmt.Sprintf("restarted-%d", i)
-		host.Unlock(key, grant(t, host, key))
-		lab.Settle(t, c.masters, c.Proxy)
+		host.Unlock(key, lab.Grant(t, host, key))
+		lab.Settle(t, c.Masters, c.Proxy)
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 func flushScripts(masters []*lab.Redis, stop <-chan struct{}) error {
@@ -87,10 +87,10 @@ func TestB31ErrorReplies(t *testing.T) {
 	} {
 		t.Run(trouble.name, func(t *testing.T) {
 			t.Parallel()
-			c := startCluster(t, 5)
+			c := lab.StartCluster(t, 5)
 			host := lab.Dial(t, c.Addr)
 			var ends []func()
-			for i, s := range c.masters[:3] {
+			for i, s := range c.Masters[:3] {
 				ends = append(ends, trouble.begin(s, t))
 				if i == 2 {
 					break
@@ -108,7 +108,7 @@ func TestB31ErrorReplies(t *testing.T) {
 				}
 				return strings.Contains(reply, trouble.says)
 			})
-			for _, s := range c.masters[:3] {
+			for _, s := range c.Masters[:3] {
 				if !strings.Contains(reply, s.Addr+" ") {
 					t.Errorf("%q does not name %s", reply, s.Addr)
 				}
@@ -116,52 +116,52 @@ func TestB31ErrorReplies(t *testing.T) {
 			for _, end := range ends {
 				end()
 			}
-			host.Unlock("job", grant(t, host, "job"))
-			lab.WantNoStray(t, c.masters, c.Proxy)
+			host.Unlock("job", lab.Grant(t, host, "job"))
+			lab.WantNoStray(t, c.Masters, c.Proxy)
 		})
 	}
 }
 
-// TestReleaseOwedToTroubledMaster: a master that takes no writes for a while still loses the key of a lock that was
+// TestReleaseOwedToFailingMaster: a master that takes no writes for a while still loses the key of a lock that was
 // released meanwhile.
-func TestReleaseOwedToTroubledMaster(t *testing.T) {
+func TestReleaseOwedToFailingMaster(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	var tokens []string
 	for i := range 20 {
 		tokens = append(tokens, host.Lock(fmt.Sprintf("job-%d", i), "60s"))
 	}
-	lab.WaitFor(t, "all keys on the first master", lab.Patience, func() bool { return len(lab.LockKeys(t, c.masters[0])) == 20 })
-	c.masters[0].Do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	lab.WaitFor(t, "all keys on the first master", lab.Patience, func() bool { return len(lab.LockKeys(t, c.Masters[0])) == 20 })
+	c.Masters[0].Do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
 	for i, token := range tokens {
 		host.Unlock(fmt.Sprintf("job-%d", i), token)
 	}
-	c.masters[0].Do(t, "CONFIG", "SET", "min-replicas-to-write", "0")
-	lab.WantKeysGone(t, c.masters, 2*lab.Patience)
+	c.Masters[0].Do(t, "CONFIG", "SET", "min-replicas-to-write", "0")
+	lab.WantKeysGone(t, c.Masters, 2*lab.Patience)
 }
 
 // TestTopUp: a master that was away when a lock was taken gets it later, with the expiry that is left.
 func TestTopUp(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
-	c.masters[0].Kill()
+	c.Masters[0].Kill()
 	lab.WaitFor(t, "the lane noticed", lab.Patience, func() bool {
-		token := grant(t, host, "warm-up")
+		token := lab.Grant(t, host, "warm-up")
 		host.Unlock("warm-up", token)
 		return true
 	})
 	token := host.Lock("job", "60s")
-	c.masters[0].RestartEmpty(t)
-	lab.WaitFor(t, "topped up", lab.Patience, func() bool { return c.masters[0].Do(t, "EXISTS", "lock:job") == ":1\r\n" })
-	if left := c.masters[0].Do(t, "PTTL", "lock:job"); left == ":-1\r\n" || left >= ":60000\r\n" {
+	c.Masters[0].RestartEmpty(t)
+	lab.WaitFor(t, "topped up", lab.Patience, func() bool { return c.Masters[0].Do(t, "EXISTS", "lock:job") == ":1\r\n" })
+	if left := c.Masters[0].Do(t, "PTTL", "lock:job"); left == ":-1\r\n" || left >= ":60000\r\n" {
 		t.Errorf("topped up with %q ms", left)
 	}
-	if one, two := c.masters[0].Do(t, "GET", "lock:job"), c.masters[1].Do(t, "GET", "lock:job"); one != two {
+	if one, two := c.Masters[0].Do(t, "GET", "lock:job"), c.Masters[1].Do(t, "GET", "lock:job"); one != two {
 		t.Errorf("topped up as %q, elsewhere it is %q", one, two)
 	}
-	c.masters[1].Kill()
+	c.Masters[1].Kill()
 	host.Unlock("job", token)
 }
 

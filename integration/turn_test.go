@@ -9,23 +9,23 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestTurnsOfTwo: two clients that hand a lock to each other within one proxy, so that its line is empty after each grant, leave their turn to
+// TestFairBetweenProxies: two clients that hand a lock to each other within one proxy, so that its line is empty after each grant, leave their turn to
 // a client of another proxy, although that one has a longer way to the masters.
-func TestTurnsOfTwo(t *testing.T) {
-	c := startCluster(t, 5)
-	relays, list := lab.StartRelays(t, c.masters)
+func TestFairBetweenProxies(t *testing.T) {
+	c := lab.StartCluster(t, 5)
+	relays, list := lab.StartRelays(t, c.Masters)
 	for _, r := range relays {
 		r.Slow(time.Millisecond)
 	}
-	two := lab.StartProxy(t, "--upstream", c.upstream.Addr, "--masters", list, "--restart-guard", "off")
+	two := lab.StartProxy(t, "--upstream", c.Upstream.Addr, "--masters", list, "--restart-guard", "off")
 	two.WaitVoting(t)
 	var near, far atomic.Int64
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {
-		wg.Go(func() { lockInTurn(t, c.Addr, &near, stop) })
+		wg.Go(func() { lockAndUnlock(t, c.Addr, &near, stop) })
 	}
-	wg.Go(func() { lockInTurn(t, two.Addr, &far, stop) })
+	wg.Go(func() { lockAndUnlock(t, two.Addr, &far, stop) })
 	lab.Pass(t, 4*time.Second)
 	close(stop)
 	wg.Wait()
@@ -33,11 +33,11 @@ func TestTurnsOfTwo(t *testing.T) {
 	if lab.Slack == 1 && far.Load()*25 < near.Load() {
 		t.Errorf("%d grants to one proxy, %d to the other: after 16 in a row it should have had its turn", near.Load(), far.Load())
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy, two)
+	lab.WantNoStray(t, c.Masters, c.Proxy, two)
 }
 
-// lockInTurn locks, holds for 5ms and unlocks until stop, and counts how often.
-func lockInTurn(t *testing.T, addr string, count *atomic.Int64, stop <-chan struct{}) {
+// lockAndUnlock locks, holds for 5ms and unlocks until stop, and counts how often.
+func lockAndUnlock(t *testing.T, addr string, count *atomic.Int64, stop <-chan struct{}) {
 	c, err := lab.Connect(addr)
 	if err != nil {
 		t.Error(err)

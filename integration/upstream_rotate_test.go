@@ -57,14 +57,14 @@ func TestRotation(t *testing.T) {
 	cert, key = second.issue("server", local)
 	for _, s := range append(masters, upstream) {
 		for _, change := range [][]string{{"CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key}, {"CONFIG", "SET", "requirepass", "new"}} {
-			if got := askAs(t, s, "old", change...); got != ok && !strings.HasPrefix(got, "-NOAUTH") {
+			if got := lab.AskAs(t, s, "old", change...); got != ok && !strings.HasPrefix(got, "-NOAUTH") {
 				t.Fatalf("%q: %q", change, got)
 			}
 		}
 	}
 	for _, s := range masters {
-		askAs(t, s, "new", "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		askAs(t, s, "new", "CLIENT", "KILL", "TYPE", "pubsub")
+		lab.AskAs(t, s, "new", "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		lab.AskAs(t, s, "new", "CLIENT", "KILL", "TYPE", "pubsub")
 	}
 	host := lab.Dial(t, p.Addr)
 	lab.WaitFor(t, "masters that are strangers", lab.Patience, func() bool {

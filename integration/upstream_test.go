@@ -14,10 +14,10 @@ import (
 // TestUpstreamDown: a command for an upstream that is down gets an error, and the next one dials again.
 func TestUpstreamDown(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
-	c.upstream.Kill()
-	refused := "-ERR upstream " + c.upstream.Addr + ": connection refused\r\n"
+	c.Upstream.Kill()
+	refused := "-ERR upstream " + c.Upstream.Addr + ": connection refused\r\n"
 	for range 3 {
 		host.WantDo(refused, "SET", "a", "1")
 	}
@@ -26,7 +26,7 @@ func TestUpstreamDown(t *testing.T) {
 	host.Unlock("job", host.Lock("job", "60s")) // locks need no upstream; the last known answer about AUTH holds
 	host.Send("PING\r\n")
 	host.Want(refused)
-	c.upstream.RestartEmpty(t)
+	c.Upstream.RestartEmpty(t)
 	host.WantDo("+OK\r\n", "SET", "a", "1")
 	host.WantDo(lab.Bulk("1"), "GET", "a")
 	host3 := lab.Dial3(t, c.Addr)
@@ -37,12 +37,12 @@ func TestUpstreamDown(t *testing.T) {
 // of one master for a password and of a majority for none.
 func TestUpstreamAwayAtTheStart(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	kept := func(value string, n int) {
 		t.Helper()
 		lab.WaitFor(t, value+" kept", lab.Patience, func() bool {
 			found := 0
-			for _, m := range c.masters {
+			for _, m := range c.Masters {
 				if strings.Contains(m.Do(t, "HVALS", "lockproxy:upstream:lock:"), value) {
 					found++
 				}
@@ -61,28 +61,28 @@ func TestUpstreamAwayAtTheStart(t *testing.T) {
 		return reply
 	}
 	kept("none", 3)
-	c.upstream.Kill()
+	c.Upstream.Kill()
 	c.Restart(t)
 	if got := answered(c.Proxy); lab.TokenOf(got) == "" {
 		t.Errorf("the upstream never wanted a password, and LOCK answers %q", got)
 	}
-	if text := finishTool(t, 0, "status", "--addr", c.Addr); !strings.Contains(text, "connection refused") {
+	if text := lab.FinishTool(t, 0, "status", "--addr", c.Addr); !strings.Contains(text, "connection refused") {
 		t.Errorf("status says\n%s", text)
 	}
-	finishTool(t, 0, "run", "--addr", c.Addr, "--key", "a", "--", "true")
+	lab.FinishTool(t, 0, "run", "--addr", c.Addr, "--key", "a", "--", "true")
 
 	// It comes back with a password, which a running proxy passes on at once.
-	c.upstream.RestartEmpty(t)
-	c.upstream.Do(t, "CONFIG", "SET", "requirepass", "secret")
+	c.Upstream.RestartEmpty(t)
+	c.Upstream.Do(t, "CONFIG", "SET", "requirepass", "secret")
 	lab.WaitFor(t, "LOCK refused", lab.Patience, func() bool { return lab.Dial(t, c.Addr).Do("LOCK", "job", "20ms") == noAuth })
 	kept("password", 3)
-	c.upstream.Kill()
-	c.masters[0].Do(t, "DEL", "lockproxy:upstream:lock:")
+	c.Upstream.Kill()
+	c.Masters[0].Do(t, "DEL", "lockproxy:upstream:lock:")
 	c.Restart(t)
 	if got := answered(c.Proxy); got != noAuth {
 		t.Errorf("the upstream wants a password, and LOCK answers %q", got)
 	}
-	for _, m := range c.masters {
+	for _, m := range c.Masters {
 		m.Do(t, "DEL", "lockproxy:upstream:lock:")
 	}
 	c.Restart(t)
@@ -95,15 +95,15 @@ func TestUpstreamAwayAtTheStart(t *testing.T) {
 // TestUpstreamDies: a connection whose upstream connection ended is closed, since its state is gone.
 func TestUpstreamDies(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	idle, locked, blocked, subscribed := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr), lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	idle.WantDo("+PONG\r\n", "PING")
 	locked.WantDo("+PONG\r\n", "PING")
 	token := locked.Lock("job", "60s")
 	blocked.Send(lab.Encode("BLPOP", "queue", "0"))
 	subscribed.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
-	lab.WaitFor(t, "blocked client", lab.Patience, func() bool { return c.upstream.Info(t, "clients", "blocked_clients") == "1" })
-	c.upstream.RestartEmpty(t)
+	lab.WaitFor(t, "blocked client", lab.Patience, func() bool { return c.Upstream.Info(t, "clients", "blocked_clients") == "1" })
+	c.Upstream.RestartEmpty(t)
 	for _, host := range []*lab.Client{idle, locked, blocked, subscribed} {
 		host.WantClosed()
 	}
@@ -113,10 +113,10 @@ func TestUpstreamDies(t *testing.T) {
 // TestUpstreamKillsClient: CLIENT KILL at the upstream ends the client's connection, QUIT-like closes included.
 func TestUpstreamKillsClient(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "CLIENT", "SETNAME", "victim")
-	if got := c.upstream.Do(t, "CLIENT", "KILL", "TYPE", "normal"); !strings.HasPrefix(got, ":") {
+	if got := c.Upstream.Do(t, "CLIENT", "KILL", "TYPE", "normal"); !strings.HasPrefix(got, ":") {
 		t.Fatal(got)
 	}
 	host.WantClosed()
@@ -125,7 +125,7 @@ func TestUpstreamKillsClient(t *testing.T) {
 // TestReplica attaches a real replica through the proxy: PSYNC, the RDB file, the stream of commands, REPLCONF ACK.
 func TestReplica(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	trap := lab.Encode("LOCK", "trap", "60s") + "$57\r\n"
 	for i := range 1000 {
@@ -145,14 +145,14 @@ func TestReplica(t *testing.T) {
 	}
 	host.WantDo(":1\r\n", "WAIT", "1", "10000")
 	for _, key := range []string{"key-0", "key-999", "later-0", "later-999"} {
-		if got := replica.Do(t, "GET", key); got != c.upstream.Do(t, "GET", key) || len(got) < len(trap) {
+		if got := replica.Do(t, "GET", key); got != c.Upstream.Do(t, "GET", key) || len(got) < len(trap) {
 			t.Errorf("%s on the replica: %.80q", key, got)
 		}
 	}
-	if size, want := replica.Do(t, "DBSIZE"), c.upstream.Do(t, "DBSIZE"); size != want {
+	if size, want := replica.Do(t, "DBSIZE"), c.Upstream.Do(t, "DBSIZE"); size != want {
 		t.Errorf("the replica has %q keys, the upstream %q", size, want)
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 
 	// A client that says PSYNC itself has a tunnel from there on: LOCK means nothing in it.
 	tunnel := lab.Dial(t, c.Addr)
@@ -161,5 +161,5 @@ func TestReplica(t *testing.T) {
 		t.Errorf("PSYNC and LOCK answered %.200q", got)
 	}
 	tunnel.Close()
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }

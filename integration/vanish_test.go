@@ -16,12 +16,12 @@ import (
 func TestClientVanishes(t *testing.T) {
 	t.Parallel()
 	const ttl = 1500 * time.Millisecond
-	p := startPair(t)
+	p := lab.StartTwoProxies(t)
 	for _, phase := range lab.Phases {
 		for _, manner := range lab.Manners {
 			t.Run(fmt.Sprint("phase ", phase, ", manner ", manner), func(t *testing.T) {
 				t.Parallel()
-				holder, waiter := lab.Dial(t, p.Addr), lab.Dial(t, p.two.Addr)
+				holder, waiter := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
 				key := fmt.Sprintf("job-%d-%d", phase, manner)
 				told := phase >= lab.Granted
 				token := ""
@@ -47,7 +47,7 @@ func TestClientVanishes(t *testing.T) {
 					t.Errorf("granted after %v, want %v at most", took, bound)
 				}
 				waiter.Unlock(key, next)
-				lab.WaitFor(t, "nothing of it is left", ttl+lab.Patience, func() bool { return p.holders(t, key) == 0 })
+				lab.WaitFor(t, "nothing of it is left", ttl+lab.Patience, func() bool { return p.Holders(t, key) == 0 })
 			})
 		}
 	}

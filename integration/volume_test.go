@@ -14,14 +14,10 @@ import (
 
 // Large values and long pipelines: constant memory, back-pressure, no deadlock.
 
-// memoryBound is what a proxy may ever use in these tests, in MB. The race detector's shadow memory comes on top, also that of the room which
-// the proxy leaves its heap: four times 32 MB.
-var memoryBound = map[bool]int{false: 100, true: 430}[lab.Race]
-
 // TestLargeValue passes 256 MB in and out again.
 func TestLargeValue(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
 	host.Timeout = 60 * time.Second * lab.Slack
 	const size, piece = 256 << 20, 1 << 20
@@ -47,16 +43,16 @@ func TestLargeValue(t *testing.T) {
 		}
 	}
 	host.Want("\r\n:1\r\n+PONG\r\n")
-	if peak := c.Memory(t, "VmHWM"); peak > memoryBound {
-		t.Errorf("the proxy used up to %d MB for a value of 256 MB, want under %d", peak, memoryBound)
+	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
+		t.Errorf("the proxy used up to %d MB for a value of 256 MB, want under %d", peak, lab.MemoryBound)
 	}
-	lab.WantNoStray(t, c.masters, c.Proxy)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
 // TestSlowReader: a client that reads nothing makes its own replies wait in Redis, not in the proxy.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	host, other := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
 	host.WantDo("+OK\r\n", "SET", "big", strings.Repeat("x", 1<<20))
 	for range 100 {
@@ -68,7 +64,7 @@ func TestSlowReader(t *testing.T) {
 		other.Unlock(key, other.Lock(key, "60s"))
 		lab.Pass(t, 10*time.Millisecond)
 	}
-	if peak := c.Memory(t, "VmHWM"); peak > memoryBound {
+	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
 		t.Errorf("the proxy used up to %d MB for a client that does not read", peak)
 	}
 	for range 100 {
@@ -83,7 +79,7 @@ func TestSlowReader(t *testing.T) {
 // works on Redis; a proxy that stops reading while it waits to place a reply would block both for ever.
 func TestWriteFirst(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	for name, locks := range map[string]int{"one in the middle": 1, "many": 50} {
 		t.Run(name, func(t *testing.T) {
 			host := lab.Dial(t, c.Addr)
@@ -108,7 +104,7 @@ func TestWriteFirst(t *testing.T) {
 			}
 		})
 	}
-	if peak := c.Memory(t, "VmHWM"); peak > memoryBound {
+	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
 		t.Errorf("the proxy used up to %d MB", peak)
 	}
 }
@@ -117,7 +113,7 @@ func TestWriteFirst(t *testing.T) {
 func TestRedisCliPipe(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")
-	c := startCluster(t, 3)
+	c := lab.StartCluster(t, 3)
 	_, port, _ := strings.Cut(c.Addr, ":")
 	var input strings.Builder
 	for i := range 50_000 {
@@ -132,7 +128,7 @@ func TestRedisCliPipe(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "errors: 0, replies: 50010") {
 		t.Errorf("redis-cli --pipe: %v\n%s", err, out)
 	}
-	if got := c.upstream.Do(t, "DBSIZE"); got != ":50000\r\n" {
+	if got := c.Upstream.Do(t, "DBSIZE"); got != ":50000\r\n" {
 		t.Errorf("the upstream has %q keys", got)
 	}
 }

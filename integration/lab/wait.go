@@ -3,6 +3,7 @@ package lab
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 	"time"
 )
@@ -62,4 +63,18 @@ func SeedOf(t testing.TB, fallback uint64) uint64 {
 	}
 	t.Logf("INTEGRATION_SEED=%d repeats this run", fallback)
 	return fallback
+}
+
+// Long returns the size of a test for the short run, or for the long one that INTEGRATION_LONG asks for.
+func Long[T any](short, long T) T {
+	if os.Getenv("INTEGRATION_LONG") != "" {
+		return long
+	}
+	return short
+}
+
+// Median returns the middle one of a list.
+func Median(list []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[len(sorted)/2]
 }
