@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,21 +25,25 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Binary builds the program once, with the race detector where the tests have it, and returns its path. Where INTEGRATION_BINARY names another
-// binary that one is tested: so an older or newer version can be compared.
-var Binary = sync.OnceValues(func() (string, error) { return build("lockproxy", Race) })
+// Binary builds the program once, with the race detector where the tests have it, and returns its path. Where
+// INTEGRATION_BINARY names another binary that one is tested: so several packages share one, and an older or newer version
+// can be compared.
+var Binary = sync.OnceValues(func() (string, error) { return build("lockproxy", os.Getenv("INTEGRATION_BINARY"), Race) })
 
-// PlainBinary builds the program once without the race detector: for what is compared with programs that have none.
+// PlainBinary builds the program once without the race detector, for what is compared with programs that have none. Where
+// INTEGRATION_PLAIN_BINARY, or else INTEGRATION_BINARY, names another binary it is that one.
 var PlainBinary = sync.OnceValues(func() (string, error) {
 	if !Race {
 		return Binary()
 	}
-	return build("lockproxy-plain", false)
+	given := cmp.Or(os.Getenv("INTEGRATION_PLAIN_BINARY"), os.Getenv("INTEGRATION_BINARY"))
+	return build("lockproxy-plain", given, false)
 })
 
-func build(name string, race bool) (string, error) {
-	if path := os.Getenv("INTEGRATION_BINARY"); path != "" {
-		return filepath.Abs(path)
+// build builds the program, unless a binary is given.
+func build(name, given string, race bool) (string, error) {
+	if given != "" {
+		return filepath.Abs(given)
 	}
 	path := filepath.Join(scratch, name)
 	args := []string{"build", "-o", path}

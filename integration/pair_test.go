@@ -1,3 +1,0 @@
-package integration
-
-// What the tests of waiting, sessions and operators' commands share.
