@@ -21,7 +21,9 @@ func TestRedisPy(t *testing.T) {
 	t.Parallel()
 	python := ""
 	for _, name := range []string{"/usr/bin/python3", "python3"} {
-		if exec.Command(name, "-c", "import redis").Run() == nil {
+		asked := exec.Command(name, "-c", "import redis")
+		asked.Dir = "python" // here, the folder hiredis would pass for a module
+		if asked.Run() == nil {
 			python = name
 			break
 		}
