@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -22,7 +24,18 @@ func Main(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	scratch = dir
+	catchIgnored()
 	return m.Run()
+}
+
+// catchIgnored catches the signals that this process was started to ignore, as under nohup or in the background of a script.
+// Children inherit what is ignored, and what is caught is at its default there: tests send these signals.
+func catchIgnored() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s) // nobody reads them: they stay without effect here
+		}
+	}
 }
 
 // Binary builds the program once, with the race detector where the tests have it, and returns its path. Where

@@ -134,6 +134,14 @@ func TestDrainAnswersWaiters(t *testing.T) {
 func TestClientTimesOut(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--master-timeout", "2s")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("left on the masters %v, values %q", p.Left(t, "job"), p.Values(t, "job"))
+			for _, addr := range []string{p.Addr, p.Second.Addr} {
+				t.Logf("%s: %q %q", addr, lab.Dial(t, addr).Do("LOCKPROXY", "INFO"), lab.Dial(t, addr).Do("LOCKINFO", "job"))
+			}
+		}
+	})
 	again := func(what string, granted <-chan lab.Answer) {
 		t.Helper()
 		start := time.Now()
