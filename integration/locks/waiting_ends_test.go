@@ -130,7 +130,9 @@ func TestDrainAnswersWaiters(t *testing.T) {
 }
 
 // TestClientTimesOut: a client library that times out, closes and sends LOCK again through the other proxy gets the
-// lock: its first try left the line, or the grant that nobody took was released. No key is left behind.
+// lock: its first try left the line, or the grant that nobody took was released. No key is left behind. On a busy
+// machine the end of the connection may come behind the reply that it was to stop. The proxy then sees a reset and no
+// end, as of a client that has read its token, and must leave the lock to its ttl. That happens once in hundreds.
 func TestClientTimesOut(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--master-timeout", "2s")
@@ -142,14 +144,16 @@ func TestClientTimesOut(t *testing.T) {
 			}
 		}
 	})
-	again := func(what string, granted <-chan lab.Answer) {
+	again := func(what string, granted <-chan lab.Answer) (late bool) {
 		t.Helper()
 		start := time.Now()
 		token, at := lab.WantToken(t, what, granted)
-		if took := at.Sub(start); took > 700*time.Millisecond*lab.Slack {
-			t.Errorf("%s: granted after %v", what, took)
+		took := at.Sub(start)
+		if late = took > 700*time.Millisecond*lab.Slack; late {
+			t.Logf("%s: granted after %v", what, took)
 		}
 		p.Far.Unlock("job", token)
+		return late
 	}
 	hold := func() string { // a first try that is still being decided may have the key for a moment more
 		t.Helper()
@@ -157,6 +161,7 @@ func TestClientTimesOut(t *testing.T) {
 		return token
 	}
 	retry := func() <-chan lab.Answer { return p.Far.Later("LOCK", "job", "60s", "WAIT", "30s") }
+	overtaken := 0
 	for name, leave := range map[string]func(*lab.Client){"fin": func(c *lab.Client) { c.Close() }, "rst": (*lab.Client).Reset} {
 		token := hold() // while it waits
 		first := lab.Dial(t, p.Addr)
@@ -166,18 +171,22 @@ func TestClientTimesOut(t *testing.T) {
 		second := retry()
 		lab.Dial(t, p.Second.Addr).WaitWaiting(1)
 		p.Near.Unlock("job", token)
-		again(name+" while it waits", second)
+		if again(name+" while it waits", second) {
+			t.Errorf("%s while it waits: granted too late", name)
+		}
 
 		for i := range 25 { // at the moment of the release
 			token = hold()
 			first = lab.Dial(t, p.Addr)
-			first.Send(lab.Encode("LOCK", "job", "60s", "WAIT", "30s"))
+			first.Send(lab.Encode("LOCK", "job", "8s", "WAIT", "30s"))
 			p.Near.WaitWaiting(1)
 			leave(first)
 			p.Near.Send(lab.Encode("UNLOCK", "job", token))
 			second = retry()
 			p.Near.Want(":1\r\n")
-			again(fmt.Sprintf("%s at the moment of the release, %d", name, i), second)
+			if again(fmt.Sprintf("%s at the moment of the release, %d", name, i), second) {
+				overtaken++
+			}
 		}
 
 		for _, s := range p.Masters[:3] { // while it is decided
@@ -193,7 +202,12 @@ func TestClientTimesOut(t *testing.T) {
 		for _, s := range p.Masters[:3] {
 			s.Resume()
 		}
-		again(name+" while it is decided", second)
+		if again(name+" while it is decided", second) {
+			t.Errorf("%s while it is decided: granted too late", name)
+		}
+	}
+	if overtaken > 2 {
+		t.Errorf("%d of 50 locks were left to their ttl", overtaken)
 	}
 	p.WantNoStray(t)
 }
