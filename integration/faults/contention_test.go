@@ -20,7 +20,7 @@ func startClients(t testing.TB, l *lab.Lab, plan stormPlan, seed uint64) (end fu
 		s.addrs = append(s.addrs, p.Addr)
 	}
 	for i := range plan.keys {
-		key := fmt.Sprintf("crowd-%d", i)
+		key := fmt.Sprintf("contended-%d", i)
 		s.keys, s.guarded[key] = append(s.keys, key), history.NewGuarded(key)
 	}
 	var clients sync.WaitGroup

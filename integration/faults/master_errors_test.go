@@ -72,7 +72,7 @@ func flushScripts(masters []*lab.Redis, stop <-chan struct{}) error {
 // They are no vote: harmless on a minority, NOQUORUM with the reason on a majority.
 func TestB31ErrorReplies(t *testing.T) {
 	t.Parallel()
-	for _, trouble := range []struct {
+	for _, fault := range []struct {
 		name, says string
 		begin      func(*lab.Redis, testing.TB) (end func())
 	}{
@@ -85,13 +85,13 @@ func TestB31ErrorReplies(t *testing.T) {
 			return func() { s.RestartEmpty(t) }
 		}},
 	} {
-		t.Run(trouble.name, func(t *testing.T) {
+		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
 			c := lab.StartCluster(t, 5)
 			host := lab.Dial(t, c.Addr)
 			var ends []func()
 			for i, s := range c.Masters[:3] {
-				ends = append(ends, trouble.begin(s, t))
+				ends = append(ends, fault.begin(s, t))
 				if i == 2 {
 					break
 				}
@@ -101,12 +101,12 @@ func TestB31ErrorReplies(t *testing.T) {
 				}
 			}
 			reply := ""
-			lab.WaitFor(t, "NOQUORUM that tells of "+trouble.says, lab.Patience, func() bool {
+			lab.WaitFor(t, "NOQUORUM that tells of "+fault.says, lab.Patience, func() bool {
 				reply = host.Do("LOCK", "job", "60s")
 				if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
 					t.Fatalf("LOCK: %q, want NOQUORUM", reply)
 				}
-				return strings.Contains(reply, trouble.says)
+				return strings.Contains(reply, fault.says)
 			})
 			for _, s := range c.Masters[:3] {
 				if !strings.Contains(reply, s.Addr+" ") {

@@ -11,7 +11,7 @@ import (
 // many they are.
 func TestHealthBesideSilentOperators(t *testing.T) {
 	t.Parallel()
-	const crowd = 500
+	const connections = 500
 	o := lab.StartOperators(t)
 	for name, said := range map[string]string{
 		"silent":        "",
@@ -22,7 +22,7 @@ func TestHealthBesideSilentOperators(t *testing.T) {
 		"a long body":   "GET /none HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 70000\r\n\r\nx",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range crowd {
+			for range connections {
 				_ = lab.Dial(t, o.Addr).Put(said) // one that had to go does not matter
 			}
 			start := time.Now()
@@ -32,7 +32,7 @@ func TestHealthBesideSilentOperators(t *testing.T) {
 			took := time.Since(start)
 			t.Logf("/healthz took %v", took)
 			if took > time.Second*lab.Slack {
-				t.Errorf("/healthz took %v beside %d connections without a whole request", took, crowd)
+				t.Errorf("/healthz took %v beside %d connections without a whole request", took, connections)
 			}
 		})
 	}

@@ -45,9 +45,9 @@ func TestDrainLosesNothing(t *testing.T) {
 	t.Parallel()
 	const limit = 10 * time.Second
 	c := lab.StartCluster(t, 3, "--drain-timeout", "10s")
-	const crowd = 50
-	var holders, waiters [crowd]*lab.Client
-	var tokens [crowd]string
+	const connections = 50
+	var holders, waiters [connections]*lab.Client
+	var tokens [connections]string
 	for i := range holders {
 		holders[i], waiters[i] = lab.Dial3(t, c.Addr), lab.Dial(t, c.Addr)
 		tokens[i] = holders[i].LockSession(fmt.Sprint("held-", i), "60s")
