@@ -2,6 +2,7 @@ package lab
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,7 +26,18 @@ func Main(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	scratch = dir
 	catchIgnored()
+	runSideBySide()
 	return m.Run()
+}
+
+// runSideBySide lets four tests of a package run at a time, if -parallel says nothing else: most of them wait most of the time.
+func runSideBySide() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "4")
+	}
 }
 
 // catchIgnored catches the signals that this process was started to ignore, as under nohup or in the background of a script.
