@@ -29,7 +29,7 @@ type checks struct {
 type check struct {
 	token  wire.TokenAt
 	until  time.Time // no key of it can be left then
-	voters uint64    // the masters whose grants made the lease
+	voters uint64    // the masters whose grants made the lease; guarded by checks.mu
 	voted  time.Time // when the ttl is over that they confirmed
 	due    deadline
 }
@@ -72,17 +72,18 @@ func (c *checks) ask(k *check) {
 		x.mu.Lock()
 		v, missing := x.round.verdict, x.round.no()
 		x.mu.Unlock()
-		if v == noQuorum && missing&k.voters != 0 && time.Now().Before(k.voted) {
-			v = lost
-		}
-		c.decided(k, v)
+		c.decided(k, v, missing)
 	}
 	x.askOp()
 }
 
-// decided acts on the verdict of a check. One that a majority did not answer follows later.
-func (c *checks) decided(k *check, v verdict) {
+// decided acts on the verdict of a check; missing are the masters without the token. A check that a majority
+// did not answer follows later, unless a voter is missing.
+func (c *checks) decided(k *check, v verdict, missing uint64) {
 	c.mu.Lock()
+	if v == noQuorum && missing&k.voters != 0 && time.Now().Before(k.voted) {
+		v = lost
+	}
 	current := c.waits[k.token] == k
 	if current && v == noQuorum {
 		if next := time.Now().Add(recheckAfter); next.Before(k.until) {

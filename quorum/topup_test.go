@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockproxy/quorum/internal/fake"
+	"lockproxy/quorum/internal/wire"
 )
 
 // B10: a master that missed the SET is set when it is back, for what is left of the ttl, with the fence of the token.
@@ -201,6 +202,21 @@ func TestCheckWithMasterAway(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A second top-up lands in the moment in which the check of the first ends without a majority. The check counts
+// who is a voter by then, and reads that under the mutex of the checks: the race detector sees it if not.
+func TestCheckEndsBesideLanding(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		synctest.Wait()
+		s.masters[0].Pause()
+		s.masters[1].Pause()
+		token := wire.TokenAt{Key: "lock:job", Secret: q.opts.dice.Secret()}
+		q.checks.add(token, 0b111, time.Now().Add(time.Minute))
+		time.Sleep(checkAfter + q.opts.MasterTimeout)
+		q.checks.add(token, 0b011, time.Now().Add(time.Minute)) // the third, which answers, is no voter any more
+	})
 }
 
 // The same while the other proxy still owes the release to a master: the check finds a majority that seems to hold the token.

@@ -1,11 +1,15 @@
 package lab
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -21,24 +25,50 @@ func Main(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	scratch = dir
+	catchIgnored()
+	runSideBySide()
 	return m.Run()
 }
 
-// Binary builds the program once, with the race detector where the tests have it, and returns its path. Where INTEGRATION_BINARY names another
-// binary that one is tested: so an older or newer version can be compared.
-var Binary = sync.OnceValues(func() (string, error) { return build("lockproxy", Race) })
+// runSideBySide lets four tests of a package run at a time, if -parallel says nothing else: most of them wait most of the time.
+func runSideBySide() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "4")
+	}
+}
 
-// PlainBinary builds the program once without the race detector: for what is compared with programs that have none.
+// catchIgnored catches the signals that this process was started to ignore, as under nohup or in the background of a script.
+// Children inherit what is ignored, and what is caught is at its default there: tests send these signals.
+func catchIgnored() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s) // nobody reads them: they stay without effect here
+		}
+	}
+}
+
+// Binary builds the program once, with the race detector where the tests have it, and returns its path. Where
+// INTEGRATION_BINARY names another binary that one is tested: so several packages share one, and an older or newer version
+// can be compared.
+var Binary = sync.OnceValues(func() (string, error) { return build("lockproxy", os.Getenv("INTEGRATION_BINARY"), Race) })
+
+// PlainBinary builds the program once without the race detector, for what is compared with programs that have none. Where
+// INTEGRATION_PLAIN_BINARY, or else INTEGRATION_BINARY, names another binary it is that one.
 var PlainBinary = sync.OnceValues(func() (string, error) {
 	if !Race {
 		return Binary()
 	}
-	return build("lockproxy-plain", false)
+	given := cmp.Or(os.Getenv("INTEGRATION_PLAIN_BINARY"), os.Getenv("INTEGRATION_BINARY"))
+	return build("lockproxy-plain", given, false)
 })
 
-func build(name string, race bool) (string, error) {
-	if path := os.Getenv("INTEGRATION_BINARY"); path != "" {
-		return filepath.Abs(path)
+// build builds the program, unless a binary is given.
+func build(name, given string, race bool) (string, error) {
+	if given != "" {
+		return filepath.Abs(given)
 	}
 	path := filepath.Join(scratch, name)
 	args := []string{"build", "-o", path}

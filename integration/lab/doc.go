@@ -1,4 +1,5 @@
-// Package lab is the fault laboratory of the integration tests: it starts upstreams, masters and proxies as processes of
+// Package lab is the fault laboratory of the integration tests, which drive the built binary as an operator would start it.
+// Nothing in them imports the project: what is checked is what a client on a socket can see. lab starts upstreams, masters and proxies as processes of
 // their own, puts relays or namespaces of a network between them, and breaks them in the ways that masters, networks, clocks
 // and clients break.
 //

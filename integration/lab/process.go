@@ -141,3 +141,7 @@ func (p *Process) keepLog(t testing.TB) {
 		t.Log(err)
 	}
 }
+
+// MemoryBound is what a proxy may ever use in these tests, in MB. The race detector's shadow memory comes on top, also that of the room which
+// the proxy leaves its heap: four times 32 MB.
+var MemoryBound = map[bool]int{false: 100, true: 430}[Race]

@@ -137,14 +137,14 @@ func (s *Redis) Must(t testing.TB, args ...string) {
 	}
 }
 
-// Ask is Do for any goroutine. A server that does not answer within a second is an error.
+// Ask is Do for any goroutine. A server that does not answer within 5s is an error.
 func (s *Redis) Ask(args ...string) (string, error) {
 	c, err := Connect(s.Addr)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	c.Timeout = time.Second * Slack
+	c.Timeout = 5 * time.Second
 	return c.Ask(args...)
 }
 

@@ -3,6 +3,7 @@ package lab
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 	"time"
 )
@@ -10,9 +11,9 @@ import (
 // Slack multiplies every bound on time: the race detector makes the binary several times slower.
 var Slack = map[bool]time.Duration{false: 1, true: 5}[Race]
 
-// Patience is how long a test waits for something that should happen at once. It must stay well under the ttl of 60s
-// that most locks have here, or expiry would pass for a release.
-var Patience = map[bool]time.Duration{false: 10 * time.Second, true: 20 * time.Second}[Race]
+// Patience is how long a test waits for something that should happen at once, on a machine that may be busy. Twice as long
+// must stay under the ttl of 60s that most locks have here, or expiry would pass for a release.
+const Patience = 25 * time.Second
 
 // WaitFor polls until done returns true, and fails the test after timeout.
 func WaitFor(t testing.TB, what string, timeout time.Duration, done func() bool) {
@@ -62,4 +63,18 @@ func SeedOf(t testing.TB, fallback uint64) uint64 {
 	}
 	t.Logf("INTEGRATION_SEED=%d repeats this run", fallback)
 	return fallback
+}
+
+// Long returns the size of a test for the short run, or for the long one that INTEGRATION_LONG asks for.
+func Long[T any](short, long T) T {
+	if os.Getenv("INTEGRATION_LONG") != "" {
+		return long
+	}
+	return short
+}
+
+// Median returns the middle one of a list.
+func Median(list []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[len(sorted)/2]
 }

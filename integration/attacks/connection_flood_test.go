@@ -1,0 +1,135 @@
+package attacks
+
+import (
+	"crypto/rand"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// TestConnectionFlood: connections that open and close as fast as they can, in every way, do not get in the way of others and leave nothing.
+func TestConnectionFlood(t *testing.T) {
+	c := lab.StartCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
+	desk := lab.Dial(t, c.Addr)
+	turn := func() time.Duration {
+		start := time.Now()
+		desk.Unlock("job", desk.Lock("job", "60s"))
+		desk.WantDo("+PONG\r\n", "PING")
+		return time.Since(start)
+	}
+	for range 50 {
+		turn()
+	}
+	const flooders = 50 // times 20 connections at once
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	count := 0
+	for i := range flooders {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				var all []*lab.Conn
+				for range 20 {
+					if host, err := lab.Connect(c.Addr); err == nil {
+						all = append(all, host)
+					}
+				}
+				for j, host := range all {
+					switch (i + j + n) % 5 {
+					case 0: // says nothing
+					case 1:
+						host.Ask("PING")
+					case 2:
+						host.Put(lab.Encode("LOCK", rand.Text(), "100"))
+					case 3:
+						host.Put("*2\r\n$4\r\nECH")
+					case 4:
+						if token, _, _ := host.TryLock(rand.Text(), "1s"); token == "" {
+							host.Put("\x00")
+						}
+					}
+					if j%2 == 0 {
+						host.Reset()
+					} else {
+						host.Close()
+					}
+				}
+				mu.Lock()
+				count += len(all)
+				mu.Unlock()
+			}
+		})
+	}
+	var turns []time.Duration
+	for start := time.Now(); time.Since(start) < lab.Long(3*time.Second, time.Minute); {
+		turns = append(turns, turn())
+	}
+	close(stop)
+	wg.Wait()
+	slices.Sort(turns)
+	t.Logf("%d connections came and went; of %d turns of another the median took %v, the 99th percentile %v, at most %v; %d MB",
+		count, len(turns), turns[len(turns)/2], turns[len(turns)*99/100], turns[len(turns)-1], c.Memory(t, "VmHWM"))
+	if peak := c.Memory(t, "VmHWM"); peak > lab.MemoryBound {
+		t.Errorf("the proxy used up to %d MB", peak)
+	}
+	lab.WaitFor(t, "all gone", lab.Patience, func() bool { return desk.Counter("connected_clients") == 1 })
+	lab.WaitFor(t, "their connections to the upstream gone", lab.Patience, func() bool {
+		return strings.Count(c.Upstream.Do(t, "CLIENT", "LIST"), " laddr=") <= 3
+	})
+}
+
+// TestFewFiles: where the system has no room for more connections the proxy waits, without spinning, serves those it has, and goes on.
+func TestFewFiles(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3)
+	p := lab.StartProxyWithFiles(t, 64, c.Flags...)
+	p.WaitVoting(t)
+	if text := p.Log.String(); strings.Count(text, "max-clients do not fit") != 1 || !strings.Contains(text, `"max_clients":10000,"files_needed":20044,"files_allowed":64`) {
+		t.Errorf("the log does not say that 10,000 clients do not fit into 64 files")
+	}
+	desk := lab.Dial(t, p.Addr)
+	desk.WantDo("+PONG\r\n", "PING")
+	var all []*lab.Client
+	for range 100 {
+		host := lab.Dial(t, p.Addr) // the system accepts for the proxy
+		host.Send(lab.Encode("PING"))
+		all = append(all, host)
+	}
+	lab.WaitFor(t, "word of it in the log", lab.Patience, func() bool { return strings.Contains(p.Log.String(), "cannot accept a connection") })
+	before := p.CPU(t)
+	for range 40 {
+		desk.Unlock("job", desk.Lock("job", "60s"))
+		desk.WantDo("+PONG\r\n", "PING")
+		lab.Pass(t, 50*time.Millisecond)
+	}
+	if used := p.CPU(t) - before; used > time.Second*lab.Slack/2 {
+		t.Errorf("%v of processor time within two seconds", used)
+	}
+	if n := strings.Count(p.Log.String(), "cannot accept a connection"); n > 40 {
+		t.Errorf("%d lines in the log about it", n)
+	}
+	for _, host := range all {
+		host.Close()
+	}
+	start := time.Now()
+	lab.WaitFor(t, "room for a new connection", lab.Patience, func() bool {
+		host, err := lab.Connect(p.Addr)
+		if err != nil {
+			return false
+		}
+		defer host.Close()
+		host.Timeout = 2 * time.Second
+		reply, _ := host.Ask("PING")
+		return reply == "+PONG\r\n"
+	})
+	t.Logf("served again %v after the others left", time.Since(start))
+}

@@ -1,0 +1,209 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockproxy/integration/lab"
+)
+
+// quietLogger leaves out what go-redis' cluster client writes of every command that COMMAND does not list.
+type quietLogger struct{}
+
+func (quietLogger) Printf(_ context.Context, format string, v ...any) {
+	if !strings.HasPrefix(format, "info for cmd=") {
+		log.Printf("redis: "+format, v...)
+	}
+}
+
+func init() { redis.SetLogger(quietLogger{}) }
+
+// redisCluster is a Redis Cluster of three nodes with a proxy beside each, which the node announces in its own place, and
+// three masters of their own for the locks.
+type redisCluster struct {
+	nodes   []*lab.Redis
+	proxies []*lab.Proxy
+	masters []*lab.Redis
+}
+
+// startRedisCluster starts it and has redis-cli create the cluster, through the proxies.
+func startRedisCluster(t *testing.T) *redisCluster {
+	t.Helper()
+	cli := lab.Tool(t, "redis-cli")
+	c := &redisCluster{masters: lab.StartMasters(t, 3)}
+	create := []string{"--cluster", "create"}
+	for range 3 {
+		announced := lab.FreeAddr(t)
+		host, port, _ := net.SplitHostPort(announced)
+		_, bus, _ := net.SplitHostPort(lab.FreeAddr(t))
+		node := lab.StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "5000",
+			"--cluster-announce-ip", host, "--cluster-announce-port", port, "--cluster-announce-bus-port", bus)
+		proxy := lab.StartProxy(t, "--listen", announced, "--upstream", node.Addr, "--masters", strings.Join(lab.Addrs(c.masters), ","))
+		proxy.WaitVoting(t)
+		c.nodes, c.proxies = append(c.nodes, node), append(c.proxies, proxy)
+		create = append(create, announced)
+	}
+	out, err := exec.Command(cli, append(create, "--cluster-yes")...).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "All 16384 slots covered") {
+		t.Fatalf("redis-cli --cluster create: %v\n%s", err, out)
+	}
+	for _, n := range c.nodes {
+		lab.WaitFor(t, "cluster", 3*lab.Patience, func() bool {
+			return strings.Contains(n.Do(t, "CLUSTER", "INFO"), "cluster_state:ok") && strings.Count(n.Do(t, "CLUSTER", "NODES"), " connected") == 3
+		})
+	}
+	return c
+}
+
+// granted returns how many locks each proxy has granted so far.
+func (c *redisCluster) granted(t *testing.T) (list []int) {
+	t.Helper()
+	for _, p := range c.proxies {
+		host := lab.Dial(t, p.Addr)
+		list = append(list, host.Counter("granted"))
+		host.Close()
+	}
+	return list
+}
+
+// sizes returns how many keys each node has.
+func (c *redisCluster) sizes(t *testing.T) (list []int) {
+	t.Helper()
+	for _, n := range c.nodes {
+		list = append(list, lab.Number(t, lab.Scalar(n.Do(t, "DBSIZE"))))
+	}
+	return list
+}
+
+// TestClusterBytes: what nodes say of each other passes unchanged, and sends clients to the proxies.
+func TestClusterBytes(t *testing.T) {
+	t.Parallel()
+	c := startRedisCluster(t)
+	moved := 0
+	for i, p := range c.proxies {
+		host, direct := lab.Dial(t, p.Addr), lab.Dial(t, c.nodes[i].Addr)
+		for _, command := range [][]string{{"CLUSTER", "SLOTS"}, {"CLUSTER", "SHARDS"}, {"CLUSTER", "MYID"}, {"ASKING"}, {"READONLY"},
+			{"GET", "a"}, {"GET", "b"}, {"GET", "c"}, {"MGET", "a", "b"}, {"CLUSTER", "KEYSLOT", "a"}} {
+			got, want := host.Do(command...), direct.Do(command...)
+			if got != want {
+				t.Errorf("%q: through the proxy %q, directly %q", command, got, want)
+			}
+			for j, other := range c.proxies {
+				if strings.HasPrefix(got, "-MOVED ") && strings.HasSuffix(got, " "+other.Addr+"\r\n") && i != j {
+					moved++
+				}
+			}
+		}
+		for _, n := range c.nodes {
+			if slots := host.Do("CLUSTER", "SLOTS"); strings.Contains(slots, ":"+portOf(n.Addr)+"\r\n") {
+				t.Errorf("a client is sent around the proxy: %q", slots)
+			}
+		}
+		token := host.Lock("any", "30s") // whatever node has the slot
+		lab.Dial(t, c.proxies[(i+1)%3].Addr).Unlock("any", token)
+	}
+	if moved < 4 {
+		t.Errorf("%d answers told of another proxy, want 2 for each of the keys a, b and c", moved)
+	}
+}
+
+func portOf(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
+
+// TestClusterGoRedis: go-redis' cluster client, told of one proxy, finds the others and works through them.
+func TestClusterGoRedis(t *testing.T) {
+	t.Parallel()
+	c := startRedisCluster(t)
+	ctx := t.Context()
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.proxies[0].Addr}})
+	defer rdb.Close()
+	for i := range 100 {
+		key := fmt.Sprintf("key-%d", i)
+		token, err := rdb.Do(ctx, "LOCK", key, "30s").Text()
+		if err != nil || lab.TokenOf(lab.Bulk(token)) == "" {
+			t.Fatalf("LOCK %s: %q, %v", key, token, err)
+		}
+		if err := rdb.Set(ctx, key, token, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := rdb.Do(ctx, "LOCK", key, "30s").Text(); !errors.Is(err, redis.Nil) {
+			t.Fatalf("LOCK of a held key, perhaps through another proxy: %q, %v", again, err)
+		}
+		if got, err := rdb.Get(ctx, key).Result(); got != token {
+			t.Fatalf("GET %s: %q, %v", key, got, err)
+		}
+		if n, err := rdb.Do(ctx, "UNLOCK", key, token).Int(); n != 1 || err != nil {
+			t.Fatalf("UNLOCK %s: %d, %v", key, n, err)
+		}
+	}
+	replies, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // over all nodes
+		for i := range 30 {
+			p.Get(ctx, fmt.Sprintf("key-%d", i))
+			p.Do(ctx, "LOCK", fmt.Sprintf("piped-%d", i), "30s")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("a pipeline over the cluster: %v", err)
+	}
+	for i := range 30 {
+		token, _ := replies[2*i+1].(*redis.Cmd).Text()
+		if n, err := rdb.Do(ctx, "UNLOCK", fmt.Sprintf("piped-%d", i), token).Int(); n != 1 {
+			t.Errorf("UNLOCK of a piped LOCK: %d, %v", n, err)
+		}
+	}
+	t.Logf("locks granted by each proxy: %v, keys on each node: %v", c.granted(t), c.sizes(t))
+	c.wantSpread(t, 100)
+}
+
+// TestClusterIoredis: the same with ioredis' cluster client.
+func TestClusterIoredis(t *testing.T) {
+	t.Parallel()
+	program := node(t)
+	c := startRedisCluster(t)
+	host, port, _ := net.SplitHostPort(c.proxies[0].Addr)
+	runProgram(t, program, "node/cluster.js", host, port)
+	t.Logf("locks granted by each proxy: %v, keys on each node: %v", c.granted(t), c.sizes(t))
+	c.wantSpread(t, 100)
+}
+
+// wantSpread fails unless there are n keys, some on each node, and every proxy has granted locks.
+func (c *redisCluster) wantSpread(t *testing.T, n int) {
+	t.Helper()
+	sum := 0
+	for i, size := range c.sizes(t) {
+		sum += size
+		if granted := c.granted(t)[i]; size == 0 || granted < 2 { // one of them was WaitVoting's
+			t.Errorf("node %d has %d keys, its proxy granted %d locks", i, size, granted)
+		}
+	}
+	if sum != n {
+		t.Errorf("%d keys, want %d", sum, n)
+	}
+	lab.WantNoStray(t, c.masters, c.proxies...)
+}
+
+// TestClusterNodeAsMaster: a node of a cluster is no master: it would answer MOVED for most lock keys.
+func TestClusterNodeAsMaster(t *testing.T) {
+	t.Parallel()
+	node := lab.StartRedis(t, "--cluster-enabled", "yes")
+	proxy := lab.StartProxy(t, "--upstream", node.Addr, "--masters", node.Addr)
+	host := lab.Dial(t, proxy.Addr)
+	lab.WaitFor(t, "reason", lab.Patience, func() bool {
+		reply := host.Do("LOCK", "job", "30s")
+		if !strings.HasPrefix(reply, "-NOQUORUM ") {
+			t.Fatalf("LOCK with a cluster node as master: %q", reply)
+		}
+		return strings.Contains(reply, "runs in cluster mode")
+	})
+}

@@ -1,0 +1,169 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// Fencing numbers across losses of memory, and deployments whose masters are all new.
+
+// TestGuardFences: the fences of 40 keys go on rising after two of three masters were wiped, in each way, after all three
+// were, and after all three and the proxy.
+func TestGuardFences(t *testing.T) {
+	t.Parallel()
+	const maxTTL = time.Second
+	l := lab.StartGuarded(t, maxTTL, lab.Config{Proxies: 2})
+	hosts := []*lab.Client{lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)}
+	lab.WaitAllVote(t, l, hosts[0])
+	last := map[string]string{}
+	lockAll := func(what string) {
+		t.Helper()
+		for i := range 40 {
+			key, host := fmt.Sprint("job-", i), hosts[i%2]
+			token := lab.LockSoon(t, host, key)
+			if token <= last[key] {
+				t.Fatalf("%s: %s has token %s after %s", what, key, token, last[key])
+			}
+			last[key] = token
+			lab.UnlockSurely(t, host, key, token)
+		}
+	}
+	lockAll("at first")
+	for n, masters := range [][]*lab.Redis{l.Masters[:2], l.Masters[1:], l.Masters} {
+		for _, w := range losses()[:3] { // after the fourth they would forget nothing
+			what := fmt.Sprintf("%d masters: %s (round %d)", len(masters), w.name, n)
+			var wiped []func()
+			for _, s := range masters {
+				wiped = append(wiped, w.prepare(t, s))
+			}
+			start := time.Now()
+			for _, now := range wiped {
+				now()
+			}
+			for _, host := range hosts {
+				wantRefused(t, host, "watched", start, maxTTL)
+			}
+			lab.WaitAllVote(t, l, hosts[0])
+			lab.WaitAllVote(t, l, hosts[1])
+			lockAll(what)
+		}
+	}
+	for _, p := range l.Proxies {
+		p.Kill()
+	}
+	for _, s := range l.Masters {
+		s.RestartEmpty(t)
+	}
+	for i, p := range l.Proxies {
+		p.Restart(t)
+		hosts[i] = lab.Dial(t, p.Addr)
+	}
+	lockAll("all masters and all proxies")
+}
+
+// TestGuardCounters: a master that comes back gets the fencing counters of the others, so that the numbers rise when these are
+// gone.
+func TestGuardCounters(t *testing.T) {
+	t.Parallel()
+	l := lab.StartGuarded(t, time.Second, lab.Config{Masters: 5, Relays: true})
+	host := lab.Dial(t, l.Proxies[0].Addr)
+	lab.WaitAllVote(t, l, host)
+	for m := range l.Masters[3:] { // these do not get the highest numbers
+		l.Link(0, 3+m).Isolate()
+	}
+	token := ""
+	for range 300 {
+		token = lab.LockSoon(t, host, "job")
+		lab.UnlockSurely(t, host, "job", token)
+	}
+	l.Heal(t)
+	clock := clockFence()
+	for _, s := range l.Masters[:2] {
+		s.RestartEmpty(t)
+	}
+	lab.WaitStates(t, host, 4*time.Second*lab.Slack, "quarantined", "quarantined", "voting", "voting", "voting")
+	lab.WaitAllVote(t, l, host)
+	l.Masters[2].Kill() // the only one that had them all the time
+	next := lab.LockSoon(t, host, "job")
+	if next <= token {
+		t.Errorf("token %s after %s", next, token)
+	}
+	if fence := fenceOf(t, next); fence >= clock {
+		t.Errorf("fence %d, at a clock of %d: the counters of the others would have done", fence, clock)
+	}
+}
+
+// fenceOf is the number of a token.
+func fenceOf(t testing.TB, token string) int {
+	t.Helper()
+	return lab.Number(t, strings.TrimLeft(token[:16], "0"))
+}
+
+// clockFence is what the fence would be if it were taken from the clock now.
+func clockFence() int { return int(time.Now().UnixMilli() << 11) }
+
+// TestGuardNew: a deployment of fresh masters locks at once, also where three proxies start in front of it in the same
+// instant, twenty times in a row; the log says what it was taken for. A quarantine would last a minute.
+func TestGuardNew(t *testing.T) {
+	t.Parallel()
+	slowest := time.Duration(0)
+	for range 20 {
+		l := lab.Start(t, lab.Config{Proxies: -1})
+		proxies := l.StartProxies(t, 3)
+		start, said := time.Now(), 0
+		for i, p := range proxies {
+			host := lab.Dial(t, p.Addr)
+			host.Unlock("job", lab.LockSoon(t, host, "job"))
+			lab.WaitAllVote(t, l, host)
+			if strings.Contains(p.Log.String(), "all masters are new: taken for a new deployment") {
+				said++
+			}
+			if strings.Contains(p.Log.String(), "quarantine") {
+				t.Errorf("proxy %d put a master of a new deployment in quarantine:\n%s", i+1, p.Log)
+			}
+		}
+		slowest = max(slowest, time.Since(start))
+		if said == 0 {
+			t.Error("no log says that the deployment was taken for new")
+		}
+		for _, p := range proxies {
+			p.Stop(t)
+		}
+		for _, s := range append(l.Masters, l.Upstream) {
+			s.Kill()
+		}
+	}
+	if t.Logf("at most %v from the start of three proxies to all of them having locked", slowest); slowest > 3*time.Second*lab.Slack {
+		t.Errorf("it took %v", slowest)
+	}
+}
+
+// TestGuardNewButOne: with one master that does not answer a deployment of new masters is not taken for new at once, and is
+// used after max-ttl all the same.
+func TestGuardNewButOne(t *testing.T) {
+	t.Parallel()
+	const maxTTL = time.Second
+	l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", "1s"}})
+	l.Masters[2].Kill()
+	start := time.Now()
+	host := lab.Dial(t, l.StartProxy(t).Addr)
+	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "down")
+	wantRefused(t, host, "job", start, maxTTL) // the wait for the third is as long again
+	l.Masters[2].RestartEmpty(t)
+	lab.WaitStates(t, host, lab.Patience, "voting", "voting", "quarantined")
+	lab.WaitAllVote(t, l, host)
+}
+
+// TestGuardStrict: with restart-guard strict a new deployment waits, too.
+func TestGuardStrict(t *testing.T) {
+	t.Parallel()
+	l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", "1s", "--restart-guard", "strict"}})
+	start := time.Now()
+	for i, p := range l.StartProxies(t, 2) {
+		wantRefused(t, lab.Dial(t, p.Addr), fmt.Sprint("job-", i), start, time.Second)
+	}
+}

@@ -1,0 +1,202 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// Proxies that do not agree, and the operator's ways to change what they agree on.
+
+// TestGuardSettings: a proxy with other settings than the first never gets a vote, says which setting it is, and does not
+// disturb the first.
+func TestGuardSettings(t *testing.T) {
+	t.Parallel()
+	l := lab.StartGuarded(t, 2*time.Second, lab.Config{})
+	first := lab.Dial(t, l.Proxies[0].Addr)
+	lab.WaitAllVote(t, l, first)
+	token := lab.LockSoon(t, first, "job", "2s")
+	list := strings.Join(lab.Addrs(l.Masters), ",")
+	other := lab.StartRedis(t)
+	for _, row := range []struct {
+		flags []string
+		says  string
+	}{
+		{[]string{"--max-ttl", "3s"}, "belongs to proxies with max-ttl 2000ms (here 3000ms)"},
+		{[]string{"--max-ttl", "1s"}, "belongs to proxies with max-ttl 2000ms (here 1000ms)"},
+		{[]string{"--fencing", "off"}, "belongs to proxies with fencing on (here off)"},
+		{[]string{"--restart-guard", "off"}, "belongs to proxies with restart-guard on (here off)"},
+		{[]string{"--masters", list + "," + other.Addr}, "belongs to proxies with another list of masters"},
+		{[]string{"--masters", strings.Join(lab.Addrs(l.Masters[:2]), ",")}, "belongs to proxies with another list of masters"},
+		{[]string{"--masters", "a@" + strings.Replace(list, ",", ",b@", 1)}, "belongs to proxies with another list of masters"},
+	} {
+		p := l.StartProxy(t, row.flags...)
+		host := lab.Dial(t, p.Addr)
+		lab.WaitReason(t, host, 0, row.says)
+		for start := time.Now(); time.Since(start) < 150*time.Millisecond; {
+			reply := host.Do("LOCK", "other", "1s")
+			if !strings.HasPrefix(reply, "-NOQUORUM 0 of ") || strings.Count(reply, row.says) < 2 {
+				t.Fatalf("%q: LOCK: %q", row.flags, reply)
+			}
+		}
+		host.Do("UNLOCK", "job", "0000000000000000:"+token[17:]) // releases are sent, whatever the settings
+		if log := p.Log.String(); !strings.Contains(log, row.says) {
+			t.Errorf("%q: the log does not say %q", row.flags, row.says)
+		}
+		p.Kill()
+		lab.WaitAllVote(t, l, first)
+		lab.WaitFor(t, "LOCK through the first", lab.Patience, func() bool { return first.Do("LOCK", "free", "20ms") != lab.Null2 })
+	}
+	if n := lab.Holders(t, []*lab.Redis{other}, "other"); n != 0 {
+		t.Error("a lock was asked of a new master that waits for the others")
+	}
+}
+
+// TestGuardAdmit: LOCKPROXY ADMIT moves masters to other settings: nobody votes there for the larger max-ttl, then the new
+// proxy's do, and the old one's do not. What is no master, or votes already, is left alone.
+func TestGuardAdmit(t *testing.T) {
+	t.Parallel()
+	const maxTTL = 2 * time.Second
+	l := lab.StartGuarded(t, maxTTL, lab.Config{})
+	old := lab.Dial(t, l.Proxies[0].Addr)
+	lab.WaitAllVote(t, l, old)
+	old.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", l.Masters[0].Addr)
+	old.WantDo("-ERR no such master 'nobody:1': LOCKPROXY MASTERS lists them\r\n", "LOCKPROXY", "ADMIT", "nobody:1")
+	lab.WaitAllVote(t, l, old)
+	p := l.StartProxy(t, "--max-ttl", "500ms")
+	host := lab.Dial(t, p.Addr)
+	lab.WaitStates(t, host, lab.Patience, "refused", "refused", "refused")
+	token := lab.LockSoon(t, old, "job", "2s")
+	start := time.Now()
+	for _, s := range l.Masters {
+		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", s.Addr)
+	}
+	old.Do("EXTEND", "job", token, "2s") // the old proxy may not have seen it yet; it must not get through
+	lab.WaitReason(t, host, 0, "was moved by LOCKPROXY ADMIT ")
+	lab.WaitStates(t, old, lab.Patience, "refused", "refused", "refused")
+	next := ""
+	for next == "" {
+		reply := host.Do("LOCK", "other", "500ms") // of a key that nobody holds
+		took := time.Since(start)
+		next = lab.TokenOf(reply)
+		if next == "" && !refusedNow(reply, took > maxTTL) && reply != lab.Null2 || took > maxTTL+4*time.Second*lab.Slack {
+			t.Fatalf("LOCK after ADMIT: %q after %v", reply, took)
+		}
+		if reply := old.Do("LOCK", "free", "1s"); !strings.HasPrefix(reply, "-NOQUORUM ") {
+			t.Fatalf("LOCK through the old proxy after ADMIT: %q", reply)
+		}
+	}
+	if took := time.Since(start); took < maxTTL {
+		t.Errorf("granted after %v, want the larger max-ttl of %v to be over", took, maxTTL)
+	}
+	if next = lab.LockSoon(t, host, "job", "500ms"); next <= token {
+		t.Errorf("token %s after %s", next, token)
+	}
+}
+
+// TestGuardReplaced: a master is ended for good and an empty server put in its place, at the same address, or at another under
+// the same name. It votes after max-ttl, with counters that keep the fences rising when the others are gone.
+func TestGuardReplaced(t *testing.T) {
+	t.Parallel()
+	const maxTTL = time.Second
+	for name, move := range map[string]bool{"at the same address": false, "under the same name": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true})
+			host := lab.Dial(t, l.Proxies[0].Addr)
+			lab.WaitAllVote(t, l, host)
+			l.Link(0, 1).Isolate() // it does not get the highest numbers
+			token := ""
+			for range 300 {
+				token = lab.LockSoon(t, host, "job")
+				lab.UnlockSurely(t, host, "job", token)
+			}
+			l.Heal(t)
+			clock := clockFence()
+			l.Masters[2].Kill()
+			start := time.Now()
+			if move {
+				l.Masters[2] = lab.StartRedis(t)
+				p := l.StartProxy(t) // with relays of its own: other addresses, the same names
+				l.Proxies[0].Kill()
+				host = lab.Dial(t, p.Addr)
+			} else {
+				l.Masters[2].RestartEmpty(t)
+			}
+			lab.WaitStates(t, host, lab.Patience, "voting", "voting", "quarantined")
+			lab.UnlockSurely(t, host, "other", lab.LockSoon(t, host, "other"))
+			lab.WaitAllVote(t, l, host)
+			if took := time.Since(start); took < maxTTL {
+				t.Errorf("it voted after %v", took)
+			}
+			l.Masters[0].Pause(t) // the only one that had them all the time
+			next := lab.LockSoon(t, host, "job")
+			if fence := fenceOf(t, next); next <= token || fence >= clock {
+				t.Errorf("token %s after %s, at a clock of %d: want it just above", next, token, clock)
+			}
+			l.Masters[0].Resume()
+		})
+	}
+}
+
+// TestGuardGrown: from three masters to five, by the steps of docs/operations.md. A lock that was held is not granted again before it
+// has run out, and fences rise.
+func TestGuardGrown(t *testing.T) {
+	t.Parallel()
+	const maxTTL = 2 * time.Second
+	l := lab.StartGuarded(t, maxTTL, lab.Config{Proxies: 2})
+	host := lab.Dial(t, l.Proxies[0].Addr)
+	lab.WaitAllVote(t, l, host)
+	lab.LockSoon(t, host, "job", "2s")
+	token := lab.LockSoon(t, host, "held", "2s")
+	lab.WantHolders(t, l.Masters, "held", 3)
+	for _, p := range l.Proxies { // step 1
+		p.Stop(t)
+	}
+	l.Masters = append(l.Masters, lab.StartMasters(t, 2)...)
+	l.Proxies = nil
+	one, two := lab.Dial(t, l.StartProxy(t).Addr), lab.Dial(t, l.StartProxy(t).Addr) // step 2
+	for i := range 3 {
+		lab.WaitReason(t, one, i, "belongs to proxies with another list of masters")
+	}
+	wait := maxTTL + 500*time.Millisecond // the new ones are held back for as long as any belongs to others
+	lab.Poll(wait, func() bool {
+		if reply := two.Do("LOCK", "other", "1s"); !strings.HasPrefix(reply, "-NOQUORUM 0 of 5 ") {
+			t.Fatalf("LOCK before ADMIT: %q", reply)
+		}
+		return false
+	})
+	lab.WaitReason(t, one, 3, "waits until no master belongs to proxies with other settings")
+	start := time.Now()
+	for _, s := range l.Masters[:3] { // step 3
+		one.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", s.Addr)
+	}
+	next := ""
+	for next == "" { // step 4
+		reply := two.Do("LOCK", "fresh", "1s")
+		took := time.Since(start)
+		next = lab.TokenOf(reply)
+		if next == "" && !refusedNow(reply, took > maxTTL) || took > maxTTL+4*time.Second*lab.Slack {
+			t.Fatalf("LOCK after ADMIT: %q after %v", reply, took)
+		}
+	}
+	if took := time.Since(start); took < maxTTL {
+		t.Errorf("granted %v after ADMIT", took)
+	}
+	if next = lab.LockSoon(t, one, "held"); next <= token {
+		t.Errorf("token %s after %s", next, token)
+	}
+	lab.WaitAllVote(t, l, one)
+	lab.WaitAllVote(t, l, two)
+	for i := range 20 {
+		key := fmt.Sprint("job-", i)
+		lab.UnlockSurely(t, one, key, lab.LockSoon(t, two, key))
+	}
+	for _, s := range l.Masters[:2] {
+		s.Kill()
+	}
+	lab.LockSoon(t, one, "five masters bear the loss of two")
+}

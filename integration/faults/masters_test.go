@@ -1,0 +1,183 @@
+package faults
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// Five masters, of which up to three are killed, hung or slow.
+
+// TestMastersKilled: two killed, everything works and ten calls of redis-cli are fast; three killed, NOQUORUM
+// names them. B11: one node down raised an error instead of using the quorum (redlock-rb#60).
+func TestMastersKilled(t *testing.T) {
+	t.Parallel()
+	cli := lab.Tool(t, "redis-cli")
+	c := lab.StartCluster(t, 5)
+	host := lab.Dial(t, c.Addr)
+	_, port, _ := strings.Cut(c.Addr, ":")
+	for dead := range 4 {
+		if dead > 0 {
+			c.Masters[dead-1].Kill()
+		}
+		host.WantDo("+OK\r\n", "SET", "passes", fmt.Sprint(dead))
+		if dead == 3 {
+			break
+		}
+		for i := range 20 {
+			key := fmt.Sprintf("job-%d", i)
+			host.Unlock(key, host.Lock(key, "30s"))
+		}
+		start := time.Now()
+		for i := range 10 {
+			out, err := exec.Command(cli, "-p", port, "LOCK", fmt.Sprintf("cli-%d-%d", dead, i), "30000").Output()
+			if token := strings.TrimSpace(string(out)); err != nil || lab.TokenOf(lab.Bulk(token)) == "" {
+				t.Fatalf("redis-cli LOCK with %d masters dead: %q, %v", dead, out, err)
+			}
+		}
+		if took := time.Since(start); took > 800*time.Millisecond*lab.Slack {
+			t.Errorf("ten LOCKs with %d masters dead took %v, want under 0.8s", dead, took)
+		}
+	}
+	lab.WaitFor(t, "every dead master known as refusing connections", lab.Patience, func() bool {
+		reply := host.Do("LOCK", "job", "30s")
+		if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
+			t.Fatalf("LOCK with 3 masters dead: %q", reply)
+		}
+		return strings.Count(reply, " refused the connection") == 3
+	})
+	reply := host.Do("UNLOCK", "job", "0000000000000001:"+strings.Repeat("0", 40))
+	for _, dead := range c.Masters[:3] {
+		if want := dead.Addr + " refused the connection"; !strings.Contains(reply, want) {
+			t.Errorf("UNLOCK answered %q, want %q in it", reply, want)
+		}
+	}
+	if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
+		t.Errorf("UNLOCK with 3 masters dead: %q", reply)
+	}
+	host.WantDo(lab.Bulk("3"), "GET", "passes")
+
+	c.Masters[2].RestartEmpty(t)
+	lab.WaitFor(t, "LOCK after a master came back", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "back", "30s")) != "" })
+}
+
+// TestMastersHung: SIGSTOP of two costs no LOCK more than its majority takes; of three, NOQUORUM says so after
+// the master timeout, and pass-through does not notice.
+func TestMastersHung(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 5, "--master-timeout", "2s")
+	host := lab.Dial(t, c.Addr)
+	for hung := range 4 {
+		if hung > 0 {
+			c.Masters[hung-1].Pause(t)
+		}
+		host.WantDo("+OK\r\n", "SET", "passes", fmt.Sprint(hung))
+		if hung == 3 {
+			break
+		}
+		for i := range 50 {
+			key, start := fmt.Sprintf("job-%d", i), time.Now()
+			host.Unlock(key, host.Lock(key, "60s"))
+			if took := time.Since(start); took > 200*time.Millisecond*lab.Slack {
+				t.Errorf("LOCK and UNLOCK with %d masters hung took %v; the master timeout is 2s", hung, took)
+			}
+		}
+	}
+	start := time.Now()
+	reply := host.Do("LOCK", "job", "60s")
+	if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
+		t.Errorf("LOCK with 3 masters hung: %q", reply)
+	}
+	if took := time.Since(start); took > 2500*time.Millisecond*lab.Slack {
+		t.Errorf("NOQUORUM took %v, want about the master timeout of 2s", took)
+	}
+	for _, s := range c.Masters[:3] {
+		if !strings.Contains(reply, s.Addr+" ") {
+			t.Errorf("%q does not name %s", reply, s.Addr)
+		}
+	}
+	host.WantDo(lab.Bulk("3"), "GET", "passes")
+	for _, s := range c.Masters[:3] {
+		s.Resume()
+	}
+	lab.WantNoStray(t, c.Masters, c.Proxy)
+}
+
+// TestMastersHungText: with the default master timeout the reply comes at once and says how long was waited.
+func TestMastersHungText(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3, "--master-timeout", "50ms")
+	host := lab.Dial(t, c.Addr)
+	for _, s := range c.Masters[:2] {
+		s.Pause(t)
+	}
+	start := time.Now()
+	reply := host.Do("LOCK", "job", "60s")
+	took := time.Since(start)
+	want := fmt.Sprintf("-NOQUORUM 1 of 3 masters can vote, 2 needed: %s gave no answer in 50ms; %s gave no answer in 50ms\r\n",
+		c.Masters[0].Addr, c.Masters[1].Addr)
+	if reply != want {
+		t.Errorf("got  %q\nwant %q", reply, want)
+	}
+	if took < 50*time.Millisecond || took > 250*time.Millisecond*lab.Slack {
+		t.Errorf("NOQUORUM took %v, want 50ms", took)
+	}
+}
+
+// TestMastersHidden: with show-masters off the addresses do not reach clients.
+func TestMastersHidden(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3, "--show-masters=false")
+	host := lab.Dial(t, c.Addr)
+	c.Masters[0].Kill()
+	c.Masters[2].Kill()
+	lab.WaitFor(t, "both dead masters known as refusing connections", lab.Patience, func() bool {
+		reply := host.Do("LOCK", "job", "60s")
+		for _, s := range c.Masters {
+			if strings.Contains(reply, s.Addr) {
+				t.Fatalf("%q shows the address %s", reply, s.Addr)
+			}
+		}
+		return reply == "-NOQUORUM 1 of 3 masters can vote, 2 needed: master 1 refused the connection; "+
+			"master 3 refused the connection\r\n"
+	})
+}
+
+// TestMastersSlow: two masters slower than the master timeout cost no LOCK anything; three make it NOQUORUM.
+func TestMastersSlow(t *testing.T) {
+	t.Parallel()
+	servers := lab.StartMasters(t, 6)
+	upstream, masters := servers[0], servers[1:]
+	relays, list := lab.StartRelays(t, masters)
+	p := lab.StartProxy(t, "--upstream", upstream.Addr, "--masters", list, "--restart-guard", "off")
+	p.WaitVoting(t)
+	host := lab.Dial(t, p.Addr)
+	for slow := range 4 {
+		if slow > 0 {
+			relays[slow-1].Slow(400 * time.Millisecond)
+		}
+		if slow == 3 {
+			break
+		}
+		start := time.Now()
+		for i := range 20 {
+			key := fmt.Sprintf("job-%d-%d", slow, i)
+			host.Unlock(key, host.Lock(key, "60s"))
+		}
+		if took := time.Since(start); took > 500*time.Millisecond*lab.Slack {
+			t.Errorf("20 LOCKs with %d slow masters took %v", slow, took)
+		}
+	}
+	if reply := host.Do("LOCK", "job", "60s"); !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
+		t.Errorf("LOCK with 3 slow masters: %q", reply)
+	}
+	host.WantDo("+PONG\r\n", "PING")
+	for _, r := range relays {
+		r.Slow(0)
+	}
+	lab.WantNoStray(t, masters, p)
+}

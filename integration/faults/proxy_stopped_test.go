@@ -1,0 +1,97 @@
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// Proxies that are stopped or killed at the worst moment.
+
+// TestProxyStopped: a proxy is stopped, for longer than the ttl, at random points of a LOCK. A grant that it gives out afterwards
+// must be good: the clock is read again behind the last wait. Between that and the write lie some microseconds in which the stop may fall;
+// a LOCK takes 5ms here, so no more than two stops can be taken for such bad luck. 300 stops if INTEGRATION_LONG is set.
+func TestProxyStopped(t *testing.T) {
+	t.Parallel()
+	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
+	r := rand.New(rand.NewPCG(seed, 0))
+	l := lab.Start(t, lab.Config{Relays: true, Flags: []string{"--restart-guard", "off"}})
+	for _, link := range l.Relays[0] {
+		link.Slow(2 * time.Millisecond)
+	}
+	p := l.Proxies[0]
+	host := lab.Dial(t, p.Addr)
+	const ttl = 200 * time.Millisecond
+	granted, stale := 0, 0
+	stops := 30
+	if os.Getenv("INTEGRATION_LONG") != "" {
+		stops = 300
+	}
+	for i := range stops {
+		key := fmt.Sprint("job-", i)
+		reply := host.Later("LOCK", key, fmt.Sprint(ttl.Milliseconds()), "FULL")
+		lab.Pass(t, time.Duration(r.Int64N(int64(6*time.Millisecond))))
+		p.Pause(t)
+		lab.Pass(t, ttl+10*time.Millisecond)
+		resumed := time.Now()
+		p.Resume()
+		a := <-reply
+		if a.Err != nil {
+			t.Fatal(a.Err)
+		}
+		if a.At.Before(resumed) {
+			continue // it was sent before the stop
+		}
+		parts := lab.Fields(a.Reply)
+		if len(parts) != 3 {
+			if !strings.HasPrefix(a.Reply, "-TRYAGAIN ") && !strings.HasPrefix(a.Reply, "-NOQUORUM ") && a.Reply != lab.Null2 {
+				t.Errorf("LOCK: %q", a.Reply)
+			}
+			continue
+		}
+		granted++
+		if lab.Holders(t, l.Masters, key) < 2 && time.Since(a.At) < time.Duration(lab.Number(t, parts[2]))*time.Millisecond {
+			stale++
+		}
+	}
+	t.Logf("%d stops, %d grants after one, %d of them stale", stops, granted, stale)
+	if stale > 2 {
+		t.Errorf("%d of %d grants were given out although no majority had the key any more", stale, granted)
+	}
+}
+
+// TestProxyKilled: a proxy dies with a thousand locks. All are free by their ttl, through another proxy, and fences rise.
+func TestProxyKilled(t *testing.T) {
+	t.Parallel()
+	const locks, ttl = 1000, 3 * time.Second
+	l := lab.Start(t, lab.Config{Proxies: 2, Flags: []string{"--restart-guard", "off"}})
+	host, other := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
+	var tokens []string
+	for i := range locks {
+		tokens = append(tokens, host.Lock(fmt.Sprint("job-", i), fmt.Sprint(ttl.Milliseconds())))
+	}
+	last := time.Now()
+	l.Proxies[0].Kill()
+	slowest := time.Duration(0)
+	for i, token := range tokens {
+		key, next := fmt.Sprint("job-", i), ""
+		lab.WaitFor(t, key, lab.Patience, func() bool {
+			next = lab.TokenOf(other.Do("LOCK", key, "30s"))
+			return next != ""
+		})
+		if slowest = max(slowest, time.Since(last)); next <= token {
+			t.Errorf("%s: token %s after %s", key, next, token)
+		}
+		other.Unlock(key, next)
+	}
+	t.Logf("the last of %d locks was free %v after it was taken, at a ttl of %v", locks, slowest, ttl)
+	if slowest > ttl+2*time.Second*lab.Slack {
+		t.Errorf("free after %v", slowest)
+	}
+	lab.WantKeysGone(t, l.Masters, 2*time.Second)
+}

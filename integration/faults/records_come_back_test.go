@@ -1,0 +1,177 @@
+package faults
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// An old state of a master comes back: its record stands again, and it knows nothing of the locks
+// that were granted meanwhile. It must not vote before these have run out, and fences must not fall.
+
+// comeback is a way in which an old state comes back in the same run of the server.
+type comeback struct {
+	name string
+	// away puts another, empty state in the place of a master's state; back undoes that.
+	away func(t testing.TB, l *lab.Lab, master int) (back func())
+}
+
+func comebacks() []comeback {
+	return []comeback{
+		{"the address moves to another server and back", func(t testing.TB, l *lab.Lab, master int) func() {
+			l.Readdress(master, lab.StartRedis(t).Addr)
+			return func() { l.Readdress(master, l.Masters[master].Addr) }
+		}},
+		{"SWAPDB there and back", func(t testing.TB, l *lab.Lab, master int) func() {
+			swap := func() { l.Masters[master].Must(t, "SWAPDB", "0", "1") }
+			swap()
+			return swap
+		}},
+		{"FLUSHALL, and the dump of before loaded again", func(t testing.TB, l *lab.Lab, master int) func() {
+			s := l.Masters[master]
+			s.Must(t, "SAVE")
+			s.Must(t, "FLUSHALL")
+			return func() { s.Must(t, "DEBUG", "RELOAD", "NOSAVE") }
+		}},
+	}
+}
+
+// TestRecordComesBack: two of three masters are restarted and admitted. Then other states take their
+// place, are admitted and grant a lock. When the first states come back nobody else gets that lock
+// while it is held, and its next fence is greater.
+func TestRecordComesBack(t *testing.T) {
+	t.Parallel()
+	for _, w := range comebacks() {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			const maxTTL = time.Second
+			l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true})
+			host := lab.Dial(t, l.Proxies[0].Addr)
+			lab.WaitAllVote(t, l, host)
+			for _, s := range l.Masters[:2] {
+				s.RestartEmpty(t)
+			}
+			admittedAnew(t, l, host, 2)
+			backs := []func(){w.away(t, l, 0), w.away(t, l, 1)}
+			admittedAnew(t, l, host, 2)
+			token, until := hold(host, "job", maxTTL)
+			for _, back := range backs {
+				back()
+			}
+			wantNextHolder(t, host, "job", token, until, 2*maxTTL)
+			lab.WaitAllVote(t, l, host)
+		})
+	}
+}
+
+// TestRecordComesBackToAnotherProxy: the state of one of three masters is exchanged, and the proxy
+// that grants the lock is cut off from another one. It is killed, so that nobody tops the lock up,
+// and the first state comes back: another proxy could form a majority that knows nothing of the lock.
+func TestRecordComesBackToAnotherProxy(t *testing.T) {
+	t.Parallel()
+	for _, w := range comebacks() {
+		for _, late := range []bool{false, true} {
+			name := w.name
+			if late {
+				name += ", then the other proxy starts"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				const maxTTL = 1500 * time.Millisecond
+				l := lab.StartGuarded(t, maxTTL, lab.Config{Relays: true, Proxies: 2})
+				one, two := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
+				lab.WaitAllVote(t, l, one)
+				l.Masters[0].RestartEmpty(t)
+				admittedAnew(t, l, one, 1)
+				back := w.away(t, l, 0)
+				admittedAnew(t, l, one, 1)
+				lab.WaitAllVote(t, l, two)
+				l.Link(0, 2).Isolate()
+				lab.WaitStates(t, one, lab.Patience, "voting", "voting", "down")
+				token, until := hold(one, "job", maxTTL)
+				l.Proxies[0].Kill()
+				if late {
+					l.Proxies[1].Kill()
+				}
+				back()
+				if late {
+					l.Proxies[1].Restart(t)
+					two = lab.Dial(t, l.Proxies[1].Addr)
+				}
+				wantNextHolder(t, two, "job", token, until, 2*maxTTL)
+			})
+		}
+	}
+}
+
+// TestDiskComesBack: two masters that forget nothing get the disks of an earlier run, and the proxy is
+// started anew. What stands on these disks says that nothing can have been lost.
+func TestDiskComesBack(t *testing.T) {
+	t.Parallel()
+	const maxTTL = 3 * time.Second
+	l := lab.StartGuarded(t, maxTTL, lab.Config{MasterArgs: lab.AOFAlways()})
+	host := lab.Dial(t, l.Proxies[0].Addr)
+	lab.WaitAllVote(t, l, host)
+	var disks []string
+	for _, s := range l.Masters[:2] {
+		waitDurable(t, s)
+		disks = append(disks, s.SaveDisk(t))
+	}
+	for _, s := range l.Masters[:2] {
+		s.RestartKept(t)
+		waitDurable(t, s)
+	}
+	lab.WaitAllVote(t, l, host)
+	token, until := hold(host, "job", maxTTL)
+	l.Proxies[0].Kill()
+	for i, s := range l.Masters[:2] {
+		s.RestartWithDisk(t, disks[i])
+	}
+	l.Proxies[0].Restart(t)
+	wantNextHolder(t, lab.Dial(t, l.Proxies[0].Addr), "job", token, until, 2*maxTTL)
+}
+
+// admittedAnew waits until the first n masters are in quarantine, and then vote like all others.
+func admittedAnew(t testing.TB, l *lab.Lab, c *lab.Client, n int) {
+	t.Helper()
+	lab.WaitFor(t, fmt.Sprint(n, " masters in quarantine"), lab.Patience, func() bool {
+		out := 0
+		for _, m := range lab.Elements(c.Do("LOCKPROXY", "MASTERS")) {
+			if lab.MapOf(m)["state"] == "quarantined" {
+				out++
+			}
+		}
+		return out == n
+	})
+	lab.WaitAllVote(t, l, c)
+}
+
+// hold takes a lock for ttl. Until the time returned its holder counts on it.
+func hold(c *lab.Client, key string, ttl time.Duration) (token string, until time.Time) {
+	c.T.Helper()
+	sent := time.Now()
+	token, validity := c.LockFull(key, fmt.Sprint(ttl.Milliseconds()))
+	return token, sent.Add(validity)
+}
+
+// wantNextHolder asks for a key until it is granted, which must not happen while the holder of token
+// counts on it, and must within some time after that.
+func wantNextHolder(t testing.TB, c *lab.Client, key, token string, until time.Time, within time.Duration) {
+	t.Helper()
+	next, reply := "", ""
+	if !lab.Poll(time.Until(until)+within+lab.Patience/2, func() bool {
+		reply = c.Do("LOCK", key, "1s")
+		next = lab.TokenOf(reply)
+		return next != ""
+	}) {
+		t.Fatalf("LOCK %s: %q, %v after the holder's time", key, reply, time.Since(until))
+	}
+	if early := time.Until(until); early > 0 {
+		t.Errorf("%s has a second holder %v before the first one's time is over", key, early)
+	}
+	if next <= token {
+		t.Errorf("%s has token %s after %s: %d less", key, next, token, fenceOf(t, token)-fenceOf(t, next))
+	}
+}

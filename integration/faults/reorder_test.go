@@ -1,0 +1,119 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// Messages that arrive in another order than they were sent. On one lane they cannot; through several proxies they do.
+
+// TestReordered: four messages of four proxies, about one key on one master, arrive there in every order: a late EXTEND and a
+// late UNLOCK by the old holder, the SET of the new one, its EXTEND. None may shorten or delete what the new one was granted, and
+// at the end nothing may be left.
+func TestReordered(t *testing.T) {
+	t.Parallel()
+	l := lab.Start(t, lab.Config{Masters: 3, Proxies: 4, Relays: true, Flags: []string{"--restart-guard", "off"}})
+	var clients []*lab.Client
+	for _, p := range l.Proxies {
+		clients = append(clients, lab.Dial(t, p.Addr))
+	}
+	for i, order := range permutations(len(clients)) {
+		key := fmt.Sprintf("job-%d", i)
+		old := clients[0].Lock(key, "20s")
+		lab.WantHolders(t, l.Masters, key, 3)
+		var held []<-chan struct{}
+		for p := range clients {
+			held = append(held, l.Link(p, 0).Hold("lock:"+key, 1))
+		}
+		clients[0].WantDo(":1\r\n", "EXTEND", key, old, "40s")
+		clients[1].Unlock(key, old)
+		token := clients[2].Lock(key, "25s")
+		clients[3].WantDo(":1\r\n", "EXTEND", key, token, "50s")
+		for _, ch := range held {
+			lab.WantHeld(t, ch)
+		}
+		for _, p := range order {
+			before := lab.Calls(t, l.Masters[0])
+			l.Link(p, 0).Thaw()
+			lab.WaitFor(t, "the held message executed", lab.Patience, func() bool { return lab.Calls(t, l.Masters[0]) != before })
+			wantUntouched(t, l, key, token, 48*time.Second)
+		}
+		clients[i%4].Unlock(key, token)
+		lab.WantKeysGone(t, l.Masters, 3*time.Second*lab.Slack)
+		if t.Failed() {
+			t.Fatalf("in the order %v", order)
+		}
+	}
+	l.WantNoStray(t)
+}
+
+// wantUntouched fails unless a majority keeps the token for at least as long as said.
+func wantUntouched(t testing.TB, l *lab.Lab, key, token string, least time.Duration) {
+	t.Helper()
+	n := 0
+	for _, s := range l.Masters {
+		if strings.HasPrefix(lab.Scalar(s.Do(t, "GET", "lock:"+key)), token[17:]) {
+			n++
+		}
+	}
+	if left := lab.Left(t, l.Masters, key); n <= len(l.Masters)/2 || left[len(left)/2] < least {
+		t.Errorf("%s is on %d masters for %v, want a majority to have it for %v", key, n, left, least)
+	}
+}
+
+// permutations lists all orders of the numbers under n.
+func permutations(n int) (list [][]int) {
+	if n == 0 {
+		return [][]int{nil}
+	}
+	for _, shorter := range permutations(n - 1) {
+		for at := range n {
+			list = append(list, slices.Insert(slices.Clone(shorter), at, n-1))
+		}
+	}
+	return list
+}
+
+// TestLateGrant: the SET of one proxy reaches a master after another proxy's release has passed there, and that release is
+// slow to reach others. When it has, nothing may keep the lock's key.
+func TestLateGrant(t *testing.T) {
+	t.Parallel()
+	for name, slow := range map[string][]int{"slow to one": {1}, "slow to all": {0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := lab.Start(t, lab.Config{Masters: 3, Proxies: 2, Relays: true, Flags: []string{"--restart-guard", "off", "--master-timeout", "1s"}})
+			first, second := lab.Dial(t, l.Proxies[0].Addr), lab.Dial(t, l.Proxies[1].Addr)
+			for i := range 2 {
+				key := fmt.Sprintf("job-%d", i)
+				set := l.Link(0, 2).Hold("lock:"+key, 1)
+				token := first.Lock(key, "60s")
+				lab.WantHeld(t, set)
+				var releases []<-chan struct{}
+				for _, m := range slow {
+					releases = append(releases, l.Link(1, m).Hold("lock:"+key, 1))
+				}
+				before := lab.Calls(t, l.Masters[2])
+				unlocked := second.Later("UNLOCK", key, token)
+				for _, release := range releases {
+					lab.WantHeld(t, release)
+				}
+				lab.WaitFor(t, "the release passed", lab.Patience, func() bool { return lab.Calls(t, l.Masters[2]) != before })
+				l.Link(0, 2).Thaw()
+				lab.WantHolders(t, l.Masters, key, 1+len(slow))
+				lab.Pass(t, 300*time.Millisecond) // the first proxy looks after the late grant meanwhile
+				for _, m := range slow {
+					l.Link(1, m).Thaw()
+				}
+				if a := <-unlocked; a.Reply != ":1\r\n" {
+					t.Errorf("UNLOCK: %q (%v)", a.Reply, a.Err)
+				}
+				lab.WantKeysGone(t, l.Masters, 5*time.Second*lab.Slack)
+			}
+		})
+	}
+}

@@ -1,0 +1,286 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockproxy/integration/history"
+	"lockproxy/integration/lab"
+)
+
+// stormPlan says what a storm is made of.
+type stormPlan struct {
+	masters, proxies, clients, keys int
+
+	lasts          time.Duration
+	minTTL, maxTTL time.Duration // of the clients' locks; maxTTL is also the proxies' max-ttl
+	every          time.Duration // between two faults, on average
+	kinds          []*faultKind
+	guard          string // restart-guard; default: on
+	clocks         bool   // every master has a clock of its own
+	vanishing      int    // of a hundred LOCKs, how many clients vanish in some phase
+	sessions       int    // of a hundred LOCKs, how many are for SESSION
+	bites          bool   // violations are wanted: nothing is kept of them
+	steady         bool   // the first proxy is never ended
+	tidy           bool   // every lock is unlocked until there is a reply: no key may outlive the storm
+}
+
+// faultStorm is a deployment with clients at work while it is being broken.
+type faultStorm struct {
+	*lab.Lab
+	t        testing.TB
+	plan     stormPlan
+	seed     uint64
+	addrs    []string // of the proxies; they stay the same
+	keys     []string
+	guarded  map[string]*history.Guarded
+	log      *history.Log
+	stopped  chan struct{}  // closed when clients are to end
+	faults   map[string]int // how often each kind happened
+	happened []string
+}
+
+// stormPlans are the storms of this package, by name.
+func stormPlans() map[string]stormPlan {
+	harmless := slices.Concat(linkFaults, masterFaults)
+	everything := slices.Concat(harmless, demotions, wipes, proxyFaults)
+	plans := map[string]stormPlan{
+		"3 masters": {masters: 3, proxies: 2, clients: 12, keys: 10, every: 150 * time.Millisecond, kinds: everything},
+		"5 masters": {masters: 5, proxies: 3, clients: 16, keys: 12, every: 120 * time.Millisecond, kinds: everything},
+		// No proxy is ended here: one that begins after a step cannot know of it.
+		"3 masters, clocks that jump": {masters: 3, proxies: 2, clients: 12, keys: 10, every: 250 * time.Millisecond,
+			kinds: slices.Concat(harmless, clockSteps), clocks: true},
+		// The ttls are long here, no master forgets anything and every lock is unlocked: no key may be left on any master
+		// once the network is whole.
+		"3 masters, nothing may be left": {masters: 3, proxies: 2, clients: 12, keys: 40, every: 120 * time.Millisecond, kinds: harmless,
+			minTTL: 30 * time.Second, maxTTL: time.Minute, tidy: true},
+	}
+	for name, plan := range plans {
+		plan.lasts, plan.vanishing = 20*time.Second, 6
+		if !plan.tidy {
+			plan.sessions, plan.minTTL, plan.maxTTL = 4, 300*time.Millisecond, 2*time.Second
+		}
+		plans[name] = plan
+	}
+	return plans
+}
+
+// TestFaultStorm lets many clients work through several proxies on real masters while masters, proxies, the network
+// between them and the clients themselves fail at random, masters that lose all they know included; then it looks at
+// what the clients were told. No two may ever have counted on one lock at the same time.
+func TestFaultStorm(t *testing.T) {
+	t.Parallel()
+	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
+	for name, plan := range stormPlans() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startStorm(t, plan, seed)
+			s.blow(t)
+			s.verdict(t, s.check(t))
+		})
+	}
+}
+
+// TestFaultStormBites: without the restart guard, masters that forget what they granted must be found out. A harness that
+// cannot fail proves nothing.
+func TestFaultStormBites(t *testing.T) {
+	t.Parallel()
+	s := startStorm(t, stormPlan{masters: 3, proxies: 2, clients: 12, keys: 10, lasts: 3 * time.Second, minTTL: 300 * time.Millisecond, maxTTL: 2 * time.Second,
+		every: 300 * time.Millisecond, kinds: wipes, guard: "off", bites: true},
+		lab.SeedOf(t, uint64(time.Now().UnixNano())))
+	found := map[string]int{}
+	for range 10 {
+		s.blow(t)
+		for _, v := range s.check(t) {
+			found[v.Check]++
+		}
+		if t.Log(found); found["overlap"] > 0 && found["order"] > 0 && found["update"] > 0 && found["lost"] > 0 && found["fence"] > 0 {
+			return
+		}
+		s.seed++
+	}
+	t.Errorf("found %v in masters that forget, want overlaps, lost locks and updates, and fences that fall", found)
+}
+
+// startStorm starts the deployment of a plan.
+func startStorm(t testing.TB, plan stormPlan, seed uint64) *faultStorm {
+	t.Helper()
+	if plan.guard == "" {
+		plan.guard = "on"
+	}
+	s := &faultStorm{t: t, plan: plan, seed: seed}
+	s.Lab = lab.Start(t, lab.Config{Masters: plan.masters, Proxies: plan.proxies, Relays: true, Clocks: plan.clocks, NoWait: true,
+		Flags: []string{"--max-ttl", millis(plan.maxTTL), "--restart-guard", plan.guard}})
+	for _, p := range s.Proxies {
+		s.addrs = append(s.addrs, p.Addr)
+	}
+	s.waitVoting(t)
+	return s
+}
+
+// blow is one round: clients and faults, then peace. It leaves the deployment whole, so that another round may follow.
+func (s *faultStorm) blow(t testing.TB) {
+	t.Helper()
+	s.log, s.stopped, s.faults, s.happened = history.NewLog(), make(chan struct{}), map[string]int{}, nil
+	s.keys, s.guarded = nil, map[string]*history.Guarded{}
+	for i := range s.plan.keys {
+		key := fmt.Sprintf("storm-%x-%d", s.seed, i)
+		s.keys, s.guarded[key] = append(s.keys, key), history.NewGuarded(key)
+	}
+	var clients sync.WaitGroup
+	for i := range s.plan.clients {
+		c := &stormClient{Rand: rand.New(rand.NewPCG(s.seed, uint64(1+i))), s: s, id: i, conns: map[int]*lab.Conn{}}
+		clients.Go(c.run)
+	}
+	s.rage(t, s.plan.schedule(rand.New(rand.NewPCG(s.seed, 0))))
+	s.sleep(s.plan.every) // peace, with the clients still at work
+	close(s.stopped)
+	clients.Wait()
+	s.Heal(t)
+	s.waitVoting(t)
+}
+
+// over tells clients to end.
+func (s *faultStorm) over() bool {
+	select {
+	case <-s.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// sleep lets time pass: for clients at work and between faults.
+func (s *faultStorm) sleep(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
+// waitVoting returns when every proxy has every master's vote.
+func (s *faultStorm) waitVoting(t testing.TB) {
+	t.Helper()
+	for i, p := range s.Proxies {
+		c := lab.Dial(t, p.Addr)
+		reply := ""
+		voting := lab.Poll(lab.Patience+2*s.plan.maxTTL, func() bool {
+			reply = c.Do("LOCKPROXY", "MASTERS")
+			return !slices.ContainsFunc(lab.Elements(reply), func(m string) bool { return lab.MapOf(m)["state"] != "voting" })
+		})
+		if !voting {
+			t.Fatalf("seed %d: after the storm proxy %d has not all masters' votes: %q", s.seed, i+1, reply)
+		}
+		c.Close()
+	}
+}
+
+// check judges what happened.
+func (s *faultStorm) check(t testing.TB) []history.Violation {
+	t.Helper()
+	ops := s.log.Ops()
+	options := history.Options{MayLose: s.plan.clocks, Picture: func(key string, html []byte) { s.keep(key+".html", html) }}
+	if s.plan.bites {
+		options.Picture = nil
+	}
+	found := history.Check(ops, options)
+	for _, key := range s.keys {
+		found = append(found, s.guarded[key].Check()...)
+	}
+	return append(found, s.strays(t)...)
+}
+
+// strays looks for keys that should not be there now that all is well. What hung in a fault, and what a killed proxy
+// owed, may stand until its ttl is over; a tidy storm has none of these, and long ttls.
+func (s *faultStorm) strays(t testing.TB) (found []history.Violation) {
+	t.Helper()
+	healed, patience := s.log.Now(), 3*time.Second*lab.Slack
+	if s.plan.tidy {
+		lab.Settle(t, s.Masters, s.Proxies...)
+	} else {
+		s.sleep(s.plan.maxTTL)
+	}
+	lab.Poll(patience, func() bool {
+		found = history.Strays(s.census(t), s.log.Ops(), s.log.Now(), healed)
+		return len(found) == 0
+	})
+	return found
+}
+
+// census lists the lock keys on all masters, with what they hold.
+func (s *faultStorm) census(t testing.TB) (list []history.Found) {
+	t.Helper()
+	for i, m := range s.Masters {
+		for _, key := range lab.LockKeys(t, m) {
+			if !slices.Contains(s.keys, key) { // of an earlier round
+				continue
+			}
+			value, left := m.Do(t, "GET", "lock:"+key), lab.Number(t, lab.Scalar(m.Do(t, "PTTL", "lock:"+key)))
+			if value != lab.Null2 && left != -2 {
+				list = append(list, history.Found{Master: fmt.Sprint("master ", i), Key: key, Value: lab.Scalar(value),
+					Left: time.Duration(left) * time.Millisecond})
+			}
+		}
+	}
+	return list
+}
+
+// verdict fails the test for violations, and tells what the storm was in any case.
+func (s *faultStorm) verdict(t testing.TB, found []history.Violation) {
+	t.Helper()
+	t.Log(s.report())
+	for _, v := range found[:min(10, len(found))] {
+		t.Errorf("seed %d: %v", s.seed, v)
+	}
+	if len(found) > 0 {
+		t.Errorf("seed %d: %d violations", s.seed, len(found))
+		s.keepHistory()
+	}
+	if sum := history.Summarize(s.log.Ops()); sum.Grants < int(s.plan.lasts/time.Second) {
+		t.Errorf("seed %d: so few grants show little", s.seed)
+	}
+}
+
+// report is what happened, in numbers.
+func (s *faultStorm) report() string {
+	var kinds []string
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(s.faults)) {
+		kinds = append(kinds, fmt.Sprintf("%s %d", name, s.faults[name]))
+		total += s.faults[name]
+	}
+	lost, refused := 0, 0
+	for _, g := range s.guarded {
+		plain, _ := g.Plain.Lost()
+		_, low := g.Fenced.Lost()
+		lost, refused = lost+plain, refused+low
+	}
+	return fmt.Sprintf("seed %d: %v; %d faults: %s; updates lost by holders beyond their validity: %d without fencing, 0 with (%d accesses refused)",
+		s.seed, history.Summarize(s.log.Ops()), total, strings.Join(kinds, ", "), lost, refused)
+}
+
+// keepHistory stores everything, to be judged again.
+func (s *faultStorm) keepHistory() {
+	ops, err := json.Marshal(s.log.Ops())
+	if err != nil {
+		s.t.Error(err)
+	}
+	s.keep("history.json", ops)
+	s.keep("faults.txt", []byte(strings.Join(s.happened, "\n")))
+}
+
+func (s *faultStorm) keep(name string, data []byte) {
+	path := filepath.Join(s.t.ArtifactDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		s.t.Error(err)
+	}
+	s.t.Logf("kept %s", path)
+}

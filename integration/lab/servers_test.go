@@ -1,0 +1,109 @@
+package lab_test
+
+import (
+	"bufio"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// The tools of this package, tried on redis-server alone: a harness that cannot fail proves nothing.
+
+func TestHarnessServer(t *testing.T) {
+	t.Parallel()
+	s := lab.StartRedis(t)
+	c := lab.Dial(t, s.Addr)
+	c.WantDo("+OK\r\n", "SET", "lock:a", "1", "PX", "60000")
+	if got := lab.Census(t, []*lab.Redis{s}); len(got[s.Addr]) != 1 || got[s.Addr][0] != "a" {
+		t.Errorf("census found %v, want one key a", got)
+	}
+	before := lab.Calls(t, s)
+	c.WantDo("$1\r\n1\r\n", "GET", "lock:a")
+	if after := lab.Calls(t, s); after == before {
+		t.Errorf("commandstats stayed %q although GET ran", after)
+	}
+	s.Pause(t)
+	c.Send(lab.Encode("PING"))
+	if got, _, _ := c.Rest(30 * time.Millisecond); got != "" {
+		t.Errorf("a stopped server answered %q", got)
+	}
+	s.Resume()
+	c.Want("+PONG\r\n")
+	s.RestartEmpty(t)
+	c.WantClosed()
+	if got := lab.Census(t, []*lab.Redis{s}); len(got) != 0 {
+		t.Errorf("a restarted server kept %v", got)
+	}
+}
+
+func TestHarnessFrames(t *testing.T) {
+	t.Parallel()
+	for _, frame := range []string{
+		"+OK\r\n", "-ERR x\r\n", ":5\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "$2\r\n\r\n\r\n", "*0\r\n", "_\r\n", "#t\r\n",
+		",1.5\r\n", "(123\r\n", "=6\r\ntxt:ab\r\n", "*2\r\n*1\r\n:1\r\n$1\r\na\r\n", "%1\r\n+a\r\n~2\r\n:1\r\n:2\r\n",
+		"|1\r\n+ttl\r\n:1\r\n*1\r\n|1\r\n+k\r\n+v\r\n:7\r\n", ">2\r\n+a\r\n+b\r\n", "!5\r\nERR x\r\n",
+	} {
+		r := bufio.NewReader(strings.NewReader(frame + "+next\r\n"))
+		if got, err := lab.ReadFrame(r); got != frame || err != nil {
+			t.Errorf("%q: read %q, %v", frame, got, err)
+		}
+		if next, _ := lab.ReadFrame(r); next != "+next\r\n" {
+			t.Errorf("%q: then %q", frame, next)
+		}
+	}
+	token := "0000000000000007:" + strings.Repeat("9f", 20)
+	for frame, want := range map[string]string{
+		lab.Bulk(token): token, lab.Null2: "", lab.Bulk(strings.ToUpper(token)): "", lab.Bulk(token[1:]): "", "+" + token + "\r\n": "",
+	} {
+		if got := lab.TokenOf(frame); got != want {
+			t.Errorf("token in %q: %q, want %q", frame, got, want)
+		}
+	}
+}
+
+func TestHarnessRelay(t *testing.T) {
+	t.Parallel()
+	s := lab.StartRedis(t)
+	r := lab.StartRelay(t, s.Addr)
+	old := lab.Dial(t, r.Addr)
+	old.WantDo("+PONG\r\n", "PING")
+
+	r.Slow(30 * time.Millisecond)
+	start := time.Now()
+	old.WantDo("+PONG\r\n", "PING")
+	if took := time.Since(start); took < 60*time.Millisecond {
+		t.Errorf("a round trip took %v, want 30ms each way", took)
+	}
+	r.Slow(0)
+
+	held := r.Hold("late", 2)
+	old.WantDo("+OK\r\n", "SET", "late", "1")
+	old.Send(lab.Encode("SET", "late", "2"))
+	lab.WantHeld(t, held)
+	if got := s.Do(t, "GET", "late"); got != lab.Bulk("1") {
+		t.Errorf("a held SET was executed: %q", got)
+	}
+	old.Reset()
+	fresh := lab.Dial(t, r.Addr)
+	fresh.WantDo(lab.Bulk("1"), "GET", "late")
+	r.Thaw()
+	lab.WaitFor(t, "the late SET landing after its sender has gone", lab.Patience, func() bool {
+		return s.Do(t, "GET", "late") == lab.Bulk("2")
+	})
+
+	r.Freeze()
+	fresh.Send(lab.Encode("SET", "lost", "1"))
+	if got, _, _ := fresh.Rest(30 * time.Millisecond); got != "" {
+		t.Errorf("through a frozen relay came %q", got)
+	}
+	r.CutAll()
+	fresh.WantClosed()
+	r.Thaw()
+	lab.Dial(t, r.Addr).WantDo(":0\r\n", "EXISTS", "lost")
+	r.Refuse(true)
+	if c, err := lab.Connect(r.Addr); err == nil { // the reset may come so soon that connecting fails
+		(&lab.Client{Conn: c, T: t}).WantClosed()
+	}
+}

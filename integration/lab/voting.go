@@ -1,0 +1,58 @@
+package lab
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// StartGuarded starts a deployment whose quarantine lasts as long as maxTTL.
+func StartGuarded(t testing.TB, maxTTL time.Duration, config Config) *Lab {
+	t.Helper()
+	config.Flags = append([]string{"--max-ttl", fmt.Sprint(maxTTL.Milliseconds()), "--admin-commands", "on"}, config.Flags...)
+	return Start(t, config)
+}
+
+// WaitStates waits until LOCKPROXY MASTERS shows these states.
+func WaitStates(t testing.TB, c *Client, within time.Duration, want ...string) {
+	t.Helper()
+	var got string
+	if !Poll(within, func() bool { got = c.Do("LOCKPROXY", "MASTERS"); return sameStates(got, want) }) {
+		t.Fatalf("LOCKPROXY MASTERS after %v: %q, want %q", within, got, want)
+	}
+}
+
+func sameStates(frame string, want []string) bool {
+	masters := Elements(frame)
+	for i, m := range masters {
+		if MapOf(m)["state"] != want[i] {
+			return false
+		}
+	}
+	return len(masters) == len(want)
+}
+
+// WaitAllVote waits until all masters of a proxy vote.
+func WaitAllVote(t testing.TB, l *Lab, c *Client) {
+	t.Helper()
+	want := make([]string, len(l.Masters))
+	for i := range want {
+		want[i] = "voting"
+	}
+	WaitStates(t, c, Patience, want...)
+}
+
+// ReasonOf returns what LOCKPROXY MASTERS says of a master.
+func ReasonOf(c *Client, master int) string {
+	return MapOf(Elements(c.Do("LOCKPROXY", "MASTERS"))[master])["reason"]
+}
+
+// WaitReason waits until LOCKPROXY MASTERS says something of a master.
+func WaitReason(t testing.TB, c *Client, master int, says string) {
+	t.Helper()
+	var got string
+	if !Poll(Patience, func() bool { got = ReasonOf(c, master); return strings.Contains(got, says) }) {
+		t.Fatalf("reason %q, want %q in it", got, says)
+	}
+}

@@ -1,0 +1,41 @@
+package operations
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockproxy/integration/lab"
+)
+
+// TestLocksBinary: LOCKPROXY LOCKS returns every key byte for byte, and takes the prefix literally in patterns.
+func TestLocksBinary(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3, "--admin-commands", "on", "--key-prefix", `l[o]c*k?\:`)
+	host := lab.Dial(t, c.Addr)
+	want := map[string]bool{}
+	for i := range 256 {
+		key := fmt.Sprintf("%c\r\n*%s", i, string([]byte{byte(i), 0, 0xff}))
+		host.Lock(key, "60s")
+		want[key] = true
+	}
+	long := strings.Repeat("\x80", 1024)
+	host.Lock(long, "60s")
+	want[long] = true
+	for cursor, pages := "0", 0; ; pages++ {
+		parts := lab.Elements(host.Do("LOCKPROXY", "LOCKS", cursor, "COUNT", "50", "MATCH", "*"))
+		for _, lock := range lab.Elements(parts[1]) {
+			key := lab.MapOf(lock)["key"]
+			if !want[key] {
+				t.Errorf("LOCKS named %q", key)
+			}
+			delete(want, key)
+		}
+		if cursor = lab.Scalar(parts[0]); cursor == "0" || pages > 1000 {
+			break
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("LOCKS left out %d locks", len(want))
+	}
+}

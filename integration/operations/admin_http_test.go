@@ -1,0 +1,274 @@
+package operations
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// What operators get by HTTP from a running proxy.
+
+// TestMetricsCount: commands, locks, bytes and masters are counted as they happened.
+func TestMetricsCount(t *testing.T) {
+	t.Parallel()
+	o := lab.StartOperators(t)
+	before := map[string]float64{}
+	series := map[string]float64{ // how much each is to grow
+		`lockproxy_lock_commands_total{command="lock",outcome="granted"}`:           4,
+		`lockproxy_master_strays_cleaned_total{master="` + o.Masters[2].Addr + `"}`: 1, // what it granted of "split"
+		`lockproxy_lock_commands_total{command="lock",outcome="taken"}`:             2,
+		`lockproxy_lock_commands_total{command="lock",outcome="timeout"}`:           1,
+		`lockproxy_lock_commands_total{command="lock",outcome="invalid"}`:           2,
+		`lockproxy_lock_commands_total{command="unlock",outcome="released"}`:        2,
+		`lockproxy_lock_commands_total{command="unlock",outcome="not_held"}`:        1,
+		`lockproxy_lock_commands_total{command="extend",outcome="extended"}`:        1,
+		`lockproxy_lock_commands_total{command="extend",outcome="lost"}`:            1,
+		`lockproxy_lock_commands_total{command="lockinfo",outcome="ok"}`:            1,
+		`lockproxy_lock_commands_total{command="lockproxy",outcome="denied"}`:       1,
+		`lockproxy_lock_commands_total{command="lock",outcome="other"}`:             0,
+		`lockproxy_lock_command_duration_seconds_count{command="lock"}`:             7, // without the two that waited
+		`lockproxy_lock_wait_duration_seconds_count{granted="true"}`:                1,
+		`lockproxy_lock_wait_duration_seconds_count{granted="false"}`:               1,
+		`lockproxy_lock_hold_duration_seconds_count`:                                3,
+		`lockproxy_session_locks_ended_total{outcome="released"}`:                   1,
+		`lockproxy_relayed_commands_total`:                                          2,
+		`lockproxy_relayed_command_duration_seconds_count{group="connection"}`:      1,
+		`lockproxy_client_received_bytes_total`:                                     0, // at least; see below
+		`lockproxy_client_connections_total`:                                        1,
+		`lockproxy_upstream_dial_duration_seconds_count`:                            1,
+		`lockproxy_master_votes_granted_total{master="` + o.Masters[0].Addr + `"}`:  4,
+		`lockproxy_master_votes_refused_total{master="` + o.Masters[0].Addr + `"}`:  1,
+		`lockproxy_session_locks`:                                                   0, `lockproxy_waiters`: 0,
+	}
+	for name := range series {
+		before[name] = o.Metric(name)
+	}
+	c := lab.Dial(t, o.Proxies[0].Addr)
+	token := c.Lock("a", "10s")
+	c.WantDo(lab.Null2, "LOCK", "a", "10s")
+	c.WantDo(lab.Null2, "LOCK", "a", "10s", "WAIT", "50ms")
+	c.Do("LOCK", "a", "0")
+	c.Do("LOCK", "a")
+	c.WantDo(":1\r\n", "EXTEND", "a", token, "10s")
+	c.Do("LOCKINFO", "a")
+	c.Unlock("a", token)
+	c.WantDo(":0\r\n", "UNLOCK", "a", token)
+	c.WantDo(":0\r\n", "EXTEND", "a", token, "10s")
+	c.Unlock("b", c.Lock("b", "10s"))
+	c.Do("LOCKPROXY", "LOCKS", "0")
+	c.WantDo("+PONG\r\n", "PING")
+	for _, m := range o.Masters[:2] {
+		m.Must(t, "SET", "lock:split", "another library", "PX", "10000")
+	}
+	c.WantDo(lab.Null2, "LOCK", "split", "10s")
+	value := strings.Repeat("v", 100_000)
+	c.WantDo(lab.Bulk(value), "ECHO", value)
+	c.LockSession("s", "10s")
+	if lab.TokenOf(c.Do("LOCK", "w", "2s", "WAIT", "1s")) == "" {
+		t.Error("WAIT for a free lock")
+	}
+	if n := o.Metric("lockproxy_session_locks"); n != 1 {
+		t.Errorf("%v session locks while one is held", n)
+	}
+	c.Close()
+	lab.WaitFor(t, "the end of the session", lab.Patience, func() bool { return o.Metric("lockproxy_session_locks") == 0 })
+	lab.WaitFor(t, "the end of the connection", lab.Patience, func() bool { return o.Metric("lockproxy_clients") == 0 })
+	for name, growth := range series {
+		got := o.Metric(name) - before[name]
+		switch {
+		case name == "lockproxy_client_received_bytes_total":
+			if got < 100_000 || got > 103_000 {
+				t.Errorf("%v bytes received, of a value of 100,000 and some commands", got)
+			}
+		case strings.HasPrefix(name, "lockproxy_master_votes_refused"): // the one that waits asks more than once
+			if got < 2 {
+				t.Errorf("%s grew by %v, want 2 at least", name, got)
+			}
+		case got != growth:
+			t.Errorf("%s grew by %v, want %v", name, got, growth)
+		}
+	}
+}
+
+// TestMonitoringNames: every metric that the dashboard and the alert rules name is there in a running proxy, with the labels that they choose by.
+func TestMonitoringNames(t *testing.T) {
+	t.Parallel()
+	o := lab.StartOperators(t)
+	_, text := o.Get("GET", "/metrics", "", "")
+	there := map[string]bool{}
+	pair := regexp.MustCompile(`(\w+)="([^"]*)"`)
+	for _, series := range regexp.MustCompile(`(?m)^(\w+)(\{.*\})? `).FindAllStringSubmatch(text, -1) {
+		there[series[1]] = true
+		for _, label := range pair.FindAllStringSubmatch(series[2], -1) {
+			there[series[1]+" "+label[1]] = true
+			there[series[1]+" "+label[1]+" "+label[2]] = true
+		}
+	}
+	used := 0
+	for _, expr := range monitoringQueries(t) {
+		for _, selector := range regexp.MustCompile(`\b((?:lockproxy|go|process)_\w+)(\{[^}]*\})?`).FindAllStringSubmatch(expr, -1) {
+			name := selector[1]
+			used++
+			if !there[name] {
+				t.Errorf("there is no metric %s:\n%s", name, expr)
+			}
+			for _, match := range regexp.MustCompile(`(\w+)(=~?)"([^"]*)"`).FindAllStringSubmatch(selector[2], -1) {
+				label, values := match[1], strings.Split(match[3], "|")
+				if label == "job" || label == "instance" { // of the scrape
+					continue
+				}
+				for _, value := range values {
+					if !there[name+" "+label+" "+value] {
+						t.Errorf("there is no %s{%s=%q}:\n%s", name, label, value, expr)
+					}
+				}
+			}
+			_, after, _ := strings.Cut(expr, " by (")
+			by, _, _ := strings.Cut(after, ")")
+			for label := range strings.SplitSeq(by, ", ") {
+				if known := []string{"", "job", "instance", "le"}; !slices.Contains(known, label) && !there[name+" "+label] {
+					t.Errorf("%s has no label %s:\n%s", name, label, expr)
+				}
+			}
+		}
+	}
+	if used < 60 {
+		t.Errorf("only %d metrics were found in the dashboard and the rules", used)
+	}
+}
+
+// monitoringQueries are all expressions of the dashboard and the alert rules.
+func monitoringQueries(t *testing.T) (queries []string) {
+	t.Helper()
+	dashboard, err := os.ReadFile("../../admin/monitoring/dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal(dashboard, &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range d.Panels {
+		for _, target := range p.Targets {
+			queries = append(queries, target.Expr)
+		}
+	}
+	rules, err := os.ReadFile("../../admin/monitoring/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(queries)
+	for _, m := range regexp.MustCompile(`(?m)^        expr: (?:\|\n((?:          .*\n)+)|(.*))`).FindAllStringSubmatch(string(rules), -1) {
+		queries = append(queries, m[1]+m[2])
+	}
+	if alerts := strings.Count(string(rules), "- alert: "); len(queries)-before != alerts || before < 30 {
+		t.Errorf("%d queries in the dashboard, %d for %d alerts", before, len(queries)-before, alerts)
+	}
+	return queries
+}
+
+// TestReadiness: ready is a majority and the upstream; whatever is missing is named, and the process is healthy all along.
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	o := lab.StartOperators(t, "--max-ttl", "2s")
+	ready := func(what string, code int, words ...string) {
+		t.Helper()
+		last := ""
+		if !lab.Poll(lab.Patience, func() bool {
+			got, text := o.Get("GET", "/readyz", "", "")
+			last = fmt.Sprint(got, " ", text)
+			return got == code && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+		}) {
+			t.Fatalf("%s: want %d with %q, got %s", what, code, words, last)
+		}
+		if code, text := o.Get("GET", "/healthz", "", ""); code != 200 || text != "ok\n" {
+			t.Errorf("%s: healthz says %d %q", what, code, text)
+		}
+	}
+	ready("at the start", 200, "ready")
+	o.Masters[0].Kill()
+	ready("one of three away", 200, "ready")
+	o.Masters[1].Kill()
+	ready("two of three away", 503, "1 of 3 masters can vote, 2 needed", o.Masters[0].Addr+" refused the connection", o.Masters[1].Addr+" ")
+	o.Masters[0].RestartEmpty(t)
+	ready("one is in quarantine", 503, o.Masters[0].Addr+" restarted", "votes in")
+	o.Masters[1].RestartEmpty(t)
+	ready("they vote again", 200, "ready")
+	if n := o.Metric(`lockproxy_master_quarantines_total{master="` + o.Masters[0].Addr + `"}`); n != 1 {
+		t.Errorf("%v quarantines, want 1", n)
+	}
+	o.Upstream.Pause(t)
+	ready("a hung upstream", 503, "upstream "+o.Upstream.Addr+": i/o timeout")
+	o.Upstream.Resume()
+	ready("it goes on", 200, "ready")
+	o.Upstream.Kill()
+	ready("no upstream", 503, "upstream "+o.Upstream.Addr+": connection ")
+	if o.Metric("lockproxy_upstream_up") != 0 {
+		t.Error("lockproxy_upstream_up is not 0")
+	}
+	o.Proxies[0].Signal(syscall.SIGSTOP) // a client that holds a request open must not keep the process from ending
+	conn, err := lab.Connect(o.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.Put("GET /metrics HTTP/1.1\r\n")
+	o.Proxies[0].Resume()
+	start := time.Now()
+	if !o.Proxies[0].Stop(t) || time.Since(start) > 4*time.Second*lab.Slack {
+		t.Errorf("the end took %v with half a request open", time.Since(start))
+	}
+}
+
+// TestAdminToken: the token of a file is asked for, and a new one counts after SIGHUP; no master and no token is shown that is not to be.
+func TestAdminToken(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "token")
+	write := func(token string) {
+		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first-token")
+	o := lab.StartOperators(t, "--admin-token-file", file, "--show-masters", "false")
+	if code, _ := o.Get("GET", "/metrics", "", ""); code != 401 {
+		t.Errorf("without a token: %d", code)
+	}
+	o.Masters[2].Kill()
+	lab.WaitFor(t, "a master that is away", lab.Patience, func() bool {
+		_, text := o.Get("GET", "/metrics", "first-token", "")
+		return strings.Contains(text, `lockproxy_master_state{master="master 3",state="down"} 1`)
+	})
+	_, metrics := o.Get("GET", "/metrics", "first-token", "")
+	_, ready := o.Get("GET", "/readyz", "first-token", "")
+	for _, m := range o.Masters {
+		if strings.Contains(metrics+ready, m.Addr) {
+			t.Errorf("master %s is named", m.Addr)
+		}
+	}
+	write("second-token")
+	o.Proxies[0].Signal(syscall.SIGHUP)
+	lab.WaitFor(t, "the new token", lab.Patience, func() bool { code, _ := o.Get("GET", "/metrics", "second-token", ""); return code == 200 })
+	if code, _ := o.Get("GET", "/metrics", "first-token", ""); code != 401 {
+		t.Errorf("the old token: %d", code)
+	}
+	for _, path := range []string{"/", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap"} {
+		if code, text := o.Get("GET", path, "second-token", ""); code != 200 || strings.Contains(text, "second-token") {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	if log := o.Proxies[0].Log.String(); strings.Contains(log, "first-token") || strings.Contains(log, "second-token") {
+		t.Error("the log has the token")
+	}
+}

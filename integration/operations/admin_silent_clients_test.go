@@ -1,0 +1,39 @@
+package operations
+
+import (
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// TestHealthBesideSilentOperators: clients of admin-listen without a whole request do not delay a health check, however
+// many they are.
+func TestHealthBesideSilentOperators(t *testing.T) {
+	t.Parallel()
+	const connections = 500
+	o := lab.StartOperators(t)
+	for name, said := range map[string]string{
+		"silent":        "",
+		"half a header": "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+		"answered once": "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+		"no body":       "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n\r\n",
+		"half a body":   "PUT /log-level HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+		"a long body":   "GET /none HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 70000\r\n\r\nx",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range connections {
+				_ = lab.Dial(t, o.Addr).Put(said) // one that had to go does not matter
+			}
+			start := time.Now()
+			if code, text := o.Get("GET", "/healthz", "", ""); code != 200 {
+				t.Errorf("/healthz: %d %q", code, text)
+			}
+			took := time.Since(start)
+			t.Logf("/healthz took %v", took)
+			if took > time.Second*lab.Slack {
+				t.Errorf("/healthz took %v beside %d connections without a whole request", took, connections)
+			}
+		})
+	}
+}

@@ -1,0 +1,302 @@
+package operations
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// counting is a client that sends INCR as fast as it gets answers, some at a time, until the connection ends.
+type counting struct {
+	key     string
+	answers int
+}
+
+func (c *counting) run(addr string, pipelined int) {
+	conn, err := lab.Connect(addr)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	for {
+		if conn.Put(strings.Repeat(lab.Encode("INCR", c.key), pipelined)) != nil {
+			return // what was answered before is read below in the turn before
+		}
+		for range pipelined {
+			reply, err := conn.Next()
+			if err != nil || reply != fmt.Sprintf(":%d\r\n", c.answers+1) {
+				return
+			}
+			c.answers++
+		}
+	}
+}
+
+// TestDrainLosesNothing: 100 clients under load, 50 that hold SESSION locks and 50 that wait for these. After SIGTERM no reply is lost that Redis
+// gave, every waiter is answered, every session lock is left to run out, its holder told, and the proxy ends in time.
+func TestDrainLosesNothing(t *testing.T) {
+	t.Parallel()
+	const limit = 10 * time.Second
+	c := lab.StartCluster(t, 3, "--drain-timeout", "10s")
+	const connections = 50
+	var holders, waiters [connections]*lab.Client
+	var tokens [connections]string
+	for i := range holders {
+		holders[i], waiters[i] = lab.Dial3(t, c.Addr), lab.Dial(t, c.Addr)
+		tokens[i] = holders[i].LockSession(fmt.Sprint("held-", i), "60s")
+		waiters[i].Send(lab.Encode("LOCK", fmt.Sprint("held-", i), "60s", "WAIT", "60s"))
+	}
+	desk := lab.Dial(t, c.Addr)
+	for i := range waiters {
+		lab.WaitFor(t, "a waiter in its line", lab.Patience, func() bool {
+			return strings.Contains(desk.Do("LOCKINFO", fmt.Sprint("held-", i)), "waiting\r\n:1\r\n")
+		})
+	}
+	load := make([]*counting, 100)
+	var wg sync.WaitGroup
+	for i := range load {
+		load[i] = &counting{key: fmt.Sprint("count-", i)}
+		wg.Go(func() { load[i].run(c.Addr, 1+i%3*10) })
+	}
+	lab.Pass(t, 500*time.Millisecond)
+
+	start := time.Now()
+	c.Signal(syscall.SIGTERM)
+	lab.WaitFor(t, "the end", limit+time.Second, func() bool { return !c.Running() })
+	took := time.Since(start)
+	if took > limit || c.Err != nil {
+		t.Errorf("it ended after %v with %v, want 0 within %v", took, c.Err, limit)
+	}
+	wg.Wait()
+	sum := 0
+	for _, client := range load {
+		if got := c.Upstream.Do(t, "GET", client.key); got != lab.Bulk(fmt.Sprint(client.answers)) {
+			t.Errorf("%s: Redis counted %q, the client was answered %d times", client.key, got, client.answers)
+		}
+		sum += client.answers
+	}
+	for i, holder := range holders {
+		key := fmt.Sprint("held-", i)
+		holder.Want(">4\r\n" + lab.Bulk("lock") + lab.Bulk("lost") + lab.Bulk(key) + lab.Bulk(tokens[i]))
+		holder.WantClosed()
+		waiters[i].Want(lab.Null2)
+		waiters[i].WantClosed()
+		if n := lab.Holders(t, c.Masters, key); n != 3 {
+			t.Errorf("%s stands on %d masters, want all: it was to run out", key, n)
+		}
+	}
+	t.Logf("ended after %v; %d replies, none lost", took, sum)
+	if sum < 1000 {
+		t.Errorf("only %d commands were answered: that is no load", sum)
+	}
+}
+
+// launchServing starts a proxy that the test ends in ways that are not clean.
+func launchServing(t *testing.T, flags ...string) (p *lab.Process, addr string) {
+	t.Helper()
+	path, err := lab.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = lab.FreeAddr(t)
+	p = lab.Launch(t, "lockproxy", path, append([]string{"--listen", addr, "--log-format", "json", "--restart-guard", "off"}, flags...)...)
+	lab.WaitFor(t, "lockproxy ready", 2*lab.Patience, func() bool { return strings.Contains(p.Log.String(), `"msg":"ready"`) })
+	return p, addr
+}
+
+// TestDrainEnds: a client that is never at rest keeps the proxy for drain-timeout at most, and a second SIGTERM ends that at once.
+func TestDrainEnds(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		timeout string
+		signals int
+		clean   bool
+	}{"drain-timeout": {"1s", 1, true}, "second SIGTERM": {"60s", 2, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis := lab.StartRedis(t)
+			p, addr := launchServing(t, "--upstream", redis.Addr, "--drain-timeout", test.timeout)
+			blocked := lab.Dial(t, addr)
+			blocked.WantDo("+PONG\r\n", "PING")
+			blocked.Send(lab.Encode("BLPOP", "nothing", "0"))
+			lab.WaitFor(t, "the client blocked", lab.Patience, func() bool {
+				return strings.Contains(redis.Do(t, "CLIENT", "LIST"), "cmd=blpop")
+			})
+			start := time.Now()
+			for range test.signals {
+				p.Signal(syscall.SIGTERM)
+				lab.WaitFor(t, "the word that it ends", lab.Patience, func() bool { return strings.Contains(p.Log.String(), `"msg":"ending"`) })
+				lab.WaitFor(t, "no new connections", lab.Patience, func() bool {
+					conn, err := lab.Connect(addr)
+					if err == nil {
+						conn.Close()
+					}
+					return err != nil
+				})
+			}
+			lab.WaitFor(t, "the end", lab.Patience, func() bool { return !p.Running() })
+			if took := time.Since(start); (p.Err == nil) != test.clean || test.clean && took < 800*time.Millisecond {
+				t.Errorf("it ended with %v after %v", p.Err, took)
+			}
+			blocked.WantClosed()
+		})
+	}
+}
+
+// retrier does its work again and again under a lock, through whichever of two proxies it reaches, until stop is closed.
+type retrier struct {
+	id    int
+	addrs []string
+	conn  *lab.Conn
+	tries int
+	done  []string // what is finished
+	wrong string
+}
+
+func (w *retrier) run(stop <-chan struct{}) {
+	for i := 0; ; i++ {
+		item := fmt.Sprintf("%d-%d", w.id, i)
+		for !w.try(item) {
+			if w.wrong != "" {
+				return
+			}
+		}
+		w.done = append(w.done, item)
+		select {
+		case <-stop:
+			return
+		default:
+		}
+	}
+}
+
+// try does one piece of work; false: it must be done again from the start, on a new connection.
+func (w *retrier) try(item string) (ok bool) {
+	defer func() {
+		if !ok && w.conn != nil {
+			w.conn.Close()
+			w.conn = nil
+		}
+	}()
+	if w.tries++; w.conn == nil {
+		conn, err := lab.Connect(w.addrs[w.tries%2])
+		if err != nil {
+			return false
+		}
+		w.conn = conn
+	}
+	reply, err := w.conn.Ask("LOCK", "job", "3s", "WAIT", "2s")
+	token := lab.TokenOf(reply)
+	if err != nil || token == "" {
+		return false
+	}
+	for _, step := range [][]string{{"+OK\r\n", "SET", "at-work", item}, {"", "SADD", "finished", item}, {lab.Bulk(item), "GET", "at-work"}} {
+		reply, err := w.conn.Ask(step[1:]...)
+		if err != nil || strings.HasPrefix(reply, "-") {
+			return false
+		}
+		if step[0] != "" && reply != step[0] {
+			w.wrong = fmt.Sprintf("%q: %q, want %q: another is at work", step[1:], reply, step[0])
+			return false
+		}
+	}
+	reply, err = w.conn.Ask("UNLOCK", "job", token)
+	return err == nil && reply == ":1\r\n"
+}
+
+// TestRollingRestart: two proxies are restarted one after the other, twice, under a load of clients that try again. Nothing is lost.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3)
+	other := c.Another(t)
+	stop := make(chan struct{})
+	workers := make([]*retrier, 12)
+	var wg sync.WaitGroup
+	for i := range workers {
+		workers[i] = &retrier{id: i, addrs: []string{c.Addr, other.Addr}}
+		wg.Go(func() { workers[i].run(stop) })
+	}
+	for range 2 {
+		for _, p := range []*lab.Proxy{c.Proxy, other} {
+			lab.Pass(t, 200*time.Millisecond)
+			p.Stop(t)
+			p.Restart(t)
+			p.WaitVoting(t)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	finished := map[string]bool{}
+	for _, item := range lab.Fields(c.Upstream.Do(t, "SMEMBERS", "finished")) {
+		finished[item] = true
+	}
+	done, tries := 0, 0
+	for _, w := range workers {
+		if w.wrong != "" {
+			t.Error(w.wrong)
+		}
+		for _, item := range w.done {
+			if !finished[item] {
+				t.Errorf("%s was done and is lost", item)
+			}
+		}
+		done, tries = done+len(w.done), tries+w.tries
+	}
+	t.Logf("%d pieces of work in %d tries, over 4 restarts", done, tries)
+	if done < 25 { // a slow machine does that
+		t.Errorf("%d pieces of work are no load", done)
+	}
+}
+
+// TestReusePort: a new process listens on the same port while the old one drains; without the setting it cannot. Operators see the old one at
+// admin-listen until it has ended, then the new one.
+func TestReusePort(t *testing.T) {
+	t.Parallel()
+	desk := lab.FreeAddr(t)
+	c := lab.StartCluster(t, 3, "--reuse-port", "--admin-listen", desk)
+	ready := func() (text string) {
+		resp, err := http.Get("http://" + desk + "/readyz")
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return string(body)
+	}
+	holder := lab.Dial(t, c.Addr)
+	holder.WantDo("+OK\r\n", "MULTI") // never at rest: the old process stays
+	path, err := lab.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := lab.Launch(t, "lockproxy", path, "--upstream", c.Upstream.Addr, "--listen", c.Addr)
+	lab.WantExit(t, alone, 1)
+	next := lab.StartProxy(t, append(c.Flags, "--listen", c.Addr)...)
+	c.Signal(syscall.SIGTERM)
+	lab.WaitFor(t, "the old one ending", lab.Patience, func() bool { return strings.Contains(c.Log.String(), `"msg":"ending"`) })
+	for range 50 {
+		lab.WaitFor(t, "an answer at the port", lab.Patience, func() bool { // a connection that the old one had not taken yet is reset
+			conn, err := lab.Connect(c.Addr)
+			if err != nil {
+				return false
+			}
+			defer conn.Close()
+			reply, _ := conn.Ask("PING")
+			return reply == "+PONG\r\n"
+		})
+	}
+	next.WaitVoting(t)
+	if got := ready(); got != "not ready\nthe proxy is ending\n" {
+		t.Errorf("operators see %q, want the old one", got)
+	}
+	holder.WantDo("*0\r\n", "EXEC")
+	lab.WaitFor(t, "the end of the old one", lab.Patience, func() bool { return !c.Running() })
+	lab.WaitFor(t, "operators seeing the new one", lab.Patience, func() bool { return ready() == "ready\n" })
+}

@@ -1,0 +1,89 @@
+package operations
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lockproxy/integration/lab"
+)
+
+// TestRotation: passwords, certificates and the authority of servers that run are changed under a proxy that runs: after SIGHUP it is at home
+// again without a restart, and what was connected all the time has noticed nothing.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	needTLS(t)
+	first, second := newAuthority(t), newAuthority(t)
+	local, dir := net.IPv4(127, 0, 0, 1), t.TempDir()
+	cert, key := first.issue("server", local)
+	start := func() (s *lab.Redis, addr string) {
+		addr = lab.FreeAddr(t)
+		_, port, _ := strings.Cut(addr, ":")
+		return lab.StartRedis(t, "--requirepass", "old", "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
+			"--tls-ca-cert-file", first.ca, "--tls-auth-clients", "no"), "rediss://" + addr
+	}
+	upstream, upstreamAt := start()
+	var masters []*lab.Redis
+	var mastersAt []string
+	for range 3 {
+		s, at := start()
+		masters, mastersAt = append(masters, s), append(mastersAt, at)
+	}
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	authorities := read(first.ca)
+	p := lab.StartProxy(t, "--upstream", upstreamAt, "--upstream-password-file", file("upstream", "old\n"), "--upstream-tls-ca", file("upstream.pem", authorities),
+		"--masters", strings.Join(mastersAt, ","), "--masters-password-file", file("masters", "old\n"), "--masters-tls-ca", file("masters.pem", authorities),
+		"--restart-guard", "off")
+	p.WaitVoting(t)
+	old := lab.Dial(t, p.Addr)
+	old.WantDo("+OK\r\n", "SET", "a", "1")
+
+	cert, key = second.issue("server", local)
+	for _, s := range append(masters, upstream) {
+		for _, change := range [][]string{{"CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key}, {"CONFIG", "SET", "requirepass", "new"}} {
+			if got := lab.AskAs(t, s, "old", change...); got != "+OK\r\n" && !strings.HasPrefix(got, "-NOAUTH") {
+				t.Fatalf("%q: %q", change, got)
+			}
+		}
+	}
+	for _, s := range masters {
+		lab.AskAs(t, s, "new", "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		lab.AskAs(t, s, "new", "CLIENT", "KILL", "TYPE", "pubsub")
+	}
+	host := lab.Dial(t, p.Addr)
+	lab.WaitFor(t, "masters that are strangers", lab.Patience, func() bool {
+		got := host.Do("LOCK", "job", "1s")
+		return strings.HasPrefix(got, "-NOQUORUM") && strings.Contains(got, "unknown authority")
+	})
+	if got := host.Do("GET", "a"); !strings.Contains(got, "unknown authority") {
+		t.Errorf("a new connection to the upstream: %q", got)
+	}
+
+	authorities = read(second.ca)
+	file("upstream.pem", authorities)
+	file("masters.pem", authorities)
+	p.Signal(syscall.SIGHUP)
+	lab.WaitFor(t, "masters that want another password", lab.Patience, func() bool { return strings.Contains(host.Do("LOCK", "job", "1s"), "says wrong password") })
+	file("upstream", "new\n")
+	file("masters", "new\n")
+	p.Signal(syscall.SIGHUP)
+	lab.WaitFor(t, "a lock", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "job", "60s")) != "" })
+	lab.WaitFor(t, "the upstream", lab.Patience, func() bool { return host.Do("GET", "a") == lab.Bulk("1") })
+	old.WantDo(lab.Bulk("1"), "GET", "a")
+}

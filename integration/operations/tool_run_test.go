@@ -1,0 +1,208 @@
+package operations
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// waitWritten waits until a command has written text.
+func waitWritten(t testing.TB, p *lab.Process, text string) {
+	t.Helper()
+	lab.WaitFor(t, "the command's "+text, lab.Patience, func() bool {
+		if !p.Running() {
+			t.Fatalf("it has ended: %s", p.Log)
+		}
+		return strings.Contains(p.Log.String(), text)
+	})
+}
+
+// stubborn is a command that says it has begun, says when it gets TERM, and goes on.
+const stubborn = `trap 'echo got TERM' TERM; echo begun; while :; do sleep 1 & wait $!; done`
+
+func TestRunExitCodes(t *testing.T) {
+	t.Parallel()
+	c, protected := lab.StartCluster(t, 3), lab.StartProtected(t)
+	host := lab.Dial(t, c.Addr)
+	host.Lock("taken", "60s")
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		code int
+		args []string
+		says string
+	}{
+		"its own":         {7, []string{"--addr", c.Addr, "--key", "a", "--", "sh", "-c", "exit 7"}, ""},
+		"a signal":        {128 + 15, []string{"--addr", c.Addr, "--key", "b", "--", "sh", "-c", "kill $$"}, ""},
+		"environment":     {0, []string{"--addr", c.Addr, "--key", "c", "--", "sh", "-c", `test "$LOCKPROXY_KEY" = c && test $LOCKPROXY_FENCE -gt 0 && echo "${#LOCKPROXY_TOKEN} long"`}, "57 long"},
+		"taken":           {75, []string{"--addr", c.Addr, "--key", "taken", "--", "true"}, "taken is taken"},
+		"taken for long":  {75, []string{"--addr", c.Addr, "--key", "taken", "--wait", "600ms", "--", "true"}, "taken is taken"},
+		"no key":          {64, []string{"--addr", c.Addr, "--", "true"}, "needs --key"},
+		"no command":      {64, []string{"--addr", c.Addr, "--key", "d"}, "needs --key and a command"},
+		"ttl too long":    {64, []string{"--addr", c.Addr, "--key", "d", "--ttl", "10h", "--", "true"}, "exceeds max-ttl"},
+		"wrong duration":  {64, []string{"--ttl", "x", "--", "true"}, "invalid value"},
+		"wrong address":   {69, []string{"--addr", "x@y", "--key", "d", "--", "true"}, "has a name before"},
+		"nobody there":    {69, []string{"--addr", "127.0.0.1:1", "--key", "d", "--", "true"}, "connection refused"},
+		"the second of 2": {0, []string{"--addr", "127.0.0.1:1," + c.Addr, "--key", "e", "--", "true"}, ""},
+		"no password":     {77, []string{"--addr", protected.Addr, "--key", "f", "--", "true"}, "NOAUTH"},
+		"wrong password":  {77, []string{"--addr", "redis://:wrong@" + protected.Addr, "--key", "f", "--", "true"}, "WRONGPASS"},
+		"a password":      {0, []string{"--addr", protected.Addr, "--password-file", secret, "--key", "f", "--", "true"}, ""},
+		"no such command": {127, []string{"--addr", c.Addr, "--key", "g", "--", "/nonsense"}, "no such command"},
+		"no program":      {126, []string{"--addr", c.Addr, "--key", "g", "--", plain}, "permission denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := lab.FinishTool(t, test.code, append([]string{"run"}, test.args...)...); !strings.Contains(got, test.says) {
+				t.Errorf("it says %q, want %q", got, test.says)
+			}
+		})
+	}
+	for _, key := range []string{"a", "b", "c", "e", "g"} {
+		host.Unlock(key, host.Lock(key, "60s")) // free at once
+	}
+}
+
+// TestRunOnceAtATime: two that are started at once run their commands one after the other.
+func TestRunOnceAtATime(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3)
+	notes := filepath.Join(t.TempDir(), "notes")
+	script := `echo begin >>"` + notes + `"; sleep 0.3; echo end >>"` + notes + `"`
+	var all []*lab.Process
+	for range 3 {
+		all = append(all, lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "30s", "--wait", "20s", "--", "sh", "-c", script))
+	}
+	for _, p := range all {
+		lab.WantExit(t, p, 0)
+	}
+	if got, err := os.ReadFile(notes); string(got) != strings.Repeat("begin\nend\n", 3) {
+		t.Errorf("%v, the commands ran like this:\n%s", err, got)
+	}
+	lab.WantNoStray(t, c.Masters, c.Proxy)
+}
+
+// TestRunForwardsSignals: the command gets them, and the lock is kept until it has ended.
+func TestRunForwardsSignals(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3)
+	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", `trap 'echo hup' HUP; `+stubborn)
+	waitWritten(t, p, "begun")
+	p.Signal(syscall.SIGHUP)
+	waitWritten(t, p, "hup")
+	p.Signal(syscall.SIGTERM)
+	waitWritten(t, p, "got TERM")
+	p.Signal(syscall.SIGTERM)
+	host := lab.Dial(t, c.Addr)
+	if token, reply, _ := host.TryLock("job", "60s"); token != "" {
+		t.Errorf("the lock is free while the command runs: %q", reply)
+	}
+	p.Signal(syscall.SIGINT) // a trap for TERM alone
+	lab.WantExit(t, p, 128+int(syscall.SIGINT))
+	host.Unlock("job", host.Lock("job", "60s"))
+}
+
+// TestRunUnderNohup: a signal that is ignored where lockproxy run is started, as with nohup, is ignored by the command, too.
+func TestRunUnderNohup(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3)
+	path, err := lab.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := lab.Launch(t, "lockproxy-run", "sh", "-c", `trap '' HUP INT; exec "$0" "$@"`, path, "run", "--addr", c.Addr, "--key", "job", "--", "sh", "-c", stubborn)
+	waitWritten(t, p, "begun")
+	p.Signal(syscall.SIGHUP)
+	p.Signal(syscall.SIGINT)
+	p.Signal(syscall.SIGTERM)
+	waitWritten(t, p, "got TERM") // and it has not ended
+	p.Signal(syscall.SIGUSR1)
+	lab.WantExit(t, p, 128+int(syscall.SIGUSR1))
+}
+
+// TestRunStopsWhenTheProxyIsGone: killed, or hung so that nobody says any more that the lock is held. The command that does not heed TERM
+// is killed before the lock can run out, and its lock keeps others out meanwhile.
+func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(*lab.Proxy){
+		"killed": func(p *lab.Proxy) { p.Kill() },
+		"hung":   func(p *lab.Proxy) { p.Pause(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := lab.StartCluster(t, 3)
+			other := c.Another(t)
+			const ttl = 6 * time.Second // so little that the grace of 3s, begun when a third is left, would end after it
+			p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "6s", "--wait", "10s", "--grace", "3s", "--", "sh", "-c", stubborn)
+			waitWritten(t, p, "begun")
+			start := time.Now()
+			fault(c.Proxy)
+			desk := lab.Dial(t, other.Addr)
+			waitWritten(t, p, "got TERM")
+			if took := time.Since(start); name == "killed" && took > 2*time.Second {
+				t.Errorf("it got TERM after %v, want at once", took)
+			}
+			if token, reply, _ := desk.TryLock("job", "60s"); token != "" {
+				t.Errorf("the lock is free while the command has its grace: %q", reply)
+			}
+			lab.WaitFor(t, "the end of lockproxy run", ttl+lab.Patience, func() bool { return !p.Running() })
+			took := time.Since(start)
+			lab.WantExit(t, p, 74)
+			if took > ttl+500*time.Millisecond { // for the test to see it
+				t.Errorf("the command lived for %v after the fault, the lock for %v", took, ttl)
+			}
+			if got := p.Log.String(); !strings.Contains(got, "lock job is lost") {
+				t.Errorf("it says %q", got)
+			}
+		})
+	}
+}
+
+// TestRunIsToldOfTheLoss: an operator frees the lock; the next renewal finds out, and the command is stopped.
+func TestRunIsToldOfTheLoss(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3, "--admin-commands", "on")
+	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--ttl", "9s", "--wait", "10s", "--grace", "10s", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; sleep 60 & echo child $! begun; wait`)
+	waitWritten(t, p, "begun")
+	child := strings.Fields(p.Log.String())[1]
+	lab.Dial(t, c.Addr).WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
+	lab.WantExit(t, p, 74) // although the command itself ended well
+	if got := p.Log.String(); !strings.Contains(got, "got TERM") {
+		t.Errorf("it wrote %q", got)
+	}
+	waitGone(t, child)
+}
+
+// waitGone waits for the end of a process that a command has started.
+func waitGone(t testing.TB, pid string) {
+	t.Helper()
+	lab.WaitFor(t, "the end of process "+pid, lab.Patience, func() bool {
+		state, err := os.ReadFile("/proc/" + pid + "/stat")
+		return err != nil || strings.Contains(string(state), ") Z ")
+	})
+}
+
+// TestRunDiesWithItsCommand: where lockproxy run itself is killed the lock is free at once, so the command must not go on.
+func TestRunDiesWithItsCommand(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3)
+	p := lab.LaunchTool(t, "run", "--addr", c.Addr, "--key", "job", "--wait", "10s", "--", "sh", "-c", "echo pid $$ begun; while :; do sleep 0.1; done")
+	waitWritten(t, p, "begun")
+	pid := strings.Fields(p.Log.String())[1]
+	_ = syscall.Kill(p.Cmd.Process.Pid, syscall.SIGKILL)
+	waitGone(t, pid)
+	host := lab.Dial(t, c.Addr)
+	start := time.Now()
+	if took := host.WantFree("job", start); took > 5*time.Second {
+		t.Errorf("the lock was free after %v", took)
+	}
+}

@@ -1,0 +1,107 @@
+package operations
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// Proxies of two versions in one deployment, as in a rolling upgrade. INTEGRATION_OLD names a build of
+// the version before; without it the tests are skipped.
+
+// startMixed starts a deployment with a proxy of the version before, and then one of this version.
+func startMixed(t *testing.T, maxTTL time.Duration) (l *lab.Lab, before, now *lab.Client) {
+	t.Helper()
+	path := os.Getenv("INTEGRATION_OLD")
+	if path == "" {
+		t.Skip("INTEGRATION_OLD names no build of the version before")
+	}
+	l = lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", fmt.Sprint(maxTTL.Milliseconds()), "--admin-commands", "on"}})
+	before = lab.Dial(t, l.StartProxyOf(t, path).Addr)
+	lab.WaitAllVote(t, l, before)
+	token := before.Lock("running", fmt.Sprint(maxTTL.Milliseconds()))
+	start := time.Now()
+	now = lab.Dial(t, l.StartProxy(t).Addr)
+	lab.WaitAllVote(t, l, now)
+	if took := time.Since(start); took > maxTTL {
+		t.Errorf("masters of a deployment that runs vote for the new version after %v", took)
+	}
+	now.WantDo(lab.Null2, "LOCK", "running", "1s")
+	now.WantDo(":1\r\n", "EXTEND", "running", token, fmt.Sprint(maxTTL.Milliseconds()))
+	now.Unlock("running", token)
+	return l, before, now
+}
+
+// TestUpgradeShares: locks and fences of both versions are the same.
+func TestUpgradeShares(t *testing.T) {
+	t.Parallel()
+	l, before, now := startMixed(t, time.Minute)
+	last := ""
+	for range 50 {
+		for _, pair := range [][2]*lab.Client{{before, now}, {now, before}, {now, now}, {before, before}} {
+			token := pair[0].Lock("job", "60s")
+			if token <= last {
+				t.Fatalf("token %s after %s", token, last)
+			}
+			last = token
+			pair[1].WantDo(lab.Null2, "LOCK", "job", "60s")
+			pair[1].WantDo(":1\r\n", "EXTEND", "job", token, "60s")
+			pair[1].Unlock("job", token)
+		}
+	}
+	waiting := before.Later("LOCK", "job", "60s", "WAIT", "0") // it is granted at once
+	token, _ := lab.WantToken(t, "LOCK", waiting)
+	for range 4 { // waiters hear of releases through the other version
+		waiting = now.Later("LOCK", "job", "60s", "WAIT", "0")
+		lab.Dial(t, l.Proxies[1].Addr).WaitWaiting(1)
+		start := time.Now()
+		before.Unlock("job", token)
+		var at time.Time
+		if token, at = lab.WantToken(t, "LOCK WAIT", waiting); at.Sub(start) > time.Second*lab.Slack {
+			t.Errorf("a waiter was told of a release after %v", at.Sub(start))
+		}
+		before, now = now, before
+		l.Proxies[0], l.Proxies[1] = l.Proxies[1], l.Proxies[0]
+	}
+	now.Do("UNLOCK", "job", token)
+}
+
+// TestUpgradeRestarts: masters are restarted empty while both versions run, so that either may be the one
+// that admits them. They vote again for both within max-ttl and a little, and go on to.
+func TestUpgradeRestarts(t *testing.T) {
+	t.Parallel()
+	const maxTTL = time.Second
+	l, before, now := startMixed(t, maxTTL)
+	last := ""
+	for round := range 6 {
+		s := l.Masters[round%3]
+		s.RestartEmpty(t)
+		start := time.Now()
+		for _, c := range []*lab.Client{before, now} {
+			lab.WaitFor(t, "quarantine", lab.Patience, func() bool { return lab.ReasonOf(c, round%3) != "" })
+		}
+		for _, c := range []*lab.Client{before, now} {
+			lab.WaitStates(t, c, 3*maxTTL+2*time.Second*lab.Slack, "voting", "voting", "voting")
+		}
+		t.Logf("round %d: both versions let the master vote after %v", round, time.Since(start))
+		for range 3 { // and none of them takes that back
+			lab.Pass(t, 400*time.Millisecond)
+			for i, c := range []*lab.Client{before, now} {
+				if reason := lab.ReasonOf(c, round%3); reason != "" {
+					t.Fatalf("round %d, proxy %d: %s", round, i+1, reason)
+				}
+			}
+		}
+		for _, c := range []*lab.Client{before, now} {
+			token := lab.LockSoon(t, c, "job")
+			if token <= last {
+				t.Fatalf("token %s after %s", token, last)
+			}
+			lab.UnlockSurely(t, c, "job", token)
+			last = token
+		}
+	}
+}

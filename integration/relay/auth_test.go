@@ -1,0 +1,157 @@
+package relay
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// LOCK is answered by the proxy, so it must not be a way around the upstream's authentication.
+
+const noAuth = "-NOAUTH Authentication required.\r\n"
+
+func TestUnauthenticated(t *testing.T) {
+	t.Parallel()
+	c := lab.StartProtected(t)
+	token := "0000000000000001:" + strings.Repeat("0", 40)
+	for name, steps := range map[string][]step{
+		"not at all": {{lab.Encode("LOCK", "job", "60s"), noAuth}, {lab.Encode("UNLOCK", "job", token), noAuth}, {lab.Encode("GET", "a"), noAuth}},
+		"arguments come first": {{lab.Encode("LOCK", "job"), "-ERR wrong number of arguments for 'lock' command\r\n"},
+			{lab.Encode("LOCK", "job", "0"), "-ERR invalid expire time in 'lock' command\r\n"}},
+		"wrong password": {{lab.Encode("AUTH", "wrong"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
+			{lab.Encode("LOCK", "job", "60s"), noAuth}},
+		"malformed": {{lab.Encode("AUTH"), "-ERR wrong number of arguments for 'auth' command\r\n"}, {lab.Encode("LOCK", "job", "60s"), noAuth}},
+		"right password": {{lab.Encode("LOCK", "job", "60s"), noAuth}, {lab.Encode("AUTH", "secret"), "+OK\r\n"},
+			{lab.Encode("LOCK", "a", "60s"), "token"}, {lab.Encode("RESET"), "+RESET\r\n"}, {lab.Encode("LOCK", "job", "60s"), noAuth},
+			{lab.Encode("AUTH", "default", "secret"), "+OK\r\n"}, {lab.Encode("LOCK", "b", "60s"), "token"}},
+		"a later wrong one": {{lab.Encode("AUTH", "secret"), "+OK\r\n"},
+			{lab.Encode("AUTH", "wrong"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
+			{lab.Encode("GET", "a"), lab.Null2}, {lab.Encode("LOCK", "c", "60s"), "token"}},
+		"inline":                         {{"auth secret\r\n", "+OK\r\n"}, {"lock d 60s\r\n", "token"}},
+		"a word that only looks like it": {{lab.Encode("ECHO", "AUTH"), noAuth}, {lab.Encode("LOCK", "job", "60s"), noAuth}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := lab.Dial(t, c.Addr)
+			play(host, steps, host.Send)
+		})
+	}
+	if found := lab.Census(t, c.Masters); found[c.Masters[0].Addr] != nil && strings.Contains(strings.Join(found[c.Masters[0].Addr], " "), "job") {
+		t.Errorf("locked without authentication: %v", found)
+	}
+}
+
+func TestHelloAuth(t *testing.T) {
+	t.Parallel()
+	c := lab.StartProtected(t)
+	for _, version := range []string{"2", "3"} {
+		host := lab.Dial(t, c.Addr)
+		if got := host.Do("HELLO", version, "AUTH", "default", "wrong"); !strings.HasPrefix(got, "-WRONGPASS") {
+			t.Fatalf("HELLO with a wrong password: %q", got)
+		}
+		host.WantDo(noAuth, "LOCK", "job", "60s")
+		if got := host.Do("HELLO", version); !strings.HasPrefix(got, "-NOAUTH") {
+			t.Fatalf("HELLO without password: %q", got)
+		}
+		host.WantDo(noAuth, "LOCK", "job", "60s")
+		host.Send(lab.Encode("HELLO", version, "SETNAME", "me", "AUTH", "default", "secret") + lab.Encode("LOCK", "job", "60s"))
+		if got := host.Frame(); got[0] != "*%"[map[string]int{"2": 0, "3": 1}[version]] {
+			t.Fatalf("HELLO %s: %q", version, got)
+		}
+		token := lab.TokenOf(host.Frame())
+		if token == "" {
+			t.Error("no token after HELLO AUTH")
+		}
+		host.Unlock("job", token)
+		host.WantDo("+RESET\r\n", "RESET")
+		host.WantDo(noAuth, "LOCK", "job", "60s")
+	}
+}
+
+// TestAuthInTransaction: an AUTH that was queued takes effect at EXEC, where its answer is nested in another. The
+// proxy may ask or refuse then, but must not let a connection in that Redis does not.
+func TestAuthInTransaction(t *testing.T) {
+	t.Parallel()
+	c := lab.StartProtected(t)
+	admin := lab.Dial(t, c.Upstream.Addr)
+	admin.WantDo("+OK\r\n", "AUTH", "secret")
+	admin.WantDo("+OK\r\n", "ACL", "SETUSER", "reader", "on", ">reader", "+get", "+multi", "+exec", "+auth", "~*")
+	host := lab.Dial(t, c.Addr)
+	host.Send(lab.Encode("AUTH", "secret") + lab.Encode("MULTI") + lab.Encode("AUTH", "reader", "reader") + lab.Encode("EXEC") + lab.Encode("LOCK", "job", "60s"))
+	host.Want("+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n")
+	if got := host.Frame(); lab.TokenOf(got) == "" && got != noAuth {
+		t.Errorf("LOCK after an AUTH in a transaction: %q", got)
+	}
+	host.WantDo("+OK\r\n", "AUTH", "secret")
+	if token := lab.TokenOf(host.Do("LOCK", "job-2", "60s")); token == "" {
+		t.Error("no token after a plain AUTH behind the transaction")
+	}
+
+	// Not authenticated, MULTI is refused and so the AUTH behind it counts at once.
+	host = lab.Dial(t, c.Addr)
+	play(host, []step{{lab.Encode("MULTI"), noAuth}, {lab.Encode("AUTH", "secret"), "+OK\r\n"},
+		{lab.Encode("EXEC"), "-ERR EXEC without MULTI\r\n"}, {lab.Encode("LOCK", "job-3", "60s"), "token"}, {lab.Encode("GET", "a"), lab.Null2}}, host.Send)
+}
+
+// TestPasswordLater: a password set while the proxy runs closes the locks to new connections, too.
+func TestPasswordLater(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3)
+	host := lab.Dial(t, c.Addr)
+	host.Unlock("job", host.Lock("job", "60s"))
+	if got := c.Upstream.Do(t, "CONFIG", "SET", "requirepass", "secret"); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	lab.WaitFor(t, "LOCK on a new connection refused", lab.Patience, func() bool {
+		return lab.Dial(t, c.Addr).Do("LOCK", "job", "20ms") == noAuth
+	})
+	host = lab.Dial(t, c.Addr)
+	host.WantDo("+OK\r\n", "AUTH", "secret")
+	lab.WaitFor(t, "LOCK after AUTH", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "job", "60s")) != "" })
+}
+
+// TestMasterPassword: masters and upstream with credentials of their own, given in their addresses. The client has
+// none, and needs none where the proxy introduces itself to the upstream.
+func TestMasterPassword(t *testing.T) {
+	t.Parallel()
+	servers := lab.StartMasters(t, 4, "--requirepass", "p@ss word")
+	var list []string
+	for _, s := range servers {
+		list = append(list, "redis://:p%40ss%20word@"+s.Addr)
+	}
+	p := lab.StartProxy(t, "--upstream", list[0]+"/3", "--masters", strings.Join(list[1:], ","), "--restart-guard", "off")
+	p.WaitVoting(t)
+	host := lab.Dial(t, p.Addr)
+	host.Unlock("job", host.Lock("job", "60s"))
+	host.WantDo("+OK\r\n", "SET", "a", "1")
+	direct := lab.Dial(t, servers[0].Addr)
+	direct.WantDo("+OK\r\n", "AUTH", "p@ss word")
+	direct.WantDo("+OK\r\n", "SELECT", "3")
+	direct.WantDo(lab.Bulk("1"), "GET", "a")
+	for _, s := range servers[1:] {
+		s.Kill()
+	}
+	lab.WaitFor(t, "NOQUORUM", lab.Patience, func() bool { return strings.Count(host.Do("LOCK", "job", "1s"), "refused") == 3 })
+	if text := host.Do("LOCK", "job", "60s") + p.Log.String(); strings.Contains(text, "p@ss") || strings.Contains(text, "p%40ss") {
+		t.Errorf("a password shows: %s", text)
+	}
+}
+
+// TestUpstreamNeverReached: a proxy that cannot ask whether the upstream wants a password refuses to lock.
+func TestUpstreamNeverReached(t *testing.T) {
+	t.Parallel()
+	masters := lab.StartMasters(t, 3)
+	gone := lab.FreeAddr(t)
+	p := lab.StartProxy(t, "--upstream", gone, "--masters", strings.Join(lab.Addrs(masters), ","), "--restart-guard", "off")
+	host := lab.Dial(t, p.Addr)
+	for range 20 {
+		if reply := host.Do("LOCK", "job", "60s"); !strings.HasPrefix(reply, "-") {
+			t.Fatalf("LOCK with an upstream never reached: %q", reply)
+		}
+		lab.Pass(t, 10*time.Millisecond)
+	}
+	if found := lab.Census(t, masters); len(found) > 0 {
+		t.Errorf("locked without authentication: %v", found)
+	}
+}

@@ -1,0 +1,128 @@
+package relay
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// TestDifferential sends the same random bytes to a Redis directly and, in random fragments, through the proxy to
+// another one: the answers must be the same bytes, and the connection must be open or closed alike.
+func TestDifferential(t *testing.T) {
+	t.Parallel()
+	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
+	for worker := range uint64(2) {
+		t.Run(fmt.Sprintf("worker %d", worker), func(t *testing.T) {
+			t.Parallel()
+			c, direct := lab.StartCluster(t, 1), lab.StartRedis(t)
+			for i := range uint64(300) {
+				run := differential{script{rand.New(rand.NewPCG(seed, worker<<32|i))}, c.Upstream, direct, c.Addr, i%2 == 1, 0}
+				if !run.same(t) {
+					t.Errorf("script %d of worker %d", i, worker)
+					return
+				}
+			}
+		})
+	}
+}
+
+type differential struct {
+	script
+	upstream, direct *lab.Redis
+	proxy            string
+	resp3            bool
+	patience         time.Duration // for an answer that differs from the direct one; 0 means the usual
+}
+
+// same runs one script both ways, compares, and shows what differs.
+func (d differential) same(t *testing.T) bool {
+	t.Helper()
+	sent, got, want := d.play(t)
+	if got == want || strings.Contains(want.Text, "\r\nid\r\n") { // a mutation made a HELLO: its reply has a connection number
+		return true
+	}
+	_ = os.WriteFile(filepath.Join(t.ArtifactDir(), "script"), []byte(sent), 0o600)
+	at := 0
+	for at < len(got.Text) && at < len(want.Text) && got.Text[at] == want.Text[at] {
+		at++
+	}
+	t.Errorf("RESP3 %v: replies differ at byte %d of %d\nthrough the proxy, %s: ...%.300q\ndirectly, %s: ...%.300q\nsent: %.3000q",
+		d.resp3, at, len(want.Text), got.State, got.Text[at:], want.State, want.Text[at:], sent)
+	return false
+}
+
+// play runs one script both ways and returns what was sent and the two answers.
+func (d differential) play(t *testing.T) (sent string, got, want lab.Heard) {
+	t.Helper()
+	for _, s := range []*lab.Redis{d.upstream, d.direct} {
+		s.Do(t, "FLUSHALL")
+		lab.WaitFor(t, "subscribers of the script before gone", lab.Patience, func() bool {
+			return s.Do(t, "CLIENT", "LIST", "TYPE", "pubsub") == lab.Bulk("")
+		})
+	}
+	text := d.bytes(1 + d.IntN(60))
+	sentinel := fmt.Sprintf("sentinel-%016x", d.Uint64())
+	sent = text + lab.Encode(sentinel)
+	dialer := lab.Dial
+	if d.resp3 {
+		dialer = lab.Dial3
+	}
+
+	one := dialer(t, d.direct.Addr)
+	defer one.Close()
+	one.Send(sent)
+	want = lab.Hear(one.Conn, sentinel, func(lab.Heard) bool { // Redis has read all that was sent when it has turned often enough
+		for range 30 {
+			d.direct.Do(t, "PING")
+		}
+		return true
+	}, 50*time.Millisecond)
+
+	two := dialer(t, d.proxy)
+	defer two.Close()
+	for rest := sent; rest != ""; {
+		n := min(1+d.IntN(1<<d.IntN(14)), len(rest))
+		if two.Put(rest[:n]) != nil {
+			break // closed after an error, as Redis does
+		}
+		rest = rest[n:]
+	}
+	deadline := time.Now().Add(cmp.Or(d.patience, lab.Patience))
+	got = lab.Hear(two.Conn, sentinel, func(got lab.Heard) bool { return got == want || time.Now().After(deadline) }, 50*time.Millisecond)
+	if got == want && got.State != "closed" {
+		got, want = lab.HearEnd(two), lab.HearEnd(one)
+	}
+	return sent, got, want
+}
+
+// TestHarnessDifferential: through a plain TCP relay nothing may differ, or the random scripts are not repeatable.
+func TestHarnessDifferential(t *testing.T) {
+	t.Parallel()
+	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
+	servers := lab.StartMasters(t, 2)
+	r := lab.StartRelay(t, servers[0].Addr)
+	for i := range uint64(100) {
+		run := differential{script{rand.New(rand.NewPCG(seed, i))}, servers[0], servers[1], r.Addr, i%2 == 1, 0}
+		if !run.same(t) {
+			t.Fatalf("script %d", i)
+		}
+	}
+	r.Spoil(true)
+	found := 0
+	for i := range uint64(10) {
+		run := differential{script{rand.New(rand.NewPCG(seed, i))}, servers[0], servers[1], r.Addr, false, 100 * time.Millisecond}
+		if _, got, want := run.play(t); got != want {
+			found++
+		}
+	}
+	if found < 8 {
+		t.Errorf("of 10 scripts with a changed reply %d were noticed", found)
+	}
+}

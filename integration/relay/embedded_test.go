@@ -1,0 +1,68 @@
+package relay
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// The embedded default: no settings, everything in one process.
+
+// TestEmbedded: the session that a newcomer types.
+func TestEmbedded(t *testing.T) {
+	t.Parallel()
+	p := lab.StartEmbedded(t)
+	for _, host := range []*lab.Client{lab.Dial(t, p.Addr), lab.Dial3(t, p.Addr)} {
+		null := map[bool]string{true: lab.Null2, false: lab.Null3}[host.Do("GET", "none") == lab.Null2]
+		host.WantDo("+PONG\r\n", "PING")
+		host.WantDo("+OK\r\n", "SET", "greeting", "hello")
+		host.WantDo(lab.Bulk("hello"), "GET", "greeting")
+		token := host.Lock("job", "5s")
+		host.WantDo(null, "LOCK", "job", "5000")
+		host.Unlock("job", token)
+		host.WantDo(":0\r\n", "UNLOCK", "job", token)
+		later := host.Lock("job", "5s")
+		if later <= token {
+			t.Errorf("token %s after %s", later, token)
+		}
+		host.Unlock("job", later)
+		host.WantDo("-ERR invalid expire time in 'lock' command\r\n", "LOCK", "job", "soon")
+
+		start, short := time.Now(), "short-"+null
+		host.Lock(short, "1s")
+		host.WantDo(null, "LOCK", short, "1s")
+		lab.WaitFor(t, "expiry in real time", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", short, "5s")) != "" })
+		if took := time.Since(start); took < 990*time.Millisecond {
+			t.Errorf("a lock of 1s was free again after %v", took)
+		}
+		play(host, []step{{lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "piped", "5s") + lab.Encode("GET", "a"), "+OK\r\n"}}, host.Send)
+		piped := lab.TokenOf(host.Frame())
+		host.Want(lab.Bulk("1"))
+		host.Unlock("piped", piped)
+	}
+	if !strings.Contains(p.Log.String(), "LOCK") {
+		t.Errorf("the first lines do not tell what to type:\n%.1000s", p.Log.String())
+	}
+}
+
+// TestEmbeddedStates: transactions, subscriptions and blocking commands on the embedded upstream.
+func TestEmbeddedStates(t *testing.T) {
+	t.Parallel()
+	p := lab.StartEmbedded(t)
+	host, other := lab.Dial(t, p.Addr), lab.Dial(t, p.Addr)
+	play(host, []step{{lab.Encode("MULTI"), "+OK\r\n"}, {lab.Encode("SET", "a", "1"), "+QUEUED\r\n"}, {lab.Encode("LOCK", "job", "5s"), inMulti},
+		{lab.Encode("EXEC"), execAbort}, {lab.Encode("GET", "a"), lab.Null2}}, host.Send)
+	host.WantDo(subscription("subscribe", "news", 1), "SUBSCRIBE", "news")
+	host.WantDo(subscribedError("lock"), "LOCK", "job", "5s")
+	other.WantDo(":1\r\n", "PUBLISH", "news", "x")
+	host.Want("*3\r\n" + lab.Bulk("message") + lab.Bulk("news") + lab.Bulk("x"))
+	host.WantDo(subscription("unsubscribe", "news", 0), "UNSUBSCRIBE", "news")
+	host.Unlock("job", host.Lock("job", "5s"))
+	host.Send(lab.Encode("BLPOP", "queue", "0") + lab.Encode("LOCK", "job", "5s"))
+	other.WantDo(":1\r\n", "RPUSH", "queue", "x")
+	host.Want("*2\r\n" + lab.Bulk("queue") + lab.Bulk("x"))
+	host.Unlock("job", lab.TokenOf(host.Frame()))
+	other.WantDo(":0\r\n", "LLEN", "queue")
+}

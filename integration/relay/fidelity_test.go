@@ -1,0 +1,190 @@
+package relay
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// TestFidelity: no client can tell the proxy from its Redis. Scripts of random commands, written by the grammar that Redis
+// itself gives of all its commands, go directly to one server and through the proxy to another of the same make; the
+// answers must be the same bytes, and the connections open or closed alike. In a third of the scripts lock commands stand
+// among the others, where Redis answers that it does not know them and the proxy must answer them. Every group of
+// commands is tried in every state of a connection, RESP2 and RESP3, and every command somewhere: 2,176 scripts, twenty
+// times as many with INTEGRATION_LONG, or as many as the time of go test allows. What the comparison leaves out, and why, is in specials and plain.
+func TestFidelity(t *testing.T) {
+	t.Parallel()
+	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
+	rounds := 8
+	if os.Getenv("INTEGRATION_LONG") != "" {
+		rounds *= 20
+	}
+	report := &fidelityReport{cells: map[string]int{}, commands: map[string]int{}}
+	var all []described
+	t.Run("scripts", func(t *testing.T) {
+		first := lab.StartRedis(t)
+		all = describeCommands(t, first)
+		first.Must(t, "SET", "x", "y")
+		g := newGrammar(all, lab.Scalar(first.Do(t, "DUMP", "x")))
+		cells := fidelityCells(g.groups)
+		const workers = 3
+		for worker := range workers {
+			t.Run(fmt.Sprintf("worker %d", worker), func(t *testing.T) {
+				t.Parallel()
+				open, closed := startFidelityRig(t, ""), startFidelityRig(t, "secret")
+				end, bounded := t.Deadline()
+				for i := worker; i < rounds*len(cells) && !t.Failed(); i += workers {
+					if bounded && i >= 8*len(cells) && time.Until(end) < 30*time.Second {
+						break
+					}
+					report.play(t, g, cells[i%len(cells)], open, closed, seed, uint64(i))
+				}
+			})
+		}
+	})
+	report.check(t, all)
+}
+
+// fidelityCell is what a script is to try.
+type fidelityCell struct {
+	group string
+	state connectionState
+	resp3 bool
+}
+
+func (c fidelityCell) String() string {
+	return fmt.Sprintf("%s, %s, RESP%d", c.group, c.state.name, 2+b2i(c.resp3))
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// fidelityCells are all groups in all states and both protocols, but for what Redis does not have: HELLO 3 wants the
+// password, so no connection speaks RESP3 before it has authenticated.
+func fidelityCells(groups []string) (list []fidelityCell) {
+	for _, group := range groups {
+		for _, state := range connectionStates {
+			for _, resp3 := range []bool{false, true} {
+				if !resp3 || !state.noResp3 {
+					list = append(list, fidelityCell{group, state, resp3})
+				}
+			}
+		}
+	}
+	return list
+}
+
+func newGrammar(all []described, payload string) grammar {
+	g := grammar{commands: map[string][]described{}, payload: payload}
+	for _, d := range all {
+		g.commands[d.group] = append(g.commands[d.group], d)
+	}
+	g.groups = slices.Sorted(maps.Keys(g.commands))
+	return g
+}
+
+// fidelityReport counts what the scripts did.
+type fidelityReport struct {
+	mu       sync.Mutex
+	scripts  int
+	requests int
+	mutated  int
+	closed   int
+	locks    lockCount
+	cells    map[string]int // commands sent in each
+	commands map[string]int
+}
+
+// play runs one script of a cell and compares.
+func (r *fidelityReport) play(t *testing.T, g grammar, c fidelityCell, open, closed *fidelityRig, seed, number uint64) {
+	t.Helper()
+	g.script = seeded(seed, number)
+	rig := open
+	if c.state.password || !c.state.open && g.IntN(2) == 0 {
+		rig = closed
+	}
+	s := newFidelityScript(g, c.state, c.resp3, rig.password, c.group)
+	got, want := rig.play(t, s)
+	what, locks := s.differs(got.Text, want.Text)
+	if what == "" && got.State != want.State {
+		what = fmt.Sprintf("through the proxy it ends %s, directly %s", got.State, want.State)
+	}
+	if what == "" {
+		what = s.unreached(want.Text)
+	}
+	if what != "" {
+		_ = os.WriteFile(filepath.Join(t.ArtifactDir(), "script"), []byte(s.text.String()), 0o600)
+		t.Errorf("script %d (%s, password %v, mutated %v): %s\nthrough the proxy it ends %s, directly %s\nsent: %.3000q", number, c, rig.password != "", s.mutated,
+			what, got.State, want.State, s.text.String())
+	}
+	r.count(c, s, locks, strings.HasPrefix(want.State, "closed"))
+}
+
+// unreached tells if the script did not get into its state.
+func (s *fidelityScript) unreached(directly string) string {
+	list := frames(directly)
+	for _, e := range s.prelude {
+		if e.reply == "" {
+			continue
+		}
+		if len(list) == 0 || !strings.HasPrefix(list[0], e.reply) {
+			return fmt.Sprintf("%q was not answered %q", e.args, e.reply)
+		}
+		list = list[1:]
+	}
+	return ""
+}
+
+func (r *fidelityReport) count(c fidelityCell, s *fidelityScript, locks lockCount, closed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.scripts++
+	r.requests += s.requests
+	r.mutated += b2i(s.mutated)
+	r.closed += b2i(closed)
+	r.locks.granted, r.locks.refused, r.locks.passed = r.locks.granted+locks.granted, r.locks.refused+locks.refused, r.locks.passed+locks.passed
+	for _, group := range s.groups {
+		r.cells[fidelityCell{group, c.state, c.resp3}.String()]++
+	}
+	for _, name := range s.sent {
+		r.commands[name]++
+	}
+}
+
+// check fails for every cell that no command was sent in, and for every command that was not sent.
+func (r *fidelityReport) check(t *testing.T, all []described) {
+	t.Helper()
+	least, where := 1<<30, ""
+	cells := fidelityCells(newGrammar(all, "").groups)
+	for _, c := range cells {
+		if n := r.cells[c.String()]; n < least {
+			least, where = n, c.String()
+		}
+		if r.cells[c.String()] == 0 && !t.Failed() {
+			t.Errorf("no command of this group was sent in this state: %s", c)
+		}
+	}
+	for _, d := range all {
+		if r.commands[d.String()] == 0 && !t.Failed() {
+			t.Errorf("%s was never sent", d)
+		}
+	}
+	if !t.Failed() && (r.locks.granted < 100 || r.locks.refused < 100 || r.mutated < r.scripts/20) {
+		t.Errorf("too little was tried: %+v, %d mutated", r.locks, r.mutated)
+	}
+	t.Logf("%d scripts, %d requests, %d commands, %d scripts with changed bytes, %d connections closed by Redis; lock commands: %d granted, %d refused, %d left to the upstream",
+		r.scripts, r.requests, len(all), r.mutated, r.closed, r.locks.granted, r.locks.refused, r.locks.passed)
+	t.Logf("%d cells of group, state and protocol, the fewest commands in one: %d (%s)", len(cells), least, where)
+}

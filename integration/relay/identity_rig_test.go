@@ -1,0 +1,228 @@
+package relay
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// Servers, users and proxies of TestIdentity.
+
+// identityUser is a user of the upstreams. The rules leave out what lets them in.
+type identityUser struct {
+	name, password string
+	rules          []string
+}
+
+// longName is longer than the proxy could be expected to keep of a name.
+var longName = "long-" + strings.Repeat("n", 200)
+
+// fewRights are those of somebody who may do things that change a connection, and take no lock.
+var fewRights = []string{"~k*", "&*", "-@all", "+lrange", "+select", "+debug", "+eval", "+ping", "+echo", "+get", "+set", "+client", "+multi", "+exec",
+	"+discard", "+subscribe", "+unsubscribe", "+psubscribe", "+punsubscribe", "+ssubscribe", "+sunsubscribe", "+publish", "+monitor", "+acl|whoami"}
+
+// identityUsers: exactly one of them may not ask who it is. So a refusal of ACL WHOAMI names it.
+var identityUsers = []identityUser{
+	{"alice", "a-secret", []string{"~lock:*", "&*", "-@all", "+set", "+ping", "+eval", "+client|reply", "+multi", "+exec", "+acl|whoami"}},
+	{"bob", "b-secret", []string{"~k*", "&*", "+@all"}},
+	{"carol", "c-secret", []string{"-@all", "+acl|whoami"}},
+	{nameless, "d-secret", []string{"~*", "&*", "+@all", "-acl|whoami"}},
+	{"eve", "e-secret", []string{"~lock:e-*", "~k*", "&*", "+@all"}},
+	{longName, "l-secret", []string{"~lock:*", "~k*", "&*", "+@all"}},
+}
+
+// nameless is the user who may not ask who it is.
+const nameless = "dave"
+
+// identityRig is a proxy, and the server behind it that the twin of each script goes to directly.
+type identityRig struct {
+	name     string
+	server   *lab.Redis
+	proxy    string
+	acl      bool
+	password bool            // the default user has one, and few rights
+	standIn  bool            // before the server stands lab.AuthFirst; the twin does not pass it
+	may      map[string]bool // by user and class of keys: what ACL DRYRUN says
+}
+
+// keyClasses begin the names of locks: rights may differ between them.
+var keyClasses = []string{"a-", "e-"}
+
+// identityRigs starts a proxy with and without lock-acl in front of each upstream. All have one master.
+func identityRigs(t *testing.T) (rigs []*identityRig, master *lab.Redis) {
+	t.Helper()
+	master = lab.StartRedis(t)
+	open := []string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"}
+	few := append([]string{"--user", "default", "on", "nopass"}, fewRights...)
+	secret := append([]string{"--user", "default", "on", ">secret"}, fewRights...)
+	rigs = append(rigs, identityPair(t, "open", lab.StartRedis(t, withUsers(open)...), "", master)...)
+	rigs = append(rigs, identityPair(t, "few rights", lab.StartRedis(t, withUsers(few)...), "", master)...)
+	redis := lab.StartRedis(t, withUsers(secret)...)
+	rigs = append(rigs, identityPair(t, "password", redis, "", master)...)
+	rigs = append(rigs, identityPair(t, "password, stand-in", redis, lab.StartAuthFirst(t, redis.Addr).Addr, master)...)
+	if path := valkeyPath(); path != "" {
+		valkey := lab.StartServer(t, path, withUsers(secret)...)
+		if !answersPackets(t, valkey) {
+			t.Logf("%s is left out: it answers a packet in another way than the same commands one by one", path)
+			return rigs, master
+		}
+		rigs = append(rigs, identityPair(t, "password, valkey", valkey, "", master)...)
+	}
+	return rigs, master
+}
+
+// answersPackets tells whether a server answers a wrong AUTH behind a right one in the same packet. Builds of Valkey from
+// between two versions did not.
+func answersPackets(t *testing.T, server *lab.Redis) bool {
+	t.Helper()
+	c := lab.Dial(t, server.Addr)
+	c.Send(lab.Encode("AUTH", "alice", "a-secret") + lab.Encode("AUTH", "bob", "wrong") + lab.Encode("PING"))
+	return c.Frame() == "+OK\r\n" && strings.HasPrefix(c.Frame(), "-WRONGPASS ")
+}
+
+// withUsers adds the identity users, one who may do all (admin) and the proxy's own (asker) to server arguments.
+func withUsers(args []string) []string {
+	args = append(args, "--user", "admin", "on", ">admin", "~*", "&*", "+@all", "--user", "asker", "on", ">asks", "+acl|dryrun")
+	for _, u := range identityUsers {
+		args = append(append(args, "--user", u.name, "on", ">"+u.password), u.rules...)
+	}
+	return args
+}
+
+func identityPair(t *testing.T, name string, server *lab.Redis, upstream string, master *lab.Redis) (pair []*identityRig) {
+	t.Helper()
+	desk := newDesk(t, server, "admin")
+	desk.must("+OK\r\n", "DEBUG", "REPLYBUFFER", "RESIZING", "0") // else chance decides what fits into it
+	desk.must("", "DEL", "kq")
+	desk.must(":3\r\n", "RPUSH", "kq", "message", "b", "c")
+	may := map[string]bool{}
+	for _, u := range append(identityUsers, identityUser{name: "default"}) {
+		for _, class := range keyClasses {
+			may[u.name+" "+class] = desk.ask("ACL", "DRYRUN", u.name, "SET", "lock:"+class+"x", "x") == "+OK\r\n"
+		}
+	}
+	standIn := upstream != ""
+	if !standIn {
+		upstream = server.Addr
+	}
+	for _, acl := range []bool{false, true} {
+		flags := []string{"--upstream", upstream, "--masters", master.Addr, "--restart-guard", "off"}
+		full := name + ", no lock-acl"
+		if acl {
+			flags = append(flags, "--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@"+upstream)
+			full = name + ", lock-acl"
+		}
+		p := lab.StartProxy(t, flags...)
+		first := lab.Dial(t, p.Addr)
+		first.WantDo("+OK\r\n", "AUTH", "alice", "a-secret")
+		lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(first.Do("LOCK", "warm-up", "20ms")) != "" })
+		pair = append(pair, &identityRig{full, server, p.Addr, acl, strings.HasPrefix(name, "password"), standIn, may})
+	}
+	return pair
+}
+
+// desk is a connection past the proxy, logged in as one who may do all.
+type desk struct {
+	*lab.Conn
+	t testing.TB
+}
+
+func newDesk(t testing.TB, server *lab.Redis, login ...string) *desk {
+	t.Helper()
+	c, err := lab.Connect(server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	d := &desk{c, t}
+	for _, name := range login {
+		d.must("+OK\r\n", "AUTH", name, name)
+	}
+	return d
+}
+
+func (d *desk) ask(args ...string) string {
+	reply, err := d.Ask(args...)
+	if err != nil {
+		panic(fmt.Sprintf("%q: %v", args, err)) // the server is gone, and the test over
+	}
+	return reply
+}
+
+func (d *desk) must(want string, args ...string) {
+	if got := d.ask(args...); want != "" && got != want {
+		d.t.Fatalf("%q: %q", args, got)
+	}
+}
+
+// settle returns when the server has answered all that other connections sent before: what came with the first PING or
+// before is done before the second is read. Nothing may be blocked.
+func (d *desk) settle() {
+	d.ask("PING")
+	d.ask("PING")
+}
+
+// direct is the twin's connection.
+type direct struct {
+	*lab.Conn
+	raw    syscall.RawConn
+	desk   *desk
+	closed bool
+}
+
+func dialDirect(server *lab.Redis, desk *desk) (*direct, error) {
+	c, err := lab.Connect(server.Addr)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.SyscallConn()
+	return &direct{Conn: c, raw: raw, desk: desk}, err
+}
+
+// say sends bytes and returns everything that the server answers to them.
+func (d *direct) say(text string) string {
+	if d.closed {
+		return ""
+	}
+	if err := d.Put(text); err != nil {
+		d.closed = true
+		return ""
+	}
+	d.desk.settle()
+	var b strings.Builder
+	buf := make([]byte, 64<<10)
+	_ = d.SetReadDeadline(time.Time{})
+	err := d.raw.Read(func(fd uintptr) bool {
+		for {
+			n, err := syscall.Read(int(fd), buf)
+			if n > 0 {
+				b.Write(buf[:n])
+				continue
+			}
+			d.closed = !errors.Is(err, syscall.EAGAIN)
+			return true
+		}
+	})
+	d.closed = d.closed || err != nil
+	return b.String()
+}
+
+// framesOf cuts an answer into replies; pushes are left out.
+func framesOf(text string) (list []string) {
+	r := bufio.NewReader(strings.NewReader(text))
+	for {
+		f, err := lab.ReadFrame(r)
+		if err != nil {
+			return list
+		}
+		if !lab.IsPush(f) {
+			list = append(list, f)
+		}
+	}
+}

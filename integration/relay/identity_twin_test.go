@@ -1,0 +1,169 @@
+package relay
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"lockproxy/integration/lab"
+)
+
+// What a script gets directly, and what that says about each lock command in it.
+
+// identityPart is what the steps up to the one of a number bring: bytes that are the same on both ways, or the answer to
+// a lock command.
+type identityPart struct {
+	upTo    int // the number of the first step that does not count
+	literal string
+	lock    *identityTruth // nil: literal
+}
+
+// identityTruth is what the upstream says of the connection where a lock command stands.
+type identityTruth struct {
+	step    identityStep
+	user    string // "" where that does not matter
+	want    string // how the answer must begin
+	granted bool   // want is that of one who may lock
+	or      string // how it may begin as well; "" for not otherwise
+}
+
+// identityTwin is a run of a script without the proxy. A lock command's place takes an unknown command, which does the same
+// to a transaction and to CLIENT REPLY SKIP, and questions behind it.
+type identityTwin struct {
+	rig    *identityRig
+	conn   *direct
+	in     bool // logged in; always asked
+	parts  []identityPart
+	silent int // lock commands while replies are off or skipped
+}
+
+// askWho is answered by who is logged in. Behind the unknown command it does not matter that a transaction queues it.
+var askWho = lab.Encode("ACL", "WHOAMI")
+
+// play runs the script and the end of every script: a RESET, and a HELLO that names end.
+func (w *identityTwin) play(s identityScript, end string) error {
+	w.in = !strings.HasPrefix(w.conn.say(askWho), "-NOAUTH")
+	steps := append(slices.Clone(s.steps), identityStep{args: []string{"RESET"}, wait: true}, identityStep{args: []string{"HELLO", "2", end}})
+	var batch []identityStep
+	flush := func(upTo int) {
+		if len(batch) > 0 {
+			text, _ := textOf(batch, nil)
+			w.literal(upTo, w.conn.say(text))
+			batch = nil
+		}
+	}
+	for i, step := range steps {
+		if step.wait || step.lock || !w.in || step.resets() {
+			flush(i)
+		}
+		switch {
+		case step.lock:
+			if err := w.lock(i, step); err != nil {
+				return err
+			}
+		case !w.in || step.resets():
+			w.single(i, step)
+		default:
+			batch = append(batch, step)
+		}
+	}
+	flush(len(steps))
+	if w.conn.closed {
+		return fmt.Errorf("the server closed the connection")
+	}
+	return nil
+}
+
+func (w *identityTwin) literal(upTo int, text string) {
+	w.parts = append(w.parts, identityPart{upTo: upTo, literal: comparable(text)})
+}
+
+// single runs a step that may change whether the connection is logged in. It is not in a transaction behind that, not
+// subscribed, and replies are on: so the question gets an answer and changes nothing.
+func (w *identityTwin) single(i int, step identityStep) {
+	text, _ := textOf([]identityStep{step}, nil)
+	reply, was := w.conn.say(text), w.in
+	if step.is("AUTH") || step.is("HELLO") || step.is("RESET") {
+		w.in = !strings.HasPrefix(w.conn.say(askWho), "-NOAUTH")
+	} else if !was && w.rig.standIn && reply != "" {
+		reply = noAuth // looked up later
+		if step.is("EXEC") {
+			reply = "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n"
+		}
+	}
+	w.literal(i+1, reply)
+}
+
+// lock asks what the answer to a lock command must be.
+func (w *identityTwin) lock(i int, step identityStep) error {
+	got := comparable(w.conn.say(lab.Encode("no-such-command") + askWho + lab.Encode("HELLO")))
+	said := framesOf(got)
+	var names []string
+	switch {
+	case len(said) == 0, len(said) == 2: // off, skipped
+		w.silent++
+		return nil
+	case len(said) != 3:
+		return fmt.Errorf("asked for the truth: %q", got)
+	}
+	name := strings.ToLower(step.args[0])
+	truth := &identityTruth{step: step}
+	switch who := said[1]; { // a right that lacks comes before transactions and subscriptions
+	case strings.HasPrefix(said[2], "+QUEUED"):
+		truth.want = "-ERR " + strings.ToUpper(name) + " is not allowed in transactions\r\n"
+	case strings.HasPrefix(said[2], "-ERR Can't execute"):
+		truth.want, truth.or = "-ERR Can't execute '"+name+"'", "-NOPERM "
+		if !w.rig.acl {
+			truth.or = ""
+		}
+	case strings.HasPrefix(who, "-NOAUTH "):
+		truth.want = "-NOAUTH "
+	case strings.HasPrefix(who, "-NOPERM "):
+		truth.user = nameless
+	case strings.HasPrefix(who, "$"):
+		truth.user = lab.Scalar(who)
+	default:
+		return fmt.Errorf("who is logged in: %q %q", who, names)
+	}
+	if truth.user != "" {
+		truth.granted = !w.rig.acl || w.rig.may[truth.user+" "+step.args[1][:2]]
+		if truth.want = "-NOPERM "; truth.granted {
+			truth.want = grantOf(step, strings.HasPrefix(said[2], "%"))
+		}
+		if w.rig.acl && truth.user == nameless { // the proxy cannot know either, and may refuse
+			truth.or = "-NOPERM "
+		}
+	}
+	w.parts = append(w.parts, identityPart{upTo: i + 1, lock: truth})
+	return nil
+}
+
+// grantOf is how the answer to a lock command begins for one who has the right; the key is free.
+func grantOf(step identityStep, resp3 bool) string {
+	switch {
+	case step.is("UNLOCK"):
+		return ":0\r\n"
+	case step.is("LOCKINFO") && resp3:
+		return lab.Null3
+	case step.is("LOCKINFO"):
+		return lab.Null2
+	case slices.Contains(step.args, "FULL"):
+		return "*3\r\n$57\r\n"
+	}
+	return "$57\r\n"
+}
+
+// monitored is a line of MONITOR. Others use the server, too.
+var monitored = regexp.MustCompile(`\+\d{10}\.\d{6} \[\d+ [^\]\r]*\] [^\r]*\r\n`)
+
+// comparable takes out of an answer what differs between two connections.
+func comparable(text string) string {
+	if strings.Contains(text, "$2\r\nid\r\n:") {
+		text = helloID.ReplaceAllString(text, "$1:0\r\n")
+	}
+	if strings.Contains(text, "] \"") {
+		text = monitored.ReplaceAllString(text, "")
+	}
+	return text
+}

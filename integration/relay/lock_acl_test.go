@@ -1,0 +1,146 @@
+package relay
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// lock-acl: who may lock is what the upstream's ACL says of the connection's user and the lock's full key.
+
+const (
+	noKey     = "-NOPERM This user has no permissions to access the 'lock:other' key\r\n"
+	noCommand = "-NOPERM This user has no permissions to run the 'set' command\r\n"
+)
+
+// aclCluster has an upstream with a password and users, and asks it as one that may do nothing else.
+func aclCluster(t testing.TB, flags ...string) *lab.Cluster {
+	t.Helper()
+	upstream := lab.StartRedis(t, "--requirepass", "secret",
+		"--user", "asker", "on", ">asks", "+acl|dryrun",
+		"--user", "app", "on", ">app", "~lock:app:*", "+@all",
+		"--user", "reader", "on", ">reader", "~*", "+@all", "-set")
+	return lab.StartProtectedBy(t, upstream, append([]string{"--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@" + upstream.Addr}, flags...)...)
+}
+
+func TestLockACL(t *testing.T) {
+	t.Parallel()
+	c := aclCluster(t)
+	if c.Upstream.Do(t, "PING") != noAuth {
+		t.Fatal("the upstream lets everybody in")
+	}
+	token := "0000000000000001:" + strings.Repeat("0", 40)
+	ok, app, reader := "+OK\r\n", lab.Encode("AUTH", "app", "app"), lab.Encode("AUTH", "reader", "reader")
+	lock := lab.Encode("LOCK", "other", "60s")
+	for name, steps := range map[string][]step{
+		"not authenticated": {{lock, noAuth}, {lab.Encode("UNLOCK", "other", token), noAuth}, {lab.Encode("EXTEND", "other", token, "60s"), noAuth},
+			{lab.Encode("LOCKINFO", "other"), noAuth}, {lab.Encode("RESET"), "+RESET\r\n"}, {lock, noAuth}},
+		"own and other keys": {{app, ok}, {lab.Encode("LOCK", "app:a", "60s"), "token"}, {lock, noKey}, {lab.Encode("UNLOCK", "other", token), noKey},
+			{lab.Encode("EXTEND", "other", token, "60s"), noKey}, {lab.Encode("LOCKINFO", "other"), noKey}, {lab.Encode("LOCK", "other", "60s", "WAIT", "1s", "SESSION"), noKey},
+			{lab.Encode("LOCK", "other", "0"), "-ERR invalid expire time in 'lock' command\r\n"}},
+		"command not allowed":    {{reader, ok}, {lock, noCommand}},
+		"by HELLO":               {{lab.Encode("HELLO", "2", "AUTH", "app", "app"), "any"}, {lab.Encode("LOCK", "app:b", "60s"), "token"}, {lock, noKey}},
+		"by HELLO and a name":    {{lab.Encode("HELLO", "2", "SETNAME", "x", "AUTH", "app", "app"), "any"}, {lab.Encode("LOCK", "app:c", "60s"), "token"}, {lock, noKey}},
+		"another user":           {{app, ok}, {lock, noKey}, {reader, ok}, {lock, noCommand}, {lab.Encode("AUTH", "secret"), ok}, {lab.Encode("LOCK", "d", "60s"), "token"}},
+		"a failed change":        {{app, ok}, {lab.Encode("AUTH", "reader", "no"), "any"}, {lock, noKey}, {lab.Encode("LOCK", "app:e", "60s"), "token"}},
+		"RESET":                  {{app, ok}, {lab.Encode("RESET"), "+RESET\r\n"}, {lock, noAuth}, {app, ok}, {lock, noKey}},
+		"changed in MULTI":       {{lab.Encode("AUTH", "secret"), ok}, {lab.Encode("MULTI"), ok}, {reader, "+QUEUED\r\n"}, {lab.Encode("EXEC"), "*1\r\n+OK\r\n"}, {lock, noCommand}, {lock, noCommand}, {app, ok}, {lock, noKey}},
+		"HELLO in MULTI":         {{lab.Encode("AUTH", "secret"), ok}, {lab.Encode("MULTI"), ok}, {lab.Encode("HELLO", "2", "AUTH", "app", "app"), "+QUEUED\r\n"}, {lab.Encode("EXEC"), "any"}, {lock, noKey}},
+		"dropped in MULTI":       {{app, ok}, {lab.Encode("MULTI"), ok}, {reader, "+QUEUED\r\n"}, {lab.Encode("DISCARD"), ok}, {lock, noKey}},
+		"admin commands not":     {{app, ok}, {lab.Encode("LOCKPROXY", "HELP"), "any"}},
+		"a command in the order": {{app, ok}, {lab.Encode("LOCK", "app:f", "60s") + lock + lab.Encode("PING"), "token"}, {"", noKey}, {"", "+PONG\r\n"}},
+	} {
+		t.Run(name, func(t *testing.T) { converse(lab.Dial(t, c.Addr), steps, false) })
+		for i := range steps { // keys that nobody holds
+			steps[i].send = strings.ReplaceAll(steps[i].send, "app:", "app-")
+			steps[i].send = strings.ReplaceAll(steps[i].send, "$5\r\napp-", "$7\r\napp:2-")
+			steps[i].send = strings.ReplaceAll(steps[i].send, "$1\r\nd\r\n", "$2\r\nd2\r\n")
+		}
+		t.Run(name+", at once", func(t *testing.T) { converse(lab.Dial(t, c.Addr), steps, true) })
+	}
+	if found := lab.Census(t, c.Masters); strings.Contains(strings.Join(found[c.Masters[0].Addr], " "), "other") {
+		t.Errorf("locked without permission: %v", found)
+	}
+	if text := c.Log.String(); strings.Contains(text, ":asks") {
+		t.Errorf("a password shows: %s", text)
+	}
+}
+
+// converse sends one step after the other was answered, or all at once, and checks every reply; "any" is any.
+func converse(host *lab.Client, steps []step, atOnce bool) {
+	host.T.Helper()
+	if atOnce {
+		var text strings.Builder
+		for _, s := range steps {
+			text.WriteString(s.send)
+		}
+		host.Send(text.String())
+	}
+	for i, s := range steps {
+		if !atOnce {
+			host.Send(s.send)
+		}
+		got := host.Frame()
+		if s.want == "any" || s.want == "token" && lab.TokenOf(got) != "" {
+			continue
+		}
+		if got != s.want {
+			host.T.Fatalf("step %d, %.60q: got %.100q, want %.100q", i, s.send, got, s.want)
+		}
+	}
+}
+
+// TestLockACLWithoutAnAnswer: what the upstream said last counts while it is away; where it never said anything, or will not say, nobody locks,
+// and the log says why.
+func TestLockACLWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	c := aclCluster(t)
+	host := lab.Dial(t, c.Addr)
+	host.WantDo("+OK\r\n", "AUTH", "app", "app")
+	host.Unlock("app:a", host.Lock("app:a", "60s"))
+	host.WantDo(noKey, "LOCK", "other", "60s")
+	c.Upstream.Pause(t)
+	start := time.Now()
+	for range 20 {
+		host.Unlock("app:a", host.Lock("app:a", "60s"))
+		host.WantDo(noKey, "LOCK", "other", "60s")
+		lab.Pass(t, 50*time.Millisecond)
+	}
+	if took := time.Since(start); took > 20*50*time.Millisecond+5*time.Second*lab.Slack {
+		t.Errorf("40 answers took %v while the upstream hung", took)
+	}
+	const never = "-NOPERM lock-acl: i/o timeout\r\n"
+	host.WantDo(never, "LOCK", "app:never-asked", "60s")
+	c.Upstream.Resume()
+	lab.WaitFor(t, "LOCK once the upstream is back", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "app:never-asked", "60s")) != "" })
+
+	// Credentials that may not ask.
+	c.Flags[len(c.Flags)-1] = "redis://reader:reader@" + c.Upstream.Addr
+	if got := lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "reader", "-acl"); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	deaf := lab.StartProxy(t, c.Flags...)
+	host = lab.Dial(t, deaf.Addr)
+	host.WantDo("+OK\r\n", "AUTH", "app", "app")
+	if got := host.Do("LOCK", "app:b", "60s"); !strings.HasPrefix(got, "-NOPERM lock-acl: NOPERM this user has no permissions to run the 'acl|dryrun' command") {
+		t.Errorf("LOCK with credentials that may not ask: %q", got)
+	}
+	if !strings.Contains(deaf.Log.String(), "nobody may") {
+		t.Error("the log does not say that the upstream cannot be asked")
+	}
+}
+
+// TestLockACLFollowsTheUpstream: rights given and taken while connections live count within a second.
+func TestLockACLFollowsTheUpstream(t *testing.T) {
+	t.Parallel()
+	c := aclCluster(t)
+	host := lab.Dial(t, c.Addr)
+	host.WantDo("+OK\r\n", "AUTH", "app", "app")
+	host.WantDo(noKey, "LOCK", "other", "60s")
+	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "~lock:other")
+	lab.WaitFor(t, "a right that was given", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "other", "20ms")) != "" })
+	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "resetkeys")
+	lab.WaitFor(t, "a right that was taken", lab.Patience, func() bool { return host.Do("LOCK", "other", "20ms") == noKey })
+}

@@ -1,0 +1,36 @@
+package sessions
+
+import (
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// TestSessionElsewhere: what another proxy does with the token of a session lock holds on the masters; the proxy of the session learns of it
+// at its next renewal at the earliest, and its end of the session is the end of the lock all the same.
+func TestSessionElsewhere(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	host := lab.Dial(t, p.Addr)
+	token := host.LockSession("extended", "3s")
+	p.Far.WantDo(":1\r\n", "EXTEND", "extended", token, "60s")
+	lab.Pass(t, 1500*time.Millisecond) // a renewal of 3s at 1s does not lower it
+	if left := p.Left(t, "extended"); left[2] < 50*time.Second {
+		t.Errorf("left after a renewal: %v, want what EXTEND raised it to", left)
+	}
+	host.Close()
+	if took := p.Far.WantFree("extended", time.Now()); took > 200*time.Millisecond*lab.Slack {
+		t.Errorf("free %v after its connection was closed", took)
+	}
+
+	host = lab.Dial3(t, p.Addr)
+	token, start := host.LockSession("unlocked", "3s"), time.Now()
+	p.Far.Unlock("unlocked", token)
+	p.Far.Unlock("unlocked", p.Far.Lock("unlocked", "60s")) // it is free for others at once
+	host.Timeout = 10 * time.Second
+	if got := host.Frame(); got != lostPush("unlocked", token) || time.Since(start) > 2*time.Second*lab.Slack {
+		t.Errorf("got %q after %v, want the push at the renewal after 1s", got, time.Since(start))
+	}
+	p.WantNoStray(t)
+}

@@ -1,0 +1,125 @@
+package sessions
+
+import (
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// Session locks whose renewal fails: lost at the end of validity, by the proxy's own clock.
+
+// lostPush is what a RESP3 client is told.
+func lostPush(key, token string) string {
+	return ">4\r\n" + lab.Bulk("lock") + lab.Bulk("lost") + lab.Bulk(key) + lab.Bulk(token)
+}
+
+// TestSessionLost: when renewals cannot reach a majority the holder learns it by push no later than the end of validity,
+// although the masters are only silent. Consul noticed minutes later (B26: Consul#18271, etcd#10811).
+func TestSessionLost(t *testing.T) {
+	t.Parallel()
+	for name, renewed := range map[string]bool{"before the first renewal": false, "after renewals": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, relays := lab.StartTwoRelayed(t)
+			host, old := lab.Dial3(t, p.Addr), lab.Dial(t, p.Addr)
+			token, validity := host.LockFull("job", "2s", "SESSION")
+			end := time.Now().Add(validity)
+			oldToken := old.LockSession("old", "2s")
+			if renewed {
+				lab.Pass(t, 900*time.Millisecond)
+			}
+			// What is left on the majority-th master is the most that validity can be, but for the way of the answers.
+			if left := p.Left(t, "job"); renewed {
+				end = time.Now().Add(left[2])
+			}
+			for _, r := range relays[:3] {
+				r.Freeze()
+			}
+			host.Timeout = 10 * time.Second
+			push := host.Frame()
+			late := time.Since(end)
+			t.Logf("told %v before the end of validity", -late)
+			if push != lostPush("job", token) {
+				t.Errorf("got %q, want that job is lost", push)
+			}
+			if late > 0 {
+				t.Errorf("told %v after the end of validity", late)
+			}
+			if late < -1500*time.Millisecond {
+				t.Errorf("told %v before the end of validity: it was not tried again", -late)
+			}
+			lab.Pass(t, 200*time.Millisecond) // until the other lock is lost, too
+			for _, r := range relays {
+				r.Thaw()
+			}
+			lab.WaitFor(t, "a majority is back", lab.Patience, func() bool { return p.Far.Do("LOCKINFO", "job") == lab.Null2 })
+			for _, c := range []*lab.Client{host, p.Far} {
+				lab.WaitFor(t, "EXTEND of a lost lock answers 0", lab.Patience, func() bool { return c.Do("EXTEND", "job", token, "2s") == ":0\r\n" })
+				c.WantDo(":0\r\n", "UNLOCK", "job", token)
+			}
+			old.WantDo(":0\r\n", "UNLOCK", "old", oldToken) // RESP2: no push before the reply
+			host.WantDo("+PONG\r\n", "PING")
+			p.WantNoStray(t)
+		})
+	}
+}
+
+// TestRenewalGoesOn: renewal stopped for ever after one failure, or never, in Redisson (B18: #775, #2515, #3194, #3714).
+func TestRenewalGoesOn(t *testing.T) {
+	t.Parallel()
+	p, relays := lab.StartTwoRelayed(t)
+	host := lab.Dial3(t, p.Addr)
+	token := host.LockSession("job", "3s")
+	lab.Pass(t, 800*time.Millisecond)
+	for _, r := range relays[:3] { // over the renewal at 1s
+		r.Freeze()
+	}
+	lab.Pass(t, 600*time.Millisecond)
+	for _, r := range relays[:3] {
+		r.Thaw()
+	}
+	for start := time.Now(); time.Since(start) < 3*time.Second; {
+		if reply := p.Far.Do("LOCK", "job", "60s"); lab.TokenOf(reply) != "" {
+			t.Fatal("the lock was lost after one renewal had failed")
+		}
+		lab.Pass(t, 50*time.Millisecond)
+	}
+	host.Unlock("job", token) // and no push came before
+	renewals := func() int { return lab.CommandCounts(t, p.Masters, "pexpire") }
+	lab.Settle(t, p.Masters, p.Proxy, p.Second)
+	before := renewals()
+	if before == 0 {
+		t.Error("no PEXPIRE seen at all: this test asks nothing")
+	}
+	lab.Pass(t, 1500*time.Millisecond)
+	if after := renewals(); after != before {
+		t.Errorf("%d renewals after UNLOCK", after-before)
+	}
+	host.WantDo("+PONG\r\n", "PING") // and no push that the lock is lost
+	p.WantNoStray(t)
+}
+
+// TestSessionMaxHold: renewal ends after session-max-hold; the holder is told, and the key runs out.
+func TestSessionMaxHold(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t, "--session-max-hold", "2s")
+	host := lab.Dial3(t, p.Addr)
+	start := time.Now()
+	token := host.LockSession("job", "1s")
+	granted := p.Far.Later("LOCK", "job", "60s", "WAIT", "0")
+	if push := host.Frame(); push != lostPush("job", token) {
+		t.Errorf("got %q, want that job is lost", push)
+	}
+	told := time.Since(start)
+	if told < 2*time.Second || told > 3*time.Second+200*time.Millisecond*lab.Slack {
+		t.Errorf("told after %v, want up to a ttl of 1s after 2s", told)
+	}
+	next, at := lab.WantToken(t, "the next holder", granted)
+	if free := at.Sub(start); free < told-10*time.Millisecond || free > 3*time.Second+300*time.Millisecond*lab.Slack {
+		t.Errorf("free after %v, told after %v", free, told)
+	}
+	host.WantDo(":0\r\n", "UNLOCK", "job", token)
+	p.Far.Unlock("job", next)
+	p.WantNoStray(t)
+}

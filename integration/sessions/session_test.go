@@ -1,0 +1,194 @@
+package sessions
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// Locks that belong to a connection: LOCK ... SESSION.
+
+// TestSessionLives: a SESSION lock of 2s lives as long as its connection is open, and is free within 100ms of its end by
+// the client: close, reset, QUIT, RESET, kill -9. Renewals come at their time (B17: rueidis#923). The connection is
+// open for 8s here, for 30s if INTEGRATION_LONG is set.
+func TestSessionLives(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	open := 8 * time.Second
+	if os.Getenv("INTEGRATION_LONG") != "" {
+		open = 30 * time.Second
+	}
+	cli := lab.LaunchCli(t, p.Addr, "LOCK", "kill", "2s", "SESSION")
+	hosts := map[string]*lab.Client{}
+	ends := map[string]func(){"kill": cli.Kill}
+	for name, end := range map[string]func(*lab.Client){
+		"fin":   func(c *lab.Client) { c.Close() },
+		"rst":   (*lab.Client).Reset,
+		"quit":  func(c *lab.Client) { c.WantDo("+OK\r\n", "QUIT") },
+		"reset": func(c *lab.Client) { c.WantDo("+RESET\r\n", "RESET") },
+		"half":  func(c *lab.Client) { _ = c.CloseWrite() },
+		"after": func(c *lab.Client) { c.Send(lab.Encode("GET", "a") + lab.Encode("QUIT")) }, // with an upstream connection
+	} {
+		host := lab.Dial(t, p.Addr)
+		if name == "after" {
+			host.WantDo(lab.Null2, "GET", "a")
+		}
+		host.LockSession(name, "2s")
+		hosts[name], ends[name] = host, func() { end(host) }
+	}
+	p.WantHolders(t, "kill", 5)
+	shortest := 2 * time.Second
+	for start := time.Now(); time.Since(start) < open; {
+		for key := range ends {
+			p.Far.WantDo(lab.Null2, "LOCK", key, "60s")
+		}
+		shortest = min(shortest, p.Left(t, "fin")[2], p.Left(t, "kill")[2])
+		lab.Pass(t, 50*time.Millisecond)
+	}
+	t.Logf("a majority kept the key for at least %v more", shortest)
+	if shortest < time.Second && lab.Slack == 1 {
+		t.Errorf("a majority kept the key for only %v more; with a renewal each third of 2s it is 1.33s", shortest)
+	}
+	for key, end := range ends {
+		wakes := p.Far.Later("LOCK", key, "60s", "WAIT", "0")
+		lab.Dial(t, p.Second.Addr).WaitWaiting(1)
+		p.WaitSubscribed(t, key)
+		start := time.Now()
+		end()
+		token, at := lab.WantToken(t, key, wakes)
+		if took := at.Sub(start); took > 100*time.Millisecond*lab.Slack {
+			t.Errorf("%s: free after %v", key, took)
+		}
+		p.Far.Unlock(key, token)
+	}
+	hosts["reset"].WantDo("+PONG\r\n", "PING")
+	p.WantNoStray(t)
+}
+
+// TestSessionRunsOut: where the client did not end the connection the key runs out by its ttl, not earlier: the holder may
+// still be at work.
+func TestSessionRunsOut(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*lab.TwoProxies){
+		"proxy killed":  func(p *lab.TwoProxies) { p.Kill() },
+		"drain":         func(p *lab.TwoProxies) { p.Signal(syscall.SIGTERM) },
+		"upstream died": func(p *lab.TwoProxies) { p.Upstream.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := lab.StartTwoProxies(t)
+			host := lab.Dial(t, p.Addr)
+			host.WantDo("+OK\r\n", "SET", "a", "1") // makes the connection to the upstream
+			host.LockSession("job", "2s")
+			lab.Pass(t, 900*time.Millisecond) // a renewal has been made
+			granted := p.Far.Later("LOCK", "job", "60s", "WAIT", "0")
+			left, start := p.Left(t, "job"), time.Now()
+			if left[2] < 1200*time.Millisecond {
+				t.Errorf("left before the end: %v, want a renewal at 0.67s", left)
+			}
+			end(p)
+			host.WantClosed()
+			host.Close()
+			// The third to lose the key makes the majority that can grant it anew.
+			_, at := lab.WantToken(t, name, granted)
+			if took := at.Sub(start); took < left[2]-20*time.Millisecond {
+				t.Errorf("free after %v, before its ttl of %v", took, left[2])
+			} else if took > 2*time.Second+300*time.Millisecond*lab.Slack {
+				t.Errorf("free after %v, want by its ttl of 2s", took)
+			}
+		})
+	}
+}
+
+// TestSessionWithoutUpstream: a connection that never needed the upstream outlives it, with its lock.
+func TestSessionWithoutUpstream(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	host := lab.Dial(t, p.Addr)
+	token := host.LockSession("job", "1s")
+	p.Upstream.Kill()
+	lab.Pass(t, 1500*time.Millisecond)
+	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
+	host.Unlock("job", token)
+	p.Far.Unlock("job", p.Far.Lock("job", "60s"))
+}
+
+// TestSessionLockDelay: after an end that was not QUIT the key stays closed for session-lock-delay, no longer and no less.
+func TestSessionLockDelay(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t, "--session-lock-delay", "2s")
+	for name, end := range map[string]func(*lab.Client){
+		"fin":    func(c *lab.Client) { c.Close() },
+		"rst":    (*lab.Client).Reset,
+		"reset":  func(c *lab.Client) { c.WantDo("+RESET\r\n", "RESET") },
+		"quit":   func(c *lab.Client) { c.WantDo("+OK\r\n", "QUIT") },
+		"unlock": func(c *lab.Client) { c.Unlock("unlock", c.LockSession("unlock", "1s")) },
+	} {
+		for i, ttl := range []string{"1s", "30s"} { // under the delay, and over it
+			key := fmt.Sprintf("%s-%s", name, ttl)
+			if name == "unlock" {
+				key = name
+			}
+			t.Run(key, func(t *testing.T) {
+				t.Parallel()
+				if name == "unlock" && i > 0 {
+					return
+				}
+				host, other := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
+				if name != "unlock" {
+					host.LockSession(key, ttl)
+				}
+				start := time.Now()
+				end(host)
+				took := other.WantFree(key, start)
+				switch {
+				case name == "quit" || name == "unlock":
+					if took > 100*time.Millisecond*lab.Slack {
+						t.Errorf("free after %v, want at once", took)
+					}
+				case took < 1990*time.Millisecond || took > 2100*time.Millisecond+200*time.Millisecond*lab.Slack:
+					t.Errorf("free after %v, want 2s", took)
+				}
+			})
+		}
+	}
+}
+
+// TestNotSession: a lock without SESSION outlives its connection, and one with it is not freed by another connection's
+// end, nor left behind by UNLOCK through another connection: pooled connections released locks early or kept orphans
+// (B37: with_advisory_lock#43, #45).
+func TestNotSession(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	host, neighbour := lab.Dial(t, p.Addr), lab.Dial(t, p.Addr)
+	plain := host.Lock("plain", "60s")
+	kept := host.LockSession("kept", "1s")
+	neighbour.WantDo(lab.Null2, "LOCK", "kept", "60s", "SESSION") // refused: not this connection's
+	stays := neighbour.LockSession("stays", "1s")
+	neighbour.Unlock("kept", kept)
+	host.Close()
+	p.Far.WantDo(lab.Null2, "LOCK", "plain", "60s")
+	token := p.Far.Lock("kept", "60s")
+	lab.Pass(t, 1500*time.Millisecond)
+	p.Far.Unlock("kept", token) // nothing of the old one renewed, nor released, the new one
+	p.Far.WantDo(lab.Null2, "LOCK", "stays", "60s")
+	p.Far.Unlock("plain", plain)
+	p.Far.Unlock("stays", stays) // through the other proxy: renewal finds out
+	token = p.Far.Lock("stays", "2s")
+	start := time.Now()
+	neighbour.Close()
+	lab.Pass(t, 200*time.Millisecond)
+	p.Near.WantDo(lab.Null2, "LOCK", "stays", "60s")
+	if took := p.Near.WantFree("stays", start); took < 1800*time.Millisecond || took > 2*time.Second+300*time.Millisecond*lab.Slack {
+		t.Errorf("free after %v, want the ttl of 2s", took)
+	}
+	if reply := p.Far.Do("UNLOCK", "stays", token); !strings.HasPrefix(reply, ":0") {
+		t.Errorf("UNLOCK after expiry: %q", reply)
+	}
+	p.WantNoStray(t)
+}
