@@ -70,33 +70,40 @@ func TestDeadlines(t *testing.T) {
 // before anything expires. That happens once.
 func TestDeadlinesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
 		q := &deadlines{after: func() {}}
 		var mu sync.Mutex
-		var got []time.Duration
-		d := &deadline{}
-		d.expire = func() { mu.Lock(); got = append(got, time.Since(start)); mu.Unlock() }
-		check := func(want ...time.Duration) {
+		expired := 0
+		d := &deadline{expire: func() { mu.Lock(); expired++; mu.Unlock() }}
+		check := func(want int) {
 			t.Helper()
+			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()
-			if !slices.Equal(got, want) {
-				t.Fatalf("expired after %v, want %v", got, want)
+			if expired != want {
+				t.Fatalf("expired %d times, want %d", expired, want)
 			}
 		}
-		q.set(d, start.Add(time.Second))
-		q.runAt(start.Add(time.Second + late))
-		check()
-		time.Sleep(time.Second + late + catchUp)
-		check(time.Second + late + catchUp)
-		q.set(d, start.Add(2*time.Second))
-		q.runAt(start.Add(2*time.Second + late))
-		q.runAt(start.Add(2*time.Second + late + catchUp + late))
-		check(time.Second+late+catchUp, time.Second+late+catchUp)
-		q.set(d, start.Add(3*time.Second))
-		time.Sleep(3*time.Second - time.Since(start))
-		synctest.Wait()
-		check(time.Second+late+catchUp, time.Second+late+catchUp, 3*time.Second)
+		runLate := func(by time.Duration) { // as if the timer had
+			q.timer.Stop()
+			time.Sleep(by)
+			q.run()
+		}
+		q.set(d, time.Now().Add(time.Second))
+		runLate(time.Second + late)
+		check(0)
+		time.Sleep(catchUp - 1)
+		check(0)
+		time.Sleep(1)
+		check(1)
+
+		q.set(d, time.Now().Add(time.Second))
+		runLate(time.Second + late)
+		runLate(catchUp + late)
+		check(2)
+
+		q.set(d, time.Now().Add(time.Second))
+		runLate(time.Second + late - 1)
+		check(3)
 	})
 }
 
