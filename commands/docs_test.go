@@ -74,9 +74,14 @@ func TestDocsErrors(t *testing.T) {
 	}
 }
 
-// TestDocsGrammar: the reference has a section for each command, and what it shows as its form is what the parser takes.
+// TestDocsGrammar: the reference has a section for each command, and what it shows as its form is what the parser takes. The
+// README's table has the same forms.
 func TestDocsGrammar(t *testing.T) {
 	page := reference(t)
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := New(Options{Locker: &fakeLocker{}, MaxTTL: time.Minute, MaxWaiters: 1})
 	t.Cleanup(s.Close)
 	examples := map[string]string{"key": "job", "ttl": "5000", "timeout": "10s", "label": "me",
@@ -94,6 +99,9 @@ func TestDocsGrammar(t *testing.T) {
 				t.Errorf("the section %s shows no form", title)
 			}
 			continue
+		}
+		if row := "\n| `" + title + " " + form[1] + "` |"; !strings.Contains(string(readme), row) {
+			t.Errorf("the README lacks%s", row)
 		}
 		var must, all [][]byte
 		for _, word := range regexp.MustCompile(`\[[^]]*\]|\S+`).FindAllString(form[1], -1) {

@@ -37,6 +37,27 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// TestTranscriptsPassThrough sends what docs/relay.md shows to the proxy and to Redis itself.
+func TestTranscriptsPassThrough(t *testing.T) {
+	upstream := lab.StartRedis(t)
+	p := lab.StartProxy(t, "--upstream", upstream.Addr)
+	count := 0
+	for _, b := range blocks(t, "docs/relay.md") {
+		if b.kind != "transcript" {
+			continue
+		}
+		count++
+		for name, addr := range map[string]string{"redis": upstream.Addr, "lockproxy": p.Addr} {
+			t.Run(fmt.Sprintf("%s/line=%d", name, b.line), func(t *testing.T) {
+				replay(t, b, newTokens(), func() *lab.Client { return lab.Dial(t, addr) })
+			})
+		}
+	}
+	if count == 0 {
+		t.Error("the page has no transcript")
+	}
+}
+
 // replay plays one transcript. Lines behind # say who sends from there on.
 func replay(t *testing.T, b block, known tokens, dial func() *lab.Client) {
 	t.Helper()
