@@ -1,9 +1,11 @@
 package commands
 
 import (
+	"cmp"
 	"go/ast"
 	goparser "go/parser"
 	"go/token"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,7 +25,7 @@ func reference(t *testing.T) string {
 	return string(text)
 }
 
-// TestDocsErrors: the reference lists every error reply that stands in the code of the lock commands.
+// TestDocsErrors: the reference lists every error reply that stands in the code of the lock commands and of the relay.
 func TestDocsErrors(t *testing.T) {
 	_, table, _ := strings.Cut(reference(t), "\n## Errors\n")
 	table = strings.ReplaceAll(table, `\|`, "|")
@@ -33,44 +35,53 @@ func TestDocsErrors(t *testing.T) {
 			t.Errorf("the reference lacks -%s %s", r.code, r.text)
 		}
 	}
-	err := filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		file, err := goparser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			return err
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			literal, ok := n.(*ast.BasicLit)
-			if !ok || literal.Kind != token.STRING {
-				return true
-			}
-			text, err := strconv.Unquote(literal.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			code := regexp.MustCompile(`^(ERR|NOAUTH|NOPERM) [^ ]+`).FindStringSubmatch(text)
+	for _, folder := range []string{".", "../resp"} {
+		for path, text := range literals(t, folder) {
+			text = strings.TrimSuffix(text, "\r\n")
+			code := regexp.MustCompile(`^-?((ERR|NOAUTH|NOPERM) [^ ]+.*)`).FindStringSubmatch(text)
 			if code == nil { // also the beginning of an error that is no more than its code
-				return true
+				continue
 			}
-			found[code[1]] = true
-			shape := regexp.MustCompile(`%[sdqv]`).Split(text, -1)
+			found[code[2]] = true
+			shape := regexp.MustCompile(`%[sdqv]`).Split(code[1], -1)
 			for i, part := range shape {
 				shape[i] = regexp.QuoteMeta(part)
 			}
 			if !regexp.MustCompile("\n\\| `-" + strings.Join(shape, ".+")).MatchString(table) {
-				t.Errorf("%s: the reference lacks -%s", path, text)
+				t.Errorf("%s: the reference lacks -%s", path, code[1])
 			}
-			return true
-		})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+		}
 	}
 	if len(found) != 4 {
 		t.Errorf("found errors of the codes %v only", found)
+	}
+}
+
+// literals are the strings in the code of a folder and those below it, with the file of each. Tests are left out.
+func literals(t *testing.T, folder string) iter.Seq2[string, string] {
+	return func(yield func(path, text string) bool) {
+		err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := goparser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for n := range ast.Preorder(file) {
+				literal, ok := n.(*ast.BasicLit)
+				if !ok || literal.Kind != token.STRING {
+					continue
+				}
+				if text, err := strconv.Unquote(literal.Value); err != nil || !yield(path, text) {
+					return cmp.Or(err, filepath.SkipAll)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/xml"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -176,6 +177,55 @@ func TestDocsStates(t *testing.T) {
 	for _, state := range states {
 		if !strings.Contains(page, "\n| `"+state[1]+"` |") {
 			t.Errorf("the page does not explain %s", state[1])
+		}
+	}
+}
+
+// TestDocsComparison: docs/comparison.md has the figures of the last runs, as their RESULT.md has them.
+func TestDocsComparison(t *testing.T) {
+	page := readDocument(t, "docs/comparison.md")
+	faults := regexp.MustCompile(`(?m)^\|[^|]+(\| [0-9]+ / [0-9]+ )(\|[^|]+){3}\|$`)
+	want := faults.FindAllString(strings.Split(readDocument(t, "integration/compare/RESULT.md"), "\n\n")[2], -1)
+	if got := faults.FindAllString(page, -1); len(want) < 5 || !slices.Equal(got, want) {
+		t.Errorf("the page says\n%s\nmeasured is\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	figure := `([0-9.]+) \([^|]*\) `
+	ratios := regexp.MustCompile(`(?m)^\| ([0-9]+) \| `+figure+`\| [^|]*\| `+figure+`\| `+figure+`\|$`).FindAllStringSubmatch(readDocument(t, "integration/bench/RESULT.md"), -1)
+	if len(ratios) < 4 {
+		t.Errorf("found the ratios %q only", ratios)
+	}
+	for _, r := range ratios {
+		if row := fmt.Sprintf(`(?m)^\| %s workers? \| %s \| %s \| %s \|`, r[1], r[2], r[3], r[4]); !regexp.MustCompile(row).MatchString(page) {
+			t.Errorf("the page lacks the measured %q", r[1:])
+		}
+	}
+}
+
+// TestDocsPictures: every picture of the documents is well-formed, has a title and colours for a dark page, and is shown.
+func TestDocsPictures(t *testing.T) {
+	pictures, err := filepath.Glob(docsRoot + "docs/images/*.svg")
+	if err != nil || len(pictures) == 0 {
+		t.Fatal(pictures, err)
+	}
+	var all strings.Builder
+	for _, path := range documents(t) {
+		all.WriteString(readDocument(t, path))
+	}
+	for _, path := range pictures {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := xml.Unmarshal(text, new(struct{})); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		for _, need := range []string{"<title", "prefers-color-scheme: dark", "viewBox"} {
+			if !strings.Contains(string(text), need) {
+				t.Errorf("%s has no %s", path, need)
+			}
+		}
+		if !strings.Contains(all.String(), "images/"+filepath.Base(path)+")") {
+			t.Errorf("no document shows %s", path)
 		}
 	}
 }
