@@ -167,20 +167,6 @@ func sentences(text string) []string {
 	return regexp.MustCompile(`[.!?]["*)]*( |$)`).Split(text, -1)
 }
 
-// TestDocsStates: docs/operations.md explains every state of a master.
-func TestDocsStates(t *testing.T) {
-	page := readDocument(t, "docs/operations.md")
-	states := regexp.MustCompile(`(?m)^\tState\w+ +State = "(\w+)"`).FindAllStringSubmatch(readDocument(t, "quorum/internal/admission/state.go"), -1)
-	if len(states) < 4 {
-		t.Errorf("found the states %q only", states)
-	}
-	for _, state := range states {
-		if !strings.Contains(page, "\n| `"+state[1]+"` |") {
-			t.Errorf("the page does not explain %s", state[1])
-		}
-	}
-}
-
 // TestDocsComparison: docs/comparison.md has the figures of the last runs, as their RESULT.md has them.
 func TestDocsComparison(t *testing.T) {
 	page := readDocument(t, "docs/comparison.md")
