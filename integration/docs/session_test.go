@@ -115,7 +115,7 @@ func run(t *testing.T, bash, script string) string {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
-	timer := time.AfterFunc(2*time.Minute, func() { _ = c.Cancel() })
+	timer := time.AfterFunc(4*time.Minute, func() { _ = c.Cancel() })
 	defer timer.Stop()
 	if err := c.Run(); err != nil {
 		t.Errorf("the shell: %v", err)
