@@ -117,7 +117,7 @@ func TestDocsGrammar(t *testing.T) {
 		var must, all [][]byte
 		for _, word := range regexp.MustCompile(`\[[^]]*\]|\S+`).FindAllString(form[1], -1) {
 			optional := strings.HasPrefix(word, "[")
-			for _, w := range strings.Fields(strings.Trim(word, "[]")) {
+			for w := range strings.FieldsSeq(strings.Trim(word, "[]")) {
 				if example, known := examples[w]; known {
 					w = example
 				}
@@ -161,7 +161,7 @@ func TestDocsHelp(t *testing.T) {
 	}
 	s := New(Options{Locker: &fakeLocker{}, MaxTTL: time.Minute})
 	t.Cleanup(s.Close)
-	for _, line := range strings.Fields(s.info()) {
+	for line := range strings.FieldsSeq(s.info()) {
 		if name, _, counter := strings.Cut(line, ":"); counter && !strings.Contains(page, "`"+name+"`") {
 			t.Errorf("the reference does not explain the counter %s", name)
 		}

@@ -99,7 +99,7 @@ func TestDocsProse(t *testing.T) {
 	for _, path := range documents(t) {
 		var lengths []int
 		for _, p := range paragraphs(readDocument(t, path)) {
-			for _, line := range strings.Split(p.text, "\n") {
+			for line := range strings.SplitSeq(p.text, "\n") {
 				if len([]rune(line)) > 100 && !p.cell {
 					t.Errorf("%s: a line of over 100 columns: %s", path, line)
 				}
@@ -145,7 +145,7 @@ func paragraphs(document string) (all []paragraph) {
 			end()
 		case strings.HasPrefix(line, "|"):
 			end()
-			for _, cell := range strings.Split(strings.ReplaceAll(line, `\|`, ""), "|") {
+			for cell := range strings.SplitSeq(strings.ReplaceAll(line, `\|`, ""), "|") {
 				all = append(all, paragraph{cell, true})
 			}
 		case point.MatchString(line):
