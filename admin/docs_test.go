@@ -11,8 +11,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// TestDocsMetrics: docs/reference/metrics.md lists every metric of ours with its kind, its labels and its help, and every
-// outcome of commands.
+// TestDocsMetrics: docs/reference/metrics.md lists every metric of ours with its kind, its labels
+// and its help, and every outcome of commands.
 func TestDocsMetrics(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/metrics.md")
 	if err != nil {

@@ -25,7 +25,8 @@ func reference(t *testing.T) string {
 	return string(text)
 }
 
-// TestDocsErrors: the reference lists every error reply that stands in the code of the lock commands and of the relay.
+// TestDocsErrors: the reference lists every error reply that stands in the code of the lock
+// commands and of the relay.
 func TestDocsErrors(t *testing.T) {
 	_, table, _ := strings.Cut(reference(t), "\n## Errors\n")
 	table = strings.ReplaceAll(table, `\|`, "|")
@@ -57,7 +58,8 @@ func TestDocsErrors(t *testing.T) {
 	}
 }
 
-// literals are the strings in the code of a folder and those below it, with the file of each. Tests are left out.
+// literals are the strings in the code of a folder and those below it, with the file of each.
+// Tests are left out.
 func literals(t *testing.T, folder string) iter.Seq2[string, string] {
 	return func(yield func(path, text string) bool) {
 		err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
@@ -85,8 +87,8 @@ func literals(t *testing.T, folder string) iter.Seq2[string, string] {
 	}
 }
 
-// TestDocsGrammar: the reference has a section for each command, and what it shows as its form is what the parser takes. The
-// README's table has the same forms.
+// TestDocsGrammar: the reference has a section for each command, and what it shows as its form is
+// what the parser takes. The README's table has the same forms.
 func TestDocsGrammar(t *testing.T) {
 	page := reference(t)
 	readme, err := os.ReadFile("../README.md")
@@ -141,8 +143,8 @@ func TestDocsGrammar(t *testing.T) {
 	}
 }
 
-// TestDocsHelp: the reference has a section for each subcommand that LOCKPROXY HELP lists, with the same form, and each
-// counter of LOCKPROXY INFO.
+// TestDocsHelp: the reference has a section for each subcommand that LOCKPROXY HELP lists, with
+// the same form, and each counter of LOCKPROXY INFO.
 func TestDocsHelp(t *testing.T) {
 	page := reference(t)
 	angles := strings.NewReplacer("<", "", ">", "")

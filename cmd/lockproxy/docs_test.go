@@ -59,7 +59,8 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
-// headings are what links call the headings of a document. Of two of one name the second gets a number.
+// headings are what links call the headings of a document. Of two of one name the second gets a
+// number.
 func headings(text string) []string {
 	var names []string
 	for _, found := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(withoutCode(text), -1) {
@@ -78,7 +79,8 @@ func withoutCode(text string) string {
 	return regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(text, "")
 }
 
-// TestDocsIndex: the README has at most 200 lines and points to every page, and every page begins with a title.
+// TestDocsIndex: the README has at most 200 lines and points to every page, and every page begins
+// with a title.
 func TestDocsIndex(t *testing.T) {
 	readme := readDocument(t, "README.md")
 	if n := strings.Count(readme, "\n"); n > 200 {
@@ -159,7 +161,8 @@ func paragraphs(document string) (all []paragraph) {
 	return all
 }
 
-// sentences cuts a paragraph into sentences. What stands as code counts as one word, a link as its text.
+// sentences cuts a paragraph into sentences. What stands as code counts as one word, a link as
+// its text.
 func sentences(text string) []string {
 	text = regexp.MustCompile("`[^`]*`").ReplaceAllString(oneSpace(text), "code")
 	text = regexp.MustCompile(`\]\([^)]*\)`).ReplaceAllString(text, "]")
@@ -167,7 +170,8 @@ func sentences(text string) []string {
 	return regexp.MustCompile(`[.!?]["*)]*( |$)`).Split(text, -1)
 }
 
-// TestDocsComparison: docs/comparison.md has the figures of the last runs, as their RESULT.md has them.
+// TestDocsComparison: docs/comparison.md has the figures of the last runs, as their RESULT.md has
+// them.
 func TestDocsComparison(t *testing.T) {
 	page := readDocument(t, "docs/comparison.md")
 	faults := regexp.MustCompile(`(?m)^\|[^|]+(\| [0-9]+ / [0-9]+ )(\|[^|]+){3}\|$`)
@@ -187,7 +191,8 @@ func TestDocsComparison(t *testing.T) {
 	}
 }
 
-// TestDocsPictures: every picture of the documents is well-formed, has a title and colours for a dark page, and is shown.
+// TestDocsPictures: every picture of the documents is well-formed, has a title and colours for a
+// dark page, and is shown.
 func TestDocsPictures(t *testing.T) {
 	pictures, err := filepath.Glob(docsRoot + "docs/images/*.svg")
 	if err != nil || len(pictures) == 0 {

@@ -1,5 +1,6 @@
-// Package docs does what the documents say, word for word, with the built lockproxy binary and real Redis servers: the
-// transcripts of the reference, the tutorial, the session of the README. It holds tests only.
+// Package docs does what the documents say, word for word, with the built lockproxy binary and
+// real Redis servers: the transcripts of the reference, the tutorial, the session of the README.
+// It holds tests only.
 package docs
 
 import (

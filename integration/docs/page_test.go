@@ -64,7 +64,8 @@ func (k tokens) resolve(line string) string {
 	return line
 }
 
-// learn takes the token in got for the one that want shows. A token of the page stands for one real token.
+// learn takes the token in got for the one that want shows. A token of the page stands for one
+// real token.
 func (k tokens) learn(want, got string) {
 	page, is := tokenForm.FindString(want), tokenForm.FindString(got)
 	if page == "" || is == "" || k.real[page] != "" {
@@ -74,8 +75,8 @@ func (k tokens) learn(want, got string) {
 	k.real[page[:16]] = strings.TrimLeft(is[:16], "0")
 }
 
-// matches reports whether got is what a page shows as want: the same, but for tokens, times over a second, which may be a
-// fifth off, and "...", which stands for anything.
+// matches reports whether got is what a page shows as want: the same, but for tokens, times over
+// a second, which may be a fifth off, and "...", which stands for anything.
 func (k tokens) matches(want, got string) bool {
 	k.learn(want, got)
 	want = k.resolve(want)

@@ -15,15 +15,17 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// shell makes redis-cli print as it does on a terminal, but for what $( ) takes. lockproxy's tools find the proxy where
-// the page has it by default, and masters of a busy machine have half a second.
+// shell makes redis-cli print as it does on a terminal, but for what $( ) takes. lockproxy's
+// tools find the proxy where the page has it by default, and masters of a busy machine have half
+// a second.
 const shell = `set -u
 export LOCKPROXY_MASTER_TIMEOUT=500ms
 export LOCKPROXY_ADDR=127.0.0.1:6380
 redis-cli() { if [ -f /dev/stdout ]; then command redis-cli --no-raw "$@"; else command redis-cli "$@"; fi; }
 `
 
-// TestTutorial does what docs/tutorial.md says, line for line, with other ports and another folder.
+// TestTutorial does what docs/tutorial.md says, line for line, with other ports and another
+// folder.
 func TestTutorial(t *testing.T) {
 	lab.Tool(t, "redis-server")
 	dir := filepath.Join(t.TempDir(), "tutorial")
@@ -57,8 +59,8 @@ func portOf(addr string) string {
 	return port
 }
 
-// play runs the sh blocks of a page in one shell, and compares what each prints with the text block behind it. swaps are
-// pairs: what the page says, and what takes its place.
+// play runs the sh blocks of a page in one shell, and compares what each prints with the text
+// block behind it. swaps are pairs: what the page says, and what takes its place.
 func play(t *testing.T, page []block, swaps []string) {
 	t.Helper()
 	bash := lab.Tool(t, "bash")

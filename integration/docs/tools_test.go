@@ -15,7 +15,8 @@ import (
 // common are the flags that docs/tools.md explains once for all tools.
 var common = []string{"addr", "user", "password-file", "tls-ca", "tls-cert", "tls-key", "tls-server-name"}
 
-// TestToolFlags: docs/tools.md lists the flags of each tool with their defaults, and the exit codes that its help names.
+// TestToolFlags: docs/tools.md lists the flags of each tool with their defaults, and the exit
+// codes that its help names.
 func TestToolFlags(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/tools.md"))
 	if err != nil {

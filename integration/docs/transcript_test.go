@@ -9,8 +9,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestTranscripts sends what docs/reference/commands.md shows as sent, and compares what comes back with what it shows.
-// Each transcript begins with a connection of its own, and with no lock held.
+// TestTranscripts sends what docs/reference/commands.md shows as sent, and compares what comes
+// back with what it shows. Each transcript begins with a connection of its own, and with no lock
+// held.
 func TestTranscripts(t *testing.T) {
 	servers := lab.StartMasters(t, 6)
 	list := make([]string, 5)
