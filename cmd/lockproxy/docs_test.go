@@ -59,6 +59,18 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
+// TestDocsPaths: the files of the project that the documents name are there.
+func TestDocsPaths(t *testing.T) {
+	name := regexp.MustCompile("`((?:admin|cmd|commands|conf|deploy|docs|integration|quorum|resp|upstream)/[^` ]+)`")
+	for _, path := range documents(t) {
+		for _, found := range name.FindAllStringSubmatch(withoutCode(readDocument(t, path)), -1) {
+			if files, err := filepath.Glob(docsRoot + found[1]); err != nil || len(files) == 0 {
+				t.Errorf("%s names %s, which is not there", path, found[1])
+			}
+		}
+	}
+}
+
 // headings are what links call the headings of a document. Of two of one name the second gets a
 // number.
 func headings(text string) []string {
