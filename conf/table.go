@@ -127,7 +127,7 @@ func (s setting) environment() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
-// Setting describes one setting to people and to the test that compares docs/reference/settings.md with this table.
+// Setting describes one setting to people and to the test that compares the README with this table.
 type Setting struct {
 	Name        string // as in the file; the flag is "--" + Name
 	Environment string // the variable that sets it
