@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"quorum/internal/wire":   {},
 
 	// No code: what lockproxy is installed with, tried by a module of its own in deploy/check, as the parsers of these formats bring hundreds of
-	// modules; and the documents.
+	// modules; and what is too long for the README.
 	"deploy": {},
 	"docs":   {},
 
