@@ -2,7 +2,7 @@ package conf
 
 import "strings"
 
-// setting is one row of the table that drives file, environment, flags, --help and the README.
+// setting is one row of the table that drives file, environment, flags, --help and docs/reference/settings.md.
 type setting struct {
 	name    string
 	help    string

@@ -1,0 +1,171 @@
+package commands
+
+import (
+	"cmp"
+	"go/ast"
+	goparser "go/parser"
+	"go/token"
+	"iter"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// reference is docs/reference/commands.md.
+func reference(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/reference/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestDocsErrors: the reference lists every error reply that stands in the code of the lock
+// commands and of the relay.
+func TestDocsErrors(t *testing.T) {
+	_, table, _ := strings.Cut(reference(t), "\n## Errors\n")
+	table = strings.ReplaceAll(table, `\|`, "|")
+	found := map[string]bool{"TRYAGAIN": true}
+	for _, r := range replies {
+		if r.text != "" && !strings.Contains(table, "\n| `-"+r.code+" "+r.text+"` |") {
+			t.Errorf("the reference lacks -%s %s", r.code, r.text)
+		}
+	}
+	for _, folder := range []string{".", "../resp"} {
+		for path, text := range literals(t, folder) {
+			text = strings.TrimSuffix(text, "\r\n")
+			code := regexp.MustCompile(`^-?((ERR|NOAUTH|NOPERM) [^ ]+.*)`).FindStringSubmatch(text)
+			if code == nil { // also the beginning of an error that is no more than its code
+				continue
+			}
+			found[code[2]] = true
+			shape := regexp.MustCompile(`%[sdqv]`).Split(code[1], -1)
+			for i, part := range shape {
+				shape[i] = regexp.QuoteMeta(part)
+			}
+			if !regexp.MustCompile("\n\\| `-" + strings.Join(shape, ".+")).MatchString(table) {
+				t.Errorf("%s: the reference lacks -%s", path, code[1])
+			}
+		}
+	}
+	if len(found) != 4 {
+		t.Errorf("found errors of the codes %v only", found)
+	}
+}
+
+// literals are the strings in the code of a folder and those below it, with the file of each.
+// Tests are left out.
+func literals(t *testing.T, folder string) iter.Seq2[string, string] {
+	return func(yield func(path, text string) bool) {
+		err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := goparser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for n := range ast.Preorder(file) {
+				literal, ok := n.(*ast.BasicLit)
+				if !ok || literal.Kind != token.STRING {
+					continue
+				}
+				if text, err := strconv.Unquote(literal.Value); err != nil || !yield(path, text) {
+					return cmp.Or(err, filepath.SkipAll)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDocsGrammar: the reference has a section for each command, and what it shows as its form is
+// what the parser takes. The README's table has the same forms.
+func TestDocsGrammar(t *testing.T) {
+	page := reference(t)
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Locker: &fakeLocker{}, MaxTTL: time.Minute})
+	t.Cleanup(s.Close)
+	examples := map[string]string{"key": "job", "ttl": "5000", "timeout": "10s", "label": "me",
+		"token": "0000000000000001:" + strings.Repeat("0", 40)}
+	for name, how := range s.commands {
+		title := strings.ToUpper(name)
+		_, section, found := strings.Cut(page, "\n## "+title+"\n")
+		if !found {
+			t.Errorf("the reference has no section %s", title)
+			continue
+		}
+		form := regexp.MustCompile("^\n`" + title + " ([^`]*)`").FindStringSubmatch(section)
+		if form == nil {
+			if name != "lockproxy" { // its subcommands have forms of their own: TestDocsHelp
+				t.Errorf("the section %s shows no form", title)
+			}
+			continue
+		}
+		if row := "\n| `" + title + " " + form[1] + "` |"; !strings.Contains(string(readme), row) {
+			t.Errorf("the README lacks%s", row)
+		}
+		var must, all [][]byte
+		for _, word := range regexp.MustCompile(`\[[^]]*\]|\S+`).FindAllString(form[1], -1) {
+			optional := strings.HasPrefix(word, "[")
+			for w := range strings.FieldsSeq(strings.Trim(word, "[]")) {
+				if example, known := examples[w]; known {
+					w = example
+				}
+				all = append(all, []byte(w))
+				if !optional {
+					must = append(must, []byte(w))
+				}
+			}
+		}
+		for _, argv := range [][][]byte{must, all} {
+			if _, err := how.parse(s, argv); err != nil {
+				t.Errorf("%s %q: %v", title, argv, err)
+			}
+		}
+		if _, err := how.parse(s, must[:len(must)-1]); err == nil {
+			t.Errorf("%s takes less than its form", title)
+		}
+		if _, err := how.parse(s, append(all, []byte("full"))); err == nil {
+			t.Errorf("%s takes more than its form", title)
+		}
+	}
+}
+
+// TestDocsHelp: the reference has a section for each subcommand that LOCKPROXY HELP lists, with
+// the same form, and each counter of LOCKPROXY INFO.
+func TestDocsHelp(t *testing.T) {
+	page := reference(t)
+	angles := strings.NewReplacer("<", "", ">", "")
+	for _, line := range helpLines[1:] {
+		if strings.HasPrefix(line, " ") {
+			continue
+		}
+		name, _, more := strings.Cut(line, " ")
+		want := "\n### LOCKPROXY " + name + "\n"
+		if more {
+			want += "\n`LOCKPROXY " + angles.Replace(line) + "`\n"
+		}
+		if !strings.Contains(page, want) {
+			t.Errorf("the reference lacks%s", want)
+		}
+	}
+	s := New(Options{Locker: &fakeLocker{}, MaxTTL: time.Minute})
+	t.Cleanup(s.Close)
+	for line := range strings.FieldsSeq(s.info()) {
+		if name, _, counter := strings.Cut(line, ":"); counter && !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("the reference does not explain the counter %s", name)
+		}
+	}
+}

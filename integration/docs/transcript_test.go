@@ -1,0 +1,110 @@
+package docs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// TestTranscripts sends what docs/reference/commands.md shows as sent, and compares what comes
+// back with what it shows. Each transcript begins with a connection of its own, and with no lock
+// held.
+func TestTranscripts(t *testing.T) {
+	servers := lab.StartMasters(t, 6)
+	list := make([]string, 5)
+	for i, s := range servers[1:] {
+		list[i] = fmt.Sprintf("m%d@%s", i+1, s.Addr)
+	}
+	p := lab.StartProxy(t, "--upstream", servers[0].Addr, "--masters", strings.Join(list, ","), "--admin-commands", "on")
+	p.WaitVoting(t)
+	count := 0
+	for _, b := range blocks(t, "docs/reference/commands.md") {
+		if b.kind != "transcript" {
+			continue
+		}
+		count++
+		t.Run(fmt.Sprintf("line=%d", b.line), func(t *testing.T) {
+			lab.Dial(t, p.Addr).Do("LOCKPROXY", "RELEASE", "job")
+			known := newTokens()
+			known.real["m1@127.0.0.1:17001"] = list[0]
+			replay(t, b, known, func() *lab.Client { return lab.Dial(t, p.Addr) })
+		})
+	}
+	if count < 15 {
+		t.Errorf("the page has %d transcripts only", count)
+	}
+}
+
+// TestTranscriptsPassThrough sends what docs/relay.md shows to the proxy and to Redis itself.
+func TestTranscriptsPassThrough(t *testing.T) {
+	upstream := lab.StartRedis(t)
+	p := lab.StartProxy(t, "--upstream", upstream.Addr)
+	count := 0
+	for _, b := range blocks(t, "docs/relay.md") {
+		if b.kind != "transcript" {
+			continue
+		}
+		count++
+		for name, addr := range map[string]string{"redis": upstream.Addr, "lockproxy": p.Addr} {
+			t.Run(fmt.Sprintf("%s/line=%d", name, b.line), func(t *testing.T) {
+				replay(t, b, newTokens(), func() *lab.Client { return lab.Dial(t, addr) })
+			})
+		}
+	}
+	if count == 0 {
+		t.Error("the page has no transcript")
+	}
+}
+
+// replay plays one transcript. Lines behind # say who sends from there on.
+func replay(t *testing.T, b block, known tokens, dial func() *lab.Client) {
+	t.Helper()
+	first := dial()
+	c, other := first, (*lab.Client)(nil)
+	for i, line := range b.text {
+		word, rest, _ := strings.Cut(line, " ")
+		switch word {
+		case "#":
+			switch rest {
+			case "another client", "another client, RESP3":
+				other = dial()
+				if c = other; strings.HasSuffix(rest, "RESP3") {
+					c.Do("HELLO", "3")
+				}
+			case "the other client":
+				c = other
+			case "the first client":
+				c = first
+			default:
+				t.Fatalf("line %d: %q is nobody", b.line+1+i, line)
+			}
+		case ">":
+			c.Send(known.resolve(rest) + "\r\n")
+		case "<":
+			if rest == "..." && i+1 == len(b.text) {
+				return
+			}
+			if rest == "..." && strings.HasPrefix(b.text[i+1], "#") {
+				continue // the rest of what this client gets is not shown
+			}
+			if err := c.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.Reader.ReadString('\n')
+			if err != nil {
+				t.Fatalf("line %d: %v", b.line+1+i, err)
+			}
+			if got = strings.TrimSuffix(got, "\r\n"); !known.matches(rest, got) {
+				t.Fatalf("line %d of the page: got\n%q, it says\n%q", b.line+1+i, got, rest)
+			}
+		default:
+			t.Fatalf("line %d: %q begins with none of # > <", b.line+1+i, line)
+		}
+	}
+	if n := c.Reader.Buffered(); n != 0 {
+		t.Errorf("%d bytes more have come than the page shows", n)
+	}
+}

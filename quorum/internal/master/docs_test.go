@@ -1,0 +1,21 @@
+package master
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestDocsLimits: docs/reference/limits.md names the limits of a lane.
+func TestDocsLimits(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/reference/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, limit := range map[string]int{"lock commands that one master has not answered": maxUnanswered, "releases and top-ups kept for one master": maxRepairs} {
+		if want := fmt.Sprintf("\n| %s | %d,%03d", what, limit/1000, limit%1000); !strings.Contains(string(text), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
