@@ -19,7 +19,7 @@ func TestWaitsLeaveNothing(t *testing.T) {
 	p.WaitVoting(t)
 	holder, desk := lab.Dial(t, c.Addr), lab.Dial(t, p.Addr)
 	const hosts, keys = 40, 100
-	each := 250
+	each := 125
 	if os.Getenv("INTEGRATION_LONG") != "" {
 		each = 2500
 	}
