@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"math/bits"
 	"sync"
 	"time"
 
@@ -13,11 +14,13 @@ const (
 )
 
 // checks are the tokens that a master took after their lease was given out: a late grant, a top-up, a fill.
-// The lock may have been released through another proxy before that landed. One check finds out: where
-// provably no majority holds the token, what is left of it fades. If the check finds the lock held, a
-// release that follows is behind what landed, or is repeated by its proxy (releaseAgain). Where too many
-// masters are silent, a voter that lacks the token tells that it was released: a master keeps what it
-// granted until its ttl is over, and one that lost its memory is longer in quarantine.
+// The lock may have been released through another proxy before that landed. One check finds out.
+//
+// The voters tell: the masters that made the lease, and that nothing was set on since. Where one of them
+// lacks the token, somebody released it: a master keeps what it granted until its ttl is over, and one that
+// lost its memory is longer in quarantine. Then what is left of the token fades. Where so many of them have
+// it that every majority includes one, a majority deletes it later than the check looked, and whoever
+// releases it then does so once more where it was set late (releaseAgain). Otherwise the check comes again.
 type checks struct {
 	q *Quorum
 
@@ -31,6 +34,7 @@ type check struct {
 	until  time.Time // no key of it can be left then
 	voters uint64    // the masters whose grants made the lease; guarded by checks.mu
 	voted  time.Time // when the ttl is over that they confirmed
+	again  bool      // something landed while the masters were asked; guarded by checks.mu
 	due    deadline
 }
 
@@ -45,6 +49,7 @@ func (c *checks) add(t wire.TokenAt, voters uint64, until time.Time) {
 	defer c.mu.Unlock()
 	if k := c.waits[t]; k != nil {
 		k.voters &= voters // one that granted and was filled since is no voter any more
+		k.again = true
 		return
 	}
 	now := time.Now()
@@ -66,26 +71,26 @@ func (c *checks) forget(t wire.TokenAt) {
 
 // ask asks every master whether the token stands there.
 func (c *checks) ask(k *check) {
+	c.mu.Lock()
+	k.again = false
+	c.mu.Unlock()
 	q := c.q
-	x := q.newQuestion(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideHeld, max(q.opts.MasterTimeout, minAttempt))
+	x := q.newQuestion(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, max(q.opts.MasterTimeout, minAttempt))
 	x.decided = func(x *question) {
 		x.mu.Lock()
-		v, missing := x.round.verdict, x.round.no()
+		has, lacks := x.round.yes(), x.round.no()
 		x.mu.Unlock()
-		c.decided(k, v, missing)
+		c.decided(k, has, lacks)
 	}
 	x.askOp()
 }
 
-// decided acts on the verdict of a check; missing are the masters without the token. A check that a majority
-// did not answer follows later, unless a voter is missing.
-func (c *checks) decided(k *check, v verdict, missing uint64) {
+// decided acts on what the masters said that were asked.
+func (c *checks) decided(k *check, has, lacks uint64) {
 	c.mu.Lock()
-	if v == noQuorum && missing&k.voters != 0 && time.Now().Before(k.voted) {
-		v = lost
-	}
+	v := k.verdict(has, lacks, len(c.q.lanes), c.q.opts.Guard)
 	current := c.waits[k.token] == k
-	if current && v == noQuorum {
+	if current && (v == noQuorum || v == won && k.again) {
 		if next := time.Now().Add(recheckAfter); next.Before(k.until) {
 			c.q.deadlines.set(&k.due, next)
 			c.mu.Unlock()
@@ -99,4 +104,19 @@ func (c *checks) decided(k *check, v verdict, missing uint64) {
 	if current && v == lost {
 		c.q.fade(k.token)
 	}
+}
+
+// verdict is whether the token is held still, lost, or nobody can tell (noQuorum). has and lacks are the
+// masters that answered, of n. Without the restart guard a master that lacks it may have lost its memory.
+func (k *check) verdict(has, lacks uint64, n int, guard Guard) verdict {
+	maj := majority(n)
+	switch {
+	case n-bits.OnesCount64(lacks) < maj:
+		return lost
+	case lacks&k.voters != 0 && time.Now().Before(k.voted) && (guard != GuardOff || bits.OnesCount64(has) < maj):
+		return lost
+	case n-bits.OnesCount64(has&k.voters) < maj:
+		return won
+	}
+	return noQuorum
 }

@@ -95,10 +95,16 @@ var roundMutations = []mutation{
 			new: "	case t.pending > 0:\n		return open\n	case t.yes < maj:\n		return lost\n"},
 	}},
 	{name: "a check takes silence for lost", family: "unlocks", finds: blamed, edits: []edit{
-		{file: "check.go", old: "	if current && v == noQuorum {", new: "	if v == noQuorum {\n		v = lost\n	}\n	if current && v == noQuorum {"},
+		{file: "check.go", old: "	return noQuorum\n", new: "	return lost\n"},
+	}},
+	{name: "a check counts masters that were set late", test: "TestCheckAfterMajorityDeleted", edits: []edit{
+		{file: "check.go", old: "	case n-bits.OnesCount64(has&k.voters) < maj:", new: "	case bits.OnesCount64(has) >= maj:"},
+	}},
+	{name: "a check does not ask again although something landed meanwhile", test: "TestCheckBesideLanding", edits: []edit{
+		{file: "check.go", old: " || v == won && k.again", new: ""},
 	}},
 	{name: "a check that finds nothing out is not repeated", family: "silence", finds: leftovers, edits: []edit{
-		{file: "check.go", old: "	if current && v == noQuorum {", new: "	if false {"},
+		{file: "check.go", old: "	if current && (v == noQuorum || v == won && k.again) {", new: "	if false {"},
 	}},
 	{name: "an UNLOCK is not repeated where a master had not the token", family: "silence", finds: leftovers, edits: []edit{
 		{file: "release.go", old: "	if t.pending > 0 || t.yes == t.n() {", new: "	if t.pending > 0 || t.yes != t.n() {"},

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -219,6 +220,36 @@ func TestCheckEndsBesideLanding(t *testing.T) {
 	})
 }
 
+// TestCheckBesideLanding: what lands while the masters are asked is not covered by their answers.
+func TestCheckBesideLanding(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", time.Minute)
+		token := wire.TokenAt{Key: "lock:job", Secret: lease.Token.Secret}
+		time.Sleep(time.Second) // the check of its own third grant is over
+		before := s.masters[0].Ran("check")
+		for i := range s.masters {
+			delayed(s.masters[i], "check", 10*time.Millisecond)
+		}
+		waits := func() bool {
+			q.checks.mu.Lock()
+			defer q.checks.mu.Unlock()
+			return q.checks.waits[token] != nil
+		}
+		q.Landed(token, 0b111, time.Now().Add(time.Minute))
+		time.Sleep(checkAfter + 5*time.Millisecond)
+		q.Landed(token, 0b011, time.Now().Add(time.Minute))
+		time.Sleep(20 * time.Millisecond)
+		if !waits() {
+			t.Error("not checked again")
+		}
+		time.Sleep(recheckAfter + 100*time.Millisecond)
+		if n := s.masters[0].Ran("check") - before; waits() || n != 2 {
+			t.Errorf("%d checks, want 2; waits for another one: %v", n, waits())
+		}
+	})
+}
+
 // The same while the other proxy still owes the release to a master: the check finds a majority that seems to hold the token.
 // When the release is carried out at last, it is repeated everywhere.
 func TestReleaseCarriedOutLate(t *testing.T) {
@@ -248,8 +279,8 @@ func TestReleaseCarriedOutLate(t *testing.T) {
 }
 
 // A master cannot be reached by either proxy when the lock is granted and released. Then it answers the release first, and is
-// topped up after that; the check finds a majority that still holds the token. When the majority has deleted it, the release is
-// repeated where it came before the top-up.
+// topped up after that; the check finds the token with those who made the lease, which are slow to release it. When they have, the
+// release is repeated where it came before the top-up.
 func TestReleaseBeforeTopUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		var reached [2]atomic.Bool // the third master, by each proxy
@@ -268,6 +299,7 @@ func TestReleaseBeforeTopUp(t *testing.T) {
 		late := s.masters[2]
 		lease := mustAcquire(t, q, "job", time.Minute)
 		delayed(s.masters[0], "release", 1900*time.Millisecond)
+		delayed(s.masters[1], "release", 1900*time.Millisecond)
 		released := make(chan error, 1)
 		go func() {
 			_, err := other.Release(t.Context(), "job", lease.Token)
@@ -295,4 +327,80 @@ func TestReleaseBeforeTopUp(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.noKeys("after all")
 	})
+}
+
+// deafConn is a connection whose answers are lost while deaf is set.
+type deafConn struct {
+	net.Conn
+	deaf *atomic.Bool
+}
+
+func (c deafConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.deaf.Load() {
+			return n, err
+		}
+	}
+}
+
+// The answer of the second master to LOCK is lost. The lock is released there and on the first; the third is slow. Then the second
+// is topped up, and holds the token with the third: a majority. But the first one made the lease and lacks it, which tells. Where
+// that one cannot be asked, the check comes again.
+func TestCheckAfterMajorityDeleted(t *testing.T) {
+	for _, asked := range []bool{true, false} {
+		t.Run(fmt.Sprint("voter asked ", asked), func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				var deaf, cut, away atomic.Bool
+				first := true
+				gate := func(o *Options, i int, closed *atomic.Bool, wrap func(net.Conn) net.Conn) {
+					dial := o.Masters[i].Dial
+					o.Masters[i].Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+						if closed.Load() {
+							return nil, syscall.ECONNREFUSED
+						}
+						conn, err := dial(ctx, network, addr)
+						if err != nil || wrap == nil {
+							return conn, err
+						}
+						return wrap(conn), nil
+					}
+				}
+				away.Store(true)
+				q := s.quorum(func(o *Options) {
+					gate(o, 0, &cut, nil)
+					gate(o, 1, new(atomic.Bool), func(c net.Conn) net.Conn {
+						if !first {
+							return c
+						}
+						first = false
+						return deafConn{c, &deaf}
+					})
+				})
+				other := s.quorum(func(o *Options) { gate(o, 2, &away, nil) })
+				deaf.Store(true)
+				lease := mustAcquire(t, q, "job", time.Minute)
+				synctest.Wait()
+				if _, ours := s.masters[1].Holds("lock:job", lease.Token.Secret); !ours {
+					t.Fatal("the second master has not granted")
+				}
+				mustRelease(t, other, "job", lease.Token)
+				if !asked {
+					cut.Store(true)
+					s.masters[0].Cut()
+				}
+				for {
+					if _, ours := s.masters[1].Holds("lock:job", lease.Token.Secret); ours {
+						break
+					}
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(checkAfter + 100*time.Millisecond) // the check finds it on two masters
+				away.Store(false)
+				cut.Store(false)
+				time.Sleep(recheckAfter + fadeTime + 2*time.Second)
+				s.noKeys("after all")
+			})
+		})
+	}
 }
