@@ -190,7 +190,8 @@ func TestBegunTranscripts(t *testing.T) {
 		for _, w := range ways {
 			locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
 			service := New(Options{Locker: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
-				MinTTL: time.Millisecond, MaxTTL: time.Minute, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second, Done: locker.told.done})
+				MaxTTL: time.Minute, Done: locker.told.done,
+				Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
 			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
 			io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
 			c.CloseWrite()
@@ -268,7 +269,7 @@ func TestArgumentsComeFirst(t *testing.T) {
 func TestUnlockEndsRenewal(t *testing.T) {
 	for _, w := range ways {
 		locker := &fakeLocker{held: true, later: w == elsewhere}
-		service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, SessionMaxHold: time.Hour, SessionTimeout: time.Minute})
+		service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
 		c := serve(t, w, service, locker, resp.Options{})
 		r := bufio.NewReader(c)
 		ask(t, c, r, "LOCK", "job", "5s", "SESSION")

@@ -2,15 +2,17 @@ package commands
 
 import "time"
 
-// Tunable are the options that may be changed while the service runs; Options says what they mean.
+// Tunable are the options that may change while the service runs.
 type Tunable struct {
-	MinTTL           time.Duration
-	MaxWaiters       int
-	SessionMaxHold   time.Duration
-	SessionLockDelay time.Duration
-	SessionTimeout   time.Duration
-	ShowMasters      bool
-	AdminCommands    bool
+	MinTTL     time.Duration
+	MaxWaiters int // clients that may wait for locks at a time, all keys together
+
+	SessionMaxHold   time.Duration // how long a SESSION lock is renewed
+	SessionLockDelay time.Duration // how long its key stays closed after a disconnect without QUIT
+	SessionTimeout   time.Duration // how long its client may be silent
+
+	ShowMasters   bool // replies name masters by address, not by their place in the list
+	AdminCommands bool // LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, too
 }
 
 // Change sets all of them, for what comes from here on: who waits already goes on waiting, and a session lock keeps the SessionTimeout it
@@ -23,12 +25,6 @@ func (s *Service) Change(t Tunable) {
 
 // now are the tunable options of the moment.
 func (s *Service) now() *Tunable { return s.tunable.Load() }
-
-// tunableOf are the options that a service begins with.
-func tunableOf(o Options) *Tunable {
-	return &Tunable{MinTTL: o.MinTTL, MaxWaiters: o.MaxWaiters, SessionMaxHold: o.SessionMaxHold, SessionLockDelay: o.SessionLockDelay,
-		SessionTimeout: o.SessionTimeout, ShowMasters: o.ShowMasters, AdminCommands: o.AdminCommands}
-}
 
 func (ls *lines) setMax(n int) {
 	ls.mu.Lock()

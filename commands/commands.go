@@ -53,16 +53,8 @@ type Options struct {
 	Permission Permission
 	Reason     func(error) string // an error of Permission in a few words; nil: its text
 	KeyPrefix  string             // in front of every key on the masters
-	MinTTL     time.Duration
 	MaxTTL     time.Duration
-
-	MaxWaiters       int           // clients that may wait for locks at a time, all keys together
-	SessionMaxHold   time.Duration // how long a SESSION lock is renewed
-	SessionLockDelay time.Duration // how long one stays closed after an end that was not QUIT
-	SessionTimeout   time.Duration // how long nothing may be heard of a client that has one
-
-	ShowMasters   bool // name masters by address in replies, not by their place in the list
-	AdminCommands bool // LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, too
+	Tunable    // at the start
 
 	Version     string     // for LOCKPROXY INFO
 	Connections func() int // clients connected, for LOCKPROXY INFO; nil: 0
@@ -74,7 +66,7 @@ type Options struct {
 
 // Service is the commands together with what they keep between calls. Safe for concurrent use.
 type Service struct {
-	o        Options // without the tunable ones: see now
+	o        Options // now returns the tunable ones
 	tunable  atomic.Pointer[Tunable]
 	lines    *lines
 	holds    *holds
@@ -96,7 +88,7 @@ func New(o Options) *Service {
 		o.Connections = func() int { return 0 }
 	}
 	s := &Service{o: o, started: time.Now(), grants: newGrants(), lines: newLines(o.Locker, o.MaxWaiters, o.MaxTTL)}
-	s.tunable.Store(tunableOf(o))
+	s.tunable.Store(&o.Tunable)
 	s.holds = newHolds(o.Locker, s.freed, o.SessionMaxHold, o.SessionLockDelay, o.Log)
 	s.holds.report = s.reportEnd
 	s.commands = make(map[string]command)

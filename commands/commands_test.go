@@ -131,8 +131,9 @@ func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeL
 func startAs(t *testing.T, w way, change func(*Options)) (net.Conn, *bufio.Reader, *fakeLocker, *fakeGate) {
 	t.Helper()
 	locker, gate := &fakeLocker{held: true, later: w == elsewhere}, &fakeGate{}
-	o := Options{Locker: locker, Gate: gate, KeyPrefix: "lock:", MinTTL: 10 * time.Millisecond, MaxTTL: time.Minute, ShowMasters: true, Log: zaptest.NewLogger(t),
-		MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second, Version: "v0", Done: locker.told.done}
+	o := Options{Locker: locker, Gate: gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Log: zaptest.NewLogger(t),
+		Tunable: Tunable{MinTTL: 10 * time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second},
+		Version: "v0", Done: locker.told.done}
 	if change != nil {
 		change(&o)
 	}

@@ -10,7 +10,8 @@ import (
 
 // mayImport says which folders there are and what each may import from the project.
 var mayImport = map[string][]string{
-	"cmd/lockproxy": {"admin", "commands", "conf", "quorum", "resp", "upstream"},
+	"cmd/lockproxy": {"admin", "cmd/lockproxy/embedded", "cmd/lockproxy/internal/listen", "cmd/lockproxy/internal/logs",
+		"cmd/lockproxy/tool", "commands", "conf", "plain", "quorum", "resp", "upstream"},
 	"commands":      {"quorum", "resp"},
 	"conf":          {},
 	"resp":          {"resp/internal/netpoll", "resp/internal/scan"},
@@ -20,7 +21,15 @@ var mayImport = map[string][]string{
 	"admin":       {},
 	"integration": {"integration/history", "integration/lab"},
 
+	// A leaf: text for people. Every folder may import it.
+	"plain": {},
+
 	// Rooms.
+	"cmd/lockproxy/embedded":        {"plain"},
+	"cmd/lockproxy/tool":            {"conf", "plain"},
+	"cmd/lockproxy/internal/listen": {"conf", "plain"},
+	"cmd/lockproxy/internal/logs":   {"commands", "plain"},
+
 	"resp/internal/netpoll": {},
 	"resp/internal/scan":    {},
 

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"lockproxy/cmd/lockproxy/tool"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,7 +18,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if code, found := runTool(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); found {
+	if code, found := tool.Run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); found {
 		stop()
 		os.Exit(code)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/conf"
 )
 
@@ -83,15 +84,15 @@ func TestDocsAlerts(t *testing.T) {
 	}
 }
 
-// TestDocsTools: docs/tools.md says what each subcommand is for, and the links between the documents lead somewhere.
+// TestDocsTools: docs/tools.md says what each Subcommand is for, and the links between the documents lead somewhere.
 func TestDocsTools(t *testing.T) {
 	text, err := os.ReadFile("../../docs/tools.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range toolCommands() {
-		if !regexp.MustCompile(`(?m)^## ` + c.name + `\b`).Match(text) {
-			t.Errorf("docs/tools.md says nothing about %s", c.name)
+	for _, c := range tool.Subcommands() {
+		if !regexp.MustCompile(`(?m)^## ` + c.Name + `\b`).Match(text) {
+			t.Errorf("docs/tools.md says nothing about %s", c.Name)
 		}
 	}
 }

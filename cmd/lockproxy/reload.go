@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"os/signal"
 	"strings"
@@ -9,17 +8,16 @@ import (
 	"syscall"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
+	"lockproxy/cmd/lockproxy/internal/logs"
 	"lockproxy/conf"
-	"lockproxy/upstream"
 )
 
 // reloader reads settings, certificates and passwords again on SIGHUP, and puts into force what can change while the proxy runs.
 type reloader struct {
 	args, environ []string // what the settings were loaded from
 	files         *files
-	log           *logs
+	log           *logs.Logs
 
 	mu    sync.Mutex
 	cfg   conf.Config       // in force
@@ -68,7 +66,7 @@ func (r *reloader) isReady() bool {
 
 // reopenAudit goes on in a new file where the old one of the audit log was moved away.
 func (r *reloader) reopenAudit() {
-	if err := r.log.audit.reopen(); err != nil {
+	if err := r.log.Audit.Reopen(); err != nil {
 		r.log.Error("audit-log cannot be opened again, it goes on in the old file", zap.Error(err))
 	}
 }
@@ -109,7 +107,7 @@ func (r *reloader) reload() {
 		return
 	}
 	r.cfg = cfg
-	setLevel(r.log.level, cfg.LogLevel)
+	r.log.SetLevel(cfg.LogLevel)
 	if r.apply != nil {
 		r.apply(cfg)
 	}
@@ -130,23 +128,5 @@ func (r *reloader) logChanges(changes []conf.Change) {
 	r.log.Info("settings reloaded", zap.Strings("changed", now))
 	if len(later) > 0 {
 		r.log.Warn("settings have changed that are read at the start only: restart to use them", zap.Strings("settings", later))
-	}
-}
-
-// setLevel sets the level by its name, which the settings have checked.
-func setLevel(level zap.AtomicLevel, name string) {
-	if l, err := zapcore.ParseLevel(name); err == nil {
-		level.SetLevel(l)
-	}
-}
-
-// follow keeps up with the Sentinels of up, beyond the end of ctx, until end is called. moved is called as Follow says.
-func follow(ctx context.Context, up *upstream.Upstream, moved func(old context.Context)) (end func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var wg sync.WaitGroup
-	wg.Go(func() { up.Follow(ctx, moved) })
-	return func() {
-		cancel()
-		wg.Wait()
 	}
 }

@@ -10,10 +10,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"lockproxy/cmd/lockproxy/embedded"
+	"lockproxy/cmd/lockproxy/internal/listen"
 	"lockproxy/commands"
 	"lockproxy/conf"
 	"lockproxy/quorum"
-	"lockproxy/resp"
 	"lockproxy/upstream"
 )
 
@@ -24,7 +25,7 @@ const readyWait = time.Second
 // greetUpstream learns what the upstream lets unauthenticated connections do, and refuses the start where other
 // machines could use it without a password of their own.
 func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, listeners []net.Listener, log *zap.Logger) error {
-	open := openToOthers(listeners)
+	open := listen.OpenToOthers(listeners)
 	wait := readyWait
 	if open != nil && !cfg.AllowOpen {
 		wait = cfg.UpstreamDialTimeout // the start depends on the answer
@@ -94,7 +95,7 @@ func openGate(ctx context.Context, cfg conf.Config, up *upstream.Upstream, q *qu
 const embeddedWait = 15 * time.Second
 
 // waitReady gives the masters a moment, so that the first LOCK after the ready line finds them connected.
-func waitReady(ctx context.Context, q *quorum.Quorum, memory *embedded, log *zap.Logger) {
+func waitReady(ctx context.Context, q *quorum.Quorum, memory *embedded.Servers, log *zap.Logger) {
 	wait := readyWait
 	if memory != nil {
 		wait = embeddedWait
@@ -106,78 +107,33 @@ func waitReady(ctx context.Context, q *quorum.Quorum, memory *embedded, log *zap
 	}
 }
 
-func upstreamOptions(cfg conf.Config, memory *embedded, files *files, log *zap.Logger) upstream.Options {
-	if memory != nil {
-		return upstream.Options{Name: memory.upstream.name, Addr: memory.upstream.name, Dial: memory.upstream.Dial,
-			DialTimeout: cfg.UpstreamDialTimeout}
-	}
-	a := cfg.Upstream
-	opts := upstream.Options{Name: a.Name(), Network: a.Network, Addr: a.Addr, User: a.User, Password: a.Password, DB: a.DB,
-		TLS: files.clientTLS(a, "upstream", cfg.UpstreamTLS), DialTimeout: cfg.UpstreamDialTimeout, Log: log}
-	if a.Password == "" {
-		opts.Login = files.login("upstream", cfg.UpstreamLogin)
-	}
-	if a.Sentinel != "" {
-		opts.Sentinel = &upstream.SentinelOptions{Master: a.Sentinel, Addrs: a.Sentinels(), Login: files.login("sentinel", cfg.SentinelLogin)}
-	}
-	return opts
-}
-
-// relayFacts returns what the relay is to know of the upstream, by the last known answers.
-func relayFacts(up *upstream.Upstream) func() resp.Facts {
-	return func() resp.Facts {
-		facts := up.LastFacts()
-		return resp.Facts{AuthRequired: facts.AuthRequired, GuestsLimited: facts.GuestsLimited && !up.Trusted(), Resets: facts.Resets}
-	}
-}
-
-// lockPermission makes what asks the upstream who may lock, and tries it: a warning says why nobody may, as long as that is
-// so. Nil without lock-acl. The caller closes it.
-func lockPermission(ctx context.Context, cfg conf.Config, files *files, log *zap.Logger) *upstream.Permission {
+// lockPermission asks the upstream who may lock, and tries that once. Nil without lock-acl: whoever
+// has logged in may. The caller calls end.
+func lockPermission(ctx context.Context, cfg conf.Config, files *files, log *zap.Logger) (permission commands.Permission, end func()) {
 	if !cfg.LockACL {
-		return nil
+		return nil, func() {}
 	}
 	if !cfg.LockACLUpstream.IsZero() {
 		cfg.Upstream = cfg.LockACLUpstream
 	}
 	up := upstream.New(upstreamOptions(cfg, nil, files, log))
-	permission := upstream.NewPermission(up)
-	if err := permission.Check(ctx); err != nil {
+	asked := upstream.NewPermission(up)
+	if err := asked.Check(ctx); err != nil {
 		log.Warn("lock-acl: the upstream cannot be asked who may lock, so nobody may; it takes Redis 7 or newer, and credentials that may run ACL DRYRUN",
 			zap.String("upstream", up.Name()), zap.String("reason", upstream.Reason(err)))
 	}
-	return permission
+	return asked, func() { asked.Close() }
 }
 
-// tunable are the settings of the commands that can change while they run.
-func tunable(cfg conf.Config) commands.Tunable {
-	return commands.Tunable{MinTTL: cfg.MinTTL, MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold, SessionLockDelay: cfg.SessionLockDelay,
-		SessionTimeout: cfg.SessionTimeout, ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands}
-}
-
-// guards are the words of restart-guard.
-var guards = map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff}
-
-func quorumOptions(cfg conf.Config, memory *embedded, files *files, log *zap.Logger) quorum.Options {
-	opts := quorum.Options{KeyPrefix: cfg.KeyPrefix, MasterTimeout: cfg.MasterTimeout, MaxTTL: cfg.MaxTTL,
-		Fencing: cfg.Fencing, Guard: guards[cfg.RestartGuard], AllowEviction: cfg.AllowEviction, Log: log}
-	for _, a := range cfg.Masters {
-		m := quorum.MasterOptions{Name: a.Name(), ID: a.ID, Network: a.Network, Addr: a.Addr,
-			User: a.User, Password: a.Password, DB: a.DB, TLS: files.clientTLS(a, "masters", cfg.MastersTLS)}
-		if a.Password == "" {
-			m.Login = files.login("masters", cfg.MastersLogin)
-		}
-		opts.Masters = append(opts.Masters, m)
+// follow keeps up with the Sentinels of up, beyond the end of ctx, until end is called. moved is called as Follow says.
+func follow(ctx context.Context, up *upstream.Upstream, moved func(old context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { up.Follow(ctx, moved) })
+	return func() {
+		cancel()
+		wg.Wait()
 	}
-	for _, m := range memory.all() {
-		opts.Masters = append(opts.Masters, quorum.MasterOptions{Name: m.name, Network: "tcp", Addr: m.name, Dial: m.Dial})
-	}
-	return opts
-}
-
-// adoptBy lets the loops that serve the clients read the replies of masters.
-func adoptBy(loops *resp.Loops) func(net.Conn) (quorum.Polled, bool) {
-	return func(conn net.Conn) (quorum.Polled, bool) { return loops.Adopt(conn) }
 }
 
 func names(listeners []net.Listener) []string {

@@ -1,0 +1,63 @@
+package listen
+
+import (
+	"fmt"
+	"lockproxy/conf"
+	"lockproxy/plain"
+	"net"
+
+	"github.com/coreos/go-systemd/v22/activation"
+)
+
+// passed are sockets that systemd has opened for the proxy, until a listen address takes them.
+type passed []net.Listener
+
+// passedSockets returns what systemd passes on.
+func passedBySystemd() (passed, error) {
+	var p passed
+	for _, file := range activation.Files(true) {
+		listener, err := net.FileListener(file)
+		file.Close()
+		if err != nil {
+			CloseAll(p)
+			return nil, fmt.Errorf("the socket %s that systemd passes: %w", file.Name(), plain.Error(err))
+		}
+		p = append(p, listener)
+	}
+	return p, nil
+}
+
+// take returns the socket of an address of listen, and forgets it; nil if there is none.
+func (p *passed) take(address conf.Address) net.Listener {
+	for i, listener := range *p {
+		if listensAt(listener.Addr(), address) {
+			*p = append((*p)[:i:i], (*p)[i+1:]...)
+			return listener
+		}
+	}
+	return nil
+}
+
+// listensAt tells whether a socket is what an address of listen means. A socket for all addresses of the machine is that of any form of
+// "all".
+func listensAt(at net.Addr, address conf.Address) bool {
+	switch at := at.(type) {
+	case *net.UnixAddr:
+		return address.Network == "unix" && at.Name == address.Addr
+	case *net.TCPAddr:
+		want, err := net.ResolveTCPAddr("tcp", address.Addr)
+		if address.Network != "tcp" || err != nil || at.Port != want.Port {
+			return false
+		}
+		return at.IP.Equal(want.IP) || at.IP.IsUnspecified() && (want.IP == nil || want.IP.IsUnspecified())
+	}
+	return false
+}
+
+// unused says that systemd passes a socket that the settings do not know: nobody would ever accept on it.
+func (p passed) unused() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return fmt.Errorf("systemd passes the socket %s, which listen does not name", p[0].Addr())
+}

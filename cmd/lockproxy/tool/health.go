@@ -1,0 +1,68 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"time"
+)
+
+var healthCommand = Subcommand{
+	Name: "health",
+	help: "tell by the exit code whether a proxy is well, for probes",
+	more: `Without --ready a proxy is well that answers at all, also if it wants a password first.
+
+exit codes: 0 well, 1 not ready, 64 wrong flags, 69 no answer, 77 it refuses the user
+`,
+	Define: func(flags *flag.FlagSet) func(context.Context, *invocation) int {
+		target := targetFlags(flags)
+		ready := flags.Bool("ready", false, "ask also whether a majority of the masters can vote and the upstream answers")
+		timeout := periodFlag(flags, "timeout", 5*time.Second, "how long the answer may take")
+		return func(ctx context.Context, t *invocation) int {
+			ctx, cancel := context.WithTimeout(ctx, timeout.Duration)
+			defer cancel()
+			return t.health(ctx, target, *ready)
+		}
+	},
+}
+
+func (t *invocation) health(ctx context.Context, target *target, ready bool) int {
+	target.nobody, target.operator = !ready, true // AUTH is answered by the upstream, which a proxy that is well may have lost
+	c, err := t.connect(ctx, target, false)
+	if err != nil {
+		return t.unhealthy(err)
+	}
+	defer c.Close()
+	if !ready {
+		if _, err := c.ask(ctx, "LOCKPROXY", "HELP"); err != nil {
+			return t.fail(exitUnavailable, "%v", err)
+		}
+		return 0
+	}
+	masters, majority, err := askMasters(ctx, c)
+	switch {
+	case err != nil:
+		return t.unhealthy(err)
+	case !majority:
+		return t.fail(exitFailed, "less than a majority of the %d masters can vote", len(masters))
+	}
+	up, err := askUpstream(ctx, c)
+	switch {
+	case err != nil:
+		return t.fail(exitUnavailable, "%v", err)
+	case !up.OK:
+		return t.fail(exitFailed, "%s", up.Error)
+	}
+	return 0
+}
+
+// unhealthy tells why the proxy did not say how it is. One that takes no more clients lives, and is not ready for another.
+func (t *invocation) unhealthy(err error) int {
+	switch {
+	case errors.Is(err, errDenied):
+		return t.fail(exitDenied, "%v", err)
+	case errors.Is(err, errFull):
+		return t.fail(exitFailed, "%v", err)
+	}
+	return t.fail(exitUnavailable, "%v", err)
+}

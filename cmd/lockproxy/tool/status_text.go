@@ -1,0 +1,118 @@
+package tool
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"lockproxy/conf"
+)
+
+// Colours of the states, as terminals know them.
+var stateColours = map[string]string{"voting": "32", "quarantined": "33", "refused": "33", "down": "31"}
+
+// text is the status for people. With colour the states of masters have theirs.
+func (s *status) text(colour bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "proxy     %s, %s, up %s\n", s.Address, s.infoOf("lockproxy_version"), shortTime(integer(s.Info["uptime_in_seconds"])*1000))
+	if s.Upstream.OK {
+		fmt.Fprintf(&b, "upstream  answers in %.1f ms\n", float64(s.Upstream.RTTMicro)/1000)
+	} else {
+		fmt.Fprintf(&b, "upstream  %s\n", paint("does not answer: "+visible(s.Upstream.Error), "31", colour))
+	}
+	fmt.Fprintf(&b, "clients   %s connected, %s waiting for locks, %s session locks\n", s.infoOf("connected_clients"), s.infoOf("waiting"), s.infoOf("session_locks"))
+	if !s.Majority {
+		fmt.Fprintf(&b, "locks     %s\n", paint("NONE CAN BE HAD: less than a majority of the masters can vote", "31", colour))
+	}
+	s.writeMasters(&b, colour)
+	s.writeLocks(&b)
+	return b.String()
+}
+
+func (s *status) writeMasters(b *strings.Builder, colour bool) {
+	rows := [][]string{{"MASTER", "STATE", "FOR", "ROUND TRIP", "GRANTS", "REFUSALS", "ERRORS", ""}}
+	for _, m := range s.Masters {
+		reason := visible(m.Reason)
+		rows = append(rows, []string{visible(m.Address), m.State, shortTime(m.Since), fmt.Sprintf("%.1f ms", float64(m.RTT)/1000),
+			fmt.Sprint(m.Grants), fmt.Sprint(m.Refusals), fmt.Sprint(m.Errors), reason})
+	}
+	lines := columns(rows)
+	for i, m := range s.Masters { // afterwards: colours have no width
+		lines[i+1] = strings.Replace(lines[i+1], " "+m.State+" ", " "+paint(m.State, stateColours[m.State], colour)+" ", 1)
+	}
+	b.WriteString("\n" + strings.Join(lines, "\n") + "\n")
+}
+
+func (s *status) writeLocks(b *strings.Builder) {
+	switch {
+	case s.LocksErr != "":
+		fmt.Fprintf(b, "\nlocks are not shown: %s\n", visible(s.LocksErr))
+		return
+	case len(s.Locks) == 0:
+		b.WriteString("\nno locks are held\n")
+		return
+	}
+	rows := [][]string{{"LOCK", "HELD ON", "LEFT", "FENCE", "WAITING", "OWNER"}}
+	for _, l := range s.Locks {
+		rows = append(rows, []string{visible(l.Key), fmt.Sprintf("%d of %d", l.Held, len(s.Masters)), shortTime(l.TTL), fmt.Sprint(l.Fence),
+			fmt.Sprint(l.Waiting), visible(l.Owner)})
+	}
+	b.WriteString("\n" + strings.Join(columns(rows), "\n") + "\n")
+	if s.MoreLock {
+		b.WriteString("and more; --locks shows them\n")
+	}
+}
+
+// columns sets rows below each other.
+func columns(rows [][]string) []string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	w.Flush()
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+// paint gives s a colour.
+func paint(s, code string, colour bool) string {
+	if !colour || code == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// visible is s without what a terminal takes for orders, and what reorders or hides text: keys and labels are others' words.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// shortTime writes milliseconds with one unit that suits them.
+func shortTime(millis int64) string {
+	d := time.Duration(millis) * time.Millisecond
+	switch {
+	case d < 0:
+		return "for ever"
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < 10*time.Minute:
+		return conf.FormatDuration(d.Truncate(time.Second))
+	case d < 2*time.Hour:
+		return conf.FormatDuration(d.Truncate(time.Minute))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
