@@ -8,25 +8,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"lockproxy/plain"
+	"lockproxy/stat"
 )
-
-// Lock is one lock that holds a majority.
-type Lock struct {
-	Key     string
-	Owner   string
-	Fence   uint64
-	Held    int           // masters
-	TTL     time.Duration // left; negative: it has no end
-	Age     time.Duration // since it was granted; 0: not known
-	Waiting int           // clients of this proxy
-}
-
-// Waiting is a key that clients of this proxy wait for.
-type Waiting struct {
-	Key     string
-	Clients int
-	Longest time.Duration // how long the first in line has waited
-}
 
 // Looking at locks must cost the masters little, whoever asks and however often.
 const (
@@ -77,10 +62,10 @@ type lockPage struct {
 	Locks  []lockReport `json:"locks"`
 }
 
-func waitingReports(all []Waiting) []waitingReport {
+func waitingReports(all []stat.Waiting) []waitingReport {
 	list := make([]waitingReport, 0, len(all))
 	for _, w := range all {
-		list = append(list, waitingReport{shown(w.Key), w.Clients, w.Longest.Milliseconds()})
+		list = append(list, waitingReport{plain.Escape(w.Key), w.Clients, w.Longest.Milliseconds()})
 	}
 	return list
 }
@@ -142,8 +127,8 @@ func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]b
 	return json.Marshal(&page)
 }
 
-func lockReportOf(l *Lock) lockReport {
-	r := lockReport{Key: shown(l.Key), Owner: shown(l.Owner), Fence: strconv.FormatUint(l.Fence, 10), Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
+func lockReportOf(l *stat.Lock) lockReport {
+	r := lockReport{Key: plain.Escape(l.Key), Owner: plain.Escape(l.Owner), Fence: strconv.FormatUint(l.Fence, 10), Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
 	if l.Age > 0 {
 		age := l.Age.Milliseconds()
 		r.Age = &age

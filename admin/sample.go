@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"lockproxy/stat"
 )
 
 // keepSamples is how many seconds the charts go back.
@@ -58,13 +60,13 @@ func (s *sampler) next(state State, now time.Time) Sample {
 			if failures[outcome] {
 				failed += valueOf(c)
 			}
-			if command == "lock" && (outcome == "taken" || outcome == "timeout" || outcome == "gone") {
+			if command == "lock" && (outcome == stat.OutcomeTaken || outcome == stat.OutcomeTimeout || outcome == stat.OutcomeGone) {
 				taken += valueOf(c)
 			}
 		}
 	}
-	failed += valueOf(s.m.sessions["lost"])
-	sample.Granted = rate(&s.granted, valueOf(s.m.commands["lock"]["granted"]))
+	failed += valueOf(s.m.sessions[stat.OutcomeLost])
+	sample.Granted = rate(&s.granted, valueOf(s.m.commands["lock"][stat.OutcomeGranted]))
 	sample.Taken = rate(&s.taken, taken)
 	sample.Errors = rate(&s.errors, failed)
 	if state.Traffic.Commands > s.commands {

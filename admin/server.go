@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"lockproxy/stat"
 )
 
 // Options say what a Server shows. Meter, State and Locks are required; functions must be safe for concurrent use.
@@ -24,10 +26,10 @@ type Options struct {
 	// State is called once a second and for every scrape.
 	State func() State
 	// Waiting returns the keys that most clients of this proxy wait for, at most limit. It is called once a second while somebody looks.
-	Waiting func(limit int) []Waiting
+	Waiting func(limit int) []stat.Waiting
 	// Locks returns a page of the locks that match a pattern of Redis' SCAN, and the cursor of the next page, 0 after the last. It is
 	// called only when somebody asks to see locks, one call at a time.
-	Locks func(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []Lock, err error)
+	Locks func(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []stat.Lock, err error)
 	// Explain is an error of Locks in words for people.
 	Explain func(error) string
 

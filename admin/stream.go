@@ -4,12 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 const (
@@ -165,12 +161,8 @@ func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 		Waiting:  waitingReports(s.o.Waiting(shownWaiting))}
 	for i := range state.Masters {
 		m := &state.Masters[i]
-		errors := uint64(0)
-		for _, n := range m.Errors {
-			errors += n
-		}
-		r.Masters = append(r.Masters, masterReport{m.Name, m.State, m.Reason, now.Sub(m.Since).Milliseconds(), (m.VotesIn + time.Millisecond - 1).Milliseconds(),
-			millis(m.RTT), m.Grants, m.Refusals, errors, m.Lost, m.Quarantines, m.Strays})
+		r.Masters = append(r.Masters, masterReport{m.Name, string(m.State), m.Reason, now.Sub(m.Since).Milliseconds(), (m.VotesIn + time.Millisecond - 1).Milliseconds(),
+			millis(m.RTT), m.Grants, m.Refusals, m.Errors, m.Lost, m.Quarantines, m.Strays})
 	}
 	data, err := json.Marshal(&r)
 	if err != nil { // there is nothing in it that could fail
@@ -180,13 +172,3 @@ func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// shown is bytes of clients as people may see them: what is not plain text is written as Go would, so that nothing reorders, hides or breaks
-// the line that it stands in.
-func shown(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return text
-	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
-}

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +8,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"lockproxy/plain"
+	"lockproxy/stat"
 )
 
 // helpLines is what LOCKPROXY HELP says, in the form of Redis' own HELP subcommands.
@@ -40,7 +42,7 @@ func parseProxy(s *Service, argv [][]byte) (a args, err error) {
 	switch {
 	case !known:
 		//lint:ignore ST1005 Redis words it so
-		return a, fmt.Errorf("ERR unknown subcommand '%s'. Try LOCKPROXY HELP.", printable(argv[0]))
+		return a, fmt.Errorf("ERR unknown subcommand '%s'. Try LOCKPROXY HELP.", plain.Short(string(argv[0])))
 	case len(a.rest) < count[0] || len(a.rest) > count[1]:
 		return a, errArity("lockproxy|" + a.sub)
 	}
@@ -87,22 +89,12 @@ func parsePage(argv [][]byte) (p page, err error) {
 	return p, nil
 }
 
-// printable is b as it may stand in an error: short, and without bytes that end a line.
-func printable(b []byte) string {
-	return string(bytes.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '.'
-		}
-		return r
-	}, b[:min(len(b), 128)]))
-}
-
 // proxy is LOCKPROXY HELP | INFO | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key | ADMIT address
 func (s *Service) proxy(c *call) {
 	switch c.sub {
 	case "locks", "release", "admit":
 		if !s.now().AdminCommands && !c.onUnixSocket() {
-			c.outcome = OutDenied
+			c.outcome = stat.OutcomeDenied
 			c.writeError("NOPERM LOCKPROXY " + strings.ToUpper(c.sub) + " needs admin-commands: on, or a connection to a Unix socket of the proxy")
 			return
 		}
@@ -149,13 +141,13 @@ func (s *Service) release(c *call) {
 		return
 	}
 	s.o.Log.Info("lock released by an operator", zap.String("key", c.key), zap.Stringer("client", c.session.RemoteAddr()), zap.Bool("freed", freed))
-	c.outcome = OutReleased
+	c.outcome = stat.OutcomeReleased
 	if !freed {
-		c.outcome = OutNotHeld
+		c.outcome = stat.OutcomeNotHeld
 		c.writeInt(0)
 		return
 	}
-	s.lines.heard(c.key, "")
+	s.queues.Wake(c.key)
 	c.writeInt(1)
 }
 
@@ -168,10 +160,11 @@ func (s *Service) info() string {
 	line("uptime_in_seconds", int64(time.Since(s.started).Seconds()))
 	line("connected_clients", s.o.Connections())
 	b.WriteString("\r\n# Locks\r\n")
-	line("waiting", s.lines.total())
-	line("session_locks", s.holds.count())
-	for i, name := range outcomeNames {
-		line(name, s.outcomes[i].Load())
+	waiting, _ := s.queues.Total()
+	line("waiting", waiting)
+	line("session_locks", s.sessionLocks.Count())
+	for _, c := range infoCounters {
+		line(c.name, s.counters[c.of[0]].Load())
 	}
 	return b.String()
 }

@@ -6,10 +6,12 @@ import (
 
 	"github.com/tidwall/redcon"
 	"go.uber.org/zap"
+
+	"lockproxy/stat"
 )
 
 // quick is a command that no goroutine waits for: the answer that decides writes the reply.
-type quick struct {
+type loopCall struct {
 	call
 	service *Service
 	conn    redcon.Conn
@@ -34,7 +36,7 @@ func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begu
 	if how.begin == nil {
 		return false
 	}
-	q := &quick{call: newCall(how, conn), service: s, conn: conn, done: done}
+	q := &loopCall{call: newCall(how, conn), service: s, conn: conn, done: done}
 	q.onLoop, q.reply = true, q.space[:0]
 	defer func() {
 		if r := recover(); r != nil {
@@ -43,7 +45,7 @@ func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begu
 			begun = true
 		}
 	}()
-	err := s.admit(&q.call, how.parse, cmd.Args[1:])
+	err := s.prepare(&q.call, how.parse, cmd.Args[1:])
 	switch {
 	case err == errMustAsk, err == nil && q.wait:
 		return false
@@ -57,7 +59,7 @@ func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begu
 
 // finish makes write write the reply, reports the command and sends the reply. Only the first call
 // does so: what asks the masters may have panicked before their answer came.
-func (q *quick) finish(write func()) {
+func (q *loopCall) finish(write func()) {
 	if q.over.Swap(true) {
 		return
 	}
@@ -71,7 +73,7 @@ func (q *quick) finish(write func()) {
 }
 
 // guard keeps a panic in f from ending the process.
-func (q *quick) guard(f func()) {
+func (q *loopCall) guard(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			q.logPanic(r)
@@ -82,12 +84,12 @@ func (q *quick) guard(f func()) {
 }
 
 // fail makes an internal error the reply, behind which the connection ends.
-func (q *quick) fail() {
-	q.panicked, q.outcome, q.reply = true, OutInternal, q.reply[:0]
+func (q *loopCall) fail() {
+	q.panicked, q.outcome, q.reply = true, stat.OutcomeInternal, q.reply[:0]
 	q.writeError("ERR internal")
 }
 
-func (q *quick) logPanic(r any) {
+func (q *loopCall) logPanic(r any) {
 	q.service.o.Log.Error("panic in a command, connection closed", zap.String("command", q.name),
 		zap.String("panic", fmt.Sprint(r)), zap.Stack("stack"))
 }

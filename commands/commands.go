@@ -10,8 +10,11 @@ import (
 	"github.com/tidwall/redcon"
 	"go.uber.org/zap"
 
+	"lockproxy/commands/internal/queue"
+	"lockproxy/commands/internal/session"
 	"lockproxy/quorum"
 	"lockproxy/resp"
+	"lockproxy/stat"
 )
 
 // Locker grants, extends and releases locks; *quorum.Quorum is one. Its methods say what they do there.
@@ -60,20 +63,20 @@ type Options struct {
 	Connections func() int // clients connected, for LOCKPROXY INFO; nil: 0
 	// Done is told of every command that was answered, and of session locks that end. It is called on the command's way, so it must be fast,
 	// never block and call nothing here. Nil: nobody is told.
-	Done func(Done)
-	Log  *zap.Logger
+	Report func(stat.Event)
+	Log    *zap.Logger
 }
 
 // Service is the commands together with what they keep between calls. Safe for concurrent use.
 type Service struct {
-	o        Options // now returns the tunable ones
-	tunable  atomic.Pointer[Tunable]
-	lines    *lines
-	holds    *holds
-	grants   *grants
-	started  time.Time
-	outcomes [len(outcomeNames)]atomic.Uint64
-	commands map[string]command // by name
+	o            Options // now returns the tunable ones
+	tunable      atomic.Pointer[Tunable]
+	queues       *queue.Queues
+	sessionLocks *session.Locks
+	grants       *grants
+	started      time.Time
+	counters     map[stat.Outcome]*atomic.Uint64 // see infoCounters
+	commands     map[string]command              // by name
 }
 
 // New returns a service without waiters and session locks. Close ends it.
@@ -87,10 +90,9 @@ func New(o Options) *Service {
 	if o.Connections == nil {
 		o.Connections = func() int { return 0 }
 	}
-	s := &Service{o: o, started: time.Now(), grants: newGrants(), lines: newLines(o.Locker, o.MaxWaiters, o.MaxTTL)}
+	s := &Service{o: o, started: time.Now(), grants: newGrants(), counters: newCounters(), queues: queue.New(o.Locker, len(o.Locker.Masters()), o.MaxWaiters, o.MaxTTL)}
 	s.tunable.Store(&o.Tunable)
-	s.holds = newHolds(o.Locker, s.freed, o.SessionMaxHold, o.SessionLockDelay, o.Log)
-	s.holds.report = s.reportEnd
+	s.sessionLocks = session.New(o.Locker, s.queues.Released, o.Report, o.SessionMaxHold, o.SessionLockDelay, o.Log)
 	s.commands = make(map[string]command)
 	for _, how := range []command{
 		{"lock", parseLock, s.lock, s.beginLock},
@@ -114,13 +116,13 @@ func (s *Service) Register(mux *redcon.ServeMux) {
 // Drain answers all who wait, and all who come to wait, with null. Session locks are not renewed any more: they are left to run out, and
 // holders that speak RESP3 are told. It returns when they have been, or take too long to read. It may be called once.
 func (s *Service) Drain() {
-	s.lines.drain()
-	s.holds.drain()
+	s.queues.Drain()
+	s.sessionLocks.Drain()
 }
 
 // Close ends the renewal of session locks, which then run out by themselves, and waits for renewals that are under way. Connections must
 // be gone.
-func (s *Service) Close() { s.holds.close() }
+func (s *Service) Close() { s.sessionLocks.Close() }
 
 // call is one command on its way: the connection, the arguments once they are parsed, and the
 // reply.
@@ -134,7 +136,7 @@ type call struct {
 	// For Options.Done.
 	start   time.Time
 	user    string
-	outcome Outcome
+	outcome stat.Outcome
 	held    time.Duration
 }
 

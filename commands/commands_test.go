@@ -133,7 +133,7 @@ func startAs(t *testing.T, w way, change func(*Options)) (net.Conn, *bufio.Reade
 	locker, gate := &fakeLocker{held: true, later: w == elsewhere}, &fakeGate{}
 	o := Options{Locker: locker, Gate: gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Log: zaptest.NewLogger(t),
 		Tunable: Tunable{MinTTL: 10 * time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second},
-		Version: "v0", Done: locker.told.done}
+		Version: "v0", Report: locker.told.done}
 	if change != nil {
 		change(&o)
 	}
@@ -257,7 +257,7 @@ func TestReplies(t *testing.T) {
 		{[]string{"LOCKINFO"}, "-ERR wrong number of arguments for 'lockinfo' command", ""},
 		{[]string{"LOCKINFO", "a", "b"}, "-ERR wrong number of arguments for 'lockinfo' command", ""},
 		{[]string{"LOCKPROXY"}, "-ERR wrong number of arguments for 'lockproxy' command", ""},
-		{[]string{"LOCKPROXY", "NOPE\r\n"}, "-ERR unknown subcommand 'NOPE..'. Try LOCKPROXY HELP.", ""},
+		{[]string{"LOCKPROXY", "NOPE\r\n"}, "-ERR unknown subcommand 'NOPE'. Try LOCKPROXY HELP.", ""},
 		{[]string{"LOCKPROXY", "RELEASE"}, "-ERR wrong number of arguments for 'lockproxy|release' command", ""},
 		{[]string{"LOCKPROXY", "RELEASE", "job"}, "-NOPERM LOCKPROXY RELEASE needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},
 		{[]string{"LOCKPROXY", "LOCKS", "0"}, "-NOPERM LOCKPROXY LOCKS needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},

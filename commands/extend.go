@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/quorum"
+	"lockproxy/stat"
 )
 
 // extend is EXTEND key token ttl [FULL]
@@ -19,7 +20,7 @@ func (s *Service) extend(c *call) {
 	s.extended(c, validity, err)
 }
 
-func (s *Service) beginExtend(q *quick) {
+func (s *Service) beginExtend(q *loopCall) {
 	s.o.Locker.ExtendAsync(q.key, q.token, q.ttl, func(validity time.Duration, err error) {
 		q.finish(func() { s.extended(&q.call, validity, err) })
 	})
@@ -27,15 +28,15 @@ func (s *Service) beginExtend(q *quick) {
 
 // extended writes the reply to EXTEND.
 func (s *Service) extended(c *call, validity time.Duration, err error) {
-	held, how := int64(1), outExtended
+	held, how := int64(1), stat.OutcomeExtended
 	switch {
 	case errors.Is(err, quorum.ErrLost):
-		held, how, validity = 0, outLost, 0
+		held, how, validity = 0, stat.OutcomeLost, 0
 	case err != nil:
 		s.writeFailure(c, err)
 		return
 	default:
-		s.holds.extended(c.key, c.token.Secret, validity)
+		s.sessionLocks.Extended(c.key, c.token.Secret, validity)
 	}
 	s.count(c, how)
 	if c.full {

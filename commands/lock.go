@@ -4,6 +4,7 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/quorum"
+	"lockproxy/stat"
 )
 
 // lock is LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL]
@@ -21,14 +22,14 @@ func (s *Service) lock(c *call) {
 		s.locked(c, lease, err)
 		return
 	}
-	lease, err := s.lines.wait(c.session.Context(), c.session.Gone(), c.timeout, c.request())
+	lease, err := s.queues.Wait(c.session.Context(), c.session.Gone(), c.timeout, c.request())
 	if err == nil && !s.permitAgain(c, &lease) {
 		return
 	}
 	s.locked(c, lease, err)
 }
 
-func (s *Service) beginLock(q *quick) {
+func (s *Service) beginLock(q *loopCall) {
 	s.o.Locker.AcquireAsync(q.request(), func(lease quorum.Lease, err error) {
 		q.finish(func() { s.locked(&q.call, lease, err) })
 	})
@@ -44,7 +45,7 @@ func (s *Service) locked(c *call, lease quorum.Lease, err error) {
 		s.writeFailure(c, err)
 		return
 	}
-	s.count(c, outGranted)
+	s.count(c, stat.OutcomeGranted)
 	c.token.Fence = lease.Token.Fence
 	s.grants.granted(c.key, c.token.Fence)
 	c.session.OnUndelivered(func() {
@@ -53,7 +54,7 @@ func (s *Service) locked(c *call, lease quorum.Lease, err error) {
 		s.reportUndelivered(c)
 	})
 	if c.args.session {
-		s.holds.keep(c.session, c.key, lease, c.ttl)
+		s.sessionLocks.Keep(c.session, c.key, lease, c.ttl)
 		if err := c.session.WatchPeer(s.now().SessionTimeout); err != nil {
 			s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
 		}
@@ -70,14 +71,7 @@ func (s *Service) locked(c *call, lease quorum.Lease, err error) {
 
 // giveBack releases a lock in the background, and tells those who wait for it.
 func (s *Service) giveBack(key string, token quorum.Token) {
-	s.holds.forget(key, token.Secret)
+	s.sessionLocks.Forget(key, token.Secret)
 	s.o.Locker.Abandon(key, token)
-	s.freed(key, token.Secret)
-}
-
-// freed wakes the line for key: the release of secret is on its way, and what is asked of the masters from here on comes behind it.
-func (s *Service) freed(key, secret string) {
-	if s.lines.waited(key) { // who comes later asks later
-		s.lines.freed(key, quorum.ReleaseID(secret))
-	}
+	s.queues.Released(key, token.Secret)
 }

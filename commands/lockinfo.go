@@ -36,5 +36,5 @@ func (s *Service) writeInfo(c *call, info quorum.Info, withKey bool) {
 	c.writeNumber("ttl", info.TTL.Milliseconds())
 	c.writeNumber("fence", int64(info.Fence))
 	c.writeText("owner", info.Owner)
-	c.writeNumber("waiting", int64(s.lines.count(info.Key)))
+	c.writeNumber("waiting", int64(s.queues.Waiters(info.Key)))
 }

@@ -10,7 +10,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"lockproxy/plain"
 	"lockproxy/quorum"
+	"lockproxy/stat"
 )
 
 // masters is LOCKPROXY MASTERS: an array of maps.
@@ -21,7 +23,7 @@ func (s *Service) masters(c *call) {
 		c.writeMap(10)
 		c.writeText("address", s.shownName(all, i))
 		c.writeText("state", string(m.State))
-		c.writeText("reason", oneLine(s.shownText(all, m.Reason)))
+		c.writeText("reason", plain.Line(s.shownText(all, m.Reason)))
 		c.writeNumber("votes_in_ms", (m.VotesIn + time.Millisecond - 1).Milliseconds()) // 0 is for "not known"
 		c.writeNumber("since_ms", time.Since(m.Since).Milliseconds())
 		c.writeText("run_id", m.RunID)
@@ -43,8 +45,8 @@ func (s *Service) admitMaster(c *call) {
 		i++
 	}
 	if i == len(all) {
-		c.outcome = OutInvalid
-		c.writeError("ERR no such master '" + printable(c.rest[0]) + "': LOCKPROXY MASTERS lists them")
+		c.outcome = stat.OutcomeInvalid
+		c.writeError("ERR no such master '" + plain.Short(string(c.rest[0])) + "': LOCKPROXY MASTERS lists them")
 		return
 	}
 	c.key = all[i].Name
@@ -60,8 +62,8 @@ func (s *Service) admitMaster(c *call) {
 	case errors.Is(err, context.Canceled):
 		s.writeFailure(c, err)
 	default:
-		c.outcome = OutInvalid
-		c.writeError(oneLine("ERR " + s.shownName(all, i) + " " + s.shownText(all, reason.Error())))
+		c.outcome = stat.OutcomeInvalid
+		c.writeError(plain.Line("ERR " + s.shownName(all, i) + " " + s.shownText(all, reason.Error())))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"lockproxy/plain"
 	"lockproxy/quorum"
 )
 
@@ -42,16 +43,16 @@ func (s *Service) permit(c *call) error {
 	case !known && c.onLoop:
 		return errMustAsk
 	case err != nil:
-		return fmt.Errorf("NOPERM lock-acl: %s", oneLine(s.o.Reason(err)))
+		return fmt.Errorf("NOPERM lock-acl: %s", plain.Line(s.o.Reason(err)))
 	case refusal != "":
-		return errors.New("NOPERM " + oneLine(refusal))
+		return errors.New("NOPERM " + plain.Line(refusal))
 	}
 	return nil
 }
 
 // errNoUser is the reply where it matters who is logged in and the upstream does not say.
 func (s *Service) errNoUser(c *call) error {
-	return fmt.Errorf("NOPERM the upstream does not say who is logged in, for which a user needs the right +acl|whoami: %s", oneLine(c.session.WhyNoUser()))
+	return fmt.Errorf("NOPERM the upstream does not say who is logged in, for which a user needs the right +acl|whoami: %s", plain.Line(c.session.WhyNoUser()))
 }
 
 // permitAgain asks once more after a wait, as the user may have lost the right meanwhile, and takes the time for it off the validity. Where

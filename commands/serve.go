@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/tidwall/redcon"
+
+	"lockproxy/plain"
+	"lockproxy/stat"
 )
 
 // parser reads the arguments behind the name of a command. Its error is the reply, without the leading dash.
@@ -16,8 +19,8 @@ type parser func(s *Service, argv [][]byte) (args, error)
 type command struct {
 	name  string // in lower case
 	parse parser
-	run   func(*call)  // writes the reply; may wait
-	begin func(*quick) // asks the masters without waiting; nil: only run can do it
+	run   func(*call)     // writes the reply; may wait
+	begin func(*loopCall) // asks the masters without waiting; nil: only run can do it
 }
 
 // serve makes the handler of a command: the checks in their order (transaction, arguments, authentication,
@@ -26,11 +29,11 @@ func (s *Service) serve(how command) redcon.HandlerFunc {
 	return func(conn redcon.Conn, cmd redcon.Command) {
 		c := newCall(how, conn)
 		defer func() { s.report(&c) }() // a panic, too
-		if err := s.admit(&c, how.parse, cmd.Args[1:]); err != nil {
+		if err := s.prepare(&c, how.parse, cmd.Args[1:]); err != nil {
 			c.refuse(err)
 		} else {
 			how.run(&c)
-			c.outcome = cmp.Or(c.outcome, OutOK)
+			c.outcome = cmp.Or(c.outcome, stat.OutcomeOK)
 		}
 		conn.WriteRaw(c.reply)
 	}
@@ -42,7 +45,7 @@ var errMustAsk = errors.New("the upstream is to be asked")
 var errNoAuth = errors.New("NOAUTH Authentication required.") //lint:ignore ST1005 Redis words it so
 
 // admit parses the arguments into c and decides whether the command may run.
-func (s *Service) admit(c *call, parse parser, argv [][]byte) (err error) {
+func (s *Service) prepare(c *call, parse parser, argv [][]byte) (err error) {
 	if c.session.InTransaction() {
 		return errors.New("ERR " + strings.ToUpper(c.name) + " is not allowed in transactions")
 	}
@@ -79,7 +82,7 @@ func (s *Service) authenticate(c *call) error {
 	case !known && c.onLoop:
 		return errMustAsk
 	case err != nil: // it may want one
-		return fmt.Errorf("NOAUTH the upstream has not said yet whether it wants a password: %s", oneLine(s.o.Reason(err)))
+		return fmt.Errorf("NOAUTH the upstream has not said yet whether it wants a password: %s", plain.Line(s.o.Reason(err)))
 	case required:
 		return errNoAuth
 	}

@@ -5,12 +5,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"lockproxy/cmd/lockproxy/tool"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockproxy/cmd/lockproxy/tool"
 )
 
 func main() {

@@ -24,6 +24,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/conf"
 	"lockproxy/resp"
+	"lockproxy/stat"
 	"lockproxy/upstream"
 )
 
@@ -83,27 +84,18 @@ func (o *operators) timed() func(group string, took time.Duration) {
 }
 
 // done is what is told of commands: the metrics and the audit log. Nil if neither is wanted.
-func (o *operators) done(audit *logs.Audit) func(commands.Done) {
+func (o *operators) done(audit *logs.Audit) func(stat.Event) {
 	if o == nil && audit == nil {
 		return nil
 	}
-	return func(d commands.Done) {
+	return func(e stat.Event) {
 		if o != nil {
-			o.note(&d)
+			o.meter.Note(&e)
 		}
 		if audit != nil {
-			audit.Record(d)
+			audit.Record(e)
 		}
 	}
-}
-
-func (o *operators) note(d *commands.Done) {
-	if d.Command == "session" {
-		o.meter.SessionEnded(string(d.Outcome))
-	} else {
-		o.meter.Command(d.Command, string(d.Outcome), d.Wait, d.Took)
-	}
-	o.meter.Held(d.Held)
 }
 
 // start serves until close. token is what operators must show, "" for nothing.
@@ -118,7 +110,7 @@ func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *c
 	tcp, network := o.listener.Addr().(*net.TCPAddr)
 	local := network && tcp.IP.IsLoopback()
 	o.server = admin.New(admin.Options{Meter: o.meter, Version: versionText(), Started: o.started, State: o.state,
-		Waiting: o.waiting, Locks: o.locks, Explain: service.Explain, Token: token, Local: local, LogLevel: level, Log: o.log})
+		Waiting: service.Waiting, Locks: service.Locks, Explain: service.Explain, Token: token, Local: local, LogLevel: level, Log: o.log})
 	o.wg.Go(func() { o.probe.run(probing) })
 	o.wg.Go(func() {
 		if err := o.server.Serve(o.listener); err != nil {
@@ -147,19 +139,13 @@ func (o *operators) close(ctx context.Context) {
 	o.wg.Wait()
 }
 
-// state is what the HTTP server shows of everything.
+// state returns what the HTTP server shows.
 func (o *operators) state() admin.State {
-	counts, traffic := o.service.Counts(), o.relay.Stats()
-	s := admin.State{Draining: o.draining.Load(), Waiters: counts.Waiters, WaitedKeys: counts.Lines, SessionLocks: counts.SessionLocks,
-		Traffic: admin.Traffic{Clients: traffic.Clients, Upstreams: traffic.Upstreams, Unanswered: traffic.Unanswered, Accepted: traffic.Accepted,
-			Refused: traffic.Refused, Received: traffic.Received, Sent: traffic.Sent, Commands: traffic.Commands}}
+	counts := o.service.Counts()
+	s := admin.State{Draining: o.draining.Load(), Waiters: counts.Waiters, WaitedKeys: counts.WaitedKeys,
+		SessionLocks: counts.SessionLocks, Traffic: o.relay.Stats(), Masters: o.service.Masters()}
 	s.Upstream.Name = o.upstreamName()
 	s.Upstream.Up, s.Upstream.Reason, s.Upstream.RTT = o.probe.last()
-	for _, m := range o.service.Masters() {
-		s.Masters = append(s.Masters, admin.Master{Name: m.Name, State: string(m.State), Reason: m.Reason, RunID: m.RunID, Since: m.Since, VotesIn: m.VotesIn,
-			RTT: m.RTT, Ahead: m.Ahead, Grants: m.Grants, Refusals: m.Refusals, Errors: m.ByKind, Lost: m.Lost, Quarantines: m.Quarantines, Strays: m.Strays,
-			Owed: m.Owed, Dropped: m.Dropped, Unanswered: m.Unanswered})
-	}
 	return s
 }
 
@@ -174,23 +160,6 @@ func (o *operators) upstreamName() string {
 		return "(not shown)"
 	}
 	return up.Name()
-}
-
-func (o *operators) waiting(limit int) []admin.Waiting {
-	var all []admin.Waiting
-	for _, w := range o.service.Waiting(limit) {
-		all = append(all, admin.Waiting(w))
-	}
-	return all
-}
-
-func (o *operators) locks(ctx context.Context, cursor uint64, match string, count int) (uint64, []admin.Lock, error) {
-	next, found, err := o.service.Locks(ctx, cursor, match, count)
-	locks := make([]admin.Lock, 0, len(found))
-	for _, l := range found {
-		locks = append(locks, admin.Lock{Key: l.Key, Owner: l.Owner, Fence: l.Fence, Held: l.Held, TTL: l.TTL, Age: l.Age, Waiting: l.Waiting})
-	}
-	return next, locks, err
 }
 
 // dialKind is the kind of a failed dial, for metrics; empty if it did not fail, or its client left.

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"net"
+
+	"github.com/tidwall/redcon"
+	"go.uber.org/zap"
+
 	"lockproxy/cmd/lockproxy/embedded"
 	"lockproxy/cmd/lockproxy/internal/listen"
 	"lockproxy/cmd/lockproxy/internal/logs"
@@ -8,11 +13,8 @@ import (
 	"lockproxy/conf"
 	"lockproxy/quorum"
 	"lockproxy/resp"
+	"lockproxy/stat"
 	"lockproxy/upstream"
-	"net"
-
-	"github.com/tidwall/redcon"
-	"go.uber.org/zap"
 )
 
 // The options of each part, made from the settings.
@@ -69,10 +71,10 @@ func adoptBy(loops *resp.Loops) func(net.Conn) (quorum.Polled, bool) {
 }
 
 func commandOptions(cfg conf.Config, q *quorum.Quorum, gate *upstream.Gate, permission commands.Permission, relay *relay,
-	done func(commands.Done), log *zap.Logger) commands.Options {
+	done func(stat.Event), log *zap.Logger) commands.Options {
 	return commands.Options{Locker: q, Gate: gate, Permission: permission, KeyPrefix: cfg.KeyPrefix, MaxTTL: cfg.MaxTTL,
 		Tunable: tunable(cfg), Version: versionText(), Connections: relay.connections,
-		Reason: upstream.Reason, Done: done, Log: log}
+		Reason: upstream.Reason, Report: done, Log: log}
 }
 
 // tunable are the settings of the commands that can change while they run.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 	"go.uber.org/zap"
+
+	"lockproxy/plain"
 )
 
 // session is one connection to a Server. Its fields belong to the goroutine that runs serve, but
@@ -191,7 +193,7 @@ func (s *session) contain(command string, cause any, written int64) {
 		s.server.mini.Unlock()
 	}
 	s.server.log.Error("embedded server panicked", zap.String("server", s.server.Name),
-		zap.String("command", printable(command)), zap.String("cause", fmt.Sprintf("%.200v", cause)), zap.ByteString("stack", debug.Stack()))
+		zap.String("command", plain.Short(command)), zap.String("cause", fmt.Sprintf("%.200v", cause)), zap.ByteString("stack", debug.Stack()))
 	s.peer.Block(func(*server.Writer) { s.writer.Reset(s.out) })
 	if s.out.written.Load() == written {
 		s.peer.WriteError("ERR internal error of the embedded server")
@@ -216,9 +218,6 @@ func panickedUnderLock() bool {
 		}
 	}
 }
-
-// printable is a command's name for the log: names hold nothing secret, but may be any bytes.
-func printable(name string) string { return fmt.Sprintf("%.40q", name) }
 
 // replyWriter passes replies on, those of commands and those of subscriptions, and guards against a script's answer that contains itself: miniredis writes it
 // by recursion, which would end the process when the stack is full. That cannot be recovered from, a panic can.

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"lockproxy/conf"
+	"lockproxy/plain"
 )
 
 // Colours of the states, as terminals know them.
@@ -21,7 +20,7 @@ func (s *status) text(colour bool) string {
 	if s.Upstream.OK {
 		fmt.Fprintf(&b, "upstream  answers in %.1f ms\n", float64(s.Upstream.RTTMicro)/1000)
 	} else {
-		fmt.Fprintf(&b, "upstream  %s\n", paint("does not answer: "+visible(s.Upstream.Error), "31", colour))
+		fmt.Fprintf(&b, "upstream  %s\n", paint("does not answer: "+plain.Escape(s.Upstream.Error), "31", colour))
 	}
 	fmt.Fprintf(&b, "clients   %s connected, %s waiting for locks, %s session locks\n", s.infoOf("connected_clients"), s.infoOf("waiting"), s.infoOf("session_locks"))
 	if !s.Majority {
@@ -35,8 +34,8 @@ func (s *status) text(colour bool) string {
 func (s *status) writeMasters(b *strings.Builder, colour bool) {
 	rows := [][]string{{"MASTER", "STATE", "FOR", "ROUND TRIP", "GRANTS", "REFUSALS", "ERRORS", ""}}
 	for _, m := range s.Masters {
-		reason := visible(m.Reason)
-		rows = append(rows, []string{visible(m.Address), m.State, shortTime(m.Since), fmt.Sprintf("%.1f ms", float64(m.RTT)/1000),
+		reason := plain.Escape(m.Reason)
+		rows = append(rows, []string{plain.Escape(m.Address), m.State, shortTime(m.Since), fmt.Sprintf("%.1f ms", float64(m.RTT)/1000),
 			fmt.Sprint(m.Grants), fmt.Sprint(m.Refusals), fmt.Sprint(m.Errors), reason})
 	}
 	lines := columns(rows)
@@ -49,7 +48,7 @@ func (s *status) writeMasters(b *strings.Builder, colour bool) {
 func (s *status) writeLocks(b *strings.Builder) {
 	switch {
 	case s.LocksErr != "":
-		fmt.Fprintf(b, "\nlocks are not shown: %s\n", visible(s.LocksErr))
+		fmt.Fprintf(b, "\nlocks are not shown: %s\n", plain.Escape(s.LocksErr))
 		return
 	case len(s.Locks) == 0:
 		b.WriteString("\nno locks are held\n")
@@ -57,8 +56,8 @@ func (s *status) writeLocks(b *strings.Builder) {
 	}
 	rows := [][]string{{"LOCK", "HELD ON", "LEFT", "FENCE", "WAITING", "OWNER"}}
 	for _, l := range s.Locks {
-		rows = append(rows, []string{visible(l.Key), fmt.Sprintf("%d of %d", l.Held, len(s.Masters)), shortTime(l.TTL), fmt.Sprint(l.Fence),
-			fmt.Sprint(l.Waiting), visible(l.Owner)})
+		rows = append(rows, []string{plain.Escape(l.Key), fmt.Sprintf("%d of %d", l.Held, len(s.Masters)), shortTime(l.TTL), fmt.Sprint(l.Fence),
+			fmt.Sprint(l.Waiting), plain.Escape(l.Owner)})
 	}
 	b.WriteString("\n" + strings.Join(columns(rows), "\n") + "\n")
 	if s.MoreLock {
@@ -87,16 +86,6 @@ func paint(s, code string, colour bool) string {
 		return s
 	}
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
-}
-
-// visible is s without what a terminal takes for orders, and what reorders or hides text: keys and labels are others' words.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 // shortTime writes milliseconds with one unit that suits them.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"lockproxy/conf"
-	"lockproxy/plain"
 	"net"
 	"net/netip"
 	"os"
@@ -15,6 +13,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"lockproxy/conf"
+	"lockproxy/plain"
 )
 
 // Options say where to listen and how.

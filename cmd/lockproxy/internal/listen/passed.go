@@ -2,11 +2,12 @@ package listen
 
 import (
 	"fmt"
-	"lockproxy/conf"
-	"lockproxy/plain"
 	"net"
 
 	"github.com/coreos/go-systemd/v22/activation"
+
+	"lockproxy/conf"
+	"lockproxy/plain"
 )
 
 // passed are sockets that systemd has opened for the proxy, until a listen address takes them.

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"lockproxy/commands"
+	"lockproxy/stat"
 )
 
 // auditLog notes who locked and unlocked what, and what operators did. It never holds a token. Nil: nothing is noted.
@@ -40,7 +40,7 @@ func newAudit(setting string, lines zapcore.Core, log *zap.Logger) (*Audit, erro
 }
 
 // done notes a command, if it is one of those.
-func (a *Audit) Record(d commands.Done) {
+func (a *Audit) Record(d stat.Event) {
 	command := d.Command
 	switch {
 	case command == "lockproxy" && (d.Sub == "release" || d.Sub == "admit"):

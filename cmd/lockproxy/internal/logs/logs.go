@@ -2,10 +2,11 @@ package logs
 
 import (
 	"io"
-	"lockproxy/plain"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"lockproxy/plain"
 )
 
 // Options say what is logged, and how.

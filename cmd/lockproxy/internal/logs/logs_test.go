@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"lockproxy/commands"
+	"lockproxy/stat"
 )
 
 // TestRepeatedLines: of each message and master a few lines in a while, then one that tells how many were left out. Debug is not limited.
@@ -69,10 +69,10 @@ func TestAuditAmongLines(t *testing.T) {
 	defer log.Close()
 	client := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 5}
 	for range 3 * logBurst {
-		log.Audit.Record(commands.Done{Command: "lock", Outcome: commands.OutGranted, Key: "job\n", Owner: "me", Fence: 7, TTL: time.Second, User: "u", Client: client})
+		log.Audit.Record(stat.Event{Command: "lock", Outcome: stat.OutcomeGranted, Key: "job\n", Owner: "me", Fence: 7, TTL: time.Second, User: "u", Client: client})
 	}
-	for _, d := range []commands.Done{{Command: "lockproxy", Sub: "masters"}, {Command: "lockinfo"}, {Command: "extend"},
-		{Command: "lockproxy", Sub: "admit", Key: "m1", Outcome: commands.OutOK}, {Command: "unlock", Outcome: commands.OutReleased, Key: "a\xff\xfe"}, {Command: "session", Outcome: commands.OutLost, Key: "s", Session: true}} {
+	for _, d := range []stat.Event{{Command: "lockproxy", Sub: "masters"}, {Command: "lockinfo"}, {Command: "extend"},
+		{Command: "lockproxy", Sub: "admit", Key: "m1", Outcome: stat.OutcomeOK}, {Command: "unlock", Outcome: stat.OutcomeReleased, Key: "a\xff\xfe"}, {Command: "session", Outcome: stat.OutcomeLost, Key: "s", Session: true}} {
 		d.Client = client
 		log.Audit.Record(d)
 	}

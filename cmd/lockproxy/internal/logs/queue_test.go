@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"lockproxy/commands"
+	"lockproxy/stat"
 )
 
 // stuck is a destination that takes nothing until it is told to, and then fails if it is to.
@@ -106,7 +106,7 @@ func TestAuditWithoutRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log.Audit.Record(commands.Done{Command: "lock", Key: "k", Client: &net.TCPAddr{}})
+	log.Audit.Record(stat.Event{Command: "lock", Key: "k", Client: &net.TCPAddr{}})
 	log.Close()
 	if text := out.String(); !strings.Contains(text, `"msg":"audit-log cannot be written, lines are lost","error":"write /dev/full: no space left on device"}`) {
 		t.Errorf("got %q", text)

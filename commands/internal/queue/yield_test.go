@@ -1,4 +1,4 @@
-package commands
+package queue
 
 import (
 	"context"
@@ -11,23 +11,23 @@ import (
 
 // TestLineTurnOfTwo: two clients that hand a lock to each other leave the line empty each time; others get their turn all the same.
 func TestLineTurnOfTwo(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		pauses, last := 0, time.Now()
 		for range 2 {
 			q.wg.Go(func() {
 				for range 20 {
-					lease, err := q.ls.wait(context.Background(), nil, 0, quorum.Request{Key: "job", TTL: 10 * time.Second})
+					lease, err := q.ls.Wait(context.Background(), nil, 0, quorum.Request{Key: "job", TTL: 10 * time.Second})
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					if time.Since(last) >= turn/2+10*time.Millisecond {
+					if time.Since(last) >= peerPause/2+10*time.Millisecond {
 						pauses++
 					}
 					last = time.Now()
 					time.Sleep(10 * time.Millisecond)
 					q.lock.set(time.Time{}, nil)
-					q.ls.freed("job", quorum.ReleaseID(lease.Token.Secret+fmt.Sprint(time.Now())))
+					q.ls.Released("job", lease.Token.Secret+fmt.Sprint(time.Now()))
 					time.Sleep(3 * time.Millisecond) // the other one has the lock by then
 				}
 			})
@@ -42,14 +42,14 @@ func TestLineTurnOfTwo(t *testing.T) {
 // TestLineTurnLongHolds: locks that are held for longer than the slow timer are handed over in a row, too.
 func TestLineTurnLongHolds(t *testing.T) {
 	const hold = 1500 * time.Millisecond
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		for i := range 40 {
 			q.join(fmt.Sprint(i), 0, hold)
 		}
 		q.wg.Wait()
 		pauses := 0
 		for i := 1; i < 40; i++ {
-			if q.result(fmt.Sprint(i)).at-q.result(fmt.Sprint(i-1)).at >= hold+turn/2 {
+			if q.result(fmt.Sprint(i)).at-q.result(fmt.Sprint(i-1)).at >= hold+peerPause/2 {
 				pauses++
 			}
 		}
@@ -61,12 +61,12 @@ func TestLineTurnLongHolds(t *testing.T) {
 
 // TestLineNoTurnAlone: who finds the lock free each time is handed nothing over, and pauses for nobody.
 func TestLineNoTurnAlone(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		for i := range 40 {
 			before := time.Now()
 			q.join(fmt.Sprint(i), 0, -1)
 			q.wg.Wait()
-			if took := time.Since(before); took >= turn/2 {
+			if took := time.Since(before); took >= peerPause/2 {
 				t.Errorf("grant %d of a free lock took %v", i, took)
 			}
 			time.Sleep(11 * time.Second) // it runs out
@@ -76,20 +76,20 @@ func TestLineNoTurnAlone(t *testing.T) {
 
 // TestLineTurnTaken: where another proxy had the lock in between, a row begins anew.
 func TestLineTurnTaken(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		const hold = 10 * time.Millisecond
 		for i := range 24 {
 			q.join(fmt.Sprint(i), 0, hold)
 			if i == 0 { // the tenth is released by others, who take it at once for a while
 				time.AfterFunc(9*hold+hold/2, func() {
-					q.ls.freed("job", "0123456789abcdef")
+					q.ls.notify("job", "0123456789abcdef", q.ls.majority)
 					q.lock.set(time.Now().Add(50*time.Millisecond), nil)
 				})
 			}
 		}
 		q.wg.Wait()
 		for i := 1; i < 24; i++ {
-			if took := q.result(fmt.Sprint(i)).at - q.result(fmt.Sprint(i-1)).at; took >= hold+turn/2 && took < 40*time.Millisecond {
+			if took := q.result(fmt.Sprint(i)).at - q.result(fmt.Sprint(i-1)).at; took >= hold+peerPause/2 && took < 40*time.Millisecond {
 				t.Errorf("a pause of %v before grant %d", took-hold, i)
 			}
 		}
@@ -99,10 +99,10 @@ func TestLineTurnTaken(t *testing.T) {
 // TestLineSuccessorSubscribes: the head found the key free and so never subscribed. Its successor hears of a release through another proxy all
 // the same (bug B19).
 func TestLineSuccessorSubscribes(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		q.wg.Go(func() { // at the same moment as a, and behind it
 			time.Sleep(time.Microsecond)
-			_, err := q.ls.wait(context.Background(), nil, 0, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: "b"})
+			_, err := q.ls.Wait(context.Background(), nil, 0, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: "b"})
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			q.out["b"] = outcomeAt{err, time.Since(bubbleStart)}
@@ -126,7 +126,7 @@ func TestLineSuccessorSubscribes(t *testing.T) {
 // masters, and both fail. What they give back is told to nobody, so the head tries again soon by itself.
 func TestLineNobodyWon(t *testing.T) {
 	for _, released := range []bool{true, false} {
-		inLine(t, func(q *queue) {
+		inQueue(t, func(q *crowd) {
 			q.lock.set(time.Now().Add(100*time.Millisecond), nil)
 			q.join("a", 0, -1)
 			time.Sleep(100 * time.Millisecond)
@@ -148,7 +148,7 @@ func TestLineNobodyWon(t *testing.T) {
 
 // TestLineOtherWon: where another proxy won, the head soon asks no more often than the slow timer says.
 func TestLineOtherWon(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(time.Hour), nil)
 		leave := q.join("a", 0, -1)
 		time.Sleep(100 * time.Millisecond)
@@ -166,7 +166,7 @@ func TestLineOtherWon(t *testing.T) {
 
 // TestLineSlowSubscription: a waiter's time runs out, and a client leaves, also while the masters do not confirm the subscription.
 func TestLineSlowSubscription(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		q.lock.confirm = 2 * time.Second
 		q.lock.set(time.Now().Add(time.Hour), nil)
 		leave := q.join("leaves", 0, -1)
@@ -174,10 +174,10 @@ func TestLineSlowSubscription(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		leave()
 		q.wg.Wait()
-		if got := q.result("leaves"); got.err != errLeft || got.at > 110*time.Millisecond {
+		if got := q.result("leaves"); got.err != ErrDisconnected || got.at > 110*time.Millisecond {
 			t.Errorf("who left at 100ms got %v at %v", got.err, got.at)
 		}
-		if got := q.result("in time"); got.err != errTimeout || got.at > 310*time.Millisecond {
+		if got := q.result("in time"); got.err != ErrTimeout || got.at > 310*time.Millisecond {
 			t.Errorf("WAIT 300ms got %v at %v", got.err, got.at)
 		}
 	})
@@ -186,22 +186,22 @@ func TestLineSlowSubscription(t *testing.T) {
 // TestLineSwallowedSignal: the head takes the word of a release, pauses so that others get their
 // turn, and leaves. The next head asks at once, as nobody has since.
 func TestLineSwallowedSignal(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		const hold = 10 * time.Millisecond
 		q.lock.set(time.Now().Add(hold), nil)
-		for i := range inRow {
+		for i := range maxHandOvers {
 			q.join(fmt.Sprint(i), 0, hold)
 		}
 		leave := q.join("pauses", 0, -1)
 		q.join("next", 0, -1)
-		for grants := []string(nil); len(grants) < inRow; _, _, grants = q.lock.count() {
+		for grants := []string(nil); len(grants) < maxHandOvers; _, _, grants = q.lock.count() {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(hold + time.Millisecond) // a pause takes at least 4ms
 		leave()
 		left := time.Since(bubbleStart)
 		q.wg.Wait()
-		if got := q.result("pauses"); got.err != errLeft || got.at != left {
+		if got := q.result("pauses"); got.err != ErrDisconnected || got.at != left {
 			t.Fatalf("who was to leave in its pause at %v got %v at %v", left, got.err, got.at)
 		}
 		if got := q.result("next"); got.err != nil || got.at > left+2*time.Millisecond {
@@ -213,13 +213,13 @@ func TestLineSwallowedSignal(t *testing.T) {
 // TestLineQuietBehindGrant: who waits behind a lock that was just handed over has no reason to ask
 // soon.
 func TestLineQuietBehindGrant(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(time.Hour), nil)
 		q.join("a", 0, -1)
 		leave := q.join("b", 0, -1)
 		time.Sleep(100 * time.Millisecond)
 		q.lock.set(time.Time{}, nil)
-		q.ls.freed("job", "0123456789abcdef")
+		q.ls.notify("job", "0123456789abcdef", q.ls.majority)
 		time.Sleep(10 * time.Millisecond)
 		before, _, grants := q.lock.count()
 		time.Sleep(900 * time.Millisecond)

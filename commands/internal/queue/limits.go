@@ -1,4 +1,4 @@
-package commands
+package queue
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 )
 
 // patience is what ends the waiting of one client.
-type patience struct {
+type waitLimits struct {
 	ctx      context.Context
 	gone     <-chan struct{}
 	draining <-chan struct{}
@@ -14,7 +14,7 @@ type patience struct {
 }
 
 // until waits for ch.
-func (p patience) until(ch <-chan struct{}) error {
+func (p waitLimits) until(ch <-chan struct{}) error {
 	select {
 	case <-ch:
 		return nil
@@ -24,31 +24,31 @@ func (p patience) until(ch <-chan struct{}) error {
 }
 
 // sleep waits for d.
-func (p patience) sleep(d time.Duration) error {
+func (p waitLimits) sleep(d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	return p.wait(nil, t.C)
 }
 
 // chance waits for a signal, at most d and at most slowTimer.
-func (p patience) chance(l *line, d time.Duration) error {
-	t := time.NewTimer(min(d, slowTimer))
+func (p waitLimits) wakeUp(l *waitQueue, d time.Duration) error {
+	t := time.NewTimer(min(d, pollEvery))
 	defer t.Stop()
-	return p.wait(l.signal, t.C)
+	return p.wait(l.wakeUp, t.C)
 }
 
-func (p patience) wait(ch <-chan struct{}, t <-chan time.Time) error {
+func (p waitLimits) wait(ch <-chan struct{}, t <-chan time.Time) error {
 	select {
 	case <-ch:
 		return nil
 	case <-t:
 		return nil
 	case <-p.timeout:
-		return errTimeout
+		return ErrTimeout
 	case <-p.draining:
-		return errTimeout
+		return ErrTimeout
 	case <-p.gone:
-		return errLeft
+		return ErrDisconnected
 	case <-p.ctx.Done():
 		return context.Cause(p.ctx)
 	}

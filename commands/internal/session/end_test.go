@@ -1,4 +1,4 @@
-package commands
+package session
 
 import (
 	"slices"
@@ -24,18 +24,18 @@ func TestDrainedHolds(t *testing.T) {
 		{"QUIT", true, resp.EndQuit, []string{"extend 3s at 1s", "release job at 1.7s"}},
 		{"RESP2", false, resp.EndProxy, []string{"extend 3s at 1s"}},
 	} {
-		held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
+		held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 			o.resp3 = tt.resp3
 			time.Sleep(1500 * time.Millisecond)
-			hs.drain()
+			hs.Drain()
 			if got := o.pushes(); (len(got) == 1 && strings.HasSuffix(got[0], "at 1.5s")) != tt.resp3 {
 				t.Errorf("%s: pushed %v", tt.name, got)
 			}
 			time.Sleep(200 * time.Millisecond)
 			o.onEnd(tt.end)
 			time.Sleep(time.Minute)
-			if got := e.log(); !slices.Equal(got, tt.want) || hs.count() != 0 || len(o.pushes()) > 1 {
-				t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.count(), o.pushes())
+			if got := e.log(); !slices.Equal(got, tt.want) || hs.Count() != 0 || len(o.pushes()) > 1 {
+				t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.Count(), o.pushes())
 			}
 		})
 	}
@@ -43,9 +43,9 @@ func TestDrainedHolds(t *testing.T) {
 
 // TestDrainDuringRenewal: the renewal that is under way is the last one.
 func TestDrainDuringRenewal(t *testing.T) {
-	held(t, 0, func(e *extender, _ *fakeOwner, hs *holds, _ func() []string) {
+	held(t, 0, func(e *extender, _ *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1005 * time.Millisecond)
-		hs.drain()
+		hs.Drain()
 		time.Sleep(time.Minute)
 		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) {
 			t.Errorf("asked %v after a drain at 1.005s", got)
@@ -63,12 +63,12 @@ func (m *mute) Push([]byte) error { <-m.read; return nil }
 
 // TestDrainWaitsForNobodyLong: a holder that does not read keeps the drain half a second.
 func TestDrainWaitsForNobodyLong(t *testing.T) {
-	held(t, 0, func(_ *extender, _ *fakeOwner, hs *holds, _ func() []string) {
+	held(t, 0, func(_ *extender, _ *fakeOwner, hs *Locks, _ func() []string) {
 		m := &mute{fakeOwner{resp3: true}, make(chan struct{})}
-		hs.keep(m, "other", leaseOf("cd"), 3*time.Second)
-		hs.drain()
-		if took := time.Since(bubbleStart); took != tellWithin {
-			t.Errorf("the drain took %v, want %v", took, tellWithin)
+		hs.Keep(m, "other", leaseOf("cd"), 3*time.Second)
+		hs.Drain()
+		if took := time.Since(bubbleBegan); took != pushTimeout {
+			t.Errorf("the drain took %v, want %v", took, pushTimeout)
 		}
 		close(m.read)
 		synctest.Wait()
@@ -77,8 +77,8 @@ func TestDrainWaitsForNobodyLong(t *testing.T) {
 
 // TestChangedHolds: a new session-max-hold is that of locks held already, too, and a new session-lock-delay that of the next end.
 func TestChangedHolds(t *testing.T) {
-	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
-		hs.change(2*time.Second, 20*time.Second)
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+		hs.Change(2*time.Second, 20*time.Second)
 		time.Sleep(1500 * time.Millisecond)
 		o.onEnd(resp.EndClient)
 		time.Sleep(time.Minute)
@@ -86,8 +86,8 @@ func TestChangedHolds(t *testing.T) {
 			t.Errorf("asked %v, want %v", e.log(), want)
 		}
 	})
-	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
-		hs.change(1500*time.Millisecond, 0)
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+		hs.Change(1500*time.Millisecond, 0)
 		time.Sleep(time.Minute)
 		if got := e.log(); len(got) != 1 || len(o.pushes()) != 1 {
 			t.Errorf("asked %v, pushed %v, want one renewal and the loss", got, o.pushes())

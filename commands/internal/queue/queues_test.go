@@ -1,4 +1,4 @@
-package commands
+package queue
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 // simLocker is one lock in virtual time: asking takes a millisecond.
 type simLocker struct {
-	Locker
 	mu       sync.Mutex
 	until    time.Time // held by somebody until then
 	asked    int
@@ -67,8 +66,6 @@ func (s *simLocker) tell(id string) {
 	released(id)
 }
 
-func (s *simLocker) Masters() []quorum.MasterStatus { return make([]quorum.MasterStatus, 5) }
-
 func (s *simLocker) set(until time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,9 +79,9 @@ func (s *simLocker) count() (asked, watches int, grants []string) {
 }
 
 // queue is clients that wait in one line.
-type queue struct {
+type crowd struct {
 	t    *testing.T
-	ls   *lines
+	ls   *Queues
 	lock *simLocker
 	wg   sync.WaitGroup
 	mu   sync.Mutex
@@ -96,14 +93,14 @@ type outcomeAt struct {
 	at  time.Duration // since the start of the bubble
 }
 
-func inLine(t *testing.T, f func(q *queue)) {
+func inQueue(t *testing.T, f func(q *crowd)) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := &simLocker{}
-		q := &queue{t: t, lock: lock, ls: newLines(lock, 2000, time.Minute), out: make(map[string]outcomeAt)}
+		q := &crowd{t: t, lock: lock, ls: New(lock, 5, 2000, time.Minute), out: make(map[string]outcomeAt)}
 		f(q)
 		q.wg.Wait()
-		if _, watches, _ := lock.count(); watches != 0 || len(q.ls.m) != 0 || q.ls.total() != 0 {
-			t.Errorf("left: %d subscriptions, %d lines, %d waiters", watches, len(q.ls.m), q.ls.total())
+		if _, watches, _ := lock.count(); watches != 0 || len(q.ls.byKey) != 0 || q.ls.waiting != 0 {
+			t.Errorf("left: %d subscriptions, %d lines, %d waiters", watches, len(q.ls.byKey), q.ls.waiting)
 		}
 	})
 }
@@ -111,31 +108,31 @@ func inLine(t *testing.T, f func(q *queue)) {
 var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // join lets a client called name wait; it keeps the lock for hold and then releases it (negative: never). The next call joins behind it.
-func (q *queue) join(name string, timeout, hold time.Duration) (leave func()) {
+func (q *crowd) join(name string, timeout, hold time.Duration) (leave func()) {
 	gone := make(chan struct{})
 	q.wg.Go(func() {
-		lease, err := q.ls.wait(context.Background(), gone, timeout, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: name})
+		lease, err := q.ls.Wait(context.Background(), gone, timeout, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: name})
 		q.mu.Lock()
 		q.out[name] = outcomeAt{err, time.Since(bubbleStart)}
 		q.mu.Unlock()
 		if err == nil && hold >= 0 {
 			time.Sleep(hold)
 			q.lock.set(time.Time{}, nil)
-			q.ls.freed("job", quorum.ReleaseID(lease.Token.Secret))
+			q.ls.Released("job", lease.Token.Secret)
 		}
 	})
 	synctest.Wait()
 	return func() { close(gone); synctest.Wait() }
 }
 
-func (q *queue) result(name string) outcomeAt {
+func (q *crowd) result(name string) outcomeAt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.out[name]
 }
 
 func TestLineOrder(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(5*time.Second), nil)
 		q.join("a", 0, 100*time.Millisecond)
 		leave := q.join("b", 0, 100*time.Millisecond)
@@ -148,7 +145,7 @@ func TestLineOrder(t *testing.T) {
 		if _, _, grants := q.lock.count(); !slices.Equal(grants, []string{"a", "c", "d", "e"}) {
 			t.Errorf("granted to %v", grants)
 		}
-		if err := q.result("b").err; err != errLeft {
+		if err := q.result("b").err; err != ErrDisconnected {
 			t.Errorf("b ended with %v", err)
 		}
 	})
@@ -156,7 +153,7 @@ func TestLineOrder(t *testing.T) {
 
 // TestLineAsksLittle: a thousand waiters ask the masters no more than one would (bug B23), and are served in order.
 func TestLineAsksLittle(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(9500*time.Millisecond), nil)
 		var want []string
 		for i := range 1000 {
@@ -180,7 +177,7 @@ func TestLineAsksLittle(t *testing.T) {
 }
 
 func TestLineExpiry(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(700*time.Millisecond), nil)
 		q.join("a", 0, -1)
 		q.wg.Wait()
@@ -192,7 +189,7 @@ func TestLineExpiry(t *testing.T) {
 
 // TestLineForeignRelease: a release through another proxy wakes the head, once for all masters that tell of it (bug B19).
 func TestLineForeignRelease(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)
 		q.join("a", 0, -1)
 		time.Sleep(100 * time.Millisecond)
@@ -213,7 +210,7 @@ func TestLineForeignRelease(t *testing.T) {
 // and soon enough where no majority ever will.
 func TestLineEarlyWord(t *testing.T) {
 	for _, tell := range []int{5, 2} {
-		inLine(t, func(q *queue) {
+		inQueue(t, func(q *crowd) {
 			q.lock.set(time.Now().Add(10*time.Second), nil)
 			q.join("a", 0, -1)
 			time.Sleep(100 * time.Millisecond)
@@ -235,7 +232,7 @@ func TestLineEarlyWord(t *testing.T) {
 
 // TestLineSubscribesThenTries: what is released between the first try and the subscription is found by the second try.
 func TestLineSubscribesThenTries(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)
 		time.AfterFunc(1500*time.Microsecond, func() { q.lock.set(time.Time{}, nil) }) // after the first try, before the subscription
 		q.join("a", 0, -1)
@@ -255,12 +252,12 @@ func TestLineTimeouts(t *testing.T) {
 		want    error
 		at      time.Duration
 	}{
-		{"held", nil, 300 * time.Millisecond, errTimeout, 300 * time.Millisecond},
+		{"held", nil, 300 * time.Millisecond, ErrTimeout, 300 * time.Millisecond},
 		{"no quorum", noQuorum, 300 * time.Millisecond, quorum.ErrNoQuorum, 300 * time.Millisecond},
 		{"no quorum, no limit", noQuorum, 0, quorum.ErrNoQuorum, time.Minute},
-		{"late", quorum.ErrLate, 300 * time.Millisecond, errTimeout, 300 * time.Millisecond},
+		{"late", quorum.ErrLate, 300 * time.Millisecond, ErrTimeout, 300 * time.Millisecond},
 	} {
-		inLine(t, func(q *queue) {
+		inQueue(t, func(q *crowd) {
 			q.lock.set(time.Now().Add(time.Hour), tt.lockErr)
 			q.join("head", tt.timeout, -1)
 			q.join("second", tt.timeout, -1)
@@ -279,14 +276,14 @@ func TestLineTimeouts(t *testing.T) {
 
 // TestLineTurn: after 16 hand-overs in a row others get a turn.
 func TestLineTurn(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		for i := range 40 {
 			q.join(fmt.Sprint(i), 0, 0)
 		}
 		q.wg.Wait()
 		pauses := 0
 		for i := 1; i < 40; i++ {
-			if q.result(fmt.Sprint(i)).at-q.result(fmt.Sprint(i-1)).at >= turn/2 {
+			if q.result(fmt.Sprint(i)).at-q.result(fmt.Sprint(i-1)).at >= peerPause/2 {
 				pauses++
 			}
 		}
@@ -297,19 +294,19 @@ func TestLineTurn(t *testing.T) {
 }
 
 func TestLineLimits(t *testing.T) {
-	inLine(t, func(q *queue) {
+	inQueue(t, func(q *crowd) {
 		q.ls.max = 2
 		q.lock.set(time.Now().Add(time.Hour), nil)
 		q.join("a", 0, -1)
 		q.join("b", 0, -1)
 		q.join("c", 0, -1)
-		if err := q.result("c").err; err != errQueueFull {
+		if err := q.result("c").err; err != ErrFull {
 			t.Errorf("the third got %v", err)
 		}
-		q.ls.drain()
+		q.ls.Drain()
 		q.wg.Wait()
 		for _, who := range []string{"a", "b"} {
-			if err := q.result(who).err; err != errTimeout {
+			if err := q.result(who).err; err != ErrTimeout {
 				t.Errorf("%s got %v from the drain", who, err)
 			}
 		}

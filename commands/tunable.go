@@ -19,21 +19,9 @@ type Tunable struct {
 // was taken with.
 func (s *Service) Change(t Tunable) {
 	s.tunable.Store(&t)
-	s.lines.setMax(t.MaxWaiters)
-	s.holds.change(t.SessionMaxHold, t.SessionLockDelay)
+	s.queues.SetMax(t.MaxWaiters)
+	s.sessionLocks.Change(t.SessionMaxHold, t.SessionLockDelay)
 }
 
 // now are the tunable options of the moment.
 func (s *Service) now() *Tunable { return s.tunable.Load() }
-
-func (ls *lines) setMax(n int) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.max = n
-}
-
-func (hs *holds) change(maxHold, delay time.Duration) {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	hs.maxHold, hs.delay = maxHold, delay
-}

@@ -1,4 +1,4 @@
-package commands
+package session
 
 import (
 	"context"
@@ -17,21 +17,22 @@ import (
 	"lockproxy/resp"
 )
 
+var bubbleBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // extender answers renewals in virtual time, and notes when it was asked what.
 type extender struct {
-	Locker
 	mu    sync.Mutex
 	took  time.Duration
 	err   error
 	asked []string
-	holds *holds // whose mutex must be free whenever the masters are asked
+	holds *Locks // whose mutex must be free whenever the masters are asked
 }
 
 func (e *extender) note(what string) {
-	e.holds.count()
+	e.holds.Count()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.asked = append(e.asked, fmt.Sprintf("%s %v", what, time.Since(bubbleStart)))
+	e.asked = append(e.asked, fmt.Sprintf("%s %v", what, time.Since(bubbleBegan)))
 }
 
 func (e *extender) Extend(_ context.Context, _ string, _ quorum.Token, ttl time.Duration) (time.Duration, error) {
@@ -77,36 +78,36 @@ func (f *fakeOwner) pushes() []string {
 func (f *fakeOwner) Push(b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pushed = append(f.pushed, fmt.Sprintf("%q at %v", b, time.Since(bubbleStart)))
+	f.pushed = append(f.pushed, fmt.Sprintf("%q at %v", b, time.Since(bubbleBegan)))
 	return nil
 }
 
 // held runs f with a session lock of 3 s, granted at the start with a validity of 2.9 s.
-func held(t *testing.T, delay time.Duration, f func(e *extender, o *fakeOwner, hs *holds, freed func() []string)) {
+func held(t *testing.T, delay time.Duration, f func(e *extender, o *fakeOwner, hs *Locks, freed func() []string)) {
 	synctest.Test(t, func(t *testing.T) {
 		e, o := &extender{took: 10 * time.Millisecond}, &fakeOwner{resp3: true}
 		var mu sync.Mutex
 		var freed []string
-		hs := newHolds(e, func(key, _ string) {
+		hs := New(e, func(key, _ string) {
 			mu.Lock()
 			defer mu.Unlock()
 			freed = append(freed, key)
-		}, 10*time.Second, delay, zap.NewNop())
+		}, nil, 10*time.Second, delay, zap.NewNop())
 		e.holds = hs
 		hs.suspended = func() time.Duration { return 0 } // the real clocks are no part of the bubble
-		hs.keep(o, "job", quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second)
+		hs.Keep(o, "job", quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second)
 		f(e, o, hs, func() []string {
 			mu.Lock()
 			defer mu.Unlock()
 			return slices.Clone(freed)
 		})
-		hs.close()
+		hs.Close()
 	})
 }
 
 // TestRenewals: every third of the ttl, on absolute times however long a renewal takes (bug B17), until max-hold; then it runs out.
 func TestRenewals(t *testing.T) {
-	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, freed func() []string) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
 		time.Sleep(3500 * time.Millisecond)
 		want := []string{"extend 3s at 1s", "extend 3s at 2s", "extend 3s at 3s"}
 		if got := e.log(); !slices.Equal(got, want) {
@@ -114,8 +115,8 @@ func TestRenewals(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		got := e.log()
-		if len(got) != 9 || got[8] != "extend 3s at 9s" || hs.count() != 0 {
-			t.Errorf("renewed %v, %d left; want the last one at 9s", got, hs.count())
+		if len(got) != 9 || got[8] != "extend 3s at 9s" || hs.Count() != 0 {
+			t.Errorf("renewed %v, %d left; want the last one at 9s", got, hs.Count())
 		}
 		push := `">4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:` + strings.Repeat("ab", 20) + `\r\n" at 11.85s`
 		if len(o.pushes()) != 1 || o.pushes()[0] != push {
@@ -130,7 +131,7 @@ func TestRenewals(t *testing.T) {
 // TestRenewalFails: tried again until validity ends, and not a moment longer (bugs B18, B26).
 func TestRenewalFails(t *testing.T) {
 	for _, recover := range []bool{true, false} {
-		held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
+		held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 			e.fail(quorum.ErrLate)
 			time.Sleep(2 * time.Second)
 			if n := len(e.log()); n < 3 {
@@ -158,12 +159,12 @@ func TestRenewalFails(t *testing.T) {
 // TestRenewalLost: a lock that is provably gone is lost at once, and Extend has seen to what is
 // left of it. A RESP2 client gets no push.
 func TestRenewalLost(t *testing.T) {
-	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, freed func() []string) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
 		o.resp3 = false
 		e.fail(quorum.ErrLost)
 		time.Sleep(5 * time.Second)
-		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.count() != 0 || len(o.pushes()) != 0 || len(freed()) != 1 {
-			t.Errorf("asked %v, %d left, pushed %v, freed %v", got, hs.count(), o.pushes(), freed())
+		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.Count() != 0 || len(o.pushes()) != 0 || len(freed()) != 1 {
+			t.Errorf("asked %v, %d left, pushed %v, freed %v", got, hs.Count(), o.pushes(), freed())
 		}
 	})
 }
@@ -185,12 +186,12 @@ func TestHoldEnds(t *testing.T) {
 		{"QUIT, delay", resp.EndQuit, 20 * time.Second, []string{"release job at 500ms"}},
 		{"proxy, delay", resp.EndProxy, 20 * time.Second, nil},
 	} {
-		held(t, tt.delay, func(e *extender, o *fakeOwner, hs *holds, freed func() []string) {
+		held(t, tt.delay, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
 			time.Sleep(500 * time.Millisecond)
 			o.onEnd(tt.how)
 			time.Sleep(time.Minute)
-			if got := e.log(); !slices.Equal(got, tt.want) || hs.count() != 0 || len(o.pushes()) != 0 {
-				t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.count(), o.pushes())
+			if got := e.log(); !slices.Equal(got, tt.want) || hs.Count() != 0 || len(o.pushes()) != 0 {
+				t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.Count(), o.pushes())
 			}
 			if woken := len(freed()) == 1; woken != (tt.how != resp.EndProxy) {
 				t.Errorf("%s: freed %v", tt.name, freed())
@@ -201,12 +202,12 @@ func TestHoldEnds(t *testing.T) {
 
 // TestNoRenewalAfterUnlock: not even when the answer to one comes after it (bug B18).
 func TestNoRenewalAfterUnlock(t *testing.T) {
-	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1005 * time.Millisecond) // in the middle of the first renewal
-		hs.forget("job", strings.Repeat("ab", 20))
+		hs.Forget("job", strings.Repeat("ab", 20))
 		time.Sleep(time.Minute)
-		if got := e.log(); len(got) != 1 || len(o.pushes()) != 0 || hs.count() != 0 {
-			t.Errorf("asked %v, pushed %v, %d left", got, o.pushes(), hs.count())
+		if got := e.log(); len(got) != 1 || len(o.pushes()) != 0 || hs.Count() != 0 {
+			t.Errorf("asked %v, pushed %v, %d left", got, o.pushes(), hs.Count())
 		}
 	})
 }
@@ -214,11 +215,11 @@ func TestNoRenewalAfterUnlock(t *testing.T) {
 // TestUnlockOfAnotherKey: UNLOCK with the token of a session lock but the name of another key releases nothing, so that the lock is
 // renewed further.
 func TestUnlockOfAnotherKey(t *testing.T) {
-	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
-		hs.forget("other", strings.Repeat("ab", 20))
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+		hs.Forget("other", strings.Repeat("ab", 20))
 		time.Sleep(1500 * time.Millisecond)
-		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.count() != 1 {
-			t.Errorf("asked %v, %d held", got, hs.count())
+		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.Count() != 1 {
+			t.Errorf("asked %v, %d held", got, hs.Count())
 		}
 	})
 }
@@ -226,11 +227,11 @@ func TestUnlockOfAnotherKey(t *testing.T) {
 // TestExtendedHold: a client that was told by EXTEND that it holds its session lock for longer keeps it that long, although
 // renewals fail.
 func TestExtendedHold(t *testing.T) {
-	held(t, 0, func(e *extender, o *fakeOwner, hs *holds, _ func() []string) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1500 * time.Millisecond)
-		hs.extended("job", strings.Repeat("ab", 20), 20*time.Second)
-		hs.extended("job", strings.Repeat("ab", 20), time.Second)      // a shorter one takes nothing away
-		hs.extended("other", strings.Repeat("ab", 20), 40*time.Second) // nor has another key anything to do with it
+		hs.Extended("job", strings.Repeat("ab", 20), 20*time.Second)
+		hs.Extended("job", strings.Repeat("ab", 20), time.Second)      // a shorter one takes nothing away
+		hs.Extended("other", strings.Repeat("ab", 20), 40*time.Second) // nor has another key anything to do with it
 		time.Sleep(time.Second)                                        // a renewal at 2s
 		e.fail(quorum.ErrLate)
 		time.Sleep(time.Minute)

@@ -1,4 +1,4 @@
-package commands
+package session
 
 import (
 	"slices"
@@ -14,16 +14,16 @@ import (
 )
 
 // sleepy runs f with a session lock of 30 s, granted at the start with a validity of 29.9 s, on a machine that f may suspend.
-func sleepy(t *testing.T, f func(e *extender, o *fakeOwner, hs *holds, suspend func(time.Duration))) {
+func suspendable(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration))) {
 	synctest.Test(t, func(t *testing.T) {
 		e, o := &extender{took: 500 * time.Millisecond}, &fakeOwner{resp3: true}
-		hs := newHolds(e, func(string, string) {}, time.Hour, 0, zap.NewNop())
+		hs := New(e, func(string, string) {}, nil, time.Hour, 0, zap.NewNop())
 		e.holds = hs
 		var slept atomic.Int64
 		hs.suspended = func() time.Duration { return 100*time.Hour + time.Duration(slept.Load()) }
-		hs.keep(o, "job", quorum.Lease{Token: quorum.Token{Secret: strings.Repeat("ab", 20)}, Validity: 29900 * time.Millisecond}, 30*time.Second)
+		hs.Keep(o, "job", quorum.Lease{Token: quorum.Token{Secret: strings.Repeat("ab", 20)}, Validity: 29900 * time.Millisecond}, 30*time.Second)
 		f(e, o, hs, func(d time.Duration) { slept.Add(int64(d)) })
-		hs.close()
+		hs.Close()
 	})
 }
 
@@ -42,7 +42,7 @@ func TestSuspend(t *testing.T) {
 		{"validity over", 28 * time.Second, []string{"release job at 3s"}, "at 3s"},
 		{"longer than max-hold", 2 * time.Hour, nil, "at 3s"},
 	} {
-		sleepy(t, func(e *extender, o *fakeOwner, hs *holds, suspend func(time.Duration)) {
+		suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
 			time.Sleep(2500 * time.Millisecond)
 			suspend(tt.suspend)
 			time.Sleep(23 * time.Second)
@@ -59,7 +59,7 @@ func TestSuspend(t *testing.T) {
 // TestSuspendDuringRenewal: there is one renewal at a time, and one that fails after waking finds that validity is over.
 func TestSuspendDuringRenewal(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		sleepy(t, func(e *extender, o *fakeOwner, hs *holds, suspend func(time.Duration)) {
+		suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
 			e.mu.Lock()
 			e.took = 2500 * time.Millisecond // from 10 s to 12.5 s
 			e.mu.Unlock()
@@ -82,10 +82,10 @@ func TestSuspendDuringRenewal(t *testing.T) {
 
 // TestSuspendExtended: what EXTEND promised is counted on the same clock.
 func TestSuspendExtended(t *testing.T) {
-	sleepy(t, func(e *extender, o *fakeOwner, hs *holds, suspend func(time.Duration)) {
+	suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
 		e.took = 0
 		e.fail(quorum.ErrLate)
-		hs.extended("job", strings.Repeat("ab", 20), time.Minute)
+		hs.Extended("job", strings.Repeat("ab", 20), time.Minute)
 		time.Sleep(70 * time.Second)
 		if got := o.pushes(); len(got) != 1 || !strings.HasSuffix(got[0], "at 59.95s") {
 			t.Errorf("pushed %v, want one at 59.95s", got)
@@ -95,16 +95,16 @@ func TestSuspendExtended(t *testing.T) {
 
 // TestSuspendLookEnds: without holds nobody looks, and the next hold is looked after again.
 func TestSuspendLookEnds(t *testing.T) {
-	sleepy(t, func(e *extender, o *fakeOwner, hs *holds, suspend func(time.Duration)) {
+	suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
 		secret := strings.Repeat("ab", 20)
-		hs.forget("job", secret)
+		hs.Forget("job", secret)
 		time.Sleep(time.Minute)
 		hs.mu.Lock()
-		if hs.look.Stop() {
+		if hs.check.Stop() {
 			t.Error("somebody still looks")
 		}
 		hs.mu.Unlock()
-		hs.keep(o, "job", quorum.Lease{Token: quorum.Token{Secret: secret}, Validity: 29900 * time.Millisecond}, 30*time.Second)
+		hs.Keep(o, "job", quorum.Lease{Token: quorum.Token{Secret: secret}, Validity: 29900 * time.Millisecond}, 30*time.Second)
 		suspend(time.Minute)
 		time.Sleep(5 * time.Second)
 		if got := o.pushes(); len(got) != 1 || !strings.HasSuffix(got[0], "at 1m1s") {

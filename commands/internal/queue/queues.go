@@ -1,4 +1,4 @@
-package commands
+package queue
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 const (
 	// slowTimer is how long the head of a line waits at most before it asks the masters again, should every word of a release be lost.
-	slowTimer = time.Second
+	pollEvery = time.Second
 	never     = time.Duration(math.MaxInt64)
 	// firstRetry and lastRetry bound the growing delay between tries while the masters cannot be asked.
 	firstRetry = 20 * time.Millisecond
@@ -22,9 +22,9 @@ const (
 )
 
 var (
-	errQueueFull = errors.New("too many waiters")
-	errTimeout   = errors.New("timeout")
-	errLeft      = errors.New("the client left")
+	ErrFull         = errors.New("too many waiters")
+	ErrTimeout      = errors.New("timeout")
+	ErrDisconnected = errors.New("the client left")
 )
 
 // lines are the waiting lines of this proxy: one for each key that somebody waits for, first come, first served. Only the head of a
@@ -34,43 +34,43 @@ var (
 // heard of. From then on the head is woken by a release, through this proxy or another, by the holder's expiry, or by slowTimer. A head that
 // was granted the lock leaves; its successor waits without asking if the line has subscribed, as nothing can be had before the next
 // release or expiry.
-type lines struct {
+type Queues struct {
 	locker   Locker
 	maxTTL   time.Duration
 	majority int // of the masters
 
 	mu       sync.Mutex
 	max      int
-	m        map[string]*line
+	byKey    map[string]*waitQueue
 	waiting  int
-	ended    map[string]memory // of lines that ended with a hand-over
-	draining chan struct{}     // closed when all waiters are to be answered
+	ended    map[string]history // of lines that ended with a hand-over
+	draining chan struct{}      // closed when all waiters are to be answered
 }
 
 // line is the waiters for one key.
-type line struct {
+type waitQueue struct {
 	key    string
-	signal chan struct{} // capacity 1: the key may be free
-	memory
+	wakeUp chan struct{} // capacity 1: the key may be free
+	history
 
 	// Guarded by lines.mu.
-	waiters []*waiter // the first is the head
-	stop    func()    // ends the subscription; nil without one
-	sign    time.Time // the last that the key is free, which nobody followed to a grant
+	waiters  []*waiter // the first is the head
+	stop     func()    // ends the subscription; nil without one
+	lastFree time.Time // the last that the key is free, which nobody followed to a grant
 
 	// Used by the head only.
-	asked      bool  // free is known: the next head need not ask first
-	fault      error // the last try found too few masters
-	faultSince time.Time
-	delay      time.Duration
+	expiryKnown bool  // free is known: the next head need not ask first
+	fault       error // the last try found too few masters
+	faultSince  time.Time
+	delay       time.Duration
 }
 
 // release is one release of the key. Each master that had the token tells of it, as soon as it is released there: the first word may
 // come too early to get a majority, the majority-th does not.
 type release struct {
-	id   string
-	told int  // masters
-	over bool // the lock has been granted since
+	id      string
+	masters int  // masters
+	granted bool // the lock has been granted since
 }
 
 // waiter is one client in a line.
@@ -79,37 +79,44 @@ type waiter struct {
 	joined time.Time
 }
 
-func newLines(locker Locker, max int, maxTTL time.Duration) *lines {
-	return &lines{locker: locker, max: max, maxTTL: maxTTL, majority: len(locker.Masters())/2 + 1, m: make(map[string]*line), ended: make(map[string]memory), draining: make(chan struct{})}
+// queueLocker asks the masters for locks, and hears of releases; *quorum.Quorum is one.
+type Locker interface {
+	Acquire(ctx context.Context, want quorum.Request) (quorum.Lease, error)
+	Watch(ctx context.Context, key string, released func(id string)) (stop func())
+}
+
+func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
+	return &Queues{locker: locker, max: max, maxTTL: maxTTL, majority: masters/2 + 1,
+		byKey: make(map[string]*waitQueue), ended: make(map[string]history), draining: make(chan struct{})}
 }
 
 // wait gets the lock for a client that stands in line, or fails: with errTimeout after timeout (0: none), errLeft when gone is closed,
 // errQueueFull, context.Cause(ctx), or a *quorum.NoQuorumError where at the time-out the masters could not be asked.
-func (ls *lines) wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration, want quorum.Request) (quorum.Lease, error) {
+func (ls *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration, want quorum.Request) (quorum.Lease, error) {
 	l, w, err := ls.join(want.Key)
 	if err != nil {
 		return quorum.Lease{}, err
 	}
 	defer ls.leave(l, w)
-	p := patience{ctx: ctx, gone: gone, draining: ls.draining}
+	p := waitLimits{ctx: ctx, gone: gone, draining: ls.draining}
 	if timeout > 0 {
 		timer := time.NewTimer(timeout)
 		defer timer.Stop()
 		p.timeout = timer.C
 	}
 	if err := p.until(w.head); err != nil {
-		return quorum.Lease{}, ls.verdict(l, err)
+		return quorum.Lease{}, ls.timeoutError(l, err)
 	}
 	lease, err := ls.lead(l, w, p, timeout == 0, want)
 	if err != nil {
-		l.asked = false // a signal may have been taken and not been followed
+		l.expiryKnown = false // a signal may have been taken and not been followed
 	}
-	return lease, ls.verdict(l, err)
+	return lease, ls.timeoutError(l, err)
 }
 
 // verdict turns a time-out into what it is to be called.
-func (ls *lines) verdict(l *line, err error) error {
-	if err != errTimeout {
+func (ls *Queues) timeoutError(l *waitQueue, err error) error {
+	if err != ErrTimeout {
 		return err
 	}
 	ls.mu.Lock()
@@ -121,27 +128,27 @@ func (ls *lines) verdict(l *line, err error) error {
 }
 
 // lead is what the head does: ask, and wait for the next chance, until it is granted the lock or gives up.
-func (ls *lines) lead(l *line, w *waiter, p patience, endless bool, want quorum.Request) (quorum.Lease, error) {
-	handed := l.asked // else the lock may have been free all along
-	for ask := !l.asked || !ls.subscribed(l); ; ask = true {
+func (ls *Queues) lead(l *waitQueue, w *waiter, p waitLimits, endless bool, want quorum.Request) (quorum.Lease, error) {
+	handed := l.expiryKnown // else the lock may have been free all along
+	for ask := !l.expiryKnown || !ls.subscribed(l); ; ask = true {
 		if !ask {
-			if err := ls.awaitChance(l, p, time.Until(l.free)); err != nil {
+			if err := ls.awaitWakeUp(l, p, time.Until(l.expires)); err != nil {
 				return quorum.Lease{}, err
 			}
 		}
-		if err := ls.giveTurn(l, p); err != nil {
+		if err := ls.yieldToPeers(l, p); err != nil {
 			return quorum.Lease{}, err
 		}
-		freed := ls.freedBy(l) >= ls.majority
+		freed := ls.releasedBy(l) >= ls.majority
 		lease, err := ls.try(l, want)
 		if err == nil {
 			l.granted(handed, want.TTL)
 			return lease, nil
 		}
 		if freed {
-			l.row = 0 // another proxy was faster; what the slow timer finds is the holder still
+			l.handOvers = 0 // another proxy was faster; what the slow timer finds is the holder still
 		}
-		handed, l.asked = true, false
+		handed, l.expiryKnown = true, false
 		held, isHeld := errors.AsType[*quorum.HeldError](err)
 		switch {
 		case isHeld && !ls.subscribed(l):
@@ -153,8 +160,8 @@ func (ls *lines) lead(l *line, w *waiter, p patience, endless bool, want quorum.
 			if held.Free >= 0 {
 				wait = held.Free + time.Millisecond + rand.N(2*time.Millisecond)
 			}
-			err = ls.awaitChance(l, p, wait)
-		case endless && l.fault != nil && time.Since(later(l.faultSince, w.joined)) >= ls.maxTTL:
+			err = ls.awaitWakeUp(l, p, wait)
+		case endless && l.fault != nil && min(time.Since(l.faultSince), time.Since(w.joined)) >= ls.maxTTL:
 			return lease, err
 		case errors.Is(err, quorum.ErrNoQuorum), errors.Is(err, quorum.ErrLate), errors.Is(err, quorum.ErrFence):
 			l.delay = min(max(firstRetry, 2*l.delay), lastRetry)
@@ -166,17 +173,10 @@ func (ls *lines) lead(l *line, w *waiter, p patience, endless bool, want quorum.
 	}
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // try asks the masters once, and notes whether they could be asked.
-func (ls *lines) try(l *line, want quorum.Request) (quorum.Lease, error) {
+func (ls *Queues) try(l *waitQueue, want quorum.Request) (quorum.Lease, error) {
 	select {
-	case <-l.signal: // of before
+	case <-l.wakeUp: // of before
 	default:
 	}
 	// Not the client's context: an attempt that is being decided is answered.
@@ -185,9 +185,9 @@ func (ls *lines) try(l *line, want quorum.Request) (quorum.Lease, error) {
 	defer ls.mu.Unlock()
 	if err == nil {
 		for i := range l.released { // what else is told of them is no news
-			l.released[i].over = true
+			l.released[i].granted = true
 		}
-		l.sign = time.Time{}
+		l.lastFree = time.Time{}
 	}
 	switch {
 	case !errors.Is(err, quorum.ErrNoQuorum):
@@ -202,17 +202,17 @@ func (ls *lines) try(l *line, want quorum.Request) (quorum.Lease, error) {
 }
 
 // join puts a new waiter at the end of the line for key.
-func (ls *lines) join(key string) (*line, *waiter, error) {
+func (ls *Queues) join(key string) (*waitQueue, *waiter, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.waiting >= ls.max {
-		return nil, nil, errQueueFull
+		return nil, nil, ErrFull
 	}
 	ls.waiting++
-	l := ls.m[key]
+	l := ls.byKey[key]
 	if l == nil {
-		l = &line{key: key, signal: make(chan struct{}, 1), memory: ls.ended[key]}
-		ls.m[key] = l
+		l = &waitQueue{key: key, wakeUp: make(chan struct{}, 1), history: ls.ended[key]}
+		ls.byKey[key] = l
 		delete(ls.ended, key)
 	}
 	w := &waiter{head: make(chan struct{}), joined: time.Now()}
@@ -223,7 +223,7 @@ func (ls *lines) join(key string) (*line, *waiter, error) {
 }
 
 // leave takes w out of its line. The next one becomes the head, if w was; an empty line is given up.
-func (ls *lines) leave(l *line, w *waiter) {
+func (ls *Queues) leave(l *waitQueue, w *waiter) {
 	ls.mu.Lock()
 	ls.waiting--
 	at := 0
@@ -240,7 +240,7 @@ func (ls *lines) leave(l *line, w *waiter) {
 	switch {
 	case len(l.waiters) == 0:
 		stop = l.stop
-		delete(ls.m, l.key)
+		delete(ls.byKey, l.key)
 		ls.rememberLocked(l)
 	case at == 0:
 		close(l.waiters[0].head)
@@ -251,7 +251,7 @@ func (ls *lines) leave(l *line, w *waiter) {
 	}
 }
 
-func (ls *lines) subscribed(l *line) bool {
+func (ls *Queues) subscribed(l *waitQueue) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return l.stop != nil
@@ -259,12 +259,12 @@ func (ls *lines) subscribed(l *line) bool {
 
 // subscribe makes releases through other proxies wake the head. It returns when enough masters have confirmed, or could have; or when the
 // client waits no longer.
-func (ls *lines) subscribe(l *line, p patience) error {
+func (ls *Queues) subscribe(l *waitQueue, p waitLimits) error {
 	ctx, cancel := context.WithCancel(p.ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		stop := ls.locker.Watch(ctx, l.key, func(id string) { ls.heard(l.key, id) })
+		stop := ls.locker.Watch(ctx, l.key, func(id string) { ls.notify(l.key, id, 1) })
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
 		l.stop = stop
@@ -276,68 +276,68 @@ func (ls *lines) subscribe(l *line, p patience) error {
 }
 
 // rememberReleases is how many releases of a key a line remembers.
-const rememberReleases = 8
+const maxReleases = 8
 
-// heard is told by one master that the token called id was released on key. With an empty id something may have been missed.
-func (ls *lines) heard(key, id string) { ls.told(key, id, 1) }
-
-// waited tells whether somebody waits for key.
-func (ls *lines) waited(key string) bool {
+// freed tells the waiters of key that the token with that secret is released, or is about to be before
+// anything that they ask the masters from here on.
+func (ls *Queues) Released(key, secret string) {
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return ls.m[key] != nil
+	waited := ls.byKey[key] != nil
+	ls.mu.Unlock()
+	if waited { // who comes later asks later
+		ls.notify(key, quorum.ReleaseID(secret), ls.majority)
+	}
 }
 
-// freed is told that the token called id is released on key, or is about to be before anything that is asked of the masters from here on.
-func (ls *lines) freed(key, id string) { ls.told(key, id, ls.majority) }
+// wakeUp tells the waiters of key that it may be free.
+func (ls *Queues) Wake(key string) { ls.notify(key, "", 1) }
 
 // told wakes the head at the first word of a release, and once more when a majority has told of it.
-func (ls *lines) told(key, id string, masters int) {
+func (ls *Queues) notify(key, id string, masters int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.m[key]
+	l := ls.byKey[key]
 	if l == nil {
 		return
 	}
 	if id != "" {
 		at := slices.IndexFunc(l.released, func(r release) bool { return r.id == id })
 		if at < 0 {
-			if len(l.released) == rememberReleases {
+			if len(l.released) == maxReleases {
 				l.released = append(l.released[:0], l.released[1:]...)
 			}
 			at = len(l.released)
 			l.released = append(l.released, release{id: id})
 		}
 		r := &l.released[at]
-		before := r.told
-		r.told += masters
-		if r.over || before != 0 && (before >= ls.majority || r.told < ls.majority) {
+		before := r.masters
+		r.masters += masters
+		if r.granted || before != 0 && (before >= ls.majority || r.masters < ls.majority) {
 			return
 		}
 	}
-	l.sign = time.Now()
+	l.lastFree = time.Now()
 	select {
-	case l.signal <- struct{}{}:
+	case l.wakeUp <- struct{}{}:
 	default:
 	}
 }
 
 // count returns how many wait for key.
-func (ls *lines) count(key string) int {
+func (ls *Queues) Waiters(key string) int {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.m[key]; l != nil {
+	if l := ls.byKey[key]; l != nil {
 		return len(l.waiters)
 	}
 	return 0
 }
 
-// total returns how many wait, for whatever.
-func (ls *lines) total() int {
+func (ls *Queues) SetMax(n int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.waiting
+	ls.max = n
 }
 
 // drain answers all waiters, and all that come, as if their time were up. It may be called once.
-func (ls *lines) drain() { close(ls.draining) }
+func (ls *Queues) Drain() { close(ls.draining) }
