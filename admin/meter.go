@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -9,25 +10,8 @@ import (
 	"lockproxy/stat"
 )
 
-// outcomes are the label values of commands, so that every series is there from the start and none
-// comes from a client. What is not listed counts as other.
-var outcomes = map[string][]stat.Outcome{
-	"lock": {stat.OutcomeGranted, stat.OutcomeTaken, stat.OutcomeTimeout, stat.OutcomeGone, stat.OutcomeQueueFull,
-		stat.OutcomeUndelivered},
-	"unlock":    {stat.OutcomeReleased, stat.OutcomeNotHeld},
-	"extend":    {stat.OutcomeExtended, stat.OutcomeLost},
-	"lockinfo":  {stat.OutcomeOK},
-	"lockproxy": {stat.OutcomeOK, stat.OutcomeReleased, stat.OutcomeNotHeld},
-}
-
-// anyOutcomes are outcomes that every command may have.
-var anyOutcomes = []stat.Outcome{stat.OutcomeNoQuorum, stat.OutcomeTryAgain, stat.OutcomeInvalid, stat.OutcomeDenied,
-	stat.OutcomeInternal, other}
-
+// other is the label value of whatever is not listed.
 const other = "other"
-
-// sessionEnds are how session locks end without UNLOCK.
-var sessionEnds = []stat.Outcome{stat.OutcomeReleased, stat.OutcomeLeft, stat.OutcomeLost, other}
 
 // failures are the outcomes that an operator calls errors: the client did nothing wrong.
 var failures = map[stat.Outcome]bool{stat.OutcomeNoQuorum: true, stat.OutcomeTryAgain: true,
@@ -64,12 +48,12 @@ func NewMeter(groups []string) *Meter {
 		dialFails: map[string]prometheus.Counter{}}
 	ended := m.counters("lock_commands_total", "Commands that lockproxy answers itself, by outcome.", "command", "outcome")
 	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has lock_wait_duration_seconds.", latencies, "command")
-	for command, list := range outcomes {
-		m.commands[command] = map[stat.Outcome]prometheus.Counter{}
-		for _, outcome := range append(list, anyOutcomes...) {
-			m.commands[command][outcome] = ended.WithLabelValues(command, string(outcome))
+	for _, c := range stat.Commands { // every series is there from the start, and none comes from a client
+		m.commands[c.Name] = map[stat.Outcome]prometheus.Counter{}
+		for _, outcome := range slices.Concat(c.Outcomes, stat.AnyOutcomes, []stat.Outcome{other}) {
+			m.commands[c.Name][outcome] = ended.WithLabelValues(c.Name, string(outcome))
 		}
-		m.took[command] = duration.WithLabelValues(command).(prometheus.Histogram)
+		m.took[c.Name] = duration.WithLabelValues(c.Name).(prometheus.Histogram)
 	}
 	waits := []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}
 	wait := m.histograms("lock_wait_duration_seconds", "How long LOCK with WAIT took, by whether it was granted.", waits, "granted")
@@ -78,7 +62,7 @@ func NewMeter(groups []string) *Meter {
 	m.held = m.histograms("lock_hold_duration_seconds", "How long released locks were held, of those granted through this proxy and not forgotten.", holds).
 		WithLabelValues().(prometheus.Histogram)
 	sessions := m.counters("session_locks_ended_total", "Session locks that ended without UNLOCK: released, left to run out, or lost.", "outcome")
-	for _, outcome := range sessionEnds {
+	for _, outcome := range append(stat.SessionOutcomes, other) {
 		m.sessions[outcome] = sessions.WithLabelValues(string(outcome))
 	}
 	relayed := m.histograms("relayed_command_duration_seconds", "Time the upstream took to answer, by group of commands: of some commands on each connection, not of those that block.",

@@ -106,7 +106,7 @@ func New(o Options) *Service {
 	return s
 }
 
-// Register adds the handlers to mux, one for each of resp.CommandNames.
+// Register adds the handlers to mux, one for each of stat.Commands.
 func (s *Service) Register(mux *redcon.ServeMux) {
 	for name, how := range s.commands {
 		mux.Handle(name, s.serve(how))

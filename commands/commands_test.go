@@ -19,6 +19,7 @@ import (
 
 	"lockproxy/quorum"
 	"lockproxy/resp"
+	"lockproxy/stat"
 )
 
 var aToken = quorum.Token{Fence: 7, Secret: strings.Repeat("0123456789", 4)}
@@ -220,9 +221,9 @@ func readReply(t *testing.T, r *bufio.Reader) string {
 
 func TestRegisterAll(t *testing.T) {
 	c, r, _, _ := start(t, nil)
-	for _, name := range resp.CommandNames {
-		if got := ask(t, c, r, name); strings.Contains(got, "unknown command") {
-			t.Errorf("%s has no handler: %s", name, got)
+	for _, command := range stat.Commands {
+		if got := ask(t, c, r, command.Name); strings.Contains(got, "unknown command") {
+			t.Errorf("%s has no handler: %s", command.Name, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"lockproxy/quorum"
@@ -46,4 +47,28 @@ func (s *Service) extended(c *call, validity time.Duration, err error) {
 	if c.full {
 		c.writeInt(validity.Milliseconds())
 	}
+}
+
+// parseExtend reads EXTEND key token ttl [FULL].
+func parseExtend(s *Service, argv [][]byte) (a args, err error) {
+	if len(argv) < 3 {
+		return a, errArity("extend")
+	}
+	if a.key, err = s.parseKey(argv[0]); err != nil {
+		return a, err
+	}
+	if a.token, err = parseToken(argv[1]); err != nil {
+		return a, err
+	}
+	if a.ttl, err = s.parseTTL("extend", argv[2]); err != nil {
+		return a, err
+	}
+	switch options := argv[3:]; {
+	case len(options) == 0:
+	case len(options) == 1 && strings.EqualFold(string(options[0]), "full"):
+		a.full = true
+	default:
+		return a, errSyntax
+	}
+	return a, nil
 }

@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"strings"
+
 	"go.uber.org/zap"
 
 	"lockproxy/quorum"
@@ -74,4 +76,50 @@ func (s *Service) giveBack(key string, token quorum.Token) {
 	s.sessionLocks.Forget(key, token.Secret)
 	s.o.Locker.Abandon(key, token)
 	s.queues.Released(key, token.Secret)
+}
+
+// parseLock reads LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL].
+func parseLock(s *Service, argv [][]byte) (a args, err error) {
+	if len(argv) < 2 {
+		return a, errArity("lock")
+	}
+	if a.key, err = s.parseKey(argv[0]); err != nil {
+		return a, err
+	}
+	if a.ttl, err = s.parseTTL("lock", argv[1]); err != nil {
+		return a, err
+	}
+	return a, a.parseOptions(argv[2:])
+}
+
+// parseOptions reads the options of LOCK: in any order and case, each once.
+func (a *args) parseOptions(argv [][]byte) (err error) {
+	for len(argv) > 0 {
+		option := strings.ToLower(string(argv[0]))
+		argv = argv[1:]
+		var value []byte
+		if option == "wait" || option == "owner" {
+			if len(argv) == 0 {
+				return errSyntax
+			}
+			value, argv = argv[0], argv[1:]
+		}
+		switch {
+		case option == "wait" && !a.wait:
+			a.wait = true
+			a.timeout, err = parseTimeout(value)
+		case option == "owner" && a.owner == "":
+			a.owner, err = parseLabel(value)
+		case option == "session" && !a.session:
+			a.session = true
+		case option == "full" && !a.full:
+			a.full = true
+		default:
+			return errSyntax
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -38,3 +38,12 @@ func (s *Service) writeInfo(c *call, info quorum.Info, withKey bool) {
 	c.writeText("owner", info.Owner)
 	c.writeNumber("waiting", int64(s.queues.Waiters(info.Key)))
 }
+
+// parseInfo reads LOCKINFO key.
+func parseInfo(s *Service, argv [][]byte) (a args, err error) {
+	if len(argv) != 1 {
+		return a, errArity("lockinfo")
+	}
+	a.key, err = s.parseKey(argv[0])
+	return a, err
+}

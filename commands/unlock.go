@@ -35,3 +35,15 @@ func (s *Service) unlocked(c *call, released bool, err error) {
 		c.writeInt(0)
 	}
 }
+
+// parseUnlock reads UNLOCK key token.
+func parseUnlock(s *Service, argv [][]byte) (a args, err error) {
+	if len(argv) != 2 {
+		return a, errArity("unlock")
+	}
+	if a.key, err = s.parseKey(argv[0]); err != nil {
+		return a, err
+	}
+	a.token, err = parseToken(argv[1])
+	return a, err
+}

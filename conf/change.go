@@ -2,21 +2,14 @@ package conf
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
-
-// live are the settings that a running proxy takes over when they change. All others need a restart.
-var live = []string{
-	"min-ttl", "max-waiters", "session-max-hold", "session-lock-delay", "session-timeout", "admin-commands", "max-clients", "show-masters",
-	"tls-cert", "tls-key", "tls-client-ca", "drain-timeout", "log-level",
-}
 
 // Live returns the names of the settings that a running proxy takes over when they change, in the order of --help.
 func Live() []string {
 	var names []string
 	for _, s := range table {
-		if slices.Contains(live, s.name) {
+		if s.applies == live {
 			names = append(names, s.name)
 		}
 	}
@@ -44,7 +37,7 @@ func Changes(from, to Config) []Change {
 	for _, s := range table {
 		before, after := s.valueOf(&from), s.valueOf(&to)
 		if before.String() != after.String() || secrets(before) != secrets(after) {
-			changes = append(changes, Change{s.name, before.String(), after.String(), slices.Contains(live, s.name)})
+			changes = append(changes, Change{s.name, before.String(), after.String(), s.applies == live})
 		}
 	}
 	return changes
@@ -72,7 +65,7 @@ func secrets(v value) string {
 // restart it could.
 func (c Config) Take(to Config) (Config, error) {
 	for _, s := range table {
-		if !slices.Contains(live, s.name) {
+		if s.applies != live {
 			continue
 		}
 		if err := s.valueOf(&c).set(s.valueOf(&to).String()); err != nil {

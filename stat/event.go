@@ -25,8 +25,7 @@ type Event struct {
 // Outcome says how a command ended. There are no others than these.
 type Outcome string
 
-// Of LOCK: OutGranted to OutUndelivered. Of UNLOCK: OutReleased, OutNotHeld. Of EXTEND: OutExtended, OutLost. Of session locks: OutReleased, OutLost,
-// OutLeft. Of LOCKINFO and LOCKPROXY: OutOK. Of all: OutNoQuorum, OutTryAgain, OutInvalid, OutDenied, OutInternal.
+// Commands, AnyOutcomes and SessionOutcomes say what has which.
 const (
 	OutcomeGranted     Outcome = "granted"
 	OutcomeTaken       Outcome = "taken"       // another holds it
@@ -46,3 +45,24 @@ const (
 	OutcomeDenied      Outcome = "denied"  // authentication or permission
 	OutcomeInternal    Outcome = "internal"
 )
+
+// Command is a lock command.
+type Command struct {
+	Name     string    // in lower case
+	Outcomes []Outcome // beside AnyOutcomes
+}
+
+// Commands are all lock commands.
+var Commands = []Command{
+	{"lock", []Outcome{OutcomeGranted, OutcomeTaken, OutcomeTimeout, OutcomeGone, OutcomeQueueFull, OutcomeUndelivered}},
+	{"unlock", []Outcome{OutcomeReleased, OutcomeNotHeld}},
+	{"extend", []Outcome{OutcomeExtended, OutcomeLost}},
+	{"lockinfo", []Outcome{OutcomeOK}},
+	{"lockproxy", []Outcome{OutcomeOK, OutcomeReleased, OutcomeNotHeld}},
+}
+
+// AnyOutcomes are the outcomes that every command may have.
+var AnyOutcomes = []Outcome{OutcomeNoQuorum, OutcomeTryAgain, OutcomeInvalid, OutcomeDenied, OutcomeInternal}
+
+// SessionOutcomes are how session locks end without UNLOCK.
+var SessionOutcomes = []Outcome{OutcomeReleased, OutcomeLeft, OutcomeLost}

@@ -76,7 +76,7 @@ func TestUnixMode(t *testing.T) {
 			}
 			var stat syscall.Stat_t // cheaper than os.Lstat: the window is small
 			if syscall.Lstat(path, &stat) == nil && stat.Mode&0o777&^0o640 != 0 {
-				wider.Store(stat.Mode & 0o777)
+				wider.Store(uint32(stat.Mode) & 0o777)
 			}
 		}
 	}()
