@@ -13,7 +13,7 @@ import (
 	"lockproxy/stat"
 )
 
-// helpLines is what LOCKPROXY HELP says, in the form of Redis' own HELP subcommands.
+// helpLines are the reply to LOCKPROXY HELP, in the form of Redis' own HELP subcommands.
 var helpLines = []string{
 	"LOCKPROXY <subcommand> [<arg> ...]. Subcommands are:",
 	"HELP",
@@ -31,7 +31,7 @@ var helpLines = []string{
 	"    gone. The address is that of MASTERS. Needs admin-commands on a network listener.",
 }
 
-// parseProxy reads LOCKPROXY and its subcommand; the rest stays as it is.
+// parseProxy parses LOCKPROXY and its subcommand.
 func parseProxy(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) == 0 {
 		return a, errArity("lockproxy")
@@ -67,7 +67,7 @@ var (
 	errInteger = errors.New("ERR value is not an integer or out of range")
 )
 
-// parsePage reads cursor [MATCH pattern] [COUNT n].
+// parsePage parses cursor [MATCH pattern] [COUNT n].
 func parsePage(argv [][]byte) (p page, err error) {
 	p.count = 10
 	if p.cursor, err = strconv.ParseUint(string(argv[0]), 10, 64); err != nil {
@@ -118,7 +118,8 @@ func (s *Service) proxy(c *call) {
 	}
 }
 
-// locks is LOCKPROXY LOCKS cursor [MATCH pattern] [COUNT n]: the next cursor, and an array of maps as LOCKINFO gives, each with its key.
+// locks is LOCKPROXY LOCKS cursor [MATCH pattern] [COUNT n]. The reply is the next cursor and an
+// array of maps, each as LOCKINFO replies, with the key in front.
 func (s *Service) locks(c *call) {
 	next, found, err := s.o.Locker.Scan(c.session.Context(), c.page.cursor, c.page.match, min(c.page.count, 1000))
 	if err != nil {
@@ -133,7 +134,7 @@ func (s *Service) locks(c *call) {
 	}
 }
 
-// release is LOCKPROXY RELEASE key: 1 freed, 0 there was no such lock.
+// release is LOCKPROXY RELEASE key. The reply is 1 if there was such a lock, else 0.
 func (s *Service) release(c *call) {
 	freed, err := s.o.Locker.ReleaseKey(c.session.Context(), c.key)
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *Service) release(c *call) {
 	c.writeInt(1)
 }
 
-// info is the text of LOCKPROXY INFO, in the form of Redis' INFO.
+// info returns the text of LOCKPROXY INFO, in the form of Redis' INFO.
 func (s *Service) info() string {
 	var b strings.Builder
 	line := func(name string, value any) { fmt.Fprintf(&b, "%s:%v\r\n", name, value) }

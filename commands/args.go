@@ -18,21 +18,21 @@ const maxKey = 1024
 // maxLabel is the longest owner label, in bytes.
 const maxLabel = 64
 
-// reserved begins the names of everything that lockproxy keeps on a master beside the locks.
+// reserved begins the names of all other keys that lockproxy keeps on a master.
 const reserved = "lockproxy:"
 
-// args are the parsed arguments of a command; each uses those it has.
+// args are the parsed arguments of a command. Each command uses some.
 type args struct {
 	key     string
 	token   quorum.Token
 	ttl     time.Duration
 	wait    bool
-	timeout time.Duration // of wait; 0 = no limit
+	timeout time.Duration // of wait; 0: no limit
 	session bool
 	owner   string
 	full    bool
 	sub     string   // of LOCKPROXY, in lower case
-	rest    [][]byte // behind sub
+	rest    [][]byte // after sub
 	page    page     // of LOCKPROXY LOCKS
 }
 
@@ -74,7 +74,7 @@ func parseLabel(b []byte) (string, error) {
 	return string(b), nil
 }
 
-// parseTTL reads the ttl of the command called name and holds it against the limits.
+// parseTTL parses the ttl of the command called name, and checks it against the limits.
 func (s *Service) parseTTL(name string, b []byte) (time.Duration, error) {
 	ms, ok := parseMillis(b)
 	switch {
@@ -88,7 +88,8 @@ func (s *Service) parseTTL(name string, b []byte) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// parseTimeout reads the timeout of WAIT. A time beyond what a Duration holds, 292 years, is as good as that.
+// parseTimeout parses the timeout of WAIT. It reads a timeout of more than 292 years as 292 years,
+// the most that a Duration holds.
 func parseTimeout(b []byte) (time.Duration, error) {
 	ms, ok := parseMillis(b)
 	if !ok {
@@ -97,7 +98,8 @@ func parseTimeout(b []byte) (time.Duration, error) {
 	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, nil
 }
 
-// parseMillis reads decimal digits, milliseconds, or digits with a unit: ms, s, m or h. What an int64 does not hold is its maximum.
+// parseMillis parses decimal digits, which are milliseconds, or digits with a unit: ms, s, m or h.
+// A number that overflows int64 becomes the maximum.
 func parseMillis(b []byte) (ms int64, ok bool) {
 	digits := 0
 	for digits < len(b) && '0' <= b[digits] && b[digits] <= '9' {

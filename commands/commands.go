@@ -1,5 +1,6 @@
-// Package commands says what each lock command means: arguments in, reply out. Its handlers run on redcon's mux, on connections
-// served by package resp. It also keeps the waiting lines of this proxy and the locks that belong to connections.
+// Package commands says what each lock command means: arguments in, reply out. Its handlers run on
+// redcon's mux, on connections that package resp serves. Its rooms keep the wait queues of this
+// proxy and its session locks.
 package commands
 
 import (
@@ -17,7 +18,7 @@ import (
 	"lockproxy/stat"
 )
 
-// Locker grants, extends and releases locks; *quorum.Quorum is one. Its methods say what they do there.
+// Locker grants, extends and releases locks. *quorum.Quorum is one and documents the methods.
 type Locker interface {
 	Acquire(ctx context.Context, want quorum.Request) (quorum.Lease, error)
 	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
@@ -41,35 +42,37 @@ var _ Locker = (*quorum.Quorum)(nil)
 
 // Gate knows whether the upstream refuses commands of a connection that has not authenticated.
 type Gate interface {
-	// AuthRequired returns an error that says why if nobody knows; then nobody may lock who has not authenticated.
+	// AuthRequired asks if it must. After an error nobody may lock without having authenticated.
 	AuthRequired(ctx context.Context) (bool, error)
-	// Known returns what AuthRequired returns without asking. known is false where that would have
-	// to ask.
+	// Known returns what AuthRequired returns, if it is known without asking.
 	Known() (required, known bool)
 }
 
-// Options say what the commands work with. Locker and Gate are required.
+// Options configure a Service. Locker and Gate are required.
 type Options struct {
 	Locker Locker
 	Gate   Gate
-	// Permission is asked before every command about a lock. Nil: whoever is authenticated may.
+	// Permission is asked before every command about a lock. Nil: every authenticated client may
+	// lock.
 	Permission Permission
-	Reason     func(error) string // an error of Permission in a few words; nil: its text
-	KeyPrefix  string             // in front of every key on the masters
-	MaxTTL     time.Duration
-	Tunable    // at the start
+	// puts an error of Gate or Permission in a few words; nil: its text
+	Reason    func(error) string
+	KeyPrefix string // in front of every key on the masters
+	MaxTTL    time.Duration
+	Tunable   // at the start
 
 	Version     string     // for LOCKPROXY INFO
 	Connections func() int // clients connected, for LOCKPROXY INFO; nil: 0
-	// Done is told of every command that was answered, and of session locks that end. It is called on the command's way, so it must be fast,
-	// never block and call nothing here. Nil: nobody is told.
+	// Report receives an event for every command that was answered, and for each session lock that
+	// ends. It delays the command, so it must be fast. It must not block or call the Service. May
+	// be nil.
 	Report func(stat.Event)
 	Log    *zap.Logger
 }
 
-// Service is the commands together with what they keep between calls. Safe for concurrent use.
+// Service runs the commands and keeps what they need between calls. Safe for concurrent use.
 type Service struct {
-	o            Options // now returns the tunable ones
+	o            Options // now returns the Tunable ones
 	tunable      atomic.Pointer[Tunable]
 	queues       *queue.Queues
 	sessionLocks *session.Locks
@@ -79,7 +82,7 @@ type Service struct {
 	commands     map[string]command              // by name
 }
 
-// New returns a service without waiters and session locks. Close ends it.
+// New returns a service without waiters and session locks. The caller closes it.
 func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -106,26 +109,26 @@ func New(o Options) *Service {
 	return s
 }
 
-// Register adds the handlers to mux, one for each of stat.Commands.
+// Register adds a handler for each of stat.Commands to mux.
 func (s *Service) Register(mux *redcon.ServeMux) {
 	for name, how := range s.commands {
 		mux.Handle(name, s.serve(how))
 	}
 }
 
-// Drain answers all who wait, and all who come to wait, with null. Session locks are not renewed any more: they are left to run out, and
-// holders that speak RESP3 are told. It returns when they have been, or take too long to read. It may be called once.
+// Drain ends the waiting of all clients, and of clients that come to wait later: they get null.
+// Session locks are no longer renewed and run out, and holders that speak RESP3 get a push
+// message. Drain returns when these are written, or after half a second. It may be called once.
 func (s *Service) Drain() {
 	s.queues.Drain()
 	s.sessionLocks.Drain()
 }
 
-// Close ends the renewal of session locks, which then run out by themselves, and waits for renewals that are under way. Connections must
-// be gone.
+// Close ends the renewal of session locks and waits for running renewals. No connection may be
+// open any more.
 func (s *Service) Close() { s.sessionLocks.Close() }
 
-// call is one command on its way: the connection, the arguments once they are parsed, and the
-// reply.
+// call is one command: its connection, arguments and reply.
 type call struct {
 	session *resp.Session
 	name    string // in lower case
@@ -133,7 +136,7 @@ type call struct {
 	args
 	reply
 
-	// For Options.Done.
+	// For Options.Report.
 	start   time.Time
 	user    string
 	outcome stat.Outcome

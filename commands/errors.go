@@ -40,13 +40,14 @@ func newCounters() map[stat.Outcome]*atomic.Uint64 {
 	return counters
 }
 
-// count notes how c ended. LOCKPROXY INFO must count outcome.
+// count sets the outcome of c and counts it. LOCKPROXY INFO must count outcome.
 func (s *Service) count(c *call, outcome stat.Outcome) {
 	s.counters[outcome].Add(1)
 	c.outcome = outcome
 }
 
-// replies maps errors to replies. One without a code is null. ErrNoQuorum has its own text.
+// replies maps errors to replies. An entry without a code stands for null. ErrNoQuorum has its own
+// text.
 var replies = []struct {
 	err     error
 	code    string
@@ -64,7 +65,7 @@ var replies = []struct {
 	{context.Canceled, "TRYAGAIN", "the connection is closing", stat.OutcomeTryAgain},
 }
 
-// failureText is the error reply for err, without the leading dash.
+// failureText returns the error reply for err, without the leading dash.
 func failureText(err error, showMasters bool) string {
 	if nq, ok := errors.AsType[*quorum.NoQuorumError](err); ok {
 		return plain.Line("NOQUORUM " + nq.Text(showMasters))
@@ -77,8 +78,8 @@ func failureText(err error, showMasters bool) string {
 	return "ERR internal"
 }
 
-// writeFailure writes the reply to a command that ended with err. An error that replies does not have
-// is an internal one, and logged.
+// writeFailure writes the reply to a command that ended with err. It logs an error that replies
+// does not list, and replies an internal error.
 func (s *Service) writeFailure(c *call, err error) {
 	for _, r := range replies {
 		if !errors.Is(err, r.err) {

@@ -49,7 +49,7 @@ func (s *Service) extended(c *call, validity time.Duration, err error) {
 	}
 }
 
-// parseExtend reads EXTEND key token ttl [FULL].
+// parseExtend parses EXTEND key token ttl [FULL].
 func parseExtend(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) < 3 {
 		return a, errArity("extend")

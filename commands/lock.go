@@ -71,14 +71,14 @@ func (s *Service) locked(c *call, lease quorum.Lease, err error) {
 	}
 }
 
-// giveBack releases a lock in the background, and tells those who wait for it.
+// giveBack releases a lock in the background and wakes the clients that wait for it.
 func (s *Service) giveBack(key string, token quorum.Token) {
 	s.sessionLocks.Forget(key, token.Secret)
 	s.o.Locker.Abandon(key, token)
 	s.queues.Released(key, token.Secret)
 }
 
-// parseLock reads LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL].
+// parseLock parses LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL].
 func parseLock(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) < 2 {
 		return a, errArity("lock")
@@ -92,7 +92,7 @@ func parseLock(s *Service, argv [][]byte) (a args, err error) {
 	return a, a.parseOptions(argv[2:])
 }
 
-// parseOptions reads the options of LOCK: in any order and case, each once.
+// parseOptions parses the options of LOCK: in any order and case, each at most once.
 func (a *args) parseOptions(argv [][]byte) (err error) {
 	for len(argv) > 0 {
 		option := strings.ToLower(string(argv[0]))

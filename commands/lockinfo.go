@@ -21,7 +21,7 @@ func (s *Service) lockinfo(c *call) {
 	}
 }
 
-// writeInfo writes what is known of one lock; withKey puts its key in front.
+// writeInfo writes the map for one lock, with its key in front if withKey.
 func (s *Service) writeInfo(c *call, info quorum.Info, withKey bool) {
 	fields := 6
 	if withKey {
@@ -39,7 +39,7 @@ func (s *Service) writeInfo(c *call, info quorum.Info, withKey bool) {
 	c.writeNumber("waiting", int64(s.queues.Waiters(info.Key)))
 }
 
-// parseInfo reads LOCKINFO key.
+// parseInfo parses LOCKINFO key.
 func parseInfo(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) != 1 {
 		return a, errArity("lockinfo")

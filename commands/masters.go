@@ -54,7 +54,7 @@ func (s *Service) admitMaster(c *call) {
 	s.o.Log.Info("operator admits master", zap.String("master", all[i].Name), zap.Stringer("client", c.session.RemoteAddr()), zap.Error(err))
 	reason := err
 	if m, ok := errors.AsType[quorum.MasterError](err); ok {
-		reason = m.Err // it says the name as well
+		reason = m.Err // its text begins with the name
 	}
 	switch {
 	case err == nil:
@@ -67,7 +67,7 @@ func (s *Service) admitMaster(c *call) {
 	}
 }
 
-// shownName is what a client may see of the name of all[i].
+// shownName returns the name of all[i] as clients may see it.
 func (s *Service) shownName(all []quorum.MasterStatus, i int) string {
 	if s.now().ShowMasters {
 		return all[i].Name
@@ -75,7 +75,7 @@ func (s *Service) shownName(all []quorum.MasterStatus, i int) string {
 	return "master " + strconv.Itoa(i+1)
 }
 
-// shownText is what a client may see of a text that may name masters.
+// shownText returns text, which may name masters, as clients may see it.
 func (s *Service) shownText(all []quorum.MasterStatus, text string) string {
 	if s.now().ShowMasters {
 		return text

@@ -8,7 +8,7 @@ import (
 	"lockproxy/stat"
 )
 
-// refusedAs is the outcome of a command that was not run, by its reply.
+// refusedAs returns the outcome of a command that did not run, by its reply.
 func refusedAs(err error) stat.Outcome {
 	if text := err.Error(); strings.HasPrefix(text, "NOAUTH ") || strings.HasPrefix(text, "NOPERM ") {
 		return stat.OutcomeDenied
@@ -16,7 +16,7 @@ func refusedAs(err error) stat.Outcome {
 	return stat.OutcomeInvalid
 }
 
-// report tells of c, which is over.
+// report reports c, which has been answered.
 func (s *Service) report(c *call) {
 	if s.o.Report == nil {
 		return
@@ -26,7 +26,7 @@ func (s *Service) report(c *call) {
 	s.o.Report(d)
 }
 
-// reportUndelivered tells that a lock just granted was released again.
+// reportUndelivered reports that a granted lock was released, as its reply could not be delivered.
 func (s *Service) reportUndelivered(c *call) {
 	if s.o.Report == nil {
 		return

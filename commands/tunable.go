@@ -15,13 +15,13 @@ type Tunable struct {
 	AdminCommands bool // LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, too
 }
 
-// Change sets all of them, for what comes from here on: who waits already goes on waiting, and a session lock keeps the SessionTimeout it
-// was taken with.
+// Change sets all of them for new commands. Clients that wait already go on waiting, and a session
+// lock keeps its SessionTimeout.
 func (s *Service) Change(t Tunable) {
 	s.tunable.Store(&t)
 	s.queues.SetMax(t.MaxWaiters)
 	s.sessionLocks.Change(t.SessionMaxHold, t.SessionLockDelay)
 }
 
-// now are the tunable options of the moment.
+// now returns the current Tunable options.
 func (s *Service) now() *Tunable { return s.tunable.Load() }

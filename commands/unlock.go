@@ -36,7 +36,7 @@ func (s *Service) unlocked(c *call, released bool, err error) {
 	}
 }
 
-// parseUnlock reads UNLOCK key token.
+// parseUnlock parses UNLOCK key token.
 func parseUnlock(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) != 2 {
 		return a, errArity("unlock")

@@ -8,14 +8,14 @@ type Lock struct {
 	Owner   string
 	Fence   uint64
 	Held    int           // masters
-	TTL     time.Duration // left; negative: it has no end
+	TTL     time.Duration // left; negative: it never ends
 	Waiting int           // clients of this proxy
-	Age     time.Duration // since it was granted; 0 if that was not here, or is forgotten
+	Age     time.Duration // since it was granted; 0: not known
 }
 
 // Waiting is a key that clients of this proxy wait for.
 type Waiting struct {
 	Key     string
 	Clients int
-	Longest time.Duration // how long the first in the wait queue has waited
+	Longest time.Duration // how long the head of its wait queue has waited
 }

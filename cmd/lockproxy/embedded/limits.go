@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,62 +32,50 @@ func hasWord(args []string, word string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool { return strings.EqualFold(arg, word) })
 }
 
-// overLimit returns the error for a command that Redis refuses or bounds, but with which miniredis would take all
-// memory or never end, neither of which can be recovered from. Or "". name is in capitals, args come without it.
+// mayCount are the commands whose second argument counts members.
+var mayCount = []string{"SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "SPOP"}
+
+// overLimit returns an error for a command that Redis refuses or bounds, and with which miniredis would
+// take all memory or never end. Nothing can recover from that. Otherwise it returns "". name is in
+// capitals, args come without it.
 func overLimit(name string, args []string) string {
-	arg := func(i int) (int64, bool) {
+	outside := func(i int, low, high int64) bool {
 		if i >= len(args) {
-			return 0, false
+			return false
 		}
 		n, err := strconv.ParseInt(args[i], 10, 64)
-		return n, err == nil
+		return err == nil && (n < low || n > high)
 	}
-	switch name {
-	case "SETRANGE":
-		if offset, ok := arg(1); ok && len(args) == 3 && (offset > maxGrown || offset+int64(len(args[2])) > maxGrown) {
-			return "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
-		}
-	case "SETBIT":
-		if offset, ok := arg(1); ok && (offset < 0 || offset >= 8*maxGrown) {
-			return "ERR bit offset is not an integer or out of range"
-		}
-	case "SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "SPOP":
-		if count, ok := arg(1); ok && (count < -maxCount || count > maxCount) {
-			return "ERR value is out of range"
-		}
-	case "SELECT":
-		if db, ok := arg(0); ok && (db < 0 || db >= databases) {
+	switch {
+	case name == "SETRANGE" && len(args) == 3 && outside(1, math.MinInt64, maxGrown-int64(len(args[2]))):
+		return "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+	case name == "SETBIT" && outside(1, 0, 8*maxGrown-1):
+		return "ERR bit offset is not an integer or out of range"
+	case slices.Contains(mayCount, name) && outside(1, -maxCount, maxCount):
+		return "ERR value is out of range"
+	}
+	for i := range args {
+		if isDB(name, args, i) && outside(i, 0, databases-1) {
 			return "ERR DB index is out of range"
 		}
-	case "SWAPDB", "MOVE", "COPY":
-		for i := range args {
-			// COPY's and MOVE's first arguments are keys, and a key may look like a number.
-			if db, ok := arg(i); ok && isDB(name, args, i) && (db < 0 || db >= databases) {
-				return "ERR DB index is out of range"
-			}
+		if name == "LPOS" && i > 2 && outside(i, -maxCount, maxCount) {
+			return "ERR value is out of range"
 		}
-	case "LPOS":
-		return overCount(args)
 	}
 	return ""
 }
 
+// isDB reports whether args[i] is the number of a database. A key may look like a number, too.
 func isDB(name string, args []string, i int) bool {
 	switch name {
+	case "SELECT":
+		return i == 0
 	case "SWAPDB":
 		return true
 	case "MOVE":
 		return i == 1
+	case "COPY":
+		return i > 2 && strings.EqualFold(args[i-1], "DB")
 	}
-	return i > 2 && strings.EqualFold(args[i-1], "DB")
-}
-
-// overCount bounds LPOS ... COUNT n, for which miniredis makes room beforehand.
-func overCount(args []string) string {
-	for i := 2; i+1 < len(args); i++ {
-		if n, err := strconv.ParseInt(args[i+1], 10, 64); err == nil && (n > maxCount || n < -maxCount) {
-			return "ERR value is out of range"
-		}
-	}
-	return ""
+	return false
 }

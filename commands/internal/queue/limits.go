@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// patience is what ends the waiting of one client.
+// waitLimits are what ends a client's wait: its timeout, drain, or a disconnect.
 type waitLimits struct {
 	ctx      context.Context
 	gone     <-chan struct{}
@@ -13,43 +13,43 @@ type waitLimits struct {
 	timeout  <-chan time.Time // nil: none
 }
 
-// until waits for ch.
-func (p waitLimits) until(ch <-chan struct{}) error {
+// until waits until ch is closed.
+func (limits waitLimits) until(ch <-chan struct{}) error {
 	select {
 	case <-ch:
 		return nil
 	default:
 	}
-	return p.wait(ch, nil)
+	return limits.wait(ch, nil)
 }
 
 // sleep waits for d.
-func (p waitLimits) sleep(d time.Duration) error {
+func (limits waitLimits) sleep(d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
-	return p.wait(nil, t.C)
+	return limits.wait(nil, t.C)
 }
 
-// chance waits for a signal, at most d and at most slowTimer.
-func (p waitLimits) wakeUp(l *waitQueue, d time.Duration) error {
+// wakeUp waits for a wake-up of q, at most d and at most pollEvery.
+func (limits waitLimits) wakeUp(q *waitQueue, d time.Duration) error {
 	t := time.NewTimer(min(d, pollEvery))
 	defer t.Stop()
-	return p.wait(l.wakeUp, t.C)
+	return limits.wait(q.wakeUp, t.C)
 }
 
-func (p waitLimits) wait(ch <-chan struct{}, t <-chan time.Time) error {
+func (limits waitLimits) wait(ch <-chan struct{}, t <-chan time.Time) error {
 	select {
 	case <-ch:
 		return nil
 	case <-t:
 		return nil
-	case <-p.timeout:
+	case <-limits.timeout:
 		return ErrTimeout
-	case <-p.draining:
+	case <-limits.draining:
 		return ErrTimeout
-	case <-p.gone:
+	case <-limits.gone:
 		return ErrDisconnected
-	case <-p.ctx.Done():
-		return context.Cause(p.ctx)
+	case <-limits.ctx.Done():
+		return context.Cause(limits.ctx)
 	}
 }

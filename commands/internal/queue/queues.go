@@ -13,10 +13,12 @@ import (
 )
 
 const (
-	// slowTimer is how long the head of a line waits at most before it asks the masters again, should every word of a release be lost.
+	// pollEvery bounds how long the head of a queue waits before it asks the masters again. It
+	// matters only if every message about a release is lost.
 	pollEvery = time.Second
 	never     = time.Duration(math.MaxInt64)
-	// firstRetry and lastRetry bound the growing delay between tries while the masters cannot be asked.
+	// firstRetry and lastRetry bound the delay between attempts while a majority of the masters is
+	// missing. It doubles with each.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
 )
@@ -27,59 +29,61 @@ var (
 	ErrDisconnected = errors.New("the client left")
 )
 
-// lines are the waiting lines of this proxy: one for each key that somebody waits for, first come, first served. Only the head of a
-// line asks the masters.
+// Queues are the wait queues of this proxy, one for each key that a client waits for. They are
+// served in order of arrival. Only the head of a queue asks the masters.
 //
-// A line subscribes to releases of its key after the first try that failed, and its head tries again after that: what is released later is
-// heard of. From then on the head is woken by a release, through this proxy or another, by the holder's expiry, or by slowTimer. A head that
-// was granted the lock leaves; its successor waits without asking if the line has subscribed, as nothing can be had before the next
-// release or expiry.
+// A queue subscribes to releases of its key after the first attempt that failed. Then its head
+// tries again, as it may have missed a release before. From then on these wake the head: a release
+// through any proxy, the expiry of the holder's lock, and pollEvery. A head that gets the lock
+// leaves. If the queue has subscribed, the next head waits before it asks: the lock is held until
+// the next release or expiry.
 type Queues struct {
 	locker   Locker
 	maxTTL   time.Duration
-	majority int // of the masters
+	majority int // of all masters
 
 	mu       sync.Mutex
 	max      int
 	byKey    map[string]*waitQueue
 	waiting  int
-	ended    map[string]history // of lines that ended with a hand-over
-	draining chan struct{}      // closed when all waiters are to be answered
+	ended    map[string]history // of queues that ended with a grant
+	draining chan struct{}      // closed by Drain
 }
 
-// line is the waiters for one key.
+// waitQueue holds the waiters for one key.
 type waitQueue struct {
 	key    string
 	wakeUp chan struct{} // capacity 1: the key may be free
 	history
 
-	// Guarded by lines.mu.
+	// Guarded by Queues.mu.
 	waiters  []*waiter // the first is the head
 	stop     func()    // ends the subscription; nil without one
-	lastFree time.Time // the last that the key is free, which nobody followed to a grant
+	lastFree time.Time // the last sign that the key is free, unless a grant followed
 
 	// Used by the head only.
-	expiryKnown bool  // free is known: the next head need not ask first
-	fault       error // the last try found too few masters
+	expiryKnown bool  // expires is known: the next head need not ask first
+	fault       error // the last attempt found too few masters
 	faultSince  time.Time
 	delay       time.Duration
 }
 
-// release is one release of the key. Each master that had the token tells of it, as soon as it is released there: the first word may
-// come too early to get a majority, the majority-th does not.
+// release is one release of the key. Each master that held the token sends a message as soon as it
+// has released it. After the first message a majority may still hold the key; after messages of a
+// majority the key is free.
 type release struct {
 	id      string
-	masters int  // masters
+	masters int  // how many have sent a message
 	granted bool // the lock has been granted since
 }
 
-// waiter is one client in a line.
+// waiter is one client in a queue.
 type waiter struct {
 	head   chan struct{} // closed when it becomes the head
 	joined time.Time
 }
 
-// queueLocker asks the masters for locks, and hears of releases; *quorum.Quorum is one.
+// Locker asks the masters for locks and subscribes to releases. *quorum.Quorum is one.
 type Locker interface {
 	Acquire(ctx context.Context, want quorum.Request) (quorum.Lease, error)
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
@@ -90,254 +94,263 @@ func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
 		byKey: make(map[string]*waitQueue), ended: make(map[string]history), draining: make(chan struct{})}
 }
 
-// wait gets the lock for a client that stands in line, or fails: with errTimeout after timeout (0: none), errLeft when gone is closed,
-// errQueueFull, context.Cause(ctx), or a *quorum.NoQuorumError where at the time-out the masters could not be asked.
-func (ls *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration, want quorum.Request) (quorum.Lease, error) {
-	l, w, err := ls.join(want.Key)
+// Wait joins the queue of want.Key and returns when the client has the lock, or with an error:
+// ErrTimeout after timeout (0: none), ErrDisconnected when gone is closed, ErrFull,
+// context.Cause(ctx), or a *quorum.NoQuorumError if the masters could not be asked when the time
+// was up.
+func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration, want quorum.Request) (quorum.Lease, error) {
+	q, w, err := qs.join(want.Key)
 	if err != nil {
 		return quorum.Lease{}, err
 	}
-	defer ls.leave(l, w)
-	p := waitLimits{ctx: ctx, gone: gone, draining: ls.draining}
+	defer qs.leave(q, w)
+	limits := waitLimits{ctx: ctx, gone: gone, draining: qs.draining}
 	if timeout > 0 {
 		timer := time.NewTimer(timeout)
 		defer timer.Stop()
-		p.timeout = timer.C
+		limits.timeout = timer.C
 	}
-	if err := p.until(w.head); err != nil {
-		return quorum.Lease{}, ls.timeoutError(l, err)
+	if err := limits.until(w.head); err != nil {
+		return quorum.Lease{}, qs.timeoutError(q, err)
 	}
-	lease, err := ls.lead(l, w, p, timeout == 0, want)
+	lease, err := qs.lead(q, w, limits, timeout == 0, want)
 	if err != nil {
-		l.expiryKnown = false // a signal may have been taken and not been followed
+		q.expiryKnown = false // this waiter may have consumed a wake-up
 	}
-	return lease, ls.timeoutError(l, err)
+	return lease, qs.timeoutError(q, err)
 }
 
-// verdict turns a time-out into what it is to be called.
-func (ls *Queues) timeoutError(l *waitQueue, err error) error {
+// timeoutError replaces ErrTimeout by the error of the last attempt, if that found too few
+// masters.
+func (qs *Queues) timeoutError(q *waitQueue, err error) error {
 	if err != ErrTimeout {
 		return err
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l.fault != nil {
-		return l.fault
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q.fault != nil {
+		return q.fault
 	}
 	return err
 }
 
-// lead is what the head does: ask, and wait for the next chance, until it is granted the lock or gives up.
-func (ls *Queues) lead(l *waitQueue, w *waiter, p waitLimits, endless bool, want quorum.Request) (quorum.Lease, error) {
-	handed := l.expiryKnown // else the lock may have been free all along
-	for ask := !l.expiryKnown || !ls.subscribed(l); ; ask = true {
+// lead runs at the head of a queue. It asks the masters and waits for wake-ups until the client
+// has the lock or its wait ends.
+func (qs *Queues) lead(q *waitQueue, w *waiter, limits waitLimits, endless bool, want quorum.Request) (quorum.Lease, error) {
+	handed := q.expiryKnown // else the lock may have been free all along
+	for ask := !q.expiryKnown || !qs.subscribed(q); ; ask = true {
 		if !ask {
-			if err := ls.awaitWakeUp(l, p, time.Until(l.expires)); err != nil {
+			if err := qs.awaitWakeUp(q, limits, time.Until(q.expires)); err != nil {
 				return quorum.Lease{}, err
 			}
 		}
-		if err := ls.yieldToPeers(l, p); err != nil {
+		if err := qs.yieldToPeers(q, limits); err != nil {
 			return quorum.Lease{}, err
 		}
-		freed := ls.releasedBy(l) >= ls.majority
-		lease, err := ls.try(l, want)
+		freed := qs.releasedBy(q) >= qs.majority
+		lease, err := qs.try(q, want)
 		if err == nil {
-			l.granted(handed, want.TTL)
+			q.granted(handed, want.TTL)
 			return lease, nil
 		}
 		if freed {
-			l.handOvers = 0 // another proxy was faster; what the slow timer finds is the holder still
+			// another proxy was faster. Without a release the holder still has the lock
+			q.handOvers = 0
 		}
-		handed, l.expiryKnown = true, false
-		held, isHeld := errors.AsType[*quorum.HeldError](err)
-		switch {
-		case isHeld && !ls.subscribed(l):
-			if err = ls.subscribe(l, p); err == nil {
-				continue // what was released before the subscription is not heard of
-			}
-		case isHeld:
-			wait := never
-			if held.Free >= 0 {
-				wait = held.Free + time.Millisecond + rand.N(2*time.Millisecond)
-			}
-			err = ls.awaitWakeUp(l, p, wait)
-		case endless && l.fault != nil && min(time.Since(l.faultSince), time.Since(w.joined)) >= ls.maxTTL:
-			return lease, err
-		case errors.Is(err, quorum.ErrNoQuorum), errors.Is(err, quorum.ErrLate), errors.Is(err, quorum.ErrFence):
-			l.delay = min(max(firstRetry, 2*l.delay), lastRetry)
-			err = p.sleep(l.delay/2 + rand.N(l.delay/2))
-		}
-		if err != nil {
-			return lease, err
+		handed, q.expiryKnown = true, false
+		if err := qs.awaitRetry(q, w, limits, endless, err); err != nil {
+			return quorum.Lease{}, err
 		}
 	}
 }
 
-// try asks the masters once, and notes whether they could be asked.
-func (ls *Queues) try(l *waitQueue, want quorum.Request) (quorum.Lease, error) {
+// awaitRetry waits for the next attempt after one that failed with err. It returns an error if there
+// must be none.
+func (qs *Queues) awaitRetry(q *waitQueue, w *waiter, limits waitLimits, endless bool, err error) error {
+	held, isHeld := errors.AsType[*quorum.HeldError](err)
+	switch {
+	case isHeld && !qs.subscribed(q): // a release before the subscription sends no message, so ask again
+		return qs.subscribe(q, limits)
+	case isHeld && held.Free >= 0:
+		return qs.awaitWakeUp(q, limits, held.Free+time.Millisecond+rand.N(2*time.Millisecond))
+	case isHeld:
+		return qs.awaitWakeUp(q, limits, never)
+	case endless && q.fault != nil && min(time.Since(q.faultSince), time.Since(w.joined)) >= qs.maxTTL:
+		return err
+	case errors.Is(err, quorum.ErrNoQuorum), errors.Is(err, quorum.ErrLate), errors.Is(err, quorum.ErrFence):
+		q.delay = min(max(firstRetry, 2*q.delay), lastRetry)
+		return limits.sleep(q.delay/2 + rand.N(q.delay/2))
+	}
+	return err
+}
+
+// try makes one attempt, and notes whether enough masters could be asked.
+func (qs *Queues) try(q *waitQueue, want quorum.Request) (quorum.Lease, error) {
 	select {
-	case <-l.wakeUp: // of before
+	case <-q.wakeUp: // it is older than this attempt
 	default:
 	}
-	// Not the client's context: an attempt that is being decided is answered.
-	lease, err := ls.locker.Acquire(context.Background(), want)
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	// The attempt does not run under the client's context: it ends with an answer.
+	lease, err := qs.locker.Acquire(context.Background(), want)
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	if err == nil {
-		for i := range l.released { // what else is told of them is no news
-			l.released[i].granted = true
+		for i := range q.released { // later messages about them are old news
+			q.released[i].granted = true
 		}
-		l.lastFree = time.Time{}
+		q.lastFree = time.Time{}
 	}
 	switch {
 	case !errors.Is(err, quorum.ErrNoQuorum):
-		l.fault, l.delay = nil, 0
-	case l.fault == nil:
-		l.faultSince = time.Now()
+		q.fault, q.delay = nil, 0
+	case q.fault == nil:
+		q.faultSince = time.Now()
 		fallthrough
 	default:
-		l.fault = err
+		q.fault = err
 	}
 	return lease, err
 }
 
-// join puts a new waiter at the end of the line for key.
-func (ls *Queues) join(key string) (*waitQueue, *waiter, error) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.waiting >= ls.max {
+// join puts a new waiter at the end of the queue of key.
+func (qs *Queues) join(key string) (*waitQueue, *waiter, error) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if qs.waiting >= qs.max {
 		return nil, nil, ErrFull
 	}
-	ls.waiting++
-	l := ls.byKey[key]
-	if l == nil {
-		l = &waitQueue{key: key, wakeUp: make(chan struct{}, 1), history: ls.ended[key]}
-		ls.byKey[key] = l
-		delete(ls.ended, key)
+	qs.waiting++
+	q := qs.byKey[key]
+	if q == nil {
+		q = &waitQueue{key: key, wakeUp: make(chan struct{}, 1), history: qs.ended[key]}
+		qs.byKey[key] = q
+		delete(qs.ended, key)
 	}
 	w := &waiter{head: make(chan struct{}), joined: time.Now()}
-	if l.waiters = append(l.waiters, w); len(l.waiters) == 1 {
+	if q.waiters = append(q.waiters, w); len(q.waiters) == 1 {
 		close(w.head)
 	}
-	return l, w, nil
+	return q, w, nil
 }
 
-// leave takes w out of its line. The next one becomes the head, if w was; an empty line is given up.
-func (ls *Queues) leave(l *waitQueue, w *waiter) {
-	ls.mu.Lock()
-	ls.waiting--
+// leave takes w out of its queue. If w was the head, the next waiter becomes the head. An empty
+// queue ends.
+func (qs *Queues) leave(q *waitQueue, w *waiter) {
+	qs.mu.Lock()
+	qs.waiting--
 	at := 0
-	for l.waiters[at] != w {
+	for q.waiters[at] != w {
 		at++
 	}
-	l.waiters[at] = nil
+	q.waiters[at] = nil
 	if at == 0 {
-		l.waiters = l.waiters[1:]
+		q.waiters = q.waiters[1:]
 	} else {
-		l.waiters = append(l.waiters[:at], l.waiters[at+1:]...)
+		q.waiters = append(q.waiters[:at], q.waiters[at+1:]...)
 	}
 	var stop func()
 	switch {
-	case len(l.waiters) == 0:
-		stop = l.stop
-		delete(ls.byKey, l.key)
-		ls.rememberLocked(l)
+	case len(q.waiters) == 0:
+		stop = q.stop
+		delete(qs.byKey, q.key)
+		qs.rememberLocked(q)
 	case at == 0:
-		close(l.waiters[0].head)
+		close(q.waiters[0].head)
 	}
-	ls.mu.Unlock()
+	qs.mu.Unlock()
 	if stop != nil {
 		stop()
 	}
 }
 
-func (ls *Queues) subscribed(l *waitQueue) bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return l.stop != nil
+func (qs *Queues) subscribed(q *waitQueue) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	return q.stop != nil
 }
 
-// subscribe makes releases through other proxies wake the head. It returns when enough masters have confirmed, or could have; or when the
-// client waits no longer.
-func (ls *Queues) subscribe(l *waitQueue, p waitLimits) error {
-	ctx, cancel := context.WithCancel(p.ctx)
+// subscribe makes releases through other proxies wake the head. It returns when a majority of the
+// masters has confirmed the subscription, or the wait ends.
+func (qs *Queues) subscribe(q *waitQueue, limits waitLimits) error {
+	ctx, cancel := context.WithCancel(limits.ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		stop := ls.locker.Watch(ctx, l.key, func(id string) { ls.notify(l.key, id, 1) })
-		ls.mu.Lock()
-		defer ls.mu.Unlock()
-		l.stop = stop
+		stop := qs.locker.Watch(ctx, q.key, func(id string) { qs.notify(q.key, id, 1) })
+		qs.mu.Lock()
+		defer qs.mu.Unlock()
+		q.stop = stop
 	}()
-	err := p.wait(done, nil)
+	err := limits.wait(done, nil)
 	cancel()
-	<-done // Watch returns at once when ctx ends, and the subscription stands
+	<-done // Watch returns when ctx ends; the subscription stays
 	return err
 }
 
-// rememberReleases is how many releases of a key a line remembers.
+// maxReleases is how many releases of a key a queue remembers.
 const maxReleases = 8
 
-// freed tells the waiters of key that the token with that secret is released, or is about to be before
-// anything that they ask the masters from here on.
-func (ls *Queues) Released(key, secret string) {
-	ls.mu.Lock()
-	waited := ls.byKey[key] != nil
-	ls.mu.Unlock()
-	if waited { // who comes later asks later
-		ls.notify(key, quorum.ReleaseID(secret), ls.majority)
+// Released wakes the waiters of key, as the token with that secret is released. The release must
+// reach each master before any later question.
+func (qs *Queues) Released(key, secret string) {
+	qs.mu.Lock()
+	waited := qs.byKey[key] != nil
+	qs.mu.Unlock()
+	if waited { // a client that joins later asks later
+		qs.notify(key, quorum.ReleaseID(secret), qs.majority)
 	}
 }
 
-// wakeUp tells the waiters of key that it may be free.
-func (ls *Queues) Wake(key string) { ls.notify(key, "", 1) }
+// Wake wakes the waiters of key, as it may be free.
+func (qs *Queues) Wake(key string) { qs.notify(key, "", 1) }
 
-// told wakes the head at the first word of a release, and once more when a majority has told of it.
-func (ls *Queues) notify(key, id string, masters int) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l := ls.byKey[key]
-	if l == nil {
+// notify wakes the head at the first message about a release, and again when a majority of the
+// masters has sent one.
+func (qs *Queues) notify(key, id string, masters int) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.byKey[key]
+	if q == nil {
 		return
 	}
 	if id != "" {
-		at := slices.IndexFunc(l.released, func(r release) bool { return r.id == id })
+		at := slices.IndexFunc(q.released, func(r release) bool { return r.id == id })
 		if at < 0 {
-			if len(l.released) == maxReleases {
-				l.released = append(l.released[:0], l.released[1:]...)
+			if len(q.released) == maxReleases {
+				q.released = append(q.released[:0], q.released[1:]...)
 			}
-			at = len(l.released)
-			l.released = append(l.released, release{id: id})
+			at = len(q.released)
+			q.released = append(q.released, release{id: id})
 		}
-		r := &l.released[at]
+		r := &q.released[at]
 		before := r.masters
 		r.masters += masters
-		if r.granted || before != 0 && (before >= ls.majority || r.masters < ls.majority) {
+		if r.granted || before != 0 && (before >= qs.majority || r.masters < qs.majority) {
 			return
 		}
 	}
-	l.lastFree = time.Now()
+	q.lastFree = time.Now()
 	select {
-	case l.wakeUp <- struct{}{}:
+	case q.wakeUp <- struct{}{}:
 	default:
 	}
 }
 
-// count returns how many wait for key.
-func (ls *Queues) Waiters(key string) int {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l := ls.byKey[key]; l != nil {
-		return len(l.waiters)
+// Waiters returns how many clients wait for key.
+func (qs *Queues) Waiters(key string) int {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q := qs.byKey[key]; q != nil {
+		return len(q.waiters)
 	}
 	return 0
 }
 
-func (ls *Queues) SetMax(n int) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.max = n
+func (qs *Queues) SetMax(n int) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.max = n
 }
 
-// drain answers all waiters, and all that come, as if their time were up. It may be called once.
-func (ls *Queues) Drain() { close(ls.draining) }
+// Drain ends the wait of all clients, now and later, with ErrTimeout. It may be called once.
+func (qs *Queues) Drain() { close(qs.draining) }

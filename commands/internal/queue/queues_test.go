@@ -131,7 +131,7 @@ func (q *crowd) result(name string) outcomeAt {
 	return q.out[name]
 }
 
-func TestLineOrder(t *testing.T) {
+func TestQueueOrder(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(5*time.Second), nil)
 		q.join("a", 0, 100*time.Millisecond)
@@ -151,8 +151,8 @@ func TestLineOrder(t *testing.T) {
 	})
 }
 
-// TestLineAsksLittle: a thousand waiters ask the masters no more than one would (bug B23), and are served in order.
-func TestLineAsksLittle(t *testing.T) {
+// TestQueueAsksLittle: a thousand waiters ask the masters no more than one would (bug B23), and are served in order.
+func TestQueueAsksLittle(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(9500*time.Millisecond), nil)
 		var want []string
@@ -176,7 +176,7 @@ func TestLineAsksLittle(t *testing.T) {
 	})
 }
 
-func TestLineExpiry(t *testing.T) {
+func TestQueueExpiry(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(700*time.Millisecond), nil)
 		q.join("a", 0, -1)
@@ -187,8 +187,8 @@ func TestLineExpiry(t *testing.T) {
 	})
 }
 
-// TestLineForeignRelease: a release through another proxy wakes the head, once for all masters that tell of it (bug B19).
-func TestLineForeignRelease(t *testing.T) {
+// TestQueueForeignRelease: a release through another proxy wakes the head, once for all masters that tell of it (bug B19).
+func TestQueueForeignRelease(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)
 		q.join("a", 0, -1)
@@ -206,9 +206,9 @@ func TestLineForeignRelease(t *testing.T) {
 	})
 }
 
-// TestLineEarlyWord: the first master tells of a release before a majority has carried it out. The head tries again when a majority has told,
+// TestQueueEarlyMessage: the first master tells of a release before a majority has carried it out. The head tries again when a majority has told,
 // and soon enough where no majority ever will.
-func TestLineEarlyWord(t *testing.T) {
+func TestQueueEarlyMessage(t *testing.T) {
 	for _, tell := range []int{5, 2} {
 		inQueue(t, func(q *crowd) {
 			q.lock.set(time.Now().Add(10*time.Second), nil)
@@ -230,8 +230,8 @@ func TestLineEarlyWord(t *testing.T) {
 	}
 }
 
-// TestLineSubscribesThenTries: what is released between the first try and the subscription is found by the second try.
-func TestLineSubscribesThenTries(t *testing.T) {
+// TestQueueSubscribesThenTries: what is released between the first try and the subscription is found by the second try.
+func TestQueueSubscribesThenTries(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)
 		time.AfterFunc(1500*time.Microsecond, func() { q.lock.set(time.Time{}, nil) }) // after the first try, before the subscription
@@ -243,7 +243,7 @@ func TestLineSubscribesThenTries(t *testing.T) {
 	})
 }
 
-func TestLineTimeouts(t *testing.T) {
+func TestQueueTimeouts(t *testing.T) {
 	noQuorum := &quorum.NoQuorumError{N: 3, Needed: 2}
 	for _, tt := range []struct {
 		name    string
@@ -274,8 +274,8 @@ func TestLineTimeouts(t *testing.T) {
 	}
 }
 
-// TestLineTurn: after 16 hand-overs in a row others get a turn.
-func TestLineTurn(t *testing.T) {
+// TestQueueYieldsToPeers: after 16 hand-overs in a row others get a turn.
+func TestQueueYieldsToPeers(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		for i := range 40 {
 			q.join(fmt.Sprint(i), 0, 0)
@@ -293,7 +293,7 @@ func TestLineTurn(t *testing.T) {
 	})
 }
 
-func TestLineLimits(t *testing.T) {
+func TestQueueLimits(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.ls.max = 2
 		q.lock.set(time.Now().Add(time.Hour), nil)

@@ -8,17 +8,17 @@ import (
 	"lockproxy/stat"
 )
 
-// longest returns the keys with most clients that wait, at most limit.
-func (ls *Queues) Longest(limit int) []stat.Waiting {
+// Longest returns the keys with the most waiting clients, at most limit.
+func (qs *Queues) Longest(limit int) []stat.Waiting {
 	now := time.Now()
-	ls.mu.Lock()
-	all := make([]stat.Waiting, 0, len(ls.byKey))
-	for _, l := range ls.byKey {
-		if len(l.waiters) > 0 {
-			all = append(all, stat.Waiting{Key: l.key, Clients: len(l.waiters), Longest: now.Sub(l.waiters[0].joined)})
+	qs.mu.Lock()
+	all := make([]stat.Waiting, 0, len(qs.byKey))
+	for _, q := range qs.byKey {
+		if len(q.waiters) > 0 {
+			all = append(all, stat.Waiting{Key: q.key, Clients: len(q.waiters), Longest: now.Sub(q.waiters[0].joined)})
 		}
 	}
-	ls.mu.Unlock()
+	qs.mu.Unlock()
 	slices.SortFunc(all, func(a, b stat.Waiting) int {
 		if a.Clients != b.Clients {
 			return b.Clients - a.Clients
@@ -28,9 +28,9 @@ func (ls *Queues) Longest(limit int) []stat.Waiting {
 	return all[:min(limit, len(all))]
 }
 
-// total returns how many clients wait, and for how many keys.
-func (ls *Queues) Total() (clients, keys int) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return ls.waiting, len(ls.byKey)
+// Total returns how many clients wait, and for how many keys.
+func (qs *Queues) Total() (clients, keys int) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	return qs.waiting, len(qs.byKey)
 }

@@ -6,36 +6,36 @@ import (
 )
 
 const (
-	// soonFor is how long after a sign that the key is free the head of a line tries again soon.
+	// retryFor is how long the head retries at short intervals after a sign that the key is free.
 	retryFor = 300 * time.Millisecond
-	// soonest is the least before the first of these tries; the time about doubles with each.
+	// firstTry bounds the first of these intervals from below. Each is about twice the one before.
 	firstTry = 10 * time.Millisecond
 )
 
-// awaitChance waits until the key may be free: for a signal, or until it is to run out in d, or
-// for slowTimer.
+// awaitWakeUp waits until the key may be free: for a release, for the holder's expiry in d, or for
+// pollEvery.
 //
-// Behind a release, or the end of the holder's ttl, the head tries again sooner. A try may fail
-// there although the lock was given up: the first word of a release came before a majority had
-// carried it out and no other follows (TestLineEarlyWord), or the heads of several proxies asked
-// at once and none of them got a majority (TestLineNobodyWon). What those give back is told to
-// nobody, so without this the lock would stay free for up to slowTimer.
-func (ls *Queues) awaitWakeUp(l *waitQueue, p waitLimits, d time.Duration) error {
+// After a release or an expiry the head retries at short intervals. An attempt may fail there
+// although the lock was given up: the first message about a release came before a majority had
+// carried it out (TestQueueEarlyMessage), or the heads of several proxies asked at once and none
+// of them won a majority (TestQueueNobodyWon). No message follows in either case, so without
+// retries the lock would stay free for up to pollEvery.
+func (qs *Queues) awaitWakeUp(q *waitQueue, limits waitLimits, d time.Duration) error {
 	start := time.Now()
-	err := p.wakeUp(l, min(d, ls.nextTry(l)))
+	err := limits.wakeUp(q, min(d, qs.nextTry(q)))
 	if err == nil && time.Since(start) >= d {
-		ls.mu.Lock()
-		defer ls.mu.Unlock()
-		l.lastFree = time.Now() // for others it has run out as well
+		qs.mu.Lock()
+		defer qs.mu.Unlock()
+		q.lastFree = time.Now() // the lock expired for other proxies, too
 	}
 	return err
 }
 
-// soon returns the time to the next try behind the last sign.
-func (ls *Queues) nextTry(l *waitQueue) time.Duration {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	since := time.Since(l.lastFree)
+// nextTry returns the time to the next attempt after the last sign that the key is free.
+func (qs *Queues) nextTry(q *waitQueue) time.Duration {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	since := time.Since(q.lastFree)
 	if since > retryFor {
 		return never
 	}

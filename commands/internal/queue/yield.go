@@ -6,45 +6,51 @@ import (
 )
 
 const (
-	// inRow is how many times in a row a lock is handed over within this proxy before others get a turn.
+	// maxHandOvers is how often in a row clients of this proxy get the lock before other proxies
+	// get a chance.
 	maxHandOvers = 16
-	// turn bounds the pause in which others get their turn; it is at least half as long.
+	// peerPause bounds the pause that gives other proxies their chance. It is at least half as
+	// long.
 	peerPause = 8 * time.Millisecond
-	// maxEnded bounds the memory of lines that have ended.
+	// maxEnded bounds how many queues that have ended are remembered.
 	maxEnded = 1024
 )
 
-// memory is what a line leaves to the next one of its key: where two clients hand a lock to each other the line ends with each grant.
+// history is what a queue leaves to the next queue of its key. Where two clients take turns, each
+// grant ends the queue.
 type history struct {
-	released  []release // the last ones that were heard of; guarded by lines.mu
-	handOvers int       // how often the lock was handed over within this proxy without others having had it; used by the head only
-	expires   time.Time // when the last one of them runs out; used by the head only
+	released  []release // the last ones; guarded by Queues.mu
+	handOvers int       // grants in a row to clients of this proxy; used by the head only
+	expires   time.Time // when the last of these grants runs out; used by the head only
 }
 
-// giveTurn pauses once after inRow hand-overs in a row, if the lock is to be had: while it is held the pause would be nobody's.
-func (ls *Queues) yieldToPeers(l *waitQueue, p waitLimits) error {
-	if l.handOvers < maxHandOvers || time.Now().Before(l.expires) && ls.releasedBy(l) == 0 {
+// yieldToPeers pauses once after maxHandOvers grants in a row, if the lock is free: while it is
+// held, other proxies could not get it either.
+func (qs *Queues) yieldToPeers(q *waitQueue, limits waitLimits) error {
+	if q.handOvers < maxHandOvers || time.Now().Before(q.expires) && qs.releasedBy(q) == 0 {
 		return nil
 	}
-	l.handOvers = 0
-	return p.sleep(peerPause/2 + rand.N(peerPause/2))
+	q.handOvers = 0
+	return limits.sleep(peerPause/2 + rand.N(peerPause/2))
 }
 
-// granted notes that the head has the lock, for ttl. handed: it had to wait for that. Who finds a lock free takes it from nobody.
-func (l *waitQueue) granted(handed bool, ttl time.Duration) {
+// granted notes that the head has the lock for ttl. handed says that it had to wait: a lock that
+// was free is taken from nobody.
+func (q *waitQueue) granted(handed bool, ttl time.Duration) {
 	if handed {
-		l.handOvers++
+		q.handOvers++
 	} else {
-		l.handOvers = 0
+		q.handOvers = 0
 	}
-	l.expiryKnown, l.expires = true, time.Now().Add(ttl)
+	q.expiryKnown, q.expires = true, time.Now().Add(ttl)
 }
 
-// freedBy returns how many masters have told of a release since the lock was last granted here.
-func (ls *Queues) releasedBy(l *waitQueue) (masters int) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, r := range l.released {
+// releasedBy returns how many masters have sent a message about a release since the last grant
+// here.
+func (qs *Queues) releasedBy(q *waitQueue) (masters int) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	for _, r := range q.released {
 		if !r.granted {
 			masters = max(masters, r.masters)
 		}
@@ -52,13 +58,13 @@ func (ls *Queues) releasedBy(l *waitQueue) (masters int) {
 	return masters
 }
 
-// rememberLocked keeps the memory of a line that ends.
-func (ls *Queues) rememberLocked(l *waitQueue) {
-	if l.handOvers == 0 {
+// rememberLocked keeps the history of a queue that ends.
+func (qs *Queues) rememberLocked(q *waitQueue) {
+	if q.handOvers == 0 {
 		return
 	}
-	if len(ls.ended) >= maxEnded {
-		clear(ls.ended) // a pause that is missed now and then does no harm
+	if len(qs.ended) >= maxEnded {
+		clear(qs.ended) // a missed pause now and then does no harm
 	}
-	ls.ended[l.key] = l.history
+	qs.ended[q.key] = q.history
 }

@@ -9,8 +9,8 @@ import (
 	"lockproxy/quorum"
 )
 
-// TestLineTurnOfTwo: two clients that hand a lock to each other leave the line empty each time; others get their turn all the same.
-func TestLineTurnOfTwo(t *testing.T) {
+// TestQueueYieldsWithTwoClients: two clients that hand a lock to each other leave the line empty each time; others get their turn all the same.
+func TestQueueYieldsWithTwoClients(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		pauses, last := 0, time.Now()
 		for range 2 {
@@ -39,8 +39,8 @@ func TestLineTurnOfTwo(t *testing.T) {
 	})
 }
 
-// TestLineTurnLongHolds: locks that are held for longer than the slow timer are handed over in a row, too.
-func TestLineTurnLongHolds(t *testing.T) {
+// TestQueueYieldsWithLongHolds: locks that are held for longer than the slow timer are handed over in a row, too.
+func TestQueueYieldsWithLongHolds(t *testing.T) {
 	const hold = 1500 * time.Millisecond
 	inQueue(t, func(q *crowd) {
 		for i := range 40 {
@@ -59,8 +59,8 @@ func TestLineTurnLongHolds(t *testing.T) {
 	})
 }
 
-// TestLineNoTurnAlone: who finds the lock free each time is handed nothing over, and pauses for nobody.
-func TestLineNoTurnAlone(t *testing.T) {
+// TestQueueNoPauseAlone: who finds the lock free each time is handed nothing over, and pauses for nobody.
+func TestQueueNoPauseAlone(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		for i := range 40 {
 			before := time.Now()
@@ -74,8 +74,8 @@ func TestLineNoTurnAlone(t *testing.T) {
 	})
 }
 
-// TestLineTurnTaken: where another proxy had the lock in between, a row begins anew.
-func TestLineTurnTaken(t *testing.T) {
+// TestQueueYieldedTurnIsTaken: where another proxy had the lock in between, a row begins anew.
+func TestQueueYieldedTurnIsTaken(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		const hold = 10 * time.Millisecond
 		for i := range 24 {
@@ -96,9 +96,9 @@ func TestLineTurnTaken(t *testing.T) {
 	})
 }
 
-// TestLineSuccessorSubscribes: the head found the key free and so never subscribed. Its successor hears of a release through another proxy all
+// TestQueueSuccessorSubscribes: the head found the key free and so never subscribed. Its successor hears of a release through another proxy all
 // the same (bug B19).
-func TestLineSuccessorSubscribes(t *testing.T) {
+func TestQueueSuccessorSubscribes(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.wg.Go(func() { // at the same moment as a, and behind it
 			time.Sleep(time.Microsecond)
@@ -122,9 +122,9 @@ func TestLineSuccessorSubscribes(t *testing.T) {
 	})
 }
 
-// TestLineNobodyWon: the heads of two proxies ask at once after a release, or when the holder's time is up, each gets a part of the
+// TestQueueNobodyWon: the heads of two proxies ask at once after a release, or when the holder's time is up, each gets a part of the
 // masters, and both fail. What they give back is told to nobody, so the head tries again soon by itself.
-func TestLineNobodyWon(t *testing.T) {
+func TestQueueNobodyWon(t *testing.T) {
 	for _, released := range []bool{true, false} {
 		inQueue(t, func(q *crowd) {
 			q.lock.set(time.Now().Add(100*time.Millisecond), nil)
@@ -146,8 +146,8 @@ func TestLineNobodyWon(t *testing.T) {
 	}
 }
 
-// TestLineOtherWon: where another proxy won, the head soon asks no more often than the slow timer says.
-func TestLineOtherWon(t *testing.T) {
+// TestQueueOtherWon: where another proxy won, the head soon asks no more often than the slow timer says.
+func TestQueueOtherWon(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(time.Hour), nil)
 		leave := q.join("a", 0, -1)
@@ -164,8 +164,8 @@ func TestLineOtherWon(t *testing.T) {
 	})
 }
 
-// TestLineSlowSubscription: a waiter's time runs out, and a client leaves, also while the masters do not confirm the subscription.
-func TestLineSlowSubscription(t *testing.T) {
+// TestQueueSlowSubscription: a waiter's time runs out, and a client leaves, also while the masters do not confirm the subscription.
+func TestQueueSlowSubscription(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.confirm = 2 * time.Second
 		q.lock.set(time.Now().Add(time.Hour), nil)
@@ -183,9 +183,9 @@ func TestLineSlowSubscription(t *testing.T) {
 	})
 }
 
-// TestLineSwallowedSignal: the head takes the word of a release, pauses so that others get their
+// TestQueueConsumedWakeUp: the head takes the word of a release, pauses so that others get their
 // turn, and leaves. The next head asks at once, as nobody has since.
-func TestLineSwallowedSignal(t *testing.T) {
+func TestQueueConsumedWakeUp(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		const hold = 10 * time.Millisecond
 		q.lock.set(time.Now().Add(hold), nil)
@@ -210,9 +210,9 @@ func TestLineSwallowedSignal(t *testing.T) {
 	})
 }
 
-// TestLineQuietBehindGrant: who waits behind a lock that was just handed over has no reason to ask
+// TestQueueQuietAfterGrant: who waits behind a lock that was just handed over has no reason to ask
 // soon.
-func TestLineQuietBehindGrant(t *testing.T) {
+func TestQueueQuietAfterGrant(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(time.Hour), nil)
 		q.join("a", 0, -1)

@@ -16,43 +16,44 @@ import (
 	"lockproxy/stat"
 )
 
-// notice is how long before the end of validity a lock of ttl counts as lost: the holder is to know it by then.
+// lossMargin is how long before the end of its validity a lock of ttl counts as lost, so that its
+// holder can learn it in time.
 func lossMargin(ttl time.Duration) time.Duration { return min(50*time.Millisecond, ttl/20) }
 
-// retryRenewal is how long after a renewal that found no majority the next one follows, at most.
+// retryRenewal bounds the time between a renewal that found no majority and the next one.
 const retryRenewal = 250 * time.Millisecond
 
-// holds are the session locks of this proxy: those that belong to a connection, are renewed while it is open, and released when the
-// client ends it.
+// Locks are the session locks of this proxy. Each belongs to a connection: it is renewed while the
+// connection is open, and released when the client closes it.
 //
-// No goroutine waits for a hold: a timer starts one for each renewal. The masters are never asked
-// with mu held, which event loops take.
+// No goroutine waits for a lock: a timer starts one for each renewal. Nothing asks the masters
+// while it holds mu, which event loops take.
 type Locks struct {
 	locker   Locker
-	released func(key, secret string) // is told of every release
-	report   func(stat.Event)         // is told how a hold ended, unless by UNLOCK
+	released func(key, secret string) // called at every release
+	report   func(stat.Event)         // called when a lock ends without UNLOCK; may be nil
 	log      *zap.Logger
 	renewals sync.WaitGroup
 
-	suspended func() time.Duration // how long the machine has been suspended
+	suspended func() time.Duration // how long the machine has been suspended in all
 
 	mu           sync.Mutex
 	maxHold      time.Duration
-	delay        time.Duration    // between an end that was not QUIT and the release
-	bySecret     map[string]*lock // by secret
+	delay        time.Duration // between a disconnect without QUIT and the release
+	bySecret     map[string]*lock
 	byConnection map[Connection]map[*lock]struct{}
-	draining     bool // nothing is renewed any more
+	draining     bool // no more renewals
 	closed       bool
-	check        *time.Timer // runs while there are holds; see lookForSuspend
+	check        *time.Timer // runs while there are locks; see checkSuspend
 }
 
-// sessionLocker renews and releases locks; *quorum.Quorum is one.
+// Locker renews and releases locks. *quorum.Quorum is one.
 type Locker interface {
 	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
 	Abandon(key string, token quorum.Token)
 }
 
-// owner is the connection that a session lock belongs to; *resp.Session is one. Its methods say what they do there.
+// Connection is what a session lock belongs to. *resp.Session is one and documents the methods.
 type Connection interface {
 	OnEnd(func(resp.End))
 	RESP3() bool
@@ -62,27 +63,27 @@ type Connection interface {
 
 var _ Connection = (*resp.Session)(nil)
 
-// hold is one session lock.
+// lock is one session lock.
 type lock struct {
 	conn  Connection
 	key   string
 	token quorum.Token
 	ttl   time.Duration
 
-	// Guarded by holds.mu. Times are those of holds.now.
+	// Guarded by Locks.mu. Times are those of Locks.now.
 	granted  time.Time
-	renewal  time.Time // when the next one is due
-	deadline time.Time // until when the holder may count on the lock, less notice
-	timerAt  time.Time // what timer is set to
+	renewal  time.Time // when it is due
+	deadline time.Time // end of the validity, less lossMargin
+	timerAt  time.Time // when timer fires
 	timer    *time.Timer
-	renewing bool // the timer means nothing; it is set when that ends
-	over     bool // nothing more is to be done: unlocked, lost, or let go
+	renewing bool // a renewal runs, and sets the timer when it ends
+	over     bool // unlocked, lost, or left to run out
 }
 
-// extendDeadline takes over that the lock is valid for validity from now on.
-func (h *lock) extendDeadline(now time.Time, validity time.Duration) {
-	if d := now.Add(validity - lossMargin(h.ttl)); d.After(h.deadline) {
-		h.deadline = d
+// extendDeadline notes that the lock is valid for validity from now on.
+func (l *lock) extendDeadline(now time.Time, validity time.Duration) {
+	if d := now.Add(validity - lossMargin(l.ttl)); d.After(l.deadline) {
+		l.deadline = d
 	}
 }
 
@@ -91,202 +92,204 @@ func New(locker Locker, freed func(key, secret string), report func(stat.Event),
 		bySecret: make(map[string]*lock), byConnection: make(map[Connection]map[*lock]struct{})}
 }
 
-// keep begins to renew lease, just granted, for session. The first renewal is due after a third of ttl.
-func (hs *Locks) Keep(session Connection, key string, lease quorum.Lease, ttl time.Duration) {
-	now := hs.now()
-	h := &lock{conn: session, key: key, token: lease.Token, ttl: ttl, granted: now, renewal: now.Add(ttl / 3), deadline: now.Add(lease.Validity - lossMargin(ttl))}
-	hs.mu.Lock()
-	set, known := hs.byConnection[session]
+// Keep renews lease, which was just granted, until the connection ends. The first renewal is due
+// after a third of ttl.
+func (ls *Locks) Keep(session Connection, key string, lease quorum.Lease, ttl time.Duration) {
+	now := ls.now()
+	l := &lock{conn: session, key: key, token: lease.Token, ttl: ttl, granted: now, renewal: now.Add(ttl / 3), deadline: now.Add(lease.Validity - lossMargin(ttl))}
+	ls.mu.Lock()
+	set, known := ls.byConnection[session]
 	if !known {
 		set = make(map[*lock]struct{})
-		hs.byConnection[session] = set
+		ls.byConnection[session] = set
 	}
-	set[h] = struct{}{}
-	hs.bySecret[h.token.Secret] = h
-	h.timerAt = h.renewal
-	h.timer = time.AfterFunc(h.timerAt.Sub(now), func() { hs.renew(h) })
-	hs.startCheckLocked()
-	hs.mu.Unlock()
+	set[l] = struct{}{}
+	ls.bySecret[l.token.Secret] = l
+	l.timerAt = l.renewal
+	l.timer = time.AfterFunc(l.timerAt.Sub(now), func() { ls.renew(l) })
+	ls.startCheckLocked()
+	ls.mu.Unlock()
 	if !known {
-		session.OnEnd(func(how resp.End) { hs.connectionEnded(session, how) })
+		session.OnEnd(func(how resp.End) { ls.connectionEnded(session, how) })
 	}
 }
 
-// renew is started by the timer of h: it extends the lock, or finds that it is lost.
-func (hs *Locks) renew(h *lock) {
-	hs.mu.Lock()
-	if h.over || hs.draining || h.renewing {
-		hs.mu.Unlock()
+// renew runs when the timer of l fires. It extends the lock, or ends it as lost.
+func (ls *Locks) renew(l *lock) {
+	ls.mu.Lock()
+	if l.over || ls.draining || l.renewing {
+		ls.mu.Unlock()
 		return
 	}
-	hs.renewals.Add(1)
-	defer hs.renewals.Done()
-	left, lost := hs.dueLocked(h)
-	hs.mu.Unlock()
+	ls.renewals.Add(1)
+	defer ls.renewals.Done()
+	left, lost := ls.dueLocked(l)
+	ls.mu.Unlock()
 	if left > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
-		validity, err := hs.locker.Extend(ctx, h.key, h.token, h.ttl)
-		hs.mu.Lock()
-		lost = hs.renewedLocked(h, validity, err)
-		hs.mu.Unlock()
+		validity, err := ls.locker.Extend(ctx, l.key, l.token, l.ttl)
+		ls.mu.Lock()
+		lost = ls.renewedLocked(l, validity, err)
+		ls.mu.Unlock()
 	}
 	if lost != nil {
-		lost(h)
-		hs.reportEnd(h, stat.OutcomeLost)
-		hs.log.Warn("session lock lost", zap.String("key", h.key), zap.Stringer("client", h.conn.RemoteAddr()))
-		h.pushLost()
+		lost(l)
+		ls.reportEnd(l, stat.OutcomeLost)
+		ls.log.Warn("session lock lost", zap.String("key", l.key), zap.Stringer("client", l.conn.RemoteAddr()))
+		l.pushLost()
 	}
 }
 
-// dueLocked decides what is due when the timer of h goes off: a renewal, which has the time left;
-// or the loss of the lock, which lost deals with when the mutex is free.
-func (hs *Locks) dueLocked(h *lock) (left time.Duration, lost func(*lock)) {
-	now := hs.now()
-	tooLong := now.Sub(h.granted) >= hs.maxHold
+// dueLocked decides what to do when the timer of l has fired. It returns how long a renewal may
+// take, or, if the lock is lost, a function to call without the mutex.
+func (ls *Locks) dueLocked(l *lock) (left time.Duration, lost func(*lock)) {
+	now := ls.now()
+	tooLong := now.Sub(l.granted) >= ls.maxHold
 	switch {
-	case !now.Before(h.deadline) && tooLong:
-		hs.dropLocked(h)
-		return 0, func(*lock) {} // it runs out by itself
-	case !now.Before(h.deadline):
-		hs.dropLocked(h)
-		return 0, hs.release
-	case tooLong: // the holder is told when validity has run out
-		hs.setTimerLocked(h, h.deadline)
+	case !now.Before(l.deadline) && tooLong:
+		ls.dropLocked(l)
+		return 0, func(*lock) {} // it runs out
+	case !now.Before(l.deadline):
+		ls.dropLocked(l)
+		return 0, ls.release
+	case tooLong: // the holder learns it at the deadline
+		ls.setTimerLocked(l, l.deadline)
 		return 0, nil
 	}
-	h.renewing = true
-	return h.deadline.Sub(now), nil
+	l.renewing = true
+	return l.deadline.Sub(now), nil
 }
 
-// renewedLocked takes the outcome of a renewal. A lock that is lost goes to lost when the mutex is
-// free, so that EXTEND and UNLOCK find nothing.
-func (hs *Locks) renewedLocked(h *lock, validity time.Duration, err error) (lost func(*lock)) {
-	h.renewing = false
-	if h.over {
+// renewedLocked takes the result of a renewal. If the lock is lost it returns a function to call
+// without the mutex. EXTEND and UNLOCK do not find the lock any more then.
+func (ls *Locks) renewedLocked(l *lock, validity time.Duration, err error) (lost func(*lock)) {
+	l.renewing = false
+	if l.over {
 		return nil
 	}
-	now := hs.now()
+	now := ls.now()
 	switch {
 	case err == nil:
-		h.extendDeadline(now, validity)
-		for !h.renewal.After(now) { // absolute times: a late renewal does not move the next one
-			h.renewal = h.renewal.Add(h.ttl / 3)
+		l.extendDeadline(now, validity)
+		for !l.renewal.After(now) { // absolute times: a late renewal does not delay the next one
+			l.renewal = l.renewal.Add(l.ttl / 3)
 		}
-		hs.setTimerLocked(h, h.renewal)
-	case errors.Is(err, quorum.ErrLost): // Extend has seen to what is left of it
-		hs.dropLocked(h)
-		return func(h *lock) { hs.released(h.key, h.token.Secret) }
-	case !now.Before(h.deadline):
-		hs.dropLocked(h)
-		return hs.release
+		ls.setTimerLocked(l, l.renewal)
+	case errors.Is(err, quorum.ErrLost): // Extend has released its remains
+		ls.dropLocked(l)
+		return func(l *lock) { ls.released(l.key, l.token.Secret) }
+	case !now.Before(l.deadline):
+		ls.dropLocked(l)
+		return ls.release
 	default:
-		hs.log.Debug("session lock not renewed, tried again", zap.String("key", h.key), zap.Error(err))
-		hs.setTimerLocked(h, now.Add(min(h.ttl/10, retryRenewal, h.deadline.Sub(now))))
+		ls.log.Debug("session lock not renewed, tried again", zap.String("key", l.key), zap.Error(err))
+		ls.setTimerLocked(l, now.Add(min(l.ttl/10, retryRenewal, l.deadline.Sub(now))))
 	}
 	return nil
 }
 
-// reportEnd tells how the lock ended, unless by UNLOCK.
-func (hs *Locks) reportEnd(h *lock, how stat.Outcome) {
-	if hs.report == nil {
+// reportEnd reports the end of a lock without UNLOCK.
+func (ls *Locks) reportEnd(l *lock, how stat.Outcome) {
+	if ls.report == nil {
 		return
 	}
-	d := stat.Event{Command: "session", Outcome: how, Key: h.key, Fence: h.token.Fence, TTL: h.ttl, Session: true, Client: h.conn.RemoteAddr()}
+	d := stat.Event{Command: "session", Outcome: how, Key: l.key, Fence: l.token.Fence, TTL: l.ttl, Session: true, Client: l.conn.RemoteAddr()}
 	if how == stat.OutcomeReleased {
-		d.Held = hs.now().Sub(h.granted)
+		d.Held = ls.now().Sub(l.granted)
 	}
-	hs.report(d)
+	ls.report(d)
 }
 
-// dropLocked takes h out of everything. Its timer finds nothing to do.
-func (hs *Locks) dropLocked(h *lock) {
-	h.over = true
-	h.timer.Stop()
-	delete(hs.bySecret, h.token.Secret)
-	set := hs.byConnection[h.conn]
-	delete(set, h)
+// dropLocked forgets l. Its timer does nothing any more.
+func (ls *Locks) dropLocked(l *lock) {
+	l.over = true
+	l.timer.Stop()
+	delete(ls.bySecret, l.token.Secret)
+	set := ls.byConnection[l.conn]
+	delete(set, l)
 }
 
-// forget ends the renewal of a token of key that is about to be released.
-func (hs *Locks) Forget(key, secret string) {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	if h := hs.bySecret[secret]; h != nil && h.key == key {
-		hs.dropLocked(h)
-	}
-}
-
-// extended is told that the client has extended the lock itself: it may count on it for validity from here, whatever becomes of renewals.
-func (hs *Locks) Extended(key, secret string, validity time.Duration) {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	if h := hs.bySecret[secret]; h != nil && h.key == key {
-		h.extendDeadline(hs.now(), validity)
+// Forget ends the renewal of a token of key, which is about to be released.
+func (ls *Locks) Forget(key, secret string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.bySecret[secret]; l != nil && l.key == key {
+		ls.dropLocked(l)
 	}
 }
 
-// ended is told how the connection of session ended, or that it was reset. What the client ended is released; what somebody else
-// ended runs out by itself, as the holder may still be at work.
-func (hs *Locks) connectionEnded(session Connection, how resp.End) {
-	hs.mu.Lock()
-	gone := slices.Collect(maps.Keys(hs.byConnection[session]))
-	for _, h := range gone {
-		hs.dropLocked(h)
+// Extended notes that the client has extended the lock itself, and may count on it for validity
+// from now on, whatever becomes of renewals.
+func (ls *Locks) Extended(key, secret string, validity time.Duration) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.bySecret[secret]; l != nil && l.key == key {
+		l.extendDeadline(ls.now(), validity)
+	}
+}
+
+// connectionEnded runs when the connection has ended or was reset. If the client ended it, its
+// locks are released. Otherwise they run out, as the holder may still be at work.
+func (ls *Locks) connectionEnded(session Connection, how resp.End) {
+	ls.mu.Lock()
+	gone := slices.Collect(maps.Keys(ls.byConnection[session]))
+	for _, l := range gone {
+		ls.dropLocked(l)
 	}
 	if how != resp.EndReset {
-		delete(hs.byConnection, session)
+		delete(ls.byConnection, session)
 	}
-	delay := hs.delay
+	delay := ls.delay
 	waits := (how == resp.EndClient || how == resp.EndReset) && delay > 0
-	if waits && hs.closed {
+	if waits && ls.closed {
 		gone = nil
 	}
 	if waits {
-		hs.renewals.Add(len(gone))
+		ls.renewals.Add(len(gone))
 	}
-	hs.mu.Unlock()
-	for _, h := range gone {
+	ls.mu.Unlock()
+	for _, l := range gone {
 		switch {
 		case how == resp.EndProxy:
-			hs.reportEnd(h, stat.OutcomeLeft)
-			hs.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", h.key))
+			ls.reportEnd(l, stat.OutcomeLeft)
+			ls.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", l.key))
 		case waits:
-			hs.reportEnd(h, stat.OutcomeReleased)
-			go hs.releaseLater(h, delay)
+			ls.reportEnd(l, stat.OutcomeReleased)
+			go ls.releaseLater(l, delay)
 		default:
-			hs.reportEnd(h, stat.OutcomeReleased)
-			hs.release(h)
+			ls.reportEnd(l, stat.OutcomeReleased)
+			ls.release(l)
 		}
 	}
 }
 
-func (hs *Locks) release(h *lock) {
-	hs.locker.Abandon(h.key, h.token)
-	hs.released(h.key, h.token.Secret)
+func (ls *Locks) release(l *lock) {
+	ls.locker.Abandon(l.key, l.token)
+	ls.released(l.key, l.token.Secret)
 }
 
-// releaseLater keeps the key closed for the lock-delay, as the holder's last writes may be on their way. Should the proxy end
-// meanwhile, the key runs out by itself. It counts among the renewals.
-func (hs *Locks) releaseLater(h *lock, delay time.Duration) {
-	defer hs.renewals.Done()
-	ctx, cancel := context.WithTimeout(context.Background(), h.ttl)
+// releaseLater keeps the key closed for session-lock-delay, as the holder's last writes may still
+// be on their way. If the proxy ends meanwhile, the key runs out. It counts as a renewal.
+func (ls *Locks) releaseLater(l *lock, delay time.Duration) {
+	defer ls.renewals.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), l.ttl)
 	defer cancel()
-	if _, err := hs.locker.Extend(ctx, h.key, h.token, delay); err != nil {
-		hs.log.Warn("session-lock-delay cannot be kept", zap.String("key", h.key), zap.Error(err))
+	if _, err := ls.locker.Extend(ctx, l.key, l.token, delay); err != nil {
+		ls.log.Warn("session-lock-delay cannot be kept", zap.String("key", l.key), zap.Error(err))
 	}
-	time.AfterFunc(delay, func() { hs.release(h) })
+	time.AfterFunc(delay, func() { ls.release(l) })
 }
 
-// count returns how many session locks are held.
-func (hs *Locks) Count() int {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	return len(hs.bySecret)
+// Count returns how many session locks are held.
+func (ls *Locks) Count() int {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return len(ls.bySecret)
 }
 
-func (hs *Locks) Change(maxHold, delay time.Duration) {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	hs.maxHold, hs.delay = maxHold, delay
+func (ls *Locks) Change(maxHold, delay time.Duration) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.maxHold, ls.delay = maxHold, delay
 }

@@ -2,43 +2,45 @@ package session
 
 import "time"
 
-// Go's timers and its monotonic clock stand still while the machine is suspended, while keys on the masters run out. So the times of
-// session locks are those of a clock that goes on, and once a second their timers are compared with it.
+// Go's timers and its monotonic clock stand still while the machine is suspended, but keys on the
+// masters run out. So session locks use a clock that goes on, and adjust their timers to it every
+// second.
 
 const checkEvery = time.Second
 
-// now is the monotonic clock, time suspended included: a moment between call and return. For that time.Now comes first.
-func (hs *Locks) now() time.Time { return time.Now().Add(hs.suspended()) }
+// now returns the monotonic clock plus suspended time. It calls time.Now first, so the result is a
+// moment between call and return.
+func (ls *Locks) now() time.Time { return time.Now().Add(ls.suspended()) }
 
-// wakeLocked sets the timer of h.
-func (hs *Locks) setTimerLocked(h *lock, at time.Time) {
-	h.timerAt = at
-	h.timer.Reset(at.Sub(hs.now()))
+// setTimerLocked sets the timer of l.
+func (ls *Locks) setTimerLocked(l *lock, at time.Time) {
+	l.timerAt = at
+	l.timer.Reset(at.Sub(ls.now()))
 }
 
-// lookLocked sees to it that somebody looks from now on.
-func (hs *Locks) startCheckLocked() {
+// startCheckLocked starts checkSuspend, unless it runs.
+func (ls *Locks) startCheckLocked() {
 	switch {
-	case hs.check == nil:
-		hs.check = time.AfterFunc(checkEvery, hs.checkSuspend)
-	case len(hs.bySecret) == 1: // it may have ended with the last hold
-		hs.check.Reset(checkEvery)
+	case ls.check == nil:
+		ls.check = time.AfterFunc(checkEvery, ls.checkSuspend)
+	case len(ls.bySecret) == 1: // the timer may have stopped with the last lock
+		ls.check.Reset(checkEvery)
 	}
 }
 
-// lookForSuspend sets the timers that are to fire before it looks again. After a suspend, what was to happen meanwhile so
-// happens at once: a lock is renewed, or its holder told that it is lost. It goes on while there are holds.
-func (hs *Locks) checkSuspend() {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	if hs.draining || len(hs.bySecret) == 0 {
+// checkSuspend adjusts the timers that fire within the next second. After a suspend, overdue
+// renewals and losses happen at once. It runs every second while there are locks.
+func (ls *Locks) checkSuspend() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.draining || len(ls.bySecret) == 0 {
 		return
 	}
-	now := hs.now()
-	for _, h := range hs.bySecret {
-		if left := h.timerAt.Sub(now); left < checkEvery {
-			h.timer.Reset(left)
+	now := ls.now()
+	for _, l := range ls.bySecret {
+		if left := l.timerAt.Sub(now); left < checkEvery {
+			l.timer.Reset(left)
 		}
 	}
-	hs.check.Reset(checkEvery)
+	ls.check.Reset(checkEvery)
 }
