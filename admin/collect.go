@@ -12,7 +12,8 @@ import (
 // namespace begins the name of every metric of ours.
 const namespace = "lockproxy"
 
-// registry has all metrics: those of the meter, those read from State at each scrape, and those of Go and the process.
+// registry holds all metrics: those of the meter, those read from State at each scrape, and those
+// of Go and the process.
 func registry(m *Meter, state func() State, version string) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(m.all...)
@@ -162,7 +163,8 @@ func collectMaster(ch chan<- prometheus.Metric, master *stat.Master) {
 		value := oneIf(master.State == state)
 		ch <- prometheus.MustNewConstMetric(descState, prometheus.GaugeValue, value, name, string(state))
 	}
-	kinds := map[string]uint64{other: 0} // there from the start, so that a rate sees the first error
+	// there from the start, so that a rate sees the first error
+	kinds := map[string]uint64{other: 0}
 	for kind, n := range master.ByKind {
 		kinds[errorKind(kind)] += n
 	}
@@ -171,7 +173,8 @@ func collectMaster(ch chan<- prometheus.Metric, master *stat.Master) {
 	}
 }
 
-// errorKind is the first word of an error reply, if it is one of Redis' form; a server that is none may send anything.
+// errorKind returns the first word of an error reply, if it has Redis' form. A server that is none
+// may send anything.
 func errorKind(word string) string {
 	if word == "" || len(word) > 24 || strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 		return other

@@ -13,22 +13,22 @@ import (
 	"lockproxy/stat"
 )
 
-// Looking at locks must cost the masters little, whoever asks and however often.
+// Limits that keep the cost for the masters small, however many operators ask.
 const (
-	pageKeys    = 200                    // keys that one SCAN looks at
+	pageKeys    = 200                    // for one SCAN
 	pageScans   = 16                     // SCANs for one answer
-	pageTime    = 400 * time.Millisecond // after which no other SCAN is made for it
-	pageLocks   = 50                     // locks that are enough
-	pageFresh   = time.Second            // how long an answer is good for others
+	pageTime    = 400 * time.Millisecond // no other SCAN starts after that
+	pageLocks   = 50                     // enough for one answer
+	pageFresh   = time.Second            // how long an answer is served again
 	pagesKept   = 16
 	maxSearch   = 256 // bytes
 	lockWait    = 3 * time.Second
 	lockTimeout = 5 * time.Second
 )
 
-// lockList answers one question at a time, and remembers the last answers for a moment.
+// lockList asks the masters for one request at a time, and keeps recent answers.
 type lockList struct {
-	turn chan struct{} // holds a value while somebody asks the masters
+	turn chan struct{} // holds a value while the masters are asked
 
 	mu   sync.Mutex
 	kept map[string]keptPage
@@ -44,9 +44,9 @@ func (l *lockList) init() { l.turn, l.kept = make(chan struct{}, 1), map[string]
 type lockReport struct {
 	Key     string `json:"key"`
 	Owner   string `json:"owner"`
-	Fence   string `json:"fence"` // too large for a number of JavaScript
+	Fence   string `json:"fence"` // too large for a number in JavaScript
 	Held    int    `json:"held"`
-	TTL     int64  `json:"ttl_ms"` // negative: it has no end
+	TTL     int64  `json:"ttl_ms"` // negative: it never ends
 	Age     *int64 `json:"age_ms"`
 	Waiting int    `json:"waiting"`
 }
@@ -70,7 +70,8 @@ func waitingReports(all []stat.Waiting) []waitingReport {
 	return list
 }
 
-// listLocks is GET /locks?search=text&cursor=n. A search with '*', '?' or '[' is a pattern, any other is a part of the key.
+// listLocks serves GET /locks?search=text&cursor=n. A search with '*', '?' or '[' is a pattern;
+// any other is part of the key.
 func (s *Server) listLocks(w http.ResponseWriter, r *http.Request) {
 	search, cursorText := r.FormValue("search"), r.FormValue("cursor")
 	cursor, err := uint64(0), error(nil)
@@ -94,7 +95,7 @@ func (s *Server) listLocks(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "others are asking for locks just now", http.StatusServiceUnavailable)
 			return
 		}
-		if body, ok = s.locks.keptAnswer(name); !ok { // somebody may have asked the same meanwhile
+		if body, ok = s.locks.keptAnswer(name); !ok { // another request may have asked meanwhile
 			if body, err = s.askLocks(r.Context(), cursor, pattern(search)); err != nil {
 				http.Error(w, s.o.Explain(err), http.StatusBadGateway)
 				return
@@ -106,7 +107,7 @@ func (s *Server) listLocks(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// askLocks asks the masters for pages until there is enough to show.
+// askLocks asks the masters for pages until there are enough locks to show.
 func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
@@ -136,7 +137,7 @@ func lockReportOf(l *stat.Lock) lockReport {
 	return r
 }
 
-// pattern is what to ask the masters for.
+// pattern returns the pattern for the masters.
 func pattern(search string) string {
 	switch {
 	case search == "":

@@ -10,15 +10,15 @@ import (
 	"lockproxy/stat"
 )
 
-// other is the label value of whatever is not listed.
+// other is the label value of everything that is not listed.
 const other = "other"
 
-// failures are the outcomes that an operator calls errors: the client did nothing wrong.
+// failures are the outcomes that count as errors: the client did nothing wrong.
 var failures = map[stat.Outcome]bool{stat.OutcomeNoQuorum: true, stat.OutcomeTryAgain: true,
 	stat.OutcomeQueueFull: true, stat.OutcomeUndelivered: true, stat.OutcomeInternal: true}
 
-// Meter counts what happens and how long it takes, for metrics and for the charts of the page. Safe for concurrent use; nothing here blocks
-// or allocates for each call.
+// Meter counts events and durations for metrics and the charts of the page. Safe for concurrent
+// use. No method blocks or allocates.
 type Meter struct {
 	commands  map[string]map[stat.Outcome]prometheus.Counter // by command and outcome
 	sessions  map[stat.Outcome]prometheus.Counter
@@ -42,13 +42,14 @@ var quick = prometheus.ExponentialBuckets(0.00002, 2, 19)
 // dialKinds are the kinds of a failed dial.
 var dialKinds = []string{"refused", "timeout", "dns", "tls", "auth", "closed", other}
 
-// NewMeter returns a meter at zero. groups are those that Relayed may be called with.
+// NewMeter returns a meter at zero. groups are the groups of Relayed.
 func NewMeter(groups []string) *Meter {
 	m := &Meter{relayed: map[string]prometheus.Histogram{}, commands: map[string]map[stat.Outcome]prometheus.Counter{}, sessions: map[stat.Outcome]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
 		dialFails: map[string]prometheus.Counter{}}
 	ended := m.counters("lock_commands_total", "Commands that lockproxy answers itself, by outcome.", "command", "outcome")
 	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has lock_wait_duration_seconds.", latencies, "command")
-	for _, c := range stat.Commands { // every series is there from the start, and none comes from a client
+	// so that every series is there from the start, and clients make none
+	for _, c := range stat.Commands {
 		m.commands[c.Name] = map[stat.Outcome]prometheus.Counter{}
 		for _, outcome := range slices.Concat(c.Outcomes, stat.AnyOutcomes, []stat.Outcome{other}) {
 			m.commands[c.Name][outcome] = ended.WithLabelValues(c.Name, string(outcome))
@@ -104,7 +105,7 @@ func (m *Meter) Note(e *stat.Event) {
 		pick(counters, e.Outcome).Inc()
 	}
 	switch h := m.took[e.Command]; {
-	case e.Outcome == stat.OutcomeUndelivered, h == nil: // of a command that was noted before
+	case e.Outcome == stat.OutcomeUndelivered, h == nil: // its command has been counted before
 	case !e.Wait:
 		h.Observe(e.Took.Seconds())
 	case e.Outcome == stat.OutcomeGranted:
@@ -121,7 +122,7 @@ func (m *Meter) Relayed(group string, took time.Duration) {
 	}
 }
 
-// Dialled notes a dial of the upstream; kind is empty if it worked, else one of refused, timeout, dns, tls, auth, closed, other.
+// Dialled counts a dial of the upstream. kind is empty after success, else one of dialKinds.
 func (m *Meter) Dialled(took time.Duration, kind string) {
 	m.dialTook.Observe(took.Seconds())
 	if kind != "" {

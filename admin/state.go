@@ -8,8 +8,8 @@ import (
 	"lockproxy/stat"
 )
 
-// State is how everything stands at one moment. Counters only grow. Names and reasons of masters are
-// shown as they are: they hold nothing that operators must not see.
+// State is the status of everything at one moment. Counters only grow. Names and reasons of
+// masters are shown as they are.
 type State struct {
 	Masters  []stat.Master
 	Upstream Upstream
@@ -21,15 +21,15 @@ type State struct {
 	SessionLocks int // locks that are renewed for their connection
 }
 
-// Upstream is how the upstream stands, as a PING a second tells.
+// Upstream is the status of the upstream, by a PING each second.
 type Upstream struct {
 	Name   string
 	Up     bool
-	Reason string        // why it is not; empty while it is
+	Reason string        // why it is not up; empty while it is
 	RTT    time.Duration // of the last PING
 }
 
-// voting is how many masters vote.
+// voting returns how many masters vote.
 func (s *State) voting() (n int) {
 	for _, m := range s.Masters {
 		if m.State == stat.StateVoting {
@@ -39,10 +39,10 @@ func (s *State) voting() (n int) {
 	return n
 }
 
-// needed is how many must.
+// needed returns how many masters make a majority.
 func (s *State) needed() int { return len(s.Masters)/2 + 1 }
 
-// missing says what keeps clients from being served, a line each; nothing if all is there.
+// missing says what keeps the proxy from serving clients, a line each.
 func (s *State) missing() (lines []string) {
 	if s.Draining {
 		lines = append(lines, "the proxy is ending")

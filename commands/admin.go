@@ -89,7 +89,8 @@ func parsePage(argv [][]byte) (p page, err error) {
 	return p, nil
 }
 
-// proxy is LOCKPROXY HELP | INFO | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key | ADMIT address
+// proxy is LOCKPROXY HELP | INFO | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key
+// | ADMIT address
 func (s *Service) proxy(c *call) {
 	switch c.sub {
 	case "locks", "release", "admit":

@@ -24,7 +24,8 @@ func (s *Service) masters(c *call) {
 		c.writeText("address", s.shownName(all, i))
 		c.writeText("state", string(m.State))
 		c.writeText("reason", plain.Line(s.shownText(all, m.Reason)))
-		c.writeNumber("votes_in_ms", (m.VotesIn + time.Millisecond - 1).Milliseconds()) // 0 is for "not known"
+		// 0 is for "not known"
+		c.writeNumber("votes_in_ms", (m.VotesIn + time.Millisecond - 1).Milliseconds())
 		c.writeNumber("since_ms", time.Since(m.Since).Milliseconds())
 		c.writeText("run_id", m.RunID)
 		c.writeNumber("rtt_us", m.RTT.Microseconds())
@@ -84,7 +85,8 @@ func (s *Service) shownText(all []quorum.MasterStatus, text string) string {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int { return len(all[j].Name) - len(all[i].Name) }) // one name may begin with another
+	// one name may begin with another
+	slices.SortFunc(order, func(i, j int) int { return len(all[j].Name) - len(all[i].Name) })
 	for _, i := range order {
 		text = strings.ReplaceAll(text, all[i].Name, s.shownName(all, i))
 	}

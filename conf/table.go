@@ -5,9 +5,9 @@ import "strings"
 // setting is one row of the table that drives file, environment, flags, --help and the README.
 type setting struct {
 	name    string
-	applies bool // live or restart: when a change in the file comes into force
+	applies bool // live or restart: when a change takes effect
 	help    string
-	unset   string // shown as the default where the zero value has no text of its own
+	unset   string // shown as the default if that has no text
 	valueOf func(*Config) value
 }
 
@@ -133,11 +133,12 @@ func (s setting) environment() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
-// Setting describes one setting to people and to the test that compares the README with this table.
+// Setting describes one setting for people, and for the test that compares the README with the
+// table.
 type Setting struct {
 	Name        string // as in the file; the flag is "--" + Name
 	Environment string // the variable that sets it
-	Default     string // as text, in words where the default depends on other settings
+	Default     string // in words where it depends on other settings
 	Help        string // one line
 }
 

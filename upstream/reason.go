@@ -11,9 +11,9 @@ import (
 	"lockproxy/plain"
 )
 
-// Reason is an error of this package in a few words, fit for one line of a reply: "connection refused",
-// "i/o timeout", "no such host", or what the upstream replied. It has no line ends, no addresses of the
-// proxy's side and at most 160 bytes. Nil gives "".
+// Reason returns an error of this package in a few words, for one line of a reply: "connection
+// refused", "i/o timeout", "no such host", or the upstream's reply. It has no line ends, no
+// addresses of the proxy's side and at most 160 bytes. Nil gives "".
 func Reason(err error) string {
 	if err == nil {
 		return ""

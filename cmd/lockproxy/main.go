@@ -1,5 +1,6 @@
-// Command lockproxy is a server that speaks Redis to its clients and adds LOCK and UNLOCK, held by a majority of
-// independent Redis servers. Every other command goes unchanged to one Redis, the upstream.
+// Command lockproxy is a server that speaks Redis to its clients and adds LOCK and UNLOCK, held by
+// a majority of independent Redis servers. It relays every other command to one Redis, the
+// upstream.
 package main
 
 import (
@@ -30,7 +31,7 @@ func main() {
 	}
 }
 
-// silent keeps go-redis from writing to stderr, beside the log: what it has to say comes back as errors, too.
+// silent keeps go-redis from writing to stderr. Its errors come back to the callers as well.
 type silent struct{}
 
 // Printf does nothing.

@@ -28,7 +28,8 @@ import (
 	"lockproxy/upstream"
 )
 
-// operators is the HTTP server of admin-listen with what it shows. Nil: there is none, and its methods do nothing.
+// operators is the HTTP server of admin-listen. The methods of nil, which stands for no such
+// server, do nothing.
 type operators struct {
 	cfg      conf.Config
 	listener net.Listener
@@ -62,7 +63,7 @@ func listenOperators(ctx context.Context, cfg conf.Config, files *files, log *za
 	return &operators{cfg: cfg, listener: ln, meter: admin.NewMeter(resp.Groups()), started: time.Now(), log: log}, nil
 }
 
-// dial is next, with its time and errors noted.
+// dial returns next, and counts its calls, time and errors.
 func (o *operators) dial(next func(context.Context) (net.Conn, error)) func(context.Context) (net.Conn, error) {
 	if o == nil {
 		return next
@@ -75,7 +76,7 @@ func (o *operators) dial(next func(context.Context) (net.Conn, error)) func(cont
 	}
 }
 
-// timed is what is told how long relayed commands took; nil: nobody wants to know.
+// timed returns a function that receives the duration of relayed commands, or nil.
 func (o *operators) timed() func(group string, took time.Duration) {
 	if o == nil {
 		return nil
@@ -83,7 +84,7 @@ func (o *operators) timed() func(group string, took time.Duration) {
 	return o.meter.Relayed
 }
 
-// done is what is told of commands: the metrics and the audit log. Nil if neither is wanted.
+// done returns a function that receives events, for metrics and the audit log, or nil.
 func (o *operators) done(audit *logs.Audit) func(stat.Event) {
 	if o == nil && audit == nil {
 		return nil
@@ -98,7 +99,7 @@ func (o *operators) done(audit *logs.Audit) func(stat.Event) {
 	}
 }
 
-// start serves until close. token is what operators must show, "" for nothing.
+// start serves until close. Operators must show token, unless it is "".
 func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *commands.Service, relay *resp.Server, token func() string, level http.Handler) {
 	if o == nil {
 		return
@@ -123,7 +124,7 @@ func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *c
 	}
 }
 
-// close ends it, within a second. It may be called without start.
+// close stops serving, within a second. It may be called without start.
 func (o *operators) close(ctx context.Context) {
 	if o == nil {
 		return
@@ -149,7 +150,8 @@ func (o *operators) state() admin.State {
 	return s
 }
 
-// upstreamName is the name of the upstream, unless that is a master and masters are not to be named.
+// upstreamName returns the name of the upstream, unless the upstream is a master and show-masters
+// is off.
 func (o *operators) upstreamName() string {
 	up := o.cfg.Upstream
 	master := slices.ContainsFunc(o.cfg.Masters, func(a conf.Address) bool { return a.Network == up.Network && a.Addr == up.Addr })
@@ -162,7 +164,8 @@ func (o *operators) upstreamName() string {
 	return up.Name()
 }
 
-// dialKind is the kind of a failed dial, for metrics; empty if it did not fail, or its client left.
+// dialKind returns the kind of a failed dial for metrics, or "" if it succeeded or its client
+// disconnected.
 func dialKind(err error) string {
 	var timeout net.Error
 	switch {

@@ -45,7 +45,7 @@ func upstreamOptions(cfg conf.Config, memory *embedded.Servers, files *files, lo
 	return opts
 }
 
-// guards are the words of restart-guard.
+// guards are the values of restart-guard.
 var guards = map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff}
 
 func quorumOptions(cfg conf.Config, memory *embedded.Servers, files *files, loops *resp.Loops, log *zap.Logger) quorum.Options {
@@ -65,7 +65,7 @@ func quorumOptions(cfg conf.Config, memory *embedded.Servers, files *files, loop
 	return opts
 }
 
-// adoptBy lets the loops that serve the clients read the replies of masters.
+// adoptBy makes the loops that serve clients read the masters' replies, too.
 func adoptBy(loops *resp.Loops) func(net.Conn) (quorum.Polled, bool) {
 	return func(conn net.Conn) (quorum.Polled, bool) { return loops.Adopt(conn) }
 }
@@ -77,7 +77,7 @@ func commandOptions(cfg conf.Config, q *quorum.Quorum, gate *upstream.Gate, perm
 		Reason: upstream.Reason, Report: done, Log: log}
 }
 
-// tunable are the settings of the commands that can change while they run.
+// tunable returns the options of the commands that can change while they run.
 func tunable(cfg conf.Config) commands.Tunable {
 	return commands.Tunable{MinTTL: cfg.MinTTL, MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold, SessionLockDelay: cfg.SessionLockDelay,
 		SessionTimeout: cfg.SessionTimeout, ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands}
@@ -93,7 +93,7 @@ func relayOptions(cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum, serv
 		AskUser: cfg.LockACL || cfg.AuditLog != "", Timed: operators.timed(), Busy: q.Busy, Log: log}
 }
 
-// relayFacts returns what the relay is to know of the upstream, by the last known answers.
+// relayFacts returns what the relay must know about the upstream, by the last known answers.
 func relayFacts(up *upstream.Upstream) func() resp.Facts {
 	return func() resp.Facts {
 		facts := up.LastFacts()

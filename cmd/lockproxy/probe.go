@@ -16,13 +16,15 @@ import (
 const (
 	probeEvery   = time.Second
 	probeTimeout = 2 * time.Second
-	// probeRenew is how long one connection is used: behind one address there may be another server by then.
+	// probeRenew is how long one connection is used. Later another server may be behind the
+	// address.
 	probeRenew = 15 * time.Second
 )
 
 var errNotAsked = errors.New("has not been asked yet")
 
-// probe asks the upstream a PING a second, over a connection of its own, and remembers what came of it.
+// probe sends a PING to the upstream every second, over a connection of its own, and keeps the
+// result.
 type probe struct {
 	dial func(context.Context) (net.Conn, error)
 
@@ -31,7 +33,7 @@ type probe struct {
 	since time.Time // of conn
 
 	mu  sync.Mutex
-	err error // nil: it answers
+	err error // of the last PING; nil: it was answered
 	rtt time.Duration
 }
 
@@ -39,7 +41,7 @@ func newProbe(dial func(context.Context) (net.Conn, error)) *probe {
 	return &probe{dial: dial, err: errNotAsked}
 }
 
-// last is whether the upstream answered the last PING, why not, and how long that took.
+// last returns whether the upstream answered the last PING, why not, and the round trip.
 func (p *probe) last() (up bool, reason string, rtt time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +106,8 @@ func (p *probe) ask(ctx context.Context) (rtt time.Duration, err error) {
 	return rtt, nil
 }
 
-// pingError is nil if the reply to PING says that commands are served, with a password or without.
+// pingError returns nil if the reply to PING says that the server works, with a password or
+// without.
 func pingError(line string) error {
 	line = strings.TrimSpace(line)
 	switch code, _, _ := strings.Cut(line, " "); {

@@ -9,7 +9,8 @@ import (
 	"lockproxy/resp"
 )
 
-// relay is the server of the clients. Parts that are made before it hold a relay that has none yet.
+// relay is the server of the clients. Parts that are made before it hold a relay that has none
+// yet.
 type relay struct {
 	made   chan struct{} // closed by start
 	server *resp.Server  // set by start
@@ -25,8 +26,8 @@ func (r *relay) start(server *resp.Server) {
 // connections returns how many clients are connected. It must not be called before start.
 func (r *relay) connections() int { return r.server.Connections() }
 
-// retire closes the connections to the upstream that were dialled under old, as soon as they can be
-// spared. It waits for start, or until old is done.
+// retire ends the connections to the upstream that were dialled under old, once they can end
+// without loss. It waits for start, or until old is done.
 func (r *relay) retire(old context.Context) {
 	select {
 	case <-r.made:
@@ -40,8 +41,8 @@ func (r *relay) retire(old context.Context) {
 	r.server.Retire(old)
 }
 
-// serve accepts clients until ctx is done or the listeners fail. Then it calls end, which must shut
-// the server down, and waits until nothing is accepted any more.
+// serve accepts clients until ctx is done or a listener fails. Then it calls end, which must shut
+// the server down.
 func (r *relay) serve(ctx context.Context, listeners []net.Listener, log *zap.Logger, end func()) error {
 	failed := make(chan error, 1)
 	go func() { failed <- r.server.Serve(listeners...) }()

@@ -24,8 +24,8 @@ import (
 	"lockproxy/upstream"
 )
 
-// run is lockproxy from its arguments to its end. It returns when ctx is done and everything has come to rest, or
-// with the error that kept it from starting or running on.
+// run runs lockproxy. It returns when ctx is done and every part has stopped, or with the error
+// that kept it from running.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) error {
 	cfg, err := conf.Load(args, environ)
 	switch {
@@ -45,7 +45,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	case cfg.Action == conf.Check:
 		return printCheck(stdout, cfg)
 	}
-	signal.Ignore(syscall.SIGPIPE) // a log that nobody reads any more is no reason to end
+	signal.Ignore(syscall.SIGPIPE) // losing the reader of the log must not end the process
 	logs, err := logs.New(stderr, logOptions(cfg))
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	return serve(ctx, reload, memory, listeners, logs)
 }
 
-// settingsError puts each fault on a line of its own, so that all can be mended at once.
+// settingsError puts each fault on a line of its own.
 func settingsError(err error) error {
 	return errors.New("settings:\n  " + strings.ReplaceAll(err.Error(), "\n", "\n  "))
 }
@@ -108,7 +108,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	}
 
 	loops := resp.NewLoops()
-	defer loops.Close() // after everything that they watch
+	defer loops.Close() // after all connections that they read
 	q, err := quorum.New(quorumOptions(cfg, memory, files, loops, log))
 	if err != nil {
 		return fmt.Errorf("masters: %w", err)
@@ -136,12 +136,12 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	})
 }
 
-// end brings everything to rest within drain: no new connections, running commands and their connections, then
-// the releases that are still owed, then the lanes.
+// end stops everything within drain: first new connections, then running commands and their
+// connections, then repairs, then the lanes.
 func end(ctx context.Context, drain time.Duration, server *resp.Server, service *commands.Service, q *quorum.Quorum, log *zap.Logger) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drain, errors.New("drain-timeout passed"))
 	defer cancel()
-	// What clients take of the time must leave some for the releases.
+	// Clients must leave some time for the releases.
 	clients, cancelClients := context.WithTimeoutCause(ctx, drain-min(drain/10, time.Second), errors.New("drain-timeout passed"))
 	defer cancelClients()
 	service.Drain()

@@ -8,7 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// What systemd is told of the proxy's state. Without systemd nobody is told, and an error is of no use to anybody.
+// These tell systemd the proxy's state. They do nothing without systemd, and nobody could use
+// their errors.
 
 func notifyReady()    { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) }
 func notifyStopping() { _, _ = daemon.SdNotify(false, daemon.SdNotifyStopping) }
@@ -16,7 +17,8 @@ func notifyReloading() {
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec())
 }
 
-// feedWatchdog tells systemd twice in each WatchdogSec that the proxy lives, until end is called. alive returns if it does, and hangs if not.
+// feedWatchdog tells systemd twice in each WatchdogSec that the proxy works, until end is called.
+// alive hangs if the proxy does not work.
 func feedWatchdog(alive func(), log *zap.Logger) (end func()) {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

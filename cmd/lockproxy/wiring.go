@@ -18,12 +18,12 @@ import (
 	"lockproxy/upstream"
 )
 
-// readyWait bounds how long the start waits for the masters and the upstream. It goes ahead without them: a
-// master that comes later joins, and until then LOCK says what is missing.
+// readyWait bounds how long the start waits for the masters and the upstream. It goes on without
+// them: a master may join later, and until then the reply to LOCK says what is missing.
 const readyWait = time.Second
 
-// greetUpstream learns what the upstream lets unauthenticated connections do, and refuses the start where other
-// machines could use it without a password of their own.
+// greetUpstream asks what the upstream lets unauthenticated connections do. It refuses the start
+// if other machines could use the upstream without a password of their own.
 func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, listeners []net.Listener, log *zap.Logger) error {
 	open := listen.OpenToOthers(listeners)
 	wait := readyWait
@@ -48,26 +48,27 @@ func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, 
 	return nil
 }
 
-// masterMemory keeps with the masters whether an upstream wants a password.
+// masterMemory stores on the masters whether an upstream wants a password.
 type masterMemory struct {
 	masters *quorum.Quorum
-	about   string // which upstream
+	about   string // names the upstream
 }
 
 var _ upstream.Memory = masterMemory{}
 
-// Keep gives value to the masters that are connected.
+// Keep stores value on the connected masters.
 func (m masterMemory) Keep(ctx context.Context, value string) {
 	m.masters.Remember(ctx, "upstream", m.about, value)
 }
 
-// Recall is what each master has.
+// Recall returns what each master has stored.
 func (m masterMemory) Recall(ctx context.Context) []string {
 	return m.masters.Recall(ctx, "upstream", m.about)
 }
 
-// upstreamID names the upstream for all proxies of the masters, without credentials. What only this machine can reach may be another server elsewhere,
-// so the name of the machine goes with it, unless the operator has given the server a name.
+// upstreamID names the upstream for all proxies of the masters, without credentials. A loopback
+// address may be another server elsewhere, so it gets the name of the machine, unless the operator
+// has named the server.
 func upstreamID(a conf.Address, machine string) string {
 	switch {
 	case a.Sentinel != "":
@@ -78,7 +79,7 @@ func upstreamID(a conf.Address, machine string) string {
 	return a.Name()
 }
 
-// openGate makes the gate of up, which learns and tells with the masters until end is called.
+// openGate makes the gate of up. It shares what it learns through the masters until end is called.
 func openGate(ctx context.Context, cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum) (gate *upstream.Gate, end func()) {
 	machine, _ := os.Hostname()
 	gate = upstream.NewGate(up, masterMemory{q, upstreamID(cfg.Upstream, machine)})
@@ -91,10 +92,12 @@ func openGate(ctx context.Context, cfg conf.Config, up *upstream.Upstream, q *qu
 	}
 }
 
-// embeddedWait is readyWait for the embedded masters, which are sure to come: a busy machine may take its time.
+// embeddedWait is readyWait for the embedded masters, which are sure to come, if late on a busy
+// machine.
 const embeddedWait = 15 * time.Second
 
-// waitReady gives the masters a moment, so that the first LOCK after the ready line finds them connected.
+// waitReady waits a moment for the masters, so that the first LOCK after the ready line finds them
+// connected.
 func waitReady(ctx context.Context, q *quorum.Quorum, memory *embedded.Servers, log *zap.Logger) {
 	wait := readyWait
 	if memory != nil {
@@ -107,8 +110,8 @@ func waitReady(ctx context.Context, q *quorum.Quorum, memory *embedded.Servers, 
 	}
 }
 
-// lockPermission asks the upstream who may lock, and tries that once. Nil without lock-acl: whoever
-// has logged in may. The caller calls end.
+// lockPermission returns what asks the upstream who may lock, and tries it once. Nil without
+// lock-acl: every client that has logged in may. The caller calls end.
 func lockPermission(ctx context.Context, cfg conf.Config, files *files, log *zap.Logger) (permission commands.Permission, end func()) {
 	if !cfg.LockACL {
 		return nil, func() {}
@@ -125,7 +128,8 @@ func lockPermission(ctx context.Context, cfg conf.Config, files *files, log *zap
 	return asked, func() { asked.Close() }
 }
 
-// follow keeps up with the Sentinels of up, beyond the end of ctx, until end is called. moved is called as Follow says.
+// follow follows the Sentinels of up, also after ctx, until end is called. It calls moved as
+// Follow says.
 func follow(ctx context.Context, up *upstream.Upstream, moved func(old context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup

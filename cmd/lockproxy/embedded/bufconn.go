@@ -8,17 +8,19 @@ import (
 	"time"
 )
 
-// bufConn is one end of a connection inside the process. It behaves as TCP does where net.Pipe does not: written
-// bytes are buffered, so that pipelines do not deadlock; one direction can be closed alone; what was written
-// before a close can still be read. Deadlines work as net.Conn says. Safe for concurrent use.
+// bufConn is one end of a connection inside the process. Unlike net.Pipe, and like TCP, it buffers
+// written bytes, so that pipelines do not deadlock. One direction can be closed alone, and bytes
+// written before a close can still be read. Deadlines work as net.Conn says. Safe for concurrent
+// use.
 type bufConn struct {
 	in, out *pipe
 	name    memoryAddr
 }
 
-// newBufConns returns the two ends of a connection. A write by the client blocks while about limit bytes are
-// unread. A write by the server never blocks, as it may hold a lock of the whole server; it fails while more than
-// hard bytes are unread. The server is expected to mind the client's pace by waitUnread.
+// newBufConns returns the two ends of a connection. A write by the client blocks while about limit
+// bytes are unread. A write by the server never blocks, as it may hold a lock of the whole server.
+// It fails while more than hard bytes are unread: the server must call waitUnread before a
+// command.
 func newBufConns(name string, limit, hard int) (client, server *bufConn) {
 	up, down := newPipe(limit, 0), newPipe(0, hard)
 	return &bufConn{down, up, memoryAddr(name)}, &bufConn{up, down, memoryAddr(name)}
@@ -27,7 +29,7 @@ func newBufConns(name string, limit, hard int) (client, server *bufConn) {
 func (c *bufConn) Read(b []byte) (int, error)  { return c.in.read(b) }
 func (c *bufConn) Write(b []byte) (int, error) { return c.out.write(b) }
 
-// CloseWrite tells the other end that nothing more comes; reading goes on.
+// CloseWrite tells the other end that nothing more comes. Reading goes on.
 func (c *bufConn) CloseWrite() error { c.out.closeWrite(); return nil }
 
 // Close ends both directions. The other end reads what is buffered, then io.EOF; its writes fail.
@@ -50,20 +52,21 @@ func (c *bufConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// waitUnread blocks until the other end has left no more than n bytes unread. It is false once either end closed.
+// waitUnread blocks until the other end has at most n bytes left to read. It returns false once
+// either end is closed.
 func (c *bufConn) waitUnread(n int) bool { return c.out.waitUnread(n) }
 
-// leaving is closed as soon as the other end will send nothing more, or this end is closed.
+// leaving is closed when the other end closes its writing half, or this end is closed.
 func (c *bufConn) leaving() <-chan struct{} { return c.in.ended }
 
-// left tells whether nobody reads any more what is written here.
+// left reports whether the other end is closed for reading.
 func (c *bufConn) left() bool {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
 	return c.out.readClosed
 }
 
-// memoryAddr is the address of a server inside the process: its name.
+// memoryAddr is the name of a server inside the process.
 type memoryAddr string
 
 func (memoryAddr) Network() string  { return "memory" }
@@ -71,13 +74,13 @@ func (a memoryAddr) String() string { return string(a) }
 
 // pipe is one direction.
 type pipe struct {
-	limit int           // writers wait while this much is unread; 0: they do not
-	hard  int           // writing fails while more than this is unread; 0: it does not
+	limit int           // writers wait while this much is unread; 0: they never wait
+	hard  int           // writes fail while more than this is unread; 0: they never fail
 	ended chan struct{} // closed by closeWrite or closeRead, whichever is first
 
 	mu          sync.Mutex
 	changed     *sync.Cond // any field below changed
-	buf         []byte     // written and unread, from off on
+	buf         []byte     // written and unread, from off
 	off         int
 	writeClosed bool
 	readClosed  bool
@@ -124,7 +127,8 @@ func (p *pipe) read(b []byte) (int, error) {
 	}
 }
 
-// shrinkLocked gives room back: all of a large buffer once it is read, what was read once it is the larger half.
+// shrinkLocked frees memory: a large buffer once it is read, the read part once it is the larger
+// half.
 func (p *pipe) shrinkLocked() {
 	const keep = 64 << 10
 	switch unread := p.unreadLocked(); {

@@ -10,8 +10,9 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// extra are commands that miniredis does not have, or not as clients need them. Each answers on the session's
-// peer and returns true, or returns false to leave the command to miniredis. args come without the name.
+// extra are commands that miniredis lacks, or answers in another way than clients need. Each
+// writes its reply to the session's peer and returns true, or returns false to leave the command
+// to miniredis. args come without the name.
 var extra = map[string]func(s *session, args []string) bool{
 	"ACL":     (*session).acl,
 	"CLIENT":  (*session).client,
@@ -23,8 +24,8 @@ var extra = map[string]func(s *session, args []string) bool{
 	"ROLE":    (*session).role,
 }
 
-// outsideMulti is false, and the command refused, between MULTI and EXEC: what is answered here cannot be queued
-// in miniredis.
+// outsideMulti refuses the command and returns false between MULTI and EXEC: miniredis cannot
+// queue these commands.
 func (s *session) outsideMulti(name string) bool {
 	if s.multi {
 		s.refuse("ERR '" + name + "' inside MULTI is not supported by the embedded server")
@@ -36,7 +37,7 @@ func wrongNumber(name string) string {
 	return "ERR wrong number of arguments for '" + name + "' command"
 }
 
-// subcommand is the first argument in capitals, or "".
+// subcommand returns the first argument in capitals, or "".
 func subcommand(args []string) string {
 	if len(args) == 0 {
 		return ""
@@ -56,7 +57,7 @@ func (s *session) acl(args []string) bool {
 	return true
 }
 
-// client answers CLIENT ID, SETINFO, NO-EVICT, NO-TOUCH, INFO and KILL; the others are miniredis'.
+// client answers CLIENT ID, SETINFO, NO-EVICT, NO-TOUCH, INFO and KILL.
 func (s *session) client(args []string) bool {
 	sub := subcommand(args)
 	arity := map[string]int{"ID": 1, "SETINFO": 3, "NO-EVICT": 2, "NO-TOUCH": 2, "INFO": 1}
@@ -79,8 +80,9 @@ func (s *session) client(args []string) bool {
 	return true
 }
 
-// kill is CLIENT KILL ID id [SKIPME yes|no]: it answers how many connections it ended. When it has answered,
-// nothing of the other connection runs any more.
+// kill answers CLIENT KILL ID id [SKIPME yes
+// no] with the number of connections it ended. When it has answered, no command of the other
+// connection runs any more.
 func (s *session) kill(args []string) {
 	var id int64
 	skipMe := true
@@ -110,13 +112,13 @@ func (s *session) kill(args []string) {
 		victim.conn.Close()
 		select {
 		case <-victim.done:
-		case <-time.After(time.Second): // it may be killing this one
+		case <-time.After(time.Second): // the other connection may be killing this one
 		}
 		s.peer.WriteInt(1)
 	}
 }
 
-// command answers COMMAND with a subcommand such as redis-cli asks for its hints; COMMAND alone is miniredis'.
+// command answers COMMAND with a subcommand, as redis-cli asks for its hints.
 func (s *session) command(args []string) bool {
 	sub := subcommand(args)
 	switch {
@@ -136,7 +138,7 @@ func (s *session) command(args []string) bool {
 	return true
 }
 
-// settings of the embedded server, for CONFIG GET: it evicts nothing and saves nothing.
+// configValues is what CONFIG GET shows: the server evicts and saves nothing.
 var configValues = [][2]string{
 	{"maxmemory", "0"}, {"maxmemory-policy", "noeviction"}, {"appendonly", "no"}, {"appendfsync", "everysec"},
 	{"no-appendfsync-on-rewrite", "no"}, {"save", ""}, {"databases", strconv.Itoa(databases)}, {"timeout", "0"},
@@ -169,7 +171,7 @@ func (s *session) config(args []string) bool {
 	return true
 }
 
-// hello without a version keeps the one in use, and SETNAME works.
+// hello keeps the protocol version if none is given, and carries out SETNAME.
 func (s *session) hello(args []string) bool {
 	if s.multi {
 		s.queue("HELLO", args)
@@ -195,7 +197,7 @@ func (s *session) hello(args []string) bool {
 	return false
 }
 
-// reset puts the connection into the state of a new one.
+// reset answers RESET.
 func (s *session) reset(args []string) bool {
 	if len(args) != 0 {
 		s.refuse(wrongNumber("reset"))

@@ -9,16 +9,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// mastersCount is how many masters the embedded default has: as many as a real deployment should.
+// mastersCount is how many masters the embedded default has: five, as recommended for a real
+// deployment.
 const mastersCount = 5
 
-// Servers are the servers of a start without any server named: all in memory, gone at the end.
+// Servers are the upstream and the masters of a start without any server named. They live in
+// memory.
 type Servers struct {
 	Upstream *Server
 	masters  []*Server
 }
 
-// New starts them. Close ends them.
+// New starts them. The caller closes them.
 func New(log *zap.Logger) (*Servers, error) {
 	e := &Servers{}
 	var err error
@@ -36,7 +38,7 @@ func New(log *zap.Logger) (*Servers, error) {
 	return e, nil
 }
 
-// Close ends all servers. Their data is gone. A nil receiver has none.
+// Close ends all servers and drops their data. It does nothing on nil.
 func (e *Servers) Close() {
 	if e == nil {
 		return
@@ -47,7 +49,7 @@ func (e *Servers) Close() {
 	e.Upstream.Close()
 }
 
-// WriteNotice tells a newcomer what runs here and what to type next. listener is where clients connect.
+// WriteNotice tells a newcomer what runs and what to type next. Clients connect to listener.
 func WriteNotice(w io.Writer, listener net.Listener) {
 	cli := "redis-cli -p 6379"
 	switch address := listener.Addr().(type) {
@@ -74,7 +76,7 @@ All settings: lockproxy --help
 `, "CLI", cli))
 }
 
-// Masters returns the masters; none of a nil receiver.
+// Masters returns the masters, or none of nil.
 func (e *Servers) Masters() []*Server {
 	if e == nil {
 		return nil

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// miniredisVersion is the Redis that miniredis says to be in HELLO; INFO must agree.
+// miniredisVersion is the version of Redis that miniredis shows in HELLO. INFO must agree.
 const miniredisVersion = "8.4.0"
 
-// info answers INFO [section ...] with what the embedded server can truly say.
+// info answers INFO [section ...].
 func (s *session) info(args []string) bool {
 	if !s.outsideMulti("info") {
 		return true
@@ -63,7 +63,7 @@ func (m *Server) infoSections() []infoSection {
 	}
 }
 
-// keyspace counts the keys of each database that has any.
+// keyspace counts the keys of each database that is not empty.
 func (m *Server) keyspace() []string {
 	var lines []string
 	for db := range databases {

@@ -15,8 +15,8 @@ const (
 	maxCount  = 1 << 20  // elements that a count may ask for beyond those that exist
 )
 
-// preHook is miniredis' pre-hook. It sees every command, those that scripts call included. It refuses what overLimit
-// refuses, and in scripts what would wait: there is nobody who could wake it.
+// preHook sees every command before miniredis does, also those of scripts. It refuses what overLimit
+// refuses, and blocking commands in scripts, which nothing could wake.
 func (m *Server) preHook(c *server.Peer, name string, args ...string) bool {
 	refusal := overLimit(name, args)
 	if _, direct := m.peers.Load(c); !direct && blocks[name] && (!strings.HasPrefix(name, "X") || hasWord(args, "BLOCK")) {
@@ -35,9 +35,9 @@ func hasWord(args []string, word string) bool {
 // mayCount are the commands whose second argument counts members.
 var mayCount = []string{"SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "SPOP"}
 
-// overLimit returns an error for a command that Redis refuses or bounds, and with which miniredis would
-// take all memory or never end. Nothing can recover from that. Otherwise it returns "". name is in
-// capitals, args come without it.
+// overLimit returns an error for a command that Redis refuses or bounds, and with which miniredis
+// would take all memory or never end. Nothing can recover from that. Otherwise it returns "". name
+// is in capitals, args come without it.
 func overLimit(name string, args []string) string {
 	outside := func(i int, low, high int64) bool {
 		if i >= len(args) {

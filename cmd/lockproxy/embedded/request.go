@@ -15,9 +15,9 @@ const (
 	maxArgBytes = 512 << 20
 )
 
-// readCommand reads one request, an array of bulk strings. What comes here was validated and encoded by lockproxy
-// itself, so the form is strict, and anything else ends the connection. An empty array gives no arguments.
-// Memory grows with what arrived, not with what was announced.
+// readCommand reads one request, an array of bulk strings. lockproxy has checked and encoded it,
+// so any other form ends the connection. An empty array gives no arguments. Memory grows with the
+// bytes that arrive, not with announced lengths.
 //
 //	> *2\r\n$4\r\nPING\r\n$2\r\nhi\r\n
 func readCommand(r *bufio.Reader) ([]string, error) {

@@ -17,9 +17,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// Server is a Redis inside the process, for trying lockproxy out: a miniredis whose expiry runs in real
-// time, reached through connections in memory, with what ordinary clients and lockproxy's own lanes need beyond
-// miniredis, and with the panics of miniredis contained. It opens no ports. Safe for concurrent use.
+// Server is a Redis inside the process, for trying lockproxy out. It is a miniredis that expires
+// keys in real time, is reached through connections in memory, has the commands that ordinary
+// clients and lanes need beyond miniredis, and survives miniredis' panics. It opens no ports. Safe
+// for concurrent use.
 type Server struct {
 	Name    string
 	runID   string // 40 hex digits, as INFO shows it
@@ -28,7 +29,7 @@ type Server struct {
 	mini    *miniredis.Miniredis
 	srv     *server.Server // of mini; mini forgets it when closed
 
-	peers sync.Map // of *server.Peer, the sessions' own; scripts make others
+	peers sync.Map // the *server.Peer of each session; scripts have others
 
 	mu       sync.Mutex
 	closed   bool               // guarded by mu
@@ -38,15 +39,15 @@ type Server struct {
 }
 
 const (
-	// connections hold this much unsent by a client before its writes wait,
+	// Limits of a connection. A client's writes wait while this much is not read by the server,
 	clientBuffer = 256 << 10
-	// this much unread of replies before its next command waits,
+	// its next command waits while this much of its replies is unread,
 	replyPace = 1 << 20
-	// and this much before the connection is closed, as Redis does with slow subscribers.
+	// and it is closed beyond this, as Redis closes slow subscribers.
 	replyLimit = 256 << 20
 )
 
-// newServer starts an empty server. Close ends it.
+// newServer starts an empty server. The caller closes it.
 func newServer(name string, log *zap.Logger) (*Server, error) {
 	var id [20]byte
 	rand.Read(id[:])
@@ -54,8 +55,8 @@ func newServer(name string, log *zap.Logger) (*Server, error) {
 		Name: name, runID: hex.EncodeToString(id[:]), started: time.Now(), log: log,
 		mini: miniredis.NewMiniRedis(), sessions: map[int64]*session{},
 	}
-	// The first Dial is what starts a miniredis without a port. Its own connections are not used: their
-	// reader panics on bytes that Redis refuses, and nothing can recover there.
+	// The first Dial starts a miniredis without a port. Its connections are not used: their reader
+	// panics on bytes that Redis refuses, and nothing can recover there.
 	conn, err := m.mini.Dial()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -69,7 +70,7 @@ func newServer(name string, log *zap.Logger) (*Server, error) {
 
 var errServerClosed = errors.New("server closed")
 
-// Dial returns a new connection. The arguments are there to fit the Dial of other packages' options.
+// Dial returns a new connection. It ignores its arguments, which fit the Dial of other packages.
 func (m *Server) Dial(_ context.Context, _, _ string) (net.Conn, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +85,7 @@ func (m *Server) Dial(_ context.Context, _, _ string) (net.Conn, error) {
 	return client, nil
 }
 
-// Close ends all connections and waits for what runs on them.
+// Close ends all connections and waits for their commands.
 func (m *Server) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -96,29 +97,29 @@ func (m *Server) Close() {
 	m.wg.Wait()
 }
 
-// remove takes an ended session out.
+// remove forgets a session that has ended.
 func (m *Server) remove(s *session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.sessions, s.id)
 }
 
-// session finds a connection by its CLIENT ID, or nil.
+// find returns the connection with that CLIENT ID, or nil.
 func (m *Server) find(id int64) *session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.sessions[id]
 }
 
-// connections is how many are open now and how many there ever were.
+// connections returns how many connections are open, and how many there were in all.
 func (m *Server) connections() (open int, ever int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.sessions), m.lastID
 }
 
-// wakeBlocked makes blocked commands look again at whether they may end. Any command of miniredis that takes
-// its lock does so.
+// wakeBlocked makes blocked commands check whether they may end. Every command that takes
+// miniredis' lock does so.
 func (m *Server) wakeBlocked() {
 	m.srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"ECHO", ""})
 }

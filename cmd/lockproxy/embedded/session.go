@@ -17,17 +17,17 @@ import (
 	"lockproxy/plain"
 )
 
-// session is one connection to a Server. Its fields belong to the goroutine that runs serve, but
-// for conn and done.
+// session is one connection to a Server. Only the goroutine that runs serve uses its fields,
+// except conn and done.
 type session struct {
 	server *Server
 	id     int64
 	conn   *bufConn
 	out    *replyWriter
 	writer *bufio.Writer
-	peer   *server.Peer // miniredis' view of the connection; a RESET puts a new one in its place
+	peer   *server.Peer // miniredis' view of the connection; RESET makes a new one
 	multi  bool         // between MULTI and EXEC
-	queued []queued     // what EXEC is to run that miniredis cannot queue
+	queued []queued     // commands for EXEC that miniredis cannot queue
 	done   chan struct{}
 }
 
@@ -38,13 +38,13 @@ func newSession(m *Server, id int64, conn *bufConn) *session {
 	return s
 }
 
-// newPeer begins a new conversation with miniredis on the same connection.
+// newPeer makes miniredis see a new connection.
 func (s *session) newPeer() {
 	s.peer = server.NewPeer(s.writer)
 	s.server.peers.Store(s.peer, true)
 }
 
-// serve runs commands until the client leaves, QUIT, a kill or a panic of miniredis.
+// serve runs commands until the client disconnects, QUIT, CLIENT KILL or a panic of miniredis.
 func (s *session) serve() {
 	defer close(s.done)
 	defer s.server.remove(s)
@@ -70,7 +70,7 @@ func (s *session) serve() {
 	}
 }
 
-// run executes one command. It is false if the connection must end.
+// run executes one command. It returns false if the connection must end.
 func (s *session) run(args []string) (again bool) {
 	written := s.out.written.Load()
 	defer func() {
@@ -94,7 +94,7 @@ func (s *session) run(args []string) (again bool) {
 		}
 	}
 	if !s.server.srv.IsRegisteredCommand(name) {
-		s.abortMulti() // miniredis would let the EXEC that follows go ahead
+		s.abortMulti() // miniredis would let the next EXEC succeed
 	}
 	switch name {
 	case "MULTI":
@@ -114,14 +114,14 @@ func (s *session) run(args []string) (again bool) {
 	return true
 }
 
-// refuse replies an error that also makes the EXEC of an open MULTI fail.
+// refuse replies an error and makes EXEC fail if a MULTI is open.
 func (s *session) refuse(text string) {
 	s.abortMulti()
 	s.peer.WriteError(text)
 }
 
-// abortMulti makes the EXEC of an open MULTI answer EXECABORT. Only miniredis itself can note that, and it does
-// after a wrong number of arguments; that reply goes nowhere.
+// abortMulti makes EXEC answer EXECABORT if a MULTI is open. Only miniredis can note that, and
+// does so after a wrong number of arguments. The reply to that is dropped.
 func (s *session) abortMulti() {
 	if !s.multi {
 		return
@@ -133,14 +133,14 @@ func (s *session) abortMulti() {
 	s.out.mute.Store(false)
 }
 
-// blocks are the commands that may wait.
+// blocks are the blocking commands.
 var blocks = map[string]bool{
 	"BLPOP": true, "BRPOP": true, "BRPOPLPUSH": true, "BLMOVE": true, "BZMPOP": true, "BZPOPMIN": true,
 	"BZPOPMAX": true, "XREAD": true, "XREADGROUP": true,
 }
 
-// endWhenLeft makes a waiting command end when its client leaves, so that nothing is popped for nobody. The
-// function returned must be called after the command.
+// endWhenLeft ends a blocking command when its client disconnects, so that it pops nothing for a
+// client that is gone. The caller calls stop after the command.
 func (s *session) endWhenLeft() (stop func()) {
 	over := make(chan struct{})
 	var wg sync.WaitGroup
@@ -151,7 +151,8 @@ func (s *session) endWhenLeft() (stop func()) {
 		case <-s.conn.leaving():
 		}
 		if !s.conn.left() {
-			// Only the client's half is closed: a command that need not wait still gets its answer.
+			// Only the client's half is closed: a command that need not block still gets its
+			// answer.
 			grace := time.NewTimer(20 * time.Millisecond)
 			defer grace.Stop()
 			select {
@@ -169,7 +170,7 @@ func (s *session) endWhenLeft() (stop func()) {
 	}
 }
 
-// forget ends what miniredis keeps for the connection: its subscriptions.
+// forget ends the subscriptions that miniredis keeps for the connection.
 func (s *session) forget() {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -185,9 +186,9 @@ func (s *session) forget() {
 	s.out.mute.Store(false)
 }
 
-// contain deals with a panic of miniredis: the process goes on, the client gets an error if its reply had not
-// begun, and the connection ends. It runs in the deferred call that recovered, while the stack still shows
-// where the panic was.
+// contain handles a panic of miniredis. The client gets an error, unless its reply had begun, and
+// the connection ends. It must run in the deferred call that recovered, as it looks at the stack
+// of the panic.
 func (s *session) contain(command string, cause any, written int64) {
 	if panickedUnderLock() {
 		s.server.mini.Unlock()
@@ -200,8 +201,8 @@ func (s *session) contain(command string, cause any, written int64) {
 	}
 }
 
-// panickedUnderLock tells whether miniredis' lock was left locked: of its functions that take it, only withTx
-// does not unlock it by a defer.
+// panickedUnderLock reports whether the panic left miniredis' lock locked. Of the functions that
+// take it, only withTx does not unlock it by a defer.
 func panickedUnderLock() bool {
 	pcs := make([]uintptr, 1024)
 	for n := runtime.Callers(2, pcs); n == len(pcs); n = runtime.Callers(2, pcs) {
@@ -219,13 +220,14 @@ func panickedUnderLock() bool {
 	}
 }
 
-// replyWriter passes replies on, those of commands and those of subscriptions, and guards against a script's answer that contains itself: miniredis writes it
-// by recursion, which would end the process when the stack is full. That cannot be recovered from, a panic can.
+// replyWriter writes replies and messages to the connection. It panics on a script's reply that
+// contains itself. miniredis writes that by recursion, and a full stack would end the process,
+// while a panic can be recovered from.
 type replyWriter struct {
 	conn    *bufConn
 	written atomic.Int64
-	mute    atomic.Bool   // replies are dropped
-	into    *bytes.Buffer // what takes replies instead, or nil; guarded by the peer's lock
+	mute    atomic.Bool   // drop replies
+	into    *bytes.Buffer // takes the replies if not nil; guarded by the peer's lock
 }
 
 const maxDepth = 10_000
@@ -243,8 +245,8 @@ func (w *replyWriter) Write(b []byte) (int, error) {
 	}
 	w.written.Add(int64(len(b)))
 	if _, err := w.conn.Write(b); err != nil {
-		// The client left, or reads too slowly. No error goes back: after one, bufio would not call again, and
-		// the depth would go unchecked.
+		// The client disconnected, or reads too slowly. This returns no error: after one, bufio
+		// would not call again, and the depth would go unchecked.
 		w.conn.Close()
 	}
 	return len(b), nil

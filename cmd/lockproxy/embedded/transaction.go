@@ -10,21 +10,22 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// queued is a command in a transaction that miniredis cannot queue. An ECHO stands in for it there.
+// queued is a command in a transaction that miniredis cannot queue. miniredis queues an ECHO in
+// its place.
 type queued struct {
 	name  string
 	args  []string
 	reply string // of the ECHO, which no other reply contains
 }
 
-// queue answers +QUEUED and has EXEC answer the command.
+// queue answers +QUEUED and makes EXEC run the command.
 func (s *session) queue(name string, args []string) {
 	word := rand.Text()
 	s.queued = append(s.queued, queued{name, args, fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)})
 	s.server.srv.Dispatch(s.peer, []string{"ECHO", word})
 }
 
-// exec runs EXEC and puts the replies of waiting in the place of those of their ECHOs. An EXEC that fails has none of these.
+// exec runs EXEC and replaces the replies of the ECHOs by those of the commands in waiting.
 func (s *session) exec(args []string, waiting []queued) {
 	reply := s.captured(func() { s.server.srv.Dispatch(s.peer, args) })
 	for _, q := range waiting {
@@ -50,14 +51,14 @@ func (s *session) captured(f func()) string {
 		})
 	}
 	divert(&replies)
-	defer divert(nil) // a panic, too
+	defer divert(nil) // after a panic, too
 	f()
 	s.peer.Flush()
 	return replies.String()
 }
 
-// subscribed tells whether the connection speaks RESP2 and has subscriptions. Only miniredis knows: it refuses an ECHO then, here on a
-// connection that leads nowhere.
+// subscribed reports whether the connection speaks RESP2 and has subscriptions. Only miniredis
+// knows: then it refuses an ECHO. This one goes to a connection that leads nowhere.
 func (s *session) subscribed() bool {
 	if s.multi || s.peer.Resp3 {
 		return false

@@ -16,7 +16,7 @@ import (
 	"lockproxy/conf"
 )
 
-// Bounds of a benchmark: it shares the machine and the masters with whoever else uses them.
+// Bounds of a benchmark, which shares the machine and the masters with others.
 const (
 	maxBenchClients  = 1000
 	maxBenchDuration = time.Hour
@@ -44,7 +44,7 @@ exit codes: 0 measured, 1 nothing was granted, 64 wrong flags, 69 the proxy cann
 	},
 }
 
-// bench is one lockproxy bench, and its result, also as JSON.
+// bench is one run of lockproxy bench, and its result.
 type bench struct {
 	*invocation   `json:"-"`
 	target        *target
@@ -69,7 +69,7 @@ type percentiles struct {
 	Max int64 `json:"max_us"`
 }
 
-// tally is what one client measured.
+// measurement is what one client measured.
 type measurement struct {
 	lock, unlock []time.Duration
 	errors       map[string]int
@@ -110,7 +110,7 @@ func (b *bench) run(ctx context.Context) int {
 	return map[bool]int{true: 0, false: exitFailed}[b.Pairs > 0]
 }
 
-// turns takes and releases key until ctx ends; the last turn is finished.
+// lockAndUnlock takes and releases key until ctx ends. It finishes the last pair.
 func (b *bench) lockAndUnlock(ctx context.Context, c *client, key string) measurement {
 	t := measurement{errors: map[string]int{}}
 	args := []string{"LOCK", key, conf.FormatDuration(b.ttl)}
@@ -156,7 +156,7 @@ func (b *bench) add(tallies []measurement, took time.Duration) {
 	b.Rate = float64(b.Pairs) / b.Seconds
 }
 
-// percentilesOf sorts all.
+// percentilesOf sorts all and returns its percentiles.
 func percentilesOf(all []time.Duration) *percentiles {
 	if len(all) == 0 {
 		return &percentiles{}

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// holding is the time of a job in which its command runs.
+// child is the command that a job runs while it holds the lock.
 type child struct {
 	*job
 	command *exec.Cmd
 	ended   chan error // of the command
 
-	deadline time.Time // until when the lock is known to be held, by what the proxy said last
-	asked    time.Time // when the question went out that is not answered yet; zero: there is none
+	deadline time.Time // the end of the validity, by the proxy's last answer
+	asked    time.Time // when the open question was sent; zero: none is open
 	lost     bool
-	kill     <-chan time.Time // when the command is to be killed; nil as long as nothing is lost
+	kill     <-chan time.Time // when to kill the command; nil while the lock is held
 }
 
 // checkEvery is how often the proxy is asked whether the lock is held.
@@ -28,7 +28,7 @@ func (j *job) checkEvery() time.Duration {
 	return min(max(j.ttl/6, 20*time.Millisecond), 2*time.Second)
 }
 
-// hold runs the command, stops it when the lock is lost, and releases the lock.
+// runChild runs the command, stops it if the lock is lost, and releases the lock.
 func (j *job) runChild(path string) int {
 	h := &child{job: j, ended: make(chan error, 1)}
 	if code := h.confirm(); code != 0 {
@@ -41,14 +41,15 @@ func (j *job) runChild(path string) int {
 	h.watch()
 	takeTerminalBack()
 	if h.lost {
-		h.signalGroup(syscall.SIGKILL) // what is left of it
+		h.signalGroup(syscall.SIGKILL) // the rest of its group
 		return exitLost
 	}
 	h.unlock()
 	return exitCode(h.command)
 }
 
-// confirm asks once whether the lock is held, before the command starts: after a WAIT nobody knows how old the grant is.
+// confirm asks whether the lock is held before the command starts: after a WAIT the age of the
+// grant is not known.
 func (h *child) confirm() int {
 	h.ask()
 	timeout := time.After(h.ttl)
@@ -69,7 +70,8 @@ func (h *child) confirm() int {
 	return 0
 }
 
-// start starts the command in a process group of its own: in the foreground where there is a terminal.
+// start starts the command in a process group of its own, in the foreground if there is a
+// terminal.
 func (h *child) start(path string) error {
 	h.command = exec.Command(path, h.args[1:]...)
 	h.command.Args[0] = h.args[0]
@@ -121,7 +123,7 @@ func (h *child) watch() {
 	}
 }
 
-// ask asks who holds the lock.
+// ask sends LOCKINFO.
 func (h *child) ask() {
 	h.asked = time.Now()
 	h.client.SetWriteDeadline(h.asked.Add(h.ttl))
@@ -130,7 +132,7 @@ func (h *child) ask() {
 	}
 }
 
-// take takes what came from the proxy.
+// receive handles a reply or push of the proxy.
 func (h *child) receive(f frame) {
 	switch {
 	case f.err != nil:
@@ -145,7 +147,7 @@ func (h *child) receive(f frame) {
 	asked := h.asked
 	h.asked = time.Time{}
 	if f.kind == '-' {
-		return // nobody knows just now; it is asked again, and the deadline stands
+		return // the proxy does not know now; the deadline stands, and it is asked again
 	}
 	info := f.fields()
 	ttl, err := strconv.ParseInt(info["ttl"], 10, 64)
@@ -157,7 +159,8 @@ func (h *child) receive(f frame) {
 	h.deadline = asked.Add(left - left/100 - 2*time.Millisecond)
 }
 
-// lose stops the command: TERM now, KILL after the grace but not after the lock has run out, where it has not yet.
+// lose sends TERM to the command, and KILL after the grace or when the lock runs out, whichever
+// comes first. If the lock has run out already, KILL comes after the grace.
 func (h *child) lose(why string) {
 	if h.lost {
 		return
@@ -175,17 +178,18 @@ func (h *child) lose(why string) {
 	h.kill = time.After(grace)
 }
 
-// signalGroup sends s to the command and what it has started.
+// signalGroup sends s to the command and its children.
 func (h *child) signalGroup(s syscall.Signal) {
 	if h.command != nil && h.command.Process != nil {
 		_ = syscall.Kill(-h.command.Process.Pid, s)
 	}
 }
 
-// unlockTimeout bounds the release at the end: closing the connection releases as well.
+// unlockTimeout bounds the release at the end. Closing the connection releases the lock as well.
 const unlockTimeout = 2 * time.Second
 
-// unlock releases the lock and waits for the answer, so that it is free when lockproxy run has ended.
+// unlock releases the lock and waits for the answer, so that the lock is free when lockproxy run
+// ends.
 func (h *child) unlock() {
 	ctx, cancel := context.WithTimeout(context.Background(), unlockTimeout)
 	defer cancel()
@@ -195,7 +199,7 @@ func (h *child) unlock() {
 	}
 	answers := 1
 	if !h.asked.IsZero() {
-		answers++ // that of a question comes first
+		answers++ // the answer to LOCKINFO comes first
 	}
 	for answers > 0 {
 		select {
@@ -212,7 +216,7 @@ func (h *child) unlock() {
 	}
 }
 
-// exitCode is what lockproxy run exits with for a command that has ended.
+// exitCode returns the exit code of lockproxy run after the command has ended.
 func exitCode(command *exec.Cmd) int {
 	state := command.ProcessState
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {

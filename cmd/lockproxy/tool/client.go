@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// client is one connection to a proxy. Its methods are for one goroutine, but one may send while another reads.
+// client is one connection to a proxy. One goroutine may send while another one reads.
 type client struct {
 	net.Conn
-	name   string // of the proxy, for people
+	name   string // of the proxy
 	reader *bufio.Reader
 }
 
@@ -26,12 +26,12 @@ func newClient(conn net.Conn, name string) *client {
 // reply is one reply of RESP2 or RESP3, or a push.
 type reply struct {
 	kind byte    // its first byte; a simple string is '+', a bulk string '$', a push '>'
-	null bool    // of whatever kind
-	text string  // what it says, of those that are no list
-	list []reply // of arrays, sets, pushes and maps, of these the keys and values in turn
+	null bool    // of any kind
+	text string  // unless it is a list
+	list []reply // of arrays, sets, pushes and maps; of maps, keys and values in turn
 }
 
-// Limits of what is read: more is not what a proxy says.
+// Limits of a reply. A proxy sends no larger ones.
 const (
 	maxReplyText = 16 << 20
 	maxReplyList = 1 << 20
@@ -59,7 +59,8 @@ func (c *client) next() (reply, error) {
 	return r, err
 }
 
-// ask sends a command and reads its reply; pushes before it are dropped. When ctx ends the connection is of no more use.
+// ask sends a command and reads its reply. It drops pushes before the reply. If ctx ends first,
+// the connection cannot be used any more.
 func (c *client) ask(ctx context.Context, args ...string) (reply, error) {
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -105,7 +106,7 @@ func (c *client) read(depth int) (reply, error) {
 	return c.readBody(r, n, depth)
 }
 
-// readBody reads what stands behind the first line of a reply of n bytes or entries.
+// readBody reads the rest of a reply of n bytes or entries.
 func (c *client) readBody(r reply, n, depth int) (reply, error) {
 	switch r.kind {
 	case '$', '=', '!':
@@ -135,13 +136,13 @@ func (c *client) readBody(r reply, n, depth int) (reply, error) {
 		}
 		r.list = append(r.list, entry)
 	}
-	if r.kind == '|' { // attributes come before what they belong to
+	if r.kind == '|' { // attributes come before the reply that they belong to
 		return c.read(depth + 1)
 	}
 	return r, nil
 }
 
-// fields are the entries of a map, or of the flat array that stands for one in RESP2.
+// fields returns a map, which is a flat array in RESP2.
 func (r reply) fields() map[string]string {
 	m := make(map[string]string, len(r.list)/2)
 	for i := 0; i+1 < len(r.list); i += 2 {

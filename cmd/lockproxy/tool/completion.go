@@ -10,7 +10,7 @@ import (
 	"lockproxy/conf"
 )
 
-// completionCommand is a function as it needs the list that it is part of.
+// completionCommand is a function, as it needs the list that contains it.
 func completionCommand() Subcommand {
 	return Subcommand{
 		Name: "completion", args: "bash|zsh|fish",
@@ -32,19 +32,19 @@ fish: lockproxy completion fish > ~/.config/fish/completions/lockproxy.fish
 	}
 }
 
-// words are what may follow a subcommand, or lockproxy itself, whose name is empty.
+// words are the flags of a subcommand, or of lockproxy itself, whose name is empty.
 type words struct {
 	name, help string
 	flags      []flagWord
 }
 
-// flagWord is one flag; file tells that its value is the name of a file, alone that it takes none.
+// flagWord is one flag. file: its value is the name of a file. alone: it takes no value.
 type flagWord struct {
 	name, help  string
 	file, alone bool
 }
 
-// allWords makes the words from the tables that --help is made from.
+// allWords makes the words from the tables behind --help.
 func allWords() []words {
 	serve := words{flags: []flagWord{{"config", "read settings from a YAML file", true, false}, {"check", "validate the settings and end", false, true},
 		{"version", "print the version and end", false, true}, {"help", "print the help and end", false, true}}}
@@ -65,7 +65,8 @@ func allWords() []words {
 	return all
 }
 
-// namesFile tells by a setting's name whether its value is a file's name.
+// namesFile reports whether the value of a setting is a file's name, judging by the setting's
+// name.
 func namesFile(name string) bool {
 	for _, end := range []string{"-file", "tls-cert", "tls-key", "-ca", "-log"} {
 		if strings.HasSuffix(name, end) {
@@ -117,7 +118,9 @@ func completeZsh(w io.Writer, all []words) {
 			pattern = "*"
 		}
 		fmt.Fprintf(w, "\t%s)\n", pattern)
-		if s.name != "" { // _arguments takes the first word for the command and offers no flags behind one that it does not know
+		// _arguments takes the first word for the command, and offers no flags after an unknown
+		// one
+		if s.name != "" {
 			fmt.Fprint(w, "\t\tshift words; (( CURRENT-- ))\n")
 		}
 		fmt.Fprint(w, "\t\t_arguments -S")
@@ -133,7 +136,7 @@ func completeZsh(w io.Writer, all []words) {
 		if words := s.extra(); words != nil {
 			fmt.Fprint(w, " \\\n\t\t\t", quoted("1:word:("+strings.Join(words, " ")+")"))
 		}
-		if s.name == "run" { // a command and what it takes, as its own completion has it
+		if s.name == "run" { // a command and its arguments, as its own completion has them
 			fmt.Fprint(w, " \\\n\t\t\t", quoted("(-)1:command:_command_names -e"), " ", quoted("*::arguments:_normal"))
 		}
 		fmt.Fprint(w, "\n\t\t;;\n")
@@ -177,7 +180,7 @@ func (w words) flagNames() []string {
 	return names
 }
 
-// extra is what a subcommand takes beside its flags, where there is a list of it.
+// extra returns the arguments of a subcommand, where there is a list of them.
 func (w words) extra() []string {
 	if w.name == "completion" {
 		return []string{"bash", "zsh", "fish"}
@@ -185,5 +188,5 @@ func (w words) extra() []string {
 	return nil
 }
 
-// quoted is s as one word of a shell.
+// quoted returns s as one word of a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -7,5 +7,5 @@ import "syscall"
 // groupAttributes gives a command a process group of its own.
 func groupAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// takeTerminalBack has nothing to do: the command was not in the foreground.
+// takeTerminalBack does nothing: the command was not in the foreground.
 func takeTerminalBack() {}

@@ -27,7 +27,8 @@ exit codes: 0 well, 1 not ready, 64 wrong flags, 69 no answer, 77 it refuses the
 }
 
 func (t *invocation) health(ctx context.Context, target *target, ready bool) int {
-	target.nobody, target.operator = !ready, true // AUTH is answered by the upstream, which a proxy that is well may have lost
+	// the upstream answers AUTH, and a healthy proxy may have lost it
+	target.nobody, target.operator = !ready, true
 	c, err := t.connect(ctx, target, false)
 	if err != nil {
 		return t.unhealthy(err)
@@ -56,7 +57,8 @@ func (t *invocation) health(ctx context.Context, target *target, ready bool) int
 	return 0
 }
 
-// unhealthy tells why the proxy did not say how it is. One that takes no more clients lives, and is not ready for another.
+// unhealthy returns the exit code for an error. A proxy that takes no more clients is alive, but
+// not ready.
 func (t *invocation) unhealthy(err error) int {
 	switch {
 	case errors.Is(err, errDenied):

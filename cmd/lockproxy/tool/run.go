@@ -51,29 +51,29 @@ exit codes, beside the command's own (128 + n if signal n ended it):
 	},
 }
 
-// job is one lockproxy run: a lock, and the command that runs while it is held.
+// job is one run of lockproxy run: a lock, and a command that runs while it is held.
 type job struct {
 	*invocation
 	target           *target
 	key, owner       string
 	ttl, wait, grace time.Duration
 
-	label   string // the lock's owner label, which nobody else has
+	label   string // the owner label, which is unique
 	signals chan os.Signal
 	client  *client
-	frames  chan frame // from the proxy, until it sends its error
+	frames  chan frame // from the proxy, up to its error
 	token   string
 	fence   string
 }
 
-// frame is what came from the proxy: a reply or push, or why there will be no more.
+// frame is a reply or push of the proxy, or the error that ended reading.
 type frame struct {
 	reply
 	err error
 }
 
-// forwarded are the signals that the command gets: not those that were ignored when lockproxy was started, as by nohup. It is made before main
-// listens to any.
+// forwarded are the signals that the command gets, except those that were ignored when lockproxy
+// started, as by nohup. This must run before main listens to any signal.
 var forwarded = slices.DeleteFunc([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}, signal.Ignored)
 
 func (j *job) run(ctx context.Context) int {
@@ -92,7 +92,7 @@ func (j *job) run(ctx context.Context) int {
 	signal.Notify(j.signals, forwarded...)
 	defer signal.Stop(j.signals)
 
-	// The kernel ends the command if the thread that started it goes.
+	// The kernel kills the command if the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if code := j.lock(context.WithoutCancel(ctx)); code != 0 {
@@ -102,7 +102,7 @@ func (j *job) run(ctx context.Context) int {
 	return j.runChild(path)
 }
 
-// ownerLabel makes a label that tells this lock from everybody else's: LOCKINFO shows no token.
+// ownerLabel returns a label that no other lock has, as LOCKINFO shows no token.
 func (j *job) ownerLabel() string {
 	name := j.owner
 	if name == "" {
@@ -113,10 +113,10 @@ func (j *job) ownerLabel() string {
 	return name + "/" + rand.Text()[:8]
 }
 
-// lockRetry is how long after a try that failed for a passing reason the next one follows, while there is time to wait.
+// lockRetry is the pause between attempts that fail for a passing reason.
 const lockRetry = 250 * time.Millisecond
 
-// lock takes the lock, and returns an exit code if that cannot be. A proxy that ends while we wait there is left for the next one.
+// lock takes the lock, or returns an exit code. If a proxy ends meanwhile, it tries the next one.
 func (j *job) lock(ctx context.Context) int {
 	deadline := time.Now().Add(j.wait)
 	for {
@@ -137,7 +137,7 @@ func (j *job) lock(ctx context.Context) int {
 	}
 }
 
-// tryLock asks one proxy once. Code 0: the lock is held, and client and token are set.
+// tryLock asks one proxy once. After code 0 the lock is held, and client and token are set.
 func (j *job) tryLock(ctx context.Context, wait time.Duration) (code int, why string) {
 	c, err := j.connect(ctx, j.target, true)
 	switch {
@@ -184,7 +184,7 @@ func (j *job) tryLock(ctx context.Context, wait time.Duration) (code int, why st
 	}
 }
 
-// granted takes the reply to LOCK.
+// granted reads the reply to LOCK.
 func (j *job) granted(f frame, proxy string) (code int, why string) {
 	switch {
 	case f.err != nil:
@@ -200,9 +200,10 @@ func (j *job) granted(f frame, proxy string) (code int, why string) {
 	return 0, ""
 }
 
-// lockErrorCode is the exit code for an error that LOCK was answered.
+// lockErrorCode returns the exit code for an error reply to LOCK.
 func lockErrorCode(text string) int {
-	if strings.HasPrefix(text, "NOAUTH the upstream has not said yet") { // the upstream is away, not the user to blame
+	// the upstream is down; the user may be right
+	if strings.HasPrefix(text, "NOAUTH the upstream has not said yet") {
 		return exitUnavailable
 	}
 	var word string
@@ -233,7 +234,7 @@ func readFrames(c *client, frames chan<- frame, done <-chan struct{}) {
 	}
 }
 
-// signalCode is the exit code of what a signal ended.
+// signalCode returns the exit code for a signal.
 func signalCode(s os.Signal) int {
 	if n, ok := s.(syscall.Signal); ok {
 		return 128 + int(n)

@@ -35,7 +35,7 @@ exit codes: 0 a majority of the masters can vote, 1 it cannot, 64 wrong flags, 6
 	},
 }
 
-// viewer is one lockproxy status.
+// viewer is one run of lockproxy status.
 type viewer struct {
 	*invocation
 	target      *target
@@ -44,7 +44,7 @@ type viewer struct {
 	locks       int
 }
 
-// status is what lockproxy status shows, also as JSON.
+// status is the result, also as JSON.
 type status struct {
 	Address  string            `json:"address"`
 	Info     map[string]string `json:"info"`
@@ -95,7 +95,7 @@ func (v *viewer) run(ctx context.Context) int {
 			text = s.text(v.onTerminal(v.stdout))
 		}
 		if v.watch && !v.json && v.onTerminal(v.stdout) {
-			fmt.Fprint(v.stdout, "\x1b[H\x1b[2J") // home, and clear
+			fmt.Fprint(v.stdout, "\x1b[H\x1b[2J") // home and clear
 		}
 		fmt.Fprint(v.stdout, text)
 		if err != nil && !(v.watch && ctx.Err() != nil) {
@@ -118,10 +118,10 @@ func (v *viewer) run(ctx context.Context) int {
 	}
 }
 
-// lookTimeout bounds one look at a proxy.
+// fetchTimeout bounds all questions to a proxy.
 const fetchTimeout = 10 * time.Second
 
-// look asks a proxy for all of it.
+// fetch asks a proxy for the whole status.
 func (v *viewer) fetch(ctx context.Context) (*status, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -140,11 +140,12 @@ func (v *viewer) fetch(ctx context.Context) (*status, error) {
 	if err := v.askLocks(ctx, c, s); err != nil {
 		return nil, err
 	}
-	s.Upstream, err = askUpstream(ctx, c) // last: an upstream that has gone may take the connection with it
+	// last: an upstream that is down may take the connection with it
+	s.Upstream, err = askUpstream(ctx, c)
 	return s, err
 }
 
-// answer is ask with an error of the proxy as an error.
+// answer calls ask and returns an error reply as an error.
 func answer(ctx context.Context, c *client, args ...string) (reply, error) {
 	r, err := c.ask(ctx, args...)
 	if err == nil && r.kind == '-' {
@@ -190,7 +191,8 @@ func askMasters(ctx context.Context, c *client) (masters []masterStatus, majorit
 	return masters, voting > len(masters)/2, nil
 }
 
-// askLocks pages through the locks until there are enough. That they are not shown to everybody is no error.
+// askLocks reads pages of locks until there are enough. A proxy may refuse to list locks, which is
+// no error.
 func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
 	s.Locks = []lockStatus{}
 	for cursor := "0"; ; {
@@ -218,11 +220,12 @@ func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
 	}
 }
 
-// upstreamTimeout bounds the wait for the upstream, less than that for the proxy: that it hangs is what people want to be told.
+// upstreamTimeout bounds the wait for the upstream. It is shorter than fetchTimeout, so that
+// status can show an upstream that hangs.
 const upstreamTimeout = 2 * time.Second
 
-// askUpstream sends PING, which the proxy passes on. That the upstream wants a password shows as well that it answers. Where it gives no
-// answer the connection is of no more use.
+// askUpstream sends PING, which the proxy relays. An upstream that wants a password works, too. If
+// there is no answer, the connection cannot be used any more.
 func askUpstream(ctx context.Context, c *client) (upstreamStatus, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, upstreamTimeout, errors.New("no answer in "+conf.FormatDuration(upstreamTimeout)))
 	defer cancel()
@@ -244,5 +247,5 @@ func integer(s string) int64 {
 	return n
 }
 
-// infoOf is a field of LOCKPROXY INFO; older proxies may lack it.
+// infoOf returns a field of LOCKPROXY INFO, or "?".
 func (s *status) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }

@@ -13,7 +13,7 @@ import (
 // Colours of the states, as terminals know them.
 var stateColours = map[string]string{"voting": "32", "quarantined": "33", "refused": "33", "down": "31"}
 
-// text is the status for people. With colour the states of masters have theirs.
+// text returns the status for people.
 func (s *status) text(colour bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "proxy     %s, %s, up %s\n", s.Address, s.infoOf("lockproxy_version"), shortTime(integer(s.Info["uptime_in_seconds"])*1000))
@@ -65,7 +65,7 @@ func (s *status) writeLocks(b *strings.Builder) {
 	}
 }
 
-// columns sets rows below each other.
+// columns aligns rows.
 func columns(rows [][]string) []string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -80,7 +80,7 @@ func columns(rows [][]string) []string {
 	return lines
 }
 
-// paint gives s a colour.
+// paint colours s.
 func paint(s, code string, colour bool) string {
 	if !colour || code == "" {
 		return s
@@ -88,7 +88,7 @@ func paint(s, code string, colour bool) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// shortTime writes milliseconds with one unit that suits them.
+// shortTime returns milliseconds with one suitable unit.
 func shortTime(millis int64) string {
 	d := time.Duration(millis) * time.Millisecond
 	switch {

@@ -19,15 +19,15 @@ import (
 // dialTimeout bounds connecting to a proxy, TLS and AUTH included.
 const dialTimeout = 5 * time.Second
 
-// target is where the proxies are and who to be there: what the flags that all subcommands share say.
+// target is the proxies and the credentials of the flags that all subcommands share.
 type target struct {
 	addrs, user, passwordFile string
 	ca, cert, key, serverName string
-	nobody                    bool // does not log in, whatever the password
-	operator                  bool // only LOCKPROXY is sent, for which a Unix socket takes no login
+	nobody                    bool // never log in
+	operator                  bool // send LOCKPROXY only, which needs no login on a Unix socket
 }
 
-// targetFlags defines the flags that say which proxy to talk to.
+// targetFlags defines the flags that name the proxy.
 func targetFlags(flags *flag.FlagSet) *target {
 	t := &target{}
 	flags.StringVar(&t.addrs, "addr", "", "the proxy, in the forms of listen; several, comma-separated, are tried in turn (default: LOCKPROXY_ADDR, then 127.0.0.1:6380)")
@@ -40,16 +40,16 @@ func targetFlags(flags *flag.FlagSet) *target {
 	return t
 }
 
-// errDenied marks that the proxy was reached and refuses the user.
+// errDenied means that the proxy refuses the user.
 var errDenied = errors.New("refused")
 
-// errFull marks that the proxy, or the upstream, was reached and takes no more clients.
+// errFull means that the proxy or the upstream takes no more clients.
 var errFull = errors.New("full")
 
 const fullText = "ERR max number of clients"
 
-// connect opens a connection to the first proxy that can be reached, and logs in there. With resp3 it speaks RESP3 if it can: for that the
-// proxy asks its upstream, and lock commands do not need one.
+// connect connects to the first proxy that can be reached, and logs in. With resp3 it speaks RESP3
+// if the proxy can: the proxy must ask its upstream for that, and lock commands need no upstream.
 func (t *invocation) connect(ctx context.Context, target *target, resp3 bool) (*client, error) {
 	list := target.addrs
 	if list == "" {
@@ -121,7 +121,8 @@ func (t *target) tlsConfig(address conf.Address) (*tls.Config, error) {
 	return config, nil
 }
 
-// login sends AUTH if there is a password, and HELLO 3 if that is wished for. A proxy that cannot speak RESP3 just now is spoken to in RESP2.
+// login sends AUTH if there is a password, and HELLO 3 with resp3. If the proxy refuses HELLO, it
+// goes on in RESP2.
 func (t *target) login(ctx context.Context, c *client, address conf.Address, resp3 bool) error {
 	user, password := address.User, address.Password
 	if t.passwordFile != "" {
@@ -143,7 +144,7 @@ func (t *target) login(ctx context.Context, c *client, address conf.Address, res
 		case strings.HasPrefix(r.text, fullText):
 			return fmt.Errorf("%w: %s", errFull, r.text)
 		case strings.HasPrefix(r.text, "ERR upstream "):
-			return errors.New(r.text) // nobody has looked at the password
+			return errors.New(r.text) // the upstream has not checked the password
 		case r.kind == '-':
 			return fmt.Errorf("%w: %s", errDenied, r.text)
 		}

@@ -14,7 +14,7 @@ import (
 	"lockproxy/plain"
 )
 
-// Exit codes of the subcommands, as sysexits(3) has them where it has one. The help of run explains them.
+// Exit codes of the subcommands, from sysexits(3) where it has one. The help of run explains them.
 const (
 	exitFailed      = 1
 	exitUsage       = 64
@@ -26,10 +26,10 @@ const (
 	exitNotFound    = 127 // there is no such command
 )
 
-// Subcommand is what lockproxy does instead of serving when its first argument is its name.
+// Subcommand runs instead of the server if the first argument is its name.
 type Subcommand struct {
 	Name string
-	args string // what stands behind the flags; empty: nothing may
+	args string // what follows the flags; empty: nothing may
 	help string // one line, lower case
 	more string // for its own --help
 	// define adds the flags and returns what runs when they are parsed. It returns an exit code.
@@ -41,10 +41,10 @@ func Subcommands() []Subcommand {
 	return []Subcommand{runCommand, statusCommand, healthCommand, benchCommand, completionCommand()}
 }
 
-// invocation is what a running subcommand works with.
+// invocation is one run of a subcommand.
 type invocation struct {
 	name           string
-	args           []string // behind the flags
+	args           []string // after the flags
 	environ        []string
 	stdout, stderr io.Writer
 }
@@ -60,7 +60,8 @@ func (t *invocation) fail(code int, format string, args ...any) int {
 	return code
 }
 
-// Run runs the subcommand that the arguments name and returns its exit code; found is false if they name none.
+// Run runs the subcommand that args name and returns its exit code. found is false if they name
+// none.
 func Run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) (code int, found bool) {
 	if len(args) == 0 {
 		return 0, false
@@ -91,7 +92,7 @@ func (s Subcommand) start(ctx context.Context, t *invocation) int {
 	return run(ctx, t)
 }
 
-// usage is the text of --help behind the subcommand's name.
+// usage returns the text of --help.
 func (s Subcommand) usage(flags *flag.FlagSet) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lockproxy %s: %s\n\nusage: lockproxy %s [--name value ...]", s.Name, s.help, s.Name)
@@ -112,13 +113,13 @@ func (s Subcommand) usage(flags *flag.FlagSet) string {
 	return b.String()
 }
 
-// isSwitch tells whether a flag takes no value.
+// isSwitch reports whether a flag takes no value.
 func isSwitch(f *flag.Flag) bool {
 	b, ok := f.Value.(interface{ IsBoolFlag() bool })
 	return ok && b.IsBoolFlag()
 }
 
-// Usage is the part of lockproxy --help about subcommands.
+// Usage returns the part of lockproxy --help about subcommands.
 func Usage() string {
 	var b strings.Builder
 	b.WriteString("Without one of these words lockproxy serves; lockproxy WORD --help tells more:\n\n")
@@ -128,7 +129,7 @@ func Usage() string {
 	return b.String()
 }
 
-// period is a flag with a duration in the form of the settings.
+// period is a flag with a duration, in the form of the settings.
 type period struct{ time.Duration }
 
 // Set implements flag.Value.
@@ -152,7 +153,7 @@ func periodFlag(flags *flag.FlagSet, name string, initial time.Duration, usage s
 	return p
 }
 
-// variable returns an environment variable as the subcommand was given it.
+// variable returns an environment variable.
 func (t *invocation) variable(name string) string {
 	for i := len(t.environ) - 1; i >= 0; i-- {
 		if value, ok := strings.CutPrefix(t.environ[i], name+"="); ok {
@@ -162,7 +163,7 @@ func (t *invocation) variable(name string) string {
 	return ""
 }
 
-// onTerminal tells whether w is a terminal that understands colours.
+// onTerminal reports whether w is a terminal with colours.
 func (t *invocation) onTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && plain.IsTerminal(file) && t.variable("TERM") != "dumb" && t.variable("NO_COLOR") == ""

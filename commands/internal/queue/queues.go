@@ -164,12 +164,13 @@ func (qs *Queues) lead(q *waitQueue, w *waiter, limits waitLimits, endless bool,
 	}
 }
 
-// awaitRetry waits for the next attempt after one that failed with err. It returns an error if there
-// must be none.
+// awaitRetry waits for the next attempt after one that failed with err. It returns an error if
+// there must be none.
 func (qs *Queues) awaitRetry(q *waitQueue, w *waiter, limits waitLimits, endless bool, err error) error {
 	held, isHeld := errors.AsType[*quorum.HeldError](err)
 	switch {
-	case isHeld && !qs.subscribed(q): // a release before the subscription sends no message, so ask again
+	case isHeld && !qs.subscribed(q):
+		// a release before the subscription sends no message, so ask again
 		return qs.subscribe(q, limits)
 	case isHeld && held.Free >= 0:
 		return qs.awaitWakeUp(q, limits, held.Free+time.Millisecond+rand.N(2*time.Millisecond))

@@ -14,14 +14,15 @@ import (
 	"lockproxy/conf"
 )
 
-// lateEvery is how often a lateListener tries to have its address.
+// lateEvery is how often a lateListener tries to get its address.
 const lateEvery = 100 * time.Millisecond
 
-// errListens: a Unix socket is in use.
+// errListens means that a Unix socket is in use.
 var errListens = errors.New("another process listens there")
 
-// lateListener listens as soon as another process leaves the address. With reuse-port two processes run beside each other, and operators must
-// know which one they talk to: the old one keeps admin-listen until it has ended, the new one takes it then.
+// lateListener listens once another process has left the address. With reuse-port two processes
+// run side by side, and operators must know which one they talk to. The old one keeps admin-listen
+// until it ends. Then the new one takes it.
 type lateListener struct {
 	open func() (net.Listener, error)
 	addr net.Addr
@@ -73,7 +74,7 @@ func (l *lateListener) Accept() (net.Conn, error) {
 	}
 }
 
-// listener is the one below, nil as long as there is none.
+// listener returns the listener, or nil while the address is in use.
 func (l *lateListener) listener() (net.Listener, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,7 +27,7 @@ type Options struct {
 	TLS           *tls.Config // for rediss:// addresses
 }
 
-// All opens every listener, or none. It takes those over that systemd has opened.
+// All opens every listener, or none. It uses the sockets that systemd has opened.
 func All(ctx context.Context, o Options, log *zap.Logger) ([]net.Listener, error) {
 	given, err := passedBySystemd()
 	if err != nil {
@@ -85,15 +85,17 @@ func open(ctx context.Context, address conf.Address, mode fs.FileMode, shared bo
 	return listener, plain.Error(err)
 }
 
-// listenUnix narrows the socket before it has a name: on Linux the file takes its mode from there, less the umask. Afterwards the
-// mode can only become wider, as far as the umask took away too much.
+// listenUnix narrows the socket's mode before it has a name. On Linux the file takes its mode from
+// the socket, less the umask. Later the mode can only become wider, where the umask took away too
+// much.
 func listenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
 	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
 		return socket.Control(func(fd uintptr) {
-			_ = syscall.Fchmod(int(fd), uint32(mode)) // elsewhere this does nothing, and the file has the umask's mode until it is changed
+			// elsewhere this does nothing, and the file has the umask's mode until it is changed
+			_ = syscall.Fchmod(int(fd), uint32(mode))
 		})
 	}}
 	listener, err := config.Listen(ctx, "unix", path)
@@ -107,8 +109,8 @@ func listenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listene
 	return listener, nil
 }
 
-// removeStale removes a socket that a process left behind which ended without cleaning up: a socket, and nobody
-// answers on it.
+// removeStale removes a socket that a process left behind which ended without cleaning up: a
+// socket, and nobody answers on it.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

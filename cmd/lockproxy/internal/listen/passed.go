@@ -13,7 +13,7 @@ import (
 // passed are sockets that systemd has opened for the proxy, until a listen address takes them.
 type passed []net.Listener
 
-// passedSockets returns what systemd passes on.
+// passedBySystemd returns the sockets that systemd has opened.
 func passedBySystemd() (passed, error) {
 	var p passed
 	for _, file := range activation.Files(true) {
@@ -28,7 +28,7 @@ func passedBySystemd() (passed, error) {
 	return p, nil
 }
 
-// take returns the socket of an address of listen, and forgets it; nil if there is none.
+// take removes and returns the socket of an address of listen, or nil.
 func (p *passed) take(address conf.Address) net.Listener {
 	for i, listener := range *p {
 		if listensAt(listener.Addr(), address) {
@@ -39,8 +39,8 @@ func (p *passed) take(address conf.Address) net.Listener {
 	return nil
 }
 
-// listensAt tells whether a socket is what an address of listen means. A socket for all addresses of the machine is that of any form of
-// "all".
+// listensAt reports whether a socket has an address of listen. All forms of "every interface" are
+// equal.
 func listensAt(at net.Addr, address conf.Address) bool {
 	switch at := at.(type) {
 	case *net.UnixAddr:
@@ -55,7 +55,8 @@ func listensAt(at net.Addr, address conf.Address) bool {
 	return false
 }
 
-// unused says that systemd passes a socket that the settings do not know: nobody would ever accept on it.
+// unused returns an error if systemd passes a socket that listen does not name. It would never be
+// accepted on.
 func (p passed) unused() error {
 	if len(p) == 0 {
 		return nil

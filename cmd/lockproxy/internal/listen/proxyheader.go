@@ -17,15 +17,18 @@ import (
 )
 
 const (
-	// headerTimeout bounds how long a connection may take to say for whom it is.
+	// headerTimeout bounds the time to read a header.
 	headerTimeout = 5 * time.Second
-	// headersAtOnce bounds how many connections may be at that. When there is one more, the oldest is closed.
+	// headersAtOnce bounds how many headers are read at a time. Beyond it the oldest connection is
+	// closed.
 	headersAtOnce = 1024
-	// The most that a header of version 1 has, and that one of version 2 may have behind its first 16 bytes.
+	// The longest header of version 1, and the most that one of version 2 may have after its first
+	// 16 bytes.
 	mostV1, mostV2 = 107, 2048
 )
 
-// proxiedListener accepts connections that begin with a PROXY header, version 1 or 2. Others are closed.
+// proxiedListener accepts connections that begin with a PROXY header, version 1 or 2. It closes
+// others.
 type proxiedListener struct {
 	net.Listener
 	log    *zap.Logger
@@ -37,7 +40,7 @@ type proxiedListener struct {
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	pending list.List // connections whose header is read, the oldest in front
+	pending list.List // connections whose header is being read, oldest first
 }
 
 func newProxied(listener net.Listener, log *zap.Logger) *proxiedListener {
@@ -46,7 +49,7 @@ func newProxied(listener net.Listener, log *zap.Logger) *proxiedListener {
 	return l
 }
 
-// Accept returns a connection whose header was read.
+// Accept returns a connection whose header has been read.
 func (l *proxiedListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.ready:
@@ -58,7 +61,7 @@ func (l *proxiedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the connections whose header was not read yet, too.
+// Close also closes the connections whose header is being read.
 func (l *proxiedListener) Close() error {
 	err := net.ErrClosed
 	l.once.Do(func() {
@@ -69,15 +72,15 @@ func (l *proxiedListener) Close() error {
 	return err
 }
 
-// acceptAll reads the headers of all connections side by side: a slow one must not keep the others waiting. When all
-// slots are taken the connection that has been silent for longest makes room for the new one.
+// acceptAll reads the headers of all connections in parallel, so that a slow one does not delay
+// others. If all slots are taken, the connection that has been silent for longest is closed.
 func (l *proxiedListener) acceptAll() {
 	slots := make(chan struct{}, headersAtOnce)
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			select {
-			case l.failed <- err: // the caller waits before it comes again
+			case l.failed <- err: // the caller pauses before it accepts again
 			case <-l.done:
 				return
 			}
@@ -86,7 +89,7 @@ func (l *proxiedListener) acceptAll() {
 		select {
 		case slots <- struct{}{}:
 		default:
-			l.closeOldest() // without one, all wait for Accept, which takes them soon
+			l.closeOldest() // if there is none, all wait for Accept, which comes soon
 			select {
 			case slots <- struct{}{}:
 			case <-l.done:
@@ -102,7 +105,7 @@ func (l *proxiedListener) acceptAll() {
 	}
 }
 
-// closeOldest closes the connection whose header has been read for longest, if there is one.
+// closeOldest closes the connection whose header has been read for longest, if any.
 func (l *proxiedListener) closeOldest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,14 +115,14 @@ func (l *proxiedListener) closeOldest() {
 	}
 }
 
-// enter notes that the header of conn is to be read.
+// enter notes that the header of conn is being read.
 func (l *proxiedListener) enter(conn net.Conn) *list.Element {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pending.PushBack(conn)
 }
 
-// leave reports whether the connection was still there: it may have been closed to make room.
+// leave reports whether the connection was still there. It may have been closed to make room.
 func (l *proxiedListener) leave(place *list.Element) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +133,7 @@ func (l *proxiedListener) leave(place *list.Element) bool {
 
 var errNoRoom = errors.New("it has sent no header, and others have come")
 
-// introduce reads the header of the connection at place and hands the connection on.
+// readHeader reads the header of the connection at place and passes the connection to Accept.
 func (l *proxiedListener) readHeader(place *list.Element) {
 	conn := place.Value.(net.Conn)
 	stop := make(chan struct{})
@@ -167,7 +170,7 @@ func (l *proxiedListener) readHeader(place *list.Element) {
 	}
 }
 
-// proxiedConn is a connection on behalf of another address.
+// proxiedConn is a connection that another address has made.
 type proxiedConn struct {
 	*net.TCPConn
 	from net.Addr
@@ -179,7 +182,8 @@ func (c *proxiedConn) RemoteAddr() net.Addr { return c.from }
 // NetConn is the socket.
 func (c *proxiedConn) NetConn() net.Conn { return c.TCPConn }
 
-// readProxyHeader reads a header and not a byte more. from is nil where the sender speaks for itself, as in a health check.
+// readProxyHeader reads a header and not a byte more. from is nil if the sender speaks for itself,
+// as in a health check.
 //
 //	> PROXY TCP4 192.0.2.1 198.51.100.1 56324 6380\r\n
 func readProxyHeader(r io.Reader) (from net.Addr, err error) {
@@ -199,8 +203,9 @@ func readProxyHeader(r io.Reader) (from net.Addr, err error) {
 
 var errNoHeader = errors.New("it begins with something else")
 
-// cutProxyHeader returns the bytes of a header. It reads the signature byte by byte, so that anything else is noticed at once, and the
-// rest as the form of the version says, since what follows is the client's.
+// cutProxyHeader returns the bytes of a header. It reads the signature byte by byte, to notice
+// anything else at once. It reads the rest as the version says: the bytes after it are the
+// client's.
 func cutProxyHeader(r io.Reader) ([]byte, error) {
 	b := make([]byte, 0, mostV1)
 	more := func(n int) error {

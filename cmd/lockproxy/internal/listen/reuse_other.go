@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// reusePort is for Linux alone: elsewhere the kernel would not share connections out.
+// reusePort fails: outside Linux the kernel would not distribute connections.
 func reusePort(string, string, syscall.RawConn) error {
 	return errors.New("reuse-port works on Linux only")
 }

@@ -14,7 +14,7 @@ import (
 // handshakeTimeout bounds a client's TLS handshake.
 const handshakeTimeout = 10 * time.Second
 
-// secureListener speaks TLS on what it accepts.
+// secureListener speaks TLS on the connections that it accepts.
 type secureListener struct {
 	net.Listener
 	config *tls.Config
@@ -22,7 +22,7 @@ type secureListener struct {
 	limit  oncePerSecond
 }
 
-// Accept returns a connection whose handshake is still to come, so that a slow client does not keep the others waiting.
+// Accept returns a connection before its handshake, so that a slow client does not delay others.
 func (l *secureListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
@@ -31,7 +31,8 @@ func (l *secureListener) Accept() (net.Conn, error) {
 	return &secureConn{Conn: tls.Server(conn, l.config), listener: l}, nil
 }
 
-// secureConn makes the handshake when it is first read or written. One goroutine at a time may do so until then.
+// secureConn makes the handshake at the first Read or Write. Until then one goroutine at a time
+// may use it.
 type secureConn struct {
 	*tls.Conn
 	listener *secureListener
@@ -54,7 +55,8 @@ func (c *secureConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// handshake is bounded by a context, as the connection's deadlines are others' business. When its time is up the connection is closed.
+// handshake uses a context, as the connection's deadlines belong to the caller. At its end it
+// closes the connection.
 func (c *secureConn) handshake() error {
 	if c.done.Load() {
 		return nil
@@ -72,7 +74,7 @@ func (c *secureConn) handshake() error {
 	return fmt.Errorf("tls: %w", err)
 }
 
-// seldom says yes once a second. The zero value is ready.
+// oncePerSecond allows one call per second. The zero value is ready.
 type oncePerSecond struct{ last atomic.Int64 }
 
 func (s *oncePerSecond) allow() bool {

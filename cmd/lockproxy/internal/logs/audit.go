@@ -16,13 +16,15 @@ import (
 	"lockproxy/stat"
 )
 
-// auditLog notes who locked and unlocked what, and what operators did. It never holds a token. Nil: nothing is noted.
+// Audit logs who locked and unlocked what, and what operators did. It never holds a token. Nil
+// logs nothing.
 type Audit struct {
 	log  *zap.Logger
-	file *auditFile // nil: it goes among the other lines
+	file *auditFile // nil: lines go to the log
 }
 
-// newAudit opens what the setting audit-log says; lines is where "log" goes. That a file takes no lines is told to log.
+// newAudit opens the destination of the setting audit-log. lines is the destination of "log". If a
+// file takes no lines, log says so.
 func newAudit(setting string, lines zapcore.Core, log *zap.Logger) (*Audit, error) {
 	switch setting {
 	case "off":
@@ -39,7 +41,7 @@ func newAudit(setting string, lines zapcore.Core, log *zap.Logger) (*Audit, erro
 	return &Audit{zap.New(zapcore.NewCore(encoder, queue, zapcore.InfoLevel)), file}, nil
 }
 
-// done notes a command, if it is one of those.
+// Record logs an event, if the audit log is about its command.
 func (a *Audit) Record(d stat.Event) {
 	command := d.Command
 	switch {
@@ -54,7 +56,8 @@ func (a *Audit) Record(d stat.Event) {
 			fields = append(fields, f)
 		}
 	}
-	add(!utf8.ValidString(d.Key), zap.String("key_hex", hex.EncodeToString([]byte(d.Key)))) // JSON shows all such bytes alike
+	// JSON shows all such bytes alike
+	add(!utf8.ValidString(d.Key), zap.String("key_hex", hex.EncodeToString([]byte(d.Key))))
 	add(d.User != "", zap.String("user", d.User))
 	add(d.Owner != "", zap.String("owner", d.Owner))
 	add(d.Fence != 0, zap.Uint64("fence", d.Fence))
@@ -64,7 +67,7 @@ func (a *Audit) Record(d stat.Event) {
 	a.log.Info("audit", fields...)
 }
 
-// reopen goes on in a new file where the old one was moved away.
+// Reopen creates a new file where the old one was moved away.
 func (a *Audit) Reopen() error {
 	if a == nil || a.file == nil {
 		return nil
@@ -72,23 +75,23 @@ func (a *Audit) Reopen() error {
 	return a.file.reopen()
 }
 
-// close ends it, once its lines are written.
+// close writes the lines that wait and closes the file.
 func (a *Audit) close() {
 	if a == nil || a.file == nil {
 		return
 	}
-	if err := a.log.Sync(); !errors.Is(err, errLinesWait) { // else the file is in use, and the end of the process closes it
+	if err := a.log.Sync(); !errors.Is(err, errLinesWait) { // otherwise the file is in use
 		a.file.close()
 	}
 }
 
-// auditFile is a file that lines are added to, each with one write.
+// auditFile is a file to which each write appends.
 type auditFile struct {
 	path string
 
 	mu      sync.Mutex
 	file    *os.File
-	writing *os.File // what a Write is in; it closes that itself
+	writing *os.File // the file of a running Write, which closes it
 }
 
 var _ zapcore.WriteSyncer = (*auditFile)(nil)
@@ -96,7 +99,8 @@ var _ zapcore.WriteSyncer = (*auditFile)(nil)
 func (f *auditFile) reopen() error {
 	flags := os.O_APPEND | os.O_CREATE | os.O_WRONLY
 	if f.used() {
-		flags |= syscall.O_NONBLOCK // a pipe that nobody reads any more is an error; the start waits for its reader
+		// a pipe without a reader is an error now; only the start waits for one
+		flags |= syscall.O_NONBLOCK
 	}
 	file, err := os.OpenFile(f.path, flags, 0o600)
 	if err != nil {
@@ -117,7 +121,8 @@ func (f *auditFile) used() bool {
 	return f.file != nil
 }
 
-// Write implements io.Writer, for one goroutine at a time. It may take long; reopen does not wait for it.
+// Write implements io.Writer, for one goroutine at a time. It may block; reopen does not wait for
+// it.
 func (f *auditFile) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	file := f.file
@@ -126,7 +131,7 @@ func (f *auditFile) Write(p []byte) (int, error) {
 	n, err := file.Write(p)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.writing = nil; file != f.file { // reopened since
+	if f.writing = nil; file != f.file { // reopened meanwhile
 		file.Close()
 	}
 	return n, err

@@ -9,9 +9,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// levelHandler returns (GET) and changes (PUT) the level of the log: {"level":"debug"}. It ignores the
-// content type, as curl -d calls everything a form. It accepts the values of the setting log-level
-// only: with "fatal" nobody would see an error any more.
+// levelHandler returns (GET) and changes (PUT) the level of the log: {"level":"debug"}. It ignores
+// the content type, as curl -d calls everything a form. It accepts the values of the setting
+// log-level only: with "fatal" nobody would see an error any more.
 type levelHandler struct{ log *Logs }
 
 // LevelHandler serves the level over HTTP. The caller bounds the body.
@@ -36,7 +36,7 @@ func (h levelHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "{\"level\":%q}\n", h.log.level.Level())
 }
 
-// put changes the level. The line that says so is written whatever the levels are: it explains why others are there, or are missing.
+// put changes the level. It logs that at any level, to explain which lines follow or are missing.
 func (h levelHandler) put(to zapcore.Level, client string) {
 	from := h.log.level.Level()
 	h.log.level.SetLevel(min(from, to, zapcore.InfoLevel))

@@ -51,7 +51,7 @@ func (l *Logs) SetLevel(name string) {
 	}
 }
 
-// newEncoder writes lines for people at a terminal, or JSON.
+// newEncoder writes lines for a terminal, or JSON.
 func newEncoder(console bool) zapcore.Encoder {
 	form := zap.NewProductionEncoderConfig()
 	form.EncodeTime = zapcore.ISO8601TimeEncoder

@@ -10,9 +10,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// plainEncoder writes lines that show what they hold. Keys, labels and the words of servers are others' bytes: controls
-// that a terminal obeys, and characters that reorder, hide or break the text beside them, are written as JSON escapes.
-// zap escapes only what JSON must have escaped.
+// plainEncoder writes control characters, and characters that reorder or hide text, as JSON
+// escapes. Keys, labels and replies hold bytes of others. zap escapes only what JSON requires.
 type plainEncoder struct{ zapcore.Encoder }
 
 // Clone implements zapcore.Encoder.
@@ -37,10 +36,11 @@ func (e plainEncoder) EncodeEntry(entry zapcore.Entry, fields []zapcore.Field) (
 	return line, nil
 }
 
-// hidden reports whether r is no character that people see. Line ends and tabs are zap's own: in a field they are escaped.
+// hidden reports whether r does not print. Line ends and tabs are zap's own: in a field they are
+// escaped.
 func hidden(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
 
-// appendEscaped adds r as JSON has it: \u202e, or a pair of those beyond U+FFFF.
+// appendEscaped appends r as in JSON: \u202e, or a pair of these beyond U+FFFF.
 func appendEscaped(line *buffer.Buffer, r rune) {
 	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
 		appendEscaped(line, high)

@@ -12,23 +12,23 @@ import (
 
 const (
 	queueRoom = 1 << 20         // bytes of lines that may wait for their destination
-	lastLines = 1 * time.Second // how long the end of the process waits for that
+	lastLines = 1 * time.Second // how long Sync waits
 )
 
 var errLinesWait = errors.New("what lines are written to takes none")
 
-// lineQueue writes lines from a goroutine of its own. Whoever logs may hold up the locks of others, and what lines are written to may take none
-// for a while: a full pipe, a terminal that was stopped, a disk that hangs. Lines for which there is no room are lost; how many is said in
-// the line behind them. Safe for concurrent use.
+// lineQueue writes lines on a goroutine of its own. Logging must not delay locks, and the
+// destination may block: a full pipe, a stopped terminal, a disk that hangs. Lines that find no
+// room are dropped, and the next line says how many. Safe for concurrent use.
 type lineQueue struct {
 	to      zapcore.WriteSyncer
-	lines   zapcore.Encoder // of the line that tells how many were lost
-	refused func(error)     // told that the destination did not take lines; may be nil
+	lines   zapcore.Encoder // for the line that says how many were dropped
+	refused func(error)     // called when the destination returned an error; may be nil
 
 	mu      sync.Mutex
 	writing int // bytes that are being written
 	waiting []byte
-	lost    int           // behind those
+	lost    int           // dropped after those
 	idle    chan struct{} // closed when everything is written; nil: it is
 }
 
@@ -50,7 +50,7 @@ func (q *lineQueue) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// run writes until nothing is left.
+// run writes until no line waits.
 func (q *lineQueue) run() {
 	var lines []byte
 	for {
@@ -73,7 +73,8 @@ func (q *lineQueue) run() {
 	}
 }
 
-// next returns what is to be written, and how many lines behind that were lost; nil: nothing. written is memory that is free again.
+// next returns the lines to write, and how many were dropped after them. It returns nil if no line
+// waits. written is memory that it may use.
 func (q *lineQueue) next(written []byte) (lines []byte, lost int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -98,7 +99,7 @@ func (q *lineQueue) appendLost(lines []byte, lost int) []byte {
 	return append(lines, line.Bytes()...)
 }
 
-// Sync implements zapcore.WriteSyncer. It waits a while until everything is written.
+// Sync implements zapcore.WriteSyncer. It waits at most lastLines.
 func (q *lineQueue) Sync() error {
 	q.mu.Lock()
 	idle := q.idle

@@ -8,21 +8,21 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// A line that comes again and again says nothing new and hides others: of each message, for each master, so many are written in so long. The
-// next one that is written tells how many were not.
+// Of each message, for each master, at most logBurst lines are written in logWindow. The next line
+// says how many were not.
 const (
 	logBurst  = 10
 	logWindow = 10 * time.Second
 	logKinds  = 1024 // how many messages are told apart at a time
 )
 
-// limitCore drops lines of level info to error that repeat too often. Debug is asked for by somebody who wants all.
+// limitCore drops lines of level info to error that repeat too often. It keeps all debug lines.
 type limitCore struct {
 	zapcore.Core
 	seen *repeats
 }
 
-// newLimitCore limits what reaches core.
+// newLimitCore limits the lines that reach core.
 func newLimitCore(core zapcore.Core) zapcore.Core {
 	return &limitCore{core, &repeats{kinds: map[lineKind]*repeat{}}}
 }
@@ -61,7 +61,7 @@ func (c *limitCore) Write(entry zapcore.Entry, fields []zap.Field) error {
 	return c.Core.Write(entry, fields)
 }
 
-// kindOfLine is what makes two lines the same.
+// lineKind is what two lines that repeat have in common.
 type lineKind struct{ message, master string }
 
 type repeat struct {
@@ -76,7 +76,8 @@ type repeats struct {
 	kinds map[lineKind]*repeat
 }
 
-// take tells whether a line may be written, and how many of its kind were dropped since the last that was.
+// take reports whether a line may be written, and how many of its kind were dropped since the last
+// one.
 func (r *repeats) take(kind lineKind, now time.Time) (dropped int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
