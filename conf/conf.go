@@ -121,8 +121,8 @@ type Login struct {
 // ClientTLS says how to speak TLS to a server. The zero value trusts the system's authorities,
 // checks the host of the address, and shows no certificate.
 type ClientTLS struct {
-	CA         string // file in PEM form; the only authorities trusted
-	Cert, Key  string // files in PEM form. Both or neither
+	CA        string // file in PEM form; the only authorities trusted
+	Cert, Key string // files in PEM form. Both or neither
 	// the name that the server's certificate must be for; empty: the host of the address
 	ServerName string
 }

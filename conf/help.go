@@ -12,7 +12,7 @@ func Usage(section string) string {
 	b.WriteString(`lockproxy speaks Redis to its clients and adds LOCK and UNLOCK, held by a majority of independent Redis servers.
 
 usage: lockproxy [--config file] [--name value ...]
-       lockproxy WORD [--name value ...]
+       lockproxy COMMAND [--name value ...]
 
   --config file   read settings from a YAML file (also LOCKPROXY_CONFIG)
   --check         validate the settings and end

@@ -58,7 +58,7 @@ func (u *Upstream) outlast(ctx context.Context, addr string) {
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
-				u.opts.Log.Info("the old master is gone", zap.String("upstream", u.opts.Name), zap.String("address", addr), zap.String("reason", Reason(err)))
+				u.opts.Log.Info("the former master is gone", zap.String("upstream", u.opts.Name), zap.String("address", addr), zap.String("reason", Reason(err)))
 			}
 			return
 		}

@@ -125,10 +125,10 @@ func (s *sentinels) followOne(ctx context.Context, i int) {
 
 func (s *sentinels) logContact(addr string, v view) {
 	if v.err != nil {
-		s.log.Warn("sentinel does not tell the master", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("reason", Reason(v.err)))
+		s.log.Warn("sentinel does not name the master", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("reason", Reason(v.err)))
 		return
 	}
-	s.log.Info("sentinel tells the master again", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("address", v.addr))
+	s.log.Info("sentinel names the master again", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("address", v.addr))
 }
 
 // client returns a client of go-redis that does not retry: the next question comes a second later.

@@ -105,7 +105,7 @@ func (r *reloader) reload() {
 	}
 	changed, err := r.files.reload(cfg)
 	if err != nil {
-		r.log.Error("nothing was reloaded, a file is not good", zap.Error(err))
+		r.log.Error("nothing was reloaded, a file is invalid", zap.Error(err))
 		return
 	}
 	r.cfg = cfg
@@ -129,6 +129,6 @@ func (r *reloader) logChanges(changes []conf.Change) {
 	}
 	r.log.Info("settings reloaded", zap.Strings("changed", now))
 	if len(later) > 0 {
-		r.log.Warn("settings have changed that are read at the start only: restart to use them", zap.Strings("settings", later))
+		r.log.Warn("changed settings need a restart", zap.Strings("settings", later))
 	}
 }

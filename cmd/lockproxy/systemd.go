@@ -22,7 +22,7 @@ func notifyReloading() {
 func feedWatchdog(alive func(), log *zap.Logger) (end func()) {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("systemd's watchdog cannot be understood", zap.Error(err))
+		log.Warn("the settings of systemd's watchdog are invalid", zap.Error(err))
 	}
 	if err != nil || within <= 0 {
 		return func() {}

@@ -24,9 +24,9 @@ const (
 
 var benchCommand = Subcommand{
 	Name: "bench",
-	help: "measure LOCK and UNLOCK through a proxy that runs",
-	more: `Every client takes and releases a lock of its own, again and again; with --shared all wait for one lock.
-The keys are lockproxy-bench:... The figures include this program, which needs processor time itself.
+	help: "measure LOCK and UNLOCK through a running proxy",
+	more: `Each client takes and releases a lock of its own in a loop. With --shared all clients wait for one lock.
+The keys are lockproxy-bench:... The figures include the processor time of this program.
 
 exit codes: 0 measured, 1 nothing was granted, 64 wrong flags, 69 the proxy cannot be reached, 77 it refuses the user
 `,

@@ -14,7 +14,7 @@ import (
 func completionCommand() Subcommand {
 	return Subcommand{
 		Name: "completion", args: "bash|zsh|fish",
-		help: "print what makes a shell complete lockproxy's words",
+		help: "print completions for a shell",
 		more: `bash: source <(lockproxy completion bash)
 zsh:  lockproxy completion zsh > a directory of $fpath, named _lockproxy
 fish: lockproxy completion fish > ~/.config/fish/completions/lockproxy.fish

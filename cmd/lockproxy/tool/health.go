@@ -9,14 +9,14 @@ import (
 
 var healthCommand = Subcommand{
 	Name: "health",
-	help: "tell by the exit code whether a proxy is well, for probes",
-	more: `Without --ready a proxy is well that answers at all, also if it wants a password first.
+	help: "report by the exit code whether a proxy works, for probes",
+	more: `Without --ready every proxy that answers works, also one that wants a password.
 
-exit codes: 0 well, 1 not ready, 64 wrong flags, 69 no answer, 77 it refuses the user
+exit codes: 0 works, 1 not ready, 64 wrong flags, 69 no answer, 77 it refuses the user
 `,
 	Define: func(flags *flag.FlagSet) func(context.Context, *invocation) int {
 		target := targetFlags(flags)
-		ready := flags.Bool("ready", false, "ask also whether a majority of the masters can vote and the upstream answers")
+		ready := flags.Bool("ready", false, "also check that a majority of the masters can vote and the upstream answers")
 		timeout := periodFlag(flags, "timeout", 5*time.Second, "how long the answer may take")
 		return func(ctx context.Context, t *invocation) int {
 			ctx, cancel := context.WithTimeout(ctx, timeout.Duration)

@@ -22,18 +22,20 @@ import (
 var runCommand = Subcommand{
 	Name: "run", args: "-- command [argument ...]",
 	help: "run a command while a lock is held",
-	more: `The lock is a SESSION lock: the proxy renews it, and it is free at once when the command has ended. The command finds LOCKPROXY_KEY,
-LOCKPROXY_TOKEN and LOCKPROXY_FENCE in its environment, and gets the signals INT, TERM, HUP, QUIT, USR1 and USR2.
+	more: `The lock is a SESSION lock: the proxy renews it, and it is free as soon as the command ends. The command has
+LOCKPROXY_KEY, LOCKPROXY_TOKEN and LOCKPROXY_FENCE in its environment. It gets the signals INT, TERM, HUP, QUIT,
+USR1 and USR2.
 
-When the lock is lost, or may be before long as no proxy says that it is held, the command gets TERM, and KILL when --grace has passed or the
-lock runs out, whichever is first; where it has run out already, after --grace. Each goes to the command's whole process group.
+If the lock is lost, or soon may be as no proxy confirms it, the command gets TERM. It gets KILL after --grace, or
+when the lock runs out, whichever is first. If the lock has run out already, it gets KILL after --grace. Signals
+go to the command's whole process group.
 
 exit codes, beside the command's own (128 + n if signal n ended it):
    64  wrong flags
    69  no proxy can be reached, or no majority of the masters
    74  the lock was lost while the command ran, whatever it exited with
-   75  the lock is taken: somebody held it all the time of --wait
-   77  the proxy refuses the user, or the user this lock
+   75  the lock is taken: another held it for all of --wait
+   77  the proxy refuses the user, or refuses the lock to the user
   126  the command cannot be run
   127  there is no such command
 `,

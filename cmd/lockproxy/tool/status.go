@@ -16,7 +16,7 @@ import (
 
 var statusCommand = Subcommand{
 	Name: "status",
-	help: "show how the masters stand, the upstream, and the locks",
+	help: "show the status of the masters, the upstream and the locks",
 	more: `Locks are shown where the proxy lists them: with admin-commands on, or through its Unix socket.
 
 exit codes: 0 a majority of the masters can vote, 1 it cannot, 64 wrong flags, 69 the proxy cannot be reached, 77 it refuses the user
@@ -24,7 +24,7 @@ exit codes: 0 a majority of the masters can vote, 1 it cannot, 64 wrong flags, 6
 	Define: func(flags *flag.FlagSet) func(context.Context, *invocation) int {
 		v := &viewer{target: targetFlags(flags)}
 		flags.BoolVar(&v.json, "json", false, "print it as JSON")
-		flags.BoolVar(&v.watch, "watch", false, "show it again and again, until interrupted")
+		flags.BoolVar(&v.watch, "watch", false, "repeat until interrupted")
 		every := periodFlag(flags, "interval", time.Second, "with --watch: how often")
 		flags.IntVar(&v.locks, "locks", 50, "how many locks to show at most")
 		return func(ctx context.Context, t *invocation) int {

@@ -122,7 +122,7 @@ func isSwitch(f *flag.Flag) bool {
 // Usage returns the part of lockproxy --help about subcommands.
 func Usage() string {
 	var b strings.Builder
-	b.WriteString("Without one of these words lockproxy serves; lockproxy WORD --help tells more:\n\n")
+	b.WriteString("Commands (default: serve; lockproxy COMMAND --help lists the flags):\n\n")
 	for _, s := range Subcommands() {
 		fmt.Fprintf(&b, "  %-14s %s\n", s.Name, s.help)
 	}

@@ -52,7 +52,7 @@ func (ls *Locks) Drain() {
 	select {
 	case <-done:
 	case <-time.After(pushTimeout):
-		ls.log.Warn("some holders of session locks do not read that nobody renews them any more")
+		ls.log.Warn("some holders of session locks do not read the push message")
 	}
 }
 

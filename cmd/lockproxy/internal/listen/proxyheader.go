@@ -154,7 +154,7 @@ func (l *proxiedListener) readHeader(place *list.Element) {
 	}
 	if err != nil {
 		if l.limit.allow() {
-			l.log.Warn("connection without a good PROXY header, closed", zap.Stringer("from", conn.RemoteAddr()), zap.Error(err))
+			l.log.Warn("connection without a valid PROXY header, closed", zap.Stringer("from", conn.RemoteAddr()), zap.Error(err))
 		}
 		conn.Close()
 		return

@@ -69,7 +69,7 @@ func (c *secureConn) handshake() error {
 		return nil
 	}
 	if c.listener.limit.allow() {
-		c.listener.log.Warn("no TLS with a client", zap.Stringer("client", c.RemoteAddr()), zap.Error(err))
+		c.listener.log.Warn("TLS handshake with a client failed", zap.Stringer("client", c.RemoteAddr()), zap.Error(err))
 	}
 	return fmt.Errorf("tls: %w", err)
 }

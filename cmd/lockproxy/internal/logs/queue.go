@@ -15,7 +15,7 @@ const (
 	lastLines = 1 * time.Second // how long Sync waits
 )
 
-var errLinesWait = errors.New("what lines are written to takes none")
+var errLinesWait = errors.New("the destination of the lines takes none")
 
 // lineQueue writes lines on a goroutine of its own. Logging must not delay locks, and the
 // destination may block: a full pipe, a stopped terminal, a disk that hangs. Lines that find no
@@ -90,7 +90,7 @@ func (q *lineQueue) next(written []byte) (lines []byte, lost int) {
 }
 
 func (q *lineQueue) appendLost(lines []byte, lost int) []byte {
-	entry := zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(), Message: "lines were lost: what they are written to took none"}
+	entry := zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(), Message: "lines were lost: their destination took none"}
 	line, err := q.lines.EncodeEntry(entry, []zapcore.Field{zap.Int("lines", lost)})
 	if err != nil {
 		return lines
