@@ -45,57 +45,59 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
 }
 
-func gauge(name, help string, value func(*State) float64) metric[State] {
-	return metric[State]{desc(name, help), prometheus.GaugeValue, value}
+type number interface{ int | uint64 | float64 }
+
+func gauge[N number](name, help string, value func(*State) N) metric[State] {
+	return newMetric(prometheus.GaugeValue, desc(name, help), value)
 }
 
-func counter(name, help string, value func(*State) float64) metric[State] {
-	return metric[State]{desc(name, help), prometheus.CounterValue, value}
+func counter(name, help string, value func(*State) uint64) metric[State] {
+	return newMetric(prometheus.CounterValue, desc(name, help), value)
+}
+
+func newMetric[T any, N number](kind prometheus.ValueType, d *prometheus.Desc, value func(*T) N) metric[T] {
+	return metric[T]{d, kind, func(of *T) float64 { return float64(value(of)) }}
 }
 
 var metrics = []metric[State]{
-	gauge("clients", "Clients connected.",
-		func(s *State) float64 { return float64(s.Traffic.Clients) }),
+	gauge("clients", "Clients connected.", func(s *State) int { return s.Traffic.Clients }),
 	counter("client_connections_total", "Connections of clients that were served.",
-		func(s *State) float64 { return float64(s.Traffic.Accepted) }),
+		func(s *State) uint64 { return s.Traffic.Accepted }),
 	counter("client_connections_refused_total", "Connections of clients that were turned away: max-clients, or the proxy was ending.",
-		func(s *State) float64 { return float64(s.Traffic.Refused) }),
+		func(s *State) uint64 { return s.Traffic.Refused }),
 	counter("client_received_bytes_total", "Bytes from clients.",
-		func(s *State) float64 { return float64(s.Traffic.Received) }),
+		func(s *State) uint64 { return s.Traffic.Received }),
 	counter("client_sent_bytes_total", "Bytes to clients.",
-		func(s *State) float64 { return float64(s.Traffic.Sent) }),
+		func(s *State) uint64 { return s.Traffic.Sent }),
 	counter("relayed_commands_total", "Commands relayed to the upstream.",
-		func(s *State) float64 { return float64(s.Traffic.Commands) }),
+		func(s *State) uint64 { return s.Traffic.Commands }),
 	gauge("relayed_commands_unanswered", "Commands relayed and not answered yet, blocking ones included.",
-		func(s *State) float64 { return float64(s.Traffic.Unanswered) }),
+		func(s *State) uint64 { return s.Traffic.Unanswered }),
 	gauge("upstream_connections", "Connections to the upstream.",
-		func(s *State) float64 { return float64(s.Traffic.Upstreams) }),
+		func(s *State) int { return s.Traffic.Upstreams }),
 	gauge("upstream_up", "Whether the upstream answered the last PING.",
 		func(s *State) float64 { return oneIf(s.Upstream.Up) }),
 	gauge("upstream_round_trip_seconds", "Round trip of the last PING to the upstream.",
 		func(s *State) float64 { return s.Upstream.RTT.Seconds() }),
-	gauge("waiters", "Clients that wait for a lock.",
-		func(s *State) float64 { return float64(s.Waiters) }),
+	gauge("waiters", "Clients that wait for a lock.", func(s *State) int { return s.Waiters }),
 	gauge("waited_keys", "Keys that clients wait for.",
-		func(s *State) float64 { return float64(s.WaitedKeys) }),
+		func(s *State) int { return s.WaitedKeys }),
 	gauge("session_locks", "Locks that are renewed for the connection they belong to.",
-		func(s *State) float64 { return float64(s.SessionLocks) }),
-	gauge("masters", "Masters in the settings.",
-		func(s *State) float64 { return float64(len(s.Masters)) }),
+		func(s *State) int { return s.SessionLocks }),
+	gauge("masters", "Masters in the settings.", func(s *State) int { return len(s.Masters) }),
 	gauge("masters_needed", "Masters that make a majority.",
-		func(s *State) float64 { return float64(s.needed()) }),
-	gauge("masters_voting", "Masters that vote.",
-		func(s *State) float64 { return float64(s.voting()) }),
+		func(s *State) int { return s.needed() }),
+	gauge("masters_voting", "Masters that vote.", func(s *State) int { return s.voting() }),
 	gauge("draining", "Whether the proxy is ending.",
 		func(s *State) float64 { return oneIf(s.Draining) }),
 }
 
-func masterGauge(name, help string, value func(*stat.Master) float64) metric[stat.Master] {
-	return metric[stat.Master]{desc(name, help, "master"), prometheus.GaugeValue, value}
+func masterGauge[N number](name, help string, value func(*stat.Master) N) metric[stat.Master] {
+	return newMetric(prometheus.GaugeValue, desc(name, help, "master"), value)
 }
 
-func masterCounter(name, help string, value func(*stat.Master) float64) metric[stat.Master] {
-	return metric[stat.Master]{desc(name, help, "master"), prometheus.CounterValue, value}
+func masterCounter(name, help string, value func(*stat.Master) uint64) metric[stat.Master] {
+	return newMetric(prometheus.CounterValue, desc(name, help, "master"), value)
 }
 
 var masterMetrics = []metric[stat.Master]{
@@ -108,21 +110,21 @@ var masterMetrics = []metric[stat.Master]{
 	masterGauge("master_clock_ahead_seconds", "The master's clock less the proxy's.",
 		func(m *stat.Master) float64 { return m.Ahead.Seconds() }),
 	masterCounter("master_votes_granted_total", "Acquires that the master granted.",
-		func(m *stat.Master) float64 { return float64(m.Grants) }),
+		func(m *stat.Master) uint64 { return m.Grants }),
 	masterCounter("master_votes_refused_total", "Acquires that the master refused as the key was there.",
-		func(m *stat.Master) float64 { return float64(m.Refusals) }),
+		func(m *stat.Master) uint64 { return m.Refusals }),
 	masterCounter("master_connections_lost_total", "Connections to the master that broke.",
-		func(m *stat.Master) float64 { return float64(m.Lost) }),
+		func(m *stat.Master) uint64 { return m.Lost }),
 	masterCounter("master_quarantines_total", "How often the master was put in quarantine, as this proxy saw it.",
-		func(m *stat.Master) float64 { return float64(m.Quarantines) }),
+		func(m *stat.Master) uint64 { return m.Quarantines }),
 	masterCounter("master_strays_cleaned_total", "Keys left by attempts that failed or came late, found on the master and deleted.",
-		func(m *stat.Master) float64 { return float64(m.Strays) }),
+		func(m *stat.Master) uint64 { return m.Strays }),
 	masterGauge("master_owed_commands", "Releases and top-ups that the master has not answered yet.",
-		func(m *stat.Master) float64 { return float64(m.Owed) }),
+		func(m *stat.Master) int { return m.Owed }),
 	masterCounter("master_owed_dropped_total", "Releases and top-ups given up as there were too many: keys stay on the master until their ttl.",
-		func(m *stat.Master) float64 { return float64(m.Dropped) }),
+		func(m *stat.Master) uint64 { return m.Dropped }),
 	masterGauge("master_unanswered_commands", "Commands on their way to the master or back.",
-		func(m *stat.Master) float64 { return float64(m.Unanswered) }),
+		func(m *stat.Master) int { return m.Unanswered }),
 }
 
 // These have a second label.

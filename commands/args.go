@@ -18,9 +18,6 @@ const maxKey = 1024
 // maxLabel is the longest owner label, in bytes.
 const maxLabel = 64
 
-// reserved begins the names of all other keys that lockproxy keeps on a master.
-const reserved = "lockproxy:"
-
 // args are the parsed arguments of a command. Each command uses some.
 type args struct {
 	key     string
@@ -48,8 +45,8 @@ func (s *Service) parseKey(b []byte) (string, error) {
 		return "", errors.New("ERR invalid key: it is empty")
 	case len(b) > maxKey:
 		return "", fmt.Errorf("ERR invalid key: it is longer than %d bytes", maxKey)
-	case strings.HasPrefix(s.o.KeyPrefix+string(b), reserved):
-		return "", fmt.Errorf("ERR invalid key: names that begin with %s are lockproxy's own", reserved)
+	case strings.HasPrefix(s.o.KeyPrefix+string(b), quorum.ReservedPrefix):
+		return "", fmt.Errorf("ERR invalid key: names that begin with %s are lockproxy's own", quorum.ReservedPrefix)
 	}
 	return string(b), nil
 }

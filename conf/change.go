@@ -9,7 +9,7 @@ import (
 func Live() []string {
 	var names []string
 	for _, s := range table {
-		if s.applies == live {
+		if s.live {
 			names = append(names, s.name)
 		}
 	}
@@ -37,7 +37,7 @@ func Changes(from, to Config) []Change {
 	for _, s := range table {
 		before, after := s.valueOf(&from), s.valueOf(&to)
 		if before.String() != after.String() || secrets(before) != secrets(after) {
-			changes = append(changes, Change{s.name, before.String(), after.String(), s.applies == live})
+			changes = append(changes, Change{s.name, before.String(), after.String(), s.live})
 		}
 	}
 	return changes
@@ -65,7 +65,7 @@ func secrets(v value) string {
 // to goes only with one that needs a restart.
 func (c Config) Take(to Config) (Config, error) {
 	for _, s := range table {
-		if s.applies != live {
+		if !s.live {
 			continue
 		}
 		if err := s.valueOf(&c).set(s.valueOf(&to).String()); err != nil {

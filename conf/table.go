@@ -5,7 +5,7 @@ import "strings"
 // setting is one row of the table that drives file, environment, flags, --help and the README.
 type setting struct {
 	name    string
-	applies bool // live or restart: when a change takes effect
+	live    bool // live or restart: when a change takes effect
 	help    string
 	unset   string // shown as the default if that has no text
 	valueOf func(*Config) value
