@@ -117,7 +117,7 @@ func redisDial(t *testing.T) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// reports are what Options.Done was told.
+// reports are what Options.Report was told.
 type reports struct {
 	mu  sync.Mutex
 	all []string
@@ -148,7 +148,7 @@ func (r *reports) take() string {
 }
 
 // TestBegunTranscripts: a command that was begun gives the client the bytes of the handler, and
-// Options.Done the same report, for each way in which it can end.
+// Options.Report the same report, for each way in which it can end.
 func TestBegunTranscripts(t *testing.T) {
 	dial := redisDial(t)
 	token := aToken.String()

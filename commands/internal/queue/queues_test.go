@@ -58,7 +58,7 @@ func (s *simLocker) Watch(ctx context.Context, _ string, released func(id string
 	}
 }
 
-// tell is the word of one master.
+// tell is the message of one master.
 func (s *simLocker) tell(id string) {
 	s.mu.Lock()
 	released := s.released
@@ -78,7 +78,7 @@ func (s *simLocker) count() (asked, watches int, grants []string) {
 	return s.asked, s.watches, slices.Clone(s.grants)
 }
 
-// queue is clients that wait in one line.
+// crowd is clients that wait in one queue.
 type crowd struct {
 	t    *testing.T
 	ls   *Queues

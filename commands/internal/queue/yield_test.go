@@ -9,7 +9,7 @@ import (
 	"lockproxy/quorum"
 )
 
-// TestQueueYieldsWithTwoClients: two clients that hand a lock to each other leave the line empty each time; others get their turn all the same.
+// TestQueueYieldsWithTwoClients: two clients that hand a lock to each other leave the queue empty each time; other proxies get their chance all the same.
 func TestQueueYieldsWithTwoClients(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		pauses, last := 0, time.Now()
@@ -123,7 +123,7 @@ func TestQueueSuccessorSubscribes(t *testing.T) {
 }
 
 // TestQueueNobodyWon: the heads of two proxies ask at once after a release, or when the holder's time is up, each gets a part of the
-// masters, and both fail. What they give back is told to nobody, so the head tries again soon by itself.
+// masters, and both fail. No message tells what they give back, so the head tries again soon by itself.
 func TestQueueNobodyWon(t *testing.T) {
 	for _, released := range []bool{true, false} {
 		inQueue(t, func(q *crowd) {
@@ -183,7 +183,7 @@ func TestQueueSlowSubscription(t *testing.T) {
 	})
 }
 
-// TestQueueConsumedWakeUp: the head takes the word of a release, pauses so that others get their
+// TestQueueConsumedWakeUp: the head takes the message of a release, pauses so that others get their
 // turn, and leaves. The next head asks at once, as nobody has since.
 func TestQueueConsumedWakeUp(t *testing.T) {
 	inQueue(t, func(q *crowd) {

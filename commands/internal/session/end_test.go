@@ -11,9 +11,9 @@ import (
 	"lockproxy/resp"
 )
 
-// TestDrainedHolds: from the drain on nothing is renewed, a holder that speaks RESP3 is told once and at once, and the lock is left to run out
+// TestDrainedLocks: from the drain on nothing is renewed, a holder that speaks RESP3 is told once and at once, and the lock is left to run out
 // unless the client itself releases it.
-func TestDrainedHolds(t *testing.T) {
+func TestDrainedLocks(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		resp3 bool
@@ -75,8 +75,8 @@ func TestDrainWaitsForNobodyLong(t *testing.T) {
 	})
 }
 
-// TestChangedHolds: a new session-max-hold is that of locks held already, too, and a new session-lock-delay that of the next end.
-func TestChangedHolds(t *testing.T) {
+// TestChangedLocks: a new session-max-hold is that of locks held already, too, and a new session-lock-delay that of the next end.
+func TestChangedLocks(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		hs.Change(2*time.Second, 20*time.Second)
 		time.Sleep(1500 * time.Millisecond)

@@ -224,9 +224,9 @@ func TestUnlockOfAnotherKey(t *testing.T) {
 	})
 }
 
-// TestExtendedHold: a client that was told by EXTEND that it holds its session lock for longer keeps it that long, although
+// TestExtendedLock: a client that was told by EXTEND that it holds its session lock for longer keeps it that long, although
 // renewals fail.
-func TestExtendedHold(t *testing.T) {
+func TestExtendedLock(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1500 * time.Millisecond)
 		hs.Extended("job", strings.Repeat("ab", 20), 20*time.Second)

@@ -93,15 +93,15 @@ func TestSuspendExtended(t *testing.T) {
 	})
 }
 
-// TestSuspendLookEnds: without holds nobody looks, and the next hold is looked after again.
-func TestSuspendLookEnds(t *testing.T) {
+// TestSuspendCheckEnds: without locks nothing checks, and the next lock starts the check again.
+func TestSuspendCheckEnds(t *testing.T) {
 	suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
 		secret := strings.Repeat("ab", 20)
 		hs.Forget("job", secret)
 		time.Sleep(time.Minute)
 		hs.mu.Lock()
 		if hs.check.Stop() {
-			t.Error("somebody still looks")
+			t.Error("the check still runs")
 		}
 		hs.mu.Unlock()
 		hs.Keep(o, "job", quorum.Lease{Token: quorum.Token{Secret: secret}, Validity: 29900 * time.Millisecond}, 30*time.Second)
