@@ -12,15 +12,17 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"lockproxy/stat"
 )
 
 // someState is a deployment with one master away.
 func someState() State {
 	return State{
-		Masters: []Master{{Name: "10.0.0.1:6379", State: "voting", Grants: 3, RTT: time.Millisecond}, {Name: "10.0.0.2:6379", State: "voting"},
+		Masters: []stat.Master{{Name: "10.0.0.1:6379", State: "voting", Grants: 3, RTT: time.Millisecond}, {Name: "10.0.0.2:6379", State: "voting"},
 			{Name: "10.0.0.3:6379", State: "quarantined", Reason: "restarted 2s ago, votes in 59s", VotesIn: 59 * time.Second,
-				Errors: map[string]uint64{"LOADING": 2, "\xff\"}\n": 1, "x y": 4}}},
-		Upstream: Upstream{Name: "10.0.0.9:6379", Up: true}, Traffic: Traffic{Commands: 5, Clients: 2}, Waiters: 4,
+				Errors: 7, ByKind: map[string]uint64{"LOADING": 2, "\xff\"}\n": 1, "x y": 4}}},
+		Upstream: Upstream{Name: "10.0.0.9:6379", Up: true}, Traffic: stat.Traffic{Commands: 5, Clients: 2}, Waiters: 4,
 	}
 }
 
@@ -29,7 +31,7 @@ type fixture struct {
 	*Server
 	state atomic.Pointer[State]
 	asked atomic.Int64 // calls of Locks
-	found []Lock
+	found []stat.Lock
 	next  uint64
 	err   error
 	match string
@@ -40,8 +42,8 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	state := someState()
 	f.state.Store(&state)
 	o := Options{Meter: NewMeter([]string{"string", "other"}), Version: "v1", Started: time.Now(), State: func() State { return *f.state.Load() },
-		Waiting: func(int) []Waiting { return []Waiting{{"a<b>", 4, time.Second}} },
-		Locks: func(_ context.Context, cursor uint64, match string, count int) (uint64, []Lock, error) {
+		Waiting: func(int) []stat.Waiting { return []stat.Waiting{{Key: "a<b>", Clients: 4, Longest: time.Second}} },
+		Locks: func(_ context.Context, cursor uint64, match string, count int) (uint64, []stat.Lock, error) {
 			f.asked.Add(1)
 			f.match = match
 			return f.next, f.found, f.err
@@ -71,9 +73,9 @@ func (f *fixture) ask(method, target string, edit func(*http.Request)) *httptest
 // TestMetricsLint: names, units and help follow Prometheus' conventions, and hostile words of masters make no labels.
 func TestMetricsLint(t *testing.T) {
 	f := newFixture(t, nil)
-	f.o.Meter.Command("lock", "granted", false, time.Millisecond)
-	f.o.Meter.Command("lock", "never heard of", true, time.Millisecond)
-	f.o.Meter.Command("never heard of", "granted", true, time.Millisecond)
+	f.o.Meter.Note(&stat.Event{Command: "lock", Outcome: "granted", Wait: false, Took: time.Millisecond})
+	f.o.Meter.Note(&stat.Event{Command: "lock", Outcome: "never heard of", Wait: true, Took: time.Millisecond})
+	f.o.Meter.Note(&stat.Event{Command: "never heard of", Outcome: "granted", Wait: true, Took: time.Millisecond})
 	f.o.Meter.Relayed("string", time.Millisecond)
 	f.o.Meter.Relayed("never heard of", time.Millisecond)
 	problems, err := testutil.GatherAndLint(f.registry)
@@ -232,7 +234,7 @@ func TestPageFiles(t *testing.T) {
 // is not asked again.
 func TestLocks(t *testing.T) {
 	f := newFixture(t, nil)
-	f.found = []Lock{{Key: "<b>\x00", Owner: "me", Fence: 1 << 52, Held: 3, TTL: 1500 * time.Millisecond, Age: 2 * time.Second, Waiting: 1}, {Key: "b", TTL: -1}}
+	f.found = []stat.Lock{{Key: "<b>\x00", Owner: "me", Fence: 1 << 52, Held: 3, TTL: 1500 * time.Millisecond, Age: 2 * time.Second, Waiting: 1}, {Key: "b", TTL: -1}}
 	f.next = 1<<63 + 3
 	read := func(target string) (page lockPage) {
 		t.Helper()

@@ -3,6 +3,8 @@ package admin
 import (
 	"testing"
 	"time"
+
+	"lockproxy/stat"
 )
 
 // BenchmarkCommand is what each lock command pays for being counted.
@@ -10,6 +12,6 @@ func BenchmarkCommand(b *testing.B) {
 	m := NewMeter(nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Command("lock", "granted", false, 300*time.Microsecond)
+		m.Note(&stat.Event{Command: "lock", Outcome: "granted", Wait: false, Took: 300 * time.Microsecond})
 	}
 }

@@ -5,12 +5,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"lockproxy/stat"
 )
 
 // namespace begins the name of every metric of ours.
 const namespace = "lockproxy"
 
-// registry has all metrics: those of the meter, those read from State at each scrape, and those of Go and the process.
+// registry holds all metrics: those of the meter, those read from State at each scrape, and those
+// of Go and the process.
 func registry(m *Meter, state func() State, version string) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(m.all...)
@@ -27,112 +30,153 @@ type collector struct{ state func() State }
 
 var _ prometheus.Collector = (*collector)(nil)
 
+// metric is one number of a T, read at each scrape.
+type metric[T any] struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*T) float64
+}
+
+func (m *metric[T]) collect(ch chan<- prometheus.Metric, of *T, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(of), labels...)
+}
+
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
 }
 
-var (
-	descClients    = desc("clients", "Clients connected.")
-	descAccepted   = desc("client_connections_total", "Connections of clients that were served.")
-	descRefused    = desc("client_connections_refused_total", "Connections of clients that were turned away: max-clients, or the proxy was ending.")
-	descReceived   = desc("client_received_bytes_total", "Bytes from clients.")
-	descSent       = desc("client_sent_bytes_total", "Bytes to clients.")
-	descCommands   = desc("relayed_commands_total", "Commands relayed to the upstream.")
-	descUnanswered = desc("relayed_commands_unanswered", "Commands relayed and not answered yet, blocking ones included.")
-	descUpstreams  = desc("upstream_connections", "Connections to the upstream.")
-	descUp         = desc("upstream_up", "Whether the upstream answered the last PING.")
-	descUpRTT      = desc("upstream_round_trip_seconds", "Round trip of the last PING to the upstream.")
-	descWaiters    = desc("waiters", "Clients that wait for a lock.")
-	descWaited     = desc("waited_keys", "Keys that clients wait for.")
-	descSessions   = desc("session_locks", "Locks that are renewed for the connection they belong to.")
-	descMasters    = desc("masters", "Masters in the settings.")
-	descNeeded     = desc("masters_needed", "Masters that make a majority.")
-	descVoting     = desc("masters_voting", "Masters that vote.")
-	descDraining   = desc("draining", "Whether the proxy is ending.")
+type number interface{ int | uint64 | float64 }
 
-	descState   = desc("master_state", "1 for the state that the master is in, 0 for the others.", "master", "state")
-	descSince   = desc("master_state_change_timestamp_seconds", "When the state of the master last changed.", "master")
-	descVotesIn = desc("master_quarantine_remaining_seconds", "How long until the master votes, where that is known; else 0.", "master")
-	descRTT     = desc("master_round_trip_seconds", "Round trip of the last PING to the master.", "master")
-	descAhead   = desc("master_clock_ahead_seconds", "The master's clock less the proxy's.", "master")
-	descGrants  = desc("master_votes_granted_total", "Acquires that the master granted.", "master")
-	descRefuse  = desc("master_votes_refused_total", "Acquires that the master refused as the key was there.", "master")
-	descErrors  = desc("master_errors_total", "Error replies of the master, by their first word.", "master", "kind")
-	descLost    = desc("master_connections_lost_total", "Connections to the master that broke.", "master")
-	descJailed  = desc("master_quarantines_total", "How often the master was put in quarantine, as this proxy saw it.", "master")
-	descStrays  = desc("master_strays_cleaned_total", "Keys left by attempts that failed or came late, found on the master and deleted.", "master")
-	descOwed    = desc("master_owed_commands", "Releases and top-ups that the master has not answered yet.", "master")
-	descDropped = desc("master_owed_dropped_total", "Releases and top-ups given up as there were too many: keys stay on the master until their ttl.", "master")
-	descPending = desc("master_unanswered_commands", "Commands on their way to the master or back.", "master")
+func gauge[N number](name, help string, value func(*State) N) metric[State] {
+	return newMetric(prometheus.GaugeValue, desc(name, help), value)
+}
+
+func counter(name, help string, value func(*State) uint64) metric[State] {
+	return newMetric(prometheus.CounterValue, desc(name, help), value)
+}
+
+func newMetric[T any, N number](kind prometheus.ValueType, d *prometheus.Desc, value func(*T) N) metric[T] {
+	return metric[T]{d, kind, func(of *T) float64 { return float64(value(of)) }}
+}
+
+var metrics = []metric[State]{
+	gauge("clients", "Clients connected.", func(s *State) int { return s.Traffic.Clients }),
+	counter("client_connections_total", "Connections of clients that were served.",
+		func(s *State) uint64 { return s.Traffic.Accepted }),
+	counter("client_connections_refused_total", "Connections of clients that were turned away: max-clients, or the proxy was ending.",
+		func(s *State) uint64 { return s.Traffic.Refused }),
+	counter("client_received_bytes_total", "Bytes from clients.",
+		func(s *State) uint64 { return s.Traffic.Received }),
+	counter("client_sent_bytes_total", "Bytes to clients.",
+		func(s *State) uint64 { return s.Traffic.Sent }),
+	counter("relayed_commands_total", "Commands relayed to the upstream.",
+		func(s *State) uint64 { return s.Traffic.Commands }),
+	gauge("relayed_commands_unanswered", "Commands relayed and not answered yet, blocking ones included.",
+		func(s *State) uint64 { return s.Traffic.Unanswered }),
+	gauge("upstream_connections", "Connections to the upstream.",
+		func(s *State) int { return s.Traffic.Upstreams }),
+	gauge("upstream_up", "Whether the upstream answered the last PING.",
+		func(s *State) float64 { return oneIf(s.Upstream.Up) }),
+	gauge("upstream_round_trip_seconds", "Round trip of the last PING to the upstream.",
+		func(s *State) float64 { return s.Upstream.RTT.Seconds() }),
+	gauge("waiters", "Clients that wait for a lock.", func(s *State) int { return s.Waiters }),
+	gauge("waited_keys", "Keys that clients wait for.",
+		func(s *State) int { return s.WaitedKeys }),
+	gauge("session_locks", "Locks that are renewed for the connection they belong to.",
+		func(s *State) int { return s.SessionLocks }),
+	gauge("masters", "Masters in the settings.", func(s *State) int { return len(s.Masters) }),
+	gauge("masters_needed", "Masters that make a majority.",
+		func(s *State) int { return s.needed() }),
+	gauge("masters_voting", "Masters that vote.", func(s *State) int { return s.voting() }),
+	gauge("draining", "Whether the proxy is ending.",
+		func(s *State) float64 { return oneIf(s.Draining) }),
+}
+
+func masterGauge[N number](name, help string, value func(*stat.Master) N) metric[stat.Master] {
+	return newMetric(prometheus.GaugeValue, desc(name, help, "master"), value)
+}
+
+func masterCounter(name, help string, value func(*stat.Master) uint64) metric[stat.Master] {
+	return newMetric(prometheus.CounterValue, desc(name, help, "master"), value)
+}
+
+var masterMetrics = []metric[stat.Master]{
+	masterGauge("master_state_change_timestamp_seconds", "When the state of the master last changed.",
+		func(m *stat.Master) float64 { return float64(m.Since.UnixMilli()) / 1000 }),
+	masterGauge("master_quarantine_remaining_seconds", "How long until the master votes, where that is known; else 0.",
+		func(m *stat.Master) float64 { return m.VotesIn.Seconds() }),
+	masterGauge("master_round_trip_seconds", "Round trip of the last PING to the master.",
+		func(m *stat.Master) float64 { return m.RTT.Seconds() }),
+	masterGauge("master_clock_ahead_seconds", "The master's clock less the proxy's.",
+		func(m *stat.Master) float64 { return m.Ahead.Seconds() }),
+	masterCounter("master_votes_granted_total", "Acquires that the master granted.",
+		func(m *stat.Master) uint64 { return m.Grants }),
+	masterCounter("master_votes_refused_total", "Acquires that the master refused as the key was there.",
+		func(m *stat.Master) uint64 { return m.Refusals }),
+	masterCounter("master_connections_lost_total", "Connections to the master that broke.",
+		func(m *stat.Master) uint64 { return m.Lost }),
+	masterCounter("master_quarantines_total", "How often the master was put in quarantine, as this proxy saw it.",
+		func(m *stat.Master) uint64 { return m.Quarantines }),
+	masterCounter("master_strays_cleaned_total", "Keys left by attempts that failed or came late, found on the master and deleted.",
+		func(m *stat.Master) uint64 { return m.Strays }),
+	masterGauge("master_owed_commands", "Releases and top-ups that the master has not answered yet.",
+		func(m *stat.Master) int { return m.Owed }),
+	masterCounter("master_owed_dropped_total", "Releases and top-ups given up as there were too many: keys stay on the master until their ttl.",
+		func(m *stat.Master) uint64 { return m.Dropped }),
+	masterGauge("master_unanswered_commands", "Commands on their way to the master or back.",
+		func(m *stat.Master) int { return m.Unanswered }),
+}
+
+// These have a second label.
+var (
+	descState  = desc("master_state", "1 for the state that the master is in, 0 for the others.", "master", "state")
+	descErrors = desc("master_errors_total", "Error replies of the master, by their first word.", "master", "kind")
 )
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descClients, descAccepted, descRefused, descReceived, descSent, descCommands, descUnanswered, descUpstreams,
-		descUp, descUpRTT, descWaiters, descWaited, descSessions, descMasters, descNeeded, descVoting, descDraining, descState, descSince, descVotesIn,
-		descRTT, descAhead, descGrants, descRefuse, descErrors, descLost, descJailed, descStrays, descOwed, descDropped, descPending} {
-		ch <- d
+	for _, m := range metrics {
+		ch <- m.desc
 	}
+	for _, m := range masterMetrics {
+		ch <- m.desc
+	}
+	ch <- descState
+	ch <- descErrors
 }
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.state()
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	for _, m := range metrics {
+		m.collect(ch, &s)
 	}
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	gauge(descClients, float64(s.Traffic.Clients))
-	counter(descAccepted, s.Traffic.Accepted)
-	counter(descRefused, s.Traffic.Refused)
-	counter(descReceived, s.Traffic.Received)
-	counter(descSent, s.Traffic.Sent)
-	counter(descCommands, s.Traffic.Commands)
-	gauge(descUnanswered, float64(s.Traffic.Unanswered))
-	gauge(descUpstreams, float64(s.Traffic.Upstreams))
-	gauge(descUp, oneIf(s.Upstream.Up))
-	gauge(descUpRTT, s.Upstream.RTT.Seconds())
-	gauge(descWaiters, float64(s.Waiters))
-	gauge(descWaited, float64(s.WaitedKeys))
-	gauge(descSessions, float64(s.SessionLocks))
-	gauge(descMasters, float64(len(s.Masters)))
-	gauge(descNeeded, float64(s.needed()))
-	gauge(descVoting, float64(s.voting()))
-	gauge(descDraining, oneIf(s.Draining))
 	for i := range s.Masters {
-		collectMaster(&s.Masters[i], gauge, counter)
+		collectMaster(ch, &s.Masters[i])
 	}
 }
 
-func collectMaster(m *Master, gauge func(*prometheus.Desc, float64, ...string), counter func(*prometheus.Desc, uint64, ...string)) {
-	name := strings.ToValidUTF8(m.Name, "?")
-	for _, state := range MasterStates {
-		gauge(descState, oneIf(m.State == state), name, state)
+func collectMaster(ch chan<- prometheus.Metric, master *stat.Master) {
+	name := strings.ToValidUTF8(master.Name, "?")
+	for _, m := range masterMetrics {
+		m.collect(ch, master, name)
 	}
-	gauge(descSince, float64(m.Since.UnixMilli())/1000, name)
-	gauge(descVotesIn, m.VotesIn.Seconds(), name)
-	gauge(descRTT, m.RTT.Seconds(), name)
-	gauge(descAhead, m.Ahead.Seconds(), name)
-	counter(descGrants, m.Grants, name)
-	counter(descRefuse, m.Refusals, name)
-	counter(descLost, m.Lost, name)
-	counter(descJailed, m.Quarantines, name)
-	counter(descStrays, m.Strays, name)
-	gauge(descOwed, float64(m.Owed), name)
-	counter(descDropped, m.Dropped, name)
-	gauge(descPending, float64(m.Unanswered), name)
-	kinds := map[string]uint64{other: 0} // there from the start, so that a rate sees the first error
-	for kind, n := range m.Errors {
+	for _, state := range stat.States() {
+		value := oneIf(master.State == state)
+		ch <- prometheus.MustNewConstMetric(descState, prometheus.GaugeValue, value, name, string(state))
+	}
+	// there from the start, so that a rate sees the first error
+	kinds := map[string]uint64{other: 0}
+	for kind, n := range master.ByKind {
 		kinds[errorKind(kind)] += n
 	}
 	for kind, n := range kinds {
-		counter(descErrors, n, name, kind)
+		ch <- prometheus.MustNewConstMetric(descErrors, prometheus.CounterValue, float64(n), name, kind)
 	}
 }
 
-// errorKind is the first word of an error reply, if it is one of Redis' form; a server that is none may send anything.
+// errorKind returns the first word of an error reply, if it has Redis' form. A server that is none
+// may send anything.
 func errorKind(word string) string {
 	if word == "" || len(word) > 24 || strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 		return other

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// handler has every address of the server.
+// handler serves every address.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Registry: s.registry})
@@ -23,7 +23,7 @@ func (s *Server) handler() http.Handler {
 		"GET /locks":             http.HandlerFunc(s.listLocks),
 		"GET /debug/pprof/":      http.HandlerFunc(pprof.Index),
 		"GET /debug/pprof/trace": http.HandlerFunc(pprof.Trace), "GET /debug/pprof/profile": http.HandlerFunc(pprof.Profile),
-		"GET /debug/pprof/cmdline": http.NotFoundHandler(), // it may hold passwords
+		"GET /debug/pprof/cmdline": http.NotFoundHandler(), // it may show passwords
 		"GET /debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol), "POST /debug/pprof/symbol": http.HandlerFunc(pprof.Symbol),
 	}
 	if s.o.LogLevel != nil {
@@ -36,7 +36,8 @@ func (s *Server) handler() http.Handler {
 	return http.NewCrossOriginProtection().Handler(s.guard(mux))
 }
 
-// guard sets the headers that every answer has, and keeps out what a browser is tricked into asking.
+// guard sets the headers of every answer, and refuses what a page of another site makes a browser
+// ask.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -47,7 +48,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Security-Policy", contentPolicy)
 		if s.o.Local && s.o.Token() == "" && !localName(r.Host) {
-			// A name that somebody lets point here (DNS rebinding) would make this server part of their site.
+			// With a name that points here (DNS rebinding) this server would be part of another
+			// site.
 			http.Error(w, "ask for this address by number or as localhost, or set admin-token-file", http.StatusMisdirectedRequest)
 			return
 		}
@@ -59,7 +61,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// localName tells whether a Host header is an IP address or localhost, with any port; or empty, which no browser sends.
+// localName reports whether a Host header is an IP address or localhost, with any port, or empty,
+// which no browser sends.
 func localName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -83,7 +86,7 @@ func (s *Server) protect(next http.Handler) http.Handler {
 	})
 }
 
-// known tells whether r has the token, if one is asked for. The comparison takes the same time for every wrong one.
+// known reports whether r shows the token, if one is set. The comparison takes constant time.
 func (s *Server) known(r *http.Request) bool {
 	token := s.o.Token()
 	if token == "" {
@@ -97,13 +100,14 @@ func (s *Server) known(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok
 }
 
-// healthz says that the process answers.
+// healthz answers ok.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// readyz says whether a majority can vote and the upstream answers; who may see it is told what is missing.
+// readyz reports whether a majority can vote and the upstream answers. Clients with the token
+// learn what is missing.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	state := s.o.State()
 	missing := state.missing()

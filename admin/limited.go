@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// limited is a listener with at most so many connections open at a time. When all places are taken, the one that has
-// asked nothing for longest gives its place up to the next that comes. That is a connection without a whole request: a
-// silent one, one that sends its request slowly, or one that rests between two requests. Otherwise a few hundred
-// clients that ask nothing would keep a health check waiting. If all have requests under way, the next one waits.
+// limited is a listener with a limit on open connections. If it is reached, the connection that
+// has been idle for longest is closed for the next one. Idle means without a complete request:
+// silent, slow to send its request, or between two requests. Otherwise a few hundred idle clients
+// would block a health check. If all connections have requests, the next one waits.
 type limited struct {
 	net.Listener
 	free chan struct{}
@@ -22,7 +22,7 @@ type limited struct {
 	once sync.Once
 
 	mu      sync.Mutex
-	asking  map[net.Conn]time.Time // connections without a whole request, since when
+	asking  map[net.Conn]time.Time // idle connections, since when
 	waiting bool                   // a connection was accepted and has no place yet
 }
 
@@ -30,7 +30,7 @@ func newLimited(ln net.Listener, n int) *limited {
 	return &limited{Listener: ln, free: make(chan struct{}, n), done: make(chan struct{}), asking: map[net.Conn]time.Time{}}
 }
 
-// Accept implements net.Listener. It takes the connection first: nobody gives a place up before it is needed.
+// Accept implements net.Listener. It accepts a connection before it closes an idle one.
 func (l *limited) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
@@ -53,8 +53,8 @@ func (l *limited) Accept() (net.Conn, error) {
 	return &limitedConn{Conn: conn, free: l.free}, nil
 }
 
-// note is told of every change of a connection, as http.Server.ConnState. A connection becomes active when the header
-// of its request is complete.
+// note is called at every change of a connection's state, as http.Server.ConnState. A connection
+// is active once the header of its request is complete.
 func (l *limited) note(conn net.Conn, state http.ConnState) {
 	if state == http.StateNew || state == http.StateIdle {
 		l.lacks(conn)
@@ -70,7 +70,8 @@ func keepConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// whole reads a request's body before next sees the request: one whose body does not come is not under way.
+// whole reads the body of a request before next sees it. A connection whose body does not come
+// stays idle.
 func (l *limited) whole(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -89,7 +90,7 @@ func (l *limited) whole(next http.Handler) http.Handler {
 	})
 }
 
-// lacks notes that conn has no whole request.
+// lacks notes that conn is idle.
 func (l *limited) lacks(conn net.Conn) {
 	l.mu.Lock()
 	leaves := l.waiting
@@ -104,14 +105,15 @@ func (l *limited) lacks(conn net.Conn) {
 	}
 }
 
-// has notes that the request of conn is complete, or that conn has ended.
+// has notes that conn has a complete request, or has ended.
 func (l *limited) has(conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.asking, conn)
 }
 
-// makeRoom closes the connection that has asked nothing for longest, or the next one that has nothing to ask.
+// makeRoom closes the connection that has been idle for longest, or the next one that becomes
+// idle.
 func (l *limited) makeRoom() {
 	l.mu.Lock()
 	var oldest net.Conn
@@ -134,7 +136,7 @@ func (l *limited) Close() error {
 	return l.Listener.Close()
 }
 
-// limitedConn gives its place back once.
+// limitedConn frees its place once.
 type limitedConn struct {
 	net.Conn
 	free chan struct{}
@@ -148,7 +150,7 @@ func (c *limitedConn) Close() error {
 	return err
 }
 
-// evict closes conn at once. TLS' own Close would wait for a client that takes nothing.
+// evict closes conn at once. The Close of TLS would wait for a client that does not read.
 func evict(conn net.Conn) {
 	if secure, ok := conn.(*limitedConn).Conn.(*tls.Conn); ok {
 		secure.NetConn().Close()

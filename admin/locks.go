@@ -8,42 +8,27 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"lockproxy/plain"
+	"lockproxy/stat"
 )
 
-// Lock is one lock that holds a majority.
-type Lock struct {
-	Key     string
-	Owner   string
-	Fence   uint64
-	Held    int           // masters
-	TTL     time.Duration // left; negative: it has no end
-	Age     time.Duration // since it was granted; 0: not known
-	Waiting int           // clients of this proxy
-}
-
-// Waiting is a key that clients of this proxy wait for.
-type Waiting struct {
-	Key     string
-	Clients int
-	Longest time.Duration // how long the first in line has waited
-}
-
-// Looking at locks must cost the masters little, whoever asks and however often.
+// Limits that keep the cost for the masters small, however many operators ask.
 const (
-	pageKeys    = 200                    // keys that one SCAN looks at
+	pageKeys    = 200                    // for one SCAN
 	pageScans   = 16                     // SCANs for one answer
-	pageTime    = 400 * time.Millisecond // after which no other SCAN is made for it
-	pageLocks   = 50                     // locks that are enough
-	pageFresh   = time.Second            // how long an answer is good for others
+	pageTime    = 400 * time.Millisecond // no other SCAN starts after that
+	pageLocks   = 50                     // enough for one answer
+	pageFresh   = time.Second            // how long an answer is served again
 	pagesKept   = 16
 	maxSearch   = 256 // bytes
 	lockWait    = 3 * time.Second
 	lockTimeout = 5 * time.Second
 )
 
-// lockList answers one question at a time, and remembers the last answers for a moment.
+// lockList asks the masters for one request at a time, and keeps recent answers.
 type lockList struct {
-	turn chan struct{} // holds a value while somebody asks the masters
+	turn chan struct{} // holds a value while the masters are asked
 
 	mu   sync.Mutex
 	kept map[string]keptPage
@@ -59,9 +44,9 @@ func (l *lockList) init() { l.turn, l.kept = make(chan struct{}, 1), map[string]
 type lockReport struct {
 	Key     string `json:"key"`
 	Owner   string `json:"owner"`
-	Fence   string `json:"fence"` // too large for a number of JavaScript
+	Fence   string `json:"fence"` // too large for a number in JavaScript
 	Held    int    `json:"held"`
-	TTL     int64  `json:"ttl_ms"` // negative: it has no end
+	TTL     int64  `json:"ttl_ms"` // negative: it never ends
 	Age     *int64 `json:"age_ms"`
 	Waiting int    `json:"waiting"`
 }
@@ -77,15 +62,16 @@ type lockPage struct {
 	Locks  []lockReport `json:"locks"`
 }
 
-func waitingReports(all []Waiting) []waitingReport {
+func waitingReports(all []stat.Waiting) []waitingReport {
 	list := make([]waitingReport, 0, len(all))
 	for _, w := range all {
-		list = append(list, waitingReport{shown(w.Key), w.Clients, w.Longest.Milliseconds()})
+		list = append(list, waitingReport{plain.Escape(w.Key), w.Clients, w.Longest.Milliseconds()})
 	}
 	return list
 }
 
-// listLocks is GET /locks?search=text&cursor=n. A search with '*', '?' or '[' is a pattern, any other is a part of the key.
+// listLocks serves GET /locks?search=text&cursor=n. A search with '*', '?' or '[' is a pattern;
+// any other is part of the key.
 func (s *Server) listLocks(w http.ResponseWriter, r *http.Request) {
 	search, cursorText := r.FormValue("search"), r.FormValue("cursor")
 	cursor, err := uint64(0), error(nil)
@@ -109,7 +95,7 @@ func (s *Server) listLocks(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "others are asking for locks just now", http.StatusServiceUnavailable)
 			return
 		}
-		if body, ok = s.locks.keptAnswer(name); !ok { // somebody may have asked the same meanwhile
+		if body, ok = s.locks.keptAnswer(name); !ok { // another request may have asked meanwhile
 			if body, err = s.askLocks(r.Context(), cursor, pattern(search)); err != nil {
 				http.Error(w, s.o.Explain(err), http.StatusBadGateway)
 				return
@@ -121,7 +107,7 @@ func (s *Server) listLocks(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// askLocks asks the masters for pages until there is enough to show.
+// askLocks asks the masters for pages until there are enough locks to show.
 func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
@@ -142,8 +128,8 @@ func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]b
 	return json.Marshal(&page)
 }
 
-func lockReportOf(l *Lock) lockReport {
-	r := lockReport{Key: shown(l.Key), Owner: shown(l.Owner), Fence: strconv.FormatUint(l.Fence, 10), Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
+func lockReportOf(l *stat.Lock) lockReport {
+	r := lockReport{Key: plain.Escape(l.Key), Owner: plain.Escape(l.Owner), Fence: strconv.FormatUint(l.Fence, 10), Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
 	if l.Age > 0 {
 		age := l.Age.Milliseconds()
 		r.Age = &age
@@ -151,7 +137,7 @@ func lockReportOf(l *Lock) lockReport {
 	return r
 }
 
-// pattern is what to ask the masters for.
+// pattern returns the pattern for the masters.
 func pattern(search string) string {
 	switch {
 	case search == "":

@@ -1,35 +1,27 @@
 package admin
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"lockproxy/stat"
 )
 
-// outcomes are the label values of commands, so that every series is there from the start and none comes from a client. What is
-// not listed counts as other.
-var outcomes = map[string][]string{
-	"lock":      {"granted", "taken", "timeout", "gone", "queue_full", "undelivered", "noquorum", "tryagain", "invalid", "denied", "internal", other},
-	"unlock":    {"released", "not_held", "noquorum", "tryagain", "invalid", "denied", "internal", other},
-	"extend":    {"extended", "lost", "noquorum", "tryagain", "invalid", "denied", "internal", other},
-	"lockinfo":  {"ok", "noquorum", "tryagain", "invalid", "denied", "internal", other},
-	"lockproxy": {"ok", "released", "not_held", "noquorum", "tryagain", "invalid", "denied", "internal", other},
-}
-
+// other is the label value of everything that is not listed.
 const other = "other"
 
-// sessionEnds are how session locks end without UNLOCK.
-var sessionEnds = []string{"released", "left", "lost", other}
+// failures are the outcomes that count as errors: the client did nothing wrong.
+var failures = map[stat.Outcome]bool{stat.OutcomeNoQuorum: true, stat.OutcomeTryAgain: true,
+	stat.OutcomeQueueFull: true, stat.OutcomeUndelivered: true, stat.OutcomeInternal: true}
 
-// failures are the outcomes that an operator calls errors: the client did nothing wrong.
-var failures = map[string]bool{"noquorum": true, "tryagain": true, "queue_full": true, "undelivered": true, "internal": true}
-
-// Meter counts what happens and how long it takes, for metrics and for the charts of the page. Safe for concurrent use; nothing here blocks
-// or allocates for each call.
+// Meter counts events and durations for metrics and the charts of the page. Safe for concurrent
+// use. No method blocks or allocates.
 type Meter struct {
-	commands  map[string]map[string]prometheus.Counter // by command and outcome
-	sessions  map[string]prometheus.Counter
+	commands  map[string]map[stat.Outcome]prometheus.Counter // by command and outcome
+	sessions  map[stat.Outcome]prometheus.Counter
 	took      map[string]prometheus.Histogram // by command; LOCK without WAIT
 	waited    prometheus.Histogram            // LOCK with WAIT that was granted
 	gaveUp    prometheus.Histogram            // LOCK with WAIT that was not
@@ -50,18 +42,19 @@ var quick = prometheus.ExponentialBuckets(0.00002, 2, 19)
 // dialKinds are the kinds of a failed dial.
 var dialKinds = []string{"refused", "timeout", "dns", "tls", "auth", "closed", other}
 
-// NewMeter returns a meter at zero. groups are those that Relayed may be called with.
+// NewMeter returns a meter at zero. groups are the groups of Relayed.
 func NewMeter(groups []string) *Meter {
-	m := &Meter{relayed: map[string]prometheus.Histogram{}, commands: map[string]map[string]prometheus.Counter{}, sessions: map[string]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
+	m := &Meter{relayed: map[string]prometheus.Histogram{}, commands: map[string]map[stat.Outcome]prometheus.Counter{}, sessions: map[stat.Outcome]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
 		dialFails: map[string]prometheus.Counter{}}
 	ended := m.counters("lock_commands_total", "Commands that lockproxy answers itself, by outcome.", "command", "outcome")
 	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has lock_wait_duration_seconds.", latencies, "command")
-	for command, list := range outcomes {
-		m.commands[command] = map[string]prometheus.Counter{}
-		for _, outcome := range list {
-			m.commands[command][outcome] = ended.WithLabelValues(command, outcome)
+	// so that every series is there from the start, and clients make none
+	for _, c := range stat.Commands {
+		m.commands[c.Name] = map[stat.Outcome]prometheus.Counter{}
+		for _, outcome := range slices.Concat(c.Outcomes, stat.AnyOutcomes, []stat.Outcome{other}) {
+			m.commands[c.Name][outcome] = ended.WithLabelValues(c.Name, string(outcome))
 		}
-		m.took[command] = duration.WithLabelValues(command).(prometheus.Histogram)
+		m.took[c.Name] = duration.WithLabelValues(c.Name).(prometheus.Histogram)
 	}
 	waits := []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}
 	wait := m.histograms("lock_wait_duration_seconds", "How long LOCK with WAIT took, by whether it was granted.", waits, "granted")
@@ -70,8 +63,8 @@ func NewMeter(groups []string) *Meter {
 	m.held = m.histograms("lock_hold_duration_seconds", "How long released locks were held, of those granted through this proxy and not forgotten.", holds).
 		WithLabelValues().(prometheus.Histogram)
 	sessions := m.counters("session_locks_ended_total", "Session locks that ended without UNLOCK: released, left to run out, or lost.", "outcome")
-	for _, outcome := range sessionEnds {
-		m.sessions[outcome] = sessions.WithLabelValues(outcome)
+	for _, outcome := range append(stat.SessionOutcomes, other) {
+		m.sessions[outcome] = sessions.WithLabelValues(string(outcome))
 	}
 	relayed := m.histograms("relayed_command_duration_seconds", "Time the upstream took to answer, by group of commands: of some commands on each connection, not of those that block.",
 		quick, "group")
@@ -99,29 +92,26 @@ func (m *Meter) histograms(name, help string, buckets []float64, labels ...strin
 	return v
 }
 
-// Command notes a command that ended with outcome after took. wait: it was LOCK with WAIT.
-func (m *Meter) Command(command, outcome string, wait bool, took time.Duration) {
-	if counters := m.commands[command]; counters != nil {
-		pick(counters, outcome).Inc()
+// Note counts a command, or the end of a session lock without UNLOCK.
+func (m *Meter) Note(e *stat.Event) {
+	if e.Held > 0 {
+		m.held.Observe(e.Held.Seconds())
 	}
-	switch h := m.took[command]; {
-	case outcome == "undelivered", h == nil: // of a command that was noted before
-	case !wait:
-		h.Observe(took.Seconds())
-	case outcome == "granted":
-		m.waited.Observe(took.Seconds())
+	if e.Command == "session" {
+		pick(m.sessions, e.Outcome).Inc()
+		return
+	}
+	if counters := m.commands[e.Command]; counters != nil {
+		pick(counters, e.Outcome).Inc()
+	}
+	switch h := m.took[e.Command]; {
+	case e.Outcome == stat.OutcomeUndelivered, h == nil: // its command has been counted before
+	case !e.Wait:
+		h.Observe(e.Took.Seconds())
+	case e.Outcome == stat.OutcomeGranted:
+		m.waited.Observe(e.Took.Seconds())
 	default:
-		m.gaveUp.Observe(took.Seconds())
-	}
-}
-
-// SessionEnded notes the end of a session lock without UNLOCK.
-func (m *Meter) SessionEnded(outcome string) { pick(m.sessions, outcome).Inc() }
-
-// Held notes how long a lock was held that is released now. Zero is unknown.
-func (m *Meter) Held(d time.Duration) {
-	if d > 0 {
-		m.held.Observe(d.Seconds())
+		m.gaveUp.Observe(e.Took.Seconds())
 	}
 }
 
@@ -132,7 +122,7 @@ func (m *Meter) Relayed(group string, took time.Duration) {
 	}
 }
 
-// Dialled notes a dial of the upstream; kind is empty if it worked, else one of refused, timeout, dns, tls, auth, closed, other.
+// Dialled counts a dial of the upstream. kind is empty after success, else one of dialKinds.
 func (m *Meter) Dialled(took time.Duration, kind string) {
 	m.dialTook.Observe(took.Seconds())
 	if kind != "" {
@@ -140,7 +130,7 @@ func (m *Meter) Dialled(took time.Duration, kind string) {
 	}
 }
 
-func pick(counters map[string]prometheus.Counter, name string) prometheus.Counter {
+func pick[K ~string](counters map[K]prometheus.Counter, name K) prometheus.Counter {
 	if c := counters[name]; c != nil {
 		return c
 	}

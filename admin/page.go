@@ -11,17 +11,18 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// contentPolicy: the page takes nothing from elsewhere, runs and shows only what is in this package, and never turns text into markup.
+// contentPolicy lets the page load nothing from elsewhere, run only the scripts of this package,
+// and never turn text into markup.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// pageTypes are the files of the page and what they are.
+// pageTypes maps the files of the page to their types.
 var pageTypes = map[string]string{
 	"index.html": "text/html; charset=utf-8", "page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8",
 	"chart.js": "text/javascript; charset=utf-8", "locks.js": "text/javascript; charset=utf-8", "text.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
 }
 
-// servePage answers with a file of the page.
+// servePage serves a file of the page.
 func servePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if r.URL.Path == "/" {

@@ -6,16 +6,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"lockproxy/stat"
 )
 
-// keepSamples is how many seconds the charts go back.
+// keepSamples is how many seconds the charts show.
 const keepSamples = 300
 
-// Sample is one second of the charts. Rates are per second, times are in milliseconds; a time that nothing was measured for is null.
+// Sample is one second of the charts. Rates are per second, times are in milliseconds. A time
+// without measurements is null.
 type Sample struct {
 	At       int64    `json:"at"` // milliseconds since 1970
 	Granted  float64  `json:"granted"`
-	Taken    float64  `json:"taken"` // answered with null: another holds it, or the wait was over
+	Taken    float64  `json:"taken"` // answered with null
 	Errors   float64  `json:"errors"`
 	Commands float64  `json:"commands"` // relayed
 	Lock50   *float64 `json:"lock50"`
@@ -25,7 +28,7 @@ type Sample struct {
 	Waiters  int      `json:"waiters"`
 }
 
-// sampler makes samples of what a meter counts between two calls.
+// sampler makes samples of the differences between two calls.
 type sampler struct {
 	m *Meter
 
@@ -43,7 +46,7 @@ func newSampler(m *Meter, now time.Time) *sampler {
 	return s
 }
 
-// next is the sample since the last call.
+// next returns the sample since the last call.
 func (s *sampler) next(state State, now time.Time) Sample {
 	seconds := max(now.Sub(s.last).Seconds(), 0.001)
 	rate := func(last *float64, value float64) float64 {
@@ -58,13 +61,13 @@ func (s *sampler) next(state State, now time.Time) Sample {
 			if failures[outcome] {
 				failed += valueOf(c)
 			}
-			if command == "lock" && (outcome == "taken" || outcome == "timeout" || outcome == "gone") {
+			if command == "lock" && (outcome == stat.OutcomeTaken || outcome == stat.OutcomeTimeout || outcome == stat.OutcomeGone) {
 				taken += valueOf(c)
 			}
 		}
 	}
-	failed += valueOf(s.m.sessions["lost"])
-	sample.Granted = rate(&s.granted, valueOf(s.m.commands["lock"]["granted"]))
+	failed += valueOf(s.m.sessions[stat.OutcomeLost])
+	sample.Granted = rate(&s.granted, valueOf(s.m.commands["lock"][stat.OutcomeGranted]))
 	sample.Taken = rate(&s.taken, taken)
 	sample.Errors = rate(&s.errors, failed)
 	if state.Traffic.Commands > s.commands {
@@ -106,8 +109,9 @@ func bucketsOf(h prometheus.Histogram) *buckets {
 	return b
 }
 
-// since is the quantile of what was observed after before was taken, in milliseconds, as Prometheus estimates it: evenly spread within a
-// bucket, and the last bound for what lies above. Nil if nothing was.
+// since returns the quantile of the observations after before, in milliseconds, as Prometheus
+// estimates it: evenly spread within a bucket, and the last bound for those above. It returns nil
+// without observations.
 func (b *buckets) since(before *buckets, quantile float64) *float64 {
 	if before == nil || b.total <= before.total || len(b.bounds) == 0 || len(before.counts) != len(b.counts) {
 		return nil

@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"lockproxy/plain"
+	"lockproxy/stat"
 )
 
 // TestSample: rates and quantiles are those of the time between two samples, whatever was before.
@@ -11,20 +14,20 @@ func TestSample(t *testing.T) {
 	m := NewMeter(nil)
 	start := time.Now()
 	for range 1000 {
-		m.Command("lock", "granted", false, 50*time.Microsecond) // of before: it must not count
+		m.Note(&stat.Event{Command: "lock", Outcome: "granted", Wait: false, Took: 50 * time.Microsecond}) // of before: it must not count
 	}
 	s := newSampler(m, start)
 	for range 98 {
-		m.Command("lock", "granted", false, 900*time.Microsecond)
+		m.Note(&stat.Event{Command: "lock", Outcome: "granted", Wait: false, Took: 900 * time.Microsecond})
 	}
 	for range 2 {
-		m.Command("lock", "noquorum", false, 100*time.Millisecond)
+		m.Note(&stat.Event{Command: "lock", Outcome: "noquorum", Wait: false, Took: 100 * time.Millisecond})
 	}
 	for range 4 {
-		m.Command("lock", "timeout", true, time.Second)
-		m.Command("lock", "granted", true, 150*time.Millisecond)
+		m.Note(&stat.Event{Command: "lock", Outcome: "timeout", Wait: true, Took: time.Second})
+		m.Note(&stat.Event{Command: "lock", Outcome: "granted", Wait: true, Took: 150 * time.Millisecond})
 	}
-	got := s.next(State{Waiters: 9, Traffic: Traffic{Commands: 50}}, start.Add(2*time.Second))
+	got := s.next(State{Waiters: 9, Traffic: stat.Traffic{Commands: 50}}, start.Add(2*time.Second))
 	if got.Granted != 51 || got.Taken != 2 || got.Errors != 1 || got.Commands != 25 || got.Waiters != 9 {
 		t.Errorf("got %+v", got)
 	}
@@ -42,7 +45,7 @@ func TestSample(t *testing.T) {
 			t.Errorf("%s is %v, want %v to %v", name, got, c.low, c.high)
 		}
 	}
-	quiet := s.next(State{Traffic: Traffic{Commands: 50}}, start.Add(3*time.Second))
+	quiet := s.next(State{Traffic: stat.Traffic{Commands: 50}}, start.Add(3*time.Second))
 	if quiet.Granted != 0 || quiet.Errors != 0 || quiet.Commands != 0 || quiet.Lock50 != nil || quiet.Wait99 != nil {
 		t.Errorf("a quiet second is %+v", quiet)
 	}
@@ -58,7 +61,7 @@ func TestQuantileAboveAllBounds(t *testing.T) {
 
 func TestShown(t *testing.T) {
 	for text, want := range map[string]string{"job:1": "job:1", "Grüße ✓": "Grüße ✓", "<b>": "<b>", "a\nb": `a\nb`, "\xff": `\xff`, "a\u202eb": `a\u202eb`, "": "", `q"`: `q"`} {
-		if got := shown(text); got != want {
+		if got := plain.Escape(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package admin serves operators by HTTP: metrics for Prometheus, health for load balancers, profiles, and a page for people. It knows
-// nothing of the rest of the project: what it shows it is given as functions.
+// Package admin serves operators by HTTP: metrics for Prometheus, health for load balancers,
+// profiles, and a page for people. It gets what it shows through functions.
 package admin
 
 import (
@@ -13,34 +13,40 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"lockproxy/stat"
 )
 
-// Options say what a Server shows. Meter, State and Locks are required; functions must be safe for concurrent use.
+// Options configure a Server. Meter, State and Locks are required. Functions must be safe for
+// concurrent use.
 type Options struct {
 	Meter   *Meter
 	Version string
 	Started time.Time
 
-	// State is called once a second and for every scrape.
+	// State is called every second and for every scrape.
 	State func() State
-	// Waiting returns the keys that most clients of this proxy wait for, at most limit. It is called once a second while somebody looks.
-	Waiting func(limit int) []Waiting
-	// Locks returns a page of the locks that match a pattern of Redis' SCAN, and the cursor of the next page, 0 after the last. It is
-	// called only when somebody asks to see locks, one call at a time.
-	Locks func(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []Lock, err error)
-	// Explain is an error of Locks in words for people.
+	// Waiting returns the keys with the most waiting clients, at most limit. It is called every
+	// second while a page is open.
+	Waiting func(limit int) []stat.Waiting
+	// Locks returns a page of the locks that match a pattern of Redis' SCAN, and the cursor of the
+	// next page, 0 after the last. It is called one call at a time, and only for an operator.
+	Locks func(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []stat.Lock, err error)
+	// Explain returns the text of an error of Locks.
 	Explain func(error) string
 
-	// Token is what clients must show, as a bearer token or as the password of any user. Nil, or "": nobody is asked.
+	// Token returns what clients must show, as a bearer token or as the password of any user. Nil,
+	// or "": nothing.
 	Token func() string
-	// Local: only this machine can reach the listener. Without a token, pages of other sites that a browser here has open are kept out.
+	// Local says that only this machine can reach the listener. Without a token, pages of other
+	// sites in a browser here are refused.
 	Local bool
-	// LogLevel tells (GET) and changes (PUT) the level of the log. Nil: there is no such address.
+	// LogLevel serves the level of the log. Nil: there is no such address.
 	LogLevel http.Handler
 	Log      *zap.Logger // nil: none
 }
 
-// Limits of one server. Operators are few; whoever holds more connections open is none.
+// Limits of one server, as there are few operators.
 const (
 	maxConnections = 128
 	headerTimeout  = 5 * time.Second
@@ -51,7 +57,7 @@ const (
 	maxBody        = 64 << 10
 )
 
-// Server serves operators. Close ends it.
+// Server serves operators. The caller closes it.
 type Server struct {
 	o        Options
 	http     *http.Server
@@ -63,7 +69,7 @@ type Server struct {
 	once     sync.Once
 }
 
-// New returns a server that does nothing yet.
+// New returns a server that does not serve yet.
 func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -82,7 +88,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve answers on ln until Close, and returns nil then. It may be called once, and closes ln.
+// Serve serves ln until Close, closes ln and returns nil. It may be called once.
 func (s *Server) Serve(ln net.Listener) error {
 	s.wg.Go(s.sample)
 	few := newLimited(ln, maxConnections)
@@ -93,7 +99,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-// Close ends the streams, lets requests under way end until ctx does, and closes the listener.
+// Close ends the streams and closes the listener. Running requests may go on until ctx ends.
 func (s *Server) Close(ctx context.Context) {
 	s.once.Do(func() { close(s.done) })
 	if s.http.Shutdown(ctx) != nil {
@@ -102,7 +108,7 @@ func (s *Server) Close(ctx context.Context) {
 	s.wg.Wait()
 }
 
-// sample makes a sample each second and tells those who look.
+// sample makes a sample each second and publishes it.
 func (s *Server) sample() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -4,26 +4,22 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 const (
-	// maxWatching is how many may follow the stream at a time.
+	// maxWatching is how many clients may read the stream at a time.
 	maxWatching = 32
-	// behind is how many reports one may be behind before it is dropped.
+	// behind is how many reports a client may be behind before it is dropped.
 	behind = 4
-	// shownWaiting is how many keys that clients wait for a report has.
+	// shownWaiting is how many keys with waiting clients a report has.
 	shownWaiting = 50
-	// sendTimeout is how long one report may take to leave.
+	// sendTimeout bounds writing one report.
 	sendTimeout = 10 * time.Second
 )
 
-// stream hands reports to those who follow it, and keeps the samples for those who come.
+// stream sends reports to its watchers, and keeps samples for new ones.
 type stream struct {
 	done <-chan struct{}
 
@@ -32,7 +28,8 @@ type stream struct {
 	watchers map[chan []byte]struct{}
 }
 
-// publish keeps a sample and, if anybody looks, sends them the report that make returns. Who is too slow to take it is dropped.
+// publish keeps a sample and, if there are watchers, sends them the report that make returns. It
+// drops watchers that are too slow.
 func (s *stream) publish(sample Sample, make func() []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +51,8 @@ func (s *stream) publish(sample Sample, make func() []byte) {
 	}
 }
 
-// join returns where reports come, and the samples so far; ok is false if there is no room. The channel is closed for one who is too slow.
+// join returns a channel of reports, and the samples so far. ok is false if there are too many
+// watchers. The channel is closed for a watcher that is too slow.
 func (s *stream) join() (reports chan []byte, history []Sample, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +73,8 @@ func (s *stream) leave(reports chan []byte) {
 	delete(s.watchers, reports)
 }
 
-// events is the stream of server-sent events, to be asked for again a second after it broke: first "history", the samples so far, then "report" now and once a second.
+// events serves the stream of server-sent events: first "history", the samples so far, then
+// "report" now and every second. A client reconnects a second after it broke.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	reports, history, ok := s.stream.join()
 	if !ok {
@@ -114,7 +113,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// report is what the page shows at one moment. Times are in milliseconds.
+// report is what the page shows. Times are in milliseconds.
 type report struct {
 	Now          int64           `json:"now"`
 	Started      int64           `json:"started"`
@@ -165,28 +164,14 @@ func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 		Waiting:  waitingReports(s.o.Waiting(shownWaiting))}
 	for i := range state.Masters {
 		m := &state.Masters[i]
-		errors := uint64(0)
-		for _, n := range m.Errors {
-			errors += n
-		}
-		r.Masters = append(r.Masters, masterReport{m.Name, m.State, m.Reason, now.Sub(m.Since).Milliseconds(), (m.VotesIn + time.Millisecond - 1).Milliseconds(),
-			millis(m.RTT), m.Grants, m.Refusals, errors, m.Lost, m.Quarantines, m.Strays})
+		r.Masters = append(r.Masters, masterReport{m.Name, string(m.State), m.Reason, now.Sub(m.Since).Milliseconds(), (m.VotesIn + time.Millisecond - 1).Milliseconds(),
+			millis(m.RTT), m.Grants, m.Refusals, m.Errors, m.Lost, m.Quarantines, m.Strays})
 	}
 	data, err := json.Marshal(&r)
-	if err != nil { // there is nothing in it that could fail
+	if err != nil { // nothing in it can fail
 		return []byte("{}")
 	}
 	return data
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// shown is bytes of clients as people may see them: what is not plain text is written as Go would, so that nothing reorders, hides or breaks
-// the line that it stands in.
-func shown(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return text
-	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
-}

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,9 +8,12 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"lockproxy/plain"
+	"lockproxy/stat"
 )
 
-// helpLines is what LOCKPROXY HELP says, in the form of Redis' own HELP subcommands.
+// helpLines are the reply to LOCKPROXY HELP, in the form of Redis' own HELP subcommands.
 var helpLines = []string{
 	"LOCKPROXY <subcommand> [<arg> ...]. Subcommands are:",
 	"HELP",
@@ -29,7 +31,7 @@ var helpLines = []string{
 	"    gone. The address is that of MASTERS. Needs admin-commands on a network listener.",
 }
 
-// parseProxy reads LOCKPROXY and its subcommand; the rest stays as it is.
+// parseProxy parses LOCKPROXY and its subcommand.
 func parseProxy(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) == 0 {
 		return a, errArity("lockproxy")
@@ -40,7 +42,7 @@ func parseProxy(s *Service, argv [][]byte) (a args, err error) {
 	switch {
 	case !known:
 		//lint:ignore ST1005 Redis words it so
-		return a, fmt.Errorf("ERR unknown subcommand '%s'. Try LOCKPROXY HELP.", printable(argv[0]))
+		return a, fmt.Errorf("ERR unknown subcommand '%s'. Try LOCKPROXY HELP.", plain.Short(string(argv[0])))
 	case len(a.rest) < count[0] || len(a.rest) > count[1]:
 		return a, errArity("lockproxy|" + a.sub)
 	}
@@ -65,7 +67,7 @@ var (
 	errInteger = errors.New("ERR value is not an integer or out of range")
 )
 
-// parsePage reads cursor [MATCH pattern] [COUNT n].
+// parsePage parses cursor [MATCH pattern] [COUNT n].
 func parsePage(argv [][]byte) (p page, err error) {
 	p.count = 10
 	if p.cursor, err = strconv.ParseUint(string(argv[0]), 10, 64); err != nil {
@@ -87,22 +89,13 @@ func parsePage(argv [][]byte) (p page, err error) {
 	return p, nil
 }
 
-// printable is b as it may stand in an error: short, and without bytes that end a line.
-func printable(b []byte) string {
-	return string(bytes.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '.'
-		}
-		return r
-	}, b[:min(len(b), 128)]))
-}
-
-// proxy is LOCKPROXY HELP | INFO | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key | ADMIT address
+// proxy is LOCKPROXY HELP | INFO | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key
+// | ADMIT address
 func (s *Service) proxy(c *call) {
 	switch c.sub {
 	case "locks", "release", "admit":
 		if !s.now().AdminCommands && !c.onUnixSocket() {
-			c.outcome = OutDenied
+			c.outcome = stat.OutcomeDenied
 			c.writeError("NOPERM LOCKPROXY " + strings.ToUpper(c.sub) + " needs admin-commands: on, or a connection to a Unix socket of the proxy")
 			return
 		}
@@ -126,7 +119,8 @@ func (s *Service) proxy(c *call) {
 	}
 }
 
-// locks is LOCKPROXY LOCKS cursor [MATCH pattern] [COUNT n]: the next cursor, and an array of maps as LOCKINFO gives, each with its key.
+// locks is LOCKPROXY LOCKS cursor [MATCH pattern] [COUNT n]. The reply is the next cursor and an
+// array of maps, each as LOCKINFO replies, with the key in front.
 func (s *Service) locks(c *call) {
 	next, found, err := s.o.Locker.Scan(c.session.Context(), c.page.cursor, c.page.match, min(c.page.count, 1000))
 	if err != nil {
@@ -141,7 +135,7 @@ func (s *Service) locks(c *call) {
 	}
 }
 
-// release is LOCKPROXY RELEASE key: 1 freed, 0 there was no such lock.
+// release is LOCKPROXY RELEASE key. The reply is 1 if there was such a lock, else 0.
 func (s *Service) release(c *call) {
 	freed, err := s.o.Locker.ReleaseKey(c.session.Context(), c.key)
 	if err != nil {
@@ -149,17 +143,17 @@ func (s *Service) release(c *call) {
 		return
 	}
 	s.o.Log.Info("lock released by an operator", zap.String("key", c.key), zap.Stringer("client", c.session.RemoteAddr()), zap.Bool("freed", freed))
-	c.outcome = OutReleased
+	c.outcome = stat.OutcomeReleased
 	if !freed {
-		c.outcome = OutNotHeld
+		c.outcome = stat.OutcomeNotHeld
 		c.writeInt(0)
 		return
 	}
-	s.lines.heard(c.key, "")
+	s.queues.Wake(c.key)
 	c.writeInt(1)
 }
 
-// info is the text of LOCKPROXY INFO, in the form of Redis' INFO.
+// info returns the text of LOCKPROXY INFO, in the form of Redis' INFO.
 func (s *Service) info() string {
 	var b strings.Builder
 	line := func(name string, value any) { fmt.Fprintf(&b, "%s:%v\r\n", name, value) }
@@ -168,10 +162,11 @@ func (s *Service) info() string {
 	line("uptime_in_seconds", int64(time.Since(s.started).Seconds()))
 	line("connected_clients", s.o.Connections())
 	b.WriteString("\r\n# Locks\r\n")
-	line("waiting", s.lines.total())
-	line("session_locks", s.holds.count())
-	for i, name := range outcomeNames {
-		line(name, s.outcomes[i].Load())
+	waiting, _ := s.queues.Total()
+	line("waiting", waiting)
+	line("session_locks", s.sessionLocks.Count())
+	for _, c := range infoCounters {
+		line(c.name, s.counters[c.of[0]].Load())
 	}
 	return b.String()
 }

@@ -18,21 +18,18 @@ const maxKey = 1024
 // maxLabel is the longest owner label, in bytes.
 const maxLabel = 64
 
-// reserved begins the names of everything that lockproxy keeps on a master beside the locks.
-const reserved = "lockproxy:"
-
-// args are the parsed arguments of a command; each uses those it has.
+// args are the parsed arguments of a command. Each command uses some.
 type args struct {
 	key     string
 	token   quorum.Token
 	ttl     time.Duration
 	wait    bool
-	timeout time.Duration // of wait; 0 = no limit
+	timeout time.Duration // of wait; 0: no limit
 	session bool
 	owner   string
 	full    bool
 	sub     string   // of LOCKPROXY, in lower case
-	rest    [][]byte // behind sub
+	rest    [][]byte // after sub
 	page    page     // of LOCKPROXY LOCKS
 }
 
@@ -42,105 +39,14 @@ func errArity(name string) error {
 	return fmt.Errorf("ERR wrong number of arguments for '%s' command", name)
 }
 
-// parseLock reads LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL].
-func parseLock(s *Service, argv [][]byte) (a args, err error) {
-	if len(argv) < 2 {
-		return a, errArity("lock")
-	}
-	if a.key, err = s.parseKey(argv[0]); err != nil {
-		return a, err
-	}
-	if a.ttl, err = s.parseTTL("lock", argv[1]); err != nil {
-		return a, err
-	}
-	return a, a.parseOptions(argv[2:])
-}
-
-// parseOptions reads the options of LOCK: in any order and case, each once.
-func (a *args) parseOptions(argv [][]byte) (err error) {
-	for len(argv) > 0 {
-		option := strings.ToLower(string(argv[0]))
-		argv = argv[1:]
-		var value []byte
-		if option == "wait" || option == "owner" {
-			if len(argv) == 0 {
-				return errSyntax
-			}
-			value, argv = argv[0], argv[1:]
-		}
-		switch {
-		case option == "wait" && !a.wait:
-			a.wait = true
-			a.timeout, err = parseTimeout(value)
-		case option == "owner" && a.owner == "":
-			a.owner, err = parseLabel(value)
-		case option == "session" && !a.session:
-			a.session = true
-		case option == "full" && !a.full:
-			a.full = true
-		default:
-			return errSyntax
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// parseUnlock reads UNLOCK key token.
-func parseUnlock(s *Service, argv [][]byte) (a args, err error) {
-	if len(argv) != 2 {
-		return a, errArity("unlock")
-	}
-	if a.key, err = s.parseKey(argv[0]); err != nil {
-		return a, err
-	}
-	a.token, err = parseToken(argv[1])
-	return a, err
-}
-
-// parseExtend reads EXTEND key token ttl [FULL].
-func parseExtend(s *Service, argv [][]byte) (a args, err error) {
-	if len(argv) < 3 {
-		return a, errArity("extend")
-	}
-	if a.key, err = s.parseKey(argv[0]); err != nil {
-		return a, err
-	}
-	if a.token, err = parseToken(argv[1]); err != nil {
-		return a, err
-	}
-	if a.ttl, err = s.parseTTL("extend", argv[2]); err != nil {
-		return a, err
-	}
-	switch options := argv[3:]; {
-	case len(options) == 0:
-	case len(options) == 1 && strings.EqualFold(string(options[0]), "full"):
-		a.full = true
-	default:
-		return a, errSyntax
-	}
-	return a, nil
-}
-
-// parseInfo reads LOCKINFO key.
-func parseInfo(s *Service, argv [][]byte) (a args, err error) {
-	if len(argv) != 1 {
-		return a, errArity("lockinfo")
-	}
-	a.key, err = s.parseKey(argv[0])
-	return a, err
-}
-
 func (s *Service) parseKey(b []byte) (string, error) {
 	switch {
 	case len(b) == 0:
 		return "", errors.New("ERR invalid key: it is empty")
 	case len(b) > maxKey:
 		return "", fmt.Errorf("ERR invalid key: it is longer than %d bytes", maxKey)
-	case strings.HasPrefix(s.o.KeyPrefix+string(b), reserved):
-		return "", fmt.Errorf("ERR invalid key: names that begin with %s are lockproxy's own", reserved)
+	case strings.HasPrefix(s.o.KeyPrefix+string(b), quorum.ReservedPrefix):
+		return "", fmt.Errorf("ERR invalid key: names that begin with %s are lockproxy's own", quorum.ReservedPrefix)
 	}
 	return string(b), nil
 }
@@ -165,7 +71,7 @@ func parseLabel(b []byte) (string, error) {
 	return string(b), nil
 }
 
-// parseTTL reads the ttl of the command called name and holds it against the limits.
+// parseTTL parses the ttl of the command called name, and checks it against the limits.
 func (s *Service) parseTTL(name string, b []byte) (time.Duration, error) {
 	ms, ok := parseMillis(b)
 	switch {
@@ -179,7 +85,8 @@ func (s *Service) parseTTL(name string, b []byte) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// parseTimeout reads the timeout of WAIT. A time beyond what a Duration holds, 292 years, is as good as that.
+// parseTimeout parses the timeout of WAIT. It reads a timeout of more than 292 years as 292 years,
+// the most that a Duration holds.
 func parseTimeout(b []byte) (time.Duration, error) {
 	ms, ok := parseMillis(b)
 	if !ok {
@@ -188,7 +95,8 @@ func parseTimeout(b []byte) (time.Duration, error) {
 	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, nil
 }
 
-// parseMillis reads decimal digits, milliseconds, or digits with a unit: ms, s, m or h. What an int64 does not hold is its maximum.
+// parseMillis parses decimal digits, which are milliseconds, or digits with a unit: ms, s, m or h.
+// A number that overflows int64 becomes the maximum.
 func parseMillis(b []byte) (ms int64, ok bool) {
 	digits := 0
 	for digits < len(b) && '0' <= b[digits] && b[digits] <= '9' {

@@ -6,35 +6,37 @@ import (
 
 	"github.com/tidwall/redcon"
 	"go.uber.org/zap"
+
+	"lockproxy/stat"
 )
 
-// quick is a command that no goroutine waits for: the answer that decides writes the reply.
-type quick struct {
+// loopCall is a command that no goroutine waits for. The answer that decides writes the reply.
+type loopCall struct {
 	call
 	service *Service
 	conn    redcon.Conn
 	done    func()
-	over    atomic.Bool // somebody writes the reply, or has
-	space   [80]byte    // of the reply, while it fits
+	over    atomic.Bool // the reply is written, or is being written
+	space   [80]byte    // memory for the reply, while it fits
 
-	panicked bool // the connection is to end
+	panicked bool // finish closes the connection
 }
 
 // Begin runs LOCK, UNLOCK or EXTEND without a goroutine: it checks the command, asks the masters
-// and returns. It never blocks. Whoever learns the answer that decides writes the reply to conn
-// and calls done, once, maybe before Begin returns.
+// and returns. It never blocks. The answer that decides writes the reply to conn and calls done,
+// once, maybe before Begin returns.
 //
-// The result is false for other commands, for LOCK with WAIT, and where only a question to the
-// upstream can tell whether the client may lock. Then nothing has happened: the command is for the
-// handlers of Register.
+// Begin returns false, and has done nothing, for other commands, for LOCK with WAIT, and where the
+// upstream must be asked whether the client may lock. Then the handlers of Register must run the
+// command.
 //
-// conn and cmd are as handlers get them; cmd is not used after Begin has returned.
+// conn and cmd are as handlers get them. Begin does not use cmd after it has returned.
 func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begun bool) {
 	how := s.commands[string(cmd.Args[0])]
 	if how.begin == nil {
 		return false
 	}
-	q := &quick{call: newCall(how, conn), service: s, conn: conn, done: done}
+	q := &loopCall{call: newCall(how, conn), service: s, conn: conn, done: done}
 	q.onLoop, q.reply = true, q.space[:0]
 	defer func() {
 		if r := recover(); r != nil {
@@ -43,7 +45,7 @@ func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begu
 			begun = true
 		}
 	}()
-	err := s.admit(&q.call, how.parse, cmd.Args[1:])
+	err := s.prepare(&q.call, how.parse, cmd.Args[1:])
 	switch {
 	case err == errMustAsk, err == nil && q.wait:
 		return false
@@ -55,9 +57,9 @@ func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begu
 	return true
 }
 
-// finish makes write write the reply, reports the command and sends the reply. Only the first call
-// does so: what asks the masters may have panicked before their answer came.
-func (q *quick) finish(write func()) {
+// finish calls write, which writes the reply, then reports the command and sends the reply. Only
+// the first call does so: the code that asks the masters may panic before their answer comes.
+func (q *loopCall) finish(write func()) {
 	if q.over.Swap(true) {
 		return
 	}
@@ -70,8 +72,8 @@ func (q *quick) finish(write func()) {
 	q.done()
 }
 
-// guard keeps a panic in f from ending the process.
-func (q *quick) guard(f func()) {
+// guard recovers from a panic in f.
+func (q *loopCall) guard(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			q.logPanic(r)
@@ -81,13 +83,13 @@ func (q *quick) guard(f func()) {
 	f()
 }
 
-// fail makes an internal error the reply, behind which the connection ends.
-func (q *quick) fail() {
-	q.panicked, q.outcome, q.reply = true, OutInternal, q.reply[:0]
+// fail replies an internal error and makes finish close the connection.
+func (q *loopCall) fail() {
+	q.panicked, q.outcome, q.reply = true, stat.OutcomeInternal, q.reply[:0]
 	q.writeError("ERR internal")
 }
 
-func (q *quick) logPanic(r any) {
+func (q *loopCall) logPanic(r any) {
 	q.service.o.Log.Error("panic in a command, connection closed", zap.String("command", q.name),
 		zap.String("panic", fmt.Sprint(r)), zap.Stack("stack"))
 }

@@ -19,6 +19,7 @@ import (
 
 	"lockproxy/quorum"
 	"lockproxy/resp"
+	"lockproxy/stat"
 )
 
 func (f *fakeLocker) answer(done func()) {
@@ -76,11 +77,11 @@ func (b *beginFirst) state() string {
 	b.locker.told.mu.Unlock()
 	b.locker.mu.Lock()
 	defer b.locker.mu.Unlock()
-	var outcomes [len(outcomeNames)]uint64
-	for i := range outcomes {
-		outcomes[i] = b.service.outcomes[i].Load()
+	var counts []uint64
+	for _, c := range infoCounters {
+		counts = append(counts, b.service.counters[c.of[0]].Load())
 	}
-	return fmt.Sprint(b.locker.asked, told, b.service.Counts(), outcomes)
+	return fmt.Sprint(b.locker.asked, told, b.service.Counts(), counts)
 }
 
 // redisDial starts a real Redis for the test and returns how to dial it.
@@ -116,13 +117,13 @@ func redisDial(t *testing.T) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// reports are what Options.Done was told.
+// reports are what Options.Report was told.
 type reports struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (r *reports) done(d Done) {
+func (r *reports) done(d stat.Event) {
 	var line strings.Builder
 	line.WriteString(fmt.Sprintf("%s %s %q %d", d.Command, d.Outcome, d.Key, d.Fence))
 	for _, part := range []struct {
@@ -147,7 +148,7 @@ func (r *reports) take() string {
 }
 
 // TestBegunTranscripts: a command that was begun gives the client the bytes of the handler, and
-// Options.Done the same report, for each way in which it can end.
+// Options.Report the same report, for each way in which it can end.
 func TestBegunTranscripts(t *testing.T) {
 	dial := redisDial(t)
 	token := aToken.String()
@@ -190,7 +191,8 @@ func TestBegunTranscripts(t *testing.T) {
 		for _, w := range ways {
 			locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
 			service := New(Options{Locker: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
-				MinTTL: time.Millisecond, MaxTTL: time.Minute, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second, Done: locker.told.done})
+				MaxTTL: time.Minute, Report: locker.told.done,
+				Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
 			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
 			io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
 			c.CloseWrite()
@@ -268,7 +270,7 @@ func TestArgumentsComeFirst(t *testing.T) {
 func TestUnlockEndsRenewal(t *testing.T) {
 	for _, w := range ways {
 		locker := &fakeLocker{held: true, later: w == elsewhere}
-		service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, SessionMaxHold: time.Hour, SessionTimeout: time.Minute})
+		service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
 		c := serve(t, w, service, locker, resp.Options{})
 		r := bufio.NewReader(c)
 		ask(t, c, r, "LOCK", "job", "5s", "SESSION")
@@ -317,8 +319,8 @@ func TestBegunPanics(t *testing.T) {
 		{"after the answer", func(o *Options, f *fakeLocker) { o.Locker = &panicking{f, nil} }, aToken.String(), `lock granted "job" 7 ttl 5s`},
 		{"with the answer", func(o *Options, f *fakeLocker) { f.err = panicError{} }, "-ERR internal", `lock internal "job" 0 ttl 5s`},
 		{"in the report", func(o *Options, f *fakeLocker) {
-			done := o.Done
-			o.Done = func(d Done) { done(d); panic("report") }
+			done := o.Report
+			o.Report = func(d stat.Event) { done(d); panic("report") }
 		}, "-ERR internal", `lock granted "job" 7 ttl 5s`},
 	} {
 		for _, w := range ways[1:] {

@@ -71,8 +71,8 @@ func benchRequest(words string) []byte {
 func startGranting(b *testing.B) net.Conn {
 	b.Helper()
 	mux := redcon.NewServeMux()
-	service := New(Options{Locker: &grantingLocker{}, Gate: &fakeGate{}, KeyPrefix: "lock:", MinTTL: 10 * time.Millisecond, MaxTTL: time.Minute,
-		MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second, Version: "v0"})
+	service := New(Options{Locker: &grantingLocker{}, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Version: "v0",
+		Tunable: Tunable{MinTTL: 10 * time.Millisecond, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
 	service.Register(mux)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *bareConn) WriteRaw(b []byte) { c.reply = append(c.reply[:0], b...) }
 // BenchmarkBegin is what LOCK and UNLOCK cost on an event loop beside the socket and the masters.
 func BenchmarkBegin(b *testing.B) {
 	locker, conn := &grantingLocker{}, &bareConn{}
-	service := New(Options{Locker: locker, Gate: &fakeGate{}, KeyPrefix: "lock:", MinTTL: 10 * time.Millisecond, MaxTTL: time.Minute})
+	service := New(Options{Locker: locker, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Tunable: Tunable{MinTTL: 10 * time.Millisecond}})
 	command := func(words string) (cmd redcon.Command) {
 		for word := range strings.FieldsSeq(words) {
 			cmd.Args = append(cmd.Args, []byte(word))

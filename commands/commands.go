@@ -1,5 +1,6 @@
-// Package commands says what each lock command means: arguments in, reply out. Its handlers run on redcon's mux, on connections
-// served by package resp. It also keeps the waiting lines of this proxy and the locks that belong to connections.
+// Package commands says what each lock command means: arguments in, reply out. Its handlers run on
+// redcon's mux, on connections that package resp serves. Its rooms keep the wait queues of this
+// proxy and its session locks.
 package commands
 
 import (
@@ -10,11 +11,14 @@ import (
 	"github.com/tidwall/redcon"
 	"go.uber.org/zap"
 
+	"lockproxy/commands/internal/queue"
+	"lockproxy/commands/internal/session"
 	"lockproxy/quorum"
 	"lockproxy/resp"
+	"lockproxy/stat"
 )
 
-// Locker grants, extends and releases locks; *quorum.Quorum is one. Its methods say what they do there.
+// Locker grants, extends and releases locks. *quorum.Quorum is one and documents the methods.
 type Locker interface {
 	Acquire(ctx context.Context, want quorum.Request) (quorum.Lease, error)
 	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
@@ -38,53 +42,47 @@ var _ Locker = (*quorum.Quorum)(nil)
 
 // Gate knows whether the upstream refuses commands of a connection that has not authenticated.
 type Gate interface {
-	// AuthRequired returns an error that says why if nobody knows; then nobody may lock who has not authenticated.
+	// AuthRequired asks if it must. After an error nobody may lock without having authenticated.
 	AuthRequired(ctx context.Context) (bool, error)
-	// Known returns what AuthRequired returns without asking. known is false where that would have
-	// to ask.
+	// Known returns what AuthRequired returns, if it is known without asking.
 	Known() (required, known bool)
 }
 
-// Options say what the commands work with. Locker and Gate are required.
+// Options configure a Service. Locker and Gate are required.
 type Options struct {
 	Locker Locker
 	Gate   Gate
-	// Permission is asked before every command about a lock. Nil: whoever is authenticated may.
+	// Permission is asked before every command about a lock. Nil: every authenticated client may
+	// lock.
 	Permission Permission
-	Reason     func(error) string // an error of Permission in a few words; nil: its text
-	KeyPrefix  string             // in front of every key on the masters
-	MinTTL     time.Duration
-	MaxTTL     time.Duration
-
-	MaxWaiters       int           // clients that may wait for locks at a time, all keys together
-	SessionMaxHold   time.Duration // how long a SESSION lock is renewed
-	SessionLockDelay time.Duration // how long one stays closed after an end that was not QUIT
-	SessionTimeout   time.Duration // how long nothing may be heard of a client that has one
-
-	ShowMasters   bool // name masters by address in replies, not by their place in the list
-	AdminCommands bool // LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, too
+	// puts an error of Gate or Permission in a few words; nil: its text
+	Reason    func(error) string
+	KeyPrefix string // in front of every key on the masters
+	MaxTTL    time.Duration
+	Tunable   // at the start
 
 	Version     string     // for LOCKPROXY INFO
 	Connections func() int // clients connected, for LOCKPROXY INFO; nil: 0
-	// Done is told of every command that was answered, and of session locks that end. It is called on the command's way, so it must be fast,
-	// never block and call nothing here. Nil: nobody is told.
-	Done func(Done)
-	Log  *zap.Logger
+	// Report receives an event for every command that was answered, and for each session lock that
+	// ends. It delays the command, so it must be fast. It must not block or call the Service. May
+	// be nil.
+	Report func(stat.Event)
+	Log    *zap.Logger
 }
 
-// Service is the commands together with what they keep between calls. Safe for concurrent use.
+// Service runs the commands and keeps what they need between calls. Safe for concurrent use.
 type Service struct {
-	o        Options // without the tunable ones: see now
-	tunable  atomic.Pointer[Tunable]
-	lines    *lines
-	holds    *holds
-	grants   *grants
-	started  time.Time
-	outcomes [len(outcomeNames)]atomic.Uint64
-	commands map[string]command // by name
+	o            Options // now returns the Tunable ones
+	tunable      atomic.Pointer[Tunable]
+	queues       *queue.Queues
+	sessionLocks *session.Locks
+	grants       *grants
+	started      time.Time
+	counters     map[stat.Outcome]*atomic.Uint64 // see infoCounters
+	commands     map[string]command              // by name
 }
 
-// New returns a service without waiters and session locks. Close ends it.
+// New returns a service without waiters and session locks. The caller closes it.
 func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -95,10 +93,9 @@ func New(o Options) *Service {
 	if o.Connections == nil {
 		o.Connections = func() int { return 0 }
 	}
-	s := &Service{o: o, started: time.Now(), grants: newGrants(), lines: newLines(o.Locker, o.MaxWaiters, o.MaxTTL)}
-	s.tunable.Store(tunableOf(o))
-	s.holds = newHolds(o.Locker, s.freed, o.SessionMaxHold, o.SessionLockDelay, o.Log)
-	s.holds.report = s.reportEnd
+	s := &Service{o: o, started: time.Now(), grants: newGrants(), counters: newCounters(), queues: queue.New(o.Locker, len(o.Locker.Masters()), o.MaxWaiters, o.MaxTTL)}
+	s.tunable.Store(&o.Tunable)
+	s.sessionLocks = session.New(o.Locker, s.queues.Released, o.Report, o.SessionMaxHold, o.SessionLockDelay, o.Log)
 	s.commands = make(map[string]command)
 	for _, how := range []command{
 		{"lock", parseLock, s.lock, s.beginLock},
@@ -112,26 +109,26 @@ func New(o Options) *Service {
 	return s
 }
 
-// Register adds the handlers to mux, one for each of resp.CommandNames.
+// Register adds a handler for each of stat.Commands to mux.
 func (s *Service) Register(mux *redcon.ServeMux) {
 	for name, how := range s.commands {
 		mux.Handle(name, s.serve(how))
 	}
 }
 
-// Drain answers all who wait, and all who come to wait, with null. Session locks are not renewed any more: they are left to run out, and
-// holders that speak RESP3 are told. It returns when they have been, or take too long to read. It may be called once.
+// Drain ends the waiting of all clients, and of clients that come to wait later: they get null.
+// Session locks are no longer renewed and run out, and holders that speak RESP3 get a push
+// message. Drain returns when these are written, or after half a second. It may be called once.
 func (s *Service) Drain() {
-	s.lines.drain()
-	s.holds.drain()
+	s.queues.Drain()
+	s.sessionLocks.Drain()
 }
 
-// Close ends the renewal of session locks, which then run out by themselves, and waits for renewals that are under way. Connections must
-// be gone.
-func (s *Service) Close() { s.holds.close() }
+// Close ends the renewal of session locks and waits for running renewals. No connection may be
+// open any more.
+func (s *Service) Close() { s.sessionLocks.Close() }
 
-// call is one command on its way: the connection, the arguments once they are parsed, and the
-// reply.
+// call is one command: its connection, arguments and reply.
 type call struct {
 	session *resp.Session
 	name    string // in lower case
@@ -139,10 +136,10 @@ type call struct {
 	args
 	reply
 
-	// For Options.Done.
+	// For Options.Report.
 	start   time.Time
 	user    string
-	outcome Outcome
+	outcome stat.Outcome
 	held    time.Duration
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"lockproxy/quorum"
 	"lockproxy/resp"
+	"lockproxy/stat"
 )
 
 var aToken = quorum.Token{Fence: 7, Secret: strings.Repeat("0123456789", 4)}
@@ -131,8 +132,9 @@ func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeL
 func startAs(t *testing.T, w way, change func(*Options)) (net.Conn, *bufio.Reader, *fakeLocker, *fakeGate) {
 	t.Helper()
 	locker, gate := &fakeLocker{held: true, later: w == elsewhere}, &fakeGate{}
-	o := Options{Locker: locker, Gate: gate, KeyPrefix: "lock:", MinTTL: 10 * time.Millisecond, MaxTTL: time.Minute, ShowMasters: true, Log: zaptest.NewLogger(t),
-		MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second, Version: "v0", Done: locker.told.done}
+	o := Options{Locker: locker, Gate: gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Log: zaptest.NewLogger(t),
+		Tunable: Tunable{MinTTL: 10 * time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second},
+		Version: "v0", Report: locker.told.done}
 	if change != nil {
 		change(&o)
 	}
@@ -219,9 +221,9 @@ func readReply(t *testing.T, r *bufio.Reader) string {
 
 func TestRegisterAll(t *testing.T) {
 	c, r, _, _ := start(t, nil)
-	for _, name := range resp.CommandNames {
-		if got := ask(t, c, r, name); strings.Contains(got, "unknown command") {
-			t.Errorf("%s has no handler: %s", name, got)
+	for _, command := range stat.Commands {
+		if got := ask(t, c, r, command.Name); strings.Contains(got, "unknown command") {
+			t.Errorf("%s has no handler: %s", command.Name, got)
 		}
 	}
 }
@@ -256,7 +258,7 @@ func TestReplies(t *testing.T) {
 		{[]string{"LOCKINFO"}, "-ERR wrong number of arguments for 'lockinfo' command", ""},
 		{[]string{"LOCKINFO", "a", "b"}, "-ERR wrong number of arguments for 'lockinfo' command", ""},
 		{[]string{"LOCKPROXY"}, "-ERR wrong number of arguments for 'lockproxy' command", ""},
-		{[]string{"LOCKPROXY", "NOPE\r\n"}, "-ERR unknown subcommand 'NOPE..'. Try LOCKPROXY HELP.", ""},
+		{[]string{"LOCKPROXY", "NOPE\r\n"}, "-ERR unknown subcommand 'NOPE'. Try LOCKPROXY HELP.", ""},
 		{[]string{"LOCKPROXY", "RELEASE"}, "-ERR wrong number of arguments for 'lockproxy|release' command", ""},
 		{[]string{"LOCKPROXY", "RELEASE", "job"}, "-NOPERM LOCKPROXY RELEASE needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},
 		{[]string{"LOCKPROXY", "LOCKS", "0"}, "-NOPERM LOCKPROXY LOCKS needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},

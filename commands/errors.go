@@ -3,55 +3,72 @@ package commands
 import (
 	"context"
 	"errors"
-	"strings"
-	"unicode"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
+	"lockproxy/commands/internal/queue"
+	"lockproxy/plain"
 	"lockproxy/quorum"
+	"lockproxy/stat"
 )
 
-// outcome counts how commands ended, for LOCKPROXY INFO.
-type outcome int
-
-const (
-	outGranted outcome = iota
-	outTaken
-	outNoQuorum
-	outTryAgain
-	outReleased
-	outNotHeld
-	outExtended
-	outLost
-)
-
-var outcomeNames = [...]string{"granted", "taken", "noquorum", "tryagain", "released", "not_held", "extended", "lost"}
-
-// count notes how c ended.
-func (s *Service) count(c *call, o outcome) {
-	s.outcomes[o].Add(1)
-	c.outcome = Outcome(outcomeNames[o])
-}
-
-// replies maps errors to error replies. ErrNoQuorum says itself what happened.
-var replies = []struct {
-	err  error
-	code string
-	text string
-	how  outcome
+// infoCounters are the counters of LOCKPROXY INFO: a name, and the outcomes that count there.
+var infoCounters = []struct {
+	name string
+	of   []stat.Outcome
 }{
-	{quorum.ErrNoQuorum, "NOQUORUM", "", outNoQuorum},
-	{quorum.ErrLate, "TRYAGAIN", "a majority answered, but too late: no validity was left", outTryAgain},
-	{quorum.ErrFence, "TRYAGAIN", "the second fencing round found no majority", outTryAgain},
-	{quorum.ErrInvalidCursor, "ERR", "invalid cursor", outTryAgain},
-	{errQueueFull, "LOCKQUEUEFULL", "max-waiters clients are waiting already", outTryAgain},
-	{context.Canceled, "TRYAGAIN", "the connection is closing", outTryAgain},
+	{"granted", []stat.Outcome{stat.OutcomeGranted}},
+	{"taken", []stat.Outcome{stat.OutcomeTaken, stat.OutcomeTimeout, stat.OutcomeGone}},
+	{"noquorum", []stat.Outcome{stat.OutcomeNoQuorum}},
+	{"tryagain", []stat.Outcome{stat.OutcomeTryAgain, stat.OutcomeQueueFull}},
+	{"released", []stat.Outcome{stat.OutcomeReleased}},
+	{"not_held", []stat.Outcome{stat.OutcomeNotHeld}},
+	{"extended", []stat.Outcome{stat.OutcomeExtended}},
+	{"lost", []stat.Outcome{stat.OutcomeLost}},
 }
 
-// failureText is the error reply for err, without the leading dash.
+// newCounters returns a counter for each outcome that LOCKPROXY INFO counts.
+func newCounters() map[stat.Outcome]*atomic.Uint64 {
+	counters := map[stat.Outcome]*atomic.Uint64{}
+	for _, c := range infoCounters {
+		n := new(atomic.Uint64)
+		for _, outcome := range c.of {
+			counters[outcome] = n
+		}
+	}
+	return counters
+}
+
+// count sets the outcome of c and counts it. LOCKPROXY INFO must count outcome.
+func (s *Service) count(c *call, outcome stat.Outcome) {
+	s.counters[outcome].Add(1)
+	c.outcome = outcome
+}
+
+// replies maps errors to replies. An entry without a code stands for null. ErrNoQuorum has its own
+// text.
+var replies = []struct {
+	err     error
+	code    string
+	text    string
+	outcome stat.Outcome
+}{
+	{quorum.ErrHeld, "", "", stat.OutcomeTaken},
+	{queue.ErrTimeout, "", "", stat.OutcomeTimeout},
+	{queue.ErrDisconnected, "", "", stat.OutcomeGone},
+	{quorum.ErrNoQuorum, "NOQUORUM", "", stat.OutcomeNoQuorum},
+	{quorum.ErrLate, "TRYAGAIN", "a majority answered, but too late: no validity was left", stat.OutcomeTryAgain},
+	{quorum.ErrFence, "TRYAGAIN", "the second fencing round found no majority", stat.OutcomeTryAgain},
+	{quorum.ErrInvalidCursor, "ERR", "invalid cursor", stat.OutcomeTryAgain},
+	{queue.ErrFull, "LOCKQUEUEFULL", "max-waiters clients are waiting already", stat.OutcomeQueueFull},
+	{context.Canceled, "TRYAGAIN", "the connection is closing", stat.OutcomeTryAgain},
+}
+
+// failureText returns the error reply for err, without the leading dash.
 func failureText(err error, showMasters bool) string {
 	if nq, ok := errors.AsType[*quorum.NoQuorumError](err); ok {
-		return oneLine("NOQUORUM " + nq.Text(showMasters))
+		return plain.Line("NOQUORUM " + nq.Text(showMasters))
 	}
 	for _, r := range replies {
 		if errors.Is(err, r.err) {
@@ -61,41 +78,22 @@ func failureText(err error, showMasters bool) string {
 	return "ERR internal"
 }
 
-// writeFailure writes the reply to a command that ended with err. Anything it does not know is an internal error, and logged.
+// writeFailure writes the reply to a command that ended with err. It logs an error that replies
+// does not list, and replies an internal error.
 func (s *Service) writeFailure(c *call, err error) {
-	if errors.Is(err, quorum.ErrHeld) || errors.Is(err, errTimeout) || errors.Is(err, errLeft) {
-		s.count(c, outTaken)
-		switch {
-		case errors.Is(err, errTimeout):
-			c.outcome = OutTimeout
-		case errors.Is(err, errLeft):
-			c.outcome = OutGone
-		}
-		c.writeNull()
-		return
-	}
 	for _, r := range replies {
 		if !errors.Is(err, r.err) {
 			continue
 		}
-		s.count(c, r.how)
-		if r.err == errQueueFull {
-			c.outcome = OutQueueFull
+		s.count(c, r.outcome)
+		if r.code == "" {
+			c.writeNull()
+		} else {
+			c.writeError(failureText(err, s.now().ShowMasters))
 		}
-		c.writeError(failureText(err, s.now().ShowMasters))
 		return
 	}
-	c.outcome = OutInternal
+	c.outcome = stat.OutcomeInternal
 	s.o.Log.Error("internal error", zap.String("command", c.name), zap.Error(err))
 	c.writeError("ERR internal")
-}
-
-// oneLine keeps text that came from elsewhere from ending the line of an error reply, and from changing how it looks.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
 }

@@ -2,9 +2,11 @@ package commands
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"lockproxy/quorum"
+	"lockproxy/stat"
 )
 
 // extend is EXTEND key token ttl [FULL]
@@ -19,7 +21,7 @@ func (s *Service) extend(c *call) {
 	s.extended(c, validity, err)
 }
 
-func (s *Service) beginExtend(q *quick) {
+func (s *Service) beginExtend(q *loopCall) {
 	s.o.Locker.ExtendAsync(q.key, q.token, q.ttl, func(validity time.Duration, err error) {
 		q.finish(func() { s.extended(&q.call, validity, err) })
 	})
@@ -27,15 +29,15 @@ func (s *Service) beginExtend(q *quick) {
 
 // extended writes the reply to EXTEND.
 func (s *Service) extended(c *call, validity time.Duration, err error) {
-	held, how := int64(1), outExtended
+	held, how := int64(1), stat.OutcomeExtended
 	switch {
 	case errors.Is(err, quorum.ErrLost):
-		held, how, validity = 0, outLost, 0
+		held, how, validity = 0, stat.OutcomeLost, 0
 	case err != nil:
 		s.writeFailure(c, err)
 		return
 	default:
-		s.holds.extended(c.key, c.token.Secret, validity)
+		s.sessionLocks.Extended(c.key, c.token.Secret, validity)
 	}
 	s.count(c, how)
 	if c.full {
@@ -45,4 +47,28 @@ func (s *Service) extended(c *call, validity time.Duration, err error) {
 	if c.full {
 		c.writeInt(validity.Milliseconds())
 	}
+}
+
+// parseExtend parses EXTEND key token ttl [FULL].
+func parseExtend(s *Service, argv [][]byte) (a args, err error) {
+	if len(argv) < 3 {
+		return a, errArity("extend")
+	}
+	if a.key, err = s.parseKey(argv[0]); err != nil {
+		return a, err
+	}
+	if a.token, err = parseToken(argv[1]); err != nil {
+		return a, err
+	}
+	if a.ttl, err = s.parseTTL("extend", argv[2]); err != nil {
+		return a, err
+	}
+	switch options := argv[3:]; {
+	case len(options) == 0:
+	case len(options) == 1 && strings.EqualFold(string(options[0]), "full"):
+		a.full = true
+	default:
+		return a, errSyntax
+	}
+	return a, nil
 }

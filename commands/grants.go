@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// grants remembers when locks were granted here, which the masters do not know. Operators see it:
-// how long locks were held (metric lock_hold_duration_seconds, held in the audit log) and how old
-// those are that stand (the page, lockproxy status); a ttl says nothing of that where locks are
-// extended. TestBegunTranscripts and TestAge are red without it.
+// grants remembers when this proxy granted each lock, which the masters do not know. From it
+// operators see how long locks were held (metric lock_hold_duration_seconds, held in the audit
+// log) and how old a lock is (the page, lockproxy status).
 //
-// It is a table of fixed size without a mutex: each lock has two places, and where both are taken
-// the older one gives way and counts as unknown.
+// It is a table of fixed size without a mutex. Each lock has two slots. If both are taken, the
+// newer lock overwrites the older one, whose age is then unknown.
 type grants struct {
 	seed  maphash.Seed
 	start time.Time
-	slots [1 << 15]atomic.Uint64 // upper half: what the lock is called, lower half: milliseconds since start, and one
+	// upper half: part of the lock's hash; lower half: milliseconds since start, and one
+	slots [1 << 15]atomic.Uint64
 }
 
 func newGrants() *grants { return &grants{seed: maphash.MakeSeed(), start: time.Now()} }
 
-// name is what the lock of key with that fence is called, and its places.
+// name returns part of the hash of the lock of key with that fence, and its slots.
 func (g *grants) name(key string, fence uint64) (name uint64, places [2]*atomic.Uint64) {
 	h := maphash.String(g.seed, key) ^ (fence+1)*0x9e3779b97f4a7c15
 	at := h % uint64(len(g.slots))
 	return h &^ 0xffffffff, [2]*atomic.Uint64{&g.slots[at], &g.slots[at^1]}
 }
 
-// now is the time as slots hold it. It begins anew after 49 days.
+// now returns the time as slots hold it. It wraps around after 49 days.
 func (g *grants) now() uint32 { return uint32(time.Since(g.start).Milliseconds() + 1) }
 
-// granted notes that a lock was granted now.
+// granted notes that a lock is granted now.
 func (g *grants) granted(key string, fence uint64) {
 	now := g.now()
 	name, places := g.name(key, fence)
@@ -43,13 +43,14 @@ func (g *grants) granted(key string, fence uint64) {
 	places[0].Store(name | uint64(now))
 }
 
-// age is how long ago the lock was granted; 0 if that is not known. It may name the age of another lock once in two thousand million.
+// age returns the time since the lock was granted, or 0 if that is not known. Once in two thousand
+// million calls it may return the age of another lock.
 func (g *grants) age(key string, fence uint64) time.Duration {
 	d, _, _ := g.find(key, fence)
 	return d
 }
 
-// released is age of a lock that has ended, whose place is free from here on.
+// released returns the age of a lock that has ended, and frees its slot.
 func (g *grants) released(key string, fence uint64) time.Duration {
 	d, place, value := g.find(key, fence)
 	if place != nil {

@@ -1,9 +1,12 @@
 package commands
 
 import (
+	"strings"
+
 	"go.uber.org/zap"
 
 	"lockproxy/quorum"
+	"lockproxy/stat"
 )
 
 // lock is LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL]
@@ -21,14 +24,14 @@ func (s *Service) lock(c *call) {
 		s.locked(c, lease, err)
 		return
 	}
-	lease, err := s.lines.wait(c.session.Context(), c.session.Gone(), c.timeout, c.request())
+	lease, err := s.queues.Wait(c.session.Context(), c.session.Gone(), c.timeout, c.request())
 	if err == nil && !s.permitAgain(c, &lease) {
 		return
 	}
 	s.locked(c, lease, err)
 }
 
-func (s *Service) beginLock(q *quick) {
+func (s *Service) beginLock(q *loopCall) {
 	s.o.Locker.AcquireAsync(q.request(), func(lease quorum.Lease, err error) {
 		q.finish(func() { s.locked(&q.call, lease, err) })
 	})
@@ -44,7 +47,7 @@ func (s *Service) locked(c *call, lease quorum.Lease, err error) {
 		s.writeFailure(c, err)
 		return
 	}
-	s.count(c, outGranted)
+	s.count(c, stat.OutcomeGranted)
 	c.token.Fence = lease.Token.Fence
 	s.grants.granted(c.key, c.token.Fence)
 	c.session.OnUndelivered(func() {
@@ -53,7 +56,7 @@ func (s *Service) locked(c *call, lease quorum.Lease, err error) {
 		s.reportUndelivered(c)
 	})
 	if c.args.session {
-		s.holds.keep(c.session, c.key, lease, c.ttl)
+		s.sessionLocks.Keep(c.session, c.key, lease, c.ttl)
 		if err := c.session.WatchPeer(s.now().SessionTimeout); err != nil {
 			s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
 		}
@@ -68,16 +71,55 @@ func (s *Service) locked(c *call, lease quorum.Lease, err error) {
 	}
 }
 
-// giveBack releases a lock in the background, and tells those who wait for it.
+// giveBack releases a lock in the background and wakes the clients that wait for it.
 func (s *Service) giveBack(key string, token quorum.Token) {
-	s.holds.forget(key, token.Secret)
+	s.sessionLocks.Forget(key, token.Secret)
 	s.o.Locker.Abandon(key, token)
-	s.freed(key, token.Secret)
+	s.queues.Released(key, token.Secret)
 }
 
-// freed wakes the line for key: the release of secret is on its way, and what is asked of the masters from here on comes behind it.
-func (s *Service) freed(key, secret string) {
-	if s.lines.waited(key) { // who comes later asks later
-		s.lines.freed(key, quorum.ReleaseID(secret))
+// parseLock parses LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL].
+func parseLock(s *Service, argv [][]byte) (a args, err error) {
+	if len(argv) < 2 {
+		return a, errArity("lock")
 	}
+	if a.key, err = s.parseKey(argv[0]); err != nil {
+		return a, err
+	}
+	if a.ttl, err = s.parseTTL("lock", argv[1]); err != nil {
+		return a, err
+	}
+	return a, a.parseOptions(argv[2:])
+}
+
+// parseOptions parses the options of LOCK: in any order and case, each at most once.
+func (a *args) parseOptions(argv [][]byte) (err error) {
+	for len(argv) > 0 {
+		option := strings.ToLower(string(argv[0]))
+		argv = argv[1:]
+		var value []byte
+		if option == "wait" || option == "owner" {
+			if len(argv) == 0 {
+				return errSyntax
+			}
+			value, argv = argv[0], argv[1:]
+		}
+		switch {
+		case option == "wait" && !a.wait:
+			a.wait = true
+			a.timeout, err = parseTimeout(value)
+		case option == "owner" && a.owner == "":
+			a.owner, err = parseLabel(value)
+		case option == "session" && !a.session:
+			a.session = true
+		case option == "full" && !a.full:
+			a.full = true
+		default:
+			return errSyntax
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

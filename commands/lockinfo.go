@@ -21,7 +21,7 @@ func (s *Service) lockinfo(c *call) {
 	}
 }
 
-// writeInfo writes what is known of one lock; withKey puts its key in front.
+// writeInfo writes the map for one lock, with its key in front if withKey.
 func (s *Service) writeInfo(c *call, info quorum.Info, withKey bool) {
 	fields := 6
 	if withKey {
@@ -36,5 +36,14 @@ func (s *Service) writeInfo(c *call, info quorum.Info, withKey bool) {
 	c.writeNumber("ttl", info.TTL.Milliseconds())
 	c.writeNumber("fence", int64(info.Fence))
 	c.writeText("owner", info.Owner)
-	c.writeNumber("waiting", int64(s.lines.count(info.Key)))
+	c.writeNumber("waiting", int64(s.queues.Waiters(info.Key)))
+}
+
+// parseInfo parses LOCKINFO key.
+func parseInfo(s *Service, argv [][]byte) (a args, err error) {
+	if len(argv) != 1 {
+		return a, errArity("lockinfo")
+	}
+	a.key, err = s.parseKey(argv[0])
+	return a, err
 }

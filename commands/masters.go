@@ -10,7 +10,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"lockproxy/plain"
 	"lockproxy/quorum"
+	"lockproxy/stat"
 )
 
 // masters is LOCKPROXY MASTERS: an array of maps.
@@ -21,8 +23,9 @@ func (s *Service) masters(c *call) {
 		c.writeMap(10)
 		c.writeText("address", s.shownName(all, i))
 		c.writeText("state", string(m.State))
-		c.writeText("reason", oneLine(s.shownText(all, m.Reason)))
-		c.writeNumber("votes_in_ms", (m.VotesIn + time.Millisecond - 1).Milliseconds()) // 0 is for "not known"
+		c.writeText("reason", plain.Line(s.shownText(all, m.Reason)))
+		// 0 is for "not known"
+		c.writeNumber("votes_in_ms", (m.VotesIn + time.Millisecond - 1).Milliseconds())
 		c.writeNumber("since_ms", time.Since(m.Since).Milliseconds())
 		c.writeText("run_id", m.RunID)
 		c.writeNumber("rtt_us", m.RTT.Microseconds())
@@ -43,8 +46,8 @@ func (s *Service) admitMaster(c *call) {
 		i++
 	}
 	if i == len(all) {
-		c.outcome = OutInvalid
-		c.writeError("ERR no such master '" + printable(c.rest[0]) + "': LOCKPROXY MASTERS lists them")
+		c.outcome = stat.OutcomeInvalid
+		c.writeError("ERR no such master '" + plain.Short(string(c.rest[0])) + "': LOCKPROXY MASTERS lists them")
 		return
 	}
 	c.key = all[i].Name
@@ -52,7 +55,7 @@ func (s *Service) admitMaster(c *call) {
 	s.o.Log.Info("operator admits master", zap.String("master", all[i].Name), zap.Stringer("client", c.session.RemoteAddr()), zap.Error(err))
 	reason := err
 	if m, ok := errors.AsType[quorum.MasterError](err); ok {
-		reason = m.Err // it says the name as well
+		reason = m.Err // its text begins with the name
 	}
 	switch {
 	case err == nil:
@@ -60,12 +63,12 @@ func (s *Service) admitMaster(c *call) {
 	case errors.Is(err, context.Canceled):
 		s.writeFailure(c, err)
 	default:
-		c.outcome = OutInvalid
-		c.writeError(oneLine("ERR " + s.shownName(all, i) + " " + s.shownText(all, reason.Error())))
+		c.outcome = stat.OutcomeInvalid
+		c.writeError(plain.Line("ERR " + s.shownName(all, i) + " " + s.shownText(all, reason.Error())))
 	}
 }
 
-// shownName is what a client may see of the name of all[i].
+// shownName returns the name of all[i] as clients may see it.
 func (s *Service) shownName(all []quorum.MasterStatus, i int) string {
 	if s.now().ShowMasters {
 		return all[i].Name
@@ -73,7 +76,7 @@ func (s *Service) shownName(all []quorum.MasterStatus, i int) string {
 	return "master " + strconv.Itoa(i+1)
 }
 
-// shownText is what a client may see of a text that may name masters.
+// shownText returns text, which may name masters, as clients may see it.
 func (s *Service) shownText(all []quorum.MasterStatus, text string) string {
 	if s.now().ShowMasters {
 		return text
@@ -82,7 +85,8 @@ func (s *Service) shownText(all []quorum.MasterStatus, text string) string {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int { return len(all[j].Name) - len(all[i].Name) }) // one name may begin with another
+	// one name may begin with another
+	slices.SortFunc(order, func(i, j int) int { return len(all[j].Name) - len(all[i].Name) })
 	for _, i := range order {
 		text = strings.ReplaceAll(text, all[i].Name, s.shownName(all, i))
 	}

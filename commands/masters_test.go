@@ -66,7 +66,7 @@ func TestAdmit(t *testing.T) {
 	}{
 		{"by name", "m2@h:2", false, nil, "+OK", `admit "m2@h:2"`},
 		{"part of a name", "h:2", false, nil, "-ERR no such master 'h:2': LOCKPROXY MASTERS lists them", ""},
-		{"any bytes", "h\r\n2", false, nil, "-ERR no such master 'h..2': LOCKPROXY MASTERS lists them", ""},
+		{"any bytes", "h\r\n2", false, nil, "-ERR no such master 'h  2': LOCKPROXY MASTERS lists them", ""},
 		{"by place, though names are shown", "master 2", false, nil, "-ERR no such master 'master 2': LOCKPROXY MASTERS lists them", ""},
 		{"by place", "master 2", true, nil, "+OK", `admit "m2@h:2"`},
 		{"by name, though names are hidden", "m2@h:2", true, nil, "-ERR no such master 'm2@h:2': LOCKPROXY MASTERS lists them", ""},

@@ -6,24 +6,25 @@ import (
 	"fmt"
 	"time"
 
+	"lockproxy/plain"
 	"lockproxy/quorum"
 )
 
 // Permission knows what the upstream's users may do.
 type Permission interface {
-	// MayWrite tells whether user may SET key: refusal is empty, or says in the upstream's words why not. An error means that the
-	// upstream cannot be asked and that no earlier answer is known; then nobody may.
+	// MayWrite asks whether user may SET key. refusal is empty, or says in the upstream's words
+	// why not. After an error, which means that the upstream cannot be asked and no earlier answer
+	// is known, the user may not.
 	MayWrite(ctx context.Context, user, key string) (refusal string, err error)
-	// Known returns what MayWrite returns without asking. known is false where that would have to
-	// ask.
+	// Known returns what MayWrite returns, if it is known without asking.
 	Known(user, key string) (refusal string, known bool)
 }
 
-// asksPermission tells whether the command is one about a lock, for which the user of the connection needs permission. LOCKPROXY is not:
-// what matters of it has a setting of its own.
+// asksPermission reports whether the user of the connection needs permission for the command.
+// LOCKPROXY needs none: admin-commands restricts it.
 func (s *Service) asksPermission(c *call) bool { return s.o.Permission != nil && c.name != "lockproxy" }
 
-// permit decides whether the user of the connection may use the lock.
+// permit returns an error if the user of the connection may not use the lock.
 func (s *Service) permit(c *call) error {
 	if !s.asksPermission(c) {
 		return nil
@@ -42,20 +43,21 @@ func (s *Service) permit(c *call) error {
 	case !known && c.onLoop:
 		return errMustAsk
 	case err != nil:
-		return fmt.Errorf("NOPERM lock-acl: %s", oneLine(s.o.Reason(err)))
+		return fmt.Errorf("NOPERM lock-acl: %s", plain.Line(s.o.Reason(err)))
 	case refusal != "":
-		return errors.New("NOPERM " + oneLine(refusal))
+		return errors.New("NOPERM " + plain.Line(refusal))
 	}
 	return nil
 }
 
-// errNoUser is the reply where it matters who is logged in and the upstream does not say.
+// errNoUser is the reply where permission depends on the user, whom the upstream does not name.
 func (s *Service) errNoUser(c *call) error {
-	return fmt.Errorf("NOPERM the upstream does not say who is logged in, for which a user needs the right +acl|whoami: %s", oneLine(c.session.WhyNoUser()))
+	return fmt.Errorf("NOPERM the upstream does not say who is logged in, for which a user needs the right +acl|whoami: %s", plain.Line(c.session.WhyNoUser()))
 }
 
-// permitAgain asks once more after a wait, as the user may have lost the right meanwhile, and takes the time for it off the validity. Where
-// the lock must not be handed out it is given back, the reply is written, and the result is false.
+// permitAgain asks again after a wait, as the user may have lost the right meanwhile. It takes the
+// time for that off the validity. If the lock must not be granted, it releases the lock, writes
+// the reply and returns false.
 func (s *Service) permitAgain(c *call, lease *quorum.Lease) bool {
 	if !s.asksPermission(c) {
 		return true

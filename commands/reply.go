@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// reply is the reply of a command in bytes, as far as it is written.
+// reply holds the bytes of a command's reply.
 type reply []byte
 
 func (r *reply) writeError(text string)  { *r = redcon.AppendError(*r, text) }
@@ -25,7 +25,7 @@ func (r *reply) writeNumber(name string, value int64) {
 	r.writeInt(value)
 }
 
-// writeNull writes the null of the protocol version that the client speaks.
+// writeNull writes null in the client's version of the protocol.
 func (c *call) writeNull() {
 	if c.session.RESP3() {
 		c.reply = append(c.reply, "_\r\n"...)
@@ -34,7 +34,7 @@ func (c *call) writeNull() {
 	c.reply = redcon.AppendNull(c.reply)
 }
 
-// writeMap begins a map of n fields: a flat array in RESP2.
+// writeMap begins a map of n fields, in RESP2 a flat array.
 func (c *call) writeMap(n int) {
 	if c.session.RESP3() {
 		c.reply = fmt.Appendf(c.reply, "%%%d\r\n", n)
@@ -43,7 +43,7 @@ func (c *call) writeMap(n int) {
 	c.writeArray(2 * n)
 }
 
-// refuse writes the reply to a command that is not carried out: err, without the leading dash.
+// refuse writes the reply to a command that does not run: err, without the leading dash.
 func (c *call) refuse(err error) {
 	c.outcome = refusedAs(err)
 	c.writeError(err.Error())

@@ -9,29 +9,30 @@ import (
 	"strings"
 )
 
-// Address is where a server is, and who to be there. The zero value names no server.
+// Address is where a server is, and the credentials for it. The zero value names no server.
 //
-// Nothing here prints a password: String and GoString leave credentials out, and the errors of ParseAddress and
-// ParseMaster never repeat what was given.
+// Nothing here prints a password: String and GoString leave credentials out, and the errors of
+// ParseAddress and ParseMaster never repeat their input.
 type Address struct {
-	ID       string // of a master: the name it was given, empty for none. Nobody looks it up
+	ID       string // name of a master, or empty; it is not looked up
 	Network  string // "tcp", "unix" or "sentinel"
 	Addr     string // host:port with IPv6 in brackets, a path, or the Sentinels, comma-separated
 	User     string // ACL user; empty with a Password means the default user
 	Password string // empty: no AUTH is sent
 	DB       int    // database to SELECT; 0 sends nothing
-	TLS      bool   // rediss://
-	Sentinel string // what Sentinels call the master to be reached; empty: Addr is the server itself
+	TLS      bool   // for rediss://
+	Sentinel string // the Sentinels' name of the master; empty: Addr is the server
 }
 
-// IsZero tells whether a names no server.
+// IsZero reports whether a names no server.
 func (a Address) IsZero() bool { return a.Addr == "" }
 
-// Name is how logs, errors and metrics call the server: host:port or unix:///path, after "name@" if it has a name of its
-// own. A master that Sentinels watch has the name they know it by. No credentials, no scheme.
+// Name returns what logs, errors and metrics call the server: host:port or unix:///path, after
+// "name@" if it has a name. A master behind Sentinels has their name of it. There are no
+// credentials and no scheme in it.
 func (a Address) Name() string { return a.prefix() + a.place() }
 
-// String is the address as it could be written in a setting, without credentials.
+// String returns the address as in a setting, without credentials.
 func (a Address) String() string {
 	if a.Sentinel != "" {
 		return a.sentinelString()
@@ -69,7 +70,7 @@ func (a Address) place() string {
 // GoString keeps %#v from printing the password.
 func (a Address) GoString() string { return "conf.Address(" + a.String() + ")" }
 
-// Host is the host of Addr without port and brackets; empty for a Unix socket.
+// Host returns the host of Addr without port and brackets, or "" for a Unix socket.
 func (a Address) Host() string {
 	host, _, err := net.SplitHostPort(a.Addr)
 	if a.Network == "unix" || err != nil {
@@ -78,8 +79,8 @@ func (a Address) Host() string {
 	return host
 }
 
-// Loopback tells whether only this machine can reach the address: a Unix socket, a loopback IP, or localhost.
-// No name is looked up.
+// Loopback reports whether only this machine can reach the address: a Unix socket, a loopback IP,
+// or localhost. It looks up no name.
 func (a Address) Loopback() bool {
 	if a.Network == "unix" || strings.EqualFold(a.Host(), "localhost") {
 		return true
@@ -102,9 +103,9 @@ var (
 	errNamed       = errors.New("has a name before '@', which only masters take; credentials need redis://")
 )
 
-// ParseAddress reads the address of a server without a name: redis://[user:password@]host:port[/db], rediss:// (TLS), unix:///path
-// or plain host:port. After a scheme the port may be left out: 6379. User and password are percent-decoded.
-// Errors are for people and never repeat any part of s.
+// ParseAddress parses the address of a server: redis://[user:password@]host:port[/db], rediss://
+// (TLS), unix:///path or plain host:port. After a scheme the default port is 6379. User and
+// password are percent-decoded. Errors never repeat any part of s.
 func ParseAddress(s string) (Address, error) {
 	a, err := parse(s)
 	if err != nil {
@@ -121,8 +122,8 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
-// parseListen reads where to listen: host:port (no host: every interface; port 0: any free one),
-// rediss://host:port or unix:///path.
+// parseListen parses an address to listen on: host:port (no host: every interface; port 0: any
+// free one), rediss://host:port or unix:///path.
 func parseListen(s string) (Address, error) {
 	a, err := parse(s)
 	switch {
@@ -136,7 +137,7 @@ func parseListen(s string) (Address, error) {
 	return a, nil
 }
 
-// parse is what servers and listeners have in common.
+// parse is what ParseAddress and parseListen have in common.
 func parse(s string) (Address, error) {
 	if s == "" {
 		return Address{}, errEmpty
@@ -168,8 +169,8 @@ func parse(s string) (Address, error) {
 	return Address{}, errScheme
 }
 
-// parseURL reads [user:password@]host[:port][/db]. It does not use net/url, whose errors repeat their input
-// and whose rules for userinfo and ports differ.
+// parseURL parses [user:password@]host[:port][/db]. It does not use net/url, whose errors repeat
+// their input and whose rules for userinfo and ports differ.
 func parseURL(rest string, tls bool) (Address, error) {
 	a := Address{Network: "tcp", TLS: tls}
 	authority, db, hasDB := strings.Cut(rest, "/")
@@ -209,7 +210,8 @@ func credentials(s string) (user, password string, err error) {
 	return user, password, nil
 }
 
-// hostPort checks host:port and returns it in its usual form. With a defaultPort the port may be missing.
+// hostPort checks host:port and returns it in its usual form. With a defaultPort the port may be
+// missing.
 func hostPort(s, defaultPort string) (string, error) {
 	if defaultPort != "" && !strings.Contains(s[strings.LastIndexByte(s, ']')+1:], ":") {
 		s += ":" + defaultPort
@@ -233,5 +235,6 @@ func hostPort(s, defaultPort string) (string, error) {
 	return net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)), nil
 }
 
-// sameServer tells whether a and b are written as one server, whatever the credentials and database.
+// sameServer reports whether a and b are the same server as text, whatever the credentials and
+// database.
 func sameServer(a, b Address) bool { return a.Network == b.Network && a.Addr == b.Addr }

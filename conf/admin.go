@@ -8,7 +8,7 @@ import (
 // errAdminForm: what admin-listen takes.
 var errAdminForm = errors.New("is not of the form host:port, https://host:port or unix:///path")
 
-// parseAdminListen reads where to serve operators by HTTP: host:port, http://host:port, https://host:port (TLS) or unix:///path.
+// parseAdminListen parses host:port, http://host:port, https://host:port (TLS) or unix:///path.
 func parseAdminListen(s string) (Address, error) {
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {
@@ -28,7 +28,7 @@ func parseAdminListen(s string) (Address, error) {
 	return Address{}, errAdminForm
 }
 
-// adminAddress is the value of admin-listen; "off" and nothing are the same.
+// adminAddress is the value of admin-listen. "off" stands for none.
 type adminAddress struct{ field *Address }
 
 var _ value = adminAddress{}
@@ -75,7 +75,7 @@ func (v secret) String() string {
 	return "(not shown)"
 }
 
-// checkAdmin is about admin-listen and who may come there.
+// checkAdmin checks admin-listen and its token.
 func (c Config) checkAdmin(check checkFunc) {
 	a := c.AdminListen
 	shown := adminAddress{&a}.String()

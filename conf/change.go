@@ -2,21 +2,14 @@ package conf
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
-// live are the settings that a running proxy takes over when they change. All others need a restart.
-var live = []string{
-	"min-ttl", "max-waiters", "session-max-hold", "session-lock-delay", "session-timeout", "admin-commands", "max-clients", "show-masters",
-	"tls-cert", "tls-key", "tls-client-ca", "drain-timeout", "log-level",
-}
-
-// Live returns the names of the settings that a running proxy takes over when they change, in the order of --help.
+// Live returns the names of the settings that change on reload, in the order of --help.
 func Live() []string {
 	var names []string
 	for _, s := range table {
-		if slices.Contains(live, s.name) {
+		if s.live {
 			names = append(names, s.name)
 		}
 	}
@@ -26,11 +19,11 @@ func Live() []string {
 // Change is a setting that differs between two Configs.
 type Change struct {
 	Name     string
-	From, To string // as text, without passwords: equal where only a password differs
-	Live     bool   // a running proxy takes it over
+	From, To string // without passwords: equal if only a password differs
+	Live     bool   // it changes on reload
 }
 
-// String is the change in the words of the log.
+// String returns the change for the log.
 func (c Change) String() string {
 	if c.From == c.To {
 		return fmt.Sprintf("%s %q has other credentials", c.Name, c.From)
@@ -44,13 +37,13 @@ func Changes(from, to Config) []Change {
 	for _, s := range table {
 		before, after := s.valueOf(&from), s.valueOf(&to)
 		if before.String() != after.String() || secrets(before) != secrets(after) {
-			changes = append(changes, Change{s.name, before.String(), after.String(), slices.Contains(live, s.name)})
+			changes = append(changes, Change{s.name, before.String(), after.String(), s.live})
 		}
 	}
 	return changes
 }
 
-// secrets is what the text of a value leaves out.
+// secrets returns what the text of a value leaves out.
 func secrets(v value) string {
 	var list []Address
 	switch v := v.(type) {
@@ -68,11 +61,11 @@ func secrets(v value) string {
 	return strings.Join(all, ",")
 }
 
-// Take returns c with the live settings of to. An error says that the outcome could not run, as with settings of to that need a
-// restart it could.
+// Take returns c with the live settings of to. After an error c cannot run, as a live setting of
+// to goes only with one that needs a restart.
 func (c Config) Take(to Config) (Config, error) {
 	for _, s := range table {
-		if !slices.Contains(live, s.name) {
+		if !s.live {
 			continue
 		}
 		if err := s.valueOf(&c).set(s.valueOf(&to).String()); err != nil {

@@ -9,12 +9,6 @@ import (
 	"time"
 )
 
-func TestLiveSettingsExist(t *testing.T) {
-	if got := Live(); len(got) != len(live) {
-		t.Errorf("of %q only %q are settings", live, got)
-	}
-}
-
 // TestChanges: every setting that differs is named, with both values and no password, and only live ones are taken.
 func TestChanges(t *testing.T) {
 	from := mustLoad(t, []string{"--masters", "a:1,b:1,redis://u:old@c:1", "--max-ttl", "60s", "--max-clients", "10"}, nil)

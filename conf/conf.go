@@ -1,6 +1,6 @@
-// Package conf holds every setting of lockproxy: its name, default, form and limits. Settings come from a
-// file, the environment and flags, in rising order, and are checked together, so that one start reports
-// all that is wrong. The package reads the file and nothing else; it opens no sockets.
+// Package conf holds every setting of lockproxy: its name, default, form and limits. Settings come
+// from a file, the environment and flags; later ones win. They are checked together, so that one
+// start reports all faults. The package opens no sockets.
 package conf
 
 import (
@@ -8,25 +8,29 @@ import (
 	"time"
 )
 
-// Config is the outcome of Load: all settings, defaults filled in. It is not changed after Load, so it may be
-// read from many goroutines. Its zero value is not valid; begin with Default.
+// Config is the result of Load: all settings, with defaults. It does not change after Load, so
+// many goroutines may read it. Its zero value is not valid; Default is.
 type Config struct {
-	// Listen is where clients connect: host:port, rediss://host:port (TLS) or unix:///path. Never empty.
+	// Listen is where clients connect: host:port, rediss://host:port (TLS) or unix:///path. Never
+	// empty.
 	Listen []Address
-	// Upstream is the Redis that all other commands go to. Default: the first master, with its credentials, without its name.
+	// Upstream is the Redis that all other commands go to. Default: the first master, with its
+	// credentials.
 	Upstream Address
-	// Masters keep the locks. Default: the upstream alone. Only they may have an ID, which then is each one's own. Upstream and Masters are empty only in the
-	// embedded default (see Embedded).
+	// Masters keep the locks. Default: the upstream alone. Only masters have an ID, each its own.
+	// Upstream and Masters are empty only in the embedded default (see Embedded).
 	Masters []Address
 
 	// KeyPrefix comes before every lock's key on the masters. It may be empty.
 	KeyPrefix string
-	// MinTTL and MaxTTL bound the ttl a client may ask for. MaxTTL must not be under MinTTL. It is also how
-	// long a master that lost its memory stays out of the vote, so all proxies of a deployment need the same.
+	// MinTTL and MaxTTL bound the ttl a client may ask for. MaxTTL must not be under MinTTL.
+	// MaxTTL is also how long a master that lost its memory does not vote, so all proxies of a
+	// deployment need the same.
 	MinTTL, MaxTTL time.Duration
-	// MasterTimeout is how long one master may take to answer before it counts as silent. Positive.
+	// MasterTimeout is how long one master may take to answer. After it, the master counts as
+	// silent. Positive.
 	MasterTimeout time.Duration
-	// Fencing puts a number that only ever grows into every token.
+	// Fencing puts a number that only grows into every token.
 	Fencing bool
 	// RestartGuard is "on", "strict" or "off".
 	RestartGuard string
@@ -37,21 +41,23 @@ type Config struct {
 	MaxWaiters int
 	// SessionMaxHold is how long a SESSION lock is renewed; then it runs out. Positive.
 	SessionMaxHold time.Duration
-	// SessionLockDelay keeps a key closed after a session ended without QUIT. Default 0: free at once. It must not
-	// exceed MaxTTL, or a master that lost its memory would vote while the key is still closed elsewhere.
+	// SessionLockDelay keeps a key closed after a session ended without QUIT. Default 0: free at
+	// once. It must not exceed MaxTTL, or a master that lost its memory would vote while the key
+	// is still closed elsewhere.
 	SessionLockDelay time.Duration
-	// SessionTimeout is how long nothing may be heard of the machine of a client with a SESSION lock. At least 1s,
-	// the grain of the kernel's keepalive.
+	// SessionTimeout is how long the machine of a client with a SESSION lock may be silent. At
+	// least 1s, the unit of the kernel's keepalive.
 	SessionTimeout time.Duration
-	// AdminCommands allows LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners. Unix sockets always may.
+	// AdminCommands allows LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners. Unix sockets
+	// always may.
 	AdminCommands bool
 
 	// UpstreamDialTimeout bounds connecting to the upstream, TLS and AUTH included. Positive.
 	UpstreamDialTimeout time.Duration
 	// MaxClients is how many clients may be connected at once. At least 1.
 	MaxClients int
-	// SlowClientTimeout is how long a client may take nothing although replies wait for it, or leave a command that it
-	// began unfinished. 0 is for ever.
+	// SlowClientTimeout is how long a client may read nothing although replies wait for it, or
+	// leave a command unfinished. 0: without limit.
 	SlowClientTimeout time.Duration
 	// LockACL asks the upstream's ACL who may lock.
 	LockACL bool
@@ -63,65 +69,73 @@ type Config struct {
 	ShowMasters bool
 	// TLSCert and TLSKey are files in PEM form for the rediss:// listeners. Both or neither.
 	TLSCert, TLSKey string
-	// TLSClientCA is a file in PEM form. If set, clients on rediss:// listeners must show a certificate that one of these authorities signed.
+	// TLSClientCA is a file in PEM form. If set, clients on rediss:// listeners must show a
+	// certificate that one of its authorities signed.
 	TLSClientCA string
 	// UnixMode is the mode of the sockets of unix:// listeners. Default 0600.
 	UnixMode fs.FileMode
-	// ProxyProtocol makes network listeners expect a PROXY header, version 1 or 2, at the start of each connection. Unix sockets have none.
+	// ProxyProtocol makes network listeners require a PROXY header, version 1 or 2, on each
+	// connection.
 	ProxyProtocol bool
 
-	// ReusePort lets other processes listen on the same ports (SO_REUSEPORT), so that a new one can take over while this one drains. Linux only;
-	// Unix sockets cannot be shared.
+	// ReusePort lets other processes listen on the same ports (SO_REUSEPORT), so that a new proxy
+	// can take over from this one. Linux only. Unix sockets cannot be shared.
 	ReusePort bool
 
-	// UpstreamLogin, SentinelLogin and MastersLogin are for addresses without credentials; the one of Sentinels for them alone.
+	// UpstreamLogin and MastersLogin are for addresses without credentials, SentinelLogin is for
+	// all Sentinels.
 	UpstreamLogin, SentinelLogin, MastersLogin Login
 	// UpstreamTLS is for a rediss:// upstream and its Sentinels, MastersTLS for rediss:// masters.
 	UpstreamTLS, MastersTLS ClientTLS
-	// FlagPasswords names the settings whose password was given on the command line, which every user of the machine can read.
+	// FlagPasswords names the settings with a password on the command line, which every user of
+	// the machine can read.
 	FlagPasswords []string
 
-	// AdminListen is where operators are served by HTTP; with TLS it is HTTPS. Zero: nowhere.
+	// AdminListen is the address of the HTTP server for operators, with TLS of HTTPS. Zero: none.
 	AdminListen Address
-	// AdminToken is what they must show, as a bearer token or as the password of any user. AdminTokenFile is a file of one line with it.
-	// At most one of them; with neither nobody is asked.
+	// AdminToken is what operators must show, as a bearer token or as the password of any user.
+	// AdminTokenFile is a file of one line with it. At most one of them is set; with neither,
+	// operators show nothing.
 	AdminToken, AdminTokenFile string
-	// AuditLog is where LOCK, UNLOCK, RELEASE and ADMIT are logged, without tokens: "off", "log" (among the other lines, whatever LogLevel is)
-	// or a file that lines are added to.
+	// AuditLog is where LOCK, UNLOCK, RELEASE and ADMIT are logged, without tokens: "off", "log"
+	// (whatever LogLevel is) or a file to append to.
 	AuditLog string
 
-	// DrainTimeout is the hard limit on an orderly end. 0 ends at once.
+	// DrainTimeout bounds an orderly end. 0 ends at once.
 	DrainTimeout time.Duration
 	// LogLevel is "debug", "info", "warn" or "error".
 	LogLevel string
 	// LogFormat is "console", "json" or "auto": console on a terminal, else json.
 	LogFormat string
 
-	// Action is what the flags asked for besides running: Help, Check or Version. Zero is Run.
+	// Action is what the flags ask for: Run, Help, Check or Version.
 	Action Action
 }
 
-// Login is who to be on a server. The zero value sends no AUTH.
+// Login holds credentials for a server. The zero value sends no AUTH.
 type Login struct {
 	User         string // ACL user; empty means the default user. Needs PasswordFile
 	PasswordFile string // a file of one line
 }
 
-// ClientTLS says how to speak TLS to a server. The zero value trusts the system's authorities, checks the host of the address, and
-// shows no certificate.
+// ClientTLS says how to speak TLS to a server. The zero value trusts the system's authorities,
+// checks the host of the address, and shows no certificate.
 type ClientTLS struct {
-	CA         string // file in PEM form; the only authorities trusted
-	Cert, Key  string // files in PEM form. Both or neither
-	ServerName string // the name that the server's certificate must be for; empty: the host of the address
+	CA        string // file in PEM form; the only authorities trusted
+	Cert, Key string // files in PEM form. Both or neither
+	// the name that the server's certificate must be for; empty: the host of the address
+	ServerName string
 }
 
-// whole tells whether t lacks no half: a fault is reported once, not for the stand-in as well.
+// whole reports whether t has both halves of a key pair, or neither. A fault is then reported
+// once.
 func (t ClientTLS) whole() bool { return (t.Cert == "") == (t.Key == "") }
 
 // Action is what to do with a Config.
 type Action int
 
-// The zero Action is Run. Check ends after validating; Help and Version print and end, whatever else is wrong.
+// The zero Action is Run. Check ends after validating; Help and Version print and end, whatever
+// else is wrong.
 const (
 	Run Action = iota
 	Check
@@ -129,7 +143,7 @@ const (
 	Version
 )
 
-// Default returns the settings of a start without file, environment and flags. Upstream and Masters are
+// Default returns the settings without file, environment and flags. Upstream and Masters are
 // empty: Load fills each from the other, and leaves both empty for the embedded default.
 func Default() Config {
 	return Config{
@@ -155,12 +169,12 @@ func Default() Config {
 	}
 }
 
-// Embedded tells whether nothing names a real server: neither upstream nor masters were set anywhere. Then
-// all servers live in memory inside the process.
+// Embedded reports whether no real server is named: neither upstream nor masters are set. Then all
+// servers live in memory inside the process.
 func (c Config) Embedded() bool { return c.Upstream.IsZero() && len(c.Masters) == 0 }
 
-// fill derives what is not set from what is: the upstream is the first master, the masters are the upstream. Who stands in for
-// another is reached in the same way, unless settings say otherwise.
+// fill sets the upstream to the first master, or the masters to the upstream, if only one of the
+// two is set. Credentials and TLS settings follow, unless they are set.
 func (c *Config) fill() {
 	if c.Upstream.IsZero() && len(c.Masters) > 0 {
 		c.Upstream = c.Masters[0]

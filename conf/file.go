@@ -94,8 +94,8 @@ func setNode(v value, node *yaml.Node) error {
 	return list.setList(items)
 }
 
-// faultLine is "line 3: " for a file that is no YAML from there on. The parser's own number is often that of a line before it, or of the beginning of
-// the list or map that the fault is in.
+// faultLine returns "line 3: " for a file that is no YAML from there on. The parser's own number
+// is often that of an earlier line.
 func faultLine(content []byte) string {
 	lines := bytes.SplitAfter(content, []byte("\n"))
 	end := len(content)
@@ -109,8 +109,8 @@ func faultLine(content []byte) string {
 	return ""
 }
 
-// yamlFault is what is wrong with a file that is no YAML. The text of an unknown alias is the one that repeats
-// a piece of the file, and a password may begin with '*'.
+// yamlFault says what is wrong with a file that is no YAML. For an unknown alias the parser's text
+// repeats a piece of the file, which may be a password that begins with '*'.
 func yamlFault(err error) string {
 	if strings.Contains(err.Error(), "anchor") {
 		return "a value begins with '*' or '&', which YAML reads as an alias: put it in quotes"

@@ -4,15 +4,15 @@ import (
 	"strings"
 )
 
-// flags is what the command line says.
+// flags is the parsed command line.
 type flags struct {
 	action Action
 	file   string
 	given  []given
 }
 
-// parseFlags reads --name value and --name=value, with one dash or two. A boolean alone means true. It does not
-// use package flag, whose errors repeat values, passwords included.
+// parseFlags parses --name value and --name=value, with one dash or two. A boolean alone means
+// true. It does not use package flag, whose errors repeat values, also passwords.
 func (l *loader) parseFlags(args []string) flags {
 	var f flags
 	seen := map[string]bool{}
@@ -33,7 +33,7 @@ func (l *loader) parseFlags(args []string) flags {
 		if !ok && name != "config" {
 			l.fault("unknown flag %s; --help lists all", quoteName(name))
 			if !hasText && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
-				i++ // its value, not a fault of its own
+				i++ // the value of the unknown flag
 			}
 			continue
 		}
@@ -58,8 +58,9 @@ func (l *loader) parseFlags(args []string) flags {
 	return f
 }
 
-// valueAfter finds the value of a flag written without '=' in the arguments after it, and tells how many of them
-// it is: 0 for a boolean alone, -1 if it is missing. What follows a boolean and is no flag is its value, if only a wrong one.
+// valueAfter finds the value of a flag without '='. used says how many of rest it takes: 0 for a
+// boolean alone, -1 if the value is missing. If no flag follows a boolean, the next argument is
+// its value.
 func (l *loader) valueAfter(s setting, rest []string) (text string, used int) {
 	if s.valueOf != nil {
 		if _, isBool := s.valueOf(&l.cfg).(boolean); isBool {
@@ -75,7 +76,7 @@ func (l *loader) valueAfter(s setting, rest []string) (text string, used int) {
 	return rest[0], 1
 }
 
-// takeAction notes --help, --version and --check; help wins over version, version over check.
+// takeAction notes --help, --version and --check. Help wins over version, version over check.
 func (f *flags) takeAction(name string) bool {
 	actions := map[string]Action{"help": Help, "h": Help, "version": Version, "check": Check}
 	action, ok := actions[name]

@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// Usage is the text of --help: how settings are given, a section of its caller, then each setting with its default and one line.
+// Usage returns the text of --help: how settings are given, a section of the caller, and a line
+// for each setting.
 func Usage(section string) string {
 	var b strings.Builder
 	b.WriteString(`lockproxy speaks Redis to its clients and adds LOCK and UNLOCK, held by a majority of independent Redis servers.
 
 usage: lockproxy [--config file] [--name value ...]
-       lockproxy WORD [--name value ...]
+       lockproxy COMMAND [--name value ...]
 
   --config file   read settings from a YAML file (also LOCKPROXY_CONFIG)
   --check         validate the settings and end

@@ -10,19 +10,21 @@ import (
 
 const envPrefix = "LOCKPROXY_"
 
-// loader gathers settings from their sources. A fault in one does not keep the others from being read.
+// loader collects settings from their sources. After a fault in one source it still reads the
+// others.
 type loader struct {
 	cfg    Config
 	faults []error
-	bad    map[string]bool // settings whose value could not be read; Validate's word on them would mislead
+	// settings whose value could not be parsed; further faults in them would mislead
+	bad map[string]bool
 }
 
-// Load reads the settings: Default, then the file that --config (or LOCKPROXY_CONFIG) names, then the environment,
-// then flags, and validates the outcome. args are the flags without the program's name; environ has the form
-// of os.Environ. An empty variable counts as not set.
+// Load reads the settings: Default, then the file that --config (or LOCKPROXY_CONFIG) names, then
+// the environment, then flags. Then it validates them. args are the flags without the program's
+// name. environ has the form of os.Environ; an empty variable counts as not set.
 //
-// The error holds every fault found, one a line, each with the setting's name. With --help or --version the
-// Config's Action says so and there is no error, whatever else is wrong.
+// The error holds every fault, one a line, each with the setting's name. With --help or --version
+// the Config's Action says so and there is no error.
 func Load(args, environ []string) (Config, error) {
 	l := &loader{cfg: Default(), bad: map[string]bool{}}
 	flags := l.parseFlags(args)
@@ -46,7 +48,7 @@ func Load(args, environ []string) (Config, error) {
 	return l.cfg, errors.Join(l.faults...)
 }
 
-// given is a setting as a source has it. origin is what errors call it: "max-ttl (LOCKPROXY_MAX_TTL)".
+// given is a setting in one source. origin is its name in errors: "max-ttl (LOCKPROXY_MAX_TTL)".
 type given struct {
 	setting setting
 	text    string
@@ -59,7 +61,7 @@ func (l *loader) apply(list []given) {
 	}
 }
 
-// noteFlagPasswords runs after the flags were applied, which have the last word.
+// noteFlagPasswords must run after the flags were applied, which win.
 func (l *loader) noteFlagPasswords(list []given) {
 	for _, g := range list {
 		secret := g.setting.name == "upstream" && l.cfg.Upstream.Password != "" ||
@@ -71,7 +73,7 @@ func (l *loader) noteFlagPasswords(list []given) {
 	}
 }
 
-// faultIn records an error of a setting, one fault for each joined error. No error is no fault.
+// faultIn records an error of a setting, one fault for each joined error.
 func (l *loader) faultIn(name, origin string, err error) {
 	if err == nil {
 		return
@@ -90,11 +92,12 @@ func (l *loader) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Errorf(format, args...))
 }
 
-// ToolVariables are the variables, without LOCKPROXY_ in front, that subcommands read or set for the commands they run: a proxy may be one
-// of these. No setting may have such a name.
+// ToolVariables are the variables, without LOCKPROXY_ in front, that subcommands use. A proxy may
+// run with them set. No setting may have such a name.
 var ToolVariables = []string{"ADDR", "KEY", "TOKEN", "FENCE"}
 
-// serviceLink matches variables that Kubernetes and Docker set for a service called lockproxy or lockproxy-*.
+// serviceLink matches variables that Kubernetes and Docker set for a service called lockproxy or
+// lockproxy-*.
 var serviceLink = regexp.MustCompile(
 	`^LOCKPROXY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
@@ -121,8 +124,8 @@ func (l *loader) parseEnvironment(environ []string) (list []given, file string) 
 	return list, file
 }
 
-// plainName is what a setting's name may look like; anything else is not repeated, as it may be a misplaced
-// address with a password in it.
+// plainName is the form of a setting's name. Errors repeat nothing else, as it may be a misplaced
+// address with a password.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
 func quoteName(name string) string {

@@ -11,8 +11,8 @@ var (
 	errName   = errors.New("has a name before '@' that is not 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
 )
 
-// ParseMaster reads the address of a master: as ParseAddress does, or name@ and such an address. The name is 1 to 64
-// letters, digits, '.', '_' and '-'. Errors never repeat any part of s.
+// ParseMaster parses the address of a master: as ParseAddress does, or name@ and such an address.
+// The name is 1 to 64 letters, digits, '.', '_' and '-'. Errors never repeat any part of s.
 func ParseMaster(s string) (Address, error) {
 	id, rest, named := cutName(s)
 	if !named {
@@ -28,8 +28,8 @@ func ParseMaster(s string) (Address, error) {
 	return a, err
 }
 
-// cutName cuts s after the name that it may begin with. What has a ':' before its first '@' is a scheme with
-// credentials behind it, or credentials that lack one.
+// cutName cuts the name off s, if it begins with one. A ':' before the first '@' belongs to a
+// scheme or to credentials.
 func cutName(s string) (id, rest string, named bool) {
 	id, rest, named = strings.Cut(s, "@")
 	if !named || strings.Contains(id, ":") {

@@ -12,9 +12,10 @@ var (
 	errSentinelName = errors.New("has a master's name that is not 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
 )
 
-// ParseUpstream reads the address of the upstream: as ParseAddress does, or that of a master which Sentinels watch:
-// redis+sentinel://[user:password@]host:port,host:port/name[/db]. The credentials are those of the master; rediss+sentinel://
-// means TLS to the Sentinels and to the master. A port may be left out: 26379. Errors never repeat any part of s.
+// ParseUpstream parses the address of the upstream: as ParseAddress does, or that of a master
+// behind Sentinels: redis+sentinel://[user:password@]host:port,host:port/name[/db]. The
+// credentials are for the master. rediss+sentinel:// means TLS to the Sentinels and the master.
+// The default port is 26379. Errors never repeat any part of s.
 func ParseUpstream(s string) (Address, error) {
 	rest, tls, ok := cutSentinel(s)
 	if !ok {
@@ -74,7 +75,7 @@ func sentinels(list string) (string, error) {
 	return strings.Join(addrs, ","), nil
 }
 
-// Sentinels are the addresses of the Sentinels that watch the server; nil if none do.
+// Sentinels returns the addresses of the Sentinels of the server, or nil.
 func (a Address) Sentinels() []string {
 	if a.Sentinel == "" {
 		return nil
@@ -94,7 +95,7 @@ func cutSentinel(s string) (rest string, tls, ok bool) {
 	return "", false, false
 }
 
-// sentinelString is String for a Sentinel address.
+// sentinelString returns the text of a Sentinel address.
 func (a Address) sentinelString() string {
 	s := "redis+sentinel://"
 	if a.TLS {

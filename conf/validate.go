@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// reservedPrefix begins the names of everything lockproxy keeps on a master beside the locks.
+// reservedPrefix begins the names of all other keys that lockproxy keeps on a master.
 const reservedPrefix = "lockproxy:"
 
-// Validate reports every fault of the settings and between them, joined, one a line, by the settings' names
-// and with both values where two disagree. Nil means that c can run.
+// Validate reports every fault of the settings, also between two of them, joined, one a line. Nil
+// means that c can run.
 func (c Config) Validate() error { return errors.Join(c.validate(nil)...) }
 
 // validate skips the checks that involve a setting in bad.
@@ -81,8 +81,8 @@ func (c Config) checkDurations(check checkFunc) {
 	check(c.DrainTimeout < 0, "drain-timeout", "drain-timeout %s is negative", FormatDuration(c.DrainTimeout))
 }
 
-// Warnings lists what is allowed but deserves a word at the start, as lower-case sentences. The embedded
-// default has a notice of its own and no warnings.
+// Warnings returns warnings about valid settings, as lower-case sentences. The embedded default
+// has none.
 func (c Config) Warnings() []string {
 	if c.Embedded() {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// value reads and shows one field of a Config. set leaves the field as it was on an error. Errors say what is
-// wrong without the setting's name; those of addresses never repeat what was given, as it may hold a password.
+// value parses and shows one field of a Config. After an error set has changed nothing. Errors do
+// not name the setting, and those of addresses never repeat the input, which may hold a password.
 type value interface {
 	set(text string) error
 	String() string
 }
 
-// lister is a value that a list in the file sets item by item; from elsewhere it is comma-separated.
+// lister is a value that a list in the file sets item by item. Elsewhere it is comma-separated.
 type lister interface {
 	value
 	setList(items []string) error
@@ -56,7 +56,7 @@ func (v choice) String() string { return *v.field }
 
 type boolean struct {
 	field   *bool
-	yes, no string // how the setting is shown; all four words are read
+	yes, no string // how the setting is shown; on, off, true and false are all accepted
 }
 
 func (v boolean) set(s string) error {
@@ -104,8 +104,9 @@ func (v duration) String() string { return FormatDuration(*v.field) }
 
 var errDuration = errors.New("is not a duration: digits with ms, s, m or h, or digits alone for milliseconds")
 
-// ParseDuration reads the form that the commands read a ttl in: decimal digits are milliseconds, or digits
-// with ms, s, m or h. No sign, fraction or blank. Anything else, and what a time.Duration cannot hold, is an error.
+// ParseDuration parses a duration as the commands parse a ttl: decimal digits, which are
+// milliseconds, or digits with ms, s, m or h. It accepts no sign, fraction or blank, and nothing
+// that overflows.
 func ParseDuration(s string) (time.Duration, error) {
 	digits := strings.TrimRight(s, "msh")
 	var unit time.Duration
@@ -121,7 +122,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	default:
 		return 0, fmt.Errorf("%q %w", s, errDuration)
 	}
-	n, err := strconv.ParseUint(digits, 10, 63) // takes no sign and, with a base given, no underscores
+	// accepts no sign and, with a base given, no underscores
+	n, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil {
 		return 0, fmt.Errorf("%q %w", s, errDuration)
 	}
@@ -131,8 +133,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	return time.Duration(n) * unit, nil
 }
 
-// FormatDuration writes a duration in ParseDuration's form, as people write it: 10ms, 60s, 15m, 1h. What is
-// under a millisecond is dropped.
+// FormatDuration formats a duration as people write it: 10ms, 60s, 15m, 1h. It drops parts of a
+// millisecond.
 func FormatDuration(d time.Duration) string {
 	for _, u := range []struct {
 		unit time.Duration

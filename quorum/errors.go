@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/plain"
 	"lockproxy/quorum/internal/admission"
-	"lockproxy/quorum/internal/wire"
 )
 
 // What the methods of Quorum fail with. Each is asked for with errors.Is; ErrNoQuorum comes as a *NoQuorumError,
@@ -92,7 +92,7 @@ func (e *NoQuorumError) Text(showMasters bool) string {
 				reason = named.Text(placeOf)
 			}
 		}
-		b.WriteString(separator + wire.Plain(name) + " " + wire.Plain(reason))
+		b.WriteString(separator + plain.Short(name) + " " + plain.Short(reason))
 		separator = "; "
 	}
 	return b.String()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"lockproxy/plain"
 	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/wire"
 )
@@ -139,7 +140,7 @@ func winner(values []standing) (info Info, most int) {
 		lefts = append(lefts, h.left)
 		info.Fence = max(info.Fence, h.fence)
 		if info.Owner == "" {
-			info.Owner = wire.Plain(h.owner)
+			info.Owner = plain.Short(h.owner)
 		}
 	}
 	slices.Sort(lefts)

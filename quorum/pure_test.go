@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/plain"
 	"lockproxy/quorum/internal/master"
-	"lockproxy/quorum/internal/wire"
 )
 
 func TestMajority(t *testing.T) {
@@ -186,7 +186,7 @@ func TestToken(t *testing.T) {
 // Nothing a master or an operator writes breaks the line of an error reply.
 func TestTextIsOneLine(t *testing.T) {
 	e := &NoQuorumError{Answered: 1, N: 3, Needed: 2, Masters: []MasterError{
-		{Index: 1, Name: "a\r\nb", Err: &master.AnswerError{Text: wire.Plain("ERR x\r\n-ERR y\x00" + strings.Repeat("z", 500))}},
+		{Index: 1, Name: "a\r\nb", Err: &master.AnswerError{Text: plain.Short("ERR x\r\n-ERR y\x00" + strings.Repeat("z", 500))}},
 		{Index: 2, Name: "c", Err: &master.SameServerError{Index: 1, Name: "a\r\nb"}},
 	}}
 	for _, show := range []bool{true, false} {

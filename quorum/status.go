@@ -5,8 +5,8 @@ import (
 
 	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/clock"
-	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // State says what a master is good for at the moment.
@@ -21,7 +21,7 @@ const (
 )
 
 // MasterStatus says how one master stands.
-type MasterStatus = master.Status
+type MasterStatus = stat.Master
 
 // Suspended returns how long this machine has been suspended since it started: Go's monotonic clock stands
 // still meanwhile, while keys on the masters expire.

@@ -22,8 +22,3 @@
 // "onLoop" means that the code runs on a loop and must not block. TLS connections, and all of them on systems without loops, are served by
 // redcon's own server, on goroutines: redcon.go.
 package resp
-
-import "lockproxy/resp/internal/scan"
-
-// CommandNames are the commands that a Server gives to its handler, in lower case. All others go to the upstream.
-var CommandNames = scan.LockCommands

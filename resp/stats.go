@@ -1,16 +1,9 @@
 package resp
 
-// Stats are counts of a server: Clients, Upstreams and Unanswered of the moment, the others since its start.
-type Stats struct {
-	Clients    int    // connected
-	Upstreams  int    // of those, how many have a connection to the upstream
-	Unanswered uint64 // commands relayed and not answered yet, blocking ones and those that get no reply included
-	Accepted   uint64 // connections served
-	Refused    uint64 // connections turned away: max-clients, or the server was ending
-	Received   uint64 // bytes from clients, as they read after TLS
-	Sent       uint64 // bytes to clients
-	Commands   uint64 // relayed, counted by the replies that they are to get
-}
+import "lockproxy/stat"
+
+// Stats are counts of a server.
+type Stats = stat.Traffic
 
 // past is what the sessions that have ended add to Stats. The counters of the others are read where they are, so that counting costs
 // the relay nothing.

@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// Facts are what the upstream does on a connection that has not authenticated. The zero value claims nothing.
+// Facts are what the upstream does on a connection that has not authenticated.
 type Facts struct {
-	// AuthRequired: it refused a PING with NOAUTH or NOPERM.
+	// AuthRequired says that it refused a PING with NOAUTH or NOPERM.
 	AuthRequired bool
-	// GuestsLimited: it was NOPERM. Connections are logged in from their start, as a user who may do little.
+	// GuestsLimited says that it refused with NOPERM: connections begin logged in as a user with
+	// few rights.
 	GuestsLimited bool
-	// Resets: it knows RESET, as Redis does since 6.2. A server that refuses it with another error than "unknown command" counts as one
-	// that does.
+	// Resets says that it has RESET, as Redis does since 6.2. A server that refuses RESET with
+	// another error than "unknown command" has it.
 	Resets bool
 }
 
-// Ask asks the upstream for its Facts over a fresh connection, without the credentials of the address. It takes
-// DialTimeout at most. An answer that leaves it open whether a password is needed is an error, so that callers
-// refuse rather than guess.
+// Ask asks the upstream for its Facts over a new connection, without the credentials of the
+// address, in at most DialTimeout. An answer that does not say whether a password is needed is an
+// error, so that callers refuse rather than guess.
 //
 //	> *1\r\n$4\r\nPING\r\n*1\r\n$5\r\nRESET\r\n
 //	< +PONG\r\n or -NOAUTH Authentication required.\r\n
@@ -61,8 +62,8 @@ func askOn(conn net.Conn) (facts Facts, err error) {
 	return facts, nil
 }
 
-// authRequired reads the reply to PING. Redis checks authentication before the states in the second list, so
-// these say that no password is needed.
+// authRequired reads the reply to PING. Redis checks authentication before the states in the
+// second list, so these mean that no password is needed.
 func authRequired(ping string) (bool, error) {
 	code, _, _ := strings.Cut(ping, " ")
 	switch code {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxRefusal bounds the upstream's words for a refusal, which repeat the key.
+// maxRefusal bounds the text of a refusal, which repeats the key.
 const maxRefusal = 64 << 10
 
 var errDryRun = errors.New("unexpected reply to ACL DRYRUN")
@@ -32,15 +32,17 @@ func (u *Upstream) dialACL(ctx context.Context) (*aclLink, error) {
 	return &aclLink{conn, bufio.NewReader(conn)}, nil
 }
 
-// close closes the connection. A nil receiver has none.
+// close closes the connection. It does nothing on nil.
 func (l *aclLink) close() {
 	if l != nil {
 		l.conn.Close()
 	}
 }
 
-// ask sends questions in one packet. It sets refusal and err of each that is answered, in their order, and gives it to settled. n is how many were;
-// after an error the connection is of no more use. A *ReplyError in a question says that the upstream does not answer such questions.
+// ask sends questions in one packet. It sets refusal and err of each that is answered, in order,
+// and passes it to settled. n is how many were answered. After an error the connection cannot be
+// used any more. A *ReplyError in a question means that the upstream does not answer such
+// questions.
 func (l *aclLink) ask(ctx context.Context, questions []*inquiry, settled func(*inquiry)) (n int, err error) {
 	defer context.AfterFunc(ctx, func() { l.conn.Close() })()
 	var b []byte
@@ -69,7 +71,8 @@ func (l *aclLink) read() (refusal string, said, err error) {
 		return "", nil, err
 	case line == "+OK":
 		return "", nil, nil
-	case strings.HasPrefix(line, "-") && strings.Contains(line, "not found"): // -ERR User 'app' not found: it was deleted
+	// the user was deleted
+	case strings.HasPrefix(line, "-") && strings.Contains(line, "not found"):
 		return strings.TrimPrefix(line[1:], "ERR "), nil, nil
 	case strings.HasPrefix(line, "-"):
 		return "", &ReplyError{line[1:]}, nil

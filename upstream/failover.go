@@ -12,19 +12,21 @@ import (
 )
 
 const (
-	// lookAgain is how long a dial that met the wrong server waits for the Sentinels to name another.
+	// lookAgain is how long a dial that found the wrong server waits for the Sentinels to name
+	// another.
 	lookAgain = time.Second
-	// oldEvery is how often a master that was replaced is asked whether it still serves.
+	// oldEvery is how often a former master is asked whether it still serves.
 	oldEvery = 250 * time.Millisecond
-	// oldPatience is how long connections may stay with a master that was replaced and does not know it. What they write
-	// there is lost. Sentinels take about 10s to tell it.
+	// oldPatience bounds how long connections stay with a former master that does not know that it
+	// was replaced. Writes there are lost. Sentinels tell it after about 10s.
 	oldPatience = 3 * time.Second
 )
 
-// Follow keeps contact with the Sentinels until ctx ends; without Sentinels it returns at once. It must run for a connection to
-// be dialled. Each time the master has changed it calls moved in a goroutine of its own. Connections dialled before are to
-// end then: as soon as they can without loss, and at once when old ends, which it does when the old master is gone or refuses
-// writes, and after 3s in any case. Follow returns after the last call of moved has.
+// Follow follows the Sentinels until ctx ends. Without Sentinels it returns at once. Dialling
+// needs it. Each time the master has changed it calls moved in a goroutine of its own. Connections
+// that were dialled before must then end as soon as they can without loss, and at once when old is
+// done: when the former master is gone or refuses writes, and after 3s in any case. Follow waits
+// for moved.
 func (u *Upstream) Follow(ctx context.Context, moved func(old context.Context)) {
 	if u.sentinels == nil {
 		return
@@ -56,7 +58,7 @@ func (u *Upstream) outlast(ctx context.Context, addr string) {
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
-				u.opts.Log.Info("the old master is gone", zap.String("upstream", u.opts.Name), zap.String("address", addr), zap.String("reason", Reason(err)))
+				u.opts.Log.Info("the former master is gone", zap.String("upstream", u.opts.Name), zap.String("address", addr), zap.String("reason", Reason(err)))
 			}
 			return
 		}
@@ -69,8 +71,8 @@ func (u *Upstream) outlast(ctx context.Context, addr string) {
 	}
 }
 
-// dialMaster dials the master that the Sentinels name. If it cannot be had, or is none any more, it waits a moment for them to name
-// another one.
+// dialMaster dials the master that the Sentinels name. If that fails or it is no master, it waits
+// a moment for the Sentinels to name another one.
 func (u *Upstream) dialMaster(ctx context.Context, dial func(ctx context.Context, addr string) (net.Conn, error)) (net.Conn, error) {
 	addr, err := u.sentinels.master(ctx, "")
 	if err != nil {
@@ -121,7 +123,7 @@ func (u *Upstream) dialWhile(ctx context.Context, addr string, dial func(ctx con
 
 var errReplaced = errors.New("another server is the master now")
 
-// forget makes the next question about the upstream go to the new master. Until it answers the last answer counts.
+// forget makes the next question go to the new master. The last answer counts until then.
 func (u *Upstream) forget() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -6,40 +6,42 @@ import (
 	"time"
 )
 
-// Memory keeps, beyond the life of this process and for all proxies, whether an upstream wants a password. Several keepers hold it, each of which
-// may lose it at any time. Safe for concurrent use.
+// Memory stores, for all proxies and beyond the life of this one, whether an upstream wants a
+// password. It has several keepers, and each may lose the value at any time. Safe for concurrent
+// use.
 type Memory interface {
-	// Keep gives value to all keepers that can be reached.
+	// Keep stores value with all keepers that can be reached.
 	Keep(ctx context.Context, value string)
-	// Recall returns what each keeper has, one entry for each, empty where it has nothing or cannot be reached.
+	// Recall returns the value of each keeper, "" if it has none or cannot be reached.
 	Recall(ctx context.Context) []string
 }
 
-// What a Memory keeps.
+// Values of a Memory.
 const (
 	wantsPassword   = "password"
 	wantsNoPassword = "none"
 )
 
-// keepEvery is how often the answer is kept again while it stays the same, for keepers that are new or have lost it.
+// keepEvery is how often an answer that stays the same is stored again, for keepers that are new
+// or have lost it.
 const keepEvery = time.Minute
 
-// Gate knows whether an upstream refuses commands of connections that have not authenticated, also while that is away. Run must run for others to
-// learn it from this one. Safe for concurrent use.
+// Gate knows whether an upstream refuses commands of connections that have not authenticated, also
+// while the upstream is down. Other proxies learn it while Run runs. Safe for concurrent use.
 type Gate struct {
 	u      *Upstream
 	memory Memory
 
-	mu       sync.Mutex // held while the memory is asked, which all callers of the moment share
-	recalled string     // guarded by mu; empty: not known
-	fresh    time.Time  // until then recalled is used without asking; guarded by mu
+	mu       sync.Mutex // held while the memory is asked; concurrent callers share the answer
+	recalled string     // empty: not known; guarded by mu
+	fresh    time.Time  // recalled is used without asking until then; guarded by mu
 }
 
 // NewGate returns a Gate for u that falls back on memory.
 func NewGate(u *Upstream, memory Memory) *Gate { return &Gate{u: u, memory: memory} }
 
-// AuthRequired is Upstream.AuthRequired; where that has never had an answer the memory counts, for at most a second at a time. If it does not know
-// either the error says why the upstream cannot be asked.
+// AuthRequired is Upstream.AuthRequired. If that has never had an answer, the memory counts, for a
+// second at a time. If it has none either, the error says why the upstream cannot be asked.
 func (g *Gate) AuthRequired(ctx context.Context) (bool, error) {
 	facts, err := g.u.recent(ctx, g.firstPatience())
 	if err == nil || ctx.Err() != nil {
@@ -54,8 +56,8 @@ func (g *Gate) AuthRequired(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// Known returns what AuthRequired returns while the upstream's answer is fresh. It asks nobody and
-// never waits; known is false where AuthRequired would have to ask.
+// Known returns what AuthRequired returns while the upstream's answer is fresh. It never asks and
+// never waits.
 func (g *Gate) Known() (required, known bool) {
 	g.u.mu.Lock()
 	defer g.u.mu.Unlock()
@@ -65,7 +67,8 @@ func (g *Gate) Known() (required, known bool) {
 	return g.u.facts.AuthRequired, true
 }
 
-// firstPatience is how long the upstream has to answer for the first time: less where the memory knew it a moment ago.
+// firstPatience bounds the wait for the upstream's first answer. It is shorter if the memory had
+// an answer a moment ago.
 func (g *Gate) firstPatience() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,7 +78,7 @@ func (g *Gate) firstPatience() time.Duration {
 	return firstPatience
 }
 
-// recall is what the memory says.
+// recall returns the answer of the memory.
 func (g *Gate) recall(ctx context.Context) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,9 +89,10 @@ func (g *Gate) recall(ctx context.Context) string {
 	return g.recalled
 }
 
-// believed is what counts of the values that the keepers have; empty: not known. One "password" is enough, since to ask for one in vain opens
-// nothing. "none" must be the word of a majority of all keepers: those that were away when a password was set still say what was true before,
-// and where a majority kept the change they are none, whoever answers now.
+// believed decides by the values of the keepers; "": not known. One "password" is enough, as
+// asking for one in vain does no harm. "none" takes a majority of all keepers: a keeper that was
+// away when a password was set still has the old value, and if a majority stored the new one,
+// those cannot be a majority.
 func believed(values []string) string {
 	none := 0
 	for _, value := range values {
@@ -105,15 +109,17 @@ func believed(values []string) string {
 	return ""
 }
 
-// Run keeps what the upstream says until ctx ends: when it is learnt, when it changes, and once a minute as long as it can be asked. An old answer is
-// not kept again, as others may know a newer one. Where the address has credentials nobody asks, and Run returns at once.
+// Run stores what the upstream says until ctx ends: when it is learnt, when it changes, and every
+// minute while the upstream can be asked. It does not store an old answer again, as other proxies
+// may know a newer one. It returns at once if the address has credentials, as then the answer is
+// not needed.
 func (g *Gate) Run(ctx context.Context) {
 	if g.u.Trusted() {
 		return
 	}
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
-	var kept time.Time // when the answer came that was kept last
+	var kept time.Time // when the answer came that was stored last
 	for {
 		facts, at := g.u.lastAnswer()
 		if at.After(kept) {

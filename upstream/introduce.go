@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// ReplyError is an error that the upstream replied: "WRONGPASS invalid username-password pair ...".
+// ReplyError is an error reply of the upstream: "WRONGPASS invalid username-password pair ...".
 type ReplyError struct{ Text string }
 
-// Error is the text of the reply, without the leading dash.
+// Error returns the reply without the leading dash.
 func (e *ReplyError) Error() string { return e.Text }
 
-// introduce authenticates, selects the database and checks the role, one command at a time, as far as there is a need.
+// introduce authenticates, selects the database and checks the role, one command at a time, as far
+// as each is needed.
 //
 //	> *3\r\n$4\r\nAUTH\r\n$3\r\napp\r\n$6\r\nsecret\r\n
 //	< +OK\r\n
@@ -58,8 +59,8 @@ func expectOK(conn net.Conn, command []string) error {
 	return fmt.Errorf("unexpected reply to %s", command[0])
 }
 
-// withoutSecrets replaces an error text that repeats what AUTH was sent: a server that does not know the
-// command quotes its arguments, and this text goes to clients.
+// withoutSecrets replaces an error text that repeats the arguments of AUTH. A server without that
+// command quotes them, and clients see the text.
 func withoutSecrets(command []string, text string) string {
 	if command[0] != "AUTH" || !strings.Contains(text, command[len(command)-1]) && !strings.Contains(text, "beginning with") {
 		return text
@@ -78,11 +79,11 @@ func encode(args []string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// maxLine bounds a reply that is read here. Redis' own error texts are well under it.
+// maxLine bounds a reply. Redis' own error texts are well under it.
 const maxLine = 4096
 
-// readLine reads up to and including one CRLF and returns the line without it. It reads byte by byte, because
-// what comes after the line belongs to the client.
+// readLine reads up to one CRLF and returns the line without it. It reads byte by byte, as the
+// next bytes belong to the client.
 func readLine(conn io.Reader) (string, error) {
 	var line []byte
 	var one [1]byte

@@ -12,11 +12,13 @@ import (
 const (
 	// verdictLasts is how long an answer is used without asking again.
 	verdictLasts = time.Second
-	// askTime bounds connecting, and the wait for the next answer. After a packet without any answer nobody asks for as long.
+	// askTime bounds connecting, and the wait for the next answer. After a packet without any
+	// answer, no question is sent for as long.
 	askTime = time.Second
-	// callerTime is how long a caller waits: one question that is not answered, and its own.
+	// callerTime bounds the wait of a caller: one question without answer, and its own.
 	callerTime = 2 * askTime
-	// packet is how many questions go out together. They cost one round trip, and Redis less than a millisecond.
+	// packet is how many questions go out together. They cost one round trip, and Redis less than
+	// a millisecond.
 	packet = 256
 	// maxWaiting is how many questions of one user may wait.
 	maxWaiting = 4096
@@ -24,12 +26,12 @@ const (
 
 var errTooMany = errors.New("too many questions of this user at a time")
 
-// Permission asks an upstream what its users may do, on a connection of its own, with the credentials of the address. What waits goes out in
-// packets, in which users take turns: who asks a lot does not make others wait. Close it when it is not needed any more. Safe for concurrent
-// use.
+// Permission asks an upstream what its users may do, on a connection of its own, with the
+// credentials of the address. Questions go out in packets, in which users take turns: one that
+// asks much does not delay others. The caller closes it. Safe for concurrent use.
 type Permission struct {
 	u      *Upstream
-	wake   chan struct{} // holds a value when run should look for questions
+	wake   chan struct{} // holds a value when questions wait for run
 	cancel func()        // ends run
 	wg     sync.WaitGroup
 
@@ -37,20 +39,20 @@ type Permission struct {
 	known   generations // guarded by mu
 	asking  map[subject]*inquiry
 	waiting turns
-	silent  error     // why the last packet had no answer at all, or nil
-	until   time.Time // nobody asks before, where silent is set
+	silent  error     // why the last packet had no answer, or nil
+	until   time.Time // no question is sent until then, if silent is set
 }
 
 // subject is what a verdict is about.
 type subject struct{ user, key string }
 
-// verdict is an answer: empty, or the upstream's words for the refusal.
+// verdict is an answer: empty, or the upstream's text of the refusal.
 type verdict struct {
 	refusal string
-	fresh   time.Time // until then it is used without asking
+	fresh   time.Time // it is used without asking until then
 }
 
-// inquiry is a question under way, which all callers who want to know the same share.
+// inquiry is a running question, which all its callers share.
 type inquiry struct {
 	about   subject
 	done    chan struct{} // closed when refusal and err are set
@@ -58,7 +60,7 @@ type inquiry struct {
 	err     error
 }
 
-// NewPermission returns a Permission that asks u. It connects to nothing yet.
+// NewPermission returns a Permission that asks u. It does not connect yet.
 func NewPermission(u *Upstream) *Permission {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Permission{u: u, wake: make(chan struct{}, 1), cancel: cancel, asking: make(map[subject]*inquiry)}
@@ -66,21 +68,22 @@ func NewPermission(u *Upstream) *Permission {
 	return p
 }
 
-// Close ends the connection and fails the questions that wait.
+// Close ends the connection. Waiting questions fail.
 func (p *Permission) Close() error {
 	p.cancel()
 	p.wg.Wait()
 	return nil
 }
 
-// MayWrite tells whether user may SET key, by the answer to
+// MayWrite reports whether user may SET key, by the answer to
 //
 //	> *6\r\n$3\r\nacl\r\n$6\r\ndryrun\r\n$3\r\napp\r\n$3\r\nSET\r\n$8\r\nlock:job\r\n$1\r\nx\r\n
 //	< +OK\r\n or $55\r\nThis user has no permissions to access the 'lock:job' key\r\n
 //
-// refusal is empty if so, else the upstream's words. The answer is at most a second old while the upstream can be asked; if it cannot, or
-// does not answer within two seconds, the last known one counts, whatever its age. If there is none, the error says why, and the caller must
-// refuse. Concurrent callers share one question. A caller whose ctx ends gets context.Cause.
+// refusal is empty if so, else the upstream's text. The answer is at most a second old while the
+// upstream can be asked. If it cannot, or does not answer within two seconds, the last known
+// answer counts, however old it is. If there is none, the error says why, and the caller must
+// refuse. Concurrent callers share one question. If ctx ends first, the error is context.Cause.
 func (p *Permission) MayWrite(ctx context.Context, user, key string) (refusal string, err error) {
 	about := subject{user, key}
 	p.mu.Lock()
@@ -109,8 +112,7 @@ func (p *Permission) MayWrite(ctx context.Context, user, key string) (refusal st
 	return q.refusal, nil
 }
 
-// Known returns what MayWrite returns while its answer is fresh. It asks nobody and never waits;
-// known is false where MayWrite would have to ask.
+// Known returns what MayWrite returns while its answer is fresh. It never asks and never waits.
 func (p *Permission) Known(user, key string) (refusal string, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +123,7 @@ func (p *Permission) Known(user, key string) (refusal string, known bool) {
 	return last.refusal, true
 }
 
-// questionLocked is the question about that is under way, or a new one.
+// questionLocked returns the running question about that, or a new one.
 func (p *Permission) questionLocked(about subject) (*inquiry, error) {
 	if q := p.asking[about]; q != nil {
 		return q, nil
@@ -141,7 +143,7 @@ func (p *Permission) questionLocked(about subject) (*inquiry, error) {
 	return q, nil
 }
 
-// lastOr is the last known answer, or err if there is none.
+// lastOr returns the last known answer, or err if there is none.
 func lastOr(last verdict, known bool, err error) (string, error) {
 	if known {
 		return last.refusal, nil
@@ -149,7 +151,7 @@ func lastOr(last verdict, known bool, err error) (string, error) {
 	return "", err
 }
 
-// run asks what waits, packet by packet, until ctx ends.
+// run sends the waiting questions, packet by packet, until ctx ends.
 func (p *Permission) run(ctx context.Context) {
 	var l *aclLink
 	for {
@@ -172,8 +174,8 @@ func (p *Permission) next() []*inquiry {
 	return p.waiting.take(packet)
 }
 
-// ask asks questions in one packet, on l or, where there is none or it was closed meanwhile, on a new connection. It returns the connection to go
-// on with, or nil.
+// ask sends questions on l, or on a new connection if there is none or it was closed. It returns
+// the connection for the next ones, or nil.
 func (p *Permission) ask(ctx context.Context, l *aclLink, questions []*inquiry) *aclLink {
 	old := l != nil
 	if !old {
@@ -189,7 +191,7 @@ func (p *Permission) ask(ctx context.Context, l *aclLink, questions []*inquiry) 
 	case err == nil:
 		return l
 	case n > 0:
-		p.failed(questions[n:n+1], err) // the others behind it are not to blame
+		p.failed(questions[n:n+1], err) // only this one; the questions behind it may be answered
 		p.again(questions[n+1:])
 	case old && !errors.Is(err, os.ErrDeadlineExceeded):
 		l.close()
@@ -229,7 +231,7 @@ func (p *Permission) failedLocked(questions []*inquiry, err error) {
 	}
 }
 
-// allFailed ends all that waits: the upstream as a whole gives no answer.
+// allFailed ends all waiting questions, as the upstream does not answer.
 func (p *Permission) allFailed(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,8 +250,8 @@ func (p *Permission) again(questions []*inquiry) {
 	}
 }
 
-// Check asks about nobody in particular, and returns why the upstream cannot be asked: it is down, older than Redis 7, or does not allow
-// this to the credentials of the address.
+// Check asks about an invented user. It returns why the upstream cannot be asked: it is down,
+// older than Redis 7, or refuses ACL DRYRUN to the credentials of the address.
 func (p *Permission) Check(ctx context.Context) error {
 	l, err := p.u.dialACL(ctx)
 	if err != nil {
@@ -261,11 +263,11 @@ func (p *Permission) Check(ctx context.Context) error {
 	return errors.Join(err, q.err)
 }
 
-// turns are the questions that wait, by user. The zero value has none.
+// turns are the waiting questions, by user. The zero value is empty.
 type turns struct {
 	n     int
-	of    map[string][]*inquiry // by user, in the order asked; none is empty
-	order []string              // the users, whose turn is next first
+	of    map[string][]*inquiry // by user, in order; none is empty
+	order []string              // the users, next first
 }
 
 // add puts q behind the other questions of its user, unless too many wait.
@@ -305,11 +307,12 @@ func (t *turns) take(n int) []*inquiry {
 	return taken
 }
 
-// generationSize is how many verdicts a generation holds. With keys and names as long as they may be that is some megabytes.
+// generationSize is how many verdicts a generation holds: some megabytes with keys and names of
+// the greatest length.
 const generationSize = 2048
 
-// generations are the verdicts of late: when the young ones are many they become the old ones, and the old ones are forgotten. The zero value
-// is empty.
+// generations are the recent verdicts. When the young generation is full, it becomes the old one,
+// and the old one is dropped. The zero value is empty.
 type generations struct{ young, old map[subject]verdict }
 
 func (g *generations) get(about subject) (verdict, bool) {

@@ -6,29 +6,19 @@ import (
 	"io"
 	"net"
 	"os"
-	"strings"
 	"syscall"
-	"unicode"
+
+	"lockproxy/plain"
 )
 
-// Reason is an error of this package in a few words, fit for one line of a reply: "connection refused",
-// "i/o timeout", "no such host", or what the upstream replied. It has no line ends, no addresses of the
-// proxy's side and at most 200 bytes. Nil gives "".
+// Reason returns an error of this package in a few words, for one line of a reply: "connection
+// refused", "i/o timeout", "no such host", or the upstream's reply. It has no line ends, no
+// addresses of the proxy's side and at most 160 bytes. Nil gives "".
 func Reason(err error) string {
 	if err == nil {
 		return ""
 	}
-	text := reason(err)
-	clean := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
-	if len(clean) > 200 {
-		clean = strings.ToValidUTF8(clean[:200], "")
-	}
-	return clean
+	return plain.Short(reason(err))
 }
 
 func reason(err error) string {

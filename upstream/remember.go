@@ -10,15 +10,15 @@ import (
 const (
 	// factsLast is how long an answer is used without asking again.
 	factsLast = time.Second
-	// patience is how long a caller waits for a question while an older answer is at hand. An upstream that
-	// hangs must not slow locks down, whose masters may well be alive.
+	// patience bounds the wait for a question if there is an older answer. An upstream that hangs
+	// must not slow locks down.
 	patience = 100 * time.Millisecond
-	// firstPatience is how long one waits if there is no older answer. Without one nobody may lock, and clients
-	// should be told so before they give up by themselves.
+	// firstPatience bounds the wait without an older answer. Then no client may lock, and clients
+	// should learn that before they give up.
 	firstPatience = time.Second
 )
 
-// question is one Ask that all callers of the moment share.
+// question is one Ask, which concurrent callers share.
 type question struct {
 	done  chan struct{} // closed when facts and err are set
 	late  chan struct{} // closed when patience has run out
@@ -27,19 +27,20 @@ type question struct {
 	err   error
 }
 
-// AuthRequired tells whether the upstream refuses commands on a connection that has not authenticated. The
-// answer is at most a second old while the upstream can be asked; concurrent callers share one question. If it
-// cannot be asked, or not soon, the last known answer counts, whatever its age; if there is none, the error says
-// why, and the caller must refuse; that takes a second at most. A caller whose ctx ends gets context.Cause.
+// AuthRequired reports whether the upstream refuses commands on a connection that has not
+// authenticated. The answer is at most a second old while the upstream can be asked. If it cannot
+// be asked in time, the last known answer counts, however old it is. If there is none, after at
+// most a second, the error says why, and the caller must refuse. Concurrent callers share one
+// question. If ctx ends first, the error is context.Cause.
 //
-// It says nothing about Trusted: with credentials in the address the answer is still about a connection
-// without them.
+// The answer is about a connection without credentials, also if the address has some.
 func (u *Upstream) AuthRequired(ctx context.Context) (bool, error) {
 	facts, err := u.recent(ctx, firstPatience)
 	return facts.AuthRequired, err
 }
 
-// LastFacts returns the last known answer without asking. Where there is none the upstream is taken for a Redis without a password.
+// LastFacts returns the last known answer without asking. Without one it assumes a Redis without a
+// password.
 func (u *Upstream) LastFacts() Facts {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -49,16 +50,16 @@ func (u *Upstream) LastFacts() Facts {
 	return u.facts
 }
 
-// lastAnswer is the last known answer and when it came; the zero time if there is none.
+// lastAnswer returns the last known answer and when it came; the zero time if there is none.
 func (u *Upstream) lastAnswer() (Facts, time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.facts, u.answered
 }
 
-// ServesWithoutAuth tells whether the upstream serves this proxy's connections although the client sent no AUTH
-// of its own: it needs none, or the address has the credentials. Errors as AuthRequired, but it waits for a first answer
-// until ctx ends.
+// ServesWithoutAuth reports whether the upstream serves this proxy's connections before the client
+// sends AUTH: it needs none, or the address has credentials. Errors are those of AuthRequired, but
+// it waits for a first answer until ctx ends.
 func (u *Upstream) ServesWithoutAuth(ctx context.Context) (bool, error) {
 	if u.Trusted() {
 		return true, nil
@@ -67,8 +68,8 @@ func (u *Upstream) ServesWithoutAuth(ctx context.Context) (bool, error) {
 	return !facts.AuthRequired && err == nil, err
 }
 
-// recent returns facts not older than factsLast, or the last known ones where those cannot be had. If there are none it waits as long as
-// first for an answer, counted from when it was asked for.
+// recent returns facts that are not older than factsLast, or the last known ones if those cannot
+// be had. Without any it waits for first, counted from the start of the question.
 func (u *Upstream) recent(ctx context.Context, first time.Duration) (Facts, error) {
 	u.mu.Lock()
 	facts, known := u.facts, u.known
@@ -80,14 +81,14 @@ func (u *Upstream) recent(ctx context.Context, first time.Duration) (Facts, erro
 	if q == nil {
 		q = &question{done: make(chan struct{}), late: make(chan struct{}), begun: time.Now()}
 		u.question = q
-		// Callers share the question, so it must not end with the one that happened to ask. DialTimeout
-		// bounds it.
+		// Callers share the question, so it must not end with the first one. DialTimeout bounds
+		// it.
 		go u.settle(context.WithoutCancel(ctx), q)
 	}
 	slow := u.slow
 	u.mu.Unlock()
 
-	if known && slow { // it did not answer in time before: no second caller waits for that
+	if known && slow { // the last question was late, so only its caller waited
 		return facts, nil
 	}
 	late := q.late
@@ -113,8 +114,8 @@ func (u *Upstream) recent(ctx context.Context, first time.Duration) (Facts, erro
 	return q.facts, q.err
 }
 
-// settle asks q and notes the answer. After a failure the last known answer counts for factsLast, too, so that a
-// dead upstream is not asked for every lock.
+// settle asks q and notes the answer. After a failure the last known answer counts for factsLast,
+// so that not every lock asks an upstream that is down.
 func (u *Upstream) settle(ctx context.Context, q *question) {
 	timer := time.AfterFunc(patience, func() {
 		u.mu.Lock()

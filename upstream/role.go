@@ -10,14 +10,14 @@ import (
 )
 
 var (
-	// errReplica: the server found is not, or no longer, the master. It refuses writes.
+	// errReplica means that the server is not the master, or no longer. It refuses writes.
 	errReplica = errors.New("is a replica")
-	// errSentinelItself: a Sentinel stands where the master should.
+	// errSentinelItself means that a Sentinel has the master's address.
 	errSentinelItself = errors.New("is a Sentinel itself")
 )
 
-// checkMaster asks the server for its role. A server that does not tell, as it wants a password first, passes: the client's
-// own commands will show.
+// checkMaster asks the server for its role. A server that wants a password first passes: the
+// client's own commands will show its role.
 //
 //	> *1\r\n$4\r\nROLE\r\n
 //	< *3\r\n$6\r\nmaster\r\n:3129659\r\n*1\r\n*3\r\n$9\r\n127.0.0.1\r\n$4\r\n9001\r\n$7\r\n3129242\r\n

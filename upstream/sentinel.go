@@ -15,24 +15,26 @@ import (
 	"go.uber.org/zap"
 )
 
-// SentinelOptions say which Sentinels know where the master is.
+// SentinelOptions name the Sentinels that watch the master.
 type SentinelOptions struct {
-	Master string   // what the Sentinels call it
-	Addrs  []string // host:port of each Sentinel; one that is not listed is not asked
-	// Login gives user and password for a new connection to a Sentinel. Nil or an empty password: none is sent.
+	Master string   // the Sentinels' name of the master
+	Addrs  []string // host:port of each Sentinel; others are not asked
+	// Login returns user and password for a new connection to a Sentinel. Nil or an empty
+	// password: none is sent.
 	Login func() (user, password string)
 }
 
 const (
-	// sentinelEvery is how often each Sentinel is asked, beside what it announces.
+	// sentinelEvery is how often each Sentinel is asked, in addition to its announcements.
 	sentinelEvery = time.Second
-	// sentinelTimeout bounds each word with a Sentinel, connecting included.
+	// sentinelTimeout bounds connecting, and each question.
 	sentinelTimeout = time.Second
 )
 
-// view is what a Sentinel says. Of two that disagree the one with the higher epoch knows of the later failover.
+// view is what a Sentinel says. If two differ, the one with the higher epoch knows the later
+// failover.
 type view struct {
-	addr  string // host:port of the master; empty: it does not know, or cannot be asked
+	addr  string // host:port of the master; empty: not known
 	epoch int64
 	err   error // why addr is empty
 }
@@ -44,12 +46,13 @@ type sentinels struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	log  *zap.Logger
 
-	mu     sync.Mutex
-	views  []view        // by Sentinel; guarded by mu
-	addr   string        // the master; empty: never known; guarded by mu
-	epoch  int64         // of the failover that made it the master; guarded by mu
-	change chan struct{} // closed and made anew when addr changes or a Sentinel has answered; guarded by mu
-	nudge  chan struct{} // closed and made anew to have every Sentinel asked now; guarded by mu
+	mu    sync.Mutex
+	views []view // by Sentinel; guarded by mu
+	addr  string // of the master; empty: not known yet; guarded by mu
+	epoch int64  // of the failover that made it master; guarded by mu
+	// closed and replaced when addr changes or a Sentinel has answered; guarded by mu
+	change chan struct{}
+	nudge  chan struct{} // closed and replaced to have every Sentinel asked now; guarded by mu
 }
 
 func newSentinels(opts SentinelOptions, u *Upstream) *sentinels {
@@ -61,7 +64,8 @@ func newSentinels(opts SentinelOptions, u *Upstream) *sentinels {
 	return s
 }
 
-// follow asks all Sentinels until ctx ends, and calls changed, from one goroutine, when the master is another than before.
+// follow asks all Sentinels until ctx ends. It calls changed, from one goroutine, when the master
+// has changed.
 func (s *sentinels) follow(ctx context.Context, changed func(from, to string)) {
 	var wg sync.WaitGroup
 	for i := range s.opts.Addrs {
@@ -86,7 +90,7 @@ func (s *sentinels) follow(ctx context.Context, changed func(from, to string)) {
 	}
 }
 
-// followOne asks one Sentinel, now, every second, when it announces a failover, and when somebody wants to know.
+// followOne asks one Sentinel: now, every second, when it announces a failover, and at a nudge.
 func (s *sentinels) followOne(ctx context.Context, i int) {
 	addr := s.opts.Addrs[i]
 	client := s.client(addr)
@@ -121,13 +125,13 @@ func (s *sentinels) followOne(ctx context.Context, i int) {
 
 func (s *sentinels) logContact(addr string, v view) {
 	if v.err != nil {
-		s.log.Warn("sentinel does not tell the master", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("reason", Reason(v.err)))
+		s.log.Warn("sentinel does not name the master", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("reason", Reason(v.err)))
 		return
 	}
-	s.log.Info("sentinel tells the master again", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("address", v.addr))
+	s.log.Info("sentinel names the master again", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("address", v.addr))
 }
 
-// client is a client of go-redis that says nothing twice: what fails is asked again a second later.
+// client returns a client of go-redis that does not retry: the next question comes a second later.
 func (s *sentinels) client(addr string) *redis.SentinelClient {
 	return redis.NewSentinelClient(&redis.Options{
 		Addr: addr,
@@ -142,7 +146,7 @@ func (s *sentinels) client(addr string) *redis.SentinelClient {
 	})
 }
 
-// ask reads SENTINEL MASTER name: a map in which ip, port and config-epoch are of use.
+// ask sends SENTINEL MASTER name, and reads ip, port and config-epoch of the reply.
 func (s *sentinels) ask(ctx context.Context, client *redis.SentinelClient) view {
 	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
 	defer cancel()
@@ -165,8 +169,8 @@ func (s *sentinels) tell(i int, v view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.views[i] = v
-	// Who lags behind must not win because those that know of the failover cannot be asked. But when most say so, the Sentinels were
-	// set up anew, and count from the beginning.
+	// A Sentinel that lags behind must not win because the others cannot be asked. But if most
+	// Sentinels say so, they were set up anew and count epochs from the beginning.
 	best, votes := choose(s.views)
 	if best.addr != "" && (best.epoch >= s.epoch || votes > len(s.views)/2) {
 		s.addr, s.epoch = best.addr, best.epoch
@@ -175,7 +179,8 @@ func (s *sentinels) tell(i int, v view) {
 	s.change = make(chan struct{})
 }
 
-// choose is the view of the highest epoch, among equals the one that most have, and how many have it. The zero view: nobody knows.
+// choose returns the view with the highest epoch, among equals the most frequent one, and how many
+// Sentinels have it. The zero view: none knows.
 func choose(views []view) (best view, most int) {
 	best.epoch = -1
 	for _, v := range views {
@@ -192,14 +197,15 @@ func choose(views []view) (best view, most int) {
 	return best, most
 }
 
-// current is the master, "" if it was never known, and a channel that is closed when that may have changed.
+// current returns the master, "" if it is not known yet, and a channel that is closed when that
+// may have changed.
 func (s *sentinels) current() (addr string, change <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addr, s.change
 }
 
-// askAll makes every Sentinel be asked without waiting for its turn.
+// askAll makes every Sentinel be asked now.
 func (s *sentinels) askAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +213,8 @@ func (s *sentinels) askAll() {
 	s.nudge = make(chan struct{})
 }
 
-// master returns the master's address once it is known and another than not, or the reason why there is none when ctx ends.
+// master returns the master's address once it is known and differs from not, or the reason why
+// there is none when ctx ends.
 func (s *sentinels) master(ctx context.Context, not string) (string, error) {
 	for asked := false; ; {
 		addr, change := s.current()
@@ -226,7 +233,7 @@ func (s *sentinels) master(ctx context.Context, not string) (string, error) {
 	}
 }
 
-// unknown tells why no master is known, in the words of the first Sentinel.
+// unknown says why no master is known, in the words of the first Sentinel.
 func (s *sentinels) unknown() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package upstream knows the Redis that all ordinary commands go to: how to connect to it, and what it lets a
-// connection do that has not authenticated. It imports nothing from the project.
+// Package upstream knows the Redis that all ordinary commands go to: how to connect to it, and
+// what it lets a connection do that has not authenticated.
 package upstream
 
 import (
@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options says where the upstream is. Network and Addr are required, or Sentinel.
+// Options say where the upstream is. Network and Addr are required, or Sentinel.
 type Options struct {
 	Name     string // for errors and logs; empty: Addr. It must hold no credentials
 	Network  string // "tcp" or "unix"
@@ -21,15 +21,18 @@ type Options struct {
 	User     string // ACL user; empty with a Password means the default user
 	Password string // empty: no AUTH is sent
 	DB       int    // database to SELECT; 0 sends nothing
-	// TLS is how to speak TLS, asked for every connection; nil: not at all. It must not block. An empty ServerName is taken from Addr.
-	// With Sentinel it is for those, too.
+	// TLS returns the TLS configuration of a new connection, also of those to Sentinels; nil:
+	// none. It must not block. An empty ServerName is taken from Addr.
 	TLS func() *tls.Config
-	// Login, if not nil, takes the place of User and Password. It is called for every connection and must not block.
+	// Login, if not nil, replaces User and Password. It is called for every connection and must
+	// not block.
 	Login func() (user, password string)
-	// Sentinel, if not nil, takes the place of Network and Addr: the server is the master that Sentinels name. Follow must run.
+	// Sentinel, if not nil, replaces Network and Addr: the server is the master that Sentinels
+	// name. Follow must run.
 	Sentinel *SentinelOptions
 
-	// DialTimeout bounds connecting, TLS, AUTH and SELECT together, and a question of Ask. 0 means 5s.
+	// DialTimeout bounds connecting, TLS, AUTH and SELECT together, and a question of Ask. 0 means
+	// 5s.
 	DialTimeout time.Duration
 	// Dial opens the bare connection. Nil means a net.Dialer with TCP keepalive.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -37,23 +40,23 @@ type Options struct {
 	Log *zap.Logger
 }
 
-// Upstream dials one upstream and remembers what it was told there. It holds no connection, so there is
-// nothing to close. Safe for concurrent use.
+// Upstream dials one upstream and remembers its answers. It holds no connection, so it needs no
+// Close. Safe for concurrent use.
 type Upstream struct {
 	opts      Options
 	sentinels *sentinels    // nil: Addr is the server
-	changed   chan struct{} // holds a value when AuthRequired was learnt, or has changed
+	changed   chan struct{} // holds a value when AuthRequired was learnt or has changed
 
 	mu       sync.Mutex
 	facts    Facts     // the last answer; guarded by mu
 	known    bool      // facts hold an answer; guarded by mu
 	answered time.Time // when that came; guarded by mu
-	fresh    time.Time // until then facts are used without asking; guarded by mu
-	question *question // the one being asked now, or nil; guarded by mu
+	fresh    time.Time // facts are used without asking until then; guarded by mu
+	question *question // the running one, or nil; guarded by mu
 	slow     bool      // the last question was not answered within patience; guarded by mu
 }
 
-// New returns an Upstream. It connects to nothing.
+// New returns an Upstream. It does not connect.
 func New(opts Options) *Upstream {
 	if opts.Name == "" {
 		opts.Name = opts.Addr
@@ -78,7 +81,7 @@ func New(opts Options) *Upstream {
 	return u
 }
 
-// tlsFor is how to speak TLS to the server at addr; nil: not at all.
+// tlsFor returns the TLS configuration for the server at addr, or nil.
 func (u *Upstream) tlsFor(addr string) *tls.Config {
 	if u.opts.TLS == nil {
 		return nil
@@ -94,17 +97,17 @@ func (u *Upstream) tlsFor(addr string) *tls.Config {
 	return config
 }
 
-// Name is how errors and logs call this upstream. It holds no credentials.
+// Name returns what errors and logs call this upstream. It holds no credentials.
 func (u *Upstream) Name() string { return u.opts.Name }
 
-// Trusted tells whether connections are authenticated by credentials in the address, so that the upstream
-// serves them whoever the client is.
+// Trusted reports whether credentials in the address authenticate the connections, so that the
+// upstream serves every client.
 func (u *Upstream) Trusted() bool {
 	_, password := u.opts.Login()
 	return password != ""
 }
 
-// User is whom the credentials in the address log in; "default" without.
+// User returns the user of the credentials in the address; "default" without.
 func (u *Upstream) User() string {
 	if !u.Trusted() || u.opts.User == "" {
 		return "default"
@@ -112,14 +115,14 @@ func (u *Upstream) User() string {
 	return u.opts.User
 }
 
-// keepAlive finds out within a minute that the other machine is gone. Idle connections live on.
+// keepAlive detects within a minute that the other machine is gone. Idle connections stay open.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}
 
-// Dial connects and, where the address has credentials or a database, sends AUTH and SELECT and checks their
-// replies. The connection returned is raw and at the start of the client's conversation: nothing of the
-// server's bytes was read beyond those replies, and no deadline is set. With TLS it is a *tls.Conn.
+// Dial connects. If the address has credentials or a database, it sends AUTH and SELECT and checks
+// their replies. The connection is raw and at the start of the client's conversation: no byte
+// after those replies has been read, and no deadline is set. With TLS it is a *tls.Conn.
 //
-// Errors are short when put through Reason, and hold no credentials.
+// Reason shortens its errors, which hold no credentials.
 func (u *Upstream) Dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.opts.DialTimeout)
 	defer cancel()
@@ -129,7 +132,8 @@ func (u *Upstream) Dial(ctx context.Context) (net.Conn, error) {
 	return u.dialOne(ctx, u.opts.Addr)
 }
 
-// dialOne connects to the server at addr and introduces the connection. Where Sentinels named it, it must be a master.
+// dialOne connects to the server at addr and introduces the connection. If Sentinels named the
+// server, it must be a master.
 func (u *Upstream) dialOne(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := u.connectTo(ctx, addr)
 	if err != nil {
@@ -142,7 +146,7 @@ func (u *Upstream) dialOne(ctx context.Context, addr string) (net.Conn, error) {
 	return conn, nil
 }
 
-// connect opens the connection, TLS included, without a word of Redis.
+// connect opens the connection, with TLS, and sends no command.
 func (u *Upstream) connect(ctx context.Context) (net.Conn, error) {
 	if u.sentinels != nil {
 		return u.dialMaster(ctx, u.connectTo)
@@ -176,8 +180,8 @@ func dialTLS(ctx context.Context, dial func(ctx context.Context, network, addr s
 	return secured, nil
 }
 
-// during runs talk on conn and cuts it short, by way of the deadline, when ctx ends. Afterwards conn has no
-// deadline. If ctx ended, the error is its cause or a timeout, whichever came first.
+// during runs talk on conn. If ctx ends first, it interrupts talk through the deadline. Afterwards
+// conn has no deadline. If ctx ended, the error is its cause or a timeout, whichever came first.
 func (u *Upstream) during(ctx context.Context, conn net.Conn, talk func(net.Conn) error) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
@@ -189,7 +193,7 @@ func (u *Upstream) during(ctx context.Context, conn net.Conn, talk func(net.Conn
 	})
 	err := talk(conn)
 	if !stop() {
-		<-cut // so that its deadline is not set after ours is cleared
+		<-cut // so that its deadline is not set after this one is cleared
 		if err == nil {
 			err = context.Cause(ctx)
 		}

@@ -10,10 +10,11 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/conf"
 )
 
-// What is in deploy speaks of settings and subcommands: both must be as it says. Its forms are the business of deploy/check.
+// What is in deploy speaks of settings and Subcommands: both must be as it says. Its forms are the business of deploy/check.
 
 func readDeploy(t *testing.T, name string) string {
 	t.Helper()
@@ -62,7 +63,7 @@ func TestDeploySettingsAreValid(t *testing.T) {
 	}
 }
 
-// TestDeployProbes: the commands of the probes are subcommands with flags that these have.
+// TestDeployProbes: the commands of the probes are Subcommands with flags that these have.
 func TestDeployProbes(t *testing.T) {
 	found := 0
 	for line := range strings.Lines(readDeploy(t, "kubernetes/lockproxy.yaml") + readDeploy(t, "Dockerfile")) {
@@ -76,13 +77,13 @@ func TestDeployProbes(t *testing.T) {
 		found++
 		list, _, _ = strings.Cut(list, "]")
 		words := strings.Fields(strings.NewReplacer(",", " ", `"`, " ").Replace(list))
-		at := slices.IndexFunc(toolCommands(), func(c toolCommand) bool { return c.name == words[0] })
+		at := slices.IndexFunc(tool.Subcommands(), func(c tool.Subcommand) bool { return c.Name == words[0] })
 		if at < 0 {
-			t.Errorf("%s is no subcommand", words[0])
+			t.Errorf("%s is no Subcommand", words[0])
 			continue
 		}
 		flags := flag.NewFlagSet(words[0], flag.ContinueOnError)
-		toolCommands()[at].define(flags)
+		tool.Subcommands()[at].Define(flags)
 		if err := flags.Parse(words[1:]); err != nil || flags.NArg() > 0 {
 			t.Errorf("%q: %v, left %q", words, err, flags.Args())
 		}

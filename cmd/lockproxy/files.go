@@ -16,11 +16,11 @@ import (
 	"lockproxy/conf"
 )
 
-// files are the certificates and passwords that the settings name. They are read at the start and by reload; new connections use what
-// was read last.
+// files are the certificates and passwords that the settings name. The start and each reload read
+// them. New connections use what was read last.
 type files struct{ current atomic.Pointer[contents] }
 
-// contents is what was read at one time. It is not changed.
+// contents is the result of one reading. It never changes.
 type contents struct {
 	text      map[string][]byte           // by setting
 	server    *tls.Config                 // of rediss:// listeners; nil: none
@@ -39,8 +39,8 @@ func openFiles(cfg conf.Config) (*files, error) {
 	return f, err
 }
 
-// reload reads the files again, those that cfg names now. If anything is wrong with one of them, all stay as they were. changed has the
-// settings whose files have another content now.
+// reload reads the files that cfg names. If any of them is wrong, nothing changes. changed names
+// the settings whose files have new content.
 func (f *files) reload(cfg conf.Config) (changed []string, err error) {
 	now, err := readFiles(cfg)
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *files) reload(cfg conf.Config) (changed []string, err error) {
 	return changed, nil
 }
 
-// readFiles reads every file, and reports all that is wrong, by setting.
+// readFiles reads every file, and reports all faults by setting.
 func readFiles(cfg conf.Config) (*contents, error) {
 	c := &contents{text: map[string][]byte{}, certs: map[string]*tls.Certificate{}, pools: map[string]*x509.CertPool{}, passwords: map[string]string{}, adminToken: cfg.AdminToken}
 	err := errors.Join(
@@ -70,7 +70,7 @@ func readFiles(cfg conf.Config) (*contents, error) {
 	return c, err
 }
 
-// readFile reads the file of a setting; nil without an error where the setting names none.
+// readFile reads the file of a setting. It returns nil if the setting names none.
 func (c *contents) readFile(name, path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -113,7 +113,7 @@ func (c *contents) readPool(name, path string) error {
 	return nil
 }
 
-// readPassword takes one line, whose end is not part of the password.
+// readPassword reads a file of one line.
 func (c *contents) readPassword(name, path string) error {
 	text, err := c.readFile(name, path)
 	if err != nil || path == "" {
@@ -127,32 +127,36 @@ func (c *contents) readPassword(name, path string) error {
 	return nil
 }
 
-// serverTLS shows cert and, with a pool, lets in only clients with a certificate signed by one of it.
+// serverTLS shows cert. With a pool it accepts only clients whose certificate one of its
+// authorities signed.
 func serverTLS(cert *tls.Certificate, clients *x509.CertPool) *tls.Config {
 	config := &tls.Config{Certificates: []tls.Certificate{*cert}, MinVersion: tls.VersionTLS12}
 	if clients != nil {
 		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, clients
-		config.SessionTicketsDisabled = true // a ticket would outlive the authority that let its owner in
+		// a ticket would outlive the authority that let its owner in
+		config.SessionTicketsDisabled = true
 	}
 	return config
 }
 
-// listenTLS is the configuration of rediss:// listeners: each handshake takes the one of the moment.
+// listenTLS returns the configuration of rediss:// listeners. Each handshake uses the current
+// certificates.
 func (f *files) listenTLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return f.current.Load().server, nil
 	}}
 }
 
-// clientTLS gives how to speak TLS to the rediss:// address a of the upstream or of a master, as group says, with the files of the moment; nil
-// for other addresses. Without upstream-tls-ca or masters-tls-ca the system's authorities are trusted.
+// clientTLS returns the TLS configuration for a connection to the rediss:// address a, or nil for
+// other addresses. group says whose it is: upstream or masters. Without upstream-tls-ca or
+// masters-tls-ca the system's authorities are trusted.
 func (f *files) clientTLS(a conf.Address, group string, settings conf.ClientTLS) func() *tls.Config {
 	if !a.TLS {
 		return nil
 	}
 	name := settings.ServerName
 	if name == "" {
-		name = a.Host() // empty with Sentinels: the host that is dialled
+		name = a.Host() // empty with Sentinels: the host that is dialled counts
 	}
 	return func() *tls.Config {
 		now := f.current.Load()
@@ -164,13 +168,13 @@ func (f *files) clientTLS(a conf.Address, group string, settings conf.ClientTLS)
 	}
 }
 
-// adminToken is what operators must show; "" for nothing.
+// adminToken returns what operators must show; "": nothing.
 func (f *files) adminToken() string {
 	now := f.current.Load()
 	return cmp.Or(now.adminToken, now.passwords["admin-token-file"])
 }
 
-// login is who to be on servers without credentials in their address; nil: nobody.
+// login returns the credentials for servers without any in their address; nil: none.
 func (f *files) login(group string, settings conf.Login) func() (user, password string) {
 	if settings.PasswordFile == "" {
 		return nil

@@ -1,5 +1,6 @@
-// Command lockproxy is a server that speaks Redis to its clients and adds LOCK and UNLOCK, held by a majority of
-// independent Redis servers. Every other command goes unchanged to one Redis, the upstream.
+// Command lockproxy is a server that speaks Redis to its clients and adds LOCK and UNLOCK, held by
+// a majority of independent Redis servers. It relays every other command to one Redis, the
+// upstream.
 package main
 
 import (
@@ -10,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockproxy/cmd/lockproxy/tool"
 )
 
 func main() {
@@ -17,7 +20,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if code, found := runTool(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); found {
+	if code, found := tool.Run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); found {
 		stop()
 		os.Exit(code)
 	}
@@ -28,7 +31,7 @@ func main() {
 	}
 }
 
-// silent keeps go-redis from writing to stderr, beside the log: what it has to say comes back as errors, too.
+// silent keeps go-redis from writing to stderr. Its errors come back to the callers as well.
 type silent struct{}
 
 // Printf does nothing.

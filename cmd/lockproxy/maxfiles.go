@@ -7,19 +7,21 @@ import (
 )
 
 const (
-	// clientFiles is how many files a client takes: its own connection and, once needed, one to the upstream.
+	// clientFiles is how many files a client needs: its own connection and one to the upstream.
 	clientFiles = 2
-	// masterFiles is how many a master may take: the lane, the connection that hears releases, and those of LOCKPROXY LOCKS.
+	// masterFiles is how many files a master may need: for the lane, the subscriptions and
+	// LOCKPROXY LOCKS.
 	masterFiles = 4
-	// otherFiles are left for listeners, Sentinels, questions to the upstream and what the runtime opens.
+	// otherFiles are for listeners, Sentinels, questions to the upstream and the Go runtime.
 	otherFiles = 32
 )
 
-// warnFiles says at the start if max-clients do not fit into the limit that the system sets this process, which Go has raised as far as it
-// may be. Beyond it the proxy goes on, and connections wait to be accepted. An allowed of 0 is not known.
+// warnFiles warns at the start if max-clients exceed the limit on open files, which Go has raised
+// as far as it may. Beyond the limit, connections wait to be accepted. allowed is 0 if the limit
+// is not known.
 func warnFiles(cfg conf.Config, allowed uint64, log *zap.Logger) {
 	perClient := uint64(clientFiles)
-	if cfg.Embedded() { // its servers are reached without
+	if cfg.Embedded() { // it is reached without files
 		perClient = 1
 	}
 	needed := perClient*uint64(cfg.MaxClients) + masterFiles*uint64(len(cfg.Masters)) + otherFiles

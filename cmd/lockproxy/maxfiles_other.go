@@ -2,5 +2,5 @@
 
 package main
 
-// maxFiles is not known here.
+// maxFiles returns 0: the limit is not known.
 func maxFiles() uint64 { return 0 }

@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// maxFiles is how many files and connections the system lets this process have open; 0: not known.
+// maxFiles returns how many files and connections this process may have open; 0: not known.
 func maxFiles() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/conf"
 )
 
@@ -82,15 +83,15 @@ func TestDocsAlerts(t *testing.T) {
 	}
 }
 
-// TestDocsTools: docs/tools.md says what each subcommand is for, and the links between the documents lead somewhere.
+// TestDocsTools: docs/tools.md says what each Subcommand is for, and the links between the documents lead somewhere.
 func TestDocsTools(t *testing.T) {
 	text, err := os.ReadFile("../../docs/tools.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range toolCommands() {
-		if !regexp.MustCompile(`(?m)^## ` + c.name + `\b`).Match(text) {
-			t.Errorf("docs/tools.md says nothing about %s", c.name)
+	for _, c := range tool.Subcommands() {
+		if !regexp.MustCompile(`(?m)^## ` + c.Name + `\b`).Match(text) {
+			t.Errorf("docs/tools.md says nothing about %s", c.Name)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestEmbeddedDefaultClientLeavesBlocked(t *testing.T) {
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		io.ReadFull(conn, make([]byte, 7))
 		conn.Close()
-		waitFor(t, "the session ends", func() bool {
+		eventually(t, "the session ends", func() bool {
 			return strings.Contains(client.Info(t.Context(), "clients").Val(), "connected_clients:1\r\n")
 		})
 		client.RPush(t.Context(), list, "x")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"os/signal"
 	"strings"
@@ -9,22 +8,22 @@ import (
 	"syscall"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
+	"lockproxy/cmd/lockproxy/internal/logs"
 	"lockproxy/conf"
-	"lockproxy/upstream"
 )
 
-// reloader reads settings, certificates and passwords again on SIGHUP, and puts into force what can change while the proxy runs.
+// reloader reads settings, certificates and passwords again on SIGHUP, and applies those that can
+// change while the proxy runs.
 type reloader struct {
 	args, environ []string // what the settings were loaded from
 	files         *files
-	log           *logs
+	log           *logs.Logs
 
 	mu    sync.Mutex
 	cfg   conf.Config       // in force
-	apply func(conf.Config) // puts it into force where something runs already; nil as long as nothing does
-	ready bool              // systemd was told so
+	apply func(conf.Config) // applies it to the running parts; nil before they run
+	ready bool              // systemd knows that the start is over
 }
 
 // onHangup reloads at every SIGHUP until end is called.
@@ -34,7 +33,8 @@ func (r *reloader) onHangup() (end func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range hangups {
-			ready := r.isReady() // else systemd would take the end of the reload for the end of the start
+			// otherwise systemd would take the end of the reload for the end of the start
+			ready := r.isReady()
 			if ready {
 				notifyReloading()
 			}
@@ -66,21 +66,21 @@ func (r *reloader) isReady() bool {
 	return r.ready
 }
 
-// reopenAudit goes on in a new file where the old one of the audit log was moved away.
+// reopenAudit creates a new file where the old one of the audit log was moved away.
 func (r *reloader) reopenAudit() {
-	if err := r.log.audit.reopen(); err != nil {
+	if err := r.log.Audit.Reopen(); err != nil {
 		r.log.Error("audit-log cannot be opened again, it goes on in the old file", zap.Error(err))
 	}
 }
 
-// config are the settings in force.
+// config returns the settings in force.
 func (r *reloader) config() conf.Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.cfg
 }
 
-// attach sets who is told of new settings, and tells those of the moment.
+// attach sets apply, and calls it with the current settings.
 func (r *reloader) attach(apply func(conf.Config)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *reloader) attach(apply func(conf.Config)) {
 	apply(r.cfg)
 }
 
-// reload changes all that can be changed, or nothing if any setting or file is wrong.
+// reload changes all that can change, or nothing if any setting or file is wrong.
 func (r *reloader) reload() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,11 +105,11 @@ func (r *reloader) reload() {
 	}
 	changed, err := r.files.reload(cfg)
 	if err != nil {
-		r.log.Error("nothing was reloaded, a file is not good", zap.Error(err))
+		r.log.Error("nothing was reloaded, a file is invalid", zap.Error(err))
 		return
 	}
 	r.cfg = cfg
-	setLevel(r.log.level, cfg.LogLevel)
+	r.log.SetLevel(cfg.LogLevel)
 	if r.apply != nil {
 		r.apply(cfg)
 	}
@@ -117,7 +117,7 @@ func (r *reloader) reload() {
 	r.logChanges(changes)
 }
 
-// logChanges says what came into force and what waits for a restart, by name and with both values.
+// logChanges logs which settings changed and which wait for a restart, with both values.
 func (r *reloader) logChanges(changes []conf.Change) {
 	var now, later []string
 	for _, c := range changes {
@@ -129,24 +129,6 @@ func (r *reloader) logChanges(changes []conf.Change) {
 	}
 	r.log.Info("settings reloaded", zap.Strings("changed", now))
 	if len(later) > 0 {
-		r.log.Warn("settings have changed that are read at the start only: restart to use them", zap.Strings("settings", later))
-	}
-}
-
-// setLevel sets the level by its name, which the settings have checked.
-func setLevel(level zap.AtomicLevel, name string) {
-	if l, err := zapcore.ParseLevel(name); err == nil {
-		level.SetLevel(l)
-	}
-}
-
-// follow keeps up with the Sentinels of up, beyond the end of ctx, until end is called. moved is called as Follow says.
-func follow(ctx context.Context, up *upstream.Upstream, moved func(old context.Context)) (end func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var wg sync.WaitGroup
-	wg.Go(func() { up.Follow(ctx, moved) })
-	return func() {
-		cancel()
-		wg.Wait()
+		r.log.Warn("changed settings need a restart", zap.Strings("settings", later))
 	}
 }

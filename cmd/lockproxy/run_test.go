@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -70,7 +71,7 @@ func started(t *testing.T, args ...string) (address string, log *output, stop fu
 		return err
 	}
 	t.Cleanup(func() { stop() })
-	waitFor(t, "the ready line", func() bool {
+	eventually(t, "the ready line", func() bool {
 		select {
 		case <-ended:
 			t.Fatalf("run ended: %v\n%s", err, log)
@@ -135,7 +136,7 @@ func TestEmbeddedDefaultEndToEnd(t *testing.T) {
 		if err != nil || next <= token {
 			t.Errorf("the later token %q is not greater than %q: %v", next, token, err)
 		}
-		waitFor(t, "expiry in real time", func() bool {
+		eventually(t, "expiry in real time", func() bool {
 			return client.Do(ctx, "LOCK", key, "5s").Err() == nil
 		})
 		if d := time.Since(start); d < 950*time.Millisecond {
@@ -162,7 +163,7 @@ func TestEmbeddedDefaultEndToEnd(t *testing.T) {
 		strings.Contains(text, "panicked") {
 		t.Errorf("log:\n%s", text)
 	}
-	waitFor(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
 }
 
 // Bytes that crash a redcon or a miniredis process, or make it take all memory; afterwards all goes on.
@@ -206,5 +207,60 @@ func TestRunWithoutItsServers(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// blocked is a stderr that takes nothing until it is told to.
+type blocked struct{ goOn chan struct{} }
+
+func (b *blocked) Write(p []byte) (int, error) {
+	<-b.goOn
+	return len(p), nil
+}
+
+// TestStderrThatBlocks: locks are granted, renewed and released although nobody takes what is logged, and the proxy ends.
+func TestStderrThatBlocks(t *testing.T) {
+	out := &blocked{goOn: make(chan struct{})}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	socket := filepath.Join(t.TempDir(), "s")
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{"--listen", "unix://" + socket, "--log-level", "debug", "--audit-log", "log", "--drain-timeout", "0s"}, nil, io.Discard, out)
+	}()
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1, PoolSize: 2})
+	defer client.Close()
+	eventually(t, "the first grant", func() bool { return client.Do(ctx, "LOCK", "a", "1s").Err() == nil })
+	holder := client.Conn()
+	defer holder.Close()
+	const ttl = 600 * time.Millisecond
+	if err := holder.Do(ctx, "LOCK", "job", "600ms", "SESSION").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); time.Since(start) < 3*ttl; { // meanwhile more is logged than there is room for
+		if client.Do(ctx, "LOCK", "job", "600ms").Err() == nil {
+			t.Fatal("a session lock was not renewed")
+		}
+	}
+	cancel(errors.New("test is over"))
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("run does not end")
+	}
+	close(out.goOn)
+}
+
+// eventually polls until condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); !condition(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10s: %s", what)
+		}
 	}
 }

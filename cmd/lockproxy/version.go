@@ -8,7 +8,7 @@ import (
 // version is set when a release is built: -ldflags "-X main.version=v1.2.3".
 var version string
 
-// versionText is the line of --version: the release, or the module's version and revision, and Go's.
+// versionText returns the release, or the module's version and revision, and the version of Go.
 func versionText() string {
 	text := version
 	if info, ok := debug.ReadBuildInfo(); ok && text == "" {
@@ -22,5 +22,5 @@ func versionText() string {
 	if text == "" {
 		text = "(devel)"
 	}
-	return "lockproxy " + text + " " + runtime.Version()
+	return text + " " + runtime.Version()
 }

@@ -16,7 +16,7 @@ func TestQuorumOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := quorumOptions(cfg, nil, filesOf(t, cfg), zap.NewNop())
+		o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop())
 		if o.Guard != want || !o.AllowEviction {
 			t.Errorf("restart-guard %s is %d, allow-eviction %v", word, o.Guard, o.AllowEviction)
 		}
@@ -32,7 +32,7 @@ func TestQuorumOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := quorumOptions(cfg, nil, filesOf(t, cfg), zap.NewNop()); o.Guard != quorum.GuardOn || o.AllowEviction {
+	if o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop()); o.Guard != quorum.GuardOn || o.AllowEviction {
 		t.Errorf("the default has guard %d, allow-eviction %v", o.Guard, o.AllowEviction)
 	}
 }

@@ -68,7 +68,7 @@ func TestLogLevelChanges(t *testing.T) {
 	p.Signal(syscall.SIGHUP)
 	lab.WaitFor(t, "the level of the file", lab.Patience, level("warn"))
 	lab.WaitFor(t, "word of what needs a restart", lab.Patience, func() bool {
-		return strings.Contains(p.Log.String(), `restart to use them","settings":["max-ttl \"60s\" becomes \"30s\""]`)
+		return strings.Contains(p.Log.String(), `changed settings need a restart","settings":["max-ttl \"60s\" becomes \"30s\""]`)
 	})
 }
 

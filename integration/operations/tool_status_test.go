@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("locks: %+v", l.Locks)
 	}
 	text := lab.FinishTool(t, 0, "status", "--addr", c.Addr)
-	for _, want := range []string{"upstream  answers in", c.Masters[2].Addr + "  voting", "job?[2J", "3 of 3", "me@here"} {
+	for _, want := range []string{"upstream  answers in", c.Masters[2].Addr + "  voting", `job\x1b[2J`, "3 of 3", "me@here"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -1,13 +1,16 @@
 package admission
 
-// State is what a master is good for at the moment.
-type State string
+import "lockproxy/stat"
 
+// State is what a master is good for.
+type State = stat.State
+
+// The states of a master.
 const (
-	StateVoting      State = "voting"      // asked by every command
-	StateQuarantined State = "quarantined" // reached, and will vote
-	StateDown        State = "down"        // not connected; counts as "no answer" at once
-	StateRefused     State = "refused"     // reached, but must not vote
+	StateVoting      = stat.StateVoting
+	StateQuarantined = stat.StateQuarantined
+	StateDown        = stat.StateDown
+	StateRefused     = stat.StateRefused
 )
 
 // Mode says what happens to a master that may have lost its memory: one that restarted, was flushed,

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net"
 
-	"lockproxy/quorum/internal/wire"
+	"lockproxy/plain"
 )
 
 // Options say how one master is reached.
@@ -48,9 +48,9 @@ func (o *Options) Validate(i int) (faults []error) {
 // NameOf returns what messages call the master.
 func (o *Options) NameOf() string {
 	if o.Name == "" {
-		return wire.Plain(o.Addr)
+		return plain.Short(o.Addr)
 	}
-	return wire.Plain(o.Name)
+	return plain.Short(o.Name)
 }
 
 // IDOf returns what the settings that all proxies agree on call the master.

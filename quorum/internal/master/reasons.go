@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"lockproxy/plain"
 	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/wire"
 )
@@ -71,7 +72,7 @@ func Answered(r *wire.Reply) error {
 	case r.Code() == wire.CodeNotAdmitted:
 		return errNotAdmitted
 	case r.IsError():
-		return &AnswerError{wire.Plain(r.Text)}
+		return &AnswerError{plain.Short(r.Text)}
 	}
 	return &AnswerError{"an unexpected reply"}
 }
@@ -114,7 +115,7 @@ func isAny(err error, targets ...error) bool {
 // errors.
 func tlsReason(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // an alert, whose type is not exported
-		return "refused TLS: " + wire.Plain(strings.TrimPrefix(op.Err.Error(), "tls: "))
+		return "refused TLS: " + plain.Short(strings.TrimPrefix(op.Err.Error(), "tls: "))
 	}
 	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
 	switch {

@@ -7,33 +7,15 @@ import (
 
 	"go.uber.org/zap"
 
+	"lockproxy/plain"
 	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // Status is how a master stands.
-type Status struct {
-	Name     string
-	State    admission.State
-	Reason   string            // why it does not vote, in plain words; empty while voting
-	Since    time.Time         // when State last changed
-	VotesIn  time.Duration     // until it votes, where that is known; 0 otherwise
-	RunID    string            // of the server last reached; empty before the first
-	RTT      time.Duration     // of the last PING (once a second); 0 before the first
-	Ahead    time.Duration     // the master's clock less ours, as of the last answer that told it
-	Grants   uint64            // acquires granted
-	Refusals uint64            // acquires refused because the key was there
-	Errors   uint64            // error replies, all kinds
-	ByKind   map[string]uint64 // error replies by first word ("LOADING"); nil without any
-	Lost     uint64            // connections that broke after they had been ready for work
-	Owed     int               // repairs: releases and top-ups that the master has not answered yet
-	Dropped  uint64            // repairs given up as there were too many
-
-	Unanswered  int    // requests on the lane that the master has not answered yet
-	Quarantines uint64 // how often it was put in quarantine, as far as this process saw
-	Strays      uint64 // remains of locks that failed or were lost, found on it and ended
-}
+type Status = stat.Master
 
 // waiting is a reason that passes by itself, and when.
 type waiting interface {
@@ -49,7 +31,7 @@ func (l *Lane) Status() Status {
 	s := l.status
 	s.Name, s.State, s.Since, s.Owed, s.Unanswered = l.Name(), l.state, l.since, l.repairs.n, l.queue.n
 	if !l.votes {
-		s.Reason = wire.Plain(l.reason.Error())
+		s.Reason = plain.Short(l.reason.Error())
 		if w, ok := errors.AsType[waiting](l.reason); ok {
 			s.VotesIn = max(time.Until(w.VotesAt()), 0)
 		}
@@ -77,7 +59,7 @@ func (l *Lane) countErrorLocked(r *wire.Reply) {
 	if l.status.ByKind == nil {
 		l.status.ByKind = make(map[string]uint64)
 	}
-	l.status.ByKind[wire.Plain(kind)]++
+	l.status.ByKind[plain.Short(kind)]++
 }
 
 // Admit makes the master vote under record, empty for any. It does nothing on another connection

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"lockproxy/plain"
 	"lockproxy/quorum/internal/master"
-	"lockproxy/quorum/internal/wire"
 )
 
 // silence is how long dialling may take, and how long a master may say nothing.
@@ -72,7 +72,7 @@ func (c *Client) Close() error {
 // Reason turns an error of a Client into a reason, as package master words them.
 func Reason(err error) error {
 	if said, ok := errors.AsType[redis.Error](err); ok {
-		return &master.AnswerError{Text: wire.Plain(said.Error())}
+		return &master.AnswerError{Text: plain.Short(said.Error())}
 	}
 	return master.Reason(err, silence)
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -150,18 +149,5 @@ func TestBehindSecret(t *testing.T) {
 func TestReleaseID(t *testing.T) {
 	if got := ReleaseID("abc"); got != "a9993e364706816a" {
 		t.Error(got)
-	}
-}
-
-func TestPlain(t *testing.T) {
-	for in, want := range map[string]string{
-		"ERR x\r\n-ERR y\x00z":           "ERR x  -ERR y z",
-		"  trimmed\n":                    "trimmed",
-		"Grüße\u202e\u200b\u2028\u0085.": "Grüße    .",
-		strings.Repeat("z", 500):         strings.Repeat("z", maxPlain),
-	} {
-		if got := Plain(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
 	}
 }

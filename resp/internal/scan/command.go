@@ -1,5 +1,7 @@
 package scan
 
+import "lockproxy/stat"
+
 // Kind says what a request means for the standing of its connection. Nearly all commands are KindPlain: each has one reply of
 // its own and changes nothing of what a connection is.
 type Kind uint8
@@ -24,12 +26,8 @@ const (
 // longestName is the length of the longest command name that has a kind of its own: PUNSUBSCRIBE.
 const longestName = 12
 
-// LockCommands are the commands that are KindLock, in lower case.
-var LockCommands = []string{"lock", "unlock", "extend", "lockinfo", "lockproxy"}
-
 // kinds has the names that are not KindPlain.
-var kinds = map[string]Kind{
-	"lock": KindLock, "unlock": KindLock, "extend": KindLock, "lockinfo": KindLock, "lockproxy": KindLock,
+var kinds = withLockCommands(map[string]Kind{
 	"auth": KindLogin, "hello": KindLogin, "reset": KindReset,
 	"multi": KindMulti, "exec": KindExec, "discard": KindExec,
 	"subscribe": KindSubscribe, "psubscribe": KindSubscribe, "ssubscribe": KindSubscribe,
@@ -37,6 +35,13 @@ var kinds = map[string]Kind{
 	"monitor": KindMonitor, "client": KindClient, "script": KindScript, "debug": KindDebug,
 	"sync": KindReplication, "psync": KindReplication, "replconf": KindReplication, // REPLCONF ACK has no reply, and no place in that of EXEC
 	"quit": KindQuit, "post": KindHTTP, "host:": KindHTTP,
+})
+
+func withLockCommands(kinds map[string]Kind) map[string]Kind {
+	for _, c := range stat.Commands {
+		kinds[c.Name] = KindLock
+	}
+	return kinds
 }
 
 // notableLengths has, for the first letter of each name in kinds, the lengths of those names, as bits.

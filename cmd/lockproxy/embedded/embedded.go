@@ -1,0 +1,85 @@
+package embedded
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"go.uber.org/zap"
+)
+
+// mastersCount is how many masters the embedded default has: five, as recommended for a real
+// deployment.
+const mastersCount = 5
+
+// Servers are the upstream and the masters of a start without any server named. They live in
+// memory.
+type Servers struct {
+	Upstream *Server
+	masters  []*Server
+}
+
+// New starts them. The caller closes them.
+func New(log *zap.Logger) (*Servers, error) {
+	e := &Servers{}
+	var err error
+	if e.Upstream, err = newServer("memory", log); err != nil {
+		return nil, err
+	}
+	for i := range mastersCount {
+		master, err := newServer(fmt.Sprintf("memory-%d", i+1), log)
+		if err != nil {
+			e.Close()
+			return nil, err
+		}
+		e.masters = append(e.masters, master)
+	}
+	return e, nil
+}
+
+// Close ends all servers and drops their data. It does nothing on nil.
+func (e *Servers) Close() {
+	if e == nil {
+		return
+	}
+	for _, master := range e.masters {
+		master.Close()
+	}
+	e.Upstream.Close()
+}
+
+// WriteNotice tells a newcomer what runs and what to type next. Clients connect to listener.
+func WriteNotice(w io.Writer, listener net.Listener) {
+	cli := "redis-cli -p 6379"
+	switch address := listener.Addr().(type) {
+	case *net.TCPAddr:
+		cli = fmt.Sprintf("redis-cli -p %d", address.Port)
+	case *net.UnixAddr:
+		cli = "redis-cli -s " + address.Name
+	}
+	io.WriteString(w, strings.ReplaceAll(`
+This lockproxy is for trying out. No Redis server was named, so one upstream and five masters live in the memory
+of this process. All data is gone when it ends.
+
+Type in another terminal:
+  CLI LOCK job 5000             the answer is a token: nobody else gets this lock for 5 seconds
+  CLI LOCK job 5000             (nil) while it is held
+  CLI UNLOCK job <token>        1: released
+  CLI SET greeting hello        everything else goes to the upstream
+  CLI GET greeting
+
+With real servers, an odd number of independent masters that keep the locks:
+  lockproxy --masters 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379 --upstream 10.0.0.9:6379
+All settings: lockproxy --help
+
+`, "CLI", cli))
+}
+
+// Masters returns the masters, or none of nil.
+func (e *Servers) Masters() []*Server {
+	if e == nil {
+		return nil
+	}
+	return e.masters
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lockproxy/cmd/lockproxy/internal/listen"
+	"lockproxy/conf"
+)
+
+// tlsEcho listens with cfg and sends back a line to whom it lets in.
+func tlsEcho(t *testing.T, files *files) (addr string) {
+	t.Helper()
+	cfg := conf.Default()
+	cfg.Listen = []conf.Address{{Network: "tcp", Addr: "127.0.0.1:0", TLS: true}}
+	listeners, err := listen.All(t.Context(), listenOptions(cfg, files), zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listen.CloseAll(listeners) })
+	go func() {
+		for {
+			conn, err := listeners[0].Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				b := make([]byte, 1)
+				if _, err := conn.Read(b); err == nil {
+					conn.Write(b)
+				}
+			}()
+		}
+	}()
+	return listeners[0].Addr().String()
+}
+
+// speak makes a handshake, sends a byte and wants it back. It returns the certificate's name.
+func speak(addr string, config *tls.Config) (name string, err error) {
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", addr, config)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := conn.Write([]byte("x")); err != nil {
+		return "", err
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		return "", err
+	}
+	return conn.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
+}
+
+func TestTLSListener(t *testing.T) {
+	ours, strangers := newAuthority(t), newAuthority(t)
+	var cfg conf.Config
+	cfg.TLSCert, cfg.TLSKey = ours.issue("server", time.Now().Add(time.Hour))
+	plain := tlsEcho(t, filesOf(t, cfg))
+	cfg.TLSClientCA = ours.ca
+	mutual := tlsEcho(t, filesOf(t, cfg))
+
+	cert, key := ours.issue("client", time.Now().Add(time.Hour))
+	good := ours.client("server", cert, key)
+	cert, key = ours.issue("late", time.Now().Add(-time.Minute))
+	late := ours.client("server", cert, key)
+	cert, key = strangers.issue("stranger", time.Now().Add(time.Hour))
+	foreign := ours.client("server", cert, key)
+	old := ours.client("server", "", "")
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	older := good.Clone()
+	older.MaxVersion = tls.VersionTLS12
+	for name, c := range map[string]struct {
+		addr   string
+		config *tls.Config
+		err    string
+	}{
+		"no certificate asked":       {plain, ours.client("server", "", ""), ""},
+		"wrong name":                 {plain, ours.client("other", "", ""), "not other"},
+		"wrong authority":            {plain, strangers.client("server", "", ""), "unknown authority"},
+		"TLS 1.1":                    {plain, old, "protocol version"},
+		"mutual":                     {mutual, good, ""},
+		"mutual, TLS 1.2":            {mutual, older, ""},
+		"mutual, none shown":         {mutual, ours.client("server", "", ""), "certificate required"},
+		"mutual, expired":            {mutual, late, "expired certificate"},
+		"mutual, of somebody else's": {mutual, foreign, "unknown certificate authority"},
+	} {
+		got, err := speak(c.addr, c.config)
+		if c.err == "" && (err != nil || got != "server") || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: got %q %v, want error %q", name, got, err, c.err)
+		}
+	}
+}
+
+func TestReload(t *testing.T) {
+	ours := newAuthority(t)
+	var cfg conf.Config
+	cfg.TLSCert, cfg.TLSKey = ours.issue("server", time.Now().Add(time.Hour))
+	cfg.UpstreamLogin.PasswordFile = ours.dir + "/password"
+	os.WriteFile(cfg.UpstreamLogin.PasswordFile, []byte("one\n"), 0o600)
+	cfg.UpstreamTLS.Cert, cfg.UpstreamTLS.Key = ours.issue("us", time.Now().Add(time.Hour))
+	cfg.MastersTLS.CA = ours.dir + "/masters.pem"
+	cfg.MastersLogin.PasswordFile = ours.dir + "/masters"
+	os.WriteFile(cfg.MastersLogin.PasswordFile, []byte("old\n"), 0o600)
+	copyFile := func(to, from string) {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.WriteFile(to, text, 0o600)
+	}
+	copyFile(cfg.MastersTLS.CA, ours.ca)
+	f := filesOf(t, cfg)
+	addr := tlsEcho(t, f)
+	cfg.Masters = []conf.Address{{Network: "tcp", Addr: "127.0.0.1:1", TLS: true}}
+	master := quorumOptions(cfg, nil, f, nil, zap.NewNop()).Masters[0]
+	upstream, login := f.clientTLS(conf.Address{TLS: true}, "upstream", cfg.UpstreamTLS), f.login("upstream", cfg.UpstreamLogin)
+	trusted := func() string {
+		config := master.TLS()
+		config.ServerName = "127.0.0.1"
+		if _, err := speak(addr, config); err != nil {
+			return "stranger"
+		}
+		return "friend"
+	}
+	state := func() string {
+		name, err := speak(addr, ours.client("127.0.0.1", "", ""))
+		if err != nil {
+			name = err.Error()
+		}
+		us, _ := upstream().GetClientCertificate(nil)
+		_, password := login()
+		_, of := master.Login()
+		return strings.Join([]string{name, us.Leaf.Subject.CommonName, password, of, trusted()}, " ")
+	}
+	if got := state(); got != "server us one old friend" {
+		t.Fatal(got)
+	}
+	reload := func(want string) {
+		t.Helper()
+		changed, err := f.reload(cfg)
+		got := strings.Join(changed, ",") + ";"
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	reload(";")
+	newCert, newKey := ours.issue("second", time.Now().Add(time.Hour))
+	copyFile(cfg.TLSCert, newCert)
+	reload("tls-cert") // the key does not belong to it yet
+	if got := state(); got != "server us one old friend" {
+		t.Errorf("with a broken pair: %s", got)
+	}
+	copyFile(cfg.TLSKey, newKey)
+	os.WriteFile(cfg.UpstreamLogin.PasswordFile, nil, 0o600)
+	reload("upstream-password-file " + cfg.UpstreamLogin.PasswordFile + ": not one line with a password")
+	if got := state(); got != "server us one old friend" {
+		t.Errorf("with one broken file: %s", got)
+	}
+	os.WriteFile(cfg.UpstreamLogin.PasswordFile, []byte("two"), 0o600)
+	copyFile(cfg.UpstreamTLS.Cert, newCert)
+	copyFile(cfg.UpstreamTLS.Key, newKey)
+	copyFile(cfg.MastersTLS.CA, newAuthority(t).ca)
+	os.WriteFile(cfg.MastersLogin.PasswordFile, []byte("new"), 0o600)
+	reload("masters-password-file,masters-tls-ca,tls-cert,tls-key,upstream-password-file,upstream-tls-cert,upstream-tls-key;")
+	if got := state(); got != "second second two new stranger" {
+		t.Errorf("after all: %s", got)
+	}
+}
+
+func TestPasswordFiles(t *testing.T) {
+	path := t.TempDir() + "/p"
+	for text, want := range map[string]string{"a": "a", "a\n": "a", "a\r\n": "a", " a b ": " a b ", "a\n\n": "", "": "", "\n": "", "a\nb": "", "a\x00": ""} {
+		os.WriteFile(path, []byte(text), 0o600)
+		cfg := conf.Config{MastersLogin: conf.Login{User: "u", PasswordFile: path}}
+		f, err := openFiles(cfg)
+		if (err != nil) != (want == "") {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err == nil {
+			if user, password := f.login("masters", cfg.MastersLogin)(); user != "u" || password != want {
+				t.Errorf("%q: got %q %q", text, user, password)
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package listen
+
+import (
+	"cmp"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"go.uber.org/zap/zaptest"
+
+	"lockproxy/conf"
+)
+
+func listenOn(t *testing.T, o Options, addresses ...conf.Address) ([]net.Listener, error) {
+	t.Helper()
+	o.Addresses = addresses
+	o.UnixMode = cmp.Or(o.UnixMode, 0o600)
+	listeners, err := All(t.Context(), o, zaptest.NewLogger(t))
+	t.Cleanup(func() { CloseAll(listeners) })
+	return listeners, err
+}
+
+func TestUnixListener(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	address := conf.Address{Network: "unix", Addr: path}
+	listeners, err := listenOn(t, Options{}, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v %v, want a socket for this user only", info, err)
+	}
+	if _, err := listenOn(t, Options{}, address); err == nil || !strings.Contains(err.Error(), "another process listens there") {
+		t.Errorf("twice: %v", err)
+	}
+	listeners[0].(*net.UnixListener).SetUnlinkOnClose(false)
+	listeners[0].Close() // as after a crash
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal("no stale socket to test with")
+	}
+	if listeners, err = listenOn(t, Options{}, address); err != nil {
+		t.Fatalf("a stale socket is in the way: %v", err)
+	}
+	listeners[0].Close()
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the socket is left behind")
+	}
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenOn(t, Options{}, address); err == nil || !strings.Contains(err.Error(), "not a socket") {
+		t.Errorf("a file: %v", err)
+	}
+	if content, _ := os.ReadFile(path); string(content) != "precious" {
+		t.Error("the file is gone")
+	}
+}
+
+// TestUnixMode: the socket is never open to more than unix-mode says, whatever the umask, not even before it is listened on.
+func TestUnixMode(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	path := filepath.Join(t.TempDir(), "s")
+	var wider atomic.Uint32
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			var stat syscall.Stat_t // cheaper than os.Lstat: the window is small
+			if syscall.Lstat(path, &stat) == nil && stat.Mode&0o777&^0o640 != 0 {
+				wider.Store(uint32(stat.Mode) & 0o777)
+			}
+		}
+	}()
+	for range 2000 {
+		listener, err := open(t.Context(), conf.Address{Network: "unix", Addr: path}, 0o640, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener.Close()
+	}
+	close(stop)
+	<-stopped
+	if mode := wider.Load(); mode != 0 {
+		t.Errorf("for a moment the mode was %o", mode)
+	}
+	syscall.Umask(0o077)
+	listeners, err := listenOn(t, Options{UnixMode: 0o666}, conf.Address{Network: "unix", Addr: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o666 {
+		t.Errorf("got %v %v, want 0666 in spite of the umask", info, err)
+	}
+	listeners[0].Close()
+}
+
+func TestListenAllOrNone(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	path := filepath.Join(t.TempDir(), "s")
+	_, err = listenOn(t, Options{}, conf.Address{Network: "unix", Addr: path}, conf.Address{Network: "tcp", Addr: taken.Addr().String()})
+	if err == nil || !strings.Contains(err.Error(), "address already in use") || strings.Count(err.Error(), taken.Addr().String()) != 1 {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the first listener is left open")
+	}
+}
+
+func TestOpenToOthers(t *testing.T) {
+	for address, want := range map[string]bool{"127.0.0.1:0": false, "[::1]:0": false, "0.0.0.0:0": true, ":0": true} {
+		listeners, err := listenOn(t, Options{}, conf.Address{Network: "tcp", Addr: address})
+		if err != nil {
+			t.Logf("%s: %v", address, err)
+			continue
+		}
+		if got := OpenToOthers(listeners) != nil; got != want {
+			t.Errorf("%s: got %v", address, got)
+		}
+		if bound := listeners[0].Addr().(*net.TCPAddr); address == "0.0.0.0:0" && bound.IP.To4() == nil {
+			t.Errorf("%s is open as %s", address, bound)
+		}
+	}
+}

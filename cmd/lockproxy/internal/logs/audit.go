@@ -1,0 +1,152 @@
+package logs
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"lockproxy/stat"
+)
+
+// Audit logs who locked and unlocked what, and what operators did. It never holds a token. Nil
+// logs nothing.
+type Audit struct {
+	log  *zap.Logger
+	file *auditFile // nil: lines go to the log
+}
+
+// newAudit opens the destination of the setting audit-log. lines is the destination of "log". If a
+// file takes no lines, log says so.
+func newAudit(setting string, lines zapcore.Core, log *zap.Logger) (*Audit, error) {
+	switch setting {
+	case "off":
+		return nil, nil
+	case "log":
+		return &Audit{log: zap.New(lines)}, nil
+	}
+	file := &auditFile{path: setting}
+	if err := file.reopen(); err != nil {
+		return nil, fmt.Errorf("audit-log: %w", err)
+	}
+	encoder := newEncoder(false)
+	queue := &lineQueue{to: file, lines: encoder.Clone(), refused: func(err error) { log.Error("audit-log cannot be written, lines are lost", zap.Error(err)) }}
+	return &Audit{zap.New(zapcore.NewCore(encoder, queue, zapcore.InfoLevel)), file}, nil
+}
+
+// Record logs an event, if the audit log is about its command.
+func (a *Audit) Record(d stat.Event) {
+	command := d.Command
+	switch {
+	case command == "lockproxy" && (d.Sub == "release" || d.Sub == "admit"):
+		command = d.Sub
+	case command != "lock" && command != "unlock" && command != "session":
+		return
+	}
+	fields := []zap.Field{zap.String("command", command), zap.String("key", d.Key), zap.String("outcome", string(d.Outcome)), zap.Stringer("client", d.Client)}
+	add := func(there bool, f zap.Field) {
+		if there {
+			fields = append(fields, f)
+		}
+	}
+	// JSON shows all such bytes alike
+	add(!utf8.ValidString(d.Key), zap.String("key_hex", hex.EncodeToString([]byte(d.Key))))
+	add(d.User != "", zap.String("user", d.User))
+	add(d.Owner != "", zap.String("owner", d.Owner))
+	add(d.Fence != 0, zap.Uint64("fence", d.Fence))
+	add(d.TTL != 0, zap.Duration("ttl", d.TTL))
+	add(d.Session, zap.Bool("session", true))
+	add(d.Held != 0, zap.Duration("held", d.Held.Round(time.Millisecond)))
+	a.log.Info("audit", fields...)
+}
+
+// Reopen creates a new file where the old one was moved away.
+func (a *Audit) Reopen() error {
+	if a == nil || a.file == nil {
+		return nil
+	}
+	return a.file.reopen()
+}
+
+// close writes the lines that wait and closes the file.
+func (a *Audit) close() {
+	if a == nil || a.file == nil {
+		return
+	}
+	if err := a.log.Sync(); !errors.Is(err, errLinesWait) { // otherwise the file is in use
+		a.file.close()
+	}
+}
+
+// auditFile is a file to which each write appends.
+type auditFile struct {
+	path string
+
+	mu      sync.Mutex
+	file    *os.File
+	writing *os.File // the file of a running Write, which closes it
+}
+
+var _ zapcore.WriteSyncer = (*auditFile)(nil)
+
+func (f *auditFile) reopen() error {
+	flags := os.O_APPEND | os.O_CREATE | os.O_WRONLY
+	if f.used() {
+		// a pipe without a reader is an error now; only the start waits for one
+		flags |= syscall.O_NONBLOCK
+	}
+	file, err := os.OpenFile(f.path, flags, 0o600)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file != nil && f.file != f.writing {
+		f.file.Close()
+	}
+	f.file = file
+	return nil
+}
+
+func (f *auditFile) used() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file != nil
+}
+
+// Write implements io.Writer, for one goroutine at a time. It may block; reopen does not wait for
+// it.
+func (f *auditFile) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	file := f.file
+	f.writing = file
+	f.mu.Unlock()
+	n, err := file.Write(p)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.writing = nil; file != f.file { // reopened meanwhile
+		file.Close()
+	}
+	return n, err
+}
+
+// Sync implements zapcore.WriteSyncer.
+func (f *auditFile) Sync() error {
+	f.mu.Lock()
+	file := f.file
+	f.mu.Unlock()
+	return file.Sync()
+}
+
+func (f *auditFile) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.file.Close()
+}

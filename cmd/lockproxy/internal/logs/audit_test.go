@@ -1,0 +1,105 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestAuditReopenWhileBlocked: SIGHUP, and with it the end of the process, does not wait for a line that the old file does not take. The line is
+// written all the same, and those behind it to the new file.
+func TestAuditReopenWhileBlocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	slow, err := os.OpenFile(path, os.O_RDWR, 0) // both ends, so that opening does not wait for the other
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	f := &auditFile{path: path}
+	if err := f.reopen(); err != nil {
+		t.Fatal(err)
+	}
+	long := []byte(strings.Repeat("x", 1<<20)) // more than a pipe takes
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := f.Write(long)
+		wrote <- err
+	}()
+	if _, err := io.ReadFull(slow, make([]byte, 1)); err != nil { // the write has begun
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	reopened := make(chan error, 1)
+	go func() { reopened <- f.reopen() }()
+	select {
+	case err := <-reopened:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("reopen waits for the line")
+	}
+	f.mu.Lock()
+	old := f.writing
+	f.mu.Unlock()
+	rest := make([]byte, len(long)-1)
+	if _, err := io.ReadFull(slow, rest); err != nil || !bytes.Equal(rest, long[1:]) {
+		t.Errorf("the line was cut: %v", err)
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+	if err := old.Close(); err == nil {
+		t.Error("the old file was left open")
+	}
+	if _, err := f.Write([]byte("behind\n")); err != nil {
+		t.Error(err)
+	}
+	f.close()
+	if text, err := os.ReadFile(path); err != nil || string(text) != "behind\n" {
+		t.Errorf("the new file has %q, %v", text, err)
+	}
+}
+
+// TestAuditReopenWithoutReader: nor does SIGHUP wait until somebody reads a pipe again. The old file stays in use.
+func TestAuditReopenWithoutReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	f := &auditFile{path: path}
+	if err := f.reopen(); err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reopened := make(chan error, 1)
+	go func() { reopened <- f.reopen() }()
+	select {
+	case err := <-reopened:
+		if !errors.Is(err, syscall.ENXIO) {
+			t.Errorf("reopen: %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("reopen waits for a reader")
+	}
+	if _, err := f.Write([]byte("on\n")); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(path + ".1"); err != nil || string(text) != "on\n" {
+		t.Errorf("the old file has %q, %v", text, err)
+	}
+}

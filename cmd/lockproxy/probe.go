@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"lockproxy/upstream"
+)
+
+const (
+	probeEvery   = time.Second
+	probeTimeout = 2 * time.Second
+	// probeRenew is how long one connection is used. Later another server may be behind the
+	// address.
+	probeRenew = 15 * time.Second
+)
+
+var errNotAsked = errors.New("has not been asked yet")
+
+// probe sends a PING to the upstream every second, over a connection of its own, and keeps the
+// result.
+type probe struct {
+	dial func(context.Context) (net.Conn, error)
+
+	conn  net.Conn
+	lines *bufio.Reader
+	since time.Time // of conn
+
+	mu  sync.Mutex
+	err error // of the last PING; nil: it was answered
+	rtt time.Duration
+}
+
+func newProbe(dial func(context.Context) (net.Conn, error)) *probe {
+	return &probe{dial: dial, err: errNotAsked}
+}
+
+// last returns whether the upstream answered the last PING, why not, and the round trip.
+func (p *probe) last() (up bool, reason string, rtt time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err == nil, upstream.Reason(p.err), p.rtt
+}
+
+// run probes until ctx ends.
+func (p *probe) run(ctx context.Context) {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	defer p.drop()
+	for {
+		rtt, err := p.ask(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.mu.Lock()
+		p.err, p.rtt = err, rtt
+		p.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// ask sends one PING.
+//
+//	> *1\r\n$4\r\nPING\r\n
+//	< +PONG\r\n or -NOAUTH Authentication required.\r\n
+func (p *probe) ask(ctx context.Context) (rtt time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if p.conn != nil && time.Since(p.since) > probeRenew {
+		p.drop()
+	}
+	if p.conn == nil {
+		conn, err := p.dial(ctx)
+		if err != nil {
+			return 0, err
+		}
+		p.conn, p.lines, p.since = conn, bufio.NewReader(io.LimitReader(conn, 1<<20)), time.Now()
+	}
+	stop := context.AfterFunc(ctx, func() { p.conn.SetDeadline(time.Unix(1, 0)) })
+	start := time.Now()
+	line := ""
+	if _, err = io.WriteString(p.conn, "*1\r\n$4\r\nPING\r\n"); err == nil {
+		line, err = p.lines.ReadString('\n')
+	}
+	rtt = time.Since(start)
+	if !stop() && err == nil {
+		err = context.DeadlineExceeded
+	}
+	if err == nil {
+		err = pingError(line)
+	}
+	if err != nil {
+		p.drop()
+		return 0, err
+	}
+	return rtt, nil
+}
+
+// pingError returns nil if the reply to PING says that the server works, with a password or
+// without.
+func pingError(line string) error {
+	line = strings.TrimSpace(line)
+	switch code, _, _ := strings.Cut(line, " "); {
+	case code == "+PONG", code == "-NOAUTH", code == "-NOPERM":
+		return nil
+	case strings.HasPrefix(line, "-"):
+		return &upstream.ReplyError{Text: line[1:]}
+	}
+	return errors.New("unexpected reply to PING")
+}
+
+func (p *probe) drop() {
+	if p.conn != nil {
+		p.conn.Close()
+		p.conn = nil
+	}
+}

@@ -1,0 +1,251 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/conf"
+)
+
+var statusCommand = Subcommand{
+	Name: "status",
+	help: "show the status of the masters, the upstream and the locks",
+	more: `Locks are shown where the proxy lists them: with admin-commands on, or through its Unix socket.
+
+exit codes: 0 a majority of the masters can vote, 1 it cannot, 64 wrong flags, 69 the proxy cannot be reached, 77 it refuses the user
+`,
+	Define: func(flags *flag.FlagSet) func(context.Context, *invocation) int {
+		v := &viewer{target: targetFlags(flags)}
+		flags.BoolVar(&v.json, "json", false, "print it as JSON")
+		flags.BoolVar(&v.watch, "watch", false, "repeat until interrupted")
+		every := periodFlag(flags, "interval", time.Second, "with --watch: how often")
+		flags.IntVar(&v.locks, "locks", 50, "how many locks to show at most")
+		return func(ctx context.Context, t *invocation) int {
+			v.target.operator = true
+			v.invocation, v.every = t, max(every.Duration, 100*time.Millisecond)
+			return v.run(ctx)
+		}
+	},
+}
+
+// viewer is one run of lockproxy status.
+type viewer struct {
+	*invocation
+	target      *target
+	json, watch bool
+	every       time.Duration
+	locks       int
+}
+
+// status is the result, also as JSON.
+type status struct {
+	Address  string            `json:"address"`
+	Info     map[string]string `json:"info"`
+	Upstream upstreamStatus    `json:"upstream"`
+	Majority bool              `json:"majority_votes"`
+	Masters  []masterStatus    `json:"masters"`
+	Locks    []lockStatus      `json:"locks"`
+	MoreLock bool              `json:"more_locks"`
+	LocksErr string            `json:"locks_error,omitempty"`
+}
+
+type upstreamStatus struct {
+	OK       bool   `json:"ok"`
+	Error    string `json:"error,omitempty"`
+	RTTMicro int64  `json:"rtt_us"`
+}
+
+type masterStatus struct {
+	Address  string `json:"address"`
+	State    string `json:"state"`
+	Reason   string `json:"reason,omitempty"`
+	VotesIn  int64  `json:"votes_in_ms"`
+	Since    int64  `json:"since_ms"`
+	RTT      int64  `json:"rtt_us"`
+	Grants   int64  `json:"grants"`
+	Refusals int64  `json:"refusals"`
+	Errors   int64  `json:"errors"`
+}
+
+type lockStatus struct {
+	Key     string `json:"key"`
+	Held    int64  `json:"held"`
+	TTL     int64  `json:"ttl"`
+	Fence   int64  `json:"fence"`
+	Owner   string `json:"owner"`
+	Waiting int64  `json:"waiting"`
+}
+
+func (v *viewer) run(ctx context.Context) int {
+	for {
+		s, err := v.fetch(ctx)
+		text := ""
+		switch {
+		case err == nil && v.json:
+			line, _ := json.Marshal(s)
+			text = string(line) + "\n"
+		case err == nil:
+			text = s.text(v.onTerminal(v.stdout))
+		}
+		if v.watch && !v.json && v.onTerminal(v.stdout) {
+			fmt.Fprint(v.stdout, "\x1b[H\x1b[2J") // home and clear
+		}
+		fmt.Fprint(v.stdout, text)
+		if err != nil && !(v.watch && ctx.Err() != nil) {
+			code := exitUnavailable
+			if errors.Is(err, errDenied) {
+				code = exitDenied
+			}
+			if v.fail(code, "%v", err); !v.watch {
+				return code
+			}
+		}
+		if !v.watch {
+			return map[bool]int{true: 0, false: exitFailed}[s.Majority]
+		}
+		select {
+		case <-ctx.Done():
+			return 0
+		case <-time.After(v.every):
+		}
+	}
+}
+
+// fetchTimeout bounds all questions to a proxy.
+const fetchTimeout = 10 * time.Second
+
+// fetch asks a proxy for the whole status.
+func (v *viewer) fetch(ctx context.Context) (*status, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	c, err := v.connect(ctx, v.target, false)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	s := &status{Address: c.name}
+	if s.Info, err = askInfo(ctx, c); err != nil {
+		return nil, err
+	}
+	if s.Masters, s.Majority, err = askMasters(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := v.askLocks(ctx, c, s); err != nil {
+		return nil, err
+	}
+	// last: an upstream that is down may take the connection with it
+	s.Upstream, err = askUpstream(ctx, c)
+	return s, err
+}
+
+// answer calls ask and returns an error reply as an error.
+func answer(ctx context.Context, c *client, args ...string) (reply, error) {
+	r, err := c.ask(ctx, args...)
+	if err == nil && r.kind == '-' {
+		err = errors.New(r.text)
+		switch {
+		case lockErrorCode(r.text) == exitDenied:
+			err = fmt.Errorf("%w: %s", errDenied, r.text)
+		case strings.HasPrefix(r.text, fullText):
+			err = fmt.Errorf("%w: %s", errFull, r.text)
+		}
+	}
+	return r, err
+}
+
+func askInfo(ctx context.Context, c *client) (map[string]string, error) {
+	r, err := answer(ctx, c, "LOCKPROXY", "INFO")
+	if err != nil {
+		return nil, err
+	}
+	info := map[string]string{}
+	for line := range strings.Lines(r.text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info, nil
+}
+
+func askMasters(ctx context.Context, c *client) (masters []masterStatus, majority bool, err error) {
+	r, err := answer(ctx, c, "LOCKPROXY", "MASTERS")
+	if err != nil {
+		return nil, false, err
+	}
+	voting := 0
+	for _, entry := range r.list {
+		f := entry.fields()
+		masters = append(masters, masterStatus{f["address"], f["state"], f["reason"], integer(f["votes_in_ms"]), integer(f["since_ms"]),
+			integer(f["rtt_us"]), integer(f["grants"]), integer(f["refusals"]), integer(f["errors"])})
+		if f["state"] == "voting" {
+			voting++
+		}
+	}
+	return masters, voting > len(masters)/2, nil
+}
+
+// askLocks reads pages of locks until there are enough. A proxy may refuse to list locks, which is
+// no error.
+func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
+	s.Locks = []lockStatus{}
+	for cursor := "0"; ; {
+		r, err := c.ask(ctx, "LOCKPROXY", "LOCKS", cursor, "COUNT", "100")
+		switch {
+		case err != nil:
+			return err
+		case r.kind == '-':
+			s.LocksErr = r.text
+			return nil
+		case len(r.list) != 2:
+			return errReply
+		}
+		for _, entry := range r.list[1].list {
+			if len(s.Locks) >= v.locks {
+				s.MoreLock = true
+				return nil
+			}
+			f := entry.fields()
+			s.Locks = append(s.Locks, lockStatus{f["key"], integer(f["held"]), integer(f["ttl"]), integer(f["fence"]), f["owner"], integer(f["waiting"])})
+		}
+		if cursor = r.list[0].text; cursor == "0" || cursor == "" {
+			return nil
+		}
+	}
+}
+
+// upstreamTimeout bounds the wait for the upstream. It is shorter than fetchTimeout, so that
+// status can show an upstream that hangs.
+const upstreamTimeout = 2 * time.Second
+
+// askUpstream sends PING, which the proxy relays. An upstream that wants a password works, too. If
+// there is no answer, the connection cannot be used any more.
+func askUpstream(ctx context.Context, c *client) (upstreamStatus, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, upstreamTimeout, errors.New("no answer in "+conf.FormatDuration(upstreamTimeout)))
+	defer cancel()
+	start := time.Now()
+	r, err := c.ask(limited, "PING")
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return upstreamStatus{}, err
+	case err != nil:
+		return upstreamStatus{Error: err.Error()}, nil
+	case r.kind == '-' && !strings.HasPrefix(r.text, "NOAUTH"):
+		return upstreamStatus{Error: r.text}, nil
+	}
+	return upstreamStatus{OK: true, RTTMicro: time.Since(start).Microseconds()}, nil
+}
+
+func integer(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
+}
+
+// infoOf returns a field of LOCKPROXY INFO, or "?".
+func (s *status) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }

@@ -1,0 +1,107 @@
+package tool
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"lockproxy/conf"
+	"lockproxy/plain"
+)
+
+// Colours of the states, as terminals know them.
+var stateColours = map[string]string{"voting": "32", "quarantined": "33", "refused": "33", "down": "31"}
+
+// text returns the status for people.
+func (s *status) text(colour bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "proxy     %s, %s, up %s\n", s.Address, s.infoOf("lockproxy_version"), shortTime(integer(s.Info["uptime_in_seconds"])*1000))
+	if s.Upstream.OK {
+		fmt.Fprintf(&b, "upstream  answers in %.1f ms\n", float64(s.Upstream.RTTMicro)/1000)
+	} else {
+		fmt.Fprintf(&b, "upstream  %s\n", paint("does not answer: "+plain.Escape(s.Upstream.Error), "31", colour))
+	}
+	fmt.Fprintf(&b, "clients   %s connected, %s waiting for locks, %s session locks\n", s.infoOf("connected_clients"), s.infoOf("waiting"), s.infoOf("session_locks"))
+	if !s.Majority {
+		fmt.Fprintf(&b, "locks     %s\n", paint("NONE CAN BE HAD: less than a majority of the masters can vote", "31", colour))
+	}
+	s.writeMasters(&b, colour)
+	s.writeLocks(&b)
+	return b.String()
+}
+
+func (s *status) writeMasters(b *strings.Builder, colour bool) {
+	rows := [][]string{{"MASTER", "STATE", "FOR", "ROUND TRIP", "GRANTS", "REFUSALS", "ERRORS", ""}}
+	for _, m := range s.Masters {
+		reason := plain.Escape(m.Reason)
+		rows = append(rows, []string{plain.Escape(m.Address), m.State, shortTime(m.Since), fmt.Sprintf("%.1f ms", float64(m.RTT)/1000),
+			fmt.Sprint(m.Grants), fmt.Sprint(m.Refusals), fmt.Sprint(m.Errors), reason})
+	}
+	lines := columns(rows)
+	for i, m := range s.Masters { // afterwards: colours have no width
+		lines[i+1] = strings.Replace(lines[i+1], " "+m.State+" ", " "+paint(m.State, stateColours[m.State], colour)+" ", 1)
+	}
+	b.WriteString("\n" + strings.Join(lines, "\n") + "\n")
+}
+
+func (s *status) writeLocks(b *strings.Builder) {
+	switch {
+	case s.LocksErr != "":
+		fmt.Fprintf(b, "\nlocks are not shown: %s\n", plain.Escape(s.LocksErr))
+		return
+	case len(s.Locks) == 0:
+		b.WriteString("\nno locks are held\n")
+		return
+	}
+	rows := [][]string{{"LOCK", "HELD ON", "LEFT", "FENCE", "WAITING", "OWNER"}}
+	for _, l := range s.Locks {
+		rows = append(rows, []string{plain.Escape(l.Key), fmt.Sprintf("%d of %d", l.Held, len(s.Masters)), shortTime(l.TTL), fmt.Sprint(l.Fence),
+			fmt.Sprint(l.Waiting), plain.Escape(l.Owner)})
+	}
+	b.WriteString("\n" + strings.Join(columns(rows), "\n") + "\n")
+	if s.MoreLock {
+		b.WriteString("and more; --locks shows them\n")
+	}
+}
+
+// columns aligns rows.
+func columns(rows [][]string) []string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	w.Flush()
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+// paint colours s.
+func paint(s, code string, colour bool) string {
+	if !colour || code == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// shortTime returns milliseconds with one suitable unit.
+func shortTime(millis int64) string {
+	d := time.Duration(millis) * time.Millisecond
+	switch {
+	case d < 0:
+		return "for ever"
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < 10*time.Minute:
+		return conf.FormatDuration(d.Truncate(time.Second))
+	case d < 2*time.Hour:
+		return conf.FormatDuration(d.Truncate(time.Minute))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}

@@ -1,0 +1,157 @@
+package tool
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"lockproxy/conf"
+	"lockproxy/plain"
+)
+
+// dialTimeout bounds connecting to a proxy, TLS and AUTH included.
+const dialTimeout = 5 * time.Second
+
+// target is the proxies and the credentials of the flags that all subcommands share.
+type target struct {
+	addrs, user, passwordFile string
+	ca, cert, key, serverName string
+	nobody                    bool // never log in
+	operator                  bool // send LOCKPROXY only, which needs no login on a Unix socket
+}
+
+// targetFlags defines the flags that name the proxy.
+func targetFlags(flags *flag.FlagSet) *target {
+	t := &target{}
+	flags.StringVar(&t.addrs, "addr", "", "the proxy, in the forms of listen; several, comma-separated, are tried in turn (default: LOCKPROXY_ADDR, then 127.0.0.1:6380)")
+	flags.StringVar(&t.user, "user", "", "user to log in as; needs --password-file")
+	flags.StringVar(&t.passwordFile, "password-file", "", "file of one line with the password to log in with")
+	flags.StringVar(&t.ca, "tls-ca", "", "authorities file (PEM) that a rediss:// proxy is verified with; else the system's")
+	flags.StringVar(&t.cert, "tls-cert", "", "certificate file (PEM) shown to a rediss:// proxy")
+	flags.StringVar(&t.key, "tls-key", "", "private key file (PEM) of --tls-cert")
+	flags.StringVar(&t.serverName, "tls-server-name", "", "name that the proxy's certificate must be for; else the host of the address")
+	return t
+}
+
+// errDenied means that the proxy refuses the user.
+var errDenied = errors.New("refused")
+
+// errFull means that the proxy or the upstream takes no more clients.
+var errFull = errors.New("full")
+
+const fullText = "ERR max number of clients"
+
+// connect connects to the first proxy that can be reached, and logs in. With resp3 it speaks RESP3
+// if the proxy can: the proxy must ask its upstream for that, and lock commands need no upstream.
+func (t *invocation) connect(ctx context.Context, target *target, resp3 bool) (*client, error) {
+	list := target.addrs
+	if list == "" {
+		list = t.variable("LOCKPROXY_ADDR")
+	}
+	if list == "" {
+		list = "127.0.0.1:6380"
+	}
+	var errs []error
+	for text := range strings.SplitSeq(list, ",") {
+		address, err := conf.ParseAddress(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("--addr %w", err)
+		}
+		c, err := target.dial(ctx, address, resp3)
+		if err == nil {
+			return c, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", address.Name(), plain.Error(err)))
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (t *target) dial(ctx context.Context, address conf.Address, resp3 bool) (*client, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, address.Network, address.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if address.TLS {
+		config, err := t.tlsConfig(address)
+		if err != nil {
+			conn.Close()
+			return nil, err
+		}
+		conn = tls.Client(conn, config)
+	}
+	c := newClient(conn, address.Name())
+	if err := t.login(ctx, c, address, resp3); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (t *target) tlsConfig(address conf.Address) (*tls.Config, error) {
+	config := &tls.Config{ServerName: t.serverName, MinVersion: tls.VersionTLS12}
+	if config.ServerName == "" {
+		config.ServerName = address.Host()
+	}
+	if t.ca != "" {
+		text, err := os.ReadFile(t.ca)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--tls-ca %s: no certificate in it", t.ca)
+		}
+	}
+	if t.cert != "" {
+		pair, err := tls.LoadX509KeyPair(t.cert, t.key)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// login sends AUTH if there is a password, and HELLO 3 with resp3. If the proxy refuses HELLO, it
+// goes on in RESP2.
+func (t *target) login(ctx context.Context, c *client, address conf.Address, resp3 bool) error {
+	user, password := address.User, address.Password
+	if t.passwordFile != "" {
+		text, err := os.ReadFile(t.passwordFile)
+		if err != nil {
+			return fmt.Errorf("--password-file: %w", err)
+		}
+		user, password = t.user, strings.TrimRight(string(text), "\r\n")
+	}
+	if password != "" && !t.nobody && !(t.operator && address.Network == "unix") {
+		args := []string{"AUTH", user, password}
+		if user == "" {
+			args = []string{"AUTH", password}
+		}
+		r, err := c.ask(ctx, args...)
+		switch {
+		case err != nil:
+			return err
+		case strings.HasPrefix(r.text, fullText):
+			return fmt.Errorf("%w: %s", errFull, r.text)
+		case strings.HasPrefix(r.text, "ERR upstream "):
+			return errors.New(r.text) // the upstream has not checked the password
+		case r.kind == '-':
+			return fmt.Errorf("%w: %s", errDenied, r.text)
+		}
+	}
+	if !resp3 {
+		return nil
+	}
+	_, err := c.ask(ctx, "HELLO", "3")
+	return err
+}

@@ -1,0 +1,150 @@
+package tool
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/conf"
+)
+
+// TestNoNamesCollide: no setting takes the place of a subcommand's variable, no subcommand that of a setting, and nothing has a name twice.
+func TestNoNamesCollide(t *testing.T) {
+	taken := map[string]string{"help": "help"}
+	for _, c := range Subcommands() {
+		if taken[c.Name] != "" {
+			t.Errorf("%s is there twice", c.Name)
+		}
+		taken[c.Name] = "a subcommand"
+		if c.help == "" || c.Define == nil {
+			t.Errorf("%s has no help or does nothing", c.Name)
+		}
+		if usage := c.usage(flagsOf(c)); !strings.Contains(usage, "usage: lockproxy "+c.Name) {
+			t.Errorf("the help of %s begins %.60q", c.Name, usage)
+		}
+	}
+	for _, s := range conf.Settings() {
+		if taken[s.Name] != "" {
+			t.Errorf("setting %s is %s as well", s.Name, taken[s.Name])
+		}
+		if slices.Contains(conf.ToolVariables, strings.TrimPrefix(s.Environment, "LOCKPROXY_")) {
+			t.Errorf("%s is a variable of a subcommand and of setting %s", s.Environment, s.Name)
+		}
+	}
+	for _, name := range conf.ToolVariables { // a command under lockproxy run may be a proxy
+		if _, err := conf.Load(nil, []string{"LOCKPROXY_" + name + "=x"}); err != nil {
+			t.Errorf("LOCKPROXY_%s: %v", name, err)
+		}
+	}
+	if _, found := Run(t.Context(), []string{"--help"}, nil, nil, nil); found {
+		t.Error("a flag is taken for a subcommand")
+	}
+}
+
+func flagsOf(c Subcommand) *flag.FlagSet {
+	flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
+	c.Define(flags)
+	return flags
+}
+
+func TestClientReadsReplies(t *testing.T) {
+	for name, test := range map[string]struct {
+		bytes string
+		want  string
+		ok    bool
+	}{
+		"status":        {"+OK\r\n", "+OK", true},
+		"error":         {"-ERR x y\r\n", "-ERR x y", true},
+		"bulk error":    {"!5\r\nERR x\r\n", "-ERR x", true},
+		"number":        {":42\r\n", ":42", true},
+		"bulk":          {"$5\r\na\r\nbc\r\n", "$a\r\nbc", true},
+		"empty":         {"$0\r\n\r\n", "$", true},
+		"null bulk":     {"$-1\r\n", "null", true},
+		"null array":    {"*-1\r\n", "null", true},
+		"null":          {"_\r\n", "null", true},
+		"array":         {"*2\r\n:1\r\n$1\r\na\r\n", "*(:1 $a)", true},
+		"map":           {"%1\r\n+a\r\n:1\r\n", "%(+a :1)", true},
+		"push":          {">2\r\n+lock\r\n+lost\r\n", ">(+lock +lost)", true},
+		"attribute":     {"|1\r\n+a\r\n:1\r\n+OK\r\n", "+OK", true},
+		"no RESP":       {"HTTP/1.1 400\r\n", "", false},
+		"empty line":    {"\r\n", "", false},
+		"no number":     {"$x\r\n", "", false},
+		"too long":      {"$99999999999\r\n", "", false},
+		"too many":      {"*99999999\r\n", "", false},
+		"too deep":      {strings.Repeat("*1\r\n", 20), "", false},
+		"cut off":       {"*2\r\n:1\r\n", "", false},
+		"a bulk cut of": {"$5\r\nab", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &client{reader: bufio.NewReader(strings.NewReader(test.bytes))}
+			r, err := c.next()
+			if (err == nil) != test.ok || err == nil && show(r) != test.want {
+				t.Errorf("got %q, %v", show(r), err)
+			}
+		})
+	}
+}
+
+func show(r reply) string {
+	switch {
+	case r.null:
+		return "null"
+	case r.list == nil:
+		return string(r.kind) + r.text
+	}
+	var list []string
+	for _, entry := range r.list {
+		list = append(list, show(entry))
+	}
+	return string(r.kind) + "(" + strings.Join(list, " ") + ")"
+}
+
+// TestClientAsk: pushes before a reply are passed over, and when the context ends so does the waiting.
+func TestClientAsk(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	c := newClient(near, "proxy")
+	go func() {
+		buffer := make([]byte, 100)
+		n, _ := far.Read(buffer)
+		if got := string(buffer[:n]); got != "*2\r\n$4\r\nPING\r\n$2\r\n\r\n\r\n" {
+			t.Errorf("it sent %q", got)
+		}
+		far.Write([]byte(">1\r\n+news\r\n+PONG\r\n"))
+		far.Read(buffer) // and no answer
+	}()
+	if r, err := c.ask(t.Context(), "PING", "\r\n"); err != nil || r.text != "PONG" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.ask(ctx, "PING"); err == nil {
+		t.Error("no answer is an answer")
+	}
+}
+
+func TestPercentiles(t *testing.T) {
+	var all []time.Duration
+	for i := range 101 {
+		all = append(all, time.Duration(100-i)*time.Millisecond)
+	}
+	if got := *percentilesOf(all); got != (percentiles{50_000, 90_000, 99_000, 100_000}) {
+		t.Errorf("%+v", got)
+	}
+	if got := *percentilesOf(nil); got != (percentiles{}) {
+		t.Errorf("of none: %+v", got)
+	}
+}
+
+func TestShortTime(t *testing.T) {
+	for millis, want := range map[int64]string{-1: "for ever", 0: "0.0s", 1234: "1.2s", 61_500: "61s", 3_600_000: "1h", 5_400_000: "90m", 86_400_000: "24h", 300_000_000: "3d"} {
+		if got := shortTime(millis); got != want {
+			t.Errorf("%d ms: %s, want %s", millis, got, want)
+		}
+	}
+}

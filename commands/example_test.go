@@ -1,0 +1,85 @@
+package commands_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/commands"
+	"lockproxy/quorum"
+	"lockproxy/resp"
+)
+
+// oneLock is a Locker with a single lock. lockproxy uses a *quorum.Quorum.
+type oneLock struct {
+	commands.Locker
+	held bool
+}
+
+func (*oneLock) Masters() []quorum.MasterStatus { return nil }
+
+func (l *oneLock) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, error) {
+	if l.held {
+		return quorum.Lease{}, quorum.ErrHeld
+	}
+	l.held = true
+	token := quorum.Token{Fence: 7, Secret: strings.Repeat("9f", 20)}
+	return quorum.Lease{Token: token, Validity: r.TTL}, nil
+}
+
+func (l *oneLock) Release(context.Context, string, quorum.Token) (bool, error) {
+	held := l.held
+	l.held = false
+	return held, nil
+}
+
+// noPassword is a Gate before an upstream that wants no password.
+type noPassword struct{}
+
+func (noPassword) AuthRequired(context.Context) (bool, error) { return false, nil }
+func (noPassword) Known() (required, known bool)              { return false, true }
+
+// The handlers of a Service run behind a resp.Server, which relays all other commands.
+func Example() {
+	service := commands.New(commands.Options{Locker: &oneLock{}, Gate: noPassword{}, MaxTTL: time.Minute})
+	defer service.Close()
+	mux := redcon.NewServeMux()
+	service.Register(mux)
+
+	noUpstream := func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }
+	server := resp.NewServer(resp.Options{Handler: mux, UpstreamName: "none", Dial: noUpstream})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	go server.Serve(listener)
+	defer server.Shutdown(context.Background())
+
+	client, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	token := "0000000000000007:" + strings.Repeat("9f", 20)
+	io.WriteString(client, "LOCK job 10s\r\nLOCK job 10s\r\nUNLOCK job "+token+"\r\nLOCK job 10d\r\n")
+	replies := bufio.NewReader(client)
+	for range 5 {
+		line, _ := replies.ReadString('\n')
+		fmt.Println(strings.TrimSpace(line))
+	}
+	// Output:
+	// $57
+	// 0000000000000007:9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f
+	// $-1
+	// :1
+	// -ERR invalid expire time in 'lock' command
+}

@@ -1,0 +1,55 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+// waitLimits are what ends a client's wait: its timeout, drain, or a disconnect.
+type waitLimits struct {
+	ctx      context.Context
+	gone     <-chan struct{}
+	draining <-chan struct{}
+	timeout  <-chan time.Time // nil: none
+}
+
+// until waits until ch is closed.
+func (limits waitLimits) until(ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	default:
+	}
+	return limits.wait(ch, nil)
+}
+
+// sleep waits for d.
+func (limits waitLimits) sleep(d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	return limits.wait(nil, t.C)
+}
+
+// wakeUp waits for a wake-up of q, at most d and at most pollEvery.
+func (limits waitLimits) wakeUp(q *waitQueue, d time.Duration) error {
+	t := time.NewTimer(min(d, pollEvery))
+	defer t.Stop()
+	return limits.wait(q.wakeUp, t.C)
+}
+
+func (limits waitLimits) wait(ch <-chan struct{}, t <-chan time.Time) error {
+	select {
+	case <-ch:
+		return nil
+	case <-t:
+		return nil
+	case <-limits.timeout:
+		return ErrTimeout
+	case <-limits.draining:
+		return ErrTimeout
+	case <-limits.gone:
+		return ErrDisconnected
+	case <-limits.ctx.Done():
+		return context.Cause(limits.ctx)
+	}
+}

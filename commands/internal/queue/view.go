@@ -1,0 +1,36 @@
+package queue
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"lockproxy/stat"
+)
+
+// Longest returns the keys with the most waiting clients, at most limit.
+func (qs *Queues) Longest(limit int) []stat.Waiting {
+	now := time.Now()
+	qs.mu.Lock()
+	all := make([]stat.Waiting, 0, len(qs.byKey))
+	for _, q := range qs.byKey {
+		if len(q.waiters) > 0 {
+			all = append(all, stat.Waiting{Key: q.key, Clients: len(q.waiters), Longest: now.Sub(q.waiters[0].joined)})
+		}
+	}
+	qs.mu.Unlock()
+	slices.SortFunc(all, func(a, b stat.Waiting) int {
+		if a.Clients != b.Clients {
+			return b.Clients - a.Clients
+		}
+		return strings.Compare(a.Key, b.Key)
+	})
+	return all[:min(limit, len(all))]
+}
+
+// Total returns how many clients wait, and for how many keys.
+func (qs *Queues) Total() (clients, keys int) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	return qs.waiting, len(qs.byKey)
+}

@@ -1,0 +1,295 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lockproxy/quorum"
+	"lockproxy/resp"
+	"lockproxy/stat"
+)
+
+// lossMargin is how long before the end of its validity a lock of ttl counts as lost, so that its
+// holder can learn it in time.
+func lossMargin(ttl time.Duration) time.Duration { return min(50*time.Millisecond, ttl/20) }
+
+// retryRenewal bounds the time between a renewal that found no majority and the next one.
+const retryRenewal = 250 * time.Millisecond
+
+// Locks are the session locks of this proxy. Each belongs to a connection: it is renewed while the
+// connection is open, and released when the client closes it.
+//
+// No goroutine waits for a lock: a timer starts one for each renewal. Nothing asks the masters
+// while it holds mu, which event loops take.
+type Locks struct {
+	locker   Locker
+	released func(key, secret string) // called at every release
+	report   func(stat.Event)         // called when a lock ends without UNLOCK; may be nil
+	log      *zap.Logger
+	renewals sync.WaitGroup
+
+	suspended func() time.Duration // how long the machine has been suspended in all
+
+	mu           sync.Mutex
+	maxHold      time.Duration
+	delay        time.Duration // between a disconnect without QUIT and the release
+	bySecret     map[string]*lock
+	byConnection map[Connection]map[*lock]struct{}
+	draining     bool // no more renewals
+	closed       bool
+	check        *time.Timer // runs while there are locks; see checkSuspend
+}
+
+// Locker renews and releases locks. *quorum.Quorum is one.
+type Locker interface {
+	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
+	Abandon(key string, token quorum.Token)
+}
+
+// Connection is what a session lock belongs to. *resp.Session is one and documents the methods.
+type Connection interface {
+	OnEnd(func(resp.End))
+	RESP3() bool
+	Push([]byte) error
+	RemoteAddr() net.Addr
+}
+
+var _ Connection = (*resp.Session)(nil)
+
+// lock is one session lock.
+type lock struct {
+	conn  Connection
+	key   string
+	token quorum.Token
+	ttl   time.Duration
+
+	// Guarded by Locks.mu. Times are those of Locks.now.
+	granted  time.Time
+	renewal  time.Time // when it is due
+	deadline time.Time // end of the validity, less lossMargin
+	timerAt  time.Time // when timer fires
+	timer    *time.Timer
+	renewing bool // a renewal runs, and sets the timer when it ends
+	over     bool // unlocked, lost, or left to run out
+}
+
+// extendDeadline notes that the lock is valid for validity from now on.
+func (l *lock) extendDeadline(now time.Time, validity time.Duration) {
+	if d := now.Add(validity - lossMargin(l.ttl)); d.After(l.deadline) {
+		l.deadline = d
+	}
+}
+
+func New(locker Locker, freed func(key, secret string), report func(stat.Event), maxHold, delay time.Duration, log *zap.Logger) *Locks {
+	return &Locks{locker: locker, released: freed, report: report, maxHold: maxHold, delay: delay, log: log, suspended: quorum.Suspended,
+		bySecret: make(map[string]*lock), byConnection: make(map[Connection]map[*lock]struct{})}
+}
+
+// Keep renews lease, which was just granted, until the connection ends. The first renewal is due
+// after a third of ttl.
+func (ls *Locks) Keep(session Connection, key string, lease quorum.Lease, ttl time.Duration) {
+	now := ls.now()
+	l := &lock{conn: session, key: key, token: lease.Token, ttl: ttl, granted: now, renewal: now.Add(ttl / 3), deadline: now.Add(lease.Validity - lossMargin(ttl))}
+	ls.mu.Lock()
+	set, known := ls.byConnection[session]
+	if !known {
+		set = make(map[*lock]struct{})
+		ls.byConnection[session] = set
+	}
+	set[l] = struct{}{}
+	ls.bySecret[l.token.Secret] = l
+	l.timerAt = l.renewal
+	l.timer = time.AfterFunc(l.timerAt.Sub(now), func() { ls.renew(l) })
+	ls.startCheckLocked()
+	ls.mu.Unlock()
+	if !known {
+		session.OnEnd(func(how resp.End) { ls.connectionEnded(session, how) })
+	}
+}
+
+// renew runs when the timer of l fires. It extends the lock, or ends it as lost.
+func (ls *Locks) renew(l *lock) {
+	ls.mu.Lock()
+	if l.over || ls.draining || l.renewing {
+		ls.mu.Unlock()
+		return
+	}
+	ls.renewals.Add(1)
+	defer ls.renewals.Done()
+	left, lost := ls.dueLocked(l)
+	ls.mu.Unlock()
+	if left > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), left)
+		defer cancel()
+		validity, err := ls.locker.Extend(ctx, l.key, l.token, l.ttl)
+		ls.mu.Lock()
+		lost = ls.renewedLocked(l, validity, err)
+		ls.mu.Unlock()
+	}
+	if lost != nil {
+		lost(l)
+		ls.reportEnd(l, stat.OutcomeLost)
+		ls.log.Warn("session lock lost", zap.String("key", l.key), zap.Stringer("client", l.conn.RemoteAddr()))
+		l.pushLost()
+	}
+}
+
+// dueLocked decides what to do when the timer of l has fired. It returns how long a renewal may
+// take, or, if the lock is lost, a function to call without the mutex.
+func (ls *Locks) dueLocked(l *lock) (left time.Duration, lost func(*lock)) {
+	now := ls.now()
+	tooLong := now.Sub(l.granted) >= ls.maxHold
+	switch {
+	case !now.Before(l.deadline) && tooLong:
+		ls.dropLocked(l)
+		return 0, func(*lock) {} // it runs out
+	case !now.Before(l.deadline):
+		ls.dropLocked(l)
+		return 0, ls.release
+	case tooLong: // the holder learns it at the deadline
+		ls.setTimerLocked(l, l.deadline)
+		return 0, nil
+	}
+	l.renewing = true
+	return l.deadline.Sub(now), nil
+}
+
+// renewedLocked takes the result of a renewal. If the lock is lost it returns a function to call
+// without the mutex. EXTEND and UNLOCK do not find the lock any more then.
+func (ls *Locks) renewedLocked(l *lock, validity time.Duration, err error) (lost func(*lock)) {
+	l.renewing = false
+	if l.over {
+		return nil
+	}
+	now := ls.now()
+	switch {
+	case err == nil:
+		l.extendDeadline(now, validity)
+		for !l.renewal.After(now) { // absolute times: a late renewal does not delay the next one
+			l.renewal = l.renewal.Add(l.ttl / 3)
+		}
+		ls.setTimerLocked(l, l.renewal)
+	case errors.Is(err, quorum.ErrLost): // Extend has released its remains
+		ls.dropLocked(l)
+		return func(l *lock) { ls.released(l.key, l.token.Secret) }
+	case !now.Before(l.deadline):
+		ls.dropLocked(l)
+		return ls.release
+	default:
+		ls.log.Debug("session lock not renewed, tried again", zap.String("key", l.key), zap.Error(err))
+		ls.setTimerLocked(l, now.Add(min(l.ttl/10, retryRenewal, l.deadline.Sub(now))))
+	}
+	return nil
+}
+
+// reportEnd reports the end of a lock without UNLOCK.
+func (ls *Locks) reportEnd(l *lock, how stat.Outcome) {
+	if ls.report == nil {
+		return
+	}
+	d := stat.Event{Command: "session", Outcome: how, Key: l.key, Fence: l.token.Fence, TTL: l.ttl, Session: true, Client: l.conn.RemoteAddr()}
+	if how == stat.OutcomeReleased {
+		d.Held = ls.now().Sub(l.granted)
+	}
+	ls.report(d)
+}
+
+// dropLocked forgets l. Its timer does nothing any more.
+func (ls *Locks) dropLocked(l *lock) {
+	l.over = true
+	l.timer.Stop()
+	delete(ls.bySecret, l.token.Secret)
+	set := ls.byConnection[l.conn]
+	delete(set, l)
+}
+
+// Forget ends the renewal of a token of key, which is about to be released.
+func (ls *Locks) Forget(key, secret string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.bySecret[secret]; l != nil && l.key == key {
+		ls.dropLocked(l)
+	}
+}
+
+// Extended notes that the client has extended the lock itself, and may count on it for validity
+// from now on, whatever becomes of renewals.
+func (ls *Locks) Extended(key, secret string, validity time.Duration) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.bySecret[secret]; l != nil && l.key == key {
+		l.extendDeadline(ls.now(), validity)
+	}
+}
+
+// connectionEnded runs when the connection has ended or was reset. If the client ended it, its
+// locks are released. Otherwise they run out, as the holder may still be at work.
+func (ls *Locks) connectionEnded(session Connection, how resp.End) {
+	ls.mu.Lock()
+	gone := slices.Collect(maps.Keys(ls.byConnection[session]))
+	for _, l := range gone {
+		ls.dropLocked(l)
+	}
+	if how != resp.EndReset {
+		delete(ls.byConnection, session)
+	}
+	delay := ls.delay
+	waits := (how == resp.EndClient || how == resp.EndReset) && delay > 0
+	if waits && ls.closed {
+		gone = nil
+	}
+	if waits {
+		ls.renewals.Add(len(gone))
+	}
+	ls.mu.Unlock()
+	for _, l := range gone {
+		switch {
+		case how == resp.EndProxy:
+			ls.reportEnd(l, stat.OutcomeLeft)
+			ls.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", l.key))
+		case waits:
+			ls.reportEnd(l, stat.OutcomeReleased)
+			go ls.releaseLater(l, delay)
+		default:
+			ls.reportEnd(l, stat.OutcomeReleased)
+			ls.release(l)
+		}
+	}
+}
+
+func (ls *Locks) release(l *lock) {
+	ls.locker.Abandon(l.key, l.token)
+	ls.released(l.key, l.token.Secret)
+}
+
+// releaseLater keeps the key closed for session-lock-delay, as the holder's last writes may still
+// be on their way. If the proxy ends meanwhile, the key runs out. It counts as a renewal.
+func (ls *Locks) releaseLater(l *lock, delay time.Duration) {
+	defer ls.renewals.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), l.ttl)
+	defer cancel()
+	if _, err := ls.locker.Extend(ctx, l.key, l.token, delay); err != nil {
+		ls.log.Warn("session-lock-delay cannot be kept", zap.String("key", l.key), zap.Error(err))
+	}
+	time.AfterFunc(delay, func() { ls.release(l) })
+}
+
+// Count returns how many session locks are held.
+func (ls *Locks) Count() int {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return len(ls.bySecret)
+}
+
+func (ls *Locks) Change(maxHold, delay time.Duration) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.maxHold, ls.delay = maxHold, delay
+}

@@ -1,0 +1,242 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lockproxy/quorum"
+	"lockproxy/resp"
+)
+
+var bubbleBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// extender answers renewals in virtual time, and notes when it was asked what.
+type extender struct {
+	mu    sync.Mutex
+	took  time.Duration
+	err   error
+	asked []string
+	holds *Locks // whose mutex must be free whenever the masters are asked
+}
+
+func (e *extender) note(what string) {
+	e.holds.Count()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked = append(e.asked, fmt.Sprintf("%s %v", what, time.Since(bubbleBegan)))
+}
+
+func (e *extender) Extend(_ context.Context, _ string, _ quorum.Token, ttl time.Duration) (time.Duration, error) {
+	e.note("extend " + ttl.String() + " at")
+	e.mu.Lock()
+	took, err := e.took, e.err
+	e.mu.Unlock()
+	time.Sleep(took)
+	return ttl - took - 100*time.Millisecond, err
+}
+
+func (e *extender) Abandon(key string, _ quorum.Token) { e.note("release " + key + " at") }
+
+func (e *extender) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err = err
+}
+
+func (e *extender) log() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.asked)
+}
+
+// fakeOwner is a connection.
+type fakeOwner struct {
+	resp3  bool
+	onEnd  func(resp.End)
+	mu     sync.Mutex
+	pushed []string
+}
+
+func (f *fakeOwner) OnEnd(g func(resp.End)) { f.onEnd = g }
+func (f *fakeOwner) RESP3() bool            { return f.resp3 }
+func (f *fakeOwner) RemoteAddr() net.Addr   { return &net.TCPAddr{} }
+func (f *fakeOwner) pushes() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.pushed)
+}
+
+func (f *fakeOwner) Push(b []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pushed = append(f.pushed, fmt.Sprintf("%q at %v", b, time.Since(bubbleBegan)))
+	return nil
+}
+
+// held runs f with a session lock of 3 s, granted at the start with a validity of 2.9 s.
+func held(t *testing.T, delay time.Duration, f func(e *extender, o *fakeOwner, hs *Locks, freed func() []string)) {
+	synctest.Test(t, func(t *testing.T) {
+		e, o := &extender{took: 10 * time.Millisecond}, &fakeOwner{resp3: true}
+		var mu sync.Mutex
+		var freed []string
+		hs := New(e, func(key, _ string) {
+			mu.Lock()
+			defer mu.Unlock()
+			freed = append(freed, key)
+		}, nil, 10*time.Second, delay, zap.NewNop())
+		e.holds = hs
+		hs.suspended = func() time.Duration { return 0 } // the real clocks are no part of the bubble
+		hs.Keep(o, "job", quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second)
+		f(e, o, hs, func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(freed)
+		})
+		hs.Close()
+	})
+}
+
+// TestRenewals: every third of the ttl, on absolute times however long a renewal takes (bug B17), until max-hold; then it runs out.
+func TestRenewals(t *testing.T) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
+		time.Sleep(3500 * time.Millisecond)
+		want := []string{"extend 3s at 1s", "extend 3s at 2s", "extend 3s at 3s"}
+		if got := e.log(); !slices.Equal(got, want) {
+			t.Errorf("renewed %v, want %v", got, want)
+		}
+		time.Sleep(time.Minute)
+		got := e.log()
+		if len(got) != 9 || got[8] != "extend 3s at 9s" || hs.Count() != 0 {
+			t.Errorf("renewed %v, %d left; want the last one at 9s", got, hs.Count())
+		}
+		push := `">4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:` + strings.Repeat("ab", 20) + `\r\n" at 11.85s`
+		if len(o.pushes()) != 1 || o.pushes()[0] != push {
+			t.Errorf("pushed %v, want %s: 9s + 10ms + 2.89s - 50ms", o.pushes(), push)
+		}
+		if len(freed()) != 0 {
+			t.Errorf("freed %v", freed())
+		}
+	})
+}
+
+// TestRenewalFails: tried again until validity ends, and not a moment longer (bugs B18, B26).
+func TestRenewalFails(t *testing.T) {
+	for _, recover := range []bool{true, false} {
+		held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+			e.fail(quorum.ErrLate)
+			time.Sleep(2 * time.Second)
+			if n := len(e.log()); n < 3 {
+				t.Errorf("%d tries in the second after the first failed", n)
+			}
+			if recover {
+				e.fail(nil)
+			}
+			time.Sleep(5 * time.Second)
+			if lost := len(o.pushes()) == 1 && strings.HasSuffix(o.pushes()[0], "at 2.85s"); lost == recover || len(o.pushes()) > 1 {
+				t.Errorf("recovers %v: pushed %v", recover, o.pushes())
+			}
+			n := len(e.log())
+			if !recover && e.log()[n-1] != "release job at 2.85s" {
+				t.Errorf("not released after the loss: %v", e.log())
+			}
+			time.Sleep(2 * time.Second)
+			if again := len(e.log()) > n; again != recover {
+				t.Errorf("recovers %v: renewed further %v", recover, again)
+			}
+		})
+	}
+}
+
+// TestRenewalLost: a lock that is provably gone is lost at once, and Extend has seen to what is
+// left of it. A RESP2 client gets no push.
+func TestRenewalLost(t *testing.T) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
+		o.resp3 = false
+		e.fail(quorum.ErrLost)
+		time.Sleep(5 * time.Second)
+		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.Count() != 0 || len(o.pushes()) != 0 || len(freed()) != 1 {
+			t.Errorf("asked %v, %d left, pushed %v, freed %v", got, hs.Count(), o.pushes(), freed())
+		}
+	})
+}
+
+// TestHoldEnds: what the client ends is released at once or after the lock-delay; what somebody else ends runs out.
+func TestHoldEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		how   resp.End
+		delay time.Duration
+		want  []string
+	}{
+		{"closed", resp.EndClient, 0, []string{"release job at 500ms"}},
+		{"QUIT", resp.EndQuit, 0, []string{"release job at 500ms"}},
+		{"RESET", resp.EndReset, 0, []string{"release job at 500ms"}},
+		{"proxy", resp.EndProxy, 0, nil},
+		{"closed, delay", resp.EndClient, 20 * time.Second, []string{"extend 20s at 500ms", "release job at 20.51s"}},
+		{"RESET, delay", resp.EndReset, 20 * time.Second, []string{"extend 20s at 500ms", "release job at 20.51s"}},
+		{"QUIT, delay", resp.EndQuit, 20 * time.Second, []string{"release job at 500ms"}},
+		{"proxy, delay", resp.EndProxy, 20 * time.Second, nil},
+	} {
+		held(t, tt.delay, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
+			time.Sleep(500 * time.Millisecond)
+			o.onEnd(tt.how)
+			time.Sleep(time.Minute)
+			if got := e.log(); !slices.Equal(got, tt.want) || hs.Count() != 0 || len(o.pushes()) != 0 {
+				t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.Count(), o.pushes())
+			}
+			if woken := len(freed()) == 1; woken != (tt.how != resp.EndProxy) {
+				t.Errorf("%s: freed %v", tt.name, freed())
+			}
+		})
+	}
+}
+
+// TestNoRenewalAfterUnlock: not even when the answer to one comes after it (bug B18).
+func TestNoRenewalAfterUnlock(t *testing.T) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+		time.Sleep(1005 * time.Millisecond) // in the middle of the first renewal
+		hs.Forget("job", strings.Repeat("ab", 20))
+		time.Sleep(time.Minute)
+		if got := e.log(); len(got) != 1 || len(o.pushes()) != 0 || hs.Count() != 0 {
+			t.Errorf("asked %v, pushed %v, %d left", got, o.pushes(), hs.Count())
+		}
+	})
+}
+
+// TestUnlockOfAnotherKey: UNLOCK with the token of a session lock but the name of another key releases nothing, so that the lock is
+// renewed further.
+func TestUnlockOfAnotherKey(t *testing.T) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+		hs.Forget("other", strings.Repeat("ab", 20))
+		time.Sleep(1500 * time.Millisecond)
+		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.Count() != 1 {
+			t.Errorf("asked %v, %d held", got, hs.Count())
+		}
+	})
+}
+
+// TestExtendedLock: a client that was told by EXTEND that it holds its session lock for longer keeps it that long, although
+// renewals fail.
+func TestExtendedLock(t *testing.T) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+		time.Sleep(1500 * time.Millisecond)
+		hs.Extended("job", strings.Repeat("ab", 20), 20*time.Second)
+		hs.Extended("job", strings.Repeat("ab", 20), time.Second)      // a shorter one takes nothing away
+		hs.Extended("other", strings.Repeat("ab", 20), 40*time.Second) // nor has another key anything to do with it
+		time.Sleep(time.Second)                                        // a renewal at 2s
+		e.fail(quorum.ErrLate)
+		time.Sleep(time.Minute)
+		if pushed := o.pushes(); len(pushed) != 1 || !strings.HasSuffix(pushed[0], "at 21.45s") {
+			t.Errorf("pushed %v, want the loss at 1.5s + 20s - 50ms", pushed)
+		}
+	})
+}

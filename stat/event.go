@@ -1,0 +1,70 @@
+package stat
+
+import (
+	"net"
+	"time"
+)
+
+// Event is a lock command that was answered, or the end of a lock without one. It holds no token.
+type Event struct {
+	Command string // "lock", "unlock", "extend", "lockinfo", "lockproxy"; "session" for a session lock that ended without UNLOCK
+	Sub     string // of lockproxy: "release", ...; empty where it is not known
+	Outcome Outcome
+	// without the prefix; of LOCKPROXY ADMIT the master. Empty if the arguments were not
+	// understood
+	Key     string
+	Owner   string        // the label of LOCK
+	Fence   uint64        // of the token, as granted or as the client gave it
+	TTL     time.Duration // of LOCK and EXTEND
+	Wait    bool          // LOCK with WAIT
+	Session bool          // LOCK with SESSION
+	Took    time.Duration // until the reply was ready
+	Held    time.Duration // how long a released lock was held; 0: not known
+	User    string        // who is logged in on the connection; empty: not known
+	Client  net.Addr
+}
+
+// Outcome says how a command ended.
+type Outcome string
+
+const (
+	OutcomeGranted   Outcome = "granted"
+	OutcomeTaken     Outcome = "taken"      // by another
+	OutcomeTimeout   Outcome = "timeout"    // WAIT was over
+	OutcomeGone      Outcome = "gone"       // the client disconnected while it waited
+	OutcomeQueueFull Outcome = "queue_full" // max-waiters
+	// granted before, then released, as the reply could not be delivered
+	OutcomeUndelivered Outcome = "undelivered"
+	OutcomeReleased    Outcome = "released"
+	OutcomeNotHeld     Outcome = "not_held"
+	OutcomeExtended    Outcome = "extended"
+	OutcomeLost        Outcome = "lost"
+	OutcomeLeft        Outcome = "left" // the proxy closed the connection, and the lock runs out
+	OutcomeOK          Outcome = "ok"
+	OutcomeNoQuorum    Outcome = "noquorum"
+	OutcomeTryAgain    Outcome = "tryagain"
+	// wrong arguments, in a transaction, or on a subscribed connection
+	OutcomeInvalid  Outcome = "invalid"
+	OutcomeDenied   Outcome = "denied" // authentication or permission
+	OutcomeInternal Outcome = "internal"
+)
+
+type Command struct {
+	Name     string    // in lower case
+	Outcomes []Outcome // beside AnyOutcomes
+}
+
+// Commands are all lock commands.
+var Commands = []Command{
+	{"lock", []Outcome{OutcomeGranted, OutcomeTaken, OutcomeTimeout, OutcomeGone, OutcomeQueueFull, OutcomeUndelivered}},
+	{"unlock", []Outcome{OutcomeReleased, OutcomeNotHeld}},
+	{"extend", []Outcome{OutcomeExtended, OutcomeLost}},
+	{"lockinfo", []Outcome{OutcomeOK}},
+	{"lockproxy", []Outcome{OutcomeOK, OutcomeReleased, OutcomeNotHeld}},
+}
+
+// AnyOutcomes are the outcomes that every command may have.
+var AnyOutcomes = []Outcome{OutcomeNoQuorum, OutcomeTryAgain, OutcomeInvalid, OutcomeDenied, OutcomeInternal}
+
+// SessionOutcomes are the ways in which session locks end without UNLOCK.
+var SessionOutcomes = []Outcome{OutcomeReleased, OutcomeLeft, OutcomeLost}

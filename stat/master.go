@@ -1,0 +1,43 @@
+// Package stat is what the parts of lockproxy tell operators: events, and the status of masters,
+// clients and locks. It is a leaf. Each counter has one field here on its way to /metrics,
+// LOCKPROXY MASTERS and lockproxy status.
+package stat
+
+import "time"
+
+// State says whether a master votes, and if not, why.
+type State string
+
+// The states of a master.
+const (
+	StateVoting      State = "voting"      // asked by every command
+	StateQuarantined State = "quarantined" // reached, and will vote
+	StateDown        State = "down"        // not connected; counts as "no answer" at once
+	StateRefused     State = "refused"     // reached, but must not vote
+)
+
+// States returns all states of a master.
+func States() []State { return []State{StateVoting, StateQuarantined, StateDown, StateRefused} }
+
+// Master is the status of one master. Counters only grow.
+type Master struct {
+	Name    string
+	State   State
+	Reason  string        // why it does not vote, in plain words; empty while voting
+	Since   time.Time     // of State
+	VotesIn time.Duration // until it votes; 0: not known
+	RunID   string        // of the server last reached; empty before the first
+	RTT     time.Duration // of the last PING, one a second; 0 before the first
+	Ahead   time.Duration // the master's clock less ours
+
+	Grants      uint64            // acquires granted
+	Refusals    uint64            // acquires refused because the key was there
+	Errors      uint64            // error replies, all kinds
+	ByKind      map[string]uint64 // error replies by first word ("LOADING"); nil without any
+	Lost        uint64            // connections that broke while ready for work
+	Owed        int               // repairs (releases and top-ups) that are not answered yet
+	Dropped     uint64            // repairs given up as there were too many
+	Unanswered  int               // requests on the lane that are not answered yet
+	Quarantines uint64            // how often this proxy saw it put in quarantine
+	Strays      uint64            // remains of failed or lost locks that were found on it and deleted
+}

@@ -1,0 +1,14 @@
+package stat
+
+// Traffic is what the relay carries. Clients, Upstreams and Unanswered are current numbers, the
+// others count since the start.
+type Traffic struct {
+	Clients    int    // connected
+	Upstreams  int    // connections to the upstream
+	Unanswered uint64 // commands relayed and not answered yet, blocking ones included
+	Accepted   uint64 // connections served
+	Refused    uint64 // connections turned away
+	Received   uint64 // bytes from clients
+	Sent       uint64 // bytes to clients
+	Commands   uint64 // relayed to the upstream
+}
