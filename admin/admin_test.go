@@ -70,7 +70,8 @@ func (f *fixture) ask(method, target string, edit func(*http.Request)) *httptest
 	return w
 }
 
-// TestMetricsLint: names, units and help follow Prometheus' conventions, and hostile words of masters make no labels.
+// TestMetricsLint: names, units and help follow Prometheus' conventions, and hostile words of
+// masters make no labels.
 func TestMetricsLint(t *testing.T) {
 	f := newFixture(t, nil)
 	f.o.Meter.Note(&stat.Event{Command: "lock", Outcome: "granted", Wait: false, Took: time.Millisecond})
@@ -121,7 +122,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestToken: every address but the two for load balancers asks for it, and those tell no details without.
+// TestToken: every address but the two for load balancers asks for it, and those tell no details
+// without.
 func TestToken(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Token = func() string { return "s3cret" }
@@ -230,8 +232,8 @@ func TestPageFiles(t *testing.T) {
 	}
 }
 
-// TestLocks: keys are shown so that they cannot be taken for anything else, a search is one for the masters, and what was just asked
-// is not asked again.
+// TestLocks: keys are shown so that they cannot be taken for anything else, a search is one for
+// the masters, and what was just asked is not asked again.
 func TestLocks(t *testing.T) {
 	f := newFixture(t, nil)
 	f.found = []stat.Lock{{Key: "<b>\x00", Owner: "me", Fence: 1 << 52, Held: 3, TTL: 1500 * time.Millisecond, Age: 2 * time.Second, Waiting: 1}, {Key: "b", TTL: -1}}

@@ -23,7 +23,8 @@ func (f *fixture) serve(t *testing.T) (url string) {
 	return "http://" + ln.Addr().String()
 }
 
-// TestStream: first the history and a report, then one a second; so many may look and no more; the end of the server ends it.
+// TestStream: first the history and a report, then one a second; so many may look and no more; the
+// end of the server ends it.
 func TestStream(t *testing.T) {
 	f := newFixture(t, nil)
 	url := f.serve(t)
@@ -96,7 +97,8 @@ func TestSlowWatcher(t *testing.T) {
 
 func noReport() []byte { return nil }
 
-// TestLimited: connections beyond the limit wait until another is closed, and Close ends the waiting.
+// TestLimited: connections beyond the limit wait until another is closed, and Close ends the
+// waiting.
 func TestLimited(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -137,7 +139,8 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsGiveWay: clients that keep their connections open, as many as there may be, do not keep a health check waiting.
+// TestIdleConnectionsGiveWay: clients that keep their connections open, as many as there may be,
+// do not keep a health check waiting.
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

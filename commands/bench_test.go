@@ -24,8 +24,8 @@ func (*grantingLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Leas
 
 func (*grantingLocker) Release(context.Context, string, quorum.Token) (bool, error) { return true, nil }
 
-// BenchmarkHandler is LOCK and UNLOCK over a socket with a quorum that decides at once: what the server, redcon and the handlers
-// cost, and how much they allocate for the pair.
+// BenchmarkHandler is LOCK and UNLOCK over a socket with a quorum that decides at once: what the
+// server, redcon and the handlers cost, and how much they allocate for the pair.
 func BenchmarkHandler(b *testing.B) {
 	for _, tt := range []struct{ name, lock, granted string }{
 		{"plain", "LOCK job 10s", "$57\r\n" + aToken.String() + "\r\n"},

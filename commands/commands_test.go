@@ -369,8 +369,8 @@ func testFailures(t *testing.T, w way) {
 	}
 }
 
-// TestGate: arguments are checked before authentication, and nobody may lock while it is not known whether
-// the upstream wants a password.
+// TestGate: arguments are checked before authentication, and nobody may lock while it is not known
+// whether the upstream wants a password.
 func TestGate(t *testing.T) {
 	for _, w := range ways {
 		testGate(t, w)

@@ -16,7 +16,8 @@ import (
 	"lockproxy/quorum"
 )
 
-// threeMasters are one that votes, one that will, and one that may not, for a reason that names the first.
+// threeMasters are one that votes, one that will, and one that may not, for a reason that names
+// the first.
 func threeMasters() []quorum.MasterStatus {
 	now := time.Now().Add(-time.Hour)
 	return []quorum.MasterStatus{

@@ -27,7 +27,8 @@ func (p *fakePermission) MayWrite(_ context.Context, user, key string) (string, 
 // Known is never known: every command asks.
 func (p *fakePermission) Known(string, string) (string, bool) { return "", false }
 
-// TestPermission: commands about locks need it, the others do not; and it comes behind arguments and authentication.
+// TestPermission: commands about locks need it, the others do not; and it comes behind arguments
+// and authentication.
 func TestPermission(t *testing.T) {
 	permission := &fakePermission{}
 	c, r, locker, gate := start(t, func(o *Options) { o.Permission, o.AdminCommands = permission, true })
@@ -78,7 +79,8 @@ func (p *twicePermission) MayWrite(context.Context, string, string) (string, err
 
 func (p *twicePermission) Known(string, string) (string, bool) { return "", false }
 
-// TestPermissionAfterWaiting: who waited is asked about again before the lock is handed out, and a lock that must not be is given back.
+// TestPermissionAfterWaiting: who waited is asked about again before the lock is handed out, and a
+// lock that must not be is given back.
 func TestPermissionAfterWaiting(t *testing.T) {
 	abandoned := fmt.Sprintf("abandon %q %v", "job", aToken)
 	for name, tt := range map[string]struct {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestLockACLSettings: lock-acl needs somebody to ask, and what would have no effect is refused. Passwords do not show.
+// TestLockACLSettings: lock-acl needs somebody to ask, and what would have no effect is refused.
+// Passwords do not show.
 func TestLockACLSettings(t *testing.T) {
 	for _, tt := range []struct {
 		args []string

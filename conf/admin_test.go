@@ -37,7 +37,8 @@ func TestAdminSettings(t *testing.T) {
 	}
 }
 
-// TestAdminTokenIsNotShown: neither in the settings that are logged nor in a Config that is printed by name.
+// TestAdminTokenIsNotShown: neither in the settings that are logged nor in a Config that is
+// printed by name.
 func TestAdminTokenIsNotShown(t *testing.T) {
 	cfg := mustLoad(t, []string{"--upstream=h:1", "--admin-listen=127.0.0.1:1", "--admin-token=s3cret"}, nil)
 	if text := fmt.Sprint(cfg.Values()); strings.Contains(text, "s3cret") || !strings.Contains(text, "admin-token:(not shown)") {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestChanges: every setting that differs is named, with both values and no password, and only live ones are taken.
+// TestChanges: every setting that differs is named, with both values and no password, and only
+// live ones are taken.
 func TestChanges(t *testing.T) {
 	from := mustLoad(t, []string{"--masters", "a:1,b:1,redis://u:old@c:1", "--max-ttl", "60s", "--max-clients", "10"}, nil)
 	to := mustLoad(t, []string{"--masters", "a:1,b:1,redis://u:new@c:1", "--max-ttl", "30s", "--max-clients", "20", "--log-level", "debug"}, nil)

@@ -2,7 +2,8 @@ package conf
 
 import "strings"
 
-// setting is one row of the table that drives file, environment, flags, --help and docs/reference/settings.md.
+// setting is one row of the table that drives file, environment, flags, --help and
+// docs/reference/settings.md.
 type setting struct {
 	name    string
 	live    bool // live or restart: when a change takes effect

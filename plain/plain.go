@@ -1,5 +1,5 @@
-// Package plain makes bytes of others fit for people to read: keys, labels, and the words of servers.
-// It is a leaf.
+// Package plain makes bytes of others fit for people to read: keys, labels, and the words of
+// servers. It is a leaf.
 package plain
 
 import (
@@ -34,8 +34,8 @@ func Short(text string) string {
 	return text
 }
 
-// Escape returns text with escapes as in Go for what does not print. Unlike the results of Line, those
-// of two texts differ unless one holds such escapes itself.
+// Escape returns text with escapes as in Go for what does not print. Unlike the results of Line,
+// those of two texts differ unless one holds such escapes itself.
 func Escape(text string) string {
 	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text

@@ -9,20 +9,22 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// Acquire asks every master to grant r.Key to a fresh token for r.TTL, and returns the lease: token, fence
-// and how long the holder may count on it.
+// Acquire asks every master to grant r.Key to a fresh token for r.TTL, and returns the lease:
+// token, fence and how long the holder may count on it.
 //
-// It is steps 1 to 5, except that step 2 asks all masters at once instead of in turn and that step 3 ends
-// as soon as it is certain. When several clients split the vote it tries again a few times, each time with
-// another token and after a random delay. A key that stands on a master in any form is a refusal.
+// It is steps 1 to 5, except that step 2 asks all masters at once instead of in turn and that step
+// 3 ends as soon as it is certain. When several clients split the vote it tries again a few times,
+// each time with another token and after a random delay. A key that stands on a master in any form
+// is a refusal.
 //
-// The ttl goes out in whole milliseconds, rounded down. The validity returned is positive: ttl less the
-// time spent asking since the granting attempt began, less 1% of ttl, less 2ms, measured on the monotonic
-// clock, time suspended included.
+// The ttl goes out in whole milliseconds, rounded down. The validity returned is positive: ttl
+// less the time spent asking since the granting attempt began, less 1% of ttl, less 2ms, measured
+// on the monotonic clock, time suspended included.
 //
-// After an error nothing is granted: every master has been asked to release (step 5), or will be as soon as
-// it can be reached, also when ctx has ended. Errors: ErrHeld (as *HeldError), ErrNoQuorum (as
-// *NoQuorumError), ErrLate, ErrFence, ErrInvalidTTL, or context.Cause(ctx) if the caller gave up first.
+// After an error nothing is granted: every master has been asked to release (step 5), or will be
+// as soon as it can be reached, also when ctx has ended. Errors: ErrHeld (as *HeldError),
+// ErrNoQuorum (as *NoQuorumError), ErrLate, ErrFence, ErrInvalidTTL, or context.Cause(ctx) if the
+// caller gave up first.
 //
 // Safe for concurrent use.
 func (q *Quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
@@ -49,8 +51,9 @@ func (q *Quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 	return Lease{}, context.Cause(ctx)
 }
 
-// AcquireAsync is Acquire for a caller that must not block: it calls done once with what Acquire returns,
-// from any goroutine or event loop, perhaps before it returns. What it asks goes out with the next Flush.
+// AcquireAsync is Acquire for a caller that must not block: it calls done once with what Acquire
+// returns, from any goroutine or event loop, perhaps before it returns. What it asks goes out with
+// the next Flush.
 func (q *Quorum) AcquireAsync(r Request, done func(Lease, error)) { q.acquire(r, done) }
 
 // acquisition is one Acquire: an attempt, and others where the vote was split.
@@ -138,7 +141,8 @@ func (a *acquisition) finish(lease Lease, err error) {
 	a.q.leave()
 }
 
-// giveUp ends the acquisition for a caller that has left, and reports false if done has the result.
+// giveUp ends the acquisition for a caller that has left, and reports false if done has the
+// result.
 func (a *acquisition) giveUp() bool {
 	a.mu.Lock()
 	if a.over {

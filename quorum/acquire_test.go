@@ -40,8 +40,8 @@ func TestAcquireAndRelease(t *testing.T) {
 	})
 }
 
-// B11: a hung minority costs no time, a hung majority exactly the master timeout; in neither case does the reply wait
-// for releases.
+// B11: a hung minority costs no time, a hung majority exactly the master timeout; in neither case
+// does the reply wait for releases.
 func TestAcquireWithHungMasters(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -205,8 +205,8 @@ func TestCallerGivesUp(t *testing.T) {
 	})
 }
 
-// B7: two proxies that split the vote, as each is nearer to its half of the masters, part by random delays, far within
-// the ttl, and exactly one wins.
+// B7: two proxies that split the vote, as each is nearer to its half of the masters, part by
+// random delays, far within the ttl, and exactly one wins.
 func TestSplitVoteConverges(t *testing.T) {
 	for range 20 {
 		inBubble(t, 4, func(t *testing.T, s *sim) {
@@ -246,7 +246,8 @@ func TestSplitVoteConverges(t *testing.T) {
 	}
 }
 
-// A split vote is retried four times with growing random delays and a fresh token each, then it is "held".
+// A split vote is retried four times with growing random delays and a fresh token each, then it is
+// "held".
 func TestSplitVoteRetries(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, s *sim) {
 		a := s.quorum()

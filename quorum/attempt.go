@@ -19,9 +19,9 @@ const (
 	failed               // released everywhere
 )
 
-// attempt is one try to acquire a key: one token, one question to every master, and one more where the
-// fence has to be confirmed. It lives until the last answer is in, which may be long after the caller has
-// left. The mu of its acquisition guards it.
+// attempt is one try to acquire a key: one token, one question to every master, and one more where
+// the fence has to be confirmed. It lives until the last answer is in, which may be long after the
+// caller has left. The mu of its acquisition guards it.
 type attempt struct {
 	acq     *acquisition
 	token   wire.TokenAt
@@ -146,8 +146,8 @@ func highest(votes []answer) (fence uint64, exact int) {
 	return fence, exact
 }
 
-// raiseLocked begins the second fencing round. A master that granted with F has confirmed it; every other
-// one that may have our value is told F, behind the acquire on its lane.
+// raiseLocked begins the second fencing round. A master that granted with F has confirmed it;
+// every other one that may have our value is told F, behind the acquire on its lane.
 func (a *attempt) raiseLocked() (end ending) {
 	a.phase = raising
 	a.raises.begin(decideRaise, len(a.votes.answers))
@@ -183,8 +183,8 @@ func (a *attempt) raisedLocked() ending {
 	return a.failedLocked(ErrFence)
 }
 
-// leaseLocked ends the attempt with a lease, if validity is left (step 4). Masters that gave no answer are
-// topped up from here on.
+// leaseLocked ends the attempt with a lease, if validity is left (step 4). Masters that gave no
+// answer are topped up from here on.
 func (a *attempt) leaseLocked() ending {
 	ttl := a.acq.r.TTL
 	// Taken after everything else that had to happen.
@@ -205,9 +205,9 @@ func (a *attempt) leaseLocked() ending {
 	return ending{ended: true, lease: lease, verdict: won}
 }
 
-// lateLocked does what follows the answer of a master that has no part in the lease. A grant is checked, as
-// the lock may have been released through another proxy by then, and its counter is raised. A master
-// without an answer is topped up. A refusal stands.
+// lateLocked does what follows the answer of a master that has no part in the lease. A grant is
+// checked, as the lock may have been released through another proxy by then, and its counter is
+// raised. A master without an answer is topped up. A refusal stands.
 func (a *attempt) lateLocked(lane int) {
 	l, v := a.acq.q.lanes[lane], a.votes.answers[lane]
 	switch v.state {
@@ -253,8 +253,8 @@ func (a *attempt) failLocked() {
 	}
 }
 
-// freeIn is how soon a majority could grant without a release: the majority-th of the times after which
-// each could, nearest first. Those that granted could at once, as they are being released.
+// freeIn is how soon a majority could grant without a release: the majority-th of the times after
+// which each could, nearest first. Those that granted could at once, as they are being released.
 func (a *attempt) freeIn() time.Duration {
 	in := make([]time.Duration, 0, len(a.votes.answers))
 	for _, v := range a.votes.answers {

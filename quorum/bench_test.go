@@ -10,8 +10,8 @@ import (
 	"lockproxy/quorum/internal/fake"
 )
 
-// BenchmarkAcquire is a LOCK and its UNLOCK, one after the other, on real servers of this machine. parallel: many callers,
-// each on a key of its own.
+// BenchmarkAcquire is a LOCK and its UNLOCK, one after the other, on real servers of this machine.
+// parallel: many callers, each on a key of its own.
 func BenchmarkAcquire(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
 		b.Run(fmt.Sprintf("masters=%d", n), func(b *testing.B) {
@@ -37,7 +37,8 @@ func BenchmarkAcquire(b *testing.B) {
 	})
 }
 
-// BenchmarkPair is the same before masters in memory: what is left is the quorum's own time, and its allocations.
+// BenchmarkPair is the same before masters in memory: what is left is the quorum's own time, and
+// its allocations.
 func BenchmarkPair(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
 		for _, callers := range []int{1, 64} {

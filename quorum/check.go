@@ -13,14 +13,16 @@ const (
 	recheckAfter = 2 * time.Second        // where too many masters were silent
 )
 
-// checks are the tokens that a master took after their lease was given out: a late grant, a top-up, a fill.
-// The lock may have been released through another proxy before that landed. One check finds out.
+// checks are the tokens that a master took after their lease was given out: a late grant, a
+// top-up, a fill. The lock may have been released through another proxy before that landed. One
+// check finds out.
 //
-// The voters tell: the masters that made the lease, and that nothing was set on since. Where one of them
-// lacks the token, somebody released it: a master keeps what it granted until its ttl is over, and one that
-// lost its memory is longer in quarantine. Then what is left of the token fades. Where so many of them have
-// it that every majority includes one, a majority deletes it later than the check looked, and whoever
-// releases it then does so once more where it was set late (releaseAgain). Otherwise the check comes again.
+// The voters tell: the masters that made the lease, and that nothing was set on since. Where one
+// of them lacks the token, somebody released it: a master keeps what it granted until its ttl is
+// over, and one that lost its memory is longer in quarantine. Then what is left of the token
+// fades. Where so many of them have it that every majority includes one, a majority deletes it
+// later than the check looked, and whoever releases it then does so once more where it was set
+// late (releaseAgain). Otherwise the check comes again.
 type checks struct {
 	q *Quorum
 
@@ -43,7 +45,8 @@ func (c *checks) init(q *Quorum) {
 	c.waits = make(map[wire.TokenAt]*check)
 }
 
-// add makes t be checked, unless it waits for that already. voters made the lease, which lasts until then.
+// add makes t be checked, unless it waits for that already. voters made the lease, which lasts
+// until then.
 func (c *checks) add(t wire.TokenAt, voters uint64, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,8 +109,9 @@ func (c *checks) decided(k *check, has, lacks uint64) {
 	}
 }
 
-// verdict is whether the token is held still, lost, or nobody can tell (noQuorum). has and lacks are the
-// masters that answered, of n. Without the restart guard a master that lacks it may have lost its memory.
+// verdict is whether the token is held still, lost, or nobody can tell (noQuorum). has and lacks
+// are the masters that answered, of n. Without the restart guard a master that lacks it may have
+// lost its memory.
 func (k *check) verdict(has, lacks uint64, n int, guard Guard) verdict {
 	maj := majority(n)
 	switch {

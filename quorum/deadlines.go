@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// deadline is something that is to happen at a time, unless it is cancelled before. It belongs to one
-// queue, whose mu guards it. The zero value is not set.
+// deadline is something that is to happen at a time, unless it is cancelled before. It belongs to
+// one queue, whose mu guards it. The zero value is not set.
 type deadline struct {
 	at     time.Time
 	expire func() // called without locks
@@ -16,9 +16,9 @@ type deadline struct {
 
 // deadlines is a queue in order of time with one timer. Safe for concurrent use.
 //
-// The timer stays set when the first deadline is cancelled, which is the case of nearly every one: it
-// then finds nothing to do and is set for the next. So it runs about once in the time of a deadline,
-// however many there are.
+// The timer stays set when the first deadline is cancelled, which is the case of nearly every one:
+// it then finds nothing to do and is set for the next. So it runs about once in the time of a
+// deadline, however many there are.
 type deadlines struct {
 	mu     sync.Mutex
 	queue  deadlineHeap
@@ -84,8 +84,8 @@ func (q *deadlines) armLocked() {
 	q.timer.Reset(time.Until(first))
 }
 
-// When the timer runs later than late, this process did not get the processor. What masters answered
-// meanwhile may not have been read yet, so catchUp goes by before anything expires.
+// When the timer runs later than late, this process did not get the processor. What masters
+// answered meanwhile may not have been read yet, so catchUp goes by before anything expires.
 const (
 	late    = 5 * time.Millisecond
 	catchUp = 10 * time.Millisecond
@@ -162,8 +162,8 @@ func (h *deadlineHeap) Pop() any {
 	return d
 }
 
-// close stops the timer and lets everything that is set expire now, so that nobody waits any longer.
-// What is set after that never expires.
+// close stops the timer and lets everything that is set expire now, so that nobody waits any
+// longer. What is set after that never expires.
 func (q *deadlines) close() {
 	q.mu.Lock()
 	q.closed = true

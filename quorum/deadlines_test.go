@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestDeadlines sets, moves and cancels deadlines at random and compares what expires with a plain list.
+// TestDeadlines sets, moves and cancels deadlines at random and compares what expires with a plain
+// list.
 func TestDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 1))
@@ -66,8 +67,8 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// TestDeadlinesLate: where this process did not get the processor, what has arrived meanwhile can be read
-// before anything expires. That happens once.
+// TestDeadlinesLate: where this process did not get the processor, what has arrived meanwhile can
+// be read before anything expires. That happens once.
 func TestDeadlinesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &deadlines{after: func() {}}
@@ -107,7 +108,8 @@ func TestDeadlinesLate(t *testing.T) {
 	})
 }
 
-// TestDeadlineTimer: cancelled deadlines do not move the timer, so it runs about once in the time of one.
+// TestDeadlineTimer: cancelled deadlines do not move the timer, so it runs about once in the time
+// of one.
 func TestDeadlineTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &deadlines{after: func() {}}

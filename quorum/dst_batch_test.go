@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// several takes a few locks at once, as an event loop does that has read several commands: all go out
-// with one Flush, in packets. It gives them back in the same way, some together with what it takes
-// next.
+// several takes a few locks at once, as an event loop does that has read several commands: all go
+// out with one Flush, in packets. It gives them back in the same way, some together with what it
+// takes next.
 func (c *simClient) several(pr *simProxy) {
 	claims := c.acquireAll(pr, nil)
 	for rounds := c.random.IntN(3); rounds >= 0 && len(claims) > 0; rounds-- {

@@ -75,8 +75,9 @@ func (l *ledger) keyLocked(key string) *keyLedger {
 	return k
 }
 
-// granted is called when Acquire has returned a lease. Every lease of the key that was returned before it must be over, and
-// have a smaller fence; before is the largest that had been given out when it was called.
+// granted is called when Acquire has returned a lease. Every lease of the key that was returned
+// before it must be over, and have a smaller fence; before is the largest that had been given out
+// when it was called.
 func (l *ledger) granted(client int, key string, lease Lease, before uint64) *claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,8 +154,8 @@ func (l *ledger) highest(key string) uint64 {
 	return l.keyLocked(key).highest
 }
 
-// gives is called before the client gives its lease back: from here on it counts on nothing. It returns until when it could have,
-// or now for a lease that was given back before.
+// gives is called before the client gives its lease back: from here on it counts on nothing. It
+// returns until when it could have, or now for a lease that was given back before.
 func (l *ledger) gives(c *claim, proxy int) (end time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,8 +173,8 @@ func (l *ledger) gives(c *claim, proxy int) (end time.Time) {
 	return end
 }
 
-// lost is called when a client is told that its lock is lost; end is until when it could count on it. As long as masters keep what
-// they are told, that is over by then.
+// lost is called when a client is told that its lock is lost; end is until when it could count on
+// it. As long as masters keep what they are told, that is over by then.
 func (l *ledger) lost(c *claim, end time.Time, how string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +198,8 @@ func (l *ledger) took(key, call string, began time.Time, most time.Duration) {
 	}
 }
 
-// stands reports whether a key with that secret may stand on masters at the end: its client never gave it back.
+// stands reports whether a key with that secret may stand on masters at the end: its client never
+// gave it back.
 func (l *ledger) stands(secret string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,7 +29,8 @@ type simClient struct {
 	random *rand.Rand
 }
 
-// moment is a random duration up to most, or a little longer: it ends at an instant that only this client has.
+// moment is a random duration up to most, or a little longer: it ends at an instant that only this
+// client has.
 func (c *simClient) moment(most time.Duration) time.Duration {
 	return c.w.own(time.Duration(c.random.Int64N(max(int64(most), 0)+1)), 1000+c.index)
 }

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorTime is how long this process has been at work. On a machine that others use too it says more than the clock.
+// processorTime is how long this process has been at work. On a machine that others use too it
+// says more than the clock.
 func processorTime() time.Duration {
 	var used unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &used) != nil {

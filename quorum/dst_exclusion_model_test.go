@@ -1,8 +1,9 @@
 package quorum
 
-// A model of exclusion: three masters that may lose their memory, two proxies that lock, and mark and admit masters. Messages are late,
-// or come never, or are overtaken by those of the other proxy; on the lane of one proxy they keep their order. Time goes in steps for
-// all alike, and everything is kept as time left or passed, so a search through all states ends by itself.
+// A model of exclusion: three masters that may lose their memory, two proxies that lock, and mark
+// and admit masters. Messages are late, or come never, or are overtaken by those of the other
+// proxy; on the lane of one proxy they keep their order. Time goes in steps for all alike, and
+// everything is kept as time left or passed, so a search through all states ends by itself.
 
 const (
 	xTTL      = 2 // steps of time
@@ -28,7 +29,8 @@ const (
 	xVotes              // admitted
 )
 
-// xMaster is one master, and what is known of it and on its way to it. Masters are alike, so states are sorted by them.
+// xMaster is one master, and what is known of it and on its way to it. Masters are alike, so
+// states are sorted by them.
 type xMaster struct {
 	holder uint8 // 1 + token; 0: free
 	left   uint8 // until the key runs out
@@ -66,7 +68,8 @@ type xState struct {
 	repeats  uint8 // releases that may still come twice
 }
 
-// exclusionRun is what does not change. Attempts belong to the proxies in turn: the third is the first proxy's second.
+// exclusionRun is what does not change. Attempts belong to the proxies in turn: the third is the
+// first proxy's second.
 type exclusionRun struct {
 	exclusionRules
 	attempts int
@@ -145,7 +148,8 @@ func (r *exclusionRun) attemptSteps(s xState, a int, f xStep) bool {
 	return true
 }
 
-// messageSteps are the arrivals of a's messages at m. On a lane the SET is before the release, and both before the next attempt's.
+// messageSteps are the arrivals of a's messages at m. On a lane the SET is before the release, and
+// both before the next attempt's.
 func (r *exclusionRun) messageSteps(s xState, a, m int, f xStep) bool {
 	to := s.masters[m].to[a]
 	if a >= xProxies {

@@ -38,8 +38,8 @@ func (r *exclusionRun) pack(s *xState) (p [xMasters + 1]uint64) {
 	return p
 }
 
-// packSeen: what a proxy knows makes a difference as long as it is so; without recount it goes on counting, and without compare
-// it goes on asking.
+// packSeen: what a proxy knows makes a difference as long as it is so; without recount it goes on
+// counting, and without compare it goes on asking.
 func (r *exclusionRun) packSeen(at *xMaster, seen xSeen) uint64 {
 	b := uint64(0)
 	if seen.kind == at.kind && seen.nonce == at.nonce {
@@ -54,7 +54,8 @@ func (r *exclusionRun) packSeen(at *xMaster, seen xSeen) uint64 {
 	return b
 }
 
-// packMessages: a SET under another record does nothing, and nothing is left of an attempt whose release has come.
+// packMessages: a SET under another record does nothing, and nothing is left of an attempt whose
+// release has come.
 func (r *exclusionRun) packMessages(at *xMaster, to xMessages, phase uint8) uint64 {
 	b := uint64(0)
 	if to.set == 1 && (!r.compare || at.kind == xVotes && at.nonce == to.record) {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Two never count on a lock at once, in any order of messages, losses and time; without one of the rules they do.
+// Two never count on a lock at once, in any order of messages, losses and time; without one of the
+// rules they do.
 func TestExclusionModel(t *testing.T) {
 	without := func(change func(*exclusionRules)) exclusionRules {
 		r := ourRules

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// returns brings an older state of a master back while locks of the newer one are held, and nobody is
-// left who has seen it but other masters.
+// returns brings an older state of a master back while locks of the newer one are held, and nobody
+// is left who has seen it but other masters.
 func (p *plan) returns(r *rand.Rand) {
 	p.length = 15 * time.Second
 	p.maxTTL, p.mostHold, p.count = between(r, time.Second, 2*time.Second), 2*time.Second, 3
@@ -23,8 +23,8 @@ func (p *plan) evictions(r *rand.Rand) {
 	p.faults.gap, p.faults.kinds = 50*time.Millisecond, kindsOf("evicts")
 }
 
-// floors: a clock that was ahead when the counters began is set right, and all masters forget, while
-// one proxy runs on.
+// floors: a clock that was ahead when the counters began is set right, and all masters forget,
+// while one proxy runs on.
 func (p *plan) floors(r *rand.Rand) {
 	p.length, p.proxies, p.remembered = 12*time.Second, 1, true
 	p.maxTTL, p.count = between(r, 300*time.Millisecond, time.Second), 2+r.IntN(2)
@@ -41,7 +41,8 @@ func (p *plan) farClocks(r *rand.Rand) {
 	p.faults.gap = 500 * time.Millisecond
 }
 
-// fastClocks lets the clock of one master run 8 % fast, with locks that last long enough to notice.
+// fastClocks lets the clock of one master run 8 % fast, with locks that last long enough to
+// notice.
 func (p *plan) fastClocks(r *rand.Rand) {
 	p.length = 30 * time.Second
 	p.maxTTL, p.mostHold, p.count = 6*time.Second, 6*time.Second, 4
@@ -90,8 +91,8 @@ func (p *plan) silence(r *rand.Rand) {
 	p.faults.kinds, p.census = kindsOf("cut", "isolate a master", "trouble", "pause"), true
 }
 
-// unlocks lets other proxies unlock at about the time when locks are checked, while messages are late
-// and masters miss locks.
+// unlocks lets other proxies unlock at about the time when locks are checked, while messages are
+// late and masters miss locks.
 func (p *plan) unlocks(r *rand.Rand) {
 	p.masters, p.proxies, p.count = 3+2*r.IntN(2), 2+r.IntN(2), 6
 	p.maxTTL, p.mostHold, p.masterTimeout = 20*time.Second, 250*time.Millisecond, between(r, 20*time.Millisecond, 150*time.Millisecond)

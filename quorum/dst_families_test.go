@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// family is a kind of run that noise alone hardly ever is: what has to come together for a certain fault is likely there.
+// family is a kind of run that noise alone hardly ever is: what has to come together for a certain
+// fault is likely there.
 type family struct {
 	name  string
 	share float64 // of all runs
@@ -70,8 +71,9 @@ func (p *plan) everywhere() {
 	}
 }
 
-// fences hands out many numbers of one key in a short time, with masters whose counters are apart and messages that are late: the
-// second round of fencing has to run, and is overtaken by the next holder.
+// fences hands out many numbers of one key in a short time, with masters whose counters are apart
+// and messages that are late: the second round of fencing has to run, and is overtaken by the next
+// holder.
 func (p *plan) fences(r *rand.Rand) {
 	p.length = between(r, 2*time.Second, 5*time.Second)
 	p.masters, p.proxies, p.count = 5, 3, 3+r.IntN(2)
@@ -84,8 +86,8 @@ func (p *plan) fences(r *rand.Rand) {
 	p.faults.kinds = kindsOf("trouble", "isolate a master", "cut")
 }
 
-// tokens lets several fight for a lock that its holder keeps, while masters refuse single commands: releases have to be
-// repeated, and meet what was set since.
+// tokens lets several fight for a lock that its holder keeps, while masters refuse single
+// commands: releases have to be repeated, and meet what was set since.
 func (p *plan) tokens(r *rand.Rand) {
 	p.masters, p.proxies, p.count = 3+2*r.IntN(2), 2+r.IntN(2), 4+r.IntN(3)
 	p.maxTTL, p.mostHold = 5*time.Second, between(r, 500*time.Millisecond, 3*time.Second)
@@ -111,21 +113,24 @@ func (p *plan) scripted(name string, do func(*faulter)) {
 	p.faults.gap, p.faults.kinds = 20*time.Millisecond, []faultKind{{name: name, forgets: true, loses: true, do: do}}
 }
 
-// countersInTurn empties one master after another, while others do not answer: the numbers must go on rising.
+// countersInTurn empties one master after another, while others do not answer: the numbers must go
+// on rising.
 func (p *plan) countersInTurn(r *rand.Rand) {
 	p.length, p.maxTTL, p.count = 10*time.Second, between(r, 200*time.Millisecond, time.Second), 2+r.IntN(2)
 	p.clients.ttl, p.clients.keys = [2]time.Duration{p.maxTTL / 2, p.maxTTL}, 1+r.IntN(2)
 	p.scripted("masters forget in turn", (*faulter).forgetInTurn)
 }
 
-// raisesAcrossLosses empties a master while the second round of fencing that it began is still on its way.
+// raisesAcrossLosses empties a master while the second round of fencing that it began is still on
+// its way.
 func (p *plan) raisesAcrossLosses(r *rand.Rand) {
 	p.maxTTL, p.count, p.masterTimeout = time.Second, 4, 50*time.Millisecond
 	p.clients.ttl = [2]time.Duration{9 * p.maxTTL / 10, p.maxTTL}
 	p.scripted("a master forgets during a raise", (*faulter).forgetDuringRaise)
 }
 
-// newcomers starts proxies that have seen nothing in front of masters of which most are empty, and the others do not answer.
+// newcomers starts proxies that have seen nothing in front of masters of which most are empty, and
+// the others do not answer.
 func (p *plan) newcomers(r *rand.Rand) {
 	p.count, p.mostHold = 3, 2*time.Second
 	p.masters += 2 * r.IntN(2)
@@ -141,7 +146,8 @@ func (p *plan) losses(r *rand.Rand) {
 	p.scripted("most masters forget", (*faulter).forgetMost)
 }
 
-// steps makes the clocks of a majority of the masters jump while a lock is held, which ends it there.
+// steps makes the clocks of a majority of the masters jump while a lock is held, which ends it
+// there.
 func (p *plan) steps(r *rand.Rand) {
 	p.maxTTL, p.mostHold, p.count = between(r, 500*time.Millisecond, 1500*time.Millisecond), time.Second, 2+r.IntN(2)
 	p.clients.ttl = [2]time.Duration{p.maxTTL / 2, p.maxTTL}

@@ -105,7 +105,8 @@ func (f *faulter) run() {
 	}
 }
 
-// moment is a random duration up to most, or a little longer: it ends at an instant that only faults have.
+// moment is a random duration up to most, or a little longer: it ends at an instant that only
+// faults have.
 func (f *faulter) moment(most time.Duration) time.Duration {
 	f.moments++
 	return f.w.own(time.Duration(f.random.Int64N(int64(most)+1)), 2000+f.moments%4000)

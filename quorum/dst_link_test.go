@@ -36,8 +36,8 @@ type flow struct {
 	instant time.Duration // of the link and direction, see instants
 }
 
-// simLink is a connection. It is a net.Conn to the proxy; its other end belongs to a server. Guarded by
-// the network's mu.
+// simLink is a connection. It is a net.Conn to the proxy; its other end belongs to a server.
+// Guarded by the network's mu.
 type simLink struct {
 	net    *network
 	path   *path
@@ -67,8 +67,8 @@ var _ net.Conn = (*simLink)(nil)
 // over reports whether nothing can happen on the link any more.
 func (li *simLink) over() bool { return li.closed && li.gone }
 
-// sendLocked puts data on its way. What is written at one instant is one message, into however many
-// writes it was cut.
+// sendLocked puts data on its way. What is written at one instant is one message, into however
+// many writes it was cut.
 func (li *simLink) sendLocked(dir direction, data []byte, end endKind) *message {
 	f, now := &li.flows[dir], time.Now()
 	if n := len(f.queue); n > 0 && f.queue[n-1].end == noEnd && f.queue[n-1].written.Equal(now) {

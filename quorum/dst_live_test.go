@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Liveness: where a majority of the masters is healthy, reachable and votes, a free key is granted.
+// Liveness: where a majority of the masters is healthy, reachable and votes, a free key is
+// granted.
 
 const (
 	calmFor  = 5 * time.Second // how long a majority must have been so: dead lanes have been noticed and replaced
@@ -79,8 +80,8 @@ func (c *claim) keyOr(other string) string {
 	return c.key
 }
 
-// calmSince is since when a majority of the masters has been such that an Acquire with ttl through the
-// proxy must succeed; false if it is not so now.
+// calmSince is since when a majority of the masters has been such that an Acquire with ttl through
+// the proxy must succeed; false if it is not so now.
 func (w *world) calmSince(pr *simProxy, ttl time.Duration) (time.Time, bool) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
@@ -149,8 +150,8 @@ var breakings = []breaking{
 	{"cannot be written", false, func(w *world, addr int) { w.net.deny(w.server(addr), denials[addr%len(denials)]) }},
 }
 
-// recover: after the last fault, and with a minority that is broken, all proxies must grant again when
-// everything that was lost has been waited for.
+// recover: after the last fault, and with a minority that is broken, all proxies must grant again
+// when everything that was lost has been waited for.
 func (w *world) recover() {
 	if !w.plan.recovers || w.ledger.fault != "" {
 		return
@@ -180,7 +181,8 @@ func (w *world) recover() {
 	}
 }
 
-// waitsForCounters reports whether masters that lost theirs need the counters of some that are away.
+// waitsForCounters reports whether masters that lost theirs need the counters of some that are
+// away.
 func (w *world) waitsForCounters(away map[int]bool) bool {
 	here, gone := 0, 0
 	for addr, m := range w.servers() {

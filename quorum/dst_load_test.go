@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The load on masters: what calls cost them, in runs that are quiet, and in runs in which a master is
-// away for a while and comes back.
+// The load on masters: what calls cost them, in runs that are quiet, and in runs in which a master
+// is away for a while and comes back.
 
 // total is how many operations a master has carried out.
 func (l *load) total() int {
@@ -28,16 +28,16 @@ func (l *load) String() string {
 	return text.String()
 }
 
-// checkLoad compares what each master has carried out with what clients have asked for. A LOCK is one
-// operation and an UNLOCK one; a lock that is held for longer than a check waits may be checked once,
-// and topped up once.
+// checkLoad compares what each master has carried out with what clients have asked for. A LOCK is
+// one operation and an UNLOCK one; a lock that is held for longer than a check waits may be
+// checked once, and topped up once.
 func (w *world) checkLoad() {
 	if !w.plan.counted || w.ledger.fault != "" {
 		return
 	}
 	l := w.ledger
-	// What fails is released. Where another proxy unlocks, the one that granted may check, and lets
-	// what it finds fade.
+	// What fails is released. Where another proxy unlocks, the one that granted may check, and
+	// lets what it finds fade.
 	most := l.asked + 2*(l.asked-l.grants) + l.releases + l.extends + 2*l.long + 3*l.elsewhere
 	most += most/20 + 40
 	for _, m := range w.servers() {

@@ -110,8 +110,8 @@ func (n *network) deny(m *simMaster, denied string) {
 	m.Set(func() { m.Denied = denied })
 }
 
-// accepted makes the master accept the link; false if it is down. A paused one does too: its kernel
-// is alive.
+// accepted makes the master accept the link; false if it is down. A paused one does too: its
+// kernel is alive.
 func (li *simLink) accepted(m *simMaster) bool {
 	li.server = m
 	li.peer = m.Connect(func() {
@@ -227,7 +227,8 @@ func (n *network) pauseMaster(m *simMaster) {
 	m.paused, m.disturbed = true, time.Now()
 }
 
-// resumeMaster lets it go on with what has arrived, connection by connection, in an order of its own.
+// resumeMaster lets it go on with what has arrived, connection by connection, in an order of its
+// own.
 func (n *network) resumeMaster(m *simMaster) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

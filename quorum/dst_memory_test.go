@@ -135,8 +135,8 @@ const (
 	stepRate      = 100
 )
 
-// stepsBy is how far a clock may step so that every proxy must notice with the next vote: each must
-// have heard the clock before, and knows it to within an interval. 0: not at all now.
+// stepsBy is how far a clock may step so that every proxy must notice with the next vote: each
+// must have heard the clock before, and knows it to within an interval. 0: not at all now.
 func (w *world) stepsBy(m *simMaster, wish time.Duration) time.Duration {
 	addr, record := w.net.addressOf(m), m.recordOf()
 	if addr < 0 {
@@ -163,7 +163,8 @@ func (w *world) stepsBy(m *simMaster, wish time.Duration) time.Duration {
 	return wish + least
 }
 
-// step makes a clock jump. Until it has been noticed no proxy starts that has never heard the clock.
+// step makes a clock jump. Until it has been noticed no proxy starts that has never heard the
+// clock.
 func (w *world) step(m *simMaster, by time.Duration) {
 	m.Set(func() {
 		m.Ahead += by

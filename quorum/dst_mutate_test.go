@@ -52,8 +52,9 @@ func TestMutationsApply(t *testing.T) {
 	}
 }
 
-// The simulation finds every mutation. mutations.sh runs it: each takes a build of its own. QUORUM_MUTATIONS is all, or part of the names
-// of some; QUORUM_TIMES how often each is to be found.
+// The simulation finds every mutation. mutations.sh runs it: each takes a build of its own.
+// QUORUM_MUTATIONS is all, or part of the names of some; QUORUM_TIMES how often each is to be
+// found.
 func TestMutationsAreFound(t *testing.T) {
 	which := os.Getenv("QUORUM_MUTATIONS")
 	if which == "" {
@@ -85,7 +86,8 @@ func TestMutationsAreFound(t *testing.T) {
 	}
 }
 
-// TestMutantBuild keeps the build of one mutation, QUORUM_BUILD, for a closer look: as QUORUM_BINARY.
+// TestMutantBuild keeps the build of one mutation, QUORUM_BUILD, for a closer look: as
+// QUORUM_BINARY.
 func TestMutantBuild(t *testing.T) {
 	which, to := os.Getenv("QUORUM_BUILD"), os.Getenv("QUORUM_BINARY")
 	if which == "" || to == "" {
@@ -154,8 +156,8 @@ func mustAbs(t *testing.T, name string) string {
 
 var faultLine = regexp.MustCompile(`QUORUM_SEED=\d+:? (.*)`)
 
-// findIn runs the simulation, for a minute of processor time at most, or the test that is named, and returns how much of it that
-// took and what it found; nothing if it passed.
+// findIn runs the simulation, for a minute of processor time at most, or the test that is named,
+// and returns how much of it that took and what it found; nothing if it passed.
 func (mu *mutation) findIn(t *testing.T, binary string) (took time.Duration, fault string) {
 	t.Helper()
 	test := cmp.Or(mu.test, "TestSimulation")

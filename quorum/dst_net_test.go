@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A simulated network. Every message has a virtual delay that follows from the seed, the connection
-// and the instant at which it was written, and arrives at an instant of its own. So what happens
-// follows from the order of time, and a seed replays. Within a connection order is kept, as TCP does;
-// between connections there is none.
+// A simulated network. Every message has a virtual delay that follows from the seed, the
+// connection and the instant at which it was written, and arrives at an instant of its own. So
+// what happens follows from the order of time, and a seed replays. Within a connection order is
+// kept, as TCP does; between connections there is none.
 
 // instants is how many instants there are before the next message of the same link may arrive.
 const instants = 8192 * time.Nanosecond
@@ -98,8 +98,8 @@ func (n *network) delay(p *path, h uint64) time.Duration {
 	return d
 }
 
-// dial is MasterOptions.Dial of a proxy. It takes a way forth and back; through a cut it waits until
-// that is healed.
+// dial is MasterOptions.Dial of a proxy. It takes a way forth and back; through a cut it waits
+// until that is healed.
 func (n *network) dial(ctx context.Context, from *simProxy, addr int) (net.Conn, error) {
 	p := n.paths[from.place][addr]
 	n.mu.Lock()
@@ -249,8 +249,8 @@ func (n *network) crash(pr *simProxy) {
 	}
 }
 
-// move puts another server at an address. Connections to the one before break, now or when the next
-// message meets the new server.
+// move puts another server at an address. Connections to the one before break, now or when the
+// next message meets the new server.
 func (n *network) move(addr int, to *simMaster, silently bool) (before *simMaster) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -278,8 +278,8 @@ func (n *network) addressOf(m *simMaster) int {
 	return slices.Index(n.at, m)
 }
 
-// clockHeard is what a proxy knows of the clock behind an address: how wide the interval is, and when it
-// last heard it.
+// clockHeard is what a proxy knows of the clock behind an address: how wide the interval is, and
+// when it last heard it.
 type clockHeard struct {
 	serial int        // of the proxy
 	server *simMaster // whose clock

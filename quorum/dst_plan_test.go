@@ -73,8 +73,8 @@ func (p *plan) quarantine() time.Duration {
 	return p.maxTTL + p.maxTTL/100 + 52*time.Millisecond
 }
 
-// newPlan draws a run. Runs differ much from each other, as each has its own few faults: a bug that needs a certain mix gets it
-// sooner than if all runs had all.
+// newPlan draws a run. Runs differ much from each other, as each has its own few faults: a bug
+// that needs a certain mix gets it sooner than if all runs had all.
 func newPlan(seed uint64) *plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := &plan{
@@ -173,7 +173,8 @@ func (p *plan) apart(r *rand.Rand) {
 	p.clients.ttl = [2]time.Duration{3 * time.Second, p.maxTTL}
 }
 
-// denySome makes a minority of the masters one that answers and cannot be written, from the start on.
+// denySome makes a minority of the masters one that answers and cannot be written, from the start
+// on.
 func (p *plan) denySome(r *rand.Rand) {
 	p.denied = make([]string, p.masters+spares)
 	for _, i := range r.Perm(p.masters)[:1+r.IntN(p.masters-majority(p.masters))] {
@@ -201,9 +202,9 @@ func newTrafficPlan(r *rand.Rand) trafficPlan {
 	}
 }
 
-// drawClocks makes clocks that differ, by rates that the drift covers. In some runs all are as fast as
-// that. Where counters may be lost the clocks take their place, so they must be right to within
-// max-ttl; those that are years off do not count.
+// drawClocks makes clocks that differ, by rates that the drift covers. In some runs all are as
+// fast as that. Where counters may be lost the clocks take their place, so they must be right to
+// within max-ttl; those that are years off do not count.
 func (p *plan) drawClocks(r *rand.Rand) {
 	fast, apart := rarely(r, 0.3), time.Minute
 	if p.faults.loses() {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// post carries out what is due in the simulated network, one thing after another: in the order of time, and of being put in where
-// that is equal. It is guarded by the network's mu, with which everything is carried out.
+// post carries out what is due in the simulated network, one thing after another: in the order of
+// time, and of being put in where that is equal. It is guarded by the network's mu, with which
+// everything is carried out.
 type post struct {
 	queue  letters
 	count  uint64

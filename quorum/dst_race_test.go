@@ -2,6 +2,6 @@
 
 package quorum
 
-// raceDetector says that the race detector is on: everything takes several times as long, and goroutines that are ready at one
-// instant run in any order.
+// raceDetector says that the race detector is on: everything takes several times as long, and
+// goroutines that are ready at one instant run in any order.
 const raceDetector = true

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Faults that bring an older state of a master back, or take keys from it, while its process lives on.
+// Faults that bring an older state of a master back, or take keys from it, while its process lives
+// on.
 
 // spare is a server that has no address now; nil without one.
 func (w *world) spare() *simMaster {
@@ -95,8 +96,8 @@ func (f *faulter) swapDB() {
 	}
 }
 
-// restoreSnapshot: the machine of a master goes back to a snapshot that was taken before the master
-// was admitted last. The process, its run_id and the clock go on.
+// restoreSnapshot: the machine of a master goes back to a snapshot that was taken before the
+// master was admitted last. The process, its run_id and the clock go on.
 func (f *faulter) restoreSnapshot() {
 	m := f.master()
 	older := false
@@ -158,7 +159,8 @@ func (f *faulter) evict() {
 	f.w.wait(seenWithin)
 }
 
-// seenWithin is how long it takes until every proxy has read INFO again, or asks the master nothing.
+// seenWithin is how long it takes until every proxy has read INFO again, or asks the master
+// nothing.
 const seenWithin = 2500 * time.Millisecond
 
 // denials are why a master that answers cannot be written.

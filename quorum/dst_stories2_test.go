@@ -2,8 +2,9 @@ package quorum
 
 import "time"
 
-// returnOlder: the memory of a master gives way to another, in which it is admitted and grants; then
-// it comes back. Meanwhile another master was away, and now a third is; the proxies have crashed.
+// returnOlder: the memory of a master gives way to another, in which it is admitted and grants;
+// then it comes back. Meanwhile another master was away, and now a third is; the proxies have
+// crashed.
 func (f *faulter) returnOlder() {
 	if !f.until(f.w.healthy) {
 		return
@@ -32,8 +33,8 @@ func (f *faulter) returnOlder() {
 	f.w.wait(f.moment(time.Second))
 }
 
-// replaceMemory empties a master in one of the ways in which what it had can come back, and returns
-// how it does; nil if that is not possible now.
+// replaceMemory empties a master in one of the ways in which what it had can come back, and
+// returns how it does; nil if that is not possible now.
 func (f *faulter) replaceMemory(m *simMaster) (back func()) {
 	if !f.w.mayForget(m) {
 		return nil
@@ -61,7 +62,8 @@ func (f *faulter) replaceMemory(m *simMaster) (back func()) {
 	return func() { f.move(addr, m) }
 }
 
-// setRight: a clock that is hours ahead is set right, most masters forget at once, and all of them.
+// setRight: a clock that is hours ahead is set right, most masters forget at once, and all of
+// them.
 func (f *faulter) setRight() {
 	if !f.until(f.w.healthy) {
 		return
@@ -78,7 +80,8 @@ func (f *faulter) setRight() {
 	f.w.wait(f.moment(time.Second))
 }
 
-// clocksRight sets clocks right that are hours ahead; false if the run ends before that is noticed.
+// clocksRight sets clocks right that are hours ahead; false if the run ends before that is
+// noticed.
 func (f *faulter) clocksRight() bool {
 	for _, m := range f.w.servers() {
 		if m.Ahead < time.Minute {

@@ -50,9 +50,10 @@ func (f *faulter) until(so func() bool) bool {
 // quarantine is how long a master stays out that has lost its memory.
 func (f *faulter) quarantine() time.Duration { return f.w.plan.quarantine() }
 
-// forgetInTurn: one master is away while locks are taken, so that its counters stay behind. Then it is back, another is emptied,
-// and the third is away: either until the quarantine should be over, or from then on, when nobody has locked meanwhile. The one that stayed
-// behind and the one that was emptied know nothing of what was counted.
+// forgetInTurn: one master is away while locks are taken, so that its counters stay behind. Then
+// it is back, another is emptied, and the third is away: either until the quarantine should be
+// over, or from then on, when nobody has locked meanwhile. The one that stayed behind and the one
+// that was emptied know nothing of what was counted.
 func (f *faulter) forgetInTurn() {
 	if !f.until(f.w.healthy) || !f.clocksRight() || !f.until(f.w.healthy) {
 		return
@@ -96,9 +97,10 @@ func (f *faulter) forgetInTurn() {
 	back()
 }
 
-// forgetDuringRaise: the counter of one master is ahead, as the others were away. A lock is granted by it and another, whose counter is
-// to be raised; that is on its way when the first is emptied. Then the third is away, so that nobody locks, until the quarantine is over; and
-// then the one that was raised.
+// forgetDuringRaise: the counter of one master is ahead, as the others were away. A lock is
+// granted by it and another, whose counter is to be raised; that is on its way when the first is
+// emptied. Then the third is away, so that nobody locks, until the quarantine is over; and then
+// the one that was raised.
 func (f *faulter) forgetDuringRaise() {
 	if !f.until(f.w.healthy) {
 		return
@@ -133,8 +135,9 @@ func (f *faulter) forgetDuringRaise() {
 	away()
 }
 
-// forgetMost: while locks are held a majority of the masters is emptied, one after another. Some say afterwards that they keep everything on disk,
-// and then nobody is left who knows that they did not.
+// forgetMost: while locks are held a majority of the masters is emptied, one after another. Some
+// say afterwards that they keep everything on disk, and then nobody is left who knows that they
+// did not.
 func (f *faulter) forgetMost() {
 	since := time.Now()
 	recovered := func() bool { return f.w.healthy() || time.Since(since) > 2*f.quarantine() } // without the guard nothing tells
@@ -197,8 +200,8 @@ func (f *faulter) crashAll() (gone []*simProxy) {
 	return gone
 }
 
-// newcomer: all proxies crash, most masters are emptied, and those that know of the locks are out of reach for the proxies that
-// come.
+// newcomer: all proxies crash, most masters are emptied, and those that know of the locks are out
+// of reach for the proxies that come.
 func (f *faulter) newcomer() {
 	if !f.until(f.w.healthy) {
 		return

@@ -15,8 +15,9 @@ import (
 // seedsFor is how long the simulation runs in the test command.
 const seedsFor = 10 * time.Second
 
-// The real Quorum, in virtual time, under faults that follow from a seed: no two validities of a key overlap, fences rise, no token
-// comes twice, no lock is lost while it is valid, no call takes too long, and nothing is left on a master.
+// The real Quorum, in virtual time, under faults that follow from a seed: no two validities of a
+// key overlap, fences rise, no token comes twice, no lock is lost while it is valid, no call takes
+// too long, and nothing is left on a master.
 //
 //	QUORUM_SEED=7     runs that one
 //	QUORUM_SEEDS=1000 runs so many, or QUORUM_FOR=60 for so many seconds of processor time, from QUORUM_FROM or a random one on

@@ -12,7 +12,8 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// event is one thing that happened in a simulated run. It is cheap to keep; text makes it readable.
+// event is one thing that happened in a simulated run. It is cheap to keep; text makes it
+// readable.
 type event struct {
 	at     time.Duration
 	what   string
@@ -52,8 +53,8 @@ func (t *trace) add(e event) {
 	t.sum = mix(t.sum, uint64(e.at), uint64(len(e.what)), uint64(e.proxy), uint64(e.master), uint64(e.client))
 }
 
-// ran notes what a master has carried out: operations, and scripts of the restart guard. It reports
-// whether the answer tells the master's clock. The network's mu is held.
+// ran notes what a master has carried out: operations, and scripts of the restart guard. It
+// reports whether the answer tells the master's clock. The network's mu is held.
 func (t *trace) ran(li *simLink, args []string, answer []byte) (tellsClock bool) {
 	m := li.server
 	cmd, known := fake.Parse(args)
@@ -121,8 +122,8 @@ func (t *trace) all() string {
 	return strings.Join(lines, "\n")
 }
 
-// about is the story of a key: all about the token that matters, if there is one, and the last of everything else, faults
-// included.
+// about is the story of a key: all about the token that matters, if there is one, and the last of
+// everything else, faults included.
 func (t *trace) about(key, secret string, last int) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"lockproxy/quorum/internal/dice"
 )
 
-// world is one simulated run: masters, proxies with real Quorums in them, a network between, clients and faults. It lives in a
-// synctest bubble.
+// world is one simulated run: masters, proxies with real Quorums in them, a network between,
+// clients and faults. It lives in a synctest bubble.
 type world struct {
 	plan    *plan
 	trace   *trace
@@ -50,7 +50,8 @@ func (w *world) crash(pr *simProxy) {
 	_ = pr.q.Close(ctx)
 }
 
-// mostClose is how long Close may take beyond its context: a handshake that is under way has that time.
+// mostClose is how long Close may take beyond its context: a handshake that is under way has that
+// time.
 const mostClose = time.Second
 
 func (w *world) close(pr *simProxy) {
@@ -121,8 +122,8 @@ func (w *world) wait(d time.Duration) bool {
 	return false
 }
 
-// own is d or a little longer, from now on: it ends at an instant that nobody has whose slot is another. What happens at one
-// instant has no order.
+// own is d or a little longer, from now on: it ends at an instant that nobody has whose slot is
+// another. What happens at one instant has no order.
 func (w *world) own(d time.Duration, slot int) time.Duration {
 	off := time.Duration(time.Now().Add(d).UnixNano()) % instants
 	return d - off + instants + time.Duration(slot)*time.Nanosecond
@@ -203,8 +204,8 @@ func newWorld(p *plan) *world {
 	return w
 }
 
-// settleIn is how long after the last fault everything that is owed must have been told to the masters: a PING a second, 2s until it
-// is missed, the way back, and a check a second.
+// settleIn is how long after the last fault everything that is owed must have been told to the
+// masters: a PING a second, 2s until it is missed, the way back, and a check a second.
 const settleIn = 8 * time.Second
 
 // settle waits after the end of faults, and counts what is left on the masters.

@@ -10,11 +10,12 @@ import (
 	"lockproxy/quorum/internal/admission"
 )
 
-// What the methods of Quorum fail with. Each is asked for with errors.Is; ErrNoQuorum comes as a *NoQuorumError,
-// ErrHeld as a *HeldError. After any of them Acquire has granted nothing, and whatever landed on a master is being released.
+// What the methods of Quorum fail with. Each is asked for with errors.Is; ErrNoQuorum comes as a
+// *NoQuorumError, ErrHeld as a *HeldError. After any of them Acquire has granted nothing, and
+// whatever landed on a master is being released.
 var (
-	// ErrHeld: a majority of all masters answered and too few granted. Somebody else holds the key, or
-	// several asked at once and nobody won, also after the retries.
+	// ErrHeld: a majority of all masters answered and too few granted. Somebody else holds the
+	// key, or several asked at once and nobody won, also after the retries.
 	ErrHeld = errors.New("held by another")
 
 	// ErrNoQuorum: less than a majority of all masters gave an answer that counts.
@@ -26,7 +27,8 @@ var (
 	// ErrLost: provably no majority holds the token any more, or ever did.
 	ErrLost = errors.New("no majority holds the token")
 
-	// ErrFence: a majority granted, but the fencing number was not confirmed by a majority of all masters.
+	// ErrFence: a majority granted, but the fencing number was not confirmed by a majority of all
+	// masters.
 	ErrFence = errors.New("the fencing number was not confirmed by a majority")
 
 	// ErrNoSuchMaster: Admit was given a name that no master has.
@@ -38,8 +40,8 @@ var (
 
 // HeldError is the ErrHeld of one Acquire.
 type HeldError struct {
-	// Free is how soon a majority could grant without a release: by then enough of the keys in the way have run
-	// out. Negative: never, or not known.
+	// Free is how soon a majority could grant without a release: by then enough of the keys in the
+	// way have run out. Negative: never, or not known.
 	Free time.Duration
 }
 
@@ -49,8 +51,9 @@ func (e *HeldError) Error() string { return ErrHeld.Error() }
 // Is makes errors.Is(err, ErrHeld) true.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// MasterError says why one master gave no answer that counts. Err is in plain words that follow the name of
-// a server ("refused the connection", "is a replica"), without control bytes and without secrets.
+// MasterError says why one master gave no answer that counts. Err is in plain words that follow
+// the name of a server ("refused the connection", "is a replica"), without control bytes and
+// without secrets.
 type MasterError struct {
 	Index int    // place in Options.Masters, from 0
 	Name  string // MasterOptions.Name
@@ -77,9 +80,9 @@ func (e *NoQuorumError) Error() string { return e.Text(true) }
 // Is makes errors.Is(err, ErrNoQuorum) true.
 func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 
-// Text is the message for a client: how many masters can vote, how many are needed, and what is wrong with each
-// of the others. With showMasters false a master is called by its place, "master 1" for the first. It
-// fits in one line of an error reply.
+// Text is the message for a client: how many masters can vote, how many are needed, and what is
+// wrong with each of the others. With showMasters false a master is called by its place, "master
+// 1" for the first. It fits in one line of an error reply.
 func (e *NoQuorumError) Text(showMasters bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d masters can vote, %d needed", e.Answered, e.N, e.Needed)

@@ -10,8 +10,8 @@ import (
 	"lockproxy/quorum/internal/fake"
 )
 
-// masters returns a quorum over five masters, which live in memory. Real ones have a Network and an
-// Addr instead of Dial.
+// masters returns a quorum over five masters, which live in memory. Real ones have a Network and
+// an Addr instead of Dial.
 func masters() *quorum.Quorum {
 	o := quorum.Options{KeyPrefix: "lock:", MasterTimeout: time.Second, MaxTTL: time.Minute, Fencing: true}
 	for i := range 5 {

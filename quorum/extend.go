@@ -9,17 +9,19 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// Extend makes a lock that is held live for ttl from now, and returns how long the holder may count on it.
-// On each master it compares the token and raises the expiry, never lowers it; so a late or repeated one is
-// harmless. It succeeds as soon as a majority has confirmed the token, and only then are masters that lost
-// the key, or did not answer, set again: a lock that is lost is never revived. The fence stays what it is.
+// Extend makes a lock that is held live for ttl from now, and returns how long the holder may
+// count on it. On each master it compares the token and raises the expiry, never lowers it; so a
+// late or repeated one is harmless. It succeeds as soon as a majority has confirmed the token, and
+// only then are masters that lost the key, or did not answer, set again: a lock that is lost is
+// never revived. The fence stays what it is.
 //
-// ttl goes out in whole milliseconds, rounded down. Each master has min(Options.MasterTimeout, ttl/20), at
-// least 2ms. The validity is positive: ttl less the time spent asking, less 1% of ttl, less 2ms.
+// ttl goes out in whole milliseconds, rounded down. Each master has min(Options.MasterTimeout,
+// ttl/20), at least 2ms. The validity is positive: ttl less the time spent asking, less 1% of ttl,
+// less 2ms.
 //
 // Errors: ErrLost, provably no majority holds the token, and what is left of it fades everywhere;
-// ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the lock may have been extended
-// or not and lives at least as long as before; ErrInvalidTTL.
+// ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the lock may have been
+// extended or not and lives at least as long as before; ErrInvalidTTL.
 //
 // Only the secret of t decides. Safe for concurrent use.
 func (q *Quorum) Extend(ctx context.Context, key string, t Token, ttl time.Duration) (time.Duration, error) {
@@ -114,8 +116,8 @@ func (e *extension) decide(*question) {
 	e.finish(left, err)
 }
 
-// rememberLocked notes what masters hold behind the secret. The number that the caller names proves
-// nothing.
+// rememberLocked notes what masters hold behind the secret. The number that the caller names
+// proves nothing.
 func (e *extension) rememberLocked() {
 	for _, a := range e.round.answers {
 		if a.state != answerYes {
@@ -137,8 +139,9 @@ func (e *extension) refill(_ *question, lane int) {
 	}
 }
 
-// refillLocked sets the key on a master that lacks it, or may: at once where it answers, else when it is
-// back. What is set is checked, as the lock may have been released meanwhile through another proxy.
+// refillLocked sets the key on a master that lacks it, or may: at once where it answers, else when
+// it is back. What is set is checked, as the lock may have been released meanwhile through another
+// proxy.
 func (e *extension) refillLocked(lane int) {
 	top := master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Voters: e.voters, TTL: e.op.TTL,
 		Until: e.begun.Add(e.op.TTL)}

@@ -72,7 +72,8 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// B8: an extension never revives a lock that ran out, whether another took it since or not, and leaves nothing of the old token.
+// B8: an extension never revives a lock that ran out, whether another took it since or not, and
+// leaves nothing of the old token.
 func TestExtendNeverRevives(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -110,8 +111,8 @@ func TestExtendNeverRevives(t *testing.T) {
 	})
 }
 
-// B9, B10: masters that lost the key get it back, with the fence and owner that the others hold; the number the caller names
-// proves nothing and reaches no counter.
+// B9, B10: masters that lost the key get it back, with the fence and owner that the others hold;
+// the number the caller names proves nothing and reaches no counter.
 func TestExtendFills(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -168,7 +169,8 @@ func TestExtendNeverLowers(t *testing.T) {
 	})
 }
 
-// A master that missed the SET is still topped up for the extended time, and one that was away with the key is raised.
+// A master that missed the SET is still topped up for the extended time, and one that was away
+// with the key is raised.
 func TestExtendRaisesWhatIsOwed(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -211,8 +213,8 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 	}
 }
 
-// A master that says only after the reply that it lost the key is filled too, and what is filled after the lock was released
-// through another proxy is found by the check.
+// A master that says only after the reply that it lost the key is filled too, and what is filled
+// after the lock was released through another proxy is found by the check.
 func TestExtendFillsLate(t *testing.T) {
 	for _, released := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
@@ -241,8 +243,8 @@ func TestExtendFillsLate(t *testing.T) {
 	}
 }
 
-// B25: extensions and releases go by the token of one acquisition: those of an earlier one of the same client do nothing to the
-// lock it holds now.
+// B25: extensions and releases go by the token of one acquisition: those of an earlier one of the
+// same client do nothing to the lock it holds now.
 func TestEarlierTokenDoesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()

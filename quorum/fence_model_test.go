@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// A model of the fencing numbers: masters, each with a counter and a lock, and acquirers whose messages arrive in any order, late or
-// never. Everything a master does in one script is one step. A run is wrong when a number is given out that is not greater than the
-// one before, or while another still holds the lock.
+// A model of the fencing numbers: masters, each with a counter and a lock, and acquirers whose
+// messages arrive in any order, late or never. Everything a master does in one script is one step.
+// A run is wrong when a number is given out that is not greater than the one before, or while
+// another still holds the lock.
 
 // scheme is a way to come to a number.
 type scheme struct {
@@ -44,7 +45,8 @@ const (
 	raiseDenied
 )
 
-// modelMaster is one master, and what is on its way to it. Masters are alike, so a state may be sorted by them.
+// modelMaster is one master, and what is on its way to it. Masters are alike, so a state may be
+// sorted by them.
 type modelMaster struct {
 	counter     uint8
 	holder      uint8 // 1 + acquirer; 0: free
@@ -307,7 +309,8 @@ func (r *modelRun) hasGrant(s *model, a int) bool {
 	return false
 }
 
-// quarantineOver: what was granted before the loss is over by then, or was extended on a majority since.
+// quarantineOver: what was granted before the loss is over by then, or was extended on a majority
+// since.
 func (r *modelRun) quarantineOver(s *model) bool {
 	for a := range r.acquirers {
 		who := s.acquirers[a]

@@ -45,7 +45,8 @@ var schemes = []struct {
 	{name: "confirmed by a majority of those who granted", scheme: scheme{writeBack: true, compare: true, level: true}, five: true, wrong: true},
 }
 
-// Numbers rise in every interleaving of two acquirers on three masters, and a simpler scheme is found out.
+// Numbers rise in every interleaving of two acquirers on three masters, and a simpler scheme is
+// found out.
 func TestFenceModelOfThree(t *testing.T) {
 	for _, c := range schemes {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,8 +92,8 @@ func TestFenceModelOfThreeByThree(t *testing.T) {
 	}
 }
 
-// Five masters are too many for all runs: random ones, with two and three acquirers. Each scheme that goes wrong with three does so
-// with five, and one more.
+// Five masters are too many for all runs: random ones, with two and three acquirers. Each scheme
+// that goes wrong with three does so with five, and one more.
 func TestFenceModelOfFive(t *testing.T) {
 	for _, c := range schemes {
 		for _, acquirers := range []int{2, 3} {

@@ -11,7 +11,8 @@ import (
 	"lockproxy/quorum/internal/fake"
 )
 
-// Tokens of a key rise as strings, whatever minority comes and goes and wherever the counters start.
+// Tokens of a key rise as strings, whatever minority comes and goes and wherever the counters
+// start.
 func TestFenceRises(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -46,7 +47,8 @@ func TestFenceRises(t *testing.T) {
 	}
 }
 
-// Counters that agree need one round, counters that differ a second one to those that are behind, and that levels them.
+// Counters that agree need one round, counters that differ a second one to those that are behind,
+// and that levels them.
 func TestSecondRound(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -67,7 +69,8 @@ func TestSecondRound(t *testing.T) {
 		if a, b := counter(s.masters[0], "lock:job"), counter(s.masters[1], "lock:job"); a != 11 || b != 11 {
 			t.Errorf("counters %d, %d, want 11", a, b)
 		}
-		// The third, late, counted 21: nothing is lowered, and its value gets the number of the token.
+		// The third, late, counted 21: nothing is lowered, and its value gets the number of the
+		// token.
 		s.masters[2].Resume()
 		synctest.Wait()
 		m := s.masters[2]
@@ -78,8 +81,8 @@ func TestSecondRound(t *testing.T) {
 	})
 }
 
-// A second round that a majority of all does not confirm in time is ErrFence, and leaves nothing. A majority of those who
-// granted is not enough.
+// A second round that a majority of all does not confirm in time is ErrFence, and leaves nothing.
+// A majority of those who granted is not enough.
 func TestSecondRoundFails(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -114,7 +117,8 @@ func TestLateGrantJoinsSecondRound(t *testing.T) {
 	})
 }
 
-// As long as masters may still grant, the second round is not lost: here both of the late ones are needed.
+// As long as masters may still grant, the second round is not lost: here both of the late ones are
+// needed.
 func TestSecondRoundWaitsForLateGrants(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()

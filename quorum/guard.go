@@ -10,8 +10,8 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// guard applies what package admission decides: it feeds observations to it and carries out its actions
-// through the lanes. No goroutine waits here: lanes and one deadline call it.
+// guard applies what package admission decides: it feeds observations to it and carries out its
+// actions through the lanes. No goroutine waits here: lanes and one deadline call it.
 type guard struct {
 	q *Quorum
 

@@ -21,12 +21,12 @@ type Info struct {
 	Owner   string        // label given to Acquire
 }
 
-// Inspect asks every master what it holds for key, and returns the token that holds a majority, without
-// its secret. The value of another Redlock library counts as a token. It waits for all masters, at most
-// Options.MasterTimeout.
+// Inspect asks every master what it holds for key, and returns the token that holds a majority,
+// without its secret. The value of another Redlock library counts as a token. It waits for all
+// masters, at most Options.MasterTimeout.
 //
-// Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if those that did not could
-// make a majority for some token; context.Cause(ctx). Safe for concurrent use.
+// Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if those that did
+// not could make a majority for some token; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 	op := wire.Op{Kind: wire.Inspect, TokenAt: wire.TokenAt{Key: q.opts.KeyPrefix + key}}
 	timeout := max(q.opts.MasterTimeout, minAttempt)
@@ -51,13 +51,14 @@ func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 	return info, nil
 }
 
-// ReleaseKey deletes the lock of key on every master that answers, whoever holds it, and reports whether
-// one stood there. Any string counts as a lock, also the value of another Redlock library and what is left
-// of a lock without a majority; keys of other types stay. Those who Watch the key are told.
+// ReleaseKey deletes the lock of key on every master that answers, whoever holds it, and reports
+// whether one stood there. Any string counts as a lock, also the value of another Redlock library
+// and what is left of a lock without a majority; keys of other types stay. Those who Watch the key
+// are told.
 //
-// Masters that do not answer within Options.MasterTimeout keep what they hold until its ttl. Errors, when
-// nothing was found: ErrNoQuorum (as *NoQuorumError) if less than a majority answered; context.Cause(ctx).
-// Safe for concurrent use.
+// Masters that do not answer within Options.MasterTimeout keep what they hold until its ttl.
+// Errors, when nothing was found: ErrNoQuorum (as *NoQuorumError) if less than a majority
+// answered; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) ReleaseKey(ctx context.Context, key string) (bool, error) {
 	op := wire.Op{Kind: wire.Free, TokenAt: wire.TokenAt{Key: q.opts.KeyPrefix + key}}
 	timeout := max(q.opts.MasterTimeout, minAttempt)
@@ -85,7 +86,8 @@ func (q *Quorum) ReleaseKey(ctx context.Context, key string) (bool, error) {
 // forever is how long a key without expiry lives.
 const forever = time.Duration(math.MaxInt64)
 
-// standing is what one master holds for a key. The zero value is nothing, or something that is no lock.
+// standing is what one master holds for a key. The zero value is nothing, or something that is no
+// lock.
 type standing struct {
 	id    string // what makes two values the same token
 	left  time.Duration
@@ -113,8 +115,8 @@ func standingOf(found *wire.Inspected) standing {
 	return s
 }
 
-// winner is the token that stands on a majority of values, one for each master; Held is 0 where there is none. most is how
-// many masters hold the one that stands on most.
+// winner is the token that stands on a majority of values, one for each master; Held is 0 where
+// there is none. most is how many masters hold the one that stands on most.
 func winner(values []standing) (info Info, most int) {
 	info.Masters = len(values)
 	best := ""

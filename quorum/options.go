@@ -25,8 +25,8 @@ type MasterOptions = master.Options
 // Polled is a connection that an event loop reads.
 type Polled = master.Polled
 
-// Options are the settings of a Quorum. All proxies in front of the same masters must agree on Masters (as a set),
-// KeyPrefix, MaxTTL and Fencing.
+// Options are the settings of a Quorum. All proxies in front of the same masters must agree on
+// Masters (as a set), KeyPrefix, MaxTTL and Fencing.
 type Options struct {
 	Masters       []MasterOptions // at least one; an even number tolerates no more failures than one less
 	KeyPrefix     string          // put before every key; must not begin with ReservedPrefix
@@ -37,15 +37,17 @@ type Options struct {
 	AllowEviction bool            // let masters vote that may evict keys to save memory
 	Log           *zap.Logger     // nil: none
 
-	// Adopt makes an event loop read the connection of a lane; ok is false where it cannot. What runs on a
-	// loop writes with Quorum.Flush at the end of its turn. nil: each lane has goroutines that read and write.
+	// Adopt makes an event loop read the connection of a lane; ok is false where it cannot. What
+	// runs on a loop writes with Quorum.Flush at the end of its turn. nil: each lane has
+	// goroutines that read and write.
 	Adopt func(conn net.Conn) (polled Polled, ok bool)
 
 	dice *dice.Dice
 }
 
-// Guard says what happens to a master that may have lost its memory: one that restarted, was flushed, stepped
-// its clock or went back to an older state. GuardOff must be chosen by all proxies of a deployment or by none.
+// Guard says what happens to a master that may have lost its memory: one that restarted, was
+// flushed, stepped its clock or went back to an older state. GuardOff must be chosen by all
+// proxies of a deployment or by none.
 type Guard = admission.Mode
 
 // The modes of the restart guard.

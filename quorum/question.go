@@ -9,8 +9,8 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// question is one round of one operation: every kind but an acquire, which may take several. It lives
-// until the last answer is in, which may be long after its caller has the result.
+// question is one round of one operation: every kind but an acquire, which may take several. It
+// lives until the last answer is in, which may be long after its caller has the result.
 type question struct {
 	q       *Quorum
 	op      wire.Op
@@ -84,8 +84,8 @@ func (x *question) drop() (wanted bool) {
 	return wanted
 }
 
-// survey asks every master one thing and waits for all of them, at most timeout. The answers are the
-// caller's.
+// survey asks every master one thing and waits for all of them, at most timeout. The answers are
+// the caller's.
 func (q *Quorum) survey(ctx context.Context, op wire.Op, timeout time.Duration, send func(x *question, l *master.Lane) error) ([]answer, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -1,15 +1,16 @@
-// Package quorum keeps locks on a majority of N independent Redis masters: the Redlock algorithm of Redis'
-// page "Distributed Locks with Redis", with a fencing number in every token.
+// Package quorum keeps locks on a majority of N independent Redis masters: the Redlock algorithm
+// of Redis' page "Distributed Locks with Redis", with a fencing number in every token.
 //
-// A call asks all masters one thing, tallies what they say and decides as soon as it is certain: a round
-// (round.go). Acquire takes one round for each attempt (attempt.go), and one more where the fence has to be
-// confirmed. Rounds are driven by answers and deadlines; no goroutine waits for one.
+// A call asks all masters one thing, tallies what they say and decides as soon as it is certain: a
+// round (round.go). Acquire takes one round for each attempt (attempt.go), and one more where the
+// fence has to be confirmed. Rounds are driven by answers and deadlines; no goroutine waits for
+// one.
 //
-// Each master is reached over one connection, the lane (internal/master). It carries all lock operations of
-// this process in order, many in a packet, which one script runs (internal/wire). A release therefore
-// travels behind the SET it undoes, and a deadline ends the waiting for an answer, never the lane. Which
-// masters vote is decided in internal/admission; who is told of releases, in internal/notify. SAFETY.md has
-// the argument.
+// Each master is reached over one connection, the lane (internal/master). It carries all lock
+// operations of this process in order, many in a packet, which one script runs (internal/wire). A
+// release therefore travels behind the SET it undoes, and a deadline ends the waiting for an
+// answer, never the lane. Which masters vote is decided in internal/admission; who is told of
+// releases, in internal/notify. SAFETY.md has the argument.
 package quorum
 
 import (
@@ -55,8 +56,8 @@ type Quorum struct {
 
 var _ master.Host = (*Quorum)(nil)
 
-// New checks o and starts a lane to every master. It returns at once, without having reached any; WaitReady
-// waits. The error lists all faults of o. Whoever calls New calls Close.
+// New checks o and starts a lane to every master. It returns at once, without having reached any;
+// WaitReady waits. The error lists all faults of o. Whoever calls New calls Close.
 func New(o Options) (*Quorum, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("quorum options: %w", err)
@@ -104,9 +105,9 @@ func (q *Quorum) openLanes() {
 	}
 }
 
-// WaitReady returns nil when every master has been evaluated: it votes, is in quarantine or has been
-// refused, or could once not be reached; and the cause of ctx's end if that comes first. Masters tells which
-// vote.
+// WaitReady returns nil when every master has been evaluated: it votes, is in quarantine or has
+// been refused, or could once not be reached; and the cause of ctx's end if that comes first.
+// Masters tells which vote.
 func (q *Quorum) WaitReady(ctx context.Context) error {
 	for _, l := range q.lanes {
 		select {
@@ -129,8 +130,8 @@ func (q *Quorum) Masters() []MasterStatus {
 	return all
 }
 
-// Flush writes to the masters what Async methods have queued. It does not block. An event loop calls it at
-// the end of a turn; the other methods flush by themselves.
+// Flush writes to the masters what Async methods have queued. It does not block. An event loop
+// calls it at the end of a turn; the other methods flush by themselves.
 func (q *Quorum) Flush() {
 	again := time.Duration(0)
 	for _, l := range q.lanes {
@@ -143,9 +144,10 @@ func (q *Quorum) Flush() {
 	}
 }
 
-// Close refuses new work, lets running calls end and the masters that are connected answer the releases
-// they have been sent, at most until ctx ends; then it closes the lanes and waits for every goroutine. The
-// error says that releases were left: their keys stay until their ttl. Later calls answer the same.
+// Close refuses new work, lets running calls end and the masters that are connected answer the
+// releases they have been sent, at most until ctx ends; then it closes the lanes and waits for
+// every goroutine. The error says that releases were left: their keys stay until their ttl. Later
+// calls answer the same.
 func (q *Quorum) Close(ctx context.Context) error {
 	q.closed.Do(func() {
 		q.closing.Store(true)
@@ -164,8 +166,8 @@ func (q *Quorum) Close(ctx context.Context) error {
 	return q.closeIs
 }
 
-// waitSettled waits until nothing runs and nothing is unanswered, and returns how many releases are
-// unanswered when ctx ends first.
+// waitSettled waits until nothing runs and nothing is unanswered, and returns how many releases
+// are unanswered when ctx ends first.
 func (q *Quorum) waitSettled(ctx context.Context) int {
 	for {
 		running, left := q.calls.Load(), 0 // in this order: the last a call does may be a release

@@ -30,7 +30,8 @@ func TestOnMiniredis(t *testing.T) {
 	mustRelease(t, q, "job", lease.Token)
 }
 
-// Many clients on a few keys: nobody holds what another holds, tokens of a key rise, and nothing stays: B16.
+// Many clients on a few keys: nobody holds what another holds, tokens of a key rise, and nothing
+// stays: B16.
 func TestContention(t *testing.T) {
 	servers, addrs := startMasters(t, 5)
 	proxies := []*Quorum{dialQuorum(t, addrs), dialQuorum(t, addrs)}
@@ -95,7 +96,8 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// The stray census: lock and unlock while a master is paused, and look when it has woken up. B1, B2.
+// The stray census: lock and unlock while a master is paused, and look when it has woken up. B1,
+// B2.
 func TestNoStraysAfterPause(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -134,7 +136,8 @@ func TestNoStraysAfterPause(t *testing.T) {
 	}
 }
 
-// waitDrained waits until every lane votes, owes nothing and has been pinged after what it was sent.
+// waitDrained waits until every lane votes, owes nothing and has been pinged after what it was
+// sent.
 func waitDrained(t *testing.T, proxies []*Quorum) {
 	t.Helper()
 	for _, q := range proxies {
@@ -152,7 +155,8 @@ func waitDrained(t *testing.T, proxies []*Quorum) {
 	}
 }
 
-// As above with the lane cut: its bytes are held back, the connection is reset, and the master is reached anew.
+// As above with the lane cut: its bytes are held back, the connection is reset, and the master is
+// reached anew.
 func TestNoStraysAfterCut(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// relay is a TCP relay to one server that can hold back what clients send, reset their connections, and still deliver
-// it late, as a network does that heals.
+// relay is a TCP relay to one server that can hold back what clients send, reset their
+// connections, and still deliver it late, as a network does that heals.
 type relay struct {
 	addr, to string
 	ln       net.Listener
@@ -109,8 +109,8 @@ func (r *relay) freeze() {
 	r.frozen = true
 }
 
-// cut resets the clients' connections and lets new ones through. With late, the first half of what was held back
-// still reaches the server, before the server's side is closed.
+// cut resets the clients' connections and lets new ones through. With late, the first half of what
+// was held back still reaches the server, before the server's side is closed.
 func (r *relay) cut(late bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

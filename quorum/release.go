@@ -8,17 +8,18 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// fadeTime is how much longer the remains of a lost lock live. An UNLOCK that is under way through any
-// proxy finds its token in that time: a master holds back no answer for longer, or its lane is dead.
+// fadeTime is how much longer the remains of a lost lock live. An UNLOCK that is under way through
+// any proxy finds its token in that time: a master holds back no answer for longer, or its lane is
+// dead.
 const fadeTime = 2 * time.Second
 
-// Release takes the token away from key on every master (the script of step 5), and reports whether the
-// lock was held until now: false says that provably no majority held the token any more, or ever. It answers
-// as soon as that is certain, at the latest after Options.MasterTimeout.
+// Release takes the token away from key on every master (the script of step 5), and reports
+// whether the lock was held until now: false says that provably no majority held the token any
+// more, or ever. It answers as soon as that is certain, at the latest after Options.MasterTimeout.
 //
-// Whatever it returns, also when ctx has ended, the release goes on in the background on masters that have
-// not answered, until the token cannot stand anywhere any more. Those who Watch the key are told. Errors:
-// ErrNoQuorum (as *NoQuorumError), or context.Cause(ctx).
+// Whatever it returns, also when ctx has ended, the release goes on in the background on masters
+// that have not answered, until the token cannot stand anywhere any more. Those who Watch the key
+// are told. Errors: ErrNoQuorum (as *NoQuorumError), or context.Cause(ctx).
 //
 // Only the secret of t decides. Safe for concurrent use.
 func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error) {
@@ -47,15 +48,17 @@ func (q *Quorum) ReleaseAsync(key string, t Token, done func(held bool, err erro
 	q.release(key, t, done)
 }
 
-// Abandon releases a token on every master in the background, for as long as it may stand anywhere, and
-// tells those who Watch the key. It is for a lease whose holder could not be told, or is gone.
+// Abandon releases a token on every master in the background, for as long as it may stand
+// anywhere, and tells those who Watch the key. It is for a lease whose holder could not be told,
+// or is gone.
 func (q *Quorum) Abandon(key string, t Token) {
 	q.release(key, t, func(bool, error) {})
 	q.Flush()
 }
 
-// AbandonLost lets the remains of a lock fade of which Extend said ErrLost, or whose validity is over. They
-// live a little longer, so that an UNLOCK that is under way, through whichever proxy, finds its token.
+// AbandonLost lets the remains of a lock fade of which Extend said ErrLost, or whose validity is
+// over. They live a little longer, so that an UNLOCK that is under way, through whichever proxy,
+// finds its token.
 func (q *Quorum) AbandonLost(key string, t Token) {
 	q.fade(wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret})
 	q.Flush()
@@ -104,10 +107,11 @@ func (x *question) held() (bool, error) {
 	return false, x.q.noQuorum(x.round.answers, x.timeout)
 }
 
-// releaseAgain releases once more at masters that have answered, but did not say that they deleted our
-// token, when the last master has answered. A SET of another proxy may have landed there behind our
-// release; that proxy checks what it set, and if its check found the lock held then this release comes
-// behind the SET. Where too few deleted it so far, this is left to the lanes that still owe the release.
+// releaseAgain releases once more at masters that have answered, but did not say that they deleted
+// our token, when the last master has answered. A SET of another proxy may have landed there
+// behind our release; that proxy checks what it set, and if its check found the lock held then
+// this release comes behind the SET. Where too few deleted it so far, this is left to the lanes
+// that still owe the release.
 func (x *question) releaseAgain() {
 	x.mu.Lock()
 	t, answers, deleted := x.round.tally, x.round.answers, x.round.yes()

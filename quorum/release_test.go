@@ -138,8 +138,9 @@ func TestErrorRepliesAreNoVote(t *testing.T) {
 	}
 }
 
-// One proxy releases a lock, and at one master its release takes a while. Another finds the lock gone meanwhile, by an extension of the same holder,
-// by a check, or by the renewal of a session: what it clears away must not be what the first is asked about. The lock was held until then.
+// One proxy releases a lock, and at one master its release takes a while. Another finds the lock
+// gone meanwhile, by an extension of the same holder, by a check, or by the renewal of a session:
+// what it clears away must not be what the first is asked about. The lock was held until then.
 func TestReleaseBesideOthers(t *testing.T) {
 	for name, other := range map[string]func(q *Quorum, l Lease){
 		"extension": func(q *Quorum, l Lease) {

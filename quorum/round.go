@@ -130,7 +130,8 @@ func read(kind wire.Kind, a *master.Answer) answer {
 	return answer{state: answerFailed, err: master.Answered(&a.Reply)}
 }
 
-// noQuorum is the error of a round in which too few answers count. timeout is how long the masters had.
+// noQuorum is the error of a round in which too few answers count. timeout is how long the masters
+// had.
 func (q *Quorum) noQuorum(answers []answer, timeout time.Duration) *NoQuorumError {
 	e := &NoQuorumError{N: len(answers), Needed: majority(len(answers))}
 	for i, a := range answers {

@@ -22,16 +22,17 @@ const (
 // ErrInvalidCursor: a cursor that no Scan of these masters returned.
 var ErrInvalidCursor = errors.New("invalid cursor")
 
-// Scan returns locks that hold a majority, page by page, as Redis' SCAN does: the first page is asked for
-// with cursor 0, each next one with the cursor returned, and after the last that is 0. match is a pattern
-// as of SCAN for the key without Options.KeyPrefix, "" for all. count is about how many keys a page looks
-// at: 10 if under 1, at most 1000. A page may be empty. Locks that are there all the time are returned,
-// rarely more than once; the others may be.
+// Scan returns locks that hold a majority, page by page, as Redis' SCAN does: the first page is
+// asked for with cursor 0, each next one with the cursor returned, and after the last that is 0.
+// match is a pattern as of SCAN for the key without Options.KeyPrefix, "" for all. count is about
+// how many keys a page looks at: 10 if under 1, at most 1000. A page may be empty. Locks that are
+// there all the time are returned, rarely more than once; the others may be.
 //
-// It goes through the masters that vote one by one, on connections of its own: the lanes do not wait for
-// it. A master that fails is skipped. A page takes at most 2s.
+// It goes through the masters that vote one by one, on connections of its own: the lanes do not
+// wait for it. A master that fails is skipped. A page takes at most 2s.
 //
-// Errors: ErrNoQuorum (as *NoQuorumError), ErrInvalidCursor, context.Cause(ctx). Safe for concurrent use.
+// Errors: ErrNoQuorum (as *NoQuorumError), ErrInvalidCursor, context.Cause(ctx). Safe for
+// concurrent use.
 func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []Info, err error) {
 	if ctx.Err() != nil {
 		return 0, nil, context.Cause(ctx)
@@ -104,8 +105,8 @@ func (p *page) fail(ctx context.Context, at int, reason error) {
 	p.answers[at] = answer{state: answerFailed, err: reason}
 }
 
-// scan looks at some keys of one master. A cursor is that of the master, times the number of masters, plus
-// the place of the master.
+// scan looks at some keys of one master. A cursor is that of the master, times the number of
+// masters, plus the place of the master.
 func (p *page) scan(ctx context.Context, cursor uint64, match string, count int64) (keys []string, at int, next uint64, err error) {
 	n := uint64(len(p.clients))
 	for at, inside := int(cursor%n), cursor/n; at < len(p.clients); at, inside = at+1, 0 {

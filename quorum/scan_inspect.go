@@ -15,8 +15,8 @@ import (
 
 var errInspect = errors.New("answered an unexpected reply")
 
-// inspect asks all masters for keys that master at holds, and returns those that hold a majority. It leaves
-// out those that an earlier master holds too: they were found there.
+// inspect asks all masters for keys that master at holds, and returns those that hold a majority.
+// It leaves out those that an earlier master holds too: they were found there.
 func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, error) {
 	stand := make([][]standing, len(p.clients)) // by master and key; nil without an answer
 	var wg sync.WaitGroup

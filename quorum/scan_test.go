@@ -9,7 +9,8 @@ import (
 	"lockproxy/quorum/internal/notify"
 )
 
-// Inspect, Scan and ReleaseKey on servers: locks of ours and of another library, and what is no lock.
+// Inspect, Scan and ReleaseKey on servers: locks of ours and of another library, and what is no
+// lock.
 func TestScan(t *testing.T) {
 	for kind, start := range startThree {
 		for _, prefix := range []string{"lock:", "", "a*[b]?\\c"} {

@@ -26,8 +26,8 @@ type redisServer struct {
 	*redis.Client
 }
 
-// startRedis starts a redis-server on a free port of the loopback interface, without persistence, and ends it with the
-// test. Without redis-server the test is skipped, or fails where CI is set.
+// startRedis starts a redis-server on a free port of the loopback interface, without persistence,
+// and ends it with the test. Without redis-server the test is skipped, or fails where CI is set.
 func startRedis(t testing.TB, args ...string) *redisServer {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -149,7 +149,8 @@ func startMini(t testing.TB) *miniredis.Miniredis {
 	return m
 }
 
-// dialQuorum starts a Quorum in front of real addresses, without the restart guard, and closes it with the test.
+// dialQuorum starts a Quorum in front of real addresses, without the restart guard, and closes it
+// with the test.
 func dialQuorum(t testing.TB, addrs []string, change ...func(*Options)) *Quorum {
 	t.Helper()
 	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true, Guard: GuardOff}

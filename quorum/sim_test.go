@@ -29,8 +29,8 @@ func newSim(t *testing.T, n int) *sim {
 	return s
 }
 
-// quorum starts a Quorum in front of the masters, without the restart guard, and waits until each was reached or not. It is
-// closed at the end.
+// quorum starts a Quorum in front of the masters, without the restart guard, and waits until each
+// was reached or not. It is closed at the end.
 func (s *sim) quorum(change ...func(*Options)) *Quorum {
 	s.t.Helper()
 	q := s.begin(change...)
@@ -70,7 +70,8 @@ func (s *sim) begin(change ...func(*Options)) *Quorum {
 	return q
 }
 
-// nearTo makes a Quorum reach the masters from, ... to-1 at once and the others a millisecond later.
+// nearTo makes a Quorum reach the masters from, ... to-1 at once and the others a millisecond
+// later.
 func (s *sim) nearTo(from, to int) func(*Options) {
 	return func(o *Options) {
 		for i, m := range s.masters {

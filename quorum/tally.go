@@ -1,7 +1,7 @@
 package quorum
 
-// majority is the smallest number of masters that two groups cannot have without sharing one: n/2+1,
-// also for even n.
+// majority is the smallest number of masters that two groups cannot have without sharing one:
+// n/2+1, also for even n.
 func majority(n int) int { return n/2 + 1 }
 
 // verdict is what is certain about a round.
@@ -17,8 +17,8 @@ const (
 	again                   // of an acquire: another try may do better at once
 )
 
-// tally counts what the masters said in one round. All masters are in it: those that could not be asked
-// are in none.
+// tally counts what the masters said in one round. All masters are in it: those that could not be
+// asked are in none.
 type tally struct {
 	yes      int // granted, confirmed, deleted, or has our token
 	no       int // refused, or has not our token
@@ -36,8 +36,9 @@ func (t tally) atDeadline() tally {
 	return t
 }
 
-// decideAcquire is step 3, as early as it is certain. That nobody can win is known before the reply is:
-// a majority that answered makes it held or split, so it waits for one, or until nobody is pending.
+// decideAcquire is step 3, as early as it is certain. That nobody can win is known before the
+// reply is: a majority that answered makes it held or split, so it waits for one, or until nobody
+// is pending.
 func decideAcquire(t tally) verdict {
 	maj := majority(t.n())
 	switch {
@@ -58,8 +59,8 @@ func decideAcquire(t tally) verdict {
 }
 
 // decideRaise decides the second fencing round. yes masters carry the fence while our value stands
-// there. It takes a majority of all: a majority of those that granted is not enough, as two such groups
-// need not share a master.
+// there. It takes a majority of all: a majority of those that granted is not enough, as two such
+// groups need not share a master.
 func decideRaise(t tally) verdict {
 	maj := majority(t.n())
 	switch {
@@ -71,8 +72,8 @@ func decideRaise(t tally) verdict {
 	return lost
 }
 
-// decideHeld decides an extension or a check: whether a majority holds the token, provably none does,
-// or too few answered to tell.
+// decideHeld decides an extension or a check: whether a majority holds the token, provably none
+// does, or too few answered to tell.
 func decideHeld(t tally) verdict {
 	maj := majority(t.n())
 	switch {
@@ -86,8 +87,8 @@ func decideHeld(t tally) verdict {
 	return noQuorum
 }
 
-// decideRelease decides a release: won is the reply 1, lost the reply 0, which says that provably no
-// majority held the token.
+// decideRelease decides a release: won is the reply 1, lost the reply 0, which says that provably
+// no majority held the token.
 func decideRelease(t tally) verdict {
 	maj := majority(t.n())
 	switch {

@@ -16,20 +16,22 @@ const (
 // errTokenForm is what ParseToken fails with; it never quotes the token.
 var errTokenForm = errors.New("want 16 decimal digits, a colon and 40 lower-case hex digits")
 
-// Token proves who holds a key. It belongs to one attempt of one Acquire. The zero value is no token.
+// Token proves who holds a key. It belongs to one attempt of one Acquire. The zero value is no
+// token.
 type Token struct {
 	Fence  uint64 // rises from holder to holder of a key, under 2^53; 0 with fencing off. Public, proves nothing
 	Secret string // 40 lower-case hex digits of 20 bytes from crypto/rand. Only this decides
 }
 
-// String is the token as clients get it: of two tokens of a key, as plain strings, the later holder's is greater.
+// String is the token as clients get it: of two tokens of a key, as plain strings, the later
+// holder's is greater.
 func (t Token) String() string {
 	var b [tokenLen]byte
 	return string(append(append(wire.AppendFence(b[:0], t.Fence), ':'), t.Secret...))
 }
 
-// ParseToken reads what String wrote: exactly 16 decimal digits, a colon, 40 lower-case hex digits. It keeps no
-// part of b.
+// ParseToken reads what String wrote: exactly 16 decimal digits, a colon, 40 lower-case hex
+// digits. It keeps no part of b.
 func ParseToken(b []byte) (Token, error) {
 	if len(b) != tokenLen || b[fenceLen] != ':' {
 		return Token{}, errTokenForm

@@ -14,7 +14,8 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// B10: a master that missed the SET is set when it is back, for what is left of the ttl, with the fence of the token.
+// B10: a master that missed the SET is set when it is back, for what is left of the ttl, with the
+// fence of the token.
 func TestTopUp(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -105,7 +106,8 @@ func TestNoTopUp(t *testing.T) {
 	})
 }
 
-// A grant or top-up that lands after the lock was released through another proxy is found by the check and released.
+// A grant or top-up that lands after the lock was released through another proxy is found by the
+// check and released.
 func TestCheckAfterForeignRelease(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -168,8 +170,8 @@ func TestNoCheckAfterRelease(t *testing.T) {
 	})
 }
 
-// The same with another master away: a voter that has lost the token tells, and where no voter can be asked the
-// check comes again.
+// The same with another master away: a voter that has lost the token tells, and where no voter can
+// be asked the check comes again.
 func TestCheckWithMasterAway(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -205,8 +207,9 @@ func TestCheckWithMasterAway(t *testing.T) {
 	}
 }
 
-// A second top-up lands in the moment in which the check of the first ends without a majority. The check counts
-// who is a voter by then, and reads that under the mutex of the checks: the race detector sees it if not.
+// A second top-up lands in the moment in which the check of the first ends without a majority. The
+// check counts who is a voter by then, and reads that under the mutex of the checks: the race
+// detector sees it if not.
 func TestCheckEndsBesideLanding(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -250,8 +253,9 @@ func TestCheckBesideLanding(t *testing.T) {
 	})
 }
 
-// The same while the other proxy still owes the release to a master: the check finds a majority that seems to hold the token.
-// When the release is carried out at last, it is repeated everywhere.
+// The same while the other proxy still owes the release to a master: the check finds a majority
+// that seems to hold the token. When the release is carried out at last, it is repeated
+// everywhere.
 func TestReleaseCarriedOutLate(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -278,9 +282,10 @@ func TestReleaseCarriedOutLate(t *testing.T) {
 	})
 }
 
-// A master cannot be reached by either proxy when the lock is granted and released. Then it answers the release first, and is
-// topped up after that; the check finds the token with those who made the lease, which are slow to release it. When they have, the
-// release is repeated where it came before the top-up.
+// A master cannot be reached by either proxy when the lock is granted and released. Then it
+// answers the release first, and is topped up after that; the check finds the token with those who
+// made the lease, which are slow to release it. When they have, the release is repeated where it
+// came before the top-up.
 func TestReleaseBeforeTopUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		var reached [2]atomic.Bool // the third master, by each proxy
@@ -344,9 +349,10 @@ func (c deafConn) Read(b []byte) (int, error) {
 	}
 }
 
-// The answer of the second master to LOCK is lost. The lock is released there and on the first; the third is slow. Then the second
-// is topped up, and holds the token with the third: a majority. But the first one made the lease and lacks it, which tells. Where
-// that one cannot be asked, the check comes again.
+// The answer of the second master to LOCK is lost. The lock is released there and on the first;
+// the third is slow. Then the second is topped up, and holds the token with the third: a majority.
+// But the first one made the lease and lacks it, which tells. Where that one cannot be asked, the
+// check comes again.
 func TestCheckAfterMajorityDeleted(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		t.Run(fmt.Sprint("voter asked ", asked), func(t *testing.T) {

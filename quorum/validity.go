@@ -5,17 +5,18 @@ import "time"
 // minAttempt is the least time a master gets to answer, however short the ttl.
 const minAttempt = 2 * time.Millisecond
 
-// attemptTimeout is how long an attempt waits for the masters: far below the ttl (step 2), at most masterTimeout.
+// attemptTimeout is how long an attempt waits for the masters: far below the ttl (step 2), at most
+// masterTimeout.
 func attemptTimeout(masterTimeout, ttl time.Duration) time.Duration {
 	return max(min(masterTimeout, ttl/20), minAttempt)
 }
 
-// drift is taken off the ttl for clocks that run at different rates: 1% of the ttl, and 2ms for Redis' expiry, which
-// is counted in whole milliseconds.
+// drift is taken off the ttl for clocks that run at different rates: 1% of the ttl, and 2ms for
+// Redis' expiry, which is counted in whole milliseconds.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
-// validity is what is left of ttl for the holder (step 4). All three are durations of one monotonic clock. The
-// lease counts only where it is positive.
+// validity is what is left of ttl for the holder (step 4). All three are durations of one
+// monotonic clock. The lease counts only where it is positive.
 func validity(ttl, elapsed, drift time.Duration) time.Duration { return ttl - elapsed - drift }
 
 const (
@@ -25,9 +26,9 @@ const (
 	maxRetryDelay = 50 * time.Millisecond
 )
 
-// retryDelay is the pause after split vote number retry (from 0). It lies between one and three times the time that the
-// attempt took, doubles from retry to retry, and is random so that those who split the vote part: random
-// is in [0,1).
+// retryDelay is the pause after split vote number retry (from 0). It lies between one and three
+// times the time that the attempt took, doubles from retry to retry, and is random so that those
+// who split the vote part: random is in [0,1).
 func retryDelay(elapsed time.Duration, retry int, random float64) time.Duration {
 	base := max(elapsed, minRetryBase) << retry
 	return min(time.Duration(float64(base)*(1+2*random)), maxRetryDelay)

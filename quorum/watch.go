@@ -8,21 +8,23 @@ import (
 )
 
 // Watch calls released whenever key is released, through any proxy: once for each master, with the
-// ReleaseID of the token. It is called with "" where a release may have been missed: when a subscription
-// that was lost is made anew, or is first confirmed after Watch returned without a majority. It comes from
-// other goroutines, must not block, and may come once more shortly after stop. Locks that run out are not
-// told.
+// ReleaseID of the token. It is called with "" where a release may have been missed: when a
+// subscription that was lost is made anew, or is first confirmed after Watch returned without a
+// majority. It comes from other goroutines, must not block, and may come once more shortly after
+// stop. Locks that run out are not told.
 //
-// Watch returns when a majority of the masters has confirmed the subscription, when Options.MasterTimeout
-// is over, or when ctx ends; whatever comes first, the subscription stands, or is still being made, until
-// stop is called. stop returns at once and may be called more than once.
+// Watch returns when a majority of the masters has confirmed the subscription, when
+// Options.MasterTimeout is over, or when ctx ends; whatever comes first, the subscription stands,
+// or is still being made, until stop is called. stop returns at once and may be called more than
+// once.
 //
 // Safe for concurrent use; several of one key may overlap and share one subscription.
 func (q *Quorum) Watch(ctx context.Context, key string, released func(id string)) (stop func()) {
 	return q.releases.Subscribe(ctx, wire.ReleasedPrefix+q.opts.KeyPrefix+key, released)
 }
 
-// newSubscriptions returns the subscriptions to releases. A master that must not vote is not asked.
+// newSubscriptions returns the subscriptions to releases. A master that must not vote is not
+// asked.
 func (q *Quorum) newSubscriptions() *notify.Subscriptions {
 	o := notify.Options{Timeout: max(q.opts.MasterTimeout, minAttempt), Log: q.log, Jitter: q.opts.dice.Jitter}
 	for _, l := range q.lanes {

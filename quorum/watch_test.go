@@ -98,8 +98,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Nothing is published when nobody waits, and nothing but an UNLOCK or the end of a session publishes at all. No keys are
-// kept for it.
+// Nothing is published when nobody waits, and nothing but an UNLOCK or the end of a session
+// publishes at all. No keys are kept for it.
 func TestPublishOnlyToWaiters(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs, patient)
@@ -130,7 +130,8 @@ func TestPublishOnlyToWaiters(t *testing.T) {
 	defer elsewhere()
 	lease := mustAcquire(t, q, "job", 20*time.Second)
 	waitDrained(t, []*Quorum{q})
-	// A failed attempt is undone silently: the first two masters grant it and it is released there.
+	// A failed attempt is undone silently: the first two masters grant it and it is released
+	// there.
 	for _, s := range servers[1:] {
 		s.Set(t.Context(), "lock:other", "foreign", time.Minute)
 	}
@@ -190,8 +191,8 @@ func TestOwedReleaseIsTold(t *testing.T) {
 	}
 }
 
-// A master that is down costs a Watch nothing. One that comes back is subscribed to anew, and whoever watches
-// is woken, as something may have been missed.
+// A master that is down costs a Watch nothing. One that comes back is subscribed to anew, and
+// whoever watches is woken, as something may have been missed.
 func TestWatchThroughFaults(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs, patient)

@@ -19,8 +19,8 @@ const (
 	turnDrop         // CLIENT REPLY SKIP was meant for it
 )
 
-// prepare brings a lock command, complete in s.req, to its turn: everything before it is answered, nothing behind it was forwarded, and the
-// connection's standing is known. run: it may run.
+// prepare brings a lock command, complete in s.req, to its turn: everything before it is answered,
+// nothing behind it was forwarded, and the connection's standing is known. run: it may run.
 func (s *Session) prepare() (run bool, err error) {
 	t := turnRun
 	switch {
@@ -41,8 +41,9 @@ func (s *Session) prepare() (run bool, err error) {
 	return true, nil
 }
 
-// mustAsk reports whether the standing is to be asked for although the client sent nothing that may have changed it: it is not known to be logged
-// in, or since it was asked it has begun to matter as whom.
+// mustAsk reports whether the standing is to be asked for although the client sent nothing that
+// may have changed it: it is not known to be logged in, or since it was asked it has begun to
+// matter as whom.
 func (s *Session) mustAsk() bool {
 	return !s.standing.loggedIn || s.standing.asked && !s.standing.userAsked && s.srv.o.Facts().GuestsLimited
 }
@@ -53,19 +54,22 @@ func (s *Session) repliesOff() bool {
 	return s.changes.off
 }
 
-// blockedTime is how long the upstream may take to answer after the client has ended its input. Then the connection is taken
-// for one that waits in a blocking command, and the upstream is told that its client has left: nothing may be popped for nobody. Tests on busy
-// machines change it, before they begin.
+// blockedTime is how long the upstream may take to answer after the client has ended its input.
+// Then the connection is taken for one that waits in a blocking command, and the upstream is told
+// that its client has left: nothing may be popped for nobody. Tests on busy machines change it,
+// before they begin.
 var blockedTime = 250 * time.Millisecond
 
-// silentTime is how long no reply may come from an upstream whose replies CLIENT REPLY may have switched off. Then they are off. Messages and
-// lines of MONITOR may look like replies, so it is not waited for longer than silentMost.
+// silentTime is how long no reply may come from an upstream whose replies CLIENT REPLY may have
+// switched off. Then they are off. Messages and lines of MONITOR may look like replies, so it is
+// not waited for longer than silentMost.
 const (
 	silentTime = 500 * time.Millisecond
 	silentMost = 4 * silentTime
 )
 
-// ask asks the upstream how far it has got and, where that is not known for certain, what the connection's standing is.
+// ask asks the upstream how far it has got and, where that is not known for certain, what the
+// connection's standing is.
 func (s *Session) ask() (turn, error) {
 	for {
 		full := s.changes.unsure || s.mustAsk()

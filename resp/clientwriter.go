@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// errOpaque is why a reply of our own cannot be written: nobody can tell where the upstream's frames end.
+// errOpaque is why a reply of our own cannot be written: nobody can tell where the upstream's
+// frames end.
 var errOpaque = errors.New("what the connection carries is not known any more")
 
 // tryWriter is a connection that a loop watches; *netpoll.Conn is one.
@@ -16,8 +17,9 @@ type tryWriter interface {
 	TryWrite(b []byte) (n int, err error)
 }
 
-// clientWriter is the way to the client. The copier writes what the upstream says; the pump the replies of our own, and others
-// pushes of our own, both of which may only stand between two frames of the upstream.
+// clientWriter is the way to the client. The copier writes what the upstream says; the pump the
+// replies of our own, and others pushes of our own, both of which may only stand between two
+// frames of the upstream.
 //
 // Safe for concurrent use; forwardLocked by one goroutine only.
 type clientWriter struct {
@@ -42,7 +44,8 @@ func (o *clientWriter) init(conn net.Conn, progress *progress) {
 	o.polled, _ = conn.(tryWriter)
 }
 
-// enter locks, for the copier. On a loop it reports whether it could, and nothing but the upstream's bytes waits to be written.
+// enter locks, for the copier. On a loop it reports whether it could, and nothing but the
+// upstream's bytes waits to be written.
 func (o *clientWriter) enter(onLoop bool) bool {
 	if !onLoop {
 		o.mu.Lock()
@@ -60,17 +63,18 @@ func (o *clientWriter) enter(onLoop bool) bool {
 	return true
 }
 
-// leave unlocks after enter. What conn did not take on a loop is written by the next who may block.
+// leave unlocks after enter. What conn did not take on a loop is written by the next who may
+// block.
 func (o *clientWriter) leave() {
 	o.onLoop = false
 	o.mu.Unlock()
 }
 
-// forwardLocked writes bytes of the upstream. The first boundary bytes of b end between two frames (0: no frame ends in b), and what is
-// waiting is put there.
+// forwardLocked writes bytes of the upstream. The first boundary bytes of b end between two frames
+// (0: no frame ends in b), and what is waiting is put there.
 //
-// The copier holds the lock, from before it counts a reply until the reply is written: as soon as it is counted a lock command may
-// run, whose own reply then must wait.
+// The copier holds the lock, from before it counts a reply until the reply is written: as soon as
+// it is counted a lock command may run, whose own reply then must wait.
 func (o *clientWriter) forwardLocked(b []byte, boundary int) error {
 	if o.noReply.Load() {
 		o.insert = nil
@@ -88,7 +92,8 @@ func (o *clientWriter) forwardLocked(b []byte, boundary int) error {
 	return o.err
 }
 
-// reply writes b, frames of our own, as soon as no frame of the upstream is half written. It returns when that is done.
+// reply writes b, frames of our own, as soon as no frame of the upstream is half written. It
+// returns when that is done.
 func (o *clientWriter) reply(b []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,8 +119,8 @@ func (o *clientWriter) reply(b []byte) error {
 	return o.err
 }
 
-// tryReply is reply for who must not wait. It returns nil if b is written. Otherwise who may wait calls wait, which returns what reply would; b
-// must stay as it is until then.
+// tryReply is reply for who must not wait. It returns nil if b is written. Otherwise who may wait
+// calls wait, which returns what reply would; b must stay as it is until then.
 func (o *clientWriter) tryReply(b []byte) (wait func() error) {
 	if !o.mu.TryLock() {
 		return func() error { return o.reply(b) }
@@ -198,7 +203,8 @@ func (o *clientWriter) close(err error) {
 	o.changed.Broadcast()
 }
 
-// endReplies lets nothing of our own be written any more. It does not wait for the mutex, which is held while the client is written to.
+// endReplies lets nothing of our own be written any more. It does not wait for the mutex, which is
+// held while the client is written to.
 func (o *clientWriter) endReplies() {
 	o.noReply.Store(true)
 	o.changed.Broadcast()

@@ -13,8 +13,9 @@ import (
 
 var errUpstreamClosed = errors.New("the upstream closed the connection")
 
-// copier carries the upstream's bytes to the client until one of the two ends. It hands on what comes as it comes: nothing is kept
-// but a frame header or a possible marker that is not complete. It counts the replies, and finds the answers to questions.
+// copier carries the upstream's bytes to the client until one of the two ends. It hands on what
+// comes as it comes: nothing is kept but a frame header or a possible marker that is not complete.
+// It counts the replies, and finds the answers to questions.
 //
 // It runs on a loop, or on a goroutine where it may have to wait.
 type copier struct {
@@ -26,8 +27,8 @@ type copier struct {
 	err error // writing to the client failed
 }
 
-// run carries bytes on a goroutine. Where a loop can watch the upstream it leaves the rest to the loop as soon as nothing is there.
-// stopped is why the loop watches no more.
+// run carries bytes on a goroutine. Where a loop can watch the upstream it leaves the rest to the
+// loop as soon as nothing is there. stopped is why the loop watches no more.
 func (c *copier) run(stopped error) {
 	defer c.s.contain("copier")
 	polled, _ := c.up.(*netpoll.Conn)
@@ -57,7 +58,8 @@ func (c *copier) useOnLoop() (stop bool) { return c.use(true) }
 
 func (c *copier) useOnGoroutine() (stop bool) { return c.use(false) }
 
-// end is what happens when one of the two sides has ended; stopped is why reading the upstream has.
+// end is what happens when one of the two sides has ended; stopped is why reading the upstream
+// has.
 func (c *copier) end(stopped error) {
 	s := c.s
 	if c.err == nil {
@@ -94,7 +96,8 @@ type piece struct {
 	counted  uint64 // replies
 }
 
-// use deals with what was read and keeps the rest in c.in. On a loop, where it must not block, it stops where it would.
+// use deals with what was read and keeps the rest in c.in. On a loop, where it must not block, it
+// stops where it would.
 func (c *copier) use(onLoop bool) (stop bool) {
 	s := c.s
 	if !s.out.enter(onLoop) {
@@ -143,7 +146,8 @@ func (c *copier) pass(p *piece) bool {
 	return true
 }
 
-// frame goes on to the end of a frame, or of the bytes; with step set element by element. It reports whether that was any way.
+// frame goes on to the end of a frame, or of the bytes; with step set element by element. It
+// reports whether that was any way.
 func (c *copier) frame(p *piece, step bool) bool {
 	read := c.sc.Next
 	if step {
@@ -168,9 +172,11 @@ func (c *copier) frame(p *piece, step bool) bool {
 	return true
 }
 
-// judge decides, while a question is asked, whether the frame that begins here is one of its answers. cutOut: the frame was, and is dealt with.
+// judge decides, while a question is asked, whether the frame that begins here is one of its
+// answers. cutOut: the frame was, and is dealt with.
 //
-// A marker among the elements of a frame shows that this has fewer than it said: EXEC counts a CLIENT REPLY SKIP, which has no reply.
+// A marker among the elements of a frame shows that this has fewer than it said: EXEC counts a
+// CLIENT REPLY SKIP, which has no reply.
 func (c *copier) judge(p *piece, asked *inquiry) verdict {
 	v, n, answered := c.ans.judge(&c.s.question, asked, p.b[p.at:], c.sc.Inside)
 	if v != cutOut {
@@ -206,7 +212,8 @@ func (c *copier) meet(number uint64) {
 	}
 }
 
-// lose gives up on telling frames apart: from here on everything passes, and lock commands go to the upstream, which does not know them.
+// lose gives up on telling frames apart: from here on everything passes, and lock commands go to
+// the upstream, which does not know them.
 func (c *copier) lose() {
 	s := c.s
 	if s.lost.Swap(true) {

@@ -13,7 +13,8 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// picky is a client's socket that takes no more at once than it likes, though all where one waits for it.
+// picky is a client's socket that takes no more at once than it likes, though all where one waits
+// for it.
 type picky struct {
 	net.Conn
 	got     []byte
@@ -79,8 +80,9 @@ func answersTo(q *question, s section) []byte {
 		fmt.Appendf(nil, "-ERR Syntax error in HELLO option '%s%011d%c'\r\n", q.last.hello[:], q.last.number, roleHello), unknown(roleEnd))
 }
 
-// copyAll gives the sections to a copier, in pieces whose sizes next returns, and tells what the client got, and how many replies
-// were counted in each section. With onLoop set each piece is first dealt with as on a loop, where the socket takes what most says.
+// copyAll gives the sections to a copier, in pieces whose sizes next returns, and tells what the
+// client got, and how many replies were counted in each section. With onLoop set each piece is
+// first dealt with as on a loop, where the socket takes what most says.
 func copyAll(t *testing.T, sections []section, next, most func() int, onLoop bool) (got string, counts []uint64) {
 	client := &picky{most: most}
 	s := &Session{srv: NewServer(Options{})}
@@ -140,8 +142,9 @@ func frames(in string) (all []string) {
 	return append(all, in[from:])
 }
 
-// TestCopierOnLoop: in whatever pieces replies come, and however little of them the client takes at once on a loop, it gets them all in
-// their order, pushes of ours between two frames, and as many are counted. Byte by byte, hardly any are passed over at once.
+// TestCopierOnLoop: in whatever pieces replies come, and however little of them the client takes
+// at once on a loop, it gets them all in their order, pushes of ours between two frames, and as
+// many are counted. Byte by byte, hardly any are passed over at once.
 func TestCopierOnLoop(t *testing.T) {
 	one, all := func() int { return 1 }, func() int { return netpoll.ChunkSize }
 	for seed := range uint64(5000) {

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// A failed dial is not repeated at once: a client that goes on sending, or thousands of them, would else keep the process busy with dialling. Who
-// comes within dialPause waits until it is over. After a dial that took longer to fail nobody waits for another for as long as it took: that is
-// how long the error is known.
+// A failed dial is not repeated at once: a client that goes on sending, or thousands of them,
+// would else keep the process busy with dialling. Who comes within dialPause waits until it is
+// over. After a dial that took longer to fail nobody waits for another for as long as it took:
+// that is how long the error is known.
 const (
 	dialPause     = 20 * time.Millisecond
 	dialPauseMost = time.Second
@@ -25,7 +26,8 @@ type dialFailure struct {
 	slow  bool      // its error is the answer until then
 }
 
-// current returns the error that one who came at the given time gets without a dial of its own, or else how long it is to wait with that.
+// current returns the error that one who came at the given time gets without a dial of its own, or
+// else how long it is to wait with that.
 func (f *dialFailure) current(came time.Time) (wait time.Duration, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -48,7 +48,8 @@ func TestUpstreamUnreachable(t *testing.T) {
 	c.expect("+PONG\r\n")
 }
 
-// TestFailedDialIsNotRepeatedAtOnce: what clients send while the upstream cannot be reached does not dial each time.
+// TestFailedDialIsNotRepeatedAtOnce: what clients send while the upstream cannot be reached does
+// not dial each time.
 func TestFailedDialIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials, takes := 0, time.Duration(0)
@@ -75,8 +76,8 @@ func TestFailedDialIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
-// TestRefuseBehindBrokenFrames: the connection of a client whose bytes are refused ends at once, also where the upstream's replies cannot
-// be told apart.
+// TestRefuseBehindBrokenFrames: the connection of a client whose bytes are refused ends at once,
+// also where the upstream's replies cannot be told apart.
 func TestRefuseBehindBrokenFrames(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -102,8 +103,9 @@ func TestRefuseBehindBrokenFrames(t *testing.T) {
 	c.expectEOF() // a reply of ours would stand anywhere
 }
 
-// TestLastWordsWhileReadAhead: the upstream takes no more while a command of ours waits for its turn, and then closes. The client, which is read
-// ahead in between, gets the upstream's last reply and the end, and may still write.
+// TestLastWordsWhileReadAhead: the upstream takes no more while a command of ours waits for its
+// turn, and then closes. The client, which is read ahead in between, gets the upstream's last
+// reply and the end, and may still write.
 func TestLastWordsWhileReadAhead(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -28,8 +28,9 @@ func endOf(err error) End {
 	return EndProxy
 }
 
-// OnEnd sets who is told how the connection ends: any number of times EndReset, then once another End, from the goroutine that finds out. f must
-// neither block nor write to the session. If the end has come already, f is called at once.
+// OnEnd sets who is told how the connection ends: any number of times EndReset, then once another
+// End, from the goroutine that finds out. f must neither block nor write to the session. If the
+// end has come already, f is called at once.
 func (s *Session) OnEnd(f func(End)) {
 	s.mu.Lock()
 	s.onEnd = f
@@ -47,7 +48,8 @@ func (s *Session) watched() bool {
 	return s.onEnd != nil
 }
 
-// over reports the end of the connection; only the first report counts. After QUIT has gone to the upstream it is that, whoever closes first.
+// over reports the end of the connection; only the first report counts. After QUIT has gone to the
+// upstream it is that, whoever closes first.
 func (s *Session) over(how End) {
 	if s.quit.Load() {
 		how = EndQuit
@@ -74,7 +76,8 @@ func (s *Session) report(how End) {
 	}
 }
 
-// Gone is closed when the client has ended its input, has sent QUIT behind the running command, or is not connected any more.
+// Gone is closed when the client has ended its input, has sent QUIT behind the running command, or
+// is not connected any more.
 func (s *Session) Gone() <-chan struct{} { return s.gone }
 
 // leave closes gone.

@@ -9,8 +9,9 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// TestEndByClient: whoever keeps something for a connection learns that the client ended it, also where a command of ours is in the way and
-// where the end is first noticed by a reply that cannot be written.
+// TestEndByClient: whoever keeps something for a connection learns that the client ended it, also
+// where a command of ours is in the way and where the end is first noticed by a reply that cannot
+// be written.
 func TestEndByClient(t *testing.T) {
 	network, addr := startRedis(t)
 	ends, enter := make(chan End, 10), make(chan struct{}, 10)

@@ -102,8 +102,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestResetIsToldFirst: a command of ours behind a RESET runs once those who keep something for the connection know of that. What it
-// makes them keep must not be taken for something of before.
+// TestResetIsToldFirst: a command of ours behind a RESET runs once those who keep something for
+// the connection know of that. What it makes them keep must not be taken for something of before.
 func TestResetIsToldFirst(t *testing.T) {
 	network, upstream := startRedis(t)
 	told, goOn, entered := make(chan End, 10), make(chan struct{}), make(chan struct{}, 10)
@@ -137,8 +137,8 @@ func TestResetIsToldFirst(t *testing.T) {
 	c.expect("+RESET\r\n+OWN\r\n")
 }
 
-// TestNothingRunsBehindQuit: an upstream that has accepted QUIT closes the connection, if not at that moment. Until then no command of ours
-// runs there any more.
+// TestNothingRunsBehindQuit: an upstream that has accepted QUIT closes the connection, if not at
+// that moment. Until then no command of ours runs there any more.
 func TestNothingRunsBehindQuit(t *testing.T) {
 	up, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

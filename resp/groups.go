@@ -7,8 +7,9 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// Groups of commands as Redis' own documentation has them (COMMAND DOCS), without those whose reply waits for somebody else or never comes:
-// how long these take says nothing. Commands of modules have a dot in their name.
+// Groups of commands as Redis' own documentation has them (COMMAND DOCS), without those whose
+// reply waits for somebody else or never comes: how long these take says nothing. Commands of
+// modules have a dot in their name.
 const (
 	groupModule = "module"
 	groupOther  = "other"

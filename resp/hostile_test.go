@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestReplicationBehindUnreadReplies: a client that does not read its replies and then speaks as a replica stalls nobody else. The
-// pump, on the loop, must not wait for the clientWriter, which the copier holds while it writes: what that waits for is told by the same loop.
+// TestReplicationBehindUnreadReplies: a client that does not read its replies and then speaks as a
+// replica stalls nobody else. The pump, on the loop, must not wait for the clientWriter, which the
+// copier holds while it writes: what that waits for is told by the same loop.
 func TestReplicationBehindUnreadReplies(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -47,8 +48,9 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// TestForgedRefusal: who has learnt HELLO's marker from a monitor, and can have the upstream say what they like, must not end a question before its
-// own answers: these would reach the client, and with them the secret of the other markers.
+// TestForgedRefusal: who has learnt HELLO's marker from a monitor, and can have the upstream say
+// what they like, must not end a question before its own answers: these would reach the client,
+// and with them the secret of the other markers.
 func TestForgedRefusal(t *testing.T) {
 	client := &picky{most: func() int { return 1 << 20 }}
 	s := &Session{srv: NewServer(Options{})}
@@ -79,7 +81,8 @@ func answered(c *copier, reply string) chan uint64 {
 	return c.s.question.met
 }
 
-// TestLateAnswerMeetsNextQuestion, with -race: the answer to a question that was given up comes while the next one is asked.
+// TestLateAnswerMeetsNextQuestion, with -race: the answer to a question that was given up comes
+// while the next one is asked.
 func TestLateAnswerMeetsNextQuestion(t *testing.T) {
 	for i := range 3000 {
 		s := &Session{srv: NewServer(Options{})}
@@ -106,7 +109,8 @@ func TestLateAnswerMeetsNextQuestion(t *testing.T) {
 	}
 }
 
-// TestLockInSilenceBehindReplyOn: replies are on again, for certain; a command that takes its time does not make them off.
+// TestLockInSilenceBehindReplyOn: replies are on again, for certain; a command that takes its time
+// does not make them off.
 func TestLockInSilenceBehindReplyOn(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

@@ -10,7 +10,8 @@ import (
 // timedEvery is of how many packets of requests one is timed, the first included.
 const timedEvery = 16
 
-// latency measures how long the upstream takes to answer: of some requests, one at a time for each connection, so that it costs next to nothing.
+// latency measures how long the upstream takes to answer: of some requests, one at a time for each
+// connection, so that it costs next to nothing.
 type latency struct {
 	packets uint8         // counted by the pump
 	seq     atomic.Uint64 // which reply ends it; 0: none is being timed. The pump sets it, the copier clears it

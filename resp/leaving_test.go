@@ -23,8 +23,8 @@ func within[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	return v
 }
 
-// TestResetDuringCommand: a client that resets the connection while its command runs cannot be told the result, so that the handler is
-// told (bug B3, B33).
+// TestResetDuringCommand: a client that resets the connection while its command runs cannot be
+// told the result, so that the handler is told (bug B3, B33).
 func TestResetDuringCommand(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -41,7 +41,8 @@ func TestResetDuringCommand(t *testing.T) {
 	}
 }
 
-// TestUpstreamGoneDuringCommand: the client's connection ends with the upstream's, also while a command of ours runs.
+// TestUpstreamGoneDuringCommand: the client's connection ends with the upstream's, also while a
+// command of ours runs.
 func TestUpstreamGoneDuringCommand(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -58,7 +59,8 @@ func TestUpstreamGoneDuringCommand(t *testing.T) {
 	within(t, "word of the lost reply", r.handler.lost)
 }
 
-// TestWriteWithoutReading: a client may write a long pipeline with commands of ours in it before it reads anything.
+// TestWriteWithoutReading: a client may write a long pipeline with commands of ours in it before
+// it reads anything.
 func TestWriteWithoutReading(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -76,8 +78,9 @@ func TestWriteWithoutReading(t *testing.T) {
 	}
 }
 
-// TestReadAheadIsBounded: a client that sends too much behind a command that runs is disconnected. Else nobody would learn that it has left, with
-// what it sent still to be read, and the command would run on.
+// TestReadAheadIsBounded: a client that sends too much behind a command that runs is disconnected.
+// Else nobody would learn that it has left, with what it sent still to be read, and the command
+// would run on.
 func TestReadAheadIsBounded(t *testing.T) {
 	network, addr := startRedis(t)
 	ends, enter := make(chan End, 10), make(chan struct{})
@@ -137,7 +140,8 @@ func TestMaxClients(t *testing.T) {
 	again.expect("+PONG\r\n")
 }
 
-// TestShutdown: idle connections and subscribers end at once, one with an unanswered request when it is answered, the rest at the limit.
+// TestShutdown: idle connections and subscribers end at once, one with an unanswered request when
+// it is answered, the rest at the limit.
 func TestShutdown(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -179,7 +183,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestHeldBackBytes: the upstream gets every byte of the client, also the beginning of a request that never came to its end.
+// TestHeldBackBytes: the upstream gets every byte of the client, also the beginning of a request
+// that never came to its end.
 func TestHeldBackBytes(t *testing.T) {
 	for _, send := range []string{"PI", "*1\r\n$4\r\nPI", "*1", "PING\r\n*2\r\n$3\r\nGET\r\n$1"} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -209,7 +214,8 @@ func TestHeldBackBytes(t *testing.T) {
 	}
 }
 
-// TestReencode: an upstream that cannot stand everything Redis does gets well-formed requests only.
+// TestReencode: an upstream that cannot stand everything Redis does gets well-formed requests
+// only.
 func TestReencode(t *testing.T) {
 	const ping = "*1\r\n$4\r\nPING\r\n"
 	for _, tt := range []struct{ send, want, reply string }{
@@ -248,7 +254,8 @@ func TestReencode(t *testing.T) {
 	}
 }
 
-// TestReadAheadIsGivenBack: memory taken from the shared part does not stay away with a client that leaves.
+// TestReadAheadIsGivenBack: memory taken from the shared part does not stay away with a client
+// that leaves.
 func TestReadAheadIsGivenBack(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -269,7 +276,8 @@ func TestReadAheadIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestShutdownCutsBlockedWrites: an upstream that does not read, and a client that does not, are cut off at the limit all the same.
+// TestShutdownCutsBlockedWrites: an upstream that does not read, and a client that does not, are
+// cut off at the limit all the same.
 func TestShutdownCutsBlockedWrites(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -301,7 +309,8 @@ func TestShutdownCutsBlockedWrites(t *testing.T) {
 	}
 }
 
-// TestHungUpstreamKeepsNoPlaces: clients that have left do not wait for an upstream that hangs, wherever they were.
+// TestHungUpstreamKeepsNoPlaces: clients that have left do not wait for an upstream that hangs,
+// wherever they were.
 func TestHungUpstreamKeepsNoPlaces(t *testing.T) {
 	was := lastWords
 	t.Cleanup(func() { lastWords = was })
@@ -329,8 +338,8 @@ func TestHungUpstreamKeepsNoPlaces(t *testing.T) {
 	}
 }
 
-// TestCloseBehindCommand: a client that has closed the connection before the reply came does not get it, although writing it works; one that has
-// only ended its input does.
+// TestCloseBehindCommand: a client that has closed the connection before the reply came does not
+// get it, although writing it works; one that has only ended its input does.
 func TestCloseBehindCommand(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

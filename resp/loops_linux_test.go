@@ -62,8 +62,9 @@ func waitWatched(t *testing.T) {
 	}
 }
 
-// TestOthersAreNotCalledOnLoop: those who are told of the end of a connection, and the log, may wait for others: for a pipe that nobody reads any
-// more, as it may be. A loop must not, as all its connections would.
+// TestOthersAreNotCalledOnLoop: those who are told of the end of a connection, and the log, may
+// wait for others: for a pipe that nobody reads any more, as it may be. A loop must not, as all
+// its connections would.
 func TestOthersAreNotCalledOnLoop(t *testing.T) {
 	ends, logged := make(chan End, 10), make(chan string, 100)
 	network, upstream := answering(t, map[string]string{"PING": "+PONG\r\n", "RESET": "+RESET\r\n", "LOSE": "$x\r\n"})
@@ -129,7 +130,8 @@ func TestOthersAreNotCalledOnLoop(t *testing.T) {
 	}
 }
 
-// TestIdleHasNoGoroutine: connections have a goroutine only while they wait for something or run a lock command.
+// TestIdleHasNoGoroutine: connections have a goroutine only while they wait for something or run a
+// lock command.
 func TestIdleHasNoGoroutine(t *testing.T) {
 	network, upstream := startRedis(t)
 	r := startRelay(t, network, upstream, func(o *Options) {

@@ -21,7 +21,8 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// model is a small Redis: enough of one for every state that a connection can be in to matter. Its replies tell which command they answer.
+// model is a small Redis: enough of one for every state that a connection can be in to matter. Its
+// replies tell which command they answer.
 type model struct {
 	ideal  bool // it answers our commands itself, as the proxy and a Redis together should
 	ran    []string
@@ -191,8 +192,9 @@ func readRequest(r *bufio.Reader) (argv []string) {
 	return argv
 }
 
-// chosen turns each byte of choices into a command that makes sense where it comes. While replies are off no lock command comes: nobody could
-// tell it from one of a blocked upstream without waiting.
+// chosen turns each byte of choices into a command that makes sense where it comes. While replies
+// are off no lock command comes: nobody could tell it from one of a blocked upstream without
+// waiting.
 func chosen(choices []byte) (script [][]string) {
 	m := &model{ideal: true}
 	add := func(argv ...string) {
@@ -235,8 +237,8 @@ func chosen(choices []byte) (script [][]string) {
 	return script
 }
 
-// FuzzRelay: whatever a client sends, in whatever pieces, the upstream runs what is not ours, in order, and the client gets what Redis and
-// the proxy together should answer, in order.
+// FuzzRelay: whatever a client sends, in whatever pieces, the upstream runs what is not ours, in
+// order, and the client gets what Redis and the proxy together should answer, in order.
 func FuzzRelay(f *testing.F) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 0))

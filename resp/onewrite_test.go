@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// recorded is an upstream that says nothing and records what is written to it. It is no socket, so that no loop watches it.
+// recorded is an upstream that says nothing and records what is written to it. It is no socket, so
+// that no loop watches it.
 type recorded struct {
 	net.Conn // a pipe, of which nothing comes
 	writes   chan string
@@ -28,8 +29,9 @@ func (r *recorded) Close() error {
 	return r.Conn.Close()
 }
 
-// TestBrokenRequestsGoOutInOnePiece: what a client sends in one piece, the upstream gets in one, also where it breaks off. Else the upstream
-// could answer and close before the rest is written, which then is a reset, and the answer is lost.
+// TestBrokenRequestsGoOutInOnePiece: what a client sends in one piece, the upstream gets in one,
+// also where it breaks off. Else the upstream could answer and close before the rest is written,
+// which then is a reset, and the answer is lost.
 func TestBrokenRequestsGoOutInOnePiece(t *testing.T) {
 	const ping, lock, garbage = "*1\r\n$4\r\nPING\r\n", "*3\r\n$4\r\nLOCK\r\n$1\r\na\r\n", "garbage\x00\r\n*1\r\n$4\r\nPING\r\n*3\r\n$4\r\nLOCK\r\n"
 	for _, tt := range []struct {

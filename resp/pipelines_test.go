@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestRandomPipelines sends random commands with ours among them, cut at random places, and checks every reply.
+// TestRandomPipelines sends random commands with ours among them, cut at random places, and checks
+// every reply.
 func TestRandomPipelines(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -60,7 +61,8 @@ func TestRandomPipelines(t *testing.T) {
 	wg.Wait()
 }
 
-// TestCountedWhenWritten: a reply of the upstream counts only when no reply of ours can overtake it any more.
+// TestCountedWhenWritten: a reply of the upstream counts only when no reply of ours can overtake
+// it any more.
 func TestCountedWhenWritten(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

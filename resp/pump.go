@@ -16,8 +16,9 @@ import (
 // errWatched is how the pump ends on a goroutine because a loop goes on with it.
 var errWatched = errors.New("a loop watches the connection")
 
-// pump carries the client's bytes to the upstream until a lock command has its turn; that is then in s.req. errWatched: a loop goes on. Another
-// error is the end of the connection: io.EOF at the end of the client's input.
+// pump carries the client's bytes to the upstream until a lock command has its turn; that is then
+// in s.req. errWatched: a loop goes on. Another error is the end of the connection: io.EOF at the
+// end of the client's input.
 func (s *Session) pump() error {
 	s.readAhead.stop()
 	if err := s.readAhead.inputEnded(); err != nil { // what is left was sent before that, and says nothing of the last reply
@@ -62,7 +63,8 @@ func (s *Session) pump() error {
 	}
 }
 
-// receive deals with the bytes that are there, and then reads more, until the pump has something else to do.
+// receive deals with the bytes that are there, and then reads more, until the pump has something
+// else to do.
 func (s *Session) receive() error {
 	for more := true; more; {
 		if len(s.in.Bytes()) > 0 && (s.process() || len(s.unsent) > 0) {
@@ -138,8 +140,8 @@ func (s *Session) inputEnded(err error) error {
 	return err
 }
 
-// process forwards the bytes that are there, as far as they can be told. stop: the pump has something else to do, in s.step, or must
-// not do it on a loop.
+// process forwards the bytes that are there, as far as they can be told. stop: the pump has
+// something else to do, in s.step, or must not do it on a loop.
 func (s *Session) process() (stop bool) {
 	s.kept = false
 	switch {
@@ -159,7 +161,8 @@ func (s *Session) process() (stop bool) {
 	return s.step != stepPump
 }
 
-// scan finds the requests in the bytes that are there, up to a lock command that is complete, and forwards what is before it in one write.
+// scan finds the requests in the bytes that are there, up to a lock command that is complete, and
+// forwards what is before it in one write.
 func (s *Session) scan() {
 	b := s.in.Bytes()
 	from, at := 0, 0 // b[from:at] is not dealt with yet
@@ -276,8 +279,8 @@ func (s *Session) notable() {
 	}
 }
 
-// connect dials the upstream if there is no connection yet. Where that fails, the requests that were read together get the error, and
-// the next ones dial again, after a short while.
+// connect dials the upstream if there is no connection yet. Where that fails, the requests that
+// were read together get the error, and the next ones dial again, after a short while.
 func (s *Session) connect() {
 	if s.up != nil || s.failed != nil {
 		return
@@ -346,7 +349,8 @@ func (s *Session) flush() {
 	}
 }
 
-// writeFailed waits for the last replies of an upstream that reads no more: it is about to close, or has.
+// writeFailed waits for the last replies of an upstream that reads no more: it is about to close,
+// or has.
 func (s *Session) writeFailed() error {
 	select {
 	case <-s.copied:

@@ -8,12 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// A question finds out how far the upstream has got and, if it is a full one, what the connection's standing is. It is a run of requests that
-// are written together; their answers are cut out of the stream. docs/relay.md has the argument why they prove what is concluded.
+// A question finds out how far the upstream has got and, if it is a full one, what the
+// connection's standing is. It is a run of requests that are written together; their answers are
+// cut out of the stream. docs/relay.md has the argument why they prove what is concluded.
 //
-// Its markers are commands whose names are secret numbers. Redis refuses unknown commands in their turn, before it looks at
-// authentication, permissions, transactions, subscriptions or busy scripts, and repeats the name in the error. A server that checks
-// authentication first (Valkey 9.1) answers a marker with -NOAUTH on a connection that is not logged in. It repeats an unknown
+// Its markers are commands whose names are secret numbers. Redis refuses unknown commands in their
+// turn, before it looks at authentication, permissions, transactions, subscriptions or busy
+// scripts, and repeats the name in the error. A server that checks authentication first (Valkey
+// 9.1) answers a marker with -NOAUTH on a connection that is not logged in. It repeats an unknown
 // option of HELLO instead, which may be sent without a login.
 //
 //	> *1\r\n$40\r\n<secret>3\r\n                              only behind CLIENT REPLY SKIP, which this uses up
@@ -45,7 +47,8 @@ type inquiry struct {
 // digits are a secret.
 type digits [secretDigits]byte
 
-// Digits of a marker's name: 93 random bits, which question, and the role. They are digits as a server may change the case of letters.
+// Digits of a marker's name: 93 random bits, which question, and the role. They are digits as a
+// server may change the case of letters.
 const (
 	secretDigits = 28
 	numberDigits = 11
@@ -77,7 +80,8 @@ func (a *inquiry) put(b []byte, role byte) []byte {
 	return fmt.Appendf(b, "%0*d%c\r\n", numberDigits, a.number, role)
 }
 
-// ask returns the requests of the next question. standing makes it a full one, user asks for the user, too.
+// ask returns the requests of the next question. standing makes it a full one, user asks for the
+// user, too.
 func (q *question) ask(standing, user, skip, withoutHello bool) []byte {
 	a := &inquiry{number: 1, hello: randomDigits()}
 	if q.last == nil {
@@ -110,8 +114,8 @@ func (q *question) ask(standing, user, skip, withoutHello bool) []byte {
 	return b
 }
 
-// giveUp says that nobody waits for the answers any more. Should they come they are still cut out, but nothing is held back to know them: it may be
-// the last that comes for long.
+// giveUp says that nobody waits for the answers any more. Should they come they are still cut out,
+// but nothing is held back to know them: it may be the last that comes for long.
 func (q *question) giveUp() {
 	if asked := q.asked.Load(); asked != nil {
 		given := *asked
@@ -154,7 +158,8 @@ const (
 	unclear         // that cannot be told before more bytes come
 )
 
-// marked reports which role and which question the marker in line has; ok is false if there is none.
+// marked reports which role and which question the marker in line has; ok is false if there is
+// none.
 func (a *inquiry) marked(line []byte) (role byte, number uint64, ok bool) {
 	for i, secret := range [...]*digits{&a.secret, &a.hello} {
 		at := bytes.Index(line, secret[:])
@@ -169,7 +174,8 @@ func (a *inquiry) marked(line []byte) (role byte, number uint64, ok bool) {
 	return 0, 0, false
 }
 
-// line returns the line at the front of b with its end; nil if it is not complete. long: it is too long for an answer with a marker.
+// line returns the line at the front of b with its end; nil if it is not complete. long: it is too
+// long for an answer with a marker.
 func line(b []byte) (text []byte, long bool) {
 	end := bytes.IndexByte(b[:min(len(b), maxAnswer)], '\n')
 	if end < 0 {
@@ -178,8 +184,9 @@ func line(b []byte) (text []byte, long bool) {
 	return b[:end+1], false
 }
 
-// judge decides about the frame that begins with b, or with nested set about an element of one, while a question is asked. n is the length of
-// one that is to be cut out at once, and answered the number of the question whose answers are complete with it; 0: none.
+// judge decides about the frame that begins with b, or with nested set about an element of one,
+// while a question is asked. n is the length of one that is to be cut out at once, and answered
+// the number of the question whose answers are complete with it; 0: none.
 func (a *answers) judge(q *question, asked *inquiry, b []byte, nested bool) (v verdict, n int, answered uint64) {
 	if b[0] == '-' {
 		text, long := line(b)
@@ -200,7 +207,8 @@ func (a *answers) judge(q *question, asked *inquiry, b []byte, nested bool) (v v
 	return v, n, 0
 }
 
-// judgeOpen decides about a frame behind the opening marker: it is an answer unless it is one that nobody asked for.
+// judgeOpen decides about a frame behind the opening marker: it is an answer unless it is one that
+// nobody asked for.
 func (a *answers) judgeOpen(q *question, asked *inquiry, b []byte) (v verdict, n int) {
 	switch {
 	case b[0] == '>':
@@ -270,8 +278,8 @@ func (a *answers) answer(q *question, asked *inquiry, number uint64) uint64 {
 	return number
 }
 
-// refused looks for the answers of an upstream that wants a login first, at the front of b: each request of the question is answered -NOAUTH, but
-// HELLO's marker.
+// refused looks for the answers of an upstream that wants a login first, at the front of b: each
+// request of the question is answered -NOAUTH, but HELLO's marker.
 func (a *answers) refused(q *question, asked *inquiry, b []byte) (v verdict, n int, answered uint64) {
 	if asked.lines == 0 {
 		return forward, 0, 0

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What an upstream says to the requests of a question, where nothing is special about the connection.
+// What an upstream says to the requests of a question, where nothing is special about the
+// connection.
 const (
 	openAnswer  = "-ERR unknown command '{open}', with args beginning with: \r\n"
 	endAnswer   = "-ERR unknown command '{end}', with args beginning with: \r\n"
@@ -31,9 +32,10 @@ const (
 
 var helloArray = "*14\r\n" + strings.TrimPrefix(helloMap, "%7\r\n")
 
-// TestQuestion gives transcripts of what an upstream says to a copier, in one piece, in small ones, and cut in two at many places. What stands between
-// « and » must be cut out and the rest reach the client. {ask} asks a question, and {giveUp} is when its asker gives up; the other braces stand
-// for names of markers.
+// TestQuestion gives transcripts of what an upstream says to a copier, in one piece, in small
+// ones, and cut in two at many places. What stands between « and » must be cut out and the rest
+// reach the client. {ask} asks a question, and {giveUp} is when its asker gives up; the other
+// braces stand for names of markers.
 func TestQuestion(t *testing.T) {
 	full, named := asking{full: true}, asking{full: true, user: true}
 	skip := asking{full: true, user: true, skip: true}
@@ -154,7 +156,8 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// TestLateAnswerNobodyTakes: the copier never waits for the pump, which may have given up any number of times.
+// TestLateAnswerNobodyTakes: the copier never waits for the pump, which may have given up any
+// number of times.
 func TestLateAnswerNobodyTakes(t *testing.T) {
 	h := newHearing()
 	h.deaf = true

@@ -12,10 +12,12 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// Limits of what is read ahead while a lock command runs or waits for its turn: a client that writes without reading must be read, or
-// the upstream's replies, which stand in the way of ours, would never leave. Each connection has aheadOwn, and aheadShared is there
-// for those who need more; while that is used up they are not read. A client that sends more than aheadMost is disconnected, as Redis does
-// with one that exceeds its query buffer's limit: nobody would learn that it has left, with what it sent before still to be read.
+// Limits of what is read ahead while a lock command runs or waits for its turn: a client that
+// writes without reading must be read, or the upstream's replies, which stand in the way of ours,
+// would never leave. Each connection has aheadOwn, and aheadShared is there for those who need
+// more; while that is used up they are not read. A client that sends more than aheadMost is
+// disconnected, as Redis does with one that exceeds its query buffer's limit: nobody would learn
+// that it has left, with what it sent before still to be read.
 const (
 	aheadOwn    = netpoll.ChunkSize
 	aheadMost   = 64 << 20
@@ -52,7 +54,8 @@ type readAhead struct {
 	err    error            // reading ended for good
 }
 
-// start begins to read ahead, after aheadDelay, until stop. behind is what was read already; it must not change until then.
+// start begins to read ahead, after aheadDelay, until stop. behind is what was read already; it
+// must not change until then.
 func (a *readAhead) start(behind []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,8 +75,8 @@ func (a *readAhead) startNow(behind []byte) {
 	a.begin()
 }
 
-// begin is called by timer. A timer that went off while it was stopped may find that the next command has begun, for which reading ahead then
-// begins too early, which does no harm.
+// begin is called by timer. A timer that went off while it was stopped may find that the next
+// command has begun, for which reading ahead then begins too early, which does no harm.
 func (a *readAhead) begin() {
 	a.mu.Lock()
 	if !a.armed {
@@ -148,7 +151,8 @@ func (a *readAhead) keepLocked() (tooMuch bool) {
 	return a.size > aheadMost
 }
 
-// allowLocked reports whether n more bytes may be kept, taking their share of what is there for all.
+// allowLocked reports whether n more bytes may be kept, taking their share of what is there for
+// all.
 func (a *readAhead) allowLocked(n int) bool {
 	want := int64(max(0, a.size+n-aheadOwn)) - a.shared
 	if want <= 0 {
@@ -162,7 +166,8 @@ func (a *readAhead) allowLocked(n int) bool {
 	return true
 }
 
-// over is called when reading has ended, for good or not. It returns false if it is to go on: somebody woke the pump, which is not there.
+// over is called when reading has ended, for good or not. It returns false if it is to go on:
+// somebody woke the pump, which is not there.
 func (a *readAhead) over(err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -211,14 +216,15 @@ func (a *readAhead) findQuitLocked(b []byte, end uint64) {
 	}
 }
 
-// quitSearch looks for QUIT in what a client has sent behind commands that run. It looks at nothing twice.
+// quitSearch looks for QUIT in what a client has sent behind commands that run. It looks at
+// nothing twice.
 type quitSearch struct {
 	finder scan.QuitFinder
 	to     uint64 // how many of the client's bytes it has got to
 }
 
-// find reports whether there is a QUIT in b, which begins with a request and ends where the client has sent end bytes, that it did not report
-// before.
+// find reports whether there is a QUIT in b, which begins with a request and ends where the client
+// has sent end bytes, that it did not report before.
 func (q *quitSearch) find(b []byte, end uint64) bool {
 	begin := end - uint64(len(b))
 	switch {
@@ -232,7 +238,8 @@ func (q *quitSearch) find(b []byte, end uint64) bool {
 	return q.finder.Feed(b)
 }
 
-// take moves the next bytes to x, which is empty. It reports whether there were any; err, once there are none, is how reading ended.
+// take moves the next bytes to x, which is empty. It reports whether there were any; err, once
+// there are none, is how reading ended.
 func (a *readAhead) take(x *netpoll.Buffer) (ok bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

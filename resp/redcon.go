@@ -14,11 +14,13 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// Where a loop watches the client, the pump gives lock commands to the handler by itself, on a goroutine that lives for as long as there is
-// something to do. All other connections (TLS, systems without loops, an upstream that needs Reencode) are served by redcon: Session is the
+// Where a loop watches the client, the pump gives lock commands to the handler by itself, on a
+// goroutine that lives for as long as there is something to do. All other connections (TLS,
+// systems without loops, an upstream that needs Reencode) are served by redcon: Session is the
 // net.Conn that it serves, and all it gets to read are lock commands, validated and encoded anew.
 
-// run is the pump on a goroutine, for a client that a loop watches. stopped is why the loop watches it no more.
+// run is the pump on a goroutine, for a client that a loop watches. stopped is why the loop
+// watches it no more.
 func (s *Session) run(stopped error) {
 	err := s.pumpAndServe(stopped)
 	if err == errWatched {
@@ -28,7 +30,8 @@ func (s *Session) run(stopped error) {
 	s.Close()
 }
 
-// pumpAndServe pumps and runs lock commands until the connection ends, or nothing is there and the loop watches again.
+// pumpAndServe pumps and runs lock commands until the connection ends, or nothing is there and the
+// loop watches again.
 func (s *Session) pumpAndServe(stopped error) (err error) {
 	err = net.ErrClosed
 	defer s.contain("pump")
@@ -110,7 +113,8 @@ func ownCommand(argv [][]byte) redcon.Command {
 	return cmd
 }
 
-// lockConn is what a handler gets of a connection that redcon does not serve. What is written to it is sent when the command is over.
+// lockConn is what a handler gets of a connection that redcon does not serve. What is written to
+// it is sent when the command is over.
 type lockConn struct {
 	*redcon.Writer
 	rest
@@ -134,8 +138,8 @@ func (c *lockConn) take() []byte {
 	return c.reply
 }
 
-// rest are the methods of redcon.Conn that no handler here has a use for: contexts, detaching, looking ahead. Called, they panic, which ends the
-// connection.
+// rest are the methods of redcon.Conn that no handler here has a use for: contexts, detaching,
+// looking ahead. Called, they panic, which ends the connection.
 type rest struct{ redcon.Conn }
 
 // Close makes the connection end behind the reply.
@@ -177,7 +181,8 @@ func (s *Session) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Write implements net.Conn for redcon: it puts the reply of a lock command between the upstream's replies.
+// Write implements net.Conn for redcon: it puts the reply of a lock command between the upstream's
+// replies.
 func (s *Session) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -194,7 +199,8 @@ func (s *Session) LocalAddr() net.Addr { return s.client.LocalAddr() }
 // RemoteAddr implements net.Conn.
 func (s *Session) RemoteAddr() net.Addr { return s.client.RemoteAddr() }
 
-// SetDeadline implements net.Conn. It does nothing: deadlines of the sockets are the session's own.
+// SetDeadline implements net.Conn. It does nothing: deadlines of the sockets are the session's
+// own.
 func (s *Session) SetDeadline(time.Time) error { return nil }
 
 // SetReadDeadline implements net.Conn. It does nothing, as SetDeadline.

@@ -20,8 +20,9 @@ func (s *Session) refuse(n int64) {
 	}
 }
 
-// malform is called where the client's bytes are no requests any more. The upstream gets them all and says so itself, then it closes; if it must
-// not see them, or cannot be reached, we do. It returns what own is from here on.
+// malform is called where the client's bytes are no requests any more. The upstream gets them all
+// and says so itself, then it closes; if it must not see them, or cannot be reached, we do. It
+// returns what own is from here on.
 func (s *Session) malform(own int) int {
 	if s.req.Strict || s.failed != nil {
 		s.step = stepRefuse
@@ -35,7 +36,8 @@ func (s *Session) malform(own int) int {
 	return -1
 }
 
-// refuseRest ends the connection with Redis' words for what is wrong with the client's bytes, after the replies that are still due.
+// refuseRest ends the connection with Redis' words for what is wrong with the client's bytes,
+// after the replies that are still due.
 func (s *Session) refuseRest() error {
 	if s.up != nil && s.failed == nil && !s.lost.Load() {
 		if _, err := s.ask(); err != nil {

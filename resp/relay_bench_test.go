@@ -54,8 +54,8 @@ func benchRequests() []struct {
 	}
 }
 
-// BenchmarkRelay sends pipelines through a server to an upstream that answers at once. Neither the client nor the upstream here
-// allocates, so the allocations are the relay's.
+// BenchmarkRelay sends pipelines through a server to an upstream that answers at once. Neither the
+// client nor the upstream here allocates, so the allocations are the relay's.
 func BenchmarkRelay(b *testing.B) {
 	get := "$64\r\n" + strings.Repeat("v", 64) + "\r\n"
 	replies := map[string]string{"get": get, "set=64B": "+OK\r\n", "set=16KB": "+OK\r\n"}
@@ -118,7 +118,8 @@ func exchange(b *testing.B, client net.Conn, requests []byte, want string, pipel
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(pipeline), "ns/request")
 }
 
-// exchanger returns what sends the requests once and reads the replies, after it has done so. It allocates nothing.
+// exchanger returns what sends the requests once and reads the replies, after it has done so. It
+// allocates nothing.
 func exchanger(b testing.TB, client net.Conn, requests []byte, want string) (once func()) {
 	b.Helper()
 	got := make([]byte, len(want))
@@ -150,8 +151,9 @@ func exchanger(b testing.TB, client net.Conn, requests []byte, want string) (onc
 	return once
 }
 
-// TestRelayAllocatesNothing: not a byte for a command that passes through. Under the race detector pools forget a quarter of what they
-// are given, which costs less than one allocation for the two buffers of a command and its reply; AllocsPerRun rounds down.
+// TestRelayAllocatesNothing: not a byte for a command that passes through. Under the race detector
+// pools forget a quarter of what they are given, which costs less than one allocation for the two
+// buffers of a command and its reply; AllocsPerRun rounds down.
 func TestRelayAllocatesNothing(t *testing.T) {
 	for _, on := range benchNets {
 		request, reply := benchRequest("GET", "key:000000000001"), "$5\r\nhello\r\n"
@@ -162,7 +164,8 @@ func TestRelayAllocatesNothing(t *testing.T) {
 	}
 }
 
-// relay starts a server before an upstream that gives reply to every size bytes, and returns a client's connection.
+// relay starts a server before an upstream that gives reply to every size bytes, and returns a
+// client's connection.
 func (on benchNet) relay(b testing.TB, size int, reply string, change ...func(*Options)) net.Conn {
 	b.Helper()
 	upstream, err := on.listen()

@@ -55,7 +55,8 @@ func startRedis(t testing.TB, args ...string) (network, addr string) {
 	}
 }
 
-// ownHandler answers a command of ours with its arguments, a state it finds the connection in, or as told by the key.
+// ownHandler answers a command of ours with its arguments, a state it finds the connection in, or
+// as told by the key.
 type ownHandler struct {
 	enter chan string   // receives the key of "wait"
 	leave chan struct{} // lets it go on
@@ -165,7 +166,8 @@ func (c *client) expectEOF() {
 	}
 }
 
-// TestStates is a transcript for each state that a connection can be in: what is sent, and what must come back byte for byte.
+// TestStates is a transcript for each state that a connection can be in: what is sent, and what
+// must come back byte for byte.
 func TestStates(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -211,7 +213,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestEnds is a transcript for each way that a connection ends: what must have come before the end.
+// TestEnds is a transcript for each way that a connection ends: what must have come before the
+// end.
 func TestEnds(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

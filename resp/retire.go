@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Retire ends the connections whose upstream connection was dialled before the call, as the upstream is another server now: each as soon
-// as nothing is unanswered on it and no transaction is open, and all that are left when ctx ends. It returns after the last has gone. It may
-// be called again before it has returned.
+// Retire ends the connections whose upstream connection was dialled before the call, as the
+// upstream is another server now: each as soon as nothing is unanswered on it and no transaction
+// is open, and all that are left when ctx ends. It returns after the last has gone. It may be
+// called again before it has returned.
 func (s *Server) Retire(ctx context.Context) {
 	now := s.era.Add(1)
 	tick := time.NewTicker(drainStep)
@@ -30,7 +31,8 @@ func (s *Server) Retire(ctx context.Context) {
 	}
 }
 
-// dialledBefore returns the sessions that have, or are about to have, an upstream connection from before era now.
+// dialledBefore returns the sessions that have, or are about to have, an upstream connection from
+// before era now.
 func (s *Server) dialledBefore(now uint64) []*Session {
 	s.mu.Lock()
 	sessions := slices.Collect(maps.Keys(s.sessions))
@@ -41,7 +43,8 @@ func (s *Server) dialledBefore(now uint64) []*Session {
 	})
 }
 
-// enter notes in which era the session dials. Retire either finds the note or makes the session dial in its own era.
+// enter notes in which era the session dials. Retire either finds the note or makes the session
+// dial in its own era.
 func (s *Session) enter() {
 	for {
 		era := s.srv.era.Load()

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestRetire: connections with the old upstream end where nothing is cut off by it, the rest when ctx ends; others go on.
+// TestRetire: connections with the old upstream end where nothing is cut off by it, the rest when
+// ctx ends; others go on.
 func TestRetire(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -61,8 +62,8 @@ func TestRetire(t *testing.T) {
 	later.expectEOF()
 }
 
-// TestRetireBusy: a client that asks on as soon as it is answered is closed between two requests, and what was sent together is answered
-// together.
+// TestRetireBusy: a client that asks on as soon as it is answered is closed between two requests,
+// and what was sent together is answered together.
 func TestRetireBusy(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -92,7 +93,8 @@ func TestRetireBusy(t *testing.T) {
 	within(t, "end of Retire", ended)
 }
 
-// TestRetireMeetsDial: a connection whose dial began before the change and ended after it is retired, too.
+// TestRetireMeetsDial: a connection whose dial began before the change and ended after it is
+// retired, too.
 func TestRetireMeetsDial(t *testing.T) {
 	network, addr := startRedis(t)
 	dialling, goOn := make(chan struct{}), make(chan struct{})

@@ -10,8 +10,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// TestLeavingWhileRetired: a client that leaves while its command waits is noticed, also while the server wakes the connection again and again as its
-// upstream was replaced.
+// TestLeavingWhileRetired: a client that leaves while its command waits is noticed, also while the
+// server wakes the connection again and again as its upstream was replaced.
 func TestLeavingWhileRetired(t *testing.T) {
 	network, addr := startRedis(t)
 	entered := make(chan *Session, 1)
@@ -95,7 +95,8 @@ func TestShutdownStorm(t *testing.T) {
 	}
 }
 
-// TestPushesWhileRepliesAreOff: pushes of RESP3 come also while CLIENT REPLY OFF holds. They are no sign that a question will be answered.
+// TestPushesWhileRepliesAreOff: pushes of RESP3 come also while CLIENT REPLY OFF holds. They are
+// no sign that a question will be answered.
 func TestPushesWhileRepliesAreOff(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

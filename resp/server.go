@@ -21,46 +21,55 @@ import (
 
 // Options say what a Server is made of.
 type Options struct {
-	// Handler runs the lock commands: LOCK, UNLOCK, EXTEND, LOCKINFO, LOCKPROXY. It is called with complete, validated
-	// requests, one at a time for each connection, and must write one reply.
+	// Handler runs the lock commands: LOCK, UNLOCK, EXTEND, LOCKINFO, LOCKPROXY. It is called with
+	// complete, validated requests, one at a time for each connection, and must write one reply.
 	Handler redcon.Handler
-	// Begin may run a lock command without a goroutine: on the loop that has found it complete, where everything before it is answered
-	// and the connection's standing is known. It must not block.
+	// Begin may run a lock command without a goroutine: on the loop that has found it complete,
+	// where everything before it is answered and the connection's standing is known. It must not
+	// block.
 	//
-	// If it returns false nothing has happened, and Handler runs the command. If it returns true, whoever completes the command
-	// writes one reply to conn and then calls done: once, on any goroutine or loop, perhaps before Begin returns. Until then conn is
-	// that one's. done does not block. SessionOf(conn) is as a handler has it, but Push may block.
+	// If it returns false nothing has happened, and Handler runs the command. If it returns true,
+	// whoever completes the command writes one reply to conn and then calls done: once, on any
+	// goroutine or loop, perhaps before Begin returns. Until then conn is that one's. done does
+	// not block. SessionOf(conn) is as a handler has it, but Push may block.
 	//
 	// Nil, or a connection that no loop watches: Handler runs all commands.
 	Begin func(conn redcon.Conn, cmd redcon.Command, done func()) (begun bool)
 	// Loops watch the connections. They must outlive the server. Nil: it has its own.
 	Loops *Loops
 
-	// Dial opens a connection to the upstream, logged in if the upstream's address says so. Required.
+	// Dial opens a connection to the upstream, logged in if the upstream's address says so.
+	// Required.
 	Dial func(ctx context.Context) (net.Conn, error)
 	// DialReason puts an error of Dial into a few words for the client. Default: its text.
 	DialReason func(error) string
 	// UpstreamName is the upstream's address in messages.
 	UpstreamName string
-	// UpstreamLogin says that Dial logs in, so that a connection counts as authenticated from its start (until RESET).
+	// UpstreamLogin says that Dial logs in, so that a connection counts as authenticated from its
+	// start (until RESET).
 	UpstreamLogin bool
-	// UpstreamUser is whom Dial logs in. Default: "default", who every connection is before authentication.
+	// UpstreamUser is whom Dial logs in. Default: "default", who every connection is before
+	// authentication.
 	UpstreamUser string
-	// Facts returns what is known of the upstream. It is asked often and must not block. Default: a Redis without a password.
+	// Facts returns what is known of the upstream. It is asked often and must not block. Default:
+	// a Redis without a password.
 	Facts func() Facts
-	// AskUser makes the upstream be asked who is logged in (ACL WHOAMI), wherever something was sent that may have changed it. Without, User
-	// knows nobody from there on.
+	// AskUser makes the upstream be asked who is logged in (ACL WHOAMI), wherever something was
+	// sent that may have changed it. Without, User knows nobody from there on.
 	AskUser bool
-	// Reencode is for an upstream that cannot stand what Redis refuses or ignores: it gets well-formed requests only.
+	// Reencode is for an upstream that cannot stand what Redis refuses or ignores: it gets
+	// well-formed requests only.
 	Reencode bool
 
-	// MaxClients is how many connections are served at a time; more are told so and closed. Zero: no limit.
+	// MaxClients is how many connections are served at a time; more are told so and closed. Zero:
+	// no limit.
 	MaxClients int
-	// SlowClientTimeout is how long a client may take nothing although bytes wait for it, or leave a command that it began unfinished;
-	// then it is disconnected. Zero: for ever.
+	// SlowClientTimeout is how long a client may take nothing although bytes wait for it, or leave
+	// a command that it began unfinished; then it is disconnected. Zero: for ever.
 	SlowClientTimeout time.Duration
-	// Timed is called with how long the upstream took to answer a command of a group (Groups), from forwarding it until its reply was there.
-	// It is called for some commands only, one in a while on each connection, not for those that block, and must not block itself. May be nil.
+	// Timed is called with how long the upstream took to answer a command of a group (Groups),
+	// from forwarding it until its reply was there. It is called for some commands only, one in a
+	// while on each connection, not for those that block, and must not block itself. May be nil.
 	Timed func(group string, took time.Duration)
 	// Log may be nil.
 	Log *zap.Logger
@@ -68,17 +77,20 @@ type Options struct {
 
 // Facts are what an upstream does on a connection that has not authenticated.
 type Facts struct {
-	// AuthRequired: it refuses ordinary commands. Then lock commands are held to the limits that Redis has there.
+	// AuthRequired: it refuses ordinary commands. Then lock commands are held to the limits that
+	// Redis has there.
 	AuthRequired bool
-	// GuestsLimited: it does so because connections belong, from their start, to a user who may do little. To be logged in as that one does not
-	// count.
+	// GuestsLimited: it does so because connections belong, from their start, to a user who may do
+	// little. To be logged in as that one does not count.
 	GuestsLimited bool
-	// Resets: it knows RESET (Redis 6.2). Then who keeps something for a connection is told of one.
+	// Resets: it knows RESET (Redis 6.2). Then who keeps something for a connection is told of
+	// one.
 	Resets bool
 }
 
-// Server relays client connections to the upstream, each over a connection of its own, and lets a handler answer the lock
-// commands, in order among the upstream's replies. The methods are safe for concurrent use.
+// Server relays client connections to the upstream, each over a connection of its own, and lets a
+// handler answer the lock commands, in order among the upstream's replies. The methods are safe
+// for concurrent use.
 type Server struct {
 	o  Options
 	wg sync.WaitGroup // acceptors and copiers
@@ -121,7 +133,8 @@ func NewServer(o Options) *Server {
 // ErrClosed is returned by Serve after Shutdown.
 var ErrClosed = errors.New("server closed")
 
-// Serve accepts connections on all listeners until Shutdown, and returns ErrClosed then. It may be called once. It closes the listeners.
+// Serve accepts connections on all listeners until Shutdown, and returns ErrClosed then. It may be
+// called once. It closes the listeners.
 func (s *Server) Serve(listeners ...net.Listener) error {
 	s.mu.Lock()
 	if s.draining {
@@ -166,7 +179,8 @@ func (s *Server) handle(conn redcon.Conn, cmd redcon.Command) {
 	s.o.Handler.ServeRESP(conn, cmd)
 }
 
-// accept hands the connections of one listener on until it is closed. While the system has no room for more it waits, longer each time.
+// accept hands the connections of one listener on until it is closed. While the system has no room
+// for more it waits, longer each time.
 func (s *Server) accept(ln net.Listener) {
 	var delay time.Duration
 	for {
@@ -229,7 +243,8 @@ func (s *Server) add(c net.Conn) *Session {
 	return sess
 }
 
-// newSession makes a session of c. A loop watches it if it is a plain socket, and the upstream's bytes need no looking after.
+// newSession makes a session of c. A loop watches it if it is a plain socket, and the upstream's
+// bytes need no looking after.
 func (s *Server) newSession(c net.Conn) *Session {
 	var polled *netpoll.Conn
 	if !s.o.Reencode {
@@ -273,7 +288,8 @@ func (s *Server) all() []*Session {
 	return slices.Collect(maps.Keys(s.sessions))
 }
 
-// SetMaxClients changes Options.MaxClients for the connections that come from here on; nobody is disconnected.
+// SetMaxClients changes Options.MaxClients for the connections that come from here on; nobody is
+// disconnected.
 func (s *Server) SetMaxClients(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,8 +306,9 @@ func (s *Server) Connections() int {
 // drainStep is how often Shutdown looks for connections that have come to a quiet point.
 const drainStep = 10 * time.Millisecond
 
-// Shutdown ends the server: no new connections, each connection is closed as soon as nothing is unanswered on it, and all that are left
-// when ctx ends. It returns after the last has gone, with context.Cause(ctx) if some had to be cut off.
+// Shutdown ends the server: no new connections, each connection is closed as soon as nothing is
+// unanswered on it, and all that are left when ctx ends. It returns after the last has gone, with
+// context.Cause(ctx) if some had to be cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if s.draining {
@@ -337,7 +354,8 @@ func (s *Server) wake(cut bool) {
 	}
 }
 
-// merged is the listener that redcon serves. It goes on until the last session is gone, as redcon then closes every connection.
+// merged is the listener that redcon serves. It goes on until the last session is gone, as redcon
+// then closes every connection.
 type merged Server
 
 // Accept implements net.Listener.

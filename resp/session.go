@@ -19,9 +19,10 @@ import (
 
 // Session is one client connection and, once it is needed, its own connection to the upstream.
 //
-// The pump carries the client's bytes to the upstream until a lock command comes, lets the handler run that, and goes on. It runs on a
-// loop; where it may have to wait (dialling, asking, running a lock command, a side that takes no more) it runs on a goroutine. Where no
-// loop watches the client it is redcon's goroutine that runs it, inside Read (redcon.go).
+// The pump carries the client's bytes to the upstream until a lock command comes, lets the handler
+// run that, and goes on. It runs on a loop; where it may have to wait (dialling, asking, running a
+// lock command, a side that takes no more) it runs on a goroutine. Where no loop watches the
+// client it is redcon's goroutine that runs it, inside Read (redcon.go).
 //
 // The exported methods may be called from a handler while it runs its command.
 type Session struct {
@@ -103,7 +104,8 @@ const (
 	stepWriteFailed      // the upstream does not take any more
 )
 
-// SessionOf returns the session that a handler's connection belongs to. It panics for a connection that is not served by a Server.
+// SessionOf returns the session that a handler's connection belongs to. It panics for a connection
+// that is not served by a Server.
 func SessionOf(c redcon.Conn) *Session { return c.NetConn().(*Session) }
 
 func (s *Session) log() *zap.Logger { return s.srv.o.Log }
@@ -111,17 +113,19 @@ func (s *Session) log() *zap.Logger { return s.srv.o.Log }
 // Context ends when the connection is torn down.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Push writes b, a push frame of RESP3, between the frames of the upstream. It may be called at any time and from any goroutine, and returns when
-// b is written.
+// Push writes b, a push frame of RESP3, between the frames of the upstream. It may be called at
+// any time and from any goroutine, and returns when b is written.
 func (s *Session) Push(b []byte) error { return s.out.reply(b) }
 
-// WatchPeer makes the connection end, as EndProxy, when nothing is heard of the client's machine for timeout.
+// WatchPeer makes the connection end, as EndProxy, when nothing is heard of the client's machine
+// for timeout.
 func (s *Session) WatchPeer(timeout time.Duration) error {
 	return netpoll.WatchPeer(s.client, timeout)
 }
 
-// OnUndelivered sets what is to happen if the reply of the running command cannot be written, or finds that the client has closed the
-// connection. It is called at most once, by the pump, and must not block.
+// OnUndelivered sets what is to happen if the reply of the running command cannot be written, or
+// finds that the client has closed the connection. It is called at most once, by the pump, and
+// must not block.
 func (s *Session) OnUndelivered(f func()) { s.undelivered = f }
 
 // handshake does that of TLS, if there is one to do.
@@ -169,9 +173,10 @@ func (s *Session) delivered(err error) {
 	}
 }
 
-// confirm is called when the client sends no more, or is found to have done so while a command ran: if it refused the reply to that, as it had
-// closed the connection already, that counts as not delivered. err is the end of its input. A reset that follows no end of input says
-// nothing: the client may have read the reply, and its system not yet have acknowledged it.
+// confirm is called when the client sends no more, or is found to have done so while a command
+// ran: if it refused the reply to that, as it had closed the connection already, that counts as
+// not delivered. err is the end of its input. A reset that follows no end of input says nothing:
+// the client may have read the reply, and its system not yet have acknowledged it.
 func (s *Session) confirm(err error) {
 	if f := s.unconfirmed; f != nil {
 		s.unconfirmed = nil
@@ -181,7 +186,8 @@ func (s *Session) confirm(err error) {
 	}
 }
 
-// finishUpstream is what happens when the client sends no more: the upstream learns it, and its last answers are carried out.
+// finishUpstream is what happens when the client sends no more: the upstream learns it, and its
+// last answers are carried out.
 func (s *Session) finishUpstream(err error) {
 	s.mu.Lock()
 	up, copied, closed := s.up, s.copied, s.closed
@@ -201,14 +207,16 @@ func (s *Session) finishUpstream(err error) {
 	}
 }
 
-// lastWords bounds how long the upstream may take to answer, and close, after the client has ended its input. Tests change it, before they begin.
+// lastWords bounds how long the upstream may take to answer, and close, after the client has ended
+// its input. Tests change it, before they begin.
 var lastWords = 30 * time.Second
 
 // lingerTime bounds how long a client may take to close its side after the upstream closed.
 const lingerTime = time.Second
 
-// linger ends the connection after the upstream closed it: the client gets everything, the end included, before the socket is
-// closed. Closing with unread input would make the kernel throw away what the client has not fetched.
+// linger ends the connection after the upstream closed it: the client gets everything, the end
+// included, before the socket is closed. Closing with unread input would make the kernel throw
+// away what the client has not fetched.
 func (s *Session) linger() {
 	s.ended.Store(true)
 	netpoll.CloseWrite(s.client)
@@ -231,8 +239,8 @@ func (s *Session) contain(where string) {
 	}
 }
 
-// teardown closes both sides at once. Whoever reads or writes them gets an error: by the deadline first, as closing a connection may wait
-// until nobody reads it.
+// teardown closes both sides at once. Whoever reads or writes them gets an error: by the deadline
+// first, as closing a connection may wait until nobody reads it.
 func (s *Session) teardown() {
 	s.mu.Lock()
 	up := s.up
@@ -249,7 +257,8 @@ func (s *Session) teardown() {
 	s.client.Close()
 }
 
-// Close ends the connection and forgets it. The pump calls it, or redcon in its place, when it is done.
+// Close ends the connection and forgets it. The pump calls it, or redcon in its place, when it is
+// done.
 func (s *Session) Close() error {
 	s.finish(net.ErrClosed)
 	s.teardown()

@@ -12,11 +12,12 @@ import (
 // paceSteps is how often within SlowClientTimeout each connection is looked at.
 const paceSteps = 8
 
-// slowBytes is how much of a command must come within SlowClientTimeout for its client not to count as slow: a large value may take
-// its time, one byte now and then may not.
+// slowBytes is how much of a command must come within SlowClientTimeout for its client not to
+// count as slow: a large value may take its time, one byte now and then may not.
 const slowBytes = 64 << 10
 
-// progress tells how a client gets on with reading and writing. The session notes, at next to no cost, what the watch looks at.
+// progress tells how a client gets on with reading and writing. The session notes, at next to no
+// cost, what the watch looks at.
 type progress struct {
 	read    atomic.Uint64 // bytes that came from the client
 	begun   atomic.Uint64 // which request the client is to go on with; 0: it is not waited for, or may rest as long as it likes
@@ -41,7 +42,8 @@ type paceOutput struct {
 	since          time.Time // zero: nothing waited for it
 }
 
-// await notes that the client is waited for. unfinished: it has begun a request, the one of the number begun.
+// await notes that the client is waited for. unfinished: it has begun a request, the one of the
+// number begun.
 func (p *progress) await(begun uint64, unfinished bool) {
 	if unfinished {
 		p.begun.Store(begun + 1)
@@ -71,8 +73,8 @@ func (s *Server) watchPace() {
 	}
 }
 
-// slow tells why the client is to be disconnected, if so. queued bytes are in the socket; taken is how many the other side's system
-// ever took, as far as ours tells.
+// slow tells why the client is to be disconnected, if so. queued bytes are in the socket; taken is
+// how many the other side's system ever took, as far as ours tells.
 func (p *progress) slow(queued int, taken uint64, now time.Time, timeout time.Duration) (why string) {
 	if p.stuck(queued, taken, now, timeout) {
 		return "it takes nothing although replies wait for it"
@@ -87,7 +89,7 @@ func (p *progress) slow(queued int, taken uint64, now time.Time, timeout time.Du
 	return ""
 }
 
-// stuck tells whether bytes have waited for timeout and the client has taken none of them.
+// stuck reports whether bytes have waited for timeout and the client has taken none of them.
 func (p *progress) stuck(queued int, taken uint64, now time.Time, timeout time.Duration) bool {
 	at := paceOutput{p.written.Load(), taken, queued, p.out.since}
 	waits := queued > 0 || p.writing.Load()

@@ -54,7 +54,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// paced serves a client in a bubble, with a timeout of 8 s and an upstream that answers a GET and nothing else. It returns the client's end.
+// paced serves a client in a bubble, with a timeout of 8 s and an upstream that answers a GET and
+// nothing else. It returns the client's end.
 func paced(t *testing.T) net.Conn {
 	own := redcon.HandlerFunc(func(c redcon.Conn, _ redcon.Command) {
 		time.Sleep(time.Second)
@@ -158,7 +159,8 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestSlowlySentIsCountedOnce: a client that sends an inline command byte by byte, which is held back until it is whole, sends as much as it does.
+// TestSlowlySentIsCountedOnce: a client that sends an inline command byte by byte, which is held
+// back until it is whole, sends as much as it does.
 func TestSlowlySentIsCountedOnce(t *testing.T) {
 	network, upstream := startRedis(t)
 	r := startRelay(t, network, upstream, nil)

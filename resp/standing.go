@@ -10,8 +10,9 @@ import (
 // defaultUser is who a connection belongs to before any AUTH.
 const defaultUser = "default"
 
-// standing is what a connection is for the upstream, by the upstream's own answers (question.go) or, before anything was sent, by
-// how it was dialled. Nothing of it is concluded from replies to the client's commands.
+// standing is what a connection is for the upstream, by the upstream's own answers (question.go)
+// or, before anything was sent, by how it was dialled. Nothing of it is concluded from replies to
+// the client's commands.
 type standing struct {
 	asked      bool // the upstream said so on this connection
 	userAsked  bool // likewise who is logged in
@@ -23,8 +24,8 @@ type standing struct {
 	subscribed bool // RESP2 with subscriptions: the upstream refuses ordinary commands
 }
 
-// changes are what the client's requests, whatever their replies, may have made of a connection since the upstream was asked last. What is
-// noted here too much costs one question more.
+// changes are what the client's requests, whatever their replies, may have made of a connection
+// since the upstream was asked last. What is noted here too much costs one question more.
 type changes struct {
 	unsure  bool // the standing may be another, or a request may have another number of replies than one
 	replies bool // CLIENT REPLY OFF: they may be off
@@ -34,7 +35,8 @@ type changes struct {
 	multi   bool // the last of MULTI, EXEC, DISCARD and RESET is MULTI
 }
 
-// note is called for a notable request before it is forwarded. It counts the reply that the request is to have.
+// note is called for a notable request before it is forwarded. It counts the reply that the
+// request is to have.
 func (s *Session) note() {
 	switch kind := s.req.Kind; kind {
 	case scan.KindLogin:
@@ -86,27 +88,31 @@ func (s *Session) noteClient() {
 	}
 }
 
-// plainReplies reports whether every request since the upstream was asked has one reply, and nothing else is a reply.
+// plainReplies reports whether every request since the upstream was asked has one reply, and
+// nothing else is a reply.
 func (s *Session) plainReplies() bool {
 	return !s.changes.unsure && !s.changes.monitor && !s.standing.subscribed && !s.lost.Load()
 }
 
-// answered reports whether everything that was sent is answered, as far as can be told without asking.
+// answered reports whether everything that was sent is answered, as far as can be told without
+// asking.
 func (s *Session) answered() bool { return s.sent.Load() <= s.received.Load() }
 
-// atRest reports whether no request is half read, nothing is unanswered and no transaction is open. Bytes that are there were not
-// looked at. Subscriptions do not matter.
+// atRest reports whether no request is half read, nothing is unanswered and no transaction is
+// open. Bytes that are there were not looked at. Subscriptions do not matter.
 func (s *Session) atRest() bool {
 	return s.req.Between() && (s.up == nil || s.answered() && !s.changes.multi)
 }
 
-// limited reports whether lock commands are held to the limits that Redis has before authentication.
+// limited reports whether lock commands are held to the limits that Redis has before
+// authentication.
 func (s *Session) limited() bool {
 	return !s.standing.loggedIn && !s.changes.unsure && s.srv.o.Facts().AuthRequired
 }
 
-// learn reads the upstream's answers to a full question: to HELLO, or to PING in its place, and to ACL WHOAMI if that was asked, else whoami is nil. It reports
-// false where the upstream does not know a bare HELLO.
+// learn reads the upstream's answers to a full question: to HELLO, or to PING in its place, and to
+// ACL WHOAMI if that was asked, else whoami is nil. It reports false where the upstream does not
+// know a bare HELLO.
 //
 //	> *1\r\n$5\r\nHELLO\r\n
 //	< *14\r\n$6\r\nserver\r\n$5\r\nredis\r\n... or %7\r\n...    logged in, RESP2 or RESP3
@@ -176,27 +182,29 @@ func userOf(answer []byte) (user, why string) {
 	return "", "no answer"
 }
 
-// InTransaction reports whether the connection is inside MULTI. As the next four it may be called from a handler while it runs its
-// command.
+// InTransaction reports whether the connection is inside MULTI. As the next four it may be called
+// from a handler while it runs its command.
 func (s *Session) InTransaction() bool { return s.standing.inTx }
 
-// Subscribed reports whether the connection speaks RESP2 and has subscriptions, so that Redis would refuse ordinary commands.
+// Subscribed reports whether the connection speaks RESP2 and has subscriptions, so that Redis
+// would refuse ordinary commands.
 func (s *Session) Subscribed() bool { return s.standing.subscribed }
 
-// Authenticated reports whether the upstream said that the connection is logged in, as itself or by the credentials of the address. If not,
-// it may still serve the connection where it wants no password.
+// Authenticated reports whether the upstream said that the connection is logged in, as itself or
+// by the credentials of the address. If not, it may still serve the connection where it wants no
+// password.
 func (s *Session) Authenticated() bool { return s.standing.loggedIn }
 
 // Refused reports whether the upstream said that the connection is not logged in.
 func (s *Session) Refused() bool { return s.standing.asked && !s.standing.loggedIn }
 
-// User returns who is logged in on the connection, by the upstream's own word where that was asked: "default" before any AUTH. It is empty
-// where the upstream did not say.
+// User returns who is logged in on the connection, by the upstream's own word where that was
+// asked: "default" before any AUTH. It is empty where the upstream did not say.
 func (s *Session) User() string { return s.standing.user }
 
 // WhyNoUser returns what the upstream said instead of a User.
 func (s *Session) WhyNoUser() string { return s.standing.whyNoUser }
 
-// RESP3 reports whether the client has switched to RESP3, as far as the upstream said so and nothing was sent since that may have changed
-// it. Safe for concurrent use.
+// RESP3 reports whether the client has switched to RESP3, as far as the upstream said so and
+// nothing was sent since that may have changed it. Safe for concurrent use.
 func (s *Session) RESP3() bool { return s.resp3.Load() && !s.protocolSent.Load() }

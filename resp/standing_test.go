@@ -7,7 +7,8 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// TestLearn is a table of what an upstream says to HELLO, or to PING in its place, and to ACL WHOAMI, and what the connection is then.
+// TestLearn is a table of what an upstream says to HELLO, or to PING in its place, and to ACL
+// WHOAMI, and what the connection is then.
 func TestLearn(t *testing.T) {
 	const unknown = "-ERR unknown command `HELLO`, with args beginning with: \r\n"
 	const arity = "-ERR wrong number of arguments for 'hello' command\r\n"
@@ -108,7 +109,8 @@ func TestUserOf(t *testing.T) {
 	}
 }
 
-// TestNote is a table of commands, what each may have made of a connection, and how many replies are expected.
+// TestNote is a table of commands, what each may have made of a connection, and how many replies
+// are expected.
 func TestNote(t *testing.T) {
 	all := changes{true, true, true, true, true, true}
 	unsure, multi := changes{unsure: true}, changes{unsure: true, multi: true}

@@ -5,8 +5,8 @@ import "lockproxy/stat"
 // Stats are counts of a server.
 type Stats = stat.Traffic
 
-// past is what the sessions that have ended add to Stats. The counters of the others are read where they are, so that counting costs
-// the relay nothing.
+// past is what the sessions that have ended add to Stats. The counters of the others are read
+// where they are, so that counting costs the relay nothing.
 type past struct {
 	accepted, refused        uint64 // guarded by Server.mu, as the rest
 	received, sent, commands uint64

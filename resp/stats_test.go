@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestStats: bytes and commands are counted once, while the connection lives and when it has ended.
+// TestStats: bytes and commands are counted once, while the connection lives and when it has
+// ended.
 func TestStats(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, func(o *Options) { o.MaxClients = 2 })

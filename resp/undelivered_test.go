@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestCloseBehindPipeline: what a client has sent behind a command before it closed the connection says nothing of the reply, which
-// counts as not delivered as it does without.
+// TestCloseBehindPipeline: what a client has sent behind a command before it closed the connection
+// says nothing of the reply, which counts as not delivered as it does without.
 func TestCloseBehindPipeline(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

@@ -50,7 +50,8 @@ func TestBelieved(t *testing.T) {
 	}
 }
 
-// TestGateRecalls: the memory counts while the upstream has never answered, is asked once a second, and not at all afterwards.
+// TestGateRecalls: the memory counts while the upstream has never answered, is asked once a
+// second, and not at all afterwards.
 func TestGateRecalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reply := "refuse"
@@ -112,7 +113,8 @@ func TestGateOfSilentUpstream(t *testing.T) {
 	})
 }
 
-// TestGateKeeps: what the upstream says is kept when it is learnt, when it changes, and else once a minute; what it said before it went away is not.
+// TestGateKeeps: what the upstream says is kept when it is learnt, when it changes, and else once
+// a minute; what it said before it went away is not.
 func TestGateKeeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reply atomic.Value

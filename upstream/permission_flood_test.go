@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// packetServer answers all questions that have come packetTime after the first of them, in a bubble. answer says what to each; "" ends the
-// answering on that connection.
+// packetServer answers all questions that have come packetTime after the first of them, in a
+// bubble. answer says what to each; "" ends the answering on that connection.
 func packetServer(answer func(user, key string) string) (opts Options, dials *atomic.Int32) {
 	dials = new(atomic.Int32)
 	return Options{Name: "slow", Addr: "10.0.0.1:1", Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -72,7 +72,8 @@ func packetServer(answer func(user, key string) string) (opts Options, dials *at
 
 const packetTime = 5 * time.Millisecond
 
-// TestFloodOfQuestions: a user who asks about thousands of fresh keys does not make others wait, and has only questions of his own refused.
+// TestFloodOfQuestions: a user who asks about thousands of fresh keys does not make others wait,
+// and has only questions of his own refused.
 func TestFloodOfQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts, dials := packetServer(func(string, string) string { return "+OK\r\n" })
@@ -120,8 +121,8 @@ func TestFloodOfQuestions(t *testing.T) {
 	})
 }
 
-// TestOneQuestionWithoutAnswer: where the upstream answers some questions of a packet and then stalls, only the one that it does not answer
-// fails, and what comes behind is asked at once.
+// TestOneQuestionWithoutAnswer: where the upstream answers some questions of a packet and then
+// stalls, only the one that it does not answer fails, and what comes behind is asked at once.
 func TestOneQuestionWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts, dials := packetServer(func(_, key string) string {

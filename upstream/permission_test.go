@@ -191,8 +191,8 @@ func TestVerdictsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNeverKnownIsRefusedSoon: where the upstream swallows everything and no answer was ever had, nobody waits longer than a second, and all
-// share the question.
+// TestNeverKnownIsRefusedSoon: where the upstream swallows everything and no answer was ever had,
+// nobody waits longer than a second, and all share the question.
 func TestNeverKnownIsRefusedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32

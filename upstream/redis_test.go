@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// redisServer starts a real Redis on a Unix socket and, with a port, on loopback, and waits until it answers.
+// redisServer starts a real Redis on a Unix socket and, with a port, on loopback, and waits until
+// it answers.
 func redisServer(t *testing.T, args ...string) Options {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")

@@ -77,8 +77,8 @@ func (m *machines) set(addr, role string) {
 	m.is[addr] = role
 }
 
-// dial answers dials to addresses by what each is at the moment: "master", "slave", "refuse", or "" for a machine that is
-// not there at all.
+// dial answers dials to addresses by what each is at the moment: "master", "slave", "refuse", or
+// "" for a machine that is not there at all.
 func (m *machines) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	m.mu.Lock()
 	role := m.is[addr]

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// scripted is a server that answers what it is told, by the number of the connection. It listens on loopback.
+// scripted is a server that answers what it is told, by the number of the connection. It listens
+// on loopback.
 func scripted(t *testing.T, answer func(n int, conn net.Conn)) Options {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -163,7 +164,8 @@ func TestDialEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// fake answers Ask in a synctest bubble: replies is asked anew for each connection, "" means silence.
+// fake answers Ask in a synctest bubble: replies is asked anew for each connection, "" means
+// silence.
 func fake(asked *atomic.Int32, replies func() string) Options {
 	return Options{Addr: "u", Dial: func(context.Context, string, string) (net.Conn, error) {
 		asked.Add(1)

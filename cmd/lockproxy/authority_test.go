@@ -59,7 +59,8 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// issue writes a certificate for a name and 127.0.0.1, valid until then, and its key, over what was there before.
+// issue writes a certificate for a name and 127.0.0.1, valid until then, and its key, over what
+// was there before.
 func (a *authority) issue(name string, until time.Time) (cert, key string) {
 	a.t.Helper()
 	private := newKey(a.t)

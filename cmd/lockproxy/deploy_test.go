@@ -14,7 +14,8 @@ import (
 	"lockproxy/conf"
 )
 
-// What is in deploy speaks of settings and Subcommands: both must be as it says. Its forms are the business of deploy/check.
+// What is in deploy speaks of settings and Subcommands: both must be as it says. Its forms are the
+// business of deploy/check.
 
 func readDeploy(t *testing.T, name string) string {
 	t.Helper()

@@ -47,8 +47,8 @@ var mayImport = map[string][]string{
 	"quorum/internal/notify": {"quorum/internal/master", "quorum/internal/wire"},
 	"quorum/internal/wire":   {},
 
-	// No code. deploy/check is a module of its own, as the parsers of these formats bring hundreds of
-	// modules.
+	// No code. deploy/check is a module of its own, as the parsers of these formats bring hundreds
+	// of modules.
 	"deploy": {},
 	"docs":   {},
 

@@ -19,7 +19,8 @@ import (
 	"lockproxy/upstream"
 )
 
-// TestOperatorsOfTheEmbeddedDefault: the page and the rest work without any server, and leave no goroutine behind.
+// TestOperatorsOfTheEmbeddedDefault: the page and the rest work without any server, and leave no
+// goroutine behind.
 func TestOperatorsOfTheEmbeddedDefault(t *testing.T) {
 	before := runtime.NumGoroutine()
 	_, log, stop := started(t, "--admin-listen", "127.0.0.1:0")
@@ -96,7 +97,8 @@ func TestPingError(t *testing.T) {
 	}
 }
 
-// TestAdminListenTLS: https:// takes the listeners' certificate and, with tls-client-ca, asks clients for theirs; a Unix socket has its mode.
+// TestAdminListenTLS: https:// takes the listeners' certificate and, with tls-client-ca, asks
+// clients for theirs; a Unix socket has its mode.
 func TestAdminListenTLS(t *testing.T) {
 	ours := newAuthority(t)
 	cert, key := ours.issue("server", time.Now().Add(time.Hour))

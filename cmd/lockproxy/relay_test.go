@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestEmbeddedDefaultKeepsOrder sends pipelines in which lock commands stand among others, in the states in which
-// the relay relies on what the embedded upstream answers.
+// TestEmbeddedDefaultKeepsOrder sends pipelines in which lock commands stand among others, in the
+// states in which the relay relies on what the embedded upstream answers.
 func TestEmbeddedDefaultKeepsOrder(t *testing.T) {
 	address, log, _ := started(t)
 	for name, c := range map[string]struct{ send, want string }{
@@ -48,7 +48,8 @@ func TestEmbeddedDefaultKeepsOrder(t *testing.T) {
 	}
 }
 
-// A client that leaves while it waits in BLPOP must not take an element with it, through the relay, too.
+// A client that leaves while it waits in BLPOP must not take an element with it, through the
+// relay, too.
 func TestEmbeddedDefaultClientLeavesBlocked(t *testing.T) {
 	address, _, _ := started(t)
 	client := redis.NewClient(&redis.Options{Addr: address})

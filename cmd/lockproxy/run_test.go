@@ -50,7 +50,8 @@ func (o *output) ready() string {
 	return ""
 }
 
-// started runs lockproxy in this process until stop, which returns run's error. stop may be called twice.
+// started runs lockproxy in this process until stop, which returns run's error. stop may be called
+// twice.
 func started(t *testing.T, args ...string) (address string, log *output, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -166,7 +167,8 @@ func TestEmbeddedDefaultEndToEnd(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
 }
 
-// Bytes that crash a redcon or a miniredis process, or make it take all memory; afterwards all goes on.
+// Bytes that crash a redcon or a miniredis process, or make it take all memory; afterwards all
+// goes on.
 func TestEmbeddedDefaultStandsAttacks(t *testing.T) {
 	address, log, _ := started(t)
 	for _, attack := range []string{
@@ -218,7 +220,8 @@ func (b *blocked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestStderrThatBlocks: locks are granted, renewed and released although nobody takes what is logged, and the proxy ends.
+// TestStderrThatBlocks: locks are granted, renewed and released although nobody takes what is
+// logged, and the proxy ends.
 func TestStderrThatBlocks(t *testing.T) {
 	out := &blocked{goOn: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(t.Context())

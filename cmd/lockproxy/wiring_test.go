@@ -37,7 +37,8 @@ func TestQuorumOptions(t *testing.T) {
 	}
 }
 
-// TestUpstreamID: what proxies on other machines may reach has one name everywhere, and credentials are in none.
+// TestUpstreamID: what proxies on other machines may reach has one name everywhere, and
+// credentials are in none.
 func TestUpstreamID(t *testing.T) {
 	for upstream, want := range map[string]string{
 		"redis://u:secret@10.0.0.9:6379/3":                   "10.0.0.9:6379",

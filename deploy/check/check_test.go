@@ -1,5 +1,6 @@
-// Package check tries what is in deploy with the parsers of those who will read it: BuildKit's for the Dockerfile, Compose's, the types of the
-// Kubernetes API, systemd's and dpkg's. It is a module of its own, as these bring hundreds of others:
+// Package check tries what is in deploy with the parsers of those who will read it: BuildKit's for
+// the Dockerfile, Compose's, the types of the Kubernetes API, systemd's and dpkg's. It is a module
+// of its own, as these bring hundreds of others:
 //
 //	cd deploy/check && go test ./...
 package check
@@ -26,7 +27,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDockerfile: BuildKit reads it, its linter has nothing to say, and the image is what it should be: static, not root, with a health check.
+// TestDockerfile: BuildKit reads it, its linter has nothing to say, and the image is what it
+// should be: static, not root, with a health check.
 func TestDockerfile(t *testing.T) {
 	text, err := os.ReadFile("../Dockerfile")
 	if err != nil {
@@ -153,7 +155,8 @@ func matches(selector, labels map[string]string) bool {
 	return len(selector) > 0
 }
 
-// TestDebianPackage builds the package, installs it with dpkg into a folder, and runs what it brought.
+// TestDebianPackage builds the package, installs it with dpkg into a folder, and runs what it
+// brought.
 func TestDebianPackage(t *testing.T) {
 	for _, program := range []string{"dpkg", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {

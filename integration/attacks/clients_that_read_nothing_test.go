@@ -9,7 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestClientThatReadsNothing: whatever a client sends, what the proxy remembers of it until the replies are read is under 1 MB.
+// TestClientThatReadsNothing: whatever a client sends, what the proxy remembers of it until the
+// replies are read is under 1 MB.
 func TestClientThatReadsNothing(t *testing.T) {
 	const clients, bound = 20, 1.0 // MB each
 	const count, room = 16_500, 32 // of MB that the proxy lets garbage fill

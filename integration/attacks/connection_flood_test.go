@@ -11,7 +11,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestConnectionFlood: connections that open and close as fast as they can, in every way, do not get in the way of others and leave nothing.
+// TestConnectionFlood: connections that open and close as fast as they can, in every way, do not
+// get in the way of others and leave nothing.
 func TestConnectionFlood(t *testing.T) {
 	c := lab.StartCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
 	desk := lab.Dial(t, c.Addr)
@@ -87,7 +88,8 @@ func TestConnectionFlood(t *testing.T) {
 	})
 }
 
-// TestFewFiles: where the system has no room for more connections the proxy waits, without spinning, serves those it has, and goes on.
+// TestFewFiles: where the system has no room for more connections the proxy waits, without
+// spinning, serves those it has, and goes on.
 func TestFewFiles(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

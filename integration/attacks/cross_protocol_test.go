@@ -11,7 +11,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestCrossProtocol: what a browser or another stranger can be made to send runs nothing, and is hung up on; nobody else notices.
+// TestCrossProtocol: what a browser or another stranger can be made to send runs nothing, and is
+// hung up on; nobody else notices.
 func TestCrossProtocol(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -41,7 +42,8 @@ func TestCrossProtocol(t *testing.T) {
 		desk.WantDo(lab.Null2, "LOCKINFO", "stranger")
 	}
 
-	// A TLS client on a plain port. Redis waits for the end of a line there, and so it lives until slow-client-timeout.
+	// A TLS client on a plain port. Redis waits for the end of a line there, and so it lives until
+	// slow-client-timeout.
 	for range 3 {
 		nc, err := net.Dial("tcp", c.Addr)
 		if err != nil {
@@ -92,7 +94,8 @@ func laneIDs(t testing.TB, c *lab.Cluster) string {
 	return strings.Join(ids, " ")
 }
 
-// TestSizesBeforeAuth: what announces much before it has authenticated is refused in Redis' words at once, also many times over, and costs nothing.
+// TestSizesBeforeAuth: what announces much before it has authenticated is refused in Redis' words
+// at once, also many times over, and costs nothing.
 func TestSizesBeforeAuth(t *testing.T) {
 	t.Parallel()
 	o := &lab.Operators{T: t, Addr: lab.FreeAddr(t)}
@@ -127,7 +130,8 @@ func TestSizesBeforeAuth(t *testing.T) {
 	}
 }
 
-// answerTo sends text on a fresh connection and returns what came until it was closed, or was silent for a while if it stays open.
+// answerTo sends text on a fresh connection and returns what came until it was closed, or was
+// silent for a while if it stays open.
 func answerTo(t testing.TB, addr, text string, staysOpen bool) lab.Heard {
 	t.Helper()
 	host := lab.Dial(t, addr)

@@ -11,14 +11,16 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// flooder is what an attacker sends: first once, then over and over until its connection ends. It reads the reply to MULTI, and nothing more.
+// flooder is what an attacker sends: first once, then over and over until its connection ends. It
+// reads the reply to MULTI, and nothing more.
 type flooder struct {
 	name        string
 	inTx        bool // it begins with MULTI
 	first, then string
 }
 
-// floods fill what a relay may remember of a connection, and then give it work that could grow with that.
+// floods fill what a relay may remember of a connection, and then give it work that could grow
+// with that.
 func floods() []flooder {
 	long := strings.Repeat("n", 1000)
 	stuck := strings.Repeat(lab.Encode(strings.Repeat("u", 128), strings.Repeat("a", 128)), 16_000) // errors of 300 bytes: no reply behind them arrives
@@ -64,8 +66,9 @@ func (f flooder) run(addr string, stop <-chan struct{}) {
 	}
 }
 
-// beside is the median time of a PING at addr beside attackers, of the client that fared worst: whoever shares a thread with an attacker fares
-// worse than the others. A PING without a reply counts with the time so far.
+// beside is the median time of a PING at addr beside attackers, of the client that fared worst:
+// whoever shares a thread with an attacker fares worse than the others. A PING without a reply
+// counts with the time so far.
 func (f flooder) beside(t *testing.T, addr string, attackers int) time.Duration {
 	t.Helper()
 	const victims, window = 4, 700 * time.Millisecond
@@ -121,8 +124,9 @@ func (f flooder) beside(t *testing.T, addr string, attackers int) time.Duration 
 	return slices.Max(medians)
 }
 
-// TestFloodersStallNobody: attackers cost others no more than they cost through a relay that knows nothing of Redis. Twice as much is allowed,
-// and a time slice of a busy machine. What else the machine does at that moment may spoil a measurement, but not three.
+// TestFloodersStallNobody: attackers cost others no more than they cost through a relay that knows
+// nothing of Redis. Twice as much is allowed, and a time slice of a busy machine. What else the
+// machine does at that moment may spoil a measurement, but not three.
 func TestFloodersStallNobody(t *testing.T) {
 	const slice = time.Millisecond
 	upstream := lab.StartRedis(t, "--maxmemory-clients", "400mb")

@@ -11,7 +11,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestMaxClientsAsRedisSaysIt: too many connections are refused in Redis' words, and there is room again when some have left.
+// TestMaxClientsAsRedisSaysIt: too many connections are refused in Redis' words, and there is room
+// again when some have left.
 func TestMaxClientsAsRedisSaysIt(t *testing.T) {
 	t.Parallel()
 	c, direct := lab.StartCluster(t, 1, "--max-clients", "20"), lab.StartRedis(t, "--maxclients", "20")
@@ -48,7 +49,8 @@ func TestMaxClientsAsRedisSaysIt(t *testing.T) {
 	}
 }
 
-// TestSlowClientsAreClosed: those that take nothing or finish nothing, within the time and a little more; and nobody else.
+// TestSlowClientsAreClosed: those that take nothing or finish nothing, within the time and a
+// little more; and nobody else.
 func TestSlowClientsAreClosed(t *testing.T) {
 	t.Parallel()
 	const limit = 2 * time.Second
@@ -104,7 +106,8 @@ func TestSlowClientsAreClosed(t *testing.T) {
 	}
 }
 
-// TestSlowReadersAreSmall: 50 clients that read nothing, with much to read each, cost the proxy little, and the others nothing.
+// TestSlowReadersAreSmall: 50 clients that read nothing, with much to read each, cost the proxy
+// little, and the others nothing.
 func TestSlowReadersAreSmall(t *testing.T) {
 	c := lab.StartCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
 	desk := lab.Dial(t, c.Addr)
@@ -181,8 +184,9 @@ func TestSlowReadersAreSmall(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestIdleConnectionsAreSmall: what a connection costs that has been used and rests. Where the limit on open files leaves no room for as many
-// connections to the upstream, the last ones have used lock commands only, which need none.
+// TestIdleConnectionsAreSmall: what a connection costs that has been used and rests. Where the
+// limit on open files leaves no room for as many connections to the upstream, the last ones have
+// used lock commands only, which need none.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	n := lab.Long(1000, 10_000)
 	var files syscall.Rlimit

@@ -1,5 +1,5 @@
-// Package attacks shows what clients cannot do to a proxy: crash it, fill its memory, stall others. It holds tests only, of
-// the built binary; see lab.
+// Package attacks shows what clients cannot do to a proxy: crash it, fill its memory, stall
+// others. It holds tests only, of the built binary; see lab.
 package attacks
 
 import (

@@ -7,7 +7,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestEmbeddedAttacks: miniredis ends the process on bytes that Redis refuses, unless they never reach it.
+// TestEmbeddedAttacks: miniredis ends the process on bytes that Redis refuses, unless they never
+// reach it.
 func TestEmbeddedAttacks(t *testing.T) {
 	t.Parallel()
 	p := lab.StartEmbedded(t)

@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Input made to break a server: each of these ends or pins a process that lets redcon's parser see it, or would
-// smuggle a command past one that cuts requests elsewhere than Redis does.
+// Input made to break a server: each of these ends or pins a process that lets redcon's parser see
+// it, or would smuggle a command past one that cuts requests elsewhere than Redis does.
 
 // attack is what a hostile client sends; in chunks of the given size, or at once if that is 0.
 type attack struct {
@@ -65,8 +65,9 @@ func attacks() []attack {
 	return list
 }
 
-// mount sends the attack on a fresh connection and returns what came back and whether that ended the connection. An
-// answer other than the expected one is waited for longer; without one to expect, a moment of silence is the end.
+// mount sends the attack on a fresh connection and returns what came back and whether that ended
+// the connection. An answer other than the expected one is waited for longer; without one to
+// expect, a moment of silence is the end.
 func (a attack) mount(t testing.TB, addr string, expected *lab.Heard) lab.Heard {
 	t.Helper()
 	c, err := lab.Connect(addr)
@@ -92,7 +93,8 @@ func (a attack) mount(t testing.TB, addr string, expected *lab.Heard) lab.Heard 
 	}, 30*time.Millisecond)
 }
 
-// TestAttacks mounts every attack on Redis and on the proxy, which must answer alike and stay small and quick.
+// TestAttacks mounts every attack on Redis and on the proxy, which must answer alike and stay
+// small and quick.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -101,8 +103,8 @@ func TestAttacks(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestAttacksUnauthenticated: before AUTH Redis takes no more than 10 arguments of 16 KB, which a proxy that
-// buffers commands would undo.
+// TestAttacksUnauthenticated: before AUTH Redis takes no more than 10 arguments of 16 KB, which a
+// proxy that buffers commands would undo.
 func TestAttacksUnauthenticated(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t)
@@ -135,7 +137,8 @@ func checkAttacks(t *testing.T, c *lab.Cluster, direct *lab.Redis, list []attack
 	}
 }
 
-// TestAttackLockSizes: LOCK frames of many or huge arguments get an error, cost no memory, and what follows is served.
+// TestAttackLockSizes: LOCK frames of many or huge arguments get an error, cost no memory, and
+// what follows is served.
 func TestAttackLockSizes(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -160,7 +163,8 @@ func TestAttackLockSizes(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestAttacksSideBySide: hundreds of connections that announce much and send little, and others that send lines without end.
+// TestAttacksSideBySide: hundreds of connections that announce much and send little, and others
+// that send lines without end.
 func TestAttacksSideBySide(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

@@ -10,7 +10,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestTokenGuessing: only the token frees or extends a lock: not its number, not a part of it, not one bit less, not anything by luck.
+// TestTokenGuessing: only the token frees or extends a lock: not its number, not a part of it, not
+// one bit less, not anything by luck.
 func TestTokenGuessing(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))

@@ -8,8 +8,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestWaiterLeavesBehindMuch: a client that waits for a lock, sends a lot behind that and leaves loses its place in the line, and its memory is
-// given back. Beyond 64 MB it may also be sent away before it leaves.
+// TestWaiterLeavesBehindMuch: a client that waits for a lock, sends a lot behind that and leaves
+// loses its place in the line, and its memory is given back. Beyond 64 MB it may also be sent away
+// before it leaves.
 func TestWaiterLeavesBehindMuch(t *testing.T) {
 	upstream := lab.StartRedis(t)
 	megabyte := strings.Repeat(lab.Encode("SET", "filler", strings.Repeat("x", 1000)), 1000)

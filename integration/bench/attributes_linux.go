@@ -8,8 +8,8 @@ func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeath
 // fileLimit is enough for the two ends of 10,000 connections and their neighbours.
 const fileLimit = 65536
 
-// raiseFileLimit lets this process and its children open as many files as the measurements of idle connections need, or as many
-// as it may, and returns how many that are.
+// raiseFileLimit lets this process and its children open as many files as the measurements of idle
+// connections need, or as many as it may, and returns how many that are.
 func raiseFileLimit() (int, error) {
 	wanted := syscall.Rlimit{Cur: fileLimit, Max: fileLimit}
 	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &wanted) == nil {

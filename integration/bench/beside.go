@@ -11,8 +11,8 @@ var besideWorkers = []int{1, 64}
 // besideLoad is what the others do.
 var besideLoad = loadOrder{Command: "get", Size: 1 << 20, Workers: 8}
 
-// measureBeside finds what LOCK takes beside clients that fetch large values through the same proxy.
-// What it was before a change is told by BENCH_BASE.
+// measureBeside finds what LOCK takes beside clients that fetch large values through the same
+// proxy. What it was before a change is told by BENCH_BASE.
 func measureBeside(r *rig, out *report) error {
 	subjects := besideSubjects(r.options)
 	res := lockResults{}

@@ -19,7 +19,8 @@ type callers struct {
 	list  []*caller
 }
 
-// caller is one of them. It blocks in the system, not in Go's scheduler, so that its own part of the latency is small and steady.
+// caller is one of them. It blocks in the system, not in Go's scheduler, so that its own part of
+// the latency is small and steady.
 type caller struct {
 	fd      int
 	file    *os.File // keeps fd open

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// client is a plain connection that sends one command at a time, as redis-benchmark does: it costs what a client must cost.
+// client is a plain connection that sends one command at a time, as redis-benchmark does: it costs
+// what a client must cost.
 type client struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -25,8 +26,8 @@ func dial(addr string) (*client, error) {
 	return &client{conn: conn, in: bufio.NewReader(conn)}, nil
 }
 
-// do sends a command and returns the first line of its reply, and behind it the body of a bulk string. The bytes are good
-// until the next call.
+// do sends a command and returns the first line of its reply, and behind it the body of a bulk
+// string. The bytes are good until the next call.
 func (c *client) do(args ...string) (line, body []byte, err error) {
 	c.out = append(strconv.AppendInt(append(c.out[:0], '*'), int64(len(args)), 10), "\r\n"...)
 	for _, arg := range args {
@@ -63,7 +64,8 @@ func expect(addr, want string, args ...string) error {
 	return err
 }
 
-// ask sends one command on a connection of its own and returns the reply's first line, or the body of a bulk string.
+// ask sends one command on a connection of its own and returns the reply's first line, or the body
+// of a bulk string.
 func ask(addr string, args ...string) (string, error) {
 	c, err := dial(addr)
 	if err != nil {
@@ -78,7 +80,8 @@ func ask(addr string, args ...string) (string, error) {
 	return string(line), err
 }
 
-// served returns how often a Redis ran a command since CONFIG RESETSTAT, and how often it refused or failed it.
+// served returns how often a Redis ran a command since CONFIG RESETSTAT, and how often it refused
+// or failed it.
 func served(addr, command string) (calls, failed int, err error) {
 	text, err := ask(addr, "INFO", "commandstats")
 	if err != nil {

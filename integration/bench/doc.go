@@ -1,10 +1,12 @@
-// Command bench measures lockproxy beside what else could stand in its place: HAProxy (TCP mode) and
+// Command bench measures lockproxy beside what else could stand in its place: HAProxy (TCP mode)
+// and
 // twemproxy before a Redis, redsync and slock for locks. `sh integration/bench/run.sh` builds and runs
 // it; its Markdown goes to standard output and, for a whole run, to RESULT.md.
 //
-// All run on this machine, on loopback, in turns: within a round each is measured once, the order moves on from round to round,
-// and only the one in turn, its servers and the load are busy. Ratios are taken within a round, so that what disturbs a minute
-// disturbs both sides; of ratios and of figures the median over the rounds is shown.
+// All run on this machine, on loopback, in turns: within a round each is measured once, the order
+// moves on from round to round, and only the one in turn, its servers and the load are busy.
+// Ratios are taken within a round, so that what disturbs a minute disturbs both sides; of ratios
+// and of figures the median over the rounds is shown.
 //
 // Settings are variables of the environment:
 //

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// idleCounts are how many connections lie idle, in the order in which they are opened: fewer at the end, where the system lets a
-// process not have that many files open.
+// idleCounts are how many connections lie idle, in the order in which they are opened: fewer at
+// the end, where the system lets a process not have that many files open.
 func (r *rig) idleCounts() []int { return []int{0, 1, 1000, min(10_000, r.mostClients()-20)} }
 
 // idleShape is the load of the clients that are not idle.
@@ -117,7 +117,8 @@ func (r *rig) idleRound(s relaySubject, res idleResults) error {
 // idlers are connections that have said PING once, so that a proxy has dialled its side.
 type idlers struct{ conns []net.Conn }
 
-// idleFrom is how many addresses of the loopback network they come from, and openers how many are opened at a time.
+// idleFrom is how many addresses of the loopback network they come from, and openers how many are
+// opened at a time.
 const (
 	idleFrom = 8
 	openers  = 32

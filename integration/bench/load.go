@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// loadOrder tells a load process what to do. The load on locks is a process of its own, so that its processor time, which is all
-// there is of a library, can be told from that of the measurement.
+// loadOrder tells a load process what to do. The load on locks is a process of its own, so that
+// its processor time, which is all there is of a library, can be told from that of the
+// measurement.
 type loadOrder struct {
 	Way     string   // a key of ways
 	Addrs   []string // of the proxy, or of the masters
@@ -44,11 +45,13 @@ const (
 	contendKey = "contended"
 )
 
-// warmPairs is how many pairs each worker does before it is measured: connections are open, scripts are known.
+// warmPairs is how many pairs each worker does before it is measured: connections are open,
+// scripts are known.
 const warmPairs = 5
 
-// loadMain is a load process: it gets ready, says so, begins at a word on its standard input, says when it is done, and prints
-// its result. The words let the measurement read processor times at the right moments.
+// loadMain is a load process: it gets ready, says so, begins at a word on its standard input, says
+// when it is done, and prints its result. The words let the measurement read processor times at
+// the right moments.
 func loadMain(args []string) error {
 	var order loadOrder
 	if len(args) != 1 {

@@ -78,7 +78,8 @@ func (res lockResults) has(subject string) bool {
 	return false
 }
 
-// lockRounds measures each number of workers with each subject once a round. Masters and proxies are started anew for each.
+// lockRounds measures each number of workers with each subject once a round. Masters and proxies
+// are started anew for each.
 func (r *rig) lockRounds(part string, workers []int, subjects []lockSubject, contend bool, span time.Duration) (lockResults, error) {
 	first := len(r.procs)
 	defer func() { r.endFrom(first) }()

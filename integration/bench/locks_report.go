@@ -39,7 +39,8 @@ var (
 	failedPerMille = func(r lockReading) float64 { return float64(r.Failed) / float64(r.Failed+r.Pairs) * 1000 }
 )
 
-// pairsPerCPU is pairs per CPU second of what locks: the proxy, or the process that the library is part of.
+// pairsPerCPU is pairs per CPU second of what locks: the proxy, or the process that the library is
+// part of.
 func pairsPerCPU(r lockReading) float64 {
 	if r.proxy > 0 {
 		return float64(r.Pairs) / r.proxy

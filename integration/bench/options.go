@@ -63,7 +63,7 @@ func list(text string) []string {
 	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
 }
 
-// runs tells whether a part is to be run.
+// runs reports whether a part is to be run.
 func (o options) runs(part string) bool {
 	if len(o.only) == 0 {
 		return part != "cpu"
@@ -71,12 +71,12 @@ func (o options) runs(part string) bool {
 	return slices.Contains(o.only, part)
 }
 
-// wants tells whether a subject is to be measured.
+// wants reports whether a subject is to be measured.
 func (o options) wants(subject string) bool {
 	return len(o.subjects) == 0 || slices.Contains(o.subjects, subject)
 }
 
-// wantsCase tells whether a case of the relay is to be measured.
+// wantsCase reports whether a case of the relay is to be measured.
 func (o options) wantsCase(name string) bool {
 	return len(o.cases) == 0 || slices.ContainsFunc(o.cases, func(part string) bool { return strings.Contains(name, part) })
 }

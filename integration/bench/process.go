@@ -54,8 +54,8 @@ func (p *process) words() string {
 	return string(text[max(0, len(text)-600):])
 }
 
-// cpu is the processor time that a server's threads have used. It is what utime and stime in /proc/PID/stat add up to, in
-// nanoseconds instead of hundredths of a second.
+// cpu is the processor time that a server's threads have used. It is what utime and stime in
+// /proc/PID/stat add up to, in nanoseconds instead of hundredths of a second.
 func (p *process) cpu() (time.Duration, error) {
 	threads, err := filepath.Glob(p.proc("task/*/schedstat"))
 	if err != nil || len(threads) == 0 {
@@ -86,8 +86,8 @@ func (p *process) peak() (float64, error) { return p.memory("VmHWM:") }
 // resident is the memory, in bytes, that is resident now.
 func (p *process) resident() (float64, error) { return p.memory("VmRSS:") }
 
-// begin starts a measurement: peak begins anew, and the processor time so far is returned. A server that is not ours to measure
-// has no process.
+// begin starts a measurement: peak begins anew, and the processor time so far is returned. A
+// server that is not ours to measure has no process.
 func (p *process) begin() (time.Duration, error) {
 	if p == nil {
 		return 0, nil

@@ -28,7 +28,7 @@ func (res relayResults) series(subject string, c relayCase, pick func(reading) f
 	return s
 }
 
-// has tells whether a subject was measured.
+// has reports whether a subject was measured.
 func (res relayResults) has(subject string) bool {
 	for key := range res {
 		if key.subject == subject {
@@ -118,7 +118,8 @@ func (r *rig) relayRounds(cases []relayCase, subjects []relaySubject) (relayResu
 	return res, nil
 }
 
-// startSubjects starts what stands before the Redis: anew in each round, so that no round inherits another's memory.
+// startSubjects starts what stands before the Redis: anew in each round, so that no round inherits
+// another's memory.
 func (r *rig) startSubjects(subjects []relaySubject, upstream string) ([]*server, error) {
 	var servers []*server
 	for _, s := range subjects {
@@ -170,7 +171,8 @@ func (r *rig) read(s, redis *server, c relayCase, rates map[relayKey]float64, ke
 	return reading{found, used.Seconds() / float64(n) * 1e6, peak}, err
 }
 
-// requests is how many requests a measurement takes. Where the rate is not known yet, the pilot finds it.
+// requests is how many requests a measurement takes. Where the rate is not known yet, the pilot
+// finds it.
 func (r *rig) requests(s *server, c relayCase, rates map[relayKey]float64, key relayKey) (int, error) {
 	if c.pilot == 0 {
 		return 0, nil // it ends by the clock
@@ -185,7 +187,8 @@ func (r *rig) requests(s *server, c relayCase, rates map[relayKey]float64, key r
 	return max(int(rates[key]*r.span.Seconds()), 2*c.clients*c.pipeline), nil
 }
 
-// callers measures the latency of clients in a load process: redis-benchmark knows the median to 8 microseconds only.
+// callers measures the latency of clients in a load process: redis-benchmark knows the median to 8
+// microseconds only.
 func (r *rig) callers(addr string, c relayCase) (figures, int, error) {
 	order := loadOrder{Addrs: []string{addr}, Workers: c.clients, Span: r.span, Command: c.command, Size: c.size}
 	l, err := r.startLoad(order)

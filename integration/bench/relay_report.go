@@ -124,7 +124,8 @@ func pipelined(cases []relayCase, pipelines ...int) []relayCase {
 	return kept
 }
 
-// measureCPU is the part of relay that other work on the machine disturbs least: it shows whether a change makes a request cheaper.
+// measureCPU is the part of relay that other work on the machine disturbs least: it shows whether
+// a change makes a request cheaper.
 func measureCPU(r *rig, out *report) error {
 	var cases []relayCase
 	for _, c := range relayCases() {

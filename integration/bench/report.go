@@ -31,7 +31,8 @@ const (
 	missed verdict = "**not met**"
 )
 
-// atLeast judges medians against a limit from below, and atMost from above. Nothing measured is not met.
+// atLeast judges medians against a limit from below, and atMost from above. Nothing measured is
+// not met.
 func atLeast(limit float64, values ...series) verdict {
 	return judge(values, func(v float64) bool { return v >= limit })
 }

@@ -69,7 +69,8 @@ type server struct {
 // patience is how long a server may take to come up, or to answer.
 const patience = 10 * time.Second
 
-// up starts a server that listens on a free port, and waits until it answers PING. line makes its command line.
+// up starts a server that listens on a free port, and waits until it answers PING. line makes its
+// command line.
 func (r *rig) up(name string, line func(addr string) ([]string, error)) (*server, error) {
 	addr, err := freeAddr()
 	if err != nil {
@@ -127,7 +128,8 @@ func (r *rig) wait(d time.Duration) error {
 	}
 }
 
-// redis starts a redis-server that saves nothing. It knows only 127.0.0.1 as its own machine unless protected mode is off.
+// redis starts a redis-server that saves nothing. It knows only 127.0.0.1 as its own machine
+// unless protected mode is off.
 func (r *rig) redis(name string) (*server, error) {
 	return r.up(name, func(addr string) ([]string, error) {
 		host, port, _ := net.SplitHostPort(addr)
@@ -136,7 +138,8 @@ func (r *rig) redis(name string) (*server, error) {
 	})
 }
 
-// mostClients is how many clients a proxy may have that needs a file for each side, and some for itself.
+// mostClients is how many clients a proxy may have that needs a file for each side, and some for
+// itself.
 func (r *rig) mostClients() int { return (r.files - 60) / 2 }
 
 // haproxy starts HAProxy in TCP mode before a server, with the two threads that the goals name.

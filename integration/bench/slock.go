@@ -14,8 +14,8 @@ import (
 // slockNodes is how many nodes slock's replica set has.
 const slockNodes = 3
 
-// slockServers starts a replica set. Its leader, which clients go to, takes the place of a proxy, the
-// followers that of masters. It returns when the leader grants and the followers acknowledge.
+// slockServers starts a replica set. Its leader, which clients go to, takes the place of a proxy,
+// the followers that of masters. It returns when the leader grants and the followers acknowledge.
 func (r *rig) slockServers(binary string) (lockServers, error) {
 	var nodes []*server
 	for i := range slockNodes {

@@ -63,7 +63,8 @@ func (p *plain) unlock(_ context.Context, key string) error {
 	return err
 }
 
-// poolOptions are go-redis' for a load: as many connections as can be busy at a time, nothing repeated or asked on the side.
+// poolOptions are go-redis' for a load: as many connections as can be busy at a time, nothing
+// repeated or asked on the side.
 func poolOptions(addr string, workers int) *redis.Options {
 	return &redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1,
 		PoolSize: workers, MinIdleConns: workers, ReadTimeout: time.Minute}
@@ -97,8 +98,9 @@ func (v *viaGoRedis) unlock(ctx context.Context, key string) error {
 	return err
 }
 
-// library is redsync. Not with its WithFailFast: then a release can overtake the lock's last SETs, and after a few thousand pairs a
-// majority of masters holds keys that nobody gives back, so that there is nothing to measure.
+// library is redsync. Not with its WithFailFast: then a release can overtake the lock's last SETs,
+// and after a few thousand pairs a majority of masters holds keys that nobody gives back, so that
+// there is nothing to measure.
 type library struct {
 	sync    *redsync.Redsync
 	options []redsync.Option

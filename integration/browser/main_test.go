@@ -1,5 +1,6 @@
-// Package browser opens the operators' page of a running lockproxy in Chromium. It is a module of its own, so that the one that drives a browser
-// does not need to be downloaded to build lockproxy. It holds tests only: (cd integration/browser && go test .)
+// Package browser opens the operators' page of a running lockproxy in Chromium. It is a module of
+// its own, so that the one that drives a browser does not need to be downloaded to build
+// lockproxy. It holds tests only: (cd integration/browser && go test .)
 package browser
 
 import (
@@ -40,7 +41,8 @@ type tab struct {
 	faults []string // that the browser found
 }
 
-// openTab starts Chromium. Where it is not installed the test is skipped, also in CI: it is large, and nothing else needs it.
+// openTab starts Chromium. Where it is not installed the test is skipped, also in CI: it is large,
+// and nothing else needs it.
 func openTab(t testing.TB) *tab {
 	t.Helper()
 	path := ""
@@ -72,7 +74,8 @@ func openTab(t testing.TB) *tab {
 	return p
 }
 
-// listen notes whatever the browser finds wrong: errors of scripts, and what the content policy stopped.
+// listen notes whatever the browser finds wrong: errors of scripts, and what the content policy
+// stopped.
 func (p *tab) listen(event any) {
 	fault := ""
 	switch e := event.(type) {

@@ -13,7 +13,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// hostile are keys that would do something if they were taken for markup, for a script, or for the end of a line.
+// hostile are keys that would do something if they were taken for markup, for a script, or for the
+// end of a line.
 var hostile = []string{
 	`<script>document.title='owned'</script>`, `<img src=x onerror="document.title='owned'">`, `"><svg onload=document.title='owned'>`,
 	"two\r\nlines\x00", "\xff\xfe raw", "right\u202eleft", `{"a":1}`, strings.Repeat("long", 256),
@@ -32,7 +33,8 @@ func startDeployment(t testing.TB, maxTTL string, flags ...string) *deployment {
 	return &deployment{l, "http://" + addr + "/"}
 }
 
-// work keeps clients busy until the test is over: some lock and unlock, some stand in line for one key.
+// work keeps clients busy until the test is over: some lock and unlock, some stand in line for one
+// key.
 func (d *deployment) work(t testing.TB) {
 	stop := make(chan struct{})
 	done := make(chan struct{}, 16)
@@ -94,7 +96,8 @@ func (d *deployment) work(t testing.TB) {
 	})
 }
 
-// TestPage: what operators see of a deployment at work, while a master is killed and comes back empty.
+// TestPage: what operators see of a deployment at work, while a master is killed and comes back
+// empty.
 func TestPage(t *testing.T) {
 	p := openTab(t)
 	d := startDeployment(t, "6s")
@@ -193,7 +196,8 @@ const contrast = `(() => {
   return bad;
 })()`
 
-// testLooks: all text can be read, light and dark, and a phone shows the page without scrolling sideways.
+// testLooks: all text can be read, light and dark, and a phone shows the page without scrolling
+// sideways.
 func testLooks(t *testing.T, p *tab) {
 	for _, look := range []struct {
 		name          string
@@ -246,7 +250,8 @@ func testMaster(t *testing.T, p *tab, d *deployment) {
 	p.wait("its vote", third+`.dataset.state === 'voting' && document.querySelector('#health-text').innerText === 'Ready'`)
 }
 
-// testProxy: the page says that what it shows is old, and goes on by itself when the proxy is back.
+// testProxy: the page says that what it shows is old, and goes on by itself when the proxy is
+// back.
 func testProxy(t *testing.T, p *tab, d *deployment) {
 	d.Proxies[0].Kill()
 	p.wait("the notice", `document.querySelector('#notice').checkVisibility() && document.querySelector('#notice').innerText.includes('No news since') &&

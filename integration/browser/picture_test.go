@@ -14,7 +14,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestPicture makes the picture of docs/operations.md, after five minutes of varied work: PICTURE=$PWD/../../admin/screenshot.png go test -run TestPicture .
+// TestPicture makes the picture of docs/operations.md, after five minutes of varied work:
+// PICTURE=$PWD/../../admin/screenshot.png go test -run TestPicture .
 func TestPicture(t *testing.T) {
 	path := os.Getenv("PICTURE")
 	if path == "" {

@@ -15,8 +15,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestGoRedisWays: go-redis' own ways of working, RESP2 and RESP3, with lock commands among them. What LOCK itself answers
-// is TestGoRedis'.
+// TestGoRedisWays: go-redis' own ways of working, RESP2 and RESP3, with lock commands among them.
+// What LOCK itself answers is TestGoRedis'.
 func TestGoRedisWays(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -174,7 +174,8 @@ func goScan(ctx context.Context, rdb *redis.Client) error {
 	return nil
 }
 
-// goPool adds to a number under a lock, from many goroutines: without the lock most of it would be lost.
+// goPool adds to a number under a lock, from many goroutines: without the lock most of it would be
+// lost.
 func goPool(ctx context.Context, rdb *redis.Client) error {
 	errs := make(chan error, 20)
 	var wg sync.WaitGroup

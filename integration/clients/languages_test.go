@@ -13,8 +13,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Client libraries in their own ways of working: pools, pipelines, transactions, pub/sub, scripts, blocking commands,
-// reconnecting, with lock commands among them. Each has a program in the folder clients that fails with what went wrong.
+// Client libraries in their own ways of working: pools, pipelines, transactions, pub/sub, scripts,
+// blocking commands, reconnecting, with lock commands among them. Each has a program in the folder
+// clients that fails with what went wrong.
 
 // TestRedisPy needs Debian's python3-redis.
 func TestRedisPy(t *testing.T) {
@@ -59,7 +60,8 @@ func TestNodeRedis(t *testing.T) {
 	runClient(t, node(t), "node/noderedis.js")
 }
 
-// TestRedisRb needs Debian's ruby-redis, TestPhpredis Debian's php-redis and php-cli: too large to install for a test.
+// TestRedisRb needs Debian's ruby-redis, TestPhpredis Debian's php-redis and php-cli: too large to
+// install for a test.
 func TestRedisRb(t *testing.T) {
 	t.Parallel()
 	runClient(t, ifRuns(t, "ruby", "-e", "require 'redis'"), "ruby/client.rb")
@@ -70,7 +72,8 @@ func TestPhpredis(t *testing.T) {
 	runClient(t, ifRuns(t, "php", "-r", "exit(class_exists('Redis') ? 0 : 1);"), "php/client.php")
 }
 
-// lackInstalled skips a test for want of something that test.sh installs; where CI is set it must be there.
+// lackInstalled skips a test for want of something that test.sh installs; where CI is set it must
+// be there.
 func lackInstalled(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -88,7 +91,8 @@ func node(t *testing.T) string {
 	return ifRuns(t, "node", "-e", "0")
 }
 
-// ifRuns returns the path of a program if it can do what the arguments say, and skips the test if not.
+// ifRuns returns the path of a program if it can do what the arguments say, and skips the test if
+// not.
 func ifRuns(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
@@ -97,8 +101,8 @@ func ifRuns(t *testing.T, program string, args ...string) string {
 	return program
 }
 
-// runClient runs a client program against a proxy before an upstream and three masters. Its last argument but one is the
-// host, the last the port; what it prints is the test's log.
+// runClient runs a client program against a proxy before an upstream and three masters. Its last
+// argument but one is the host, the last the port; what it prints is the test's log.
 func runClient(t *testing.T, program string, args ...string) {
 	t.Helper()
 	c := lab.StartCluster(t, 3)

@@ -10,8 +10,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestRedisCli: the ways of redis-cli: a command, several from its input, RESP3, repeating, --scan, --bigkeys,
-// --memkeys, --hotkeys. --pipe is TestRedisCliPipe.
+// TestRedisCli: the ways of redis-cli: a command, several from its input, RESP3, repeating,
+// --scan, --bigkeys, --memkeys, --hotkeys. --pipe is TestRedisCliPipe.
 func TestRedisCli(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")
@@ -73,7 +73,8 @@ func TestRedisCli(t *testing.T) {
 	}
 }
 
-// TestRedisCliMonitor: redis-cli shows what the monitor sees while locks come and go on its own and other connections.
+// TestRedisCliMonitor: redis-cli shows what the monitor sees while locks come and go on its own
+// and other connections.
 func TestRedisCliMonitor(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")

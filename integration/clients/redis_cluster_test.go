@@ -15,7 +15,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// quietLogger leaves out what go-redis' cluster client writes of every command that COMMAND does not list.
+// quietLogger leaves out what go-redis' cluster client writes of every command that COMMAND does
+// not list.
 type quietLogger struct{}
 
 func (quietLogger) Printf(_ context.Context, format string, v ...any) {
@@ -26,8 +27,8 @@ func (quietLogger) Printf(_ context.Context, format string, v ...any) {
 
 func init() { redis.SetLogger(quietLogger{}) }
 
-// redisCluster is a Redis Cluster of three nodes with a proxy beside each, which the node announces in its own place, and
-// three masters of their own for the locks.
+// redisCluster is a Redis Cluster of three nodes with a proxy beside each, which the node
+// announces in its own place, and three masters of their own for the locks.
 type redisCluster struct {
 	nodes   []*lab.Redis
 	proxies []*lab.Proxy
@@ -83,7 +84,8 @@ func (c *redisCluster) sizes(t *testing.T) (list []int) {
 	return list
 }
 
-// TestClusterBytes: what nodes say of each other passes unchanged, and sends clients to the proxies.
+// TestClusterBytes: what nodes say of each other passes unchanged, and sends clients to the
+// proxies.
 func TestClusterBytes(t *testing.T) {
 	t.Parallel()
 	c := startRedisCluster(t)
@@ -120,7 +122,8 @@ func portOf(addr string) string {
 	return port
 }
 
-// TestClusterGoRedis: go-redis' cluster client, told of one proxy, finds the others and works through them.
+// TestClusterGoRedis: go-redis' cluster client, told of one proxy, finds the others and works
+// through them.
 func TestClusterGoRedis(t *testing.T) {
 	t.Parallel()
 	c := startRedisCluster(t)
@@ -193,7 +196,8 @@ func (c *redisCluster) wantSpread(t *testing.T, n int) {
 	lab.WantNoStray(t, c.masters, c.proxies...)
 }
 
-// TestClusterNodeAsMaster: a node of a cluster is no master: it would answer MOVED for most lock keys.
+// TestClusterNodeAsMaster: a node of a cluster is no master: it would answer MOVED for most lock
+// keys.
 func TestClusterNodeAsMaster(t *testing.T) {
 	t.Parallel()
 	node := lab.StartRedis(t, "--cluster-enabled", "yes")

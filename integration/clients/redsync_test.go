@@ -17,7 +17,8 @@ import (
 
 // Libraries beside and in front of the proxy.
 
-// TestRedsync: a Redlock library on the same masters, with the same full key, excludes and is excluded.
+// TestRedsync: a Redlock library on the same masters, with the same full key, excludes and is
+// excluded.
 func TestRedsync(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5)
@@ -54,8 +55,9 @@ func TestRedsync(t *testing.T) {
 	}
 }
 
-// TestGoRedis: the common Go client, with its own handshake, pool and pipelines. B34: "not acquired" was ignored and
-// the body ran unlocked (redis-py#621): here a client library must see null as null.
+// TestGoRedis: the common Go client, with its own handshake, pool and pipelines. B34: "not
+// acquired" was ignored and the body ran unlocked (redis-py#621): here a client library must see
+// null as null.
 func TestGoRedis(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

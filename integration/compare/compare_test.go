@@ -56,7 +56,8 @@ type cell struct{ row, subject string }
 // results are the tallies of all rounds.
 type results map[cell]tally
 
-// TestCompare runs every row once and briefly. lockproxy must come out clean, and redsync must not, or the fault was none.
+// TestCompare runs every row once and briefly. lockproxy must come out clean, and redsync must
+// not, or the fault was none.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	found := runAll(t, []subject{ours(), theirs()}, brief)
@@ -71,7 +72,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestTable runs all subjects at length and writes the table to the file that COMPARE_RESULT names.
+// TestTable runs all subjects at length and writes the table to the file that COMPARE_RESULT
+// names.
 func TestTable(t *testing.T) {
 	file := os.Getenv("COMPARE_RESULT")
 	if file == "" {

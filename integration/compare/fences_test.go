@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// risingFences lets both clients lock one key over and over, while masters lose their memory: two of three, then all. It
-// counts grants whose number is not above that of a grant before.
+// risingFences lets both clients lock one key over and over, while masters lose their memory: two
+// of three, then all. It counts grants whose number is not above that of a grant before.
 func risingFences(t *testing.T, s subject, size size) tally {
 	f := plain(t, 3, time.Second)
 	clients := begin(t, s, f, 1)

@@ -14,7 +14,8 @@ import (
 // pairKey begins the keys that are looked for in the end.
 const pairKey = "pair-"
 
-// strayTTL is the ttl of all locks in the rounds that look for strays: nothing may be hidden by expiry.
+// strayTTL is the ttl of all locks in the rounds that look for strays: nothing may be hidden by
+// expiry.
 const strayTTL = time.Minute
 
 // atMost is how long a fault lasts where a subject cannot go on until it is over.
@@ -44,7 +45,8 @@ func startPairs(clients [2]client, n int, spread, hold time.Duration) *pairs {
 			p.locked.Add(1)
 			<-time.After(hold)
 			<-p.goOn
-			// A library that could not tell all masters says so here; that is its leave to forget the lock.
+			// A library that could not tell all masters says so here; that is its leave to forget
+			// the lock.
 			_ = c.unlock(g)
 			p.unlocked.Add(1)
 		})
@@ -57,8 +59,8 @@ func (p *pairs) await(count *atomic.Int32, limit time.Duration) {
 	lab.Poll(limit, func() bool { return int(count.Load()) == p.n })
 }
 
-// strays waits for what is still under way, gives a moment for late clean-up, and counts the keys that are left on any
-// master although their locks were given back.
+// strays waits for what is still under way, gives a moment for late clean-up, and counts the keys
+// that are left on any master although their locks were given back.
 func (p *pairs) strays(t *testing.T, masters []*lab.Redis) int {
 	t.Helper()
 	p.wg.Wait()

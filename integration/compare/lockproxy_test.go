@@ -25,7 +25,8 @@ func startOurs(t *testing.T, f *field) (clients [2]client) {
 	return clients
 }
 
-// proxied is a client of a proxy. It opens a connection for each command: a lock does not belong to one.
+// proxied is a client of a proxy. It opens a connection for each command: a lock does not belong
+// to one.
 type proxied struct{ addr string }
 
 func (p proxied) lock(key string, ttl time.Duration) (grant, error) {

@@ -16,8 +16,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// nodeSubject is node-redlock in one of its versions: redlock is 4, redlock5 is 5. run.sh names the folder in which they are
-// installed, or why they are not.
+// nodeSubject is node-redlock in one of its versions: redlock is 4, redlock5 is 5. run.sh names
+// the folder in which they are installed, or why they are not.
 func nodeSubject(name, dependency string) subject {
 	s := subject{name: name, missing: os.Getenv("COMPARE_NODE_MISSING")}
 	dir := os.Getenv("COMPARE_NODE")

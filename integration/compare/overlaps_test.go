@@ -7,12 +7,14 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// A second client that is granted the lock while the first may still count on it. Three masters, two of which forget.
+// A second client that is granted the lock while the first may still count on it. Three masters,
+// two of which forget.
 
 // overlapTTL is the ttl of these locks, and the max-ttl of the proxies.
 var overlapTTL = map[bool]time.Duration{false: 5 * time.Second, true: 10 * time.Second}[lab.Race]
 
-// overlapAfter lets the first client lock, brings the fault about, and lets the second try until it is granted the lock.
+// overlapAfter lets the first client lock, brings the fault about, and lets the second try until
+// it is granted the lock.
 func overlapAfter(t *testing.T, s subject, f *field, fault func()) tally {
 	t.Helper()
 	clients := begin(t, s, f, 1)

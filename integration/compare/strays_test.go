@@ -8,11 +8,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Lock keys that are left on a master although no lock explains them: until their ttl they keep everybody else out of
-// that master's vote. Five masters, one of which is in trouble.
+// Lock keys that are left on a master although no lock explains them: until their ttl they keep
+// everybody else out of that master's vote. Five masters, one of which is in trouble.
 
-// straysAfterPause stops one master (SIGSTOP) while locks are taken, held for a second, and given back: some of them while
-// a connection that is not answered is given up.
+// straysAfterPause stops one master (SIGSTOP) while locks are taken, held for a second, and given
+// back: some of them while a connection that is not answered is given up.
 func straysAfterPause(t *testing.T, s subject, size size) tally {
 	f := plain(t, 5, strayTTL)
 	clients := begin(t, s, f, size.pairs/2)
@@ -28,8 +28,9 @@ func straysAfterPause(t *testing.T, s subject, size size) tally {
 	return tally{bad: p.strays(t, f.masters), tries: size.pairs, served: served}
 }
 
-// straysDeliveredLate holds up everything on the way to one master while locks are taken. New connections pass then, and
-// the locks are given back; what the old ones had carried arrives last, as a network sends again what was lost in it.
+// straysDeliveredLate holds up everything on the way to one master while locks are taken. New
+// connections pass then, and the locks are given back; what the old ones had carried arrives last,
+// as a network sends again what was lost in it.
 func straysDeliveredLate(t *testing.T, s subject, size size) tally {
 	f := relayed(t, 5, strayTTL)
 	clients := begin(t, s, f, size.pairs/2)
@@ -47,7 +48,8 @@ func straysDeliveredLate(t *testing.T, s subject, size size) tally {
 	return tally{bad: p.strays(t, f.masters), tries: size.pairs, served: served}
 }
 
-// straysAfterCut cuts the network to one master while locks are held, and mends it when they have been given back.
+// straysAfterCut cuts the network to one master while locks are held, and mends it when they have
+// been given back.
 func straysAfterCut(t *testing.T, s subject, size size) tally {
 	f := relayed(t, 5, strayTTL)
 	clients := begin(t, s, f, size.pairs/2)

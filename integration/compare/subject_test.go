@@ -20,8 +20,8 @@ type subject struct {
 	start func(t *testing.T, f *field) [2]client
 }
 
-// client locks in the subject's usual configuration, its own repetitions included. Safe for concurrent use; the test's end
-// closes it.
+// client locks in the subject's usual configuration, its own repetitions included. Safe for
+// concurrent use; the test's end closes it.
 type client interface {
 	lock(key string, ttl time.Duration) (grant, error)
 	unlock(g grant) error
@@ -76,8 +76,8 @@ func clocked(t *testing.T, n int, maxTTL time.Duration) *field {
 	return f
 }
 
-// begin starts the subject's clients, and lets each take and give back so many locks side by side: what is in use has its
-// connections open and its scripts loaded.
+// begin starts the subject's clients, and lets each take and give back so many locks side by side:
+// what is in use has its connections open and its scripts loaded.
 func begin(t *testing.T, s subject, f *field, inUse int) [2]client {
 	t.Helper()
 	clients := s.start(t, f)
@@ -99,7 +99,8 @@ func begin(t *testing.T, s subject, f *field, inUse int) [2]client {
 	return clients
 }
 
-// lockBy tries until it is granted or the time has come. A try that has begun is not cut short: compare grant.back.
+// lockBy tries until it is granted or the time has come. A try that has begun is not cut short:
+// compare grant.back.
 func lockBy(c client, key string, ttl time.Duration, deadline time.Time) (grant, bool) {
 	for time.Now().Before(deadline) {
 		g, err := c.lock(key, ttl)

@@ -9,8 +9,9 @@ import (
 	"lockproxy/integration/history"
 )
 
-// A resource that the lock guards, with clients that are now and then away for longer than the ttl, between their last
-// look at the clock and their write: stopped by their system, or at work for too long.
+// A resource that the lock guards, with clients that are now and then away for longer than the
+// ttl, between their last look at the clock and their write: stopped by their system, or at work
+// for too long.
 
 const (
 	updateTTL   = time.Second
@@ -26,7 +27,8 @@ func lostFenced(t *testing.T, s subject, size size) tally {
 	return lostUpdates(t, s, size, &history.Register{Fenced: true})
 }
 
-// lostUpdates lets eight clients read, work and write under the lock, and counts accepted writes that are not in the result.
+// lostUpdates lets eight clients read, work and write under the lock, and counts accepted writes
+// that are not in the result.
 func lostUpdates(t *testing.T, s subject, size size, resource *history.Register) tally {
 	clients := begin(t, s, plain(t, 3, 5*time.Second), updaters/2)
 	end := time.Now().Add(size.updating)
@@ -47,8 +49,8 @@ func lostUpdates(t *testing.T, s subject, size size, resource *history.Register)
 	return tally{bad: lost, tries: int(accepted.Load())}
 }
 
-// update reads, works and writes back one more; every sixth is away before it writes. It reports whether the resource took
-// the write.
+// update reads, works and writes back one more; every sixth is away before it writes. It reports
+// whether the resource took the write.
 func update(c client, resource *history.Register, end time.Time, turn *atomic.Int32) bool {
 	g, ok := lockBy(c, "resource", updateTTL, end)
 	if !ok {

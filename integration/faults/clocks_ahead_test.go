@@ -70,9 +70,9 @@ func wantFencesAbove(t *testing.T, c *lab.Client, last map[string]string) {
 	}
 }
 
-// TestClockOfAnotherCentury: the clock of one master is ahead by decades when a deployment begins. Tokens
-// have their form, UNLOCK takes them, and every holder has a fence of its own, also when the other
-// masters start empty, and when everything does (L4).
+// TestClockOfAnotherCentury: the clock of one master is ahead by decades when a deployment begins.
+// Tokens have their form, UNLOCK takes them, and every holder has a fence of its own, also when
+// the other masters start empty, and when everything does (L4).
 func TestClockOfAnotherCentury(t *testing.T) {
 	t.Parallel()
 	for _, lead := range []time.Duration{90 * year, 200 * year, -30 * year} {
@@ -129,8 +129,8 @@ func holdersInTurn(t testing.TB, c *lab.Client, when, last string) string {
 	return last
 }
 
-// TestClockEightPercentFast: a rate of 8 % is too much though no second of it is over the tolerance
-// for steps. A rate of 0.6 % is not (L10).
+// TestClockEightPercentFast: a rate of 8 % is too much though no second of it is over the
+// tolerance for steps. A rate of 0.6 % is not (L10).
 func TestClockEightPercentFast(t *testing.T) {
 	t.Parallel()
 	l := lab.StartGuarded(t, 2*time.Second, lab.Config{Clocks: true})

@@ -11,8 +11,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// startClients sets the clients of a storm to work on a deployment, while the test itself breaks it. What is returned ends
-// them, lets what they hold run out, fails the test for every violation, and tells what they did.
+// startClients sets the clients of a storm to work on a deployment, while the test itself breaks
+// it. What is returned ends them, lets what they hold run out, fails the test for every violation,
+// and tells what they did.
 func startClients(t testing.TB, l *lab.Lab, plan stormPlan, seed uint64) (end func() history.Summary) {
 	t.Helper()
 	s := &faultStorm{Lab: l, t: t, plan: plan, seed: seed, log: history.NewLog(), stopped: make(chan struct{}), guarded: map[string]*history.Guarded{}}
@@ -44,8 +45,8 @@ func startClients(t testing.TB, l *lab.Lab, plan stormPlan, seed uint64) (end fu
 	}
 }
 
-// TestContention: 64 clients of two proxies on one key, and as many on 10,000 keys, with nothing broken: no two validities
-// overlap and fences rise.
+// TestContention: 64 clients of two proxies on one key, and as many on 10,000 keys, with nothing
+// broken: no two validities overlap and fences rise.
 func TestContention(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []int{1, 10_000} {
@@ -65,8 +66,8 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// TestLinksFreezeAndThaw freezes ways between proxies and masters one by one, any number of them, and lets them go in another order:
-// bytes of long ago arrive after those of just now.
+// TestLinksFreezeAndThaw freezes ways between proxies and masters one by one, any number of them,
+// and lets them go in another order: bytes of long ago arrive after those of just now.
 func TestLinksFreezeAndThaw(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))

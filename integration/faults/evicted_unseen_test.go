@@ -7,8 +7,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestEvictedUnseen: masters throw a lock away while no proxy runs, and have their policy back before
-// one starts. The number of evictions since the admission gives them away (L2).
+// TestEvictedUnseen: masters throw a lock away while no proxy runs, and have their policy back
+// before one starts. The number of evictions since the admission gives them away (L2).
 func TestEvictedUnseen(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 3 * time.Second

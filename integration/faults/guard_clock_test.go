@@ -10,10 +10,12 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Masters whose clock is not what it was, that would throw locks away, or that are not what the list says.
+// Masters whose clock is not what it was, that would throw locks away, or that are not what the
+// list says.
 
-// TestGuardClockStep: a step of a master's clock, forwards or back, is noticed at the next vote or within a second, and the master
-// waits. Where two of three are stepped forwards their keys are gone; nobody gets the lock before its ttl is over.
+// TestGuardClockStep: a step of a master's clock, forwards or back, is noticed at the next vote or
+// within a second, and the master waits. Where two of three are stepped forwards their keys are
+// gone; nobody gets the lock before its ttl is over.
 func TestGuardClockStep(t *testing.T) {
 	t.Parallel()
 	for _, step := range []time.Duration{time.Minute, -time.Hour, 400 * time.Millisecond} {
@@ -53,7 +55,8 @@ func TestGuardClockStep(t *testing.T) {
 	}
 }
 
-// TestGuardClockRate: a master whose clock runs faster than the allowance for drift is noticed; one within it is not.
+// TestGuardClockRate: a master whose clock runs faster than the allowance for drift is noticed;
+// one within it is not.
 func TestGuardClockRate(t *testing.T) {
 	t.Parallel()
 	l := lab.StartGuarded(t, 2*time.Second, lab.Config{Clocks: true})
@@ -80,8 +83,8 @@ func TestGuardClockRate(t *testing.T) {
 	}
 }
 
-// TestGuardEviction: a master that may throw keys away to save memory does not vote, unless that is allowed; then it loses its
-// vote when it has done so.
+// TestGuardEviction: a master that may throw keys away to save memory does not vote, unless that
+// is allowed; then it loses its vote when it has done so.
 func TestGuardEviction(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second

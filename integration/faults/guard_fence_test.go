@@ -11,8 +11,8 @@ import (
 
 // Fencing numbers across losses of memory, and deployments whose masters are all new.
 
-// TestGuardFences: the fences of 40 keys go on rising after two of three masters were wiped, in each way, after all three
-// were, and after all three and the proxy.
+// TestGuardFences: the fences of 40 keys go on rising after two of three masters were wiped, in
+// each way, after all three were, and after all three and the proxy.
 func TestGuardFences(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
@@ -65,8 +65,8 @@ func TestGuardFences(t *testing.T) {
 	lockAll("all masters and all proxies")
 }
 
-// TestGuardCounters: a master that comes back gets the fencing counters of the others, so that the numbers rise when these are
-// gone.
+// TestGuardCounters: a master that comes back gets the fencing counters of the others, so that the
+// numbers rise when these are gone.
 func TestGuardCounters(t *testing.T) {
 	t.Parallel()
 	l := lab.StartGuarded(t, time.Second, lab.Config{Masters: 5, Relays: true})
@@ -106,8 +106,9 @@ func fenceOf(t testing.TB, token string) int {
 // clockFence is what the fence would be if it were taken from the clock now.
 func clockFence() int { return int(time.Now().UnixMilli() << 11) }
 
-// TestGuardNew: a deployment of fresh masters locks at once, also where three proxies start in front of it in the same
-// instant, twenty times in a row; the log says what it was taken for. A quarantine would last a minute.
+// TestGuardNew: a deployment of fresh masters locks at once, also where three proxies start in
+// front of it in the same instant, twenty times in a row; the log says what it was taken for. A
+// quarantine would last a minute.
 func TestGuardNew(t *testing.T) {
 	t.Parallel()
 	slowest := time.Duration(0)
@@ -142,8 +143,8 @@ func TestGuardNew(t *testing.T) {
 	}
 }
 
-// TestGuardNewButOne: with one master that does not answer a deployment of new masters is not taken for new at once, and is
-// used after max-ttl all the same.
+// TestGuardNewButOne: with one master that does not answer a deployment of new masters is not
+// taken for new at once, and is used after max-ttl all the same.
 func TestGuardNewButOne(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second

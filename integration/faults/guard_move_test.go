@@ -11,8 +11,8 @@ import (
 
 // Proxies that do not agree, and the operator's ways to change what they agree on.
 
-// TestGuardSettings: a proxy with other settings than the first never gets a vote, says which setting it is, and does not
-// disturb the first.
+// TestGuardSettings: a proxy with other settings than the first never gets a vote, says which
+// setting it is, and does not disturb the first.
 func TestGuardSettings(t *testing.T) {
 	t.Parallel()
 	l := lab.StartGuarded(t, 2*time.Second, lab.Config{})
@@ -55,8 +55,9 @@ func TestGuardSettings(t *testing.T) {
 	}
 }
 
-// TestGuardAdmit: LOCKPROXY ADMIT moves masters to other settings: nobody votes there for the larger max-ttl, then the new
-// proxy's do, and the old one's do not. What is no master, or votes already, is left alone.
+// TestGuardAdmit: LOCKPROXY ADMIT moves masters to other settings: nobody votes there for the
+// larger max-ttl, then the new proxy's do, and the old one's do not. What is no master, or votes
+// already, is left alone.
 func TestGuardAdmit(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 2 * time.Second
@@ -97,8 +98,9 @@ func TestGuardAdmit(t *testing.T) {
 	}
 }
 
-// TestGuardReplaced: a master is ended for good and an empty server put in its place, at the same address, or at another under
-// the same name. It votes after max-ttl, with counters that keep the fences rising when the others are gone.
+// TestGuardReplaced: a master is ended for good and an empty server put in its place, at the same
+// address, or at another under the same name. It votes after max-ttl, with counters that keep the
+// fences rising when the others are gone.
 func TestGuardReplaced(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
@@ -142,8 +144,8 @@ func TestGuardReplaced(t *testing.T) {
 	}
 }
 
-// TestGuardGrown: from three masters to five, by the steps of docs/operations.md. A lock that was held is not granted again before it
-// has run out, and fences rise.
+// TestGuardGrown: from three masters to five, by the steps of docs/operations.md. A lock that was
+// held is not granted again before it has run out, and fences rise.
 func TestGuardGrown(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 2 * time.Second

@@ -10,8 +10,9 @@ import (
 
 // Masters that go and come back in turn, and others in their place.
 
-// TestGuardRollingRestart: clients are at work while all masters are restarted empty one after the other, waiting for each to
-// vote again or not, and a proxy is started in the middle of it. Nothing is granted twice.
+// TestGuardRollingRestart: clients are at work while all masters are restarted empty one after the
+// other, waiting for each to vote again or not, and a proxy is started in the middle of it.
+// Nothing is granted twice.
 func TestGuardRollingRestart(t *testing.T) {
 	t.Parallel()
 	for name, waits := range map[string]bool{"one at a time": true, "all at once": false} {
@@ -44,7 +45,8 @@ func TestGuardRollingRestart(t *testing.T) {
 	}
 }
 
-// TestGuardWipedWhileUsed: clients are at work while majorities of the masters lose their memory again and again.
+// TestGuardWipedWhileUsed: clients are at work while majorities of the masters lose their memory
+// again and again.
 func TestGuardWipedWhileUsed(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
@@ -71,8 +73,8 @@ func TestGuardWipedWhileUsed(t *testing.T) {
 	}
 }
 
-// TestGuardReplica: a replica is not asked for votes; one that was promoted and put at the master's address is not taken for it,
-// though it carries all its keys, the record included.
+// TestGuardReplica: a replica is not asked for votes; one that was promoted and put at the
+// master's address is not taken for it, though it carries all its keys, the record included.
 func TestGuardReplica(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 2 * time.Second

@@ -9,17 +9,19 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Masters that lose what they granted: they must not vote before everything that was granted has run out. The masters here
-// have a max-ttl of one or two seconds, so that a quarantine is over soon.
+// Masters that lose what they granted: they must not vote before everything that was granted has
+// run out. The masters here have a max-ttl of one or two seconds, so that a quarantine is over
+// soon.
 
-// margin is how much longer than max-ttl a quarantine must last, and may. It ends with a probe, of one a second; the rest of
-// the upper bound is for a busy machine. The tests of quorum have the exact time.
+// margin is how much longer than max-ttl a quarantine must last, and may. It ends with a probe, of
+// one a second; the rest of the upper bound is for a busy machine. The tests of quorum have the
+// exact time.
 func margin(maxTTL time.Duration) (least, most time.Duration) {
 	return maxTTL / 100, maxTTL/100 + 4*time.Second*lab.Slack
 }
 
-// refusedNow reports whether an error reply to LOCK is one to be sent again: too few masters vote or, if a grant is possible by
-// now, a majority granted and could not confirm the fence in time.
+// refusedNow reports whether an error reply to LOCK is one to be sent again: too few masters vote
+// or, if a grant is possible by now, a majority granted and could not confirm the fence in time.
 func refusedNow(reply string, possible bool) bool {
 	return strings.HasPrefix(reply, "-NOQUORUM ") || possible && strings.HasPrefix(reply, "-TRYAGAIN ")
 }
@@ -45,8 +47,9 @@ func losses() []loss {
 	}
 }
 
-// TestGuardWiped: a lock is held, and two of three masters lose it. Nobody gets the lock until max-ttl is over; then the two
-// vote again, and the fence is greater. The same for a proxy that was started only afterwards.
+// TestGuardWiped: a lock is held, and two of three masters lose it. Nobody gets the lock until
+// max-ttl is over; then the two vote again, and the fence is greater. The same for a proxy that
+// was started only afterwards.
 func TestGuardWiped(t *testing.T) {
 	t.Parallel()
 	for _, w := range losses() {
@@ -111,7 +114,8 @@ func wantOut(t testing.TB, host *lab.Client, w loss, late bool) {
 	}
 }
 
-// wantRefused asks for key until it is granted, which must not happen within max-ttl of start, and must soon after it.
+// wantRefused asks for key until it is granted, which must not happen within max-ttl of start, and
+// must soon after it.
 func wantRefused(t testing.TB, host *lab.Client, key string, start time.Time, maxTTL time.Duration) (token string) {
 	t.Helper()
 	least, most := margin(maxTTL)
@@ -135,8 +139,9 @@ func wantRefused(t testing.TB, host *lab.Client, key string, start time.Time, ma
 	}
 }
 
-// TestGuardWipedAgain: masters lose their memory again in the moment in which they vote again, so that one proxy may have seen the
-// first quarantine and the second, and nothing of what was between.
+// TestGuardWipedAgain: masters lose their memory again in the moment in which they vote again, so
+// that one proxy may have seen the first quarantine and the second, and nothing of what was
+// between.
 func TestGuardWipedAgain(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
@@ -167,7 +172,8 @@ func TestGuardWipedAgain(t *testing.T) {
 	}
 }
 
-// TestGuardCountdown: what NOQUORUM and LOCKPROXY MASTERS say of the time left counts down to the vote.
+// TestGuardCountdown: what NOQUORUM and LOCKPROXY MASTERS say of the time left counts down to the
+// vote.
 func TestGuardCountdown(t *testing.T) {
 	t.Parallel()
 	l := lab.StartGuarded(t, 3*time.Second, lab.Config{})
@@ -206,8 +212,8 @@ func TestGuardCountdown(t *testing.T) {
 	}
 }
 
-// TestGuardDurable: masters that write everything to disk before they answer, and did so before the restart, vote at once and
-// still show the lock.
+// TestGuardDurable: masters that write everything to disk before they answer, and did so before
+// the restart, vote at once and still show the lock.
 func TestGuardDurable(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Minute
@@ -248,8 +254,8 @@ func waitDurable(t testing.TB, s *lab.Redis) {
 	lab.WaitFor(t, "the durable mark", lab.Patience, func() bool { return s.Do(t, "HGET", "lockproxy:state:lock:", "durable") == lab.Bulk(run) })
 }
 
-// TestGuardNotDurable: a master whose configuration says after the restart that it forgets nothing, but which was not known for it before,
-// waits, although it kept all its files.
+// TestGuardNotDurable: a master whose configuration says after the restart that it forgets
+// nothing, but which was not known for it before, waits, although it kept all its files.
 func TestGuardNotDurable(t *testing.T) {
 	t.Parallel()
 	everySecond := []string{"--appendonly", "yes", "--appendfsync", "everysec"}

@@ -10,11 +10,12 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Bugs seen in other lock systems, numbered B1, B2, ... with the report that tells of each. Others have a test of their
-// own elsewhere: B3 and B33 TestResetWhileDeciding, B6 TestFull, B11 TestMastersKilled, B15 TestArguments, B34 TestGoRedis.
+// Bugs seen in other lock systems, numbered B1, B2, ... with the report that tells of each. Others
+// have a test of their own elsewhere: B3 and B33 TestResetWhileDeciding, B6 TestFull, B11
+// TestMastersKilled, B15 TestArguments, B34 TestGoRedis.
 
-// TestB1LateGrant: the SET timed out at the client but landed, and the lock was held by nobody until its ttl
-// (redlock-rb#76). Here a hung majority grants after the reply.
+// TestB1LateGrant: the SET timed out at the client but landed, and the lock was held by nobody
+// until its ttl (redlock-rb#76). Here a hung majority grants after the reply.
 func TestB1LateGrant(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5)
@@ -36,8 +37,9 @@ func TestB1LateGrant(t *testing.T) {
 	}
 }
 
-// TestB2ReleaseOvertakes: after an early reply the release overtook the SET that was still on its way to a slow
-// master (redsync WithFailFast, pottery). The relay holds exactly that SET until UNLOCK was answered.
+// TestB2ReleaseOvertakes: after an early reply the release overtook the SET that was still on its
+// way to a slow master (redsync WithFailFast, pottery). The relay holds exactly that SET until
+// UNLOCK was answered.
 func TestB2ReleaseOvertakes(t *testing.T) {
 	t.Parallel()
 	masters, relays, one, two := strayCluster(t)
@@ -53,7 +55,8 @@ func TestB2ReleaseOvertakes(t *testing.T) {
 			lab.WantNoStray(t, masters, one, two)
 		}
 	}
-	// The same where the LOCK fails: two of five hold the key for another, and the SETs of two more are on their way.
+	// The same where the LOCK fails: two of five hold the key for another, and the SETs of two
+	// more are on their way.
 	for _, s := range masters[:3] {
 		s.Do(t, "SET", "lock:taken", "other", "PX", "60000")
 	}
@@ -74,8 +77,8 @@ func TestB2ReleaseOvertakes(t *testing.T) {
 	}
 }
 
-// TestB4ExpiredOnArrival: a lock was returned that had already expired (node-redlock#296). The proxy is stopped while
-// the grants are on their way to it, for longer than the ttl.
+// TestB4ExpiredOnArrival: a lock was returned that had already expired (node-redlock#296). The
+// proxy is stopped while the grants are on their way to it, for longer than the ttl.
 func TestB4ExpiredOnArrival(t *testing.T) {
 	t.Parallel()
 	servers := lab.StartMasters(t, 4)
@@ -108,7 +111,8 @@ func TestB4ExpiredOnArrival(t *testing.T) {
 	lab.WantNoStray(t, masters, p)
 }
 
-// TestB4NoValidity: a ttl that the allowance for drift (1% and 2ms) uses up is never granted, however fast the masters.
+// TestB4NoValidity: a ttl that the allowance for drift (1% and 2ms) uses up is never granted,
+// however fast the masters.
 func TestB4NoValidity(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--min-ttl", "1ms")
@@ -125,8 +129,8 @@ func TestB4NoValidity(t *testing.T) {
 	}
 }
 
-// TestB5TooLateIsReleased: an acquisition that came too late was not cleaned up (symfony#32071). Here the second
-// round of fencing is not confirmed in time.
+// TestB5TooLateIsReleased: an acquisition that came too late was not cleaned up (symfony#32071).
+// Here the second round of fencing is not confirmed in time.
 func TestB5TooLateIsReleased(t *testing.T) {
 	t.Parallel()
 	servers := lab.StartMasters(t, 4)
@@ -136,8 +140,8 @@ func TestB5TooLateIsReleased(t *testing.T) {
 	p := lab.StartProxy(t, "--upstream", servers[0].Addr, "--masters", list, "--restart-guard", "off")
 	p.WaitVoting(t)
 	host := lab.Dial(t, p.Addr)
-	// The first two grant, with numbers 1 and 6; the message that raises the first one's counter does not arrive, and
-	// the third master is out of reach.
+	// The first two grant, with numbers 1 and 6; the message that raises the first one's counter
+	// does not arrive, and the third master is out of reach.
 	relays[0].Hold("lock:job", 2)
 	relays[2].Hold("lock:job", 1)
 	if reply := host.Do("LOCK", "job", "60s"); !strings.HasPrefix(reply, "-TRYAGAIN ") {
@@ -150,9 +154,9 @@ func TestB5TooLateIsReleased(t *testing.T) {
 	host.Unlock("job", host.Lock("job", "60s"))
 }
 
-// TestB7SplitVote: keys of a failed attempt blocked its own repetition, and nobody got the lock until the ttl
-// (node-redlock#369). Two proxies race for one key again and again; with one of three masters dead, every tie is a
-// split vote.
+// TestB7SplitVote: keys of a failed attempt blocked its own repetition, and nobody got the lock
+// until the ttl (node-redlock#369). Two proxies race for one key again and again; with one of
+// three masters dead, every tie is a split vote.
 func TestB7SplitVote(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -196,7 +200,8 @@ func TestB7SplitVote(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy, two)
 }
 
-// TestB12UnlockAnswers: UNLOCK gave false without an error, a wrong error, or never ended (redsync#81, node-redlock#313).
+// TestB12UnlockAnswers: UNLOCK gave false without an error, a wrong error, or never ended
+// (redsync#81, node-redlock#313).
 func TestB12UnlockAnswers(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5)
@@ -232,8 +237,9 @@ func TestB12UnlockAnswers(t *testing.T) {
 	lab.WantKeysGone(t, c.Masters, lab.Patience) // the release went on by itself
 }
 
-// TestB14DataKeyLocked: locking the name of a data key failed for ever, since the lock sat at the same key
-// (node-redlock#195). Upstream and master are one server here. What stands at the lock's own place is never touched.
+// TestB14DataKeyLocked: locking the name of a data key failed for ever, since the lock sat at the
+// same key (node-redlock#195). Upstream and master are one server here. What stands at the lock's
+// own place is never touched.
 func TestB14DataKeyLocked(t *testing.T) {
 	t.Parallel()
 	s := lab.StartRedis(t)
@@ -255,8 +261,9 @@ func TestB14DataKeyLocked(t *testing.T) {
 	host.WantDo(lab.Bulk("x"), "GET", "lock:forever")
 }
 
-// TestB16NoKeyWithoutExpiry: a lock made in two steps stayed for ever when its maker died between them (redis-py#818).
-// Proxies are killed in the middle of their work, and every key on every master must have an expiry.
+// TestB16NoKeyWithoutExpiry: a lock made in two steps stayed for ever when its maker died between
+// them (redis-py#818). Proxies are killed in the middle of their work, and every key on every
+// master must have an expiry.
 func TestB16NoKeyWithoutExpiry(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

@@ -1,5 +1,5 @@
-// Package faults shows that locks exclude each other while masters, networks, clocks and proxies fail, and that nothing is
-// left behind. It holds tests only, of the built binary; see lab.
+// Package faults shows that locks exclude each other while masters, networks, clocks and proxies
+// fail, and that nothing is left behind. It holds tests only, of the built binary; see lab.
 package faults
 
 import (

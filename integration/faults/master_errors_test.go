@@ -11,7 +11,8 @@ import (
 
 // Masters that answer, but with an error, or that lost their scripts.
 
-// TestB13ScriptFlush: after SCRIPT FLUSH or a restart, NOSCRIPT reached the caller (symfony#59686, redsync#91).
+// TestB13ScriptFlush: after SCRIPT FLUSH or a restart, NOSCRIPT reached the caller (symfony#59686,
+// redsync#91).
 func TestB13ScriptFlush(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -68,8 +69,9 @@ func flushScripts(masters []*lab.Redis, stop <-chan struct{}) error {
 	}
 }
 
-// TestB31ErrorReplies: MISCONF, READONLY, LOADING and the like were taken for a grant or a refusal (node-redlock#11).
-// They are no vote: harmless on a minority, NOQUORUM with the reason on a majority.
+// TestB31ErrorReplies: MISCONF, READONLY, LOADING and the like were taken for a grant or a refusal
+// (node-redlock#11). They are no vote: harmless on a minority, NOQUORUM with the reason on a
+// majority.
 func TestB31ErrorReplies(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []struct {
@@ -122,8 +124,8 @@ func TestB31ErrorReplies(t *testing.T) {
 	}
 }
 
-// TestReleaseOwedToFailingMaster: a master that takes no writes for a while still loses the key of a lock that was
-// released meanwhile.
+// TestReleaseOwedToFailingMaster: a master that takes no writes for a while still loses the key of
+// a lock that was released meanwhile.
 func TestReleaseOwedToFailingMaster(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -141,7 +143,8 @@ func TestReleaseOwedToFailingMaster(t *testing.T) {
 	lab.WantKeysGone(t, c.Masters, 2*lab.Patience)
 }
 
-// TestTopUp: a master that was away when a lock was taken gets it later, with the expiry that is left.
+// TestTopUp: a master that was away when a lock was taken gets it later, with the expiry that is
+// left.
 func TestTopUp(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

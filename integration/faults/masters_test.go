@@ -12,8 +12,9 @@ import (
 
 // Five masters, of which up to three are killed, hung or slow.
 
-// TestMastersKilled: two killed, everything works and ten calls of redis-cli are fast; three killed, NOQUORUM
-// names them. B11: one node down raised an error instead of using the quorum (redlock-rb#60).
+// TestMastersKilled: two killed, everything works and ten calls of redis-cli are fast; three
+// killed, NOQUORUM names them. B11: one node down raised an error instead of using the quorum
+// (redlock-rb#60).
 func TestMastersKilled(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")
@@ -65,8 +66,8 @@ func TestMastersKilled(t *testing.T) {
 	lab.WaitFor(t, "LOCK after a master came back", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "back", "30s")) != "" })
 }
 
-// TestMastersHung: SIGSTOP of two costs no LOCK more than its majority takes; of three, NOQUORUM says so after
-// the master timeout, and pass-through does not notice.
+// TestMastersHung: SIGSTOP of two costs no LOCK more than its majority takes; of three, NOQUORUM
+// says so after the master timeout, and pass-through does not notice.
 func TestMastersHung(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5, "--master-timeout", "2s")
@@ -107,7 +108,8 @@ func TestMastersHung(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestMastersHungText: with the default master timeout the reply comes at once and says how long was waited.
+// TestMastersHungText: with the default master timeout the reply comes at once and says how long
+// was waited.
 func TestMastersHungText(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--master-timeout", "50ms")
@@ -147,7 +149,8 @@ func TestMastersHidden(t *testing.T) {
 	})
 }
 
-// TestMastersSlow: two masters slower than the master timeout cost no LOCK anything; three make it NOQUORUM.
+// TestMastersSlow: two masters slower than the master timeout cost no LOCK anything; three make it
+// NOQUORUM.
 func TestMastersSlow(t *testing.T) {
 	t.Parallel()
 	servers := lab.StartMasters(t, 6)

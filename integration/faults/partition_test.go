@@ -10,8 +10,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Networks that part: proxies and masters cut off from each other in all the usual ways, on a network of their own where the
-// tests may make one.
+// Networks that part: proxies and masters cut off from each other in all the usual ways, on a
+// network of their own where the tests may make one.
 
 // parting is which ways are cut, as pairs of proxy and master.
 type parting struct {
@@ -42,8 +42,8 @@ func partings(masters int) []parting {
 	}
 }
 
-// TestPartitions: a proxy that reaches a majority goes on, and excludes the other; one that does not says so at about the
-// master timeout. After each partition nothing is left behind.
+// TestPartitions: a proxy that reaches a majority goes on, and excludes the other; one that does
+// not says so at about the master timeout. After each partition nothing is left behind.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	for _, masters := range []int{3, 5} {
@@ -65,8 +65,9 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// during locks and unlocks through both proxies while the partition lasts: in some cases longer than a lane without an
-// answer lives, which is 2s. The keys have a ttl that nothing here outlasts.
+// during locks and unlocks through both proxies while the partition lasts: in some cases longer
+// than a lane without an answer lives, which is 2s. The keys have a ttl that nothing here
+// outlasts.
 func (p parting) during(t *testing.T, clients []*lab.Client) (slowest time.Duration) {
 	t.Helper()
 	for i, start := 0, time.Now(); time.Since(start) < p.lasts; i++ {
@@ -99,9 +100,10 @@ func (p parting) during(t *testing.T, clients []*lab.Client) (slowest time.Durat
 	return slowest
 }
 
-// TestPartitionLate: what was on its way into a network that broke must not be executed when it heals, after the releases.
-// A SET that was sent before a cut of 20s, on a connection closed meanwhile, was delivered 6s after the cut, and its key got
-// the full ttl from then on. The cut lasts 4s here, 20s if INTEGRATION_LONG is set.
+// TestPartitionLate: what was on its way into a network that broke must not be executed when it
+// heals, after the releases. A SET that was sent before a cut of 20s, on a connection closed
+// meanwhile, was delivered 6s after the cut, and its key got the full ttl from then on. The cut
+// lasts 4s here, 20s if INTEGRATION_LONG is set.
 func TestPartitionLate(t *testing.T) {
 	t.Parallel()
 	lasts := 4 * time.Second
@@ -128,7 +130,8 @@ func TestPartitionLate(t *testing.T) {
 	}
 }
 
-// TestPartitionLoss: at a loss of 10 % of all packets locks are granted and released, and nothing is left behind.
+// TestPartitionLoss: at a loss of 10 % of all packets locks are granted and released, and nothing
+// is left behind.
 func TestPartitionLoss(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Masters: 5, Proxies: 2, Net: true, Flags: []string{"--restart-guard", "off", "--master-timeout", "500ms"}})

@@ -13,9 +13,11 @@ import (
 
 // Proxies that are stopped or killed at the worst moment.
 
-// TestProxyStopped: a proxy is stopped, for longer than the ttl, at random points of a LOCK. A grant that it gives out afterwards
-// must be good: the clock is read again behind the last wait. Between that and the write lie some microseconds in which the stop may fall;
-// a LOCK takes 5ms here, so no more than two stops can be taken for such bad luck. 300 stops if INTEGRATION_LONG is set.
+// TestProxyStopped: a proxy is stopped, for longer than the ttl, at random points of a LOCK. A
+// grant that it gives out afterwards must be good: the clock is read again behind the last wait.
+// Between that and the write lie some microseconds in which the stop may fall; a LOCK takes 5ms
+// here, so no more than two stops can be taken for such bad luck. 300 stops if INTEGRATION_LONG is
+// set.
 func TestProxyStopped(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
@@ -65,7 +67,8 @@ func TestProxyStopped(t *testing.T) {
 	}
 }
 
-// TestProxyKilled: a proxy dies with a thousand locks. All are free by their ttl, through another proxy, and fences rise.
+// TestProxyKilled: a proxy dies with a thousand locks. All are free by their ttl, through another
+// proxy, and fences rise.
 func TestProxyKilled(t *testing.T) {
 	t.Parallel()
 	const locks, ttl = 1000, 3 * time.Second

@@ -9,7 +9,8 @@ import (
 )
 
 // An old state of a master comes back: its record stands again, and it knows nothing of the locks
-// that were granted meanwhile. It must not vote before these have run out, and fences must not fall.
+// that were granted meanwhile. It must not vote before these have run out, and fences must not
+// fall.
 
 // comeback is a way in which an old state comes back in the same run of the server.
 type comeback struct {
@@ -38,9 +39,9 @@ func comebacks() []comeback {
 	}
 }
 
-// TestRecordComesBack: two of three masters are restarted and admitted. Then other states take their
-// place, are admitted and grant a lock. When the first states come back nobody else gets that lock
-// while it is held, and its next fence is greater.
+// TestRecordComesBack: two of three masters are restarted and admitted. Then other states take
+// their place, are admitted and grant a lock. When the first states come back nobody else gets
+// that lock while it is held, and its next fence is greater.
 func TestRecordComesBack(t *testing.T) {
 	t.Parallel()
 	for _, w := range comebacks() {
@@ -68,7 +69,8 @@ func TestRecordComesBack(t *testing.T) {
 
 // TestRecordComesBackToAnotherProxy: the state of one of three masters is exchanged, and the proxy
 // that grants the lock is cut off from another one. It is killed, so that nobody tops the lock up,
-// and the first state comes back: another proxy could form a majority that knows nothing of the lock.
+// and the first state comes back: another proxy could form a majority that knows nothing of the
+// lock.
 func TestRecordComesBackToAnotherProxy(t *testing.T) {
 	t.Parallel()
 	for _, w := range comebacks() {
@@ -106,8 +108,8 @@ func TestRecordComesBackToAnotherProxy(t *testing.T) {
 	}
 }
 
-// TestDiskComesBack: two masters that forget nothing get the disks of an earlier run, and the proxy is
-// started anew. What stands on these disks says that nothing can have been lost.
+// TestDiskComesBack: two masters that forget nothing get the disks of an earlier run, and the
+// proxy is started anew. What stands on these disks says that nothing can have been lost.
 func TestDiskComesBack(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 3 * time.Second
@@ -156,8 +158,8 @@ func hold(c *lab.Client, key string, ttl time.Duration) (token string, until tim
 	return token, sent.Add(validity)
 }
 
-// wantNextHolder asks for a key until it is granted, which must not happen while the holder of token
-// counts on it, and must within some time after that.
+// wantNextHolder asks for a key until it is granted, which must not happen while the holder of
+// token counts on it, and must within some time after that.
 func wantNextHolder(t testing.TB, c *lab.Client, key, token string, until time.Time, within time.Duration) {
 	t.Helper()
 	next, reply := "", ""

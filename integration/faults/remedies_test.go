@@ -8,10 +8,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What LOCK answers and LOCKPROXY MASTERS shows where only an operator can help names the remedy (L11).
+// What LOCK answers and LOCKPROXY MASTERS shows where only an operator can help names the remedy
+// (L11).
 
-// TestRemedyOneDeadOneRestarted: one of three masters is dead and one has lost its counters. Nothing
-// but the dead one, or the operator, can tell how high the fences were.
+// TestRemedyOneDeadOneRestarted: one of three masters is dead and one has lost its counters.
+// Nothing but the dead one, or the operator, can tell how high the fences were.
 func TestRemedyOneDeadOneRestarted(t *testing.T) {
 	t.Parallel()
 	for name, help := range map[string]func(*testing.T, *lab.Lab, *lab.Client){
@@ -45,8 +46,8 @@ func TestRemedyOneDeadOneRestarted(t *testing.T) {
 	}
 }
 
-// TestRemedyOtherMasters: proxies that call a master localhost came first and are gone. Those that call
-// it 127.0.0.1 say what lets them in, and it does.
+// TestRemedyOtherMasters: proxies that call a master localhost came first and are gone. Those that
+// call it 127.0.0.1 say what lets them in, and it does.
 func TestRemedyOtherMasters(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second

@@ -10,11 +10,12 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Messages that arrive in another order than they were sent. On one lane they cannot; through several proxies they do.
+// Messages that arrive in another order than they were sent. On one lane they cannot; through
+// several proxies they do.
 
-// TestReordered: four messages of four proxies, about one key on one master, arrive there in every order: a late EXTEND and a
-// late UNLOCK by the old holder, the SET of the new one, its EXTEND. None may shorten or delete what the new one was granted, and
-// at the end nothing may be left.
+// TestReordered: four messages of four proxies, about one key on one master, arrive there in every
+// order: a late EXTEND and a late UNLOCK by the old holder, the SET of the new one, its EXTEND.
+// None may shorten or delete what the new one was granted, and at the end nothing may be left.
 func TestReordered(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Masters: 3, Proxies: 4, Relays: true, Flags: []string{"--restart-guard", "off"}})
@@ -79,8 +80,8 @@ func permutations(n int) (list [][]int) {
 	return list
 }
 
-// TestLateGrant: the SET of one proxy reaches a master after another proxy's release has passed there, and that release is
-// slow to reach others. When it has, nothing may keep the lock's key.
+// TestLateGrant: the SET of one proxy reaches a master after another proxy's release has passed
+// there, and that release is slow to reach others. When it has, nothing may keep the lock's key.
 func TestLateGrant(t *testing.T) {
 	t.Parallel()
 	for name, slow := range map[string][]int{"slow to one": {1}, "slow to all": {0, 1}} {

@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What a proxy owes to a master that is away: releases, and SETs of locks that are held. The proxies
-// here are built without the race detector, as the tests are about great numbers.
+// What a proxy owes to a master that is away: releases, and SETs of locks that are held. The
+// proxies here are built without the race detector, as the tests are about great numbers.
 
 // absence is a deployment whose third master goes away and comes back.
 type absence struct {
@@ -87,8 +87,8 @@ func (a *absence) lockEverywhere(prefix string, n int) (tokens []string) {
 	return tokens
 }
 
-// foreignTokens are n tokens that nobody holds. As far as the proxy knows a master that is away may
-// have them all the same, so it owes their release.
+// foreignTokens are n tokens that nobody holds. As far as the proxy knows a master that is away
+// may have them all the same, so it owes their release.
 func foreignTokens(n int) (tokens []string) {
 	for i := range n {
 		tokens = append(tokens, fmt.Sprintf("%016d:%040x", i+1, i))
@@ -110,9 +110,9 @@ func (a *absence) wantNone(prefix string, n int) {
 	}
 }
 
-// TestReleasesAreKept: 500 locks are unlocked while one of three masters is away. More releases follow
-// than a proxy keeps for a master: they do not push the first ones out (L5). They are of tokens that
-// nobody holds; TestReleasesBesidePairs has the pairs of the acceptance.
+// TestReleasesAreKept: 500 locks are unlocked while one of three masters is away. More releases
+// follow than a proxy keeps for a master: they do not push the first ones out (L5). They are of
+// tokens that nobody holds; TestReleasesBesidePairs has the pairs of the acceptance.
 func TestReleasesAreKept(t *testing.T) {
 	t.Parallel()
 	const locks, others = 500, 75_000
@@ -137,9 +137,9 @@ func TestReleasesAreKept(t *testing.T) {
 	a.wantNone("held-", locks)
 }
 
-// TestReleasesBesideOtherLocks: as TestReleasesAreKept, but what follows is locks taken and given back.
-// They never reach the master that is away, so nothing is owed for them. It is 75,000 pairs where
-// INTEGRATION_LONG is set, else 5,000.
+// TestReleasesBesideOtherLocks: as TestReleasesAreKept, but what follows is locks taken and given
+// back. They never reach the master that is away, so nothing is owed for them. It is 75,000 pairs
+// where INTEGRATION_LONG is set, else 5,000.
 func TestReleasesBesideOtherLocks(t *testing.T) {
 	t.Parallel()
 	const locks, atOnce = 500, 2500

@@ -35,8 +35,8 @@ func startLoad(t testing.TB, masters []*lab.Redis) *load {
 	return l
 }
 
-// most is the largest number of scripts that one of the masters has run since, without the questions
-// that a proxy asks once a second.
+// most is the largest number of scripts that one of the masters has run since, without the
+// questions that a proxy asks once a second.
 func (l *load) most(t testing.TB) (n int) {
 	t.Helper()
 	questions := int(time.Since(l.start)/time.Second) + 1
@@ -46,8 +46,9 @@ func (l *load) most(t testing.TB) (n int) {
 	return n
 }
 
-// TestScriptsOfLockAndUnlock: a lock that nobody else wants costs each master two scripts, however far they
-// are. Where only one of them is far its answers come late, which may cost one more for each.
+// TestScriptsOfLockAndUnlock: a lock that nobody else wants costs each master two scripts, however
+// far they are. Where only one of them is far its answers come late, which may cost one more for
+// each.
 func TestScriptsOfLockAndUnlock(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -80,8 +81,8 @@ func TestScriptsOfLockAndUnlock(t *testing.T) {
 	}
 }
 
-// TestScriptsOfAReturn: a master was away while 60,000 releases came, of which it has 5,000 locks. Its
-// return costs the others nothing.
+// TestScriptsOfAReturn: a master was away while 60,000 releases came, of which it has 5,000 locks.
+// Its return costs the others nothing.
 func TestScriptsOfAReturn(t *testing.T) {
 	t.Parallel()
 	const held, others = 5000, 55_000
@@ -101,8 +102,8 @@ func TestScriptsOfAReturn(t *testing.T) {
 	a.wantNone("held-", held)
 }
 
-// TestScriptsOfTopUps: a master was away while 20,000 locks were taken. They are set there when it is
-// back, and each costs the others one question at most.
+// TestScriptsOfTopUps: a master was away while 20,000 locks were taken. They are set there when it
+// is back, and each costs the others one question at most.
 func TestScriptsOfTopUps(t *testing.T) {
 	t.Parallel()
 	const locks = 20_000

@@ -13,8 +13,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// stormClient is one client in a storm: it locks, works and unlocks, through whichever proxy, and now and then it
-// vanishes, waits, keeps a lock for too long, or gives up before the reply has come. Everything is recorded.
+// stormClient is one client in a storm: it locks, works and unlocks, through whichever proxy, and
+// now and then it vanishes, waits, keeps a lock for too long, or gives up before the reply has
+// come. Everything is recorded.
 type stormClient struct {
 	*rand.Rand
 	s      *faultStorm
@@ -24,7 +25,8 @@ type stormClient struct {
 	frozen []*lab.Conn // of clients that vanished without a word
 }
 
-// stormPatience is how long a client waits for a reply. The proxy answers within a fraction of that, if it runs.
+// stormPatience is how long a client waits for a reply. The proxy answers within a fraction of
+// that, if it runs.
 const stormPatience = 400 * time.Millisecond
 
 func (c *stormClient) run() {
@@ -87,8 +89,8 @@ type held struct {
 	until time.Duration // it may count on it so long
 }
 
-// hold works under the lock for some time and unlocks. Where the LOCK waited, only an EXTEND tells for how long the
-// lock is good: its reply may have been under way for any time.
+// hold works under the lock for some time and unlocks. Where the LOCK waited, only an EXTEND tells
+// for how long the lock is good: its reply may have been under way for any time.
 func (c *stormClient) hold(proxy int, o history.Op, waits bool) {
 	h := &held{Op: o, until: o.Until()}
 	if waits {
@@ -170,7 +172,8 @@ func (c *stormClient) session() {
 	c.s.log.Add(end)
 }
 
-// vanish is a client that ends in some phase of a LOCK. If it had the reply, the lock stands until its validity ends.
+// vanish is a client that ends in some phase of a LOCK. If it had the reply, the lock stands until
+// its validity ends.
 func (c *stormClient) vanish() {
 	phase := lab.Phases[c.IntN(len(lab.Phases))]
 	if c.s.plan.tidy && phase >= lab.Granted { // nobody is to unlock what was granted
@@ -198,7 +201,8 @@ func (c *stormClient) vanish() {
 	c.s.log.Add(o)
 }
 
-// ask sends a command to a proxy, completes o with what came back and records it. False: nothing was sent.
+// ask sends a command to a proxy, completes o with what came back and records it. False: nothing
+// was sent.
 func (c *stormClient) ask(proxy int, o history.Op, args ...string) (history.Op, bool) {
 	conn := c.conns[proxy]
 	if conn == nil {

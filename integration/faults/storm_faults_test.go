@@ -11,7 +11,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// faultKind is a way to break something. Its begin runs on the test's goroutine and returns what ends it, or nil.
+// faultKind is a way to break something. Its begin runs on the test's goroutine and returns what
+// ends it, or nil.
 type faultKind struct {
 	name     string
 	weight   int                                 // how often, relative to the others
@@ -22,7 +23,8 @@ type faultKind struct {
 	ends     bool // the proxy
 }
 
-// target is what a fault strikes: a master, a proxy, the way between the two. No two faults have one at the same time.
+// target is what a fault strikes: a master, a proxy, the way between the two. No two faults have
+// one at the same time.
 type target struct{ master, proxy int } // -1: none
 
 // fault is a thing that happens, all of it fixed by the seed.
@@ -110,7 +112,8 @@ var masterFaults = []*faultKind{
 	{"-MISCONF", 2, time.Second, onMasters, func(t testing.TB, s *faultStorm, f fault) func() { return s.Masters[f.master].Misconfigured(t) }, 0, false},
 }
 
-// demotions make a master a replica for a while. It forgets nothing, but nobody can know that: it has to wait.
+// demotions make a master a replica for a while. It forgets nothing, but nobody can know that: it
+// has to wait.
 var demotions = []*faultKind{
 	{"-READONLY", 2, time.Second, onMasters, func(t testing.TB, s *faultStorm, f fault) func() { return s.Masters[f.master].ReadOnly(t) }, 0, false},
 }
@@ -192,8 +195,8 @@ func (plan *stormPlan) schedule(r *rand.Rand) (list []fault) {
 	return list
 }
 
-// rage lets the faults happen, each begin and end in its turn, and returns when the last has ended. A fault may begin
-// late if another took its time to begin or end.
+// rage lets the faults happen, each begin and end in its turn, and returns when the last has
+// ended. A fault may begin late if another took its time to begin or end.
 func (s *faultStorm) rage(t testing.TB, faults []fault) {
 	type ending struct {
 		at  time.Duration

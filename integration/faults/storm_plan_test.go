@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestStormSchedule: a seed stands for one row of faults, so that a run can be repeated; no two of them have the same thing
-// at once, since ending one would end the other; and every kind of a plan comes to happen.
+// TestStormSchedule: a seed stands for one row of faults, so that a run can be repeated; no two of
+// them have the same thing at once, since ending one would end the other; and every kind of a plan
+// comes to happen.
 func TestStormSchedule(t *testing.T) {
 	for name, plan := range stormPlans() {
 		t.Run(name, func(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSoak is TestFaultStorm for as long as INTEGRATION_SOAK says ("1h"): round after round, each with a seed of its own,
-// on deployments that live on. soak.sh runs it. Beside the checks of each round, the first proxy of each deployment,
-// which is never ended, must not grow.
+// TestSoak is TestFaultStorm for as long as INTEGRATION_SOAK says ("1h"): round after round, each
+// with a seed of its own, on deployments that live on. soak.sh runs it. Beside the checks of each
+// round, the first proxy of each deployment, which is never ended, must not grow.
 func TestSoak(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("INTEGRATION_SOAK"))
 	if err != nil {
@@ -70,8 +70,8 @@ func sizeOf(t testing.TB, p *lab.Proxy) size {
 	return size{p.Memory(t, "VmRSS"), len(files)}
 }
 
-// wantFlat compares the first rounds, without the very first, with the last. The collector makes memory go up and down,
-// so the least of some rounds counts.
+// wantFlat compares the first rounds, without the very first, with the last. The collector makes
+// memory go up and down, so the least of some rounds counts.
 func wantFlat(t testing.TB, sizes []size) {
 	t.Helper()
 	const some = 5

@@ -59,8 +59,8 @@ func stormPlans() map[string]stormPlan {
 		// No proxy is ended here: one that begins after a step cannot know of it.
 		"3 masters, clocks that jump": {masters: 3, proxies: 2, clients: 12, keys: 10, every: 250 * time.Millisecond,
 			kinds: slices.Concat(harmless, clockSteps), clocks: true},
-		// The ttls are long here, no master forgets anything and every lock is unlocked: no key may be left on any master
-		// once the network is whole.
+		// The ttls are long here, no master forgets anything and every lock is unlocked: no key
+		// may be left on any master once the network is whole.
 		"3 masters, nothing may be left": {masters: 3, proxies: 2, clients: 12, keys: 40, every: 120 * time.Millisecond, kinds: harmless,
 			minTTL: 30 * time.Second, maxTTL: time.Minute, tidy: true},
 	}
@@ -74,9 +74,10 @@ func stormPlans() map[string]stormPlan {
 	return plans
 }
 
-// TestFaultStorm lets many clients work through several proxies on real masters while masters, proxies, the network
-// between them and the clients themselves fail at random, masters that lose all they know included; then it looks at
-// what the clients were told. No two may ever have counted on one lock at the same time.
+// TestFaultStorm lets many clients work through several proxies on real masters while masters,
+// proxies, the network between them and the clients themselves fail at random, masters that lose
+// all they know included; then it looks at what the clients were told. No two may ever have
+// counted on one lock at the same time.
 func TestFaultStorm(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
@@ -90,8 +91,8 @@ func TestFaultStorm(t *testing.T) {
 	}
 }
 
-// TestFaultStormBites: without the restart guard, masters that forget what they granted must be found out. A harness that
-// cannot fail proves nothing.
+// TestFaultStormBites: without the restart guard, masters that forget what they granted must be
+// found out. A harness that cannot fail proves nothing.
 func TestFaultStormBites(t *testing.T) {
 	t.Parallel()
 	s := startStorm(t, stormPlan{masters: 3, proxies: 2, clients: 12, keys: 10, lasts: 3 * time.Second, minTTL: 300 * time.Millisecond, maxTTL: 2 * time.Second,
@@ -127,7 +128,8 @@ func startStorm(t testing.TB, plan stormPlan, seed uint64) *faultStorm {
 	return s
 }
 
-// blow is one round: clients and faults, then peace. It leaves the deployment whole, so that another round may follow.
+// blow is one round: clients and faults, then peace. It leaves the deployment whole, so that
+// another round may follow.
 func (s *faultStorm) blow(t testing.TB) {
 	t.Helper()
 	s.log, s.stopped, s.faults, s.happened = history.NewLog(), make(chan struct{}), map[string]int{}, nil
@@ -198,8 +200,9 @@ func (s *faultStorm) check(t testing.TB) []history.Violation {
 	return append(found, s.strays(t)...)
 }
 
-// strays looks for keys that should not be there now that all is well. What hung in a fault, and what a killed proxy
-// owed, may stand until its ttl is over; a tidy storm has none of these, and long ttls.
+// strays looks for keys that should not be there now that all is well. What hung in a fault, and
+// what a killed proxy owed, may stand until its ttl is over; a tidy storm has none of these, and
+// long ttls.
 func (s *faultStorm) strays(t testing.TB) (found []history.Violation) {
 	t.Helper()
 	healed, patience := s.log.Now(), 3*time.Second*lab.Slack

@@ -8,11 +8,12 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The census: a master hung by SIGSTOP, or cut off by the network, must keep no lock key once it is back.
-// redsync leaves one in 40 of 40 pairs. All locks here have the longest ttl, so nothing is hidden by expiry.
+// The census: a master hung by SIGSTOP, or cut off by the network, must keep no lock key once it
+// is back. redsync leaves one in 40 of 40 pairs. All locks here have the longest ttl, so nothing
+// is hidden by expiry.
 
-// lockAndUnlockBetween locks and unlocks n keys of their own, each first, third, ... through one proxy and the others unlocked
-// through a second one, while a master is away.
+// lockAndUnlockBetween locks and unlocks n keys of their own, each first, third, ... through one
+// proxy and the others unlocked through a second one, while a master is away.
 func lockAndUnlockBetween(t testing.TB, name string, n int, first, second *lab.Client) {
 	t.Helper()
 	for i := range n {
@@ -72,7 +73,8 @@ func strayCluster(t testing.TB) (masters []*lab.Redis, relays []*lab.Relay, one,
 	return masters, relays, one, two
 }
 
-// TestStrayCut freezes the connection to each master in turn and then cuts it: what was inside is lost.
+// TestStrayCut freezes the connection to each master in turn and then cuts it: what was inside is
+// lost.
 func TestStrayCut(t *testing.T) {
 	t.Parallel()
 	masters, relays, one, two := strayCluster(t)
@@ -90,7 +92,8 @@ func TestStrayCut(t *testing.T) {
 	}
 }
 
-// TestStrayCutAnswers cuts the way back only: the master executed the SET, the proxy never learns of it.
+// TestStrayCutAnswers cuts the way back only: the master executed the SET, the proxy never learns
+// of it.
 func TestStrayCutAnswers(t *testing.T) {
 	t.Parallel()
 	masters, relays, one, two := strayCluster(t)
@@ -104,9 +107,9 @@ func TestStrayCutAnswers(t *testing.T) {
 	}
 }
 
-// TestStrayLate lets the network deliver what a dead lane had sent, after the next lane is up and has carried the
-// release: the worst case, which only ending the old connection on the master (CLIENT KILL ID) can
-// stop. The relay has 40 SETs of each proxy at that time.
+// TestStrayLate lets the network deliver what a dead lane had sent, after the next lane is up and
+// has carried the release: the worst case, which only ending the old connection on the master
+// (CLIENT KILL ID) can stop. The relay has 40 SETs of each proxy at that time.
 func TestStrayLate(t *testing.T) {
 	t.Parallel()
 	masters, relays, one, two := strayCluster(t)

@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestFirstStartWithUnwritable: one of three new masters answers and cannot be written. After a grace
-// the two others are used, and when it can be written it joins them (L6).
+// TestFirstStartWithUnwritable: one of three new masters answers and cannot be written. After a
+// grace the two others are used, and when it can be written it joins them (L6).
 func TestFirstStartWithUnwritable(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*lab.Redis, testing.TB) func(){
@@ -56,8 +56,8 @@ func readRightsOnly(s *lab.Redis, t testing.TB) (end func()) {
 	return func() { t.Helper(); s.Must(t, "ACL", "SETUSER", "default", "+hset") }
 }
 
-// TestErrorCodes: clients of a Redis that is a master too have made it count 45,000 different error
-// codes, so that its INFO is over a megabyte. It votes all the same (L7).
+// TestErrorCodes: clients of a Redis that is a master too have made it count 45,000 different
+// error codes, so that its INFO is over a megabyte. It votes all the same (L7).
 func TestErrorCodes(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Proxies: 2})

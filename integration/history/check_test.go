@@ -45,7 +45,8 @@ func TestLargeHistory(t *testing.T) {
 
 const ms = time.Millisecond
 
-// grant is a LOCK of key k that was granted: client, number of the token, fence, call and return, until when it is good.
+// grant is a LOCK of key k that was granted: client, number of the token, fence, call and return,
+// until when it is good.
 func grant(client, token int, fence uint64, call, ret, until time.Duration) Op {
 	return Op{Client: client, Kind: Lock, Outcome: OK, Key: "k", Token: tokenNumber(token, fence), Fence: fence, TTL: until - call,
 		Call: call, Return: ret, Validity: until - call}
@@ -62,8 +63,8 @@ func unlock(outcome Outcome, of Op, call, ret time.Duration) Op {
 	return on(Unlock, outcome, of, call, ret, call)
 }
 
-// TestSeededViolations puts one violation of each kind into a large legal history: into a key of its own, and the
-// checks named must find it, and no other.
+// TestSeededViolations puts one violation of each kind into a large legal history: into a key of
+// its own, and the checks named must find it, and no other.
 func TestSeededViolations(t *testing.T) {
 	clean := invent(2, 20_000, 20, 16)
 	first := grant(1, 1, 10, 0, 5*ms, 1000*ms)
@@ -132,8 +133,8 @@ func TestSeededViolations(t *testing.T) {
 	}
 }
 
-// TestOrderNeedsTime: a LOCK that relied on the end of another's validity cannot come before what had returned by then,
-// although the times of both allow that order.
+// TestOrderNeedsTime: a LOCK that relied on the end of another's validity cannot come before what
+// had returned by then, although the times of both allow that order.
 func TestOrderNeedsTime(t *testing.T) {
 	first, second := grant(1, 1, 10, 0, 5*ms, 1000*ms), grant(2, 2, 11, 10*ms, 1100*ms, 30*ms)
 	third := grant(3, 3, 12, 20*ms, 900*ms, 950*ms) // before the end of the first's validity, with a fence above the second's

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Fences is check C: where the reply to one LOCK came before another LOCK was sent, the fence of the later is greater,
-// and no two grants of a key have the same. It needs no clock but the order of one client machine, so it holds under
-// every fault.
+// Fences is check C: where the reply to one LOCK came before another LOCK was sent, the fence of
+// the later is greater, and no two grants of a key have the same. It needs no clock but the order
+// of one client machine, so it holds under every fault.
 func Fences(ops []Op) []Violation {
 	holds := holdsOf(ops)
 	var found []Violation
@@ -48,8 +48,9 @@ func sameFences(key string, holds []*hold) []Violation {
 	return found
 }
 
-// Tokens finds tokens that were given to two LOCKs. One whose reply came after its client had given up counts: its
-// token must never be the answer to another. A token also carries the fence it was granted with.
+// Tokens finds tokens that were given to two LOCKs. One whose reply came after its client had
+// given up counts: its token must never be the answer to another. A token also carries the fence
+// it was granted with.
 func Tokens(ops []Op) []Violation {
 	var found []Violation
 	seen := map[string]*Op{}

@@ -17,10 +17,10 @@ type hold struct {
 // from is when the holder began to count on the lock.
 func (h *hold) from() time.Duration { return h.lock.Return }
 
-// until is when the holder stopped to count on it: at the end of validity, when it sent UNLOCK, or when it sent the EXTEND
-// that told it that the lock is lost, which is no overlap but a lock that was Lost. An EXTEND that succeeded says that the
-// lock stood all the time until then, since a lock that was lost is never revived; so this is one interval, however late
-// the EXTEND came.
+// until is when the holder stopped to count on it: at the end of validity, when it sent UNLOCK, or
+// when it sent the EXTEND that told it that the lock is lost, which is no overlap but a lock that
+// was Lost. An EXTEND that succeeded says that the lock stood all the time until then, since a
+// lock that was lost is never revived; so this is one interval, however late the EXTEND came.
 func (h *hold) until() time.Duration {
 	end := h.lock.Until()
 	for _, e := range h.extends {
@@ -43,8 +43,8 @@ func (h *hold) promised(by time.Duration) time.Duration {
 	return end
 }
 
-// holdsOf returns the granted locks of each key, in the order of their replies. A token that was granted twice is in
-// it twice; what was done with it is added to the first.
+// holdsOf returns the granted locks of each key, in the order of their replies. A token that was
+// granted twice is in it twice; what was done with it is added to the first.
 func holdsOf(ops []Op) map[string][]*hold {
 	holds := map[string][]*hold{}
 	bySecret := map[string]*hold{}
@@ -77,7 +77,7 @@ func holdsOf(ops []Op) map[string][]*hold {
 	return holds
 }
 
-// endsClaim tells whether the client does not count on the lock from the sending of o on.
+// endsClaim reports whether the client does not count on the lock from the sending of o on.
 func endsClaim(o *Op) bool { return o.Kind == Unlock || o.Kind == Extend && o.Outcome == No }
 
 // keysOf returns the keys in order, so that reports of one history are the same.

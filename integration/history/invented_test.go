@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// inventor writes histories that a correct lock could have led to: for every key a row of holders, one after another,
-// each with the attempts of others beside it.
+// inventor writes histories that a correct lock could have led to: for every key a row of holders,
+// one after another, each with the attempts of others beside it.
 type inventor struct {
 	*rand.Rand
 	clients int

@@ -7,7 +7,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// lockState is the model of one key: who was granted it last, whether that one may still count on it, and until when.
+// lockState is the model of one key: who was granted it last, whether that one may still count on
+// it, and until when.
 type lockState struct {
 	secret string
 	held   bool
@@ -18,15 +19,19 @@ type lockState struct {
 
 // lockModel says which order of operations on one key the contract allows.
 //
-//   - LOCK is granted with a fence greater than all before, while nobody holds the lock. A holder has it until it sends
-//     UNLOCK or its validity is over; for the latter the LOCK must have returned after that, and so must all that
-//     follows in the order. This is how expiry enters a model without a clock.
-//   - UNLOCK ends the claim of its token, whatever the reply: the holder does not count on the lock from then on. Its
-//     replies are always legal: 1 comes also when masters that gave no answer might have held the token.
-//   - EXTEND that succeeded: nobody was granted the lock since the token was. One answered 0 ends the claim, as UNLOCK.
+//   - LOCK is granted with a fence greater than all before, while nobody holds the lock. A holder
+//     has it until it sends UNLOCK or its validity is over; for the latter the LOCK must have
+//     returned after that, and so must all that follows in the order. This is how expiry enters a
+//     model without a clock.
+//   - UNLOCK ends the claim of its token, whatever the reply: the holder does not count on the
+//     lock from then on. Its replies are always legal: 1 comes also when masters that gave no
+//     answer might have held the token.
+//   - EXTEND that succeeded: nobody was granted the lock since the token was. One answered 0 ends
+//     the claim, as UNLOCK.
 //
-// LOCK answered null or with an error is always legal, as Redlock may fail for no visible reason; EXTEND that failed
-// changes nothing that a client may count on. Both are left out of what is checked.
+// LOCK answered null or with an error is always legal, as Redlock may fail for no visible reason;
+// EXTEND that failed changes nothing that a client may count on. Both are left out of what is
+// checked.
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -64,12 +69,13 @@ var lockModel = porcupine.Model{
 	},
 }
 
-// counts tells whether the model looks at o.
+// counts reports whether the model looks at o.
 func counts(o *Op) bool { return endsClaim(o) || o.Outcome == OK }
 
-// Linear is check B: for each key there is an order of the operations, in keeping with their times, that the model of
-// a lock with validity and fencing allows. A key that cannot be decided within timeout is a violation as well. picture
-// is called for each violation with the page that shows it; it may be nil.
+// Linear is check B: for each key there is an order of the operations, in keeping with their
+// times, that the model of a lock with validity and fencing allows. A key that cannot be decided
+// within timeout is a violation as well. picture is called for each violation with the page that
+// shows it; it may be nil.
 func Linear(ops []Op, timeout time.Duration, picture func(key string, html []byte)) []Violation {
 	byKey := map[string][]porcupine.Operation{}
 	for i := range ops {

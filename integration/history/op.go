@@ -1,6 +1,7 @@
-// Package history records what the clients of a lock service asked and were told, and judges it: whether two of them
-// could count on one lock at the same time, whether fencing numbers rise, whether a lock was lost that should have
-// stood. It knows the contract of LOCK, UNLOCK and EXTEND, and nothing of how it is kept.
+// Package history records what the clients of a lock service asked and were told, and judges it:
+// whether two of them could count on one lock at the same time, whether fencing numbers rise,
+// whether a lock was lost that should have stood. It knows the contract of LOCK, UNLOCK and
+// EXTEND, and nothing of how it is kept.
 package history
 
 import (
@@ -44,8 +45,8 @@ type Op struct {
 	Kind    Kind
 	Outcome Outcome
 	Key     string
-	// Token is what was granted, or what UNLOCK and EXTEND named. A LOCK with the outcome Unknown has one if its
-	// reply was seen after the client had given up.
+	// Token is what was granted, or what UNLOCK and EXTEND named. A LOCK with the outcome Unknown
+	// has one if its reply was seen after the client had given up.
 	Token    string
 	Fence    uint64        // LOCK, OK
 	TTL      time.Duration // LOCK, EXTEND: asked for
@@ -53,14 +54,14 @@ type Op struct {
 	Label    string        // LOCK: the owner label, by which a key on a master can be known
 	Error    string        // Failed: the reply
 
-	// Call is when the first byte was about to be sent, Return when the reply had been read or was given up. Both are
-	// of one monotonic clock, since the Log began.
+	// Call is when the first byte was about to be sent, Return when the reply had been read or was
+	// given up. Both are of one monotonic clock, since the Log began.
 	Call, Return time.Duration
 }
 
-// Until is when the client must stop to count on a LOCK or EXTEND that succeeded. It counts from the sending of the
-// command: when the reply was sent cannot be known. For a LOCK that waited this may be before Return, and only an
-// EXTEND tells more.
+// Until is when the client must stop to count on a LOCK or EXTEND that succeeded. It counts from
+// the sending of the command: when the reply was sent cannot be known. For a LOCK that waited this
+// may be before Return, and only an EXTEND tells more.
 func (o *Op) Until() time.Duration { return o.Call + o.Validity }
 
 // Secret is the part of the token that decides.

@@ -4,9 +4,9 @@ import "strings"
 
 import "fmt"
 
-// Overlaps is check A: no two holders of one key count on it at the same time. A holder does so from the reply to its
-// LOCK until the end of validity, counted from the sending, until it sends UNLOCK, or until it sends the EXTEND that is
-// answered 0.
+// Overlaps is check A: no two holders of one key count on it at the same time. A holder does so
+// from the reply to its LOCK until the end of validity, counted from the sending, until it sends
+// UNLOCK, or until it sends the EXTEND that is answered 0.
 func Overlaps(ops []Op) []Violation {
 	holds := holdsOf(ops)
 	var found []Violation
@@ -38,9 +38,9 @@ func (h *hold) String() string {
 	return text.String()
 }
 
-// Lost finds locks that were gone while their holder counted on them: an UNLOCK or EXTEND that was answered 0 before
-// the end of validity. Nobody else need have got the lock; but a master that lost its memory must not be believed
-// when it says so.
+// Lost finds locks that were gone while their holder counted on them: an UNLOCK or EXTEND that was
+// answered 0 before the end of validity. Nobody else need have got the lock; but a master that
+// lost its memory must not be believed when it says so.
 func Lost(ops []Op) []Violation {
 	holds := holdsOf(ops)
 	bySecret := map[string]*hold{}

@@ -30,8 +30,9 @@ func illegal(key string, ops []porcupine.Operation, timeout time.Duration, pictu
 	return Violation{Check: "order", Key: key, At: culprit.Return, Text: "no order is legal any more with " + culprit.String()}
 }
 
-// returned is the history as it stood when the nth operation returned; ops are sorted by that. What was under way then
-// is left out, but for what ends a claim: it may have made room for a LOCK that had returned.
+// returned is the history as it stood when the nth operation returned; ops are sorted by that.
+// What was under way then is left out, but for what ends a claim: it may have made room for a LOCK
+// that had returned.
 func returned(ops []porcupine.Operation, n int) []porcupine.Operation {
 	list := slices.Clone(ops[:n])
 	for _, o := range ops[n:] {

@@ -5,12 +5,13 @@ import (
 	"sync"
 )
 
-// Register is check D: a resource that is guarded by a lock. Clients read it, take some time, and write back one more
-// than they read, as a client of a shared file or a row would. Each write that was accepted should count: what is
-// missing at the end are lost updates. Safe for concurrent use.
+// Register is check D: a resource that is guarded by a lock. Clients read it, take some time, and
+// write back one more than they read, as a client of a shared file or a row would. Each write that
+// was accepted should count: what is missing at the end are lost updates. Safe for concurrent use.
 type Register struct {
-	// Fenced makes it refuse whoever comes with a lower fence than another before. The number is taken at the read as
-	// well: otherwise a client with a lower fence could write between the read and the write of one with a higher.
+	// Fenced makes it refuse whoever comes with a lower fence than another before. The number is
+	// taken at the read as well: otherwise a client with a lower fence could write between the
+	// read and the write of one with a higher.
 	Fenced bool
 
 	mu      sync.Mutex
@@ -30,8 +31,8 @@ func (r *Register) Read(fence uint64) (value int, ok bool) {
 	return r.value, true
 }
 
-// Write stores value; false says that the fence is too low, or that in time, which is asked at the very moment of
-// the write, returned false. in time may be nil.
+// Write stores value; false says that the fence is too low, or that in time, which is asked at the
+// very moment of the write, returned false. in time may be nil.
 func (r *Register) Write(value int, fence uint64, inTime func() bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +53,8 @@ func (r *Register) admitLocked(fence uint64) bool {
 	return true
 }
 
-// Lost returns how many accepted updates are not in the value, and how many reads and writes were refused.
+// Lost returns how many accepted updates are not in the value, and how many reads and writes were
+// refused.
 func (r *Register) Lost() (lost, refused int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,7 +16,8 @@ func TestRegistersUnderALock(t *testing.T) {
 	}
 }
 
-// TestRegistersWithAPause: a holder that slept through the end of its validity writes while the next one works.
+// TestRegistersWithAPause: a holder that slept through the end of its validity writes while the
+// next one works.
 func TestRegistersWithAPause(t *testing.T) {
 	for name, pausing := range map[string]uint64{"the lower fence writes first": 1, "the higher fence writes first": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +40,8 @@ func TestRegistersWithAPause(t *testing.T) {
 	}
 }
 
-// TestRegistersWithTwoHolders: two that both count on the lock lose an update even if both are careful.
+// TestRegistersWithTwoHolders: two that both count on the lock lose an update even if both are
+// careful.
 func TestRegistersWithTwoHolders(t *testing.T) {
 	g := NewGuarded("k")
 	g.Update(1, always, func() { g.Update(2, always, func() {}) })
@@ -52,7 +54,8 @@ func TestRegistersWithTwoHolders(t *testing.T) {
 	}
 }
 
-// TestRegistersWithOneFenceTwice: where the numbers do not rise, fencing does not help, and the check shows it.
+// TestRegistersWithOneFenceTwice: where the numbers do not rise, fencing does not help, and the
+// check shows it.
 func TestRegistersWithOneFenceTwice(t *testing.T) {
 	g := NewGuarded("k")
 	g.Update(1, always, func() { g.Update(1, always, func() {}) })

@@ -18,14 +18,16 @@ type Found struct {
 func (f *Found) secret() string { return f.Value[:min(40, len(f.Value))] }
 func (f *Found) label() string  { return f.Value[min(56, len(f.Value)):] }
 
-// expiryGrain is how much later than its ttl a key may still be found: ttls are whole milliseconds.
+// expiryGrain is how much later than its ttl a key may still be found: ttls are whole
+// milliseconds.
 const expiryGrain = 10 * time.Millisecond
 
-// Strays is check E: of the keys found at a time when nothing was under way any more, those that belong to no live
-// lock. A lock is live if its LOCK was granted, no UNLOCK of it was answered, and its ttl, counted from the last reply,
-// is not over. A command without a reply may have left the lock standing, and have been carried out as late as healed,
-// when the last fault was over: such a key is no stray until its ttl, counted from then, is over. A key that never
-// expires is always one.
+// Strays is check E: of the keys found at a time when nothing was under way any more, those that
+// belong to no live lock. A lock is live if its LOCK was granted, no UNLOCK of it was answered,
+// and its ttl, counted from the last reply, is not over. A command without a reply may have left
+// the lock standing, and have been carried out as late as healed, when the last fault was over:
+// such a key is no stray until its ttl, counted from then, is over. A key that never expires is
+// always one.
 func Strays(found []Found, ops []Op, at, healed time.Duration) []Violation {
 	stands := standing(ops, healed)
 	var strays []Violation
@@ -40,8 +42,8 @@ func Strays(found []Found, ops []Op, at, healed time.Duration) []Violation {
 	return strays
 }
 
-// standing tells until when a lock may stand, by its key and its secret, or its owner label where no reply told the
-// token.
+// standing tells until when a lock may stand, by its key and its secret, or its owner label where
+// no reply told the token.
 func standing(ops []Op, healed time.Duration) map[string]time.Duration {
 	stands := map[string]time.Duration{}
 	for i := range ops {

@@ -8,16 +8,17 @@ import (
 	"testing"
 )
 
-// Ports for servers lie below those that the system gives to outgoing connections: one of these could otherwise sit on the
-// port of a killed server, or even connect to itself there.
+// Ports for servers lie below those that the system gives to outgoing connections: one of these
+// could otherwise sit on the port of a killed server, or even connect to itself there.
 const (
 	firstPort  = 11000
 	blockPorts = 250
 	blockCount = 84
 )
 
-// ports hands out the addresses of this process. Test binaries run side by side, so each takes whole blocks of ports: it
-// listens on the first port of a block for as long as it runs, and hands out the others, each once.
+// ports hands out the addresses of this process. Test binaries run side by side, so each takes
+// whole blocks of ports: it listens on the first port of a block for as long as it runs, and hands
+// out the others, each once.
 var ports struct {
 	sync.Mutex
 	guards     []net.Listener

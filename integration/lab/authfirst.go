@@ -14,20 +14,23 @@ import (
 // NoAuth is how a server refuses a connection that is not logged in.
 const NoAuth = "-NOAUTH Authentication required.\r\n"
 
-// AuthFirst is a stand-in for a server that checks authentication before it looks a command up, as Valkey does since 9.1.
-// It stands in front of a redis-server. A connection that is not logged in gets NoAuth for an unknown command, for a
-// wrong number of arguments and for a command that is switched off, where Redis names these faults:
+// AuthFirst is a stand-in for a server that checks authentication before it looks a command up, as
+// Valkey does since 9.1. It stands in front of a redis-server. A connection that is not logged in
+// gets NoAuth for an unknown command, for a wrong number of arguments and for a command that is
+// switched off, where Redis names these faults:
 //
 //	> *1\r\n$4\r\nnope\r\n
 //	< -NOAUTH Authentication required.\r\n
 //
 // AUTH, HELLO, RESET and QUIT are exempt. Nothing else differs from Redis.
 //
-// It asks Redis whether a connection is logged in, and never guesses. Only RESET ends a login. So bytes pass as they are
-// while the connection is logged in, and behind a RESET everything waits until it was executed. While the connection is
-// not logged in, every command has exactly one reply, and commands go one by one.
+// It asks Redis whether a connection is logged in, and never guesses. Only RESET ends a login. So
+// bytes pass as they are while the connection is logged in, and behind a RESET everything waits
+// until it was executed. While the connection is not logged in, every command has exactly one
+// reply, and commands go one by one.
 //
-// It cuts requests at arrays of bulk strings and at simple inline commands. Behind anything else it passes all bytes on.
+// It cuts requests at arrays of bulk strings and at simple inline commands. Behind anything else
+// it passes all bytes on.
 type AuthFirst struct {
 	Addr     string // where it listens
 	target   string
@@ -115,7 +118,8 @@ func (a *AuthFirst) leave(conns ...net.Conn) {
 	}
 }
 
-// authFirstConn is one connection through the stand-in. Only run's goroutine uses its fields, but for chunks and gone.
+// authFirstConn is one connection through the stand-in. Only run's goroutine uses its fields, but
+// for chunks and gone.
 type authFirstConn struct {
 	client  net.Conn
 	server  *net.TCPConn
@@ -156,8 +160,9 @@ func (c *authFirstConn) run() {
 	}
 }
 
-// loggedIn asks Redis. EXEC outside a transaction changes nothing and shows in no MONITOR. It must not be called inside
-// a transaction, with subscriptions or with replies off: those end with RESET, and cannot begin without a login.
+// loggedIn asks Redis. EXEC outside a transaction changes nothing and shows in no MONITOR. It must
+// not be called inside a transaction, with subscriptions or with replies off: those end with
+// RESET, and cannot begin without a login.
 func (c *authFirstConn) loggedIn() (bool, error) {
 	reply, err := c.ask([]byte(Encode("EXEC")))
 	return !strings.Contains(reply, "NOAUTH"), err
@@ -188,7 +193,8 @@ func (c *authFirstConn) next() (raw []byte, args []string, end bool) {
 	}
 }
 
-// oneByOne serves a connection that is not logged in until it is; false means that the connection has ended.
+// oneByOne serves a connection that is not logged in until it is; false means that the connection
+// has ended.
 func (c *authFirstConn) oneByOne() bool {
 	for {
 		raw, args, end := c.next()
@@ -233,7 +239,8 @@ func (c *authFirstConn) oneByOne() bool {
 	}
 }
 
-// passOn serves a connection that is logged in until a RESET was executed; false means that the connection has ended.
+// passOn serves a connection that is logged in until a RESET was executed; false means that the
+// connection has ended.
 func (c *authFirstConn) passOn() bool {
 	nonce := rand.Text()
 	copier := authFirstCopier{pattern: []byte("-ERR unknown command '" + nonce + "'"), met: make(chan bool, 1)}
@@ -286,7 +293,8 @@ func (c *authFirstConn) batch() (batch []byte, reset bool) {
 	return batch, reset
 }
 
-// authFirstCopier carries replies until it meets the answer to the unknown command behind a RESET. It drops that.
+// authFirstCopier carries replies until it meets the answer to the unknown command behind a RESET.
+// It drops that.
 type authFirstCopier struct {
 	pattern []byte
 	met     chan bool // capacity 1: whether it met the answer; false at the end of the connection
@@ -323,8 +331,8 @@ func (p authFirstCopier) copy(to net.Conn, from *bufio.Reader) bool {
 	}
 }
 
-// requestOf returns the length and the arguments of the request that b begins with; 0 if it is not all there, -1 if it
-// is none. An empty one has no arguments.
+// requestOf returns the length and the arguments of the request that b begins with; 0 if it is not
+// all there, -1 if it is none. An empty one has no arguments.
 func requestOf(b []byte) (n int, args []string) {
 	if len(b) == 0 {
 		return 0, nil

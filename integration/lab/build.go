@@ -13,10 +13,12 @@ import (
 	"testing"
 )
 
-// scratch is a directory for the binary and the servers' working directories, removed after the last test.
+// scratch is a directory for the binary and the servers' working directories, removed after the
+// last test.
 var scratch string
 
-// Main runs the tests of a package with a directory for what they need, and returns the exit code. TestMain calls it.
+// Main runs the tests of a package with a directory for what they need, and returns the exit code.
+// TestMain calls it.
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "lockproxy-integration-")
 	if err != nil {
@@ -30,7 +32,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// runSideBySide lets four tests of a package run at a time, if -parallel says nothing else: most of them wait most of the time.
+// runSideBySide lets four tests of a package run at a time, if -parallel says nothing else: most
+// of them wait most of the time.
 func runSideBySide() {
 	flag.Parse()
 	given := false
@@ -40,8 +43,9 @@ func runSideBySide() {
 	}
 }
 
-// catchIgnored catches the signals that this process was started to ignore, as under nohup or in the background of a script.
-// Children inherit what is ignored, and what is caught is at its default there: tests send these signals.
+// catchIgnored catches the signals that this process was started to ignore, as under nohup or in
+// the background of a script. Children inherit what is ignored, and what is caught is at its
+// default there: tests send these signals.
 func catchIgnored() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
@@ -50,13 +54,14 @@ func catchIgnored() {
 	}
 }
 
-// Binary builds the program once, with the race detector where the tests have it, and returns its path. Where
-// INTEGRATION_BINARY names another binary that one is tested: so several packages share one, and an older or newer version
-// can be compared.
+// Binary builds the program once, with the race detector where the tests have it, and returns its
+// path. Where INTEGRATION_BINARY names another binary that one is tested: so several packages
+// share one, and an older or newer version can be compared.
 var Binary = sync.OnceValues(func() (string, error) { return build("lockproxy", os.Getenv("INTEGRATION_BINARY"), Race) })
 
-// PlainBinary builds the program once without the race detector, for what is compared with programs that have none. Where
-// INTEGRATION_PLAIN_BINARY, or else INTEGRATION_BINARY, names another binary it is that one.
+// PlainBinary builds the program once without the race detector, for what is compared with
+// programs that have none. Where INTEGRATION_PLAIN_BINARY, or else INTEGRATION_BINARY, names
+// another binary it is that one.
 var PlainBinary = sync.OnceValues(func() (string, error) {
 	if !Race {
 		return Binary()
@@ -83,7 +88,8 @@ func build(name, given string, race bool) (string, error) {
 }
 
 // Tool returns the path of a program that the tests need but do not build, such as redis-server.
-// Where it is missing the test is skipped, and fails if CI is set: there a skip would pass unnoticed.
+// Where it is missing the test is skipped, and fails if CI is set: there a skip would pass
+// unnoticed.
 func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

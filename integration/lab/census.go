@@ -31,9 +31,9 @@ func Census(t testing.TB, masters []*Redis) map[string][]string {
 	return found
 }
 
-// Settle returns when everything that the proxies have sent, or still owe, to the masters was executed: a lock
-// taken through each proxy now stands on every master, and commands on one lane are executed in order.
-// All masters must be reachable.
+// Settle returns when everything that the proxies have sent, or still owe, to the masters was
+// executed: a lock taken through each proxy now stands on every master, and commands on one lane
+// are executed in order. All masters must be reachable.
 func Settle(t testing.TB, masters []*Redis, proxies ...*Proxy) {
 	t.Helper()
 	for i, p := range proxies {
@@ -63,16 +63,18 @@ func maxTTL(c *Client) time.Duration {
 	return time.Duration(Number(c.T, limit)) * time.Millisecond
 }
 
-// WantNoStray fails if any master keeps a lock key once the proxies have settled. A SET that overtook a release sent
-// through another proxy takes one more exchange to find and undo, so a moment is granted; but nothing may be left to
-// expiry: the locks of the test need a ttl much longer than that.
+// WantNoStray fails if any master keeps a lock key once the proxies have settled. A SET that
+// overtook a release sent through another proxy takes one more exchange to find and undo, so a
+// moment is granted; but nothing may be left to expiry: the locks of the test need a ttl much
+// longer than that.
 func WantNoStray(t testing.TB, masters []*Redis, proxies ...*Proxy) {
 	t.Helper()
 	Settle(t, masters, proxies...)
 	WantKeysGone(t, masters, 3*time.Second*Slack)
 }
 
-// WantKeysGone waits for the masters to lose all lock keys, which has to happen by releases: well before any ttl.
+// WantKeysGone waits for the masters to lose all lock keys, which has to happen by releases: well
+// before any ttl.
 func WantKeysGone(t testing.TB, masters []*Redis, within time.Duration) {
 	t.Helper()
 	if !Poll(within, func() bool { return len(Census(t, masters)) == 0 }) {
@@ -95,8 +97,8 @@ func Calls(t testing.TB, s *Redis) string {
 	return strings.Join(lines, " ")
 }
 
-// CommandCount returns how often a master has executed a command, or all commands for "". Questions of the test itself
-// are in the latter.
+// CommandCount returns how often a master has executed a command, or all commands for "".
+// Questions of the test itself are in the latter.
 func CommandCount(t testing.TB, s *Redis, name string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(s.Do(t, "INFO", "commandstats")) {
@@ -142,7 +144,8 @@ func WantHolders(t testing.TB, masters []*Redis, key string, n int) {
 	}
 }
 
-// Left returns for how long each master still keeps the key, shortest first; a master without it counts as 0.
+// Left returns for how long each master still keeps the key, shortest first; a master without it
+// counts as 0.
 func Left(t testing.TB, masters []*Redis, key string) []time.Duration {
 	t.Helper()
 	var list []time.Duration

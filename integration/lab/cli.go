@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// LaunchCli starts redis-cli as a client process of its own. It sends the command, and keeps its connection: the same
-// command would go out again after a hundred seconds. What it printed is in its log.
+// LaunchCli starts redis-cli as a client process of its own. It sends the command, and keeps its
+// connection: the same command would go out again after a hundred seconds. What it printed is in
+// its log.
 func LaunchCli(t testing.TB, addr string, args ...string) *Process {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)

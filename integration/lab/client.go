@@ -116,7 +116,8 @@ func (c *Client) LockSession(key, ttl string) string {
 	return token
 }
 
-// WantFree asks for key with WAIT, and returns how long after start it was granted. It gives the lock back.
+// WantFree asks for key with WAIT, and returns how long after start it was granted. It gives the
+// lock back.
 func (c *Client) WantFree(key string, start time.Time) time.Duration {
 	c.T.Helper()
 	token, at := WantToken(c.T, key, c.Later("LOCK", key, "60s", "WAIT", "0"))

@@ -17,8 +17,8 @@ import (
 //go:embed testdata/clock.c
 var clockSource []byte
 
-// Clock is the wall clock of one server, or of several: a page of memory that a preloaded library reads. Without a step
-// or a rate it shows the true time. Its methods are for one goroutine.
+// Clock is the wall clock of one server, or of several: a page of memory that a preloaded library
+// reads. Without a step or a rate it shows the true time. Its methods are for one goroutine.
 type Clock struct {
 	file, library string
 	page          *clockPage
@@ -40,7 +40,8 @@ var preload = sync.OnceValues(func() (string, error) {
 	return library, err
 })
 
-// NewClock returns a clock for StartRedisWithClock. Where there is no C compiler the test is skipped, and fails if CI is set.
+// NewClock returns a clock for StartRedisWithClock. Where there is no C compiler the test is
+// skipped, and fails if CI is set.
 func NewClock(t testing.TB) *Clock {
 	t.Helper()
 	Tool(t, "cc")
@@ -82,7 +83,8 @@ func (c *Clock) env() []string {
 // Step moves the clock ahead by d, or back.
 func (c *Clock) Step(d time.Duration) { c.change(func(offset, rate *int64) { *offset += int64(d) }) }
 
-// Rate makes the clock run at so many times the true speed from now on: 1 is right, 1.02 gains 2 %.
+// Rate makes the clock run at so many times the true speed from now on: 1 is right, 1.02 gains 2
+// %.
 func (c *Clock) Rate(speed float64) {
 	c.change(func(offset, rate *int64) { *rate = int64((speed - 1) * float64(time.Second)) })
 }

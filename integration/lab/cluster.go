@@ -43,7 +43,8 @@ func StartProtected(t testing.TB, flags ...string) *Cluster {
 	return StartProtectedBy(t, StartRedis(t, "--requirepass", "secret"), flags...)
 }
 
-// StartProtectedBy is StartProtected with an upstream whose password is secret. It returns when a lock can be had.
+// StartProtectedBy is StartProtected with an upstream whose password is secret. It returns when a
+// lock can be had.
 func StartProtectedBy(t testing.TB, upstream *Redis, flags ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{Upstream: upstream, Masters: StartMasters(t, 3)}

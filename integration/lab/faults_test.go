@@ -128,7 +128,8 @@ func TestHarnessClock(t *testing.T) {
 	near("after a restart", before+time.Hour)
 }
 
-// TestHarnessHold: a relay holds one command among many sent at once, on one connection, and cuts at one.
+// TestHarnessHold: a relay holds one command among many sent at once, on one connection, and cuts
+// at one.
 func TestHarnessHold(t *testing.T) {
 	t.Parallel()
 	s := lab.StartRedis(t)
@@ -188,7 +189,8 @@ func TestHarnessHold(t *testing.T) {
 	c.Want("+OK\r\n")
 }
 
-// TestHarnessNet: packets of one way, of both ways, or some of them, get lost; what was sent meanwhile arrives later.
+// TestHarnessNet: packets of one way, of both ways, or some of them, get lost; what was sent
+// meanwhile arrives later.
 func TestHarnessNet(t *testing.T) {
 	t.Parallel()
 	n := lab.NewNet(t)

@@ -35,8 +35,9 @@ const (
 	Null3 = "_\r\n"
 )
 
-// ReadFrame reads one whole reply of RESP2 or RESP3 and returns its bytes as they came. An attribute (|) comes
-// together with the reply that it belongs to; a push (>) is a frame of its own.
+// ReadFrame reads one whole reply of RESP2 or RESP3 and returns its bytes as they came. An
+// attribute (|) comes together with the reply that it belongs to; a push (>) is a frame of its
+// own.
 func ReadFrame(r *bufio.Reader) (string, error) {
 	var b strings.Builder
 	err := copyFrame(&b, r, 0)
@@ -87,7 +88,7 @@ func copyFrame(b *strings.Builder, r *bufio.Reader, depth int) error {
 	return nil
 }
 
-// IsPush tells whether a frame is a RESP3 push.
+// IsPush reports whether a frame is a RESP3 push.
 func IsPush(frame string) bool { return strings.HasPrefix(frame, ">") }
 
 // TokenOf returns the token in a reply of LOCK, or "" for every other reply.
@@ -112,7 +113,8 @@ func Fields(frame string) (list []string) {
 	return list
 }
 
-// Scalar returns the text of a simple reply: the content of a bulk string, or the line without its type.
+// Scalar returns the text of a simple reply: the content of a bulk string, or the line without its
+// type.
 func Scalar(frame string) string {
 	if strings.HasPrefix(frame, "$") && frame != Null2 {
 		_, content, _ := strings.Cut(frame, "\r\n")

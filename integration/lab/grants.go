@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// SetCountersApart lets the counters of the masters differ, by locks that each takes part in alone.
+// SetCountersApart lets the counters of the masters differ, by locks that each takes part in
+// alone.
 func SetCountersApart(t testing.TB, masters []*Redis, key string, counts []int) {
 	t.Helper()
 	for i, s := range masters {
@@ -21,8 +22,9 @@ func SetCountersApart(t testing.TB, masters []*Redis, key string, counts []int) 
 	}
 }
 
-// Grant repeats LOCK until it is granted: while lanes are being made anew a majority may be missing for a moment,
-// and a key whose release is still on its way counts as held. Any other reply fails the test.
+// Grant repeats LOCK until it is granted: while lanes are being made anew a majority may be
+// missing for a moment, and a key whose release is still on its way counts as held. Any other
+// reply fails the test.
 func Grant(t testing.TB, c *Client, key string) string {
 	t.Helper()
 	return GrantOr(t, c, key, func() string { return "" })
@@ -46,7 +48,8 @@ func GrantOr(t testing.TB, c *Client, key string, explain func() string) string 
 	return token
 }
 
-// LockSoon repeats LOCK, for a second or the ttl given, until it is granted: a majority may be missing for a moment.
+// LockSoon repeats LOCK, for a second or the ttl given, until it is granted: a majority may be
+// missing for a moment.
 func LockSoon(t testing.TB, c *Client, key string, ttl ...string) (token string) {
 	t.Helper()
 	reply := ""
@@ -60,7 +63,8 @@ func LockSoon(t testing.TB, c *Client, key string, ttl ...string) (token string)
 	return token
 }
 
-// UnlockSurely unlocks, again while too few masters can be asked: those that have just been given back may not vote yet.
+// UnlockSurely unlocks, again while too few masters can be asked: those that have just been given
+// back may not vote yet.
 func UnlockSurely(t *testing.T, c *Client, key, token string) {
 	t.Helper()
 	WaitFor(t, "UNLOCK by a majority", Patience, func() bool {

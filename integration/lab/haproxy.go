@@ -19,8 +19,9 @@ listen redis
   server redis %s
 `
 
-// StartHAProxy starts HAProxy before a server, in TCP mode with two threads, and returns its address: what a relay that knows nothing of
-// Redis does, measured in the same run, tells what of a figure is the machine's doing.
+// StartHAProxy starts HAProxy before a server, in TCP mode with two threads, and returns its
+// address: what a relay that knows nothing of Redis does, measured in the same run, tells what of
+// a figure is the machine's doing.
 func StartHAProxy(t testing.TB, upstream string) (addr string) {
 	t.Helper()
 	path := Tool(t, "haproxy")

@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// Heard is what a connection gave, and how it stands: the sentinel was answered, it was closed, or it is silent.
+// Heard is what a connection gave, and how it stands: the sentinel was answered, it was closed, or
+// it is silent.
 type Heard struct{ Text, State string }
 
-// Hear reads until the sentinel is answered, the connection is closed, or nothing more comes: when nothing came for a
-// while, enough decides whether that is all, and what comes until then still counts.
+// Hear reads until the sentinel is answered, the connection is closed, or nothing more comes: when
+// nothing came for a while, enough decides whether that is all, and what comes until then still
+// counts.
 func Hear(c *Conn, sentinel string, enough func(Heard) bool, silence time.Duration) Heard {
 	end := "'" + sentinel + "', with args beginning with: \r\n"
 	var b strings.Builder

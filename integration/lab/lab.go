@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Config says what a deployment is made of. The zero value of a field stands for what its comment says.
+// Config says what a deployment is made of. The zero value of a field stands for what its comment
+// says.
 type Config struct {
 	Masters    int      // 3
 	Proxies    int      // 1; a negative number starts none: StartProxy adds them
@@ -67,14 +68,15 @@ func Start(t testing.TB, config Config) *Lab {
 	return l
 }
 
-// StartProxy adds a proxy, with more flags than the others, and does not wait until it can lock. A flag given again
-// replaces the earlier one.
+// StartProxy adds a proxy, with more flags than the others, and does not wait until it can lock. A
+// flag given again replaces the earlier one.
 func (l *Lab) StartProxy(t testing.TB, flags ...string) *Proxy {
 	t.Helper()
 	return l.StartProxyOf(t, "", flags...)
 }
 
-// StartProxyOf is StartProxy for another build of the program, by its path; "" is the one under test.
+// StartProxyOf is StartProxy for another build of the program, by its path; "" is the one under
+// test.
 func (l *Lab) StartProxyOf(t testing.TB, binary string, flags ...string) *Proxy {
 	t.Helper()
 	p := &Proxy{Node: l.node(t), flags: l.ProxyFlags(t, flags...), plain: l.config.Plain, binary: binary}
@@ -102,7 +104,8 @@ func (l *Lab) StartProxies(t testing.TB, n int) []*Proxy {
 	return started
 }
 
-// ProxyFlags returns what StartProxy would start the next proxy with; its relays, if it is to have any, are made here.
+// ProxyFlags returns what StartProxy would start the next proxy with; its relays, if it is to have
+// any, are made here.
 func (l *Lab) ProxyFlags(t testing.TB, flags ...string) []string {
 	t.Helper()
 	list := Addrs(l.Masters)
@@ -129,8 +132,9 @@ func (l *Lab) node(t testing.TB) *Node {
 // Link returns the relay between a proxy and a master, by their numbers from 0.
 func (l *Lab) Link(proxy, master int) *Relay { return l.Relays[proxy][master] }
 
-// WantNoStray waits until everything that the proxies owe the masters was executed, and fails if a lock key is left.
-// All masters and proxies must run, and the locks of the test need a ttl much longer than a second.
+// WantNoStray waits until everything that the proxies owe the masters was executed, and fails if a
+// lock key is left. All masters and proxies must run, and the locks of the test need a ttl much
+// longer than a second.
 func (l *Lab) WantNoStray(t testing.TB) {
 	t.Helper()
 	WantNoStray(t, l.Masters, l.Proxies...)

@@ -13,10 +13,11 @@ import (
 	"testing"
 )
 
-// Net is a network of its own: namespaces joined by one that forwards between them and can lose their packets. Unlike a
-// relay it leaves the systems on both sides in the dark, as a broken network does: no end of a connection is seen, and what
-// was written is sent again when the network heals. The tests' own connections begin at the forwarding place and are never
-// disturbed. All of it vanishes with its processes; the machine's own network is not touched.
+// Net is a network of its own: namespaces joined by one that forwards between them and can lose
+// their packets. Unlike a relay it leaves the systems on both sides in the dark, as a broken
+// network does: no end of a connection is seen, and what was written is sent again when the
+// network heals. The tests' own connections begin at the forwarding place and are never disturbed.
+// All of it vanishes with its processes; the machine's own network is not touched.
 type Net struct {
 	hub *Process
 
@@ -33,7 +34,8 @@ type Node struct {
 // path is the way of packets from one node to another; its rule is how many of a hundred get lost.
 type path struct{ from, to *Node }
 
-// hubs maps addresses of nodes to their nets, for Connect; nodes counts them, so that all nets differ in their addresses.
+// hubs maps addresses of nodes to their nets, for Connect; nodes counts them, so that all nets
+// differ in their addresses.
 var (
 	hubs  sync.Map
 	nodes atomic.Int32
@@ -55,7 +57,8 @@ var NetMissing = sync.OnceValue(func() error {
 	return tryNamespace()
 })
 
-// NewNet makes a network without nodes. Where it cannot the test is skipped, and fails if CI is set and the user is root.
+// NewNet makes a network without nodes. Where it cannot the test is skipped, and fails if CI is
+// set and the user is root.
 func NewNet(t testing.TB) *Net {
 	t.Helper()
 	if err := NetMissing(); errors.Is(err, errNotRoot) {
@@ -90,8 +93,8 @@ func (n *Net) Node(t testing.TB) *Node {
 	return node
 }
 
-// Drop loses so many of a hundred packets on their way from one node to another; 0 heals that way, 100 cuts it. The
-// other way is not changed.
+// Drop loses so many of a hundred packets on their way from one node to another; 0 heals that way,
+// 100 cuts it. The other way is not changed.
 func (n *Net) Drop(t testing.TB, from, to *Node, percent int) {
 	t.Helper()
 	n.mu.Lock()
@@ -148,8 +151,8 @@ func run(t testing.TB, holder *Process, input, name string, args ...string) {
 	}
 }
 
-// command returns the command line that runs a program in the node. The program takes the place of nsenter, so its
-// process id is the one started. Without a node nothing is added.
+// command returns the command line that runs a program in the node. The program takes the place of
+// nsenter, so its process id is the one started. Without a node nothing is added.
 func (n *Node) command(name string, args []string) []string {
 	if n == nil {
 		return append([]string{name}, args...)
@@ -171,7 +174,8 @@ func inNamespace(holder *Process, name string, args []string) []string {
 	return append([]string{"nsenter", "-t", strconv.Itoa(holder.Cmd.Process.Pid), "-n", name}, args...)
 }
 
-// dialer returns the function that opens connections to addr: from the hub of its net, if it has one.
+// dialer returns the function that opens connections to addr: from the hub of its net, if it has
+// one.
 func dialer(addr string) func(network, addr string) (net.Conn, error) {
 	host, _, _ := net.SplitHostPort(addr)
 	if n, ok := hubs.Load(host); ok {

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdNamespace starts a process in a network namespace of its own, which lives as long as the process.
+// holdNamespace starts a process in a network namespace of its own, which lives as long as the
+// process.
 func holdNamespace(t testing.TB, name string) *Process {
 	t.Helper()
 	attributes := childAttributes()
@@ -20,7 +21,7 @@ func holdNamespace(t testing.TB, name string) *Process {
 	return launchWith(t, name, nil, attributes, "sleep", "infinity")
 }
 
-// tryNamespace tells whether the system lets this process make a network namespace.
+// tryNamespace reports whether the system lets this process make a network namespace.
 func tryNamespace() error {
 	cmd := exec.Command("true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
@@ -30,7 +31,8 @@ func tryNamespace() error {
 	return nil
 }
 
-// dial connects from the hub: a socket belongs for good to the namespace in which its thread was when it was made.
+// dial connects from the hub: a socket belongs for good to the namespace in which its thread was
+// when it was made.
 func (n *Net) dial(network, addr string) (net.Conn, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

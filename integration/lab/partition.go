@@ -2,7 +2,8 @@ package lab
 
 import "testing"
 
-// Partitions between single proxies and masters, by a network of its own where there is one, else by relays.
+// Partitions between single proxies and masters, by a network of its own where there is one, else
+// by relays.
 
 // Way is a direction between a proxy and a master.
 type Way int
@@ -14,8 +15,9 @@ const (
 	ToProxy
 )
 
-// Part cuts a proxy off from a master, by their numbers from 0, in one way or both. Neither side is told. What is cut on
-// a network is lost and sent again after Heal; what is cut by a relay waits in it.
+// Part cuts a proxy off from a master, by their numbers from 0, in one way or both. Neither side
+// is told. What is cut on a network is lost and sent again after Heal; what is cut by a relay
+// waits in it.
 func (l *Lab) Part(t testing.TB, proxy, master int, way Way) {
 	t.Helper()
 	if l.Net != nil {

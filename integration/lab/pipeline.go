@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Pipeline sends n commands to addr over 64 connections, a hundred at a time on each, and returns the
-// replies in the order of the commands.
+// Pipeline sends n commands to addr over 64 connections, a hundred at a time on each, and returns
+// the replies in the order of the commands.
 func Pipeline(t testing.TB, addr string, n int, command func(i int) []string) (replies []string) {
 	t.Helper()
 	const connections = 64

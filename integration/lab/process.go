@@ -61,7 +61,8 @@ func (p *Process) await() {
 	close(p.Done)
 }
 
-// Kill ends the process at once (SIGKILL) and waits for its end. It is harmless on one that has ended.
+// Kill ends the process at once (SIGKILL) and waits for its end. It is harmless on one that has
+// ended.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
@@ -70,7 +71,7 @@ func (p *Process) Kill() {
 // Signal sends s to the process; one that has ended does not mind.
 func (p *Process) Signal(s syscall.Signal) { _ = p.Cmd.Process.Signal(s) }
 
-// Running tells whether the process has not ended yet.
+// Running reports whether the process has not ended yet.
 func (p *Process) Running() bool {
 	select {
 	case <-p.Done:
@@ -115,7 +116,8 @@ func (p *Process) CPU(t testing.TB) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// Memory returns a size in MB from /proc/PID/status: VmHWM is the most that was ever resident, VmRSS what is now.
+// Memory returns a size in MB from /proc/PID/status: VmHWM is the most that was ever resident,
+// VmRSS what is now.
 func (p *Process) Memory(t testing.TB, field string) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
@@ -142,6 +144,6 @@ func (p *Process) keepLog(t testing.TB) {
 	}
 }
 
-// MemoryBound is what a proxy may ever use in these tests, in MB. The race detector's shadow memory comes on top, also that of the room which
-// the proxy leaves its heap: four times 32 MB.
+// MemoryBound is what a proxy may ever use in these tests, in MB. The race detector's shadow
+// memory comes on top, also that of the room which the proxy leaves its heap: four times 32 MB.
 var MemoryBound = map[bool]int{false: 100, true: 430}[Race]

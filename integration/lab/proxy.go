@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Proxy is a lockproxy process. Every test that starts one also checks that it ends cleanly and without a data race.
+// Proxy is a lockproxy process. Every test that starts one also checks that it ends cleanly and
+// without a data race.
 type Proxy struct {
 	*Process
 	Addr  string // host:port; stays the same over a restart
@@ -20,23 +21,26 @@ type Proxy struct {
 	binary string // path of another build; "" for the one under test
 }
 
-// busy is the master timeout of all proxies whose test names no other. The program's own, 50ms, is passed by healthy masters when
-// the machine that runs the tests is busy.
+// busy is the master timeout of all proxies whose test names no other. The program's own, 50ms, is
+// passed by healthy masters when the machine that runs the tests is busy.
 const busy = "500ms"
 
-// StartProxy starts the built binary on a free port with more flags, and waits until it accepts connections.
+// StartProxy starts the built binary on a free port with more flags, and waits until it accepts
+// connections.
 func StartProxy(t testing.TB, flags ...string) *Proxy {
 	t.Helper()
 	return startProxy(t, &Proxy{flags: flags})
 }
 
-// StartProxyWithFiles is StartProxy for a proxy that may have no more than n files and connections open.
+// StartProxyWithFiles is StartProxy for a proxy that may have no more than n files and connections
+// open.
 func StartProxyWithFiles(t testing.TB, n int, flags ...string) *Proxy {
 	t.Helper()
 	return (&Proxy{files: n, flags: flags}).first(t)
 }
 
-// StartPlainProxy is StartProxy for a proxy that is compared with programs built without the race detector.
+// StartPlainProxy is StartProxy for a proxy that is compared with programs built without the race
+// detector.
 func StartPlainProxy(t testing.TB, flags ...string) *Proxy {
 	t.Helper()
 	return (&Proxy{plain: true, flags: flags}).first(t)
@@ -88,8 +92,8 @@ func (p *Proxy) start(t testing.TB) {
 	p.Addr = addr
 }
 
-// Restart ends the proxy at once, if it still runs, and starts it again at its address. Flags, if any are given, take
-// the place of those it had, for good.
+// Restart ends the proxy at once, if it still runs, and starts it again at its address. Flags, if
+// any are given, take the place of those it had, for good.
 func (p *Proxy) Restart(t testing.TB, flags ...string) {
 	t.Helper()
 	p.Kill()
@@ -98,7 +102,8 @@ func (p *Proxy) Restart(t testing.TB, flags ...string) {
 	p.start(t)
 }
 
-// readyAddr returns the first listening address in the log line "ready", or "" while there is none.
+// readyAddr returns the first listening address in the log line "ready", or "" while there is
+// none.
 func (p *Proxy) readyAddr() string {
 	for line := range strings.Lines(p.Log.String()) {
 		var entry struct {
@@ -118,7 +123,8 @@ func (p *Proxy) readyAddr() string {
 	return ""
 }
 
-// checkEnd asks the proxy to end and looks for what must never be there: a crash, a race, an unclean exit.
+// checkEnd asks the proxy to end and looks for what must never be there: a crash, a race, an
+// unclean exit.
 func (p *Proxy) checkEnd(t testing.TB) {
 	if !p.Running() {
 		if p.Err != nil && !p.killed() {
@@ -146,13 +152,14 @@ func (p *Proxy) Stop(t testing.TB) bool {
 	return true
 }
 
-// killed tells whether the process was ended by a test's SIGKILL.
+// killed reports whether the process was ended by a test's SIGKILL.
 func (p *Proxy) killed() bool {
 	status, ok := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// WaitVoting returns when a lock can be had: lanes may still be opening when the proxy begins to accept.
+// WaitVoting returns when a lock can be had: lanes may still be opening when the proxy begins to
+// accept.
 func (p *Proxy) WaitVoting(t testing.TB) {
 	t.Helper()
 	c := Dial(t, p.Addr)

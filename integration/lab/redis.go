@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Redis is a redis-server process of its own, without persistence unless its arguments say otherwise. It restarts at the
-// same address, in one of the ways of restart.go.
+// Redis is a redis-server process of its own, without persistence unless its arguments say
+// otherwise. It restarts at the same address, in one of the ways of restart.go.
 type Redis struct {
 	*Process
 	Addr  string // host:port; stays the same over a restart
@@ -21,13 +21,15 @@ type Redis struct {
 	dir   string // its working directory
 }
 
-// StartRedis starts a redis-server on a free port and waits until it answers. More arguments go to its command line.
+// StartRedis starts a redis-server on a free port and waits until it answers. More arguments go to
+// its command line.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	return startRedis(t, place{}, args)
 }
 
-// StartServer is StartRedis for another program of the same kind, such as valkey-server, by its path.
+// StartServer is StartRedis for another program of the same kind, such as valkey-server, by its
+// path.
 func StartServer(t testing.TB, path string, args ...string) *Redis {
 	t.Helper()
 	return startRedis(t, place{path: path}, args)

@@ -44,8 +44,8 @@ func (s *Redis) ReplicaOf(t testing.TB, other *Redis) (end func()) {
 	return func() { t.Helper(); s.Must(t, "REPLICAOF", "NO", "ONE") }
 }
 
-// Misconfigured makes every write answer -MISCONF: the server is to save its data and cannot, since a directory stands at
-// the dump's place.
+// Misconfigured makes every write answer -MISCONF: the server is to save its data and cannot,
+// since a directory stands at the dump's place.
 func (s *Redis) Misconfigured(t testing.TB) (end func()) {
 	t.Helper()
 	dump := filepath.Join(s.dir, "dump.rdb")
@@ -55,7 +55,8 @@ func (s *Redis) Misconfigured(t testing.TB) (end func()) {
 		t.Fatal(err)
 	}
 	s.Must(t, "CONFIG", "SET", "save", "3600 1000000")
-	// On a busy machine the fork may take longer than an answer may; what comes of it is waited for below.
+	// On a busy machine the fork may take longer than an answer may; what comes of it is waited
+	// for below.
 	if reply, err := s.Ask("BGSAVE"); err == nil && !strings.HasPrefix(reply, "+Background saving") {
 		t.Fatalf("BGSAVE at %s: %q", s.Addr, reply)
 	}
@@ -73,14 +74,15 @@ func (s *Redis) Misconfigured(t testing.TB) (end func()) {
 	}
 }
 
-// savedAll waits until no save is under way: it would put a file where a directory is to be, or the other way round.
+// savedAll waits until no save is under way: it would put a file where a directory is to be, or
+// the other way round.
 func (s *Redis) savedAll(t testing.TB) {
 	t.Helper()
 	WaitFor(t, "no save under way", Patience, func() bool { return s.Info(t, "persistence", "rdb_bgsave_in_progress") == "0" })
 }
 
-// Loading ends the server and starts it again so that it answers -LOADING for about as long as n keys take at one
-// millisecond each. It returns while that lasts; nothing of its data is kept.
+// Loading ends the server and starts it again so that it answers -LOADING for about as long as n
+// keys take at one millisecond each. It returns while that lasts; nothing of its data is kept.
 func (s *Redis) Loading(t testing.TB, n int) {
 	t.Helper()
 	s.RestartEmpty(t)

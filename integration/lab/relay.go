@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Relay is a TCP relay in this process, put between lockproxy and a master. It can freeze connections (bytes stay
-// inside it), let frozen ones go on later, cut them, refuse new ones, slow every byte down, or stop at a given command.
-// Its methods are safe for concurrent use.
+// Relay is a TCP relay in this process, put between lockproxy and a master. It can freeze
+// connections (bytes stay inside it), let frozen ones go on later, cut them, refuse new ones, slow
+// every byte down, or stop at a given command. Its methods are safe for concurrent use.
 type Relay struct {
 	Addr     string // where it listens
 	listener net.Listener
@@ -108,7 +108,8 @@ type chunk struct {
 	stop *wanted // what was waited for begins here
 }
 
-// carry copies one direction. What was read is written even if its sender has gone meanwhile, as a network does.
+// carry copies one direction. What was read is written even if its sender has gone meanwhile, as a
+// network does.
 func (r *Relay) carry(l *link, from, to *net.TCPConn, g *gate, up bool) {
 	queue := make(chan chunk, 4096)
 	r.wg.Go(func() { r.deliver(l, to, g, queue) })

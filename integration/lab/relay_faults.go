@@ -15,15 +15,16 @@ type wanted struct {
 	there chan struct{} // closed when it has come
 }
 
-// Hold stops the connection that carries the nth command with text in it: that command and all behind it stay in the relay
-// until Thaw, the answers to earlier ones still come. The channel is closed when that has happened. Commands are counted
-// over all connections of the relay, from now on.
+// Hold stops the connection that carries the nth command with text in it: that command and all
+// behind it stay in the relay until Thaw, the answers to earlier ones still come. The channel is
+// closed when that has happened. Commands are counted over all connections of the relay, from now
+// on.
 func (r *Relay) Hold(text string, nth int) <-chan struct{} {
 	return r.await(&wanted{text: text, nth: nth})
 }
 
-// CutAt cuts the connection that carries the nth command with text in it, as CutAll does, before that command. The channel is
-// closed when that has happened.
+// CutAt cuts the connection that carries the nth command with text in it, as CutAll does, before
+// that command. The channel is closed when that has happened.
 func (r *Relay) CutAt(text string, nth int) <-chan struct{} {
 	return r.await(&wanted{text: text, nth: nth, cut: true})
 }
@@ -72,7 +73,8 @@ func WantHeld(t testing.TB, held <-chan struct{}) {
 // Freeze keeps all bytes of present and new connections inside the relay.
 func (r *Relay) Freeze() { r.setAll(false, true) }
 
-// FreezeAnswers keeps what masters send on present connections inside the relay; commands still reach them.
+// FreezeAnswers keeps what masters send on present connections inside the relay; commands still
+// reach them.
 func (r *Relay) FreezeAnswers() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +83,8 @@ func (r *Relay) FreezeAnswers() {
 	}
 }
 
-// FreezeCommands keeps what is sent to the master on present connections inside the relay; answers still come back.
+// FreezeCommands keeps what is sent to the master on present connections inside the relay; answers
+// still come back.
 func (r *Relay) FreezeCommands() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +96,8 @@ func (r *Relay) FreezeCommands() {
 // Thaw lets everything go on, late bytes of connections that the proxy has given up included.
 func (r *Relay) Thaw() { r.setAll(true, false) }
 
-// FreezeNew keeps all bytes of new connections inside the relay while the present ones stay as they are.
+// FreezeNew keeps all bytes of new connections inside the relay while the present ones stay as
+// they are.
 func (r *Relay) FreezeNew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +177,8 @@ func (r *Relay) Rejoin() {
 	r.Refuse(false)
 }
 
-// Switch leads new connections to another server from now on, and cuts the present ones: what a virtual address does.
+// Switch leads new connections to another server from now on, and cuts the present ones: what a
+// virtual address does.
 func (r *Relay) Switch(target string) {
 	r.mu.Lock()
 	r.target = target

@@ -19,16 +19,17 @@ func (s *Redis) RestartEmpty(t testing.TB) {
 	s.restart(t, redisDir(t))
 }
 
-// RestartKept ends the server at once, if it still runs, and starts it again with the files it has written, which are none
-// unless it was told to write any. More arguments are added to those it had, for good.
+// RestartKept ends the server at once, if it still runs, and starts it again with the files it has
+// written, which are none unless it was told to write any. More arguments are added to those it
+// had, for good.
 func (s *Redis) RestartKept(t testing.TB, args ...string) {
 	t.Helper()
 	s.args = append(s.args, args...)
 	s.restart(t, s.dir)
 }
 
-// RestartWithRDB ends the server at once, if it still runs, and starts it again with the dump that SaveRDB returned: it
-// remembers what was true then.
+// RestartWithRDB ends the server at once, if it still runs, and starts it again with the dump that
+// SaveRDB returned: it remembers what was true then.
 func (s *Redis) RestartWithRDB(t testing.TB, dump string) {
 	t.Helper()
 	dir := redisDir(t)

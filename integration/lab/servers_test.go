@@ -9,7 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The tools of this package, tried on redis-server alone: a harness that cannot fail proves nothing.
+// The tools of this package, tried on redis-server alone: a harness that cannot fail proves
+// nothing.
 
 func TestHarnessServer(t *testing.T) {
 	t.Parallel()

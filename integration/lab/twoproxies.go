@@ -34,7 +34,8 @@ func StartTwoRelayed(t testing.TB, flags ...string) (*TwoProxies, []*Relay) {
 	return p, relays
 }
 
-// WantNoStray fails if a lock key is left behind on a master that can only have been left to expiry.
+// WantNoStray fails if a lock key is left behind on a master that can only have been left to
+// expiry.
 func (p *TwoProxies) WantNoStray(t testing.TB) {
 	t.Helper()
 	WantNoStray(t, p.Masters, p.Proxy, p.Second)
@@ -52,7 +53,8 @@ func (p *TwoProxies) Holders(t testing.TB, key string) int {
 	return Holders(t, p.Masters, key)
 }
 
-// Left returns for how long each master still keeps the key, shortest first; a master without it counts as 0.
+// Left returns for how long each master still keeps the key, shortest first; a master without it
+// counts as 0.
 func (p *TwoProxies) Left(t testing.TB, key string) []time.Duration {
 	t.Helper()
 	return Left(t, p.Masters, key)
@@ -67,7 +69,8 @@ func (p *TwoProxies) Values(t testing.TB, key string) (list []string) {
 	return list
 }
 
-// WaitSubscribed returns when all masters have a subscriber to releases of key: the waiter has asked and will be told.
+// WaitSubscribed returns when all masters have a subscriber to releases of key: the waiter has
+// asked and will be told.
 func (p *TwoProxies) WaitSubscribed(t testing.TB, key string) {
 	t.Helper()
 	WaitFor(t, "subscribed everywhere", Patience, func() bool {

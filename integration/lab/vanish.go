@@ -31,7 +31,8 @@ const (
 // Manners lists them all.
 var Manners = []Manner{Fin, Rst, Frozen}
 
-// Vanish ends the client as a manner says. A Frozen one never reads again; its connection is open until closed otherwise.
+// Vanish ends the client as a manner says. A Frozen one never reads again; its connection is open
+// until closed otherwise.
 func (c *Conn) Vanish(manner Manner) {
 	switch manner {
 	case Fin:
@@ -42,9 +43,9 @@ func (c *Conn) Vanish(manner Manner) {
 	}
 }
 
-// VanishIn connects to a proxy, brings a command as far as phase says, and vanishes; waiting is how long Waiting lasts. It
-// returns the reply if the phase is Holding, and the connection, so that a frozen one can be closed in the end. For any
-// goroutine.
+// VanishIn connects to a proxy, brings a command as far as phase says, and vanishes; waiting is
+// how long Waiting lasts. It returns the reply if the phase is Holding, and the connection, so
+// that a frozen one can be closed in the end. For any goroutine.
 func VanishIn(addr string, phase Phase, manner Manner, waiting time.Duration, args ...string) (c *Conn, reply string, err error) {
 	if c, err = Connect(addr); err != nil {
 		return nil, "", err

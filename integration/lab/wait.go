@@ -11,8 +11,9 @@ import (
 // Slack multiplies every bound on time: the race detector makes the binary several times slower.
 var Slack = map[bool]time.Duration{false: 1, true: 5}[Race]
 
-// Patience is how long a test waits for something that should happen at once, on a machine that may be busy. Twice as long
-// must stay under the ttl of 60s that most locks have here, or expiry would pass for a release.
+// Patience is how long a test waits for something that should happen at once, on a machine that
+// may be busy. Twice as long must stay under the ttl of 60s that most locks have here, or expiry
+// would pass for a release.
 const Patience = 25 * time.Second
 
 // WaitFor polls until done returns true, and fails the test after timeout.
@@ -23,7 +24,8 @@ func WaitFor(t testing.TB, what string, timeout time.Duration, done func() bool)
 	}
 }
 
-// Poll asks done every few milliseconds until it returns true or timeout has passed, and returns its last answer.
+// Poll asks done every few milliseconds until it returns true or timeout has passed, and returns
+// its last answer.
 func Poll(timeout time.Duration, done func() bool) bool {
 	deadline := time.After(timeout)
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -51,7 +53,8 @@ func Pass(t testing.TB, d time.Duration) {
 	}
 }
 
-// SeedOf returns the seed of a random test: INTEGRATION_SEED if set, to repeat a run, or the one given.
+// SeedOf returns the seed of a random test: INTEGRATION_SEED if set, to repeat a run, or the one
+// given.
 func SeedOf(t testing.TB, fallback uint64) uint64 {
 	t.Helper()
 	if text := os.Getenv("INTEGRATION_SEED"); text != "" {
@@ -65,7 +68,8 @@ func SeedOf(t testing.TB, fallback uint64) uint64 {
 	return fallback
 }
 
-// Long returns the size of a test for the short run, or for the long one that INTEGRATION_LONG asks for.
+// Long returns the size of a test for the short run, or for the long one that INTEGRATION_LONG
+// asks for.
 func Long[T any](short, long T) T {
 	if os.Getenv("INTEGRATION_LONG") != "" {
 		return long

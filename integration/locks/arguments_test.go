@@ -10,7 +10,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestArguments: bad arguments give the errors of the contract word for word, and no master hears of them.
+// TestArguments: bad arguments give the errors of the contract word for word, and no master hears
+// of them.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -58,7 +59,8 @@ func TestArguments(t *testing.T) {
 		{badToken, []string{"UNLOCK", "job", strings.Replace(token, "0a", "\r\n", 1)}},
 		{badToken, []string{"UNLOCK", "job", "-" + token[1:]}},
 	}
-	// B15: a ttl of 0 or under a millisecond deletes or never holds, and was reported as granted (node-redlock#120).
+	// B15: a ttl of 0 or under a millisecond deletes or never holds, and was reported as granted
+	// (node-redlock#120).
 	for _, ttl := range []string{"0", "0ms", "0s", "00", "-1", "-1s", "+5", "+5000", "5.0", "1.5s", "1e3", "0x10", " 1000", "1000 ",
 		"1 s", "s", "ms", "", "5S", "5MS", "5d", "5us", "5ns", "1m30s", "1_000", "\x001000", "1000\x00", "10\r\n", "९", "NaN"} {
 		table = append(table, struct {
@@ -144,7 +146,8 @@ func TestReservedNames(t *testing.T) {
 	host.Unlock("lockprox", host.Lock("lockprox", "60s"))
 }
 
-// TestFull: FULL adds the fence and the validity; B6: validity was counted from before the retries (node-redlock#169).
+// TestFull: FULL adds the fence and the validity; B6: validity was counted from before the retries
+// (node-redlock#169).
 func TestFull(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

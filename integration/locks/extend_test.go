@@ -11,8 +11,9 @@ import (
 
 // EXTEND: never for a lock that is lost, and it heals one that is held.
 
-// TestExtendTakenOver: EXTEND after expiry and takeover answers 0, changes nothing of the new holder's, and leaves nothing of
-// the old token. redlock-rb#36 and redis-semaphore#175 revived the old lock (B8).
+// TestExtendTakenOver: EXTEND after expiry and takeover answers 0, changes nothing of the new
+// holder's, and leaves nothing of the old token. redlock-rb#36 and redis-semaphore#175 revived the
+// old lock (B8).
 func TestExtendTakenOver(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -62,7 +63,8 @@ func TestExtendMinority(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestExtendRaises: EXTEND makes the rest of the ttl longer, never shorter, and says what validity is left.
+// TestExtendRaises: EXTEND makes the rest of the ttl longer, never shorter, and says what validity
+// is left.
 func TestExtendRaises(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -97,7 +99,8 @@ func TestExtendRaises(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestExtendHeals: a master that came back empty was never filled, and the next restart lost the lock (B9: redsync#147).
+// TestExtendHeals: a master that came back empty was never filled, and the next restart lost the
+// lock (B9: redsync#147).
 func TestExtendHeals(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -123,7 +126,8 @@ func TestExtendHeals(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestToppedUp: a lock that only a bare majority held was granted to another when one key was lost (B10: redsync#186).
+// TestToppedUp: a lock that only a bare majority held was granted to another when one key was lost
+// (B10: redsync#186).
 func TestToppedUp(t *testing.T) {
 	t.Parallel()
 	p, relays := lab.StartTwoRelayed(t)

@@ -9,8 +9,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestFairBetweenProxies: two clients that hand a lock to each other within one proxy, so that its line is empty after each grant, leave their turn to
-// a client of another proxy, although that one has a longer way to the masters.
+// TestFairBetweenProxies: two clients that hand a lock to each other within one proxy, so that its
+// line is empty after each grant, leave their turn to a client of another proxy, although that one
+// has a longer way to the masters.
 func TestFairBetweenProxies(t *testing.T) {
 	c := lab.StartCluster(t, 5)
 	relays, list := lab.StartRelays(t, c.Masters)

@@ -10,17 +10,18 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Fencing: of two tokens of one key, as plain strings, the later holder's is greater, whatever the masters' counters
-// stood at and whichever minority was away.
+// Fencing: of two tokens of one key, as plain strings, the later holder's is greater, whatever the
+// masters' counters stood at and whichever minority was away.
 
 func TestFence(t *testing.T) {
 	t.Parallel()
 	fenceRounds(t, 60, func(holder, _ *lab.Client) *lab.Client { return holder })
 }
 
-// TestFenceUnlockedElsewhere is TestFence with every lock released through the other proxy. A SET that was on its way
-// to a master then overtakes the release, and must be found and undone although other masters are away by then: a
-// lock that nobody holds must not stay closed until its ttl.
+// TestFenceUnlockedElsewhere is TestFence with every lock released through the other proxy. A SET
+// that was on its way to a master then overtakes the release, and must be found and undone
+// although other masters are away by then: a lock that nobody holds must not stay closed until its
+// ttl.
 func TestFenceUnlockedElsewhere(t *testing.T) {
 	t.Parallel()
 	fenceRounds(t, 25, func(_, other *lab.Client) *lab.Client { return other })
@@ -129,7 +130,8 @@ func giveBack(s *lab.Redis, r *lab.Relay) {
 	r.Refuse(false)
 }
 
-// TestFenceUnderContention: many clients of two proxies on one key; the holders' tokens rise, and no two hold at once.
+// TestFenceUnderContention: many clients of two proxies on one key; the holders' tokens rise, and
+// no two hold at once.
 func TestFenceUnderContention(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

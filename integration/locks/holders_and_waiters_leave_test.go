@@ -22,8 +22,9 @@ type contest struct {
 	longest atomic.Int64 // time from a release to the next grant, in ns
 }
 
-// TestHoldersAndWaitersLeave: whatever way holders and waiters leave, and through whichever proxy the lock is released, the next waiter is woken at once and
-// nobody gets a lock that is held; in the end no waiter, session lock or key is left.
+// TestHoldersAndWaitersLeave: whatever way holders and waiters leave, and through whichever proxy
+// the lock is released, the next waiter is woken at once and nobody gets a lock that is held; in
+// the end no waiter, session lock or key is left.
 func TestHoldersAndWaitersLeave(t *testing.T) {
 	p := lab.StartTwoProxies(t, "--master-timeout", "2s") // the machine may be busy
 	s := &contest{t: t, addrs: [2]string{p.Addr, p.Second.Addr}, stop: make(chan struct{})}
@@ -64,7 +65,8 @@ func (s *contest) stopped() bool {
 	}
 }
 
-// play is one connection: it waits for the lock, holds it and leaves; or it leaves before. It reports whether to go on.
+// play is one connection: it waits for the lock, holds it and leaves; or it leaves before. It
+// reports whether to go on.
 func (s *contest) play(me int64, r *rand.Rand) bool {
 	c, err := lab.Connect(s.addrs[r.IntN(2)])
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package locks shows what LOCK, UNLOCK and EXTEND answer, who waits for whom, and that fencing numbers rise. It holds
-// tests only, of the built binary; see lab.
+// Package locks shows what LOCK, UNLOCK and EXTEND answer, who waits for whom, and that fencing
+// numbers rise. It holds tests only, of the built binary; see lab.
 package locks
 
 import (

@@ -7,9 +7,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestThousandWaiters: 1,000 waiters on one key cost the masters what one in each proxy costs, and the proxies next to no
-// processor time while nothing is released. All are served, in order within each proxy, and neither proxy is kept
-// out until the other's are served. Contention took all of a core in rueidis#602 and redis-semaphore#205 (B23).
+// TestThousandWaiters: 1,000 waiters on one key cost the masters what one in each proxy costs, and
+// the proxies next to no processor time while nothing is released. All are served, in order within
+// each proxy, and neither proxy is kept out until the other's are served. Contention took all of a
+// core in rueidis#602 and redis-semaphore#205 (B23).
 func TestThousandWaiters(t *testing.T) {
 	p := lab.StartTwoProxies(t)
 	const each = 500

@@ -7,10 +7,10 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestUnlockBesideExtend: a lock stands on two of three masters. An UNLOCK has reached the first of
-// them and is on its way to the second, when an EXTEND that its client has given up comes through
-// another proxy, whose master-timeout is much shorter. It finds the lock on one master only. The lock
-// was held until its UNLOCK, so that one answers 1 (L9).
+// TestUnlockBesideExtend: a lock stands on two of three masters. An UNLOCK has reached the first
+// of them and is on its way to the second, when an EXTEND that its client has given up comes
+// through another proxy, whose master-timeout is much shorter. It finds the lock on one master
+// only. The lock was held until its UNLOCK, so that one answers 1 (L9).
 func TestUnlockBesideExtend(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Relays: true, Proxies: -1, Flags: []string{"--master-timeout", "2s"}})

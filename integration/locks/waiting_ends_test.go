@@ -10,7 +10,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// How waiting ends without a grant: by its time-out, the limit on waiters, a drain, and the client's leaving.
+// How waiting ends without a grant: by its time-out, the limit on waiters, a drain, and the
+// client's leaving.
 
 // TestWaitTimeout: WAIT runs out to null at its time; WAIT 0 waits.
 func TestWaitTimeout(t *testing.T) {
@@ -44,8 +45,8 @@ func TestWaitTimeout(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestWaitWithoutQuorum: at the time-out the reply is NOQUORUM, for WAIT 0 after max-ttl; and masters that come back in
-// time are used.
+// TestWaitWithoutQuorum: at the time-out the reply is NOQUORUM, for WAIT 0 after max-ttl; and
+// masters that come back in time are used.
 func TestWaitWithoutQuorum(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--max-ttl", "5s")
@@ -73,8 +74,8 @@ func TestWaitWithoutQuorum(t *testing.T) {
 	lab.WantKeysGone(t, p.Masters, 1500*time.Millisecond) // by release, before the ttl of 2s
 }
 
-// TestQueueFull: waiters are bounded, and what one took is given back however it went away. Endless retries leaked memory
-// in node-redlock (B35).
+// TestQueueFull: waiters are bounded, and what one took is given back however it went away.
+// Endless retries leaked memory in node-redlock (B35).
 func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--max-waiters", "3")
@@ -111,7 +112,8 @@ func TestQueueFull(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestDrainAnswersWaiters: SIGTERM answers who waits with null, long before the drain time-out of 3s.
+// TestDrainAnswersWaiters: SIGTERM answers who waits with null, long before the drain time-out of
+// 3s.
 func TestDrainAnswersWaiters(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -129,10 +131,11 @@ func TestDrainAnswersWaiters(t *testing.T) {
 	lab.WantNoStray(t, p.Masters, p.Second)
 }
 
-// TestClientTimesOut: a client library that times out, closes and sends LOCK again through the other proxy gets the
-// lock: its first try left the line, or the grant that nobody took was released. No key is left behind. On a busy
-// machine the end of the connection may come behind the reply that it was to stop. The proxy then sees a reset and no
-// end, as of a client that has read its token, and must leave the lock to its ttl. That happens once in hundreds.
+// TestClientTimesOut: a client library that times out, closes and sends LOCK again through the
+// other proxy gets the lock: its first try left the line, or the grant that nobody took was
+// released. No key is left behind. On a busy machine the end of the connection may come behind the
+// reply that it was to stop. The proxy then sees a reset and no end, as of a client that has read
+// its token, and must leave the lock to its ttl. That happens once in hundreds.
 func TestClientTimesOut(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--master-timeout", "2s")

@@ -9,10 +9,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// LOCK ... WAIT: who is woken, when, and in which order. The tests that take times are not parallel to others.
+// LOCK ... WAIT: who is woken, when, and in which order. The tests that take times are not
+// parallel to others.
 
-// TestWakeUp: a waiter is woken within 20ms (median) of a release through the same proxy and through the other one, and
-// within 100ms of the holder's expiry.
+// TestWakeUp: a waiter is woken within 20ms (median) of a release through the same proxy and
+// through the other one, and within 100ms of the holder's expiry.
 func TestWakeUp(t *testing.T) {
 	p := lab.StartTwoProxies(t)
 	for name, unlocker := range map[string]*lab.Client{"same proxy": p.Near, "other proxy": p.Far} {
@@ -56,8 +57,9 @@ func TestWakeUp(t *testing.T) {
 	}
 }
 
-// TestWaitersInOrder: five waiters, the second hangs up: the others get the lock in order, and the key is free at the end.
-// Redisson's fair lock was blocked by dead and timed-out waiters (B22: Redisson#1104, #2883, #3004).
+// TestWaitersInOrder: five waiters, the second hangs up: the others get the lock in order, and the
+// key is free at the end. Redisson's fair lock was blocked by dead and timed-out waiters (B22:
+// Redisson#1104, #2883, #3004).
 func TestWaitersInOrder(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -96,8 +98,8 @@ func TestWaitersInOrder(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestDeadWaiters: the head's time is up, the next was killed, the third reset its connection; the fourth is served at
-// once (B22).
+// TestDeadWaiters: the head's time is up, the next was killed, the third reset its connection; the
+// fourth is served at once (B22).
 func TestDeadWaiters(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -128,8 +130,9 @@ func TestDeadWaiters(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestLostWakeUp: a release between the failed try and the subscription was never heard of, and the waiter slept on
-// (B19: redis-lock-py#3, Redisson#4744). The slow timer of a second may not be what wakes it.
+// TestLostWakeUp: a release between the failed try and the subscription was never heard of, and
+// the waiter slept on (B19: redis-lock-py#3, Redisson#4744). The slow timer of a second may not be
+// what wakes it.
 func TestLostWakeUp(t *testing.T) {
 	p := lab.StartTwoProxies(t)
 	waiter := lab.Dial(t, p.Addr)
@@ -152,8 +155,8 @@ func TestLostWakeUp(t *testing.T) {
 	}
 }
 
-// TestUnevenRelease: a release that reaches one master long before the others wakes a waiter in another proxy too early; it
-// must hear of the rest as well.
+// TestUnevenRelease: a release that reaches one master long before the others wakes a waiter in
+// another proxy too early; it must hear of the rest as well.
 func TestUnevenRelease(t *testing.T) {
 	servers := lab.StartMasters(t, 6)
 	relays, list := lab.StartRelays(t, servers[1:])
@@ -189,7 +192,8 @@ func TestUnevenRelease(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoLeaves: a waiter that left took the other's subscription with it, and channels leaked (B20: Redisson#491,
+// TestOneOfTwoLeaves: a waiter that left took the other's subscription with it, and channels
+// leaked (B20: Redisson#491,
 // #4064); signal keys were left on the server (B21: python-redis-lock#14, #15, #17).
 func TestOneOfTwoLeaves(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestWaitsLeaveNothing: waits that end without a grant leave nothing behind: no memory, no place in the line, no subscription at a master (B21, B35).
+// TestWaitsLeaveNothing: waits that end without a grant leave nothing behind: no memory, no place
+// in the line, no subscription at a master (B21, B35).
 func TestWaitsLeaveNothing(t *testing.T) {
 	c := lab.StartCluster(t, 5, "--master-timeout", "2s") // the machine may be busy
 	o := &lab.Operators{T: t, Addr: lab.FreeAddr(t)}

@@ -8,7 +8,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestLocksBinary: LOCKPROXY LOCKS returns every key byte for byte, and takes the prefix literally in patterns.
+// TestLocksBinary: LOCKPROXY LOCKS returns every key byte for byte, and takes the prefix literally
+// in patterns.
 func TestLocksBinary(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on", "--key-prefix", `l[o]c*k?\:`)

@@ -12,8 +12,8 @@ import (
 
 // What operators ask: LOCKINFO, LOCKPROXY, and the shapes of FULL.
 
-// TestShapes: what LOCK FULL and LOCKINFO answer in both protocol versions, and that no part of a token that proves
-// anything is shown.
+// TestShapes: what LOCK FULL and LOCKINFO answer in both protocol versions, and that no part of a
+// token that proves anything is shown.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -134,7 +134,8 @@ func TestLocksPaging(t *testing.T) {
 	}
 }
 
-// TestOperatorRelease: LOCKPROXY RELEASE frees a lock whoever holds it, and wakes who waits, in either proxy.
+// TestOperatorRelease: LOCKPROXY RELEASE frees a lock whoever holds it, and wakes who waits, in
+// either proxy.
 func TestOperatorRelease(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--admin-commands", "on")
@@ -158,8 +159,8 @@ func TestOperatorRelease(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestAdminGate: LOCKS, RELEASE and ADMIT answer on network listeners only with admin-commands, on Unix sockets always; the
-// others everywhere.
+// TestAdminGate: LOCKS, RELEASE and ADMIT answer on network listeners only with admin-commands, on
+// Unix sockets always; the others everywhere.
 func TestAdminGate(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)

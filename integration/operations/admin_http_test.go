@@ -99,7 +99,8 @@ func TestMetricsCount(t *testing.T) {
 	}
 }
 
-// TestMonitoringNames: every metric that the dashboard and the alert rules name is there in a running proxy, with the labels that they choose by.
+// TestMonitoringNames: every metric that the dashboard and the alert rules name is there in a
+// running proxy, with the labels that they choose by.
 func TestMonitoringNames(t *testing.T) {
 	t.Parallel()
 	o := lab.StartOperators(t)
@@ -178,7 +179,8 @@ func monitoringQueries(t *testing.T) (queries []string) {
 	return queries
 }
 
-// TestReadiness: ready is a majority and the upstream; whatever is missing is named, and the process is healthy all along.
+// TestReadiness: ready is a majority and the upstream; whatever is missing is named, and the
+// process is healthy all along.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	o := lab.StartOperators(t, "--max-ttl", "2s")
@@ -234,7 +236,8 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// TestAdminToken: the token of a file is asked for, and a new one counts after SIGHUP; no master and no token is shown that is not to be.
+// TestAdminToken: the token of a file is asked for, and a new one counts after SIGHUP; no master
+// and no token is shown that is not to be.
 func TestAdminToken(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")

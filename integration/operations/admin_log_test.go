@@ -18,7 +18,8 @@ import (
 
 // What operators get told by the log and the audit log.
 
-// TestLogLevelChanges: by HTTP and by SIGHUP, which also says what else in the file would need a restart; a broken file changes nothing.
+// TestLogLevelChanges: by HTTP and by SIGHUP, which also says what else in the file would need a
+// restart; a broken file changes nothing.
 func TestLogLevelChanges(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "lockproxy.yaml")
@@ -107,7 +108,8 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	}
 }
 
-// TestAuditLog: who locked and unlocked what stands in the file, line by line, and no token; after SIGHUP in a new file.
+// TestAuditLog: who locked and unlocked what stands in the file, line by line, and no token; after
+// SIGHUP in a new file.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "audit.log")

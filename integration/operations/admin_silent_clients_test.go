@@ -7,8 +7,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestHealthBesideSilentOperators: clients of admin-listen without a whole request do not delay a health check, however
-// many they are.
+// TestHealthBesideSilentOperators: clients of admin-listen without a whole request do not delay a
+// health check, however many they are.
 func TestHealthBesideSilentOperators(t *testing.T) {
 	t.Parallel()
 	const connections = 500

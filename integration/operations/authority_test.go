@@ -58,7 +58,8 @@ func (a *authority) write(path, kind string, der []byte) {
 	}
 }
 
-// issue writes a certificate for a host name and addresses, and its key. A second one for the same name takes its place.
+// issue writes a certificate for a host name and addresses, and its key. A second one for the same
+// name takes its place.
 func (a *authority) issue(name string, ips ...net.IP) (cert, key string) {
 	a.t.Helper()
 	private := a.newKey()

@@ -13,7 +13,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// counting is a client that sends INCR as fast as it gets answers, some at a time, until the connection ends.
+// counting is a client that sends INCR as fast as it gets answers, some at a time, until the
+// connection ends.
 type counting struct {
 	key     string
 	answers int
@@ -39,8 +40,9 @@ func (c *counting) run(addr string, pipelined int) {
 	}
 }
 
-// TestDrainLosesNothing: 100 clients under load, 50 that hold SESSION locks and 50 that wait for these. After SIGTERM no reply is lost that Redis
-// gave, every waiter is answered, every session lock is left to run out, its holder told, and the proxy ends in time.
+// TestDrainLosesNothing: 100 clients under load, 50 that hold SESSION locks and 50 that wait for
+// these. After SIGTERM no reply is lost that Redis gave, every waiter is answered, every session
+// lock is left to run out, its holder told, and the proxy ends in time.
 func TestDrainLosesNothing(t *testing.T) {
 	t.Parallel()
 	const limit = 10 * time.Second
@@ -111,7 +113,8 @@ func launchServing(t *testing.T, flags ...string) (p *lab.Process, addr string) 
 	return p, addr
 }
 
-// TestDrainEnds: a client that is never at rest keeps the proxy for drain-timeout at most, and a second SIGTERM ends that at once.
+// TestDrainEnds: a client that is never at rest keeps the proxy for drain-timeout at most, and a
+// second SIGTERM ends that at once.
 func TestDrainEnds(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -150,7 +153,8 @@ func TestDrainEnds(t *testing.T) {
 	}
 }
 
-// retrier does its work again and again under a lock, through whichever of two proxies it reaches, until stop is closed.
+// retrier does its work again and again under a lock, through whichever of two proxies it reaches,
+// until stop is closed.
 type retrier struct {
 	id    int
 	addrs []string
@@ -211,7 +215,8 @@ func (w *retrier) try(item string) (ok bool) {
 	return err == nil && reply == ":1\r\n"
 }
 
-// TestRollingRestart: two proxies are restarted one after the other, twice, under a load of clients that try again. Nothing is lost.
+// TestRollingRestart: two proxies are restarted one after the other, twice, under a load of
+// clients that try again. Nothing is lost.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -255,8 +260,9 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// TestReusePort: a new process listens on the same port while the old one drains; without the setting it cannot. Operators see the old one at
-// admin-listen until it has ended, then the new one.
+// TestReusePort: a new process listens on the same port while the old one drains; without the
+// setting it cannot. Operators see the old one at admin-listen until it has ended, then the new
+// one.
 func TestReusePort(t *testing.T) {
 	t.Parallel()
 	desk := lab.FreeAddr(t)

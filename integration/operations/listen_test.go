@@ -16,7 +16,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Listeners of the whole program: several at once, TLS, certificates that change, Unix sockets, the PROXY protocol.
+// Listeners of the whole program: several at once, TLS, certificates that change, Unix sockets,
+// the PROXY protocol.
 
 // listening returns the addresses of the ready line.
 func listening(t testing.TB, p *lab.Proxy) []string {
@@ -60,7 +61,8 @@ func (c *overTLS) do(args ...string) (string, error) {
 	return lab.ReadFrame(c.br)
 }
 
-// TestTLSClients: mutual TLS in front of the whole program, and certificates that change while clients are connected.
+// TestTLSClients: mutual TLS in front of the whole program, and certificates that change while
+// clients are connected.
 func TestTLSClients(t *testing.T) {
 	t.Parallel()
 	a, other := newAuthority(t), newAuthority(t)
@@ -133,8 +135,8 @@ func TestTLSClients(t *testing.T) {
 	}
 }
 
-// TestProxyProtocol: the address of the header is the client's, in the log; without a header no client, and when the setting is off the header
-// is nothing but a strange command.
+// TestProxyProtocol: the address of the header is the client's, in the log; without a header no
+// client, and when the setting is off the header is nothing but a strange command.
 func TestProxyProtocol(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -196,7 +198,8 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
-// TestProxyHeaderBesideSilent: connections that send no header, however many, do not delay one that does.
+// TestProxyHeaderBesideSilent: connections that send no header, however many, do not delay one
+// that does.
 func TestProxyHeaderBesideSilent(t *testing.T) {
 	t.Parallel()
 	const crowd = 3000

@@ -15,14 +15,16 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// oddText has characters that a terminal obeys, or that reorder, hide or break the text beside them.
+// oddText has characters that a terminal obeys, or that reorder, hide or break the text beside
+// them.
 var oddText = map[string]string{
 	"C0": "\x00\x07\x1b[31m\r\n", "DEL": "\x7f", "C1": "\u0080\u0085\u009b31m\u009f", "bidi": "\u202a\u202b\u202c\u202d\u202e", "isolates": "\u2066\u2067\u2068\u2069",
 	"marks": "\u200e\u200f", "separators": "\u2028\u2029", "no width": "\u200b\u200c\u200d\u2060", "BOM": "\ufeff", "soft hyphen": "\u00ad",
 	"tags": "\U000e0001\U000e0041", "private": "\ue000", "no UTF-8": "\xff\x9b\xc3", "bare C1": "\x85", "surrogate": "\xed\xa0\x80",
 }
 
-// badIn returns the first character of text that does not print, other than the ends of lines and tabs between words.
+// badIn returns the first character of text that does not print, other than the ends of lines and
+// tabs between words.
 func badIn(text string) (bad string) {
 	for i, r := range text {
 		_, size := utf8.DecodeRuneInString(text[i:])
@@ -33,8 +35,8 @@ func badIn(text string) (bad string) {
 	return ""
 }
 
-// TestOddTextInLogs: keys and users of any bytes reach the audit log and the log as JSON and for terminals only escaped, and can be told from
-// the lines.
+// TestOddTextInLogs: keys and users of any bytes reach the audit log and the log as JSON and for
+// terminals only escaped, and can be told from the lines.
 func TestOddTextInLogs(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{NoWait: true, Proxies: -1})

@@ -48,8 +48,8 @@ func (r *reloading) hangup(t *testing.T, message string) string {
 	return r.Log.String()[before:]
 }
 
-// TestReload: what can change does, what cannot is named with both values, a broken file changes nothing and says what is wrong and where; and
-// under load no connection is dropped.
+// TestReload: what can change does, what cannot is named with both values, a broken file changes
+// nothing and says what is wrong and where; and under load no connection is dropped.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	r := startReloading(t, "max-clients: 100\n")
@@ -111,7 +111,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// load keeps n clients busy with commands of both kinds until stop, which returns how much they did. Each has one connection all the time.
+// load keeps n clients busy with commands of both kinds until stop, which returns how much they
+// did. Each has one connection all the time.
 func (r *reloading) load(t *testing.T, n int) (stop func() int64) {
 	t.Helper()
 	var turns atomic.Int64

@@ -11,8 +11,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestRotation: passwords, certificates and the authority of servers that run are changed under a proxy that runs: after SIGHUP it is at home
-// again without a restart, and what was connected all the time has noticed nothing.
+// TestRotation: passwords, certificates and the authority of servers that run are changed under a
+// proxy that runs: after SIGHUP it is at home again without a restart, and what was connected all
+// the time has noticed nothing.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	needTLS(t)

@@ -11,8 +11,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestNoPasswordShown: the passwords that lockproxy was given, by file, environment or flag, right or wrong, show up nowhere: not in the log at its
-// most talkative, nor in errors, INFO, the list of masters, --check, or, but for the flag, on the command line.
+// TestNoPasswordShown: the passwords that lockproxy was given, by file, environment or flag, right
+// or wrong, show up nowhere: not in the log at its most talkative, nor in errors, INFO, the list
+// of masters, --check, or, but for the flag, on the command line.
 func TestNoPasswordShown(t *testing.T) {
 	t.Parallel()
 	const canary = "cAnArY-%s-hush"

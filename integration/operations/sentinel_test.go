@@ -14,7 +14,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// A real Sentinel set-up: a master, a replica, three Sentinels, and failovers of every kind under load.
+// A real Sentinel set-up: a master, a replica, three Sentinels, and failovers of every kind under
+// load.
 
 // watched is such a set-up with a lockproxy before it.
 type watched struct {
@@ -24,8 +25,9 @@ type watched struct {
 	successor       string // port of the replica that the others know it by
 }
 
-// startWatched starts everything. auth protects the servers and the Sentinels by passwords, which lockproxy has from files. With overTLS all
-// of them, and lockproxy, talk TLS to each other, and want a certificate of each other; plain ports are there for the test.
+// startWatched starts everything. auth protects the servers and the Sentinels by passwords, which
+// lockproxy has from files. With overTLS all of them, and lockproxy, talk TLS to each other, and
+// want a certificate of each other; plain ports are there for the test.
 func startWatched(t *testing.T, auth, overTLS bool) *watched {
 	t.Helper()
 	var secured, flags []string
@@ -80,7 +82,8 @@ func startWatched(t *testing.T, auth, overTLS bool) *watched {
 	return w
 }
 
-// secretFile writes a secret to a file, as people do: with an end of line. The name does not show it.
+// secretFile writes a secret to a file, as people do: with an end of line. The name does not show
+// it.
 func secretFile(t *testing.T, dir, secret string) string {
 	t.Helper()
 	file, err := os.CreateTemp(dir, "secret-")
@@ -125,7 +128,8 @@ func field(s *lab.Redis, name string) string {
 	return ""
 }
 
-// worker is a client that writes and reads values nobody else has, and connects anew when its connection ends.
+// worker is a client that writes and reads values nobody else has, and connects anew when its
+// connection ends.
 type worker struct {
 	addr, name string
 	lost       int // connections that ended
@@ -181,7 +185,8 @@ func (k *worker) run(stop <-chan struct{}) {
 	}
 }
 
-// poller waits for what never comes, half a second at a time, and counts how often its connection is closed in the midst of that.
+// poller waits for what never comes, half a second at a time, and counts how often its connection
+// is closed in the midst of that.
 func poller(addr string, stop <-chan struct{}) (cut int) {
 	for {
 		c, err := lab.Connect(addr)
@@ -204,8 +209,8 @@ func poller(addr string, stop <-chan struct{}) (cut int) {
 	}
 }
 
-// TestSentinelFailover: writes resume at the new master without a restart of the proxy, however the old one ends, and no client gets a
-// reply that is not its own.
+// TestSentinelFailover: writes resume at the new master without a restart of the proxy, however
+// the old one ends, and no client gets a reply that is not its own.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -274,7 +279,8 @@ func TestSentinelFailover(t *testing.T) {
 	}
 }
 
-// clientsOfAllKinds returns, for clients in states in which they would stay where they are, who tells whether each was closed.
+// clientsOfAllKinds returns, for clients in states in which they would stay where they are, who
+// tells whether each was closed.
 func (w *watched) clientsOfAllKinds(t *testing.T) (closed []func() bool) {
 	for _, send := range []string{
 		lab.Encode("PING"), lab.Encode("SUBSCRIBE", "news"), lab.Encode("BLPOP", "nothing", "0"), lab.Encode("MULTI") + lab.Encode("SET", "a", "1"),

@@ -33,7 +33,8 @@ func TestMaxClients(t *testing.T) {
 	})
 }
 
-// TestOpenListener: a proxy that others can reach must not undo the protected mode of an upstream without password.
+// TestOpenListener: a proxy that others can reach must not undo the protected mode of an upstream
+// without password.
 func TestOpenListener(t *testing.T) {
 	t.Parallel()
 	open, protected := lab.StartRedis(t), lab.StartRedis(t, "--requirepass", "secret")

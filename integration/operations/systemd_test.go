@@ -62,7 +62,8 @@ func TestSystemdIsTold(t *testing.T) {
 	lab.WantExit(t, p, 0)
 }
 
-// TestSystemdIsNotToldEarly: a SIGHUP while the proxy still waits for its masters does not make systemd start what comes after it.
+// TestSystemdIsNotToldEarly: a SIGHUP while the proxy still waits for its masters does not make
+// systemd start what comes after it.
 func TestSystemdIsNotToldEarly(t *testing.T) {
 	t.Parallel()
 	path, err := lab.Binary()
@@ -88,7 +89,8 @@ func TestSystemdIsNotToldEarly(t *testing.T) {
 	}
 }
 
-// TestSocketActivation: the proxy accepts on the sockets that systemd has opened, and keeps no socket that it does not know.
+// TestSocketActivation: the proxy accepts on the sockets that systemd has opened, and keeps no
+// socket that it does not know.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
 	path, err := lab.Binary()

@@ -9,9 +9,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TLS to real servers that ask for a certificate themselves, and the combinations of address, credentials and database.
+// TLS to real servers that ask for a certificate themselves, and the combinations of address,
+// credentials and database.
 
-// startTLS starts a Redis that speaks TLS beside its plain port, for a certificate of the name given, and asks clients for one.
+// startTLS starts a Redis that speaks TLS beside its plain port, for a certificate of the name
+// given, and asks clients for one.
 func startTLS(t *testing.T, a *authority, name string, args ...string) (s *lab.Redis, addr string) {
 	t.Helper()
 	cert, key := a.issue(name)
@@ -44,7 +46,8 @@ func needTLS(t *testing.T) {
 	}
 }
 
-// port is a port for TLS beside the plain one of another server, and what that server is to be told of it.
+// port is a port for TLS beside the plain one of another server, and what that server is to be
+// told of it.
 func (p *private) port() (addr string, args []string) {
 	if p == nil {
 		return "", nil
@@ -135,7 +138,8 @@ func TestTLSServers(t *testing.T) {
 	}
 }
 
-// TestUpstreamAddresses: user, password, file, database, Unix socket and TLS, in whatever combination.
+// TestUpstreamAddresses: user, password, file, database, Unix socket and TLS, in whatever
+// combination.
 func TestUpstreamAddresses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

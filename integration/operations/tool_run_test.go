@@ -111,7 +111,8 @@ func TestRunForwardsSignals(t *testing.T) {
 	host.Unlock("job", host.Lock("job", "60s"))
 }
 
-// TestRunUnderNohup: a signal that is ignored where lockproxy run is started, as with nohup, is ignored by the command, too.
+// TestRunUnderNohup: a signal that is ignored where lockproxy run is started, as with nohup, is
+// ignored by the command, too.
 func TestRunUnderNohup(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -129,8 +130,9 @@ func TestRunUnderNohup(t *testing.T) {
 	lab.WantExit(t, p, 128+int(syscall.SIGUSR1))
 }
 
-// TestRunStopsWhenTheProxyIsGone: killed, or hung so that nobody says any more that the lock is held. The command that does not heed TERM
-// is killed before the lock can run out, and its lock keeps others out meanwhile.
+// TestRunStopsWhenTheProxyIsGone: killed, or hung so that nobody says any more that the lock is
+// held. The command that does not heed TERM is killed before the lock can run out, and its lock
+// keeps others out meanwhile.
 func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*lab.Proxy){
@@ -167,7 +169,8 @@ func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 	}
 }
 
-// TestRunIsToldOfTheLoss: an operator frees the lock; the next renewal finds out, and the command is stopped.
+// TestRunIsToldOfTheLoss: an operator frees the lock; the next renewal finds out, and the command
+// is stopped.
 func TestRunIsToldOfTheLoss(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3, "--admin-commands", "on")
@@ -191,7 +194,8 @@ func waitGone(t testing.TB, pid string) {
 	})
 }
 
-// TestRunDiesWithItsCommand: where lockproxy run itself is killed the lock is free at once, so the command must not go on.
+// TestRunDiesWithItsCommand: where lockproxy run itself is killed the lock is free at once, so the
+// command must not go on.
 func TestRunDiesWithItsCommand(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

@@ -128,8 +128,8 @@ func TestHealth(t *testing.T) {
 	lab.FinishTool(t, 69, "run", "--addr", addr, "--key", "a", "--", "true")
 }
 
-// TestStatusWithoutUpstream: operators see the proxy through its Unix socket while the upstream is away, also if nobody knows whether that wants
-// a password, and whatever password they come with.
+// TestStatusWithoutUpstream: operators see the proxy through its Unix socket while the upstream is
+// away, also if nobody knows whether that wants a password, and whatever password they come with.
 func TestStatusWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	masters, gone := lab.StartMasters(t, 3), lab.FreeAddr(t)

@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Proxies of two versions in one deployment, as in a rolling upgrade. INTEGRATION_OLD names a build of
-// the version before; without it the tests are skipped.
+// Proxies of two versions in one deployment, as in a rolling upgrade. INTEGRATION_OLD names a
+// build of the version before; without it the tests are skipped.
 
 // startMixed starts a deployment with a proxy of the version before, and then one of this version.
 func startMixed(t *testing.T, maxTTL time.Duration) (l *lab.Lab, before, now *lab.Client) {
@@ -69,8 +69,8 @@ func TestUpgradeShares(t *testing.T) {
 	now.Do("UNLOCK", "job", token)
 }
 
-// TestUpgradeRestarts: masters are restarted empty while both versions run, so that either may be the one
-// that admits them. They vote again for both within max-ttl and a little, and go on to.
+// TestUpgradeRestarts: masters are restarted empty while both versions run, so that either may be
+// the one that admits them. They vote again for both within max-ttl and a little, and go on to.
 func TestUpgradeRestarts(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second

@@ -10,7 +10,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Upstreams that check authentication before they look a command up, as Valkey does since 9.1 (its pull request 1475).
+// Upstreams that check authentication before they look a command up, as Valkey does since 9.1 (its
+// pull request 1475).
 
 // authFirst is such an upstream: its address, and the server that can be asked past it.
 type authFirst struct {
@@ -18,8 +19,8 @@ type authFirst struct {
 	server     *lab.Redis
 }
 
-// authFirstUpstreams starts the stand-in before a redis-server and, where it is installed and has that order, a
-// valkey-server. VALKEY_SERVER names one that is not in the PATH.
+// authFirstUpstreams starts the stand-in before a redis-server and, where it is installed and has
+// that order, a valkey-server. VALKEY_SERVER names one that is not in the PATH.
 func authFirstUpstreams(t *testing.T, args ...string) []authFirst {
 	t.Helper()
 	redis := lab.StartRedis(t, args...)
@@ -89,7 +90,8 @@ func TestAuthFirst(t *testing.T) {
 	}
 }
 
-// authFirstLater tests what takes its time: a RESET behind a command that blocks, messages, and a client that leaves.
+// authFirstLater tests what takes its time: a RESET behind a command that blocks, messages, and a
+// client that leaves.
 func authFirstLater(t *testing.T, upstream authFirst) {
 	other := lab.Dial(t, upstream.addr)
 	other.WantDo("+OK\r\n", "AUTH", "secret")

@@ -69,8 +69,9 @@ func TestHelloAuth(t *testing.T) {
 	}
 }
 
-// TestAuthInTransaction: an AUTH that was queued takes effect at EXEC, where its answer is nested in another. The
-// proxy may ask or refuse then, but must not let a connection in that Redis does not.
+// TestAuthInTransaction: an AUTH that was queued takes effect at EXEC, where its answer is nested
+// in another. The proxy may ask or refuse then, but must not let a connection in that Redis does
+// not.
 func TestAuthInTransaction(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t)
@@ -111,8 +112,9 @@ func TestPasswordLater(t *testing.T) {
 	lab.WaitFor(t, "LOCK after AUTH", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "job", "60s")) != "" })
 }
 
-// TestMasterPassword: masters and upstream with credentials of their own, given in their addresses. The client has
-// none, and needs none where the proxy introduces itself to the upstream.
+// TestMasterPassword: masters and upstream with credentials of their own, given in their
+// addresses. The client has none, and needs none where the proxy introduces itself to the
+// upstream.
 func TestMasterPassword(t *testing.T) {
 	t.Parallel()
 	servers := lab.StartMasters(t, 4, "--requirepass", "p@ss word")
@@ -138,7 +140,8 @@ func TestMasterPassword(t *testing.T) {
 	}
 }
 
-// TestUpstreamNeverReached: a proxy that cannot ask whether the upstream wants a password refuses to lock.
+// TestUpstreamNeverReached: a proxy that cannot ask whether the upstream wants a password refuses
+// to lock.
 func TestUpstreamNeverReached(t *testing.T) {
 	t.Parallel()
 	masters := lab.StartMasters(t, 3)

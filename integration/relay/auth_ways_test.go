@@ -8,8 +8,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// way is one road to a place where a lock command is allowed or refused. OURS stands for the lock command in it, and its want: "yes" that
-// it is carried out, a code that it is refused so.
+// way is one road to a place where a lock command is allowed or refused. OURS stands for the lock
+// command in it, and its want: "yes" that it is carried out, a code that it is refused so.
 type way struct {
 	name  string
 	steps []step
@@ -39,7 +39,8 @@ var (
 	unlisten = step{lab.Encode("UNSUBSCRIBE", "a"), subscription("unsubscribe", "a", 0)}
 )
 
-// waysIn are the ways before an upstream that wants a password. app may write keys of its own only, if anybody asks for that.
+// waysIn are the ways before an upstream that wants a password. app may write keys of its own
+// only, if anybody asks for that.
 func waysIn() []way {
 	wrong := step{lab.Encode("AUTH", "no"), "-WRONGPASS"}
 	return []way{
@@ -88,8 +89,9 @@ func waysAsUsers() []way {
 	}
 }
 
-// TestWaysIn: every lock command is refused without authentication, and without the right to write the key, on every way there, before and
-// after RESET, in one packet with the AUTH or not, and is carried out where it is allowed.
+// TestWaysIn: every lock command is refused without authentication, and without the right to write
+// the key, on every way there, before and after RESET, in one packet with the AUTH or not, and is
+// carried out where it is allowed.
 func TestWaysIn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,8 +13,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestDifferential sends the same random bytes to a Redis directly and, in random fragments, through the proxy to
-// another one: the answers must be the same bytes, and the connection must be open or closed alike.
+// TestDifferential sends the same random bytes to a Redis directly and, in random fragments,
+// through the proxy to another one: the answers must be the same bytes, and the connection must be
+// open or closed alike.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
@@ -102,7 +103,8 @@ func (d differential) play(t *testing.T) (sent string, got, want lab.Heard) {
 	return sent, got, want
 }
 
-// TestHarnessDifferential: through a plain TCP relay nothing may differ, or the random scripts are not repeatable.
+// TestHarnessDifferential: through a plain TCP relay nothing may differ, or the random scripts are
+// not repeatable.
 func TestHarnessDifferential(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))

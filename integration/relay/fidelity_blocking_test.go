@@ -8,8 +8,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestBlocking: a LOCK behind a command that blocks runs when that is answered, by data, by its time-out or by CLIENT
-// UNBLOCK, and what stands behind the LOCK runs after it.
+// TestBlocking: a LOCK behind a command that blocks runs when that is answered, by data, by its
+// time-out or by CLIENT UNBLOCK, and what stands behind the LOCK runs after it.
 func TestBlocking(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 1)
@@ -66,8 +66,9 @@ func streamReply(key, id string) string {
 	return "*1\r\n*2\r\n" + lab.Bulk(key) + "*1\r\n*2\r\n" + lab.Bulk(id) + "*2\r\n" + lab.Bulk("f") + lab.Bulk("v")
 }
 
-// TestReplconf: REPLCONF ACK has no answer, nor an element in EXEC's answer, so that nothing behind it could be told
-// apart. It is a replica's word: from there on lock commands are the upstream's, which does not know them.
+// TestReplconf: REPLCONF ACK has no answer, nor an element in EXEC's answer, so that nothing
+// behind it could be told apart. It is a replica's word: from there on lock commands are the
+// upstream's, which does not know them.
 func TestReplconf(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 1)

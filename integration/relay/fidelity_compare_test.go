@@ -12,8 +12,9 @@ import (
 
 // How the answers of the two ways are compared.
 
-// What differs between any two connections or moments, wherever it stands: the id in HELLO's reply; the time and the
-// address in a line of MONITOR. Lines of commands that the harness or the proxy send on other connections are left out.
+// What differs between any two connections or moments, wherever it stands: the id in HELLO's
+// reply; the time and the address in a line of MONITOR. Lines of commands that the harness or the
+// proxy send on other connections are left out.
 var (
 	helloID      = regexp.MustCompile(`(\$2\r\nid\r\n):\d+\r\n`)
 	foreignLine  = regexp.MustCompile(`\+\d{10}\.\d{6} \[\d+ [^\]]*\] ("PING"( "harness")?|"INFO" "clients"|"cLiEnT" "lIsT")\r\n`)
@@ -47,7 +48,8 @@ func (s *fidelityScript) tagReply(i int, which string) string {
 	return "-ERR unknown command '" + name + "', with args beginning with: \r\n"
 }
 
-// masked replaces replies by what of them is to be compared. Lines of MONITOR and errors stay as they are.
+// masked replaces replies by what of them is to be compared. Lines of MONITOR and errors stay as
+// they are.
 func masked(m mask, text string) string {
 	var b strings.Builder
 	for _, f := range frames(text) {
@@ -95,8 +97,9 @@ func frames(text string) (list []string) {
 // lockCount says what became of the lock commands in a script.
 type lockCount struct{ granted, refused, passed int }
 
-// differs compares what came through the proxy with what came directly. Where Redis calls a lock command unknown the proxy
-// must have answered it, in that place and in one of the ways it has; pushes may stand before or behind. "" means equal.
+// differs compares what came through the proxy with what came directly. Where Redis calls a lock
+// command unknown the proxy must have answered it, in that place and in one of the ways it has;
+// pushes may stand before or behind. "" means equal.
 func (s *fidelityScript) differs(got, want string) (what string, count lockCount) {
 	g, w := frames(s.plain(got)), frames(s.plain(want))
 	place := 0
@@ -135,8 +138,9 @@ func (s *fidelityScript) differs(got, want string) (what string, count lockCount
 	return "", count
 }
 
-// lockAnswer judges the answer to a lock command. Where the upstream may be silent (CLIENT REPLY) or may not be speaking of
-// commands any more, the proxy leaves it to the upstream, and Redis' own error comes.
+// lockAnswer judges the answer to a lock command. Where the upstream may be silent (CLIENT REPLY)
+// or may not be speaking of commands any more, the proxy leaves it to the upstream, and Redis' own
+// error comes.
 func (s *fidelityScript) lockAnswer(reply, refusal, expect string, count *lockCount) string {
 	sent := strings.ToUpper(s.text.String())
 	uncertain := strings.Contains(sent, "REPLY") || strings.Contains(sent, "SYNC") || strings.Contains(sent, "REPLCONF") || strings.Contains(sent, "DEBUG")

@@ -8,8 +8,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What Redis says of its own commands: COMMAND DOCS names each with its group and the form of its arguments. So the
-// scripts know every command of the server at hand.
+// What Redis says of its own commands: COMMAND DOCS names each with its group and the form of its
+// arguments. So the scripts know every command of the server at hand.
 
 // described is a command, or a subcommand with the name of both.
 type described struct {
@@ -29,7 +29,8 @@ type syntax struct {
 	parts             []syntax
 }
 
-// describeCommands asks a server for all its commands. A container's subcommands come instead of it.
+// describeCommands asks a server for all its commands. A container's subcommands come instead of
+// it.
 func describeCommands(t testing.TB, s *lab.Redis) []described {
 	t.Helper()
 	var list []described

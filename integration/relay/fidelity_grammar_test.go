@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// grammar writes commands by the form that COMMAND DOCS gives for their arguments: every option in every combination,
-// most of them right. What must not be left to chance has calls written by hand, in special.
+// grammar writes commands by the form that COMMAND DOCS gives for their arguments: every option in
+// every combination, most of them right. What must not be left to chance has calls written by
+// hand, in special.
 type grammar struct {
 	script
 	commands map[string][]described // by group
@@ -101,8 +102,8 @@ func (c *call) one(a syntax) []string {
 	return []string{c.value()}
 }
 
-// keyOf returns a key of a group's own, now and then one of another group: keys of the same group mostly have the type
-// that its commands want.
+// keyOf returns a key of a group's own, now and then one of another group: keys of the same group
+// mostly have the type that its commands want.
 func (g grammar) keyOf(group string) string {
 	if group == "generic" || g.IntN(8) == 0 {
 		group = g.groups[g.IntN(len(g.groups))]
@@ -110,9 +111,10 @@ func (g grammar) keyOf(group string) string {
 	return fmt.Sprintf("%s:%d", group, g.IntN(3))
 }
 
-// argumentWords are the values for arguments, by "command.argument", "group.argument" or "argument". Where none stand here the
-// type of the argument decides. Sets hold only small integers, hashes only short values and a channel has one name:
-// else their order would be a matter of chance, as each server orders by a random seed of its own.
+// argumentWords are the values for arguments, by "command.argument", "group.argument" or
+// "argument". Where none stand here the type of the argument decides. Sets hold only small
+// integers, hashes only short values and a channel has one name: else their order would be a
+// matter of chance, as each server orders by a random seed of its own.
 var argumentWords = map[string][]string{
 	"set.member": {"1", "2", "3", "4", "-7"}, "sorted-set.member": {"m1", "m2", "m3", "m4"},
 	"geo.member": {"P", "Q", "R"}, "member1": {"P", "Q"}, "member2": {"Q", "none"},

@@ -7,7 +7,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestHarnessFidelity: the comparison notices what it is there to notice, and lets pass what must differ.
+// TestHarnessFidelity: the comparison notices what it is there to notice, and lets pass what must
+// differ.
 func TestHarnessFidelity(t *testing.T) {
 	t.Parallel()
 	lockError := "-ERR unknown command 'LOCK', with args beginning with: 'k' '5s' \r\n"
@@ -60,8 +61,9 @@ func TestHarnessFidelity(t *testing.T) {
 	}
 }
 
-// TestBrokenBehindLock: a request that is broken before its name is known is nobody's; the lock command before it must not
-// be taken for it and sent to the upstream as well. TestFidelity found it.
+// TestBrokenBehindLock: a request that is broken before its name is known is nobody's; the lock
+// command before it must not be taken for it and sent to the upstream as well. TestFidelity found
+// it.
 func TestBrokenBehindLock(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 1)

@@ -20,7 +20,8 @@ type fidelityRig struct {
 	patience         time.Duration // for an answer that differs from the direct one; 0 means the usual
 }
 
-// startFidelityRig starts it. The servers look at their timers a hundred times a second, so that blocking takes less time.
+// startFidelityRig starts it. The servers look at their timers a hundred times a second, so that
+// blocking takes less time.
 func startFidelityRig(t *testing.T, password string) *fidelityRig {
 	t.Helper()
 	args := []string{"--hz", "100"}
@@ -67,8 +68,8 @@ func (r *fidelityRig) fresh() {
 	}
 }
 
-// play sends a script both ways, through the proxy in random pieces, and returns the two answers: all that came until the
-// connection was closed, by Redis or at our end.
+// play sends a script both ways, through the proxy in random pieces, and returns the two answers:
+// all that came until the connection was closed, by Redis or at our end.
 func (r *fidelityRig) play(t testing.TB, s *fidelityScript) (got, want lab.Heard) {
 	t.Helper()
 	r.fresh()
@@ -106,8 +107,9 @@ func (r *fidelityRig) play(t testing.TB, s *fidelityScript) (got, want lab.Heard
 	return got, want
 }
 
-// hearDirectly reads what comes directly. Where the sentinel is not answered, the server itself tells when there is
-// nothing more to come, and whether it has closed the connection: silence may be a busy machine.
+// hearDirectly reads what comes directly. Where the sentinel is not answered, the server itself
+// tells when there is nothing more to come, and whether it has closed the connection: silence may
+// be a busy machine.
 func (r *fidelityRig) hearDirectly(c *lab.Client, sentinel string) lab.Heard {
 	got := lab.Hear(c.Conn, sentinel, func(lab.Heard) bool { return r.settled() }, 20*time.Millisecond)
 	if got.State == "silent" && !strings.Contains(r.desk[0].Do("cLiEnT", "lIsT"), " addr="+c.LocalAddr().String()+" ") {
@@ -120,8 +122,9 @@ func (r *fidelityRig) hearDirectly(c *lab.Client, sentinel string) lab.Heard {
 	return got
 }
 
-// settled returns when the direct server has done all that it can do of what was sent: it has turned often enough to have
-// read it, and no connection waits in a command that will come to an end.
+// settled returns when the direct server has done all that it can do of what was sent: it has
+// turned often enough to have read it, and no connection waits in a command that will come to an
+// end.
 func (r *fidelityRig) settled() bool {
 	lab.Poll(500*time.Millisecond, func() bool { return strings.Contains(r.desk[0].Do("INFO", "clients"), "\nblocked_clients:0\r") })
 	for range 30 {

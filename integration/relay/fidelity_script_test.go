@@ -32,8 +32,8 @@ type fidelityScript struct {
 	replies  bool // CLIENT REPLY is among the commands
 }
 
-// newFidelityScript writes a script of 3 to 25 commands, most of them of the group. One in ten has some of its bytes
-// changed, one in three has lock commands among the others.
+// newFidelityScript writes a script of 3 to 25 commands, most of them of the group. One in ten has
+// some of its bytes changed, one in three has lock commands among the others.
 func newFidelityScript(g grammar, state connectionState, resp3 bool, password, group string) *fidelityScript {
 	s := &fidelityScript{grammar: g, state: state, resp3: resp3, password: password}
 	s.mutated, s.locking = !state.silent && s.IntN(10) == 0, s.IntN(3) == 0
@@ -73,8 +73,9 @@ func newFidelityScript(g grammar, state connectionState, resp3 bool, password, g
 	return s
 }
 
-// one writes a call of a command, or what is written by hand instead. Among mutated bytes only what is compared whole is
-// used: a changed byte could separate a reply from the tags around it, or give SHUTDOWN other arguments.
+// one writes a call of a command, or what is written by hand instead. Among mutated bytes only
+// what is compared whole is used: a changed byte could separate a reply from the tags around it,
+// or give SHUTDOWN other arguments.
 func (s *fidelityScript) one(d described) {
 	how, ok := specials[d.String()]
 	if ok && s.mutated || s.unfit(d) {
@@ -101,8 +102,9 @@ func (s *fidelityScript) one(d described) {
 	}
 }
 
-// unfit tells whether what Redis does depends on time here. It closes an unauthenticated connection whose replies wait in a
-// list, as those of some commands do, so a RESET may end it. With replies off QUIT closes only if older replies still wait.
+// unfit reports whether what Redis does depends on time here. It closes an unauthenticated
+// connection whose replies wait in a list, as those of some commands do, so a RESET may end it.
+// With replies off QUIT closes only if older replies still wait.
 func (s *fidelityScript) unfit(d described) bool {
 	switch d.String() {
 	case "reset":
@@ -117,8 +119,9 @@ func (s *fidelityScript) unfit(d described) bool {
 	return false
 }
 
-// standsAlone tells whether an argument ends with the name of a command that must not be run, or not be compared whole: a
-// changed byte, or a line end put in, can make that the beginning of a request.
+// standsAlone reports whether an argument ends with the name of a command that must not be run, or
+// not be compared whole: a changed byte, or a line end put in, can make that the beginning of a
+// request.
 func standsAlone(arg string) bool {
 	for i := range len(arg) {
 		if _, ok := specials[strings.ToLower(arg[i:])]; ok {
@@ -201,7 +204,8 @@ func (s *fidelityScript) lockExpected() string {
 	return s.state.lock
 }
 
-// write writes a command, inline now and then, and now and then an empty one behind it. Not behind SKIP, which that would use up.
+// write writes a command, inline now and then, and now and then an empty one behind it. Not behind
+// SKIP, which that would use up.
 func (s *fidelityScript) write(args []string) {
 	s.requests++
 	s.skipping = args[len(args)-1] == "SKIP"

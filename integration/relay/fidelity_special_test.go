@@ -10,9 +10,10 @@ const (
 	maskAny        // only that there is one
 )
 
-// special is what is peculiar to a command: calls written by hand, where those by grammar could harm or hang the server or
-// bring chance into play, and what of its reply is left out of the comparison. Reasons stand behind. The words of a call
-// are split at blanks; calls parted by ";" follow each other; PASSWORD is the right one, where the state allows it.
+// special is what is peculiar to a command: calls written by hand, where those by grammar could
+// harm or hang the server or bring chance into play, and what of its reply is left out of the
+// comparison. Reasons stand behind. The words of a call are split at blanks; calls parted by ";"
+// follow each other; PASSWORD is the right one, where the state allows it.
 type special struct {
 	calls []string
 	mask  mask
@@ -32,7 +33,8 @@ var specials = map[string]special{
 	"info": {mask: maskValue}, "memory|usage": {mask: maskValue}, "memory|stats": {mask: maskValue}, "memory|doctor": {mask: maskValue},
 	"memory|malloc-stats": {mask: maskValue}, "lolwut": {mask: maskValue},
 
-	// Chance. What removes something at random gets a set with one element, or the servers would differ from there on.
+	// Chance. What removes something at random gets a set with one element, or the servers would
+	// differ from there on.
 	"acl|genpass": {mask: maskValue}, "randomkey": {mask: maskValue},
 	"spop":        {calls: []string{"DEL one; SADD one x; SPOP one", "DEL one; SADD one x; SPOP one 2", "SPOP none"}},
 	"srandmember": {calls: []string{"DEL one; SADD one x; SRANDMEMBER one", "DEL one; SADD one x; SRANDMEMBER one -3"}},
@@ -50,7 +52,8 @@ var specials = map[string]special{
 	// A child process, which may or may not be at work still.
 	"save": {mask: maskAny}, "bgsave": {mask: maskAny, calls: []string{"BGSAVE", "BGSAVE SCHEDULE"}}, "bgrewriteaof": {mask: maskAny},
 
-	// What would end or change the server, or hold it up, is called where it is refused or does nothing.
+	// What would end or change the server, or hold it up, is called where it is refused or does
+	// nothing.
 	"shutdown": {calls: []string{"SHUTDOWN ABORT", "SHUTDOWN NOW BAD"}}, "failover": {calls: []string{"FAILOVER", "FAILOVER ABORT"}},
 	"replicaof": {calls: []string{"REPLICAOF NO ONE", "REPLICAOF x"}}, "slaveof": {calls: []string{"SLAVEOF NO ONE", "SLAVEOF x"}},
 	"debug":        {calls: []string{"DEBUG PROTOCOL attrib", "DEBUG PROTOCOL map", "DEBUG PROTOCOL bignum", "DEBUG PROTOCOL null", "DEBUG SLEEP 0", "DEBUG"}},
@@ -75,7 +78,8 @@ var specials = map[string]special{
 	"client|kill":  {calls: []string{"CLIENT KILL 1.2.3.4:5", "CLIENT KILL ID 999999999", "CLIENT KILL TYPE master", "CLIENT KILL USER nobody"}},
 	"client|pause": {calls: []string{"CLIENT PAUSE 1", "CLIENT PAUSE 1 WRITE", "CLIENT PAUSE x"}}, "client|unblock": {calls: []string{"CLIENT UNBLOCK 999999999", "CLIENT UNBLOCK x"}},
 	"client|reply": {calls: []string{"CLIENT REPLY ON", "CLIENT REPLY OFF", "CLIENT REPLY SKIP", "CLIENT REPLY SKIP", "CLIENT REPLY BAD"}},
-	// BCAST is left out: how many keys come in one push is a matter of the time between two reads of the server.
+	// BCAST is left out: how many keys come in one push is a matter of the time between two reads
+	// of the server.
 	"client|tracking": {calls: []string{"CLIENT TRACKING ON", "CLIENT TRACKING OFF", "CLIENT TRACKING ON OPTIN", "CLIENT TRACKING ON NOLOOP",
 		"CLIENT TRACKING ON REDIRECT 999999999", "CLIENT TRACKING ON PREFIX x"}},
 

@@ -14,12 +14,14 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestFidelity: no client can tell the proxy from its Redis. Scripts of random commands, written by the grammar that Redis
-// itself gives of all its commands, go directly to one server and through the proxy to another of the same make; the
-// answers must be the same bytes, and the connections open or closed alike. In a third of the scripts lock commands stand
-// among the others, where Redis answers that it does not know them and the proxy must answer them. Every group of
-// commands is tried in every state of a connection, RESP2 and RESP3, and every command somewhere: 2,176 scripts, twenty
-// times as many with INTEGRATION_LONG, or as many as the time of go test allows. What the comparison leaves out, and why, is in specials and plain.
+// TestFidelity: no client can tell the proxy from its Redis. Scripts of random commands, written
+// by the grammar that Redis itself gives of all its commands, go directly to one server and
+// through the proxy to another of the same make; the answers must be the same bytes, and the
+// connections open or closed alike. In a third of the scripts lock commands stand among the
+// others, where Redis answers that it does not know them and the proxy must answer them. Every
+// group of commands is tried in every state of a connection, RESP2 and RESP3, and every command
+// somewhere: 2,176 scripts, twenty times as many with INTEGRATION_LONG, or as many as the time of
+// go test allows. What the comparison leaves out, and why, is in specials and plain.
 func TestFidelity(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
@@ -71,8 +73,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// fidelityCells are all groups in all states and both protocols, but for what Redis does not have: HELLO 3 wants the
-// password, so no connection speaks RESP3 before it has authenticated.
+// fidelityCells are all groups in all states and both protocols, but for what Redis does not have:
+// HELLO 3 wants the password, so no connection speaks RESP3 before it has authenticated.
 func fidelityCells(groups []string) (list []fidelityCell) {
 	for _, group := range groups {
 		for _, state := range connectionStates {

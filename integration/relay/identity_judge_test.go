@@ -27,7 +27,8 @@ const (
 	wrongSilence = "no answer"
 )
 
-// busyAnswers are those of a proxy that had no time. They count as granted, since permission comes before.
+// busyAnswers are those of a proxy that had no time. They count as granted, since permission comes
+// before.
 var busyAnswers = []string{"-NOQUORUM ", "-TRYAGAIN "}
 
 // identityResult is how far an answer agrees with the twin's.

@@ -21,7 +21,8 @@ func sayOK(what string) string {
 	return lab.Encode("EVAL", "return redis.status_reply('"+what+"')", "0")
 }
 
-// identityCluster has the users of TestIdentity. The default user needs no password, and has the rules.
+// identityCluster has the users of TestIdentity. The default user needs no password, and has the
+// rules.
 func identityCluster(t *testing.T, acl bool, rules ...string) *lab.Cluster {
 	t.Helper()
 	c := &lab.Cluster{Upstream: lab.StartRedis(t, withUsers([]string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"})...)}
@@ -54,9 +55,9 @@ func until(host *lab.Client, name string) string {
 	return b.String()
 }
 
-// TestIdentityShift: a reply that looks like a message of pub/sub must not move the replies behind it to other commands, so
-// that a wrong AUTH takes the +OK of another. In each packet nobody logs in; what LOCK answers behind it is what it
-// answers on a new connection.
+// TestIdentityShift: a reply that looks like a message of pub/sub must not move the replies behind
+// it to other commands, so that a wrong AUTH takes the +OK of another. In each packet nobody logs
+// in; what LOCK answers behind it is what it answers on a new connection.
 func TestIdentityShift(t *testing.T) {
 	t.Parallel()
 	list, wrong, sel, debug := lab.Encode("LRANGE", "kq", "0", "-1"), lab.Encode("AUTH", "alice", "wrong"), lab.Encode("SELECT", "0"), lab.Encode("DEBUG", "x")
@@ -148,8 +149,8 @@ func TestIdentitySwitched(t *testing.T) {
 	}
 }
 
-// TestIdentityDeep: a reply nested deeper than the proxy follows, and a SUBSCRIBE behind it, leave the connection at work.
-// That the log has no panic is checked when the proxy ends.
+// TestIdentityDeep: a reply nested deeper than the proxy follows, and a SUBSCRIBE behind it, leave
+// the connection at work. That the log has no panic is checked when the proxy ends.
 func TestIdentityDeep(t *testing.T) {
 	t.Parallel()
 	c := identityCluster(t, false, "~*", "&*", "+@all")
@@ -173,8 +174,8 @@ func TestIdentityDeep(t *testing.T) {
 	}
 }
 
-// TestIdentityMonitor: on a connection in MONITOR mode the answer to a lock command stands behind the replies to what was
-// sent before it, and in front of those to what was sent later.
+// TestIdentityMonitor: on a connection in MONITOR mode the answer to a lock command stands behind
+// the replies to what was sent before it, and in front of those to what was sent later.
 func TestIdentityMonitor(t *testing.T) {
 	t.Parallel()
 	c := identityCluster(t, false, "~*", "&*", "+@all")
@@ -210,8 +211,9 @@ func TestIdentityMonitor(t *testing.T) {
 	}
 }
 
-// TestIdentityMonitorReset: MONITOR goes on behind a forged answer to RESET. Its lines are no replies: the answer to a lock
-// command must not come before that of a command which takes its time.
+// TestIdentityMonitorReset: MONITOR goes on behind a forged answer to RESET. Its lines are no
+// replies: the answer to a lock command must not come before that of a command which takes its
+// time.
 func TestIdentityMonitorReset(t *testing.T) {
 	t.Parallel()
 	c := identityCluster(t, false, "~*", "&*", "+@all")

@@ -11,8 +11,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// lockproxy in front of an upstream that checks authentication before it looks a command up: the stand-in, and a
-// valkey-server where there is one.
+// lockproxy in front of an upstream that checks authentication before it looks a command up: the
+// stand-in, and a valkey-server where there is one.
 
 // tap carries connections to target and keeps what goes there.
 type tap struct {
@@ -188,8 +188,8 @@ func TestOrderReset(t *testing.T) {
 	}
 }
 
-// TestOrderPasswordLater: a password that is set while connections are open stops nobody for ever. Those that the upstream
-// let in before stay in.
+// TestOrderPasswordLater: a password that is set while connections are open stops nobody for ever.
+// Those that the upstream let in before stay in.
 func TestOrderPasswordLater(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range authFirstUpstreams(t) {

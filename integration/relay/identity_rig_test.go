@@ -54,7 +54,8 @@ type identityRig struct {
 // keyClasses begin the names of locks: rights may differ between them.
 var keyClasses = []string{"a-", "e-"}
 
-// identityRigs starts a proxy with and without lock-acl in front of each upstream. All have one master.
+// identityRigs starts a proxy with and without lock-acl in front of each upstream. All have one
+// master.
 func identityRigs(t *testing.T) (rigs []*identityRig, master *lab.Redis) {
 	t.Helper()
 	master = lab.StartRedis(t)
@@ -77,8 +78,8 @@ func identityRigs(t *testing.T) (rigs []*identityRig, master *lab.Redis) {
 	return rigs, master
 }
 
-// answersPackets tells whether a server answers a wrong AUTH behind a right one in the same packet. Builds of Valkey from
-// between two versions did not.
+// answersPackets reports whether a server answers a wrong AUTH behind a right one in the same
+// packet. Builds of Valkey from between two versions did not.
 func answersPackets(t *testing.T, server *lab.Redis) bool {
 	t.Helper()
 	c := lab.Dial(t, server.Addr)
@@ -86,7 +87,8 @@ func answersPackets(t *testing.T, server *lab.Redis) bool {
 	return c.Frame() == "+OK\r\n" && strings.HasPrefix(c.Frame(), "-WRONGPASS ")
 }
 
-// withUsers adds the identity users, one who may do all (admin) and the proxy's own (asker) to server arguments.
+// withUsers adds the identity users, one who may do all (admin) and the proxy's own (asker) to
+// server arguments.
 func withUsers(args []string) []string {
 	args = append(args, "--user", "admin", "on", ">admin", "~*", "&*", "+@all", "--user", "asker", "on", ">asks", "+acl|dryrun")
 	for _, u := range identityUsers {
@@ -161,8 +163,8 @@ func (d *desk) must(want string, args ...string) {
 	}
 }
 
-// settle returns when the server has answered all that other connections sent before: what came with the first PING or
-// before is done before the second is read. Nothing may be blocked.
+// settle returns when the server has answered all that other connections sent before: what came
+// with the first PING or before is done before the second is read. Nothing may be blocked.
 func (d *desk) settle() {
 	d.ask("PING")
 	d.ask("PING")

@@ -9,7 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What TestIdentity sends: everything that changes the standing of a connection, or looks as if it did.
+// What TestIdentity sends: everything that changes the standing of a connection, or looks as if it
+// did.
 
 // identityStep is a command.
 type identityStep struct {
@@ -20,7 +21,7 @@ type identityStep struct {
 
 func (s identityStep) is(name string) bool { return strings.EqualFold(s.args[0], name) }
 
-// resets tells whether it is a RESET that Redis accepts.
+// resets reports whether it is a RESET that Redis accepts.
 func (s identityStep) resets() bool { return s.is("RESET") && len(s.args) == 1 }
 
 // String writes it as one would type it.
@@ -88,8 +89,8 @@ func newIdentityScript(seed, number uint64, password bool) identityScript {
 	return s
 }
 
-// waitForResets puts a wait before each RESET whose connection may have replies in a list: Redis closes a connection that is
-// not logged in and has some, and whether it has depends on time.
+// waitForResets puts a wait before each RESET whose connection may have replies in a list: Redis
+// closes a connection that is not logged in and has some, and whether it has depends on time.
 func (s *identityScript) waitForResets() {
 	long := false
 	for i := range s.steps {
@@ -177,7 +178,8 @@ func (w identityWriter) login(right bool) []string {
 		{"HELLO", version, "AUTH", name, password, w.pick("BAD", "AUTH", "SETNAME")}, {"HELLO", version, "AUTH", name}}[w.IntN(19)]
 }
 
-// subscription returns a command of pub/sub. There is one channel of each kind: servers name several in random order.
+// subscription returns a command of pub/sub. There is one channel of each kind: servers name
+// several in random order.
 func (w identityWriter) subscription() []string {
 	c := w.channel
 	return [][]string{{"SUBSCRIBE", c}, {"SUBSCRIBE", c}, {"SUBSCRIBE", c, c}, {"PSUBSCRIBE", c + "*"}, {"SSUBSCRIBE", c}, {"UNSUBSCRIBE"}, {"UNSUBSCRIBE", c}, {"UNSUBSCRIBE", "none"},

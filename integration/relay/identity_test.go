@@ -13,19 +13,22 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestIdentity sends random scripts of everything that changes the standing of a connection, or looks as if it did, through
-// the proxy in random pieces, and directly to the same server. Directly, in the place of each lock command, the server is
-// asked who is logged in, whether a transaction is open and whether it answers at all. Through the proxy a lock command must
-// be granted to one who may and to nobody else, a refusal must have the right code, and every other byte must be the same.
+// TestIdentity sends random scripts of everything that changes the standing of a connection, or
+// looks as if it did, through the proxy in random pieces, and directly to the same server.
+// Directly, in the place of each lock command, the server is asked who is logged in, whether a
+// transaction is open and whether it answers at all. Through the proxy a lock command must be
+// granted to one who may and to nobody else, a refusal must have the right code, and every other
+// byte must be the same.
 //
 // It runs for ten seconds. A thorough run, and the repetition of one script:
 //
 //	IDENTITY_SCRIPTS=50000 IDENTITY_TIME=1h go test -count=1 -timeout 2h -run 'TestIdentity$' ./integration/relay
 //	INTEGRATION_SEED=7 IDENTITY_FIRST=1234 IDENTITY_SCRIPTS=1 go test -count=1 -v -run 'TestIdentity$' ./integration/relay
 //
-// VALKEY_SERVER names a valkey-server of 9.1 or later that is not in the PATH; INTEGRATION_BINARY another lockproxy;
-// IDENTITY_FAULTS how many different faults end the run (1), and IDENTITY_ONLY how the only ones that count begin, such as
-// "granted": so a version that has many can be searched for one kind.
+// VALKEY_SERVER names a valkey-server of 9.1 or later that is not in the PATH; INTEGRATION_BINARY
+// another lockproxy; IDENTITY_FAULTS how many different faults end the run (1), and IDENTITY_ONLY
+// how the only ones that count begin, such as "granted": so a version that has many can be
+// searched for one kind.
 func TestIdentity(t *testing.T) {
 	rigs, master := identityRigs(t)
 	run := &identityRun{t: t, seed: lab.SeedOf(t, uint64(time.Now().UnixNano())), rigs: rigs, master: master, end: time.Now().Add(10 * time.Second),
@@ -125,7 +128,8 @@ func (w *identityWorker) work() {
 	}
 }
 
-// rigOf: a script goes to the same rig where there is no valkey-server, but for those that went to that.
+// rigOf: a script goes to the same rig where there is no valkey-server, but for those that went to
+// that.
 func (r *identityRun) rigOf(number uint64) *identityRig {
 	slot := int(number % 10)
 	if slot >= len(r.rigs) {
@@ -140,7 +144,7 @@ func (w *identityWorker) foundSoFar() int {
 	return len(w.found)
 }
 
-// first tells whether no worker has found such a fault before this one.
+// first reports whether no worker has found such a fault before this one.
 func (w *identityWorker) first(kind string, rig *identityRig) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -246,7 +250,8 @@ func (w *identityWorker) through(rig *identityRig, s identityScript, twin *ident
 	return r, keys
 }
 
-// landed looks whether a lock command that was refused, or had no answer, locked its key all the same.
+// landed looks whether a lock command that was refused, or had no answer, locked its key all the
+// same.
 func (w *identityWorker) landed(twin *identityTwin, r identityResult, keys []string) identityFault {
 	if len(keys) == 0 || twin.silent == 0 && len(keys) == len(r.refused) && !strings.Contains(fmt.Sprint(r.refused), "true") {
 		return identityFault{}

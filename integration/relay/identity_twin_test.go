@@ -11,8 +11,8 @@ import (
 
 // What a script gets directly, and what that says about each lock command in it.
 
-// identityPart is what the steps up to the one of a number bring: bytes that are the same on both ways, or the answer to
-// a lock command.
+// identityPart is what the steps up to the one of a number bring: bytes that are the same on both
+// ways, or the answer to a lock command.
 type identityPart struct {
 	upTo    int // the number of the first step that does not count
 	literal string
@@ -28,8 +28,8 @@ type identityTruth struct {
 	or      string // how it may begin as well; "" for not otherwise
 }
 
-// identityTwin is a run of a script without the proxy. A lock command's place takes an unknown command, which does the same
-// to a transaction and to CLIENT REPLY SKIP, and questions behind it.
+// identityTwin is a run of a script without the proxy. A lock command's place takes an unknown
+// command, which does the same to a transaction and to CLIENT REPLY SKIP, and questions behind it.
 type identityTwin struct {
 	rig    *identityRig
 	conn   *direct
@@ -38,7 +38,8 @@ type identityTwin struct {
 	silent int // lock commands while replies are off or skipped
 }
 
-// askWho is answered by who is logged in. Behind the unknown command it does not matter that a transaction queues it.
+// askWho is answered by who is logged in. Behind the unknown command it does not matter that a
+// transaction queues it.
 var askWho = lab.Encode("ACL", "WHOAMI")
 
 // play runs the script and the end of every script: a RESET, and a HELLO that names end.
@@ -79,8 +80,9 @@ func (w *identityTwin) literal(upTo int, text string) {
 	w.parts = append(w.parts, identityPart{upTo: upTo, literal: comparable(text)})
 }
 
-// single runs a step that may change whether the connection is logged in. It is not in a transaction behind that, not
-// subscribed, and replies are on: so the question gets an answer and changes nothing.
+// single runs a step that may change whether the connection is logged in. It is not in a
+// transaction behind that, not subscribed, and replies are on: so the question gets an answer and
+// changes nothing.
 func (w *identityTwin) single(i int, step identityStep) {
 	text, _ := textOf([]identityStep{step}, nil)
 	reply, was := w.conn.say(text), w.in

@@ -10,8 +10,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestIsolation sends 100,000 random commands mixed with LOCK and UNLOCK over several connections, RESP2 and RESP3,
-// in pipelines of random length and random fragments, and checks every single reply against a model.
+// TestIsolation sends 100,000 random commands mixed with LOCK and UNLOCK over several connections,
+// RESP2 and RESP3, in pipelines of random length and random fragments, and checks every single
+// reply against a model.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))

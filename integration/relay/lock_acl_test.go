@@ -8,14 +8,16 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// lock-acl: who may lock is what the upstream's ACL says of the connection's user and the lock's full key.
+// lock-acl: who may lock is what the upstream's ACL says of the connection's user and the lock's
+// full key.
 
 const (
 	noKey     = "-NOPERM This user has no permissions to access the 'lock:other' key\r\n"
 	noCommand = "-NOPERM This user has no permissions to run the 'set' command\r\n"
 )
 
-// aclCluster has an upstream with a password and users, and asks it as one that may do nothing else.
+// aclCluster has an upstream with a password and users, and asks it as one that may do nothing
+// else.
 func aclCluster(t testing.TB, flags ...string) *lab.Cluster {
 	t.Helper()
 	upstream := lab.StartRedis(t, "--requirepass", "secret",
@@ -68,7 +70,8 @@ func TestLockACL(t *testing.T) {
 	}
 }
 
-// converse sends one step after the other was answered, or all at once, and checks every reply; "any" is any.
+// converse sends one step after the other was answered, or all at once, and checks every reply;
+// "any" is any.
 func converse(host *lab.Client, steps []step, atOnce bool) {
 	host.T.Helper()
 	if atOnce {
@@ -92,8 +95,8 @@ func converse(host *lab.Client, steps []step, atOnce bool) {
 	}
 }
 
-// TestLockACLWithoutAnAnswer: what the upstream said last counts while it is away; where it never said anything, or will not say, nobody locks,
-// and the log says why.
+// TestLockACLWithoutAnAnswer: what the upstream said last counts while it is away; where it never
+// said anything, or will not say, nobody locks, and the log says why.
 func TestLockACLWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	c := aclCluster(t)
@@ -132,7 +135,8 @@ func TestLockACLWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestLockACLFollowsTheUpstream: rights given and taken while connections live count within a second.
+// TestLockACLFollowsTheUpstream: rights given and taken while connections live count within a
+// second.
 func TestLockACLFollowsTheUpstream(t *testing.T) {
 	t.Parallel()
 	c := aclCluster(t)

@@ -1,5 +1,5 @@
-// Package relay shows that what is not a lock command reaches the upstream, and its replies the client, as if no proxy
-// were there. It holds tests only, of the built binary; see lab.
+// Package relay shows that what is not a lock command reaches the upstream, and its replies the
+// client, as if no proxy were there. It holds tests only, of the built binary; see lab.
 package relay
 
 import (

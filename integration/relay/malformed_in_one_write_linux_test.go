@@ -12,7 +12,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// counter is an upstream that counts in how many segments arrives what begins with mark. All else it passes to a Redis.
+// counter is an upstream that counts in how many segments arrives what begins with mark. All else
+// it passes to a Redis.
 type counter struct {
 	net.Listener
 	redis    string
@@ -79,7 +80,8 @@ func (c *counter) serve(conn *net.TCPConn) {
 	}
 }
 
-// of sends the pieces to addr, one write each, and returns in how many segments they arrive. 0: they do not arrive whole.
+// of sends the pieces to addr, one write each, and returns in how many segments they arrive. 0:
+// they do not arrive whole.
 func (c *counter) of(t *testing.T, addr string, pieces ...string) int {
 	t.Helper()
 	client := lab.Dial(t, addr)
@@ -94,8 +96,9 @@ func (c *counter) of(t *testing.T, addr string, pieces ...string) int {
 	}
 }
 
-// TestMalformedInOneWrite: what a client sends in one piece reaches the upstream in one, also if a byte in the middle is malformed. Redis 8.6.3
-// does not answer where such a piece arrives in two (redis PR 15795).
+// TestMalformedInOneWrite: what a client sends in one piece reaches the upstream in one, also if a
+// byte in the middle is malformed. Redis 8.6.3 does not answer where such a piece arrives in two
+// (redis PR 15795).
 func TestMalformedInOneWrite(t *testing.T) {
 	t.Parallel()
 	redis := lab.StartRedis(t)

@@ -9,8 +9,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestOrderBetweenConnections: commands of two connections, sent one right after the other without waiting, reach the upstream in that order as
-// often as through HAProxy. Clients that wait for elements of a list are served in the order in which Redis has heard of them.
+// TestOrderBetweenConnections: commands of two connections, sent one right after the other without
+// waiting, reach the upstream in that order as often as through HAProxy. Clients that wait for
+// elements of a list are served in the order in which Redis has heard of them.
 func TestOrderBetweenConnections(t *testing.T) {
 	upstream := lab.StartRedis(t)
 	haproxy := lab.StartHAProxy(t, upstream.Addr)
@@ -47,7 +48,8 @@ func TestOrderBetweenConnections(t *testing.T) {
 	}
 }
 
-// line is two connections that wait for elements of a list, and one past the proxy that pushes them.
+// line is two connections that wait for elements of a list, and one past the proxy that pushes
+// them.
 type line struct{ one, two, desk *lab.Client }
 
 func joinLine(t *testing.T, upstream, addr string) line {

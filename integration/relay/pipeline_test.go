@@ -15,7 +15,8 @@ import (
 // step is a command with the reply it must get; "token" and "null" stand for what LOCK answers.
 type step struct{ send, want string }
 
-// passed are commands for the upstream, with replies of every kind, some of them empty or looking like requests.
+// passed are commands for the upstream, with replies of every kind, some of them empty or looking
+// like requests.
 func passed(i int) []step {
 	key := fmt.Sprintf("k%d", i)
 	return []step{
@@ -31,7 +32,8 @@ func passed(i int) []step {
 	}
 }
 
-// play sends all steps, cut by the given function, and checks every reply. It returns the tokens granted.
+// play sends all steps, cut by the given function, and checks every reply. It returns the tokens
+// granted.
 func play(c *lab.Client, steps []step, sendAll func(text string)) []string {
 	c.T.Helper()
 	var text strings.Builder
@@ -81,7 +83,8 @@ func TestPipelineEveryPosition(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestSplitEveryByte sends the same requests in two packets, cut at every byte, and then a byte at a time.
+// TestSplitEveryByte sends the same requests in two packets, cut at every byte, and then a byte at
+// a time.
 func TestSplitEveryByte(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

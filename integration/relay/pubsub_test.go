@@ -8,7 +8,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// subscribedError is what Redis says to a command that a RESP2 connection with subscriptions may not send.
+// subscribedError is what Redis says to a command that a RESP2 connection with subscriptions may
+// not send.
 func subscribedError(command string) string {
 	return "-ERR Can't execute '" + command + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET " +
 		"are allowed in this context\r\n"
@@ -54,7 +55,8 @@ func TestSubscribed(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestSubscribedMessages: messages that arrive while replies of ours are written neither tear nor displace them.
+// TestSubscribedMessages: messages that arrive while replies of ours are written neither tear nor
+// displace them.
 func TestSubscribedMessages(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

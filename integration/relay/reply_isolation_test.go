@@ -12,8 +12,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestReplyIsolation: 200 clients that come and go, with values that are theirs alone, pipelines that are cancelled or killed in the middle,
-// pub/sub, transactions and locks. None may ever see what is another's.
+// TestReplyIsolation: 200 clients that come and go, with values that are theirs alone, pipelines
+// that are cancelled or killed in the middle, pub/sub, transactions and locks. None may ever see
+// what is another's.
 func TestReplyIsolation(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
@@ -79,7 +80,8 @@ func (g *guest) visit() (err error) {
 	return m.run(commands)
 }
 
-// echoes sends a pipeline of ECHO with values of its own, LOCKs among them, and returns the replies to expect; "" is a token.
+// echoes sends a pipeline of ECHO with values of its own, LOCKs among them, and returns the
+// replies to expect; "" is a token.
 func (g *guest) echoes(n int) (expected []string, err error) {
 	var text strings.Builder
 	for i := range n {

@@ -9,12 +9,14 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// script writes random sequences of commands whose answers are the same on every server: nothing that depends on
-// time, on connection numbers or on chance, and no more than one channel, since servers name several in random order.
+// script writes random sequences of commands whose answers are the same on every server: nothing
+// that depends on time, on connection numbers or on chance, and no more than one channel, since
+// servers name several in random order.
 type script struct{ *rand.Rand }
 
-// bytes returns n commands. One script in ten has some of its bytes changed, one in ten ends with QUIT, and only the
-// others may ask for no replies: with those off, Redis closes at an error or at QUIT only if older replies still wait.
+// bytes returns n commands. One script in ten has some of its bytes changed, one in ten ends with
+// QUIT, and only the others may ask for no replies: with those off, Redis closes at an error or at
+// QUIT only if older replies still wait.
 func (s script) bytes(n int) string {
 	var b strings.Builder
 	kind := s.IntN(10)
@@ -94,7 +96,8 @@ func (s script) value() string {
 
 func (s script) number() string { return fmt.Sprint(s.IntN(12) - 3) }
 
-// command returns a random command, most of them right, some with the wrong type, number or form of arguments.
+// command returns a random command, most of them right, some with the wrong type, number or form
+// of arguments.
 func (s script) command() []string {
 	k, v, n, m := s.key(), s.value(), s.number(), s.number()
 	table := [][]string{

@@ -9,7 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Lock commands in the special states of a connection: MULTI, CLIENT REPLY, MONITOR, RESP3 pushes and attributes.
+// Lock commands in the special states of a connection: MULTI, CLIENT REPLY, MONITOR, RESP3 pushes
+// and attributes.
 
 const (
 	inMulti   = "-ERR LOCK is not allowed in transactions\r\n"
@@ -76,7 +77,8 @@ func TestMulti(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestClientReply: a client that does not want replies would never learn its token, so nothing is locked.
+// TestClientReply: a client that does not want replies would never learn its token, so nothing is
+// locked.
 func TestClientReply(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -104,7 +106,8 @@ func TestClientReply(t *testing.T) {
 	}
 }
 
-// TestClientReplyInTransaction: OFF queued in a transaction takes effect when it runs, in the middle of EXEC's reply.
+// TestClientReplyInTransaction: OFF queued in a transaction takes effect when it runs, in the
+// middle of EXEC's reply.
 func TestClientReplyInTransaction(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -159,7 +162,8 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// TestPushes: pushes stand between replies, never inside one, and a LOCK amid them is answered in its place.
+// TestPushes: pushes stand between replies, never inside one, and a LOCK amid them is answered in
+// its place.
 func TestPushes(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

@@ -8,7 +8,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSuiteClients is after unit/introspection, unit/pause and parts of unit/type/list and unit/other.
+// TestSuiteClients is after unit/introspection, unit/pause and parts of unit/type/list and
+// unit/other.
 func TestSuiteClients(t *testing.T) {
 	t.Parallel()
 	const silent = "$-1"
@@ -52,7 +53,8 @@ func TestSuiteClients(t *testing.T) {
 	})
 }
 
-// TestSuiteOutputLimits is after unit/obuf-limits: a client that takes too little is closed by Redis, in the middle of what it was sent or before.
+// TestSuiteOutputLimits is after unit/obuf-limits: a client that takes too little is closed by
+// Redis, in the middle of what it was sent or before.
 func TestSuiteOutputLimits(t *testing.T) {
 	t.Parallel()
 	const big = 50 << 20 // more than all sockets on the way hold

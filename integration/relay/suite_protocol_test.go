@@ -77,8 +77,8 @@ func TestSuiteUnauthenticated(t *testing.T) {
 	}, "--requirepass", "foobar")
 }
 
-// TestSuiteDesync is the regression test of unit/protocol of that name: the client writes on and on behind bytes that are no request, until it
-// cannot any more, and then reads why.
+// TestSuiteDesync is the regression test of unit/protocol of that name: the client writes on and
+// on behind bytes that are no request, until it cannot any more, and then reads why.
 func TestSuiteDesync(t *testing.T) {
 	t.Parallel()
 	direct, upstream := lab.StartRedis(t), lab.StartRedis(t)

@@ -81,7 +81,8 @@ func TestSuiteTracking(t *testing.T) {
 	})
 }
 
-// TestSuiteSync: the stream of a replica that speaks the old protocol, as the suite itself listens to what is replicated.
+// TestSuiteSync: the stream of a replica that speaks the old protocol, as the suite itself listens
+// to what is replicated.
 func TestSuiteSync(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 1)

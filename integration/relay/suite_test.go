@@ -11,10 +11,12 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Redis' own test suite cannot be brought in here. What of it would catch a proxy out is written down again in suite_*_test.go: scenes of a few
-// connections, played directly with one server and through the proxy with another, which must read the same.
+// Redis' own test suite cannot be brought in here. What of it would catch a proxy out is written
+// down again in suite_*_test.go: scenes of a few connections, played directly with one server and
+// through the proxy with another, which must read the same.
 
-// scene is a list of steps. Each begins with the name of a connection, which is opened when it first occurs:
+// scene is a list of steps. Each begins with the name of a connection, which is opened when it
+// first occurs:
 //
 //	a PING x        sends a command and reads its reply; {b.id} is the CLIENT ID of connection b
 //	a> PING x       sends a command
@@ -163,7 +165,8 @@ func (s *stage) moment(c *lab.Client) string {
 	return got
 }
 
-// perform plays a scene and returns what was read. moments are nil directly, and then those of the performance through the proxy.
+// perform plays a scene and returns what was read. moments are nil directly, and then those of the
+// performance through the proxy.
 func perform(t testing.TB, addr string, sc scene, moments []string) (heard string, read []string) {
 	t.Helper()
 	s := &stage{t: t, addr: addr, conns: map[string]*lab.Client{}, ids: map[string]string{}, direct: moments == nil, moments: moments}

@@ -9,9 +9,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// The upstream refuses, dies, comes back; a real replica and redis-cli --pipe work through the proxy.
+// The upstream refuses, dies, comes back; a real replica and redis-cli --pipe work through the
+// proxy.
 
-// TestUpstreamDown: a command for an upstream that is down gets an error, and the next one dials again.
+// TestUpstreamDown: a command for an upstream that is down gets an error, and the next one dials
+// again.
 func TestUpstreamDown(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -33,8 +35,9 @@ func TestUpstreamDown(t *testing.T) {
 	host3.WantDo(lab.Bulk("1"), "GET", "a")
 }
 
-// TestUpstreamAwayAtTheStart: a proxy that starts while the upstream is away knows from the masters whether that wants a password, by the word
-// of one master for a password and of a majority for none.
+// TestUpstreamAwayAtTheStart: a proxy that starts while the upstream is away knows from the
+// masters whether that wants a password, by the word of one master for a password and of a
+// majority for none.
 func TestUpstreamAwayAtTheStart(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -92,7 +95,8 @@ func TestUpstreamAwayAtTheStart(t *testing.T) {
 	}
 }
 
-// TestUpstreamDies: a connection whose upstream connection ended is closed, since its state is gone.
+// TestUpstreamDies: a connection whose upstream connection ended is closed, since its state is
+// gone.
 func TestUpstreamDies(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -110,7 +114,8 @@ func TestUpstreamDies(t *testing.T) {
 	lab.Dial(t, c.Addr).Unlock("job", token)
 }
 
-// TestUpstreamKillsClient: CLIENT KILL at the upstream ends the client's connection, QUIT-like closes included.
+// TestUpstreamKillsClient: CLIENT KILL at the upstream ends the client's connection, QUIT-like
+// closes included.
 func TestUpstreamKillsClient(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -122,7 +127,8 @@ func TestUpstreamKillsClient(t *testing.T) {
 	host.WantClosed()
 }
 
-// TestReplica attaches a real replica through the proxy: PSYNC, the RDB file, the stream of commands, REPLCONF ACK.
+// TestReplica attaches a real replica through the proxy: PSYNC, the RDB file, the stream of
+// commands, REPLCONF ACK.
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)

@@ -49,7 +49,8 @@ func TestLargeValue(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestSlowReader: a client that reads nothing makes its own replies wait in Redis, not in the proxy.
+// TestSlowReader: a client that reads nothing makes its own replies wait in Redis, not in the
+// proxy.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -75,8 +76,9 @@ func TestSlowReader(t *testing.T) {
 	host.Unlock("job", lab.TokenOf(host.Frame()))
 }
 
-// TestWriteFirst: a client that writes 39 MB of commands, with LOCKs among them, before it reads anything. That
-// works on Redis; a proxy that stops reading while it waits to place a reply would block both for ever.
+// TestWriteFirst: a client that writes 39 MB of commands, with LOCKs among them, before it reads
+// anything. That works on Redis; a proxy that stops reading while it waits to place a reply would
+// block both for ever.
 func TestWriteFirst(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -109,7 +111,8 @@ func TestWriteFirst(t *testing.T) {
 	}
 }
 
-// TestRedisCliPipe: the mass insertion of redis-cli, which writes inline and binary commands without waiting.
+// TestRedisCliPipe: the mass insertion of redis-cli, which writes inline and binary commands
+// without waiting.
 func TestRedisCliPipe(t *testing.T) {
 	t.Parallel()
 	cli := lab.Tool(t, "redis-cli")

@@ -7,8 +7,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSessionElsewhere: what another proxy does with the token of a session lock holds on the masters; the proxy of the session learns of it
-// at its next renewal at the earliest, and its end of the session is the end of the lock all the same.
+// TestSessionElsewhere: what another proxy does with the token of a session lock holds on the
+// masters; the proxy of the session learns of it at its next renewal at the earliest, and its end
+// of the session is the end of the lock all the same.
 func TestSessionElsewhere(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)

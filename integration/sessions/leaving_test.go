@@ -11,7 +11,8 @@ import (
 
 // Clients that hang up: half-close, FIN, RST, QUIT, at every point where it matters.
 
-// TestHalfClose: what was sent before the client's FIN is answered, LOCK included; then the connection ends.
+// TestHalfClose: what was sent before the client's FIN is answered, LOCK included; then the
+// connection ends.
 func TestHalfClose(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -65,8 +66,8 @@ func TestQuit(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestBlockedClientLeaves: a client that leaves while blocked in BLPOP unblocks the upstream; nothing is popped for
-// nobody, and a LOCK pipelined behind the BLPOP is not taken.
+// TestBlockedClientLeaves: a client that leaves while blocked in BLPOP unblocks the upstream;
+// nothing is popped for nobody, and a LOCK pipelined behind the BLPOP is not taken.
 func TestBlockedClientLeaves(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
@@ -94,9 +95,10 @@ func TestBlockedClientLeaves(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestResetWhileDeciding: a client that resets its connection while a hung majority delays its LOCK leaves no key.
-// B3: the release died with the caller's context (open-match#1578). B33: a client library that timed out, hung up
-// and sent the command again was blocked by its own first try (go-redis#2339).
+// TestResetWhileDeciding: a client that resets its connection while a hung majority delays its
+// LOCK leaves no key. B3: the release died with the caller's context (open-match#1578). B33: a
+// client library that timed out, hung up and sent the command again was blocked by its own first
+// try (go-redis#2339).
 func TestResetWhileDeciding(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5, "--master-timeout", "3s")
@@ -143,8 +145,9 @@ func TestResetAtAnyTime(t *testing.T) {
 			host.Close()
 		}
 	}
-	// A reply that reached the client's system before the reset was delivered as far as the proxy can know, so some
-	// of these locks may rightly be held. What must not be is a key on a minority.
+	// A reply that reached the client's system before the reset was delivered as far as the proxy
+	// can know, so some of these locks may rightly be held. What must not be is a key on a
+	// minority.
 	lab.Settle(t, c.Masters, c.Proxy)
 	held := map[string]int{}
 	for _, keys := range lab.Census(t, c.Masters) {
@@ -159,8 +162,8 @@ func TestResetAtAnyTime(t *testing.T) {
 	}
 }
 
-// TestResetAfterToken: who has read the token holds the lock, also if the connection is reset right behind it, before the client's system
-// has acknowledged the reply.
+// TestResetAfterToken: who has read the token holds the lock, also if the connection is reset
+// right behind it, before the client's system has acknowledged the reply.
 func TestResetAfterToken(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)

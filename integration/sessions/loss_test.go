@@ -14,8 +14,9 @@ func lostPush(key, token string) string {
 	return ">4\r\n" + lab.Bulk("lock") + lab.Bulk("lost") + lab.Bulk(key) + lab.Bulk(token)
 }
 
-// TestSessionLost: when renewals cannot reach a majority the holder learns it by push no later than the end of validity,
-// although the masters are only silent. Consul noticed minutes later (B26: Consul#18271, etcd#10811).
+// TestSessionLost: when renewals cannot reach a majority the holder learns it by push no later
+// than the end of validity, although the masters are only silent. Consul noticed minutes later
+// (B26: Consul#18271, etcd#10811).
 func TestSessionLost(t *testing.T) {
 	t.Parallel()
 	for name, renewed := range map[string]bool{"before the first renewal": false, "after renewals": true} {
@@ -29,7 +30,8 @@ func TestSessionLost(t *testing.T) {
 			if renewed {
 				lab.Pass(t, 900*time.Millisecond)
 			}
-			// What is left on the majority-th master is the most that validity can be, but for the way of the answers.
+			// What is left on the majority-th master is the most that validity can be, but for the
+			// way of the answers.
 			if left := p.Left(t, "job"); renewed {
 				end = time.Now().Add(left[2])
 			}
@@ -65,7 +67,8 @@ func TestSessionLost(t *testing.T) {
 	}
 }
 
-// TestRenewalGoesOn: renewal stopped for ever after one failure, or never, in Redisson (B18: #775, #2515, #3194, #3714).
+// TestRenewalGoesOn: renewal stopped for ever after one failure, or never, in Redisson (B18: #775,
+// #2515, #3194, #3714).
 func TestRenewalGoesOn(t *testing.T) {
 	t.Parallel()
 	p, relays := lab.StartTwoRelayed(t)
@@ -100,7 +103,8 @@ func TestRenewalGoesOn(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestSessionMaxHold: renewal ends after session-max-hold; the holder is told, and the key runs out.
+// TestSessionMaxHold: renewal ends after session-max-hold; the holder is told, and the key runs
+// out.
 func TestSessionMaxHold(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--session-max-hold", "2s")

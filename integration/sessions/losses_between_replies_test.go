@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestLossesBetweenReplies: the pushes of lost session locks stand between the replies of a pipeline, never in one, and change neither their
-// order nor which of ours belongs where.
+// TestLossesBetweenReplies: the pushes of lost session locks stand between the replies of a
+// pipeline, never in one, and change neither their order nor which of ours belongs where.
 func TestLossesBetweenReplies(t *testing.T) {
 	t.Parallel()
 	p, relays := lab.StartTwoRelayed(t, "--master-timeout", "2s")

@@ -8,8 +8,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestResetInPipeline: RESET releases a session lock at once if it is accepted, also where another lock command of the same pipeline follows, and
-// what is locked behind it belongs to the connection again.
+// TestResetInPipeline: RESET releases a session lock at once if it is accepted, also where another
+// lock command of the same pipeline follows, and what is locked behind it belongs to the
+// connection again.
 func TestResetInPipeline(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -34,7 +35,8 @@ func TestResetInPipeline(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestUnlockOtherName: UNLOCK of a session lock's token under another name answers 0 and changes nothing: the lock is renewed on.
+// TestUnlockOtherName: UNLOCK of a session lock's token under another name answers 0 and changes
+// nothing: the lock is renewed on.
 func TestUnlockOtherName(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -47,8 +49,8 @@ func TestUnlockOtherName(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestExtendedSession: EXTEND told the client that it holds its session lock for 20s. That renewals fail for longer than its ttl changes
-// nothing: no push, and the lock is there.
+// TestExtendedSession: EXTEND told the client that it holds its session lock for 20s. That
+// renewals fail for longer than its ttl changes nothing: no push, and the lock is there.
 func TestExtendedSession(t *testing.T) {
 	t.Parallel()
 	p, relays := lab.StartTwoRelayed(t, "--master-timeout", "1s")

@@ -13,9 +13,10 @@ import (
 
 // Locks that belong to a connection: LOCK ... SESSION.
 
-// TestSessionLives: a SESSION lock of 2s lives as long as its connection is open, and is free within 100ms of its end by
-// the client: close, reset, QUIT, RESET, kill -9. Renewals come at their time (B17: rueidis#923). The connection is
-// open for 8s here, for 30s if INTEGRATION_LONG is set.
+// TestSessionLives: a SESSION lock of 2s lives as long as its connection is open, and is free
+// within 100ms of its end by the client: close, reset, QUIT, RESET, kill -9. Renewals come at
+// their time (B17: rueidis#923). The connection is open for 8s here, for 30s if INTEGRATION_LONG
+// is set.
 func TestSessionLives(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -70,8 +71,8 @@ func TestSessionLives(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestSessionRunsOut: where the client did not end the connection the key runs out by its ttl, not earlier: the holder may
-// still be at work.
+// TestSessionRunsOut: where the client did not end the connection the key runs out by its ttl, not
+// earlier: the holder may still be at work.
 func TestSessionRunsOut(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*lab.TwoProxies){
@@ -105,7 +106,8 @@ func TestSessionRunsOut(t *testing.T) {
 	}
 }
 
-// TestSessionWithoutUpstream: a connection that never needed the upstream outlives it, with its lock.
+// TestSessionWithoutUpstream: a connection that never needed the upstream outlives it, with its
+// lock.
 func TestSessionWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -118,7 +120,8 @@ func TestSessionWithoutUpstream(t *testing.T) {
 	p.Far.Unlock("job", p.Far.Lock("job", "60s"))
 }
 
-// TestSessionLockDelay: after an end that was not QUIT the key stays closed for session-lock-delay, no longer and no less.
+// TestSessionLockDelay: after an end that was not QUIT the key stays closed for
+// session-lock-delay, no longer and no less.
 func TestSessionLockDelay(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--session-lock-delay", "2s")
@@ -159,9 +162,9 @@ func TestSessionLockDelay(t *testing.T) {
 	}
 }
 
-// TestNotSession: a lock without SESSION outlives its connection, and one with it is not freed by another connection's
-// end, nor left behind by UNLOCK through another connection: pooled connections released locks early or kept orphans
-// (B37: with_advisory_lock#43, #45).
+// TestNotSession: a lock without SESSION outlives its connection, and one with it is not freed by
+// another connection's end, nor left behind by UNLOCK through another connection: pooled
+// connections released locks early or kept orphans (B37: with_advisory_lock#43, #45).
 func TestNotSession(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)

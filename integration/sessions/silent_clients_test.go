@@ -11,8 +11,9 @@ import (
 
 // Clients that vanish: in every phase of a LOCK, in every manner.
 
-// TestClientVanishes: whatever a client was doing when it vanished, whoever waits for the key gets it: at once if the vanished one had
-// nothing, by the ttl if it had been told that it has the lock, or if nobody can know that it is gone.
+// TestClientVanishes: whatever a client was doing when it vanished, whoever waits for the key gets
+// it: at once if the vanished one had nothing, by the ttl if it had been told that it has the
+// lock, or if nobody can know that it is gone.
 func TestClientVanishes(t *testing.T) {
 	t.Parallel()
 	const ttl = 1500 * time.Millisecond
@@ -53,8 +54,8 @@ func TestClientVanishes(t *testing.T) {
 	}
 }
 
-// TestSilentSession: the machine of a SESSION lock's holder is cut off, and nobody says so. Renewal stops when session-timeout is
-// over, and the key runs out.
+// TestSilentSession: the machine of a SESSION lock's holder is cut off, and nobody says so.
+// Renewal stops when session-timeout is over, and the key runs out.
 func TestSilentSession(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t, lab.Config{Net: true, Flags: []string{"--restart-guard", "off", "--session-timeout", "2s"}})

@@ -161,7 +161,8 @@ func TestEmbeddedAnswersWhatMiniredisLacks(t *testing.T) {
 	}
 }
 
-// TestEmbeddedTellsWhatAConnectionIs: a bare HELLO, HELLO with a wrong option and ACL WHOAMI answer as Redis does, wherever the connection is.
+// TestEmbeddedTellsWhatAConnectionIs: a bare HELLO, HELLO with a wrong option and ACL WHOAMI
+// answer as Redis does, wherever the connection is.
 func TestEmbeddedTellsWhatAConnectionIs(t *testing.T) {
 	m, _ := newTestServer(t)
 	c := m.dialTest(t)

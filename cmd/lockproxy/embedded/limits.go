@@ -15,8 +15,8 @@ const (
 	maxCount  = 1 << 20  // elements that a count may ask for beyond those that exist
 )
 
-// preHook sees every command before miniredis does, also those of scripts. It refuses what overLimit
-// refuses, and blocking commands in scripts, which nothing could wake.
+// preHook sees every command before miniredis does, also those of scripts. It refuses what
+// overLimit refuses, and blocking commands in scripts, which nothing could wake.
 func (m *Server) preHook(c *server.Peer, name string, args ...string) bool {
 	refusal := overLimit(name, args)
 	if _, direct := m.peers.Load(c); !direct && blocks[name] && (!strings.HasPrefix(name, "X") || hasWord(args, "BLOCK")) {

@@ -43,8 +43,8 @@ func unread(c *bufConn) int {
 	return c.in.unreadLocked()
 }
 
-// Each of these ends a miniredis process, or makes it useless: by a panic under its lock, by a reply that
-// contains itself, by memory, by never ending.
+// Each of these ends a miniredis process, or makes it useless: by a panic under its lock, by a
+// reply that contains itself, by memory, by never ending.
 func TestEmbeddedSurvives(t *testing.T) {
 	m, logs := newTestServer(t)
 	other := m.dialTest(t)
@@ -100,8 +100,8 @@ func TestEmbeddedRefusesOtherFrames(t *testing.T) {
 	}
 }
 
-// TestEmbeddedTakesAnything throws odd arguments at every command that there is, and wants an answer or an end
-// of the connection, soon, every time.
+// TestEmbeddedTakesAnything throws odd arguments at every command that there is, and wants an
+// answer or an end of the connection, soon, every time.
 func TestEmbeddedTakesAnything(t *testing.T) {
 	m, logs := newTestServer(t)
 	names := strings.Fields(`ACL AUTH CLIENT CLUSTER COMMAND CONFIG ECHO HELLO INFO PING RESET ROLE SELECT SWAPDB COPY DEL DUMP EXISTS EXPIRE

@@ -13,7 +13,8 @@ import (
 	"lockproxy/conf"
 )
 
-// TestNoNamesCollide: no setting takes the place of a subcommand's variable, no subcommand that of a setting, and nothing has a name twice.
+// TestNoNamesCollide: no setting takes the place of a subcommand's variable, no subcommand that of
+// a setting, and nothing has a name twice.
 func TestNoNamesCollide(t *testing.T) {
 	taken := map[string]string{"help": "help"}
 	for _, c := range Subcommands() {
@@ -104,7 +105,8 @@ func show(r reply) string {
 	return string(r.kind) + "(" + strings.Join(list, " ") + ")"
 }
 
-// TestClientAsk: pushes before a reply are passed over, and when the context ends so does the waiting.
+// TestClientAsk: pushes before a reply are passed over, and when the context ends so does the
+// waiting.
 func TestClientAsk(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()

@@ -107,7 +107,8 @@ func inQueue(t *testing.T, f func(q *crowd)) {
 
 var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// join lets a client called name wait; it keeps the lock for hold and then releases it (negative: never). The next call joins behind it.
+// join lets a client called name wait; it keeps the lock for hold and then releases it (negative:
+// never). The next call joins behind it.
 func (q *crowd) join(name string, timeout, hold time.Duration) (leave func()) {
 	gone := make(chan struct{})
 	q.wg.Go(func() {
@@ -151,7 +152,8 @@ func TestQueueOrder(t *testing.T) {
 	})
 }
 
-// TestQueueAsksLittle: a thousand waiters ask the masters no more than one would (bug B23), and are served in order.
+// TestQueueAsksLittle: a thousand waiters ask the masters no more than one would (bug B23), and
+// are served in order.
 func TestQueueAsksLittle(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(9500*time.Millisecond), nil)
@@ -187,7 +189,8 @@ func TestQueueExpiry(t *testing.T) {
 	})
 }
 
-// TestQueueForeignRelease: a release through another proxy wakes the head, once for all masters that tell of it (bug B19).
+// TestQueueForeignRelease: a release through another proxy wakes the head, once for all masters
+// that tell of it (bug B19).
 func TestQueueForeignRelease(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)
@@ -206,8 +209,8 @@ func TestQueueForeignRelease(t *testing.T) {
 	})
 }
 
-// TestQueueEarlyMessage: the first master tells of a release before a majority has carried it out. The head tries again when a majority has told,
-// and soon enough where no majority ever will.
+// TestQueueEarlyMessage: the first master tells of a release before a majority has carried it out.
+// The head tries again when a majority has told, and soon enough where no majority ever will.
 func TestQueueEarlyMessage(t *testing.T) {
 	for _, tell := range []int{5, 2} {
 		inQueue(t, func(q *crowd) {
@@ -230,7 +233,8 @@ func TestQueueEarlyMessage(t *testing.T) {
 	}
 }
 
-// TestQueueSubscribesThenTries: what is released between the first try and the subscription is found by the second try.
+// TestQueueSubscribesThenTries: what is released between the first try and the subscription is
+// found by the second try.
 func TestQueueSubscribesThenTries(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)

@@ -9,7 +9,8 @@ import (
 	"lockproxy/quorum"
 )
 
-// TestQueueYieldsWithTwoClients: two clients that hand a lock to each other leave the queue empty each time; other proxies get their chance all the same.
+// TestQueueYieldsWithTwoClients: two clients that hand a lock to each other leave the queue empty
+// each time; other proxies get their chance all the same.
 func TestQueueYieldsWithTwoClients(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		pauses, last := 0, time.Now()
@@ -39,7 +40,8 @@ func TestQueueYieldsWithTwoClients(t *testing.T) {
 	})
 }
 
-// TestQueueYieldsWithLongHolds: locks that are held for longer than the slow timer are handed over in a row, too.
+// TestQueueYieldsWithLongHolds: locks that are held for longer than the slow timer are handed over
+// in a row, too.
 func TestQueueYieldsWithLongHolds(t *testing.T) {
 	const hold = 1500 * time.Millisecond
 	inQueue(t, func(q *crowd) {
@@ -59,7 +61,8 @@ func TestQueueYieldsWithLongHolds(t *testing.T) {
 	})
 }
 
-// TestQueueNoPauseAlone: who finds the lock free each time is handed nothing over, and pauses for nobody.
+// TestQueueNoPauseAlone: who finds the lock free each time is handed nothing over, and pauses for
+// nobody.
 func TestQueueNoPauseAlone(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		for i := range 40 {
@@ -96,8 +99,8 @@ func TestQueueYieldedTurnIsTaken(t *testing.T) {
 	})
 }
 
-// TestQueueSuccessorSubscribes: the head found the key free and so never subscribed. Its successor hears of a release through another proxy all
-// the same (bug B19).
+// TestQueueSuccessorSubscribes: the head found the key free and so never subscribed. Its successor
+// hears of a release through another proxy all the same (bug B19).
 func TestQueueSuccessorSubscribes(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.wg.Go(func() { // at the same moment as a, and behind it
@@ -122,8 +125,9 @@ func TestQueueSuccessorSubscribes(t *testing.T) {
 	})
 }
 
-// TestQueueNobodyWon: the heads of two proxies ask at once after a release, or when the holder's time is up, each gets a part of the
-// masters, and both fail. No message tells what they give back, so the head tries again soon by itself.
+// TestQueueNobodyWon: the heads of two proxies ask at once after a release, or when the holder's
+// time is up, each gets a part of the masters, and both fail. No message tells what they give
+// back, so the head tries again soon by itself.
 func TestQueueNobodyWon(t *testing.T) {
 	for _, released := range []bool{true, false} {
 		inQueue(t, func(q *crowd) {
@@ -146,7 +150,8 @@ func TestQueueNobodyWon(t *testing.T) {
 	}
 }
 
-// TestQueueOtherWon: where another proxy won, the head soon asks no more often than the slow timer says.
+// TestQueueOtherWon: where another proxy won, the head soon asks no more often than the slow timer
+// says.
 func TestQueueOtherWon(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(time.Hour), nil)
@@ -164,7 +169,8 @@ func TestQueueOtherWon(t *testing.T) {
 	})
 }
 
-// TestQueueSlowSubscription: a waiter's time runs out, and a client leaves, also while the masters do not confirm the subscription.
+// TestQueueSlowSubscription: a waiter's time runs out, and a client leaves, also while the masters
+// do not confirm the subscription.
 func TestQueueSlowSubscription(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.confirm = 2 * time.Second
@@ -183,8 +189,8 @@ func TestQueueSlowSubscription(t *testing.T) {
 	})
 }
 
-// TestQueueConsumedWakeUp: the head takes the message of a release, pauses so that others get their
-// turn, and leaves. The next head asks at once, as nobody has since.
+// TestQueueConsumedWakeUp: the head takes the message of a release, pauses so that others get
+// their turn, and leaves. The next head asks at once, as nobody has since.
 func TestQueueConsumedWakeUp(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		const hold = 10 * time.Millisecond

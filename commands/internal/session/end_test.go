@@ -11,8 +11,8 @@ import (
 	"lockproxy/resp"
 )
 
-// TestDrainedLocks: from the drain on nothing is renewed, a holder that speaks RESP3 is told once and at once, and the lock is left to run out
-// unless the client itself releases it.
+// TestDrainedLocks: from the drain on nothing is renewed, a holder that speaks RESP3 is told once
+// and at once, and the lock is left to run out unless the client itself releases it.
 func TestDrainedLocks(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -75,7 +75,8 @@ func TestDrainWaitsForNobodyLong(t *testing.T) {
 	})
 }
 
-// TestChangedLocks: a new session-max-hold is that of locks held already, too, and a new session-lock-delay that of the next end.
+// TestChangedLocks: a new session-max-hold is that of locks held already, too, and a new
+// session-lock-delay that of the next end.
 func TestChangedLocks(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		hs.Change(2*time.Second, 20*time.Second)

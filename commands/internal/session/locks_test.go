@@ -105,7 +105,8 @@ func held(t *testing.T, delay time.Duration, f func(e *extender, o *fakeOwner, h
 	})
 }
 
-// TestRenewals: every third of the ttl, on absolute times however long a renewal takes (bug B17), until max-hold; then it runs out.
+// TestRenewals: every third of the ttl, on absolute times however long a renewal takes (bug B17),
+// until max-hold; then it runs out.
 func TestRenewals(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
 		time.Sleep(3500 * time.Millisecond)
@@ -169,7 +170,8 @@ func TestRenewalLost(t *testing.T) {
 	})
 }
 
-// TestHoldEnds: what the client ends is released at once or after the lock-delay; what somebody else ends runs out.
+// TestHoldEnds: what the client ends is released at once or after the lock-delay; what somebody
+// else ends runs out.
 func TestHoldEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -212,8 +214,8 @@ func TestNoRenewalAfterUnlock(t *testing.T) {
 	})
 }
 
-// TestUnlockOfAnotherKey: UNLOCK with the token of a session lock but the name of another key releases nothing, so that the lock is
-// renewed further.
+// TestUnlockOfAnotherKey: UNLOCK with the token of a session lock but the name of another key
+// releases nothing, so that the lock is renewed further.
 func TestUnlockOfAnotherKey(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		hs.Forget("other", strings.Repeat("ab", 20))
@@ -224,8 +226,8 @@ func TestUnlockOfAnotherKey(t *testing.T) {
 	})
 }
 
-// TestExtendedLock: a client that was told by EXTEND that it holds its session lock for longer keeps it that long, although
-// renewals fail.
+// TestExtendedLock: a client that was told by EXTEND that it holds its session lock for longer
+// keeps it that long, although renewals fail.
 func TestExtendedLock(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1500 * time.Millisecond)

@@ -13,7 +13,8 @@ import (
 	"lockproxy/quorum"
 )
 
-// sleepy runs f with a session lock of 30 s, granted at the start with a validity of 29.9 s, on a machine that f may suspend.
+// sleepy runs f with a session lock of 30 s, granted at the start with a validity of 29.9 s, on a
+// machine that f may suspend.
 func suspendable(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration))) {
 	synctest.Test(t, func(t *testing.T) {
 		e, o := &extender{took: 500 * time.Millisecond}, &fakeOwner{resp3: true}
@@ -27,8 +28,8 @@ func suspendable(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, susp
 	})
 }
 
-// TestSuspend: what was to happen during a suspend happens within a second of waking, and not when Go's timers think; what
-// was to happen later happens when it was to.
+// TestSuspend: what was to happen during a suspend happens within a second of waking, and not when
+// Go's timers think; what was to happen later happens when it was to.
 func TestSuspend(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -56,7 +57,8 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// TestSuspendDuringRenewal: there is one renewal at a time, and one that fails after waking finds that validity is over.
+// TestSuspendDuringRenewal: there is one renewal at a time, and one that fails after waking finds
+// that validity is over.
 func TestSuspendDuringRenewal(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {

@@ -14,8 +14,8 @@ const (
 	ActAlarm                     // log Alarm as an error: only an operator can help
 )
 
-// Action is one thing that must be done about a master. Actions are carried out in their order, under
-// the mutex that guards the Guard, so that none is overtaken by one that knows more.
+// Action is one thing that must be done about a master. Actions are carried out in their order,
+// under the mutex that guards the Guard, so that none is overtaken by one that knows more.
 type Action struct {
 	Kind   ActionKind
 	Master int

@@ -2,12 +2,13 @@ package admission
 
 import "time"
 
-// Adopt returns the change that LOCKPROXY ADMIT makes of a master, of which a probe has just told what
-// stands there; ok is false where nothing is to be done. The error says why the master cannot be moved.
+// Adopt returns the change that LOCKPROXY ADMIT makes of a master, of which a probe has just told
+// what stands there; ok is false where nothing is to be done. The error says why the master cannot
+// be moved.
 //
-// Where the master carries the record of proxies with other settings it is moved to ours, and nobody
-// votes on it for the larger of both max-ttl. Where it is in quarantine already, it is admitted at the
-// end of that even if other masters cannot be reached.
+// Where the master carries the record of proxies with other settings it is moved to ours, and
+// nobody votes on it for the larger of both max-ttl. Where it is in quarantine already, it is
+// admitted at the end of that even if other masters cannot be reached.
 func (g *Guard) Adopt(i int, p Probe, now time.Time) (c Change, ok bool, err error) {
 	before := g.masters[i]
 	defer func() { g.masters[i] = before }()

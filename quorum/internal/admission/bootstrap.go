@@ -9,8 +9,8 @@ const startGrace = 5 * time.Second
 // evaluateNew is for a master with nothing on it, or with the sign that it was so while all were.
 //
 // A new deployment is opened in two steps: a sign on each master, then, when all carry one at one
-// moment, the records. A master that lost its record in between is not mistaken for one that never had
-// one.
+// moment, the records. A master that lost its record in between is not mistaken for one that never
+// had one.
 func (e *evaluation) evaluateNew(i int) {
 	g, m := e.g, &e.g.masters[i]
 	if a := e.newest(i); m.isNew() && g.o.Mode == On && a.id == g.idFor(i, m.rec.id) && !e.superseded(i, a) {
@@ -35,8 +35,9 @@ func (e *evaluation) evaluateNew(i int) {
 	}
 	switch {
 	case all && marked && e.probeBefore(seen):
-		// That each was marked when it was observed does not say that all were at one time: the first
-		// may have voted when the last was marked. Those that still stand after the last was seen did.
+		// That each was marked when it was observed does not say that all were at one time: the
+		// first may have voted when the last was marked. Those that still stand after the last was
+		// seen did.
 	case all && marked:
 		e.open(i, admission{1, g.idFor(i, m.rec.id)})
 	case !e.now.Before(until):
@@ -71,8 +72,8 @@ func (g *Guard) bootstrap() (all, marked bool, seen time.Time) {
 	return true, marked, seen
 }
 
-// probeBefore has the masters probed that have not been observed since then, and reports whether there
-// are any.
+// probeBefore has the masters probed that have not been observed since then, and reports whether
+// there are any.
 func (e *evaluation) probeBefore(then time.Time) (any bool) {
 	for i := range e.g.masters {
 		if e.g.masters[i].o.Sent.Before(then) {
@@ -83,8 +84,8 @@ func (e *evaluation) probeBefore(then time.Time) (any bool) {
 	return any
 }
 
-// open admits a master of a new deployment. It tells it of the admissions of all, which follow from their
-// signs.
+// open admits a master of a new deployment. It tells it of the admissions of all, which follow
+// from their signs.
 func (e *evaluation) open(i int, a admission) {
 	g, known := e.g, e.known()
 	for j := range g.masters {

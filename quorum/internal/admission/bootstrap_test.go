@@ -50,8 +50,8 @@ func newDeployment(seed uint64, disaster bool, mutation string) *world {
 	return w
 }
 
-// TestNewDeploymentExplored: in whatever order proxies see blank masters, they open the deployment; and
-// no master that has granted and was emptied is opened with the others.
+// TestNewDeploymentExplored: in whatever order proxies see blank masters, they open the
+// deployment; and no master that has granted and was emptied is opened with the others.
 func TestNewDeploymentExplored(t *testing.T) {
 	from, n := seeds(100)
 	for seed := from; seed < from+n; seed++ {
@@ -140,7 +140,8 @@ func TestNewDeploymentAfterProxy(t *testing.T) {
 	s.want(p, "all came", "vvv")
 }
 
-// TestNewDeploymentUnwritableMaster: a master that answers but refuses writes does not hold up the others.
+// TestNewDeploymentUnwritableMaster: a master that answers but refuses writes does not hold up the
+// others.
 func TestNewDeploymentUnwritableMaster(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[2].broken = true
@@ -155,8 +156,8 @@ func TestNewDeploymentUnwritableMaster(t *testing.T) {
 	s.want(p, "mended", "vvv")
 }
 
-// TestNewDeploymentSeenTooLate: a proxy has seen two masters marked as new. That the third is marked now
-// does not say that the first two still are.
+// TestNewDeploymentSeenTooLate: a proxy has seen two masters marked as new. That the third is
+// marked now does not say that the first two still are.
 func TestNewDeploymentSeenTooLate(t *testing.T) {
 	s := newStory(t, 3)
 	g, now := New(s.start().g.o), s.now

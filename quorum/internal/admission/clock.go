@@ -2,21 +2,22 @@ package admission
 
 import "time"
 
-// stepTolerance and stepRate say which difference between a master's clock and ours is a step: more
-// than the one, plus the other for the time between.
+// stepTolerance and stepRate say which difference between a master's clock and ours is a step:
+// more than the one, plus the other for the time between.
 const (
 	stepTolerance = 100 * time.Millisecond
 	stepRate      = 100 // 1 %
 )
 
-// Clock watches the clock of a master. Each answer gives an interval in which the offset of that clock
-// lies: from what it said less when the answer came, to what it said less when the question was sent.
-// Clock keeps the interval in which the offset must lie if the clock has not stepped. It widens by 1 %
-// of the time that passes, and every answer that meets it cuts it down. An answer that misses it by more
-// than the tolerance shows a step. One that misses it by less does not move it, so a clock that runs
-// too fast shows in time. The zero value has had no answer.
+// Clock watches the clock of a master. Each answer gives an interval in which the offset of that
+// clock lies: from what it said less when the answer came, to what it said less when the question
+// was sent. Clock keeps the interval in which the offset must lie if the clock has not stepped. It
+// widens by 1 % of the time that passes, and every answer that meets it cuts it down. An answer
+// that misses it by more than the tolerance shows a step. One that misses it by less does not move
+// it, so a clock that runs too fast shows in time. The zero value has had no answer.
 //
-// Times are durations of one monotonic clock; suspended is how long this machine has been suspended.
+// Times are durations of one monotonic clock; suspended is how long this machine has been
+// suspended.
 type Clock struct {
 	runID     string
 	lo, hi    time.Duration
@@ -24,8 +25,9 @@ type Clock struct {
 	suspended time.Duration // as of at
 }
 
-// Stepped takes an answer of the master with that run_id, and reports whether its clock has stepped.
-// After a step Clock keeps the interval, so that every further answer shows it too, until Forget.
+// Stepped takes an answer of the master with that run_id, and reports whether its clock has
+// stepped. After a step Clock keeps the interval, so that every further answer shows it too, until
+// Forget.
 func (c *Clock) Stepped(runID string, sent, received, says, suspended time.Duration) bool {
 	lo, hi := says-received, says-sent
 	if c.runID != runID {

@@ -19,8 +19,8 @@ func (a *asked) ask(took time.Duration) bool {
 	return a.Stepped("run", sent, a.at, sent+took/2+a.offset, a.suspended)
 }
 
-// TestClock: all answers of a clock that runs at up to 1% off agree, however long each took; a step of
-// more than the tolerance does not hide behind an answer that took long.
+// TestClock: all answers of a clock that runs at up to 1% off agree, however long each took; a
+// step of more than the tolerance does not hide behind an answer that took long.
 func TestClock(t *testing.T) {
 	c := &asked{at: time.Second, offset: time.Hour}
 	if c.ask(time.Millisecond) {
@@ -60,8 +60,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestClockThatRunsTooFast: no answer misses the one before by more than the tolerance, but together they
-// do.
+// TestClockThatRunsTooFast: no answer misses the one before by more than the tolerance, but
+// together they do.
 func TestClockThatRunsTooFast(t *testing.T) {
 	for _, percent := range []time.Duration{8, 2, -2} {
 		c := &asked{at: time.Second}

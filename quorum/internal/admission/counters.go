@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// floorShift makes room below the milliseconds of the wall clock: counters rise slower than that
-	// many a millisecond, and stay under 2^53 until the year 2109.
+	// floorShift makes room below the milliseconds of the wall clock: counters rise slower than
+	// that many a millisecond, and stay under 2^53 until the year 2109.
 	floorShift = 11
 	// maxFloor bounds what is written as a floor. There is room above it for what counters rise.
 	maxFloor = 1<<53 - 1<<40
@@ -21,9 +21,9 @@ const (
 	maxAhead = 24 * time.Hour
 )
 
-// clockFloor is a fencing number above all that were given out so far, as far as the clocks can tell:
-// the largest time of this proxy and of every master that answers, without those that are far from the
-// median. 0 without fencing, and where no clock can be right.
+// clockFloor is a fencing number above all that were given out so far, as far as the clocks can
+// tell: the largest time of this proxy and of every master that answers, without those that are
+// far from the median. 0 without fencing, and where no clock can be right.
 func (g *Guard) clockFloor(now time.Time) uint64 {
 	if !g.o.Fencing {
 		return 0
@@ -47,8 +47,8 @@ func (g *Guard) clockFloor(now time.Time) uint64 {
 	return 0
 }
 
-// floor is clockFloor, and not under what this proxy has issued or seen: a clock that was ahead then may
-// have been set right.
+// floor is clockFloor, and not under what this proxy has issued or seen: a clock that was ahead
+// then may have been set right.
 func (g *Guard) floor(now time.Time) uint64 {
 	floor := g.clockFloor(now)
 	if top := g.o.Floors.top(); top < maxFloor && g.o.Fencing {
@@ -92,9 +92,10 @@ func (a *counters) String() string {
 // countersKept reports whether the counters of a master are whole.
 func (m *master) countersKept() bool { return m.votes() || m.marked() && m.rec.kept }
 
-// majorityLost reports whether, at some time since a master is in quarantine, so many are known to have been
-// without their memory that no majority with one existed then. A master was from when its mark was first
-// observed until it was last found there; what it has become since then nobody knows.
+// majorityLost reports whether, at some time since a master is in quarantine, so many are known to
+// have been without their memory that no majority with one existed then. A master was from when
+// its mark was first observed until it was last found there; what it has become since then nobody
+// knows.
 func (e *evaluation) majorityLost(i int) bool {
 	for at := range e.g.masters {
 		then, lost := e.g.masters[at].mark.since, 0
@@ -121,8 +122,8 @@ func (e *evaluation) intact() (all []Asked) {
 	return all
 }
 
-// awaited reports whether a quarantine that has lasted long enough must wait for the counters of other
-// masters, as enough of them may still exist. reason tells for which.
+// awaited reports whether a quarantine that has lasted long enough must wait for the counters of
+// other masters, as enough of them may still exist. reason tells for which.
 func (e *evaluation) awaited(i int, reason *Quarantine) bool {
 	needed := e.g.majority() - len(e.intact())
 	if needed <= 0 || e.g.masters[i].mark.noMajority {
@@ -137,8 +138,8 @@ func (e *evaluation) awaited(i int, reason *Quarantine) bool {
 	return true
 }
 
-// count has the counters of intact masters read. That is done now, when nothing that was granted before
-// the quarantine can still change them.
+// count has the counters of intact masters read. That is done now, when nothing that was granted
+// before the quarantine can still change them.
 func (e *evaluation) count() {
 	isNew := func(i int) bool { return !slices.Contains(e.g.countedFor, i) }
 	if again := e.g.counted.Add(recount); e.now.Before(again) && !slices.ContainsFunc(e.due, isNew) {
@@ -154,8 +155,8 @@ func (e *evaluation) count() {
 	e.actions = append(e.actions, a)
 }
 
-// Counted takes what the masters of an ActCount answered, in the order of its Ask, and admits those
-// whose quarantine is over. Their counters are raised first to the largest on the others.
+// Counted takes what the masters of an ActCount answered, in the order of its Ask, and admits
+// those whose quarantine is over. Their counters are raised first to the largest on the others.
 func (g *Guard) Counted(a *Action, answers []Counted, now time.Time) []Action {
 	g.counting, g.counted = false, now
 	var found counters
@@ -175,8 +176,8 @@ func (g *Guard) Counted(a *Action, answers []Counted, now time.Time) []Action {
 	return append(e.actions, e.votes...)
 }
 
-// end ends the quarantine of one master. Where a majority has lost its counters the clock takes their
-// place, unless a counter is ahead of it: then others that were lost may have been, too.
+// end ends the quarantine of one master. Where a majority has lost its counters the clock takes
+// their place, unless a counter is ahead of it: then others that were lost may have been, too.
 func (e *evaluation) end(i int, found counters, intact int) {
 	g, m := e.g, &e.g.masters[i]
 	c := g.admit(i, m.rec.admission, e.known())
@@ -216,8 +217,8 @@ func (e *evaluation) end(i int, found counters, intact int) {
 	e.change(i, c)
 }
 
-// highestUnknown is the largest of the counters found that are above what this proxy issued, saw or wrote
-// itself. What it knows is no sign that others were higher.
+// highestUnknown is the largest of the counters found that are above what this proxy issued, saw
+// or wrote itself. What it knows is no sign that others were higher.
 func (g *Guard) highestUnknown(found *counters) (top uint64) {
 	for field, n := range found {
 		if n > g.o.Floors.At(uint16(field)) {

@@ -8,7 +8,8 @@ import (
 
 const day = 24 * time.Hour
 
-// Masters that lose their counters one after another get them back from the others, each before it votes.
+// Masters that lose their counters one after another get them back from the others, each before it
+// votes.
 func TestCountersHandedOn(t *testing.T) {
 	for n := 3; n <= 5; n++ {
 		s := newStory(t, n)
@@ -59,8 +60,8 @@ func TestCountersAhead(t *testing.T) {
 	}
 }
 
-// TestFencesOfOneProxyNeverFall: a clock was ahead when the deployment was new, and is set right; all
-// masters start empty while one proxy runs on.
+// TestFencesOfOneProxyNeverFall: a clock was ahead when the deployment was new, and is set right;
+// all masters start empty while one proxy runs on.
 func TestFencesOfOneProxyNeverFall(t *testing.T) {
 	for _, late := range []bool{false, true} { // it is stopped when others admit the masters
 		for _, forget := range []bool{false, true} {

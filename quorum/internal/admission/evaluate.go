@@ -92,14 +92,14 @@ func (e *evaluation) newest(i int) (top admission) {
 	return top
 }
 
-// remembers reports whether this proxy saw the master vote so lately that a lock of then may last. Later
-// than that it takes the others' word for what happened.
+// remembers reports whether this proxy saw the master vote so lately that a lock of then may last.
+// Later than that it takes the others' word for what happened.
 func (e *evaluation) remembers(i int) bool {
 	return e.now.Sub(e.g.masters[i].voted.at) < hold(e.g.o.MaxTTL)+MaxAge
 }
 
-// superseded reports whether a is not the last admission of a master: its address, or its database, went
-// back to an older state.
+// superseded reports whether a is not the last admission of a master: its address, or its
+// database, went back to an older state.
 func (e *evaluation) superseded(i int, a admission) bool {
 	g, v := e.g, &e.g.masters[i].voted
 	if a.number > 0 && !strings.HasPrefix(a.id, g.placeText(i)) {

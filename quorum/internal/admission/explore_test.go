@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// walk is one history. A disaster happens to one address at a time: it leads to another server and back,
-// its database is swapped, its server is flushed, restarts, comes back with an older disk. Connections
-// break, proxies are stopped, cut off and killed at any time. Locks have a ttl of at most max-ttl less
-// MaxAge: see hold.
+// walk is one history. A disaster happens to one address at a time: it leads to another server and
+// back, its database is swapped, its server is flushed, restarts, comes back with an older disk.
+// Connections break, proxies are stopped, cut off and killed at any time. Locks have a ttl of at
+// most max-ttl less MaxAge: see hold.
 func walk(seed uint64, mutation string) *world {
 	w := newWorld(seed, 3+2*int(seed%4/3))
 	w.mutation = mutation
@@ -28,8 +28,8 @@ func walk(seed uint64, mutation string) *world {
 	return w
 }
 
-// epoch is a while of disasters of one address, after which all is well again. Each has its own kinds of
-// them, and its own pace.
+// epoch is a while of disasters of one address, after which all is well again. Each has its own
+// kinds of them, and its own pace.
 func (w *world) epoch() {
 	i := w.IntN(len(w.masters))
 	var kinds []func()
@@ -76,8 +76,8 @@ func (w *world) epoch() {
 	}
 }
 
-// move makes the address of a master lead to the other server. With all the connections follow, as with
-// SWAPDB; else they stay where they are until they break.
+// move makes the address of a master lead to the other server. With all the connections follow, as
+// with SWAPDB; else they stay where they are until they break.
 func (w *world) move(i int, all bool) {
 	w.masters[i], w.other = w.other, w.masters[i]
 	w.note("address %d leads to %s, for all %v", i, w.masters[i].name, all)

@@ -15,8 +15,8 @@ var (
 	ErrNoRole      = errors.New("does not say whether it is a replica")
 )
 
-// InfoSections are the sections of INFO that ReadInfo needs, each for a command of its own: Redis 6
-// takes one at a time, and the whole of INFO may be megabytes.
+// InfoSections are the sections of INFO that ReadInfo needs, each for a command of its own: Redis
+// 6 takes one at a time, and the whole of INFO may be megabytes.
 var InfoSections = []string{"server", "replication", "memory", "stats", "persistence"}
 
 // Facts are what INFO and CONFIG say of a server, as far as it decides about voting.
@@ -92,8 +92,8 @@ func (f *Facts) readLine(name, value string) {
 	}
 }
 
-// ReadConfig takes the reply to CONFIG GET *append*: names and values in turn. answered is false for an
-// error, forbidden says that the error will stay.
+// ReadConfig takes the reply to CONFIG GET *append*: names and values in turn. answered is false
+// for an error, forbidden says that the error will stay.
 func (f *Facts) ReadConfig(pairs []string, answered, forbidden bool) {
 	f.Asked, f.NotAsked = answered, forbidden
 	value := map[string]string{}

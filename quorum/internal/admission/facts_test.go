@@ -80,7 +80,8 @@ func TestDurableFacts(t *testing.T) {
 	if !f.Durable() || f.Perishable() {
 		t.Errorf("not durable: %+v", f)
 	}
-	// CONFIG SET appendonly yes while a snapshot is written: nothing goes to the file until the rewrite that waits for it.
+	// CONFIG SET appendonly yes while a snapshot is written: nothing goes to the file until the
+	// rewrite that waits for it.
 	f.ReadInfo(info("aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:1\r\n"))
 	if f.Durable() {
 		t.Error("durable while the first rewrite waits")

@@ -22,7 +22,8 @@ type Options struct {
 // Guard decides which masters vote. It is not safe for concurrent use: one mutex guards it and the
 // carrying out of its actions.
 //
-// Any number of proxies may have one in front of the same masters: all changes are compare-and-set.
+// Any number of proxies may have one in front of the same masters: all changes are
+// compare-and-set.
 type Guard struct {
 	o           Options
 	settings    settings
@@ -57,8 +58,8 @@ type master struct {
 	alarmed admission // the quarantine that waits for an operator, as the log has been told
 }
 
-// standing is a mark, of a quarantine or of a new deployment, and since when this proxy knows that it
-// stands.
+// standing is a mark, of a quarantine or of a new deployment, and since when this proxy knows that
+// it stands.
 type standing struct {
 	runID string
 	admission
@@ -137,8 +138,8 @@ func (g *Guard) Observe(i int, o Observation) {
 	m.countEvictions()
 }
 
-// countEvictions compares with the number in the record. A record of the last version has none: then
-// with what is found first.
+// countEvictions compares with the number in the record. A record of the last version has none:
+// then with what is found first.
 func (m *master) countEvictions() {
 	switch {
 	case !m.votes():
@@ -158,9 +159,9 @@ func (m *master) countEvictions() {
 // Lost is told that the connection of a lane has ended. Evaluate follows.
 func (g *Guard) Lost(i int) { g.masters[i].up = false }
 
-// Evaluate returns what must be done now, and when to evaluate again even if nothing is heard; zero
-// for never. It keeps masters out of the vote before it lets others in: what one tells may speak
-// against another.
+// Evaluate returns what must be done now, and when to evaluate again even if nothing is heard;
+// zero for never. It keeps masters out of the vote before it lets others in: what one tells may
+// speak against another.
 func (g *Guard) Evaluate(now time.Time) (actions []Action, next time.Time) {
 	e := &evaluation{g: g, now: now}
 	for i := range g.masters {
@@ -211,8 +212,8 @@ func (e *evaluation) wait(i int, reason error, brief bool) {
 	e.do(i, Action{Kind: ActExclude, State: StateQuarantined, Reason: reason, Brief: brief})
 }
 
-// change has the record of a master changed. Until that is answered and the master observed, it is left
-// alone.
+// change has the record of a master changed. Until that is answered and the master observed, it is
+// left alone.
 func (e *evaluation) change(i int, c Change) {
 	m := &e.g.masters[i]
 	m.changing, m.stale = true, true

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// admission names one admission of a master. Numbers rise from one to the next; id is random, and tells
-// apart what two servers at one address may have come to at the same time. The zero value is none.
+// admission names one admission of a master. Numbers rise from one to the next; id is random, and
+// tells apart what two servers at one address may have come to at the same time. The zero value is
+// none.
 type admission struct {
 	number uint64
 	id     string
@@ -26,8 +27,8 @@ func (a admission) later(b admission) bool {
 	return a.id != "" && (b.id == "" || a.number > b.number)
 }
 
-// nonce is what names an admission in a record: "<number>-<evicted>-<id>". Proxies of the last version
-// wrote the id alone.
+// nonce is what names an admission in a record: "<number>-<evicted>-<id>". Proxies of the last
+// version wrote the id alone.
 type nonce struct {
 	admission
 	evicted int64 // evicted_keys at admission; -1: not told
@@ -52,8 +53,8 @@ func parseNonce(text string) nonce {
 	return nonce{admission{0, text}, -1}
 }
 
-// idFor makes the id of an admission of a master out of random hex digits: it begins with the master's
-// place, so that a server that stood in for one master is not believed as another.
+// idFor makes the id of an admission of a master out of random hex digits: it begins with the
+// master's place, so that a server that stood in for one master is not believed as another.
 func (g *Guard) idFor(i int, random string) string {
 	return g.placeText(i) + random[min(2, len(random)):]
 }

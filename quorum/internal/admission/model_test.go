@@ -9,9 +9,10 @@ import (
 )
 
 // A model of admission: three masters, the address of the first of which may lead to either of two
-// servers; two proxies with connections of their own; marks, records and what servers have heard of
-// each other. Everything that a server does in one script is one step. A history is wrong when a second
-// lock can be granted while the first stands: that is, when a majority votes, none of which has its key.
+// servers; two proxies with connections of their own; marks, records and what servers have heard
+// of each other. Everything that a server does in one script is one step. A history is wrong when
+// a second lock can be granted while the first stands: that is, when a majority votes, none of
+// which has its key.
 
 const (
 	mN       = 3
@@ -521,7 +522,8 @@ func mStart() (s mState) {
 	return s
 }
 
-// key is the same for states that differ only in which of the masters 1 and 2 is which, and which proxy.
+// key is the same for states that differ only in which of the masters 1 and 2 is which, and which
+// proxy.
 func (r *mRun) key(s *mState) (least [2]uint64) {
 	for i := range 4 {
 		o := *s
@@ -557,7 +559,8 @@ func (r *mRun) key(s *mState) (least [2]uint64) {
 	return least
 }
 
-// search goes through all histories from s, the short ones first, until limit states have been seen.
+// search goes through all histories from s, the short ones first, until limit states have been
+// seen.
 func (r *mRun) search(s mState, limit int) (found string, states int) {
 	r.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	type node struct {
@@ -604,15 +607,16 @@ func (s *mState) forget() {
 	}
 }
 
-// start is a deployment in which all masters vote, and the first has so many disasters ahead of it.
+// start is a deployment in which all masters vote, and the first has so many disasters ahead of
+// it.
 func (r *mRun) start(moves, kills, cuts, flushes uint8) (s mState) {
 	s = mStart()
 	s.moves, s.kills, s.cuts, s.flushes = moves, kills, cuts, flushes
 	return s
 }
 
-// TestModel searches all short histories. MODEL_STATES sets how many states it visits at most, for each
-// kind of disaster.
+// TestModel searches all short histories. MODEL_STATES sets how many states it visits at most, for
+// each kind of disaster.
 func TestModel(t *testing.T) {
 	limit := 20_000
 	if n, err := strconv.Atoi(os.Getenv("MODEL_STATES")); err == nil {

@@ -24,7 +24,7 @@ type Probe struct {
 	Durable  string
 }
 
-// MaxAge is how old the last observation of a master may be when its vote is asked for, counted from
-// Observation.Sent. A lane refuses a voting operation where it is older: while the proxy was stopped
-// another state of a master may have been announced.
+// MaxAge is how old the last observation of a master may be when its vote is asked for, counted
+// from Observation.Sent. A lane refuses a voting operation where it is older: while the proxy was
+// stopped another state of a master may have been announced.
 const MaxAge = 2 * time.Second

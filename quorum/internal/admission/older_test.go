@@ -26,8 +26,9 @@ func (s *wServer) disk() *wServer {
 
 const durableDisk = "an old disk that was durable"
 
-// Each of these is one way in which an older state of master 0 comes back. The first proxy locks on it
-// and on master 1, and is killed; the second cannot reach master 1. It must not lock on 0 and 2.
+// Each of these is one way in which an older state of master 0 comes back. The first proxy locks
+// on it and on master 1, and is killed; the second cannot reach master 1. It must not lock on 0
+// and 2.
 var returns = map[string]func(s *story, p *wProxy){
 	"another server at the address, and back": func(s *story, p *wProxy) {
 		s.move(0, true)
@@ -123,8 +124,8 @@ func TestOlderStateComesBack(t *testing.T) {
 	}
 }
 
-// A proxy whose connection stays on the old server must not lock on it when the others use the new one;
-// not right after it was stopped either.
+// A proxy whose connection stays on the old server must not lock on it when the others use the new
+// one; not right after it was stopped either.
 func TestConnectionStaysOnOldServer(t *testing.T) {
 	for _, mutation := range []string{"", "nobody is told", "votes of any age"} {
 		for _, stopped := range []bool{false, true} {
@@ -154,8 +155,8 @@ func TestConnectionStaysOnOldServer(t *testing.T) {
 	}
 }
 
-// TestMarkWaitsForOthers: the wait begins when a majority beside the master knows of its quarantine, as
-// a proxy that reaches the others only may use an older state of it.
+// TestMarkWaitsForOthers: the wait begins when a majority beside the master knows of its
+// quarantine, as a proxy that reaches the others only may use an older state of it.
 func TestMarkWaitsForOthers(t *testing.T) {
 	s := newStory(t, 3)
 	p := s.begin()

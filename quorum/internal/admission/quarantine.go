@@ -5,18 +5,18 @@ import "time"
 // margin is added to a wait, for clocks that run at different rates and for Redis' expiry.
 func margin(wait time.Duration) time.Duration { return wait/100 + 52*time.Millisecond }
 
-// hold is how long a master is kept out of the vote: nothing lasts longer that was granted before the
-// others knew of it.
+// hold is how long a master is kept out of the vote: nothing lasts longer that was granted before
+// the others knew of it.
 //
-// A proxy whose connection stays on an older state of the master may count that for up to MaxAge more.
-// So a lock with a ttl within MaxAge of max-ttl is not quite covered where an address leads to two servers
-// at once.
+// A proxy whose connection stays on an older state of the master may count that for up to MaxAge
+// more. So a lock with a ttl within MaxAge of max-ttl is not quite covered where an address leads
+// to two servers at once.
 func hold(ttl time.Duration) time.Duration { return ttl + margin(ttl) }
 
 // quarantine puts a mark in the place of whatever record there is. like has the flags of the mark.
 //
-// The mark is the next admission of the master: its number is announced to the others from now on, so
-// that no proxy believes an older state of it. When enough know of it the wait begins.
+// The mark is the next admission of the master: its number is announced to the others from now on,
+// so that no proxy believes an older state of it. When enough know of it the wait begins.
 func (e *evaluation) quarantine(i int, cause string, like record) {
 	e.wait(i, &Quarantine{Cause: cause, Since: e.now, Until: e.now.Add(hold(e.g.o.MaxTTL)), names: e.g.o.Names}, true)
 	e.change(i, e.mark(i, cause, like))
@@ -81,8 +81,8 @@ func (e *evaluation) evaluateMarked(i int) {
 	}
 }
 
-// ends is when the quarantine of a master has lasted long enough; known is false where nobody can say
-// yet, as others are being told of it. What it waits for is put into reason.
+// ends is when the quarantine of a master has lasted long enough; known is false where nobody can
+// say yet, as others are being told of it. What it waits for is put into reason.
 func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known bool) {
 	g, m := e.g, &e.g.masters[i]
 	wait, needed := hold(max(m.rec.wait, g.o.MaxTTL)), min(g.majority(), len(g.masters)-1)
@@ -122,10 +122,10 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known boo
 	return e.now.Add(wait), false
 }
 
-// foreign reports whether some master that answers votes for proxies with other settings, or for whom
-// it did may still count on it, as it has not been moved for long enough; until is when the last of
-// those has, if that is all. Those proxies may have had another majority: what they granted must have
-// run out before any master is admitted.
+// foreign reports whether some master that answers votes for proxies with other settings, or for
+// whom it did may still count on it, as it has not been moved for long enough; until is when the
+// last of those has, if that is all. Those proxies may have had another majority: what they
+// granted must have run out before any master is admitted.
 func (e *evaluation) foreign() (yes bool, until time.Time) {
 	g := e.g
 	for i := range g.masters {
@@ -146,10 +146,10 @@ func (e *evaluation) foreign() (yes bool, until time.Time) {
 	return yes, until
 }
 
-// survived reports whether a restart can have lost nothing: the record of the run before is there and
-// the last one known, it says that this run kept everything on disk before it answered, the server still
-// reads what it kept, nothing later of that run is known, and its clock was not set meanwhile, which
-// would have made keys run out.
+// survived reports whether a restart can have lost nothing: the record of the run before is there
+// and the last one known, it says that this run kept everything on disk before it answered, the
+// server still reads what it kept, nothing later of that run is known, and its clock was not set
+// meanwhile, which would have made keys run out.
 func (e *evaluation) survived(i int) bool {
 	m := &e.g.masters[i]
 	r, last := &m.rec, &m.voted

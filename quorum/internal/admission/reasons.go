@@ -47,8 +47,8 @@ func (e *otherSettings) Text(name func(master int) string) string {
 	return fmt.Sprintf("belongs to proxies with %s; LOCKPROXY ADMIT %s moves it here", e.differ, name(e.master))
 }
 
-// Quarantine is the reason of a master that is kept out of the vote until it can hold nothing against
-// anybody.
+// Quarantine is the reason of a master that is kept out of the vote until it can hold nothing
+// against anybody.
 type Quarantine struct {
 	Cause string
 	Since time.Time // this proxy saw the mark first

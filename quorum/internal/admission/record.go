@@ -39,10 +39,10 @@ const (
 //	Q <run_id> <nonce> <wait in ms> <flags> <cause> <fingerprint or ->
 //	O <fingerprint>
 //
-// where flags are k (the counters were kept), d (everything was, on disk), o (the operator overrides)
-// or -. Whatever changes a record and changes it back leaves another nonce, so a text that stands again
-// on one server has stood all along. FLUSHALL, a restart, SWAPDB and another server at the address bring
-// old ones back; the number in the nonce shows it.
+// where flags are k (the counters were kept), d (everything was, on disk), o (the operator
+// overrides) or -. Whatever changes a record and changes it back leaves another nonce, so a text
+// that stands again on one server has stood all along. FLUSHALL, a restart, SWAPDB and another
+// server at the address bring old ones back; the number in the nonce shows it.
 type record struct {
 	kind        recordKind
 	runID       string

@@ -53,7 +53,8 @@ func TestAllMastersWiped(t *testing.T) {
 	s.want(p, "after the wait", "vvv")
 }
 
-// A master with everything on disk votes at once; a configuration that says so only now proves nothing.
+// A master with everything on disk votes at once; a configuration that says so only now proves
+// nothing.
 func TestDurableMaster(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[0].durable, s.masters[1].durable = true, true

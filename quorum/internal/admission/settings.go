@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// settings are what all proxies of a deployment must agree on, by name, in the order in which they are
-// compared.
+// settings are what all proxies of a deployment must agree on, by name, in the order in which they
+// are compared.
 type settings []setting
 
 type setting struct{ name, value string }

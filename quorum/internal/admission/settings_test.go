@@ -93,8 +93,8 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// New masters that are a majority alone do not vote before the one that comes from others has waited for
-// their max-ttl.
+// New masters that are a majority alone do not vote before the one that comes from others has
+// waited for their max-ttl.
 func TestGrowFromOne(t *testing.T) {
 	s := newStory(t, 3)
 	old := s.begin(func(o *Options) { o.IDs, o.Names = o.IDs[:1], o.Names[:1] })

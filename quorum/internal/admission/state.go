@@ -13,9 +13,9 @@ const (
 	StateRefused     = stat.StateRefused
 )
 
-// Mode says what happens to a master that may have lost its memory: one that restarted, was flushed,
-// stepped its clock or went back to an older state. Off must be chosen by all proxies of a deployment
-// or by none.
+// Mode says what happens to a master that may have lost its memory: one that restarted, was
+// flushed, stepped its clock or went back to an older state. Off must be chosen by all proxies of
+// a deployment or by none.
 type Mode uint8
 
 const (

@@ -26,7 +26,8 @@ func (s *story) begin(change ...func(*Options)) *wProxy {
 	return p
 }
 
-// want fails unless the masters stand so for p, by first letters: voting, quarantined, refused, down.
+// want fails unless the masters stand so for p, by first letters: voting, quarantined, refused,
+// down.
 func (s *story) want(p *wProxy, when, states string) {
 	s.Helper()
 	if got := p.states(); got != states {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A world of servers, addresses and proxies, in virtual time, for walks through what the real Guard
-// does. Messages may be late, but keep their order on a connection.
+// A world of servers, addresses and proxies, in virtual time, for walks through what the real
+// Guard does. Messages may be late, but keep their order on a connection.
 
 const wMaxTTL = 10 * time.Second
 
@@ -514,7 +514,8 @@ func (w *world) release() {
 	w.holder.until = w.now
 }
 
-// states are the states of all masters for a proxy: v votes, q does not yet, r must not, d is down.
+// states are the states of all masters for a proxy: v votes, q does not yet, r must not, d is
+// down.
 func (p *wProxy) states() string {
 	var text strings.Builder
 	for i := range p.lanes {

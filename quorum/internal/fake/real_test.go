@@ -22,8 +22,8 @@ type realRedis struct {
 	buf []byte
 }
 
-// startRedis starts a redis-server on a socket. Without one the test is skipped, or fails where CI is
-// set.
+// startRedis starts a redis-server on a socket. Without one the test is skipped, or fails where CI
+// is set.
 func startRedis(t *testing.T) *realRedis {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -85,8 +85,8 @@ func (m *Master) ask(t *testing.T, c *Conn, request []byte) (reply wire.Reply) {
 	return reply
 }
 
-// flat is a reply as text. Times of keys are rounded, as the two clocks are read one after the other,
-// and an error is only its code.
+// flat is a reply as text. Times of keys are rounded, as the two clocks are read one after the
+// other, and an error is only its code.
 func flat(r *wire.Reply, clock bool) string {
 	var b strings.Builder
 	switch {

@@ -235,8 +235,9 @@ func (m *Master) hashLocked(c *Conn, args []string) string {
 	return integer(added)
 }
 
-// deniesLocked is why a command that writes fails. takes says that it takes memory; dirty, that the
-// script it runs in has written already, after which Redis does not look at the memory any more.
+// deniesLocked is why a command that writes fails. takes says that it takes memory; dirty, that
+// the script it runs in has written already, after which Redis does not look at the memory any
+// more.
 func (m *Master) deniesLocked(takes, dirty bool) string {
 	if strings.HasPrefix(m.Denied, "OOM") && (!takes || dirty) {
 		return ""

@@ -68,7 +68,8 @@ func runCounters(m *Master, db *Memory, cmd *Command) []byte {
 	return []byte("*2\r\n" + known + counters)
 }
 
-// allCounters are all counters, in an order of their own so that a run can be repeated to the byte.
+// allCounters are all counters, in an order of their own so that a run can be repeated to the
+// byte.
 func (db *Memory) allCounters() string {
 	all := make([]string, 0, len(db.Counters))
 	for field, n := range db.Counters {
@@ -78,7 +79,8 @@ func (db *Memory) allCounters() string {
 	return strings.Join(all, " ")
 }
 
-// mergeKnown is what known.lua makes of the field known: the higher admission number of each master.
+// mergeKnown is what known.lua makes of the field known: the higher admission number of each
+// master.
 func mergeKnown(have, news string) string {
 	if news == "" || news == "-" {
 		return have

@@ -174,8 +174,8 @@ func (l *Lane) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 	}
 }
 
-// repairedLocked ends the repair that e was sent for, or notes that it has to be sent again. It returns
-// what the repair was; the zero value without one.
+// repairedLocked ends the repair that e was sent for, or notes that it has to be sent again. It
+// returns what the repair was; the zero value without one.
 func (l *Lane) repairedLocked(e *entry, r *wire.Reply, now time.Time) (was repair) {
 	stands := l.repairs.find(e.op.TokenAt)
 	if stands == nil || stands.op.Kind != e.op.Kind || stands.state != repairSent {

@@ -100,8 +100,8 @@ func TestScriptFlushKeepsOrder(t *testing.T) {
 	})
 }
 
-// TestGather: while a packet is on its way others wait for its answer, so that they travel together;
-// not for long, and not when they fill a packet.
+// TestGather: while a packet is on its way others wait for its answer, so that they travel
+// together; not for long, and not when they fill a packet.
 func TestGather(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -152,8 +152,8 @@ func TestGather(t *testing.T) {
 	})
 }
 
-// TestScriptFlushKeepsOrderOfUnsent: what goes out for the second time stays before what had not gone
-// out at all.
+// TestScriptFlushKeepsOrderOfUnsent: what goes out for the second time stays before what had not
+// gone out at all.
 func TestScriptFlushKeepsOrderOfUnsent(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)

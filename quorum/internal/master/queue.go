@@ -45,7 +45,8 @@ func (q *queue) push(op wire.Op, to Receiver) *entry {
 	return e
 }
 
-// resend adds an operation that goes out for the second time, before all that have not gone out yet.
+// resend adds an operation that goes out for the second time, before all that have not gone out
+// yet.
 func (q *queue) resend(op wire.Op, to Receiver) {
 	q.add()
 	i := q.n - 1

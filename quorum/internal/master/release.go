@@ -136,8 +136,8 @@ func (l *Lane) Owes(t wire.TokenAt) bool {
 }
 
 // NotOursAt adds to a release that is on its way which masters answered the UNLOCK with "not
-// ours". If it turns out to come late, the host is told of them. It returns false if the master has
-// answered the release by now.
+// ours". If it turns out to come late, the host is told of them. It returns false if the master
+// has answered the release by now.
 func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (owed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -143,7 +143,8 @@ func TestReplayKeepsWhatFails(t *testing.T) {
 	})
 }
 
-// TestKillUntilItIsAnswered: a connection is killed by the next ones until one of these gets the answer.
+// TestKillUntilItIsAnswered: a connection is killed by the next ones until one of these gets the
+// answer.
 func TestKillUntilItIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)

@@ -25,8 +25,8 @@ type Client struct {
 	stop func() bool // ends the watch over the context
 }
 
-// Dial connects to a master. When ctx ends, the connection closes and every call returns. The error
-// is a reason, as those of package master. Whoever calls Dial calls Close.
+// Dial connects to a master. When ctx ends, the connection closes and every call returns. The
+// error is a reason, as those of package master. Whoever calls Dial calls Close.
 func Dial(ctx context.Context, o *master.Options) (*Client, error) {
 	limited, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()

@@ -61,8 +61,8 @@ func (s *Subscriptions) Close() {
 	s.wg.Wait()
 }
 
-// Subscribe calls released with the message of every release that a master publishes to channel. It
-// calls released with "" where a message may have been missed: when a lost subscription is made
+// Subscribe calls released with the message of every release that a master publishes to channel.
+// It calls released with "" where a message may have been missed: when a lost subscription is made
 // anew, and when a master confirms after Subscribe has returned without a majority. The calls come
 // from other goroutines. released must not block; one more call may come shortly after stop.
 //

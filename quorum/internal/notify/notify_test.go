@@ -107,7 +107,8 @@ func TestLateConfirmation(t *testing.T) {
 	})
 }
 
-// A subscription that broke and was made anew tells every watcher, also one that came after the loss.
+// A subscription that broke and was made anew tells every watcher, also one that came after the
+// loss.
 func TestResubscription(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
 		var early, late heard

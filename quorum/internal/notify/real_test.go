@@ -42,8 +42,8 @@ func startRedis(t *testing.T, args ...string) *master.Options {
 	return nil
 }
 
-// A client logs in, selects its database and has one connection. What go-redis would send again, it
-// would send behind our back.
+// A client logs in, selects its database and has one connection. What go-redis would send again,
+// it would send behind our back.
 func TestClient(t *testing.T) {
 	o := startRedis(t, "--user", "me", "on", ">secret", "~*", "+@all", "--requirepass", "other")
 	o.User, o.Password, o.DB = "me", "secret", 3

@@ -135,8 +135,8 @@ func (b *subscriber) disconnected() {
 	}
 }
 
-// send subscribes and unsubscribes, until ctx ends, a write fails, or there have been no topics for
-// a while.
+// send subscribes and unsubscribes, until ctx ends, a write fails, or there have been no topics
+// for a while.
 func (b *subscriber) send(ctx context.Context, pubsub *redis.PubSub) error {
 	tick := time.NewTicker(keepFor / 2)
 	defer tick.Stop()

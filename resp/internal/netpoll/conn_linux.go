@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Conn is a TCP or Unix socket that Loops watches in place of the runtime's poller. It is a net.Conn
-// that is safe for concurrent use by one reader and one writer. The reader is a goroutine in Read,
-// ReadInto or Receive, or a watch. A second reader gets an error, as does a second writer that
-// would have to wait.
+// Conn is a TCP or Unix socket that Loops watches in place of the runtime's poller. It is a
+// net.Conn that is safe for concurrent use by one reader and one writer. The reader is a goroutine
+// in Read, ReadInto or Receive, or a watch. A second reader gets an error, as does a second writer
+// that would have to wait.
 type Conn struct {
 	loops         *Loops
 	local, remote net.Addr
@@ -28,8 +28,8 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
-// readLocked reads once if something may be there, and notes in in.ready whether there may be more. n is
-// 0, without an error, if nothing is there.
+// readLocked reads once if something may be there, and notes in in.ready whether there may be
+// more. n is 0, without an error, if nothing is there.
 func (c *Conn) readLocked(b []byte) (n int, err error) {
 	for c.in.err == nil && c.in.ready {
 		n, errno := rawIO(syscall.SYS_READ, c.fd, b)
@@ -82,8 +82,8 @@ func (c *Conn) await(try func() (n int, err error)) (n int, err error) {
 	return n, err
 }
 
-// ReadInto reads once, without waiting, and adds what came to x. n is 0, without an error, if nothing
-// is there now; x then has no memory unless it has bytes.
+// ReadInto reads once, without waiting, and adds what came to x. n is 0, without an error, if
+// nothing is there now; x then has no memory unless it has bytes.
 func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
 	defer x.Release()
 	c.in.mu.Lock()
@@ -208,8 +208,8 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline implements net.Conn. A watch ends with os.ErrDeadlineExceeded when t has passed, at
-// once if it has now.
+// SetReadDeadline implements net.Conn. A watch ends with os.ErrDeadlineExceeded when t has passed,
+// at once if it has now.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.in, t) }
 
 // SetWriteDeadline implements net.Conn.

@@ -224,7 +224,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Bytes that came before Watch, and that somebody knew to be there, are told of without another event.
+// Bytes that came before Watch, and that somebody knew to be there, are told of without another
+// event.
 func TestWatchFindsBytes(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		ls := freeLoops(t, workers)

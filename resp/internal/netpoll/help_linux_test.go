@@ -149,7 +149,8 @@ func received(t *testing.T, c *Conn, watched bool) (got string, err error) {
 	return got, err
 }
 
-// eachWay runs f for both kinds of sockets, read by a watch and by a goroutine, with one worker and with two.
+// eachWay runs f for both kinds of sockets, read by a watch and by a goroutine, with one worker
+// and with two.
 func eachWay(t *testing.T, f func(t *testing.T, ls *Loops, network string, watched bool)) {
 	for _, workers := range []int{1, 2} {
 		for _, network := range []string{"tcp", "unix"} {

@@ -18,7 +18,8 @@ import (
 // that nobody waits for costs nothing.
 const socketEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
 
-// Loops watch sockets and serve those that are ready. NewLoops makes them. Safe for concurrent use.
+// Loops watch sockets and serve those that are ready. NewLoops makes them. Safe for concurrent
+// use.
 type Loops struct {
 	turnEnd func()        // may be nil
 	set     int           // the epoll set, which all workers share
@@ -35,18 +36,19 @@ type Loops struct {
 	closed  bool
 }
 
-// NewLoops returns loops without a socket; they start with the first. turnEnd, if not nil, is called by
-// a worker that has served sockets, at the end of the turn: whatever their callbacks want to write may
-// be written there, once. Several workers may call it at a time. It must neither block nor panic.
+// NewLoops returns loops without a socket; they start with the first. turnEnd, if not nil, is
+// called by a worker that has served sockets, at the end of the turn: whatever their callbacks
+// want to write may be written there, once. Several workers may call it at a time. It must neither
+// block nor panic.
 func NewLoops(turnEnd func()) *Loops {
 	most := runtime.GOMAXPROCS(0)
 	return &Loops{turnEnd: turnEnd, set: -1, nudge: -1, workers: make([]*worker, most),
 		load: newLoad(most, time.Now(), processTime)}
 }
 
-// Adopt takes over a TCP or Unix socket that package net opened, with the bytes that are unread. If it
-// cannot, it returns false and leaves c as it is. Otherwise c is closed, and the Conn to be used
-// instead of it.
+// Adopt takes over a TCP or Unix socket that package net opened, with the bytes that are unread.
+// If it cannot, it returns false and leaves c as it is. Otherwise c is closed, and the Conn to be
+// used instead of it.
 func (ls *Loops) Adopt(c net.Conn) (*Conn, bool) {
 	fd, err := dup(c)
 	if err != nil {
@@ -94,9 +96,9 @@ func (ls *Loops) forget(fd int) {
 	ls.conns[fd] = nil
 }
 
-// GiveWay makes the workers that run return to the scheduler soon. A callback that wakes a goroutine
-// calls it, so that the goroutine does not have to wait for the loop. It is not needed for what the
-// package wakes itself, stopped callbacks included.
+// GiveWay makes the workers that run return to the scheduler soon. A callback that wakes a
+// goroutine calls it, so that the goroutine does not have to wait for the loop. It is not needed
+// for what the package wakes itself, stopped callbacks included.
 func (ls *Loops) GiveWay() { ls.woken.Add(1) }
 
 // Close ends the workers and waits for them. No socket may be left.
@@ -140,8 +142,8 @@ func (ls *Loops) openLocked() error {
 	return nil
 }
 
-// startLocked starts the workers that are to run and do not. Each has a descriptor of the set of its
-// own, as the runtime's poller takes each only once.
+// startLocked starts the workers that are to run and do not. Each has a descriptor of the set of
+// its own, as the runtime's poller takes each only once.
 func (ls *Loops) startLocked() error {
 	for i := range ls.load.active {
 		if ls.workers[i] != nil || ls.closed {

@@ -34,7 +34,8 @@ func (*Conn) receive(*Buffer, func() (stop bool)) error { return errors.ErrUnsup
 // Refused is false: this system is not asked.
 func Refused(net.Conn) bool { return false }
 
-// Queued returns zeros: this system is not asked. Only a write that blocks shows a slow client then.
+// Queued returns zeros: this system is not asked. Only a write that blocks shows a slow client
+// then.
 func Queued(net.Conn) (queued int, taken uint64) { return 0, 0 }
 
 // WatchPeer makes the kernel end a TCP connection whose other side is silent for about timeout.

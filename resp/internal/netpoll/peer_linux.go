@@ -13,7 +13,8 @@ import (
 // was written to it.
 const deliveryTime = 200 * time.Millisecond
 
-// control calls f with the descriptor of the socket below c. It returns an error where there is none.
+// control calls f with the descriptor of the socket below c. It returns an error where there is
+// none.
 func control(c net.Conn, f func(fd int)) error {
 	switch c := Underlying(c).(type) {
 	case *Conn:
@@ -55,8 +56,8 @@ func Refused(c net.Conn) bool {
 }
 
 // Queued returns how many written bytes are still in the socket below c, and for TCP, if there are
-// any, how many bytes the other side has acknowledged since the beginning. Both are 0 where that is
-// not known.
+// any, how many bytes the other side has acknowledged since the beginning. Both are 0 where that
+// is not known.
 func Queued(c net.Conn) (queued int, taken uint64) {
 	_ = control(c, func(fd int) {
 		queued, _ = unix.IoctlGetInt(fd, unix.SIOCOUTQ)

@@ -5,11 +5,12 @@ import "net"
 // waitSize is how much memory a connection that no loop watches takes while nothing comes.
 const waitSize = 4 << 10
 
-// Receive reads conn into x and calls use after every read, until use returns true (then the error is
-// nil) or nothing more can be read. At the end of input the error is io.EOF. Both use and Receive may
-// block. Bytes that use leaves in x stay there, otherwise x is left without memory.
+// Receive reads conn into x and calls use after every read, until use returns true (then the error
+// is nil) or nothing more can be read. At the end of input the error is io.EOF. Both use and
+// Receive may block. Bytes that use leaves in x stay there, otherwise x is left without memory.
 //
-// Only behind a read that was full, where more is likely to be there, it waits with the memory for more.
+// Only behind a read that was full, where more is likely to be there, it waits with the memory for
+// more.
 func Receive(conn net.Conn, x *Buffer, use func() (stop bool)) error {
 	if c, adopted := conn.(*Conn); adopted {
 		return c.receive(x, use)

@@ -84,8 +84,8 @@ func (r *wildReader) all() error {
 	return r.wrong
 }
 
-// Whatever happens to a socket, and to others before it that had its descriptor, every byte comes in its
-// place, and nobody waits for what has come.
+// Whatever happens to a socket, and to others before it that had its descriptor, every byte comes
+// in its place, and nobody waits for what has come.
 func TestSocketsUnderFire(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		ls := freeLoops(t, workers)

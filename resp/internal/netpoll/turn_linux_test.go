@@ -58,8 +58,8 @@ func (r *ring) turns(t *testing.T, n int) {
 	})
 }
 
-// What is met together is read before any of it is used: so what that makes the loop write goes out
-// close together.
+// What is met together is read before any of it is used: so what that makes the loop write goes
+// out close together.
 func TestAllIsReadBeforeUse(t *testing.T) {
 	var r *ring
 	whole := 0
@@ -215,8 +215,8 @@ func TestUnservedMayBeClosed(t *testing.T) {
 	}
 }
 
-// What is read and not yet used belongs to its socket, whatever another socket of the same turn does to
-// that meanwhile: it is used once, then stopped learns what was done.
+// What is read and not yet used belongs to its socket, whatever another socket of the same turn
+// does to that meanwhile: it is used once, then stopped learns what was done.
 func TestOneOfATurnMeddlesWithAnother(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -272,8 +272,8 @@ var (
 	errPanic = errors.New("as told")
 )
 
-// A descriptor that is free again within a turn may be that of another socket before the turn ends. What
-// was read before is not mixed with what that brings.
+// A descriptor that is free again within a turn may be that of another socket before the turn
+// ends. What was read before is not mixed with what that brings.
 func TestDescriptorIsReusedWithinATurn(t *testing.T) {
 	accepted, other := connected(t, "tcp")
 	if _, err := other.Write([]byte("new")); err != nil {

@@ -20,8 +20,8 @@ const (
 	gateRunning                  // the loop has it in the queue or in hand; it looks at ready and err afterwards
 )
 
-// gate is one direction of a Conn. Somebody waits at it until the socket is ready, the deadline passes
-// or the socket is closed. Safe for concurrent use.
+// gate is one direction of a Conn. Somebody waits at it until the socket is ready, the deadline
+// passes or the socket is closed. Safe for concurrent use.
 type gate struct {
 	mu    sync.Mutex // held during the system calls of this direction, so that the descriptor stays
 	timer *time.Timer
@@ -39,8 +39,8 @@ func (g *gate) freeLocked() error {
 	return g.err
 }
 
-// waitUnlock waits until the gate opens or is interrupted, and unlocks mu. Two waiters would take each
-// other's wake-up, so the second gets an error.
+// waitUnlock waits until the gate opens or is interrupted, and unlocks mu. Two waiters would take
+// each other's wake-up, so the second gets an error.
 func (g *gate) waitUnlock() error {
 	if err := g.freeLocked(); err != nil || g.ready {
 		g.mu.Unlock()
@@ -125,8 +125,9 @@ func (c *Conn) expire(g *gate, timer **time.Timer) {
 	c.failUnlock(g, os.ErrDeadlineExceeded)
 }
 
-// watch is what the loop does with the bytes of a Conn. It belongs to the worker that has the Conn in
-// hand in gateRunning, and otherwise to whoever holds in.mu; but for again, which needs in.mu always.
+// watch is what the loop does with the bytes of a Conn. It belongs to the worker that has the Conn
+// in hand in gateRunning, and otherwise to whoever holds in.mu; but for again, which needs in.mu
+// always.
 type watch struct {
 	buf     *Buffer
 	use     func() (stop bool)
@@ -134,8 +135,8 @@ type watch struct {
 	again   bool // Requeue was called, and use was not since
 }
 
-// Watch makes the loop read c from now on, and returns at once. After each read into buf, a worker of
-// the loop calls use, which must not block. Watching ends when
+// Watch makes the loop read c from now on, and returns at once. After each read into buf, a worker
+// of the loop calls use, which must not block. Watching ends when
 //   - use returns true: the error is nil;
 //   - the input ends: io.EOF;
 //   - a read fails, with its error;
@@ -145,8 +146,8 @@ type watch struct {
 //   - somebody else reads or watches c already.
 //
 // Then stopped is called, exactly once, and buf belongs to the caller again. It is called by the
-// worker, by the goroutine that closes c or sets the deadline, or by Watch itself before it returns.
-// It must not block either. It may call Watch again.
+// worker, by the goroutine that closes c or sets the deadline, or by Watch itself before it
+// returns. It must not block either. It may call Watch again.
 //
 // While c is watched, buf belongs to the loop and may only be touched by use.
 func (c *Conn) Watch(buf *Buffer, use func() (stop bool), stopped func(err error)) {
@@ -160,8 +161,9 @@ func (c *Conn) Watch(buf *Buffer, use func() (stop bool), stopped func(err error
 	c.settleUnlock(false, nil)
 }
 
-// Requeue makes the loop call use again although nothing may have been read since. What was read before
-// is dealt with before the watch ends for want of more. A Conn that is not watched stays as it is.
+// Requeue makes the loop call use again although nothing may have been read since. What was read
+// before is dealt with before the watch ends for want of more. A Conn that is not watched stays as
+// it is.
 func (c *Conn) Requeue() {
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
@@ -201,8 +203,8 @@ func (c *Conn) event(events uint32) {
 	c.in.mu.Unlock()
 }
 
-// fill reads one piece of a Conn from the queue, unless use is to be called without. some is false where
-// there is nothing to use: the Conn is then watched again, or its watch has ended.
+// fill reads one piece of a Conn from the queue, unless use is to be called without. some is false
+// where there is nothing to use: the Conn is then watched again, or its watch has ended.
 func (c *Conn) fill() (some bool) {
 	c.in.mu.Lock()
 	if c.watch.again && c.in.err == nil {
@@ -240,8 +242,8 @@ func callUse(use func() (stop bool)) (stop bool, err error) {
 	return use(), nil
 }
 
-// settleUnlock ends the watch with err (stop), or goes on: at the end of the queue, if there may be more.
-// It unlocks in.mu.
+// settleUnlock ends the watch with err (stop), or goes on: at the end of the queue, if there may
+// be more. It unlocks in.mu.
 func (c *Conn) settleUnlock(stop bool, err error) {
 	c.watch.buf.Release()
 	if stop {

@@ -34,7 +34,8 @@ func (w *worker) run() {
 	}
 }
 
-// work serves until there is nothing or others are to run. rest: the worker is not needed any more.
+// work serves until there is nothing or others are to run. rest: the worker is not needed any
+// more.
 func (w *worker) work() (rest bool) {
 	ls, began := w.loops, time.Now()
 	ls.mu.Lock()
@@ -58,8 +59,8 @@ func (w *worker) work() (rest bool) {
 	return rest
 }
 
-// serve is work without the accounts. more: the set may have events of which the runtime's poller does
-// not tell again by itself. These, and what is in the queue, need a nudge.
+// serve is work without the accounts. more: the set may have events of which the runtime's poller
+// does not tell again by itself. These, and what is in the queue, need a nudge.
 func (w *worker) serve() (more bool) {
 	for all := 0; ; {
 		woken := w.loops.woken.Load()
@@ -73,9 +74,9 @@ func (w *worker) serve() (more bool) {
 	}
 }
 
-// turn looks at the set once and serves a batch from the head of the queue, each socket once; it leaves
-// the other workers their share. All are read before any of them is used, so that whoever is written to
-// is woken once and finds all of it.
+// turn looks at the set once and serves a batch from the head of the queue, each socket once; it
+// leaves the other workers their share. All are read before any of them is used, so that whoever
+// is written to is woken once and finds all of it.
 func (w *worker) turn() (found, served int) {
 	w.turns++
 	found = w.look()
@@ -135,8 +136,8 @@ const (
 	restTime    = 500 * time.Millisecond // for so long it is to be idle
 )
 
-// load decides how many workers run: one more when all that run are busy, one fewer when together they
-// are idle for restTime.
+// load decides how many workers run: one more when all that run are busy, one fewer when together
+// they are idle for restTime.
 type load struct {
 	active  int                  // workers that run
 	cpuTime func() time.Duration // processor time that the process has used
@@ -151,8 +152,8 @@ func newLoad(most int, now time.Time, cpuTime func() time.Duration) load {
 	return load{active: 1, cpuTime: cpuTime, since: now, cpu: cpuTime(), ran: make([]time.Duration, most)}
 }
 
-// add tells that worker i was awake for so long, until now. The worker counts as busy in that time, if
-// the process got the processors for it: otherwise other processes have them.
+// add tells that worker i was awake for so long, until now. The worker counts as busy in that
+// time, if the process got the processors for it: otherwise other processes have them.
 func (l *load) add(i int, now time.Time, ran time.Duration) {
 	l.ran[i] += ran
 	past := now.Sub(l.since)

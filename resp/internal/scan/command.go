@@ -2,8 +2,8 @@ package scan
 
 import "lockproxy/stat"
 
-// Kind says what a request means for the standing of its connection. Nearly all commands are KindPlain: each has one reply of
-// its own and changes nothing of what a connection is.
+// Kind says what a request means for the standing of its connection. Nearly all commands are
+// KindPlain: each has one reply of its own and changes nothing of what a connection is.
 type Kind uint8
 
 const (
@@ -44,7 +44,8 @@ func withLockCommands(kinds map[string]Kind) map[string]Kind {
 	return kinds
 }
 
-// notableLengths has, for the first letter of each name in kinds, the lengths of those names, as bits.
+// notableLengths has, for the first letter of each name in kinds, the lengths of those names, as
+// bits.
 var notableLengths = func() (lengths [32]uint16) {
 	for name := range kinds {
 		lengths[name[0]&31] |= 1 << len(name)
@@ -57,7 +58,8 @@ func mayBeNotable(name []byte) bool {
 	return len(name) >= 4 && len(name) <= longestName && notableLengths[name[0]&31]&(1<<len(name)) != 0
 }
 
-// Classify returns the kind of the command called name, in whatever case it is written. It does not allocate.
+// Classify returns the kind of the command called name, in whatever case it is written. It does
+// not allocate.
 func Classify(name []byte) Kind {
 	if !mayBeNotable(name) {
 		return KindPlain

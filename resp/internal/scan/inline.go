@@ -7,8 +7,9 @@ import (
 
 var errQuotes = errors.New("unbalanced quotes in request")
 
-// splitInline cuts a line into arguments as Redis' sdssplitargs does: blanks between them, "..." with \xHH, \n, \r, \t, \b, \a
-// and \" inside, '...' with \' inside, a closing quote followed by a blank or by the end. The result shares nothing with line.
+// splitInline cuts a line into arguments as Redis' sdssplitargs does: blanks between them, "..."
+// with \xHH, \n, \r, \t, \b, \a and \" inside, '...' with \' inside, a closing quote followed by a
+// blank or by the end. The result shares nothing with line.
 func splitInline(line []byte) ([][]byte, error) {
 	var args [][]byte
 	for i := 0; ; {
@@ -62,7 +63,8 @@ func inlineArg(line []byte, i int) ([]byte, int, error) {
 	return arg, i, nil
 }
 
-// escape reads the escape sequence at the start of b, which begins with a backslash, and tells how many bytes beyond it belong to it.
+// escape reads the escape sequence at the start of b, which begins with a backslash, and tells how
+// many bytes beyond it belong to it.
 func escape(b []byte) (byte, int) {
 	if len(b) >= 4 && b[1] == 'x' {
 		hi, ok1 := hexDigit(b[2])

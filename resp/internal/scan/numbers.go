@@ -5,16 +5,17 @@ import (
 	"strconv"
 )
 
-// Limits of a request as Redis sets them (networking.c): a multibulk count fits an int, a header line that has no end is refused,
-// an inline command ends within 64 KB. maxNumber is the longest text that string2ll accepts.
+// Limits of a request as Redis sets them (networking.c): a multibulk count fits an int, a header
+// line that has no end is refused, an inline command ends within 64 KB. maxNumber is the longest
+// text that string2ll accepts.
 const (
 	maxArgs   = math.MaxInt32
 	maxInline = 64 << 10
 	maxNumber = 20
 )
 
-// number reads decimal digits exactly as Redis' string2ll does: an optional minus, no plus, no leading zero,
-// no blank, nothing behind it, and it fits an int64.
+// number reads decimal digits exactly as Redis' string2ll does: an optional minus, no plus, no
+// leading zero, no blank, nothing behind it, and it fits an int64.
 func number(b []byte) (int64, bool) {
 	v, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil || strconv.FormatInt(v, 10) != string(b) {
@@ -23,8 +24,8 @@ func number(b []byte) (int64, bool) {
 	return v, true
 }
 
-// quickHeader is header for the lines that nearly all are: up to eight digits, no sign, no leading zero. n is 0 for all others, and for
-// those that are not complete.
+// quickHeader is header for the lines that nearly all are: up to eight digits, no sign, no leading
+// zero. n is 0 for all others, and for those that are not complete.
 func quickHeader(b []byte) (v, n int) {
 	if len(b) < 4 {
 		return 0, 0
@@ -50,8 +51,9 @@ func quickHeader(b []byte) (v, n int) {
 	return 0, 0
 }
 
-// header reads a line such as "*3\r\n" or "$5\r\n" at the start of b; b[0] is its type. It returns the number and the length of
-// the line. more is true while the line may still become one. Redis looks for the \r and skips whatever byte follows it.
+// header reads a line such as "*3\r\n" or "$5\r\n" at the start of b; b[0] is its type. It returns
+// the number and the length of the line. more is true while the line may still become one. Redis
+// looks for the \r and skips whatever byte follows it.
 func header(b []byte) (v int64, n int, more, ok bool) {
 	if v, n := quickHeader(b); n > 0 {
 		return int64(v), n, false, true

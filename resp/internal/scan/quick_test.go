@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// trail is what a scanner says of in, given to it in pieces whose sizes next returns: a line for everything but More, and at the end
-// where it stands.
+// trail is what a scanner says of in, given to it in pieces whose sizes next returns: a line for
+// everything but More, and at the end where it stands.
 func trail(in []byte, next func() int) (lines []string) {
 	var q Requests
 	at, read := 0, 0
@@ -44,7 +44,8 @@ func trail(in []byte, next func() int) (lines []string) {
 		at, q.Ended, q.Begun, kind, q.malformed, q.Why, q.Between(), q.left, q.body))
 }
 
-// compareTrails: in whatever pieces requests come, the scanner says the same. Byte by byte, none can be passed over at once.
+// compareTrails: in whatever pieces requests come, the scanner says the same. Byte by byte, none
+// can be passed over at once.
 func compareTrails(t *testing.T, in []byte, seed uint64) {
 	t.Helper()
 	slow := trail(in, func() int { return 1 })
@@ -69,7 +70,8 @@ func FuzzQuickRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) { compareTrails(t, bytes.Clone(in), seed) })
 }
 
-// TestWholeLock: what it takes for a lock command is one for the scanner, too; and that of a client library is one for it.
+// TestWholeLock: what it takes for a lock command is one for the scanner, too; and that of a
+// client library is one for it.
 func TestWholeLock(t *testing.T) {
 	found := 0
 	check := func(in []byte) {

@@ -6,7 +6,8 @@ type QuitFinder struct {
 	rest []byte // the beginning of a request that is not complete
 }
 
-// Feed looks through the next bytes, which it leaves as they are, and reports whether a QUIT has come.
+// Feed looks through the next bytes, which it leaves as they are, and reports whether a QUIT has
+// come.
 func (f *QuitFinder) Feed(b []byte) bool {
 	if len(f.rest) > 0 {
 		b = append(f.rest, b...)

@@ -2,24 +2,26 @@ package scan
 
 import "bytes"
 
-// maxDepth bounds how deep the upstream's replies may nest. A script's reply is bounded by Lua's stack, some thousand levels; other
-// replies never come near that.
+// maxDepth bounds how deep the upstream's replies may nest. A script's reply is bounded by Lua's
+// stack, some thousand levels; other replies never come near that.
 const maxDepth = 1 << 14
 
 // keptDepth is for how deep replies the memory is kept until the next one.
 const keptDepth = 64
 
-// level is an aggregate that is not complete: left elements are still to come. An attribute is no element of what surrounds it.
+// level is an aggregate that is not complete: left elements are still to come. An attribute is no
+// element of what surrounds it.
 type level struct {
 	left      int64
 	attribute bool
 }
 
-// Replies finds the replies in an upstream's bytes, RESP2 and RESP3: a reply is one top-level frame, together with the
-// attributes in front of it; a frame of type > is a push and no reply. It keeps none of the bytes.
+// Replies finds the replies in an upstream's bytes, RESP2 and RESP3: a reply is one top-level
+// frame, together with the attributes in front of it; a frame of type > is a push and no reply. It
+// keeps none of the bytes.
 //
-// A frame of a type it does not know is taken for a line. Where a length cannot be read Broken is set for good, and the bytes cannot be
-// told apart any more.
+// A frame of a type it does not know is taken for a line. Where a length cannot be read Broken is
+// set for good, and the bytes cannot be told apart any more.
 //
 // The zero value is at the start of a connection. Not safe for concurrent use.
 type Replies struct {
@@ -32,8 +34,9 @@ type Replies struct {
 	inLine bool  // in a line whose content does not matter
 }
 
-// Next reads the front of b, which is not empty, up to the end of a top-level frame or of b. It returns how much that is, and
-// whether a frame ended there. It returns 0 where the rest of b is an incomplete header line, or after Broken.
+// Next reads the front of b, which is not empty, up to the end of a top-level frame or of b. It
+// returns how much that is, and whether a frame ended there. It returns 0 where the rest of b is
+// an incomplete header line, or after Broken.
 func (s *Replies) Next(b []byte) (n int, ended bool) {
 	for n < len(b) {
 		used, ended := s.Step(b[n:])
@@ -69,8 +72,8 @@ func (s *Replies) AtElement() bool { return s.body == 0 && !s.inLine }
 // nullBulk is RESP2's reply for what is not there.
 var nullBulk = []byte("$-1\r\n")
 
-// PassScalars passes over whole replies of the usual kinds at the front of b, strings and numbers, and returns how long and how
-// many they are. What it does not know it leaves to Next.
+// PassScalars passes over whole replies of the usual kinds at the front of b, strings and numbers,
+// and returns how long and how many they are. What it does not know it leaves to Next.
 func (s *Replies) PassScalars(b []byte) (n, replies int) {
 	if s.Inside || s.Broken {
 		return 0, 0
@@ -96,7 +99,8 @@ func (s *Replies) PassScalars(b []byte) (n, replies int) {
 	return n, replies
 }
 
-// step reads one piece: a part of a blob, a part of a line, or a header. It returns 0 where a header line is not complete.
+// step reads one piece: a part of a blob, a part of a line, or a header. It returns 0 where a
+// header line is not complete.
 func (s *Replies) step(b []byte) (n int, done bool) {
 	switch {
 	case s.body > 0:
@@ -158,7 +162,8 @@ func (s *Replies) sized(b []byte) (n int, done bool) {
 	return n, false
 }
 
-// elementDone counts an element of the innermost aggregate and reports whether the top-level frame ended with it.
+// elementDone counts an element of the innermost aggregate and reports whether the top-level frame
+// ended with it.
 func (s *Replies) elementDone() bool {
 	for len(s.stack) > 0 {
 		top := &s.stack[len(s.stack)-1]

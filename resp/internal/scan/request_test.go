@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// cut is what becomes of a client's bytes: what is forwarded, the requests of ours, and whether recognising ended.
+// cut is what becomes of a client's bytes: what is forwarded, the requests of ours, and whether
+// recognising ended.
 type cut struct {
 	forwarded []byte
 	own       []string
@@ -68,7 +69,8 @@ func owned(count int64, argv [][]byte) string {
 	return fmt.Sprintf("%d%q", count, argv)
 }
 
-// reference does the same with the whole input at hand, written as Redis' networking.c is: look for the \r, read the number, go on.
+// reference does the same with the whole input at hand, written as Redis' networking.c is: look
+// for the \r, read the number, go on.
 func reference(in []byte) (c cut, held int) {
 	at := 0
 	line := func(from int) (v int64, next int, more, ok bool) {
@@ -210,7 +212,8 @@ func compareCuts(t *testing.T, in []byte, seed uint64) {
 	}
 }
 
-// edges are inputs whose cutting is easy to get wrong, as measured on Redis (attack inputs included).
+// edges are inputs whose cutting is easy to get wrong, as measured on Redis (attack inputs
+// included).
 var edges = []string{
 	"*1\r\n$4\r\nPING\r\n", "PING\r\n", "PING\n", "\r\n", "\n\n PING\n", "*0\r\n*1\r\n$4\r\nPING\r\n", "*-5\r\nPING\r\n", "*-1\r\n",
 	"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", // the trailer of a body is not looked at
@@ -232,7 +235,8 @@ func TestRequestEdges(t *testing.T) {
 	}
 }
 
-// randomRequests makes a byte script of valid requests, KindLock among them, of which some bytes are then changed.
+// randomRequests makes a byte script of valid requests, KindLock among them, of which some bytes
+// are then changed.
 func randomRequests(random *rand.Rand) []byte {
 	words := []string{"GET", "SET", "LOCK", "unlock", "EXTEND", "lockinfo", "LOCKPROXY", "CLIENT", "REPLY", "", "a", "job", "5000", "MULTI", "PUNSUBSCRIBE", strings.Repeat("v", 300)}
 	var b []byte
@@ -279,7 +283,8 @@ func FuzzRequestScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) { compareCuts(t, in, seed) })
 }
 
-// TestOwnRequestLimits holds what is kept of a request of ours to its bounds, however large it says it is.
+// TestOwnRequestLimits holds what is kept of a request of ours to its bounds, however large it
+// says it is.
 func TestOwnRequestLimits(t *testing.T) {
 	var q Requests
 	q.Scan([]byte("*1000\r\n$4\r\nLOCK\r\n"))
@@ -302,7 +307,8 @@ func TestOwnRequestLimits(t *testing.T) {
 	}
 }
 
-// TestNotableArguments checks that the few arguments that matter are kept, also when they come in pieces, and that passwords are not.
+// TestNotableArguments checks that the few arguments that matter are kept, also when they come in
+// pieces, and that passwords are not.
 func TestNotableArguments(t *testing.T) {
 	in := []byte("*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n" +
 		"*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$30\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n$1\r\np\r\n" +
@@ -333,8 +339,9 @@ func TestNotableArguments(t *testing.T) {
 	}
 }
 
-// TestLimitedCount: a request with more arguments than Redis allows before authentication is not held back until its name is known, and where the
-// upstream takes it after all, its name still counts.
+// TestLimitedCount: a request with more arguments than Redis allows before authentication is not
+// held back until its name is known, and where the upstream takes it after all, its name still
+// counts.
 func TestLimitedCount(t *testing.T) {
 	rest := strings.Repeat("$1\r\nx\r\n", 10)
 	for name, want := range map[string]Kind{"GET": KindPlain, "SUBSCRIBE": KindSubscribe, "LOCK": KindPlain} {

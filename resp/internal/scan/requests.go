@@ -19,8 +19,8 @@ const (
 	Inline                 // Strict only: an inline request, Dropped bytes long, stands in Argv
 )
 
-// Limits of what is kept of a lock command. The longest valid one has 9 arguments and a key of 1,024 bytes; what is cut off
-// was wrong before: too many arguments, or one that is too long.
+// Limits of what is kept of a lock command. The longest valid one has 9 arguments and a key of
+// 1,024 bytes; what is cut off was wrong before: too many arguments, or one that is too long.
 const (
 	keepArgs = 16
 	keepArg  = 2048
@@ -32,27 +32,30 @@ const (
 	keepNotableArg = 8
 )
 
-// Limits of a lock command, which the upstream does not get to see: Redis' default for the length of an argument, and what it
-// allows before authentication.
+// Limits of a lock command, which the upstream does not get to see: Redis' default for the length
+// of an argument, and what it allows before authentication.
 const (
 	maxBulk         = 512 << 20
 	limitedArgs     = 10
 	limitedArgBytes = 16384
 )
 
-// Limits of what the strict form lets through, for an upstream whose own parser has none. They are Redis' defaults.
+// Limits of what the strict form lets through, for an upstream whose own parser has none. They are
+// Redis' defaults.
 const (
 	strictArgs = 1 << 20
 	strictBulk = 512 << 20
 )
 
-// Requests finds the requests in a client's bytes, cutting exactly where Redis cuts (networking.c): bodies pass by
-// unseen, the two bytes behind a body are not looked at, numbers are strict. It keeps no more than a few hundred bytes of a
-// request that is no lock command. Where a byte is wrong for Redis it stops for good, so that what it takes for a lock command
+// Requests finds the requests in a client's bytes, cutting exactly where Redis cuts
+// (networking.c): bodies pass by unseen, the two bytes behind a body are not looked at, numbers
+// are strict. It keeps no more than a few hundred bytes of a request that is no lock command.
+// Where a byte is wrong for Redis it stops for good, so that what it takes for a lock command
 // never is data.
 //
-// With Strict set it also prepares the bytes for a parser that cannot be trusted with whatever Redis accepts or refuses: line
-// ends are mended in place, empty requests left out, inline requests handed over in Argv, limits enforced.
+// With Strict set it also prepares the bytes for a parser that cannot be trusted with whatever
+// Redis accepts or refuses: line ends are mended in place, empty requests left out, inline
+// requests handed over in Argv, limits enforced.
 //
 // The zero value is at the start of a connection. Not safe for concurrent use.
 type Requests struct {
@@ -80,8 +83,9 @@ type Requests struct {
 // Collecting reports whether the next bytes are for Collect: a lock command has begun.
 func (q *Requests) Collecting() bool { return q.collecting }
 
-// Scan reads the front of b. The first n bytes are to be forwarded, the rest is for the next call: after More with more
-// bytes behind it, after Own through Collect. It changes b only if Strict is set.
+// Scan reads the front of b. The first n bytes are to be forwarded, the rest is for the next call:
+// after More with more bytes behind it, after Own through Collect. It changes b only if Strict is
+// set.
 func (q *Requests) Scan(b []byte) (n int, ev Event) {
 	i := 0
 	for {
@@ -128,7 +132,8 @@ func (q *Requests) skipBody(b []byte) int {
 	return n
 }
 
-// Arg returns argument i of a CLIENT or SCRIPT as Redis compares it: up to a zero byte, as C reads it, in lower case.
+// Arg returns argument i of a CLIENT or SCRIPT as Redis compares it: up to a zero byte, as C reads
+// it, in lower case.
 func (q *Requests) Arg(i int) string {
 	if i >= len(q.Argv) {
 		return ""
@@ -137,7 +142,8 @@ func (q *Requests) Arg(i int) string {
 	return strings.ToLower(string(text))
 }
 
-// keep copies what b holds of the current argument to Argv, up to limit bytes of it. The line end, two bytes, is not part of it.
+// keep copies what b holds of the current argument to Argv, up to limit bytes of it. The line end,
+// two bytes, is not part of it.
 func (q *Requests) keep(b []byte, limit int) {
 	for len(q.Argv) <= q.index {
 		if len(q.Argv) < cap(q.Argv) { // take the memory of an earlier request again
@@ -152,7 +158,8 @@ func (q *Requests) keep(b []byte, limit int) {
 	*arg = append(*arg, b[:n]...)
 }
 
-// argEnded counts an argument whose body is over and reports whether a notable request ended with it.
+// argEnded counts an argument whose body is over and reports whether a notable request ended with
+// it.
 func (q *Requests) argEnded() bool {
 	q.index++
 	q.left--
@@ -164,8 +171,8 @@ func (q *Requests) argEnded() bool {
 	return q.Kind != KindPlain
 }
 
-// mend writes the line end that belongs behind a body over the two bytes that stand there; left counts from the front of b
-// to behind the line end.
+// mend writes the line end that belongs behind a body over the two bytes that stand there; left
+// counts from the front of b to behind the line end.
 func mend(b []byte, left int64) {
 	for k, c := range []byte("\r\n") {
 		if at := left - 2 + int64(k); at >= 0 && at < int64(len(b)) {
@@ -224,7 +231,8 @@ func (q *Requests) begin(b []byte) (n int, ev Event) {
 	return at, Done
 }
 
-// name reads the first argument of a request, whose header is at b[n:]. Done: it is of the kind k and size bytes long, from b[at] on.
+// name reads the first argument of a request, whose header is at b[n:]. Done: it is of the kind k
+// and size bytes long, from b[at] on.
 func (q *Requests) name(b []byte, n int) (k Kind, at int, size int64, ev Event) {
 	if n == len(b) {
 		return KindPlain, 0, 0, More
@@ -250,7 +258,8 @@ func (q *Requests) endLine(b []byte, n int) {
 	}
 }
 
-// bulkHeader reads the header of an argument at the front of b, which is not empty. Done: it is size bytes long, its header used.
+// bulkHeader reads the header of an argument at the front of b, which is not empty. Done: it is
+// size bytes long, its header used.
 func (q *Requests) bulkHeader(b []byte) (size int64, used int, ev Event) {
 	if b[0] != '$' {
 		_, ev = q.stop("expected '$', got '" + printable(b[0]) + "'")
@@ -337,7 +346,8 @@ func (q *Requests) Between() bool { return !q.inRequest && !q.collecting && q.co
 
 func (q *Requests) isLimited() bool { return q.Limited != nil && q.Limited() }
 
-// setArgv keeps what is to be kept of an inline request's arguments; in the strict form all of them.
+// setArgv keeps what is to be kept of an inline request's arguments; in the strict form all of
+// them.
 func (q *Requests) setArgv(argv [][]byte) {
 	most, size := keepNotable, keepNotableArg
 	switch {
@@ -353,8 +363,9 @@ func (q *Requests) setArgv(argv [][]byte) {
 	}
 }
 
-// Collect reads the lock command at the front of b, of which n bytes are then used up and must not be forwarded. Done: Argv and
-// Args hold it. Malformed: it broke off with a byte that Redis refuses; Argv holds the arguments before that.
+// Collect reads the lock command at the front of b, of which n bytes are then used up and must not
+// be forwarded. Done: Argv and Args hold it. Malformed: it broke off with a byte that Redis
+// refuses; Argv holds the arguments before that.
 func (q *Requests) Collect(b []byte) (n int, ev Event) {
 	if q.inline { // Scan has read it already
 		q.collecting, q.inline = false, false

@@ -60,7 +60,8 @@ func TestUnixListener(t *testing.T) {
 	}
 }
 
-// TestUnixMode: the socket is never open to more than unix-mode says, whatever the umask, not even before it is listened on.
+// TestUnixMode: the socket is never open to more than unix-mode says, whatever the umask, not even
+// before it is listened on.
 func TestUnixMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "s")

@@ -87,7 +87,8 @@ func FuzzProxyHeader(f *testing.F) {
 	})
 }
 
-// TestProxiedListener: connections without a header are closed, slow ones keep nobody waiting, the rest have their client's address.
+// TestProxiedListener: connections without a header are closed, slow ones keep nobody waiting, the
+// rest have their client's address.
 func TestProxiedListener(t *testing.T) {
 	listeners, err := listenOn(t, Options{ProxyProtocol: true}, conf.Address{Network: "tcp", Addr: "127.0.0.1:0"})
 	if err != nil {

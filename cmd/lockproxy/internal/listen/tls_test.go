@@ -11,7 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestHandshakeTime: a client that does not go on with its handshake is closed, and keeps nobody waiting.
+// TestHandshakeTime: a client that does not go on with its handshake is closed, and keeps nobody
+// waiting.
 func TestHandshakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// TestAuditReopenWhileBlocked: SIGHUP, and with it the end of the process, does not wait for a line that the old file does not take. The line is
-// written all the same, and those behind it to the new file.
+// TestAuditReopenWhileBlocked: SIGHUP, and with it the end of the process, does not wait for a
+// line that the old file does not take. The line is written all the same, and those behind it to
+// the new file.
 func TestAuditReopenWhileBlocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -72,7 +73,8 @@ func TestAuditReopenWhileBlocked(t *testing.T) {
 	}
 }
 
-// TestAuditReopenWithoutReader: nor does SIGHUP wait until somebody reads a pipe again. The old file stays in use.
+// TestAuditReopenWithoutReader: nor does SIGHUP wait until somebody reads a pipe again. The old
+// file stays in use.
 func TestAuditReopenWithoutReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	f := &auditFile{path: path}

@@ -13,7 +13,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestRepeatedLines: of each message and master a few lines in a while, then one that tells how many were left out. Debug is not limited.
+// TestRepeatedLines: of each message and master a few lines in a while, then one that tells how
+// many were left out. Debug is not limited.
 func TestRepeatedLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
@@ -59,7 +60,8 @@ func TestRepeatedLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAuditAmongLines: with audit-log "log" its lines are there whatever the level, each of them, with what matters and no more commands than that.
+// TestAuditAmongLines: with audit-log "log" its lines are there whatever the level, each of them,
+// with what matters and no more commands than that.
 func TestAuditAmongLines(t *testing.T) {
 	var out lines
 	log, err := New(&out, Options{"error", "json", "log"})

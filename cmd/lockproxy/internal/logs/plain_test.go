@@ -9,7 +9,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// TestPlainEncoder: what does not print is escaped so that JSON gives it back; the rest stays as it is.
+// TestPlainEncoder: what does not print is escaped so that JSON gives it back; the rest stays as
+// it is.
 func TestPlainEncoder(t *testing.T) {
 	for text, want := range map[string]string{
 		"job":           `job`,

@@ -40,8 +40,8 @@ func stuckLog(t *testing.T) (*stuck, *Logs) {
 	return out, log
 }
 
-// TestLogNeverBlocks: whoever logs goes on although nobody takes the lines; later they come in order, but for those that are too many, which are
-// counted.
+// TestLogNeverBlocks: whoever logs goes on although nobody takes the lines; later they come in
+// order, but for those that are too many, which are counted.
 func TestLogNeverBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, log := stuckLog(t)
@@ -79,7 +79,8 @@ func TestLogNeverBlocks(t *testing.T) {
 	})
 }
 
-// TestLogWithoutRoom: lines that the destination refuses are counted too, once it takes some again.
+// TestLogWithoutRoom: lines that the destination refuses are counted too, once it takes some
+// again.
 func TestLogWithoutRoom(t *testing.T) {
 	out, log := stuckLog(t)
 	out.err = errors.New("no space left on device")
