@@ -94,7 +94,8 @@ searches=$!
 failing() { sed -n 's/^--- FAIL: \(\(Test\|Example\|Fuzz\)[A-Za-z0-9_]*\).*/\1/p' "$1" | sort -u | tr '\n' ' ' | sed 's/ $//'; }
 
 # run_tests runs the tests of a package, so many side by side. Those that fail run once more in the end, one at a time with nothing beside
-# them: some measure times, which a machine that is busy with other things spoils. A data race has failed at once.
+# them: some measure times, which a machine that is busy with other things spoils. A data race has failed at once,
+# and so has a history that shows a lock broken.
 # -count=1: what integration/ tests is a binary, which the cache of test results knows nothing of.
 run_tests() {
 	status=0
@@ -104,7 +105,7 @@ run_tests() {
 	tests=$(failing "$scratch/log")
 	if [ -z "$tests" ]; then
 		failed "$1: did not build, or did not end"
-	elif [ "$(printf '%s' "$tests" | wc -w)" -gt 12 ] || grep -q 'DATA RACE' "$scratch/log"; then
+	elif [ "$(printf '%s' "$tests" | wc -w)" -gt 12 ] || grep -qE 'DATA RACE|violation' "$scratch/log"; then
 		failed "$1: $tests"
 	else
 		printf '%s %s\n' "$1" "$tests" >>"$scratch/again"
