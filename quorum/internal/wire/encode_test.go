@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -74,34 +73,6 @@ func TestAppendPacket(t *testing.T) {
 	}
 	if b := fenced.AppendPacket([]byte("before"), ops, "", false); !strings.HasPrefix(string(b), "before*") {
 		t.Errorf("%.20q", b)
-	}
-}
-
-func TestDecodePacket(t *testing.T) {
-	ops := everyOp()
-	all := words(t, fenced.AppendPacket(nil, ops, "A x", false))
-	keys, argv := all[3:4+len(ops)], all[4+len(ops):]
-	c, ok := DecodePacket(keys, argv)
-	if !ok || c.StateKey != testState || c.Record != "A x" || !c.Fencing || len(c.Ops) != len(ops) {
-		t.Fatalf("%+v %v", c, ok)
-	}
-	for i, op := range ops {
-		if !reflect.DeepEqual(c.Ops[i], *op) {
-			t.Errorf("%+v, want %+v", c.Ops[i], *op)
-		}
-	}
-	for cut := range argv {
-		if _, ok := DecodePacket(keys, argv[:cut]); ok {
-			t.Errorf("%d of %d arguments are a packet", cut, len(argv))
-		}
-	}
-	for _, bad := range [][]string{{"Z"}, {""}, {"A", mine, "x", "7", ""}, {"A", mine, "5", "4096", ""}, {"C", mine, "more"}} {
-		if _, ok := DecodePacket([]string{"s", "k"}, append([]string{"", ""}, bad...)); ok {
-			t.Errorf("%q is an operation", bad)
-		}
-	}
-	if _, ok := DecodePacket(nil, []string{"", ""}); ok {
-		t.Error("a packet without a state hash")
 	}
 }
 

@@ -37,9 +37,6 @@ var (
 	Admit    = newScript(knownLua + admitLua)    // KEYS: state. ARGV: see admit.lua
 )
 
-// Scripts are all of them.
-func Scripts() []*Script { return []*Script{&Packet, &Probe, &Counters, &Admit} }
-
 func newScript(body string) Script {
 	sum := sha1.Sum([]byte(body))
 	sha := hex.EncodeToString(sum[:])
