@@ -90,17 +90,12 @@ func cutLine(b []byte) (line []byte, n int, err error) {
 //	< $5\r\nhello\r\n
 //	< $-1\r\n          null
 func parseBulk(b, line []byte, head int, r *Reply) (n int, err error) {
-	size, err := parseInt(line[1:])
-	switch {
-	case err != nil:
-		return 0, err
-	case size == -1:
-		r.Null = true
-		return head, nil
-	case size < 0 || size > maxBulk:
-		return 0, ErrUnparsable
+	size, err := parseSize(line, maxBulk)
+	if size < 0 || err != nil {
+		r.Null = err == nil
+		return head, err
 	}
-	end := head + int(size)
+	end := head + size
 	if len(b) < end+2 {
 		return 0, nil
 	}
@@ -115,15 +110,10 @@ func parseBulk(b, line []byte, head int, r *Reply) (n int, err error) {
 //
 //	< *2\r\n:1\r\n$5\r\nhello\r\n
 func parseElems(b, line []byte, n int, r *Reply, depth int) (int, error) {
-	size, err := parseInt(line[1:])
-	switch {
-	case err != nil:
-		return 0, err
-	case size == -1:
-		r.Null = true
-		return n, nil
-	case size < 0 || size > maxElems:
-		return 0, ErrUnparsable
+	size, err := parseSize(line, maxElems)
+	if size < 0 || err != nil {
+		r.Null = err == nil
+		return n, err
 	}
 	for range size {
 		if len(r.Elems) < cap(r.Elems) {
@@ -142,31 +132,18 @@ func parseElems(b, line []byte, n int, r *Reply, depth int) (int, error) {
 
 // parseInt reads decimal digits with an optional minus sign.
 func parseInt(b []byte) (int64, error) {
-	digits := b
-	if len(b) > 0 && b[0] == '-' {
-		digits = b[1:]
-	}
-	if len(digits) == 0 || len(digits) > 18 { // 18 nines fit an int64
-		return parseLong(b)
-	}
-	var n int64
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return 0, ErrUnparsable
-		}
-		n = 10*n + int64(c-'0')
-	}
-	if len(digits) < len(b) {
-		n = -n
-	}
-	return n, nil
-}
-
-// parseLong reads what may not fit an int64.
-func parseLong(b []byte) (int64, error) {
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil || b[0] == '+' {
 		return 0, ErrUnparsable
 	}
 	return n, nil
+}
+
+// parseSize reads the size in the line that announces a text or an array; -1 for null.
+func parseSize(line []byte, most int64) (int, error) {
+	size, err := parseInt(line[1:])
+	if err != nil || size < -1 || size > most {
+		return 0, ErrUnparsable
+	}
+	return int(size), nil
 }
