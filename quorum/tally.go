@@ -72,7 +72,7 @@ func decideRaise(t tally) verdict {
 	return lost
 }
 
-// decideHeld decides an extension or a check: whether a majority holds the token, provably none
+// decideHeld decides an extension: whether a majority holds the token, provably none
 // does, or too few answered to tell.
 func decideHeld(t tally) verdict {
 	maj := majority(t.n())
