@@ -28,9 +28,11 @@ type checks struct {
 // check is one token that waits to be checked.
 type check struct {
 	token  wire.TokenAt
-	until  time.Time // no key of it can be left then
+	until  time.Time // no key of it can be left then; guarded by checks.mu
 	voters uint64    // the masters whose grants made the lease; guarded by checks.mu
 	voted  time.Time // when the ttl is over that they confirmed
+	asked  bool      // it has been asked; guarded by checks.mu
+	again  bool      // something has landed since then; guarded by checks.mu
 	due    deadline
 }
 
@@ -43,11 +45,12 @@ func (c *checks) init(q *Quorum) {
 func (c *checks) add(t wire.TokenAt, voters uint64, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := time.Now()
 	if k := c.waits[t]; k != nil {
 		k.voters &= voters // one that granted and was filled since is no voter any more
+		k.until, k.again = now.Add(c.q.opts.MaxTTL), k.asked
 		return
 	}
-	now := time.Now()
 	k := &check{token: t, until: now.Add(c.q.opts.MaxTTL), voters: voters, voted: until}
 	k.due.expire = func() { c.ask(k) }
 	c.waits[t] = k
@@ -67,6 +70,9 @@ func (c *checks) forget(t wire.TokenAt) {
 // ask asks every master whether the token stands there.
 func (c *checks) ask(k *check) {
 	q := c.q
+	c.mu.Lock()
+	k.asked, k.again = true, false
+	c.mu.Unlock()
 	x := q.newQuestion(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideHeld, max(q.opts.MasterTimeout, minAttempt))
 	x.decided = func(x *question) {
 		x.mu.Lock()
@@ -78,11 +84,14 @@ func (c *checks) ask(k *check) {
 }
 
 // decided acts on the verdict of a check; missing are the masters without the token. A check that a majority
-// did not answer follows later, unless a voter is missing.
+// did not answer follows later, unless a voter is missing, and so it does where something has landed meanwhile.
 func (c *checks) decided(k *check, v verdict, missing uint64) {
 	c.mu.Lock()
 	if v == noQuorum && missing&k.voters != 0 && time.Now().Before(k.voted) {
 		v = lost
+	}
+	if v == won && k.again {
+		v = noQuorum // its master may have been asked before
 	}
 	current := c.waits[k.token] == k
 	if current && v == noQuorum {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockproxy/quorum/internal/fake"
+	"lockproxy/quorum/internal/wire"
 )
 
 // reading makes a Quorum call after for whatever comes from a master, before it learns of it.
@@ -143,5 +144,29 @@ func TestReleaseAnswerLost(t *testing.T) {
 			t.Error("the connection did not break")
 		}
 		s.noKeys("after all")
+	})
+}
+
+// A top-up lands while a check of its token is under way, which asked its master before that: it is checked, too.
+func TestLandedDuringCheck(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		late := s.masters[2]
+		q := s.quorum(reading(0, func() error {
+			if s.masters[0].Ran("check") == 1 {
+				time.Sleep(40 * time.Millisecond)
+			}
+			return nil
+		}))
+		late.Set(func() { late.Keys["lock:job"] = fake.LockValue("other", 0, "", time.Now().Add(checkAfter)) })
+		lease := mustAcquire(t, q, "job", time.Minute)
+		token := wire.TokenAt{Key: "lock:job", Secret: lease.Token.Secret}
+		q.checks.add(token, 0b011, time.Now().Add(time.Minute))
+		time.Sleep(checkAfter + 5*time.Millisecond)
+		mustRelease(t, s.quorum(), "job", lease.Token)
+		end := time.Now().Add(time.Minute)
+		late.Set(func() { late.Keys["lock:job"] = fake.LockValue(lease.Token.Secret, 0, "", end) })
+		q.Landed(token, 0b011, end)
+		time.Sleep(5 * time.Second)
+		s.noKeys("after the check")
 	})
 }
