@@ -82,6 +82,21 @@ func TestReleaseOwesNothing(t *testing.T) {
 			t.Errorf("%d releases owed, want none", n)
 		}
 	})
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum(func(o *Options) { o.Guard = GuardOn })
+		m := s.masters[2]
+		m.FlushAll()
+		time.Sleep(2 * time.Second)
+		if state := q.Masters()[2].State; state != StateQuarantined {
+			t.Fatalf("the master is %v", state)
+		}
+		lease := mustAcquire(t, q, "job", time.Minute)
+		mustRelease(t, q, "job", lease.Token)
+		time.Sleep(2 * time.Second)
+		if n := m.Ran("release"); n != 1 {
+			t.Errorf("%d releases on a master in quarantine, want 1", n)
+		}
+	})
 }
 
 // As TestReleaseBeforeTopUp, and the answer of the release that came before the top-up is on its way until the others have

@@ -22,20 +22,19 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 	if landed || !l.up && now.Sub(l.since) >= l.cfg.MaxTTL {
 		r.drop = now.Add(ttl)
 	}
-	var stands *repair
 	if old := l.repairs.find(op.TokenAt); old != nil && old.unsent {
 		l.repairs.remove(old) // nothing of the token was ever sent here: there is nothing to undo
-		if err := l.roomLocked(op.Kind); err != nil {
+		if err := l.sendReleaseLocked(op, nil, to); err != nil {
 			return &UntouchedError{err}
 		}
-	} else {
-		stands = l.repairLocked(r, now)
+		return nil
 	}
+	stands := l.repairLocked(r, now)
 	return l.sendReleaseLocked(op, stands, to)
 }
 
-// UntouchedError is the reason why the lane does not take a release that is not owed either: nothing
-// of the token was ever sent to the master.
+// UntouchedError is the reason why there is no answer to a release that is not owed either: nothing of
+// the token was ever sent to the master.
 type UntouchedError struct{ error }
 
 // Unwrap returns the reason alone.
