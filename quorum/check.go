@@ -33,7 +33,7 @@ type checks struct {
 // check is one token that waits to be checked.
 type check struct {
 	token  wire.TokenAt
-	until  time.Time // no key of it can be left then
+	until  time.Time // no key of it can be left then; guarded by checks.mu
 	voters uint64    // the masters whose grants made the lease; guarded by checks.mu
 	voted  time.Time // when the ttl is over that they confirmed
 	again  bool      // something landed while the masters were asked; guarded by checks.mu
@@ -50,12 +50,12 @@ func (c *checks) init(q *Quorum) {
 func (c *checks) add(t wire.TokenAt, voters uint64, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := time.Now()
 	if k := c.waits[t]; k != nil {
 		k.voters &= voters // one that granted and was filled since is no voter any more
-		k.again = true
+		k.again, k.until = true, now.Add(c.q.opts.MaxTTL)
 		return
 	}
-	now := time.Now()
 	k := &check{token: t, until: now.Add(c.q.opts.MaxTTL), voters: voters, voted: until}
 	k.due.expire = func() { c.ask(k) }
 	c.waits[t] = k

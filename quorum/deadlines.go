@@ -67,9 +67,9 @@ func (q *deadlines) removeLocked(d *deadline) {
 	}
 }
 
-// armLocked sets the timer for the first deadline, unless it runs before that anyway.
+// armLocked sets the timer for the first deadline, unless it runs before that anyway, or was late.
 func (q *deadlines) armLocked() {
-	if len(q.queue) == 0 {
+	if len(q.queue) == 0 || q.late {
 		return
 	}
 	first := q.queue[0].at
@@ -112,10 +112,14 @@ func (q *deadlines) runAt(now time.Time) {
 	}
 }
 
-// isLate reports whether the timer runs late, for the first time. Then it runs again soon.
+// isLate reports whether the timer runs late, for the first time. Then it runs again soon, and not
+// before.
 func (q *deadlines) isLate(now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.late && now.Before(q.wake) {
+		return true
+	}
 	if q.closed || q.late || q.wake.IsZero() || now.Sub(q.wake) < late {
 		q.late = false
 		return false

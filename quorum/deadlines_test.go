@@ -108,6 +108,31 @@ func TestDeadlinesLate(t *testing.T) {
 	})
 }
 
+// TestDeadlinesLateHold: what is set while the others wait does not make them expire sooner.
+func TestDeadlinesLateHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var expired []time.Duration
+		late0 := time.Time{}
+		note := func() { mu.Lock(); expired = append(expired, time.Since(late0)); mu.Unlock() }
+		q := &deadlines{after: func() {}}
+		d, soon := &deadline{expire: note}, &deadline{expire: note}
+		q.set(d, time.Now().Add(time.Second))
+		q.timer.Stop()
+		time.Sleep(time.Second + late)
+		late0 = time.Now()
+		q.run()
+		q.set(soon, time.Now().Add(time.Millisecond))
+		q.run() // as if the timer had been set twice
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(expired, []time.Duration{catchUp, catchUp}) {
+			t.Errorf("expired after %v, want %v", expired, catchUp)
+		}
+	})
+}
+
 // TestDeadlineTimer: cancelled deadlines do not move the timer, so it runs about once in the time
 // of one.
 func TestDeadlineTimer(t *testing.T) {

@@ -112,6 +112,12 @@ var roundMutations = []mutation{
 	{name: "an UNLOCK is not repeated where a master that was away had not the token", test: "TestReleaseBeforeTopUp", edits: []edit{
 		{file: "release.go", old: "			behind |= 1 << i\n", new: ""},
 	}},
+	{name: "an UNLOCK is not repeated where its answer is on its way", test: "TestReleaseBeforeTopUpOnItsWay", edits: []edit{
+		{file: laneEnds, old: "	return r.state == repairSent, true\n", new: "	return false, true\n"},
+	}},
+	{name: "a release whose answer was lost did nothing", test: "TestReleaseAnswerLost", edits: []edit{
+		{file: laneRepair, old: "			r.maybe = true\n", new: ""},
+	}},
 	{name: "a late release is not repeated where a master had not the token", family: "silence", finds: leftovers, edits: []edit{
 		{file: "quorum.go", old: "{ q.releaseAt(t, missing) }", new: "{}"},
 	}},

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"lockproxy/quorum/internal/master"
@@ -107,11 +108,11 @@ func (x *question) held() (bool, error) {
 	return false, x.q.noQuorum(x.round.answers, x.timeout)
 }
 
-// releaseAgain releases once more at masters that have answered, but did not say that they deleted
-// our token, when the last master has answered. A SET of another proxy may have landed there
-// behind our release; that proxy checks what it set, and if its check found the lock held then
-// this release comes behind the SET. Where too few deleted it so far, this is left to the lanes
-// that still owe the release.
+// releaseAgain releases once more at masters that may have carried out the release, but did not
+// say that they deleted our token, when the last master has answered. A SET of another proxy may
+// have landed there behind our release; that proxy checks what it set, and if its check found the
+// lock held then this release comes behind the SET. Where too few deleted it so far, this is left
+// to the lanes that still owe the release.
 func (x *question) releaseAgain() {
 	x.mu.Lock()
 	t, answers, deleted := x.round.tally, x.round.answers, x.round.yes()
@@ -121,17 +122,18 @@ func (x *question) releaseAgain() {
 	}
 	enough, behind, paid := t.yes >= majority(t.n()), x.round.no(), false
 	for i, a := range answers {
-		if a.state.counts() {
+		if _, untouched := errors.AsType[*master.UntouchedError](a.err); untouched || a.state.counts() {
 			continue
 		}
 		others := uint64(0) // to be told if this lane deletes the token later
 		if !enough {
 			others = ^(deleted | 1<<i)
 		}
-		if !x.q.lanes[i].NotOursAt(x.op.TokenAt, others) { // it had not answered this question
+		sent, owed := x.q.lanes[i].NotOursAt(x.op.TokenAt, others)
+		if sent {
 			behind |= 1 << i
-			paid = true
 		}
+		paid = paid || !owed // this question it had not answered
 	}
 	switch {
 	case enough:

@@ -163,7 +163,8 @@ func (l *Lane) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 		if r.Is(1) && !e.op.Publish {
 			l.status.Strays++
 		}
-		if was := l.repairedLocked(e, r, now); r.Is(1) && e.to == nil && !l.closing {
+		was := l.repairedLocked(e, r, now)
+		if (r.Is(1) || r.Is(0) && was.maybe) && e.to == nil && !l.closing { // maybe: before the answer was lost
 			e.but = was.but
 		}
 	case wire.TopUp:

@@ -57,8 +57,8 @@ type Host interface {
 	// voters are the masters whose grants made the lease: until then, what one of them lacks was
 	// released.
 	Landed(t wire.TokenAt, voters uint64, until time.Time)
-	// ReleasedLate is told that a lock stood on the master until now, long after its UNLOCK, and
-	// which masters had answered that with "not ours".
+	// ReleasedLate is told that a lock stood on the master until long after its UNLOCK, or may
+	// have, and which masters had answered that with "not ours".
 	ReleasedLate(t wire.TokenAt, but uint64)
 	// EndTurn is told that a goroutine has handled all answers that came together: what they made
 	// the host queue can be flushed. An event loop does not call it.

@@ -24,7 +24,7 @@ type entry struct {
 	landed bool      // a top-up stands on the master
 	voters uint64    // a top-up: the masters whose grants made the lease
 	until  time.Time // a top-up: when the ttl of the lock is over
-	but    uint64    // a release that came late: the masters that had said "not ours"
+	but    uint64    // a release that came late, or may have: the masters that had said "not ours"
 }
 
 // queue holds the entries of a lane that are not answered, oldest first. The last unsent of them

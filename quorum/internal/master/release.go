@@ -22,14 +22,23 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 	if landed || !l.up && now.Sub(l.since) >= l.cfg.MaxTTL {
 		r.drop = now.Add(ttl)
 	}
-	var stands *repair
 	if old := l.repairs.find(op.TokenAt); old != nil && old.unsent {
 		l.repairs.remove(old) // nothing of the token was ever sent here: there is nothing to undo
-	} else {
-		stands = l.repairLocked(r, now)
+		if err := l.sendReleaseLocked(op, nil, to); err != nil {
+			return &UntouchedError{err}
+		}
+		return nil
 	}
+	stands := l.repairLocked(r, now)
 	return l.sendReleaseLocked(op, stands, to)
 }
+
+// UntouchedError is the reason why there is no answer to a release that is not owed either:
+// nothing of the token was ever sent to the master.
+type UntouchedError struct{ error }
+
+// Unwrap returns the reason alone.
+func (e *UntouchedError) Unwrap() error { return e.error }
 
 // sendReleaseLocked queues a release. r is its repair; nil if it is not tried again.
 func (l *Lane) sendReleaseLocked(op wire.Op, r *repair, to Receiver) error {
@@ -135,18 +144,18 @@ func (l *Lane) Owes(t wire.TokenAt) bool {
 	return false
 }
 
-// NotOursAt adds to a release that is on its way which masters answered the UNLOCK with "not
-// ours". If it turns out to come late, the host is told of them. It returns false if the master
-// has answered the release by now.
-func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (owed bool) {
+// NotOursAt adds to a release that is owed which masters answered the UNLOCK with "not ours". If
+// it turns out to come late, the host is told of them. sent: the master may have carried the
+// release out by now; owed: it has not answered.
+func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (sent, owed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.repairs.find(t)
 	if r == nil || !r.ends() {
-		return false
+		return true, false
 	}
 	r.but |= masters
-	return true
+	return r.state == repairSent, true
 }
 
 // sendRepairsLocked queues the repairs that are idle, as far as there is room, and wakes the

@@ -28,6 +28,7 @@ type repair struct {
 	op     wire.Op // TTL of a TopUp is set when it is sent
 	state  repairState
 	unsent bool          // TopUp: no SET of the token was ever sent to this master
+	maybe  bool          // the connection broke while it was on it: it may have been carried out
 	until  time.Time     // TopUp: when the ttl of the lock is over
 	lives  time.Duration // how long the key can live once it has landed
 	drop   time.Time     // when the repair is pointless; zero while a SET of the token may still land
@@ -130,7 +131,7 @@ func (s *repairs) merge(old *repair, r repair) {
 	} else if old.drop.After(r.drop) {
 		r.drop = old.drop
 	}
-	r.lives, r.but, r.unsent = max(r.lives, old.lives), r.but|old.but, old.unsent
+	r.lives, r.but, r.unsent, r.maybe = max(r.lives, old.lives), r.but|old.but, old.unsent, old.maybe
 	r.op.Publish = r.op.Publish || old.op.Publish
 	if old.op.Kind == wire.Release && r.op.Kind == wire.Fade {
 		r.op.Kind, r.op.TTL, r.state = wire.Release, 0, old.state
@@ -206,6 +207,7 @@ func (s *repairs) connLost() {
 	for r := range s.all {
 		if r.state == repairSent {
 			r.state = repairIdle
+			r.maybe = true
 		}
 	}
 }
