@@ -17,9 +17,9 @@ type tryWriter interface {
 	TryWrite(b []byte) (n int, err error)
 }
 
-// clientWriter is the way to the client. The copier writes what the upstream says; the pump the
-// replies of our own, and others pushes of our own, both of which may only stand between two
-// frames of the upstream.
+// clientWriter is the way to the client. The copier writes what the upstream says. The pump writes
+// replies of our own, and others write pushes of our own. Both may only stand between two frames
+// of the upstream.
 //
 // Safe for concurrent use; forwardLocked by one goroutine only.
 type clientWriter struct {

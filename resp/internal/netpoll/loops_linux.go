@@ -27,7 +27,7 @@ type Loops struct {
 	woken   atomic.Uint32 // counts GiveWay
 	wg      sync.WaitGroup
 
-	mu      sync.Mutex // taken last, where a gate's is held too
+	mu      sync.Mutex // taken after that of a gate
 	conns   []*Conn    // by descriptor
 	ready   []*Conn    // the queue; a Conn is in it at most once, in gateRunning
 	workers []*worker  // nil where one rests
@@ -47,8 +47,8 @@ func NewLoops(turnEnd func()) *Loops {
 }
 
 // Adopt takes over a TCP or Unix socket that package net opened, with the bytes that are unread.
-// If it cannot, it returns false and leaves c as it is. Otherwise c is closed, and the Conn to be
-// used instead of it.
+// If it cannot, it returns false and leaves c as it is. Otherwise it closes c, and the Conn is to
+// be used in its place.
 func (ls *Loops) Adopt(c net.Conn) (*Conn, bool) {
 	fd, err := dup(c)
 	if err != nil {

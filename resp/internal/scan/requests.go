@@ -363,9 +363,9 @@ func (q *Requests) setArgv(argv [][]byte) {
 	}
 }
 
-// Collect reads the lock command at the front of b, of which n bytes are then used up and must not
-// be forwarded. Done: Argv and Args hold it. Malformed: it broke off with a byte that Redis
-// refuses; Argv holds the arguments before that.
+// Collect reads the lock command at the front of b. The first n bytes of b are then used up and
+// must not be forwarded. Done: Argv and Args hold the command. Malformed: it broke off with a byte
+// that Redis refuses; Argv holds the arguments before that.
 func (q *Requests) Collect(b []byte) (n int, ev Event) {
 	if q.inline { // Scan has read it already
 		q.collecting, q.inline = false, false
