@@ -123,10 +123,10 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known boo
 	return e.now.Add(wait), false
 }
 
-// foreign reports whether some master that answers votes for proxies with other settings, or for
-// whom it did may still count on it, as it has not been moved for long enough; until is when the
-// last of those has, if that is all. Those proxies may have had another majority: what they
-// granted must have run out before any master is admitted.
+// foreign reports whether some master that answers votes for proxies with other settings, or was
+// moved from them so lately that they may still count on it. until is when they no longer may,
+// where no master votes for them now; else it is zero. Those proxies may have had another
+// majority: what they granted must have run out before any master is admitted.
 func (e *evaluation) foreign() (yes bool, until time.Time) {
 	g := e.g
 	for i := range g.masters {

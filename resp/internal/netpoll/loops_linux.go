@@ -142,8 +142,8 @@ func (ls *Loops) openLocked() error {
 	return nil
 }
 
-// startLocked starts the workers that are to run and do not. Each has a descriptor of the set of
-// its own, as the runtime's poller takes each only once.
+// startLocked starts the workers that are to run and do not. Each has its own descriptor of the
+// epoll set, as the runtime's poller takes a descriptor only once.
 func (ls *Loops) startLocked() error {
 	for i := range ls.load.active {
 		if ls.workers[i] != nil || ls.closed {
@@ -170,7 +170,7 @@ func (ls *Loops) enqueue(c *Conn) {
 	}
 }
 
-// wake makes the runtime's poller tell of the set.
+// wake makes the set ready, so that the runtime's poller wakes a parked worker.
 func (ls *Loops) wake() { _, _ = unix.Write(ls.nudge, nudgeBytes) }
 
 // nudgeBytes is the number 1, as an eventfd takes it.

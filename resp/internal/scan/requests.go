@@ -20,7 +20,8 @@ const (
 )
 
 // Limits of what is kept of a lock command. The longest valid one has 9 arguments and a key of
-// 1,024 bytes; what is cut off was wrong before: too many arguments, or one that is too long.
+// 1,024 bytes. So a command of which something is cut off is refused anyway: it has too many
+// arguments, or one that is too long.
 const (
 	keepArgs = 16
 	keepArg  = 2048
