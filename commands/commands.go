@@ -55,7 +55,7 @@ type Options struct {
 	// Permission is asked before every command about a lock. Nil: every authenticated client may
 	// lock.
 	Permission Permission
-	// puts an error of Gate or Permission in a few words; nil: its text
+	// Reason puts an error of Gate or Permission in a few words. Nil: the text of the error.
 	Reason    func(error) string
 	KeyPrefix string // in front of every key on the masters
 	MaxTTL    time.Duration
@@ -82,7 +82,7 @@ type Service struct {
 	commands     map[string]command              // by name
 }
 
-// New returns a service without waiters and session locks. The caller closes it.
+// New returns a service, which has no waiters and no session locks yet. The caller closes it.
 func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -109,7 +109,7 @@ func New(o Options) *Service {
 	return s
 }
 
-// Register adds a handler for each of stat.Commands to mux.
+// Register adds a handler for each lock command to mux.
 func (s *Service) Register(mux *redcon.ServeMux) {
 	for name, how := range s.commands {
 		mux.Handle(name, s.serve(how))

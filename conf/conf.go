@@ -82,8 +82,8 @@ type Config struct {
 	// can take over from this one. Linux only. Unix sockets cannot be shared.
 	ReusePort bool
 
-	// UpstreamLogin and MastersLogin are for addresses without credentials, SentinelLogin is for
-	// all Sentinels.
+	// UpstreamLogin and MastersLogin are for the addresses of upstream and masters that have no
+	// credentials. SentinelLogin is for all Sentinels.
 	UpstreamLogin, SentinelLogin, MastersLogin Login
 	// UpstreamTLS is for a rediss:// upstream and its Sentinels, MastersTLS for rediss:// masters.
 	UpstreamTLS, MastersTLS ClientTLS
@@ -91,7 +91,8 @@ type Config struct {
 	// the machine can read.
 	FlagPasswords []string
 
-	// AdminListen is the address of the HTTP server for operators, with TLS of HTTPS. Zero: none.
+	// AdminListen is the address of the HTTP server for operators; with TLS it is HTTPS. Zero:
+	// none.
 	AdminListen Address
 	// AdminToken is what operators must show, as a bearer token or as the password of any user.
 	// AdminTokenFile is a file of one line with it. At most one of them is set; with neither,

@@ -134,8 +134,8 @@ func (s setting) environment() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
-// Setting describes one setting for people, and for the test that compares the README with the
-// table.
+// Setting describes one setting for people, and for the test that compares
+// docs/reference/settings.md with the table.
 type Setting struct {
 	Name        string // as in the file; the flag is "--" + Name
 	Environment string // the variable that sets it

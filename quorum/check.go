@@ -13,15 +13,15 @@ const (
 	recheckAfter = 2 * time.Second        // where too many masters were silent
 )
 
-// checks are the tokens that a master took after their lease was given out: a late grant, a
-// top-up, a fill. The lock may have been released through another proxy before that landed. One
-// check finds out.
+// checks are the tokens that a master took after their lease was given out: by a late grant, by a
+// top-up, or as an extension set the key again. The lock may have been released through another
+// proxy before that landed. One check finds out.
 //
-// The voters tell: the masters that made the lease, and that nothing was set on since. Where one
-// of them lacks the token, somebody released it: a master keeps what it granted until its ttl is
-// over, and one that lost its memory is longer in quarantine. Then what is left of the token
-// fades. Where so many of them have it that every majority includes one, a majority deletes it
-// later than the check looked, and whoever releases it then does so once more where it was set
+// The voters tell: the masters that made the lease, where nothing was set since. If one of them
+// lacks the token, somebody released it: a master keeps what it granted until its ttl is over, and
+// one that lost its memory is in quarantine for longer. Then what is left of the token fades. If
+// so many of them have it that every majority includes one, the check is over: no majority has
+// deleted the token yet, and whoever releases it from here on does so once more where it was set
 // late (releaseAgain). Otherwise the check comes again.
 type checks struct {
 	q *Quorum
@@ -109,9 +109,10 @@ func (c *checks) decided(k *check, has, lacks uint64) {
 	}
 }
 
-// verdict is whether the token is held still, lost, or nobody can tell (noQuorum). has and lacks
-// are the masters that answered, of n. Without the restart guard a master that lacks it may have
-// lost its memory.
+// verdict says whether the token is held still (won), was released (lost), or nobody can tell
+// (noQuorum). Of n masters, has are those that answered that they have it, lacks those that
+// answered that they do not. Without the restart guard a master that lacks it may have lost its
+// memory.
 func (k *check) verdict(has, lacks uint64, n int, guard Guard) verdict {
 	maj := majority(n)
 	switch {

@@ -9,10 +9,10 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// Extend makes a lock that is held live for ttl from now, and returns how long the holder may
-// count on it. On each master it compares the token and raises the expiry, never lowers it; so a
-// late or repeated one is harmless. It succeeds as soon as a majority has confirmed the token, and
-// only then are masters that lost the key, or did not answer, set again: a lock that is lost is
+// Extend makes a held lock live for ttl from now, and returns how long the holder may count on it.
+// On each master it compares the token and raises the expiry, never lowers it. So an extension
+// that comes late or twice is harmless. It succeeds as soon as a majority has confirmed the token.
+// Only then is the key set again on masters that lost it or did not answer: a lock that is lost is
 // never revived. The fence stays what it is.
 //
 // ttl goes out in whole milliseconds, rounded down. Each master has min(Options.MasterTimeout,

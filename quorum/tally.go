@@ -36,9 +36,9 @@ func (t tally) atDeadline() tally {
 	return t
 }
 
-// decideAcquire is step 3, as early as it is certain. That nobody can win is known before the
-// reply is: a majority that answered makes it held or split, so it waits for one, or until nobody
-// is pending.
+// decideAcquire is step 3, as early as it is certain. That too few can grant may be certain before
+// it is which verdict that makes: held, split, or noQuorum if less than a majority answers. Then
+// it waits for a majority of answers, or until nobody is pending.
 func decideAcquire(t tally) verdict {
 	maj := majority(t.n())
 	switch {
@@ -72,8 +72,8 @@ func decideRaise(t tally) verdict {
 	return lost
 }
 
-// decideHeld decides an extension: whether a majority holds the token, provably none
-// does, or too few answered to tell.
+// decideHeld decides an extension: whether a majority holds the token, provably none does, or too
+// few answered to tell.
 func decideHeld(t tally) verdict {
 	maj := majority(t.n())
 	switch {

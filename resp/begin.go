@@ -29,7 +29,7 @@ const (
 
 // begun is the command that was begun last.
 type begun struct {
-	mu      sync.Mutex // taken before any other
+	mu      sync.Mutex // taken before any other of this package
 	number  uint64     // of the command: calls of done for another one mean nothing
 	phase   phase
 	done    bool  // done was called

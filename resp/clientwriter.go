@@ -17,9 +17,9 @@ type tryWriter interface {
 	TryWrite(b []byte) (n int, err error)
 }
 
-// clientWriter is the way to the client. The copier writes what the upstream says; the pump the
-// replies of our own, and others pushes of our own, both of which may only stand between two
-// frames of the upstream.
+// clientWriter is the way to the client. The copier writes what the upstream says. The pump writes
+// replies of our own, and others write pushes of our own. Both may only stand between two frames
+// of the upstream.
 //
 // Safe for concurrent use; forwardLocked by one goroutine only.
 type clientWriter struct {
@@ -44,8 +44,8 @@ func (o *clientWriter) init(conn net.Conn, progress *progress) {
 	o.polled, _ = conn.(tryWriter)
 }
 
-// enter locks, for the copier. On a loop it reports whether it could, and nothing but the
-// upstream's bytes waits to be written.
+// enter locks mu, for the copier. On a loop it does not wait: it returns false, and does not lock,
+// if mu is taken or if something waits to be written first.
 func (o *clientWriter) enter(onLoop bool) bool {
 	if !onLoop {
 		o.mu.Lock()
@@ -119,8 +119,9 @@ func (o *clientWriter) reply(b []byte) error {
 	return o.err
 }
 
-// tryReply is reply for who must not wait. It returns nil if b is written. Otherwise who may wait
-// calls wait, which returns what reply would; b must stay as it is until then.
+// tryReply is reply for a caller that must not wait. It returns nil if b is written. Otherwise a
+// goroutine that may wait calls wait, which returns what reply would. b must stay as it is until
+// then.
 func (o *clientWriter) tryReply(b []byte) (wait func() error) {
 	if !o.mu.TryLock() {
 		return func() error { return o.reply(b) }

@@ -175,8 +175,8 @@ func (c *copier) frame(p *piece, step bool) bool {
 // judge decides, while a question is asked, whether the frame that begins here is one of its
 // answers. cutOut: the frame was, and is dealt with.
 //
-// A marker among the elements of a frame shows that this has fewer than it said: EXEC counts a
-// CLIENT REPLY SKIP, which has no reply.
+// A marker among the elements of a frame shows that the frame has fewer elements than its header
+// says: EXEC counts a CLIENT REPLY SKIP, which has no reply.
 func (c *copier) judge(p *piece, asked *inquiry) verdict {
 	v, n, answered := c.ans.judge(&c.s.question, asked, p.b[p.at:], c.sc.Inside)
 	if v != cutOut {

@@ -9,9 +9,9 @@ import (
 )
 
 // A failed dial is not repeated at once: a client that goes on sending, or thousands of them,
-// would else keep the process busy with dialling. Who comes within dialPause waits until it is
-// over. After a dial that took longer to fail nobody waits for another for as long as it took:
-// that is how long the error is known.
+// would else keep the process busy with dialling. Whoever comes within dialPause waits until it is
+// over, and dials then. After a dial that took longer to fail, whoever comes gets its error at
+// once, for as long as the dial took, but for dialPauseMost at most.
 const (
 	dialPause     = 20 * time.Millisecond
 	dialPauseMost = time.Second
@@ -26,8 +26,8 @@ type dialFailure struct {
 	slow  bool      // its error is the answer until then
 }
 
-// current returns the error that one who came at the given time gets without a dial of its own, or
-// else how long it is to wait with that.
+// current returns the error that a client which came at the given time gets without a dial of its
+// own; or else how long it is to wait before it dials.
 func (f *dialFailure) current(came time.Time) (wait time.Duration, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -49,7 +49,7 @@ func (s *Session) watched() bool {
 }
 
 // over reports the end of the connection; only the first report counts. After QUIT has gone to the
-// upstream it is that, whoever closes first.
+// upstream the end is EndQuit, whichever side closes first.
 func (s *Session) over(how End) {
 	if s.quit.Load() {
 		how = EndQuit

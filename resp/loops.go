@@ -7,8 +7,8 @@ import (
 	"lockproxy/resp/internal/netpoll"
 )
 
-// Loops are the event loops of a Server. They watch other connections, too, so that the replies
-// of masters are read where the clients' commands are: by the same workers, in the same turns. On
+// Loops are the event loops of a Server. They also watch the connections to the masters. So the
+// same workers read the commands of clients and the replies of masters, in the same turns. On
 // systems without loops Adopt refuses. Safe for concurrent use.
 type Loops struct {
 	poll    *netpoll.Loops
@@ -23,10 +23,10 @@ func NewLoops() *Loops {
 	return l
 }
 
-// OnTurnEnd sets what a worker calls at the end of each turn: after it has served what was ready,
-// which may have begun lock commands and brought replies of masters. So what these want to write
-// goes out once a turn. f is called often and by several workers at a time. It must neither block
-// nor panic.
+// OnTurnEnd sets what a worker calls at the end of each turn, when it has served what was ready.
+// Lock commands that began in that turn, and replies of masters, only queue what they want to
+// write. f writes all of it, once a turn. f is called often and by several workers at a time. It
+// must neither block nor panic.
 func (l *Loops) OnTurnEnd(f func()) { l.turnEnd.Store(&f) }
 
 func (l *Loops) endTurn() {
@@ -67,11 +67,13 @@ func (p *Polled) SetLinger(sec int) error { return p.poll.SetLinger(sec) }
 // bytes that came since its last call; it must not keep them. It is called on the loop, by one
 // worker at a time, and must not block.
 //
-// Watching ends when received returns true: then the error is nil; or at the end of the input
-// (io.EOF), after a failed read, when the read deadline passes, when the connection is closed
-// (net.ErrClosed), or when received panics. Then ended is called, exactly once and behind the
-// last call of received, by a worker, by whoever closes the connection or sets the deadline, or
-// by Watch itself. It must not block either. It may call Watch again.
+// Watching ends when received returns true; then the error is nil. It also ends at the end of the
+// input (io.EOF), after a failed read, when the read deadline passes, when the connection is
+// closed (net.ErrClosed), or when received panics.
+//
+// Then ended is called, exactly once and behind the last call of received. A worker calls it, or
+// whoever closes the connection or sets the deadline, or Watch itself. It must not block either.
+// It may call Watch again.
 func (p *Polled) Watch(received func(b []byte) (stop bool), ended func(err error)) {
 	p.poll.Watch(&p.in, func() bool {
 		b := p.in.Bytes()

@@ -37,11 +37,15 @@ type question struct {
 
 // inquiry is a question that is asked, as the copier must know it. It does not change.
 type inquiry struct {
-	number  uint64
-	secret  digits // of unknown commands, which nobody gets to see: the same on a connection, so that late answers are known
-	hello   digits // of HELLO, which monitors are shown, though not before the opening marker was answered: another for each question
-	lines   int    // how many of its requests an upstream that wants a login first refuses before HELLO's marker
-	givenUp bool   // nobody waits for it any more
+	number uint64
+	// secret names the markers that are unknown commands, which nobody else gets to see. It stays the
+	// same on a connection, so that late answers are known.
+	secret digits
+	// hello is in the marker that is an option of HELLO. MONITOR shows it, though not before the
+	// opening marker was answered. So each question has another.
+	hello   digits
+	lines   int  // requests of it that an upstream which wants a login refuses before HELLO's marker
+	givenUp bool // nobody waits for it any more
 }
 
 // digits are a secret.

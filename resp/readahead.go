@@ -75,8 +75,8 @@ func (a *readAhead) startNow(behind []byte) {
 	a.begin()
 }
 
-// begin is called by timer. A timer that went off while it was stopped may find that the next
-// command has begun, for which reading ahead then begins too early, which does no harm.
+// begin is called by timer. The timer may go off while it is stopped. begin may then find that the
+// next command runs, and read ahead too early for that one, which does no harm.
 func (a *readAhead) begin() {
 	a.mu.Lock()
 	if !a.armed {
@@ -166,8 +166,8 @@ func (a *readAhead) allowLocked(n int) bool {
 	return true
 }
 
-// over is called when reading has ended, for good or not. It returns false if it is to go on:
-// somebody woke the pump, which is not there.
+// over is called when reading has ended, for good or not. It returns false if reading is to go on:
+// the read deadline was meant to wake the pump, which does not read now.
 func (a *readAhead) over(err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 )
 
 // Retire ends the connections whose upstream connection was dialled before the call, as the
-// upstream is another server now: each as soon as nothing is unanswered on it and no transaction
-// is open, and all that are left when ctx ends. It returns after the last has gone. It may be
-// called again before it has returned.
+// upstream is another server now. Each ends as soon as nothing is unanswered on it and no
+// transaction is open. Those that are left when ctx ends are cut off. Retire returns after the
+// last has gone. It may be called again before it has returned.
 func (s *Server) Retire(ctx context.Context) {
 	now := s.era.Add(1)
 	tick := time.NewTicker(drainStep)

@@ -81,10 +81,9 @@ type Facts struct {
 	// Redis has there.
 	AuthRequired bool
 	// GuestsLimited: it does so because connections belong, from their start, to a user who may do
-	// little. To be logged in as that one does not count.
+	// little. Whoever is logged in as that user does not count as authenticated.
 	GuestsLimited bool
-	// Resets: it knows RESET (Redis 6.2). Then who keeps something for a connection is told of
-	// one.
+	// Resets: it knows RESET (Redis 6.2). Then the function set by OnEnd is told of each.
 	Resets bool
 }
 

@@ -53,9 +53,9 @@ type Session struct {
 	secured   bool      // the TLS handshake was begun
 	onLoop    bool      // the pump runs on a loop and must not block
 	step      step      // what the pump is to do next
-	fresh     bool      // what is read next was sent after all before it was dealt with, none of it a lock command
+	fresh     bool      // all that was read is dealt with, and none of it is a lock command
 
-	offAt        uint64 // in changes.off: replies counted when they were found to be off
+	offAt        uint64 // while changes.off: replies counted when that was found
 	withoutHello bool   // the upstream does not know a bare HELLO
 
 	undelivered func() // set by a handler, called if its reply cannot be written
@@ -97,7 +97,7 @@ type step uint8
 const (
 	stepPump        step = iota
 	stepOwn              // a lock command is complete
-	stepReset            // a RESET is to be sent, and who keeps something for the connection is to know before
+	stepReset            // a RESET is to be sent; before that, whoever was set by OnEnd is told
 	stepAsk              // replies may be on again, which the upstream is asked at once
 	stepRefuse           // the client's bytes are no requests any more
 	stepQuit             // the connection ends here: the client said QUIT and no upstream is there to answer, or it was at rest and is to end
@@ -128,7 +128,7 @@ func (s *Session) WatchPeer(timeout time.Duration) error {
 // must not block.
 func (s *Session) OnUndelivered(f func()) { s.undelivered = f }
 
-// handshake does that of TLS, if there is one to do.
+// handshake does the handshake of TLS, where the client speaks TLS and it was not done yet.
 func (s *Session) handshake() error {
 	secure, ok := s.client.(interface{ HandshakeContext(context.Context) error })
 	if s.secured || !ok {
@@ -173,10 +173,10 @@ func (s *Session) delivered(err error) {
 	}
 }
 
-// confirm is called when the client sends no more, or is found to have done so while a command
-// ran: if it refused the reply to that, as it had closed the connection already, that counts as
-// not delivered. err is the end of its input. A reset that follows no end of input says nothing:
-// the client may have read the reply, and its system not yet have acknowledged it.
+// confirm is called at the end of the client's input, err, which may have come while a command
+// ran. If the client had closed the connection by then, its system refused the reply to that
+// command. Such a reply counts as not delivered. A reset without an end of input before it says
+// nothing: the client may have read the reply, and its system not yet have acknowledged it.
 func (s *Session) confirm(err error) {
 	if f := s.unconfirmed; f != nil {
 		s.unconfirmed = nil

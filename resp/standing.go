@@ -24,8 +24,9 @@ type standing struct {
 	subscribed bool // RESP2 with subscriptions: the upstream refuses ordinary commands
 }
 
-// changes are what the client's requests, whatever their replies, may have made of a connection
-// since the upstream was asked last. What is noted here too much costs one question more.
+// changes are what the client's requests may have made of a connection since the upstream was
+// asked last. The replies to them are not looked at. A change noted for nothing costs one
+// question.
 type changes struct {
 	unsure  bool // the standing may be another, or a request may have another number of replies than one
 	replies bool // CLIENT REPLY OFF: they may be off
@@ -99,7 +100,7 @@ func (s *Session) plainReplies() bool {
 func (s *Session) answered() bool { return s.sent.Load() <= s.received.Load() }
 
 // atRest reports whether no request is half read, nothing is unanswered and no transaction is
-// open. Bytes that are there were not looked at. Subscriptions do not matter.
+// open. It looks neither at bytes that were read and not scanned yet, nor at subscriptions.
 func (s *Session) atRest() bool {
 	return s.req.Between() && (s.up == nil || s.answered() && !s.changes.multi)
 }

@@ -18,9 +18,10 @@ type hold struct {
 func (h *hold) from() time.Duration { return h.lock.Return }
 
 // until is when the holder stopped to count on it: at the end of validity, when it sent UNLOCK, or
-// when it sent the EXTEND that told it that the lock is lost, which is no overlap but a lock that
-// was Lost. An EXTEND that succeeded says that the lock stood all the time until then, since a
-// lock that was lost is never revived; so this is one interval, however late the EXTEND came.
+// when it sent the EXTEND that was answered 0. What another holds from then on is no overlap, but
+// the lock was Lost. An EXTEND that succeeded says that the lock stood all the time until then,
+// since a lock that was lost is never revived. So this is one interval, however late the EXTEND
+// came.
 func (h *hold) until() time.Duration {
 	end := h.lock.Until()
 	for _, e := range h.extends {
@@ -32,7 +33,7 @@ func (h *hold) until() time.Duration {
 	return end
 }
 
-// promised is how long the lock was good according to the replies that had come by then.
+// promised is until when the lock was good, by the replies that had come at the time by.
 func (h *hold) promised(by time.Duration) time.Duration {
 	end := h.lock.Until()
 	for _, e := range h.extends {
@@ -44,7 +45,7 @@ func (h *hold) promised(by time.Duration) time.Duration {
 }
 
 // holdsOf returns the granted locks of each key, in the order of their replies. A token that was
-// granted twice is in it twice; what was done with it is added to the first.
+// granted twice makes two of them; its EXTENDs and its UNLOCK are added to the first.
 func holdsOf(ops []Op) map[string][]*hold {
 	holds := map[string][]*hold{}
 	bySecret := map[string]*hold{}

@@ -12,11 +12,11 @@ import (
 const (
 	databases = 16
 	maxGrown  = 64 << 20 // bytes that one command may grow a string to without sending them
-	maxCount  = 1 << 20  // elements that a count may ask for beyond those that exist
+	maxCount  = 1 << 20  // elements that a command may ask for, whether there are so many or not
 )
 
 // preHook sees every command before miniredis does, also those of scripts. It refuses what
-// overLimit refuses, and blocking commands in scripts, which nothing could wake.
+// overLimit refuses. It also refuses blocking commands in scripts, as nothing could wake them.
 func (m *Server) preHook(c *server.Peer, name string, args ...string) bool {
 	refusal := overLimit(name, args)
 	if _, direct := m.peers.Load(c); !direct && blocks[name] && (!strings.HasPrefix(name, "X") || hasWord(args, "BLOCK")) {
@@ -35,9 +35,9 @@ func hasWord(args []string, word string) bool {
 // mayCount are the commands whose second argument counts members.
 var mayCount = []string{"SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "SPOP"}
 
-// overLimit returns an error for a command that Redis refuses or bounds, and with which miniredis
-// would take all memory or never end. Nothing can recover from that. Otherwise it returns "". name
-// is in capitals, args come without it.
+// overLimit returns an error for a command with which miniredis would take all memory or never
+// end, from which nothing can recover. Redis refuses or bounds such a command. For all others
+// overLimit returns "". name is in capitals, and is not in args.
 func overLimit(name string, args []string) string {
 	outside := func(i int, low, high int64) bool {
 		if i >= len(args) {

@@ -7,8 +7,8 @@ import "time"
 // be moved.
 //
 // Where the master carries the record of proxies with other settings it is moved to ours, and
-// nobody votes on it for the larger of both max-ttl. Where it is in quarantine already, it is
-// admitted at the end of that even if other masters cannot be reached.
+// votes for no proxy until the larger of both max-ttl is over. Where it is in quarantine already,
+// it is admitted at the end of that even if other masters cannot be reached.
 func (g *Guard) Adopt(i int, p Probe, now time.Time) (c Change, ok bool, err error) {
 	before := g.masters[i]
 	defer func() { g.masters[i] = before }()

@@ -35,9 +35,8 @@ func (e *evaluation) evaluateNew(i int) {
 	}
 	switch {
 	case all && marked && e.probeBefore(seen):
-		// That each was marked when it was observed does not say that all were at one time: the
-		// first may have voted when the last was marked. Those that still stand after the last was
-		// seen did.
+		// Each was marked when it was observed. But the first may have voted by the time the last
+		// was marked. Marks that still stand after the last was seen have all stood at one time.
 	case all && marked:
 		e.open(i, admission{1, g.idFor(i, m.rec.id)})
 	case !e.now.Before(until):
@@ -72,8 +71,8 @@ func (g *Guard) bootstrap() (all, marked bool, seen time.Time) {
 	return true, marked, seen
 }
 
-// probeBefore has the masters probed that have not been observed since then, and reports whether
-// there are any.
+// probeBefore makes the lanes probe the masters that were last observed before then, and reports
+// whether there are any.
 func (e *evaluation) probeBefore(then time.Time) (any bool) {
 	for i := range e.g.masters {
 		if e.g.masters[i].o.Sent.Before(then) {

@@ -10,11 +10,12 @@ const (
 )
 
 // Clock watches the clock of a master. Each answer gives an interval in which the offset of that
-// clock lies: from what it said less when the answer came, to what it said less when the question
-// was sent. Clock keeps the interval in which the offset must lie if the clock has not stepped. It
-// widens by 1 % of the time that passes, and every answer that meets it cuts it down. An answer
-// that misses it by more than the tolerance shows a step. One that misses it by less does not move
-// it, so a clock that runs too fast shows in time. The zero value has had no answer.
+// clock to ours lies. The least is the time that it said less the time when the answer came; the
+// most is the time that it said less the time when the question was sent. Clock keeps the interval
+// in which the offset must lie if the clock has not stepped. That interval widens by 1 % of the
+// time that passes, and every answer that meets it cuts it down. An answer that misses it by more
+// than the tolerance shows a step. One that misses it by less does not move it, so a clock that
+// runs too fast shows in time. The zero value has had no answer.
 //
 // Times are durations of one monotonic clock; suspended is how long this machine has been
 // suspended.

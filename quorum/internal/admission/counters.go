@@ -92,10 +92,10 @@ func (a *counters) String() string {
 // countersKept reports whether the counters of a master are whole.
 func (m *master) countersKept() bool { return m.votes() || m.marked() && m.rec.kept }
 
-// majorityLost reports whether, at some time since a master is in quarantine, so many are known to
-// have been without their memory that no majority with one existed then. A master was from when
-// its mark was first observed until it was last found there; what it has become since then nobody
-// knows.
+// majorityLost reports whether there was a time, since a master is in quarantine, when so many
+// masters are known to have lost their memory that the others were no majority. A master counts as
+// one of them from when its mark was first observed until the mark was last found there. What
+// became of the master after that nobody knows.
 func (e *evaluation) majorityLost(i int) bool {
 	for at := range e.g.masters {
 		then, lost := e.g.masters[at].mark.since, 0
@@ -122,8 +122,9 @@ func (e *evaluation) intact() (all []Asked) {
 	return all
 }
 
-// awaited reports whether a quarantine that has lasted long enough must wait for the counters of
-// other masters, as enough of them may still exist. reason tells for which.
+// awaited reports whether a quarantine that has lasted long enough goes on until other masters
+// have given their counters. It does while enough of these may still exist. reason tells which are
+// missing.
 func (e *evaluation) awaited(i int, reason *Quarantine) bool {
 	needed := e.g.majority() - len(e.intact())
 	if needed <= 0 || e.g.masters[i].mark.noMajority {

@@ -92,8 +92,8 @@ func (e *evaluation) newest(i int) (top admission) {
 	return top
 }
 
-// remembers reports whether this proxy saw the master vote so lately that a lock of then may last.
-// Later than that it takes the others' word for what happened.
+// remembers reports whether this proxy saw the master vote so lately that a lock granted then may
+// still be held. If that is longer ago, it believes what the other masters know.
 func (e *evaluation) remembers(i int) bool {
 	return e.now.Sub(e.g.masters[i].voted.at) < hold(e.g.o.MaxTTL)+MaxAge
 }
@@ -113,7 +113,7 @@ func (e *evaluation) superseded(i int, a admission) bool {
 	return v.supersedes(a) && e.remembers(i)
 }
 
-// older is superseded for what stands on a master.
+// older reports whether the record on a master is superseded.
 func (e *evaluation) older(i int) bool { return e.superseded(i, e.g.masters[i].rec.admission) }
 
 // tell makes a master hear of admissions of others that it has not heard of.

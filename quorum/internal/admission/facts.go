@@ -137,7 +137,7 @@ func (f *Facts) Durable() bool {
 	return f.AOF && f.Asked && f.Always && f.Written && f.Alone && !f.Rewrites
 }
 
-// Perishable reports whether the opposite is known.
+// Perishable reports whether the opposite of Durable is known.
 func (f *Facts) Perishable() bool {
 	return !f.AOF || f.Asked && !f.Always || !f.Written || !f.Alone
 }

@@ -81,8 +81,9 @@ func (e *evaluation) evaluateMarked(i int) {
 	}
 }
 
-// ends is when the quarantine of a master has lasted long enough; known is false where nobody can
-// say yet, as others are being told of it. What it waits for is put into reason.
+// ends is when the quarantine of a master has lasted long enough. known is false where nobody can
+// say yet, as other masters are still being told of the quarantine. What it waits for is put into
+// reason.
 func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known bool) {
 	g, m := e.g, &e.g.masters[i]
 	wait, needed := hold(max(m.rec.wait, g.o.MaxTTL)), min(g.majority(), len(g.masters)-1)
@@ -122,10 +123,10 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known boo
 	return e.now.Add(wait), false
 }
 
-// foreign reports whether some master that answers votes for proxies with other settings, or for
-// whom it did may still count on it, as it has not been moved for long enough; until is when the
-// last of those has, if that is all. Those proxies may have had another majority: what they
-// granted must have run out before any master is admitted.
+// foreign reports whether some master that answers votes for proxies with other settings, or was
+// moved from them so lately that they may still count on it. until is when they no longer may,
+// where no master votes for them now; else it is zero. Those proxies may have had another
+// majority: what they granted must have run out before any master is admitted.
 func (e *evaluation) foreign() (yes bool, until time.Time) {
 	g := e.g
 	for i := range g.masters {
@@ -146,10 +147,10 @@ func (e *evaluation) foreign() (yes bool, until time.Time) {
 	return yes, until
 }
 
-// survived reports whether a restart can have lost nothing: the record of the run before is there
-// and the last one known, it says that this run kept everything on disk before it answered, the
-// server still reads what it kept, nothing later of that run is known, and its clock was not set
-// meanwhile, which would have made keys run out.
+// survived reports whether a restart can have lost nothing. The record of the run before must be
+// there, and neither this proxy nor another master may know a later one. The record must say that
+// this run kept everything on disk before it answered. The server must still read what it kept.
+// And its clock must not have been set meanwhile, which would have made keys run out.
 func (e *evaluation) survived(i int) bool {
 	m := &e.g.masters[i]
 	r, last := &m.rec, &m.voted

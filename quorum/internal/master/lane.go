@@ -54,11 +54,11 @@ type Host interface {
 	// Landed is told that a top-up stands on the master, or may: the lock may have been released
 	// through another proxy meanwhile.
 	//
-	// voters are the masters whose grants made the lease: until then, what one of them lacks was
-	// released.
+	// voters are the masters whose grants made the lease. If one of them lacks the token before
+	// the time until, the lock was released.
 	Landed(t wire.TokenAt, voters uint64, until time.Time)
 	// ReleasedLate is told that a lock stood on the master until long after its UNLOCK, or may
-	// have, and which masters had answered that with "not ours".
+	// have. but are the masters that had answered that UNLOCK with "not ours".
 	ReleasedLate(t wire.TokenAt, but uint64)
 	// EndTurn is told that a goroutine has handled all answers that came together: what they made
 	// the host queue can be flushed. An event loop does not call it.

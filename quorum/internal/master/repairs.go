@@ -96,10 +96,10 @@ func (s *repairs) find(t wire.TokenAt) *repair {
 	return r
 }
 
-// put adds r and returns the repair of the token that stands now. A Release takes the place of a
-// Fade, and both that of a TopUp, never the other way round. Two repairs that become one are kept
-// as long as the longer. dropped reports that there was no room: for r, and then stands is nil,
-// or for a top-up that made room for a release.
+// put adds r and returns the repair of the token that stands now. A Release replaces a Fade, and
+// both replace a TopUp, never the other way round. Where two repairs become one, that is kept for
+// the longer of both times. dropped reports that there was no room: either r was dropped, and
+// stands is nil, or a top-up was, to make room for a release.
 func (s *repairs) put(r repair) (stands *repair, dropped bool) {
 	if old := s.find(r.op.TokenAt); old != nil {
 		s.merge(old, r)

@@ -27,7 +27,7 @@ type Loops struct {
 	woken   atomic.Uint32 // counts GiveWay
 	wg      sync.WaitGroup
 
-	mu      sync.Mutex // taken last, where a gate's is held too
+	mu      sync.Mutex // taken after that of a gate
 	conns   []*Conn    // by descriptor
 	ready   []*Conn    // the queue; a Conn is in it at most once, in gateRunning
 	workers []*worker  // nil where one rests
@@ -47,8 +47,8 @@ func NewLoops(turnEnd func()) *Loops {
 }
 
 // Adopt takes over a TCP or Unix socket that package net opened, with the bytes that are unread.
-// If it cannot, it returns false and leaves c as it is. Otherwise c is closed, and the Conn to be
-// used instead of it.
+// If it cannot, it returns false and leaves c as it is. Otherwise it closes c, and the Conn is to
+// be used in its place.
 func (ls *Loops) Adopt(c net.Conn) (*Conn, bool) {
 	fd, err := dup(c)
 	if err != nil {
@@ -142,8 +142,8 @@ func (ls *Loops) openLocked() error {
 	return nil
 }
 
-// startLocked starts the workers that are to run and do not. Each has a descriptor of the set of
-// its own, as the runtime's poller takes each only once.
+// startLocked starts the workers that are to run and do not. Each has its own descriptor of the
+// epoll set, as the runtime's poller takes a descriptor only once.
 func (ls *Loops) startLocked() error {
 	for i := range ls.load.active {
 		if ls.workers[i] != nil || ls.closed {
@@ -170,7 +170,7 @@ func (ls *Loops) enqueue(c *Conn) {
 	}
 }
 
-// wake makes the runtime's poller tell of the set.
+// wake makes the set ready, so that the runtime's poller wakes a parked worker.
 func (ls *Loops) wake() { _, _ = unix.Write(ls.nudge, nudgeBytes) }
 
 // nudgeBytes is the number 1, as an eventfd takes it.

@@ -9,8 +9,8 @@ const waitSize = 4 << 10
 // is nil) or nothing more can be read. At the end of input the error is io.EOF. Both use and
 // Receive may block. Bytes that use leaves in x stay there, otherwise x is left without memory.
 //
-// Only behind a read that was full, where more is likely to be there, it waits with the memory for
-// more.
+// It reads into little memory, and into that of x only after a read that was full, as more is
+// likely to be there then.
 func Receive(conn net.Conn, x *Buffer, use func() (stop bool)) error {
 	if c, adopted := conn.(*Conn); adopted {
 		return c.receive(x, use)

@@ -125,9 +125,9 @@ func (c *Conn) expire(g *gate, timer **time.Timer) {
 	c.failUnlock(g, os.ErrDeadlineExceeded)
 }
 
-// watch is what the loop does with the bytes of a Conn. It belongs to the worker that has the Conn
-// in hand in gateRunning, and otherwise to whoever holds in.mu; but for again, which needs in.mu
-// always.
+// watch is what the loop does with the bytes of a Conn. In gateRunning it belongs to the worker
+// that has the Conn in hand, otherwise to whoever holds in.mu. The field again needs in.mu in any
+// case.
 type watch struct {
 	buf     *Buffer
 	use     func() (stop bool)

@@ -20,7 +20,8 @@ const (
 )
 
 // Limits of what is kept of a lock command. The longest valid one has 9 arguments and a key of
-// 1,024 bytes; what is cut off was wrong before: too many arguments, or one that is too long.
+// 1,024 bytes. So a command of which something is cut off is refused anyway: it has too many
+// arguments, or one that is too long.
 const (
 	keepArgs = 16
 	keepArg  = 2048
@@ -363,9 +364,9 @@ func (q *Requests) setArgv(argv [][]byte) {
 	}
 }
 
-// Collect reads the lock command at the front of b, of which n bytes are then used up and must not
-// be forwarded. Done: Argv and Args hold it. Malformed: it broke off with a byte that Redis
-// refuses; Argv holds the arguments before that.
+// Collect reads the lock command at the front of b. The first n bytes of b are then used up and
+// must not be forwarded. Done: Argv and Args hold the command. Malformed: it broke off with a byte
+// that Redis refuses; Argv holds the arguments before that.
 func (q *Requests) Collect(b []byte) (n int, ev Event) {
 	if q.inline { // Scan has read it already
 		q.collecting, q.inline = false, false
