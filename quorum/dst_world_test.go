@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -214,6 +215,9 @@ func (w *world) settle() {
 		return
 	}
 	time.Sleep(settleIn)
+	if !w.majorityVotes() { // then nobody can tell what is held, and it runs out
+		return
+	}
 	for _, m := range w.masters {
 		for _, key := range m.sortedKeys() {
 			secret, stands := m.standing(key)
@@ -224,6 +228,19 @@ func (w *world) settle() {
 			}
 		}
 	}
+}
+
+// majorityVotes reports whether a majority of the masters is not in quarantine.
+func (w *world) majorityVotes() bool {
+	votes := 0
+	for _, m := range w.servers() {
+		m.Set(func() {
+			if !strings.HasPrefix(m.State["record"], "Q ") {
+				votes++
+			}
+		})
+	}
+	return votes >= majority(len(w.servers()))
 }
 
 // standing is whose lock stands at a key.

@@ -47,7 +47,8 @@ func (x *question) ask(send func(l *master.Lane) error) {
 
 // askOp asks every master that votes for the operation.
 func (x *question) askOp() {
-	x.ask(func(l *master.Lane) error { return l.Ask(x.op, x) })
+	op := x.op // an extension changes it when the first masters have answered
+	x.ask(func(l *master.Lane) error { return l.Ask(op, x) })
 }
 
 // Answered implements master.Receiver.
