@@ -211,32 +211,34 @@ func (c *authFirstConn) oneByOne() bool {
 			}
 			continue
 		}
-		reply, err := c.ask(raw)
+		reply, in, err := c.one(raw, strings.ToLower(args[0]))
 		if err != nil {
 			return false
 		}
-		name, in := strings.ToLower(args[0]), false
-		exempt := slices.Contains([]string{"auth", "hello", "reset", "quit"}, name)
-		if exempt || !strings.Contains(reply, "NOAUTH") {
-			if name != "quit" {
-				if in, err = c.loggedIn(); err != nil {
-					return false
-				}
-			}
-			if !exempt && !in {
-				reply = NoAuth
-				if name == "exec" {
-					reply = "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n"
-				}
-			}
-		}
-		if _, err := c.client.Write([]byte(reply)); err != nil {
-			return false
-		}
-		if in {
-			return true
+		if _, err := c.client.Write([]byte(reply)); err != nil || in {
+			return in && err == nil
 		}
 	}
+}
+
+// one asks one command, and returns the reply for the client and whether it is logged in now. Redis
+// refuses everything else before that.
+func (c *authFirstConn) one(raw []byte, name string) (reply string, in bool, err error) {
+	if reply, err = c.ask(raw); err != nil || name == "quit" {
+		return reply, false, err
+	}
+	exempt := slices.Contains([]string{"auth", "hello", "reset"}, name)
+	if !exempt && strings.Contains(reply, "NOAUTH") {
+		return reply, false, nil
+	}
+	in, err = c.loggedIn()
+	switch {
+	case exempt || in || err != nil:
+		return reply, in, err
+	case name == "exec":
+		return "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n", false, nil
+	}
+	return NoAuth, false, nil
 }
 
 // passOn serves a connection that is logged in until a RESET was executed; false means that the
