@@ -49,6 +49,7 @@ const (
 	OutcomeInternal Outcome = "internal"
 )
 
+// Command is a lock command and what may become of it.
 type Command struct {
 	Name     string    // in lower case
 	Outcomes []Outcome // beside AnyOutcomes

@@ -29,7 +29,7 @@ redis-cli() { if [ -f /dev/stdout ]; then command redis-cli --no-raw "$@"; else 
 func TestTutorial(t *testing.T) {
 	lab.Tool(t, "redis-server")
 	dir := filepath.Join(t.TempDir(), "tutorial")
-	swaps := []string{"/tmp/lockproxy-tutorial", dir}
+	swaps := []string{"~/lockproxy-tutorial", dir}
 	for _, port := range []string{"6380", "7000", "7001", "7002", "7003", "7004", "7005"} {
 		swaps = append(swaps, port, portOf(lab.FreeAddr(t)))
 	}

@@ -89,6 +89,8 @@ type Locker interface {
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
 }
 
+// New returns queues in which nobody waits. masters is how many masters there are, max how many
+// clients may wait at a time, maxTTL the longest ttl of a lock.
 func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
 	return &Queues{locker: locker, max: max, maxTTL: maxTTL, majority: masters/2 + 1,
 		byKey: make(map[string]*waitQueue), ended: make(map[string]history), draining: make(chan struct{})}
@@ -347,6 +349,7 @@ func (qs *Queues) Waiters(key string) int {
 	return 0
 }
 
+// SetMax changes how many clients may wait at a time. Those that wait already go on.
 func (qs *Queues) SetMax(n int) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()

@@ -87,6 +87,9 @@ func (l *lock) extendDeadline(now time.Time, validity time.Duration) {
 	}
 }
 
+// New returns the session locks of a proxy, of which there are none yet. freed is told of each lock
+// that was released here, report of each event. maxHold is how long a lock is renewed at most, delay
+// how long it stays closed when its connection has ended.
 func New(locker Locker, freed func(key, secret string), report func(stat.Event), maxHold, delay time.Duration, log *zap.Logger) *Locks {
 	return &Locks{locker: locker, released: freed, report: report, maxHold: maxHold, delay: delay, log: log, suspended: quorum.Suspended,
 		bySecret: make(map[string]*lock), byConnection: make(map[Connection]map[*lock]struct{})}
@@ -288,6 +291,7 @@ func (ls *Locks) Count() int {
 	return len(ls.bySecret)
 }
 
+// Change changes both times, also for locks that are held already.
 func (ls *Locks) Change(maxHold, delay time.Duration) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
