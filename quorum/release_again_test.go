@@ -114,6 +114,7 @@ func TestReleaseBeforeTopUpOnItsWay(t *testing.T) {
 		}))
 		lease := mustAcquire(t, q, "job", time.Minute)
 		delayed(s.masters[0], "release", 1500*time.Millisecond)
+		delayed(s.masters[1], "release", 1500*time.Millisecond)
 		go func() { _, _ = other.Release(context.Background(), "job", lease.Token) }()
 		synctest.Wait()
 		reached[1].Store(true)
