@@ -14,6 +14,7 @@ const (
 	calmFor  = 5 * time.Second // how long a majority must have been so: dead lanes have been noticed and replaced
 	grantsIn = 2 * time.Second // how soon an Acquire must succeed then
 	leastTry = 3               // and how many failures in this time are a fault
+	noticeIn = 3 * time.Second // how soon records say what was lost: a probe a second, and the way there and back
 )
 
 // prober takes locks that nobody else wants, to see whether it gets them.
@@ -165,8 +166,9 @@ func (w *world) recover() {
 		b.do(w, addr)
 		away[addr] = b.away
 	}
-	stuck := w.waitsForCounters(away)
 	p := newProber(w)
+	time.Sleep(w.own(noticeIn, 1000+proberIndex))
+	stuck := w.waitsForCounters(away)
 	time.Sleep(w.own(2*w.plan.quarantine()+12*time.Second, 1000+proberIndex))
 	if stuck || w.plan.helpless {
 		return // until a master is back, or an operator helps: by contract
