@@ -27,6 +27,9 @@ var (
 	// ErrLost: provably no majority holds the token any more, or ever did.
 	ErrLost = errors.New("no majority holds the token")
 
+	// ErrWrongMode: a token of Limited cannot become Shared. Nothing was changed.
+	ErrWrongMode = errors.New("a slot cannot be shared")
+
 	// ErrFence: a majority granted, but the fencing number was not confirmed by a majority of all
 	// masters.
 	ErrFence = errors.New("the fencing number was not confirmed by a majority")

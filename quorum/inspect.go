@@ -19,6 +19,17 @@ type Info struct {
 	TTL     time.Duration // after which no majority holds it: the majority-th largest; negative: a majority never lets go
 	Fence   uint64        // the largest counted for the token; 0 for the value of another Redlock library
 	Owner   string        // label given to Acquire
+	Mode    Mode
+	Holders int    // how many hold it; of Shared and Limited what is above is of the one with the largest fence
+	Slots   []Slot // of Limited: the slots that are taken, in order
+}
+
+// Slot is one that is taken of a lock with Limited.
+type Slot struct {
+	Slot  int // from 0
+	Fence uint64
+	Owner string
+	TTL   time.Duration // as Info.TTL
 }
 
 // Inspect asks every master what it holds for key, and returns the token that holds a majority,

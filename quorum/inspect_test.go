@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -121,7 +122,7 @@ func TestInspect(t *testing.T) {
 				if c.held > 0 {
 					want.Fence, want.Owner = lease.Token.Fence, "me 1"
 				}
-				if took := time.Since(start); info != want || !errors.Is(err, c.err) || took != c.took {
+				if took := time.Since(start); !reflect.DeepEqual(info, want) || !errors.Is(err, c.err) || took != c.took {
 					t.Errorf("%+v, %v after %v, want %+v, %v after %v", info, err, took, want, c.err, c.took)
 				}
 			})

@@ -57,17 +57,45 @@ const (
 	GuardOff    = admission.Off    // it votes at once, and may grant a lock twice
 )
 
+// Mode is the kind of a lock: who may hold it beside others. A key has one mode at a time: each
+// refuses the others.
+type Mode = wire.Mode
+
+// The modes.
+const (
+	Exclusive = wire.Exclusive // one holder
+	Shared    = wire.Shared    // any number of holders that are all Shared
+	Limited   = wire.Limited   // at most Request.Limit holders, each with a slot of its own
+	Kept      = wire.Kept      // of Info only: released and closed for a while, see ReleaseKeys
+)
+
+const (
+	// MaxKeys is how many keys are locked together at most.
+	MaxKeys = wire.MaxKeys
+	// MaxLimit is the greatest Request.Limit.
+	MaxLimit = wire.MaxLimit
+)
+
 // Request is what Acquire is asked for.
 type Request struct {
 	Key   string        // without Options.KeyPrefix
+	Keys  []string      // further keys, at most MaxKeys-1: all or none. Each key once; only with Exclusive
 	TTL   time.Duration // 1ms to Options.MaxTTL; counted in whole milliseconds, rounded down
 	Owner string        // label that Inspect shows; up to 64 printable ASCII bytes, may be empty. Proves nothing
+	Mode  Mode          // Exclusive, Shared or Limited
+	Limit int           // of Limited: how many may hold the key, 1 to MaxLimit. Slots from 0 to Limit-1 are taken
+
+	// Waits says that somebody waits for the lock and comes first. Where holders of another mode
+	// refuse it, they are joined by nobody for a while. It is a hint: it makes no difference to
+	// who may hold the lock.
+	Waits bool
 }
 
 // Lease is what Acquire granted.
 type Lease struct {
 	Token    Token
 	Validity time.Duration // what the holder may count on from the moment Acquire returned; positive
+	Slot     int           // of Limited: the slot, from 0
 }
 
 // validate lists everything that is wrong with o.
