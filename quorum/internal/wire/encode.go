@@ -11,33 +11,65 @@ type Encoder struct {
 	Fencing  bool
 }
 
-// letters are how a packet names operations; Release has a second one.
-var letters = [...]byte{Acquire: 'A', Raise: 'R', Release: 'D', Fade: 'F', TopUp: 'T', Extend: 'E', Check: 'C', Inspect: 'I', Free: 'X'}
+// letters are how a packet names operations; Acquire, Raise and Release have others as well.
+var letters = [...]byte{Acquire: 'A', Raise: 'R', Release: 'D', Fade: 'F', TopUp: 'T', Extend: 'E', Share: 'H', Check: 'C', Inspect: 'I', Free: 'X'}
 
-const publishLetter = 'P'
+// arguments are how many ARGV an operation takes, by its letter, which is among them. M and N take
+// one more for each key.
+var arguments = [...]int{'A': 5, 'W': 5, 'S': 6, 'L': 9, 'M': 6, 'R': 4, 'N': 4, 'D': 2, 'P': 2, 'K': 3, 'F': 3, 'T': 7, 'E': 3, 'H': 4, 'C': 2, 'I': 1, 'X': 1}
 
-// arguments are how many ARGV an operation takes, its letter among them.
-var arguments = [...]int{Acquire: 5, Raise: 4, Release: 2, Fade: 3, TopUp: 6, Extend: 3, Check: 2, Inspect: 1, Free: 1}
+// letter is what a packet calls the operation.
+func (o *Op) letter() byte {
+	switch {
+	case o.Kind == Release && o.TTL > 0:
+		return 'K'
+	case o.Kind == Release && o.Publish:
+		return 'P'
+	case o.Terms == nil:
+	case o.Kind == Acquire && o.Terms.Mode != Exclusive:
+		return o.Terms.Mode.letter()
+	case o.Kind == Acquire && o.Terms.More != nil:
+		return 'M'
+	case o.Kind == Acquire && o.Terms.Waits:
+		return 'W'
+	case o.Kind == Raise && o.Terms.More != nil:
+		return 'N'
+	}
+	return letters[o.Kind]
+}
+
+// arguments are how many ARGV the operation takes.
+func (o *Op) arguments() int {
+	letter := o.letter()
+	if letter == 'M' || letter == 'N' {
+		return arguments[letter] + 1 + len(o.more())
+	}
+	return arguments[letter]
+}
 
 // AppendPacket writes ops, at most MaxOps, as one call of Packet: EVALSHA, or EVAL with the body
 // of the script. record is the one under which the master votes, empty for any.
 //
 //	> *9\r\n$7\r\nEVALSHA\r\n$40\r\n<sha>\r\n$1\r\n2\r\n
 //	  $21\r\nlockproxy:state:lock:\r\n$8\r\nlock:job\r\n
-//	  $75\r\nA <run_id> <fingerprint> <nonce>\r\n$19\r\nlockproxy:released:\r\n
+//	  $75\r\nA <run_id> <fingerprint> <nonce>\r\n$10\r\nlockproxy:\r\n
 //	  $1\r\nP\r\n$40\r\n<secret>\r\n
 func (e *Encoder) AppendPacket(b []byte, ops []*Op, record string, body bool) []byte {
-	args := 2
+	keys, args := 1, 2
 	for _, op := range ops {
-		args += arguments[op.Kind]
+		keys += 1 + len(op.more())
+		args += op.arguments()
 	}
-	b = Packet.appendHead(b, body, 1+len(ops), args)
+	b = Packet.appendHead(b, body, keys, args)
 	b = appendBulk(b, e.StateKey)
 	for _, op := range ops {
 		b = appendBulk(b, op.Key)
+		for _, key := range op.more() {
+			b = appendBulk(b, key)
+		}
 	}
 	b = appendBulk(b, record)
-	b = appendBulk(b, ReleasedPrefix)
+	b = appendBulk(b, ReservedPrefix)
 	for _, op := range ops {
 		b = e.appendOp(b, op)
 	}
@@ -45,32 +77,85 @@ func (e *Encoder) AppendPacket(b []byte, ops []*Op, record string, body bool) []
 }
 
 func (e *Encoder) appendOp(b []byte, op *Op) []byte {
-	letter := letters[op.Kind]
-	if op.Kind == Release && op.Publish {
-		letter = publishLetter
-	}
+	letter := op.letter()
 	b = append(b, '$', '1', '\r', '\n', letter, '\r', '\n')
-	if op.Kind == Inspect || op.Kind == Free {
+	if letter == 'I' || letter == 'X' {
 		return b
 	}
 	b = appendBulk(b, op.Secret)
-	switch op.Kind {
-	case Acquire:
+	switch letter {
+	case 'A', 'W', 'S', 'L':
 		b = appendMillis(b, op.TTL)
 		b = e.appendField(b, op.Slot)
 		b = appendBulk(b, op.Owner)
-	case Raise:
+		if letter == 'S' || letter == 'L' {
+			b = appendTerms(b, op.Terms)
+		}
+	case 'M':
+		b = appendMillis(b, op.TTL)
+		b = appendInt(b, uint64(1+len(op.more())))
+		b = appendBulk(b, op.Owner)
+		b = appendFlag(b, op.Terms.Waits)
+		b = e.appendFields(b, op)
+	case 'R':
 		b = appendFenceBulk(b, op.Fence)
 		b = e.appendField(b, op.Slot)
-	case TopUp:
+	case 'N':
+		b = appendFenceBulk(b, op.Fence)
+		b = appendInt(b, uint64(1+len(op.more())))
+		b = e.appendFields(b, op)
+	case 'T':
 		b = appendMillis(b, op.TTL)
 		b = e.appendField(b, op.Slot)
 		b = appendFenceBulk(b, op.Fence)
 		b = appendBulk(b, op.Owner)
-	case Extend, Fade:
+		b = appendMode(b, op.Terms)
+	case 'H':
+		b = appendMillis(b, op.TTL)
+		b = e.appendField(b, op.Slot)
+	case 'E', 'F', 'K':
 		b = appendMillis(b, op.TTL)
 	}
 	return b
+}
+
+// appendTerms writes what S and L have behind the owner.
+func appendTerms(b []byte, t *Terms) []byte {
+	b = appendFlag(b, t.Waits)
+	if t.Mode == Limited {
+		b = appendInt(b, uint64(t.Limit))
+		b = appendInt(b, uint64(t.Try[0]))
+		b = appendInt(b, uint64(t.Try[1]))
+	}
+	return b
+}
+
+// appendMode writes how a top-up joins others: S, the slot, or empty for an exclusive lock.
+func appendMode(b []byte, t *Terms) []byte {
+	switch {
+	case t == nil || t.Mode == Exclusive:
+		return append(b, "$0\r\n\r\n"...)
+	case t.Mode == Shared:
+		return appendBulk(b, "S")
+	}
+	return appendInt(b, uint64(t.Slot))
+}
+
+// appendFields writes the names of the counters of all keys.
+func (e *Encoder) appendFields(b []byte, op *Op) []byte {
+	b = e.appendField(b, op.Slot)
+	for _, slot := range op.Terms.Slots {
+		b = e.appendField(b, slot)
+	}
+	return b
+}
+
+// appendFlag writes 1 or nothing.
+func appendFlag(b []byte, set bool) []byte {
+	if set {
+		return append(b, "$1\r\n1\r\n"...)
+	}
+	return append(b, "$0\r\n\r\n"...)
 }
 
 // appendMillis writes a duration, rounded down to whole milliseconds. What is less than one

@@ -34,6 +34,7 @@ func words(t testing.TB, b []byte) []string {
 // everyOp is one operation of each kind.
 func everyOp() []*Op {
 	at := TokenAt{"lock:job", mine}
+	two := &Terms{More: []string{"lock:b"}, Slots: []uint16{9}}
 	return []*Op{
 		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: 20 * time.Second, Owner: "me"},
 		{Kind: Raise, TokenAt: at, Slot: 4095, Fence: 9007199254740991},
@@ -43,6 +44,15 @@ func everyOp() []*Op {
 		{Kind: TopUp, TokenAt: at, Slot: 7, TTL: time.Millisecond, Fence: 12, Owner: "me"},
 		{Kind: Extend, TokenAt: at, TTL: time.Hour},
 		{Kind: Check, TokenAt: at},
+		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Owner: "me", Terms: &Terms{Waits: true}},
+		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Mode: Shared}},
+		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Mode: Limited, Limit: 10, Try: [2]int{3, 0}, Waits: true}},
+		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Owner: "me", Terms: two},
+		{Kind: Raise, TokenAt: at, Slot: 7, Fence: 5, Terms: two},
+		{Kind: TopUp, TokenAt: at, Slot: 7, TTL: time.Second, Fence: 12, Terms: &Terms{Mode: Shared}},
+		{Kind: TopUp, TokenAt: at, Slot: 7, TTL: time.Second, Fence: 12, Terms: &Terms{Mode: Limited, Slot: 12}},
+		{Kind: Share, TokenAt: at, Slot: 7, TTL: time.Second},
+		{Kind: Release, TokenAt: at, TTL: time.Minute},
 		{Kind: Inspect, TokenAt: TokenAt{Key: "lock:job"}},
 		{Kind: Free, TokenAt: TokenAt{Key: "lock:job"}},
 	}
@@ -51,10 +61,12 @@ func everyOp() []*Op {
 func TestAppendPacket(t *testing.T) {
 	ops := everyOp()
 	got := words(t, fenced.AppendPacket(nil, ops, "A x", false))
-	keys := strings.Repeat(" lock:job", len(ops))
-	want := "EVALSHA " + Packet.SHA + " 11 " + testState + keys + " A x " + ReleasedPrefix +
-		" A S 20000 7 me R S 9007199254740991 4095 D S P S F S 2000 T S 1 7 0000000000000012 me E S 3600000 C S I X"
-	if s := strings.Join(got, " "); s != strings.ReplaceAll(want, " S", " "+mine) {
+	keys := strings.Repeat(" lock:job", 12) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 6)
+	want := "EVALSHA " + Packet.SHA + " 22 " + testState + keys + " A x " + ReservedPrefix +
+		" A @ 20000 7 me R @ 9007199254740991 4095 D @ P @ F @ 2000 T @ 1 7 0000000000000012 me  E @ 3600000 C @" +
+		" W @ 1000 7 me S @ 1000 7   L @ 1000 7  1 10 3 0 M @ 1000 2 me  7 9 N @ 0000000000000005 2 7 9" +
+		" T @ 1000 7 0000000000000012  S T @ 1000 7 0000000000000012  12 H @ 1000 7 K @ 60000 I X"
+	if s := strings.Join(got, " "); s != strings.ReplaceAll(want, "@", mine) {
 		t.Errorf("%s\nwant %s", s, want)
 	}
 	got = words(t, fenced.AppendPacket([]byte(nil), ops[:1], "", true))

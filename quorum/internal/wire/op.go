@@ -16,6 +16,7 @@ const (
 	TopUp               // sets the lock on a master that missed it, or raises its expiry
 	Extend              // raises the lock's expiry
 	Check               // asks whether the lock stands
+	Share               // makes an exclusive lock a shared one, and extends it
 	Inspect             // asks what stands at the key
 	Free                // deletes whatever lock stands at the key
 )
@@ -36,9 +37,26 @@ type Op struct {
 	TokenAt
 	Slot    uint16        // the counter of Key, as Slot tells it
 	Fence   uint64        // of Raise and TopUp
-	TTL     time.Duration // of Acquire, Extend and TopUp; of Fade the longest that the lock lives on
+	TTL     time.Duration // of Acquire, Extend, Share and TopUp; of Fade the longest that the lock lives on; of Release how long it stays closed, 0 for none
 	Owner   string        // of Acquire and TopUp: the label behind the fence
 	Publish bool          // of Release: tell those who wait for the key
+	Terms   *Terms        // nil for an exclusive lock of one key
+}
+
+// Mode is the kind of lock that the operation is about.
+func (o *Op) Mode() Mode {
+	if o.Terms == nil {
+		return Exclusive
+	}
+	return o.Terms.Mode
+}
+
+// more are the keys of the operation beside Key. Only an Acquire and a Raise are of several.
+func (o *Op) more() []string {
+	if o.Terms == nil || o.Kind != Acquire && o.Kind != Raise {
+		return nil
+	}
+	return o.Terms.More
 }
 
 // MaxOps is how many operations a packet holds at most.

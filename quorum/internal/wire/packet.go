@@ -38,12 +38,31 @@ func clock(seconds, micros int64) time.Duration {
 	return time.Duration(seconds)*time.Second + time.Duration(micros)*time.Microsecond
 }
 
-// Granted reports whether an Acquire was granted, and the fence, which is 0 without fencing.
-func Granted(r *Reply) (fence uint64, ok bool) {
-	if r.Kind != ':' || r.Int < 0 {
-		return 0, false
+// Granted reports whether an Acquire was granted, the fence, which is 0 without fencing, and of
+// Limited the slot.
+//
+//	< :42\r\n
+//	< $18\r\n3 0000000000000042\r\n  the slot, the fence
+func Granted(r *Reply) (fence uint64, slot int, ok bool) {
+	switch {
+	case r.Kind == ':' && r.Int >= 0:
+		return uint64(r.Int), 0, true
+	case r.Kind != '$' || r.Null:
+		return 0, 0, false
 	}
-	return uint64(r.Int), true
+	slot, text, ok := cutSlot(r.Text)
+	if !ok {
+		return 0, 0, false
+	}
+	fence, _, ok = BehindSecret(text)
+	return fence, slot, ok
+}
+
+// cutSlot cuts the slot in front of a value off.
+func cutSlot(text string) (slot int, rest string, ok bool) {
+	digits, rest, ok := strings.Cut(text, " ")
+	n, err := parseInt([]byte(digits))
+	return int(n), rest, ok && err == nil && n >= 0 && n < MaxLimit
 }
 
 // Refused reports whether an Acquire found another key, and how long that lives on: negative for
@@ -55,32 +74,63 @@ func Refused(r *Reply) (left time.Duration, ok bool) {
 	return millis(-2 - r.Int), true
 }
 
-// Extended reports whether an Extend found its token, and what stands behind the secret in the
-// value, for BehindSecret.
-func Extended(r *Reply) (tail string, ok bool) {
+// Tail is what an Extend found behind the secret.
+type Tail struct {
+	Mode Mode
+	Slot int    // of Limited
+	Text string // for BehindSecret
+}
+
+// Extended reports whether an Extend found its token, and what stands behind the secret.
+//
+//	< $16\r\n0000000000000042\r\n
+//	< $17\r\nS0000000000000042\r\n    of a reader
+//	< $19\r\nL3 0000000000000042\r\n  of slot 3
+func Extended(r *Reply) (tail Tail, ok bool) {
 	if r.Kind != '$' || r.Null {
-		return "", false
+		return tail, false
 	}
-	return r.Text, true
+	tail.Text = r.Text
+	switch {
+	case strings.HasPrefix(r.Text, "S"):
+		tail.Mode, tail.Text = Shared, r.Text[1:]
+	case strings.HasPrefix(r.Text, "L"):
+		tail.Mode = Limited
+		tail.Slot, tail.Text, ok = cutSlot(r.Text[1:])
+		return tail, ok
+	}
+	return tail, true
 }
 
 // Inspected is what an Inspect found.
 type Inspected struct {
-	Found bool          // something stands at the key
-	Other bool          // it is not a string
-	Left  time.Duration // of a string: how long it lives on, negative for ever
-	Value string        // of a string: its first 256 bytes
+	Found   bool          // something stands at the key
+	Other   bool          // it is no lock
+	Mode    Mode          // Exclusive for every string
+	Left    time.Duration // how long the key lives on, negative for ever
+	Count   int           // of Shared and Limited: how many hold it
+	Holders []Holder      // one of a string; of Shared and Limited at most MaxLimit
+}
+
+// Holder is one who holds a lock.
+type Holder struct {
+	Value string        // secret, fence and owner; of a string its first 256 bytes
+	Slot  int           // of Limited
+	Left  time.Duration // how long this holder lives on
 }
 
 // ParseInspect reads the result of an Inspect.
 //
 //	< $-1\r\n                  nothing
 //	< $15\r\n5000 some value\r\n
-//	< +OTHER\r\n               no string
+//	< +OTHER\r\n               no lock
+//	< *5\r\n$6\r\nshared\r\n:5000\r\n:1\r\n$60\r\n<value>\r\n:5000\r\n
 func ParseInspect(r *Reply) (found Inspected, ok bool) {
 	switch {
 	case r.Kind == '+':
 		return Inspected{Found: true, Other: true}, r.Text == "OTHER"
+	case r.Kind == '*' && len(r.Elems) >= 3:
+		return parseHolders(r.Elems)
 	case r.Kind != '$':
 		return found, false
 	case r.Null:
@@ -91,7 +141,25 @@ func ParseInspect(r *Reply) (found Inspected, ok bool) {
 	if !ok || err != nil {
 		return found, false
 	}
-	return Inspected{Found: true, Left: millis(ms), Value: value}, true
+	return Inspected{Found: true, Left: millis(ms), Count: 1, Holders: []Holder{{Value: value, Left: millis(ms)}}}, true
+}
+
+// parseHolders reads what was found of a lock that several may hold.
+func parseHolders(elems []Reply) (found Inspected, ok bool) {
+	found = Inspected{Found: true, Mode: Shared, Left: millis(elems[1].Int), Count: int(elems[2].Int)}
+	if elems[0].Text == Limited.String() {
+		found.Mode = Limited
+	}
+	for at := 3; at+1 < len(elems); at += 2 {
+		h := Holder{Value: elems[at].Text, Left: millis(elems[at+1].Int)}
+		if found.Mode == Limited {
+			if h.Slot, h.Value, ok = cutSlot(h.Value); !ok {
+				return found, false
+			}
+		}
+		found.Holders = append(found.Holders, h)
+	}
+	return found, elems[0].Text == found.Mode.String() && elems[1].Kind == ':' && elems[2].Kind == ':'
 }
 
 // millis is so many milliseconds, or -1 for a negative number. It does not overflow.

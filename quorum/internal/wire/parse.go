@@ -10,9 +10,9 @@ import (
 const (
 	maxLine  = 64 << 10
 	maxBulk  = 1 << 20
-	maxElems = 2*MaxOps + 8
-	maxDepth = 2       // arrays in arrays
-	maxReply = 4 << 20 // all in all, so that whoever collects its parts needs no more
+	maxElems = 3 + 2*MaxLimit // of an Inspect
+	maxDepth = 2              // arrays in arrays
+	maxReply = 4 << 20        // all in all, so that whoever collects its parts needs no more
 )
 
 // Parse reads the reply that b begins with into r and returns its length in bytes. It returns 0

@@ -46,14 +46,14 @@ func TestReply(t *testing.T) {
 		if r.Code() != c.code || r.IsError() != (c.in[0] == '-') || r.Is(1) != c.one || r.IsText() != c.hasText {
 			t.Errorf("%q: code %q, error %v, 1 %v, text %v", c.in, r.Code(), r.IsError(), r.Is(1), r.IsText())
 		}
-		if fence, ok := Granted(r); ok != (c.fence != -9) || ok && fence != uint64(c.fence) {
+		if fence, _, ok := Granted(r); ok != (c.fence != -9) || ok && fence != uint64(c.fence) {
 			t.Errorf("%q: granted %d, %v", c.in, fence, ok)
 		}
 		if left, ok := Refused(r); ok != (c.left != -9) || ok && left != time.Duration(c.left) {
 			t.Errorf("%q: refused %d, %v", c.in, left, ok)
 		}
-		if tail, ok := Extended(r); ok != (c.in[0] == '$' && !r.Null) || tail != c.extended {
-			t.Errorf("%q: extended %q, %v", c.in, tail, ok)
+		if tail, ok := Extended(r); ok != (c.in[0] == '$' && !r.Null) || tail.Text != c.extended {
+			t.Errorf("%q: extended %+v, %v", c.in, tail, ok)
 		}
 		found, ok := ParseInspect(r)
 		kind := ""
@@ -62,7 +62,7 @@ func TestReply(t *testing.T) {
 		case found.Other:
 			kind = "other"
 		case found.Found:
-			kind = found.Left.String() + " " + found.Value
+			kind = found.Left.String() + " " + found.Holders[0].Value
 		default:
 			kind = "nothing"
 		}

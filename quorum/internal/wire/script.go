@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"strings"
 )
 
 // Script is one of the embedded scripts.
@@ -16,6 +17,9 @@ type Script struct {
 
 //go:embed packet.lua
 var packetLua string
+
+//go:embed kinds.lua
+var kindsLua string
 
 //go:embed probe.lua
 var probeLua string
@@ -31,11 +35,16 @@ var knownLua string
 
 // All scripts. They never change.
 var (
-	Packet   = newScript(packetLua)              // lock operations; Encoder writes its calls
+	Packet   = newScript(packetBody())           // lock operations; Encoder writes its calls
 	Probe    = newScript(probeLua)               // KEYS: state. No ARGV. ParseProbe reads its reply
 	Counters = newScript(knownLua + countersLua) // KEYS: state. ARGV: known, record
 	Admit    = newScript(knownLua + admitLua)    // KEYS: state. ARGV: see admit.lua
 )
+
+// packetBody is the script of packets, with what readers, slots and several keys need in it.
+func packetBody() string {
+	return strings.Replace(packetLua, "-- kinds.lua stands here.\n", kindsLua, 1)
+}
 
 func newScript(body string) Script {
 	sum := sha1.Sum([]byte(body))

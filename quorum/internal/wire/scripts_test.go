@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -351,7 +352,7 @@ func TestInspect(t *testing.T) {
 			}
 			return found
 		}
-		if got := inspect("lock:none"); got != (Inspected{}) {
+		if got := inspect("lock:none"); !reflect.DeepEqual(got, Inspected{}) {
 			t.Errorf("missing: %+v", got)
 		}
 		s.run(acquire("lock:a", mine))
@@ -359,15 +360,17 @@ func TestInspect(t *testing.T) {
 		if got.Left <= 40*time.Second || got.Left > 50*time.Second {
 			t.Errorf("lives for %v", got.Left)
 		}
-		if got.Left = 0; got != (Inspected{Found: true, Value: mine + "0000000000000001"}) {
+		got.Left, got.Holders[0].Left = 0, 0
+		if want := (Inspected{Found: true, Count: 1, Holders: []Holder{{Value: mine + "0000000000000001"}}}); !reflect.DeepEqual(got, want) {
 			t.Errorf("held: %+v", got)
 		}
 		s.must("SET", "lock:long", strings.Repeat("x y", 100))
-		if got := inspect("lock:long"); got != (Inspected{Found: true, Left: -1, Value: strings.Repeat("x y", 100)[:256]}) {
+		if got := inspect("lock:long"); !reflect.DeepEqual(got, Inspected{Found: true, Left: -1, Count: 1,
+			Holders: []Holder{{Value: strings.Repeat("x y", 100)[:256], Left: -1}}}) {
 			t.Errorf("long, for ever: %+v", got)
 		}
 		s.must("RPUSH", "lock:list", mine)
-		if got := inspect("lock:list"); got != (Inspected{Found: true, Other: true}) {
+		if got := inspect("lock:list"); !reflect.DeepEqual(got, Inspected{Found: true, Other: true}) {
 			t.Errorf("a list: %+v", got)
 		}
 	})

@@ -39,5 +39,6 @@ type Terms struct {
 // another mode have. While it stands they are joined by nobody. It is a hint, and never a vote.
 const IntentPrefix = ReservedPrefix + "intent:"
 
-// GrantedPrefix begins the name of the channel that tells of a key's grants.
-const GrantedPrefix = ReservedPrefix + "granted:"
+// ChangedPrefix begins the name of the channel that tells of a key's grants, and of readers and
+// slots that end while others hold it.
+const ChangedPrefix = ReservedPrefix + "changed:"

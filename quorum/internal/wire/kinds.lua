@@ -1,0 +1,568 @@
+-- What only readers, slots and several keys need. Made when a packet comes upon the first of them.
+local function kinds()
+  local tools = {}
+
+  local function whole(number) return format('%.0f', number) end
+
+  -- wrongType reports whether a reply says that a key is of another type.
+  local function wrongType(reply)
+    return type(reply) == 'table' and reply.err and sub(reply.err, 1, 9) == 'WRONGTYPE'
+  end
+
+  -- tell publishes behind the operations. Without of the message is empty.
+  local function tell(channel, key, of)
+    channels[#channels + 1] = prefix .. channel .. ':' .. key
+    messages[#channels] = of
+  end
+
+  -- raise makes a counter at least number, without which the result at place is void.
+  local function raise(field, number, place)
+    if field ~= '' then
+      counted[#counted + 1] = place
+      if counter[field] < number then
+        counter[field], raised[field] = number, format(digits16, number)
+      end
+    end
+  end
+
+  -- expire makes a key expire at over, if it lives less long so far.
+  local function expire(key, over)
+    local left = pcall('PTTL', key)
+    if type(left) == 'number' and ms + left < over then
+      left = pcall('PEXPIREAT', key, whole(over))
+    end
+    return left
+  end
+
+  -- refuse is the answer to an acquire of mode that found another key. Who waits leaves an intent,
+  -- if those who hold the key would be joined by others.
+  local function refuse(key, mode, waits)
+    local left = pcall('PTTL', key)
+    if type(left) ~= 'number' or left == -2 then
+      return type(left) == 'table' and left or false
+    end
+    if waits == '1' then
+      local kind = pcall('TYPE', key).ok
+      if kind == 'zset' and mode ~= 'S' or kind == 'hash' and mode ~= 'L' then
+        pcall('SET', prefix .. 'intent:' .. key, mode, 'PX', '1500')
+      end
+    end
+    return -2 - left
+  end
+
+  -- closed is the refusal where somebody of another mode waits for the key; nil where nobody does.
+  local function closed(key, mode)
+    local intent = prefix .. 'intent:' .. key
+    local waits = pcall('GET', intent)
+    if type(waits) == 'string' and waits ~= mode then
+      local left = pcall('PTTL', intent)
+      if type(left) == 'number' and left >= 0 then
+        return -2 - left
+      end
+    end
+  end
+
+  -- latest is when the last reader ends; 0 without one.
+  local function latest(key)
+    local last = pcall('ZREVRANGE', key, '0', '0', 'WITHSCORES')
+    return tonumber(last[2] or 0)
+  end
+
+  -- settleReaders takes the expiry of a key to where its last reader ends, which was over; a key
+  -- without readers is deleted. It reports whether it was.
+  local function settleReaders(key, over)
+    local last = latest(key)
+    if last < ms then
+      pcall('DEL', key)
+      return true
+    elseif last ~= over then
+      pcall('PEXPIREAT', key, whole(last))
+    end
+  end
+
+  -- join makes a reader. The first one counts, and those who join have the number that stands; a
+  -- top-up brings its own.
+  local function join(key, secret, place, ttl, field, owner, waits, text)
+    local had, greatest, fresh = counter[field], 0, false
+    if not had and field ~= '' then
+      return broken
+    end
+    local mark = pcall('ZSCORE', key, 'lockproxy')
+    if mark == false then
+      fresh = pcall('PTTL', key) == -2
+    end
+    if mark == false and not fresh or wrongType(mark) then
+      return refuse(key, 'S', waits)
+    elseif type(mark) == 'table' then
+      return mark
+    elseif not fresh then
+      pcall('ZREMRANGEBYSCORE', key, '(0', '(' .. whole(ms))
+      pcall('ZREMRANGEBYSCORE', key, '(-' .. whole(ms), '(0')
+      greatest = latest(key)
+    end
+    local shut = not text and closed(key, 'S')
+    if shut then
+      return shut
+    end
+    local number = tonumber(text) or had and (greatest > 0 and had or had + 1) or 0
+    local over, value = ms + tonumber(ttl), secret .. format('%016.0f', number) .. owner
+    local last = whole(over)
+    local done = pcall('ZADD', key, '0', 'lockproxy', last, secret, '-' .. last, value)
+    if type(done) == 'number' then
+      done = greatest > 0 and expire(key, over) or pcall('PEXPIREAT', key, last)
+      if type(done) == 'table' then
+        pcall('ZREM', key, secret, value)
+        settleReaders(key, 0)
+      end
+    end
+    if type(done) == 'table' then
+      return done
+    end
+    if text or greatest <= 0 then
+      raise(field, number, place)
+    end
+    tell('changed', key)
+    return number
+  end
+
+  function tools.S(key, secret, place)
+    local waits = ARGV[at + 5]
+    local result = join(key, secret, place, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], waits)
+    if waits == '1' and type(result) == 'number' and result >= 0 then
+      pcall('DEL', prefix .. 'intent:' .. key)
+    end
+    return result
+  end
+
+  -- reader carries out an operation on a reader that ends at over.
+  local function reader(op, key, secret, place, over)
+    local value = secret .. '0000000000000000'
+    local minus = '-' .. whole(over)
+    for _, found in ipairs(pcall('ZRANGEBYSCORE', key, minus, minus)) do
+      if sub(found, 1, 40) == secret then
+        value = found
+      end
+    end
+    if over < ms then
+      pcall('ZREM', key, secret, value)
+      return 0
+    elseif op == 'C' then
+      return 1
+    elseif op == 'R' then
+      local text, field = ARGV[at + 2], ARGV[at + 3]
+      if not counter[field] and field ~= '' then
+        return broken
+      end
+      local new = secret .. text .. sub(value, 57)
+      if new ~= value then
+        local done = pcall('ZADD', key, minus, new)
+        if type(done) == 'table' then
+          return done
+        end
+        pcall('ZREM', key, value)
+      end
+      raise(field, tonumber(text), place)
+      return 1
+    elseif op == 'D' or op == 'P' then
+      local done = pcall('ZREM', key, secret, value)
+      if type(done) == 'table' then
+        return done
+      end
+      local empty = settleReaders(key, over)
+      if op == 'P' then
+        tell(empty and 'released' or 'changed', key, empty and secret)
+      end
+      return 1
+    end
+    local bound, who = ms + tonumber(ARGV[at + 2]), secret
+    if op == 'K' then
+      who = 'kept' .. sub(secret, 5)
+    end
+    if op == 'K' or op == 'F' and bound < over or (op == 'E' or op == 'H') and bound > over then
+      local done = pcall('ZADD', key, whole(bound), who, '-' .. whole(bound), who .. sub(value, 41))
+      if type(done) == 'table' then
+        return done
+      end
+      if op == 'K' then
+        pcall('ZREM', key, secret, value)
+        tell('changed', key)
+      end
+      settleReaders(key, over)
+    end
+    return (op == 'E' or op == 'H') and 'S' .. sub(value, 41, 120) or 1
+  end
+
+  -- slotOf reads what stands at a slot: its end and the value.
+  local function slotOf(text)
+    local cut = string.find(text, ' ', 1, true)
+    return tonumber(sub(text, 1, cut - 1)), sub(text, cut + 1)
+  end
+
+  -- settleSlots takes the expiry of a key to where its last slot ends; a key without slots is
+  -- deleted. Where over is less than the key lives, the key is left alone.
+  local function settleSlots(key, over)
+    local left, greatest = pcall('PTTL', key), 0
+    if over and over < ms + left - 5 and pcall('HLEN', key) > 1 then -- both clocks to within 5 ms
+      return
+    end
+    local all = pcall('HGETALL', key)
+    for f = 1, #all, 2 do
+      if tonumber(all[f]) then
+        greatest = math.max(greatest, (slotOf(all[f + 1])))
+      end
+    end
+    if greatest < ms then
+      pcall('DEL', key)
+    else
+      pcall('PEXPIREAT', key, whole(greatest))
+    end
+  end
+
+  -- occupy takes a slot. old is the value of one that has run out there, or nil.
+  local function occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
+    local over = ms + tonumber(ttl)
+    local text = format('%016.0f', number)
+    local value = whole(over) .. ' ' .. secret .. text .. owner
+    local done = pcall('HSET', key, 'lockproxy', 'limit', slot, value, 's' .. secret, slot)
+    if type(done) ~= 'table' then
+      if old then
+        pcall('HDEL', key, 's' .. sub(old, 1, 40))
+      end
+      done = fresh and pcall('PEXPIREAT', key, whole(over)) or expire(key, over)
+      if type(done) == 'table' then
+        pcall('HDEL', key, slot, 's' .. secret)
+        settleSlots(key)
+      end
+    end
+    if type(done) == 'table' then
+      return done
+    end
+    raise(field, number, place)
+    tell('changed', key)
+    return slot .. ' ' .. text
+  end
+
+  -- slots says whether slots stand at a key: true, or it is fresh and nothing does; else the
+  -- refusal, or the error.
+  local function slots(key, waits)
+    local mark = pcall('HGET', key, 'lockproxy')
+    if mark == 'limit' then
+      return true, false
+    elseif mark == false and pcall('PTTL', key) == -2 then
+      return true, true
+    elseif type(mark) == 'table' and not wrongType(mark) then
+      return mark
+    end
+    return refuse(key, 'L', waits)
+  end
+
+  function tools.L(key, secret, place)
+    local ttl, field, owner, waits = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
+    local had = counter[field]
+    if not had and field ~= '' then
+      return broken
+    end
+    local may, fresh = slots(key, waits)
+    local shut = may == true and closed(key, 'L')
+    if may ~= true or shut then
+      return shut or may
+    end
+    local slot, old
+    for f = 7, 8 do
+      local text = not slot and not fresh and pcall('HGET', key, ARGV[at + f])
+      local over, value
+      if text then
+        over, value = slotOf(text)
+      end
+      if not slot and (not text or over < ms) then
+        slot, old = ARGV[at + f], value
+      end
+    end
+    if not slot then
+      local taken, soonest, all = {}, nil, pcall('HGETALL', key)
+      for f = 1, #all, 2 do
+        taken[all[f]] = all[f + 1]
+      end
+      for number = 0, tonumber(ARGV[at + 6]) - 1 do
+        local text = taken[whole(number)]
+        local over, value
+        if text then
+          over, value = slotOf(text)
+          soonest = math.min(soonest or over, over)
+        end
+        if not slot and (not text or over < ms) then
+          slot, old = whole(number), value
+        end
+      end
+      if not slot then
+        return -2 - (soonest - ms)
+      end
+    end
+    if waits == '1' then
+      pcall('DEL', prefix .. 'intent:' .. key)
+    end
+    return occupy(key, secret, place, slot, old, fresh, ttl, field, had and had + 1 or 0, owner)
+  end
+
+  -- holder carries out an operation on a slot.
+  local function holder(op, key, secret, place, slot)
+    local text, over, value = pcall('HGET', key, slot), 0, ''
+    if type(text) == 'string' then
+      over, value = slotOf(text)
+    end
+    if over < ms or sub(value, 1, 40) ~= secret then
+      pcall('HDEL', key, 's' .. secret)
+      return 0
+    elseif op == 'C' then
+      return 1
+    elseif op == 'H' then
+      return {err = 'WRONGMODE a slot cannot be shared'}
+    elseif op == 'R' then
+      local fence, field = ARGV[at + 2], ARGV[at + 3]
+      if not counter[field] and field ~= '' then
+        return broken
+      end
+      local done = pcall('HSET', key, slot, whole(over) .. ' ' .. secret .. fence .. sub(value, 57))
+      if type(done) == 'table' then
+        return done
+      end
+      raise(field, tonumber(fence), place)
+      return 1
+    elseif op == 'D' or op == 'P' then
+      local done = pcall('HDEL', key, slot, 's' .. secret)
+      if type(done) == 'table' then
+        return done
+      end
+      settleSlots(key, over)
+      if op == 'P' then
+        tell('released', key, secret)
+        tell('changed', key)
+      end
+      return 1
+    end
+    local bound, who = ms + tonumber(ARGV[at + 2]), secret
+    if op == 'K' then
+      who = 'kept' .. sub(secret, 5)
+    end
+    if op == 'K' or op == 'F' and bound < over or op == 'E' and bound > over then
+      local done = pcall('HSET', key, slot, whole(bound) .. ' ' .. who .. sub(value, 41))
+      if type(done) == 'table' then
+        return done
+      end
+      if op == 'K' then
+        pcall('HDEL', key, 's' .. secret)
+        tell('changed', key)
+      end
+      settleSlots(key)
+    end
+    return op == 'E' and 'L' .. slot .. ' ' .. sub(value, 41, 120) or 1
+  end
+
+  -- other carries out an operation on a key that is no string.
+  function tools.other(op, key, secret, place)
+    if op == 'X' then
+      local readers = type(pcall('ZSCORE', key, 'lockproxy')) == 'string'
+      if not readers and pcall('HGET', key, 'lockproxy') ~= 'limit' then
+        return 0
+      end
+      tell('released', key)
+      return pcall('DEL', key)
+    end
+    local stands = pcall('ZSCORE', key, secret)
+    if type(stands) == 'string' then
+      return reader(op, key, secret, place, tonumber(stands))
+    elseif wrongType(stands) then
+      stands = pcall('HGET', key, 's' .. secret)
+      if type(stands) == 'string' then
+        return holder(op, key, secret, place, stands)
+      end
+    end
+    return type(stands) == 'table' and not wrongType(stands) and stands or 0
+  end
+
+  -- T tops up: what stands there with the secret lives at least as long.
+  function tools.T(key, secret, place)
+    local ttl, field, text = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+    local owner, mode = ARGV[at + 5], ARGV[at + 6]
+    if not counter[field] and field ~= '' then
+      return broken
+    end
+    local stands, result = pcall('GETRANGE', key, '0', '39'), nil
+    if stands == secret then
+      result = expire(key, ms + tonumber(ttl))
+      return type(result) == 'table' and result or 2
+    elseif wrongType(stands) then
+      result = tools.other('E', key, secret, place)
+      if result ~= 0 then
+        return type(result) == 'table' and result or 2
+      end
+    elseif type(stands) == 'table' then
+      return stands
+    end
+    if mode == '' then
+      result = pcall('SET', key, secret .. text .. owner, 'NX', 'PX', ttl)
+      if not result or result.err then
+        return result and not wrongType(stands) and stands == '' and result or 0
+      end
+      raise(field, tonumber(text), place)
+      tell('changed', key)
+      return 1
+    elseif mode == 'S' then
+      result = join(key, secret, place, ttl, field, owner, '', text)
+    else
+      local may, fresh = slots(key, '')
+      local taken = may == true and not fresh and pcall('HGET', key, mode)
+      local over, old
+      if taken then
+        over, old = slotOf(taken)
+      end
+      if may ~= true or taken and over >= ms then
+        return type(may) == 'table' and may or 0
+      end
+      result = occupy(key, secret, place, mode, old, fresh, ttl, field, tonumber(text), owner)
+    end
+    if type(result) == 'number' then
+      return result >= 0 and 1 or 0
+    end
+    return type(result) == 'string' and 1 or result or 0
+  end
+
+  -- K keeps the key of an exclusive lock closed.
+  function tools.K(key, secret)
+    local rest = pcall('GETRANGE', key, '40', '-1')
+    local done = pcall('SET', key, 'kept' .. sub(secret, 5) .. rest, 'PX', ARGV[at + 2])
+    if done.err then
+      return done
+    end
+    tell('released', key, secret)
+    return 1
+  end
+
+  -- H makes the holder of an exclusive lock its first reader. Those who join have a greater fence.
+  function tools.H(key, secret, place)
+    local field, left = ARGV[at + 3], pcall('PTTL', key)
+    if not counter[field] and field ~= '' then
+      return broken
+    end
+    local rest = pcall('GETRANGE', key, '40', '119')
+    local over = whole(ms + math.max(left, tonumber(ARGV[at + 2])))
+    local done = pcall('DEL', key)
+    if type(done) == 'table' then
+      return done
+    end
+    done = pcall('ZADD', key, '0', 'lockproxy', over, secret, '-' .. over, secret .. rest)
+    if type(done) == 'number' then
+      done = pcall('PEXPIREAT', key, over)
+    end
+    if type(done) == 'table' then
+      pcall('DEL', key)
+      return done
+    end
+    raise(field, (tonumber(sub(rest, 1, 16)) or 0) + 1, place)
+    tell('released', key, secret)
+    return 'S' .. rest
+  end
+
+  -- several reads how many keys M or N has, and goes on to the last of them.
+  local function several(head)
+    local n, first = tonumber(ARGV[at + 3]), k
+    k = k + n - 1
+    for f = head, head + n - 1 do
+      local field = ARGV[at + f]
+      if not counter[field] and field ~= '' then
+        return n, first, broken
+      end
+    end
+    return n, first
+  end
+
+  function tools.M(_, secret, place)
+    local n, first, result = several(6)
+    local ttl, owner, waits, wide = ARGV[at + 2], ARGV[at + 4], ARGV[at + 5], n + 6
+    local longest -- that a key in the way lives, -1 for ever
+    for j = first, k do
+      local left = pcall('PTTL', KEYS[j])
+      if type(left) == 'table' then
+        result = result or left
+      elseif left ~= -2 then
+        refuse(KEYS[j], 'X', waits)
+        longest = (left == -1 or longest == -1) and -1 or math.max(longest or 0, left)
+      end
+    end
+    if result or longest then
+      return result or -2 - longest, wide
+    end
+    local fence = 0
+    for f = at + 6, at + 5 + n do
+      fence = math.max(fence, (counter[ARGV[f]] or -1) + 1)
+    end
+    local value = secret .. format('%016.0f', fence) .. owner
+    for j = first, k do
+      local set = pcall('SET', KEYS[j], value, 'NX', 'PX', ttl)
+      if not set or set.err then
+        for undo = first, j - 1 do
+          pcall('DEL', KEYS[undo])
+        end
+        return set, wide
+      end
+    end
+    for j = first, k do
+      raise(ARGV[at + 6 + j - first], fence, place)
+      tell('changed', KEYS[j])
+      if waits == '1' then
+        pcall('DEL', prefix .. 'intent:' .. KEYS[j])
+      end
+    end
+    return fence, wide
+  end
+
+  function tools.N(_, secret, place)
+    local n, first, result = several(4)
+    local wide = n + 4
+    for j = first, k do
+      local value = result or pcall('GETRANGE', KEYS[j], '0', '39')
+      if value ~= secret and not result then
+        result = type(value) == 'table' and not wrongType(value) and value or 0
+      end
+    end
+    for j = first, k do
+      local done = not result and pcall('SETRANGE', KEYS[j], '40', ARGV[at + 2])
+      if type(done) == 'table' then
+        result = done
+      elseif done then
+        raise(ARGV[at + 4 + j - first], tonumber(ARGV[at + 2]), place)
+      end
+    end
+    return result or 1, wide
+  end
+
+  function tools.inspect(key, left)
+    local found
+    if type(pcall('ZSCORE', key, 'lockproxy')) == 'string' then
+      found = {'shared', left, pcall('ZCOUNT', key, whole(ms), '+inf')}
+      local bound = '-' .. whole(ms)
+      local all = pcall('ZRANGEBYSCORE', key, '-inf', bound, 'WITHSCORES', 'LIMIT', '0', '128')
+      for f = 1, #all, 2 do
+        found[#found + 1] = sub(all[f], 1, 120)
+        found[#found + 1] = -tonumber(all[f + 1]) - ms
+      end
+    elseif pcall('HGET', key, 'lockproxy') == 'limit' then
+      found = {'limit', left, 0}
+      local all = pcall('HGETALL', key)
+      for f = 1, #all, 2 do
+        local over, value
+        if tonumber(all[f]) then
+          over, value = slotOf(all[f + 1])
+        end
+        if over and over >= ms then
+          found[3] = found[3] + 1
+          found[#found + 1] = all[f] .. ' ' .. sub(value, 1, 120)
+          found[#found + 1] = over - ms
+        end
+      end
+    end
+    return found or {ok = 'OTHER'}
+  end
+
+  return tools
+end

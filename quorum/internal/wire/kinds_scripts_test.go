@@ -1,0 +1,272 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// third is a secret beside mine and theirs.
+var third = strings.Repeat("3", SecretLen)
+
+func shared(key, secret string, ttl time.Duration) *Op {
+	o := lasting(Acquire, key, secret, ttl)
+	o.Slot, o.Terms = 7, &Terms{Mode: Shared}
+	return o
+}
+
+func limited(key, secret string, limit int, try ...int) *Op {
+	o := lasting(Acquire, key, secret, 50*time.Second)
+	o.Slot, o.Terms = 7, &Terms{Mode: Limited, Limit: limit, Try: [2]int{try[0], try[len(try)-1]}}
+	return o
+}
+
+// waiting is an acquire of somebody who waits.
+func waiting(o *Op) *Op {
+	t := Terms{}
+	if o.Terms != nil {
+		t = *o.Terms
+	}
+	t.Waits = true
+	o.Terms = &t
+	return o
+}
+
+func keep(key, secret string, ttl time.Duration) *Op { return lasting(Release, key, secret, ttl) }
+
+// found is what an inspection says: the mode, how many hold it, and each without its times.
+func (s *server) found(key string) string {
+	s.t.Helper()
+	p := s.packet(fenced, "", op(Inspect, key, ""))
+	got, ok := ParseInspect(&p.Results[0])
+	if !ok {
+		s.t.Fatalf("%s: %s", key, text(&p.Results[0]))
+	}
+	if !got.Found || got.Other {
+		return fmt.Sprint(got.Found, got.Other)
+	}
+	var all []string
+	for _, h := range got.Holders {
+		name := strings.NewReplacer(mine, "mine", theirs, "theirs", third, "third", "kept"+mine[4:], "kept").Replace(h.Value)
+		if got.Mode == Limited {
+			name = fmt.Sprint(h.Slot, " ", name)
+		}
+		all = append(all, name)
+	}
+	if got.Mode == Limited {
+		slices.Sort(all)
+	}
+	return fmt.Sprint(got.Mode, " ", got.Count, " ", strings.Join(all, ", "))
+}
+
+// The first reader counts, the others have its number, and the last takes the key away.
+func TestReaders(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		s.want("readers", s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 50*time.Second), shared("lock:b", mine, time.Minute)), "1 1 2")
+		s.want("they stand", s.found("lock:a"), "shared 2 theirs0000000000000001, mine0000000000000001")
+		s.want("a sorted set", s.do("TYPE", "lock:a"), "zset")
+		s.expires("lock:a", 50*time.Second)
+		refused := s.run(acquire("lock:a", third), limited("lock:a", third, 3, 0))
+		if refused[0] != '-' || strings.Count(refused, "-") != 2 {
+			t.Errorf("others are answered %s", refused)
+		}
+		s.want("a Redlock library", s.do("SET", "lock:a", "x", "NX", "PX", "1000"), "nil")
+		s.want("both", s.run(op(Check, "lock:a", mine), op(Check, "lock:a", theirs), op(Check, "lock:a", third)), "1 1 0")
+		s.want("the latest leaves", s.run(op(Release, "lock:a", theirs)), "1")
+		s.expires("lock:a", 20*time.Second) // not those that are gone
+		s.want("late joiner", s.run(shared("lock:a", third, 20*time.Second)), "2")
+		s.want("all leave", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), op(Release, "lock:a", third)), "1 0 1")
+		s.want("nothing is left", s.do("EXISTS", "lock:a"), "0")
+		s.want("a writer", s.run(acquire("lock:a", mine)), "3")
+		if got := s.run(shared("lock:a", theirs, time.Second)); got[0] != '-' {
+			t.Errorf("beside a writer: %s", got)
+		}
+	})
+}
+
+// What is extended, raised or fades is one reader, and the key lives as long as the last.
+func TestReaderOperations(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 30*time.Second))
+		s.want("extend", s.run(lasting(Extend, "lock:a", mine, time.Minute), lasting(Extend, "lock:a", mine, time.Second)), "S0000000000000001 S0000000000000001")
+		s.expires("lock:a", time.Minute)
+		s.want("raise", s.run(raise("lock:a", mine, 9), raise("lock:a", third, 10)), "1 0")
+		s.counter(9)
+		s.want("raised", s.found("lock:a"), "shared 2 mine0000000000000009, theirs0000000000000001")
+		s.want("fade", s.run(lasting(Fade, "lock:a", mine, 10*time.Second)), "1")
+		s.expires("lock:a", 30*time.Second)
+		top := topUp("lock:a", third, 40*time.Second, 20)
+		top.Terms = &Terms{Mode: Shared}
+		s.want("top up", s.run(top, top), "1 2")
+		s.counter(20)
+		s.expires("lock:a", 40*time.Second)
+		s.want("keep", s.run(keep("lock:a", mine, time.Minute), op(Release, "lock:a", mine), lasting(Extend, "lock:a", mine, time.Hour)), "1 0 0")
+		s.expires("lock:a", time.Minute)
+		s.want("one is kept", s.found("lock:a"), "shared 3 kept0000000000000009, third0000000000000020, theirs0000000000000001")
+		s.want("free", s.run(op(Free, "lock:a", "")), "1")
+		s.want("nothing is left", s.do("EXISTS", "lock:a"), "0")
+	})
+}
+
+// A reader whose time is over holds nothing, though others keep the key.
+func TestReaderEnds(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		s.run(shared("lock:a", mine, 30*time.Millisecond), shared("lock:a", theirs, 20*time.Second))
+		for s.run(op(Check, "lock:a", mine)) == "1" {
+		}
+		s.want("too late", s.run(lasting(Extend, "lock:a", mine, time.Second), op(Check, "lock:a", theirs), op(Release, "lock:a", mine)), "0 1 0")
+		s.want("one is left", s.found("lock:a"), "shared 1 theirs0000000000000001")
+		s.want("forgotten", s.run(shared("lock:a", third, time.Second))+s.do("ZCARD", "lock:a"), "15")
+	})
+}
+
+// Whoever waits keeps others from joining those that it waits for.
+func TestIntent(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		s.run(shared("lock:a", mine, 20*time.Second))
+		s.run(waiting(acquire("lock:a", theirs)))
+		if got := s.run(shared("lock:a", third, time.Second), waiting(shared("lock:a", third, time.Second)), limited("lock:a", third, 1, 0)); strings.Count(got, "-") != 3 {
+			t.Errorf("with an intent: %s", got)
+		}
+		s.run(op(Release, "lock:a", mine))
+		if got := s.run(shared("lock:a", third, time.Second)); got[0] != '-' {
+			t.Errorf("before the one who waits: %s", got)
+		}
+		s.want("who waits", s.run(waiting(acquire("lock:a", theirs)), op(Release, "lock:a", theirs), shared("lock:a", mine, time.Second)), "2 1 3")
+		s.run(waiting(limited("lock:a", theirs, 3, 0)))
+		if got := s.run(shared("lock:a", third, time.Second)); got[0] != '-' {
+			t.Errorf("with the intent of a slot: %s", got)
+		}
+		s.want("slots", s.run(op(Release, "lock:a", mine), limited("lock:a", mine, 3, 0), waiting(shared("lock:a", third, time.Second)))[:22], "1 0 0000000000000004 -")
+		if got := s.run(limited("lock:a", third, 3, 1)); got[0] != '-' {
+			t.Errorf("with the intent of a reader: %s", got)
+		}
+	})
+}
+
+// Each has a slot of its own under its own limit.
+func TestSlots(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		s.want("tried first", s.run(limited("lock:a", mine, 3, 1, 2), limited("lock:a", theirs, 3, 1, 2), limited("lock:a", third, 3, 1, 2)),
+			"1 0000000000000001 2 0000000000000002 0 0000000000000003")
+		s.want("a hash", s.do("TYPE", "lock:a"), "hash")
+		fourth := strings.Repeat("4", SecretLen)
+		got := s.run(limited("lock:a", fourth, 3, 0), acquire("lock:a", fourth), shared("lock:a", fourth, time.Second))
+		if strings.Count(got, "-") != 3 {
+			t.Errorf("full: %s", got)
+		}
+		s.want("a greater limit", s.run(limited("lock:a", fourth, 4, 0)), "3 0000000000000004")
+		s.want("they stand", s.found("lock:a"), "limit 4 0 third0000000000000003, 1 mine0000000000000001, 2 theirs0000000000000002, 3 "+fourth+"0000000000000004")
+		s.want("one leaves", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), limited("lock:a", mine, 4, 0)), "1 0 1 0000000000000005")
+		s.want("raise, check, extend", s.run(raise("lock:a", mine, 9), op(Check, "lock:a", mine), lasting(Extend, "lock:a", mine, time.Minute)), "1 1 L1 0000000000000009")
+		s.expires("lock:a", time.Minute)
+		s.counter(9)
+		s.want("fade", s.run(lasting(Fade, "lock:a", mine, time.Second)), "1")
+		s.expires("lock:a", 50*time.Second)
+		share := lasting(Share, "lock:a", mine, time.Second)
+		if got := s.run(share); got[0] != '!' {
+			t.Errorf("shared: %s", got)
+		}
+		top := topUp("lock:a", mine, 40*time.Second, 20)
+		top.Terms = &Terms{Mode: Limited, Slot: 1}
+		s.want("top up", s.run(op(Release, "lock:a", mine), top, top), "1 1 2")
+		top.Secret, top.Terms = strings.Repeat("5", SecretLen), &Terms{Mode: Limited, Slot: 2}
+		s.want("a slot that is taken", s.run(top), "0")
+		s.want("keep", s.run(keep("lock:a", mine, time.Minute), op(Release, "lock:a", mine)), "1 0")
+		s.want("closed", s.found("lock:a"), "limit 4 0 third0000000000000003, 1 kept0000000000000020, 2 theirs0000000000000002, 3 "+fourth+"0000000000000004")
+		s.want("free", s.run(op(Free, "lock:a", ""))+s.do("EXISTS", "lock:a"), "10")
+	})
+}
+
+// A slot is free when its time is over, and the key lives no longer than the last slot.
+func TestSlotEnds(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		short := limited("lock:a", mine, 2, 0)
+		short.TTL = 30 * time.Millisecond
+		s.run(short, limited("lock:a", theirs, 2, 1))
+		for s.run(op(Check, "lock:a", mine)) == "1" {
+		}
+		s.want("too late", s.run(lasting(Extend, "lock:a", mine, time.Second), limited("lock:a", third, 2, 1)), "0 0 0000000000000003")
+		s.run(op(Release, "lock:a", third), op(Release, "lock:a", theirs))
+		s.want("nothing is left", s.do("EXISTS", "lock:a"), "0")
+		short.Secret, short.TTL = mine, 20*time.Second
+		s.run(short, limited("lock:a", theirs, 2, 1), op(Release, "lock:a", theirs))
+		s.expires("lock:a", 20*time.Second)
+	})
+}
+
+// Several keys are locked all or none, with a number that is greater than any of theirs.
+func TestSeveralKeys(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		both := lasting(Acquire, "lock:a", mine, 50*time.Second)
+		both.Slot, both.Terms = 7, &Terms{More: []string{"lock:b", "lock:c"}, Slots: []uint16{8, 7}}
+		s.must("HSET", testState, "7", "4", "8", "20")
+		s.want("all", s.run(both), "21")
+		for _, key := range []string{"lock:a", "lock:b", "lock:c"} {
+			s.value(key, mine+"0000000000000021")
+			s.expires(key, 50*time.Second)
+		}
+		s.want("counters", s.do("HMGET", testState, "7", "8"), "[21 21]")
+		up := raise("lock:a", mine, 30)
+		up.Terms = both.Terms
+		s.want("raised", s.run(up), "1")
+		s.want("counters", s.do("HMGET", testState, "7", "8"), "[30 30]")
+		s.value("lock:c", mine+"0000000000000030")
+		s.run(op(Release, "lock:b", mine))
+		up.Fence = 40
+		s.want("not where one is gone", s.run(up), "0")
+		both.Secret = theirs
+		if got := s.run(both, op(Check, "lock:b", theirs)); got[0] != '-' || !strings.HasSuffix(got, " 0") {
+			t.Errorf("one is held: %s", got)
+		}
+		s.must("SET", "lock:a", "x")
+		s.want("for ever", s.run(both), "-1")
+		s.must("DEL", "lock:a", "lock:c")
+		s.want("free again", s.run(both, acquire("lock:b", mine))[:3], "31 ")
+	})
+}
+
+// A lock that is kept stays closed, and its token is dead.
+func TestKeep(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		s.run(acquire("lock:a", mine))
+		s.want("keep", s.run(keep("lock:a", mine, 20*time.Second), keep("lock:a", mine, time.Hour), lasting(Extend, "lock:a", mine, time.Hour), op(Check, "lock:a", mine), op(Release, "lock:a", mine)), "1 0 0 0 0")
+		s.expires("lock:a", 20*time.Second)
+		s.want("closed", s.found("lock:a"), "exclusive 1 kept0000000000000001")
+		if got := s.run(acquire("lock:a", theirs), shared("lock:a", theirs, time.Second), limited("lock:a", theirs, 1, 0)); strings.Count(got, "-") != 3 {
+			t.Errorf("closed: %s", got)
+		}
+	})
+}
+
+// The holder of an exclusive lock becomes a reader. Who joins has a greater number.
+func TestShare(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		a := acquire("lock:a", mine)
+		a.Owner = "me"
+		share := lasting(Share, "lock:a", mine, 20*time.Second)
+		share.Slot = 7
+		s.want("shared", s.run(a, share, share), "1 S0000000000000001me S0000000000000001me")
+		s.expires("lock:a", 50*time.Second) // never lowered
+		s.want("joins", s.run(shared("lock:a", theirs, time.Second)), "2")
+		s.want("of nobody", s.run(lasting(Share, "lock:a", third, time.Second)), "0")
+		s.want("leaves", s.run(op(Release, "lock:a", mine), op(Check, "lock:a", theirs)), "1 1")
+	})
+}
+
+// What is no lock is refused by all, and stays as it is.
+func TestForeignKeys(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		s.must("ZADD", "lock:zset", "1", mine)
+		s.must("HSET", "lock:hash", "s"+mine, "0", "0", "x")
+		s.must("RPUSH", "lock:list", mine)
+		for _, key := range []string{"lock:zset", "lock:hash", "lock:list"} {
+			before := s.do("DUMP", key)
+			s.want(key, s.run(waiting(acquire(key, theirs)), waiting(shared(key, theirs, time.Second)), waiting(limited(key, theirs, 3, 0)), op(Free, key, "")), "-1 -1 -1 0")
+			s.want("found", s.found(key), "true true")
+			s.want("touched", s.do("DUMP", key), before)
+		}
+	})
+}
