@@ -4,13 +4,18 @@ import (
 	"maps"
 	"strconv"
 	"time"
+
+	"lockproxy/quorum/internal/wire"
 )
 
-// Value is a string key. A zero End lives for ever. Other stands for a key of another type.
+// Value is a string key, or one that several hold. A zero End lives for ever. Other stands for a
+// key of another type.
 type Value struct {
-	Text  string
-	End   time.Time // by the master's clock
-	Other bool
+	Text    string
+	End     time.Time // by the master's clock
+	Other   bool
+	Mode    wire.Mode // Shared and Limited have Holders
+	Holders []Holder  // never changed in place
 }
 
 // secretLen and fenceLen cut the value of a lock: secret, fence, owner label.
@@ -97,9 +102,13 @@ func (m *Memory) get(key string, now time.Time) (v Value, stands bool) {
 	return v, stands
 }
 
-// ours returns the key if it exists and carries the secret.
+// ours returns the key if it exists and the secret holds it.
 func (m *Memory) ours(key, secret string, now time.Time) (v Value, ours bool) {
 	v, stands := m.get(key, now)
+	if stands && v.Mode != wire.Exclusive {
+		at := v.holder(secret)
+		return v, at >= 0 && v.Holders[at].lives(now)
+	}
 	return v, stands && !v.Other && v.Secret() == secret
 }
 
@@ -110,8 +119,8 @@ const spent = "ERR a fencing counter is no number under 2^53 - 1"
 
 // raise makes a counter at least n.
 func (m *Memory) raise(field string, n uint64) {
-	if field != "" {
-		m.Counters[field] = max(m.Counters[field], n)
+	if field != "" && m.Counters[field] < n {
+		m.Counters[field] = n
 	}
 }
 

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ type Op struct {
 	Name   string // "acquire", "raise", "release", "fade", "topup", "extend", "check", "inspect", "free"
 	Letter byte
 	Key    string
+	More   []string // further keys
 	Args   []string
 }
 
@@ -27,7 +29,7 @@ func (o *Op) Secret() string {
 // operation says how an operation stands in a packet and what it does.
 type operation struct {
 	name  string
-	args  int
+	args  int // of one that has several keys: the argument that says how many, with one more for each
 	votes bool
 	do    func(p *packet, o *Op) string
 }
@@ -38,11 +40,18 @@ var operations map[byte]operation
 func init() {
 	operations = map[byte]operation{
 		'A': {"acquire", 4, true, (*packet).acquire},
+		'W': {"acquire", 4, true, (*packet).acquire},
+		'S': {"acquire", 5, true, (*packet).acquireShared},
+		'L': {"acquire", 8, true, (*packet).acquireSlot},
+		'M': {"acquire", 5, true, (*packet).acquireSeveral},
 		'R': {"raise", 3, true, (*packet).raise},
+		'N': {"raise", 3, true, (*packet).raiseSeveral},
+		'K': {"release", 2, false, (*packet).keep},
+		'H': {"share", 3, true, (*packet).share},
 		'D': {"release", 1, false, (*packet).release},
 		'P': {"release", 1, false, (*packet).release},
 		'F': {"fade", 2, false, (*packet).fade},
-		'T': {"topup", 5, true, (*packet).topUp},
+		'T': {"topup", 6, true, (*packet).topUp},
 		'E': {"extend", 2, true, (*packet).extend},
 		'C': {"check", 1, true, (*packet).check},
 		'I': {"inspect", 0, true, (*packet).inspect},
@@ -54,28 +63,38 @@ func init() {
 func ParseOps(args []string) (ops []Op) {
 	keys, _ := strconv.Atoi(args[2])
 	argv := args[3+keys:]
+	next := 4 // the key of the next operation
 	for at := 2; at < len(argv); {
 		letter := argv[at][0]
 		kind, ok := operations[letter]
 		if !ok {
 			panic("fake: unknown operation " + argv[at])
 		}
-		ops = append(ops, Op{Name: kind.name, Letter: letter, Key: args[4+len(ops)], Args: argv[at+1 : at+1+kind.args]})
-		at += 1 + kind.args
+		o := Op{Name: kind.name, Letter: letter, Key: args[next]}
+		n := kind.args
+		if letter == 'M' || letter == 'N' {
+			several, _ := strconv.Atoi(argv[at+3])
+			n += several
+			o.More = args[next+1 : next+several]
+		}
+		o.Args = argv[at+1 : at+1+n]
+		ops = append(ops, o)
+		next += 1 + len(o.More)
+		at += 1 + n
 	}
-	if len(ops) != keys-1 {
-		panic("fake: " + strconv.Itoa(keys-1) + " locks for " + strconv.Itoa(len(ops)) + " operations")
+	if next != 3+keys {
+		panic("fake: " + strconv.Itoa(keys-1) + " locks for " + strconv.Itoa(next-4) + " operations")
 	}
 	return ops
 }
 
 // packet is a packet that runs.
 type packet struct {
-	m       *Master
-	db      *Memory
-	now     time.Time
-	channel string // what begins the name of the channel to tell
-	dirty   bool   // it has written already
+	m      *Master
+	db     *Memory
+	now    time.Time
+	prefix string // what begins the names of channels and intents
+	dirty  bool   // it has written already
 }
 
 const notAdmitted = "NOTADMITTED the record of this master has changed"
@@ -84,7 +103,7 @@ const notAdmitted = "NOTADMITTED the record of this master has changed"
 func runPacket(m *Master, db *Memory, cmd *Command) []byte {
 	keys, _ := strconv.Atoi(cmd.Args[2])
 	record, prefix := cmd.Args[3+keys], cmd.Args[4+keys]
-	p := &packet{m: m, db: db, now: m.NowLocked(), channel: prefix}
+	p := &packet{m: m, db: db, now: m.NowLocked(), prefix: prefix}
 	admitted := record == "" || db.State["record"] == record
 	b := make([]byte, 0, 64+16*len(cmd.Ops))
 	b = append(b, '*')
@@ -131,10 +150,7 @@ func (p *packet) acquire(o *Op) string {
 		return failure(spent)
 	}
 	if v, stands := p.db.get(o.Key, p.now); stands { // also where nothing can be written
-		if v.End.IsZero() {
-			return integer(-1)
-		}
-		return integer(-2 - v.left(p.now))
+		return p.refuse(o.Key, v, wire.Exclusive, o.Letter == 'W')
 	}
 	if err := p.denied(true); err != "" {
 		return failure(err)
@@ -145,6 +161,7 @@ func (p *packet) acquire(o *Op) string {
 		fence = p.db.Counters[field]
 	}
 	p.db.Keys[o.Key] = LockValue(secret, fence, owner, p.now.Add(millis(ttl)))
+	p.granted(o.Key, o.Letter == 'W')
 	return integer(int64(fence))
 }
 
@@ -161,6 +178,12 @@ func (p *packet) raise(o *Op) string {
 	}
 	fence := number(o.Args[1])
 	p.db.raise(o.Args[2], fence)
+	if at := v.holder(o.Args[0]); at >= 0 {
+		h := v.Holders[at]
+		h.Fence = fence
+		p.db.Keys[o.Key] = v.with(at, h)
+		return integer(1)
+	}
 	p.db.Keys[o.Key] = LockValue(v.Secret(), fence, v.Owner(), v.End)
 	return integer(1)
 }
@@ -183,21 +206,51 @@ func (p *packet) free(o *Op) string {
 	return p.remove(o, v.Secret(), true)
 }
 
+// remove takes the lock away, or the one who holds it with that secret.
 func (p *packet) remove(o *Op, secret string, publish bool) string {
 	if err := p.denied(false); err != "" {
 		return failure(err)
 	}
-	delete(p.db.Keys, o.Key)
-	if publish && p.channel != "" {
-		p.m.publishLocked(p.channel+o.Key, wire.ReleaseID(secret))
+	v, gone := p.db.Keys[o.Key], true
+	if at := v.holder(secret); at >= 0 {
+		gone = p.settle(o.Key, Value{Mode: v.Mode, Holders: slices.Delete(slices.Clone(v.Holders), at, at+1)})
+	} else {
+		delete(p.db.Keys, o.Key)
+	}
+	switch {
+	case !publish:
+	case v.Mode == wire.Shared && !gone:
+		p.tell("changed:", o.Key, "")
+	case v.Mode != wire.Exclusive && len(o.Args) == 0: // free
+		p.tell("released:", o.Key, "")
+	default:
+		p.tell("released:", o.Key, secret)
+		if v.Mode == wire.Limited {
+			p.tell("changed:", o.Key, "")
+		}
 	}
 	return integer(1)
+}
+
+// tell publishes the id of the secret; nothing of an empty one.
+func (p *packet) tell(channel, key, secret string) {
+	if p.prefix == "" {
+		return
+	}
+	id := ""
+	if secret != "" {
+		id = wire.ReleaseID(secret)
+	}
+	p.m.publishLocked(p.prefix+channel+key, id)
 }
 
 func (p *packet) fade(o *Op) string {
 	v, ours := p.db.ours(o.Key, o.Args[0], p.now)
 	if !ours {
 		return integer(0)
+	}
+	if at := v.holder(o.Args[0]); at >= 0 {
+		return p.fadeHolder(o, v, at)
 	}
 	if end := p.now.Add(millis(o.Args[1])); v.End.IsZero() || end.Before(v.End) {
 		if err := p.denied(false); err != "" {
@@ -209,8 +262,31 @@ func (p *packet) fade(o *Op) string {
 	return integer(1)
 }
 
-// lengthen makes a key live at least ttl from now. It is never made shorter.
-func (p *packet) lengthen(key string, v Value, ttl string) string {
+func (p *packet) fadeHolder(o *Op, v Value, at int) string {
+	h := v.Holders[at]
+	if end := p.now.Add(millis(o.Args[1])); end.Before(h.End) {
+		if err := p.denied(true); err != "" {
+			return failure(err)
+		}
+		h.End = end
+		p.settle(o.Key, v.with(at, h))
+	}
+	return integer(1)
+}
+
+// lengthen makes what the secret holds live at least ttl from now. It is never made shorter.
+func (p *packet) lengthen(key, secret string, v Value, ttl string) string {
+	if at := v.holder(secret); at >= 0 {
+		h := v.Holders[at]
+		if end := p.now.Add(millis(ttl)); end.After(h.End) {
+			if err := p.denied(true); err != "" {
+				return err
+			}
+			h.End = end
+			p.db.Keys[key] = v.with(at, h)
+		}
+		return ""
+	}
 	if end := p.now.Add(millis(ttl)); !v.End.IsZero() && end.After(v.End) {
 		if err := p.denied(false); err != "" {
 			return err
@@ -228,10 +304,13 @@ func (p *packet) topUp(o *Op) string {
 	}
 	v, ours := p.db.ours(o.Key, secret, p.now)
 	if ours {
-		if err := p.lengthen(o.Key, v, ttl); err != "" {
+		if err := p.lengthen(o.Key, secret, v, ttl); err != "" {
 			return failure(err)
 		}
 		return integer(2)
+	}
+	if mode := o.Args[5]; mode != "" {
+		return p.topUpAs(o, mode)
 	}
 	if _, stands := p.db.get(o.Key, p.now); stands {
 		return integer(0)
@@ -241,6 +320,7 @@ func (p *packet) topUp(o *Op) string {
 	}
 	p.db.raise(field, fence)
 	p.db.Keys[o.Key] = LockValue(secret, fence, owner, p.now.Add(millis(ttl)))
+	p.granted(o.Key, false)
 	return integer(1)
 }
 
@@ -249,11 +329,10 @@ func (p *packet) extend(o *Op) string {
 	if !ours {
 		return integer(0)
 	}
-	if err := p.lengthen(o.Key, v, o.Args[1]); err != "" {
+	if err := p.lengthen(o.Key, o.Args[0], v, o.Args[1]); err != "" {
 		return failure(err)
 	}
-	tail := v.tail()
-	return bulk(tail[:min(80, len(tail))])
+	return p.tailOf(v, o.Args[0])
 }
 
 func (p *packet) check(o *Op) string {
@@ -270,6 +349,8 @@ func (p *packet) inspect(o *Op) string {
 		return null
 	case v.Other:
 		return "+OTHER\r\n"
+	case v.Mode != wire.Exclusive:
+		return p.inspectHolders(v)
 	}
 	var b strings.Builder
 	b.WriteString(strconv.FormatInt(v.left(p.now), 10) + " " + v.Text[:min(256, len(v.Text))])

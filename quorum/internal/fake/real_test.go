@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,18 +89,23 @@ func (m *Master) ask(t *testing.T, c *Conn, request []byte) (reply wire.Reply) {
 // flat is a reply as text. Times of keys are rounded, as the two clocks are read one after the
 // other, and an error is only its code.
 func flat(r *wire.Reply, clock bool) string {
-	var b strings.Builder
 	switch {
 	case r.Null:
 		return "null"
 	case r.Kind == '*':
+		var all []string
 		for i := range r.Elems {
 			if clock && (i == 1 || i == 2) {
 				continue
 			}
-			b.WriteString(flat(&r.Elems[i], false) + " | ")
+			all = append(all, flat(&r.Elems[i], false)+" | ")
 		}
-		return b.String()
+		if !clock { // slots come in any order
+			slices.Sort(all)
+		}
+		return strings.Join(all, "")
+	case r.Kind == ':' && r.Int > 5000:
+		return fmt.Sprintf(":%d", (r.Int+5000)/10000)
 	case r.Kind == ':' && r.Int < -100:
 		return fmt.Sprintf(":%d", (r.Int-5000)/10000)
 	case r.Kind == ':':
@@ -118,12 +124,12 @@ func flat(r *wire.Reply, clock bool) string {
 // The fake answers random packets as Redis does that runs the scripts.
 func TestAsRedis(t *testing.T) {
 	r := startRedis(t)
-	for seed := range uint64(12) {
+	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		m := New("run")
 		r.ask(t, wire.AppendCommand(nil, "FLUSHALL"))
 		c := m.Connect(func() {})
-		d := &differ{t: t, seed: seed, random: random, redis: r, fake: m, conn: c, enc: wire.Encoder{StateKey: "lockproxy:state:lock:", Fencing: seed%5 > 0}}
+		d := &differ{t: t, seed: seed, random: random, redis: r, fake: m, conn: c, last: mine, enc: wire.Encoder{StateKey: "lockproxy:state:lock:", Fencing: seed%5 > 0}}
 		for range 60 {
 			d.step()
 			if t.Failed() {
@@ -142,6 +148,8 @@ type differ struct {
 	fake   *Master
 	conn   *Conn
 	enc    wire.Encoder
+	plain  bool   // asks for plain locks only
+	last   string // the secret of the last reader, or slot
 }
 
 func (d *differ) both(what string, request []byte, clock bool) {
@@ -165,8 +173,16 @@ func (d *differ) limit(on bool) {
 func (d *differ) step() {
 	switch d.random.IntN(12) {
 	case 0:
+		for _, key := range []string{"lock:a", "lock:b", "lock:c"} { // which errors follow writes, only plain locks need
+			if d.fake.Keys[key].Mode != wire.Exclusive {
+				d.redis.ask(d.t, wire.AppendCommand(nil, "DEL", key))
+				delete(d.fake.Keys, key)
+			}
+		}
 		d.limit(true)
+		d.plain = true
 		d.packet()
+		d.plain = false
 		d.limit(false)
 	case 1:
 		key := d.key()
@@ -208,7 +224,21 @@ func (d *differ) probe() {
 func (d *differ) key() string { return fmt.Sprintf("lock:%c", 'a'+d.random.IntN(3)) }
 
 func (d *differ) secret() string {
-	return []string{mine, theirs, "3333333333333333333333333333333333333333"}[d.random.IntN(3)]
+	return []string{mine, theirs, "3333333333333333333333333333333333333333", d.last, d.last}[d.random.IntN(5)]
+}
+
+// terms are any for a lock at key that is not plain.
+func (d *differ) terms(key string) *wire.Terms {
+	t := &wire.Terms{Mode: wire.Mode(d.random.IntN(3)), Limit: 1 + d.random.IntN(3), Slot: d.random.IntN(3), Waits: d.random.IntN(3) == 0}
+	t.Try = [2]int{d.random.IntN(t.Limit), d.random.IntN(t.Limit)}
+	if t.Mode == wire.Exclusive && d.random.IntN(2) == 0 {
+		for _, more := range []string{"lock:a", "lock:b", "lock:c"} {
+			if more != key && d.random.IntN(2) == 0 {
+				t.More, t.Slots = append(t.More, more), append(t.Slots, uint16(d.random.IntN(3)))
+			}
+		}
+	}
+	return t
 }
 
 func (d *differ) record() string {
@@ -222,11 +252,21 @@ func (d *differ) packet() {
 	var what strings.Builder
 	for range 1 + d.random.IntN(8) {
 		op := &wire.Op{Kind: wire.Kind(d.random.IntN(int(wire.Free) + 1)), TokenAt: wire.TokenAt{Key: d.key(), Secret: d.secret()}}
+		if !d.plain && d.random.IntN(2) == 0 {
+			op.Terms = d.terms(op.Key)
+		}
+		if op.Kind == wire.Acquire && op.Mode() != wire.Exclusive {
+			op.Secret = fmt.Sprintf("%040x", d.random.Uint64()) // a token is asked for once
+			d.last = op.Secret
+		}
 		op.Slot = uint16(d.random.IntN(3))
 		op.Fence = uint64(d.random.IntN(40))
 		op.TTL = time.Duration(1+d.random.IntN(9)) * 20 * time.Second
 		op.Owner = []string{"", "me", "a label with blanks"}[d.random.IntN(3)]
 		op.Publish = d.random.IntN(2) == 0
+		if op.Kind == wire.Release && d.random.IntN(3) > 0 {
+			op.TTL = 0
+		}
 		ops = append(ops, op)
 		what.WriteString(fmt.Sprintf("%d %s %s, ", op.Kind, op.Key, op.Secret[:1]))
 	}

@@ -298,10 +298,11 @@ local function kinds()
         return -2 - (soonest - ms)
       end
     end
-    if waits == '1' then
+    local result = occupy(key, secret, place, slot, old, fresh, ttl, field, had and had + 1 or 0, owner)
+    if waits == '1' and type(result) == 'string' then
       pcall('DEL', prefix .. 'intent:' .. key)
     end
-    return occupy(key, secret, place, slot, old, fresh, ttl, field, had and had + 1 or 0, owner)
+    return result
   end
 
   -- holder carries out an operation on a slot.
