@@ -23,8 +23,8 @@ import (
 //
 // After an error nothing is granted: every master has been asked to release (step 5), or will be
 // as soon as it can be reached, also when ctx has ended. Errors: ErrHeld (as *HeldError),
-// ErrNoQuorum (as *NoQuorumError), ErrLate, ErrFence, ErrInvalidTTL, or context.Cause(ctx) if the
-// caller gave up first.
+// ErrNoQuorum (as *NoQuorumError), ErrLate, ErrFence, ErrInvalidTTL, ErrInvalidRequest, or
+// context.Cause(ctx) if the caller gave up first.
 //
 // Safe for concurrent use.
 func (q *Quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
@@ -61,6 +61,7 @@ type acquisition struct {
 	q     *Quorum
 	r     Request // with the full key and whole milliseconds
 	slot  uint16
+	more  []string // the other full keys
 	done  func(Lease, error)
 	pause deadline // before the next attempt
 
@@ -74,17 +75,41 @@ type acquisition struct {
 func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
 	a := &acquisition{q: q, r: r, done: done}
 	q.enter()
-	var err error
-	if a.r.TTL, err = q.wholeTTL(r.TTL); err != nil {
+	err := r.validate()
+	if err == nil {
+		a.r.TTL, err = q.wholeTTL(r.TTL)
+	}
+	if err != nil {
 		a.over = true
 		a.finish(Lease{}, err)
 		return a
 	}
 	a.r.Key = q.opts.KeyPrefix + r.Key
 	a.slot = wire.Slot(a.r.Key)
+	for _, key := range r.Keys {
+		a.more = append(a.more, q.opts.KeyPrefix+key)
+	}
 	a.pause.expire = a.next
 	a.next()
 	return a
+}
+
+// terms are those of the next attempt. The slots that are tried first are random: those that ask
+// at once would meet at the same slot otherwise.
+func (a *acquisition) terms() *wire.Terms {
+	if a.r.Mode == Exclusive && a.more == nil && !a.r.Waits {
+		return nil
+	}
+	t := &wire.Terms{Mode: a.r.Mode, Limit: a.r.Limit, More: a.more, Waits: a.r.Waits}
+	for _, key := range a.more {
+		t.Slots = append(t.Slots, wire.Slot(key))
+	}
+	if a.r.Mode == Limited {
+		for i := range t.Try {
+			t.Try[i] = int(a.q.opts.dice.Unit() * float64(a.r.Limit))
+		}
+	}
+	return t
 }
 
 // next makes an attempt.

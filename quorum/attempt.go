@@ -26,6 +26,7 @@ type attempt struct {
 	acq     *acquisition
 	token   wire.TokenAt
 	timeout time.Duration
+	terms   *wire.Terms     // of the acquire; nil for an exclusive lock of one key without waiting
 	clock   clock.Stopwatch // since step 1
 	limit   deadline        // of the phase
 
@@ -48,13 +49,34 @@ func newAttempt(acq *acquisition) *attempt {
 		clock:   clock.Start(),
 	}
 	a.votes.begin(decideAcquire, len(o.Masters))
+	a.terms, a.votes.slots = acq.terms(), acq.r.Mode == Limited
 	a.limit.expire = a.expire
 	return a
 }
 
 // op is an operation on the token.
 func (a *attempt) op(kind wire.Kind) wire.Op {
-	return wire.Op{Kind: kind, TokenAt: a.token, Slot: a.acq.slot, TTL: a.acq.r.TTL, Owner: a.acq.r.Owner, Fence: a.fence}
+	return wire.Op{Kind: kind, TokenAt: a.token, Slot: a.acq.slot, TTL: a.acq.r.TTL, Owner: a.acq.r.Owner, Fence: a.fence, Terms: a.terms}
+}
+
+// tokens yields the token at each of its keys.
+func (a *attempt) tokens(yield func(wire.TokenAt) bool) {
+	if !yield(a.token) {
+		return
+	}
+	for _, key := range a.acq.more {
+		if !yield(wire.TokenAt{Key: key, Secret: a.token.Secret}) {
+			return
+		}
+	}
+}
+
+// releaseLocked releases the token on a master. landed says that its SET has been answered.
+func (a *attempt) releaseLocked(lane int, landed bool) {
+	for t := range a.tokens {
+		op := wire.Op{Kind: wire.Release, TokenAt: t}
+		_ = a.acq.q.lanes[lane].Release(op, a.acq.r.TTL, landed, nil)
+	}
 }
 
 // askLocked sends the acquire to all masters at once (step 2).
@@ -89,7 +111,11 @@ func (a *attempt) takeLocked(lane int, kind wire.Kind, said answer, askAgain boo
 		return end
 	}
 	if said.state == answerYes {
-		a.acq.q.floors.Raise(a.acq.slot, said.fence)
+		a.raiseFloors(said.fence)
+	}
+	if said.state == answerYes && a.votes.slots && a.phase != asking && said.slot != a.votes.slot {
+		a.releaseLocked(lane, true) // it granted another slot
+		said.state = answerNo
 	}
 	switch decided := a.votes.take(lane, said, askAgain); {
 	case decided && a.phase == asking:
@@ -119,6 +145,7 @@ func (a *attempt) expire() {
 func (a *attempt) decidedLocked() ending {
 	switch a.votes.verdict {
 	case won:
+		a.leaveOtherSlotsLocked()
 	case held, split:
 		return a.failedLocked(&HeldError{Free: a.freeIn()})
 	default:
@@ -130,6 +157,30 @@ func (a *attempt) decidedLocked() ending {
 		return a.raiseLocked()
 	}
 	return a.leaseLocked()
+}
+
+// raiseFloors notes a number that a master counted.
+func (a *attempt) raiseFloors(fence uint64) {
+	a.acq.q.floors.Raise(a.acq.slot, fence)
+	if a.terms != nil {
+		for _, slot := range a.terms.Slots {
+			a.acq.q.floors.Raise(slot, fence)
+		}
+	}
+}
+
+// leaveOtherSlotsLocked releases what masters granted that granted another slot than a majority:
+// they have no part in the lease.
+func (a *attempt) leaveOtherSlotsLocked() {
+	if !a.votes.slots {
+		return
+	}
+	for i := range a.votes.answers {
+		if v := &a.votes.answers[i]; v.state == answerYes && v.slot != a.votes.slot {
+			a.releaseLocked(i, true)
+			v.state = answerNo
+		}
+	}
 }
 
 // highest is F, the largest number among the grants, and how many masters granted with it.
@@ -159,7 +210,7 @@ func (a *attempt) raiseLocked() (end ending) {
 		switch {
 		case v.state == answerYes && v.fence == a.fence:
 			said.state = answerYes
-		case v.state == answerYes || v.state == answerPending:
+		case v.state == answerYes || v.state == answerPending && !a.votes.slots: // or it may grant another slot
 			if a.acq.q.lanes[i].Ask(op, a) == nil {
 				continue
 			}
@@ -194,14 +245,14 @@ func (a *attempt) leaseLocked() ending {
 	}
 	a.phase = leased
 	a.acq.q.deadlines.cancel(&a.limit)
-	a.acq.q.floors.Raise(a.acq.slot, a.fence)
+	a.raiseFloors(a.fence)
 	a.voters = a.votes.yes()
 	for i, v := range a.votes.answers {
 		if v.state != answerPending && v.state != answerYes {
 			a.lateLocked(i)
 		}
 	}
-	lease := Lease{Token: Token{Fence: a.fence, Secret: a.token.Secret}, Validity: left}
+	lease := Lease{Token: Token{Fence: a.fence, Secret: a.token.Secret}, Validity: left, Slot: a.votes.slot}
 	return ending{ended: true, lease: lease, verdict: won}
 }
 
@@ -218,12 +269,16 @@ func (a *attempt) lateLocked(lane int) {
 		if v.fence != a.fence && a.raises.answers == nil {
 			_ = l.Ask(a.op(wire.Raise), nil)
 		}
-		a.acq.q.checks.add(a.token, a.voters, a.clock.Begun().Add(a.acq.r.TTL))
+		for t := range a.tokens {
+			a.acq.q.checks.add(t, a.voters, a.clock.Begun().Add(a.acq.r.TTL))
+		}
 	case answerUnsent, answerFailed, answerBroke:
-		l.TopUp(master.TopUp{
-			TokenAt: a.token, Fence: a.fence, Owner: a.acq.r.Owner, Voters: a.voters, TTL: a.acq.r.TTL,
-			Until: a.clock.Begun().Add(a.acq.r.TTL), Unsent: v.state == answerUnsent,
-		}, v.state == answerBroke)
+		for t := range a.tokens {
+			l.TopUp(master.TopUp{
+				TokenAt: t, Fence: a.fence, Owner: a.acq.r.Owner, Mode: a.acq.r.Mode, Slot: a.votes.slot, Voters: a.voters,
+				TTL: a.acq.r.TTL, Until: a.clock.Begun().Add(a.acq.r.TTL), Unsent: v.state == answerUnsent,
+			}, v.state == answerBroke)
+		}
 	}
 }
 
@@ -244,11 +299,9 @@ func (a *attempt) failLocked() {
 	}
 	a.phase = failed
 	a.acq.q.deadlines.cancel(&a.limit)
-	op := a.op(wire.Release)
 	for i, v := range a.votes.answers {
 		if v.state != answerUnsent {
-			landed := v.state != answerPending && v.state != answerBroke
-			_ = a.acq.q.lanes[i].Release(op, a.acq.r.TTL, landed, nil)
+			a.releaseLocked(i, v.state != answerPending && v.state != answerBroke)
 		}
 	}
 }

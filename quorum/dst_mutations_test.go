@@ -59,7 +59,7 @@ var roundMutations = []mutation{
 		{file: "attempt.go", old: "exact < majority(len(a.votes.answers))", new: "exact < 0"},
 	}},
 	{name: "write-back to any majority, without comparing our value", family: "fences", finds: order, lua: "raise", edits: []edit{
-		{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending:", new: "default:"},
+		{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending && !a.votes.slots: // or it may grant another slot", new: "default:"},
 		{file: fakePacket, old: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		return integer(0)\n	}\n	if err := p.denied(true)",
 			new: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		p.db.raise(o.Args[2], number(o.Args[1]))\n		return integer(1)\n	}\n	if err := p.denied(true)"},
 	}},
@@ -82,10 +82,10 @@ var roundMutations = []mutation{
 			new: "	case t.yes > t.no && t.pending == 0:\n		return won\n	case t.yes+t.none+t.pending < maj:"},
 	}},
 	{name: "a failed attempt does not release what is pending", finds: leftovers, edits: []edit{
-		{file: "attempt.go", old: "		if v.state != answerUnsent {\n			landed", new: "		if v.state != answerUnsent && v.state != answerPending {\n			landed"},
+		{file: "attempt.go", old: "		if v.state != answerUnsent {\n			a.releaseLocked", new: "		if v.state != answerUnsent && v.state != answerPending {\n			a.releaseLocked"},
 	}},
 	{name: "late grants are not checked", finds: leftovers, edits: []edit{
-		{file: "attempt.go", old: "a.acq.q.checks.add(a.token, a.voters, a.clock.Begun().Add(a.acq.r.TTL))\n", new: "\n"},
+		{file: "attempt.go", old: "a.acq.q.checks.add(t, a.voters, a.clock.Begun().Add(a.acq.r.TTL))\n", new: "_ = t\n"},
 	}},
 	{name: "top-ups are not checked", finds: leftovers, edits: []edit{
 		{file: "quorum.go", old: "	q.checks.add(t, voters, until)\n", new: ""},

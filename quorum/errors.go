@@ -27,6 +27,9 @@ var (
 	// ErrLost: provably no majority holds the token any more, or ever did.
 	ErrLost = errors.New("no majority holds the token")
 
+	// ErrInvalidRequest: the mode, the limit or the keys cannot be. No master was asked.
+	ErrInvalidRequest = errors.New("invalid request")
+
 	// ErrWrongMode: a token of Limited cannot become Shared. Nothing was changed.
 	ErrWrongMode = errors.New("a slot cannot be shared")
 

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"lockproxy/quorum/internal/clock"
@@ -33,7 +34,7 @@ func (q *Quorum) Extend(ctx context.Context, key string, t Token, ttl time.Durat
 		err  error
 	}
 	done := make(chan result, 1)
-	e := q.extend(key, t, ttl, func(left time.Duration, err error) { done <- result{left, err} })
+	e := q.extend(wire.Extend, key, t, ttl, func(left time.Duration, err error) { done <- result{left, err} })
 	q.Flush()
 	select {
 	case got := <-done:
@@ -50,7 +51,7 @@ func (q *Quorum) Extend(ctx context.Context, key string, t Token, ttl time.Durat
 
 // ExtendAsync is Extend for a caller that must not block; see AcquireAsync.
 func (q *Quorum) ExtendAsync(key string, t Token, ttl time.Duration, done func(time.Duration, error)) {
-	q.extend(key, t, ttl, done)
+	q.extend(wire.Extend, key, t, ttl, done)
 }
 
 // extension is one Extend under way.
@@ -58,17 +59,20 @@ type extension struct {
 	*question
 	clock  clock.Stopwatch // since step 1
 	done   func(time.Duration, error)
+	mode   Mode   // of the lock, as masters have it; Shared where some have it so
 	kept   bool   // it has succeeded: masters that lack the token are set. Guarded by mu
 	voters uint64 // kept: the masters that confirmed
 }
 
-func (q *Quorum) extend(key string, t Token, ttl time.Duration, done func(time.Duration, error)) *extension {
+// extend begins an Extend, or what makes an exclusive lock a shared one.
+func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl time.Duration, done func(time.Duration, error)) *extension {
 	q.enter()
 	token := wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret}
 	whole, err := q.wholeTTL(ttl)
 	e := &extension{done: done, clock: clock.Start()}
-	e.question = q.newQuestion(wire.Op{Kind: wire.Extend, TokenAt: token, Slot: wire.Slot(token.Key), TTL: whole},
+	e.question = q.newQuestion(wire.Op{Kind: kind, TokenAt: token, Slot: wire.Slot(token.Key), TTL: whole},
 		decideHeld, attemptTimeout(q.opts.MasterTimeout, whole))
+	e.round.slots = true
 	e.decided, e.later = e.decide, e.refill
 	if err != nil {
 		e.over = true
@@ -108,6 +112,9 @@ func (e *extension) decide(*question) {
 		err = ErrLost
 	default:
 		err = e.q.noQuorum(e.round.answers, e.timeout)
+		if slices.ContainsFunc(e.round.answers, func(a answer) bool { return a.wrongMode }) {
+			err = ErrWrongMode
+		}
 	}
 	e.mu.Unlock()
 	if err == ErrLost {
@@ -123,9 +130,10 @@ func (e *extension) rememberLocked() {
 		if a.state != answerYes {
 			continue
 		}
-		if fence, owner, ok := wire.BehindSecret(a.tail); ok && fence >= e.op.Fence {
+		if fence, owner, ok := wire.BehindSecret(a.tail.Text); ok && fence >= e.op.Fence {
 			e.op.Fence, e.op.Owner = fence, owner
 		}
+		e.mode = max(e.mode, a.tail.Mode)
 	}
 	e.q.floors.Raise(e.op.Slot, e.op.Fence)
 }
@@ -143,8 +151,8 @@ func (e *extension) refill(_ *question, lane int) {
 // it is back. What is set is checked, as the lock may have been released meanwhile through another
 // proxy.
 func (e *extension) refillLocked(lane int) {
-	top := master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Voters: e.voters, TTL: e.op.TTL,
-		Until: e.begun.Add(e.op.TTL)}
+	top := master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Mode: e.mode, Slot: e.round.slot,
+		Voters: e.voters, TTL: e.op.TTL, Until: e.begun.Add(e.op.TTL)}
 	switch e.round.answers[lane].state {
 	case answerNo:
 		e.q.lanes[lane].Fill(top)

@@ -2,11 +2,8 @@ package quorum
 
 import (
 	"context"
-	"math"
-	"slices"
 	"time"
 
-	"lockproxy/plain"
 	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/wire"
 )
@@ -92,73 +89,4 @@ func (q *Quorum) ReleaseKey(ctx context.Context, key string) (bool, error) {
 		return false, q.noQuorum(answers, timeout)
 	}
 	return false, nil
-}
-
-// forever is how long a key without expiry lives.
-const forever = time.Duration(math.MaxInt64)
-
-// standing is what one master holds for a key. The zero value is nothing, or something that is no
-// lock.
-type standing struct {
-	id    string // what makes two values the same token
-	left  time.Duration
-	fence uint64
-	owner string
-}
-
-// standingOf reads what an inspection found; the zero value for anything that is no lock.
-func standingOf(found *wire.Inspected) standing {
-	if !found.Found || found.Other {
-		return standing{}
-	}
-	s := standing{id: found.Value, left: found.Left}
-	if s.left < 0 {
-		s.left = forever
-	}
-	if found.Value == "" {
-		s.id = "\x00" // an empty string is a value too
-	}
-	if len(found.Value) >= wire.SecretLen {
-		if fence, owner, ok := wire.BehindSecret(found.Value[wire.SecretLen:]); ok {
-			s.id, s.fence, s.owner = found.Value[:wire.SecretLen], fence, owner
-		}
-	}
-	return s
-}
-
-// winner is the token that stands on a majority of values, one for each master; Held is 0 where
-// there is none. most is how many masters hold the one that stands on most.
-func winner(values []standing) (info Info, most int) {
-	info.Masters = len(values)
-	best := ""
-	count := make(map[string]int, 1)
-	for _, h := range values {
-		if h.id == "" {
-			continue
-		}
-		if count[h.id]++; count[h.id] > most {
-			best, most = h.id, count[h.id]
-		}
-	}
-	maj := majority(len(values))
-	if most < maj {
-		return info, most
-	}
-	info.Held = most
-	lefts := make([]time.Duration, 0, most)
-	for _, h := range values {
-		if h.id != best {
-			continue
-		}
-		lefts = append(lefts, h.left)
-		info.Fence = max(info.Fence, h.fence)
-		if info.Owner == "" {
-			info.Owner = plain.Short(h.owner)
-		}
-	}
-	slices.Sort(lefts)
-	if info.TTL = lefts[most-maj]; info.TTL == forever {
-		info.TTL = -time.Millisecond
-	}
-	return info, most
 }

@@ -15,8 +15,12 @@ import (
 )
 
 func TestWinner(t *testing.T) {
-	mine, other := standing{id: "a", fence: 7, owner: "me"}, standing{id: "b"}
-	left := func(s standing, d time.Duration) standing { s.left = d; return s }
+	mine, other := one(holder{id: "a", fence: 7, owner: "me"}), one(holder{id: "b"})
+	left := func(s standing, d time.Duration) standing {
+		h := s.holders[0]
+		h.left = d
+		return one(h)
+	}
 	for _, c := range []struct {
 		name   string
 		values []standing
@@ -44,6 +48,9 @@ func TestWinner(t *testing.T) {
 	}
 }
 
+// one is a key that one holds.
+func one(h holder) standing { return standing{left: h.left, count: 1, holders: []holder{h}} }
+
 func TestStanding(t *testing.T) {
 	mine := strings.Repeat("0123456789abcdef", 3)[:40]
 	ours := mine + "0000000000000042label"
@@ -54,17 +61,17 @@ func TestStanding(t *testing.T) {
 	}{
 		{r: wire.Reply{Kind: '$', Null: true}},
 		{r: wire.Reply{Kind: '+', Text: "OTHER"}},
-		{wire.Reply{Kind: '$', Text: "1500 " + ours}, standing{mine, 1500 * time.Millisecond, 42, "label"}, false},
-		{wire.Reply{Kind: '$', Text: "-1 " + ours}, standing{mine, forever, 42, "label"}, false},
-		{wire.Reply{Kind: '$', Text: "10 YTdlMzRk=="}, standing{"YTdlMzRk==", 10 * time.Millisecond, 0, ""}, false},
-		{wire.Reply{Kind: '$', Text: "10 "}, standing{"\x00", 10 * time.Millisecond, 0, ""}, false},
-		{wire.Reply{Kind: '$', Text: "10 " + mine + "00000000000000x2"}, standing{mine + "00000000000000x2", 10 * time.Millisecond, 0, ""}, false},
-		{wire.Reply{Kind: '$', Text: "10 " + mine}, standing{mine, 10 * time.Millisecond, 0, ""}, false},
+		{wire.Reply{Kind: '$', Text: "1500 " + ours}, one(holder{id: mine, left: 1500 * time.Millisecond, fence: 42, owner: "label"}), false},
+		{wire.Reply{Kind: '$', Text: "-1 " + ours}, one(holder{id: mine, left: forever, fence: 42, owner: "label"}), false},
+		{wire.Reply{Kind: '$', Text: "10 YTdlMzRk=="}, one(holder{id: "YTdlMzRk==", left: 10 * time.Millisecond, fence: 0, owner: ""}), false},
+		{wire.Reply{Kind: '$', Text: "10 "}, one(holder{id: "\x00", left: 10 * time.Millisecond, fence: 0, owner: ""}), false},
+		{wire.Reply{Kind: '$', Text: "10 " + mine + "00000000000000x2"}, one(holder{id: mine + "00000000000000x2", left: 10 * time.Millisecond, fence: 0, owner: ""}), false},
+		{wire.Reply{Kind: '$', Text: "10 " + mine}, one(holder{id: mine, left: 10 * time.Millisecond, fence: 0, owner: ""}), false},
 		{wire.Reply{Kind: '$', Text: "x y"}, standing{}, true},
 		{wire.Reply{Kind: ':'}, standing{}, true},
 	} {
 		a := read(wire.Inspect, &master.Answer{Reply: c.r})
-		if got := standingOf(&a.found); got != c.want || a.state.counts() == c.fail {
+		if got := standingOf(&a.found); !reflect.DeepEqual(got, c.want) || a.state.counts() == c.fail {
 			t.Errorf("%+v: %+v, counts %v, want %+v", c.r, got, a.state.counts(), c.want)
 		}
 	}
@@ -117,7 +124,7 @@ func TestInspect(t *testing.T) {
 				info, err := q.Inspect(t.Context(), "job")
 				want := Info{}
 				if c.err == nil {
-					want = Info{Key: "job", Held: c.held, Masters: 5, TTL: c.ttl}
+					want = Info{Key: "job", Held: c.held, Masters: 5, TTL: c.ttl, Holders: min(c.held, 1)}
 				}
 				if c.held > 0 {
 					want.Fence, want.Owner = lease.Token.Fence, "me 1"

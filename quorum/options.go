@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,6 +90,26 @@ type Request struct {
 	// refuse it, they are joined by nobody for a while. It is a hint: it makes no difference to
 	// who may hold the lock.
 	Waits bool
+}
+
+// validate says what is wrong with the keys and the mode.
+func (r *Request) validate() error {
+	keys := append([]string{r.Key}, r.Keys...)
+	switch {
+	case r.Mode > Limited:
+		return fmt.Errorf("%w: mode %v", ErrInvalidRequest, r.Mode)
+	case r.Mode == Limited && (r.Limit < 1 || r.Limit > MaxLimit):
+		return fmt.Errorf("%w: limit %d, want 1 to %d", ErrInvalidRequest, r.Limit, MaxLimit)
+	case r.Keys == nil:
+		return nil
+	case r.Mode != Exclusive || len(keys) > MaxKeys:
+		return fmt.Errorf("%w: %d keys with mode %v", ErrInvalidRequest, len(keys), r.Mode)
+	}
+	slices.Sort(keys)
+	if len(slices.Compact(keys)) != 1+len(r.Keys) {
+		return fmt.Errorf("%w: a key is named twice", ErrInvalidRequest)
+	}
+	return nil
 }
 
 // Lease is what Acquire granted.

@@ -29,7 +29,7 @@ func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error)
 		err  error
 	}
 	done := make(chan result, 1)
-	u := q.release(key, t, func(held bool, err error) { done <- result{held, err} })
+	u := q.release(key, t, 0, func(held bool, err error) { done <- result{held, err} })
 	q.Flush()
 	select {
 	case got := <-done:
@@ -46,14 +46,14 @@ func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error)
 
 // ReleaseAsync is Release for a caller that must not block; see AcquireAsync.
 func (q *Quorum) ReleaseAsync(key string, t Token, done func(held bool, err error)) {
-	q.release(key, t, done)
+	q.release(key, t, 0, done)
 }
 
 // Abandon releases a token on every master in the background, for as long as it may stand
 // anywhere, and tells those who Watch the key. It is for a lease whose holder could not be told,
 // or is gone.
 func (q *Quorum) Abandon(key string, t Token) {
-	q.release(key, t, func(bool, error) {})
+	q.release(key, t, 0, func(bool, error) {})
 	q.Flush()
 }
 
@@ -74,11 +74,11 @@ func (q *Quorum) fade(t wire.TokenAt) {
 	q.checks.forget(t)
 }
 
-// release begins a Release.
-func (q *Quorum) release(key string, t Token, done func(held bool, err error)) *question {
+// release begins a Release, after which what was held stays closed for keep.
+func (q *Quorum) release(key string, t Token, keep time.Duration, done func(held bool, err error)) *question {
 	q.enter()
 	token := wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret}
-	op := wire.Op{Kind: wire.Release, TokenAt: token, Publish: true}
+	op := wire.Op{Kind: wire.Release, TokenAt: token, Publish: true, TTL: keep}
 	u := q.newQuestion(op, decideRelease, max(q.opts.MasterTimeout, minAttempt))
 	u.decided = func(*question) {
 		u.releaseAgain()

@@ -26,10 +26,13 @@ func (s answerState) counts() bool { return s == answerYes || s == answerNo }
 type answer struct {
 	state answerState
 	fence uint64         // acquire, granted: the number that this master counted
+	slot  int            // of Limited, acquire and extend: the slot
 	left  time.Duration  // acquire, refused: how long the key in the way lives; negative: for ever
-	tail  string         // extend: what the master holds behind the secret
+	tail  wire.Tail      // extend: what the master holds behind the secret
 	found wire.Inspected // inspect
 	err   error          // why the answer does not count
+
+	wrongMode bool // share: a slot stands there
 }
 
 // round is one question to all masters: ask all, tally, decide. Its owner guards it with a mutex.
@@ -38,6 +41,9 @@ type round struct {
 	tally   tally
 	answers []answer // by master
 	verdict verdict  // set once
+
+	slots bool // only those who say yes with the same slot make a majority
+	slot  int  // of slots: the one of most of them
 }
 
 // begin clears the round for n masters.
@@ -60,13 +66,32 @@ func (r *round) take(lane int, a answer, askAgain bool) (decided bool) {
 			r.tally.askAgain++
 		}
 	}
+	if r.slots {
+		r.countSlots()
+	}
 	return r.conclude(r.tally)
+}
+
+// countSlots makes those that said yes with the most frequent slot the ones that count.
+func (r *round) countSlots() {
+	count, all := make(map[int]int, 1), 0
+	r.tally.yes = 0
+	for _, a := range r.answers {
+		if a.state != answerYes {
+			continue
+		}
+		all++
+		if count[a.slot]++; count[a.slot] > r.tally.yes {
+			r.slot, r.tally.yes = a.slot, count[a.slot]
+		}
+	}
+	r.tally.other = all - r.tally.yes
 }
 
 // yes is the set of masters that said yes; those beyond the 64th are left out.
 func (r *round) yes() (set uint64) {
 	for i, a := range r.answers {
-		if a.state == answerYes {
+		if a.state == answerYes && (!r.slots || a.slot == r.slot) {
 			set |= 1 << i
 		}
 	}
@@ -97,6 +122,8 @@ func (r *round) conclude(t tally) (decided bool) {
 // read says what a master's answer to an operation means.
 func read(kind wire.Kind, a *master.Answer) answer {
 	switch {
+	case a.Err != nil && a.Reply.Code() == wire.CodeWrongMode:
+		return answer{state: answerFailed, err: a.Err, wrongMode: true}
 	case a.Err != nil && a.MayLand:
 		return answer{state: answerBroke, err: a.Err}
 	case a.Err != nil && a.NotRun:
@@ -106,8 +133,8 @@ func read(kind wire.Kind, a *master.Answer) answer {
 	}
 	switch kind {
 	case wire.Acquire:
-		if fence, ok := wire.Granted(&a.Reply); ok {
-			return answer{state: answerYes, fence: fence}
+		if fence, slot, ok := wire.Granted(&a.Reply); ok {
+			return answer{state: answerYes, fence: fence, slot: slot}
 		}
 		if left, ok := wire.Refused(&a.Reply); ok {
 			return answer{state: answerNo, left: left}
@@ -118,7 +145,7 @@ func read(kind wire.Kind, a *master.Answer) answer {
 		}
 	default:
 		if tail, ok := wire.Extended(&a.Reply); ok {
-			return answer{state: answerYes, tail: tail}
+			return answer{state: answerYes, tail: tail, slot: tail.Slot}
 		}
 		switch {
 		case a.Reply.Kind == ':' && a.Reply.Int > 0:

@@ -55,7 +55,14 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 
 // foundBefore reports whether a master before at holds what at holds.
 func foundBefore(values []standing, at int) bool {
-	return slices.ContainsFunc(values[:at], func(v standing) bool { return v.id != "" && v.id == values[at].id })
+	for _, h := range values[at].holders {
+		for _, before := range values[:at] {
+			if slices.ContainsFunc(before.holders, func(o holder) bool { return o.id == h.id }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // standings asks one master for all keys, in packets.
@@ -95,6 +102,16 @@ func (p *page) standings(ctx context.Context, at int, keys []string) ([]standing
 
 // replyOf is the reply that go-redis turned into v. An error is no reply.
 func replyOf(v any) *wire.Reply {
+	if all, is := v.([]any); is {
+		r := &wire.Reply{Kind: '*'}
+		for _, elem := range all {
+			r.Elems = append(r.Elems, *replyOf(elem))
+		}
+		return r
+	}
+	if n, is := v.(int64); is {
+		return &wire.Reply{Kind: ':', Int: n}
+	}
 	text, ok := v.(string)
 	switch {
 	case v == nil:

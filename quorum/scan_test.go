@@ -28,7 +28,7 @@ func TestScan(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					want[key] = Info{Key: key, Held: 3, Masters: 3, Fence: lease.Token.Fence, Owner: "me"}
+					want[key] = Info{Key: key, Held: 3, Masters: 3, Fence: lease.Token.Fence, Owner: "me", Holders: 1}
 				}
 				waitDrained(t, []*Quorum{q})
 				ctx := t.Context()
@@ -41,7 +41,7 @@ func TestScan(t *testing.T) {
 					m.Set(ctx, prefix+"redsync", "kQ==", time.Minute)
 					m.Set(ctx, prefix+"differs", fmt.Sprint(i), time.Minute)
 				}
-				want["redsync"] = Info{Key: "redsync", Held: 3, Masters: 3}
+				want["redsync"] = Info{Key: "redsync", Held: 3, Masters: 3, Holders: 1}
 				masters[1].Set(ctx, prefix+"minority", "x", time.Minute)
 				masters[0].Del(ctx, prefix+"job7") // on two is enough
 				two := want["job7"]

@@ -21,14 +21,15 @@ const (
 // asked are in none.
 type tally struct {
 	yes      int // granted, confirmed, deleted, or has our token
+	other    int // as yes, but with another slot
 	no       int // refused, or has not our token
 	none     int // no answer that counts
 	askAgain int // of none: another try may do better at once
 	pending  int // no answer yet
 }
 
-func (t tally) n() int        { return t.yes + t.no + t.none + t.pending }
-func (t tally) answered() int { return t.yes + t.no }
+func (t tally) n() int        { return t.yes + t.other + t.no + t.none + t.pending }
+func (t tally) answered() int { return t.yes + t.other + t.no }
 
 // atDeadline counts who is still pending as silent.
 func (t tally) atDeadline() tally {

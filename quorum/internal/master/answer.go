@@ -154,7 +154,7 @@ func (l *Lane) watchPacketLocked(p *wire.PacketReply, ok bool, r *wire.Reply, se
 func (l *Lane) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 	switch e.op.Kind {
 	case wire.Acquire:
-		if _, ok := wire.Granted(r); ok {
+		if _, _, ok := wire.Granted(r); ok {
 			l.status.Grants++
 		} else if _, ok := wire.Refused(r); ok {
 			l.status.Refusals++

@@ -15,7 +15,7 @@ import (
 // none: the error is the reason then, and the release goes on all the same.
 func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) error {
 	now := time.Now()
-	r := repair{op: op, lives: ttl}
+	r := repair{op: op, lives: ttl, until: now.Add(op.TTL)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// A lane that was down for all of max-ttl carries no SET of a token that is still good.
@@ -45,6 +45,9 @@ func (l *Lane) sendReleaseLocked(op wire.Op, r *repair, to Receiver) error {
 	if !l.votes {
 		to = nil
 	}
+	if op.Kind == wire.Release && op.TTL > 0 && r != nil {
+		op.TTL = max(time.Until(r.until).Truncate(time.Millisecond), 0)
+	}
 	if err := l.roomLocked(op.Kind); err != nil {
 		l.backlog = l.backlog || r != nil && l.up
 		return err
@@ -64,6 +67,8 @@ type TopUp struct {
 	wire.TokenAt
 	Fence  uint64
 	Owner  string
+	Mode   wire.Mode     // of the lock
+	Slot   int           // of wire.Limited
 	Voters uint64        // the masters whose grants or confirmations made the lease
 	Until  time.Time     // when the ttl of the lock is over
 	TTL    time.Duration // how long the key can live once it has landed
@@ -108,6 +113,9 @@ func (l *Lane) Fill(t TopUp) {
 
 func (t *TopUp) repair() repair {
 	op := wire.Op{Kind: wire.TopUp, TokenAt: t.TokenAt, Slot: wire.Slot(t.Key), Fence: t.Fence, Owner: t.Owner}
+	if t.Mode != wire.Exclusive {
+		op.Terms = &wire.Terms{Mode: t.Mode, Slot: t.Slot}
+	}
 	return repair{op: op, unsent: t.Unsent, voters: t.Voters, until: t.Until, lives: t.TTL, drop: t.Until}
 }
 

@@ -29,7 +29,7 @@ type repair struct {
 	state  repairState
 	unsent bool          // TopUp: no SET of the token was ever sent to this master
 	maybe  bool          // the connection broke while it was on it: it may have been carried out
-	until  time.Time     // TopUp: when the ttl of the lock is over
+	until  time.Time     // TopUp: when the ttl of the lock is over; Release: until when the key stays closed
 	lives  time.Duration // how long the key can live once it has landed
 	drop   time.Time     // when the repair is pointless; zero while a SET of the token may still land
 	but    uint64        // Release: the masters that answered the UNLOCK with "not ours"
@@ -134,7 +134,10 @@ func (s *repairs) merge(old *repair, r repair) {
 	r.lives, r.but, r.unsent, r.maybe = max(r.lives, old.lives), r.but|old.but, old.unsent, old.maybe
 	r.op.Publish = r.op.Publish || old.op.Publish
 	if old.op.Kind == wire.Release && r.op.Kind == wire.Fade {
-		r.op.Kind, r.op.TTL, r.state = wire.Release, 0, old.state
+		r.op.Kind, r.op.TTL, r.until, r.state = wire.Release, old.op.TTL, old.until, old.state
+	}
+	if old.op.Kind == wire.Release && r.op.TTL == 0 {
+		r.op.TTL, r.until = old.op.TTL, old.until // it stays closed, whoever releases it once more
 	}
 	if !r.ends() {
 		r.voters &= old.voters // one that granted and was filled since is no voter any more

@@ -9,6 +9,9 @@ import (
 // record differs.
 const CodeNotAdmitted = "NOTADMITTED"
 
+// CodeWrongMode is the code of the error of a Share that finds a slot.
+const CodeWrongMode = "WRONGMODE"
+
 // PacketReply is the reply to a packet.
 type PacketReply struct {
 	Admitted bool          // the master has the record of the packet

@@ -1,0 +1,233 @@
+package quorum
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+// onServers runs f against three masters that are miniredis, and three that are Redis.
+func onServers(t *testing.T, f func(t *testing.T, q *Quorum)) {
+	for kind, start := range startThree {
+		t.Run(kind, func(t *testing.T) { f(t, dialQuorum(t, start(t), patient)) })
+	}
+}
+
+func grantedOf(t *testing.T, q *Quorum, r Request) Lease {
+	t.Helper()
+	if r.TTL == 0 {
+		r.TTL = time.Minute
+	}
+	lease, err := q.Acquire(t.Context(), r)
+	if err != nil {
+		t.Fatalf("%+v: %v", r, err)
+	}
+	return lease
+}
+
+func refusedOf(t *testing.T, q *Quorum, r Request) {
+	t.Helper()
+	r.TTL = time.Minute
+	if lease, err := q.Acquire(t.Context(), r); !errors.Is(err, ErrHeld) {
+		t.Errorf("%+v: %+v, %v, want that it is held", r, lease, err)
+	}
+}
+
+func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
+	t.Helper()
+	if held, err := q.Release(t.Context(), key, lease.Token); !held || err != nil {
+		t.Errorf("release of %s: %v, %v", key, held, err)
+	}
+}
+
+// Readers hold a key together, and whoever is exclusive has it alone, with rising numbers.
+func TestSharedLocks(t *testing.T) {
+	onServers(t, func(t *testing.T, q *Quorum) {
+		writer, reader := Request{Key: "job"}, Request{Key: "job", Mode: Shared, Owner: "me"}
+		first := grantedOf(t, q, writer)
+		refusedOf(t, q, reader)
+		givenBack(t, q, "job", first)
+		one, two := grantedOf(t, q, reader), grantedOf(t, q, reader)
+		if one.Token.Fence <= first.Token.Fence || two.Token.Fence < one.Token.Fence {
+			t.Errorf("fences %d, then %d and %d", first.Token.Fence, one.Token.Fence, two.Token.Fence)
+		}
+		refusedOf(t, q, writer)
+		refusedOf(t, q, Request{Key: "job", Mode: Limited, Limit: 3})
+		info, err := q.Inspect(t.Context(), "job")
+		if err != nil || info.Mode != Shared || info.Holders != 2 || info.Held < 2 || info.Owner != "me" || info.Fence != two.Token.Fence {
+			t.Errorf("%+v, %v", info, err)
+		}
+		if left, err := q.Extend(t.Context(), "job", one.Token, time.Minute); left <= 0 || err != nil {
+			t.Errorf("extended %v, %v", left, err)
+		}
+		givenBack(t, q, "job", one)
+		givenBack(t, q, "job", two)
+		last := grantedOf(t, q, writer)
+		if last.Token.Fence <= two.Token.Fence {
+			t.Errorf("fence %d after readers with %d", last.Token.Fence, two.Token.Fence)
+		}
+	})
+}
+
+// At most so many hold a key, each in a slot of its own.
+func TestLimitedLocks(t *testing.T) {
+	onServers(t, func(t *testing.T, q *Quorum) {
+		want := Request{Key: "pool", Mode: Limited, Limit: 5}
+		slots, leases := map[int]bool{}, []Lease{}
+		for range want.Limit {
+			lease := grantedOf(t, q, want)
+			if slots[lease.Slot] || lease.Slot < 0 || lease.Slot >= want.Limit {
+				t.Errorf("slot %d, of those taken: %v", lease.Slot, slots)
+			}
+			slots[lease.Slot] = true
+			leases = append(leases, lease)
+		}
+		refusedOf(t, q, want)
+		refusedOf(t, q, Request{Key: "pool"})
+		info, err := q.Inspect(t.Context(), "pool")
+		if err != nil || info.Mode != Limited || info.Holders != 5 || len(info.Slots) != 5 || info.Slots[3].Slot != 3 {
+			t.Errorf("%+v, %v", info, err)
+		}
+		givenBack(t, q, "pool", leases[2])
+		if lease := grantedOf(t, q, want); lease.Slot != leases[2].Slot || lease.Token.Fence <= leases[2].Token.Fence {
+			t.Errorf("%+v in the place of %+v", lease, leases[2])
+		}
+		if _, err := q.ExtendKeys(t.Context(), []string{"pool"}, leases[1].Token, time.Minute, true); !errors.Is(err, ErrWrongMode) {
+			t.Errorf("shared: %v", err)
+		}
+	})
+}
+
+// Many fight for few slots, and never more of them win.
+func TestLimitedLocksFoughtOver(t *testing.T) {
+	onServers(t, func(t *testing.T, q *Quorum) {
+		var mu sync.Mutex
+		holds, most, granted := map[int]int{}, 0, 0
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				for range 20 {
+					lease, err := q.Acquire(t.Context(), Request{Key: "pool", Mode: Limited, Limit: 4, TTL: time.Minute})
+					if err != nil {
+						continue
+					}
+					mu.Lock()
+					granted++
+					holds[lease.Slot]++
+					if holds[lease.Slot] > 1 {
+						t.Errorf("slot %d is held twice", lease.Slot)
+					}
+					total := 0
+					for _, n := range holds {
+						total += n
+					}
+					most = max(most, total)
+					holds[lease.Slot]--
+					mu.Unlock()
+					if held, err := q.Release(t.Context(), "pool", lease.Token); !held || err != nil {
+						t.Errorf("release: %v, %v", held, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		waitDrained(t, []*Quorum{q})
+		if info, err := q.Inspect(t.Context(), "pool"); info.Held != 0 || err != nil || granted < 20 {
+			t.Errorf("left %+v, %v; %d granted", info, err, granted)
+		}
+	})
+}
+
+// Several keys are held all or none.
+func TestSeveralKeys(t *testing.T) {
+	onServers(t, func(t *testing.T, q *Quorum) {
+		alone := grantedOf(t, q, Request{Key: "c"})
+		all := Request{Key: "a", Keys: []string{"b", "c"}}
+		refusedOf(t, q, all)
+		for _, key := range []string{"a", "b"} {
+			givenBack(t, q, key, grantedOf(t, q, Request{Key: key}))
+		}
+		givenBack(t, q, "c", alone)
+		lease := grantedOf(t, q, all)
+		if lease.Token.Fence <= alone.Token.Fence {
+			t.Errorf("fence %d after %d", lease.Token.Fence, alone.Token.Fence)
+		}
+		keys := []string{"a", "b", "c"}
+		for _, key := range keys {
+			refusedOf(t, q, Request{Key: key})
+		}
+		if left, err := q.ExtendKeys(t.Context(), keys, lease.Token, time.Minute, false); left <= 0 || err != nil {
+			t.Errorf("extended %v, %v", left, err)
+		}
+		if held, err := q.ReleaseKeys(t.Context(), []string{"b"}, lease.Token, 0); !held || err != nil {
+			t.Errorf("released b: %v, %v", held, err)
+		}
+		givenBack(t, q, "b", grantedOf(t, q, Request{Key: "b"}))
+		refusedOf(t, q, Request{Key: "a"})
+		if _, err := q.ExtendKeys(t.Context(), keys, lease.Token, time.Minute, false); !errors.Is(err, ErrLost) {
+			t.Errorf("extended without b: %v", err)
+		}
+		again := grantedOf(t, q, Request{Key: "x", Keys: []string{"y"}})
+		if held, err := q.ReleaseKeys(t.Context(), []string{"x", "y"}, again.Token, 0); !held || err != nil {
+			t.Errorf("released: %v, %v", held, err)
+		}
+		if held, err := q.ReleaseKeys(t.Context(), []string{"x", "y"}, again.Token, 0); held || err != nil {
+			t.Errorf("released twice: %v, %v", held, err)
+		}
+	})
+}
+
+// A key stays closed for a while after its release, for everybody.
+func TestKeptLocks(t *testing.T) {
+	onServers(t, func(t *testing.T, q *Quorum) {
+		lease := grantedOf(t, q, Request{Key: "job"})
+		if held, err := q.ReleaseKeys(t.Context(), []string{"job"}, lease.Token, time.Minute); !held || err != nil {
+			t.Fatalf("%v, %v", held, err)
+		}
+		refusedOf(t, q, Request{Key: "job"})
+		refusedOf(t, q, Request{Key: "job", Mode: Shared})
+		if _, err := q.Extend(t.Context(), "job", lease.Token, time.Minute); !errors.Is(err, ErrLost) {
+			t.Errorf("extended: %v", err)
+		}
+		info, err := q.Inspect(t.Context(), "job")
+		if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 || info.Fence != lease.Token.Fence || info.TTL < 50*time.Second {
+			t.Errorf("%+v, %v", info, err)
+		}
+	})
+}
+
+// An exclusive lock becomes a shared one. Who joins has a greater fence.
+func TestDowngrade(t *testing.T) {
+	onServers(t, func(t *testing.T, q *Quorum) {
+		lease := grantedOf(t, q, Request{Key: "job"})
+		for range 2 {
+			if left, err := q.ExtendKeys(t.Context(), []string{"job"}, lease.Token, time.Minute, true); left <= 0 || err != nil {
+				t.Fatalf("%v, %v", left, err)
+			}
+		}
+		waitDrained(t, []*Quorum{q})
+		reader := grantedOf(t, q, Request{Key: "job", Mode: Shared})
+		if reader.Token.Fence <= lease.Token.Fence {
+			t.Errorf("fences %d, then %d", lease.Token.Fence, reader.Token.Fence)
+		}
+		refusedOf(t, q, Request{Key: "job"})
+		givenBack(t, q, "job", lease)
+		givenBack(t, q, "job", reader)
+		grantedOf(t, q, Request{Key: "job"})
+	})
+}
+
+func TestInvalidRequests(t *testing.T) {
+	q := dialQuorum(t, []string{"127.0.0.1:1"})
+	for _, r := range []Request{
+		{Key: "a", Mode: Limited}, {Key: "a", Mode: Limited, Limit: MaxLimit + 1}, {Key: "a", Mode: Kept},
+		{Key: "a", Keys: []string{"a"}}, {Key: "a", Keys: []string{"b", "c", "b"}}, {Key: "a", Keys: []string{"b"}, Mode: Shared},
+		{Key: "a", Keys: make([]string, MaxKeys)},
+	} {
+		r.TTL = time.Second
+		if _, err := q.Acquire(t.Context(), r); !errors.Is(err, ErrInvalidRequest) {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}
