@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -30,10 +31,10 @@ func (c *simClient) acquireAll(pr *simProxy, back []*claim) (claims []*claim) {
 	var wg sync.WaitGroup
 	c.giveAll(pr, back, &wg)
 	for range 2 + c.random.IntN(5) {
-		key, ttl := c.key(), c.ttl()
-		call := c.asks(pr, key, ttl)
+		want := c.want(c.key())
+		call := c.asks(pr, want)
 		wg.Add(1)
-		pr.q.AcquireAsync(Request{Key: key, TTL: ttl}, func(lease Lease, err error) {
+		pr.q.AcquireAsync(want, func(lease Lease, err error) {
 			defer wg.Done()
 			if cl, err := call.end(lease, err); err == nil {
 				mu.Lock()
@@ -61,6 +62,13 @@ func (c *simClient) giveAll(pr *simProxy, back []*claim, wg *sync.WaitGroup) {
 	for _, cl := range back {
 		call := c.gives(cl, pr)
 		wg.Add(1)
+		if len(cl.keys) > 1 {
+			go func() {
+				defer wg.Done()
+				call.finish(pr.q.ReleaseKeys(context.Background(), cl.keys, cl.token, 0))
+			}()
+			continue
+		}
 		pr.q.ReleaseAsync(cl.key, cl.token, func(held bool, err error) {
 			defer wg.Done()
 			call.finish(held, err)

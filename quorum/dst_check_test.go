@@ -9,6 +9,10 @@ import (
 // claim is a lease as its client sees it: what it may count on.
 type claim struct {
 	key    string
+	keys   []string // all of them, key first
+	mode   Mode
+	slot   int       // of Limited
+	kept   bool      // nobody has it: it was released and stays closed
 	began  time.Time // when it was given out
 	proxy  int       // which gave it out
 	token  Token
@@ -44,7 +48,9 @@ type ledger struct {
 
 type keyLedger struct {
 	active  []*claim
-	highest uint64 // fence given out
+	highest uint64         // fence given out
+	top     [Kept]uint64   // by mode
+	slots   map[int]uint64 // by slot
 }
 
 func newLedger(tr *trace) *ledger {
@@ -78,13 +84,16 @@ func (l *ledger) keyLocked(key string) *keyLedger {
 // granted is called when Acquire has returned a lease. Every lease of the key that was returned
 // before it must be over, and have a smaller fence; before is the largest that had been given out
 // when it was called.
-func (l *ledger) granted(client int, key string, lease Lease, before uint64) *claim {
+func (l *ledger) granted(client int, r Request, lease Lease, before uint64) *claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.grants++
-	now := time.Now()
-	c := &claim{key: key, began: now, token: lease.Token, client: client, end: now.Add(lease.Validity)}
-	k := l.keyLocked(key)
+	now, key := time.Now(), r.Key
+	c := &claim{key: key, keys: append([]string{key}, r.Keys...), mode: r.Mode, slot: lease.Slot, began: now, token: lease.Token,
+		client: client, end: now.Add(lease.Validity)}
+	if r.Mode == Limited && (c.slot < 0 || c.slot >= r.Limit) {
+		l.wrongLocked(key, "slot %d of %d", c.slot, r.Limit)
+	}
 	if lease.Validity <= 0 {
 		l.wrongLocked(key, "validity %v", lease.Validity)
 	}
@@ -92,30 +101,93 @@ func (l *ledger) granted(client int, key string, lease Lease, before uint64) *cl
 		l.wrongLocked(key, "a token was given out twice")
 	}
 	l.secrets[lease.Token.Secret] = c
-	if !l.shared {
-		before = k.highest
-	}
-	if !l.unfenced && lease.Token.Fence <= before {
-		l.wrongLocked(key, "fence %d given out after %d", lease.Token.Fence, before)
-	}
 	if most := uint64(now.Add(25*time.Hour).UnixMilli()) << 11; lease.Token.Fence > most {
 		l.wrongLocked(key, "fence %d is far from all clocks that are right", lease.Token.Fence)
 	}
-	l.aloneLocked(k, c, now)
-	k.highest = max(k.highest, lease.Token.Fence)
+	for _, key := range c.keys {
+		k := l.keyLocked(key)
+		l.orderLocked(k, c, before)
+		l.aloneLocked(k, c, now)
+		k.note(c)
+	}
 	return c
 }
 
-// aloneLocked checks that nobody but c may count on the key now.
+// orderLocked checks that the fence is greater than those of the key that were given out earlier.
+// Of readers that ask at the same time the later may have the smaller one. before is the largest
+// that had been given out when c was asked for.
+func (l *ledger) orderLocked(k *keyLedger, c *claim, before uint64) {
+	least := max(k.top[Exclusive], k.top[Shared], k.top[Limited]) + 1
+	switch {
+	case l.shared && c.mode == Exclusive:
+		least = before + 1
+	case l.shared:
+		least = 0
+	case c.mode == Shared:
+		least = max(k.top[Exclusive]+1, k.top[Limited]+1, before)
+	case c.mode == Limited:
+		least = max(k.top[Exclusive], k.top[Shared], k.slots[c.slot]) + 1
+	}
+	if !l.unfenced && c.token.Fence < least {
+		l.wrongLocked(c.key, "fence %d of a lock (%v, slot %d) given out after %d", c.token.Fence, c.mode, c.slot, least-1)
+	}
+}
+
+// note remembers the fence that c has.
+func (k *keyLedger) note(c *claim) {
+	k.highest = max(k.highest, c.token.Fence)
+	k.top[c.mode] = max(k.top[c.mode], c.token.Fence)
+	if c.mode == Limited {
+		if k.slots == nil {
+			k.slots = make(map[int]uint64)
+		}
+		k.slots[c.slot] = max(k.slots[c.slot], c.token.Fence)
+	}
+}
+
+// beside reports whether both may hold one key at a time.
+func (c *claim) beside(other *claim) bool {
+	return c.mode == other.mode && (c.mode == Shared || c.mode == Limited && c.slot != other.slot)
+}
+
+// aloneLocked checks that nobody may count on the key now who excludes c.
 func (l *ledger) aloneLocked(k *keyLedger, c *claim, now time.Time) {
-	kept := k.active[:0]
+	var active []*claim
 	for _, other := range k.active {
-		if other != c && other.end.After(now) && !l.shared {
-			kept = append(kept, other)
-			l.wrongLocked(c.key, "client %d holds the lock, and client %d may count on it for another %v", c.client, other.client, other.end.Sub(now))
+		if other == c || !other.end.After(now) {
+			continue
+		}
+		active = append(active, other)
+		if !l.shared && !c.beside(other) {
+			what := "may count on it for another"
+			if other.kept {
+				what = "has had it closed for another"
+			}
+			l.wrongLocked(c.key, "client %d holds the lock (%v, slot %d), and client %d (%v, slot %d) %s %v", c.client, c.mode, c.slot,
+				other.client, other.mode, other.slot, what, other.end.Sub(now))
 		}
 	}
-	k.active = append(kept, c)
+	k.active = append(active, c)
+}
+
+// keeps is called when a release has closed what c held until then.
+func (l *ledger) keeps(c *claim, keys []string, end time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		k := l.keyLocked(key)
+		if now := time.Now(); end.After(now) {
+			l.aloneLocked(k, &claim{key: key, mode: c.mode, slot: c.slot, kept: true, client: c.client, began: now, end: end}, now)
+		}
+	}
+}
+
+// shares is called before a lock is made a shared one: from here on others may share it, whatever
+// the answer.
+func (l *ledger) shares(c *claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.mode = Shared
 }
 
 // extended is called when Extend, called at began, has returned.
@@ -127,17 +199,18 @@ func (l *ledger) extended(c *claim, began time.Time, highest uint64, left time.D
 	if c.over {
 		return
 	}
-	k := l.keyLocked(c.key)
 	if left <= 0 {
 		l.wrongLocked(c.key, "extended for %v", left)
 	}
-	if !l.unfenced && !l.shared && highest > c.token.Fence {
+	if !l.unfenced && !l.shared && c.mode == Exclusive && highest > c.token.Fence {
 		l.wrongLocked(c.key, "fence %d was extended after %d had been given out", c.token.Fence, highest)
 	}
 	if end := now.Add(left); end.After(c.end) {
 		c.end = end
 	}
-	l.aloneLocked(k, c, now)
+	for _, key := range c.keys {
+		l.aloneLocked(l.keyLocked(key), c, now)
+	}
 }
 
 // asks is called before Acquire.

@@ -19,6 +19,7 @@ type clientPlan struct {
 	extend   float64       // share of leases that are extended
 	batch    float64       // share of locks that are taken and given back together with others
 	own      bool          // each client has a key of its own
+	kinds    kindsPlan
 }
 
 // simClient locks, extends and unlocks until the world stops it.
@@ -60,13 +61,13 @@ func (c *simClient) proxy() *simProxy {
 // once takes one lock, holds it and gives it back, or not.
 func (c *simClient) once(pr *simProxy) {
 	plan := c.w.plan.clients
-	key, ttl := c.key(), c.ttl()
+	want := c.want(c.key())
 	if c.chance(plan.batch) {
 		c.several(pr)
 		return
 	}
 	for tries := 1 + c.random.IntN(3); tries > 0; tries-- {
-		cl, err := c.acquire(pr, key, ttl)
+		cl, err := c.acquire(pr, want)
 		if err == nil {
 			c.hold(cl, pr)
 			return
@@ -100,17 +101,17 @@ func (c *simClient) ttl() time.Duration {
 var errCrashed = errors.New("the proxy crashed before it answered")
 
 // acquire is one Acquire. The lease of a proxy that has crashed never got to the client.
-func (c *simClient) acquire(pr *simProxy, key string, ttl time.Duration) (*claim, error) {
-	return c.ask(pr, key, ttl, c.chance(c.w.plan.clients.abandon))
+func (c *simClient) acquire(pr *simProxy, want Request) (*claim, error) {
+	return c.ask(pr, want, c.chance(c.w.plan.clients.abandon))
 }
 
 // ask is one Acquire, of a client that hangs up early or does not.
-func (c *simClient) ask(pr *simProxy, key string, ttl time.Duration, hasty bool) (*claim, error) {
+func (c *simClient) ask(pr *simProxy, want Request, hasty bool) (*claim, error) {
 	time.Sleep(c.moment(0))
 	ctx, cancel := c.patience(hasty)
 	defer cancel()
-	call := c.asks(pr, key, ttl)
-	lease, err := pr.q.Acquire(ctx, Request{Key: key, TTL: ttl})
+	call := c.asks(pr, want)
+	lease, err := pr.q.Acquire(ctx, want)
 	return call.end(lease, err)
 }
 
@@ -118,34 +119,35 @@ func (c *simClient) ask(pr *simProxy, key string, ttl time.Duration, hasty bool)
 type simCall struct {
 	c      *simClient
 	pr     *simProxy
-	key    string
+	want   Request
 	began  time.Time
 	before uint64
 }
 
 // asks is called before an Acquire.
-func (c *simClient) asks(pr *simProxy, key string, ttl time.Duration) *simCall {
-	c.w.trace.add(event{what: "LOCK", proxy: pr.serial, master: -1, client: c.index, key: key, d: ttl})
+func (c *simClient) asks(pr *simProxy, want Request) *simCall {
+	c.w.trace.add(event{what: "LOCK", proxy: pr.serial, master: -1, client: c.index, key: want.Key, d: want.TTL, more: kindText(want)})
 	c.w.ledger.asks()
-	return &simCall{c, pr, key, time.Now(), c.w.ledger.highest(key)}
+	return &simCall{c, pr, want, time.Now(), c.w.ledger.highest(want.Key)}
 }
 
 // end is called when it has returned.
 func (a *simCall) end(lease Lease, err error) (*claim, error) {
 	w := a.c.w
-	w.ledger.took(a.key, "Acquire", a.began, w.plan.mostAcquire(a.pr.place))
+	w.ledger.took(a.want.Key, "Acquire", a.began, w.plan.mostAcquire(a.pr.place))
 	if err == nil && w.crashed(a.pr) {
 		err = errCrashed
 	}
-	e := event{what: "LOCK ends", proxy: a.pr.serial, master: -1, client: a.c.index, key: a.key}
+	e := event{what: "LOCK ends", proxy: a.pr.serial, master: -1, client: a.c.index, key: a.want.Key}
 	if err != nil {
 		e.more = err.Error()
 		w.trace.add(e)
 		return nil, err
 	}
 	e.what, e.secret, e.d = "LOCKED", lease.Token.Secret, lease.Validity
+	e.more = slotText(a.want, lease)
 	w.trace.add(e)
-	cl := w.ledger.granted(a.c.index, a.key, lease, a.before)
+	cl := w.ledger.granted(a.c.index, a.want, lease, a.before)
 	cl.proxy = a.pr.serial
 	return cl, nil
 }
@@ -209,7 +211,7 @@ func (c *simClient) extend(cl *claim, pr *simProxy) {
 	defer cancel()
 	began, highest := time.Now(), c.w.ledger.highest(cl.key)
 	c.w.trace.add(event{what: "EXTEND", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret, d: ttl})
-	left, err := pr.q.Extend(ctx, cl.key, cl.token, ttl)
+	left, err := c.extendAs(ctx, cl, pr, ttl)
 	c.w.ledger.took(cl.key, "Extend", began, c.w.plan.waitAt(pr.place))
 	if err == nil && c.w.crashed(pr) {
 		err = errCrashed
@@ -232,12 +234,18 @@ func (c *simClient) release(cl *claim, pr *simProxy) {
 	time.Sleep(c.moment(0))
 	call := c.gives(cl, pr)
 	if c.chance(0.05) {
-		pr.q.Abandon(cl.key, cl.token)
+		for _, key := range cl.keys {
+			pr.q.Abandon(key, cl.token)
+		}
 		return
 	}
 	ctx, cancel := c.patience(c.chance(c.w.plan.clients.abandon))
 	defer cancel()
-	call.finish(pr.q.Release(ctx, cl.key, cl.token))
+	if c.w.plan.clients.kinds.none() {
+		call.finish(pr.q.Release(ctx, cl.key, cl.token))
+		return
+	}
+	c.releaseAs(ctx, call)
 }
 
 // giving is a Release under way.

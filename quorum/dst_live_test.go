@@ -50,7 +50,7 @@ func (p *prober) run() {
 func (p *prober) try(pr *simProxy) bool {
 	p.count++
 	plan := p.c.w.plan
-	cl, err := p.c.ask(pr, fmt.Sprintf("live-%d", p.count), plan.clients.ttl[1], false)
+	cl, err := p.c.ask(pr, Request{Key: fmt.Sprintf("live-%d", p.count), TTL: plan.clients.ttl[1]}, false)
 	if err == nil {
 		delete(p.fails, pr.serial)
 		p.c.release(cl, pr)

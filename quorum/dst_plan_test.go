@@ -127,6 +127,10 @@ func newPlan(seed uint64) *plan {
 		p.clients.keys += 3
 		p.clients.forget /= 10
 	}
+	if rarely(r, 0.6) {
+		p.clients.kinds.draw(r)
+		p.clients.keys = max(p.clients.keys, 1+r.IntN(3))
+	}
 	p.traffic = newTrafficPlan(r)
 	if !p.census && rarely(r, 0.15) {
 		p.hot(r)

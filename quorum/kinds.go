@@ -56,7 +56,8 @@ func (q *Quorum) ExtendKeys(ctx context.Context, keys []string, t Token, ttl tim
 // were held until now. Those that are not named stay held, but the token can be extended no more.
 //
 // With keep, up to Options.MaxTTL, what the token held stays closed for that long, for everybody:
-// the keys, or the slot, or the place among the readers. The token is dead at once.
+// the keys, or the slot, or the place among the readers. The token is dead at once. True says then
+// that a majority of the masters has closed it.
 func (q *Quorum) ReleaseKeys(ctx context.Context, keys []string, t Token, keep time.Duration) (bool, error) {
 	type result struct {
 		held bool

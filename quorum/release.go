@@ -79,7 +79,11 @@ func (q *Quorum) release(key string, t Token, keep time.Duration, done func(held
 	q.enter()
 	token := wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret}
 	op := wire.Op{Kind: wire.Release, TokenAt: token, Publish: true, TTL: keep}
-	u := q.newQuestion(op, decideRelease, max(q.opts.MasterTimeout, minAttempt))
+	rule := decideRelease
+	if keep > 0 {
+		rule = decideHeld // done is what a majority has closed
+	}
+	u := q.newQuestion(op, rule, max(q.opts.MasterTimeout, minAttempt))
 	u.decided = func(*question) {
 		u.releaseAgain()
 		if !u.drop() {
