@@ -16,14 +16,14 @@ type family struct {
 
 // families are all of them; what is left of the runs is noise.
 var families = []family{
-	{"fences", 0.2, (*plan).fences},
-	{"tokens", 0.1, (*plan).tokens},
+	{"fences", 0.12, (*plan).fences},
+	{"tokens", 0.06, (*plan).tokens},
 	{"counters", 0.05, (*plan).countersInTurn},
-	{"raises", 0.06, (*plan).raisesAcrossLosses},
-	{"newcomers", 0.08, (*plan).newcomers},
-	{"losses", 0.06, (*plan).losses},
+	{"raises", 0.05, (*plan).raisesAcrossLosses},
+	{"newcomers", 0.05, (*plan).newcomers},
+	{"losses", 0.05, (*plan).losses},
 	{"steps", 0.04, (*plan).steps},
-	{"returns", 0.08, (*plan).returns},
+	{"returns", 0.05, (*plan).returns},
 	{"evictions", 0.03, (*plan).evictions},
 	{"floors", 0.03, (*plan).floors},
 	{"far clocks", 0.02, (*plan).farClocks},
@@ -34,6 +34,11 @@ var families = []family{
 	{"silence", 0.02, (*plan).silence},
 	{"unlocks", 0.03, (*plan).unlocks},
 	{"scripts", 0.02, (*plan).scripts},
+	{"readers", 0.06, (*plan).readers},
+	{"slots", 0.06, (*plan).slots},
+	{"several keys", 0.04, (*plan).severalKeys},
+	{"kept", 0.03, (*plan).keptKeys},
+	{"starved", 0.02, (*plan).starved},
 }
 
 // join makes p a run of some family, or leaves it as it is.
@@ -56,7 +61,7 @@ func (p *plan) quiet(r *rand.Rand) {
 	p.length, p.masters, p.proxies, p.count = 6*time.Second, 3, 2, 2
 	p.maxTTL, p.masterTimeout, p.mostHold = 2*time.Second, 40*time.Millisecond, 5*time.Millisecond
 	p.fencing, p.guard, p.wipes, p.stagger, p.census = true, GuardOn, false, 0, false
-	p.timeouts, p.denied, p.probes, p.recovers, p.counted = nil, nil, false, false, false
+	p.timeouts, p.denied, p.probes, p.recovers, p.counted, p.fight = nil, nil, false, false, false, false
 	p.loops = []bool{r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0}
 	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{p.maxTTL / 2, p.maxTTL}, think: between(r, 5*time.Millisecond, 30*time.Millisecond)}
 	p.traffic = trafficPlan{base: [2]time.Duration{50 * time.Microsecond, 300 * time.Microsecond}}

@@ -38,6 +38,7 @@ type plan struct {
 	probes     bool            // it is tried whether free keys are granted
 	recovers   bool            // in the end it is tried whether all that was lost comes back
 	helpless   bool            // ... but an operator may be needed
+	fight      bool            // one waits for a key that others share
 	counted    bool            // the load on the masters is checked
 	remembered bool            // a proxy runs all the time: all masters may be emptied
 }

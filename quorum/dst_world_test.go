@@ -146,6 +146,9 @@ func runWorld(p *plan) *world {
 	if p.probes {
 		w.group.Go(newProber(w).run)
 	}
+	if p.fight {
+		w.group.Go(w.waiter)
+	}
 	w.wait(p.length)
 	close(w.stopped)
 	w.group.Wait()
