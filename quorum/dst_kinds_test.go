@@ -112,6 +112,10 @@ func (p *plan) readers(r *rand.Rand) {
 	p.traffic.late, p.traffic.latest = 0.2*r.Float64(), between(r, 5*time.Millisecond, 60*time.Millisecond)
 	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 500*time.Millisecond), between(r, 50*time.Millisecond, 600*time.Millisecond)
 	p.faults.kinds = kindsOf("trouble", "isolate a master", "cut")
+	if r.IntN(3) == 0 { // what is left at the end is left by mistake
+		p.census, p.length, p.maxTTL = true, 10*time.Second, time.Minute
+		p.clients.ttl, p.clients.forget = [2]time.Duration{p.maxTTL / 2, p.maxTTL}, 0
+	}
 }
 
 // slots lets many fight for few slots, while those who hold them leave early or late.
@@ -131,7 +135,7 @@ func (p *plan) severalKeys(r *rand.Rand) {
 // keptKeys leaves locks closed for a while when they are given back.
 func (p *plan) keptKeys(r *rand.Rand) {
 	p.readers(r)
-	p.maxTTL = time.Second
+	p.census, p.maxTTL = false, time.Second
 	p.clients.ttl = [2]time.Duration{p.maxTTL / 4, p.maxTTL}
 	p.clients.extend = 0.5
 	p.clients.kinds = kindsPlan{keep: 0.3 + 0.5*r.Float64(), shared: some(r, 0.3), limited: some(r, 0.3), limit: 2, several: some(r, 0.3)}

@@ -40,7 +40,7 @@ const (
 )
 
 // mutations are rules of the quorum, each broken.
-var mutations = slices.Concat(roundMutations, laneMutations, guardMutations)
+var mutations = slices.Concat(roundMutations, kindMutations, laneMutations, guardMutations)
 
 // roundMutations break the rounds of package quorum.
 var roundMutations = []mutation{

@@ -284,7 +284,7 @@ func TestRealRefusals(t *testing.T) {
 // A user with no more rights than it takes.
 func TestLeastRights(t *testing.T) {
 	s := startRedis(t)
-	rules := "on >pw ~lock:* ~lockproxy:* resetchannels &lockproxy:released:* -@all +eval +evalsha +script|load +set +getrange +del +pttl +pexpire +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange +hget +hmget +hset +hdel +hlen +hgetall +time +info +config|get +ping +client|id +client|kill +client|setname"
+	rules := "on >pw ~lock:* ~lockproxy:* resetchannels &lockproxy:released:* &lockproxy:changed:* -@all +eval +evalsha +script|load +set +getrange +del +pttl +pexpire +pexpireat +get +type +zadd +zscore +zrem +zrevrange +zrangebyscore +zremrangebyscore +zcount +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange +hget +hmget +hset +hdel +hlen +hgetall +time +info +config|get +ping +client|id +client|kill +client|setname"
 	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks"}, fields(rules)...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -316,9 +316,51 @@ func TestLeastRights(t *testing.T) {
 			t.Errorf("%s: told %v", user, h.ids)
 		}
 		stop()
+		allKinds(t, q)
 	}
 	if log := s.Do(t.Context(), "ACL", "LOG").Val(); len(log.([]any)) > 1 { // SCRIPT LOAD of the second
 		t.Errorf("refused: %v", log)
+	}
+}
+
+// allKinds does everything that can be done with locks that are not plain.
+func allKinds(t *testing.T, q *Quorum) {
+	t.Helper()
+	changed := make(chan struct{}, 100)
+	stop := q.Follow(t.Context(), "kinds", func() { changed <- struct{}{} })
+	defer stop()
+	shared, slots := Request{Key: "kinds", Mode: Shared, Waits: true}, Request{Key: "kinds", Mode: Limited, Limit: 3, Waits: true}
+	first := grantedOf(t, q, Request{Key: "kinds", Waits: true})
+	<-changed
+	if _, err := q.ExtendKeys(t.Context(), []string{"kinds"}, first.Token, time.Minute, true); err != nil {
+		t.Errorf("share: %v", err)
+	}
+	second := grantedOf(t, q, shared)
+	refusedOf(t, q, slots)
+	for _, lease := range []Lease{first, second} {
+		if _, err := q.Extend(t.Context(), "kinds", lease.Token, time.Minute); err != nil {
+			t.Errorf("extend a reader: %v", err)
+		}
+		givenBack(t, q, "kinds", lease)
+	}
+	for range 2 {
+		lease := grantedOf(t, q, slots)
+		if _, err := q.Extend(t.Context(), "kinds", lease.Token, time.Minute); err != nil {
+			t.Errorf("extend a slot: %v", err)
+		}
+		if kept, err := q.ReleaseKeys(t.Context(), []string{"kinds"}, lease.Token, time.Minute); !kept || err != nil {
+			t.Errorf("keep: %v, %v", kept, err)
+		}
+	}
+	if _, err := q.Inspect(t.Context(), "kinds"); err != nil {
+		t.Error(err)
+	}
+	if freed, err := q.ReleaseKey(t.Context(), "kinds"); !freed || err != nil {
+		t.Errorf("free: %v, %v", freed, err)
+	}
+	both := grantedOf(t, q, Request{Key: "kinds", Keys: []string{"more"}})
+	if held, err := q.ReleaseKeys(t.Context(), []string{"kinds", "more"}, both.Token, 0); !held || err != nil {
+		t.Errorf("release of both: %v, %v", held, err)
 	}
 }
 
