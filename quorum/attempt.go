@@ -114,8 +114,7 @@ func (a *attempt) takeLocked(lane int, kind wire.Kind, said answer, askAgain boo
 		a.raiseFloors(said.fence)
 	}
 	if said.state == answerYes && a.votes.slots && a.phase != asking && said.slot != a.votes.slot {
-		a.releaseLocked(lane, true) // it granted another slot
-		said.state = answerNo
+		said.state, said.elsewhere = answerNo, true
 	}
 	switch decided := a.votes.take(lane, said, askAgain); {
 	case decided && a.phase == asking:
@@ -169,16 +168,15 @@ func (a *attempt) raiseFloors(fence uint64) {
 	}
 }
 
-// leaveOtherSlotsLocked releases what masters granted that granted another slot than a majority:
-// they have no part in the lease.
+// leaveOtherSlotsLocked takes those who granted another slot than a majority out of the vote. Their
+// slot is released with the others', or changed for the right one.
 func (a *attempt) leaveOtherSlotsLocked() {
 	if !a.votes.slots {
 		return
 	}
 	for i := range a.votes.answers {
 		if v := &a.votes.answers[i]; v.state == answerYes && v.slot != a.votes.slot {
-			a.releaseLocked(i, true)
-			v.state = answerNo
+			v.state, v.elsewhere = answerNo, true
 		}
 	}
 }
@@ -258,7 +256,7 @@ func (a *attempt) leaseLocked() ending {
 
 // lateLocked does what follows the answer of a master that has no part in the lease. A grant is
 // checked, as the lock may have been released through another proxy by then, and its counter is
-// raised. A master without an answer is topped up. A refusal stands.
+// raised. A master without an answer, or that granted another slot, is topped up. A refusal stands.
 func (a *attempt) lateLocked(lane int) {
 	l, v := a.acq.q.lanes[lane], a.votes.answers[lane]
 	switch v.state {
@@ -274,11 +272,20 @@ func (a *attempt) lateLocked(lane int) {
 		}
 	case answerUnsent, answerFailed, answerBroke:
 		for t := range a.tokens {
-			l.TopUp(master.TopUp{
-				TokenAt: t, Fence: a.fence, Owner: a.acq.r.Owner, Mode: a.acq.r.Mode, Slot: a.votes.slot, Voters: a.voters,
-				TTL: a.acq.r.TTL, Until: a.clock.Begun().Add(a.acq.r.TTL), Unsent: v.state == answerUnsent,
-			}, v.state == answerBroke)
+			l.TopUp(a.topUp(t, v.state == answerUnsent), v.state == answerBroke)
 		}
+	case answerNo:
+		if v.elsewhere {
+			l.Fill(a.topUp(a.token, false))
+		}
+	}
+}
+
+// topUp is the lease for a master that missed it at one of its keys.
+func (a *attempt) topUp(t wire.TokenAt, unsent bool) master.TopUp {
+	return master.TopUp{
+		TokenAt: t, Fence: a.fence, Owner: a.acq.r.Owner, Mode: a.acq.r.Mode, Slot: a.votes.slot, Voters: a.voters,
+		TTL: a.acq.r.TTL, Until: a.clock.Begun().Add(a.acq.r.TTL), Unsent: unsent,
 	}
 }
 

@@ -7,9 +7,6 @@ var kindMutations = []mutation{
 	{name: "each master counts holders, and any slots make a majority", family: "slots", finds: exclusion, edits: []edit{
 		{file: "attempt.go", old: "acq.terms(), acq.r.Mode == Limited\n", new: "acq.terms(), false\n"},
 	}},
-	{name: "a slot that a minority granted is kept", family: "slots", finds: leftovers, edits: []edit{
-		{file: "attempt.go", old: "			a.releaseLocked(i, true)\n			v.state = answerNo\n", new: "			v.state = answerNo\n"},
-	}},
 	{name: "a reader that leaves does not take the expiry back", family: "readers", finds: leftovers, lua: "settleReaders", edits: []edit{
 		{file: fakeKinds, old: "		delete(p.db.Keys, key)\n		return true\n", new: "		v.End = p.db.Keys[key].End\n		p.db.Keys[key] = v\n		return false\n"},
 	}},

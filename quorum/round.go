@@ -33,6 +33,7 @@ type answer struct {
 	err   error          // why the answer does not count
 
 	wrongMode bool // share: a slot stands there
+	elsewhere bool // acquire: it granted another slot than a majority
 }
 
 // round is one question to all masters: ask all, tally, decide. Its owner guards it with a mutex.

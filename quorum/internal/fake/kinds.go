@@ -197,6 +197,18 @@ func (p *packet) occupy(o *Op, v Value, at, slot int, ttl, field, owner string, 
 	return bulk(strconv.Itoa(slot) + " " + fenceText(fence))
 }
 
+// leaveOtherSlot gives up another slot than the one that a top-up is for.
+func (p *packet) leaveOtherSlot(key, secret, mode string) {
+	v, stands := p.db.get(key, p.now)
+	if !stands || v.Mode != wire.Limited || mode == "" || mode == "S" {
+		return
+	}
+	if at := v.holder(secret); at >= 0 && strconv.Itoa(v.Holders[at].Slot) != mode && p.denied(false) == "" {
+		v.Holders = slices.Delete(slices.Clone(v.Holders), at, at+1)
+		p.settle(key, v)
+	}
+}
+
 // topUpAs tops up a reader or a slot.
 func (p *packet) topUpAs(o *Op, mode string) string {
 	ttl, field, text, owner := o.Args[1], o.Args[2], o.Args[3], o.Args[4]

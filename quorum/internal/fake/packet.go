@@ -302,6 +302,7 @@ func (p *packet) topUp(o *Op) string {
 	if p.db.spent(field) {
 		return failure(spent)
 	}
+	p.leaveOtherSlot(o.Key, secret, o.Args[5])
 	v, ours := p.db.ours(o.Key, secret, p.now)
 	if ours {
 		if err := p.lengthen(o.Key, secret, v, ttl); err != "" {

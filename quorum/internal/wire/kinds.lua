@@ -381,7 +381,8 @@ local function kinds()
     return type(stands) == 'table' and not wrongType(stands) and stands or 0
   end
 
-  -- T tops up: what stands there with the secret lives at least as long.
+  -- T tops up: what stands there with the secret lives at least as long. Another slot than the one
+  -- that it should have is left.
   function tools.T(key, secret, place)
     local ttl, field, text = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
     local owner, mode = ARGV[at + 5], ARGV[at + 6]
@@ -393,6 +394,11 @@ local function kinds()
       result = expire(key, ms + tonumber(ttl))
       return type(result) == 'table' and result or 2
     elseif wrongType(stands) then
+      local own = mode ~= '' and mode ~= 'S' and pcall('HGET', key, 's' .. secret)
+      if type(own) == 'string' and own ~= mode then
+        pcall('HDEL', key, own, 's' .. secret)
+        settleSlots(key)
+      end
       result = tools.other('E', key, secret, place)
       if result ~= 0 then
         return type(result) == 'table' and result or 2

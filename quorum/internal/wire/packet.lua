@@ -28,7 +28,8 @@
 --      -1. With slots that are all taken, left is until the first is free
 --   L  'slot fence', or refused as A
 --   R, N, C, D, P, K, F, X  1 done, 0 something else stands there, or nothing
---   T  1 set; 2 it stood there and lives at least that long now; 0 something else stands there
+--   T  1 set; 2 it stood there and lives at least that long now; 0 something else stands there.
+--      Another slot that the secret has is left
 --   E, H  what stands behind the secret, at most 80 bytes, with 'S' or 'L<slot> ' in front for a
 --      reader or a slot; 0 something else stands there, or nothing
 --   I  null: nothing; 'left value', left -1 for ever, value cut to 256 bytes; OTHER: no lock;
