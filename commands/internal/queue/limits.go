@@ -46,7 +46,7 @@ func (limits waitLimits) wait(ch <-chan struct{}, t <-chan time.Time) error {
 	case <-limits.timeout:
 		return ErrTimeout
 	case <-limits.draining:
-		return ErrTimeout
+		return ErrDraining
 	case <-limits.gone:
 		return ErrDisconnected
 	case <-limits.ctx.Done():

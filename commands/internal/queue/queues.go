@@ -26,6 +26,7 @@ const (
 var (
 	ErrFull         = errors.New("too many waiters")
 	ErrTimeout      = errors.New("timeout")
+	ErrDraining     = errors.New("the proxy is ending")
 	ErrDisconnected = errors.New("the client left")
 )
 
@@ -97,7 +98,7 @@ func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
 }
 
 // Wait joins the queue of want.Key and returns when the client has the lock, or with an error:
-// ErrTimeout after timeout (0: none), ErrDisconnected when gone is closed, ErrFull,
+// ErrTimeout after timeout (0: none), ErrDisconnected when gone is closed, ErrDraining, ErrFull,
 // context.Cause(ctx), or a *quorum.NoQuorumError if the masters could not be asked when the time
 // was up.
 func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration, want quorum.Request) (quorum.Lease, error) {
@@ -356,5 +357,5 @@ func (qs *Queues) SetMax(n int) {
 	qs.max = n
 }
 
-// Drain ends the wait of all clients, now and later, with ErrTimeout. It may be called once.
+// Drain ends the wait of all clients, now and later, with ErrDraining. It may be called once.
 func (qs *Queues) Drain() { close(qs.draining) }

@@ -310,7 +310,7 @@ func TestQueueLimits(t *testing.T) {
 		q.ls.Drain()
 		q.wg.Wait()
 		for _, who := range []string{"a", "b"} {
-			if err := q.result(who).err; err != ErrTimeout {
+			if err := q.result(who).err; err != ErrDraining {
 				t.Errorf("%s got %v from the drain", who, err)
 			}
 		}
