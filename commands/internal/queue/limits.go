@@ -13,16 +13,6 @@ type waitLimits struct {
 	timeout  <-chan time.Time // nil: none
 }
 
-// until waits until ch is closed.
-func (limits waitLimits) until(ch <-chan struct{}) error {
-	select {
-	case <-ch:
-		return nil
-	default:
-	}
-	return limits.wait(ch, nil)
-}
-
 // sleep waits for d.
 func (limits waitLimits) sleep(d time.Duration) error {
 	t := time.NewTimer(d)
@@ -30,13 +20,7 @@ func (limits waitLimits) sleep(d time.Duration) error {
 	return limits.wait(nil, t.C)
 }
 
-// wakeUp waits for a wake-up of q, at most d and at most pollEvery.
-func (limits waitLimits) wakeUp(q *waitQueue, d time.Duration) error {
-	t := time.NewTimer(min(d, pollEvery))
-	defer t.Stop()
-	return limits.wait(q.wakeUp, t.C)
-}
-
+// wait waits for ch, or for t.
 func (limits waitLimits) wait(ch <-chan struct{}, t <-chan time.Time) error {
 	select {
 	case <-ch:

@@ -8,15 +8,15 @@ import (
 	"lockproxy/stat"
 )
 
-// Longest returns the keys with the most waiting clients, at most limit.
+// Longest returns the keys with the most waiting clients, at most limit. A client that waits for
+// several keys counts for each.
 func (qs *Queues) Longest(limit int) []stat.Waiting {
 	now := time.Now()
 	qs.mu.Lock()
 	all := make([]stat.Waiting, 0, len(qs.byKey))
 	for _, q := range qs.byKey {
-		if len(q.waiters) > 0 {
-			all = append(all, stat.Waiting{Key: q.key, Clients: len(q.waiters), Longest: now.Sub(q.waiters[0].joined)})
-		}
+		all = append(all, stat.Waiting{Key: q.key, Clients: len(q.waiters),
+			Longest: now.Sub(q.waiters[0].joined)})
 	}
 	qs.mu.Unlock()
 	slices.SortFunc(all, func(a, b stat.Waiting) int {
@@ -26,6 +26,16 @@ func (qs *Queues) Longest(limit int) []stat.Waiting {
 		return strings.Compare(a.Key, b.Key)
 	})
 	return all[:min(limit, len(all))]
+}
+
+// Waiters returns how many clients wait for key, alone or with others.
+func (qs *Queues) Waiters(key string) int {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q := qs.byKey[key]; q != nil {
+		return len(q.waiters)
+	}
+	return 0
 }
 
 // Total returns how many clients wait, and for how many keys.

@@ -19,43 +19,39 @@ const (
 // history is what a queue leaves to the next queue of its key. Where two clients take turns, each
 // grant ends the queue.
 type history struct {
-	released  []release // the last ones; guarded by Queues.mu
-	handOvers int       // grants in a row to clients of this proxy; used by the head only
-	expires   time.Time // when the last of these grants runs out; used by the head only
+	released  []release // the last ones
+	handOvers int       // grants in a row to clients of this proxy
 }
 
-// yieldToPeers pauses once after maxHandOvers grants in a row, if the lock is free: while it is
+// yieldToPeers pauses once after maxHandOvers grants in a row, if the lock may be free: while it is
 // held, other proxies could not get it either.
-func (qs *Queues) yieldToPeers(q *waitQueue, limits waitLimits) error {
-	if q.handOvers < maxHandOvers || time.Now().Before(q.expires) && qs.releasedBy(q) == 0 {
+func (qs *Queues) yieldToPeers(w *waiter, limits waitLimits) error {
+	if !qs.endsRow(w) {
 		return nil
 	}
-	q.handOvers = 0
 	return limits.sleep(peerPause/2 + rand.N(peerPause/2))
 }
 
-// granted notes that the head has the lock for ttl. handed says that it had to wait: a lock that
-// was free is taken from nobody.
-func (q *waitQueue) granted(handed bool, ttl time.Duration) {
-	if handed {
+// endsRow reports whether w has to pause, and lets the next row begin.
+func (qs *Queues) endsRow(w *waiter) (ends bool) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	for _, q := range w.queues {
+		if q.handOvers >= maxHandOvers && q.mayBeFree {
+			q.handOvers, ends = 0, true
+		}
+	}
+	return ends
+}
+
+// countLocked counts a grant to w as a hand-over, if w had to wait: a lock that was free is taken
+// from nobody.
+func (q *waitQueue) countLocked(w *waiter) {
+	if w.waited {
 		q.handOvers++
 	} else {
 		q.handOvers = 0
 	}
-	q.expiryKnown, q.expires = true, time.Now().Add(ttl)
-}
-
-// releasedBy returns how many masters have sent a message about a release since the last grant
-// here.
-func (qs *Queues) releasedBy(q *waitQueue) (masters int) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	for _, r := range q.released {
-		if !r.granted {
-			masters = max(masters, r.masters)
-		}
-	}
-	return masters
 }
 
 // rememberLocked keeps the history of a queue that ends.

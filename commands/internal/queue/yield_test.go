@@ -85,7 +85,7 @@ func TestQueueYieldedTurnIsTaken(t *testing.T) {
 			q.join(fmt.Sprint(i), 0, hold)
 			if i == 0 { // the tenth is released by others, who take it at once for a while
 				time.AfterFunc(9*hold+hold/2, func() {
-					q.ls.notify("job", "0123456789abcdef", q.ls.majority)
+					q.ls.notify("job", "0123456789abcdef", true)
 					q.lock.set(time.Now().Add(50*time.Millisecond), nil)
 				})
 			}
@@ -225,7 +225,7 @@ func TestQueueQuietAfterGrant(t *testing.T) {
 		leave := q.join("b", 0, -1)
 		time.Sleep(100 * time.Millisecond)
 		q.lock.set(time.Time{}, nil)
-		q.ls.notify("job", "0123456789abcdef", q.ls.majority)
+		q.ls.notify("job", "0123456789abcdef", true)
 		time.Sleep(10 * time.Millisecond)
 		before, _, grants := q.lock.count()
 		time.Sleep(900 * time.Millisecond)
