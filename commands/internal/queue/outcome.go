@@ -10,8 +10,11 @@ import (
 // grantedLocked notes that w, which led, has the lock.
 func (q *waitQueue) grantedLocked(w *waiter) {
 	q.fault, q.delay = nil, 0
-	q.mayBeFree = false
+	q.last, q.mayBeFree, q.heldUntil = w.want.Mode, false, time.Time{}
 	q.countLocked(w)
+	if w.want.Mode != quorum.Exclusive {
+		return // others hold it, too: what was released may leave room for more
+	}
 	for i := range q.released { // later messages about them are old news
 		q.released[i].granted = true
 	}
@@ -26,7 +29,7 @@ func (q *waitQueue) freeLocked() {
 // refusedLocked notes that an attempt of the leader ended with err. freed says that a majority had
 // told of a release before.
 func (q *waitQueue) refusedLocked(err error, freed bool) {
-	if freed {
+	if freed && q.last == quorum.Exclusive {
 		// another proxy was faster. Without a release the holder still has the lock
 		q.handOvers = 0
 	}

@@ -27,15 +27,21 @@ var (
 )
 
 // Queues are the wait queues of this proxy, one for each key that a client waits for. They are
-// served in order of arrival. Only a client that leads asks the masters: one
+// served in order of arrival, whatever the modes. Only a client that leads asks the masters: one
 // that is first in the queues of all its keys. As a client enters all of them at once, the one
 // that came first of all leads, and there is no deadlock.
 //
 // A queue subscribes to releases of its key after the first attempt that failed. Then the leader
 // tries again, as it may have missed a release before. From then on these wake it: a release
 // through any proxy, the expiry of the holder's lock, and pollEvery. A leader that gets the lock
-// leaves. If the queue has subscribed, the next one waits before it asks: the lock is held until
-// the next release or expiry.
+// leaves. What the next one does depends on the lock:
+//   - Exclusive: if the queue has subscribed it waits before it asks, as the lock is held until the
+//     next release or expiry.
+//   - Shared: it asks at once. There may be room for it; if not, the masters learn that
+//     somebody waits who holds the key in another mode.
+//
+// Behind a shared lock all shared clients up to the first of another mode ask at once, see
+// inviteLocked.
 type Queues struct {
 	locker   Locker
 	maxTTL   time.Duration
@@ -67,7 +73,7 @@ func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
 // Wait joins the queues of want.Key and want.Keys and returns when the client has the lock, or with
 // an error: ErrTimeout after timeout (0: none), ErrDisconnected when gone is closed, ErrDraining,
 // ErrFull, context.Cause(ctx), or a *quorum.NoQuorumError if the masters could not be asked when
-// the time was up.
+// the time was up. It sets want.Waits itself.
 func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration,
 	want quorum.Request) (quorum.Lease, error) {
 	w, err := qs.join(want)
@@ -101,14 +107,24 @@ func (qs *Queues) timeoutError(w *waiter, err error) error {
 	return err
 }
 
-// follow waits until w leads, and then leads.
+// follow waits until w leads, and then leads. On the way w asks once each time it is invited; if
+// it is refused it keeps its place.
 func (qs *Queues) follow(w *waiter, limits waitLimits) (quorum.Lease, error) {
-	for !qs.leads(w) {
+	for {
+		leads, invited := qs.turn(w)
+		if leads {
+			return qs.lead(w, limits)
+		}
+		if invited {
+			if lease, err := qs.try(w, false); err == nil {
+				return lease, nil
+			}
+			continue
+		}
 		if err := limits.wait(w.wakeUp, nil); err != nil {
 			return quorum.Lease{}, err
 		}
 	}
-	return qs.lead(w, limits)
 }
 
 // lead asks the masters and waits for wake-ups until the client has the lock or its wait ends.
@@ -122,7 +138,7 @@ func (qs *Queues) lead(w *waiter, limits waitLimits) (quorum.Lease, error) {
 		if err := qs.yieldToPeers(w, limits); err != nil {
 			return quorum.Lease{}, err
 		}
-		lease, err := qs.try(w)
+		lease, err := qs.try(w, true)
 		if err == nil {
 			return lease, nil
 		}
@@ -154,25 +170,31 @@ func (qs *Queues) awaitRetry(w *waiter, limits waitLimits, err error) error {
 	return err
 }
 
-// try makes one attempt for w, and notes in its queues what came of it.
-func (qs *Queues) try(w *waiter) (quorum.Lease, error) {
+// try makes one attempt for w. If w leads, its queues note what came of it.
+func (qs *Queues) try(w *waiter, leads bool) (quorum.Lease, error) {
 	select {
 	case <-w.wakeUp: // it is older than this attempt
 	default:
 	}
+	want := w.want
+	want.Waits = leads && w.waited
 	freed := qs.freed(w)
 	// The attempt does not run under the client's context: it ends with an answer.
-	lease, err := qs.locker.Acquire(context.Background(), w.want)
+	lease, err := qs.locker.Acquire(context.Background(), want)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	for _, q := range w.queues {
-		if err == nil {
+		switch {
+		case !leads: // it changes nothing for those who do
+		case err == nil:
 			q.grantedLocked(w)
-		} else {
+		default:
 			q.refusedLocked(err, freed)
 		}
 	}
-	w.waited = true
+	if w.granted = err == nil; !w.granted {
+		w.waited, w.invited = true, false
+	}
 	return lease, err
 }
 

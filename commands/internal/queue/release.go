@@ -18,11 +18,11 @@ type release struct {
 	id       string
 	messages int
 	here     bool // through this proxy
-	granted  bool // the lock has been granted since
+	granted  bool // the lock has been granted exclusively since
 }
 
-// Released wakes the waiters of key, as the token with that secret is released. The
-// release must reach each master before any later question.
+// Released wakes the waiters of key, as the token with that secret is released, or shares the lock
+// from now on. That must reach each master before any later question.
 func (qs *Queues) Released(key, secret string) {
 	qs.mu.Lock()
 	waited := qs.byKey[key] != nil
@@ -61,6 +61,10 @@ func (qs *Queues) isNewsLocked(q *waitQueue, id string, here bool) bool {
 		q.released = append(q.released, release{id: id})
 	}
 	r := &q.released[at]
+	if here && r.here || !here && r.messages == qs.masters {
+		// What came before told that the holder shares the lock. Now it releases its share.
+		*r = release{id: id, granted: r.granted}
+	}
 	before := qs.carriedOut(*r)
 	if here {
 		r.here = true
@@ -78,7 +82,7 @@ func (qs *Queues) carriedOut(r release) int {
 	return r.messages
 }
 
-// freed reports whether a majority has released a key of w since the last grant here.
+// freed reports whether a majority has released a key of w since the last exclusive grant here.
 func (qs *Queues) freed(w *waiter) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()

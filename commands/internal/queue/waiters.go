@@ -7,6 +7,10 @@ import (
 	"lockproxy/quorum"
 )
 
+// maxInvited bounds how many shared clients ask side by side. A lane to a master takes 4,096
+// commands.
+const maxInvited = 512
+
 // waitQueue holds the waiters for one key. Its fields are guarded by Queues.mu.
 type waitQueue struct {
 	key     string
@@ -14,7 +18,7 @@ type waitQueue struct {
 	history
 
 	stop      func()    // ends the subscription; nil without one
-	lastFree  time.Time // the last sign that the key is free, unless a grant followed
+	lastFree  time.Time // the last sign that the key is free, unless an exclusive grant followed
 	mayBeFree bool      // there was such a sign since the last grant here
 	heldUntil time.Time // when the lock that was granted here runs out; zero if not known
 
@@ -28,9 +32,14 @@ type waiter struct {
 	want   quorum.Request
 	queues []*waitQueue // of all its keys, without duplicates
 	joined time.Time
-	wakeUp chan struct{} // capacity 1: it leads, or a key of its may be free
-	leads  bool          // it is first in all its queues, and stays so. Guarded by Queues.mu
-	waited bool          // it came behind another client, or has asked before. Used by itself only
+	wakeUp chan struct{} // capacity 1: leads or invited has changed, or a key of its may be free
+
+	// Guarded by Queues.mu.
+	leads   bool // it is first in all its queues, and stays so
+	invited bool // it asks beside others, also if it does not lead
+	granted bool
+
+	waited bool // it came behind another client, or has asked before. Used by itself only
 }
 
 func (w *waiter) wake() {
@@ -97,6 +106,9 @@ func (qs *Queues) leave(w *waiter) {
 			next.leads = true
 			next.wake()
 		}
+		if w.granted && w.leads && !w.invited { // else those behind it ask already
+			q.inviteLocked(w.want.Mode)
+		}
 	}
 	qs.mu.Unlock()
 	for _, stop := range stops {
@@ -104,8 +116,22 @@ func (qs *Queues) leave(w *waiter) {
 	}
 }
 
-func (qs *Queues) leads(w *waiter) bool {
+// inviteLocked lets the shared waiters at the front of q ask once, side by side, as the one before
+// them got the lock in that mode. Where there are more than maxInvited, the first of the others
+// invites them when it got the lock in turn.
+func (q *waitQueue) inviteLocked(mode quorum.Mode) {
+	for i, w := range q.waiters {
+		if mode != quorum.Shared || w.want.Mode != mode || i == maxInvited {
+			return
+		}
+		w.invited = true
+		w.wake()
+	}
+}
+
+// turn reports whether w leads, and whether it is invited.
+func (qs *Queues) turn(w *waiter) (leads, invited bool) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	return w.leads
+	return w.leads, w.invited
 }

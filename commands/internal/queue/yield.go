@@ -3,6 +3,8 @@ package queue
 import (
 	"math/rand/v2"
 	"time"
+
+	"lockproxy/quorum"
 )
 
 const (
@@ -19,8 +21,9 @@ const (
 // history is what a queue leaves to the next queue of its key. Where two clients take turns, each
 // grant ends the queue.
 type history struct {
-	released  []release // the last ones
-	handOvers int       // grants in a row to clients of this proxy
+	released  []release   // the last ones
+	handOvers int         // grants in a row to clients of this proxy
+	last      quorum.Mode // of these grants
 }
 
 // yieldToPeers pauses once after maxHandOvers grants in a row, if the lock may be free: while it is
@@ -32,8 +35,13 @@ func (qs *Queues) yieldToPeers(w *waiter, limits waitLimits) error {
 	return limits.sleep(peerPause/2 + rand.N(peerPause/2))
 }
 
-// endsRow reports whether w has to pause, and lets the next row begin.
+// endsRow reports whether w has to pause, and lets the next row begin. Shared clients take nothing
+// from each other, and a waiter of another mode keeps them out with its intent, so they never
+// pause.
 func (qs *Queues) endsRow(w *waiter) (ends bool) {
+	if w.want.Mode == quorum.Shared {
+		return false
+	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	for _, q := range w.queues {
@@ -45,11 +53,13 @@ func (qs *Queues) endsRow(w *waiter) (ends bool) {
 }
 
 // countLocked counts a grant to w as a hand-over, if w had to wait: a lock that was free is taken
-// from nobody.
+// from nobody. Shared grants do not count, see endsRow.
 func (q *waitQueue) countLocked(w *waiter) {
-	if w.waited {
+	switch {
+	case w.want.Mode == quorum.Shared:
+	case w.waited:
 		q.handOvers++
-	} else {
+	default:
 		q.handOvers = 0
 	}
 }
