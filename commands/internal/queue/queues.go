@@ -37,7 +37,7 @@ var (
 // leaves. What the next one does depends on the lock:
 //   - Exclusive: if the queue has subscribed it waits before it asks, as the lock is held until the
 //     next release or expiry.
-//   - Shared: it asks at once. There may be room for it; if not, the masters learn that
+//   - Shared, Limited: it asks at once. There may be room for it; if not, the masters learn that
 //     somebody waits who holds the key in another mode.
 //
 // Behind a shared lock all shared clients up to the first of another mode ask at once, see

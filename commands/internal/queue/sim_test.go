@@ -45,7 +45,8 @@ func newSimMasters() *simMasters {
 	return &simMasters{
 		takes: func() time.Duration { return time.Millisecond / 2 },
 		held:  make(map[string][]holder), watchers: make(map[string]map[int]func(string)),
-		refuse: make(map[string]int), slow: make(map[string]time.Duration), changed: func() {}, granting: func(quorum.Request) {},
+		refuse: make(map[string]int), slow: make(map[string]time.Duration),
+		changed: func() {}, granting: func(quorum.Request) {},
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 const (
 	// maxHandOvers is how often in a row clients of this proxy get the lock before other proxies
-	// get a chance.
+	// get a chance. Where several hold it side by side, it counts for each slot.
 	maxHandOvers = 16
 	// peerPause bounds the pause that gives other proxies their chance. It is at least half as
 	// long.
@@ -39,13 +39,17 @@ func (qs *Queues) yieldToPeers(w *waiter, limits waitLimits) error {
 // from each other, and a waiter of another mode keeps them out with its intent, so they never
 // pause.
 func (qs *Queues) endsRow(w *waiter) (ends bool) {
-	if w.want.Mode == quorum.Shared {
+	row := maxHandOvers
+	switch w.want.Mode {
+	case quorum.Shared:
 		return false
+	case quorum.Limited:
+		row *= w.want.Limit
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	for _, q := range w.queues {
-		if q.handOvers >= maxHandOvers && q.mayBeFree {
+		if q.handOvers >= row && q.mayBeFree {
 			q.handOvers, ends = 0, true
 		}
 	}
