@@ -21,7 +21,8 @@ const dialTimeout = 5 * time.Second
 
 // target is the proxies and the credentials of the flags that all subcommands share.
 type target struct {
-	addrs, user, passwordFile string
+	addrs                     []string // as given; each may be a list
+	user, passwordFile        string
 	ca, cert, key, serverName string
 	nobody                    bool // never log in
 	operator                  bool // send LOCKPROXY only, which needs no login on a Unix socket
@@ -30,7 +31,11 @@ type target struct {
 // targetFlags defines the flags that name the proxy.
 func targetFlags(flags *flag.FlagSet) *target {
 	t := &target{}
-	flags.StringVar(&t.addrs, "addr", "", "the proxy, in the forms of listen; several, comma-separated, are tried in turn (default: LOCKPROXY_ADDR, then 127.0.0.1:6380)")
+	flags.Func("addr", "the proxy, in the forms of listen; several, comma-separated or each with --addr, "+
+		"are tried in turn (default: LOCKPROXY_ADDR, then 127.0.0.1:6380)", func(s string) error {
+		t.addrs = append(t.addrs, s)
+		return nil
+	})
 	flags.StringVar(&t.user, "user", "", "user to log in as; needs --password-file")
 	flags.StringVar(&t.passwordFile, "password-file", "", "file of one line with the password to log in with")
 	flags.StringVar(&t.ca, "tls-ca", "", "authorities file (PEM) that a rediss:// proxy is verified with; else the system's")
@@ -51,19 +56,12 @@ const fullText = "ERR max number of clients"
 // connect connects to the first proxy that can be reached, and logs in. With resp3 it speaks RESP3
 // if the proxy can: the proxy must ask its upstream for that, and lock commands need no upstream.
 func (t *invocation) connect(ctx context.Context, target *target, resp3 bool) (*client, error) {
-	list := target.addrs
-	if list == "" {
-		list = t.variable("LOCKPROXY_ADDR")
-	}
-	if list == "" {
-		list = "127.0.0.1:6380"
+	addresses, err := t.addresses(target)
+	if err != nil {
+		return nil, err
 	}
 	var errs []error
-	for text := range strings.SplitSeq(list, ",") {
-		address, err := conf.ParseAddress(strings.TrimSpace(text))
-		if err != nil {
-			return nil, fmt.Errorf("--addr %w", err)
-		}
+	for _, address := range addresses {
 		c, err := target.dial(ctx, address, resp3)
 		if err == nil {
 			return c, nil
@@ -71,6 +69,25 @@ func (t *invocation) connect(ctx context.Context, target *target, resp3 bool) (*
 		errs = append(errs, fmt.Errorf("%s: %w", address.Name(), plain.Error(err)))
 	}
 	return nil, errors.Join(errs...)
+}
+
+// addresses returns the proxies to try, at least one.
+func (t *invocation) addresses(target *target) (all []conf.Address, err error) {
+	list := strings.Join(target.addrs, ",")
+	if list == "" {
+		list = t.variable("LOCKPROXY_ADDR")
+	}
+	if list == "" {
+		list = "127.0.0.1:6380"
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		address, err := conf.ParseAddress(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("--addr %w", err)
+		}
+		all = append(all, address)
+	}
+	return all, nil
 }
 
 func (t *target) dial(ctx context.Context, address conf.Address, resp3 bool) (*client, error) {
