@@ -94,7 +94,7 @@ func (l *loader) fault(format string, args ...any) {
 
 // ToolVariables are the variables, without LOCKPROXY_ in front, that subcommands use. A proxy may
 // run with them set. No setting may have such a name.
-var ToolVariables = []string{"ADDR", "KEY", "TOKEN", "FENCE"}
+var ToolVariables = []string{"ADDR", "KEY", "TOKEN", "FENCE", "SLOT"}
 
 // serviceLink matches variables that Kubernetes and Docker set for a service called lockproxy or
 // lockproxy-*.

@@ -1,11 +1,9 @@
 package tool
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -13,57 +11,44 @@ import (
 
 // child is the command that a job runs while it holds the lock.
 type child struct {
-	*job
+	*keeper
 	command *exec.Cmd
-	ended   chan error // of the command
+	running <-chan error // the end of the command; nil when it has ended, or not begun
 
-	deadline time.Time // the end of the validity, by the proxy's last answer
-	asked    time.Time // when the open question was sent; zero: none is open
-	lost     bool
-	kill     <-chan time.Time // when to kill the command; nil while the lock is held
-}
-
-// checkEvery is how often the proxy is asked whether the lock is held.
-func (j *job) checkEvery() time.Duration {
-	return min(max(j.ttl/6, 20*time.Millisecond), 2*time.Second)
+	over   bool             // the command has ended
+	kill   <-chan time.Time // when to kill what runs; nil while it may run
+	killed time.Time        // when that was
 }
 
 // runChild runs the command, stops it if the lock is lost, and releases the lock.
 func (j *job) runChild(path string) int {
-	h := &child{job: j, ended: make(chan error, 1)}
-	if code := h.confirm(); code != 0 {
+	h := &child{keeper: &keeper{job: j, deadline: j.granted.Add(j.ttl.Duration)}}
+	defer h.close()
+	if code := h.confirmFirst(); code != 0 {
 		return code
 	}
 	if err := h.start(path); err != nil {
-		h.unlock()
+		h.unlock(time.Time{})
 		return h.fail(exitCannotRun, "%s: %v", j.args[0], err)
 	}
-	h.watch()
+	h.serve(h.finished)
 	takeTerminalBack()
 	if h.lost {
 		h.signalGroup(syscall.SIGKILL) // the rest of its group
 		return exitLost
 	}
-	h.unlock()
+	if !h.unlock(j.granted.Add(j.hold.Duration)) {
+		const why = "at the end of the command another holds it, or nobody"
+		return h.fail(exitLost, "lock %s was lost: %s", j.allKeys(), why)
+	}
 	return exitCode(h.command)
 }
 
-// confirm asks whether the lock is held before the command starts: after a WAIT the age of the
+// confirmFirst asks whether the lock is held before the command starts: after a WAIT the age of the
 // grant is not known.
-func (h *child) confirm() int {
+func (h *child) confirmFirst() int {
 	h.ask()
-	timeout := time.After(h.ttl)
-	for !h.asked.IsZero() && !h.lost {
-		select {
-		case f := <-h.frames:
-			h.receive(f)
-		case <-timeout:
-			h.lose("no answer from " + h.client.name)
-		}
-	}
-	if !h.lost && h.deadline.IsZero() {
-		h.lose("the masters cannot confirm it")
-	}
+	h.serve(func() bool { return h.lost || !h.confirmed.IsZero() })
 	if h.lost {
 		return exitUnavailable
 	}
@@ -77,86 +62,102 @@ func (h *child) start(path string) error {
 	h.command.Args[0] = h.args[0]
 	h.command.Stdin, h.command.Stdout, h.command.Stderr = os.Stdin, h.stdout, h.stderr
 	h.command.SysProcAttr = groupAttributes()
-	ours := []string{"LOCKPROXY_KEY=", "LOCKPROXY_TOKEN=", "LOCKPROXY_FENCE="}
+	ours := []string{"LOCKPROXY_KEY", "LOCKPROXY_TOKEN", "LOCKPROXY_FENCE", "LOCKPROXY_SLOT"}
 	h.command.Env = slices.DeleteFunc(slices.Clone(h.environ), func(entry string) bool {
-		return slices.ContainsFunc(ours, func(name string) bool { return strings.HasPrefix(entry, name) })
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(ours, name)
 	})
-	for i, value := range []string{h.key, h.token, h.fence} {
-		h.command.Env = append(h.command.Env, ours[i]+value)
+	for i, value := range []string{h.key(), h.token, h.fence, h.slot} {
+		if value != "" {
+			h.command.Env = append(h.command.Env, ours[i]+"="+value)
+		}
 	}
 	if err := h.command.Start(); err != nil {
+		h.command = nil
 		return err
 	}
-	go func() { h.ended <- h.command.Wait() }()
+	ended := make(chan error, 1)
+	h.running = ended
+	go func() { ended <- h.command.Wait() }()
 	return nil
 }
 
-// watch returns when the command has ended.
-func (h *child) watch() {
+// groupEvery is how often a group without its command is looked at.
+const groupEvery = 20 * time.Millisecond
+
+// serve keeps the lock, and stops the command if it is lost, until the given condition is true.
+func (h *child) serve(until func() bool) {
 	tick := time.NewTicker(h.checkEvery())
 	defer tick.Stop()
-	frames := h.frames
-	for {
-		var early <-chan time.Time
+	for !until() {
+		var signals chan os.Signal // those before the start are for the command
+		if h.command != nil {
+			signals = h.signals
+		}
+		var early, look <-chan time.Time
 		if !h.lost {
-			early = time.After(time.Until(h.deadline) - min(h.grace, h.ttl/3))
+			early = time.After(time.Until(h.deadline) - h.reserve())
+		}
+		if h.over {
+			look = time.After(groupEvery)
 		}
 		select {
-		case <-h.ended:
-			return
-		case s := <-h.signals:
+		case <-h.running:
+			h.commandEnded()
+		case s := <-signals:
 			h.signalGroup(s.(syscall.Signal))
-		case f := <-frames:
-			if h.receive(f); f.err != nil {
-				frames = nil
+		case f := <-h.link.frames:
+			if h.receive(f) {
+				h.lose("another holds it, or nobody")
+			}
+		case m := <-h.moving:
+			if h.moved(m) {
+				h.lose("another holds it, or nobody (" + h.trouble + ")")
 			}
 		case <-early:
-			h.lose("the proxy no longer says that it is held")
+			h.lose(h.doubt())
 		case <-h.kill:
 			h.signalGroup(syscall.SIGKILL)
-			h.kill = nil
+			h.kill, h.killed = nil, time.Now()
 		case <-tick.C:
-			if h.asked.IsZero() && !h.lost {
-				h.ask()
-			}
+			h.beat()
+		case <-look:
 		}
 	}
 }
 
-// ask sends LOCKINFO.
-func (h *child) ask() {
-	h.asked = time.Now()
-	h.client.SetWriteDeadline(h.asked.Add(h.ttl))
-	if err := h.client.send("LOCKINFO", h.key); err != nil {
-		h.lose(err.Error())
+// doubt says why the lock counts as lost although nobody says so.
+func (h *child) doubt() string {
+	if h.down {
+		return "no proxy says that it is held; " + h.trouble
+	}
+	return "the proxy no longer says that it is held"
+}
+
+// commandEnded ends what the command has left behind, while the lock is still held.
+func (h *child) commandEnded() {
+	h.running, h.over = nil, true
+	if !h.finished() {
+		h.signalGroup(syscall.SIGTERM)
+		h.kill = time.After(h.grace.Duration)
 	}
 }
 
-// receive handles a reply or push of the proxy.
-func (h *child) receive(f frame) {
+// afterKill bounds the wait for the end of killed processes.
+const afterKill = time.Second
+
+// finished reports whether nothing runs that needs the lock. If it is lost, what is left of the
+// group gets KILL.
+func (h *child) finished() bool {
 	switch {
-	case f.err != nil:
-		h.lose(f.err.Error())
-		return
-	case f.kind == '>':
-		if len(f.list) == 4 && f.list[0].text == "lock" && f.list[1].text == "lost" && f.list[3].text == h.token {
-			h.lose("the proxy says so")
-		}
-		return
+	case !h.over:
+		return false
+	case h.lost || h.leaveChildren:
+		return true
+	case !h.killed.IsZero() && time.Since(h.killed) > afterKill:
+		return true
 	}
-	asked := h.asked
-	h.asked = time.Time{}
-	if f.kind == '-' {
-		return // the proxy does not know now; the deadline stands, and it is asked again
-	}
-	info := f.fields()
-	ttl, err := strconv.ParseInt(info["ttl"], 10, 64)
-	if f.null || err != nil || info["owner"] != h.label {
-		h.lose("another holds it, or nobody")
-		return
-	}
-	left := time.Duration(ttl) * time.Millisecond
-	h.deadline = asked.Add(left - left/100 - 2*time.Millisecond)
+	return !groupAlive(h.command.Process.Pid)
 }
 
 // lose sends TERM to the command, and KILL after the grace or when the lock runs out, whichever
@@ -166,12 +167,13 @@ func (h *child) lose(why string) {
 		return
 	}
 	h.lost = true
-	h.say("lock %s is lost: %s", h.key, why)
+	h.stopMoving()
+	h.say("lock %s is lost: %s", h.allKeys(), why)
 	if h.command == nil {
 		return
 	}
 	h.signalGroup(syscall.SIGTERM)
-	grace := h.grace
+	grace := h.grace.Duration
 	if left := time.Until(h.deadline); left > 0 {
 		grace = min(grace, left)
 	}
@@ -182,37 +184,6 @@ func (h *child) lose(why string) {
 func (h *child) signalGroup(s syscall.Signal) {
 	if h.command != nil && h.command.Process != nil {
 		_ = syscall.Kill(-h.command.Process.Pid, s)
-	}
-}
-
-// unlockTimeout bounds the release at the end. Closing the connection releases the lock as well.
-const unlockTimeout = 2 * time.Second
-
-// unlock releases the lock and waits for the answer, so that the lock is free when lockproxy run
-// ends.
-func (h *child) unlock() {
-	ctx, cancel := context.WithTimeout(context.Background(), unlockTimeout)
-	defer cancel()
-	h.client.SetWriteDeadline(time.Now().Add(unlockTimeout))
-	if err := h.client.send("UNLOCK", h.key, h.token); err != nil {
-		return
-	}
-	answers := 1
-	if !h.asked.IsZero() {
-		answers++ // the answer to LOCKINFO comes first
-	}
-	for answers > 0 {
-		select {
-		case f := <-h.frames:
-			switch {
-			case f.err != nil:
-				return
-			case f.kind != '>':
-				answers--
-			}
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 

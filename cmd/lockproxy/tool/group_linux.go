@@ -1,8 +1,12 @@
 package tool
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -11,7 +15,8 @@ import (
 // groupAttributes gives a command a process group of its own, in the foreground if this process is
 // there. The kernel kills it if this process is killed, as the lock is free then.
 func groupAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Foreground: inForeground(), Ctty: int(os.Stdin.Fd()), Pdeathsig: syscall.SIGKILL}
+	return &syscall.SysProcAttr{Setpgid: true, Foreground: inForeground(), Ctty: int(os.Stdin.Fd()),
+		Pdeathsig: syscall.SIGKILL}
 }
 
 // inForeground reports whether this process is in the foreground of the terminal on stdin.
@@ -28,4 +33,31 @@ func takeTerminalBack() {
 	}
 	signal.Ignore(syscall.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, syscall.Getpgrp())
+}
+
+// groupAlive reports whether a process of a group runs. One that has ended and that nobody has
+// waited for does not: where process 1 waits for nobody, as in a container, these stay.
+func groupAlive(group int) bool {
+	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+		return false
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil || len(processes) == 0 {
+		return true
+	}
+	for _, path := range processes {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		// "pid (name) state parent group ...", and the name may be anything
+		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+		if len(fields) < 3 || string(fields[2]) != strconv.Itoa(group) {
+			continue
+		}
+		if !bytes.ContainsAny(fields[0], "ZX") {
+			return true
+		}
+	}
+	return false
 }

@@ -2,10 +2,16 @@
 
 package tool
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
 // groupAttributes gives a command a process group of its own.
 func groupAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // takeTerminalBack does nothing: the command was not in the foreground.
 func takeTerminalBack() {}
+
+// groupAlive reports whether a group has a process.
+func groupAlive(group int) bool { return !errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) }

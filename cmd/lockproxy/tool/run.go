@@ -2,7 +2,6 @@ package tool
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,32 +20,33 @@ import (
 var runCommand = Subcommand{
 	Name: "run", args: "-- command [argument ...]",
 	help: "run a command while a lock is held",
-	more: `The lock is a SESSION lock: the proxy renews it, and it is free as soon as the command ends. The command has
-LOCKPROXY_KEY, LOCKPROXY_TOKEN and LOCKPROXY_FENCE in its environment. It gets the signals INT, TERM, HUP, QUIT,
-USR1 and USR2.
+	more: `The lock is kept until the command has ended, with all that it has left in its process group.
+If the proxy ends meanwhile, the lock is kept over the next of --addr, or over the same one when it
+is back.
 
-If the lock is lost, or soon may be as no proxy confirms it, the command gets TERM. It gets KILL after --grace, or
-when the lock runs out, whichever is first. If the lock has run out already, it gets KILL after --grace. Signals
-go to the command's whole process group.
+The command has LOCKPROXY_KEY (the first --key), LOCKPROXY_TOKEN and LOCKPROXY_FENCE in its
+environment, with --limit also LOCKPROXY_SLOT. It gets the signals INT, TERM, HUP, QUIT, USR1 and
+USR2.
+
+If the lock is lost, or soon may be as no proxy confirms it, the command gets TERM. It gets KILL
+after --grace, or when the lock runs out, whichever is first. If the lock has run out already, it
+gets KILL after --grace. Signals go to the command's whole process group.
 
 exit codes, beside the command's own (128 + n if signal n ended it):
    64  wrong flags
    69  no proxy can be reached, or no majority of the masters
    74  the lock was lost while the command ran, whatever it exited with
-   75  the lock is taken: another held it for all of --wait
+   75  the lock is taken: another held it for all of --wait (see --conflict-exit-code)
    77  the proxy refuses the user, or refuses the lock to the user
   126  the command cannot be run
   127  there is no such command
 `,
 	Define: func(flags *flag.FlagSet) func(context.Context, *invocation) int {
 		j := &job{target: targetFlags(flags)}
-		flags.StringVar(&j.key, "key", "", "the lock's key")
-		ttl := periodFlag(flags, "ttl", 30*time.Second, "how long the lock outlives a proxy or this machine")
-		wait := periodFlag(flags, "wait", 0, "how long to wait for the lock; without it, one try")
-		grace := periodFlag(flags, "grace", 10*time.Second, "time for the command to end after TERM, when the lock is lost")
-		flags.StringVar(&j.owner, "owner", "", "who LOCKINFO says holds it, at most 55 printable bytes (default: host:pid)")
+		j.define(flags)
 		return func(ctx context.Context, t *invocation) int {
-			j.invocation, j.ttl, j.wait, j.grace = t, ttl.Duration, wait.Duration, grace.Duration
+			flags.Visit(func(f *flag.Flag) { j.ttlGiven = j.ttlGiven || f.Name == "ttl" })
+			j.invocation = t
 			return j.run(ctx)
 		}
 	},
@@ -56,31 +55,90 @@ exit codes, beside the command's own (128 + n if signal n ended it):
 // job is one run of lockproxy run: a lock, and a command that runs while it is held.
 type job struct {
 	*invocation
-	target           *target
-	key, owner       string
-	ttl, wait, grace time.Duration
+	target *target
 
-	label   string // the owner label, which is unique
-	signals chan os.Signal
-	client  *client
-	frames  chan frame // from the proxy, up to its error
+	// What the flags say.
+	keys             []string
+	owner            string
+	ttl, grace, hold period
+	ttlGiven         bool // else it may be made to fit the proxy's limits
+	wait             waitFlag
+	shared           bool
+	limit            int // 0: none
+	leaveChildren    bool
+	quiet            bool
+	conflictCode     int
+
+	addresses []conf.Address
+	at        int // the one of addresses in use
+	signals   chan os.Signal
+
+	link    *link // to the proxy, once the lock is granted
 	token   string
 	fence   string
+	slot    string    // with limit
+	granted time.Time // when its LOCK was answered
 }
 
-// frame is a reply or push of the proxy, or the error that ended reading.
-type frame struct {
-	reply
-	err error
+// waitFlag is a flag with a duration, or the word forever.
+type waitFlag struct {
+	period
+	forever bool
 }
+
+// Set implements flag.Value.
+func (p *waitFlag) Set(s string) error {
+	if p.forever = s == "forever"; p.forever {
+		return nil
+	}
+	return p.period.Set(s)
+}
+
+// define adds the flags.
+func (j *job) define(flags *flag.FlagSet) {
+	j.ttl.Duration, j.grace.Duration = 30*time.Second, 10*time.Second
+	flags.Func("key", "the lock's key; several, each with --key, are locked together, all or none",
+		func(s string) error {
+			j.keys = append(j.keys, s)
+			return nil
+		})
+	flags.Var(&j.ttl, "ttl", "how long the lock outlives a proxy or this machine; "+
+		"by default less where max-ttl is less")
+	flags.Var(&j.wait, "wait", "how long to wait for the lock, or forever; without it, one try")
+	flags.Var(&j.hold, "hold", "how long the lock stays closed at least, from when it is taken; "+
+		"at most the proxy's max-ttl")
+	flags.BoolVar(&j.shared, "shared", false, "share the lock with all who use this flag, too")
+	flags.Func("limit", "so many may hold the lock at a time, each with this flag; from 1 to 128",
+		func(s string) (err error) {
+			j.limit, err = strconv.Atoi(s)
+			if err != nil || j.limit < 1 || j.limit > 128 {
+				return errors.New("must be from 1 to 128")
+			}
+			return nil
+		})
+	flags.Var(&j.grace, "grace", "time to end after TERM: for the command when the lock is lost, "+
+		"for what it leaves behind when it ends")
+	flags.BoolVar(&j.leaveChildren, "leave-children", false,
+		"let what the command leaves behind outlive the lock")
+	flags.StringVar(&j.owner, "owner", "",
+		"who LOCKINFO says holds it, at most 64 printable bytes (default: host:pid)")
+	flags.BoolVar(&j.quiet, "quiet", false,
+		"say nothing if the lock is taken, or kept over another proxy; errors are said")
+	flags.IntVar(&j.conflictCode, "conflict-exit-code", exitTaken,
+		"the exit code if the lock is taken")
+}
+
+// key returns the key that stands for all of them.
+func (j *job) key() string { return j.keys[0] }
 
 // forwarded are the signals that the command gets, except those that were ignored when lockproxy
 // started, as by nohup. This must run before main listens to any signal.
-var forwarded = slices.DeleteFunc([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}, signal.Ignored)
+var forwarded = slices.DeleteFunc([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
+	syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}, signal.Ignored)
 
 func (j *job) run(ctx context.Context) int {
-	if j.key == "" || len(j.args) == 0 {
-		return j.fail(exitUsage, "needs --key and a command: lockproxy run --key K --ttl 30s -- command")
+	if err := j.checkFlags(); err != nil {
+		return j.fail(exitUsage, "%v", err)
 	}
 	path, err := exec.LookPath(j.args[0])
 	switch {
@@ -89,7 +147,12 @@ func (j *job) run(ctx context.Context) int {
 	case err != nil:
 		return j.fail(exitCannotRun, "%v", err)
 	}
-	j.label = j.ownerLabel()
+	if j.addresses, err = j.invocation.addresses(j.target); err != nil {
+		return j.fail(exitUnavailable, "%v", err)
+	}
+	if j.owner == "" {
+		j.owner = defaultOwner()
+	}
 	j.signals = make(chan os.Signal, 8)
 	signal.Notify(j.signals, forwarded...)
 	defer signal.Stop(j.signals)
@@ -97,143 +160,42 @@ func (j *job) run(ctx context.Context) int {
 	// The kernel kills the command if the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if code := j.lock(context.WithoutCancel(ctx)); code != 0 {
+	if code := j.lock(context.WithoutCancel(ctx)); j.link == nil {
 		return code
 	}
-	defer j.client.Close()
 	return j.runChild(path)
 }
 
-// ownerLabel returns a label that no other lock has, as LOCKINFO shows no token.
-func (j *job) ownerLabel() string {
-	name := j.owner
-	if name == "" {
-		host, _ := os.Hostname()
-		name = host + ":" + strconv.Itoa(os.Getpid())
-		name = name[max(0, len(name)-55):]
-	}
-	return name + "/" + rand.Text()[:8]
-}
-
-// lockRetry is the pause between attempts that fail for a passing reason.
-const lockRetry = 250 * time.Millisecond
-
-// lock takes the lock, or returns an exit code. If a proxy ends meanwhile, it tries the next one.
-func (j *job) lock(ctx context.Context) int {
-	deadline := time.Now().Add(j.wait)
-	for {
-		left := time.Until(deadline)
-		code, why := j.tryLock(ctx, max(0, left))
-		if code == 0 {
-			return 0
-		}
-		passing := code == exitUnavailable || code == exitTaken
-		if !passing || time.Until(deadline) < lockRetry {
-			return j.fail(code, "%s", why)
-		}
-		select {
-		case <-time.After(lockRetry):
-		case s := <-j.signals:
-			return signalCode(s)
-		}
-	}
-}
-
-// tryLock asks one proxy once. After code 0 the lock is held, and client and token are set.
-func (j *job) tryLock(ctx context.Context, wait time.Duration) (code int, why string) {
-	c, err := j.connect(ctx, j.target, true)
+// checkFlags checks what the proxy does not, or would say in the words of its commands.
+func (j *job) checkFlags() error {
 	switch {
-	case errors.Is(err, errDenied):
-		return exitDenied, err.Error()
-	case err != nil:
-		return exitUnavailable, err.Error()
+	case len(j.keys) == 0 || j.keys[0] == "" || len(j.args) == 0:
+		return errors.New("needs --key and a command: lockproxy run --key K --ttl 30s -- command")
+	case j.limit > 0 && j.shared:
+		return errors.New("--limit and --shared exclude each other")
+	case len(j.keys) > 1 && (j.limit > 0 || j.shared):
+		return errors.New("--limit and --shared are for one --key")
+	case j.conflictCode < 0 || j.conflictCode > 255:
+		return errors.New("--conflict-exit-code is from 0 to 255")
 	}
-	args := []string{"LOCK", j.key, conf.FormatDuration(j.ttl), "SESSION", "OWNER", j.label, "FULL"}
-	if wait >= time.Millisecond {
-		args = append(args, "WAIT", conf.FormatDuration(wait))
-	}
-	if err = c.send(args...); err != nil {
-		c.Close()
-		return exitUnavailable, err.Error()
-	}
-	frames := make(chan frame)
-	done := make(chan struct{})
-	go readFrames(c, frames, done)
-	keep := false
-	defer func() {
-		if !keep {
-			close(done)
-			c.Close()
-		}
-	}()
-	timeout := time.After(wait + dialTimeout)
-	for {
-		select {
-		case s := <-j.signals:
-			return signalCode(s), "a signal came while waiting: " + s.String()
-		case <-timeout:
-			return exitUnavailable, c.name + ": no answer"
-		case f := <-frames:
-			if f.kind == '>' && f.err == nil {
-				continue
-			}
-			if code, why = j.granted(f, c.name); code != 0 {
-				return code, why
-			}
-			keep, j.client, j.frames = true, c, frames
-			return 0, ""
-		}
-	}
+	return nil
 }
 
-// granted reads the reply to LOCK.
-func (j *job) granted(f frame, proxy string) (code int, why string) {
-	switch {
-	case f.err != nil:
-		return exitUnavailable, proxy + ": " + f.err.Error()
-	case f.kind == '-':
-		return lockErrorCode(f.text), f.text
-	case f.null:
-		return exitTaken, fmt.Sprintf("%s is taken", j.key)
-	case len(f.list) != 3:
-		return exitUnavailable, proxy + ": " + errReply.Error()
-	}
-	j.token, j.fence = f.list[0].text, f.list[1].text
-	return 0, ""
+// maxOwner is the longest owner label, in bytes.
+const maxOwner = 64
+
+func defaultOwner() string {
+	host, _ := os.Hostname()
+	name := host + ":" + strconv.Itoa(os.Getpid())
+	return name[max(0, len(name)-maxOwner):]
 }
 
-// lockErrorCode returns the exit code for an error reply to LOCK.
-func lockErrorCode(text string) int {
-	// the upstream is down; the user may be right
-	if strings.HasPrefix(text, "NOAUTH the upstream has not said yet") {
-		return exitUnavailable
+// conflict ends a run whose lock is taken.
+func (j *job) conflict(why string) int {
+	if !j.quiet {
+		j.say("%s", why)
 	}
-	var word string
-	fmt.Sscan(text, &word)
-	switch word {
-	case "NOAUTH", "NOPERM", "WRONGPASS":
-		return exitDenied
-	case "LOCKQUEUEFULL":
-		return exitTaken
-	case "NOQUORUM", "TRYAGAIN":
-		return exitUnavailable
-	}
-	return exitUsage // the key, the ttl or the owner
-}
-
-// readFrames reads until the connection ends or done is closed.
-func readFrames(c *client, frames chan<- frame, done <-chan struct{}) {
-	for {
-		r, err := c.next()
-		select {
-		case frames <- frame{r, err}:
-		case <-done:
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
+	return j.conflictCode
 }
 
 // signalCode returns the exit code for a signal.
@@ -242,4 +204,20 @@ func signalCode(s os.Signal) int {
 		return 128 + int(n)
 	}
 	return exitFailed
+}
+
+// allKeys returns the key names, for people.
+func (j *job) allKeys() string {
+	if more := len(j.keys) - 1; more > 0 {
+		return fmt.Sprintf("%s and %d more", j.key(), more)
+	}
+	return j.key()
+}
+
+// furtherKeys returns the option of the lock commands that names the keys behind the first.
+func (j *job) furtherKeys() []string {
+	if len(j.keys) == 1 {
+		return nil
+	}
+	return append([]string{"KEYS", strconv.Itoa(len(j.keys) - 1)}, j.keys[1:]...)
 }

@@ -101,7 +101,7 @@ func (s Subcommand) usage(flags *flag.FlagSet) string {
 	}
 	b.WriteString("\n\n")
 	flags.VisitAll(func(f *flag.Flag) {
-		fmt.Fprintf(&b, "  --%-16s %s", f.Name, f.Usage)
+		fmt.Fprintf(&b, "  --%-20s %s", f.Name, f.Usage)
 		if f.DefValue != "" && !isSwitch(f) {
 			fmt.Fprintf(&b, " (default: %s)", f.DefValue)
 		}

@@ -1,0 +1,53 @@
+package tool
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestRunChildren: what the command leaves behind ends before the lock, unless asked for.
+func TestRunChildren(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags, child string
+		alive        bool
+		atLeast      time.Duration
+	}{
+		"ends": {"--grace 10s", "sleep 60 & echo $!", false, 0},
+		"stubborn": {"--grace 300ms", `sh -c 'trap "" TERM; echo $$; sleep 60; sleep 60' & sleep 0.2`,
+			false, 300 * time.Millisecond},
+		"left": {"--leave-children", "sleep 60 & echo $!", true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t)
+			start := time.Now()
+			code, out := runTool(t, "--addr "+f.addr+" "+test.flags, "sh", "-c", test.child+"; exit 5")
+			took := time.Since(start)
+			pid, err := strconv.Atoi(strings.TrimSpace(out))
+			if code != 5 || err != nil || took < test.atLeast || took > 8*time.Second {
+				t.Fatalf("exit code %d after %v, it wrote %q", code, took, out)
+			}
+			alive := runs(pid)
+			if alive != test.alive {
+				t.Errorf("the child runs: %v, want %v", alive, test.alive)
+			}
+			if alive {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			if got := f.commands("UNLOCK "); len(got) != 1 {
+				t.Errorf("it sent %q", got)
+			}
+		})
+	}
+}
+
+// runs reports whether a process is there and has not ended.
+func runs(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(text), ") Z ")
+}

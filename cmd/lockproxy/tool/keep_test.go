@@ -1,0 +1,189 @@
+package tool
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// untilFile is a command that runs until a file is there.
+func untilFile(t *testing.T) (command []string, end func()) {
+	path := filepath.Join(t.TempDir(), "end")
+	return []string{"sh", "-c", `while [ ! -e "$0" ]; do sleep 0.02; done`, path}, func() {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// heldShort is held, for less time.
+const heldShort = "*2\r\n:1\r\n:2900\r\n"
+
+// inTurn returns an answer that is another each time; the last one stays.
+func inTurn(answers ...string) func([]string) string {
+	n := -1
+	return func([]string) string {
+		n = min(n+1, len(answers)-1)
+		return answers[n]
+	}
+}
+
+// refuseSession answers EXTEND as a proxy that cannot take a lock over.
+func refuseSession(args []string) string {
+	if slices.Contains(args, "SESSION") {
+		return "-ERR syntax error\r\n"
+	}
+	return held
+}
+
+// TestRunGoesOn: the command runs on over the next proxy, whatever is wrong with the first.
+func TestRunGoesOn(t *testing.T) {
+	for name, fault := range map[string]func(f *fakeProxy){
+		"ends":        (*fakeProxy).end,
+		"hangs up":    func(f *fakeProxy) { f.says("EXTEND", hangUp) },
+		"hangs":       func(f *fakeProxy) { f.says("EXTEND", silence) },
+		"no majority": func(f *fakeProxy) { f.says("EXTEND", "-NOQUORUM 1 of 3\r\n") },
+	} {
+		for _, old := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: ", old"}[old], func(t *testing.T) {
+				t.Parallel()
+				first, second := startFake(t), startFake(t)
+				if old {
+					second.on("EXTEND", refuseSession)
+				}
+				command, end := untilFile(t)
+				go func() {
+					waitFor(t, "the lock", func() bool { return first.commands("EXTEND ") != nil })
+					fault(first)
+					const extend = "EXTEND k " + fakeToken + " 900ms FULL"
+					waitFor(t, "the second proxy", func() bool {
+						return second.heardOne(extend+" SESSION") && (!old || second.heardOne(extend))
+					})
+					time.Sleep(200 * time.Millisecond)
+					if name == "hangs" && first.clientsGone() > 0 {
+						t.Error("it has ended a connection that a SESSION lock belongs to")
+					}
+					end()
+				}()
+				addrs := first.addr + "," + second.addr
+				code, out := runTool(t, "--ttl 900ms --addr "+addrs, command...)
+				if code != 0 || !strings.Contains(out, "kept over "+second.addr) {
+					t.Errorf("exit code %d, it says %q", code, out)
+				}
+				if len(second.commands("UNLOCK ")) != 1 || len(first.commands("UNLOCK ")) != 0 {
+					t.Error("it does not unlock over the second proxy alone")
+				}
+			})
+		}
+	}
+}
+
+// TestRunComesBack: to the only proxy that it knows.
+func TestRunComesBack(t *testing.T) {
+	f := startFake(t)
+	f.on("EXTEND", inTurn(held, hangUp, hangUp, "-NOQUORUM 1 of 3\r\n", held))
+	command, end := untilFile(t)
+	go func() {
+		waitFor(t, "the lock there", func() bool { return f.clientsGone() >= 1 })
+		time.Sleep(time.Second)
+		end()
+	}()
+	code, out := runTool(t, "--quiet --ttl 3s --addr "+f.addr, command...)
+	if code != 0 || out != "" || len(f.commands("UNLOCK ")) != 1 {
+		t.Errorf("exit code %d, it says %q", code, out)
+	}
+}
+
+// TestRunLoses: TERM as soon as it is known, or when there is little time left, and exit code 74.
+func TestRunLoses(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, second func([]string) string
+		says          string
+		soon          bool
+	}{
+		"not held":       {inTurn(held, notHeld), inTurn(held), "another holds it", true},
+		"not held there": {inTurn(held, hangUp), inTurn(notHeld), "closed the connection", true},
+		"nowhere":        {inTurn(heldShort, hangUp), inTurn(hangUp), "no proxy says", false},
+		"unknown":        {inTurn(heldShort, "-NOQUORUM\r\n"), inTurn("-NOQUORUM\r\n"), "no proxy says", false},
+		"told":           {inTurn(held, notHeld), nil, "another holds it", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, second := startFake(t), startFake(t)
+			first.on("EXTEND", test.first)
+			if test.second != nil {
+				second.on("EXTEND", test.second)
+			}
+			start := time.Now()
+			addrs := " --addr " + first.addr + " --addr " + second.addr
+			code, out := runTool(t, "--ttl 3s --grace 300ms"+addrs, "sh", "-c", "trap 'echo got TERM' TERM; while :; do sleep 0.05; done")
+			took := time.Since(start)
+			if code != 74 || !strings.Contains(out, test.says) {
+				t.Errorf("exit code %d, it says %q", code, out)
+			}
+			if !strings.Contains(out, "got TERM") || test.soon != (took < 2*time.Second) {
+				t.Errorf("it took %v, and wrote %q", took, out)
+			}
+			if got := append(first.commands("UNLOCK "), second.commands("UNLOCK ")...); got != nil {
+				t.Errorf("it sent %q", got)
+			}
+		})
+	}
+}
+
+// TestRunIsTold: a push makes it ask at once.
+func TestRunIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		then string
+		code int
+	}{"lost": {notHeld, 74}, "the proxy drains": {held, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t)
+			push := ">4\r\n+lock\r\n+lost\r\n+k\r\n+" + fakeToken + "\r\n"
+			f.on("EXTEND", inTurn(held+push, test.then))
+			start := time.Now()
+			code, out := runTool(t, "--addr "+f.addr, "sleep", "1")
+			took := time.Since(start)
+			if code != test.code || code != 0 && took > 900*time.Millisecond {
+				t.Errorf("exit code %d after %v, it says %q", code, took, out)
+			}
+		})
+	}
+}
+
+// TestRunUnlocksElsewhere: an UNLOCK without an answer is repeated over the next proxy, where 0
+// proves nothing any more.
+func TestRunUnlocksElsewhere(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, second, hold string
+		says                string
+	}{
+		"released":      {hangUp, ":0\r\n", "1ms", ""},
+		"kept":          {hangUp, ":1\r\n", "20s", ""},
+		"kept, later":   {"-NOQUORUM 1 of 3\r\n", ":1\r\n", "20s", ""},
+		"nowhere":       {hangUp, hangUp, "1ms", ""},
+		"kept, nowhere": {hangUp, "-NOQUORUM\r\n", "20s", "may not stay closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, second := startFake(t), startFake(t)
+			first.says("UNLOCK", test.first)
+			second.says("UNLOCK", test.second)
+			for _, f := range []*fakeProxy{first, second} {
+				f.says("EXTEND", "*2\r\n:1\r\n:1500\r\n")
+			}
+			addrs := " --addr " + first.addr + " --addr " + second.addr
+			code, out := runTool(t, "--ttl 1500ms --hold "+test.hold+addrs, "sleep", "0.05")
+			if code != 0 || !strings.Contains(out, test.says) || test.says == "" && out != "" {
+				t.Errorf("exit code %d, it says %q", code, out)
+			}
+			if second.commands("UNLOCK ") == nil {
+				t.Errorf("the second heard %q", second.commands(""))
+			}
+		})
+	}
+}
