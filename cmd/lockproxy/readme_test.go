@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -83,7 +84,7 @@ func TestDocsAlerts(t *testing.T) {
 	}
 }
 
-// TestDocsTools: docs/tools.md says what each Subcommand is for, and the links between the documents lead somewhere.
+// TestDocsTools: docs/tools.md says what each Subcommand is for, and what each of its flags does.
 func TestDocsTools(t *testing.T) {
 	text, err := os.ReadFile("../../docs/tools.md")
 	if err != nil {
@@ -93,6 +94,16 @@ func TestDocsTools(t *testing.T) {
 		if !regexp.MustCompile(`(?m)^## ` + c.Name + `\b`).Match(text) {
 			t.Errorf("docs/tools.md says nothing about %s", c.Name)
 		}
+		general, _, _ := strings.Cut(string(text), "\n## ")
+		_, rest, _ := strings.Cut(string(text), "\n## "+c.Name)
+		section, _, _ := strings.Cut(rest, "\n## ")
+		flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
+		c.Define(flags)
+		flags.VisitAll(func(f *flag.Flag) {
+			if row := regexp.MustCompile("(?m)^\\|[^|]*`--" + f.Name + "`"); !row.MatchString(general + section) {
+				t.Errorf("docs/tools.md has no row for --%s of %s", f.Name, c.Name)
+			}
+		})
 	}
 }
 
