@@ -22,6 +22,21 @@ func waitWritten(t testing.TB, p *lab.Process, text string) {
 	})
 }
 
+// launchRun starts lockproxy run with some flags and a command.
+func launchRun(t testing.TB, flags string, command ...string) *lab.Process {
+	t.Helper()
+	args := append([]string{"run"}, strings.Fields(flags)...)
+	return lab.LaunchTool(t, append(append(args, "--"), command...)...)
+}
+
+// finishRun is launchRun to the end. It returns what lockproxy run and the command wrote.
+func finishRun(t testing.TB, code int, flags string, command ...string) string {
+	t.Helper()
+	p := launchRun(t, flags, command...)
+	lab.WantExit(t, p, code)
+	return p.Log.String()
+}
+
 // stubborn is a command that says it has begun, says when it gets TERM, and goes on.
 const stubborn = `trap 'echo got TERM' TERM; echo begun; while :; do sleep 1 & wait $!; done`
 
@@ -131,7 +146,7 @@ func TestRunUnderNohup(t *testing.T) {
 }
 
 // TestRunStopsWhenTheProxyIsGone: killed, or hung so that nobody says any more that the lock is
-// held. The command that does not heed TERM is killed before the lock can run out, and its lock
+// held, and there is no other. The command that does not heed TERM is killed before the lock can run out, and its lock
 // keeps others out meanwhile.
 func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 	t.Parallel()
@@ -150,9 +165,6 @@ func TestRunStopsWhenTheProxyIsGone(t *testing.T) {
 			fault(c.Proxy)
 			desk := lab.Dial(t, other.Addr)
 			waitWritten(t, p, "got TERM")
-			if took := time.Since(start); name == "killed" && took > 2*time.Second {
-				t.Errorf("it got TERM after %v, want at once", took)
-			}
 			if token, reply, _ := desk.TryLock("job", "60s"); token != "" {
 				t.Errorf("the lock is free while the command has its grace: %q", reply)
 			}
