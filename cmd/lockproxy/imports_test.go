@@ -54,12 +54,14 @@ var mayImport = map[string][]string{
 
 	// Tests of the built binary by subject, their tools, and measurements.
 	"integration/attacks":    {"integration/lab"},
-	"integration/clients":    {"integration/lab"},
+	"integration/clients":    {"integration/clients/withlock", "integration/lab"},
 	"integration/faults":     {"integration/history", "integration/lab"},
 	"integration/locks":      {"integration/lab"},
 	"integration/operations": {"integration/lab"},
 	"integration/relay":      {"integration/lab"},
 	"integration/sessions":   {"integration/lab"},
+
+	"integration/clients/withlock": {}, // shown in docs/recipes.md
 
 	"integration/bench":   {},
 	"integration/lab":     {},

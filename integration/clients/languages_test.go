@@ -20,19 +20,21 @@ import (
 // TestRedisPy needs Debian's python3-redis.
 func TestRedisPy(t *testing.T) {
 	t.Parallel()
-	python := ""
+	runClient(t, redisPy(t), "python/client.py")
+}
+
+// redisPy returns the path of a Python that has redis-py.
+func redisPy(t *testing.T) string {
+	t.Helper()
 	for _, name := range []string{"/usr/bin/python3", "python3"} {
 		asked := exec.Command(name, "-c", "import redis")
 		asked.Dir = "python" // here, the folder hiredis would pass for a module
 		if asked.Run() == nil {
-			python = name
-			break
+			return name
 		}
 	}
-	if python == "" {
-		lackInstalled(t, "python3 with redis-py")
-	}
-	runClient(t, python, "python/client.py")
+	lackInstalled(t, "python3 with redis-py")
+	return ""
 }
 
 // TestHiredis needs Debian's libhiredis-dev and a C compiler.

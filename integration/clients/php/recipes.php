@@ -1,0 +1,66 @@
+<?php
+// What docs/recipes.md shows for PHP, against a proxy with admin-commands. Usage: recipes.php HOST PORT
+
+require __DIR__ . '/recipes/lock.php';
+
+function connect(): Redis
+{
+    global $argv;
+    $r = new Redis();
+    $r->connect($argv[1], (int) $argv[2], 20);
+    $r->setOption(Redis::OPT_READ_TIMEOUT, 60);
+    return $r;
+}
+
+function check($ok, $got = null): void
+{
+    if (!$ok) {
+        fwrite(STDERR, (new Exception('got ' . var_export($got, true)))->__toString() . "\n");
+        exit(1);
+    }
+}
+
+/** Checks that $work throws the kind. */
+function throws(string $kind, callable $work): void
+{
+    try {
+        $work();
+    } catch (Throwable $e) {
+        check($e instanceof $kind, $e);
+        return;
+    }
+    check(false, "no $kind");
+}
+
+[$r, $admin] = [connect(), connect()];
+$free = fn (string $key) => $admin->rawCommand('LOCKINFO', $key) === false;
+$takeAway = fn (string $key) => check($admin->rawCommand('LOCKPROXY', 'RELEASE', $key) === 1);
+
+$fences = [];
+for ($i = 0; $i < 2; $i++) {
+    $got = lockFunction($r, 'php', function (HeldLock $lock) use ($r, $free, &$fences) {
+        throws(LockTaken::class, fn () => lockFunction(connect(), 'php', fn () => check(false)));
+        $fences[] = $lock->fence;
+        for ($i = 0; $i < 5; $i++) {
+            usleep(300_000); // longer than the ttl in all
+            $lock->check();
+        }
+        check(!$free('php'));
+        return 'done';
+    }, ttl: 900, wait: 5_000);
+    check($got === 'done' && $free('php'), $got);
+}
+check($fences[1] > $fences[0], $fences);
+
+throws(DomainException::class, fn () => lockFunction($r, 'php', fn () => throw new DomainException()));
+check($free('php'));
+throws(LockLost::class, fn () => lockFunction($r, 'php', function (HeldLock $lock) use ($takeAway) {
+    $takeAway('php');
+    $lock->check();
+    check(false, 'went on without the lock');
+}));
+throws(LockLost::class, fn () => lockFunction($r, 'php', fn () => $takeAway('php')));
+throws(LockLost::class, fn () => lockFunction($r, 'php', fn () => usleep(300_000), ttl: 200)); // nobody checked
+throws(RedisException::class, fn () => lockFunction($r, 'php', fn () => check(false), ttl: 3_600_000));
+check($free('php'));
+echo 'phpredis ', phpversion('redis'), " all ok\n";

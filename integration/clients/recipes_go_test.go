@@ -1,0 +1,125 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/push"
+
+	"lockproxy/integration/clients/withlock"
+	"lockproxy/integration/lab"
+)
+
+// TestRecipeGo tries withlock, which docs/recipes.md shows.
+func TestRecipeGo(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3, "--admin-commands", "on")
+	host := lab.Dial(t, c.Addr)
+	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
+	defer rdb.Close()
+	ctx := t.Context()
+
+	var first int64
+	err := withlock.Do(ctx, rdb, "job", 900*time.Millisecond, 0, func(held context.Context, fence int64) error {
+		first = fence
+		if err := withlock.Do(ctx, rdb, "job", time.Second, 0, nil); !errors.Is(err, withlock.ErrTaken) {
+			t.Errorf("Do of a held key: %v, want ErrTaken", err)
+		}
+		lab.Pass(t, 1500*time.Millisecond) // longer than the ttl: it is renewed
+		return held.Err()
+	})
+	if err != nil {
+		t.Errorf("a renewed lock: %v", err)
+	}
+	host.WantDo(lab.Null2, "LOCKINFO", "job")
+
+	token := host.Lock("job", "30s")
+	waited := make(chan error, 1)
+	go func() {
+		waited <- withlock.Do(ctx, rdb, "job", 20*time.Second, 30*time.Second, func(held context.Context, fence int64) error {
+			if fence <= first {
+				t.Errorf("fence %d after %d", fence, first)
+			}
+			return held.Err()
+		})
+	}()
+	host.WaitWaiting(1)
+	host.Unlock("job", token)
+	if err := <-waited; err != nil {
+		t.Errorf("a lock that was waited for: %v", err)
+	}
+
+	wrong := errors.New("wrong")
+	if err := withlock.Do(ctx, rdb, "job", time.Second, 0, func(context.Context, int64) error { return wrong }); !errors.Is(err, wrong) || errors.Is(err, withlock.ErrLost) {
+		t.Errorf("an error of work: %v", err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	err = withlock.Do(ended, rdb, "job", 20*time.Second, 0, func(held context.Context, _ int64) error {
+		cancel()
+		<-held.Done()
+		return context.Cause(held)
+	})
+	if !errors.Is(err, context.Canceled) || errors.Is(err, withlock.ErrLost) {
+		t.Errorf("the caller gave up: %v", err)
+	}
+	host.WantDo(lab.Null2, "LOCKINFO", "job") // released all the same
+
+	for name, lose := range map[string]func(){
+		"released by an operator": func() { host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job") },
+		"no majority":             func() { c.Masters[0].Kill(); c.Masters[1].Kill() },
+	} {
+		err := withlock.Do(ctx, rdb, "job", 900*time.Millisecond, 0, func(held context.Context, _ int64) error {
+			lose()
+			select {
+			case <-held.Done():
+				return context.Cause(held)
+			case <-time.After(lab.Patience):
+				return nil
+			}
+		})
+		if !errors.Is(err, withlock.ErrLost) {
+			t.Errorf("%s: %v, want ErrLost", name, err)
+		}
+		for _, m := range c.Masters[:2] {
+			if !m.Running() {
+				m.RestartEmpty(t)
+			}
+		}
+		c.WaitVoting(t)
+	}
+}
+
+// TestGoRedisPush: go-redis hands the push of a lost lock to a handler, when its connection is
+// used.
+func TestGoRedisPush(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3, "--admin-commands", "on")
+	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
+	defer rdb.Close()
+	heard := make(pushes, 1)
+	if err := rdb.RegisterPushNotificationHandler("lock", heard, false); err != nil {
+		t.Fatal(err)
+	}
+	own := rdb.Conn()
+	defer own.Close()
+	token, err := own.Do(t.Context(), "LOCK", "job", 1000, "SESSION").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab.Dial(t, c.Addr).WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
+	lab.WaitFor(t, "the push", lab.Patience, func() bool { return own.Ping(t.Context()).Err() == nil && len(heard) == 1 })
+	if got := <-heard; len(got) != 4 || got[1] != "lost" || got[2] != "job" || got[3] != token {
+		t.Errorf("got %q, want that job is lost", got)
+	}
+}
+
+// pushes is a handler of go-redis.
+type pushes chan []any
+
+func (p pushes) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext, notification []any) error {
+	p <- notification
+	return nil
+}

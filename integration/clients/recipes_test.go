@@ -1,0 +1,93 @@
+package clients
+
+import (
+	"net"
+	"os/exec"
+	"testing"
+
+	"lockproxy/integration/lab"
+)
+
+// What docs/recipes.md and docs/coming-from.md show, in the languages that are there. The folders
+// called recipes have what is shown, the programs beside them try it.
+
+func TestRecipesPython(t *testing.T) {
+	t.Parallel()
+	runRecipe(t, redisPy(t), "python/recipes.py")
+}
+
+// TestRecipesLimit is about LOCK ... LIMIT.
+func TestRecipesLimit(t *testing.T) {
+	t.Parallel()
+	runRecipe(t, redisPy(t), "python/limits.py")
+}
+
+func TestRecipesNode(t *testing.T) {
+	t.Parallel()
+	runRecipe(t, node(t), "node/recipes.js")
+}
+
+func TestRecipesRuby(t *testing.T) {
+	t.Parallel()
+	runRecipe(t, ifRuns(t, "ruby", "-e", "require 'redis'"), "ruby/recipes.rb")
+}
+
+func TestRecipesPHP(t *testing.T) {
+	t.Parallel()
+	runRecipe(t, ifRuns(t, "php", "-r", "exit(class_exists('Redis') ? 0 : 1);"), "php/recipes.php")
+}
+
+// TestRecipesJava needs a JDK and no library: what is shown takes any client.
+func TestRecipesJava(t *testing.T) {
+	t.Parallel()
+	classes := t.TempDir()
+	out, err := exec.Command(ifRuns(t, "javac", "-version"), "-d", classes, "java/Recipes.java", "java/recipes/HeldLock.java").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	runRecipe(t, "java", "-cp", classes, "Recipes")
+}
+
+// runRecipe runs a program against a proxy that lets it take locks away.
+func runRecipe(t *testing.T, program string, args ...string) {
+	t.Helper()
+	c := lab.StartCluster(t, 3, "--admin-commands", "on")
+	host, port, _ := net.SplitHostPort(c.Addr)
+	runProgram(t, program, append(args, host, port)...)
+	lab.WantNoStray(t, c.Masters, c.Proxy)
+}
+
+// TestFenceSQL: the statements in fence.sql hold in PostgreSQL, also while two transactions run.
+// With SQLite python/recipes.py tries them.
+func TestFenceSQL(t *testing.T) {
+	t.Parallel()
+	db := startPostgres(t)
+	create, claim := fenceSQL(t)
+	db.query(t, create)
+	for _, c := range []struct {
+		name, fence string
+		passes      bool
+	}{
+		{"job", "7", true}, {"job", "7", true}, {"job", "9", true}, {"job", "8", false}, {"job", "9", true}, {"other", "8", true},
+		{"job", "9007199254740992", true}, {"job", "9007199254740991", false},
+	} {
+		if got := db.query(t, claim(c.name, c.fence)); (got == c.fence) != c.passes || !c.passes && got != "" {
+			t.Errorf("fence %s of %s: %q, want that it passes: %v", c.fence, c.name, got, c.passes)
+		}
+	}
+
+	// While the later holder's transaction is open the earlier one's waits, and is then refused.
+	later := db.open(t)
+	if got := later.query(t, "BEGIN; "+claim("race", "2")); got != "2" {
+		t.Fatalf("the later holder: %q", got)
+	}
+	earlier := make(chan string, 1)
+	go func() { earlier <- db.run(claim("race", "1")) }()
+	lab.WaitFor(t, "the earlier holder waits", lab.Patience, func() bool {
+		return db.run("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1"
+	})
+	later.query(t, "COMMIT;")
+	if got := <-earlier; got != "" {
+		t.Errorf("the earlier holder got %q, want no row", got)
+	}
+}
