@@ -48,6 +48,18 @@ func TestRecipesJava(t *testing.T) {
 	runRecipe(t, "java", "-cp", classes, "Recipes")
 }
 
+// TestMovingFromOneRedis: a library for one Redis and LOCK exclude each other where that Redis is the
+// upstream and the only master.
+func TestMovingFromOneRedis(t *testing.T) {
+	t.Parallel()
+	python := redisPy(t)
+	one := lab.StartRedis(t)
+	p := lab.StartProxy(t, "--upstream", one.Addr, "--masters", one.Addr)
+	p.WaitVoting(t)
+	host, port, _ := net.SplitHostPort(p.Addr)
+	runProgram(t, python, "python/moving.py", host, port)
+}
+
 // runRecipe runs a program against a proxy that lets it take locks away.
 func runRecipe(t *testing.T, program string, args ...string) {
 	t.Helper()

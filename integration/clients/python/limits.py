@@ -5,6 +5,7 @@ import threading
 import time
 from pathlib import Path
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).with_name("recipes")))
 
 import redis

@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).with_name("recipes")))
 
 import redis
@@ -36,6 +37,13 @@ r, admin = connect(), connect()
 
 def take_away(key):
     assert admin.execute_command("LOCKPROXY", "RELEASE", key) == 1, key
+
+
+def info(key, field):
+    """Returns a field of LOCKINFO, which is a map in RESP3."""
+    reply = admin.execute_command("LOCKINFO", key)
+    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
+    return {name.decode(): value for name, value in pairs}[field]
 
 
 def free(key):
@@ -76,7 +84,7 @@ def with_lock():
     with Lock(r, "with") as first:
         waits = threading.Thread(target=later)
         waits.start()
-        until("nobody waits", lambda: admin.execute_command("LOCKINFO", "with")[11] == 1)
+        until("nobody waits", lambda: info("with", "waiting") == 1)
     waits.join()
     assert free("with") and fences[0] > first.fence, fences
     with raises(ZeroDivisionError), Lock(r, "with"):
@@ -110,7 +118,7 @@ def with_asyncio():
 
             async with lock_asyncio.lock(r, "aio"):
                 waits = asyncio.create_task(later())
-                while not admin.execute_command("LOCKINFO", "aio")[11]:
+                while not info("aio", "waiting"):
                     await asyncio.sleep(0.005)
             assert await waits > fence and free("aio")
 
@@ -141,7 +149,7 @@ def leads():
     own = connect(single_connection_client=True)
     next_one = threading.Thread(target=leader.lead, args=(own, "leader", 60_000, led.append, stop))
     next_one.start()
-    until("nobody waits", lambda: admin.execute_command("LOCKINFO", "leader")[11] == 1)
+    until("nobody waits", lambda: info("leader", "waiting") == 1)
     assert not led, "two lead"
     start = time.monotonic()
     process.kill()
@@ -228,7 +236,7 @@ def as_redis_py():
         return connect().lock("same", lock_class=redis_py_lock.Lock, **{"timeout": 20, **options})
 
     def left():
-        return admin.execute_command("LOCKINFO", "same")[5]
+        return info("same", "ttl")
 
     held = lock(thread_local=False)
     assert held.acquire() is True and held.locked() and held.owned()

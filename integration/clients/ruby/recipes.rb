@@ -14,6 +14,7 @@ else
 end
 
 R, ADMIN = connect, connect
+def info(key) = Hash[*ADMIN.call("LOCKINFO", key).to_a.flatten] # a map in RESP3
 def free?(key) = ADMIN.call("LOCKINFO", key).nil?
 def take_away(key) = check(ADMIN.call("LOCKPROXY", "RELEASE", key) == 1)
 
@@ -29,7 +30,7 @@ check(got == "done" && free?("rb"), got)
 waits = nil
 first = with_lock(R, "rb") do |lock|
   waits = Thread.new { with_lock(connect, "rb", wait: 20_000) { |second| second.check || second.fence } }
-  sleep 0.005 until ADMIN.call("LOCKINFO", "rb")[11] == 1
+  sleep 0.005 until info("rb")["waiting"] == 1
   lock.fence
 end
 check(waits.value > first && free?("rb"))

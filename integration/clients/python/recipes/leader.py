@@ -9,7 +9,7 @@ def lead(r, key, ttl, step, stop):
     """Calls step(fence) again and again while this process leads, until the event stop is set.
 
     r has a connection of its own: redis.Redis(..., single_connection_client=True). Its
-    socket_timeout is longer than ttl, which is milliseconds. A step takes less than ttl.
+    socket_timeout is longer than ttl, which is milliseconds. A step takes half of ttl at most.
     """
     while not stop.is_set():
         try:

@@ -8,6 +8,8 @@ from redis.utils import str_if_bytes
 
 
 class Lock(redis.lock.Lock):
+    """The client's socket_timeout is above the wait, or None. redis-py 8 has 5 seconds."""
+
     def register_scripts(self):
         pass  # lockproxy has commands
 

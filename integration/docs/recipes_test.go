@@ -1,0 +1,53 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// shownFile is a link to a file of integration/clients with a block of code behind it.
+var shownFile = regexp.MustCompile("(?ms)^\\[`[^`]+`\\]\\(\\.\\./(integration/clients/[^)]+)\\):\n\n```[a-z]+\n(.*?)^```$")
+
+// TestRecipesAreShown: the pages show the recipes as the files have them, and each once. What the
+// recipes do is tried in integration/clients.
+func TestRecipesAreShown(t *testing.T) {
+	shown := make(map[string]string)
+	for _, page := range []string{"docs/recipes.md", "docs/coming-from.md"} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := shownFile.FindAllSubmatch(text, -1)
+		for _, f := range found {
+			path := string(f[1])
+			if shown[path] != "" {
+				t.Errorf("%s is shown in %s, and in %s", path, shown[path], page)
+			}
+			shown[path] = page
+			if file, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(file) != string(f[2]) {
+				t.Errorf("%s does not show %s as it is (%v)", page, path, err)
+			}
+		}
+		for _, b := range blocks(t, page) {
+			if !slices.ContainsFunc(found, func(f [][]byte) bool { return strings.TrimSuffix(string(f[2]), "\n") == strings.Join(b.text, "\n") }) {
+				t.Errorf("line %d of %s: the code is from no file that is tried", b.line, page)
+			}
+		}
+	}
+	for _, pattern := range []string{"*/recipes/*", "withlock/*.go"} {
+		files, err := filepath.Glob(filepath.Join(root, "integration/clients", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, files, err)
+		}
+		for _, file := range files {
+			path := filepath.ToSlash(strings.TrimPrefix(file, root+"/"))
+			if filepath.Base(path) != "__pycache__" && shown[path] == "" {
+				t.Errorf("no page shows %s", path)
+			}
+		}
+	}
+}
