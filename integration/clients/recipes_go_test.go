@@ -23,12 +23,12 @@ func TestRecipeGo(t *testing.T) {
 	ctx := t.Context()
 
 	var first int64
-	err := withlock.Do(ctx, rdb, "job", 900*time.Millisecond, 0, func(held context.Context, fence int64) error {
+	err := withlock.Do(ctx, rdb, "job", 3*time.Second, 0, func(held context.Context, fence int64) error {
 		first = fence
 		if err := withlock.Do(ctx, rdb, "job", time.Second, 0, nil); !errors.Is(err, withlock.ErrTaken) {
 			t.Errorf("Do of a held key: %v, want ErrTaken", err)
 		}
-		lab.Pass(t, 1500*time.Millisecond) // longer than the ttl: it is renewed
+		lab.Pass(t, 3500*time.Millisecond) // longer than the ttl: it is renewed
 		return held.Err()
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func TestRecipeGo(t *testing.T) {
 		"released by an operator": func() { host.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job") },
 		"no majority":             func() { c.Masters[0].Kill(); c.Masters[1].Kill() },
 	} {
-		err := withlock.Do(ctx, rdb, "job", 900*time.Millisecond, 0, func(held context.Context, _ int64) error {
+		err := withlock.Do(ctx, rdb, "job", 3*time.Second, 0, func(held context.Context, _ int64) error {
 			lose()
 			select {
 			case <-held.Done():

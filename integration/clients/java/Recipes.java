@@ -65,9 +65,9 @@ final class Recipes {
 
     public static void main(String[] args) throws Exception {
         Client redis = new Client(args[0], Integer.parseInt(args[1]));
-        try (HeldLock first = new HeldLock(redis, "java", 900, 0)) {
-            fails(HeldLock.Taken.class, () -> new HeldLock(redis, "java", 900, 0));
-            Thread.sleep(1500); // longer than the ttl: it is renewed
+        try (HeldLock first = new HeldLock(redis, "java", 3_000, 0)) {
+            fails(HeldLock.Taken.class, () -> new HeldLock(redis, "java", 3_000, 0));
+            Thread.sleep(3500); // longer than the ttl: it is renewed
             first.check();
             check(redis.call("LOCKINFO", "java") != null, "not held");
         }
@@ -91,7 +91,7 @@ final class Recipes {
         check(fences[1] > fences[0], "the fence did not rise");
 
         fails(HeldLock.Lost.class, () -> {
-            try (HeldLock lock = new HeldLock(redis, "java", 900, 0)) {
+            try (HeldLock lock = new HeldLock(redis, "java", 3_000, 0)) {
                 redis.call("LOCKPROXY", "RELEASE", "java");
                 while (lock.held()) {
                     Thread.onSpinWait();

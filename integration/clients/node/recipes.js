@@ -24,9 +24,9 @@ async function using(held, work) {
 }
 
 async function tries(send, waiting) {
-  await using(await lock(send, "node", { ttl: 900 }), async (first) => {
+  await using(await lock(send, "node", { ttl: 3_000 }), async (first) => {
     await assert.rejects(lock(send, "node"), LockTaken);
-    await sleep(1500); // longer than the ttl: it is renewed
+    await sleep(3500); // longer than the ttl: it is renewed
     first.check();
     assert(!first.signal.aborted && !(await free("node")));
   });
@@ -43,7 +43,7 @@ async function tries(send, waiting) {
   await second;
   assert(await free("node"));
 
-  await assert.rejects(using(await lock(send, "node", { ttl: 900 }), async (held) => {
+  await assert.rejects(using(await lock(send, "node", { ttl: 3_000 }), async (held) => {
     await takeAway("node");
     await sleep(30_000, undefined, { signal: held.signal }).catch(() => {});
     assert(held.signal.aborted && held.signal.reason instanceof LockLost);

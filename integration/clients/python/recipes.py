@@ -67,11 +67,11 @@ def raises(kind):
 
 
 def with_lock():
-    with Lock(r, "with", ttl=900) as first:
+    with Lock(r, "with", ttl=3_000) as first:
         assert not free("with")
         with raises(LockTaken), Lock(r, "with"):
             raise AssertionError("two hold the lock")
-        time.sleep(1.5)  # longer than the ttl: it is renewed
+        time.sleep(3.5)  # longer than the ttl: it is renewed
         first.check()
         assert not free("with")
     fences = []
@@ -93,7 +93,7 @@ def with_lock():
 
 
 def with_lock_lost():
-    with raises(LockLost), Lock(r, "lost", ttl=900) as lock:
+    with raises(LockLost), Lock(r, "lost", ttl=3_000) as lock:
         take_away("lost")
         until("held for ever", lambda: not lock.held())
         lock.check()
@@ -105,11 +105,11 @@ def with_lock_lost():
 def with_asyncio():
     async def run():
         async with redis.asyncio.Redis(host=HOST, port=PORT) as r:
-            async with lock_asyncio.lock(r, "aio", ttl=900) as fence:
+            async with lock_asyncio.lock(r, "aio", ttl=3_000) as fence:
                 with raises(lock_asyncio.LockTaken):
                     async with lock_asyncio.lock(r, "aio"):
                         raise AssertionError("two hold the lock")
-                await asyncio.sleep(1.5)
+                await asyncio.sleep(3.5)
                 assert not free("aio")
 
             async def later():
@@ -124,7 +124,7 @@ def with_asyncio():
 
             reached = False
             with raises(lock_asyncio.LockLost):
-                async with lock_asyncio.lock(r, "aio", ttl=900):
+                async with lock_asyncio.lock(r, "aio", ttl=3_000):
                     take_away("aio")
                     reached = True
                     await asyncio.sleep(30)

@@ -18,9 +18,9 @@ def info(key) = Hash[*ADMIN.call("LOCKINFO", key).to_a.flatten] # a map in RESP3
 def free?(key) = ADMIN.call("LOCKINFO", key).nil?
 def take_away(key) = check(ADMIN.call("LOCKPROXY", "RELEASE", key) == 1)
 
-got = with_lock(R, "rb", ttl: 900) do |lock|
+got = with_lock(R, "rb", ttl: 3_000) do |lock|
   raises(LockTaken) { with_lock(connect, "rb") { raise "two hold the lock" } }
-  sleep 1.5 # longer than the ttl: it is renewed
+  sleep 3.5 # longer than the ttl: it is renewed
   lock.check
   check(!free?("rb"))
   "done"
@@ -38,7 +38,7 @@ check(waits.value > first && free?("rb"))
 raises(ZeroDivisionError) { with_lock(R, "rb") { 1 / 0 } }
 check(free?("rb"))
 raises(LockLost) do
-  with_lock(R, "rb", ttl: 900) do |lock|
+  with_lock(R, "rb", ttl: 3_000) do |lock|
     take_away("rb")
     sleep 0.005 while lock.held?
     lock.check

@@ -37,7 +37,8 @@ func Do(ctx context.Context, rdb *redis.Client, key string, ttl, wait time.Durat
 	token, fence, validity := granted[0], granted[1].(int64), granted[2].(int64)
 
 	held, cancel := context.WithCancelCause(ctx)
-	lost := time.AfterFunc(time.Until(sent.Add(milliseconds(validity)))+wait, func() { cancel(ErrLost) })
+	until := sent.Add(wait).Add(milliseconds(validity)) // at the latest, if it had to wait
+	lost := time.AfterFunc(time.Until(until), func() { cancel(ErrLost) })
 	extend := func() error {
 		sent := time.Now()
 		reply, err := rdb.WithTimeout(ttl/3).Do(held, "EXTEND", key, token, ttl.Milliseconds(), "FULL").Slice()
@@ -46,7 +47,7 @@ func Do(ctx context.Context, rdb *redis.Client, key string, ttl, wait time.Durat
 		}
 		return err
 	}
-	if wait > 0 { // the time since sent went into waiting
+	if wait > 0 { // from here on it is known
 		err = extend()
 	}
 	var renewing sync.WaitGroup
