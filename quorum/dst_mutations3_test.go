@@ -18,7 +18,7 @@ var kindMutations = []mutation{
 	}},
 	{name: "an intent is counted as a vote", family: "readers", finds: exclusion, lua: "refuse", edits: []edit{
 		{file: fakeKinds, old: "		p.db.Keys[p.intent(key)] = Value{Text: string(\"XSL\"[mode]), End: p.now.Add(intentFor)}\n",
-			new: "		p.db.Keys[p.intent(key)] = Value{Text: string(\"XSL\"[mode]), End: p.now.Add(intentFor)}\n		return integer(1 << 51)\n"},
+			new: "		p.db.Keys[p.intent(key)] = Value{Text: string(\"XSL\"[mode]), End: p.now.Add(intentFor)}\n		return integer(1_938_810_480_000_000)\n"},
 	}},
 	{name: "readers join though somebody waits", family: "starved", finds: blocked, lua: "closed", edits: []edit{
 		{file: fakeKinds, old: "	if !stands || v.Text == string(\"XSL\"[mode]) {", new: "	if true || !stands {"},
