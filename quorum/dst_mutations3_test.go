@@ -30,7 +30,7 @@ var kindMutations = []mutation{
 		{file: fakeKinds, old: "			stands = true\n", new: "			stands = stands || i == 0\n"},
 	}},
 	{name: "the fence of several keys is that of the first", family: "several keys", finds: order, lua: "M", edits: []edit{
-		{file: fakeKinds, old: "		p.db.raise(fields[i], fence)\n		p.db.Keys[key] = LockValue(secret", new: "		p.db.raise(fields[0], fence)\n		p.db.Keys[key] = LockValue(secret"},
+		{file: fakeKinds, old: "		p.db.raise(fields[i], fence)\n		p.db.Keys[key] = LockValue(secret", new: "		_ = i\n		p.db.raise(fields[0], fence)\n		p.db.Keys[key] = LockValue(secret"},
 	}},
 	{name: "a failed attempt releases the first key only", family: "several keys", finds: leftovers, edits: []edit{
 		{file: "attempt.go", old: "	for _, key := range a.acq.more {\n", new: "	for _, key := range a.acq.more[:0] {\n"},
