@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,46 +14,35 @@ import (
 	"lockproxy/stat"
 )
 
-// helpLines are the reply to LOCKPROXY HELP, in the form of Redis' own HELP subcommands.
-var helpLines = []string{
-	"LOCKPROXY <subcommand> [<arg> ...]. Subcommands are:",
-	"HELP",
-	"    Print this help.",
-	"INFO",
-	"    Version, uptime, connections and counters, as text.",
-	"MASTERS",
-	"    How each master stands, as an array of maps.",
-	"LOCKS <cursor> [MATCH <pattern>] [COUNT <n>]",
-	"    Page through the locks, as SCAN does. Needs admin-commands on a network listener.",
-	"RELEASE <key>",
-	"    Free a lock whoever holds it. Needs admin-commands on a network listener.",
-	"ADMIT <address>",
-	"    Let a master of other proxies join these, or one in quarantine vote without the counters of those that are",
-	"    gone. The address is that of MASTERS. Needs admin-commands on a network listener.",
-}
-
 // parseProxy parses LOCKPROXY and its subcommand.
 func parseProxy(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) == 0 {
 		return a, errArity("lockproxy")
 	}
-	a.sub, a.rest = strings.ToLower(string(argv[0])), argv[1:]
+	p := &proxyArgs{rest: argv[1:]}
+	a.sub, a.proxy = strings.ToLower(string(argv[0])), p
 	counts := map[string][2]int{"help": {0, 0}, "info": {0, 0}, "masters": {0, 0}, "locks": {1, 5}, "release": {1, 1}, "admit": {1, 1}}
 	count, known := counts[a.sub]
 	switch {
 	case !known:
 		//lint:ignore ST1005 Redis words it so
 		return a, fmt.Errorf("ERR unknown subcommand '%s'. Try LOCKPROXY HELP.", plain.Short(string(argv[0])))
-	case len(a.rest) < count[0] || len(a.rest) > count[1]:
+	case len(p.rest) < count[0] || len(p.rest) > count[1]:
 		return a, errArity("lockproxy|" + a.sub)
 	}
 	switch a.sub {
 	case "locks":
-		a.page, err = parsePage(a.rest)
+		p.page, err = parsePage(p.rest)
 	case "release":
-		a.key, err = s.parseKey(a.rest[0])
+		a.key, err = s.parseKey(p.rest[0])
 	}
 	return a, err
+}
+
+// proxyArgs are the arguments of a subcommand of LOCKPROXY.
+type proxyArgs struct {
+	rest [][]byte
+	page page // of LOCKPROXY LOCKS
 }
 
 // page is the arguments of LOCKPROXY LOCKS.
@@ -101,11 +91,8 @@ func (s *Service) proxy(c *call) {
 		}
 	}
 	switch c.sub {
-	case "help":
-		c.writeArray(len(helpLines))
-		for _, line := range helpLines {
-			c.writeStatus(line)
-		}
+	case help:
+		c.writeLines(slices.Concat(helpLines, lockHelp))
 	case "info":
 		c.writeBulk(s.info())
 	case "masters":
@@ -122,7 +109,7 @@ func (s *Service) proxy(c *call) {
 // locks is LOCKPROXY LOCKS cursor [MATCH pattern] [COUNT n]. The reply is the next cursor and an
 // array of maps, each as LOCKINFO replies, with the key in front.
 func (s *Service) locks(c *call) {
-	next, found, err := s.o.Locker.Scan(c.session.Context(), c.page.cursor, c.page.match, min(c.page.count, 1000))
+	next, found, err := s.o.Locker.Scan(c.session.Context(), c.proxy.page.cursor, c.proxy.page.match, min(c.proxy.page.count, 1000))
 	if err != nil {
 		s.writeFailure(c, err)
 		return
@@ -131,7 +118,7 @@ func (s *Service) locks(c *call) {
 	c.writeBulk(strconv.FormatUint(next, 10))
 	c.writeArray(len(found))
 	for _, info := range found {
-		s.writeInfo(c, info, true)
+		s.writeInfo(c, &info, true)
 	}
 }
 
@@ -164,6 +151,7 @@ func (s *Service) info() string {
 	b.WriteString("\r\n# Locks\r\n")
 	waiting, _ := s.queues.Total()
 	line("waiting", waiting)
+	line("following", s.followers.count())
 	line("session_locks", s.sessionLocks.Count())
 	for _, c := range infoCounters {
 		line(c.name, s.counters[c.of[0]].Load())

@@ -21,17 +21,30 @@ const maxLabel = 64
 // args are the parsed arguments of a command. Each command uses some.
 type args struct {
 	key     string
+	keys    []string // of KEYS: further keys
 	token   quorum.Token
 	ttl     time.Duration
-	wait    bool
+	keep    time.Duration // of KEEP; 0: without
 	timeout time.Duration // of wait; 0: no limit
-	session bool
 	owner   string
+	since   uint64 // of SINCE
+	sub     string // of LOCKPROXY, in lower case; "help" of LOCK HELP
+	proxy   *proxyArgs
+
+	mode    quorum.Mode // of LOCK
+	limit   uint8       // of LIMIT
+	wait    bool
+	session bool
 	full    bool
-	sub     string   // of LOCKPROXY, in lower case
-	rest    [][]byte // after sub
-	page    page     // of LOCKPROXY LOCKS
+	share   bool // EXTEND with SHARED
+	blocks  bool // Begin cannot run it
 }
+
+// help is the sub of LOCK HELP and LOCKPROXY HELP.
+const help = "help"
+
+// allKeys returns the keys that the command names.
+func (a *args) allKeys() []string { return append([]string{a.key}, a.keys...) }
 
 var errSyntax = errors.New("ERR syntax error")
 
@@ -52,6 +65,9 @@ func (s *Service) parseKey(b []byte) (string, error) {
 }
 
 func parseToken(b []byte) (quorum.Token, error) {
+	if len(b) == 0 {
+		return quorum.Token{}, errors.New("ERR invalid token: it is empty: did LOCK answer null?")
+	}
 	token, err := quorum.ParseToken(b)
 	if err != nil {
 		return token, errors.New("ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits")
@@ -78,19 +94,34 @@ func (s *Service) parseTTL(name string, b []byte) (time.Duration, error) {
 	case !ok || ms == 0:
 		return 0, fmt.Errorf("ERR invalid expire time in '%s' command", name)
 	case ms > s.o.MaxTTL.Milliseconds():
-		return 0, fmt.Errorf("ERR ttl %d exceeds max-ttl %d", ms, s.o.MaxTTL.Milliseconds())
+		err := fmt.Errorf("ERR ttl %d exceeds max-ttl %d", ms, s.o.MaxTTL.Milliseconds())
+		if s.perhapsNanos(ms, b) {
+			err = fmt.Errorf("%w: is it in nanoseconds? %dns are %dms", err, ms, ms/nanosInMilli)
+		}
+		return 0, err
 	case ms < s.now().MinTTL.Milliseconds():
 		return 0, fmt.Errorf("ERR ttl %d is under min-ttl %d", ms, s.now().MinTTL.Milliseconds())
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// parseTimeout parses the timeout of WAIT. It reads a timeout of more than 292 years as 292 years,
-// the most that a Duration holds.
-func parseTimeout(b []byte) (time.Duration, error) {
+const nanosInMilli = int64(time.Millisecond)
+
+// perhapsNanos reports whether b, which was read as ms, may be a ttl in nanoseconds: a Duration of
+// Go without a unit is.
+func (s *Service) perhapsNanos(ms int64, b []byte) bool {
+	last := b[len(b)-1]
+	ttl := time.Duration(ms)
+	return '0' <= last && last <= '9' && ttl >= s.now().MinTTL && ttl <= s.o.MaxTTL
+}
+
+// parseTimeout parses the timeout of WAIT of the command called name. It reads a timeout of more
+// than 292 years as 292 years, the most that a Duration holds.
+func parseTimeout(name string, b []byte) (time.Duration, error) {
 	ms, ok := parseMillis(b)
 	if !ok {
-		return 0, errors.New("ERR invalid timeout in 'lock' command")
+		return 0, fmt.Errorf("ERR invalid timeout in '%s' command: "+
+			"want digits, which are milliseconds, or digits with ms, s, m or h", name)
 	}
 	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, nil
 }

@@ -125,11 +125,15 @@ type reports struct {
 
 func (r *reports) done(d stat.Event) {
 	var line strings.Builder
-	line.WriteString(fmt.Sprintf("%s %s %q %d", d.Command, d.Outcome, d.Key, d.Fence))
+	line.WriteString(fmt.Sprintf("%s %s %q", d.Command, d.Outcome, d.Key))
+	if len(d.Keys) > 0 {
+		fmt.Fprintf(&line, " and %q", d.Keys)
+	}
+	fmt.Fprintf(&line, " %d", d.Fence)
 	for _, part := range []struct {
 		there bool
 		text  string
-	}{{d.Owner != "", " owner " + d.Owner}, {d.TTL > 0, " ttl " + d.TTL.String()}, {d.Session, " session"}, {d.Held > 0, " held"},
+	}{{d.Owner != "", " owner " + d.Owner}, {d.Kind != "" && d.Kind != stat.KindExclusive, " " + string(d.Kind)}, {d.TTL > 0, " ttl " + d.TTL.String()}, {d.Keep > 0, " keep " + d.Keep.String()}, {d.Session, " session"}, {d.Held > 0, " held"},
 		{d.Took <= 0 && d.Command != "session", " in no time"}, {d.User != "default", " as " + d.User}, {d.Client == nil, " of nobody"}} {
 		if part.there {
 			line.WriteString(part.text)

@@ -22,9 +22,12 @@ import (
 type Locker interface {
 	Acquire(ctx context.Context, want quorum.Request) (quorum.Lease, error)
 	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
+	ExtendKeys(ctx context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error)
 	Release(ctx context.Context, key string, token quorum.Token) (bool, error)
+	ReleaseKeys(ctx context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error)
 	Abandon(key string, token quorum.Token)
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
+	Follow(ctx context.Context, key string, changed func()) (stop func())
 	Inspect(ctx context.Context, key string) (quorum.Info, error)
 	Scan(ctx context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error)
 	ReleaseKey(ctx context.Context, key string) (bool, error)
@@ -75,6 +78,7 @@ type Service struct {
 	o            Options // now returns the Tunable ones
 	tunable      atomic.Pointer[Tunable]
 	queues       *queue.Queues
+	followers    *followers
 	sessionLocks *session.Locks
 	grants       *grants
 	started      time.Time
@@ -95,6 +99,7 @@ func New(o Options) *Service {
 	}
 	s := &Service{o: o, started: time.Now(), grants: newGrants(), counters: newCounters(), queues: queue.New(o.Locker, len(o.Locker.Masters()), o.MaxWaiters, o.MaxTTL)}
 	s.tunable.Store(&o.Tunable)
+	s.followers = newFollowers(o.Locker, o.MaxTTL)
 	s.sessionLocks = session.New(o.Locker, s.queues.Released, o.Report, o.SessionMaxHold, o.SessionLockDelay, o.Log)
 	s.commands = make(map[string]command)
 	for _, how := range []command{
@@ -116,17 +121,21 @@ func (s *Service) Register(mux *redcon.ServeMux) {
 	}
 }
 
-// Drain ends the waiting of all clients, and of clients that come to wait later: they get null.
+// Drain ends the waiting of all clients, and of clients that come to wait later: they get TRYAGAIN.
 // Session locks are no longer renewed and run out, and holders that speak RESP3 get a push
 // message. Drain returns when these are written, or after half a second. It may be called once.
 func (s *Service) Drain() {
 	s.queues.Drain()
+	s.followers.drain()
 	s.sessionLocks.Drain()
 }
 
-// Close ends the renewal of session locks and waits for running renewals. No connection may be
-// open any more.
-func (s *Service) Close() { s.sessionLocks.Close() }
+// Close ends the renewal of session locks and waits for all goroutines. No connection may be open
+// any more.
+func (s *Service) Close() {
+	s.sessionLocks.Close()
+	s.followers.close()
+}
 
 // call is one command: its connection, arguments and reply.
 type call struct {

@@ -56,11 +56,32 @@ func (f *fakeLocker) take() []string {
 }
 
 func (f *fakeLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, error) {
-	f.note("acquire %q %v%s", r.Key, r.TTL, r.Owner)
+	f.note("acquire %q %v%s%s", r.Key, r.TTL, r.Owner, kindOf(&r))
 	if f.block != nil {
 		<-f.block
 	}
-	return quorum.Lease{Token: aToken, Validity: r.TTL - 9*time.Millisecond}, f.err
+	lease := quorum.Lease{Token: aToken, Validity: r.TTL - 9*time.Millisecond}
+	if r.Mode == quorum.Limited {
+		lease.Slot = 2
+	}
+	return lease, f.err
+}
+
+// kindOf is what is special about a request.
+func kindOf(r *quorum.Request) (text string) {
+	if len(r.Keys) > 0 {
+		text += fmt.Sprintf(" and %q", r.Keys)
+	}
+	if r.Mode != quorum.Exclusive {
+		text += " " + r.Mode.String()
+	}
+	if r.Limit > 0 {
+		text += fmt.Sprint(" ", r.Limit)
+	}
+	if r.Waits {
+		text += " waits"
+	}
+	return text
 }
 
 func (f *fakeLocker) Extend(_ context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error) {
@@ -68,7 +89,22 @@ func (f *fakeLocker) Extend(_ context.Context, key string, token quorum.Token, t
 	return ttl - 9*time.Millisecond, f.err
 }
 
+func (f *fakeLocker) ExtendKeys(_ context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error) {
+	f.note("extend %q %v %v shared %v", keys, token, ttl, share)
+	return ttl - 9*time.Millisecond, f.err
+}
+
+func (f *fakeLocker) ReleaseKeys(_ context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error) {
+	f.note("release %q %v keep %v", keys, token, keep)
+	return f.held, f.err
+}
+
 func (f *fakeLocker) Watch(context.Context, string, func(string)) func() { return func() {} }
+
+func (f *fakeLocker) Follow(_ context.Context, key string, _ func()) func() {
+	f.note("follow %q", key)
+	return func() {}
+}
 
 func (f *fakeLocker) Inspect(_ context.Context, key string) (quorum.Info, error) {
 	f.note("inspect %q", key)
@@ -245,7 +281,7 @@ func TestReplies(t *testing.T) {
 		{[]string{"UNLOCK", "job", "9999999999999999" + token[16:]}, ":1", `release "job" 9999999999999999` + token[16:]},
 
 		{[]string{"lock", "job", "5s", "owner", "web-1 (eu)"}, token, `acquire "job" 5sweb-1 (eu)`},
-		{[]string{"LOCK", "job", "5s", "FULL", "Wait", "0", "OWNER", "o"}, "*3 " + token + " :7 :4991", `acquire "job" 5so`},
+		{[]string{"LOCK", "job", "5s", "FULL", "Wait", "0", "OWNER", "o"}, "*3 " + token + " :7 :4991", `acquire "job" 5so waits`},
 		{[]string{"EXTEND", "job", token, "5s"}, ":1", `extend "job" ` + token + ` 5s`},
 		{[]string{"extend", "job", token, "5000", "full"}, "*2 :1 :4991", `extend "job" ` + token + ` 5s`},
 		{[]string{"LOCKINFO", "job"}, "$-1", `inspect "job"`},
@@ -299,8 +335,8 @@ func TestReplies(t *testing.T) {
 		{[]string{"LOCK", "job", "5000", "OWNER", strings.Repeat("o", 65)}, "-ERR invalid owner: it is longer than 64 bytes", ""},
 		{[]string{"LOCK", "job", "5000", "OWNER", "a\r\nb"}, "-ERR invalid owner: it must be printable ASCII", ""},
 		{[]string{"LOCK", "job", "5000", "OWNER", "h\xc3\xa9"}, "-ERR invalid owner: it must be printable ASCII", ""},
-		{[]string{"LOCK", "job", "5000", "WAIT", "x"}, "-ERR invalid timeout in 'lock' command", ""},
-		{[]string{"LOCK", "job", "5000", "WAIT", "-1"}, "-ERR invalid timeout in 'lock' command", ""},
+		{[]string{"LOCK", "job", "5000", "WAIT", "x"}, "-ERR invalid timeout in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h", ""},
+		{[]string{"LOCK", "job", "5000", "WAIT", "-1"}, "-ERR invalid timeout in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h", ""},
 		{[]string{"UNLOCK", "", token}, "-ERR invalid key: it is empty", ""},
 		{[]string{"UNLOCK", "job", "x"}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
 		{[]string{"UNLOCK", "job", strings.ToUpper(token[:17] + strings.Repeat("ab", 20))}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
@@ -322,12 +358,17 @@ func TestReplies(t *testing.T) {
 
 // canBegin reports whether a command with that reply runs without a goroutine.
 func canBegin(argv []string, reply string) bool {
+	if len(argv) < 3 {
+		return strings.HasPrefix(reply, "-ERR wrong") && slices.Contains([]string{"lock", "unlock", "extend"}, strings.ToLower(argv[0]))
+	}
 	waits := slices.ContainsFunc(argv, func(arg string) bool { return strings.EqualFold(arg, "wait") })
 	switch strings.ToLower(argv[0]) {
 	case "lock":
 		return !waits || strings.HasPrefix(reply, "-")
 	case "unlock", "extend":
-		return true
+		return strings.HasPrefix(reply, "-") || !slices.ContainsFunc(argv[2:], func(arg string) bool {
+			return slices.Contains([]string{"keys", "keep", "shared"}, strings.ToLower(arg))
+		})
 	}
 	return false
 }
@@ -419,12 +460,12 @@ func testGate(t *testing.T, w way) {
 
 func TestInfoReplies(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
-	locker.info = quorum.Info{Key: "job", Held: 3, Masters: 5, TTL: 4712 * time.Millisecond, Fence: 7, Owner: "me 1"}
-	const flat = "held :3 masters :5 ttl :4712 fence :7 owner me 1 waiting :0"
+	locker.info = quorum.Info{Key: "job", Held: 3, Masters: 5, TTL: 4712 * time.Millisecond, Fence: 7, Owner: "me 1", Holders: 1}
+	const flat = "held :3 masters :5 ttl :4712 fence :7 owner me 1 waiting :0 mode exclusive holders :1"
 	for _, tt := range []struct{ ask, want string }{
-		{"LOCKINFO job", "*12 " + flat},
-		{"LOCKPROXY LOCKS 0", "*2 7 *1 *14 key job " + flat},
-		{"LOCKPROXY LOCKS 3 COUNT 5000 MATCH j*", "*2 7 *1 *14 key job " + flat},
+		{"LOCKINFO job", "*16 " + flat},
+		{"LOCKPROXY LOCKS 0", "*2 7 *1 *18 key job " + flat},
+		{"LOCKPROXY LOCKS 3 COUNT 5000 MATCH j*", "*2 7 *1 *18 key job " + flat},
 		{"LOCKPROXY LOCKS x", "-ERR invalid cursor"},
 		{"LOCKPROXY LOCKS 0 MATCH", "-ERR syntax error"},
 		{"LOCKPROXY LOCKS 0 LIMIT 5", "-ERR syntax error"},
@@ -442,7 +483,7 @@ func TestInfoReplies(t *testing.T) {
 	if got := ask(t, c, r, "LOCKPROXY", "INFO"); !strings.Contains(got, "lockproxy_version:v0\r\n") || !strings.Contains(got, "waiting:0\r\n") {
 		t.Errorf("INFO says %q", got)
 	}
-	if got := ask(t, c, r, "LOCKPROXY", "HELP"); !strings.HasPrefix(got, fmt.Sprintf("*%d +LOCKPROXY <subcommand>", len(helpLines))) {
+	if got := ask(t, c, r, "LOCKPROXY", "HELP"); !strings.HasPrefix(got, fmt.Sprintf("*%d +LOCKPROXY <subcommand>", len(helpLines)+len(lockHelp))) {
 		t.Errorf("HELP says %q", got)
 	}
 }

@@ -40,11 +40,16 @@ func newCounters() map[stat.Outcome]*atomic.Uint64 {
 	return counters
 }
 
-// count sets the outcome of c and counts it. LOCKPROXY INFO must count outcome.
+// count sets the outcome of c and counts it, if LOCKPROXY INFO counts such.
 func (s *Service) count(c *call, outcome stat.Outcome) {
-	s.counters[outcome].Add(1)
+	if n := s.counters[outcome]; n != nil {
+		n.Add(1)
+	}
 	c.outcome = outcome
 }
+
+// errDraining ends the wait of a client as the proxy drains.
+var errDraining = errors.New("the proxy is ending")
 
 // replies maps errors to replies. An entry without a code stands for null. ErrNoQuorum has its own
 // text.
@@ -61,6 +66,8 @@ var replies = []struct {
 	{quorum.ErrLate, "TRYAGAIN", "a majority answered, but too late: no validity was left", stat.OutcomeTryAgain},
 	{quorum.ErrFence, "TRYAGAIN", "the second fencing round found no majority", stat.OutcomeTryAgain},
 	{quorum.ErrInvalidCursor, "ERR", "invalid cursor", stat.OutcomeTryAgain},
+	{quorum.ErrWrongMode, "ERR", "a lock with LIMIT cannot become SHARED", stat.OutcomeInvalid},
+	{errDraining, "TRYAGAIN", "the proxy is ending", stat.OutcomeTryAgain},
 	{queue.ErrFull, "LOCKQUEUEFULL", "max-waiters clients are waiting already", stat.OutcomeQueueFull},
 	{context.Canceled, "TRYAGAIN", "the connection is closing", stat.OutcomeTryAgain},
 }

@@ -2,14 +2,13 @@ package commands
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"lockproxy/quorum"
 	"lockproxy/stat"
 )
 
-// extend is EXTEND key token ttl [FULL]
+// extend is EXTEND key token ttl [KEYS n key ...] [SHARED] [FULL]
 //
 //	> *4\r\n$6\r\nEXTEND\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n$4\r\n5000\r\n
 //	< :1\r\n  held for at least ttl from here, or
@@ -17,7 +16,13 @@ import (
 //
 // With FULL: *2\r\n:1\r\n:4941\r\n, the validity in milliseconds, or *2\r\n:0\r\n:0\r\n
 func (s *Service) extend(c *call) {
-	validity, err := s.o.Locker.Extend(c.session.Context(), c.key, c.token, c.ttl)
+	ctx := c.session.Context()
+	if len(c.keys) == 0 && !c.share {
+		validity, err := s.o.Locker.Extend(ctx, c.key, c.token, c.ttl)
+		s.extended(c, validity, err)
+		return
+	}
+	validity, err := s.o.Locker.ExtendKeys(ctx, c.allKeys(), c.token, c.ttl, c.share)
 	s.extended(c, validity, err)
 }
 
@@ -37,7 +42,11 @@ func (s *Service) extended(c *call, validity time.Duration, err error) {
 		s.writeFailure(c, err)
 		return
 	default:
-		s.sessionLocks.Extended(c.key, c.token.Secret, validity)
+		s.sessionLocks.Extended(c.key, c.keys, c.token.Secret, validity)
+		if c.share {
+			s.grants.shared(c.key, c.token)
+			s.queues.Wake(c.key) // others may share it
+		}
 	}
 	s.count(c, how)
 	if c.full {
@@ -49,7 +58,7 @@ func (s *Service) extended(c *call, validity time.Duration, err error) {
 	}
 }
 
-// parseExtend parses EXTEND key token ttl [FULL].
+// parseExtend parses EXTEND key token ttl and its options.
 func parseExtend(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) < 3 {
 		return a, errArity("extend")
@@ -60,15 +69,11 @@ func parseExtend(s *Service, argv [][]byte) (a args, err error) {
 	if a.token, err = parseToken(argv[1]); err != nil {
 		return a, err
 	}
-	if a.ttl, err = s.parseTTL("extend", argv[2]); err != nil {
+	if a.ttl, err = s.parseTTL("extend", argv[2]); err != nil || len(argv) == 3 {
 		return a, err
 	}
-	switch options := argv[3:]; {
-	case len(options) == 0:
-	case len(options) == 1 && strings.EqualFold(string(options[0]), "full"):
-		a.full = true
-	default:
-		return a, errSyntax
-	}
-	return a, nil
+	seen, err := s.parseOptions(&a, "extend", argv[3:], keysOption|sharedOption|fullOption)
+	a.share = seen&sharedOption != 0
+	a.blocks = a.share || len(a.keys) > 0
+	return a, err
 }

@@ -4,11 +4,16 @@ import (
 	"hash/maphash"
 	"sync/atomic"
 	"time"
+
+	"lockproxy/quorum"
 )
 
 // grants remembers when this proxy granted each lock, which the masters do not know. From it
 // operators see how long locks were held (metric lock_hold_duration_seconds, held in the audit
 // log) and how old a lock is (the page, lockproxy status).
+//
+// Of an exclusive lock it goes by key and fence, which the masters show to everybody. Holders that
+// are there together may have one fence: of these it goes by key and secret.
 //
 // It is a table of fixed size without a mutex. Each lock has two slots. If both are taken, the
 // newer lock overwrites the older one, whose age is then unknown.
@@ -21,9 +26,13 @@ type grants struct {
 
 func newGrants() *grants { return &grants{seed: maphash.MakeSeed(), start: time.Now()} }
 
-// name returns part of the hash of the lock of key with that fence, and its slots.
-func (g *grants) name(key string, fence uint64) (name uint64, places [2]*atomic.Uint64) {
-	h := maphash.String(g.seed, key) ^ (fence+1)*0x9e3779b97f4a7c15
+func byFence(fence uint64) uint64 { return (fence + 1) * 0x9e3779b97f4a7c15 }
+
+func (g *grants) bySecret(t quorum.Token) uint64 { return maphash.String(g.seed, t.Secret) }
+
+// name returns part of the hash of the lock of key with that id, and its slots.
+func (g *grants) name(key string, id uint64) (name uint64, places [2]*atomic.Uint64) {
+	h := maphash.String(g.seed, key) ^ id
 	at := h % uint64(len(g.slots))
 	return h &^ 0xffffffff, [2]*atomic.Uint64{&g.slots[at], &g.slots[at^1]}
 }
@@ -32,9 +41,25 @@ func (g *grants) name(key string, fence uint64) (name uint64, places [2]*atomic.
 func (g *grants) now() uint32 { return uint32(time.Since(g.start).Milliseconds() + 1) }
 
 // granted notes that a lock is granted now.
-func (g *grants) granted(key string, fence uint64) {
-	now := g.now()
-	name, places := g.name(key, fence)
+func (g *grants) granted(key string, t quorum.Token, mode quorum.Mode) {
+	id := byFence(t.Fence)
+	if mode != quorum.Exclusive {
+		id = g.bySecret(t)
+	}
+	g.note(key, id, g.now())
+}
+
+// shared notes that an exclusive lock is a shared one from now on.
+func (g *grants) shared(key string, t quorum.Token) {
+	_, place, value := g.find(key, byFence(t.Fence))
+	if place != nil && place.CompareAndSwap(value, 0) {
+		g.note(key, g.bySecret(t), uint32(value))
+	}
+}
+
+// note notes that a lock was granted at now.
+func (g *grants) note(key string, id uint64, now uint32) {
+	name, places := g.name(key, id)
 	a, b := places[0].Load(), places[1].Load()
 	if a != 0 && (b == 0 || now-uint32(b) > now-uint32(a)) {
 		places[1].Store(name | uint64(now))
@@ -43,24 +68,27 @@ func (g *grants) granted(key string, fence uint64) {
 	places[0].Store(name | uint64(now))
 }
 
-// age returns the time since the lock was granted, or 0 if that is not known. Once in two thousand
+// age returns the time since the exclusive lock was granted, or 0 if that is not known. Once in two thousand
 // million calls it may return the age of another lock.
 func (g *grants) age(key string, fence uint64) time.Duration {
-	d, _, _ := g.find(key, fence)
+	d, _, _ := g.find(key, byFence(fence))
 	return d
 }
 
 // released returns the age of a lock that has ended, and frees its slot.
-func (g *grants) released(key string, fence uint64) time.Duration {
-	d, place, value := g.find(key, fence)
+func (g *grants) released(key string, t quorum.Token) time.Duration {
+	d, place, value := g.find(key, byFence(t.Fence))
+	if place == nil {
+		d, place, value = g.find(key, g.bySecret(t))
+	}
 	if place != nil {
 		place.CompareAndSwap(value, 0)
 	}
 	return d
 }
 
-func (g *grants) find(key string, fence uint64) (age time.Duration, place *atomic.Uint64, value uint64) {
-	name, places := g.name(key, fence)
+func (g *grants) find(key string, id uint64) (age time.Duration, place *atomic.Uint64, value uint64) {
+	name, places := g.name(key, id)
 	for _, place := range places {
 		if v := place.Load(); v != 0 && v&^0xffffffff == name {
 			return max(time.Duration(g.now()-uint32(v))*time.Millisecond, time.Nanosecond), place, v

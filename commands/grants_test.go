@@ -17,20 +17,44 @@ import (
 func TestGrants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGrants()
-		g.granted("job", 7)
+		g.granted("job", quorum.Token{Fence: 7}, quorum.Exclusive)
 		time.Sleep(1500 * time.Millisecond)
-		g.granted("job", 8)
+		g.granted("job", quorum.Token{Fence: 8}, quorum.Exclusive)
 		time.Sleep(time.Second)
 		for fence, want := range map[uint64]time.Duration{7: 2500 * time.Millisecond, 8: time.Second, 9: 0} {
 			if got := g.age("job", fence); got != want {
 				t.Errorf("age of fence %d: %v, want %v", fence, got, want)
 			}
 		}
-		if got := g.released("job", 7); got != 2500*time.Millisecond {
+		if got := g.released("job", quorum.Token{Fence: 7}); got != 2500*time.Millisecond {
 			t.Errorf("held for %v, want 2.5s", got)
 		}
 		if got := g.age("job", 7); got != 0 {
 			t.Errorf("a released lock has the age %v", got)
+		}
+	})
+}
+
+// TestGrantsTogether: holders that are there together with one fence are told apart, and an
+// exclusive lock that becomes a shared one keeps its age.
+func TestGrantsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGrants()
+		first, a, b := quorum.Token{Fence: 7, Secret: "first"}, quorum.Token{Fence: 7, Secret: "a"}, quorum.Token{Fence: 7, Secret: "b"}
+		g.granted("job", first, quorum.Exclusive)
+		time.Sleep(time.Second)
+		g.shared("job", first)
+		g.granted("job", a, quorum.Shared)
+		time.Sleep(time.Second)
+		g.granted("job", b, quorum.Limited)
+		time.Sleep(time.Second)
+		if got := g.age("job", 7); got != 0 {
+			t.Errorf("the masters show one fence for all, its age is %v", got)
+		}
+		for i, token := range []quorum.Token{b, a, first} {
+			if got, want := g.released("job", token), time.Duration(i+1)*time.Second; got != want {
+				t.Errorf("%s was held for %v, want %v", token.Secret, got, want)
+			}
 		}
 	})
 }
@@ -40,15 +64,16 @@ func TestGrantsUnderChurn(t *testing.T) {
 	g := newGrants()
 	const stay = 200
 	for i := range stay {
-		g.granted(fmt.Sprint("stays", i), uint64(i))
+		g.granted(fmt.Sprint("stays", i), quorum.Token{Fence: uint64(i)}, quorum.Exclusive)
 	}
 	var wg sync.WaitGroup
 	var missed atomic.Int64
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 20_000 {
-				g.granted("goes", uint64(w*100_000+i))
-				if g.released("goes", uint64(w*100_000+i)) == 0 {
+				token := quorum.Token{Fence: uint64(w*100_000 + i)}
+				g.granted("goes", token, quorum.Exclusive)
+				if g.released("goes", token) == 0 {
 					missed.Add(1)
 				}
 			}

@@ -9,7 +9,8 @@ import (
 	"lockproxy/stat"
 )
 
-// lock is LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL]
+// lock is LOCK key ttl [KEYS n key ...] [SHARED | LIMIT n] [WAIT timeout] [SESSION] [OWNER label]
+// [FULL], or LOCK HELP
 //
 //	> *3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$4\r\n5000\r\n
 //	< $57\r\n0000000000000007:9f86...\r\n  the token, or
@@ -18,7 +19,13 @@ import (
 // With FULL, granted:
 //
 //	< *3\r\n$57\r\n0000000000000007:9f86...\r\n:7\r\n:4941\r\n  token, fence, validity in milliseconds
+//
+// With LIMIT, too: *4\r\n..., the slot at the end.
 func (s *Service) lock(c *call) {
+	if c.sub == help {
+		c.writeLines(lockHelp)
+		return
+	}
 	if !c.wait {
 		lease, err := s.o.Locker.Acquire(c.session.Context(), c.request())
 		s.locked(c, lease, err)
@@ -38,7 +45,7 @@ func (s *Service) beginLock(q *loopCall) {
 }
 
 func (c *call) request() quorum.Request {
-	return quorum.Request{Key: c.key, TTL: c.ttl, Owner: c.owner}
+	return quorum.Request{Key: c.key, Keys: c.keys, TTL: c.ttl, Owner: c.owner, Mode: c.mode, Limit: int(c.limit), Waits: c.wait}
 }
 
 // locked writes the reply to LOCK.
@@ -49,77 +56,72 @@ func (s *Service) locked(c *call, lease quorum.Lease, err error) {
 	}
 	s.count(c, stat.OutcomeGranted)
 	c.token.Fence = lease.Token.Fence
-	s.grants.granted(c.key, c.token.Fence)
+	s.grants.granted(c.key, lease.Token, c.mode)
+	for _, key := range c.keys {
+		s.grants.granted(key, lease.Token, c.mode)
+	}
 	c.session.OnUndelivered(func() {
 		s.o.Log.Debug("lock granted, but its reply cannot be delivered: released", zap.String("key", c.key))
-		s.giveBack(c.key, lease.Token)
+		s.giveBack(&c.args, lease.Token)
 		s.reportUndelivered(c)
 	})
 	if c.args.session {
-		s.sessionLocks.Keep(c.session, c.key, lease, c.ttl)
+		s.sessionLocks.Keep(c.session, c.allKeys(), lease, c.ttl)
 		if err := c.session.WatchPeer(s.now().SessionTimeout); err != nil {
 			s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
 		}
 	}
-	if c.full {
+	c.writeLease(&lease)
+}
+
+// writeLease writes the reply to a LOCK that was granted.
+func (c *call) writeLease(lease *quorum.Lease) {
+	if !c.full {
+		c.writeBulk(lease.Token.String())
+		return
+	}
+	slotted := c.mode == quorum.Limited
+	if slotted {
+		c.writeArray(4)
+	} else {
 		c.writeArray(3)
 	}
 	c.writeBulk(lease.Token.String())
-	if c.full {
-		c.writeInt(int64(lease.Token.Fence))
-		c.writeInt(lease.Validity.Milliseconds())
+	c.writeInt(int64(lease.Token.Fence))
+	c.writeInt(lease.Validity.Milliseconds())
+	if slotted {
+		c.writeInt(int64(lease.Slot))
 	}
 }
 
-// giveBack releases a lock in the background and wakes the clients that wait for it.
-func (s *Service) giveBack(key string, token quorum.Token) {
-	s.sessionLocks.Forget(key, token.Secret)
-	s.o.Locker.Abandon(key, token)
-	s.queues.Released(key, token.Secret)
+// giveBack releases what LOCK got in the background, and wakes the clients that wait for it.
+func (s *Service) giveBack(a *args, token quorum.Token) {
+	s.sessionLocks.Forget(a.key, a.keys, token.Secret)
+	for _, key := range a.allKeys() {
+		s.o.Locker.Abandon(key, token)
+		s.queues.Released(key, token.Secret)
+	}
 }
 
-// parseLock parses LOCK key ttl [WAIT timeout] [SESSION] [OWNER label] [FULL].
+// parseLock parses LOCK key ttl and its options, or LOCK HELP.
 func parseLock(s *Service, argv [][]byte) (a args, err error) {
+	if len(argv) == 1 && strings.EqualFold(string(argv[0]), help) {
+		a.sub, a.blocks = help, true
+		return a, nil
+	}
 	if len(argv) < 2 {
 		return a, errArity("lock")
 	}
 	if a.key, err = s.parseKey(argv[0]); err != nil {
 		return a, err
 	}
-	if a.ttl, err = s.parseTTL("lock", argv[1]); err != nil {
+	if a.ttl, err = s.parseTTL("lock", argv[1]); err != nil || len(argv) == 2 {
 		return a, err
 	}
-	return a, a.parseOptions(argv[2:])
-}
-
-// parseOptions parses the options of LOCK: in any order and case, each at most once.
-func (a *args) parseOptions(argv [][]byte) (err error) {
-	for len(argv) > 0 {
-		option := strings.ToLower(string(argv[0]))
-		argv = argv[1:]
-		var value []byte
-		if option == "wait" || option == "owner" {
-			if len(argv) == 0 {
-				return errSyntax
-			}
-			value, argv = argv[0], argv[1:]
-		}
-		switch {
-		case option == "wait" && !a.wait:
-			a.wait = true
-			a.timeout, err = parseTimeout(value)
-		case option == "owner" && a.owner == "":
-			a.owner, err = parseLabel(value)
-		case option == "session" && !a.session:
-			a.session = true
-		case option == "full" && !a.full:
-			a.full = true
-		default:
-			return errSyntax
-		}
-		if err != nil {
-			return err
-		}
+	seen, err := s.parseOptions(&a, "lock", argv[2:], apart|waitOption|sessionOption|ownerOption|fullOption)
+	if seen&sharedOption != 0 {
+		a.mode = quorum.Shared
 	}
-	return nil
+	a.blocks = a.wait
+	return a, err
 }

@@ -1,30 +1,59 @@
 package commands
 
-import "lockproxy/quorum"
+import (
+	"errors"
 
-// lockinfo is LOCKINFO key
+	"lockproxy/commands/internal/queue"
+	"lockproxy/quorum"
+	"lockproxy/stat"
+)
+
+// lockinfo is LOCKINFO key [SINCE fence [WAIT timeout]]
 //
 //	> *2\r\n$8\r\nLOCKINFO\r\n$3\r\njob\r\n
-//	< *12\r\n$4\r\nheld\r\n:3\r\n$7\r\nmasters\r\n:3\r\n$3\r\nttl\r\n:4712\r\n$5\r\nfence\r\n:7\r\n$5\r\nowner\r\n$3\r\nme1\r\n$7\r\nwaiting\r\n:0\r\n
+//	< *16\r\n$4\r\nheld\r\n:3\r\n$7\r\nmasters\r\n:3\r\n$3\r\nttl\r\n:4712\r\n$5\r\nfence\r\n:7\r\n$5\r\nowner\r\n$3\r\nme1\r\n
+//	  $7\r\nwaiting\r\n:0\r\n$4\r\nmode\r\n$9\r\nexclusive\r\n$7\r\nholders\r\n:1\r\n
 //	< $-1\r\n  no token holds a majority
 //
-// RESP3: a map, %6\r\n..., and _\r\n.
+// RESP3: a map, %8\r\n..., and _\r\n. Without WAIT the reply comes at once, whatever the fence is.
 func (s *Service) lockinfo(c *call) {
-	info, err := s.o.Locker.Inspect(c.session.Context(), c.key)
+	info, err := s.inspect(c)
+	if err == nil && c.wait { // the user may have lost the right meanwhile
+		if refusal := s.permit(c); refusal != nil {
+			c.refuse(refusal)
+			return
+		}
+	}
 	switch {
+	case errors.Is(err, queue.ErrDisconnected):
+		c.outcome = stat.OutcomeGone
+		c.writeNull()
 	case err != nil:
 		s.writeFailure(c, err)
 	case info.Held == 0:
 		c.writeNull()
 	default:
-		s.writeInfo(c, info, false)
+		s.writeInfo(c, &info, false)
 	}
 }
 
+// inspect asks the masters about the key, or waits until its holder is another one.
+func (s *Service) inspect(c *call) (quorum.Info, error) {
+	ctx := c.session.Context()
+	if !c.wait {
+		return s.o.Locker.Inspect(ctx, c.key)
+	}
+	return s.followers.wait(c.key, s.now().MaxWaiters,
+		follower{ctx: ctx, gone: c.session.Gone(), since: c.since, timeout: c.timeout})
+}
+
 // writeInfo writes the map for one lock, with its key in front if withKey.
-func (s *Service) writeInfo(c *call, info quorum.Info, withKey bool) {
-	fields := 6
+func (s *Service) writeInfo(c *call, info *quorum.Info, withKey bool) {
+	fields := 8
 	if withKey {
+		fields++
+	}
+	if info.Mode == quorum.Limited {
 		fields++
 	}
 	c.writeMap(fields)
@@ -37,13 +66,37 @@ func (s *Service) writeInfo(c *call, info quorum.Info, withKey bool) {
 	c.writeNumber("fence", int64(info.Fence))
 	c.writeText("owner", info.Owner)
 	c.writeNumber("waiting", int64(s.queues.Waiters(info.Key)))
+	c.writeText("mode", info.Mode.String())
+	c.writeNumber("holders", int64(info.Holders))
+	if info.Mode == quorum.Limited {
+		c.writeBulk("slots")
+		c.writeSlots(info.Slots)
+	}
 }
 
-// parseInfo parses LOCKINFO key.
+// writeSlots writes an array of maps, one for each slot that is taken.
+func (c *call) writeSlots(slots []quorum.Slot) {
+	c.writeArray(len(slots))
+	for _, slot := range slots {
+		c.writeMap(4)
+		c.writeNumber("slot", int64(slot.Slot))
+		c.writeNumber("fence", int64(slot.Fence))
+		c.writeText("owner", slot.Owner)
+		c.writeNumber("ttl", slot.TTL.Milliseconds())
+	}
+}
+
+// parseInfo parses LOCKINFO key and its options. No option is a single word.
 func parseInfo(s *Service, argv [][]byte) (a args, err error) {
-	if len(argv) != 1 {
+	if len(argv) < 1 || len(argv) == 2 {
 		return a, errArity("lockinfo")
 	}
-	a.key, err = s.parseKey(argv[0])
+	if a.key, err = s.parseKey(argv[0]); err != nil || len(argv) == 1 {
+		return a, err
+	}
+	seen, err := s.parseOptions(&a, "lockinfo", argv[1:], sinceOption|waitOption)
+	if err == nil && seen&sinceOption == 0 {
+		err = errSyntax
+	}
 	return a, err
 }

@@ -42,12 +42,12 @@ func (s *Service) masters(c *call) {
 func (s *Service) admitMaster(c *call) {
 	all := s.o.Locker.Masters()
 	i := 0
-	for i < len(all) && s.shownName(all, i) != string(c.rest[0]) {
+	for i < len(all) && s.shownName(all, i) != string(c.proxy.rest[0]) {
 		i++
 	}
 	if i == len(all) {
 		c.outcome = stat.OutcomeInvalid
-		c.writeError("ERR no such master '" + plain.Short(string(c.rest[0])) + "': LOCKPROXY MASTERS lists them")
+		c.writeError("ERR no such master '" + plain.Short(string(c.proxy.rest[0])) + "': LOCKPROXY MASTERS lists them")
 		return
 	}
 	c.key = all[i].Name

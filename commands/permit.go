@@ -21,10 +21,12 @@ type Permission interface {
 }
 
 // asksPermission reports whether the user of the connection needs permission for the command.
-// LOCKPROXY needs none: admin-commands restricts it.
-func (s *Service) asksPermission(c *call) bool { return s.o.Permission != nil && c.name != "lockproxy" }
+// LOCKPROXY needs none: admin-commands restricts it. LOCK HELP needs none.
+func (s *Service) asksPermission(c *call) bool {
+	return s.o.Permission != nil && c.name != "lockproxy" && c.sub != help
+}
 
-// permit returns an error if the user of the connection may not use the lock.
+// permit returns an error if the user of the connection may not use the lock: each of its keys.
 func (s *Service) permit(c *call) error {
 	if !s.asksPermission(c) {
 		return nil
@@ -33,7 +35,16 @@ func (s *Service) permit(c *call) error {
 	if user == "" {
 		return s.errNoUser(c)
 	}
-	key := s.o.KeyPrefix + c.key
+	err := s.permitKey(c, user, c.key)
+	for i := 0; err == nil && i < len(c.keys); i++ {
+		err = s.permitKey(c, user, c.keys[i])
+	}
+	return err
+}
+
+// permitKey returns an error if user may not lock key.
+func (s *Service) permitKey(c *call, user, key string) error {
+	key = s.o.KeyPrefix + key
 	refusal, known := s.o.Permission.Known(user, key)
 	var err error
 	if !known && !c.onLoop {
@@ -67,7 +78,7 @@ func (s *Service) permitAgain(c *call, lease *quorum.Lease) bool {
 	if lease.Validity -= time.Since(start); err == nil && lease.Validity > 0 {
 		return true
 	}
-	s.giveBack(c.key, lease.Token)
+	s.giveBack(&c.args, lease.Token)
 	if err == nil {
 		s.writeFailure(c, quorum.ErrLate)
 		return false

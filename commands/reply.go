@@ -15,6 +15,14 @@ func (r *reply) writeBulk(text string)   { *r = redcon.AppendBulkString(*r, text
 func (r *reply) writeInt(n int64)        { *r = redcon.AppendInt(*r, n) }
 func (r *reply) writeArray(n int)        { *r = redcon.AppendArray(*r, n) }
 
+// writeLines writes lines of help.
+func (r *reply) writeLines(lines []string) {
+	r.writeArray(len(lines))
+	for _, line := range lines {
+		r.writeStatus(line)
+	}
+}
+
 func (r *reply) writeText(name, value string) {
 	r.writeBulk(name)
 	r.writeBulk(value)

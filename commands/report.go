@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/quorum"
 	"lockproxy/stat"
 )
 
@@ -21,9 +22,33 @@ func (s *Service) report(c *call) {
 	if s.o.Report == nil {
 		return
 	}
-	d := stat.Event{Command: c.name, Sub: c.sub, Outcome: cmp.Or(c.outcome, stat.OutcomeInternal), Key: c.key, Owner: c.owner, Fence: c.token.Fence, TTL: c.ttl, Wait: c.wait,
-		Session: c.args.session, Took: time.Since(c.start), Held: c.held, User: c.user, Client: c.session.RemoteAddr()}
-	s.o.Report(d)
+	e := c.event(cmp.Or(c.outcome, stat.OutcomeInternal))
+	e.Sub, e.Took, e.Held, e.User = c.sub, time.Since(c.start), c.held, c.user
+	s.o.Report(e)
+}
+
+// event is what an event of c has whenever it is reported.
+func (c *call) event(outcome stat.Outcome) stat.Event {
+	e := stat.Event{Command: c.name, Outcome: outcome, Key: c.key, Keys: c.keys, Owner: c.owner,
+		Fence: c.token.Fence, TTL: c.ttl, Keep: c.keep, Wait: c.wait, Session: c.args.session,
+		Client: c.session.RemoteAddr()}
+	if c.name == "lock" {
+		e.Kind = c.kind()
+	}
+	return e
+}
+
+// kind is the kind of lock that LOCK asks for.
+func (a *args) kind() stat.Kind {
+	switch {
+	case a.mode == quorum.Shared:
+		return stat.KindShared
+	case a.mode == quorum.Limited:
+		return stat.KindLimit
+	case len(a.keys) > 0:
+		return stat.KindKeys
+	}
+	return stat.KindExclusive
 }
 
 // reportUndelivered reports that a granted lock was released, as its reply could not be delivered.
@@ -31,6 +56,5 @@ func (s *Service) reportUndelivered(c *call) {
 	if s.o.Report == nil {
 		return
 	}
-	s.o.Report(stat.Event{Command: "lock", Outcome: stat.OutcomeUndelivered, Key: c.key, Owner: c.owner, Fence: c.token.Fence, TTL: c.ttl, Wait: c.wait,
-		Session: c.args.session, User: "", Client: c.session.RemoteAddr()})
+	s.o.Report(c.event(stat.OutcomeUndelivered))
 }

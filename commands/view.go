@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockproxy/plain"
+	"lockproxy/quorum"
 	"lockproxy/stat"
 )
 
@@ -13,6 +14,7 @@ import (
 // Counts are the numbers of this moment.
 type Counts struct {
 	Waiters      int // clients that wait for a lock
+	Followers    int // clients that wait for a change of its holder
 	WaitedKeys   int // keys that they wait for
 	SessionLocks int
 }
@@ -20,6 +22,7 @@ type Counts struct {
 // Counts returns the numbers of this moment.
 func (s *Service) Counts() (c Counts) {
 	c.Waiters, c.WaitedKeys = s.queues.Total()
+	c.Followers = s.followers.count()
 	c.SessionLocks = s.sessionLocks.Count()
 	return c
 }
@@ -31,11 +34,14 @@ func (s *Service) Waiting(limit int) []stat.Waiting { return s.queues.Longest(li
 func (s *Service) Locks(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []stat.Lock, err error) {
 	next, found, err := s.o.Locker.Scan(ctx, cursor, match, count)
 	for _, info := range found {
-		l := stat.Lock{Key: info.Key, Owner: info.Owner, Fence: info.Fence, Held: info.Held, TTL: info.TTL,
-			Waiting: s.queues.Waiters(info.Key)}
+		l := stat.Lock{Key: info.Key, Mode: info.Mode.String(), Holders: info.Holders, Owner: info.Owner,
+			Fence: info.Fence, Held: info.Held, TTL: info.TTL, Waiting: s.queues.Waiters(info.Key)}
 		// without a fence a lock cannot be told from an earlier one of the key
-		if info.Fence != 0 {
+		if info.Fence != 0 && info.Mode == quorum.Exclusive {
 			l.Age = s.grants.age(info.Key, info.Fence)
+		}
+		for _, slot := range info.Slots {
+			l.Slots = append(l.Slots, stat.Slot(slot))
 		}
 		locks = append(locks, l)
 	}

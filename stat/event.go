@@ -8,21 +8,37 @@ import (
 // Event is a lock command that was answered, or the end of a lock without one. It holds no token.
 type Event struct {
 	Command string // "lock", "unlock", "extend", "lockinfo", "lockproxy"; "session" for a session lock that ended without UNLOCK
-	Sub     string // of lockproxy: "release", ...; empty where it is not known
+	Sub     string // of lockproxy: "release", ...; "help" of LOCK HELP; empty where it is not known
 	Outcome Outcome
 	// without the prefix; of LOCKPROXY ADMIT the master. Empty if the arguments were not
 	// understood
 	Key     string
+	Keys    []string      // of KEYS: the further keys
+	Kind    Kind          // of LOCK
 	Owner   string        // the label of LOCK
 	Fence   uint64        // of the token, as granted or as the client gave it
 	TTL     time.Duration // of LOCK and EXTEND
-	Wait    bool          // LOCK with WAIT
+	Keep    time.Duration // of UNLOCK with KEEP
+	Wait    bool          // LOCK or LOCKINFO with WAIT
 	Session bool          // LOCK with SESSION
 	Took    time.Duration // until the reply was ready
 	Held    time.Duration // how long a released lock was held; 0: not known
 	User    string        // who is logged in on the connection; empty: not known
 	Client  net.Addr
 }
+
+// Kind says who may hold a lock beside others.
+type Kind string
+
+const (
+	KindExclusive Kind = "exclusive"
+	KindKeys      Kind = "keys" // exclusive, of several keys
+	KindShared    Kind = "shared"
+	KindLimit     Kind = "limit"
+)
+
+// Kinds are all kinds.
+var Kinds = []Kind{KindExclusive, KindKeys, KindShared, KindLimit}
 
 // Outcome says how a command ended.
 type Outcome string
@@ -57,10 +73,10 @@ type Command struct {
 
 // Commands are all lock commands.
 var Commands = []Command{
-	{"lock", []Outcome{OutcomeGranted, OutcomeTaken, OutcomeTimeout, OutcomeGone, OutcomeQueueFull, OutcomeUndelivered}},
+	{"lock", []Outcome{OutcomeGranted, OutcomeTaken, OutcomeTimeout, OutcomeGone, OutcomeQueueFull, OutcomeUndelivered, OutcomeOK}},
 	{"unlock", []Outcome{OutcomeReleased, OutcomeNotHeld}},
 	{"extend", []Outcome{OutcomeExtended, OutcomeLost}},
-	{"lockinfo", []Outcome{OutcomeOK}},
+	{"lockinfo", []Outcome{OutcomeOK, OutcomeGone, OutcomeQueueFull}},
 	{"lockproxy", []Outcome{OutcomeOK, OutcomeReleased, OutcomeNotHeld}},
 }
 

@@ -8,19 +8,21 @@ import (
 	"go.uber.org/zap"
 )
 
-// pushLost tells a holder that speaks RESP3 that its lock is lost, or will be as it is no longer
-// renewed. It may block while the client does not read.
+// pushLost tells a holder that speaks RESP3 that its lock of keys is lost, or will be as it is no
+// longer renewed: once for each key. It may block while the client does not read.
 //
 //	< >4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n
-func (l *lock) pushLost() {
+func (l *lock) pushLost(keys []string) {
 	if !l.conn.RESP3() {
 		return
 	}
-	push := redcon.AppendBulkString([]byte(">4\r\n"), "lock")
-	push = redcon.AppendBulkString(push, "lost")
-	push = redcon.AppendBulkString(push, l.key)
-	push = redcon.AppendBulkString(push, l.token.String())
-	_ = l.conn.Push(push)
+	for _, key := range keys {
+		push := redcon.AppendBulkString([]byte(">4\r\n"), "lock")
+		push = redcon.AppendBulkString(push, "lost")
+		push = redcon.AppendBulkString(push, key)
+		push = redcon.AppendBulkString(push, l.token.String())
+		_ = l.conn.Push(push)
+	}
 }
 
 // pushTimeout bounds how long Drain waits for pushLost.
@@ -35,9 +37,10 @@ func (ls *Locks) Drain() {
 	for _, l := range ls.bySecret {
 		l.timer.Stop()
 		told.Add(1)
+		keys := l.keys
 		ls.renewals.Go(func() {
 			defer told.Done()
-			l.pushLost()
+			l.pushLost(keys)
 		})
 	}
 	if n := len(ls.bySecret); n > 0 {

@@ -65,7 +65,7 @@ func (m *mute) Push([]byte) error { <-m.read; return nil }
 func TestDrainWaitsForNobodyLong(t *testing.T) {
 	held(t, 0, func(_ *extender, _ *fakeOwner, hs *Locks, _ func() []string) {
 		m := &mute{fakeOwner{resp3: true}, make(chan struct{})}
-		hs.Keep(m, "other", leaseOf("cd"), 3*time.Second)
+		hs.Keep(m, []string{"other"}, leaseOf("cd"), 3*time.Second)
 		hs.Drain()
 		if took := time.Since(bubbleBegan); took != pushTimeout {
 			t.Errorf("the drain took %v, want %v", took, pushTimeout)

@@ -50,6 +50,7 @@ type Locks struct {
 // Locker renews and releases locks. *quorum.Quorum is one.
 type Locker interface {
 	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
+	ExtendKeys(ctx context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error)
 	Abandon(key string, token quorum.Token)
 }
 
@@ -66,11 +67,12 @@ var _ Connection = (*resp.Session)(nil)
 // lock is one session lock.
 type lock struct {
 	conn  Connection
-	key   string
 	token quorum.Token
 	ttl   time.Duration
 
 	// Guarded by Locks.mu. Times are those of Locks.now.
+	keys     []string // those not unlocked, one at least; it is replaced, and final once over
+	partly   bool     // some keys were unlocked, so the others are not renewed
 	granted  time.Time
 	renewal  time.Time // when it is due
 	deadline time.Time // end of the validity, less lossMargin
@@ -95,11 +97,11 @@ func New(locker Locker, freed func(key, secret string), report func(stat.Event),
 		bySecret: make(map[string]*lock), byConnection: make(map[Connection]map[*lock]struct{})}
 }
 
-// Keep renews lease, which was just granted, until the connection ends. The first renewal is due
-// after a third of ttl.
-func (ls *Locks) Keep(session Connection, key string, lease quorum.Lease, ttl time.Duration) {
+// Keep renews lease of keys, which was just granted, until the connection ends. The first renewal
+// is due after a third of ttl.
+func (ls *Locks) Keep(session Connection, keys []string, lease quorum.Lease, ttl time.Duration) {
 	now := ls.now()
-	l := &lock{conn: session, key: key, token: lease.Token, ttl: ttl, granted: now, renewal: now.Add(ttl / 3), deadline: now.Add(lease.Validity - lossMargin(ttl))}
+	l := &lock{conn: session, keys: keys, token: lease.Token, ttl: ttl, granted: now, renewal: now.Add(ttl / 3), deadline: now.Add(lease.Validity - lossMargin(ttl))}
 	ls.mu.Lock()
 	set, known := ls.byConnection[session]
 	if !known {
@@ -127,11 +129,12 @@ func (ls *Locks) renew(l *lock) {
 	ls.renewals.Add(1)
 	defer ls.renewals.Done()
 	left, lost := ls.dueLocked(l)
+	keys := l.keys
 	ls.mu.Unlock()
 	if left > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
-		validity, err := ls.locker.Extend(ctx, l.key, l.token, l.ttl)
+		validity, err := ls.extend(ctx, keys, l.token, l.ttl)
 		ls.mu.Lock()
 		lost = ls.renewedLocked(l, validity, err)
 		ls.mu.Unlock()
@@ -139,8 +142,8 @@ func (ls *Locks) renew(l *lock) {
 	if lost != nil {
 		lost(l)
 		ls.reportEnd(l, stat.OutcomeLost)
-		ls.log.Warn("session lock lost", zap.String("key", l.key), zap.Stringer("client", l.conn.RemoteAddr()))
-		l.pushLost()
+		ls.log.Warn("session lock lost", zap.String("key", l.keys[0]), zap.Stringer("client", l.conn.RemoteAddr()))
+		l.pushLost(l.keys)
 	}
 }
 
@@ -148,7 +151,7 @@ func (ls *Locks) renew(l *lock) {
 // take, or, if the lock is lost, a function to call without the mutex.
 func (ls *Locks) dueLocked(l *lock) (left time.Duration, lost func(*lock)) {
 	now := ls.now()
-	tooLong := now.Sub(l.granted) >= ls.maxHold
+	tooLong := l.partly || now.Sub(l.granted) >= ls.maxHold
 	switch {
 	case !now.Before(l.deadline) && tooLong:
 		ls.dropLocked(l)
@@ -181,12 +184,12 @@ func (ls *Locks) renewedLocked(l *lock, validity time.Duration, err error) (lost
 		ls.setTimerLocked(l, l.renewal)
 	case errors.Is(err, quorum.ErrLost): // Extend has released its remains
 		ls.dropLocked(l)
-		return func(l *lock) { ls.released(l.key, l.token.Secret) }
+		return ls.wake
 	case !now.Before(l.deadline):
 		ls.dropLocked(l)
 		return ls.release
 	default:
-		ls.log.Debug("session lock not renewed, tried again", zap.String("key", l.key), zap.Error(err))
+		ls.log.Debug("session lock not renewed, tried again", zap.String("key", l.keys[0]), zap.Error(err))
 		ls.setTimerLocked(l, now.Add(min(l.ttl/10, retryRenewal, l.deadline.Sub(now))))
 	}
 	return nil
@@ -197,7 +200,7 @@ func (ls *Locks) reportEnd(l *lock, how stat.Outcome) {
 	if ls.report == nil {
 		return
 	}
-	d := stat.Event{Command: "session", Outcome: how, Key: l.key, Fence: l.token.Fence, TTL: l.ttl, Session: true, Client: l.conn.RemoteAddr()}
+	d := stat.Event{Command: "session", Outcome: how, Key: l.keys[0], Keys: l.keys[1:], Fence: l.token.Fence, TTL: l.ttl, Session: true, Client: l.conn.RemoteAddr()}
 	if how == stat.OutcomeReleased {
 		d.Held = ls.now().Sub(l.granted)
 	}
@@ -211,25 +214,6 @@ func (ls *Locks) dropLocked(l *lock) {
 	delete(ls.bySecret, l.token.Secret)
 	set := ls.byConnection[l.conn]
 	delete(set, l)
-}
-
-// Forget ends the renewal of a token of key, which is about to be released.
-func (ls *Locks) Forget(key, secret string) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l := ls.bySecret[secret]; l != nil && l.key == key {
-		ls.dropLocked(l)
-	}
-}
-
-// Extended notes that the client has extended the lock itself, and may count on it for validity
-// from now on, whatever becomes of renewals.
-func (ls *Locks) Extended(key, secret string, validity time.Duration) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l := ls.bySecret[secret]; l != nil && l.key == key {
-		l.extendDeadline(ls.now(), validity)
-	}
 }
 
 // connectionEnded runs when the connection has ended or was reset. If the client ended it, its
@@ -256,7 +240,7 @@ func (ls *Locks) connectionEnded(session Connection, how resp.End) {
 		switch {
 		case how == resp.EndProxy:
 			ls.reportEnd(l, stat.OutcomeLeft)
-			ls.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", l.key))
+			ls.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", l.keys[0]))
 		case waits:
 			ls.reportEnd(l, stat.OutcomeReleased)
 			go ls.releaseLater(l, delay)
@@ -267,19 +251,14 @@ func (ls *Locks) connectionEnded(session Connection, how resp.End) {
 	}
 }
 
-func (ls *Locks) release(l *lock) {
-	ls.locker.Abandon(l.key, l.token)
-	ls.released(l.key, l.token.Secret)
-}
-
 // releaseLater keeps the key closed for session-lock-delay, as the holder's last writes may still
 // be on their way. If the proxy ends meanwhile, the key runs out. It counts as a renewal.
 func (ls *Locks) releaseLater(l *lock, delay time.Duration) {
 	defer ls.renewals.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), l.ttl)
 	defer cancel()
-	if _, err := ls.locker.Extend(ctx, l.key, l.token, delay); err != nil {
-		ls.log.Warn("session-lock-delay cannot be kept", zap.String("key", l.key), zap.Error(err))
+	if _, err := ls.extend(ctx, l.keys, l.token, delay); err != nil {
+		ls.log.Warn("session-lock-delay cannot be kept", zap.String("key", l.keys[0]), zap.Error(err))
 	}
 	time.AfterFunc(delay, func() { ls.release(l) })
 }

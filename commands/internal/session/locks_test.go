@@ -44,6 +44,11 @@ func (e *extender) Extend(_ context.Context, _ string, _ quorum.Token, ttl time.
 	return ttl - took - 100*time.Millisecond, err
 }
 
+func (e *extender) ExtendKeys(ctx context.Context, keys []string, t quorum.Token, ttl time.Duration, _ bool) (time.Duration, error) {
+	e.note("of " + strings.Join(keys, " and "))
+	return e.Extend(ctx, keys[0], t, ttl)
+}
+
 func (e *extender) Abandon(key string, _ quorum.Token) { e.note("release " + key + " at") }
 
 func (e *extender) fail(err error) {
@@ -95,7 +100,7 @@ func held(t *testing.T, delay time.Duration, f func(e *extender, o *fakeOwner, h
 		}, nil, 10*time.Second, delay, zap.NewNop())
 		e.holds = hs
 		hs.suspended = func() time.Duration { return 0 } // the real clocks are no part of the bubble
-		hs.Keep(o, "job", quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second)
+		hs.Keep(o, []string{"job"}, quorum.Lease{Token: quorum.Token{Fence: 7, Secret: strings.Repeat("ab", 20)}, Validity: 2900 * time.Millisecond}, 3*time.Second)
 		f(e, o, hs, func() []string {
 			mu.Lock()
 			defer mu.Unlock()
@@ -206,7 +211,7 @@ func TestHoldEnds(t *testing.T) {
 func TestNoRenewalAfterUnlock(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1005 * time.Millisecond) // in the middle of the first renewal
-		hs.Forget("job", strings.Repeat("ab", 20))
+		hs.Forget("job", nil, strings.Repeat("ab", 20))
 		time.Sleep(time.Minute)
 		if got := e.log(); len(got) != 1 || len(o.pushes()) != 0 || hs.Count() != 0 {
 			t.Errorf("asked %v, pushed %v, %d left", got, o.pushes(), hs.Count())
@@ -218,7 +223,7 @@ func TestNoRenewalAfterUnlock(t *testing.T) {
 // releases nothing, so that the lock is renewed further.
 func TestUnlockOfAnotherKey(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
-		hs.Forget("other", strings.Repeat("ab", 20))
+		hs.Forget("other", nil, strings.Repeat("ab", 20))
 		time.Sleep(1500 * time.Millisecond)
 		if got := e.log(); !slices.Equal(got, []string{"extend 3s at 1s"}) || hs.Count() != 1 {
 			t.Errorf("asked %v, %d held", got, hs.Count())
@@ -231,10 +236,10 @@ func TestUnlockOfAnotherKey(t *testing.T) {
 func TestExtendedLock(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1500 * time.Millisecond)
-		hs.Extended("job", strings.Repeat("ab", 20), 20*time.Second)
-		hs.Extended("job", strings.Repeat("ab", 20), time.Second)      // a shorter one takes nothing away
-		hs.Extended("other", strings.Repeat("ab", 20), 40*time.Second) // nor has another key anything to do with it
-		time.Sleep(time.Second)                                        // a renewal at 2s
+		hs.Extended("job", nil, strings.Repeat("ab", 20), 20*time.Second)
+		hs.Extended("job", nil, strings.Repeat("ab", 20), time.Second)      // a shorter one takes nothing away
+		hs.Extended("other", nil, strings.Repeat("ab", 20), 40*time.Second) // nor has another key anything to do with it
+		time.Sleep(time.Second)                                             // a renewal at 2s
 		e.fail(quorum.ErrLate)
 		time.Sleep(time.Minute)
 		if pushed := o.pushes(); len(pushed) != 1 || !strings.HasSuffix(pushed[0], "at 21.45s") {

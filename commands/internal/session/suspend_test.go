@@ -22,7 +22,7 @@ func suspendable(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, susp
 		e.holds = hs
 		var slept atomic.Int64
 		hs.suspended = func() time.Duration { return 100*time.Hour + time.Duration(slept.Load()) }
-		hs.Keep(o, "job", quorum.Lease{Token: quorum.Token{Secret: strings.Repeat("ab", 20)}, Validity: 29900 * time.Millisecond}, 30*time.Second)
+		hs.Keep(o, []string{"job"}, quorum.Lease{Token: quorum.Token{Secret: strings.Repeat("ab", 20)}, Validity: 29900 * time.Millisecond}, 30*time.Second)
 		f(e, o, hs, func(d time.Duration) { slept.Add(int64(d)) })
 		hs.Close()
 	})
@@ -87,7 +87,7 @@ func TestSuspendExtended(t *testing.T) {
 	suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
 		e.took = 0
 		e.fail(quorum.ErrLate)
-		hs.Extended("job", strings.Repeat("ab", 20), time.Minute)
+		hs.Extended("job", nil, strings.Repeat("ab", 20), time.Minute)
 		time.Sleep(70 * time.Second)
 		if got := o.pushes(); len(got) != 1 || !strings.HasSuffix(got[0], "at 59.95s") {
 			t.Errorf("pushed %v, want one at 59.95s", got)
@@ -99,14 +99,14 @@ func TestSuspendExtended(t *testing.T) {
 func TestSuspendCheckEnds(t *testing.T) {
 	suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
 		secret := strings.Repeat("ab", 20)
-		hs.Forget("job", secret)
+		hs.Forget("job", nil, secret)
 		time.Sleep(time.Minute)
 		hs.mu.Lock()
 		if hs.check.Stop() {
 			t.Error("the check still runs")
 		}
 		hs.mu.Unlock()
-		hs.Keep(o, "job", quorum.Lease{Token: quorum.Token{Secret: secret}, Validity: 29900 * time.Millisecond}, 30*time.Second)
+		hs.Keep(o, []string{"job"}, quorum.Lease{Token: quorum.Token{Secret: secret}, Validity: 29900 * time.Millisecond}, 30*time.Second)
 		suspend(time.Minute)
 		time.Sleep(5 * time.Second)
 		if got := o.pushes(); len(got) != 1 || !strings.HasSuffix(got[0], "at 1m1s") {

@@ -19,11 +19,11 @@ const (
 	Inline                 // Strict only: an inline request, Dropped bytes long, stands in Argv
 )
 
-// Limits of what is kept of a lock command. The longest valid one has 9 arguments and a key of
-// 1,024 bytes. So a command of which something is cut off is refused anyway: it has too many
-// arguments, or one that is too long.
+// Limits of what is kept of a lock command. The longest valid one has 26 arguments, 16 of them
+// keys, of up to 1,024 bytes each. So a command of which something is cut off is refused anyway: it
+// has too many arguments, or one that is too long.
 const (
-	keepArgs = 16
+	keepArgs = 32
 	keepArg  = 2048
 )
 

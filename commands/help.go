@@ -1,0 +1,37 @@
+package commands
+
+// helpLines begin the reply to LOCKPROXY HELP, in the form of Redis' own HELP subcommands. lockHelp
+// follows.
+var helpLines = []string{
+	"LOCKPROXY <subcommand> [<arg> ...]. Subcommands are:",
+	"HELP",
+	"    Print this help.",
+	"INFO",
+	"    Version, uptime, connections and counters, as text.",
+	"MASTERS",
+	"    How each master stands, as an array of maps.",
+	"LOCKS <cursor> [MATCH <pattern>] [COUNT <n>]",
+	"    Page through the locks, as SCAN does. Needs admin-commands on a network listener.",
+	"RELEASE <key>",
+	"    Free a lock whoever holds it. Needs admin-commands on a network listener.",
+	"ADMIT <address>",
+	"    Let a master of other proxies join these, or one in quarantine vote without the",
+	"    counters of those that are gone. The address is that of MASTERS. Needs",
+	"    admin-commands on a network listener.",
+}
+
+// lockHelp is the reply to LOCK HELP.
+var lockHelp = []string{
+	"Lock commands are:",
+	"LOCK <key> <ttl> [KEYS <n> <key> ...] [SHARED | LIMIT <n>] [WAIT <timeout>] [SESSION] [OWNER <label>] [FULL]",
+	"    Lock a key. Replies a token, or null while others hold it. Times are 500, 500ms, 30s,",
+	"    5m or 1h; a bare number is milliseconds. KEYS: n more keys, all or none. SHARED: beside",
+	"    other SHARED ones. LIMIT: beside n-1 others. WAIT: in a queue, 0 is without limit.",
+	"    SESSION: renewed until the connection ends. FULL: token, fence and validity, slot.",
+	"UNLOCK <key> <token> [KEYS <n> <key> ...] [KEEP <ttl>]",
+	"    Release a lock: 1, or 0 if the token does not hold it. KEEP: closed for ttl from now.",
+	"EXTEND <key> <token> <ttl> [KEYS <n> <key> ...] [SHARED] [FULL]",
+	"    Hold a lock for ttl from now: 1, or 0 if it is lost. SHARED: let others share it.",
+	"LOCKINFO <key> [SINCE <fence> [WAIT <timeout>]]",
+	"    Who holds a lock, or null. With WAIT: as soon as the fence is another than this one.",
+}

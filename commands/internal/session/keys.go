@@ -1,0 +1,78 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"lockproxy/quorum"
+)
+
+// A session lock may have several keys. It is renewed as long as it has all of them.
+
+// extend extends a lock of any number of keys.
+func (ls *Locks) extend(ctx context.Context, keys []string, t quorum.Token, ttl time.Duration) (time.Duration, error) {
+	if len(keys) == 1 {
+		return ls.locker.Extend(ctx, keys[0], t, ttl)
+	}
+	return ls.locker.ExtendKeys(ctx, keys, t, ttl, false)
+}
+
+// Forget ends the renewal of a token of key and more, which is about to be released there. What is
+// left of the token runs out by its validity, or is released when the connection ends.
+func (ls *Locks) Forget(key string, more []string, secret string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.bySecret[secret]
+	if l == nil {
+		return
+	}
+	var left []string
+	for _, k := range l.keys {
+		if k != key && !slices.Contains(more, k) {
+			left = append(left, k)
+		}
+	}
+	switch len(left) {
+	case 0:
+		ls.dropLocked(l)
+	case len(l.keys): // the token of another key
+	default:
+		l.keys, l.partly = left, true
+		if !l.renewing && !ls.draining {
+			ls.setTimerLocked(l, l.deadline)
+		}
+	}
+}
+
+// Extended notes that the client has extended the lock of key and more itself, and may count on it
+// for validity from now on, whatever becomes of renewals.
+func (ls *Locks) Extended(key string, more []string, secret string, validity time.Duration) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.bySecret[secret]
+	if l == nil {
+		return
+	}
+	for _, k := range l.keys {
+		if k != key && !slices.Contains(more, k) {
+			return
+		}
+	}
+	l.extendDeadline(ls.now(), validity)
+}
+
+// release releases l in the background, and wakes those who wait for it.
+func (ls *Locks) release(l *lock) {
+	for _, key := range l.keys {
+		ls.locker.Abandon(key, l.token)
+	}
+	ls.wake(l)
+}
+
+// wake wakes those who wait for the keys of l, which was released.
+func (ls *Locks) wake(l *lock) {
+	for _, key := range l.keys {
+		ls.released(key, l.token.Secret)
+	}
+}
