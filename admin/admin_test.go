@@ -77,6 +77,12 @@ func TestMetricsLint(t *testing.T) {
 	f.o.Meter.Note(&stat.Event{Command: "lock", Outcome: "granted", Wait: false, Took: time.Millisecond})
 	f.o.Meter.Note(&stat.Event{Command: "lock", Outcome: "never heard of", Wait: true, Took: time.Millisecond})
 	f.o.Meter.Note(&stat.Event{Command: "never heard of", Outcome: "granted", Wait: true, Took: time.Millisecond})
+	for _, kind := range []stat.Kind{stat.KindShared, stat.KindShared, stat.KindLimit, "never heard of"} {
+		f.o.Meter.Note(&stat.Event{Command: "unlock", Outcome: "granted", Kind: kind}) // only a LOCK counts
+		f.o.Meter.Note(&stat.Event{Command: "lock", Outcome: "taken", Kind: kind})
+		f.o.Meter.Note(&stat.Event{Command: "lock", Outcome: "granted", Kind: kind})
+	}
+	f.o.Meter.Note(&stat.Event{Command: "lockinfo", Outcome: "ok", Wait: true, Took: time.Hour})
 	f.o.Meter.Relayed("string", time.Millisecond)
 	f.o.Meter.Relayed("never heard of", time.Millisecond)
 	problems, err := testutil.GatherAndLint(f.registry)
@@ -93,7 +99,10 @@ func TestMetricsLint(t *testing.T) {
 		`lockproxy_master_errors_total{kind="LOADING",master="10.0.0.3:6379"} 2`, `lockproxy_master_errors_total{kind="other",master="10.0.0.3:6379"} 5`,
 		`lockproxy_master_state{master="10.0.0.3:6379",state="quarantined"} 1`, `lockproxy_master_quarantine_remaining_seconds{master="10.0.0.3:6379"} 59`,
 		`lockproxy_masters_voting 2`, `lockproxy_masters_needed 2`, `lockproxy_upstream_up 1`, `lockproxy_build_info{version="v1"} 1`,
-		`lockproxy_lock_commands_total{command="lock",outcome="granted"} 1`, `lockproxy_lock_commands_total{command="lock",outcome="other"} 1`,
+		`lockproxy_lock_commands_total{command="lock",outcome="granted"} 5`,
+		`lockproxy_locks_granted_total{kind="shared"} 2`, `lockproxy_locks_granted_total{kind="limit"} 1`, `lockproxy_locks_granted_total{kind="other"} 2`,
+		`lockproxy_locks_granted_total{kind="keys"} 0`, `lockproxy_locks_granted_total{kind="exclusive"} 0`,
+		`lockproxy_lock_command_duration_seconds_count{command="lockinfo"} 0`, `lockproxy_lock_commands_total{command="lock",outcome="other"} 1`,
 		`lockproxy_lock_wait_duration_seconds_count{granted="false"} 1`, `lockproxy_relayed_command_duration_seconds_count{group="string"} 1`,
 		`lockproxy_relayed_command_duration_seconds_bucket{group="string",le="0.00128"} 1`, "go_goroutines ", "process_open_fds ",
 	} {
@@ -236,7 +245,8 @@ func TestPageFiles(t *testing.T) {
 // the masters, and what was just asked is not asked again.
 func TestLocks(t *testing.T) {
 	f := newFixture(t, nil)
-	f.found = []stat.Lock{{Key: "<b>\x00", Owner: "me", Fence: 1 << 52, Held: 3, TTL: 1500 * time.Millisecond, Age: 2 * time.Second, Waiting: 1}, {Key: "b", TTL: -1}}
+	f.found = []stat.Lock{{Key: "<b>\x00", Owner: "me", Fence: 1 << 52, Held: 3, TTL: 1500 * time.Millisecond, Age: 2 * time.Second, Waiting: 1},
+		{Key: "b", TTL: -1, Mode: "limit", Holders: 1, Slots: []stat.Slot{{Slot: 3, Fence: 1 << 52, Owner: "\x00", TTL: time.Second}}}}
 	f.next = 1<<63 + 3
 	read := func(target string) (page lockPage) {
 		t.Helper()
@@ -248,6 +258,9 @@ func TestLocks(t *testing.T) {
 	}
 	page := read("/locks")
 	if l := page.Locks[0]; l.Key != `<b>\x00` || l.Fence != "4503599627370496" || l.TTL != 1500 || l.Age == nil || *l.Age != 2000 || l.Waiting != 1 {
+		t.Errorf("got %+v", l)
+	}
+	if l := page.Locks[1]; l.Mode != "limit" || l.Holders != 1 || len(l.Slots) != 1 || l.Slots[0] != (slotReport{3, `\x00`, "4503599627370496", 1000}) {
 		t.Errorf("got %+v", l)
 	}
 	if page.Cursor != "9223372036854775811" || page.Locks[1].Age != nil {

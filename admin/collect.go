@@ -82,6 +82,8 @@ var metrics = []metric[State]{
 	gauge("waiters", "Clients that wait for a lock.", func(s *State) int { return s.Waiters }),
 	gauge("waited_keys", "Keys that clients wait for.",
 		func(s *State) int { return s.WaitedKeys }),
+	gauge("followers", "Clients that wait in LOCKINFO for another holder of a lock.",
+		func(s *State) int { return s.Followers }),
 	gauge("session_locks", "Locks that are renewed for the connection they belong to.",
 		func(s *State) int { return s.SessionLocks }),
 	gauge("masters", "Masters in the settings.", func(s *State) int { return len(s.Masters) }),

@@ -42,13 +42,23 @@ type keptPage struct {
 func (l *lockList) init() { l.turn, l.kept = make(chan struct{}, 1), map[string]keptPage{} }
 
 type lockReport struct {
-	Key     string `json:"key"`
-	Owner   string `json:"owner"`
-	Fence   string `json:"fence"` // too large for a number in JavaScript
-	Held    int    `json:"held"`
-	TTL     int64  `json:"ttl_ms"` // negative: it never ends
-	Age     *int64 `json:"age_ms"`
-	Waiting int    `json:"waiting"`
+	Key     string       `json:"key"`
+	Mode    string       `json:"mode"`
+	Holders int          `json:"holders"`
+	Owner   string       `json:"owner"`
+	Fence   string       `json:"fence"` // too large for a number in JavaScript
+	Held    int          `json:"held"`
+	TTL     int64        `json:"ttl_ms"` // negative: it never ends
+	Age     *int64       `json:"age_ms"`
+	Waiting int          `json:"waiting"`
+	Slots   []slotReport `json:"slots,omitempty"`
+}
+
+type slotReport struct {
+	Slot  int    `json:"slot"`
+	Owner string `json:"owner"`
+	Fence string `json:"fence"`
+	TTL   int64  `json:"ttl_ms"`
 }
 
 type waitingReport struct {
@@ -129,10 +139,13 @@ func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]b
 }
 
 func lockReportOf(l *stat.Lock) lockReport {
-	r := lockReport{Key: plain.Escape(l.Key), Owner: plain.Escape(l.Owner), Fence: strconv.FormatUint(l.Fence, 10), Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
+	r := lockReport{Key: plain.Escape(l.Key), Mode: l.Mode, Holders: l.Holders, Owner: plain.Escape(l.Owner), Fence: strconv.FormatUint(l.Fence, 10), Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
 	if l.Age > 0 {
 		age := l.Age.Milliseconds()
 		r.Age = &age
+	}
+	for _, slot := range l.Slots {
+		r.Slots = append(r.Slots, slotReport{slot.Slot, plain.Escape(slot.Owner), strconv.FormatUint(slot.Fence, 10), slot.TTL.Milliseconds()})
 	}
 	return r
 }

@@ -21,6 +21,7 @@ var failures = map[stat.Outcome]bool{stat.OutcomeNoQuorum: true, stat.OutcomeTry
 // use. No method blocks or allocates.
 type Meter struct {
 	commands  map[string]map[stat.Outcome]prometheus.Counter // by command and outcome
+	granted   map[stat.Kind]prometheus.Counter
 	sessions  map[stat.Outcome]prometheus.Counter
 	took      map[string]prometheus.Histogram // by command; LOCK without WAIT
 	waited    prometheus.Histogram            // LOCK with WAIT that was granted
@@ -47,7 +48,7 @@ func NewMeter(groups []string) *Meter {
 	m := &Meter{relayed: map[string]prometheus.Histogram{}, commands: map[string]map[stat.Outcome]prometheus.Counter{}, sessions: map[stat.Outcome]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
 		dialFails: map[string]prometheus.Counter{}}
 	ended := m.counters("lock_commands_total", "Commands that lockproxy answers itself, by outcome.", "command", "outcome")
-	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has lock_wait_duration_seconds.", latencies, "command")
+	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has lock_wait_duration_seconds, LOCKINFO with WAIT is not timed.", latencies, "command")
 	// so that every series is there from the start, and clients make none
 	for _, c := range stat.Commands {
 		m.commands[c.Name] = map[stat.Outcome]prometheus.Counter{}
@@ -55,6 +56,11 @@ func NewMeter(groups []string) *Meter {
 			m.commands[c.Name][outcome] = ended.WithLabelValues(c.Name, string(outcome))
 		}
 		m.took[c.Name] = duration.WithLabelValues(c.Name).(prometheus.Histogram)
+	}
+	m.granted = map[stat.Kind]prometheus.Counter{}
+	granted := m.counters("locks_granted_total", "Locks granted, by kind.", "kind")
+	for _, kind := range append(stat.Kinds, other) {
+		m.granted[kind] = granted.WithLabelValues(string(kind))
 	}
 	waits := []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}
 	wait := m.histograms("lock_wait_duration_seconds", "How long LOCK with WAIT took, by whether it was granted.", waits, "granted")
@@ -104,8 +110,12 @@ func (m *Meter) Note(e *stat.Event) {
 	if counters := m.commands[e.Command]; counters != nil {
 		pick(counters, e.Outcome).Inc()
 	}
+	if e.Command == "lock" && e.Outcome == stat.OutcomeGranted {
+		pick(m.granted, e.Kind).Inc()
+	}
 	switch h := m.took[e.Command]; {
 	case e.Outcome == stat.OutcomeUndelivered, h == nil: // its command has been counted before
+	case e.Command == "lockinfo" && e.Wait: // it takes as long as nothing happens
 	case !e.Wait:
 		h.Observe(e.Took.Seconds())
 	case e.Outcome == stat.OutcomeGranted:

@@ -18,6 +18,7 @@ type State struct {
 
 	Waiters      int // clients that wait for a lock
 	WaitedKeys   int // keys that they wait for
+	Followers    int // clients that wait for another holder of a lock
 	SessionLocks int // locks that are renewed for their connection
 }
 

@@ -75,13 +75,26 @@ function cell(className, label, ...children) {
   return e;
 }
 
+// kind says who else holds the lock; nothing of one holder.
+function kind(lock) {
+  switch (lock.mode) {
+  case 'shared': return 'shared by ' + number(lock.holders);
+  case 'limit': return plural(lock.holders, 'slot', 'slots') + ' taken';
+  case 'kept': return 'kept closed';
+  }
+  return '';
+}
+
 function row(lock) {
   const key = cell('key', '', lock.key);
   key.title = lock.key + (lock.fence === '0' ? '' : '\nfence ' + lock.fence);
   const owner = cell(lock.owner ? '' : 'nothing', 'owner', lock.owner || '–');
   owner.title = lock.owner;
+  const together = kind(lock);
+  if (together) key.append(el('small', 'kind', together));
+  for (const slot of lock.slots || []) key.title += `\nslot ${slot.slot}: ${slot.owner || 'no label'}, fence ${slot.fence}, ${span(slot.ttl_ms)} left`;
   const age = cell('num', 'age', '–');
-  if (lock.age_ms === null) age.title = 'not known: granted through another proxy, or too long ago';
+  if (lock.age_ms === null) age.title = together ? 'not told where several may hold a lock' : 'not known: granted through another proxy, or too long ago';
   const left = el('span', '', '–'), bar = el('i', '');
   const tr = el('tr', '', key, owner, age, cell('num', 'masters', masters ? `${lock.held}/${masters}` : String(lock.held)),
     cell(lock.waiting ? 'num' : 'num nothing', 'waiting', lock.waiting ? number(lock.waiting) : '–'), cell('', 'left', left, el('div', 'bar', bar)));

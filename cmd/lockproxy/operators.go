@@ -144,7 +144,7 @@ func (o *operators) close(ctx context.Context) {
 func (o *operators) state() admin.State {
 	counts := o.service.Counts()
 	s := admin.State{Draining: o.draining.Load(), Waiters: counts.Waiters, WaitedKeys: counts.WaitedKeys,
-		SessionLocks: counts.SessionLocks, Traffic: o.relay.Stats(), Masters: o.service.Masters()}
+		Followers: counts.Followers, SessionLocks: counts.SessionLocks, Traffic: o.relay.Stats(), Masters: o.service.Masters()}
 	s.Upstream.Name = o.upstreamName()
 	s.Upstream.Up, s.Upstream.Reason, s.Upstream.RTT = o.probe.last()
 	return s

@@ -81,6 +81,17 @@ type lockStatus struct {
 	Fence   int64  `json:"fence"`
 	Owner   string `json:"owner"`
 	Waiting int64  `json:"waiting"`
+	Mode    string `json:"mode"`
+	Holders int64  `json:"holders"`
+
+	Slots []slotStatus `json:"slots,omitempty"`
+}
+
+type slotStatus struct {
+	Slot  int64  `json:"slot"`
+	Fence int64  `json:"fence"`
+	Owner string `json:"owner"`
+	TTL   int64  `json:"ttl"`
 }
 
 func (v *viewer) run(ctx context.Context) int {
@@ -211,8 +222,7 @@ func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
 				s.MoreLock = true
 				return nil
 			}
-			f := entry.fields()
-			s.Locks = append(s.Locks, lockStatus{f["key"], integer(f["held"]), integer(f["ttl"]), integer(f["fence"]), f["owner"], integer(f["waiting"])})
+			s.Locks = append(s.Locks, lockOf(entry))
 		}
 		if cursor = r.list[0].text; cursor == "0" || cursor == "" {
 			return nil
@@ -249,3 +259,20 @@ func integer(s string) int64 {
 
 // infoOf returns a field of LOCKPROXY INFO, or "?".
 func (s *status) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }
+
+// lockOf reads one map of LOCKPROXY LOCKS.
+func lockOf(entry reply) lockStatus {
+	f := entry.fields()
+	l := lockStatus{Key: f["key"], Held: integer(f["held"]), TTL: integer(f["ttl"]), Fence: integer(f["fence"]), Owner: f["owner"],
+		Waiting: integer(f["waiting"]), Mode: f["mode"], Holders: integer(f["holders"])}
+	for i := 0; i+1 < len(entry.list); i += 2 {
+		if entry.list[i].text != "slots" {
+			continue
+		}
+		for _, slot := range entry.list[i+1].list {
+			f := slot.fields()
+			l.Slots = append(l.Slots, slotStatus{integer(f["slot"]), integer(f["fence"]), f["owner"], integer(f["ttl"])})
+		}
+	}
+	return l
+}

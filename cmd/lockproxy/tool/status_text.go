@@ -54,15 +54,31 @@ func (s *status) writeLocks(b *strings.Builder) {
 		b.WriteString("\nno locks are held\n")
 		return
 	}
-	rows := [][]string{{"LOCK", "HELD ON", "LEFT", "FENCE", "WAITING", "OWNER"}}
+	rows := [][]string{{"LOCK", "KIND", "HELD ON", "LEFT", "FENCE", "WAITING", "OWNER"}}
 	for _, l := range s.Locks {
-		rows = append(rows, []string{plain.Escape(l.Key), fmt.Sprintf("%d of %d", l.Held, len(s.Masters)), shortTime(l.TTL), fmt.Sprint(l.Fence),
+		on := fmt.Sprintf("%d of %d", l.Held, len(s.Masters))
+		rows = append(rows, []string{plain.Escape(l.Key), l.kind(), on, shortTime(l.TTL), fmt.Sprint(l.Fence),
 			fmt.Sprint(l.Waiting), plain.Escape(l.Owner)})
+		for _, slot := range l.Slots {
+			rows = append(rows, []string{"", fmt.Sprint("slot ", slot.Slot), "", shortTime(slot.TTL), fmt.Sprint(slot.Fence), "", plain.Escape(slot.Owner)})
+		}
 	}
 	b.WriteString("\n" + strings.Join(columns(rows), "\n") + "\n")
 	if s.MoreLock {
 		b.WriteString("and more; --locks shows them\n")
 	}
+}
+
+// kind is the mode of a lock, and how many hold it where that may be more than one. An older proxy
+// tells no mode.
+func (l *lockStatus) kind() string {
+	switch l.Mode {
+	case "shared", "limit":
+		return fmt.Sprintf("%s, %d", l.Mode, l.Holders)
+	case "":
+		return "-"
+	}
+	return l.Mode
 }
 
 // columns aligns rows.

@@ -150,3 +150,26 @@ func TestShortTime(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusOfKinds: lockproxy status shows how a lock is held, and its slots. An older proxy tells
+// neither.
+func TestStatusOfKinds(t *testing.T) {
+	text := func(s string) reply { return reply{kind: '$', text: s} }
+	list := func(all ...reply) reply { return reply{kind: '*', list: all} }
+	slot := list(text("slot"), text("3"), text("fence"), text("7"), text("owner"), text("me"), text("ttl"), text("2500"))
+	s := &status{Masters: make([]masterStatus, 3), Locks: []lockStatus{
+		lockOf(list(text("key"), text("old"), text("held"), text("3"))),
+		lockOf(list(text("key"), text("slots?"), text("held"), text("2"), text("mode"), text("limit"), text("holders"), text("1"), text("slots"), list(slot))),
+		lockOf(list(text("key"), text("k"), text("mode"), text("exclusive"), text("holders"), text("1"))),
+	}}
+	var b strings.Builder
+	s.writeLocks(&b)
+	want := "\nLOCK    KIND       HELD ON  LEFT  FENCE  WAITING  OWNER\n" +
+		"old     -          3 of 3   0.0s  0      0\n" +
+		"slots?  limit, 1   2 of 3   0.0s  0      0\n" +
+		"        slot 3              2.5s  7               me\n" +
+		"k       exclusive  0 of 3   0.0s  0      0\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"lockproxy/plain"
 	"lockproxy/stat"
 )
 
@@ -47,7 +48,7 @@ func (a *Audit) Record(d stat.Event) {
 	switch {
 	case command == "lockproxy" && (d.Sub == "release" || d.Sub == "admit"):
 		command = d.Sub
-	case command != "lock" && command != "unlock" && command != "session":
+	case command != "lock" && command != "unlock" && command != "session", d.Sub != "":
 		return
 	}
 	fields := []zap.Field{zap.String("command", command), zap.String("key", d.Key), zap.String("outcome", string(d.Outcome)), zap.Stringer("client", d.Client)}
@@ -58,13 +59,26 @@ func (a *Audit) Record(d stat.Event) {
 	}
 	// JSON shows all such bytes alike
 	add(!utf8.ValidString(d.Key), zap.String("key_hex", hex.EncodeToString([]byte(d.Key))))
+	add(len(d.Keys) > 0, zap.Int("keys", len(d.Keys)+1))
+	add(len(d.Keys) > 0, zap.Strings("further_keys", escaped(d.Keys)))
+	add(d.Kind != "" && d.Kind != stat.KindExclusive, zap.String("kind", string(d.Kind)))
 	add(d.User != "", zap.String("user", d.User))
 	add(d.Owner != "", zap.String("owner", d.Owner))
 	add(d.Fence != 0, zap.Uint64("fence", d.Fence))
 	add(d.TTL != 0, zap.Duration("ttl", d.TTL))
+	add(d.Keep != 0, zap.Duration("keep", d.Keep))
 	add(d.Session, zap.Bool("session", true))
 	add(d.Held != 0, zap.Duration("held", d.Held.Round(time.Millisecond)))
 	a.log.Info("audit", fields...)
+}
+
+// escaped returns keys that differ, whatever bytes they have.
+func escaped(keys []string) []string {
+	all := make([]string, len(keys))
+	for i, key := range keys {
+		all[i] = plain.Escape(key)
+	}
+	return all
 }
 
 // Reopen creates a new file where the old one was moved away.

@@ -74,19 +74,23 @@ func TestAuditAmongLines(t *testing.T) {
 		log.Audit.Record(stat.Event{Command: "lock", Outcome: stat.OutcomeGranted, Key: "job\n", Owner: "me", Fence: 7, TTL: time.Second, User: "u", Client: client})
 	}
 	for _, d := range []stat.Event{{Command: "lockproxy", Sub: "masters"}, {Command: "lockinfo"}, {Command: "extend"},
-		{Command: "lockproxy", Sub: "admit", Key: "m1", Outcome: stat.OutcomeOK}, {Command: "unlock", Outcome: stat.OutcomeReleased, Key: "a\xff\xfe"}, {Command: "session", Outcome: stat.OutcomeLost, Key: "s", Session: true}} {
+		{Command: "lockproxy", Sub: "admit", Key: "m1", Outcome: stat.OutcomeOK}, {Command: "unlock", Outcome: stat.OutcomeReleased, Key: "a\xff\xfe"}, {Command: "session", Outcome: stat.OutcomeLost, Key: "s", Session: true},
+		{Command: "lock", Outcome: stat.OutcomeGranted, Key: "a", Keys: []string{"b", "c\xff"}, Kind: stat.KindKeys}, {Command: "lock", Sub: "help"},
+		{Command: "unlock", Outcome: stat.OutcomeReleased, Key: "a", Keep: time.Minute}} {
 		d.Client = client
 		log.Audit.Record(d)
 	}
 	log.Sync()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3*logBurst+3 {
+	if len(lines) != 3*logBurst+5 {
 		t.Fatalf("%d lines:\n%s", len(lines), out.String())
 	}
 	for i, want := range map[int]string{
 		0:            `"msg":"audit","command":"lock","key":"job\n","outcome":"granted","client":"10.0.0.7:5","user":"u","owner":"me","fence":7,"ttl":"1s"}`,
 		3 * logBurst: `"command":"admit","key":"m1","outcome":"ok"`, 3*logBurst + 1: `"outcome":"released","client":"10.0.0.7:5","key_hex":"61fffe"}`,
 		3*logBurst + 2: `"command":"session","key":"s","outcome":"lost","client":"10.0.0.7:5","session":true}`,
+		3*logBurst + 3: `"command":"lock","key":"a","outcome":"granted","client":"10.0.0.7:5","keys":3,"further_keys":["b","c\\xff"],"kind":"keys"}`,
+		3*logBurst + 4: `"command":"unlock","key":"a","outcome":"released","client":"10.0.0.7:5","keep":"1m0s"}`,
 	} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("got %s, want %s", lines[i], want)
