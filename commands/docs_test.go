@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,7 +89,7 @@ func literals(t *testing.T, folder string) iter.Seq2[string, string] {
 }
 
 // TestDocsGrammar: the reference has a section for each command, and what it shows as its form is
-// what the parser takes. The README's table has the same forms.
+// what the parser takes. The README's table and LOCK HELP have the same forms.
 func TestDocsGrammar(t *testing.T) {
 	page := reference(t)
 	readme, err := os.ReadFile("../README.md")
@@ -97,8 +98,6 @@ func TestDocsGrammar(t *testing.T) {
 	}
 	s := New(Options{Locker: &fakeLocker{}, MaxTTL: time.Minute})
 	t.Cleanup(s.Close)
-	examples := map[string]string{"key": "job", "ttl": "5000", "timeout": "10s", "label": "me",
-		"token": "0000000000000001:" + strings.Repeat("0", 40)}
 	for name, how := range s.commands {
 		title := strings.ToUpper(name)
 		_, section, found := strings.Cut(page, "\n## "+title+"\n")
@@ -113,34 +112,59 @@ func TestDocsGrammar(t *testing.T) {
 			}
 			continue
 		}
-		if row := "\n| `" + title + " " + form[1] + "` |"; !strings.Contains(string(readme), row) {
+		if row := "\n| `" + title + " " + strings.ReplaceAll(form[1], "|", `\|`) + "` |"; !strings.Contains(string(readme), row) {
 			t.Errorf("the README lacks%s", row)
 		}
-		var must, all [][]byte
-		for _, word := range regexp.MustCompile(`\[[^]]*\]|\S+`).FindAllString(form[1], -1) {
-			optional := strings.HasPrefix(word, "[")
-			for w := range strings.FieldsSeq(strings.Trim(word, "[]")) {
-				if example, known := examples[w]; known {
-					w = example
-				}
-				all = append(all, []byte(w))
-				if !optional {
-					must = append(must, []byte(w))
-				}
+		if line := regexp.MustCompile(`\b(key|ttl|n|timeout|label|token|fence)\b`).ReplaceAllString(title+" "+form[1], "<$1>"); !slices.Contains(lockHelp, line) {
+			t.Errorf("LOCK HELP lacks %s", line)
+		}
+		must, options, _ := strings.Cut(form[1], " [")
+		required := exampleOf(must)
+		var all [][]byte
+		for _, option := range optionsOf("[" + options) {
+			argv := slices.Concat(required, exampleOf(option))
+			if _, err := how.parse(s, argv); err != nil {
+				t.Errorf("%s %q: %v", title, argv, err)
+			}
+			if _, err := how.parse(s, slices.Concat(argv, exampleOf(option))); err == nil {
+				t.Errorf("%s takes %s twice", title, option)
+			}
+			if _, err := how.parse(s, append(argv, []byte("more"))); err == nil {
+				t.Errorf("%s takes more than its form", title)
+			}
+			// of KEYS, SHARED and LIMIT a command takes one
+			if !strings.HasPrefix(option, "KEYS") && !strings.HasPrefix(option, "SHARED") {
+				all = append(all, exampleOf(option)...)
 			}
 		}
-		for _, argv := range [][][]byte{must, all} {
+		for _, argv := range [][][]byte{required, slices.Concat(required, all)} {
 			if _, err := how.parse(s, argv); err != nil {
 				t.Errorf("%s %q: %v", title, argv, err)
 			}
 		}
-		if _, err := how.parse(s, must[:len(must)-1]); err == nil {
+		if _, err := how.parse(s, required[:len(required)-1]); err == nil {
 			t.Errorf("%s takes less than its form", title)
 		}
-		if _, err := how.parse(s, append(all, []byte("full"))); err == nil {
-			t.Errorf("%s takes more than its form", title)
-		}
 	}
+}
+
+// optionsOf returns the options in a form like [A | B n] [C x [D]]: A, B n, C x D.
+func optionsOf(form string) (all []string) {
+	for option := range strings.SplitSeq(form, "] [") {
+		option = strings.NewReplacer("[", "", "]", "").Replace(option)
+		all = append(all, strings.Split(option, " | ")...)
+	}
+	return all
+}
+
+// exampleOf returns arguments of a form without brackets.
+func exampleOf(form string) (argv [][]byte) {
+	example := strings.NewReplacer("n key ...", "2 other third", "key", "job", "ttl", "5000", "timeout", "10s", "label", "me",
+		"token", "0000000000000001:"+strings.Repeat("0", 40), "SINCE fence", "SINCE 7", "LIMIT n", "LIMIT 3").Replace(form)
+	for _, word := range strings.Fields(example) {
+		argv = append(argv, []byte(word))
+	}
+	return argv
 }
 
 // TestDocsHelp: the reference has a section for each subcommand that LOCKPROXY HELP lists, with

@@ -27,7 +27,9 @@ func TestTranscripts(t *testing.T) {
 		}
 		count++
 		t.Run(fmt.Sprintf("line=%d", b.line), func(t *testing.T) {
-			lab.Dial(t, p.Addr).Do("LOCKPROXY", "RELEASE", "job")
+			for _, key := range []string{"job", "job2", "job3", "job4"} {
+				lab.Dial(t, p.Addr).Do("LOCKPROXY", "RELEASE", key)
+			}
 			known := newTokens()
 			known.real["m1@127.0.0.1:17001"] = list[0]
 			replay(t, b, known, func() *lab.Client { return lab.Dial(t, p.Addr) })

@@ -18,9 +18,9 @@ func TestShapes(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	for name, c := range map[string]*lab.Client{"RESP2": p.Near, "RESP3": lab.Dial3(t, p.Addr)} {
-		null, head := lab.Null2, "*12\r\n"
+		null, head := lab.Null2, "*16\r\n"
 		if name == "RESP3" {
-			null, head = lab.Null3, "%6\r\n"
+			null, head = lab.Null3, "%8\r\n"
 		}
 		reply := c.Do("lock", "job", "30s", "full", "OWNER", "me and you", "WAIT", "5s", "session")
 		parts := lab.Fields(reply)
@@ -39,7 +39,8 @@ func TestShapes(t *testing.T) {
 		reply = c.Do("LOCKINFO", "job")
 		info := lab.MapOf(reply)
 		ttl := lab.Number(t, info["ttl"])
-		want := map[string]string{"held": "5", "masters": "5", "ttl": info["ttl"], "fence": parts[1], "owner": "me and you", "waiting": "0"}
+		want := map[string]string{"held": "5", "masters": "5", "ttl": info["ttl"], "fence": parts[1], "owner": "me and you", "waiting": "0",
+			"mode": "exclusive", "holders": "1"}
 		if !strings.HasPrefix(reply, head) || fmt.Sprint(info) != fmt.Sprint(want) || ttl < 20_000 || ttl > 30_000 {
 			t.Errorf("%s: LOCKINFO: %q", name, reply)
 		}
