@@ -78,9 +78,6 @@ func kindOf(r *quorum.Request) (text string) {
 	if r.Limit > 0 {
 		text += fmt.Sprint(" ", r.Limit)
 	}
-	if r.Waits {
-		text += " waits"
-	}
 	return text
 }
 
@@ -281,7 +278,7 @@ func TestReplies(t *testing.T) {
 		{[]string{"UNLOCK", "job", "9999999999999999" + token[16:]}, ":1", `release "job" 9999999999999999` + token[16:]},
 
 		{[]string{"lock", "job", "5s", "owner", "web-1 (eu)"}, token, `acquire "job" 5sweb-1 (eu)`},
-		{[]string{"LOCK", "job", "5s", "FULL", "Wait", "0", "OWNER", "o"}, "*3 " + token + " :7 :4991", `acquire "job" 5so waits`},
+		{[]string{"LOCK", "job", "5s", "FULL", "Wait", "0", "OWNER", "o"}, "*3 " + token + " :7 :4991", `acquire "job" 5so`},
 		{[]string{"EXTEND", "job", token, "5s"}, ":1", `extend "job" ` + token + ` 5s`},
 		{[]string{"extend", "job", token, "5000", "full"}, "*2 :1 :4991", `extend "job" ` + token + ` 5s`},
 		{[]string{"LOCKINFO", "job"}, "$-1", `inspect "job"`},

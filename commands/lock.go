@@ -45,7 +45,7 @@ func (s *Service) beginLock(q *loopCall) {
 }
 
 func (c *call) request() quorum.Request {
-	return quorum.Request{Key: c.key, Keys: c.keys, TTL: c.ttl, Owner: c.owner, Mode: c.mode, Limit: int(c.limit), Waits: c.wait}
+	return quorum.Request{Key: c.key, Keys: c.keys, TTL: c.ttl, Owner: c.owner, Mode: c.mode, Limit: int(c.limit)}
 }
 
 // locked writes the reply to LOCK.
@@ -71,11 +71,11 @@ func (s *Service) locked(c *call, lease quorum.Lease, err error) {
 			s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
 		}
 	}
-	c.writeLease(&lease)
+	c.writeLease(lease)
 }
 
 // writeLease writes the reply to a LOCK that was granted.
-func (c *call) writeLease(lease *quorum.Lease) {
+func (c *call) writeLease(lease quorum.Lease) {
 	if !c.full {
 		c.writeBulk(lease.Token.String())
 		return
