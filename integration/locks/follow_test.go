@@ -1,0 +1,148 @@
+package locks
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// fenceOf is the fence of a token as LOCKINFO takes it.
+func fenceOf(token string) string { return token[:16] }
+
+// follow asks for the next holder of job, on a connection of its own, and returns when the proxy
+// has begun to wait.
+func follow(t *testing.T, p *lab.TwoProxies, since, timeout string) <-chan lab.Answer {
+	t.Helper()
+	before := p.Near.Counter("following")
+	answer := lab.Dial(t, p.Addr).Later("LOCKINFO", "job", "SINCE", since, "WAIT", timeout)
+	lab.WaitFor(t, "a follower", lab.Patience, func() bool { return p.Near.Counter("following") == before+1 })
+	return answer
+}
+
+// soon returns the answer, which must come within a moment of start: no timer of seconds may be
+// what it takes.
+func soon(t *testing.T, what string, start time.Time, answer <-chan lab.Answer) string {
+	t.Helper()
+	a := <-answer
+	if took := time.Since(start); a.Err != nil || took > 500*time.Millisecond*lab.Slack {
+		t.Errorf("%s: %v after %v", what, a.Err, took)
+	}
+	return a.Reply
+}
+
+// TestFollow: a client of one proxy hears of holders that come and go through another, of those
+// that run out, and of nothing when its time is over.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	free := follow(t, p, "0", "20s")
+	start := time.Now()
+	token := p.Far.Lock("job", "60s")
+	if got := lab.MapOf(soon(t, "granted", start, free)); got["fence"] != strings.TrimLeft(fenceOf(token), "0") || got["mode"] != "exclusive" {
+		t.Errorf("granted: %v, want the fence of %s", got, token)
+	}
+	var held []<-chan lab.Answer
+	for range 3 {
+		held = append(held, follow(t, p, fenceOf(token), "20s"))
+	}
+	start = time.Now()
+	p.Far.Unlock("job", token)
+	for _, answer := range held {
+		if got := soon(t, "released", start, answer); got != lab.Null2 {
+			t.Errorf("released: %q", got)
+		}
+	}
+	token = p.Far.Lock("job", "2s")
+	start = time.Now()
+	if got := (<-follow(t, p, fenceOf(token), "20s")).Reply; got != lab.Null2 || time.Since(start) > 3*time.Second*lab.Slack {
+		t.Errorf("ran out: %q after %v", got, time.Since(start))
+	}
+	token = p.Far.Lock("job", "60s")
+	if got := lab.MapOf((<-follow(t, p, fenceOf(token), "300ms")).Reply); got["fence"] != strings.TrimLeft(fenceOf(token), "0") {
+		t.Errorf("its time was over: %v", got)
+	}
+	p.Far.Unlock("job", token)
+	p.WantNoStray(t)
+}
+
+// TestFollowCostsNothing: while nothing happens clients that follow a key do not make the proxy ask
+// the masters. Those that leave end their wait.
+func TestFollowCostsNothing(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	p.Far.Lock("job", "60s")
+	token := p.Far.Lock("other", "60s")
+	var all []*lab.Client
+	for range 20 {
+		c := lab.Dial(t, p.Addr)
+		c.Send(lab.Encode("LOCKINFO", "other", "SINCE", fenceOf(token), "WAIT", "0"))
+		all = append(all, c)
+	}
+	lab.WaitFor(t, "all follow", lab.Patience, func() bool { return p.Near.Counter("following") == len(all) })
+	lab.Pass(t, 500*time.Millisecond)
+	before, start := lab.CommandCounts(t, p.Masters, "evalsha"), time.Now()
+	lab.Pass(t, 3*time.Second)
+	seconds := int(time.Since(start)/time.Second) + 1
+	// each second both proxies look at their records
+	if asked, most := lab.CommandCounts(t, p.Masters, "evalsha")-before, 2*seconds*len(p.Masters); asked > most {
+		t.Errorf("the masters ran %d scripts in %d seconds, want %d at most", asked, seconds, most)
+	}
+	for i, c := range all {
+		if i%2 == 0 {
+			c.Close()
+		} else {
+			c.Reset()
+		}
+	}
+	lab.WaitFor(t, "the end of all", lab.Patience, func() bool { return p.Near.Counter("following") == 0 })
+}
+
+// TestFollowAtDrain: a proxy that ends says so to those who follow.
+func TestFollowAtDrain(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	answer := follow(t, p, "0", "0")
+	p.Signal(syscall.SIGTERM)
+	if a := <-answer; a.Reply != "-TRYAGAIN the proxy is ending\r\n" {
+		t.Errorf("got %q (%v)", a.Reply, a.Err)
+	}
+}
+
+// TestSessionOfKeys: a session lock of several keys is renewed, lost and released with all of them.
+func TestSessionOfKeys(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	host := lab.Dial3(t, p.Addr)
+	token := lab.TokenOf(host.Do("LOCK", "a", "2s", "KEYS", "2", "b", "c", "SESSION"))
+	if token == "" {
+		t.Fatal("not granted")
+	}
+	lab.Pass(t, 3*time.Second)
+	for _, key := range []string{"a", "b", "c"} {
+		p.Far.WantDo(lab.Null2, "LOCK", key, "2s")
+	}
+	host.Close()
+	for _, key := range []string{"a", "b", "c"} {
+		lab.WaitFor(t, key+" is free", lab.Patience, func() bool { return p.Far.Do("LOCKINFO", key) == lab.Null2 })
+	}
+	host = lab.Dial3(t, p.Addr)
+	token = lab.TokenOf(host.Do("LOCK", "a", "2s", "KEYS", "1", "b", "SESSION"))
+	for _, s := range p.Masters {
+		s.Do(t, "DEL", "lock:b")
+	}
+	lost := map[string]bool{}
+	for range 2 {
+		push := lab.Fields(host.Frame())
+		if len(push) != 4 || push[0] != "lock" || push[1] != "lost" || push[3] != token {
+			t.Fatalf("pushed %q", push)
+		}
+		lost[push[2]] = true
+	}
+	if !lost["a"] || !lost["b"] {
+		t.Errorf("told of %v", lost)
+	}
+	host.WantDo(":0\r\n", "EXTEND", "a", token, "2s", "KEYS", "1", "b")
+}
