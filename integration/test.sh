@@ -87,7 +87,7 @@ fi
 
 # What searches states and simulates seeds needs a processor for itself and does without the race detector, which others are run with: it takes
 # what the tests of real servers leave over.
-alone='TestExclusionModel|TestModel|TestModelOfLess|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestKindsExplored.*|TestKindsAtRandom'
+alone='TestExclusionModel|TestModel|TestModelOfLess|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestKindsExplored.*|TestKindsAtRandom|TestKindsMutations'
 step 'go test, simulation and models: in the background'
 QUORUM_SEEDS="${QUORUM_SEEDS:-2000}" MODEL_STATES="${MODEL_STATES:-100000}" nice -n 19 \
 	go test -p 1 -count=1 -timeout 40m -v -run "^(TestSimulation|$alone)\$" ./quorum ./quorum/internal/admission >"$scratch/searches" 2>&1 &
