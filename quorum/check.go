@@ -79,6 +79,7 @@ func (c *checks) ask(k *check) {
 	c.mu.Unlock()
 	q := c.q
 	x := q.newQuestion(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, max(q.opts.MasterTimeout, minAttempt))
+	x.round.slots = true
 	x.decided = func(x *question) {
 		x.mu.Lock()
 		has, lacks := x.round.yes(), x.round.no()

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"lockproxy/quorum/internal/wire"
@@ -12,8 +13,9 @@ import (
 // at least is lost, and what is left of the others fades. The validity is the shortest.
 //
 // With share it makes an exclusive lock of one key a shared one, with the same token and fence.
-// Those who join it have a greater fence. Clients that wait for the key are told. ErrWrongMode: the
-// token has a slot. A token that is shared already is extended.
+// Those who join it have a greater fence. Clients that wait for the key are told. Whatever it
+// returns, the lock may be shared from the call on. ErrWrongMode: the token has a slot. A token that
+// is shared already is extended.
 func (q *Quorum) ExtendKeys(ctx context.Context, keys []string, t Token, ttl time.Duration, share bool) (time.Duration, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
@@ -59,6 +61,9 @@ func (q *Quorum) ExtendKeys(ctx context.Context, keys []string, t Token, ttl tim
 // the keys, or the slot, or the place among the readers. The token is dead at once. True says then
 // that a majority of the masters has closed it.
 func (q *Quorum) ReleaseKeys(ctx context.Context, keys []string, t Token, keep time.Duration) (bool, error) {
+	if keep > q.opts.MaxTTL {
+		return false, fmt.Errorf("%w: %v, want at most %v", ErrInvalidTTL, keep, q.opts.MaxTTL)
+	}
 	type result struct {
 		held bool
 		err  error

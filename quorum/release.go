@@ -84,6 +84,7 @@ func (q *Quorum) release(key string, t Token, keep time.Duration, done func(held
 		rule = decideHeld // done is what a majority has closed
 	}
 	u := q.newQuestion(op, rule, max(q.opts.MasterTimeout, minAttempt))
+	u.round.slots = keep > 0 // what a majority has closed is one slot
 	u.decided = func(*question) {
 		u.releaseAgain()
 		if !u.drop() {

@@ -150,7 +150,7 @@ func read(kind wire.Kind, a *master.Answer) answer {
 		}
 		switch {
 		case a.Reply.Kind == ':' && a.Reply.Int > 0:
-			return answer{state: answerYes}
+			return answer{state: answerYes, slot: int(a.Reply.Int - 1)}
 		case a.Reply.Kind == ':':
 			return answer{state: answerNo}
 		}

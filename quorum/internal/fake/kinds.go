@@ -120,6 +120,9 @@ func (p *packet) join(o *Op, ttl, field, owner string, waits bool, text string) 
 	if stands && v.Mode != wire.Shared {
 		return p.refuse(o.Key, v, wire.Shared, waits)
 	}
+	if stands && text == "" && v.holder(o.Args[0]) >= 0 {
+		return p.refuse(o.Key, v, wire.Shared, false)
+	}
 	v = held(wire.Shared, v.Live(p.now))
 	if refusal, is := p.closed(o.Key, wire.Shared); is && text == "" {
 		return refusal
@@ -129,6 +132,9 @@ func (p *packet) join(o *Op, ttl, field, owner string, waits bool, text string) 
 	}
 	fence := p.db.Counters[field]
 	switch {
+	case text != "" && len(v.Holders) == 0:
+		fence = number(text)
+		p.db.raise(field, max(fence, p.db.Counters[field]+1))
 	case text != "":
 		fence = number(text)
 		p.db.raise(field, fence)
@@ -164,6 +170,9 @@ func (p *packet) acquireSlot(o *Op) string {
 	}
 	if refusal, is := p.closed(o.Key, wire.Limited); is {
 		return refusal
+	}
+	if v.holder(o.Args[0]) >= 0 {
+		return p.refuse(o.Key, v, wire.Limited, false)
 	}
 	try := []int{int(number(o.Args[6])), int(number(o.Args[7]))}
 	for slot := range limit {
@@ -320,7 +329,7 @@ func (p *packet) keep(o *Op) string {
 	h.Secret, h.End = dead, end
 	p.settle(o.Key, v.with(at, h))
 	p.tell("changed:", o.Key, "")
-	return integer(1)
+	return integer(1 + int64(h.Slot))
 }
 
 // share makes the holder of an exclusive lock a reader.

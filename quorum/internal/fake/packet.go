@@ -337,7 +337,11 @@ func (p *packet) extend(o *Op) string {
 }
 
 func (p *packet) check(o *Op) string {
-	if _, ours := p.db.ours(o.Key, o.Args[0], p.now); ours {
+	v, ours := p.db.ours(o.Key, o.Args[0], p.now)
+	if at := v.holder(o.Args[0]); ours && at >= 0 {
+		return integer(1 + int64(v.Holders[at].Slot))
+	}
+	if ours {
 		return integer(1)
 	}
 	return integer(0)

@@ -80,8 +80,9 @@ local function kinds()
     end
   end
 
-  -- join makes a reader. The first one counts, and those who join have the number that stands; a
-  -- top-up brings its own.
+  -- join makes a reader. The first one counts, and those who join have the number that stands. A
+  -- top-up brings its own; it counts, too, where it is the first, as those who join it later must
+  -- have a greater number than whoever had the key alone before.
   local function join(key, secret, place, ttl, field, owner, waits, text)
     local had, greatest, fresh = counter[field], 0, false
     if not had and field ~= '' then
@@ -96,6 +97,9 @@ local function kinds()
     elseif type(mark) == 'table' then
       return mark
     elseif not fresh then
+      if pcall('ZSCORE', key, secret) then
+        return refuse(key, 'S', '') -- somebody has set it again before this came
+      end
       pcall('ZREMRANGEBYSCORE', key, '(0', '(' .. whole(ms))
       pcall('ZREMRANGEBYSCORE', key, '(-' .. whole(ms), '(0')
       greatest = latest(key)
@@ -118,7 +122,9 @@ local function kinds()
     if type(done) == 'table' then
       return done
     end
-    if text or greatest <= 0 then
+    if greatest <= 0 then
+      raise(field, math.max(number, (had or 0) + 1), place)
+    elseif text then
       raise(field, number, place)
     end
     tell('changed', key)
@@ -264,6 +270,9 @@ local function kinds()
     end
     local may, fresh = slots(key, waits)
     local shut = may == true and closed(key, 'L')
+    if may == true and not fresh and pcall('HGET', key, 's' .. secret) then
+      return refuse(key, 'L', '') -- somebody has set it again before this came
+    end
     if may ~= true or shut then
       return shut or may
     end
@@ -315,7 +324,7 @@ local function kinds()
       pcall('HDEL', key, 's' .. secret)
       return 0
     elseif op == 'C' then
-      return 1
+      return 1 + slot
     elseif op == 'H' then
       return {err = 'WRONGMODE a slot cannot be shared'}
     elseif op == 'R' then
@@ -356,7 +365,7 @@ local function kinds()
       end
       settleSlots(key)
     end
-    return op == 'E' and 'L' .. slot .. ' ' .. sub(value, 41, 120) or 1
+    return op == 'E' and 'L' .. slot .. ' ' .. sub(value, 41, 120) or op == 'K' and 1 + slot or 1
   end
 
   -- other carries out an operation on a key that is no string.

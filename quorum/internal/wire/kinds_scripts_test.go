@@ -160,7 +160,7 @@ func TestSlots(t *testing.T) {
 		s.want("a greater limit", s.run(limited("lock:a", fourth, 4, 0)), "3 0000000000000004")
 		s.want("they stand", s.found("lock:a"), "limit 4 0 third0000000000000003, 1 mine0000000000000001, 2 theirs0000000000000002, 3 "+fourth+"0000000000000004")
 		s.want("one leaves", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), limited("lock:a", mine, 4, 0)), "1 0 1 0000000000000005")
-		s.want("raise, check, extend", s.run(raise("lock:a", mine, 9), op(Check, "lock:a", mine), lasting(Extend, "lock:a", mine, time.Minute)), "1 1 L1 0000000000000009")
+		s.want("raise, check, extend", s.run(raise("lock:a", mine, 9), op(Check, "lock:a", mine), lasting(Extend, "lock:a", mine, time.Minute)), "1 2 L1 0000000000000009")
 		s.expires("lock:a", time.Minute)
 		s.counter(9)
 		s.want("fade", s.run(lasting(Fade, "lock:a", mine, time.Second)), "1")
@@ -174,7 +174,7 @@ func TestSlots(t *testing.T) {
 		s.want("top up", s.run(op(Release, "lock:a", mine), top, top), "1 1 2")
 		top.Secret, top.Terms = strings.Repeat("5", SecretLen), &Terms{Mode: Limited, Slot: 2}
 		s.want("a slot that is taken", s.run(top), "0")
-		s.want("keep", s.run(keep("lock:a", mine, time.Minute), op(Release, "lock:a", mine)), "1 0")
+		s.want("keep", s.run(keep("lock:a", mine, time.Minute), op(Release, "lock:a", mine)), "2 0")
 		s.want("closed", s.found("lock:a"), "limit 4 0 third0000000000000003, 1 kept0000000000000020, 2 theirs0000000000000002, 3 "+fourth+"0000000000000004")
 		s.want("free", s.run(op(Free, "lock:a", ""))+s.do("EXISTS", "lock:a"), "10")
 	})

@@ -27,7 +27,7 @@
 --      whatever its type, and is not touched: it lives left milliseconds more, for ever if left is
 --      -1. With slots that are all taken, left is until the first is free
 --   L  'slot fence', or refused as A
---   R, N, C, D, P, K, F, X  1 done, 0 something else stands there, or nothing
+--   R, N, C, D, P, K, F, X  1 done, 0 something else stands there, or nothing. C and K say 1 + slot
 --   T  1 set; 2 it stood there and lives at least that long now; 0 something else stands there.
 --      Another slot that the secret has is left
 --   E, H  what stands behind the secret, at most 80 bytes, with 'S' or 'L<slot> ' in front for a
