@@ -94,7 +94,6 @@ type Request struct {
 
 // validate says what is wrong with the keys and the mode.
 func (r *Request) validate() error {
-	keys := append([]string{r.Key}, r.Keys...)
 	switch {
 	case r.Mode > Limited:
 		return fmt.Errorf("%w: mode %v", ErrInvalidRequest, r.Mode)
@@ -102,9 +101,10 @@ func (r *Request) validate() error {
 		return fmt.Errorf("%w: limit %d, want 1 to %d", ErrInvalidRequest, r.Limit, MaxLimit)
 	case r.Keys == nil:
 		return nil
-	case r.Mode != Exclusive || len(keys) > MaxKeys:
-		return fmt.Errorf("%w: %d keys with mode %v", ErrInvalidRequest, len(keys), r.Mode)
+	case r.Mode != Exclusive || len(r.Keys) >= MaxKeys:
+		return fmt.Errorf("%w: %d keys with mode %v", ErrInvalidRequest, 1+len(r.Keys), r.Mode)
 	}
+	keys := append([]string{r.Key}, r.Keys...)
 	slices.Sort(keys)
 	if len(slices.Compact(keys)) != 1+len(r.Keys) {
 		return fmt.Errorf("%w: a key is named twice", ErrInvalidRequest)

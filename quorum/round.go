@@ -75,18 +75,23 @@ func (r *round) take(lane int, a answer, askAgain bool) (decided bool) {
 
 // countSlots makes those that said yes with the most frequent slot the ones that count.
 func (r *round) countSlots() {
-	count, all := make(map[int]int, 1), 0
-	r.tally.yes = 0
-	for _, a := range r.answers {
+	all, most := 0, 0
+	for i, a := range r.answers {
 		if a.state != answerYes {
 			continue
 		}
 		all++
-		if count[a.slot]++; count[a.slot] > r.tally.yes {
-			r.slot, r.tally.yes = a.slot, count[a.slot]
+		same := 0
+		for _, b := range r.answers[i:] {
+			if b.state == answerYes && b.slot == a.slot {
+				same++
+			}
+		}
+		if same > most {
+			r.slot, most = a.slot, same
 		}
 	}
-	r.tally.other = all - r.tally.yes
+	r.tally.yes, r.tally.other = most, all-most
 }
 
 // yes is the set of masters that said yes; those beyond the 64th are left out.
