@@ -139,13 +139,15 @@ func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]b
 }
 
 func lockReportOf(l *stat.Lock) lockReport {
-	r := lockReport{Key: plain.Escape(l.Key), Mode: l.Mode, Holders: l.Holders, Owner: plain.Escape(l.Owner), Fence: strconv.FormatUint(l.Fence, 10), Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
+	r := lockReport{Key: plain.Escape(l.Key), Mode: l.Mode, Holders: l.Holders, Owner: plain.Escape(l.Owner),
+		Fence: strconv.FormatUint(l.Fence, 10), Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
 	if l.Age > 0 {
 		age := l.Age.Milliseconds()
 		r.Age = &age
 	}
 	for _, slot := range l.Slots {
-		r.Slots = append(r.Slots, slotReport{slot.Slot, plain.Escape(slot.Owner), strconv.FormatUint(slot.Fence, 10), slot.TTL.Milliseconds()})
+		r.Slots = append(r.Slots, slotReport{slot.Slot, plain.Escape(slot.Owner),
+			strconv.FormatUint(slot.Fence, 10), slot.TTL.Milliseconds()})
 	}
 	return r
 }

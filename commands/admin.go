@@ -109,7 +109,8 @@ func (s *Service) proxy(c *call) {
 // locks is LOCKPROXY LOCKS cursor [MATCH pattern] [COUNT n]. The reply is the next cursor and an
 // array of maps, each as LOCKINFO replies, with the key in front.
 func (s *Service) locks(c *call) {
-	next, found, err := s.o.Locker.Scan(c.session.Context(), c.proxy.page.cursor, c.proxy.page.match, min(c.proxy.page.count, 1000))
+	p := &c.proxy.page
+	next, found, err := s.o.Locker.Scan(c.session.Context(), p.cursor, p.match, min(p.count, 1000))
 	if err != nil {
 		s.writeFailure(c, err)
 		return

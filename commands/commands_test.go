@@ -488,14 +488,21 @@ func TestInfoReplies(t *testing.T) {
 // TestAbandoned: a grant whose reply cannot be written is given back.
 func TestAbandoned(t *testing.T) {
 	for _, w := range ways {
-		testAbandoned(t, w)
+		testAbandoned(t, w, "LOCK job 5000")
+		asked := testAbandoned(t, w, "LOCK a 5000 KEYS 2 b job")
+		for i, key := range []string{"a", "b", "job"} {
+			if want := fmt.Sprintf("abandon %q %v", key, aToken); len(asked) != 4 || asked[1+i] != want {
+				t.Errorf("%s: asked %q, want %s", w, asked, want)
+			}
+		}
 	}
 }
 
-func testAbandoned(t *testing.T, w way) {
+func testAbandoned(t *testing.T, w way, line string) (asked []string) {
+	t.Helper()
 	c, _, locker, _ := startAs(t, w, nil)
 	locker.block = make(chan struct{})
-	fmt.Fprint(c, "LOCK job 5000\r\n")
+	fmt.Fprint(c, line+"\r\n")
 	for {
 		locker.mu.Lock()
 		n := len(locker.asked)
@@ -513,7 +520,7 @@ func testAbandoned(t *testing.T, w way) {
 		last := locker.asked[len(locker.asked)-1]
 		locker.mu.Unlock()
 		if last == want {
-			return
+			return locker.take()
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("last asked: %s; want %s", last, want)

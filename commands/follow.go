@@ -29,7 +29,8 @@ type followLocker interface {
 }
 
 func newFollowers(locker followLocker, maxTTL time.Duration) *followers {
-	return &followers{locker: locker, maxTTL: maxTTL, draining: make(chan struct{}), byKey: make(map[string]*followed)}
+	return &followers{locker: locker, maxTTL: maxTTL, draining: make(chan struct{}),
+		byKey: make(map[string]*followed)}
 }
 
 // follower is a client that follows a key.

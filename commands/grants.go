@@ -68,8 +68,8 @@ func (g *grants) note(key string, id uint64, now uint32) {
 	places[0].Store(name | uint64(now))
 }
 
-// age returns the time since the exclusive lock was granted, or 0 if that is not known. Once in two thousand
-// million calls it may return the age of another lock.
+// age returns the time since the exclusive lock was granted, or 0 if that is not known. Once in two
+// thousand million calls it may return the age of another lock.
 func (g *grants) age(key string, fence uint64) time.Duration {
 	d, _, _ := g.find(key, byFence(fence))
 	return d

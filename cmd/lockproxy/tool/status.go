@@ -263,15 +263,16 @@ func (s *status) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }
 // lockOf reads one map of LOCKPROXY LOCKS.
 func lockOf(entry reply) lockStatus {
 	f := entry.fields()
-	l := lockStatus{Key: f["key"], Held: integer(f["held"]), TTL: integer(f["ttl"]), Fence: integer(f["fence"]), Owner: f["owner"],
-		Waiting: integer(f["waiting"]), Mode: f["mode"], Holders: integer(f["holders"])}
+	l := lockStatus{Key: f["key"], Held: integer(f["held"]), TTL: integer(f["ttl"]),
+		Fence: integer(f["fence"]), Owner: f["owner"], Waiting: integer(f["waiting"]), Mode: f["mode"], Holders: integer(f["holders"])}
 	for i := 0; i+1 < len(entry.list); i += 2 {
 		if entry.list[i].text != "slots" {
 			continue
 		}
 		for _, slot := range entry.list[i+1].list {
 			f := slot.fields()
-			l.Slots = append(l.Slots, slotStatus{integer(f["slot"]), integer(f["fence"]), f["owner"], integer(f["ttl"])})
+			l.Slots = append(l.Slots, slotStatus{Slot: integer(f["slot"]), Fence: integer(f["fence"]),
+				Owner: f["owner"], TTL: integer(f["ttl"])})
 		}
 	}
 	return l

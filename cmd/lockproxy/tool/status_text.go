@@ -60,7 +60,8 @@ func (s *status) writeLocks(b *strings.Builder) {
 		rows = append(rows, []string{plain.Escape(l.Key), l.kind(), on, shortTime(l.TTL), fmt.Sprint(l.Fence),
 			fmt.Sprint(l.Waiting), plain.Escape(l.Owner)})
 		for _, slot := range l.Slots {
-			rows = append(rows, []string{"", fmt.Sprint("slot ", slot.Slot), "", shortTime(slot.TTL), fmt.Sprint(slot.Fence), "", plain.Escape(slot.Owner)})
+			rows = append(rows, []string{"", fmt.Sprint("slot ", slot.Slot), "", shortTime(slot.TTL),
+				fmt.Sprint(slot.Fence), "", plain.Escape(slot.Owner)})
 		}
 	}
 	b.WriteString("\n" + strings.Join(columns(rows), "\n") + "\n")
