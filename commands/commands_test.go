@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/redcon"
 	"go.uber.org/zap/zaptest"
 
+	"lockproxy/commands/internal/queue"
 	"lockproxy/quorum"
 	"lockproxy/resp"
 	"lockproxy/stat"
@@ -394,6 +395,7 @@ func testFailures(t *testing.T, w way) {
 		{noQuorum, "-NOQUORUM 0 of 1 masters can vote, 1 needed: m is"},
 		{fmt.Errorf("wrapped: %w", quorum.ErrLate), "-TRYAGAIN "},
 		{quorum.ErrFence, "-TRYAGAIN "},
+		{queue.ErrDraining, "-TRYAGAIN the proxy is ending"},
 		{errors.New("surprise"), "-ERR internal"},
 	} {
 		locker.err = tt.err

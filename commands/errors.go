@@ -48,9 +48,6 @@ func (s *Service) count(c *call, outcome stat.Outcome) {
 	c.outcome = outcome
 }
 
-// errDraining ends the wait of a client as the proxy drains.
-var errDraining = errors.New("the proxy is ending")
-
 // replies maps errors to replies. An entry without a code stands for null. ErrNoQuorum has its own
 // text.
 var replies = []struct {
@@ -67,7 +64,7 @@ var replies = []struct {
 	{quorum.ErrFence, "TRYAGAIN", "the second fencing round found no majority", stat.OutcomeTryAgain},
 	{quorum.ErrInvalidCursor, "ERR", "invalid cursor", stat.OutcomeTryAgain},
 	{quorum.ErrWrongMode, "ERR", "a lock with LIMIT cannot become SHARED", stat.OutcomeInvalid},
-	{errDraining, "TRYAGAIN", "the proxy is ending", stat.OutcomeTryAgain},
+	{queue.ErrDraining, "TRYAGAIN", "the proxy is ending", stat.OutcomeTryAgain},
 	{queue.ErrFull, "LOCKQUEUEFULL", "max-waiters clients are waiting already", stat.OutcomeQueueFull},
 	{context.Canceled, "TRYAGAIN", "the connection is closing", stat.OutcomeTryAgain},
 }

@@ -47,7 +47,7 @@ type follower struct {
 // wait returns what the masters hold for key as soon as the fence of the latest holder is not
 // c.since, or when the time is over. max is how many clients may wait.
 //
-// Errors: queue.ErrFull, errDraining, queue.ErrDisconnected when c.gone is closed,
+// Errors: queue.ErrFull, queue.ErrDraining, queue.ErrDisconnected when c.gone is closed,
 // context.Cause(c.ctx), and a *quorum.NoQuorumError if the masters cannot be asked when the time is
 // over; without a timeout, if they could not be for maxTTL.
 func (f *followers) wait(key string, max int, c follower) (quorum.Info, error) {
@@ -73,7 +73,7 @@ func (f *followers) wait(key string, max int, c follower) (quorum.Info, error) {
 			c.over = true
 			f.ask(k, &c)
 		case <-f.draining:
-			return quorum.Info{}, errDraining
+			return quorum.Info{}, queue.ErrDraining
 		case <-c.gone:
 			return quorum.Info{}, queue.ErrDisconnected
 		case <-c.ctx.Done():
@@ -101,7 +101,7 @@ func (f *followers) join(key string, max int, c *follower) (*followed, error) {
 	defer f.mu.Unlock()
 	select {
 	case <-f.draining:
-		return nil, errDraining
+		return nil, queue.ErrDraining
 	default:
 	}
 	if f.clients >= max {

@@ -372,7 +372,7 @@ func TestFollowEnds(t *testing.T) {
 		d.f.drain()
 		time.Sleep(time.Second)
 		d.follow(0, 0)
-		ending := errDraining.Error()
+		ending := queue.ErrDraining.Error()
 		d.want(queue.ErrFull.Error()+" at 1s", ending+" at 2s", ending+" at 2s", ending+" at 2s", ending+" at 3s")
 	})
 }

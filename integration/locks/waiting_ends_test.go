@@ -112,7 +112,7 @@ func TestQueueFull(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestDrainAnswersWaiters: SIGTERM answers who waits with null, long before the drain time-out of
+// TestDrainAnswersWaiters: SIGTERM tells who waits that the proxy ends, long before the drain time-out of
 // 3s.
 func TestDrainAnswersWaiters(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestDrainAnswersWaiters(t *testing.T) {
 	start := time.Now()
 	p.Signal(syscall.SIGTERM)
 	for _, ch := range waiters {
-		if a := <-ch; a.Reply != lab.Null2 || a.At.Sub(start) > time.Second*lab.Slack {
+		if a := <-ch; a.Reply != "-TRYAGAIN the proxy is ending\r\n" || a.At.Sub(start) > time.Second*lab.Slack {
 			t.Errorf("a waiter at the drain: %q (%v) after %v", a.Reply, a.Err, a.At.Sub(start))
 		}
 	}
