@@ -91,6 +91,16 @@ func (p *plan) silence(r *rand.Rand) {
 	p.faults.kinds, p.census = kindsOf("cut", "isolate a master", "trouble", "pause"), true
 }
 
+// cutOff keeps a proxy from most masters for longer than its clients' locks live, while they extend
+// them, and others want the same.
+func (p *plan) cutOff(r *rand.Rand) {
+	p.masters, p.count = 3+2*r.IntN(2), 4
+	p.maxTTL, p.masterTimeout, p.mostHold = time.Second, between(r, 10*time.Millisecond, 40*time.Millisecond), time.Second
+	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{p.maxTTL / 3, p.maxTTL}, think: 30 * time.Millisecond, extend: 0.95, forget: 0.2}
+	p.faults.gap, p.faults.last = 500*time.Millisecond, 3*time.Second
+	p.faults.kinds = []faultKind{{name: "cut off from most", do: (*faulter).cutFromMost}}
+}
+
 // unlocks lets other proxies unlock at about the time when locks are checked, while messages are
 // late and masters miss locks.
 func (p *plan) unlocks(r *rand.Rand) {

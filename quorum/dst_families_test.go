@@ -39,6 +39,7 @@ var families = []family{
 	{"several keys", 0.04, (*plan).severalKeys},
 	{"kept", 0.03, (*plan).keptKeys},
 	{"starved", 0.02, (*plan).starved},
+	{"cut off", 0.02, (*plan).cutOff},
 }
 
 // join makes p a run of some family, or leaves it as it is.

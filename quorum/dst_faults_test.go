@@ -156,7 +156,16 @@ func (f *faulter) cut(what string, proxy, addr int) {
 	})
 }
 
-func (f *faulter) cutOne()        { f.cut("cut", f.place(), f.addr()) }
+func (f *faulter) cutOne() { f.cut("cut", f.place(), f.addr()) }
+
+// cutFromMost cuts a proxy off from a majority of the masters.
+func (f *faulter) cutFromMost() {
+	place, n := f.place(), len(f.w.net.at)
+	for _, addr := range f.random.Perm(n)[:majority(n)] {
+		f.cut("cut off", place, addr)
+	}
+}
+
 func (f *faulter) isolateMaster() { f.cut("isolate", -1, f.addr()) }
 func (f *faulter) isolateProxy()  { f.cut("isolate", f.place(), -1) }
 

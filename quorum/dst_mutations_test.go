@@ -77,7 +77,7 @@ var roundMutations = []mutation{
 	{name: "an extension that can shorten", finds: exclusion, lua: "extend", edits: []edit{
 		{file: fakePacket, old: "!v.End.IsZero() && end.After(v.End) {", new: "!v.End.IsZero() {"},
 	}},
-	{name: "an extension held by a majority of those who answered", finds: exclusion, edits: []edit{
+	{name: "an extension held by a majority of those who answered", family: "cut off", finds: exclusion, edits: []edit{
 		{file: "tally.go", old: "	case t.yes >= maj:\n		return won\n	case t.yes+t.none+t.pending < maj:",
 			new: "	case t.yes > t.no && t.pending == 0:\n		return won\n	case t.yes+t.none+t.pending < maj:"},
 	}},
