@@ -24,7 +24,7 @@ func TestGoRedisWays(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: c.Addr, Protocol: protocol, PoolSize: 20, ClientName: "ways"})
 		defer rdb.Close()
 		for name, step := range map[string]func(context.Context, *redis.Client) error{
-			"pipeline": goPipeline, "transaction": goTransaction, "pubsub": goPubSub, "script": goScript,
+			"kinds": goKinds, "pipeline": goPipeline, "transaction": goTransaction, "pubsub": goPubSub, "script": goScript,
 			"blocking": goBlocking, "scan": goScan, "pool": goPool, "reconnect": goReconnect, "autopipeline": goAutoPipeline,
 		} {
 			if err := step(t.Context(), rdb); err != nil {
@@ -52,6 +52,48 @@ func goUnlock(ctx context.Context, rdb *redis.Client, key, token string) error {
 		return fmt.Errorf("UNLOCK %s: %d, %w", key, n, err)
 	}
 	return nil
+}
+
+// goKinds takes every kind of lock: shared, limited, several keys at once, made shared, kept closed.
+func goKinds(ctx context.Context, rdb *redis.Client) error {
+	var readers [2]string
+	var err error
+	for i := range readers {
+		if readers[i], err = goLock(ctx, rdb, "kinds", "SHARED"); err != nil {
+			return err
+		}
+	}
+	if _, err := goLock(ctx, rdb, "kinds"); !errors.Is(err, redis.Nil) {
+		return fmt.Errorf("beside readers: %v", err)
+	}
+	for _, token := range readers {
+		if err := goUnlock(ctx, rdb, "kinds", token); err != nil {
+			return err
+		}
+	}
+	full, err := rdb.Do(ctx, "LOCK", "kinds", "30s", "LIMIT", 2, "FULL").Slice()
+	if err != nil || len(full) != 4 {
+		return fmt.Errorf("LIMIT: %v, %w", full, err)
+	}
+	if err := goUnlock(ctx, rdb, "kinds", full[0].(string)); err != nil {
+		return err
+	}
+	token, err := goLock(ctx, rdb, "kinds", "KEYS", 1, "more")
+	if err != nil {
+		return err
+	}
+	for _, do := range [][]any{
+		{"EXTEND", "kinds", token, "30s", "KEYS", 1, "more"}, {"UNLOCK", "more", token},
+		{"EXTEND", "kinds", token, "30s", "SHARED"}, {"UNLOCK", "kinds", token, "KEEP", "300ms"},
+	} {
+		if n, err := rdb.Do(ctx, do...).Int(); n != 1 || err != nil {
+			return fmt.Errorf("%v: %d, %w", do, n, err)
+		}
+	}
+	if token, err = goLock(ctx, rdb, "kinds", "WAIT", "20s"); err != nil {
+		return err
+	}
+	return goUnlock(ctx, rdb, "kinds", token)
 }
 
 func goPipeline(ctx context.Context, rdb *redis.Client) error {

@@ -66,6 +66,35 @@ static void single(void) {
 	redisFree(c);
 }
 
+/* kinds takes every kind of lock: shared, limited, several keys at once, made shared, kept closed. */
+static void kinds(void) {
+	redisContext *c = dial();
+	char *one = lock(c, "hi", "SHARED"), *two = lock(c, "hi", "SHARED");
+	CHECK(one != NULL && two != NULL && lock(c, "hi", "") == NULL, "beside readers");
+	unlock(c, "hi", one);
+	unlock(c, "hi", two);
+	one = lock(c, "hi", "LIMIT 2"), two = lock(c, "hi", "LIMIT 2");
+	CHECK(one != NULL && two != NULL && lock(c, "hi", "LIMIT 2") == NULL, "three of two");
+	unlock(c, "hi", one);
+	unlock(c, "hi", two);
+	one = lock(c, "hi", "KEYS 1 hi:other");
+	CHECK(one != NULL && lock(c, "hi:other", "") == NULL, "one of both");
+	redisReply *r = need(c, redisCommand(c, "UNLOCK hi %s KEYS 1 hi:other", one), REDIS_REPLY_INTEGER);
+	CHECK(r->integer == 1, "%lld", r->integer);
+	freeReplyObject(r);
+	free(one);
+	one = lock(c, "hi", "");
+	r = need(c, redisCommand(c, "EXTEND hi %s 30s SHARED", one), REDIS_REPLY_INTEGER);
+	CHECK(r->integer == 1, "%lld", r->integer);
+	freeReplyObject(r);
+	r = need(c, redisCommand(c, "UNLOCK hi %s KEEP 300ms", one), REDIS_REPLY_INTEGER);
+	CHECK(r->integer == 1, "%lld", r->integer);
+	freeReplyObject(r);
+	free(one);
+	unlock(c, "hi", lock(c, "hi", "WAIT 20s"));
+	redisFree(c);
+}
+
 static void pipeline(void) {
 	redisContext *c = dial();
 	char key[32], *tokens[100];
@@ -175,6 +204,7 @@ int main(int argc, char **argv) {
 	host = argv[1];
 	port = atoi(argv[2]);
 	single();
+	kinds();
 	pipeline();
 	transaction();
 	subscription();

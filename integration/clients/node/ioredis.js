@@ -25,6 +25,25 @@ const steps = {
     await unlock(r, "io", full[0]);
   },
 
+  // Every kind of lock: shared, limited, several keys at once, made shared, kept closed.
+  async kinds(r) {
+    const readers = [await lock(r, "io", "SHARED"), await lock(r, "io", "SHARED")];
+    assert.strictEqual(await lock(r, "io"), null);
+    for (const token of readers) await unlock(r, "io", token);
+    const slots = [await lock(r, "io", "LIMIT", "2", "FULL"), await lock(r, "io", "LIMIT", "2", "FULL")];
+    assert.deepStrictEqual(slots.map((full) => full[3]).sort(), [0, 1]);
+    assert.strictEqual(await lock(r, "io", "LIMIT", "2"), null);
+    for (const full of slots) await unlock(r, "io", full[0]);
+    const both = await lock(r, "io", "KEYS", "1", "io:other");
+    assert.strictEqual(await lock(r, "io:other"), null);
+    assert.strictEqual(await r.call("UNLOCK", "io", both, "KEYS", "1", "io:other"), 1);
+    const token = await lock(r, "io");
+    assert.strictEqual(await r.call("EXTEND", "io", token, "30s", "SHARED"), 1);
+    assert.strictEqual(await r.call("UNLOCK", "io", token, "KEEP", "300ms"), 1);
+    await unlock(r, "io", await lock(r, "io", "WAIT", "20s"));
+    await assert.rejects(lock(r, "io", "SHARED", "LIMIT", "2"), /syntax error/);
+  },
+
   // One connection carries what many callers ask at once: each must get its own answer.
   async shared(r) {
     const asked = [];

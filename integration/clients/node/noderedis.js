@@ -24,6 +24,25 @@ const steps = {
     await assert.rejects(r.sendCommand(["LOCK", "nr", "x"]), /invalid expire time/);
   },
 
+  // Every kind of lock: shared, limited, several keys at once, made shared, kept closed.
+  async kinds(r) {
+    const readers = [await lock(r, "nr", "SHARED"), await lock(r, "nr", "SHARED")];
+    assert.strictEqual(await lock(r, "nr"), null);
+    for (const token of readers) await unlock(r, "nr", token);
+    const slots = [await lock(r, "nr", "LIMIT", "2", "FULL"), await lock(r, "nr", "LIMIT", "2", "FULL")];
+    assert.deepStrictEqual(slots.map((full) => full[3]).sort(), [0, 1]);
+    assert.strictEqual(await lock(r, "nr", "LIMIT", "2"), null);
+    for (const full of slots) await unlock(r, "nr", full[0]);
+    const both = await lock(r, "nr", "KEYS", "1", "nr:other");
+    assert.strictEqual(await lock(r, "nr:other"), null);
+    assert.strictEqual(await r.sendCommand(["UNLOCK", "nr", both, "KEYS", "1", "nr:other"]), 1);
+    const token = await lock(r, "nr");
+    assert.strictEqual(await r.sendCommand(["EXTEND", "nr", token, "30s", "SHARED"]), 1);
+    assert.strictEqual(await r.sendCommand(["UNLOCK", "nr", token, "KEEP", "300ms"]), 1);
+    await unlock(r, "nr", await lock(r, "nr", "WAIT", "20s"));
+    await assert.rejects(lock(r, "nr", "SHARED", "LIMIT", "2"), /syntax error/);
+  },
+
   async shared(r) {
     const got = await Promise.all(
       Array.from({ length: 200 }, (_, i) => [r.set(`nr:${i}`, i), lock(r, `nr:${i}`), r.get(`nr:${i}`)]).flat(),

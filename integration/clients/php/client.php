@@ -35,6 +35,25 @@ unlock($r, 'php', $token);
 check($r->rawCommand('LOCK', 'php', 'x') === false && str_contains($r->getLastError(), 'invalid expire time'), $r->getLastError());
 $r->clearLastError();
 
+$readers = [lock($r, 'php', 'SHARED'), lock($r, 'php', 'SHARED')];
+check(lock($r, 'php') === false);
+foreach ($readers as $shared) {
+    unlock($r, 'php', $shared);
+}
+$slots = [lock($r, 'php', 'LIMIT', 2, 'FULL'), lock($r, 'php', 'LIMIT', 2, 'FULL')];
+check($slots[0][3] + $slots[1][3] === 1, $slots);
+check(lock($r, 'php', 'LIMIT', 2) === false);
+foreach ($slots as $full) {
+    unlock($r, 'php', $full[0]);
+}
+$both = lock($r, 'php', 'KEYS', 1, 'php:other');
+check(lock($r, 'php:other') === false);
+check($r->rawCommand('UNLOCK', 'php', $both, 'KEYS', 1, 'php:other') === 1, $r->getLastError());
+$token = lock($r, 'php');
+check($r->rawCommand('EXTEND', 'php', $token, '30s', 'SHARED') === 1, $r->getLastError());
+check($r->rawCommand('UNLOCK', 'php', $token, 'KEEP', '300ms') === 1, $r->getLastError());
+unlock($r, 'php', lock($r, 'php', 'WAIT', '20s'));
+
 $p = $r->pipeline();
 for ($i = 0; $i < 50; $i++) {
     $p->set("php:$i", (string) $i);

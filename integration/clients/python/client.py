@@ -167,7 +167,39 @@ def pool():
     assert r.get("sum") == "200", r.get("sum")
 
 
-for step in (single, pipeline, transaction, pubsub, scripting, blocking, scan, reconnect, pool):
+def kinds():
+    """Every kind of lock: shared, limited, several keys at once, made shared, kept closed."""
+    r = connect()
+    readers = [lock(r, "py", "SHARED") for _ in range(2)]
+    assert lock(r, "py") is None
+    for token in readers:
+        unlock(r, "py", token)
+    slots = [lock(r, "py", "LIMIT", 2, "FULL") for _ in range(2)]
+    assert {full[3] for full in slots} == {0, 1}, slots
+    assert lock(r, "py", "LIMIT", 2) is None
+    for full in slots:
+        unlock(r, "py", full[0])
+    both = lock(r, "py", "KEYS", 1, "py:other")
+    assert lock(r, "py:other") is None
+    assert r.execute_command("EXTEND", "py", both, "30s", "KEYS", 1, "py:other") == 1
+    assert r.execute_command("UNLOCK", "py", both, "KEYS", 1, "py:other") == 1
+    token = lock(r, "py")
+    assert r.execute_command("EXTEND", "py", token, "30s", "SHARED") == 1
+    assert r.execute_command("UNLOCK", "py", token) == 1
+    token = lock(r, "py")
+    assert r.execute_command("UNLOCK", "py", token, "KEEP", "300ms") == 1
+    info = r.execute_command("LOCKINFO", "py")
+    assert dict(zip(info[::2], info[1::2]))["mode"] == "kept", info
+    assert r.execute_command("LOCKINFO", "py", "SINCE", int(token[:16]), "WAIT", "20s") is None
+    unlock(r, "py", lock(r, "py", "WAIT", "20s"))
+    try:
+        lock(r, "py", "SHARED", "LIMIT", 2)
+        raise AssertionError("SHARED with LIMIT was accepted")
+    except redis.ResponseError as e:
+        assert "syntax error" in str(e), e
+
+
+for step in (single, kinds, pipeline, transaction, pubsub, scripting, blocking, scan, reconnect, pool):
     step()
     print(step.__name__, "ok")
 print("redis-py", redis.__version__, "all ok")

@@ -20,6 +20,21 @@ rescue Redis::CommandError => e
   check(e.message.include?("invalid expire time"), e)
 end
 
+readers = [lock(r, "rb", "SHARED"), lock(r, "rb", "SHARED")]
+check(lock(r, "rb").nil?)
+readers.each { |shared| unlock(r, "rb", shared) }
+slots = [lock(r, "rb", "LIMIT", 2, "FULL"), lock(r, "rb", "LIMIT", 2, "FULL")]
+check(slots.map { |full| full[3] }.sort == [0, 1], slots)
+check(lock(r, "rb", "LIMIT", 2).nil?)
+slots.each { |full| unlock(r, "rb", full[0]) }
+both = lock(r, "rb", "KEYS", 1, "rb:other")
+check(lock(r, "rb:other").nil?)
+check((n = r.call("UNLOCK", "rb", both, "KEYS", 1, "rb:other")) == 1, n)
+token = lock(r, "rb")
+check((n = r.call("EXTEND", "rb", token, "30s", "SHARED")) == 1, n)
+check((n = r.call("UNLOCK", "rb", token, "KEEP", "300ms")) == 1, n)
+unlock(r, "rb", lock(r, "rb", "WAIT", "20s"))
+
 replies = r.pipelined do |p|
   50.times do |i|
     p.set("rb:#{i}", i)
