@@ -45,7 +45,7 @@ func (l *Lane) sendReleaseLocked(op wire.Op, r *repair, to Receiver) error {
 	if !l.votes {
 		to = nil
 	}
-	if op.Kind == wire.Release && op.TTL > 0 && r != nil {
+	if op.Kind == wire.Release && r != nil && r.op.TTL > 0 { // it stays closed, whoever released it
 		op.TTL = max(time.Until(r.until).Truncate(time.Millisecond), 0)
 	}
 	if err := l.roomLocked(op.Kind); err != nil {

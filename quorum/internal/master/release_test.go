@@ -218,3 +218,59 @@ func TestFade(t *testing.T) {
 		noKeys(t, m)
 	})
 }
+
+// keep is the release of an UNLOCK that keeps the lock closed for 20 s.
+func keep(t wire.TokenAt) wire.Op {
+	o := unlock(t)
+	o.TTL = 20 * time.Second
+	return o
+}
+
+// TestKeptThoughReleasedAgain: a lock that is to stay closed does so though it is released once
+// more, by somebody who does not know that, before the master could carry out the first release.
+func TestKeptThoughReleasedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		k := tokenAt("job", 1)
+		mustAsk(t, l, op(wire.Acquire, k), nil)
+		synctest.Wait()
+		m.Set(func() { m.Fault = func(*fake.Op) string { return "OOM command not allowed" } })
+		_ = l.Release(keep(k), time.Minute, true, nil)
+		l.Flush()
+		synctest.Wait()
+		m.Set(func() { m.Fault = nil })
+		_ = l.Release(unlock(k), time.Minute, true, nil)
+		l.Flush()
+		synctest.Wait()
+		if n, ours := m.Holds("lock:job", secret(1)); n != 1 || ours {
+			t.Errorf("%d keys on the master, with the token %v; want the closed one", n, ours)
+		}
+		time.Sleep(21 * time.Second)
+		noKeys(t, m)
+	})
+}
+
+// TestKeptLate: a slot that is closed late is news for those masters that had answered its UNLOCK
+// with "not ours", whichever slot it is.
+func TestKeptLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, h := start(t, m)
+		for slot := range 2 {
+			o := op(wire.Acquire, tokenAt("job", slot))
+			o.Terms = &wire.Terms{Mode: wire.Limited, Limit: 2, Try: [2]int{slot, slot}}
+			mustAsk(t, l, o, nil)
+		}
+		synctest.Wait()
+		m.Stop()
+		synctest.Wait()
+		for slot := range 2 {
+			_ = l.Release(keep(tokenAt("job", slot)), time.Minute, true, nil)
+			l.NotOursAt(tokenAt("job", slot), 1<<(1+slot))
+		}
+		m.Start()
+		time.Sleep(time.Second)
+		if got := h.sofar().late; !slices.Equal(got, []uint64{1 << 1, 1 << 2}) {
+			t.Errorf("told %b of both", got)
+		}
+	})
+}
