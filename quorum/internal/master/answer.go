@@ -164,7 +164,7 @@ func (l *Lane) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 			l.status.Strays++
 		}
 		was := l.repairedLocked(e, r, now)
-		done := r.Kind == ':' && r.Int > 0 // of a slot that stays closed it is the slot and one
+		done := r.Kind == ':' && r.Int > 0                               // of a slot that stays closed it is the slot and one
 		if (done || r.Is(0) && was.maybe) && e.to == nil && !l.closing { // maybe: before the answer was lost
 			e.but = was.but
 		}

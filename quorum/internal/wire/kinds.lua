@@ -25,15 +25,6 @@ local function kinds()
     end
   end
 
-  -- expire makes a key expire at over, if it lives less long so far.
-  local function expire(key, over)
-    local left = pcall('PTTL', key)
-    if type(left) == 'number' and ms + left < over then
-      left = pcall('PEXPIREAT', key, whole(over))
-    end
-    return left
-  end
-
   -- refuse is the answer to an acquire of mode that found another key. Who waits leaves an intent,
   -- if those who hold the key would be joined by others.
   local function refuse(key, mode, waits)
@@ -62,17 +53,20 @@ local function kinds()
     end
   end
 
-  -- latest is when the last reader ends; 0 without one.
+  -- latest is when the last reader ends, and with it the key; 0 without one; or an error. What
+  -- PTTL and TIME say together is not exact: time goes by between them, or stands still for one.
   local function latest(key)
     local last = pcall('ZREVRANGE', key, '0', '0', 'WITHSCORES')
-    return tonumber(last[2] or 0)
+    return last.err and last or tonumber(last[2] or 0)
   end
 
   -- settleReaders takes the expiry of a key to where its last reader ends, which was over; a key
   -- without readers is deleted. It reports whether it was.
   local function settleReaders(key, over)
     local last = latest(key)
-    if last < ms then
+    if type(last) == 'table' then
+      return
+    elseif last < ms then
       pcall('DEL', key)
       return true
     elseif last ~= over then
@@ -103,6 +97,9 @@ local function kinds()
       pcall('ZREMRANGEBYSCORE', key, '(0', '(' .. whole(ms))
       pcall('ZREMRANGEBYSCORE', key, '(-' .. whole(ms), '(0')
       greatest = latest(key)
+      if type(greatest) == 'table' then
+        return greatest
+      end
     end
     local shut = not text and closed(key, 'S')
     if shut then
@@ -112,8 +109,8 @@ local function kinds()
     local over, value = ms + tonumber(ttl), secret .. format('%016.0f', number) .. owner
     local last = whole(over)
     local done = pcall('ZADD', key, '0', 'lockproxy', last, secret, '-' .. last, value)
-    if type(done) == 'number' then
-      done = greatest > 0 and expire(key, over) or pcall('PEXPIREAT', key, last)
+    if type(done) == 'number' and over > greatest then
+      done = pcall('PEXPIREAT', key, last)
       if type(done) == 'table' then
         pcall('ZREM', key, secret, value)
         settleReaders(key, 0)
@@ -205,13 +202,15 @@ local function kinds()
   end
 
   -- settleSlots takes the expiry of a key to where its last slot ends; a key without slots is
-  -- deleted. Where over is less than the key lives, the key is left alone.
+  -- deleted. Where another slot ends later than over, the key is left alone.
   local function settleSlots(key, over)
-    local left, greatest = pcall('PTTL', key), 0
-    if over and over < ms + left - 5 and pcall('HLEN', key) > 1 then -- both clocks to within 5 ms
+    if over and over < (tonumber(pcall('HGET', key, 'last')) or 0) then
       return
     end
-    local all = pcall('HGETALL', key)
+    local all, greatest = pcall('HGETALL', key), 0
+    if all.err then
+      return
+    end
     for f = 1, #all, 2 do
       if tonumber(all[f]) then
         greatest = math.max(greatest, (slotOf(all[f + 1])))
@@ -219,7 +218,7 @@ local function kinds()
     end
     if greatest < ms then
       pcall('DEL', key)
-    else
+    elseif type(pcall('HSET', key, 'last', whole(greatest))) == 'number' then
       pcall('PEXPIREAT', key, whole(greatest))
     end
   end
@@ -229,12 +228,14 @@ local function kinds()
     local over = ms + tonumber(ttl)
     local text = format('%016.0f', number)
     local value = whole(over) .. ' ' .. secret .. text .. owner
-    local done = pcall('HSET', key, 'lockproxy', 'limit', slot, value, 's' .. secret, slot)
+    local last = not fresh and tonumber(pcall('HGET', key, 'last')) or 0
+    local done = pcall('HSET', key, 'lockproxy', 'limit', slot, value, 's' .. secret, slot,
+      'last', whole(math.max(over, last)))
     if type(done) ~= 'table' then
       if old then
         pcall('HDEL', key, 's' .. sub(old, 1, 40))
       end
-      done = fresh and pcall('PEXPIREAT', key, whole(over)) or expire(key, over)
+      done = over > last and pcall('PEXPIREAT', key, whole(over))
       if type(done) == 'table' then
         pcall('HDEL', key, slot, 's' .. secret)
         settleSlots(key)
@@ -400,7 +401,10 @@ local function kinds()
     end
     local stands, result = pcall('GETRANGE', key, '0', '39'), nil
     if stands == secret then
-      result = expire(key, ms + tonumber(ttl))
+      result = pcall('PTTL', key)
+      if type(result) == 'number' and result < tonumber(ttl) then
+        result = pcall('PEXPIRE', key, ttl)
+      end
       return type(result) == 'table' and result or 2
     elseif wrongType(stands) then
       local own = mode ~= '' and mode ~= 'S' and pcall('HGET', key, 's' .. secret)
@@ -461,7 +465,9 @@ local function kinds()
       return broken
     end
     local rest = pcall('GETRANGE', key, '40', '119')
-    local over = whole(ms + math.max(left, tonumber(ARGV[at + 2])))
+    local later = pcall('TIME') -- than left was told
+    later = later[1] * 1000 + (later[2] - later[2] % 1000) / 1000
+    local over = whole(math.max(later + left, ms + tonumber(ARGV[at + 2])))
     local done = pcall('DEL', key)
     if type(done) == 'table' then
       return done
@@ -470,8 +476,8 @@ local function kinds()
     if type(done) == 'number' then
       done = pcall('PEXPIREAT', key, over)
     end
-    if type(done) == 'table' then
-      pcall('DEL', key)
+    if type(done) == 'table' then -- this user may not
+      pcall('SET', key, secret .. rest, 'PX', whole(math.max(left, 1)))
       return done
     end
     raise(field, (tonumber(sub(rest, 1, 16)) or 0) + 1, place)

@@ -1,0 +1,31 @@
+package wire
+
+import (
+	"testing"
+	"time"
+)
+
+// A user without the rights of this version loses no lock, and takes none away.
+func TestKindsWithoutRights(t *testing.T) {
+	s := startRedis(t)
+	if said := s.do("ACL", "SETUSER", "default", "-zadd"); said != "OK" {
+		t.Skip("this Redis has no ACL: ", said)
+	}
+	a := acquire("lock:a", mine)
+	a.Owner = "me"
+	s.run(a)
+	share := lasting(Share, "lock:a", mine, 20*time.Second)
+	if got := s.run(share); got[0] != '!' {
+		t.Errorf("shared: %s", got)
+	}
+	s.value("lock:a", mine+"0000000000000001me")
+	s.expires("lock:a", 50*time.Second)
+
+	s.must("ACL", "SETUSER", "default", "+zadd")
+	s.must("DEL", "lock:a")
+	s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 50*time.Second),
+		limited("lock:b", mine, 3, 0), limited("lock:b", theirs, 3, 1))
+	s.must("ACL", "SETUSER", "default", "-zrevrange", "-hgetall")
+	s.run(op(Release, "lock:a", theirs), op(Release, "lock:b", theirs))
+	s.want("the others", s.run(op(Check, "lock:a", mine), op(Check, "lock:b", mine)), "1 1")
+}
