@@ -10,7 +10,7 @@
 //
 // Settings are variables of the environment:
 //
-//	BENCH_ONLY=relay,locks,wait,beside     parts to run: relay, cpu, locks, wait, beside, idle; default: all but
+//	BENCH_ONLY=relay,locks,wait,beside     parts to run: relay, cpu, locks, kinds, wait, beside, idle; default: all but
 //	                                       cpu, which is the part of relay for tuning
 //	BENCH_QUICK=1                          one short round: the shape, not the figures
 //	BENCH_ROUNDS=5 BENCH_SECONDS=2         rounds, and how long one measurement lasts

@@ -18,22 +18,23 @@ type lockSubject struct {
 	flags   []string // of the proxy
 	one     bool     // the proxy's goroutines run on one thread at a time
 	masters int      // how many of the masters it uses; 0 for all
+	through string   // the subject before it whose proxy it goes through; empty: it has its own
 }
 
 func lockSubjects(o options) []lockSubject {
 	list := []lockSubject{
-		{"lockproxy", "plain", o.lockproxy, []string{"--key-prefix", "lock:"}, false, 0},
-		{"lockproxy-unfenced", "plain", o.lockproxy, []string{"--key-prefix", "unfenced:", "--fencing", "off"}, false, 0},
-		{"lockproxy-one-thread", "plain", o.lockproxy, []string{"--key-prefix", "one:"}, true, 0},
-		{"lockproxy-go-redis", "goredis", o.lockproxy, []string{"--key-prefix", "client:"}, false, 0},
-		{"redsync", "redsync", "", nil, false, 0},
+		{"lockproxy", "plain", o.lockproxy, []string{"--key-prefix", "lock:"}, false, 0, ""},
+		{"lockproxy-unfenced", "plain", o.lockproxy, []string{"--key-prefix", "unfenced:", "--fencing", "off"}, false, 0, ""},
+		{"lockproxy-one-thread", "plain", o.lockproxy, []string{"--key-prefix", "one:"}, true, 0, ""},
+		{"lockproxy-go-redis", "goredis", o.lockproxy, []string{"--key-prefix", "client:"}, false, 0, ""},
+		{"redsync", "redsync", "", nil, false, 0, ""},
 	}
 	if o.base != "" {
-		list = append(list, lockSubject{"base", "plain", o.base, []string{"--key-prefix", "base:"}, false, 0})
+		list = append(list, lockSubject{"base", "plain", o.base, []string{"--key-prefix", "base:"}, false, 0, ""})
 	}
 	if o.slock != "" {
-		list = append(list, lockSubject{"lockproxy-three", "plain", o.lockproxy, []string{"--key-prefix", "three:"}, false, slockNodes},
-			lockSubject{"slock", "slock", o.slock, nil, false, slockNodes})
+		list = append(list, lockSubject{"lockproxy-three", "plain", o.lockproxy, []string{"--key-prefix", "three:"}, false, slockNodes, ""},
+			lockSubject{"slock", "slock", o.slock, nil, false, slockNodes, ""})
 	}
 	var wanted []lockSubject
 	for _, s := range list {
@@ -134,9 +135,12 @@ func (r *rig) lockServers(subjects []lockSubject) (list []lockServers, err error
 		}
 		masters = append(masters, s)
 	}
+	proxies := map[string]*server{}
 	for _, s := range subjects {
 		servers := lockServers{masters: masters}
 		switch {
+		case s.through != "":
+			servers.proxy = proxies[s.through]
 		case s.way == "slock":
 			servers, err = r.slockServers(s.binary)
 		case s.masters > 0:
@@ -148,6 +152,7 @@ func (r *rig) lockServers(subjects []lockSubject) (list []lockServers, err error
 		if err != nil {
 			return nil, err
 		}
+		proxies[s.name] = servers.proxy
 		list = append(list, servers)
 	}
 	return list, nil

@@ -77,6 +77,7 @@ var parts = []struct {
 	{"relay", measureRelay},
 	{"cpu", measureCPU},
 	{"locks", measureLocks},
+	{"kinds", measureKinds},
 	{"wait", measureWait},
 	{"beside", measureBeside},
 	{"idle", measureIdle},

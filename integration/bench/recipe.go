@@ -30,6 +30,8 @@ the largest; a ratio is taken within each round, of two measurements that are se
 - **slock**: its three nodes as a replica set; clients speak the protocol of Redis to the leader,
   and ask for the answer only when a majority of the nodes has the lock. lockproxy-three has as many
   masters. The leader stands in the proxy's columns, its followers in the masters'.
+- **Kinds**: as locks, through one proxy for all kinds. KEYS takes and gives back four keys in one
+  command each.
 - **One key**: 64 workers; lockproxy's wait in its line, redsync's try again after the delays that are its default (50 to 250 ms),
   without end. slock is left out. Grants are counted until the time is over.
 - **Beside large values**: eight clients of the same proxy fetch a value of 1 MB, over and over, while

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -18,6 +20,9 @@ var ways = map[string]func(loadOrder) ([]locker, error){
 	"goredis": openGoRedis,
 	"redsync": openRedsync,
 	"slock":   openSlock,
+	"shared":  openKind("shared:", 0, "SHARED"),
+	"limit":   openKind("limit:", 0, "LIMIT", "10"),
+	"keys":    openKind("keys:", 3),
 }
 
 // plain is a connection to a proxy.
@@ -57,6 +62,51 @@ func (p *plain) lock(_ context.Context, key string) error {
 
 func (p *plain) unlock(_ context.Context, key string) error {
 	line, _, err := p.do("UNLOCK", key, p.token)
+	if err == nil && string(line) != ":1\r\n" {
+		err = fmt.Errorf("UNLOCK: %q", line)
+	}
+	return err
+}
+
+// kind is a connection to a proxy that takes locks of another kind, or several in one step.
+type kind struct {
+	*client
+	prefix  string
+	options []string // of LOCK
+	more    int      // keys beside the first
+	keys    []string // KEYS and what follows it
+	token   string
+}
+
+// openKind makes a way out of LOCK with options, and of more keys that go with the first.
+func openKind(prefix string, more int, options ...string) func(loadOrder) ([]locker, error) {
+	return func(o loadOrder) ([]locker, error) {
+		plains, err := openPlain(o)
+		var list []locker
+		for _, p := range plains {
+			list = append(list, &kind{client: p.(*plain).client, prefix: prefix, options: options, more: more})
+		}
+		return list, err
+	}
+}
+
+func (k *kind) lock(_ context.Context, key string) error {
+	if k.more > 0 && k.keys == nil {
+		k.keys = []string{"KEYS", strconv.Itoa(k.more)}
+		for i := range k.more {
+			k.keys = append(k.keys, k.prefix+key+"-"+strconv.Itoa(i))
+		}
+	}
+	line, token, err := k.do(slices.Concat([]string{"LOCK", k.prefix + key, lockTTL}, k.keys, k.options)...)
+	if err == nil && token == nil {
+		err = fmt.Errorf("LOCK: %q", line)
+	}
+	k.token = string(token)
+	return err
+}
+
+func (k *kind) unlock(_ context.Context, key string) error {
+	line, _, err := k.do(slices.Concat([]string{"UNLOCK", k.prefix + key, k.token}, k.keys)...)
 	if err == nil && string(line) != ":1\r\n" {
 		err = fmt.Errorf("UNLOCK: %q", line)
 	}

@@ -1,0 +1,66 @@
+package main
+
+import "fmt"
+
+// kindWorkers are how many lock side by side in the part of kinds.
+var kindWorkers = []int{1, 64}
+
+// kindGoals are what a kind of lock must reach of the exclusive one's pairs per second.
+var kindGoals = []struct {
+	way, form string
+	limit     float64
+}{
+	{"shared", "LOCK k SHARED", 0.8},
+	{"limit", "LOCK k LIMIT 10", 0.7},
+	{"keys", "LOCK k KEYS 3, four keys in all", 0.5},
+}
+
+// kindSubjects are all kinds through one proxy, and an earlier build with what it knows.
+func kindSubjects(o options) []lockSubject {
+	list := []lockSubject{{"exclusive", "plain", o.lockproxy, []string{"--key-prefix", "kinds:"}, false, 0, ""}}
+	for _, k := range kindGoals {
+		list = append(list, lockSubject{name: k.way, way: k.way, through: "exclusive"})
+	}
+	if o.base != "" {
+		list = append(list, lockSubject{"base", "plain", o.base, []string{"--key-prefix", "base:"}, false, 0, ""})
+	}
+	return list
+}
+
+// measureKinds compares the other kinds of locks with the exclusive one. Nobody waits.
+func measureKinds(r *rig, out *report) error {
+	subjects := kindSubjects(r.options)
+	res, err := r.lockRounds("kinds", kindWorkers, subjects, false, r.span)
+	if err != nil {
+		return err
+	}
+	t := table{head: []string{"workers", "with", "pairs/s", "of the exclusive one's", "LOCK median µs", "proxy µs", "client µs", "masters µs", "all µs"}}
+	for _, n := range kindWorkers {
+		for _, s := range subjects {
+			row := []string{fmt.Sprint(n), s.name, res.series(s.name, n, pairsOf).show(thousands),
+				res.against(s.name, "exclusive", n, pairsOf).show(ratio), res.series(s.name, n, lockP50Of).show(whole)}
+			for _, pick := range []func(lockReading) float64{proxyPerPair, clientPerPair, mastersPerPair, allPerPair} {
+				row = append(row, res.series(s.name, n, pick).show(tenth))
+			}
+			t.add(row...)
+		}
+	}
+	out.section("Kinds: LOCK and UNLOCK, a key a worker, 5 masters", "One proxy for all of them; processor time for each pair.\n", t.String())
+	kindVerdicts(out, res)
+	return nil
+}
+
+// kindVerdicts compares with what is asked for.
+func kindVerdicts(out *report, res lockResults) {
+	for _, n := range kindWorkers {
+		for _, k := range kindGoals {
+			s := res.against(k.way, "exclusive", n, pairsOf)
+			out.goal(fmt.Sprintf("pairs per second, %s / exclusive, %s", k.form, count(n, "worker")), fmt.Sprintf("at least %.1f", k.limit),
+				s.show(ratio), atLeast(k.limit, s))
+		}
+		if res.has("base") {
+			s := res.against("exclusive", "base", n, pairsOf)
+			out.goal(fmt.Sprintf("pairs per second, exclusive / base, %s", count(n, "worker")), "at least 0.98", s.show(ratio), atLeast(0.98, s))
+		}
+	}
+}
