@@ -63,6 +63,7 @@ type nodeCommand struct {
 	Op    string `json:"op"`
 	Key   string `json:"key,omitempty"`
 	TTL   int64  `json:"ttl,omitempty"`
+	Limit int    `json:"limit,omitempty"`
 	Grant int    `json:"grant,omitempty"`
 }
 

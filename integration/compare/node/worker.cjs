@@ -1,8 +1,9 @@
-// Locks with node-redlock for the comparison: node worker.cjs redlock|redlock5 host:port ...
+// Locks with node-redlock, or RedlockSemaphore, for the comparison: node worker.cjs redlock|redlock5|redis-semaphore host:port ...
 //
 // Reads commands from stdin, a line of JSON each, and answers each with a line when it is done, in any order:
 //   {"id": 1, "who": 0, "op": "lock", "key": "lock:k", "ttl": 5000}  ->  {"id": 1, "until": unix ms}
 //   {"id": 2, "who": 0, "op": "unlock", "grant": 1}                  ->  {"id": 2}
+// A semaphore's lock has a "limit" as well, and is told without "until".
 // with "error" where it failed. who is 0 or 1: two clients that share nothing. The first line says what runs; without
 // addresses that is all.
 'use strict';
@@ -21,24 +22,40 @@ const options = { driftFactor: 0.01, retryCount: 10, retryDelay: 200, retryJitte
 function makeClient() {
   const servers = addrs.map((addr) => {
     const [host, port] = addr.split(':');
-    return new Redis({ host, port: Number(port) });
+    // A semaphore's server that is away fails at once, or each try would take ten seconds.
+    return new Redis({ host, port: Number(port), enableOfflineQueue: !library.RedlockSemaphore });
   });
   servers.forEach((server) => server.on('error', () => {})); // it reconnects by itself
+  if (library.RedlockSemaphore) {
+    return makeSemaphores(servers);
+  }
   const redlock = new Redlock(servers, options);
   redlock.on('error', () => {}); // version 5: the vote of one server
   redlock.on('clientError', () => {}); // version 4
   return redlock;
 }
 
+// Its README's options are the defaults; lockTimeout is the ttl.
+function makeSemaphores(servers) {
+  return {
+    async acquire([key], ttl, limit) {
+      const semaphore = new library.RedlockSemaphore(servers, key, limit, { lockTimeout: ttl, onLockLost: () => {} });
+      await semaphore.acquire();
+      return semaphore;
+    },
+    release: (semaphore) => semaphore.release(),
+  };
+}
+
 const clients = addrs.length > 0 ? [makeClient(), makeClient()] : [];
 const grants = new Map();
 
-async function run({ id, who, op, key, ttl, grant }) {
+async function run({ id, who, op, key, ttl, limit, grant }) {
   if (op === 'unlock') {
     await clients[who].release(grants.get(grant));
     return { id };
   }
-  const lock = await clients[who].acquire([key], ttl);
+  const lock = await clients[who].acquire([key], ttl, limit);
   grants.set(id, lock);
   return { id, until: lock.expiration };
 }

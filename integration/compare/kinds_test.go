@@ -1,0 +1,122 @@
+package compare
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// kindRow is a fault that hits one of the other kinds of locks, for lockproxy and for one way in
+// which others have that kind.
+type kindRow struct {
+	name, others string
+	missing      func() string // why the others cannot run, or empty
+	ours, theirs func(t *testing.T, size size) tally
+}
+
+var kindRows = []kindRow{
+	{"more than 10 hold a lock for 10: each third of the clients is cut off from another of three masters",
+		"redis-semaphore's RedlockSemaphore", func() string { return semaphores().missing }, overbookOurs, overbookTheirs},
+	{"deadlock: two lockers of two keys in opposite order", "redsync, a key after the other",
+		func() string { return "" }, oppositeOurs, oppositeTheirs},
+	{"a writer gets nothing in 5 s beside readers that take turns without a pause", "Redisson's rule for readers, on one Redis",
+		func() string { return "" }, starveOurs, starveTheirs},
+}
+
+// TestKinds runs every row once and briefly: lockproxy must come out clean, the others must not.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	for _, r := range kindRows {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			if got := r.ours(t, brief); got.bad > 0 || got.tries == 0 {
+				t.Errorf("lockproxy %d of %d", got.bad, got.tries)
+			}
+			if r.missing() != "" {
+				t.Skip(r.missing())
+			}
+			if got := r.theirs(t, brief); got.bad == 0 {
+				t.Errorf("%s has 0 of %d: the fault does nothing", r.others, got.tries)
+			}
+		})
+	}
+}
+
+// TestTableOfKinds runs the rows at length and writes them to their section of the file that
+// COMPARE_RESULT names.
+func TestTableOfKinds(t *testing.T) {
+	file := os.Getenv("COMPARE_RESULT")
+	if file == "" {
+		t.Skip("COMPARE_RESULT names no file: run.sh runs this")
+	}
+	var b strings.Builder
+	b.WriteString(kindsTitle + "\n\n| fault, and what is counted | lockproxy | others | |\n|---|---|---|---|\n")
+	for _, r := range kindRows {
+		theirs := "not run: " + r.missing()
+		if r.missing() == "" {
+			theirs = manyTimes(t, r.name+"/theirs", r.theirs)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.name, manyTimes(t, r.name+"/ours", r.ours), theirs, r.others)
+	}
+	b.WriteString(kindsRecipe)
+	fmt.Fprintf(&b, "\nlockproxy %s; redis-semaphore: %s; redsync: %s.\n", commit(), semaphores().version, theirs().version)
+	old, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte(withKinds(string(old), b.String())), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// manyTimes adds up the rounds of one cell.
+func manyTimes(t *testing.T, name string, run func(*testing.T, size) tally) string {
+	t.Helper()
+	var sum tally
+	var mu sync.Mutex
+	t.Run(name, func(t *testing.T) {
+		for i := range 2 * full.rounds {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				got := run(t, full)
+				mu.Lock()
+				defer mu.Unlock()
+				sum = sum.plus(got)
+			})
+		}
+	})
+	return fmt.Sprintf("%d / %d", sum.bad, sum.tries)
+}
+
+const (
+	kindsTitle = "## Other kinds of locks"
+	nextTitle  = "## What is done"
+)
+
+// withKinds puts the section of the kinds into a report, in the place of an earlier one.
+func withKinds(report, section string) string {
+	before, after, _ := strings.Cut(report, nextTitle)
+	before, _, _ = strings.Cut(before, kindsTitle)
+	return before + section + "\n" + nextTitle + after
+}
+
+const kindsRecipe = `
+Each cell: what should not have happened / tries, over six rounds.
+
+- **More than 10 hold**: three masters, three sites with two clients each. Each site is cut off from
+  another master, so that it reaches two of three. Then 30 ask for one of 10 permits, ten at each site and one
+  every 50 ms, and keep what they get. Counted: who holds one beyond ten. A counter at each master and a majority of
+  the masters let 15 in; redis-semaphore's source, redlockSemaphore/acquire.js, has that rule.
+  It tries for 10 s, its default, over ioredis clients with enableOfflineQueue: false, which fail at
+  once where a server is away.
+- **Opposite order**: three masters, 20 pairs of keys. Of each pair two clients lock both keys, the one in
+  this order, the other in that, and try again as the library does. Counted: after 3 s neither of
+  the two has both. lockproxy locks both with KEYS. Redisson's MultiLock also
+  locks one after the other, and gives back what it has when it waits too long for the next.
+- **Readers without a pause**: four readers take a shared lock, hold it for 100 ms and take it again, so that
+  somebody always holds it. Counted: a writer that tries for 5 s is granted nothing. Redisson's rule, in
+  RedissonReadLock.tryLockInnerAsync, is: who reads may join while others read. Here it is
+  a script of a few lines on one Redis.
+`
