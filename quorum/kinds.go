@@ -95,10 +95,14 @@ func (q *Quorum) ReleaseKeys(ctx context.Context, keys []string, t Token, keep t
 // may have been missed; once for each master. For the rest see Watch.
 func (q *Quorum) Follow(ctx context.Context, key string, changed func()) (stop func()) {
 	key = q.opts.KeyPrefix + key
-	stops := make(chan func(), 2)
-	for _, channel := range []string{wire.ReleasedPrefix, wire.ChangedPrefix} {
-		go func() { stops <- q.releases.Subscribe(ctx, channel+key, func(string) { changed() }) }()
+	stops := make(chan func(), 3)
+	for _, channel := range []string{wire.ReleasedPrefix + key, wire.ChangedPrefix + key, wire.Changed} {
+		go func() { stops <- q.releases.Subscribe(ctx, channel, func(string) { changed() }) }()
 	}
-	one, other := <-stops, <-stops
-	return func() { one(); other() }
+	all := [...]func(){<-stops, <-stops, <-stops}
+	return func() {
+		for _, stop := range all {
+			stop()
+		}
+	}
 }

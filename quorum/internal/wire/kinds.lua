@@ -1,6 +1,9 @@
 -- What only readers, slots and several keys need. Made when a packet comes upon the first of them.
-local function kinds()
-  local tools = {}
+-- All that it needs of the packet is passed: a function that refers to it would cost every packet.
+local function kinds(prefix, ms, digits16, broken, counter, raised, counted, channels, messages,
+  changes)
+  local pcall, format, type, sub = redis.pcall, string.format, type, string.sub
+  local KEYS, ARGV, tools = KEYS, ARGV, {}
 
   local function whole(number) return format('%.0f', number) end
 
@@ -9,9 +12,9 @@ local function kinds()
     return type(reply) == 'table' and reply.err and sub(reply.err, 1, 9) == 'WRONGTYPE'
   end
 
-  -- tell publishes behind the operations. Without of the message is empty.
-  local function tell(channel, key, of)
-    channels[#channels + 1] = prefix .. channel .. ':' .. key
+  -- tell publishes a release behind the operations. Without of the message is empty.
+  local function tell(key, of)
+    channels[#channels + 1] = prefix .. 'released:' .. key
     messages[#channels] = of
   end
 
@@ -124,11 +127,11 @@ local function kinds()
     elseif text then
       raise(field, number, place)
     end
-    tell('changed', key)
+    changes[#changes + 1] = key
     return number
   end
 
-  function tools.S(key, secret, place)
+  function tools.S(key, secret, place, at)
     local waits = ARGV[at + 5]
     local result = join(key, secret, place, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], waits)
     if waits == '1' and type(result) == 'number' and result >= 0 then
@@ -138,7 +141,7 @@ local function kinds()
   end
 
   -- reader carries out an operation on a reader that ends at over.
-  local function reader(op, key, secret, place, over)
+  local function reader(op, key, secret, place, at, over)
     local value = secret .. '0000000000000000'
     local minus = '-' .. whole(over)
     for _, found in ipairs(pcall('ZRANGEBYSCORE', key, minus, minus)) do
@@ -173,7 +176,11 @@ local function kinds()
       end
       local empty = settleReaders(key, over)
       if op == 'P' then
-        tell(empty and 'released' or 'changed', key, empty and secret)
+        if empty then
+          tell(key, secret)
+        else
+          changes[#changes + 1] = key
+        end
       end
       return 1
     end
@@ -188,7 +195,7 @@ local function kinds()
       end
       if op == 'K' then
         pcall('ZREM', key, secret, value)
-        tell('changed', key)
+        changes[#changes + 1] = key
       end
       settleReaders(key, over)
     end
@@ -245,7 +252,7 @@ local function kinds()
       return done
     end
     raise(field, number, place)
-    tell('changed', key)
+    changes[#changes + 1] = key
     return slot .. ' ' .. text
   end
 
@@ -263,7 +270,7 @@ local function kinds()
     return refuse(key, 'L', waits)
   end
 
-  function tools.L(key, secret, place)
+  function tools.L(key, secret, place, at)
     local ttl, field, owner, waits = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
     local had = counter[field]
     if not had and field ~= '' then
@@ -316,7 +323,7 @@ local function kinds()
   end
 
   -- holder carries out an operation on a slot.
-  local function holder(op, key, secret, place, slot)
+  local function holder(op, key, secret, place, at, slot)
     local text, over, value = pcall('HGET', key, slot), 0, ''
     if type(text) == 'string' then
       over, value = slotOf(text)
@@ -346,8 +353,8 @@ local function kinds()
       end
       settleSlots(key, over)
       if op == 'P' then
-        tell('released', key, secret)
-        tell('changed', key)
+        tell(key, secret)
+        changes[#changes + 1] = key
       end
       return 1
     end
@@ -362,7 +369,7 @@ local function kinds()
       end
       if op == 'K' then
         pcall('HDEL', key, 's' .. secret)
-        tell('changed', key)
+        changes[#changes + 1] = key
       end
       settleSlots(key)
     end
@@ -370,22 +377,22 @@ local function kinds()
   end
 
   -- other carries out an operation on a key that is no string.
-  function tools.other(op, key, secret, place)
+  function tools.other(op, key, secret, place, at)
     if op == 'X' then
       local readers = type(pcall('ZSCORE', key, 'lockproxy')) == 'string'
       if not readers and pcall('HGET', key, 'lockproxy') ~= 'limit' then
         return 0
       end
-      tell('released', key)
+      tell(key)
       return pcall('DEL', key)
     end
     local stands = pcall('ZSCORE', key, secret)
     if type(stands) == 'string' then
-      return reader(op, key, secret, place, tonumber(stands))
+      return reader(op, key, secret, place, at, tonumber(stands))
     elseif wrongType(stands) then
       stands = pcall('HGET', key, 's' .. secret)
       if type(stands) == 'string' then
-        return holder(op, key, secret, place, stands)
+        return holder(op, key, secret, place, at, stands)
       end
     end
     return type(stands) == 'table' and not wrongType(stands) and stands or 0
@@ -393,7 +400,7 @@ local function kinds()
 
   -- T tops up: what stands there with the secret lives at least as long. Another slot than the one
   -- that it should have is left.
-  function tools.T(key, secret, place)
+  function tools.T(key, secret, place, at)
     local ttl, field, text = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
     local owner, mode = ARGV[at + 5], ARGV[at + 6]
     if not counter[field] and field ~= '' then
@@ -412,7 +419,7 @@ local function kinds()
         pcall('HDEL', key, own, 's' .. secret)
         settleSlots(key)
       end
-      result = tools.other('E', key, secret, place)
+      result = tools.other('E', key, secret, place, at)
       if result ~= 0 then
         return type(result) == 'table' and result or 2
       end
@@ -425,7 +432,7 @@ local function kinds()
         return result and not wrongType(stands) and stands == '' and result or 0
       end
       raise(field, tonumber(text), place)
-      tell('changed', key)
+      changes[#changes + 1] = key
       return 1
     elseif mode == 'S' then
       result = join(key, secret, place, ttl, field, owner, '', text)
@@ -448,18 +455,18 @@ local function kinds()
   end
 
   -- K keeps the key of an exclusive lock closed.
-  function tools.K(key, secret)
+  function tools.K(key, secret, _, at)
     local rest = pcall('GETRANGE', key, '40', '-1')
     local done = pcall('SET', key, 'kept' .. sub(secret, 5) .. rest, 'PX', ARGV[at + 2])
     if done.err then
       return done
     end
-    tell('released', key, secret)
+    tell(key, secret)
     return 1
   end
 
   -- H makes the holder of an exclusive lock its first reader. Those who join have a greater fence.
-  function tools.H(key, secret, place)
+  function tools.H(key, secret, place, at)
     local field, left = ARGV[at + 3], pcall('PTTL', key)
     if not counter[field] and field ~= '' then
       return broken
@@ -481,25 +488,25 @@ local function kinds()
       return done
     end
     raise(field, (tonumber(sub(rest, 1, 16)) or 0) + 1, place)
-    tell('released', key, secret)
+    tell(key, secret)
     return 'S' .. rest
   end
 
-  -- several reads how many keys M or N has, and goes on to the last of them.
-  local function several(head)
-    local n, first = tonumber(ARGV[at + 3]), k
-    k = k + n - 1
+  -- several reads how many keys M or N has, and whether their counters are numbers.
+  local function several(at, head)
+    local n = tonumber(ARGV[at + 3])
     for f = head, head + n - 1 do
       local field = ARGV[at + f]
       if not counter[field] and field ~= '' then
-        return n, first, broken
+        return n, broken
       end
     end
-    return n, first
+    return n
   end
 
-  function tools.M(_, secret, place)
-    local n, first, result = several(6)
+  function tools.M(_, secret, place, at, first)
+    local n, result = several(at, 6)
+    local k = first + n - 1
     local ttl, owner, waits, wide = ARGV[at + 2], ARGV[at + 4], ARGV[at + 5], n + 6
     local longest -- that a key in the way lives, -1 for ever
     for j = first, k do
@@ -512,7 +519,7 @@ local function kinds()
       end
     end
     if result or longest then
-      return result or -2 - longest, wide
+      return result or -2 - longest, wide, k
     end
     local fence = 0
     for f = at + 6, at + 5 + n do
@@ -525,22 +532,22 @@ local function kinds()
         for undo = first, j - 1 do
           pcall('DEL', KEYS[undo])
         end
-        return set, wide
+        return set, wide, k
       end
     end
     for j = first, k do
       raise(ARGV[at + 6 + j - first], fence, place)
-      tell('changed', KEYS[j])
+      changes[#changes + 1] = KEYS[j]
       if waits == '1' then
         pcall('DEL', prefix .. 'intent:' .. KEYS[j])
       end
     end
-    return fence, wide
+    return fence, wide, k
   end
 
-  function tools.N(_, secret, place)
-    local n, first, result = several(4)
-    local wide = n + 4
+  function tools.N(_, secret, place, at, first)
+    local n, result = several(at, 4)
+    local k, wide = first + n - 1, n + 4
     for j = first, k do
       local value = result or pcall('GETRANGE', KEYS[j], '0', '39')
       if value ~= secret and not result then
@@ -555,7 +562,7 @@ local function kinds()
         raise(ARGV[at + 4 + j - first], tonumber(ARGV[at + 2]), place)
       end
     end
-    return result or 1, wide
+    return result or 1, wide, k
   end
 
   function tools.inspect(key, left)

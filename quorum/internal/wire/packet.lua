@@ -55,57 +55,54 @@
 local pcall, format, type, sub = redis.pcall, string.format, type, string.sub
 local KEYS, ARGV, state, prefix = KEYS, ARGV, KEYS[1], ARGV[2]
 local now = redis.call('TIME')
-local admitted = ARGV[1] == '' or pcall('HGET', state, 'record') == ARGV[1]
-local out = {admitted and 1 or 0, tonumber(now[1]), tonumber(now[2])}
-local refusal = not admitted and {err = 'NOTADMITTED the record of this master has changed'}
 local width = {A = 5, W = 5, S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, P = 2, K = 3}
 width.F, width.I, width.X = 3, 1, 1
-local ms = out[2] * 1000 + (out[3] - out[3] % 1000) / 1000
-
--- Counters are read once, before the operations, and written once, behind them.
-local fields, counter, broken, at, last = {}, {}, nil, 3, #ARGV
-if admitted then
-  while at <= last do
-    local op, from, to = ARGV[at], at + 3, at + 3
-    if op == 'A' or op == 'W' or op == 'R' or op == 'S' or op == 'L' or op == 'T' or op == 'H' then
-      at = at + width[op]
-    elseif op == 'M' or op == 'N' then
-      from = at + (op == 'M' and 6 or 4)
-      to = from + tonumber(ARGV[at + 3]) - 1
-      at = to + 1
-    else
-      at = at + width[op]
-      to = 0
-    end
-    for f = from, to do
-      local field = ARGV[f]
-      if field ~= '' and not counter[field] then
-        counter[field] = 0
-        fields[#fields + 1] = field
-      end
+-- The record and the counters are read once, before the operations, and the counters are written
+-- once, behind them.
+local fields, counter, broken, at, last = {'record'}, {}, nil, 3, #ARGV
+while at <= last do
+  local op, from, to = ARGV[at], at + 3, at + 3
+  if op == 'A' or op == 'W' or op == 'R' or op == 'S' or op == 'L' or op == 'T' or op == 'H' then
+    at = at + width[op]
+  elseif op == 'M' or op == 'N' then
+    from = at + (op == 'M' and 6 or 4)
+    to = from + tonumber(ARGV[at + 3]) - 1
+    at = to + 1
+  else
+    at = at + width[op]
+    to = 0
+  end
+  for f = from, to do
+    local field = ARGV[f]
+    if field ~= '' and not counter[field] then
+      counter[field] = 0
+      fields[#fields + 1] = field
     end
   end
 end
 -- %d is faster, but right only where C has a long of 64 bits. To ask pays off with a few fences.
 local digits, digits16 = '%.0f', '%016.0f'
-if #fields > 4 and format('%d', 9007199254740991) == '9007199254740991' then
+if #fields > 5 and format('%d', 9007199254740991) == '9007199254740991' then
   digits, digits16 = '%d', '%016d'
 end
-if fields[1] then
-  local have = pcall('HMGET', state, unpack(fields))
-  for i = 1, #fields do
-    local number = have[i] and tonumber(have[i]) or have[i] == false and 0 or -1
-    if number >= 0 and number < 9007199254740991 and number % 1 == 0 then
-      counter[fields[i]] = number
-    else
-      counter[fields[i]] = nil
-      broken = have.err and have or {err = 'ERR a fencing counter is no number under 2^53 - 1'}
-    end
+local have = pcall('HMGET', state, unpack(fields))
+local admitted = ARGV[1] == '' or have[1] == ARGV[1]
+for i = 2, #fields do
+  local number = have[i] and tonumber(have[i]) or have[i] == false and 0 or -1
+  if number >= 0 and number < 9007199254740991 and number % 1 == 0 then
+    counter[fields[i]] = number
+  else
+    counter[fields[i]] = nil
+    broken = have.err and have or {err = 'ERR a fencing counter is no number under 2^53 - 1'}
   end
 end
+local out = {admitted and 1 or 0, tonumber(now[1]), tonumber(now[2])}
+local refusal = not admitted and {err = 'NOTADMITTED the record of this master has changed'}
+local ms = out[2] * 1000 + (out[3] - out[3] % 1000) / 1000
 
 local raised, counted = {}, {}    -- new texts of counters; the results that are void without them
-local channels, messages = {}, {} -- of releases and grants to tell
+local channels, messages = {}, {} -- of releases to tell
+local changes = {}                -- keys whose holders have changed otherwise
 local tools                       -- what only readers, slots and several keys need
 local i, k = 0, 1                 -- the operation, its last key
 at = 3
@@ -134,7 +131,7 @@ while at <= last do
       local set = pcall('SET', key, secret .. text .. ARGV[at + 4], 'NX', 'PX', ARGV[at + 2])
       if set and not set.err then
         result = fence
-        channels[#channels + 1] = prefix .. 'changed:' .. key
+        changes[#changes + 1] = key
         if had then
           counter[field], raised[field] = fence, text
           counted[#counted + 1] = i + 3
@@ -165,22 +162,27 @@ while at <= last do
       if type(result) == 'string' then
         result = format('%.0f ', left) .. result
       elseif sub(result.err, 1, 9) == 'WRONGTYPE' then
-        tools = tools or kinds()
+        tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
+          messages, changes)
         result = tools.inspect(key, left)
       end
     end
 
   elseif op == 'S' or op == 'L' or op == 'T' or op == 'M' or op == 'N' then
-    tools = tools or kinds()
-    result, wide = tools[op](key, secret, i + 3)
+    tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
+      messages, changes)
+    local ended
+    result, wide, ended = tools[op](key, secret, i + 3, at, k)
+    k = ended or k
 
   else
     local value = pcall('GETRANGE', key, '0', '39')
     if value ~= secret and type(value) == 'table' then
       result = value
       if sub(value.err, 1, 9) == 'WRONGTYPE' then
-        tools = tools or kinds()
-        result = tools.other(op, key, secret, i + 3)
+        tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
+          messages, changes)
+        result = tools.other(op, key, secret, i + 3, at)
       end
     elseif value ~= secret and op ~= 'X' then
       result = 0
@@ -210,8 +212,9 @@ while at <= last do
         end
       end
     elseif op == 'K' or op == 'H' then
-      tools = tools or kinds()
-      result = tools[op](key, secret, i + 3)
+      tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
+        messages, changes)
+      result = tools[op](key, secret, i + 3, at)
     else -- E, F
       local left, bound = pcall('PTTL', key), tonumber(ARGV[at + 2])
       result = left
@@ -232,7 +235,7 @@ end
 
 if counted[1] then
   local pairs = {}
-  for i = 1, #fields do
+  for i = 2, #fields do
     local field = fields[i]
     local text = raised[field]
     if text then
@@ -251,13 +254,29 @@ if counted[1] then
   end
 end
 
--- Nothing is published when nobody waits. A user who may not ask or publish still releases.
+-- Nothing is published when nobody waits. Who follows a key subscribes to changed as well, so that
+-- a name for each grant is made only where somebody follows one. A user who may not ask or publish
+-- still releases.
+local told = #channels
+if changes[1] then
+  channels[told + 1] = prefix .. 'changed'
+end
 if channels[1] then
   local waits = pcall('PUBSUB', 'NUMSUB', unpack(channels))
-  for i = 1, #waits / 2 do
-    if waits[2 * i] > 0 then
-      local of = messages[i]
-      pcall('PUBLISH', channels[i], of and sub(redis.sha1hex(of), 1, 16) or '')
+  for i = 1, told do
+    if (waits[2 * i] or 0) > 0 then
+      pcall('PUBLISH', channels[i], messages[i] and sub(redis.sha1hex(messages[i]), 1, 16) or '')
+    end
+  end
+  if (waits[2 * told + 2] or 0) > 0 then
+    for i = 1, #changes do
+      changes[i] = prefix .. 'changed:' .. changes[i]
+    end
+    waits = pcall('PUBSUB', 'NUMSUB', unpack(changes))
+    for i = 1, #waits / 2 do
+      if waits[2 * i] > 0 then
+        pcall('PUBLISH', changes[i], '')
+      end
     end
   end
 end

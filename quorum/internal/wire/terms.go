@@ -39,6 +39,10 @@ type Terms struct {
 // another mode have. While it stands they are joined by nobody. It is a hint, and never a vote.
 const IntentPrefix = ReservedPrefix + "intent:"
 
+// Changed is the channel to which everybody subscribes who follows a key. Nothing is published
+// there: a master without subscribers to it looks for none of the keys that were granted.
+const Changed = ReservedPrefix + "changed"
+
 // ChangedPrefix begins the name of the channel that tells of a key's grants, and of readers and
 // slots that end while others hold it.
 const ChangedPrefix = ReservedPrefix + "changed:"
