@@ -7,7 +7,7 @@ import (
 
 // Violation is something that must not be.
 type Violation struct {
-	Check string // overlap, order, fence, token, lost, update, stray
+	Check string // overlap, slot, order, fence, token, lost, update, stray
 	Key   string
 	At    time.Duration // of the history: when it could be seen; 0 where that is not known
 	Text  string        // the operations that show it

@@ -6,9 +6,11 @@ import (
 	"slices"
 )
 
-// Fences is check C: where the reply to one LOCK came before another LOCK was sent, the fence of
-// the later is greater, and no two grants of a key have the same. It needs no clock but the order
-// of one client machine, so it holds under every fault.
+// Fences is check C, for any two grants of a key that could not have been held together: where the
+// reply to one LOCK came before another LOCK was sent, the fence of the later is greater; and the
+// two never have the same. So exclusive fences rise above all before them, all rise above the
+// exclusive ones before them, and those of one slot rise; readers may have equal ones. It needs no
+// clock but the order of one client machine, so it holds under every fault.
 func Fences(ops []Op) []Violation {
 	holds := holdsOf(ops)
 	var found []Violation
@@ -16,17 +18,15 @@ func Fences(ops []Op) []Violation {
 		byReturn := holds[key]
 		byCall := slices.Clone(byReturn)
 		slices.SortFunc(byCall, func(a, b *hold) int { return cmp.Compare(a.lock.Call, b.lock.Call) })
-		var highest *Op // of the grants whose reply came before the LOCK that is looked at
+		highest := highestFences{} // of the grants whose reply came before the LOCK looked at
 		next := 0
 		for _, h := range byCall {
 			for ; next < len(byReturn) && byReturn[next].lock.Return < h.lock.Call; next++ {
-				if o := byReturn[next].lock; highest == nil || o.Fence > highest.Fence {
-					highest = o
-				}
+				highest.add(byReturn[next].lock)
 			}
-			if highest != nil && h.lock.Fence < highest.Fence {
+			if o := highest.before(h.lock.place()); o != nil && h.lock.Fence < o.Fence {
 				found = append(found, Violation{Check: "fence", Key: key, At: h.lock.Return, Text: fmt.Sprintf(
-					"%d after %d: %v; %v", h.lock.Fence, highest.Fence, highest, h.lock)})
+					"%d after %d: %v; %v", h.lock.Fence, o.Fence, o, h.lock)})
 			}
 		}
 		found = append(found, sameFences(key, byReturn)...)
@@ -34,23 +34,51 @@ func Fences(ops []Op) []Violation {
 	return found
 }
 
-// sameFences finds numbers that were given out twice, whenever that was.
+// highestFences has the LOCK with the highest fence for each place.
+type highestFences map[place]*Op
+
+func (f highestFences) add(o *Op) {
+	if p := o.place(); f[p] == nil || o.Fence > f[p].Fence {
+		f[p] = o
+	}
+}
+
+// before is the highest that a later grant of that place must be above, or nil. Between readers
+// and slots nothing is promised.
+func (f highestFences) before(p place) (highest *Op) {
+	for other, o := range f {
+		if other != p && p.mode != Exclusive && other.mode != Exclusive || p.mode == Shared && other == p {
+			continue
+		}
+		if highest == nil || o.Fence > highest.Fence {
+			highest = o
+		}
+	}
+	return highest
+}
+
+// sameFences finds numbers that were given out twice, whenever that was, but to readers or to
+// holders of different slots.
 func sameFences(key string, holds []*hold) []Violation {
 	var found []Violation
-	seen := map[uint64]*Op{}
+	seen := map[uint64][]*Op{}
 	for _, h := range holds {
-		if other := seen[h.lock.Fence]; other != nil && other.Secret() != h.lock.Secret() {
-			found = append(found, Violation{Check: "fence", Key: key, At: h.lock.Return, Text: fmt.Sprintf(
-				"%d given out twice: %v; %v", h.lock.Fence, other, h.lock)})
+		for _, other := range seen[h.lock.Fence] {
+			exclusive := other.Mode == Exclusive || h.lock.Mode == Exclusive
+			slot := h.lock.Mode == Limited && other.place() == h.lock.place()
+			if (exclusive || slot) && other.Secret() != h.lock.Secret() {
+				found = append(found, Violation{Check: "fence", Key: key, At: h.lock.Return, Text: fmt.Sprintf(
+					"%d given out twice: %v; %v", h.lock.Fence, other, h.lock)})
+			}
 		}
-		seen[h.lock.Fence] = h.lock
+		seen[h.lock.Fence] = append(seen[h.lock.Fence], h.lock)
 	}
 	return found
 }
 
 // Tokens finds tokens that were given to two LOCKs. One whose reply came after its client had
-// given up counts: its token must never be the answer to another. A token also carries the fence
-// it was granted with.
+// given up counts: its token must never be the answer to another. A LOCK of several keys has one
+// token. A token also carries the fence it was granted with.
 func Tokens(ops []Op) []Violation {
 	var found []Violation
 	seen := map[string]*Op{}
@@ -59,7 +87,7 @@ func Tokens(ops []Op) []Violation {
 		if o.Kind != Lock || o.Token == "" {
 			continue
 		}
-		if other := seen[o.Secret()]; other != nil {
+		if other := seen[o.Secret()]; other != nil && !other.sameCommand(o) {
 			found = append(found, Violation{Check: "token", Key: o.Key, At: o.Return, Text: fmt.Sprintf("given out twice: %v; %v", other, o)})
 		}
 		seen[o.Secret()] = o
@@ -68,4 +96,9 @@ func Tokens(ops []Op) []Violation {
 		}
 	}
 	return found
+}
+
+// sameCommand reports whether o and p are of two keys of one command.
+func (o *Op) sameCommand(p *Op) bool {
+	return o.Key != p.Key && o.Client == p.Client && o.Call == p.Call && o.Return == p.Return
 }

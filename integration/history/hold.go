@@ -12,6 +12,8 @@ type hold struct {
 	lock    *Op
 	extends []*Op // OK, in the order of Call
 	end     *Op   // the first UNLOCK, whatever came back, or EXTEND that was answered 0; nil without one
+	shared  *Op   // the first EXTEND SHARED, whatever came back; nil without one
+	kept    *Op   // the UNLOCK KEEP that was answered 1; nil without one
 }
 
 // from is when the holder began to count on the lock.
@@ -61,6 +63,9 @@ func holdsOf(ops []Op) map[string][]*hold {
 	for i := range ops {
 		o := &ops[i]
 		h := bySecret[o.Key+" "+o.Secret()]
+		if h != nil {
+			h.note(o)
+		}
 		switch {
 		case h == nil || o.Kind == Lock:
 		case o.Kind == Extend && o.Outcome == OK:
@@ -76,6 +81,16 @@ func holdsOf(ops []Op) map[string][]*hold {
 		}
 	}
 	return holds
+}
+
+// note keeps what changes the kind of a hold, and what closes the key after it.
+func (h *hold) note(o *Op) {
+	if o.downgrade() && (h.shared == nil || o.Call < h.shared.Call) {
+		h.shared = o
+	}
+	if o.keeps() && o.Outcome == OK {
+		h.kept = o
+	}
 }
 
 // endsClaim reports whether the client does not count on the lock from the sending of o on.

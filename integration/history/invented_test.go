@@ -15,15 +15,22 @@ type inventor struct {
 	clients int
 	ops     []Op
 	fence   uint64
+	kinds   []func(in *inventor, key string, at time.Duration) time.Duration
 }
 
 // invent returns a legal history of about n operations on some keys, sorted by return.
 func invent(seed uint64, n, keys, clients int) []Op {
 	in := &inventor{Rand: rand.New(rand.NewPCG(seed, 0)), clients: clients}
+	in.kinds = append(in.kinds, (*inventor).tenure)
+	return in.write(n, keys)
+}
+
+// write goes on until there are about n operations.
+func (in *inventor) write(n, keys int) []Op {
 	for k := range keys {
 		key, at := fmt.Sprintf("key-%d", k), time.Duration(in.IntN(int(time.Second)))
 		for len(in.ops) < n*(k+1)/keys {
-			at = in.tenure(key, at)
+			at = in.kinds[in.IntN(len(in.kinds))](in, key, at)
 		}
 	}
 	slices.SortFunc(in.ops, func(a, b Op) int { return cmp.Compare(a.Return, b.Return) })

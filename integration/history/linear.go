@@ -7,27 +7,17 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// lockState is the model of one key: who was granted it last, whether that one may still count on
-// it, and until when.
-type lockState struct {
-	secret string
-	held   bool
-	until  time.Duration
-	fence  uint64
-	now    time.Duration // it is at least this late: a LOCK was granted because validity was over
-}
-
 // lockModel says which order of operations on one key the contract allows.
 //
-//   - LOCK is granted with a fence greater than all before, while nobody holds the lock. A holder
-//     has it until it sends UNLOCK or its validity is over; for the latter the LOCK must have
-//     returned after that, and so must all that follows in the order. This is how expiry enters a
-//     model without a clock.
+//   - LOCK is granted while nobody holds what it cannot be beside, with a fence greater than all
+//     such before. A holder has its place until it sends UNLOCK or its validity is over; for the
+//     latter the LOCK must have returned after that, and so must all that follows in the order.
+//     This is how expiry enters a model without a clock.
 //   - UNLOCK ends the claim of its token, whatever the reply: the holder does not count on the
 //     lock from then on. Its replies are always legal: 1 comes also when masters that gave no
-//     answer might have held the token.
-//   - EXTEND that succeeded: nobody was granted the lock since the token was. One answered 0 ends
-//     the claim, as UNLOCK.
+//     answer might have held the token. With KEEP and 1 the place stays taken.
+//   - EXTEND that succeeded: nobody was granted the place since the token was. One answered 0 ends
+//     the claim, as UNLOCK. With SHARED the holder has a share from then on, whatever the reply.
 //
 // LOCK answered null or with an error is always legal, as Redlock may fail for no visible reason;
 // EXTEND that failed changes nothing that a client may count on. Both are left out of what is
@@ -41,36 +31,20 @@ var lockModel = porcupine.Model{
 		}
 		switch {
 		case o.Kind == Lock:
-			if s.held && o.Return < s.until || o.Fence <= s.fence {
-				return false, s
-			}
-			now := s.now
-			if s.held {
-				now = max(now, s.until)
-			}
-			return true, lockState{secret: o.Secret(), held: true, until: o.Until(), fence: o.Fence, now: now}
+			return s.grant(o)
 		case endsClaim(o):
-			if s.secret == o.Secret() {
-				s.held = false
-			}
-			return true, s
+			return true, s.end(o)
 		default:
-			if s.secret != o.Secret() {
-				return false, s
-			}
-			s.until = max(s.until, o.Until())
-			return true, s
+			return s.extend(o)
 		}
 	},
+	Equal:             func(a, b any) bool { return a.(lockState).equal(b.(lockState)) },
 	DescribeOperation: func(input, _ any) string { return input.(*Op).String() },
-	DescribeState: func(state any) string {
-		s := state.(lockState)
-		return fmt.Sprintf("fence %d %.6s held %v until %v", s.fence, s.secret, s.held, s.until)
-	},
+	DescribeState:     func(state any) string { return state.(lockState).String() },
 }
 
 // counts reports whether the model looks at o.
-func counts(o *Op) bool { return endsClaim(o) || o.Outcome == OK }
+func counts(o *Op) bool { return endsClaim(o) || o.Outcome == OK || o.downgrade() }
 
 // Linear is check B: for each key there is an order of the operations, in keeping with their
 // times, that the model of a lock with validity and fencing allows. A key that cannot be decided

@@ -44,14 +44,17 @@ type Op struct {
 	Via     int // the proxy, from 0
 	Kind    Kind
 	Outcome Outcome
-	Key     string
+	Key     string // a command for several keys is one Op for each
+	Mode    Mode   // LOCK; EXTEND that is to make it Shared
+	Limit   int    // LOCK: what LIMIT named
+	Slot    int    // LOCK, Limited, OK
 	// Token is what was granted, or what UNLOCK and EXTEND named. A LOCK with the outcome Unknown
 	// has one if its reply was seen after the client had given up.
 	Token    string
 	Fence    uint64        // LOCK, OK
-	TTL      time.Duration // LOCK, EXTEND: asked for
-	Validity time.Duration // LOCK, EXTEND, OK: what the reply promised
-	Label    string        // LOCK: the owner label, by which a key on a master can be known
+	TTL      time.Duration // LOCK, EXTEND: asked for; UNLOCK: of KEEP, 0 without it
+	Validity time.Duration // OK: what the reply promised; of UNLOCK KEEP, that nobody is granted it
+	Label    string        // LOCK, UNLOCK KEEP: the owner label, by which a key on a master is known
 	Error    string        // Failed: the reply
 
 	// Call is when the first byte was about to be sent, Return when the reply had been read or was
@@ -76,11 +79,17 @@ func secretOf(token string) string {
 func (o *Op) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "client %d via %d %s %s", o.Client, o.Via, o.Kind, o.Key)
+	if o.Mode != Exclusive {
+		fmt.Fprintf(&b, " %v", o.Mode)
+	}
+	if o.Mode == Limited {
+		fmt.Fprintf(&b, " %d slot %d", o.Limit, o.Slot)
+	}
 	if o.Token != "" {
 		fmt.Fprintf(&b, " %.24s", o.Token)
 	}
 	fmt.Fprintf(&b, " %s, %v to %v", o.Outcome, o.Call.Round(time.Microsecond), o.Return.Round(time.Microsecond))
-	if o.Outcome == OK && o.Kind != Unlock {
+	if o.Outcome == OK && (o.Kind != Unlock || o.keeps()) {
 		fmt.Fprintf(&b, ", good until %v", o.Until().Round(time.Microsecond))
 	}
 	if o.Error != "" {

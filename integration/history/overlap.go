@@ -1,28 +1,59 @@
 package history
 
-import "strings"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
 
-import "fmt"
-
-// Overlaps is check A: no two holders of one key count on it at the same time. A holder does so
-// from the reply to its LOCK until the end of validity, counted from the sending, until it sends
-// UNLOCK, or until it sends the EXTEND that is answered 0.
+// Overlaps is check A: no two holders of one key count at the same time on what they cannot both
+// have. One that is exclusive is alone, those that share are never beside another kind, and no
+// slot is held twice. A holder counts on its lock from the reply to its LOCK until the end of
+// validity, counted from the sending, until it sends UNLOCK, or until it sends the EXTEND that is
+// answered 0. What UNLOCK KEEP closed is held by nobody, and as good as held.
 func Overlaps(ops []Op) []Violation {
 	holds := holdsOf(ops)
 	var found []Violation
 	for _, key := range keysOf(holds) {
-		var last *hold // of those before, the one that ends last
+		var all []claim
 		for _, h := range holds[key] {
-			if last != nil && h.from() < last.until() && h.from() < h.until() {
-				found = append(found, Violation{Check: "overlap", Key: key, At: h.from(), Text: fmt.Sprintf(
-					"held by two for %v: %v; %v", min(h.until(), last.until())-h.from(), last, h)})
-			}
-			if last == nil || h.until() > last.until() {
-				last = h
-			}
+			all = append(all, h.claims()...)
+			found = append(found, h.wrongSlot()...)
 		}
+		found = append(found, overlaps(key, all)...)
 	}
 	return found
+}
+
+// overlaps compares the claims of one key.
+func overlaps(key string, all []claim) []Violation {
+	slices.SortStableFunc(all, func(a, b claim) int { return cmp.Compare(a.from, b.from) })
+	var found []Violation
+	var open []claim // those that have not ended when the next begins
+	for _, c := range all {
+		open = slices.DeleteFunc(open, func(o claim) bool { return o.until <= c.from })
+		if c.from >= c.until {
+			continue
+		}
+		for _, o := range open {
+			if o.hold != c.hold && !o.besides(c.place) {
+				found = append(found, Violation{Check: "overlap", Key: key, At: c.from, Text: fmt.Sprintf(
+					"held by two for %v: %v; %v", min(c.until, o.until)-c.from, o.hold, c.hold)})
+			}
+		}
+		open = append(open, c)
+	}
+	return found
+}
+
+// wrongSlot is a slot that the LOCK had not asked for.
+func (h *hold) wrongSlot() []Violation {
+	o := h.lock
+	if o.Mode != Limited || o.Slot >= 0 && o.Slot < o.Limit {
+		return nil
+	}
+	return []Violation{{Check: "slot", Key: o.Key, At: o.Return, Text: "not under its limit: " + o.String()}}
 }
 
 // String is what a report says of a hold.

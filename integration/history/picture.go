@@ -36,7 +36,7 @@ func illegal(key string, ops []porcupine.Operation, timeout time.Duration, pictu
 func returned(ops []porcupine.Operation, n int) []porcupine.Operation {
 	list := slices.Clone(ops[:n])
 	for _, o := range ops[n:] {
-		if endsClaim(o.Input.(*Op)) && o.Call <= ops[n-1].Return {
+		if o.Call <= ops[n-1].Return && (endsClaim(o.Input.(*Op)) || o.Input.(*Op).downgrade()) {
 			list = append(list, o)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Found is a lock key as it stands on a master.
+// Found is a lock key as it stands on a master, or one live holder of a shared or limited one.
 type Found struct {
 	Master string
 	Key    string        // without the key prefix
@@ -18,6 +18,9 @@ type Found struct {
 func (f *Found) secret() string { return f.Value[:min(40, len(f.Value))] }
 func (f *Found) label() string  { return f.Value[min(56, len(f.Value)):] }
 
+// keptMark begins what stands at a key that UNLOCK KEEP closed, in the place of the secret.
+const keptMark = "kept"
+
 // expiryGrain is how much later than its ttl a key may still be found: ttls are whole
 // milliseconds.
 const expiryGrain = 10 * time.Millisecond
@@ -26,13 +29,17 @@ const expiryGrain = 10 * time.Millisecond
 // belong to no live lock. A lock is live if its LOCK was granted, no UNLOCK of it was answered,
 // and its ttl, counted from the last reply, is not over. A command without a reply may have left
 // the lock standing, and have been carried out as late as healed, when the last fault was over:
-// such a key is no stray until its ttl, counted from then, is over. A key that never expires is
-// always one.
+// such a key is no stray until its ttl, counted from then, is over. What UNLOCK KEEP closed is known
+// by the label and stands until that ttl is over, whatever the reply. A key that never expires is
+// always a stray.
 func Strays(found []Found, ops []Op, at, healed time.Duration) []Violation {
 	stands := standing(ops, healed)
 	var strays []Violation
 	for _, f := range found {
 		until := max(stands[f.Key+" "+f.secret()], stands[f.Key+" "+f.label()])
+		if strings.HasPrefix(f.Value, keptMark) {
+			until = stands[f.Key+" "+keptMark+f.label()]
+		}
 		if f.Left >= 0 && at < until+expiryGrain {
 			continue
 		}
@@ -60,7 +67,15 @@ func standing(ops []Op, healed time.Duration) map[string]time.Duration {
 		}
 	}
 	for i := range ops {
-		if o := &ops[i]; o.Kind == Unlock && o.Outcome != Unknown {
+		o := &ops[i]
+		if o.keeps() {
+			id, since := o.Key+" "+keptMark+o.Label, max(o.Return, healed)
+			if o.Outcome == OK {
+				since = o.Return
+			}
+			stands[id] = max(stands[id], since+o.TTL)
+		}
+		if o.Kind == Unlock && o.Outcome != Unknown {
 			delete(stands, o.Key+" "+o.Secret())
 		}
 	}

@@ -1,0 +1,134 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// lockState is the model of one key: who was granted it last, who of them may still count on it,
+// and until when. It is never changed, only replaced.
+type lockState struct {
+	holders []holder      // sorted by secret
+	fences  []fence       // the highest of each place, sorted
+	now     time.Duration // it is at least this late: a LOCK was granted because validity was over
+}
+
+// holder is one that was granted a place which nobody else was granted since.
+type holder struct {
+	secret string
+	place  place
+	held   bool // it counts on it
+	until  time.Duration
+}
+
+// fence is the highest number that a place was granted with.
+type fence struct {
+	place  place
+	number uint64
+}
+
+func (s lockState) equal(o lockState) bool {
+	return s.now == o.now && slices.Equal(s.holders, o.holders) && slices.Equal(s.fences, o.fences)
+}
+
+// String is what a picture says of the state.
+func (s lockState) String() string {
+	text := fmt.Sprintf("at least %v", s.now)
+	for _, h := range s.holders {
+		text += fmt.Sprintf("; %.6s %v %d held %v until %v",
+			h.secret, h.place.mode, h.place.slot, h.held, h.until)
+	}
+	return text
+}
+
+// grant is a LOCK. Those whose place is taken must have ended, or be beyond their validity.
+func (s lockState) grant(o *Op) (bool, lockState) {
+	p := o.place()
+	for _, f := range s.fences {
+		if f.place == p && p.mode != Shared || f.place != p && !f.place.besidesAny(p) {
+			if o.Fence <= f.number {
+				return false, s
+			}
+		}
+	}
+	next := lockState{now: s.now}
+	for _, h := range s.holders {
+		switch {
+		case h.place.besides(p):
+			next.holders = append(next.holders, h)
+		case h.held && o.Return < h.until:
+			return false, s
+		case h.held:
+			next.now = max(next.now, h.until)
+		}
+	}
+	next.add(holder{secret: o.Secret(), place: p, held: true, until: o.Until()})
+	next.raise(s.fences, fence{p, o.Fence})
+	return true, next
+}
+
+// besidesAny reports whether nothing is promised of the order of fences of two places.
+func (p place) besidesAny(q place) bool { return p.mode != Exclusive && q.mode != Exclusive }
+
+func (s *lockState) add(h holder) {
+	s.holders = append(s.holders, h)
+	slices.SortFunc(s.holders, func(a, b holder) int { return cmp.Compare(a.secret, b.secret) })
+}
+
+// raise sets the fences to those given, with one that may be new or higher.
+func (s *lockState) raise(fences []fence, f fence) {
+	s.fences = slices.Clone(fences)
+	for i := range s.fences {
+		if s.fences[i].place == f.place {
+			s.fences[i].number = max(s.fences[i].number, f.number)
+			return
+		}
+	}
+	s.fences = append(s.fences, f)
+	slices.SortFunc(s.fences, func(a, b fence) int {
+		return cmp.Or(cmp.Compare(a.place.mode, b.place.mode), cmp.Compare(a.place.slot, b.place.slot))
+	})
+}
+
+// end is an UNLOCK, or an EXTEND that was answered 0. Who held the whole key is remembered, as an
+// UNLOCK whose reply was lost may not have been carried out.
+func (s lockState) end(o *Op) lockState {
+	i := s.find(o)
+	if i < 0 {
+		return s
+	}
+	s.holders = slices.Clone(s.holders)
+	h := &s.holders[i]
+	switch {
+	case o.keeps() && o.Outcome == OK:
+		h.secret, h.held, h.until = keptMark+h.secret, true, o.Until()
+	case h.place.mode == Exclusive:
+		h.held = false
+	default:
+		s.holders = slices.Delete(s.holders, i, i+1)
+	}
+	return s
+}
+
+// extend is an EXTEND that was answered 1, or one with SHARED.
+func (s lockState) extend(o *Op) (bool, lockState) {
+	i := s.find(o)
+	if i < 0 {
+		return o.Outcome != OK, s
+	}
+	s.holders = slices.Clone(s.holders)
+	h := &s.holders[i]
+	if o.Outcome == OK {
+		h.until = max(h.until, o.Until())
+	}
+	if o.downgrade() {
+		h.place = place{mode: Shared}
+	}
+	return true, s
+}
+
+func (s lockState) find(o *Op) int {
+	return slices.IndexFunc(s.holders, func(h holder) bool { return h.secret == o.Secret() })
+}
