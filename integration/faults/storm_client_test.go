@@ -1,12 +1,10 @@
 package faults
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"lockproxy/integration/history"
@@ -61,24 +59,37 @@ func (c *stormClient) anyProxy() int { return c.IntN(len(c.s.addrs)) }
 
 // turn is one LOCK, and what a client does with it.
 func (c *stormClient) turn() {
-	key, proxy := c.s.keys[c.IntN(len(c.s.keys))], c.anyProxy()
-	waits := c.IntN(4) == 0
-	o, args := c.lockArgs(key, waits)
-	if o, ok := c.ask(proxy, o, args...); ok && o.Outcome == history.OK {
-		c.hold(proxy, o, waits)
+	proxy, waits := c.anyProxy(), c.IntN(4) == 0
+	r := c.lockRequest(waits)
+	if o, ok := c.ask(proxy, r); ok && o.Outcome == history.OK {
+		c.hold(proxy, &held{Op: o, further: r.further, until: o.Until()}, waits)
 	}
 }
 
-// lockArgs makes a LOCK. Its owner label names the client and the LOCK.
-func (c *stormClient) lockArgs(key string, waits bool) (history.Op, []string) {
+// lockRequest makes a LOCK of any kind. Its owner label names the client and the LOCK.
+func (c *stormClient) lockRequest(waits bool) request {
 	c.locks++
 	ttl := c.s.plan.minTTL + c.upTo(c.s.plan.maxTTL-c.s.plan.minTTL)
-	o := history.Op{Kind: history.Lock, Client: c.id, Key: key, TTL: ttl.Truncate(time.Millisecond), Label: fmt.Sprintf("c%d-%d", c.id, c.locks)}
-	args := []string{"LOCK", key, millis(ttl), "FULL", "OWNER", o.Label}
-	if waits {
-		args = append(args, "WAIT", millis(time.Millisecond+c.upTo(stormPatience*3/4)))
+	keys := c.Perm(len(c.s.keys))
+	o := history.Op{Kind: history.Lock, Client: c.id, Key: c.s.keys[keys[0]],
+		TTL: ttl.Truncate(time.Millisecond), Label: fmt.Sprintf("c%d-%d", c.id, c.locks)}
+	var further, options []string
+	switch roll := c.IntN(20); {
+	case roll < 4:
+		o.Mode, options = history.Shared, []string{"SHARED"}
+	case roll < 7:
+		o.Mode, o.Limit = history.Limited, 1+c.IntN(4)
+		options = []string{"LIMIT", strconv.Itoa(o.Limit)}
+	case roll < 11:
+		for _, k := range keys[1 : 2+c.IntN(2)] {
+			further = append(further, c.s.keys[k])
+		}
 	}
-	return o, args
+	if waits {
+		options = append(options, "WAIT", millis(time.Millisecond+c.upTo(stormPatience*3/4)))
+	}
+	args := append([]string{"LOCK", o.Key, millis(ttl), "FULL", "OWNER", o.Label}, options...)
+	return newRequest(o, further, args...)
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -86,19 +97,24 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 // held is a lock that a client has.
 type held struct {
 	history.Op
-	until time.Duration // it may count on it so long
+	further []string      // keys
+	until   time.Duration // it may count on it so long
+	keep    time.Duration // of the UNLOCK; 0 for none
 }
 
 // hold works under the lock for some time and unlocks. Where the LOCK waited, only an EXTEND tells
 // for how long the lock is good: its reply may have been under way for any time.
-func (c *stormClient) hold(proxy int, o history.Op, waits bool) {
-	h := &held{Op: o, until: o.Until()}
+func (c *stormClient) hold(proxy int, h *held, waits bool) {
 	if waits {
 		c.extend(proxy, h)
 	}
-	c.s.guarded[o.Key].Update(o.Fence, func() bool { return c.s.log.Now() < h.until }, func() { c.work(proxy, h) })
+	if !c.s.plan.tidy && c.IntN(10) == 0 {
+		h.keep = 50*time.Millisecond + c.upTo(400*time.Millisecond)
+	}
+	c.update(h, func() { c.work(proxy, h) })
 	for range 3 {
-		if u, ok := c.unlock(proxy, h); ok && u.Outcome != history.Unknown && u.Outcome != history.Failed || c.IntN(4) == 0 && !c.s.plan.tidy {
+		u, ok := c.unlock(proxy, h)
+		if ok && u.Outcome != history.Unknown && u.Outcome != history.Failed || c.IntN(4) == 0 && !c.s.plan.tidy {
 			return
 		}
 		proxy = c.anyProxy()
@@ -111,8 +127,25 @@ func (c *stormClient) hold(proxy int, o history.Op, waits bool) {
 	}
 }
 
+// update writes what the keys of an exclusive lock guard; the others only work.
+func (c *stormClient) update(h *held, work func()) {
+	if h.Mode == history.Exclusive {
+		for _, key := range append([]string{h.Key}, h.further...) {
+			within := work
+			work = func() {
+				c.s.guarded[key].Update(h.Fence, func() bool { return c.s.log.Now() < h.until }, within)
+			}
+		}
+	}
+	work()
+}
+
 // work lasts for a few milliseconds, for long, to the end of validity or beyond.
 func (c *stormClient) work(proxy int, h *held) {
+	if h.Mode == history.Exclusive && len(h.further) == 0 && c.IntN(8) == 0 {
+		c.s.sleep(c.upTo(10 * time.Millisecond))
+		c.extend(c.either(proxy), h, "SHARED")
+	}
 	switch roll := c.IntN(20); {
 	case roll < 15 || c.s.plan.tidy:
 		c.s.sleep(c.upTo(20 * time.Millisecond))
@@ -139,10 +172,14 @@ func (c *stormClient) either(proxy int) int {
 	return c.anyProxy()
 }
 
-func (c *stormClient) extend(proxy int, h *held) {
+func (c *stormClient) extend(proxy int, h *held, options ...string) {
 	ttl := c.s.plan.minTTL + c.upTo(c.s.plan.maxTTL-c.s.plan.minTTL)
 	o := history.Op{Kind: history.Extend, Client: c.id, Key: h.Key, Token: h.Token, TTL: ttl.Truncate(time.Millisecond)}
-	switch o, _ := c.ask(proxy, o, "EXTEND", h.Key, h.Token, millis(ttl), "FULL"); o.Outcome {
+	if slices.Contains(options, "SHARED") {
+		o.Mode = history.Shared
+	}
+	args := append([]string{"EXTEND", h.Key, h.Token, millis(ttl), "FULL"}, options...)
+	switch o, _ := c.ask(proxy, newRequest(o, h.further, args...)); o.Outcome {
 	case history.OK:
 		h.until = max(h.until, o.Until())
 	case history.No: // lost: nobody may count on it any more
@@ -151,25 +188,32 @@ func (c *stormClient) extend(proxy int, h *held) {
 }
 
 func (c *stormClient) unlock(proxy int, h *held) (history.Op, bool) {
-	return c.ask(c.either(proxy), history.Op{Kind: history.Unlock, Client: c.id, Key: h.Key, Token: h.Token}, "UNLOCK", h.Key, h.Token)
+	o := history.Op{Kind: history.Unlock, Client: c.id, Key: h.Key, Token: h.Token}
+	args := []string{"UNLOCK", h.Key, h.Token}
+	if h.keep > 0 {
+		o.TTL, o.Label = h.keep.Truncate(time.Millisecond), h.Label
+		args = append(args, "KEEP", millis(h.keep))
+	}
+	return c.ask(c.either(proxy), newRequest(o, h.further, args...))
 }
 
 // session takes a SESSION lock on a connection of its own, and ends it with the connection.
 func (c *stormClient) session() {
 	proxy := c.anyProxy()
-	o, args := c.lockArgs(c.s.keys[c.IntN(len(c.s.keys))], false)
+	r := c.lockRequest(false)
+	r.args = append(r.args, "SESSION")
 	c.drop(proxy)
-	o, ok := c.ask(proxy, o, append(args, "SESSION")...)
+	o, ok := c.ask(proxy, r)
 	if !ok || o.Outcome != history.OK {
 		return
 	}
-	h := &held{Op: o, until: o.Until()}
-	c.s.guarded[o.Key].Update(o.Fence, func() bool { return c.s.log.Now() < h.until }, func() { c.s.sleep(c.upTo(h.TTL / 2)) })
+	h := &held{Op: o, further: r.further, until: o.Until()}
+	c.update(h, func() { c.s.sleep(c.upTo(h.TTL / 2)) })
 	// From here on it does not count on the lock, and nobody will say when it is gone.
 	end := history.Op{Kind: history.Unlock, Client: c.id, Key: o.Key, Token: o.Token, Via: proxy, Call: c.s.log.Now()}
 	c.drop(proxy)
 	end.Return = c.s.log.Now()
-	c.s.log.Add(end)
+	c.record(end, h.further)
 }
 
 // vanish is a client that ends in some phase of a LOCK. If it had the reply, the lock stands until
@@ -179,11 +223,12 @@ func (c *stormClient) vanish() {
 	if c.s.plan.tidy && phase >= lab.Granted { // nobody is to unlock what was granted
 		phase = lab.Sent
 	}
-	o, args := c.lockArgs(c.s.keys[c.IntN(len(c.s.keys))], c.IntN(2) == 0)
+	r := c.lockRequest(c.IntN(2) == 0)
+	o := r.Op
 	manner := lab.Manners[c.IntN(len(lab.Manners))]
 	o.Via = c.anyProxy()
 	o.Call = c.s.log.Now()
-	conn, reply, err := lab.VanishIn(c.s.addrs[o.Via], phase, manner, c.upTo(100*time.Millisecond), args...)
+	conn, reply, err := lab.VanishIn(c.s.addrs[o.Via], phase, manner, c.upTo(100*time.Millisecond), r.args...)
 	o.Return = c.s.log.Now()
 	if conn == nil {
 		return
@@ -198,76 +243,5 @@ func (c *stormClient) vanish() {
 	if err == nil && reply != "" {
 		c.judge(&o, reply)
 	}
-	c.s.log.Add(o)
-}
-
-// ask sends a command to a proxy, completes o with what came back and records it. False: nothing
-// was sent.
-func (c *stormClient) ask(proxy int, o history.Op, args ...string) (history.Op, bool) {
-	conn := c.conns[proxy]
-	if conn == nil {
-		var err error
-		if conn, err = lab.Connect(c.s.addrs[proxy]); err != nil {
-			return o, false
-		}
-		c.conns[proxy] = conn
-	}
-	conn.Timeout = stormPatience
-	o.Via = proxy
-	o.Call = c.s.log.Now()
-	reply, err := conn.Ask(args...)
-	o.Return = c.s.log.Now()
-	switch {
-	case err == nil:
-		c.judge(&o, reply)
-	case errors.Is(err, os.ErrDeadlineExceeded) && c.IntN(2) == 0: // a reply that comes now is none
-		if late, err := conn.Next(); err == nil && o.Kind == history.Lock {
-			o.Token = strings.Join(lab.Fields(late), " ")
-			o.Token = o.Token[:min(57, len(o.Token))]
-		}
-	}
-	if err != nil {
-		c.drop(proxy)
-	}
-	c.s.log.Add(o)
-	return o, true
-}
-
-// drop ends the connection to a proxy, in either way.
-func (c *stormClient) drop(proxy int) {
-	if conn := c.conns[proxy]; conn != nil {
-		conn.Vanish(lab.Manners[c.IntN(2)])
-		delete(c.conns, proxy)
-	}
-}
-
-// judge reads a reply.
-func (c *stormClient) judge(o *history.Op, reply string) {
-	parts := lab.Fields(reply)
-	code, _, _ := strings.Cut(reply, " ")
-	switch {
-	case code == "-NOQUORUM", code == "-TRYAGAIN" && o.Kind != history.Unlock:
-		o.Outcome, o.Error = history.Failed, strings.TrimSpace(reply)
-	case o.Kind == history.Lock && reply == lab.Null2, o.Kind == history.Unlock && reply == ":0\r\n", reply == "*2\r\n:0\r\n:0\r\n":
-		o.Outcome = history.No
-	case o.Kind == history.Unlock && reply == ":1\r\n":
-		o.Outcome = history.OK
-	case o.Kind == history.Lock && strings.HasPrefix(reply, "*3\r\n$57\r\n") && len(parts) == 3:
-		o.Outcome, o.Token = history.OK, parts[0]
-		o.Fence, _ = strconv.ParseUint(parts[1], 10, 64)
-		o.Validity = c.validity(parts[2])
-	case o.Kind == history.Extend && strings.HasPrefix(reply, "*2\r\n:1\r\n") && len(parts) == 2:
-		o.Outcome, o.Validity = history.OK, c.validity(parts[1])
-	default:
-		o.Outcome, o.Error = history.Failed, strings.TrimSpace(reply)
-		c.s.t.Errorf("%v: a reply of no known form: %q", o, reply)
-	}
-}
-
-func (c *stormClient) validity(text string) time.Duration {
-	ms, err := strconv.Atoi(text)
-	if err != nil || ms < 0 {
-		c.s.t.Errorf("validity %q", text)
-	}
-	return time.Duration(ms) * time.Millisecond
+	c.record(o, r.further)
 }

@@ -218,24 +218,6 @@ func (s *faultStorm) strays(t testing.TB) (found []history.Violation) {
 	return found
 }
 
-// census lists the lock keys on all masters, with what they hold.
-func (s *faultStorm) census(t testing.TB) (list []history.Found) {
-	t.Helper()
-	for i, m := range s.Masters {
-		for _, key := range lab.LockKeys(t, m) {
-			if !slices.Contains(s.keys, key) { // of an earlier round
-				continue
-			}
-			value, left := m.Do(t, "GET", "lock:"+key), lab.Number(t, lab.Scalar(m.Do(t, "PTTL", "lock:"+key)))
-			if value != lab.Null2 && left != -2 {
-				list = append(list, history.Found{Master: fmt.Sprint("master ", i), Key: key, Value: lab.Scalar(value),
-					Left: time.Duration(left) * time.Millisecond})
-			}
-		}
-	}
-	return list
-}
-
 // verdict fails the test for violations, and tells what the storm was in any case.
 func (s *faultStorm) verdict(t testing.TB, found []history.Violation) {
 	t.Helper()

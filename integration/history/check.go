@@ -43,6 +43,8 @@ func Check(ops []Op, o Options) []Violation {
 // Summary is what a history holds, in numbers.
 type Summary struct {
 	Operations, Grants, Refused, Errors, Unknown, Unlocks, Extends, Keys int
+
+	Shared, Limited, Kept int // of the grants, and of the UNLOCKs
 }
 
 // Summarize counts.
@@ -59,10 +61,20 @@ func Summarize(ops []Op) (s Summary) {
 			s.Errors++
 		case o.Kind == Lock && o.Outcome == OK:
 			s.Grants++
+			switch o.Mode {
+			case Shared:
+				s.Shared++
+			case Limited:
+				s.Limited++
+			case Exclusive:
+			}
 		case o.Kind == Lock:
 			s.Refused++
 		case o.Kind == Unlock:
 			s.Unlocks++
+			if o.keeps() {
+				s.Kept++
+			}
 		default:
 			s.Extends++
 		}
@@ -81,10 +93,14 @@ func (s *Summary) Add(other Summary) {
 	s.Unlocks += other.Unlocks
 	s.Extends += other.Extends
 	s.Keys += other.Keys
+	s.Shared += other.Shared
+	s.Limited += other.Limited
+	s.Kept += other.Kept
 }
 
 // String is the summary on one line.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d operations on %d keys: %d grants, %d refused, %d errors, %d without a reply, %d UNLOCK, %d EXTEND",
-		s.Operations, s.Keys, s.Grants, s.Refused, s.Errors, s.Unknown, s.Unlocks, s.Extends)
+	return fmt.Sprintf("%d operations on %d keys: %d grants (%d shared, %d slots), %d refused, "+
+		"%d errors, %d without a reply, %d UNLOCK (%d KEEP), %d EXTEND", s.Operations, s.Keys, s.Grants,
+		s.Shared, s.Limited, s.Refused, s.Errors, s.Unknown, s.Unlocks, s.Kept, s.Extends)
 }

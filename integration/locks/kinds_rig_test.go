@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,7 +89,8 @@ func (c *crowd) wantLegal() {
 	c.t.Helper()
 	ops := c.log.Ops()
 	c.t.Log(history.Summarize(ops))
-	found := slices.Concat(history.Overlaps(ops), history.Fences(ops), history.Tokens(ops), history.Lost(ops))
+	found := append(history.Overlaps(ops), history.Fences(ops)...)
+	found = append(append(found, history.Tokens(ops)...), history.Lost(ops)...)
 	for _, v := range found[:min(10, len(found))] {
 		c.t.Error(v)
 	}

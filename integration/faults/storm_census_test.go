@@ -1,0 +1,68 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/history"
+	"lockproxy/integration/lab"
+)
+
+// census lists the lock keys on all masters, with what they hold: for a shared or limited one each
+// holder whose time is not over.
+func (s *faultStorm) census(t testing.TB) (list []history.Found) {
+	t.Helper()
+	for i, m := range s.Masters {
+		for _, key := range lab.LockKeys(t, m) {
+			if !slices.Contains(s.keys, key) { // of an earlier round
+				continue
+			}
+			for _, f := range standing(t, m, "lock:"+key) {
+				f.Master, f.Key = fmt.Sprint("master ", i), key
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+// standing is what a master has at a key.
+func standing(t testing.TB, m *lab.Redis, key string) (list []history.Found) {
+	t.Helper()
+	left := time.Duration(lab.Number(t, lab.Scalar(m.Do(t, "PTTL", key)))) * time.Millisecond
+	switch kind := lab.Scalar(m.Do(t, "TYPE", key)); kind {
+	case "none":
+	case "string":
+		if value := m.Do(t, "GET", key); value != lab.Null2 {
+			list = append(list, history.Found{Value: lab.Scalar(value), Left: left})
+		}
+	case "zset": // of each reader, a member with all of it has less than zero its end as score
+		for pair := range slices.Chunk(lab.Fields(m.Do(t, "ZRANGE", key, "-inf", "(0", "BYSCORE", "WITHSCORES")), 2) {
+			list = append(list, history.Found{Value: pair[0], Left: untilThen(t, m, strings.TrimPrefix(pair[1], "-"))})
+		}
+	case "hash": // the number of each slot has its end and all of the holder
+		for pair := range slices.Chunk(lab.Fields(m.Do(t, "HGETALL", key)), 2) {
+			if end, value, ok := strings.Cut(pair[1], " "); ok {
+				list = append(list, history.Found{Value: value, Left: untilThen(t, m, end)})
+			}
+		}
+	default:
+		t.Errorf("%s is a %s", key, kind)
+	}
+	if left == -time.Millisecond { // it never expires
+		list = append(list, history.Found{Value: "without expiry", Left: left})
+	}
+	return slices.DeleteFunc(list, func(f history.Found) bool { return f.Left == 0 })
+}
+
+// untilThen is how long it is, by a master's clock, until a Unix time in milliseconds; 0 where that
+// is over.
+func untilThen(t testing.TB, m *lab.Redis, end string) time.Duration {
+	t.Helper()
+	now := lab.Fields(m.Do(t, "TIME"))
+	ms := lab.Number(t, end) - lab.Number(t, now[0])*1000 - lab.Number(t, now[1])/1000
+	return time.Duration(max(0, ms)) * time.Millisecond
+}
