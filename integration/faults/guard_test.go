@@ -115,13 +115,14 @@ func wantOut(t testing.TB, host *lab.Client, w loss, late bool) {
 }
 
 // wantRefused asks for key until it is granted, which must not happen within max-ttl of start, and
-// must soon after it.
-func wantRefused(t testing.TB, host *lab.Client, key string, start time.Time, maxTTL time.Duration) (token string) {
+// must soon after it. The options are for LOCK.
+func wantRefused(t testing.TB, host *lab.Client, key string, start time.Time, maxTTL time.Duration,
+	options ...string) (token string) {
 	t.Helper()
 	least, most := margin(maxTTL)
 	for {
 		sent := time.Now()
-		reply := host.Do("LOCK", key, "1s")
+		reply := host.Do(append([]string{"LOCK", key, "1s"}, options...)...)
 		token = lab.TokenOf(reply)
 		after, early := sent.Sub(start), time.Since(start) < maxTTL+least
 		switch {

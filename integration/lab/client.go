@@ -116,6 +116,17 @@ func (c *Client) LockSession(key, ttl string) string {
 	return token
 }
 
+// WantToken sends a LOCK, which must be granted, and returns the token.
+func (c *Client) WantToken(args ...string) string {
+	c.T.Helper()
+	reply := c.Do(args...)
+	token := TokenOf(reply)
+	if token == "" {
+		c.T.Fatalf("%q: %q, want a token", args, reply)
+	}
+	return token
+}
+
 // WantFree asks for key with WAIT, and returns how long after start it was granted. It gives the
 // lock back.
 func (c *Client) WantFree(key string, start time.Time) time.Duration {
