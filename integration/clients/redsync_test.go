@@ -10,8 +10,6 @@ import (
 	"lockproxy/integration/lab"
 
 	"github.com/go-redsync/redsync/v4"
-	redsyncredis "github.com/go-redsync/redsync/v4/redis"
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -22,13 +20,7 @@ import (
 func TestRedsync(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5)
-	var pools []redsyncredis.Pool
-	for _, s := range c.Masters {
-		rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
-		t.Cleanup(func() { rdb.Close() })
-		pools = append(pools, goredis.NewPool(rdb))
-	}
-	sync := redsync.New(pools...)
+	sync := redsyncOn(t, c.Masters)
 	mutex := func() *redsync.Mutex {
 		return sync.NewMutex("lock:job", redsync.WithTries(1), redsync.WithExpiry(30*time.Second))
 	}
