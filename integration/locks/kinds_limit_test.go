@@ -15,7 +15,7 @@ func TestLimitOfTen(t *testing.T) {
 	const clients, limit = 100, 10
 	c := startCrowd(t)
 	c.start(0, clients, func(m *member) bool { return m.take(limit) })
-	lab.Pass(t, 5*time.Second)
+	lab.Pass(t, 3*time.Second)
 	c.end()
 	most, usage := crowded(c.log.Ops(), limit)
 	t.Logf("%d at once at most; the slots were in use for %.1f %% of the time", most, 100*usage)

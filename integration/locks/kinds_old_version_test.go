@@ -32,8 +32,9 @@ func startMixedCrowd(t *testing.T) *crowd {
 	now.WaitVoting(t)
 	c := &crowd{t: t, log: history.NewLog(), stop: make(chan struct{})}
 	c.seed = lab.SeedOf(t, uint64(time.Now().UnixNano()))
-	c.TwoProxies = &lab.TwoProxies{Cluster: &lab.Cluster{Proxy: now, Upstream: l.Upstream, Masters: l.Masters},
-		Second: old, Near: lab.Dial(t, now.Addr), Far: lab.Dial(t, old.Addr)}
+	first := &lab.Cluster{Proxy: now, Upstream: l.Upstream, Masters: l.Masters}
+	c.TwoProxies = &lab.TwoProxies{Cluster: first, Second: old,
+		Near: lab.Dial(t, now.Addr), Far: lab.Dial(t, old.Addr)}
 	return c
 }
 

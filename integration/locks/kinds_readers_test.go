@@ -12,7 +12,7 @@ import (
 // the lock all the time. A writer that waits is granted it within two ttls of theirs, through
 // either proxy, every time.
 func TestReadersLetAWriterIn(t *testing.T) {
-	const readers, rounds, ttl = 64, 6, time.Second
+	const readers, rounds, ttl = 64, 4, time.Second
 	c := startCrowd(t)
 	data := []string{"data"}
 	c.start(0, readers, func(m *member) bool { return m.read(data, ttl) })

@@ -133,12 +133,13 @@ func (m *member) lock(ttl time.Duration, keys []string, mode history.Mode, limit
 	o.Call = m.c.log.Now()
 	reply, err := m.conn.Ask(args...)
 	o.Return = m.c.log.Now()
-	if err != nil || reply != lab.Null2 && !granted(&o, reply) || reply == lab.Null2 && waits {
+	switch {
+	case err == nil && granted(&o, reply):
+	case err == nil && !waits && refused(reply):
+		return nil, true
+	default:
 		m.c.t.Errorf("%q: %q, %v", args, reply, err)
 		return nil, false
-	}
-	if reply == lab.Null2 {
-		return nil, true
 	}
 	if waits {
 		o.Validity = o.Return - o.Call + ttl/2
@@ -148,6 +149,13 @@ func (m *member) lock(ttl time.Duration, keys []string, mode history.Mode, limit
 		m.c.log.Add(o)
 	}
 	return h, true
+}
+
+// refused reports whether a reply grants nothing, also as the masters had no time: the ttl may be
+// short and the machine busy.
+func refused(reply string) bool {
+	code, _, _ := strings.Cut(reply, " ")
+	return reply == lab.Null2 || code == "-NOQUORUM" || code == "-TRYAGAIN"
 }
 
 // granted reads the reply to a LOCK ... FULL.

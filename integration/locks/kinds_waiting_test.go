@@ -1,0 +1,112 @@
+package locks
+
+import (
+	"testing"
+	"time"
+
+	"lockproxy/integration/history"
+	"lockproxy/integration/lab"
+)
+
+// Who waits for a lock of another kind, is woken, or leaves.
+
+// TestDowngradeWakesReaders: readers that wait in both proxies are granted the lock as soon as its
+// holder shares it; a writer is not.
+func TestDowngradeWakesReaders(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	token := p.Near.Lock("job", "60s")
+	var readers []<-chan lab.Answer
+	for i := range 10 {
+		addr := []string{p.Addr, p.Second.Addr}[i%2]
+		readers = append(readers, lab.Dial(t, addr).Later("LOCK", "job", "60s", "SHARED", "WAIT", "0"))
+	}
+	p.Near.WaitWaiting(5)
+	p.Far.WaitWaiting(5)
+	p.WaitSubscribed(t, "job")
+	start := time.Now()
+	p.Far.WantDo(":1\r\n", "EXTEND", "job", token, "60s", "SHARED")
+	tokens := []string{token}
+	for _, ch := range readers {
+		reader, at := lab.WantToken(t, "a reader", ch)
+		if took := at.Sub(start); took > 2*time.Second*lab.Slack {
+			t.Errorf("a reader was granted the lock after %v", took)
+		}
+		if reader[:16] <= token[:16] {
+			t.Errorf("%s after the writer's %s", reader, token)
+		}
+		tokens = append(tokens, reader)
+	}
+	p.Near.WantDo(lab.Null2, "LOCK", "job", "60s")
+	writer := lab.Dial(t, p.Addr).Later("LOCK", "job", "60s", "WAIT", "0")
+	for i, reader := range tokens {
+		lab.WantSilence(t, "the writer", writer)
+		[]*lab.Client{p.Near, p.Far}[i%2].Unlock("job", reader)
+	}
+	last, _ := lab.WantToken(t, "the writer", writer)
+	p.Far.Unlock("job", last)
+	p.WantNoStray(t)
+}
+
+// TestKindsWaitersLeave: whoever waits for a lock that others hold and leaves keeps nobody out:
+// not those behind a writer, nor those at one of several keys.
+func TestKindsWaitersLeave(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	reader := p.Near.WantToken("LOCK", "read", "60s", "SHARED")
+	taken := p.Far.Lock("taken", "60s")
+	for _, leave := range []func(*lab.Client){
+		func(c *lab.Client) { c.Close() },
+		func(c *lab.Client) { c.Reset() },
+		func(c *lab.Client) { _ = c.CloseWrite() },
+		func(c *lab.Client) { c.Send(lab.Encode("QUIT")) },
+	} {
+		for _, command := range [][]string{
+			{"LOCK", "read", "60s", "WAIT", "0"},
+			{"LOCK", "read", "60s", "LIMIT", "3", "WAIT", "0"},
+			{"LOCK", "free", "60s", "KEYS", "2", "taken", "other", "WAIT", "0"},
+		} {
+			waiter := lab.Dial(t, p.Addr)
+			waiter.Send(lab.Encode(command...))
+			p.Near.WaitWaiting(1)
+			leave(waiter)
+			p.Near.WaitWaiting(0)
+		}
+		for _, key := range []string{"free", "other"} {
+			p.Far.Unlock(key, lab.Grant(t, p.Far, key))
+		}
+	}
+	start, next := time.Now(), ""
+	lab.WaitFor(t, "another reader", lab.Patience, func() bool {
+		next = lab.TokenOf(p.Far.Do("LOCK", "read", "60s", "SHARED"))
+		return next != ""
+	})
+	if took := time.Since(start); took > 3*time.Second*lab.Slack {
+		t.Errorf("a reader was kept out for %v by those who have left", took)
+	}
+	p.Near.Unlock("read", reader)
+	p.Near.Unlock("read", next)
+	p.Near.Unlock("taken", taken)
+	p.WantNoStray(t)
+}
+
+// TestRateLimit: slots that nobody gives back let at most n in within any ttl, and the next one as
+// soon as one has run out.
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	const limit, ttl, lasts = 5, 500 * time.Millisecond, 3 * time.Second
+	c := startCrowd(t)
+	c.start(0, 20, func(m *member) bool {
+		_, ok := m.lock(ttl, []string{"api"}, history.Limited, limit, false)
+		m.sleep(20*time.Millisecond + m.upTo(20*time.Millisecond))
+		return ok
+	})
+	lab.Pass(t, lasts)
+	c.end()
+	grants, most := history.Summarize(c.log.Ops()).Grants, int(limit*(lasts/ttl+2))
+	t.Logf("%d grants in %v, at most %d are possible", grants, lasts, most)
+	if lab.Slack == 1 && (grants > most || grants < most/3) {
+		t.Errorf("%d grants in %v", grants, lasts)
+	}
+	c.wantLegal()
+}
