@@ -40,8 +40,10 @@ func standing(t testing.TB, m *lab.Redis, key string) (list []history.Found) {
 			list = append(list, history.Found{Value: lab.Scalar(value), Left: left})
 		}
 	case "zset": // of each reader, a member with all of it has less than zero its end as score
-		for pair := range slices.Chunk(lab.Fields(m.Do(t, "ZRANGE", key, "-inf", "(0", "BYSCORE", "WITHSCORES")), 2) {
-			list = append(list, history.Found{Value: pair[0], Left: untilThen(t, m, strings.TrimPrefix(pair[1], "-"))})
+		reply := m.Do(t, "ZRANGE", key, "-inf", "(0", "BYSCORE", "WITHSCORES")
+		for pair := range slices.Chunk(lab.Fields(reply), 2) {
+			end := strings.TrimPrefix(pair[1], "-")
+			list = append(list, history.Found{Value: pair[0], Left: untilThen(t, m, end)})
 		}
 	case "hash": // the number of each slot has its end and all of the holder
 		for pair := range slices.Chunk(lab.Fields(m.Do(t, "HGETALL", key)), 2) {

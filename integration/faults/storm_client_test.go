@@ -114,7 +114,8 @@ func (c *stormClient) hold(proxy int, h *held, waits bool) {
 	c.update(h, func() { c.work(proxy, h) })
 	for range 3 {
 		u, ok := c.unlock(proxy, h)
-		if ok && u.Outcome != history.Unknown && u.Outcome != history.Failed || c.IntN(4) == 0 && !c.s.plan.tidy {
+		answered := ok && u.Outcome != history.Unknown && u.Outcome != history.Failed
+		if answered || c.IntN(4) == 0 && !c.s.plan.tidy {
 			return
 		}
 		proxy = c.anyProxy()
@@ -174,7 +175,8 @@ func (c *stormClient) either(proxy int) int {
 
 func (c *stormClient) extend(proxy int, h *held, options ...string) {
 	ttl := c.s.plan.minTTL + c.upTo(c.s.plan.maxTTL-c.s.plan.minTTL)
-	o := history.Op{Kind: history.Extend, Client: c.id, Key: h.Key, Token: h.Token, TTL: ttl.Truncate(time.Millisecond)}
+	o := history.Op{Kind: history.Extend, Client: c.id, Key: h.Key, Token: h.Token,
+		TTL: ttl.Truncate(time.Millisecond)}
 	if slices.Contains(options, "SHARED") {
 		o.Mode = history.Shared
 	}
@@ -210,7 +212,8 @@ func (c *stormClient) session() {
 	h := &held{Op: o, further: r.further, until: o.Until()}
 	c.update(h, func() { c.s.sleep(c.upTo(h.TTL / 2)) })
 	// From here on it does not count on the lock, and nobody will say when it is gone.
-	end := history.Op{Kind: history.Unlock, Client: c.id, Key: o.Key, Token: o.Token, Via: proxy, Call: c.s.log.Now()}
+	end := history.Op{Kind: history.Unlock, Client: c.id, Key: o.Key, Token: o.Token, Via: proxy}
+	end.Call = c.s.log.Now()
 	c.drop(proxy)
 	end.Return = c.s.log.Now()
 	c.record(end, h.further)

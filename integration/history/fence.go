@@ -47,10 +47,7 @@ func (f highestFences) add(o *Op) {
 // and slots nothing is promised.
 func (f highestFences) before(p place) (highest *Op) {
 	for other, o := range f {
-		if other != p && p.mode != Exclusive && other.mode != Exclusive || p.mode == Shared && other == p {
-			continue
-		}
-		if highest == nil || o.Fence > highest.Fence {
+		if other.rises(p) && (highest == nil || o.Fence > highest.Fence) {
 			highest = o
 		}
 	}
@@ -64,9 +61,7 @@ func sameFences(key string, holds []*hold) []Violation {
 	seen := map[uint64][]*Op{}
 	for _, h := range holds {
 		for _, other := range seen[h.lock.Fence] {
-			exclusive := other.Mode == Exclusive || h.lock.Mode == Exclusive
-			slot := h.lock.Mode == Limited && other.place() == h.lock.place()
-			if (exclusive || slot) && other.Secret() != h.lock.Secret() {
+			if other.place().rises(h.lock.place()) && other.Secret() != h.lock.Secret() {
 				found = append(found, Violation{Check: "fence", Key: key, At: h.lock.Return, Text: fmt.Sprintf(
 					"%d given out twice: %v; %v", h.lock.Fence, other, h.lock)})
 			}

@@ -26,6 +26,12 @@ func (a place) besides(b place) bool {
 	return a.mode == b.mode && (a.mode == Shared || a.mode == Limited && a.slot != b.slot)
 }
 
+// rises reports whether a grant of b after one of a has a greater fence. Nothing is promised of
+// readers, of different slots and between the two.
+func (a place) rises(b place) bool {
+	return a.mode == Exclusive || b.mode == Exclusive || a == b && a.mode == Limited
+}
+
 // place is what a LOCK was granted.
 func (o *Op) place() place { return place{o.Mode, o.Slot} }
 

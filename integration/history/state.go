@@ -47,10 +47,8 @@ func (s lockState) String() string {
 func (s lockState) grant(o *Op) (bool, lockState) {
 	p := o.place()
 	for _, f := range s.fences {
-		if f.place == p && p.mode != Shared || f.place != p && !f.place.besidesAny(p) {
-			if o.Fence <= f.number {
-				return false, s
-			}
+		if f.place.rises(p) && o.Fence <= f.number {
+			return false, s
 		}
 	}
 	next := lockState{now: s.now}
@@ -68,9 +66,6 @@ func (s lockState) grant(o *Op) (bool, lockState) {
 	next.raise(s.fences, fence{p, o.Fence})
 	return true, next
 }
-
-// besidesAny reports whether nothing is promised of the order of fences of two places.
-func (p place) besidesAny(q place) bool { return p.mode != Exclusive && q.mode != Exclusive }
 
 func (s *lockState) add(h holder) {
 	s.holders = append(s.holders, h)
