@@ -66,6 +66,9 @@ func (h *hold) String() string {
 	if h.end != nil {
 		text.WriteString(fmt.Sprintf(", %s %s at %v", h.end.Kind, h.end.Outcome, h.end.Call))
 	}
+	if h.kept != nil {
+		text.WriteString(fmt.Sprintf(", closed until %v", h.kept.Until()))
+	}
 	return text.String()
 }
 
