@@ -94,3 +94,34 @@ func TestResetWhileKindsDecided(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedAndKeptSessions: a session lock that was made a shared one still is one: it is renewed,
+// and ends with the connection. What UNLOCK KEEP closed stays closed when the connection ends.
+func TestSharedAndKeptSessions(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	host := lab.Dial(t, p.Addr)
+	token := host.LockSession("job", "2s")
+	host.WantDo(":1\r\n", "EXTEND", "job", token, "2s", "SHARED")
+	kept := host.LockSession("kept", "60s")
+	host.WantDo(":1\r\n", "UNLOCK", "kept", kept, "KEEP", "50s")
+	part := host.WantToken("LOCK", "a", "60s", "KEYS", "2", "b", "c", "SESSION")
+	host.WantDo(":1\r\n", "UNLOCK", "b", part)
+	lab.Pass(t, 3*time.Second)
+	reader := p.Far.WantToken("LOCK", "job", "60s", "SHARED")
+	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
+	p.Far.WantDo(lab.Null2, "LOCK", "a", "60s")
+	p.Far.Unlock("b", p.Far.Lock("b", "60s"))
+	host.Close()
+	lab.WaitFor(t, "one reader", lab.Patience, func() bool {
+		return lab.MapOf(p.Far.Do("LOCKINFO", "job"))["holders"] == "1"
+	})
+	p.Far.Unlock("job", reader)
+	p.WantHolders(t, "job", 0)
+	p.WantHolders(t, "a", 0)
+	p.WantHolders(t, "c", 0)
+	p.Far.WantDo(lab.Null2, "LOCK", "kept", "60s")
+	if info := lab.MapOf(p.Far.Do("LOCKINFO", "kept")); info["mode"] != "kept" {
+		t.Errorf("kept: %v", info)
+	}
+}
