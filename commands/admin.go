@@ -21,7 +21,7 @@ func parseProxy(s *Service, argv [][]byte) (a args, err error) {
 	}
 	p := &proxyArgs{rest: argv[1:]}
 	a.sub, a.proxy = strings.ToLower(string(argv[0])), p
-	counts := map[string][2]int{"help": {0, 0}, "info": {0, 0}, "masters": {0, 0}, "locks": {1, 5}, "release": {1, 1}, "admit": {1, 1}}
+	counts := map[string][2]int{"help": {0, 0}, "info": {0, 0}, "masters": {0, 0}, "locks": {1, 5}, "release": {1, 1}, "admit": {1, 2}}
 	count, known := counts[a.sub]
 	switch {
 	case !known:
@@ -80,7 +80,7 @@ func parsePage(argv [][]byte) (p page, err error) {
 }
 
 // proxy is LOCKPROXY HELP | INFO | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key
-// | ADMIT address
+// | ADMIT master
 func (s *Service) proxy(c *call) {
 	switch c.sub {
 	case "locks", "release", "admit":

@@ -14,10 +14,10 @@ var helpLines = []string{
 	"    Page through the locks, as SCAN does. Needs admin-commands on a network listener.",
 	"RELEASE <key>",
 	"    Free a lock whoever holds it. Needs admin-commands on a network listener.",
-	"ADMIT <address>",
+	"ADMIT <master>",
 	"    Let a master of other proxies join these, or one in quarantine vote without the",
-	"    counters of those that are gone. The address is that of MASTERS. Needs",
-	"    admin-commands on a network listener.",
+	"    counters of those that are gone. It is called as MASTERS calls it, or by its name,",
+	"    host:port or place: master 3. Needs admin-commands on a network listener.",
 }
 
 // lockHelp is the reply to LOCK HELP.

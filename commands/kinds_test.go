@@ -269,7 +269,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s: LOCK HELP lacks %s: %s", w, form, lock)
 			}
 		}
-		if !strings.HasSuffix(proxy, lines) || !strings.Contains(proxy, "+ADMIT <address>") {
+		if !strings.HasSuffix(proxy, lines) || !strings.Contains(proxy, "+ADMIT <master>") {
 			t.Errorf("%s: LOCKPROXY HELP: %s", w, proxy)
 		}
 		if asked := locker.take(); asked != nil {

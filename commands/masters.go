@@ -1,18 +1,12 @@
 package commands
 
 import (
-	"context"
-	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"lockproxy/plain"
 	"lockproxy/quorum"
-	"lockproxy/stat"
 )
 
 // masters is LOCKPROXY MASTERS: an array of maps.
@@ -35,45 +29,12 @@ func (s *Service) masters(c *call) {
 	}
 }
 
-// admitMaster is LOCKPROXY ADMIT address, as LOCKPROXY MASTERS shows it:
-//
-//	> *3\r\n$9\r\nLOCKPROXY\r\n$5\r\nADMIT\r\n$13\r\n10.0.0.1:6379\r\n
-//	< +OK\r\n
-func (s *Service) admitMaster(c *call) {
-	all := s.o.Locker.Masters()
-	i := 0
-	for i < len(all) && s.shownName(all, i) != string(c.proxy.rest[0]) {
-		i++
-	}
-	if i == len(all) {
-		c.outcome = stat.OutcomeInvalid
-		c.writeError("ERR no such master '" + plain.Short(string(c.proxy.rest[0])) + "': LOCKPROXY MASTERS lists them")
-		return
-	}
-	c.key = all[i].Name
-	err := s.o.Locker.Admit(c.session.Context(), all[i].Name)
-	s.o.Log.Info("operator admits master", zap.String("master", all[i].Name), zap.Stringer("client", c.session.RemoteAddr()), zap.Error(err))
-	reason := err
-	if m, ok := errors.AsType[quorum.MasterError](err); ok {
-		reason = m.Err // its text begins with the name
-	}
-	switch {
-	case err == nil:
-		c.writeStatus("OK")
-	case errors.Is(err, context.Canceled):
-		s.writeFailure(c, err)
-	default:
-		c.outcome = stat.OutcomeInvalid
-		c.writeError(plain.Line("ERR " + s.shownName(all, i) + " " + s.shownText(all, reason.Error())))
-	}
-}
-
 // shownName returns the name of all[i] as clients may see it.
 func (s *Service) shownName(all []quorum.MasterStatus, i int) string {
 	if s.now().ShowMasters {
 		return all[i].Name
 	}
-	return "master " + strconv.Itoa(i+1)
+	return placeName(i)
 }
 
 // shownText returns text, which may name masters, as clients may see it.

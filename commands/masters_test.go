@@ -66,11 +66,16 @@ func TestAdmit(t *testing.T) {
 		want, asked string
 	}{
 		{"by name", "m2@h:2", false, nil, "+OK", `admit "m2@h:2"`},
-		{"part of a name", "h:2", false, nil, "-ERR no such master 'h:2': LOCKPROXY MASTERS lists them", ""},
-		{"any bytes", "h\r\n2", false, nil, "-ERR no such master 'h  2': LOCKPROXY MASTERS lists them", ""},
-		{"by place, though names are shown", "master 2", false, nil, "-ERR no such master 'master 2': LOCKPROXY MASTERS lists them", ""},
+		{"by the first part", "m2", false, nil, "+OK", `admit "m2@h:2"`},
+		{"by address", "h:2", false, nil, "+OK", `admit "m2@h:2"`},
+		{"part of an address", "h:", false, nil, "-ERR no such master 'h:': it is one of h:1, m2@h:2, h:10", ""},
+		{"any bytes", "h\r\n2", false, nil, "-ERR no such master 'h  2': it is one of h:1, m2@h:2, h:10", ""},
+		{"nothing", "", false, nil, "-ERR no such master '': it is one of h:1, m2@h:2, h:10", ""},
+		{"by place, though names are shown", "master 2", false, nil, "+OK", `admit "m2@h:2"`},
 		{"by place", "master 2", true, nil, "+OK", `admit "m2@h:2"`},
-		{"by name, though names are hidden", "m2@h:2", true, nil, "-ERR no such master 'm2@h:2': LOCKPROXY MASTERS lists them", ""},
+		{"by place in capitals", "MASTER 3", true, nil, "+OK", `admit "h:10"`},
+		{"a place that is not", "master 4", true, nil, "-ERR no such master 'master 4': it is one of master 1, master 2, master 3", ""},
+		{"by name, though names are hidden", "m2@h:2", true, nil, "+OK", `admit "m2@h:2"`},
 		{"refused", "m2@h:2", false, refused, "-ERR m2@h:2 is the same server  as h:1", `admit "m2@h:2"`},
 		{"refused, names hidden", "master 2", true, refused, "-ERR master 2 is the same server  as master 1", `admit "m2@h:2"`},
 		{"other error", "h:10", false, errors.New("was asked in vain"), "-ERR h:10 was asked in vain", `admit "h:10"`},
@@ -109,7 +114,29 @@ func TestAdmitGate(t *testing.T) {
 	if got := ask(t, c, r, "LOCKPROXY", "admit"); got != "-ERR wrong number of arguments for 'lockproxy|admit' command" {
 		t.Errorf("got %q", got)
 	}
-	if help := ask(t, c, r, "LOCKPROXY", "HELP"); !strings.Contains(help, "+ADMIT <address>") {
+	if help := ask(t, c, r, "LOCKPROXY", "HELP"); !strings.Contains(help, "+ADMIT <master>") {
 		t.Errorf("HELP says %q", help)
+	}
+}
+
+// TestAdmitWords: "LOCKPROXY ADMIT master 3", as a reason says it, is typed without quotes.
+func TestAdmitWords(t *testing.T) {
+	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
+	locker.masters = threeMasters()
+	if got := ask(t, c, r, "LOCKPROXY", "ADMIT", "master", "3"); got != "+OK" || strings.Join(locker.take(), "") != `admit "h:10"` {
+		t.Errorf("master 3: %q", got)
+	}
+	if got := ask(t, c, r, "LOCKPROXY", "ADMIT", "a", "b", "c"); got != "-ERR wrong number of arguments for 'lockproxy|admit' command" {
+		t.Errorf("three words: %q", got)
+	}
+}
+
+// TestMasterCalled: what means two masters means none, unless it is the whole name of one.
+func TestMasterCalled(t *testing.T) {
+	all := []quorum.MasterStatus{{Name: "a@h:1"}, {Name: "b@h:1"}, {Name: "h:2"}, {Name: "c@h:2"}, {Name: "h:3@x"}, {Name: "d@h:3"}}
+	for called, want := range map[string]int{"h:1": -1, "a": 0, "b": 1, "h:2": 2, "c": 3, "h:3": -1, "master 1": 0, "1": -1, "master": -1, "@": -1} {
+		if got := masterCalled(all, called); got != want {
+			t.Errorf("%q: %d, want %d", called, got, want)
+		}
 	}
 }

@@ -1,0 +1,85 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"lockproxy/plain"
+	"lockproxy/quorum"
+	"lockproxy/stat"
+)
+
+// admitMaster is LOCKPROXY ADMIT master, which masterCalled finds:
+//
+//	> *3\r\n$9\r\nLOCKPROXY\r\n$5\r\nADMIT\r\n$13\r\n10.0.0.1:6379\r\n
+//	< +OK\r\n
+func (s *Service) admitMaster(c *call) {
+	all := s.o.Locker.Masters()
+	words := make([]string, len(c.proxy.rest))
+	for i, word := range c.proxy.rest {
+		words[i] = string(word)
+	}
+	called := strings.Join(words, " ")
+	i := masterCalled(all, called)
+	if i < 0 {
+		c.outcome = stat.OutcomeInvalid
+		c.writeError(plain.Line("ERR no such master '" + plain.Short(called) + "': it is one of " + s.candidates(all)))
+		return
+	}
+	c.key = all[i].Name
+	err := s.o.Locker.Admit(c.session.Context(), all[i].Name)
+	s.o.Log.Info("operator admits master", zap.String("master", all[i].Name),
+		zap.Stringer("client", c.session.RemoteAddr()), zap.Error(err))
+	reason := err
+	if m, ok := errors.AsType[quorum.MasterError](err); ok {
+		reason = m.Err // its text begins with the name
+	}
+	switch {
+	case err == nil:
+		c.writeStatus("OK")
+	case errors.Is(err, context.Canceled):
+		s.writeFailure(c, err)
+	default:
+		c.outcome = stat.OutcomeInvalid
+		c.writeError(plain.Line("ERR " + s.shownName(all, i) + " " + s.shownText(all, reason.Error())))
+	}
+}
+
+// masterCalled returns the place of the master that an operator calls so, from 0, or -1 where
+// there is none. The log and LOCKPROXY MASTERS show "m1@10.0.0.1:6379", or "master 3" to clients
+// that must not see names. Beside these, "m1" and "10.0.0.1:6379" do where they mean one master.
+func masterCalled(all []quorum.MasterStatus, called string) int {
+	for i, m := range all {
+		if m.Name == called || strings.EqualFold(placeName(i), called) {
+			return i
+		}
+	}
+	found := -1
+	for i, m := range all {
+		name, address, named := strings.Cut(m.Name, "@")
+		if !named || called != name && called != address {
+			continue
+		}
+		if found >= 0 {
+			return -1
+		}
+		found = i
+	}
+	return found
+}
+
+// candidates lists all masters, as clients may see them.
+func (s *Service) candidates(all []quorum.MasterStatus) string {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = s.shownName(all, i)
+	}
+	return strings.Join(names, ", ")
+}
+
+// placeName is what the master at all[i] is called by its place.
+func placeName(i int) string { return "master " + strconv.Itoa(i+1) }
