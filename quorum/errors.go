@@ -94,17 +94,27 @@ func (e *NoQuorumError) Text(showMasters bool) string {
 	fmt.Fprintf(&b, "%d of %d masters can vote, %d needed", e.Answered, e.N, e.Needed)
 	separator := ": "
 	for _, m := range e.Masters {
-		name, reason := m.Name, m.Err.Error()
+		name := m.Name
 		if !showMasters {
 			name = placeOf(m.Index)
-			if named, ok := errors.AsType[admission.Named](m.Err); ok {
-				reason = named.Text(placeOf)
-			}
 		}
-		b.WriteString(separator + plain.Short(name) + " " + plain.Short(reason))
+		b.WriteString(separator + plain.Short(name) + " " + m.reason(showMasters))
 		separator = "; "
 	}
 	return b.String()
+}
+
+// reason is what is wrong with the master. What others said is cut; the remedy at the end of our
+// own words is not.
+func (e MasterError) reason(showMasters bool) string {
+	named, ok := errors.AsType[admission.Named](e.Err)
+	switch {
+	case !ok:
+		return plain.Short(e.Err.Error())
+	case showMasters:
+		return plain.Line(e.Err.Error())
+	}
+	return plain.Line(named.Text(placeOf))
 }
 
 // placeOf is what a master is called where its name must not be shown.

@@ -199,6 +199,25 @@ func TestTextIsOneLine(t *testing.T) {
 	}
 }
 
+// longReason is a reason in our own words. It ends with the remedy.
+type longReason struct{ master int }
+
+func (e longReason) Error() string { return e.Text(func(int) string { return "10.0.0.1:6379" }) }
+
+func (e longReason) Text(name func(master int) string) string {
+	return strings.Repeat("x", 300) + "\r\n: LOCKPROXY ADMIT " + name(e.master)
+}
+
+// What an operator should do is not cut.
+func TestTextNamesRemedy(t *testing.T) {
+	e := &NoQuorumError{N: 3, Needed: 2, Masters: []MasterError{{Index: 2, Name: "a", Err: longReason{2}}}}
+	for show, want := range map[bool]string{true: "  : LOCKPROXY ADMIT 10.0.0.1:6379", false: "  : LOCKPROXY ADMIT master 3"} {
+		if text := e.Text(show); !strings.HasSuffix(text, want) {
+			t.Errorf("text %q, want it to end with %q", text, want)
+		}
+	}
+}
+
 func TestOptions(t *testing.T) {
 	_, err := New(Options{Masters: []MasterOptions{{DB: -1, Network: "udp"}}, KeyPrefix: "lockproxy:x"})
 	for _, want := range []string{"master 1 has no address", `network "udp"`, "database -1", "key prefix", "master timeout", "max ttl"} {

@@ -14,7 +14,7 @@ func (e *evaluation) evaluate(i int) {
 	case m.o.Facts.MayEvict() && !g.o.AllowEviction:
 		e.refuse(i, mayEvictError(m.o.Facts.Policy))
 	case r.kind == recordUnknown:
-		e.refuse(i, errUnknownRecord)
+		e.refuse(i, g.otherVersion(i))
 	case g.o.Mode == Off:
 		e.evaluateUnguarded(i)
 	case r.kind == recordOff:

@@ -40,7 +40,7 @@ func (e *evaluation) evaluateMarked(i int) {
 	off := g.o.Mode == Off
 	switch {
 	case m.rec.fingerprint != "" && m.rec.fingerprint != g.fingerprint:
-		e.refuse(i, errMoving)
+		e.refuse(i, g.moving(i))
 		return
 	case !off && e.older(i):
 		e.quarantine(i, causeOlder, record{fingerprint: m.rec.fingerprint, override: m.rec.override})
@@ -51,7 +51,7 @@ func (e *evaluation) evaluateMarked(i int) {
 	until, known := e.ends(i, reason)
 	if foreign, moved := e.foreign(); foreign && !off {
 		if moved.IsZero() {
-			reason.waits = waitsForMoves
+			reason.waits, reason.missing = waitsForMoves, e.foreigners()
 		} else if moved.After(until) {
 			until = moved
 		}
@@ -145,6 +145,17 @@ func (e *evaluation) foreign() (yes bool, until time.Time) {
 		}
 	}
 	return yes, until
+}
+
+// foreigners are the masters that answer and vote for proxies with other settings.
+func (e *evaluation) foreigners() (all []int) {
+	for i := range e.g.masters {
+		m := &e.g.masters[i]
+		if m.up && (m.votes() || m.rec.kind == recordOff) && m.rec.fingerprint != e.g.fingerprint {
+			all = append(all, i)
+		}
+	}
+	return all
 }
 
 // survived reports whether a restart can have lost nothing. The record of the run before must be

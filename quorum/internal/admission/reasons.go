@@ -9,10 +9,8 @@ import (
 
 // Reasons why a master that is connected does not vote.
 var (
-	errUnknownRecord = errors.New("has a record of another version of lockproxy")
-	errMoving        = errors.New("is being moved to proxies with other settings")
-	errWaitsForAll   = errors.New("is new and waits for the other masters")
-	errProbing       = errors.New("has just been reached")
+	errWaitsForAll = errors.New("is new and waits for the other masters")
+	errProbing     = errors.New("has just been reached")
 )
 
 // mayEvictError: the policy of a master that would throw locks away.
@@ -28,23 +26,40 @@ type Named interface {
 	Text(name func(master int) string) string
 }
 
-// otherSettings is the reason of a master that belongs to proxies with other settings.
-type otherSettings struct {
-	differ string
+// foreign is the reason of a master that belongs to proxies with other settings or of another
+// version. It names both ways out.
+type foreign struct {
+	what   string // "belongs to proxies with max-ttl 60000ms (here 30000ms)"
+	here   string // what makes this proxy one of those
 	master int
 	names  []string
 }
 
+const (
+	sameSettings = "set the same here"
+	sameVersion  = "run that version here"
+)
+
 func (g *Guard) otherSettings(i int) error {
-	return &otherSettings{differ(parseSettings(g.masters[i].o.Settings), g.settings), i, g.o.Names}
+	what := "belongs to proxies with " + differ(parseSettings(g.masters[i].o.Settings), g.settings)
+	return &foreign{what, sameSettings, i, g.o.Names}
+}
+
+func (g *Guard) moving(i int) error {
+	return &foreign{"is being moved to proxies with other settings", sameSettings, i, g.o.Names}
+}
+
+func (g *Guard) otherVersion(i int) error {
+	return &foreign{"has a record of another version of lockproxy", sameVersion, i, g.o.Names}
 }
 
 // Error implements error.
-func (e *otherSettings) Error() string { return e.Text(func(i int) string { return e.names[i] }) }
+func (e *foreign) Error() string { return e.Text(func(i int) string { return e.names[i] }) }
 
 // Text implements Named.
-func (e *otherSettings) Text(name func(master int) string) string {
-	return fmt.Sprintf("belongs to proxies with %s; LOCKPROXY ADMIT %s moves it here", e.differ, name(e.master))
+func (e *foreign) Text(name func(master int) string) string {
+	return fmt.Sprintf("%s: %s, or stop those proxies and send LOCKPROXY ADMIT %s to this one",
+		e.what, e.here, name(e.master))
 }
 
 // Quarantine is the reason of a master that is kept out of the vote until it can hold nothing
@@ -56,7 +71,7 @@ type Quarantine struct {
 
 	waits   waits
 	needed  int   // how many masters it waits for
-	missing []int // masters that cannot be reached
+	missing []int // masters that cannot be reached, or belong to others
 	master  int
 	names   []string
 }
@@ -103,7 +118,8 @@ func (q *Quarantine) Text(name func(master int) string) string {
 	case waitsForCounters:
 		return text + fmt.Sprintf("waits for the fencing counters of %d more: %s", q.needed, remedy)
 	case waitsForMoves:
-		return text + "waits until no master belongs to proxies with other settings: LOCKPROXY ADMIT those"
+		return text + "waits until no master belongs to proxies with other settings: LOCKPROXY ADMIT " +
+			strings.Join(missing, ", LOCKPROXY ADMIT ")
 	case waitsForClock:
 		return text + "has fencing counters ahead of the clock: set the clocks right, or " + remedy
 	}

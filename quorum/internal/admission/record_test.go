@@ -97,8 +97,9 @@ func TestReasons(t *testing.T) {
 	if q.waits = waitsForCounters; q.Topic() == topic {
 		t.Error("the topic does not tell what is waited for")
 	}
-	other := &otherSettings{"another list of masters", 1, names}
-	if got := other.Error(); got != "belongs to proxies with another list of masters; LOCKPROXY ADMIT 10.0.0.2:6379 moves it here" {
+	other := &foreign{"belongs to proxies with another list of masters", sameSettings, 1, names}
+	if got := other.Error(); got != "belongs to proxies with another list of masters: set the same here, "+
+		"or stop those proxies and send LOCKPROXY ADMIT 10.0.0.2:6379 to this one" {
 		t.Errorf("%q", got)
 	}
 	if got := other.Text(place); !strings.Contains(got, "ADMIT master 2 ") {

@@ -89,7 +89,7 @@ func differ(theirs, ours settings) string {
 		case their == "":
 			all = append(all, "another "+our.name)
 		default:
-			all = append(all, fmt.Sprintf("%s %s (here %s)", our.name, their, our.value))
+			all = append(all, fmt.Sprintf("%s %.40s (here %s)", our.name, their, our.value))
 		}
 	}
 	if len(all) == 0 {

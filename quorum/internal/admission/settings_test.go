@@ -51,10 +51,10 @@ func TestSettingsDiffer(t *testing.T) {
 
 func TestOtherSettings(t *testing.T) {
 	for says, change := range map[string]func(*Options){
-		"belongs to proxies with max-ttl 10000ms (here 3000ms); LOCKPROXY ADMIT m0": func(o *Options) { o.MaxTTL = 3 * time.Second },
-		"belongs to proxies with fencing on (here off)":                             func(o *Options) { o.Fencing = false },
-		"belongs to proxies with restart-guard on (here off)":                       func(o *Options) { o.Mode = Off },
-		"belongs to proxies with another list of masters; LOCKPROXY ADMIT m0":       func(o *Options) { o.IDs[0] = "n0" },
+		"belongs to proxies with max-ttl 10000ms (here 3000ms): set the same here, or stop those proxies":                                   func(o *Options) { o.MaxTTL = 3 * time.Second },
+		"belongs to proxies with fencing on (here off)":                                                                                     func(o *Options) { o.Fencing = false },
+		"belongs to proxies with restart-guard on (here off)":                                                                               func(o *Options) { o.Mode = Off },
+		"belongs to proxies with another list of masters: set the same here, or stop those proxies and send LOCKPROXY ADMIT m0 to this one": func(o *Options) { o.IDs[0] = "n0" },
 	} {
 		s := newStory(t, 3)
 		p := s.begin()
@@ -77,7 +77,7 @@ func TestGrow(t *testing.T) {
 	s.want(p, "new list", "rrrqq")
 	s.settle(2 * wait)
 	s.want(p, "long after", "rrrqq")
-	s.wantReason(p, 3, "waits until no master belongs to proxies with other settings")
+	s.wantReason(p, 3, "waits until no master belongs to proxies with other settings: LOCKPROXY ADMIT m0, LOCKPROXY ADMIT m1, LOCKPROXY ADMIT m2")
 	for i := range 3 {
 		s.admit(p, i)
 	}
