@@ -79,6 +79,40 @@ func TestAcquireWithHungMasters(t *testing.T) {
 	}
 }
 
+// Where this process did not get the processor the error says so, beside the masters that seem
+// silent; not of a lateness that is over, nor where masters are down.
+func TestNoQuorumSaysLate(t *testing.T) {
+	const says = "0 of 3 masters can vote, 2 needed, and this proxy itself was late by 80ms (is it short of processor time?): " +
+		"10.0.0.1:6379 gave no answer in 50ms;"
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.each(0, 3, (*fake.Master).Pause)
+		acquire := func(late time.Duration) error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
+				done <- err
+			}()
+			synctest.Wait()
+			if late > 0 { // as if the timer had been
+				q.deadlines.timer.Stop()
+				time.Sleep(50*time.Millisecond + late)
+				q.deadlines.run()
+			}
+			return <-done
+		}
+		if err := acquire(80 * time.Millisecond); !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("late: %q, want %q", err, says)
+		}
+		if err := acquire(late - 1); strings.Contains(err.Error(), "this proxy") {
+			t.Errorf("in time: %q", err)
+		}
+		if err := acquire(0); strings.Contains(err.Error(), "this proxy") {
+			t.Errorf("later: %q", err)
+		}
+	})
+}
+
 // The attempt's deadline follows short ttls.
 func TestAttemptTimeoutFollowsTTL(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {

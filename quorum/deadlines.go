@@ -27,6 +27,9 @@ type deadlines struct {
 	after  func()      // called after expired deadlines, without locks
 	late   bool        // the timer was, and runs again
 	closed bool
+
+	lateBy time.Duration // how late the timer was when it was last
+	lateAt time.Time     // when that was
 }
 
 // set makes d expire at the time, once.
@@ -124,9 +127,20 @@ func (q *deadlines) isLate(now time.Time) bool {
 		q.late = false
 		return false
 	}
+	q.lateBy, q.lateAt = now.Sub(q.wake), now
 	q.late, q.wake = true, now.Add(catchUp)
 	q.timer.Reset(catchUp)
 	return true
+}
+
+// lateness is how late the timer was within the last d; 0 where it was not.
+func (q *deadlines) lateness(now time.Time, d time.Duration) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.lateAt.IsZero() || now.Sub(q.lateAt) > d {
+		return 0
+	}
+	return q.lateBy
 }
 
 // next takes out the first deadline that is due; without one it sets the timer.

@@ -78,6 +78,10 @@ type NoQuorumError struct {
 	N        int           // all masters
 	Needed   int           // the majority of N
 	Masters  []MasterError // the others, in the order of Options.Masters
+
+	// Late is how late this process itself was meanwhile, as it did not get the processor. Then
+	// masters that seem silent may have answered in time. 0: it was not, or none was silent.
+	Late time.Duration
 }
 
 // Error is Text with the names of the masters.
@@ -87,11 +91,14 @@ func (e *NoQuorumError) Error() string { return e.Text(true) }
 func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 
 // Text is the message for a client: how many masters can vote, how many are needed, and what is
-// wrong with each of the others. With showMasters false a master is called by its place, "master
+// wrong with each of the others, and with this process. With showMasters false a master is called by its place, "master
 // 1" for the first. It fits in one line of an error reply.
 func (e *NoQuorumError) Text(showMasters bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d masters can vote, %d needed", e.Answered, e.N, e.Needed)
+	if e.Late > 0 {
+		fmt.Fprintf(&b, ", and this proxy itself was late by %dms (is it short of processor time?)", e.Late.Milliseconds())
+	}
 	separator := ": "
 	for _, m := range e.Masters {
 		name := m.Name

@@ -175,6 +175,7 @@ func (q *Quorum) noQuorum(answers []answer, timeout time.Duration) *NoQuorumErro
 		err := a.err
 		if err == nil {
 			err = master.SilentError(timeout)
+			e.Late = q.deadlines.lateness(time.Now(), timeout+catchUp)
 		}
 		e.Masters = append(e.Masters, MasterError{Index: i, Name: q.lanes[i].Name(), Err: err})
 	}
