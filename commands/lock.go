@@ -31,7 +31,8 @@ func (s *Service) lock(c *call) {
 		s.locked(c, lease, err)
 		return
 	}
-	lease, err := s.queues.Wait(c.session.Context(), c.session.Gone(), c.timeout, c.request())
+	lease, err := s.queues.Wait(c.session.Context(), c.session.Gone(), c.timeout,
+		c.session.RemoteAddr(), c.request())
 	if err == nil && !s.permitAgain(c, &lease) {
 		return
 	}

@@ -58,5 +58,10 @@ func (s *Service) Masters() []stat.Master {
 	return shown
 }
 
-// Explain returns the text of an error of Locks, as clients would see it.
-func (s *Service) Explain(err error) string { return failureText(err, s.now().ShowMasters) }
+// Explain returns the text of an error of Locks or ReleaseShown, as clients would see it.
+func (s *Service) Explain(err error) string {
+	if err == ErrNotAllowed || err == ErrNeedsToken || err == ErrChanged {
+		return err.Error()
+	}
+	return failureText(err, s.now().ShowMasters)
+}

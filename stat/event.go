@@ -25,6 +25,7 @@ type Event struct {
 	Held    time.Duration // how long a released lock was held; 0: not known
 	User    string        // who is logged in on the connection; empty: not known
 	Client  net.Addr
+	Via     string // "page": by the operators' page; empty: by a command
 }
 
 // Kind says who may hold a lock beside others.

@@ -1,6 +1,9 @@
 package stat
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 // Lock is a lock that holds a majority, as this proxy knows it.
 type Lock struct {
@@ -29,4 +32,13 @@ type Waiting struct {
 	Key     string
 	Clients int
 	Longest time.Duration // how long the head of its wait queue has waited
+	First   []Waiter      // the first few, in order
+}
+
+// Waiter is a client that waits for a key.
+type Waiter struct {
+	From  net.Addr // nil: not known
+	Owner string   // the label of LOCK
+	Mode  string   // what it asks for: "exclusive", "shared" or "limit"
+	Since time.Duration
 }

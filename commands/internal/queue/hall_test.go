@@ -75,7 +75,7 @@ func (h *hall) enter(g guest) (leave func()) {
 }
 
 func (h *hall) serve(g guest, gone <-chan struct{}) {
-	_, err := h.qs.Wait(context.Background(), gone, g.timeout, g.request())
+	_, err := h.qs.Wait(context.Background(), gone, g.timeout, nil, g.request())
 	h.mu.Lock()
 	h.out[g.name] = outcomeAt{err, time.Since(bubbleStart)}
 	h.mu.Unlock()

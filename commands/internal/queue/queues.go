@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -73,10 +74,11 @@ func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
 // Wait joins the queues of want.Key and want.Keys and returns when the client has the lock, or with
 // an error: ErrTimeout after timeout (0: none), ErrDisconnected when gone is closed, ErrDraining,
 // ErrFull, context.Cause(ctx), or a *quorum.NoQuorumError if the masters could not be asked when
-// the time was up. It sets want.Waits itself.
+// the time was up. It sets want.Waits itself. from is the client's address for operators; it may be
+// nil.
 func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration,
-	want quorum.Request) (quorum.Lease, error) {
-	w, err := qs.join(want)
+	from net.Addr, want quorum.Request) (quorum.Lease, error) {
+	w, err := qs.join(from, want)
 	if err != nil {
 		return quorum.Lease{}, err
 	}

@@ -112,7 +112,7 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func (q *crowd) join(name string, timeout, hold time.Duration) (leave func()) {
 	gone := make(chan struct{})
 	q.wg.Go(func() {
-		lease, err := q.ls.Wait(context.Background(), gone, timeout, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: name})
+		lease, err := q.ls.Wait(context.Background(), gone, timeout, nil, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: name})
 		q.mu.Lock()
 		q.out[name] = outcomeAt{err, time.Since(bubbleStart)}
 		q.mu.Unlock()

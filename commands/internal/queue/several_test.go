@@ -2,7 +2,7 @@ package queue
 
 import (
 	"errors"
-	"slices"
+	"reflect"
 	"testing"
 	"time"
 
@@ -30,8 +30,12 @@ func TestSeveralKeys(t *testing.T) {
 		if clients, keys := h.qs.Total(); clients != 5 || keys != 3 {
 			t.Errorf("%d clients wait for %d keys, want 5 for 3", clients, keys)
 		}
-		want := []stat.Waiting{{Key: "b", Clients: 3, Longest: 50 * ms}}
-		if got := h.qs.Longest(1); !slices.Equal(got, want) {
+		first := []stat.Waiter{}
+		for _, name := range []string{"ab", "b1", "bc"} {
+			first = append(first, stat.Waiter{Owner: name, Mode: "exclusive", Since: 50 * ms})
+		}
+		want := []stat.Waiting{{Key: "b", Clients: 3, Longest: 50 * ms, First: first}}
+		if got := h.qs.Longest(1); !reflect.DeepEqual(got, want) {
 			t.Errorf("the longest queue is %v, want %v", got, want)
 		}
 		h.release(guest{name: "y", keys: []string{"b"}}, false) // nobody leads there yet

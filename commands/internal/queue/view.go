@@ -9,7 +9,7 @@ import (
 )
 
 // Longest returns the keys with the most waiting clients, at most limit. A client that waits for
-// several keys counts for each.
+// several keys counts for each. The mutex is free while they are sorted.
 func (qs *Queues) Longest(limit int) []stat.Waiting {
 	now := time.Now()
 	qs.mu.Lock()
@@ -25,7 +25,30 @@ func (qs *Queues) Longest(limit int) []stat.Waiting {
 		}
 		return strings.Compare(a.Key, b.Key)
 	})
-	return all[:min(limit, len(all))]
+	all = all[:min(limit, len(all))]
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	for i := range all {
+		all[i].First = qs.firstLocked(all[i].Key, now)
+	}
+	return all
+}
+
+// maxFirst is how many clients of a queue Longest tells.
+const maxFirst = 8
+
+// firstLocked returns the first clients of a queue; none if it has ended meanwhile.
+func (qs *Queues) firstLocked(key string, now time.Time) []stat.Waiter {
+	q := qs.byKey[key]
+	if q == nil {
+		return nil
+	}
+	first := make([]stat.Waiter, 0, min(len(q.waiters), maxFirst))
+	for _, w := range q.waiters[:cap(first)] {
+		first = append(first, stat.Waiter{From: w.from, Owner: w.want.Owner, Mode: w.want.Mode.String(),
+			Since: max(now.Sub(w.joined), 0)})
+	}
+	return first
 }
 
 // Waiters returns how many clients wait for key, alone or with others.

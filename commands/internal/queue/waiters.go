@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"net"
 	"slices"
 	"time"
 
@@ -30,6 +31,7 @@ type waitQueue struct {
 // waiter is one client that waits for one key, or for several at once.
 type waiter struct {
 	want   quorum.Request
+	from   net.Addr     // of the client; nil: not known
 	queues []*waitQueue // of all its keys, without duplicates
 	joined time.Time
 	wakeUp chan struct{} // capacity 1: leads or invited has changed, or a key of its may be free
@@ -50,14 +52,14 @@ func (w *waiter) wake() {
 }
 
 // join puts a new waiter at the end of the queues of all its keys.
-func (qs *Queues) join(want quorum.Request) (*waiter, error) {
+func (qs *Queues) join(from net.Addr, want quorum.Request) (*waiter, error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if qs.waiting >= qs.max {
 		return nil, ErrFull
 	}
 	qs.waiting++
-	w := &waiter{want: want, joined: time.Now(), wakeUp: make(chan struct{}, 1)}
+	w := &waiter{want: want, from: from, joined: time.Now(), wakeUp: make(chan struct{}, 1)}
 	qs.enterLocked(w, want.Key)
 	for _, key := range want.Keys {
 		qs.enterLocked(w, key)

@@ -17,7 +17,7 @@ func TestQueueYieldsWithTwoClients(t *testing.T) {
 		for range 2 {
 			q.wg.Go(func() {
 				for range 20 {
-					lease, err := q.ls.Wait(context.Background(), nil, 0, quorum.Request{Key: "job", TTL: 10 * time.Second})
+					lease, err := q.ls.Wait(context.Background(), nil, 0, nil, quorum.Request{Key: "job", TTL: 10 * time.Second})
 					if err != nil {
 						t.Error(err)
 						return
@@ -105,7 +105,7 @@ func TestQueueSuccessorSubscribes(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.wg.Go(func() { // at the same moment as a, and behind it
 			time.Sleep(time.Microsecond)
-			_, err := q.ls.Wait(context.Background(), nil, 0, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: "b"})
+			_, err := q.ls.Wait(context.Background(), nil, 0, nil, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: "b"})
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			q.out["b"] = outcomeAt{err, time.Since(bubbleStart)}

@@ -62,6 +62,7 @@ func (a *Audit) Record(d stat.Event) {
 	add(len(d.Keys) > 0, zap.Int("keys", len(d.Keys)+1))
 	add(len(d.Keys) > 0, zap.Strings("further_keys", escaped(d.Keys)))
 	add(d.Kind != "" && d.Kind != stat.KindExclusive, zap.String("kind", string(d.Kind)))
+	add(d.Via != "", zap.String("via", d.Via))
 	add(d.User != "", zap.String("user", d.User))
 	add(d.Owner != "", zap.String("owner", d.Owner))
 	add(d.Fence != 0, zap.Uint64("fence", d.Fence))

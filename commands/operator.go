@@ -1,0 +1,101 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lockproxy/stat"
+)
+
+// Release of a lock by the operators' page. It goes by the rules of LOCKPROXY RELEASE.
+
+// Errors of ReleaseShown beside those of the masters. Explain returns their text.
+var (
+	// ErrNotAllowed means that nobody may release locks on the page.
+	ErrNotAllowed = errors.New("NOPERM to release locks here needs admin-commands: on, or admin-listen on a Unix socket")
+	// ErrNeedsToken means that the upstream may want a password, which the page does not ask for.
+	ErrNeedsToken = errors.New("NOPERM the upstream wants a password: to release locks here needs an admin-token")
+	// ErrChanged means that the lock has another holder than the one that was shown.
+	ErrChanged = errors.New("ERR another holds the lock now: look again")
+)
+
+// Operator is who asks on the page.
+type Operator struct {
+	Client net.Addr
+	Unix   bool // on a Unix socket
+	Token  bool // with the admin-token
+}
+
+// MayRelease returns ErrNotAllowed, ErrNeedsToken or nil. It never blocks. A client without the
+// token counts as one that has not logged in: as long as it is not known that the upstream wants
+// no password, the client may not.
+func (s *Service) MayRelease(by Operator) error {
+	if by.Unix {
+		return nil
+	}
+	if !s.now().AdminCommands {
+		return ErrNotAllowed
+	}
+	if required, known := s.o.Gate.Known(); !by.Token && (required || !known) {
+		return ErrNeedsToken
+	}
+	return nil
+}
+
+// ReleaseShown frees the lock of key if its fence still is the one that the operator saw; 0: as it
+// has none, whatever it is. It reports whether there was such a lock. Between the look and the
+// release another client may get the lock, and then loses it: the masters compare no fences.
+func (s *Service) ReleaseShown(ctx context.Context, by Operator, key string, fence uint64) (freed bool, err error) {
+	start := time.Now()
+	outcome := stat.OutcomeDenied
+	if err = s.MayRelease(by); err == nil {
+		freed, outcome, err = s.releaseShown(ctx, key, fence)
+	}
+	if err == nil {
+		s.o.Log.Info("lock released by an operator", zap.String("key", key), zap.String("via", "page"),
+			zap.Stringer("client", by.Client), zap.Bool("freed", freed))
+	}
+	if s.o.Report != nil {
+		s.o.Report(stat.Event{Command: "lockproxy", Sub: "release", Outcome: outcome, Key: key,
+			Fence: fence, Took: time.Since(start), Client: by.Client, Via: "page"})
+	}
+	return freed, err
+}
+
+func (s *Service) releaseShown(ctx context.Context, key string, fence uint64) (bool, stat.Outcome, error) {
+	if fence != 0 {
+		info, err := s.o.Locker.Inspect(ctx, key)
+		switch {
+		case err != nil:
+			return false, failureOutcome(err), err
+		case info.Held == 0:
+			return false, stat.OutcomeNotHeld, nil
+		case info.Fence != fence:
+			return false, stat.OutcomeNotHeld, ErrChanged
+		}
+	}
+	freed, err := s.o.Locker.ReleaseKey(ctx, key)
+	switch {
+	case err != nil:
+		return false, failureOutcome(err), err
+	case !freed:
+		return false, stat.OutcomeNotHeld, nil
+	}
+	s.queues.Wake(key)
+	return true, stat.OutcomeReleased, nil
+}
+
+// failureOutcome returns the outcome of a command that ended with err.
+func failureOutcome(err error) stat.Outcome {
+	for _, r := range replies {
+		if errors.Is(err, r.err) {
+			return cmp.Or(r.outcome, stat.OutcomeInternal)
+		}
+	}
+	return stat.OutcomeInternal
+}
