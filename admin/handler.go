@@ -21,6 +21,7 @@ func (s *Server) handler() http.Handler {
 	protected := map[string]http.Handler{
 		"GET /metrics": metrics, "GET /{$}": http.HandlerFunc(servePage), "GET /page/{name}": http.HandlerFunc(servePage), "GET /events": http.HandlerFunc(s.events),
 		"GET /locks":             http.HandlerFunc(s.listLocks),
+		"POST /release":          http.HandlerFunc(s.release),
 		"GET /debug/pprof/":      http.HandlerFunc(pprof.Index),
 		"GET /debug/pprof/trace": http.HandlerFunc(pprof.Trace), "GET /debug/pprof/profile": http.HandlerFunc(pprof.Profile),
 		"GET /debug/pprof/cmdline": http.NotFoundHandler(), // it may show passwords

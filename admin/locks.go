@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -41,7 +42,15 @@ type keptPage struct {
 
 func (l *lockList) init() { l.turn, l.kept = make(chan struct{}, 1), map[string]keptPage{} }
 
+// forget drops the answers, as a lock was released.
+func (l *lockList) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.kept)
+}
+
 type lockReport struct {
+	Hex     string       `json:"hex"` // the bytes of the key
 	Key     string       `json:"key"`
 	Mode    string       `json:"mode"`
 	Holders int          `json:"holders"`
@@ -62,9 +71,17 @@ type slotReport struct {
 }
 
 type waitingReport struct {
-	Key     string `json:"key"`
-	Clients int    `json:"clients"`
-	Longest int64  `json:"longest_ms"`
+	Key     string         `json:"key"`
+	Clients int            `json:"clients"`
+	Longest int64          `json:"longest_ms"`
+	First   []waiterReport `json:"first"` // the first few, in order
+}
+
+type waiterReport struct {
+	Owner string `json:"owner"`
+	From  string `json:"from"`
+	Mode  string `json:"mode"`
+	Since int64  `json:"since_ms"`
 }
 
 type lockPage struct {
@@ -75,7 +92,11 @@ type lockPage struct {
 func waitingReports(all []stat.Waiting) []waitingReport {
 	list := make([]waitingReport, 0, len(all))
 	for _, w := range all {
-		list = append(list, waitingReport{plain.Escape(w.Key), w.Clients, w.Longest.Milliseconds()})
+		r := waitingReport{plain.Escape(w.Key), w.Clients, w.Longest.Milliseconds(), []waiterReport{}}
+		for _, f := range w.First {
+			r.First = append(r.First, waiterReport{plain.Escape(f.Owner), addrText(f.From), f.Mode, f.Since.Milliseconds()})
+		}
+		list = append(list, r)
 	}
 	return list
 }
@@ -139,8 +160,9 @@ func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]b
 }
 
 func lockReportOf(l *stat.Lock) lockReport {
-	r := lockReport{Key: plain.Escape(l.Key), Mode: l.Mode, Holders: l.Holders, Owner: plain.Escape(l.Owner),
-		Fence: strconv.FormatUint(l.Fence, 10), Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
+	r := lockReport{Hex: hex.EncodeToString([]byte(l.Key)), Key: plain.Escape(l.Key), Mode: l.Mode,
+		Holders: l.Holders, Owner: plain.Escape(l.Owner), Fence: strconv.FormatUint(l.Fence, 10),
+		Held: l.Held, TTL: l.TTL.Milliseconds(), Waiting: l.Waiting}
 	if l.Age > 0 {
 		age := l.Age.Milliseconds()
 		r.Age = &age

@@ -17,9 +17,11 @@ const other = "other"
 var failures = map[stat.Outcome]bool{stat.OutcomeNoQuorum: true, stat.OutcomeTryAgain: true,
 	stat.OutcomeQueueFull: true, stat.OutcomeUndelivered: true, stat.OutcomeInternal: true}
 
-// Meter counts events and durations for metrics and the charts of the page. Safe for concurrent
-// use. No method blocks or allocates.
+// Meter counts events and durations for metrics and the page. Safe for concurrent use. No method
+// blocks, and none allocates but for a LOCK of a key that is newly contended.
 type Meter struct {
+	fights *fights
+
 	commands  map[string]map[stat.Outcome]prometheus.Counter // by command and outcome
 	granted   map[stat.Kind]prometheus.Counter
 	sessions  map[stat.Outcome]prometheus.Counter
@@ -45,7 +47,7 @@ var dialKinds = []string{"refused", "timeout", "dns", "tls", "auth", "closed", o
 
 // NewMeter returns a meter at zero. groups are the groups of Relayed.
 func NewMeter(groups []string) *Meter {
-	m := &Meter{relayed: map[string]prometheus.Histogram{}, commands: map[string]map[stat.Outcome]prometheus.Counter{}, sessions: map[stat.Outcome]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
+	m := &Meter{fights: newFights(), relayed: map[string]prometheus.Histogram{}, commands: map[string]map[stat.Outcome]prometheus.Counter{}, sessions: map[stat.Outcome]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
 		dialFails: map[string]prometheus.Counter{}}
 	ended := m.counters("lock_commands_total", "Commands that lockproxy answers itself, by outcome.", "command", "outcome")
 	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has lock_wait_duration_seconds, LOCKINFO with WAIT is not timed.", latencies, "command")
@@ -100,6 +102,7 @@ func (m *Meter) histograms(name, help string, buckets []float64, labels ...strin
 
 // Note counts a command, or the end of a session lock without UNLOCK.
 func (m *Meter) Note(e *stat.Event) {
+	m.fights.note(e, time.Now())
 	if e.Held > 0 {
 		m.held.Observe(e.Held.Seconds())
 	}

@@ -16,10 +16,13 @@ var pageFiles embed.FS
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
+const scriptType = "text/javascript; charset=utf-8"
+
 // pageTypes maps the files of the page to their types.
 var pageTypes = map[string]string{
-	"index.html": "text/html; charset=utf-8", "page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8",
-	"chart.js": "text/javascript; charset=utf-8", "locks.js": "text/javascript; charset=utf-8", "text.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
+	"index.html": "text/html; charset=utf-8", "page.css": "text/css; charset=utf-8", "page.js": scriptType,
+	"chart.js": scriptType, "lists.js": scriptType, "locks.js": scriptType, "release.js": scriptType, "table.js": scriptType,
+	"text.js": scriptType, "icon.svg": "image/svg+xml",
 }
 
 // servePage serves a file of the page.

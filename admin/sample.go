@@ -26,6 +26,8 @@ type Sample struct {
 	Wait50   *float64 `json:"wait50"`
 	Wait99   *float64 `json:"wait99"`
 	Waiters  int      `json:"waiters"`
+
+	Faults map[string]uint64 `json:"faults,omitempty"` // errors of this second, by kind
 }
 
 // sampler makes samples of the differences between two calls.
@@ -38,6 +40,7 @@ type sampler struct {
 	errors     float64
 	commands   uint64
 	lock, wait *buckets
+	faults     map[fault]uint64
 }
 
 func newSampler(m *Meter, now time.Time) *sampler {
@@ -54,7 +57,7 @@ func (s *sampler) next(state State, now time.Time) Sample {
 		*last = value
 		return max(d, 0)
 	}
-	sample := Sample{At: now.UnixMilli(), Waiters: state.Waiters}
+	sample := Sample{At: now.UnixMilli(), Waiters: state.Waiters, Faults: s.risen(s.m.faults(state.Masters))}
 	var taken, failed float64
 	for command, counters := range s.m.commands {
 		for outcome, c := range counters {

@@ -23,6 +23,8 @@ type Options struct {
 	Meter   *Meter
 	Version string
 	Started time.Time
+	Host    string   // the machine of this proxy
+	Listen  []string // where clients connect to it
 
 	// State is called every second and for every scrape.
 	State func() State
@@ -32,7 +34,12 @@ type Options struct {
 	// Locks returns a page of the locks that match a pattern of Redis' SCAN, and the cursor of the
 	// next page, 0 after the last. It is called one call at a time, and only for an operator.
 	Locks func(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []stat.Lock, err error)
-	// Explain returns the text of an error of Locks.
+	// MayRelease says whether Release would do anything. It never blocks.
+	MayRelease func(by Operator) error
+	// Release frees the lock of key, if its fence is still that one or 0, and reports whether there
+	// was one. Nil, with MayRelease: the page releases nothing.
+	Release func(ctx context.Context, by Operator, key string, fence uint64) (freed bool, err error)
+	// Explain returns the text of an error of Locks, MayRelease or Release.
 	Explain func(error) string
 
 	// Token returns what clients must show, as a bearer token or as the password of any user. Nil,
@@ -41,6 +48,7 @@ type Options struct {
 	// Local says that only this machine can reach the listener. Without a token, pages of other
 	// sites in a browser here are refused.
 	Local bool
+	Unix  bool // the listener is a Unix socket
 	// LogLevel serves the level of the log. Nil: there is no such address.
 	LogLevel http.Handler
 	Log      *zap.Logger // nil: none

@@ -118,7 +118,10 @@ type report struct {
 	Now          int64           `json:"now"`
 	Started      int64           `json:"started"`
 	Version      string          `json:"version"`
-	Missing      []string        `json:"missing"` // what keeps the proxy from being ready
+	Host         string          `json:"host"`
+	Listen       []string        `json:"listen"`
+	NoRelease    string          `json:"no_release"` // why locks cannot be released here; empty: they can
+	Missing      []string        `json:"missing"`    // what keeps the proxy from being ready
 	Draining     bool            `json:"draining"`
 	Needed       int             `json:"needed"`
 	Voting       int             `json:"voting"`
@@ -128,7 +131,10 @@ type report struct {
 	Waiters      int             `json:"waiters"`
 	WaitedKeys   int             `json:"waited_keys"`
 	SessionLocks int             `json:"session_locks"`
+	Followers    int             `json:"followers"`
 	Waiting      []waitingReport `json:"waiting"`
+	Fought       []foughtReport  `json:"fought"`
+	Faults       []faultReport   `json:"faults"`
 	Sample       *Sample         `json:"sample"` // null in the first report of a stream
 }
 
@@ -159,6 +165,8 @@ type upstreamReport struct {
 func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 	r := report{Now: now.UnixMilli(), Started: s.o.Started.UnixMilli(), Version: s.o.Version, Missing: append([]string{}, state.missing()...),
 		Draining: state.Draining, Needed: state.needed(), Voting: state.voting(), Clients: state.Traffic.Clients, Waiters: state.Waiters,
+		Host: s.o.Host, Listen: append([]string{}, s.o.Listen...), NoRelease: s.whyNoRelease(),
+		Followers: state.Followers, Fought: s.o.Meter.fights.reports(now), Faults: faultReports(s.o.Meter.faults(state.Masters)),
 		WaitedKeys: state.WaitedKeys, SessionLocks: state.SessionLocks, Sample: sample,
 		Upstream: upstreamReport{state.Upstream.Name, state.Upstream.Up, state.Upstream.Reason, millis(state.Upstream.RTT), state.Traffic.Upstreams, state.Traffic.Unanswered},
 		Waiting:  waitingReports(s.o.Waiting(shownWaiting))}

@@ -1,8 +1,13 @@
 // The list of locks: asked for by hand, then kept fresh while the page is looked at. Keys and labels come from anywhere: text only.
 
 import {el, number, plural, set, show, span} from './text.js';
+import {Table, button, fold} from './table.js';
+import {keyCell} from './lists.js';
+import * as release from './release.js';
 
 const refreshEvery = 5000;
+const atOnce = 500; // locks for one press of "Show more"
+const atMost = 5000; // locks in the page
 const $ = id => document.getElementById(id);
 
 let search = null; // what is shown; null before anything was asked
@@ -14,6 +19,7 @@ let masters = 0;
 let busy = false;
 
 export function setMasters(n) { masters = n; }
+export function searched() { return search; }
 
 async function ask(from) {
   const answer = await fetch('locks?' + new URLSearchParams({search, cursor: from}), {headers: {Accept: 'application/json'}});
@@ -24,20 +30,22 @@ async function ask(from) {
   return page.locks.map(lock => ({...lock, seen}));
 }
 
-// load shows the first page, or one more. Where nobody asked just now an error leaves what is shown.
+// load shows the first page, or some more. Where nobody asked just now an error leaves what is shown.
 async function load(more, unasked) {
   if (busy) return;
   busy = true;
   $('search-go').disabled = $('more').disabled = true;
   try {
     if (!more) { pages = 0; cursor = '0'; }
-    const found = await ask(more ? cursor : '0');
-    const known = new Map(more ? locks.map(lock => [lock.key, lock]) : []);
-    for (const lock of found) known.set(lock.key, lock);
-    if (longest.size > 5000) longest.clear();
-    locks = [...known.values()].sort((a, b) => a.key < b.key ? -1 : 1);
+    const known = new Map(more ? locks.map(lock => [lock.hex, lock]) : []), before = known.size;
+    do {
+      for (const lock of await ask(cursor)) known.set(lock.hex, lock);
+    } while (more && cursor !== '0' && known.size < Math.min(before + atOnce, atMost));
+    if (longest.size > 2 * atMost) longest.clear();
+    locks = [...known.values()].map(withMost);
     render();
-    set($('locks-hint'), 'Asked for again every five seconds while you look.');
+    if (!unasked) set($('said'), plural(locks.length, 'lock', 'locks') + (cursor !== '0' ? ', there are more' : ''));
+    set($('locks-hint'), pages > 1 ? 'Asked for again when you press Refresh.' : 'Asked for again every five seconds while you look.');
   } catch (err) {
     if (unasked) set($('locks-hint'), 'The last refresh failed: ' + err.message);
     else message('The masters gave no list: ' + err.message);
@@ -48,100 +56,112 @@ async function load(more, unasked) {
 }
 
 function message(text) {
-  $('held').replaceChildren(el('p', 'empty', text));
+  locks = [];
+  held.update(locks, text);
   set($('held-count'), '');
+  set($('said'), text);
   show($('more'), false);
 }
 
 function render() {
-  show($('more'), cursor !== '0');
   set($('search-go'), 'Refresh');
-  if (!locks.length) {
-    message(cursor !== '0' ? 'None among the keys looked at so far.' : search ? 'No lock matches.' : 'No locks are held.');
-    show($('more'), cursor !== '0');
-    return;
-  }
-  set($('held-count'), plural(locks.length, 'lock', 'locks') + (cursor !== '0' ? ' so far' : ''));
-  const head = el('tr', '', el('th', '', 'Key'), el('th', 'w-owner', 'Owner'), el('th', 'num w-age', 'Age'), el('th', 'num w-held', 'Masters'),
-    el('th', 'num w-wait', 'Waiting'), el('th', 'w-left', 'Time left'));
-  const body = el('tbody', '', ...locks.map(row));
-  $('held').replaceChildren(el('table', 'held', el('thead', '', head), body));
+  if (!locks.length) message(cursor !== '0' ? 'None among the keys looked at so far.' : search ? 'No lock matches.' : 'No locks are held.');
+  else held.update(locks);
+  if (locks.length) set($('held-count'), plural(locks.length, 'lock', 'locks') + (cursor !== '0' ? ' so far' : ''));
+  show($('more'), cursor !== '0' && locks.length < atMost);
   tick();
 }
 
-function cell(className, label, ...children) {
-  const e = el('td', className, ...children);
-  if (label) e.dataset.label = label;
-  return e;
+// withMost adds the longest time left that was seen.
+function withMost(lock) {
+  const young = lock.age_ms !== null && lock.age_ms < 3 * lock.ttl_ms; // else it was renewed, and its age says nothing of the ttl
+  const id = lock.hex + ' ' + lock.fence;
+  const most = Math.max(lock.ttl_ms + (young ? lock.age_ms : 0), longest.get(id) || 0, 1);
+  longest.set(id, most);
+  return {...lock, most};
 }
 
-// kind says who else holds the lock; nothing of one holder.
-function kind(lock) {
+// kind says who may hold the lock.
+export function kind(lock) {
   switch (lock.mode) {
-  case 'shared': return 'shared by ' + number(lock.holders);
-  case 'limit': return plural(lock.holders, 'slot', 'slots') + ' taken';
+  case 'shared': return 'shared, ' + plural(lock.holders, 'reader', 'readers');
+  case 'limit': return 'limit, ' + plural(lock.holders, 'slot', 'slots') + ' taken';
   case 'kept': return 'kept closed';
   }
-  return '';
+  return lock.mode;
 }
 
-function row(lock) {
-  const key = cell('key', '', lock.key);
-  key.title = lock.key + (lock.fence === '0' ? '' : '\nfence ' + lock.fence);
-  const owner = cell(lock.owner ? '' : 'nothing', 'owner', lock.owner || '–');
-  owner.title = lock.owner;
-  const together = kind(lock);
-  if (together) key.append(el('small', 'kind', together));
-  for (const slot of lock.slots || []) key.title += `\nslot ${slot.slot}: ${slot.owner || 'no label'}, fence ${slot.fence}, ${span(slot.ttl_ms)} left`;
-  const age = cell('num', 'age', '–');
-  if (lock.age_ms === null) age.title = together ? 'not told where several may hold a lock' : 'not known: granted through another proxy, or too long ago';
-  const left = el('span', '', '–'), bar = el('i', '');
-  const tr = el('tr', '', key, owner, age, cell('num', 'masters', masters ? `${lock.held}/${masters}` : String(lock.held)),
-    cell(lock.waiting ? 'num' : 'num nothing', 'waiting', lock.waiting ? number(lock.waiting) : '–'), cell('', 'left', left, el('div', 'bar', bar)));
-  lock.nodes = {tr, age, left, bar};
-  const young = lock.age_ms !== null && lock.age_ms < 3 * lock.ttl_ms; // else it was renewed, and its age says nothing of the ttl
-  lock.most = Math.max(lock.ttl_ms + (young ? lock.age_ms : 0), longest.get(lock.key + ' ' + lock.fence) || 0, 1);
-  longest.set(lock.key + ' ' + lock.fence, lock.most);
-  return tr;
+function slotText(slot) { return [`slot ${slot.slot}`, slot.owner || 'no label', 'fence ' + slot.fence, span(slot.ttl_ms) + ' left'].join(' · '); }
+
+function ageCell(cell, lock) {
+  cell.title = lock.age_ms !== null ? '' : lock.mode === 'exclusive' ? 'not known: granted through another proxy, or too long ago' : 'not told where several may hold a lock';
+  cell.classList.toggle('nothing', lock.age_ms === null);
 }
 
-// tick counts ages and times left on.
+function leftCell(cell) {
+  if (cell.bar) return;
+  cell.text = el('span');
+  cell.bar = el('i');
+  cell.append(cell.text, el('div', 'bar', cell.bar));
+}
+
+function releaseCell(cell, lock) {
+  if (!cell.firstChild) cell.append(button('Release…', () => release.ask(cell.lock, kind(cell.lock)), 'small'));
+  cell.lock = lock;
+  cell.firstChild.setAttribute('aria-label', 'Release ' + lock.key);
+}
+
+const numeric = (name, label, className, of, fill) => ({name, label, className: 'num ' + className, down: true, of, fill});
+const held = new Table($('held'), {
+  caption: 'locks held', id: lock => lock.hex, sort: 0, size: 100, className: 'held stack',
+  columns: [
+    {name: 'Key', className: 'key', of: lock => lock.key, fill: (c, lock) => {
+      keyCell(c, lock);
+      c.title = lock.key + (lock.fence === '0' ? '' : '\nfence ' + lock.fence);
+    }},
+    {name: 'Owner', label: 'owner', className: 'w-owner', of: lock => lock.owner, fill: (c, lock) => {
+      set(c, lock.owner || '–');
+      c.title = lock.owner;
+      c.classList.toggle('nothing', !lock.owner);
+    }},
+    {name: 'Kind', label: 'kind', className: 'w-kind who', of: kind, fill: (c, lock) => fold(c, kind(lock), (lock.slots || []).map(slotText))},
+    numeric('Age', 'age', 'w-small', lock => lock.age_ms === null ? -1 : lock.age_ms + performance.now() - lock.seen, ageCell),
+    numeric('Masters', 'masters', 'w-small', lock => lock.held, (c, lock) => set(c, masters ? `${lock.held}/${masters}` : String(lock.held))),
+    numeric('Waiting', 'waiting', 'w-small', lock => lock.waiting, (c, lock) => {
+      set(c, lock.waiting ? number(lock.waiting) : '–');
+      c.classList.toggle('nothing', !lock.waiting);
+    }),
+    {name: 'Time left', label: 'left', className: 'w-left', of: lock => lock.ttl_ms < 0 ? Infinity : lock.ttl_ms - (performance.now() - lock.seen), fill: leftCell},
+    {name: 'Release', hidden: true, className: 'w-release', fill: releaseCell},
+  ],
+});
+held.update([], 'Nothing asked yet. Search, or show all locks.');
+
+// tick counts ages and times left on, of the rows that are shown.
 export function tick() {
   const now = performance.now();
-  for (const lock of locks) {
-    if (!lock.nodes) continue;
-    const passed = now - lock.seen, left = lock.ttl_ms - passed;
-    if (lock.age_ms !== null) set(lock.nodes.age, span(lock.age_ms + passed));
-    set(lock.nodes.left, lock.ttl_ms < 0 ? 'no end' : left > 0 ? span(left) : 'over');
+  for (const [lock, cells] of held.visible()) {
+    const passed = now - lock.seen, left = lock.ttl_ms - passed, cell = cells[6];
+    set(cells[3], lock.age_ms === null ? '–' : span(lock.age_ms + passed));
+    set(cell.text, lock.ttl_ms < 0 ? 'no end' : left > 0 ? span(left) : 'over');
     const share = lock.ttl_ms < 0 ? 1 : Math.min(Math.max(left / lock.most, 0), 1);
-    lock.nodes.bar.style.width = 100 * share + '%';
-    lock.nodes.bar.className = share < 0.2 ? 'low' : '';
-    lock.nodes.tr.className = lock.ttl_ms >= 0 && left <= 0 ? 'gone' : '';
+    cell.bar.style.width = 100 * share + '%';
+    cell.bar.className = share < 0.2 ? 'low' : '';
+    cell.parentNode.className = lock.ttl_ms >= 0 && left <= 0 ? 'gone' : '';
   }
 }
 
-// showWaiting is the list of keys that clients of this proxy wait for.
-export function showWaiting(list, keys) {
-  set($('waiting-count'), keys ? plural(keys, 'key', 'keys') + (keys > list.length ? `, the ${list.length} longest lines` : '') : '');
-  const matching = search ? list.filter(w => matches(w.key)) : list;
-  if (!matching.length) {
-    $('waiting').replaceChildren(el('p', 'empty', list.length ? 'None of the keys waited for matches.' : 'Nobody waits for a lock here.'));
-    return;
-  }
-  const head = el('tr', '', el('th', '', 'Key'), el('th', 'num w-clients', 'Clients'), el('th', 'num w-long', 'First for'));
-  const rows = matching.map(w => {
-    const key = el('td', 'key', w.key);
-    key.title = w.key;
-    return el('tr', '', key, el('td', 'num', number(w.clients)), el('td', 'num', span(w.longest_ms)));
-  });
-  $('waiting').replaceChildren(el('table', '', el('thead', '', head), el('tbody', '', ...rows)));
-}
+held.after = tick;
 
-function matches(key) {
-  return /[*?[]/.test(search) || key.includes(search); // patterns are the masters' business
+// setRelease says whether locks can be released here, and if not, why.
+export function setRelease(reason) {
+  $('held').classList.toggle('fixed', reason !== '');
+  set($('no-release'), reason ? 'Locks are not released here: ' + reason.replace(/^NOPERM /, '') : '');
+  show($('no-release'), reason !== '');
 }
 
 export function start() {
+  release.start(() => load(false, true));
   $('search').addEventListener('submit', e => {
     e.preventDefault();
     search = $('search-text').value.trim();

@@ -1,6 +1,7 @@
 // The page follows a stream of reports, one a second, and draws what they say.
 
 import {Chart} from './chart.js';
+import * as lists from './lists.js';
 import * as locks from './locks.js';
 import {clock, el, long, number, plural, set, show, span} from './text.js';
 
@@ -32,13 +33,17 @@ function report(r) {
     draw();
   }
   health(r);
+  set($('where'), [r.host, ...r.listen].filter(Boolean).join(' · '));
   set($('version'), r.version);
   set($('quorum'), `${r.voting} of ${r.masters.length} vote, ${r.needed} needed`);
   r.masters.forEach(master);
   locks.setMasters(r.masters.length);
   upstream(r.upstream);
   tiles(r);
-  locks.showWaiting(r.waiting, r.waited_keys);
+  locks.setRelease(r.no_release);
+  lists.showWaiting(r.waiting, r.waited_keys, locks.searched());
+  lists.showFought(r.fought);
+  lists.showFaults(r.faults, samples);
   tick();
 }
 
@@ -48,7 +53,7 @@ function health(r) {
     away ? ['warn', r.voting === r.needed ? 'Ready, at its last majority' : 'Ready, ' + plural(away, 'master', 'masters') + ' away'] : ['good', 'Ready'];
   $('health').dataset.tone = tone;
   set($('health-text'), text);
-  document.title = (tone === 'good' ? '' : text + ' · ') + 'lockproxy';
+  document.title = (tone === 'good' ? '' : text + ' · ') + (r.host ? r.host + ' · ' : '') + 'lockproxy';
   show($('missing'), r.missing.length > 0);
   $('missing').replaceChildren(...r.missing.map(line => el('li', '', line)));
 }
@@ -101,7 +106,7 @@ function tiles(r) {
   set($('now-clients'), number(r.clients));
   set($('now-sessions'), r.session_locks ? plural(r.session_locks, 'session lock', 'session locks') : '');
   set($('now-waiters'), number(r.waiters));
-  set($('now-keys'), r.waited_keys ? 'for ' + plural(r.waited_keys, 'key', 'keys') : '');
+  set($('now-keys'), [r.waited_keys && 'for ' + plural(r.waited_keys, 'key', 'keys'), r.followers && plural(r.followers, 'follows', 'follow')].filter(Boolean).join(' · '));
 }
 
 // tick counts on between reports.

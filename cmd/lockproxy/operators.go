@@ -99,8 +99,10 @@ func (o *operators) done(audit *logs.Audit) func(stat.Event) {
 	}
 }
 
-// start serves until close. Operators must show token, unless it is "".
-func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *commands.Service, relay *resp.Server, token func() string, level http.Handler) {
+// start serves until close. Operators must show token, unless it is "". listen is where clients
+// connect.
+func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *commands.Service, relay *resp.Server,
+	token func() string, level http.Handler, listen []string) {
 	if o == nil {
 		return
 	}
@@ -110,8 +112,11 @@ func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *c
 	context.AfterFunc(ctx, func() { o.draining.Store(true) })
 	tcp, network := o.listener.Addr().(*net.TCPAddr)
 	local := network && tcp.IP.IsLoopback()
+	host, _ := os.Hostname()
 	o.server = admin.New(admin.Options{Meter: o.meter, Version: versionText(), Started: o.started, State: o.state,
-		Waiting: service.Waiting, Locks: service.Locks, Explain: service.Explain, Token: token, Local: local, LogLevel: level, Log: o.log})
+		Host: host, Listen: listen, Waiting: service.Waiting, Locks: service.Locks, MayRelease: o.mayRelease,
+		Release: o.release, Explain: service.Explain, Token: token, Local: local, Unix: !network, LogLevel: level,
+		Log: o.log})
 	o.wg.Go(func() { o.probe.run(probing) })
 	o.wg.Go(func() {
 		if err := o.server.Serve(o.listener); err != nil {
@@ -122,6 +127,14 @@ func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *c
 	if network && !local && token() == "" {
 		o.log.Warn("whoever reaches admin-listen sees the locks and may change the log-level", zap.Stringer("admin_listen", o.listener.Addr()))
 	}
+}
+
+func (o *operators) mayRelease(by admin.Operator) error {
+	return o.service.MayRelease(commands.Operator(by))
+}
+
+func (o *operators) release(ctx context.Context, by admin.Operator, key string, fence uint64) (bool, error) {
+	return o.service.ReleaseShown(ctx, commands.Operator(by), key, fence)
 }
 
 // close stops serving, within a second. It may be called without start.

@@ -126,7 +126,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 		service.Change(tunable(cfg))
 		relay.server.SetMaxClients(cfg.MaxClients)
 	})
-	operators.start(ctx, up, service, relay.server, files.adminToken, logs.LevelHandler())
+	operators.start(ctx, up, service, relay.server, files.adminToken, logs.LevelHandler(), names(listeners))
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.Masters()))), zap.Any("settings", cfg.Values()))
 	reload.tellReady()

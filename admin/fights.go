@@ -1,0 +1,181 @@
+package admin
+
+import (
+	"hash/maphash"
+	"net"
+	"sync"
+	"time"
+
+	"lockproxy/stat"
+)
+
+// Limits of what is kept about contended keys: under 2 MB with the longest keys and labels.
+const (
+	fightShards  = 16
+	shardKeys    = 32                   // contended keys of a shard
+	shardGrants  = 256                  // holders of any keys of a shard
+	fightMinutes = 5                    // how long a key is contended after the last time
+	shortWait    = 5 * time.Millisecond // a LOCK with WAIT that took less met nobody
+	keptHolders  = 3
+)
+
+// fights knows the keys that clients of this proxy fought over in the last minutes: where LOCK was
+// refused, or had to wait. When there are too many, keys with few such events are forgotten.
+// Safe for concurrent use.
+type fights struct {
+	seed   maphash.Seed
+	shards [fightShards]fightShard
+}
+
+type fightShard struct {
+	mu     sync.Mutex
+	keys   map[string]*fight
+	grants [shardGrants]grant // a later lock overwrites an earlier one with the same place
+}
+
+// grant is the last holder of a key, which may become contended later.
+type grant struct {
+	hash uint64
+	holder
+}
+
+// holder is a client that was granted a lock through this proxy.
+type holder struct {
+	owner  string
+	client net.Addr
+	fence  uint64
+	at     time.Time     // zero: there is none
+	held   time.Duration // until UNLOCK; 0: not known, or it holds the lock still
+}
+
+// fight is what is known about one key.
+type fight struct {
+	minutes [fightMinutes]fightMinute
+	holders [keptHolders]holder // the latest first
+}
+
+// fightMinute counts the events of one minute.
+type fightMinute struct {
+	minute  int64 // since 1970
+	refused uint64
+	waited  uint64
+	total   time.Duration // of all waits
+	longest time.Duration
+}
+
+func newFights() *fights {
+	f := &fights{seed: maphash.MakeSeed()}
+	for i := range f.shards {
+		f.shards[i].keys = map[string]*fight{}
+	}
+	return f
+}
+
+// note notes an event, for each of its keys.
+func (f *fights) note(e *stat.Event, now time.Time) {
+	granted := e.Command == "lock" && e.Outcome == stat.OutcomeGranted
+	contended := e.Command == "lock" && met(e)
+	released := e.Command == "unlock" && e.Held > 0
+	if !granted && !contended && !released || e.Key == "" {
+		return
+	}
+	one := func(key string) {
+		hash := maphash.String(f.seed, key)
+		s := &f.shards[hash%fightShards]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if contended {
+			s.contendedLocked(key, hash, e, now)
+		}
+		if granted {
+			s.grantedLocked(key, hash, holder{e.Owner, e.Client, e.Fence, now, 0})
+		}
+		if released {
+			s.releasedLocked(key, e)
+		}
+	}
+	one(e.Key)
+	for _, key := range e.Keys {
+		one(key)
+	}
+}
+
+// met reports whether a LOCK met another client.
+func met(e *stat.Event) bool {
+	switch e.Outcome {
+	case stat.OutcomeTaken, stat.OutcomeTimeout, stat.OutcomeGone, stat.OutcomeQueueFull:
+		return true
+	}
+	return e.Outcome == stat.OutcomeGranted && e.Wait && e.Took >= shortWait
+}
+
+// contendedLocked counts an event of key.
+func (s *fightShard) contendedLocked(key string, hash uint64, e *stat.Event, now time.Time) {
+	k := s.keys[key]
+	if k == nil {
+		if len(s.keys) >= shardKeys {
+			s.forgetLocked(now)
+		}
+		k = &fight{}
+		if last := &s.grants[hash/fightShards%shardGrants]; last.hash == hash {
+			k.holders[0] = last.holder
+		}
+		s.keys[key] = k
+	}
+	minute := now.Unix() / 60
+	m := &k.minutes[minute%fightMinutes]
+	if m.minute != minute {
+		*m = fightMinute{minute: minute}
+	}
+	if e.Outcome != stat.OutcomeGranted {
+		m.refused++
+	}
+	if e.Wait {
+		m.waited++
+		m.total += e.Took
+		m.longest = max(m.longest, e.Took)
+	}
+}
+
+func (s *fightShard) grantedLocked(key string, hash uint64, h holder) {
+	s.grants[hash/fightShards%shardGrants] = grant{hash, h}
+	if k := s.keys[key]; k != nil {
+		copy(k.holders[1:], k.holders[:])
+		k.holders[0] = h
+	}
+}
+
+// releasedLocked notes how long a holder that is known had the lock.
+func (s *fightShard) releasedLocked(key string, e *stat.Event) {
+	k := s.keys[key]
+	for i := 0; k != nil && i < len(k.holders); i++ {
+		if h := &k.holders[i]; h.fence == e.Fence && !h.at.IsZero() && h.held == 0 {
+			h.held = e.Held
+			return
+		}
+	}
+}
+
+// forgetLocked forgets the key with the fewest events.
+func (s *fightShard) forgetLocked(now time.Time) {
+	worst, fewest := "", ^uint64(0)
+	for key, k := range s.keys {
+		if m := k.sum(now); m.refused+m.waited < fewest {
+			worst, fewest = key, m.refused+m.waited
+		}
+	}
+	delete(s.keys, worst)
+}
+
+// sum is what happened in the last minutes: four to five, as they begin with the clock's.
+func (k *fight) sum(now time.Time) (all fightMinute) {
+	for _, m := range k.minutes {
+		if m.minute > now.Unix()/60-fightMinutes {
+			all.refused += m.refused
+			all.waited += m.waited
+			all.total += m.total
+			all.longest = max(all.longest, m.longest)
+		}
+	}
+	return all
+}

@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// Operator is who releases a lock on the page.
+type Operator struct {
+	Client net.Addr
+	Unix   bool // on a Unix socket
+	Token  bool // has shown the token
+}
+
+const (
+	releaseTime = 5 * time.Second
+	maxKey      = 1024 // bytes
+	// pageHeader is a header that only a page of this server can make a browser send.
+	pageHeader = "X-Lockproxy"
+)
+
+// operator is who sends a request that protect has let through.
+func (s *Server) operator(client net.Addr) Operator {
+	return Operator{Client: client, Unix: s.o.Unix, Token: s.o.Token() != ""}
+}
+
+// whyNoRelease says why nobody may release locks on the page; empty: they may.
+func (s *Server) whyNoRelease() string {
+	if s.o.Release == nil {
+		return "not here"
+	}
+	if err := s.o.MayRelease(s.operator(nil)); err != nil {
+		return s.o.Explain(err)
+	}
+	return ""
+}
+
+// release serves POST /release with {"key": hex digits, "fence": decimal digits}, and answers
+// {"freed": true}, or false if there was no such lock any more. The key is hex as JSON has no
+// bytes. Pages of other sites are refused twice: by the browser's word on where the request comes
+// from, and as they cannot send the header.
+func (s *Server) release(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get(pageHeader) == "" || r.Header.Get("Content-Type") != "application/json" {
+		http.Error(w, "a release needs the header "+pageHeader+" and a body of application/json", http.StatusForbidden)
+		return
+	}
+	key, fence, ok := parseRelease(w, r)
+	if !ok {
+		http.Error(w, `want {"key": hex digits of 1 to 1024 bytes, "fence": decimal digits}`, http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
+	defer cancel()
+	by := s.operator(clientOf(r))
+	freed, err := s.o.Release(ctx, by, key, fence)
+	switch {
+	case err == nil:
+	case s.o.MayRelease(by) != nil:
+		http.Error(w, s.o.Explain(err), http.StatusForbidden)
+		return
+	default:
+		http.Error(w, s.o.Explain(err), http.StatusBadGateway)
+		return
+	}
+	s.locks.forget()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]bool{"freed": freed})
+}
+
+func parseRelease(w http.ResponseWriter, r *http.Request) (key string, fence uint64, ok bool) {
+	var body struct{ Key, Fence string }
+	if json.NewDecoder(http.MaxBytesReader(w, r.Body, 4*maxKey)).Decode(&body) != nil {
+		return "", 0, false
+	}
+	raw, err := hex.DecodeString(body.Key)
+	if err != nil || len(raw) == 0 || len(raw) > maxKey {
+		return "", 0, false
+	}
+	fence, err = strconv.ParseUint(body.Fence, 10, 64)
+	return string(raw), fence, err == nil
+}
+
+// clientOf returns the address of the client.
+func clientOf(r *http.Request) net.Addr {
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		return net.TCPAddrFromAddrPort(at)
+	}
+	return &net.UnixAddr{Net: "unix"}
+}
