@@ -141,7 +141,7 @@ func TestToken(t *testing.T) {
 	down := someState()
 	down.Upstream.Up = false
 	f.state.Store(&down)
-	protected := []string{"/", "/page/page.js", "/metrics", "/events", "/locks", "/log-level", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
+	protected := []string{"/", "/page/page.js", "/page/table.js", "/metrics", "/events", "/locks", "/log-level", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
 		"/debug/pprof/trace", "/debug/pprof/symbol", "/debug/pprof/cmdline"}
 	for name, edit := range map[string]func(*http.Request){
 		"nothing": nil, "wrong password": func(r *http.Request) { r.SetBasicAuth("s3cret", "s3cre") },

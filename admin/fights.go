@@ -156,12 +156,16 @@ func (s *fightShard) releasedLocked(key string, e *stat.Event) {
 	}
 }
 
-// forgetLocked forgets the key with the fewest events.
+// forgetLocked forgets the key with the fewest events of four: to look at all would cost each LOCK
+// of a new key too much.
 func (s *fightShard) forgetLocked(now time.Time) {
-	worst, fewest := "", ^uint64(0)
-	for key, k := range s.keys {
+	worst, fewest, looked := "", ^uint64(0), 0
+	for key, k := range s.keys { // begins anywhere
 		if m := k.sum(now); m.refused+m.waited < fewest {
 			worst, fewest = key, m.refused+m.waited
+		}
+		if looked++; looked == 4 {
+			break
 		}
 	}
 	delete(s.keys, worst)

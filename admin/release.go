@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -50,6 +51,10 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "a release needs the header "+pageHeader+" and a body of application/json", http.StatusForbidden)
 		return
 	}
+	if s.o.Release == nil {
+		http.NotFound(w, r)
+		return
+	}
 	key, fence, ok := parseRelease(w, r)
 	if !ok {
 		http.Error(w, `want {"key": hex digits of 1 to 1024 bytes, "fence": decimal digits}`, http.StatusBadRequest)
@@ -57,15 +62,13 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
 	defer cancel()
-	by := s.operator(clientOf(r))
-	freed, err := s.o.Release(ctx, by, key, fence)
-	switch {
-	case err == nil:
-	case s.o.MayRelease(by) != nil:
-		http.Error(w, s.o.Explain(err), http.StatusForbidden)
-		return
-	default:
-		http.Error(w, s.o.Explain(err), http.StatusBadGateway)
+	freed, err := s.o.Release(ctx, s.operator(clientOf(r)), key, fence)
+	if err != nil {
+		text, code := s.o.Explain(err), http.StatusBadGateway
+		if strings.HasPrefix(text, "NOPERM ") {
+			code = http.StatusForbidden
+		}
+		http.Error(w, text, code)
 		return
 	}
 	s.locks.forget()

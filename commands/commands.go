@@ -81,6 +81,7 @@ type Service struct {
 	followers    *followers
 	sessionLocks *session.Locks
 	grants       *grants
+	wantsLogin   atomic.Bool // the upstream did when it was known last
 	started      time.Time
 	counters     map[stat.Outcome]*atomic.Uint64 // see infoCounters
 	commands     map[string]command              // by name

@@ -19,7 +19,7 @@ var (
 	// ErrNotAllowed means that nobody may release locks on the page.
 	ErrNotAllowed = errors.New("NOPERM to release locks here needs admin-commands: on, or admin-listen on a Unix socket")
 	// ErrNeedsToken means that the upstream may want a password, which the page does not ask for.
-	ErrNeedsToken = errors.New("NOPERM the upstream wants a password: to release locks here needs an admin-token")
+	ErrNeedsToken = errors.New("NOPERM the upstream wants a password, or does not say: to release locks here needs an admin-token")
 	// ErrChanged means that the lock has another holder than the one that was shown.
 	ErrChanged = errors.New("ERR another holds the lock now: look again")
 )
@@ -31,17 +31,30 @@ type Operator struct {
 	Token  bool // with the admin-token
 }
 
-// MayRelease returns ErrNotAllowed, ErrNeedsToken or nil. It never blocks. A client without the
-// token counts as one that has not logged in: as long as it is not known that the upstream wants
-// no password, the client may not.
+// MayRelease returns ErrNotAllowed, ErrNeedsToken or nil, by what was known last of the upstream.
+// It never blocks. ReleaseShown decides.
 func (s *Service) MayRelease(by Operator) error {
-	if by.Unix {
+	if required, known := s.o.Gate.Known(); known {
+		s.wantsLogin.Store(required)
+	}
+	switch {
+	case by.Unix:
 		return nil
-	}
-	if !s.now().AdminCommands {
+	case !s.now().AdminCommands:
 		return ErrNotAllowed
+	case !by.Token && s.wantsLogin.Load():
+		return ErrNeedsToken
 	}
-	if required, known := s.o.Gate.Known(); !by.Token && (required || !known) {
+	return nil
+}
+
+// checkRelease is MayRelease with the upstream's word of now. A client without the token counts as
+// one that has not logged in.
+func (s *Service) checkRelease(ctx context.Context, by Operator) error {
+	if err := s.MayRelease(by); err != nil || by.Unix || by.Token {
+		return err
+	}
+	if required, err := s.o.Gate.AuthRequired(ctx); required || err != nil {
 		return ErrNeedsToken
 	}
 	return nil
@@ -53,7 +66,7 @@ func (s *Service) MayRelease(by Operator) error {
 func (s *Service) ReleaseShown(ctx context.Context, by Operator, key string, fence uint64) (freed bool, err error) {
 	start := time.Now()
 	outcome := stat.OutcomeDenied
-	if err = s.MayRelease(by); err == nil {
+	if err = s.checkRelease(ctx, by); err == nil {
 		freed, outcome, err = s.releaseShown(ctx, key, fence)
 	}
 	if err == nil {

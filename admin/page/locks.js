@@ -44,11 +44,14 @@ async function load(more, unasked) {
     if (longest.size > 2 * atMost) longest.clear();
     locks = [...known.values()].map(withMost);
     render();
-    if (!unasked) set($('said'), plural(locks.length, 'lock', 'locks') + (cursor !== '0' ? ', there are more' : ''));
+    if (!unasked) set($('told'), plural(locks.length, 'lock', 'locks') + (cursor !== '0' ? ', there are more' : ''));
     set($('locks-hint'), pages > 1 ? 'Asked for again when you press Refresh.' : 'Asked for again every five seconds while you look.');
   } catch (err) {
-    if (unasked) set($('locks-hint'), 'The last refresh failed: ' + err.message);
-    else message('The masters gave no list: ' + err.message);
+    if (unasked && locks.length) set($('locks-hint'), 'The last refresh failed: ' + err.message);
+    else {
+      set($('locks-hint'), '');
+      message('The masters gave no list: ' + err.message);
+    }
   } finally {
     busy = false;
     $('search-go').disabled = $('more').disabled = false;
@@ -59,7 +62,7 @@ function message(text) {
   locks = [];
   held.update(locks, text);
   set($('held-count'), '');
-  set($('said'), text);
+  set($('told'), text);
   show($('more'), false);
 }
 

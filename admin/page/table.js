@@ -80,10 +80,11 @@ export class Table {
   draw() {
     const {of} = this.columns[this.sort], sign = this.down ? -1 : 1;
     const sorted = [...this.list].sort((a, b) => sign * compare(of(a), of(b)) || compare(this.id(a), this.id(b)));
-    const pages = Math.max(Math.ceil(sorted.length / this.size), 1);
+    const size = innerWidth <= 640 ? Math.min(this.size, 25) : this.size;
+    const pages = Math.max(Math.ceil(sorted.length / size), 1);
     this.page = Math.min(Math.max(this.page, 0), pages - 1);
-    const from = this.page * this.size;
-    this.shown = sorted.slice(from, from + this.size);
+    const from = this.page * size;
+    this.shown = sorted.slice(from, from + size);
     show(this.table, sorted.length > 0);
     show(this.empty, !sorted.length);
     show(this.pager, pages > 1);
