@@ -113,10 +113,7 @@ func met(e *stat.Event) bool {
 func (s *fightShard) contendedLocked(key string, hash uint64, e *stat.Event, now time.Time) {
 	k := s.keys[key]
 	if k == nil {
-		if len(s.keys) >= shardKeys {
-			s.forgetLocked(now)
-		}
-		k = &fight{}
+		k = s.roomLocked(now)
 		if last := &s.grants[hash/fightShards%shardGrants]; last.hash == hash {
 			k.holders[0] = last.holder
 		}
@@ -156,9 +153,12 @@ func (s *fightShard) releasedLocked(key string, e *stat.Event) {
 	}
 }
 
-// forgetLocked forgets the key with the fewest events of four: to look at all would cost each LOCK
-// of a new key too much.
-func (s *fightShard) forgetLocked(now time.Time) {
+// roomLocked returns a fight for a new key. If there is no room it forgets the key with the fewest
+// events of four: to look at all would cost each LOCK of a new key too much.
+func (s *fightShard) roomLocked(now time.Time) *fight {
+	if len(s.keys) < shardKeys {
+		return &fight{}
+	}
 	worst, fewest, looked := "", ^uint64(0), 0
 	for key, k := range s.keys { // begins anywhere
 		if m := k.sum(now); m.refused+m.waited < fewest {
@@ -168,7 +168,10 @@ func (s *fightShard) forgetLocked(now time.Time) {
 			break
 		}
 	}
+	k := s.keys[worst]
 	delete(s.keys, worst)
+	*k = fight{}
+	return k
 }
 
 // sum is what happened in the last minutes: four to five, as they begin with the clock's.

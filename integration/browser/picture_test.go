@@ -23,7 +23,7 @@ func TestPicture(t *testing.T) {
 	}
 	path, _ = filepath.Abs(path)
 	p := openTab(t)
-	d := startDeployment(t, "60s")
+	d := startDeployment(t, "60s", "--admin-commands", "on")
 	stop := make(chan struct{})
 	done := make(chan struct{}, 64)
 	clients := 0
@@ -76,18 +76,22 @@ func TestPicture(t *testing.T) {
 	for i, key := range []string{"deploy:production", "import:customers", "invoice:2041", "leader:billing", "leader:search", "migrate:0042", "report:nightly"} {
 		holder.Do("LOCK", key, "30s", "SESSION", "OWNER", []string{"ci-7", "etl-2", "billing-1", "billing-3", "search-1", "release-bot", "cron-1"}[i])
 	}
+	for i := range 3 {
+		holder.Do("LOCK", "pool:workers", "30s", "LIMIT", "4", "SESSION", "OWNER", fmt.Sprintf("import-%d", i))
+		holder.Do("LOCK", "stock:prices", "30s", "SHARED", "SESSION", "OWNER", fmt.Sprintf("shop-%d", i))
+	}
 	p.look(1280, 900, 1, false)
 	p.do(chromedp.Navigate(d.page))
 	lab.Pass(t, 280*time.Second)
 	d.Masters[3].RestartEmpty(t)
 	lab.Pass(t, 17*time.Second)
-	p.search("[dilmrs]*")
-	p.wait("locks", `document.querySelectorAll('#held td.key').length >= 7`)
+	p.search("[dilmprs]*")
+	p.wait("locks", `document.querySelectorAll('#held td.key').length >= 9`)
 	lab.Pass(t, time.Second)
 	p.shoot(path)
 	p.look(1280, 900, 1, true)
 	lab.Pass(t, 1200*time.Millisecond)
-	p.shoot(path + ".dark.png")
+	p.shoot(filepath.Join(t.ArtifactDir(), "dark.png"))
 	close(stop)
 	for range clients {
 		<-done
