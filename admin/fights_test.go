@@ -29,7 +29,8 @@ func TestFights(t *testing.T) {
 	first.Owner, first.Fence = "first", 6
 	f.note(first, now)
 	f.note(lockEvent("job\xff", stat.OutcomeTaken, 0), now.Add(time.Second))
-	f.note(&stat.Event{Command: "unlock", Key: "job\xff", Outcome: stat.OutcomeReleased, Fence: 6, Held: 2 * time.Second}, now)
+	f.note(&stat.Event{Command: "unlock", Key: "job\xff", Outcome: stat.OutcomeReleased, Fence: 6,
+		Held: 2 * time.Second}, now)
 	f.note(lockEvent("job\xff", stat.OutcomeGranted, 4*time.Second), now.Add(3*time.Second))
 	f.note(lockEvent("job\xff", stat.OutcomeTimeout, 8*time.Second), now.Add(4*time.Second))
 	several := lockEvent("a", stat.OutcomeTaken, 0)
@@ -39,11 +40,13 @@ func TestFights(t *testing.T) {
 	if len(got) != 3 {
 		t.Fatalf("got %+v, want the key and the two of one LOCK", got)
 	}
-	if j := got[0]; j.Key != `job\xff` || j.Refused != 2 || j.Waited != 2 || j.Longest != 8000 || j.Mean != 6000 {
+	if j := got[0]; j.Key != `job\xff` || j.Refused != 2 || j.Waited != 2 || j.Longest != 8000 ||
+		j.Mean != 6000 {
 		t.Errorf("got %+v", j)
 	}
 	h := got[0].Holders
-	if len(h) != 2 || h[0].Owner != "me<b>" || h[0].Client != "10.0.0.9:7" || h[0].Ago != 2000 || h[0].Held != nil ||
+	if len(h) != 2 || h[0].Owner != "me<b>" || h[0].Client != "10.0.0.9:7" || h[0].Ago != 2000 ||
+		h[0].Held != nil ||
 		h[1].Owner != "first" || h[1].Held == nil || *h[1].Held != 2000 {
 		t.Errorf("held by %+v", h)
 	}
@@ -94,14 +97,16 @@ func TestFaults(t *testing.T) {
 	m.Note(&stat.Event{Command: "session", Outcome: stat.OutcomeLost})
 	m.Dialled(time.Second, "tls")
 	got := s.next(someState(), now.Add(time.Second)).Faults
-	want := "map[master LOADING:2 master other:5 reply denied:1 reply noquorum:2 session lost:1 upstream tls:1]"
+	want := "map[master LOADING:2 master other:5 reply denied:1 reply noquorum:2 session lost:1 " +
+		"upstream tls:1]"
 	if fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := s.next(someState(), now.Add(2*time.Second)).Faults; got != nil {
 		t.Errorf("a second later %v", got)
 	}
-	if got := fmt.Sprint(faultReports(m.faults(nil))); got != "[{reply denied 1} {reply noquorum 2} {session lost 1} {upstream tls 1}]" {
+	want = "[{reply denied 1} {reply noquorum 2} {session lost 1} {upstream tls 1}]"
+	if got := fmt.Sprint(faultReports(m.faults(nil))); got != want {
 		t.Errorf("the report has %v", got)
 	}
 }

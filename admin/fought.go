@@ -37,12 +37,15 @@ func (f *fights) reports(now time.Time) []foughtReport {
 		all = append(all, f.shards[i].reports(now)...)
 	}
 	events := func(a, b foughtReport) int {
-		return cmp.Or(cmp.Compare(b.Refused+b.Waited, a.Refused+a.Waited), strings.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(b.Refused+b.Waited, a.Refused+a.Waited),
+			strings.Compare(a.Key, b.Key))
 	}
 	slices.SortFunc(all, events)
 	if len(all) > shownFought {
 		rest := all[shownFought:]
-		slices.SortStableFunc(rest, func(a, b foughtReport) int { return cmp.Compare(b.Longest, a.Longest) })
+		slices.SortStableFunc(rest, func(a, b foughtReport) int {
+			return cmp.Compare(b.Longest, a.Longest)
+		})
 		all = all[:min(len(all), 2*shownFought)]
 	}
 	return append([]foughtReport{}, all...)
@@ -73,7 +76,8 @@ func (s *fightShard) reports(now time.Time) (list []foughtReport) {
 }
 
 func (h *holder) report(now time.Time) holderReport {
-	r := holderReport{Owner: plain.Escape(h.owner), Client: addrText(h.client), Ago: now.Sub(h.at).Milliseconds()}
+	r := holderReport{Owner: plain.Escape(h.owner), Client: addrText(h.client),
+		Ago: now.Sub(h.at).Milliseconds()}
 	if h.held > 0 {
 		held := h.held.Milliseconds()
 		r.Held = &held

@@ -94,7 +94,8 @@ func waitingReports(all []stat.Waiting) []waitingReport {
 	for _, w := range all {
 		r := waitingReport{plain.Escape(w.Key), w.Clients, w.Longest.Milliseconds(), []waiterReport{}}
 		for _, f := range w.First {
-			r.First = append(r.First, waiterReport{plain.Escape(f.Owner), addrText(f.From), f.Mode, f.Since.Milliseconds()})
+			r.First = append(r.First, waiterReport{plain.Escape(f.Owner), addrText(f.From), f.Mode,
+				f.Since.Milliseconds()})
 		}
 		list = append(list, r)
 	}

@@ -47,7 +47,8 @@ var dialKinds = []string{"refused", "timeout", "dns", "tls", "auth", "closed", o
 
 // NewMeter returns a meter at zero. groups are the groups of Relayed.
 func NewMeter(groups []string) *Meter {
-	m := &Meter{fights: newFights(), relayed: map[string]prometheus.Histogram{}, commands: map[string]map[stat.Outcome]prometheus.Counter{}, sessions: map[stat.Outcome]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
+	m := &Meter{fights: newFights(),
+		relayed: map[string]prometheus.Histogram{}, commands: map[string]map[stat.Outcome]prometheus.Counter{}, sessions: map[stat.Outcome]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
 		dialFails: map[string]prometheus.Counter{}}
 	ended := m.counters("lock_commands_total", "Commands that lockproxy answers itself, by outcome.", "command", "outcome")
 	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has lock_wait_duration_seconds, LOCKINFO with WAIT is not timed.", latencies, "command")

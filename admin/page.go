@@ -21,8 +21,8 @@ const scriptType = "text/javascript; charset=utf-8"
 // pageTypes maps the files of the page to their types.
 var pageTypes = map[string]string{
 	"index.html": "text/html; charset=utf-8", "page.css": "text/css; charset=utf-8", "page.js": scriptType,
-	"chart.js": scriptType, "lists.js": scriptType, "locks.js": scriptType, "release.js": scriptType, "table.js": scriptType,
-	"text.js": scriptType, "icon.svg": "image/svg+xml",
+	"chart.js": scriptType, "lists.js": scriptType, "locks.js": scriptType, "release.js": scriptType,
+	"table.js": scriptType, "text.js": scriptType, "icon.svg": "image/svg+xml",
 }
 
 // servePage serves a file of the page.

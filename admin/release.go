@@ -48,7 +48,8 @@ func (s *Server) whyNoRelease() string {
 // from, and as they cannot send the header.
 func (s *Server) release(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get(pageHeader) == "" || r.Header.Get("Content-Type") != "application/json" {
-		http.Error(w, "a release needs the header "+pageHeader+" and a body of application/json", http.StatusForbidden)
+		text := "a release needs the header " + pageHeader + " and a body of application/json"
+		http.Error(w, text, http.StatusForbidden)
 		return
 	}
 	if s.o.Release == nil {
@@ -57,7 +58,8 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) {
 	}
 	key, fence, ok := parseRelease(w, r)
 	if !ok {
-		http.Error(w, `want {"key": hex digits of 1 to 1024 bytes, "fence": decimal digits}`, http.StatusBadRequest)
+		text := `want {"key": hex digits of 1 to 1024 bytes, "fence": decimal digits}`
+		http.Error(w, text, http.StatusBadRequest)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)

@@ -65,19 +65,21 @@ func TestRelease(t *testing.T) {
 	if code, text := f.askRelease(body, nil); code != 200 || text != `{"freed":true}` {
 		t.Errorf("got %d %s", code, text)
 	}
-	if r.key != key || r.fence != 1<<64-1 || r.by.Client.String() != "10.0.0.7:4000" || r.by.Token || r.by.Unix {
+	if r.key != key || r.fence != 1<<64-1 || r.by.Client.String() != "10.0.0.7:4000" ||
+		r.by.Token || r.by.Unix {
 		t.Errorf("asked for %+v", r)
 	}
+	const small = `{"key":"61","fence":"0"}`
 	r.freed = false
-	if code, text := f.askRelease(`{"key":"61","fence":"0"}`, nil); code != 200 || text != `{"freed":false}` {
+	if code, text := f.askRelease(small, nil); code != 200 || text != `{"freed":false}` {
 		t.Errorf("no lock: %d %s", code, text)
 	}
 	r.err = errors.New("NOPERM not here")
-	if code, text := f.askRelease(`{"key":"61","fence":"0"}`, nil); code != 403 || text != "NOPERM not here" {
+	if code, text := f.askRelease(small, nil); code != 403 || text != "NOPERM not here" {
 		t.Errorf("refused: %d %s", code, text)
 	}
 	r.err = errors.New("NOQUORUM 1 of 5")
-	if code, text := f.askRelease(`{"key":"61","fence":"0"}`, nil); code != 502 || text != "NOQUORUM 1 of 5" {
+	if code, text := f.askRelease(small, nil); code != 502 || text != "NOQUORUM 1 of 5" {
 		t.Errorf("no masters: %d %s", code, text)
 	}
 }
@@ -89,26 +91,30 @@ func TestReleaseRefused(t *testing.T) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
 	}
 	good := `{"key":"6a6f62","fence":"7"}`
+	long := func(n int) string { return strings.Repeat("61", n) }
 	for name, c := range map[string]struct {
 		body string
 		edit func(*http.Request)
 		want int
 	}{
-		"another site":         {good, set("Sec-Fetch-Site", "cross-site"), 403},
-		"a sister site":        {good, set("Sec-Fetch-Site", "same-site"), 403},
-		"no header":            {good, set(pageHeader, ""), 403},
-		"a form":               {good, set("Content-Type", "application/x-www-form-urlencoded"), 403},
-		"text":                 {good, set("Content-Type", "text/plain"), 403},
-		"a name that is ours":  {good, func(r *http.Request) { r.Host = "evil.example" }, 421},
-		"a name of an old one": {good, func(r *http.Request) { r.Header.Del("Sec-Fetch-Site"); r.Header.Set("Origin", "http://evil.example") }, 403},
-		"a GET":                {good, func(r *http.Request) { r.Method = "GET" }, 405},
-		"no key":               {`{"key":"","fence":"7"}`, nil, 400},
-		"no hex":               {`{"key":"job","fence":"7"}`, nil, 400},
-		"a long key":           {`{"key":"` + strings.Repeat("61", maxKey+1) + `","fence":"7"}`, nil, 400},
-		"a long body":          {`{"key":"` + strings.Repeat("61", 4*maxKey) + `","fence":"7"}`, nil, 400},
-		"no fence":             {`{"key":"6a6f62"}`, nil, 400},
-		"a fence below zero":   {`{"key":"6a6f62","fence":"-1"}`, nil, 400},
-		"no object":            {`[1]`, nil, 400},
+		"another site":        {good, set("Sec-Fetch-Site", "cross-site"), 403},
+		"a sister site":       {good, set("Sec-Fetch-Site", "same-site"), 403},
+		"no header":           {good, set(pageHeader, ""), 403},
+		"a form":              {good, set("Content-Type", "application/x-www-form-urlencoded"), 403},
+		"text":                {good, set("Content-Type", "text/plain"), 403},
+		"a name that is ours": {good, func(r *http.Request) { r.Host = "evil.example" }, 421},
+		"an old browser": {good, func(r *http.Request) {
+			r.Header.Del("Sec-Fetch-Site")
+			r.Header.Set("Origin", "http://evil.example")
+		}, 403},
+		"a GET":              {good, func(r *http.Request) { r.Method = "GET" }, 405},
+		"no key":             {`{"key":"","fence":"7"}`, nil, 400},
+		"no hex":             {`{"key":"job","fence":"7"}`, nil, 400},
+		"a long key":         {`{"key":"` + long(maxKey+1) + `","fence":"7"}`, nil, 400},
+		"a long body":        {`{"key":"` + long(4*maxKey) + `","fence":"7"}`, nil, 400},
+		"no fence":           {`{"key":"6a6f62"}`, nil, 400},
+		"a fence below zero": {`{"key":"6a6f62","fence":"-1"}`, nil, 400},
+		"no object":          {`[1]`, nil, 400},
 	} {
 		if code, text := f.askRelease(c.body, c.edit); code != c.want {
 			t.Errorf("%s: %d %s, want %d", name, code, text, c.want)
@@ -129,11 +135,12 @@ func TestReleaseRefused(t *testing.T) {
 // TestReleaseToken: with a token set, who shows it is an operator with a token, and nobody else is.
 func TestReleaseToken(t *testing.T) {
 	f, r := releaseFixture(t, func(o *Options) { o.Token = func() string { return "s3cret" } })
+	shown := func(r *http.Request) { r.SetBasicAuth("me", "s3cret") }
 	good := `{"key":"6a6f62","fence":"7"}`
 	if code, _ := f.askRelease(good, nil); code != 401 || r.calls != 0 {
 		t.Errorf("without the token: %d", code)
 	}
-	if code, _ := f.askRelease(good, func(r *http.Request) { r.SetBasicAuth("me", "s3cret") }); code != 200 || !r.by.Token {
+	if code, _ := f.askRelease(good, shown); code != 200 || !r.by.Token {
 		t.Errorf("with the token: %d %+v", code, r.by)
 	}
 }
@@ -156,7 +163,8 @@ func TestReportTells(t *testing.T) {
 		o.Host, o.Listen = "host-1", []string{"127.0.0.1:6380"}
 		o.Waiting = func(int) []stat.Waiting {
 			return []stat.Waiting{{Key: "a\x00", Clients: 3, Longest: time.Second, First: []stat.Waiter{
-				{From: someClient, Owner: "</script>", Mode: "shared", Since: time.Second}, {From: &net.UnixAddr{Net: "unix"}}, {}}}}
+				{From: someClient, Owner: "</script>", Mode: "shared", Since: time.Second},
+				{From: &net.UnixAddr{Net: "unix"}}, {}}}}
 		}
 	})
 	r.may = errors.New("NOPERM not here")
@@ -171,8 +179,8 @@ func TestReportTells(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := got.Waiting[0].First
-	if got.Host != "host-1" || got.Listen[0] != "127.0.0.1:6380" || got.NoRelease != "NOPERM not here" || len(first) != 3 ||
-		got.Waiting[0].Key != `a\x00` || first[0] != (waiterReport{"</script>", "10.0.0.9:7", "shared", 1000}) ||
+	if got.Host != "host-1" || got.Listen[0] != "127.0.0.1:6380" || len(first) != 3 ||
+		got.NoRelease != "NOPERM not here" || got.Waiting[0].Key != `a\x00` || first[0] != (waiterReport{"</script>", "10.0.0.9:7", "shared", 1000}) ||
 		first[1].From != "Unix socket" || first[2].From != "" {
 		t.Errorf("got %+v", got)
 	}

@@ -57,7 +57,8 @@ func (s *sampler) next(state State, now time.Time) Sample {
 		*last = value
 		return max(d, 0)
 	}
-	sample := Sample{At: now.UnixMilli(), Waiters: state.Waiters, Faults: s.risen(s.m.faults(state.Masters))}
+	sample := Sample{At: now.UnixMilli(), Waiters: state.Waiters,
+		Faults: s.risen(s.m.faults(state.Masters))}
 	var taken, failed float64
 	for command, counters := range s.m.commands {
 		for outcome, c := range counters {

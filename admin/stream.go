@@ -120,7 +120,7 @@ type report struct {
 	Version      string          `json:"version"`
 	Host         string          `json:"host"`
 	Listen       []string        `json:"listen"`
-	NoRelease    string          `json:"no_release"` // why locks cannot be released here; empty: they can
+	NoRelease    string          `json:"no_release"` // why nothing is released here
 	Missing      []string        `json:"missing"`    // what keeps the proxy from being ready
 	Draining     bool            `json:"draining"`
 	Needed       int             `json:"needed"`
@@ -166,7 +166,8 @@ func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 	r := report{Now: now.UnixMilli(), Started: s.o.Started.UnixMilli(), Version: s.o.Version, Missing: append([]string{}, state.missing()...),
 		Draining: state.Draining, Needed: state.needed(), Voting: state.voting(), Clients: state.Traffic.Clients, Waiters: state.Waiters,
 		Host: s.o.Host, Listen: append([]string{}, s.o.Listen...), NoRelease: s.whyNoRelease(),
-		Followers: state.Followers, Fought: s.o.Meter.fights.reports(now), Faults: faultReports(s.o.Meter.faults(state.Masters)),
+		Followers: state.Followers, Fought: s.o.Meter.fights.reports(now),
+		Faults:     faultReports(s.o.Meter.faults(state.Masters)),
 		WaitedKeys: state.WaitedKeys, SessionLocks: state.SessionLocks, Sample: sample,
 		Upstream: upstreamReport{state.Upstream.Name, state.Upstream.Up, state.Upstream.Reason, millis(state.Upstream.RTT), state.Traffic.Upstreams, state.Traffic.Unanswered},
 		Waiting:  waitingReports(s.o.Waiting(shownWaiting))}

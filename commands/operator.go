@@ -17,9 +17,11 @@ import (
 // Errors of ReleaseShown beside those of the masters. Explain returns their text.
 var (
 	// ErrNotAllowed means that nobody may release locks on the page.
-	ErrNotAllowed = errors.New("NOPERM to release locks here needs admin-commands: on, or admin-listen on a Unix socket")
+	ErrNotAllowed = errors.New("NOPERM to release locks here needs admin-commands: on, " +
+		"or admin-listen on a Unix socket")
 	// ErrNeedsToken means that the upstream may want a password, which the page does not ask for.
-	ErrNeedsToken = errors.New("NOPERM the upstream wants a password, or does not say: to release locks here needs an admin-token")
+	ErrNeedsToken = errors.New("NOPERM the upstream wants a password, or does not say: " +
+		"to release locks here needs an admin-token")
 	// ErrChanged means that the lock has another holder than the one that was shown.
 	ErrChanged = errors.New("ERR another holds the lock now: look again")
 )
@@ -63,7 +65,8 @@ func (s *Service) checkRelease(ctx context.Context, by Operator) error {
 // ReleaseShown frees the lock of key if its fence still is the one that the operator saw; 0: as it
 // has none, whatever it is. It reports whether there was such a lock. Between the look and the
 // release another client may get the lock, and then loses it: the masters compare no fences.
-func (s *Service) ReleaseShown(ctx context.Context, by Operator, key string, fence uint64) (freed bool, err error) {
+func (s *Service) ReleaseShown(ctx context.Context, by Operator, key string,
+	fence uint64) (freed bool, err error) {
 	start := time.Now()
 	outcome := stat.OutcomeDenied
 	if err = s.checkRelease(ctx, by); err == nil {
@@ -80,7 +83,8 @@ func (s *Service) ReleaseShown(ctx context.Context, by Operator, key string, fen
 	return freed, err
 }
 
-func (s *Service) releaseShown(ctx context.Context, key string, fence uint64) (bool, stat.Outcome, error) {
+func (s *Service) releaseShown(ctx context.Context, key string,
+	fence uint64) (bool, stat.Outcome, error) {
 	if fence != 0 {
 		info, err := s.o.Locker.Inspect(ctx, key)
 		switch {

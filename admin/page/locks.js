@@ -168,6 +168,7 @@ export function start() {
   $('search').addEventListener('submit', e => {
     e.preventDefault();
     search = $('search-text').value.trim();
+    set($('said'), '');
     load(false);
   });
   $('search-text').addEventListener('input', () => set($('search-go'), search === $('search-text').value.trim() ? 'Refresh' : 'Show locks'));

@@ -101,8 +101,8 @@ func (o *operators) done(audit *logs.Audit) func(stat.Event) {
 
 // start serves until close. Operators must show token, unless it is "". listen is where clients
 // connect.
-func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *commands.Service, relay *resp.Server,
-	token func() string, level http.Handler, listen []string) {
+func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *commands.Service,
+	relay *resp.Server, token func() string, level http.Handler, listen []string) {
 	if o == nil {
 		return
 	}
@@ -114,9 +114,9 @@ func (o *operators) start(ctx context.Context, up *upstream.Upstream, service *c
 	local := network && tcp.IP.IsLoopback()
 	host, _ := os.Hostname()
 	o.server = admin.New(admin.Options{Meter: o.meter, Version: versionText(), Started: o.started, State: o.state,
-		Host: host, Listen: listen, Waiting: service.Waiting, Locks: service.Locks, MayRelease: o.mayRelease,
-		Release: o.release, Explain: service.Explain, Token: token, Local: local, Unix: !network, LogLevel: level,
-		Log: o.log})
+		Host: host, Listen: listen, Waiting: service.Waiting, Locks: service.Locks,
+		MayRelease: o.mayRelease, Release: o.release, Explain: service.Explain, Token: token,
+		Local: local, Unix: !network, LogLevel: level, Log: o.log})
 	o.wg.Go(func() { o.probe.run(probing) })
 	o.wg.Go(func() {
 		if err := o.server.Serve(o.listener); err != nil {
@@ -133,7 +133,8 @@ func (o *operators) mayRelease(by admin.Operator) error {
 	return o.service.MayRelease(commands.Operator(by))
 }
 
-func (o *operators) release(ctx context.Context, by admin.Operator, key string, fence uint64) (bool, error) {
+func (o *operators) release(ctx context.Context, by admin.Operator, key string,
+	fence uint64) (bool, error) {
 	return o.service.ReleaseShown(ctx, commands.Operator(by), key, fence)
 }
 
