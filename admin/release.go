@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -66,11 +67,11 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	freed, err := s.o.Release(ctx, s.operator(clientOf(r)), key, fence)
 	if err != nil {
-		text, code := s.o.Explain(err), http.StatusBadGateway
-		if strings.HasPrefix(text, "NOPERM ") {
+		code := http.StatusBadGateway
+		if errors.Is(err, fs.ErrPermission) {
 			code = http.StatusForbidden
 		}
-		http.Error(w, text, code)
+		http.Error(w, s.o.Explain(err), code)
 		return
 	}
 	s.locks.forget()

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -74,8 +76,8 @@ func TestRelease(t *testing.T) {
 	if code, text := f.askRelease(small, nil); code != 200 || text != `{"freed":false}` {
 		t.Errorf("no lock: %d %s", code, text)
 	}
-	r.err = errors.New("NOPERM not here")
-	if code, text := f.askRelease(small, nil); code != 403 || text != "NOPERM not here" {
+	r.err = fmt.Errorf("not here: %w", fs.ErrPermission)
+	if code, text := f.askRelease(small, nil); code != 403 || text != "not here: permission denied" {
 		t.Errorf("refused: %d %s", code, text)
 	}
 	r.err = errors.New("NOQUORUM 1 of 5")

@@ -37,7 +37,8 @@ type Options struct {
 	// MayRelease says whether Release would do anything. It never blocks.
 	MayRelease func(by Operator) error
 	// Release frees the lock of key, if its fence is still that one or 0, and reports whether there
-	// was one. Nil, with MayRelease: the page releases nothing.
+	// was one. Its error is an fs.ErrPermission if it was not allowed. Nil, with MayRelease: the
+	// page releases nothing.
 	Release func(ctx context.Context, by Operator, key string, fence uint64) (freed bool, err error)
 	// Explain returns the text of an error of Locks, MayRelease or Release.
 	Explain func(error) string

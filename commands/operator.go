@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"time"
 
@@ -14,16 +15,24 @@ import (
 
 // Release of a lock by the operators' page. It goes by the rules of LOCKPROXY RELEASE.
 
+// refusal is an fs.ErrPermission in words for people.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// Is makes errors.Is(err, fs.ErrPermission) true.
+func (r refusal) Is(target error) bool { return target == fs.ErrPermission }
+
 // Errors of ReleaseShown beside those of the masters. Explain returns their text.
 var (
 	// ErrNotAllowed means that nobody may release locks on the page.
-	ErrNotAllowed = errors.New("NOPERM to release locks here needs admin-commands: on, " +
+	ErrNotAllowed error = refusal("to release locks here needs admin-commands: on, " +
 		"or admin-listen on a Unix socket")
 	// ErrNeedsToken means that the upstream may want a password, which the page does not ask for.
-	ErrNeedsToken = errors.New("NOPERM the upstream wants a password, or does not say: " +
+	ErrNeedsToken error = refusal("the upstream wants a password, or does not say: " +
 		"to release locks here needs an admin-token")
 	// ErrChanged means that the lock has another holder than the one that was shown.
-	ErrChanged = errors.New("ERR another holds the lock now: look again")
+	ErrChanged = errors.New("another holds the lock now: look again")
 )
 
 // Operator is who asks on the page.

@@ -159,7 +159,7 @@ held.after = tick;
 // setRelease says whether locks can be released here, and if not, why.
 export function setRelease(reason) {
   $('held').classList.toggle('fixed', reason !== '');
-  set($('no-release'), reason ? 'Locks are not released here: ' + reason.replace(/^NOPERM /, '') : '');
+  set($('no-release'), reason ? 'Locks are not released here: ' + reason : '');
   show($('no-release'), reason !== '');
 }
 

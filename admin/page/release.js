@@ -31,7 +31,7 @@ async function go() {
     $('search-go').focus(); // the button of the row goes with its row
     done();
   } catch (err) {
-    set($('release-error'), 'Not released: ' + err.message.replace(/^(ERR|NOPERM) /, ''));
+    set($('release-error'), 'Not released: ' + err.message);
     $('release-go').disabled = false;
   }
 }
