@@ -49,7 +49,7 @@ function holderText(h) {
 }
 
 const fought = new Table($('fought'), {
-  caption: 'contended keys', id: r => r.key, sort: 1, down: true, size: 10, className: 'stack',
+  caption: 'contended keys', id: r => r.key, sort: 3, down: true, size: 10, className: 'stack',
   columns: [
     {name: 'Key', className: 'key', of: r => r.key, fill: keyCell},
     {name: 'Refused', label: 'refused', className: 'num w-small', down: true, of: r => r.refused, fill: (c, r) => set(c, number(r.refused))},
