@@ -153,12 +153,9 @@ func (ls *Locks) dueLocked(l *lock) (left time.Duration, lost func(*lock)) {
 	now := ls.now()
 	tooLong := l.partly || now.Sub(l.granted) >= ls.maxHold
 	switch {
-	case !now.Before(l.deadline) && tooLong:
-		ls.dropLocked(l)
-		return 0, func(*lock) {} // it runs out
 	case !now.Before(l.deadline):
 		ls.dropLocked(l)
-		return 0, ls.release
+		return 0, leave
 	case tooLong: // the holder learns it at the deadline
 		ls.setTimerLocked(l, l.deadline)
 		return 0, nil
@@ -167,8 +164,12 @@ func (ls *Locks) dueLocked(l *lock) (left time.Duration, lost func(*lock)) {
 	return l.deadline.Sub(now), nil
 }
 
+// leave leaves a lost lock to run out. It must not be released: the holder may have extended it
+// through another proxy, while this one was paused or had no way to the masters.
+func leave(*lock) {}
+
 // renewedLocked takes the result of a renewal. If the lock is lost it returns a function to call
-// without the mutex. EXTEND and UNLOCK do not find the lock any more then.
+// without the mutex.
 func (ls *Locks) renewedLocked(l *lock, validity time.Duration, err error) (lost func(*lock)) {
 	l.renewing = false
 	if l.over {
@@ -187,7 +188,7 @@ func (ls *Locks) renewedLocked(l *lock, validity time.Duration, err error) (lost
 		return ls.wake
 	case !now.Before(l.deadline):
 		ls.dropLocked(l)
-		return ls.release
+		return leave
 	default:
 		ls.log.Debug("session lock not renewed, tried again", zap.String("key", l.keys[0]), zap.Error(err))
 		ls.setTimerLocked(l, now.Add(min(l.ttl/10, retryRenewal, l.deadline.Sub(now))))
