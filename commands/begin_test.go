@@ -182,6 +182,8 @@ func TestBegunTranscripts(t *testing.T) {
 		{"", unlock, noQuorum, false, "-NOQUORUM 1 of 3 masters can vote, 2 needed: m is down\r\n", `unlock noquorum "job" 7`},
 		{"", extend, nil, false, ":1\r\n", `extend extended "job" 7 ttl 5s`},
 		{"HELLO 3", extend + " FULL", nil, false, "*2\r\n:1\r\n:4991\r\n", `extend extended "job" 7 ttl 5s`},
+		{"", extend + " SESSION", nil, false, ":1\r\n", `extend extended "job" 7 ttl 5s session; session released "job" 7 ttl 5s session held as `},
+		{"", extend + " SESSION", quorum.ErrLost, false, ":0\r\n", `extend lost "job" 7 ttl 5s session`},
 		{"", extend, quorum.ErrLost, false, ":0\r\n", `extend lost "job" 7 ttl 5s`},
 		{"", extend + " FULL", quorum.ErrLost, false, "*2\r\n:0\r\n:0\r\n", `extend lost "job" 7 ttl 5s`},
 		{"", extend, quorum.ErrLate, false, "-TRYAGAIN a majority answered, but too late: no validity was left\r\n", `extend tryagain "job" 7 ttl 5s`},
@@ -289,6 +291,33 @@ func TestUnlockEndsRenewal(t *testing.T) {
 		if got := ask(t, c, r, "UNLOCK", "job", aToken.String()); got != ":1" {
 			t.Errorf("%s: UNLOCK: %s", w, got)
 		}
+	}
+}
+
+// TestExtendTakesOver: a token that is held becomes a session lock of the connection if EXTEND with
+// SESSION succeeds, and stays one if another EXTEND fails.
+func TestExtendTakesOver(t *testing.T) {
+	extend := []string{"EXTEND", "job", aToken.String(), "5s", "SESSION"}
+	for _, w := range ways {
+		locker := &fakeLocker{held: true, later: w == elsewhere}
+		service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
+		c := serve(t, w, service, locker, resp.Options{})
+		r := bufio.NewReader(c)
+		want := func(reply string, locks int) {
+			t.Helper()
+			if got := ask(t, c, r, extend...); got != reply || service.Counts().SessionLocks != locks {
+				t.Errorf("%s: got %s, %d session locks; want %s, %d", w, got, service.Counts().SessionLocks, reply, locks)
+			}
+		}
+		locker.err = quorum.ErrLost
+		want(":0", 0)
+		locker.err = &quorum.NoQuorumError{}
+		want("-NOQUORUM 0 of 0 masters can vote, 0 needed", 0)
+		locker.err = nil
+		want(":1", 1)
+		want(":1", 1)
+		locker.err = &quorum.NoQuorumError{}
+		want("-NOQUORUM 0 of 0 masters can vote, 0 needed", 1)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"lockproxy/stat"
 )
 
-// extend is EXTEND key token ttl [KEYS n key ...] [SHARED] [FULL]
+// extend is EXTEND key token ttl [KEYS n key ...] [SHARED] [SESSION] [FULL]
 //
 //	> *4\r\n$6\r\nEXTEND\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n$4\r\n5000\r\n
 //	< :1\r\n  held for at least ttl from here, or
@@ -42,7 +42,11 @@ func (s *Service) extended(c *call, validity time.Duration, err error) {
 		s.writeFailure(c, err)
 		return
 	default:
-		s.sessionLocks.Extended(c.key, c.keys, c.token.Secret, validity)
+		if c.args.session {
+			s.keep(c, quorum.Lease{Token: c.token, Validity: validity})
+		} else {
+			s.sessionLocks.Extended(c.key, c.keys, c.token.Secret, validity)
+		}
 		if c.share {
 			s.grants.shared(c.key, c.token)
 			s.queues.Wake(c.key) // others may share it
@@ -72,7 +76,7 @@ func parseExtend(s *Service, argv [][]byte) (a args, err error) {
 	if a.ttl, err = s.parseTTL("extend", argv[2]); err != nil || len(argv) == 3 {
 		return a, err
 	}
-	seen, err := s.parseOptions(&a, "extend", argv[3:], keysOption|sharedOption|fullOption)
+	seen, err := s.parseOptions(&a, "extend", argv[3:], keysOption|sharedOption|sessionOption|fullOption)
 	a.share = seen&sharedOption != 0
 	a.blocks = a.share || len(a.keys) > 0
 	return a, err

@@ -30,8 +30,9 @@ var lockHelp = []string{
 	"    SESSION: renewed until the connection ends. FULL: token, fence and validity, slot.",
 	"UNLOCK <key> <token> [KEYS <n> <key> ...] [KEEP <ttl>]",
 	"    Release a lock: 1, or 0 if the token does not hold it. KEEP: closed for ttl from now.",
-	"EXTEND <key> <token> <ttl> [KEYS <n> <key> ...] [SHARED] [FULL]",
+	"EXTEND <key> <token> <ttl> [KEYS <n> <key> ...] [SHARED] [SESSION] [FULL]",
 	"    Hold a lock for ttl from now: 1, or 0 if it is lost. SHARED: let others share it.",
+	"    SESSION: renewed until this connection ends, from now on.",
 	"LOCKINFO <key> [SINCE <fence> [WAIT <timeout>]]",
 	"    Who holds a lock, or null. With WAIT: as soon as the fence is another than this one.",
 }

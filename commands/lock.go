@@ -67,12 +67,17 @@ func (s *Service) locked(c *call, lease quorum.Lease, err error) {
 		s.reportUndelivered(c)
 	})
 	if c.args.session {
-		s.sessionLocks.Keep(c.session, c.allKeys(), lease, c.ttl)
-		if err := c.session.WatchPeer(s.now().SessionTimeout); err != nil {
-			s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
-		}
+		s.keep(c, lease)
 	}
 	c.writeLease(lease)
+}
+
+// keep makes a lock belong to the connection.
+func (s *Service) keep(c *call, lease quorum.Lease) {
+	s.sessionLocks.Keep(c.session, c.allKeys(), lease, c.ttl)
+	if err := c.session.WatchPeer(s.now().SessionTimeout); err != nil {
+		s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
+	}
 }
 
 // writeLease writes the reply to a LOCK that was granted.

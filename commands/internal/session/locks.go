@@ -71,9 +71,10 @@ type lock struct {
 	ttl   time.Duration
 
 	// Guarded by Locks.mu. Times are those of Locks.now.
-	keys     []string // those not unlocked, one at least; it is replaced, and final once over
-	partly   bool     // some keys were unlocked, so the others are not renewed
-	granted  time.Time
+	keys     []string  // those not unlocked, one at least; it is replaced, and final once over
+	partly   bool      // some keys were unlocked, so the others are not renewed
+	granted  time.Time // or taken over, if it was granted elsewhere
+	kept     time.Time // by this connection; max-hold counts from here
 	renewal  time.Time // when it is due
 	deadline time.Time // end of the validity, less lossMargin
 	timerAt  time.Time // when timer fires
@@ -95,28 +96,6 @@ func (l *lock) extendDeadline(now time.Time, validity time.Duration) {
 func New(locker Locker, freed func(key, secret string), report func(stat.Event), maxHold, delay time.Duration, log *zap.Logger) *Locks {
 	return &Locks{locker: locker, released: freed, report: report, maxHold: maxHold, delay: delay, log: log, suspended: quorum.Suspended,
 		bySecret: make(map[string]*lock), byConnection: make(map[Connection]map[*lock]struct{})}
-}
-
-// Keep renews lease of keys, which was just granted, until the connection ends. The first renewal
-// is due after a third of ttl.
-func (ls *Locks) Keep(session Connection, keys []string, lease quorum.Lease, ttl time.Duration) {
-	now := ls.now()
-	l := &lock{conn: session, keys: keys, token: lease.Token, ttl: ttl, granted: now, renewal: now.Add(ttl / 3), deadline: now.Add(lease.Validity - lossMargin(ttl))}
-	ls.mu.Lock()
-	set, known := ls.byConnection[session]
-	if !known {
-		set = make(map[*lock]struct{})
-		ls.byConnection[session] = set
-	}
-	set[l] = struct{}{}
-	ls.bySecret[l.token.Secret] = l
-	l.timerAt = l.renewal
-	l.timer = time.AfterFunc(l.timerAt.Sub(now), func() { ls.renew(l) })
-	ls.startCheckLocked()
-	ls.mu.Unlock()
-	if !known {
-		session.OnEnd(func(how resp.End) { ls.connectionEnded(session, how) })
-	}
 }
 
 // renew runs when the timer of l fires. It extends the lock, or ends it as lost.
@@ -151,7 +130,7 @@ func (ls *Locks) renew(l *lock) {
 // take, or, if the lock is lost, a function to call without the mutex.
 func (ls *Locks) dueLocked(l *lock) (left time.Duration, lost func(*lock)) {
 	now := ls.now()
-	tooLong := l.partly || now.Sub(l.granted) >= ls.maxHold
+	tooLong := l.partly || now.Sub(l.kept) >= ls.maxHold
 	switch {
 	case !now.Before(l.deadline):
 		ls.dropLocked(l)

@@ -1,0 +1,68 @@
+package sessions
+
+import (
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// TestSessionTakenOver: EXTEND with SESSION makes a lock belong to a connection of another proxy,
+// which renews it and releases it at its end.
+func TestSessionTakenOver(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	host, next := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
+	token := host.Lock("job", "1s")
+	next.WantDo(":1\r\n", "EXTEND", "job", token, "1s", "SESSION")
+	host.Close() // it was no session lock before
+	lab.Pass(t, 2500*time.Millisecond)
+	p.Near.WantDo(lab.Null2, "LOCK", "job", "60s")
+	next.Close()
+	if took := p.Near.WantFree("job", time.Now()); took > 200*time.Millisecond*lab.Slack {
+		t.Errorf("free %v after its connection was closed", took)
+	}
+	next = lab.Dial(t, p.Second.Addr)
+	next.WantDo(":0\r\n", "EXTEND", "job", token, "1s", "SESSION")
+	next.Close()
+	p.WantNoStray(t)
+}
+
+// TestSessionMovesOver: from one connection of a proxy to another one. The first one has nothing to
+// do with it any more, also if it was to be told of a loss.
+func TestSessionMovesOver(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	host, next := lab.Dial3(t, p.Addr), lab.Dial3(t, p.Addr)
+	token := host.LockSession("job", "1s")
+	next.WantDo(":1\r\n", "EXTEND", "job", token, "2s", "SESSION")
+	lab.Pass(t, 1500*time.Millisecond)
+	host.WantDo("+PONG\r\n", "PING") // and no push before it
+	host.Close()
+	lab.Pass(t, 2500*time.Millisecond)
+	p.Far.WantDo(lab.Null2, "LOCK", "job", "60s")
+	p.Far.Unlock("job", token)
+	next.Timeout = 10 * time.Second
+	if got := next.Frame(); got != lostPush("job", token) {
+		t.Errorf("got %q, want that job is lost", got)
+	}
+	p.WantNoStray(t)
+}
+
+// TestSessionTakenFromPausedProxy: the proxy that had the lock finds, when it goes on, that its own
+// renewal is late. It leaves the lock to the one that took over.
+func TestSessionTakenFromPausedProxy(t *testing.T) {
+	t.Parallel()
+	p := lab.StartTwoProxies(t)
+	host, next := lab.Dial(t, p.Addr), lab.Dial(t, p.Second.Addr)
+	token := host.LockSession("job", "2s")
+	p.Proxy.Pause(t)
+	next.WantDo(":1\r\n", "EXTEND", "job", token, "2s", "SESSION")
+	lab.Pass(t, 3*time.Second)
+	p.Proxy.Resume()
+	lab.Pass(t, time.Second)
+	p.Near.WantDo(lab.Null2, "LOCK", "job", "60s")
+	next.Unlock("job", token)
+	host.WantDo("+PONG\r\n", "PING")
+	p.WantNoStray(t)
+}
