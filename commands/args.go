@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -81,10 +80,15 @@ func parseLabel(b []byte) (string, error) {
 		return "", errors.New("ERR invalid owner: it is empty")
 	case len(b) > maxLabel:
 		return "", fmt.Errorf("ERR invalid owner: it is longer than %d bytes", maxLabel)
-	case bytes.IndexFunc(b, func(r rune) bool { return r < ' ' || r > '~' }) >= 0:
+	case !validLabel(string(b)):
 		return "", errors.New("ERR invalid owner: it must be printable ASCII")
 	}
 	return string(b), nil
+}
+
+// validLabel reports whether an owner label has a form that LOCKINFO may show.
+func validLabel(s string) bool {
+	return len(s) <= maxLabel && strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
 // parseTTL parses the ttl of the command called name, and checks it against the limits.

@@ -74,11 +74,20 @@ func startGranting(b *testing.B) net.Conn {
 	service := New(Options{Locker: &grantingLocker{}, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Version: "v0",
 		Tunable: Tunable{MinTTL: 10 * time.Millisecond, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
 	service.Register(mux)
+	return serveBench(b, mux, func() {
+		service.Drain()
+		service.Close()
+	})
+}
+
+// serveBench serves handler and returns a connection. It calls end when that is closed.
+func serveBench(b *testing.B, handler redcon.Handler, end func()) net.Conn {
+	b.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
-	server := resp.NewServer(resp.Options{Handler: mux, UpstreamName: "nowhere", Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	server := resp.NewServer(resp.Options{Handler: handler, UpstreamName: "nowhere", Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
 	served := make(chan struct{})
 	go func() { defer close(served); server.Serve(ln) }()
 	conn, err := net.Dial("tcp", ln.Addr().String())
@@ -89,13 +98,30 @@ func startGranting(b *testing.B) net.Conn {
 		conn.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		service.Drain()
 		server.Shutdown(ctx)
 		<-served
-		service.Close()
+		end()
 	})
 	return conn
 }
+
+// someSession returns the session of a connection on which nothing happens any more.
+func someSession(b *testing.B) *resp.Session {
+	b.Helper()
+	found := make(chan *resp.Session, 1)
+	mux := redcon.NewServeMux()
+	mux.HandleFunc("lock", func(conn redcon.Conn, _ redcon.Command) {
+		found <- resp.SessionOf(conn)
+		conn.WriteRaw([]byte(":1\r\n"))
+	})
+	conn := serveBench(b, mux, func() {})
+	if err := errors.Join(second(conn.Write(benchRequest("LOCK"))), second(conn.Read(make([]byte, 10)))); err != nil {
+		b.Fatal(err)
+	}
+	return <-found
+}
+
+func second(_ int, err error) error { return err }
 
 func (l *grantingLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) {
 	done(l.Acquire(context.Background(), r))
@@ -105,19 +131,19 @@ func (l *grantingLocker) ReleaseAsync(key string, token quorum.Token, done func(
 	done(l.Release(context.Background(), key, token))
 }
 
-// bareConn is a connection without a socket.
+// bareConn takes the replies to a session in place of its connection.
 type bareConn struct {
 	redcon.Conn
-	session resp.Session
+	session *resp.Session
 	reply   []byte
 }
 
-func (c *bareConn) NetConn() net.Conn { return &c.session }
+func (c *bareConn) NetConn() net.Conn { return c.session }
 func (c *bareConn) WriteRaw(b []byte) { c.reply = append(c.reply[:0], b...) }
 
 // BenchmarkBegin is what LOCK and UNLOCK cost on an event loop beside the socket and the masters.
 func BenchmarkBegin(b *testing.B) {
-	locker, conn := &grantingLocker{}, &bareConn{}
+	locker, conn := &grantingLocker{}, &bareConn{session: someSession(b)}
 	service := New(Options{Locker: locker, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Tunable: Tunable{MinTTL: 10 * time.Millisecond}})
 	command := func(words string) (cmd redcon.Command) {
 		for word := range strings.FieldsSeq(words) {

@@ -37,6 +37,7 @@ type fakeLocker struct {
 	later bool         // answers to Async methods come from another goroutine
 	kept  chan func()  // gets the answers to Async methods, if it is not nil
 	told  reports
+	owner atomic.Value // the label of the last Acquire
 
 	releasing func() // called when a release is asked for; nil: nothing
 
@@ -57,7 +58,12 @@ func (f *fakeLocker) take() []string {
 }
 
 func (f *fakeLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, error) {
-	f.note("acquire %q %v%s%s", r.Key, r.TTL, r.Owner, kindOf(&r))
+	f.owner.Store(r.Owner)
+	label := r.Owner
+	if strings.HasPrefix(label, "127.0.0.1:") {
+		label = "" // the client's address is another each time
+	}
+	f.note("acquire %q %v%s%s", r.Key, r.TTL, label, kindOf(&r))
 	if f.block != nil {
 		<-f.block
 	}
@@ -369,6 +375,23 @@ func canBegin(argv []string, reply string) bool {
 		})
 	}
 	return false
+}
+
+// TestOwner: without OWNER the label is the client's address.
+func TestOwner(t *testing.T) {
+	for _, w := range ways {
+		c, r, locker, _ := startAs(t, w, nil)
+		for _, options := range []string{"", "FULL", "SHARED", "WAIT 1s", "OWNER me", ""} {
+			want := c.LocalAddr().String()
+			if options == "OWNER me" {
+				want = "me"
+			}
+			ask(t, c, r, append([]string{"LOCK", "job", "5s"}, strings.Fields(options)...)...)
+			if got := locker.owner.Load(); got != want {
+				t.Errorf("%s: LOCK %s: owner %q, want %q", w, options, got, want)
+			}
+		}
+	}
 }
 
 func TestReservedKey(t *testing.T) {

@@ -45,8 +45,17 @@ func (s *Service) beginLock(q *loopCall) {
 	})
 }
 
+// request is what the masters are asked. Without OWNER the label is the client's address. The name of
+// CLIENT SETNAME would take a question to the upstream.
 func (c *call) request() quorum.Request {
-	return quorum.Request{Key: c.key, Keys: c.keys, TTL: c.ttl, Owner: c.owner, Mode: c.mode, Limit: int(c.limit)}
+	owner := c.owner
+	if owner == "" {
+		owner = c.session.Address()
+		if !validLabel(owner) { // the name of an interface may stand in it
+			owner = ""
+		}
+	}
+	return quorum.Request{Key: c.key, Keys: c.keys, TTL: c.ttl, Owner: owner, Mode: c.mode, Limit: int(c.limit)}
 }
 
 // locked writes the reply to LOCK.

@@ -199,6 +199,18 @@ func (s *Session) LocalAddr() net.Addr { return s.client.LocalAddr() }
 // RemoteAddr implements net.Conn.
 func (s *Session) RemoteAddr() net.Addr { return s.client.RemoteAddr() }
 
+// Address returns the client's address as text, for other people: host:port, or "unix" for a client
+// of a Unix socket. As InTransaction it may be called from a handler while it runs its command.
+func (s *Session) Address() string {
+	if s.address == "" {
+		s.address = "unix"
+		if a := s.RemoteAddr(); a != nil && a.Network() != "unix" {
+			s.address = a.String()
+		}
+	}
+	return s.address
+}
+
 // SetDeadline implements net.Conn. It does nothing: deadlines of the sockets are the session's
 // own.
 func (s *Session) SetDeadline(time.Time) error { return nil }

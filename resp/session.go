@@ -58,6 +58,8 @@ type Session struct {
 	offAt        uint64 // while changes.off: replies counted when that was found
 	withoutHello bool   // the upstream does not know a bare HELLO
 
+	address string // see Address; made when it is needed first
+
 	undelivered func() // set by a handler, called if its reply cannot be written
 	unconfirmed func() // undelivered of the last reply, while the client has sent nothing since
 
