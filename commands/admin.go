@@ -25,8 +25,7 @@ func parseProxy(s *Service, argv [][]byte) (a args, err error) {
 	count, known := counts[a.sub]
 	switch {
 	case !known:
-		//lint:ignore ST1005 Redis words it so
-		return a, fmt.Errorf("ERR unknown subcommand '%s'. Try LOCKPROXY HELP.", plain.Short(string(argv[0])))
+		return a, errSubcommand(string(argv[0]))
 	case len(p.rest) < count[0] || len(p.rest) > count[1]:
 		return a, errArity("lockproxy|" + a.sub)
 	}
@@ -37,6 +36,17 @@ func parseProxy(s *Service, argv [][]byte) (a args, err error) {
 		a.key, err = s.parseKey(p.rest[0])
 	}
 	return a, err
+}
+
+// errSubcommand is the reply to a subcommand that there is not.
+func errSubcommand(wrote string) error {
+	near := plain.Nearest(wrote, []string{"HELP", "INFO", "MASTERS", "LOCKS", "RELEASE", "ADMIT"})
+	if wrote = plain.Short(wrote); near != "" {
+		//lint:ignore ST1005 Redis words it so
+		return fmt.Errorf("ERR unknown subcommand '%s'. Did you mean %s? Try LOCKPROXY HELP.", wrote, near)
+	}
+	//lint:ignore ST1005 Redis words it so
+	return fmt.Errorf("ERR unknown subcommand '%s'. Try LOCKPROXY HELP.", wrote)
 }
 
 // proxyArgs are the arguments of a subcommand of LOCKPROXY.

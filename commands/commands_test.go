@@ -299,6 +299,7 @@ func TestReplies(t *testing.T) {
 		{[]string{"LOCKINFO", "a", "b"}, "-ERR wrong number of arguments for 'lockinfo' command", ""},
 		{[]string{"LOCKPROXY"}, "-ERR wrong number of arguments for 'lockproxy' command", ""},
 		{[]string{"LOCKPROXY", "NOPE\r\n"}, "-ERR unknown subcommand 'NOPE'. Try LOCKPROXY HELP.", ""},
+		{[]string{"LOCKPROXY", "master"}, "-ERR unknown subcommand 'master'. Did you mean MASTERS? Try LOCKPROXY HELP.", ""},
 		{[]string{"LOCKPROXY", "RELEASE"}, "-ERR wrong number of arguments for 'lockproxy|release' command", ""},
 		{[]string{"LOCKPROXY", "RELEASE", "job"}, "-NOPERM LOCKPROXY RELEASE needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},
 		{[]string{"LOCKPROXY", "LOCKS", "0"}, "-NOPERM LOCKPROXY LOCKS needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},

@@ -2,11 +2,14 @@ package conf
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"lockproxy/plain"
 )
 
 // Address is where a server is, and the credentials for it. The zero value names no server.
@@ -233,6 +236,21 @@ func hostPort(s, defaultPort string) (string, error) {
 		return "", errPort
 	}
 	return net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)), nil
+}
+
+// mayShow reports whether errors may repeat an address, or the entries of a list: without '@' and
+// any scheme with credentials there is no password in it, nor a piece of one that has a comma.
+func mayShow(s string) bool {
+	return !strings.ContainsAny(s, "@%") && strings.Count(s, "://") == strings.Count(s, "unix:///")
+}
+
+// NameAddress puts the address s in front of the error of its parser, unless it is empty or may
+// hold a password.
+func NameAddress(err error, s string) error {
+	if s == "" || len(s) > 100 || !mayShow(s) || plain.Line(s) != s {
+		return err
+	}
+	return fmt.Errorf("%q %w", s, err)
 }
 
 // sameServer reports whether a and b are the same server as text, whatever the credentials and

@@ -41,8 +41,9 @@ func (v adminAddress) set(s string) error {
 	a, err := parseAdminListen(s)
 	if err == nil {
 		*v.field = a
+		return nil
 	}
-	return err
+	return NameAddress(err, s)
 }
 
 func (v adminAddress) String() string {

@@ -26,7 +26,7 @@ func TestAdminSettings(t *testing.T) {
 		"--admin-listen [::1]:1 --admin-token=":                             "--admin-token: is empty or has control characters",
 		"--audit-log=":                                                      "audit-log is empty: off, log or a file",
 	} {
-		_, err := Load(strings.Fields(args), nil)
+		_, err := Load(strings.Fields(args), serverless(strings.Fields(args), nil))
 		got := ""
 		if err != nil {
 			got = strings.TrimPrefix(err.Error(), "--")

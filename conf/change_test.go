@@ -36,7 +36,7 @@ func TestChanges(t *testing.T) {
 // TestTakeWhatCannotRun: a live setting that is right only together with one that needs a restart.
 func TestTakeWhatCannotRun(t *testing.T) {
 	from := mustLoad(t, nil, nil)
-	to := mustLoad(t, []string{"--max-ttl", "2m", "--session-lock-delay", "90s"}, nil)
+	to := mustLoad(t, []string{"--embedded", "--max-ttl", "2m", "--session-lock-delay", "90s"}, nil)
 	if _, err := from.Take(to); err == nil || err.Error() != "session-lock-delay 90s exceeds max-ttl 60s" {
 		t.Errorf("%v", err)
 	}

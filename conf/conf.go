@@ -17,6 +17,9 @@ type Config struct {
 	// Upstream is the Redis that all other commands go to. Default: the first master, with its
 	// credentials.
 	Upstream Address
+	// InMemory asks for servers in memory, inside the process, although other settings are given.
+	// Neither Upstream nor Masters is set then.
+	InMemory bool
 	// Masters keep the locks. Default: the upstream alone. Only masters have an ID, each its own.
 	// Upstream and Masters are empty only in the embedded default (see Embedded).
 	Masters []Address
@@ -145,7 +148,7 @@ const (
 )
 
 // Default returns the settings without file, environment and flags. Upstream and Masters are
-// empty: Load fills each from the other, and leaves both empty for the embedded default.
+// empty: Load fills each from the other, and leaves both empty for servers in memory.
 func Default() Config {
 	return Config{
 		Listen:              []Address{{Network: "tcp", Addr: "127.0.0.1:6380"}},
@@ -171,7 +174,7 @@ func Default() Config {
 }
 
 // Embedded reports whether no real server is named: neither upstream nor masters are set. Then all
-// servers live in memory inside the process.
+// servers live in memory inside the process. Load sees to it that this was meant.
 func (c Config) Embedded() bool { return c.Upstream.IsZero() && len(c.Masters) == 0 }
 
 // fill sets the upstream to the first master, or the masters to the upstream, if only one of the

@@ -24,6 +24,7 @@ func (l *loader) readFile(path string) {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err
 		}
+		l.unread = true
 		l.fault("config %s: %w", path, err)
 		return
 	}
@@ -33,10 +34,12 @@ func (l *loader) readFile(path string) {
 	case errors.Is(err, io.EOF):
 		return
 	case err != nil:
+		l.unread = true
 		l.fault("config %s: %s%s", path, faultLine(content), yamlFault(err))
 		return
 	}
 	if !errors.Is(decoder.Decode(&second), io.EOF) {
+		l.unread = true
 		l.fault("config %s: more than one document", path)
 		return
 	}
@@ -45,6 +48,7 @@ func (l *loader) readFile(path string) {
 		return // comments only
 	}
 	if root.Kind != yaml.MappingNode {
+		l.unread = true
 		l.fault("config %s: not of the form name: value", path)
 		return
 	}
@@ -57,7 +61,8 @@ func (l *loader) readFile(path string) {
 func (l *loader) fileEntry(path string, key, node *yaml.Node, seen map[string]bool) {
 	s, ok := lookup(key.Value)
 	if !ok {
-		l.fault("config %s: line %d: unknown setting %s", path, key.Line, quoteName(key.Value))
+		l.fault("config %s: line %d: unknown setting %s%s", path, key.Line, quoteName(key.Value),
+			suggest(key.Value, func(s setting) string { return s.name }))
 		return
 	}
 	if seen[s.name] {

@@ -31,7 +31,11 @@ func (l *loader) parseFlags(args []string) flags {
 		}
 		s, ok := lookup(name)
 		if !ok && name != "config" {
-			l.fault("unknown flag %s; --help lists all", quoteName(name))
+			near := suggest("--"+name, func(s setting) string { return "--" + s.name })
+			if near == "" {
+				near = ";"
+			}
+			l.fault("unknown flag %s%s --help lists all", quoteName(name), near)
 			if !hasText && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 				i++ // the value of the unknown flag
 			}

@@ -16,7 +16,9 @@ type loader struct {
 	cfg    Config
 	faults []error
 	// settings whose value could not be parsed; further faults in them would mislead
-	bad map[string]bool
+	bad    map[string]bool
+	any    bool // a file or a setting is given
+	unread bool // what the file says is not known
 }
 
 // Load reads the settings: Default, then the file that --config (or LOCKPROXY_CONFIG) names, then
@@ -36,6 +38,7 @@ func Load(args, environ []string) (Config, error) {
 	if flags.file != "" {
 		file = flags.file
 	}
+	l.any = file != "" || len(variables)+len(flags.given) > 0
 	if file != "" {
 		l.readFile(file)
 	}
@@ -44,8 +47,18 @@ func Load(args, environ []string) (Config, error) {
 	l.noteFlagPasswords(flags.given)
 	l.cfg.Action = flags.action
 	l.cfg.fill()
+	l.checkServers()
 	l.faults = append(l.faults, l.cfg.validate(l.bad)...)
 	return l.cfg, errors.Join(l.faults...)
+}
+
+// checkServers refuses settings that name no server, which may be a mistake. Without any setting
+// lockproxy runs for trying out.
+func (l *loader) checkServers() {
+	if !l.any || l.unread || l.cfg.InMemory || !l.cfg.Embedded() || l.bad["upstream"] || l.bad["masters"] {
+		return
+	}
+	l.fault("no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out")
 }
 
 // given is a setting in one source. origin is its name in errors: "max-ttl (LOCKPROXY_MAX_TTL)".
@@ -118,7 +131,7 @@ func (l *loader) parseEnvironment(environ []string) (list []given, file string) 
 		case name == envPrefix+"CONFIG":
 			file = text
 		case !serviceLink.MatchString(name) && !slices.Contains(ToolVariables, strings.TrimPrefix(name, envPrefix)):
-			l.fault("environment variable %s names no setting", name)
+			l.fault("environment variable %s names no setting%s", name, suggest(name, setting.environment))
 		}
 	}
 	return list, file

@@ -39,7 +39,7 @@ func TestNothingSetIsTheDefaultAndEmbedded(t *testing.T) {
 }
 
 func TestLaterSourcesWin(t *testing.T) {
-	file := writeFile(t, "max-ttl: 20s\nmin-ttl: 1s\nmaster-timeout: 7\nfencing: off\nmasters:\n  - a:1\n  - b:2\n  - c:3\n")
+	file := writeFile(t, "max-ttl: 20s\nmin-ttl: 1s\nmaster-timeout: 7ms\nfencing: off\nmasters:\n  - a:1\n  - b:2\n  - c:3\n")
 	environ := []string{"LOCKPROXY_CONFIG=" + file, "LOCKPROXY_MAX_TTL=30s", "LOCKPROXY_MIN_TTL=2s", "LOCKPROXY_ALLOW_OPEN=on"}
 	cfg := mustLoad(t, []string{"--max-ttl", "40s", "--show-masters=false"}, environ)
 	if cfg.MaxTTL != 40*time.Second || cfg.MinTTL != 2*time.Second || cfg.MasterTimeout != 7*time.Millisecond {
@@ -52,7 +52,7 @@ func TestLaterSourcesWin(t *testing.T) {
 	if len(cfg.Masters) != 3 || cfg.Upstream.Name() != "a:1" || cfg.Embedded() {
 		t.Errorf("got masters %v, upstream %v: want three, and the first as upstream", cfg.Masters, cfg.Upstream)
 	}
-	other := writeFile(t, "max-ttl: 50s\n")
+	other := writeFile(t, "max-ttl: 50s\nembedded: true\n")
 	if cfg := mustLoad(t, []string{"--config", other}, environ[:1]); cfg.MaxTTL != 50*time.Second || len(cfg.Masters) != 0 {
 		t.Errorf("--config does not take the place of LOCKPROXY_CONFIG: %v %v", cfg.MaxTTL, cfg.Masters)
 	}
@@ -91,6 +91,16 @@ func TestNamedMasters(t *testing.T) {
 	}
 }
 
+// serverless adds to environ that servers in memory will do, unless args name others or a file.
+func serverless(args, environ []string) []string {
+	for _, name := range []string{"upstream=", "masters=", "--upstream ", "--masters ", "--config"} {
+		if strings.Contains(strings.Join(args, " "), name) {
+			return environ
+		}
+	}
+	return append([]string{"LOCKPROXY_EMBEDDED=true"}, environ...)
+}
+
 // Every case lists all lines of the error, in any order.
 func TestFaults(t *testing.T) {
 	file := func(content string) []string { return []string{"--config", writeFile(t, content)} }
@@ -103,23 +113,23 @@ func TestFaults(t *testing.T) {
 				"--masters", "a:1,,a:1,b", "--key-prefix", "lockproxy:x", "--master-timeout=0"},
 			environ: []string{"LOCKPROXY_MAX_TLL=1", "LOCKPROXY_DRAIN_TIMEOUT=-1s"},
 			want: []string{
-				`max-ttl: "1m0s" is not a duration: digits with ms, s, m or h, or digits alone for milliseconds`,
+				`max-ttl: "1m0s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
 				`max-clients 0 is under 1`,
 				`fencing: "maybe" is not one of on, off, true, false`,
 				`log-level: "loud" is not one of debug, info, warn, error`,
 				`masters: entry 2 of 4: is empty`,
-				`masters: entry 4 of 4: is not of the form host:port (IPv6 in brackets)`,
+				`masters: entry 4 of 4: "b" is not of the form host:port (IPv6 in brackets)`,
 				`key-prefix "lockproxy:x" begins with "lockproxy:", which is kept for lockproxy's own keys`,
 				`master-timeout 0s is not positive`,
-				`environment variable LOCKPROXY_MAX_TLL names no setting`,
-				`drain-timeout (LOCKPROXY_DRAIN_TIMEOUT): "-1s" is not a duration: digits with ms, s, m or h, or digits alone for milliseconds`,
+				`environment variable LOCKPROXY_MAX_TLL names no setting: did you mean LOCKPROXY_MAX_TTL?`,
+				`drain-timeout (LOCKPROXY_DRAIN_TIMEOUT): "-1s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
 			}},
 		"two that disagree": {
 			args: []string{"--min-ttl", "2m", "--max-ttl=90s"},
 			want: []string{"min-ttl 120s exceeds max-ttl 90s"}},
 		"a fault hides what follows from it": {
 			args: []string{"--min-ttl", "90s", "--max-ttl=2x"},
-			want: []string{`max-ttl: "2x" is not a duration: digits with ms, s, m or h, or digits alone for milliseconds`}},
+			want: []string{`max-ttl: "2x" is not a time: digits with ms, s, m or h, such as 500ms or 30s`}},
 		"the same master twice": {
 			args: []string{"--masters", "h:1,redis://u:p@H:1/3,h:2"},
 			want: []string{"masters: h:1 is listed twice"}},
@@ -147,14 +157,14 @@ func TestFaults(t *testing.T) {
 		"listen twice": {
 			args: []string{"--listen", "127.0.0.1:1,127.0.0.1:1"}, want: []string{"listen: 127.0.0.1:1 is listed twice"}},
 		"flags": {
-			args: []string{"--max-tll", "5s", "--min-ttl=1", "--min-ttl=2", "stray", "--listen"},
-			want: []string{`unknown flag "max-tll"; --help lists all`, "--min-ttl is given twice",
+			args: []string{"--max-tll", "5s", "--min-ttl=1ms", "--min-ttl=2ms", "stray", "--listen"},
+			want: []string{`unknown flag "max-tll": did you mean --max-ttl? --help lists all`, "--min-ttl is given twice",
 				"argument 5 is not a flag; settings are given as --name value", "--listen needs a value"}},
 		"flags: a switch with another word": {
 			args: []string{"--fencing", "yes", "--lock-acl"}, want: []string{`fencing: "yes" is not one of on, off, true, false`, "lock-acl on needs a real upstream: the embedded one has no users"}},
 		"file: unknown, repeated, empty, nested": {
-			args: file("max-tll: 5s\nmin-ttl: 1\nmin-ttl: 2\nmax-ttl:\nlisten: {a: b}\nfencing: [on]\nmasters: []\n"),
-			want: []string{`config FILE: line 1: unknown setting "max-tll"`, "config FILE: line 3: min-ttl is set twice",
+			args: file("max-tll: 5s\nmin-ttl: 1ms\nmin-ttl: 2ms\nmax-ttl:\nlisten: {a: b}\nfencing: [on]\nmasters: []\n"),
+			want: []string{`config FILE: line 1: unknown setting "max-tll": did you mean max-ttl?`, "config FILE: line 3: min-ttl is set twice",
 				"max-ttl (config FILE line 4): has no value", "listen (config FILE line 5): is not a single value or a list",
 				"fencing (config FILE line 6): takes one value, not a list", "masters (config FILE line 7): has no entries"}},
 		"file: a list that does not end": {args: file("# c\nmin-ttl: 1s\nlisten: [a\nmax-ttl: 5s\n"), want: []string{"config FILE: line 3: did not find expected ',' or ']'"}},
@@ -165,10 +175,20 @@ func TestFaults(t *testing.T) {
 			want: []string{"config FILE: line 2: a value begins with '*' or '&', which YAML reads as an alias: put it in quotes"}},
 		"file: a list":      {args: file("- a\n"), want: []string{"config FILE: not of the form name: value"}},
 		"file: two of them": {args: file("min-ttl: 1\n---\nmax-ttl: 2\n"), want: []string{"config FILE: more than one document"}},
-		"no file":           {args: []string{"--config", "/nonexistent/x"}, want: []string{"config /nonexistent/x: no such file or directory"}},
+		"no servers": {args: []string{"--max-ttl", "30s"}, environ: []string{"LOCKPROXY_EMBEDDED=false"}, want: []string{
+			"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
+		"no servers in the file": {args: file("max-ttl: 60\n"), want: []string{
+			`max-ttl (config FILE line 1): "60" has no unit; name a unit: 60ms, 60s`,
+			"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
+		"an empty file": {args: file("# nothing\n"), want: []string{
+			"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
+		"both": {args: []string{"--embedded", "--upstream=h:1"}, want: []string{"embedded true and upstream h:1: leave one of the two out"}},
+		"in memory, for everybody": {args: []string{"--embedded", "--listen=0.0.0.0:1"}, want: []string{
+			"listen 0.0.0.0:1 lets other machines use the servers in memory: listen on loopback, or set allow-open true"}},
+		"no file": {args: []string{"--config", "/nonexistent/x"}, want: []string{"config /nonexistent/x: no such file or directory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load(c.args, c.environ)
+			_, err := Load(c.args, serverless(c.args, c.environ))
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -252,7 +272,7 @@ func TestActions(t *testing.T) {
 	if _, err := Load([]string{"--check", "--max-clients=0"}, nil); err == nil {
 		t.Error("--check passes wrong settings")
 	}
-	if cfg := mustLoad(t, []string{"--allow-open", "--fencing", "off", "--check"}, nil); !cfg.AllowOpen || cfg.Fencing || cfg.Action != Check {
+	if cfg := mustLoad(t, []string{"--allow-open", "--fencing", "off", "--embedded", "--check"}, nil); !cfg.AllowOpen || cfg.Fencing || cfg.Action != Check {
 		t.Errorf("booleans without '=': got %+v", cfg)
 	}
 }
@@ -267,7 +287,7 @@ func TestUsageNamesEverySetting(t *testing.T) {
 			t.Errorf("--help lacks %s with default %s", s.Name, s.Default)
 		}
 	}
-	if got := Settings()[5]; got.Name != "max-ttl" || got.Environment != "LOCKPROXY_MAX_TTL" || got.Default != "60s" {
+	if got := Settings()[6]; got.Name != "max-ttl" || got.Environment != "LOCKPROXY_MAX_TTL" || got.Default != "60s" {
 		t.Errorf("got %+v", got)
 	}
 	for line := range strings.SplitSeq(usage, "\n") {

@@ -94,9 +94,9 @@ func TestConnectionFaults(t *testing.T) {
 		"--unix-mode=4600":                                             `unix-mode: "4600" is not a mode of three octal digits, such as 600 or 0660`,
 		"--listen=:1 --upstream=h:1 --upstream-password-file=f":        "listen :1 lets other machines use the password in upstream-password-file \"f\": listen on loopback, leave it out so that clients send their own AUTH, or set allow-open true",
 		"--masters=redis+sentinel://a:1/m --upstream=h:1":              "masters: is a Sentinel address, which only the upstream takes",
-		"--upstream=redis+sentinel://a:1/m --masters=redis+sentinel:x": "masters: has a port that is not a number from 1 to 65535",
+		"--upstream=redis+sentinel://a:1/m --masters=redis+sentinel:x": `masters: "redis+sentinel:x" has a port that is not a number from 1 to 65535`,
 	} {
-		_, err := Load(strings.Fields(args), nil)
+		_, err := Load(strings.Fields(args), serverless(strings.Fields(args), nil))
 		if err == nil || err.Error() != want {
 			t.Errorf("%s:\ngot  %v\nwant %s", args, err, want)
 		}

@@ -1,6 +1,10 @@
 package conf
 
-import "strings"
+import (
+	"strings"
+
+	"lockproxy/plain"
+)
 
 // setting is one row of the table that drives file, environment, flags, --help and
 // docs/reference/settings.md.
@@ -25,6 +29,8 @@ var table = []setting{
 		"first master", func(c *Config) value { return address{&c.Upstream} }},
 	{"masters", restart, "servers that keep the locks, comma-separated, as upstream or name@address; an odd number, independent",
 		"the upstream alone", func(c *Config) value { return addresses{&c.Masters, ParseMaster} }},
+	{"embedded", restart, "keep all servers in memory, for trying out, as it is where nothing at all is set", "",
+		func(c *Config) value { return boolean{&c.InMemory, "true", "false"} }},
 	{"key-prefix", restart, "comes before every lock's key on the masters", "",
 		func(c *Config) value { return text{&c.KeyPrefix} }},
 	{"min-ttl", live, "shortest ttl a client may ask for", "",
@@ -117,6 +123,19 @@ var table = []setting{
 		func(c *Config) value { return choice{&c.LogLevel, []string{"debug", "info", "warn", "error"}} }},
 	{"log-format", restart, "console, json or auto (console on a terminal, else json)", "",
 		func(c *Config) value { return choice{&c.LogFormat, []string{"auto", "console", "json"}} }},
+}
+
+// suggest returns the end of an error about an unknown name, for which shown makes the form of each
+// setting's name.
+func suggest(wrote string, shown func(setting) string) string {
+	names := make([]string, 0, len(table)+1)
+	for _, s := range table {
+		names = append(names, shown(s))
+	}
+	if near := plain.Nearest(wrote, names); near != "" {
+		return ": did you mean " + near + "?"
+	}
+	return ""
 }
 
 // lookup finds a setting by its name.

@@ -34,6 +34,7 @@ func (c Config) validate(bad map[string]bool) []error {
 	check(len(c.KeyPrefix) > 1024, "key-prefix", "key-prefix has %d bytes, more than 1024", len(c.KeyPrefix))
 	check(c.MaxWaiters < 1, "max-waiters", "max-waiters %d is under 1", c.MaxWaiters)
 	check(c.LockACL && c.Embedded(), "lock-acl upstream masters", "lock-acl on needs a real upstream: the embedded one has no users")
+	check(c.InMemory && !c.Embedded(), "embedded upstream masters", "embedded true and upstream %s: leave one of the two out", c.Upstream)
 	check(!c.LockACL && !c.LockACLUpstream.IsZero(), "lock-acl lock-acl-upstream", "lock-acl-upstream %s without lock-acl on", c.LockACLUpstream)
 	check(c.AuditLog == "", "audit-log", "audit-log is empty: off, log or a file")
 	check(c.MaxClients < 1, "max-clients", "max-clients %d is under 1", c.MaxClients)
@@ -53,6 +54,8 @@ func (c Config) checkAddresses(check checkFunc) {
 		check(!a.Loopback() && c.UpstreamLogin.PasswordFile != "" && !c.AllowOpen, "listen upstream masters allow-open upstream-password-file masters-password-file",
 			"listen %s lets other machines use the password in upstream-password-file %q: listen on loopback, leave it out so that "+
 				"clients send their own AUTH, or set allow-open true", a, c.UpstreamLogin.PasswordFile)
+		check(!a.Loopback() && c.Embedded() && !c.AllowOpen, "listen upstream masters allow-open",
+			"listen %s lets other machines use the servers in memory: listen on loopback, or set allow-open true", a)
 		check(sameServer(a, c.Upstream), "listen upstream masters", "listen %s is the upstream %s itself", a, c.Upstream)
 	}
 	check(c.Upstream.Sentinel != "" && len(c.Masters) == 0, "upstream masters",

@@ -12,7 +12,7 @@ import (
 )
 
 // value parses and shows one field of a Config. After an error set has changed nothing. Errors do
-// not name the setting, and those of addresses never repeat the input, which may hold a password.
+// not name the setting, and those of addresses repeat the input only where it cannot hold a password.
 type value interface {
 	set(text string) error
 	String() string
@@ -102,11 +102,10 @@ func (v duration) set(s string) error {
 }
 func (v duration) String() string { return FormatDuration(*v.field) }
 
-var errDuration = errors.New("is not a duration: digits with ms, s, m or h, or digits alone for milliseconds")
+var errDuration = errors.New("is not a time: digits with ms, s, m or h, such as 500ms or 30s")
 
-// ParseDuration parses a duration as the commands parse a ttl: decimal digits, which are
-// milliseconds, or digits with ms, s, m or h. It accepts no sign, fraction or blank, and nothing
-// that overflows.
+// ParseDuration parses decimal digits with ms, s, m or h. Unlike in commands a unit is needed, but
+// for 0. It accepts no sign, fraction or blank, and nothing that overflows.
 func ParseDuration(s string) (time.Duration, error) {
 	digits := strings.TrimRight(s, "msh")
 	var unit time.Duration
@@ -126,6 +125,9 @@ func ParseDuration(s string) (time.Duration, error) {
 	n, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil {
 		return 0, fmt.Errorf("%q %w", s, errDuration)
+	}
+	if n > 0 && digits == s {
+		return 0, fmt.Errorf("%q has no unit; name a unit: %sms, %ss", s, s, s)
 	}
 	if n > uint64(math.MaxInt64/unit) {
 		return 0, fmt.Errorf("%q is too long", s)
@@ -168,7 +170,7 @@ type address struct{ field *Address }
 func (v address) set(s string) error {
 	a, err := ParseUpstream(s)
 	if err != nil {
-		return err
+		return NameAddress(err, s)
 	}
 	*v.field = a
 	return nil
@@ -187,6 +189,9 @@ func (v addresses) setList(items []string) error {
 	var errs []error
 	for i, item := range items {
 		a, err := v.parse(strings.TrimSpace(item))
+		if err != nil && mayShow(strings.Join(items, "")) {
+			err = NameAddress(err, strings.TrimSpace(item))
+		}
 		switch {
 		case err == nil:
 			list = append(list, a)

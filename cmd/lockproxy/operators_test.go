@@ -62,7 +62,7 @@ func TestAdminListenInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	err = run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin-listen", ln.Addr().String()}, nil, io.Discard, io.Discard)
+	err = run(t.Context(), []string{"--embedded", "--listen", "127.0.0.1:0", "--admin-listen", ln.Addr().String()}, nil, io.Discard, io.Discard)
 	if want := "admin-listen " + ln.Addr().String() + ": bind: address already in use"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

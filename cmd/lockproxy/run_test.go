@@ -50,6 +50,14 @@ func (o *output) ready() string {
 	return ""
 }
 
+// orMemory is an environment that asks for servers in memory, unless args name others.
+func orMemory(args []string) []string {
+	if text := strings.Join(args, " "); strings.Contains(text, "--upstream") || strings.Contains(text, "--masters") {
+		return nil
+	}
+	return []string{"LOCKPROXY_EMBEDDED=true"}
+}
+
 // started runs lockproxy in this process until stop, which returns run's error. stop may be called
 // twice.
 func started(t *testing.T, args ...string) (address string, log *output, stop func() error) {
@@ -60,7 +68,7 @@ func started(t *testing.T, args ...string) (address string, log *output, stop fu
 	var err error
 	go func() {
 		defer close(ended)
-		err = run(ctx, append([]string{"--listen", "127.0.0.1:0"}, args...), nil, io.Discard, log)
+		err = run(ctx, append([]string{"--listen", "127.0.0.1:0"}, args...), orMemory(args), io.Discard, log)
 	}()
 	stop = func() error {
 		cancel(errors.New("test is over"))
@@ -90,18 +98,19 @@ func TestRunAnswersAndEnds(t *testing.T) {
 		stdout string
 		err    string
 	}{
-		"help":     {[]string{"--help"}, "--max-ttl", ""},
-		"version":  {[]string{"--version"}, "lockproxy ", ""},
-		"check":    {[]string{"--check", "--masters", "a:1,b:1"}, "warning: 2 masters survive no more failures than 1", ""},
-		"wrong":    {[]string{"--check", "--max-clients=0", "--min-ttl=2m"}, "", "settings:\n  min-ttl 120s exceeds max-ttl 60s\n  max-clients 0 is under 1"},
-		"in use":   {[]string{"--listen", "192.0.2.1:1"}, "", "listen 192.0.2.1:1: bind: cannot assign requested address"},
-		"open":     {[]string{"--listen", "0.0.0.0:0"}, "", "lets other machines use upstream memory without a password of their own"},
-		"unasked":  {[]string{"--listen", "0.0.0.0:0", "--upstream", "127.0.0.1:1"}, "", "cannot ask upstream 127.0.0.1:1 whether it needs a password (connection refused)"},
-		"no files": {[]string{"--listen", "rediss://127.0.0.1:0", "--tls-cert=/none", "--tls-key=/none"}, "", "no such file"},
+		"help":       {[]string{"--help"}, "--max-ttl", ""},
+		"version":    {[]string{"--version"}, "lockproxy ", ""},
+		"check":      {[]string{"--check", "--masters", "a:1,b:1"}, "warning: 2 masters survive no more failures than 1", ""},
+		"wrong":      {[]string{"--check", "--max-clients=0", "--min-ttl=2m"}, "", "settings:\n  min-ttl 120s exceeds max-ttl 60s\n  max-clients 0 is under 1"},
+		"no servers": {[]string{"--upstream-user=u"}, "", "no server is named"},
+		"in use":     {[]string{"--listen", "192.0.2.1:1", "--allow-open"}, "", "listen 192.0.2.1:1: bind: cannot assign requested address"},
+		"open":       {[]string{"--listen", "0.0.0.0:0"}, "", "listen 0.0.0.0:0 lets other machines use the servers in memory"},
+		"unasked":    {[]string{"--listen", "0.0.0.0:0", "--upstream", "127.0.0.1:1"}, "", "cannot ask upstream 127.0.0.1:1 whether it needs a password (connection refused)"},
+		"no files":   {[]string{"--listen", "rediss://127.0.0.1:0", "--tls-cert=/none", "--tls-key=/none"}, "", "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr output
-			err := run(t.Context(), c.args, nil, &stdout, &stderr)
+			err := run(t.Context(), c.args, orMemory(c.args), &stdout, &stderr)
 			if !strings.Contains(stdout.String(), c.stdout) {
 				t.Errorf("printed %q, want %q", stdout.String(), c.stdout)
 			}
@@ -228,7 +237,7 @@ func TestStderrThatBlocks(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, []string{"--listen", "unix://" + socket, "--log-level", "debug", "--audit-log", "log", "--drain-timeout", "0s"}, nil, io.Discard, out)
+		ended <- run(ctx, []string{"--embedded", "--listen", "unix://" + socket, "--log-level", "debug", "--audit-log", "log", "--drain-timeout", "0s"}, nil, io.Discard, out)
 	}()
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1, PoolSize: 2})
 	defer client.Close()

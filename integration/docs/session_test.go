@@ -42,7 +42,7 @@ func TestTutorial(t *testing.T) {
 
 // TestReadmeSession pastes the session of the README, before the servers in memory.
 func TestReadmeSession(t *testing.T) {
-	p := lab.StartProxy(t)
+	p := lab.StartProxy(t, "--embedded")
 	p.WaitVoting(t)
 	all := blocks(t, "README.md")
 	for i, b := range all {

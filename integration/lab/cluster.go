@@ -62,7 +62,7 @@ func StartProtectedBy(t testing.TB, upstream *Redis, flags ...string) *Cluster {
 // StartEmbedded starts the proxy with nothing but an address to listen at.
 func StartEmbedded(t testing.TB) *Proxy {
 	t.Helper()
-	p := StartProxy(t)
+	p := StartProxy(t, "--embedded")
 	p.WaitVoting(t)
 	return p
 }

@@ -92,7 +92,7 @@ func TestReload(t *testing.T) {
 
 	for text, want := range map[string]string{
 		"max-clients: many\n":                                          " line 4): \\\"many\\\" is not a whole number",
-		"min-ttl: 1s\nmax-clins: 5\n":                                  `line 5: unknown setting \"max-clins\"`,
+		"min-ttl: 1s\nmax-clins: 5\n":                                  `line 5: unknown setting \"max-clins\": did you mean max-clients?`,
 		"min-ttl: 1s\n  max-clients: 5":                                "line 5: mapping values are not allowed",
 		"min-ttl: 2m\n":                                                "min-ttl 120s exceeds max-ttl 60s",
 		"tls-cert: /nonexistent\n":                                     `tls-cert \"/nonexistent\" and tls-key \"\": both or neither`,

@@ -148,7 +148,7 @@ func (j *job) run(ctx context.Context) int {
 		return j.fail(exitCannotRun, "%v", err)
 	}
 	if j.addresses, err = j.invocation.addresses(j.target); err != nil {
-		return j.fail(exitUnavailable, "%v", err)
+		return j.fail(exitUsage, "%v", err)
 	}
 	if j.owner == "" {
 		j.owner = defaultOwner()

@@ -107,7 +107,7 @@ var exits = map[string]struct {
 	"not released": {answers{"UNLOCK": "-NOQUORUM 1 of 3\r\n"}, "", 3, ""},
 	"no KEEP":      {answers{"UNLOCK": "-ERR syntax error\r\n"}, "--hold 9s", 3, "does not stay closed"},
 
-	"wait for how long": {nil, "--wait long", 64, "flag -wait"},
+	"wait for how long": {nil, "--wait long", 64, "--wait: \"long\" is not a time"},
 	"no slots":          {nil, "--limit 0", 64, "from 1 to 128"},
 	"many slots":        {nil, "--limit 129", 64, "from 1 to 128"},
 	"both":              {nil, "--limit 2 --shared", 64, "exclude each other"},

@@ -83,7 +83,7 @@ func (t *invocation) addresses(target *target) (all []conf.Address, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		address, err := conf.ParseAddress(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("--addr %w", err)
+			return nil, fmt.Errorf("--addr: %w", conf.NameAddress(err, strings.TrimSpace(text)))
 		}
 		all = append(all, address)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -60,18 +61,26 @@ func (t *invocation) fail(code int, format string, args ...any) int {
 	return code
 }
 
-// Run runs the subcommand that args name and returns its exit code. found is false if they name
-// none.
+// Run runs the subcommand that args name and returns its exit code. found is false if they begin with
+// a flag, or there are none.
 func Run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) (code int, found bool) {
-	if len(args) == 0 {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return 0, false
 	}
+	var names []string
 	for _, s := range Subcommands() {
 		if s.Name == args[0] {
 			return s.start(ctx, &invocation{name: s.Name, args: args[1:], environ: environ, stdout: stdout, stderr: stderr}), true
 		}
+		names = append(names, s.Name)
 	}
-	return 0, false
+	near := plain.Nearest(args[0], names)
+	if near == "" { // the argument may be anything, also a misplaced password
+		fmt.Fprintln(stderr, "lockproxy: the first argument is neither a flag nor a command; --help lists both")
+		return exitUsage, true
+	}
+	fmt.Fprintf(stderr, "lockproxy: unknown command %q: did you mean %s? --help lists all\n", args[0], near)
+	return exitUsage, true
 }
 
 // start parses the flags and runs the subcommand.
@@ -84,13 +93,37 @@ func (s Subcommand) start(ctx context.Context, t *invocation) int {
 		io.WriteString(t.stdout, s.usage(flags))
 		return 0
 	case err != nil:
-		return t.fail(exitUsage, "%v; --help lists the flags", err)
+		return t.fail(exitUsage, "%s --help lists the flags", flagFault(flags, err))
 	case s.args == "" && flags.NArg() > 0:
 		return t.fail(exitUsage, "takes flags only, not %q", flags.Arg(0))
 	}
 	t.args = flags.Args()
 	return run(ctx, t)
 }
+
+// flagFault puts an error of package flag in the form of the proxy's own flags. It ends with a mark.
+func flagFault(flags *flag.FlagSet, err error) string {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		names := []string{"--help"}
+		flags.VisitAll(func(f *flag.Flag) { names = append(names, "--"+f.Name) })
+		text = "unknown flag --" + strings.TrimPrefix(name, "-")
+		if near := plain.Nearest("--"+strings.TrimPrefix(name, "-"), names); near != "" {
+			return text + ": did you mean " + near + "?"
+		}
+	}
+	if found := badValue.FindStringSubmatch(text); found != nil {
+		value, name, why := found[1], found[2], found[3]
+		if !strings.HasPrefix(why, value) {
+			why = value + " " + why
+		}
+		text = "--" + name + ": " + why
+	}
+	return text + ";"
+}
+
+// badValue is an error of package flag about a value.
+var badValue = regexp.MustCompile(`^invalid (?:boolean )?value (".*?") for (?:flag )?-([a-z-]+): (.*)$`)
 
 // usage returns the text of --help.
 func (s Subcommand) usage(flags *flag.FlagSet) string {
@@ -129,7 +162,7 @@ func Usage() string {
 	return b.String()
 }
 
-// period is a flag with a duration, in the form of the settings.
+// period is a flag with a time, in the form of the settings.
 type period struct{ time.Duration }
 
 // Set implements flag.Value.

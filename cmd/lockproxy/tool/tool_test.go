@@ -173,3 +173,23 @@ func TestStatusOfKinds(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
+
+// TestNearestIsSuggested: what is wrong with a command line is told in the form in which flags are
+// given.
+func TestNearestIsSuggested(t *testing.T) {
+	for args, want := range map[string]string{
+		"stauts":              `lockproxy: unknown command "stauts": did you mean status? --help lists all`,
+		"s3cret":              "lockproxy: the first argument is neither a flag nor a command; --help lists both",
+		"status --wach":       "lockproxy status: unknown flag --wach: did you mean --watch? --help lists the flags",
+		"status --nothing":    "lockproxy status: unknown flag --nothing; --help lists the flags",
+		"health --timeout 5":  `lockproxy health: --timeout: "5" has no unit; name a unit: 5ms, 5s; --help lists the flags`,
+		"run --limit 0":       `lockproxy run: --limit: "0" must be from 1 to 128; --help lists the flags`,
+		"health --addr here":  `lockproxy health: --addr: "here" is not of the form host:port (IPv6 in brackets)`,
+		"health --addr u:p@h": "lockproxy health: --addr: is not of the form host:port; credentials and database need redis://",
+	} {
+		var out strings.Builder
+		if _, found := Run(t.Context(), strings.Fields(args), nil, &out, &out); !found || strings.TrimSpace(out.String()) != want {
+			t.Errorf("%s: got %q, want %q", args, out.String(), want)
+		}
+	}
+}
