@@ -35,7 +35,7 @@ var _ value = adminAddress{}
 
 func (v adminAddress) set(s string) error {
 	if s == "off" {
-		*v.field = Address{}
+		*v.field = Address{Network: "off"}
 		return nil
 	}
 	a, err := parseAdminListen(s)

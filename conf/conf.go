@@ -94,8 +94,8 @@ type Config struct {
 	// the machine can read.
 	FlagPasswords []string
 
-	// AdminListen is the address of the HTTP server for operators; with TLS it is HTTPS. Zero:
-	// none.
+	// AdminListen is the address of the HTTP server for operators; with TLS it is HTTPS. IsZero:
+	// none; with the Network "off" that was said, and the servers in memory bring none either.
 	AdminListen Address
 	// AdminToken is what operators must show, as a bearer token or as the password of any user.
 	// AdminTokenFile is a file of one line with it. At most one of them is set; with neither,

@@ -317,4 +317,9 @@ func TestDefaultsAreValidAndReadable(t *testing.T) {
 	if v := mustLoad(t, []string{"--upstream=redis://u:hush@h:1"}, nil).Values(); v["upstream"] != "h:1" || v["max-ttl"] != "60s" {
 		t.Errorf("got values %v", v)
 	}
+	changed := mustLoad(t, []string{"--masters=redis://u:hush@h:1", "--max-ttl=60000ms", "--min-ttl=1s"}, nil).Changed()
+	want := map[string]string{"upstream": "h:1", "masters": "h:1", "min-ttl": "1s"}
+	if !reflect.DeepEqual(changed, want) || len(Default().Changed()) > 0 {
+		t.Errorf("changed %v, want %v", changed, want)
+	}
 }

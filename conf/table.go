@@ -176,7 +176,16 @@ func Settings() []Setting {
 	return rows
 }
 
-// Values returns every setting's name and value as text, without passwords, for the log.
+// Changed returns the settings that are not as Default has them, as Values does.
+func (c Config) Changed() map[string]string {
+	changed := map[string]string{}
+	for _, change := range Changes(Default(), c) {
+		changed[change.Name] = change.To
+	}
+	return changed
+}
+
+// Values returns every setting's name and value as text, without passwords.
 func (c Config) Values() map[string]string {
 	values := make(map[string]string, len(table))
 	for _, s := range table {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/admin"
+	"lockproxy/cmd/lockproxy/embedded"
 	"lockproxy/cmd/lockproxy/internal/listen"
 	"lockproxy/cmd/lockproxy/internal/logs"
 	"lockproxy/commands"
@@ -61,6 +62,38 @@ func listenOperators(ctx context.Context, cfg conf.Config, files *files, log *za
 		ln = tls.NewListener(ln, files.listenTLS())
 	}
 	return &operators{cfg: cfg, listener: ln, meter: admin.NewMeter(resp.Groups()), started: time.Now(), log: log}, nil
+}
+
+// demoPage is where the page is served beside servers in memory, where that port is free.
+var demoPage = conf.Address{Network: "tcp", Addr: "127.0.0.1:9380"}
+
+// openOperators is listenOperators. Beside servers in memory, where admin-listen is not set, it opens
+// a listener on loopback, or none if that is not to be had.
+func openOperators(ctx context.Context, cfg conf.Config, memory *embedded.Servers, files *files, log *zap.Logger) (*operators, error) {
+	if memory == nil || cfg.AdminListen != (conf.Address{}) {
+		return listenOperators(ctx, cfg, files, log)
+	}
+	cfg.ReusePort = false // another demo keeps its page
+	for _, addr := range []string{demoPage.Addr, "127.0.0.1:0"} {
+		cfg.AdminListen = demoPage
+		cfg.AdminListen.Addr = addr
+		if o, err := listenOperators(ctx, cfg, files, log); err == nil {
+			return o, nil
+		}
+	}
+	return nil, nil
+}
+
+// page returns the address of the page for a browser on this machine, or "".
+func (o *operators) page() string {
+	if o == nil || o.cfg.AdminListen.Network == "unix" {
+		return ""
+	}
+	scheme := "http://"
+	if o.cfg.AdminListen.TLS {
+		scheme = "https://"
+	}
+	return scheme + o.listener.Addr().String() + "/"
 }
 
 // dial returns next, and counts its calls, time and errors.

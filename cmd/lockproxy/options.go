@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"time"
 
 	"github.com/tidwall/redcon"
 	"go.uber.org/zap"
@@ -48,6 +49,9 @@ func upstreamOptions(cfg conf.Config, memory *embedded.Servers, files *files, lo
 // guards are the values of restart-guard.
 var guards = map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff}
 
+// embeddedTimeout is the least master-timeout before masters in memory.
+const embeddedTimeout = time.Second
+
 func quorumOptions(cfg conf.Config, memory *embedded.Servers, files *files, loops *resp.Loops, log *zap.Logger) quorum.Options {
 	opts := quorum.Options{KeyPrefix: cfg.KeyPrefix, MasterTimeout: cfg.MasterTimeout, MaxTTL: cfg.MaxTTL,
 		Adopt: adoptBy(loops), Fencing: cfg.Fencing, Guard: guards[cfg.RestartGuard], AllowEviction: cfg.AllowEviction, Log: log}
@@ -58,6 +62,9 @@ func quorumOptions(cfg conf.Config, memory *embedded.Servers, files *files, loop
 			m.Login = files.login("masters", cfg.MastersLogin)
 		}
 		opts.Masters = append(opts.Masters, m)
+	}
+	if memory != nil { // none of them is ever silent, but the machine may be busy
+		opts.MasterTimeout = max(opts.MasterTimeout, embeddedTimeout)
 	}
 	for _, m := range memory.Masters() {
 		opts.Masters = append(opts.Masters, quorum.MasterOptions{Name: m.Name, Network: "tcp", Addr: m.Name, Dial: m.Dial})

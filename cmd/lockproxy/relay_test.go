@@ -51,7 +51,10 @@ func TestEmbeddedDefaultKeepsOrder(t *testing.T) {
 // A client that leaves while it waits in BLPOP must not take an element with it, through the
 // relay, too.
 func TestEmbeddedDefaultClientLeavesBlocked(t *testing.T) {
-	address, _, _ := started(t)
+	address, log, _ := started(t, "--admin-listen", "off") // which asks the upstream how it is
+	if strings.Contains(log.String(), "http://") {
+		t.Errorf("a page is served:\n%s", log)
+	}
 	client := redis.NewClient(&redis.Options{Addr: address})
 	defer client.Close()
 	for i := range 10 {

@@ -67,7 +67,6 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 			return err
 		}
 		defer memory.Close()
-		embedded.WriteNotice(logs.Lines, listeners[0])
 	}
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
@@ -94,7 +93,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	log, cfg, files := logs.Logger, reload.config(), reload.files
 	defer keepHeapRoom()()
 	defer listen.CloseAll(listeners)
-	operators, err := listenOperators(ctx, cfg, files, log)
+	operators, err := openOperators(ctx, cfg, memory, files, log)
 	if err != nil {
 		return err
 	}
@@ -128,7 +127,10 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	})
 	operators.start(ctx, up, service, relay.server, files.adminToken, logs.LevelHandler(), names(listeners))
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
-		zap.Int("masters", max(len(cfg.Masters), len(memory.Masters()))), zap.Any("settings", cfg.Values()))
+		zap.Int("masters", max(len(cfg.Masters), len(memory.Masters()))), zap.Any("settings", cfg.Changed()))
+	if memory != nil { // last, so that it is not scrolled away
+		embedded.WriteNotice(logs.Lines, listeners[0].Addr(), operators.page())
+	}
 	reload.tellReady()
 	defer feedWatchdog(func() { relay.connections() }, log)()
 	return relay.serve(ctx, listeners, log, func() {

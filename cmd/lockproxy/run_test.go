@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -124,8 +126,17 @@ func TestRunAnswersAndEnds(t *testing.T) {
 func TestEmbeddedDefaultEndToEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	address, log, stop := started(t)
-	if first, _, _ := strings.Cut(strings.TrimSpace(log.String()), "\n"); !strings.HasPrefix(first, "This lockproxy is for trying out") {
-		t.Errorf("the first line is %q", first)
+	eventually(t, "the notice behind the ready line", func() bool {
+		_, notice, _ := strings.Cut(log.String(), `"msg":"ready"`)
+		return strings.Contains(notice, "This lockproxy is for trying out") && strings.HasSuffix(notice, "--help\n")
+	})
+	page := regexp.MustCompile(`In a browser, who holds what: (http://127\.0\.0\.1:[0-9]+/)\n`).FindStringSubmatch(log.String())
+	if page == nil {
+		t.Fatalf("the notice names no page:\n%s", log)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if shown, err := client.Get(page[1]); err != nil || shown.Body.Close() != nil || shown.StatusCode != 200 {
+		t.Errorf("the page: %v %v", shown, err)
 	}
 	for _, protocol := range []int{2, 3} {
 		client := redis.NewClient(&redis.Options{Addr: address, Protocol: protocol, MaxRetries: -1})

@@ -49,31 +49,36 @@ func (e *Servers) Close() {
 	e.Upstream.Close()
 }
 
-// WriteNotice tells a newcomer what runs and what to type next. Clients connect to listener.
-func WriteNotice(w io.Writer, listener net.Listener) {
-	cli := "redis-cli -p 6379"
-	switch address := listener.Addr().(type) {
+// WriteNotice tells a newcomer what runs and what to type next, on a screen of 80 columns. Clients
+// connect to addr. page is the address of the page for operators, or "".
+func WriteNotice(w io.Writer, addr net.Addr, page string) {
+	cli := "redis-cli"
+	switch addr := addr.(type) {
 	case *net.TCPAddr:
-		cli = fmt.Sprintf("redis-cli -p %d", address.Port)
+		cli = fmt.Sprintf("redis-cli -p %d", addr.Port)
 	case *net.UnixAddr:
-		cli = "redis-cli -s " + address.Name
+		cli = "redis-cli -s " + addr.Name
 	}
-	io.WriteString(w, strings.ReplaceAll(`
-This lockproxy is for trying out. No Redis server was named, so one upstream and five masters live in the memory
-of this process. All data is gone when it ends.
+	if page != "" {
+		page = "In a browser, who holds what: " + page + "\n\n"
+	}
+	io.WriteString(w, strings.NewReplacer("CLI", cli, "PAGE\n", page).Replace(`
+This lockproxy is for trying out: one upstream and five masters live in the
+memory of this process. All data is gone when it ends (Ctrl-C).
 
 Type in another terminal:
-  CLI LOCK job 5000             the answer is a token: nobody else gets this lock for 5 seconds
-  CLI LOCK job 5000             (nil) while it is held
-  CLI UNLOCK job <token>        1: released
-  CLI SET greeting hello        everything else goes to the upstream
-  CLI GET greeting
+  CLI LOCK job 30s         # a token: locked for 30 seconds
+  CLI LOCK job 30s         # (nil): it is taken
+  CLI UNLOCK job TOKEN     # 1: released
+  CLI SET greeting hello   # the rest is your Redis
+  CLI LOCK HELP            # all lock commands
 
+PAGE
 With real servers, an odd number of independent masters that keep the locks:
-  lockproxy --masters 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379 --upstream 10.0.0.9:6379
+  lockproxy --upstream 10.0.0.9:6379 \
+      --masters 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
 All settings: lockproxy --help
-
-`, "CLI", cli))
+`))
 }
 
 // Masters returns the masters, or none of nil.

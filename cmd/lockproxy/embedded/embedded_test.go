@@ -333,18 +333,30 @@ func TestEmbeddedCloses(t *testing.T) {
 	(*Servers)(nil).Close()
 }
 
+// TestNoticeNamesWhereToType: what runs, what to type, and where the page is, on one screen together
+// with the line before it.
 func TestNoticeNamesWhereToType(t *testing.T) {
-	var b bytes.Buffer
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	WriteNotice(&b, listener)
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	for _, want := range []string{"for trying out", "gone when it ends", "redis-cli -p " + port + " LOCK job 5000", "--masters", "--help"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("the notice lacks %q:\n%s", want, b.String())
+	for page, lines := range map[string]int{"": 15, "http://127.0.0.1:54321/": 17} {
+		var b bytes.Buffer
+		WriteNotice(&b, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 54321}, page)
+		text := b.String()
+		for _, want := range []string{"for trying out", "gone when it ends", "redis-cli -p 54321 LOCK job 30s ", "--masters", "--help", page} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the notice lacks %q:\n%s", want, text)
+			}
 		}
+		if n := strings.Count(text, "\n"); n != lines {
+			t.Errorf("%d lines, want %d:\n%s", n, lines, text)
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			if len(line) > 79 {
+				t.Errorf("%d columns: %s", len(line), line)
+			}
+		}
+	}
+	var b bytes.Buffer
+	WriteNotice(&b, &net.UnixAddr{Name: "/run/x", Net: "unix"}, "")
+	if !strings.Contains(b.String(), "redis-cli -s /run/x LOCK job 30s") {
+		t.Errorf("the notice for a Unix socket:\n%s", b.String())
 	}
 }
