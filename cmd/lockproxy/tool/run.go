@@ -106,7 +106,7 @@ func (j *job) define(flags *flag.FlagSet) {
 		"by default less where max-ttl is less")
 	flags.Var(&j.wait, "wait", "how long to wait for the lock, or forever; without it, one try")
 	flags.Var(&j.hold, "hold", "how long the lock stays closed at least, from when it is taken; "+
-		"at most the proxy's max-ttl")
+		"at most the proxy's max-ttl; without it, until the command has ended")
 	flags.BoolVar(&j.shared, "shared", false, "share the lock with all who use this flag, too")
 	flags.Func("limit", "so many may hold the lock at a time, each with this flag; from 1 to 128",
 		func(s string) (err error) {
