@@ -164,7 +164,8 @@ func (l *Lane) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 			l.status.Strays++
 		}
 		was := l.repairedLocked(e, r, now)
-		done := r.Kind == ':' && r.Int > 0                               // of a slot that stays closed it is the slot and one
+		// A slot that stays closed is told with its number.
+		done := r.Kind == ':' && r.Int > 0
 		if (done || r.Is(0) && was.maybe) && e.to == nil && !l.closing { // maybe: before the answer was lost
 			e.but = was.but
 		}

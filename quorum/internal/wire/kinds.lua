@@ -315,7 +315,8 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
         return -2 - (soonest - ms)
       end
     end
-    local result = occupy(key, secret, place, slot, old, fresh, ttl, field, had and had + 1 or 0, owner)
+    local number = had and had + 1 or 0
+    local result = occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
     if waits == '1' and type(result) == 'string' then
       pcall('DEL', prefix .. 'intent:' .. key)
     end

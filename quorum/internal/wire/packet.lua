@@ -42,7 +42,7 @@
 --   exclusive  a string, <value>
 --   shared     a sorted set: 'lockproxy' with score 0; of each reader <secret> with its end as the
 --              score, and <value> with minus that. So it is found by its secret at once
---   limit      a hash: lockproxy = limit, last = the greatest of the ends, <slot> = '<end> <value>',
+--   limit      a hash: lockproxy = limit, last = the greatest end, <slot> = '<end> <value>',
 --              s<secret> = <slot>
 -- A key expires with the last of those who hold it. One who is let go early takes the expiry back.
 -- A secret that begins with 'kept' is of no token: what it holds is closed for a while (K).
