@@ -67,11 +67,13 @@ func overbookOurs(t *testing.T, _ size) tally {
 	upstream := lab.StartRedis(t)
 	var clients [numSites]proxied
 	for i, f := range fields {
-		flags := []string{"--upstream", upstream.Addr, "--masters", strings.Join(f.addrs, ","), "--max-ttl", millis(f.maxTTL) + "ms"}
+		flags := []string{"--upstream", upstream.Addr, "--masters", strings.Join(f.addrs, ","),
+			"--max-ttl", millis(f.maxTTL) + "ms"}
 		clients[i] = proxied{lab.StartProxy(t, flags...).Addr}
 	}
 	return overbook(t, fields, func(site, _ int) error {
-		call, err := clients[site].ask("LOCK", "permits", millis(strayTTL), "LIMIT", fmt.Sprint(permits), "WAIT", "5s")
+		call, err := clients[site].ask("LOCK", "permits", millis(strayTTL),
+			"LIMIT", fmt.Sprint(permits), "WAIT", "5s")
 		if err == nil && !strings.HasPrefix(call.Reply, "$57") {
 			err = fmt.Errorf("LOCK: %q", call.Reply)
 		}
@@ -87,7 +89,8 @@ func overbookTheirs(t *testing.T, _ size) tally {
 	}
 	ask := func(site, i int, key string) (nodeReply, error) {
 		c := clients[site][i%2].(nodeClient)
-		return c.worker.do(nodeCommand{Who: c.who, Op: "lock", Key: key, TTL: strayTTL.Milliseconds(), Limit: permits})
+		return c.worker.do(nodeCommand{Who: c.who, Op: "lock", Key: key,
+			TTL: strayTTL.Milliseconds(), Limit: permits})
 	}
 	for site := range clients { // opens the connections
 		if _, err := ask(site, 0, "warm-up"); err != nil {

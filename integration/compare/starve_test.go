@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -15,20 +16,19 @@ import (
 // A writer among readers that take turns: at every moment one of them holds the lock.
 
 const (
-	readFor   = 100 * time.Millisecond
+	readFor   = 100 * time.Millisecond // half as long to half as long again
 	writeFor  = 5 * time.Second // how long the writer tries
 	readerTTL = time.Second
 )
 
-// starve lets four readers read over and over until the writer has tried. Both are granted or tell
+// starve lets readers read over and over until the writer has tried. Both are granted or tell
 // an error.
 func starve(t *testing.T, read func(i int) (release func(), err error), write func() error) tally {
 	t.Helper()
 	over := make(chan struct{})
 	var readers sync.WaitGroup
-	for i := range 4 {
+	for i := range 16 {
 		readers.Go(func() {
-			<-time.After(time.Duration(i) * readFor / 4)
 			for {
 				select {
 				case <-over:
@@ -36,7 +36,7 @@ func starve(t *testing.T, read func(i int) (release func(), err error), write fu
 				default:
 				}
 				if release, err := read(i); err == nil {
-					<-time.After(readFor)
+					<-time.After(readFor/2 + rand.N(readFor))
 					release()
 				}
 			}
@@ -68,7 +68,9 @@ func starveOurs(t *testing.T, _ size) tally {
 		token := lab.Scalar(call.Reply)
 		return func() { _, _ = p.ask("UNLOCK", "book", token) }, nil
 	}
-	read := func(i int) (func(), error) { return lock(clients[i%2].(proxied), "SHARED", "WAIT", "1s") }
+	read := func(i int) (func(), error) {
+		return lock(clients[i%2].(proxied), "SHARED", "WAIT", "1s")
+	}
 	return starve(t, read, func() error {
 		_, err := lock(clients[0].(proxied), "WAIT", millis(writeFor))
 		return err
@@ -109,7 +111,8 @@ func starveTheirs(t *testing.T, _ size) tally {
 		return func() { _ = run(leaveScript, i) }, run(readScript, i)
 	}
 	return starve(t, read, func() (err error) {
-		for end := time.Now().Add(writeFor); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+		end := time.Now().Add(writeFor)
+		for ; time.Now().Before(end); <-time.After(10 * time.Millisecond) {
 			if err = run(writeScript, "writer"); err == nil {
 				return nil
 			}
