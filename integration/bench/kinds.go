@@ -17,12 +17,14 @@ var kindGoals = []struct {
 
 // kindSubjects are all kinds through one proxy, and an earlier build with what it knows.
 func kindSubjects(o options) []lockSubject {
-	list := []lockSubject{{"exclusive", "plain", o.lockproxy, []string{"--key-prefix", "kinds:"}, false, 0, ""}}
+	list := []lockSubject{{name: "exclusive", way: "plain", binary: o.lockproxy,
+		flags: []string{"--key-prefix", "kinds:"}}}
 	for _, k := range kindGoals {
 		list = append(list, lockSubject{name: k.way, way: k.way, through: "exclusive"})
 	}
 	if o.base != "" {
-		list = append(list, lockSubject{"base", "plain", o.base, []string{"--key-prefix", "base:"}, false, 0, ""})
+		list = append(list, lockSubject{name: "base", way: "plain", binary: o.base,
+			flags: []string{"--key-prefix", "base:"}})
 	}
 	return list
 }
@@ -34,20 +36,28 @@ func measureKinds(r *rig, out *report) error {
 	if err != nil {
 		return err
 	}
-	t := table{head: []string{"workers", "with", "pairs/s", "of the exclusive one's", "LOCK median µs", "proxy µs", "client µs", "masters µs", "all µs"}}
+	out.section("Kinds: LOCK and UNLOCK, a key a worker, 5 masters",
+		"One proxy for all of them; processor time for each pair.\n", kindFigures(res, subjects).String())
+	kindVerdicts(out, res)
+	return nil
+}
+
+func kindFigures(res lockResults, subjects []lockSubject) *table {
+	t := &table{head: []string{"workers", "with", "pairs/s", "of the exclusive one's", "LOCK median µs",
+		"proxy µs", "client µs", "masters µs", "all µs"}}
+	costs := []func(lockReading) float64{proxyPerPair, clientPerPair, mastersPerPair, allPerPair}
 	for _, n := range kindWorkers {
 		for _, s := range subjects {
 			row := []string{fmt.Sprint(n), s.name, res.series(s.name, n, pairsOf).show(thousands),
-				res.against(s.name, "exclusive", n, pairsOf).show(ratio), res.series(s.name, n, lockP50Of).show(whole)}
-			for _, pick := range []func(lockReading) float64{proxyPerPair, clientPerPair, mastersPerPair, allPerPair} {
+				res.against(s.name, "exclusive", n, pairsOf).show(ratio),
+				res.series(s.name, n, lockP50Of).show(whole)}
+			for _, pick := range costs {
 				row = append(row, res.series(s.name, n, pick).show(tenth))
 			}
 			t.add(row...)
 		}
 	}
-	out.section("Kinds: LOCK and UNLOCK, a key a worker, 5 masters", "One proxy for all of them; processor time for each pair.\n", t.String())
-	kindVerdicts(out, res)
-	return nil
+	return t
 }
 
 // kindVerdicts compares with what is asked for.
@@ -55,12 +65,13 @@ func kindVerdicts(out *report, res lockResults) {
 	for _, n := range kindWorkers {
 		for _, k := range kindGoals {
 			s := res.against(k.way, "exclusive", n, pairsOf)
-			out.goal(fmt.Sprintf("pairs per second, %s / exclusive, %s", k.form, count(n, "worker")), fmt.Sprintf("at least %.1f", k.limit),
-				s.show(ratio), atLeast(k.limit, s))
+			out.goal(fmt.Sprintf("pairs per second, %s / exclusive, %s", k.form, count(n, "worker")),
+				fmt.Sprintf("at least %.1f", k.limit), s.show(ratio), atLeast(k.limit, s))
 		}
 		if res.has("base") {
 			s := res.against("exclusive", "base", n, pairsOf)
-			out.goal(fmt.Sprintf("pairs per second, exclusive / base, %s", count(n, "worker")), "at least 0.98", s.show(ratio), atLeast(0.98, s))
+			out.goal(fmt.Sprintf("pairs per second, exclusive / base, %s", count(n, "worker")),
+				"at least 0.98", s.show(ratio), atLeast(0.98, s))
 		}
 	}
 }
