@@ -17,7 +17,7 @@ import (
 
 const (
 	readFor   = 100 * time.Millisecond // half as long to half as long again
-	writeFor  = 5 * time.Second // how long the writer tries
+	writeFor  = 5 * time.Second        // how long the writer tries
 	readerTTL = time.Second
 )
 
