@@ -16,7 +16,7 @@ func TestReadersLetAWriterIn(t *testing.T) {
 	c := startCrowd(t)
 	data := []string{"data"}
 	c.start(0, readers, func(m *member) bool { return m.read(data, ttl) })
-	var took []time.Duration
+	var took, late []time.Duration
 	for round := range rounds {
 		desk := []*lab.Client{c.Near, c.Far}[round%2]
 		most := 0
@@ -27,23 +27,34 @@ func TestReadersLetAWriterIn(t *testing.T) {
 			return most >= readers/8
 		})
 		writer := c.join(readers + round)
-		start := time.Now()
+		start, asked := time.Now(), c.log.Now()
 		h, ok := writer.lock(10*time.Second, data, history.Exclusive, 0, true)
 		if took = append(took, time.Since(start)); !ok {
 			break
 		}
+		late = append(late, c.lastReader(asked))
 		writer.sleep(20 * time.Millisecond)
 		writer.unlock(h)
 		writer.conn.Close()
 	}
 	c.end()
-	t.Logf("the writer waited %v", took)
+	t.Logf("the writer waited %v; readers were let in for %v of that", took, late)
 	for _, d := range took {
 		if d > 2*ttl*lab.Slack {
 			t.Errorf("the writer waited %v, want two ttls of the readers at most, %v", d, 2*ttl)
 		}
 	}
 	c.wantLegal()
+}
+
+// lastReader is how long after asked a reader was still let in.
+func (c *crowd) lastReader(asked time.Duration) (late time.Duration) {
+	for _, o := range c.log.Ops() {
+		if o.Kind == history.Lock && o.Mode == history.Shared {
+			late = max(late, o.Return-asked)
+		}
+	}
+	return late
 }
 
 // read is a reader that asks now and then, or waits. Those that do not wait let every other lock
