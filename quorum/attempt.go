@@ -261,14 +261,15 @@ func (a *attempt) lateLocked(lane int) {
 	l, v := a.acq.q.lanes[lane], a.votes.answers[lane]
 	switch v.state {
 	case answerYes:
-		if l.Owes(a.token) {
-			return
-		}
-		if v.fence != a.fence && a.raises.answers == nil {
-			_ = l.Ask(a.op(wire.Raise), nil)
-		}
+		owed := true
 		for t := range a.tokens {
-			a.acq.q.checks.add(t, a.voters, a.clock.Begun().Add(a.acq.r.TTL))
+			if !l.Owes(t) {
+				owed = false
+				a.acq.q.checks.add(t, a.voters, a.clock.Begun().Add(a.acq.r.TTL))
+			}
+		}
+		if !owed && v.fence != a.fence && a.raises.answers == nil {
+			_ = l.Ask(a.op(wire.Raise), nil)
 		}
 	case answerUnsent, answerFailed, answerBroke:
 		for t := range a.tokens {

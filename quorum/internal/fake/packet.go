@@ -304,6 +304,12 @@ func (p *packet) topUp(o *Op) string {
 	}
 	p.leaveOtherSlot(o.Key, secret, o.Args[5])
 	v, ours := p.db.ours(o.Key, secret, p.now)
+	if ours && o.Args[5] == "S" && v.Mode == wire.Exclusive {
+		if said := p.share(o); said[0] == '-' {
+			return said
+		}
+		return integer(2)
+	}
 	if ours {
 		if err := p.lengthen(o.Key, secret, v, ttl); err != "" {
 			return failure(err)

@@ -77,6 +77,14 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     end
   end
 
+  -- forget removes members that are over, some at a time.
+  local function forget(key, low, high)
+    local over = pcall('ZRANGEBYSCORE', key, low, high, 'LIMIT', '0', '64')
+    if over[1] then
+      pcall('ZREM', key, unpack(over))
+    end
+  end
+
   -- join makes a reader. The first one counts, and those who join have the number that stands. A
   -- top-up brings its own; it counts, too, where it is the first, as those who join it later must
   -- have a greater number than whoever had the key alone before.
@@ -97,8 +105,8 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       if pcall('ZSCORE', key, secret) then
         return refuse(key, 'S', '') -- somebody has set it again before this came
       end
-      pcall('ZREMRANGEBYSCORE', key, '(0', '(' .. whole(ms))
-      pcall('ZREMRANGEBYSCORE', key, '(-' .. whole(ms), '(0')
+      forget(key, '(0', '(' .. whole(ms))
+      forget(key, '(-' .. whole(ms), '(0')
       greatest = latest(key)
       if type(greatest) == 'table' then
         return greatest
@@ -142,6 +150,12 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
 
   -- reader carries out an operation on a reader that ends at over.
   local function reader(op, key, secret, place, at, over)
+    if (op == 'P' or op == 'D') and over >= ms and pcall('ZCARD', key) == 3 then -- it is alone
+      if op == 'P' then
+        tell(key, secret)
+      end
+      return pcall('DEL', key)
+    end
     local value = secret .. '0000000000000000'
     local minus = '-' .. whole(over)
     for _, found in ipairs(pcall('ZRANGEBYSCORE', key, minus, minus)) do
@@ -348,11 +362,14 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       raise(field, tonumber(fence), place)
       return 1
     elseif op == 'D' or op == 'P' then
-      local done = pcall('HDEL', key, slot, 's' .. secret)
+      local alone = pcall('HLEN', key) == 4 -- with what is noted beside
+      local done = alone and pcall('DEL', key) or pcall('HDEL', key, slot, 's' .. secret)
       if type(done) == 'table' then
         return done
       end
-      settleSlots(key, over)
+      if not alone then
+        settleSlots(key, over)
+      end
       if op == 'P' then
         tell(key, secret)
         changes[#changes + 1] = key
@@ -408,7 +425,10 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       return broken
     end
     local stands, result = pcall('GETRANGE', key, '0', '39'), nil
-    if stands == secret then
+    if stands == secret and mode == 'S' then
+      result = tools.H(key, secret, place, at) -- it missed that the lock is shared
+      return type(result) == 'table' and result or 2
+    elseif stands == secret then
       result = pcall('PTTL', key)
       if type(result) == 'number' and result < tonumber(ttl) then
         result = pcall('PEXPIRE', key, ttl)
@@ -509,32 +529,31 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     local n, result = several(at, 6)
     local k = first + n - 1
     local ttl, owner, waits, wide = ARGV[at + 2], ARGV[at + 4], ARGV[at + 5], n + 6
-    local longest -- that a key in the way lives, -1 for ever
-    for j = first, k do
-      local left = pcall('PTTL', KEYS[j])
-      if type(left) == 'table' then
-        result = result or left
-      elseif left ~= -2 then
-        refuse(KEYS[j], 'X', waits)
-        longest = (left == -1 or longest == -1) and -1 or math.max(longest or 0, left)
-      end
-    end
-    if result or longest then
-      return result or -2 - longest, wide, k
-    end
-    local fence = 0
+    local fence, failed = 0, nil
     for f = at + 6, at + 5 + n do
       fence = math.max(fence, (counter[ARGV[f]] or -1) + 1)
     end
     local value = secret .. format('%016.0f', fence) .. owner
-    for j = first, k do
+    for j = first, result and first - 1 or k do
       local set = pcall('SET', KEYS[j], value, 'NX', 'PX', ttl)
       if not set or set.err then
+        failed, result = true, set
         for undo = first, j - 1 do
           pcall('DEL', KEYS[undo])
         end
-        return set, wide, k
+        break
       end
+    end
+    local longest -- that a key in the way lives, -1 for ever
+    for j = first, failed and k or first - 1 do
+      local left = pcall('PTTL', KEYS[j])
+      if type(left) == 'number' and left ~= -2 then
+        refuse(KEYS[j], 'X', waits)
+        longest = (left == -1 or longest == -1) and -1 or math.max(longest or 0, left)
+      end
+    end
+    if failed or result then
+      return longest and -2 - longest or result, wide, k
     end
     for j = first, k do
       raise(ARGV[at + 6 + j - first], fence, place)

@@ -134,6 +134,11 @@ func (o *Op) under(prefix string) *Op {
 func plainTimes(result string) string {
 	result = regexp.MustCompile(`-\d\d+`).ReplaceAllString(result, "-time")
 	result = regexp.MustCompile(` \d\d\d\d+\b`).ReplaceAllString(result, " time")
+	if strings.HasPrefix(result, "[shared") { // who ends at one time comes in any order
+		words := strings.Fields(result)
+		slices.Sort(words)
+		return strings.Join(words, " ")
+	}
 	return regexp.MustCompile(`^\d+ `).ReplaceAllString(result, "time ")
 }
 
@@ -164,7 +169,7 @@ func (s *server) stands(key string) string {
 	default:
 		return s.do("GET", key)
 	}
-	words := strings.Fields(strings.Trim(regexp.MustCompile(`\b\d{13} `).ReplaceAllString(all, ""), "[]"))
+	words := strings.Fields(strings.Trim(regexp.MustCompile(`\b\d{13}\b`).ReplaceAllString(all, ""), "[]"))
 	slices.Sort(words)
 	return strings.Join(words, " ")
 }
