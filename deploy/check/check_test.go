@@ -82,7 +82,8 @@ func TestCompose(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		service := project.Services[name]
 		masters := service.Environment["LOCKPROXY_MASTERS"]
-		if masters == nil || strings.Count(*masters, "master-") != 5 || len(service.Ports) != 1 || service.Ports[0].HostIP != "127.0.0.1" {
+		if masters == nil || strings.Count(*masters, "master-") != 5 || len(service.Ports) != 2 ||
+			service.Ports[0].HostIP != "127.0.0.1" || service.Ports[1].HostIP != "127.0.0.1" || service.Ports[1].Target != 9380 {
 			t.Errorf("%s: masters %v, ports %v", name, masters, service.Ports)
 		}
 	}
@@ -144,6 +145,9 @@ func TestKubernetes(t *testing.T) {
 	if !strings.Contains(config.Data["lockproxy.yaml"], "drain-timeout: 30s") {
 		t.Error("drain-timeout is another")
 	}
+	if !strings.Contains(config.Data["lockproxy.yaml"], "admin-listen: 0.0.0.0:9380\nadmin-token-file: ") || container.Ports[1].ContainerPort != 9380 {
+		t.Error("no metrics, or without a token")
+	}
 }
 
 func matches(selector, labels map[string]string) bool {
@@ -188,7 +192,9 @@ func TestDebianPackage(t *testing.T) {
 		t.Errorf("it is %s", got)
 	}
 	run(t, root+"/usr/bin/lockproxy", "--check", "--config", root+"/etc/lockproxy/lockproxy.yaml")
-	for _, file := range []string{"/lib/systemd/system/lockproxy.service", "/usr/lib/sysusers.d/lockproxy.conf", "/usr/share/bash-completion/completions/lockproxy",
+	for _, file := range []string{"/lib/systemd/system/lockproxy.service", "/lib/systemd/system/lockproxy@.service", "/etc/logrotate.d/lockproxy",
+		"/usr/share/lockproxy/monitoring/rules.yaml", "/usr/share/lockproxy/monitoring/dashboard.json", "/usr/share/man/man1/lockproxy.1.gz",
+		"/usr/share/zsh/vendor-completions/_lockproxy", "/usr/share/fish/vendor_completions.d/lockproxy.fish", "/usr/lib/sysusers.d/lockproxy.conf", "/usr/share/bash-completion/completions/lockproxy",
 		"/usr/share/doc/lockproxy/docs/operations.md"} {
 		if info, err := os.Stat(root + file); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", file, err)
@@ -197,10 +203,35 @@ func TestDebianPackage(t *testing.T) {
 	if got := dpkg("--status", "lockproxy"); !strings.Contains(got, "Status: install ok installed") || !strings.Contains(got, " /etc/lockproxy/lockproxy.yaml ") {
 		t.Errorf("dpkg says\n%s", got)
 	}
+	checkManual(t, root+"/usr/share/man/man1/lockproxy.1.gz")
+	if text, err := os.ReadFile(root + "/etc/lockproxy/lockproxy.yaml"); err != nil || !strings.Contains(string(text), "\nadmin-listen: 127.0.0.1:9380\n") {
+		t.Errorf("no page on loopback: %v", err)
+	}
 	checkStatic(t, root+"/usr/bin/lockproxy")
 	dpkg("--purge", "lockproxy")
 	if _, err := os.Stat(root + "/usr/bin/lockproxy"); err == nil {
 		t.Error("it is still there when purged")
+	}
+}
+
+// checkManual formats the manual: no warning, and every option is there.
+func checkManual(t *testing.T, path string) {
+	if _, err := exec.LookPath("man"); err != nil {
+		t.Log(err)
+		return
+	}
+	cmd := exec.Command("man", "--local-file", "--warnings", path)
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "MANWIDTH=200", "MAN_KEEP_FORMATTING=")
+	var warnings bytes.Buffer
+	cmd.Stderr = &warnings
+	out, err := cmd.Output()
+	if err != nil || warnings.Len() > 0 {
+		t.Errorf("man: %v %s", err, &warnings)
+	}
+	for _, want := range []string{"lockproxy 1.2.3", "--masters-password-file", "SIGHUP"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the manual lacks %q:\n%s", want, out)
+		}
 	}
 }
 
@@ -221,25 +252,62 @@ func checkStatic(t *testing.T, program string) {
 	run(t, "chroot", empty, "/lockproxy", "--check")
 }
 
-// TestSystemdUnit: systemd finds nothing wrong with it, nor much that is open.
+// TestSystemdUnit: systemd finds nothing wrong with the units, nor much that is open.
 func TestSystemdUnit(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip(err)
 	}
-	text, err := os.ReadFile("../systemd/lockproxy.service")
+	for _, name := range []string{"lockproxy.service", "lockproxy@.service"} {
+		// What it starts need not be installed here.
+		unit := strings.Replace(read(t, "../systemd/"+name), "/usr/bin/lockproxy", "/bin/true", 1)
+		path := filepath.Join(t.TempDir(), strings.Replace(name, "@", "@a", 1))
+		if err := os.WriteFile(path, []byte(unit), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out := run(t, "systemd-analyze", "verify", "--man=no", path, "../systemd/lockproxy.socket"); strings.Contains(out, "lockproxy") {
+			t.Errorf("systemd says\n%s", out)
+		}
+		run(t, "systemd-analyze", "security", "--offline=true", "--threshold=20", path)
+	}
+}
+
+// TestSystemdTemplate: an instance has the same rights as the only one, and a file and a directory
+// of its own.
+func TestSystemdTemplate(t *testing.T) {
+	lines := strings.Split(read(t, "../systemd/lockproxy@.service"), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "# Several") || strings.HasPrefix(line, "# Each")
+	})
+	got := strings.NewReplacer("lockproxy %i", "lockproxy", "%i.yaml", "lockproxy.yaml", "-%i", "").Replace(strings.Join(lines, "\n"))
+	if got != read(t, "../systemd/lockproxy.service") {
+		t.Errorf("lockproxy@.service differs from lockproxy.service:\n%s", got)
+	}
+}
+
+// TestLogrotate: the audit log is rotated where the unit lets it be written, and lockproxy is told.
+func TestLogrotate(t *testing.T) {
+	text := read(t, "../debian/logrotate")
+	for _, want := range []string{"\n/var/log/lockproxy/*.log {\n", "systemctl reload 'lockproxy.service'", "\tsu lockproxy lockproxy\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if !strings.Contains(read(t, "../systemd/lockproxy.service"), "\nLogsDirectory=lockproxy\n") {
+		t.Error("the unit writes elsewhere")
+	}
+	if _, err := exec.LookPath("logrotate"); err != nil {
+		t.Skip(err)
+	}
+	run(t, "logrotate", "--debug", "../debian/logrotate")
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What it starts need not be installed here.
-	unit := strings.Replace(string(text), "/usr/bin/lockproxy", "/bin/true", 1)
-	path := filepath.Join(t.TempDir(), "lockproxy.service")
-	if err := os.WriteFile(path, []byte(unit), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out := run(t, "systemd-analyze", "verify", "--man=no", path, "../systemd/lockproxy.socket"); strings.Contains(out, "lockproxy") {
-		t.Errorf("systemd says\n%s", out)
-	}
-	run(t, "systemd-analyze", "security", "--offline=true", "--threshold=20", path)
+	return string(text)
 }
 
 // run runs a program that must succeed, and returns what it wrote.

@@ -19,5 +19,11 @@ fi
 for shell in bash zsh fish; do
 	"$host" completion "$shell" >"$BUILT/$shell"
 done
+# The manual ends with --help as it is.
+{
+	sed "s/@VERSION@/$VERSION/" deploy/debian/lockproxy.1
+	"$host" --help 2>&1 | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/'
+	echo .fi
+} | gzip -9n >"$BUILT/lockproxy.1.gz"
 (cd deploy/check && GOARCH= go build -o "$BUILT/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm)
 "$BUILT/nfpm" package --config deploy/debian/nfpm.yaml --packager deb --target "$folder"
