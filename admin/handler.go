@@ -14,7 +14,7 @@ import (
 
 // handler serves every address.
 func (s *Server) handler() http.Handler {
-	mux := http.NewServeMux()
+	mux, profiles := http.NewServeMux(), atMost(maxProfiles)
 	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Registry: s.registry})
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
@@ -22,8 +22,8 @@ func (s *Server) handler() http.Handler {
 		"GET /metrics": metrics, "GET /{$}": http.HandlerFunc(servePage), "GET /page/{name}": http.HandlerFunc(servePage), "GET /events": http.HandlerFunc(s.events),
 		"GET /locks":             http.HandlerFunc(s.listLocks),
 		"POST /release":          http.HandlerFunc(s.release),
-		"GET /debug/pprof/":      http.HandlerFunc(pprof.Index),
-		"GET /debug/pprof/trace": http.HandlerFunc(pprof.Trace), "GET /debug/pprof/profile": http.HandlerFunc(pprof.Profile),
+		"GET /debug/pprof/":      profiles(pprof.Index),
+		"GET /debug/pprof/trace": profiles(pprof.Trace), "GET /debug/pprof/profile": profiles(pprof.Profile),
 		"GET /debug/pprof/cmdline": http.NotFoundHandler(), // it may show passwords
 		"GET /debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol), "POST /debug/pprof/symbol": http.HandlerFunc(pprof.Symbol),
 	}
@@ -35,6 +35,24 @@ func (s *Server) handler() http.Handler {
 		mux.Handle(pattern, s.protect(h))
 	}
 	return http.NewCrossOriginProtection().Handler(s.guard(mux))
+}
+
+// atMost returns a wrapper that lets n requests run at a time, of all handlers together, and refuses
+// the others: they cost processor time that a health check needs.
+func atMost(n int) func(http.HandlerFunc) http.Handler {
+	places := make(chan struct{}, n)
+	return func(next http.HandlerFunc) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+				next(w, r)
+			default:
+				w.Header().Set("Retry-After", "5")
+				http.Error(w, "too many profiles are being made", http.StatusServiceUnavailable)
+			}
+		})
+	}
 }
 
 // guard sets the headers of every answer, and refuses what a page of another site makes a browser

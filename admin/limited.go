@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// limited is a listener with a limit on open connections. If it is reached, the connection that
-// has been idle for longest is closed for the next one. Idle means without a complete request:
-// silent, slow to send its request, or between two requests. Otherwise a few hundred idle clients
-// would block a health check. If all connections have requests, the next one waits.
+// limited is a listener with a limit on open connections. If it is reached, one is closed for the
+// next, so that no crowd delays a health check: the one that has been idle for longest, or without
+// idle ones the one that has been at its request for longest, if that is slow. Idle means without a
+// complete request: silent, slow to send its request, or between two requests.
 type limited struct {
 	net.Listener
 	free chan struct{}
@@ -23,14 +23,20 @@ type limited struct {
 
 	mu      sync.Mutex
 	asking  map[net.Conn]time.Time // idle connections, since when
+	busy    map[net.Conn]time.Time // those with a complete request, since when
 	waiting bool                   // a connection was accepted and has no place yet
 }
 
+// slow is how long a request may take where others wait for a place. It may be a long profile, or
+// its client does not read the answer.
+const slow = 50 * time.Millisecond
+
 func newLimited(ln net.Listener, n int) *limited {
-	return &limited{Listener: ln, free: make(chan struct{}, n), done: make(chan struct{}), asking: map[net.Conn]time.Time{}}
+	return &limited{Listener: ln, free: make(chan struct{}, n), done: make(chan struct{}),
+		asking: map[net.Conn]time.Time{}, busy: map[net.Conn]time.Time{}}
 }
 
-// Accept implements net.Listener. It accepts a connection before it closes an idle one.
+// Accept implements net.Listener. It accepts a connection before it closes another.
 func (l *limited) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
@@ -39,27 +45,43 @@ func (l *limited) Accept() (net.Conn, error) {
 	select {
 	case l.free <- struct{}{}:
 	default:
-		l.makeRoom()
-		select {
-		case l.free <- struct{}{}:
-		case <-l.done:
+		if !l.place() {
 			conn.Close()
 			return nil, net.ErrClosed
 		}
+	}
+	return &limitedConn{Conn: conn, free: l.free}, nil
+}
+
+// place waits until a connection has left, and makes one leave. It reports false after Close.
+func (l *limited) place() bool {
+	defer func() {
 		l.mu.Lock()
 		l.waiting = false
 		l.mu.Unlock()
+	}()
+	for {
+		l.makeRoom()
+		select {
+		case l.free <- struct{}{}:
+			return true
+		case <-l.done:
+			return false
+		case <-time.After(slow): // by now those that are busy are slow
+		}
 	}
-	return &limitedConn{Conn: conn, free: l.free}, nil
 }
 
 // note is called at every change of a connection's state, as http.Server.ConnState. A connection
 // is active once the header of its request is complete.
 func (l *limited) note(conn net.Conn, state http.ConnState) {
-	if state == http.StateNew || state == http.StateIdle {
+	switch state {
+	case http.StateNew, http.StateIdle:
 		l.lacks(conn)
-	} else {
+	case http.StateActive:
 		l.has(conn)
+	default:
+		l.ended(conn)
 	}
 }
 
@@ -93,6 +115,7 @@ func (l *limited) whole(next http.Handler) http.Handler {
 // lacks notes that conn is idle.
 func (l *limited) lacks(conn net.Conn) {
 	l.mu.Lock()
+	delete(l.busy, conn)
 	leaves := l.waiting
 	if leaves {
 		l.waiting = false // one is enough
@@ -105,29 +128,49 @@ func (l *limited) lacks(conn net.Conn) {
 	}
 }
 
-// has notes that conn has a complete request, or has ended.
+// has notes that conn has a complete request.
 func (l *limited) has(conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.asking, conn)
+	l.busy[conn] = time.Now()
 }
 
-// makeRoom closes the connection that has been idle for longest, or the next one that becomes
-// idle.
+// ended notes that conn is closed.
+func (l *limited) ended(conn net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.asking, conn)
+	delete(l.busy, conn)
+}
+
+// makeRoom closes the connection that has been idle for longest, or the slowest, or the next one
+// that becomes idle.
 func (l *limited) makeRoom() {
 	l.mu.Lock()
-	var oldest net.Conn
-	for conn, since := range l.asking {
-		if oldest == nil || since.Before(l.asking[oldest]) {
-			oldest = conn
+	leaves := oldest(l.asking)
+	if leaves == nil {
+		if leaves = oldest(l.busy); leaves != nil && time.Since(l.busy[leaves]) < slow {
+			leaves = nil
 		}
 	}
-	delete(l.asking, oldest)
-	l.waiting = oldest == nil
+	delete(l.asking, leaves)
+	delete(l.busy, leaves)
+	l.waiting = leaves == nil
 	l.mu.Unlock()
-	if oldest != nil {
-		evict(oldest)
+	if leaves != nil {
+		evict(leaves)
 	}
+}
+
+// oldest is the connection of the earliest time, nil if there is none.
+func oldest(conns map[net.Conn]time.Time) (first net.Conn) {
+	for conn, since := range conns {
+		if first == nil || since.Before(conns[first]) {
+			first = conn
+		}
+	}
+	return first
 }
 
 // Close implements net.Listener.

@@ -58,6 +58,7 @@ type Options struct {
 // Limits of one server, as there are few operators.
 const (
 	maxConnections = 128
+	maxProfiles    = 4
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 15 * time.Second
 	writeTimeout   = 30 * time.Second
