@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"lockproxy/quorum/internal/notify"
 	"lockproxy/quorum/internal/wire"
 )
 
@@ -96,9 +97,12 @@ func (q *Quorum) ReleaseKeys(ctx context.Context, keys []string, t Token, keep t
 func (q *Quorum) Follow(ctx context.Context, key string, changed func()) (stop func()) {
 	key = q.opts.KeyPrefix + key
 	stops := make(chan func(), 3)
-	for _, channel := range []string{wire.ReleasedPrefix + key, wire.ChangedPrefix + key, wire.Changed} {
-		go func() { stops <- q.releases.Subscribe(ctx, channel, func(string) { changed() }) }()
+	subscribe := func(to *notify.Subscriptions, channel string) {
+		stops <- to.Subscribe(ctx, channel, func(string) { changed() })
 	}
+	go subscribe(q.releases, wire.ReleasedPrefix+key)
+	go subscribe(q.changes, wire.ChangedPrefix+key)
+	go subscribe(q.changes, wire.Changed)
 	all := [...]func(){<-stops, <-stops, <-stops}
 	return func() {
 		for _, stop := range all {

@@ -40,6 +40,7 @@ type Quorum struct {
 	gather    deadline // of what waits for other answers of its lane: a Flush follows
 	checks    checks
 	releases  *notify.Subscriptions
+	changes   *notify.Subscriptions // on connections of their own: a user of a master may lack the right
 
 	closing atomic.Bool
 	calls   atomic.Int64  // that are running
@@ -87,7 +88,7 @@ func New(o Options) (*Quorum, error) {
 	for _, l := range q.lanes {
 		q.wg.Go(func() { l.Run(ctx) })
 	}
-	q.releases = q.newSubscriptions()
+	q.releases, q.changes = q.newSubscriptions(), q.newSubscriptions()
 	return q, nil
 }
 
@@ -157,6 +158,7 @@ func (q *Quorum) Close(ctx context.Context) error {
 		left := q.waitSettled(ctx)
 		q.cancel()
 		q.releases.Close()
+		q.changes.Close()
 		q.wg.Wait()
 		q.deadlines.close()
 		if left > 0 {
