@@ -307,7 +307,10 @@ func TestDefaultsAreValidAndReadable(t *testing.T) {
 		if shown == "" {
 			continue
 		}
-		cfg := Default()
+		cfg, defaults := Default(), defaults
+		if s.name == "admin-listen" {
+			defaults.AdminListen.Network = "off" // only where nothing is said has the demo a page
+		}
 		if err := s.valueOf(&cfg).set(shown); err != nil {
 			t.Errorf("%s does not read its own default %q: %v", s.name, shown, err)
 		} else if !reflect.DeepEqual(cfg, defaults) {
