@@ -161,7 +161,7 @@ func optionsOf(form string) (all []string) {
 func exampleOf(form string) (argv [][]byte) {
 	example := strings.NewReplacer("n key ...", "2 other third", "key", "job", "ttl", "5000", "timeout", "10s", "label", "me",
 		"token", "0000000000000001:"+strings.Repeat("0", 40), "SINCE fence", "SINCE 7", "LIMIT n", "LIMIT 3").Replace(form)
-	for _, word := range strings.Fields(example) {
+	for word := range strings.FieldsSeq(example) {
 		argv = append(argv, []byte(word))
 	}
 	return argv

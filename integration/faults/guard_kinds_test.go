@@ -138,12 +138,12 @@ func TestKindsFilledIn(t *testing.T) {
 func (s several) stands(t testing.TB, m *lab.Redis, tokens []string) bool {
 	t.Helper()
 	for _, key := range s.keys {
-		all := ""
+		var all strings.Builder
 		for _, f := range standing(t, m, "lock:"+key) {
-			all += f.Value + "\n"
+			all.WriteString(f.Value + "\n")
 		}
 		for _, token := range tokens {
-			if !strings.Contains(all, token[17:]) {
+			if !strings.Contains(all.String(), token[17:]) {
 				return false
 			}
 		}

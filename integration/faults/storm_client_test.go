@@ -81,7 +81,7 @@ func (c *stormClient) lockRequest(waits bool) request {
 		o.Mode, o.Limit = history.Limited, 1+c.IntN(4)
 		options = []string{"LIMIT", strconv.Itoa(o.Limit)}
 	case roll < 11:
-		for _, k := range keys[1 : 2+c.IntN(2)] {
+		for _, k := range keys[1:min(len(keys), 2+c.IntN(2))] {
 			further = append(further, c.s.keys[k])
 		}
 	}

@@ -120,7 +120,7 @@ func startStorm(t testing.TB, plan stormPlan, seed uint64) *faultStorm {
 	}
 	s := &faultStorm{t: t, plan: plan, seed: seed}
 	s.Lab = lab.Start(t, lab.Config{Masters: plan.masters, Proxies: plan.proxies, Relays: true, Clocks: plan.clocks, NoWait: true,
-		Flags: []string{"--max-ttl", millis(plan.maxTTL), "--restart-guard", plan.guard}})
+		Flags: []string{"--max-ttl", millis(plan.maxTTL) + "ms", "--restart-guard", plan.guard}})
 	for _, p := range s.Proxies {
 		s.addrs = append(s.addrs, p.Addr)
 	}

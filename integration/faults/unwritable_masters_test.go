@@ -23,7 +23,7 @@ func TestFirstStartWithUnwritable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const maxTTL = time.Second
-			l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", fmt.Sprint(maxTTL.Milliseconds())}})
+			l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", fmt.Sprintf("%dms", maxTTL.Milliseconds())}})
 			end := fault(l.Masters[2], t)
 			start := time.Now()
 			host := lab.Dial(t, l.StartProxy(t).Addr)

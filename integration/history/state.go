@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,12 +36,13 @@ func (s lockState) equal(o lockState) bool {
 
 // String is what a picture says of the state.
 func (s lockState) String() string {
-	text := fmt.Sprintf("at least %v", s.now)
+	var text strings.Builder
+	fmt.Fprintf(&text, "at least %v", s.now)
 	for _, h := range s.holders {
-		text += fmt.Sprintf("; %.6s %v %d held %v until %v",
+		fmt.Fprintf(&text, "; %.6s %v %d held %v until %v",
 			h.secret, h.place.mode, h.place.slot, h.held, h.until)
 	}
-	return text
+	return text.String()
 }
 
 // grant is a LOCK. Those whose place is taken must have ended, or be beyond their validity.

@@ -10,7 +10,7 @@ import (
 // StartGuarded starts a deployment whose quarantine lasts as long as maxTTL.
 func StartGuarded(t testing.TB, maxTTL time.Duration, config Config) *Lab {
 	t.Helper()
-	config.Flags = append([]string{"--max-ttl", fmt.Sprint(maxTTL.Milliseconds()), "--admin-commands", "on"}, config.Flags...)
+	config.Flags = append([]string{"--max-ttl", fmt.Sprintf("%dms", maxTTL.Milliseconds()), "--admin-commands", "on"}, config.Flags...)
 	return Start(t, config)
 }
 

@@ -25,16 +25,16 @@ func TestRunOnceInAnInterval(t *testing.T) {
 			lab.Pass(t, time.Until(start.Add(time.Duration(i)*10*time.Millisecond)))
 			all = append(all, launchRun(t, flags, "echo", "ran"))
 		}
-		ran := ""
+		var ran strings.Builder
 		for _, p := range all {
 			lab.WantExit(t, p, 0)
-			ran += p.Log.String()
+			ran.WriteString(p.Log.String())
 		}
 		switch took := time.Since(start); {
 		case took >= hold:
 			t.Logf("round %d took %v: the machine is too busy to tell", round, took)
-		case ran != "ran\n":
-			t.Fatalf("round %d: they wrote %q, want one line", round, ran)
+		case ran.String() != "ran\n":
+			t.Fatalf("round %d: they wrote %q, want one line", round, ran.String())
 		}
 	}
 }

@@ -379,14 +379,15 @@ func (p *packet) inspectHolders(v Value) string {
 	slices.SortStableFunc(live, func(a, b Holder) int {
 		return cmp.Or(b.End.Compare(a.End), strings.Compare(a.value(), b.value()))
 	})
-	all := bulk(v.Mode.String()) + integer(v.left(p.now)) + integer(int64(len(live)))
+	var all strings.Builder
+	all.WriteString(bulk(v.Mode.String()) + integer(v.left(p.now)) + integer(int64(len(live))))
 	shown := live[:min(len(live), wire.MaxLimit)]
 	for _, h := range shown {
 		head := ""
 		if v.Mode == wire.Limited {
 			head = strconv.Itoa(h.Slot) + " "
 		}
-		all += bulk(head+h.value()) + integer(h.End.Sub(p.now).Milliseconds())
+		all.WriteString(bulk(head+h.value()) + integer(h.End.Sub(p.now).Milliseconds()))
 	}
-	return "*" + strconv.Itoa(3+2*len(shown)) + "\r\n" + all
+	return "*" + strconv.Itoa(3+2*len(shown)) + "\r\n" + all.String()
 }
