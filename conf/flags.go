@@ -31,11 +31,7 @@ func (l *loader) parseFlags(args []string) flags {
 		}
 		s, ok := lookup(name)
 		if !ok && name != "config" {
-			near := suggest("--"+name, func(s setting) string { return "--" + s.name })
-			if near == "" {
-				near = ";"
-			}
-			l.fault("unknown flag %s%s --help lists all", quoteName(name), near)
+			l.unknownFlag(name)
 			if !hasText && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 				i++ // the value of the unknown flag
 			}
@@ -60,6 +56,15 @@ func (l *loader) parseFlags(args []string) flags {
 		f.given = append(f.given, given{s, text, name})
 	}
 	return f
+}
+
+// unknownFlag notes a flag that there is not, with the nearest that there is.
+func (l *loader) unknownFlag(name string) {
+	near := suggest("--"+name, func(s setting) string { return "--" + s.name })
+	if near == "" {
+		near = ";"
+	}
+	l.fault("unknown flag %s%s --help lists all", quoteName(name), near)
 }
 
 // valueAfter finds the value of a flag without '='. used says how many of rest it takes: 0 for a
