@@ -37,7 +37,7 @@ func (f *fakeLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, erro
 	f.answer(func() { done(f.Acquire(context.Background(), r)) })
 }
 
-func (f *fakeLocker) ReleaseAsync(key string, token quorum.Token, done func(bool, error)) {
+func (f *fakeLocker) ReleaseAsync(key string, token quorum.Token, _ quorum.Mode, done func(bool, error)) {
 	f.answer(func() { done(f.Release(context.Background(), key, token)) })
 }
 

@@ -127,7 +127,7 @@ func (l *grantingLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, 
 	done(l.Acquire(context.Background(), r))
 }
 
-func (l *grantingLocker) ReleaseAsync(key string, token quorum.Token, done func(bool, error)) {
+func (l *grantingLocker) ReleaseAsync(key string, token quorum.Token, _ quorum.Mode, done func(bool, error)) {
 	done(l.Release(context.Background(), key, token))
 }
 

@@ -38,7 +38,7 @@ type Locker interface {
 	// return.
 	AcquireAsync(want quorum.Request, done func(quorum.Lease, error))
 	ExtendAsync(key string, token quorum.Token, ttl time.Duration, done func(time.Duration, error))
-	ReleaseAsync(key string, token quorum.Token, done func(held bool, err error))
+	ReleaseAsync(key string, token quorum.Token, likely quorum.Mode, done func(held bool, err error))
 }
 
 var _ Locker = (*quorum.Quorum)(nil)

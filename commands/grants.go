@@ -15,12 +15,15 @@ import (
 // Of an exclusive lock it goes by key and fence, which the masters show to everybody. Holders that
 // are there together may have one fence: of these it goes by key and secret.
 //
+// It also remembers the mode of a lock, which makes its release cheaper. As everything here it may
+// be wrong.
+//
 // It is a table of fixed size without a mutex. Each lock has two slots. If both are taken, the
 // newer lock overwrites the older one, whose age is then unknown.
 type grants struct {
 	seed  maphash.Seed
 	start time.Time
-	// upper half: part of the lock's hash; lower half: milliseconds since start, and one
+	// from above: part of the lock's hash, the mode in two bits, milliseconds since start and one
 	slots [1 << 15]atomic.Uint64
 }
 
@@ -30,11 +33,14 @@ func byFence(fence uint64) uint64 { return (fence + 1) * 0x9e3779b97f4a7c15 }
 
 func (g *grants) bySecret(t quorum.Token) uint64 { return maphash.String(g.seed, t.Secret) }
 
+// nameBits are the part of a slot that names the lock.
+const nameBits = ^uint64(1<<34 - 1)
+
 // name returns part of the hash of the lock of key with that id, and its slots.
 func (g *grants) name(key string, id uint64) (name uint64, places [2]*atomic.Uint64) {
 	h := maphash.String(g.seed, key) ^ id
 	at := h % uint64(len(g.slots))
-	return h &^ 0xffffffff, [2]*atomic.Uint64{&g.slots[at], &g.slots[at^1]}
+	return h & nameBits, [2]*atomic.Uint64{&g.slots[at], &g.slots[at^1]}
 }
 
 // now returns the time as slots hold it. It wraps around after 49 days.
@@ -46,33 +52,39 @@ func (g *grants) granted(key string, t quorum.Token, mode quorum.Mode) {
 	if mode != quorum.Exclusive {
 		id = g.bySecret(t)
 	}
-	g.note(key, id, g.now())
+	g.note(key, id, mode, g.now())
 }
 
 // shared notes that an exclusive lock is a shared one from now on.
 func (g *grants) shared(key string, t quorum.Token) {
 	_, place, value := g.find(key, byFence(t.Fence))
 	if place != nil && place.CompareAndSwap(value, 0) {
-		g.note(key, g.bySecret(t), uint32(value))
+		g.note(key, g.bySecret(t), quorum.Shared, uint32(value))
 	}
 }
 
 // note notes that a lock was granted at now.
-func (g *grants) note(key string, id uint64, now uint32) {
+func (g *grants) note(key string, id uint64, mode quorum.Mode, now uint32) {
 	name, places := g.name(key, id)
 	a, b := places[0].Load(), places[1].Load()
 	if a != 0 && (b == 0 || now-uint32(b) > now-uint32(a)) {
-		places[1].Store(name | uint64(now))
+		places[1].Store(name | uint64(mode)<<32 | uint64(now))
 		return
 	}
-	places[0].Store(name | uint64(now))
+	places[0].Store(name | uint64(mode)<<32 | uint64(now))
 }
 
-// age returns the time since the exclusive lock was granted, or 0 if that is not known. Once in two
-// thousand million calls it may return the age of another lock.
+// age returns the time since the exclusive lock was granted, or 0 if that is not known. Once in
+// five hundred million calls it may return the age of another lock.
 func (g *grants) age(key string, fence uint64) time.Duration {
 	d, _, _ := g.find(key, byFence(fence))
 	return d
+}
+
+// mode is what a lock was granted as; Exclusive where that is not known.
+func (g *grants) mode(key string, t quorum.Token) quorum.Mode {
+	_, _, value := g.find(key, g.bySecret(t))
+	return quorum.Mode(value >> 32 & 3)
 }
 
 // released returns the age of a lock that has ended, and frees its slot.
@@ -90,7 +102,7 @@ func (g *grants) released(key string, t quorum.Token) time.Duration {
 func (g *grants) find(key string, id uint64) (age time.Duration, place *atomic.Uint64, value uint64) {
 	name, places := g.name(key, id)
 	for _, place := range places {
-		if v := place.Load(); v != 0 && v&^0xffffffff == name {
+		if v := place.Load(); v != 0 && v&nameBits == name {
 			return max(time.Duration(g.now()-uint32(v))*time.Millisecond, time.Nanosecond), place, v
 		}
 	}

@@ -51,6 +51,11 @@ func TestGrantsTogether(t *testing.T) {
 		if got := g.age("job", 7); got != 0 {
 			t.Errorf("the masters show one fence for all, its age is %v", got)
 		}
+		for token, want := range map[quorum.Token]quorum.Mode{first: quorum.Shared, a: quorum.Shared, b: quorum.Limited, {Fence: 7}: quorum.Exclusive} {
+			if got := g.mode("job", token); got != want {
+				t.Errorf("%q is %v, want %v", token.Secret, got, want)
+			}
+		}
 		for i, token := range []quorum.Token{b, a, first} {
 			if got, want := g.released("job", token), time.Duration(i+1)*time.Second; got != want {
 				t.Errorf("%s was held for %v, want %v", token.Secret, got, want)

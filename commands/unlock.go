@@ -21,7 +21,7 @@ func (s *Service) unlock(c *call) {
 
 func (s *Service) beginUnlock(q *loopCall) {
 	s.sessionLocks.Forget(q.key, nil, q.token.Secret)
-	s.o.Locker.ReleaseAsync(q.key, q.token, func(released bool, err error) {
+	s.o.Locker.ReleaseAsync(q.key, q.token, s.grants.mode(q.key, q.token), func(released bool, err error) {
 		q.finish(func() { s.unlocked(&q.call, released, err) })
 	})
 }

@@ -57,6 +57,14 @@ func (c *simClient) acquireNone(pr *simProxy, back []*claim) {
 	wg.Wait()
 }
 
+// guess is what a proxy thinks that a client holds: mostly what it does.
+func (c *simClient) guess(cl *claim) Mode {
+	if c.chance(0.1) {
+		return Mode(c.random.IntN(int(Kept) + 1))
+	}
+	return cl.mode
+}
+
 // giveAll begins to give back locks; the caller flushes and waits.
 func (c *simClient) giveAll(pr *simProxy, back []*claim, wg *sync.WaitGroup) {
 	for _, cl := range back {
@@ -69,7 +77,7 @@ func (c *simClient) giveAll(pr *simProxy, back []*claim, wg *sync.WaitGroup) {
 			}()
 			continue
 		}
-		pr.q.ReleaseAsync(cl.key, cl.token, func(held bool, err error) {
+		pr.q.ReleaseAsync(cl.key, cl.token, c.guess(cl), func(held bool, err error) {
 			defer wg.Done()
 			call.finish(held, err)
 		})

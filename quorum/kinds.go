@@ -71,7 +71,7 @@ func (q *Quorum) ReleaseKeys(ctx context.Context, keys []string, t Token, keep t
 	}
 	done := make(chan result, len(keys))
 	for _, key := range keys {
-		q.release(key, t, keep, func(held bool, err error) { done <- result{held, err} })
+		q.release(key, t, nil, keep, func(held bool, err error) { done <- result{held, err} })
 	}
 	q.Flush()
 	all := result{held: true}

@@ -29,7 +29,7 @@ func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error)
 		err  error
 	}
 	done := make(chan result, 1)
-	u := q.release(key, t, 0, func(held bool, err error) { done <- result{held, err} })
+	u := q.release(key, t, nil, 0, func(held bool, err error) { done <- result{held, err} })
 	q.Flush()
 	select {
 	case got := <-done:
@@ -44,16 +44,20 @@ func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error)
 	return false, context.Cause(ctx)
 }
 
-// ReleaseAsync is Release for a caller that must not block; see AcquireAsync.
-func (q *Quorum) ReleaseAsync(key string, t Token, done func(held bool, err error)) {
-	q.release(key, t, 0, done)
+// ReleaseAsync is Release for a caller that must not block; see AcquireAsync. likely is what the
+// token holds as far as the caller knows: where that is right, masters find it with less work.
+func (q *Quorum) ReleaseAsync(key string, t Token, likely Mode, done func(held bool, err error)) {
+	q.release(key, t, likelyTerms[likely], 0, done)
 }
+
+// likelyTerms are the terms of a release of what is no exclusive lock.
+var likelyTerms = [...]*wire.Terms{Shared: {Mode: Shared}, Limited: {Mode: Limited}, Kept: nil}
 
 // Abandon releases a token on every master in the background, for as long as it may stand
 // anywhere, and tells those who Watch the key. It is for a lease whose holder could not be told,
 // or is gone.
 func (q *Quorum) Abandon(key string, t Token) {
-	q.release(key, t, 0, func(bool, error) {})
+	q.release(key, t, nil, 0, func(bool, error) {})
 	q.Flush()
 }
 
@@ -75,10 +79,10 @@ func (q *Quorum) fade(t wire.TokenAt) {
 }
 
 // release begins a Release, after which what was held stays closed for keep.
-func (q *Quorum) release(key string, t Token, keep time.Duration, done func(held bool, err error)) *question {
+func (q *Quorum) release(key string, t Token, likely *wire.Terms, keep time.Duration, done func(held bool, err error)) *question {
 	q.enter()
 	token := wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret}
-	op := wire.Op{Kind: wire.Release, TokenAt: token, Publish: true, TTL: keep}
+	op := wire.Op{Kind: wire.Release, TokenAt: token, Publish: true, TTL: keep, Terms: likely}
 	rule := decideRelease
 	if keep > 0 {
 		rule = decideHeld // done is what a majority has closed

@@ -50,6 +50,8 @@ func init() {
 		'H': {"share", 3, true, (*packet).share},
 		'D': {"release", 1, false, (*packet).release},
 		'P': {"release", 1, false, (*packet).release},
+		'Q': {"release", 1, false, (*packet).release},
+		'Z': {"release", 1, false, (*packet).release},
 		'F': {"fade", 2, false, (*packet).fade},
 		'T': {"topup", 6, true, (*packet).topUp},
 		'E': {"extend", 2, true, (*packet).extend},
@@ -192,7 +194,7 @@ func (p *packet) release(o *Op) string {
 	if _, ours := p.db.ours(o.Key, o.Args[0], p.now); !ours {
 		return integer(0)
 	}
-	return p.remove(o, o.Args[0], o.Letter == 'P')
+	return p.remove(o, o.Args[0], o.Letter != 'D')
 }
 
 func (p *packet) free(o *Op) string {

@@ -9,41 +9,59 @@ import (
 )
 
 // BenchmarkRedis tells the processor time that Redis takes for one acquire and one release, by the
-// number of operations in a packet.
+// kind of lock and the number of operations in a packet.
 func BenchmarkRedis(b *testing.B) {
-	const record = "A 0123456789abcdef0123456789abcdef01234567 0123456789abcdef 12-0-0123456789abcdef"
-	for _, n := range []int{1, 16, MaxOps} {
-		b.Run(fmt.Sprint("ops=", n), func(b *testing.B) {
-			s := startRedis(b)
-			s.must("SCRIPT", "LOAD", Packet.Body)
-			s.must("HSET", testState, "record", record)
-			for i := range Slots {
-				s.must("HSET", testState, i, 3671294823219200)
-			}
-			var acquires, releases []*Op
-			for i := range n {
-				key := fmt.Sprint("lock:job-", i)
-				at := TokenAt{key, mine}
-				acquires = append(acquires, &Op{Kind: Acquire, TokenAt: at, Slot: Slot(key), TTL: 20 * time.Second})
-				releases = append(releases, &Op{Kind: Release, TokenAt: at, Publish: true})
-			}
-			var packet []byte
-			var r Reply
-			before := s.processorTime()
-			for b.Loop() {
-				for _, ops := range [][]*Op{acquires, releases} {
-					packet = fenced.AppendPacket(packet[:0], ops, record, false)
-					s.send(packet)
-					s.receive(&r)
-					if p, ok := ParsePacket(&r, n); !ok || p.Results[n-1].Int < 1 {
-						b.Fatal(text(&r))
-					}
-				}
-			}
-			used := s.processorTime() - before
-			b.ReportMetric(float64(used.Microseconds())/float64(b.N*n), "redis-us/pair")
-		})
+	for kind, terms := range map[string]Terms{
+		"exclusive": {},
+		"shared":    {Mode: Shared},
+		"limit":     {Mode: Limited, Limit: 10, Try: [2]int{3, 7}},
+		"keys":      {},
+	} {
+		for _, n := range []int{1, 16, MaxOps} {
+			b.Run(fmt.Sprint(kind, "/ops=", n), func(b *testing.B) { benchmarkPairs(b, kind, &terms, n) })
+		}
 	}
+}
+
+func benchmarkPairs(b *testing.B, kind string, terms *Terms, n int) {
+	const record = "A 0123456789abcdef0123456789abcdef01234567 0123456789abcdef 12-0-0123456789abcdef"
+	s := startRedis(b)
+	s.must("SCRIPT", "LOAD", Packet.Body)
+	s.must("HSET", testState, "record", record)
+	for i := range Slots {
+		s.must("HSET", testState, i, 3671294823219200)
+	}
+	var acquires, releases []*Op
+	for i := range n {
+		key := fmt.Sprint("lock:job-", i)
+		at, terms := TokenAt{key, mine}, *terms
+		if kind == "keys" {
+			for _, more := range []string{"a", "b", "c"} {
+				terms.More = append(terms.More, key+more)
+				terms.Slots = append(terms.Slots, Slot(key+more))
+				releases = append(releases, &Op{Kind: Release, TokenAt: TokenAt{key + more, mine}, Publish: true})
+			}
+		}
+		acquires = append(acquires, &Op{Kind: Acquire, TokenAt: at, Slot: Slot(key), TTL: 20 * time.Second,
+			Owner: "127.0.0.1:54321", Terms: &terms})
+		releases = append(releases, &Op{Kind: Release, TokenAt: at, Publish: true, Terms: &terms})
+	}
+	var packet []byte
+	var r Reply
+	before := s.processorTime()
+	for b.Loop() {
+		for _, ops := range [][]*Op{acquires, releases} {
+			packet = fenced.AppendPacket(packet[:0], ops, record, false)
+			s.send(packet)
+			s.receive(&r)
+			p, ok := ParsePacket(&r, len(ops))
+			if !ok || p.Results[len(ops)-1].Kind == ':' && p.Results[len(ops)-1].Int < 1 {
+				b.Fatal(text(&r))
+			}
+		}
+	}
+	used := s.processorTime() - before
+	b.ReportMetric(float64(used.Nanoseconds())/1000/float64(b.N*n), "redis-us/pair")
 }
 
 // processorTime is what the server has used, in user mode and in the kernel.

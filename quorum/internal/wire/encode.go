@@ -16,7 +16,7 @@ var letters = [...]byte{Acquire: 'A', Raise: 'R', Release: 'D', Fade: 'F', TopUp
 
 // arguments are how many ARGV an operation takes, by its letter, which is among them. M and N take
 // one more for each key.
-var arguments = [...]int{'A': 5, 'W': 5, 'S': 6, 'L': 9, 'M': 6, 'R': 4, 'N': 4, 'D': 2, 'P': 2, 'K': 3, 'F': 3, 'T': 7, 'E': 3, 'H': 4, 'C': 2, 'I': 1, 'X': 1}
+var arguments = [...]int{'A': 5, 'W': 5, 'S': 6, 'L': 9, 'M': 6, 'R': 4, 'N': 4, 'D': 2, 'P': 2, 'Q': 2, 'Z': 2, 'K': 3, 'F': 3, 'T': 7, 'E': 3, 'H': 4, 'C': 2, 'I': 1, 'X': 1}
 
 // letter is what a packet calls the operation.
 func (o *Op) letter() byte {
@@ -24,7 +24,7 @@ func (o *Op) letter() byte {
 	case o.Kind == Release && o.TTL > 0:
 		return 'K'
 	case o.Kind == Release && o.Publish:
-		return 'P'
+		return [...]byte{Exclusive: 'P', Shared: 'Q', Limited: 'Z', Kept: 'P'}[o.Mode()]
 	case o.Terms == nil:
 	case o.Kind == Acquire && o.Terms.Mode != Exclusive:
 		return o.Terms.Mode.letter()

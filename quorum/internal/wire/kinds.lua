@@ -1,36 +1,48 @@
 -- What only readers, slots and several keys need. Made when a packet comes upon the first of them.
--- All that it needs of the packet is passed: a function that refers to it would cost every packet.
+-- All that it needs of the packet is passed, and its functions find it in a table: each variable
+-- that a function refers to costs every packet in which the function is made.
 local function kinds(prefix, ms, digits16, broken, counter, raised, counted, channels, messages,
   changes)
   local pcall, format, type, sub = redis.pcall, string.format, type, string.sub
-  local KEYS, ARGV, tools = KEYS, ARGV, {}
+  local KEYS, ARGV = KEYS, ARGV
+  local tools = {prefix = prefix, ms = ms, digits16 = digits16, broken = broken or false,
+    counter = counter, raised = raised, counted = counted, channels = channels,
+    messages = messages, changes = changes, ends = {}}
 
-  local function whole(number) return format('%.0f', number) end
+  function tools:whole(number) return format('%.0f', number) end
+
+  -- endOf is when what is set now for ttl ends, as a number and as text.
+  function tools:endOf(ttl)
+    local over = self.ms + ttl
+    self.ends[ttl] = self.ends[ttl] or self:whole(over)
+    return over, self.ends[ttl]
+  end
 
   -- wrongType reports whether a reply says that a key is of another type.
-  local function wrongType(reply)
+  function tools:wrongType(reply)
     return type(reply) == 'table' and reply.err and sub(reply.err, 1, 9) == 'WRONGTYPE'
   end
 
   -- tell publishes a release behind the operations. Without of the message is empty.
-  local function tell(key, of)
-    channels[#channels + 1] = prefix .. 'released:' .. key
-    messages[#channels] = of
+  function tools:tell(key, of)
+    self.channels[#self.channels + 1] = self.prefix .. 'released:' .. key
+    self.messages[#self.channels] = of
   end
 
-  -- raise makes a counter at least number, without which the result at place is void.
-  local function raise(field, number, place)
+  -- raise makes a counter at least number, without which the result at place is void. text is the
+  -- number where that is known.
+  function tools:raise(field, number, place, text)
     if field ~= '' then
-      counted[#counted + 1] = place
-      if counter[field] < number then
-        counter[field], raised[field] = number, format(digits16, number)
+      self.counted[#self.counted + 1] = place
+      if self.counter[field] < number then
+        self.counter[field], self.raised[field] = number, text or format(self.digits16, number)
       end
     end
   end
 
   -- refuse is the answer to an acquire of mode that found another key. Who waits leaves an intent,
   -- if those who hold the key would be joined by others.
-  local function refuse(key, mode, waits)
+  function tools:refuse(key, mode, waits)
     local left = pcall('PTTL', key)
     if type(left) ~= 'number' or left == -2 then
       return type(left) == 'table' and left or false
@@ -38,15 +50,15 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     if waits == '1' then
       local kind = pcall('TYPE', key).ok
       if kind == 'zset' and mode ~= 'S' or kind == 'hash' and mode ~= 'L' then
-        pcall('SET', prefix .. 'intent:' .. key, mode, 'PX', '1500')
+        pcall('SET', self.prefix .. 'intent:' .. key, mode, 'PX', '1500')
       end
     end
     return -2 - left
   end
 
   -- closed is the refusal where somebody of another mode waits for the key; nil where nobody does.
-  local function closed(key, mode)
-    local intent = prefix .. 'intent:' .. key
+  function tools:closed(key, mode)
+    local intent = self.prefix .. 'intent:' .. key
     local waits = pcall('GET', intent)
     if type(waits) == 'string' and waits ~= mode then
       local left = pcall('PTTL', intent)
@@ -56,562 +68,611 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     end
   end
 
-  -- latest is when the last reader ends, and with it the key; 0 without one; or an error. What
-  -- PTTL and TIME say together is not exact: time goes by between them, or stands still for one.
-  local function latest(key)
-    local last = pcall('ZREVRANGE', key, '0', '0', 'WITHSCORES')
-    return last.err and last or tonumber(last[2] or 0)
-  end
+  local function readers()
+    -- latest is when the last reader ends, and with it the key; 0 without one; or an error. What
+    -- PTTL and TIME say together is not exact: time goes by between them, or stands still for one.
+    function tools:latest(key)
+      local last = pcall('ZREVRANGE', key, '0', '0', 'WITHSCORES')
+      return last.err and last or tonumber(last[2] or 0)
+    end
 
-  -- settleReaders takes the expiry of a key to where its last reader ends, which was over; a key
-  -- without readers is deleted. It reports whether it was.
-  local function settleReaders(key, over)
-    local last = latest(key)
-    if type(last) == 'table' then
-      return
-    elseif last < ms then
-      pcall('DEL', key)
-      return true
-    elseif last ~= over then
-      pcall('PEXPIREAT', key, whole(last))
-    end
-  end
-
-  -- forget removes members that are over, some at a time.
-  local function forget(key, low, high)
-    local over = pcall('ZRANGEBYSCORE', key, low, high, 'LIMIT', '0', '64')
-    if over[1] then
-      pcall('ZREM', key, unpack(over))
-    end
-  end
-
-  -- join makes a reader. The first one counts, and those who join have the number that stands. A
-  -- top-up brings its own; it counts, too, where it is the first, as those who join it later must
-  -- have a greater number than whoever had the key alone before.
-  local function join(key, secret, place, ttl, field, owner, waits, text)
-    local had, greatest, fresh = counter[field], 0, false
-    if not had and field ~= '' then
-      return broken
-    end
-    local mark = pcall('ZSCORE', key, 'lockproxy')
-    if mark == false then
-      fresh = pcall('PTTL', key) == -2
-    end
-    if mark == false and not fresh or wrongType(mark) then
-      return refuse(key, 'S', waits)
-    elseif type(mark) == 'table' then
-      return mark
-    elseif not fresh then
-      if pcall('ZSCORE', key, secret) then
-        return refuse(key, 'S', '') -- somebody has set it again before this came
-      end
-      forget(key, '(0', '(' .. whole(ms))
-      forget(key, '(-' .. whole(ms), '(0')
-      greatest = latest(key)
-      if type(greatest) == 'table' then
-        return greatest
+    -- settleReaders takes the expiry of a key to where its last reader ends, which was over; a key
+    -- without readers is deleted. It reports whether it was.
+    function tools:settleReaders(key, over)
+      local last = self:latest(key)
+      if type(last) == 'table' then
+        return
+      elseif last < self.ms then
+        pcall('DEL', key)
+        return true
+      elseif last ~= over then
+        pcall('PEXPIREAT', key, self:whole(last))
       end
     end
-    local shut = not text and closed(key, 'S')
-    if shut then
-      return shut
+
+    -- forget removes members that are over, some at a time.
+    function tools:forget(key, low, high)
+      local over = pcall('ZRANGEBYSCORE', key, low, high, 'LIMIT', '0', '64')
+      if over[1] then
+        pcall('ZREM', key, unpack(over))
+      end
     end
-    local number = tonumber(text) or had and (greatest > 0 and had or had + 1) or 0
-    local over, value = ms + tonumber(ttl), secret .. format('%016.0f', number) .. owner
-    local last = whole(over)
-    local done = pcall('ZADD', key, '0', 'lockproxy', last, secret, '-' .. last, value)
-    if type(done) == 'number' and over > greatest then
-      done = pcall('PEXPIREAT', key, last)
+
+    -- join makes a reader. The first one counts, and those who join have the number that stands. A
+    -- top-up brings its own; it counts, too, where it is the first, as those who join it later must
+    -- have a greater number than whoever had the key alone before.
+    function tools:join(key, secret, place, ttl, field, owner, waits, topUp)
+      local had, greatest = self.counter[field], 0
+      if not had and field ~= '' then
+        return self.broken
+      end
+      local stands = pcall('ZCARD', key)
+      local fresh = stands == 0
+      local mark = fresh or pcall('ZSCORE', key, 'lockproxy')
+      if self:wrongType(stands) or mark == false then
+        return self:refuse(key, 'S', waits)
+      elseif type(mark) == 'table' then
+        return mark
+      elseif not fresh then
+        if pcall('ZSCORE', key, secret) then
+          return self:refuse(key, 'S', '') -- somebody has set it again before this came
+        end
+        self:forget(key, '(0', '(' .. self:whole(self.ms))
+        self:forget(key, '(-' .. self:whole(self.ms), '(0')
+        greatest = self:latest(key)
+        if type(greatest) == 'table' then
+          return greatest
+        end
+      end
+      local shut = not topUp and self:closed(key, 'S')
+      if shut then
+        return shut
+      end
+      local number = tonumber(topUp) or had and (greatest > 0 and had or had + 1) or 0
+      local text = topUp or format(self.digits16, number)
+      local value, over, last = secret .. text .. owner, self:endOf(ttl)
+      local done = pcall('ZADD', key, '0', 'lockproxy', last, secret, '-' .. last, value)
+      if type(done) == 'number' and over > greatest then
+        done = pcall('PEXPIREAT', key, last)
+        if type(done) == 'table' then
+          pcall('ZREM', key, secret, value)
+          self:settleReaders(key, 0)
+        end
+      end
       if type(done) == 'table' then
+        return done
+      end
+      if greatest <= 0 and had and had >= number then
+        self:raise(field, had + 1, place)
+      elseif greatest <= 0 or topUp then
+        self:raise(field, number, place, text)
+      end
+      self.changes[#self.changes + 1] = key
+      return number
+    end
+
+    function tools:S(key, secret, place, at)
+      local waits = ARGV[at + 5]
+      local result = self:join(key, secret, place, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], waits)
+      if waits == '1' and type(result) == 'number' and result >= 0 then
+        pcall('DEL', self.prefix .. 'intent:' .. key)
+      end
+      return result
+    end
+
+    -- reader carries out an operation on a reader that ends at over.
+    function tools:reader(op, key, secret, place, at, over)
+      if (op == 'P' or op == 'D') and over >= self.ms and pcall('ZCARD', key) == 3 then -- alone
+        if op == 'P' then
+          self:tell(key, secret)
+        end
+        return pcall('DEL', key)
+      end
+      local value = secret .. '0000000000000000'
+      local minus = '-' .. self:whole(over)
+      for _, found in ipairs(pcall('ZRANGEBYSCORE', key, minus, minus)) do
+        if sub(found, 1, 40) == secret then
+          value = found
+        end
+      end
+      if over < self.ms then
         pcall('ZREM', key, secret, value)
-        settleReaders(key, 0)
-      end
-    end
-    if type(done) == 'table' then
-      return done
-    end
-    if greatest <= 0 then
-      raise(field, math.max(number, (had or 0) + 1), place)
-    elseif text then
-      raise(field, number, place)
-    end
-    changes[#changes + 1] = key
-    return number
-  end
-
-  function tools.S(key, secret, place, at)
-    local waits = ARGV[at + 5]
-    local result = join(key, secret, place, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], waits)
-    if waits == '1' and type(result) == 'number' and result >= 0 then
-      pcall('DEL', prefix .. 'intent:' .. key)
-    end
-    return result
-  end
-
-  -- reader carries out an operation on a reader that ends at over.
-  local function reader(op, key, secret, place, at, over)
-    if (op == 'P' or op == 'D') and over >= ms and pcall('ZCARD', key) == 3 then -- it is alone
-      if op == 'P' then
-        tell(key, secret)
-      end
-      return pcall('DEL', key)
-    end
-    local value = secret .. '0000000000000000'
-    local minus = '-' .. whole(over)
-    for _, found in ipairs(pcall('ZRANGEBYSCORE', key, minus, minus)) do
-      if sub(found, 1, 40) == secret then
-        value = found
-      end
-    end
-    if over < ms then
-      pcall('ZREM', key, secret, value)
-      return 0
-    elseif op == 'C' then
-      return 1
-    elseif op == 'R' then
-      local text, field = ARGV[at + 2], ARGV[at + 3]
-      if not counter[field] and field ~= '' then
-        return broken
-      end
-      local new = secret .. text .. sub(value, 57)
-      if new ~= value then
-        local done = pcall('ZADD', key, minus, new)
+        return 0
+      elseif op == 'C' then
+        return 1
+      elseif op == 'R' then
+        local text, field = ARGV[at + 2], ARGV[at + 3]
+        if not self.counter[field] and field ~= '' then
+          return self.broken
+        end
+        local new = secret .. text .. sub(value, 57)
+        if new ~= value then
+          local done = pcall('ZADD', key, minus, new)
+          if type(done) == 'table' then
+            return done
+          end
+          pcall('ZREM', key, value)
+        end
+        self:raise(field, tonumber(text), place)
+        return 1
+      elseif op == 'D' or op == 'P' then
+        local done = pcall('ZREM', key, secret, value)
         if type(done) == 'table' then
           return done
         end
-        pcall('ZREM', key, value)
+        local empty = self:settleReaders(key, over)
+        if op == 'P' then
+          if empty then
+            self:tell(key, secret)
+          else
+            self.changes[#self.changes + 1] = key
+          end
+        end
+        return 1
       end
-      raise(field, tonumber(text), place)
-      return 1
-    elseif op == 'D' or op == 'P' then
-      local done = pcall('ZREM', key, secret, value)
-      if type(done) == 'table' then
-        return done
+      local bound, who = self.ms + tonumber(ARGV[at + 2]), secret
+      if op == 'K' then
+        who = 'kept' .. sub(secret, 5)
       end
-      local empty = settleReaders(key, over)
-      if op == 'P' then
-        if empty then
-          tell(key, secret)
-        else
-          changes[#changes + 1] = key
+      if op == 'K' or op == 'F' and bound < over or (op == 'E' or op == 'H') and bound > over then
+        local text = self:whole(bound)
+        local done = pcall('ZADD', key, text, who, '-' .. text, who .. sub(value, 41))
+        if type(done) == 'table' then
+          return done
+        end
+        if op == 'K' then
+          pcall('ZREM', key, secret, value)
+          self.changes[#self.changes + 1] = key
+        end
+        self:settleReaders(key, over)
+      end
+      return (op == 'E' or op == 'H') and 'S' .. sub(value, 41, 120) or 1
+    end
+
+    -- Q releases what is likely to be a reader: what it is is not asked before.
+    function tools:Q(key, secret, place, at)
+      local result = self:other('P', key, secret, place, at)
+      if result == 0 and pcall('GETRANGE', key, '0', '39') == secret then
+        self:tell(key, secret)
+        return pcall('DEL', key)
+      end
+      return result
+    end
+  end
+
+  local function slots()
+    -- slotOf reads what stands at a slot: its end and the value.
+    function tools:slotOf(text)
+      local cut = string.find(text, ' ', 1, true)
+      return tonumber(sub(text, 1, cut - 1)), sub(text, cut + 1)
+    end
+
+    -- settleSlots takes the expiry of a key to where its last slot ends; a key without slots is
+    -- deleted. Where another slot ends later than over, the key is left alone.
+    function tools:settleSlots(key, over)
+      if over and over < (tonumber(pcall('HGET', key, 'last')) or 0) then
+        return
+      end
+      local all, greatest = pcall('HGETALL', key), 0
+      if all.err then
+        return
+      end
+      for f = 1, #all, 2 do
+        if tonumber(all[f]) then
+          greatest = math.max(greatest, (self:slotOf(all[f + 1])))
         end
       end
-      return 1
+      if greatest < self.ms then
+        pcall('DEL', key)
+      elseif type(pcall('HSET', key, 'last', self:whole(greatest))) == 'number' then
+        pcall('PEXPIREAT', key, self:whole(greatest))
+      end
     end
-    local bound, who = ms + tonumber(ARGV[at + 2]), secret
-    if op == 'K' then
-      who = 'kept' .. sub(secret, 5)
-    end
-    if op == 'K' or op == 'F' and bound < over or (op == 'E' or op == 'H') and bound > over then
-      local done = pcall('ZADD', key, whole(bound), who, '-' .. whole(bound), who .. sub(value, 41))
+
+    -- occupy takes a slot. old is the value of one that has run out there, or nil.
+    function tools:occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
+      local over, till = self:endOf(ttl)
+      local text = format(self.digits16, number)
+      local last = not fresh and tonumber(pcall('HGET', key, 'last')) or 0
+      local value = till .. ' ' .. secret .. text .. owner
+      local done = pcall('HSET', key, 'lockproxy', 'limit', slot, value, 's' .. secret, slot,
+        'last', over > last and till or self:whole(last))
+      if type(done) ~= 'table' then
+        if old then
+          pcall('HDEL', key, 's' .. sub(old, 1, 40))
+        end
+        done = over > last and pcall('PEXPIREAT', key, till)
+        if type(done) == 'table' then
+          pcall('HDEL', key, slot, 's' .. secret)
+          self:settleSlots(key)
+        end
+      end
       if type(done) == 'table' then
         return done
       end
-      if op == 'K' then
-        pcall('ZREM', key, secret, value)
-        changes[#changes + 1] = key
-      end
-      settleReaders(key, over)
+      self:raise(field, number, place, text)
+      self.changes[#self.changes + 1] = key
+      return slot .. ' ' .. text
     end
-    return (op == 'E' or op == 'H') and 'S' .. sub(value, 41, 120) or 1
-  end
 
-  -- slotOf reads what stands at a slot: its end and the value.
-  local function slotOf(text)
-    local cut = string.find(text, ' ', 1, true)
-    return tonumber(sub(text, 1, cut - 1)), sub(text, cut + 1)
-  end
+    -- slots says whether slots stand at a key: true, or it is fresh and nothing does; else the
+    -- refusal, or the error.
+    function tools:slots(key, waits)
+      if pcall('HLEN', key) == 0 then
+        return true, true
+      end
+      local mark = pcall('HGET', key, 'lockproxy')
+      if mark == 'limit' then
+        return true, false
+      elseif type(mark) == 'table' and not self:wrongType(mark) then
+        return mark
+      end
+      return self:refuse(key, 'L', waits)
+    end
 
-  -- settleSlots takes the expiry of a key to where its last slot ends; a key without slots is
-  -- deleted. Where another slot ends later than over, the key is left alone.
-  local function settleSlots(key, over)
-    if over and over < (tonumber(pcall('HGET', key, 'last')) or 0) then
-      return
-    end
-    local all, greatest = pcall('HGETALL', key), 0
-    if all.err then
-      return
-    end
-    for f = 1, #all, 2 do
-      if tonumber(all[f]) then
-        greatest = math.max(greatest, (slotOf(all[f + 1])))
+    function tools:L(key, secret, place, at)
+      local ttl, field, owner, waits = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
+      local had = self.counter[field]
+      if not had and field ~= '' then
+        return self.broken
       end
-    end
-    if greatest < ms then
-      pcall('DEL', key)
-    elseif type(pcall('HSET', key, 'last', whole(greatest))) == 'number' then
-      pcall('PEXPIREAT', key, whole(greatest))
-    end
-  end
-
-  -- occupy takes a slot. old is the value of one that has run out there, or nil.
-  local function occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
-    local over = ms + tonumber(ttl)
-    local text = format('%016.0f', number)
-    local value = whole(over) .. ' ' .. secret .. text .. owner
-    local last = not fresh and tonumber(pcall('HGET', key, 'last')) or 0
-    local done = pcall('HSET', key, 'lockproxy', 'limit', slot, value, 's' .. secret, slot,
-      'last', whole(math.max(over, last)))
-    if type(done) ~= 'table' then
-      if old then
-        pcall('HDEL', key, 's' .. sub(old, 1, 40))
+      local may, fresh = self:slots(key, waits)
+      local shut = may == true and self:closed(key, 'L')
+      if may == true and not fresh and pcall('HGET', key, 's' .. secret) then
+        return self:refuse(key, 'L', '') -- somebody has set it again before this came
       end
-      done = over > last and pcall('PEXPIREAT', key, whole(over))
-      if type(done) == 'table' then
-        pcall('HDEL', key, slot, 's' .. secret)
-        settleSlots(key)
+      if may ~= true or shut then
+        return shut or may
       end
-    end
-    if type(done) == 'table' then
-      return done
-    end
-    raise(field, number, place)
-    changes[#changes + 1] = key
-    return slot .. ' ' .. text
-  end
-
-  -- slots says whether slots stand at a key: true, or it is fresh and nothing does; else the
-  -- refusal, or the error.
-  local function slots(key, waits)
-    local mark = pcall('HGET', key, 'lockproxy')
-    if mark == 'limit' then
-      return true, false
-    elseif mark == false and pcall('PTTL', key) == -2 then
-      return true, true
-    elseif type(mark) == 'table' and not wrongType(mark) then
-      return mark
-    end
-    return refuse(key, 'L', waits)
-  end
-
-  function tools.L(key, secret, place, at)
-    local ttl, field, owner, waits = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
-    local had = counter[field]
-    if not had and field ~= '' then
-      return broken
-    end
-    local may, fresh = slots(key, waits)
-    local shut = may == true and closed(key, 'L')
-    if may == true and not fresh and pcall('HGET', key, 's' .. secret) then
-      return refuse(key, 'L', '') -- somebody has set it again before this came
-    end
-    if may ~= true or shut then
-      return shut or may
-    end
-    local slot, old
-    for f = 7, 8 do
-      local text = not slot and not fresh and pcall('HGET', key, ARGV[at + f])
-      local over, value
-      if text then
-        over, value = slotOf(text)
-      end
-      if not slot and (not text or over < ms) then
-        slot, old = ARGV[at + f], value
-      end
-    end
-    if not slot then
-      local taken, soonest, all = {}, nil, pcall('HGETALL', key)
-      for f = 1, #all, 2 do
-        taken[all[f]] = all[f + 1]
-      end
-      for number = 0, tonumber(ARGV[at + 6]) - 1 do
-        local text = taken[whole(number)]
+      local slot, old
+      for f = 7, 8 do
+        local text = not slot and not fresh and pcall('HGET', key, ARGV[at + f])
         local over, value
         if text then
-          over, value = slotOf(text)
-          soonest = math.min(soonest or over, over)
+          over, value = self:slotOf(text)
         end
-        if not slot and (not text or over < ms) then
-          slot, old = whole(number), value
+        if not slot and (not text or over < self.ms) then
+          slot, old = ARGV[at + f], value
         end
       end
       if not slot then
-        return -2 - (soonest - ms)
+        local taken, soonest, all = {}, nil, pcall('HGETALL', key)
+        for f = 1, #all, 2 do
+          taken[all[f]] = all[f + 1]
+        end
+        for number = 0, tonumber(ARGV[at + 6]) - 1 do
+          local text = taken[self:whole(number)]
+          local over, value
+          if text then
+            over, value = self:slotOf(text)
+            soonest = math.min(soonest or over, over)
+          end
+          if not slot and (not text or over < self.ms) then
+            slot, old = self:whole(number), value
+          end
+        end
+        if not slot then
+          return -2 - (soonest - self.ms)
+        end
       end
+      local number = had and had + 1 or 0
+      local result = self:occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
+      if waits == '1' and type(result) == 'string' then
+        pcall('DEL', self.prefix .. 'intent:' .. key)
+      end
+      return result
     end
-    local number = had and had + 1 or 0
-    local result = occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
-    if waits == '1' and type(result) == 'string' then
-      pcall('DEL', prefix .. 'intent:' .. key)
-    end
-    return result
-  end
 
-  -- holder carries out an operation on a slot.
-  local function holder(op, key, secret, place, at, slot)
-    local text, over, value = pcall('HGET', key, slot), 0, ''
-    if type(text) == 'string' then
-      over, value = slotOf(text)
-    end
-    if over < ms or sub(value, 1, 40) ~= secret then
-      pcall('HDEL', key, 's' .. secret)
-      return 0
-    elseif op == 'C' then
-      return 1 + slot
-    elseif op == 'H' then
-      return {err = 'WRONGMODE a slot cannot be shared'}
-    elseif op == 'R' then
-      local fence, field = ARGV[at + 2], ARGV[at + 3]
-      if not counter[field] and field ~= '' then
-        return broken
+    -- holder carries out an operation on a slot.
+    function tools:holder(op, key, secret, place, at, slot)
+      if (op == 'P' or op == 'D') and pcall('HLEN', key) == 4 then -- alone: it takes four fields
+        if op == 'P' then
+          self:tell(key, secret)
+          self.changes[#self.changes + 1] = key
+        end
+        return pcall('DEL', key)
       end
-      local done = pcall('HSET', key, slot, whole(over) .. ' ' .. secret .. fence .. sub(value, 57))
-      if type(done) == 'table' then
-        return done
+      local text, over, value = pcall('HGET', key, slot), 0, ''
+      if type(text) == 'string' then
+        over, value = self:slotOf(text)
       end
-      raise(field, tonumber(fence), place)
-      return 1
-    elseif op == 'D' or op == 'P' then
-      local alone = pcall('HLEN', key) == 4 -- with what is noted beside
-      local done = alone and pcall('DEL', key) or pcall('HDEL', key, slot, 's' .. secret)
-      if type(done) == 'table' then
-        return done
-      end
-      if not alone then
-        settleSlots(key, over)
-      end
-      if op == 'P' then
-        tell(key, secret)
-        changes[#changes + 1] = key
-      end
-      return 1
-    end
-    local bound, who = ms + tonumber(ARGV[at + 2]), secret
-    if op == 'K' then
-      who = 'kept' .. sub(secret, 5)
-    end
-    if op == 'K' or op == 'F' and bound < over or op == 'E' and bound > over then
-      local done = pcall('HSET', key, slot, whole(bound) .. ' ' .. who .. sub(value, 41))
-      if type(done) == 'table' then
-        return done
-      end
-      if op == 'K' then
+      if over < self.ms or sub(value, 1, 40) ~= secret then
         pcall('HDEL', key, 's' .. secret)
-        changes[#changes + 1] = key
-      end
-      settleSlots(key)
-    end
-    return op == 'E' and 'L' .. slot .. ' ' .. sub(value, 41, 120) or op == 'K' and 1 + slot or 1
-  end
-
-  -- other carries out an operation on a key that is no string.
-  function tools.other(op, key, secret, place, at)
-    if op == 'X' then
-      local readers = type(pcall('ZSCORE', key, 'lockproxy')) == 'string'
-      if not readers and pcall('HGET', key, 'lockproxy') ~= 'limit' then
         return 0
+      elseif op == 'C' then
+        return 1 + slot
+      elseif op == 'H' then
+        return {err = 'WRONGMODE a slot cannot be shared'}
+      elseif op == 'R' then
+        local fence, field = ARGV[at + 2], ARGV[at + 3]
+        if not self.counter[field] and field ~= '' then
+          return self.broken
+        end
+        local new = self:whole(over) .. ' ' .. secret .. fence .. sub(value, 57)
+        local done = pcall('HSET', key, slot, new)
+        if type(done) == 'table' then
+          return done
+        end
+        self:raise(field, tonumber(fence), place)
+        return 1
+      elseif op == 'D' or op == 'P' then
+        local done = pcall('HDEL', key, slot, 's' .. secret)
+        if type(done) == 'table' then
+          return done
+        end
+        self:settleSlots(key, over)
+        if op == 'P' then
+          self:tell(key, secret)
+          self.changes[#self.changes + 1] = key
+        end
+        return 1
       end
-      tell(key)
-      return pcall('DEL', key)
+      local bound, who = self.ms + tonumber(ARGV[at + 2]), secret
+      if op == 'K' then
+        who = 'kept' .. sub(secret, 5)
+      end
+      if op == 'K' or op == 'F' and bound < over or op == 'E' and bound > over then
+        local done = pcall('HSET', key, slot, self:whole(bound) .. ' ' .. who .. sub(value, 41))
+        if type(done) == 'table' then
+          return done
+        end
+        if op == 'K' then
+          pcall('HDEL', key, 's' .. secret)
+          self.changes[#self.changes + 1] = key
+        end
+        self:settleSlots(key)
+      end
+      return op == 'E' and 'L' .. slot .. ' ' .. sub(value, 41, 120) or op == 'K' and 1 + slot or 1
     end
-    local stands = pcall('ZSCORE', key, secret)
-    if type(stands) == 'string' then
-      return reader(op, key, secret, place, at, tonumber(stands))
-    elseif wrongType(stands) then
-      stands = pcall('HGET', key, 's' .. secret)
+
+    -- Z releases what is likely to be a slot.
+    function tools:Z(key, secret, place, at)
+      local slot = pcall('HGET', key, 's' .. secret)
+      if type(slot) == 'string' then
+        return self:holder('P', key, secret, place, at, slot)
+      end
+      return self:Q(key, secret, place, at)
+    end
+  end
+
+  local function several()
+    -- several reads how many keys M or N has, and whether their counters are numbers.
+    function tools:several(at, head)
+      local n = tonumber(ARGV[at + 3])
+      for f = head, head + n - 1 do
+        local field = ARGV[at + f]
+        if not self.counter[field] and field ~= '' then
+          return n, self.broken
+        end
+      end
+      return n
+    end
+
+    function tools:M(_, secret, place, at, first)
+      local n, result = self:several(at, 6)
+      local k = first + n - 1
+      local ttl, owner, waits, wide = ARGV[at + 2], ARGV[at + 4], ARGV[at + 5], n + 6
+      local fence, failed = 0, nil
+      for f = at + 6, at + 5 + n do
+        fence = math.max(fence, (self.counter[ARGV[f]] or -1) + 1)
+      end
+      local text = format(self.digits16, fence)
+      local value = secret .. text .. owner
+      for j = first, result and first - 1 or k do
+        local set = pcall('SET', KEYS[j], value, 'NX', 'PX', ttl)
+        if not set or set.err then
+          failed, result = true, set
+          for undo = first, j - 1 do
+            pcall('DEL', KEYS[undo])
+          end
+          break
+        end
+      end
+      local longest -- that a key in the way lives, -1 for ever
+      for j = first, failed and k or first - 1 do
+        local left = pcall('PTTL', KEYS[j])
+        if type(left) == 'number' and left ~= -2 then
+          self:refuse(KEYS[j], 'X', waits)
+          longest = (left == -1 or longest == -1) and -1 or math.max(longest or 0, left)
+        end
+      end
+      if failed or result then
+        return longest and -2 - longest or result, wide, k
+      end
+      for j = first, k do
+        self:raise(ARGV[at + 6 + j - first], fence, place, text)
+        self.changes[#self.changes + 1] = KEYS[j]
+        if waits == '1' then
+          pcall('DEL', self.prefix .. 'intent:' .. KEYS[j])
+        end
+      end
+      return fence, wide, k
+    end
+
+    function tools:N(_, secret, place, at, first)
+      local n, result = self:several(at, 4)
+      local k, wide = first + n - 1, n + 4
+      for j = first, k do
+        local value = result or pcall('GETRANGE', KEYS[j], '0', '39')
+        if value ~= secret and not result then
+          result = type(value) == 'table' and not self:wrongType(value) and value or 0
+        end
+      end
+      for j = first, k do
+        local done = not result and pcall('SETRANGE', KEYS[j], '40', ARGV[at + 2])
+        if type(done) == 'table' then
+          result = done
+        elseif done then
+          self:raise(ARGV[at + 4 + j - first], tonumber(ARGV[at + 2]), place)
+        end
+      end
+      return result or 1, wide, k
+    end
+  end
+
+  -- rest are what may find anything at a key.
+  local function rest()
+    -- other carries out an operation on a key that is no string.
+    function tools:other(op, key, secret, place, at)
+      if op == 'X' then
+        local readers = type(pcall('ZSCORE', key, 'lockproxy')) == 'string'
+        if not readers and pcall('HGET', key, 'lockproxy') ~= 'limit' then
+          return 0
+        end
+        self:tell(key)
+        return pcall('DEL', key)
+      end
+      local stands = pcall('ZSCORE', key, secret)
       if type(stands) == 'string' then
-        return holder(op, key, secret, place, at, stands)
+        return self:reader(op, key, secret, place, at, tonumber(stands))
+      elseif self:wrongType(stands) then
+        stands = pcall('HGET', key, 's' .. secret)
+        if type(stands) == 'string' then
+          return self:holder(op, key, secret, place, at, stands)
+        end
       end
+      return type(stands) == 'table' and not self:wrongType(stands) and stands or 0
     end
-    return type(stands) == 'table' and not wrongType(stands) and stands or 0
-  end
 
-  -- T tops up: what stands there with the secret lives at least as long. Another slot than the one
-  -- that it should have is left.
-  function tools.T(key, secret, place, at)
-    local ttl, field, text = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-    local owner, mode = ARGV[at + 5], ARGV[at + 6]
-    if not counter[field] and field ~= '' then
-      return broken
-    end
-    local stands, result = pcall('GETRANGE', key, '0', '39'), nil
-    if stands == secret and mode == 'S' then
-      result = tools.H(key, secret, place, at) -- it missed that the lock is shared
-      return type(result) == 'table' and result or 2
-    elseif stands == secret then
-      result = pcall('PTTL', key)
-      if type(result) == 'number' and result < tonumber(ttl) then
-        result = pcall('PEXPIRE', key, ttl)
+    -- T tops up: what stands there with the secret lives at least as long. Another slot than the
+    -- one that it should have is left.
+    function tools:T(key, secret, place, at)
+      local ttl, field, text = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+      local owner, mode = ARGV[at + 5], ARGV[at + 6]
+      if not self.counter[field] and field ~= '' then
+        return self.broken
       end
-      return type(result) == 'table' and result or 2
-    elseif wrongType(stands) then
-      local own = mode ~= '' and mode ~= 'S' and pcall('HGET', key, 's' .. secret)
-      if type(own) == 'string' and own ~= mode then
-        pcall('HDEL', key, own, 's' .. secret)
-        settleSlots(key)
-      end
-      result = tools.other('E', key, secret, place, at)
-      if result ~= 0 then
+      local stands, result = pcall('GETRANGE', key, '0', '39'), nil
+      if stands == secret and mode == 'S' then
+        result = self:H(key, secret, place, at) -- it missed that the lock is shared
         return type(result) == 'table' and result or 2
+      elseif stands == secret then
+        result = pcall('PTTL', key)
+        if type(result) == 'number' and result < tonumber(ttl) then
+          result = pcall('PEXPIRE', key, ttl)
+        end
+        return type(result) == 'table' and result or 2
+      elseif self:wrongType(stands) then
+        local own = mode ~= '' and mode ~= 'S' and pcall('HGET', key, 's' .. secret)
+        if type(own) == 'string' and own ~= mode then
+          pcall('HDEL', key, own, 's' .. secret)
+          self:settleSlots(key)
+        end
+        result = self:other('E', key, secret, place, at)
+        if result ~= 0 then
+          return type(result) == 'table' and result or 2
+        end
+      elseif type(stands) == 'table' then
+        return stands
       end
-    elseif type(stands) == 'table' then
-      return stands
+      if mode == '' then
+        result = pcall('SET', key, secret .. text .. owner, 'NX', 'PX', ttl)
+        if not result or result.err then
+          return result and not self:wrongType(stands) and stands == '' and result or 0
+        end
+        self:raise(field, tonumber(text), place)
+        self.changes[#self.changes + 1] = key
+        return 1
+      elseif mode == 'S' then
+        result = self:join(key, secret, place, ttl, field, owner, '', text)
+      else
+        local may, fresh = self:slots(key, '')
+        local taken = may == true and not fresh and pcall('HGET', key, mode)
+        local over, old
+        if taken then
+          over, old = self:slotOf(taken)
+        end
+        if may ~= true or taken and over >= self.ms then
+          return type(may) == 'table' and may or 0
+        end
+        result = self:occupy(key, secret, place, mode, old, fresh, ttl, field, tonumber(text),
+          owner)
+      end
+      if type(result) == 'number' then
+        return result >= 0 and 1 or 0
+      end
+      return type(result) == 'string' and 1 or result or 0
     end
-    if mode == '' then
-      result = pcall('SET', key, secret .. text .. owner, 'NX', 'PX', ttl)
-      if not result or result.err then
-        return result and not wrongType(stands) and stands == '' and result or 0
+
+    -- K keeps the key of an exclusive lock closed.
+    function tools:K(key, secret, _, at)
+      local rest = pcall('GETRANGE', key, '40', '-1')
+      local done = pcall('SET', key, 'kept' .. sub(secret, 5) .. rest, 'PX', ARGV[at + 2])
+      if done.err then
+        return done
       end
-      raise(field, tonumber(text), place)
-      changes[#changes + 1] = key
+      self:tell(key, secret)
       return 1
-    elseif mode == 'S' then
-      result = join(key, secret, place, ttl, field, owner, '', text)
-    else
-      local may, fresh = slots(key, '')
-      local taken = may == true and not fresh and pcall('HGET', key, mode)
-      local over, old
-      if taken then
-        over, old = slotOf(taken)
-      end
-      if may ~= true or taken and over >= ms then
-        return type(may) == 'table' and may or 0
-      end
-      result = occupy(key, secret, place, mode, old, fresh, ttl, field, tonumber(text), owner)
     end
-    if type(result) == 'number' then
-      return result >= 0 and 1 or 0
-    end
-    return type(result) == 'string' and 1 or result or 0
-  end
 
-  -- K keeps the key of an exclusive lock closed.
-  function tools.K(key, secret, _, at)
-    local rest = pcall('GETRANGE', key, '40', '-1')
-    local done = pcall('SET', key, 'kept' .. sub(secret, 5) .. rest, 'PX', ARGV[at + 2])
-    if done.err then
-      return done
-    end
-    tell(key, secret)
-    return 1
-  end
-
-  -- H makes the holder of an exclusive lock its first reader. Those who join have a greater fence.
-  function tools.H(key, secret, place, at)
-    local field, left = ARGV[at + 3], pcall('PTTL', key)
-    if not counter[field] and field ~= '' then
-      return broken
-    end
-    local rest = pcall('GETRANGE', key, '40', '119')
-    local later = pcall('TIME') -- than left was told
-    later = later[1] * 1000 + (later[2] - later[2] % 1000) / 1000
-    local over = whole(math.max(later + left, ms + tonumber(ARGV[at + 2])))
-    local done = pcall('DEL', key)
-    if type(done) == 'table' then
-      return done
-    end
-    done = pcall('ZADD', key, '0', 'lockproxy', over, secret, '-' .. over, secret .. rest)
-    if type(done) == 'number' then
-      done = pcall('PEXPIREAT', key, over)
-    end
-    if type(done) == 'table' then -- this user may not
-      pcall('SET', key, secret .. rest, 'PX', whole(math.max(left, 1)))
-      return done
-    end
-    raise(field, (tonumber(sub(rest, 1, 16)) or 0) + 1, place)
-    tell(key, secret)
-    return 'S' .. rest
-  end
-
-  -- several reads how many keys M or N has, and whether their counters are numbers.
-  local function several(at, head)
-    local n = tonumber(ARGV[at + 3])
-    for f = head, head + n - 1 do
-      local field = ARGV[at + f]
-      if not counter[field] and field ~= '' then
-        return n, broken
+    -- H makes the holder of an exclusive lock its first reader. Those who join have a greater
+    -- fence.
+    function tools:H(key, secret, place, at)
+      local field, left = ARGV[at + 3], pcall('PTTL', key)
+      if not self.counter[field] and field ~= '' then
+        return self.broken
       end
-    end
-    return n
-  end
-
-  function tools.M(_, secret, place, at, first)
-    local n, result = several(at, 6)
-    local k = first + n - 1
-    local ttl, owner, waits, wide = ARGV[at + 2], ARGV[at + 4], ARGV[at + 5], n + 6
-    local fence, failed = 0, nil
-    for f = at + 6, at + 5 + n do
-      fence = math.max(fence, (counter[ARGV[f]] or -1) + 1)
-    end
-    local value = secret .. format('%016.0f', fence) .. owner
-    for j = first, result and first - 1 or k do
-      local set = pcall('SET', KEYS[j], value, 'NX', 'PX', ttl)
-      if not set or set.err then
-        failed, result = true, set
-        for undo = first, j - 1 do
-          pcall('DEL', KEYS[undo])
-        end
-        break
-      end
-    end
-    local longest -- that a key in the way lives, -1 for ever
-    for j = first, failed and k or first - 1 do
-      local left = pcall('PTTL', KEYS[j])
-      if type(left) == 'number' and left ~= -2 then
-        refuse(KEYS[j], 'X', waits)
-        longest = (left == -1 or longest == -1) and -1 or math.max(longest or 0, left)
-      end
-    end
-    if failed or result then
-      return longest and -2 - longest or result, wide, k
-    end
-    for j = first, k do
-      raise(ARGV[at + 6 + j - first], fence, place)
-      changes[#changes + 1] = KEYS[j]
-      if waits == '1' then
-        pcall('DEL', prefix .. 'intent:' .. KEYS[j])
-      end
-    end
-    return fence, wide, k
-  end
-
-  function tools.N(_, secret, place, at, first)
-    local n, result = several(at, 4)
-    local k, wide = first + n - 1, n + 4
-    for j = first, k do
-      local value = result or pcall('GETRANGE', KEYS[j], '0', '39')
-      if value ~= secret and not result then
-        result = type(value) == 'table' and not wrongType(value) and value or 0
-      end
-    end
-    for j = first, k do
-      local done = not result and pcall('SETRANGE', KEYS[j], '40', ARGV[at + 2])
+      local rest = pcall('GETRANGE', key, '40', '119')
+      local later = pcall('TIME') -- than left was told
+      later = later[1] * 1000 + (later[2] - later[2] % 1000) / 1000
+      local over = self:whole(math.max(later + left, self.ms + tonumber(ARGV[at + 2])))
+      local done = pcall('DEL', key)
       if type(done) == 'table' then
-        result = done
-      elseif done then
-        raise(ARGV[at + 4 + j - first], tonumber(ARGV[at + 2]), place)
+        return done
       end
+      done = pcall('ZADD', key, '0', 'lockproxy', over, secret, '-' .. over, secret .. rest)
+      if type(done) == 'number' then
+        done = pcall('PEXPIREAT', key, over)
+      end
+      if type(done) == 'table' then -- this user may not
+        pcall('SET', key, secret .. rest, 'PX', self:whole(math.max(left, 1)))
+        return done
+      end
+      self:raise(field, (tonumber(sub(rest, 1, 16)) or 0) + 1, place)
+      self:tell(key, secret)
+      return 'S' .. rest
     end
-    return result or 1, wide, k
+
+    function tools:inspect(key, left)
+      local found
+      if type(pcall('ZSCORE', key, 'lockproxy')) == 'string' then
+        found = {'shared', left, pcall('ZCOUNT', key, self:whole(self.ms), '+inf')}
+        local bound = '-' .. self:whole(self.ms)
+        local all = pcall('ZRANGEBYSCORE', key, '-inf', bound, 'WITHSCORES', 'LIMIT', '0', '128')
+        for f = 1, #all, 2 do
+          found[#found + 1] = sub(all[f], 1, 120)
+          found[#found + 1] = -tonumber(all[f + 1]) - self.ms
+        end
+      elseif pcall('HGET', key, 'lockproxy') == 'limit' then
+        found = {'limit', left, 0}
+        local all = pcall('HGETALL', key)
+        for f = 1, #all, 2 do
+          local over, value
+          if tonumber(all[f]) then
+            over, value = self:slotOf(all[f + 1])
+          end
+          if over and over >= self.ms then
+            found[3] = found[3] + 1
+            found[#found + 1] = all[f] .. ' ' .. sub(value, 1, 120)
+            found[#found + 1] = over - self.ms
+          end
+        end
+      end
+      return found or {ok = 'OTHER'}
+    end
   end
 
-  function tools.inspect(key, left)
-    local found
-    if type(pcall('ZSCORE', key, 'lockproxy')) == 'string' then
-      found = {'shared', left, pcall('ZCOUNT', key, whole(ms), '+inf')}
-      local bound = '-' .. whole(ms)
-      local all = pcall('ZRANGEBYSCORE', key, '-inf', bound, 'WITHSCORES', 'LIMIT', '0', '128')
-      for f = 1, #all, 2 do
-        found[#found + 1] = sub(all[f], 1, 120)
-        found[#found + 1] = -tonumber(all[f + 1]) - ms
-      end
-    elseif pcall('HGET', key, 'lockproxy') == 'limit' then
-      found = {'limit', left, 0}
-      local all = pcall('HGETALL', key)
-      for f = 1, #all, 2 do
-        local over, value
-        if tonumber(all[f]) then
-          over, value = slotOf(all[f + 1])
-        end
-        if over and over >= ms then
-          found[3] = found[3] + 1
-          found[#found + 1] = all[f] .. ' ' .. sub(value, 1, 120)
-          found[#found + 1] = over - ms
-        end
-      end
+  -- A function that is not there yet is made with those of its kind.
+  return setmetatable(tools, {__index = function(_, name)
+    if name == 'S' or name == 'Q' or name == 'reader' or name == 'join' then
+      readers()
+    elseif name == 'M' or name == 'N' then
+      several()
+    elseif name == 'other' or name == 'T' or name == 'K' or name == 'H' or name == 'inspect' then
+      rest()
+    else
+      slots()
     end
-    return found or {ok = 'OTHER'}
-  end
-
-  return tools
+    return rawget(tools, name)
+  end})
 end

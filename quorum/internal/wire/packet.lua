@@ -17,6 +17,7 @@
 --   H secret ttl field              share: makes an exclusive lock a shared one, and extends it
 --   C secret                        check
 --   D secret, P secret              release; P also tells those who wait for the key
+--   Q secret, Z secret              as P, for what is likely to be a reader, or a slot
 --   K secret ms                     keep: as P, but what the lock held stays taken for ms
 --   F secret ms                     fade: the lock lives at most ms more
 --   I                               inspect
@@ -27,7 +28,7 @@
 --      whatever its type, and is not touched: it lives left milliseconds more, for ever if left is
 --      -1. With slots that are all taken, left is until the first is free
 --   L  'slot fence', or refused as A
---   R, N, C, D, P, K, F, X  1 done, 0 something else stands there, or nothing. C and K say 1 + slot
+--   R, N, C, D, P, Q, Z, K, F, X  1 done, 0 something else stands there, or nothing. C and K say 1 + slot
 --   T  1 set; 2 it stood there and lives at least that long now; 0 something else stands there.
 --      Another slot that the secret has is left
 --   E, H  what stands behind the secret, at most 80 bytes, with 'S' or 'L<slot> ' in front for a
@@ -36,7 +37,7 @@
 --      {'shared' or 'limit', left, how many hold it, value, left, ...}: at most 128 of them; the value
 --      of a slot has '<slot> ' in front
 -- An error is the result of one operation and leaves the others alone. NOTADMITTED: the record
--- differs, and the operation votes: all but D, P, K, F and X do.
+-- differs, and the operation votes: all but D, P, Q, Z, K, F and X do.
 --
 -- What stands at a lock's key (<value> is secret, fence, owner; ends are by this clock, in ms):
 --   exclusive  a string, <value>
@@ -56,7 +57,7 @@ local pcall, format, type, sub = redis.pcall, string.format, type, string.sub
 local KEYS, ARGV, state, prefix = KEYS, ARGV, KEYS[1], ARGV[2]
 local now = redis.call('TIME')
 local width = {A = 5, W = 5, S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, P = 2, K = 3}
-width.F, width.I, width.X = 3, 1, 1
+width.Q, width.Z, width.F, width.I, width.X = 2, 2, 3, 1, 1
 -- The record and the counters are read once, before the operations, and the counters are written
 -- once, behind them.
 local fields, counter, broken, at, last = {'record'}, {}, nil, 3, #ARGV
@@ -111,7 +112,8 @@ while at <= last do
   local op, secret, result, wide = ARGV[at], ARGV[at + 1], nil, nil
   i, k = i + 1, k + 1
   local key = KEYS[k]
-  if not admitted and op ~= 'D' and op ~= 'P' and op ~= 'K' and op ~= 'F' and op ~= 'X' then
+  if not admitted and op ~= 'D' and op ~= 'P' and op ~= 'Q' and op ~= 'Z' and op ~= 'K' and op ~= 'F'
+    and op ~= 'X' then
     result = refusal
     if op == 'M' or op == 'N' then
       local n = tonumber(ARGV[at + 3])
@@ -164,15 +166,15 @@ while at <= last do
       elseif sub(result.err, 1, 9) == 'WRONGTYPE' then
         tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
           messages, changes)
-        result = tools.inspect(key, left)
+        result = tools:inspect(key, left)
       end
     end
 
-  elseif op == 'S' or op == 'L' or op == 'T' or op == 'M' or op == 'N' then
+  elseif op == 'S' or op == 'Q' or op == 'L' or op == 'Z' or op == 'T' or op == 'M' or op == 'N' then
     tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
       messages, changes)
     local ended
-    result, wide, ended = tools[op](key, secret, i + 3, at, k)
+    result, wide, ended = tools[op](tools, key, secret, i + 3, at, k)
     k = ended or k
 
   else
@@ -182,7 +184,7 @@ while at <= last do
       if sub(value.err, 1, 9) == 'WRONGTYPE' then
         tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
           messages, changes)
-        result = tools.other(op, key, secret, i + 3, at)
+        result = tools:other(op, key, secret, i + 3, at)
       end
     elseif value ~= secret and op ~= 'X' then
       result = 0
@@ -214,7 +216,7 @@ while at <= last do
     elseif op == 'K' or op == 'H' then
       tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
         messages, changes)
-      result = tools[op](key, secret, i + 3, at)
+      result = tools[op](tools, key, secret, i + 3, at)
     else -- E, F
       local left, bound = pcall('PTTL', key), tonumber(ARGV[at + 2])
       result = left
