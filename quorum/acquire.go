@@ -94,13 +94,17 @@ func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
 	return a
 }
 
+// maxIntent bounds how long those who hold a lock are joined by nobody after somebody has asked who
+// waits. It asks again before: see pollEvery in commands/internal/queue.
+const maxIntent = 1500 * time.Millisecond
+
 // terms are those of the next attempt. The slots that are tried first are random: those that ask
 // at once would meet at the same slot otherwise.
 func (a *acquisition) terms() *wire.Terms {
-	if a.r.Mode == Exclusive && a.more == nil && !a.r.Waits {
+	if a.r.Mode == Exclusive && a.more == nil && a.r.Waits <= 0 {
 		return nil
 	}
-	t := &wire.Terms{Mode: a.r.Mode, Limit: a.r.Limit, More: a.more, Waits: a.r.Waits}
+	t := &wire.Terms{Mode: a.r.Mode, Limit: a.r.Limit, More: a.more, Waits: min(a.r.Waits, maxIntent)}
 	for _, key := range a.more {
 		t.Slots = append(t.Slots, wire.Slot(key))
 	}

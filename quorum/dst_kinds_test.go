@@ -35,7 +35,9 @@ func (c *simClient) want(key string) Request {
 	if k.none() {
 		return r
 	}
-	r.Waits = c.chance(k.waits)
+	if c.chance(k.waits) {
+		r.Waits = c.moment(2 * time.Second)
+	}
 	switch p := c.random.Float64(); {
 	case p < k.shared:
 		r.Mode = Shared
@@ -60,7 +62,7 @@ func kindText(r Request) string {
 	if r.Keys != nil {
 		text += fmt.Sprint(" and ", r.Keys)
 	}
-	if r.Waits {
+	if r.Waits > 0 {
 		text += " waits"
 	}
 	return text
@@ -160,7 +162,7 @@ func (w *world) waiter() {
 	began := time.Now()
 	for w.wait(c.moment(200 * time.Millisecond)) {
 		pr := w.proxyAt(0)
-		cl, err := c.ask(pr, Request{Key: "a", TTL: w.plan.maxTTL / 2, Waits: true}, false)
+		cl, err := c.ask(pr, Request{Key: "a", TTL: w.plan.maxTTL / 2, Waits: c.w.plan.mostWaits()}, false)
 		if err == nil {
 			c.release(cl, pr)
 			began = time.Now()

@@ -86,10 +86,10 @@ type Request struct {
 	Mode  Mode          // Exclusive, Shared or Limited
 	Limit int           // of Limited: how many may hold the key, 1 to MaxLimit. Slots from 0 to Limit-1 are taken
 
-	// Waits says that somebody waits for the lock and comes first. Where holders of another mode
-	// refuse it, they are joined by nobody for a while. It is a hint: it makes no difference to
-	// who may hold the lock.
-	Waits bool
+	// Waits is how long somebody still waits for the lock who comes first; 0 for nobody. Where
+	// holders of another mode refuse it, they are joined by nobody for so long, or for 1.5 s. It is
+	// a hint: it makes no difference to who may hold the lock.
+	Waits time.Duration
 }
 
 // validate says what is wrong with the keys and the mode.

@@ -329,8 +329,8 @@ func allKinds(t *testing.T, q *Quorum) {
 	changed := make(chan struct{}, 100)
 	stop := q.Follow(t.Context(), "kinds", func() { changed <- struct{}{} })
 	defer stop()
-	shared, slots := Request{Key: "kinds", Mode: Shared, Waits: true}, Request{Key: "kinds", Mode: Limited, Limit: 3, Waits: true}
-	first := grantedOf(t, q, Request{Key: "kinds", Waits: true})
+	shared, slots := Request{Key: "kinds", Mode: Shared, Waits: time.Minute}, Request{Key: "kinds", Mode: Limited, Limit: 3, Waits: time.Minute}
+	first := grantedOf(t, q, Request{Key: "kinds", Waits: time.Minute})
 	<-changed
 	if _, err := q.ExtendKeys(t.Context(), []string{"kinds"}, first.Token, time.Minute, true); err != nil {
 		t.Errorf("share: %v", err)

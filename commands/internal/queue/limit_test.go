@@ -92,7 +92,7 @@ func TestLimitOtherModes(t *testing.T) {
 		h.granted("c2", ms, 2*ms)
 		h.granted("r", 301*ms, 306*ms)
 		h.granted("c3", h.result("r").at+100*ms, h.result("r").at+105*ms)
-		if got := h.s.attempts("r"); !got[0].waits || got[0].at > 4*ms {
+		if got := h.s.attempts("r"); got[0].waits == 0 || got[0].at > 4*ms {
 			t.Errorf("the reader asked first at %v, and said that it waits: %v", got[0].at, got[0].waits)
 		}
 	})

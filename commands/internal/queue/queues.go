@@ -85,6 +85,7 @@ func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.D
 	defer qs.leave(w)
 	limits := waitLimits{ctx: ctx, gone: gone, draining: qs.draining}
 	if timeout > 0 {
+		w.until = w.joined.Add(timeout)
 		timer := time.NewTimer(timeout)
 		defer timer.Stop()
 		limits.timeout = timer.C
@@ -179,7 +180,9 @@ func (qs *Queues) try(w *waiter, leads bool) (quorum.Lease, error) {
 	default:
 	}
 	want := w.want
-	want.Waits = leads && w.waited
+	if leads && w.waited {
+		want.Waits = w.remaining()
+	}
 	freed := qs.freed(w)
 	// The attempt does not run under the client's context: it ends with an answer.
 	lease, err := qs.locker.Acquire(context.Background(), want)

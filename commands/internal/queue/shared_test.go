@@ -131,9 +131,34 @@ func TestWriterSaysItWaits(t *testing.T) {
 				t.Errorf("%s asked first at %v, want %v", tt.name, got[0].at, tt.at)
 			}
 			for i, a := range got {
-				if want := tt.want[min(i, len(tt.want)-1)]; a.waits != want {
+				if want := tt.want[min(i, len(tt.want)-1)]; a.waits > 0 != want {
 					t.Errorf("%s, attempt %d: waits %v, want %v", tt.name, i, a.waits, want)
 				}
+			}
+		}
+	})
+}
+
+// TestHowLongItWaits: readers are kept out for no longer than the writer waits.
+func TestHowLongItWaits(t *testing.T) {
+	inHall(t, func(h *hall) {
+		h.s.hold("r", quorum.Shared, 10*time.Second, "job")
+		h.enter(guest{name: "w1", timeout: 2 * time.Second})
+		time.Sleep(time.Second)
+		h.enter(guest{name: "w2"})
+		h.wg.Wait()
+		asked := h.s.attempts("w1")
+		for _, a := range asked[1:] {
+			if left := 2*time.Second - a.at; a.waits < left || a.waits > left+ms {
+				t.Errorf("at %v w1 said that it waits for %v", a.at, a.waits)
+			}
+		}
+		if n := len(asked); n < 3 {
+			t.Errorf("w1 asked %d times", n)
+		}
+		for _, a := range h.s.attempts("w2") {
+			if a.waits != never {
+				t.Errorf("at %v w2 said that it waits for %v", a.at, a.waits)
 			}
 		}
 	})

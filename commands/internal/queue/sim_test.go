@@ -20,7 +20,7 @@ type holder struct {
 type attempt struct {
 	owner string
 	at    time.Duration // since the start of the bubble; when it was decided
-	waits bool
+	waits time.Duration // 0: it does not say that it waits
 }
 
 // simMasters are locks of all modes in virtual time. An attempt is decided half-way.

@@ -34,6 +34,7 @@ type waiter struct {
 	from   net.Addr     // of the client; nil: not known
 	queues []*waitQueue // of all its keys, without duplicates
 	joined time.Time
+	until  time.Time     // when it leaves; zero: it waits for ever
 	wakeUp chan struct{} // capacity 1: leads or invited has changed, or a key of its may be free
 
 	// Guarded by Queues.mu.
@@ -42,6 +43,14 @@ type waiter struct {
 	granted bool
 
 	waited bool // it came behind another client, or has asked before. Used by itself only
+}
+
+// remaining is how long w still waits; never for ever.
+func (w *waiter) remaining() time.Duration {
+	if w.until.IsZero() {
+		return never
+	}
+	return max(time.Until(w.until), time.Millisecond)
 }
 
 func (w *waiter) wake() {

@@ -75,19 +75,25 @@ func (p *packet) settle(key string, v Value) (gone bool) {
 	return false
 }
 
-const intentFor = 1500 * time.Millisecond
-
 func (p *packet) intent(key string) string { return p.prefix + "intent:" + key }
 
 // refuse answers an acquire of mode that found v.
-func (p *packet) refuse(key string, v Value, mode wire.Mode, waits bool) string {
-	if waits && (v.Mode == wire.Shared || v.Mode == wire.Limited) && v.Mode != mode && p.denied(true) == "" {
-		p.db.Keys[p.intent(key)] = Value{Text: string("XSL"[mode]), End: p.now.Add(intentFor)}
+func (p *packet) refuse(key string, v Value, mode wire.Mode, waits string) string {
+	if waits != "" && (v.Mode == wire.Shared || v.Mode == wire.Limited) && v.Mode != mode {
+		p.intend(key, mode, millis(waits))
 	}
 	if v.End.IsZero() {
 		return integer(-1)
 	}
 	return integer(-2 - v.left(p.now))
+}
+
+// intend leaves an intent, unless one stands that lives longer.
+func (p *packet) intend(key string, mode wire.Mode, waits time.Duration) {
+	v, stands := p.db.get(p.intent(key), p.now)
+	if (!stands || v.left(p.now) <= waits.Milliseconds()) && p.denied(true) == "" {
+		p.db.Keys[p.intent(key)] = Value{Text: string("XSL"[mode]), End: p.now.Add(waits)}
+	}
 }
 
 // closed is the refusal where somebody of another mode waits.
@@ -100,19 +106,19 @@ func (p *packet) closed(key string, mode wire.Mode) (refusal string, is bool) {
 }
 
 // granted is what follows a grant.
-func (p *packet) granted(key string, waits bool) {
-	if waits && p.denied(false) == "" {
+func (p *packet) granted(key string, waits string) {
+	if waits != "" && p.denied(false) == "" {
 		delete(p.db.Keys, p.intent(key))
 	}
 	p.tell("changed:", key, "")
 }
 
 func (p *packet) acquireShared(o *Op) string {
-	return p.join(o, o.Args[1], o.Args[2], o.Args[3], o.Args[4] == "1", "")
+	return p.join(o, o.Args[1], o.Args[2], o.Args[3], o.Args[4], "")
 }
 
 // join is the Lua function of that name.
-func (p *packet) join(o *Op, ttl, field, owner string, waits bool, text string) string {
+func (p *packet) join(o *Op, ttl, field, owner string, waits string, text string) string {
 	if p.db.spent(field) {
 		return failure(spent)
 	}
@@ -121,7 +127,7 @@ func (p *packet) join(o *Op, ttl, field, owner string, waits bool, text string) 
 		return p.refuse(o.Key, v, wire.Shared, waits)
 	}
 	if stands && text == "" && v.holder(o.Args[0]) >= 0 {
-		return p.refuse(o.Key, v, wire.Shared, false)
+		return p.refuse(o.Key, v, wire.Shared, "")
 	}
 	v = held(wire.Shared, v.Live(p.now))
 	if refusal, is := p.closed(o.Key, wire.Shared); is && text == "" {
@@ -150,7 +156,7 @@ func (p *packet) join(o *Op, ttl, field, owner string, waits bool, text string) 
 }
 
 // slots says whether slots may be taken at a key, else the refusal.
-func (p *packet) slots(o *Op, waits bool) (v Value, refusal string) {
+func (p *packet) slots(o *Op, waits string) (v Value, refusal string) {
 	v, stands := p.db.get(o.Key, p.now)
 	if stands && v.Mode != wire.Limited {
 		return v, p.refuse(o.Key, v, wire.Limited, waits)
@@ -160,7 +166,7 @@ func (p *packet) slots(o *Op, waits bool) (v Value, refusal string) {
 }
 
 func (p *packet) acquireSlot(o *Op) string {
-	field, waits, limit := o.Args[2], o.Args[4] == "1", int(number(o.Args[5]))
+	field, waits, limit := o.Args[2], o.Args[4], int(number(o.Args[5]))
 	if p.db.spent(field) {
 		return failure(spent)
 	}
@@ -172,7 +178,7 @@ func (p *packet) acquireSlot(o *Op) string {
 		return refusal
 	}
 	if v.holder(o.Args[0]) >= 0 {
-		return p.refuse(o.Key, v, wire.Limited, false)
+		return p.refuse(o.Key, v, wire.Limited, "")
 	}
 	try := []int{int(number(o.Args[6])), int(number(o.Args[7]))}
 	for slot := range limit {
@@ -195,7 +201,7 @@ func (p *packet) acquireSlot(o *Op) string {
 }
 
 // occupy takes a slot.
-func (p *packet) occupy(o *Op, v Value, at, slot int, ttl, field, owner string, fence uint64, waits bool) string {
+func (p *packet) occupy(o *Op, v Value, at, slot int, ttl, field, owner string, fence uint64, waits string) string {
 	if err := p.denied(true); err != "" {
 		return failure(err)
 	}
@@ -226,7 +232,7 @@ func (p *packet) topUpAs(o *Op, mode string) string {
 		if stands && v.Mode != wire.Shared {
 			return integer(0)
 		}
-		return onlySet(p.join(o, ttl, field, owner, false, text))
+		return onlySet(p.join(o, ttl, field, owner, "", text))
 	}
 	slot := int(number(mode))
 	v.Mode = cmp.Or(v.Mode, wire.Limited)
@@ -234,7 +240,7 @@ func (p *packet) topUpAs(o *Op, mode string) string {
 	if stands && (v.Mode != wire.Limited || v.Other || v.Text != "") || at >= 0 && v.Holders[at].lives(p.now) {
 		return integer(0)
 	}
-	return onlySet(p.occupy(o, v, at, slot, ttl, field, owner, number(text), false))
+	return onlySet(p.occupy(o, v, at, slot, ttl, field, owner, number(text), ""))
 }
 
 // onlySet is the result of a top-up that set something.
@@ -252,7 +258,7 @@ func (o *Op) several(first int) (keys, fields []string) {
 
 func (p *packet) acquireSeveral(o *Op) string {
 	keys, fields := o.several(5)
-	secret, ttl, owner, waits := o.Args[0], o.Args[1], o.Args[3], o.Args[4] == "1"
+	secret, ttl, owner, waits := o.Args[0], o.Args[1], o.Args[3], o.Args[4]
 	fence, longest, stands := uint64(0), int64(0), false
 	for i, key := range keys {
 		if p.db.spent(fields[i]) {

@@ -40,7 +40,7 @@ var operations map[byte]operation
 func init() {
 	operations = map[byte]operation{
 		'A': {"acquire", 4, true, (*packet).acquire},
-		'W': {"acquire", 4, true, (*packet).acquire},
+		'W': {"acquire", 5, true, (*packet).acquire},
 		'S': {"acquire", 5, true, (*packet).acquireShared},
 		'L': {"acquire", 8, true, (*packet).acquireSlot},
 		'M': {"acquire", 5, true, (*packet).acquireSeveral},
@@ -147,12 +147,15 @@ func (p *packet) denied(takes bool) string {
 }
 
 func (p *packet) acquire(o *Op) string {
-	secret, ttl, field, owner := o.Args[0], o.Args[1], o.Args[2], o.Args[3]
+	secret, ttl, field, owner, waits := o.Args[0], o.Args[1], o.Args[2], o.Args[3], ""
+	if o.Letter == 'W' {
+		waits = o.Args[4]
+	}
 	if p.db.spent(field) {
 		return failure(spent)
 	}
 	if v, stands := p.db.get(o.Key, p.now); stands { // also where nothing can be written
-		return p.refuse(o.Key, v, wire.Exclusive, o.Letter == 'W')
+		return p.refuse(o.Key, v, wire.Exclusive, waits)
 	}
 	if err := p.denied(true); err != "" {
 		return failure(err)
@@ -163,7 +166,7 @@ func (p *packet) acquire(o *Op) string {
 		fence = p.db.Counters[field]
 	}
 	p.db.Keys[o.Key] = LockValue(secret, fence, owner, p.now.Add(millis(ttl)))
-	p.granted(o.Key, o.Letter == 'W')
+	p.granted(o.Key, waits)
 	return integer(int64(fence))
 }
 
@@ -329,7 +332,7 @@ func (p *packet) topUp(o *Op) string {
 	}
 	p.db.raise(field, fence)
 	p.db.Keys[o.Key] = LockValue(secret, fence, owner, p.now.Add(millis(ttl)))
-	p.granted(o.Key, false)
+	p.granted(o.Key, "")
 	return integer(1)
 }
 

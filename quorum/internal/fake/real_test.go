@@ -229,7 +229,7 @@ func (d *differ) secret() string {
 
 // terms are any for a lock at key that is not plain.
 func (d *differ) terms(key string) *wire.Terms {
-	t := &wire.Terms{Mode: wire.Mode(d.random.IntN(3)), Limit: 1 + d.random.IntN(3), Slot: d.random.IntN(3), Waits: d.random.IntN(3) == 0}
+	t := &wire.Terms{Mode: wire.Mode(d.random.IntN(3)), Limit: 1 + d.random.IntN(3), Slot: d.random.IntN(3), Waits: []time.Duration{0, 0, time.Minute, 2 * time.Minute}[d.random.IntN(4)]}
 	t.Try = [2]int{d.random.IntN(t.Limit), d.random.IntN(t.Limit)}
 	if t.Mode == wire.Exclusive && d.random.IntN(2) == 0 {
 		for _, more := range []string{"lock:a", "lock:b", "lock:c"} {

@@ -16,7 +16,7 @@ var letters = [...]byte{Acquire: 'A', Raise: 'R', Release: 'D', Fade: 'F', TopUp
 
 // arguments are how many ARGV an operation takes, by its letter, which is among them. M and N take
 // one more for each key.
-var arguments = [...]int{'A': 5, 'W': 5, 'S': 6, 'L': 9, 'M': 6, 'R': 4, 'N': 4, 'D': 2, 'P': 2, 'Q': 2, 'Z': 2, 'K': 3, 'F': 3, 'T': 7, 'E': 3, 'H': 4, 'C': 2, 'I': 1, 'X': 1}
+var arguments = [...]int{'A': 5, 'W': 6, 'S': 6, 'L': 9, 'M': 6, 'R': 4, 'N': 4, 'D': 2, 'P': 2, 'Q': 2, 'Z': 2, 'K': 3, 'F': 3, 'T': 7, 'E': 3, 'H': 4, 'C': 2, 'I': 1, 'X': 1}
 
 // letter is what a packet calls the operation.
 func (o *Op) letter() byte {
@@ -30,7 +30,7 @@ func (o *Op) letter() byte {
 		return o.Terms.Mode.letter()
 	case o.Kind == Acquire && o.Terms.More != nil:
 		return 'M'
-	case o.Kind == Acquire && o.Terms.Waits:
+	case o.Kind == Acquire && o.Terms.Waits > 0:
 		return 'W'
 	case o.Kind == Raise && o.Terms.More != nil:
 		return 'N'
@@ -88,14 +88,14 @@ func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 		b = appendMillis(b, op.TTL)
 		b = e.appendField(b, op.Slot)
 		b = appendBulk(b, op.Owner)
-		if letter == 'S' || letter == 'L' {
+		if letter != 'A' {
 			b = appendTerms(b, op.Terms)
 		}
 	case 'M':
 		b = appendMillis(b, op.TTL)
 		b = appendInt(b, uint64(1+len(op.more())))
 		b = appendBulk(b, op.Owner)
-		b = appendFlag(b, op.Terms.Waits)
+		b = appendWaits(b, op.Terms)
 		b = e.appendFields(b, op)
 	case 'R':
 		b = appendFenceBulk(b, op.Fence)
@@ -119,9 +119,9 @@ func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 	return b
 }
 
-// appendTerms writes what S and L have behind the owner.
+// appendTerms writes what W, S and L have behind the owner.
 func appendTerms(b []byte, t *Terms) []byte {
-	b = appendFlag(b, t.Waits)
+	b = appendWaits(b, t)
 	if t.Mode == Limited {
 		b = appendInt(b, uint64(t.Limit))
 		b = appendInt(b, uint64(t.Try[0]))
@@ -150,10 +150,10 @@ func (e *Encoder) appendFields(b []byte, op *Op) []byte {
 	return b
 }
 
-// appendFlag writes 1 or nothing.
-func appendFlag(b []byte, set bool) []byte {
-	if set {
-		return append(b, "$1\r\n1\r\n"...)
+// appendWaits writes how long an intent may stand, empty for none.
+func appendWaits(b []byte, t *Terms) []byte {
+	if t.Waits > 0 {
+		return appendMillis(b, t.Waits)
 	}
 	return append(b, "$0\r\n\r\n"...)
 }

@@ -44,9 +44,9 @@ func everyOp() []*Op {
 		{Kind: TopUp, TokenAt: at, Slot: 7, TTL: time.Millisecond, Fence: 12, Owner: "me"},
 		{Kind: Extend, TokenAt: at, TTL: time.Hour},
 		{Kind: Check, TokenAt: at},
-		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Owner: "me", Terms: &Terms{Waits: true}},
+		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Owner: "me", Terms: &Terms{Waits: time.Second}},
 		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Mode: Shared}},
-		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Mode: Limited, Limit: 10, Try: [2]int{3, 0}, Waits: true}},
+		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Mode: Limited, Limit: 10, Try: [2]int{3, 0}, Waits: time.Second}},
 		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Owner: "me", Terms: two},
 		{Kind: Raise, TokenAt: at, Slot: 7, Fence: 5, Terms: two},
 		{Kind: TopUp, TokenAt: at, Slot: 7, TTL: time.Second, Fence: 12, Terms: &Terms{Mode: Shared}},
@@ -64,7 +64,7 @@ func TestAppendPacket(t *testing.T) {
 	keys := strings.Repeat(" lock:job", 12) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 6)
 	want := "EVALSHA " + Packet.SHA + " 22 " + testState + keys + " A x " + ReservedPrefix +
 		" A @ 20000 7 me R @ 9007199254740991 4095 D @ P @ F @ 2000 T @ 1 7 0000000000000012 me  E @ 3600000 C @" +
-		" W @ 1000 7 me S @ 1000 7   L @ 1000 7  1 10 3 0 M @ 1000 2 me  7 9 N @ 0000000000000005 2 7 9" +
+		" W @ 1000 7 me 1000 S @ 1000 7   L @ 1000 7  1000 10 3 0 M @ 1000 2 me  7 9 N @ 0000000000000005 2 7 9" +
 		" T @ 1000 7 0000000000000012  S T @ 1000 7 0000000000000012  12 H @ 1000 7 K @ 60000 I X"
 	if s := strings.Join(got, " "); s != strings.ReplaceAll(want, "@", mine) {
 		t.Errorf("%s\nwant %s", s, want)

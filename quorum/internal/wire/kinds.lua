@@ -47,13 +47,22 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     if type(left) ~= 'number' or left == -2 then
       return type(left) == 'table' and left or false
     end
-    if waits == '1' then
+    if waits ~= '' then
       local kind = pcall('TYPE', key).ok
       if kind == 'zset' and mode ~= 'S' or kind == 'hash' and mode ~= 'L' then
-        pcall('SET', self.prefix .. 'intent:' .. key, mode, 'PX', '1500')
+        self:intend(key, mode, waits)
       end
     end
     return -2 - left
+  end
+
+  -- intend leaves an intent for so long. One that stands longer is left alone.
+  function tools:intend(key, mode, waits)
+    local intent = self.prefix .. 'intent:' .. key
+    local left = pcall('PTTL', intent)
+    if type(left) == 'number' and left <= tonumber(waits) then
+      pcall('SET', intent, mode, 'PX', waits)
+    end
   end
 
   -- closed is the refusal where somebody of another mode waits for the key; nil where nobody does.
@@ -154,7 +163,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     function tools:S(key, secret, place, at)
       local waits = ARGV[at + 5]
       local result = self:join(key, secret, place, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], waits)
-      if waits == '1' and type(result) == 'number' and result >= 0 then
+      if waits ~= '' and type(result) == 'number' and result >= 0 then
         pcall('DEL', self.prefix .. 'intent:' .. key)
       end
       return result
@@ -357,7 +366,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       end
       local number = had and had + 1 or 0
       local result = self:occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
-      if waits == '1' and type(result) == 'string' then
+      if waits ~= '' and type(result) == 'string' then
         pcall('DEL', self.prefix .. 'intent:' .. key)
       end
       return result
@@ -482,7 +491,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       for j = first, k do
         self:raise(ARGV[at + 6 + j - first], fence, place, text)
         self.changes[#self.changes + 1] = KEYS[j]
-        if waits == '1' then
+        if waits ~= '' then
           pcall('DEL', self.prefix .. 'intent:' .. KEYS[j])
         end
       end

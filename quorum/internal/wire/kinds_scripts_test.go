@@ -29,7 +29,7 @@ func waiting(o *Op) *Op {
 	if o.Terms != nil {
 		t = *o.Terms
 	}
-	t.Waits = true
+	t.Waits = 1500 * time.Millisecond
 	o.Terms = &t
 	return o
 }
@@ -143,6 +143,28 @@ func TestIntent(t *testing.T) {
 		if got := s.run(limited("lock:a", third, 3, 1)); got[0] != '-' {
 			t.Errorf("with the intent of a reader: %s", got)
 		}
+	})
+}
+
+// An intent stands for as long as somebody waits. One that stands longer is not cut short.
+func TestIntentEnds(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		const intent = IntentPrefix + "lock:a"
+		s.run(shared("lock:a", mine, 20*time.Second))
+		for _, tt := range []struct{ waits, want time.Duration }{
+			{10 * time.Second, 10 * time.Second}, {4 * time.Second, 10 * time.Second}, {25 * time.Second, 25 * time.Second},
+		} {
+			both := acquire("lock:b", theirs)
+			both.Terms = &Terms{More: []string{"lock:a"}, Slots: []uint16{7}}
+			for _, o := range []*Op{acquire("lock:a", theirs), limited("lock:a", theirs, 3, 0), both} {
+				o = waiting(o)
+				o.Terms.Waits = tt.waits
+				s.run(o)
+				s.expires(intent, tt.want)
+			}
+		}
+		s.run(op(Release, "lock:a", mine), waiting(acquire("lock:a", theirs)))
+		s.want("got what it waited for", s.do("EXISTS", intent), "0")
 	})
 }
 

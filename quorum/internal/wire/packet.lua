@@ -4,7 +4,7 @@
 -- ARGV[1] the record under which this master votes, '' for any; ARGV[2] the prefix of names
 -- then for each operation a letter and its arguments:
 --   A secret ttl field owner        acquire: sets the lock if nothing stands at the key
---   W                               as A, for somebody who waits: see intents
+--   W secret ttl field owner waits  as A, for somebody who waits: see intents
 --   S secret ttl field owner waits  acquire shared: joins the readers, or is the first
 --   L secret ttl field owner waits limit slot slot  acquire a slot under limit: one of the two if
 --                                   one is free, else the first that is
@@ -47,8 +47,8 @@
 --              s<secret> = <slot>
 -- A key expires with the last of those who hold it. One who is let go early takes the expiry back.
 -- A secret that begins with 'kept' is of no token: what it holds is closed for a while (K).
--- Intents: who waits for a key that is held in another mode leaves its letter there for 1.5 s, and
--- nobody joins those who hold it until then. It is a hint.
+-- Intents: who waits for a key that is held in another mode leaves its letter there for so many ms
+-- as waits says, '' for not waiting, and nobody joins those who hold it until then. It is a hint.
 --
 -- All is one stretch without functions: to make one costs as much as an operation. Those that only
 -- readers and slots need are made when they are needed. Behind TIME nothing may throw, or
@@ -56,7 +56,7 @@
 local pcall, format, type, sub = redis.pcall, string.format, type, string.sub
 local KEYS, ARGV, state, prefix = KEYS, ARGV, KEYS[1], ARGV[2]
 local now = redis.call('TIME')
-local width = {A = 5, W = 5, S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, P = 2, K = 3}
+local width = {A = 5, W = 6, S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, P = 2, K = 3}
 width.Q, width.Z, width.F, width.I, width.X = 2, 2, 3, 1, 1
 -- The record and the counters are read once, before the operations, and the counters are written
 -- once, behind them.
@@ -148,7 +148,9 @@ while at <= last do
         elseif type(result) == 'number' then
           result = -2 - result
           if op == 'W' and pcall('GETRANGE', key, '0', '0').err then -- held by readers, or by slots
-            pcall('SET', prefix .. 'intent:' .. key, 'X', 'PX', '1500')
+            tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
+              messages, changes)
+            tools:intend(key, 'X', ARGV[at + 5])
           end
         end
       end

@@ -107,7 +107,7 @@ func randomOp(dice *rand.Rand) *Op {
 
 // randomTerms are any for a lock that is not plain.
 func randomTerms(dice *rand.Rand) *Terms {
-	t := &Terms{Mode: Mode(dice.IntN(3)), Limit: 1 + dice.IntN(3), Slot: dice.IntN(3), Waits: dice.IntN(2) == 0}
+	t := &Terms{Mode: Mode(dice.IntN(3)), Limit: 1 + dice.IntN(3), Slot: dice.IntN(3), Waits: time.Duration(dice.IntN(2)) * time.Minute}
 	t.Try = [2]int{dice.IntN(t.Limit), dice.IntN(t.Limit)}
 	if t.Mode == Exclusive && dice.IntN(2) == 0 {
 		t.More, t.Slots = []string{":d", ":e"}, []uint16{uint16(dice.IntN(8)), uint16(dice.IntN(8))}

@@ -1,5 +1,7 @@
 package wire
 
+import "time"
+
 // Mode is the kind of a lock: who may hold it beside others. A key has one mode at a time.
 type Mode uint8
 
@@ -28,12 +30,12 @@ const (
 // releases what the token holds, whatever that is.
 type Terms struct {
 	Mode  Mode
-	Limit int      // of Limited: the slots from 0 to Limit-1 may be taken
-	Try   [2]int   // of Limited: the slots that are tried first
-	Slot  int      // of Limited, top-up: the slot
-	More  []string // full keys that are locked together with Op.Key
-	Slots []uint16 // the counters of More
-	Waits bool     // somebody waits for the lock: see IntentPrefix
+	Limit int           // of Limited: the slots from 0 to Limit-1 may be taken
+	Try   [2]int        // of Limited: the slots that are tried first
+	Slot  int           // of Limited, top-up: the slot
+	More  []string      // full keys that are locked together with Op.Key
+	Slots []uint16      // the counters of More
+	Waits time.Duration // somebody waits for the lock: how long an intent may stand; 0 for none. See IntentPrefix
 }
 
 // IntentPrefix begins the name of the key that says that somebody waits for a lock that holders of
