@@ -12,9 +12,9 @@ import (
 // namespace begins the name of every metric of ours.
 const namespace = "lockproxy"
 
-// registry holds all metrics: those of the meter, those read from State at each scrape, and those
-// of Go and the process.
-func registry(m *Meter, state func() State, version string) *prometheus.Registry {
+// Registry holds all metrics: those of m, those read from state at each scrape, and those of Go and
+// the process.
+func Registry(m *Meter, state func() State, version string) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(m.all...)
 	r.MustRegister(&collector{state}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -19,7 +19,7 @@ func TestDocsMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	families, err := registry(NewMeter([]string{"string"}), someState, "v1").Gather()
+	families, err := Registry(NewMeter([]string{"string"}), someState, "v1").Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestDocsStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	families, err := registry(NewMeter(nil), someState, "v1").Gather()
+	families, err := Registry(NewMeter(nil), someState, "v1").Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (m *Meter) faults(masters []stat.Master) map[fault]uint64 {
 	}
 	for _, counters := range m.commands {
 		for outcome, c := range counters {
-			if failures[outcome] || clientFaults[outcome] {
+			if outcome.Failed() || clientFaults[outcome] {
 				add("reply", string(outcome), uint64(valueOf(c)))
 			}
 		}

@@ -13,10 +13,6 @@ import (
 // other is the label value of everything that is not listed.
 const other = "other"
 
-// failures are the outcomes that count as errors: the client did nothing wrong.
-var failures = map[stat.Outcome]bool{stat.OutcomeNoQuorum: true, stat.OutcomeTryAgain: true,
-	stat.OutcomeQueueFull: true, stat.OutcomeUndelivered: true, stat.OutcomeInternal: true}
-
 // Meter counts events and durations for metrics and the page. Safe for concurrent use. No method
 // blocks, and none allocates but for a LOCK of a key that is newly contended.
 type Meter struct {

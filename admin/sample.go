@@ -62,7 +62,7 @@ func (s *sampler) next(state State, now time.Time) Sample {
 	var taken, failed float64
 	for command, counters := range s.m.commands {
 		for outcome, c := range counters {
-			if failures[outcome] {
+			if outcome.Failed() {
 				failed += valueOf(c)
 			}
 			if command == "lock" && (outcome == stat.OutcomeTaken || outcome == stat.OutcomeTimeout || outcome == stat.OutcomeGone) {

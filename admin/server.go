@@ -90,7 +90,7 @@ func New(o Options) *Server {
 	if o.Explain == nil {
 		o.Explain = error.Error
 	}
-	s := &Server{o: o, done: make(chan struct{}), registry: registry(o.Meter, o.State, o.Version)}
+	s := &Server{o: o, done: make(chan struct{}), registry: Registry(o.Meter, o.State, o.Version)}
 	s.locks.init()
 	s.stream.done = s.done
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,

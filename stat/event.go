@@ -66,6 +66,15 @@ const (
 	OutcomeInternal Outcome = "internal"
 )
 
+// Failed reports whether the command failed although the client did nothing wrong.
+func (o Outcome) Failed() bool {
+	switch o {
+	case OutcomeNoQuorum, OutcomeTryAgain, OutcomeQueueFull, OutcomeUndelivered, OutcomeInternal:
+		return true
+	}
+	return false
+}
+
 // Command is a lock command and what may become of it.
 type Command struct {
 	Name     string    // in lower case
