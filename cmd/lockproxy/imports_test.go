@@ -14,6 +14,7 @@ var leaves = []string{"plain", "stat"}
 // mayImport says which folders there are and what each may import from the project, beside leaves.
 var mayImport = map[string][]string{
 	"cmd/lockproxy": {"admin", "cmd/lockproxy/embedded", "cmd/lockproxy/internal/listen", "cmd/lockproxy/internal/logs",
+		"cmd/lockproxy/internal/telemetry", "cmd/lockproxy/internal/telemetry/collector", // the collector for tests
 		"cmd/lockproxy/tool", "commands", "conf", "quorum", "resp", "upstream"},
 	"commands": {"commands/internal/queue", "commands/internal/session", "quorum", "resp"},
 	"conf":     {},
@@ -31,6 +32,9 @@ var mayImport = map[string][]string{
 	"cmd/lockproxy/tool":            {"conf"},
 	"cmd/lockproxy/internal/listen": {"conf"},
 	"cmd/lockproxy/internal/logs":   {},
+
+	"cmd/lockproxy/internal/telemetry":           {"cmd/lockproxy/internal/telemetry/collector"},
+	"cmd/lockproxy/internal/telemetry/collector": {},
 
 	"commands/internal/queue":   {"quorum"},
 	"commands/internal/session": {"quorum", "resp"},
@@ -97,6 +101,9 @@ func TestFoldersImportWhatTheyMay(t *testing.T) {
 			if ours && imported != folder && !slices.Contains(allowed, imported) &&
 				!(slices.Contains(leaves, imported) && !slices.Contains(leaves, folder)) {
 				t.Errorf("%s imports %s", folder, imported)
+			}
+			if strings.HasPrefix(path, "go.opentelemetry.io/") && !strings.HasPrefix(folder, "cmd/lockproxy/internal/telemetry") {
+				t.Errorf("%s imports %s: only the room telemetry may", folder, path)
 			}
 		}
 	}

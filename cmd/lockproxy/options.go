@@ -91,13 +91,13 @@ func tunable(cfg conf.Config) commands.Tunable {
 }
 
 func relayOptions(cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum, service *commands.Service, loops *resp.Loops,
-	operators *operators, log *zap.Logger) resp.Options {
+	figures *figures, log *zap.Logger) resp.Options {
 	mux := redcon.NewServeMux()
 	service.Register(mux)
-	return resp.Options{Handler: mux, Begin: service.Begin, Loops: loops, Dial: operators.dial(up.Dial),
+	return resp.Options{Handler: mux, Begin: service.Begin, Loops: loops, Dial: figures.dial(up.Dial),
 		DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
 		Facts: relayFacts(up), Reencode: cfg.Embedded(), SlowClientTimeout: cfg.SlowClientTimeout, MaxClients: cfg.MaxClients,
-		AskUser: cfg.LockACL || cfg.AuditLog != "", Timed: operators.timed(), Log: log}
+		AskUser: cfg.LockACL || cfg.AuditLog != "", Timed: figures.timed(), Log: log}
 }
 
 // relayFacts returns what the relay must know about the upstream, by the last known answers.

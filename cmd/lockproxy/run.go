@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"lockproxy/cmd/lockproxy/embedded"
 	"lockproxy/cmd/lockproxy/internal/listen"
 	"lockproxy/cmd/lockproxy/internal/logs"
+	"lockproxy/cmd/lockproxy/internal/telemetry"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/commands"
 	"lockproxy/conf"
@@ -97,6 +99,10 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	if err != nil {
 		return err
 	}
+	sent := telemetry.New(os.Getenv, version, log)
+	defer sent.Close(ctx)
+	figures := newFigures(cfg, operators != nil || sent.WantsMetrics())
+	defer figures.close()
 	defer operators.close(ctx)
 
 	relay := newRelay()
@@ -119,13 +125,15 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	permission, closePermission := lockPermission(ctx, cfg, files, log)
 	defer closePermission()
 
-	service := commands.New(commandOptions(cfg, q, gate, permission, relay, operators.done(logs.Audit), log))
-	relay.start(resp.NewServer(relayOptions(cfg, up, q, service, loops, operators, log)))
+	service := commands.New(commandOptions(cfg, q, gate, permission, relay, figures.done(logs.Audit, sent), log))
+	relay.start(resp.NewServer(relayOptions(cfg, up, q, service, loops, figures, log)))
 	reload.attach(func(cfg conf.Config) {
 		service.Change(tunable(cfg))
 		relay.server.SetMaxClients(cfg.MaxClients)
 	})
-	operators.start(ctx, up, service, relay.server, files.adminToken, logs.LevelHandler(), names(listeners))
+	figures.start(ctx, up, service, relay.server)
+	operators.start(figures, files.adminToken, logs.LevelHandler(), names(listeners))
+	sent.Start(figures.registry)
 	log.Info("ready", zap.Strings("listen", names(listeners)), zap.String("upstream", up.Name()),
 		zap.Int("masters", max(len(cfg.Masters), len(memory.Masters()))), zap.Any("settings", cfg.Changed()))
 	if memory != nil { // last, so that it is not scrolled away
@@ -134,13 +142,14 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	reload.tellReady()
 	defer feedWatchdog(func() { relay.connections() }, log)()
 	return relay.serve(ctx, listeners, log, func() {
-		end(ctx, reload.config().DrainTimeout, relay.server, service, q, log)
+		end(ctx, reload.config().DrainTimeout, relay.server, service, q, sent, log)
 	})
 }
 
 // end stops everything within drain: first new connections, then running commands and their
-// connections, then repairs, then the lanes.
-func end(ctx context.Context, drain time.Duration, server *resp.Server, service *commands.Service, q *quorum.Quorum, log *zap.Logger) {
+// connections, then repairs, then the lanes. Telemetry of all that gets what time is left.
+func end(ctx context.Context, drain time.Duration, server *resp.Server, service *commands.Service, q *quorum.Quorum,
+	sent *telemetry.Telemetry, log *zap.Logger) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drain, errors.New("drain-timeout passed"))
 	defer cancel()
 	// Clients must leave some time for the releases.
@@ -154,4 +163,5 @@ func end(ctx context.Context, drain time.Duration, server *resp.Server, service 
 	if err := q.Close(ctx); err != nil {
 		log.Warn("releases were left to their ttl", zap.Error(err))
 	}
+	sent.Close(ctx)
 }
