@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -91,5 +92,26 @@ func TestDeployProbes(t *testing.T) {
 	}
 	if found != 4 {
 		t.Errorf("%d probes found, want 4", found)
+	}
+}
+
+// TestDeployIsSmall: the programs in packages and images are built without html/template. It comes
+// with gRPC, which comes with OpenTelemetry's messages, and makes the linker keep every method.
+func TestDeployIsSmall(t *testing.T) {
+	const tags = "-tags grpcnotrace"
+	for _, name := range []string{"Dockerfile", "debian/build.sh"} {
+		if !strings.Contains(readDeploy(t, name), "go build -trimpath "+tags+" -ldflags") {
+			t.Errorf("%s builds without %s", name, tags)
+		}
+	}
+	if page := readDocument(t, "docs/operations.md"); !strings.Contains(page, "go build "+tags+" ./cmd/lockproxy") {
+		t.Errorf("operations.md builds without %s", tags)
+	}
+	packages, err := exec.Command("go", "list", "-tags", "grpcnotrace", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(strings.Fields(string(packages)), "html/template") {
+		t.Errorf("html/template is linked with %s, too", tags)
 	}
 }
