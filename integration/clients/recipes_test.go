@@ -22,6 +22,23 @@ func TestRecipesLimit(t *testing.T) {
 	runRecipe(t, redisPy(t), "python/limits.py")
 }
 
+// TestRecipesElections is about LOCKINFO ... SINCE, with servers and with those in memory.
+func TestRecipesElections(t *testing.T) {
+	t.Parallel()
+	python := redisPy(t)
+	t.Run("servers", func(t *testing.T) {
+		t.Parallel()
+		runRecipe(t, python, "python/elections.py")
+	})
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		p := lab.StartProxy(t, "--embedded", "--admin-commands", "on")
+		p.WaitVoting(t)
+		host, port, _ := net.SplitHostPort(p.Addr)
+		runProgram(t, python, "python/elections.py", host, port)
+	})
+}
+
 func TestRecipesNode(t *testing.T) {
 	t.Parallel()
 	runRecipe(t, node(t), "node/recipes.js")
