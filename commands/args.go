@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/plain"
 	"lockproxy/quorum"
 )
 
@@ -94,40 +95,61 @@ func validLabel(s string) bool {
 // parseTTL parses the ttl of the command called name, and checks it against the limits.
 func (s *Service) parseTTL(name string, b []byte) (time.Duration, error) {
 	ms, ok := parseMillis(b)
+	shortest, longest := s.now().MinTTL, s.o.MaxTTL
+	if ok && ms > 0 && shortest.Milliseconds() <= ms && ms <= longest.Milliseconds() {
+		return millis(ms), nil
+	}
+	allowed := plain.Duration(shortest) + " to " + plain.Duration(longest)
 	switch {
 	case !ok || ms == 0:
-		return 0, fmt.Errorf("ERR invalid expire time in '%s' command", name)
-	case ms > s.o.MaxTTL.Milliseconds():
-		err := fmt.Errorf("ERR ttl %d exceeds max-ttl %d", ms, s.o.MaxTTL.Milliseconds())
-		if s.perhapsNanos(ms, b) {
-			err = fmt.Errorf("%w: is it in nanoseconds? %dns are %dms", err, ms, ms/nanosInMilli)
-		}
-		return 0, err
-	case ms < s.now().MinTTL.Milliseconds():
-		return 0, fmt.Errorf("ERR ttl %d is under min-ttl %d", ms, s.now().MinTTL.Milliseconds())
+		return 0, fmt.Errorf("ERR invalid expire time in '%s' command: %s, from %s", name, timeForm, allowed)
+	case ms < shortest.Milliseconds():
+		return 0, fmt.Errorf("ERR ttl %d is under min-ttl %d: %s, and %s is allowed",
+			ms, shortest.Milliseconds(), tooShort(ms, b), allowed)
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	return 0, fmt.Errorf("ERR ttl %d exceeds max-ttl %d: %s, and %s is allowed",
+		ms, longest.Milliseconds(), tooLong(ms, b, shortest), allowed)
 }
 
-const nanosInMilli = int64(time.Millisecond)
+// timeForm is what an error says about the form of a time.
+const timeForm = "want digits, which are milliseconds, or digits with ms, s, m or h"
 
-// perhapsNanos reports whether b, which was read as ms, may be a ttl in nanoseconds: a Duration of
-// Go without a unit is.
-func (s *Service) perhapsNanos(ms int64, b []byte) bool {
-	last := b[len(b)-1]
-	ttl := time.Duration(ms)
-	return '0' <= last && last <= '9' && ttl >= s.now().MinTTL && ttl <= s.o.MaxTTL
+// tooLong says what b is, which was read as ms: perhaps nanoseconds, as a Duration of Go without a
+// unit is.
+func tooLong(ms int64, b []byte, shortest time.Duration) string {
+	nanos := time.Duration(ms)
+	if withoutUnit(b) && nanos >= shortest && nanos <= 24*time.Hour {
+		return fmt.Sprintf("is it in nanoseconds? %dns are %s", ms, plain.Duration(nanos))
+	}
+	if ms > maxMillis {
+		return "it is more than 292 years"
+	}
+	return "it is " + plain.Duration(millis(ms))
 }
+
+// tooShort says what b is, which was read as ms: perhaps seconds were meant.
+func tooShort(ms int64, b []byte) string {
+	if withoutUnit(b) {
+		return fmt.Sprintf("it is %dms (%d seconds are %ds)", ms, ms, ms)
+	}
+	return "it is " + plain.Duration(millis(ms))
+}
+
+func withoutUnit(b []byte) bool { return '0' <= b[len(b)-1] && b[len(b)-1] <= '9' }
+
+// maxMillis is the most that a Duration holds: 292 years.
+const maxMillis = math.MaxInt64 / int64(time.Millisecond)
+
+func millis(ms int64) time.Duration { return time.Duration(min(ms, maxMillis)) * time.Millisecond }
 
 // parseTimeout parses the timeout of WAIT of the command called name. It reads a timeout of more
 // than 292 years as 292 years, the most that a Duration holds.
 func parseTimeout(name string, b []byte) (time.Duration, error) {
 	ms, ok := parseMillis(b)
 	if !ok {
-		return 0, fmt.Errorf("ERR invalid timeout in '%s' command: "+
-			"want digits, which are milliseconds, or digits with ms, s, m or h", name)
+		return 0, fmt.Errorf("ERR invalid timeout in '%s' command: %s", name, timeForm)
 	}
-	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, nil
+	return millis(ms), nil
 }
 
 // parseMillis parses decimal digits, which are milliseconds, or digits with a unit: ms, s, m or h.

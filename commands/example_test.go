@@ -48,7 +48,8 @@ func (noPassword) Known() (required, known bool)              { return false, tr
 
 // The handlers of a Service run behind a resp.Server, which relays all other commands.
 func Example() {
-	service := commands.New(commands.Options{Locker: &oneLock{}, Gate: noPassword{}, MaxTTL: time.Minute})
+	service := commands.New(commands.Options{Locker: &oneLock{}, Gate: noPassword{}, MaxTTL: time.Minute,
+		Tunable: commands.Tunable{MinTTL: 10 * time.Millisecond}})
 	defer service.Close()
 	mux := redcon.NewServeMux()
 	service.Register(mux)
@@ -81,5 +82,5 @@ func Example() {
 	// 0000000000000007:9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f
 	// $-1
 	// :1
-	// -ERR invalid expire time in 'lock' command
+	// -ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lockproxy/plain"
 )
 
 // reservedPrefix begins the names of all other keys that lockproxy keeps on a master.
@@ -69,19 +71,19 @@ func (c Config) checkAddresses(check checkFunc) {
 }
 
 func (c Config) checkDurations(check checkFunc) {
-	check(c.MinTTL <= 0, "min-ttl", "min-ttl %s is not positive", FormatDuration(c.MinTTL))
-	check(c.MaxTTL <= 0, "max-ttl", "max-ttl %s is not positive", FormatDuration(c.MaxTTL))
+	check(c.MinTTL <= 0, "min-ttl", "min-ttl %s is not positive", plain.Duration(c.MinTTL))
+	check(c.MaxTTL <= 0, "max-ttl", "max-ttl %s is not positive", plain.Duration(c.MaxTTL))
 	check(c.MinTTL > c.MaxTTL, "min-ttl max-ttl",
-		"min-ttl %s exceeds max-ttl %s", FormatDuration(c.MinTTL), FormatDuration(c.MaxTTL))
+		"min-ttl %s exceeds max-ttl %s", plain.Duration(c.MinTTL), plain.Duration(c.MaxTTL))
 	check(c.MasterTimeout <= 0, "master-timeout",
-		"master-timeout %s is not positive", FormatDuration(c.MasterTimeout))
-	check(c.SessionMaxHold <= 0, "session-max-hold", "session-max-hold %s is not positive", FormatDuration(c.SessionMaxHold))
-	check(c.SessionTimeout < time.Second, "session-timeout", "session-timeout %s is under 1s", FormatDuration(c.SessionTimeout))
+		"master-timeout %s is not positive", plain.Duration(c.MasterTimeout))
+	check(c.SessionMaxHold <= 0, "session-max-hold", "session-max-hold %s is not positive", plain.Duration(c.SessionMaxHold))
+	check(c.SessionTimeout < time.Second, "session-timeout", "session-timeout %s is under 1s", plain.Duration(c.SessionTimeout))
 	check(c.SessionLockDelay > c.MaxTTL, "session-lock-delay max-ttl",
-		"session-lock-delay %s exceeds max-ttl %s", FormatDuration(c.SessionLockDelay), FormatDuration(c.MaxTTL))
+		"session-lock-delay %s exceeds max-ttl %s", plain.Duration(c.SessionLockDelay), plain.Duration(c.MaxTTL))
 	check(c.UpstreamDialTimeout <= 0, "upstream-dial-timeout",
-		"upstream-dial-timeout %s is not positive", FormatDuration(c.UpstreamDialTimeout))
-	check(c.DrainTimeout < 0, "drain-timeout", "drain-timeout %s is negative", FormatDuration(c.DrainTimeout))
+		"upstream-dial-timeout %s is not positive", plain.Duration(c.UpstreamDialTimeout))
+	check(c.DrainTimeout < 0, "drain-timeout", "drain-timeout %s is negative", plain.Duration(c.DrainTimeout))
 }
 
 // Warnings returns warnings about valid settings, as lower-case sentences. The embedded default

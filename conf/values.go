@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lockproxy/plain"
 )
 
 // value parses and shows one field of a Config. After an error set has changed nothing. Errors do
@@ -100,7 +102,7 @@ func (v duration) set(s string) error {
 	*v.field = d
 	return nil
 }
-func (v duration) String() string { return FormatDuration(*v.field) }
+func (v duration) String() string { return plain.Duration(*v.field) }
 
 var errDuration = errors.New("is not a time: digits with ms, s, m or h, such as 500ms or 30s")
 
@@ -133,24 +135,6 @@ func ParseDuration(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is too long", s)
 	}
 	return time.Duration(n) * unit, nil
-}
-
-// FormatDuration formats a duration as people write it: 10ms, 60s, 15m, 1h. It drops parts of a
-// millisecond.
-func FormatDuration(d time.Duration) string {
-	for _, u := range []struct {
-		unit time.Duration
-		from time.Duration
-		name string
-	}{{time.Hour, time.Hour, "h"}, {time.Minute, 10 * time.Minute, "m"}, {time.Second, time.Second, "s"}} {
-		if d >= u.from && d%u.unit == 0 {
-			return strconv.FormatInt(int64(d/u.unit), 10) + u.name
-		}
-	}
-	if d == 0 {
-		return "0s"
-	}
-	return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
 }
 
 type mode struct{ field *fs.FileMode }

@@ -1,5 +1,5 @@
-// Package plain makes bytes of others fit for people to read: keys, labels, and the words of
-// servers. It is a leaf.
+// Package plain makes text fit for people to read: keys, labels and words of servers from bytes of
+// others, and times. It is a leaf.
 package plain
 
 import (

@@ -60,6 +60,7 @@ func maxTTL(c *Client) time.Duration {
 	if !found {
 		return time.Minute
 	}
+	limit, _, _ = strings.Cut(limit, ":")
 	return time.Duration(Number(c.T, limit)) * time.Millisecond
 }
 

@@ -20,7 +20,7 @@ func TestArguments(t *testing.T) {
 		lockCount   = "-ERR wrong number of arguments for 'lock' command\r\n"
 		unlockCount = "-ERR wrong number of arguments for 'unlock' command\r\n"
 		syntax      = "-ERR syntax error\r\n"
-		expire      = "-ERR invalid expire time in 'lock' command\r\n"
+		expire      = "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s\r\n"
 		badKey      = "-ERR invalid key" // with what is wrong with it
 		badToken    = "-ERR invalid token"
 	)
@@ -37,13 +37,13 @@ func TestArguments(t *testing.T) {
 		{syntax, []string{"LOCK", "job", "1000", ""}},
 		{syntax, []string{"LOCK", "job", "1000", "FULL", "FULL"}},
 		{syntax, []string{"LOCK", "job", "1000", "2000"}},
-		{"-ERR ttl 600000 exceeds max-ttl 60000\r\n", []string{"LOCK", "job", "600000"}},
-		{"-ERR ttl 600000 exceeds max-ttl 60000\r\n", []string{"LOCK", "job", "600s"}},
-		{"-ERR ttl 600000 exceeds max-ttl 60000\r\n", []string{"LOCK", "job", "10m"}},
-		{"-ERR ttl 3600000 exceeds max-ttl 60000\r\n", []string{"LOCK", "job", "1h"}},
-		{"-ERR ttl 60001 exceeds max-ttl 60000\r\n", []string{"LOCK", "job", "60001ms"}},
-		{"-ERR ttl 5 is under min-ttl 10\r\n", []string{"LOCK", "job", "5"}},
-		{"-ERR ttl 9 is under min-ttl 10\r\n", []string{"LOCK", "job", "9ms"}},
+		{"-ERR ttl 600000 exceeds max-ttl 60000: it is 10m, and 10ms to 60s is allowed\r\n", []string{"LOCK", "job", "600000"}},
+		{"-ERR ttl 600000 exceeds max-ttl 60000: it is 10m, and 10ms to 60s is allowed\r\n", []string{"LOCK", "job", "600s"}},
+		{"-ERR ttl 600000 exceeds max-ttl 60000: it is 10m, and 10ms to 60s is allowed\r\n", []string{"LOCK", "job", "10m"}},
+		{"-ERR ttl 3600000 exceeds max-ttl 60000: it is 1h, and 10ms to 60s is allowed\r\n", []string{"LOCK", "job", "1h"}},
+		{"-ERR ttl 60001 exceeds max-ttl 60000: it is 60001ms, and 10ms to 60s is allowed\r\n", []string{"LOCK", "job", "60001ms"}},
+		{"-ERR ttl 5 is under min-ttl 10: it is 5ms (5 seconds are 5s), and 10ms to 60s is allowed\r\n", []string{"LOCK", "job", "5"}},
+		{"-ERR ttl 9 is under min-ttl 10: it is 9ms, and 10ms to 60s is allowed\r\n", []string{"LOCK", "job", "9ms"}},
 		{badKey, []string{"LOCK", "", "1000"}},
 		{badKey, []string{"LOCK", strings.Repeat("k", 1025), "1000"}},
 		{badKey, []string{"UNLOCK", "", token}},

@@ -73,7 +73,7 @@ func TestReload(t *testing.T) {
 	if got := host.Do("LOCKPROXY", "LOCKS", "0"); strings.HasPrefix(got, "-") {
 		t.Errorf("admin-commands are not on: %q", got)
 	}
-	host.WantDo("-ERR ttl 10 is under min-ttl 1000\r\n", "LOCK", "a", "10ms")
+	host.WantDo("-ERR ttl 10 is under min-ttl 1000: it is 10ms, and 1s to 60s is allowed\r\n", "LOCK", "a", "10ms")
 	if got := host.Do("LOCKPROXY", "MASTERS"); !strings.Contains(got, "master 3") {
 		t.Errorf("show-masters is still true: %q", got)
 	}
@@ -104,7 +104,7 @@ func TestReload(t *testing.T) {
 		if said := r.hangup(t, "nothing was reloaded"); !strings.Contains(said, want) {
 			t.Errorf("%q: no word of %s in\n%s", text, want, said)
 		}
-		host.WantDo("-ERR ttl 10 is under min-ttl 1000\r\n", "LOCK", "a", "10ms")
+		host.WantDo("-ERR ttl 10 is under min-ttl 1000: it is 10ms, and 1s to 60s is allowed\r\n", "LOCK", "a", "10ms")
 	}
 	if n := stop(); n < 100 {
 		t.Errorf("%d turns are no load", n)
@@ -164,7 +164,7 @@ func TestReloadTwiceAtOnce(t *testing.T) {
 		r.Signal(syscall.SIGHUP)
 	}
 	lab.WaitFor(t, "the last settings", lab.Patience, func() bool {
-		return host.Do("LOCK", "a", "10ms") == "-ERR ttl 10 is under min-ttl 1029\r\n"
+		return host.Do("LOCK", "a", "10ms") == "-ERR ttl 10 is under min-ttl 1029: it is 10ms, and 1029ms to 60s is allowed\r\n"
 	})
 	if lab.Poll(20*time.Millisecond, func() bool { return !r.Running() }) {
 		t.Error("it has ended")

@@ -28,7 +28,7 @@ func TestEmbedded(t *testing.T) {
 			t.Errorf("token %s after %s", later, token)
 		}
 		host.Unlock("job", later)
-		host.WantDo("-ERR invalid expire time in 'lock' command\r\n", "LOCK", "job", "soon")
+		host.WantDo("-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s\r\n", "LOCK", "job", "soon")
 
 		start, short := time.Now(), "short-"+null
 		host.Lock(short, "1s")

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"lockproxy/conf"
 	"lockproxy/plain"
 )
 
@@ -85,7 +84,7 @@ func (j *job) tryLock(ctx context.Context, wait time.Duration) refusal {
 // the proxy checks it before the command runs, and a machine that dies does not open it earlier.
 func (j *job) lockArgs(wait time.Duration) []string {
 	ttl := max(j.ttl.Duration, j.hold.Duration)
-	args := append([]string{"LOCK", j.key(), conf.FormatDuration(ttl)}, j.furtherKeys()...)
+	args := append([]string{"LOCK", j.key(), plain.Duration(ttl)}, j.furtherKeys()...)
 	switch {
 	case j.shared:
 		args = append(args, "SHARED")
@@ -97,7 +96,7 @@ func (j *job) lockArgs(wait time.Duration) []string {
 	case j.wait.forever:
 		args = append(args, "WAIT", "0")
 	case wait >= time.Millisecond:
-		args = append(args, "WAIT", conf.FormatDuration(wait))
+		args = append(args, "WAIT", plain.Duration(wait))
 	}
 	return args
 }

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"lockproxy/conf"
+	"lockproxy/plain"
 )
 
 // Bounds of a benchmark, which shares the machine and the masters with others.
@@ -77,7 +77,7 @@ type measurement struct {
 
 func (b *bench) run(ctx context.Context) int {
 	if b.Clients < 1 || b.Clients > maxBenchClients || b.duration <= 0 || b.duration > maxBenchDuration {
-		return b.fail(exitUsage, "--clients is from 1 to %d, --duration more than 0 and at most %s", maxBenchClients, conf.FormatDuration(maxBenchDuration))
+		return b.fail(exitUsage, "--clients is from 1 to %d, --duration more than 0 and at most %s", maxBenchClients, plain.Duration(maxBenchDuration))
 	}
 	clients := make([]*client, b.Clients)
 	for i := range clients {
@@ -113,9 +113,9 @@ func (b *bench) run(ctx context.Context) int {
 // lockAndUnlock takes and releases key until ctx ends. It finishes the last pair.
 func (b *bench) lockAndUnlock(ctx context.Context, c *client, key string) measurement {
 	t := measurement{errors: map[string]int{}}
-	args := []string{"LOCK", key, conf.FormatDuration(b.ttl)}
+	args := []string{"LOCK", key, plain.Duration(b.ttl)}
 	if b.Shared {
-		args = append(args, "WAIT", conf.FormatDuration(b.duration))
+		args = append(args, "WAIT", plain.Duration(b.duration))
 	}
 	for ctx.Err() == nil {
 		c.SetDeadline(time.Now().Add(b.duration + dialTimeout))

@@ -52,7 +52,7 @@ func (j *job) checkEvery() time.Duration {
 func (k *keeper) reserve() time.Duration { return min(k.grace.Duration, k.ttl.Duration/3) }
 
 func (j *job) extendArgs() []string {
-	args := []string{"EXTEND", j.key(), j.token, conf.FormatDuration(j.ttl.Duration)}
+	args := []string{"EXTEND", j.key(), j.token, plain.Duration(j.ttl.Duration)}
 	return append(append(args, j.furtherKeys()...), "FULL")
 }
 

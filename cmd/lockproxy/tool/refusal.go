@@ -86,7 +86,7 @@ func (j *job) explain(why string) string {
 	switch which, limit := ttlLimit(why); {
 	case which == "max" && j.hold.Duration > limit:
 		return fmt.Sprintf("--hold %s is more than the proxy's max-ttl, %s (%s)",
-			conf.FormatDuration(j.hold.Duration), conf.FormatDuration(limit), why)
+			plain.Duration(j.hold.Duration), plain.Duration(limit), why)
 	case strings.HasPrefix(why, "ERR syntax error") && (j.shared || j.limit > 0 || len(j.keys) > 1):
 		return "the proxy is too old for --shared, --limit and a second --key: " + why
 	}

@@ -71,7 +71,7 @@ func info(fields ...string) string {
 	return fmt.Sprintf("%%%d\r\n+%s\r\n", len(fields)/2, strings.Join(fields, "\r\n+"))
 }
 
-const exceeds = "-ERR ttl 30000 exceeds max-ttl 9000\r\n"
+const exceeds = "-ERR ttl 30000 exceeds max-ttl 9000: it is 30s, and 10ms to 9s is allowed\r\n"
 
 // exits are the exit codes, and what is said, for a command that ends with 3.
 var exits = map[string]struct {
@@ -138,9 +138,10 @@ func TestRunExits(t *testing.T) {
 // TestRunFitsTTL: the default ttl gives way to the limits of the proxy.
 func TestRunFitsTTL(t *testing.T) {
 	for refusal, want := range map[string]string{
-		"-ERR ttl 30000 exceeds max-ttl 9000\r\n":   "9s",
-		"-ERR ttl 30s exceeds max-ttl 9s (one)\r\n": "9s",
-		"-ERR ttl 30000 is under min-ttl 60000\r\n": "60s",
+		"-ERR ttl 30000 exceeds max-ttl 9000\r\n":                                       "9s",
+		"-ERR ttl 30s exceeds max-ttl 9s (one)\r\n":                                     "9s",
+		"-ERR ttl 30000 is under min-ttl 60000\r\n":                                     "60s",
+		"-ERR ttl 30000 exceeds max-ttl 9000: it is 30s, and 10ms to 9s is allowed\r\n": "9s",
 	} {
 		f := startFake(t)
 		f.on("LOCK", func(args []string) string {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"lockproxy/conf"
+	"lockproxy/plain"
 )
 
 var statusCommand = Subcommand{
@@ -237,7 +237,7 @@ const upstreamTimeout = 2 * time.Second
 // askUpstream sends PING, which the proxy relays. An upstream that wants a password works, too. If
 // there is no answer, the connection cannot be used any more.
 func askUpstream(ctx context.Context, c *client) (upstreamStatus, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, upstreamTimeout, errors.New("no answer in "+conf.FormatDuration(upstreamTimeout)))
+	limited, cancel := context.WithTimeoutCause(ctx, upstreamTimeout, errors.New("no answer in "+plain.Duration(upstreamTimeout)))
 	defer cancel()
 	start := time.Now()
 	r, err := c.ask(limited, "PING")

@@ -6,7 +6,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"lockproxy/conf"
 	"lockproxy/plain"
 )
 
@@ -114,9 +113,9 @@ func shortTime(millis int64) string {
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	case d < 10*time.Minute:
-		return conf.FormatDuration(d.Truncate(time.Second))
+		return plain.Duration(d.Truncate(time.Second))
 	case d < 2*time.Hour:
-		return conf.FormatDuration(d.Truncate(time.Minute))
+		return plain.Duration(d.Truncate(time.Minute))
 	case d < 48*time.Hour:
 		return fmt.Sprintf("%dh", d/time.Hour)
 	}

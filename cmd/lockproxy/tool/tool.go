@@ -176,7 +176,7 @@ func (p *period) String() string {
 	if p == nil || p.Duration == 0 {
 		return ""
 	}
-	return conf.FormatDuration(p.Duration)
+	return plain.Duration(p.Duration)
 }
 
 // periodFlag defines a flag with a duration.

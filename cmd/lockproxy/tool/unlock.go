@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"lockproxy/conf"
+	"lockproxy/plain"
 )
 
 // unlockTimeout bounds an UNLOCK over one proxy. Closing the connection releases the lock as well.
@@ -79,7 +79,7 @@ func (k *keeper) askUnlock(keep time.Duration) (reply, error) {
 func (k *keeper) unlockArgs(keep time.Duration) []string {
 	args := append([]string{"UNLOCK", k.key(), k.token}, k.furtherKeys()...)
 	if keep >= time.Millisecond {
-		args = append(args, "KEEP", conf.FormatDuration(keep))
+		args = append(args, "KEEP", plain.Duration(keep))
 	}
 	return args
 }
