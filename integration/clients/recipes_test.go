@@ -8,7 +8,7 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// What docs/recipes.md and docs/coming-from.md show, in the languages that are there. The folders
+// What docs/recipes.md and the pages in docs/coming-from show, in the languages that are there. The folders
 // called recipes have what is shown, the programs beside them try it.
 
 func TestRecipesPython(t *testing.T) {

@@ -10,13 +10,20 @@ import (
 )
 
 // shownFile is a link to a file of integration/clients with a block of code behind it.
-var shownFile = regexp.MustCompile("(?ms)^\\[`[^`]+`\\]\\(\\.\\./(integration/clients/[^)]+)\\):\n\n```[a-z]+\n(.*?)^```$")
+var shownFile = regexp.MustCompile("(?ms)^\\[`[^`]+`\\]\\((?:\\.\\./)+(integration/clients/[^)]+)\\):\n\n```[a-z]+\n(.*?)^```$")
 
 // TestRecipesAreShown: the pages show the recipes as the files have them, and each once. What the
 // recipes do is tried in integration/clients.
 func TestRecipesAreShown(t *testing.T) {
 	shown := make(map[string]string)
-	for _, page := range []string{"docs/recipes.md", "docs/coming-from.md"} {
+	pages, err := filepath.Glob(filepath.Join(root, "docs/coming-from/*.md"))
+	if err != nil || len(pages) < 7 {
+		t.Fatal(pages, err)
+	}
+	for i, page := range pages {
+		pages[i] = filepath.ToSlash(strings.TrimPrefix(page, root+"/"))
+	}
+	for _, page := range append(pages, "docs/recipes.md", "docs/coming-from.md") {
 		text, err := os.ReadFile(filepath.Join(root, page))
 		if err != nil {
 			t.Fatal(err)
