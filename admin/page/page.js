@@ -19,7 +19,7 @@ const perSecond = v => number(v);
 const charts = [
   new Chart($('chart-rate'), 'Locks per second', [{name: 'granted', of: s => s.granted}, {name: 'not granted', of: s => s.taken}], perSecond, 1, 'No samples yet'),
   new Chart($('chart-latency'), 'LOCK latency', [{name: 'median', of: s => s.lock50}, {name: '99th percentile', of: s => s.lock99}], span, 1, 'No LOCK in five minutes'),
-  new Chart($('chart-wait'), 'Waiting for a lock', [{name: 'median', of: s => s.wait50}, {name: '99th percentile', of: s => s.wait99}], span, 1, 'No LOCK with WAIT was granted in five minutes'),
+  new Chart($('chart-wait'), 'Waiting for a lock', [{name: 'median', of: s => s.wait50}, {name: '99th percentile', of: s => s.wait99}], span, 1, 'No LOCK with WAIT was granted'),
   new Chart($('chart-errors'), 'Errors per second', [{name: 'errors', of: s => s.errors}], perSecond, 1, 'No samples yet'),
 ];
 

@@ -136,6 +136,9 @@ func (p *tab) everyWidth(t *testing.T, name string) {
 			if bad := eval[[]string](p, contrast); len(bad) > 0 {
 				t.Errorf("%s: too little contrast: %q", look, bad)
 			}
+			if bad := eval[[]string](p, clipped); len(bad) > 0 {
+				t.Errorf("%s: text that does not fit: %q", look, bad)
+			}
 			p.shoot(filepath.Join(t.ArtifactDir(), look+".png"))
 		}
 	}
@@ -144,6 +147,16 @@ func (p *tab) everyWidth(t *testing.T, name string) {
 		t.Errorf("%s: without a name or a scope: %q", name, bad)
 	}
 }
+
+// clipped lists what must be there as a whole and is cut or wrapped: heads of tables, buttons, counts,
+// and texts of charts that run over the scale.
+const clipped = `[
+  ...[...document.querySelectorAll('th button, td.w-release, .panel .count')].filter(e => e.checkVisibility() &&
+    (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline' || e.getClientRects().length > 1)),
+  ...[...document.querySelectorAll('.panel .count')].filter(e => e.getBoundingClientRect().height > 30),
+  ...[...document.querySelectorAll('.chart .none')].filter(e => e.getBBox().x < 52 ||
+    e.getBBox().x + e.getBBox().width > e.ownerSVGElement.clientWidth),
+].map(e => e.outerHTML.slice(0, 120))`
 
 // nameless lists controls without a name and tables that a screen reader cannot tell.
 const nameless = `[
