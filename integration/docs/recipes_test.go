@@ -16,45 +16,56 @@ var shownFile = regexp.MustCompile("(?ms)^\\[`[^`]+`\\]\\((?:\\.\\./)+(integrati
 // recipes do is tried in integration/clients.
 func TestRecipesAreShown(t *testing.T) {
 	shown := make(map[string]string)
-	pages, err := filepath.Glob(filepath.Join(root, "docs/coming-from/*.md"))
-	if err != nil || len(pages) < 7 {
-		t.Fatal(pages, err)
-	}
-	for i, page := range pages {
-		pages[i] = filepath.ToSlash(strings.TrimPrefix(page, root+"/"))
+	pages := below(t, "docs/coming-from/*.md")
+	if len(pages) < 7 {
+		t.Errorf("only %q", pages)
 	}
 	for _, page := range append(pages, "docs/recipes.md", "docs/coming-from.md") {
-		text, err := os.ReadFile(filepath.Join(root, page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := shownFile.FindAllSubmatch(text, -1)
-		for _, f := range found {
-			path := string(f[1])
-			if shown[path] != "" {
-				t.Errorf("%s is shown in %s, and in %s", path, shown[path], page)
-			}
-			shown[path] = page
-			if file, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(file) != string(f[2]) {
-				t.Errorf("%s does not show %s as it is (%v)", page, path, err)
-			}
-		}
-		for _, b := range blocks(t, page) {
-			if !slices.ContainsFunc(found, func(f [][]byte) bool { return strings.TrimSuffix(string(f[2]), "\n") == strings.Join(b.text, "\n") }) {
-				t.Errorf("line %d of %s: the code is from no file that is tried", b.line, page)
-			}
-		}
+		checkShown(t, page, shown)
 	}
 	for _, pattern := range []string{"*/recipes/*", "withlock/*.go"} {
-		files, err := filepath.Glob(filepath.Join(root, "integration/clients", pattern))
-		if err != nil || len(files) == 0 {
-			t.Fatal(pattern, files, err)
-		}
-		for _, file := range files {
-			path := filepath.ToSlash(strings.TrimPrefix(file, root+"/"))
+		for _, path := range below(t, "integration/clients/"+pattern) {
 			if filepath.Base(path) != "__pycache__" && shown[path] == "" {
 				t.Errorf("no page shows %s", path)
 			}
 		}
 	}
+}
+
+// checkShown compares the code in a page with the files that it is from, and adds them to shown.
+func checkShown(t *testing.T, page string, shown map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := shownFile.FindAllSubmatch(text, -1)
+	for _, f := range found {
+		path := string(f[1])
+		if shown[path] != "" {
+			t.Errorf("%s is shown in %s, and in %s", path, shown[path], page)
+		}
+		shown[path] = page
+		if file, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(file) != string(f[2]) {
+			t.Errorf("%s does not show %s as it is (%v)", page, path, err)
+		}
+	}
+	for _, b := range blocks(t, page) {
+		if !slices.ContainsFunc(found, func(f [][]byte) bool { return strings.TrimSuffix(string(f[2]), "\n") == strings.Join(b.text, "\n") }) {
+			t.Errorf("line %d of %s: the code is from no file that is tried", b.line, page)
+		}
+	}
+}
+
+// below lists the files that match a pattern, by their paths below root.
+func below(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatal(pattern, files, err)
+	}
+	for i, file := range files {
+		files[i] = filepath.ToSlash(strings.TrimPrefix(file, root+"/"))
+	}
+	return files
 }
