@@ -59,11 +59,11 @@ func (c *bufConn) waitUnread(n int) bool { return c.out.waitUnread(n) }
 // leaving is closed when the other end closes its writing half, or this end is closed.
 func (c *bufConn) leaving() <-chan struct{} { return c.in.ended }
 
-// left reports whether the other end is closed for reading.
+// left reports whether either end is closed for more than writing: nobody reads what is written.
 func (c *bufConn) left() bool {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
-	return c.out.readClosed
+	return c.out.readClosed || c.out.writeClosed
 }
 
 // memoryAddr is the name of a server inside the process.

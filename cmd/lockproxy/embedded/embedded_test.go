@@ -308,6 +308,44 @@ func TestEmbeddedHalfCloseStillAnswers(t *testing.T) {
 	}
 }
 
+// TestEmbeddedHalfCloseLooksOnce: however late a blocking command begins after the half-close, it
+// looks at its keys.
+func TestEmbeddedHalfCloseLooksOnce(t *testing.T) {
+	m, _ := newTestServer(t)
+	c := m.dialTest(t)
+	c.call(":2\n", "RPUSH", "l", "a", "b")
+	c.call(":1\n", "ZADD", "z", "1", "m")
+	c.call("$3\n1-1\n", "XADD", "x", "1-1", "f", "v")
+	c.call("+OK\n", "XGROUP", "CREATE", "x", "block", "0")
+	for _, test := range []struct{ command, want string }{
+		{"BLPOP none l 0", "*2\n$1\nl\n$1\na\n"},
+		{"BLMOVE l other LEFT LEFT 0", "$1\nb\n"},
+		{"BZMPOP 0 1 z MIN", "*2\n$1\nz\n*1\n*2\n$1\nm\n$1\n1\n"},
+		{"XREAD BLOCK 0 STREAMS x 0", "*1\n*2\n$1\nx\n*1\n*2\n$3\n1-1\n*2\n$1\nf\n$1\nv\n"},
+		{"XREADGROUP GROUP block c BLOCK 0 STREAMS x >", "*1\n*2\n$1\nx\n*1\n*2\n$3\n1-1\n*2\n$1\nf\n$1\nv\n"},
+		{"BLPOP none 0", ""},
+		{"BLMOVE none other LEFT LEFT 0", ""},
+		{"BZMPOP 0 1 none MIN", ""},
+		{"XREAD BLOCK 0 STREAMS x $", ""},
+	} {
+		c := m.dialTest(t)
+		before := m.srv.TotalCommands()
+		m.mini.Lock() // the command waits for this before it looks at its keys
+		c.send(strings.Fields(test.command)...)
+		c.send("PING")
+		c.CloseWrite()
+		waitFor(t, "the command is ended", func() bool { return m.srv.TotalCommands() == before+2 }) // itself, and what wakes it
+		m.mini.Unlock()
+		want := strings.ReplaceAll(test.want, "\n", "\r\n")
+		if want != "" {
+			want += "+PONG\r\n"
+		}
+		if got, err := io.ReadAll(c.Reader); err != nil || string(got) != want {
+			t.Errorf("%s: got %q %v, want %q", test.command, got, err, want)
+		}
+	}
+}
+
 func TestEmbeddedCloses(t *testing.T) {
 	before := runtime.NumGoroutine()
 	e, err := New(zap.NewNop())

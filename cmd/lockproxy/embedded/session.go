@@ -7,9 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
 	"go.uber.org/zap"
@@ -107,8 +105,8 @@ func (s *session) run(args []string) (again bool) {
 			return true
 		}
 	}
-	if blocks[name] {
-		defer s.endWhenLeft()()
+	if blocks[name] && !s.multi {
+		return s.runBlocking(name, args)
 	}
 	s.server.srv.Dispatch(s.peer, args)
 	return true
@@ -131,43 +129,6 @@ func (s *session) abortMulti() {
 	s.server.srv.Dispatch(s.peer, []string{"ECHO"})
 	s.peer.Flush()
 	s.out.mute.Store(false)
-}
-
-// blocks are the blocking commands.
-var blocks = map[string]bool{
-	"BLPOP": true, "BRPOP": true, "BRPOPLPUSH": true, "BLMOVE": true, "BZMPOP": true, "BZPOPMIN": true,
-	"BZPOPMAX": true, "XREAD": true, "XREADGROUP": true,
-}
-
-// endWhenLeft ends a blocking command when its client disconnects, so that it pops nothing for a
-// client that is gone. The caller calls stop after the command.
-func (s *session) endWhenLeft() (stop func()) {
-	over := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		select {
-		case <-over:
-			return
-		case <-s.conn.leaving():
-		}
-		if !s.conn.left() {
-			// Only the client's half is closed: a command that need not block still gets its
-			// answer.
-			grace := time.NewTimer(20 * time.Millisecond)
-			defer grace.Stop()
-			select {
-			case <-over:
-				return
-			case <-grace.C:
-			}
-		}
-		s.peer.Close()
-		s.server.wakeBlocked()
-	})
-	return func() {
-		close(over)
-		wg.Wait()
-	}
 }
 
 // forget ends the subscriptions that miniredis keeps for the connection.
