@@ -134,6 +134,18 @@ func (f *fakeProxy) commands(prefix string) (list []string) {
 	return list
 }
 
+// times returns how many commands were heard that are text, or begin with it and a space.
+func (f *fakeProxy) times(text string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.heard {
+		if c == text || strings.HasPrefix(c, text+" ") {
+			n++
+		}
+	}
+	return n
+}
+
 // heardOne reports whether a command was heard.
 func (f *fakeProxy) heardOne(command string) bool {
 	return slices.Contains(f.commands(command), command)
