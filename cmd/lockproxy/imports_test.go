@@ -109,13 +109,15 @@ func TestFoldersImportWhatTheyMay(t *testing.T) {
 	}
 }
 
+// TestNoOtherFolders leaves out what starts with a dot or an underscore: go does so, and tests keep
+// what they found in _artifacts.
 func TestNoOtherFolders(t *testing.T) {
 	entries, err := os.ReadDir("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if _, known := mayImport[entry.Name()]; entry.IsDir() && !known && entry.Name() != "cmd" && entry.Name() != "integration" && entry.Name()[0] != '.' {
+		if _, known := mayImport[entry.Name()]; entry.IsDir() && !known && entry.Name() != "cmd" && entry.Name() != "integration" && !strings.ContainsRune("._", rune(entry.Name()[0])) {
 			t.Errorf("folder %s is not in the table", entry.Name())
 		}
 	}
