@@ -95,7 +95,7 @@ func TestFewFiles(t *testing.T) {
 	c := lab.StartCluster(t, 3)
 	p := lab.StartProxyWithFiles(t, 64, c.Flags...)
 	p.WaitVoting(t)
-	if text := p.Log.String(); strings.Count(text, "max-clients do not fit") != 1 || !strings.Contains(text, `"max_clients":10000,"files_needed":20044,"files_allowed":64`) {
+	if !p.Says(`"max_clients":10000,"files_needed":20044,"files_allowed":64`) || strings.Count(p.Log.String(), "max-clients do not fit") != 1 {
 		t.Errorf("the log does not say that 10,000 clients do not fit into 64 files")
 	}
 	desk := lab.Dial(t, p.Addr)

@@ -61,6 +61,12 @@ func (p *Process) await() {
 	close(p.Done)
 }
 
+// Says reports whether the process writes text, or has written it. It waits: a line may be read later
+// than the reply that was sent after it.
+func (p *Process) Says(text string) bool {
+	return Poll(Patience, func() bool { return strings.Contains(p.Log.String(), text) })
+}
+
 // Kill ends the process at once (SIGKILL) and waits for its end. It is harmless on one that has
 // ended.
 func (p *Process) Kill() {

@@ -51,7 +51,7 @@ func TestLogLevelChanges(t *testing.T) {
 	if code, _ := o.Get("PUT", "/log-level", "", `{"level":"error"}`); code != 200 || !level("error")() {
 		t.Errorf("error: %d", code)
 	}
-	if !strings.Contains(p.Log.String(), `"msg":"log-level put","from":"debug","to":"error","client":"127.0.0.1:`) {
+	if !p.Says(`"msg":"log-level put","from":"debug","to":"error","client":"127.0.0.1:`) {
 		t.Error("the log does not say why it is silent from here on")
 	}
 	if code, _ := o.Get("PUT", "/log-level", "", `{"level":"debug"}`); code != 200 {

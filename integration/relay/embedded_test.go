@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +41,7 @@ func TestEmbedded(t *testing.T) {
 		host.Want(lab.Bulk("1"))
 		host.Unlock("piped", piped)
 	}
-	if !strings.Contains(p.Log.String(), "LOCK") {
+	if !p.Says("LOCK") {
 		t.Errorf("the first lines do not tell what to type:\n%.1000s", p.Log.String())
 	}
 }
