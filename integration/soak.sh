@@ -4,7 +4,7 @@
 # Four deployments of real servers live all the time; round after round, each with a seed of its own, they are broken at
 # random while clients work on them, and what the clients were told is checked. What happened so far is printed once a
 # minute. A violation ends the rounds of its deployment; its seed is printed, and the history, a picture of it, the faults
-# and the logs are kept in integration/faults/_artifacts. INTEGRATION_SEED=... repeats the faults of a run.
+# and the logs are kept in _artifacts. INTEGRATION_SEED=... repeats the faults of a run.
 set -eu
 cd "$(dirname "$0")/.."
 export INTEGRATION_SOAK="${1:-10m}"
