@@ -104,7 +104,7 @@ func TestB31ErrorReplies(t *testing.T) {
 			}
 			reply := ""
 			lab.WaitFor(t, "NOQUORUM that tells of "+fault.says, lab.Patience, func() bool {
-				reply = host.Do("LOCK", "job", "60s")
+				reply = lab.NotLate(host.Do("LOCK", "job", "60s"))
 				if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
 					t.Fatalf("LOCK: %q, want NOQUORUM", reply)
 				}

@@ -45,13 +45,13 @@ func TestMastersKilled(t *testing.T) {
 		}
 	}
 	lab.WaitFor(t, "every dead master known as refusing connections", lab.Patience, func() bool {
-		reply := host.Do("LOCK", "job", "30s")
+		reply := lab.NotLate(host.Do("LOCK", "job", "30s"))
 		if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
 			t.Fatalf("LOCK with 3 masters dead: %q", reply)
 		}
 		return strings.Count(reply, " refused the connection") == 3
 	})
-	reply := host.Do("UNLOCK", "job", "0000000000000001:"+strings.Repeat("0", 40))
+	reply := lab.NotLate(host.Do("UNLOCK", "job", "0000000000000001:"+strings.Repeat("0", 40)))
 	for _, dead := range c.Masters[:3] {
 		if want := dead.Addr + " refused the connection"; !strings.Contains(reply, want) {
 			t.Errorf("UNLOCK answered %q, want %q in it", reply, want)
@@ -89,7 +89,7 @@ func TestMastersHung(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	reply := host.Do("LOCK", "job", "60s")
+	reply := lab.NotLate(host.Do("LOCK", "job", "60s"))
 	if !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
 		t.Errorf("LOCK with 3 masters hung: %q", reply)
 	}
@@ -118,7 +118,7 @@ func TestMastersHungText(t *testing.T) {
 		s.Pause(t)
 	}
 	start := time.Now()
-	reply := host.Do("LOCK", "job", "60s")
+	reply := lab.NotLate(host.Do("LOCK", "job", "60s"))
 	took := time.Since(start)
 	want := fmt.Sprintf("-NOQUORUM 1 of 3 masters can vote, 2 needed: %s gave no answer in 50ms; %s gave no answer in 50ms\r\n",
 		c.Masters[0].Addr, c.Masters[1].Addr)
@@ -175,7 +175,7 @@ func TestMastersSlow(t *testing.T) {
 			t.Errorf("20 LOCKs with %d slow masters took %v", slow, took)
 		}
 	}
-	if reply := host.Do("LOCK", "job", "60s"); !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
+	if reply := lab.NotLate(host.Do("LOCK", "job", "60s")); !strings.HasPrefix(reply, "-NOQUORUM 2 of 5 masters can vote, 3 needed: ") {
 		t.Errorf("LOCK with 3 slow masters: %q", reply)
 	}
 	host.WantDo("+PONG\r\n", "PING")

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,12 @@ func StartGuarded(t testing.TB, maxTTL time.Duration, config Config) *Lab {
 	config.Flags = append([]string{"--max-ttl", fmt.Sprintf("%dms", maxTTL.Milliseconds()), "--admin-commands", "on"}, config.Flags...)
 	return Start(t, config)
 }
+
+var late = regexp.MustCompile(`, and this proxy itself was late by [0-9]+ms \(is it short of processor time\?\)`)
+
+// NotLate returns a NOQUORUM reply without what it says of the proxy itself, which is true on a busy
+// machine.
+func NotLate(reply string) string { return late.ReplaceAllString(reply, "") }
 
 // WaitStates waits until LOCKPROXY MASTERS shows these states.
 func WaitStates(t testing.TB, c *Client, within time.Duration, want ...string) {
