@@ -2,8 +2,8 @@
 # Runs every check and test of the project: sh integration/test.sh
 #
 # Needs Go (the version go.mod names, or newer) and, if redis-server or a C compiler is missing, a Debian-like system
-# with root or sudo to install it. Takes about ten minutes on two cores. Runs all there is, whatever fails; what failed
-# is listed last.
+# with root or sudo to install it. Takes about ten minutes on two cores, and up to fifteen where others use them. Runs
+# all there is, whatever fails; what failed is listed last.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,8 +11,17 @@ cd "$(dirname "$0")/.."
 step() { printf '\n== %s\n' "$*"; }
 
 scratch=$(mktemp -d)
-searches=
-trap '[ -z "$searches" ] || kill "$searches" 2>/dev/null; rm -rf "$scratch"' EXIT
+searches= # processes in the background
+lane=
+tests=
+end() {
+	for process in $searches $lane $tests; do
+		kill "$process" 2>/dev/null || true
+	done
+}
+trap 'end; rm -rf "$scratch"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 # Lists, a line each: what failed; packages with tests that are to run once more; tests that passed then.
 : >"$scratch/failed"
@@ -43,16 +52,19 @@ export CGO_ENABLED=1 CI="${CI:-1}"
 # The simulation's seeds are always the same here: what fails was changed. New ones are tried by sh quorum/seeds.sh.
 export QUORUM_FROM="${QUORUM_FROM:-1}"
 
+# Three things run side by side: checks, and then tests of packages; tests of real servers, which often wait; and searches,
+# which compute all the time. Tests go before checks, and checks before searches: some tests measure times.
+
 # check runs a command, which fails by its exit code.
 check() {
 	step "$*"
-	"$@" </dev/null || failed "$*"
+	nice -n 5 "$@" </dev/null || failed "$*"
 }
 
 # silent runs a command, which fails by what it prints.
 silent() {
 	step "$*"
-	found=$("$@" || true)
+	found=$(nice -n 5 "$@" || true)
 	[ -z "$found" ] || { printf '%s\n' "$found" && failed "$*"; }
 }
 
@@ -62,6 +74,65 @@ if command -v npm >/dev/null; then
 	(cd integration/clients/node && timeout 120 npm install --no-package-lock --no-audit --no-fund) || echo 'no Node clients'
 fi
 
+# One binary of each kind for all packages that test it.
+step go build
+go build -race -o "$scratch/lockproxy-race" ./cmd/lockproxy && go build -o "$scratch/lockproxy" ./cmd/lockproxy || failed 'go build ./cmd/lockproxy'
+export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEGRATION_PLAIN_BINARY="${INTEGRATION_PLAIN_BINARY:-$scratch/lockproxy}"
+
+# What searches states and simulates seeds does without the race detector, which others are run with: it takes what the rest
+# leaves over. timeout ends it with all that it has started.
+alone='TestExclusionModel|TestModel|TestModelOfLess|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestKindsExplored.*|TestKindsAtRandom|TestKindsMutations'
+step 'go test, simulation and models: in the background'
+QUORUM_SEEDS="${QUORUM_SEEDS:-2000}" MODEL_STATES="${MODEL_STATES:-100000}" timeout 1h nice -n 19 \
+	go test -vet=off -p 1 -count=1 -timeout 40m -v -run "^(TestSimulation|$alone)\$" ./quorum ./quorum/internal/admission >"$scratch/searches" 2>&1 &
+searches=$!
+
+# failing prints the tests that failed in an output, in a line.
+failing() { sed -n 's/^--- FAIL: \(\(Test\|Example\|Fuzz\)[A-Za-z0-9_]*\).*/\1/p' "$1" | sort -u | tr '\n' ' ' | sed 's/ $//'; }
+
+# run_tests log n package... runs the tests of packages one after the other, n tests of a package side by side. Those that
+# fail run once more in the end, one at a time with nothing beside them: some measure times, which a machine that is busy
+# with other things spoils. A data race has failed at once, and so has a history that shows a lock broken.
+# -count=1: what integration/ tests is a binary, which the cache of test results knows nothing of. -vet=off: it was run.
+run_tests() {
+	log=$1
+	parallel=$2
+	shift 2
+	for package; do
+		status=0
+		timeout 1h go test -race -vet=off -count=1 -parallel "$parallel" -skip "^($alone)\$" -timeout 40m "$package" >"$log" 2>&1 &
+		tests=$!
+		wait "$tests" || status=$?
+		tests=
+		cat "$log"
+		[ "$status" -ne 0 ] || continue
+		names=$(failing "$log")
+		if [ -z "$names" ]; then
+			failed "$package: did not build, or did not end"
+		elif [ "$(printf '%s' "$names" | wc -w)" -gt 12 ] || grep -qE 'DATA RACE|violation' "$log"; then
+			failed "$package: $names"
+		else
+			printf '%s %s\n' "$package" "$names" >>"$scratch/again"
+		fi
+	done
+}
+
+# Tests of real servers often wait: so many side by side. Their packages run one after the other, as each has
+# tests that measure, which run before its others.
+go list ./... >"$scratch/packages"
+servers='/integration/(attacks|faults|locks|operations|relay|sessions)$'
+step 'go test, tests of real servers: in the background'
+(
+	trap end EXIT
+	trap 'exit 143' TERM
+	lane=
+	searches=
+	# The names are to be split: each is a package.
+	# shellcheck disable=SC2046
+	run_tests "$scratch/log-servers" 5 $(grep -E "$servers" "$scratch/packages")
+) >"$scratch/servers" 2>&1 &
+lane=$!
+
 silent gofmt -l .
 check go mod verify
 check go vet ./...
@@ -69,7 +140,7 @@ silent go fix -diff ./...
 check go tool staticcheck ./...
 check go -C integration/browser vet . # a module of its own, for the sake of what drives a browser
 
-# A short run of each fuzz target.
+# A short run of each fuzz target. It builds its package once more.
 grep -rl --include='*_test.go' '^func Fuzz' . >"$scratch/fuzzed" || true
 while read -r file; do
 	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
@@ -85,47 +156,14 @@ else
 	step 'no Chromium: the page is not opened in a browser'
 fi
 
-# What searches states and simulates seeds needs a processor for itself and does without the race detector, which others are run with: it takes
-# what the tests of real servers leave over.
-alone='TestExclusionModel|TestModel|TestModelOfLess|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestKindsExplored.*|TestKindsAtRandom|TestKindsMutations'
-step 'go test, simulation and models: in the background'
-QUORUM_SEEDS="${QUORUM_SEEDS:-2000}" MODEL_STATES="${MODEL_STATES:-100000}" nice -n 19 \
-	go test -p 1 -count=1 -timeout 40m -v -run "^(TestSimulation|$alone)\$" ./quorum ./quorum/internal/admission >"$scratch/searches" 2>&1 &
-searches=$!
-
-# failing prints the tests that failed in an output, in a line.
-failing() { sed -n 's/^--- FAIL: \(\(Test\|Example\|Fuzz\)[A-Za-z0-9_]*\).*/\1/p' "$1" | sort -u | tr '\n' ' ' | sed 's/ $//'; }
-
-# run_tests runs the tests of a package, so many side by side. Those that fail run once more in the end, one at a time with nothing beside
-# them: some measure times, which a machine that is busy with other things spoils. A data race has failed at once,
-# and so has a history that shows a lock broken.
-# -count=1: what integration/ tests is a binary, which the cache of test results knows nothing of.
-run_tests() {
-	status=0
-	go test -race -count=1 -parallel "$2" -skip "^($alone)\$" -timeout 40m "$1" >"$scratch/log" 2>&1 || status=$?
-	cat "$scratch/log"
-	[ "$status" -ne 0 ] || return 0
-	tests=$(failing "$scratch/log")
-	if [ -z "$tests" ]; then
-		failed "$1: did not build, or did not end"
-	elif [ "$(printf '%s' "$tests" | wc -w)" -gt 12 ] || grep -qE 'DATA RACE|violation' "$scratch/log"; then
-		failed "$1: $tests"
-	else
-		printf '%s %s\n' "$1" "$tests" >>"$scratch/again"
-	fi
-}
-
 step go test
-go list ./... >"$scratch/packages"
-for package in $(grep -v /integration/ "$scratch/packages"); do
-	run_tests "$package" 2
-done
-# One binary of each kind for all packages that test it.
-go build -race -o "$scratch/lockproxy-race" ./cmd/lockproxy && go build -o "$scratch/lockproxy" ./cmd/lockproxy || failed 'go build ./cmd/lockproxy'
-export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEGRATION_PLAIN_BINARY="${INTEGRATION_PLAIN_BINARY:-$scratch/lockproxy}"
-for package in $(grep /integration/ "$scratch/packages"); do # one after the other: each has tests that measure, and run before its others
-	run_tests "$package" 5 # most of them wait most of the time
-done
+# shellcheck disable=SC2046
+run_tests "$scratch/log" 2 $(grep -v /integration/ "$scratch/packages")
+# shellcheck disable=SC2046
+run_tests "$scratch/log" 5 $(grep /integration/ "$scratch/packages" | grep -vE "$servers")
+wait "$lane" || failed 'tests of real servers: did not end'
+lane=
+cat "$scratch/servers"
 
 step 'simulation and models'
 status=0
@@ -134,10 +172,10 @@ searches=
 cat "$scratch/searches"
 [ "$status" -eq 0 ] || failed "simulation and models: $(failing "$scratch/searches")"
 
-while read -r package tests; do
-	step "once more, alone: $package $tests"
-	if go test -race -count=1 -parallel 1 -timeout 40m -run "^($(printf '%s' "$tests" | tr ' ' '|'))\$" "$package" >"$scratch/log" 2>&1 </dev/null; then
-		printf '%s: %s\n' "$package" "$tests" >>"$scratch/passed"
+while read -r package names; do
+	step "once more, alone: $package $names"
+	if go test -race -vet=off -count=1 -parallel 1 -timeout 40m -run "^($(printf '%s' "$names" | tr ' ' '|'))\$" "$package" >"$scratch/log" 2>&1 </dev/null; then
+		printf '%s: %s\n' "$package" "$names" >>"$scratch/passed"
 	else
 		failed "$package: $(failing "$scratch/log")"
 	fi
