@@ -167,14 +167,24 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 	}
 }
 
-// only returns the one session that there is.
+// only returns the one session that there is. It waits for it: a client may connect and send before
+// the server has accepted it.
 func only(t *testing.T, s *Server) *Session {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for sess := range s.sessions {
-		return sess
+	first := func() *Session {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for sess := range s.sessions {
+			return sess
+		}
+		return nil
 	}
-	t.Fatal("no session")
-	return nil
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if sess := first(); sess != nil {
+			return sess
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no session")
+		}
+	}
 }
