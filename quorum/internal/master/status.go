@@ -76,10 +76,10 @@ func (l *Lane) Admit(conn uint64, record string) {
 	l.warned, l.counted = "", false
 	l.sendRepairsLocked(time.Now(), false) // the top-ups
 	l.mu.Unlock()
-	l.markReady()
 	if fresh {
 		l.cfg.Log.Info("master votes", l.master(), zap.String("run_id", runID))
 	}
+	l.markReady()
 }
 
 // Exclude keeps the master out of the vote for a reason. It does nothing on another connection
