@@ -56,8 +56,8 @@
 local pcall, format, type, sub = redis.pcall, string.format, type, string.sub
 local KEYS, ARGV, state, prefix = KEYS, ARGV, KEYS[1], ARGV[2]
 local now = redis.call('TIME')
-local width = {A = 5, W = 6, S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, P = 2, K = 3}
-width.Q, width.Z, width.F, width.I, width.X = 2, 2, 3, 1, 1
+local width = {A = 5, W = 6, S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, P = 2, Q = 2,
+  Z = 2, K = 3, F = 3, I = 1, X = 1}
 -- The record and the counters are read once, before the operations, and the counters are written
 -- once, behind them.
 local fields, counter, broken, at, last = {'record'}, {}, nil, 3, #ARGV
