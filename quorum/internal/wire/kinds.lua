@@ -287,7 +287,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       local done = pcall('HSET', key, 'lockproxy', 'limit', slot, value, 's' .. secret, slot,
         'last', over > last and till or self:whole(last))
       if type(done) ~= 'table' then
-        if old then
+        if old and sub(old, 1, 40) ~= secret then
           pcall('HDEL', key, 's' .. sub(old, 1, 40))
         end
         done = over > last and pcall('PEXPIREAT', key, till)

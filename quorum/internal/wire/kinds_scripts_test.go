@@ -219,6 +219,23 @@ func TestSlotEnds(t *testing.T) {
 	})
 }
 
+// A slot that has run out is topped up with the token that had it, and is found by that again.
+func TestSlotIsToppedUpAgain(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		short := limited("lock:a", mine, 2, 0)
+		short.TTL = 20 * time.Millisecond
+		s.run(short, limited("lock:a", theirs, 2, 1))
+		for s.run(op(Check, "lock:a", mine)) == "1" {
+		}
+		top := topUp("lock:a", mine, 20*time.Second, 3)
+		top.Terms = &Terms{Mode: Limited, Slot: 0}
+		s.want("top up", s.run(top, op(Check, "lock:a", mine), top), "1 1 2")
+		s.want("two hold it", s.found("lock:a"), "limit 2 0 mine0000000000000003, 1 theirs0000000000000002")
+		s.want("release", s.run(op(Release, "lock:a", mine)), "1")
+		s.want("one is left", s.found("lock:a"), "limit 1 1 theirs0000000000000002")
+	})
+}
+
 // Several keys are locked all or none, with a number that is greater than any of theirs.
 func TestSeveralKeys(t *testing.T) {
 	forEachServer(t, func(s *server) {
