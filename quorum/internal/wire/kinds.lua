@@ -250,10 +250,10 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
   end
 
   local function slots()
-    -- slotOf reads what stands at a slot: its end and the value.
+    -- slotOf reads what stands at a slot: its end and the value. What is no slot is long over.
     function tools:slotOf(text)
-      local cut = string.find(text, ' ', 1, true)
-      return tonumber(sub(text, 1, cut - 1)), sub(text, cut + 1)
+      local cut = string.find(text, ' ', 1, true) or 1
+      return tonumber(sub(text, 1, cut - 1)) or 0, sub(text, cut + 1)
     end
 
     -- settleSlots takes the expiry of a key to where its last slot ends; a key without slots is
@@ -389,7 +389,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
         pcall('HDEL', key, 's' .. secret)
         return 0
       elseif op == 'C' then
-        return 1 + slot
+        return 1 + (tonumber(slot) or 0)
       elseif op == 'H' then
         return {err = 'WRONGMODE a slot cannot be shared'}
       elseif op == 'R' then
@@ -431,7 +431,10 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
         end
         self:settleSlots(key)
       end
-      return op == 'E' and 'L' .. slot .. ' ' .. sub(value, 41, 120) or op == 'K' and 1 + slot or 1
+      if op == 'E' then
+        return 'L' .. slot .. ' ' .. sub(value, 41, 120)
+      end
+      return op == 'K' and 1 + (tonumber(slot) or 0) or 1
     end
 
     -- Z releases what is likely to be a slot.
@@ -620,6 +623,8 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       local field, left = ARGV[at + 3], pcall('PTTL', key)
       if not self.counter[field] and field ~= '' then
         return self.broken
+      elseif type(left) == 'table' then
+        return left
       end
       local rest = pcall('GETRANGE', key, '40', '119')
       local later = pcall('TIME') -- than left was told

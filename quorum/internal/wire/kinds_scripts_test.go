@@ -309,3 +309,26 @@ func TestForeignKeys(t *testing.T) {
 		}
 	})
 }
+
+// Whatever stands at a key, each operation of a packet is answered.
+func TestSlotsThatAreNone(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		for _, fields := range [][]any{
+			{"0", "x", "s" + mine, "0", "1", ""},
+			{"a", "9999999999999 " + mine, "s" + mine, "a", "0", " ", "1", "y z"},
+		} {
+			set := append([]any{"HSET", "lock:a", "lockproxy", "limit", "last", ""}, fields...)
+			for _, o := range []*Op{
+				op(Check, "lock:a", mine), op(Release, "lock:a", mine), op(Inspect, "lock:a", ""), raise("lock:a", mine, 9),
+				lasting(Extend, "lock:a", mine, time.Second), lasting(Fade, "lock:a", mine, time.Second), keep("lock:a", mine, time.Second),
+				limited("lock:a", theirs, 2, 0), {Kind: TopUp, TokenAt: TokenAt{"lock:a", theirs}, TTL: time.Second, Terms: &Terms{Mode: Limited}},
+			} {
+				s.must("DEL", "lock:a")
+				s.must(set...)
+				if got := s.run(o, op(Check, "lock:b", mine)); !strings.HasSuffix(got, " 0") {
+					t.Errorf("%v, kind %d: %s", fields, o.Kind, got)
+				}
+			}
+		}
+	})
+}

@@ -298,7 +298,8 @@ func TestRightsMissing(t *testing.T) {
 	}{
 		{"set", []*Op{acquire("lock:c", mine), topUp("lock:c", mine, 10*time.Minute, 9), op(Check, "lock:a", mine)}, "! ! 1"},
 		{"pttl", []*Op{acquire("lock:a", theirs), lasting(Extend, "lock:a", mine, 10*time.Minute), lasting(Fade, "lock:a", mine, 10*time.Second),
-			topUp("lock:a", mine, 10*time.Minute, 9), op(Inspect, "lock:a", "")}, "! ! ! ! !"},
+			topUp("lock:a", mine, 10*time.Minute, 9), op(Inspect, "lock:a", ""), lasting(Share, "lock:a", mine, time.Minute),
+			op(Check, "lock:a", mine)}, "! ! ! ! ! ! 1"},
 		{"getrange", []*Op{op(Check, "lock:a", theirs), op(Release, "lock:none", mine), raise("lock:a", mine, 1), lasting(Extend, "lock:a", mine, 10*time.Minute),
 			lasting(Fade, "lock:a", theirs, 10*time.Second), topUp("lock:a", mine, 10*time.Minute, 9), op(Inspect, "lock:a", ""), op(Free, "lock:a", ""),
 			acquire("lock:c", mine)}, "! ! ! ! ! ! ! ! 2"},
