@@ -118,7 +118,9 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       local stands = pcall('ZCARD', key)
       local fresh = stands == 0
       local mark = fresh or pcall('ZSCORE', key, 'lockproxy')
-      if self:wrongType(stands) or mark == false then
+      if type(stands) == 'table' and not self:wrongType(stands) then
+        return stands
+      elseif mark == false or self:wrongType(mark) then
         return self:refuse(key, 'S', waits)
       elseif type(mark) == 'table' then
         return mark
@@ -172,10 +174,11 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     -- reader carries out an operation on a reader that ends at over.
     function tools:reader(op, key, secret, place, at, over)
       if (op == 'P' or op == 'D') and over >= self.ms and pcall('ZCARD', key) == 3 then -- alone
-        if op == 'P' then
+        local done = pcall('DEL', key)
+        if op == 'P' and done == 1 then
           self:tell(key, secret)
         end
-        return pcall('DEL', key)
+        return done
       end
       local value = secret .. '0000000000000000'
       local minus = '-' .. self:whole(over)
@@ -241,9 +244,14 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     -- Q releases what is likely to be a reader: what it is is not asked before.
     function tools:Q(key, secret, place, at)
       local result = self:other('P', key, secret, place, at)
-      if result == 0 and pcall('GETRANGE', key, '0', '39') == secret then
-        self:tell(key, secret)
-        return pcall('DEL', key)
+      local value = result == 0 and pcall('GETRANGE', key, '0', '39')
+      if value == secret then
+        result = pcall('DEL', key)
+        if result == 1 then
+          self:tell(key, secret)
+        end
+      elseif type(value) == 'table' and not self:wrongType(value) then
+        return value
       end
       return result
     end
@@ -307,8 +315,11 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     -- slots says whether slots stand at a key: true, or it is fresh and nothing does; else the
     -- refusal, or the error.
     function tools:slots(key, waits)
-      if pcall('HLEN', key) == 0 then
+      local count = pcall('HLEN', key)
+      if count == 0 then
         return true, true
+      elseif type(count) == 'table' and not self:wrongType(count) then
+        return count
       end
       local mark = pcall('HGET', key, 'lockproxy')
       if mark == 'limit' then
@@ -375,11 +386,12 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     -- holder carries out an operation on a slot.
     function tools:holder(op, key, secret, place, at, slot)
       if (op == 'P' or op == 'D') and pcall('HLEN', key) == 4 then -- alone: it takes four fields
-        if op == 'P' then
+        local done = pcall('DEL', key)
+        if op == 'P' and done == 1 then
           self:tell(key, secret)
           self.changes[#self.changes + 1] = key
         end
-        return pcall('DEL', key)
+        return done
       end
       local text, over, value = pcall('HGET', key, slot), 0, ''
       if type(text) == 'string' then
@@ -531,8 +543,11 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
         if not readers and pcall('HGET', key, 'lockproxy') ~= 'limit' then
           return 0
         end
-        self:tell(key)
-        return pcall('DEL', key)
+        local done = pcall('DEL', key)
+        if done == 1 then
+          self:tell(key)
+        end
+        return done
       end
       local stands = pcall('ZSCORE', key, secret)
       if type(stands) == 'string' then

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -28,4 +29,26 @@ func TestKindsWithoutRights(t *testing.T) {
 	s.must("ACL", "SETUSER", "default", "-zrevrange", "-hgetall")
 	s.run(op(Release, "lock:a", theirs), op(Release, "lock:b", theirs))
 	s.want("the others", s.run(op(Check, "lock:a", mine), op(Check, "lock:b", mine)), "1 1")
+}
+
+// A release that the master refuses tells nobody.
+func TestRefusedReleaseIsNotTold(t *testing.T) {
+	s := startRedis(t)
+	if said := s.do("ACL", "SETUSER", "default", "-del"); said != "OK" {
+		t.Skip("this Redis has no ACL: ", said)
+	}
+	watcher := s.another()
+	watcher.do("SUBSCRIBE", ReleasedPrefix+"lock:a")
+	for _, o := range []*Op{acquire("lock:a", mine), shared("lock:a", mine, time.Minute), limited("lock:a", mine, 1, 0)} {
+		for _, release := range []*Op{likely("lock:a", mine, o.Mode()), likely("lock:a", mine, Shared), op(Free, "lock:a", "")} {
+			s.must("FLUSHALL")
+			if got := s.run(o, release); !strings.Contains(got, " !") {
+				t.Errorf("mode %v: %s", o.Mode(), got)
+			}
+		}
+	}
+	s.must("PUBLISH", ReleasedPrefix+"lock:a", "end")
+	var r Reply
+	watcher.receive(&r)
+	s.want("told", text(&r), "[message "+ReleasedPrefix+"lock:a end]")
 }

@@ -34,6 +34,11 @@ func waiting(o *Op) *Op {
 	return o
 }
 
+// likely is a release of what is likely to be of that mode.
+func likely(key, secret string, mode Mode) *Op {
+	return &Op{Kind: Release, TokenAt: TokenAt{key, secret}, Publish: true, Terms: &Terms{Mode: mode}}
+}
+
 func keep(key, secret string, ttl time.Duration) *Op { return lasting(Release, key, secret, ttl) }
 
 // found is what an inspection says: the mode, how many hold it, and each without its times.
