@@ -17,8 +17,8 @@ var kindMutations = []mutation{
 		{file: "attempt.go", old: "if a.acq.q.opts.Fencing && exact", new: "if a.acq.q.opts.Fencing && a.acq.r.Mode != Shared && exact"},
 	}},
 	{name: "an intent is counted as a vote", family: "readers", finds: exclusion, lua: "refuse", edits: []edit{
-		{file: fakeKinds, old: "		p.intend(key, mode, millis(waits))\n",
-			new: "		p.intend(key, mode, millis(waits))\n		return integer(1_938_810_480_000_000)\n"},
+		{file: fakeKinds, old: "		p.intend(key, mode, v.Mode, millis(waits))\n",
+			new: "		p.intend(key, mode, v.Mode, millis(waits))\n		return integer(1_938_810_480_000_000)\n"},
 	}},
 	{name: "readers join though somebody waits", family: "starved", finds: blocked, lua: "closed", edits: []edit{
 		{file: fakeKinds, old: "	if !stands || v.Text == string(\"XSL\"[mode]) {", new: "	if true || !stands {"},

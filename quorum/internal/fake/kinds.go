@@ -80,7 +80,7 @@ func (p *packet) intent(key string) string { return p.prefix + "intent:" + key }
 // refuse answers an acquire of mode that found v.
 func (p *packet) refuse(key string, v Value, mode wire.Mode, waits string) string {
 	if waits != "" && (v.Mode == wire.Shared || v.Mode == wire.Limited) && v.Mode != mode {
-		p.intend(key, mode, millis(waits))
+		p.intend(key, mode, v.Mode, millis(waits))
 	}
 	if v.End.IsZero() {
 		return integer(-1)
@@ -88,10 +88,10 @@ func (p *packet) refuse(key string, v Value, mode wire.Mode, waits string) strin
 	return integer(-2 - v.left(p.now))
 }
 
-// intend leaves an intent, unless one stands that lives longer.
-func (p *packet) intend(key string, mode wire.Mode, waits time.Duration) {
+// intend leaves an intent, unless one stands that lives longer and keeps those of kind out.
+func (p *packet) intend(key string, mode, kind wire.Mode, waits time.Duration) {
 	v, stands := p.db.get(p.intent(key), p.now)
-	if (!stands || v.left(p.now) <= waits.Milliseconds()) && p.denied(true) == "" {
+	if (!stands || v.left(p.now) <= waits.Milliseconds() || v.Text == string("XSL"[kind])) && p.denied(true) == "" {
 		p.db.Keys[p.intent(key)] = Value{Text: string("XSL"[mode]), End: p.now.Add(waits)}
 	}
 }

@@ -49,18 +49,20 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     end
     if waits ~= '' then
       local kind = pcall('TYPE', key).ok
-      if kind == 'zset' and mode ~= 'S' or kind == 'hash' and mode ~= 'L' then
-        self:intend(key, mode, waits)
+      kind = kind == 'zset' and 'S' or kind == 'hash' and 'L'
+      if kind and kind ~= mode then
+        self:intend(key, mode, kind, waits)
       end
     end
     return -2 - left
   end
 
-  -- intend leaves an intent for so long. One that stands longer is left alone.
-  function tools:intend(key, mode, waits)
+  -- intend leaves an intent for so long. One that stands longer is left alone, unless it is of
+  -- kind, which is what stands at the key: that keeps nobody out.
+  function tools:intend(key, mode, kind, waits)
     local intent = self.prefix .. 'intent:' .. key
     local left = pcall('PTTL', intent)
-    if type(left) == 'number' and left <= tonumber(waits) then
+    if type(left) == 'number' and (left <= tonumber(waits) or pcall('GET', intent) == kind) then
       pcall('SET', intent, mode, 'PX', waits)
     end
   end
@@ -385,14 +387,6 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
 
     -- holder carries out an operation on a slot.
     function tools:holder(op, key, secret, place, at, slot)
-      if (op == 'P' or op == 'D') and pcall('HLEN', key) == 4 then -- alone: it takes four fields
-        local done = pcall('DEL', key)
-        if op == 'P' and done == 1 then
-          self:tell(key, secret)
-          self.changes[#self.changes + 1] = key
-        end
-        return done
-      end
       local text, over, value = pcall('HGET', key, slot), 0, ''
       if type(text) == 'string' then
         over, value = self:slotOf(text)
@@ -417,11 +411,14 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
         self:raise(field, tonumber(fence), place)
         return 1
       elseif op == 'D' or op == 'P' then
-        local done = pcall('HDEL', key, slot, 's' .. secret)
+        local alone = pcall('HLEN', key) == 4 -- with what is noted beside
+        local done = alone and pcall('DEL', key) or pcall('HDEL', key, slot, 's' .. secret)
         if type(done) == 'table' then
           return done
         end
-        self:settleSlots(key, over)
+        if not alone then
+          self:settleSlots(key, over)
+        end
         if op == 'P' then
           self:tell(key, secret)
           self.changes[#self.changes + 1] = key

@@ -168,6 +168,11 @@ func TestIntentEnds(t *testing.T) {
 				s.expires(intent, tt.want)
 			}
 		}
+		s.do("SET", intent, "S", "PX", "60000") // keeps no reader out
+		o := waiting(acquire("lock:a", theirs))
+		o.Terms.Waits = 10 * time.Second
+		s.run(o)
+		s.expires(intent, 10*time.Second)
 		s.run(op(Release, "lock:a", mine), waiting(acquire("lock:a", theirs)))
 		s.want("got what it waited for", s.do("EXISTS", intent), "0")
 	})

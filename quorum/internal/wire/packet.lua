@@ -28,14 +28,15 @@
 --      whatever its type, and is not touched: it lives left milliseconds more, for ever if left is
 --      -1. With slots that are all taken, left is until the first is free
 --   L  'slot fence', or refused as A
---   R, N, C, D, P, Q, Z, K, F, X  1 done, 0 something else stands there, or nothing. C and K say 1 + slot
+--   R, N, C, D, P, Q, Z, K, F, X  1 done, 0 something else stands there, or nothing. C and K say
+--      1 + slot
 --   T  1 set; 2 it stood there and lives at least that long now; 0 something else stands there.
 --      Another slot that the secret has is left
 --   E, H  what stands behind the secret, at most 80 bytes, with 'S' or 'L<slot> ' in front for a
 --      reader or a slot; 0 something else stands there, or nothing
 --   I  null: nothing; 'left value', left -1 for ever, value cut to 256 bytes; OTHER: no lock;
---      {'shared' or 'limit', left, how many hold it, value, left, ...}: at most 128 of them; the value
---      of a slot has '<slot> ' in front
+--      {'shared' or 'limit', left, how many hold it, value, left, ...}: at most 128 of them; the
+--      value of a slot has '<slot> ' in front
 -- An error is the result of one operation and leaves the others alone. NOTADMITTED: the record
 -- differs, and the operation votes: all but D, P, Q, Z, K, F and X do.
 --
@@ -112,8 +113,8 @@ while at <= last do
   local op, secret, result, wide = ARGV[at], ARGV[at + 1], nil, nil
   i, k = i + 1, k + 1
   local key = KEYS[k]
-  if not admitted and op ~= 'D' and op ~= 'P' and op ~= 'Q' and op ~= 'Z' and op ~= 'K' and op ~= 'F'
-    and op ~= 'X' then
+  if not admitted and op ~= 'D' and op ~= 'P' and op ~= 'Q' and op ~= 'Z' and op ~= 'K'
+    and op ~= 'F' and op ~= 'X' then
     result = refusal
     if op == 'M' or op == 'N' then
       local n = tonumber(ARGV[at + 3])
@@ -150,7 +151,7 @@ while at <= last do
           if op == 'W' and pcall('GETRANGE', key, '0', '0').err then -- held by readers, or by slots
             tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
               messages, changes)
-            tools:intend(key, 'X', ARGV[at + 5])
+            result = tools:refuse(key, 'X', ARGV[at + 5])
           end
         end
       end
@@ -172,7 +173,8 @@ while at <= last do
       end
     end
 
-  elseif op == 'S' or op == 'Q' or op == 'L' or op == 'Z' or op == 'T' or op == 'M' or op == 'N' then
+  elseif op == 'S' or op == 'Q' or op == 'L' or op == 'Z' or op == 'T' or op == 'M'
+    or op == 'N' then
     tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
       messages, changes)
     local ended
