@@ -86,10 +86,11 @@ func (p *probe) ask(ctx context.Context) (rtt time.Duration, err error) {
 		}
 		p.conn, p.lines, p.since = conn, bufio.NewReader(io.LimitReader(conn, 1<<20)), time.Now()
 	}
-	stop := context.AfterFunc(ctx, func() { p.conn.SetDeadline(time.Unix(1, 0)) })
+	conn := p.conn // the function may run late, when p has another connection or none
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	start := time.Now()
 	line := ""
-	if _, err = io.WriteString(p.conn, "*1\r\n$4\r\nPING\r\n"); err == nil {
+	if _, err = io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err == nil {
 		line, err = p.lines.ReadString('\n')
 	}
 	rtt = time.Since(start)
