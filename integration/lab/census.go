@@ -117,6 +117,12 @@ func CommandCount(t testing.TB, s *Redis, name string) (n int) {
 	return n
 }
 
+// ScriptCount is how many scripts a server has run.
+func ScriptCount(t testing.TB, s *Redis) int {
+	t.Helper()
+	return CommandCount(t, s, "evalsha") + CommandCount(t, s, "eval")
+}
+
 // CommandCounts adds up over all masters.
 func CommandCounts(t testing.TB, masters []*Redis, name string) (n int) {
 	t.Helper()

@@ -79,7 +79,11 @@ func TestDrainLosesNothing(t *testing.T) {
 	wg.Wait()
 	sum := 0
 	for _, client := range load {
-		if got := c.Upstream.Do(t, "GET", client.key); got != lab.Bulk(fmt.Sprint(client.answers)) {
+		got := c.Upstream.Do(t, "GET", client.key)
+		if client.answers == 0 && got == lab.Null2 {
+			continue // its turn never came
+		}
+		if got != lab.Bulk(fmt.Sprint(client.answers)) {
 			t.Errorf("%s: Redis counted %q, the client was answered %d times", client.key, got, client.answers)
 		}
 		sum += client.answers
