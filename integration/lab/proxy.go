@@ -169,7 +169,6 @@ func (p *Proxy) WaitVoting(t testing.TB) {
 		if err != nil || token == "" {
 			return false
 		}
-		c.Unlock("warm-up", token)
-		return true
+		return c.Do("UNLOCK", "warm-up", token) == ":1\r\n"
 	})
 }
