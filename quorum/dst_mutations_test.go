@@ -63,7 +63,7 @@ var roundMutations = []mutation{
 		{file: fakePacket, old: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		return integer(0)\n	}\n	if err := p.denied(true)",
 			new: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		p.db.raise(o.Args[2], number(o.Args[1]))\n		return integer(1)\n	}\n	if err := p.denied(true)"},
 	}},
-	{name: "confirmed by a majority of those who granted", finds: order, edits: []edit{
+	{name: "confirmed by a majority of those who granted", family: "fences", finds: order, edits: []edit{
 		{file: "attempt.go", old: "a.raises.begin(decideRaise, len(a.votes.answers))",
 			new: "granted := a.votes.tally.yes\n	a.raises.begin(func(t tally) verdict {\n		if t.yes >= majority(granted) {\n			return won\n		}\n		return decideRaise(t)\n	}, len(a.votes.answers))"},
 	}},
