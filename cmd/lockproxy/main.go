@@ -17,18 +17,28 @@ import (
 
 func main() {
 	redis.SetLogger(silent{})
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx := signalled()
 	if code, found := tool.Run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); found {
-		stop()
 		os.Exit(code)
 	}
 	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "lockproxy:", err)
-		stop()
 		os.Exit(1)
 	}
+}
+
+// signalled returns a context that the first SIGINT or SIGTERM ends. From then on a second one ends
+// the process at once.
+func signalled() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		first := <-signals
+		signal.Stop(signals)
+		cancel(fmt.Errorf("%s signal received", first))
+	}()
+	return ctx
 }
 
 // silent keeps go-redis from writing to stderr. Its errors come back to the callers as well.
