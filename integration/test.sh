@@ -100,7 +100,7 @@ run_tests() {
 	shift 2
 	for package; do
 		status=0
-		timeout 1h go test -race -vet=off -count=1 -parallel "$parallel" -skip "^($alone)\$" -timeout 40m "$package" >"$log" 2>&1 &
+		timeout 1h nice -n "$niceness" go test -race -vet=off -count=1 -parallel "$parallel" -skip "^($alone)\$" -timeout 40m "$package" >"$log" 2>&1 &
 		tests=$!
 		wait "$tests" || status=$?
 		tests=
@@ -127,6 +127,7 @@ step 'go test, tests of real servers: in the background'
 	trap 'exit 143' TERM
 	lane=
 	searches=
+	niceness=0
 	# The names are to be split: each is a package.
 	# shellcheck disable=SC2046
 	run_tests "$scratch/log-servers" 5 $(grep -E "$servers" "$scratch/packages")
@@ -151,12 +152,13 @@ done <"$scratch/fuzzed"
 # Its tests take half a minute: they run where Chromium is installed, which nothing here does.
 if command -v chromium >/dev/null; then
 	step go test, integration/browser
-	(cd integration/browser && { go test -count=1 -timeout 5m . || go test -count=1 -timeout 5m .; }) || failed integration/browser
+	(cd integration/browser && { nice -n 5 go test -count=1 -timeout 5m . || nice -n 5 go test -count=1 -timeout 5m .; }) || failed integration/browser
 else
 	step 'no Chromium: the page is not opened in a browser'
 fi
 
 step go test
+niceness=5 # the tests of real servers measure times
 # shellcheck disable=SC2046
 run_tests "$scratch/log" 2 $(grep -v /integration/ "$scratch/packages")
 # shellcheck disable=SC2046
