@@ -2,7 +2,7 @@
 # Runs every check and test of the project: sh integration/test.sh
 #
 # Needs Go (the version go.mod names, or newer) and, if redis-server or a C compiler is missing, a Debian-like system
-# with root or sudo to install it. Takes about ten minutes on two cores, and up to fifteen where others use them. Runs
+# with root or sudo to install it. Takes about eleven minutes on two cores, and up to fifteen where others use them. Runs
 # all there is, whatever fails; what failed is listed last.
 set -eu
 cd "$(dirname "$0")/.."

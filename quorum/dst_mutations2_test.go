@@ -80,6 +80,6 @@ var guardMutations = []mutation{
 		{file: admBootstrap, old: "if e.g.masters[i].o.Sent.Before(then) {", new: "if e.g.masters[i].up && e.g.masters[i].o.Sent.Before(then) {"},
 	}},
 	{name: "a master that cannot be written holds up the others", family: "first start", finds: blocked, edits: []edit{
-		{file: admBootstrap, old: "	case !e.now.Before(until):\n", new: "	case !all && !e.now.Before(until):\n"},
+		{file: admBootstrap, old: "		until = g.allNew.Add(grace)\n", new: "		until = g.allNew.Add(1000 * grace)\n"},
 	}},
 }

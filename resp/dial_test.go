@@ -171,20 +171,14 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 // the server has accepted it.
 func only(t *testing.T, s *Server) *Session {
 	t.Helper()
-	first := func() *Session {
+	var first *Session
+	eventually(t, "a session", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for sess := range s.sessions {
-			return sess
+			first = sess
 		}
-		return nil
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if sess := first(); sess != nil {
-			return sess
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no session")
-		}
-	}
+		return first != nil
+	})
+	return first
 }

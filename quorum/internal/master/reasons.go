@@ -38,6 +38,7 @@ var (
 // SilentError is the reason of a master that gave no answer in that time.
 type SilentError time.Duration
 
+// Error is the reason in words.
 func (e SilentError) Error() string { return "gave no answer in " + time.Duration(e).String() }
 
 // AnswerError is an error reply of a master.
@@ -45,6 +46,7 @@ type AnswerError struct {
 	Text string // made plain
 }
 
+// Error is the reason in words.
 func (e *AnswerError) Error() string { return `answered "` + e.Text + `"` }
 
 // SameServerError: another lane reaches the same server already.

@@ -79,7 +79,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     end
   end
 
-  local function readers()
+  local function makeReaders()
     -- latest is when the last reader ends, and with it the key; 0 without one; or an error. What
     -- PTTL and TIME say together is not exact: time goes by between them, or stands still for one.
     function tools:latest(key)
@@ -259,7 +259,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     end
   end
 
-  local function slots()
+  local function makeSlots()
     -- slotOf reads what stands at a slot: its end and the value. What is no slot is long over.
     function tools:slotOf(text)
       local cut = string.find(text, ' ', 1, true) or 1
@@ -359,6 +359,9 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       end
       if not slot then
         local taken, soonest, all = {}, nil, pcall('HGETALL', key)
+        if all.err then
+          return all
+        end
         for f = 1, #all, 2 do
           taken[all[f]] = all[f + 1]
         end
@@ -456,7 +459,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     end
   end
 
-  local function several()
+  local function makeSeveral()
     -- several reads how many keys M or N has, and whether their counters are numbers.
     function tools:several(at, head)
       local n = tonumber(ARGV[at + 3])
@@ -531,8 +534,8 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     end
   end
 
-  -- rest are what may find anything at a key.
-  local function rest()
+  -- makeRest makes what may find anything at a key.
+  local function makeRest()
     -- other carries out an operation on a key that is no string.
     function tools:other(op, key, secret, place, at)
       if op == 'X' then
@@ -691,13 +694,13 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
   -- A function that is not there yet is made with those of its kind.
   return setmetatable(tools, {__index = function(_, name)
     if name == 'S' or name == 'Q' or name == 'reader' or name == 'join' then
-      readers()
+      makeReaders()
     elseif name == 'M' or name == 'N' then
-      several()
+      makeSeveral()
     elseif name == 'other' or name == 'T' or name == 'K' or name == 'H' or name == 'inspect' then
-      rest()
+      makeRest()
     else
-      slots()
+      makeSlots()
     end
     return rawget(tools, name)
   end})

@@ -29,6 +29,10 @@ func TestKindsWithoutRights(t *testing.T) {
 	s.must("ACL", "SETUSER", "default", "-zrevrange", "-hgetall")
 	s.run(op(Release, "lock:a", theirs), op(Release, "lock:b", theirs))
 	s.want("the others", s.run(op(Check, "lock:a", mine), op(Check, "lock:b", mine)), "1 1")
+	if got := s.run(limited("lock:b", third, 2, 0, 0)); got[0] != '!' {
+		t.Errorf("a slot where it cannot be seen which are taken: %s", got)
+	}
+	s.want("who has it", s.run(op(Check, "lock:b", mine)), "1")
 }
 
 // A release that the master refuses tells nobody.

@@ -212,18 +212,25 @@ func TestSlots(t *testing.T) {
 	})
 }
 
+// oneSlotEnds lets mine, in slot 0 of two, run out beside theirs.
+func (s *server) oneSlotEnds() {
+	s.t.Helper()
+	short := limited("lock:a", mine, 2, 0)
+	short.TTL = 30 * time.Millisecond
+	s.run(short, limited("lock:a", theirs, 2, 1))
+	for s.run(op(Check, "lock:a", mine)) == "1" {
+	}
+}
+
 // A slot is free when its time is over, and the key lives no longer than the last slot.
 func TestSlotEnds(t *testing.T) {
 	forEachServer(t, func(s *server) {
-		short := limited("lock:a", mine, 2, 0)
-		short.TTL = 30 * time.Millisecond
-		s.run(short, limited("lock:a", theirs, 2, 1))
-		for s.run(op(Check, "lock:a", mine)) == "1" {
-		}
+		s.oneSlotEnds()
 		s.want("too late", s.run(lasting(Extend, "lock:a", mine, time.Second), limited("lock:a", third, 2, 1)), "0 0 0000000000000003")
 		s.run(op(Release, "lock:a", third), op(Release, "lock:a", theirs))
 		s.want("nothing is left", s.do("EXISTS", "lock:a"), "0")
-		short.Secret, short.TTL = mine, 20*time.Second
+		short := limited("lock:a", mine, 2, 0)
+		short.TTL = 20 * time.Second
 		s.run(short, limited("lock:a", theirs, 2, 1), op(Release, "lock:a", theirs))
 		s.expires("lock:a", 20*time.Second)
 	})
@@ -232,11 +239,7 @@ func TestSlotEnds(t *testing.T) {
 // A slot that has run out is topped up with the token that had it, and is found by that again.
 func TestSlotIsToppedUpAgain(t *testing.T) {
 	forEachServer(t, func(s *server) {
-		short := limited("lock:a", mine, 2, 0)
-		short.TTL = 20 * time.Millisecond
-		s.run(short, limited("lock:a", theirs, 2, 1))
-		for s.run(op(Check, "lock:a", mine)) == "1" {
-		}
+		s.oneSlotEnds()
 		top := topUp("lock:a", mine, 20*time.Second, 3)
 		top.Terms = &Terms{Mode: Limited, Slot: 0}
 		s.want("top up", s.run(top, op(Check, "lock:a", mine), top), "1 1 2")

@@ -122,9 +122,7 @@ func TestStandardVariables(t *testing.T) {
 	numbers.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "numbers_total"}))
 	sent.Start(func() prometheus.Gatherer { return numbers })
 	sent.Record(&stat.Event{Command: "lock", Outcome: stat.OutcomeGranted})
-	for deadline := time.Now().Add(5 * time.Second); !c.Has("numbers_total") && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond)
-	}
+	eventually(t, "metrics", func() bool { return c.Has("numbers_total") })
 	sent.Close(t.Context())
 	if len(c.Spans()) != 1 || !c.Has("numbers_total") {
 		t.Fatalf("got %v, metrics %v, faults %q\n%s", c.Spans(), c.Has("numbers_total"), c.Faults(), logged(lines))
@@ -217,9 +215,15 @@ func testLost(t *testing.T, endpoint, reason string) {
 	if warnings < 1 || warnings > 2 || lost != all {
 		t.Errorf("%d warnings about %d of %d lost spans\n%s", warnings, lost, all, logged(lines))
 	}
-	for deadline := time.Now().Add(5 * time.Second); strings.Contains(stacks(), "go.opentelemetry.io"); time.Sleep(5 * time.Millisecond) {
+	eventually(t, "the end of OpenTelemetry's goroutines", func() bool { return !strings.Contains(stacks(), "go.opentelemetry.io") })
+}
+
+// eventually waits until condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("goroutines are left:\n%s", stacks())
+			t.Fatalf("%s: not within 10 s", what)
 		}
 	}
 }
