@@ -32,6 +32,7 @@ type edit struct {
 // Files of the rooms.
 const (
 	fakePacket = "internal/fake/packet.go"
+	wireBatch  = "internal/wire/batch.go"
 	laneAnswer = "internal/master/answer.go"
 	laneShake  = "internal/master/handshake.go"
 	laneRepair = "internal/master/repairs.go"
@@ -134,6 +135,13 @@ var roundMutations = []mutation{
 
 // laneMutations break the lanes.
 var laneMutations = []mutation{
+	{name: "a release goes out before the SET that it undoes, in one packet", finds: leftovers, edits: []edit{
+		{file: wireBatch, old: "		if b.tokens.has(token) {\n", new: "		if false {\n"},
+	}},
+	{name: "results are taken in the order in which the operations came", finds: exclusion, edits: []edit{
+		{file: laneAnswer, old: "said = &p.Results[e.place]", new: "said = &p.Results[i]"},
+		{file: laneAnswer, old: "= results[e.place]", new: "= results[i]"},
+	}},
 	{name: "release on a second connection", finds: leftovers, edits: []edit{
 		{file: laneEnds, old: "	\"time\"\n\n	\"go.uber.org/zap\"\n", new: "	\"context\"\n	\"time\"\n\n	\"go.uber.org/zap\"\n"},
 		{file: laneEnds, old: "	return l.sendReleaseLocked(op, stands, to)\n}\n", new: releaseElsewhere},
@@ -187,7 +195,9 @@ func (l *Lane) releaseElsewhere(op wire.Op) {
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(silence))
-	_, _ = conn.Write(l.cfg.Encoder.AppendPacket(nil, []*wire.Op{&op}, "", true))
+	var batch wire.Batch
+	batch.Add(&op)
+	_, _ = conn.Write(l.cfg.Encoder.AppendPacket(nil, &batch, "", true))
 	_, _ = conn.Read(make([]byte, 100))
 }
 `

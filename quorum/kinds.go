@@ -96,14 +96,13 @@ func (q *Quorum) ReleaseKeys(ctx context.Context, keys []string, t Token, keep t
 // may have been missed; once for each master. For the rest see Watch.
 func (q *Quorum) Follow(ctx context.Context, key string, changed func()) (stop func()) {
 	key = q.opts.KeyPrefix + key
-	stops := make(chan func(), 3)
+	stops := make(chan func(), 2)
 	subscribe := func(to *notify.Subscriptions, channel string) {
 		stops <- to.Subscribe(ctx, channel, func(string) { changed() })
 	}
 	go subscribe(q.releases, wire.ReleasedPrefix+key)
 	go subscribe(q.changes, wire.ChangedPrefix+key)
-	go subscribe(q.changes, wire.Changed)
-	all := [...]func(){<-stops, <-stops, <-stops}
+	all := [...]func(){<-stops, <-stops}
 	return func() {
 		for _, stop := range all {
 			stop()

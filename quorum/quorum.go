@@ -88,7 +88,7 @@ func New(o Options) (*Quorum, error) {
 	for _, l := range q.lanes {
 		q.wg.Go(func() { l.Run(ctx) })
 	}
-	q.releases, q.changes = q.newSubscriptions(), q.newSubscriptions()
+	q.releases, q.changes = q.newSubscriptions(wire.ReleasedPrefix), q.newSubscriptions(wire.Changed)
 	return q, nil
 }
 

@@ -284,7 +284,7 @@ func TestRealRefusals(t *testing.T) {
 // A user with no more rights than it takes.
 func TestLeastRights(t *testing.T) {
 	s := startRedis(t)
-	rules := "on >pw ~lock:* ~lockproxy:* resetchannels &lockproxy:released:* &lockproxy:changed* -@all +eval +evalsha +script|load +set +getrange +del +pttl +pexpire +pexpireat +get +type +zadd +zscore +zrem +zrevrange +zrangebyscore +zcard +zcount +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange +hget +hmget +hset +hdel +hlen +hgetall +time +info +config|get +ping +client|id +client|kill +client|setname"
+	rules := "on >pw ~lock:* ~lockproxy:* resetchannels &lockproxy:released:* &lockproxy:changed* -@all +eval +evalsha +script|load +set +getrange +mget +del +pttl +pexpire +pexpireat +get +type +zadd +zscore +zrem +zrevrange +zrangebyscore +zcard +zcount +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange +hget +hmget +hset +hdel +hlen +hgetall +time +info +config|get +ping +client|id +client|kill +client|setname"
 	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks"}, fields(rules)...)...).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -23,10 +23,10 @@ func (q *Quorum) Watch(ctx context.Context, key string, released func(id string)
 	return q.releases.Subscribe(ctx, wire.ReleasedPrefix+q.opts.KeyPrefix+key, released)
 }
 
-// newSubscriptions returns the subscriptions to releases. A master that must not vote is not
-// asked.
-func (q *Quorum) newSubscriptions() *notify.Subscriptions {
-	o := notify.Options{Timeout: max(q.opts.MasterTimeout, minAttempt), Log: q.log, Jitter: q.opts.dice.Jitter}
+// newSubscriptions returns subscriptions to channels, each connection beginning with first. A
+// master that must not vote is not asked.
+func (q *Quorum) newSubscriptions(first string) *notify.Subscriptions {
+	o := notify.Options{First: first, Timeout: max(q.opts.MasterTimeout, minAttempt), Log: q.log, Jitter: q.opts.dice.Jitter}
 	for _, l := range q.lanes {
 		o.Masters = append(o.Masters, notify.Master{Name: l.Name(), Options: l.Options(), MayServe: l.MayServe})
 	}

@@ -15,14 +15,30 @@ const (
 	theirs = "2222222222222222222222222222222222222222"
 )
 
-// ask runs a packet on a connection of its own and returns the reply.
-func ask(t *testing.T, m *Master, record string, ops ...*wire.Op) wire.PacketReply {
+// ask runs operations in order, each as a packet of its own, and returns what they were answered.
+func ask(t *testing.T, m *Master, record string, ops ...*wire.Op) (all wire.PacketReply) {
 	t.Helper()
 	for _, op := range ops {
+		p := askPacket(t, m, record, op)
+		all.Admitted, all.Clock = p.Admitted, p.Clock
+		all.Results = append(all.Results, p.Results...)
+	}
+	return all
+}
+
+// askPacket runs operations as one packet on a connection of its own. The results are in the order
+// of the packet.
+func askPacket(t *testing.T, m *Master, record string, ops ...*wire.Op) wire.PacketReply {
+	t.Helper()
+	var b wire.Batch
+	for _, op := range ops {
 		op.Slot = wire.Slot(op.Key)
+		if !b.Add(op) {
+			t.Fatalf("an operation on %s does not belong to the packet", op.Key)
+		}
 	}
 	e := wire.Encoder{StateKey: "lockproxy:state:lock:", Fencing: true}
-	args, _ := CutCommand(e.AppendPacket(nil, ops, record, true))
+	args, _ := CutCommand(e.AppendPacket(nil, &b, record, true))
 	answer, ok := m.Run(m.Connect(func() {}), args)
 	if !ok {
 		t.Fatal("the connection is closed")
@@ -82,8 +98,18 @@ func TestPacket(t *testing.T) {
 		if n, ours := m.Holds("lock:a", mine); n != 1 || !ours {
 			t.Errorf("%d keys, ours %v", n, ours)
 		}
-		if a, p := m.Ran("acquire lock:a"), m.Ran("packet"); a != 4 || p != 1 {
+		if a, p := m.Ran("acquire lock:a"), m.Ran("packet"); a != 4 || p != 14 {
 			t.Errorf("%d acquires in %d packets", a, p)
+		}
+		one := askPacket(t, m, "",
+			&wire.Op{Kind: wire.Check, TokenAt: at("lock:none", mine)},
+			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:b", mine), TTL: time.Second, Terms: &wire.Terms{Waits: time.Second}},
+			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:c", mine), TTL: time.Second, Owner: "me"},
+			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", theirs)},
+			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine), Publish: true},
+			&wire.Op{Kind: wire.Release, TokenAt: at("lock:c", mine)})
+		if got := results(one); got != "1 0 1 1 0 1" || len(m.Keys) != 1 {
+			t.Errorf("releases, acquires, others: %s, %d keys", got, len(m.Keys))
 		}
 	})
 }
@@ -110,9 +136,10 @@ func TestFull(t *testing.T) {
 		m.Denied = "OOM command not allowed when used memory > 'maxmemory'."
 		m.Keys["lock:a"] = LockValue(mine, 7, "me", time.Now().Add(time.Second))
 		grant := func() *wire.Op { return &wire.Op{Kind: wire.Acquire, TokenAt: at("lock:b", mine), TTL: time.Second} }
-		p := ask(t, m, "", grant(), &wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine)}, grant())
-		if p.Results[0].Code() != "OOM" || !p.Results[1].Is(1) || !p.Results[2].Is(1) {
-			t.Error(results(p))
+		before := ask(t, m, "", grant())
+		p := askPacket(t, m, "", grant(), &wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine)})
+		if before.Results[0].Code() != "OOM" || !p.Results[0].Is(1) || !p.Results[1].Is(1) {
+			t.Error(results(before), results(p))
 		}
 	})
 }

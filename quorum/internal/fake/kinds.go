@@ -75,7 +75,7 @@ func (p *packet) settle(key string, v Value) (gone bool) {
 	return false
 }
 
-func (p *packet) intent(key string) string { return p.prefix + "intent:" + key }
+func (p *packet) intent(key string) string { return wire.IntentPrefix + key }
 
 // refuse answers an acquire of mode that found v.
 func (p *packet) refuse(key string, v Value, mode wire.Mode, waits string) string {
@@ -110,7 +110,7 @@ func (p *packet) granted(key string, waits string) {
 	if waits != "" && p.denied(false) == "" {
 		delete(p.db.Keys, p.intent(key))
 	}
-	p.tell("changed:", key, "")
+	p.tell(wire.ChangedPrefix, key, "")
 }
 
 func (p *packet) acquireShared(o *Op) string {
@@ -327,14 +327,14 @@ func (p *packet) keep(o *Op) string {
 	dead := "kept" + secret[min(4, len(secret)):]
 	if v.Mode == wire.Exclusive {
 		p.db.Keys[o.Key] = Value{Text: dead + v.tail(), End: end}
-		p.tell("released:", o.Key, secret)
+		p.tell(wire.ReleasedPrefix, o.Key, secret)
 		return integer(1)
 	}
 	at := v.holder(secret)
 	h := v.Holders[at]
 	h.Secret, h.End = dead, end
 	p.settle(o.Key, v.with(at, h))
-	p.tell("changed:", o.Key, "")
+	p.tell(wire.ChangedPrefix, o.Key, "")
 	return integer(1 + int64(h.Slot))
 }
 
@@ -361,7 +361,7 @@ func (p *packet) share(o *Op) string {
 	h := Holder{Secret: v.Secret(), Fence: v.Fence(), Owner: v.Owner(), End: end}
 	p.db.raise(o.Args[2], h.Fence+1)
 	p.db.Keys[o.Key] = held(wire.Shared, []Holder{h})
-	p.tell("released:", o.Key, v.Secret())
+	p.tell(wire.ReleasedPrefix, o.Key, v.Secret())
 	return p.tailOf(p.db.Keys[o.Key], h.Secret)
 }
 

@@ -65,38 +65,62 @@ func init() {
 func ParseOps(args []string) (ops []Op) {
 	keys, _ := strconv.Atoi(args[2])
 	argv := args[3+keys:]
-	next := 4 // the key of the next operation
-	for at := 2; at < len(argv); {
-		letter := argv[at][0]
+	locks := args[4 : 3+keys]
+	for i, letter := range "PDAW" {
+		for range argv[1][i] - '0' {
+			ops = append(ops, Op{Name: operations[byte(letter)].name, Letter: byte(letter), Key: locks[len(ops)]})
+		}
+	}
+	rest := parseColumns(ops, argv[2:])
+	locks = locks[len(ops):]
+	for len(rest) > 0 {
+		letter := rest[0][0]
 		kind, ok := operations[letter]
 		if !ok {
-			panic("fake: unknown operation " + argv[at])
+			panic("fake: unknown operation " + rest[0])
 		}
-		o := Op{Name: kind.name, Letter: letter, Key: args[next]}
-		n := kind.args
+		o := Op{Name: kind.name, Letter: letter, Key: locks[0]}
+		n := 1 + kind.args
 		if letter == 'M' || letter == 'N' {
-			several, _ := strconv.Atoi(argv[at+3])
+			several, _ := strconv.Atoi(rest[3])
 			n += several
-			o.More = args[next+1 : next+several]
+			o.More = locks[1:several]
 		}
-		o.Args = argv[at+1 : at+1+n]
+		o.Args = rest[1:n]
 		ops = append(ops, o)
-		next += 1 + len(o.More)
-		at += 1 + n
+		locks, rest = locks[1+len(o.More):], rest[n:]
 	}
-	if next != 3+keys {
-		panic("fake: " + strconv.Itoa(keys-1) + " locks for " + strconv.Itoa(next-4) + " operations")
+	if len(locks) > 0 {
+		panic("fake: no operations for " + strings.Join(locks, ", "))
 	}
 	return ops
 }
 
+// parseColumns reads the arguments of releases and acquires, and returns those behind them.
+func parseColumns(ops []Op, argv []string) (rest []string) {
+	acquires := ops
+	for len(acquires) > 0 && acquires[0].Name == "release" {
+		acquires[0].Args, argv = argv[:1:1], argv[1:]
+		acquires = acquires[1:]
+	}
+	n := len(acquires)
+	waits := argv[3*n:]
+	for i := range acquires {
+		o, secret, owner := &acquires[i], argv[i][:wire.SecretLen], argv[i][wire.SecretLen:]
+		o.Args = []string{secret, argv[2*n+i], argv[n+i], owner}
+		if o.Letter == 'W' {
+			o.Args, waits = append(o.Args, waits[0]), waits[1:]
+		}
+	}
+	return waits
+}
+
 // packet is a packet that runs.
 type packet struct {
-	m      *Master
-	db     *Memory
-	now    time.Time
-	prefix string // what begins the names of channels and intents
-	dirty  bool   // it has written already
+	m     *Master
+	db    *Memory
+	now   time.Time
+	dirty bool // it has written already
 }
 
 const notAdmitted = "NOTADMITTED the record of this master has changed"
@@ -104,8 +128,8 @@ const notAdmitted = "NOTADMITTED the record of this master has changed"
 // runPacket is packet.lua.
 func runPacket(m *Master, db *Memory, cmd *Command) []byte {
 	keys, _ := strconv.Atoi(cmd.Args[2])
-	record, prefix := cmd.Args[3+keys], cmd.Args[4+keys]
-	p := &packet{m: m, db: db, now: m.NowLocked(), prefix: prefix}
+	record := cmd.Args[3+keys]
+	p := &packet{m: m, db: db, now: m.NowLocked()}
 	admitted := record == "" || db.State["record"] == record
 	b := make([]byte, 0, 64+16*len(cmd.Ops))
 	b = append(b, '*')
@@ -225,28 +249,32 @@ func (p *packet) remove(o *Op, secret string, publish bool) string {
 	switch {
 	case !publish:
 	case v.Mode == wire.Shared && !gone:
-		p.tell("changed:", o.Key, "")
+		p.tell(wire.ChangedPrefix, o.Key, "")
 	case v.Mode != wire.Exclusive && len(o.Args) == 0: // free
-		p.tell("released:", o.Key, "")
+		p.tell(wire.ReleasedPrefix, o.Key, "")
 	default:
-		p.tell("released:", o.Key, secret)
+		p.tell(wire.ReleasedPrefix, o.Key, secret)
 		if v.Mode == wire.Limited {
-			p.tell("changed:", o.Key, "")
+			p.tell(wire.ChangedPrefix, o.Key, "")
 		}
 	}
 	return integer(1)
 }
 
-// tell publishes the id of the secret; nothing of an empty one.
+// tell publishes the id of the secret; nothing of an empty one. Nobody is told who has not
+// subscribed to the channel for all keys as well.
 func (p *packet) tell(channel, key, secret string) {
-	if p.prefix == "" {
-		return
-	}
 	id := ""
 	if secret != "" {
 		id = wire.ReleaseID(secret)
 	}
-	p.m.publishLocked(p.prefix+channel+key, id)
+	first := channel
+	if channel == wire.ChangedPrefix {
+		first = wire.Changed
+	}
+	if len(p.m.subs[first]) > 0 {
+		p.m.publishLocked(channel+key, id)
+	}
 }
 
 func (p *packet) fade(o *Op) string {

@@ -248,7 +248,7 @@ func (d *differ) record() string {
 // packet asks for some operations. Times are far apart, so that the clocks do not matter.
 func (d *differ) packet() {
 	d.t.Helper()
-	var ops []*wire.Op
+	var batch wire.Batch
 	var what strings.Builder
 	for range 1 + d.random.IntN(8) {
 		op := &wire.Op{Kind: wire.Kind(d.random.IntN(int(wire.Free) + 1)), TokenAt: wire.TokenAt{Key: d.key(), Secret: d.secret()}}
@@ -267,11 +267,13 @@ func (d *differ) packet() {
 		if op.Kind == wire.Release && d.random.IntN(3) > 0 {
 			op.TTL = 0
 		}
-		ops = append(ops, op)
+		if !batch.Add(op) {
+			break
+		}
 		what.WriteString(fmt.Sprintf("%d %s %s, ", op.Kind, op.Key, op.Secret[:1]))
 	}
 	record := d.record()
-	d.both("packet under "+record+": "+what.String(), d.enc.AppendPacket(nil, ops, record, true), true)
+	d.both("packet under "+record+": "+what.String(), d.enc.AppendPacket(nil, &batch, record, true), true)
 }
 
 func (d *differ) known() string {

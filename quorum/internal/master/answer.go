@@ -77,7 +77,7 @@ func (l *Lane) tell(c *conn, r *wire.Reply, results []wire.Reply) {
 		}
 		c.answer = Answer{Reply: *r, Err: e.err, NotRun: e.notRun, AskAgain: e.err == errStale || e.notRun && r.Code() == codeNoScript}
 		if results != nil {
-			c.answer.Reply = results[i]
+			c.answer.Reply = results[e.place]
 		}
 		e.to.Answered(l.cfg.Index, &e.op, &c.answer)
 	}
@@ -100,7 +100,7 @@ func (l *Lane) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now
 	for i := range done {
 		e, said := &done[i], r
 		if ok {
-			said = &p.Results[i]
+			said = &p.Results[e.place]
 		}
 		switch {
 		case noScript && !e.again && e.op.Kind != wire.Acquire && e.op.Kind != wire.TopUp:

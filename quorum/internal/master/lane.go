@@ -113,7 +113,7 @@ type Lane struct {
 	since   time.Time // of state
 	closing bool      // no new work but releases
 	queue   queue
-	ops     []*wire.Op    // used by encodeLocked
+	batch   wire.Batch    // used by encodeLocked
 	written time.Duration // when the last packet was, by the lane's clock
 	loaded  bool          // the master has the script of packets, or will have it before the next one
 	repairs repairs

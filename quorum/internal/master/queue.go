@@ -15,6 +15,7 @@ type entry struct {
 
 	sent  time.Duration // of the first of a packet: when it was encoded, by the lane's clock
 	run   int           // of the first of a packet: how many entries the packet holds
+	place int           // where its result stands in the reply to the packet
 	again bool          // it goes out for the second time, as the master had lost the script
 
 	// What the answer brought.
@@ -95,18 +96,19 @@ func (l *Lane) encodeLocked(b []byte) []byte {
 			q.unsent--
 			continue
 		}
-		ops := l.ops[:0]
-		for q.unsent > 0 && len(ops) < wire.MaxOps {
+		batch := &l.batch
+		for batch.Reset(); q.unsent > 0; q.unsent-- {
 			e := q.at(q.n - q.unsent)
-			if e.call != nil {
+			if e.call != nil || !batch.Add(&e.op) {
 				break
 			}
-			ops = append(ops, &e.op)
-			q.unsent--
 		}
-		first.run = len(ops)
-		b = l.cfg.Encoder.AppendPacket(b, ops, l.record, !l.loaded)
-		l.ops, l.loaded = ops, true
+		first.run = batch.Len()
+		b = l.cfg.Encoder.AppendPacket(b, batch, l.record, !l.loaded)
+		for i := range first.run {
+			q.at(q.n - q.unsent - first.run + i).place = batch.Place(i)
+		}
+		l.loaded = true
 	}
 	return b
 }

@@ -20,9 +20,10 @@ type Master struct {
 	MayServe func() error // returns why the master must not be asked, or nil
 }
 
-// Options are the settings of Subscriptions. All fields are needed.
+// Options are the settings of Subscriptions. All fields but First are needed.
 type Options struct {
 	Masters []Master
+	First   string        // a channel to which each connection subscribes before all others; empty for none
 	Timeout time.Duration // how long Subscribe waits for a majority
 	Log     *zap.Logger
 	Jitter  func(time.Duration) time.Duration // shortens a pause at random

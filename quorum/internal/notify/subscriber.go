@@ -106,6 +106,11 @@ func (b *subscriber) serve(ctx context.Context) error {
 	if err := pubsub.Ping(ctx); err != nil { // logs in
 		return Reason(err)
 	}
+	if first := b.subs.opts.First; first != "" {
+		if err := pubsub.Subscribe(ctx, first); err != nil {
+			return Reason(err)
+		}
+	}
 	b.connected()
 	defer b.disconnected()
 	var receiver sync.WaitGroup

@@ -51,7 +51,7 @@ func benchmarkPairs(b *testing.B, kind string, terms *Terms, n int) {
 	before := s.processorTime()
 	for b.Loop() {
 		for _, ops := range [][]*Op{acquires, releases} {
-			packet = fenced.AppendPacket(packet[:0], ops, record, false)
+			packet = fenced.AppendPacket(packet[:0], batch(b, ops...), record, false)
 			s.send(packet)
 			s.receive(&r)
 			p, ok := ParsePacket(&r, len(ops))

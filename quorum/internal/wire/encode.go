@@ -14,9 +14,9 @@ type Encoder struct {
 // letters are how a packet names operations; Acquire, Raise and Release have others as well.
 var letters = [...]byte{Acquire: 'A', Raise: 'R', Release: 'D', Fade: 'F', TopUp: 'T', Extend: 'E', Share: 'H', Check: 'C', Inspect: 'I', Free: 'X'}
 
-// arguments are how many ARGV an operation takes, by its letter, which is among them. M and N take
-// one more for each key.
-var arguments = [...]int{'A': 5, 'W': 6, 'S': 6, 'L': 9, 'M': 6, 'R': 4, 'N': 4, 'D': 2, 'P': 2, 'Q': 2, 'Z': 2, 'K': 3, 'F': 3, 'T': 7, 'E': 3, 'H': 4, 'C': 2, 'I': 1, 'X': 1}
+// arguments are how many ARGV one of the other operations takes, by its letter, which is among them.
+// M and N take one more for each key.
+var arguments = [...]int{'S': 6, 'L': 9, 'M': 6, 'R': 4, 'N': 4, 'D': 2, 'P': 2, 'Q': 2, 'Z': 2, 'K': 3, 'F': 3, 'T': 7, 'E': 3, 'H': 4, 'C': 2, 'I': 1, 'X': 1}
 
 // letter is what a packet calls the operation.
 func (o *Op) letter() byte {
@@ -47,18 +47,24 @@ func (o *Op) arguments() int {
 	return arguments[letter]
 }
 
-// AppendPacket writes ops, at most MaxOps, as one call of Packet: EVALSHA, or EVAL with the body
-// of the script. record is the one under which the master votes, empty for any.
+// AppendPacket writes a batch as one call of Packet: EVALSHA, or EVAL with the body of the script.
+// record is the one under which the master votes, empty for any.
 //
-//	> *9\r\n$7\r\nEVALSHA\r\n$40\r\n<sha>\r\n$1\r\n2\r\n
+//	> *8\r\n$7\r\nEVALSHA\r\n$40\r\n<sha>\r\n$1\r\n2\r\n
 //	  $21\r\nlockproxy:state:lock:\r\n$8\r\nlock:job\r\n
-//	  $75\r\nA <run_id> <fingerprint> <nonce>\r\n$10\r\nlockproxy:\r\n
-//	  $1\r\nP\r\n$40\r\n<secret>\r\n
-func (e *Encoder) AppendPacket(b []byte, ops []*Op, record string, body bool) []byte {
-	keys, args := 1, 2
-	for _, op := range ops {
+//	  $75\r\nA <run_id> <fingerprint> <nonce>\r\n$4\r\n1000\r\n
+//	  $40\r\n<secret>\r\n
+func (e *Encoder) AppendPacket(b []byte, batch *Batch, record string, body bool) []byte {
+	all := batch.arrange()
+	ops := all[:batch.n]
+	releases := batch.sizes[groupTell] + batch.sizes[groupRelease]
+	acquires := batch.sizes[groupAcquire] + batch.sizes[groupWait]
+	keys, args := 1, 2+releases+3*acquires+batch.sizes[groupWait]
+	for i, op := range ops {
 		keys += 1 + len(op.more())
-		args += op.arguments()
+		if i >= releases+acquires {
+			args += op.arguments()
+		}
 	}
 	b = Packet.appendHead(b, body, keys, args)
 	b = appendBulk(b, e.StateKey)
@@ -69,9 +75,36 @@ func (e *Encoder) AppendPacket(b []byte, ops []*Op, record string, body bool) []
 		}
 	}
 	b = appendBulk(b, record)
-	b = appendBulk(b, ReservedPrefix)
-	for _, op := range ops {
+	b = append(b, "$4\r\n"...)
+	for _, n := range batch.sizes[:groupOther] {
+		b = append(b, '0'+byte(n))
+	}
+	b = append(b, "\r\n"...)
+	for _, op := range ops[:releases] {
+		b = appendBulk(b, op.Secret)
+	}
+	b = e.appendAcquires(b, ops[releases:releases+acquires], batch.sizes[groupAcquire])
+	for _, op := range ops[releases+acquires:] {
 		b = e.appendOp(b, op)
+	}
+	return b
+}
+
+// appendAcquires writes the columns of acquires; those from waiting on are of somebody who waits.
+func (e *Encoder) appendAcquires(b []byte, ops []*Op, waiting int) []byte {
+	for _, op := range ops {
+		b = appendHeader(b, '$', len(op.Secret)+len(op.Owner))
+		b = append(append(b, op.Secret...), op.Owner...)
+		b = append(b, '\r', '\n')
+	}
+	for _, op := range ops {
+		b = e.appendField(b, op.Slot)
+	}
+	for _, op := range ops {
+		b = appendMillis(b, op.TTL)
+	}
+	for _, op := range ops[waiting:] {
+		b = appendWaits(b, op.Terms)
 	}
 	return b
 }
@@ -84,13 +117,11 @@ func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 	}
 	b = appendBulk(b, op.Secret)
 	switch letter {
-	case 'A', 'W', 'S', 'L':
+	case 'S', 'L':
 		b = appendMillis(b, op.TTL)
 		b = e.appendField(b, op.Slot)
 		b = appendBulk(b, op.Owner)
-		if letter != 'A' {
-			b = appendTerms(b, op.Terms)
-		}
+		b = appendTerms(b, op.Terms)
 	case 'M':
 		b = appendMillis(b, op.TTL)
 		b = appendInt(b, uint64(1+len(op.more())))
@@ -119,7 +150,7 @@ func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 	return b
 }
 
-// appendTerms writes what W, S and L have behind the owner.
+// appendTerms writes what S and L have behind the owner.
 func appendTerms(b []byte, t *Terms) []byte {
 	b = appendWaits(b, t)
 	if t.Mode == Limited {

@@ -38,13 +38,15 @@ func everyOp() []*Op {
 	return []*Op{
 		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: 20 * time.Second, Owner: "me"},
 		{Kind: Raise, TokenAt: at, Slot: 4095, Fence: 9007199254740991},
+		{Kind: Release, TokenAt: TokenAt{"lock:d", mine}},
+		{Kind: Release, TokenAt: TokenAt{"lock:p", mine}, Publish: true},
 		{Kind: Release, TokenAt: at},
 		{Kind: Release, TokenAt: at, Publish: true},
 		{Kind: Fade, TokenAt: at, TTL: 2 * time.Second},
 		{Kind: TopUp, TokenAt: at, Slot: 7, TTL: time.Millisecond, Fence: 12, Owner: "me"},
 		{Kind: Extend, TokenAt: at, TTL: time.Hour},
 		{Kind: Check, TokenAt: at},
-		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Owner: "me", Terms: &Terms{Waits: time.Second}},
+		{Kind: Acquire, TokenAt: TokenAt{"lock:w", mine}, Slot: 8, TTL: time.Second, Owner: "me", Terms: &Terms{Waits: time.Minute}},
 		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Mode: Shared}},
 		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Mode: Limited, Limit: 10, Try: [2]int{3, 0}, Waits: time.Second}},
 		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Owner: "me", Terms: two},
@@ -60,30 +62,30 @@ func everyOp() []*Op {
 
 func TestAppendPacket(t *testing.T) {
 	ops := everyOp()
-	got := words(t, fenced.AppendPacket(nil, ops, "A x", false))
-	keys := strings.Repeat(" lock:job", 12) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 6)
-	want := "EVALSHA " + Packet.SHA + " 22 " + testState + keys + " A x " + ReservedPrefix +
-		" A @ 20000 7 me R @ 9007199254740991 4095 D @ P @ F @ 2000 T @ 1 7 0000000000000012 me  E @ 3600000 C @" +
-		" W @ 1000 7 me 1000 S @ 1000 7   L @ 1000 7  1000 10 3 0 M @ 1000 2 me  7 9 N @ 0000000000000005 2 7 9" +
+	got := words(t, fenced.AppendPacket(nil, batch(t, ops...), "A x", false))
+	keys := " lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job", 10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 6)
+	want := "EVALSHA " + Packet.SHA + " 24 " + testState + keys + " A x 1111 @ @ @me @me 7 8 20000 1000 60000" +
+		" R @ 9007199254740991 4095 D @ P @ F @ 2000 T @ 1 7 0000000000000012 me  E @ 3600000 C @" +
+		" S @ 1000 7   L @ 1000 7  1000 10 3 0 M @ 1000 2 me  7 9 N @ 0000000000000005 2 7 9" +
 		" T @ 1000 7 0000000000000012  S T @ 1000 7 0000000000000012  12 H @ 1000 7 K @ 60000 I X"
 	if s := strings.Join(got, " "); s != strings.ReplaceAll(want, "@", mine) {
 		t.Errorf("%s\nwant %s", s, want)
 	}
-	got = words(t, fenced.AppendPacket([]byte(nil), ops[:1], "", true))
+	got = words(t, fenced.AppendPacket([]byte(nil), batch(t, ops[:1]...), "", true))
 	if got[0] != "EVAL" || got[1] != Packet.Body || got[2] != "2" || got[5] != "" {
 		t.Errorf("with the body: %q", got)
 	}
-	got = words(t, (&Encoder{StateKey: "s"}).AppendPacket(nil, ops[:1], "", false))
-	if strings.Join(got[7:], ",") != "A,"+mine+",20000,,me" {
+	got = words(t, (&Encoder{StateKey: "s"}).AppendPacket(nil, batch(t, ops[:1]...), "", false))
+	if strings.Join(got[6:], ",") != "0010,"+mine+"me,,20000" {
 		t.Errorf("without fencing: %q", got)
 	}
 	for ttl, want := range map[time.Duration]string{1999 * time.Microsecond: "1", 999 * time.Microsecond: "1", 0: "1", -time.Hour: "1"} {
-		ops[6].TTL = ttl
-		if got = words(t, fenced.AppendPacket(nil, ops[6:7], "", false)); got[len(got)-1] != want {
+		ops[8].TTL = ttl
+		if got = words(t, fenced.AppendPacket(nil, batch(t, ops[8]), "", false)); got[len(got)-1] != want {
 			t.Errorf("ttl %v is written %q", ttl, got)
 		}
 	}
-	if b := fenced.AppendPacket([]byte("before"), ops, "", false); !strings.HasPrefix(string(b), "before*") {
+	if b := fenced.AppendPacket([]byte("before"), batch(t, ops...), "", false); !strings.HasPrefix(string(b), "before*") {
 		t.Errorf("%.20q", b)
 	}
 }
@@ -114,7 +116,15 @@ func TestVotes(t *testing.T) {
 // A packet takes no memory where there is room for it.
 func TestAppendPacketAllocatesNothing(t *testing.T) {
 	ops, b := everyOp(), make([]byte, 0, 64<<10)
-	if n := testing.AllocsPerRun(100, func() { b = fenced.AppendPacket(b[:0], ops, "A x", false) }); n != 0 {
+	var all Batch
+	n := testing.AllocsPerRun(100, func() {
+		all.Reset()
+		for _, op := range ops {
+			all.Add(op)
+		}
+		b = fenced.AppendPacket(b[:0], &all, "A x", false)
+	})
+	if n != 0 {
 		t.Errorf("%.0f allocations", n)
 	}
 }
@@ -132,9 +142,14 @@ func BenchmarkAppendPacket(b *testing.B) {
 			}
 			record := strings.Repeat("A 0123456789abcdef", 4)
 			var out []byte
+			var all Batch
 			b.ReportAllocs()
 			for b.Loop() {
-				out = fenced.AppendPacket(out[:0], ops, record, false)
+				all.Reset()
+				for _, op := range ops {
+					all.Add(op)
+				}
+				out = fenced.AppendPacket(out[:0], &all, record, false)
 			}
 			b.SetBytes(int64(len(out)))
 		})

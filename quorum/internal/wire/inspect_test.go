@@ -19,7 +19,7 @@ func TestInspectArgs(t *testing.T) {
 	for _, a := range argv {
 		command = append(command, a.(string))
 	}
-	if got, want := AppendCommand(nil, command...), e.AppendPacket(nil, ops, "", false); !bytes.Equal(got, want) {
+	if got, want := AppendCommand(nil, command...), e.AppendPacket(nil, batch(t, ops...), "", false); !bytes.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 }

@@ -66,6 +66,7 @@ const (
 	// ReservedPrefix begins the names of everything that lockproxy keeps on a master beside the
 	// locks.
 	ReservedPrefix = "lockproxy:"
-	// ReleasedPrefix begins the name of the channel that tells of a key's releases.
+	// ReleasedPrefix begins the name of the channel that tells of a key's releases. By itself it is
+	// the channel to which everybody subscribes before that: see Changed.
 	ReleasedPrefix = ReservedPrefix + "released:"
 )

@@ -1,10 +1,17 @@
--- A packet of lock operations, carried out one after the other.
+-- A packet of lock operations. Most are releases and acquires of exclusive locks. They come first
+-- and are carried out together, as each command costs as much as an operation. All others follow,
+-- one after the other.
 -- KEYS[1] the state hash: record and counters; then the locks of the operations, one for each but
 --   for M and N, which have several
--- ARGV[1] the record under which this master votes, '' for any; ARGV[2] the prefix of names
--- then for each operation a letter and its arguments:
---   A secret ttl field owner        acquire: sets the lock if nothing stands at the key
---   W secret ttl field owner waits  as A, for somebody who waits: see intents
+-- ARGV[1] the record under which this master votes, '' for any
+-- ARGV[2] four characters, each so far behind '0' as there are operations P, D, A and W
+-- then a secret for each P and D: release. They delete the lock; P also tells those who wait for
+--   the key. No two are of the same token
+-- then the columns of A and W: first all secrets, each with the owner behind it, then the fields,
+--   then the ttls, then the waits of W
+--     A  acquire: sets the lock if nothing stands at the key
+--     W  as A, for somebody who waits: see intents
+-- then for each other operation a letter and its arguments:
 --   S secret ttl field owner waits  acquire shared: joins the readers, or is the first
 --   L secret ttl field owner waits limit slot slot  acquire a slot under limit: one of the two if
 --                                   one is free, else the first that is
@@ -16,7 +23,7 @@
 --   E secret ttl                    extend: raises the lock's expiry, never lowers it
 --   H secret ttl field              share: makes an exclusive lock a shared one, and extends it
 --   C secret                        check
---   D secret, P secret              release; P also tells those who wait for the key
+--   P secret, D secret              release, behind others of the same token
 --   Q secret, Z secret              as P, for what is likely to be a reader, or a slot
 --   K secret ms                     keep: as P, but what the lock held stays taken for ms
 --   F secret ms                     fade: the lock lives at most ms more
@@ -51,96 +58,96 @@
 -- Intents: who waits for a key that is held in another mode leaves its letter there for so many ms
 -- as waits says, '' for not waiting, and nobody joins those who hold it until then. It is a hint.
 --
--- All is one stretch without functions: to make one costs as much as an operation. Those that only
--- readers and slots need are made when they are needed. Behind TIME nothing may throw, or
--- operations that were carried out would get no answer.
-local pcall, format, type, sub = redis.pcall, string.format, type, string.sub
-local KEYS, ARGV, state, prefix = KEYS, ARGV, KEYS[1], ARGV[2]
+-- All is one stretch without functions: to make one costs as much as an operation. What the other
+-- operations need is made when one of them comes. Behind TIME nothing may throw, or operations that
+-- were carried out would get no answer.
+local pcall, format, type, tonumber, sub = redis.pcall, string.format, type, tonumber, string.sub
+local KEYS, ARGV, state = KEYS, ARGV, KEYS[1]
+local telling, quiet, asking, waiting = string.byte(ARGV[2], 1, 4)
+telling, asking = telling - 48, asking - 48
+local releases, acquires = telling + quiet - 48, asking + waiting - 48
+local fields = 2 + releases + acquires -- the first field stands behind this place
+local ttls = fields + acquires
+local waits = ttls + acquires - asking -- W are the last acquires
 local now = redis.call('TIME')
-local width = {A = 5, W = 6, S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, P = 2, Q = 2,
-  Z = 2, K = 3, F = 3, I = 1, X = 1}
--- The record and the counters are read once, before the operations, and the counters are written
--- once, behind them.
-local fields, counter, broken, at, last = {'record'}, {}, nil, 3, #ARGV
-while at <= last do
-  local op, from, to = ARGV[at], at + 3, at + 3
-  if op == 'A' or op == 'W' or op == 'R' or op == 'S' or op == 'L' or op == 'T' or op == 'H' then
-    at = at + width[op]
-  elseif op == 'M' or op == 'N' then
-    from = at + (op == 'M' and 6 or 4)
-    to = from + tonumber(ARGV[at + 3]) - 1
-    at = to + 1
-  else
-    at = at + width[op]
-    to = 0
-  end
-  for f = from, to do
-    local field = ARGV[f]
-    if field ~= '' and not counter[field] then
-      counter[field] = 0
-      fields[#fields + 1] = field
-    end
-  end
+local have = pcall('HMGET', state, 'record', unpack(ARGV, fields + 1, ttls))
+local refusal = ARGV[1] ~= '' and have[1] ~= ARGV[1]
+  and {err = 'NOTADMITTED the record of this master has changed'}
+-- Results take the places of keys: so the table need not grow.
+local out = {refusal and 0 or 1, tonumber(now[1]), tonumber(now[2]),
+  unpack(KEYS, 2, releases + acquires + 1)}
+-- Nothing is published where nobody listens. Who listens for any key subscribes to one of these as
+-- well, so that the names of keys are made only then.
+local hears = pcall('PUBSUB', 'NUMSUB', 'lockproxy:released:', 'lockproxy:changed')
+local waited, followed, tell = (hears[2] or 0) > 0, (hears[4] or 0) > 0, nil
+if waited or followed then
+  tell = {freed = {}, by = {}, changes = {}} -- keys: released, with which secret; changed otherwise
 end
 -- %d is faster, but right only where C has a long of 64 bits. To ask pays off with a few fences.
-local digits, digits16 = '%.0f', '%016.0f'
-if #fields > 5 and format('%d', 9007199254740991) == '9007199254740991' then
-  digits, digits16 = '%d', '%016d'
+local digits = '%.0f'
+if acquires > 4 and format('%d', 9007199254740991) == '9007199254740991' then
+  digits = '%d'
 end
-local have = pcall('HMGET', state, unpack(fields))
-local admitted = ARGV[1] == '' or have[1] == ARGV[1]
-for i = 2, #fields do
-  local number = have[i] and tonumber(have[i]) or have[i] == false and 0 or -1
-  if number >= 0 and number < 9007199254740991 and number % 1 == 0 then
-    counter[fields[i]] = number
-  else
-    counter[fields[i]] = nil
-    broken = have.err and have or {err = 'ERR a fencing counter is no number under 2^53 - 1'}
+local tools -- what the other operations need
+-- others.lua stands here.
+
+if releases > 0 then
+  local values, gone = pcall('MGET', unpack(KEYS, 2, releases + 1)), {}
+  for i = 1, releases do
+    local key, secret, value, result = KEYS[i + 1], ARGV[i + 2], values[i], 0
+    if value and sub(value, 1, 40) == secret then
+      gone[#gone + 1] = key
+      result = 1
+    elseif not value and (values.err or pcall('TYPE', key).ok ~= 'none') then
+      tools = tools or others(out, tell)
+      result = tools:release(i <= telling and 'P' or 'D', key, secret)
+    end
+    out[i + 3] = result
+  end
+  local done = gone[1] and pcall('DEL', unpack(gone))
+  local failed = type(done) == 'table'
+  for i = 1, (failed or waited) and releases or 0 do
+    if values[i] and out[i + 3] == 1 then
+      if failed then
+        out[i + 3] = done
+      elseif i <= telling then
+        tell.freed[#tell.freed + 1] = KEYS[i + 1]
+        tell.by[#tell.freed] = ARGV[i + 2]
+      end
+    end
   end
 end
-local out = {admitted and 1 or 0, tonumber(now[1]), tonumber(now[2])}
-local refusal = not admitted and {err = 'NOTADMITTED the record of this master has changed'}
-local ms = out[2] * 1000 + (out[3] - out[3] % 1000) / 1000
 
-local raised, counted = {}, {}    -- new texts of counters; the results that are void without them
-local channels, messages = {}, {} -- of releases to tell
-local changes = {}                -- keys whose holders have changed otherwise
-local tools                       -- what only readers, slots and several keys need
-local i, k = 0, 1                 -- the operation, its last key
-at = 3
--- kinds.lua stands here.
-while at <= last do
-  local op, secret, result, wide = ARGV[at], ARGV[at + 1], nil, nil
-  i, k = i + 1, k + 1
-  local key = KEYS[k]
-  if not admitted and op ~= 'D' and op ~= 'P' and op ~= 'Q' and op ~= 'Z' and op ~= 'K'
-    and op ~= 'F' and op ~= 'X' then
-    result = refusal
-    if op == 'M' or op == 'N' then
-      local n = tonumber(ARGV[at + 3])
-      k, wide = k + n - 1, n + (op == 'M' and 6 or 4)
+if acquires > 0 then
+  local seen, zeros = {}, '0000000000000000' -- what counters have been raised to
+  local numbers, n = {unpack(ARGV, fields - acquires + 1, ttls)}, 0 -- as large as it can become
+  for i = 1, acquires do
+    local key, field, fence, text, result = KEYS[releases + i + 1], ARGV[fields + i], 0, '', refusal
+    if field ~= '' and not result then
+      local had = seen[field] or have[i + 1]
+      had = had and tonumber(had) or had == false and 0 or -1
+      if had >= 0 and had < 9007199254740991 and had % 1 == 0 then
+        fence = had + 1
+        text = format(digits, fence)
+      else
+        result = have.err and have or {err = 'ERR a fencing counter is no number under 2^53 - 1'}
+      end
     end
-
-  elseif op == 'A' or op == 'W' then
-    local field, fence, text = ARGV[at + 3], 0, '0000000000000000'
-    local had = counter[field]
-    if had then
-      fence = had + 1
-      text = format(digits16, fence)
-    end
-    if not had and field ~= '' then
-      result = broken
-    else
-      local set = pcall('SET', key, secret .. text .. ARGV[at + 4], 'NX', 'PX', ARGV[at + 2])
+    if not result then
+      local value = ARGV[fields - acquires + i]
+      value = sub(value, 1, 40) .. sub(zeros, #text + 1) .. text .. sub(value, 41)
+      local set = pcall('SET', key, value, 'NX', 'PX', ARGV[ttls + i])
       if set and not set.err then
         result = fence
-        changes[#changes + 1] = key
-        if had then
-          counter[field], raised[field] = fence, text
-          counted[#counted + 1] = i + 3
+        if fence > 0 then
+          seen[field], numbers[n + 1], numbers[n + 2] = fence, field, text
+          n = n + 2
         end
-        if op == 'W' then
-          pcall('DEL', prefix .. 'intent:' .. key)
+        if followed then
+          tell.changes[#tell.changes + 1] = key
+        end
+        if i > asking then
+          pcall('DEL', 'lockproxy:intent:' .. key)
         end
       else
         result = pcall('PTTL', key)
@@ -148,142 +155,46 @@ while at <= last do
           result = set
         elseif type(result) == 'number' then
           result = -2 - result
-          if op == 'W' and pcall('GETRANGE', key, '0', '0').err then -- held by readers, or by slots
-            tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
-              messages, changes)
-            result = tools:refuse(key, 'X', ARGV[at + 5])
+          if i > asking and pcall('GETRANGE', key, '0', '0').err then -- readers hold it, or slots
+            tools = tools or others(out, tell)
+            result = tools:refuse(key, 'X', ARGV[waits + i])
           end
         end
       end
     end
-
-  elseif op == 'I' then
-    local left = pcall('PTTL', key)
-    result = left
-    if left == -2 then
-      result = false
-    elseif type(left) == 'number' then
-      result = pcall('GETRANGE', key, '0', '255')
-      if type(result) == 'string' then
-        result = format('%.0f ', left) .. result
-      elseif sub(result.err, 1, 9) == 'WRONGTYPE' then
-        tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
-          messages, changes)
-        result = tools:inspect(key, left)
-      end
-    end
-
-  elseif op == 'S' or op == 'Q' or op == 'L' or op == 'Z' or op == 'T' or op == 'M'
-    or op == 'N' then
-    tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
-      messages, changes)
-    local ended
-    result, wide, ended = tools[op](tools, key, secret, i + 3, at, k)
-    k = ended or k
-
-  else
-    local value = pcall('GETRANGE', key, '0', '39')
-    if value ~= secret and type(value) == 'table' then
-      result = value
-      if sub(value.err, 1, 9) == 'WRONGTYPE' then
-        tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
-          messages, changes)
-        result = tools:other(op, key, secret, i + 3, at)
-      end
-    elseif value ~= secret and op ~= 'X' then
-      result = 0
-    elseif op == 'P' or op == 'D' or op == 'X' then
-      result = pcall('DEL', key)
-      if result == 1 and op ~= 'D' then
-        channels[#channels + 1] = prefix .. 'released:' .. key
-        messages[#channels] = value
-      end
-    elseif op == 'C' then
-      result = 1
-    elseif op == 'R' then
-      local field, text = ARGV[at + 3], ARGV[at + 2]
-      local had = counter[field]
-      if not had and field ~= '' then
-        result = broken
-      else
-        result = pcall('SETRANGE', key, '40', text) -- keeps the expiry
-        if type(result) == 'number' then
-          result = 1
-          if had then
-            counted[#counted + 1] = i + 3
-            if had < tonumber(text) then
-              counter[field], raised[field] = tonumber(text), text
-            end
-          end
-        end
-      end
-    elseif op == 'K' or op == 'H' then
-      tools = tools or kinds(prefix, ms, digits16, broken, counter, raised, counted, channels,
-        messages, changes)
-      result = tools[op](tools, key, secret, i + 3, at)
-    else -- E, F
-      local left, bound = pcall('PTTL', key), tonumber(ARGV[at + 2])
-      result = left
-      if type(left) == 'number' then
-        result = 1
-        if op == 'E' and left < bound or op == 'F' and (left < 0 or left > bound) then
-          result = pcall('PEXPIRE', key, ARGV[at + 2])
-        end
-        if op == 'E' and result == 1 then
-          result = pcall('GETRANGE', key, '40', '119')
-        end
-      end
-    end
+    out[releases + i + 3] = result
   end
-  out[i + 3] = result
-  at = at + (wide or width[op])
-end
-
-if counted[1] then
-  local pairs = {}
-  for i = 2, #fields do
-    local field = fields[i]
-    local text = raised[field]
-    if text then
-      if counter[field] < 1e15 then -- no leading zeros, which HINCRBY would not take
-        text = format(digits, counter[field])
-      end
-      pairs[#pairs + 1] = field
-      pairs[#pairs + 1] = text
-    end
-  end
-  local written = pairs[1] and pcall('HSET', state, unpack(pairs))
-  if type(written) == 'table' then
-    for i = 1, #counted do
-      out[counted[i]] = written
+  local written = n > 0 and pcall('HSET', state, unpack(numbers, 1, n))
+  for i = releases + 4, type(written) == 'table' and releases + acquires + 3 or 0 do
+    if type(out[i]) == 'number' and out[i] >= 0 then
+      out[i] = written
     end
   end
 end
 
--- Nothing is published when nobody waits. Who follows a key subscribes to changed as well, so that
--- a name for each grant is made only where somebody follows one. A user who may not ask or publish
--- still releases.
-local told = #channels
-if changes[1] then
-  channels[told + 1] = prefix .. 'changed'
+if ARGV[waits + acquires + 1] then
+  tools = tools or others(out, tell)
+  tools:carryOut(refusal, waits + acquires + 1, releases + acquires + 1)
 end
-if channels[1] then
-  local waits = pcall('PUBSUB', 'NUMSUB', unpack(channels))
-  for i = 1, told do
-    if (waits[2 * i] or 0) > 0 then
-      pcall('PUBLISH', channels[i], messages[i] and sub(redis.sha1hex(messages[i]), 1, 16) or '')
+
+-- A user who may not ask or publish still releases.
+if tell then
+  local function publish(kind, keys, secrets)
+    local channels = {}
+    for i = 1, #keys do
+      channels[i] = kind .. keys[i]
     end
-  end
-  if (waits[2 * told + 2] or 0) > 0 then
-    for i = 1, #changes do
-      changes[i] = prefix .. 'changed:' .. changes[i]
-    end
-    waits = pcall('PUBSUB', 'NUMSUB', unpack(changes))
-    for i = 1, #waits / 2 do
-      if waits[2 * i] > 0 then
-        pcall('PUBLISH', changes[i], '')
+    local there = keys[1] and pcall('PUBSUB', 'NUMSUB', unpack(channels))
+    for i = 1, #keys do
+      if (there[2 * i] or 0) > 0 then
+        local of = secrets[i]
+        pcall('PUBLISH', channels[i], of and sub(redis.sha1hex(of), 1, 16) or '')
       end
     end
+  end
+  publish('lockproxy:released:', tell.freed, tell.by)
+  if followed then
+    publish('lockproxy:changed:', tell.changes, {})
   end
 end
 return out

@@ -18,8 +18,8 @@ type Script struct {
 //go:embed packet.lua
 var packetLua string
 
-//go:embed kinds.lua
-var kindsLua string
+//go:embed others.lua
+var othersLua string
 
 //go:embed probe.lua
 var probeLua string
@@ -41,9 +41,9 @@ var (
 	Admit    = newScript(knownLua + admitLua)    // KEYS: state. ARGV: see admit.lua
 )
 
-// packetBody is the script of packets, with what readers, slots and several keys need in it.
+// packetBody is the script of packets, with what the other operations need in it.
 func packetBody() string {
-	return strings.Replace(packetLua, "-- kinds.lua stands here.\n", kindsLua, 1)
+	return strings.Replace(packetLua, "-- others.lua stands here.\n", othersLua, 1)
 }
 
 func newScript(body string) Script {

@@ -42,8 +42,8 @@ type Terms struct {
 // another mode have. While it stands they are joined by nobody. It is a hint, and never a vote.
 const IntentPrefix = ReservedPrefix + "intent:"
 
-// Changed is the channel to which everybody subscribes who follows a key. Nothing is published
-// there: a master without subscribers to it looks for none of the keys that were granted.
+// Changed is the channel to which everybody subscribes before an own one of ChangedPrefix. Nothing
+// is published there: a master without subscribers to it looks for none of the keys.
 const Changed = ReservedPrefix + "changed"
 
 // ChangedPrefix begins the name of the channel that tells of a key's grants, and of readers and

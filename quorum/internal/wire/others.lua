@@ -1,13 +1,16 @@
--- What only readers, slots and several keys need. Made when a packet comes upon the first of them.
--- All that it needs of the packet is passed, and its functions find it in a table: each variable
--- that a function refers to costs every packet in which the function is made.
-local function kinds(prefix, ms, digits16, broken, counter, raised, counted, channels, messages,
-  changes)
+-- All operations but most releases and the acquires of exclusive locks, and what those need where
+-- they find readers or slots. Made when a packet comes upon the first of them. Functions find in a
+-- table what they share: each variable that one refers to costs every packet in which it is made.
+local function others(out, tell)
   local pcall, format, type, sub = redis.pcall, string.format, type, string.sub
   local KEYS, ARGV = KEYS, ARGV
-  local tools = {prefix = prefix, ms = ms, digits16 = digits16, broken = broken or false,
-    counter = counter, raised = raised, counted = counted, channels = channels,
-    messages = messages, changes = changes, ends = {}}
+  local tools = {
+    ms = out[2] * 1000 + (out[3] - out[3] % 1000) / 1000, ends = {},
+    counter = {}, broken = false,  -- what the counters have; the error of one that is no number
+    raised = {}, counted = {},     -- new texts of counters; the results that are void without them
+    freed = tell and tell.freed or {}, by = tell and tell.by or {},
+    changes = tell and tell.changes or {},
+  }
 
   function tools:whole(number) return format('%.0f', number) end
 
@@ -25,8 +28,8 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
 
   -- tell publishes a release behind the operations. Without of the message is empty.
   function tools:tell(key, of)
-    self.channels[#self.channels + 1] = self.prefix .. 'released:' .. key
-    self.messages[#self.channels] = of
+    self.freed[#self.freed + 1] = key
+    self.by[#self.freed] = of
   end
 
   -- raise makes a counter at least number, without which the result at place is void. text is the
@@ -35,7 +38,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     if field ~= '' then
       self.counted[#self.counted + 1] = place
       if self.counter[field] < number then
-        self.counter[field], self.raised[field] = number, text or format(self.digits16, number)
+        self.counter[field], self.raised[field] = number, text or format('%016.0f', number)
       end
     end
   end
@@ -60,7 +63,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
   -- intend leaves an intent for so long. One that stands longer is left alone, unless it is of
   -- kind, which is what stands at the key: that keeps nobody out.
   function tools:intend(key, mode, kind, waits)
-    local intent = self.prefix .. 'intent:' .. key
+    local intent = 'lockproxy:intent:' .. key
     local left = pcall('PTTL', intent)
     if type(left) == 'number' and (left <= tonumber(waits) or pcall('GET', intent) == kind) then
       pcall('SET', intent, mode, 'PX', waits)
@@ -69,12 +72,149 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
 
   -- closed is the refusal where somebody of another mode waits for the key; nil where nobody does.
   function tools:closed(key, mode)
-    local intent = self.prefix .. 'intent:' .. key
+    local intent = 'lockproxy:intent:' .. key
     local waits = pcall('GET', intent)
     if type(waits) == 'string' and waits ~= mode then
       local left = pcall('PTTL', intent)
       if type(left) == 'number' and left >= 0 then
         return -2 - left
+      end
+    end
+  end
+
+  -- carryOut carries out the operations from ARGV[at] on, of which the first stands behind KEYS[k].
+  -- Their counters are read once before them, and written once behind them.
+  function tools:carryOut(refusal, at, k)
+    local width = {S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, P = 2, Q = 2, Z = 2,
+      K = 3, F = 3, I = 1, X = 1}
+    local free = {D = true, P = true, Q = true, Z = true, K = true, F = true, X = true}
+    local counter, names, first, last, place = self.counter, {}, at, #ARGV, k + 2
+    while at <= last do
+      local op, from, to = ARGV[at], at + 3, at + 3
+      if op == 'M' or op == 'N' then
+        from = at + (op == 'M' and 6 or 4)
+        to = from + tonumber(ARGV[at + 3]) - 1
+        at = to + 1
+      else
+        at = at + width[op]
+        if op ~= 'R' and op ~= 'S' and op ~= 'L' and op ~= 'T' and op ~= 'H' then
+          to = 0
+        end
+      end
+      for f = from, to do
+        local field = ARGV[f]
+        if field ~= '' and not counter[field] then
+          counter[field] = 0
+          names[#names + 1] = field
+        end
+      end
+    end
+    local have = names[1] and pcall('HMGET', KEYS[1], unpack(names))
+    for j = 1, #names do
+      local number = have[j] and tonumber(have[j]) or have[j] == false and 0 or -1
+      if number >= 0 and number < 9007199254740991 and number % 1 == 0 then
+        counter[names[j]] = number
+      else
+        counter[names[j]] = nil
+        local text = 'ERR a fencing counter is no number under 2^53 - 1'
+        self.broken = have.err and have or {err = text}
+      end
+    end
+    at = first
+    while at <= last do
+      local op, secret, result, wide = ARGV[at], ARGV[at + 1], nil, nil
+      place, k = place + 1, k + 1
+      local key = KEYS[k]
+      if refusal and not free[op] then
+        result = refusal
+        if op == 'M' or op == 'N' then
+          local n = tonumber(ARGV[at + 3])
+          k, wide = k + n - 1, n + (op == 'M' and 6 or 4)
+        end
+
+      elseif op == 'I' then
+        local left = pcall('PTTL', key)
+        result = left
+        if left == -2 then
+          result = false
+        elseif type(left) == 'number' then
+          result = pcall('GETRANGE', key, '0', '255')
+          if type(result) == 'string' then
+            result = format('%.0f ', left) .. result
+          elseif sub(result.err, 1, 9) == 'WRONGTYPE' then
+            result = self:inspect(key, left)
+          end
+        end
+
+      elseif op == 'S' or op == 'Q' or op == 'L' or op == 'Z' or op == 'T' or op == 'M'
+        or op == 'N' then
+        local ended
+        result, wide, ended = self[op](self, key, secret, place, at, k)
+        k = ended or k
+
+      elseif op == 'P' or op == 'D' then
+        result = self:release(op, key, secret)
+
+      else
+        local value = pcall('GETRANGE', key, '0', '39')
+        if value ~= secret and type(value) == 'table' then
+          result = value
+          if sub(value.err, 1, 9) == 'WRONGTYPE' then
+            result = self:other(op, key, secret, place, at)
+          end
+        elseif value ~= secret and op ~= 'X' then
+          result = 0
+        elseif op == 'X' then
+          result = pcall('DEL', key)
+          if result == 1 then
+            self:tell(key, value)
+          end
+        elseif op == 'C' then
+          result = 1
+        elseif op == 'R' then
+          local field, text = ARGV[at + 3], ARGV[at + 2]
+          local had = counter[field]
+          if not had and field ~= '' then
+            result = self.broken
+          else
+            result = pcall('SETRANGE', key, '40', text) -- keeps the expiry
+            if type(result) == 'number' then
+              result = 1
+              self:raise(field, tonumber(text), place)
+            end
+          end
+        elseif op == 'K' or op == 'H' then
+          result = self[op](self, key, secret, place, at)
+        else -- E, F
+          local left, bound = pcall('PTTL', key), tonumber(ARGV[at + 2])
+          result = left
+          if type(left) == 'number' then
+            result = 1
+            if op == 'E' and left < bound or op == 'F' and (left < 0 or left > bound) then
+              result = pcall('PEXPIRE', key, ARGV[at + 2])
+            end
+            if op == 'E' and result == 1 then
+              result = pcall('GETRANGE', key, '40', '119')
+            end
+          end
+        end
+      end
+      out[place] = result
+      at = at + (wide or width[op])
+    end
+
+    if self.counted[1] then
+      local numbers = {}
+      for field, text in pairs(self.raised) do
+        if counter[field] < 1e15 then -- no leading zeros, which HINCRBY would not take
+          text = self:whole(counter[field])
+        end
+        numbers[#numbers + 1] = field
+        numbers[#numbers + 1] = text
+      end
+      local written = numbers[1] and pcall('HSET', KEYS[1], unpack(numbers))
+      for j = 1, type(written) == 'table' and #self.counted or 0 do
+        out[self.counted[j]] = written
       end
     end
   end
@@ -142,7 +282,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
         return shut
       end
       local number = tonumber(topUp) or had and (greatest > 0 and had or had + 1) or 0
-      local text = topUp or format(self.digits16, number)
+      local text = topUp or format('%016.0f', number)
       local value, over, last = secret .. text .. owner, self:endOf(ttl)
       local done = pcall('ZADD', key, '0', 'lockproxy', last, secret, '-' .. last, value)
       if type(done) == 'number' and over > greatest then
@@ -168,7 +308,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       local waits = ARGV[at + 5]
       local result = self:join(key, secret, place, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], waits)
       if waits ~= '' and type(result) == 'number' and result >= 0 then
-        pcall('DEL', self.prefix .. 'intent:' .. key)
+        pcall('DEL', 'lockproxy:intent:' .. key)
       end
       return result
     end
@@ -244,18 +384,9 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     end
 
     -- Q releases what is likely to be a reader: what it is is not asked before.
-    function tools:Q(key, secret, place, at)
-      local result = self:other('P', key, secret, place, at)
-      local value = result == 0 and pcall('GETRANGE', key, '0', '39')
-      if value == secret then
-        result = pcall('DEL', key)
-        if result == 1 then
-          self:tell(key, secret)
-        end
-      elseif type(value) == 'table' and not self:wrongType(value) then
-        return value
-      end
-      return result
+    function tools:Q(key, secret)
+      local result = self:other('P', key, secret)
+      return result ~= 0 and result or self:release('P', key, secret)
     end
   end
 
@@ -291,7 +422,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     -- occupy takes a slot. old is the value of one that has run out there, or nil.
     function tools:occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
       local over, till = self:endOf(ttl)
-      local text = format(self.digits16, number)
+      local text = format('%016.0f', number)
       local last = not fresh and tonumber(pcall('HGET', key, 'last')) or 0
       local value = till .. ' ' .. secret .. text .. owner
       local done = pcall('HSET', key, 'lockproxy', 'limit', slot, value, 's' .. secret, slot,
@@ -383,7 +514,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       local number = had and had + 1 or 0
       local result = self:occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
       if waits ~= '' and type(result) == 'string' then
-        pcall('DEL', self.prefix .. 'intent:' .. key)
+        pcall('DEL', 'lockproxy:intent:' .. key)
       end
       return result
     end
@@ -450,12 +581,12 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
     end
 
     -- Z releases what is likely to be a slot.
-    function tools:Z(key, secret, place, at)
+    function tools:Z(key, secret)
       local slot = pcall('HGET', key, 's' .. secret)
       if type(slot) == 'string' then
-        return self:holder('P', key, secret, place, at, slot)
+        return self:holder('P', key, secret, nil, nil, slot)
       end
-      return self:Q(key, secret, place, at)
+      return self:Q(key, secret)
     end
   end
 
@@ -480,7 +611,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       for f = at + 6, at + 5 + n do
         fence = math.max(fence, (self.counter[ARGV[f]] or -1) + 1)
       end
-      local text = format(self.digits16, fence)
+      local text = format('%016.0f', fence)
       local value = secret .. text .. owner
       for j = first, result and first - 1 or k do
         local set = pcall('SET', KEYS[j], value, 'NX', 'PX', ttl)
@@ -507,7 +638,7 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
         self:raise(ARGV[at + 6 + j - first], fence, place, text)
         self.changes[#self.changes + 1] = KEYS[j]
         if waits ~= '' then
-          pcall('DEL', self.prefix .. 'intent:' .. KEYS[j])
+          pcall('DEL', 'lockproxy:intent:' .. KEYS[j])
         end
       end
       return fence, wide, k
@@ -559,6 +690,21 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
         end
       end
       return type(stands) == 'table' and not self:wrongType(stands) and stands or 0
+    end
+
+    -- release deletes whatever lock the secret holds.
+    function tools:release(op, key, secret)
+      local value = pcall('GETRANGE', key, '0', '39')
+      if value == secret then
+        local done = pcall('DEL', key)
+        if done == 1 and op == 'P' then
+          self:tell(key, secret)
+        end
+        return done
+      elseif self:wrongType(value) then
+        return self:other(op, key, secret)
+      end
+      return type(value) == 'table' and value or 0
     end
 
     -- T tops up: what stands there with the secret lives at least as long. Another slot than the
@@ -697,7 +843,8 @@ local function kinds(prefix, ms, digits16, broken, counter, raised, counted, cha
       makeReaders()
     elseif name == 'M' or name == 'N' then
       makeSeveral()
-    elseif name == 'other' or name == 'T' or name == 'K' or name == 'H' or name == 'inspect' then
+    elseif name == 'other' or name == 'release' or name == 'T' or name == 'K' or name == 'H'
+      or name == 'inspect' then
       makeRest()
     else
       makeSlots()

@@ -1,0 +1,117 @@
+package wire
+
+import "hash/maphash"
+
+// Batch is what goes out as one packet. Releases and acquires of exclusive locks come first in it, as
+// packet.lua wants them. None of a batch has an answer yet, so nobody can tell their order. But
+// operations on one token keep theirs: a release that is not the first of its token is one of the
+// others. So does an acquire behind any of the others of its key, which may free it. The zero value
+// is empty.
+type Batch struct {
+	ops    [MaxOps]*Op // in the order in which they came
+	groups [MaxOps]group
+	places [MaxOps]uint8 // in the packet; since the last AppendPacket
+	n      int
+	sizes  [numGroups]int
+	tokens hashSet // of all
+	keys   hashSet // of the other operations
+}
+
+// group is where in a packet an operation stands.
+type group uint8
+
+const (
+	groupTell    group = iota // P
+	groupRelease              // D
+	groupAcquire              // A
+	groupWait                 // W
+	groupOther
+	numGroups
+)
+
+// groupOf is the group of an operation with that letter.
+func groupOf(letter byte) group {
+	switch letter {
+	case 'P':
+		return groupTell
+	case 'D':
+		return groupRelease
+	case 'A':
+		return groupAcquire
+	case 'W':
+		return groupWait
+	}
+	return groupOther
+}
+
+// Reset empties the batch.
+func (b *Batch) Reset() {
+	clear(b.ops[:b.n]) // lets go of them
+	b.n, b.sizes, b.tokens, b.keys = 0, [numGroups]int{}, hashSet{}, hashSet{}
+}
+
+// Len is how many operations the batch has.
+func (b *Batch) Len() int { return b.n }
+
+// Add adds an operation, which must not change until the packet is written. It is false if the
+// operation belongs to the next packet.
+func (b *Batch) Add(op *Op) bool {
+	if b.n == MaxOps {
+		return false
+	}
+	g := groupOf(op.letter())
+	token := hashToken(op.TokenAt)
+	switch g {
+	case groupTell, groupRelease:
+		if b.tokens.has(token) {
+			g = groupOther
+		}
+	case groupAcquire, groupWait:
+		if b.keys.has(hashKey(op.Key)) {
+			return false
+		}
+	}
+	b.tokens.add(token)
+	if g == groupOther {
+		b.keys.add(hashKey(op.Key))
+		for _, key := range op.more() {
+			b.keys.add(hashKey(key))
+			b.tokens.add(hashToken(TokenAt{key, op.Secret}))
+		}
+	}
+	b.ops[b.n], b.groups[b.n] = op, g
+	b.n++
+	b.sizes[g]++
+	return true
+}
+
+// Place is where the result of the i-th operation stands in the reply to the packet that was
+// written last.
+func (b *Batch) Place(i int) int { return int(b.places[i]) }
+
+// arrange notes the places, and returns the operations in the order of the packet.
+func (b *Batch) arrange() (ops [MaxOps]*Op) {
+	var next [numGroups]int
+	for g := 1; g < int(numGroups); g++ {
+		next[g] = next[g-1] + b.sizes[g-1]
+	}
+	for i, op := range b.ops[:b.n] {
+		at := &next[b.groups[i]]
+		ops[*at], b.places[i] = op, uint8(*at)
+		*at++
+	}
+	return ops
+}
+
+// hashSet is a set of hashes. It may have more than was added.
+type hashSet [64]uint64
+
+func (s *hashSet) add(hash uint64)      { s[(hash>>6)%64] |= 1 << (hash % 64) }
+func (s *hashSet) has(hash uint64) bool { return s[(hash>>6)%64]&(1<<(hash%64)) != 0 }
+
+var seed = maphash.MakeSeed()
+
+func hashKey(key string) uint64 { return maphash.String(seed, key) }
+
+// hashToken is the hash of a token at a key: a token of several keys is released at each.
+func hashToken(t TokenAt) uint64 { return hashKey(t.Key) ^ hashKey(t.Secret) }

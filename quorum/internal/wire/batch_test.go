@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// A batch keeps the order of operations on one token, and of an acquire behind what may free its
+// key. Each operation has a place of its own, and those of a group stand together.
+func TestBatch(t *testing.T) {
+	dice := rand.New(rand.NewPCG(3, 3))
+	for range 2000 {
+		var b Batch
+		var ops []*Op
+		for range 1 + dice.IntN(MaxOps) {
+			o := randomOp(dice)
+			o.Secret = fmt.Sprintf("%040x", dice.IntN(6))
+			if !b.Add(o) {
+				break
+			}
+			ops = append(ops, o)
+		}
+		fenced.AppendPacket(nil, &b, "", false)
+		at := map[int]bool{}
+		for i, o := range ops {
+			at[b.Place(i)] = true
+			if b.arrange()[b.Place(i)] != o {
+				t.Fatal("an operation has the place of another")
+			}
+			for j, before := range ops[:i] {
+				swapped := b.Place(j) > b.Place(i)
+				if swapped && before.TokenAt == o.TokenAt && o.Kind != Acquire {
+					t.Fatalf("%c of a token goes out before %c, which came first", o.letter(), before.letter())
+				}
+				if swapped && before.Key == o.Key && o.Kind == Acquire && groupOf(before.letter()) == groupOther {
+					t.Fatalf("an acquire goes out before %c of its key, which came first", before.letter())
+				}
+			}
+		}
+		if len(at) != len(ops) || b.Len() != len(ops) {
+			t.Fatalf("%d places for %d operations", len(at), len(ops))
+		}
+	}
+}
+
+// A batch takes no more than a packet may have, and is empty after Reset.
+func TestBatchIsFull(t *testing.T) {
+	var b Batch
+	for range 2 {
+		for i := range MaxOps {
+			if !b.Add(acquire(fmt.Sprint(i), mine)) {
+				t.Fatalf("full with %d operations", i)
+			}
+		}
+		if b.Add(acquire("more", mine)) || b.Len() != MaxOps {
+			t.Error("takes more than MaxOps")
+		}
+		b.Reset()
+	}
+}
