@@ -7,11 +7,13 @@ import "time"
 // that the machine was suspended. The zero value is not started; see Start.
 type Stopwatch struct {
 	start time.Time
-	slept time.Duration // Suspended() at start
+	slept time.Duration // lastSuspended() at start
 }
 
-// Start returns a Stopwatch that runs from now on.
-func Start() Stopwatch { return Stopwatch{slept: Suspended(), start: time.Now()} }
+// Start returns a Stopwatch that runs from now on. To be quick it does not look whether the machine
+// was suspended just before. If nobody has looked since, Elapsed counts that suspend as well: it may
+// tell too much, but never too little.
+func Start() Stopwatch { return Stopwatch{slept: lastSuspended(), start: time.Now()} }
 
 // Begun returns when the Stopwatch was started.
 func (s Stopwatch) Begun() time.Time { return s.start }

@@ -12,20 +12,27 @@ import (
 // one instant, so differences under a millisecond mean nothing.
 func Suspended() time.Duration {
 	asleep := readSuspended()
-	if asleep-time.Duration(suspendedLast.Load()) < time.Millisecond {
+	if asleep-lastSuspended() < time.Millisecond {
 		return asleep
 	}
-	// Either the machine was suspended, or this thread had to wait between the two readings. The
-	// latter does not happen three times in a row.
-	for range 2 {
-		asleep = min(asleep, readSuspended())
-	}
+	return noteSuspended()
+}
+
+// lastSuspended is the last certain result of Suspended. It takes no system call.
+func lastSuspended() time.Duration { return time.Duration(suspendedLast.Load()) }
+
+var suspendedLast atomic.Int64
+
+func init() { noteSuspended() }
+
+// noteSuspended sets what lastSuspended returns. Where a reading is larger than before, either the
+// machine was suspended, or this thread had to wait between the two clocks. The latter does not
+// happen three times in a row.
+func noteSuspended() time.Duration {
+	asleep := min(readSuspended(), readSuspended(), readSuspended())
 	suspendedLast.Store(int64(asleep))
 	return asleep
 }
-
-// suspendedLast is the last certain result of Suspended.
-var suspendedLast atomic.Int64
 
 func readSuspended() time.Duration {
 	var boot, mono unix.Timespec
