@@ -130,10 +130,10 @@ func (e *extension) rememberLocked() {
 		if a.state != answerYes {
 			continue
 		}
-		if fence, owner, ok := wire.BehindSecret(a.tail.Text); ok && fence >= e.op.Fence {
+		if fence, owner, ok := wire.BehindSecret(a.tail); ok && fence >= e.op.Fence {
 			e.op.Fence, e.op.Owner = fence, owner
 		}
-		e.mode = max(e.mode, a.tail.Mode)
+		e.mode = max(e.mode, a.mode)
 	}
 	e.q.floors.Raise(e.op.Slot, e.op.Fence)
 }

@@ -46,7 +46,7 @@ func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 	silent := 0
 	for i, a := range answers {
 		if a.state.counts() {
-			values[i] = standingOf(&a.found)
+			values[i] = standingOf(a.found)
 		} else {
 			silent++
 		}

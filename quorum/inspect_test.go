@@ -71,7 +71,7 @@ func TestStanding(t *testing.T) {
 		{wire.Reply{Kind: ':'}, standing{}, true},
 	} {
 		a := read(wire.Inspect, &master.Answer{Reply: c.r})
-		if got := standingOf(&a.found); !reflect.DeepEqual(got, c.want) || a.state.counts() == c.fail {
+		if got := standingOf(a.found); !reflect.DeepEqual(got, c.want) || a.state.counts() == c.fail {
 			t.Errorf("%+v: %+v, counts %v, want %+v", c.r, got, a.state.counts(), c.want)
 		}
 	}

@@ -24,16 +24,16 @@ func (s answerState) counts() bool { return s == answerYes || s == answerNo }
 
 // answer is what one master said in a round.
 type answer struct {
-	state answerState
-	fence uint64         // acquire, granted: the number that this master counted
-	slot  int            // of Limited, acquire and extend: the slot
-	left  time.Duration  // acquire, refused: how long the key in the way lives; negative: for ever
-	tail  wire.Tail      // extend: what the master holds behind the secret
-	found wire.Inspected // inspect
-	err   error          // why the answer does not count
-
-	wrongMode bool // share: a slot stands there
-	elsewhere bool // acquire: it granted another slot than a majority
+	state     answerState
+	mode      Mode            // extend: of the lock, as the master has it
+	wrongMode bool            // share: a slot stands there
+	elsewhere bool            // acquire: it granted another slot than a majority
+	fence     uint64          // acquire, granted: the number that this master counted
+	slot      int             // of Limited, acquire and extend: the slot
+	left      time.Duration   // acquire, refused: how long the key in the way lives; negative: for ever
+	tail      string          // extend: what the master holds behind the secret
+	found     *wire.Inspected // inspect
+	err       error           // why the answer does not count
 }
 
 // round is one question to all masters: ask all, tally, decide. Its owner guards it with a mutex.
@@ -147,11 +147,11 @@ func read(kind wire.Kind, a *master.Answer) answer {
 		}
 	case wire.Inspect:
 		if found, ok := wire.ParseInspect(&a.Reply); ok {
-			return answer{state: answerYes, found: found}
+			return answer{state: answerYes, found: &found}
 		}
 	default:
 		if tail, ok := wire.Extended(&a.Reply); ok {
-			return answer{state: answerYes, tail: tail, slot: tail.Slot}
+			return answer{state: answerYes, mode: tail.Mode, slot: tail.Slot, tail: tail.Text}
 		}
 		switch {
 		case a.Reply.Kind == ':' && a.Reply.Int > 0:

@@ -42,7 +42,7 @@ func (h *holder) key() holderKey { return holderKey{h.id, h.slot} }
 
 // standingOf reads what an inspection found; the zero value for anything that is no lock.
 func standingOf(found *wire.Inspected) standing {
-	if !found.Found || found.Other {
+	if found == nil || !found.Found || found.Other {
 		return standing{}
 	}
 	s := standing{mode: found.Mode, left: lasting(found.Left), count: found.Count}
