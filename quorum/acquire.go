@@ -89,7 +89,6 @@ func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
 	for _, key := range r.Keys {
 		a.more = append(a.more, q.opts.KeyPrefix+key)
 	}
-	a.pause.expire = a.next
 	a.next()
 	return a
 }
@@ -156,6 +155,7 @@ func (a *acquisition) follow(end ending) {
 	case end.verdict == split && a.retries < maxRetries:
 		wait := retryDelay(end.took, a.retries, a.q.opts.dice.Unit())
 		a.retries++
+		a.pause.expire = a.next
 		a.mu.Unlock()
 		a.q.deadlines.set(&a.pause, time.Now().Add(wait))
 	default:
