@@ -14,13 +14,15 @@ import (
 // still. to is told the answer if the error is nil. The answer of a master that does not vote is
 // none: the error is the reason then, and the release goes on all the same.
 func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) error {
-	now := time.Now()
-	r := repair{op: op, lives: ttl, until: now.Add(op.TTL)}
+	r := repair{op: op, lives: ttl}
+	if op.TTL > 0 {
+		r.until = time.Now().Add(op.TTL)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// A lane that was down for all of max-ttl carries no SET of a token that is still good.
-	if landed || !l.up && now.Sub(l.since) >= l.cfg.MaxTTL {
-		r.drop = now.Add(ttl)
+	if landed || !l.up && time.Since(l.since) >= l.cfg.MaxTTL {
+		r.drop = time.Now().Add(ttl)
 	}
 	if old := l.repairs.find(op.TokenAt); old != nil && old.unsent {
 		l.repairs.remove(old) // nothing of the token was ever sent here: there is nothing to undo
@@ -29,7 +31,7 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 		}
 		return nil
 	}
-	stands := l.repairLocked(r, now)
+	stands := l.repairLocked(r)
 	return l.sendReleaseLocked(op, stands, to)
 }
 
@@ -93,7 +95,7 @@ func (l *Lane) TopUp(t TopUp, mayLand bool) {
 	if mayLand && !l.up { // a lane that is up has had its barrier since
 		r.drop = time.Time{}
 	}
-	l.repairLocked(r, now)
+	l.repairLocked(r)
 }
 
 // Fill is TopUp for a master that has just said that the token does not stand there. It goes out
@@ -105,7 +107,7 @@ func (l *Lane) Fill(t TopUp) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.repairLocked(t.repair(), now)
+	r := l.repairLocked(t.repair())
 	if r != nil && !r.ends() && l.votes {
 		l.sendTopUpLocked(r, now)
 	}
@@ -121,11 +123,11 @@ func (t *TopUp) repair() repair {
 
 // repairLocked keeps a repair, and returns the one of its token that stands now; nil if there are
 // too many.
-func (l *Lane) repairLocked(r repair, now time.Time) *repair {
+func (l *Lane) repairLocked(r repair) *repair {
 	stands, dropped := l.repairs.put(r)
 	if dropped {
 		l.status.Dropped++
-		if now.Sub(l.logged) >= time.Minute {
+		if now := time.Now(); now.Sub(l.logged) >= time.Minute {
 			l.logged = now
 			l.cfg.Log.Warn("a master misses too much, repairs are dropped: keys there live until their ttl is over",
 				l.master(), zap.Uint64("dropped", l.status.Dropped))

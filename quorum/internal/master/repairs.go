@@ -35,8 +35,9 @@ type repair struct {
 	but    uint64        // Release: the masters that answered the UNLOCK with "not ours"
 	voters uint64        // TopUp: the masters whose grants made the lease
 
-	older, newer *repair // in its list
-	next         *repair // in its bucket
+	older, newer *repair  // in its list
+	next         *repair  // in its bucket
+	bucket       **repair // where its bucket begins
 }
 
 // ends reports whether the repair ends a lock.
@@ -89,7 +90,11 @@ func (s *repairs) find(t wire.TokenAt) *repair {
 	if s.n == 0 {
 		return nil
 	}
-	r := *s.bucket(t)
+	return (*s.bucket(t)).find(t)
+}
+
+// find looks for the repair of the token in a bucket, from r on.
+func (r *repair) find(t wire.TokenAt) *repair {
 	for r != nil && r.op.TokenAt != t {
 		r = r.next
 	}
@@ -101,7 +106,8 @@ func (s *repairs) find(t wire.TokenAt) *repair {
 // the longer of both times. dropped reports that there was no room: either r was dropped, and
 // stands is nil, or a top-up was, to make room for a release.
 func (s *repairs) put(r repair) (stands *repair, dropped bool) {
-	if old := s.find(r.op.TokenAt); old != nil {
+	r.bucket = s.bucket(r.op.TokenAt)
+	if old := (*r.bucket).find(r.op.TokenAt); old != nil {
 		s.merge(old, r)
 		return old, false
 	}
@@ -114,8 +120,7 @@ func (s *repairs) put(r repair) (stands *repair, dropped bool) {
 	}
 	stands = s.fresh()
 	*stands = r
-	bucket := s.bucket(r.op.TokenAt)
-	stands.next, *bucket = *bucket, stands
+	stands.next, *r.bucket = *r.bucket, stands
 	s.listOf(stands).push(stands)
 	s.n++
 	return stands, dropped
@@ -153,7 +158,7 @@ func (s *repairs) merge(old *repair, r repair) {
 
 func (s *repairs) remove(r *repair) {
 	s.listOf(r).cut(r)
-	at := s.bucket(r.op.TokenAt)
+	at := r.bucket
 	for *at != r {
 		at = &(*at).next
 	}
