@@ -44,9 +44,9 @@ type repair struct {
 func (r *repair) ends() bool { return r.op.Kind != wire.TopUp }
 
 // repairs are the repairs of a lane, one for each token at a key. They are found by a table of
-// fixed size, as every UNLOCK passes here: a map with strings as keys costs several times as much.
+// their own, as every UNLOCK passes here: a map with strings as keys costs several times as much.
 type repairs struct {
-	buckets []*repair // 4096, or none before the first repair
+	buckets []*repair // up to maxBuckets, grows with the repairs; none before the first
 	seed    maphash.Seed
 	ending  repairList // Release and Fade
 	topUps  repairList
@@ -56,8 +56,9 @@ type repairs struct {
 }
 
 const (
-	repairBuckets = 4096
-	maxSpares     = 4096 // repairs kept for reuse: as many as a lane may have in flight
+	minBuckets = 256 // a small table stays in the processor's cache
+	maxBuckets = 4096
+	maxSpares  = 4096 // repairs kept for reuse: as many as a lane may have in flight
 )
 
 // all yields every repair, releases first: a key in the way is taken away before another is set.
@@ -79,10 +80,16 @@ func (s *repairs) listOf(r *repair) *repairList {
 }
 
 func (s *repairs) bucket(t wire.TokenAt) **repair {
-	if s.buckets == nil {
-		s.buckets, s.seed = make([]*repair, repairBuckets), maphash.MakeSeed()
+	return &s.buckets[maphash.String(s.seed, t.Secret)&uint64(len(s.buckets)-1)]
+}
+
+// grow makes a table twice as large.
+func (s *repairs) grow() {
+	s.buckets, s.seed = make([]*repair, max(2*len(s.buckets), minBuckets)), maphash.MakeSeed()
+	for r := range s.all {
+		r.bucket = s.bucket(r.op.TokenAt)
+		r.next, *r.bucket = *r.bucket, r
 	}
-	return &s.buckets[maphash.String(s.seed, t.Secret)%repairBuckets]
 }
 
 // find returns the repair of the token; nil without one.
@@ -106,6 +113,9 @@ func (r *repair) find(t wire.TokenAt) *repair {
 // the longer of both times. dropped reports that there was no room: either r was dropped, and
 // stands is nil, or a top-up was, to make room for a release.
 func (s *repairs) put(r repair) (stands *repair, dropped bool) {
+	if s.n >= len(s.buckets) && len(s.buckets) < maxBuckets {
+		s.grow()
+	}
 	r.bucket = s.bucket(r.op.TokenAt)
 	if old := (*r.bucket).find(r.op.TokenAt); old != nil {
 		s.merge(old, r)
