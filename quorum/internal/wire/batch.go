@@ -21,7 +21,8 @@ type Batch struct {
 type group uint8
 
 const (
-	groupTell    group = iota // P
+	groupGranted group = iota // G
+	groupTell                 // P
 	groupRelease              // D
 	groupAcquire              // A
 	groupWait                 // W
@@ -32,6 +33,8 @@ const (
 // groupOf is the group of an operation with that letter.
 func groupOf(letter byte) group {
 	switch letter {
+	case 'G':
+		return groupGranted
 	case 'P':
 		return groupTell
 	case 'D':
@@ -62,7 +65,7 @@ func (b *Batch) Add(op *Op) bool {
 	g := groupOf(op.letter())
 	token := hashToken(op.TokenAt)
 	switch g {
-	case groupTell, groupRelease:
+	case groupGranted, groupTell, groupRelease:
 		if b.tokens.has(token) {
 			g = groupOther
 		}

@@ -304,9 +304,10 @@ func TestRightsMissing(t *testing.T) {
 			op(Check, "lock:a", mine)}, "! ! ! ! ! ! 1"},
 		{"getrange", []*Op{op(Check, "lock:a", theirs), op(Release, "lock:none", mine), raise("lock:a", mine, 1), lasting(Extend, "lock:a", mine, 10*time.Minute),
 			lasting(Fade, "lock:a", theirs, 10*time.Second), topUp("lock:a", mine, 10*time.Minute, 9), op(Inspect, "lock:a", ""), op(Free, "lock:a", ""),
-			acquire("lock:c", mine), likely("lock:a", mine, Shared), likely("lock:a", mine, Limited)}, "! 0 ! ! ! ! ! ! 2 ! !"},
-		{"mget", []*Op{op(Release, "lock:none", mine), op(Release, "lock:a", theirs), op(Release, "lock:a", mine), acquire("lock:c", mine)}, "0 0 1 2"},
-		{"type", []*Op{op(Release, "lock:none", mine), op(Release, "lock:a", mine)}, "0 1"},
+			acquire("lock:c", mine), likely("lock:a", mine, Shared), likely("lock:a", mine, Limited)}, "! ! ! ! ! ! ! ! 2 ! !"},
+		{"mget", []*Op{likely("lock:none", mine, Exclusive), likely("lock:a", theirs, Exclusive), likely("lock:a", mine, Exclusive),
+			acquire("lock:c", mine)}, "0 0 1 2"},
+		{"type", []*Op{likely("lock:none", mine, Exclusive), likely("lock:a", mine, Exclusive)}, "0 1"},
 		{"zcard", []*Op{shared("lock:c", mine, time.Minute), shared("lock:a", theirs, time.Minute), acquire("lock:c", mine)}, "! ! 2"},
 		{"hlen", []*Op{limited("lock:c", mine, 2, 0), limited("lock:a", theirs, 2, 0), acquire("lock:c", mine)}, "! ! 2"},
 		{"hmget", []*Op{acquire("lock:c", mine), raise("lock:a", mine, 9), topUp("lock:c", mine, 10*time.Minute, 9), op(Check, "lock:a", mine)},
@@ -339,6 +340,24 @@ func TestRightsMissing(t *testing.T) {
 			}
 			s.want("results", strings.Join(got, " "), c.want)
 		})
+	}
+}
+
+// Who names a token that was never granted makes no master read what stands at the key.
+func TestReleaseReadsLittle(t *testing.T) {
+	s := startRedis(t)
+	s.must("SET", "lock:big", strings.Repeat("x", 1<<20))
+	told := op(Release, "lock:big", mine)
+	told.Publish = true
+	for _, c := range []struct {
+		release *Op
+		reads   bool
+	}{{op(Release, "lock:big", mine), false}, {told, false}, {likely("lock:big", mine, Limited), false}, {likely("lock:big", mine, Exclusive), true}} {
+		s.must("CONFIG", "RESETSTAT")
+		s.want("release", s.run(c.release), "0")
+		if got := strings.Contains(s.must("INFO", "commandstats"), "cmdstat_mget:"); got != c.reads {
+			t.Errorf("%c: all was read: %v", c.release.letter(), got)
+		}
 	}
 }
 
