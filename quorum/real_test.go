@@ -348,7 +348,7 @@ func allKinds(t *testing.T, q *Quorum) {
 		if _, err := q.Extend(t.Context(), "kinds", lease.Token, time.Minute); err != nil {
 			t.Errorf("extend a slot: %v", err)
 		}
-		if kept, err := q.ReleaseKeys(t.Context(), []string{"kinds"}, lease.Token, time.Minute); !kept || err != nil {
+		if kept, err := q.ReleaseKeys(t.Context(), []string{"kinds"}, lease.Token, Kept, time.Minute); !kept || err != nil {
 			t.Errorf("keep: %v, %v", kept, err)
 		}
 	}
@@ -359,7 +359,7 @@ func allKinds(t *testing.T, q *Quorum) {
 		t.Errorf("free: %v, %v", freed, err)
 	}
 	both := grantedOf(t, q, Request{Key: "kinds", Keys: []string{"more"}})
-	if held, err := q.ReleaseKeys(t.Context(), []string{"kinds", "more"}, both.Token, 0); !held || err != nil {
+	if held, err := q.ReleaseKeys(t.Context(), []string{"kinds", "more"}, both.Token, Exclusive, 0); !held || err != nil {
 		t.Errorf("release of both: %v, %v", held, err)
 	}
 }
