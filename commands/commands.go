@@ -24,7 +24,7 @@ type Locker interface {
 	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
 	ExtendKeys(ctx context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error)
 	Release(ctx context.Context, key string, token quorum.Token) (bool, error)
-	ReleaseKeys(ctx context.Context, keys []string, token quorum.Token, likely quorum.Mode, keep time.Duration) (bool, error)
+	ReleaseKeys(ctx context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error)
 	Abandon(key string, token quorum.Token)
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
 	Follow(ctx context.Context, key string, changed func()) (stop func())

@@ -98,7 +98,7 @@ func (f *fakeLocker) ExtendKeys(_ context.Context, keys []string, token quorum.T
 	return ttl - 9*time.Millisecond, f.err
 }
 
-func (f *fakeLocker) ReleaseKeys(_ context.Context, keys []string, token quorum.Token, _ quorum.Mode, keep time.Duration) (bool, error) {
+func (f *fakeLocker) ReleaseKeys(_ context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error) {
 	f.note("release %q %v keep %v", keys, token, keep)
 	return f.held, f.err
 }

@@ -81,30 +81,22 @@ func (g *grants) age(key string, fence uint64) time.Duration {
 	return d
 }
 
-// mode is what a lock was granted as; Kept where that is not known.
+// mode is what a lock was granted as; Exclusive where that is not known.
 func (g *grants) mode(key string, t quorum.Token) quorum.Mode {
-	_, place, value := g.either(key, t)
-	if place == nil {
-		return quorum.Kept
-	}
+	_, _, value := g.find(key, g.bySecret(t))
 	return quorum.Mode(value >> 32 & 3)
 }
 
 // released returns the age of a lock that has ended, and frees its slot.
 func (g *grants) released(key string, t quorum.Token) time.Duration {
-	d, place, value := g.either(key, t)
+	d, place, value := g.find(key, byFence(t.Fence))
+	if place == nil {
+		d, place, value = g.find(key, g.bySecret(t))
+	}
 	if place != nil {
 		place.CompareAndSwap(value, 0)
 	}
 	return d
-}
-
-// either finds a lock by its fence or by its secret.
-func (g *grants) either(key string, t quorum.Token) (age time.Duration, place *atomic.Uint64, value uint64) {
-	if age, place, value = g.find(key, byFence(t.Fence)); place == nil {
-		age, place, value = g.find(key, g.bySecret(t))
-	}
-	return age, place, value
 }
 
 func (g *grants) find(key string, id uint64) (age time.Duration, place *atomic.Uint64, value uint64) {

@@ -15,7 +15,7 @@ func (s *Service) unlock(c *call) {
 		s.unlocked(c, released, err)
 		return
 	}
-	released, err := s.o.Locker.ReleaseKeys(ctx, c.allKeys(), c.token, s.grants.mode(c.key, c.token), c.keep)
+	released, err := s.o.Locker.ReleaseKeys(ctx, c.allKeys(), c.token, c.keep)
 	s.unlocked(c, released, err)
 }
 

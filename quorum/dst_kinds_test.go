@@ -94,7 +94,7 @@ func (c *simClient) releaseAs(ctx context.Context, call *giving) {
 		keep = c.ttl()
 	}
 	cl, began := call.cl, time.Now()
-	held, err := call.pr.q.ReleaseKeys(ctx, cl.keys, cl.token, c.guess(cl), keep)
+	held, err := call.pr.q.ReleaseKeys(ctx, cl.keys, cl.token, keep)
 	if keep > 0 && held && err == nil && !c.w.crashed(call.pr) {
 		c.w.ledger.keeps(cl, cl.keys, began.Add(keep-drift(keep)))
 	}

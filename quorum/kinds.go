@@ -57,12 +57,11 @@ func (q *Quorum) ExtendKeys(ctx context.Context, keys []string, t Token, ttl tim
 
 // ReleaseKeys is Release for a token of several keys, or of some of them; it reports whether all
 // were held until now. Those that are not named stay held, but the token can be extended no more.
-// For likely see ReleaseAsync.
 //
 // With keep, up to Options.MaxTTL, what the token held stays closed for that long, for everybody:
 // the keys, or the slot, or the place among the readers. The token is dead at once. True says then
 // that a majority of the masters has closed it.
-func (q *Quorum) ReleaseKeys(ctx context.Context, keys []string, t Token, likely Mode, keep time.Duration) (bool, error) {
+func (q *Quorum) ReleaseKeys(ctx context.Context, keys []string, t Token, keep time.Duration) (bool, error) {
 	if keep > q.opts.MaxTTL {
 		return false, fmt.Errorf("%w: %v, want at most %v", ErrInvalidTTL, keep, q.opts.MaxTTL)
 	}
@@ -72,7 +71,7 @@ func (q *Quorum) ReleaseKeys(ctx context.Context, keys []string, t Token, likely
 	}
 	done := make(chan result, len(keys))
 	for _, key := range keys {
-		q.release(key, t, likelyTerms[likely], keep, func(held bool, err error) { done <- result{held, err} })
+		q.release(key, t, nil, keep, func(held bool, err error) { done <- result{held, err} })
 	}
 	q.Flush()
 	all := result{held: true}

@@ -160,7 +160,7 @@ func TestSeveralKeys(t *testing.T) {
 		if left, err := q.ExtendKeys(t.Context(), keys, lease.Token, time.Minute, false); left <= 0 || err != nil {
 			t.Errorf("extended %v, %v", left, err)
 		}
-		if held, err := q.ReleaseKeys(t.Context(), []string{"b"}, lease.Token, Kept, 0); !held || err != nil {
+		if held, err := q.ReleaseKeys(t.Context(), []string{"b"}, lease.Token, 0); !held || err != nil {
 			t.Errorf("released b: %v, %v", held, err)
 		}
 		givenBack(t, q, "b", grantedOf(t, q, Request{Key: "b"}))
@@ -169,10 +169,10 @@ func TestSeveralKeys(t *testing.T) {
 			t.Errorf("extended without b: %v", err)
 		}
 		again := grantedOf(t, q, Request{Key: "x", Keys: []string{"y"}})
-		if held, err := q.ReleaseKeys(t.Context(), []string{"x", "y"}, again.Token, Kept, 0); !held || err != nil {
+		if held, err := q.ReleaseKeys(t.Context(), []string{"x", "y"}, again.Token, 0); !held || err != nil {
 			t.Errorf("released: %v, %v", held, err)
 		}
-		if held, err := q.ReleaseKeys(t.Context(), []string{"x", "y"}, again.Token, Kept, 0); held || err != nil {
+		if held, err := q.ReleaseKeys(t.Context(), []string{"x", "y"}, again.Token, 0); held || err != nil {
 			t.Errorf("released twice: %v, %v", held, err)
 		}
 	})
@@ -182,7 +182,7 @@ func TestSeveralKeys(t *testing.T) {
 func TestKeptLocks(t *testing.T) {
 	onServers(t, func(t *testing.T, q *Quorum) {
 		lease := grantedOf(t, q, Request{Key: "job"})
-		if held, err := q.ReleaseKeys(t.Context(), []string{"job"}, lease.Token, Kept, time.Minute); !held || err != nil {
+		if held, err := q.ReleaseKeys(t.Context(), []string{"job"}, lease.Token, time.Minute); !held || err != nil {
 			t.Fatalf("%v, %v", held, err)
 		}
 		refusedOf(t, q, Request{Key: "job"})

@@ -7,8 +7,8 @@
 // one.
 //
 // Each master is reached over one connection, the lane (internal/master). It carries all lock
-// operations of this process in order, many in a packet, which one script runs (internal/wire). A
-// release therefore travels behind the SET it undoes, and a deadline ends the waiting for an
+// operations of this process, those of one token in order. Many make a packet, which one script
+// runs (internal/wire). A release therefore travels behind the SET it undoes, and a deadline ends the waiting for an
 // answer, never the lane. Which masters vote is decided in internal/admission; who is told of
 // releases, in internal/notify. SAFETY.md has the argument.
 package quorum

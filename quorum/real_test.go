@@ -284,7 +284,7 @@ func TestRealRefusals(t *testing.T) {
 // A user with no more rights than it takes.
 func TestLeastRights(t *testing.T) {
 	s := startRedis(t)
-	rules := "on >pw ~lock:* ~lockproxy:* resetchannels &lockproxy:released:* &lockproxy:changed* -@all +eval +evalsha +script|load +set +getrange +mget +del +pttl +pexpire +pexpireat +get +type +zadd +zscore +zrem +zrevrange +zrangebyscore +zcard +zcount +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange +hget +hmget +hset +hdel +hlen +hgetall +time +info +config|get +ping +client|id +client|kill +client|setname"
+	rules := "on >pw ~lock:* ~lockproxy:* resetchannels &lockproxy:released:* &lockproxy:changed* -@all +eval +evalsha +script|load +set +getrange +del +pttl +pexpire +pexpireat +get +type +zadd +zscore +zrem +zrevrange +zrangebyscore +zcard +zcount +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange +hget +hmget +hset +hdel +hlen +hgetall +time +info +config|get +ping +client|id +client|kill +client|setname"
 	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks"}, fields(rules)...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func allKinds(t *testing.T, q *Quorum) {
 		if _, err := q.Extend(t.Context(), "kinds", lease.Token, time.Minute); err != nil {
 			t.Errorf("extend a slot: %v", err)
 		}
-		if kept, err := q.ReleaseKeys(t.Context(), []string{"kinds"}, lease.Token, Kept, time.Minute); !kept || err != nil {
+		if kept, err := q.ReleaseKeys(t.Context(), []string{"kinds"}, lease.Token, time.Minute); !kept || err != nil {
 			t.Errorf("keep: %v, %v", kept, err)
 		}
 	}
@@ -359,7 +359,7 @@ func allKinds(t *testing.T, q *Quorum) {
 		t.Errorf("free: %v, %v", freed, err)
 	}
 	both := grantedOf(t, q, Request{Key: "kinds", Keys: []string{"more"}})
-	if held, err := q.ReleaseKeys(t.Context(), []string{"kinds", "more"}, both.Token, Exclusive, 0); !held || err != nil {
+	if held, err := q.ReleaseKeys(t.Context(), []string{"kinds", "more"}, both.Token, 0); !held || err != nil {
 		t.Errorf("release of both: %v, %v", held, err)
 	}
 }

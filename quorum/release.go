@@ -44,15 +44,14 @@ func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error)
 	return false, context.Cause(ctx)
 }
 
-// ReleaseAsync is Release for a caller that must not block; see AcquireAsync. likely is as what the
-// token was granted, as far as the caller knows, or Kept, which no token holds: where that is right,
-// masters find it with less work.
+// ReleaseAsync is Release for a caller that must not block; see AcquireAsync. likely is what the
+// token holds as far as the caller knows: where that is right, masters find it with less work.
 func (q *Quorum) ReleaseAsync(key string, t Token, likely Mode, done func(held bool, err error)) {
 	q.release(key, t, likelyTerms[likely], 0, done)
 }
 
-// likelyTerms are the terms of a release of what was granted.
-var likelyTerms = [...]*wire.Terms{Exclusive: {}, Shared: {Mode: Shared}, Limited: {Mode: Limited}, Kept: nil}
+// likelyTerms are the terms of a release of what is no exclusive lock.
+var likelyTerms = [...]*wire.Terms{Shared: {Mode: Shared}, Limited: {Mode: Limited}, Kept: nil}
 
 // Abandon releases a token on every master in the background, for as long as it may stand
 // anywhere, and tells those who Watch the key. It is for a lease whose holder could not be told,

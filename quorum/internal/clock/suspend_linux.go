@@ -11,11 +11,14 @@ import (
 // clock stands still meanwhile, while keys on the masters expire. The two clocks are not read at
 // one instant, so differences under a millisecond mean nothing.
 func Suspended() time.Duration {
-	asleep := readSuspended()
-	if asleep-lastSuspended() < time.Millisecond {
-		return asleep
+	asleep, last := readSuspended(), lastSuspended()
+	switch {
+	case asleep < last: // last was not certain after all
+		suspendedLast.Store(int64(asleep))
+	case asleep-last >= time.Millisecond:
+		return noteSuspended()
 	}
-	return noteSuspended()
+	return asleep
 }
 
 // lastSuspended is the last certain result of Suspended. It takes no system call.

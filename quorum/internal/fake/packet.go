@@ -49,7 +49,6 @@ func init() {
 		'K': {"release", 2, false, (*packet).keep},
 		'H': {"share", 3, true, (*packet).share},
 		'D': {"release", 1, false, (*packet).release},
-		'G': {"release", 1, false, (*packet).release},
 		'P': {"release", 1, false, (*packet).release},
 		'Q': {"release", 1, false, (*packet).release},
 		'Z': {"release", 1, false, (*packet).release},
@@ -67,7 +66,7 @@ func ParseOps(args []string) (ops []Op) {
 	keys, _ := strconv.Atoi(args[2])
 	argv := args[3+keys:]
 	locks := args[4 : 3+keys]
-	for i, letter := range "GPDAW" {
+	for i, letter := range "PDAW" {
 		for range argv[1][i] - '0' {
 			ops = append(ops, Op{Name: operations[byte(letter)].name, Letter: byte(letter), Key: locks[len(ops)]})
 		}

@@ -1,6 +1,6 @@
 // Package master keeps the one connection to a master, the lane, and knows how the master stands.
-// A lane carries lock operations of many callers in order, in packets, and repairs what a master
-// missed while it could not be reached.
+// A lane carries lock operations of many callers, those of one token in order, in packets. It repairs
+// what a master missed while it could not be reached.
 package master
 
 import (

@@ -262,9 +262,15 @@ const testTimeout = 50 * time.Millisecond
 // inBubble runs f with subscriptions at n masters.
 func inBubble(t *testing.T, n int, f func(t *testing.T, s *Subscriptions, masters []*fakeMaster)) {
 	t.Helper()
+	inBubbleFirst(t, "", n, f)
+}
+
+// inBubbleFirst is inBubble, with a channel to which connections subscribe first.
+func inBubbleFirst(t *testing.T, first string, n int, f func(t *testing.T, s *Subscriptions, masters []*fakeMaster)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var masters []*fakeMaster
-		o := Options{Timeout: testTimeout, Log: nopLog, Jitter: func(d time.Duration) time.Duration { return d }}
+		o := Options{First: first, Timeout: testTimeout, Log: nopLog, Jitter: func(d time.Duration) time.Duration { return d }}
 		for i := range n {
 			masters = append(masters, newFakeMaster())
 			o.Masters = append(o.Masters, masters[i].master(i))

@@ -44,6 +44,19 @@ func TestRelease(t *testing.T) {
 	})
 }
 
+// Each connection begins with the channel that is to be the first.
+func TestFirst(t *testing.T) {
+	inBubbleFirst(t, "all", 1, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
+		defer s.Subscribe(t.Context(), "job", new(heard).add)()
+		synctest.Wait()
+		masters[0].cut(nil)
+		wait(maxPause)
+		if got := masters[0].said(); got != "subscribe all, subscribe job, subscribe all, subscribe job" {
+			t.Errorf("asked %q", got)
+		}
+	})
+}
+
 // Subscribe waits for a majority, and only until the timeout, the end of ctx or Close.
 func TestSubscribeReturns(t *testing.T) {
 	for _, c := range []struct {

@@ -21,8 +21,7 @@ type Batch struct {
 type group uint8
 
 const (
-	groupGranted group = iota // G
-	groupTell                 // P
+	groupTell    group = iota // P
 	groupRelease              // D
 	groupAcquire              // A
 	groupWait                 // W
@@ -33,8 +32,6 @@ const (
 // groupOf is the group of an operation with that letter.
 func groupOf(letter byte) group {
 	switch letter {
-	case 'G':
-		return groupGranted
 	case 'P':
 		return groupTell
 	case 'D':
@@ -65,7 +62,7 @@ func (b *Batch) Add(op *Op) bool {
 	g := groupOf(op.letter())
 	token := hashToken(op.TokenAt)
 	switch g {
-	case groupGranted, groupTell, groupRelease:
+	case groupTell, groupRelease:
 		if b.tokens.has(token) {
 			g = groupOther
 		}

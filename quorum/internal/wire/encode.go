@@ -16,7 +16,7 @@ var letters = [...]byte{Acquire: 'A', Raise: 'R', Release: 'D', Fade: 'F', TopUp
 
 // arguments are how many ARGV one of the other operations takes, by its letter, which is among them.
 // M and N take one more for each key.
-var arguments = [...]int{'S': 6, 'L': 9, 'M': 6, 'R': 4, 'N': 4, 'D': 2, 'G': 2, 'P': 2, 'Q': 2, 'Z': 2, 'K': 3, 'F': 3, 'T': 7, 'E': 3, 'H': 4, 'C': 2, 'I': 1, 'X': 1}
+var arguments = [...]int{'S': 6, 'L': 9, 'M': 6, 'R': 4, 'N': 4, 'D': 2, 'P': 2, 'Q': 2, 'Z': 2, 'K': 3, 'F': 3, 'T': 7, 'E': 3, 'H': 4, 'C': 2, 'I': 1, 'X': 1}
 
 // letter is what a packet calls the operation.
 func (o *Op) letter() byte {
@@ -24,10 +24,7 @@ func (o *Op) letter() byte {
 	case o.Kind == Release && o.TTL > 0:
 		return 'K'
 	case o.Kind == Release && o.Publish:
-		if o.Terms == nil {
-			return 'P'
-		}
-		return [...]byte{Exclusive: 'G', Shared: 'Q', Limited: 'Z', Kept: 'P'}[o.Terms.Mode]
+		return [...]byte{Exclusive: 'P', Shared: 'Q', Limited: 'Z', Kept: 'P'}[o.Mode()]
 	case o.Terms == nil:
 	case o.Kind == Acquire && o.Terms.Mode != Exclusive:
 		return o.Terms.Mode.letter()
@@ -55,12 +52,12 @@ func (o *Op) arguments() int {
 //
 //	> *8\r\n$7\r\nEVALSHA\r\n$40\r\n<sha>\r\n$1\r\n2\r\n
 //	  $21\r\nlockproxy:state:lock:\r\n$8\r\nlock:job\r\n
-//	  $75\r\nA <run_id> <fingerprint> <nonce>\r\n$5\r\n10000\r\n
+//	  $75\r\nA <run_id> <fingerprint> <nonce>\r\n$4\r\n1000\r\n
 //	  $40\r\n<secret>\r\n
 func (e *Encoder) AppendPacket(b []byte, batch *Batch, record string, body bool) []byte {
 	all := batch.arrange()
 	ops := all[:batch.n]
-	releases := batch.sizes[groupGranted] + batch.sizes[groupTell] + batch.sizes[groupRelease]
+	releases := batch.sizes[groupTell] + batch.sizes[groupRelease]
 	acquires := batch.sizes[groupAcquire] + batch.sizes[groupWait]
 	keys, args := 1, 2+releases+3*acquires+batch.sizes[groupWait]
 	for i, op := range ops {
@@ -78,7 +75,7 @@ func (e *Encoder) AppendPacket(b []byte, batch *Batch, record string, body bool)
 		}
 	}
 	b = appendBulk(b, record)
-	b = append(b, "$5\r\n"...)
+	b = append(b, "$4\r\n"...)
 	for _, n := range batch.sizes[:groupOther] {
 		b = append(b, '0'+byte(n))
 	}

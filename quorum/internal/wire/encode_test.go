@@ -38,7 +38,6 @@ func everyOp() []*Op {
 	return []*Op{
 		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: 20 * time.Second, Owner: "me"},
 		{Kind: Raise, TokenAt: at, Slot: 4095, Fence: 9007199254740991},
-		{Kind: Release, TokenAt: TokenAt{"lock:g", mine}, Publish: true, Terms: &Terms{}},
 		{Kind: Release, TokenAt: TokenAt{"lock:d", mine}},
 		{Kind: Release, TokenAt: TokenAt{"lock:p", mine}, Publish: true},
 		{Kind: Release, TokenAt: at},
@@ -64,8 +63,8 @@ func everyOp() []*Op {
 func TestAppendPacket(t *testing.T) {
 	ops := everyOp()
 	got := words(t, fenced.AppendPacket(nil, batch(t, ops...), "A x", false))
-	keys := " lock:g lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job", 10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 6)
-	want := "EVALSHA " + Packet.SHA + " 25 " + testState + keys + " A x 11111 @ @ @ @me @me 7 8 20000 1000 60000" +
+	keys := " lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job", 10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 6)
+	want := "EVALSHA " + Packet.SHA + " 24 " + testState + keys + " A x 1111 @ @ @me @me 7 8 20000 1000 60000" +
 		" R @ 9007199254740991 4095 D @ P @ F @ 2000 T @ 1 7 0000000000000012 me  E @ 3600000 C @" +
 		" S @ 1000 7   L @ 1000 7  1000 10 3 0 M @ 1000 2 me  7 9 N @ 0000000000000005 2 7 9" +
 		" T @ 1000 7 0000000000000012  S T @ 1000 7 0000000000000012  12 H @ 1000 7 K @ 60000 I X"
@@ -77,12 +76,12 @@ func TestAppendPacket(t *testing.T) {
 		t.Errorf("with the body: %q", got)
 	}
 	got = words(t, (&Encoder{StateKey: "s"}).AppendPacket(nil, batch(t, ops[:1]...), "", false))
-	if strings.Join(got[6:], ",") != "00010,"+mine+"me,,20000" {
+	if strings.Join(got[6:], ",") != "0010,"+mine+"me,,20000" {
 		t.Errorf("without fencing: %q", got)
 	}
 	for ttl, want := range map[time.Duration]string{1999 * time.Microsecond: "1", 999 * time.Microsecond: "1", 0: "1", -time.Hour: "1"} {
-		ops[9].TTL = ttl
-		if got = words(t, fenced.AppendPacket(nil, batch(t, ops[9]), "", false)); got[len(got)-1] != want {
+		ops[8].TTL = ttl
+		if got = words(t, fenced.AppendPacket(nil, batch(t, ops[8]), "", false)); got[len(got)-1] != want {
 			t.Errorf("ttl %v is written %q", ttl, got)
 		}
 	}

@@ -42,6 +42,7 @@ func TestRefusedReleaseIsNotTold(t *testing.T) {
 		t.Skip("this Redis has no ACL: ", said)
 	}
 	watcher := s.another()
+	watcher.do("SUBSCRIBE", ReleasedPrefix)
 	watcher.do("SUBSCRIBE", ReleasedPrefix+"lock:a")
 	for _, o := range []*Op{acquire("lock:a", mine), shared("lock:a", mine, time.Minute), limited("lock:a", mine, 1, 0)} {
 		for _, release := range []*Op{likely("lock:a", mine, o.Mode()), likely("lock:a", mine, Shared), op(Free, "lock:a", "")} {

@@ -40,7 +40,7 @@ type Op struct {
 	TTL     time.Duration // of Acquire, Extend, Share and TopUp; of Fade the longest that the lock lives on; of Release how long it stays closed, 0 for none
 	Owner   string        // of Acquire and TopUp: the label behind the fence
 	Publish bool          // of Release: tell those who wait for the key
-	Terms   *Terms        // nil for an exclusive lock of one key
+	Terms   *Terms        // nil for an exclusive lock of one key for which nobody waits
 }
 
 // Mode is the kind of lock that the operation is about.

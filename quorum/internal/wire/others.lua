@@ -85,9 +85,9 @@ local function others(out, tell)
   -- carryOut carries out the operations from ARGV[at] on, of which the first stands behind KEYS[k].
   -- Their counters are read once before them, and written once behind them.
   function tools:carryOut(refusal, at, k)
-    local width = {S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, G = 2, P = 2, Q = 2,
-      Z = 2, K = 3, F = 3, I = 1, X = 1}
-    local free = {D = true, G = true, P = true, Q = true, Z = true, K = true, F = true, X = true}
+    local width = {S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, P = 2, Q = 2, Z = 2,
+      K = 3, F = 3, I = 1, X = 1}
+    local free = {D = true, P = true, Q = true, Z = true, K = true, F = true, X = true}
     local counter, names, first, last, place = self.counter, {}, at, #ARGV, k + 2
     while at <= last do
       local op, from, to = ARGV[at], at + 3, at + 3
@@ -152,8 +152,8 @@ local function others(out, tell)
         result, wide, ended = self[op](self, key, secret, place, at, k)
         k = ended or k
 
-      elseif op == 'G' or op == 'P' or op == 'D' then
-        result = self:release(op == 'D' and op or 'P', key, secret)
+      elseif op == 'P' or op == 'D' then
+        result = self:release(op, key, secret)
 
       else
         local value = pcall('GETRANGE', key, '0', '39')

@@ -16,7 +16,7 @@ const CodeWrongMode = "WRONGMODE"
 type PacketReply struct {
 	Admitted bool          // the master has the record of the packet
 	Clock    time.Duration // the master's time since 1970
-	Results  []Reply       // one for each operation, in order; elements of the reply it was read from
+	Results  []Reply       // one for each operation, see Batch.Place; elements of the reply it was read from
 }
 
 // ParsePacket reads the reply to a packet of n operations. ok is false for anything else: an

@@ -4,10 +4,9 @@
 -- KEYS[1] the state hash: record and counters; then the locks of the operations, one for each but
 --   for M and N, which have several
 -- ARGV[1] the record under which this master votes, '' for any
--- ARGV[2] five characters, each so far behind '0' as there are operations G, P, D, A and W
--- then a secret for each G, P and D: release. They delete the lock; G and P also tell those who
---   wait for the key. No two are of the same token. G is of a token that was granted: all that
---   stands at its key is read, whereas who names any token may name a large value
+-- ARGV[2] four characters, each so far behind '0' as there are operations P, D, A and W
+-- then a secret for each P and D: release. They delete the lock; P also tells those who wait for
+--   the key. No two are of the same token
 -- then the columns of A and W: first all secrets, each with the owner behind it, then the fields,
 --   then the ttls, then the waits of W
 --     A  acquire: sets the lock if nothing stands at the key
@@ -36,8 +35,8 @@
 --      whatever its type, and is not touched: it lives left milliseconds more, for ever if left is
 --      -1. With slots that are all taken, left is until the first is free
 --   L  'slot fence', or refused as A
---   R, N, C, G, P, D, Q, Z, K, F, X  1 done, 0 something else stands there, or nothing. C and K
---      say 1 + slot
+--   R, N, C, P, D, Q, Z, K, F, X  1 done, 0 something else stands there, or nothing. C and K say
+--      1 + slot
 --   T  1 set; 2 it stood there and lives at least that long now; 0 something else stands there.
 --      Another slot that the secret has is left
 --   E, H  what stands behind the secret, at most 80 bytes, with 'S' or 'L<slot> ' in front for a
@@ -46,7 +45,7 @@
 --      {'shared' or 'limit', left, how many hold it, value, left, ...}: at most 128 of them; the
 --      value of a slot has '<slot> ' in front
 -- An error is the result of one operation and leaves the others alone. NOTADMITTED: the record
--- differs, and the operation votes: all but G, P, D, Q, Z, K, F and X do.
+-- differs, and the operation votes: all but P, D, Q, Z, K, F and X do.
 --
 -- What stands at a lock's key (<value> is secret, fence, owner; ends are by this clock, in ms):
 --   exclusive  a string, <value>
@@ -64,10 +63,9 @@
 -- were carried out would get no answer.
 local pcall, format, type, tonumber, sub = redis.pcall, string.format, type, tonumber, string.sub
 local KEYS, ARGV, state = KEYS, ARGV, KEYS[1]
-local granted, telling, quiet, asking, waiting = string.byte(ARGV[2], 1, 5)
-granted, asking = granted - 48, asking - 48
-telling = granted + telling - 48
-local releases, acquires = telling + quiet - 48, asking + waiting - 48
+local aloud, quiet, asking, waiting = string.byte(ARGV[2], 1, 4)
+aloud, asking = aloud - 48, asking - 48
+local releases, acquires = aloud + quiet - 48, asking + waiting - 48
 local fields = 2 + releases + acquires -- the first field stands behind this place
 local ttls = fields + acquires
 local waits = ttls + acquires - asking -- W are the last acquires
@@ -94,31 +92,24 @@ local tools -- what the other operations need
 -- others.lua stands here.
 
 if releases > 0 then
-  local values, gone = granted > 0 and pcall('MGET', unpack(KEYS, 2, granted + 1)) or {}, {}
+  local gone = {}
   for i = 1, releases do
-    local key, secret, value, result = KEYS[i + 1], ARGV[i + 2], values[i], 0
-    if i > granted then
-      value = pcall('GETRANGE', key, '0', '39')
-      values[i] = value == secret
-    end
-    if type(value) == 'string' then
-      if sub(value, 1, 40) == secret then
-        gone[#gone + 1] = key
-        result = 1
-      end
-    elseif value or values.err or pcall('TYPE', key).ok ~= 'none' then
+    local key, secret, result = KEYS[i + 1], ARGV[i + 2], 0
+    local value = pcall('GETRANGE', key, '0', '39')
+    if value == secret then
+      gone[#gone + 1] = key
+      result = gone
+    elseif type(value) == 'table' then -- an error, or readers or slots
       tools = tools or others(out, tell)
-      result = tools:release(i <= telling and 'P' or 'D', key, secret)
+      result = tools:release(i <= aloud and 'P' or 'D', key, secret)
     end
     out[i + 3] = result
   end
   local done = gone[1] and pcall('DEL', unpack(gone))
-  local failed = type(done) == 'table'
-  for i = 1, (failed or waited) and releases or 0 do
-    if values[i] and out[i + 3] == 1 then
-      if failed then
-        out[i + 3] = done
-      elseif i <= telling then
+  for i = 1, releases do
+    if out[i + 3] == gone then
+      out[i + 3] = type(done) == 'table' and done or 1
+      if waited and i <= aloud and out[i + 3] == 1 then
         tell.freed[#tell.freed + 1] = KEYS[i + 1]
         tell.by[#tell.freed] = ARGV[i + 2]
       end

@@ -90,7 +90,7 @@ func TestPacketIsItsOperations(t *testing.T) {
 func randomOp(dice *rand.Rand) *Op {
 	o := &Op{
 		Kind: Kind(dice.IntN(len(letters))),
-		TokenAt: TokenAt{[]string{":a", ":b", ":c", ":list", ":other"}[dice.IntN(5)],
+		TokenAt: TokenAt{[]string{":a", ":b", ":c", ":d", ":list", ":other"}[dice.IntN(6)],
 			[]string{mine, theirs}[dice.IntN(2)]},
 		Slot:    uint16(dice.IntN(8)),
 		Fence:   uint64(dice.IntN(40)),
@@ -305,9 +305,6 @@ func TestRightsMissing(t *testing.T) {
 		{"getrange", []*Op{op(Check, "lock:a", theirs), op(Release, "lock:none", mine), raise("lock:a", mine, 1), lasting(Extend, "lock:a", mine, 10*time.Minute),
 			lasting(Fade, "lock:a", theirs, 10*time.Second), topUp("lock:a", mine, 10*time.Minute, 9), op(Inspect, "lock:a", ""), op(Free, "lock:a", ""),
 			acquire("lock:c", mine), likely("lock:a", mine, Shared), likely("lock:a", mine, Limited)}, "! ! ! ! ! ! ! ! 2 ! !"},
-		{"mget", []*Op{likely("lock:none", mine, Exclusive), likely("lock:a", theirs, Exclusive), likely("lock:a", mine, Exclusive),
-			acquire("lock:c", mine)}, "0 0 1 2"},
-		{"type", []*Op{likely("lock:none", mine, Exclusive), likely("lock:a", mine, Exclusive)}, "0 1"},
 		{"zcard", []*Op{shared("lock:c", mine, time.Minute), shared("lock:a", theirs, time.Minute), acquire("lock:c", mine)}, "! ! 2"},
 		{"hlen", []*Op{limited("lock:c", mine, 2, 0), limited("lock:a", theirs, 2, 0), acquire("lock:c", mine)}, "! ! 2"},
 		{"hmget", []*Op{acquire("lock:c", mine), raise("lock:a", mine, 9), topUp("lock:c", mine, 10*time.Minute, 9), op(Check, "lock:a", mine)},
@@ -343,22 +340,54 @@ func TestRightsMissing(t *testing.T) {
 	}
 }
 
-// Who names a token that was never granted makes no master read what stands at the key.
+// Who names any token makes no master read all that stands at the key.
 func TestReleaseReadsLittle(t *testing.T) {
 	s := startRedis(t)
 	s.must("SET", "lock:big", strings.Repeat("x", 1<<20))
-	told := op(Release, "lock:big", mine)
-	told.Publish = true
-	for _, c := range []struct {
-		release *Op
-		reads   bool
-	}{{op(Release, "lock:big", mine), false}, {told, false}, {likely("lock:big", mine, Limited), false}, {likely("lock:big", mine, Exclusive), true}} {
-		s.must("CONFIG", "RESETSTAT")
-		s.want("release", s.run(c.release), "0")
-		if got := strings.Contains(s.must("INFO", "commandstats"), "cmdstat_mget:"); got != c.reads {
-			t.Errorf("%c: all was read: %v", c.release.letter(), got)
+	s.must("CONFIG", "RESETSTAT")
+	for _, release := range []*Op{op(Release, "lock:big", mine), likely("lock:big", mine, Exclusive), likely("lock:big", mine, Shared),
+		likely("lock:big", mine, Limited), keep("lock:big", mine, time.Second)} {
+		s.want("release", s.run(release), "0")
+	}
+	for _, reads := range []string{"cmdstat_mget:", "cmdstat_get:"} {
+		if strings.Contains(s.must("INFO", "commandstats"), reads) {
+			t.Errorf("all was read: %s", reads)
 		}
 	}
+}
+
+// Nobody is told who has not subscribed to the channel for all keys as well.
+func TestPublishWhereSomebodyListens(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		const released, changed = ReleasedPrefix + "lock:a", ChangedPrefix + "lock:a"
+		for _, c := range []struct{ general, want string }{
+			{"", ""}, {ReleasedPrefix, released}, {Changed, changed}, {ReleasedPrefix + " " + Changed, changed + " " + released},
+		} {
+			watcher := s.another()
+			channels := append(strings.Fields(c.general), released, changed)
+			for _, channel := range channels {
+				watcher.do("SUBSCRIBE", channel)
+			}
+			told := op(Release, "lock:a", mine)
+			told.Publish = true
+			s.run(acquire("lock:a", mine))
+			s.want("release", s.run(told), "1")
+			s.must("PUBLISH", released, "end")
+			var heard []string
+			for {
+				var r Reply
+				watcher.receive(&r)
+				if r.Elems[2].Text == "end" {
+					break
+				}
+				heard = append(heard, r.Elems[1].Text)
+			}
+			s.want("subscribed to "+c.general, strings.Join(heard, " "), c.want)
+			for _, channel := range channels {
+				watcher.do("UNSUBSCRIBE", channel)
+			}
+		}
+	})
 }
 
 // Without the script nothing runs.

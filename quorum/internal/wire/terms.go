@@ -26,9 +26,8 @@ const (
 )
 
 // Terms are what an operation on a lock has that is not exclusive, of one key and without waiting.
-// They never change once the operation is queued. Of a Release that publishes they are a hint, which
-// saves masters work: that the token was granted, in that mode. It releases what the token holds,
-// whatever that is.
+// They never change once the operation is queued. Of a Release that publishes they are a hint: it
+// releases what the token holds, whatever that is.
 type Terms struct {
 	Mode  Mode
 	Limit int           // of Limited: the slots from 0 to Limit-1 may be taken
