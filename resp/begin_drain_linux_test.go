@@ -105,6 +105,8 @@ func TestBeginDraining(t *testing.T) {
 	SessionOf(one.conn).OnEnd(func(how End) { end <- how })
 	one.answer()
 	c.expect(reply)
+	c.send("PING\r\n") // behind the reply the loop looks whether the session is to end
+	c.expect("+PONG\r\n")
 	SessionOf(one.conn).drain.Store(true)
 	c.Close()
 	if how := within(t, "end", end); how != EndClient {
