@@ -122,7 +122,7 @@ func machine(r *rig, took time.Duration) string {
 	t.add("twemproxy", output("nutcracker", "--version"))
 	t.add("redsync, go-redis", moduleVersion("github.com/go-redsync/redsync/v4")+", "+moduleVersion("github.com/redis/go-redis/v9"))
 	if r.slock != "" {
-		t.add("slock", "of its source, SHA-256 "+strings.Fields(output("sha256sum", r.slock))[0][:16])
+		t.add("slock", fmt.Sprintf("of its source, SHA-256 %.16s", output("sha256sum", r.slock)))
 	}
 	t.add("machine", fmt.Sprintf("%s, %d cores, %s, %s", processor(), runtime.NumCPU(), output("uname", "-sr"), runtime.Version()))
 	t.add("load before and after", fmt.Sprintf("%s and %s; the run took %v", r.loadBefore, loadAverage(), took.Round(time.Second)))

@@ -9,23 +9,6 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// Op is one operation of a packet.
-type Op struct {
-	Name   string // "acquire", "raise", "release", "fade", "topup", "extend", "check", "inspect", "free"
-	Letter byte
-	Key    string
-	More   []string // further keys
-	Args   []string
-}
-
-// Secret is of the token that the operation names, empty without one.
-func (o *Op) Secret() string {
-	if len(o.Args) == 0 {
-		return ""
-	}
-	return o.Args[0]
-}
-
 // operation says how an operation stands in a packet and what it does.
 type operation struct {
 	name  string
@@ -59,60 +42,6 @@ func init() {
 		'I': {"inspect", 0, true, (*packet).inspect},
 		'X': {"free", 0, false, (*packet).free},
 	}
-}
-
-// ParseOps reads the operations of a packet: the arguments of EVAL or EVALSHA.
-func ParseOps(args []string) (ops []Op) {
-	keys, _ := strconv.Atoi(args[2])
-	argv := args[3+keys:]
-	locks := args[4 : 3+keys]
-	for i, letter := range "PDAW" {
-		for range argv[1][i] - '0' {
-			ops = append(ops, Op{Name: operations[byte(letter)].name, Letter: byte(letter), Key: locks[len(ops)]})
-		}
-	}
-	rest := parseColumns(ops, argv[2:])
-	locks = locks[len(ops):]
-	for len(rest) > 0 {
-		letter := rest[0][0]
-		kind, ok := operations[letter]
-		if !ok {
-			panic("fake: unknown operation " + rest[0])
-		}
-		o := Op{Name: kind.name, Letter: letter, Key: locks[0]}
-		n := 1 + kind.args
-		if letter == 'M' || letter == 'N' {
-			several, _ := strconv.Atoi(rest[3])
-			n += several
-			o.More = locks[1:several]
-		}
-		o.Args = rest[1:n]
-		ops = append(ops, o)
-		locks, rest = locks[1+len(o.More):], rest[n:]
-	}
-	if len(locks) > 0 {
-		panic("fake: no operations for " + strings.Join(locks, ", "))
-	}
-	return ops
-}
-
-// parseColumns reads the arguments of releases and acquires, and returns those behind them.
-func parseColumns(ops []Op, argv []string) (rest []string) {
-	acquires := ops
-	for len(acquires) > 0 && acquires[0].Name == "release" {
-		acquires[0].Args, argv = argv[:1:1], argv[1:]
-		acquires = acquires[1:]
-	}
-	n := len(acquires)
-	waits := argv[3*n:]
-	for i := range acquires {
-		o, secret, owner := &acquires[i], argv[i][:wire.SecretLen], argv[i][wire.SecretLen:]
-		o.Args = []string{secret, argv[2*n+i], argv[n+i], owner}
-		if o.Letter == 'W' {
-			o.Args, waits = append(o.Args, waits[0]), waits[1:]
-		}
-	}
-	return waits
 }
 
 // packet is a packet that runs.

@@ -5,15 +5,15 @@ import "hash/maphash"
 // Batch is what goes out as one packet. Releases and acquires of exclusive locks come first in it, as
 // packet.lua wants them. None of a batch has an answer yet, so nobody can tell their order. But
 // operations on one token keep theirs: a release that is not the first of its token is one of the
-// others. So does an acquire behind any of the others of its key, which may free it. The zero value
-// is empty.
+// others. And an acquire stays behind any of the others of its key, which may free it. The zero
+// value is empty.
 type Batch struct {
 	ops    [MaxOps]*Op // in the order in which they came
 	groups [MaxOps]group
 	places [MaxOps]uint8 // in the packet; since the last AppendPacket
 	n      int
 	sizes  [numGroups]int
-	tokens hashSet // of all
+	tokens hashSet // of all, each at its key: a token of several keys is released at each
 	keys   hashSet // of the other operations
 }
 
@@ -59,24 +59,23 @@ func (b *Batch) Add(op *Op) bool {
 	if b.n == MaxOps {
 		return false
 	}
-	g := groupOf(op.letter())
-	token := hashToken(op.TokenAt)
+	g, key, secret := groupOf(op.letter()), hash(op.Key), hash(op.Secret)
 	switch g {
 	case groupTell, groupRelease:
-		if b.tokens.has(token) {
+		if b.tokens.has(key ^ secret) {
 			g = groupOther
 		}
 	case groupAcquire, groupWait:
-		if b.keys.has(hashKey(op.Key)) {
+		if b.keys.has(key) {
 			return false
 		}
 	}
-	b.tokens.add(token)
+	b.tokens.add(key ^ secret)
 	if g == groupOther {
-		b.keys.add(hashKey(op.Key))
-		for _, key := range op.more() {
-			b.keys.add(hashKey(key))
-			b.tokens.add(hashToken(TokenAt{key, op.Secret}))
+		b.keys.add(key)
+		for _, more := range op.more() {
+			b.keys.add(hash(more))
+			b.tokens.add(hash(more) ^ secret)
 		}
 	}
 	b.ops[b.n], b.groups[b.n] = op, g
@@ -106,12 +105,9 @@ func (b *Batch) arrange() (ops [MaxOps]*Op) {
 // hashSet is a set of hashes. It may have more than was added.
 type hashSet [64]uint64
 
-func (s *hashSet) add(hash uint64)      { s[(hash>>6)%64] |= 1 << (hash % 64) }
-func (s *hashSet) has(hash uint64) bool { return s[(hash>>6)%64]&(1<<(hash%64)) != 0 }
+func (s *hashSet) add(h uint64)      { s[(h>>6)%64] |= 1 << (h % 64) }
+func (s *hashSet) has(h uint64) bool { return s[(h>>6)%64]&(1<<(h%64)) != 0 }
 
 var seed = maphash.MakeSeed()
 
-func hashKey(key string) uint64 { return maphash.String(seed, key) }
-
-// hashToken is the hash of a token at a key: a token of several keys is released at each.
-func hashToken(t TokenAt) uint64 { return hashKey(t.Key) ^ hashKey(t.Secret) }
+func hash(text string) uint64 { return maphash.String(seed, text) }

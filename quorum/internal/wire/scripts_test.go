@@ -36,58 +36,6 @@ func lasting(kind Kind, key, secret string, ttl time.Duration) *Op {
 	return &Op{Kind: kind, TokenAt: TokenAt{key, secret}, TTL: ttl}
 }
 
-// batch is a batch of operations, which must belong to one packet.
-func batch(t testing.TB, ops ...*Op) *Batch {
-	t.Helper()
-	b := new(Batch)
-	for _, op := range ops {
-		if !b.Add(op) {
-			t.Fatalf("%c of %s does not belong to the packet", op.letter(), op.Key)
-		}
-	}
-	return b
-}
-
-// last is the group of the operation that was added last.
-func (b *Batch) last() group {
-	if b.n == 0 {
-		return 0
-	}
-	return b.groups[b.n-1]
-}
-
-// packet runs operations in order, and checks the master's time: as one packet, or as several where
-// one packet would have them in another order.
-func (s *server) packet(e *Encoder, record string, ops ...*Op) (all PacketReply) {
-	s.t.Helper()
-	for first := true; first || len(ops) > 0; first = false {
-		var b Batch
-		n := 0
-		for ; n < len(ops) && groupOf(ops[n].letter()) >= b.last() && b.Add(ops[n]); n++ {
-		}
-		p := s.onePacket(e, record, &b)
-		all.Admitted, all.Clock = p.Admitted, p.Clock
-		all.Results = append(all.Results, p.Results...)
-		ops = ops[n:]
-	}
-	return all
-}
-
-func (s *server) onePacket(e *Encoder, record string, b *Batch) PacketReply {
-	s.t.Helper()
-	s.send(e.AppendPacket(nil, b, record, true))
-	var r Reply
-	s.receive(&r)
-	p, ok := ParsePacket(&r, b.Len())
-	if !ok {
-		s.t.Fatalf("the packet was answered %s", text(&r))
-	}
-	if off := time.Since(time.Unix(0, int64(p.Clock))); off.Abs() > time.Minute {
-		s.t.Errorf("the master's time is %v off", off)
-	}
-	return p
-}
-
 // run is packet under any record, with the results as text.
 func (s *server) run(ops ...*Op) string {
 	s.t.Helper()

@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+)
+
+// A release is published to those who wait for its key, and only then.
+func TestPublish(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		watcher := s.another()
+		watcher.send(AppendCommand(nil, "SUBSCRIBE", ReleasedPrefix, ReleasedPrefix+"lock:a", ReleasedPrefix+"lock:b"))
+		var r Reply
+		for range 3 {
+			watcher.receive(&r)
+		}
+		hears := func(want string) {
+			t.Helper()
+			watcher.receive(&r)
+			s.want("told", text(&r), want)
+		}
+		release := func(key, secret string) *Op {
+			o := op(Release, key, secret)
+			o.Publish = true
+			return o
+		}
+		s.run(acquire("lock:a", mine), release("lock:a", theirs), op(Release, "lock:a", mine), acquire("lock:a", theirs),
+			acquire("lock:other", mine), release("lock:other", mine), release("lock:a", theirs), release("lock:a", theirs))
+		hears("[message " + ReleasedPrefix + "lock:a " + ReleaseID(theirs) + "]")
+		s.run(acquire("lock:a", mine), acquire("lock:b", mine), release("lock:b", mine), release("lock:a", mine),
+			acquire("lock:a", theirs), op(Free, "lock:a", ""), op(Free, "lock:b", ""))
+		hears("[message " + ReleasedPrefix + "lock:b " + ReleaseID(mine) + "]")
+		hears("[message " + ReleasedPrefix + "lock:a " + ReleaseID(mine) + "]")
+		hears("[message " + ReleasedPrefix + "lock:a " + ReleaseID(theirs) + "]")
+		s.must("SET", "lock:b", "x")
+		s.run(op(Free, "lock:b", ""))
+		hears("[message " + ReleasedPrefix + "lock:b " + ReleaseID("x") + "]")
+	})
+}
+
+// Nobody is told who has not subscribed to the channel for all keys as well.
+func TestPublishWhereSomebodyListens(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		const released, changed = ReleasedPrefix + "lock:a", ChangedPrefix + "lock:a"
+		for _, c := range []struct{ general, want string }{
+			{"", ""}, {ReleasedPrefix, released}, {Changed, changed}, {ReleasedPrefix + " " + Changed, changed + " " + released},
+		} {
+			watcher := s.another()
+			channels := append(strings.Fields(c.general), released, changed)
+			for _, channel := range channels {
+				watcher.do("SUBSCRIBE", channel)
+			}
+			told := op(Release, "lock:a", mine)
+			told.Publish = true
+			s.run(acquire("lock:a", mine))
+			s.want("release", s.run(told), "1")
+			s.must("PUBLISH", released, "end")
+			var heard []string
+			for {
+				var r Reply
+				watcher.receive(&r)
+				if r.Elems[2].Text == "end" {
+					break
+				}
+				heard = append(heard, r.Elems[1].Text)
+			}
+			s.want("subscribed to "+c.general, strings.Join(heard, " "), c.want)
+			for _, channel := range channels {
+				watcher.do("UNSUBSCRIBE", channel)
+			}
+		}
+	})
+}
