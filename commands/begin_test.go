@@ -38,11 +38,11 @@ func (f *fakeLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, erro
 }
 
 func (f *fakeLocker) ReleaseAsync(key string, token quorum.Token, _ quorum.Mode, done func(bool, error)) {
-	f.answer(func() { done(f.Release(context.Background(), key, token)) })
+	f.answer(func() { done(f.Release(context.Background(), []string{key}, token, 0)) })
 }
 
 func (f *fakeLocker) ExtendAsync(key string, token quorum.Token, ttl time.Duration, done func(time.Duration, error)) {
-	f.answer(func() { done(f.Extend(context.Background(), key, token, ttl)) })
+	f.answer(func() { done(f.Extend(context.Background(), []string{key}, token, ttl, false)) })
 }
 
 // beginFirst is a handler that begins what can be begun, as an event loop does.

@@ -22,7 +22,9 @@ func (*grantingLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Leas
 	return quorum.Lease{Token: aToken, Validity: r.TTL - 9*time.Millisecond}, nil
 }
 
-func (*grantingLocker) Release(context.Context, string, quorum.Token) (bool, error) { return true, nil }
+func (*grantingLocker) Release(context.Context, []string, quorum.Token, time.Duration) (bool, error) {
+	return true, nil
+}
 
 // BenchmarkHandler is LOCK and UNLOCK over a socket with a quorum that decides at once: what the
 // server, redcon and the handlers cost, and how much they allocate for the pair.
@@ -128,7 +130,7 @@ func (l *grantingLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, 
 }
 
 func (l *grantingLocker) ReleaseAsync(key string, token quorum.Token, _ quorum.Mode, done func(bool, error)) {
-	done(l.Release(context.Background(), key, token))
+	done(l.Release(context.Background(), []string{key}, token, 0))
 }
 
 // bareConn takes the replies to a session in place of its connection.

@@ -21,10 +21,8 @@ import (
 // Locker grants, extends and releases locks. *quorum.Quorum is one and documents the methods.
 type Locker interface {
 	Acquire(ctx context.Context, want quorum.Request) (quorum.Lease, error)
-	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
-	ExtendKeys(ctx context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error)
-	Release(ctx context.Context, key string, token quorum.Token) (bool, error)
-	ReleaseKeys(ctx context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error)
+	Extend(ctx context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error)
+	Release(ctx context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error)
 	Abandon(key string, token quorum.Token)
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
 	Follow(ctx context.Context, key string, changed func()) (stop func())

@@ -88,19 +88,9 @@ func kindOf(r *quorum.Request) (text string) {
 	return text
 }
 
-func (f *fakeLocker) Extend(_ context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error) {
-	f.note("extend %q %v %v", key, token, ttl)
-	return ttl - 9*time.Millisecond, f.err
-}
-
-func (f *fakeLocker) ExtendKeys(_ context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error) {
+func (f *fakeLocker) Extend(_ context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error) {
 	f.note("extend %q %v %v shared %v", keys, token, ttl, share)
 	return ttl - 9*time.Millisecond, f.err
-}
-
-func (f *fakeLocker) ReleaseKeys(_ context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error) {
-	f.note("release %q %v keep %v", keys, token, keep)
-	return f.held, f.err
 }
 
 func (f *fakeLocker) Watch(context.Context, string, func(string)) func() { return func() {} }
@@ -132,8 +122,8 @@ func (f *fakeLocker) Admit(_ context.Context, name string) error {
 
 func (f *fakeLocker) Masters() []quorum.MasterStatus { return f.masters }
 
-func (f *fakeLocker) Release(_ context.Context, key string, token quorum.Token) (bool, error) {
-	f.note("release %q %v", key, token)
+func (f *fakeLocker) Release(_ context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error) {
+	f.note("release %q %v keep %v", keys, token, keep)
 	if f.releasing != nil {
 		f.releasing()
 	}
@@ -281,13 +271,13 @@ func TestReplies(t *testing.T) {
 		{[]string{"LOCK", "job", "1m", "full"}, "*3 " + token + " :7 :59991", `acquire "job" 1m0s`},
 		{[]string{"LOCK", "\x00\r\n\xff", "010"}, token, `acquire "\x00\r\n\xff" 10ms`},
 		{[]string{"LOCK", strings.Repeat("k", 1024), "10"}, token, fmt.Sprintf("acquire %q 10ms", strings.Repeat("k", 1024))},
-		{[]string{"UNLOCK", "job", token}, ":1", `release "job" ` + token},
-		{[]string{"UNLOCK", "job", "9999999999999999" + token[16:]}, ":1", `release "job" 9999999999999999` + token[16:]},
+		{[]string{"UNLOCK", "job", token}, ":1", `release ["job"] ` + token + ` keep 0s`},
+		{[]string{"UNLOCK", "job", "9999999999999999" + token[16:]}, ":1", `release ["job"] 9999999999999999` + token[16:] + ` keep 0s`},
 
 		{[]string{"lock", "job", "5s", "owner", "web-1 (eu)"}, token, `acquire "job" 5sweb-1 (eu)`},
 		{[]string{"LOCK", "job", "5s", "FULL", "Wait", "0", "OWNER", "o"}, "*3 " + token + " :7 :4991", `acquire "job" 5so`},
-		{[]string{"EXTEND", "job", token, "5s"}, ":1", `extend "job" ` + token + ` 5s`},
-		{[]string{"extend", "job", token, "5000", "full"}, "*2 :1 :4991", `extend "job" ` + token + ` 5s`},
+		{[]string{"EXTEND", "job", token, "5s"}, ":1", `extend ["job"] ` + token + ` 5s shared false`},
+		{[]string{"extend", "job", token, "5000", "full"}, "*2 :1 :4991", `extend ["job"] ` + token + ` 5s shared false`},
 		{[]string{"LOCKINFO", "job"}, "$-1", `inspect "job"`},
 		{[]string{"EXTEND", "job", token}, "-ERR wrong number of arguments for 'extend' command", ""},
 		{[]string{"EXTEND", "job", token, "5s", "x"}, "-ERR syntax error", ""},

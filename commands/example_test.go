@@ -34,7 +34,7 @@ func (l *oneLock) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, er
 	return quorum.Lease{Token: token, Validity: r.TTL}, nil
 }
 
-func (l *oneLock) Release(context.Context, string, quorum.Token) (bool, error) {
+func (l *oneLock) Release(context.Context, []string, quorum.Token, time.Duration) (bool, error) {
 	held := l.held
 	l.held = false
 	return held, nil

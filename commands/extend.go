@@ -16,13 +16,7 @@ import (
 //
 // With FULL: *2\r\n:1\r\n:4941\r\n, the validity in milliseconds, or *2\r\n:0\r\n:0\r\n
 func (s *Service) extend(c *call) {
-	ctx := c.session.Context()
-	if len(c.keys) == 0 && !c.share {
-		validity, err := s.o.Locker.Extend(ctx, c.key, c.token, c.ttl)
-		s.extended(c, validity, err)
-		return
-	}
-	validity, err := s.o.Locker.ExtendKeys(ctx, c.allKeys(), c.token, c.ttl, c.share)
+	validity, err := s.o.Locker.Extend(c.session.Context(), c.allKeys(), c.token, c.ttl, c.share)
 	s.extended(c, validity, err)
 }
 

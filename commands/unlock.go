@@ -9,13 +9,7 @@ import "lockproxy/stat"
 //	< :0\r\n  this token does not hold the lock: expired, taken over, released before
 func (s *Service) unlock(c *call) {
 	s.sessionLocks.Forget(c.key, c.keys, c.token.Secret)
-	ctx := c.session.Context()
-	if len(c.keys) == 0 && c.keep == 0 {
-		released, err := s.o.Locker.Release(ctx, c.key, c.token)
-		s.unlocked(c, released, err)
-		return
-	}
-	released, err := s.o.Locker.ReleaseKeys(ctx, c.allKeys(), c.token, c.keep)
+	released, err := s.o.Locker.Release(c.session.Context(), c.allKeys(), c.token, c.keep)
 	s.unlocked(c, released, err)
 }
 

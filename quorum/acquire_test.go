@@ -28,7 +28,7 @@ func TestAcquireAndRelease(t *testing.T) {
 			t.Errorf("second Acquire: %v, want ErrHeld", err)
 		}
 		mustRelease(t, q, "job", lease.Token)
-		if ok, err := q.Release(t.Context(), "job", lease.Token); ok || err != nil {
+		if ok, err := q.Release(t.Context(), []string{"job"}, lease.Token, 0); ok || err != nil {
 			t.Errorf("second Release = %v, %v, want false", ok, err)
 		}
 		synctest.Wait()

@@ -68,7 +68,7 @@ func benchPair(b *testing.B, q *Quorum, key string) {
 	for {
 		lease, err := q.Acquire(b.Context(), Request{Key: key, TTL: 20 * time.Second})
 		if err == nil {
-			_, _ = q.Release(b.Context(), key, lease.Token)
+			_, _ = q.Release(b.Context(), []string{key}, lease.Token, 0)
 			return
 		}
 	}

@@ -73,7 +73,7 @@ func (c *simClient) giveAll(pr *simProxy, back []*claim, wg *sync.WaitGroup) {
 		if len(cl.keys) > 1 {
 			go func() {
 				defer wg.Done()
-				call.finish(pr.q.ReleaseKeys(context.Background(), cl.keys, cl.token, 0))
+				call.finish(pr.q.Release(context.Background(), cl.keys, cl.token, 0))
 			}()
 			continue
 		}

@@ -242,7 +242,7 @@ func (c *simClient) release(cl *claim, pr *simProxy) {
 	ctx, cancel := c.patience(c.chance(c.w.plan.clients.abandon))
 	defer cancel()
 	if c.w.plan.clients.kinds.none() {
-		call.finish(pr.q.Release(ctx, cl.key, cl.token))
+		call.finish(pr.q.Release(ctx, cl.keys, cl.token, 0))
 		return
 	}
 	c.releaseAs(ctx, call)

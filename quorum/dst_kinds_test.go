@@ -81,10 +81,7 @@ func (c *simClient) extendAs(ctx context.Context, cl *claim, pr *simProxy, ttl t
 	if share {
 		c.w.ledger.shares(cl)
 	}
-	if share || len(cl.keys) > 1 {
-		return pr.q.ExtendKeys(ctx, cl.keys, cl.token, ttl, share)
-	}
-	return pr.q.Extend(ctx, cl.key, cl.token, ttl)
+	return pr.q.Extend(ctx, cl.keys, cl.token, ttl, share)
 }
 
 // releaseAs releases a lease, or keeps it closed.
@@ -94,7 +91,7 @@ func (c *simClient) releaseAs(ctx context.Context, call *giving) {
 		keep = c.ttl()
 	}
 	cl, began := call.cl, time.Now()
-	held, err := call.pr.q.ReleaseKeys(ctx, cl.keys, cl.token, keep)
+	held, err := call.pr.q.Release(ctx, cl.keys, cl.token, keep)
 	if keep > 0 && held && err == nil && !c.w.crashed(call.pr) {
 		c.w.ledger.keeps(cl, cl.keys, began.Add(keep-drift(keep)))
 	}

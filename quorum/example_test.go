@@ -40,7 +40,7 @@ func Example() {
 	_, err = q.Acquire(ctx, quorum.Request{Key: "job", TTL: 10 * time.Second})
 	fmt.Println("held by another:", errors.Is(err, quorum.ErrHeld))
 
-	held, err := q.Release(ctx, "job", lease.Token)
+	held, err := q.Release(ctx, []string{"job"}, lease.Token, 0)
 	fmt.Println("released:", held, err)
 	// Output:
 	// granted: true for more than 9s: true
@@ -64,7 +64,7 @@ func ExampleQuorum_Acquire_fence() {
 		}
 		fmt.Println("higher than the last:", lease.Token.Fence > last)
 		last = lease.Token.Fence
-		_, _ = q.Release(ctx, "job", lease.Token)
+		_, _ = q.Release(ctx, []string{"job"}, lease.Token, 0)
 	}
 	// Output:
 	// higher than the last: true
@@ -79,11 +79,11 @@ func ExampleQuorum_Extend() {
 	_ = q.WaitReady(ctx)
 
 	lease, _ := q.Acquire(ctx, quorum.Request{Key: "job", TTL: time.Second})
-	validity, err := q.Extend(ctx, "job", lease.Token, 30*time.Second)
+	validity, err := q.Extend(ctx, []string{"job"}, lease.Token, 30*time.Second, false)
 	fmt.Println("more than 29s left:", validity > 29*time.Second, err)
 
-	_, _ = q.Release(ctx, "job", lease.Token)
-	_, err = q.Extend(ctx, "job", lease.Token, 30*time.Second)
+	_, _ = q.Release(ctx, []string{"job"}, lease.Token, 0)
+	_, err = q.Extend(ctx, []string{"job"}, lease.Token, 30*time.Second, false)
 	fmt.Println("lost:", errors.Is(err, quorum.ErrLost))
 	// Output:
 	// more than 29s left: true <nil>

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -11,45 +12,64 @@ import (
 )
 
 // Extend makes a held lock live for ttl from now, and returns how long the holder may count on it.
-// On each master it compares the token and raises the expiry, never lowers it. So an extension
-// that comes late or twice is harmless. It succeeds as soon as a majority has confirmed the token.
-// Only then is the key set again on masters that lost it or did not answer: a lock that is lost is
-// never revived. The fence stays what it is.
+// keys are all those of the token. On each master it compares the token and raises the expiry, never
+// lowers it. So an extension that comes late or twice is harmless. It succeeds as soon as a majority
+// has confirmed the token, at each key. Only then is the key set again on masters that lost it or did
+// not answer: a lock that is lost is never revived. The fence stays what it is.
+//
+// With share it makes an exclusive lock of one key a shared one, with the same token and fence.
+// Those who join it have a greater fence. Clients that wait for the key are told. Whatever is
+// returned, the lock may be shared from the call on. A token that is shared already is extended.
 //
 // ttl goes out in whole milliseconds, rounded down. Each master has min(Options.MasterTimeout,
 // ttl/20), at least 2ms. The validity is positive: ttl less the time spent asking, less 1% of ttl,
 // less 2ms.
 //
-// Errors: ErrLost, provably no majority holds the token, and what is left of it fades everywhere;
-// ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the lock may have been
-// extended or not and lives at least as long as before; ErrInvalidTTL.
+// Errors: ErrLost, provably no majority holds the token at one of the keys, and what is left of it
+// fades everywhere; ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the
+// lock may have been extended or not and lives at least as long as before; ErrInvalidTTL;
+// ErrWrongMode, the token to be shared has a slot.
 //
 // Only the secret of t decides. Safe for concurrent use.
-func (q *Quorum) Extend(ctx context.Context, key string, t Token, ttl time.Duration) (time.Duration, error) {
+func (q *Quorum) Extend(ctx context.Context, keys []string, t Token, ttl time.Duration, share bool) (time.Duration, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
+	}
+	kind := wire.Extend
+	if share {
+		kind = wire.Share
 	}
 	type result struct {
 		left time.Duration
 		err  error
 	}
-	done := make(chan result, 1)
-	e := q.extend(wire.Extend, key, t, ttl, func(left time.Duration, err error) { done <- result{left, err} })
+	done := make(chan result, len(keys))
+	for _, key := range keys {
+		q.extend(kind, key, t, ttl, func(left time.Duration, err error) { done <- result{left, err} })
+	}
 	q.Flush()
-	select {
-	case got := <-done:
-		return got.left, got.err
-	case <-ctx.Done():
+	all := result{left: ttl}
+	for range keys {
+		select {
+		case got := <-done:
+			all.left = min(all.left, got.left)
+			if all.err == nil || errors.Is(got.err, ErrLost) {
+				all.err = got.err
+			}
+		case <-ctx.Done():
+			return 0, context.Cause(ctx) // the extensions go on, and Close waits for them
+		}
 	}
-	if !e.drop() {
-		got := <-done
-		return got.left, got.err
+	if errors.Is(all.err, ErrLost) && len(keys) > 1 {
+		for _, key := range keys {
+			q.fade(q.tokenAt(key, t))
+		}
+		q.Flush()
 	}
-	q.leave()
-	return 0, context.Cause(ctx)
+	return all.left, all.err
 }
 
-// ExtendAsync is Extend for a caller that must not block; see AcquireAsync.
+// ExtendAsync is Extend of one key for a caller that must not block; see AcquireAsync.
 func (q *Quorum) ExtendAsync(key string, t Token, ttl time.Duration, done func(time.Duration, error)) {
 	q.extend(wire.Extend, key, t, ttl, done)
 }
@@ -64,35 +84,25 @@ type extension struct {
 	voters uint64 // kept: the masters that confirmed
 }
 
-// extend begins an Extend, or what makes an exclusive lock a shared one.
-func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl time.Duration, done func(time.Duration, error)) *extension {
-	q.enter()
-	token := wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret}
+// extend begins an Extend of one key, or what makes an exclusive lock a shared one.
+func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl time.Duration, done func(time.Duration, error)) {
 	whole, err := q.wholeTTL(ttl)
+	if err != nil {
+		done(0, err)
+		return
+	}
+	q.enter()
 	e := &extension{done: done, clock: clock.Start()}
-	e.question = q.newQuestion(wire.Op{Kind: kind, TokenAt: token, Slot: wire.Slot(token.Key), TTL: whole},
-		decideHeld, attemptTimeout(q.opts.MasterTimeout, whole))
+	e.question = q.newQuestion(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, t), TTL: whole}, decideHeld,
+		attemptTimeout(q.opts.MasterTimeout, whole))
+	e.op.Slot = wire.Slot(e.op.Key)
 	e.round.slots = true
 	e.decided, e.later = e.decide, e.refill
-	if err != nil {
-		e.over = true
-		e.finish(0, err)
-		return e
-	}
 	e.askOp()
-	return e
-}
-
-func (e *extension) finish(left time.Duration, err error) {
-	e.done(left, err)
-	e.q.leave()
 }
 
 // decide acts on the verdict.
 func (e *extension) decide(*question) {
-	if !e.drop() {
-		return
-	}
 	var err error
 	left := time.Duration(0)
 	e.mu.Lock()
@@ -120,7 +130,8 @@ func (e *extension) decide(*question) {
 	if err == ErrLost {
 		e.q.fade(e.op.TokenAt)
 	}
-	e.finish(left, err)
+	e.done(left, err)
+	e.q.leave()
 }
 
 // rememberLocked notes what masters hold behind the secret. The number that the caller names

@@ -42,7 +42,7 @@ func TestExtend(t *testing.T) {
 				c.fail(s)
 				synctest.Wait()
 				start := time.Now()
-				left, err := q.Extend(t.Context(), "job", lease.Token, 20*time.Second)
+				left, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 20*time.Second, false)
 				if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
 					t.Fatalf("%v after %v, want %v after %v", err, took, c.err, c.took)
 				}
@@ -86,7 +86,7 @@ func TestExtendNeverRevives(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		next := mustAcquire(t, q, "job", 10*time.Second)
-		if _, err := q.Extend(t.Context(), "job", old.Token, 20*time.Second); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, old.Token, 20*time.Second, false); !errors.Is(err, ErrLost) {
 			t.Errorf("%v, want ErrLost", err)
 		}
 		time.Sleep(fadeTime + time.Second)
@@ -100,7 +100,7 @@ func TestExtendNeverRevives(t *testing.T) {
 			}
 		}
 		mustRelease(t, q, "job", next.Token)
-		if _, err := q.Extend(t.Context(), "job", next.Token, 20*time.Second); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, next.Token, 20*time.Second, false); !errors.Is(err, ErrLost) {
 			t.Errorf("after the release: %v, want ErrLost", err)
 		}
 		time.Sleep(fadeTime + time.Second)
@@ -124,7 +124,7 @@ func TestExtendFills(t *testing.T) {
 		synctest.Wait()
 		s.each(3, 5, empty)
 		forged := Token{Fence: 9999999999999999, Secret: lease.Token.Secret}
-		if _, err := q.Extend(t.Context(), "job", forged, 10*time.Second); err != nil {
+		if _, err := q.Extend(t.Context(), []string{"job"}, forged, 10*time.Second, false); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -140,7 +140,7 @@ func TestExtendFills(t *testing.T) {
 		}
 		// A master that was set by another is left alone.
 		s.masters[4].Set(func() { s.masters[4].Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour)) })
-		if _, err := q.Extend(t.Context(), "job", lease.Token, 10*time.Second); err != nil {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -156,7 +156,7 @@ func TestExtendNeverLowers(t *testing.T) {
 		q := s.quorum()
 		start := time.Now()
 		lease := mustAcquire(t, q, "job", time.Minute)
-		left, err := q.Extend(t.Context(), "job", lease.Token, time.Second)
+		left, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Second, false)
 		if err != nil || left != time.Second-12*time.Millisecond {
 			t.Errorf("%v, %v", left, err)
 		}
@@ -192,7 +192,7 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 					synctest.Wait()
 				}
 				start := time.Now()
-				if _, err := q.Extend(t.Context(), "job", lease.Token, 30*time.Second); err != nil {
+				if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 30*time.Second, false); err != nil {
 					t.Fatal(err)
 				}
 				wait := time.Second
@@ -224,7 +224,7 @@ func TestExtendFillsLate(t *testing.T) {
 			m := s.masters[2]
 			empty(m)
 			m.Pause()
-			if _, err := q.Extend(t.Context(), "job", lease.Token, 10*time.Second); err != nil {
+			if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); err != nil {
 				t.Fatal(err)
 			}
 			if released {
@@ -251,11 +251,11 @@ func TestEarlierTokenDoesNothing(t *testing.T) {
 		first := mustAcquire(t, q, "job", 10*time.Second)
 		mustRelease(t, q, "job", first.Token)
 		second := mustAcquire(t, q, "job", 10*time.Second)
-		if ok, err := q.Release(t.Context(), "job", first.Token); ok || err != nil {
+		if ok, err := q.Release(t.Context(), []string{"job"}, first.Token, 0); ok || err != nil {
 			t.Errorf("Release = %v, %v, want false", ok, err)
 		}
 		q.Abandon("job", first.Token)
-		if _, err := q.Extend(t.Context(), "job", first.Token, time.Minute); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, first.Token, time.Minute, false); !errors.Is(err, ErrLost) {
 			t.Errorf("%v, want ErrLost", err)
 		}
 		time.Sleep(fadeTime + time.Second)
@@ -272,11 +272,11 @@ func TestExtendEnds(t *testing.T) {
 		q := s.quorum()
 		lease := mustAcquire(t, q, "job", 10*time.Second)
 		synctest.Wait()
-		if _, err := q.Extend(t.Context(), "job", lease.Token, time.Minute+time.Millisecond); !errors.Is(err, ErrInvalidTTL) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute+time.Millisecond, false); !errors.Is(err, ErrInvalidTTL) {
 			t.Errorf("%v, want ErrInvalidTTL", err)
 		}
 		s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", time.Millisecond) })
-		if _, err := q.Extend(t.Context(), "job", lease.Token, 3*time.Millisecond); !errors.Is(err, ErrLate) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 3*time.Millisecond, false); !errors.Is(err, ErrLate) {
 			t.Errorf("%v, want ErrLate", err)
 		}
 		for _, m := range s.masters {
@@ -288,12 +288,12 @@ func TestExtendEnds(t *testing.T) {
 		cause := errors.New("client hung up")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Millisecond, func() { cancel(cause) })
-		if _, err := q.Extend(ctx, "job", lease.Token, 10*time.Second); !errors.Is(err, cause) {
+		if _, err := q.Extend(ctx, []string{"job"}, lease.Token, 10*time.Second, false); !errors.Is(err, cause) {
 			t.Errorf("%v, want the cause", err)
 		}
 		// As for an attempt, the time follows the ttl.
 		start := time.Now()
-		_, err := q.Extend(t.Context(), "job", lease.Token, 200*time.Millisecond)
+		_, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 200*time.Millisecond, false)
 		if none, ok := errors.AsType[*NoQuorumError](err); !ok || time.Since(start) != 10*time.Millisecond || len(none.Masters) != 3 || none.Masters[0].Err.Error() != "gave no answer in 10ms" {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}

@@ -36,7 +36,7 @@ type Slot struct {
 // Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if those that did
 // not could make a majority for some token; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
-	op := wire.Op{Kind: wire.Inspect, TokenAt: wire.TokenAt{Key: q.opts.KeyPrefix + key}}
+	op := wire.Op{Kind: wire.Inspect, TokenAt: q.tokenAt(key, Token{})}
 	timeout := max(q.opts.MasterTimeout, minAttempt)
 	answers, err := q.survey(ctx, op, timeout, func(x *question, l *master.Lane) error { return l.Ask(op, x) })
 	if err != nil {
@@ -68,7 +68,7 @@ func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 // Errors, when nothing was found: ErrNoQuorum (as *NoQuorumError) if less than a majority
 // answered; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) ReleaseKey(ctx context.Context, key string) (bool, error) {
-	op := wire.Op{Kind: wire.Free, TokenAt: wire.TokenAt{Key: q.opts.KeyPrefix + key}}
+	op := wire.Op{Kind: wire.Free, TokenAt: q.tokenAt(key, Token{})}
 	timeout := max(q.opts.MasterTimeout, minAttempt)
 	answers, err := q.survey(ctx, op, timeout, func(x *question, l *master.Lane) error { return l.Ask(op, x) })
 	if err != nil {

@@ -214,7 +214,7 @@ func TestReleaseKey(t *testing.T) {
 		if ok, err := q.ReleaseKey(t.Context(), "job"); !ok || err != nil {
 			t.Errorf("ReleaseKey = %v, %v, want true", ok, err)
 		}
-		if _, err := q.Extend(t.Context(), "job", lease.Token, 10*time.Second); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); !errors.Is(err, ErrLost) {
 			t.Errorf("Extend: %v, want ErrLost", err)
 		}
 		if ok, err := q.ReleaseKey(t.Context(), "job"); ok || err != nil {

@@ -36,7 +36,7 @@ func refusedOf(t *testing.T, q *Quorum, r Request) {
 
 func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
 	t.Helper()
-	if held, err := q.Release(t.Context(), key, lease.Token); !held || err != nil {
+	if held, err := q.Release(t.Context(), []string{key}, lease.Token, 0); !held || err != nil {
 		t.Errorf("release of %s: %v, %v", key, held, err)
 	}
 }
@@ -58,7 +58,7 @@ func TestSharedLocks(t *testing.T) {
 		if err != nil || info.Mode != Shared || info.Holders != 2 || info.Held < 2 || info.Owner != "me" || info.Fence != two.Token.Fence {
 			t.Errorf("%+v, %v", info, err)
 		}
-		if left, err := q.Extend(t.Context(), "job", one.Token, time.Minute); left <= 0 || err != nil {
+		if left, err := q.Extend(t.Context(), []string{"job"}, one.Token, time.Minute, false); left <= 0 || err != nil {
 			t.Errorf("extended %v, %v", left, err)
 		}
 		givenBack(t, q, "job", one)
@@ -93,7 +93,7 @@ func TestLimitedLocks(t *testing.T) {
 		if lease := grantedOf(t, q, want); lease.Slot != leases[2].Slot || lease.Token.Fence <= leases[2].Token.Fence {
 			t.Errorf("%+v in the place of %+v", lease, leases[2])
 		}
-		if _, err := q.ExtendKeys(t.Context(), []string{"pool"}, leases[1].Token, time.Minute, true); !errors.Is(err, ErrWrongMode) {
+		if _, err := q.Extend(t.Context(), []string{"pool"}, leases[1].Token, time.Minute, true); !errors.Is(err, ErrWrongMode) {
 			t.Errorf("shared: %v", err)
 		}
 	})
@@ -125,7 +125,7 @@ func TestLimitedLocksFoughtOver(t *testing.T) {
 					most = max(most, total)
 					holds[lease.Slot]--
 					mu.Unlock()
-					if held, err := q.Release(t.Context(), "pool", lease.Token); !held || err != nil {
+					if held, err := q.Release(t.Context(), []string{"pool"}, lease.Token, 0); !held || err != nil {
 						t.Errorf("release: %v, %v", held, err)
 					}
 				}
@@ -157,22 +157,22 @@ func TestSeveralKeys(t *testing.T) {
 		for _, key := range keys {
 			refusedOf(t, q, Request{Key: key})
 		}
-		if left, err := q.ExtendKeys(t.Context(), keys, lease.Token, time.Minute, false); left <= 0 || err != nil {
+		if left, err := q.Extend(t.Context(), keys, lease.Token, time.Minute, false); left <= 0 || err != nil {
 			t.Errorf("extended %v, %v", left, err)
 		}
-		if held, err := q.ReleaseKeys(t.Context(), []string{"b"}, lease.Token, 0); !held || err != nil {
+		if held, err := q.Release(t.Context(), []string{"b"}, lease.Token, 0); !held || err != nil {
 			t.Errorf("released b: %v, %v", held, err)
 		}
 		givenBack(t, q, "b", grantedOf(t, q, Request{Key: "b"}))
 		refusedOf(t, q, Request{Key: "a"})
-		if _, err := q.ExtendKeys(t.Context(), keys, lease.Token, time.Minute, false); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), keys, lease.Token, time.Minute, false); !errors.Is(err, ErrLost) {
 			t.Errorf("extended without b: %v", err)
 		}
 		again := grantedOf(t, q, Request{Key: "x", Keys: []string{"y"}})
-		if held, err := q.ReleaseKeys(t.Context(), []string{"x", "y"}, again.Token, 0); !held || err != nil {
+		if held, err := q.Release(t.Context(), []string{"x", "y"}, again.Token, 0); !held || err != nil {
 			t.Errorf("released: %v, %v", held, err)
 		}
-		if held, err := q.ReleaseKeys(t.Context(), []string{"x", "y"}, again.Token, 0); held || err != nil {
+		if held, err := q.Release(t.Context(), []string{"x", "y"}, again.Token, 0); held || err != nil {
 			t.Errorf("released twice: %v, %v", held, err)
 		}
 	})
@@ -182,12 +182,12 @@ func TestSeveralKeys(t *testing.T) {
 func TestKeptLocks(t *testing.T) {
 	onServers(t, func(t *testing.T, q *Quorum) {
 		lease := grantedOf(t, q, Request{Key: "job"})
-		if held, err := q.ReleaseKeys(t.Context(), []string{"job"}, lease.Token, time.Minute); !held || err != nil {
+		if held, err := q.Release(t.Context(), []string{"job"}, lease.Token, time.Minute); !held || err != nil {
 			t.Fatalf("%v, %v", held, err)
 		}
 		refusedOf(t, q, Request{Key: "job"})
 		refusedOf(t, q, Request{Key: "job", Mode: Shared})
-		if _, err := q.Extend(t.Context(), "job", lease.Token, time.Minute); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); !errors.Is(err, ErrLost) {
 			t.Errorf("extended: %v", err)
 		}
 		info, err := q.Inspect(t.Context(), "job")
@@ -202,7 +202,7 @@ func TestDowngrade(t *testing.T) {
 	onServers(t, func(t *testing.T, q *Quorum) {
 		lease := grantedOf(t, q, Request{Key: "job"})
 		for range 2 {
-			if left, err := q.ExtendKeys(t.Context(), []string{"job"}, lease.Token, time.Minute, true); left <= 0 || err != nil {
+			if left, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, true); left <= 0 || err != nil {
 				t.Fatalf("%v, %v", left, err)
 			}
 		}

@@ -22,7 +22,6 @@ type question struct {
 
 	mu    sync.Mutex
 	round round
-	over  bool // nobody wants the result any more
 }
 
 var _ master.Receiver = (*question)(nil)
@@ -75,14 +74,6 @@ func (x *question) expire() {
 	if decided {
 		x.decided(x)
 	}
-}
-
-// drop makes the result unwanted, and reports whether it was wanted until now.
-func (x *question) drop() (wanted bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	wanted, x.over = !x.over, true
-	return wanted
 }
 
 // survey asks every master one thing and waits for all of them, at most timeout. The answers are

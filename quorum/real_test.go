@@ -69,7 +69,7 @@ func TestContention(t *testing.T) {
 				p.mu.Lock()
 				p.holder = ""
 				p.mu.Unlock()
-				if _, err := proxies[(g+i+1)%2].Release(t.Context(), key, lease.Token); err != nil && !errors.Is(err, ErrNoQuorum) {
+				if _, err := proxies[(g+i+1)%2].Release(t.Context(), []string{key}, lease.Token, 0); err != nil && !errors.Is(err, ErrNoQuorum) {
 					t.Error(err)
 				}
 			}
@@ -305,7 +305,7 @@ func TestLeastRights(t *testing.T) {
 		if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
 			t.Errorf("%s: Scan found %v, %v", user, locks, err)
 		}
-		if _, err := q.Extend(t.Context(), "job", lease.Token, time.Minute); err != nil {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); err != nil {
 			t.Errorf("%s: Extend: %v", user, err)
 		}
 		if kept := q.Remember(t.Context(), "upstream", "u", "none"); kept != 1 || q.Recall(t.Context(), "upstream", "u")[0] != "none" {
@@ -332,23 +332,23 @@ func allKinds(t *testing.T, q *Quorum) {
 	shared, slots := Request{Key: "kinds", Mode: Shared, Waits: time.Minute}, Request{Key: "kinds", Mode: Limited, Limit: 3, Waits: time.Minute}
 	first := grantedOf(t, q, Request{Key: "kinds", Waits: time.Minute})
 	<-changed
-	if _, err := q.ExtendKeys(t.Context(), []string{"kinds"}, first.Token, time.Minute, true); err != nil {
+	if _, err := q.Extend(t.Context(), []string{"kinds"}, first.Token, time.Minute, true); err != nil {
 		t.Errorf("share: %v", err)
 	}
 	second := grantedOf(t, q, shared)
 	refusedOf(t, q, slots)
 	for _, lease := range []Lease{first, second} {
-		if _, err := q.Extend(t.Context(), "kinds", lease.Token, time.Minute); err != nil {
+		if _, err := q.Extend(t.Context(), []string{"kinds"}, lease.Token, time.Minute, false); err != nil {
 			t.Errorf("extend a reader: %v", err)
 		}
 		givenBack(t, q, "kinds", lease)
 	}
 	for range 2 {
 		lease := grantedOf(t, q, slots)
-		if _, err := q.Extend(t.Context(), "kinds", lease.Token, time.Minute); err != nil {
+		if _, err := q.Extend(t.Context(), []string{"kinds"}, lease.Token, time.Minute, false); err != nil {
 			t.Errorf("extend a slot: %v", err)
 		}
-		if kept, err := q.ReleaseKeys(t.Context(), []string{"kinds"}, lease.Token, time.Minute); !kept || err != nil {
+		if kept, err := q.Release(t.Context(), []string{"kinds"}, lease.Token, time.Minute); !kept || err != nil {
 			t.Errorf("keep: %v, %v", kept, err)
 		}
 	}
@@ -359,7 +359,7 @@ func allKinds(t *testing.T, q *Quorum) {
 		t.Errorf("free: %v, %v", freed, err)
 	}
 	both := grantedOf(t, q, Request{Key: "kinds", Keys: []string{"more"}})
-	if held, err := q.ReleaseKeys(t.Context(), []string{"kinds", "more"}, both.Token, 0); !held || err != nil {
+	if held, err := q.Release(t.Context(), []string{"kinds", "more"}, both.Token, 0); !held || err != nil {
 		t.Errorf("release of both: %v, %v", held, err)
 	}
 }

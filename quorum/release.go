@@ -1,8 +1,10 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"lockproxy/quorum/internal/master"
@@ -14,37 +16,47 @@ import (
 // dead.
 const fadeTime = 2 * time.Second
 
-// Release takes the token away from key on every master (the script of step 5), and reports
-// whether the lock was held until now: false says that provably no majority held the token any
-// more, or ever. It answers as soon as that is certain, at the latest after Options.MasterTimeout.
+// Release takes the token away from keys on every master (the script of step 5), and reports whether
+// the lock was held until now: false says that provably no majority held the token any more, or
+// ever, at one of the keys. It answers as soon as that is certain, at the latest after
+// Options.MasterTimeout. A token of several keys stays where it is not released, but can be extended
+// no more.
+//
+// With keep, up to Options.MaxTTL, what the token held stays closed for that long, for everybody:
+// the keys, or the slot, or the place among the readers. The token is dead at once. True says then
+// that a majority of the masters has closed it.
 //
 // Whatever it returns, also when ctx has ended, the release goes on in the background on masters
-// that have not answered, until the token cannot stand anywhere any more. Those who Watch the key
-// are told. Errors: ErrNoQuorum (as *NoQuorumError), or context.Cause(ctx).
+// that have not answered, until the token cannot stand anywhere any more. Those who Watch a key
+// are told. Errors: ErrNoQuorum (as *NoQuorumError), ErrInvalidTTL for keep, or context.Cause(ctx).
 //
 // Only the secret of t decides. Safe for concurrent use.
-func (q *Quorum) Release(ctx context.Context, key string, t Token) (bool, error) {
+func (q *Quorum) Release(ctx context.Context, keys []string, t Token, keep time.Duration) (bool, error) {
+	if keep > q.opts.MaxTTL {
+		return false, fmt.Errorf("%w: %v, want at most %v", ErrInvalidTTL, keep, q.opts.MaxTTL)
+	}
 	type result struct {
 		held bool
 		err  error
 	}
-	done := make(chan result, 1)
-	u := q.release(key, t, nil, 0, func(held bool, err error) { done <- result{held, err} })
+	done := make(chan result, len(keys))
+	for _, key := range keys {
+		q.release(key, t, nil, keep, func(held bool, err error) { done <- result{held, err} })
+	}
 	q.Flush()
-	select {
-	case got := <-done:
-		return got.held, got.err
-	case <-ctx.Done():
+	all := result{held: true}
+	for range keys {
+		select {
+		case got := <-done:
+			all.held, all.err = all.held && got.held, cmp.Or(all.err, got.err)
+		case <-ctx.Done():
+			return false, context.Cause(ctx) // the releases go on, and Close waits for them
+		}
 	}
-	if !u.drop() {
-		got := <-done
-		return got.held, got.err
-	}
-	q.leave()
-	return false, context.Cause(ctx)
+	return all.held, all.err
 }
 
-// ReleaseAsync is Release for a caller that must not block; see AcquireAsync. likely is what the
+// ReleaseAsync is Release of one key for a caller that must not block; see AcquireAsync. likely is what the
 // token holds as far as the caller knows: where that is right, masters find it with less work.
 func (q *Quorum) ReleaseAsync(key string, t Token, likely Mode, done func(held bool, err error)) {
 	q.release(key, t, likelyTerms[likely], 0, done)
@@ -61,14 +73,6 @@ func (q *Quorum) Abandon(key string, t Token) {
 	q.Flush()
 }
 
-// AbandonLost lets the remains of a lock fade of which Extend said ErrLost, or whose validity is
-// over. They live a little longer, so that an UNLOCK that is under way, through whichever proxy,
-// finds its token.
-func (q *Quorum) AbandonLost(key string, t Token) {
-	q.fade(wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret})
-	q.Flush()
-}
-
 // fade makes the remains of a lost lock live for at most fadeTime.
 func (q *Quorum) fade(t wire.TokenAt) {
 	op := wire.Op{Kind: wire.Fade, TokenAt: t, TTL: fadeTime}
@@ -78,10 +82,10 @@ func (q *Quorum) fade(t wire.TokenAt) {
 	q.checks.forget(t)
 }
 
-// release begins a Release, after which what was held stays closed for keep.
-func (q *Quorum) release(key string, t Token, likely *wire.Terms, keep time.Duration, done func(held bool, err error)) *question {
+// release begins a Release of one key.
+func (q *Quorum) release(key string, t Token, likely *wire.Terms, keep time.Duration, done func(held bool, err error)) {
 	q.enter()
-	token := wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret}
+	token := q.tokenAt(key, t)
 	op := wire.Op{Kind: wire.Release, TokenAt: token, Publish: true, TTL: keep, Terms: likely}
 	rule := decideRelease
 	if keep > 0 {
@@ -89,19 +93,14 @@ func (q *Quorum) release(key string, t Token, likely *wire.Terms, keep time.Dura
 	}
 	u := q.newQuestion(op, rule, max(q.opts.MasterTimeout, minAttempt))
 	u.round.slots = keep > 0 // what a majority has closed is one slot
-	u.decided = func(*question) {
+	u.decided = func(u *question) {
 		u.releaseAgain()
-		if !u.drop() {
-			return
-		}
-		held, err := u.held()
-		done(held, err)
+		done(u.held())
 		q.leave()
 	}
 	u.later = func(u *question, _ int) { u.releaseAgain() }
 	u.ask(func(l *master.Lane) error { return l.Release(op, q.opts.MaxTTL, false, u) })
 	q.checks.forget(token) // the release is behind whatever may be late
-	return u
 }
 
 // held is the result of a release.

@@ -115,7 +115,7 @@ func TestReleaseBeforeTopUpOnItsWay(t *testing.T) {
 		lease := mustAcquire(t, q, "job", time.Minute)
 		delayed(s.masters[0], "release", 1500*time.Millisecond)
 		delayed(s.masters[1], "release", 1500*time.Millisecond)
-		go func() { _, _ = other.Release(context.Background(), "job", lease.Token) }()
+		go func() { _, _ = other.Release(context.Background(), []string{"job"}, lease.Token, 0) }()
 		synctest.Wait()
 		reached[1].Store(true)
 		for late.Ran("release") == 0 {
@@ -148,7 +148,7 @@ func TestReleaseAnswerLost(t *testing.T) {
 		delayed(s.masters[0], "release", 500*time.Millisecond)
 		delayed(s.masters[1], "release", 500*time.Millisecond)
 		lease := mustAcquire(t, q, "job", time.Minute)
-		go func() { _, _ = other.Release(context.Background(), "job", lease.Token) }()
+		go func() { _, _ = other.Release(context.Background(), []string{"job"}, lease.Token, 0) }()
 		untilChecked(late, lease)
 		for i, m := range s.masters {
 			if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {

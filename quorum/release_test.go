@@ -49,7 +49,7 @@ func TestRelease(t *testing.T) {
 				c.fail(s, "lock:job")
 				synctest.Wait()
 				start := time.Now()
-				ok, err := q.Release(t.Context(), "job", lease.Token)
+				ok, err := q.Release(t.Context(), []string{"job"}, lease.Token, 0)
 				if took := time.Since(start); ok != c.ok || !errors.Is(err, c.err) || took != c.took {
 					t.Errorf("got %v, %v after %v, want %v, %v after %v", ok, err, took, c.ok, c.err, c.took)
 				}
@@ -71,7 +71,7 @@ func TestReleaseGivenUp(t *testing.T) {
 		cause := errors.New("client hung up")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Millisecond, func() { cancel(cause) })
-		if _, err := q.Release(ctx, "job", lease.Token); !errors.Is(err, cause) {
+		if _, err := q.Release(ctx, []string{"job"}, lease.Token, 0); !errors.Is(err, cause) {
 			t.Errorf("%v, want the cause", err)
 		}
 		s.each(0, 3, (*fake.Master).Resume)
@@ -96,7 +96,7 @@ func TestReleaseForeignToken(t *testing.T) {
 		q := s.quorum()
 		lease := mustAcquire(t, q, "job", time.Minute)
 		foreign := Token{Fence: lease.Token.Fence, Secret: (*dice.Dice)(nil).Secret()}
-		if ok, err := q.Release(t.Context(), "job", foreign); ok || err != nil {
+		if ok, err := q.Release(t.Context(), []string{"job"}, foreign, 0); ok || err != nil {
 			t.Errorf("Release = %v, %v, want false", ok, err)
 		}
 		synctest.Wait()
@@ -139,20 +139,17 @@ func TestErrorRepliesAreNoVote(t *testing.T) {
 }
 
 // One proxy releases a lock, and at one master its release takes a while. Another finds the lock
-// gone meanwhile, by an extension of the same holder, by a check, or by the renewal of a session:
+// gone meanwhile, by an extension of the same holder or by a check:
 // what it clears away must not be what the first is asked about. The lock was held until then.
 func TestReleaseBesideOthers(t *testing.T) {
 	for name, other := range map[string]func(q *Quorum, l Lease){
 		"extension": func(q *Quorum, l Lease) {
-			if _, err := q.Extend(context.Background(), "job", l.Token, time.Minute); !errors.Is(err, ErrLost) {
+			if _, err := q.Extend(context.Background(), []string{"job"}, l.Token, time.Minute, false); !errors.Is(err, ErrLost) {
 				panic(err)
 			}
 		},
 		"check": func(q *Quorum, l Lease) {
 			q.checks.add(wire.TokenAt{Key: "lock:job", Secret: l.Token.Secret}, 0, time.Time{})
-		},
-		"session": func(q *Quorum, l Lease) {
-			q.AbandonLost("job", l.Token)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +169,7 @@ func TestReleaseBesideOthers(t *testing.T) {
 					}
 				})
 				time.AfterFunc(time.Millisecond, func() { other(second, lease) })
-				if ok, err := q.Release(t.Context(), "job", lease.Token); !ok || err != nil {
+				if ok, err := q.Release(t.Context(), []string{"job"}, lease.Token, 0); !ok || err != nil {
 					t.Errorf("got %v, %v for a lock that was held", ok, err)
 				}
 				time.Sleep(fadeTime + time.Second)

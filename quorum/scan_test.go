@@ -140,7 +140,7 @@ func TestScanWithoutMasters(t *testing.T) {
 	if keys, err := scan(); !errors.Is(err, ErrNoQuorum) {
 		t.Errorf("%v, %v with two down, want ErrNoQuorum", keys, err)
 	}
-	if _, err := q.Release(t.Context(), "job", lease.Token); !errors.Is(err, ErrNoQuorum) {
+	if _, err := q.Release(t.Context(), []string{"job"}, lease.Token, 0); !errors.Is(err, ErrNoQuorum) {
 		t.Error(err)
 	}
 }

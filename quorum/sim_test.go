@@ -110,7 +110,7 @@ func mustAcquire(t *testing.T, q *Quorum, key string, ttl time.Duration) Lease {
 
 func mustRelease(t *testing.T, q *Quorum, key string, token Token) {
 	t.Helper()
-	if ok, err := q.Release(t.Context(), key, token); !ok || err != nil {
+	if ok, err := q.Release(t.Context(), []string{key}, token, 0); !ok || err != nil {
 		t.Fatalf("Release(%q) = %v, %v, want true", key, ok, err)
 	}
 }

@@ -52,3 +52,8 @@ func ParseToken(b []byte) (Token, error) {
 	}
 	return Token{Fence: fence, Secret: string(b[fenceLen+1:])}, nil
 }
+
+// tokenAt is the token at a key, as masters know it.
+func (q *Quorum) tokenAt(key string, t Token) wire.TokenAt {
+	return wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret}
+}

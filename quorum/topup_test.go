@@ -307,7 +307,7 @@ func TestReleaseBeforeTopUp(t *testing.T) {
 		delayed(s.masters[1], "release", 1900*time.Millisecond)
 		released := make(chan error, 1)
 		go func() {
-			_, err := other.Release(t.Context(), "job", lease.Token)
+			_, err := other.Release(t.Context(), []string{"job"}, lease.Token, 0)
 			released <- err
 		}()
 		reached[1].Store(true)

@@ -23,6 +23,24 @@ func (q *Quorum) Watch(ctx context.Context, key string, released func(id string)
 	return q.releases.Subscribe(ctx, wire.ReleasedPrefix+q.opts.KeyPrefix+key, released)
 }
 
+// Follow calls changed whenever key is granted or released, through any proxy, and where either
+// may have been missed; once for each master. For the rest see Watch.
+func (q *Quorum) Follow(ctx context.Context, key string, changed func()) (stop func()) {
+	key = q.opts.KeyPrefix + key
+	stops := make(chan func(), 2)
+	subscribe := func(to *notify.Subscriptions, channel string) {
+		stops <- to.Subscribe(ctx, channel, func(string) { changed() })
+	}
+	go subscribe(q.releases, wire.ReleasedPrefix+key)
+	go subscribe(q.changes, wire.ChangedPrefix+key)
+	all := [...]func(){<-stops, <-stops}
+	return func() {
+		for _, stop := range all {
+			stop()
+		}
+	}
+}
+
 // newSubscriptions returns subscriptions to channels, each connection beginning with first. A
 // master that must not vote is not asked.
 func (q *Quorum) newSubscriptions(first string) *notify.Subscriptions {

@@ -142,7 +142,7 @@ func TestPublishOnlyToWaiters(t *testing.T) {
 	for _, s := range servers[1:] {
 		s.Del(t.Context(), "lock:job")
 	}
-	if _, err := q.Extend(t.Context(), "job", lease.Token, 20*time.Second); err == nil {
+	if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 20*time.Second, false); err == nil {
 		t.Error("extended a lost lock")
 	}
 	if !poll(5*time.Second, func() bool { return strays(t, servers[0]) == 0 }) {

@@ -1,22 +1,9 @@
 package session
 
 import (
-	"context"
 	"slices"
 	"time"
-
-	"lockproxy/quorum"
 )
-
-// A session lock may have several keys. It is renewed as long as it has all of them.
-
-// extend extends a lock of any number of keys.
-func (ls *Locks) extend(ctx context.Context, keys []string, t quorum.Token, ttl time.Duration) (time.Duration, error) {
-	if len(keys) == 1 {
-		return ls.locker.Extend(ctx, keys[0], t, ttl)
-	}
-	return ls.locker.ExtendKeys(ctx, keys, t, ttl, false)
-}
 
 // Forget ends the renewal of a token of key and more, which is about to be released there. What is
 // left of the token runs out by its validity, or is released when the connection ends.

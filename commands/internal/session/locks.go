@@ -49,8 +49,7 @@ type Locks struct {
 
 // Locker renews and releases locks. *quorum.Quorum is one.
 type Locker interface {
-	Extend(ctx context.Context, key string, token quorum.Token, ttl time.Duration) (time.Duration, error)
-	ExtendKeys(ctx context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error)
+	Extend(ctx context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error)
 	Abandon(key string, token quorum.Token)
 }
 
@@ -113,7 +112,7 @@ func (ls *Locks) renew(l *lock) {
 	if left > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
-		validity, err := ls.extend(ctx, keys, l.token, l.ttl)
+		validity, err := ls.locker.Extend(ctx, keys, l.token, l.ttl, false)
 		ls.mu.Lock()
 		lost = ls.renewedLocked(l, validity, err)
 		ls.mu.Unlock()
@@ -237,7 +236,7 @@ func (ls *Locks) releaseLater(l *lock, delay time.Duration) {
 	defer ls.renewals.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), l.ttl)
 	defer cancel()
-	if _, err := ls.extend(ctx, l.keys, l.token, delay); err != nil {
+	if _, err := ls.locker.Extend(ctx, l.keys, l.token, delay, false); err != nil {
 		ls.log.Warn("session-lock-delay cannot be kept", zap.String("key", l.keys[0]), zap.Error(err))
 	}
 	time.AfterFunc(delay, func() { ls.release(l) })

@@ -35,18 +35,16 @@ func (e *extender) note(what string) {
 	e.asked = append(e.asked, fmt.Sprintf("%s %v", what, time.Since(bubbleBegan)))
 }
 
-func (e *extender) Extend(_ context.Context, _ string, _ quorum.Token, ttl time.Duration) (time.Duration, error) {
+func (e *extender) Extend(_ context.Context, keys []string, _ quorum.Token, ttl time.Duration, _ bool) (time.Duration, error) {
+	if len(keys) > 1 {
+		e.note("of " + strings.Join(keys, " and "))
+	}
 	e.note("extend " + ttl.String() + " at")
 	e.mu.Lock()
 	took, err := e.took, e.err
 	e.mu.Unlock()
 	time.Sleep(took)
 	return ttl - took - 100*time.Millisecond, err
-}
-
-func (e *extender) ExtendKeys(ctx context.Context, keys []string, t quorum.Token, ttl time.Duration, _ bool) (time.Duration, error) {
-	e.note("of " + strings.Join(keys, " and "))
-	return e.Extend(ctx, keys[0], t, ttl)
 }
 
 func (e *extender) Abandon(key string, _ quorum.Token) { e.note("release " + key + " at") }
