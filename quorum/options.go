@@ -67,7 +67,7 @@ const (
 	Exclusive = wire.Exclusive // one holder
 	Shared    = wire.Shared    // any number of holders that are all Shared
 	Limited   = wire.Limited   // at most Request.Limit holders, each with a slot of its own
-	Kept      = wire.Kept      // of Info only: released and closed for a while, see ReleaseKeys
+	Kept      = wire.Kept      // of Info only: released and closed for a while, see Release
 )
 
 const (

@@ -1,5 +1,4 @@
-// Command bench measures lockproxy beside what else could stand in its place: HAProxy (TCP mode)
-// and
+// Command bench measures lockproxy beside what else could stand in its place: HAProxy (TCP mode) and
 // twemproxy before a Redis, redsync and slock for locks. `sh integration/bench/run.sh` builds and runs
 // it; its Markdown goes to standard output and, for a whole run, to RESULT.md.
 //
