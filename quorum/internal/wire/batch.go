@@ -5,8 +5,8 @@ import "hash/maphash"
 // Batch is what goes out as one packet. Releases and acquires of exclusive locks come first in it, as
 // packet.lua wants them. None of a batch has an answer yet, so nobody can tell their order. But
 // operations on one token keep theirs: a release that is not the first of its token is one of the
-// others. And an acquire stays behind any of the others of its key, which may free it. The zero
-// value is empty.
+// others. So is an acquire behind any of the others of its key, which may free it. The zero value is
+// empty.
 type Batch struct {
 	ops    [MaxOps]*Op // in the order in which they came
 	groups [MaxOps]group
@@ -53,8 +53,8 @@ func (b *Batch) Reset() {
 // Len is how many operations the batch has.
 func (b *Batch) Len() int { return b.n }
 
-// Add adds an operation, which must not change until the packet is written. It is false if the
-// operation belongs to the next packet.
+// Add adds an operation, which must not change until the packet is written. It is false if there is
+// no room.
 func (b *Batch) Add(op *Op) bool {
 	if b.n == MaxOps {
 		return false
@@ -67,7 +67,7 @@ func (b *Batch) Add(op *Op) bool {
 		}
 	case groupAcquire, groupWait:
 		if b.keys.has(key) {
-			return false
+			g = groupOther
 		}
 	}
 	b.tokens.add(key ^ secret)

@@ -21,7 +21,7 @@ func TestBatch(t *testing.T) {
 			}
 			o.Secret = fmt.Sprintf("%040x", dice.IntN(6))
 			if !b.Add(o) {
-				break
+				t.Fatal("full before it has MaxOps")
 			}
 			ops = append(ops, o)
 		}

@@ -38,9 +38,18 @@ func (o *Op) letter() byte {
 	return letters[o.Kind]
 }
 
-// arguments are how many ARGV the operation takes.
+// other is what a packet calls the operation where it is one of the others. An acquire is then of
+// several keys, though there is only one.
+func (o *Op) other() byte {
+	if letter := o.letter(); letter != 'A' && letter != 'W' {
+		return letter
+	}
+	return 'M'
+}
+
+// arguments are how many ARGV the operation takes where it is one of the others.
 func (o *Op) arguments() int {
-	letter := o.letter()
+	letter := o.other()
 	if letter == 'M' || letter == 'N' {
 		return arguments[letter] + 1 + len(o.more())
 	}
@@ -109,8 +118,9 @@ func (e *Encoder) appendAcquires(b []byte, ops []*Op, waiting int) []byte {
 	return b
 }
 
+// appendOp writes one of the other operations.
 func (e *Encoder) appendOp(b []byte, op *Op) []byte {
-	letter := op.letter()
+	letter := op.other()
 	b = append(b, '$', '1', '\r', '\n', letter, '\r', '\n')
 	if letter == 'I' || letter == 'X' {
 		return b
@@ -175,6 +185,9 @@ func appendMode(b []byte, t *Terms) []byte {
 // appendFields writes the names of the counters of all keys.
 func (e *Encoder) appendFields(b []byte, op *Op) []byte {
 	b = e.appendField(b, op.Slot)
+	if op.Terms == nil {
+		return b
+	}
 	for _, slot := range op.Terms.Slots {
 		b = e.appendField(b, slot)
 	}
@@ -183,7 +196,7 @@ func (e *Encoder) appendFields(b []byte, op *Op) []byte {
 
 // appendWaits writes how long an intent may stand, empty for none.
 func appendWaits(b []byte, t *Terms) []byte {
-	if t.Waits > 0 {
+	if t != nil && t.Waits > 0 {
 		return appendMillis(b, t.Waits)
 	}
 	return append(b, "$0\r\n\r\n"...)

@@ -57,17 +57,19 @@ func everyOp() []*Op {
 		{Kind: Release, TokenAt: at, TTL: time.Minute},
 		{Kind: Inspect, TokenAt: TokenAt{Key: "lock:job"}},
 		{Kind: Free, TokenAt: TokenAt{Key: "lock:job"}},
+		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Owner: "me"}, // behind what may free its key
+		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Waits: time.Minute}},
 	}
 }
 
 func TestAppendPacket(t *testing.T) {
 	ops := everyOp()
 	got := words(t, fenced.AppendPacket(nil, batch(t, ops...), "A x", false))
-	keys := " lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job", 10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 6)
-	want := "EVALSHA " + Packet.SHA + " 24 " + testState + keys + " A x 1111 @ @ @me @me 7 8 20000 1000 60000" +
+	keys := " lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job", 10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 8)
+	want := "EVALSHA " + Packet.SHA + " 26 " + testState + keys + " A x 1111 @ @ @me @me 7 8 20000 1000 60000" +
 		" R @ 9007199254740991 4095 D @ P @ F @ 2000 T @ 1 7 0000000000000012 me  E @ 3600000 C @" +
 		" S @ 1000 7   L @ 1000 7  1000 10 3 0 M @ 1000 2 me  7 9 N @ 0000000000000005 2 7 9" +
-		" T @ 1000 7 0000000000000012  S T @ 1000 7 0000000000000012  12 H @ 1000 7 K @ 60000 I X"
+		" T @ 1000 7 0000000000000012  S T @ 1000 7 0000000000000012  12 H @ 1000 7 K @ 60000 I X M @ 1000 1 me  7 M @ 1000 1  60000 7"
 	if s := strings.Join(got, " "); s != strings.ReplaceAll(want, "@", mine) {
 		t.Errorf("%s\nwant %s", s, want)
 	}
