@@ -48,6 +48,21 @@ func TestWinner(t *testing.T) {
 	}
 }
 
+// TestWinnerShowsLabel: blanks at the ends of a label belong to it.
+func TestWinnerShowsLabel(t *testing.T) {
+	for label, want := range map[string]string{"": "", " ": " ", "me ": "me ", " a  b ": " a  b ", "a\nb\t": "a b "} {
+		h := holder{id: "a", owner: label}
+		if info, _ := winner([]standing{one(h)}); info.Owner != want {
+			t.Errorf("%q: owner %q, want %q", label, info.Owner, want)
+		}
+		slots := one(h)
+		slots.mode = Limited
+		if info, _ := winner([]standing{slots}); len(info.Slots) != 1 || info.Slots[0].Owner != want {
+			t.Errorf("%q: slots %+v, want the owner %q", label, info.Slots, want)
+		}
+	}
+}
+
 // one is a key that one holds.
 func one(h holder) standing { return standing{left: h.left, count: 1, holders: []holder{h}} }
 

@@ -98,7 +98,7 @@ func winner(values []standing) (info Info, most int) {
 	if latest == nil {
 		return info, most
 	}
-	info.Held, info.Fence, info.Owner, info.Mode = latest.masters, latest.fence, plain.Short(latest.owner), latest.mode()
+	info.Held, info.Fence, info.Owner, info.Mode = latest.masters, latest.fence, plain.Line(latest.owner), latest.mode()
 	switch info.Mode {
 	case Kept:
 		info.Holders = 0
@@ -174,7 +174,7 @@ func countOf(values []standing, maj int) int {
 func slotsOf(all []*tallied, maj int) (slots []Slot) {
 	for _, t := range all {
 		if t.masters >= maj {
-			slots = append(slots, Slot{t.slot, t.fence, plain.Short(t.owner), t.ttl(maj)})
+			slots = append(slots, Slot{t.slot, t.fence, plain.Line(t.owner), t.ttl(maj)})
 		}
 	}
 	slices.SortFunc(slots, func(a, b Slot) int { return a.Slot - b.Slot })
