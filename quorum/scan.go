@@ -50,7 +50,11 @@ func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count in
 	p := q.newPage()
 	defer p.close()
 	keys, at, next, err := p.scan(limited, cursor, globEscape(q.opts.KeyPrefix)+match, int64(min(count, maxScan)))
-	if err == nil && len(keys) > 0 {
+	switch {
+	case err != nil:
+	case len(keys) == 0:
+		err = p.enough() // locks may stand on the masters that do not answer
+	default:
 		locks, err = p.inspect(limited, keys, at)
 	}
 	if ctx.Err() != nil {

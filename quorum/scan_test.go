@@ -112,9 +112,9 @@ func TestScanWithoutMasters(t *testing.T) {
 	q := dialQuorum(t, addrs, patient)
 	lease := eventually(t, q, "job", time.Minute)
 	waitDrained(t, []*Quorum{q})
-	scan := func() (keys []string, err error) {
+	scan := func(match string) (keys []string, err error) {
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
-			next, locks, err := q.Scan(t.Context(), cursor, "*", 10)
+			next, locks, err := q.Scan(t.Context(), cursor, match, 10)
 			if err != nil {
 				return keys, err
 			}
@@ -133,12 +133,17 @@ func TestScanWithoutMasters(t *testing.T) {
 		}
 	}
 	down(servers[0], 0)
-	if keys, err := scan(); err != nil || fmt.Sprint(keys) != "[job]" {
+	if keys, err := scan("*"); err != nil || fmt.Sprint(keys) != "[job]" {
 		t.Errorf("%v, %v with the first down", keys, err)
 	}
-	down(servers[2], 2)
-	if keys, err := scan(); !errors.Is(err, ErrNoQuorum) {
-		t.Errorf("%v, %v with two down, want ErrNoQuorum", keys, err)
+	if keys, err := scan("none"); err != nil || len(keys) > 0 {
+		t.Errorf("%v, %v with the first down, want no key that is called none", keys, err)
+	}
+	down(servers[1], 1)
+	for _, match := range []string{"*", "none"} { // there may be such locks on the two
+		if keys, err := scan(match); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("%q: %v, %v with two down, want ErrNoQuorum", match, keys, err)
+		}
 	}
 	if _, err := q.Release(t.Context(), []string{"job"}, lease.Token, 0); !errors.Is(err, ErrNoQuorum) {
 		t.Error(err)
