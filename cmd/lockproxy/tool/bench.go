@@ -73,6 +73,7 @@ type percentiles struct {
 type measurement struct {
 	lock, unlock []time.Duration
 	errors       map[string]int
+	refused      refusal // by the proxy, with an error that stays: the client has ended; else zero
 }
 
 func (b *bench) run(ctx context.Context) int {
@@ -105,6 +106,11 @@ func (b *bench) run(ctx context.Context) int {
 		wg.Go(func() { tallies[i] = b.lockAndUnlock(ctx, c, key) })
 	}
 	wg.Wait()
+	for _, t := range tallies {
+		if t.refused.code != 0 {
+			return b.fail(t.refused.code, "%s", t.refused.why)
+		}
+	}
 	b.add(tallies, time.Since(start))
 	b.print()
 	return map[bool]int{true: 0, false: exitFailed}[b.Pairs > 0]
@@ -126,6 +132,10 @@ func (b *bench) lockAndUnlock(ctx context.Context, c *client, key string) measur
 			t.errors["connection"]++
 			return t
 		case r.kind == '-':
+			if code := lockErrorCode(r.text); code == exitDenied || code == exitUsage {
+				t.refused = refusal{code, r.text}
+				return t
+			}
 			word, _, _ := strings.Cut(r.text, " ")
 			t.errors[word]++
 			continue
