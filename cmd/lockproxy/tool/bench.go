@@ -136,21 +136,31 @@ func (b *bench) lockAndUnlock(ctx context.Context, c *client, key string) measur
 				t.refused = refusal{code, r.text}
 				return t
 			}
-			word, _, _ := strings.Cut(r.text, " ")
-			t.errors[word]++
+			t.note(r.text)
 			continue
 		case r.null:
 			t.errors["taken"]++
 			continue
 		}
 		locked := time.Now()
-		if _, err = c.ask(context.Background(), "UNLOCK", key, r.text); err != nil {
+		u, err := c.ask(context.Background(), "UNLOCK", key, r.text)
+		switch {
+		case err != nil:
 			t.errors["connection"]++
 			return t
+		case u.kind == '-':
+			t.note(u.text)
+			continue
 		}
 		t.lock, t.unlock = append(t.lock, locked.Sub(start)), append(t.unlock, time.Since(locked))
 	}
 	return t
+}
+
+// note counts an error reply by its first word.
+func (t *measurement) note(text string) {
+	word, _, _ := strings.Cut(text, " ")
+	t.errors[word]++
 }
 
 func (b *bench) add(tallies []measurement, took time.Duration) {

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// runBench runs lockproxy bench against a proxy for at most a second.
+// runBench runs lockproxy bench against a proxy.
 func runBench(t *testing.T, f *fakeProxy, flags ...string) (code int, out, err string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	args := append([]string{"bench", "--addr", f.addr, "--clients", "2", "--duration", "1s"}, flags...)
+	args := append([]string{"bench", "--addr", f.addr, "--clients", "2"}, flags...)
 	code, _ = Run(t.Context(), args, os.Environ(), &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
 }
@@ -26,9 +26,20 @@ func TestBenchRefused(t *testing.T) {
 	} {
 		f := startFake(t)
 		f.says("LOCK", "-"+text+"\r\n")
-		code, out, err := runBench(t, f)
+		code, out, err := runBench(t, f, "--duration", "1s")
 		if code != want || out != "" || !strings.Contains(err, text) || f.times("LOCK") > 2 {
 			t.Errorf("%s: exit code %d after %d LOCK, %q, %q", text, code, f.times("LOCK"), out, err)
 		}
+	}
+}
+
+// TestBenchCountsUnlock: a LOCK whose UNLOCK is answered with an error is no pair.
+func TestBenchCountsUnlock(t *testing.T) {
+	f := startFake(t)
+	f.says("LOCK", "$57\r\n"+fakeToken+"\r\n")
+	f.says("UNLOCK", "-NOQUORUM 1 of 3 masters can vote, 2 needed\r\n")
+	code, out, err := runBench(t, f, "--duration", "50ms")
+	if code != exitFailed || !strings.Contains(out, " 0 LOCK and UNLOCK") || !strings.Contains(out, " times NOQUORUM") {
+		t.Errorf("exit code %d, %q, %q", code, out, err)
 	}
 }
