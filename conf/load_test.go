@@ -68,7 +68,7 @@ func TestUpstreamAloneIsTheMaster(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--upstream=h:1": {"one master: locks are lost with that server; three or five independent masters survive it"},
-		"--masters=a:1,b:1,c:1,d:1 --restart-guard off": {"4 masters survive no more failures than 3: use an odd number",
+		"--masters=a:1,b:1,c:1,d:1 --restart-guard off": {"4 masters survive no more failures than 3 would: use an odd number",
 			"restart-guard off: a master that restarts without its data may grant a lock twice"},
 		"--masters=a:1,b:1,c:1 --restart-guard strict": nil,
 		"--masters=a:1,b:1,c:1 --allow-eviction":       {"allow-eviction true: a master that is short of memory may drop locks that are held"},

@@ -97,7 +97,7 @@ func (c Config) Warnings() []string {
 	case n == 1:
 		warnings = append(warnings, "one master: locks are lost with that server; three or five independent masters survive it")
 	case n%2 == 0:
-		warnings = append(warnings, fmt.Sprintf("%d masters survive no more failures than %d: use an odd number", n, n-1))
+		warnings = append(warnings, fmt.Sprintf("%d masters survive no more failures than %d would: use an odd number", n, n-1))
 	}
 	if c.RestartGuard == "off" {
 		warnings = append(warnings, "restart-guard off: a master that restarts without its data may grant a lock twice")
