@@ -73,16 +73,18 @@ func parsePage(argv [][]byte) (p page, err error) {
 	if p.cursor, err = strconv.ParseUint(string(argv[0]), 10, 64); err != nil {
 		return p, errCursor
 	}
+	seen := ""
 	for rest := argv[1:]; len(rest) > 0; rest = rest[2:] {
 		option := strings.ToLower(string(rest[0]))
-		if len(rest) == 1 || option != "match" && option != "count" {
+		if len(rest) == 1 || option != "match" && option != "count" || option == seen {
 			return p, errSyntax
 		}
-		if option == "match" {
+		if seen = option; option == "match" {
 			p.match = string(rest[1])
 			continue
 		}
-		if p.count, err = strconv.Atoi(string(rest[1])); err != nil || p.count < 1 {
+		n := string(rest[1])
+		if p.count, err = strconv.Atoi(n); err != nil || p.count < 1 || n[0] == '+' {
 			return p, errInteger
 		}
 	}

@@ -484,6 +484,9 @@ func TestInfoReplies(t *testing.T) {
 		{"LOCKPROXY LOCKS 0 MATCH", "-ERR syntax error"},
 		{"LOCKPROXY LOCKS 0 LIMIT 5", "-ERR syntax error"},
 		{"LOCKPROXY LOCKS 0 COUNT 0", "-ERR value is not an integer or out of range"},
+		{"LOCKPROXY LOCKS 0 COUNT +5", "-ERR value is not an integer or out of range"},
+		{"LOCKPROXY LOCKS 0 COUNT 5 COUNT 5", "-ERR syntax error"},
+		{"LOCKPROXY LOCKS 0 MATCH j* match k*", "-ERR syntax error"},
 		{"LOCKPROXY RELEASE job", ":1"},
 	} {
 		if got := ask(t, c, r, strings.Fields(tt.ask)...); got != tt.want {
