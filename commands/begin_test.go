@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -318,6 +320,40 @@ func TestExtendTakesOver(t *testing.T) {
 		want(":1", 1)
 		locker.err = &quorum.NoQuorumError{}
 		want("-NOQUORUM 0 of 0 masters can vote, 0 needed", 1)
+	}
+}
+
+// TestExtendKeepsEndedLock: where EXTEND has answered 1 during session-lock-delay, its keys are not
+// released at the end of the delay. The others are.
+func TestExtendKeepsEndedLock(t *testing.T) {
+	for _, w := range ways {
+		for _, options := range []string{"", "FULL", "SESSION", "KEYS 1 b"} {
+			locker := &fakeLocker{held: true, later: w == elsewhere}
+			service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute, SessionLockDelay: 100 * time.Millisecond}})
+			c := serve(t, w, service, locker, resp.Options{})
+			first, err := net.Dial("tcp", c.RemoteAddr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask(t, first, bufio.NewReader(first), "LOCK", "job", "5s", "KEYS", "2", "b", "c", "SESSION")
+			first.Close()
+			for service.Counts().SessionLocks > 0 {
+				runtime.Gosched()
+			}
+			extend := append([]string{"EXTEND", "job", aToken.String(), "5s"}, strings.Fields(options)...)
+			ask(t, c, bufio.NewReader(c), extend...)
+			var asked []string
+			last := fmt.Sprintf("abandon %q %v", "c", aToken)
+			for deadline := time.Now().Add(10 * time.Second); !slices.Contains(asked, last); time.Sleep(time.Millisecond) {
+				if asked = append(asked, locker.take()...); time.Now().After(deadline) {
+					t.Fatalf("%s: EXTEND %s: asked %v", w, options, asked)
+				}
+			}
+			extended := slices.IndexFunc(asked, func(a string) bool { return strings.HasPrefix(a, "extend") && !strings.Contains(a, "100ms") })
+			if i := slices.Index(asked, fmt.Sprintf("abandon %q %v", "job", aToken)); i > extended {
+				t.Errorf("%s: EXTEND %s: asked %v", w, options, asked)
+			}
+		}
 	}
 }
 

@@ -16,11 +16,13 @@ import (
 //
 // With FULL: *2\r\n:1\r\n:4941\r\n, the validity in milliseconds, or *2\r\n:0\r\n:0\r\n
 func (s *Service) extend(c *call) {
+	s.sessionLocks.Claim(c.key, c.keys, c.token.Secret)
 	validity, err := s.o.Locker.Extend(c.session.Context(), c.allKeys(), c.token, c.ttl, c.share)
 	s.extended(c, validity, err)
 }
 
 func (s *Service) beginExtend(q *loopCall) {
+	s.sessionLocks.Claim(q.key, nil, q.token.Secret)
 	s.o.Locker.ExtendAsync(q.key, q.token, q.ttl, func(validity time.Duration, err error) {
 		q.finish(func() { s.extended(&q.call, validity, err) })
 	})

@@ -49,12 +49,14 @@ func (ls *Locks) Extended(key string, more []string, secret string, validity tim
 	l.extendDeadline(ls.now(), validity)
 }
 
-// release releases l in the background, and wakes those who wait for it.
-func (ls *Locks) release(l *lock) {
-	for _, key := range l.keys {
+// release releases keys of l in the background, and wakes those who wait for them.
+func (ls *Locks) release(l *lock, keys []string) {
+	for _, key := range keys {
 		ls.locker.Abandon(key, l.token)
 	}
-	ls.wake(l)
+	for _, key := range keys {
+		ls.released(key, l.token.Secret)
+	}
 }
 
 // wake wakes those who wait for the keys of l, which was released.

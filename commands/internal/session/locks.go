@@ -42,7 +42,8 @@ type Locks struct {
 	delay        time.Duration // between a disconnect without QUIT and the release
 	bySecret     map[string]*lock
 	byConnection map[Connection]map[*lock]struct{}
-	draining     bool // no more renewals
+	ending       map[ended]*lock // to be released after delay
+	draining     bool            // no more renewals
 	closed       bool
 	check        *time.Timer // runs while there are locks; see checkSuspend
 }
@@ -94,7 +95,7 @@ func (l *lock) extendDeadline(now time.Time, validity time.Duration) {
 // how long it stays closed when its connection has ended.
 func New(locker Locker, freed func(key, secret string), report func(stat.Event), maxHold, delay time.Duration, log *zap.Logger) *Locks {
 	return &Locks{locker: locker, released: freed, report: report, maxHold: maxHold, delay: delay, log: log, suspended: quorum.Suspended,
-		bySecret: make(map[string]*lock), byConnection: make(map[Connection]map[*lock]struct{})}
+		bySecret: make(map[string]*lock), byConnection: make(map[Connection]map[*lock]struct{}), ending: make(map[ended]*lock)}
 }
 
 // renew runs when the timer of l fires. It extends the lock, or ends it as lost.
@@ -213,6 +214,9 @@ func (ls *Locks) connectionEnded(session Connection, how resp.End) {
 	}
 	if waits {
 		ls.renewals.Add(len(gone))
+		for _, l := range gone {
+			ls.awaitEndLocked(l)
+		}
 	}
 	ls.mu.Unlock()
 	for _, l := range gone {
@@ -225,21 +229,9 @@ func (ls *Locks) connectionEnded(session Connection, how resp.End) {
 			go ls.releaseLater(l, delay)
 		default:
 			ls.reportEnd(l, stat.OutcomeReleased)
-			ls.release(l)
+			ls.release(l, l.keys)
 		}
 	}
-}
-
-// releaseLater keeps the key closed for session-lock-delay, as the holder's last writes may still
-// be on their way. If the proxy ends meanwhile, the key runs out. It counts as a renewal.
-func (ls *Locks) releaseLater(l *lock, delay time.Duration) {
-	defer ls.renewals.Done()
-	ctx, cancel := context.WithTimeout(context.Background(), l.ttl)
-	defer cancel()
-	if _, err := ls.locker.Extend(ctx, l.keys, l.token, delay, false); err != nil {
-		ls.log.Warn("session-lock-delay cannot be kept", zap.String("key", l.keys[0]), zap.Error(err))
-	}
-	time.AfterFunc(delay, func() { ls.release(l) })
 }
 
 // Count returns how many session locks are held.

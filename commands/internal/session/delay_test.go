@@ -1,0 +1,67 @@
+package session
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"lockproxy/quorum"
+	"lockproxy/resp"
+)
+
+// TestClaimed: a lock that a client extends during session-lock-delay is not released behind its
+// back. Keys that EXTEND does not name still are.
+func TestClaimed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		key  string
+		more []string
+		want []string
+	}{
+		{"nobody", "other", nil, []string{"of job and b", "release job", "release b"}},
+		{"all", "b", []string{"job"}, []string{"of job and b"}},
+		{"one", "job", nil, []string{"of job and b", "release b"}},
+	} {
+		held(t, 20*time.Second, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
+			secret := leaseOf("ab").Token.Secret
+			hs.Keep(o, []string{"job", "b"}, leaseOf("ab"), 3*time.Second)
+			time.Sleep(500 * time.Millisecond)
+			o.onEnd(resp.EndClient)
+			time.Sleep(10 * time.Second)
+			hs.Claim(tt.key, tt.more, secret)
+			time.Sleep(time.Minute)
+			var got []string
+			for _, asked := range e.log() {
+				for _, w := range []string{"of job and b", "release job", "release b"} {
+					if len(asked) >= len(w) && asked[:len(w)] == w {
+						got = append(got, w)
+					}
+				}
+			}
+			if !slices.Equal(got, tt.want) || len(freed()) != len(tt.want)-1 || len(hs.ending) != 0 {
+				t.Errorf("%s: asked %v, want %v; freed %v, %d left", tt.name, e.log(), tt.want, freed(), len(hs.ending))
+			}
+		})
+	}
+}
+
+// TestClaimedAgain: a client that takes the lock over during the delay keeps it, and its end begins
+// a delay of its own.
+func TestClaimedAgain(t *testing.T) {
+	held(t, 20*time.Second, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+		time.Sleep(500 * time.Millisecond)
+		o.onEnd(resp.EndClient)
+		time.Sleep(15500 * time.Millisecond) // to 16 s
+		other := &fakeOwner{}
+		lease := quorum.Lease{Token: leaseOf("ab").Token, Validity: 2900 * time.Millisecond}
+		hs.Claim("job", nil, lease.Token.Secret)
+		hs.Keep(other, []string{"job"}, lease, 3*time.Second)
+		time.Sleep(500 * time.Millisecond)
+		other.onEnd(resp.EndClient)
+		time.Sleep(time.Minute)
+		want := []string{"extend 20s at 500ms", "extend 20s at 16.5s", "release job at 36.51s"}
+		if got := e.log(); !slices.Equal(got, want) || len(hs.ending) != 0 {
+			t.Errorf("asked %v, want %v; %d left", got, want, len(hs.ending))
+		}
+	})
+}
