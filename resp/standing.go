@@ -40,7 +40,9 @@ type changes struct {
 // request is to have.
 func (s *Session) note() {
 	switch kind := s.req.Kind; kind {
-	case scan.KindLogin:
+	case scan.KindLogin: // a client that logs in again still gets the push of a lost lock
+		s.changes.unsure = true
+	case scan.KindHello:
 		s.changes.unsure = true
 		s.protocolSent.Store(true)
 	case scan.KindReset:

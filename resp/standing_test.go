@@ -182,7 +182,7 @@ func TestNote(t *testing.T) {
 				t.Errorf("%s: opaque is %v, want %v", tt.send, s.opaque, opaque)
 			case s.quit.Load() != (kind == scan.KindQuit):
 				t.Errorf("%s: taken for QUIT: %v", tt.send, s.quit.Load())
-			case s.protocolSent.Load() != (kind == scan.KindLogin || kind == scan.KindReset):
+			case s.protocolSent.Load() != (kind == scan.KindHello || kind == scan.KindReset):
 				t.Errorf("%s: may change the protocol: %v", tt.send, s.protocolSent.Load())
 			}
 		}

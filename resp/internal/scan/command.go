@@ -9,7 +9,8 @@ type Kind uint8
 const (
 	KindPlain       Kind = iota
 	KindLock             // a lock command: answered by the proxy, never forwarded
-	KindLogin            // AUTH, HELLO: who is logged in, which protocol
+	KindLogin            // AUTH: who is logged in
+	KindHello            // HELLO: likewise, and which protocol
 	KindReset            // RESET
 	KindMulti            // MULTI
 	KindExec             // EXEC, DISCARD: the end of a transaction
@@ -28,7 +29,7 @@ const longestName = 12
 
 // kinds has the names that are not KindPlain.
 var kinds = withLockCommands(map[string]Kind{
-	"auth": KindLogin, "hello": KindLogin, "reset": KindReset,
+	"auth": KindLogin, "hello": KindHello, "reset": KindReset,
 	"multi": KindMulti, "exec": KindExec, "discard": KindExec,
 	"subscribe": KindSubscribe, "psubscribe": KindSubscribe, "ssubscribe": KindSubscribe,
 	"unsubscribe": KindSubscribe, "punsubscribe": KindSubscribe, "sunsubscribe": KindSubscribe,

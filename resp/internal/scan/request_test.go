@@ -331,7 +331,7 @@ func TestNotableArguments(t *testing.T) {
 			}
 		}
 		want := []string{
-			fmt.Sprintf(`%d 3 ["" "REPLY" "SKIP"] "reply" "skip"`, KindClient), fmt.Sprintf(`%d 5 [] "" ""`, KindLogin), fmt.Sprintf(`%d 2 [] "" ""`, KindLogin),
+			fmt.Sprintf(`%d 3 ["" "REPLY" "SKIP"] "reply" "skip"`, KindClient), fmt.Sprintf(`%d 5 [] "" ""`, KindHello), fmt.Sprintf(`%d 2 [] "" ""`, KindLogin),
 			fmt.Sprintf(`%d 3 ["" "reply" "off\x00abc"] "reply" "off"`, KindClient), fmt.Sprintf(`%d 4 ["" "DEBUGxxx" "a"] "debugxxx" "a"`, KindScript), fmt.Sprintf(`%d 2 [] "" ""`, KindReset)}
 		if !slices.Equal(got, want) {
 			t.Errorf("pieces of %d: got %v, want %v", size, got, want)
