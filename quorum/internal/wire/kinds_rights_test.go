@@ -57,3 +57,55 @@ func TestRefusedReleaseIsNotTold(t *testing.T) {
 	watcher.receive(&r)
 	s.want("told", text(&r), "[message "+ReleasedPrefix+"lock:a end]")
 }
+
+// An extension that cannot move the expiry of its key is none: the key would run out under its
+// holder. Nor is a place kept that opens too early.
+func TestKindsExtendedWithoutRights(t *testing.T) {
+	s := startRedis(t)
+	if said := s.do("ACL", "SETUSER", "default", "+@all"); said != "OK" {
+		t.Skip("this Redis has no ACL: ", said)
+	}
+	slot := limited("lock:a", mine, 3, 0)
+	slot.TTL = 20 * time.Second
+	for _, c := range []struct {
+		acquire *Op
+		lacks   string
+	}{
+		{shared("lock:a", mine, 20*time.Second), "zrevrange"},
+		{shared("lock:a", mine, 20*time.Second), "pexpireat"},
+		{slot, "hgetall"},
+		{slot, "pexpireat"},
+	} {
+		for _, o := range []*Op{
+			lasting(Extend, "lock:a", mine, time.Minute), lasting(Share, "lock:a", mine, time.Minute),
+			topUp("lock:a", mine, time.Minute, 1), keep("lock:a", mine, time.Minute),
+		} {
+			s.must("ACL", "SETUSER", "default", "+@all")
+			s.must("DEL", "lock:a")
+			s.run(c.acquire)
+			s.must("ACL", "SETUSER", "default", "-"+c.lacks)
+			if o.Kind == TopUp {
+				o.Terms = &Terms{Mode: c.acquire.Mode()}
+			}
+			if got := s.run(o); got[0] != '!' {
+				t.Errorf("mode %v, %c without %s: %s", c.acquire.Mode(), o.letter(), c.lacks, got)
+			}
+			s.expires("lock:a", 20*time.Second)
+
+			another := *c.acquire // lives as long as it should
+			another.Secret, another.TTL = theirs, 45*time.Second
+			s.must("ACL", "SETUSER", "default", "+@all")
+			if got := s.run(&another); got[0] == '!' || got[0] == '-' {
+				t.Errorf("mode %v behind %c without %s: %s", c.acquire.Mode(), o.letter(), c.lacks, got)
+			}
+			s.expires("lock:a", 45*time.Second)
+		}
+		s.must("DEL", "lock:a")
+		s.must("ACL", "SETUSER", "default", "-pexpireat", "-zrevrange", "-hgetall", "-del")
+		if got := s.run(c.acquire); got[0] != '!' {
+			t.Errorf("mode %v: a key that never ends: %s", c.acquire.Mode(), got)
+		}
+		s.want("left", s.do("EXISTS", "lock:a"), "0")
+		s.must("ACL", "SETUSER", "default", "+@all")
+	}
+}

@@ -228,16 +228,17 @@ local function others(out, tell)
     end
 
     -- settleReaders takes the expiry of a key to where its last reader ends, which was over; a key
-    -- without readers is deleted. It reports whether it was.
+    -- without readers is deleted. It returns true if it was, or the error that kept the expiry.
     function tools:settleReaders(key, over)
       local last = self:latest(key)
       if type(last) == 'table' then
-        return
+        return last
       elseif last < self.ms then
         pcall('DEL', key)
         return true
       elseif last ~= over then
-        pcall('PEXPIREAT', key, self:whole(last))
+        local done = pcall('PEXPIREAT', key, self:whole(last))
+        return type(done) == 'table' and done
       end
     end
 
@@ -287,9 +288,8 @@ local function others(out, tell)
       local done = pcall('ZADD', key, '0', 'lockproxy', last, secret, '-' .. last, value)
       if type(done) == 'number' and over > greatest then
         done = pcall('PEXPIREAT', key, last)
-        if type(done) == 'table' then
-          pcall('ZREM', key, secret, value)
-          self:settleReaders(key, 0)
+        if type(done) == 'table' then -- no key stands without an expiry
+          pcall('ZREM', key, secret, value, fresh and 'lockproxy' or value)
         end
       end
       if type(done) == 'table' then
@@ -356,7 +356,7 @@ local function others(out, tell)
         end
         local empty = self:settleReaders(key, over)
         if op == 'P' then
-          if empty then
+          if empty == true then
             self:tell(key, secret)
           else
             self.changes[#self.changes + 1] = key
@@ -378,7 +378,14 @@ local function others(out, tell)
           pcall('ZREM', key, secret, value)
           self.changes[#self.changes + 1] = key
         end
-        self:settleReaders(key, over)
+        local kept = self:settleReaders(key, over)
+        if type(kept) == 'table' and bound > over then -- the key would run out before its holder
+          pcall('ZADD', key, self:whole(over), secret, minus, value)
+          if op == 'K' then
+            pcall('ZREM', key, who, who .. sub(value, 41))
+          end
+          return kept
+        end
       end
       return (op == 'E' or op == 'H') and 'S' .. sub(value, 41, 120) or 1
     end
@@ -398,14 +405,15 @@ local function others(out, tell)
     end
 
     -- settleSlots takes the expiry of a key to where its last slot ends; a key without slots is
-    -- deleted. Where another slot ends later than over, the key is left alone.
+    -- deleted. Where another slot ends later than over, the key is left alone. It returns the error
+    -- that kept the expiry.
     function tools:settleSlots(key, over)
       if over and over < (tonumber(pcall('HGET', key, 'last')) or 0) then
         return
       end
       local all, greatest = pcall('HGETALL', key), 0
       if all.err then
-        return
+        return all
       end
       for f = 1, #all, 2 do
         if tonumber(all[f]) then
@@ -414,9 +422,17 @@ local function others(out, tell)
       end
       if greatest < self.ms then
         pcall('DEL', key)
-      elseif type(pcall('HSET', key, 'last', self:whole(greatest))) == 'number' then
-        pcall('PEXPIREAT', key, self:whole(greatest))
+        return
       end
+      local last = pcall('HGET', key, 'last')
+      local done = pcall('HSET', key, 'last', self:whole(greatest))
+      if type(done) == 'number' then
+        done = pcall('PEXPIREAT', key, self:whole(greatest))
+        if type(done) == 'table' and type(last) == 'string' and tonumber(last) < greatest then
+          pcall('HSET', key, 'last', last) -- never later than the key runs out
+        end
+      end
+      return type(done) == 'table' and done
     end
 
     -- occupy takes a slot. old is the value of one that has run out there, or nil.
@@ -432,9 +448,11 @@ local function others(out, tell)
           pcall('HDEL', key, 's' .. sub(old, 1, 40))
         end
         done = over > last and pcall('PEXPIREAT', key, till)
-        if type(done) == 'table' then
+        if type(done) == 'table' and fresh then -- no key stands without an expiry
+          pcall('HDEL', key, slot, 's' .. secret, 'lockproxy', 'last')
+        elseif type(done) == 'table' then
           pcall('HDEL', key, slot, 's' .. secret)
-          self:settleSlots(key)
+          pcall('HSET', key, 'last', self:whole(last))
         end
       end
       if type(done) == 'table' then
@@ -568,11 +586,15 @@ local function others(out, tell)
         if type(done) == 'table' then
           return done
         end
+        local kept = self:settleSlots(key)
+        if kept and bound > over then -- the key would run out before its holder
+          pcall('HSET', key, slot, text)
+          return kept
+        end
         if op == 'K' then
           pcall('HDEL', key, 's' .. secret)
           self.changes[#self.changes + 1] = key
         end
-        self:settleSlots(key)
       end
       if op == 'E' then
         return 'L' .. slot .. ' ' .. sub(value, 41, 120)
