@@ -171,10 +171,10 @@ func (a *acquisition) finish(lease Lease, err error) {
 }
 
 // giveUp ends the acquisition for a caller that has left, and reports false if done has the
-// result.
+// result, or is about to have a lease.
 func (a *acquisition) giveUp() bool {
 	a.mu.Lock()
-	if a.over {
+	if a.over || a.attempt.phase == leased {
 		a.mu.Unlock()
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockproxy/quorum/internal/fake"
+	"lockproxy/quorum/internal/wire"
 )
 
 // inBubble runs f in a bubble of its own.
@@ -235,6 +236,26 @@ func TestCallerGivesUp(t *testing.T) {
 		s.noKeys("after the caller left")
 		if n := s.masters[1].Ran("acquire"); n != 1 {
 			t.Errorf("%d acquires carried out, want 1: nothing is asked for a caller who is gone", n)
+		}
+	})
+}
+
+// A caller who gives up just when the lease has been made gets it: nobody else would release it.
+func TestCallerGivesUpAsItIsGranted(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		got := false
+		a := q.acquire(Request{Key: "job", TTL: 10 * time.Second}, func(_ Lease, err error) { got = err == nil })
+		a.mu.Lock()
+		var end ending
+		for i := range 2 { // what two masters are about to say
+			end = a.attempt.takeLocked(i, wire.Acquire, answer{state: answerYes, fence: 1}, false)
+		}
+		a.mu.Unlock()
+		left := a.giveUp()
+		a.follow(end)
+		if left || !got {
+			t.Errorf("gave up: %v, got the lease: %v", left, got)
 		}
 	})
 }
