@@ -40,15 +40,31 @@ func (q *Quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 	q.Flush()
 	select {
 	case got := <-done:
-		return got.lease, got.err
+		return a.handOver(got.lease, got.err)
 	case <-ctx.Done():
 	}
 	if !a.giveUp() {
 		got := <-done
-		return got.lease, got.err
+		return a.handOver(got.lease, got.err)
 	}
 	q.Flush()
 	return Lease{}, context.Cause(ctx)
+}
+
+// handOver takes the validity anew: the caller may have woken up late.
+func (a *acquisition) handOver(lease Lease, err error) (Lease, error) {
+	if err != nil {
+		return Lease{}, err
+	}
+	ttl := a.r.TTL
+	if lease.Validity = validity(ttl, a.attempt.clock.Elapsed(), drift(ttl)); lease.Validity > 0 {
+		return lease, nil
+	}
+	for t := range a.attempt.tokens {
+		a.q.releaseAt(t, ^uint64(0))
+	}
+	a.q.Flush()
+	return Lease{}, ErrLate
 }
 
 // AcquireAsync is Acquire for a caller that must not block: it calls done once with what Acquire

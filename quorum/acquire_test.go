@@ -346,3 +346,34 @@ func TestValidityCountsFromGrantingAttempt(t *testing.T) {
 		}
 	})
 }
+
+// What the caller may count on begins when he has it, also where he wakes up late. If nothing is
+// left then, nothing is held.
+func TestHandedOverLate(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		for _, late := range []time.Duration{0, 3 * time.Second, 9 * time.Second, 9900 * time.Millisecond} {
+			leases := make(chan Lease, 1)
+			a := q.acquire(Request{Key: "a", Keys: []string{"b"}, TTL: 10 * time.Second}, func(lease Lease, _ error) { leases <- lease })
+			q.Flush()
+			lease := <-leases
+			want := lease.Validity - late
+			time.Sleep(late)
+			lease, err := a.handOver(lease, nil)
+			if want <= 0 {
+				synctest.Wait()
+				s.noKeys("after a lease that came too late")
+				if !errors.Is(err, ErrLate) {
+					t.Errorf("late by %v: %v", late, err)
+				}
+				continue
+			}
+			if lease.Validity != want || err != nil {
+				t.Errorf("late by %v: validity %v, want %v; %v", late, lease.Validity, want, err)
+			}
+			if held, err := q.Release(t.Context(), []string{"a", "b"}, lease.Token, 0); !held {
+				t.Errorf("late by %v: %v", late, err)
+			}
+		}
+	})
+}

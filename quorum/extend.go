@@ -39,34 +39,37 @@ func (q *Quorum) Extend(ctx context.Context, keys []string, t Token, ttl time.Du
 	if share {
 		kind = wire.Share
 	}
-	type result struct {
-		left time.Duration
-		err  error
-	}
-	done := make(chan result, len(keys))
+	since, done := clock.Start(), make(chan error, len(keys))
 	for _, key := range keys {
-		q.extend(kind, key, t, ttl, func(left time.Duration, err error) { done <- result{left, err} })
+		q.extend(kind, key, t, ttl, func(_ time.Duration, err error) { done <- err })
 	}
 	q.Flush()
-	all := result{left: ttl}
+	var failed error
 	for range keys {
 		select {
-		case got := <-done:
-			all.left = min(all.left, got.left)
-			if all.err == nil || errors.Is(got.err, ErrLost) {
-				all.err = got.err
+		case err := <-done:
+			if failed == nil || errors.Is(err, ErrLost) {
+				failed = err
 			}
 		case <-ctx.Done():
 			return 0, context.Cause(ctx) // the extensions go on, and Close waits for them
 		}
 	}
-	if errors.Is(all.err, ErrLost) && len(keys) > 1 {
+	if errors.Is(failed, ErrLost) && len(keys) > 1 {
 		for _, key := range keys {
 			q.fade(q.tokenAt(key, t))
 		}
 		q.Flush()
 	}
-	return all.left, all.err
+	if failed != nil {
+		return 0, failed
+	}
+	whole := ttl.Truncate(time.Millisecond)
+	left := validity(whole, since.Elapsed(), drift(whole)) // taken anew: the caller may have woken up late
+	if left <= 0 {
+		return 0, ErrLate
+	}
+	return left, nil
 }
 
 // ExtendAsync is Extend of one key for a caller that must not block; see AcquireAsync.
