@@ -323,6 +323,47 @@ func TestExtendTakesOver(t *testing.T) {
 	}
 }
 
+// TestExtendTakesOverAsItEnds: where a connection ends while EXTEND with SESSION of another one asks
+// the masters, its lock is left alone. Where EXTEND has failed before, it is released.
+func TestExtendTakesOverAsItEnds(t *testing.T) {
+	for _, w := range ways {
+		for _, fails := range []bool{false, true} {
+			locker, ends := &fakeLocker{held: true, later: w == elsewhere}, make(chan stat.Outcome, 1)
+			service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute},
+				Report: func(e stat.Event) {
+					if e.Command == "session" {
+						ends <- e.Outcome
+					}
+				}})
+			c := serve(t, w, service, locker, resp.Options{})
+			first, err := net.Dial("tcp", c.RemoteAddr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask(t, first, bufio.NewReader(first), "LOCK", "job", "5s", "SESSION")
+			var got stat.Outcome
+			end := func() {
+				first.Close()
+				got = <-ends
+			}
+			if fails {
+				locker.err = &quorum.NoQuorumError{}
+			} else {
+				locker.extending = end
+			}
+			ask(t, c, bufio.NewReader(c), "EXTEND", "job", aToken.String(), "5s", "SESSION")
+			want := stat.OutcomeLeft
+			if fails {
+				end()
+				want = stat.OutcomeReleased
+			}
+			if got != want {
+				t.Errorf("%s, EXTEND fails %v: the first connection's lock is %q, want %q", w, fails, got, want)
+			}
+		}
+	}
+}
+
 // TestExtendKeepsEndedLock: where EXTEND has answered 1 during session-lock-delay, its keys are not
 // released at the end of the delay. The others are.
 func TestExtendKeepsEndedLock(t *testing.T) {

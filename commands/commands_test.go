@@ -40,6 +40,7 @@ type fakeLocker struct {
 	owner atomic.Value // the label of the last Acquire
 
 	releasing func() // called when a release is asked for; nil: nothing
+	extending func() // the same of an extension
 
 	masters []quorum.MasterStatus
 }
@@ -90,6 +91,9 @@ func kindOf(r *quorum.Request) (text string) {
 
 func (f *fakeLocker) Extend(_ context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error) {
 	f.note("extend %q %v %v shared %v", keys, token, ttl, share)
+	if f.extending != nil {
+		f.extending()
+	}
 	return ttl - 9*time.Millisecond, f.err
 }
 

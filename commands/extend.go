@@ -16,13 +16,13 @@ import (
 //
 // With FULL: *2\r\n:1\r\n:4941\r\n, the validity in milliseconds, or *2\r\n:0\r\n:0\r\n
 func (s *Service) extend(c *call) {
-	s.sessionLocks.Claim(c.key, c.keys, c.token.Secret)
+	s.sessionLocks.Claim(c.key, c.keys, c.token.Secret, c.args.session)
 	validity, err := s.o.Locker.Extend(c.session.Context(), c.allKeys(), c.token, c.ttl, c.share)
 	s.extended(c, validity, err)
 }
 
 func (s *Service) beginExtend(q *loopCall) {
-	s.sessionLocks.Claim(q.key, nil, q.token.Secret)
+	s.sessionLocks.Claim(q.key, nil, q.token.Secret, q.args.session)
 	s.o.Locker.ExtendAsync(q.key, q.token, q.ttl, func(validity time.Duration, err error) {
 		q.finish(func() { s.extended(&q.call, validity, err) })
 	})
@@ -31,6 +31,9 @@ func (s *Service) beginExtend(q *loopCall) {
 // extended writes the reply to EXTEND.
 func (s *Service) extended(c *call, validity time.Duration, err error) {
 	held, how := int64(1), stat.OutcomeExtended
+	if err != nil && c.args.session {
+		s.sessionLocks.Stays(c.token.Secret)
+	}
 	switch {
 	case errors.Is(err, quorum.ErrLost):
 		held, how, validity = 0, stat.OutcomeLost, 0

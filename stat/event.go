@@ -56,7 +56,7 @@ const (
 	OutcomeNotHeld     Outcome = "not_held"
 	OutcomeExtended    Outcome = "extended"
 	OutcomeLost        Outcome = "lost"
-	OutcomeLeft        Outcome = "left" // the proxy closed the connection, and the lock runs out
+	OutcomeLeft        Outcome = "left" // to run out: the proxy closed the connection, or the lock was to move to another
 	OutcomeOK          Outcome = "ok"
 	OutcomeNoQuorum    Outcome = "noquorum"
 	OutcomeTryAgain    Outcome = "tryagain"

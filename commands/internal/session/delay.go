@@ -19,18 +19,31 @@ func (ls *Locks) awaitEndLocked(l *lock) {
 	}
 }
 
-// Claim must be called before a client extends the lock of key and more itself. If the lock is to
-// be released after session-lock-delay, these keys no longer are: the client counts on them from
-// its EXTEND on. They run out, or belong to the client's connection.
-func (ls *Locks) Claim(key string, more []string, secret string) {
+// Claim must be called before a client extends the lock of key and more itself: from there on it
+// counts on them. If the lock is to be released after session-lock-delay, these keys no longer are:
+// they run out, or belong to the client's connection. moves says that the lock is to belong to that:
+// then it runs out if its present connection ends, unless Stays is called.
+func (ls *Locks) Claim(key string, more []string, secret string, moves bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	if l := ls.bySecret[secret]; l != nil && moves {
+		l.moves = true
+	}
 	if len(ls.ending) == 0 {
 		return
 	}
 	delete(ls.ending, ended{key, secret})
 	for _, k := range more {
 		delete(ls.ending, ended{k, secret})
+	}
+}
+
+// Stays is called where a lock that was to move has not.
+func (ls *Locks) Stays(secret string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.bySecret[secret]; l != nil {
+		l.moves = false
 	}
 }
 

@@ -28,7 +28,7 @@ func TestClaimed(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 			o.onEnd(resp.EndClient)
 			time.Sleep(10 * time.Second)
-			hs.Claim(tt.key, tt.more, secret)
+			hs.Claim(tt.key, tt.more, secret, false)
 			time.Sleep(time.Minute)
 			var got []string
 			for _, asked := range e.log() {
@@ -54,7 +54,7 @@ func TestClaimedAgain(t *testing.T) {
 		time.Sleep(15500 * time.Millisecond) // to 16 s
 		other := &fakeOwner{}
 		lease := quorum.Lease{Token: leaseOf("ab").Token, Validity: 2900 * time.Millisecond}
-		hs.Claim("job", nil, lease.Token.Secret)
+		hs.Claim("job", nil, lease.Token.Secret, true)
 		hs.Keep(other, []string{"job"}, lease, 3*time.Second)
 		time.Sleep(500 * time.Millisecond)
 		other.onEnd(resp.EndClient)
@@ -64,4 +64,40 @@ func TestClaimedAgain(t *testing.T) {
 			t.Errorf("asked %v, want %v; %d left", got, want, len(hs.ending))
 		}
 	})
+}
+
+// TestMoves: where the connection of a lock ends while EXTEND ... SESSION of another one asks the
+// masters, the lock is not released.
+func TestMoves(t *testing.T) {
+	secret := leaseOf("ab").Token.Secret
+	for _, tt := range []struct {
+		name  string
+		delay time.Duration
+		end   resp.End
+		stays time.Duration // EXTEND fails; 0: it does not
+		want  []string
+	}{
+		{"moved", 0, resp.EndClient, 0, []string{"release job at 2s"}},
+		{"moved after a reset", 0, resp.EndReset, 0, []string{"release job at 2s"}},
+		{"moved, with a delay", time.Second, resp.EndClient, 0, []string{"extend 1s at 2s", "release job at 3.01s"}},
+		{"failed later", time.Second, resp.EndClient, 700 * time.Millisecond, nil},
+		{"failed before", 0, resp.EndClient, 550 * time.Millisecond, []string{"release job at 600ms"}},
+	} {
+		held(t, tt.delay, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+			other := &fakeOwner{}
+			time.Sleep(500 * time.Millisecond)
+			hs.Claim("job", nil, secret, true)
+			time.AfterFunc(100*time.Millisecond, func() { o.onEnd(tt.end) })
+			if tt.stays > 0 {
+				time.AfterFunc(tt.stays-500*time.Millisecond, func() { hs.Stays(secret) })
+			} else {
+				time.AfterFunc(200*time.Millisecond, func() { hs.Keep(other, []string{"job"}, leaseOf("ab"), 6*time.Second) })
+				time.AfterFunc(1500*time.Millisecond, func() { other.onEnd(resp.EndClient) })
+			}
+			time.Sleep(time.Minute)
+			if got := e.log(); !slices.Equal(got, tt.want) || len(hs.ending) != 0 || hs.Count() != 0 {
+				t.Errorf("%s: asked %v, want %v; %d left", tt.name, got, tt.want, len(hs.ending)+hs.Count())
+			}
+		})
+	}
 }

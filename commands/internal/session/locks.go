@@ -81,6 +81,7 @@ type lock struct {
 	timer    *time.Timer
 	renewing bool // a renewal runs, and sets the timer when it ends
 	over     bool // unlocked, lost, or left to run out
+	moves    bool // to another connection, if the masters agree
 }
 
 // extendDeadline notes that the lock is valid for validity from now on.
@@ -212,15 +213,17 @@ func (ls *Locks) connectionEnded(session Connection, how resp.End) {
 	if waits && ls.closed {
 		gone = nil
 	}
-	if waits {
-		ls.renewals.Add(len(gone))
-		for _, l := range gone {
+	for _, l := range gone {
+		if waits && !l.moves {
+			ls.renewals.Add(1)
 			ls.awaitEndLocked(l)
 		}
 	}
 	ls.mu.Unlock()
 	for _, l := range gone {
 		switch {
+		case l.moves:
+			ls.reportEnd(l, stat.OutcomeLeft)
 		case how == resp.EndProxy:
 			ls.reportEnd(l, stat.OutcomeLeft)
 			ls.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", l.keys[0]))
