@@ -83,7 +83,7 @@ func TestKindErrors(t *testing.T) {
 	const (
 		keys, limit = "-ERR invalid number of keys in '%s' command: want 1 to 15", "-ERR invalid limit in 'lock' command: want 1 to 128"
 		syntax      = "-ERR syntax error"
-		fence       = "-ERR invalid fence in 'lockinfo' command: want decimal digits"
+		fence       = "-ERR invalid fence in 'lockinfo' command: want 1 to 16 decimal digits"
 	)
 	unlock, extend := "UNLOCK a "+token, "EXTEND a "+token+" 5s"
 	tests := []struct{ send, want string }{
@@ -105,7 +105,7 @@ func TestKindErrors(t *testing.T) {
 		{extend + " SHARED SHARED", syntax}, {extend + " WAIT 1s", syntax},
 		{"LOCKINFO a WAIT 1s", syntax}, {"LOCKINFO a SINCE 1 SINCE 2", syntax}, {"LOCKINFO a SINCE 1 WAIT", syntax},
 		{"LOCKINFO a SINCE", "-ERR wrong number of arguments for 'lockinfo' command"},
-		{"LOCKINFO a SINCE x", fence}, {"LOCKINFO a SINCE -1", fence}, {"LOCKINFO a SINCE 99999999999999999999", fence},
+		{"LOCKINFO a SINCE x", fence}, {"LOCKINFO a SINCE -1", fence}, {"LOCKINFO a SINCE 00000000000000001", fence},
 		{"LOCKINFO a SINCE 1 WAIT x", "-ERR invalid timeout in 'lockinfo' command: want digits, which are milliseconds, or digits with ms, s, m or h"},
 		{"LOCK a 5000000000", "-ERR ttl 5000000000 exceeds max-ttl 60000: is it in nanoseconds? 5000000000ns are 5s, and 10ms to 60s is allowed"},
 		{"LOCK a 10000000", "-ERR ttl 10000000 exceeds max-ttl 60000: is it in nanoseconds? 10000000ns are 10ms, and 10ms to 60s is allowed"},

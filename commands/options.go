@@ -77,8 +77,8 @@ func (s *Service) parseValue(a *args, name string, word options, value []byte) (
 	case keepOption:
 		a.keep, err = s.parseTTL(name, value)
 	case sinceOption:
-		if a.since, err = strconv.ParseUint(string(value), 10, 64); err != nil {
-			err = fmt.Errorf("ERR invalid fence in '%s' command: want decimal digits", name)
+		if a.since, err = strconv.ParseUint(string(value), 10, 64); err != nil || len(value) > 16 { // as in a token
+			err = fmt.Errorf("ERR invalid fence in '%s' command: want 1 to 16 decimal digits", name)
 		}
 	}
 	return err
