@@ -83,6 +83,7 @@ func TestMetricsLint(t *testing.T) {
 		f.o.Meter.Note(&stat.Event{Command: "lock", Outcome: "granted", Kind: kind})
 	}
 	f.o.Meter.Note(&stat.Event{Command: "lockinfo", Outcome: "ok", Wait: true, Took: time.Hour})
+	f.o.Meter.Note(&stat.Event{Command: "lock", Outcome: stat.OutcomeInvalid, Wait: true}) // it did not wait
 	f.o.Meter.Relayed("string", time.Millisecond)
 	f.o.Meter.Relayed("never heard of", time.Millisecond)
 	problems, err := testutil.GatherAndLint(f.registry)

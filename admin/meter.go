@@ -116,7 +116,7 @@ func (m *Meter) Note(e *stat.Event) {
 	switch h := m.took[e.Command]; {
 	case e.Outcome == stat.OutcomeUndelivered, h == nil: // its command has been counted before
 	case e.Command == "lockinfo" && e.Wait: // it takes as long as nothing happens
-	case !e.Wait:
+	case !e.Wait, e.Outcome == stat.OutcomeInvalid, e.Outcome == stat.OutcomeDenied: // did not wait
 		h.Observe(e.Took.Seconds())
 	case e.Outcome == stat.OutcomeGranted:
 		m.waited.Observe(e.Took.Seconds())
