@@ -70,29 +70,37 @@ func TestClaimedAgain(t *testing.T) {
 // masters, the lock is not released.
 func TestMoves(t *testing.T) {
 	secret := leaseOf("ab").Token.Secret
+	type when int
+	const no, before, after when = 0, 1, 2
 	for _, tt := range []struct {
 		name  string
 		delay time.Duration
 		end   resp.End
-		stays time.Duration // EXTEND fails; 0: it does not
+		stays when // EXTEND fails
 		want  []string
 	}{
-		{"moved", 0, resp.EndClient, 0, []string{"release job at 2s"}},
-		{"moved after a reset", 0, resp.EndReset, 0, []string{"release job at 2s"}},
-		{"moved, with a delay", time.Second, resp.EndClient, 0, []string{"extend 1s at 2s", "release job at 3.01s"}},
-		{"failed later", time.Second, resp.EndClient, 700 * time.Millisecond, nil},
-		{"failed before", 0, resp.EndClient, 550 * time.Millisecond, []string{"release job at 600ms"}},
+		{"moved", 0, resp.EndClient, no, []string{"release job at 2s"}},
+		{"moved after a reset", 0, resp.EndReset, no, []string{"release job at 2s"}},
+		{"moved, with a delay", time.Second, resp.EndClient, no, []string{"extend 1s at 2s", "release job at 3.01s"}},
+		{"failed later", time.Second, resp.EndClient, after, nil},
+		{"failed before", 0, resp.EndClient, before, []string{"release job at 600ms"}},
 	} {
 		held(t, tt.delay, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 			other := &fakeOwner{}
 			time.Sleep(500 * time.Millisecond)
 			hs.Claim("job", nil, secret, true)
-			time.AfterFunc(100*time.Millisecond, func() { o.onEnd(tt.end) })
-			if tt.stays > 0 {
-				time.AfterFunc(tt.stays-500*time.Millisecond, func() { hs.Stays(secret) })
-			} else {
-				time.AfterFunc(200*time.Millisecond, func() { hs.Keep(other, []string{"job"}, leaseOf("ab"), 6*time.Second) })
-				time.AfterFunc(1500*time.Millisecond, func() { other.onEnd(resp.EndClient) })
+			if tt.stays == before {
+				hs.Stays(secret)
+			}
+			time.Sleep(100 * time.Millisecond)
+			o.onEnd(tt.end)
+			time.Sleep(100 * time.Millisecond)
+			if tt.stays == after {
+				hs.Stays(secret)
+			} else if tt.stays == no {
+				hs.Keep(other, []string{"job"}, leaseOf("ab"), 6*time.Second)
+				time.Sleep(1300 * time.Millisecond)
+				other.onEnd(resp.EndClient)
 			}
 			time.Sleep(time.Minute)
 			if got := e.log(); !slices.Equal(got, tt.want) || len(hs.ending) != 0 || hs.Count() != 0 {

@@ -191,10 +191,10 @@ func (l *Lane) read(c *conn) {
 	for {
 		n, err := c.Read(buf)
 		ok := l.received(c, buf[:n])
-		l.cfg.Host.EndTurn()
 		if err != nil {
-			l.fail(c, Reason(err, silence))
+			l.fail(c, Reason(err, silence)) // before more is written to it
 		}
+		l.cfg.Host.EndTurn()
 		if err != nil || !ok {
 			return
 		}
