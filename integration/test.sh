@@ -120,7 +120,6 @@ run_tests() {
 # Tests of real servers often wait: so many side by side. Their packages run one after the other, as each has
 # tests that measure, which run before its others.
 go list ./... >"$scratch/packages"
-servers='/integration/(attacks|faults|locks|operations|relay|sessions)$'
 step 'go test, tests of real servers: in the background'
 (
 	trap end EXIT
@@ -130,7 +129,7 @@ step 'go test, tests of real servers: in the background'
 	niceness=0
 	# The names are to be split: each is a package.
 	# shellcheck disable=SC2046
-	run_tests "$scratch/log-servers" 5 $(grep -E "$servers" "$scratch/packages")
+	run_tests "$scratch/log-servers" 5 $(grep /integration/ "$scratch/packages")
 ) >"$scratch/servers" 2>&1 &
 lane=$!
 
@@ -161,8 +160,6 @@ step go test
 niceness=5 # the tests of real servers measure times
 # shellcheck disable=SC2046
 run_tests "$scratch/log" 2 $(grep -v /integration/ "$scratch/packages")
-# shellcheck disable=SC2046
-run_tests "$scratch/log" 5 $(grep /integration/ "$scratch/packages" | grep -vE "$servers")
 wait "$lane" || failed 'tests of real servers: did not end'
 lane=
 cat "$scratch/servers"
