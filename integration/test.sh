@@ -2,7 +2,7 @@
 # Runs every check and test of the project: sh integration/test.sh
 #
 # Needs Go (the version go.mod names, or newer) and, if redis-server or a C compiler is missing, a Debian-like system
-# with root or sudo to install it. Takes about eleven minutes on two cores, and up to fifteen where others use them. Runs
+# with root or sudo to install it. Takes about ten minutes on two cores, and up to fifteen where others use them. Runs
 # all there is, whatever fails; what failed is listed last.
 set -eu
 cd "$(dirname "$0")/.."
@@ -120,6 +120,7 @@ run_tests() {
 # Tests of real servers often wait: so many side by side. Their packages run one after the other, as each has
 # tests that measure, which run before its others.
 go list ./... >"$scratch/packages"
+servers='/integration/(attacks|clients.*|compare|docs|faults|locks|operations|relay|sessions)$'
 step 'go test, tests of real servers: in the background'
 (
 	trap end EXIT
@@ -129,7 +130,7 @@ step 'go test, tests of real servers: in the background'
 	niceness=0
 	# The names are to be split: each is a package.
 	# shellcheck disable=SC2046
-	run_tests "$scratch/log-servers" 5 $(grep /integration/ "$scratch/packages")
+	run_tests "$scratch/log-servers" 5 $(grep -E "$servers" "$scratch/packages")
 ) >"$scratch/servers" 2>&1 &
 lane=$!
 
@@ -159,7 +160,7 @@ fi
 step go test
 niceness=5 # the tests of real servers measure times
 # shellcheck disable=SC2046
-run_tests "$scratch/log" 2 $(grep -v /integration/ "$scratch/packages")
+run_tests "$scratch/log" 2 $(grep -vE "$servers" "$scratch/packages")
 wait "$lane" || failed 'tests of real servers: did not end'
 lane=
 cat "$scratch/servers"
