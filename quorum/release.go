@@ -19,8 +19,7 @@ const fadeTime = 2 * time.Second
 // Release takes the token away from keys on every master (the script of step 5), and reports whether
 // the lock was held until now: false says that provably no majority held the token any more, or
 // ever, at one of the keys. It answers as soon as that is certain, at the latest after
-// Options.MasterTimeout. A token of several keys stays where it is not released, but can be extended
-// no more.
+// Options.MasterTimeout. Keys of the token that are not named stay held.
 //
 // With keep, up to Options.MaxTTL, what the token held stays closed for that long, for everybody:
 // the keys, or the slot, or the place among the readers. The token is dead at once. True says then

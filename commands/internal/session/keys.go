@@ -5,6 +5,8 @@ import (
 	"time"
 )
 
+// A session lock may have several keys. It is renewed as long as it has all of them.
+
 // Forget ends the renewal of a token of key and more, which is about to be released there. What is
 // left of the token runs out by its validity, or is released when the connection ends.
 func (ls *Locks) Forget(key string, more []string, secret string) {
