@@ -53,7 +53,7 @@ func TestContention(t *testing.T) {
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			t.Parallel()
 			l := lab.Start(t, lab.Config{Masters: 5, Proxies: 2, Flags: []string{"--restart-guard", "off", "--max-ttl", "2s"}})
-			plan := stormPlan{clients: 64, keys: keys, minTTL: 300 * time.Millisecond, maxTTL: 2 * time.Second}
+			plan := stormPlan{clients: 64, keys: keys, minTTL: time.Second, maxTTL: 2 * time.Second}
 			start, end := time.Now(), startClients(t, l, plan, lab.SeedOf(t, uint64(time.Now().UnixNano())))
 			lab.Pass(t, 4*time.Second)
 			took := time.Since(start)
