@@ -13,7 +13,7 @@ import (
 	"lockproxy/quorum/internal/fake"
 )
 
-// TestRefusedMasters: each refusal at connect has its reason.
+// TestRefusedMasters: each refusal at connect has its reason, and the time since when it stands.
 func TestRefusedMasters(t *testing.T) {
 	answering := func(name, reply string) func(m *fake.Master) {
 		return func(m *fake.Master) {
@@ -48,6 +48,11 @@ func TestRefusedMasters(t *testing.T) {
 				}
 				if err := l.MayServe(); err == nil || len(h.sofar().observed) != 0 {
 					t.Errorf("may serve: %v, %d observations", err, len(h.sofar().observed))
+				}
+				since := l.Status().Since
+				time.Sleep(5 * time.Second) // in which it is tried again
+				if s := l.Status(); s.State != c.state || !s.Since.Equal(since) {
+					t.Errorf("%s since %v later", s.State, s.Since.Sub(since))
 				}
 				m.Set(func() { m.Hook, m.Role, m.Mode, m.RunID, m.Password = nil, "master", "standalone", "run-1", "" })
 				time.Sleep(5 * time.Second)

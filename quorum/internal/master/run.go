@@ -149,8 +149,10 @@ func (l *Lane) fail(c *conn, reason error) {
 		if l.up {
 			l.status.Lost++
 		}
-		l.conn, l.up, l.votes, l.record = nil, false, false, ""
-		l.setLocked(admission.StateDown, reason)
+		l.conn, l.up, l.votes, l.record, l.reason = nil, false, false, "", reason
+		if l.state != admission.StateRefused { // it may be refused once more: see noteEnd
+			l.setLocked(admission.StateDown, reason)
+		}
 	}
 	l.mu.Unlock()
 	first := false
