@@ -15,6 +15,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/conf"
 	"lockproxy/quorum"
+	"lockproxy/stat"
 	"lockproxy/upstream"
 )
 
@@ -105,8 +106,15 @@ func waitReady(ctx context.Context, q *quorum.Quorum, memory *embedded.Servers, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	if err := q.WaitReady(ctx); err != nil {
-		log.Warn("no majority of the masters can vote yet", zap.Error(err))
+	_ = q.WaitReady(ctx) // what is missing by then is told of each master
+	masters, voting := q.Masters(), 0
+	for _, m := range masters {
+		if m.State == stat.StateVoting {
+			voting++
+		}
+	}
+	if needed := len(masters)/2 + 1; voting < needed {
+		log.Warn("no majority of the masters can vote yet", zap.Int("voting", voting), zap.Int("needed", needed))
 	}
 }
 

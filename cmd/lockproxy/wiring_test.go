@@ -1,10 +1,17 @@
 package main
 
 import (
+	"context"
+	"net"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
+	"lockproxy/cmd/lockproxy/embedded"
 	"lockproxy/conf"
 	"lockproxy/quorum"
 )
@@ -34,6 +41,50 @@ func TestQuorumOptions(t *testing.T) {
 	}
 	if o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop()); o.Guard != quorum.GuardOn || o.AllowEviction {
 		t.Errorf("the default has guard %d, allow-eviction %v", o.Guard, o.AllowEviction)
+	}
+}
+
+// TestWaitReady: the log says that there is no majority where there is none, and only there.
+func TestWaitReady(t *testing.T) {
+	for name, c := range map[string]struct {
+		hung, down int // of five masters
+		warns      bool
+	}{
+		"all vote":              {0, 0, false},
+		"a majority, one hangs": {1, 1, false},
+		"three are down":        {0, 3, true},
+		"three hang":            {3, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				memory, err := embedded.New(zap.NewNop())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer memory.Close()
+				o := quorumOptions(conf.Config{}, memory, nil, nil, zap.NewNop())
+				o.MaxTTL, o.Guard, o.Adopt = time.Minute, quorum.GuardOff, nil
+				for i := range o.Masters[:c.hung+c.down] {
+					o.Masters[i].Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+						if i >= c.hung {
+							return nil, syscall.ECONNREFUSED
+						}
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+				}
+				q, err := quorum.New(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer q.Close(t.Context())
+				core, logs := observer.New(zap.WarnLevel)
+				waitReady(t.Context(), q, nil, zap.New(core))
+				if warned := logs.FilterMessage("no majority of the masters can vote yet").Len() > 0; warned != c.warns {
+					t.Errorf("warned: %v; masters: %v", warned, q.Masters())
+				}
+			})
+		})
 	}
 }
 
