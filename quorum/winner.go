@@ -23,13 +23,14 @@ type standing struct {
 	holders []holder
 }
 
-// holder is one who holds a lock on a master.
+// holder is one who holds a lock on a master, or a place that was left closed.
 type holder struct {
-	id    string // what makes two values the same token
-	slot  int
-	left  time.Duration
-	fence uint64
-	owner string
+	id     string // what makes two values the same token
+	closed bool
+	slot   int
+	left   time.Duration
+	fence  uint64
+	owner  string
 }
 
 // holderKey is what holders on different masters have in common: a token counts for one slot.
@@ -54,6 +55,7 @@ func standingOf(found *wire.Inspected) standing {
 		if len(f.Value) >= wire.SecretLen {
 			if fence, owner, ok := wire.BehindSecret(f.Value[wire.SecretLen:]); ok {
 				h.id, h.fence, h.owner = f.Value[:wire.SecretLen], fence, owner
+				h.closed = strings.HasPrefix(h.id, "kept")
 			}
 		}
 		s.holders = append(s.holders, h)
@@ -78,7 +80,8 @@ type tallied struct {
 }
 
 // winner says who holds a key, of which values are what each master holds: those that a majority
-// has. Held is 0 where there is none. most is how many masters hold the one that most of them have.
+// has. A place that is closed counts only where nobody holds another. Held is 0 where there is none.
+// most is how many masters hold the one that most of them have.
 func winner(values []standing) (info Info, most int) {
 	info.Masters = len(values)
 	all := tallyHolders(values)
@@ -89,8 +92,10 @@ func winner(values []standing) (info Info, most int) {
 		if t.masters < maj {
 			continue
 		}
-		info.Holders++
-		if latest == nil || t.fence > latest.fence || t.fence == latest.fence && t.ttl(maj) > latest.ttl(maj) {
+		if !t.closed {
+			info.Holders++
+		}
+		if latest == nil || t.later(latest, maj) {
 			latest = t
 		}
 		info.TTL = max(info.TTL, t.ttl(maj))
@@ -100,8 +105,6 @@ func winner(values []standing) (info Info, most int) {
 	}
 	info.Held, info.Fence, info.Owner, info.Mode = latest.masters, latest.fence, plain.Line(latest.owner), latest.mode()
 	switch info.Mode {
-	case Kept:
-		info.Holders = 0
 	case Shared:
 		info.Holders = max(info.Holders, countOf(values, maj))
 	case Limited:
@@ -140,9 +143,17 @@ func (t *tallied) ttl(maj int) time.Duration {
 	return t.lefts[t.masters-maj]
 }
 
+// later reports whether t is rather told than u.
+func (t *tallied) later(u *tallied, maj int) bool {
+	if t.closed != u.closed {
+		return u.closed
+	}
+	return t.fence > u.fence || t.fence == u.fence && t.ttl(maj) > u.ttl(maj)
+}
+
 // mode is how most masters hold it.
 func (t *tallied) mode() Mode {
-	if strings.HasPrefix(t.id, "kept") && t.modes[Exclusive] > 0 {
+	if t.closed {
 		return Kept
 	}
 	for _, m := range []Mode{Shared, Limited} {
