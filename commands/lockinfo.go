@@ -86,9 +86,9 @@ func (c *call) writeSlots(slots []quorum.Slot) {
 	}
 }
 
-// parseInfo parses LOCKINFO key and its options. No option is a single word.
+// parseInfo parses LOCKINFO key and its options.
 func parseInfo(s *Service, argv [][]byte) (a args, err error) {
-	if len(argv) < 1 || len(argv) == 2 {
+	if len(argv) < 1 {
 		return a, errArity("lockinfo")
 	}
 	if a.key, err = s.parseKey(argv[0]); err != nil || len(argv) == 1 {

@@ -55,9 +55,9 @@ func (s *Service) free(c *call, key string) {
 	s.queues.Released(key, c.token.Secret)
 }
 
-// parseUnlock parses UNLOCK key token and its options. No option is a single word.
+// parseUnlock parses UNLOCK key token and its options.
 func parseUnlock(s *Service, argv [][]byte) (a args, err error) {
-	if len(argv) < 2 || len(argv) == 3 {
+	if len(argv) < 2 {
 		return a, errArity("unlock")
 	}
 	if a.key, err = s.parseKey(argv[0]); err != nil {
