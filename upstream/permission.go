@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,8 +33,10 @@ var errTooMany = errors.New("too many questions of this user at a time")
 type Permission struct {
 	u      *Upstream
 	wake   chan struct{} // holds a value when questions wait for run
-	cancel func()        // ends run
+	cancel func()        // ends run and Follow
 	wg     sync.WaitGroup
+
+	moved atomic.Bool // the connection is to the former master
 
 	mu      sync.Mutex
 	known   generations // guarded by mu
@@ -60,10 +63,12 @@ type inquiry struct {
 	err     error
 }
 
-// NewPermission returns a Permission that asks u. It does not connect yet.
+// NewPermission returns a Permission that asks u. It does not connect yet, but follows the Sentinels
+// of u. Nobody else may follow them on u.
 func NewPermission(u *Upstream) *Permission {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Permission{u: u, wake: make(chan struct{}, 1), cancel: cancel, asking: make(map[subject]*inquiry)}
+	p.wg.Go(func() { u.Follow(ctx, func(context.Context) { p.moved.Store(true) }) })
 	p.wg.Go(func() { p.run(ctx) })
 	return p
 }
@@ -163,6 +168,10 @@ func (p *Permission) run(ctx context.Context) {
 			return
 		}
 		for questions := p.next(); len(questions) > 0; questions = p.next() {
+			if p.moved.Swap(false) {
+				l.close()
+				l = nil
+			}
 			l = p.ask(ctx, l, questions)
 		}
 	}

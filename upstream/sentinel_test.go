@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,5 +188,62 @@ func TestOutlast(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestPermissionBehindSentinels: the master that the Sentinels name is asked who may lock, and after
+// a failover the new one.
+func TestPermissionBehindSentinels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var master atomic.Value
+		master.Store("a")
+		p := NewPermission(New(Options{Name: "m", Sentinel: &SentinelOptions{Master: "m", Addrs: []string{"s:1"}},
+			Dial: func(_ context.Context, _, addr string) (net.Conn, error) {
+				client, server := net.Pipe()
+				go func() {
+					defer server.Close()
+					host, _, _ := strings.Cut(addr, ":")
+					answerAs(server, host, func() string { return master.Load().(string) })
+				}()
+				return client, nil
+			}}))
+		defer time.Sleep(time.Second) // go-redis' last goroutine
+		defer p.Close()
+		if err := p.Check(t.Context()); err != nil {
+			t.Errorf("Check: %v", err)
+		}
+		for _, name := range []string{"a", "b"} {
+			master.Store(name)
+			time.Sleep(sentinelEvery + time.Millisecond)
+			if got, err := p.MayWrite(t.Context(), "app", "job"); err != nil || got != "not on "+name {
+				t.Errorf("the master is %s: got %q %v", name, got, err)
+			}
+		}
+	})
+}
+
+// answerAs answers commands as the server called name does: a Sentinel if that is "s", else a
+// master, which refuses everybody in its own words. master names the one that the Sentinel names.
+func answerAs(conn net.Conn, name string, master func() string) {
+	for r := bufio.NewReader(conn); ; {
+		line := strings.ToLower(request(r))
+		word, _, _ := strings.Cut(line, " ")
+		reply := "-ERR unknown command\r\n"
+		switch {
+		case line == "":
+			return
+		case word == "role":
+			reply = "*1\r\n$6\r\nmaster\r\n"
+		case word == "acl":
+			reply = "$8\r\nnot on " + name + "\r\n"
+		case word == "sentinel":
+			epoch := master()[0] - 'a' + '0'
+			reply = "*6\r\n+ip\r\n+" + master() + "\r\n+port\r\n+1\r\n+config-epoch\r\n+" + string(epoch) + "\r\n"
+		case word == "subscribe":
+			reply = "*3\r\n+subscribe\r\n+switch-master\r\n:1\r\n"
+		}
+		if _, err := io.WriteString(conn, reply); err != nil {
+			return
+		}
 	}
 }
