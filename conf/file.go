@@ -73,8 +73,15 @@ func (l *loader) fileEntry(path string, key, node *yaml.Node, seen map[string]bo
 	l.faultIn(s.name, fmt.Sprintf("%s (config %s line %d)", s.name, path, key.Line), setNode(s.valueOf(&l.cfg), node))
 }
 
+// errTag is the fault of a value like !secret, of which YAML would leave nothing.
+var errTag = errors.New("begins with '!', which YAML reads as a tag: put it in quotes")
+
+func tagged(node *yaml.Node) bool { return node.Style&yaml.TaggedStyle != 0 && node.Tag != "!!str" }
+
 func setNode(v value, node *yaml.Node) error {
 	switch {
+	case tagged(node):
+		return errTag
 	case node.Kind == yaml.ScalarNode && node.Tag == "!!null":
 		return errors.New("has no value")
 	case node.Kind == yaml.ScalarNode:
@@ -90,6 +97,9 @@ func setNode(v value, node *yaml.Node) error {
 	for _, item := range node.Content {
 		if item.Kind != yaml.ScalarNode {
 			return errors.New("has an entry that is not a single value")
+		}
+		if tagged(item) {
+			return fmt.Errorf("has an entry that %w", errTag)
 		}
 		if item.Tag == "!!null" {
 			item.Value = ""

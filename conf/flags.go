@@ -50,7 +50,9 @@ func (l *loader) parseFlags(args []string) flags {
 			i += used
 		}
 		if name == "config" {
-			f.file = text
+			if f.file = text; text == "" { // as of a variable of the shell that is not set
+				l.fault("--config needs a value")
+			}
 			continue
 		}
 		f.given = append(f.given, given{s, text, name})

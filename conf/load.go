@@ -55,7 +55,8 @@ func Load(args, environ []string) (Config, error) {
 // checkServers refuses settings that name no server, which may be a mistake. Without any setting
 // lockproxy runs for trying out.
 func (l *loader) checkServers() {
-	if !l.any || l.unread || l.cfg.InMemory || !l.cfg.Embedded() || l.bad["upstream"] || l.bad["masters"] {
+	bad := l.bad["upstream"] || l.bad["masters"] || l.bad["embedded"]
+	if !l.any || l.unread || bad || l.cfg.InMemory || !l.cfg.Embedded() {
 		return
 	}
 	l.fault("no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out")
@@ -78,6 +79,7 @@ func (l *loader) apply(list []given) {
 func (l *loader) noteFlagPasswords(list []given) {
 	for _, g := range list {
 		secret := g.setting.name == "upstream" && l.cfg.Upstream.Password != "" ||
+			g.setting.name == "lock-acl-upstream" && l.cfg.LockACLUpstream.Password != "" ||
 			g.setting.name == "admin-token" && l.cfg.AdminToken != "" ||
 			g.setting.name == "masters" && slices.ContainsFunc(l.cfg.Masters, func(a Address) bool { return a.Password != "" })
 		if secret {

@@ -185,7 +185,13 @@ func TestFaults(t *testing.T) {
 		"both": {args: []string{"--embedded", "--upstream=h:1"}, want: []string{"embedded true and upstream h:1: leave one of the two out"}},
 		"in memory, for everybody": {args: []string{"--embedded", "--listen=0.0.0.0:1"}, want: []string{
 			"listen 0.0.0.0:1 lets other machines use the servers in memory: listen on loopback, or set allow-open true"}},
-		"no file": {args: []string{"--config", "/nonexistent/x"}, want: []string{"config /nonexistent/x: no such file or directory"}},
+		"embedded with another word": {args: file("embedded: yes\n"), want: []string{`embedded (config FILE line 1): "yes" is not one of on, off, true, false`}},
+		"file: tags": {args: file("key-prefix: !lock\nupstream: !!binary aDox\nmasters: [!a b]\nlog-level: !!str warn\n"), want: []string{
+			"key-prefix (config FILE line 1): begins with '!', which YAML reads as a tag: put it in quotes",
+			"upstream (config FILE line 2): begins with '!', which YAML reads as a tag: put it in quotes",
+			"masters (config FILE line 3): has an entry that begins with '!', which YAML reads as a tag: put it in quotes"}},
+		"the name of no file": {args: []string{"--config", ""}, want: []string{"--config needs a value"}},
+		"no file":             {args: []string{"--config", "/nonexistent/x"}, want: []string{"config /nonexistent/x: no such file or directory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(c.args, serverless(c.args, c.environ))

@@ -112,6 +112,7 @@ func TestSecretsWarnings(t *testing.T) {
 		{[]string{"--masters=a:1,b:1,redis://:p@c:1"}, nil, "masters" + flag + "masters-password-file, the file or the environment"},
 		{[]string{"--upstream=redis://:p@u:1", "--masters=a:1,b:1,c:1"}, nil, "upstream" + flag + "upstream-password-file, the file or the environment"},
 		{[]string{"--masters=a:1,b:1,c:1"}, []string{"LOCKPROXY_UPSTREAM=redis://:p@u:1"}, ""},
+		{[]string{"--masters=a:1,b:1,c:1", "--lock-acl", "--lock-acl-upstream=redis://:p@u:1"}, nil, "lock-acl-upstream" + flag + "the file or the environment"},
 		{[]string{"--masters=a:1,b:1,c:1", "--unix-mode=0666"}, nil, "unix-mode 0666 lets every user of this machine in, with the operator's commands"},
 		{[]string{"--masters=a:1,b:1,c:1", "--unix-mode=660"}, nil, ""},
 	} {

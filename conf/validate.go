@@ -105,13 +105,10 @@ func (c Config) Warnings() []string {
 	if c.AllowEviction {
 		warnings = append(warnings, "allow-eviction true: a master that is short of memory may drop locks that are held")
 	}
+	files := map[string]string{"upstream": "upstream-password-file, ", "masters": "masters-password-file, ", "admin-token": "admin-token-file, "}
 	for _, name := range c.FlagPasswords {
-		file := name + "-password-file"
-		if name == "admin-token" {
-			file = "admin-token-file"
-		}
 		warnings = append(warnings, fmt.Sprintf("%s: the password stands on the command line, which every user of this machine can read: "+
-			"use %s, the file or the environment", name, file))
+			"use %sthe file or the environment", name, files[name]))
 	}
 	if c.UnixMode&0o007 != 0 {
 		warnings = append(warnings, fmt.Sprintf("unix-mode %04o lets every user of this machine in, with the operator's commands", c.UnixMode))
