@@ -41,10 +41,10 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		return settingsError(err)
 	}
 	files, err := openFiles(cfg)
-	switch {
-	case err != nil:
+	if err = errors.Join(err, logs.CheckAudit(cfg.AuditLog)); err != nil {
 		return settingsError(err)
-	case cfg.Action == conf.Check:
+	}
+	if cfg.Action == conf.Check {
 		return printCheck(stdout, cfg)
 	}
 	signal.Ignore(syscall.SIGPIPE) // losing the reader of the log must not end the process

@@ -108,7 +108,9 @@ func TestRunAnswersAndEnds(t *testing.T) {
 		"in use":     {[]string{"--listen", "192.0.2.1:1", "--allow-open"}, "", "listen 192.0.2.1:1: bind: cannot assign requested address"},
 		"open":       {[]string{"--listen", "0.0.0.0:0"}, "", "listen 0.0.0.0:0 lets other machines use the servers in memory"},
 		"unasked":    {[]string{"--listen", "0.0.0.0:0", "--upstream", "127.0.0.1:1"}, "", "cannot ask upstream 127.0.0.1:1 whether it needs a password (connection refused)"},
-		"no files":   {[]string{"--listen", "rediss://127.0.0.1:0", "--tls-cert=/none", "--tls-key=/none"}, "", "no such file"},
+		"no audit": {[]string{"--check", "--audit-log=/none/audit", "--tls-client-ca=/none", "--tls-cert=/c", "--tls-key=/k", "--listen=rediss://127.0.0.1:0"}, "",
+			"/none: no such file or directory\n  audit-log /none/audit: no such file or directory"},
+		"no files": {[]string{"--listen", "rediss://127.0.0.1:0", "--tls-cert=/none", "--tls-key=/none"}, "", "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr output

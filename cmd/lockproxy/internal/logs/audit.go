@@ -4,7 +4,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -40,6 +42,47 @@ func newAudit(setting string, lines zapcore.Core, log *zap.Logger) (*Audit, erro
 	encoder := newEncoder(false)
 	queue := &lineQueue{to: file, lines: encoder.Clone(), refused: func(err error) { log.Error("audit-log cannot be written, lines are lost", zap.Error(err)) }}
 	return &Audit{zap.New(zapcore.NewCore(encoder, queue, zapcore.InfoLevel)), file}, nil
+}
+
+// CheckAudit returns why the file of the setting audit-log could not be opened. It does not open a
+// pipe, whose reader would take that for the end, and does not create the file: another user may
+// check the settings than the one who runs lockproxy.
+func CheckAudit(setting string) error {
+	if setting == "off" || setting == "log" {
+		return nil
+	}
+	info, err := os.Stat(setting)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = takesFiles(filepath.Dir(setting))
+	case err == nil && (info.Mode().IsRegular() || info.IsDir()):
+		err = closed(os.OpenFile(setting, os.O_APPEND|os.O_WRONLY, 0))
+	}
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err // its path may be that of another file
+	}
+	if err != nil {
+		return fmt.Errorf("audit-log %s: %w", setting, err)
+	}
+	return nil
+}
+
+// takesFiles returns an error if no file can be created in dir.
+func takesFiles(dir string) error {
+	file, err := os.CreateTemp(dir, ".lockproxy-check-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	return file.Close()
+}
+
+// closed closes a file that could be opened.
+func closed(file *os.File, err error) error {
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // Record logs an event, if the audit log is about its command.

@@ -105,3 +105,36 @@ func TestAuditReopenWithoutReader(t *testing.T) {
 		t.Errorf("the old file has %q, %v", text, err)
 	}
 }
+
+// TestCheckAudit: what the start could not open is a fault, and nothing is left behind or disturbed.
+func TestCheckAudit(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(path("there"), []byte("a line\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for setting, want := range map[string]string{
+		"off": "", "log": "", path("there"): "", path("new"): "", path("pipe"): "", "/dev/null": "",
+		dir:               "audit-log " + dir + ": is a directory",
+		path("none/new"):  "audit-log " + path("none/new") + ": no such file or directory",
+		path("there/new"): "audit-log " + path("there/new") + ": not a directory",
+	} {
+		got := ""
+		if err := CheckAudit(setting); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", setting, got, want)
+		}
+	}
+	if err := CheckAudit("/proc/audit"); err == nil { // nobody may create files there, not even root
+		t.Error("a folder that takes no files passes")
+	}
+	left, err := os.ReadDir(dir)
+	if text, _ := os.ReadFile(path("there")); err != nil || len(left) != 2 || string(text) != "a line\n" {
+		t.Errorf("left: %v %v, %q", left, err, text)
+	}
+}
