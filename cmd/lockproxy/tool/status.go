@@ -234,7 +234,7 @@ func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
 // status can show an upstream that hangs.
 const upstreamTimeout = 2 * time.Second
 
-// askUpstream sends PING, which the proxy relays. An upstream that wants a password works, too. If
+// askUpstream sends PING, which the proxy relays. An upstream that refuses this user works, too. If
 // there is no answer, the connection cannot be used any more.
 func askUpstream(ctx context.Context, c *client) (upstreamStatus, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, upstreamTimeout, errors.New("no answer in "+plain.Duration(upstreamTimeout)))
@@ -246,10 +246,15 @@ func askUpstream(ctx context.Context, c *client) (upstreamStatus, error) {
 		return upstreamStatus{}, err
 	case err != nil:
 		return upstreamStatus{Error: err.Error()}, nil
-	case r.kind == '-' && !strings.HasPrefix(r.text, "NOAUTH"):
+	case r.kind == '-' && !refusesUser(r.text):
 		return upstreamStatus{Error: r.text}, nil
 	}
 	return upstreamStatus{OK: true, RTTMicro: time.Since(start).Microseconds()}, nil
+}
+
+// refusesUser reports whether an error reply is about who asks, so that the server works.
+func refusesUser(text string) bool {
+	return strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "NOPERM")
 }
 
 func integer(s string) int64 {

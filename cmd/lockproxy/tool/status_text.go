@@ -49,6 +49,9 @@ func (s *status) writeLocks(b *strings.Builder) {
 	case s.LocksErr != "":
 		fmt.Fprintf(b, "\nlocks are not shown: %s\n", plain.Escape(s.LocksErr))
 		return
+	case len(s.Locks) == 0 && s.MoreLock:
+		b.WriteString("\nlocks are held; --locks shows them\n")
+		return
 	case len(s.Locks) == 0:
 		b.WriteString("\nno locks are held\n")
 		return

@@ -174,6 +174,37 @@ func TestStatusOfKinds(t *testing.T) {
 	}
 }
 
+// TestStatusShowsNoLocks: that no lock is shown does not mean that none is held.
+func TestStatusShowsNoLocks(t *testing.T) {
+	for want, s := range map[string]*status{
+		"\nno locks are held\n":                  {},
+		"\nlocks are held; --locks shows them\n": {MoreLock: true},
+	} {
+		var b strings.Builder
+		if s.writeLocks(&b); b.String() != want {
+			t.Errorf("got %q, want %q", b.String(), want)
+		}
+	}
+}
+
+// TestHealthByUserWithoutPing: an upstream that refuses the PING of this user answers.
+func TestHealthByUserWithoutPing(t *testing.T) {
+	f := startFake(t)
+	f.says("LOCKPROXY", "*1\r\n*2\r\n+state\r\n+voting\r\n")
+	for reply, want := range map[string]int{
+		"+PONG\r\n": 0,
+		"-NOPERM this user has no permissions to run the 'ping' command\r\n": 0,
+		"-NOAUTH Authentication required.\r\n":                               0,
+		"-ERR upstream 127.0.0.1:1: connection refused\r\n":                  exitFailed,
+	} {
+		f.says("PING", reply)
+		var out strings.Builder
+		if code, _ := Run(t.Context(), []string{"health", "--ready", "--addr", f.addr}, nil, &out, &out); code != want {
+			t.Errorf("%q: ends with %d, want %d: %s", reply, code, want, out.String())
+		}
+	}
+}
+
 // TestNearestIsSuggested: what is wrong with a command line is told in the form in which flags are
 // given.
 func TestNearestIsSuggested(t *testing.T) {
