@@ -60,7 +60,7 @@ func (s *Session) note() {
 		s.changes.unsure = true
 	case scan.KindClient:
 		s.noteClient()
-	case scan.KindReplication:
+	case scan.KindReplication, scan.KindUnclear:
 		s.opaque = true
 	case scan.KindScript:
 		s.opaque = s.req.Arg(1) == "debug" && s.req.Arg(2) != "no"

@@ -172,7 +172,7 @@ func TestNote(t *testing.T) {
 			}
 			s.count()
 			kind := scan.Classify(argv[0])
-			opaque := kind == scan.KindReplication || strings.HasPrefix(tt.send, "SCRIPT DEBUG yes")
+			opaque := kind == scan.KindReplication || kind == scan.KindUnclear || strings.HasPrefix(tt.send, "SCRIPT DEBUG yes")
 			switch {
 			case s.changes != tt.want:
 				t.Errorf("%s:\ngot  %+v\nwant %+v", tt.send, s.changes, tt.want)

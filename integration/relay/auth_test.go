@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,28 @@ func TestUnauthenticated(t *testing.T) {
 	}
 	if found := lab.Census(t, c.Masters); found[c.Masters[0].Addr] != nil && strings.Contains(strings.Join(found[c.Masters[0].Addr], " "), "job") {
 		t.Errorf("locked without authentication: %v", found)
+	}
+}
+
+// TestZeroByteInName: Redis compares the names of commands as C does, up to a zero byte, where its
+// table has both in one place. So one in some hundred names like "RESET\x0042" is RESET. No lock
+// command runs behind such a name: the user may be deleted then, and the connection lives on.
+func TestZeroByteInName(t *testing.T) {
+	t.Parallel()
+	c := lab.StartProtected(t)
+	host := lab.Dial(t, c.Addr)
+	host.WantDo("+OK\r\n", "AUTH", "secret")
+	host.Lock("before", "60s")
+	reply := ""
+	for n := 0; n < 50_000 && reply != "+RESET\r\n"; n++ {
+		reply = host.Do(fmt.Sprintf("RESET\x00%d", n))
+	}
+	if reply != "+RESET\r\n" {
+		t.Skipf("this server takes no such name: %q", reply)
+	}
+	host.WantDo(noAuth, "PING")
+	if got := host.Do("LOCK", "job", "60s"); lab.TokenOf(got) != "" || c.Masters[0].Do(t, "EXISTS", "lock:job") != ":0\r\n" {
+		t.Errorf("LOCK of a connection that is not logged in any more: %q", got)
 	}
 }
 

@@ -1,6 +1,10 @@
 package scan
 
-import "lockproxy/stat"
+import (
+	"bytes"
+
+	"lockproxy/stat"
+)
 
 // Kind says what a request means for the standing of its connection. Nearly all commands are
 // KindPlain: each has one reply of its own and changes nothing of what a connection is.
@@ -22,6 +26,7 @@ const (
 	KindReplication      // SYNC, PSYNC, REPLCONF: a replica speaks, and what follows is no requests and replies
 	KindQuit             // QUIT
 	KindHTTP             // POST, Host: a browser was led here, and Redis closes
+	KindUnclear          // one of these names with a zero byte behind it: only the upstream knows
 )
 
 // longestName is the length of the longest command name that has a kind of its own: PUNSUBSCRIBE.
@@ -54,15 +59,31 @@ var notableLengths = func() (lengths [32]uint16) {
 	return lengths
 }()
 
-// mayBeNotable is false for most names that Classify calls plain. It says so quickly.
-func mayBeNotable(name []byte) bool {
-	return len(name) >= 4 && len(name) <= longestName && notableLengths[name[0]&31]&(1<<len(name)) != 0
-}
+// shortestName is the length of the shortest name in kinds.
+const shortestName = 4
 
 // Classify returns the kind of the command called name, in whatever case it is written. It does
-// not allocate.
+// not allocate, and says quickly that most names are plain. The first longestName+1 bytes decide.
+//
+// Redis looks names up in a hash table, where it compares them as C does, up to a zero byte. So a
+// name like "auth\x0042" is AUTH if both have the same place in the table.
 func Classify(name []byte) Kind {
-	if !mayBeNotable(name) {
+	if len(name) < shortestName || notableLengths[name[0]&31] == 0 {
+		return KindPlain
+	}
+	if kind := kindOf(name); kind != KindPlain || len(name) == shortestName {
+		return kind
+	}
+	zero := bytes.IndexByte(name[shortestName:min(len(name), longestName+1)], 0)
+	if zero >= 0 && kindOf(name[:shortestName+zero]) != KindPlain {
+		return KindUnclear
+	}
+	return KindPlain
+}
+
+// kindOf looks name up in kinds.
+func kindOf(name []byte) Kind {
+	if notableLengths[name[0]&31]&(1<<len(name)) == 0 {
 		return KindPlain
 	}
 	var text [longestName]byte

@@ -156,7 +156,7 @@ func reference(in []byte) (c cut, held int) {
 				return c, 0
 			}
 			size = min(size, int64(len(in)+10)) // the rest of the input and more
-			if more || i == 0 && size <= longestName && body+int(size) > len(in) {
+			if more || i == 0 && body+int(min(size, longestName+1)) > len(in) {
 				if i == 0 || k == KindLock {
 					return c, len(in) - start
 				}
@@ -165,9 +165,7 @@ func reference(in []byte) (c cut, held int) {
 			}
 			arg := in[min(body, len(in)):min(body+int(size), len(in))]
 			if i == 0 {
-				if size <= longestName { // not the beginning of a longer name
-					k = Classify(arg)
-				}
+				k = Classify(arg)
 				if k == KindHTTP {
 					return raw()
 				}
@@ -358,6 +356,27 @@ func TestLimitedCount(t *testing.T) {
 		}
 		if _, ev := q.Scan([]byte("*2\r\n$4\r\nLOCK\r\n$1\r\na\r\n")); ev != Own {
 			t.Errorf("%s: a LOCK behind it is not seen", name)
+		}
+	}
+}
+
+// TestNamesWithZeroByte: they may be the command that they begin with, also where they are longer
+// than all such names.
+func TestNamesWithZeroByte(t *testing.T) {
+	for name, want := range map[string]Kind{
+		"AUTH\x00": KindUnclear, "reset\x001": KindUnclear, "punsubscribe\x00x": KindUnclear, "hello\x00" + strings.Repeat("x", 100): KindUnclear,
+		"GET\x00": KindPlain, "AUTHX\x00": KindPlain, "\x00AUTH": KindPlain, "": KindPlain, "punsubscribex\x00": KindPlain, "AUTH": KindLogin,
+	} {
+		if got := Classify([]byte(name)); got != want {
+			t.Errorf("%q: kind %d, want %d", name, got, want)
+		}
+		for _, in := range []string{fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", len(name), name), `"` + strings.ReplaceAll(name, "\x00", `\x00`) + "\"\r\n"} {
+			compareCuts(t, []byte(in), 1)
+			compareTrails(t, []byte(in), 1)
+			var q Requests
+			if _, ev := q.Scan([]byte(in)); name != "" && (ev == Notable) != (want != KindPlain) {
+				t.Errorf("%q: event %d", in, ev)
+			}
 		}
 	}
 }

@@ -243,13 +243,11 @@ func (q *Requests) name(b []byte, n int) (k Kind, at int, size int64, ev Event) 
 		return KindPlain, 0, 0, ev
 	}
 	at = n + used
-	if size > longestName {
-		return KindPlain, at, size, Done
-	}
-	if int64(len(b)-at) < size {
+	decides := int(min(size, longestName+1))
+	if len(b)-at < decides {
 		return KindPlain, 0, 0, More
 	}
-	return Classify(b[at : at+int(size)]), at, size, Done
+	return Classify(b[at : at+decides]), at, size, Done
 }
 
 // endLine mends the line that ends before b[n].
