@@ -96,6 +96,7 @@ var (
 	errEmpty       = errors.New("is empty")
 	errScheme      = errors.New("has a scheme other than redis://, rediss:// and unix://, for the upstream also redis+sentinel:// and rediss+sentinel://")
 	errUnixPath    = errors.New("needs the form unix:///path, without credentials")
+	errUnixLong    = errors.New("has a path of more than 107 bytes, which no Unix socket can have")
 	errOptions     = errors.New("has options after '?' or '#', which are not supported (percent-encode them in a password)")
 	errCredentials = errors.New("has credentials that are not of the form user:password or :password, percent-encoded")
 	errHostPort    = errors.New("is not of the form host:port (IPv6 in brackets)")
@@ -140,6 +141,9 @@ func parseListen(s string) (Address, error) {
 	return a, nil
 }
 
+// maxUnixPath is the longest path of a Unix socket, as the kernel has it.
+const maxUnixPath = 107
+
 // parse is what ParseAddress and parseListen have in common.
 func parse(s string) (Address, error) {
 	if s == "" {
@@ -164,6 +168,9 @@ func parse(s string) (Address, error) {
 	case "unix":
 		if !strings.HasPrefix(rest, "/") || len(rest) == 1 || strings.ContainsRune(rest, 0) {
 			return Address{}, errUnixPath
+		}
+		if len(rest) > maxUnixPath {
+			return Address{}, errUnixLong
 		}
 		return Address{Network: "unix", Addr: rest}, nil
 	case "redis+sentinel", "rediss+sentinel":

@@ -10,6 +10,7 @@ import (
 )
 
 func TestParseAddress(t *testing.T) {
+	longest := strings.Repeat("s", 106)
 	for text, want := range map[string]Address{
 		"10.0.0.1:6379":             {Network: "tcp", Addr: "10.0.0.1:6379"},
 		"Redis.Example:6379":        {Network: "tcp", Addr: "redis.example:6379"},
@@ -24,7 +25,8 @@ func TestParseAddress(t *testing.T) {
 		"redis://a%20b:c+d@h:1":     {Network: "tcp", Addr: "h:1", User: "a b", Password: "c+d"},
 		"redis://u:p@q#:x@h:1":      {Network: "tcp", Addr: "h:1", User: "u", Password: "p@q#:x"},
 		"unix:///run/redis.sock":    {Network: "unix", Addr: "/run/redis.sock"},
-		"":                          {}, " ": {}, "h": {}, "h:": {}, ":1": {}, "h:0": {}, "h:65536": {}, "h:+1": {}, "h:x": {}, "::1:6379": {},
+		"unix:///" + longest:        {Network: "unix", Addr: "/" + longest}, "unix:///s" + longest: {},
+		"": {}, " ": {}, "h": {}, "h:": {}, ":1": {}, "h:0": {}, "h:65536": {}, "h:+1": {}, "h:x": {}, "::1:6379": {},
 		"[h]:1": {}, "h:1/2": {}, "u:p@h:1": {}, "redis://": {}, "redis://:1": {}, "redis://u@h:1": {}, "redis://u:@h:1": {}, "redis://:@h:1": {},
 		"redis://h:1/x": {}, "redis://h:1/-1": {}, "redis://h:1/1/2": {}, "redis://h:1?db=1": {}, "redis://h:1/1#x": {}, "redis://u:%zz@h:1": {},
 		"redis://u:%2@h:1": {}, "http://h:1": {}, "unix://run/x": {}, "unix:///": {}, "unix://": {}, "unix://u:p@/x": {}, "h h:1": {}, "h\n:1": {},
