@@ -2,7 +2,6 @@ package tool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -55,11 +54,7 @@ func (j *job) tryLock(ctx context.Context, wait time.Duration) refusal {
 	address := j.addresses[j.at]
 	c, err := j.target.dial(ctx, address, true)
 	if err != nil {
-		code := exitUnavailable
-		if errors.Is(err, errDenied) {
-			code = exitDenied
-		}
-		return refusal{code, fmt.Sprintf("%s: %v", address.Name(), plain.Error(err))}
+		return refusal{connectCode(err), fmt.Sprintf("%s: %v", address.Name(), plain.Error(err))}
 	}
 	l := newLink(c)
 	r := j.askLock(l, wait)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -83,11 +82,8 @@ func (b *bench) run(ctx context.Context) int {
 	clients := make([]*client, b.Clients)
 	for i := range clients {
 		c, err := b.connect(ctx, b.target, false)
-		switch {
-		case errors.Is(err, errDenied):
-			return b.fail(exitDenied, "%v", err)
-		case err != nil:
-			return b.fail(exitUnavailable, "%v", err)
+		if err != nil {
+			return b.fail(connectCode(err), "%v", err)
 		}
 		defer c.Close()
 		clients[i] = c

@@ -60,11 +60,8 @@ func (t *invocation) health(ctx context.Context, target *target, ready bool) int
 // unhealthy returns the exit code for an error. A proxy that takes no more clients is alive, but
 // not ready.
 func (t *invocation) unhealthy(err error) int {
-	switch {
-	case errors.Is(err, errDenied):
-		return t.fail(exitDenied, "%v", err)
-	case errors.Is(err, errFull):
+	if errors.Is(err, errFull) {
 		return t.fail(exitFailed, "%v", err)
 	}
-	return t.fail(exitUnavailable, "%v", err)
+	return t.fail(connectCode(err), "%v", err)
 }

@@ -110,11 +110,7 @@ func (v *viewer) run(ctx context.Context) int {
 		}
 		fmt.Fprint(v.stdout, text)
 		if err != nil && !(v.watch && ctx.Err() != nil) {
-			code := exitUnavailable
-			if errors.Is(err, errDenied) {
-				code = exitDenied
-			}
-			if v.fail(code, "%v", err); !v.watch {
+			if code := v.fail(connectCode(err), "%v", err); !v.watch || code == exitUsage {
 				return code
 			}
 		}

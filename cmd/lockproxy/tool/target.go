@@ -53,6 +53,20 @@ var errFull = errors.New("full")
 
 const fullText = "ERR max number of clients"
 
+// flagError is what is wrong with the flags that name the proxy.
+type flagError struct{ error }
+
+// connectCode returns the exit code for an error of connect.
+func connectCode(err error) int {
+	if _, wrong := errors.AsType[flagError](err); wrong {
+		return exitUsage
+	}
+	if errors.Is(err, errDenied) {
+		return exitDenied
+	}
+	return exitUnavailable
+}
+
 // connect connects to the first proxy that can be reached, and logs in. With resp3 it speaks RESP3
 // if the proxy can: the proxy must ask its upstream for that, and lock commands need no upstream.
 func (t *invocation) connect(ctx context.Context, target *target, resp3 bool) (*client, error) {
@@ -71,8 +85,11 @@ func (t *invocation) connect(ctx context.Context, target *target, resp3 bool) (*
 	return nil, errors.Join(errs...)
 }
 
-// addresses returns the proxies to try, at least one.
+// addresses returns the proxies to try, at least one. Its errors are flagErrors.
 func (t *invocation) addresses(target *target) (all []conf.Address, err error) {
+	if target.user != "" && target.passwordFile == "" {
+		return nil, flagError{errors.New("--user needs --password-file")}
+	}
 	list := strings.Join(target.addrs, ",")
 	if list == "" {
 		list = t.variable("LOCKPROXY_ADDR")
@@ -83,7 +100,7 @@ func (t *invocation) addresses(target *target) (all []conf.Address, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		address, err := conf.ParseAddress(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("--addr: %w", conf.NameAddress(err, strings.TrimSpace(text)))
+			return nil, flagError{fmt.Errorf("--addr: %w", conf.NameAddress(err, strings.TrimSpace(text)))}
 		}
 		all = append(all, address)
 	}

@@ -205,6 +205,24 @@ func TestHealthByUserWithoutPing(t *testing.T) {
 	}
 }
 
+// TestWrongTarget: wrong flags end each subcommand at once with 64, also those that name the proxy.
+func TestWrongTarget(t *testing.T) {
+	for _, target := range []string{"--addr=here", "--addr=127.0.0.1:1,", "--addr=127.0.0.1:1 --user=me"} {
+		for _, command := range []string{"health", "health --ready", "status", "status --watch", "bench", "run --key=k"} {
+			args := strings.Fields(command + " " + target)
+			if strings.HasPrefix(command, "run") {
+				args = append(args, "--", "true")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			var out strings.Builder
+			if code, _ := Run(ctx, args, nil, &out, &out); code != exitUsage || ctx.Err() != nil {
+				t.Errorf("%q: ends with %d: %s", args, code, out.String())
+			}
+			cancel()
+		}
+	}
+}
+
 // TestNearestIsSuggested: what is wrong with a command line is told in the form in which flags are
 // given.
 func TestNearestIsSuggested(t *testing.T) {
