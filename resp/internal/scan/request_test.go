@@ -156,7 +156,7 @@ func reference(in []byte) (c cut, held int) {
 				return c, 0
 			}
 			size = min(size, int64(len(in)+10)) // the rest of the input and more
-			if more || i == 0 && body+int(min(size, longestName+1)) > len(in) {
+			if more || i == 0 && size <= longestName && body+int(size) > len(in) {
 				if i == 0 || k == KindLock {
 					return c, len(in) - start
 				}
@@ -165,7 +165,9 @@ func reference(in []byte) (c cut, held int) {
 			}
 			arg := in[min(body, len(in)):min(body+int(size), len(in))]
 			if i == 0 {
-				k = Classify(arg)
+				if size <= longestName { // not the beginning of a longer name
+					k = Classify(arg)
+				}
 				if k == KindHTTP {
 					return raw()
 				}
@@ -378,5 +380,14 @@ func TestNamesWithZeroByte(t *testing.T) {
 				t.Errorf("%q: event %d", in, ev)
 			}
 		}
+	}
+}
+
+// TestLongNameIsNotHeldBack: Redis may refuse the length of a name before the name comes.
+func TestLongNameIsNotHeldBack(t *testing.T) {
+	const header = "*1\r\n$16385\r\n"
+	var q Requests
+	if n, ev := q.Scan([]byte(header)); n != len(header) || ev != More {
+		t.Errorf("%d of %d bytes pass, event %d", n, len(header), ev)
 	}
 }

@@ -72,6 +72,7 @@ type Requests struct {
 	Why     string // Redis' words for what made it stop, empty if there are none
 
 	count      int64 // of a request: its arguments, where that line has passed before the name is known; else 0
+	long       bool  // the name is longer than all that have a kind: it is known when it has passed
 	inRequest  bool  // between the start and the end of a request
 	left       int64 // arguments still to come, the current one included
 	body       int64 // bytes of the current argument still to come, its line end included; 0: its header comes next
@@ -123,7 +124,10 @@ func (q *Requests) Scan(b []byte) (n int, ev Event) {
 // skipBody passes over what b holds of the current argument and returns how much that is.
 func (q *Requests) skipBody(b []byte) int {
 	n := int(min(q.body, int64(len(b))))
-	if (q.Kind == KindClient || q.Kind == KindScript) && q.index > 0 && q.index < keepNotable {
+	switch {
+	case q.long:
+		q.keep(b[:n], longestName+1)
+	case (q.Kind == KindClient || q.Kind == KindScript) && q.index > 0 && q.index < keepNotable:
 		q.keep(b[:n], keepNotableArg)
 	}
 	if q.Strict {
@@ -162,6 +166,9 @@ func (q *Requests) keep(b []byte, limit int) {
 // argEnded counts an argument whose body is over and reports whether a notable request ended with
 // it.
 func (q *Requests) argEnded() bool {
+	if q.long {
+		q.Kind, q.long = Classify(q.Argv[0]), false
+	}
 	q.index++
 	q.left--
 	if q.left > 0 {
@@ -228,7 +235,7 @@ func (q *Requests) begin(b []byte) (n int, ev Event) {
 	if n > 0 {
 		q.endLine(b, n)
 	}
-	q.inRequest, q.body = true, size+2
+	q.inRequest, q.body, q.long = true, size+2, size > longestName
 	return at, Done
 }
 
@@ -243,11 +250,13 @@ func (q *Requests) name(b []byte, n int) (k Kind, at int, size int64, ev Event) 
 		return KindPlain, 0, 0, ev
 	}
 	at = n + used
-	decides := int(min(size, longestName+1))
-	if len(b)-at < decides {
+	if size > longestName {
+		return KindPlain, at, size, Done
+	}
+	if int64(len(b)-at) < size {
 		return KindPlain, 0, 0, More
 	}
-	return Classify(b[at : at+decides]), at, size, Done
+	return Classify(b[at : at+int(size)]), at, size, Done
 }
 
 // endLine mends the line that ends before b[n].
