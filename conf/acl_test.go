@@ -16,6 +16,9 @@ func TestLockACLSettings(t *testing.T) {
 		{[]string{"--upstream", "a:1", "--lock-acl-upstream", "redis://asker:hush@a:1"}, "without lock-acl on"},
 		{[]string{"--upstream", "a:1", "--lock-acl", "on"}, ""},
 		{[]string{"--upstream", "a:1", "--lock-acl", "on", "--lock-acl-upstream", "redis://asker:hush@a:1"}, ""},
+		{[]string{"--upstream", "a:1", "--lock-acl", "on", "--lock-acl-upstream", "rediss://asker:hush@a:2", "--upstream-tls-ca", "f"}, ""},
+		{[]string{"--upstream", "a:1", "--lock-acl", "on", "--lock-acl-upstream", "redis+sentinel://asker:hush@s:2/m", "--sentinel-password-file", "f"}, ""},
+		{[]string{"--upstream", "a:1", "--lock-acl", "on", "--lock-acl-upstream", "redis://asker:hush@a:1", "--upstream-tls-ca", "f"}, "upstream-tls-ca \"f\" needs a rediss:// address"},
 	} {
 		cfg, err := Load(tt.args, nil)
 		if (err == nil) != (tt.want == "") || err != nil && (!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hush")) {

@@ -29,7 +29,7 @@ func (c Config) checkLogins(check checkFunc) {
 	open := slices.ContainsFunc(c.Masters, func(a Address) bool { return a.Password == "" })
 	check(c.MastersLogin.PasswordFile != "" && !open, "upstream masters masters-password-file",
 		"masters-password-file %q is for masters without credentials in their addresses, and there is none", c.MastersLogin.PasswordFile)
-	check(c.SentinelLogin.PasswordFile != "" && c.Upstream.Sentinel == "", "upstream sentinel-password-file",
+	check(c.SentinelLogin.PasswordFile != "" && c.Upstream.Sentinel == "" && c.LockACLUpstream.Sentinel == "", "upstream lock-acl-upstream sentinel-password-file",
 		"sentinel-password-file %q needs a redis+sentinel:// upstream", c.SentinelLogin.PasswordFile)
 }
 
@@ -39,14 +39,14 @@ func (c Config) checkClientTLS(check checkFunc) {
 		tls  ClientTLS
 		used bool
 	}{
-		{"upstream", c.UpstreamTLS, c.Upstream.TLS},
+		{"upstream", c.UpstreamTLS, c.Upstream.TLS || c.LockACLUpstream.TLS},
 		{"masters", c.MastersTLS, slices.ContainsFunc(c.Masters, func(a Address) bool { return a.TLS })},
 	} {
 		cert, key := g.name+"-tls-cert", g.name+"-tls-key"
 		check((g.tls.Cert == "") != (g.tls.Key == ""), cert+" "+key, "%s %q and %s %q: both or neither", cert, g.tls.Cert, key, g.tls.Key)
 		for _, s := range []struct{ name, value string }{{"-tls-ca", g.tls.CA}, {"-tls-cert", g.tls.Cert}, {"-tls-key", g.tls.Key},
 			{"-tls-server-name", g.tls.ServerName}} {
-			check(s.value != "" && !g.used, "upstream masters "+g.name+s.name, "%s %q needs a rediss:// address in %s", g.name+s.name, s.value, g.name)
+			check(s.value != "" && !g.used, "upstream lock-acl-upstream masters "+g.name+s.name, "%s %q needs a rediss:// address in %s", g.name+s.name, s.value, g.name)
 		}
 	}
 }
