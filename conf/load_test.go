@@ -156,6 +156,8 @@ func TestFaults(t *testing.T) {
 			want: []string{"listen: rediss://127.0.0.1:1 needs tls-cert and tls-key", `tls-cert "" and tls-key "k": both or neither`}},
 		"a path too long for a socket": {
 			args: []string{"--listen", "unix:///" + strings.Repeat("s", 107)}, want: []string{"listen: has a path of more than 107 bytes, which no Unix socket can have"}},
+		"audit-log as a switch": {args: []string{"--audit-log=on"}, want: []string{
+			"audit-log on: it is off, log or a file (./on for one of this name)"}},
 		"listen twice": {
 			args: []string{"--listen", "127.0.0.1:1,127.0.0.1:1"}, want: []string{"listen: 127.0.0.1:1 is listed twice"}},
 		"flags": {

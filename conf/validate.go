@@ -39,6 +39,8 @@ func (c Config) validate(bad map[string]bool) []error {
 	check(c.InMemory && !c.Embedded(), "embedded upstream masters", "embedded true and upstream %s: leave one of the two out", c.Upstream)
 	check(!c.LockACL && !c.LockACLUpstream.IsZero(), "lock-acl lock-acl-upstream", "lock-acl-upstream %s without lock-acl on", c.LockACLUpstream)
 	check(c.AuditLog == "", "audit-log", "audit-log is empty: off, log or a file")
+	check(slices.Contains([]string{"on", "true", "false"}, c.AuditLog), "audit-log",
+		"audit-log %s: it is off, log or a file (./%[1]s for one of this name)", c.AuditLog)
 	check(c.MaxClients < 1, "max-clients", "max-clients %d is under 1", c.MaxClients)
 	return faults
 }
