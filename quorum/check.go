@@ -78,7 +78,7 @@ func (c *checks) ask(k *check) {
 	k.again = false
 	c.mu.Unlock()
 	q := c.q
-	x := q.newQuestion(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, max(q.opts.MasterTimeout, minAttempt))
+	x := q.newQuestion(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, q.opts.MasterTimeout)
 	x.round.slots = true
 	x.decided = func(x *question) {
 		x.mu.Lock()

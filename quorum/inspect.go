@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/wire"
 )
 
@@ -36,25 +35,19 @@ type Slot struct {
 // Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if those that did
 // not could make a majority for some token; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
-	op := wire.Op{Kind: wire.Inspect, TokenAt: q.tokenAt(key, Token{})}
-	timeout := max(q.opts.MasterTimeout, minAttempt)
-	answers, err := q.survey(ctx, op, timeout, func(x *question, l *master.Lane) error { return l.Ask(op, x) })
+	r, err := q.survey(ctx, wire.Inspect, key)
 	if err != nil {
 		return Info{}, err
 	}
-	values := make([]standing, len(answers))
-	silent := 0
-	for i, a := range answers {
-		if a.state.counts() {
-			values[i] = standingOf(a.found)
-		} else {
-			silent++
-		}
+	values := make([]standing, len(r.answers))
+	for i, a := range r.answers {
+		values[i] = standingOf(a.found)
 	}
 	info, most := winner(values)
 	info.Key = key
+	silent := len(values) - r.tally.answered()
 	if maj := majority(len(values)); info.Held == 0 && (silent > len(values)-maj || most+silent >= maj) {
-		return Info{}, q.noQuorum(answers, timeout)
+		return Info{}, q.noQuorum(r.answers, q.opts.MasterTimeout)
 	}
 	return info, nil
 }
@@ -68,25 +61,9 @@ func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 // Errors, when nothing was found: ErrNoQuorum (as *NoQuorumError) if less than a majority
 // answered; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) ReleaseKey(ctx context.Context, key string) (bool, error) {
-	op := wire.Op{Kind: wire.Free, TokenAt: q.tokenAt(key, Token{})}
-	timeout := max(q.opts.MasterTimeout, minAttempt)
-	answers, err := q.survey(ctx, op, timeout, func(x *question, l *master.Lane) error { return l.Ask(op, x) })
-	if err != nil {
-		return false, err
+	r, err := q.survey(ctx, wire.Free, key)
+	if err == nil && r.tally.yes == 0 && r.verdict == noQuorum {
+		err = q.noQuorum(r.answers, q.opts.MasterTimeout)
 	}
-	var t tally
-	for _, a := range answers {
-		switch a.state {
-		case answerYes:
-			return true, nil
-		case answerNo:
-			t.no++
-		default:
-			t.none++
-		}
-	}
-	if decideAll(t) == noQuorum {
-		return false, q.noQuorum(answers, timeout)
-	}
-	return false, nil
+	return r.tally.yes > 0, err
 }

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,27 +77,29 @@ func (x *question) expire() {
 	}
 }
 
-// survey asks every master one thing and waits for all of them, at most timeout. The answers are
-// the caller's.
-func (q *Quorum) survey(ctx context.Context, op wire.Op, timeout time.Duration, send func(x *question, l *master.Lane) error) ([]answer, error) {
+// survey asks every master one thing about a key and waits for all of them, at most
+// Options.MasterTimeout. The round is the caller's.
+func (q *Quorum) survey(ctx context.Context, kind wire.Kind, key string) (r round, err error) {
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return r, context.Cause(ctx)
 	}
 	q.enter()
 	defer q.leave()
-	done := make(chan []answer, 1)
-	x := q.newQuestion(op, decideAll, timeout)
+	done := make(chan round, 1)
+	x := q.newQuestion(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, Token{})}, decideAll, q.opts.MasterTimeout)
 	x.decided = func(x *question) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		done <- append([]answer(nil), x.round.answers...)
+		r := x.round
+		r.answers = slices.Clone(r.answers)
+		done <- r
 	}
-	x.ask(func(l *master.Lane) error { return send(x, l) })
+	x.askOp()
 	q.Flush()
 	select {
-	case answers := <-done:
-		return answers, nil
+	case r = <-done:
+		return r, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return r, context.Cause(ctx)
 	}
 }

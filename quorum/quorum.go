@@ -72,6 +72,7 @@ func New(o Options) (*Quorum, error) {
 		stopped: make(chan struct{}),
 		claims:  make([]string, len(o.Masters)),
 	}
+	q.opts.MasterTimeout = max(o.MasterTimeout, minAttempt)
 	if q.log == nil {
 		q.log = zap.NewNop()
 	}

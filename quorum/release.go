@@ -90,7 +90,7 @@ func (q *Quorum) release(key string, t Token, likely *wire.Terms, keep time.Dura
 	if keep > 0 {
 		rule = decideHeld // done is what a majority has closed
 	}
-	u := q.newQuestion(op, rule, max(q.opts.MasterTimeout, minAttempt))
+	u := q.newQuestion(op, rule, q.opts.MasterTimeout)
 	u.round.slots = keep > 0 // what a majority has closed is one slot
 	u.decided = func(u *question) {
 		u.releaseAgain()

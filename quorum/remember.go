@@ -32,7 +32,7 @@ func (q *Quorum) nameOf(name string) string { return ReservedPrefix + name + ":"
 func (q *Quorum) callAll(ctx context.Context, use func(lane int, r wire.Reply), request []byte) {
 	q.enter()
 	defer q.leave()
-	ctx, cancel := context.WithTimeout(ctx, max(q.opts.MasterTimeout, minAttempt))
+	ctx, cancel := context.WithTimeout(ctx, q.opts.MasterTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
