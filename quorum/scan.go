@@ -92,21 +92,28 @@ func (p *page) close() {
 	}
 }
 
-// client returns the connection to a master, or the reason why there is none. It may be called for
-// different masters at the same time.
-func (p *page) client(ctx context.Context, at int) (c *notify.Client, err error) {
+// ask does something on the connection to a master, and reports whether that went well. If not, do
+// returns the reason, and the master is left out from here on. It may be called for different
+// masters at the same time.
+func (p *page) ask(ctx context.Context, at int, do func(c *notify.Client) error) bool {
+	if p.answers[at].state != answerYes {
+		return false
+	}
+	var err error
 	if p.clients[at] == nil {
 		p.clients[at], err = notify.Dial(ctx, p.q.lanes[at].Options())
 	}
-	return p.clients[at], err
-}
-
-// fail leaves a master out from here on, for a reason.
-func (p *page) fail(ctx context.Context, at int, reason error) {
-	if ctx.Err() != nil {
-		reason = master.SilentError(scanTime)
+	if err == nil {
+		err = do(p.clients[at])
 	}
-	p.answers[at] = answer{state: answerFailed, err: reason}
+	switch {
+	case err == nil:
+		return true
+	case ctx.Err() != nil:
+		err = master.SilentError(scanTime)
+	}
+	p.answers[at] = answer{state: answerFailed, err: err}
+	return false
 }
 
 // scan looks at some keys of one master. A cursor is that of the master, times the number of
@@ -114,15 +121,17 @@ func (p *page) fail(ctx context.Context, at int, reason error) {
 func (p *page) scan(ctx context.Context, cursor uint64, match string, count int64) (keys []string, at int, next uint64, err error) {
 	n := uint64(len(p.clients))
 	for at, inside := int(cursor%n), cursor/n; at < len(p.clients); at, inside = at+1, 0 {
-		if p.answers[at].state != answerYes {
-			continue
-		}
-		found, more, err := p.scanOne(ctx, at, inside, match, count)
-		if err != nil {
-			p.fail(ctx, at, err)
-			continue
-		}
+		var found []string
+		var more uint64
+		ok := p.ask(ctx, at, func(c *notify.Client) error {
+			if found, more, err = c.Scan(ctx, inside, match, count).Result(); err != nil {
+				return notify.Reason(err)
+			}
+			return nil
+		})
 		switch {
+		case !ok:
+			continue
 		case more > (math.MaxUint64-n)/n:
 			return nil, 0, 0, fmt.Errorf("%w: a master uses all 64 bits of its own", ErrInvalidCursor)
 		case more != 0:
@@ -133,18 +142,6 @@ func (p *page) scan(ctx context.Context, cursor uint64, match string, count int6
 		return p.ours(found), at, next, nil
 	}
 	return nil, 0, 0, p.enough()
-}
-
-func (p *page) scanOne(ctx context.Context, at int, cursor uint64, match string, count int64) ([]string, uint64, error) {
-	c, err := p.client(ctx, at)
-	if err != nil {
-		return nil, 0, err
-	}
-	keys, more, err := c.Scan(ctx, cursor, match, count).Result()
-	if err != nil {
-		return nil, 0, notify.Reason(err)
-	}
-	return keys, more, nil
 }
 
 // ours drops keys that are named twice, and keys that are no lock by their name.

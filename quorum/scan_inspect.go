@@ -2,18 +2,16 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 
+	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/notify"
 	"lockproxy/quorum/internal/wire"
 )
-
-var errInspect = errors.New("answered an unexpected reply")
 
 // inspect asks all masters for keys that master at holds, and returns those that hold a majority.
 // It leaves out those that an earlier master holds too: they were found there.
@@ -21,14 +19,11 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 	stand := make([][]standing, len(p.clients)) // by master and key; nil without an answer
 	var wg sync.WaitGroup
 	for i := range p.clients {
-		if p.answers[i].state != answerYes {
-			continue
-		}
 		wg.Go(func() {
-			var err error
-			if stand[i], err = p.standings(ctx, i, keys); err != nil {
-				p.fail(ctx, i, err)
-			}
+			p.ask(ctx, i, func(c *notify.Client) (err error) {
+				stand[i], err = p.standings(ctx, c, keys)
+				return err
+			})
 		})
 	}
 	wg.Wait()
@@ -66,15 +61,10 @@ func foundBefore(values []standing, at int) bool {
 }
 
 // standings asks one master for all keys, in packets.
-func (p *page) standings(ctx context.Context, at int, keys []string) ([]standing, error) {
-	c, err := p.client(ctx, at)
-	if err != nil {
-		return nil, err
-	}
+func (p *page) standings(ctx context.Context, c *notify.Client, keys []string) ([]standing, error) {
 	pipe := c.Pipeline()
 	for some := range slices.Chunk(keys, wire.MaxOps) {
-		names, args := p.q.enc.InspectArgs(some)
-		pipe.Eval(ctx, wire.Packet.Body, names, args...)
+		_ = pipe.Process(ctx, redis.NewRawCmd(ctx, p.q.enc.InspectArgs(some)...))
 	}
 	packets, err := pipe.Exec(ctx)
 	if err != nil {
@@ -82,44 +72,21 @@ func (p *page) standings(ctx context.Context, at int, keys []string) ([]standing
 	}
 	values := make([]standing, 0, len(keys))
 	for _, packet := range packets {
-		results, err := packet.(*redis.Cmd).Slice() // admitted, seconds, microseconds, one for each key
-		if err != nil {
-			return nil, notify.Reason(err)
+		var r wire.Reply
+		if _, err := wire.Parse(packet.(*redis.RawCmd).Val(), &r); err != nil {
+			return nil, err
 		}
-		for _, result := range results[min(3, len(results)):] {
-			found, ok := wire.ParseInspect(replyOf(result))
+		said, ok := wire.ParsePacket(&r, min(len(keys)-len(values), wire.MaxOps))
+		if !ok {
+			return nil, master.Answered(&r)
+		}
+		for i := range said.Results {
+			found, ok := wire.ParseInspect(&said.Results[i])
 			if !ok {
-				return nil, errInspect
+				return nil, master.Answered(&said.Results[i])
 			}
 			values = append(values, standingOf(&found))
 		}
 	}
-	if len(values) != len(keys) {
-		return nil, errInspect
-	}
 	return values, nil
-}
-
-// replyOf is the reply that go-redis turned into v. An error is no reply.
-func replyOf(v any) *wire.Reply {
-	if all, is := v.([]any); is {
-		r := &wire.Reply{Kind: '*'}
-		for _, elem := range all {
-			r.Elems = append(r.Elems, *replyOf(elem))
-		}
-		return r
-	}
-	if n, is := v.(int64); is {
-		return &wire.Reply{Kind: ':', Int: n}
-	}
-	text, ok := v.(string)
-	switch {
-	case v == nil:
-		return &wire.Reply{Kind: '$', Null: true}
-	case ok && text == "OTHER":
-		return &wire.Reply{Kind: '+', Text: text}
-	case ok:
-		return &wire.Reply{Kind: '$', Text: text}
-	}
-	return &wire.Reply{}
 }

@@ -1,12 +1,15 @@
 package wire
 
-// InspectArgs returns KEYS and ARGV of a call of Packet that inspects keys, at most MaxOps full
-// keys. It is for clients that encode by themselves, on connections that are not lanes.
-func (e *Encoder) InspectArgs(fullKeys []string) (keys []string, argv []any) {
-	keys = append([]string{e.StateKey}, fullKeys...)
-	argv = []any{"", "0000"}
-	for range fullKeys {
-		argv = append(argv, string(letters[Inspect]))
+// InspectArgs returns the words of a call of Packet that inspects keys, at most MaxOps full keys.
+// It is for clients that encode by themselves, on connections that are not lanes.
+func (e *Encoder) InspectArgs(fullKeys []string) []any {
+	args := []any{"EVAL", Packet.Body, 1 + len(fullKeys), e.StateKey}
+	for _, key := range fullKeys {
+		args = append(args, key)
 	}
-	return keys, argv
+	args = append(args, "", "0000")
+	for range fullKeys {
+		args = append(args, string(letters[Inspect]))
+	}
+	return args
 }

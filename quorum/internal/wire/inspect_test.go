@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 )
 
@@ -14,12 +15,11 @@ func TestInspectArgs(t *testing.T) {
 		names = append(names, key)
 		ops = append(ops, &Op{Kind: Inspect, TokenAt: TokenAt{Key: key}})
 	}
-	keys, argv := e.InspectArgs(names)
-	command := append([]string{"EVALSHA", Packet.SHA, "3"}, keys...)
-	for _, a := range argv {
-		command = append(command, a.(string))
+	var command []string
+	for _, a := range e.InspectArgs(names) {
+		command = append(command, fmt.Sprint(a))
 	}
-	if got, want := AppendCommand(nil, command...), e.AppendPacket(nil, batch(t, ops...), "", false); !bytes.Equal(got, want) {
+	if got, want := AppendCommand(nil, command...), e.AppendPacket(nil, batch(t, ops...), "", true); !bytes.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 }
