@@ -46,9 +46,9 @@ func (q *Quorum) Admit(ctx context.Context, name string) error {
 var errAdmitRace = errors.New("is being changed by another proxy, try again")
 
 func (q *Quorum) admit(ctx context.Context, i int) error {
-	l, state := q.lanes[i], []string{q.enc.StateKey}
+	l := q.lanes[i]
 	for range maxAdmitTries {
-		r, err := l.Call(ctx, wire.Probe.Append(nil, true, state))
+		r, err := l.Call(ctx, wire.Probe.Eval(q.enc.StateKey))
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (q *Quorum) admit(ctx context.Context, i int) error {
 		if err != nil || !change {
 			return err
 		}
-		if r, err = l.Call(ctx, wire.Admit.Append(nil, true, state, c.Args()...)); err != nil {
+		if r, err = l.Call(ctx, wire.Admit.Eval(q.enc.StateKey, c.Args()...)); err != nil {
 			return err
 		}
 		if r.Is(1) {

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -80,7 +79,7 @@ func (g *guard) applyLocked(a *admission.Action) {
 		g.sendLocked(l, &wire.Admit, func(r *wire.Reply, err error) { g.changed(l, a, r, err) }, a.Change.Args()...)
 	case admission.ActTell:
 		g.sendLocked(l, &wire.Counters, func(r *wire.Reply, err error) {
-			known, _, err := countersOf(r, err)
+			known, err := textAt(0, r, err)
 			g.update(func() { g.g.Told(a, known, err) })
 		}, a.Known, "")
 	case admission.ActCount:
@@ -96,8 +95,7 @@ func (g *guard) applyLocked(a *admission.Action) {
 
 // sendLocked runs a script about the state of a master. done is called later, without mu.
 func (g *guard) sendLocked(l *master.Lane, s *wire.Script, done func(*wire.Reply, error), args ...string) {
-	request := s.Append(nil, true, []string{g.q.enc.StateKey}, args...) // it is rare, so it brings the body
-	if err := l.Send(request, done); err != nil {
+	if err := l.Send(s.Eval(g.q.enc.StateKey, args...), done); err != nil {
 		g.then = append(g.then, func() { done(nil, err) })
 	}
 }
@@ -138,7 +136,7 @@ func (g *guard) countLocked(a *admission.Action) {
 	var mu sync.Mutex
 	for i, ask := range a.Ask {
 		g.sendLocked(g.q.lanes[ask.Master], &wire.Counters, func(r *wire.Reply, err error) {
-			_, counters, err := countersOf(r, err)
+			counters, err := textAt(1, r, err)
 			mu.Lock()
 			answers[i] = admission.Counted{Counters: counters, Err: err}
 			left--
@@ -151,23 +149,15 @@ func (g *guard) countLocked(a *admission.Action) {
 	}
 }
 
-var errNoCounters = errors.New("did not tell its counters")
-
-// countersOf reads the reply of the script counters.
-func countersOf(r *wire.Reply, err error) (known, counters string, _ error) {
-	if err != nil {
-		return "", "", err
-	}
-	c, ok := wire.ParseCounters(r)
+// textAt is one of the two texts that the script counters answers: known, counters.
+func textAt(place int, r *wire.Reply, err error) (string, error) {
 	switch {
-	case !ok:
-		return "", "", errNoCounters
-	case c.Known.IsError() && c.Counters.Kind != '$': // one that is full still tells its counters
-		return "", "", master.Answered(&c.Known)
-	case c.Known.IsError() && c.Counters.Null:
-		return "", "", master.Answered(&c.Known)
-	case c.Counters.IsError():
-		return "", "", master.Answered(&c.Counters)
+	case err != nil:
+		return "", err
+	case len(r.Elems) != 2:
+		return "", master.Answered(r)
+	case r.Elems[place].IsError():
+		return "", master.Answered(&r.Elems[place])
 	}
-	return c.Known.Text, c.Counters.Text, nil
+	return r.Elems[place].Text, nil
 }

@@ -200,7 +200,7 @@ func (d *differ) step() {
 		d.admit()
 	case 4:
 		known := d.known()
-		d.both("counters "+known, wire.Counters.Append(nil, true, []string{d.enc.StateKey}, known, ""), false)
+		d.both("counters "+known, wire.Counters.Eval(d.enc.StateKey, known, ""), false)
 	default:
 		d.packet()
 	}
@@ -211,7 +211,7 @@ func (d *differ) step() {
 // probe compares what both tell of their state, and all counters.
 func (d *differ) probe() {
 	d.t.Helper()
-	request := wire.Probe.Append(nil, true, []string{d.enc.StateKey})
+	request := wire.Probe.Eval(d.enc.StateKey)
 	real, fake := d.redis.ask(d.t, request), d.fake.ask(d.t, d.conn, request)
 	a, ok := wire.ParseProbe(&real)
 	b, ok2 := wire.ParseProbe(&fake)
@@ -288,5 +288,5 @@ func (d *differ) admit() {
 	from := []string{"", d.fake.State["record"]}[d.random.IntN(2)]
 	pick := func(all ...string) string { return all[d.random.IntN(len(all))] }
 	args := []string{from, pick("", "1"), pick("A run f 1-0-x", "Q run n 1000 - new -", "A run f 2-0-y"), pick("-", "", "max-ttl=1s"), pick("-", "", d.known()), pick("-", "", "run"), pick("", "20"), pick("", "1 30 2 5", "0 7")}
-	d.both("admit "+strings.Join(args, ","), wire.Admit.Append(nil, true, []string{d.enc.StateKey}, args...), false)
+	d.both("admit "+strings.Join(args, ","), wire.Admit.Eval(d.enc.StateKey, args...), false)
 }

@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"lockproxy/quorum/internal/wire"
@@ -40,7 +39,7 @@ func (l *Lane) Send(request []byte, done func(r *wire.Reply, err error)) error {
 	return nil
 }
 
-// Call is Send for a caller who can wait, until ctx ends.
+// Call is Send for a caller who can wait, until ctx ends. The reply comes without its elements.
 func (l *Lane) Call(ctx context.Context, request []byte) (wire.Reply, error) {
 	type answer struct {
 		reply wire.Reply
@@ -50,7 +49,7 @@ func (l *Lane) Call(ctx context.Context, request []byte) (wire.Reply, error) {
 	err := l.Send(request, func(r *wire.Reply, err error) {
 		a := answer{err: err}
 		if r != nil {
-			a.reply = clone(*r)
+			a.reply, a.reply.Elems = *r, nil // those are used again
 		}
 		answers <- a
 	})
@@ -66,13 +65,4 @@ func (l *Lane) Call(ctx context.Context, request []byte) (wire.Reply, error) {
 		}
 		return wire.Reply{}, context.Cause(ctx)
 	}
-}
-
-// clone copies a reply, whose elements are reused.
-func clone(r wire.Reply) wire.Reply {
-	r.Elems = slices.Clone(r.Elems)
-	for i := range r.Elems {
-		r.Elems[i] = clone(r.Elems[i])
-	}
-	return r
 }

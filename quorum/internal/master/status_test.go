@@ -106,9 +106,9 @@ func TestCall(t *testing.T) {
 		if _, err := l.Call(ctx, wire.AppendCommand(nil, "NONSENSE")); err == nil || !strings.Contains(err.Error(), "unknown command") {
 			t.Errorf("error reply: %v", err)
 		}
-		r, err := l.Call(ctx, wire.Counters.Append(nil, true, []string{"lockproxy:state:lock:"}, "", record))
-		if _, ok := wire.ParseCounters(&r); !ok || err != nil {
-			t.Errorf("counters: %+v, %v", r, err)
+		r, err := l.Call(ctx, wire.Probe.Eval("lockproxy:state:lock:"))
+		if said, ok := wire.ParseProbe(&r); !ok || said.Record != record || err != nil {
+			t.Errorf("probe: %+v, %v", r, err)
 		}
 		m.Pause()
 		if _, err := l.Call(ctx, wire.AppendCommand(nil, "PING")); err == nil || err.Error() != "gave no answer in 50ms" {

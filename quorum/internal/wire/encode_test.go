@@ -97,12 +97,8 @@ func TestAppendCommand(t *testing.T) {
 	if got := string(AppendCommand(nil, "PING", "")); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	got := words(t, Probe.Append(nil, false, []string{"s"}))
-	if fmt.Sprint(got) != "[EVALSHA "+Probe.SHA+" 1 s]" {
-		t.Errorf("%q", got)
-	}
-	got = words(t, Admit.Append(nil, true, []string{"s"}, "a", ""))
-	if len(got) != 6 || got[0] != "EVAL" || got[1] != Admit.Body || got[4] != "a" || got[5] != "" {
+	got := words(t, Admit.Eval("s", "a", ""))
+	if len(got) != 6 || got[0] != "EVAL" || got[1] != Admit.Body || got[2] != "1" || got[3] != "s" || got[4] != "a" || got[5] != "" {
 		t.Errorf("%q", got)
 	}
 }

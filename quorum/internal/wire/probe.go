@@ -49,17 +49,3 @@ func parseClock(seconds, micros string) (time.Duration, bool) {
 	}
 	return clock(s, us), true
 }
-
-// CountersReply is what Counters answers.
-type CountersReply struct {
-	Known    Reply // the field known as it stands now; an error if it could not be merged
-	Counters Reply // 'field number field number ...'; null if not asked for; or NOTADMITTED
-}
-
-// ParseCounters reads the reply of Counters; ok is false for any other reply.
-func ParseCounters(r *Reply) (c CountersReply, ok bool) {
-	if r.Kind != '*' || len(r.Elems) != 2 {
-		return c, false
-	}
-	return CountersReply{r.Elems[0], r.Elems[1]}, true
-}

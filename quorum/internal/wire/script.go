@@ -57,16 +57,9 @@ func newScript(body string) Script {
 	}
 }
 
-// Append writes a call of the script: EVALSHA, or EVAL with its body.
-func (s *Script) Append(b []byte, body bool, keys []string, args ...string) []byte {
-	b = s.appendHead(b, body, len(keys), len(args))
-	for _, k := range keys {
-		b = appendBulk(b, k)
-	}
-	for _, a := range args {
-		b = appendBulk(b, a)
-	}
-	return b
+// Eval is a call of a script about the state hash. Such calls are rare, so they bring the body.
+func (s *Script) Eval(state string, args ...string) []byte {
+	return AppendCommand(nil, append([]string{"EVAL", s.Body, "1", state}, args...)...)
 }
 
 // appendHead writes what stands in front of the first key.
