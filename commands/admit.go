@@ -52,7 +52,7 @@ func (s *Service) admitMaster(c *call) {
 // masterCalled returns the place of the master that an operator calls so, from 0, or -1 where
 // there is none. The log and LOCKPROXY MASTERS show "m1@10.0.0.1:6379", or "master 3" to clients
 // that must not see names. Beside these, "m1" and "10.0.0.1:6379" do where they mean one master.
-func masterCalled(all []quorum.MasterStatus, called string) int {
+func masterCalled(all []stat.Master, called string) int {
 	for i, m := range all {
 		if m.Name == called || strings.EqualFold(placeName(i), called) {
 			return i
@@ -73,7 +73,7 @@ func masterCalled(all []quorum.MasterStatus, called string) int {
 }
 
 // candidates lists all masters, as clients may see them.
-func (s *Service) candidates(all []quorum.MasterStatus) string {
+func (s *Service) candidates(all []stat.Master) string {
 	names := make([]string, len(all))
 	for i := range all {
 		names[i] = s.shownName(all, i)

@@ -29,7 +29,7 @@ type Locker interface {
 	Inspect(ctx context.Context, key string) (quorum.Info, error)
 	Scan(ctx context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error)
 	ReleaseKey(ctx context.Context, key string) (bool, error)
-	Masters() []quorum.MasterStatus
+	Masters() []stat.Master
 	Admit(ctx context.Context, name string) error
 
 	// These never block. They call done once, from any goroutine or event loop, maybe before they

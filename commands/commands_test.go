@@ -42,7 +42,7 @@ type fakeLocker struct {
 	releasing func() // called when a release is asked for; nil: nothing
 	extending func() // the same of an extension
 
-	masters []quorum.MasterStatus
+	masters []stat.Master
 }
 
 func (f *fakeLocker) note(format string, a ...any) {
@@ -124,7 +124,7 @@ func (f *fakeLocker) Admit(_ context.Context, name string) error {
 	return f.err
 }
 
-func (f *fakeLocker) Masters() []quorum.MasterStatus { return f.masters }
+func (f *fakeLocker) Masters() []stat.Master { return f.masters }
 
 func (f *fakeLocker) Release(_ context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error) {
 	f.note("release %q %v keep %v", keys, token, keep)

@@ -15,6 +15,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/quorum"
 	"lockproxy/resp"
+	"lockproxy/stat"
 )
 
 // oneLock is a Locker with a single lock. lockproxy uses a *quorum.Quorum.
@@ -23,7 +24,7 @@ type oneLock struct {
 	held bool
 }
 
-func (*oneLock) Masters() []quorum.MasterStatus { return nil }
+func (*oneLock) Masters() []stat.Master { return nil }
 
 func (l *oneLock) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, error) {
 	if l.held {

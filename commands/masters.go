@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lockproxy/plain"
-	"lockproxy/quorum"
+	"lockproxy/stat"
 )
 
 // masters is LOCKPROXY MASTERS: an array of maps.
@@ -30,7 +30,7 @@ func (s *Service) masters(c *call) {
 }
 
 // shownName returns the name of all[i] as clients may see it.
-func (s *Service) shownName(all []quorum.MasterStatus, i int) string {
+func (s *Service) shownName(all []stat.Master, i int) string {
 	if s.now().ShowMasters {
 		return all[i].Name
 	}
@@ -38,7 +38,7 @@ func (s *Service) shownName(all []quorum.MasterStatus, i int) string {
 }
 
 // shownText returns text, which may name masters, as clients may see it.
-func (s *Service) shownText(all []quorum.MasterStatus, text string) string {
+func (s *Service) shownText(all []stat.Master, text string) string {
 	if s.now().ShowMasters {
 		return text
 	}

@@ -14,16 +14,17 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"lockproxy/quorum"
+	"lockproxy/stat"
 )
 
 // threeMasters are one that votes, one that will, and one that may not, for a reason that names
 // the first.
-func threeMasters() []quorum.MasterStatus {
+func threeMasters() []stat.Master {
 	now := time.Now().Add(-time.Hour)
-	return []quorum.MasterStatus{
-		{Name: "h:1", State: quorum.StateVoting, Since: now, RunID: "abc", RTT: 1500 * time.Microsecond, Grants: 1, Refusals: 2, Errors: 3},
-		{Name: "m2@h:2", State: quorum.StateQuarantined, Reason: "restarted\r\n17s ago", Since: now, VotesIn: 42500*time.Millisecond + 1},
-		{Name: "h:10", State: quorum.StateRefused, Reason: "is the same server as h:1, not h:10", Since: now},
+	return []stat.Master{
+		{Name: "h:1", State: stat.StateVoting, Since: now, RunID: "abc", RTT: 1500 * time.Microsecond, Grants: 1, Refusals: 2, Errors: 3},
+		{Name: "m2@h:2", State: stat.StateQuarantined, Reason: "restarted\r\n17s ago", Since: now, VotesIn: 42500*time.Millisecond + 1},
+		{Name: "h:10", State: stat.StateRefused, Reason: "is the same server as h:1, not h:10", Since: now},
 	}
 }
 
@@ -133,7 +134,7 @@ func TestAdmitWords(t *testing.T) {
 
 // TestMasterCalled: what means two masters means none, unless it is the whole name of one.
 func TestMasterCalled(t *testing.T) {
-	all := []quorum.MasterStatus{{Name: "a@h:1"}, {Name: "b@h:1"}, {Name: "h:2"}, {Name: "c@h:2"}, {Name: "h:3@x"}, {Name: "d@h:3"}}
+	all := []stat.Master{{Name: "a@h:1"}, {Name: "b@h:1"}, {Name: "h:2"}, {Name: "c@h:2"}, {Name: "h:3@x"}, {Name: "d@h:3"}}
 	for called, want := range map[string]int{"h:1": -1, "a": 0, "b": 1, "h:2": 2, "c": 3, "h:3": -1, "master 1": 0, "1": -1, "master": -1, "@": -1} {
 		if got := masterCalled(all, called); got != want {
 			t.Errorf("%q: %d, want %d", called, got, want)

@@ -26,6 +26,7 @@ import (
 	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/notify"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // Quorum asks the masters. All methods are safe for concurrent use.
@@ -124,8 +125,8 @@ func (q *Quorum) WaitReady(ctx context.Context) error {
 }
 
 // Masters tells how the masters stand, in the order of Options.Masters.
-func (q *Quorum) Masters() []MasterStatus {
-	all := make([]MasterStatus, len(q.lanes))
+func (q *Quorum) Masters() []stat.Master {
+	all := make([]stat.Master, len(q.lanes))
 	for i, l := range q.lanes {
 		all[i] = l.Status()
 	}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/stat"
 )
 
 // A whole life on miniredis, over real sockets.
@@ -19,7 +21,7 @@ func TestOnMiniredis(t *testing.T) {
 	}
 	q := dialQuorum(t, addrs)
 	for _, st := range q.Masters() {
-		if st.State != StateVoting {
+		if st.State != stat.StateVoting {
 			t.Fatalf("status %+v", st)
 		}
 	}
@@ -143,7 +145,7 @@ func waitDrained(t *testing.T, proxies []*Quorum) {
 	for _, q := range proxies {
 		done := poll(15*time.Second, func() bool {
 			for _, st := range q.Masters() {
-				if st.State != StateVoting || st.Owed != 0 || st.Unanswered != 0 {
+				if st.State != stat.StateVoting || st.Owed != 0 || st.Unanswered != 0 {
 					return false
 				}
 			}
@@ -205,7 +207,7 @@ func TestMasterRestarted(t *testing.T) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
 	servers[2].restart(t)
-	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == StateVoting && q.Masters()[2].Owed == 0 }) {
+	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Owed == 0 }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
 }
@@ -259,7 +261,7 @@ func TestRealRefusals(t *testing.T) {
 		o.Masters[4].Password = "geheim"
 	})
 	for i, want := range []string{"", "wants a password", "says wrong password", "is a replica", ""} {
-		if st := q.Masters()[i]; st.Reason != want || (want == "") != (st.State == StateVoting) || want != "" && st.State != StateRefused {
+		if st := q.Masters()[i]; st.Reason != want || (want == "") != (st.State == stat.StateVoting) || want != "" && st.State != stat.StateRefused {
 			t.Errorf("master %d is %s: %q, want %q", i+1, st.State, st.Reason, want)
 		}
 	}
@@ -270,7 +272,7 @@ func TestRealRefusals(t *testing.T) {
 	twice := dialQuorum(t, []string{good.addr, good.addr, strings.Replace(good.addr, "127.0.0.1", "localhost", 1)})
 	votes := 0
 	for _, st := range twice.Masters() {
-		if st.State == StateVoting {
+		if st.State == stat.StateVoting {
 			votes++
 		} else if !strings.HasPrefix(st.Reason, "is the same server as ") {
 			t.Errorf("status %+v", st)

@@ -11,6 +11,7 @@ import (
 
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // reading makes a Quorum call after for whatever comes from a master, before it learns of it.
@@ -87,7 +88,7 @@ func TestReleaseOwesNothing(t *testing.T) {
 		m := s.masters[2]
 		m.FlushAll()
 		time.Sleep(2 * time.Second)
-		if state := q.Masters()[2].State; state != StateQuarantined {
+		if state := q.Masters()[2].State; state != stat.StateQuarantined {
 			t.Fatalf("the master is %v", state)
 		}
 		lease := mustAcquire(t, q, "job", time.Minute)

@@ -11,6 +11,7 @@ import (
 	"lockproxy/quorum/internal/dice"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // B12: UNLOCK answers once, in bounded time: 1, 0 or ErrNoQuorum.
@@ -128,7 +129,7 @@ func TestErrorRepliesAreNoVote(t *testing.T) {
 				if err.Error() != want {
 					t.Errorf("text %q, want %q", err, want)
 				}
-				if st := q.Masters()[0]; st.State != StateVoting || st.ByKind[kind] != 2 || st.Errors != 2 {
+				if st := q.Masters()[0]; st.State != stat.StateVoting || st.ByKind[kind] != 2 || st.Errors != 2 {
 					t.Errorf("status %+v, want voting with two errors", st)
 				}
 				synctest.Wait()

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"lockproxy/stat"
 )
 
 // TestRemember: what one proxy keeps with the masters another recalls, as far as they answer.
@@ -34,7 +36,7 @@ func TestRemember(t *testing.T) {
 		t.Errorf("where one has no hash: %q", got)
 	}
 	first.Close()
-	for end := time.Now().Add(10 * time.Second); other.Masters()[0].State != StateDown && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); other.Masters()[0].State != stat.StateDown && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if kept := other.Remember(t.Context(), "upstream", "10.0.0.9:6379", "password"); kept != 2 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockproxy/quorum/internal/notify"
+	"lockproxy/stat"
 )
 
 // Inspect, Scan and ReleaseKey on servers: locks of ours and of another library, and what is no
@@ -128,7 +129,7 @@ func TestScanWithoutMasters(t *testing.T) {
 	down := func(s *redisServer, i int) {
 		_ = s.cmd.Process.Kill()
 		_ = s.cmd.Wait()
-		if !poll(5*time.Second, func() bool { return q.Masters()[i].State != StateVoting }) {
+		if !poll(5*time.Second, func() bool { return q.Masters()[i].State != stat.StateVoting }) {
 			t.Fatal("not noticed")
 		}
 	}

@@ -1,5 +1,7 @@
 package admission
 
+import "lockproxy/stat"
+
 // ActionKind says what an Action is.
 type ActionKind uint8
 
@@ -23,9 +25,9 @@ type Action struct {
 
 	Record string // ActVote; empty: any
 
-	State  State // ActExclude
-	Reason error // ActExclude: plain words that follow the master's name
-	Brief  bool  // ActExclude: it is not worth a line in the log, and not the last word for those who start
+	State  stat.State // ActExclude
+	Reason error      // ActExclude: plain words that follow the master's name
+	Brief  bool       // ActExclude: it is not worth a line in the log, and not the last word for those who start
 
 	Change Change // ActChange
 

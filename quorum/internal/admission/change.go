@@ -1,6 +1,10 @@
 package admission
 
-import "strconv"
+import (
+	"strconv"
+
+	"lockproxy/stat"
+)
 
 // keep leaves a field of the state hash as it is; an empty text deletes it.
 const keep = "-"
@@ -55,7 +59,7 @@ func (g *Guard) Changed(a *Action, done bool, err error) (actions []Action, warn
 	c := &a.Change
 	switch {
 	case err != nil && !c.note():
-		return []Action{{Kind: ActExclude, Master: a.Master, Conn: a.Conn, State: StateQuarantined, Reason: err}}, ""
+		return []Action{{Kind: ActExclude, Master: a.Master, Conn: a.Conn, State: stat.StateQuarantined, Reason: err}}, ""
 	case err != nil || !done:
 		return nil, ""
 	}

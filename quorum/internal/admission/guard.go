@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"lockproxy/stat"
 )
 
 // Options are what a Guard needs to know.
@@ -204,12 +206,12 @@ func (e *evaluation) do(i int, a Action) {
 
 // refuse is for what only the operator can change.
 func (e *evaluation) refuse(i int, reason error) {
-	e.do(i, Action{Kind: ActExclude, State: StateRefused, Reason: reason})
+	e.do(i, Action{Kind: ActExclude, State: stat.StateRefused, Reason: reason})
 }
 
 // wait keeps a master in quarantine.
 func (e *evaluation) wait(i int, reason error, brief bool) {
-	e.do(i, Action{Kind: ActExclude, State: StateQuarantined, Reason: reason, Brief: brief})
+	e.do(i, Action{Kind: ActExclude, State: stat.StateQuarantined, Reason: reason, Brief: brief})
 }
 
 // change has the record of a master changed. Until that is answered and the master observed, it is

@@ -11,6 +11,17 @@ import (
 	"time"
 )
 
+// Mode says what happens to a master that may have lost its memory: one that restarted, was
+// flushed, stepped its clock or went back to an older state. Off must be chosen by all proxies of
+// a deployment or by none.
+type Mode uint8
+
+const (
+	On     Mode = iota // it stays out of the vote for MaxTTL and a margin; masters that are all new vote at once
+	Strict             // as On, and new masters wait as well
+	Off                // it votes at once, and may grant a lock twice
+)
+
 // settings are what all proxies of a deployment must agree on, by name, in the order in which they
 // are compared.
 type settings []setting

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"lockproxy/stat"
 )
 
 // A world of servers, addresses and proxies, in virtual time, for walks through what the real
@@ -133,7 +135,7 @@ type wLane struct {
 	queue    []*wMessage
 	votes    bool
 	record   string
-	state    State
+	state    stat.State
 	reason   error
 	observed time.Time
 	probed   time.Time
@@ -524,7 +526,7 @@ func (p *wProxy) states() string {
 			text.WriteString("d")
 		case l.votes:
 			text.WriteString("v")
-		case l.state == StateRefused:
+		case l.state == stat.StateRefused:
 			text.WriteString("r")
 		default:
 			text.WriteString("q")

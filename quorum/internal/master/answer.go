@@ -7,6 +7,7 @@ import (
 	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 const codeNoScript = "NOSCRIPT" // the master does not have the script
@@ -138,9 +139,9 @@ func (l *Lane) watchPacketLocked(p *wire.PacketReply, ok bool, r *wire.Reply, se
 		return void
 	case (isReadOnly(*r) || slices.ContainsFunc(p.Results, isReadOnly)) && !l.cfg.Unguarded:
 		l.demoted = l.facts.RunID
-		l.stopVotingLocked(admission.StateQuarantined, admission.ErrReplica)
+		l.stopVotingLocked(stat.StateQuarantined, admission.ErrReplica)
 	case ok && !p.Admitted || l.stepped:
-		l.stopVotingLocked(admission.StateQuarantined, void)
+		l.stopVotingLocked(stat.StateQuarantined, void)
 	case !l.cfg.Unguarded && sent-l.observed > admission.MaxAge:
 		void = errStale // while nothing was observed, another state of it may have been announced
 	default:

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // narrow is a Polled connection of which a goroutine plays the event loop. Its socket takes and
@@ -71,7 +71,7 @@ func TestAdopted(t *testing.T) {
 						return conns[len(conns)-1], true
 					}
 				})
-				if l.Status().State != admission.StateVoting || conns[0].watched != 1 {
+				if l.Status().State != stat.StateVoting || conns[0].watched != 1 {
 					t.Fatalf("watched %d times, status %+v", conns[0].watched, l.Status())
 				}
 				var c collect
@@ -101,7 +101,7 @@ func TestAdopted(t *testing.T) {
 				}
 				m.Cut()
 				time.Sleep(time.Second)
-				if s := l.Status(); s.State != admission.StateVoting || len(conns) != 2 || h.sofar().lost != 1 {
+				if s := l.Status(); s.State != stat.StateVoting || len(conns) != 2 || h.sofar().lost != 1 {
 					t.Errorf("%d connections, %d lost, status %+v", len(conns), h.sofar().lost, s)
 				}
 			})
@@ -113,7 +113,7 @@ func TestAdopted(t *testing.T) {
 func TestNotAdopted(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m, func(c *Config) { c.Adopt = func(net.Conn) (Polled, bool) { return nil, false } })
-		if s := l.Status(); s.State != admission.StateVoting {
+		if s := l.Status(); s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 	})
@@ -184,7 +184,7 @@ func TestAdoptedLoopEndsWithin(t *testing.T) {
 		})
 		m.Cut()
 		time.Sleep(time.Second)
-		if s := l.Status(); s.State != admission.StateVoting || h.sofar().lost != 1 {
+		if s := l.Status(); s.State != stat.StateVoting || h.sofar().lost != 1 {
 			t.Errorf("%d lost, status %+v", h.sofar().lost, s)
 		}
 	})
@@ -205,7 +205,7 @@ func TestUnaskedReply(t *testing.T) {
 		if err := l.Ask(op(wire.Acquire, tokenAt("k", 1)), &c); err != nil {
 			t.Fatal(err)
 		}
-		if !s.received([]byte("*4\r\n:1\r\n:0\r\n:0\r\n:1\r\n")) || l.Status().State != admission.StateDown {
+		if !s.received([]byte("*4\r\n:1\r\n:0\r\n:0\r\n:1\r\n")) || l.Status().State != stat.StateDown {
 			t.Errorf("status %+v", l.Status())
 		}
 		synctest.Wait()
@@ -238,7 +238,7 @@ func TestTooManyClients(t *testing.T) {
 			}
 			l, _ := begin(t, &Options{Addr: "10.0.0.1:6379", Dial: dial})
 			<-l.Ready()
-			if s := l.Status(); s.State != admission.StateDown || s.Reason != `answered "ERR max number of clients reached"` {
+			if s := l.Status(); s.State != stat.StateDown || s.Reason != `answered "ERR max number of clients reached"` {
 				t.Errorf("asked %v: status %+v", wait, s)
 			}
 		})
@@ -258,7 +258,7 @@ func TestGarbage(t *testing.T) {
 		}
 		m.Set(func() { m.Hook = nil })
 		time.Sleep(time.Second)
-		if s := l.Status(); s.State != admission.StateVoting {
+		if s := l.Status(); s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 	})

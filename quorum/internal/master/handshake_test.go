@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/fake"
+	"lockproxy/stat"
 )
 
 // TestRefusedMasters: each refusal at connect has its reason, and the time since when it stands.
@@ -27,17 +27,17 @@ func TestRefusedMasters(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, reason string
-		state        admission.State
+		state        stat.State
 		make         func(m *fake.Master)
 	}{
-		{"replica", "is a replica", admission.StateRefused, func(m *fake.Master) { m.Role = "slave" }},
-		{"cluster", "runs in cluster mode", admission.StateRefused, func(m *fake.Master) { m.Mode = "cluster" }},
-		{"no run_id", "has no run_id", admission.StateRefused, func(m *fake.Master) { m.RunID = "" }},
-		{"password missing", "wants a password", admission.StateRefused, func(m *fake.Master) { m.Password = "secret" }},
-		{"loading", `answered "LOADING wait"`, admission.StateDown, answering("SCRIPT", "-LOADING wait\r\n")},
-		{"not Redis", "answered something that is not Redis' protocol", admission.StateDown, answering("CLIENT ID", "hello\r\n")},
-		{"no record", `answered "WRONGTYPE no hash"`, admission.StateRefused, answering("probe", "-WRONGTYPE no hash\r\n")},
-		{"odd record", "does not tell its record", admission.StateRefused, answering("probe", ":1\r\n")},
+		{"replica", "is a replica", stat.StateRefused, func(m *fake.Master) { m.Role = "slave" }},
+		{"cluster", "runs in cluster mode", stat.StateRefused, func(m *fake.Master) { m.Mode = "cluster" }},
+		{"no run_id", "has no run_id", stat.StateRefused, func(m *fake.Master) { m.RunID = "" }},
+		{"password missing", "wants a password", stat.StateRefused, func(m *fake.Master) { m.Password = "secret" }},
+		{"loading", `answered "LOADING wait"`, stat.StateDown, answering("SCRIPT", "-LOADING wait\r\n")},
+		{"not Redis", "answered something that is not Redis' protocol", stat.StateDown, answering("CLIENT ID", "hello\r\n")},
+		{"no record", `answered "WRONGTYPE no hash"`, stat.StateRefused, answering("probe", "-WRONGTYPE no hash\r\n")},
+		{"odd record", "does not tell its record", stat.StateRefused, answering("probe", ":1\r\n")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -56,7 +56,7 @@ func TestRefusedMasters(t *testing.T) {
 				}
 				m.Set(func() { m.Hook, m.Role, m.Mode, m.RunID, m.Password = nil, "master", "standalone", "run-1", "" })
 				time.Sleep(5 * time.Second)
-				if s := l.Status(); s.State != admission.StateVoting {
+				if s := l.Status(); s.State != stat.StateVoting {
 					t.Errorf("does not recover: %+v", s)
 				}
 			})
@@ -69,13 +69,13 @@ func TestUnreachable(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		m.Stop()
 		l, _ := start(t, m)
-		if s := l.Status(); s.State != admission.StateDown || s.Reason != "refused the connection" {
+		if s := l.Status(); s.State != stat.StateDown || s.Reason != "refused the connection" {
 			t.Errorf("stopped: %+v", s)
 		}
 		m.Pause()
 		m.Start()
 		time.Sleep(5 * time.Second)
-		if s := l.Status(); s.State != admission.StateDown || s.Reason != "gave no answer in 2s" {
+		if s := l.Status(); s.State != stat.StateDown || s.Reason != "gave no answer in 2s" {
 			t.Errorf("hung: %+v", s)
 		}
 	})
@@ -121,12 +121,12 @@ func TestPassword(t *testing.T) {
 func TestSameServerTwice(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m, func(c *Config) { c.Host.(*host).claimed["run-1"] = 1 })
-		if s := l.Status(); s.State != admission.StateRefused || s.Reason != "is the same server as 10.0.0.2:6379" {
+		if s := l.Status(); s.State != stat.StateRefused || s.Reason != "is the same server as 10.0.0.2:6379" {
 			t.Errorf("status %+v", s)
 		}
 		h.Unclaim(1)
 		time.Sleep(2 * time.Second)
-		if s := l.Status(); s.State != admission.StateVoting {
+		if s := l.Status(); s.State != stat.StateVoting {
 			t.Errorf("when the other has gone: %+v", s)
 		}
 	})

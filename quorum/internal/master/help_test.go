@@ -15,6 +15,7 @@ import (
 	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // host is the Quorum of one lane: it lets the master vote under the record that it finds, and
@@ -65,7 +66,7 @@ func (h *host) Observed(_ int, o admission.Observation) {
 	switch {
 	case hold:
 	case o.Stepped || o.Demoted:
-		h.lane.Exclude(o.Conn, admission.StateQuarantined, errProbing, true)
+		h.lane.Exclude(o.Conn, stat.StateQuarantined, errProbing, true)
 		h.lane.Forgive() // as after a quarantine
 	default:
 		h.lane.Admit(o.Conn, o.Record)

@@ -13,6 +13,7 @@ import (
 	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/dice"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 const (
@@ -108,7 +109,7 @@ type Lane struct {
 	up      bool  // after the handshake: the lane carries releases
 	votes   bool  // never unless up
 	record  string
-	state   admission.State
+	state   stat.State
 	reason  error     // why the master does not vote
 	since   time.Time // of state
 	closing bool      // no new work but releases
@@ -118,7 +119,7 @@ type Lane struct {
 	loaded  bool          // the master has the script of packets, or will have it before the next one
 	repairs repairs
 	backlog bool // some repairs are idle as the queue was full
-	status  Status
+	status  stat.Master
 	logged  time.Time // when dropped repairs were last logged
 	warned  string    // the last logged reason why the master does not vote
 	counted bool      // its quarantine has been counted
@@ -139,7 +140,7 @@ type Lane struct {
 
 // New returns a lane. Run connects it.
 func New(c Config) *Lane {
-	return &Lane{cfg: c, ready: make(chan struct{}), wanted: make(chan struct{}, 1), state: admission.StateDown, reason: errConnecting, since: time.Now()}
+	return &Lane{cfg: c, ready: make(chan struct{}), wanted: make(chan struct{}, 1), state: stat.StateDown, reason: errConnecting, since: time.Now()}
 }
 
 // Name is what messages call the master.

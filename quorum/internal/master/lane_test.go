@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // TestOrder: the master carries operations out in the order in which they were asked, inside
@@ -132,19 +132,19 @@ func TestSilentLaneDies(t *testing.T) {
 		l, h := start(t, m)
 		m.Pause()
 		began := time.Now()
-		for l.Status().State == admission.StateVoting {
+		for l.Status().State == stat.StateVoting {
 			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
 		}
 		if took := time.Since(began); took < 2*time.Second || took > 3*time.Second {
 			t.Errorf("dead after %v, want 2s to 3s", took)
 		}
-		if s := l.Status(); s.State != admission.StateDown || s.Reason != "gave no answer in 2s" {
+		if s := l.Status(); s.State != stat.StateDown || s.Reason != "gave no answer in 2s" {
 			t.Errorf("status %+v", s)
 		}
 		m.Resume()
 		time.Sleep(5 * time.Second)
-		if s := l.Status(); s.State != admission.StateVoting || s.Lost != 1 || h.sofar().lost == 0 {
+		if s := l.Status(); s.State != stat.StateVoting || s.Lost != 1 || h.sofar().lost == 0 {
 			t.Errorf("status %+v, want voting again", s)
 		}
 	})

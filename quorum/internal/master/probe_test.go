@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // TestProbe: the host is told what the master says of itself, when a connection begins, every
@@ -122,7 +122,7 @@ func TestHugeInfo(t *testing.T) {
 		})
 		l, _ := start(t, m)
 		time.Sleep(3 * time.Second)
-		if s := l.Status(); s.State != admission.StateVoting || s.Lost != 0 {
+		if s := l.Status(); s.State != stat.StateVoting || s.Lost != 0 {
 			t.Errorf("status %+v", s)
 		}
 	})
@@ -135,7 +135,7 @@ func TestAnotherServer(t *testing.T) {
 		m.Set(func() { m.RunID = "run-2" })
 		l.Probe()
 		synctest.Wait()
-		if s := l.Status(); s.State != admission.StateDown || s.Reason != "is another server now" || len(h.sofar().observed) != 1 {
+		if s := l.Status(); s.State != stat.StateDown || s.Reason != "is another server now" || len(h.sofar().observed) != 1 {
 			t.Errorf("%d observations, status %+v", len(h.sofar().observed), s)
 		}
 		time.Sleep(time.Second)
@@ -153,7 +153,7 @@ func TestDemoted(t *testing.T) {
 		m.Set(func() { m.Role = "slave" })
 		l.Probe()
 		synctest.Wait()
-		if s := l.Status(); s.State != admission.StateRefused || s.Reason != "is a replica" {
+		if s := l.Status(); s.State != stat.StateRefused || s.Reason != "is a replica" {
 			t.Errorf("status %+v", s)
 		}
 		m.Set(func() { m.Role = "master" })
@@ -208,7 +208,7 @@ func TestStepped(t *testing.T) {
 		m.Set(func() { m.Ahead = time.Hour })
 		l.Probe()
 		synctest.Wait()
-		if o := h.last(); o.Stepped || l.Status().State != admission.StateVoting {
+		if o := h.last(); o.Stepped || l.Status().State != stat.StateVoting {
 			t.Errorf("observed %+v", o)
 		}
 	})

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // startRedis starts a redis-server and ends it with the test. Without redis-server the test is
@@ -185,7 +185,7 @@ func TestTLS(t *testing.T) {
 	l.Flush()
 	eventually(t, func() bool { return c.String() == "acquire 1, release 1" })
 	bad, _ := dial(t, addr, with(&tls.Config{}))
-	if s := bad.Status(); s.State != admission.StateDown || s.Reason == "" {
+	if s := bad.Status(); s.State != stat.StateDown || s.Reason == "" {
 		t.Errorf("status %+v, want down: the certificate is not trusted", s)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // TestReleasedLate: a lock that stood until its master came back is news for those masters that
@@ -85,7 +85,7 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 		m.Start()
 		time.Sleep(10 * time.Second)
 		noKeys(t, m)
-		if s := l.Status(); s.Owed != 0 || s.State != admission.StateVoting {
+		if s := l.Status(); s.Owed != 0 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 	})

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // carriedOut keeps the names of what the master carries out from here on: commands, and operations
@@ -66,7 +66,7 @@ func TestReconnect(t *testing.T) {
 		if kill < 0 || release < kill || acquire < release {
 			t.Errorf("carried out %s: want CLIENT KILL, release, acquire", order)
 		}
-		if s := l.Status(); s.Owed != 0 || s.State != admission.StateVoting {
+		if s := l.Status(); s.Owed != 0 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 	})
@@ -107,7 +107,7 @@ func TestReplayComesFirst(t *testing.T) {
 			}
 		})
 		m.Start()
-		for l.Status().State != admission.StateVoting {
+		for l.Status().State != stat.StateVoting {
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
 		}
@@ -131,7 +131,7 @@ func TestReplayKeepsWhatFails(t *testing.T) {
 		m.Set(func() { m.Denied = "MISCONF no disk" })
 		m.Start()
 		time.Sleep(2 * time.Second)
-		if s := l.Status(); s.Owed != 1 || s.State != admission.StateVoting {
+		if s := l.Status(); s.Owed != 1 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 		m.Set(func() { m.Denied = "" })
@@ -163,7 +163,7 @@ func TestKillUntilItIsAnswered(t *testing.T) {
 		m.Cut()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if !slices.Equal(killed, []string{"1", "1", "1"}) || l.Status().State != admission.StateVoting {
+		if !slices.Equal(killed, []string{"1", "1", "1"}) || l.Status().State != stat.StateVoting {
 			t.Errorf("killed %v, status %+v", killed, l.Status())
 		}
 	})
@@ -182,7 +182,7 @@ func TestNewProcess(t *testing.T) {
 		})
 		m.Restart("run-2", false)
 		time.Sleep(time.Second)
-		if s := l.Status(); s.State != admission.StateVoting || s.RunID != "run-2" || m.Ran("CLIENT KILL") != 0 {
+		if s := l.Status(); s.State != stat.StateVoting || s.RunID != "run-2" || m.Ran("CLIENT KILL") != 0 {
 			t.Errorf("%d times CLIENT KILL, status %+v", m.Ran("CLIENT KILL"), s)
 		}
 	})
@@ -196,7 +196,7 @@ func TestKillForbidden(t *testing.T) {
 			l, _ := start(t, m)
 			m.Cut()
 			time.Sleep(time.Second)
-			if s := l.Status(); s.State != admission.StateVoting || s.Lost != 1 {
+			if s := l.Status(); s.State != stat.StateVoting || s.Lost != 1 {
 				t.Errorf("%s: status %+v", name, s)
 			}
 		})

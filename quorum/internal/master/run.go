@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"lockproxy/quorum/internal/admission"
+	"lockproxy/stat"
 )
 
 const (
@@ -127,9 +127,9 @@ func (l *Lane) sendRepairs(now time.Time) {
 
 // noteEnd keeps the reason why there is no connection, and logs it once.
 func (l *Lane) noteEnd(served bool, err error) {
-	state := admission.StateDown
+	state := stat.StateDown
 	if isA[refusedError](err) {
-		state = admission.StateRefused
+		state = stat.StateRefused
 	}
 	l.mu.Lock()
 	l.setLocked(state, err)
@@ -150,8 +150,8 @@ func (l *Lane) fail(c *conn, reason error) {
 			l.status.Lost++
 		}
 		l.conn, l.up, l.votes, l.record, l.reason = nil, false, false, "", reason
-		if l.state != admission.StateRefused { // it may be refused once more: see noteEnd
-			l.setLocked(admission.StateDown, reason)
+		if l.state != stat.StateRefused { // it may be refused once more: see noteEnd
+			l.setLocked(stat.StateDown, reason)
 		}
 	}
 	l.mu.Unlock()

@@ -8,14 +8,10 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/plain"
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
 )
-
-// Status is how a master stands.
-type Status = stat.Master
 
 // waiting is a reason that passes by itself, and when.
 type waiting interface {
@@ -25,7 +21,7 @@ type waiting interface {
 }
 
 // Status returns how the master stands now.
-func (l *Lane) Status() Status {
+func (l *Lane) Status() stat.Master {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status
@@ -40,7 +36,7 @@ func (l *Lane) Status() Status {
 	return s
 }
 
-func (l *Lane) setLocked(s admission.State, reason error) {
+func (l *Lane) setLocked(s stat.State, reason error) {
 	l.reason = reason
 	if l.state != s {
 		l.state, l.since = s, time.Now()
@@ -72,7 +68,7 @@ func (l *Lane) Admit(conn uint64, record string) {
 	}
 	fresh, runID := !l.votes, l.facts.RunID
 	l.votes, l.record = true, record
-	l.setLocked(admission.StateVoting, nil)
+	l.setLocked(stat.StateVoting, nil)
 	l.warned, l.counted = "", false
 	l.sendRepairsLocked(time.Now(), false) // the top-ups
 	l.mu.Unlock()
@@ -84,7 +80,7 @@ func (l *Lane) Admit(conn uint64, record string) {
 
 // Exclude keeps the master out of the vote for a reason. It does nothing on another connection
 // than conn. brief says that the reason is not worth a line in the log and will soon be another.
-func (l *Lane) Exclude(conn uint64, s admission.State, reason error, brief bool) {
+func (l *Lane) Exclude(conn uint64, s stat.State, reason error, brief bool) {
 	l.mu.Lock()
 	if !l.isLocked(conn) {
 		l.mu.Unlock()
@@ -111,7 +107,7 @@ func (l *Lane) Exclude(conn uint64, s admission.State, reason error, brief bool)
 // isLocked reports whether conn is the connection that the lane has.
 func (l *Lane) isLocked(conn uint64) bool { return l.conn != nil && l.conn.number == conn }
 
-func (l *Lane) stopVotingLocked(s admission.State, reason error) {
+func (l *Lane) stopVotingLocked(s stat.State, reason error) {
 	l.votes = false
 	l.setLocked(s, reason)
 }
@@ -128,7 +124,7 @@ func (l *Lane) Forgive() {
 
 // warn logs that the master does not vote, unless that was the last thing logged or the log knows
 // it. Two reasons of one topic count as the same.
-func (l *Lane) warn(s admission.State, reason error, topic string, known bool) {
+func (l *Lane) warn(s stat.State, reason error, topic string, known bool) {
 	l.mu.Lock()
 	known = known || l.warned == topic
 	l.warned = topic

@@ -14,6 +14,7 @@ import (
 	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // TestExclude: a master does not vote for the reason that the host gives; warnings are logged
@@ -24,14 +25,14 @@ func TestExclude(t *testing.T) {
 		l, h := start(t, m, func(c *Config) { c.Log = zap.New(core) })
 		h.note(func() { h.hold = true })
 		reason := errors.New("does not please")
-		l.Exclude(7, admission.StateRefused, reason, false)
-		if s := l.Status(); s.State != admission.StateVoting {
+		l.Exclude(7, stat.StateRefused, reason, false)
+		if s := l.Status(); s.State != stat.StateVoting {
 			t.Errorf("on another connection: %+v", s)
 		}
 		for range 3 {
-			l.Exclude(1, admission.StateRefused, reason, false)
-			l.Exclude(1, admission.StateQuarantined, &waits{time.Now().Add(time.Minute)}, false)
-			l.Exclude(1, admission.StateQuarantined, &waits{time.Now().Add(time.Minute)}, false)
+			l.Exclude(1, stat.StateRefused, reason, false)
+			l.Exclude(1, stat.StateQuarantined, &waits{time.Now().Add(time.Minute)}, false)
+			l.Exclude(1, stat.StateQuarantined, &waits{time.Now().Add(time.Minute)}, false)
 		}
 		if s := l.Status(); s.Reason != "waits" || s.VotesIn != time.Minute || s.Quarantines != 1 || l.MayServe() == nil {
 			t.Errorf("status %+v", s)
@@ -53,7 +54,7 @@ func TestExclude(t *testing.T) {
 		m.Resume()
 		synctest.Wait()
 		l.Admit(1, record)
-		if s := l.Status(); s.State != admission.StateVoting || s.Reason != "" || l.MayServe() != nil {
+		if s := l.Status(); s.State != stat.StateVoting || s.Reason != "" || l.MayServe() != nil {
 			t.Errorf("status %+v", s)
 		}
 		logs.TakeAll()
@@ -94,7 +95,7 @@ func TestCall(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
 		h.note(func() { h.hold = true })
-		l.Exclude(1, admission.StateRefused, errors.New("must not"), true)
+		l.Exclude(1, stat.StateRefused, errors.New("must not"), true)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err := l.Call(ctx, wire.AppendCommand(nil, "HSET", "h", "field", "value")); err != nil {

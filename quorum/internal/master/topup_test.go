@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // TestTopUp: a master that missed a lock gets it, for the rest of its ttl; the host is told,
@@ -134,7 +134,7 @@ func TestTopUpThatIsOver(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		closed.Store(false)
 		time.Sleep(time.Second)
-		if s := l.Status(); s.Owed != 0 || s.State != admission.StateVoting {
+		if s := l.Status(); s.Owed != 0 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 		if n, ours := m.Holds("lock:job", secret(1)); n != 1 || !ours {

@@ -5,9 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/fake"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // TestVotesDoNotCount: what a master answers does not count when its record is another, its clock
@@ -68,7 +68,7 @@ func TestVotesDoNotCount(t *testing.T) {
 				h.note(func() { h.hold = false })
 				time.Sleep(5 * time.Second)
 				noKeys(t, m)
-				if s := l.Status(); s.State != admission.StateVoting || s.Owed != 0 {
+				if s := l.Status(); s.State != stat.StateVoting || s.Owed != 0 {
 					t.Errorf("it does not vote again: %+v", s)
 				}
 			})
