@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/wire"
 )
@@ -57,7 +56,7 @@ func (q *Quorum) admit(ctx context.Context, i int) error {
 			return master.Answered(&r)
 		}
 		q.guard.mu.Lock()
-		c, change, err := q.guard.g.Adopt(i, admission.Probe(said), time.Now())
+		c, change, err := q.guard.g.Adopt(i, said, time.Now())
 		q.guard.mu.Unlock()
 		if err != nil || !change {
 			return err

@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"resp/internal/netpoll": {},
 	"resp/internal/scan":    {},
 
-	"quorum/internal/admission": {},
+	"quorum/internal/admission": {"quorum/internal/wire"},
 	"quorum/internal/clock":     {},
 	"quorum/internal/dice":      {},
 	"quorum/internal/fake":      {"quorum/internal/wire"}, // masters in memory, for tests

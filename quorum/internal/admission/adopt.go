@@ -1,6 +1,10 @@
 package admission
 
-import "time"
+import (
+	"time"
+
+	"lockproxy/quorum/internal/wire"
+)
 
 // Adopt returns the change that LOCKPROXY ADMIT makes of a master, of which a probe has just told
 // what stands there; ok is false where nothing is to be done. The error says why the master cannot
@@ -9,11 +13,11 @@ import "time"
 // Where the master carries the record of proxies with other settings it is moved to ours, and
 // votes for no proxy until the larger of both max-ttl is over. Where it is in quarantine already,
 // it is admitted at the end of that even if other masters cannot be reached.
-func (g *Guard) Adopt(i int, p Probe, now time.Time) (c Change, ok bool, err error) {
+func (g *Guard) Adopt(i int, p wire.ProbeReply, now time.Time) (c Change, ok bool, err error) {
 	before := g.masters[i]
 	defer func() { g.masters[i] = before }()
 	m := &g.masters[i] // as it is now, while this runs
-	m.o.Probe, m.rec = p, parseRecord(p.Record)
+	m.o.ProbeReply, m.rec = p, parseRecord(p.Record)
 	off := g.o.Mode == Off
 	switch r := m.rec; {
 	case !m.up:

@@ -3,6 +3,7 @@ package admission
 import (
 	"strconv"
 
+	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
 )
 
@@ -64,7 +65,7 @@ func (g *Guard) Changed(a *Action, done bool, err error) (actions []Action, warn
 		return nil, ""
 	}
 	if c.Floor > 0 {
-		for i := range uint16(Counters) {
+		for i := range uint16(wire.Slots) {
 			g.o.Floors.Raise(i, c.Floor)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lockproxy/quorum/internal/wire"
 )
 
 const (
@@ -58,7 +60,7 @@ func (g *Guard) floor(now time.Time) uint64 {
 }
 
 // counters are the fencing counters of one or more masters, the largest of each.
-type counters [Counters]uint64
+type counters [wire.Slots]uint64
 
 var errUnparsable = errors.New("answered something that is no list of counters")
 
@@ -70,7 +72,7 @@ func (a *counters) read(text string) error {
 	for i := 0; i < len(words); i += 2 {
 		field, err := strconv.ParseUint(words[i], 10, 64)
 		number, err2 := strconv.ParseUint(words[i+1], 10, 64)
-		if err != nil || err2 != nil || field >= Counters {
+		if err != nil || err2 != nil || field >= wire.Slots {
 			return errUnparsable
 		}
 		a[field] = max(a[field], number)

@@ -1,18 +1,19 @@
 package admission
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
-// Counters is how many fencing counters a master keeps.
-const Counters = 4096
+	"lockproxy/quorum/internal/wire"
+)
 
 // Floors are the highest fencing numbers that this proxy knows of, one for each counter: what it
 // issued, read from a master, or wrote. Every counter that it writes is at least that. Safe for
 // concurrent use; the zero value knows of none.
-type Floors struct{ n [Counters]atomic.Uint64 }
+type Floors struct{ n [wire.Slots]atomic.Uint64 }
 
 // Raise notes that number has been used with the counter.
 func (f *Floors) Raise(counter uint16, number uint64) {
-	at := &f.n[counter%Counters]
+	at := &f.n[counter%wire.Slots]
 	for have := at.Load(); have < number; have = at.Load() {
 		if at.CompareAndSwap(have, number) {
 			return
@@ -21,7 +22,7 @@ func (f *Floors) Raise(counter uint16, number uint64) {
 }
 
 // At returns the floor of one counter.
-func (f *Floors) At(counter uint16) uint64 { return f.n[counter%Counters].Load() }
+func (f *Floors) At(counter uint16) uint64 { return f.n[counter%wire.Slots].Load() }
 
 // top returns the highest of all.
 func (f *Floors) top() (top uint64) {

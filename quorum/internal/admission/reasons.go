@@ -67,7 +67,7 @@ func (e *foreign) Text(name func(master int) string) string {
 type Quarantine struct {
 	Cause string
 	Since time.Time // this proxy saw the mark first
-	Until time.Time // zero while the master waits for something else
+	Until time.Time // when the master votes; zero while it waits for something else
 
 	waits   waits
 	needed  int   // how many masters it waits for
@@ -102,6 +102,10 @@ func (q *Quarantine) Text(name func(master int) string) string {
 	if words == "" {
 		words = "was put in quarantine"
 	}
+	text := fmt.Sprintf("%s %ds ago, ", words, int(time.Since(q.Since).Seconds()))
+	if q.waits == waitsForNothing {
+		return text + fmt.Sprintf("votes in %ds", int((max(time.Until(q.Until), 0)+time.Second-1)/time.Second))
+	}
 	var missing []string
 	for _, i := range q.missing {
 		missing = append(missing, name(i))
@@ -111,7 +115,6 @@ func (q *Quarantine) Text(name func(master int) string) string {
 		start = "start " + strings.Join(missing, ", ") + ", or "
 	}
 	remedy := start + "LOCKPROXY ADMIT " + name(q.master)
-	text := fmt.Sprintf("%s %ds ago, ", words, int(time.Since(q.Since).Seconds()))
 	switch q.waits {
 	case waitsForMasters:
 		return text + fmt.Sprintf("waits for %d more to be reached: %s", q.needed, remedy)
@@ -120,14 +123,9 @@ func (q *Quarantine) Text(name func(master int) string) string {
 	case waitsForMoves:
 		return text + "waits until no master belongs to proxies with other settings: LOCKPROXY ADMIT " +
 			strings.Join(missing, ", LOCKPROXY ADMIT ")
-	case waitsForClock:
-		return text + "has fencing counters ahead of the clock: set the clocks right, or " + remedy
 	}
-	return text + fmt.Sprintf("votes in %ds", int((max(time.Until(q.Until), 0)+time.Second-1)/time.Second))
+	return text + "has fencing counters ahead of the clock: set the clocks right, or " + remedy
 }
 
-// VotesAt is when the master votes, the zero time where nobody knows.
-func (q *Quarantine) VotesAt() time.Time { return q.Until }
-
-// Topic is the text without what changes by itself.
+// Topic is the text without what changes by itself: equal for reasons that differ only in times.
 func (q *Quarantine) Topic() string { return fmt.Sprint(q.Cause, q.waits) }

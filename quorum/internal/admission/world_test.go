@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
 )
 
@@ -60,8 +61,8 @@ func (s *wServer) facts() Facts {
 	return f
 }
 
-func (s *wServer) probe(now time.Time) Probe {
-	return Probe{Clock: time.Duration(now.UnixNano()) + s.ahead, Fields: len(s.hash) + len(s.counters), Record: s.hash["record"],
+func (s *wServer) probe(now time.Time) wire.ProbeReply {
+	return wire.ProbeReply{Clock: time.Duration(now.UnixNano()) + s.ahead, Fields: len(s.hash) + len(s.counters), Record: s.hash["record"],
 		Settings: s.hash["settings"], Known: s.hash["known"], Durable: s.hash["durable"]}
 }
 
@@ -360,7 +361,7 @@ func (p *wProxy) probe(i int) {
 	}
 	l.probing, l.probed = true, p.w.now
 	o := Observation{Conn: l.conn, Sent: p.w.now}
-	p.send(i, func(s *wServer) { o.Facts, o.Probe = s.facts(), s.probe(p.w.now) }, func(lost bool) {
+	p.send(i, func(s *wServer) { o.Facts, o.ProbeReply = s.facts(), s.probe(p.w.now) }, func(lost bool) {
 		if lost {
 			return
 		}

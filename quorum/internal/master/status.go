@@ -8,17 +8,11 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/plain"
+	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
 )
-
-// waiting is a reason that passes by itself, and when.
-type waiting interface {
-	error
-	VotesAt() time.Time
-	Topic() string // equal for reasons that differ only in times
-}
 
 // Status returns how the master stands now.
 func (l *Lane) Status() stat.Master {
@@ -28,8 +22,8 @@ func (l *Lane) Status() stat.Master {
 	s.Name, s.State, s.Since, s.Owed, s.Unanswered = l.Name(), l.state, l.since, l.repairs.n, l.queue.n
 	if !l.votes {
 		s.Reason = plain.Short(l.reason.Error())
-		if w, ok := errors.AsType[waiting](l.reason); ok {
-			s.VotesIn = max(time.Until(w.VotesAt()), 0)
+		if w, ok := errors.AsType[*admission.Quarantine](l.reason); ok {
+			s.VotesIn = max(time.Until(w.Until), 0)
 		}
 	}
 	s.ByKind = maps.Clone(s.ByKind)
@@ -87,7 +81,7 @@ func (l *Lane) Exclude(conn uint64, s stat.State, reason error, brief bool) {
 		return
 	}
 	l.stopVotingLocked(s, reason)
-	w, waits := errors.AsType[waiting](reason)
+	w, waits := errors.AsType[*admission.Quarantine](reason)
 	if waits && !l.counted {
 		l.counted = true
 		l.status.Quarantines++

@@ -7,7 +7,7 @@ import (
 )
 
 // ProbeReply is what Probe answers: the master's time, and what its state hash holds beside the
-// counters. A field that is missing is empty.
+// counters. What is missing is empty.
 type ProbeReply struct {
 	Clock    time.Duration // since 1970
 	Fields   int           // of the hash, counters included
