@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockproxy/plain"
+	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/master"
 )
 
@@ -187,7 +188,7 @@ func TestToken(t *testing.T) {
 func TestTextIsOneLine(t *testing.T) {
 	e := &NoQuorumError{Answered: 1, N: 3, Needed: 2, Masters: []MasterError{
 		{Index: 1, Name: "a\r\nb", Err: &master.AnswerError{Text: plain.Short("ERR x\r\n-ERR y\x00" + strings.Repeat("z", 500))}},
-		{Index: 2, Name: "c", Err: &master.SameServerError{Index: 1, Name: "a\r\nb"}},
+		{Index: 2, Name: "c", Err: admission.Naming([]string{"", "a\r\nb"}, func(name func(int) string) string { return "is " + name(1) })},
 	}}
 	for _, show := range []bool{true, false} {
 		if text := e.Text(show); strings.ContainsAny(text, "\r\n\x00") || len(text) > 500 {

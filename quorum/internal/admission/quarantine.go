@@ -49,12 +49,12 @@ func (e *evaluation) evaluateMarked(i int) {
 	m.mark.noMajority = m.mark.noMajority || e.majorityLost(i)
 	reason := &Quarantine{Cause: m.rec.cause, Since: m.mark.since, master: i, names: g.o.Names}
 	until, known := e.ends(i, reason)
-	if foreign, moved := e.foreign(); foreign && !off {
-		if moved.IsZero() {
-			reason.waits, reason.missing = waitsForMoves, e.foreigners()
-		} else if moved.After(until) {
-			until = moved
-		}
+	switch foreign, moved := e.foreign(); {
+	case off:
+	case len(foreign) > 0:
+		reason.waits, reason.missing = waitsForMoves, foreign
+	case moved.After(until):
+		until = moved
 	}
 	reason.Until = until
 	switch {
@@ -123,39 +123,23 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known boo
 	return e.now.Add(wait), false
 }
 
-// foreign reports whether some master that answers votes for proxies with other settings, or was
-// moved from them so lately that they may still count on it. until is when they no longer may,
-// where no master votes for them now; else it is zero. Those proxies may have had another
+// foreign are the masters that answer and vote for proxies with other settings. until is when
+// those proxies no longer count on a master that was moved from them. They may have had another
 // majority: what they granted must have run out before any master is admitted.
-func (e *evaluation) foreign() (yes bool, until time.Time) {
-	g := e.g
-	for i := range g.masters {
-		m := &g.masters[i]
+func (e *evaluation) foreign() (all []int, until time.Time) {
+	for i := range e.g.masters {
+		m := &e.g.masters[i]
 		switch {
 		case !m.up:
-		case (m.votes() || m.rec.kind == recordOff) && m.rec.fingerprint != g.fingerprint:
-			return true, time.Time{}
+		case (m.votes() || m.rec.kind == recordOff) && m.rec.fingerprint != e.g.fingerprint:
+			all = append(all, i)
 		case m.marked() && m.rec.fingerprint != "":
-			if end := m.mark.since.Add(hold(max(m.rec.wait, g.o.MaxTTL))); e.now.Before(end) {
-				yes = true
-				if end.After(until) {
-					until = end
-				}
+			if end := m.mark.since.Add(hold(max(m.rec.wait, e.g.o.MaxTTL))); end.After(until) {
+				until = end
 			}
 		}
 	}
-	return yes, until
-}
-
-// foreigners are the masters that answer and vote for proxies with other settings.
-func (e *evaluation) foreigners() (all []int) {
-	for i := range e.g.masters {
-		m := &e.g.masters[i]
-		if m.up && (m.votes() || m.rec.kind == recordOff) && m.rec.fingerprint != e.g.fingerprint {
-			all = append(all, i)
-		}
-	}
-	return all
+	return all, until
 }
 
 // survived reports whether a restart can have lost nothing. The record of the run before must be

@@ -26,40 +26,43 @@ type Named interface {
 	Text(name func(master int) string) string
 }
 
-// foreign is the reason of a master that belongs to proxies with other settings or of another
-// version. It names both ways out.
-type foreign struct {
-	what   string // "belongs to proxies with max-ttl 60000ms (here 30000ms)"
-	here   string // what makes this proxy one of those
-	master int
-	names  []string
+// naming is a Named in words that do not change.
+type naming struct {
+	names []string
+	text  func(name func(master int) string) string
 }
 
-const (
-	sameSettings = "set the same here"
-	sameVersion  = "run that version here"
-)
-
-func (g *Guard) otherSettings(i int) error {
-	what := "belongs to proxies with " + differ(parseSettings(g.masters[i].o.Settings), g.settings)
-	return &foreign{what, sameSettings, i, g.o.Names}
-}
-
-func (g *Guard) moving(i int) error {
-	return &foreign{"is being moved to proxies with other settings", sameSettings, i, g.o.Names}
-}
-
-func (g *Guard) otherVersion(i int) error {
-	return &foreign{"has a record of another version of lockproxy", sameVersion, i, g.o.Names}
+// Naming returns a reason with these names of masters in it.
+func Naming(names []string, text func(name func(master int) string) string) Named {
+	return &naming{names, text}
 }
 
 // Error implements error.
-func (e *foreign) Error() string { return e.Text(func(i int) string { return e.names[i] }) }
+func (e *naming) Error() string { return e.text(func(i int) string { return e.names[i] }) }
 
 // Text implements Named.
-func (e *foreign) Text(name func(master int) string) string {
-	return fmt.Sprintf("%s: %s, or stop those proxies and send LOCKPROXY ADMIT %s to this one",
-		e.what, e.here, name(e.master))
+func (e *naming) Text(name func(master int) string) string { return e.text(name) }
+
+// foreign is the reason of a master that belongs to proxies with other settings or of another
+// version. It names both ways out. here is what makes this proxy one of those.
+func (g *Guard) foreign(i int, what, here string) Named {
+	return Naming(g.o.Names, func(name func(int) string) string {
+		return fmt.Sprintf("%s: %s, or stop those proxies and send LOCKPROXY ADMIT %s to this one", what, here, name(i))
+	})
+}
+
+const sameSettings = "set the same here"
+
+func (g *Guard) otherSettings(i int) error {
+	return g.foreign(i, "belongs to proxies with "+differ(parseSettings(g.masters[i].o.Settings), g.settings), sameSettings)
+}
+
+func (g *Guard) moving(i int) error {
+	return g.foreign(i, "is being moved to proxies with other settings", sameSettings)
+}
+
+func (g *Guard) otherVersion(i int) error {
+	return g.foreign(i, "has a record of another version of lockproxy", "run that version here")
 }
 
 // Quarantine is the reason of a master that is kept out of the vote until it can hold nothing

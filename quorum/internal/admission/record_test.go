@@ -97,7 +97,8 @@ func TestReasons(t *testing.T) {
 	if q.waits = waitsForCounters; q.Topic() == topic {
 		t.Error("the topic does not tell what is waited for")
 	}
-	other := &foreign{"belongs to proxies with another list of masters", sameSettings, 1, names}
+	g := New(Options{IDs: names, Names: names})
+	other := g.foreign(1, "belongs to proxies with another list of masters", sameSettings)
 	if got := other.Error(); got != "belongs to proxies with another list of masters: set the same here, "+
 		"or stop those proxies and send LOCKPROXY ADMIT 10.0.0.2:6379 to this one" {
 		t.Errorf("%q", got)

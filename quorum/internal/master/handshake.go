@@ -74,7 +74,9 @@ func (l *Lane) identify(server *admission.Facts) error {
 		return refusedError{err}
 	}
 	if other, ok := l.cfg.Host.Claim(server.RunID, l.cfg.Index); !ok {
-		return refusedError{&SameServerError{other, l.cfg.Names[other]}}
+		return refusedError{admission.Naming(l.cfg.Names, func(name func(int) string) string {
+			return "is the same server as " + name(other)
+		})}
 	}
 	return nil
 }

@@ -49,20 +49,6 @@ type AnswerError struct {
 // Error is the reason in words.
 func (e *AnswerError) Error() string { return `answered "` + e.Text + `"` }
 
-// SameServerError: another lane reaches the same server already.
-type SameServerError struct {
-	Index int // the other lane
-	Name  string
-}
-
-// Error implements error.
-func (e *SameServerError) Error() string { return e.Text(func(int) string { return e.Name }) }
-
-// Text implements admission.Named.
-func (e *SameServerError) Text(name func(master int) string) string {
-	return "is the same server as " + name(e.Index)
-}
-
 // refusedError marks a reason that only the operator can end. The lane tries again slowly.
 type refusedError struct{ error }
 
