@@ -259,8 +259,8 @@ func (a *attempt) leaseLocked() ending {
 // raised. A master without an answer, or that granted another slot, is topped up. A refusal stands.
 func (a *attempt) lateLocked(lane int) {
 	l, v := a.acq.q.lanes[lane], a.votes.answers[lane]
-	switch v.state {
-	case answerYes:
+	switch {
+	case v.state == answerYes:
 		owed := true
 		for t := range a.tokens {
 			if !l.Owes(t) {
@@ -271,22 +271,14 @@ func (a *attempt) lateLocked(lane int) {
 		if !owed && v.fence != a.fence && a.raises.answers == nil {
 			_ = l.Ask(a.op(wire.Raise), nil)
 		}
-	case answerUnsent, answerFailed, answerBroke:
+	case v.state != answerNo || v.elsewhere:
 		for t := range a.tokens {
-			l.TopUp(a.topUp(t, v.state == answerUnsent), v.state == answerBroke)
+			l.TopUp(master.TopUp{
+				TokenAt: t, Fence: a.fence, Owner: a.acq.r.Owner, Mode: a.acq.r.Mode, Slot: a.votes.slot, Voters: a.voters,
+				TTL: a.acq.r.TTL, Until: a.clock.Begun().Add(a.acq.r.TTL),
+				Unsent: v.state == answerUnsent, MayLand: v.state == answerBroke, Lacks: v.elsewhere,
+			})
 		}
-	case answerNo:
-		if v.elsewhere {
-			l.Fill(a.topUp(a.token, false))
-		}
-	}
-}
-
-// topUp is the lease for a master that missed it at one of its keys.
-func (a *attempt) topUp(t wire.TokenAt, unsent bool) master.TopUp {
-	return master.TopUp{
-		TokenAt: t, Fence: a.fence, Owner: a.acq.r.Owner, Mode: a.acq.r.Mode, Slot: a.votes.slot, Voters: a.voters,
-		TTL: a.acq.r.TTL, Until: a.clock.Begun().Add(a.acq.r.TTL), Unsent: unsent,
 	}
 }
 

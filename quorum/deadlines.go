@@ -95,9 +95,8 @@ const (
 )
 
 // run is called by the timer.
-func (q *deadlines) run() { q.runAt(time.Now()) }
-
-func (q *deadlines) runAt(now time.Time) {
+func (q *deadlines) run() {
+	now := time.Now()
 	if q.isLate(now) {
 		return
 	}

@@ -165,13 +165,9 @@ func (e *extension) refill(_ *question, lane int) {
 // it is back. What is set is checked, as the lock may have been released meanwhile through another
 // proxy.
 func (e *extension) refillLocked(lane int) {
-	top := master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Mode: e.mode, Slot: e.round.slot,
-		Voters: e.voters, TTL: e.op.TTL, Until: e.begun.Add(e.op.TTL)}
-	switch e.round.answers[lane].state {
-	case answerNo:
-		e.q.lanes[lane].Fill(top)
-	case answerUnsent, answerFailed, answerBroke:
-		e.q.lanes[lane].TopUp(top, false)
+	if s := e.round.answers[lane].state; s != answerPending && s != answerYes {
+		e.q.lanes[lane].TopUp(master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Mode: e.mode,
+			Slot: e.round.slot, Voters: e.voters, TTL: e.op.TTL, Until: e.begun.Add(e.op.TTL), Lacks: s == answerNo})
 	}
 }
 

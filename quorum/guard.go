@@ -61,12 +61,6 @@ func (g *guard) evaluateLocked() {
 	}
 }
 
-func (g *guard) observed(lane int, o admission.Observation) {
-	g.update(func() { g.g.Observe(lane, o) })
-}
-
-func (g *guard) lost(lane int) { g.update(func() { g.g.Lost(lane) }) }
-
 // applyLocked carries out an action.
 func (g *guard) applyLocked(a *admission.Action) {
 	l := g.q.lanes[a.Master]

@@ -230,10 +230,12 @@ func (q *Quorum) Unclaim(lane int) {
 }
 
 // Observed implements master.Host.
-func (q *Quorum) Observed(lane int, o admission.Observation) { q.guard.observed(lane, o) }
+func (q *Quorum) Observed(lane int, o admission.Observation) {
+	q.guard.update(func() { q.guard.g.Observe(lane, o) })
+}
 
 // Lost implements master.Host.
-func (q *Quorum) Lost(lane int) { q.guard.lost(lane) }
+func (q *Quorum) Lost(lane int) { q.guard.update(func() { q.guard.g.Lost(lane) }) }
 
 // Landed implements master.Host.
 func (q *Quorum) Landed(t wire.TokenAt, voters uint64, until time.Time) {

@@ -229,3 +229,9 @@ func noKeys(t *testing.T, m *fake.Master) {
 		t.Errorf("%d keys left on the master, want 0", n)
 	}
 }
+
+// lacks is a top-up of a master that has just said that the token does not stand there.
+func lacks(t TopUp) TopUp {
+	t.Lacks = true
+	return t
+}

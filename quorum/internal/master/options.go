@@ -121,7 +121,10 @@ func (o *Options) tlsConfig() *tls.Config {
 	return cfg
 }
 
-// bare returns the connection below TLS. Its Close does not wait for a farewell to be sent.
+// HangUp closes a connection below TLS: the Close of TLS would wait for its farewell to be sent.
+func HangUp(c net.Conn) { _ = bare(c).Close() }
+
+// bare returns the connection below TLS.
 func bare(c net.Conn) net.Conn {
 	if secure, ok := c.(*tls.Conn); ok {
 		return secure.NetConn()

@@ -42,7 +42,7 @@ func TestScriptFlush(t *testing.T) {
 			if err := l.Release(op(wire.Release, other), time.Minute, false, &c); err != nil {
 				t.Fatal(err)
 			}
-			l.Fill(topUp(tokenAt("filled", 3)))
+			l.TopUp(lacks(topUp(tokenAt("filled", 3))))
 			l.Flush()
 			synctest.Wait()
 			const want = "acquire noscript, check 1, extend 0000000000000001, release 0"

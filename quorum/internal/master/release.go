@@ -77,39 +77,28 @@ type TopUp struct {
 	// Unsent says that nothing that sets the key was ever sent to this master: neither the SET of
 	// the LOCK (Ask returned an error, or Answer.NotRun), nor has it held the lock. Then an
 	// UNLOCK that comes before the top-up has nothing to undo.
-	Unsent bool
+	Unsent  bool
+	MayLand bool // the connection broke with the SET on its way (Answer.MayLand)
+	Lacks   bool // the master has just said that the token does not stand there
 }
 
 // TopUp makes the lane set the lock on its master as soon as that is well, until the ttl of the
-// lock is over. mayLand says that the connection broke with the SET on its way (Answer.MayLand).
-// A token that is being released is left alone. It goes out at the next tick: a master that has
-// just failed to answer is left alone until then.
-func (l *Lane) TopUp(t TopUp, mayLand bool) {
+// lock is over. A token that is being released is left alone. It goes out with the next Flush where
+// the master lacks the token, else at the next tick: a master that has just failed to answer is
+// left alone until then.
+func (l *Lane) TopUp(t TopUp) {
 	now := time.Now()
-	if t.Until.Sub(now) < minTopUp && !mayLand {
+	if t.Until.Sub(now) < minTopUp && !t.MayLand {
 		return
 	}
 	r := t.repair()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if mayLand && !l.up { // a lane that is up has had its barrier since
+	if t.MayLand && !l.up { // a lane that is up has had its barrier since
 		r.drop = time.Time{}
 	}
-	l.repairLocked(r)
-}
-
-// Fill is TopUp for a master that has just said that the token does not stand there. It goes out
-// with the next Flush.
-func (l *Lane) Fill(t TopUp) {
-	now := time.Now()
-	if t.Until.Sub(now) < minTopUp {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.repairLocked(t.repair())
-	if r != nil && !r.ends() && l.votes {
-		l.sendTopUpLocked(r, now)
+	if stands := l.repairLocked(r); t.Lacks && stands != nil && !stands.ends() && l.votes {
+		l.sendTopUpLocked(stands, now)
 	}
 }
 

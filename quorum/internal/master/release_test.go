@@ -58,7 +58,7 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 			}
 			up := topUp(k)
 			up.Unsent = true
-			l.TopUp(up, false)
+			l.TopUp(up)
 			return k
 		}
 		for i := range real {
@@ -100,15 +100,15 @@ func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
 		synctest.Wait()
 		m.Stop()
 		synctest.Wait()
-		l.TopUp(topUp(tokenAt("held", 1)), false) // as after an EXTEND
+		l.TopUp(topUp(tokenAt("held", 1))) // as after an EXTEND
 		unsent := topUp(tokenAt("new", 2))
 		unsent.Unsent = true
-		l.TopUp(unsent, false)
-		l.TopUp(topUp(tokenAt("new", 2)), false) // extended since
+		l.TopUp(unsent)
+		l.TopUp(topUp(tokenAt("new", 2))) // extended since
 		another := topUp(tokenAt("unsent", 3))
 		another.Unsent = true
-		l.TopUp(another, false)
-		l.TopUp(topUp(tokenAt("unsent", 3)), false)
+		l.TopUp(another)
+		l.TopUp(topUp(tokenAt("unsent", 3)))
 		_ = l.Release(unlock(tokenAt("unsent", 3)), time.Minute, false, nil)
 		if s := l.Status(); s.Owed != 2 {
 			t.Errorf("%d owed, want 2: EXTEND sends nothing that sets the key", s.Owed)
@@ -120,8 +120,8 @@ func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
 		}
 		m.Stop()
 		synctest.Wait()
-		l.TopUp(topUp(tokenAt("held", 1)), false)
-		l.TopUp(topUp(tokenAt("new", 2)), false)
+		l.TopUp(topUp(tokenAt("held", 1)))
+		l.TopUp(topUp(tokenAt("new", 2)))
 		for i, key := range []string{"held", "new"} {
 			_ = l.Release(unlock(tokenAt(key, i+1)), time.Minute, true, nil)
 		}

@@ -161,7 +161,7 @@ func (l *Lane) fail(c *conn, reason error) {
 		close(c.broken)
 	})
 	if first { // a loop that watches the connection calls fail while it is closed
-		_ = bare(c.Conn).Close() // TLS would wait for its farewell to be sent
+		HangUp(c.Conn)
 	}
 }
 

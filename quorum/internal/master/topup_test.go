@@ -20,7 +20,7 @@ import (
 func TestTopUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
-		l.TopUp(topUp(tokenAt("a", 1)), false)
+		l.TopUp(topUp(tokenAt("a", 1)))
 		l.Flush()
 		synctest.Wait()
 		noKeys(t, m) // a master that has just failed is left alone until the next tick
@@ -31,12 +31,12 @@ func TestTopUp(t *testing.T) {
 				t.Errorf("it lives for %v, want what is left of the ttl", left)
 			}
 		})
-		l.Fill(topUp(tokenAt("b", 2))) // goes out at once
-		l.Fill(topUp(tokenAt("c", 3)))
+		l.TopUp(lacks(topUp(tokenAt("b", 2)))) // goes out at once
+		l.TopUp(lacks(topUp(tokenAt("c", 3))))
 		if err := l.Release(unlock(tokenAt("c", 3)), time.Minute, false, nil); err != nil {
 			t.Fatal(err)
 		}
-		l.Fill(topUp(tokenAt("c", 3))) // released: left alone
+		l.TopUp(lacks(topUp(tokenAt("c", 3)))) // released: left alone
 		if !l.Owes(tokenAt("c", 3)) || l.Owes(tokenAt("b", 2)) {
 			t.Error("Owes is wrong")
 		}
@@ -59,7 +59,7 @@ func TestSentTopUp(t *testing.T) {
 		for i, key := range []string{"unlocked", "over"} {
 			up := topUp(tokenAt(key, i))
 			up.Unsent, up.Until = true, time.Now().Add(2*time.Second)
-			l.TopUp(up, false)
+			l.TopUp(up)
 		}
 		time.Sleep(1500 * time.Millisecond) // the tick has sent them
 		m.Stop()
@@ -84,11 +84,11 @@ func TestTopUpAgain(t *testing.T) {
 		l, _ := start(t, m)
 		m.Pause()
 		up := topUp(tokenAt("k", 1))
-		l.Fill(up)
+		l.TopUp(lacks(up))
 		l.Flush()
 		synctest.Wait()
 		up.Until = up.Until.Add(time.Hour)
-		l.TopUp(up, false)
+		l.TopUp(up)
 		m.Resume()
 		time.Sleep(1500 * time.Millisecond)
 		m.Set(func() {
@@ -127,10 +127,11 @@ func TestTopUpThatIsOver(t *testing.T) {
 		m.Resume()
 		short := topUp(k)
 		short.Until = time.Now().Add(2 * time.Second)
-		l.TopUp(short, true)
+		short.MayLand = true
+		l.TopUp(short)
 		over := topUp(tokenAt("other", 2))
 		over.Until = time.Now().Add(2 * time.Second)
-		l.TopUp(over, false)
+		l.TopUp(over)
 		time.Sleep(3 * time.Second)
 		closed.Store(false)
 		time.Sleep(time.Second)

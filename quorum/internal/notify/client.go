@@ -49,23 +49,14 @@ func Dial(ctx context.Context, o *master.Options) (*Client, error) {
 		ConnMaxIdleTime:          -1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})}
-	c.stop = context.AfterFunc(ctx, c.hangUp)
+	c.stop = context.AfterFunc(ctx, func() { master.HangUp(conn) })
 	return c, nil
-}
-
-// hangUp closes the connection below TLS, as the Close of TLS waits for its turn to write.
-func (c *Client) hangUp() {
-	bare := c.conn
-	if secure, ok := bare.(interface{ NetConn() net.Conn }); ok {
-		bare = secure.NetConn()
-	}
-	_ = bare.Close()
 }
 
 // Close ends the client and its connection.
 func (c *Client) Close() error {
 	c.stop()
-	c.hangUp()
+	master.HangUp(c.conn)
 	return c.Client.Close()
 }
 
