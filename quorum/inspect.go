@@ -39,9 +39,11 @@ func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	values := make([]standing, len(r.answers))
+	values := make([]wire.Inspected, len(r.answers))
 	for i, a := range r.answers {
-		values[i] = standingOf(a.found)
+		if a.found != nil {
+			values[i] = *a.found
+		}
 	}
 	info, most := winner(values)
 	info.Key = key

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -15,26 +16,26 @@ import (
 )
 
 func TestWinner(t *testing.T) {
-	mine, other := one(holder{id: "a", fence: 7, owner: "me"}), one(holder{id: "b"})
-	left := func(s standing, d time.Duration) standing {
-		h := s.holders[0]
-		h.left = d
+	mine, other := one(wire.Holder{ID: "a", Fence: 7, Owner: "me"}), one(wire.Holder{ID: "b"})
+	left := func(s wire.Inspected, d time.Duration) wire.Inspected {
+		h := s.Holders[0]
+		h.Left = d
 		return one(h)
 	}
 	for _, c := range []struct {
 		name   string
-		values []standing
+		values []wire.Inspected
 		held   int
 		most   int
 		ttl    time.Duration
 	}{
-		{"nothing", make([]standing, 5), 0, 0, 0},
-		{"all", []standing{left(mine, 5), left(mine, 4), left(mine, 3), left(mine, 2), left(mine, 1)}, 5, 5, 3},
-		{"bare majority", []standing{left(mine, 5), {}, left(mine, 3), left(other, 9), left(mine, 1)}, 3, 3, 1},
-		{"minority", []standing{mine, mine, other, other, {}}, 0, 2, 0},
-		{"for ever", []standing{left(mine, forever), left(mine, forever), {}}, 2, 2, -time.Millisecond},
-		{"one master", []standing{left(mine, 5)}, 1, 1, 5},
-		{"half of four", []standing{mine, mine, {}, {}}, 0, 2, 0},
+		{"nothing", make([]wire.Inspected, 5), 0, 0, 0},
+		{"all", []wire.Inspected{left(mine, 5), left(mine, 4), left(mine, 3), left(mine, 2), left(mine, 1)}, 5, 5, 3},
+		{"bare majority", []wire.Inspected{left(mine, 5), {}, left(mine, 3), left(other, 9), left(mine, 1)}, 3, 3, 1},
+		{"minority", []wire.Inspected{mine, mine, other, other, {}}, 0, 2, 0},
+		{"for ever", []wire.Inspected{left(mine, wire.Forever), left(mine, wire.Forever), {}}, 2, 2, -time.Millisecond},
+		{"one master", []wire.Inspected{left(mine, 5)}, 1, 1, 5},
+		{"half of four", []wire.Inspected{mine, mine, {}, {}}, 0, 2, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			info, most := winner(c.values)
@@ -51,42 +52,44 @@ func TestWinner(t *testing.T) {
 // TestWinnerShowsLabel: blanks at the ends of a label belong to it.
 func TestWinnerShowsLabel(t *testing.T) {
 	for label, want := range map[string]string{"": "", " ": " ", "me ": "me ", " a  b ": " a  b ", "a\nb\t": "a b "} {
-		h := holder{id: "a", owner: label}
-		if info, _ := winner([]standing{one(h)}); info.Owner != want {
+		h := wire.Holder{ID: "a", Owner: label}
+		if info, _ := winner([]wire.Inspected{one(h)}); info.Owner != want {
 			t.Errorf("%q: owner %q, want %q", label, info.Owner, want)
 		}
 		slots := one(h)
-		slots.mode = Limited
-		if info, _ := winner([]standing{slots}); len(info.Slots) != 1 || info.Slots[0].Owner != want {
+		slots.Mode = Limited
+		if info, _ := winner([]wire.Inspected{slots}); len(info.Slots) != 1 || info.Slots[0].Owner != want {
 			t.Errorf("%q: slots %+v, want the owner %q", label, info.Slots, want)
 		}
 	}
 }
 
 // one is a key that one holds.
-func one(h holder) standing { return standing{left: h.left, count: 1, holders: []holder{h}} }
+func one(h wire.Holder) wire.Inspected {
+	return wire.Inspected{Count: 1, Holders: []wire.Holder{h}}
+}
 
-func TestStanding(t *testing.T) {
+func TestReadInspect(t *testing.T) {
 	mine := strings.Repeat("0123456789abcdef", 3)[:40]
 	ours := mine + "0000000000000042label"
 	for _, c := range []struct {
 		r    wire.Reply
-		want standing
+		want wire.Inspected
 		fail bool
 	}{
 		{r: wire.Reply{Kind: '$', Null: true}},
 		{r: wire.Reply{Kind: '+', Text: "OTHER"}},
-		{wire.Reply{Kind: '$', Text: "1500 " + ours}, one(holder{id: mine, left: 1500 * time.Millisecond, fence: 42, owner: "label"}), false},
-		{wire.Reply{Kind: '$', Text: "-1 " + ours}, one(holder{id: mine, left: forever, fence: 42, owner: "label"}), false},
-		{wire.Reply{Kind: '$', Text: "10 YTdlMzRk=="}, one(holder{id: "YTdlMzRk==", left: 10 * time.Millisecond, fence: 0, owner: ""}), false},
-		{wire.Reply{Kind: '$', Text: "10 "}, one(holder{id: "\x00", left: 10 * time.Millisecond, fence: 0, owner: ""}), false},
-		{wire.Reply{Kind: '$', Text: "10 " + mine + "00000000000000x2"}, one(holder{id: mine + "00000000000000x2", left: 10 * time.Millisecond, fence: 0, owner: ""}), false},
-		{wire.Reply{Kind: '$', Text: "10 " + mine}, one(holder{id: mine, left: 10 * time.Millisecond, fence: 0, owner: ""}), false},
-		{wire.Reply{Kind: '$', Text: "x y"}, standing{}, true},
-		{wire.Reply{Kind: ':'}, standing{}, true},
+		{wire.Reply{Kind: '$', Text: "1500 " + ours}, one(wire.Holder{ID: mine, Left: 1500 * time.Millisecond, Fence: 42, Owner: "label"}), false},
+		{wire.Reply{Kind: '$', Text: "-1 " + ours}, one(wire.Holder{ID: mine, Left: wire.Forever, Fence: 42, Owner: "label"}), false},
+		{wire.Reply{Kind: '$', Text: "10 YTdlMzRk=="}, one(wire.Holder{ID: "YTdlMzRk==", Left: 10 * time.Millisecond, Fence: 0, Owner: ""}), false},
+		{wire.Reply{Kind: '$', Text: "10 "}, one(wire.Holder{ID: "\x00", Left: 10 * time.Millisecond, Fence: 0, Owner: ""}), false},
+		{wire.Reply{Kind: '$', Text: "10 " + mine + "00000000000000x2"}, one(wire.Holder{ID: mine + "00000000000000x2", Left: 10 * time.Millisecond, Fence: 0, Owner: ""}), false},
+		{wire.Reply{Kind: '$', Text: "10 " + mine}, one(wire.Holder{ID: mine, Left: 10 * time.Millisecond, Fence: 0, Owner: ""}), false},
+		{wire.Reply{Kind: '$', Text: "x y"}, wire.Inspected{}, true},
+		{wire.Reply{Kind: ':'}, wire.Inspected{}, true},
 	} {
 		a := read(wire.Inspect, &master.Answer{Reply: c.r})
-		if got := standingOf(a.found); !reflect.DeepEqual(got, c.want) || a.state.counts() == c.fail {
+		if got := *cmp.Or(a.found, new(wire.Inspected)); !reflect.DeepEqual(got, c.want) || a.state.counts() == c.fail {
 			t.Errorf("%+v: %+v, counts %v, want %+v", c.r, got, a.state.counts(), c.want)
 		}
 	}

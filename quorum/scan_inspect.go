@@ -16,7 +16,7 @@ import (
 // inspect asks all masters for keys that master at holds, and returns those that hold a majority.
 // It leaves out those that an earlier master holds too: they were found there.
 func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, error) {
-	stand := make([][]standing, len(p.clients)) // by master and key; nil without an answer
+	stand := make([][]wire.Inspected, len(p.clients)) // by master and key; nil without an answer
 	var wg sync.WaitGroup
 	for i := range p.clients {
 		wg.Go(func() {
@@ -32,7 +32,7 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 	}
 	var locks []Info
 	for k, key := range keys {
-		values := make([]standing, len(stand))
+		values := make([]wire.Inspected, len(stand))
 		for i := range stand {
 			if stand[i] != nil {
 				values[i] = stand[i][k]
@@ -49,10 +49,10 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 }
 
 // foundBefore reports whether a master before at holds what at holds.
-func foundBefore(values []standing, at int) bool {
-	for _, h := range values[at].holders {
+func foundBefore(values []wire.Inspected, at int) bool {
+	for _, h := range values[at].Holders {
 		for _, before := range values[:at] {
-			if slices.ContainsFunc(before.holders, func(o holder) bool { return o.id == h.id }) {
+			if slices.ContainsFunc(before.Holders, func(o wire.Holder) bool { return o.ID == h.ID }) {
 				return true
 			}
 		}
@@ -61,7 +61,7 @@ func foundBefore(values []standing, at int) bool {
 }
 
 // standings asks one master for all keys, in packets.
-func (p *page) standings(ctx context.Context, c *notify.Client, keys []string) ([]standing, error) {
+func (p *page) standings(ctx context.Context, c *notify.Client, keys []string) ([]wire.Inspected, error) {
 	pipe := c.Pipeline()
 	for some := range slices.Chunk(keys, wire.MaxOps) {
 		_ = pipe.Process(ctx, redis.NewRawCmd(ctx, p.q.enc.InspectArgs(some)...))
@@ -70,7 +70,7 @@ func (p *page) standings(ctx context.Context, c *notify.Client, keys []string) (
 	if err != nil {
 		return nil, notify.Reason(err)
 	}
-	values := make([]standing, 0, len(keys))
+	values := make([]wire.Inspected, 0, len(keys))
 	for _, packet := range packets {
 		var r wire.Reply
 		if _, err := wire.Parse(packet.(*redis.RawCmd).Val(), &r); err != nil {
@@ -85,7 +85,7 @@ func (p *page) standings(ctx context.Context, c *notify.Client, keys []string) (
 			if !ok {
 				return nil, master.Answered(&said.Results[i])
 			}
-			values = append(values, standingOf(&found))
+			values = append(values, found)
 		}
 	}
 	return values, nil

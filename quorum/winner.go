@@ -2,36 +2,12 @@ package quorum
 
 import (
 	"cmp"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"lockproxy/plain"
 	"lockproxy/quorum/internal/wire"
 )
-
-// forever is how long a key without expiry lives.
-const forever = time.Duration(math.MaxInt64)
-
-// standing is what one master holds for a key. The zero value is nothing, or something that is no
-// lock.
-type standing struct {
-	mode    Mode
-	left    time.Duration
-	count   int // how many hold it, which may be more than holders
-	holders []holder
-}
-
-// holder is one who holds a lock on a master, or a place that was left closed.
-type holder struct {
-	id     string // what makes two values the same token
-	closed bool
-	slot   int
-	left   time.Duration
-	fence  uint64
-	owner  string
-}
 
 // holderKey is what holders on different masters have in common: a token counts for one slot.
 type holderKey struct {
@@ -39,41 +15,9 @@ type holderKey struct {
 	slot int
 }
 
-func (h *holder) key() holderKey { return holderKey{h.id, h.slot} }
-
-// standingOf reads what an inspection found; the zero value for anything that is no lock.
-func standingOf(found *wire.Inspected) standing {
-	if found == nil || !found.Found || found.Other {
-		return standing{}
-	}
-	s := standing{mode: found.Mode, left: lasting(found.Left), count: found.Count}
-	for _, f := range found.Holders {
-		h := holder{id: f.Value, slot: f.Slot, left: lasting(f.Left)}
-		if f.Value == "" {
-			h.id = "\x00" // an empty string is a value too
-		}
-		if len(f.Value) >= wire.SecretLen {
-			if fence, owner, ok := wire.BehindSecret(f.Value[wire.SecretLen:]); ok {
-				h.id, h.fence, h.owner = f.Value[:wire.SecretLen], fence, owner
-				h.closed = strings.HasPrefix(h.id, "kept")
-			}
-		}
-		s.holders = append(s.holders, h)
-	}
-	return s
-}
-
-// lasting is how long something lives, for ever where left is negative.
-func lasting(left time.Duration) time.Duration {
-	if left < 0 {
-		return forever
-	}
-	return left
-}
-
 // tallied is what the masters hold of one token.
 type tallied struct {
-	holder
+	wire.Holder
 	masters int // that hold it
 	lefts   []time.Duration
 	modes   [Kept + 1]int
@@ -82,7 +26,7 @@ type tallied struct {
 // winner says who holds a key, of which values are what each master holds: those that a majority
 // has. A place that is closed counts only where nobody holds another. Held is 0 where there is none.
 // most is how many masters hold the one that most of them have.
-func winner(values []standing) (info Info, most int) {
+func winner(values []wire.Inspected) (info Info, most int) {
 	info.Masters = len(values)
 	all := tallyHolders(values)
 	maj := majority(len(values))
@@ -92,7 +36,7 @@ func winner(values []standing) (info Info, most int) {
 		if t.masters < maj {
 			continue
 		}
-		if !t.closed {
+		if !t.Closed {
 			info.Holders++
 		}
 		if latest == nil || t.later(latest, maj) {
@@ -103,35 +47,36 @@ func winner(values []standing) (info Info, most int) {
 	if latest == nil {
 		return info, most
 	}
-	info.Held, info.Fence, info.Owner, info.Mode = latest.masters, latest.fence, plain.Line(latest.owner), latest.mode()
+	info.Held, info.Fence, info.Owner, info.Mode = latest.masters, latest.Fence, plain.Line(latest.Owner), latest.mode()
 	switch info.Mode {
 	case Shared:
 		info.Holders = max(info.Holders, countOf(values, maj))
 	case Limited:
 		info.Slots = slotsOf(all, maj)
 	}
-	if info.TTL == forever {
+	if info.TTL == wire.Forever {
 		info.TTL = -time.Millisecond
 	}
 	return info, most
 }
 
 // tallyHolders counts who holds what, in the order of their appearance.
-func tallyHolders(values []standing) (all []*tallied) {
+func tallyHolders(values []wire.Inspected) (all []*tallied) {
 	byKey := make(map[holderKey]*tallied, 1)
 	for i := range values {
-		for _, h := range values[i].holders {
-			t := byKey[h.key()]
+		for _, h := range values[i].Holders {
+			key := holderKey{h.ID, h.Slot}
+			t := byKey[key]
 			if t == nil {
-				t = &tallied{holder: h}
-				byKey[h.key()] = t
+				t = &tallied{Holder: h}
+				byKey[key] = t
 				all = append(all, t)
 			}
 			t.masters++
-			t.lefts = append(t.lefts, h.left)
-			t.modes[values[i].mode]++
-			t.fence = max(t.fence, h.fence)
-			t.owner = cmp.Or(t.owner, h.owner)
+			t.lefts = append(t.lefts, h.Left)
+			t.modes[values[i].Mode]++
+			t.Fence = max(t.Fence, h.Fence)
+			t.Owner = cmp.Or(t.Owner, h.Owner)
 		}
 	}
 	return all
@@ -145,15 +90,15 @@ func (t *tallied) ttl(maj int) time.Duration {
 
 // later reports whether t is rather told than u.
 func (t *tallied) later(u *tallied, maj int) bool {
-	if t.closed != u.closed {
-		return u.closed
+	if t.Closed != u.Closed {
+		return u.Closed
 	}
-	return t.fence > u.fence || t.fence == u.fence && t.ttl(maj) > u.ttl(maj)
+	return t.Fence > u.Fence || t.Fence == u.Fence && t.ttl(maj) > u.ttl(maj)
 }
 
 // mode is how most masters hold it.
 func (t *tallied) mode() Mode {
-	if t.closed {
+	if t.Closed {
 		return Kept
 	}
 	for _, m := range []Mode{Shared, Limited} {
@@ -165,13 +110,13 @@ func (t *tallied) mode() Mode {
 }
 
 // countOf is how many readers a majority has, where not all were told.
-func countOf(values []standing, maj int) int {
+func countOf(values []wire.Inspected, maj int) int {
 	var counts []int
 	told := true
 	for _, v := range values {
-		if v.mode == Shared {
-			counts = append(counts, v.count)
-			told = told && v.count == len(v.holders)
+		if v.Mode == Shared {
+			counts = append(counts, v.Count)
+			told = told && v.Count == len(v.Holders)
 		}
 	}
 	if told || len(counts) < maj {
@@ -185,7 +130,7 @@ func countOf(values []standing, maj int) int {
 func slotsOf(all []*tallied, maj int) (slots []Slot) {
 	for _, t := range all {
 		if t.masters >= maj {
-			slots = append(slots, Slot{t.slot, t.fence, plain.Line(t.owner), t.ttl(maj)})
+			slots = append(slots, Slot{t.Slot, t.Fence, plain.Line(t.Owner), t.ttl(maj)})
 		}
 	}
 	slices.SortFunc(slots, func(a, b Slot) int { return a.Slot - b.Slot })

@@ -49,12 +49,12 @@ func (s *server) found(key string) string {
 	if !ok {
 		s.t.Fatalf("%s: %s", key, text(&p.Results[0]))
 	}
-	if !got.Found || got.Other {
-		return fmt.Sprint(got.Found, got.Other)
+	if got.Count == 0 && got.Holders == nil {
+		return text(&p.Results[0])
 	}
 	var all []string
 	for _, h := range got.Holders {
-		name := strings.NewReplacer(mine, "mine", theirs, "theirs", third, "third", "kept"+mine[4:], "kept").Replace(h.Value)
+		name := strings.NewReplacer(mine, "mine", theirs, "theirs", third, "third", "kept"+mine[4:], "kept").Replace(h.ID) + string(AppendFence(nil, h.Fence)) + h.Owner
 		if got.Mode == Limited {
 			name = fmt.Sprint(h.Slot, " ", name)
 		}
@@ -317,7 +317,7 @@ func TestForeignKeys(t *testing.T) {
 		for _, key := range []string{"lock:zset", "lock:hash", "lock:list"} {
 			before := s.do("DUMP", key)
 			s.want(key, s.run(waiting(acquire(key, theirs)), waiting(shared(key, theirs, time.Second)), waiting(limited(key, theirs, 3, 0)), op(Free, key, "")), "-1 -1 -1 0")
-			s.want("found", s.found(key), "true true")
+			s.want("found", s.found(key), "OTHER")
 			s.want("touched", s.do("DUMP", key), before)
 		}
 	})

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"math"
 	"strings"
 	"time"
 )
@@ -105,21 +106,42 @@ func Extended(r *Reply) (tail Tail, ok bool) {
 	return tail, true
 }
 
-// Inspected is what an Inspect found.
+// Inspected is what an Inspect found. The zero value is nothing, or something that is no lock.
 type Inspected struct {
-	Found   bool          // something stands at the key
-	Other   bool          // it is no lock
-	Mode    Mode          // Exclusive for every string
-	Left    time.Duration // how long the key lives on, negative for ever
-	Count   int           // of Shared and Limited: how many hold it
-	Holders []Holder      // one of a string; of Shared and Limited at most MaxLimit
+	Mode    Mode     // Exclusive for every string
+	Count   int      // how many hold it, which may be more than Holders
+	Holders []Holder // one of a string; of Shared and Limited at most MaxLimit
 }
 
-// Holder is one who holds a lock.
+// Holder is one who holds a lock, or a place that was left closed.
 type Holder struct {
-	Value string        // secret, fence and owner; of a string its first 256 bytes
-	Slot  int           // of Limited
-	Left  time.Duration // how long this holder lives on
+	ID     string        // what two values of one token have in common: the secret, or all that another library wrote
+	Slot   int           // of Limited
+	Left   time.Duration // how long this holder lives on, or Forever
+	Fence  uint64
+	Owner  string
+	Closed bool // by KEEP
+}
+
+// Forever is how long a key without expiry lives.
+const Forever = time.Duration(math.MaxInt64)
+
+// holder reads a value, of which a string tells its first 256 bytes.
+func holder(value string, ms int64) Holder {
+	h := Holder{ID: value, Left: millis(ms)}
+	if ms < 0 {
+		h.Left = Forever
+	}
+	if value == "" {
+		h.ID = "\x00" // an empty string is a value too
+	}
+	if len(value) >= SecretLen {
+		if fence, owner, ok := BehindSecret(value[SecretLen:]); ok {
+			h.ID, h.Fence, h.Owner = value[:SecretLen], fence, owner
+			h.Closed = strings.HasPrefix(h.ID, "kept")
+		}
+	}
+	return h
 }
 
 // ParseInspect reads the result of an Inspect.
@@ -131,7 +153,7 @@ type Holder struct {
 func ParseInspect(r *Reply) (found Inspected, ok bool) {
 	switch {
 	case r.Kind == '+':
-		return Inspected{Found: true, Other: true}, r.Text == "OTHER"
+		return found, r.Text == "OTHER"
 	case r.Kind == '*' && len(r.Elems) >= 3:
 		return parseHolders(r.Elems)
 	case r.Kind != '$':
@@ -144,22 +166,24 @@ func ParseInspect(r *Reply) (found Inspected, ok bool) {
 	if !ok || err != nil {
 		return found, false
 	}
-	return Inspected{Found: true, Left: millis(ms), Count: 1, Holders: []Holder{{Value: value, Left: millis(ms)}}}, true
+	return Inspected{Count: 1, Holders: []Holder{holder(value, ms)}}, true
 }
 
 // parseHolders reads what was found of a lock that several may hold.
 func parseHolders(elems []Reply) (found Inspected, ok bool) {
-	found = Inspected{Found: true, Mode: Shared, Left: millis(elems[1].Int), Count: int(elems[2].Int)}
+	found = Inspected{Mode: Shared, Count: int(elems[2].Int)}
 	if elems[0].Text == Limited.String() {
 		found.Mode = Limited
 	}
 	for at := 3; at+1 < len(elems); at += 2 {
-		h := Holder{Value: elems[at].Text, Left: millis(elems[at+1].Int)}
+		value, slot := elems[at].Text, 0
 		if found.Mode == Limited {
-			if h.Slot, h.Value, ok = cutSlot(h.Value); !ok {
-				return found, false
+			if slot, value, ok = cutSlot(value); !ok {
+				return Inspected{}, false
 			}
 		}
+		h := holder(value, elems[at+1].Int)
+		h.Slot = slot
 		found.Holders = append(found.Holders, h)
 	}
 	return found, elems[0].Text == found.Mode.String() && elems[1].Kind == ':' && elems[2].Kind == ':'

@@ -38,8 +38,8 @@ func TestReply(t *testing.T) {
 		{"$0\r\n\r\n", "", false, true, -9, -9, "", ""},
 		{"+OTHER\r\n", "", false, true, -9, -9, "", "other"},
 		{"+OK\r\n", "", false, true, -9, -9, "", ""},
-		{"$8\r\n-1 value\r\n", "", false, true, -9, -9, "-1 value", "-1ns value"},
-		{"$5\r\n5000 \r\n", "", false, true, -9, -9, "5000 ", "5s "},
+		{"$8\r\n-1 value\r\n", "", false, true, -9, -9, "-1 value", Forever.String() + " value"},
+		{"$5\r\n5000 \r\n", "", false, true, -9, -9, "5000 ", "5s \x00"},
 		{"*1\r\n:1\r\n", "", false, false, -9, -9, "", ""},
 	} {
 		r := parsed(t, c.in)
@@ -59,12 +59,12 @@ func TestReply(t *testing.T) {
 		kind := ""
 		switch {
 		case !ok:
-		case found.Other:
-			kind = "other"
-		case found.Found:
-			kind = found.Left.String() + " " + found.Holders[0].Value
-		default:
+		case found.Holders != nil:
+			kind = found.Holders[0].Left.String() + " " + found.Holders[0].ID
+		case r.Null:
 			kind = "nothing"
+		default:
+			kind = "other"
 		}
 		if kind != c.inspectedKind {
 			t.Errorf("%q: inspected %q, want %q", c.in, kind, c.inspectedKind)

@@ -341,20 +341,20 @@ func TestInspect(t *testing.T) {
 		}
 		s.run(acquire("lock:a", mine))
 		got := inspect("lock:a")
-		if got.Left <= 40*time.Second || got.Left > 50*time.Second {
-			t.Errorf("lives for %v", got.Left)
+		if left := got.Holders[0].Left; left <= 40*time.Second || left > 50*time.Second {
+			t.Errorf("lives for %v", left)
 		}
-		got.Left, got.Holders[0].Left = 0, 0
-		if want := (Inspected{Found: true, Count: 1, Holders: []Holder{{Value: mine + "0000000000000001"}}}); !reflect.DeepEqual(got, want) {
+		got.Holders[0].Left = 0
+		if want := (Inspected{Count: 1, Holders: []Holder{{ID: mine, Fence: 1}}}); !reflect.DeepEqual(got, want) {
 			t.Errorf("held: %+v", got)
 		}
 		s.must("SET", "lock:long", strings.Repeat("x y", 100))
-		if got := inspect("lock:long"); !reflect.DeepEqual(got, Inspected{Found: true, Left: -1, Count: 1,
-			Holders: []Holder{{Value: strings.Repeat("x y", 100)[:256], Left: -1}}}) {
+		if got := inspect("lock:long"); !reflect.DeepEqual(got, Inspected{Count: 1,
+			Holders: []Holder{{ID: strings.Repeat("x y", 100)[:256], Left: Forever}}}) {
 			t.Errorf("long, for ever: %+v", got)
 		}
 		s.must("RPUSH", "lock:list", mine)
-		if got := inspect("lock:list"); !reflect.DeepEqual(got, Inspected{Found: true, Other: true}) {
+		if got := inspect("lock:list"); !reflect.DeepEqual(got, Inspected{}) {
 			t.Errorf("a list: %+v", got)
 		}
 	})
