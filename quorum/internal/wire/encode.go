@@ -14,9 +14,11 @@ type Encoder struct {
 // letters are how a packet names operations; Acquire, Raise and Release have others as well.
 var letters = [...]byte{Acquire: 'A', Raise: 'R', Release: 'D', Fade: 'F', TopUp: 'T', Extend: 'E', Share: 'H', Check: 'C', Inspect: 'I', Free: 'X'}
 
-// arguments are how many ARGV one of the other operations takes, by its letter, which is among them.
-// M and N take one more for each key.
-var arguments = [...]int{'S': 6, 'L': 9, 'M': 6, 'R': 4, 'N': 4, 'D': 2, 'P': 2, 'Q': 2, 'Z': 2, 'K': 3, 'F': 3, 'T': 7, 'E': 3, 'H': 4, 'C': 2, 'I': 1, 'X': 1}
+// layouts are the arguments of the other operations, by their letter, as packet.lua has them: secret,
+// ttl, field, owner, waits, limit, the two slots that are tried (0, 1), mode, fence (#), how many keys
+// (n), all their fields (*).
+var layouts = [...]string{'S': "stfow", 'L': "stfowl01", 'M': "stnow*", 'R': "s#f", 'N': "s#n*", 'D': "s", 'P': "s", 'Q': "s", 'Z': "s",
+	'K': "st", 'F': "st", 'T': "stf#om", 'E': "st", 'H': "stf", 'C': "s", 'I': "", 'X': ""}
 
 // letter is what a packet calls the operation.
 func (o *Op) letter() byte {
@@ -48,13 +50,7 @@ func (o *Op) other() byte {
 }
 
 // arguments are how many ARGV the operation takes where it is one of the others.
-func (o *Op) arguments() int {
-	letter := o.other()
-	if letter == 'M' || letter == 'N' {
-		return arguments[letter] + 1 + len(o.more())
-	}
-	return arguments[letter]
-}
+func (o *Op) arguments() int { return 1 + len(layouts[o.other()]) + len(o.more()) }
 
 // AppendPacket writes a batch as one call of Packet: EVALSHA, or EVAL with the body of the script.
 // record is the one under which the master votes, empty for any.
@@ -122,51 +118,31 @@ func (e *Encoder) appendAcquires(b []byte, ops []*Op, waiting int) []byte {
 func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 	letter := op.other()
 	b = append(b, '$', '1', '\r', '\n', letter, '\r', '\n')
-	if letter == 'I' || letter == 'X' {
-		return b
-	}
-	b = appendBulk(b, op.Secret)
-	switch letter {
-	case 'S', 'L':
-		b = appendMillis(b, op.TTL)
-		b = e.appendField(b, op.Slot)
-		b = appendBulk(b, op.Owner)
-		b = appendTerms(b, op.Terms)
-	case 'M':
-		b = appendMillis(b, op.TTL)
-		b = appendInt(b, uint64(1+len(op.more())))
-		b = appendBulk(b, op.Owner)
-		b = appendWaits(b, op.Terms)
-		b = e.appendFields(b, op)
-	case 'R':
-		b = appendFenceBulk(b, op.Fence)
-		b = e.appendField(b, op.Slot)
-	case 'N':
-		b = appendFenceBulk(b, op.Fence)
-		b = appendInt(b, uint64(1+len(op.more())))
-		b = e.appendFields(b, op)
-	case 'T':
-		b = appendMillis(b, op.TTL)
-		b = e.appendField(b, op.Slot)
-		b = appendFenceBulk(b, op.Fence)
-		b = appendBulk(b, op.Owner)
-		b = appendMode(b, op.Terms)
-	case 'H':
-		b = appendMillis(b, op.TTL)
-		b = e.appendField(b, op.Slot)
-	case 'E', 'F', 'K':
-		b = appendMillis(b, op.TTL)
-	}
-	return b
-}
-
-// appendTerms writes what S and L have behind the owner.
-func appendTerms(b []byte, t *Terms) []byte {
-	b = appendWaits(b, t)
-	if t.Mode == Limited {
-		b = appendInt(b, uint64(t.Limit))
-		b = appendInt(b, uint64(t.Try[0]))
-		b = appendInt(b, uint64(t.Try[1]))
+	for _, argument := range []byte(layouts[letter]) {
+		switch argument {
+		case 's':
+			b = appendBulk(b, op.Secret)
+		case 't':
+			b = appendMillis(b, op.TTL)
+		case 'f':
+			b = e.appendField(b, op.Slot)
+		case 'o':
+			b = appendBulk(b, op.Owner)
+		case 'w':
+			b = appendWaits(b, op.Terms)
+		case 'l':
+			b = appendInt(b, uint64(op.Terms.Limit))
+		case '0', '1':
+			b = appendInt(b, uint64(op.Terms.Try[argument-'0']))
+		case 'm':
+			b = appendMode(b, op.Terms)
+		case '#':
+			b = append(AppendFence(append(b, "$16\r\n"...), op.Fence), '\r', '\n')
+		case 'n':
+			b = appendInt(b, uint64(1+len(op.more())))
+		case '*':
+			b = e.appendFields(b, op)
+		}
 	}
 	return b
 }
@@ -214,12 +190,6 @@ func (e *Encoder) appendField(b []byte, slot uint16) []byte {
 		return append(b, "$0\r\n\r\n"...)
 	}
 	return appendInt(b, uint64(slot))
-}
-
-func appendFenceBulk(b []byte, fence uint64) []byte {
-	b = append(b, "$16\r\n"...)
-	b = AppendFence(b, fence)
-	return append(b, '\r', '\n')
 }
 
 // AppendCommand writes any command.
