@@ -33,7 +33,8 @@ type Facts struct {
 
 	AOF      bool // appendonly is on
 	Written  bool // the last write to it was fine
-	Rewrites bool // it is being rewritten, or about to
+	Rewrites bool // it is being rewritten
+	Awaits   bool // it is about to be: after CONFIG SET appendonly yes nothing is written until that is done
 	Alone    bool // there is no replica that could take its place without the last writes
 	Always   bool // appendfsync always and no-appendfsync-on-rewrite no, as CONFIG said last
 	Asked    bool // CONFIG has answered; without it Always means nothing
@@ -42,23 +43,11 @@ type Facts struct {
 
 // ReadInfo takes one section of INFO, or several. What no line speaks of stays.
 func (f *Facts) ReadInfo(text string) {
-	running, scheduled, seen := false, false, false
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
-		if !ok {
-			continue
-		}
-		switch name {
-		case "aof_rewrite_in_progress":
-			running, seen = value != "0", true
-		case "aof_rewrite_scheduled": // after CONFIG SET appendonly yes: until it is done nothing is written
-			scheduled, seen = value != "0", true
-		default:
+		if ok {
 			f.readLine(name, value)
 		}
-	}
-	if seen {
-		f.Rewrites = running || scheduled
 	}
 	if !f.AOF {
 		f.Asked = false
@@ -89,6 +78,10 @@ func (f *Facts) readLine(name, value string) {
 		f.AOF = value == "1"
 	case "aof_last_write_status":
 		f.Written = value == "ok"
+	case "aof_rewrite_in_progress":
+		f.Rewrites = value != "0"
+	case "aof_rewrite_scheduled":
+		f.Awaits = value != "0"
 	}
 }
 
@@ -134,7 +127,7 @@ func (f *Facts) Refusal() error {
 // Durable reports whether every write is on disk before its reply, and cannot live on elsewhere
 // without it.
 func (f *Facts) Durable() bool {
-	return f.AOF && f.Asked && f.Always && f.Written && f.Alone && !f.Rewrites
+	return f.AOF && f.Asked && f.Always && f.Written && f.Alone && !f.Rewrites && !f.Awaits
 }
 
 // Perishable reports whether the opposite of Durable is known.

@@ -57,7 +57,7 @@ func TestInfoBySections(t *testing.T) {
 	} {
 		f.ReadInfo(section)
 	}
-	if want := (Facts{RunID: "x", Limited: true, Policy: "allkeys-lru", Evicted: 3, AOF: true, Rewrites: true, Written: true, Role: "master",
+	if want := (Facts{RunID: "x", Limited: true, Policy: "allkeys-lru", Evicted: 3, AOF: true, Awaits: true, Written: true, Role: "master",
 		Alone: true}); f != want {
 		t.Errorf("%+v, want %+v", f, want)
 	}
@@ -103,6 +103,7 @@ func TestDurableFacts(t *testing.T) {
 	for _, spoil := range []func(*Facts){
 		func(f *Facts) { f.AOF = false }, func(f *Facts) { f.Asked = false }, func(f *Facts) { f.Always = false },
 		func(f *Facts) { f.Written = false }, func(f *Facts) { f.Alone = false }, func(f *Facts) { f.Rewrites = true },
+		func(f *Facts) { f.Awaits = true },
 	} {
 		f := durable
 		if spoil(&f); f.Durable() || !durable.Durable() {

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"errors"
 	"net"
 	"time"
 
@@ -18,8 +19,5 @@ func setUserTimeout(c *net.TCPConn, d time.Duration) error {
 	err = raw.Control(func(fd uintptr) {
 		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
 	})
-	if err != nil {
-		return err
-	}
-	return set
+	return errors.Join(err, set)
 }

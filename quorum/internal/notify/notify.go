@@ -142,26 +142,14 @@ func (s *Subscriptions) idle() bool {
 	return len(s.topics) == 0
 }
 
-// confirmed takes a master's answer to a SUBSCRIBE or an UNSUBSCRIBE.
-func (s *Subscriptions) confirmed(channel string, master int) {
+// tell tells id to those watchers of a channel that who returns. id is what a master has published,
+// or empty where it has answered a SUBSCRIBE or an UNSUBSCRIBE.
+func (s *Subscriptions) tell(channel, id string, who func(t *topic) []*watcher) {
 	s.mu.Lock()
 	var told []*watcher
 	if t := s.topics[channel]; t != nil {
-		told = t.confirmed(master)
+		told = who(t)
 		s.tidyLocked(t)
-	}
-	s.mu.Unlock()
-	for _, w := range told {
-		w.released("")
-	}
-}
-
-// published takes a message that a master has published.
-func (s *Subscriptions) published(channel, id string) {
-	s.mu.Lock()
-	var told []*watcher
-	if t := s.topics[channel]; t != nil {
-		told = t.all()
 	}
 	s.mu.Unlock()
 	for _, w := range told {

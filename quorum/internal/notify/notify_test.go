@@ -204,10 +204,11 @@ func TestAgainBeforeUnsubscribe(t *testing.T) {
 			t.Errorf("sends %v %v, want %s", on, off, want)
 		}
 	}
+	confirm := func() { s.tell("job", "", func(t *topic) []*watcher { return t.confirmed(0) }) }
 	w := s.add("job", nil)
 	sends("[job] []")
-	s.confirmed("job", 0)
-	s.confirmed("job", 0) // an answer to nothing
+	confirm()
+	confirm() // an answer to nothing
 	s.remove(w)
 	w = s.add("job", nil)
 	if w.state != assured {
@@ -220,11 +221,11 @@ func TestAgainBeforeUnsubscribe(t *testing.T) {
 	w = s.add("job", nil)
 	s.remove(w)
 	sends("[] []")
-	s.confirmed("job", 0)
+	confirm()
 	if len(s.topics) != 0 || len(b.dirty) != 0 {
 		t.Error("a topic is left")
 	}
-	s.confirmed("job", 0)
+	confirm()
 }
 
 // Many channels share one connection, which closes when it has been idle for a while.

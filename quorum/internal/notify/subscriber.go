@@ -222,9 +222,9 @@ func (b *subscriber) receive(ctx context.Context, pubsub *redis.PubSub) error {
 		pinged = false
 		switch got := got.(type) {
 		case *redis.Message:
-			b.subs.published(got.Channel, got.Payload)
+			b.subs.tell(got.Channel, got.Payload, (*topic).all)
 		case *redis.Subscription:
-			b.subs.confirmed(got.Channel, b.index)
+			b.subs.tell(got.Channel, "", func(t *topic) []*watcher { return t.confirmed(b.index) })
 		}
 	}
 }
