@@ -109,10 +109,8 @@ type Lane struct {
 	up      bool  // after the handshake: the lane carries releases
 	votes   bool  // never unless up
 	record  string
-	state   stat.State
-	reason  error     // why the master does not vote
-	since   time.Time // of state
-	closing bool      // no new work but releases
+	reason  error // why the master does not vote
+	closing bool  // no new work but releases
 	queue   queue
 	batch   wire.Batch    // used by encodeLocked
 	written time.Duration // when the last packet was, by the lane's clock
@@ -140,7 +138,8 @@ type Lane struct {
 
 // New returns a lane. Run connects it.
 func New(c Config) *Lane {
-	return &Lane{cfg: c, ready: make(chan struct{}), wanted: make(chan struct{}, 1), state: stat.StateDown, reason: errConnecting, since: time.Now()}
+	return &Lane{cfg: c, ready: make(chan struct{}), wanted: make(chan struct{}, 1),
+		status: stat.Master{State: stat.StateDown, Since: time.Now()}, reason: errConnecting}
 }
 
 // Name is what messages call the master.

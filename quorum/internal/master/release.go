@@ -21,7 +21,7 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// A lane that was down for all of max-ttl carries no SET of a token that is still good.
-	if landed || !l.up && time.Since(l.since) >= l.cfg.MaxTTL {
+	if landed || !l.up && time.Since(l.status.Since) >= l.cfg.MaxTTL {
 		r.drop = time.Now().Add(ttl)
 	}
 	if old := l.repairs.find(op.TokenAt); old != nil && old.unsent {

@@ -2,6 +2,7 @@ package master
 
 import (
 	"hash/maphash"
+	"sync"
 	"time"
 
 	"lockproxy/quorum/internal/wire"
@@ -51,15 +52,15 @@ type repairs struct {
 	ending  repairList // Release and Fade
 	topUps  repairList
 	n       int
-	spare   *repair
-	spares  int
 }
 
 const (
 	minBuckets = 256 // a small table stays in the processor's cache
 	maxBuckets = 4096
-	maxSpares  = 4096 // repairs kept for reuse: as many as a lane may have in flight
 )
+
+// spares are repairs for reuse.
+var spares = sync.Pool{New: func() any { return new(repair) }}
 
 // all yields every repair, releases first: a key in the way is taken away before another is set.
 func (s *repairs) all(yield func(*repair) bool) {
@@ -128,7 +129,7 @@ func (s *repairs) put(r repair) (stands *repair, dropped bool) {
 		s.remove(s.topUps.oldest)
 		dropped = true
 	}
-	stands = s.fresh()
+	stands = spares.Get().(*repair)
 	*stands = r
 	stands.next, *r.bucket = *r.bucket, stands
 	s.listOf(stands).push(stands)
@@ -175,21 +176,7 @@ func (s *repairs) remove(r *repair) {
 	*at = r.next
 	s.n--
 	*r = repair{} // lets go of the strings
-	if s.spares < maxSpares {
-		r.next, s.spare = s.spare, r
-		s.spares++
-	}
-}
-
-// fresh returns memory for a repair.
-func (s *repairs) fresh() *repair {
-	r := s.spare
-	if r == nil {
-		return new(repair)
-	}
-	s.spare = r.next
-	s.spares--
-	return r
+	spares.Put(r)
 }
 
 // failed notes that the master answered r with an error. It has then answered the SET in front of

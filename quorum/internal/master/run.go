@@ -150,7 +150,7 @@ func (l *Lane) fail(c *conn, reason error) {
 			l.status.Lost++
 		}
 		l.conn, l.up, l.votes, l.record, l.reason = nil, false, false, "", reason
-		if l.state != stat.StateRefused { // it may be refused once more: see noteEnd
+		if l.status.State != stat.StateRefused { // it may be refused once more: see noteEnd
 			l.setLocked(stat.StateDown, reason)
 		}
 	}

@@ -19,7 +19,7 @@ func (l *Lane) Status() stat.Master {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status
-	s.Name, s.State, s.Since, s.Owed, s.Unanswered = l.Name(), l.state, l.since, l.repairs.n, l.queue.n
+	s.Name, s.Owed, s.Unanswered = l.Name(), l.repairs.n, l.queue.n
 	if !l.votes {
 		s.Reason = plain.Short(l.reason.Error())
 		if w, ok := errors.AsType[*admission.Quarantine](l.reason); ok {
@@ -32,8 +32,8 @@ func (l *Lane) Status() stat.Master {
 
 func (l *Lane) setLocked(s stat.State, reason error) {
 	l.reason = reason
-	if l.state != s {
-		l.state, l.since = s, time.Now()
+	if l.status.State != s {
+		l.status.State, l.status.Since = s, time.Now()
 	}
 }
 
