@@ -71,14 +71,6 @@ func (a *attempt) tokens(yield func(wire.TokenAt) bool) {
 	}
 }
 
-// releaseLocked releases the token on a master. landed says that its SET has been answered.
-func (a *attempt) releaseLocked(lane int, landed bool) {
-	for t := range a.tokens {
-		op := wire.Op{Kind: wire.Release, TokenAt: t}
-		_ = a.acq.q.lanes[lane].Release(op, a.acq.r.TTL, landed, nil)
-	}
-}
-
 // askLocked sends the acquire to all masters at once (step 2).
 func (a *attempt) askLocked() (end ending) {
 	a.acq.q.deadlines.set(&a.limit, a.clock.Begun().Add(a.timeout))
@@ -300,8 +292,12 @@ func (a *attempt) failLocked() {
 	a.phase = failed
 	a.acq.q.deadlines.cancel(&a.limit)
 	for i, v := range a.votes.answers {
-		if v.state != answerUnsent {
-			a.releaseLocked(i, v.state != answerPending && v.state != answerBroke)
+		if v.state == answerUnsent {
+			continue
+		}
+		landed := v.state != answerPending && v.state != answerBroke // its SET has been answered
+		for t := range a.tokens {
+			_ = a.acq.q.lanes[i].Release(wire.Op{Kind: wire.Release, TokenAt: t}, a.acq.r.TTL, landed, nil)
 		}
 	}
 }

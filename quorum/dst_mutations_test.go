@@ -83,7 +83,7 @@ var roundMutations = []mutation{
 			new: "	case t.yes > t.no && t.pending == 0:\n		return won\n	case t.yes+t.none+t.pending < maj:"},
 	}},
 	{name: "a failed attempt does not release what is pending", finds: leftovers, edits: []edit{
-		{file: "attempt.go", old: "		if v.state != answerUnsent {\n			a.releaseLocked", new: "		if v.state != answerUnsent && v.state != answerPending {\n			a.releaseLocked"},
+		{file: "attempt.go", old: "		if v.state == answerUnsent {\n			continue\n", new: "		if v.state == answerUnsent || v.state == answerPending {\n			continue\n"},
 	}},
 	{name: "late grants are not checked", finds: leftovers, edits: []edit{
 		{file: "attempt.go", old: "a.acq.q.checks.add(t, a.voters, a.clock.Begun().Add(a.acq.r.TTL))\n", new: "_ = t\n"},

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -144,8 +145,8 @@ func (e *extension) rememberLocked() {
 		if a.state != answerYes {
 			continue
 		}
-		if fence, owner, ok := wire.BehindSecret(a.tail); ok && fence >= e.op.Fence {
-			e.op.Fence, e.op.Owner = fence, owner
+		if a.fence >= e.op.Fence {
+			e.op.Fence, e.op.Owner = a.fence, cmp.Or(a.owner, e.op.Owner)
 		}
 		e.mode = max(e.mode, a.mode)
 	}

@@ -28,10 +28,10 @@ type answer struct {
 	mode      Mode            // extend: of the lock, as the master has it
 	wrongMode bool            // share: a slot stands there
 	elsewhere bool            // acquire: it granted another slot than a majority
-	fence     uint64          // acquire, granted: the number that this master counted
+	fence     uint64          // acquire, granted: the number that this master counted; extend: what it has
 	slot      int             // of Limited, acquire and extend: the slot
 	left      time.Duration   // acquire, refused: how long the key in the way lives; negative: for ever
-	tail      string          // extend: what the master holds behind the secret
+	owner     string          // extend: of the lock, as the master has it
 	found     *wire.Inspected // inspect
 	err       error           // why the answer does not count
 }
@@ -150,8 +150,8 @@ func read(kind wire.Kind, a *master.Answer) answer {
 			return answer{state: answerYes, found: &found}
 		}
 	default:
-		if tail, ok := wire.Extended(&a.Reply); ok {
-			return answer{state: answerYes, mode: tail.Mode, slot: tail.Slot, tail: tail.Text}
+		if mode, h, ok := wire.Extended(&a.Reply); ok {
+			return answer{state: answerYes, mode: mode, slot: h.Slot, fence: h.Fence, owner: h.Owner}
 		}
 		switch {
 		case a.Reply.Kind == ':' && a.Reply.Int > 0:

@@ -78,32 +78,26 @@ func Refused(r *Reply) (left time.Duration, ok bool) {
 	return millis(-2 - r.Int), true
 }
 
-// Tail is what an Extend found behind the secret.
-type Tail struct {
-	Mode Mode
-	Slot int    // of Limited
-	Text string // for BehindSecret
-}
-
-// Extended reports whether an Extend found its token, and what stands behind the secret.
+// Extended reports whether an Extend found its token, and in what mode the token holds the lock. Of the
+// holder it tells slot, fence and owner.
 //
 //	< $16\r\n0000000000000042\r\n
 //	< $17\r\nS0000000000000042\r\n    of a reader
 //	< $19\r\nL3 0000000000000042\r\n  of slot 3
-func Extended(r *Reply) (tail Tail, ok bool) {
+func Extended(r *Reply) (mode Mode, h Holder, ok bool) {
 	if r.Kind != '$' || r.Null {
-		return tail, false
+		return mode, h, false
 	}
-	tail.Text = r.Text
+	text, ok := r.Text, true
 	switch {
-	case strings.HasPrefix(r.Text, "S"):
-		tail.Mode, tail.Text = Shared, r.Text[1:]
-	case strings.HasPrefix(r.Text, "L"):
-		tail.Mode = Limited
-		tail.Slot, tail.Text, ok = cutSlot(r.Text[1:])
-		return tail, ok
+	case strings.HasPrefix(text, "S"):
+		mode, text = Shared, text[1:]
+	case strings.HasPrefix(text, "L"):
+		mode = Limited
+		h.Slot, text, ok = cutSlot(text[1:])
 	}
-	return tail, true
+	h.Fence, h.Owner, _ = BehindSecret(text)
+	return mode, h, ok
 }
 
 // Inspected is what an Inspect found. The zero value is nothing, or something that is no lock.

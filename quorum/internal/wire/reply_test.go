@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"cmp"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -32,14 +34,16 @@ func TestReply(t *testing.T) {
 		{":-9223372036854775808\r\n", "", false, false, -9, 9223372036854e6, "", ""},
 		{"-OOM no memory\r\n", "OOM", false, false, -9, -9, "", ""},
 		{"-\r\n", "", false, false, -9, -9, "", ""},
-		{"$5\r\nOOM x\r\n", "", false, true, -9, -9, "OOM x", ""},
-		{"$1\r\n1\r\n", "", false, true, -9, -9, "1", ""},
+		{"$5\r\nOOM x\r\n", "", false, true, -9, -9, "", ""},
+		{"$1\r\n1\r\n", "", false, true, -9, -9, "", ""},
+		{"$16\r\n0000000000000042\r\n", "", false, true, -9, -9, "exclusive 0 42 ", ""},
+		{"$19\r\nS0000000000000042me\r\n", "", false, true, -9, -9, "shared 0 42 me", ""},
 		{"$-1\r\n", "", false, false, -9, -9, "", "nothing"},
 		{"$0\r\n\r\n", "", false, true, -9, -9, "", ""},
 		{"+OTHER\r\n", "", false, true, -9, -9, "", "other"},
 		{"+OK\r\n", "", false, true, -9, -9, "", ""},
-		{"$8\r\n-1 value\r\n", "", false, true, -9, -9, "-1 value", Forever.String() + " value"},
-		{"$5\r\n5000 \r\n", "", false, true, -9, -9, "5000 ", "5s \x00"},
+		{"$8\r\n-1 value\r\n", "", false, true, -9, -9, "", Forever.String() + " value"},
+		{"$5\r\n5000 \r\n", "", false, true, -9, -9, "", "5s \x00"},
 		{"*1\r\n:1\r\n", "", false, false, -9, -9, "", ""},
 	} {
 		r := parsed(t, c.in)
@@ -52,8 +56,8 @@ func TestReply(t *testing.T) {
 		if left, ok := Refused(r); ok != (c.left != -9) || ok && left != time.Duration(c.left) {
 			t.Errorf("%q: refused %d, %v", c.in, left, ok)
 		}
-		if tail, ok := Extended(r); ok != (c.in[0] == '$' && !r.Null) || tail.Text != c.extended {
-			t.Errorf("%q: extended %+v, %v", c.in, tail, ok)
+		if mode, h, ok := Extended(r); ok != (c.in[0] == '$' && !r.Null) || fmt.Sprint(mode, " ", h.Slot, " ", h.Fence, " ", h.Owner) != cmp.Or(c.extended, "exclusive 0 0 ") {
+			t.Errorf("%q: extended %v, %+v, %v", c.in, mode, h, ok)
 		}
 		found, ok := ParseInspect(r)
 		kind := ""
