@@ -38,17 +38,17 @@ func (q *Quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 	done := make(chan result, 1)
 	a := q.acquire(r, func(lease Lease, err error) { done <- result{lease, err} })
 	q.Flush()
+	var got result
 	select {
-	case got := <-done:
-		return a.handOver(got.lease, got.err)
+	case got = <-done:
 	case <-ctx.Done():
+		if a.giveUp() {
+			q.Flush()
+			return Lease{}, context.Cause(ctx)
+		}
+		got = <-done
 	}
-	if !a.giveUp() {
-		got := <-done
-		return a.handOver(got.lease, got.err)
-	}
-	q.Flush()
-	return Lease{}, context.Cause(ctx)
+	return a.handOver(got.lease, got.err)
 }
 
 // handOver takes the validity anew: the caller may have woken up late.

@@ -40,11 +40,6 @@ type check struct {
 	due    deadline
 }
 
-func (c *checks) init(q *Quorum) {
-	c.q = q
-	c.waits = make(map[wire.TokenAt]*check)
-}
-
 // add makes t be checked, unless it waits for that already. voters made the lease, which lasts
 // until then.
 func (c *checks) add(t wire.TokenAt, voters uint64, until time.Time) {

@@ -79,7 +79,7 @@ func New(o Options) (*Quorum, error) {
 	}
 	q.deadlines.after = q.Flush
 	q.gather.expire = func() {}
-	q.checks.init(q)
+	q.checks.q, q.checks.waits = q, make(map[wire.TokenAt]*check)
 	if n := len(o.Masters); n%2 == 0 {
 		q.log.Warn("an even number of masters tolerates no more failures than one less", zap.Int("masters", n))
 	}

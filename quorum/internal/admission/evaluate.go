@@ -119,8 +119,7 @@ func (e *evaluation) older(i int) bool { return e.superseded(i, e.g.masters[i].r
 // tell makes a master hear of admissions of others that it has not heard of.
 func (e *evaluation) tell(i int) {
 	g, m := e.g, &e.g.masters[i]
-	ours := m.votes() && m.rec.fingerprint == g.fingerprint || m.marked()
-	if g.o.Mode == Off || !m.up || m.telling || m.changing || !ours {
+	if g.o.Mode == Off || !m.up || m.telling || m.changing || !g.ours(m) {
 		return
 	}
 	known := e.known()
@@ -133,14 +132,18 @@ func (e *evaluation) tell(i int) {
 	}
 }
 
+// ours reports whether the master votes for proxies with these settings, or is in quarantine.
+func (g *Guard) ours(m *master) bool {
+	return m.votes() && m.rec.fingerprint == g.fingerprint || m.marked()
+}
+
 // known is the last admission of every master, as far as this proxy knows.
 func (e *evaluation) known() []admission {
 	known := make([]admission, len(e.g.masters))
 	for i := range known {
 		known[i] = e.newest(i)
 		m := &e.g.masters[i]
-		ours := m.votes() && m.rec.fingerprint == e.g.fingerprint || m.marked()
-		if m.up && ours && m.rec.later(known[i]) {
+		if m.up && e.g.ours(m) && m.rec.later(known[i]) {
 			known[i] = m.rec.admission
 		}
 	}

@@ -32,6 +32,3 @@ func (r *Reply) Code() string {
 
 // Is reports whether the reply is the integer n.
 func (r *Reply) Is(n int64) bool { return r.Kind == ':' && r.Int == n }
-
-// IsText reports whether the reply is a text that is not null.
-func (r *Reply) IsText() bool { return (r.Kind == '$' || r.Kind == '+') && !r.Null }

@@ -20,35 +20,35 @@ func TestReply(t *testing.T) {
 	for _, c := range []struct {
 		in            string
 		code          string
-		one, hasText  bool
+		one           bool
 		fence, left   int64 // -9: not granted, not refused
 		extended      string
 		inspectedKind string
 	}{
-		{":1\r\n", "", true, false, 1, -9, "", ""},
-		{":0\r\n", "", false, false, 0, -9, "", ""},
-		{":9007199254740991\r\n", "", false, false, 9007199254740991, -9, "", ""},
-		{":-1\r\n", "", false, false, -9, -1, "", ""},
-		{":-2\r\n", "", false, false, -9, 0, "", ""},
-		{":-5002\r\n", "", false, false, -9, 5e9, "", ""},
-		{":-9223372036854775808\r\n", "", false, false, -9, 9223372036854e6, "", ""},
-		{"-OOM no memory\r\n", "OOM", false, false, -9, -9, "", ""},
-		{"-\r\n", "", false, false, -9, -9, "", ""},
-		{"$5\r\nOOM x\r\n", "", false, true, -9, -9, "", ""},
-		{"$1\r\n1\r\n", "", false, true, -9, -9, "", ""},
-		{"$16\r\n0000000000000042\r\n", "", false, true, -9, -9, "exclusive 0 42 ", ""},
-		{"$19\r\nS0000000000000042me\r\n", "", false, true, -9, -9, "shared 0 42 me", ""},
-		{"$-1\r\n", "", false, false, -9, -9, "", "nothing"},
-		{"$0\r\n\r\n", "", false, true, -9, -9, "", ""},
-		{"+OTHER\r\n", "", false, true, -9, -9, "", "other"},
-		{"+OK\r\n", "", false, true, -9, -9, "", ""},
-		{"$8\r\n-1 value\r\n", "", false, true, -9, -9, "", Forever.String() + " value"},
-		{"$5\r\n5000 \r\n", "", false, true, -9, -9, "", "5s \x00"},
-		{"*1\r\n:1\r\n", "", false, false, -9, -9, "", ""},
+		{":1\r\n", "", true, 1, -9, "", ""},
+		{":0\r\n", "", false, 0, -9, "", ""},
+		{":9007199254740991\r\n", "", false, 9007199254740991, -9, "", ""},
+		{":-1\r\n", "", false, -9, -1, "", ""},
+		{":-2\r\n", "", false, -9, 0, "", ""},
+		{":-5002\r\n", "", false, -9, 5e9, "", ""},
+		{":-9223372036854775808\r\n", "", false, -9, 9223372036854e6, "", ""},
+		{"-OOM no memory\r\n", "OOM", false, -9, -9, "", ""},
+		{"-\r\n", "", false, -9, -9, "", ""},
+		{"$5\r\nOOM x\r\n", "", false, -9, -9, "", ""},
+		{"$1\r\n1\r\n", "", false, -9, -9, "", ""},
+		{"$16\r\n0000000000000042\r\n", "", false, -9, -9, "exclusive 0 42 ", ""},
+		{"$19\r\nS0000000000000042me\r\n", "", false, -9, -9, "shared 0 42 me", ""},
+		{"$-1\r\n", "", false, -9, -9, "", "nothing"},
+		{"$0\r\n\r\n", "", false, -9, -9, "", ""},
+		{"+OTHER\r\n", "", false, -9, -9, "", "other"},
+		{"+OK\r\n", "", false, -9, -9, "", ""},
+		{"$8\r\n-1 value\r\n", "", false, -9, -9, "", Forever.String() + " value"},
+		{"$5\r\n5000 \r\n", "", false, -9, -9, "", "5s \x00"},
+		{"*1\r\n:1\r\n", "", false, -9, -9, "", ""},
 	} {
 		r := parsed(t, c.in)
-		if r.Code() != c.code || r.IsError() != (c.in[0] == '-') || r.Is(1) != c.one || r.IsText() != c.hasText {
-			t.Errorf("%q: code %q, error %v, 1 %v, text %v", c.in, r.Code(), r.IsError(), r.Is(1), r.IsText())
+		if r.Code() != c.code || r.IsError() != (c.in[0] == '-') || r.Is(1) != c.one {
+			t.Errorf("%q: code %q, error %v, 1 %v", c.in, r.Code(), r.IsError(), r.Is(1))
 		}
 		if fence, _, ok := Granted(r); ok != (c.fence != -9) || ok && fence != uint64(c.fence) {
 			t.Errorf("%q: granted %d, %v", c.in, fence, ok)

@@ -111,7 +111,7 @@ func TestCounters(t *testing.T) {
 		var r Reply
 		s.send(Counters.Eval(testState, "", "A x"))
 		s.receive(&r)
-		if len(r.Elems) != 2 || !r.Elems[0].IsText() || !r.Elems[1].IsText() {
+		if len(r.Elems) != 2 || r.Elems[0].IsError() || r.Elems[1].IsError() || r.Elems[1].Null {
 			t.Fatal(text(&r))
 		}
 		words := strings.Fields(r.Elems[1].Text)
