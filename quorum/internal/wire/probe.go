@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -25,27 +25,10 @@ func ParseProbe(r *Reply) (p ProbeReply, ok bool) {
 		return p, false
 	}
 	line := strings.Split(r.Text, "\n")
-	word := strings.Split(line[0], " ")
-	if len(line) != 5 || len(word) != 3 {
+	var seconds, micros int64
+	if n, _ := fmt.Sscan(line[0], &seconds, &micros, &p.Fields); n != 3 || len(line) != 5 {
 		return p, false
 	}
-	if p.Clock, ok = parseClock(word[0], word[1]); !ok {
-		return p, false
-	}
-	var err error
-	if p.Fields, err = strconv.Atoi(word[2]); err != nil {
-		return p, false
-	}
-	p.Record, p.Settings, p.Known, p.Durable = line[1], line[2], line[3], line[4]
+	p.Clock, p.Record, p.Settings, p.Known, p.Durable = clock(seconds, micros), line[1], line[2], line[3], line[4]
 	return p, true
-}
-
-// parseClock reads what TIME says, in seconds and microseconds.
-func parseClock(seconds, micros string) (time.Duration, bool) {
-	s, err := strconv.ParseInt(seconds, 10, 64)
-	us, err2 := strconv.ParseInt(micros, 10, 64)
-	if err != nil || err2 != nil {
-		return 0, false
-	}
-	return clock(s, us), true
 }
