@@ -40,7 +40,13 @@ func newGuard(q *Quorum) *guard {
 func (g *guard) update(change func()) {
 	g.mu.Lock()
 	change()
-	g.evaluateLocked()
+	actions, next := g.g.Evaluate(time.Now())
+	g.applyLocked(actions)
+	if next.IsZero() {
+		g.q.deadlines.cancel(&g.next)
+	} else {
+		g.q.deadlines.set(&g.next, next)
+	}
 	then := g.then
 	g.then = nil
 	g.mu.Unlock()
@@ -49,20 +55,14 @@ func (g *guard) update(change func()) {
 	}
 }
 
-func (g *guard) evaluateLocked() {
-	actions, next := g.g.Evaluate(time.Now())
+// applyLocked carries out actions.
+func (g *guard) applyLocked(actions []admission.Action) {
 	for i := range actions {
-		g.applyLocked(&actions[i])
-	}
-	if next.IsZero() {
-		g.q.deadlines.cancel(&g.next)
-	} else {
-		g.q.deadlines.set(&g.next, next)
+		g.applyOneLocked(&actions[i])
 	}
 }
 
-// applyLocked carries out an action.
-func (g *guard) applyLocked(a *admission.Action) {
+func (g *guard) applyOneLocked(a *admission.Action) {
 	l := g.q.lanes[a.Master]
 	switch a.Kind {
 	case admission.ActVote:
@@ -98,9 +98,7 @@ func (g *guard) sendLocked(l *master.Lane, s *wire.Script, done func(*wire.Reply
 func (g *guard) changed(l *master.Lane, a *admission.Action, r *wire.Reply, err error) {
 	g.update(func() {
 		actions, warning := g.g.Changed(a, err == nil && r.Is(1), err)
-		for i := range actions {
-			g.applyLocked(&actions[i])
-		}
+		g.applyLocked(actions)
 		if warning != "" && warning != g.said { // once for several masters in a row
 			g.q.log.Warn(warning)
 		}
@@ -113,32 +111,20 @@ func (g *guard) changed(l *master.Lane, a *admission.Action, r *wire.Reply, err 
 
 // countLocked asks masters for their counters and hands on the answers when all are in.
 func (g *guard) countLocked(a *admission.Action) {
-	answers := make([]admission.Counted, len(a.Ask))
-	left := len(a.Ask)
-	finish := func() {
-		g.update(func() {
-			actions := g.g.Counted(a, answers, time.Now())
-			for i := range actions {
-				g.applyLocked(&actions[i])
-			}
-		})
-	}
+	answers, left := make([]admission.Counted, len(a.Ask)), len(a.Ask)
+	finishLocked := func() { g.applyLocked(g.g.Counted(a, answers, time.Now())) }
 	if left == 0 {
-		g.then = append(g.then, finish)
-		return
+		g.then = append(g.then, func() { g.update(finishLocked) })
 	}
-	var mu sync.Mutex
 	for i, ask := range a.Ask {
 		g.sendLocked(g.q.lanes[ask.Master], &wire.Counters, func(r *wire.Reply, err error) {
 			counters, err := textAt(1, r, err)
-			mu.Lock()
-			answers[i] = admission.Counted{Counters: counters, Err: err}
-			left--
-			last := left == 0
-			mu.Unlock()
-			if last {
-				finish()
-			}
+			g.update(func() {
+				answers[i] = admission.Counted{Counters: counters, Err: err}
+				if left--; left == 0 {
+					finishLocked()
+				}
+			})
 		}, a.Known, ask.Record)
 	}
 }
