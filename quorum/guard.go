@@ -129,7 +129,8 @@ func (g *guard) countLocked(a *admission.Action) {
 	}
 }
 
-// textAt is one of the two texts that the script counters answers: known, counters.
+// textAt is one of the two texts that the script counters answers: known, counters. A master that
+// is full answers an error for the first and still tells its counters.
 func textAt(place int, r *wire.Reply, err error) (string, error) {
 	switch {
 	case err != nil:

@@ -83,9 +83,9 @@ type TopUp struct {
 }
 
 // TopUp makes the lane set the lock on its master as soon as that is well, until the ttl of the
-// lock is over. A token that is being released is left alone. It goes out with the next Flush where
-// the master lacks the token, else at the next tick: a master that has just failed to answer is
-// left alone until then.
+// lock is over. A token that is being released is left alone. The top-up goes out with the next
+// Flush where the master lacks the token, else at the next tick: a master that has just failed to
+// answer is left alone until then.
 func (l *Lane) TopUp(t TopUp) {
 	now := time.Now()
 	if t.Until.Sub(now) < minTopUp && !t.MayLand {

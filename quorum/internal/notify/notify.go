@@ -142,8 +142,8 @@ func (s *Subscriptions) idle() bool {
 	return len(s.topics) == 0
 }
 
-// tell tells id to those watchers of a channel that who returns. id is what a master has published,
-// or empty where it has answered a SUBSCRIBE or an UNSUBSCRIBE.
+// tell calls those watchers of a channel that who returns, with what a master has published, or
+// with "" where it has answered a SUBSCRIBE or an UNSUBSCRIBE.
 func (s *Subscriptions) tell(channel, id string, who func(t *topic) []*watcher) {
 	s.mu.Lock()
 	var told []*watcher

@@ -14,9 +14,9 @@ type Encoder struct {
 // letters are how a packet names operations; Acquire, Raise and Release have others as well.
 var letters = [...]byte{Acquire: 'A', Raise: 'R', Release: 'D', Fade: 'F', TopUp: 'T', Extend: 'E', Share: 'H', Check: 'C', Inspect: 'I', Free: 'X'}
 
-// layouts are the arguments of the other operations, by their letter, as packet.lua has them: secret,
-// ttl, field, owner, waits, limit, the two slots that are tried (0, 1), mode, fence (#), how many keys
-// (n), all their fields (*).
+// layouts are the arguments of the other operations, by their letter, as packet.lua has them:
+// secret, ttl, field, owner, waits, limit, the two slots that are tried (0, 1), mode, fence (#),
+// how many keys (n), all their fields (*).
 var layouts = [...]string{'S': "stfow", 'L': "stfowl01", 'M': "stnow*", 'R': "s#f", 'N': "s#n*", 'D': "s", 'P': "s", 'Q': "s", 'Z': "s",
 	'K': "st", 'F': "st", 'T': "stf#om", 'E': "st", 'H': "stf", 'C': "s", 'I': "", 'X': ""}
 
