@@ -171,5 +171,3 @@ func (e *extension) refillLocked(lane int) {
 			Slot: e.round.slot, Voters: e.voters, TTL: e.op.TTL, Until: e.begun.Add(e.op.TTL), Lacks: s == answerNo})
 	}
 }
-
-var _ master.Receiver = (*extension)(nil)

@@ -1,6 +1,10 @@
 package quorum
 
-import "time"
+import (
+	"time"
+
+	"lockproxy/quorum/internal/clock"
+)
 
 // minAttempt is the least time a master gets to answer, however short the ttl.
 const minAttempt = 2 * time.Millisecond
@@ -18,6 +22,10 @@ func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecon
 // validity is what is left of ttl for the holder (step 4). All three are durations of one
 // monotonic clock. The lease counts only where it is positive.
 func validity(ttl, elapsed, drift time.Duration) time.Duration { return ttl - elapsed - drift }
+
+// Suspended returns how long this machine has been suspended since it started: Go's monotonic
+// clock stands still meanwhile, while keys on the masters expire.
+func Suspended() time.Duration { return clock.Suspended() }
 
 const (
 	maxRetries    = 4 // after split votes

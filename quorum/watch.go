@@ -50,3 +50,7 @@ func (q *Quorum) newSubscriptions(first string) *notify.Subscriptions {
 	}
 	return notify.New(o)
 }
+
+// ReleaseID is what Watch calls the release of the token with that secret. The secret cannot be
+// told from it.
+func ReleaseID(secret string) string { return wire.ReleaseID(secret) }
