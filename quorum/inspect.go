@@ -13,7 +13,7 @@ type Info struct {
 	Held    int           // masters that hold the winning token; 0: no token holds a majority, and what follows Masters is zero
 	Masters int           // all masters
 	TTL     time.Duration // after which no majority holds it: the majority-th largest; negative: a majority never lets go
-	Fence   uint64        // the largest counted for the token; 0 for the value of another Redlock library
+	Fence   uint64        // the token's; 0 for the value of another Redlock library
 	Owner   string        // label given to Acquire
 	Mode    Mode
 	Holders int    // how many hold it; of Shared and Limited what is above is of the one with the largest fence

@@ -49,6 +49,39 @@ func TestWinner(t *testing.T) {
 	}
 }
 
+// TestWinnerFence: the fence is that of the token, whatever a master counted that granted late.
+func TestWinnerFence(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		fences  []uint64 // by master; 0: it holds nothing
+		want    uint64
+		ofSlots bool
+	}{
+		{"all", []uint64{7, 7, 7}, 7, false},
+		{"one granted late, with more", []uint64{9, 7, 7}, 7, false},
+		{"one granted late, with less", []uint64{7, 5, 7}, 7, false},
+		{"two granted late", []uint64{8, 7, 9, 7, 7}, 7, false},
+		{"not all are told", []uint64{7, 0, 6}, 7, false},
+		{"a slot", []uint64{9, 7, 7}, 7, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			values := make([]wire.Inspected, len(c.fences))
+			for i, fence := range c.fences {
+				if fence > 0 {
+					values[i] = one(wire.Holder{ID: "a", Fence: fence})
+				}
+				if c.ofSlots {
+					values[i].Mode = Limited
+				}
+			}
+			info, _ := winner(values)
+			if info.Fence != c.want || c.ofSlots && info.Slots[0].Fence != c.want {
+				t.Errorf("%+v, want the fence %d", info, c.want)
+			}
+		})
+	}
+}
+
 // TestWinnerShowsLabel: blanks at the ends of a label belong to it.
 func TestWinnerShowsLabel(t *testing.T) {
 	for label, want := range map[string]string{"": "", " ": " ", "me ": "me ", " a  b ": " a  b ", "a\nb\t": "a b "} {

@@ -20,6 +20,7 @@ type tallied struct {
 	wire.Holder
 	masters int // that hold it
 	lefts   []time.Duration
+	fences  []uint64 // as each has it
 	modes   [Kept + 1]int
 }
 
@@ -36,6 +37,7 @@ func winner(values []wire.Inspected) (info Info, most int) {
 		if t.masters < maj {
 			continue
 		}
+		t.Fence = fenceOf(t.fences, maj)
 		if !t.Closed {
 			info.Holders++
 		}
@@ -75,11 +77,24 @@ func tallyHolders(values []wire.Inspected) (all []*tallied) {
 			t.masters++
 			t.lefts = append(t.lefts, h.Left)
 			t.modes[values[i].Mode]++
-			t.Fence = max(t.Fence, h.Fence)
+			t.fences = append(t.fences, h.Fence)
 			t.Owner = cmp.Or(t.Owner, h.Owner)
 		}
 	}
 	return all
+}
+
+// fenceOf is the fence of a token that masters have with these numbers: what a majority has, as it
+// has had the token's own since the lease was made. A master that granted late has what it counted
+// itself, which may be more. The largest where too few are told.
+func fenceOf(numbers []uint64, maj int) uint64 {
+	slices.Sort(numbers)
+	for i := maj - 1; i < len(numbers); i++ {
+		if numbers[i] == numbers[i-maj+1] {
+			return numbers[i]
+		}
+	}
+	return numbers[len(numbers)-1]
 }
 
 // ttl is after which time no majority of maj holds it.
