@@ -334,7 +334,7 @@ func (p *packet) keep(o *Op) string {
 	h := v.Holders[at]
 	h.Secret, h.End = dead, end
 	p.settle(o.Key, v.with(at, h))
-	p.tell(wire.ChangedPrefix, o.Key, "")
+	p.tell(wire.ReleasedPrefix, o.Key, secret)
 	return integer(1 + int64(h.Slot))
 }
 

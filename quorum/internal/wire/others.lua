@@ -376,7 +376,6 @@ local function others(out, tell)
         end
         if op == 'K' then
           pcall('ZREM', key, secret, value)
-          self.changes[#self.changes + 1] = key
         end
         local kept = self:settleReaders(key, over)
         if type(kept) == 'table' and bound > over then -- the key would run out before its holder
@@ -385,6 +384,9 @@ local function others(out, tell)
             pcall('ZREM', key, who, who .. sub(value, 41))
           end
           return kept
+        end
+        if op == 'K' then
+          self:tell(key, secret)
         end
       end
       return (op == 'E' or op == 'H') and 'S' .. sub(value, 41, 120) or 1
@@ -593,7 +595,7 @@ local function others(out, tell)
         end
         if op == 'K' then
           pcall('HDEL', key, 's' .. secret)
-          self.changes[#self.changes + 1] = key
+          self:tell(key, secret)
         end
       end
       if op == 'E' then

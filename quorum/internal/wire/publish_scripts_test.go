@@ -3,6 +3,7 @@ package wire
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // A release is published to those who wait for its key, and only then.
@@ -35,6 +36,28 @@ func TestPublish(t *testing.T) {
 		s.must("SET", "lock:b", "x")
 		s.run(op(Free, "lock:b", ""))
 		hears("[message " + ReleasedPrefix + "lock:b " + ReleaseID("x") + "]")
+	})
+}
+
+// Who waits is told of KEEP, too, of whatever kind the lock was: the place may open sooner now.
+func TestPublishKeep(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		const channel = ReleasedPrefix + "lock:a"
+		watcher := s.another()
+		watcher.do("SUBSCRIBE", ReleasedPrefix)
+		watcher.do("SUBSCRIBE", channel)
+		for _, first := range []*Op{acquire("lock:a", mine), shared("lock:a", mine, time.Minute), limited("lock:a", mine, 2, 1, 0)} {
+			s.run(op(Free, "lock:a", ""), first)
+			s.must("PUBLISH", channel, "begin")
+			var r Reply
+			for r.Elems == nil || r.Elems[2].Text != "begin" {
+				watcher.receive(&r)
+			}
+			s.run(keep("lock:a", mine, time.Second))
+			s.must("PUBLISH", channel, "end")
+			watcher.receive(&r)
+			s.want("told", text(&r), "[message "+channel+" "+ReleaseID(mine)+"]")
+		}
 	})
 }
 
