@@ -71,6 +71,7 @@ type page struct {
 	q       *Quorum
 	clients []*notify.Client // by master; nil where there is none yet
 	answers []answer         // by master: answerYes until it fails
+	skipped uint64           // the masters whose keys this scan has not gone through to the end
 }
 
 func (q *Quorum) newPage() *page {
@@ -116,28 +117,40 @@ func (p *page) ask(ctx context.Context, at int, do func(c *notify.Client) error)
 	return false
 }
 
-// scan looks at some keys of one master. A cursor is that of the master, times the number of
-// masters, plus the place of the master.
+// scan looks at some keys of one master. One that takes the connection but gives no answer takes half
+// of the time that is left, so that others have their turn. A cursor is that of the master, with a bit
+// for each master that was skipped behind it, times the number of masters, plus the place of the
+// master.
 func (p *page) scan(ctx context.Context, cursor uint64, match string, count int64) (keys []string, at int, next uint64, err error) {
 	n := uint64(len(p.clients))
-	for at, inside := int(cursor%n), cursor/n; at < len(p.clients); at, inside = at+1, 0 {
+	p.skipped = cursor / n & (1<<n - 1)
+	for at, inside := int(cursor%n), cursor/n>>n; at < len(p.clients); at, inside = at+1, 0 {
 		var found []string
 		var more uint64
 		ok := p.ask(ctx, at, func(c *notify.Client) error {
-			if found, more, err = c.Scan(ctx, inside, match, count).Result(); err != nil {
-				return notify.Reason(err)
+			deadline, _ := ctx.Deadline()
+			half := time.Until(deadline) / 2
+			limited, cancel := context.WithTimeout(ctx, half)
+			defer cancel()
+			found, more, err = c.Scan(limited, inside, match, count).Result()
+			switch {
+			case err == nil:
+				return nil
+			case limited.Err() != nil:
+				return master.SilentError(half.Round(time.Millisecond))
 			}
-			return nil
+			return notify.Reason(err)
 		})
 		switch {
 		case !ok:
+			p.skipped |= 1 << at
 			continue
-		case more > (math.MaxUint64-n)/n:
+		case more >= math.MaxUint64>>n/n:
 			return nil, 0, 0, fmt.Errorf("%w: a master uses all 64 bits of its own", ErrInvalidCursor)
 		case more != 0:
-			next = more*n + uint64(at)
+			next = (more<<n|p.skipped)*n + uint64(at)
 		case at+1 < len(p.clients):
-			next = uint64(at) + 1
+			next = p.skipped*n + uint64(at) + 1
 		}
 		return p.ours(found), at, next, nil
 	}

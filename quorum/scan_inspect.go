@@ -39,7 +39,7 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 			}
 		}
 		info, _ := winner(values)
-		if info.Held == 0 || foundBefore(values, at) {
+		if info.Held == 0 || p.foundBefore(values, at) {
 			continue
 		}
 		info.Key = strings.TrimPrefix(key, p.q.opts.KeyPrefix)
@@ -48,11 +48,11 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 	return locks, nil
 }
 
-// foundBefore reports whether a master before at holds what at holds.
-func foundBefore(values []wire.Inspected, at int) bool {
+// foundBefore reports whether a master before at holds what at holds, and was not skipped.
+func (p *page) foundBefore(values []wire.Inspected, at int) bool {
 	for _, h := range values[at].Holders {
-		for _, before := range values[:at] {
-			if slices.ContainsFunc(before.Holders, func(o wire.Holder) bool { return o.ID == h.ID }) {
+		for i, before := range values[:at] {
+			if p.skipped&(1<<i) == 0 && slices.ContainsFunc(before.Holders, func(o wire.Holder) bool { return o.ID == h.ID }) {
 				return true
 			}
 		}

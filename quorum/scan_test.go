@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -148,5 +149,39 @@ func TestScanWithoutMasters(t *testing.T) {
 	}
 	if _, err := q.Release(t.Context(), []string{"job"}, lease.Token, 0); !errors.Is(err, ErrNoQuorum) {
 		t.Error(err)
+	}
+}
+
+// A master that stalls for a page and comes back hides no lock: neither those that it was not asked
+// for, nor the page.
+func TestScanPastStall(t *testing.T) {
+	servers, addrs := startMasters(t, 3)
+	q := dialQuorum(t, addrs, patient)
+	eventually(t, q, "job", time.Minute)
+	want := map[string]bool{"job": true}
+	for i := range 100 {
+		key := fmt.Sprint("job", i)
+		if _, err := q.Acquire(t.Context(), Request{Key: key, TTL: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		want[key] = true
+	}
+	waitDrained(t, []*Quorum{q})
+	for page, cursor := 1, uint64(0); page == 1 || cursor != 0; page++ {
+		if page == 2 {
+			servers[0].signal(t, syscall.SIGSTOP)
+		}
+		next, locks, err := q.Scan(t.Context(), cursor, "", 10)
+		if err != nil {
+			t.Fatalf("page %d: %v", page, err)
+		}
+		for _, info := range locks {
+			delete(want, info.Key)
+		}
+		servers[0].signal(t, syscall.SIGCONT)
+		cursor = next
+	}
+	if len(want) > 0 {
+		t.Errorf("%d of 101 locks are missing", len(want))
 	}
 }
