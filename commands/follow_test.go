@@ -18,7 +18,8 @@ import (
 type simMasters struct {
 	mu        sync.Mutex
 	info      quorum.Info
-	until     time.Time // info.TTL ends; zero: never
+	until     time.Time     // the holder goes; zero: never
+	older     time.Duration // the lock lives so much longer with an older holder, of the fence before
 	err       error
 	asked     []time.Duration // since the start of the bubble
 	following int
@@ -35,10 +36,13 @@ func (m *simMasters) Inspect(ctx context.Context, _ string) (quorum.Info, error)
 		m.onAsk()
 	}
 	info, err := m.info, m.err // as it was when the question began
-	info.TTL = -1
+	info.TTL, info.Latest = -1, -1
 	if !m.until.IsZero() {
-		if info.TTL = time.Until(m.until); info.TTL <= 0 {
+		info.Latest = time.Until(m.until)
+		if info.TTL = info.Latest + m.older; info.TTL <= 0 {
 			info = quorum.Info{}
+		} else if info.Latest <= 0 {
+			info.Fence, info.Latest = info.Fence-1, info.TTL
 		}
 	}
 	m.mu.Unlock()
@@ -195,6 +199,20 @@ func TestFollowExpiry(t *testing.T) {
 		d.wg.Wait()
 		if took := time.Since(start); took < 10*time.Second || took > 10*time.Second+5*time.Millisecond || len(d.m.questions()) != 2 {
 			t.Errorf("told after %v, asked at %v", took, d.m.questions())
+		}
+	})
+}
+
+// TestFollowLatestExpires: where several hold the lock, the end of the latest is noticed at its time.
+func TestFollowLatestExpires(t *testing.T) {
+	inBubble(t, func(d *desk) {
+		d.m.hold(7, false)
+		d.m.until, d.m.older = time.Now().Add(2*time.Second), time.Hour
+		start := time.Now()
+		d.follow(7, time.Minute)
+		d.wg.Wait()
+		if took := time.Since(start); took > 2*time.Second+5*time.Millisecond || len(d.m.questions()) != 2 {
+			t.Errorf("told %v after %v, asked at %v", d.told, took, d.m.questions())
 		}
 	})
 }

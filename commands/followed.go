@@ -136,8 +136,8 @@ func (p *pace) next(info quorum.Info, err error) time.Duration {
 		p.fence, p.again = info.Fence, 0
 	}
 	d := followEvery
-	if info.Held > 0 && info.TTL >= 0 { // it may run out
-		d = min(d, info.TTL+time.Millisecond+rand.N(2*time.Millisecond))
+	if info.Held > 0 && info.Latest >= 0 { // it may run out
+		d = min(d, info.Latest+time.Millisecond+rand.N(2*time.Millisecond))
 	}
 	if p.again > 0 {
 		d = min(d, p.again)

@@ -13,6 +13,7 @@ type Info struct {
 	Held    int           // masters that hold the winning token; 0: no token holds a majority, and what follows Masters is zero
 	Masters int           // all masters
 	TTL     time.Duration // after which no majority holds it: the majority-th largest; negative: a majority never lets go
+	Latest  time.Duration // as TTL, of the winning token alone: others that hold the lock with it may live longer
 	Fence   uint64        // the token's; 0 for the value of another Redlock library
 	Owner   string        // label given to Acquire
 	Mode    Mode

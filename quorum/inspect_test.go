@@ -39,7 +39,7 @@ func TestWinner(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			info, most := winner(c.values)
-			if info.Held != c.held || most != c.most || info.TTL != c.ttl || info.Masters != len(c.values) {
+			if info.Held != c.held || most != c.most || info.TTL != c.ttl || info.Latest != c.ttl || info.Masters != len(c.values) {
 				t.Errorf("%+v, %d at most", info, most)
 			}
 			if c.held > 0 && (info.Fence != 7 || info.Owner != "me") || c.held == 0 && info.Fence != 0 {
@@ -79,6 +79,16 @@ func TestWinnerFence(t *testing.T) {
 				t.Errorf("%+v, want the fence %d", info, c.want)
 			}
 		})
+	}
+}
+
+// TestWinnerLatest: of several that hold a lock, TTL is that of the last to go, Latest that of the
+// one with the fence.
+func TestWinnerLatest(t *testing.T) {
+	both := wire.Inspected{Mode: Shared, Count: 2, Holders: []wire.Holder{{ID: "a", Fence: 7, Left: time.Minute}, {ID: "b", Fence: 8, Left: time.Second}}}
+	info, _ := winner([]wire.Inspected{both, both, {}})
+	if info.Fence != 8 || info.TTL != time.Minute || info.Latest != time.Second {
+		t.Errorf("%+v, want fence 8 for a second, and the lock for a minute", info)
 	}
 }
 
@@ -175,7 +185,7 @@ func TestInspect(t *testing.T) {
 				info, err := q.Inspect(t.Context(), "job")
 				want := Info{}
 				if c.err == nil {
-					want = Info{Key: "job", Held: c.held, Masters: 5, TTL: c.ttl, Holders: min(c.held, 1)}
+					want = Info{Key: "job", Held: c.held, Masters: 5, TTL: c.ttl, Latest: c.ttl, Holders: min(c.held, 1)}
 				}
 				if c.held > 0 {
 					want.Fence, want.Owner = lease.Token.Fence, "me 1"

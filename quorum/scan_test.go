@@ -65,7 +65,7 @@ func TestScan(t *testing.T) {
 							if info.TTL <= 50*time.Second || info.TTL > time.Minute {
 								t.Errorf("%s: ttl %v", info.Key, info.TTL)
 							}
-							info.TTL = 0
+							info.TTL, info.Latest = 0, 0
 							got[info.Key] = info
 						}
 						pages++

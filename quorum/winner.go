@@ -56,10 +56,16 @@ func winner(values []wire.Inspected) (info Info, most int) {
 	case Limited:
 		info.Slots = slotsOf(all, maj)
 	}
-	if info.TTL == wire.Forever {
-		info.TTL = -time.Millisecond
-	}
+	info.TTL, info.Latest = told(info.TTL), told(latest.ttl(maj))
 	return info, most
+}
+
+// told is how Info has the time that something lives.
+func told(left time.Duration) time.Duration {
+	if left == wire.Forever {
+		return -time.Millisecond
+	}
+	return left
 }
 
 // tallyHolders counts who holds what, in the order of their appearance.
