@@ -35,7 +35,7 @@ func (q *waitQueue) refusedLocked(err error, freed bool) {
 	}
 	q.heldUntil = time.Time{}
 	switch {
-	case !errors.Is(err, quorum.ErrNoQuorum):
+	case errors.Is(err, quorum.ErrHeld):
 		q.fault, q.delay = nil, 0
 	case q.fault == nil:
 		q.faultSince = time.Now()
@@ -58,7 +58,7 @@ func (qs *Queues) heldUntil(w *waiter) (until time.Time) {
 	return until
 }
 
-// faultFor returns for how long w has met with too few masters.
+// faultFor returns for how long w has met with too few masters, or was too late.
 func (qs *Queues) faultFor(w *waiter) time.Duration {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -69,7 +69,7 @@ func (qs *Queues) faultFor(w *waiter) time.Duration {
 	return min(time.Since(q.faultSince), time.Since(w.joined))
 }
 
-// nextDelay returns the delay before the next attempt where the last one found too few masters.
+// nextDelay returns the delay before the next attempt after such a one.
 func (qs *Queues) nextDelay(w *waiter) time.Duration {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()

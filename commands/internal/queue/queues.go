@@ -14,7 +14,7 @@ import (
 
 const (
 	// firstRetry and lastRetry bound the delay between attempts while a majority of the masters is
-	// missing. It doubles with each.
+	// missing, or too late. It doubles with each.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
 )
@@ -74,7 +74,7 @@ func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
 // Wait joins the queues of want.Key and want.Keys and returns when the client has the lock, or with
 // an error: ErrTimeout after timeout (0: none), ErrDisconnected when gone is closed, ErrDraining,
 // ErrFull, context.Cause(ctx), or a *quorum.NoQuorumError if the masters could not be asked when
-// the time was up. It sets want.Waits itself. from is the client's address for operators; it may be
+// the time was up. Without a timeout it is what attempts have failed with for maxTTL. It sets want.Waits itself. from is the client's address for operators; it may be
 // nil.
 func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration,
 	from net.Addr, want quorum.Request) (quorum.Lease, error) {
@@ -103,7 +103,7 @@ func (qs *Queues) timeoutError(w *waiter, err error) error {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	for _, q := range w.queues {
-		if q.fault != nil {
+		if errors.Is(q.fault, quorum.ErrNoQuorum) {
 			return q.fault
 		}
 	}

@@ -260,6 +260,7 @@ func TestQueueTimeouts(t *testing.T) {
 		{"no quorum", noQuorum, 300 * time.Millisecond, quorum.ErrNoQuorum, 300 * time.Millisecond},
 		{"no quorum, no limit", noQuorum, 0, quorum.ErrNoQuorum, time.Minute},
 		{"late", quorum.ErrLate, 300 * time.Millisecond, ErrTimeout, 300 * time.Millisecond},
+		{"late, no limit", quorum.ErrLate, 0, quorum.ErrLate, time.Minute},
 	} {
 		inQueue(t, func(q *crowd) {
 			q.lock.set(time.Now().Add(time.Hour), tt.lockErr)

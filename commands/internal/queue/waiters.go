@@ -23,7 +23,7 @@ type waitQueue struct {
 	mayBeFree bool      // there was such a sign since the last grant here
 	heldUntil time.Time // when the lock that was granted here runs out; zero if not known
 
-	fault      error // the leader's last attempt found too few masters
+	fault      error // the leader's last attempt found too few masters, or was too late
 	faultSince time.Time
 	delay      time.Duration // the last one between attempts
 }
