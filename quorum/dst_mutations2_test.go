@@ -30,7 +30,7 @@ var guardMutations = []mutation{
 	}},
 	{name: "the count goes on when the mark has changed", finds: exclusion, edits: []edit{
 		{file: admGuard, old: "	case m.mark.runID != m.rec.runID || m.mark.admission != m.rec.admission:\n", new: "	case m.mark.since.IsZero():\n"},
-		{file: admGuard, old: "	case !m.marked() && !m.isNew():\n		m.mark = standing{}\n", new: "	case !m.marked() && !m.isNew():\n"},
+		{file: admGuard, old: "			m.mark = standing{}\n", new: ""},
 	}},
 	{name: "counters are not raised before a master votes again", finds: order, edits: []edit{
 		{file: admCounters, old: "	c.Counters = found.String()\n", new: ""},

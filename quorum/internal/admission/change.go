@@ -56,8 +56,11 @@ func (g *Guard) admit(i int, a admission, known []admission) Change {
 // several in a row. Without an error the lane probes next; after one, to probe at once would make
 // a loop. Evaluate follows.
 func (g *Guard) Changed(a *Action, done bool, err error) (actions []Action, warning string) {
-	g.masters[a.Master].changing = false
-	c := &a.Change
+	m, c := &g.masters[a.Master], &a.Change
+	m.changing = false
+	if !c.note() && a.Conn == m.o.Conn {
+		m.unwritable = err != nil
+	}
 	switch {
 	case err != nil && !c.note():
 		return []Action{{Kind: ActExclude, Master: a.Master, Conn: a.Conn, State: stat.StateQuarantined, Reason: err}}, ""

@@ -94,16 +94,22 @@ func (a *counters) String() string {
 // countersKept reports whether the counters of a master are whole.
 func (m *master) countersKept() bool { return m.votes() || m.marked() && m.rec.kept }
 
+// hasLost reports whether a master has no counters that are whole. What has just been found, and is
+// being marked, is not told of yet, unless it cannot be marked.
+func (m *master) hasLost() bool {
+	return m.marked() && !m.rec.kept || m.unwritable && !m.votes() && m.mark.admission == (admission{}) && !m.mark.since.IsZero()
+}
+
 // majorityLost reports whether there was a time, since a master is in quarantine, when so many
 // masters are known to have lost their memory that the others were no majority. A master counts as
-// one of them from when its mark was first observed until the mark was last found there. What
-// became of the master after that nobody knows.
+// one of them from when its mark was first observed, or could not be written, until it was last
+// found so. What became of the master after that nobody knows.
 func (e *evaluation) majorityLost(i int) bool {
 	for at := range e.g.masters {
 		then, lost := e.g.masters[at].mark.since, 0
 		for j := range e.g.masters {
 			m := &e.g.masters[j]
-			if m.marked() && !m.rec.kept && !m.mark.since.After(then) && !m.o.Sent.Before(then) {
+			if m.hasLost() && !m.mark.since.After(then) && !m.o.Sent.Before(then) {
 				lost++
 			}
 		}
@@ -114,10 +120,11 @@ func (e *evaluation) majorityLost(i int) bool {
 	return false
 }
 
-// intact are the masters that can be asked for their counters.
+// intact are the masters that can be asked for their counters. One that kept all through a restart is
+// among them even if no mark can be written that says so.
 func (e *evaluation) intact() (all []Asked) {
 	for i := range e.g.masters {
-		if m := &e.g.masters[i]; m.up && m.countersKept() && !(m.votes() && e.older(i)) {
+		if m := &e.g.masters[i]; m.up && (m.countersKept() && !(m.votes() && e.older(i)) || e.survived(i)) {
 			all = append(all, Asked{i, m.o.Record})
 		}
 	}

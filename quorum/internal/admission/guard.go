@@ -51,7 +51,7 @@ type master struct {
 
 	changing   bool // a change of its record is on its way
 	stale      bool // ... or has been answered, and nobody has observed the master since
-	unwritable bool // it cannot be written: an ActTell has failed, and none has succeeded since
+	unwritable bool // it cannot be written: an ActTell or an ActChange has failed, and none has succeeded since
 	telling    bool // an ActTell is on its way, or has failed since the last observation
 
 	mark    standing
@@ -61,7 +61,8 @@ type master struct {
 }
 
 // standing is a mark, of a quarantine or of a new deployment, and since when this proxy knows that
-// it stands.
+// it stands. Without an admission it is that of a master without its record, on which no mark has
+// been seen yet.
 type standing struct {
 	runID string
 	admission
@@ -133,7 +134,9 @@ func (g *Guard) Observe(i int, o Observation) {
 	}
 	switch {
 	case !m.marked() && !m.isNew():
-		m.mark = standing{}
+		if m.votes() || m.mark.runID != m.o.Facts.RunID || m.mark.admission != (admission{}) {
+			m.mark = standing{}
+		}
 	case m.mark.runID != m.rec.runID || m.mark.admission != m.rec.admission:
 		m.mark = standing{runID: m.rec.runID, admission: m.rec.admission, since: o.At}
 	}

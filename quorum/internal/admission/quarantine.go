@@ -20,6 +20,9 @@ func hold(ttl time.Duration) time.Duration { return ttl + margin(ttl) }
 func (e *evaluation) quarantine(i int, cause string, like record) {
 	e.wait(i, &Quarantine{Cause: cause, Since: e.now, Until: e.now.Add(hold(e.g.o.MaxTTL)), names: e.g.o.Names}, true)
 	e.change(i, e.mark(i, cause, like))
+	if m := &e.g.masters[i]; !m.votes() && !m.marked() && !m.isNew() && !like.kept && m.mark.since.IsZero() {
+		m.mark = standing{runID: m.o.Facts.RunID, since: e.now}
+	}
 }
 
 func (e *evaluation) mark(i int, cause string, like record) Change {

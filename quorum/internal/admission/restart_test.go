@@ -234,3 +234,38 @@ func TestChangeRefused(t *testing.T) {
 	s.settle(3 * time.Second)
 	s.want(p, "a note refused", "vvv")
 }
+
+// A master that restarted and cannot be written holds up no other: that one is admitted when its wait
+// is over, though nobody can tell the first of it, nor read counters that are lost there. In whatever
+// order the two restarted.
+func TestRestartBesideOneThatCannotBeWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		first   int
+		durable bool // the full one has kept all on disk
+	}{"the full one first": {0, false}, "the other first": {1, false}, "nothing lost": {0, true}, "nothing lost there": {1, true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t, 3)
+			s.masters[0].durable = c.durable
+			p, q := s.begin(), s.begin()
+			s.settle(2 * time.Second)
+			for _, i := range []int{c.first, 1 - c.first} {
+				s.masters[i].run++
+				s.masters[i].broken = i == 0
+				for _, each := range []*wProxy{p, q} {
+					each.disconnect(i)
+				}
+				s.settle(100 * time.Millisecond)
+			}
+			s.settle(wait - time.Second)
+			s.want(p, "in the wait", "qqv")
+			s.settle(startGrace + 3*time.Second)
+			for _, each := range []*wProxy{p, q} {
+				s.want(each, "after the wait", "qvv")
+				s.wantReason(each, 0, "OOM")
+			}
+			s.masters[0].broken = false
+			s.settle(wait + 3*time.Second)
+			s.want(p, "written again", "vvv")
+		})
+	}
+}
