@@ -124,6 +124,9 @@ func TestFaults(t *testing.T) {
 				`environment variable LOCKPROXY_MAX_TLL names no setting: did you mean LOCKPROXY_MAX_TTL?`,
 				`drain-timeout (LOCKPROXY_DRAIN_TIMEOUT): "-1s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
 			}},
+		"more than a year": {
+			args: []string{"--max-ttl", "2562047h"},
+			want: []string{"max-ttl 2562047h exceeds 8760h"}},
 		"two that disagree": {
 			args: []string{"--min-ttl", "2m", "--max-ttl=90s"},
 			want: []string{"min-ttl 120s exceeds max-ttl 90s"}},

@@ -72,9 +72,13 @@ func (c Config) checkAddresses(check checkFunc) {
 	}
 }
 
+// year bounds max-ttl. So no sum of a few of them overflows.
+const year = 8760 * time.Hour
+
 func (c Config) checkDurations(check checkFunc) {
 	check(c.MinTTL <= 0, "min-ttl", "min-ttl %s is not positive", plain.Duration(c.MinTTL))
 	check(c.MaxTTL <= 0, "max-ttl", "max-ttl %s is not positive", plain.Duration(c.MaxTTL))
+	check(c.MaxTTL > year, "max-ttl", "max-ttl %s exceeds %s", plain.Duration(c.MaxTTL), plain.Duration(year))
 	check(c.MinTTL > c.MaxTTL, "min-ttl max-ttl",
 		"min-ttl %s exceeds max-ttl %s", plain.Duration(c.MinTTL), plain.Duration(c.MaxTTL))
 	check(c.MasterTimeout <= 0, "master-timeout",

@@ -26,13 +26,16 @@ type MasterOptions = master.Options
 // Polled is a connection that an event loop reads.
 type Polled = master.Polled
 
+// maxMaxTTL is a year. So no sum of a few of them overflows.
+const maxMaxTTL = 8760 * time.Hour
+
 // Options are the settings of a Quorum. All proxies in front of the same masters must agree on
 // Masters (as a set), KeyPrefix, MaxTTL and Fencing.
 type Options struct {
 	Masters       []MasterOptions // at least one; an even number tolerates no more failures than one less
 	KeyPrefix     string          // put before every key; must not begin with ReservedPrefix
 	MasterTimeout time.Duration   // how long a master has to answer; an attempt uses min(MasterTimeout, ttl/20), at least 2ms
-	MaxTTL        time.Duration   // longest ttl; also how long a release of an unknown token is owed, and a master that lost its memory stays out of the vote
+	MaxTTL        time.Duration   // longest ttl, at most a year; also how long a release of an unknown token is owed, and a master that lost its memory stays out of the vote
 	Fencing       bool            // without it the number in a token is 0
 	Guard         Guard           // what happens to a master that may have lost its memory
 	AllowEviction bool            // let masters vote that may evict keys to save memory
@@ -134,8 +137,8 @@ func (o *Options) validate() error {
 	if o.MasterTimeout <= 0 {
 		faults = append(faults, fmt.Errorf("master timeout %v is not positive", o.MasterTimeout))
 	}
-	if o.MaxTTL < time.Millisecond {
-		faults = append(faults, fmt.Errorf("max ttl %v is under 1ms", o.MaxTTL))
+	if o.MaxTTL < time.Millisecond || o.MaxTTL > maxMaxTTL {
+		faults = append(faults, fmt.Errorf("max ttl %v is not from 1ms to %v", o.MaxTTL, maxMaxTTL))
 	}
 	return errors.Join(faults...)
 }

@@ -226,6 +226,9 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}
+	if _, err := New(Options{MasterTimeout: 1, MaxTTL: 8761 * time.Hour}); err == nil || !strings.Contains(err.Error(), "max ttl 8761h") {
+		t.Errorf("%v does not refuse a max ttl of more than a year", err)
+	}
 	if _, err := New(Options{MasterTimeout: 1, MaxTTL: time.Second}); err == nil || !strings.Contains(err.Error(), "no masters") {
 		t.Errorf("%v does not say no masters", err)
 	}
