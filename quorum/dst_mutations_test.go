@@ -50,6 +50,7 @@ var roundMutations = []mutation{
 	}},
 	{name: "validity counted from the reply", finds: exclusion, edits: []edit{
 		{file: "attempt.go", old: "left := validity(ttl, a.clock.Elapsed(), drift(ttl))", new: "left := validity(ttl, 0, drift(ttl))"},
+		{file: "acquire.go", old: "validity(ttl, a.attempt.clock.Elapsed(), drift(ttl))", new: "validity(ttl, 0, drift(ttl))"},
 	}},
 	{name: "one token for several attempts", family: "tokens", finds: exclusion, edits: []edit{
 		{file: "acquire.go", old: "	done  func(Lease, error)\n", new: "	done  func(Lease, error)\n	secret string\n"},

@@ -74,7 +74,7 @@ func (g *guard) applyOneLocked(a *admission.Action) {
 	case admission.ActTell:
 		g.sendLocked(l, &wire.Counters, func(r *wire.Reply, err error) {
 			known, err := textAt(0, r, err)
-			g.update(func() { g.g.Told(a, known, err) })
+			g.update(func() { g.g.Told(a, known, r != nil && err != nil, err) })
 		}, a.Known, "")
 	case admission.ActCount:
 		g.countLocked(a)
@@ -97,7 +97,7 @@ func (g *guard) sendLocked(l *master.Lane, s *wire.Script, done func(*wire.Reply
 // changed is told how the change of a record ended.
 func (g *guard) changed(l *master.Lane, a *admission.Action, r *wire.Reply, err error) {
 	g.update(func() {
-		actions, warning := g.g.Changed(a, err == nil && r.Is(1), err)
+		actions, warning := g.g.Changed(a, err == nil && r.Is(1), r != nil && err != nil, err)
 		g.applyLocked(actions)
 		if warning != "" && warning != g.said { // once for several masters in a row
 			g.q.log.Warn(warning)

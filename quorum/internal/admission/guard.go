@@ -51,7 +51,7 @@ type master struct {
 
 	changing   bool // a change of its record is on its way
 	stale      bool // ... or has been answered, and nobody has observed the master since
-	unwritable bool // it cannot be written: an ActTell or an ActChange has failed, and none has succeeded since
+	unwritable bool // it has refused an ActTell or an ActChange, and carried out none since
 	telling    bool // an ActTell is on its way, or has failed since the last observation
 
 	mark    standing
@@ -67,7 +67,8 @@ type standing struct {
 	runID string
 	admission
 	since      time.Time
-	told       time.Time // when enough others knew of it
+	told       time.Time // when enough others knew of it, or could not be written
+	excused    bool      // of these some could not be written
 	noMajority bool      // while it stood no majority had kept its memory
 	floored    bool      // the floors of this proxy have been written below it
 }
@@ -162,7 +163,13 @@ func (m *master) countEvictions() {
 }
 
 // Lost is told that the connection of a lane has ended. Evaluate follows.
-func (g *Guard) Lost(i int) { g.masters[i].up = false }
+func (g *Guard) Lost(i int) {
+	m := &g.masters[i]
+	m.up = false
+	if m.mark.admission == (admission{}) {
+		m.mark.since = time.Time{} // another proxy may admit the master meanwhile
+	}
+}
 
 // Evaluate returns what must be done now, and when to evaluate again even if nothing is heard;
 // zero for never. It keeps masters out of the vote before it lets others in: what one tells may

@@ -95,11 +95,12 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known boo
 	}
 	grace := m.mark.since.Add(startGrace)
 	var missing []int
+	excused := 0 // what cannot be written grants nothing either
 	for j := range g.masters {
 		switch o := &g.masters[j]; {
 		case j == i:
 		case o.up && o.unwritable && e.now.Sub(m.mark.since) > startGrace:
-			needed-- // what cannot be written grants nothing either
+			excused++
 		case !o.up && !g.o.Fencing && !e.now.Before(grace):
 			needed-- // nobody waits for its counters either: only those that can be reached are told
 		case !o.up:
@@ -108,9 +109,12 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known boo
 			needed--
 		}
 	}
-	if needed <= 0 && m.mark.told.IsZero() {
-		m.mark.told = e.now
+	// One that can be written again may have granted since. It is told before it is asked for its
+	// counters, without which the wait does not end.
+	if needed <= excused && m.mark.told.IsZero() || needed <= 0 && m.mark.excused {
+		m.mark.told, m.mark.excused = e.now, needed > 0
 	}
+	needed -= excused
 	switch {
 	case g.o.Mode == Off || m.rec.override || m.mark.noMajority:
 		return m.mark.since.Add(wait), true
@@ -148,11 +152,13 @@ func (e *evaluation) foreign() (all []int, until time.Time) {
 // survived reports whether a restart can have lost nothing. The record of the run before must be
 // there, and neither this proxy nor another master may know a later one. The record must say that
 // this run kept everything on disk before it answered. The server must still read what it kept.
-// And its clock must not have been set meanwhile, which would have made keys run out.
+// And its clock must not have been set meanwhile, which would have made keys run out. Nor may it
+// have been found without its memory in this run before.
 func (e *evaluation) survived(i int) bool {
 	m := &e.g.masters[i]
 	r, last := &m.rec, &m.voted
-	return r.kind == recordVotes && r.fingerprint == e.g.fingerprint && m.o.Durable == r.runID && m.o.Facts.AOF && !m.o.Stepped &&
+	found := m.mark.admission == (admission{}) && m.mark.runID == m.o.Facts.RunID
+	return !found && r.kind == recordVotes && r.fingerprint == e.g.fingerprint && m.o.Durable == r.runID && m.o.Facts.AOF && !m.o.Stepped &&
 		!e.older(i) && (last.runID == "" || last.runID == r.runID && last.durable)
 }
 

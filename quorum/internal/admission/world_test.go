@@ -25,8 +25,9 @@ type wServer struct {
 	until    time.Time // when the lock runs out
 	durable  bool
 	down     bool
-	broken   bool // it refuses writes
-	asked    int  // how often
+	broken   bool    // it refuses writes
+	hangs    *wProxy // to it
+	asked    int     // how often
 	policy   string
 	evicted  int64
 	ahead    time.Duration
@@ -266,7 +267,7 @@ func (p *wProxy) apply(actions []Action) {
 
 func (p *wProxy) change(a *Action, current bool) {
 	if !current {
-		p.g.Changed(a, false, fmt.Errorf("lost"))
+		p.g.Changed(a, false, false, fmt.Errorf("lost"))
 		return
 	}
 	var done bool
@@ -282,7 +283,7 @@ func (p *wProxy) change(a *Action, current bool) {
 		if lost {
 			done, err = false, fmt.Errorf("lost")
 		}
-		more, says := p.g.Changed(a, done, err)
+		more, says := p.g.Changed(a, done, err != nil && !lost, err)
 		if says != "" {
 			p.says = append(p.says, says)
 		}
@@ -296,7 +297,7 @@ func (p *wProxy) change(a *Action, current bool) {
 
 func (p *wProxy) tell(a *Action, current bool) {
 	if !current {
-		p.g.Told(a, "", fmt.Errorf("lost"))
+		p.g.Told(a, "", false, fmt.Errorf("lost"))
 		return
 	}
 	known := ""
@@ -314,7 +315,7 @@ func (p *wProxy) tell(a *Action, current bool) {
 		if lost {
 			err = fmt.Errorf("lost")
 		}
-		p.g.Told(a, known, err)
+		p.g.Told(a, known, err != nil && !lost, err)
 		p.evaluate()
 	})
 }
@@ -407,7 +408,7 @@ func (p *wProxy) disconnect(i int) {
 	queue := l.queue
 	l.up, l.votes, l.queue = false, false, nil
 	for _, m := range queue {
-		if m.run != nil && p.w.IntN(2) == 0 {
+		if m.run != nil && l.server.hangs != p && p.w.IntN(2) == 0 {
 			m.run(l.server) // it was carried out, the answer is lost
 		}
 	}
@@ -432,7 +433,7 @@ func (p *wProxy) turn() {
 		case l.up && p.w.now.Sub(l.probed) >= time.Second:
 			p.probe(i)
 		}
-		for l.up && len(l.queue) > 0 && (p.w.prompt || p.w.IntN(5) > 0) {
+		for l.up && len(l.queue) > 0 && l.server.hangs != p && (p.w.prompt || p.w.IntN(5) > 0) {
 			if m := l.queue[0]; m.run != nil {
 				m.run(l.server)
 				m.run = nil

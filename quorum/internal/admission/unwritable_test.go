@@ -1,0 +1,160 @@
+package admission
+
+import (
+	"testing"
+	"time"
+)
+
+// answerOne lets a master answer the oldest thing that a proxy has sent to it.
+func (p *wProxy) answerOne(i int) {
+	l := &p.lanes[i]
+	m := l.queue[0]
+	if m.run != nil {
+		m.run(l.server)
+	}
+	l.queue = l.queue[1:]
+	m.done(false)
+}
+
+// An answer that is lost with its connection is no sign that the master cannot be written: it may
+// vote for other proxies, and must be told before a wait begins.
+func TestLostAnswerIsNoRefusal(t *testing.T) {
+	for _, lost := range []string{"change", "tell"} {
+		t.Run(lost, func(t *testing.T) {
+			s := newStory(t, 3)
+			p, q := s.begin(), s.begin()
+			s.settle(2 * time.Second)
+			b := s.masters[1]
+			if lost == "change" { // it restarts, with nothing lost; q admits it
+				b.durable = true
+				s.settle(3 * time.Second)
+				b.run++
+				p.disconnect(1)
+				q.lanes[1].cut = true
+				q.disconnect(1)
+				p.connect(1)
+				p.answerOne(1)
+				b.hangs = p
+				p.disconnect(1)
+				q.lanes[1].cut = false
+				s.settle(3 * time.Second)
+				s.want(q, "admitted again", "vvv")
+			}
+			b.hangs = p
+			s.masters[0] = s.other // where the address leads for p; q stays on the old one
+			p.disconnect(0)
+			q.lanes[2].cut = true
+			q.disconnect(2)
+			s.settle(9 * time.Second)
+			b.hangs = nil
+			if p.lanes[1].up {
+				p.disconnect(1)
+			}
+			p.connect(1)
+			if p.g.masters[1].unwritable {
+				t.Error("it refused nothing")
+			}
+			p.answerOne(1) // what is observed there; then it hangs once more
+			b.hangs = p
+			s.settle(wait)
+			s.mustLock(q, 9*time.Second, 0, 1)
+			b.hangs = nil
+			s.settle(500 * time.Millisecond)
+			if s.lock(p, 5*time.Second, 0, 2); s.wrong != "" {
+				t.Error(s.wrong)
+			}
+		})
+	}
+}
+
+// While a master cannot be written it grants nothing, and need not be told. When it can be again, the
+// wait begins anew, and so it does where nobody can tell whether it can.
+func TestWritableAgain(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		s := newStory(t, 3)
+		p, q := s.begin(), s.begin()
+		s.settle(2 * time.Second)
+		b := s.masters[1]
+		b.broken = true
+		s.masters[0] = s.other
+		p.disconnect(0)
+		q.lanes[2].cut = true
+		q.disconnect(2)
+		s.settle(14 * time.Second)
+		if p.lanes[1].cut = away; away {
+			p.disconnect(1)
+		}
+		b.broken = false
+		s.mustLock(q, 9*time.Second, 0, 1)
+		q.lanes[1].cut = true
+		q.disconnect(1)
+		s.settle(3 * time.Second)
+		if s.lock(p, 5*time.Second, 0, 2); s.wrong != "" {
+			t.Errorf("away %v: %s", away, s.wrong)
+		}
+		p.lanes[1].cut = false
+		s.settle(wait + 4*time.Second)
+		s.want(p, "told, and waited for", "vvv")
+	}
+}
+
+// A master that was found without its memory does not have it later in the same run, whatever it says.
+func TestDurableTooLate(t *testing.T) {
+	s := newStory(t, 3)
+	b := s.masters[1]
+	b.durable = true
+	p := s.begin()
+	s.settle(3 * time.Second)
+	s.mustLock(p, 9*time.Second, 0, 1)
+	b.run++
+	b.token, b.durable, b.broken = 0, false, true // it has read an old file, and is full
+	p.disconnect(1)
+	s.settle(time.Second)
+	s.want(p, "restarted", "vqv")
+	b.durable, b.broken = true, false
+	s.settle(2500 * time.Millisecond)
+	if s.lock(p, 5*time.Second, 1, 2); s.wrong != "" {
+		t.Error(s.wrong)
+	}
+	s.settle(wait + 3*time.Second)
+	s.want(p, "after the wait", "vvv")
+}
+
+// That a master has lost its memory is known of one connection, where no mark says so: before the next
+// another proxy may have admitted it.
+func TestLossIsNotKnownForEver(t *testing.T) {
+	s := newStory(t, 5)
+	p, q := s.begin(), s.begin()
+	s.settle(2 * time.Second)
+	m := s.masters
+	q.lanes[0].cut = true
+	q.disconnect(0)
+	m[0].flush()
+	m[0].broken = true
+	s.settle(0)
+	for p.probe(0); !p.g.masters[0].unwritable; {
+		p.answerOne(0)
+	}
+	p.lanes[0].cut = true
+	p.disconnect(0)
+	m[0].broken = false
+	q.lanes[0].cut = false
+	s.settle(wait + 3*time.Second)
+	s.want(q, "admitted", "vvvvv")
+	m[3].flush()
+	s.settle(5 * time.Second)
+	m[2].flush()
+	s.settle(1200 * time.Millisecond)
+	p.lanes[3].cut = true
+	p.disconnect(3)
+	s.settle(wait - 4*time.Second)
+	s.want(q, "one is back", "vvqvv")
+	m[0].flush()
+	p.lanes[0].cut = false
+	p.connect(0)
+	p.answerOne(0)
+	p.evaluate()
+	if p.g.masters[2].mark.noMajority {
+		t.Error("a majority had its memory all the time")
+	}
+}
