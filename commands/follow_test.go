@@ -203,7 +203,8 @@ func TestFollowExpiry(t *testing.T) {
 	})
 }
 
-// TestFollowLatestExpires: where several hold the lock, the end of the latest is noticed at its time.
+// TestFollowLatestExpires: where several hold the lock, the end of the latest is noticed at its
+// time.
 func TestFollowLatestExpires(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		d.m.hold(7, false)

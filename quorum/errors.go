@@ -91,8 +91,8 @@ func (e *NoQuorumError) Error() string { return e.Text(true) }
 func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 
 // Text is the message for a client: how many masters can vote, how many are needed, and what is
-// wrong with each of the others, and with this process. With showMasters false a master is called by its place, "master
-// 1" for the first. It fits in one line of an error reply.
+// wrong with each of the others, and with this process. With showMasters false a master is
+// called by its place, "master 1" for the first. It fits in one line of an error reply.
 func (e *NoQuorumError) Text(showMasters bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d masters can vote, %d needed", e.Answered, e.N, e.Needed)

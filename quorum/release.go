@@ -16,9 +16,9 @@ import (
 // dead.
 const fadeTime = 2 * time.Second
 
-// Release takes the token away from keys on every master (the script of step 5), and reports whether
-// the lock was held until now: false says that provably no majority held the token any more, or
-// ever, at one of the keys. It answers as soon as that is certain, at the latest after
+// Release takes the token away from keys on every master (the script of step 5), and reports
+// whether the lock was held until now: false says that provably no majority held the token any
+// more, or ever, at one of the keys. It answers as soon as that is certain, at the latest after
 // Options.MasterTimeout. Keys of the token that are not named stay held.
 //
 // With keep, up to Options.MaxTTL, what the token held stays closed for that long, for everybody:
@@ -27,7 +27,8 @@ const fadeTime = 2 * time.Second
 //
 // Whatever it returns, also when ctx has ended, the release goes on in the background on masters
 // that have not answered, until the token cannot stand anywhere any more. Those who Watch a key
-// are told. Errors: ErrNoQuorum (as *NoQuorumError), ErrInvalidTTL for keep, or context.Cause(ctx).
+// are told. Errors: ErrNoQuorum (as *NoQuorumError), ErrInvalidTTL for keep, or
+// context.Cause(ctx).
 //
 // Only the secret of t decides. Safe for concurrent use.
 func (q *Quorum) Release(ctx context.Context, keys []string, t Token, keep time.Duration) (bool, error) {
@@ -55,8 +56,9 @@ func (q *Quorum) Release(ctx context.Context, keys []string, t Token, keep time.
 	return all.held, all.err
 }
 
-// ReleaseAsync is Release of one key for a caller that must not block; see AcquireAsync. likely is what the
-// token holds as far as the caller knows: where that is right, masters find it with less work.
+// ReleaseAsync is Release of one key for a caller that must not block; see AcquireAsync. likely
+// is what the token holds as far as the caller knows: where that is right, masters find it with
+// less work.
 func (q *Quorum) ReleaseAsync(key string, t Token, likely Mode, done func(held bool, err error)) {
 	q.release(key, t, likelyTerms[likely], 0, done)
 }

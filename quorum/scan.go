@@ -117,10 +117,10 @@ func (p *page) ask(ctx context.Context, at int, do func(c *notify.Client) error)
 	return false
 }
 
-// scan looks at some keys of one master. One that takes the connection but gives no answer takes half
-// of the time that is left, so that others have their turn. A cursor is that of the master, with a bit
-// for each master that was skipped behind it, times the number of masters, plus the place of the
-// master.
+// scan looks at some keys of one master. One that takes the connection but gives no answer takes
+// half of the time that is left, so that others have their turn. A cursor is that of the master,
+// with a bit for each master that was skipped behind it, times the number of masters, plus the
+// place of the master.
 func (p *page) scan(ctx context.Context, cursor uint64, match string, count int64) (keys []string, at int, next uint64, err error) {
 	n := uint64(len(p.clients))
 	p.skipped = cursor / n & (1<<n - 1)

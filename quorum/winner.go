@@ -25,8 +25,8 @@ type tallied struct {
 }
 
 // winner says who holds a key, of which values are what each master holds: those that a majority
-// has. A place that is closed counts only where nobody holds another. Held is 0 where there is none.
-// most is how many masters hold the one that most of them have.
+// has. A place that is closed counts only where nobody holds another. Held is 0 where there is
+// none. most is how many masters hold the one that most of them have.
 func winner(values []wire.Inspected) (info Info, most int) {
 	info.Masters = len(values)
 	all := tallyHolders(values)

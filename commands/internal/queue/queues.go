@@ -74,8 +74,8 @@ func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
 // Wait joins the queues of want.Key and want.Keys and returns when the client has the lock, or with
 // an error: ErrTimeout after timeout (0: none), ErrDisconnected when gone is closed, ErrDraining,
 // ErrFull, context.Cause(ctx), or a *quorum.NoQuorumError if the masters could not be asked when
-// the time was up. Without a timeout it is what attempts have failed with for maxTTL. It sets want.Waits itself. from is the client's address for operators; it may be
-// nil.
+// the time was up. Without a timeout it is what attempts have failed with for maxTTL. It sets
+// want.Waits itself. from is the client's address for operators; it may be nil.
 func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration,
 	from net.Addr, want quorum.Request) (quorum.Lease, error) {
 	w, err := qs.join(from, want)

@@ -94,8 +94,8 @@ func (a *counters) String() string {
 // countersKept reports whether the counters of a master are whole.
 func (m *master) countersKept() bool { return m.votes() || m.marked() && m.rec.kept }
 
-// hasLost reports whether a master has no counters that are whole. What has just been found, and is
-// being marked, is not told of yet, unless it cannot be marked.
+// hasLost reports whether a master has no counters that are whole. What has just been found, and
+// is being marked, is not told of yet, unless it cannot be marked.
 func (m *master) hasLost() bool {
 	return m.marked() && !m.rec.kept || m.unwritable && !m.votes() && m.mark.admission == (admission{}) && !m.mark.since.IsZero()
 }
@@ -120,8 +120,8 @@ func (e *evaluation) majorityLost(i int) bool {
 	return false
 }
 
-// intact are the masters that can be asked for their counters. One that kept all through a restart is
-// among them even if no mark can be written that says so.
+// intact are the masters that can be asked for their counters. One that kept all through a
+// restart is among them even if no mark can be written that says so.
 func (e *evaluation) intact() (all []Asked) {
 	for i := range e.g.masters {
 		if m := &e.g.masters[i]; m.up && (m.countersKept() && !(m.votes() && e.older(i)) || e.survived(i)) {

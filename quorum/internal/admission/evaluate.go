@@ -150,8 +150,8 @@ func (e *evaluation) known() []admission {
 	return known
 }
 
-// Told is told how an ActTell ended: known is what the master knows now. err is the reason why that
-// is not known, refused that it is what the master answered. Evaluate follows.
+// Told is told how an ActTell ended: known is what the master knows now. err is the reason why
+// that is not known, refused that it is what the master answered. Evaluate follows.
 func (g *Guard) Told(a *Action, known string, refused bool, err error) {
 	m := &g.masters[a.Master]
 	if err != nil || a.Conn != m.o.Conn {

@@ -235,9 +235,9 @@ func TestChangeRefused(t *testing.T) {
 	s.want(p, "a note refused", "vvv")
 }
 
-// A master that restarted and cannot be written holds up no other: that one is admitted when its wait
-// is over, though nobody can tell the first of it, nor read counters that are lost there. In whatever
-// order the two restarted.
+// A master that restarted and cannot be written holds up no other: that one is admitted when its
+// wait is over, though nobody can tell the first of it, nor read counters that are lost there.
+// In whatever order the two restarted.
 func TestRestartBesideOneThatCannotBeWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		first   int

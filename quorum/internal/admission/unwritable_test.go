@@ -67,8 +67,8 @@ func TestLostAnswerIsNoRefusal(t *testing.T) {
 	}
 }
 
-// While a master cannot be written it grants nothing, and need not be told. When it can be again, the
-// wait begins anew, and so it does where nobody can tell whether it can.
+// While a master cannot be written it grants nothing, and need not be told. When it can be
+// again, the wait begins anew. While it is away its counters are waited for.
 func TestWritableAgain(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		s := newStory(t, 3)
@@ -98,7 +98,8 @@ func TestWritableAgain(t *testing.T) {
 	}
 }
 
-// A master that was found without its memory does not have it later in the same run, whatever it says.
+// A master that was found without its memory does not have it later in the same run, whatever it
+// says.
 func TestDurableTooLate(t *testing.T) {
 	s := newStory(t, 3)
 	b := s.masters[1]
@@ -120,8 +121,8 @@ func TestDurableTooLate(t *testing.T) {
 	s.want(p, "after the wait", "vvv")
 }
 
-// That a master has lost its memory is known of one connection, where no mark says so: before the next
-// another proxy may have admitted it.
+// That a master has lost its memory is known of one connection, where no mark says so: before
+// the next another proxy may have admitted it.
 func TestLossIsNotKnownForEver(t *testing.T) {
 	s := newStory(t, 5)
 	p, q := s.begin(), s.begin()

@@ -78,8 +78,8 @@ func Refused(r *Reply) (left time.Duration, ok bool) {
 	return millis(-2 - r.Int), true
 }
 
-// Extended reports whether an Extend found its token, and in what mode the token holds the lock. Of
-// the holder it tells slot, fence and owner.
+// Extended reports whether an Extend found its token, and in what mode the token holds the lock.
+// Of the holder it tells slot, fence and owner.
 //
 //	< $16\r\n0000000000000042\r\n
 //	< $17\r\nS0000000000000042\r\n    of a reader
