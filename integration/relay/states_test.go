@@ -123,7 +123,8 @@ func TestClientReplyInTransaction(t *testing.T) {
 					all = host.Frame() + host.Frame()
 					host.Send(end)
 				}
-				for deadline := time.Now().Add(time.Second * lab.Slack); !strings.HasSuffix(all, "+PONG\r\n") && time.Now().Before(deadline); {
+				// That replies are off is found out within two seconds.
+				for deadline := time.Now().Add(5 * time.Second * lab.Slack); !strings.HasSuffix(all, "+PONG\r\n") && time.Now().Before(deadline); {
 					part, _, _ := host.Rest(20 * time.Millisecond)
 					all += part
 				}
