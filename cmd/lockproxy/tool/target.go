@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,7 +105,23 @@ func (t *invocation) addresses(target *target) (all []conf.Address, err error) {
 		}
 		all = append(all, address)
 	}
+	if err := target.checkTLS(slices.ContainsFunc(all, func(a conf.Address) bool { return a.TLS })); err != nil {
+		return nil, flagError{err}
+	}
 	return all, nil
+}
+
+// checkTLS returns what is wrong with the flags for TLS. used: a proxy is asked by TLS.
+func (t *target) checkTLS(used bool) error {
+	for _, f := range []struct{ name, value string }{{"--tls-ca", t.ca}, {"--tls-cert", t.cert}, {"--tls-key", t.key}, {"--tls-server-name", t.serverName}} {
+		if f.value != "" && !used {
+			return fmt.Errorf("%s %q needs a rediss:// address in --addr", f.name, f.value)
+		}
+	}
+	if (t.cert == "") != (t.key == "") {
+		return fmt.Errorf("--tls-cert %q and --tls-key %q: both or neither", t.cert, t.key)
+	}
+	return nil
 }
 
 func (t *target) dial(ctx context.Context, address conf.Address, resp3 bool) (*client, error) {

@@ -207,7 +207,8 @@ func TestHealthByUserWithoutPing(t *testing.T) {
 
 // TestWrongTarget: wrong flags end each subcommand at once with 64, also those that name the proxy.
 func TestWrongTarget(t *testing.T) {
-	for _, target := range []string{"--addr=here", "--addr=127.0.0.1:1,", "--addr=127.0.0.1:1 --user=me"} {
+	for _, target := range []string{"--addr=here", "--addr=127.0.0.1:1,", "--addr=127.0.0.1:1 --user=me",
+		"--addr=127.0.0.1:1 --tls-ca=/ca.pem", "--addr=127.0.0.1:1 --tls-server-name=here", "--addr=rediss://127.0.0.1:1 --tls-cert=/cert.pem"} {
 		for _, command := range []string{"health", "health --ready", "status", "status --watch", "bench", "run --key=k"} {
 			args := strings.Fields(command + " " + target)
 			if strings.HasPrefix(command, "run") {
