@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -127,6 +128,9 @@ func TestFaults(t *testing.T) {
 		"more than a year": {
 			args: []string{"--max-ttl", "2562047h"},
 			want: []string{"max-ttl 2562047h exceeds 8760h"}},
+		"too many masters": {
+			args: []string{"--masters", manyMasters(32)},
+			want: []string{"masters: 32 are listed, at most 31 are allowed"}},
 		"two that disagree": {
 			args: []string{"--min-ttl", "2m", "--max-ttl=90s"},
 			want: []string{"min-ttl 120s exceeds max-ttl 90s"}},
@@ -338,4 +342,13 @@ func TestDefaultsAreValidAndReadable(t *testing.T) {
 	if !reflect.DeepEqual(changed, want) || len(Default().Changed()) > 0 {
 		t.Errorf("changed %v, want %v", changed, want)
 	}
+}
+
+// manyMasters is a list of so many different masters.
+func manyMasters(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("a:%d", i+1))
+	}
+	return strings.Join(list, ",")
 }

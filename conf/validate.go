@@ -64,6 +64,7 @@ func (c Config) checkAddresses(check checkFunc) {
 	}
 	check(c.Upstream.Sentinel != "" && len(c.Masters) == 0, "upstream masters",
 		"masters: needed with upstream %s, since locks must not move with a failover", c.Upstream)
+	check(len(c.Masters) > mostMasters, "masters", "masters: %d are listed, at most %d are allowed", len(c.Masters), mostMasters)
 	for i, a := range c.Masters {
 		twice := slices.ContainsFunc(c.Masters[:i], func(b Address) bool { return sameServer(a, b) })
 		check(twice, "masters", "masters: %s is listed twice", a.Name())
@@ -71,6 +72,9 @@ func (c Config) checkAddresses(check checkFunc) {
 		check(named >= 0, "masters", "masters: %s and %s have the same name", c.Masters[max(named, 0)].Name(), a.Name())
 	}
 }
+
+// mostMasters bounds masters: sets of them are kept in bits of a number.
+const mostMasters = 31
 
 // year bounds max-ttl. So no sum of a few of them overflows.
 const year = 8760 * time.Hour

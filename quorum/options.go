@@ -29,10 +29,13 @@ type Polled = master.Polled
 // maxMaxTTL is a year. So no sum of a few of them overflows.
 const maxMaxTTL = 8760 * time.Hour
 
+// maxMasters leaves room for a bit of each master beside a cursor of SCAN.
+const maxMasters = 31
+
 // Options are the settings of a Quorum. All proxies in front of the same masters must agree on
 // Masters (as a set), KeyPrefix, MaxTTL and Fencing.
 type Options struct {
-	Masters       []MasterOptions // at least one; an even number tolerates no more failures than one less
+	Masters       []MasterOptions // 1 to 31; an even number tolerates no more failures than one less
 	KeyPrefix     string          // put before every key; must not begin with ReservedPrefix
 	MasterTimeout time.Duration   // how long a master has to answer; an attempt uses min(MasterTimeout, ttl/20), at least 2ms
 	MaxTTL        time.Duration   // longest ttl, at most a year; also how long a release of an unknown token is owed, and a master that lost its memory stays out of the vote
@@ -127,6 +130,9 @@ func (o *Options) validate() error {
 	var faults []error
 	if len(o.Masters) == 0 {
 		faults = append(faults, errors.New("no masters"))
+	}
+	if n := len(o.Masters); n > maxMasters {
+		faults = append(faults, fmt.Errorf("%d masters, at most %d", n, maxMasters))
 	}
 	for i := range o.Masters {
 		faults = append(faults, o.Masters[i].Validate(i)...)

@@ -232,4 +232,7 @@ func TestOptions(t *testing.T) {
 	if _, err := New(Options{MasterTimeout: 1, MaxTTL: time.Second}); err == nil || !strings.Contains(err.Error(), "no masters") {
 		t.Errorf("%v does not say no masters", err)
 	}
+	if _, err := New(Options{Masters: make([]MasterOptions, 32), MasterTimeout: 1, MaxTTL: time.Second}); err == nil || !strings.Contains(err.Error(), "32 masters, at most 31") {
+		t.Errorf("%v does not refuse 32 masters", err)
+	}
 }

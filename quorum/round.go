@@ -94,7 +94,7 @@ func (r *round) countSlots() {
 	r.tally.yes, r.tally.other = most, all-most
 }
 
-// yes is the set of masters that said yes; those beyond the 64th are left out.
+// yes is the set of masters that said yes.
 func (r *round) yes() (set uint64) {
 	for i, a := range r.answers {
 		if a.state == answerYes && (!r.slots || a.slot == r.slot) {
