@@ -125,6 +125,9 @@ func TestFaults(t *testing.T) {
 				`environment variable LOCKPROXY_MAX_TLL names no setting: did you mean LOCKPROXY_MAX_TTL?`,
 				`drain-timeout (LOCKPROXY_DRAIN_TIMEOUT): "-1s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
 			}},
+		"more than the system can watch": {
+			args: []string{"--session-timeout", "19h"},
+			want: []string{"session-timeout 19h exceeds 18h"}},
 		"more than a year": {
 			args: []string{"--max-ttl", "2562047h"},
 			want: []string{"max-ttl 2562047h exceeds 8760h"}},

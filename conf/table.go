@@ -51,7 +51,7 @@ var table = []setting{
 		func(c *Config) value { return duration{&c.SessionMaxHold} }},
 	{"session-lock-delay", live, "how long a SESSION lock stays closed after a connection ended without QUIT; at most max-ttl", "",
 		func(c *Config) value { return duration{&c.SessionLockDelay} }},
-	{"session-timeout", live, "how long nothing may be heard of a client with a SESSION lock; at least 1s", "",
+	{"session-timeout", live, "how long nothing may be heard of a client with a SESSION lock; 1s to 18h", "",
 		func(c *Config) value { return duration{&c.SessionTimeout} }},
 	{"admin-commands", live, "allow LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, and releases by the page; Unix sockets always may", "",
 		func(c *Config) value { return boolean{&c.AdminCommands, "on", "off"} }},

@@ -79,6 +79,10 @@ const mostMasters = 31
 // year bounds max-ttl. So no sum of a few of them overflows.
 const year = 8760 * time.Hour
 
+// longestProbe bounds session-timeout. The first probe is sent after half of it, for which Linux
+// takes 32,767 s at most.
+const longestProbe = 18 * time.Hour
+
 func (c Config) checkDurations(check checkFunc) {
 	check(c.MinTTL <= 0, "min-ttl", "min-ttl %s is not positive", plain.Duration(c.MinTTL))
 	check(c.MaxTTL <= 0, "max-ttl", "max-ttl %s is not positive", plain.Duration(c.MaxTTL))
@@ -89,6 +93,7 @@ func (c Config) checkDurations(check checkFunc) {
 		"master-timeout %s is not positive", plain.Duration(c.MasterTimeout))
 	check(c.SessionMaxHold <= 0, "session-max-hold", "session-max-hold %s is not positive", plain.Duration(c.SessionMaxHold))
 	check(c.SessionTimeout < time.Second, "session-timeout", "session-timeout %s is under 1s", plain.Duration(c.SessionTimeout))
+	check(c.SessionTimeout > longestProbe, "session-timeout", "session-timeout %s exceeds %s", plain.Duration(c.SessionTimeout), plain.Duration(longestProbe))
 	check(c.SessionLockDelay > c.MaxTTL, "session-lock-delay max-ttl",
 		"session-lock-delay %s exceeds max-ttl %s", plain.Duration(c.SessionLockDelay), plain.Duration(c.MaxTTL))
 	check(c.UpstreamDialTimeout <= 0, "upstream-dial-timeout",

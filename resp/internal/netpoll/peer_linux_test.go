@@ -71,6 +71,9 @@ func TestQueued(t *testing.T) {
 
 func TestWatchPeer(t *testing.T) {
 	both(t, "tcp", func(t *testing.T, c, _ net.Conn) {
+		if err := WatchPeer(c, 18*time.Hour); err != nil {
+			t.Errorf("the longest session-timeout: %v", err)
+		}
 		if err := WatchPeer(tls.Client(c, &tls.Config{}), 20*time.Second); err != nil {
 			t.Fatal(err)
 		}
