@@ -42,11 +42,8 @@ func (s *Session) prepare() (run bool, err error) {
 }
 
 // mustAsk reports whether the standing is to be asked for although the client sent nothing that
-// may have changed it: it is not known to be logged in, or since it was asked it has begun to
-// matter as whom.
-func (s *Session) mustAsk() bool {
-	return !s.standing.loggedIn || s.standing.asked && !s.standing.userAsked && s.srv.o.Facts().GuestsLimited
-}
+// may have changed it: it is not known to be logged in as more than a guest.
+func (s *Session) mustAsk() bool { return !s.standing.loggedIn || s.guest() }
 
 // repliesOff reports whether replies were found to be off, and nothing came since.
 func (s *Session) repliesOff() bool {

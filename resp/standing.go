@@ -15,7 +15,6 @@ const defaultUser = "default"
 // the client's commands.
 type standing struct {
 	asked      bool // the upstream said so on this connection
-	userAsked  bool // likewise who is logged in
 	loggedIn   bool
 	user       string // who is logged in; empty: that is not known
 	whyNoUser  string // what the upstream answered instead of the user
@@ -152,14 +151,11 @@ func (s *Session) learn(hello, whoami []byte) (known bool) {
 	default: // Redis looks at this behind the login: a right that lacks, LOADING, BUSY, MASTERDOWN
 		now.loggedIn = hello[0] == '-'
 	}
-	if now.userAsked = now.loggedIn && whoami != nil; now.userAsked {
-		now.user, now.whyNoUser = userOf(whoami)
-	}
 	switch {
 	case !now.loggedIn:
 		now.user, now.whyNoUser = defaultUser, ""
-	case now.userAsked && !now.inTx && !now.subscribed && (now.user == defaultUser || now.user == "") && s.srv.o.Facts().GuestsLimited:
-		now.loggedIn = false // it is a guest, or that cannot be told
+	case whoami != nil:
+		now.user, now.whyNoUser = userOf(whoami)
 	}
 	s.standing = now
 	s.resp3.Store(now.resp3)
@@ -196,10 +192,19 @@ func (s *Session) Subscribed() bool { return s.standing.subscribed }
 // Authenticated reports whether the upstream said that the connection is logged in, as itself or
 // by the credentials of the address. If not, it may still serve the connection where it wants no
 // password.
-func (s *Session) Authenticated() bool { return s.standing.loggedIn }
+func (s *Session) Authenticated() bool { return s.standing.loggedIn && !s.guest() }
 
 // Refused reports whether the upstream said that the connection is not logged in.
-func (s *Session) Refused() bool { return s.standing.asked && !s.standing.loggedIn }
+func (s *Session) Refused() bool { return s.standing.asked && !s.Authenticated() }
+
+// guest reports whether the connection belongs, or may belong, to the user whose it was from its
+// start and who may do little. An operator may take rights away at any time, so each command asks.
+// In MULTI and with subscriptions the user is not told, and lock commands are refused anyway.
+func (s *Session) guest() bool {
+	now := &s.standing
+	unnamed := now.user == defaultUser || now.user == ""
+	return now.asked && unnamed && !now.inTx && !now.subscribed && s.srv.o.Facts().GuestsLimited
+}
 
 // User returns who is logged in on the connection, by the upstream's own word where that was
 // asked: "default" before any AUTH. It is empty where the upstream did not say.

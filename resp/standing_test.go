@@ -14,7 +14,7 @@ func TestLearn(t *testing.T) {
 	const arity = "-ERR wrong number of arguments for 'hello' command\r\n"
 	const noPerm = "-NOPERM User bob has no permissions to run the 'hello' command\r\n"
 	guest := standing{user: defaultUser}
-	named := standing{loggedIn: true, userAsked: true, user: "alice"}
+	named := standing{loggedIn: true, user: "alice"}
 	with := func(s standing, change func(*standing)) standing {
 		change(&s)
 		return s
@@ -23,36 +23,30 @@ func TestLearn(t *testing.T) {
 		name          string
 		was           standing
 		withoutHello  bool // the upstream does not know a bare HELLO
-		limited       bool // guests are limited
 		hello, whoami string
 		want          standing // all were asked
 	}{
-		{"refused before anything was looked at", standing{loggedIn: true, resp3: true, inTx: true, user: "alice"}, false, false, "", "", guest},
-		{"not logged in", standing{loggedIn: true, user: "alice"}, false, false, noHello, noAuth, guest},
-		{"RESP2", standing{inTx: true, subscribed: true, resp3: true}, false, false, helloArray, alice, named},
-		{"RESP2, the user is not asked", standing{user: "bob"}, false, false, helloArray, "", standing{loggedIn: true, whyNoUser: "not asked"}},
-		{"RESP3", standing{}, false, false, helloMap, alice, with(named, func(s *standing) { s.resp3 = true })},
-		{"MULTI", standing{}, false, false, queued, queued, standing{loggedIn: true, userAsked: true, whyNoUser: "QUEUED", inTx: true}},
-		{"MULTI, RESP3 from before", standing{resp3: true}, false, false, queued, "", standing{loggedIn: true, whyNoUser: "not asked", inTx: true, resp3: true}},
-		{"subscribed", standing{resp3: true}, false, false, noExecute, noWhoami, standing{loggedIn: true, userAsked: true, whyNoUser: strings.TrimSuffix(noWhoami[1:], "\r\n"), subscribed: true}},
-		{"subscribed, PING", standing{}, true, false, "*2\r\n$4\r\npong\r\n$0\r\n\r\n", noWhoami, standing{loggedIn: true, userAsked: true, whyNoUser: strings.TrimSuffix(noWhoami[1:], "\r\n"), subscribed: true}},
-		{"PING", standing{}, true, false, "+PONG\r\n", alice, named},
-		{"PING of a script", standing{}, true, false, "$4\r\nPONG\r\n", alice, named},
-		{"PING not logged in", standing{}, true, false, noAuth, noAuth, guest},
-		{"PING refused otherwise", standing{}, true, false, "-ERR x\r\n", alice, standing{user: defaultUser}},
-		{"PONG where HELLO was asked", standing{}, false, false, "+PONG\r\n", alice, guest},
-		{"BUSY", standing{}, false, false, "-BUSY Redis is busy\r\n", "-BUSY Redis is busy\r\n", standing{loggedIn: true, userAsked: true, whyNoUser: "BUSY Redis is busy"}},
-		{"LOADING", standing{}, false, false, helloArray, "-LOADING Redis\r\n", standing{loggedIn: true, userAsked: true, whyNoUser: "LOADING Redis"}},
-		{"a right to HELLO that lacks", standing{}, false, false, noPerm, alice, named},
-		{"a number", standing{}, false, false, ":1\r\n", alice, guest},
-		{"default, guests are limited", standing{}, false, true, helloArray, "$7\r\ndefault\r\n", standing{userAsked: true, user: defaultUser}},
-		{"default, guests are not limited", standing{}, false, false, helloArray, "$7\r\ndefault\r\n", standing{loggedIn: true, userAsked: true, user: defaultUser}},
-		{"nobody knows who, guests are limited", standing{}, false, true, helloArray, "-NOPERM x\r\n", standing{userAsked: true, whyNoUser: "NOPERM x"}},
-		{"alice, guests are limited", standing{}, false, true, helloArray, alice, named},
-		{"MULTI, guests are limited", standing{}, false, true, queued, queued, standing{loggedIn: true, userAsked: true, whyNoUser: "QUEUED", inTx: true}},
-		{"subscribed, guests are limited", standing{}, false, true, noExecute, "-ERR x\r\n", standing{loggedIn: true, userAsked: true, whyNoUser: "ERR x", subscribed: true}},
+		{"refused before anything was looked at", standing{loggedIn: true, resp3: true, inTx: true, user: "alice"}, false, "", "", guest},
+		{"not logged in", standing{loggedIn: true, user: "alice"}, false, noHello, noAuth, guest},
+		{"RESP2", standing{inTx: true, subscribed: true, resp3: true}, false, helloArray, alice, named},
+		{"RESP2, the user is not asked", standing{user: "bob"}, false, helloArray, "", standing{loggedIn: true, whyNoUser: "not asked"}},
+		{"RESP3", standing{}, false, helloMap, alice, with(named, func(s *standing) { s.resp3 = true })},
+		{"MULTI", standing{}, false, queued, queued, standing{loggedIn: true, whyNoUser: "QUEUED", inTx: true}},
+		{"MULTI, RESP3 from before", standing{resp3: true}, false, queued, "", standing{loggedIn: true, whyNoUser: "not asked", inTx: true, resp3: true}},
+		{"subscribed", standing{resp3: true}, false, noExecute, noWhoami, standing{loggedIn: true, whyNoUser: strings.TrimSuffix(noWhoami[1:], "\r\n"), subscribed: true}},
+		{"subscribed, PING", standing{}, true, "*2\r\n$4\r\npong\r\n$0\r\n\r\n", noWhoami, standing{loggedIn: true, whyNoUser: strings.TrimSuffix(noWhoami[1:], "\r\n"), subscribed: true}},
+		{"PING", standing{}, true, "+PONG\r\n", alice, named},
+		{"PING of a script", standing{}, true, "$4\r\nPONG\r\n", alice, named},
+		{"PING not logged in", standing{}, true, noAuth, noAuth, guest},
+		{"PING refused otherwise", standing{}, true, "-ERR x\r\n", alice, standing{user: defaultUser}},
+		{"PONG where HELLO was asked", standing{}, false, "+PONG\r\n", alice, guest},
+		{"BUSY", standing{}, false, "-BUSY Redis is busy\r\n", "-BUSY Redis is busy\r\n", standing{loggedIn: true, whyNoUser: "BUSY Redis is busy"}},
+		{"LOADING", standing{}, false, helloArray, "-LOADING Redis\r\n", standing{loggedIn: true, whyNoUser: "LOADING Redis"}},
+		{"a right to HELLO that lacks", standing{}, false, noPerm, alice, named},
+		{"a number", standing{}, false, ":1\r\n", alice, guest},
+		{"default", standing{}, false, helloArray, "$7\r\ndefault\r\n", standing{loggedIn: true, user: defaultUser}},
 	} {
-		s := &Session{srv: NewServer(Options{Facts: func() Facts { return Facts{GuestsLimited: tt.limited} }})}
+		s := &Session{srv: NewServer(Options{})}
 		s.standing, s.withoutHello = tt.was, tt.withoutHello
 		s.protocolSent.Store(true)
 		var whoami []byte
@@ -189,24 +183,38 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// TestWhenAskedAgain: who is logged in is asked again where that has begun to matter.
-func TestWhenAskedAgain(t *testing.T) {
-	for _, tt := range []struct {
+// TestGuests: where connections begin as a user with few rights, whoever may be that one does not
+// count as logged in, and is asked again; also where the rights were taken away later.
+func TestGuests(t *testing.T) {
+	guest := standing{loggedIn: true, asked: true, user: defaultUser}
+	with := func(change func(*standing)) standing {
+		s := guest
+		change(&s)
+		return s
+	}
+	for name, tt := range map[string]struct {
 		standing standing
 		limited  bool
-		want     bool
+		asks, in bool // it is to be asked again; it counts as logged in
 	}{
-		{standing{}, false, true},
-		{standing{asked: true}, false, true},
-		{standing{loggedIn: true}, false, false},
-		{standing{loggedIn: true}, true, false}, // by the address
-		{standing{loggedIn: true, asked: true}, false, false},
-		{standing{loggedIn: true, asked: true}, true, true},
-		{standing{loggedIn: true, asked: true, userAsked: true}, true, false},
+		"new":                       {standing{}, false, true, false},
+		"not logged in":             {standing{asked: true, user: defaultUser}, false, true, false},
+		"by the address":            {standing{loggedIn: true}, false, false, true},
+		"by the address, limited":   {standing{loggedIn: true}, true, false, true},
+		"default":                   {guest, false, false, true},
+		"default, limited":          {guest, true, true, false},
+		"user not asked":            {with(func(s *standing) { s.user = "" }), false, false, true},
+		"user not asked, limited":   {with(func(s *standing) { s.user = "" }), true, true, false},
+		"alice, limited":            {with(func(s *standing) { s.user = "alice" }), true, false, true},
+		"in MULTI, limited":         {with(func(s *standing) { s.user, s.inTx = "", true }), true, false, true},
+		"with subscriptions, ditto": {with(func(s *standing) { s.user, s.subscribed = "", true }), true, false, true},
 	} {
 		s := &Session{srv: NewServer(Options{Facts: func() Facts { return Facts{GuestsLimited: tt.limited} }}), standing: tt.standing}
-		if got := s.mustAsk(); got != tt.want {
-			t.Errorf("%+v, guests limited %v: asked %v, want %v", tt.standing, tt.limited, got, tt.want)
+		if got := s.mustAsk(); got != tt.asks {
+			t.Errorf("%s: asked again %v, want %v", name, got, tt.asks)
+		}
+		if got, refused := s.Authenticated(), tt.standing.asked && !tt.in; got != tt.in || s.Refused() != refused {
+			t.Errorf("%s: authenticated %v, refused %v; want %v, %v", name, got, s.Refused(), tt.in, refused)
 		}
 	}
 }
