@@ -61,8 +61,10 @@ func (s *Service) permitKey(c *call, user, key string) error {
 	return nil
 }
 
-// errNoUser is the reply where permission depends on the user, whom the upstream does not name.
+// errNoUser is the reply where permission depends on the user, whom the upstream does not name. It
+// may do so later: when the right was given, or a script that kept it busy is over.
 func (s *Service) errNoUser(c *call) error {
+	c.session.AskAgain()
 	return fmt.Errorf("NOPERM the upstream does not say who is logged in, for which a user needs the right +acl|whoami: %s", plain.Line(c.session.WhyNoUser()))
 }
 

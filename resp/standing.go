@@ -213,6 +213,10 @@ func (s *Session) User() string { return s.standing.user }
 // WhyNoUser returns what the upstream said instead of a User.
 func (s *Session) WhyNoUser() string { return s.standing.whyNoUser }
 
+// AskAgain makes the next lock command ask the upstream who is logged in, although nothing was sent
+// that may have changed it. A handler calls it where it needs a User and the upstream named none.
+func (s *Session) AskAgain() { s.changes.unsure = true }
+
 // RESP3 reports whether the client has switched to RESP3, as far as the upstream said so and
 // nothing was sent since that may have changed it. Safe for concurrent use.
 func (s *Session) RESP3() bool { return s.resp3.Load() && !s.protocolSent.Load() }

@@ -148,3 +148,20 @@ func TestLockACLFollowsTheUpstream(t *testing.T) {
 	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "resetkeys")
 	lab.WaitFor(t, "a right that was taken", lab.Patience, func() bool { return host.Do("LOCK", "other", "20ms") == noKey })
 }
+
+// TestLockACLNamesLater: a connection whose user the upstream did not name, for want of a right or
+// as a script kept it busy, locks as soon as it is named.
+func TestLockACLNamesLater(t *testing.T) {
+	t.Parallel()
+	c := aclCluster(t)
+	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "-acl|whoami")
+	host := lab.Dial(t, c.Addr)
+	host.WantDo("+OK\r\n", "AUTH", "app", "app")
+	if got := host.Do("LOCK", "app:a", "20ms"); !strings.HasPrefix(got, "-NOPERM the upstream does not say who is logged in") {
+		t.Fatalf("LOCK of a user without the right to WHOAMI: %q", got)
+	}
+	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "+acl|whoami")
+	if got := host.Do("LOCK", "app:a", "20ms"); lab.TokenOf(got) == "" {
+		t.Errorf("LOCK once the user has the right: %q", got)
+	}
+}
