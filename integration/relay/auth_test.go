@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,28 @@ func TestZeroByteInName(t *testing.T) {
 	host.WantDo(noAuth, "PING")
 	if got := host.Do("LOCK", "job", "60s"); lab.TokenOf(got) != "" || c.Masters[0].Do(t, "EXISTS", "lock:job") != ":0\r\n" {
 		t.Errorf("LOCK of a connection that is not logged in any more: %q", got)
+	}
+}
+
+// TestBlankLine: Valkey 8 reads what follows a line of blanks line by line, so that a command can
+// hide in an argument. It gets an empty line, which hides nothing.
+func TestBlankLine(t *testing.T) {
+	t.Parallel()
+	upstreams := []*lab.Redis{lab.StartRedis(t, "--requirepass", "secret")}
+	if path, err := exec.LookPath("valkey-server"); err == nil {
+		upstreams = append(upstreams, lab.StartServer(t, path, "--requirepass", "secret"))
+	}
+	for _, upstream := range upstreams {
+		c := lab.StartProtectedBy(t, upstream)
+		for i, blank := range []string{" \r\n", "\t\n", "\r\r\n"} {
+			host := lab.Dial(t, c.Addr)
+			host.WantDo("+OK\r\n", "AUTH", "secret")
+			host.Send(blank + lab.Encode("ECHO", "x\r\nRESET"))
+			host.Want(lab.Bulk("x\r\nRESET"))
+			host.WantDo(lab.Bulk("default"), "ACL", "WHOAMI")
+			key := fmt.Sprint("job-", i)
+			host.Unlock(key, host.Lock(key, "60s"))
+		}
 	}
 }
 

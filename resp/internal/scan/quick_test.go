@@ -26,6 +26,9 @@ func trail(in []byte, next func() int) (lines []string) {
 			if ev == More {
 				break
 			}
+			if ev == Drop {
+				at += q.Dropped
+			}
 			var argv [][]byte
 			if ev == Notable || ev == Done || ev == Malformed && q.Kind == KindLock {
 				argv = q.Argv

@@ -21,8 +21,11 @@ func (f *QuitFinder) Feed(b []byte) bool {
 		if n, ev = read(b); ev == Notable && f.q.Kind == KindQuit {
 			return true
 		}
-		if b = b[n:]; ev == Malformed {
+		switch b = b[n:]; ev {
+		case Malformed:
 			b = nil
+		case Drop:
+			b = b[f.q.Dropped:]
 		}
 	}
 	f.rest = append(f.rest[:0:0], b...)

@@ -46,6 +46,9 @@ func cutAll(in []byte, next func() int) (c cut, held int) {
 			n, ev := q.Scan(buf)
 			c.forwarded = append(c.forwarded, buf[:n]...)
 			buf = buf[n:]
+			if ev == Drop {
+				buf = buf[q.Dropped:]
+			}
 			if ev == Malformed {
 				c.raw = true
 				c.forwarded = append(c.forwarded, buf...)
@@ -111,17 +114,19 @@ func reference(in []byte) (c cut, held int) {
 			if end < 0 {
 				return c, len(in) - at
 			}
-			argv, err := splitInline(bytes.TrimSuffix(in[at:at+end], []byte("\r")))
+			text := bytes.TrimSuffix(in[at:at+end], []byte("\r"))
+			argv, err := splitInline(text)
 			if err != nil || len(argv) > 0 && Classify(argv[0]) == KindHTTP {
 				return raw()
 			}
 			if len(argv) > 0 && Classify(argv[0]) == KindLock {
 				c.own = append(c.own, owned(int64(len(argv)), argv))
 			} else {
-				c.forwarded = append(c.forwarded, in[at:at+end+1]...)
 				if len(argv) > 0 {
+					c.forwarded = append(c.forwarded, text...)
 					c.requests++
 				}
+				c.forwarded = append(c.forwarded, in[at+len(text):at+end+1]...)
 			}
 			at += end + 1
 			continue
@@ -215,7 +220,7 @@ func compareCuts(t *testing.T, in []byte, seed uint64) {
 // edges are inputs whose cutting is easy to get wrong, as measured on Redis (attack inputs
 // included).
 var edges = []string{
-	"*1\r\n$4\r\nPING\r\n", "PING\r\n", "PING\n", "\r\n", "\n\n PING\n", "*0\r\n*1\r\n$4\r\nPING\r\n", "*-5\r\nPING\r\n", "*-1\r\n",
+	"*1\r\n$4\r\nPING\r\n", "PING\r\n", "PING\n", "\r\n", " \r\nPING\r\n", "\r\r\n", "\n\n PING\n", "*0\r\n*1\r\n$4\r\nPING\r\n", "*-5\r\nPING\r\n", "*-1\r\n",
 	"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", // the trailer of a body is not looked at
 	"*1\rX$4\rYPINGzz", "*1\r\n$04\r\nPING\r\n", "*+1\r\n$4\r\nPING\r\n", "* 1\r\n$4\r\nPING\r\n",
 	"*1\r\n$18446744073709551619\r\nabc\r\n", "*2147483648\r\n", "*2147483647\r\n$4\r\nPING\r\n", "*18446744073709551617\r\n$4\r\nPING\r\n",

@@ -15,7 +15,7 @@ const (
 	Own                    // the lock command that begins here is for the proxy: Collect reads it
 	Done                   // Collect: the request is complete, in Argv
 	Malformed              // nothing is recognised from here on; Why says what happened
-	Drop                   // Strict only: the Dropped bytes at the front are no request and are left out
+	Drop                   // the Dropped bytes at the front are no request and are left out: blanks; in Strict all that Redis ignores
 	Inline                 // Strict only: an inline request, Dropped bytes long, stands in Argv
 )
 
@@ -320,12 +320,16 @@ func (q *Requests) beginInline(b []byte) (n int, ev Event) {
 	case end < 0:
 		return 0, More
 	}
-	argv, err := splitInline(bytes.TrimSuffix(b[:end], []byte("\r")))
+	line := bytes.TrimSuffix(b[:end], []byte("\r"))
+	argv, err := splitInline(line)
 	switch {
 	case err != nil:
 		return q.stop(err.Error())
-	case len(argv) == 0:
+	case len(line) == 0:
 		return q.leaveOut(end + 1)
+	case len(argv) == 0: // Redis ignores it as an empty line. Valkey 8 takes the next request for lines then
+		q.Dropped = len(line)
+		return 0, Drop
 	}
 	q.Kind, q.Dropped = Classify(argv[0]), end+1
 	q.Begun++
