@@ -10,6 +10,7 @@ import (
 	"lockproxy/cmd/lockproxy/embedded"
 	"lockproxy/cmd/lockproxy/internal/listen"
 	"lockproxy/cmd/lockproxy/internal/logs"
+	"lockproxy/cmd/lockproxy/internal/telemetry"
 	"lockproxy/commands"
 	"lockproxy/conf"
 	"lockproxy/quorum"
@@ -91,13 +92,13 @@ func tunable(cfg conf.Config) commands.Tunable {
 }
 
 func relayOptions(cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum, service *commands.Service, loops *resp.Loops,
-	figures *figures, log *zap.Logger) resp.Options {
+	figures *figures, sent *telemetry.Telemetry, log *zap.Logger) resp.Options {
 	mux := redcon.NewServeMux()
 	service.Register(mux)
 	return resp.Options{Handler: mux, Begin: service.Begin, Loops: loops, Dial: figures.dial(up.Dial),
 		DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
 		Facts: relayFacts(up), Reencode: cfg.Embedded(), SlowClientTimeout: cfg.SlowClientTimeout, MaxClients: cfg.MaxClients,
-		AskUser: cfg.LockACL || cfg.AuditLog != "", Timed: figures.timed(), Log: log}
+		AskUser: cfg.LockACL || cfg.AuditLog != "off" || sent.WantsSpans(), Timed: figures.timed(), Log: log}
 }
 
 // relayFacts returns what the relay must know about the upstream, by the last known answers.

@@ -126,7 +126,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	defer closePermission()
 
 	service := commands.New(commandOptions(cfg, q, gate, permission, relay, figures.done(logs.Audit, sent), log))
-	relay.start(resp.NewServer(relayOptions(cfg, up, q, service, loops, figures, log)))
+	relay.start(resp.NewServer(relayOptions(cfg, up, q, service, loops, figures, sent, log)))
 	reload.attach(func(cfg conf.Config) {
 		service.Change(tunable(cfg))
 		relay.server.SetMaxClients(cfg.MaxClients)

@@ -49,7 +49,7 @@ func TestTelemetry(t *testing.T) {
 		t.Fatalf("got the spans %q, want %q\n%s", got, want, log)
 	}
 	first, waited := c.Spans()[0], c.Spans()[1]
-	if first.Attributes["lockproxy.key"] != `job-\xff` || first.Attributes["lockproxy.owner"] != "me" || first.Attributes["lockproxy.fence"] == nil {
+	if first.Attributes["lockproxy.key"] != `job-\xff` || first.Attributes["lockproxy.owner"] != "me" || first.Attributes["lockproxy.fence"] == nil || first.Attributes["user.name"] != "default" {
 		t.Errorf("LOCK has %v", first.Attributes)
 	}
 	if took := time.Duration(waited.End - waited.Start); took < 30*time.Millisecond || took > 5*time.Second {

@@ -165,3 +165,17 @@ func TestLockACLNamesLater(t *testing.T) {
 		t.Errorf("LOCK once the user has the right: %q", got)
 	}
 }
+
+// TestUserNotAsked: where nobody wants to know who locks, the upstream is not asked for it. So users
+// without the right to ask leave nothing in its log.
+func TestUserNotAsked(t *testing.T) {
+	t.Parallel()
+	upstream := lab.StartRedis(t, "--requirepass", "secret", "--user", "app", "on", ">app", "~*", "+@all", "-acl")
+	c := lab.StartProtectedBy(t, upstream)
+	host := lab.Dial(t, c.Addr)
+	host.WantDo("+OK\r\n", "AUTH", "app", "app")
+	host.Unlock("job", host.Lock("job", "60s"))
+	if got := lab.AskAs(t, upstream, "secret", "ACL", "LOG"); got != "*0\r\n" {
+		t.Errorf("ACL LOG of the upstream: %q", got)
+	}
+}

@@ -102,6 +102,9 @@ func (t *Telemetry) trace() {
 	t.tracer = t.tracing.Tracer("lockproxy", trace.WithSchemaURL(semconv.SchemaURL))
 }
 
+// WantsSpans reports whether spans are sent.
+func (t *Telemetry) WantsSpans() bool { return t != nil && t.to.traces != nil }
+
 // WantsMetrics reports whether Start sends metrics.
 func (t *Telemetry) WantsMetrics() bool { return t != nil && t.to.metrics != nil }
 
