@@ -53,6 +53,23 @@ func TestDrainDuringRenewal(t *testing.T) {
 	})
 }
 
+// TestKeptWhileDraining: a lock that is granted while the proxy drains is not renewed either. Its
+// holder is told when it is about to run out.
+func TestKeptWhileDraining(t *testing.T) {
+	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+		hs.Drain()
+		other := &fakeOwner{resp3: true}
+		hs.Keep(other, []string{"other"}, leaseOf("cd"), 3*time.Second)
+		time.Sleep(time.Minute)
+		if got := other.pushes(); len(got) != 1 || !strings.HasSuffix(got[0], "at 2.85s") || len(o.pushes()) != 1 {
+			t.Errorf("pushed %v, want once at 2.85s; the one from before got %v", got, o.pushes())
+		}
+		if len(e.log()) != 0 {
+			t.Errorf("asked %v after the drain", e.log())
+		}
+	})
+}
+
 // mute is a holder that does not read.
 type mute struct {
 	fakeOwner

@@ -20,6 +20,7 @@ func (ls *Locks) Keep(session Connection, keys []string, lease quorum.Lease, ttl
 		l.succeed(old)
 		ls.dropLocked(old)
 	}
+	l.lapses = l.lapses || ls.draining
 	set, known := ls.byConnection[session]
 	if !known {
 		set = make(map[*lock]struct{})
@@ -47,7 +48,7 @@ func (l *lock) succeed(old *lock) {
 		}
 	}
 	if len(others) > 0 { // they were not extended
-		l.keys, l.partly = append(others, l.keys...), old.partly
+		l.keys, l.lapses = append(others, l.keys...), old.lapses
 		l.renewal, l.deadline = old.renewal, old.deadline
 	} else if old.deadline.After(l.deadline) {
 		l.deadline = old.deadline

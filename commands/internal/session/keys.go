@@ -27,7 +27,7 @@ func (ls *Locks) Forget(key string, more []string, secret string) {
 		ls.dropLocked(l)
 	case len(l.keys): // the token of another key
 	default:
-		l.keys, l.partly = left, true
+		l.keys, l.lapses = left, true
 		if !l.renewing && !ls.draining {
 			ls.setTimerLocked(l, l.deadline)
 		}

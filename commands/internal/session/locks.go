@@ -72,7 +72,7 @@ type lock struct {
 
 	// Guarded by Locks.mu. Times are those of Locks.now.
 	keys     []string  // those not unlocked, one at least; it is replaced, and final once over
-	partly   bool      // some keys were unlocked, so the others are not renewed
+	lapses   bool      // not renewed: some keys were unlocked, or the proxy drained when it was kept
 	granted  time.Time // or taken over, if it was granted elsewhere
 	kept     time.Time // by this connection; max-hold counts from here
 	renewal  time.Time // when it is due
@@ -102,7 +102,7 @@ func New(locker Locker, freed func(key, secret string), report func(stat.Event),
 // renew runs when the timer of l fires. It extends the lock, or ends it as lost.
 func (ls *Locks) renew(l *lock) {
 	ls.mu.Lock()
-	if l.over || ls.draining || l.renewing {
+	if l.over || ls.draining && !l.lapses || l.renewing {
 		ls.mu.Unlock()
 		return
 	}
@@ -131,7 +131,7 @@ func (ls *Locks) renew(l *lock) {
 // take, or, if the lock is lost, a function to call without the mutex.
 func (ls *Locks) dueLocked(l *lock) (left time.Duration, lost func(*lock)) {
 	now := ls.now()
-	tooLong := l.partly || now.Sub(l.kept) >= ls.maxHold
+	tooLong := l.lapses || now.Sub(l.kept) >= ls.maxHold
 	switch {
 	case !now.Before(l.deadline):
 		ls.dropLocked(l)
