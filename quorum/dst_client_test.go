@@ -212,7 +212,11 @@ func (c *simClient) extend(cl *claim, pr *simProxy) {
 	began, highest := time.Now(), c.w.ledger.highest(cl.key)
 	c.w.trace.add(event{what: "EXTEND", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret, d: ttl})
 	left, err := c.extendAs(ctx, cl, pr, ttl)
-	c.w.ledger.took(cl.key, "Extend", began, c.w.plan.waitAt(pr.place))
+	most := c.w.plan.waitAt(pr.place)
+	if until, hasty := ctx.Deadline(); hasty { // masters have until then
+		most = max(most, until.Sub(began))
+	}
+	c.w.ledger.took(cl.key, "Extend", began, most)
 	if err == nil && c.w.crashed(pr) {
 		err = errCrashed
 	}

@@ -23,8 +23,8 @@ import (
 // returned, the lock may be shared from the call on. A token that is shared already is extended.
 //
 // ttl goes out in whole milliseconds, rounded down. Each master has min(Options.MasterTimeout,
-// ttl/20), at least 2ms. The validity is positive: ttl less the time spent asking, less 1% of ttl,
-// less 2ms.
+// ttl/20), at least 2ms, and longer where ctx has a later deadline: until then. The validity is
+// positive: ttl less the time spent asking, less 1% of ttl, less 2ms.
 //
 // Errors: ErrLost, provably no majority holds the token at one of the keys, and what is left of it
 // fades everywhere; ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the
@@ -40,9 +40,13 @@ func (q *Quorum) Extend(ctx context.Context, keys []string, t Token, ttl time.Du
 	if share {
 		kind = wire.Share
 	}
+	timeout := time.Duration(0)
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = time.Until(deadline)
+	}
 	since, done := clock.Start(), make(chan error, len(keys))
 	for _, key := range keys {
-		q.extend(kind, key, t, ttl, func(_ time.Duration, err error) { done <- err })
+		q.extend(kind, key, t, ttl, timeout, func(_ time.Duration, err error) { done <- err })
 	}
 	q.Flush()
 	var failed error
@@ -75,7 +79,7 @@ func (q *Quorum) Extend(ctx context.Context, keys []string, t Token, ttl time.Du
 
 // ExtendAsync is Extend of one key for a caller that must not block; see AcquireAsync.
 func (q *Quorum) ExtendAsync(key string, t Token, ttl time.Duration, done func(time.Duration, error)) {
-	q.extend(wire.Extend, key, t, ttl, done)
+	q.extend(wire.Extend, key, t, ttl, 0, done)
 }
 
 // extension is one Extend under way.
@@ -88,8 +92,9 @@ type extension struct {
 	voters uint64 // kept: the masters that confirmed
 }
 
-// extend begins an Extend of one key, or what makes an exclusive lock a shared one.
-func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl time.Duration, done func(time.Duration, error)) {
+// extend begins an Extend of one key, or what makes an exclusive lock a shared one. The masters have
+// timeout at least.
+func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl, timeout time.Duration, done func(time.Duration, error)) {
 	whole, err := q.wholeTTL(ttl)
 	if err != nil {
 		done(0, err)
@@ -98,7 +103,7 @@ func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl time.Duration, 
 	q.enter()
 	e := &extension{done: done, clock: clock.Start()}
 	e.question = q.newQuestion(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, t), TTL: whole}, decideHeld,
-		attemptTimeout(q.opts.MasterTimeout, whole))
+		max(attemptTimeout(q.opts.MasterTimeout, whole), timeout))
 	e.op.Slot = wire.Slot(e.op.Key)
 	e.round.slots = true
 	e.decided, e.later = e.decide, e.refill

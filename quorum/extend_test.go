@@ -169,6 +169,39 @@ func TestExtendNeverLowers(t *testing.T) {
 	})
 }
 
+// Masters have until the deadline of a caller who can wait, and the time that they take is taken off
+// the validity.
+func TestExtendUntilDeadline(t *testing.T) {
+	for _, c := range []struct {
+		deadline time.Duration // 0: none
+		err      error
+		took     time.Duration
+	}{
+		{0, ErrNoQuorum, 50 * time.Millisecond},
+		{10 * time.Millisecond, context.DeadlineExceeded, 10 * time.Millisecond},
+		{100 * time.Millisecond, nil, 80 * time.Millisecond},
+	} {
+		inBubble(t, 3, func(t *testing.T, s *sim) {
+			q := s.quorum()
+			lease := mustAcquire(t, q, "job", 20*time.Second)
+			s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", 80*time.Millisecond) })
+			ctx, start := t.Context(), time.Now()
+			if c.deadline > 0 {
+				within, cancel := context.WithTimeout(ctx, c.deadline)
+				defer cancel()
+				ctx = within
+			}
+			left, err := q.Extend(ctx, []string{"job"}, lease.Token, 20*time.Second, false)
+			if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
+				t.Errorf("deadline %v: %v after %v, want %v after %v", c.deadline, err, took, c.err, c.took)
+			}
+			if want := 20*time.Second - 282*time.Millisecond; err == nil && left != want {
+				t.Errorf("validity %v, want %v", left, want)
+			}
+		})
+	}
+}
+
 // A master that missed the SET is still topped up for the extended time, and one that was away
 // with the key is raised.
 func TestExtendRaisesWhatIsOwed(t *testing.T) {

@@ -104,6 +104,25 @@ func TestRenewalGoesOn(t *testing.T) {
 	p.WantNoStray(t)
 }
 
+// TestSlowMasters: a session lock lives on while the masters confirm each renewal, only later than
+// master-timeout.
+func TestSlowMasters(t *testing.T) {
+	t.Parallel()
+	p, relays := lab.StartTwoRelayed(t)
+	host := lab.Dial3(t, p.Addr)
+	token := host.LockSession("job", "3s")
+	for _, r := range relays {
+		r.Slow(80 * time.Millisecond)
+	}
+	lab.Pass(t, 6*time.Second)
+	for _, r := range relays {
+		r.Slow(0)
+	}
+	lab.Pass(t, 500*time.Millisecond)
+	host.Unlock("job", token)
+	p.WantNoStray(t)
+}
+
 // TestSessionMaxHold: renewal ends after session-max-hold; the holder is told, and the key runs
 // out.
 func TestSessionMaxHold(t *testing.T) {

@@ -112,7 +112,9 @@ func (ls *Locks) renew(l *lock) {
 	keys := l.keys
 	ls.mu.Unlock()
 	if left > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), left)
+		// Nobody waits for a renewal. So masters that are slow for a while have more time than for a
+		// command: else all renewals would fail, and be asked again the more often.
+		ctx, cancel := context.WithTimeout(context.Background(), min(left, l.ttl/10))
 		defer cancel()
 		validity, err := ls.locker.Extend(ctx, keys, l.token, l.ttl, false)
 		ls.mu.Lock()
