@@ -99,14 +99,14 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known boo
 	for j := range g.masters {
 		switch o := &g.masters[j]; {
 		case j == i:
+		case o.up && o.known[i] == m.rec.admission:
+			needed--
 		case o.up && o.unwritable && e.now.Sub(m.mark.since) > startGrace:
 			excused++
 		case !o.up && !g.o.Fencing && !e.now.Before(grace):
 			needed-- // nobody waits for its counters either: only those that can be reached are told
 		case !o.up:
 			missing = append(missing, j)
-		case o.known[i] == m.rec.admission:
-			needed--
 		}
 	}
 	// One that can be written again may have granted since. It is told before it is asked for its

@@ -98,6 +98,35 @@ func TestWritableAgain(t *testing.T) {
 	}
 }
 
+// Another proxy may be the one that tells a master which can be written again: the wait begins
+// anew all the same.
+func TestWritableAgainAndToldByAnother(t *testing.T) {
+	s := newStory(t, 3)
+	p, q := s.begin(), s.begin()
+	s.settle(2 * time.Second)
+	b := s.masters[1]
+	b.broken = true
+	s.masters[0] = s.other
+	p.disconnect(0)
+	q.lanes[2].cut = true
+	q.disconnect(2)
+	s.settle(14 * time.Second)
+	p.lanes[1].cut = true
+	p.disconnect(1)
+	b.broken = false
+	s.mustLock(q, 9*time.Second, 0, 1)
+	q.lanes[1].cut = true
+	q.disconnect(1)
+	s.begin()
+	p.lanes[1].cut = false
+	s.settle(3 * time.Second)
+	if s.lock(p, 5*time.Second, 0, 2); s.wrong != "" {
+		t.Error(s.wrong)
+	}
+	s.settle(wait + 3*time.Second)
+	s.want(p, "after the wait", "vvv")
+}
+
 // A master that was found without its memory does not have it later in the same run, whatever it
 // says.
 func TestDurableTooLate(t *testing.T) {
