@@ -77,8 +77,8 @@ type Options struct {
 
 // Facts are what an upstream does on a connection that has not authenticated.
 type Facts struct {
-	// AuthRequired: it refuses ordinary commands. Then lock commands are held to the limits that
-	// Redis has there.
+	// AuthRequired: it refuses ordinary commands. Unless that is due to GuestsLimited, lock
+	// commands are held to the limits that Redis has there.
 	AuthRequired bool
 	// GuestsLimited: it does so because connections belong, from their start, to a user who may do
 	// little. Whoever is logged in as that user does not count as authenticated.

@@ -107,9 +107,10 @@ func (s *Session) atRest() bool {
 }
 
 // limited reports whether lock commands are held to the limits that Redis has before
-// authentication.
+// authentication. It has none for guests.
 func (s *Session) limited() bool {
-	return !s.standing.loggedIn && !s.changes.unsure && s.srv.o.Facts().AuthRequired
+	facts := s.srv.o.Facts()
+	return !s.standing.loggedIn && !s.changes.unsure && facts.AuthRequired && !facts.GuestsLimited
 }
 
 // learn reads the upstream's answers to a full question: to HELLO, or to PING in its place, and to

@@ -218,3 +218,22 @@ func TestGuests(t *testing.T) {
 		}
 	}
 }
+
+// TestLimited: Redis holds those to its limits who need a password, not guests who may do little.
+func TestLimited(t *testing.T) {
+	for _, tt := range []struct {
+		facts    Facts
+		loggedIn bool
+		want     bool
+	}{
+		{Facts{}, false, false},
+		{Facts{AuthRequired: true}, false, true},
+		{Facts{AuthRequired: true}, true, false},
+		{Facts{AuthRequired: true, GuestsLimited: true}, false, false},
+	} {
+		s := &Session{srv: NewServer(Options{Facts: func() Facts { return tt.facts }}), standing: standing{loggedIn: tt.loggedIn}}
+		if got := s.limited(); got != tt.want {
+			t.Errorf("%+v, logged in %v: limited %v, want %v", tt.facts, tt.loggedIn, got, tt.want)
+		}
+	}
+}
