@@ -28,7 +28,8 @@ import (
 //
 // Errors: ErrLost, provably no majority holds the token at one of the keys, and what is left of it
 // fades everywhere; ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the
-// lock may have been extended or not and lives at least as long as before; ErrInvalidTTL;
+// lock may have been extended or not and lives at least as long as before, also where one of its
+// keys was released since ctx has ended; ErrInvalidTTL;
 // ErrWrongMode, the token to be shared has a slot.
 //
 // Only the secret of t decides. Safe for concurrent use.
@@ -61,6 +62,9 @@ func (q *Quorum) Extend(ctx context.Context, keys []string, t Token, ttl time.Du
 		}
 	}
 	if errors.Is(failed, ErrLost) && len(keys) > 1 {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
 		for _, key := range keys {
 			q.fade(q.tokenAt(key, t))
 		}

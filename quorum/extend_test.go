@@ -202,6 +202,37 @@ func TestExtendUntilDeadline(t *testing.T) {
 	}
 }
 
+// A caller who has left takes no key away: it may have released one of them since.
+func TestExtendOfSomeLeft(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease, err := q.Acquire(t.Context(), Request{Key: "a", Keys: []string{"b"}, TTL: 20 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, q, "b", lease.Token)
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, err := q.Extend(leaving{ctx, cancel}, []string{"a", "b"}, lease.Token, 20*time.Second, false); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Second)
+		if info, err := q.Inspect(t.Context(), "a"); err != nil || info.Held != 3 {
+			t.Errorf("%+v, %v, want it held by all", info, err)
+		}
+	})
+}
+
+// leaving is a context that has ended when the answers are in, as if both came at once.
+type leaving struct {
+	context.Context
+	cancel func()
+}
+
+func (l leaving) Done() <-chan struct{} {
+	l.cancel()
+	return nil
+}
+
 // A master that missed the SET is still topped up for the extended time, and one that was away
 // with the key is raised.
 func TestExtendRaisesWhatIsOwed(t *testing.T) {

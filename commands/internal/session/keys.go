@@ -28,7 +28,9 @@ func (ls *Locks) Forget(key string, more []string, secret string) {
 	case len(l.keys): // the token of another key
 	default:
 		l.keys, l.lapses = left, true
-		if !l.renewing && !ls.draining {
+		if l.cancel != nil { // it would find a key lost, and take the others away
+			l.cancel()
+		} else if !ls.draining {
 			ls.setTimerLocked(l, l.deadline)
 		}
 	}

@@ -79,9 +79,9 @@ type lock struct {
 	deadline time.Time // end of the validity, less lossMargin
 	timerAt  time.Time // when timer fires
 	timer    *time.Timer
-	renewing bool // a renewal runs, and sets the timer when it ends
-	over     bool // unlocked, lost, or left to run out
-	moves    bool // to another connection, if the masters agree
+	cancel   context.CancelFunc // ends the renewal that runs, which then sets the timer; nil: none runs
+	over     bool               // unlocked, lost, or left to run out
+	moves    bool               // to another connection, if the masters agree
 }
 
 // extendDeadline notes that the lock is valid for validity from now on.
@@ -102,20 +102,16 @@ func New(locker Locker, freed func(key, secret string), report func(stat.Event),
 // renew runs when the timer of l fires. It extends the lock, or ends it as lost.
 func (ls *Locks) renew(l *lock) {
 	ls.mu.Lock()
-	if l.over || ls.draining && !l.lapses || l.renewing {
+	if l.over || ls.draining && !l.lapses || l.cancel != nil {
 		ls.mu.Unlock()
 		return
 	}
 	ls.renewals.Add(1)
 	defer ls.renewals.Done()
-	left, lost := ls.dueLocked(l)
+	ctx, lost := ls.dueLocked(l)
 	keys := l.keys
 	ls.mu.Unlock()
-	if left > 0 {
-		// Nobody waits for a renewal. So masters that are slow for a while have more time than for a
-		// command: else all renewals would fail, and be asked again the more often.
-		ctx, cancel := context.WithTimeout(context.Background(), min(left, l.ttl/10))
-		defer cancel()
+	if ctx != nil {
 		validity, err := ls.locker.Extend(ctx, keys, l.token, l.ttl, false)
 		ls.mu.Lock()
 		lost = ls.renewedLocked(l, validity, err)
@@ -129,21 +125,24 @@ func (ls *Locks) renew(l *lock) {
 	}
 }
 
-// dueLocked decides what to do when the timer of l has fired. It returns how long a renewal may
-// take, or, if the lock is lost, a function to call without the mutex.
-func (ls *Locks) dueLocked(l *lock) (left time.Duration, lost func(*lock)) {
+// dueLocked decides what to do when the timer of l has fired. It returns the context of a renewal,
+// or, if the lock is lost, a function to call without the mutex.
+//
+// Nobody waits for a renewal. So masters that are slow for a while have more time than for a
+// command: else all renewals would fail, and be asked again the more often.
+func (ls *Locks) dueLocked(l *lock) (ctx context.Context, lost func(*lock)) {
 	now := ls.now()
 	tooLong := l.lapses || now.Sub(l.kept) >= ls.maxHold
 	switch {
 	case !now.Before(l.deadline):
 		ls.dropLocked(l)
-		return 0, leave
+		return nil, leave
 	case tooLong: // the holder learns it at the deadline
 		ls.setTimerLocked(l, l.deadline)
-		return 0, nil
+		return nil, nil
 	}
-	l.renewing = true
-	return l.deadline.Sub(now), nil
+	ctx, l.cancel = context.WithTimeout(context.Background(), min(l.deadline.Sub(now), l.ttl/10))
+	return ctx, nil
 }
 
 // leave leaves a lost lock to run out. It must not be released: the holder may have extended it
@@ -153,7 +152,8 @@ func leave(*lock) {}
 // renewedLocked takes the result of a renewal. If the lock is lost it returns a function to call
 // without the mutex.
 func (ls *Locks) renewedLocked(l *lock, validity time.Duration, err error) (lost func(*lock)) {
-	l.renewing = false
+	l.cancel()
+	l.cancel = nil
 	if l.over {
 		return nil
 	}

@@ -35,7 +35,7 @@ func (e *extender) note(what string) {
 	e.asked = append(e.asked, fmt.Sprintf("%s %v", what, time.Since(bubbleBegan)))
 }
 
-func (e *extender) Extend(_ context.Context, keys []string, _ quorum.Token, ttl time.Duration, _ bool) (time.Duration, error) {
+func (e *extender) Extend(ctx context.Context, keys []string, _ quorum.Token, ttl time.Duration, _ bool) (time.Duration, error) {
 	if len(keys) > 1 {
 		e.note("of " + strings.Join(keys, " and "))
 	}
@@ -43,7 +43,11 @@ func (e *extender) Extend(_ context.Context, keys []string, _ quorum.Token, ttl 
 	e.mu.Lock()
 	took, err := e.took, e.err
 	e.mu.Unlock()
-	time.Sleep(took)
+	select {
+	case <-time.After(took):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	return ttl - took - 100*time.Millisecond, err
 }
 
