@@ -117,7 +117,8 @@ func (a *attempt) takeLocked(lane int, kind wire.Kind, said answer, askAgain boo
 	return end
 }
 
-// expire ends the phase whose time is over.
+// expire ends the phase whose time is over. When the second round begins, the deadline of the first
+// may run already.
 func (a *attempt) expire() {
 	acq := a.acq
 	acq.mu.Lock()
@@ -125,7 +126,7 @@ func (a *attempt) expire() {
 	switch {
 	case a.phase == asking && a.votes.expire():
 		end = a.decidedLocked()
-	case a.phase == raising && a.raises.expire():
+	case a.phase == raising && !time.Now().Before(a.limit.at) && a.raises.expire():
 		end = a.raisedLocked()
 	}
 	acq.mu.Unlock()

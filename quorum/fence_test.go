@@ -102,6 +102,26 @@ func TestSecondRoundFails(t *testing.T) {
 	})
 }
 
+// The deadline of the first round may have begun to run when the second one begins. It does not end
+// that.
+func TestDeadlineOfFirstRoundIsLate(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		for i, m := range s.masters {
+			setCounter(m, "lock:job", uint64(10*i))
+			delayed(m, "raise", 20*time.Millisecond)
+		}
+		ended := make(chan error, 1)
+		a := q.acquire(Request{Key: "job", TTL: 10 * time.Second}, func(_ Lease, err error) { ended <- err })
+		q.Flush()
+		synctest.Wait()
+		a.attempt.expire()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A late grant joins the second round.
 func TestLateGrantJoinsSecondRound(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
