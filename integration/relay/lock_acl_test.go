@@ -166,8 +166,8 @@ func TestLockACLNamesLater(t *testing.T) {
 	}
 }
 
-// TestUserNotAsked: where nobody wants to know who locks, the upstream is not asked for it. So users
-// without the right to ask leave nothing in its log.
+// TestUserNotAsked: where nobody wants to know who locks, the upstream is not asked for it. So
+// users without the right to ask leave nothing in its log.
 func TestUserNotAsked(t *testing.T) {
 	t.Parallel()
 	upstream := lab.StartRedis(t, "--requirepass", "secret", "--user", "app", "on", ">app", "~*", "+@all", "-acl")
