@@ -25,7 +25,7 @@ var guardMutations = []mutation{
 		{file: fakePacket, old: "admitted := record == \"\" || db.State[\"record\"] == record", new: "admitted := record != \"nothing\""},
 	}},
 	{name: "an eighth of the quarantine", family: "losses", finds: exclusion, edits: []edit{
-		{file: admQuarantine, old: "	return m.mark.told.Add(wait), true\n", new: "	return m.mark.told.Add(wait / 8), true\n"},
+		{file: admQuarantine, old: "	until = m.mark.toldAt.Add(wait)\n", new: "	until = m.mark.toldAt.Add(wait / 8)\n"},
 		{file: admQuarantine, old: "		return m.mark.since.Add(wait), true\n", new: "		return m.mark.since.Add(wait / 8), true\n"},
 	}},
 	{name: "the count goes on when the mark has changed", finds: exclusion, edits: []edit{

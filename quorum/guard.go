@@ -74,7 +74,7 @@ func (g *guard) applyOneLocked(a *admission.Action) {
 	case admission.ActTell:
 		g.sendLocked(l, &wire.Counters, func(r *wire.Reply, err error) {
 			known, err := textAt(0, r, err)
-			g.update(func() { g.g.Told(a, known, r != nil && err != nil, err) })
+			g.update(func() { g.g.Told(a, known, err) })
 		}, a.Known, "")
 	case admission.ActCount:
 		g.countLocked(a)
@@ -97,7 +97,7 @@ func (g *guard) sendLocked(l *master.Lane, s *wire.Script, done func(*wire.Reply
 // changed is told how the change of a record ended.
 func (g *guard) changed(l *master.Lane, a *admission.Action, r *wire.Reply, err error) {
 	g.update(func() {
-		actions, warning := g.g.Changed(a, err == nil && r.Is(1), r != nil && err != nil, err)
+		actions, warning := g.g.Changed(a, err == nil && r.Is(1), err)
 		g.applyLocked(actions)
 		if warning != "" && warning != g.said { // once for several masters in a row
 			g.q.log.Warn(warning)
@@ -118,9 +118,10 @@ func (g *guard) countLocked(a *admission.Action) {
 	}
 	for i, ask := range a.Ask {
 		g.sendLocked(g.q.lanes[ask.Master], &wire.Counters, func(r *wire.Reply, err error) {
+			known, _ := textAt(0, r, err)
 			counters, err := textAt(1, r, err)
 			g.update(func() {
-				answers[i] = admission.Counted{Counters: counters, Err: err}
+				answers[i] = admission.Counted{Known: known, Counters: counters, Err: err}
 				if left--; left == 0 {
 					finishLocked()
 				}

@@ -46,6 +46,7 @@ type Asked struct {
 
 // Counted is the answer of one master to an ActCount.
 type Counted struct {
+	Known    string // what it knows now; empty if it could not be told
 	Counters string // 'field number field number ...'
 	Err      error  // why there are none
 }

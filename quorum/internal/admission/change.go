@@ -52,15 +52,12 @@ func (g *Guard) admit(i int, a admission, known []admission) Change {
 }
 
 // Changed is told how an ActChange ended: done is true if the script answered 1; err is the reason
-// why there is no answer, or, if it was refused, the error reply. warning is what the log should
+// why there is no answer, or the error reply. warning is what the log should
 // say of it, once for several in a row. Without an error the lane probes next; after one, to probe
 // at once would make a loop. Evaluate follows.
-func (g *Guard) Changed(a *Action, done, refused bool, err error) (actions []Action, warning string) {
+func (g *Guard) Changed(a *Action, done bool, err error) (actions []Action, warning string) {
 	m, c := &g.masters[a.Master], &a.Change
 	m.changing = false
-	if !c.note() && a.Conn == m.o.Conn && (err == nil || refused) {
-		m.unwritable = refused
-	}
 	switch {
 	case err != nil && !c.note():
 		return []Action{{Kind: ActExclude, Master: a.Master, Conn: a.Conn, State: stat.StateQuarantined, Reason: err}}, ""

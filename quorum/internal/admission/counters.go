@@ -94,10 +94,10 @@ func (a *counters) String() string {
 // countersKept reports whether the counters of a master are whole.
 func (m *master) countersKept() bool { return m.votes() || m.marked() && m.rec.kept }
 
-// hasLost reports whether a master has no counters that are whole. What has just been found, and
-// is being marked, is not told of yet, unless it cannot be marked.
+// hasLost reports whether a master has no counters that are whole: it is marked, or was found
+// without its record. The second counts where it is found so again, and cannot be marked.
 func (m *master) hasLost() bool {
-	return m.marked() && !m.rec.kept || m.unwritable && !m.votes() && m.mark.admission == (admission{}) && !m.mark.since.IsZero()
+	return m.marked() && !m.rec.kept || !m.votes() && m.mark.admission == (admission{}) && !m.mark.since.IsZero()
 }
 
 // majorityLost reports whether there was a time, since a master is in quarantine, when so many
@@ -171,7 +171,10 @@ func (g *Guard) Counted(a *Action, answers []Counted, now time.Time) []Action {
 	g.counting, g.counted = false, now
 	var found counters
 	intact := 0
-	for _, c := range answers {
+	for k, c := range answers {
+		if c.Known != "" {
+			g.masters[a.Ask[k].Master].known = g.parseKnown(c.Known)
+		}
 		if c.Err == nil && found.read(c.Counters) == nil {
 			intact++
 		}

@@ -151,13 +151,11 @@ func (e *evaluation) known() []admission {
 }
 
 // Told is told how an ActTell ended: known is what the master knows now. err is the reason why
-// that is not known, refused that it is what the master answered. Evaluate follows.
-func (g *Guard) Told(a *Action, known string, refused bool, err error) {
+// that is not known. Evaluate follows.
+func (g *Guard) Told(a *Action, known string, err error) {
 	m := &g.masters[a.Master]
 	if err != nil || a.Conn != m.o.Conn {
-		m.unwritable = m.unwritable || refused && a.Conn == m.o.Conn
 		return // telling stays set until the next observation
 	}
-	m.unwritable = false
 	m.telling, m.known = false, g.parseKnown(known)
 }

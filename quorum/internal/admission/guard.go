@@ -49,10 +49,9 @@ type master struct {
 	rec   record
 	known []admission
 
-	changing   bool // a change of its record is on its way
-	stale      bool // ... or has been answered, and nobody has observed the master since
-	unwritable bool // it has refused an ActTell or an ActChange, and carried out none since
-	telling    bool // an ActTell is on its way, or has failed since the last observation
+	changing bool // a change of its record is on its way
+	stale    bool // ... or has been answered, and nobody has observed the master since
+	telling  bool // an ActTell is on its way, or has failed since the last observation
 
 	mark    standing
 	voted   votedAs
@@ -67,8 +66,8 @@ type standing struct {
 	runID string
 	admission
 	since      time.Time
-	told       time.Time // when enough others knew of it, or could not be written
-	excused    bool      // of these some could not be written
+	told       []int     // others that have been told of it, until enough have
+	toldAt     time.Time // when the last of these was
 	noMajority bool      // while it stood no majority had kept its memory
 	floored    bool      // the floors of this proxy have been written below it
 }
@@ -139,7 +138,7 @@ func (g *Guard) Observe(i int, o Observation) {
 			m.mark = standing{}
 		}
 	case m.mark.runID != m.rec.runID || m.mark.admission != m.rec.admission:
-		m.mark = standing{runID: m.rec.runID, admission: m.rec.admission, since: o.At}
+		m.mark = standing{runID: m.rec.runID, admission: m.rec.admission, since: o.At, toldAt: o.At}
 	}
 	m.countEvictions()
 }

@@ -155,6 +155,34 @@ func TestConnectionStaysOnOldServer(t *testing.T) {
 	}
 }
 
+// Two addresses lead one proxy to new servers, and another one to the old. That the second new
+// server is told of the first says nothing about the second old one.
+func TestTwoAddressesLeadElsewhere(t *testing.T) {
+	s := newStory(t, 5)
+	p, q := s.begin(), s.begin()
+	s.settle(2 * time.Second)
+	s.masters[0], s.masters[1] = s.other, newServer("another")
+	p.disconnect(0)
+	p.disconnect(1)
+	p.lanes[4].cut = true
+	p.disconnect(4)
+	for i := 2; i < 4; i++ {
+		q.lanes[i].cut = true
+		q.disconnect(i)
+	}
+	s.settle(2 * wait)
+	s.mustLock(q, 8*time.Second, 0, 1, 4)
+	q.lanes[4].cut = true
+	q.disconnect(4)
+	p.lanes[4].cut = false
+	s.settle(2 * time.Second)
+	if s.lock(p, 5*time.Second, 0, 2, 3); s.wrong != "" {
+		t.Error(s.wrong)
+	}
+	s.settle(wait + time.Second)
+	s.want(p, "all have been told", "vvvvv")
+}
+
 // TestMarkWaitsForOthers: the wait begins when a majority beside the master knows of its
 // quarantine, as a proxy that reaches the others only may use an older state of it.
 func TestMarkWaitsForOthers(t *testing.T) {

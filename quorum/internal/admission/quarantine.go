@@ -1,6 +1,9 @@
 package admission
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // margin is added to a wait, for clocks that run at different rates and for Redis' expiry.
 func margin(wait time.Duration) time.Duration { return wait/100 + 52*time.Millisecond }
@@ -87,47 +90,45 @@ func (e *evaluation) evaluateMarked(i int) {
 // ends is when the quarantine of a master has lasted long enough. known is false where nobody can
 // say yet, as other masters are still being told of the quarantine. What it waits for is put into
 // reason.
+//
+// The wait begins anew with each master that is told, until enough have been. Where the memory of
+// this one is lost, those that lost theirs do not count: their addresses may lead others to servers
+// that have it. The wait goes on beside a master that answers and cannot be told. It is told once
+// more when it is asked for its counters.
 func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known bool) {
 	g, m := e.g, &e.g.masters[i]
 	wait, needed := hold(max(m.rec.wait, g.o.MaxTTL)), min(g.majority(), len(g.masters)-1)
 	if m.rec.durable {
 		wait, needed = 0, g.majority()-1
 	}
-	grace := m.mark.since.Add(startGrace)
+	up := 0
 	var missing []int
-	excused := 0 // what cannot be written grants nothing either
 	for j := range g.masters {
 		switch o := &g.masters[j]; {
-		case j == i:
-		case o.up && o.known[i] == m.rec.admission:
-			needed--
-		case o.up && o.unwritable && e.now.Sub(m.mark.since) > startGrace:
-			excused++
-		case !o.up && !g.o.Fencing && !e.now.Before(grace):
-			needed-- // nobody waits for its counters either: only those that can be reached are told
+		case j == i || slices.Contains(m.mark.told, j):
 		case !o.up:
 			missing = append(missing, j)
+		case (m.rec.kept || o.countersKept()) && o.known[i] == m.rec.admission && len(m.mark.told) < needed:
+			m.mark.told, m.mark.toldAt = append(m.mark.told, j), e.now
+		default:
+			up++
 		}
 	}
-	// One that can be written again may have granted since. It is told before it is asked for its
-	// counters, without which the wait does not end.
-	if needed <= excused && m.mark.told.IsZero() || needed <= 0 && m.mark.excused {
-		m.mark.told, m.mark.excused = e.now, needed > 0
-	}
-	needed -= excused
+	needed -= len(m.mark.told)
 	switch {
 	case g.o.Mode == Off || m.rec.override || m.mark.noMajority:
 		return m.mark.since.Add(wait), true
-	case !m.mark.told.IsZero():
-		return m.mark.told.Add(wait), true
-	case len(missing) > 0:
-		if !g.o.Fencing {
-			e.again(grace)
-		}
-		reason.waits, reason.needed, reason.missing = waitsForMasters, needed, missing
-		return time.Time{}, true
+	case needed <= 0:
+	case m.rec.durable && up >= needed:
+		return e.now, false
+	case up < needed && (g.o.Fencing || m.rec.durable):
+		reason.waits, reason.needed, reason.missing = waitsForMasters, needed-up, missing
 	}
-	return e.now.Add(wait), false
+	until = m.mark.toldAt.Add(wait)
+	if needed > 0 && !e.now.Before(until) {
+		until = until.Add(startGrace) // perhaps they can be told
+	}
+	return until, true
 }
 
 // foreign are the masters that answer and vote for proxies with other settings. until is when

@@ -17,7 +17,7 @@ func (p *wProxy) answerOne(i int) {
 }
 
 // An answer that is lost with its connection is no sign that the master cannot be written: it may
-// vote for other proxies, and must be told before a wait begins.
+// vote for other proxies, and must be told before a wait ends.
 func TestLostAnswerIsNoRefusal(t *testing.T) {
 	for _, lost := range []string{"change", "tell"} {
 		t.Run(lost, func(t *testing.T) {
@@ -51,9 +51,6 @@ func TestLostAnswerIsNoRefusal(t *testing.T) {
 				p.disconnect(1)
 			}
 			p.connect(1)
-			if p.g.masters[1].unwritable {
-				t.Error("it refused nothing")
-			}
 			p.answerOne(1) // what is observed there; then it hangs once more
 			b.hangs = p
 			s.settle(wait)
@@ -162,9 +159,13 @@ func TestLossIsNotKnownForEver(t *testing.T) {
 	m[0].flush()
 	m[0].broken = true
 	s.settle(0)
-	for p.probe(0); !p.g.masters[0].unwritable; {
+	// It is found without its memory twice, as no mark can be written.
+	for p.probe(0); len(p.lanes[0].queue) > 0; {
 		p.answerOne(0)
 	}
+	s.pass(time.Second)
+	p.probe(0)
+	p.answerOne(0)
 	p.lanes[0].cut = true
 	p.disconnect(0)
 	m[0].broken = false

@@ -15,6 +15,9 @@ import (
 
 const wMaxTTL = 10 * time.Second
 
+// wSlots is how many counters the servers have.
+const wSlots = 8
+
 // wServer is one server. It keeps one lock and its counter.
 type wServer struct {
 	name     string
@@ -31,6 +34,13 @@ type wServer struct {
 	policy   string
 	evicted  int64
 	ahead    time.Duration
+	mended   time.Time  // when it could be written again
+	unaware  []*unaware // of others, by master: it refused writes when these began to vote
+	lies     string     // the record with which it lost its memory although it was durable
+	before   struct {   // of some time ago
+		hash     map[string]string
+		counters map[uint16]uint64
+	}
 }
 
 func newServer(name string) *wServer {
@@ -71,16 +81,16 @@ func (s *wServer) probe(now time.Time) wire.ProbeReply {
 func (s *wServer) admit(c *Change) (bool, error) {
 	s.asked++
 	switch {
-	case s.broken:
-		return false, fmt.Errorf("answered OOM")
 	case s.hash["record"] != c.From, c.Empty && len(s.hash)+len(s.counters) > 0:
 		return false, nil
+	case s.broken:
+		return false, fmt.Errorf("answered OOM")
 	}
 	var all counters
 	if all.read(c.Counters) != nil {
 		panic(c.Counters)
 	}
-	for i, n := range all {
+	for i, n := range all[:wSlots] {
 		if n = max(n, c.Floor); n > s.counters[uint16(i)] {
 			s.counters[uint16(i)] = n
 		}
@@ -125,9 +135,10 @@ func (s *wServer) countersText() string {
 
 // wMessage is a command on its way, or its answer.
 type wMessage struct {
-	sent time.Time
-	run  func(s *wServer) // on the server; nil once it has run
-	done func(lost bool)  // in the proxy
+	sent  time.Time
+	write bool
+	run   func(s *wServer) // on the server; nil once it has run
+	done  func(lost bool)  // in the proxy
 }
 
 type wLane struct {
@@ -143,7 +154,9 @@ type wLane struct {
 	probed   time.Time
 	probing  bool
 	cut      bool
-	stepped  bool // until it is told to forgive
+	flaky    bool     // it breaks when something is to be written
+	to       *wServer // where the address leads for this proxy alone
+	stepped  bool     // until it is told to forgive
 	demoted  bool
 }
 
@@ -156,14 +169,16 @@ type wProxy struct {
 	next   time.Time
 	alarms []string
 	says   []string
+	saw    map[string]bool // runs that it has observed
 }
 
 // world is all of it.
 type world struct {
 	*rand.Rand
 	now     time.Time
-	masters []*wServer // where each address leads to
-	other   *wServer   // where address 0 may lead instead
+	masters []*wServer       // where each address leads to
+	other   *wServer         // where address 0 may lead instead
+	away    map[int]*wServer // where addresses lead for some, see wLane.to
 	proxies []*wProxy
 	mode    Mode
 	conns   uint64
@@ -178,6 +193,8 @@ type world struct {
 
 	mutation string
 	prompt   bool // nothing is late
+	terse    bool // no trace
+	gap      bool // see admitted
 }
 
 // wHold is the lock that is held.
@@ -187,7 +204,7 @@ type wHold struct {
 }
 
 func newWorld(seed uint64, n int) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1.7e9, 0)}
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1.7e9, 0), away: map[int]*wServer{}}
 	for i := range n {
 		w.masters = append(w.masters, newServer(fmt.Sprint("s", i)))
 	}
@@ -196,6 +213,9 @@ func newWorld(seed uint64, n int) *world {
 }
 
 func (w *world) note(format string, args ...any) {
+	if w.terse {
+		return
+	}
 	w.trace = append(w.trace, fmt.Sprintf("%8v ", w.now.Sub(time.Unix(1.7e9, 0)))+fmt.Sprintf(format, args...))
 }
 
@@ -207,7 +227,7 @@ func (w *world) fail(format string, args ...any) {
 }
 
 func (w *world) start(change ...func(*Options)) *wProxy {
-	p := &wProxy{w: w, n: len(w.proxies), lanes: make([]wLane, len(w.masters))}
+	p := &wProxy{w: w, n: len(w.proxies), lanes: make([]wLane, len(w.masters)), saw: map[string]bool{}}
 	o := Options{KeyPrefix: "lock:", MaxTTL: wMaxTTL, Fencing: true, Mode: w.mode, Floors: new(Floors), Nonce: func() string {
 		return fmt.Sprintf("%016x", w.Uint64())
 	}}
@@ -224,15 +244,31 @@ func (w *world) start(change ...func(*Options)) *wProxy {
 	return p
 }
 
-func (p *wProxy) send(i int, run func(s *wServer), done func(lost bool)) {
+func (p *wProxy) send(i int, write bool, run func(s *wServer), done func(lost bool)) {
 	l := &p.lanes[i]
-	l.queue = append(l.queue, &wMessage{p.w.now, run, done})
+	l.queue = append(l.queue, &wMessage{p.w.now, write, run, done})
 }
 
 func (p *wProxy) evaluate() {
+	p.forget()
 	actions, next := p.g.Evaluate(p.w.now)
 	p.next = next
 	p.apply(actions)
+}
+
+// forget is what some mutations do.
+func (p *wProxy) forget() {
+	for i := range p.g.masters {
+		switch m := &p.g.masters[i].mark; {
+		case p.w.mutation == "telling restarts no wait":
+			m.toldAt = m.since
+		case m.admission != (admission{}):
+		case p.w.mutation == "found without memory, and forgotten":
+			m.runID = ""
+		case p.w.mutation == "what cannot be marked has lost nothing":
+			m.since = time.Time{}
+		}
+	}
 }
 
 func (p *wProxy) apply(actions []Action) {
@@ -267,23 +303,27 @@ func (p *wProxy) apply(actions []Action) {
 
 func (p *wProxy) change(a *Action, current bool) {
 	if !current {
-		p.g.Changed(a, false, false, fmt.Errorf("lost"))
+		p.g.Changed(a, false, fmt.Errorf("lost"))
 		return
 	}
 	var done bool
 	var err error
-	p.send(a.Master, func(s *wServer) {
+	p.send(a.Master, true, func(s *wServer) {
 		if done, err = s.admit(&a.Change); done {
 			p.w.note("proxy %d: %s %q -> %q %s", p.n, s.name, a.Change.From, a.Change.To, a.Change.Known)
-			if to := parseRecord(a.Change.To); to.kind == recordMark && !a.Change.note() && !to.durable {
+			switch to := parseRecord(a.Change.To); {
+			case a.Change.note():
+			case to.kind == recordMark && !to.durable:
 				p.w.quarantines++
+			case to.kind == recordVotes:
+				p.w.admitted(p, a.Master, to.admission)
 			}
 		}
 	}, func(lost bool) {
 		if lost {
 			done, err = false, fmt.Errorf("lost")
 		}
-		more, says := p.g.Changed(a, done, err != nil && !lost, err)
+		more, says := p.g.Changed(a, done, err)
 		if says != "" {
 			p.says = append(p.says, says)
 		}
@@ -297,13 +337,13 @@ func (p *wProxy) change(a *Action, current bool) {
 
 func (p *wProxy) tell(a *Action, current bool) {
 	if !current {
-		p.g.Told(a, "", false, fmt.Errorf("lost"))
+		p.g.Told(a, "", fmt.Errorf("lost"))
 		return
 	}
 	known := ""
 	var err error
-	p.send(a.Master, func(s *wServer) {
-		if known, err = mergeKnown(s.hash["known"], a.Known), nil; s.broken {
+	p.send(a.Master, true, func(s *wServer) {
+		if known, err = mergeKnown(s.hash["known"], a.Known), nil; s.broken && known != s.hash["known"] {
 			known, err = "", fmt.Errorf("answered OOM")
 			return
 		}
@@ -315,7 +355,7 @@ func (p *wProxy) tell(a *Action, current bool) {
 		if lost {
 			err = fmt.Errorf("lost")
 		}
-		p.g.Told(a, known, err != nil && !lost, err)
+		p.g.Told(a, known, err)
 		p.evaluate()
 	})
 }
@@ -340,7 +380,10 @@ func (p *wProxy) count(a *Action) {
 			end()
 			continue
 		}
-		p.send(ask.Master, func(s *wServer) {
+		p.send(ask.Master, true, func(s *wServer) {
+			if known := mergeKnown(s.hash["known"], a.Known); p.w.mutation != "nobody is told" && (!s.broken || known == s.hash["known"]) {
+				s.hash["known"], answers[k].Known = known, known
+			}
 			if s.hash["record"] != ask.Record {
 				answers[k].Err = fmt.Errorf("NOTADMITTED")
 				return
@@ -348,7 +391,7 @@ func (p *wProxy) count(a *Action) {
 			answers[k].Counters = s.countersText()
 		}, func(lost bool) {
 			if lost {
-				answers[k].Err = fmt.Errorf("lost")
+				answers[k] = Counted{Err: fmt.Errorf("lost")}
 			}
 			end()
 		})
@@ -362,11 +405,12 @@ func (p *wProxy) probe(i int) {
 	}
 	l.probing, l.probed = true, p.w.now
 	o := Observation{Conn: l.conn, Sent: p.w.now}
-	p.send(i, func(s *wServer) { o.Facts, o.ProbeReply = s.facts(), s.probe(p.w.now) }, func(lost bool) {
+	p.send(i, false, func(s *wServer) { o.Facts, o.ProbeReply = s.facts(), s.probe(p.w.now) }, func(lost bool) {
 		if lost {
 			return
 		}
 		l.probing, l.observed = false, o.Sent
+		p.saw[o.Facts.RunID] = true
 		o.At, o.Stepped, o.Demoted = p.w.now, l.stepped, l.demoted
 		p.g.Observe(i, o)
 		if p.w.mutation == "the old record believed" {
@@ -393,10 +437,18 @@ func (p *wProxy) believeAll() {
 	}
 }
 
+// leads is where the address of a master leads for p.
+func (p *wProxy) leads(i int) *wServer {
+	if to := p.lanes[i].to; to != nil {
+		return to
+	}
+	return p.w.masters[i]
+}
+
 func (p *wProxy) connect(i int) {
 	l := &p.lanes[i]
 	p.w.conns++
-	*l = wLane{up: true, conn: p.w.conns, server: p.w.masters[i], cut: l.cut, stepped: l.stepped}
+	*l = wLane{up: true, conn: p.w.conns, server: p.leads(i), to: l.to, flaky: l.flaky, cut: l.cut, stepped: l.stepped}
 	p.probe(i)
 }
 
@@ -424,7 +476,7 @@ func (p *wProxy) turn() {
 	for _, i := range p.w.Perm(len(p.lanes)) {
 		l := &p.lanes[i]
 		switch {
-		case !l.up && !l.cut && !p.w.masters[i].down && (p.w.prompt || p.w.IntN(3) == 0):
+		case !l.up && !l.cut && !p.leads(i).down && (p.w.prompt || p.w.IntN(3) == 0):
 			p.connect(i)
 		case l.up && l.server.down:
 			p.disconnect(i)
@@ -434,7 +486,9 @@ func (p *wProxy) turn() {
 			p.probe(i)
 		}
 		for l.up && len(l.queue) > 0 && l.server.hangs != p && (p.w.prompt || p.w.IntN(5) > 0) {
-			if m := l.queue[0]; m.run != nil {
+			if m := l.queue[0]; m.write && l.flaky && p.w.IntN(4) > 0 {
+				p.disconnect(i)
+			} else if m.run != nil {
 				m.run(l.server)
 				m.run = nil
 			} else {
@@ -477,7 +531,7 @@ func (p *wProxy) acquireOn(ttl time.Duration, on ...int) {
 			p.probe(i)
 			continue
 		}
-		if s.token != 0 && w.now.Before(s.until) {
+		if s.broken || s.hangs == p || w.blind(s) || s.token != 0 && w.now.Before(s.until) {
 			continue
 		}
 		s.counters[0]++
@@ -510,7 +564,7 @@ func (p *wProxy) acquireOn(ttl time.Duration, on ...int) {
 
 // release ends the lock that is held.
 func (w *world) release() {
-	for _, s := range append([]*wServer{w.other}, w.masters...) {
+	for _, s := range w.servers() {
 		if s.token == w.holder.token {
 			s.token = 0
 		}
@@ -553,7 +607,8 @@ func (w *world) heal() {
 	for _, p := range w.proxies {
 		p.paused = false
 		for i := range p.lanes {
-			p.lanes[i].cut = false
+			l := &p.lanes[i]
+			l.cut, l.flaky, l.to, w.masters[i].hangs, w.other.hangs = false, false, nil, nil, nil
 			if p.lanes[i].server != w.masters[i] {
 				p.disconnect(i)
 			}
