@@ -134,7 +134,7 @@ func (g *Guard) Observe(i int, o Observation) {
 	}
 	switch {
 	case !m.marked() && !m.isNew():
-		if m.votes() || m.mark.runID != m.o.Facts.RunID || m.mark.admission != (admission{}) {
+		if m.votes() || m.mark.admission != (admission{}) {
 			m.mark = standing{}
 		}
 	case m.mark.runID != m.rec.runID || m.mark.admission != m.rec.admission:

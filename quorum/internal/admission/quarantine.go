@@ -154,11 +154,11 @@ func (e *evaluation) foreign() (all []int, until time.Time) {
 // there, and neither this proxy nor another master may know a later one. The record must say that
 // this run kept everything on disk before it answered. The server must still read what it kept.
 // And its clock must not have been set meanwhile, which would have made keys run out. Nor may it
-// have been found without its memory in this run before.
+// have been found without its memory since it voted.
 func (e *evaluation) survived(i int) bool {
 	m := &e.g.masters[i]
 	r, last := &m.rec, &m.voted
-	found := m.mark.admission == (admission{}) && m.mark.runID == m.o.Facts.RunID
+	found := m.mark.admission == (admission{}) && m.mark.runID != ""
 	return !found && r.kind == recordVotes && r.fingerprint == e.g.fingerprint && m.o.Durable == r.runID && m.o.Facts.AOF && !m.o.Stepped &&
 		!e.older(i) && (last.runID == "" || last.runID == r.runID && last.durable)
 }

@@ -124,9 +124,16 @@ func TestWritableAgainAndToldByAnother(t *testing.T) {
 	s.want(p, "after the wait", "vvv")
 }
 
-// A master that was found without its memory does not have it later in the same run, whatever it
+// A master that was found without its memory does not have it later, whatever it
 // says.
 func TestDurableTooLate(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		durableTooLate(t, again)
+	}
+}
+
+// durableTooLate: again says that it restarts once more before it can be written.
+func durableTooLate(t *testing.T, again bool) {
 	s := newStory(t, 3)
 	b := s.masters[1]
 	b.durable = true
@@ -138,7 +145,10 @@ func TestDurableTooLate(t *testing.T) {
 	p.disconnect(1)
 	s.settle(time.Second)
 	s.want(p, "restarted", "vqv")
-	b.durable, b.broken = true, false
+	if b.durable, b.broken = true, false; again {
+		b.run++
+		p.disconnect(1)
+	}
 	s.settle(2500 * time.Millisecond)
 	if s.lock(p, 5*time.Second, 1, 2); s.wrong != "" {
 		t.Error(s.wrong)
