@@ -61,7 +61,7 @@ var guardMutations = []mutation{
 	{name: "other masters are not told the number before a master votes", family: "returns", finds: exclusion + "|given out after", edits: []edit{
 		{file: admEvaluate, old: "	if g.o.Mode == Off || !m.up || m.telling", new: "	if true || !m.up || m.telling"},
 		{file: admQuarantine, old: "	case g.o.Mode == Off || m.rec.override || m.mark.noMajority:\n", new: "	case true:\n"},
-		{file: admCounters, old: "		if c.Known != \"\" {\n", new: "		if false {\n"},
+		{file: admCounters, old: "a.Ask[k].Conn == m.o.Conn {\n", new: "a.Ask[k].Conn != m.o.Conn {\n"},
 	}},
 	{name: "evictions before this proxy came are forgotten", family: "evictions", finds: exclusion, edits: []edit{
 		{file: admGuard, old: "		m.base = evictions{m.rec.admission, m.rec.evicted}\n", new: "		m.base = evictions{m.rec.admission, -1}\n"},

@@ -29,8 +29,8 @@ import (
 // Errors: ErrLost, provably no majority holds the token at one of the keys, and what is left of it
 // fades everywhere; ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the
 // lock may have been extended or not and lives at least as long as before, also where one of its
-// keys was released since ctx has ended; ErrInvalidTTL;
-// ErrWrongMode, the token to be shared has a slot.
+// keys was released since ctx has ended; ErrInvalidTTL; ErrWrongMode, the token to be shared has a
+// slot.
 //
 // Only the secret of t decides. Safe for concurrent use.
 func (q *Quorum) Extend(ctx context.Context, keys []string, t Token, ttl time.Duration, share bool) (time.Duration, error) {

@@ -41,6 +41,7 @@ type Action struct {
 // Asked is a master that is asked for its counters.
 type Asked struct {
 	Master int
+	Conn   uint64 // of the observation
 	Record string // only under this record do its counters count
 }
 

@@ -52,9 +52,9 @@ func (g *Guard) admit(i int, a admission, known []admission) Change {
 }
 
 // Changed is told how an ActChange ended: done is true if the script answered 1; err is the reason
-// why there is no answer, or the error reply. warning is what the log should
-// say of it, once for several in a row. Without an error the lane probes next; after one, to probe
-// at once would make a loop. Evaluate follows.
+// why there is no answer, or the error reply. warning is what the log should say of it, once for
+// several in a row. Without an error the lane probes next; after one, to probe at once would make a
+// loop. Evaluate follows.
 func (g *Guard) Changed(a *Action, done bool, err error) (actions []Action, warning string) {
 	m, c := &g.masters[a.Master], &a.Change
 	m.changing = false

@@ -125,7 +125,7 @@ func (e *evaluation) majorityLost(i int) bool {
 func (e *evaluation) intact() (all []Asked) {
 	for i := range e.g.masters {
 		if m := &e.g.masters[i]; m.up && (m.countersKept() && !(m.votes() && e.older(i)) || e.survived(i)) {
-			all = append(all, Asked{i, m.o.Record})
+			all = append(all, Asked{i, m.o.Conn, m.o.Record})
 		}
 	}
 	return all
@@ -172,8 +172,8 @@ func (g *Guard) Counted(a *Action, answers []Counted, now time.Time) []Action {
 	var found counters
 	intact := 0
 	for k, c := range answers {
-		if c.Known != "" {
-			g.masters[a.Ask[k].Master].known = g.parseKnown(c.Known)
+		if m := &g.masters[a.Ask[k].Master]; c.Known != "" && a.Ask[k].Conn == m.o.Conn {
+			m.known = g.parseKnown(c.Known)
 		}
 		if c.Err == nil && found.read(c.Counters) == nil {
 			intact++

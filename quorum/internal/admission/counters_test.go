@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,26 @@ func TestCountersHandedOn(t *testing.T) {
 		if next := s.mustLock(p, time.Second, all[:lose]...); next <= fence {
 			t.Errorf("fence %d after %d, from masters that had all lost their counters", next, fence)
 		}
+	}
+}
+
+// What a master answered before its connection ended says nothing of what it knows now: another
+// server may be at the address.
+func TestCountedOnAnotherConnection(t *testing.T) {
+	s := newStory(t, 3)
+	p := s.begin()
+	s.settle(2 * time.Second)
+	m := &p.g.masters[1]
+	a := &Action{Kind: ActCount, Ask: []Asked{{1, m.o.Conn, m.o.Record}}}
+	p.disconnect(1)
+	s.settle(2 * time.Second)
+	if knew := m.known[0]; m.o.Conn == a.Ask[0].Conn || knew == (admission{}) {
+		t.Fatalf("connection %d as before, or nothing known: %v", m.o.Conn, knew)
+	}
+	knew := slices.Clone(m.known)
+	p.g.Counted(a, []Counted{{Known: p.g.knownText(make([]admission, 3))}}, s.now)
+	if !slices.Equal(m.known, knew) {
+		t.Errorf("it knows %v by an answer on another connection, before %v", m.known, knew)
 	}
 }
 
