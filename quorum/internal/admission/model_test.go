@@ -22,17 +22,17 @@ const (
 	mMaxNum  = 7
 )
 
-// mRules say what the judgement does. The zero value is what version 1.14 did.
+// mRules are the parts of the judgement.
 type mRules struct {
-	numbers bool // a record is believed only if nobody knows of a later admission
-	atMark  bool // others are told when the mark is written, and the wait begins when they know; else right before the vote
-	enough  bool // a majority must know, besides the master itself; else those that can be reached
-	maxAge  bool // a vote is asked for only soon after an observation
-	fence   bool // the counters of a majority are waited for, too
+	evidence bool // a majority must know of exactly the admission on a master; else all that is not contradicted votes
+	later    bool // a master of which a later admission is known does not vote
+	wait     bool // the wait begins when enough others have learned; else with the mark
+	enough   bool // N - majority + 1 others must have learned; else those that can be reached
+	maxAge   bool // a vote counts only soon after an observation
 }
 
 // mOurs are the rules of Guard.
-var mOurs = mRules{numbers: true, atMark: true, enough: true, maxAge: true}
+var mOurs = mRules{true, true, true, true, true}
 
 // mAdm is an admission: its number, and one of several with this number. 0: none.
 type mAdm uint8
@@ -121,43 +121,74 @@ func (r *mRun) top(s *mState, p, a int) (top mAdm, clash bool) {
 			clash = true
 		}
 	}
-	s.others(p, a, func(_ int, v *mView) { take(v.known[a]) })
+	s.others(p, a, func(b int, v *mView) {
+		if r.witness(s, p, b) {
+			take(v.known[a])
+		}
+	})
 	return top, clash
 }
 
-// believes reports whether p believes the admission that stands on master a.
-func (r *mRun) believes(s *mState, p, a int) bool {
+// superseded reports whether p knows of a later admission of master a than it carries.
+func (r *mRun) superseded(s *mState, p, a int) bool {
 	top, clash := r.top(s, p, a)
 	adm := s.views[p][a].adm
-	return !r.numbers || top == 0 || top == adm && !clash || top.num() < adm.num()
+	return r.later && top != 0 && (top != adm || clash) && top.num() >= adm.num()
+}
+
+// witness reports whether the knowledge of master b counts for p: it has kept its memory.
+func (r *mRun) witness(s *mState, p, b int) bool {
+	v := &s.views[p][b]
+	return v.conn != 0 && v.kind == mVoter
+}
+
+// confirmed reports whether a majority knows of exactly the admission on master a.
+func (r *mRun) confirmed(s *mState, p, a int) bool {
+	n := 1
+	s.others(p, a, func(b int, o *mView) {
+		if r.witness(s, p, b) && o.known[a] == s.views[p][a].adm && !(r.maxAge && o.stale) {
+			n++
+		}
+	})
+	return !r.evidence || n >= mN/2+1
 }
 
 // votes reports whether p may count the vote of master a.
 func (r *mRun) votes(s *mState, p, a int) bool {
 	v := &s.views[p][a]
 	at := s.at(p, a)
-	return at != nil && v.kind == mVoter && at.kind == mVoter && at.adm == v.adm && !(r.maxAge && v.stale) && r.believes(s, p, a)
+	return at != nil && v.kind == mVoter && at.kind == mVoter && at.adm == v.adm && !(r.maxAge && v.stale) &&
+		!r.superseded(s, p, a) && r.confirmed(s, p, a)
 }
 
-// told is how many others know of the mark of a, or need not as they do not vote.
-func (r *mRun) told(s *mState, p, a int) (n, reach int) {
-	v := &s.views[p][a]
-	s.others(p, a, func(_ int, o *mView) {
-		reach++
-		if o.known[a] == v.adm || o.kind != mVoter {
+// told is how many others know of the mark of a.
+func (r *mRun) told(s *mState, p, a int) (n int) {
+	s.others(p, a, func(b int, o *mView) {
+		if r.witness(s, p, b) && o.known[a] == s.views[p][a].adm {
 			n++
 		}
 	})
-	return n, reach
+	return n
 }
+
+// few reports whether p finds so many others without their memory that not enough can learn of a.
+func (r *mRun) few(s *mState, p, a int) bool {
+	lost := 0
+	s.others(p, a, func(_ int, o *mView) {
+		if o.seen && o.kind != mVoter {
+			lost++
+		}
+	})
+	return mN-1-lost < mEnough
+}
+
+// mEnough is N - majority + 1.
+const mEnough = mN - mN/2
 
 // fresh is an admission of a that is newer than all that p knows of.
 func (r *mRun) fresh(s *mState, p, a int) mAdm {
-	n := s.views[p][a].adm.num()
-	if r.numbers {
-		top, _ := r.top(s, p, a)
-		n = max(n, top.num())
-	}
+	top, _ := r.top(s, p, a)
+	n := max(s.views[p][a].adm.num(), top.num())
 	var used [8]bool
 	each := func(k mAdm) {
 		if k.num() == n+1 {
@@ -195,20 +226,14 @@ func (r *mRun) evaluate(s *mState, p int) {
 		case mBlank:
 			r.mark(s, p, a)
 		case mVoter:
-			if !r.believes(s, p, a) {
+			if r.superseded(s, p, a) {
 				r.mark(s, p, a)
 			}
 		case mMark:
-			if r.numbers && r.atMark {
-				if top, clash := r.top(s, p, a); clash || top != v.adm && top.num() >= v.adm.num() {
-					r.mark(s, p, a)
-					continue
-				}
-				if n, _ := r.told(s, p, a); v.toldAge == 0 && (n >= min((mN/2+1), mN-1) || !r.enough) {
-					v.toldAge = 1
-				}
-			}
-			if r.over(s, p, a) {
+			switch {
+			case r.superseded(s, p, a):
+				r.mark(s, p, a)
+			case r.over(s, p, a):
 				r.admit(s, p, a)
 			}
 		}
@@ -217,62 +242,41 @@ func (r *mRun) evaluate(s *mState, p int) {
 
 func (r *mRun) mark(s *mState, p, a int) {
 	v := &s.views[p][a]
-	v.pend, v.pkind, v.padm, v.pknown = true, mMark, r.fresh(s, p, a), v.known
+	v.pend, v.pkind, v.padm, v.pknown = true, mMark, r.fresh(s, p, a), [mN]mAdm{}
 }
 
-// over reports whether the quarantine of a is over.
+// over reports whether the quarantine of a is over, and notes when enough others have learned.
 func (r *mRun) over(s *mState, p, a int) bool {
 	v := &s.views[p][a]
-	lost, intact := 0, 0
-	for b := range mN {
-		o := &s.views[p][b]
-		switch {
-		case o.conn != 0 && o.kind == mVoter && r.believes(s, p, b):
-			intact++
-		case o.seen && o.kind != mVoter:
-			lost++
-		}
+	enough := r.told(s, p, a) >= mEnough || !r.enough
+	if v.toldAge == 0 && enough {
+		v.toldAge = 1
 	}
-	few := mN-lost < mN/2+1
-	if r.fence && intact < (mN/2+1) && !few {
+	switch {
+	case v.markAge < mForget:
 		return false
+	case r.few(s, p, a):
+		return true
+	case !r.wait:
+		return enough
 	}
-	if v.markAge < mForget {
-		return false
-	}
-	return !r.numbers || !r.atMark || few || v.toldAge > mForget
+	return v.toldAge > mForget && enough
 }
 
-// admit ends the quarantine of a. Without atMark those that can be reached are told first.
+// admit ends the quarantine of a.
 func (r *mRun) admit(s *mState, p, a int) {
 	v := &s.views[p][a]
-	adm := v.adm
-	if !r.atMark {
-		adm = r.fresh(s, p, a)
-	}
-	if r.numbers && !r.atMark {
-		if n, _ := r.told(s, p, a); r.enough && n < (mN/2+1) {
-			complete := 0
-			s.others(p, a, func(int, *mView) { complete++ })
-			if complete < min((mN/2+1), mN-1) {
-				return
-			}
+	v.pend, v.pkind, v.padm, v.pknown = true, mVoter, v.adm, [mN]mAdm{}
+	for b := range mN {
+		top, clash := r.top(s, p, b)
+		if o := &s.views[p][b]; o.conn != 0 && o.adm.num() > top.num() && !clash {
+			top = o.adm
 		}
-		s.others(p, a, func(b int, o *mView) {
-			s.tell(p, b, a, adm)
-		})
-	}
-	v.pend, v.pkind, v.padm, v.pknown = true, mVoter, adm, v.known
-	if r.numbers {
-		for b := range mN {
-			top, clash := r.top(s, p, b)
-			if o := &s.views[p][b]; o.conn != 0 && o.adm.num() > top.num() && !clash {
-				top = o.adm
-			}
-			v.pknown[b] = newer(v.pknown[b], top)
+		if b != a {
+			v.pknown[b] = top
 		}
-		v.pknown[a] = adm
 	}
+	v.pknown[a] = v.adm
 }
 
 func newer(have, other mAdm) mAdm {
@@ -282,11 +286,14 @@ func newer(have, other mAdm) mAdm {
 	return have
 }
 
-// tell makes the server of b hear of an admission of a, by p.
+// tell has the server of b learn of an admission of a, by p, if it still carries the record that p
+// has seen.
 func (s *mState) tell(p, b, a int, adm mAdm) {
-	at := s.at(p, b)
-	at.known[a] = newer(at.known[a], adm)
-	s.views[p][b].known[a] = at.known[a]
+	at, v := s.at(p, b), &s.views[p][b]
+	if at.kind == v.kind && at.adm == v.adm {
+		at.known[a] = newer(at.known[a], adm)
+		v.known[a] = at.known[a]
+	}
 }
 
 func (r *mRun) observe(s *mState, p, a int) {
@@ -345,7 +352,7 @@ func (s *mState) tooFar() bool {
 // tells calls f for everything that p has to tell master a.
 func (r *mRun) tells(s *mState, p, a int, f func(b int, adm mAdm)) {
 	v := &s.views[p][a]
-	if !r.numbers || !r.atMark || v.conn == 0 {
+	if at := s.at(p, a); !r.witness(s, p, a) || at.kind != v.kind || at.adm != v.adm {
 		return
 	}
 	for b := range mN {
@@ -353,7 +360,7 @@ func (r *mRun) tells(s *mState, p, a int, f func(b int, adm mAdm)) {
 		if b == a || o.conn == 0 || o.stale || o.kind == mBlank || o.adm.num() <= v.known[b].num() && v.known[b] != 0 {
 			continue
 		}
-		if o.kind == mVoter && !r.believes(s, p, b) {
+		if o.kind == mVoter && r.superseded(s, p, b) {
 			continue
 		}
 		f(b, o.adm)
@@ -365,6 +372,9 @@ func (s *mState) write(p, a int) {
 	at := s.at(p, a)
 	if at.kind == v.kind && at.adm == v.adm {
 		at.kind, at.adm = v.pkind, v.padm
+		if v.pkind == mMark {
+			at.known = [mN]mAdm{}
+		}
 		for b, k := range v.pknown {
 			at.known[b] = newer(at.known[b], k)
 		}
@@ -624,10 +634,8 @@ func TestModel(t *testing.T) {
 	}
 	for _, d := range [][4]uint8{{1, 0, 0, 0}, {2, 0, 0, 0}, {2, 1, 1, 0}, {3, 0, 1, 0}, {0, 1, 1, 1}} {
 		for _, r := range []mRun{{mRules: mOurs, swift: 2}, {mRules: mOurs, swift: 1}, {mRules: mOurs, swap: true, swift: 2}} {
-			for _, r.fence = range []bool{false, true} {
-				if found, n := r.search(r.start(d[0], d[1], d[2], d[3]), limit); found != "" {
-					t.Errorf("%v, swap %v, %d states: %s", d, r.swap, n, found)
-				}
+			if found, n := r.search(r.start(d[0], d[1], d[2], d[3]), limit); found != "" {
+				t.Errorf("%v, swap %v, %d states: %s", d, r.swap, n, found)
 			}
 		}
 	}
@@ -639,12 +647,11 @@ func TestModelOfLess(t *testing.T) {
 		less func(r *mRules)
 		from [4]uint8
 	}{
-		"the old record believed":            {func(r *mRules) { *r = mRules{fence: true} }, [4]uint8{2, 1, 0, 0}},
-		"told right before the vote":         {func(r *mRules) { r.atMark = false }, [4]uint8{1, 0, 0, 0}},
-		"told right before, to who answers":  {func(r *mRules) { r.atMark, r.enough, r.maxAge = false, false, false }, [4]uint8{1, 0, 0, 0}},
-		"told to those who can be reached":   {func(r *mRules) { r.enough = false }, [4]uint8{1, 0, 0, 0}},
-		"votes asked for after a long pause": {func(r *mRules) { r.maxAge = false }, [4]uint8{1, 0, 0, 0}},
-		"nobody has numbers":                 {func(r *mRules) { r.numbers = false }, [4]uint8{1, 0, 0, 0}},
+		"no evidence":                      {func(r *mRules) { r.evidence, r.later = false, false }, [4]uint8{1, 0, 0, 0}},
+		"evidence only by contradiction":   {func(r *mRules) { r.evidence, r.enough = false, false }, [4]uint8{1, 0, 0, 0}},
+		"the wait begins with the mark":    {func(r *mRules) { r.wait = false }, [4]uint8{1, 0, 1, 0}},
+		"told to those who can be reached": {func(r *mRules) { r.enough = false }, [4]uint8{1, 0, 0, 0}},
+		"evidence of any age":              {func(r *mRules) { r.maxAge = false }, [4]uint8{1, 0, 0, 0}},
 	} {
 		r := &mRun{mRules: mOurs, swift: 2}
 		c.less(&r.mRules)
