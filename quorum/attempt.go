@@ -103,7 +103,7 @@ func (a *attempt) takeLocked(lane int, kind wire.Kind, said answer, askAgain boo
 		return end
 	}
 	if said.state == answerYes {
-		a.raiseFloors(said.fence)
+		a.acq.q.floor.Raise(said.fence)
 	}
 	if said.state == answerYes && a.votes.slots && a.phase != asking && said.slot != a.votes.slot {
 		said.state, said.elsewhere = answerNo, true
@@ -149,16 +149,6 @@ func (a *attempt) decidedLocked() ending {
 		return a.raiseLocked()
 	}
 	return a.leaseLocked()
-}
-
-// raiseFloors notes a number that a master counted.
-func (a *attempt) raiseFloors(fence uint64) {
-	a.acq.q.floors.Raise(a.acq.slot, fence)
-	if a.terms != nil {
-		for _, slot := range a.terms.Slots {
-			a.acq.q.floors.Raise(slot, fence)
-		}
-	}
 }
 
 // leaveOtherSlotsLocked takes those who granted another slot than a majority out of the vote. Their
@@ -236,7 +226,7 @@ func (a *attempt) leaseLocked() ending {
 	}
 	a.phase = leased
 	a.acq.q.deadlines.cancel(&a.limit)
-	a.raiseFloors(a.fence)
+	a.acq.q.floor.Raise(a.fence)
 	a.voters = a.votes.yes()
 	for i, v := range a.votes.answers {
 		if v.state != answerPending && v.state != answerYes {

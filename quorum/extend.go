@@ -159,7 +159,7 @@ func (e *extension) rememberLocked() {
 		}
 		e.mode = max(e.mode, a.mode)
 	}
-	e.q.floors.Raise(e.op.Slot, e.op.Fence)
+	e.q.floor.Raise(e.op.Fence)
 }
 
 // refill is told of an answer that came after the verdict.

@@ -25,7 +25,7 @@ func newGuard(q *Quorum) *guard {
 	o := &q.opts
 	opts := admission.Options{
 		KeyPrefix: o.KeyPrefix, MaxTTL: o.MaxTTL, Fencing: o.Fencing, Mode: o.Guard, AllowEviction: o.AllowEviction,
-		Nonce: o.dice.Nonce, Floors: q.floors,
+		Nonce: o.dice.Nonce, Floor: q.floor,
 	}
 	for i := range o.Masters {
 		opts.IDs = append(opts.IDs, o.Masters[i].IDOf())
@@ -66,18 +66,20 @@ func (g *guard) applyOneLocked(a *admission.Action) {
 	l := g.q.lanes[a.Master]
 	switch a.Kind {
 	case admission.ActVote:
-		l.Admit(a.Conn, a.Record)
+		l.Admit(a.Conn, a.Record, a.Until)
 	case admission.ActExclude:
 		l.Exclude(a.Conn, a.State, a.Reason, a.Brief)
 	case admission.ActChange:
 		g.sendLocked(l, &wire.Admit, func(r *wire.Reply, err error) { g.changed(l, a, r, err) }, a.Change.Args()...)
 	case admission.ActTell:
-		g.sendLocked(l, &wire.Counters, func(r *wire.Reply, err error) {
-			known, err := textAt(0, r, err)
-			g.update(func() { g.g.Told(a, known, err) })
-		}, a.Known, "")
-	case admission.ActCount:
-		g.countLocked(a)
+		count := ""
+		if a.Count {
+			count = "1"
+		}
+		g.sendLocked(l, &wire.Learn, func(r *wire.Reply, err error) {
+			said := learned(r, err)
+			g.update(func() { g.g.Told(a, said) })
+		}, a.Known, a.Record, count)
 	case admission.ActProbe:
 		l.Probe()
 	case admission.ActForgive:
@@ -109,37 +111,20 @@ func (g *guard) changed(l *master.Lane, a *admission.Action, r *wire.Reply, err 
 	}
 }
 
-// countLocked asks masters for their counters and hands on the answers when all are in.
-func (g *guard) countLocked(a *admission.Action) {
-	answers, left := make([]admission.Counted, len(a.Ask)), len(a.Ask)
-	finishLocked := func() { g.applyLocked(g.g.Counted(a, answers, time.Now())) }
-	if left == 0 {
-		g.then = append(g.then, func() { g.update(finishLocked) })
-	}
-	for i, ask := range a.Ask {
-		g.sendLocked(g.q.lanes[ask.Master], &wire.Counters, func(r *wire.Reply, err error) {
-			known, _ := textAt(0, r, err)
-			counters, err := textAt(1, r, err)
-			g.update(func() {
-				answers[i] = admission.Counted{Known: known, Counters: counters, Err: err}
-				if left--; left == 0 {
-					finishLocked()
-				}
-			})
-		}, a.Known, ask.Record)
-	}
-}
-
-// textAt is one of the two texts that the script counters answers: known, counters. A master that
-// is full answers an error for the first and still tells its counters.
-func textAt(place int, r *wire.Reply, err error) (string, error) {
+// learned reads the answer to the script learn. A master that is full answers an error for the
+// first part and still returns its largest counter.
+func learned(r *wire.Reply, err error) (said admission.Learned) {
 	switch {
 	case err != nil:
-		return "", err
+		said.Err = err
 	case len(r.Elems) != 2:
-		return "", master.Answered(r)
-	case r.Elems[place].IsError():
-		return "", master.Answered(&r.Elems[place])
+		said.Err, said.Refused = master.Answered(r), r.IsError() && r.Code() != wire.CodeNotAdmitted
+	default:
+		known, top := &r.Elems[0], &r.Elems[1]
+		if said.Known = known.Text; known.IsError() {
+			said.Err, said.Refused = master.Answered(known), true
+		}
+		said.Top, said.Counted = uint64(max(top.Int, 0)), top.Kind == ':'
 	}
-	return r.Elems[place].Text, nil
+	return said
 }

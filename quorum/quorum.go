@@ -36,7 +36,7 @@ type Quorum struct {
 	enc       wire.Encoder
 	lanes     []*master.Lane
 	guard     *guard
-	floors    *admission.Floors
+	floor     *admission.Floor
 	deadlines deadlines
 	gather    deadline // of what waits for other answers of its lane: a Flush follows
 	checks    checks
@@ -68,7 +68,7 @@ func New(o Options) (*Quorum, error) {
 		opts:    o,
 		log:     o.Log,
 		enc:     wire.Encoder{StateKey: ReservedPrefix + "state:" + o.KeyPrefix, Fencing: o.Fencing},
-		floors:  new(admission.Floors),
+		floor:   new(admission.Floor),
 		quiet:   make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		claims:  make([]string, len(o.Masters)),
@@ -235,7 +235,9 @@ func (q *Quorum) Observed(lane int, o admission.Observation) {
 }
 
 // Lost implements master.Host.
-func (q *Quorum) Lost(lane int) { q.guard.update(func() { q.guard.g.Lost(lane) }) }
+func (q *Quorum) Lost(lane int, writes uint64) {
+	q.guard.update(func() { q.guard.g.Lost(lane, writes) })
+}
 
 // Landed implements master.Host.
 func (q *Quorum) Landed(t wire.TokenAt, voters uint64, until time.Time) {

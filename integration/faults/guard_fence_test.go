@@ -159,12 +159,21 @@ func TestGuardNewButOne(t *testing.T) {
 	lab.WaitAllVote(t, l, host)
 }
 
-// TestGuardStrict: with restart-guard strict a new deployment waits, too.
+// TestGuardStrict: with restart-guard strict a new deployment waits for the operator, and for max-ttl.
 func TestGuardStrict(t *testing.T) {
 	t.Parallel()
-	l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", "1s", "--restart-guard", "strict"}})
+	l := lab.Start(t, lab.Config{Proxies: -1, Flags: []string{"--max-ttl", "1s", "--restart-guard", "strict", "--admin-commands", "on"}})
 	start := time.Now()
-	for i, p := range l.StartProxies(t, 2) {
+	proxies := l.StartProxies(t, 2)
+	host := lab.Dial(t, proxies[0].Addr)
+	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "quarantined")
+	for _, m := range l.Masters {
+		lab.WaitFor(t, "NOQUORUM to say how to admit "+m.Addr, lab.Patience, func() bool {
+			return strings.Contains(host.Do("LOCK", "job", "1s"), "no master has kept its memory: LOCKPROXY ADMIT "+m.Addr)
+		})
+		host.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", m.Addr)
+	}
+	for i, p := range proxies {
 		wantRefused(t, lab.Dial(t, p.Addr), fmt.Sprint("job-", i), start, time.Second)
 	}
 }

@@ -31,8 +31,10 @@ func (g *Guard) Adopt(i int, p wire.ProbeReply, now time.Time) (c Change, ok boo
 			return c, false, nil
 		}
 		r.override = true // with its nonce: the wait goes on
-		return Change{From: p.Record, To: r.String(), Settings: keep, Known: keep}, true, nil
+		return Change{From: p.Record, To: r.String(), Settings: keep, Known: keep, Durable: keep}, true, nil
 	}
-	e := &evaluation{g: g, now: now}
-	return e.mark(i, causeMoved, record{fingerprint: g.fingerprint, override: m.rec.kind == recordNone, kept: m.countersKept()}), true, nil
+	// Without fencing the counters were not kept up.
+	fenced := parseSettings(p.Settings).value("fencing") == "on"
+	like := record{fingerprint: g.fingerprint, override: m.rec.kind == recordNone || g.survived(i), kept: m.hasCounters() && (fenced || !g.o.Fencing)}
+	return g.evaluation(now).mark(i, causeMoved, like), true, nil
 }

@@ -6,15 +6,15 @@ import "time"
 // written, before they are put in quarantine.
 const startGrace = 5 * time.Second
 
-// evaluateNew is for a master with nothing on it, or with the sign that it was so while all were.
+// evaluateNew is for a master without any state, or with the sign that it was so while all were.
 //
 // A new deployment is opened in two steps: a sign on each master, then, when all carry one at one
 // moment, the records. A master that lost its record in between is not mistaken for one that never
 // had one.
 func (e *evaluation) evaluateNew(i int) {
 	g, m := e.g, &e.g.masters[i]
-	if a := e.newest(i); m.isNew() && g.o.Mode == On && a.id == g.idFor(i, m.rec.id) && !e.superseded(i, a) {
-		e.open(i, a) // another proxy has opened the deployment
+	if m.isNew() && g.o.Mode == On && e.newest(i).admission == m.rec.admission {
+		e.open(i) // another proxy has opened the deployment
 		return
 	}
 	if g.o.Mode != On || g.seenBefore {
@@ -36,14 +36,14 @@ func (e *evaluation) evaluateNew(i int) {
 	switch {
 	case all && marked && e.probeBefore(seen):
 		// Each was marked when it was observed. But the first may have voted by the time the last
-		// was marked. Marks that still stand after the last was seen have all stood at one time.
+		// was marked. Marks that are seen again after the last were all there at one time.
 	case all && marked:
-		e.open(i, admission{1, g.idFor(i, m.rec.id)})
+		e.open(i)
 	case !e.now.Before(until):
 		e.quarantine(i, causeNew, record{})
 	case all && !m.isNew():
 		e.again(until)
-		sign := record{kind: recordNew, runID: m.o.Facts.RunID, nonce: parseNonce(g.o.Nonce())}
+		sign := record{kind: recordNew, runID: m.o.Facts.RunID, nonce: e.newAdmission(i)}
 		e.change(i, Change{Empty: true, To: sign.String(), Settings: keep, Known: keep, Durable: keep})
 	case all: // the others are being marked
 		e.again(until)
@@ -83,17 +83,21 @@ func (e *evaluation) probeBefore(then time.Time) (any bool) {
 	return any
 }
 
-// open admits a master of a new deployment. It tells it of the admissions of all, which follow
-// from their signs.
-func (e *evaluation) open(i int, a admission) {
-	g, known := e.g, e.known()
+// open admits a master of a new deployment, under the number of its sign. It learns the signs of
+// all.
+func (e *evaluation) open(i int) {
+	g, m := e.g, &e.g.masters[i]
+	c := e.admission(i, m.rec.nonce)
+	known := g.parseKnown(c.Known)
 	for j := range g.masters {
-		if o := &g.masters[j]; o.up && o.isNew() {
-			known[j] = admission{a.number, g.idFor(j, o.rec.id)}
+		if o := &g.masters[j]; j != i && o.up && o.isNew() {
+			known[j] = knowledge{admission: o.rec.admission}
 		}
 	}
-	c := g.admit(i, a, known)
-	c.Floor = g.floor(e.now)
+	c.Known = g.knownText(known)
+	if g.o.Fencing {
+		c.Floor = max(g.clockFloor(e.now), g.o.Floor.Top())
+	}
 	c.warning = "all masters are new: taken for a new deployment, admitted at once"
 	e.change(i, c)
 }

@@ -3,7 +3,6 @@ package admission
 import (
 	"strconv"
 
-	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
 )
 
@@ -12,16 +11,16 @@ const keep = "-"
 
 // Change is one call of admit.lua: a compare-and-set of the record.
 type Change struct {
-	From     string // the record that must stand there
-	Empty    bool   // nothing else may be in the hash
+	From     string // the record that must be there
+	Empty    bool   // the hash must hold nothing else
 	To       string
-	Settings string // keep leaves these three, empty deletes them; Known is merged
-	Known    string
-	Durable  string
-	Floor    uint64 // no counter may be under it
-	Counters string // the same for single ones
+	Settings string // keep leaves it
+	Known    string // keep leaves it, empty deletes it, all else is merged
+	Durable  string // keep leaves it, empty deletes it
+	Writes   uint64 // where the count of packets starts if Durable is set; a count that runs goes on
+	Floor    uint64 // no counter may be lower
 
-	warning string // what the log says once it is done
+	warning string // for the log, after success
 }
 
 // Args are the ARGV of admit.lua.
@@ -33,28 +32,31 @@ func (c *Change) Args() []string {
 	if c.Floor > 0 {
 		floor = strconv.FormatUint(c.Floor, 10)
 	}
-	return []string{c.From, empty, c.To, c.Settings, c.Known, c.Durable, floor, c.Counters}
+	return []string{c.From, empty, c.To, c.Settings, c.Known, c.Durable, strconv.FormatUint(c.Writes, 10), floor}
 }
 
-// note reports whether the record stays what it is.
+// note reports whether the record stays.
 func (c *Change) note() bool { return c.From == c.To }
 
-// admit is the change that lets a master vote, as that admission of it.
-func (g *Guard) admit(i int, a admission, known []admission) Change {
-	m := &g.masters[i]
-	known[i] = a
-	c := Change{From: m.o.Record, Settings: g.settings.String(), Known: g.knownText(known), To: record{kind: recordVotes,
-		runID: m.o.Facts.RunID, fingerprint: g.fingerprint, nonce: nonce{a, m.o.Facts.Evicted}}.String()}
+// admission is the change that lets a master vote, as that admission of it. It learns all that this
+// proxy knows of the others.
+func (e *evaluation) admission(i int, n nonce) Change {
+	g, m, known := e.g, &e.g.masters[i], e.known()
+	n.evicted = m.o.Facts.Evicted
+	c := Change{From: m.o.Record, Settings: g.settings.String(), To: record{kind: recordVotes,
+		runID: m.o.Facts.RunID, fingerprint: g.fingerprint, nonce: n}.String()}
 	if m.o.Facts.Durable() {
-		c.Durable = m.o.Facts.RunID
+		c.Durable, c.Writes = m.o.Facts.RunID, e.firstWrite()
 	}
+	known[i] = knowledge{n.admission, m.o.Writes}
+	c.Known = g.knownText(known)
 	return c
 }
 
-// Changed is told how an ActChange ended: done is true if the script answered 1; err is the reason
-// why there is no answer, or the error reply. warning is what the log should say of it, once for
-// several in a row. Without an error the lane probes next; after one, to probe at once would make a
-// loop. Evaluate follows.
+// Changed takes the answer to an ActChange: done is true if the script answered 1; err is the error
+// reply or the reason why there is no answer. warning is for the log, once for several in a row.
+// Without an error the lane probes next; after one, to probe at once would make a loop. Evaluate
+// follows.
 func (g *Guard) Changed(a *Action, done bool, err error) (actions []Action, warning string) {
 	m, c := &g.masters[a.Master], &a.Change
 	m.changing = false
@@ -64,11 +66,7 @@ func (g *Guard) Changed(a *Action, done bool, err error) (actions []Action, warn
 	case err != nil || !done:
 		return nil, ""
 	}
-	if c.Floor > 0 {
-		for i := range uint16(wire.Slots) {
-			g.o.Floors.Raise(i, c.Floor)
-		}
-	}
+	g.o.Floor.Raise(c.Floor)
 	if parseRecord(c.To).kind == recordMark && !c.note() {
 		actions = []Action{{Kind: ActForgive, Master: a.Master, Conn: a.Conn}}
 	}

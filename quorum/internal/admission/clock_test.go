@@ -117,12 +117,3 @@ func TestClockFollows(t *testing.T) {
 		t.Error("a clock that was set while the machine was off is not seen")
 	}
 }
-
-func TestFloors(t *testing.T) {
-	var f Floors
-	f.Raise(5, 10)
-	f.Raise(5, 7)
-	if f.At(5) != 10 || f.At(6) != 0 || f.top() != 10 {
-		t.Errorf("%d, %d, top %d", f.At(5), f.At(6), f.top())
-	}
-}

@@ -39,23 +39,22 @@ func TestCountersHandedOn(t *testing.T) {
 	}
 }
 
-// What a master answered before its connection ended says nothing of what it knows now: another
-// server may be at the address.
-func TestCountedOnAnotherConnection(t *testing.T) {
+// An answer on a connection that has ended does not count: another server may be at the address.
+func TestToldOnAnotherConnection(t *testing.T) {
 	s := newStory(t, 3)
 	p := s.begin()
 	s.settle(2 * time.Second)
 	m := &p.g.masters[1]
-	a := &Action{Kind: ActCount, Ask: []Asked{{1, m.o.Conn, m.o.Record}}}
+	a := &Action{Kind: ActTell, Master: 1, Conn: m.o.Conn, Count: true, At: s.now}
 	p.disconnect(1)
 	s.settle(2 * time.Second)
-	if knew := m.known[0]; m.o.Conn == a.Ask[0].Conn || knew == (admission{}) {
+	if knew := m.known[0].admission; m.o.Conn == a.Conn || knew == (admission{}) {
 		t.Fatalf("connection %d as before, or nothing known: %v", m.o.Conn, knew)
 	}
 	knew := slices.Clone(m.known)
-	p.g.Counted(a, []Counted{{Known: p.g.knownText(make([]admission, 3))}}, s.now)
-	if !slices.Equal(m.known, knew) {
-		t.Errorf("it knows %v by an answer on another connection, before %v", m.known, knew)
+	p.g.Told(a, Learned{Known: p.g.knownText(make([]knowledge, 3)), Top: 7, Counted: true})
+	if !slices.Equal(m.known, knew) || m.count.top == 7 {
+		t.Errorf("it knows %v by an answer on another connection, before %v; count %+v", m.known, knew, m.count)
 	}
 }
 
@@ -104,7 +103,7 @@ func TestFencesOfOneProxyNeverFall(t *testing.T) {
 				m.run++
 			}
 			if forget {
-				p.g.o.Floors = new(Floors)
+				p.g.o.Floor = new(Floor)
 			}
 			s.settle(2 * time.Second)
 			s.start()
@@ -164,20 +163,20 @@ func TestCountersAwaited(t *testing.T) {
 	s.masters[4].down = true
 	s.settle(2 * wait)
 	s.want(p, "one is away", "qqvvd")
-	s.wantReason(p, 0, "waits for the fencing counters of 1 more: start m4, or LOCKPROXY ADMIT m0")
+	s.wantReason(p, 0, "waits for 1 more to be reached: start m4, or LOCKPROXY ADMIT m0")
 	s.masters[4].down = false
 	s.settle(2 * time.Second)
 	s.want(p, "it is back", "vvvvv")
 }
 
-func TestCountersText(t *testing.T) {
-	var a counters
-	if err := a.read("5 10 4095 7 5 3"); err != nil || a.String() != "5 10 4095 7" {
-		t.Errorf("%v, %s", err, a.String())
+func TestFloor(t *testing.T) {
+	var f Floor
+	f.Raise(10)
+	f.Raise(7)
+	if f.Top() != 10 {
+		t.Errorf("top %d", f.Top())
 	}
-	for _, text := range []string{"5", "x 1", "1 x", "4096 1", "-1 1"} {
-		if a.read(text) == nil {
-			t.Errorf("%q is read", text)
-		}
+	if f.Raise(1 << 53); f.Top() != 10 {
+		t.Errorf("top %d after a number that no counter may have", f.Top())
 	}
 }

@@ -1,6 +1,10 @@
 package admission
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // evaluate decides about one master.
 func (e *evaluation) evaluate(i int) {
@@ -8,7 +12,7 @@ func (e *evaluation) evaluate(i int) {
 	switch r := &m.rec; {
 	case !m.up:
 	case m.changing || m.stale:
-		if m.votes() && g.o.Mode != Off && e.older(i) { // the change under way is only a note
+		if m.votes() && g.o.Mode != Off && e.older[i] { // the change under way is only a note
 			e.wait(i, &Quarantine{Cause: causeOlder, Since: e.now, names: g.o.Names}, true)
 		}
 	case m.o.Facts.MayEvict() && !g.o.AllowEviction:
@@ -25,8 +29,8 @@ func (e *evaluation) evaluate(i int) {
 		e.evaluateMarked(i)
 	case m.isNew(), m.blank():
 		e.evaluateNew(i)
-	case e.survived(i):
-		e.quarantine(i, causeRestarted, record{kept: true, durable: true})
+	case e.intact[i]:
+		e.evaluateSurvivor(i)
 	default:
 		e.quarantine(i, m.cause(), record{})
 	}
@@ -39,25 +43,102 @@ func (e *evaluation) evaluateVoter(i int) {
 	switch {
 	case m.rec.fingerprint != g.fingerprint:
 		e.refuse(i, g.otherSettings(i))
+		return
 	case m.o.Demoted:
 		e.quarantine(i, causeDemoted, record{})
+		return
 	case f.Evicted > m.base.n:
 		e.quarantine(i, causeEvicted, record{})
+		return
 	case m.o.Stepped:
-		// Without fencing nobody keeps the counters up.
-		e.quarantine(i, causeClock, record{kept: parseSettings(m.o.Settings).value("fencing") == "on"})
-	case e.older(i):
+		e.quarantine(i, causeClock, record{kept: true})
+		return
+	case e.older[i]:
 		e.quarantine(i, causeOlder, record{})
-	default:
-		m.voted = votedAs{m.rec.admission, f.RunID, m.o.Durable == f.RunID && !f.Perishable(), m.o.At}
-		e.do(i, Action{Kind: ActVote, Record: m.o.Record})
-		switch {
-		case f.Durable() && m.o.Durable != f.RunID:
-			e.change(i, Change{From: m.o.Record, To: m.o.Record, Settings: keep, Known: keep, Durable: f.RunID})
-		case f.Perishable() && m.o.Durable != "":
-			e.change(i, Change{From: m.o.Record, To: m.o.Record, Settings: keep, Known: keep})
+		return
+	case e.hurried(i):
+		e.quarantine(i, causeFlushed, record{})
+		return
+	}
+	until, missing := e.confirmed(i)
+	if missing > 0 {
+		e.wait(i, g.unconfirmed(i, missing, e.absent(i)), true)
+		return
+	}
+	writes := m.o.Writes
+	if m.last.admission == m.rec.admission {
+		writes = max(writes, m.last.writes)
+	}
+	m.last = lastVote{knowledge{m.rec.admission, writes}, f.RunID, m.o.At}
+	e.do(i, Action{Kind: ActVote, Record: m.o.Record, Until: until})
+	switch counts := m.o.Durable == f.RunID && m.o.Writes > 0; {
+	case f.Durable() && !counts:
+		e.change(i, e.note(i, f.RunID))
+	case f.Perishable() && m.o.Durable != "":
+		e.change(i, e.note(i, ""))
+	}
+}
+
+// hurried reports whether a master was admitted again sooner after its last vote than a quarantine
+// lasts, without the proof that it lost nothing: others have taken a deployment for new.
+func (e *evaluation) hurried(i int) bool {
+	m := &e.g.masters[i]
+	if m.last.id == "" || m.last.admission == m.rec.admission || e.now.Sub(m.last.at) >= e.g.o.MaxTTL {
+		return false
+	}
+	return m.o.Durable != m.o.Facts.RunID || m.last.writes == 0 || m.o.Writes < m.last.writes
+}
+
+// note is a change that leaves the record and sets whether the master is durable.
+func (e *evaluation) note(i int, durable string) Change {
+	record := e.g.masters[i].o.Record
+	return Change{From: record, To: record, Settings: keep, Known: keep, Durable: durable, Writes: e.firstWrite()}
+}
+
+// firstWrite is where a durable master begins to count its packets.
+func (e *evaluation) firstWrite() uint64 { return uint64(max(e.now.UnixMilli(), 1)) }
+
+// confirmed returns until when the vote of a master counts. A majority of all masters must know of
+// exactly its admission, itself included; missing is how many more are needed.
+//
+// With fewer than a majority of masters at hand the master counts by itself: no majority of votes
+// can come of it, and its state should not look like the fault.
+func (e *evaluation) confirmed(i int) (until time.Time, missing int) {
+	g, m := e.g, &e.g.masters[i]
+	at, hand := []time.Time{m.o.Sent}, 1
+	for j := range g.masters {
+		o := &g.masters[j]
+		if j == i || !e.intact[j] {
+			continue
+		}
+		hand++
+		if !e.older[j] && o.known[i].admission == m.rec.admission {
+			at = append(at, o.o.Sent)
 		}
 	}
+	switch {
+	case hand < g.majority():
+		return m.o.Sent.Add(MaxAge), 0
+	case len(at) < g.majority():
+		return time.Time{}, g.majority() - len(at)
+	}
+	own := m.o.Sent
+	slices.SortFunc(at, func(a, b time.Time) int { return b.Compare(a) })
+	if last := at[g.majority()-1]; last.Before(own) {
+		own = last
+	}
+	return own.Add(MaxAge), 0
+}
+
+// absent are the other masters that cannot speak for or against an admission of this one: they are
+// not connected.
+func (e *evaluation) absent(i int) (all []int) {
+	for j := range e.g.masters {
+		if j != i && !e.g.masters[j].up {
+			all = append(all, j)
+		}
+	}
+	return all
 }
 
 // evaluateUnguarded is evaluate with Off.
@@ -68,94 +149,79 @@ func (e *evaluation) evaluateUnguarded(i int) {
 		e.do(i, Action{Kind: ActVote})
 	case r.kind == recordNone:
 		off := record{kind: recordOff, fingerprint: g.fingerprint}
-		e.change(i, Change{To: off.String(), Settings: g.settings.String(), Known: keep})
+		e.change(i, Change{To: off.String(), Settings: g.settings.String(), Known: keep, Durable: keep})
 	case r.kind == recordMark && r.fingerprint == g.fingerprint && m.current():
 		e.evaluateMarked(i)
 	case r.kind == recordMark && r.fingerprint == g.fingerprint:
-		e.quarantine(i, causeMoved, record{fingerprint: g.fingerprint, kept: m.countersKept()})
+		e.quarantine(i, causeMoved, record{fingerprint: g.fingerprint, kept: m.hasCounters()})
 	default:
 		e.refuse(i, g.otherSettings(i))
 	}
 }
 
-// newest is the latest admission of a master that this proxy knows of from others, or remembers.
-func (e *evaluation) newest(i int) (top admission) {
-	g := e.g
-	for j := range g.masters {
-		if other := &g.masters[j]; j != i && other.up && other.known[i].later(top) {
-			top = other.known[i]
-		}
-	}
-	if v := &g.masters[i].voted; v.later(top) && e.remembers(i) {
-		top = v.admission
-	}
-	return top
-}
+// hasCounters reports whether the counters of a master are whole.
+func (m *master) hasCounters() bool { return m.votes() || m.marked() && m.rec.kept }
 
-// remembers reports whether this proxy saw the master vote so lately that a lock granted then may
-// still be held. If that is longer ago, it believes what the other masters know.
-func (e *evaluation) remembers(i int) bool {
-	return e.now.Sub(e.g.masters[i].voted.at) < hold(e.g.o.MaxTTL)+MaxAge
-}
-
-// superseded reports whether a is not the last admission of a master: its address, or its
-// database, went back to an older state.
-func (e *evaluation) superseded(i int, a admission) bool {
-	g, v := e.g, &e.g.masters[i].voted
+// superseded reports whether the record on a master is not that of its last admission: its address,
+// or its database, went back to an older state.
+func (e *evaluation) superseded(i int) bool {
+	g, a := e.g, e.g.masters[i].rec.admission
 	if a.number > 0 && !strings.HasPrefix(a.id, g.placeText(i)) {
 		return true // it was admitted in the place of another master
 	}
 	for j := range g.masters {
-		if other := &g.masters[j]; j != i && other.up && other.known[i].supersedes(a) {
+		if j != i && e.intact[j] && g.masters[j].known[i].supersedes(a) {
 			return true
 		}
 	}
-	return v.supersedes(a) && e.remembers(i)
+	return g.masters[i].last.supersedes(a) && e.remembers(i)
 }
 
-// older reports whether the record on a master is superseded.
-func (e *evaluation) older(i int) bool { return e.superseded(i, e.g.masters[i].rec.admission) }
-
-// tell makes a master hear of admissions of others that it has not heard of.
-func (e *evaluation) tell(i int) {
-	g, m := e.g, &e.g.masters[i]
-	if g.o.Mode == Off || !m.up || m.telling || m.changing || !g.ours(m) {
-		return
+// survived reports whether a restarted master brings the proof that it lost nothing: the record of
+// its last run, which says that this run had every write on disk before its reply; an append-only
+// file that is still read; a clock that was not set, which would have expired keys; and a count of
+// packets that is not below any that this proxy or another master knows.
+func (g *Guard) survived(i int) bool {
+	m := &g.masters[i]
+	r := &m.rec
+	if r.kind != recordVotes || m.current() || r.fingerprint != g.fingerprint ||
+		m.o.Durable != r.runID || m.o.Writes == 0 || !m.o.Facts.AOF || m.o.Stepped {
+		return false
 	}
-	known := e.known()
-	for j, a := range known {
-		if j != i && a.later(m.known[j]) {
-			m.telling = true
-			e.do(i, Action{Kind: ActTell, Known: g.knownText(known)})
-			return
+	if m.last.admission == r.admission && m.o.Writes < m.last.writes {
+		return false
+	}
+	for j := range g.masters {
+		if k := g.masters[j].known[i]; j != i && g.masters[j].up && k.admission == r.admission && m.o.Writes < k.writes {
+			return false
 		}
 	}
+	return true
 }
 
-// ours reports whether the master votes for proxies with these settings, or is in quarantine.
-func (g *Guard) ours(m *master) bool {
-	return m.votes() && m.rec.fingerprint == g.fingerprint || m.marked()
-}
-
-// known is the last admission of every master, as far as this proxy knows.
-func (e *evaluation) known() []admission {
-	known := make([]admission, len(e.g.masters))
-	for i := range known {
-		known[i] = e.newest(i)
-		m := &e.g.masters[i]
-		if m.up && e.g.ours(m) && m.rec.later(known[i]) {
-			known[i] = m.rec.admission
+// evaluateSurvivor is for a restarted master that lost nothing. Its next admission needs no wait,
+// if a majority confirms the last one.
+func (e *evaluation) evaluateSurvivor(i int) {
+	g := e.g
+	m := &g.masters[i]
+	lost, missing := 0, g.majority()-1-e.confirmers(i, m.met)
+	for j := range g.masters {
+		if j != i && g.masters[j].up && !e.intact[j] {
+			lost++
 		}
 	}
-	return known
-}
-
-// Told is told how an ActTell ended: known is what the master knows now. err is the reason why
-// that is not known. Evaluate follows.
-func (g *Guard) Told(a *Action, known string, err error) {
-	m := &g.masters[a.Master]
-	if err != nil || a.Conn != m.o.Conn {
-		return // telling stays set until the next observation
+	switch {
+	case e.older[i], len(g.masters)-lost < g.majority():
+		e.quarantine(i, causeRestarted, record{})
+	case len(e.absent(i))+lost > len(g.masters)-g.majority():
+		missing = len(e.absent(i)) + lost - (len(g.masters) - g.majority())
+		e.wait(i, g.unconfirmed(i, missing, e.absent(i)), false)
+	case missing > 0:
+		e.probeBefore(m.met)
+		e.wait(i, g.unconfirmed(i, missing, e.absent(i)), true)
+	default:
+		c := e.admission(i, e.newAdmission(i))
+		c.warning = "master restarted with all that it had on disk, admitted at once: " + g.o.Names[i]
+		e.change(i, c)
 	}
-	m.telling, m.known = false, g.parseKnown(known)
 }

@@ -100,8 +100,9 @@ func (w *world) restart(i int) {
 		}
 	}
 	s.restart(keep)
-	if !s.durable {
+	if !s.durable { // and the setting was noticed
 		s.token = 0
+		delete(s.hash, "durable")
 	}
 }
 

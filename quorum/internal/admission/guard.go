@@ -8,24 +8,23 @@ import (
 	"lockproxy/stat"
 )
 
-// Options are what a Guard needs to know.
+// Options configure a Guard.
 type Options struct {
-	IDs           []string // what all proxies call the masters, in the order of the lanes
-	Names         []string // what the operator calls them
+	IDs           []string // the names that all proxies use for the masters, in the order of the lanes
+	Names         []string // the operator's names for them
 	KeyPrefix     string
 	MaxTTL        time.Duration
 	Fencing       bool
 	Mode          Mode
 	AllowEviction bool
 	Nonce         func() string // draws 16 random hex digits
-	Floors        *Floors       // shared with whoever issues fences
+	Floor         *Floor        // shared with the code that issues fences
 }
 
 // Guard decides which masters vote. It is not safe for concurrent use: one mutex guards it and the
-// carrying out of its actions.
+// execution of its actions.
 //
-// Any number of proxies may have one in front of the same masters: all changes are
-// compare-and-set.
+// Any number of proxies may run one in front of the same masters: all changes are compare-and-set.
 type Guard struct {
 	o           Options
 	settings    settings
@@ -36,48 +35,47 @@ type Guard struct {
 	firstSeen  time.Time // when the first master was observed
 	allNew     time.Time // since when all masters answer and are new; zero while they are not
 	seenBefore bool      // some master has carried state: the deployment is not new
-	counting   bool      // an ActCount is on its way
-	counted    time.Time // when the last one ended
-	countedFor []int     // for which masters it was
 }
 
-// master is what the guard has learned of one master.
+// master is the guard's knowledge of one master.
 type master struct {
 	up    bool // connected, and observed on this connection
-	seen  bool // ever observed
 	o     Observation
+	met   time.Time // when it was first observed on this connection
 	rec   record
-	known []admission
+	known []knowledge
 
-	changing bool // a change of its record is on its way
-	stale    bool // ... or has been answered, and nobody has observed the master since
-	telling  bool // an ActTell is on its way, or has failed since the last observation
+	changing bool      // a change of its record is under way
+	stale    bool      // ... or was answered, and the master has not been observed since
+	telling  bool      // an ActTell is under way, or has failed since the last observation
+	refused  time.Time // when it last answered an ActTell with an error; zero after success
+	toldAt   time.Time
+	count    count
 
 	mark    standing
-	voted   votedAs
+	last    lastVote
 	base    evictions
-	alarmed admission // the quarantine that waits for an operator, as the log has been told
+	alarmed admission // the quarantine that waits for an operator, as last logged
 }
 
-// standing is a mark, of a quarantine or of a new deployment, and since when this proxy knows that
-// it stands. Without an admission it is that of a master without its record, on which no mark has
-// been seen yet.
+// standing is a mark, of a quarantine or of a new deployment, as this proxy has followed it.
+// Without an admission the master has no record and no mark of it has been seen yet.
 type standing struct {
 	runID string
 	admission
 	since      time.Time
-	told       []int     // others that have been told of it, until enough have
-	toldAt     time.Time // when the last of these was
-	noMajority bool      // while it stood no majority had kept its memory
-	floored    bool      // the floors of this proxy have been written below it
+	told       []int     // others that have learned of it, until they suffice
+	toldAt     time.Time // when the last of these was seen to have
+	few        bool      // at some time since, too few others had their memory to learn of it
+	noMajority bool      // at some time since, no majority of masters had its memory
+	floored    bool      // this proxy has written its floor below the counters
 }
 
-// votedAs is how this proxy last saw the master vote.
-type votedAs struct {
-	admission
-	runID   string
-	durable bool // it had the durable mark, and nothing spoke against it
-	at      time.Time
+// lastVote is how this proxy last saw the master vote.
+type lastVote struct {
+	knowledge
+	runID string
+	at    time.Time
 }
 
 // evictions is how many keys a master had evicted when it was admitted.
@@ -97,7 +95,7 @@ func New(o Options) *Guard {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(o.IDs[a], o.IDs[b]) })
 	for at, i := range order {
 		g.place[i] = at
-		g.masters[i].known = make([]admission, len(o.IDs))
+		g.masters[i].known = make([]knowledge, len(o.IDs))
 	}
 	return g
 }
@@ -105,10 +103,10 @@ func New(o Options) *Guard {
 // majority is how many masters make a quorum.
 func (g *Guard) majority() int { return len(g.masters)/2 + 1 }
 
-// current reports whether the record speaks of the run that the master is in.
+// current reports whether the record belongs to the run that the master is in.
 func (m *master) current() bool { return m.rec.runID == m.o.Facts.RunID }
 
-// votes reports whether the master has been admitted in its present run, by whichever proxies.
+// votes reports whether the master carries the record of an admission in its present run.
 func (m *master) votes() bool { return m.rec.kind == recordVotes && m.current() }
 
 // marked reports whether the master is in quarantine.
@@ -117,16 +115,28 @@ func (m *master) marked() bool { return m.rec.kind == recordMark && m.current() 
 // isNew reports whether the master carries the sign that it was blank while all were.
 func (m *master) isNew() bool { return m.rec.kind == recordNew && m.current() }
 
-// blank reports whether there is nothing at all on the master.
+// blank reports whether the master holds no state at all.
 func (m *master) blank() bool { return m.rec.kind == recordNone && m.o.Fields == 0 }
 
-// Observe takes what a lane found on its master. Evaluate follows.
+// lost reports whether the master is known to have lost its memory: it is marked so, or it was
+// found without its record and could not be marked.
+func (m *master) lost() bool {
+	if m.marked() {
+		return !m.rec.kept
+	}
+	return !m.votes() && m.mark.admission == (admission{}) && !m.mark.since.IsZero()
+}
+
+// Observe takes the findings of a lane. Evaluate follows.
 func (g *Guard) Observe(i int, o Observation) {
 	m := &g.masters[i]
 	if g.firstSeen.IsZero() {
 		g.firstSeen = o.At
 	}
-	m.up, m.seen, m.o, m.rec, m.known = true, true, o, parseRecord(o.Record), g.parseKnown(o.Known)
+	if !m.up || m.o.Conn != o.Conn {
+		m.met = o.At
+	}
+	m.up, m.o, m.rec, m.known = true, o, parseRecord(o.Record), g.parseKnown(o.Known)
 	m.stale = m.stale && m.changing
 	m.telling = false
 	if !m.blank() && !m.isNew() {
@@ -143,8 +153,8 @@ func (g *Guard) Observe(i int, o Observation) {
 	m.countEvictions()
 }
 
-// countEvictions compares with the number in the record. A record of the last version has none:
-// then with what is found first.
+// countEvictions compares with the number in the record. Records of the first versions have none:
+// then the first number found is the base.
 func (m *master) countEvictions() {
 	switch {
 	case !m.votes():
@@ -161,28 +171,29 @@ func (m *master) countEvictions() {
 	}
 }
 
-// Lost is told that the connection of a lane has ended. Evaluate follows.
-func (g *Guard) Lost(i int) {
+// Lost tells the guard that the connection of a lane has ended; writes is the number of packets
+// that its master last reported. Evaluate follows.
+func (g *Guard) Lost(i int, writes uint64) {
 	m := &g.masters[i]
-	m.up = false
+	m.up, m.refused, m.count = false, time.Time{}, count{}
+	if m.votes() && m.last.admission == m.rec.admission {
+		m.last.writes = max(m.last.writes, writes)
+	}
 	if m.mark.admission == (admission{}) {
 		m.mark.since = time.Time{} // another proxy may admit the master meanwhile
 	}
 }
 
-// Evaluate returns what must be done now, and when to evaluate again even if nothing is heard;
-// zero for never. It keeps masters out of the vote before it lets others in: what one tells may
-// speak against another.
+// Evaluate returns what must be done now, and when to evaluate again even without news; zero for
+// never. It excludes masters before it lets others vote, because evidence for one may speak against
+// another.
 func (g *Guard) Evaluate(now time.Time) (actions []Action, next time.Time) {
-	e := &evaluation{g: g, now: now}
+	e := g.evaluation(now)
 	for i := range g.masters {
 		e.evaluate(i)
 	}
 	for i := range g.masters {
 		e.tell(i)
-	}
-	if len(e.due) > 0 && !g.counting {
-		e.count()
 	}
 	return append(e.actions, e.votes...), e.next
 }
@@ -191,10 +202,24 @@ func (g *Guard) Evaluate(now time.Time) (actions []Action, next time.Time) {
 type evaluation struct {
 	g       *Guard
 	now     time.Time
+	intact  []bool // masters that answer and have kept their memory: their known and counters count
+	older   []bool // masters whose record is not that of their last admission
 	actions []Action
 	votes   []Action
-	due     []int // whose quarantine is over
 	next    time.Time
+}
+
+func (g *Guard) evaluation(now time.Time) *evaluation {
+	e := &evaluation{g: g, now: now, intact: make([]bool, len(g.masters)), older: make([]bool, len(g.masters))}
+	for i := range g.masters {
+		m := &g.masters[i]
+		e.intact[i] = m.up && (m.votes() && m.rec.fingerprint == g.fingerprint ||
+			m.marked() && m.rec.kept && (m.rec.fingerprint == "" || m.rec.fingerprint == g.fingerprint) || g.survived(i))
+	}
+	for i := range g.masters {
+		e.older[i] = g.masters[i].up && e.superseded(i)
+	}
+	return e
 }
 
 // again makes the guard evaluate at that time at the latest.
@@ -205,7 +230,7 @@ func (e *evaluation) again(at time.Time) {
 }
 
 func (e *evaluation) do(i int, a Action) {
-	a.Master, a.Conn = i, e.g.masters[i].o.Conn
+	a.Master, a.Conn, a.At = i, e.g.masters[i].o.Conn, e.now
 	if a.Kind == ActVote {
 		e.votes = append(e.votes, a)
 		return
@@ -213,18 +238,18 @@ func (e *evaluation) do(i int, a Action) {
 	e.actions = append(e.actions, a)
 }
 
-// refuse is for what only the operator can change.
+// refuse is for conditions that only the operator can change.
 func (e *evaluation) refuse(i int, reason error) {
 	e.do(i, Action{Kind: ActExclude, State: stat.StateRefused, Reason: reason})
 }
 
-// wait keeps a master in quarantine.
+// wait keeps a master out of the vote for now.
 func (e *evaluation) wait(i int, reason error, brief bool) {
 	e.do(i, Action{Kind: ActExclude, State: stat.StateQuarantined, Reason: reason, Brief: brief})
 }
 
-// change has the record of a master changed. Until that is answered and the master observed, it is
-// left alone.
+// change has the record of a master changed. The master is left alone until the answer has come and
+// the master was observed again.
 func (e *evaluation) change(i int, c Change) {
 	m := &e.g.masters[i]
 	m.changing, m.stale = true, true

@@ -4,34 +4,47 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// admission names one admission of a master. Numbers rise from one to the next; id is random, and
-// tells apart what two servers at one address may have come to at the same time. The zero value is
-// none.
+// admission names one admission of a master. Its number is the wall clock in milliseconds when the
+// mark was written, raised above all numbers known then, so later admissions have greater numbers.
+// id is random and tells apart two servers at one address. The zero value is none.
 type admission struct {
 	number uint64
 	id     string
 }
 
-// maxNumber bounds what is read as a number.
+// maxNumber bounds the number that is read.
 const maxNumber = 1 << 52
 
-// supersedes reports whether a master that has been admitted as a must not vote as b any more.
+// supersedes reports whether a master that has been admitted as a must no longer vote as b.
 func (a admission) supersedes(b admission) bool {
 	return a.id != "" && (a.number > b.number || a.number == b.number && a.id != b.id)
 }
 
-// later reports whether a takes the place of b in what masters know.
+// later reports whether a replaces b in the memory of a master.
 func (a admission) later(b admission) bool {
 	return a.id != "" && (b.id == "" || a.number > b.number)
 }
 
-// nonce is what names an admission in a record: "<number>-<evicted>-<id>". Proxies of the last
-// version wrote the id alone.
+// knowledge is what one master has learned of another: its newest admission, and how many packets
+// a durable master had counted under it.
+type knowledge struct {
+	admission
+	writes uint64
+}
+
+// later reports whether a replaces b in the memory of a master.
+func (a knowledge) later(b knowledge) bool {
+	return a.admission.later(b.admission) || a.admission == b.admission && a.writes > b.writes
+}
+
+// nonce names an admission in a record: "<number>-<evicted>-<id>". The first versions wrote the id
+// alone.
 type nonce struct {
 	admission
-	evicted int64 // evicted_keys at admission; -1: not told
+	evicted int64 // evicted_keys at admission; -1: not given
 }
 
 func (n nonce) String() string {
@@ -53,48 +66,157 @@ func parseNonce(text string) nonce {
 	return nonce{admission{0, text}, -1}
 }
 
-// idFor makes the id of an admission of a master out of random hex digits: it begins with the
-// master's place, so that a server that stood in for one master is not believed as another.
+// numberAfter returns a number for a new admission of master i: the clock's, above all others that
+// this proxy knows.
+func (e *evaluation) numberAfter(i int) uint64 {
+	m := &e.g.masters[i]
+	known := max(m.rec.number, e.newest(i).number, m.last.number, m.mark.number)
+	return max(uint64(max(e.now.UnixMilli(), 1)), known+1)
+}
+
+// newAdmission draws a new admission of master i.
+func (e *evaluation) newAdmission(i int) nonce {
+	return nonce{admission{e.numberAfter(i), e.g.idFor(i, e.g.o.Nonce())}, e.g.masters[i].o.Facts.Evicted}
+}
+
+// idFor makes the id of an admission of a master out of random hex digits. It begins with the
+// master's place: a server is never believed in the place of another.
 func (g *Guard) idFor(i int, random string) string {
 	return g.placeText(i) + random[min(2, len(random)):]
 }
 
 func (g *Guard) placeText(i int) string { return fmt.Sprintf("%02x", g.place[i]&0xff) }
 
-// What a master has heard of the admissions of all is the field known of its state hash:
+// The field known of a master's state hash holds what it has learned:
 //
 //	<fingerprint> <nonce of master 0> <nonce of master 1> ...
 //
-// in the order of their ids, 0 for none. The scripts merge it: the higher number stays.
+// in the order of their ids, 0 for none; the middle of a nonce is the number of writes. The scripts
+// merge it: the later stays.
 
-// parseKnown returns the admissions by master. Those of proxies with other settings are none.
-func (g *Guard) parseKnown(text string) []admission {
-	known := make([]admission, len(g.masters))
+// parseKnown returns what a master has learned, by master. Admissions by proxies with other
+// settings are none.
+func (g *Guard) parseKnown(text string) []knowledge {
+	known := make([]knowledge, len(g.masters))
 	word := strings.Fields(text)
 	if len(word) != len(known)+1 || word[0] != g.fingerprint {
 		return known
 	}
 	for i := range known {
 		if text := word[1+g.place[i]]; text != "0" {
-			known[i] = parseNonce(text).admission
+			n := parseNonce(text)
+			known[i] = knowledge{n.admission, uint64(max(n.evicted, 0))}
 		}
 	}
 	return known
 }
 
-// knownText is the field for these admissions.
-func (g *Guard) knownText(known []admission) string {
+// knownText is the field for this knowledge.
+func (g *Guard) knownText(known []knowledge) string {
 	word := make([]string, len(known)+1)
 	word[0] = g.fingerprint
-	for i, a := range known {
+	for i, k := range known {
 		text := "0"
 		switch {
-		case a.number > 0:
-			text = nonce{a, 0}.String()
-		case a.id != "":
-			text = a.id
+		case k.number > 0:
+			text = nonce{k.admission, int64(k.writes)}.String()
+		case k.id != "":
+			text = k.id
 		}
 		word[1+g.place[i]] = text
 	}
 	return strings.Join(word, " ")
+}
+
+// newest is the latest admission of a master that the others have learned or this proxy remembers.
+func (e *evaluation) newest(i int) (top knowledge) {
+	for j := range e.g.masters {
+		if j != i && e.intact[j] && e.g.masters[j].known[i].later(top) {
+			top = e.g.masters[j].known[i]
+		}
+	}
+	if v := &e.g.masters[i].last; v.later(top) && e.remembers(i) {
+		top = v.knowledge
+	}
+	return top
+}
+
+// known is the latest admission of every master, as far as this proxy knows.
+func (e *evaluation) known() []knowledge {
+	known := make([]knowledge, len(e.g.masters))
+	for i := range known {
+		known[i] = e.newest(i)
+		m := &e.g.masters[i]
+		if now := (knowledge{m.rec.admission, m.o.Writes}); m.up && (e.g.ours(m) || e.intact[i]) && now.later(known[i]) {
+			known[i] = now
+		}
+	}
+	return known
+}
+
+// ours reports whether the master votes for proxies with these settings, or is in quarantine.
+func (g *Guard) ours(m *master) bool {
+	return m.votes() && m.rec.fingerprint == g.fingerprint || m.marked()
+}
+
+// remembers reports whether this proxy saw the master vote so lately that a lock granted then may
+// still be held. After that it relies on the other masters.
+func (e *evaluation) remembers(i int) bool {
+	return e.now.Sub(e.g.masters[i].last.at) < hold(e.g.o.MaxTTL)
+}
+
+// retell is the time between two reports of a durable master's writes to one other master.
+const retell = time.Second
+
+// tell has a master learn what it does not know of the others. Only a master with its memory is
+// told: another one would not count, and learns all when it is admitted.
+func (e *evaluation) tell(i int) {
+	g, m := e.g, &e.g.masters[i]
+	if g.o.Mode == Off || !e.intact[i] || m.telling || m.changing {
+		return
+	}
+	known := e.known()
+	for j, k := range known {
+		if j == i || !k.later(m.known[j]) {
+			continue
+		}
+		if k.admission == m.known[j].admission && g.masters[j].up && e.now.Sub(m.toldAt) < retell {
+			e.again(m.toldAt.Add(retell))
+			continue
+		}
+		m.telling, m.toldAt = true, e.now
+		e.do(i, Action{Kind: ActTell, Known: g.knownText(known), Record: m.o.Record})
+		return
+	}
+}
+
+// Learned is the answer of a master to an ActTell.
+type Learned struct {
+	Known   string // all that it knows now
+	Top     uint64 // its largest counter, if Counted
+	Counted bool
+	Err     error // the reason why it did not learn
+	Refused bool  // Err is an error reply to the write: the master is full, for example
+}
+
+// Told takes the answer to an ActTell. Evaluate follows.
+func (g *Guard) Told(a *Action, said Learned) {
+	m := &g.masters[a.Master]
+	if a.Conn != m.o.Conn {
+		return
+	}
+	if a.Count {
+		m.count.pending = false
+		if said.Counted {
+			m.count.top, m.count.asked = said.Top, a.At
+		} else {
+			m.count.failed = a.At
+		}
+	}
+	switch {
+	case said.Refused:
+		m.refused = a.At
+	case said.Err == nil: // else telling stays set until the next observation
+		m.telling, m.known, m.refused = false, g.parseKnown(said.Known), time.Time{}
+	}
 }

@@ -18,7 +18,7 @@ type Observation struct {
 	Demoted bool // it was a replica in this run, since then
 }
 
-// MaxAge is how old the last observation of a master may be when its vote is asked for, counted
-// from Observation.Sent. A lane refuses a voting operation where it is older: while the proxy was
-// stopped another state of a master may have been announced.
+// MaxAge is how old the observations may be that a vote rests on, counted from Observation.Sent: of
+// the master itself and of those that confirm its admission. A lane does not count a vote that was
+// asked for later: others may have learned of another admission meanwhile.
 const MaxAge = 2 * time.Second

@@ -206,7 +206,7 @@ func TestMarkWaitsForOthers(t *testing.T) {
 	s.want(p, "admitted by the operator", "vvd")
 }
 
-// Without fencing nobody waits for counters, and the wait is for those that can be reached.
+// Without fencing the counters do not count; the others learn of a mark all the same.
 func TestMarkWithoutFencing(t *testing.T) {
 	s := newStory(t, 3)
 	p := s.begin(func(o *Options) { o.Fencing = false })
@@ -214,8 +214,11 @@ func TestMarkWithoutFencing(t *testing.T) {
 	s.masters[0].flush()
 	s.settle(wait)
 	s.want(p, "the third is away", "qvd")
-	s.settle(startGrace + 2*time.Second)
-	s.want(p, "after the wait", "vvd")
+	s.settle(2 * wait)
+	s.want(p, "long after", "qvd")
+	s.masters[2].down = false
+	s.settle(wait + 3*time.Second)
+	s.want(p, "all have learned", "vvv")
 }
 
 // A proxy that was there contradicts one that takes emptied masters for new.

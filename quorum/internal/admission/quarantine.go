@@ -5,21 +5,15 @@ import (
 	"time"
 )
 
-// margin is added to a wait, for clocks that run at different rates and for Redis' expiry.
-func margin(wait time.Duration) time.Duration { return wait/100 + 52*time.Millisecond }
+// hold is how long a master stays out of the vote: what was granted before the others learned of
+// its quarantine has expired then. Another proxy may count older evidence for MaxAge. The rest is
+// for clocks that run at different rates and for Redis' expiry.
+func hold(ttl time.Duration) time.Duration { return ttl + ttl/100 + 52*time.Millisecond + MaxAge }
 
-// hold is how long a master is kept out of the vote: nothing lasts longer that was granted before
-// the others knew of it.
+// quarantine replaces the record of a master by a mark with the flags of like.
 //
-// A proxy whose connection stays on an older state of the master may count that for up to MaxAge
-// more. So a lock with a ttl within MaxAge of max-ttl is not quite covered where an address leads
-// to two servers at once.
-func hold(ttl time.Duration) time.Duration { return ttl + margin(ttl) }
-
-// quarantine puts a mark in the place of whatever record there is. like has the flags of the mark.
-//
-// The mark is the next admission of the master: its number is announced to the others from now on,
-// so that no proxy believes an older state of it. When enough know of it the wait begins.
+// The mark is the next admission of the master. The others learn of it from now on, and no longer
+// confirm the last one. The wait begins when enough of them have.
 func (e *evaluation) quarantine(i int, cause string, like record) {
 	e.wait(i, &Quarantine{Cause: cause, Since: e.now, Until: e.now.Add(hold(e.g.o.MaxTTL)), names: e.g.o.Names}, true)
 	e.change(i, e.mark(i, cause, like))
@@ -30,11 +24,13 @@ func (e *evaluation) quarantine(i int, cause string, like record) {
 
 func (e *evaluation) mark(i int, cause string, like record) Change {
 	m := &e.g.masters[i]
-	number := max(m.rec.number, e.newest(i).number, m.voted.number, m.mark.number) + 1
-	like.kind, like.runID, like.cause = recordMark, m.o.Facts.RunID, cause
+	like.kind, like.runID, like.cause, like.nonce = recordMark, m.o.Facts.RunID, cause, e.newAdmission(i)
 	like.wait = max(e.g.o.MaxTTL, m.rec.wait, parseSettings(m.o.Settings).maxTTL())
-	like.nonce = nonce{admission{number, e.g.idFor(i, e.g.o.Nonce())}, m.o.Facts.Evicted}
-	return Change{From: m.o.Record, To: like.String(), Settings: keep, Known: e.g.knownText(e.known()), Durable: keep}
+	c := Change{From: m.o.Record, To: like.String(), Settings: keep, Known: keep, Durable: keep}
+	if !like.kept {
+		c.Known = "" // it may be as old as the rest
+	}
+	return c
 }
 
 // evaluateMarked is for a master in quarantine.
@@ -48,92 +44,155 @@ func (e *evaluation) evaluateMarked(i int) {
 	case m.rec.fingerprint != "" && m.rec.fingerprint != g.fingerprint:
 		e.refuse(i, g.moving(i))
 		return
-	case !off && e.older(i):
+	case !off && e.older[i]:
 		e.quarantine(i, causeOlder, record{fingerprint: m.rec.fingerprint, override: m.rec.override})
 		return
 	}
-	m.mark.noMajority = m.mark.noMajority || e.majorityLost(i)
+	lost := e.lost()
+	m.mark.noMajority = m.mark.noMajority || len(g.masters)-len(lost) < g.majority()
+	m.mark.few = m.mark.few || m.mark.noMajority || len(g.masters)-1-len(without(lost, i)) < e.learners()
 	reason := &Quarantine{Cause: m.rec.cause, Since: m.mark.since, master: i, names: g.o.Names}
-	until, known := e.ends(i, reason)
-	switch foreign, moved := e.foreign(); {
-	case off:
-	case len(foreign) > 0:
+	until := e.ends(i, reason)
+	if foreign, moved := e.foreign(); !off && len(foreign) > 0 {
 		reason.waits, reason.missing = waitsForMoves, foreign
-	case moved.After(until):
+	} else if !off && moved.After(until) {
 		until = moved
 	}
 	reason.Until = until
 	switch {
-	case !off && g.o.Fencing && g.o.Floors.top() > 0 && !m.mark.floored && m.mark.noMajority:
-		// Whichever proxy ends the quarantine, it finds what this one knows.
+	case !off && g.o.Fencing && g.o.Floor.Top() > 0 && !m.mark.floored && m.mark.noMajority:
+		// Another proxy that ends the quarantine finds the floor of this one.
 		m.mark.floored = true
-		all := g.o.Floors.counters()
 		e.wait(i, reason, true)
-		e.change(i, Change{From: m.o.Record, To: m.o.Record, Settings: keep, Known: keep, Durable: keep,
-			Floor: g.floor(e.now), Counters: all.String()})
-	case reason.waits != waitsForNothing || !known:
-		e.wait(i, reason, !known)
+		e.change(i, Change{From: m.o.Record, To: m.o.Record, Settings: keep, Known: keep, Durable: keep, Floor: g.o.Floor.Top()})
+	case reason.waits != waitsForNothing:
+		e.wait(i, reason, false)
 	case e.now.Before(until):
 		e.again(until)
 		e.wait(i, reason, false)
-	case m.rec.durable:
-		c := g.admit(i, m.rec.admission, e.known())
-		c.warning = "master restarted with all that it had on disk, admitted at once: " + g.o.Names[i]
-		e.change(i, c)
-	case !off && g.o.Fencing && !m.rec.override && e.awaited(i, reason):
-		e.wait(i, reason, false)
 	default:
-		e.due = append(e.due, i)
+		e.end(i, until, reason)
 	}
 }
 
-// ends is when the quarantine of a master has lasted long enough. known is false where nobody can
-// say yet, as other masters are still being told of the quarantine. What it waits for is put into
-// reason.
+// ends is when the quarantine of a master has lasted long enough; what it waits for besides time is
+// put into reason.
 //
-// The wait begins anew with each master that is told, until enough have been. Where the memory of
-// this one is lost, those that lost theirs do not count: their addresses may lead others to servers
-// that have it. The wait goes on beside a master that answers and cannot be told. It is told once
-// more when it is asked for its counters.
-func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time, known bool) {
+// N - majority + 1 masters other than this one must know of the mark, here a majority or all
+// others. Each confirmation of an older admission needs a majority too, so it meets one of them.
+// The wait begins when the last of them has learned. A master that lost its memory does not count:
+// its address may lead others to a server that has it. One that refused a write just now is not
+// waited for.
+//
+// If no majority has kept its memory, so many do not exist. On admits with those that answer;
+// Strict needs all masters, one of them with its memory.
+func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time) {
 	g, m := e.g, &e.g.masters[i]
-	wait, needed := hold(max(m.rec.wait, g.o.MaxTTL)), min(g.majority(), len(g.masters)-1)
-	if m.rec.durable {
-		wait, needed = 0, g.majority()-1
+	needed := e.learners()
+	told, excused, intact := e.learned(i, needed)
+	reason.missing = e.absent(i)
+	until = m.mark.toldAt
+	switch {
+	case g.o.Mode == Off || m.rec.override || m.mark.few && g.o.Mode == On:
+		return m.mark.since.Add(e.hold(i))
+	case m.mark.few && intact == 0:
+		reason.waits = waitsForOperator
+	case m.mark.few && len(reason.missing) > 0:
+		reason.waits, reason.needed = waitsForMasters, len(reason.missing)
+	case told+excused < min(needed, intact) && (intact >= needed || m.mark.few):
+		until = e.now // they are about to learn
+	case m.mark.few: // a lost one confirmed an older admission until it was lost
+		for _, j := range e.lost() {
+			if since := g.masters[j].mark.since; since.After(until) {
+				until = since
+			}
+		}
+	case told+excused < needed:
+		reason.waits, reason.needed = waitsForMasters, needed-intact
 	}
-	up := 0
-	var missing []int
-	for j := range g.masters {
-		switch o := &g.masters[j]; {
-		case j == i || slices.Contains(m.mark.told, j):
-		case !o.up:
-			missing = append(missing, j)
-		case (m.rec.kept || o.countersKept()) && o.known[i] == m.rec.admission && len(m.mark.told) < needed:
-			m.mark.told, m.mark.toldAt = append(m.mark.told, j), e.now
-		default:
-			up++
+	until = until.Add(e.hold(i))
+	if m.mark.few || reason.waits != waitsForNothing || e.now.Before(until) {
+		return until
+	}
+	// What they learned may have given way to a later admission: they are asked once more.
+	if e.confirmers(i, until)+excused < needed {
+		e.probeBefore(until)
+		return e.now.Add(startGrace / 50)
+	}
+	if told < needed {
+		until = until.Add(startGrace) // perhaps the others can be written again
+	}
+	return until
+}
+
+func (e *evaluation) hold(i int) time.Duration {
+	return hold(max(e.g.masters[i].rec.wait, e.g.o.MaxTTL))
+}
+
+// learned counts the others with their memory, those of them that know of the mark on master i, and
+// those that do not and refused a write just now.
+func (e *evaluation) learned(i, needed int) (told, excused, intact int) {
+	m := &e.g.masters[i]
+	for j := range e.g.masters {
+		o := &e.g.masters[j]
+		if j == i || !e.intact[j] {
+			continue
+		}
+		intact++
+		switch {
+		case slices.Contains(m.mark.told, j):
+			told++
+		case !e.older[j] && o.known[i].admission == m.rec.admission:
+			if told++; len(m.mark.told) < needed {
+				m.mark.told, m.mark.toldAt = append(m.mark.told, j), e.now
+			}
+		case e.now.Sub(o.refused) < MaxAge:
+			excused++
 		}
 	}
-	needed -= len(m.mark.told)
-	switch {
-	case g.o.Mode == Off || m.rec.override || m.mark.noMajority:
-		return m.mark.since.Add(wait), true
-	case needed <= 0:
-	case m.rec.durable && up >= needed:
-		return e.now, false
-	case up < needed && (g.o.Fencing || m.rec.durable):
-		reason.waits, reason.needed, reason.missing = waitsForMasters, needed-up, missing
+	return told, excused, intact
+}
+
+// confirmers is how many others have been observed since then to know of exactly the admission on
+// master i.
+func (e *evaluation) confirmers(i int, since time.Time) (n int) {
+	m := &e.g.masters[i]
+	for j := range e.g.masters {
+		o := &e.g.masters[j]
+		if j != i && e.intact[j] && !e.older[j] && !o.o.Sent.Before(since) && o.known[i].admission == m.rec.admission {
+			n++
+		}
 	}
-	until = m.mark.toldAt.Add(wait)
-	if needed > 0 && !e.now.Before(until) {
-		until = until.Add(startGrace) // perhaps they can be told
+	return n
+}
+
+// learners is how many others must learn of a mark.
+func (e *evaluation) learners() int { return min(e.g.majority(), len(e.g.masters)-1) }
+
+// lost are the masters without their memory that were so at one time: each was observed after the
+// last of them was found so.
+func (e *evaluation) lost() (all []int) {
+	var last time.Time
+	for i := range e.g.masters {
+		if m := &e.g.masters[i]; m.up && m.lost() && m.mark.since.After(last) {
+			last = m.mark.since
+		}
 	}
-	return until, true
+	for i := range e.g.masters {
+		if m := &e.g.masters[i]; m.up && m.lost() && !(m.o.Sent.Before(last) && m.mark.since.Before(last)) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+func without(all []int, i int) []int {
+	return slices.DeleteFunc(slices.Clone(all), func(j int) bool { return j == i })
 }
 
 // foreign are the masters that answer and vote for proxies with other settings. until is when
 // those proxies no longer count on a master that was moved from them. They may have had another
-// majority: what they granted must have run out before any master is admitted.
+// majority: what they granted must have expired before any master is admitted.
 func (e *evaluation) foreign() (all []int, until time.Time) {
 	for i := range e.g.masters {
 		m := &e.g.masters[i]
@@ -150,25 +209,12 @@ func (e *evaluation) foreign() (all []int, until time.Time) {
 	return all, until
 }
 
-// survived reports whether a restart can have lost nothing. The record of the run before must be
-// there, and neither this proxy nor another master may know a later one. The record must say that
-// this run kept everything on disk before it answered. The server must still read what it kept.
-// And its clock must not have been set meanwhile, which would have made keys run out. Nor may it
-// have been found without its memory since it voted.
-func (e *evaluation) survived(i int) bool {
-	m := &e.g.masters[i]
-	r, last := &m.rec, &m.voted
-	found := m.mark.admission == (admission{}) && m.mark.runID != ""
-	return !found && r.kind == recordVotes && r.fingerprint == e.g.fingerprint && m.o.Durable == r.runID && m.o.Facts.AOF && !m.o.Stepped &&
-		!e.older(i) && (last.runID == "" || last.runID == r.runID && last.durable)
-}
-
 // cause is why a master without a record of its present run has none, as far as it is known.
 func (m *master) cause() string {
 	switch {
-	case m.rec.runID != "" && !m.current(), m.voted.runID != "" && m.voted.runID != m.o.Facts.RunID:
+	case m.rec.runID != "" && !m.current(), m.last.runID != "" && m.last.runID != m.o.Facts.RunID:
 		return causeRestarted
-	case m.voted.runID != "":
+	case m.last.runID != "":
 		return causeFlushed
 	}
 	return causeNew

@@ -65,6 +65,21 @@ func (g *Guard) otherVersion(i int) error {
 	return g.foreign(i, "has a record of another version of lockproxy", "run that version here")
 }
 
+// unconfirmed is the reason of a master whose admission too few others confirm.
+func (g *Guard) unconfirmed(i, missing int, absent []int) Named {
+	return Naming(g.o.Names, func(name func(int) string) string {
+		text := fmt.Sprintf("waits for %d more to confirm its admission", missing)
+		for k, j := range absent {
+			if k == 0 {
+				text += ": start " + name(j)
+			} else {
+				text += ", " + name(j)
+			}
+		}
+		return text
+	})
+}
+
 // Quarantine is the reason of a master that is kept out of the vote until it can hold nothing
 // against anybody.
 type Quarantine struct {
@@ -88,6 +103,7 @@ const (
 	waitsForCounters
 	waitsForMoves
 	waitsForClock
+	waitsForOperator
 )
 
 var causeWords = map[string]string{
@@ -119,8 +135,14 @@ func (q *Quarantine) Text(name func(master int) string) string {
 	}
 	remedy := start + "LOCKPROXY ADMIT " + name(q.master)
 	switch q.waits {
+	case waitsForOperator:
+		return text + "no master has kept its memory: LOCKPROXY ADMIT " + name(q.master)
 	case waitsForMasters:
-		return text + fmt.Sprintf("waits for %d more to be reached: %s", q.needed, remedy)
+		more := "to be reached"
+		if len(missing) == 0 {
+			more = "that kept their memory"
+		}
+		return text + fmt.Sprintf("waits for %d more %s: %s", q.needed, more, remedy)
 	case waitsForCounters:
 		return text + fmt.Sprintf("waits for the fencing counters of %d more: %s", q.needed, remedy)
 	case waitsForMoves:

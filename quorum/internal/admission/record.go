@@ -20,7 +20,7 @@ const (
 	recordUnknown                   // not written by this version
 )
 
-// Causes of a quarantine, as they stand in a mark.
+// Causes of a quarantine, as a mark names them.
 const (
 	causeNew       = "new"
 	causeRestarted = "restarted"
@@ -39,18 +39,17 @@ const (
 //	Q <run_id> <nonce> <wait in ms> <flags> <cause> <fingerprint or ->
 //	O <fingerprint>
 //
-// where flags are k (the counters were kept), d (everything was, on disk), o (the operator
-// overrides) or -. Whatever changes a record and changes it back leaves another nonce, so a text
-// that stands again on one server has stood all along. FLUSHALL, a restart, SWAPDB and another
-// server at the address bring old ones back; the number in the nonce shows it.
+// where flags are k (counters and known were kept), o (the operator overrides) or -. Every change
+// draws a new nonce, so equal texts on one server mean that the record did not change in between.
+// FLUSHALL, a restart, SWAPDB and another server at the address bring old records back; the number
+// in the nonce shows it.
 type record struct {
 	kind        recordKind
 	runID       string
-	fingerprint string // of the proxies that use the master; of a mark: that alone may end it, or empty
+	fingerprint string // of the proxies that use the master; of a mark: only they may end it, if not empty
 	nonce
-	wait     time.Duration // of a mark: how long it must have stood
+	wait     time.Duration // of a mark: the largest max-ttl that may have been in use
 	kept     bool
-	durable  bool
 	override bool
 	cause    string
 }
@@ -72,13 +71,11 @@ func (r record) String() string {
 }
 
 func (r record) flags() (flags string) {
-	for _, f := range []struct {
-		set  bool
-		flag string
-	}{{r.kept, "k"}, {r.durable, "d"}, {r.override, "o"}} {
-		if f.set {
-			flags += f.flag
-		}
+	if r.kept {
+		flags += "k"
+	}
+	if r.override {
+		flags += "o"
 	}
 	return orDash(flags)
 }
@@ -90,7 +87,7 @@ func orDash(text string) string {
 	return text
 }
 
-// parseRecord reads what stands on a master.
+// parseRecord reads the record of a master.
 func parseRecord(text string) record {
 	word := strings.Split(text, " ")
 	switch {
@@ -109,10 +106,10 @@ func parseRecord(text string) record {
 		}
 		has := func(flag string) bool { return strings.Contains(word[4], flag) }
 		return record{kind: recordMark, runID: word[1], nonce: parseNonce(word[2]), wait: time.Duration(ms) * time.Millisecond,
-			kept: has("k"), durable: has("d"), override: has("o"), cause: word[5], fingerprint: strings.TrimPrefix(word[6], "-")}
+			kept: has("k"), override: has("o"), cause: word[5], fingerprint: strings.TrimPrefix(word[6], "-")}
 	}
 	return record{kind: recordUnknown}
 }
 
-// maxWait bounds what is read as the wait of a mark.
+// maxWait bounds the wait that is read from a mark.
 const maxWait = 100 * 365 * 24 * time.Hour

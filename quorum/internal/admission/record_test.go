@@ -14,7 +14,7 @@ func TestRecordText(t *testing.T) {
 		"N run nonce":          {kind: recordNew, runID: "run", nonce: nonce{admission{0, "nonce"}, -1}},
 		"O fp":                 {kind: recordOff, fingerprint: "fp"},
 		"Q run n 5000 - new -": {kind: recordMark, runID: "run", nonce: nonce{admission{0, "n"}, -1}, wait: 5 * time.Second, cause: "new"},
-		"Q run 2-0-n 0 kdo moved fp": {kind: recordMark, runID: "run", nonce: nonce{admission{2, "n"}, 0}, kept: true, durable: true, override: true,
+		"Q run 2-0-n 0 ko moved fp": {kind: recordMark, runID: "run", nonce: nonce{admission{2, "n"}, 0}, kept: true, override: true,
 			cause: "moved", fingerprint: "fp"},
 	} {
 		got := parseRecord(text)
@@ -35,9 +35,9 @@ func TestRecordText(t *testing.T) {
 
 func TestKnownText(t *testing.T) {
 	g := New(Options{IDs: []string{"c", "a", "b"}, Names: []string{"c", "a", "b"}})
-	known := []admission{{3, "cc"}, {0, "old"}, {}}
+	known := []knowledge{{admission{3, "cc"}, 9}, {admission{0, "old"}, 0}, {}}
 	text := g.knownText(known)
-	if text != g.fingerprint+" old 0 3-0-cc" {
+	if text != g.fingerprint+" old 0 3-9-cc" {
 		t.Errorf("%q: want them in the order of the ids", text)
 	}
 	for i, a := range g.parseKnown(text) {
@@ -45,9 +45,9 @@ func TestKnownText(t *testing.T) {
 			t.Errorf("master %d: %v, want %v", i, a, known[i])
 		}
 	}
-	for _, text := range []string{"", "other old 0 3-0-cc", g.fingerprint + " old 0"} {
+	for _, text := range []string{"", "other old 0 3-9-cc", g.fingerprint + " old 0"} {
 		for i, a := range g.parseKnown(text) {
-			if a != (admission{}) {
+			if a != (knowledge{}) {
 				t.Errorf("%q: master %d: %v, want none", text, i, a)
 			}
 		}

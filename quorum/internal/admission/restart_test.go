@@ -97,7 +97,7 @@ func TestDurableMasterAlone(t *testing.T) {
 	}
 	s.settle(5 * time.Second)
 	s.want(p, "alone", "qdd")
-	s.wantReason(p, 0, "waits for 1 more to be reached: start m1, m2, or LOCKPROXY ADMIT m0")
+	s.wantReason(p, 0, "waits for 1 more to confirm its admission: start m1, m2")
 	s.masters[1].down = false
 	s.settle(5 * time.Second)
 	s.want(p, "one is back", "vvd")
@@ -115,6 +115,7 @@ func TestOldCopyOfDurableMaster(t *testing.T) {
 		if switchedOff { // the file is not written any more
 			m.durable = false
 			s.settle(3 * time.Second)
+			s.mustLock(p, time.Second, 0, 1)
 		} else {
 			p.disconnect(0)
 			m.run++

@@ -165,6 +165,9 @@ func TestFencingSwitchedOn(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[2].counters[0] = 1000
 	off := s.begin(func(o *Options) { o.Fencing, o.Mode = false, Strict })
+	for i := range 3 {
+		s.admit(off, i)
+	}
 	s.settle(2 * wait)
 	s.want(off, "without fencing", "vvv")
 	s.end(off)

@@ -1,6 +1,9 @@
 package admission
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // second fails if a second lock could be granted while the first stands.
 func (w *world) second() {
@@ -20,11 +23,61 @@ func (w *world) second() {
 	}
 }
 
+// working is a master that voted, as it was then.
+type working struct {
+	conn    uint64
+	server  *wServer
+	run     int
+	flushes int
+}
+
+// healthy reports whether nothing has happened to a master that voted.
+func (p *wProxy) healthy(i int, was working) bool {
+	l := &p.lanes[i]
+	s := l.server
+	return l.up && !l.cut && !l.flaky && !l.stepped && was == working{l.conn, s, s.run, s.flushes} && !s.broken && s.hangs == nil && !s.down
+}
+
+// stops fails if a majority that voted together, to which nothing has happened since, votes no
+// longer: whatever becomes of the others, locks go on. Addresses that lead to two servers are left
+// out, as the other proxy's masters are disturbed there.
+func (s *storm) stops() {
+	if len(s.dual) > 0 || s.swapped || !s.prompt {
+		return
+	}
+	for _, p := range s.proxies {
+		if p.paused {
+			clear(p.worked)
+			continue
+		}
+		votes := 0
+		for i, was := range p.worked {
+			if !p.healthy(i, was) {
+				delete(p.worked, i)
+			} else if p.lanes[i].votes {
+				votes++
+			}
+		}
+		if len(p.worked) >= p.g.majority() && votes < p.g.majority() {
+			s.fail("proxy %d: a majority that worked stops working: masters are %s: %v", p.n, p.states(), p.reasons())
+			return
+		}
+		if strings.Count(p.states(), "v") < p.g.majority() {
+			continue
+		}
+		for i := range p.lanes {
+			if l := &p.lanes[i]; p.counts(i) {
+				p.worked[i] = working{l.conn, l.server, l.server.run, l.server.flushes}
+			}
+		}
+	}
+}
+
 // counts reports whether the vote of a master can be asked for, and counted.
 func (p *wProxy) counts(i int) bool {
 	l := &p.lanes[i]
 	return l.up && l.votes && !l.cut && !l.server.broken && l.server.hangs != p && !p.w.blind(l.server) &&
-		p.w.now.Sub(l.observed) <= MaxAge && l.server.hash["record"] == l.record
+		!p.w.now.After(l.until) && l.server.hash["record"] == l.record
 }
 
 // admitted notes which servers cannot have heard of an admission, as they refuse writes. When they
@@ -57,8 +110,9 @@ type unaware struct {
 // has.
 func (w *world) blind(s *wServer) bool {
 	for _, u := range s.unaware {
-		k := w.proxies[0].g.parseKnown(s.hash["known"])[u.master]
-		if k != u.admission && k.number <= u.number {
+		k := w.proxies[0].g.parseKnown(s.hash["known"])[u.master].admission
+		if k != u.admission && w.waited(k).number <= u.number {
+			u.told = time.Time{}
 			return true
 		}
 		if u.told.IsZero() {
@@ -69,6 +123,14 @@ func (w *world) blind(s *wServer) bool {
 		}
 	}
 	return false
+}
+
+// waited is the admission with a wait that one without follows.
+func (w *world) waited(a admission) admission {
+	for from, ok := w.survived[a]; ok; from, ok = w.survived[a] {
+		a = from
+	}
+	return a
 }
 
 // recovers: when all is well again every master votes for every proxy, after few quarantines.
@@ -109,7 +171,7 @@ func (w *world) recovers() {
 // isOlder reports whether a proxy finds an older state on a master.
 func (w *world) isOlder(i int) bool {
 	for _, p := range w.proxies {
-		if e := (&evaluation{g: p.g, now: w.now}); e.older(i) {
+		if p.g.evaluation(w.now).older[i] {
 			return true
 		}
 	}

@@ -3,6 +3,8 @@ package admission
 import (
 	"fmt"
 	"maps"
+	"strconv"
+	"strings"
 )
 
 // turnAway makes an address lead elsewhere for one proxy, or where it does for all.
@@ -18,52 +20,54 @@ func (w *world) turnAway(p *wProxy, i int) {
 	p.disconnect(i)
 }
 
-// restartOlder is a restart with the disk of some time ago.
-func (w *world) restartOlder(i int) {
+// restartOlder is a restart with the disk of some time ago: as it is, cut short, or an RDB beside
+// an append-only file that is switched on later. A durable master that lost writes counts only if
+// enough others know of them: that is what its vote rests on.
+func (w *world) restartOlder(i int, durable bool) {
 	s := w.masters[i]
-	if s.before.hash == nil || s.durable {
+	if s.before.hash == nil {
 		s.before.hash, s.before.counters = maps.Clone(s.hash), maps.Clone(s.counters)
+		s.before.token, s.before.until = s.token, s.until
 		return
 	}
 	hash, counters := s.before.hash, s.before.counters
+	if s.durable && !w.witnessed(i) {
+		return
+	}
 	s.before.hash = nil
 	w.restart(i)
-	s.token, s.hash, s.counters, s.lies = 0, hash, counters, hash["record"]
-	w.note("%s has an older disk", s.name)
+	s.token, s.until, s.hash, s.counters, s.durable = s.before.token, s.before.until, hash, counters, durable
+	w.note("%s has an older disk; durable: %v", s.name, durable)
 }
 
-// restartWithout is a restart of a durable master with an old file in the place of the one that
-// was written: the setting was forgotten.
-func (w *world) restartWithout(i int) {
-	if s := w.masters[i]; s.durable {
-		w.restart(i)
-		s.token, s.durable, s.lies = 0, false, s.hash["record"]
-		s.broken = s.broken || w.IntN(2) == 0
-		w.note("%s has not read what it kept; it refuses writes: %v", s.name, s.broken)
-	}
-}
-
-// switchOn makes a master durable. If it still says that it was so when it lost its memory, then
-// only after every proxy has found it without.
-func (w *world) switchOn(i int) {
+// witnessed reports whether enough others know of writes that the disk of some time ago lacks, or
+// that it lacks none.
+func (w *world) witnessed(i int) bool {
 	s := w.masters[i]
-	for _, p := range w.proxies {
-		if s.lying() && !p.saw[s.runID()] {
-			return
+	old, _ := strconv.ParseUint(s.before.hash["writes"], 10, 64)
+	if s.before.hash["record"] != s.hash["record"] || s.before.hash["durable"] == "" {
+		return true // an older admission, or no proof
+	}
+	n := 0
+	for j, o := range w.masters {
+		if k := w.proxies[0].g.parseKnown(o.hash["known"])[i]; j != i && parseNonce(strings.Fields(s.hash["record"])[3]).admission == k.admission && k.writes > old {
+			n++
 		}
 	}
-	s.durable = true
-	w.note("%s is durable from now on", s.name)
+	return old == s.writes() || n >= len(w.masters)-w.proxies[0].g.majority()+1
 }
 
-func (s *wServer) lying() bool { return s.lies != "" && s.lies == s.hash["record"] }
-
-// fooled reports whether a proxy that started now would be.
-func (w *world) fooled() bool {
-	for _, s := range w.servers() {
-		if s.lying() && s.durable {
-			return true
-		}
+// leave lets a master go, or come back with the disk that it had then. Meanwhile others may have
+// been admitted again without it.
+func (w *world) leave(i int) {
+	s := w.masters[i]
+	if s.down = !s.down; s.down {
+		w.note("%s leaves", s.name)
+		w.restartOlder(i, s.durable) // takes a copy if there is none
+		return
 	}
-	return false
+	w.note("%s comes back", s.name)
+	if w.restart(i); s.before.hash != nil && !s.durable {
+		s.hash, s.counters, s.before.hash = s.before.hash, s.before.counters, nil
+	}
 }

@@ -139,9 +139,10 @@ func durableTooLate(t *testing.T, again bool) {
 	b.durable = true
 	p := s.begin()
 	s.settle(3 * time.Second)
+	old := b.disk()
 	s.mustLock(p, 9*time.Second, 0, 1)
 	b.run++
-	b.token, b.durable, b.broken = 0, false, true // it has read an old file, and is full
+	b.hash, b.token, b.durable, b.broken = old.hash, 0, false, true // it has read an old file, and is full
 	p.disconnect(1)
 	s.settle(time.Second)
 	s.want(p, "restarted", "vqv")

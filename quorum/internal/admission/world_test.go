@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ const wSlots = 8
 type wServer struct {
 	name     string
 	run      int
+	flushes  int
 	hash     map[string]string // the state without counters
 	counters map[uint16]uint64
 	token    int
@@ -36,10 +38,11 @@ type wServer struct {
 	ahead    time.Duration
 	mended   time.Time  // when it could be written again
 	unaware  []*unaware // of others, by master: it refused writes when these began to vote
-	lies     string     // the record with which it lost its memory although it was durable
 	before   struct {   // of some time ago
 		hash     map[string]string
 		counters map[uint16]uint64
+		token    int
+		until    time.Time
 	}
 }
 
@@ -51,6 +54,7 @@ func (s *wServer) runID() string { return fmt.Sprintf("%s-%d", s.name, s.run) }
 
 func (s *wServer) flush() {
 	s.hash, s.counters, s.token = map[string]string{}, map[uint16]uint64{}, 0
+	s.flushes++
 }
 
 // restart is another run, with all that is on disk or with nothing.
@@ -74,7 +78,13 @@ func (s *wServer) facts() Facts {
 
 func (s *wServer) probe(now time.Time) wire.ProbeReply {
 	return wire.ProbeReply{Clock: time.Duration(now.UnixNano()) + s.ahead, Fields: len(s.hash) + len(s.counters), Record: s.hash["record"],
-		Settings: s.hash["settings"], Known: s.hash["known"], Durable: s.hash["durable"]}
+		Settings: s.hash["settings"], Known: s.hash["known"], Durable: s.hash["durable"], Writes: s.writes()}
+}
+
+// writes is how many packets it has counted as durable.
+func (s *wServer) writes() uint64 {
+	n, _ := strconv.ParseUint(s.hash["writes"], 10, 64)
+	return n
 }
 
 // admit is admit.lua.
@@ -86,25 +96,26 @@ func (s *wServer) admit(c *Change) (bool, error) {
 	case s.broken:
 		return false, fmt.Errorf("answered OOM")
 	}
-	var all counters
-	if all.read(c.Counters) != nil {
-		panic(c.Counters)
+	for i := range uint16(wSlots) {
+		s.counters[i] = max(s.counters[i], c.Floor)
 	}
-	for i, n := range all[:wSlots] {
-		if n = max(n, c.Floor); n > s.counters[uint16(i)] {
-			s.counters[uint16(i)] = n
+	if c.Settings != keep {
+		s.hash["settings"] = c.Settings
+	}
+	switch c.Durable {
+	case keep:
+	case "":
+		delete(s.hash, "durable")
+	default:
+		if s.hash["durable"] = c.Durable; s.writes() == 0 {
+			s.hash["writes"] = fmt.Sprint(c.Writes)
 		}
 	}
-	for field, value := range map[string]string{"settings": c.Settings, "durable": c.Durable} {
-		switch value {
-		case keep:
-		case "":
-			delete(s.hash, field)
-		default:
-			s.hash[field] = value
-		}
-	}
-	if c.Known != keep {
+	switch c.Known {
+	case keep:
+	case "":
+		delete(s.hash, "known")
+	default:
 		s.hash["known"] = mergeKnown(s.hash["known"], c.Known)
 	}
 	s.hash["record"] = c.To
@@ -118,19 +129,20 @@ func mergeKnown(have, other string) string {
 		return other
 	}
 	for i := range a {
-		if i > 0 && b[i] != "0" && (a[i] == "0" || parseNonce(b[i]).number > parseNonce(a[i]).number) {
+		x, y := parseNonce(a[i]), parseNonce(b[i])
+		if i > 0 && b[i] != "0" && (a[i] == "0" || y.number > x.number || y.admission == x.admission && y.evicted > x.evicted) {
 			a[i] = b[i]
 		}
 	}
 	return strings.Join(a, " ")
 }
 
-func (s *wServer) countersText() string {
-	var all counters
-	for i, n := range s.counters {
-		all[i] = n
+// top is the largest counter.
+func (s *wServer) top() (top uint64) {
+	for _, n := range s.counters {
+		top = max(top, n)
 	}
-	return all.String()
+	return top
 }
 
 // wMessage is a command on its way, or its answer.
@@ -142,22 +154,23 @@ type wMessage struct {
 }
 
 type wLane struct {
-	up       bool
-	conn     uint64
-	server   *wServer
-	queue    []*wMessage
-	votes    bool
-	record   string
-	state    stat.State
-	reason   error
-	observed time.Time
-	probed   time.Time
-	probing  bool
-	cut      bool
-	flaky    bool     // it breaks when something is to be written
-	to       *wServer // where the address leads for this proxy alone
-	stepped  bool     // until it is told to forgive
-	demoted  bool
+	up      bool
+	conn    uint64
+	server  *wServer
+	queue   []*wMessage
+	votes   bool
+	record  string
+	state   stat.State
+	reason  error
+	until   time.Time // its votes count
+	writes  uint64
+	probed  time.Time
+	probing bool
+	cut     bool
+	flaky   bool     // it breaks when something is to be written
+	to      *wServer // where the address leads for this proxy alone
+	stepped bool     // until it is told to forgive
+	demoted bool
 }
 
 type wProxy struct {
@@ -169,27 +182,30 @@ type wProxy struct {
 	next   time.Time
 	alarms []string
 	says   []string
-	saw    map[string]bool // runs that it has observed
+	worked map[int]working // masters that voted together, and are undisturbed since
 }
 
 // world is all of it.
 type world struct {
 	*rand.Rand
-	now     time.Time
-	masters []*wServer       // where each address leads to
-	other   *wServer         // where address 0 may lead instead
-	away    map[int]*wServer // where addresses lead for some, see wLane.to
-	proxies []*wProxy
-	mode    Mode
-	conns   uint64
-	tokens  int
-	trace   []string
-	wrong   string
-	grants  int
+	now      time.Time
+	masters  []*wServer       // where each address leads to
+	other    *wServer         // where address 0 may lead instead
+	away     map[int]*wServer // where addresses lead for some, see wLane.to
+	proxies  []*wProxy
+	mode     Mode
+	unfenced bool // fencing: off
+	conns    uint64
+	tokens   int
+	trace    []string
+	wrong    string
+	grants   int
 
 	holder      wHold
 	fence       uint64
 	quarantines int
+
+	survived map[admission]admission // admissions without a wait: what they follow
 
 	mutation string
 	prompt   bool // nothing is late
@@ -204,7 +220,7 @@ type wHold struct {
 }
 
 func newWorld(seed uint64, n int) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1.7e9, 0), away: map[int]*wServer{}}
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1.7e9, 0), away: map[int]*wServer{}, survived: map[admission]admission{}}
 	for i := range n {
 		w.masters = append(w.masters, newServer(fmt.Sprint("s", i)))
 	}
@@ -227,8 +243,8 @@ func (w *world) fail(format string, args ...any) {
 }
 
 func (w *world) start(change ...func(*Options)) *wProxy {
-	p := &wProxy{w: w, n: len(w.proxies), lanes: make([]wLane, len(w.masters)), saw: map[string]bool{}}
-	o := Options{KeyPrefix: "lock:", MaxTTL: wMaxTTL, Fencing: true, Mode: w.mode, Floors: new(Floors), Nonce: func() string {
+	p := &wProxy{w: w, n: len(w.proxies), lanes: make([]wLane, len(w.masters)), worked: map[int]working{}}
+	o := Options{KeyPrefix: "lock:", MaxTTL: wMaxTTL, Fencing: !w.unfenced, Mode: w.mode, Floor: new(Floor), Nonce: func() string {
 		return fmt.Sprintf("%016x", w.Uint64())
 	}}
 	for i := range w.masters {
@@ -250,25 +266,9 @@ func (p *wProxy) send(i int, write bool, run func(s *wServer), done func(lost bo
 }
 
 func (p *wProxy) evaluate() {
-	p.forget()
 	actions, next := p.g.Evaluate(p.w.now)
 	p.next = next
 	p.apply(actions)
-}
-
-// forget is what some mutations do.
-func (p *wProxy) forget() {
-	for i := range p.g.masters {
-		switch m := &p.g.masters[i].mark; {
-		case p.w.mutation == "telling restarts no wait":
-			m.toldAt = m.since
-		case m.admission != (admission{}):
-		case p.w.mutation == "found without memory, and forgotten":
-			m.runID = ""
-		case p.w.mutation == "what cannot be marked has lost nothing":
-			m.since = time.Time{}
-		}
-	}
 }
 
 func (p *wProxy) apply(actions []Action) {
@@ -279,7 +279,10 @@ func (p *wProxy) apply(actions []Action) {
 		switch a.Kind {
 		case ActVote:
 			if current && (l.votes || !l.probing) {
-				l.votes, l.record, l.reason = true, a.Record, nil
+				if l.record != a.Record {
+					l.writes = 0
+				}
+				l.votes, l.record, l.until, l.reason = true, a.Record, a.Until, nil
 			}
 		case ActExclude:
 			if current {
@@ -289,8 +292,6 @@ func (p *wProxy) apply(actions []Action) {
 			p.change(a, current)
 		case ActTell:
 			p.tell(a, current)
-		case ActCount:
-			p.count(a)
 		case ActForgive:
 			l.stepped, l.demoted = false, false
 		case ActAlarm:
@@ -311,9 +312,11 @@ func (p *wProxy) change(a *Action, current bool) {
 	p.send(a.Master, true, func(s *wServer) {
 		if done, err = s.admit(&a.Change); done {
 			p.w.note("proxy %d: %s %q -> %q %s", p.n, s.name, a.Change.From, a.Change.To, a.Change.Known)
-			switch to := parseRecord(a.Change.To); {
+			switch from, to := parseRecord(a.Change.From), parseRecord(a.Change.To); {
 			case a.Change.note():
-			case to.kind == recordMark && !to.durable:
+			case from.kind == recordVotes && to.kind == recordVotes:
+				p.w.survived[to.admission] = from.admission
+			case to.kind == recordMark:
 				p.w.quarantines++
 			case to.kind == recordVotes:
 				p.w.admitted(p, a.Master, to.admission)
@@ -336,66 +339,42 @@ func (p *wProxy) change(a *Action, current bool) {
 }
 
 func (p *wProxy) tell(a *Action, current bool) {
+	said := Learned{Err: fmt.Errorf("lost")}
 	if !current {
-		p.g.Told(a, "", fmt.Errorf("lost"))
+		p.g.Told(a, said)
 		return
 	}
-	known := ""
-	var err error
+	var got Learned
 	p.send(a.Master, true, func(s *wServer) {
-		if known, err = mergeKnown(s.hash["known"], a.Known), nil; s.broken && known != s.hash["known"] {
-			known, err = "", fmt.Errorf("answered OOM")
-			return
+		if got = p.learn(s, a); got.Err == nil {
+			p.w.note("proxy %d: %s knows %s", p.n, s.name, got.Known)
 		}
-		if p.w.mutation != "nobody is told" {
-			s.hash["known"] = known
-		}
-		p.w.note("proxy %d: %s knows %s", p.n, s.name, known)
 	}, func(lost bool) {
-		if lost {
-			err = fmt.Errorf("lost")
+		if !lost {
+			said = got
 		}
-		p.g.Told(a, known, err)
+		p.g.Told(a, said)
 		p.evaluate()
 	})
 }
 
-func (p *wProxy) count(a *Action) {
-	answers, left := make([]Counted, len(a.Ask)), len(a.Ask)
-	end := func() {
-		if left--; left <= 0 {
-			if p.w.mutation == "the floor forgotten" {
-				p.g.o.Floors = new(Floors)
-			}
-			p.apply(p.g.Counted(a, answers, p.w.now))
-			p.evaluate()
-		}
+// learn is learn.lua.
+func (p *wProxy) learn(s *wServer, a *Action) (said Learned) {
+	if s.hash["record"] != a.Record {
+		return Learned{Err: fmt.Errorf("NOTADMITTED")}
 	}
-	if left == 0 {
-		end()
+	said.Known = mergeKnown(s.hash["known"], a.Known)
+	switch {
+	case said.Known == s.hash["known"]:
+	case s.broken:
+		said = Learned{Err: fmt.Errorf("answered OOM"), Refused: true}
+	case p.w.mutation != "nobody is told":
+		s.hash["known"] = said.Known
 	}
-	for k, ask := range a.Ask {
-		if !p.lanes[ask.Master].up {
-			answers[k].Err = fmt.Errorf("down")
-			end()
-			continue
-		}
-		p.send(ask.Master, true, func(s *wServer) {
-			if known := mergeKnown(s.hash["known"], a.Known); p.w.mutation != "nobody is told" && (!s.broken || known == s.hash["known"]) {
-				s.hash["known"], answers[k].Known = known, known
-			}
-			if s.hash["record"] != ask.Record {
-				answers[k].Err = fmt.Errorf("NOTADMITTED")
-				return
-			}
-			answers[k].Counters = s.countersText()
-		}, func(lost bool) {
-			if lost {
-				answers[k] = Counted{Err: fmt.Errorf("lost")}
-			}
-			end()
-		})
+	if a.Count {
+		said.Top, said.Counted = s.top(), true
 	}
+	return said
 }
 
 func (p *wProxy) probe(i int) {
@@ -409,8 +388,7 @@ func (p *wProxy) probe(i int) {
 		if lost {
 			return
 		}
-		l.probing, l.observed = false, o.Sent
-		p.saw[o.Facts.RunID] = true
+		l.probing = false
 		o.At, o.Stepped, o.Demoted = p.w.now, l.stepped, l.demoted
 		p.g.Observe(i, o)
 		if p.w.mutation == "the old record believed" {
@@ -420,19 +398,17 @@ func (p *wProxy) probe(i int) {
 	})
 }
 
-// believeAll makes the proxy take every record for the last one.
+// believeAll makes the proxy find every record confirmed by all.
 func (p *wProxy) believeAll() {
 	for i := range p.g.masters {
 		m := &p.g.masters[i]
-		m.voted = votedAs{}
+		m.last = lastVote{}
 		if m.rec.kind != recordVotes {
 			continue
 		}
 		m.rec.id = p.g.idFor(i, m.rec.id)
 		for j := range p.g.masters {
-			if j != i {
-				p.g.masters[j].known[i] = m.rec.admission
-			}
+			p.g.masters[j].known[i].admission = m.rec.admission
 		}
 	}
 }
@@ -467,7 +443,7 @@ func (p *wProxy) disconnect(i int) {
 	for _, m := range queue {
 		m.done(true)
 	}
-	p.g.Lost(i)
+	p.g.Lost(i, l.writes)
 	p.evaluate()
 }
 
@@ -522,7 +498,7 @@ func (p *wProxy) acquireOn(ttl time.Duration, on ...int) {
 	fence := uint64(0)
 	for _, i := range on {
 		l := &p.lanes[i]
-		if !l.up || !l.votes || l.cut || w.mutation != "votes of any age" && w.now.Sub(l.observed) > MaxAge {
+		if !l.up || !l.votes || l.cut || w.mutation != "votes of any age" && w.now.After(l.until) {
 			continue
 		}
 		s := l.server
@@ -533,6 +509,10 @@ func (p *wProxy) acquireOn(ttl time.Duration, on ...int) {
 		}
 		if s.broken || s.hangs == p || w.blind(s) || s.token != 0 && w.now.Before(s.until) {
 			continue
+		}
+		if n := s.writes(); n > 0 {
+			s.hash["writes"] = fmt.Sprint(n + 1)
+			l.writes = n + 1
 		}
 		s.counters[0]++
 		fence = max(fence, s.counters[0])
@@ -550,13 +530,13 @@ func (p *wProxy) acquireOn(ttl time.Duration, on ...int) {
 		s.counters[0] = max(s.counters[0], fence)
 		names.WriteString(" " + s.name)
 	}
-	p.g.o.Floors.Raise(0, fence)
+	p.g.o.Floor.Raise(fence)
 	w.grants++
 	w.note("proxy %d grants %d fence %d for %v on%s", p.n, token, fence, ttl, names.String())
 	if w.now.Before(w.holder.until) {
 		w.fail("token %d is granted while %d is held for another %v", token, w.holder.token, w.holder.until.Sub(w.now))
 	}
-	if fence <= w.fence {
+	if fence <= w.fence && !w.unfenced {
 		w.fail("fence %d after %d", fence, w.fence)
 	}
 	w.holder, w.fence = wHold{token, w.now.Add(ttl)}, fence
@@ -609,6 +589,7 @@ func (w *world) heal() {
 		for i := range p.lanes {
 			l := &p.lanes[i]
 			l.cut, l.flaky, l.to, w.masters[i].hangs, w.other.hangs = false, false, nil, nil, nil
+			w.masters[i].down = false
 			if p.lanes[i].server != w.masters[i] {
 				p.disconnect(i)
 			}

@@ -49,7 +49,8 @@ type packet struct {
 	m     *Master
 	db    *Memory
 	now   time.Time
-	dirty bool // it has written already
+	dirty bool   // it has written already
+	err   string // why the packet could not be counted: nothing in it votes
 }
 
 const notAdmitted = "NOTADMITTED the record of this master has changed"
@@ -64,11 +65,11 @@ func runPacket(m *Master, db *Memory, cmd *Command) []byte {
 	b = append(b, '*')
 	b = strconv.AppendInt(b, int64(3+len(cmd.Ops)), 10)
 	b = append(b, "\r\n"...)
-	if admitted {
-		b = append(b, ":1\r\n"...)
-	} else {
-		b = append(b, ":0\r\n"...)
+	first := int64(0)
+	if writes := p.count(); admitted {
+		first = 1 + writes
 	}
+	b = append(b, integer(first)...)
 	b = append(b, integer(p.now.Unix())...)
 	b = append(b, integer(int64(p.now.Nanosecond()/1000))...)
 	for i := range cmd.Ops {
@@ -77,11 +78,27 @@ func runPacket(m *Master, db *Memory, cmd *Command) []byte {
 	return b
 }
 
+// count counts the packet if the master is durable.
+func (p *packet) count() int64 {
+	n := number(p.db.State["writes"])
+	if n == 0 {
+		return 0
+	}
+	if p.err = p.denied(true); p.err == "" {
+		n++
+		p.db.State["writes"] = strconv.FormatUint(n, 10)
+	}
+	return int64(n)
+}
+
 // one carries out one operation.
 func (p *packet) one(o *Op, admitted bool) string {
 	kind := operations[o.Letter]
 	if kind.votes && !admitted {
 		return failure(notAdmitted)
+	}
+	if kind.votes && p.err != "" {
+		return failure(p.err)
 	}
 	if p.m.Fault != nil {
 		if text := p.m.Fault(o); text != "" {

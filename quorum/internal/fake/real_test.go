@@ -200,7 +200,8 @@ func (d *differ) step() {
 		d.admit()
 	case 4:
 		known := d.known()
-		d.both("counters "+known, wire.Counters.Eval(d.enc.StateKey, known, ""), false)
+		record, count := d.record(), []string{"", "1"}[d.random.IntN(2)]
+		d.both("learn "+known, wire.Learn.Eval(d.enc.StateKey, known, record, count), false)
 	default:
 		d.packet()
 	}
@@ -279,7 +280,7 @@ func (d *differ) packet() {
 func (d *differ) known() string {
 	words := []string{[]string{"f", "g"}[min(d.random.IntN(6), 5)/5]}
 	for range 3 {
-		words = append(words, []string{"0", "deadbeefdeadbeef", "1-0-aaaaaaaaaaaaaaaa", "2-7-bbbbbbbbbbbbbbbb", "10-0-cccccccccccccccc"}[d.random.IntN(5)])
+		words = append(words, []string{"0", "deadbeefdeadbeef", "1-0-aaaaaaaaaaaaaaaa", "2-7-bbbbbbbbbbbbbbbb", "2-12-bbbbbbbbbbbbbbbb", "10-0-cccccccccccccccc"}[d.random.IntN(5)])
 	}
 	return strings.Join(words, " ")
 }
@@ -287,6 +288,6 @@ func (d *differ) known() string {
 func (d *differ) admit() {
 	from := []string{"", d.fake.State["record"]}[d.random.IntN(2)]
 	pick := func(all ...string) string { return all[d.random.IntN(len(all))] }
-	args := []string{from, pick("", "1"), pick("A run f 1-0-x", "Q run n 1000 - new -", "A run f 2-0-y"), pick("-", "", "max-ttl=1s"), pick("-", "", d.known()), pick("-", "", "run"), pick("", "20"), pick("", "1 30 2 5", "0 7")}
+	args := []string{from, pick("", "1"), pick("A run f 1-0-x", "Q run n 1000 - new -", "A run f 2-0-y"), pick("-", "", "max-ttl=1s"), pick("-", "", d.known()), pick("-", "", "run"), pick("1", "100"), pick("", "20")}
 	d.both("admit "+strings.Join(args, ","), wire.Admit.Eval(d.enc.StateKey, args...), false)
 }

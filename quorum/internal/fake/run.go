@@ -9,7 +9,7 @@ import (
 
 // Command is one command as hooks see it.
 type Command struct {
-	Name string // "PING", "CLIENT ID", "INFO server", "packet", "probe", "counters", "admit", "NOSCRIPT"
+	Name string // "PING", "CLIENT ID", "INFO server", "packet", "probe", "learn", "admit", "NOSCRIPT"
 	Args []string
 	Ops  []Op // of a packet
 }

@@ -2,9 +2,9 @@ package fake
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"lockproxy/quorum/internal/wire"
 )
@@ -21,10 +21,10 @@ var bodies, digests map[string]script
 
 func init() {
 	bodies = map[string]script{
-		wire.Packet.Body:   {"packet", wire.Packet.SHA, runPacket},
-		wire.Probe.Body:    {"probe", wire.Probe.SHA, runProbe},
-		wire.Counters.Body: {"counters", wire.Counters.SHA, runCounters},
-		wire.Admit.Body:    {"admit", wire.Admit.SHA, runAdmit},
+		wire.Packet.Body: {"packet", wire.Packet.SHA, runPacket},
+		wire.Probe.Body:  {"probe", wire.Probe.SHA, runProbe},
+		wire.Learn.Body:  {"learn", wire.Learn.SHA, runLearn},
+		wire.Admit.Body:  {"admit", wire.Admit.SHA, runAdmit},
 	}
 	digests = map[string]script{}
 	for _, sc := range bodies {
@@ -41,13 +41,16 @@ func argv(cmd *Command) []string {
 // runProbe is probe.lua.
 func runProbe(m *Master, db *Memory, _ *Command) []byte {
 	now := m.NowLocked()
-	return []byte(bulk(fmt.Sprintf("%d %d %d\n%s\n%s\n%s\n%s", now.Unix(), now.Nanosecond()/1000, len(db.State)+len(db.Counters),
-		db.State["record"], db.State["settings"], db.State["known"], db.State["durable"])))
+	return []byte(bulk(fmt.Sprintf("%d %d %d\n%s\n%s\n%s\n%s\n%s", now.Unix(), now.Nanosecond()/1000, len(db.State)+len(db.Counters),
+		db.State["record"], db.State["settings"], db.State["known"], db.State["durable"], db.State["writes"])))
 }
 
-// runCounters is counters.lua.
-func runCounters(m *Master, db *Memory, cmd *Command) []byte {
+// runLearn is learn.lua.
+func runLearn(m *Master, db *Memory, cmd *Command) []byte {
 	args := argv(cmd)
+	if args[1] == "" || db.State["record"] != args[1] {
+		return []byte(failure(notAdmitted))
+	}
 	known := bulk(db.State["known"])
 	if merged := mergeKnown(db.State["known"], args[0]); merged != db.State["known"] {
 		if err := m.deniesLocked(true, false); err != "" {
@@ -57,32 +60,27 @@ func runCounters(m *Master, db *Memory, cmd *Command) []byte {
 			known = bulk(merged)
 		}
 	}
-	counters := null
-	switch {
-	case args[1] == "":
-	case db.State["record"] != args[1]:
-		counters = failure(notAdmitted)
-	default:
-		counters = bulk(db.allCounters())
+	top := null
+	if args[2] == "1" {
+		top = integer(int64(db.topCounter(m.NowLocked())))
 	}
-	return []byte("*2\r\n" + known + counters)
+	return []byte("*2\r\n" + known + top)
 }
 
-// allCounters are all counters, in an order of their own so that a run can be repeated to the
-// byte.
-func (db *Memory) allCounters() string {
-	all := make([]string, 0, len(db.Counters))
-	for field, n := range db.Counters {
-		all = append(all, field+" "+count(n))
+// topCounter is the largest counter that is not more than a day ahead of the clock.
+func (db *Memory) topCounter(now time.Time) (top uint64) {
+	limit := uint64(now.Unix()+86400) * 2048000
+	for _, n := range db.Counters {
+		if n <= limit {
+			top = max(top, n)
+		}
 	}
-	slices.Sort(all)
-	return strings.Join(all, " ")
+	return top
 }
 
-// mergeKnown is what known.lua makes of the field known: the higher admission number of each
-// master.
+// mergeKnown is known.lua: of each master the later nonce stays.
 func mergeKnown(have, news string) string {
-	if news == "" || news == "-" {
+	if news == "" {
 		return have
 	}
 	a, b := strings.Fields(have), strings.Fields(news)
@@ -90,55 +88,64 @@ func mergeKnown(have, news string) string {
 		a = b
 	}
 	for i := 1; i < len(a); i++ {
-		if admission(b[i]) > admission(a[i]) {
+		if later(b[i], a[i]) {
 			a[i] = b[i]
 		}
 	}
 	return strings.Join(a, " ")
 }
 
-// admission is the number that a nonce begins with: 0 without one, -1 for none.
-func admission(nonce string) int64 {
-	digits, _, ok := strings.Cut(nonce, "-")
+func later(a, b string) bool {
+	number, writes, id := numbersOf(a)
+	number2, writes2, id2 := numbersOf(b)
+	return number > number2 || id == id2 && number == number2 && writes > writes2
+}
+
+// numbersOf cuts a nonce: its number is 0 without dashes, -1 for none.
+func numbersOf(nonce string) (admission int64, writes uint64, id string) {
+	word := strings.SplitN(nonce, "-", 3)
 	switch {
 	case nonce == "0":
-		return -1
-	case !ok:
-		return 0
+		return -1, 0, ""
+	case len(word) != 3:
+		return 0, 0, nonce
 	}
-	return int64(number(digits))
+	return int64(number(word[0])), number(word[1]), word[2]
 }
 
 // runAdmit is admit.lua.
 func runAdmit(m *Master, db *Memory, cmd *Command) []byte {
 	args := argv(cmd)
-	from, empty, to, settings, known, durable, floor, counters := args[0], args[1], args[2], args[3], args[4], args[5], args[6], args[7]
+	from, empty, to, settings, known, durable, writes, floor := args[0], args[1], args[2], args[3], args[4], args[5], args[6], args[7]
 	if db.State["record"] != from || empty == "1" && len(db.State)+len(db.Counters) > 0 {
 		return []byte(integer(0))
 	}
 	if err := m.deniesLocked(true, false); err != "" {
 		return []byte(failure(err))
 	}
+	switch known {
+	case "-":
+	case "":
+		delete(db.State, "known")
+	default:
+		db.State["known"] = mergeKnown(db.State["known"], known)
+	}
 	if floor != "" {
 		for i := range wire.Slots {
 			db.raise(strconv.Itoa(i), number(floor))
 		}
 	}
-	raised := strings.Fields(counters)
-	for i := 0; i+1 < len(raised); i += 2 {
-		db.raise(raised[i], number(raised[i+1]))
+	if settings != "-" {
+		db.State["settings"] = settings
 	}
-	for name, value := range map[string]string{"settings": settings, "durable": durable} {
-		switch value {
-		case "-":
-		case "":
-			delete(db.State, name)
-		default:
-			db.State[name] = value
+	switch durable {
+	case "-":
+	case "":
+		delete(db.State, "durable")
+	default:
+		if db.State["durable"] = durable; db.State["writes"] == "" {
+			db.State["writes"] = writes
 		}
-	}
-	if merged := mergeKnown(db.State["known"], known); merged != "" {
-		db.State["known"] = merged
 	}
 	db.State["record"] = to
 	return []byte(integer(1))

@@ -134,6 +134,9 @@ func (l *Lane) watchPacketLocked(p *wire.PacketReply, ok bool, r *wire.Reply, se
 	if ok && l.watchClockLocked(sent, now.Sub(l.cfg.Start), p.Clock) {
 		void = errStepped
 	}
+	if ok && p.Admitted {
+		l.writes = max(l.writes, p.Writes)
+	}
 	switch {
 	case !l.votes:
 		return void
@@ -142,8 +145,8 @@ func (l *Lane) watchPacketLocked(p *wire.PacketReply, ok bool, r *wire.Reply, se
 		l.stopVotingLocked(stat.StateQuarantined, admission.ErrReplica)
 	case ok && !p.Admitted || l.stepped:
 		l.stopVotingLocked(stat.StateQuarantined, void)
-	case !l.cfg.Unguarded && sent-l.observed > admission.MaxAge:
-		void = errStale // while nothing was observed, another state of it may have been announced
+	case sent > l.until:
+		void = errStale // others may have learned of another admission meanwhile
 	default:
 		return nil
 	}
@@ -207,7 +210,7 @@ func (l *Lane) watchClockLocked(sent, received, says time.Duration) bool {
 	}
 	// The time suspended takes two system calls to read: it is read where it may explain a step.
 	asleep := clock.Suspended()
-	l.observed -= asleep - l.asleep
+	l.until -= asleep - l.asleep
 	l.asleep = asleep
 	if l.offset.Stepped(l.facts.RunID, sent, received, says, asleep) {
 		l.stepped = true // also if it steps back at once: keys may have expired

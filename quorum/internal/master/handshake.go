@@ -111,7 +111,7 @@ func (l *Lane) meet(server *admission.Facts, loaded bool) {
 		l.offset.Follow(server.RunID)
 	}
 	l.facts, l.status.RunID = *server, server.RunID
-	l.up, l.loaded, l.reason, l.observed = l.conn != nil, loaded, errProbing, 0
+	l.up, l.loaded, l.reason = l.conn != nil, loaded, errProbing
 	landed := l.repairs.fenced(time.Now())
 	l.mu.Unlock()
 	for _, t := range landed {

@@ -69,7 +69,7 @@ func (h *host) Observed(_ int, o admission.Observation) {
 		h.lane.Exclude(o.Conn, stat.StateQuarantined, errProbing, true)
 		h.lane.Forgive() // as after a quarantine
 	default:
-		h.lane.Admit(o.Conn, o.Record)
+		h.lane.Admit(o.Conn, o.Record, o.Sent.Add(admission.MaxAge))
 	}
 }
 
@@ -79,7 +79,7 @@ func (h *host) note(change func()) {
 	change()
 }
 
-func (h *host) Lost(int) { h.note(func() { h.told.lost++ }) }
+func (h *host) Lost(int, uint64) { h.note(func() { h.told.lost++ }) }
 func (h *host) Landed(t wire.TokenAt, _ uint64, _ time.Time) {
 	h.note(func() { h.told.landed = append(h.told.landed, t) })
 }

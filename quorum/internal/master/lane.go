@@ -49,9 +49,10 @@ type Host interface {
 	// Claim makes runID the lane's own. If a connected lane has it already, it returns that one.
 	Claim(runID string, lane int) (other int, ok bool)
 	Unclaim(lane int)
-	// Observed is told what the lane found on its master, Lost that the connection has ended.
+	// Observed takes what the lane found on its master. Lost is called when the connection has
+	// ended, with the number of packets that the master last reported.
 	Observed(lane int, o admission.Observation)
-	Lost(lane int)
+	Lost(lane int, writes uint64)
 	// Landed is told that a top-up stands on the master, or may: the lock may have been released
 	// through another proxy meanwhile.
 	//
@@ -109,8 +110,10 @@ type Lane struct {
 	up      bool  // after the handshake: the lane carries releases
 	votes   bool  // never unless up
 	record  string
-	reason  error // why the master does not vote
-	closing bool  // no new work but releases
+	until   time.Duration // by the lane's clock: the evidence for its votes is good until then
+	writes  uint64        // packets that the master, if durable, has counted under record
+	reason  error         // why the master does not vote
+	closing bool          // no new work but releases
 	queue   queue
 	batch   wire.Batch    // used by encodeLocked
 	written time.Duration // when the last packet was, by the lane's clock
@@ -122,13 +125,12 @@ type Lane struct {
 	warned  string    // the last logged reason why the master does not vote
 	counted bool      // its quarantine has been counted
 
-	facts    admission.Facts // of the server, as it said last
-	probing  bool            // a probe is wanted, or on its way
-	observed time.Duration   // when the last probe that was answered began
-	offset   admission.Clock
-	asleep   time.Duration // clock.Suspended as last read
-	stepped  bool          // the clock has stepped; until Forgive
-	demoted  string        // run_id of a server that has been a replica; until Forgive
+	facts   admission.Facts // of the server, as it said last
+	probing bool            // a probe is wanted, or on its way
+	offset  admission.Clock
+	asleep  time.Duration // clock.Suspended as last read
+	stepped bool          // the clock has stepped; until Forgive
+	demoted string        // run_id of a server that has been a replica; until Forgive
 
 	// Used by the supervisor only.
 	conns   uint64 // number of the last connection

@@ -128,7 +128,7 @@ func (l *Lane) observe(c *conn, f *admission.Facts, record *wire.Reply, began ti
 	}
 	sent, now := began.Sub(l.cfg.Start), time.Now()
 	l.watchClockLocked(sent, now.Sub(l.cfg.Start), said.Clock)
-	l.observed, l.asleep = sent, clock.Suspended()
+	l.asleep = clock.Suspended()
 	return admission.Observation{Conn: c.number, Sent: began, At: now, Facts: *f, ProbeReply: said,
 		Stepped: l.stepped, Demoted: l.demoted == f.RunID}, true, nil
 }

@@ -31,7 +31,7 @@ var (
 	errOtherServer  = errors.New("is another server now")
 	errNotAdmitted  = errors.New("has lost its record")
 	errStepped      = errors.New("has stepped its clock")
-	errStale        = fmt.Errorf("has not told its record for %v", admission.MaxAge)
+	errStale        = fmt.Errorf("has an admission that was not confirmed for %v", admission.MaxAge)
 	errFull         = fmt.Errorf("has %d commands unanswered", maxUnanswered)
 )
 

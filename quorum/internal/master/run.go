@@ -78,8 +78,17 @@ func (l *Lane) session(ctx context.Context) (served bool, err error) {
 	c.turn.Unlock()
 	l.failPending()
 	l.cfg.Host.Unclaim(l.cfg.Index)
-	l.cfg.Host.Lost(l.cfg.Index)
+	l.cfg.Host.Lost(l.cfg.Index, l.takeWrites())
 	return served, err
+}
+
+// takeWrites returns the number of packets that the master reported on the connection that has
+// ended.
+func (l *Lane) takeWrites() (n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, l.writes = l.writes, 0
+	return n
 }
 
 // supervise says what comes before new work, and then watches over the connection: a PING and a

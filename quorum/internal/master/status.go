@@ -3,6 +3,7 @@ package master
 import (
 	"errors"
 	"maps"
+	"math"
 	"time"
 
 	"go.uber.org/zap"
@@ -52,15 +53,26 @@ func (l *Lane) countErrorLocked(r *wire.Reply) {
 	l.status.ByKind[plain.Short(kind)]++
 }
 
-// Admit makes the master vote under record, empty for any. It does nothing on another connection
-// than conn, nor while a probe is on its way: the lane may have begun that because it knows more.
-func (l *Lane) Admit(conn uint64, record string) {
+// Admit makes the master vote under record, empty for any, with operations that are sent until that
+// time, zero for ever. It does nothing on another connection than conn, nor while a probe is under
+// way: the lane may have begun that because it knows more.
+func (l *Lane) Admit(conn uint64, record string, until time.Time) {
 	l.mu.Lock()
-	if !l.isLocked(conn) || !l.votes && l.probing || l.votes && l.record == record {
+	if !l.isLocked(conn) || !l.votes && l.probing {
+		l.mu.Unlock()
+		return
+	}
+	if l.until = math.MaxInt64; !until.IsZero() {
+		l.until = until.Sub(l.cfg.Start)
+	}
+	if l.votes && l.record == record {
 		l.mu.Unlock()
 		return
 	}
 	fresh, runID := !l.votes, l.facts.RunID
+	if l.record != record {
+		l.writes = 0
+	}
 	l.votes, l.record = true, record
 	l.setLocked(stat.StateVoting, nil)
 	l.warned, l.counted = "", false

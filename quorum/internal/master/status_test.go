@@ -41,20 +41,20 @@ func TestExclude(t *testing.T) {
 		if n := logs.FilterMessage("master does not vote").Len(); n != 6 {
 			t.Errorf("logged %d times, want 6: a reason once in a row", n)
 		}
-		l.Admit(7, record)
+		l.Admit(7, record, time.Time{})
 		if l.MayServe() == nil {
 			t.Error("admitted on another connection")
 		}
 		m.Pause()
 		l.Probe()
 		synctest.Wait()
-		l.Admit(1, record)
+		l.Admit(1, record, time.Time{})
 		if l.MayServe() == nil {
 			t.Error("admitted while a probe is on its way")
 		}
 		m.Resume()
 		synctest.Wait()
-		l.Admit(1, record)
+		l.Admit(1, record, time.Time{})
 		if s := l.Status(); s.State != stat.StateVoting || s.Reason != "" || l.MayServe() != nil {
 			t.Errorf("status %+v", s)
 		}

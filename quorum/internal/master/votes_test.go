@@ -120,13 +120,13 @@ func TestStaleObservation(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
 		l.mu.Lock()
-		l.observed -= 2*time.Second + time.Millisecond // as if this process had been stopped
+		l.until -= 2*time.Second + time.Millisecond // as if this process had been stopped
 		l.mu.Unlock()
 		seen := len(h.sofar().observed)
 		var c collect
 		mustAsk(t, l, op(wire.Acquire, tokenAt("k", 1)), &c)
 		synctest.Wait()
-		if got := c.String(); got != "acquire again: has not told its record for 2s" || len(h.sofar().observed) != seen+1 {
+		if got := c.String(); got != "acquire again: has an admission that was not confirmed for 2s" || len(h.sofar().observed) != seen+1 {
 			t.Errorf("answered %s, %d observations, want one more than %d", got, len(h.sofar().observed), seen)
 		}
 		mustAsk(t, l, op(wire.Check, tokenAt("k", 1)), &c)
@@ -152,7 +152,7 @@ func TestSuspendAges(t *testing.T) {
 		var c collect
 		mustAsk(t, l, op(wire.Acquire, tokenAt("k", 1)), &c)
 		synctest.Wait()
-		if got := c.String(); got != "acquire again: has not told its record for 2s" || h.last().Stepped {
+		if got := c.String(); got != "acquire again: has an admission that was not confirmed for 2s" || h.last().Stepped {
 			t.Errorf("answered %s, observed %+v", got, h.last())
 		}
 	})

@@ -1,10 +1,19 @@
 -- A text of admissions is '<fingerprint> <nonce of master 0> <nonce of master 1> ...', 0 for none.
--- A nonce begins with the number of the admission and a dash; one without dashes has the number 0.
-local function numberOf(nonce)
+-- A nonce is '<number>-<writes>-<id>'; one without dashes has the number 0.
+local function numbersOf(nonce)
   if nonce == '0' then
-    return -1
+    return -1, 0, ''
   end
-  return tonumber(string.match(nonce, '^(%d+)%-') or 0)
+  local number, writes, id = string.match(nonce, '^(%d+)%-(%d+)%-(.*)$')
+  return tonumber(number or 0), tonumber(writes or 0), id or nonce
+end
+
+-- later reports whether nonce a replaces nonce b: it is of a later admission, or of the same one
+-- with more writes.
+local function later(a, b)
+  local number, writes, id = numbersOf(a)
+  local number2, writes2, id2 = numbersOf(b)
+  return number > number2 or id == id2 and number == number2 and writes > writes2
 end
 
 local function wordsOf(text)
@@ -15,12 +24,12 @@ local function wordsOf(text)
   return words
 end
 
--- mergeKnown merges admissions into the field known of the hash and returns what stands there
--- then, or an error. Of each master the higher number stays; of equal ones the one that stands
--- there. A text with another fingerprint, or for another number of masters, is replaced.
+-- mergeKnown merges admissions into the field known of the hash and returns the field as it is
+-- then, or an error. Of each master the later nonce stays. A text with another fingerprint, or for
+-- another number of masters, is replaced.
 local function mergeKnown(hash, admissions)
   local text = redis.pcall('HGET', hash, 'known') or ''
-  if type(text) == 'table' or admissions == '' or admissions == '-' then
+  if type(text) == 'table' or admissions == '' then
     return text
   end
   local words, new = wordsOf(text), wordsOf(admissions)
@@ -28,7 +37,7 @@ local function mergeKnown(hash, admissions)
     words = new
   end
   for i = 2, #new do
-    if numberOf(words[i]) < numberOf(new[i]) then
+    if later(new[i], words[i]) then
       words[i] = new[i]
     end
   end

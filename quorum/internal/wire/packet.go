@@ -16,6 +16,7 @@ const CodeWrongMode = "WRONGMODE"
 // PacketReply is the reply to a packet.
 type PacketReply struct {
 	Admitted bool          // the master has the record of the packet
+	Writes   uint64        // packets that a durable master has counted; else 0
 	Clock    time.Duration // the master's time since 1970
 	Results  []Reply       // one for each operation, see Batch.Place; elements of the reply it was read from
 }
@@ -30,10 +31,10 @@ func ParsePacket(r *Reply, n int) (p PacketReply, ok bool) {
 		return p, false
 	}
 	admitted, seconds, micros := &r.Elems[0], &r.Elems[1], &r.Elems[2]
-	if !admitted.Is(0) && !admitted.Is(1) || seconds.Kind != ':' || micros.Kind != ':' {
+	if admitted.Kind != ':' || admitted.Int < 0 || seconds.Kind != ':' || micros.Kind != ':' {
 		return p, false
 	}
-	return PacketReply{admitted.Is(1), clock(seconds.Int, micros.Int), r.Elems[3:]}, true
+	return PacketReply{admitted.Int > 0, uint64(max(admitted.Int-1, 0)), clock(seconds.Int, micros.Int), r.Elems[3:]}, true
 }
 
 // clock is a master's time since 1970. What no Duration holds, it cuts to the years 1970 to 2242.

@@ -30,7 +30,8 @@
 --   I                               inspect
 --   X                               free: deletes any lock, and tells as P does
 -- ttl and ms are milliseconds, a fence has 16 digits, field names a counter, '' without fencing.
--- reply: {1 admitted or 0, seconds, microseconds, a result for each operation}. The results:
+-- reply: {0 not admitted, or 1 and the number of packets that a durable master has counted; seconds,
+--   microseconds, a result for each operation}. The results:
 --   A, W, S, M  the fence, 0 without fencing. Refused: -2 - left of a key that stands there,
 --      whatever its type, and is not touched: it lives left milliseconds more, for ever if left is
 --      -1. With slots that are all taken, left is until the first is free
@@ -70,11 +71,23 @@ local fields = 2 + releases + acquires -- the first field stands behind this pla
 local ttls = fields + acquires
 local waits = ttls + acquires - asking -- W are the last acquires
 local now = redis.call('TIME')
-local have = pcall('HMGET', state, 'record', unpack(ARGV, fields + 1, ttls))
-local refusal = ARGV[1] ~= '' and have[1] ~= ARGV[1]
-  and {err = 'NOTADMITTED the record of this master has changed'}
+local have = pcall('HMGET', state, 'record', 'writes', unpack(ARGV, fields + 1, ttls))
+local admitted, refusal = ARGV[1] == '' or have[1] == ARGV[1], nil
+if not admitted then
+  refusal = {err = 'NOTADMITTED the record of this master has changed'}
+end
+-- A durable master counts its packets: one that comes back with a lower number lost writes.
+local writes = have[2] and tonumber(have[2]) or 0
+if writes > 0 then
+  local set = pcall('HSET', state, 'writes', format('%.0f', writes + 1))
+  if type(set) == 'number' then
+    writes = writes + 1
+  else
+    refusal = refusal or set
+  end
+end
 -- Results take the places of keys: so the table need not grow.
-local out = {refusal and 0 or 1, tonumber(now[1]), tonumber(now[2]),
+local out = {admitted and 1 + writes or 0, tonumber(now[1]), tonumber(now[2]),
   unpack(KEYS, 2, releases + acquires + 1)}
 -- Nothing is published where nobody listens. Who listens for any key subscribes to one of these as
 -- well, so that the names of keys are made only then.
@@ -123,7 +136,7 @@ if acquires > 0 then
   for i = 1, acquires do
     local key, field, fence, text, result = KEYS[releases + i + 1], ARGV[fields + i], 0, '', refusal
     if field ~= '' and not result then
-      local had = seen[field] or have[i + 1]
+      local had = seen[field] or have[i + 2]
       had = had and tonumber(had) or had == false and 0 or -1
       if had >= 0 and had < 9007199254740991 and had % 1 == 0 then
         fence = had + 1

@@ -81,6 +81,9 @@ func TestParsePacket(t *testing.T) {
 	if !ok || !p.Admitted || p.Clock != 1700000000123456*time.Microsecond || len(p.Results) != 2 || !p.Results[0].Is(42) || !p.Results[1].IsError() {
 		t.Errorf("%+v %v", p, ok)
 	}
+	if p, ok = ParsePacket(parsed(t, "*3\r\n:18\r\n:1\r\n:2\r\n"), 0); !ok || !p.Admitted || p.Writes != 17 {
+		t.Errorf("%+v %v", p, ok)
+	}
 	if p, ok = ParsePacket(parsed(t, "*3\r\n:0\r\n:1\r\n:2\r\n"), 0); !ok || p.Admitted {
 		t.Errorf("%+v %v", p, ok)
 	}
@@ -93,7 +96,7 @@ func TestParsePacket(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"-NOSCRIPT no\r\n", ":1\r\n", "*-1\r\n", "*2\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
-		"*4\r\n$1\r\n1\r\n:1\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n:1\r\n-ERR\r\n:1\r\n", "*4\r\n:2\r\n:1\r\n:1\r\n:1\r\n"} {
+		"*4\r\n$1\r\n1\r\n:1\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n:1\r\n-ERR\r\n:1\r\n", "*4\r\n:-1\r\n:1\r\n:1\r\n:1\r\n"} {
 		if p, ok := ParsePacket(parsed(t, in), 1); ok {
 			t.Errorf("%q is %+v", in, p)
 		}
@@ -102,13 +105,13 @@ func TestParsePacket(t *testing.T) {
 
 func TestParseProbe(t *testing.T) {
 	bulk := func(s string) *Reply { return &Reply{Kind: '$', Text: s} }
-	p, ok := ParseProbe(bulk("1700000000 5 3\nA x\ns=1\nf 1-0-a\nrun"))
-	want := ProbeReply{1700000000000005 * time.Microsecond, 3, "A x", "s=1", "f 1-0-a", "run"}
+	p, ok := ParseProbe(bulk("1700000000 5 3\nA x\ns=1\nf 1-0-a\nrun\n17"))
+	want := ProbeReply{1700000000000005 * time.Microsecond, 3, "A x", "s=1", "f 1-0-a", "run", 17}
 	if !ok || p != want {
 		t.Errorf("%+v %v", p, ok)
 	}
-	for _, bad := range []*Reply{{Kind: '$', Null: true}, {Kind: '+', Text: "1 1 1\n\n\n\n"}, bulk(""), bulk("1 1 1\n\n\n"), bulk("1 1 1\n\n\n\n\n"),
-		bulk("1 1\n\n\n\n"), bulk("x 1 1\n\n\n\n"), bulk("1 x 1\n\n\n\n"), bulk("1 1 x\n\n\n\n")} {
+	for _, bad := range []*Reply{{Kind: '$', Null: true}, {Kind: '+', Text: "1 1 1\n\n\n\n\n"}, bulk(""), bulk("1 1 1\n\n\n\n"), bulk("1 1 1\n\n\n\n\n\n"),
+		bulk("1 1\n\n\n\n\n"), bulk("x 1 1\n\n\n\n\n"), bulk("1 x 1\n\n\n\n\n"), bulk("1 1 x\n\n\n\n\n")} {
 		if p, ok := ParseProbe(bad); ok {
 			t.Errorf("%+v is %+v", bad, p)
 		}

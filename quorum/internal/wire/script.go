@@ -24,8 +24,8 @@ var othersLua string
 //go:embed probe.lua
 var probeLua string
 
-//go:embed counters.lua
-var countersLua string
+//go:embed learn.lua
+var learnLua string
 
 //go:embed admit.lua
 var admitLua string
@@ -35,10 +35,10 @@ var knownLua string
 
 // All scripts. They never change.
 var (
-	Packet   = newScript(packetBody())           // lock operations; Encoder writes its calls
-	Probe    = newScript(probeLua)               // KEYS: state. No ARGV. ParseProbe reads its reply
-	Counters = newScript(knownLua + countersLua) // KEYS: state. ARGV: known, record
-	Admit    = newScript(knownLua + admitLua)    // KEYS: state. ARGV: see admit.lua
+	Packet = newScript(packetBody())        // lock operations; Encoder writes its calls
+	Probe  = newScript(probeLua)            // KEYS: state. No ARGV. ParseProbe reads its reply
+	Learn  = newScript(knownLua + learnLua) // KEYS: state. ARGV: known, record, whether to count
+	Admit  = newScript(knownLua + admitLua) // KEYS: state. ARGV: see admit.lua
 )
 
 // packetBody is the script of packets, with what the other operations need in it.

@@ -192,7 +192,7 @@ func (s *server) packet(e *Encoder, record string, ops ...*Op) (all PacketReply)
 		for ; n < len(ops) && groupOf(ops[n].letter()) >= b.last() && b.Add(ops[n]); n++ {
 		}
 		p := s.onePacket(e, record, &b)
-		all.Admitted, all.Clock = p.Admitted, p.Clock
+		all.Admitted, all.Writes, all.Clock = p.Admitted, p.Writes, p.Clock
 		all.Results = append(all.Results, p.Results...)
 		ops = ops[n:]
 	}
