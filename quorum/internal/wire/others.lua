@@ -6,13 +6,21 @@ local function others(out, tell)
   local KEYS, ARGV = KEYS, ARGV
   local tools = {
     ms = out[2] * 1000 + (out[3] - out[3] % 1000) / 1000, ends = {},
-    counter = {}, broken = false,  -- what the counters have; the error of one that is no number
+    counter = {}, broken = {},     -- what the counters have; the errors of those that cannot count
     raised = {}, counted = {},     -- new texts of counters; the results that are void without them
     freed = tell and tell.freed or {}, by = tell and tell.by or {},
     changes = tell and tell.changes or {},
   }
 
+  tools.limit = math.min((tools.ms + 86400000) * 2048, 9007199254740991) -- of counters
+
   function tools:whole(number) return format('%.0f', number) end
+
+  -- ahead returns the error if no counter may be raised to number, otherwise false.
+  function tools:ahead(number)
+    return number > self.limit
+      and {err = 'ERR a fencing counter is more than a day ahead of the clock'}
+  end
 
   -- endOf is when what is set now for ttl ends, as a number and as text.
   function tools:endOf(ttl)
@@ -112,12 +120,12 @@ local function others(out, tell)
     local have = names[1] and pcall('HMGET', KEYS[1], unpack(names))
     for j = 1, #names do
       local number = have[j] and tonumber(have[j]) or have[j] == false and 0 or -1
-      if number >= 0 and number < 9007199254740991 and number % 1 == 0 then
+      if number >= 0 and number < self.limit and number % 1 == 0 then
         counter[names[j]] = number
       else
         counter[names[j]] = nil
-        local text = 'ERR a fencing counter is no number under 2^53 - 1'
-        self.broken = have.err and have or {err = text}
+        self.broken[names[j]] = have.err and have or self:ahead(number + 1)
+          or {err = 'ERR a fencing counter is no number under 2^53 - 1'}
       end
     end
     at = first
@@ -125,8 +133,10 @@ local function others(out, tell)
       local op, secret, result, wide = ARGV[at], ARGV[at + 1], nil, nil
       place, k = place + 1, k + 1
       local key = KEYS[k]
-      if refusal and not free[op] then
-        result = refusal
+      local fence = (op == 'R' or op == 'N') and ARGV[at + 2] or op == 'T' and ARGV[at + 4]
+      local void = not free[op] and (refusal or fence and self:ahead(tonumber(fence)))
+      if void then
+        result = void
         if op == 'M' or op == 'N' then
           local n = tonumber(ARGV[at + 3])
           k, wide = k + n - 1, n + (op == 'M' and 6 or 4)
@@ -175,7 +185,7 @@ local function others(out, tell)
           local field, text = ARGV[at + 3], ARGV[at + 2]
           local had = counter[field]
           if not had and field ~= '' then
-            result = self.broken
+            result = self.broken[field]
           else
             result = pcall('SETRANGE', key, '40', text) -- keeps the expiry
             if type(result) == 'number' then
@@ -256,7 +266,7 @@ local function others(out, tell)
     function tools:join(key, secret, place, ttl, field, owner, waits, topUp)
       local had, greatest = self.counter[field], 0
       if not had and field ~= '' then
-        return self.broken
+        return self.broken[field]
       end
       local stands = pcall('ZCARD', key)
       local fresh = stands == 0
@@ -337,7 +347,7 @@ local function others(out, tell)
       elseif op == 'R' then
         local text, field = ARGV[at + 2], ARGV[at + 3]
         if not self.counter[field] and field ~= '' then
-          return self.broken
+          return self.broken[field]
         end
         local new = secret .. text .. sub(value, 57)
         if new ~= value then
@@ -487,7 +497,7 @@ local function others(out, tell)
       local ttl, field, owner, waits = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
       local had = self.counter[field]
       if not had and field ~= '' then
-        return self.broken
+        return self.broken[field]
       end
       local may, fresh = self:slots(key, waits)
       local shut = may == true and self:closed(key, 'L')
@@ -555,7 +565,7 @@ local function others(out, tell)
       elseif op == 'R' then
         local fence, field = ARGV[at + 2], ARGV[at + 3]
         if not self.counter[field] and field ~= '' then
-          return self.broken
+          return self.broken[field]
         end
         local new = self:whole(over) .. ' ' .. secret .. fence .. sub(value, 57)
         local done = pcall('HSET', key, slot, new)
@@ -621,7 +631,7 @@ local function others(out, tell)
       for f = head, head + n - 1 do
         local field = ARGV[at + f]
         if not self.counter[field] and field ~= '' then
-          return n, self.broken
+          return n, self.broken[field]
         end
       end
       return n
@@ -737,7 +747,7 @@ local function others(out, tell)
       local ttl, field, text = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
       local owner, mode = ARGV[at + 5], ARGV[at + 6]
       if not self.counter[field] and field ~= '' then
-        return self.broken
+        return self.broken[field]
       end
       local stands, result = pcall('GETRANGE', key, '0', '39'), nil
       if stands == secret and mode == 'S' then
@@ -807,11 +817,16 @@ local function others(out, tell)
     function tools:H(key, secret, place, at)
       local field, left = ARGV[at + 3], pcall('PTTL', key)
       if not self.counter[field] and field ~= '' then
-        return self.broken
+        return self.broken[field]
       elseif type(left) == 'table' then
         return left
       end
       local rest = pcall('GETRANGE', key, '40', '119')
+      local number = (tonumber(sub(rest, 1, 16)) or 0) + 1
+      local ahead = self:ahead(number)
+      if ahead then
+        return ahead
+      end
       local later = pcall('TIME') -- than left was told
       later = later[1] * 1000 + (later[2] - later[2] % 1000) / 1000
       local over = self:whole(math.max(later + left, self.ms + tonumber(ARGV[at + 2])))
@@ -827,7 +842,7 @@ local function others(out, tell)
         pcall('SET', key, secret .. rest, 'PX', self:whole(math.max(left, 1)))
         return done
       end
-      self:raise(field, (tonumber(sub(rest, 1, 16)) or 0) + 1, place)
+      self:raise(field, number, place)
       self:tell(key, secret)
       return 'S' .. rest
     end

@@ -46,7 +46,9 @@
 --      {'shared' or 'limit', left, how many hold it, value, left, ...}: at most 128 of them; the
 --      value of a slot has '<slot> ' in front
 -- An error is the result of one operation and leaves the others alone. NOTADMITTED: the record
--- differs, and the operation votes: all but P, D, Q, Z, K, F and X do.
+-- differs, and the operation votes: all but P, D, Q, Z, K, F and X do. Counters are whole numbers
+-- up to (TIME in ms + 86400000) * 2048, under 2^53; a larger one is a mistake. An operation that
+-- counts with such a counter, or would raise a counter over this limit, is answered with an error.
 --
 -- What stands at a lock's key (<value> is secret, fence, owner; ends are by this clock, in ms):
 --   exclusive  a string, <value>
@@ -131,6 +133,8 @@ if releases > 0 then
 end
 
 if acquires > 0 then
+  local limit = (out[2] * 1000 + (out[3] - out[3] % 1000) / 1000 + 86400000) * 2048
+  limit = limit < 9007199254740991 and limit or 9007199254740991
   local seen, zeros = {}, '0000000000000000' -- what counters have been raised to
   local numbers, n = {unpack(ARGV, fields - acquires + 1, ttls)}, 0 -- as large as it can become
   for i = 1, acquires do
@@ -138,9 +142,11 @@ if acquires > 0 then
     if field ~= '' and not result then
       local had = seen[field] or have[i + 2]
       had = had and tonumber(had) or had == false and 0 or -1
-      if had >= 0 and had < 9007199254740991 and had % 1 == 0 then
+      if had >= 0 and had < limit and had % 1 == 0 then
         fence = had + 1
         text = format(digits, fence)
+      elseif had >= limit then
+        result = {err = 'ERR a fencing counter is more than a day ahead of the clock'}
       else
         result = have.err and have or {err = 'ERR a fencing counter is no number under 2^53 - 1'}
       end

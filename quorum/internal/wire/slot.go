@@ -1,8 +1,19 @@
 package wire
 
+import "time"
+
 // Slots is how many fencing counters a master keeps. Keys share them, so memory is bounded and
 // nothing has to expire.
 const Slots = 4096
+
+// FenceLimit returns the largest number to which the scripts raise a counter when the master's
+// clock shows now: 2,048 for each millisecond from 1970 until a day from now. Counters start from a
+// clock and rise more slowly, so a larger one is an error. The limit is under 2^53.
+func FenceLimit(now time.Time) uint64 {
+	const maxFence = 1<<53 - 1
+	ahead := uint64(max(now.Add(24*time.Hour).UnixMilli(), 0))
+	return min(ahead<<11, maxFence)
+}
 
 // Slot returns the counter of a full key: CRC16 (XMODEM) as Redis Cluster computes it, but over
 // the whole key, without its rule about braces.
