@@ -62,8 +62,8 @@ var roundMutations = []mutation{
 	}},
 	{name: "write-back to any majority, without comparing our value", family: "fences", finds: order, lua: "raise", edits: []edit{
 		{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending && !a.votes.slots: // or it may grant another slot", new: "default:"},
-		{file: fakePacket, old: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		return integer(0)\n	}\n	if err := p.denied(true)",
-			new: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		p.db.raise(o.Args[2], number(o.Args[1]))\n		return integer(1)\n	}\n	if err := p.denied(true)"},
+		{file: fakePacket, old: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		return integer(0)\n	}\n	if err := p.ahead(",
+			new: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		p.db.raise(o.Args[2], number(o.Args[1]))\n		return integer(1)\n	}\n	if err := p.ahead("},
 	}},
 	{name: "confirmed by a majority of those who granted", family: "fences", finds: order, edits: []edit{
 		{file: "attempt.go", old: "a.raises.begin(decideRaise, len(a.votes.answers))",

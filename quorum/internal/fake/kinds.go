@@ -119,8 +119,8 @@ func (p *packet) acquireShared(o *Op) string {
 
 // join is the Lua function of that name.
 func (p *packet) join(o *Op, ttl, field, owner string, waits string, text string) string {
-	if p.db.spent(field) {
-		return failure(spent)
+	if err := p.ahead(number(text), field); err != "" {
+		return err
 	}
 	v, stands := p.db.get(o.Key, p.now)
 	if stands && v.Mode != wire.Shared {
@@ -167,8 +167,8 @@ func (p *packet) slots(o *Op, waits string) (v Value, refusal string) {
 
 func (p *packet) acquireSlot(o *Op) string {
 	field, waits, limit := o.Args[2], o.Args[4], int(number(o.Args[5]))
-	if p.db.spent(field) {
-		return failure(spent)
+	if err := p.ahead(0, field); err != "" {
+		return err
 	}
 	v, refusal := p.slots(o, waits)
 	if refusal != "" {
@@ -260,10 +260,10 @@ func (p *packet) acquireSeveral(o *Op) string {
 	keys, fields := o.several(5)
 	secret, ttl, owner, waits := o.Args[0], o.Args[1], o.Args[3], o.Args[4]
 	fence, longest, stands := uint64(0), int64(0), false
+	if err := p.ahead(0, fields...); err != "" {
+		return err
+	}
 	for i, key := range keys {
-		if p.db.spent(fields[i]) {
-			return failure(spent)
-		}
 		if fields[i] != "" {
 			fence = max(fence, p.db.Counters[fields[i]]+1)
 		}
@@ -295,10 +295,11 @@ func (p *packet) acquireSeveral(o *Op) string {
 
 func (p *packet) raiseSeveral(o *Op) string {
 	keys, fields := o.several(3)
-	for i, key := range keys {
-		if p.db.spent(fields[i]) {
-			return failure(spent)
-		}
+	fence := number(o.Args[1])
+	if err := p.ahead(fence, fields...); err != "" {
+		return err
+	}
+	for _, key := range keys {
 		if v, ours := p.db.ours(key, o.Args[0], p.now); !ours || v.Mode != wire.Exclusive {
 			return integer(0)
 		}
@@ -308,8 +309,8 @@ func (p *packet) raiseSeveral(o *Op) string {
 	}
 	for i, key := range keys {
 		v, _ := p.db.ours(key, o.Args[0], p.now)
-		p.db.raise(fields[i], number(o.Args[1]))
-		p.db.Keys[key] = LockValue(v.Secret(), number(o.Args[1]), v.Owner(), v.End)
+		p.db.raise(fields[i], fence)
+		p.db.Keys[key] = LockValue(v.Secret(), fence, v.Owner(), v.End)
 	}
 	return integer(1)
 }
@@ -348,8 +349,9 @@ func (p *packet) share(o *Op) string {
 		return failure("WRONGMODE a slot cannot be shared")
 	case v.Mode == wire.Shared:
 		return p.extend(o)
-	case p.db.spent(o.Args[2]):
-		return failure(spent)
+	}
+	if err := p.ahead(v.Fence()+1, o.Args[2]); err != "" {
+		return err
 	}
 	if err := p.denied(false); err != "" {
 		return failure(err)

@@ -112,11 +112,6 @@ func (m *Memory) ours(key, secret string, now time.Time) (v Value, ours bool) {
 	return v, stands && !v.Other && v.Secret() == secret
 }
 
-// spent reports whether a counter can go no further.
-func (m *Memory) spent(field string) bool { return m.Counters[field] >= 1<<53-1 }
-
-const spent = "ERR a fencing counter is no number under 2^53 - 1"
-
 // raise makes a counter at least n.
 func (m *Memory) raise(field string, n uint64) {
 	if field != "" && m.Counters[field] < n {

@@ -116,13 +116,27 @@ func (p *packet) denied(takes bool) string {
 	return err
 }
 
+// ahead returns the error of an operation that raises counters to fence, if fence or the next number
+// of a counter exceeds the limit. Otherwise it returns "".
+func (p *packet) ahead(fence uint64, fields ...string) string {
+	for _, field := range fields {
+		if field != "" {
+			fence = max(fence, p.db.Counters[field]+1)
+		}
+	}
+	if fence > wire.FenceLimit(p.now) {
+		return failure("ERR a fencing counter is more than a day ahead of the clock")
+	}
+	return ""
+}
+
 func (p *packet) acquire(o *Op) string {
 	secret, ttl, field, owner, waits := o.Args[0], o.Args[1], o.Args[2], o.Args[3], ""
 	if o.Letter == 'W' {
 		waits = o.Args[4]
 	}
-	if p.db.spent(field) {
-		return failure(spent)
+	if err := p.ahead(0, field); err != "" {
+		return err
 	}
 	if v, stands := p.db.get(o.Key, p.now); stands { // also where nothing can be written
 		return p.refuse(o.Key, v, wire.Exclusive, waits)
@@ -141,17 +155,20 @@ func (p *packet) acquire(o *Op) string {
 }
 
 func (p *packet) raise(o *Op) string {
-	if p.db.spent(o.Args[2]) {
-		return failure(spent)
+	fence := number(o.Args[1])
+	if err := p.ahead(fence); err != "" {
+		return err
 	}
 	v, ours := p.db.ours(o.Key, o.Args[0], p.now)
 	if !ours {
 		return integer(0)
 	}
+	if err := p.ahead(fence, o.Args[2]); err != "" {
+		return err
+	}
 	if err := p.denied(true); err != "" {
 		return failure(err)
 	}
-	fence := number(o.Args[1])
 	p.db.raise(o.Args[2], fence)
 	if at := v.holder(o.Args[0]); at >= 0 {
 		h := v.Holders[at]
@@ -278,8 +295,8 @@ func (p *packet) lengthen(key, secret string, v Value, ttl string) string {
 
 func (p *packet) topUp(o *Op) string {
 	secret, ttl, field, fence, owner := o.Args[0], o.Args[1], o.Args[2], number(o.Args[3]), o.Args[4]
-	if p.db.spent(field) {
-		return failure(spent)
+	if err := p.ahead(fence, field); err != "" {
+		return err
 	}
 	p.leaveOtherSlot(o.Key, secret, o.Args[5])
 	v, ours := p.db.ours(o.Key, secret, p.now)

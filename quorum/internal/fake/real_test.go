@@ -198,6 +198,10 @@ func (d *differ) step() {
 		}
 	case 2, 3:
 		d.admit()
+	case 5:
+		field, n := fmt.Sprint(d.random.IntN(3)), d.fence(80)
+		d.redis.ask(d.t, wire.AppendCommand(nil, "HSET", d.enc.StateKey, field, fmt.Sprint(n)))
+		d.fake.Counters[field] = n
 	case 4:
 		known := d.known()
 		record, count := d.record(), []string{"", "1"}[d.random.IntN(2)]
@@ -261,7 +265,7 @@ func (d *differ) packet() {
 			d.last = op.Secret
 		}
 		op.Slot = uint16(d.random.IntN(3))
-		op.Fence = uint64(d.random.IntN(40))
+		op.Fence = d.fence(40)
 		op.TTL = time.Duration(1+d.random.IntN(9)) * 20 * time.Second
 		op.Owner = []string{"", "me", "a label with blanks"}[d.random.IntN(3)]
 		op.Publish = d.random.IntN(2) == 0
@@ -275,6 +279,14 @@ func (d *differ) packet() {
 	}
 	record := d.record()
 	d.both("packet under "+record+": "+what.String(), d.enc.AppendPacket(nil, &batch, record, true), true)
+}
+
+// fence is a number under n, or one around the limit of counters.
+func (d *differ) fence(n int) uint64 {
+	if d.random.IntN(8) > 0 {
+		return uint64(d.random.IntN(n))
+	}
+	return []uint64{wire.FenceLimit(time.Now().Add(-time.Hour)), wire.FenceLimit(time.Now().Add(time.Hour)), 1<<53 - 2, 1<<53 - 1}[d.random.IntN(4)]
 }
 
 func (d *differ) known() string {

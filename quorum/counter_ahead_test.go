@@ -1,0 +1,174 @@
+package quorum
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/quorum/internal/fake"
+	"lockproxy/quorum/internal/wire"
+)
+
+// high is a wrong counter, near 2^53.
+const high = 9007199254740000
+
+// locksOfJob has a lock of each kind. All use the counter of job.
+var locksOfJob = map[string]Request{
+	"plain":         {Key: "job"},
+	"waiting":       {Key: "job", Waits: time.Second},
+	"shared":        {Key: "job", Mode: Shared},
+	"limit":         {Key: "job", Mode: Limited, Limit: 3},
+	"keys":          {Key: "job", Keys: []string{"one", "two"}},
+	"keys, another": {Key: "one", Keys: []string{"two", "job"}},
+}
+
+func fieldsOf(r Request) (fields []string) {
+	for _, key := range append([]string{r.Key}, r.Keys...) {
+		fields = append(fields, field("lock:"+key))
+	}
+	return fields
+}
+
+// If a counter is far ahead on one master, the other two grant the lock, in a second fencing
+// round if their counters differ. The number spreads neither to another counter nor to the floors.
+func TestCounterAheadOfClock(t *testing.T) {
+	for name, r := range locksOfJob {
+		for _, bad := range []uint64{high, 1<<53 - 2, 1<<53 - 1, 0} { // 0: two days ahead
+			t.Run(name+" "+strconv.FormatUint(bad, 10), func(t *testing.T) {
+				inBubble(t, 3, func(t *testing.T, s *sim) {
+					if bad == 0 {
+						bad = wire.FenceLimit(time.Now().Add(24 * time.Hour))
+					}
+					q := s.quorum()
+					setCounter(s.masters[0], "lock:job", bad)
+					setCounter(s.masters[1], "lock:job", 5)
+					setCounter(s.masters[2], "lock:job", 9)
+					r.TTL = 10 * time.Second
+					for last := uint64(9); last < 12; {
+						lease, err := q.Acquire(t.Context(), r)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if f := lease.Token.Fence; f <= last || f > last+2 { // what is shared counts once more
+							t.Fatalf("fence %d after %d", f, last)
+						}
+						last = lease.Token.Fence
+						synctest.Wait()
+						if _, err := q.Extend(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, r.TTL, name == "plain"); err != nil {
+							t.Errorf("extend: %v", err)
+						}
+						time.Sleep(5 * time.Second) // top-ups are tried again
+						if ok, err := q.Release(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, 0); !ok || err != nil {
+							t.Errorf("release: %v, %v", ok, err)
+						}
+						synctest.Wait()
+					}
+					s.smallCounters(bad)
+					for slot := range uint16(wire.Slots) {
+						if n := q.floors.At(slot); n > 100 {
+							t.Errorf("the proxy knows of %d in counter %d", n, slot)
+						}
+					}
+					s.masters[0].Set(func() { clear(s.masters[0].Counters) })
+					s.each(2, 3, (*fake.Master).Pause) // both others are needed
+					r.TTL = time.Second
+					lease, err := q.Acquire(t.Context(), r)
+					if err != nil || lease.Token.Fence > 100 {
+						t.Errorf("with the first master wiped: %+v, %v", lease, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// smallCounters fails if a counter is high, except the counter of job on the first master. That one
+// must still be bad.
+func (s *sim) smallCounters(bad uint64) {
+	s.t.Helper()
+	for i, m := range s.masters {
+		m.Set(func() {
+			for f, n := range m.Counters {
+				if i == 0 && f == field("lock:job") {
+					if n != bad {
+						s.t.Errorf("the counter that was %d is %d", bad, n)
+					}
+				} else if n > 100 {
+					s.t.Errorf("master %d: counter %s is %d", i+1, f, n)
+				}
+			}
+		})
+	}
+}
+
+// If the counter is far ahead on a majority, Acquire fails and the error gives the reason.
+func TestCountersAheadOfClock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.each(0, 2, func(m *fake.Master) { setCounter(m, "lock:job", high) })
+		_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
+		if err == nil || !strings.Contains(err.Error(), "a fencing counter is more than a day ahead of the clock") {
+			t.Errorf("%v", err)
+		}
+		synctest.Wait()
+		s.noKeys("after it")
+	})
+}
+
+// TestCounterAheadOfClock on real servers, which also wipes the master.
+func TestCounterAheadOnServers(t *testing.T) {
+	for name, r := range locksOfJob {
+		t.Run(name, func(t *testing.T) {
+			servers, addrs := startMasters(t, 3)
+			q := dialQuorum(t, addrs, patient)
+			job := field("lock:job")
+			if err := servers[0].HSet(t.Context(), testState, job, high).Err(); err != nil {
+				t.Fatal(err)
+			}
+			lock := func() {
+				t.Helper()
+				lease := grantedOf(t, q, r)
+				if lease.Token.Fence > 1000 {
+					t.Errorf("fence %d", lease.Token.Fence)
+				}
+				if held, err := q.Release(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, 0); !held || err != nil {
+					t.Errorf("release: %v, %v", held, err)
+				}
+			}
+			small := func(servers []*redisServer) {
+				t.Helper()
+				for _, s := range servers {
+					for f, text := range s.HGetAll(context.Background(), testState).Val() {
+						if n, err := strconv.Atoi(text); err == nil && n > 1000 {
+							t.Errorf("%s: counter %s is %d", s.addr, f, n)
+						}
+					}
+				}
+			}
+			for range 5 {
+				lock()
+			}
+			waitDrained(t, []*Quorum{q})
+			if n := servers[0].HGet(t.Context(), testState, job).Val(); n != strconv.Itoa(high) {
+				t.Errorf("the counter is %s", n)
+			}
+			for _, f := range fieldsOf(r) {
+				if n, _ := servers[0].HGet(t.Context(), testState, f).Int(); f != job && n > 1000 {
+					t.Errorf("counter %s beside it is %d", f, n)
+				}
+			}
+			small(servers[1:])
+			if err := servers[0].FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				lock()
+			}
+			waitDrained(t, []*Quorum{q})
+			small(servers)
+		})
+	}
+}
