@@ -102,7 +102,8 @@ func (a *attempt) takeLocked(lane int, kind wire.Kind, said answer, askAgain boo
 		}
 		return end
 	}
-	if said.state == answerYes {
+	// A number over the limit that one master counted may be a fault of its counter and its clock.
+	if said.state == answerYes && said.fence <= wire.FenceLimit(a.clock.Begun()) {
 		a.acq.q.floor.Raise(said.fence)
 	}
 	if said.state == answerYes && a.votes.slots && a.phase != asking && said.slot != a.votes.slot {

@@ -67,10 +67,8 @@ func TestCounterAheadOfClock(t *testing.T) {
 						synctest.Wait()
 					}
 					s.smallCounters(bad)
-					for slot := range uint16(wire.Slots) {
-						if n := q.floors.At(slot); n > 100 {
-							t.Errorf("the proxy knows of %d in counter %d", n, slot)
-						}
+					if n := q.floor.Top(); n > 100 {
+						t.Errorf("the proxy knows of %d", n)
 					}
 					s.masters[0].Set(func() { clear(s.masters[0].Counters) })
 					s.each(2, 3, (*fake.Master).Pause) // both others are needed
@@ -115,6 +113,26 @@ func TestCountersAheadOfClock(t *testing.T) {
 		}
 		synctest.Wait()
 		s.noKeys("after it")
+	})
+}
+
+// A master with a wrong counter and a wrong clock grants. The other masters refuse its number, and
+// the number does not become a floor.
+func TestCounterAndClockAhead(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.masters[0].Set(func() { s.masters[0].Ahead = 100 * 365 * 24 * time.Hour })
+		setCounter(s.masters[0], "lock:job", wire.FenceLimit(time.Now().Add(72*time.Hour)))
+		_, _ = q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
+		time.Sleep(2 * time.Second)
+		s.each(1, 3, func(m *fake.Master) {
+			if n := counter(m, "lock:job"); n > 100 {
+				t.Errorf("it has spread: %d", n)
+			}
+		})
+		if n := q.floor.Top(); n > 100 {
+			t.Errorf("the proxy knows of %d", n)
+		}
 	})
 }
 

@@ -148,7 +148,7 @@ func (e *extension) decide(*question) {
 }
 
 // rememberLocked notes what masters hold behind the secret. The number that the caller names
-// proves nothing.
+// proves nothing. A fence over the limit of counters does not become a floor.
 func (e *extension) rememberLocked() {
 	for _, a := range e.round.answers {
 		if a.state != answerYes {
@@ -158,8 +158,10 @@ func (e *extension) rememberLocked() {
 			e.op.Fence, e.op.Owner = a.fence, cmp.Or(a.owner, e.op.Owner)
 		}
 		e.mode = max(e.mode, a.mode)
+		if a.fence <= wire.FenceLimit(e.begun) {
+			e.q.floor.Raise(a.fence)
+		}
 	}
-	e.q.floor.Raise(e.op.Fence)
 }
 
 // refill is told of an answer that came after the verdict.
