@@ -2,7 +2,9 @@ package lab
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -79,4 +81,58 @@ func (s *Redis) SaveDisk(t testing.TB) string {
 func (s *Redis) RestartWithDisk(t testing.TB, snapshot string) {
 	t.Helper()
 	s.restart(t, snapshot)
+}
+
+// RestartWithRDBThenAOF is RestartWithRDB for a server with an append-only file. The server starts
+// without one; CONFIG SET makes it write one.
+func (s *Redis) RestartWithRDBThenAOF(t testing.TB, dump string) {
+	t.Helper()
+	s.args = append(s.args, "--appendonly", "no")
+	s.RestartWithRDB(t, dump)
+	s.Must(t, "CONFIG", "SET", "appendonly", "yes", "appendfsync", "always")
+	WaitFor(t, "the append-only file", Patience, func() bool {
+		return s.Info(t, "persistence", "aof_rewrite_in_progress") == "0" && s.Info(t, "persistence", "aof_rewrite_scheduled") == "0"
+	})
+}
+
+// AOFSize returns the length of the server's append-only file, in bytes.
+func (s *Redis) AOFSize(t testing.TB) int64 {
+	t.Helper()
+	info, err := os.Stat(s.aof(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// RestartRepaired ends the server at once, if it still runs. It cuts the append-only file a few
+// bytes after size, within a command, repairs the file with redis-check-aof --fix, and starts the
+// server again.
+func (s *Redis) RestartRepaired(t testing.TB, size int64) {
+	t.Helper()
+	check := Tool(t, "redis-check-aof")
+	s.Kill()
+	file := s.aof(t)
+	const partOfCommand = 5
+	if err := os.Truncate(file, size+partOfCommand); err != nil {
+		t.Fatal(err)
+	}
+	manifest := strings.TrimSuffix(filepath.Base(file), ".1.incr.aof") + ".manifest"
+	fix := exec.Command(check, "--fix", manifest)
+	fix.Dir, fix.Stdin = filepath.Dir(file), strings.NewReader("y\n")
+	if out, err := fix.CombinedOutput(); err != nil || !strings.Contains(string(out), "Successfully truncated AOF") {
+		t.Fatalf("redis-check-aof: %v\n%s", err, out)
+	}
+	s.restart(t, s.dir)
+}
+
+// aof returns the name of the file to which the server appends its writes. It must not have
+// rewritten that file.
+func (s *Redis) aof(t testing.TB) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.1.incr.aof"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("append-only files of %s: %q (%v), want one", s.Addr, files, err)
+	}
+	return files[0]
 }
