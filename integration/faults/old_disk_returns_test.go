@@ -1,0 +1,91 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// TestOldDiskReturns: one of three masters is away while the two others start empty before a new
+// proxy, and a majority works again. The third returns with its old disk, which has admissions of
+// the others that are not theirs. That disturbs no lock: a holder extends its lock until all
+// masters vote, and the two never stop voting.
+func TestOldDiskReturns(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"append-only file": lab.AOFAlways(),
+		"dump":             nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const maxTTL = 3 * time.Second
+			l := lab.StartGuarded(t, maxTTL, lab.Config{MasterArgs: args})
+			host := lab.Dial(t, l.Proxies[0].Addr)
+			lab.WaitAllVote(t, l, host)
+			lab.UnlockSurely(t, host, "job", lab.LockSoon(t, host, "job"))
+			away := l.Masters[2]
+			away.Must(t, "SAVE")
+			away.Kill()
+			l.Proxies[0].Kill()
+			for _, s := range l.Masters[:2] {
+				s.RestartEmpty(t)
+			}
+			l.Proxies[0].Restart(t)
+			host = lab.Dial(t, l.Proxies[0].Addr)
+			lab.WaitStates(t, host, lab.Patience, "voting", "voting", "down")
+			h := holder{host: host, token: lab.LockSoon(t, host, "held", "3s"), ttl: maxTTL, until: time.Now().Add(maxTTL)}
+			away.RestartKept(t)
+			h.extendUntilAllVote(t)
+			lab.UnlockSurely(t, host, "held", h.token)
+		})
+	}
+}
+
+// holder is a client with a lock on the key held.
+type holder struct {
+	host  *lab.Client
+	token string
+	ttl   time.Duration
+	until time.Time // it counts on the lock until then
+}
+
+// extendUntilAllVote extends the lock and takes another one again and again until all masters vote.
+// It fails if one of the first two masters is in quarantine, or if the lock is lost.
+func (h *holder) extendUntilAllVote(t *testing.T) {
+	t.Helper()
+	lab.WaitFor(t, "all masters vote", lab.Patience, func() bool {
+		masters := lab.Elements(h.host.Do("LOCKPROXY", "MASTERS"))
+		votes := 0
+		for i, m := range masters {
+			m := lab.MapOf(m)
+			if m["state"] == "voting" {
+				votes++
+			}
+			if i < 2 && m["state"] == "quarantined" {
+				t.Fatalf("master %d, which voted, is in quarantine: it %s", i+1, m["reason"])
+			}
+		}
+		h.extend(t)
+		reply := h.host.Do("LOCK", "other", "1s")
+		if token := lab.TokenOf(reply); token != "" {
+			h.host.Do("UNLOCK", "other", token)
+		} else if reply != lab.Null2 && !refusedNow(reply, true) {
+			t.Fatalf("LOCK: %q", reply)
+		}
+		return votes == len(masters)
+	})
+}
+
+// extend extends the lock, which must not be lost. A single answer may come too late.
+func (h *holder) extend(t testing.TB) {
+	t.Helper()
+	sent := time.Now()
+	reply := h.host.Do("EXTEND", "held", h.token, h.ttl.String(), "FULL")
+	switch held := lab.Fields(reply); {
+	case len(held) == 2 && held[0] == "1":
+		h.until = sent.Add(time.Duration(lab.Number(t, held[1])) * time.Millisecond)
+	case !refusedNow(reply, true), time.Now().After(h.until):
+		t.Fatalf("EXTEND: %q, %v before the lock expires", reply, time.Until(h.until))
+	}
+}
