@@ -40,9 +40,15 @@ type link struct {
 // StartRelay starts a relay in front of target.
 func StartRelay(t testing.TB, target string) *Relay {
 	t.Helper()
-	r := &Relay{Addr: FreeAddr(t), target: target, links: map[*link]bool{}}
-	var err error
-	if r.listener, err = net.Listen("tcp", r.Addr); err != nil {
+	r := &Relay{target: target, links: map[*link]bool{}}
+	err := error(nil)
+	for range 20 { // another process may take the port between our look and Listen
+		r.Addr = FreeAddr(t)
+		if r.listener, err = net.Listen("tcp", r.Addr); err == nil {
+			break
+		}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	r.wg.Go(r.accept)
