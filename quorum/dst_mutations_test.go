@@ -162,9 +162,8 @@ var laneMutations = []mutation{
 	{name: "answers of a master that stopped voting count", family: "steps", finds: exclusion, edits: []edit{
 		{file: laneAnswer, old: "	case !l.votes:\n		return void\n", new: "	case !l.votes:\n		return nil\n"},
 	}},
-	{name: "NOSCRIPT does not clear that the script is loaded", family: "scripts", finds: blocked + "|" + costly, edits: []edit{
-		{file: laneAnswer, old: "		l.loaded = false\n", new: ""},
-		{file: laneAnswer, old: "l.queue.resend(e.op, e.to)", new: "l.queue.push(e.op, e.to)"},
+	{name: "NOSCRIPT does not clear that the script is loaded", test: "TestScriptFlush", room: "./internal/master", edits: []edit{
+		{file: laneAnswer, old: "		l.loaded = ok\n", new: "		l.loaded = true\n"},
 	}},
 	{name: "a wake-up is swallowed", finds: blocked + "|took", edits: []edit{
 		{file: "internal/master/conn.go", old: "		c.writing = false\n", new: ""},

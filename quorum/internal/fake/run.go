@@ -57,6 +57,9 @@ func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
 	}
 	m.noteLocked(&cmd)
 	if sc.run != nil {
+		if strings.EqualFold(args[0], "EVAL") { // one that is refused does not load its script
+			m.scripts[sc.sha] = sc
+		}
 		return sc.run(m, m.dbLocked(c.db), &cmd), true
 	}
 	return []byte(m.plainLocked(c, &cmd)), true
@@ -100,7 +103,6 @@ func (m *Master) parseLocked(args []string) (cmd Command, sc script) {
 		if sc.run == nil {
 			panic("fake: unknown script " + args[1])
 		}
-		m.scripts[sc.sha] = sc
 	case "EVALSHA":
 		known, ok := m.scripts[args[1]]
 		if !ok {

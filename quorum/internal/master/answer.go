@@ -120,8 +120,8 @@ func (l *Lane) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now
 		}
 		l.resultLocked(e, said, now)
 	}
-	if noScript {
-		l.loaded = false
+	if !l.loaded || noScript { // others wait for this answer: see idleLocked
+		l.loaded = ok
 		l.wakeLocked()
 	}
 	return p.Results

@@ -141,8 +141,9 @@ func (l *Lane) gatherLocked() time.Duration {
 	return max(gather-(l.clock()-l.written), 0)
 }
 
-// idleLocked reports whether there is nothing to be written. Where the master has lost the script,
-// what is on its way has to go out again before everything else: its answers come first.
+// idleLocked reports whether there is nothing to be written. While the master lacks the script, one
+// packet goes out at a time, with the body. What was on its way when the master lost the script has to
+// go out again before everything else: its answers come first.
 func (l *Lane) idleLocked() bool {
 	q := &l.queue
 	return q.unsent == 0 || !l.loaded && q.unsent < q.n

@@ -117,7 +117,7 @@ type Lane struct {
 	queue   queue
 	batch   wire.Batch    // used by encodeLocked
 	written time.Duration // when the last packet was, by the lane's clock
-	loaded  bool          // the master has the script of packets, or will have it before the next one
+	loaded  bool          // the master has the script of packets
 	repairs repairs
 	backlog bool // some repairs are idle as the queue was full
 	status  stat.Master

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -191,6 +192,32 @@ func TestScriptLoadForbidden(t *testing.T) {
 		synctest.Wait()
 		if got := c.String(); got != "acquire 1, check 1" || m.Ran("NOSCRIPT") != 0 {
 			t.Errorf("answered %s, %d NOSCRIPT", got, m.Ran("NOSCRIPT"))
+		}
+	})
+}
+
+// TestScriptRefused: a packet that brings the script and is refused as a whole does not load it. The
+// next one brings it again, and nothing goes out in between.
+func TestScriptRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		answering(m, "SCRIPT", "-NOPERM no\r\n")
+		l, _ := start(t, m)
+		answering(m, "extend", "-BUSY running a script\r\n")
+		m.Pause()
+		var c collect
+		mustAsk(t, l, op(wire.Extend, tokenAt("k", 1)), &c)
+		synctest.Wait()
+		for i := range 3 {
+			mustAsk(t, l, op(wire.Acquire, tokenAt(fmt.Sprint("k", i), 1)), &c)
+			synctest.Wait()
+		}
+		m.Resume()
+		synctest.Wait()
+		if got := c.String(); got != `extend not run: answered "BUSY running a script", acquire 1, acquire 1, acquire 1` {
+			t.Errorf("answered %s", got)
+		}
+		if n := m.Ran("NOSCRIPT"); n != 0 {
+			t.Errorf("%d NOSCRIPT, want none", n)
 		}
 	})
 }

@@ -83,8 +83,9 @@ func (q *queue) pop(to []entry, n int) []entry {
 	return to
 }
 
-// encodeLocked appends everything unsent to b: runs of operations as packets, each command by
-// itself.
+// encodeLocked appends unsent entries to b: runs of operations as packets, each command by itself. It
+// stops at a packet that brings the body of the script: if the master refuses that packet it does not
+// have the script, which the next one needs.
 func (l *Lane) encodeLocked(b []byte) []byte {
 	q, now := &l.queue, l.clock()
 	l.written = now
@@ -108,7 +109,9 @@ func (l *Lane) encodeLocked(b []byte) []byte {
 		for i := range first.run {
 			q.at(q.n - q.unsent - first.run + i).place = batch.Place(i)
 		}
-		l.loaded = true
+		if !l.loaded {
+			break
+		}
 	}
 	return b
 }
