@@ -218,6 +218,7 @@ var troubles = []string{
 	"-MISCONF Redis is configured to save RDB snapshots\r\n",
 	"-READONLY You can't write against a read only replica.\r\n",
 	"-BUSY Redis is busy running a script.\r\n",
+	"-NOPERM this user has no permissions to access one of the keys used as arguments\r\n",
 }
 
 func (f *faulter) trouble() {

@@ -157,13 +157,19 @@ var laneMutations = []mutation{
 		{file: laneShake, old: "if l.lastID != 0 && l.lastRun == runID {", new: "if l.lastID < 0 {"},
 	}},
 	{name: "an acquire sent again after NOSCRIPT", family: "scripts", finds: leftovers, edits: []edit{
-		{file: laneAnswer, old: "case noScript && !e.again && e.op.Kind != wire.Acquire && e.op.Kind != wire.TopUp:", new: "case noScript && !e.again:"},
+		{file: laneAnswer, old: "return again && e.op.Kind != wire.Acquire && e.op.Kind != wire.TopUp", new: "return again"},
 	}},
 	{name: "answers of a master that stopped voting count", family: "steps", finds: exclusion, edits: []edit{
 		{file: laneAnswer, old: "	case !l.votes:\n		return void\n", new: "	case !l.votes:\n		return nil\n"},
 	}},
 	{name: "NOSCRIPT does not clear that the script is loaded", test: "TestScriptFlush", room: "./internal/master", edits: []edit{
 		{file: laneAnswer, old: "		l.loaded = ok\n", new: "		l.loaded = true\n"},
+	}},
+	{name: "a forbidden packet fails all of its operations", test: "TestForbiddenKey", room: "./internal/master", edits: []edit{
+		{file: laneAnswer, old: "again, e.alone = shared, true", new: "again, e.alone = false, true"},
+	}},
+	{name: "after a forbidden packet operations travel together", test: "TestAloneForAWhile", room: "./internal/master", edits: []edit{
+		{file: "internal/master/queue.go", old: "first.alone || now < l.alone", new: "first.alone"},
 	}},
 	{name: "a wake-up is swallowed", finds: blocked + "|took", edits: []edit{
 		{file: "internal/master/conn.go", old: "		c.writing = false\n", new: ""},

@@ -40,7 +40,10 @@ type Master struct {
 	// Fault is asked for every operation of a packet: an error text that takes the place of its
 	// result, "" to run it. Called with the lock of the master held.
 	Fault func(op *Op) string
-	Quiet bool // keep no log
+	// Forbids says which keys the ACL keeps from the user: a script that names one is refused. nil:
+	// none. Called with the lock of the master held.
+	Forbids func(key string) bool
+	Quiet   bool // keep no log
 
 	down      bool // refuses connections
 	scripts   map[string]script

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,6 +56,9 @@ func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
 	if instead != "" {
 		return []byte(instead), true
 	}
+	if sc.run != nil && m.forbidsLocked(args) {
+		return []byte("-NOPERM this user has no permissions to access one of the keys used as arguments\r\n"), true
+	}
 	m.noteLocked(&cmd)
 	if sc.run != nil {
 		if strings.EqualFold(args[0], "EVAL") { // one that is refused does not load its script
@@ -63,6 +67,15 @@ func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
 		return sc.run(m, m.dbLocked(c.db), &cmd), true
 	}
 	return []byte(m.plainLocked(c, &cmd)), true
+}
+
+// forbidsLocked reports whether the user may not use one of the keys that a call of a script names.
+func (m *Master) forbidsLocked(args []string) bool {
+	if m.Forbids == nil {
+		return false
+	}
+	keys, _ := strconv.Atoi(args[2])
+	return slices.ContainsFunc(args[3:3+keys], m.Forbids)
 }
 
 func (m *Master) noteLocked(cmd *Command) {

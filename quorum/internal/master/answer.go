@@ -10,7 +10,15 @@ import (
 	"lockproxy/stat"
 )
 
-const codeNoScript = "NOSCRIPT" // the master does not have the script
+// Codes of errors that the master answers to a packet before it carries out anything.
+const (
+	codeNoScript = "NOSCRIPT" // it does not have the script
+	codeNoPerm   = "NOPERM"   // lockproxy's user may not run it, or not use one of the keys
+)
+
+// aloneFor is how long each packet holds one operation after the master answered NOPERM to one. The
+// repairs that failed in it are tried again in that time.
+const aloneFor = 2 * tickEvery
 
 // isReadOnly reports whether r is what a replica answers to a write.
 func isReadOnly(r wire.Reply) bool { return r.Code() == "READONLY" }
@@ -76,7 +84,7 @@ func (l *Lane) tell(c *conn, r *wire.Reply, results []wire.Reply) {
 		if e.to == nil {
 			continue
 		}
-		c.answer = Answer{Reply: *r, Err: e.err, NotRun: e.notRun, AskAgain: e.err == errStale || e.notRun && r.Code() == codeNoScript}
+		c.answer = Answer{Reply: *r, Err: e.err, NotRun: e.notRun, AskAgain: e.err == errStale || e.askAgain}
 		if results != nil {
 			c.answer.Reply = results[e.place]
 		}
@@ -88,15 +96,17 @@ func (l *Lane) tell(c *conn, r *wire.Reply, results []wire.Reply) {
 // It notes in done what there is to tell. results is nil if the master answered the packet as a
 // whole.
 //
-// Where it has only lost the script, most operations go out again in their order, with the body
-// of the script. Not an acquire: its round may be over, and its release sent. Nor a top-up: its
-// release may be behind it.
+// If the master carried out nothing, for want of the script or because of one key, most operations go
+// out again in their order: see repeats.
 func (l *Lane) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now time.Time) (results []wire.Reply) {
 	p, ok := wire.ParsePacket(r, len(done))
-	noScript := r.Code() == codeNoScript
+	code, shared := r.Code(), len(done) > 1
 	void := l.watchPacketLocked(&p, ok, r, sent, now)
 	if r.IsError() {
 		l.countErrorLocked(r)
+	}
+	if code == codeNoPerm && !done[0].alone {
+		l.alone = l.clock() + aloneFor
 	}
 	for i := range done {
 		e, said := &done[i], r
@@ -104,12 +114,12 @@ func (l *Lane) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now
 			said = &p.Results[e.place]
 		}
 		switch {
-		case noScript && !e.again && e.op.Kind != wire.Acquire && e.op.Kind != wire.TopUp:
+		case e.repeats(code, shared):
 			e.resent = true
-			l.queue.resend(e.op, e.to)
+			l.queue.resend(*e)
 			continue
 		case !ok:
-			e.err, e.notRun = Answered(r), r.IsError() && r.Code() != "ERR"
+			e.err, e.notRun = Answered(r), r.IsError() && code != "ERR"
 		case said.IsError():
 			l.countErrorLocked(said)
 			// After another error a part of it may have been carried out.
@@ -120,11 +130,32 @@ func (l *Lane) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now
 		}
 		l.resultLocked(e, said, now)
 	}
-	if !l.loaded || noScript { // others wait for this answer: see idleLocked
+	switch {
+	case !l.loaded || code == codeNoScript: // others wait for this answer: see idleLocked
 		l.loaded = ok
+		l.wakeLocked()
+	case shared && code == codeNoPerm:
 		l.wakeLocked()
 	}
 	return p.Results
+}
+
+// repeats takes the error code that the master answered to the whole packet of e, and reports whether
+// e goes out again: once after NOSCRIPT, with the body of the script; and once after NOPERM to a
+// shared packet, alone: the forbidden key may be that of another operation.
+//
+// An acquire does not go out again: its round may be over, and its release sent. Its caller asks
+// again. Nor does a top-up: its release may be behind it.
+func (e *entry) repeats(code string, shared bool) bool {
+	again := false
+	switch code {
+	case codeNoScript:
+		again, e.noScript = !e.noScript, true
+	case codeNoPerm:
+		again, e.alone = shared, true
+	}
+	e.askAgain = again && e.op.Kind == wire.Acquire
+	return again && e.op.Kind != wire.Acquire && e.op.Kind != wire.TopUp
 }
 
 // watchPacketLocked draws from the answer to a packet what it says of the master: its clock, its
@@ -193,6 +224,7 @@ func (l *Lane) repairedLocked(e *entry, r *wire.Reply, now time.Time) (was repai
 		l.repairs.remove(stands)
 	} else {
 		stands.failed(now)
+		stands.alone = e.alone
 	}
 	return was
 }

@@ -147,7 +147,7 @@ func begin(t *testing.T, o *Options, change ...func(*Config)) (*Lane, *host) {
 }
 
 // collect is a Receiver that keeps what it is told, as text: "acquire 1", "release gone", "acquire
-// may land", "acquire noscript", "acquire void: reason".
+// may land", "acquire noscript", "acquire noperm", "acquire void: reason".
 type collect struct {
 	mu  sync.Mutex
 	got []string
@@ -162,7 +162,7 @@ func (c *collect) Answered(_ int, op *wire.Op, a *Answer) {
 	case a.MayLand:
 		text = "may land"
 	case a.AskAgain && a.NotRun:
-		text = "noscript"
+		text = strings.ToLower(a.Reply.Code())
 	case a.AskAgain:
 		text = "again: " + a.Err.Error()
 	case a.Err != nil && a.NotRun:

@@ -39,7 +39,7 @@ type Answer struct {
 	Reply    wire.Reply // what the master answered to this operation; Kind 0 without an answer
 	Err      error      // the reason why there is no answer that counts; nil otherwise
 	NotRun   bool       // the master has not carried it out, and never will
-	AskAgain bool       // the master had lost the script, or must be probed first: another try may do better at once
+	AskAgain bool       // another try may do better at once: see entry.repeats and errStale
 	MayLand  bool       // the connection broke: it may be carried out until the next one's barrier
 }
 
@@ -118,6 +118,7 @@ type Lane struct {
 	batch   wire.Batch    // used by encodeLocked
 	written time.Duration // when the last packet was, by the lane's clock
 	loaded  bool          // the master has the script of packets
+	alone   time.Duration // by the lane's clock; before it each operation has its own packet
 	repairs repairs
 	backlog bool // some repairs are idle as the queue was full
 	status  stat.Master

@@ -13,19 +13,22 @@ type entry struct {
 	to   Receiver // of op; nil: nobody is told
 	call *call    // a command; nil: op counts
 
-	sent  time.Duration // of the first of a packet: when it was encoded, by the lane's clock
-	run   int           // of the first of a packet: how many entries the packet holds
-	place int           // where its result stands in the reply to the packet
-	again bool          // it goes out for the second time, as the master had lost the script
+	sent     time.Duration // of the first of a packet: when it was encoded, by the lane's clock
+	run      int           // of the first of a packet: how many entries the packet holds
+	place    int           // where its result stands in the reply to the packet
+	again    bool          // it goes out once more, before what has not gone out at all
+	noScript bool          // the master has answered NOSCRIPT to it once
+	alone    bool          // it goes out in its own packet: one that held it was answered NOPERM
 
 	// What the answer brought.
-	err    error
-	notRun bool
-	resent bool      // back in the queue: nobody is told
-	landed bool      // a top-up stands on the master
-	voters uint64    // a top-up: the masters whose grants made the lease
-	until  time.Time // a top-up: when the ttl of the lock is over
-	but    uint64    // a release that came late, or may have: the masters that had said "not ours"
+	err      error
+	notRun   bool
+	askAgain bool      // of an acquire: another try may do better at once
+	resent   bool      // back in the queue: nobody is told
+	landed   bool      // a top-up stands on the master
+	voters   uint64    // a top-up: the masters whose grants made the lease
+	until    time.Time // a top-up: when the ttl of the lock is over
+	but      uint64    // a release that came late, or may have: the masters that had said "not ours"
 }
 
 // queue holds the entries of a lane that are not answered, oldest first. The last unsent of them
@@ -46,15 +49,14 @@ func (q *queue) push(op wire.Op, to Receiver) *entry {
 	return e
 }
 
-// resend adds an operation that goes out for the second time, before all that have not gone out
-// yet.
-func (q *queue) resend(op wire.Op, to Receiver) {
+// resend adds an operation that goes out once more, before all that have not gone out yet.
+func (q *queue) resend(e entry) {
 	q.add()
 	i := q.n - 1
 	for ; i > q.n-q.unsent && !q.at(i-1).again; i-- {
 		*q.at(i) = *q.at(i - 1)
 	}
-	*q.at(i) = entry{op: op, to: to, again: true}
+	*q.at(i) = entry{op: e.op, to: e.to, again: true, noScript: e.noScript, alone: e.alone}
 }
 
 // add adds an empty entry behind all others.
@@ -85,7 +87,7 @@ func (q *queue) pop(to []entry, n int) []entry {
 
 // encodeLocked appends unsent entries to b: runs of operations as packets, each command by itself. It
 // stops at a packet that brings the body of the script: if the master refuses that packet it does not
-// have the script, which the next one needs.
+// have the script, which the next one needs. For a while after NOPERM each packet holds one operation.
 func (l *Lane) encodeLocked(b []byte) []byte {
 	q, now := &l.queue, l.clock()
 	l.written = now
@@ -97,10 +99,10 @@ func (l *Lane) encodeLocked(b []byte) []byte {
 			q.unsent--
 			continue
 		}
-		batch := &l.batch
+		batch, alone := &l.batch, first.alone || now < l.alone
 		for batch.Reset(); q.unsent > 0; q.unsent-- {
 			e := q.at(q.n - q.unsent)
-			if e.call != nil || !batch.Add(&e.op) {
+			if e.call != nil || batch.Len() > 0 && (alone || e.alone) || !batch.Add(&e.op) {
 				break
 			}
 		}

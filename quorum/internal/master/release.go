@@ -54,9 +54,9 @@ func (l *Lane) sendReleaseLocked(op wire.Op, r *repair, to Receiver) error {
 		l.backlog = l.backlog || r != nil && l.up
 		return err
 	}
-	l.queue.push(op, to)
+	e := l.queue.push(op, to)
 	if r != nil && r.op.Kind == op.Kind {
-		r.state = repairSent
+		r.state, e.alone = repairSent, r.alone
 	}
 	if !l.votes {
 		return l.reason
@@ -190,6 +190,6 @@ func (l *Lane) sendTopUpLocked(r *repair, now time.Time) {
 		return
 	}
 	r.op.TTL = rest
-	l.queue.push(r.op, nil)
+	l.queue.push(r.op, nil).alone = r.alone
 	r.state, r.drop, r.unsent = repairSent, time.Time{}, false // from here on it may land
 }

@@ -30,6 +30,7 @@ type repair struct {
 	state  repairState
 	unsent bool          // TopUp: no SET of the token was ever sent to this master
 	maybe  bool          // the connection broke while it was on it: it may have been carried out
+	alone  bool          // it goes out in its own packet: see entry
 	until  time.Time     // TopUp: when the ttl of the lock is over; Release: until when the key stays closed
 	lives  time.Duration // how long the key can live once it has landed
 	drop   time.Time     // when the repair is pointless; zero while a SET of the token may still land
@@ -147,7 +148,8 @@ func (s *repairs) merge(old *repair, r repair) {
 	} else if old.drop.After(r.drop) {
 		r.drop = old.drop
 	}
-	r.lives, r.but, r.unsent, r.maybe = max(r.lives, old.lives), r.but|old.but, old.unsent, old.maybe
+	r.lives, r.but, r.unsent = max(r.lives, old.lives), r.but|old.but, old.unsent
+	r.maybe, r.alone = old.maybe, old.alone
 	r.op.Publish = r.op.Publish || old.op.Publish
 	if old.op.Kind == wire.Release && r.op.Kind == wire.Fade {
 		r.op.Kind, r.op.TTL, r.until, r.state = wire.Release, old.op.TTL, old.until, old.state
