@@ -223,7 +223,7 @@ func (l *Lane) repairedLocked(e *entry, r *wire.Reply, now time.Time) (was repai
 	if r.Kind == ':' {
 		l.repairs.remove(stands)
 	} else {
-		stands.failed(now)
+		l.repairs.failed(stands, now)
 		stands.alone = e.alone
 	}
 	return was

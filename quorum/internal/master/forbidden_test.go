@@ -219,3 +219,37 @@ func TestForbiddenRelease(t *testing.T) {
 		}
 	})
 }
+
+// TestManyForbiddenReleases: releases of forbidden keys leave room in the queue, and each is tried in
+// turn.
+func TestManyForbiddenReleases(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		forbidding(m)
+		const releases = maxUnanswered + maxAlone
+		for i := range releases {
+			if err := l.Release(unlock(tokenAt("no", i)), time.Minute, true, nil); err != nil {
+				t.Fatal(err)
+			}
+			if i%wire.MaxOps == 0 {
+				l.Flush()
+				synctest.Wait()
+			}
+		}
+		l.Flush()
+		synctest.Wait()
+		m.Pause()
+		time.Sleep(tickEvery) // they are due, and wait at the master
+		if err := l.Ask(op(wire.Check, tokenAt("k", 1)), nil); err != nil {
+			t.Errorf("an operation beside them: the master %v", err)
+		}
+		m.Set(func() { m.Forbids = nil })
+		m.Resume()
+		for left := releases; left > 0; left = l.Status().Owed {
+			time.Sleep(tickEvery)
+			if next := l.Status().Owed; next >= left {
+				t.Fatalf("%d owed, before the last tick %d", next, left)
+			}
+		}
+	})
+}

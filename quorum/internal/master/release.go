@@ -157,13 +157,23 @@ func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (sent, owed bool) {
 	return r.state == repairSent, true
 }
 
+// maxAlone is how many repairs that need a packet of their own go out at a tick. So they leave room in
+// the queue, also if a client unlocks forbidden keys all the time.
+const maxAlone = maxUnanswered / 4
+
 // sendRepairsLocked queues the repairs that are idle, as far as there is room, and wakes the
 // writer. Those that failed come only where the caller says so.
 func (l *Lane) sendRepairsLocked(now time.Time, failed bool) {
 	l.backlog = false
+	alone := 0
 	for r := range l.repairs.all {
 		if r.state == repairSent || r.state == repairFailed && !failed {
 			continue
+		}
+		if r.alone {
+			if alone++; alone > maxAlone {
+				continue
+			}
 		}
 		if l.queue.n >= maxUnanswered {
 			l.backlog = true

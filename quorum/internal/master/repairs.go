@@ -182,8 +182,11 @@ func (s *repairs) remove(r *repair) {
 }
 
 // failed notes that the master answered r with an error. It has then answered the SET in front of
-// r as well, so the key lives no longer than its ttl from here.
-func (r *repair) failed(now time.Time) {
+// r as well, so the key lives no longer than its ttl from here. Others are tried before r comes again.
+func (s *repairs) failed(r *repair, now time.Time) {
+	list := s.listOf(r)
+	list.cut(r)
+	list.push(r)
 	r.state = repairFailed
 	if r.drop.IsZero() {
 		r.drop = now.Add(r.lives)

@@ -88,7 +88,7 @@ func TestRepairs(t *testing.T) {
 		if s.n != 1 || s.active() != 1 {
 			t.Error("dropped while its answer is coming")
 		}
-		r.failed(in(0))
+		s.failed(r, in(0))
 		if s.active() != 0 || r.state != repairFailed {
 			t.Errorf("active %d after an error", s.active())
 		}
