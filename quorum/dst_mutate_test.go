@@ -163,7 +163,7 @@ func (mu *mutation) findIn(t *testing.T, binary string) (took time.Duration, fau
 	test := cmp.Or(mu.test, "TestSimulation")
 	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^("+test+")$", "-test.timeout", "30m")
 	cmd.Dir = filepath.Join(".", mu.room)
-	cmd.Env = append(os.Environ(), "QUORUM_FOR=60", "QUORUM_WANT="+mu.finds)
+	cmd.Env = append(os.Environ(), "QUORUM_FOR=60", "QUORUM_WANT="+mu.finds, "ADMISSION_SEEDS=20000")
 	if mu.family != "" {
 		cmd.Env = append(cmd.Env, "QUORUM_FAMILY="+mu.family)
 	}

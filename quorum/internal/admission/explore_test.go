@@ -10,8 +10,7 @@ import (
 
 // walk is one history. A disaster happens to one address at a time: it leads to another server and
 // back, its database is swapped, its server is flushed, restarts, comes back with an older disk.
-// Connections break, proxies are stopped, cut off and killed at any time. Locks have a ttl of at
-// most max-ttl less MaxAge: see hold.
+// Connections break, proxies are stopped, cut off and killed at any time.
 func walk(seed uint64, mutation string) *world {
 	w := newWorld(seed, 3+2*int(seed%4/3))
 	w.mutation = mutation
@@ -54,7 +53,7 @@ func (w *world) epoch() {
 		}
 		for _, p := range w.proxies {
 			if !p.paused && w.IntN(6) == 0 && (p.n != quiet || w.IntN(10) == 0) {
-				p.acquire(time.Duration(1+w.IntN(int((wMaxTTL-MaxAge)/time.Millisecond))) * time.Millisecond)
+				p.acquire(time.Duration(1+w.IntN(int(wMaxTTL/time.Millisecond))) * time.Millisecond)
 			}
 		}
 		for _, p := range w.proxies {
