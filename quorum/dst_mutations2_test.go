@@ -9,7 +9,7 @@ const (
 	admGuard      = "internal/admission/guard.go"
 	admKnown      = "internal/admission/known.go"
 	admRoom       = "./internal/admission"
-	second        = "can lock while|is granted while"
+	second        = "(?:can lock while|is granted while)"
 	admClock      = "internal/admission/clock.go"
 )
 
@@ -38,7 +38,6 @@ var guardMutations = []mutation{
 	}},
 	{name: "counters of one master are enough", family: "counters", finds: order, edits: []edit{
 		{file: admCounters, old: "	if answered < g.majority() {\n", new: "	if answered < 1 {\n"},
-		{file: admQuarantine, old: "	if e.confirmers(i, until)+excused < needed {\n", new: "	if false {\n"},
 	}},
 	{name: "waits for counters for ever", finds: blocked, edits: []edit{
 		{file: admCounters, old: "		case !m.mark.noMajority:\n", new: "		case m.mark.since.Before(e.now):\n"},
@@ -58,7 +57,7 @@ var guardMutations = []mutation{
 		{file: admEvaluate, old: "	case len(at) < g.majority():\n", new: "	case len(at) < 1:\n"},
 		{file: admEvaluate, old: "	if last := at[g.majority()-1]; last.Before(own) {\n", new: "	if last := at[0]; last.Before(own) {\n"},
 	}},
-	{name: "other masters are not told the number before a master votes", family: "returns", finds: exclusion + "|given out after", edits: []edit{
+	{name: "other masters do not learn of a mark", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admKnown, old: "	if g.o.Mode == Off || !e.intact[i] || m.telling", new: "	if true || m.telling"},
 		{file: admQuarantine, old: "	case g.o.Mode == Off || m.rec.override || m.mark.few && g.o.Mode == On:\n", new: "	case true:\n"},
 		{file: admEvaluate, old: "	case hand < g.majority():\n", new: "	case true:\n"},
@@ -72,7 +71,7 @@ var guardMutations = []mutation{
 		{file: admQuarantine, old: "g.o.Floor.Top() > 0 && !m.mark.floored", new: "false"},
 		{file: admBootstrap, old: "max(g.clockFloor(e.now), g.o.Floor.Top())", new: "g.clockFloor(e.now)"},
 	}},
-	{name: "a clock that is far off counts", family: "far clocks", finds: "far from all clocks|nothing is granted|too high", edits: []edit{
+	{name: "a clock that is far off counts", room: admRoom, test: "TestClockFarFromTheOthers", finds: "fence", edits: []edit{
 		{file: admCounters, old: "		if c-median <= maxAhead && median-c <= maxAhead {\n", new: "		if c > 0 && median > 0 {\n"},
 	}},
 	// Two places see to it, and either is enough.
@@ -95,11 +94,8 @@ var guardMutations = []mutation{
 	{name: "the wait begins with the mark", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admQuarantine, old: "	until = m.mark.toldAt\n", new: "	until = m.mark.since\n"},
 	}},
-	{name: "the wait leaves no time for older probes", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
+	{name: "the wait leaves no time for older probes", room: admRoom, test: "TestOlderProbe", finds: second, edits: []edit{
 		{file: admQuarantine, old: "ttl/100 + 52*time.Millisecond + MaxAge }", new: "ttl/100 + 52*time.Millisecond }"},
-	}},
-	{name: "the others are not asked once more when the wait is over", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
-		{file: admQuarantine, old: "	if e.confirmers(i, until)+excused < needed {\n", new: "	if false {\n"},
 	}},
 	{name: "a refused write excuses for ever", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admQuarantine, old: "		case e.now.Sub(o.refused) < MaxAge:\n", new: "		case !o.refused.IsZero():\n"},
@@ -107,7 +103,7 @@ var guardMutations = []mutation{
 	{name: "the count of packets is not compared with that of others", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admEvaluate, old: "k.admission == r.admission && m.o.Writes < k.writes {", new: "k.admission == r.admission && k.number == 0 {"},
 	}},
-	{name: "a restarted durable master is believed before the others are asked", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
+	{name: "a restarted durable master is believed before the others are asked", room: admRoom, test: "TestDurableOlderThanOthersKnow", finds: second, edits: []edit{
 		{file: admEvaluate, old: "g.majority()-1-e.confirmers(i, m.met)", new: "g.majority()-1-e.confirmers(i, time.Time{})"},
 	}},
 	{name: "masters without their memory learn, and count", room: admRoom, test: "TestStorm|TestTwoAddressesLeadElsewhere", finds: second, edits: []edit{
@@ -121,5 +117,6 @@ var guardMutations = []mutation{
 	}},
 	{name: "all must confirm", room: admRoom, test: "TestStorm", finds: "stops working", edits: []edit{
 		{file: admEvaluate, old: "	case len(at) < g.majority():\n", new: "	case len(at) < len(g.masters):\n"},
+		{file: admEvaluate, old: "		return time.Time{}, g.majority() - len(at)\n", new: "		return time.Time{}, 1\n"},
 	}},
 }

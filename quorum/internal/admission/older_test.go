@@ -285,3 +285,57 @@ func TestRecordsOfTheLastVersion(t *testing.T) {
 	s.settle(2 * time.Second)
 	s.want(p, "after SWAPDB back", "qvv")
 }
+
+// TestOlderProbe: a proxy that was not told yet counts an older state of a master for up to MaxAge.
+// A lock that it grants then for the whole of max-ttl expires before the wait is over.
+func TestOlderProbe(t *testing.T) {
+	s := newStory(t, 3)
+	p, q := s.begin(), s.begin()
+	s.settle(2 * time.Second)
+	s.masters[0] = s.other // for p; the connection of q stays on the older server
+	p.disconnect(0)
+	for end := s.now.Add(800 * time.Millisecond); s.now.Before(end); s.pass(100 * time.Millisecond) {
+		p.turn()
+	}
+	s.mustLock(q, wMaxTTL, 0, 1)
+	for p.states() != "vvv" && s.wrong == "" {
+		p.turn()
+		s.pass(100 * time.Millisecond)
+	}
+	if s.lock(p, time.Second, 0, 2); s.wrong != "" {
+		t.Error(s.wrong)
+	}
+}
+
+// TestDurableOlderThanOthersKnow: a proxy that granted reports the count of packets when its
+// connection breaks. Another proxy asks the other masters after the restarted one, so it learns that
+// the disk is older.
+func TestDurableOlderThanOthersKnow(t *testing.T) {
+	s := newStory(t, 3)
+	s.masters[0].durable = true
+	p, q := s.begin(), s.begin()
+	s.settle(3 * time.Second)
+	disk := s.masters[0].disk()
+	s.mustLock(p, wMaxTTL, 0, 1)
+	p.disconnect(0)
+	p.lanes[0].cut = true
+	for range 5 {
+		p.turn()
+	}
+	s.end(p)
+	disk.run = 9
+	s.masters[0] = disk
+	for i := range q.lanes { // no probe is due
+		q.lanes[i].probed = s.now
+	}
+	q.disconnect(0)
+	for range 10 {
+		q.turn()
+		s.pass(10 * time.Millisecond)
+	}
+	s.lock(q, time.Second, 0, 2)
+	s.want(q, "with an older disk", "qvv")
+	if s.wrong != "" {
+		t.Error(s.wrong)
+	}
+}

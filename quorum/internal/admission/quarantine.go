@@ -111,15 +111,7 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time) {
 		reason.waits, reason.needed = waitsForMasters, needed-intact
 	}
 	until = until.Add(e.hold(i))
-	if m.mark.few || reason.waits != waitsForNothing || e.now.Before(until) {
-		return until
-	}
-	// What they learned may have given way to a later admission: they are asked once more.
-	if e.confirmers(i, until)+excused < needed {
-		e.probeBefore(until)
-		return e.now.Add(startGrace / 50)
-	}
-	if told < needed {
+	if told < needed && !m.mark.few && !e.now.Before(until) {
 		until = until.Add(startGrace) // perhaps the others can be written again
 	}
 	return until

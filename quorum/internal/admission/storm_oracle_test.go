@@ -90,7 +90,7 @@ func (w *world) admitted(p *wProxy, i int, a admission) {
 	}
 	for j := range p.lanes {
 		s := p.lanes[j].server
-		if j == i || s == nil || !s.broken && w.now.Sub(s.mended) > 1500*time.Millisecond {
+		if j == i || s == nil || !s.broken && w.now.Sub(s.mended) > MaxAge+500*time.Millisecond {
 			continue
 		}
 		if s.unaware = append(s.unaware, &unaware{i, a, time.Time{}}); s.token == w.holder.token {
