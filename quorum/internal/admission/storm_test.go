@@ -24,7 +24,11 @@ type storm struct {
 }
 
 func runStorm(seed uint64, mutation string, terse bool) *world {
-	s := &storm{world: newWorld(seed, 3+2*int(seed%4/3))}
+	return runStormOf(3+2*int(seed%4/3), seed, mutation, terse)
+}
+
+func runStormOf(masters int, seed uint64, mutation string, terse bool) *world {
+	s := &storm{world: newWorld(seed, masters)}
 	s.mutation, s.terse, s.gap, s.prompt = mutation, terse, true, s.IntN(3) > 0
 	for _, m := range s.masters {
 		m.durable = s.IntN(4) == 0

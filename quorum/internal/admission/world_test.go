@@ -29,6 +29,7 @@ type wServer struct {
 	token    int
 	until    time.Time // when the lock runs out
 	durable  bool
+	rewrites bool // its append-only file is being rewritten
 	down     bool
 	broken   bool    // it refuses writes
 	hangs    *wProxy // to it
@@ -71,7 +72,7 @@ func (s *wServer) facts() Facts {
 		f.Limited, f.Policy = true, s.policy
 	}
 	if s.durable {
-		f.AOF, f.Asked, f.Always, f.Written, f.Alone = true, true, true, true, true
+		f.AOF, f.Asked, f.Always, f.Written, f.Alone, f.Rewrites = true, true, true, true, true, s.rewrites
 	}
 	return f
 }
@@ -176,6 +177,7 @@ type wLane struct {
 type wProxy struct {
 	w      *world
 	n      int
+	skew   time.Duration // of its clock
 	g      *Guard
 	lanes  []wLane
 	paused bool
@@ -266,8 +268,10 @@ func (p *wProxy) send(i int, write bool, run func(s *wServer), done func(lost bo
 }
 
 func (p *wProxy) evaluate() {
-	actions, next := p.g.Evaluate(p.w.now)
-	p.next = next
+	actions, next := p.g.Evaluate(p.w.now.Add(p.skew))
+	if p.next = next; !next.IsZero() {
+		p.next = next.Add(-p.skew)
+	}
 	p.apply(actions)
 }
 
@@ -282,7 +286,7 @@ func (p *wProxy) apply(actions []Action) {
 				if l.record != a.Record {
 					l.writes = 0
 				}
-				l.votes, l.record, l.until, l.reason = true, a.Record, a.Until, nil
+				l.votes, l.record, l.until, l.reason = true, a.Record, a.Until.Add(-p.skew), nil
 			}
 		case ActExclude:
 			if current {
@@ -383,13 +387,13 @@ func (p *wProxy) probe(i int) {
 		return
 	}
 	l.probing, l.probed = true, p.w.now
-	o := Observation{Conn: l.conn, Sent: p.w.now}
+	o := Observation{Conn: l.conn, Sent: p.w.now.Add(p.skew)}
 	p.send(i, false, func(s *wServer) { o.Facts, o.ProbeReply = s.facts(), s.probe(p.w.now) }, func(lost bool) {
 		if lost {
 			return
 		}
 		l.probing = false
-		o.At, o.Stepped, o.Demoted = p.w.now, l.stepped, l.demoted
+		o.At, o.Stepped, o.Demoted = p.w.now.Add(p.skew), l.stepped, l.demoted
 		p.g.Observe(i, o)
 		if p.w.mutation == "the old record believed" {
 			p.believeAll()
