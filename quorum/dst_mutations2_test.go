@@ -86,10 +86,10 @@ var guardMutations = []mutation{
 	{name: "a minority confirms", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admEvaluate, old: "	case len(at) < g.majority():\n", new: "	case len(at) < 1:\n"},
 		{file: admEvaluate, old: "	if last := at[g.majority()-1]; last.Before(own) {\n", new: "	if last := at[0]; last.Before(own) {\n"},
-		{file: admQuarantine, old: "func (e *evaluation) learners() int { return min(e.g.majority(), len(e.g.masters)-1) }", new: "func (e *evaluation) learners() int { return 0 }"},
+		{file: admQuarantine, old: "func (e *evaluation) learners() int { return min(len(e.g.masters)-e.g.majority()+1, len(e.g.masters)-1) }", new: "func (e *evaluation) learners() int { return 0 }"},
 	}},
 	{name: "fewer than a majority learn of a mark", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
-		{file: admQuarantine, old: "func (e *evaluation) learners() int { return min(e.g.majority(), len(e.g.masters)-1) }", new: "func (e *evaluation) learners() int { return min(1, len(e.g.masters)-1) }"},
+		{file: admQuarantine, old: "func (e *evaluation) learners() int { return min(len(e.g.masters)-e.g.majority()+1, len(e.g.masters)-1) }", new: "func (e *evaluation) learners() int { return min(1, len(e.g.masters)-1) }"},
 	}},
 	{name: "the wait begins with the mark", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admQuarantine, old: "	until = m.mark.toldAt\n", new: "	until = m.mark.since\n"},
@@ -98,7 +98,7 @@ var guardMutations = []mutation{
 		{file: admQuarantine, old: "ttl/100 + 52*time.Millisecond + MaxAge }", new: "ttl/100 + 52*time.Millisecond }"},
 	}},
 	{name: "a refused write excuses for ever", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
-		{file: admQuarantine, old: "		case e.now.Sub(o.refused) < MaxAge:\n", new: "		case !o.refused.IsZero():\n"},
+		{file: admQuarantine, old: "		case e.g.o.Mode == On && e.now.Sub(o.refused) < MaxAge:\n", new: "		case !o.refused.IsZero():\n"},
 	}},
 	{name: "the count of packets is not compared with that of others", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admEvaluate, old: "k.admission == r.admission && m.o.Writes < k.writes {", new: "k.admission == r.admission && k.number == 0 {"},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/quorum/internal/admission"
+	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/wire"
 )
@@ -14,11 +15,12 @@ import (
 type guard struct {
 	q *Quorum
 
-	mu   sync.Mutex // taken before the mutex of a lane; held from deciding to carrying out
-	g    *admission.Guard
-	next deadline // when to evaluate again
-	said string   // what the log last said of a change
-	then []func() // to be called without mu: what could not be sent has ended
+	mu     sync.Mutex // taken before the mutex of a lane; held from deciding to carrying out
+	g      *admission.Guard
+	next   deadline      // when to evaluate again
+	asleep time.Duration // clock.Suspended as last read
+	said   string        // what the log last said of a change
+	then   []func()      // to be called without mu: what could not be sent has ended
 }
 
 func newGuard(q *Quorum) *guard {
@@ -31,7 +33,7 @@ func newGuard(q *Quorum) *guard {
 		opts.IDs = append(opts.IDs, o.Masters[i].IDOf())
 		opts.Names = append(opts.Names, o.Masters[i].NameOf())
 	}
-	g := &guard{q: q, g: admission.New(opts)}
+	g := &guard{q: q, g: admission.New(opts), asleep: clock.Suspended()}
 	g.next.expire = func() { g.update(func() {}) }
 	return g
 }
@@ -39,6 +41,11 @@ func newGuard(q *Quorum) *guard {
 // update changes what the guard knows and carries out what follows.
 func (g *guard) update(change func()) {
 	g.mu.Lock()
+	asleep := clock.Suspended()
+	if d := asleep - g.asleep; d >= time.Millisecond {
+		g.g.Slept(d)
+		g.asleep = asleep
+	}
 	change()
 	actions, next := g.g.Evaluate(time.Now())
 	g.applyLocked(actions)

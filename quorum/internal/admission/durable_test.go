@@ -43,27 +43,3 @@ func TestWritesOfAnotherServer(t *testing.T) {
 	s.settle(3 * time.Second)
 	s.want(p, "restarted with all", "vvv")
 }
-
-// TestDurableCopy: a copy of a durable master's disk runs beside it, on the other side of a
-// partition. It must not vote while the first may.
-func TestDurableCopy(t *testing.T) {
-	s := newStory(t, 3)
-	for _, m := range s.masters {
-		m.durable = true
-	}
-	p, q := s.begin(), s.begin()
-	s.settle(3 * time.Second)
-	q.lanes[0].to = s.masters[0]
-	s.masters[0] = s.masters[0].disk()
-	s.masters[0].name = "copy"
-	p.disconnect(0)
-	p.lanes[2].cut = true
-	p.disconnect(2)
-	q.lanes[1].cut = true
-	q.disconnect(1)
-	s.settle(3 * time.Second)
-	s.lock(q, 8*time.Second, 0, 2)
-	if s.lock(p, 8*time.Second, 0, 1); s.wrong != "" {
-		t.Error(s.wrong)
-	}
-}

@@ -83,10 +83,12 @@ func (e *evaluation) evaluateVoter(i int) {
 // lasts, without the proof that it lost nothing: others have taken a deployment for new.
 func (e *evaluation) hurried(i int) bool {
 	m := &e.g.masters[i]
-	if m.last.id == "" || m.last.admission == m.rec.admission || e.now.Sub(m.last.at) >= e.g.o.MaxTTL {
+	if m.last.id == "" || m.last.admission == m.rec.admission {
 		return false
 	}
-	return m.o.Durable != m.o.Facts.RunID || m.last.writes == 0 || m.o.Writes < m.last.writes
+	// A virtual machine may have been paused, which only the wall clock shows.
+	since := max(e.now.Sub(m.last.at), e.now.Round(0).Sub(m.last.at.Round(0)))
+	return since < e.g.o.MaxTTL && !m.rec.sameMemory(m.last.admission)
 }
 
 // note is a change that leaves the record and sets whether the master is durable.
@@ -220,7 +222,9 @@ func (e *evaluation) evaluateSurvivor(i int) {
 		e.probeBefore(m.met)
 		e.wait(i, g.unconfirmed(i, missing, e.absent(i)), true)
 	default:
-		c := e.admission(i, e.newAdmission(i))
+		n := e.newAdmission(i)
+		n.id = m.rec.id[:min(memoryID, len(m.rec.id))] + n.id[min(memoryID, len(n.id)):]
+		c := e.admission(i, n)
 		c.warning = "master restarted with all that it had on disk, admitted at once: " + g.o.Names[i]
 		e.change(i, c)
 	}

@@ -175,12 +175,22 @@ func (m *master) countEvictions() {
 // that its master last reported. Evaluate follows.
 func (g *Guard) Lost(i int, writes uint64) {
 	m := &g.masters[i]
+	was := m.up
 	m.up, m.refused, m.count = false, time.Time{}, count{}
-	if m.votes() && m.last.admission == m.rec.admission {
+	if was && m.votes() && m.last.admission == m.rec.admission {
 		m.last.writes = max(m.last.writes, writes)
 	}
 	if m.mark.admission == (admission{}) {
 		m.mark.since = time.Time{} // another proxy may admit the master meanwhile
+	}
+}
+
+// Slept tells the guard that this machine was suspended for d, which its monotonic clock does not
+// show: all observations are older than they seem.
+func (g *Guard) Slept(d time.Duration) {
+	for i := range g.masters {
+		m := &g.masters[i]
+		m.o.Sent, m.last.at = m.o.Sent.Add(-d), m.last.at.Add(-d)
 	}
 }
 

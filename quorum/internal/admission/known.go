@@ -15,6 +15,15 @@ type admission struct {
 	id     string
 }
 
+// memoryID is how many digits of an id name the memory of the master: an admission without a wait
+// keeps those of the last one.
+const memoryID = 9
+
+// sameMemory reports whether an admission follows another one without a loss in between.
+func (a admission) sameMemory(b admission) bool {
+	return len(a.id) >= memoryID && len(b.id) >= memoryID && a.id[:memoryID] == b.id[:memoryID]
+}
+
 // maxNumber bounds the number that is read.
 const maxNumber = 1 << 52
 

@@ -50,7 +50,7 @@ func (e *evaluation) evaluateMarked(i int) {
 	}
 	lost := e.lost()
 	m.mark.noMajority = m.mark.noMajority || len(g.masters)-len(lost) < g.majority()
-	m.mark.few = m.mark.few || m.mark.noMajority || len(g.masters)-1-len(without(lost, i)) < e.learners()
+	m.mark.few = m.mark.few || len(g.masters)-1-len(without(lost, i)) < e.learners()
 	reason := &Quarantine{Cause: m.rec.cause, Since: m.mark.since, master: i, names: g.o.Names}
 	until := e.ends(i, reason)
 	if foreign, moved := e.foreign(); !off && len(foreign) > 0 {
@@ -95,7 +95,7 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time) {
 	switch {
 	case g.o.Mode == Off || m.rec.override || m.mark.few && g.o.Mode == On:
 		return m.mark.since.Add(e.hold(i))
-	case m.mark.few && intact == 0:
+	case m.mark.few && intact == 0 && len(reason.missing) == 0:
 		reason.waits = waitsForOperator
 	case m.mark.few && len(reason.missing) > 0:
 		reason.waits, reason.needed = waitsForMasters, len(reason.missing)
@@ -138,7 +138,7 @@ func (e *evaluation) learned(i, needed int) (told, excused, intact int) {
 			if told++; len(m.mark.told) < needed {
 				m.mark.told, m.mark.toldAt = append(m.mark.told, j), e.now
 			}
-		case e.now.Sub(o.refused) < MaxAge:
+		case e.g.o.Mode == On && e.now.Sub(o.refused) < MaxAge:
 			excused++
 		}
 	}
@@ -159,7 +159,9 @@ func (e *evaluation) confirmers(i int, since time.Time) (n int) {
 }
 
 // learners is how many others must learn of a mark.
-func (e *evaluation) learners() int { return min(e.g.majority(), len(e.g.masters)-1) }
+func (e *evaluation) learners() int {
+	return min(len(e.g.masters)-e.g.majority()+1, len(e.g.masters)-1)
+}
 
 // lost are the masters without their memory that were so at one time: each was observed after the
 // last of them was found so.

@@ -22,6 +22,7 @@ func TestSuspendedWhileMastersRestart(t *testing.T) {
 		s.want(p, "one after the other", "vvv")
 	}
 	q.skew -= s.now.Sub(began)
+	q.g.Slept(s.now.Sub(began))
 	s.proxies = append(s.proxies, q)
 	s.settle(3 * time.Second)
 	s.want(p, "the other woke up", "vvv")
@@ -40,6 +41,7 @@ func TestEvidenceBeforeSuspend(t *testing.T) {
 	s.settle(2 * wait)
 	s.mustLock(p, 8*time.Second, 0, 2)
 	q.skew -= s.now.Sub(began)
+	q.g.Slept(s.now.Sub(began))
 	for i := range q.lanes {
 		q.lanes[i].until = time.Time{} // the lanes know that they were suspended
 	}

@@ -66,8 +66,8 @@ func runPacket(m *Master, db *Memory, cmd *Command) []byte {
 	b = strconv.AppendInt(b, int64(3+len(cmd.Ops)), 10)
 	b = append(b, "\r\n"...)
 	first := int64(0)
-	if writes := p.count(); admitted {
-		first = 1 + writes
+	if admitted {
+		first = 1 + p.count(record)
 	}
 	b = append(b, integer(first)...)
 	b = append(b, integer(p.now.Unix())...)
@@ -78,10 +78,10 @@ func runPacket(m *Master, db *Memory, cmd *Command) []byte {
 	return b
 }
 
-// count counts the packet if the master is durable.
-func (p *packet) count() int64 {
+// count counts a packet that names its record, if the master is durable.
+func (p *packet) count(record string) int64 {
 	n := number(p.db.State["writes"])
-	if n == 0 {
+	if n == 0 || record == "" {
 		return 0
 	}
 	if p.err = p.denied(true); p.err == "" {

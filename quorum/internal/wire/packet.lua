@@ -78,8 +78,9 @@ local admitted, refusal = ARGV[1] == '' or have[1] == ARGV[1], nil
 if not admitted then
   refusal = {err = 'NOTADMITTED the record of this master has changed'}
 end
--- A durable master counts its packets: one that comes back with a lower number lost writes.
-local writes = have[2] and tonumber(have[2]) or 0
+-- A durable master counts its packets: one that comes back with a lower number lost writes. Packets
+-- of releases that come before it votes again do not count: they would make up for lost ones.
+local writes = ARGV[1] ~= '' and admitted and have[2] and tonumber(have[2]) or 0
 if writes > 0 then
   local set = pcall('HSET', state, 'writes', format('%.0f', writes + 1))
   if type(set) == 'number' then
