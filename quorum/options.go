@@ -60,7 +60,7 @@ type Guard = admission.Mode
 // The modes of the restart guard.
 const (
 	GuardOn     = admission.On     // it stays out of the vote for Options.MaxTTL and a margin; masters that are all new vote at once
-	GuardStrict = admission.Strict // as GuardOn, and new masters wait as well
+	GuardStrict = admission.Strict // as GuardOn, but an operator admits masters if a majority may have lost its memory
 	GuardOff    = admission.Off    // it votes at once, and may grant a lock twice
 )
 

@@ -68,15 +68,16 @@ func (g *Guard) otherVersion(i int) error {
 // unconfirmed is the reason of a master whose admission too few others confirm.
 func (g *Guard) unconfirmed(i, missing int, absent []int) Named {
 	return Naming(g.o.Names, func(name func(int) string) string {
-		text := fmt.Sprintf("waits for %d more to confirm its admission", missing)
+		var text strings.Builder
+		text.WriteString(fmt.Sprintf("waits for %d more to confirm its admission", missing))
 		for k, j := range absent {
 			if k == 0 {
-				text += ": start " + name(j)
+				text.WriteString(": start " + name(j))
 			} else {
-				text += ", " + name(j)
+				text.WriteString(", " + name(j))
 			}
 		}
-		return text
+		return text.String()
 	})
 }
 

@@ -18,7 +18,7 @@ type Mode uint8
 
 const (
 	On     Mode = iota // it stays out of the vote for MaxTTL and a margin; masters that are all new vote at once
-	Strict             // as On, and new masters wait as well
+	Strict             // as On, but an operator admits masters if a majority may have lost its memory
 	Off                // it votes at once, and may grant a lock twice
 )
 
