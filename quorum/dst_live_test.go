@@ -1,9 +1,11 @@
 package quorum
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -169,7 +171,10 @@ func (w *world) recover() {
 	p := newProber(w)
 	time.Sleep(w.own(noticeIn, 1000+proberIndex))
 	stuck := w.waitsForCounters(away)
-	time.Sleep(w.own(2*w.plan.quarantine()+12*time.Second, 1000+proberIndex))
+	for rest := 2*w.plan.quarantine() + 12*time.Second; rest > 0; rest -= time.Second {
+		time.Sleep(w.own(time.Second, 1000+proberIndex))
+		w.operate()
+	}
 	if stuck || w.plan.helpless {
 		return // until a master is back, or an operator helps: by contract
 	}
@@ -178,6 +183,32 @@ func (w *world) recover() {
 			if tries == 20 {
 				w.ledger.wrong("", "nothing is granted: proxy %d does not recover: %v", pr.serial, pr.q.Masters())
 				return
+			}
+		}
+	}
+}
+
+// operator sends ADMIT for the masters that wait for it, with GuardStrict.
+func (w *world) operator() {
+	for w.wait(w.own(time.Second, 1000+proberIndex+1)) {
+		w.operate()
+	}
+}
+
+func (w *world) operate() {
+	if w.plan.guard != GuardStrict {
+		return
+	}
+	for place := range w.places {
+		pr := w.proxyAt(place)
+		if pr == nil || w.crashed(pr) {
+			continue
+		}
+		for _, m := range pr.q.Masters() {
+			if strings.Contains(m.Reason, "no master has kept its memory") {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				_ = pr.q.Admit(ctx, m.Name)
+				cancel()
 			}
 		}
 	}

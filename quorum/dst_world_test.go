@@ -143,6 +143,7 @@ func runWorld(p *plan) *world {
 	f := &faulter{w: w, random: rand.New(rand.NewPCG(p.seed, 99))}
 	w.group.Go(f.run)
 	w.group.Go(f.denyFromStart)
+	w.group.Go(w.operator)
 	if p.probes {
 		w.group.Go(newProber(w).run)
 	}
