@@ -86,10 +86,10 @@ var guardMutations = []mutation{
 	{name: "a minority confirms", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admEvaluate, old: "	case len(at) < g.majority():\n", new: "	case len(at) < 1:\n"},
 		{file: admEvaluate, old: "	if last := at[g.majority()-1]; last.Before(own) {\n", new: "	if last := at[0]; last.Before(own) {\n"},
-		{file: admQuarantine, old: "func (e *evaluation) learners() int { return min(len(e.g.masters)-e.g.majority()+1, len(e.g.masters)-1) }", new: "func (e *evaluation) learners() int { return 0 }"},
+		{file: admQuarantine, old: "	return min(len(e.g.masters)-e.g.majority()+1, len(e.g.masters)-1)\n", new: "	return 0\n"},
 	}},
 	{name: "fewer than a majority learn of a mark", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
-		{file: admQuarantine, old: "func (e *evaluation) learners() int { return min(len(e.g.masters)-e.g.majority()+1, len(e.g.masters)-1) }", new: "func (e *evaluation) learners() int { return min(1, len(e.g.masters)-1) }"},
+		{file: admQuarantine, old: "	return min(len(e.g.masters)-e.g.majority()+1, len(e.g.masters)-1)\n", new: "	return min(1, len(e.g.masters)-1)\n"},
 	}},
 	{name: "the wait begins with the mark", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admQuarantine, old: "	until = m.mark.toldAt\n", new: "	until = m.mark.since\n"},

@@ -35,7 +35,7 @@ type Action struct {
 	Brief  bool       // ActExclude: not worth a line in the log, and will soon change
 
 	Change Change // ActChange
-	Known  string // ActTell: what the master learns
+	Known  string // ActTell: admissions for the master to learn
 	Count  bool   // ActTell: it also returns its largest counter
 	Alarm  string // ActAlarm
 }

@@ -6,13 +6,12 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// Adopt returns the change that LOCKPROXY ADMIT makes of a master, of which a probe has just told
-// what stands there; ok is false where nothing is to be done. The error says why the master cannot
-// be moved.
+// Adopt returns the change that LOCKPROXY ADMIT makes of a master, given a fresh probe of it. ok is
+// false if the master needs no change. The error is the reason why it cannot be moved.
 //
-// Where the master carries the record of proxies with other settings it is moved to ours, and
-// votes for no proxy until the larger of both max-ttl is over. Where it is in quarantine already,
-// it is admitted at the end of that even if other masters cannot be reached.
+// A master with the record of proxies with other settings is moved to ours, and votes for no proxy
+// until the larger max-ttl has passed. A master in quarantine is admitted at the end of that even if
+// other masters cannot be reached.
 func (g *Guard) Adopt(i int, p wire.ProbeReply, now time.Time) (c Change, ok bool, err error) {
 	before := g.masters[i]
 	defer func() { g.masters[i] = before }()

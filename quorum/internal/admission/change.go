@@ -12,12 +12,12 @@ const keep = "-"
 // Change is one call of admit.lua: a compare-and-set of the record.
 type Change struct {
 	From     string // the record that must be there
-	Empty    bool   // the hash must hold nothing else
+	Empty    bool   // the hash must be empty
 	To       string
 	Settings string // keep leaves it
 	Known    string // keep leaves it, empty deletes it, all else is merged
 	Durable  string // keep leaves it, empty deletes it
-	Writes   uint64 // where the count of packets starts if Durable is set; a count that runs goes on
+	Writes   uint64 // first count of packets if Durable is set; a running count goes on
 	Floor    uint64 // no counter may be lower
 
 	warning string // for the log, after success
@@ -38,7 +38,7 @@ func (c *Change) Args() []string {
 // note reports whether the record stays.
 func (c *Change) note() bool { return c.From == c.To }
 
-// admission is the change that lets a master vote, as that admission of it. It learns all that this
+// admission is the change that lets a master vote under that nonce. It learns all that this
 // proxy knows of the others.
 func (e *evaluation) admission(i int, n nonce) Change {
 	g, m, known := e.g, &e.g.masters[i], e.known()

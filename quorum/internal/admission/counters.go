@@ -11,7 +11,7 @@ const (
 	// floorShift makes room below the milliseconds of the wall clock: counters rise by less than
 	// that many a millisecond, and stay under 2^53 until the year 2109.
 	floorShift = 11
-	// maxFloor bounds what is written as a floor. There is room above it for counters to rise.
+	// maxFloor bounds the floors that are written, and leaves room for counters to rise.
 	maxFloor = 1<<53 - 1<<40
 	// recount is the time between two readings of the counters of one master.
 	recount = time.Second
@@ -36,7 +36,7 @@ func (f *Floor) Raise(number uint64) {
 // Top returns the highest number.
 func (f *Floor) Top() uint64 { return f.top.Load() }
 
-// count is what a master said of its counters.
+// count is the last answer of a master about its counters.
 type count struct {
 	top     uint64    // the largest
 	asked   time.Time // when it was asked for top
@@ -45,9 +45,8 @@ type count struct {
 	sent    time.Time // when it was last asked
 }
 
-// clockFloor is a fencing number above all that were issued so far, as far as the clocks can say:
-// the latest time of this proxy and of every master that answers, without those that are far from
-// the median. 0 if no clock can be right.
+// clockFloor is a fencing number above all that were issued so far, if the clocks are right: the
+// latest time of this proxy and of every master that answers, without clocks far from the median. 0 if no clock can be right.
 func (g *Guard) clockFloor(now time.Time) uint64 {
 	clocks := []time.Duration{time.Duration(now.UnixNano())}
 	for i := range g.masters {
@@ -68,8 +67,8 @@ func (g *Guard) clockFloor(now time.Time) uint64 {
 	return 0
 }
 
-// count returns the largest counter of all intact masters, read after until: then nothing granted
-// before the quarantine can still raise them. pending reports that some have not answered yet.
+// count returns the largest counter of all intact masters, read after until: locks granted
+// before the quarantine have expired by then and cannot raise them. pending reports that some have not answered yet.
 func (e *evaluation) count(until time.Time) (top uint64, answered int, pending bool) {
 	for j := range e.g.masters {
 		m := &e.g.masters[j]

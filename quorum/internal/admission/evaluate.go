@@ -80,7 +80,7 @@ func (e *evaluation) evaluateVoter(i int) {
 }
 
 // hurried reports whether a master was admitted again sooner after its last vote than a quarantine
-// lasts, without the proof that it lost nothing: others have taken a deployment for new.
+// lasts, and not with the memory of before: others have taken a deployment for new.
 func (e *evaluation) hurried(i int) bool {
 	m := &e.g.masters[i]
 	if m.last.id == "" || m.last.admission == m.rec.admission {
@@ -97,7 +97,7 @@ func (e *evaluation) note(i int, durable string) Change {
 	return Change{From: record, To: record, Settings: keep, Known: keep, Durable: durable, Writes: e.firstWrite()}
 }
 
-// firstWrite is where a durable master begins to count its packets.
+// firstWrite is the first count of packets of a durable master.
 func (e *evaluation) firstWrite() uint64 { return uint64(max(e.now.UnixMilli(), 1)) }
 
 // confirmed returns until when the vote of a master counts. A majority of all masters must know of
@@ -147,7 +147,7 @@ func (e *evaluation) absent(i int) (all []int) {
 func (e *evaluation) evaluateUnguarded(i int) {
 	g, m := e.g, &e.g.masters[i]
 	switch r := &m.rec; {
-	case r.kind == recordOff: // with the guard off nobody compares settings
+	case r.kind == recordOff: // with the guard off proxies do not compare settings
 		e.do(i, Action{Kind: ActVote})
 	case r.kind == recordNone:
 		off := record{kind: recordOff, fingerprint: g.fingerprint}
@@ -179,7 +179,7 @@ func (e *evaluation) superseded(i int) bool {
 	return g.masters[i].last.supersedes(a) && e.remembers(i)
 }
 
-// survived reports whether a restarted master brings the proof that it lost nothing: the record of
+// survived reports whether a restarted master proves that it kept its memory: the record of
 // its last run, which says that this run had every write on disk before its reply; an append-only
 // file that is still read; a clock that was not set, which would have expired keys; and a count of
 // packets that is not below any that this proxy or another master knows.
@@ -201,7 +201,7 @@ func (g *Guard) survived(i int) bool {
 	return true
 }
 
-// evaluateSurvivor is for a restarted master that lost nothing. Its next admission needs no wait,
+// evaluateSurvivor is for a restarted master that kept its memory. Its next admission needs no wait,
 // if a majority confirms the last one.
 func (e *evaluation) evaluateSurvivor(i int) {
 	g := e.g

@@ -55,10 +55,10 @@ type master struct {
 	mark    standing
 	last    lastVote
 	base    evictions
-	alarmed admission // the quarantine that waits for an operator, as last logged
+	alarmed admission // the last logged quarantine that waits for an operator
 }
 
-// standing is a mark, of a quarantine or of a new deployment, as this proxy has followed it.
+// standing is this proxy's view of a mark: of a quarantine or of a new deployment.
 // Without an admission the master has no record and no mark of it has been seen yet.
 type standing struct {
 	runID string
@@ -84,7 +84,7 @@ type evictions struct {
 	n  int64
 }
 
-// New returns a Guard that has observed nothing.
+// New returns a Guard without observations.
 func New(o Options) *Guard {
 	g := &Guard{o: o, settings: settingsOf(&o), place: make([]int, len(o.IDs)), masters: make([]master, len(o.IDs))}
 	g.fingerprint = g.settings.fingerprint()
@@ -171,7 +171,7 @@ func (m *master) countEvictions() {
 	}
 }
 
-// Lost tells the guard that the connection of a lane has ended; writes is the number of packets
+// Lost notes that the connection of a lane has ended; writes is the number of packets
 // that its master last reported. Evaluate follows.
 func (g *Guard) Lost(i int, writes uint64) {
 	m := &g.masters[i]
@@ -185,7 +185,7 @@ func (g *Guard) Lost(i int, writes uint64) {
 	}
 }
 
-// Slept tells the guard that this machine was suspended for d, which its monotonic clock does not
+// Slept notes that this machine was suspended for d, which its monotonic clock does not
 // show: all observations are older than they seem.
 func (g *Guard) Slept(d time.Duration) {
 	for i := range g.masters {

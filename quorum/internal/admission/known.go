@@ -9,7 +9,7 @@ import (
 
 // admission names one admission of a master. Its number is the wall clock in milliseconds when the
 // mark was written, raised above all numbers known then, so later admissions have greater numbers.
-// id is random and tells apart two servers at one address. The zero value is none.
+// id is random and distinguishes two servers at one address. The zero value is none.
 type admission struct {
 	number uint64
 	id     string
@@ -96,14 +96,14 @@ func (g *Guard) idFor(i int, random string) string {
 
 func (g *Guard) placeText(i int) string { return fmt.Sprintf("%02x", g.place[i]&0xff) }
 
-// The field known of a master's state hash holds what it has learned:
+// The field known of a master's state hash holds its knowledge:
 //
 //	<fingerprint> <nonce of master 0> <nonce of master 1> ...
 //
 // in the order of their ids, 0 for none; the middle of a nonce is the number of writes. The scripts
 // merge it: the later stays.
 
-// parseKnown returns what a master has learned, by master. Admissions by proxies with other
+// parseKnown returns the knowledge of a master, by master. Admissions by proxies with other
 // settings are none.
 func (g *Guard) parseKnown(text string) []knowledge {
 	known := make([]knowledge, len(g.masters))
@@ -150,7 +150,7 @@ func (e *evaluation) newest(i int) (top knowledge) {
 	return top
 }
 
-// known is the latest admission of every master, as far as this proxy knows.
+// known is the latest admission of every master that this proxy knows.
 func (e *evaluation) known() []knowledge {
 	known := make([]knowledge, len(e.g.masters))
 	for i := range known {
@@ -177,8 +177,8 @@ func (e *evaluation) remembers(i int) bool {
 // retell is the time between two reports of a durable master's writes to one other master.
 const retell = time.Second
 
-// tell has a master learn what it does not know of the others. Only a master with its memory is
-// told: another one would not count, and learns all when it is admitted.
+// tell has a master learn newer admissions of the others. A master without its memory learns only
+// when it is admitted: until then its knowledge does not count.
 func (e *evaluation) tell(i int) {
 	g, m := e.g, &e.g.masters[i]
 	if g.o.Mode == Off || !e.intact[i] || m.telling || m.changing {

@@ -6,7 +6,7 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// Observation is what a lane found on its master: at the end of the handshake, once a second, and
+// Observation holds the findings of a lane on its master: at the end of the handshake, once a second, and
 // whenever the master says that its record has changed.
 type Observation struct {
 	Conn  uint64    // names the connection; never 0, never used again for this master
@@ -19,6 +19,6 @@ type Observation struct {
 }
 
 // MaxAge is how old the observations may be that a vote rests on, counted from Observation.Sent: of
-// the master itself and of those that confirm its admission. A lane does not count a vote that was
+// the master itself and the masters that confirm its admission. A lane does not count a vote that was
 // asked for later: others may have learned of another admission meanwhile.
 const MaxAge = 2 * time.Second

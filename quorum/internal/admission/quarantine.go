@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// hold is how long a master stays out of the vote: what was granted before the others learned of
-// its quarantine has expired then. Another proxy may count older evidence for MaxAge. The rest is
+// hold is how long a master stays out of the vote: locks granted before the others learned of
+// its quarantine have expired then. Another proxy may count older evidence for MaxAge. The rest is
 // for clocks that run at different rates and for Redis' expiry.
 func hold(ttl time.Duration) time.Duration { return ttl + ttl/100 + 52*time.Millisecond + MaxAge }
 
@@ -75,8 +75,8 @@ func (e *evaluation) evaluateMarked(i int) {
 	}
 }
 
-// ends is when the quarantine of a master has lasted long enough; what it waits for besides time is
-// put into reason.
+// ends returns when the quarantine of a master ends, and puts into reason whether it waits for more
+// than time.
 //
 // N - majority + 1 masters other than this one must know of the mark, here a majority or all
 // others. Each confirmation of an older admission needs a majority too, so it meets one of them.
@@ -84,7 +84,7 @@ func (e *evaluation) evaluateMarked(i int) {
 // its address may lead others to a server that has it. One that refused a write just now is not
 // waited for.
 //
-// If no majority has kept its memory, so many do not exist. On admits with those that answer;
+// If too few have kept their memory, On admits with the masters that answer;
 // Strict needs all masters, one of them with its memory.
 func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time) {
 	g, m := e.g, &e.g.masters[i]
@@ -122,7 +122,7 @@ func (e *evaluation) hold(i int) time.Duration {
 }
 
 // learned counts the others with their memory, those of them that know of the mark on master i, and
-// those that do not and refused a write just now.
+// the ones that do not and refused a write just now.
 func (e *evaluation) learned(i, needed int) (told, excused, intact int) {
 	m := &e.g.masters[i]
 	for j := range e.g.masters {
@@ -203,7 +203,7 @@ func (e *evaluation) foreign() (all []int, until time.Time) {
 	return all, until
 }
 
-// cause is why a master without a record of its present run has none, as far as it is known.
+// cause is why a master has no record of its present run, if this proxy knows.
 func (m *master) cause() string {
 	switch {
 	case m.rec.runID != "" && !m.current(), m.last.runID != "" && m.last.runID != m.o.Facts.RunID:

@@ -20,7 +20,7 @@ func (e mayEvictError) Error() string {
 	return fmt.Sprintf("may evict locks (maxmemory-policy %s, not noeviction)", string(e))
 }
 
-// Named is a reason that names masters. Text tells it with other names for them.
+// Named is a reason that names masters. Text has it with other names for them.
 type Named interface {
 	error
 	Text(name func(master int) string) string
@@ -95,7 +95,7 @@ type Quarantine struct {
 	names   []string
 }
 
-// waits is what a master waits for beside time.
+// waits names the condition, besides time, that a master waits for.
 type waits uint8
 
 const (
@@ -113,7 +113,7 @@ var causeWords = map[string]string{
 	causeDemoted: "was a replica", causeOlder: "went back to an older state",
 }
 
-// Error tells how long ago and how much longer, as of now, in whole seconds.
+// Error says how long ago and how much longer, in whole seconds from now.
 func (q *Quarantine) Error() string { return q.Text(func(i int) string { return q.names[i] }) }
 
 // Text implements Named.

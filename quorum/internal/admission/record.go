@@ -20,7 +20,7 @@ const (
 	recordUnknown                   // not written by this version
 )
 
-// Causes of a quarantine, as a mark names them.
+// Causes of a quarantine, in the words of a mark.
 const (
 	causeNew       = "new"
 	causeRestarted = "restarted"

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Mode says what happens to a master that may have lost its memory: one that restarted, was
+// Mode selects the treatment of a master that may have lost its memory: one that restarted, was
 // flushed, stepped its clock or went back to an older state. Off must be chosen by all proxies of
 // a deployment or by none.
 type Mode uint8
@@ -55,7 +55,7 @@ func (s settings) String() string {
 	return strings.Join(words, " ")
 }
 
-// fingerprint is 16 hex digits that differ where the settings do.
+// fingerprint is 16 hex digits that differ if the settings do.
 func (s settings) fingerprint() string {
 	sum := sha256.Sum256([]byte(s.String()))
 	return hex.EncodeToString(sum[:8])
@@ -88,7 +88,7 @@ func (s settings) maxTTL() time.Duration {
 	return d
 }
 
-// differ tells in which settings theirs differ from ours, without the addresses of masters.
+// differ names the settings in which theirs differ from ours, without the addresses of masters.
 func differ(theirs, ours settings) string {
 	var all []string
 	for _, our := range ours {
