@@ -86,11 +86,13 @@ func (m *simMaster) admittedLocked() bool {
 	return strings.HasPrefix(m.State["record"], "A "+m.RunID+" ")
 }
 
-// keptCounters reports whether the master has not lost its counters since it was admitted.
+// keptCounters reports whether the master has not lost its counters since it was admitted: it votes,
+// it says so in its mark, or it restarted with all that it had on disk.
 func (m *simMaster) keptCounters() (kept bool) {
 	m.Set(func() {
 		word := strings.Fields(m.State["record"])
-		kept = m.admittedLocked() || len(word) == 7 && word[0] == "Q" && strings.Contains(word[4], "k")
+		survived := len(word) == 4 && word[0] == "A" && m.State["durable"] == word[1]
+		kept = m.admittedLocked() || survived || len(word) == 7 && word[0] == "Q" && strings.Contains(word[4], "k")
 	})
 	return kept
 }
