@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"lockproxy/quorum/internal/wire"
 	"maps"
 	"slices"
 	"strings"
@@ -95,6 +96,16 @@ func (m *simMaster) keptCounters() (kept bool) {
 		kept = m.admittedLocked() || survived || len(word) == 7 && word[0] == "Q" && strings.Contains(word[4], "k")
 	})
 	return kept
+}
+
+// counterAheadLocked reports whether a counter is over the limit that the scripts set by the clock.
+func (m *simMaster) counterAheadLocked() bool {
+	for _, n := range m.Counters {
+		if n > wire.FenceLimit(m.NowLocked()) {
+			return true
+		}
+	}
+	return false
 }
 
 // votes reports whether the master votes, as far as its record says.

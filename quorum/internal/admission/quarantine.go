@@ -127,7 +127,14 @@ func (e *evaluation) learned(i, needed int) (told, excused, intact int) {
 	m := &e.g.masters[i]
 	for j := range e.g.masters {
 		o := &e.g.masters[j]
-		if j == i || !e.intact[j] {
+		switch {
+		case j == i:
+			continue
+		case m.rec.kept && !o.up && slices.Contains(m.mark.told, j): // the marked one remembers, too
+			told++
+			intact++
+			continue
+		case !e.intact[j]:
 			continue
 		}
 		intact++
