@@ -107,6 +107,8 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time) {
 				until = since
 			}
 		}
+	case told+excused < needed && len(reason.missing) == 0 && g.o.Mode == On:
+		until = e.now // the next probes show that too few have kept their memory
 	case told+excused < needed:
 		reason.waits, reason.needed = waitsForMasters, needed-intact
 	}
