@@ -29,9 +29,11 @@ type Master struct {
 	RunID   string        // of the server last reached; empty before the first
 	RTT     time.Duration // of the last PING, one a second; 0 before the first
 	Ahead   time.Duration // the master's clock less ours
+	Slow    time.Duration // how long its latest late answer took; 0 while it answers in time. A slow master still votes
 
 	Grants      uint64            // acquires granted
 	Refusals    uint64            // acquires refused because the key was there
+	Late        uint64            // answers to acquires that came long after the majority had decided
 	Errors      uint64            // error replies, all kinds
 	ByKind      map[string]uint64 // error replies by first word ("LOADING"); nil without any
 	Lost        uint64            // connections that broke while ready for work
