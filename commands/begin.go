@@ -17,6 +17,7 @@ type loopCall struct {
 	conn    redcon.Conn
 	done    func()
 	over    atomic.Bool // the reply is written, or is being written
+	waits   atomic.Bool // the session calls OnGone for it
 	space   [80]byte    // memory for the reply, while it fits
 
 	panicked bool // finish closes the connection
@@ -65,6 +66,9 @@ func (q *loopCall) finish(write func()) {
 	}
 	q.guard(write)
 	q.guard(func() { q.service.report(&q.call) })
+	if q.waits.Load() {
+		q.session.OnGone(nil)
+	}
 	q.conn.WriteRaw(q.reply)
 	if q.panicked {
 		q.conn.Close()

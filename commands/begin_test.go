@@ -33,9 +33,12 @@ func (f *fakeLocker) answer(done func()) {
 	}
 }
 
-func (f *fakeLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) {
+func (f *fakeLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) (leave func() bool) {
 	f.answer(func() { done(f.Acquire(context.Background(), r)) })
+	return nil
 }
+
+func (*fakeLocker) Flush() {}
 
 func (f *fakeLocker) ReleaseAsync(key string, token quorum.Token, _ quorum.Mode, done func(bool, error)) {
 	f.answer(func() { done(f.Release(context.Background(), []string{key}, token, 0)) })
@@ -300,7 +303,7 @@ type panicking struct {
 	late chan func() // gets the answer that comes later; nil: it comes before
 }
 
-func (p *panicking) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) {
+func (p *panicking) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) (leave func() bool) {
 	answer := func() { done(p.Acquire(context.Background(), r)) }
 	if p.late == nil {
 		answer()

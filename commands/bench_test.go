@@ -125,8 +125,9 @@ func someSession(b *testing.B) *resp.Session {
 
 func second(_ int, err error) error { return err }
 
-func (l *grantingLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) {
+func (l *grantingLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) (leave func() bool) {
 	done(l.Acquire(context.Background(), r))
+	return nil
 }
 
 func (l *grantingLocker) ReleaseAsync(key string, token quorum.Token, _ quorum.Mode, done func(bool, error)) {

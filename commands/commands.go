@@ -20,7 +20,6 @@ import (
 
 // Locker grants, extends and releases locks. *quorum.Quorum is one and documents the methods.
 type Locker interface {
-	Acquire(ctx context.Context, want quorum.Request) (quorum.Lease, error)
 	Extend(ctx context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error)
 	Release(ctx context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error)
 	Abandon(key string, token quorum.Token)
@@ -33,10 +32,11 @@ type Locker interface {
 	Admit(ctx context.Context, name string) error
 
 	// These never block. They call done once, from any goroutine or event loop, maybe before they
-	// return.
-	AcquireAsync(want quorum.Request, done func(quorum.Lease, error))
+	// return. An event loop flushes at the end of its turn, others call Flush.
+	AcquireAsync(want quorum.Request, done func(quorum.Lease, error)) (leave func() bool)
 	ExtendAsync(key string, token quorum.Token, ttl time.Duration, done func(time.Duration, error))
 	ReleaseAsync(key string, token quorum.Token, likely quorum.Mode, done func(held bool, err error))
+	Flush()
 }
 
 var _ Locker = (*quorum.Quorum)(nil)

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -48,8 +49,8 @@ func (s *Service) count(c *call, outcome stat.Outcome) {
 	c.outcome = outcome
 }
 
-// replies maps errors to replies. An entry without a code stands for null. ErrNoQuorum has its own
-// text.
+// replies maps errors to replies. An entry without a code stands for null; one without a text has
+// that of the error. ErrNoQuorum has its own.
 var replies = []struct {
 	err     error
 	code    string
@@ -60,6 +61,7 @@ var replies = []struct {
 	{queue.ErrTimeout, "", "", stat.OutcomeTimeout},
 	{queue.ErrDisconnected, "", "", stat.OutcomeGone},
 	{quorum.ErrNoQuorum, "NOQUORUM", "", stat.OutcomeNoQuorum},
+	{quorum.ErrBusy, "TRYAGAIN", "", stat.OutcomeTryAgain},
 	{quorum.ErrLate, "TRYAGAIN", "a majority answered, but too late: no validity was left", stat.OutcomeTryAgain},
 	{quorum.ErrFence, "TRYAGAIN", "the second fencing round found no majority", stat.OutcomeTryAgain},
 	{quorum.ErrInvalidCursor, "ERR", "invalid cursor", stat.OutcomeTryAgain},
@@ -76,7 +78,7 @@ func failureText(err error, showMasters bool) string {
 	}
 	for _, r := range replies {
 		if errors.Is(err, r.err) {
-			return r.code + " " + r.text
+			return r.code + " " + cmp.Or(r.text, err.Error())
 		}
 	}
 	return "ERR internal"

@@ -26,14 +26,18 @@ type oneLock struct {
 
 func (*oneLock) Masters() []stat.Master { return nil }
 
-func (l *oneLock) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, error) {
+func (l *oneLock) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) (leave func() bool) {
 	if l.held {
-		return quorum.Lease{}, quorum.ErrHeld
+		done(quorum.Lease{}, quorum.ErrHeld)
+		return nil
 	}
 	l.held = true
 	token := quorum.Token{Fence: 7, Secret: strings.Repeat("9f", 20)}
-	return quorum.Lease{Token: token, Validity: r.TTL}, nil
+	done(quorum.Lease{Token: token, Validity: r.TTL}, nil)
+	return nil
 }
+
+func (*oneLock) Flush() {}
 
 func (l *oneLock) Release(context.Context, []string, quorum.Token, time.Duration) (bool, error) {
 	held := l.held

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"lockproxy/commands/internal/queue"
 	"lockproxy/quorum"
 	"lockproxy/stat"
 )
@@ -27,7 +28,7 @@ func (s *Service) lock(c *call) {
 		return
 	}
 	if !c.wait {
-		lease, err := s.o.Locker.Acquire(c.session.Context(), c.request())
+		lease, err := queue.Acquire(c.session.Context(), c.session.Gone(), s.o.Locker, c.request())
 		s.locked(c, lease, err)
 		return
 	}
@@ -40,8 +41,17 @@ func (s *Service) lock(c *call) {
 }
 
 func (s *Service) beginLock(q *loopCall) {
-	s.o.Locker.AcquireAsync(q.request(), func(lease quorum.Lease, err error) {
+	leave := s.o.Locker.AcquireAsync(q.request(), func(lease quorum.Lease, err error) {
 		q.finish(func() { s.locked(&q.call, lease, err) })
+	})
+	if leave == nil {
+		return
+	}
+	q.waits.Store(true)
+	q.session.OnGone(func() {
+		if leave() {
+			q.finish(func() { s.locked(&q.call, quorum.Lease{}, queue.ErrDisconnected) })
+		}
 	})
 }
 

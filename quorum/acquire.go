@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -17,13 +18,18 @@ import (
 // each time with another token and after a random delay. A key that stands on a master in any form
 // is a refusal.
 //
+// It may have to wait until it can be sent, in order of arrival, at most r.Patience. Until then it
+// has no token and costs the masters nothing; what is said here of time begins when it is sent. An
+// attempt is undecided for at most a quarter of the ttl and a second. Before, a master no longer
+// counts once it has made no progress for Options.MasterTimeout.
+//
 // The ttl goes out in whole milliseconds, rounded down. The validity returned is positive: ttl
 // less the time spent asking since the granting attempt began, less 1% of ttl, less 2ms, measured
 // on the monotonic clock, time suspended included.
 //
 // After an error nothing is granted: every master has been asked to release (step 5), or will be
 // as soon as it can be reached, also when ctx has ended. Errors: ErrHeld (as *HeldError),
-// ErrNoQuorum (as *NoQuorumError), ErrLate, ErrFence, ErrInvalidTTL, ErrInvalidRequest, or
+// ErrNoQuorum (as *NoQuorumError), ErrBusy (as *BusyError), ErrLate, ErrFence, ErrInvalidTTL, ErrInvalidRequest, or
 // context.Cause(ctx) if the caller gave up first.
 //
 // Safe for concurrent use.
@@ -70,33 +76,60 @@ func (a *acquisition) handOver(lease Lease, err error) (Lease, error) {
 // AcquireAsync is Acquire for a caller that must not block: it calls done once with what Acquire
 // returns, from any goroutine or event loop, perhaps before it returns. What it asks goes out with
 // the next Flush.
-func (q *Quorum) AcquireAsync(r Request, done func(Lease, error)) { q.acquire(r, done) }
+//
+// If the acquire has to wait until it can be sent, leave gives it up, for a client that has left: it
+// reports whether the acquire had not been sent, and then done is not called. Otherwise leave is nil.
+func (q *Quorum) AcquireAsync(r Request, done func(Lease, error)) (leave func() bool) {
+	a := q.acquire(r, done)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stage != stageWaiting {
+		return nil
+	}
+	return a.leaveUnsent
+}
+
+// stage is how far an acquisition is.
+type stage uint8
+
+const (
+	stageWaiting stage = iota // in the intake, or about to enter it
+	stageAsking               // an attempt runs
+	stagePausing              // between two attempts
+	stageOver                 // done is not to be called, or has been
+)
 
 // acquisition is one Acquire: an attempt, and others where the vote was split.
 type acquisition struct {
-	q     *Quorum
-	r     Request // with the full key and whole milliseconds
-	slot  uint16
-	more  []string // the other full keys
-	done  func(Lease, error)
-	pause deadline // before the next attempt
+	q        *Quorum
+	r        Request // with the full key and whole milliseconds
+	slot     uint16
+	more     []string // the other full keys
+	done     func(Lease, error)
+	patience time.Duration // until it is sent first; not positive: no end
+	waits    deadline      // while it waits
+	pause    deadline      // before the next attempt
 
-	mu       sync.Mutex // guards its attempts as well
-	attempt  *attempt   // the latest
-	over     bool       // done is not to be called, or has been
-	retries  int
-	askAgain int
+	mu        sync.Mutex // guards its attempts as well
+	stage     stage
+	attempt   *attempt // the latest; nil before the first
+	retries   int
+	askAgain  int
+	fullSince time.Time // since when lanes take no more; zero: they do
+
+	older, newer *acquisition // of those that wait; guarded by the mu of the intake
+	linked       bool         // it is one of them
 }
 
 func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
-	a := &acquisition{q: q, r: r, done: done}
+	a := &acquisition{q: q, r: r, done: done, patience: cmp.Or(r.Patience, q.opts.QueueTimeout)}
 	q.enter()
 	err := r.validate()
 	if err == nil {
 		a.r.TTL, err = q.wholeTTL(r.TTL)
 	}
 	if err != nil {
-		a.over = true
+		a.stage = stageOver
 		a.finish(Lease{}, err)
 		return a
 	}
@@ -105,8 +138,16 @@ func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
 	for _, key := range r.Keys {
 		a.more = append(a.more, q.opts.KeyPrefix+key)
 	}
-	a.next()
+	a.waits.expire = a.timeOut
+	a.enter(false)
 	return a
+}
+
+// enter asks the masters as soon as the intake has room.
+func (a *acquisition) enter(again bool) {
+	if a.q.intake.enter(a, again) {
+		a.next()
+	}
 }
 
 // maxIntent bounds how long those who hold a lock are joined by nobody after somebody has asked who
@@ -131,13 +172,15 @@ func (a *acquisition) terms() *wire.Terms {
 	return t
 }
 
-// next makes an attempt.
+// next makes an attempt. The acquisition has its place.
 func (a *acquisition) next() {
 	a.mu.Lock()
-	if a.over {
+	if a.stage == stageOver {
 		a.mu.Unlock()
+		a.q.intake.leave(nil)
 		return
 	}
+	a.stage = stageAsking
 	a.attempt = newAttempt(a)
 	end := a.attempt.askLocked()
 	a.mu.Unlock()
@@ -150,8 +193,10 @@ type ending struct {
 	lease   Lease
 	err     error
 	verdict verdict
-	took    time.Duration
 }
+
+// fullPause is the pause before an acquire asks again lanes that took no more.
+const fullPause = 10 * time.Millisecond
 
 // follow ends the acquisition, or sees to the next attempt.
 func (a *acquisition) follow(end ending) {
@@ -159,26 +204,63 @@ func (a *acquisition) follow(end ending) {
 		return
 	}
 	a.mu.Lock()
-	if a.over {
+	attempt := a.attempt
+	switch {
+	case a.stage == stageOver:
 		a.mu.Unlock()
 		return
-	}
-	switch {
 	case end.verdict == again && a.askAgain < maxAskAgain:
 		a.askAgain++
 		a.mu.Unlock()
 		a.next()
+		return
+	case end.verdict == noQuorum && attempt.lanesFullLocked():
+		if a.fullSince.IsZero() {
+			a.fullSince = time.Now()
+		}
+		if a.patience > 0 && time.Since(a.fullSince) > a.patience {
+			end.err = &BusyError{Waiting: a.q.Load().Waiting + 1}
+			a.endLocked(end)
+			return
+		}
+		a.pauseLocked(fullPause)
 	case end.verdict == split && a.retries < maxRetries:
-		wait := retryDelay(end.took, a.retries, a.q.opts.dice.Unit())
 		a.retries++
-		a.pause.expire = a.next
-		a.mu.Unlock()
-		a.q.deadlines.set(&a.pause, time.Now().Add(wait))
+		a.pauseLocked(retryDelay(time.Since(attempt.clock.Begun()), a.retries-1, a.q.opts.dice.Unit()))
 	default:
-		a.over = true
-		a.mu.Unlock()
-		a.finish(end.lease, end.err)
+		a.endLocked(end)
+		return
 	}
+	a.mu.Unlock()
+	a.q.intake.leave(attempt)
+}
+
+// endLocked ends the acquisition with the result of its attempt, and unlocks it.
+func (a *acquisition) endLocked(end ending) {
+	attempt := a.attempt
+	a.stage = stageOver
+	a.mu.Unlock()
+	a.finish(end.lease, end.err)
+	a.q.intake.leave(attempt)
+}
+
+// pauseLocked makes the acquisition ask again after d.
+func (a *acquisition) pauseLocked(d time.Duration) {
+	a.stage = stagePausing
+	a.pause.expire = a.resume
+	a.q.deadlines.set(&a.pause, time.Now().Add(d))
+}
+
+// resume ends the pause.
+func (a *acquisition) resume() {
+	a.mu.Lock()
+	if a.stage != stagePausing {
+		a.mu.Unlock()
+		return
+	}
+	a.stage = stageWaiting
+	a.mu.Unlock()
+	a.enter(true)
 }
 
 func (a *acquisition) finish(lease Lease, err error) {
@@ -186,19 +268,51 @@ func (a *acquisition) finish(lease Lease, err error) {
 	a.q.leave()
 }
 
+// timeOut ends an acquisition that could not be sent in time.
+func (a *acquisition) timeOut() {
+	if waiting, ended := a.endUnsent(true); ended {
+		a.finish(Lease{}, &BusyError{Waiting: waiting})
+	}
+}
+
+// leaveUnsent gives the acquisition up if no attempt runs, and reports whether it did.
+func (a *acquisition) leaveUnsent() bool {
+	_, ended := a.endUnsent(false)
+	if ended {
+		a.q.leave()
+	}
+	return ended
+}
+
+// endUnsent ends the acquisition if no attempt runs. waiting is how many waited then.
+func (a *acquisition) endUnsent(timedOut bool) (waiting int, ended bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stage != stageWaiting && a.stage != stagePausing {
+		return 0, false
+	}
+	a.stage = stageOver
+	a.q.deadlines.cancel(&a.pause)
+	return a.q.intake.remove(a, timedOut), true
+}
+
 // giveUp ends the acquisition for a caller that has left, and reports false if done has the
 // result, or is about to have a lease.
 func (a *acquisition) giveUp() bool {
+	if a.leaveUnsent() {
+		return true
+	}
 	a.mu.Lock()
-	if a.over || a.attempt.phase == leased {
+	attempt := a.attempt
+	if a.stage != stageAsking || attempt.phase == leased {
 		a.mu.Unlock()
 		return false
 	}
-	a.over = true
-	a.attempt.failLocked()
+	a.stage = stageOver
+	attempt.failLocked()
 	a.mu.Unlock()
-	a.q.deadlines.cancel(&a.pause)
 	a.q.leave()
+	a.q.intake.leave(nil)
 	return true
 }
 

@@ -23,12 +23,13 @@ const (
 // the fence has to be confirmed. It lives until the last answer is in, which may be long after the
 // caller has left. The mu of its acquisition guards it.
 type attempt struct {
-	acq     *acquisition
-	token   wire.TokenAt
-	timeout time.Duration
-	terms   *wire.Terms     // of the acquire; nil for an exclusive lock of one key without waiting
-	clock   clock.Stopwatch // since step 1
-	limit   deadline        // of the phase
+	acq   *acquisition
+	token wire.TokenAt
+	terms *wire.Terms     // of the acquire; nil for an exclusive lock of one key without waiting
+	clock clock.Stopwatch // since step 1
+	waits patience        // of the phase
+	limit deadline        // when a master may no longer count
+	took  time.Duration   // until the first round was decided; 0 before
 
 	phase  phase
 	votes  round  // the acquire
@@ -43,10 +44,10 @@ var _ master.Receiver = (*attempt)(nil)
 func newAttempt(acq *acquisition) *attempt {
 	o := &acq.q.opts
 	a := &attempt{
-		acq:     acq,
-		token:   wire.TokenAt{Key: acq.r.Key, Secret: o.dice.Secret()},
-		timeout: attemptTimeout(o.MasterTimeout, acq.r.TTL),
-		clock:   clock.Start(),
+		acq:   acq,
+		token: wire.TokenAt{Key: acq.r.Key, Secret: o.dice.Secret()},
+		clock: clock.Start(),
+		waits: acq.q.patienceFor(acq.r.TTL),
 	}
 	a.votes.begin(decideAcquire, len(o.Masters))
 	a.terms, a.votes.slots = acq.terms(), acq.r.Mode == Limited
@@ -73,7 +74,7 @@ func (a *attempt) tokens(yield func(wire.TokenAt) bool) {
 
 // askLocked sends the acquire to all masters at once (step 2).
 func (a *attempt) askLocked() (end ending) {
-	a.acq.q.deadlines.set(&a.limit, a.clock.Begun().Add(a.timeout))
+	a.acq.q.deadlines.set(&a.limit, a.waits.first())
 	op := a.op(wire.Acquire)
 	for i, l := range a.acq.q.lanes {
 		if err := l.Ask(op, a); err != nil {
@@ -112,37 +113,64 @@ func (a *attempt) takeLocked(lane int, kind wire.Kind, said answer, askAgain boo
 	switch decided := a.votes.take(lane, said, askAgain); {
 	case decided && a.phase == asking:
 		return a.decidedLocked()
-	case a.phase == leased:
+	case a.phase == asking:
+		return end
+	}
+	if said.state.counts() {
+		a.timeLateLocked(lane)
+	}
+	if a.phase == leased {
 		a.lateLocked(lane)
 	}
 	return end
 }
 
-// expire ends the phase whose time is over. When the second round begins, the deadline of the first
-// may run already.
+// timeLateLocked tells the lane if its vote was too late to count: it came long after the others had
+// decided, or had failed to. It says nothing of a master if this process was late itself.
+func (a *attempt) timeLateLocked(lane int) {
+	q, took := a.acq.q, time.Since(a.clock.Begun())
+	behind := took - a.took
+	if (behind > q.opts.MasterTimeout/2 || a.votes.verdict == noQuorum) && q.lateness.during(behind) == 0 {
+		q.lanes[lane].Late(took, true)
+	}
+}
+
+// expire is called when a master may no longer count. When the second round begins, the deadline of
+// the first may run already.
 func (a *attempt) expire() {
 	acq := a.acq
 	acq.mu.Lock()
 	var end ending
 	switch {
-	case a.phase == asking && a.votes.expire():
+	case a.phase == asking && a.expireLocked(&a.votes):
 		end = a.decidedLocked()
-	case a.phase == raising && !time.Now().Before(a.limit.at) && a.raises.expire():
+	case a.phase == raising && !time.Now().Before(a.waits.first()) && a.expireLocked(&a.raises):
 		end = a.raisedLocked()
 	}
 	acq.mu.Unlock()
 	acq.follow(end)
 }
 
+// expireLocked decides a round without the masters that no longer count. It reports whether this
+// call decided; otherwise it sets the next deadline.
+func (a *attempt) expireLocked(r *round) (decided bool) {
+	silent, next := a.acq.q.silent(r.pending(), &a.waits)
+	if decided = r.expire(silent); !decided && r.verdict == open {
+		a.acq.q.deadlines.set(&a.limit, next)
+	}
+	return decided
+}
+
 // decidedLocked acts on the verdict of the first round (step 3).
 func (a *attempt) decidedLocked() ending {
+	a.took = time.Since(a.clock.Begun())
 	switch a.votes.verdict {
 	case won:
 		a.leaveOtherSlotsLocked()
 	case held, split:
 		return a.failedLocked(&HeldError{Free: a.freeIn()})
 	default:
-		return a.failedLocked(a.acq.q.noQuorum(a.votes.answers, a.timeout))
+		return a.failedLocked(a.acq.q.noQuorum(a.votes.answers, a.took))
 	}
 	var exact int
 	a.fence, exact = highest(a.votes.answers)
@@ -184,7 +212,8 @@ func highest(votes []answer) (fence uint64, exact int) {
 func (a *attempt) raiseLocked() (end ending) {
 	a.phase = raising
 	a.raises.begin(decideRaise, len(a.votes.answers))
-	a.acq.q.deadlines.set(&a.limit, time.Now().Add(a.timeout))
+	a.waits = a.acq.q.patienceFor(a.acq.r.TTL)
+	a.acq.q.deadlines.set(&a.limit, a.waits.first())
 	op := a.op(wire.Raise)
 	decided := false
 	for i, v := range a.votes.answers {
@@ -273,7 +302,18 @@ func (a *attempt) failedLocked(err error) ending {
 	if a.votes.verdict != won {
 		verdict = a.votes.verdict
 	}
-	return ending{ended: true, err: err, verdict: verdict, took: time.Since(a.clock.Begun())}
+	return ending{ended: true, err: err, verdict: verdict}
+}
+
+// lanesFullLocked reports whether a majority would have been asked, had the lanes taken more.
+func (a *attempt) lanesFullLocked() bool {
+	n := a.votes.tally.answered()
+	for _, v := range a.votes.answers {
+		if v.err == master.ErrFull {
+			n++
+		}
+	}
+	return n >= majority(len(a.votes.answers))
 }
 
 // failLocked releases whatever landed, or still may (step 5). Nobody waits for the answers.

@@ -73,7 +73,7 @@ func (c *checks) ask(k *check) {
 	k.again = false
 	c.mu.Unlock()
 	q := c.q
-	x := q.newQuestion(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, q.opts.MasterTimeout)
+	x := q.newQuestion(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, q.patienceFor(q.opts.MaxTTL))
 	x.round.slots = true
 	x.decided = func(x *question) {
 		x.mu.Lock()

@@ -20,16 +20,14 @@ type deadline struct {
 // it then finds nothing to do and is set for the next. So it runs about once in the time of a
 // deadline, however many there are.
 type deadlines struct {
-	mu     sync.Mutex
-	queue  deadlineHeap
-	timer  *time.Timer // nil before the first
-	wake   time.Time   // when the timer runs; zero: it does not
-	after  func()      // called after expired deadlines, without locks
-	late   bool        // the timer was, and runs again
-	closed bool
-
-	lateBy time.Duration // how late the timer was when it was last
-	lateAt time.Time     // when that was
+	mu      sync.Mutex
+	queue   deadlineHeap
+	timer   *time.Timer            // nil before the first
+	wake    time.Time              // when the timer runs; zero: it does not
+	after   func()                 // called after expired deadlines, without locks
+	wasLate func(by time.Duration) // called without locks; may be nil
+	late    bool                   // the timer was, and runs again
+	closed  bool
 }
 
 // set makes d expire at the time, once.
@@ -97,7 +95,11 @@ const (
 // run is called by the timer.
 func (q *deadlines) run() {
 	now := time.Now()
-	if q.isLate(now) {
+	again, by := q.isLate(now)
+	if by > 0 && q.wasLate != nil {
+		q.wasLate(by)
+	}
+	if again {
 		return
 	}
 	ran := false
@@ -114,32 +116,24 @@ func (q *deadlines) run() {
 	}
 }
 
-// isLate reports whether the timer runs late, for the first time. Then it runs again soon, and not
-// before.
-func (q *deadlines) isLate(now time.Time) bool {
+// isLate reports whether the timer runs late, for the first time, and by how much. Then it runs again
+// soon, and not before.
+func (q *deadlines) isLate(now time.Time) (again bool, by time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.late && now.Before(q.wake) {
-		return true
+		return true, 0
 	}
-	if q.closed || q.late || q.wake.IsZero() || now.Sub(q.wake) < late {
+	if q.closed || q.late || q.wake.IsZero() {
 		q.late = false
-		return false
+		return false, 0
 	}
-	q.lateBy, q.lateAt = now.Sub(q.wake), now
+	if by = now.Sub(q.wake); by < late {
+		return false, by
+	}
 	q.late, q.wake = true, now.Add(catchUp)
 	q.timer.Reset(catchUp)
-	return true
-}
-
-// lateness is how late the timer was within the last d; 0 where it was not.
-func (q *deadlines) lateness(now time.Time, d time.Duration) time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.lateAt.IsZero() || now.Sub(q.lateAt) > d {
-		return 0
-	}
-	return q.lateBy
+	return true, by
 }
 
 // next takes out the first deadline that is due; without one it sets the timer.

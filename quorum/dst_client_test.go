@@ -134,7 +134,7 @@ func (c *simClient) asks(pr *simProxy, want Request) *simCall {
 // end is called when it has returned.
 func (a *simCall) end(lease Lease, err error) (*claim, error) {
 	w := a.c.w
-	w.ledger.took(a.want.Key, "Acquire", a.began, w.plan.mostAcquire(a.pr.place))
+	w.ledger.took(a.want.Key, "Acquire", a.began, mostAcquire(a.want.TTL))
 	if err == nil && w.crashed(a.pr) {
 		err = errCrashed
 	}
@@ -212,7 +212,7 @@ func (c *simClient) extend(cl *claim, pr *simProxy) {
 	began, highest := time.Now(), c.w.ledger.highest(cl.key)
 	c.w.trace.add(event{what: "EXTEND", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret, d: ttl})
 	left, err := c.extendAs(ctx, cl, pr, ttl)
-	most := c.w.plan.waitAt(pr.place)
+	most := attemptTime(ttl)
 	if until, hasty := ctx.Deadline(); hasty { // masters have until then
 		most = max(most, until.Sub(began))
 	}
@@ -271,7 +271,7 @@ func (c *simClient) gives(cl *claim, pr *simProxy) *giving {
 // finish is called when it has returned.
 func (g *giving) finish(ok bool, err error) {
 	w := g.c.w
-	w.ledger.took(g.cl.key, "Release", g.began, w.plan.waitAt(g.pr.place))
+	w.ledger.took(g.cl.key, "Release", g.began, w.plan.mostWait())
 	e := event{what: "UNLOCKED", proxy: g.pr.serial, master: -1, client: g.c.index, key: g.cl.key, secret: g.cl.token.Secret}
 	if err != nil {
 		e.more = err.Error()

@@ -115,7 +115,7 @@ func (p *plan) inTime(path *path, place int, ttl time.Duration) bool {
 	if p.traffic.late > 0 {
 		round += 2 * p.traffic.latest
 	}
-	return round+2*time.Millisecond < attemptTimeout(p.timeoutAt(place), ttl)
+	return round+2*time.Millisecond < min(p.timeoutAt(place), attemptTime(ttl))
 }
 
 // calmLocked is since when the master has been healthy and voting, and reachable on the path.

@@ -30,6 +30,13 @@ func (li *simLink) TryWrite(b []byte) (int, error) {
 	return li.writeLocked(b)
 }
 
+// Unread reports whether bytes have arrived that the loop has not read.
+func (li *simLink) Unread() bool {
+	li.net.mu.Lock()
+	defer li.net.mu.Unlock()
+	return len(li.in) > 0
+}
+
 // Watch hands the link to the loop.
 func (li *simLink) Watch(received func(b []byte) (stop bool), ended func(error)) {
 	li.net.mu.Lock()

@@ -53,7 +53,7 @@ var roundMutations = []mutation{
 		{file: "acquire.go", old: "validity(ttl, a.attempt.clock.Elapsed(), drift(ttl))", new: "validity(ttl, 0, drift(ttl))"},
 	}},
 	{name: "one token for several attempts", family: "tokens", finds: exclusion, edits: []edit{
-		{file: "acquire.go", old: "	done  func(Lease, error)\n", new: "	done  func(Lease, error)\n	secret string\n"},
+		{file: "acquire.go", old: "	slot     uint16\n", new: "	slot     uint16\n	secret   string\n"},
 		{file: "attempt.go", old: "	a := &attempt{\n", new: "	if acq.secret == \"\" {\n		acq.secret = o.dice.Secret()\n	}\n	a := &attempt{\n"},
 		{file: "attempt.go", old: "Secret: o.dice.Secret()}", new: "Secret: acq.secret}"},
 	}},
@@ -130,7 +130,7 @@ var roundMutations = []mutation{
 		{file: "validity.go", old: "{ return ttl/100 + 2*time.Millisecond }", new: "{ return 0 }"},
 	}},
 	{name: "a caller that has left is not released", family: "none", finds: leftovers, edits: []edit{
-		{file: "acquire.go", old: "	a.attempt.failLocked()\n", new: ""},
+		{file: "acquire.go", old: "	attempt.failLocked()\n", new: ""},
 	}},
 }
 
@@ -192,7 +192,7 @@ const releaseElsewhere = `	if !l.up {
 	}
 	l.repairs.remove(stands)
 	go l.releaseElsewhere(op)
-	return errFull
+	return ErrFull
 }
 
 func (l *Lane) releaseElsewhere(op wire.Op) {

@@ -54,19 +54,12 @@ func (p *plan) timeoutAt(place int) time.Duration {
 	return p.masterTimeout
 }
 
-// Calls through the proxy at a place must end within these, whatever happens.
-func (p *plan) waitAt(place int) time.Duration { return max(p.timeoutAt(place), minAttempt) }
-func (p *plan) mostAcquire(place int) time.Duration {
-	return (1+maxRetries+maxAskAgain)*2*p.waitAt(place) + maxRetries*maxRetryDelay
-}
+// mostWait is the longest time that a round may take.
+func (p *plan) mostWait() time.Duration { return attemptTime(p.maxTTL) }
 
-// mostWait is the longest of all proxies.
-func (p *plan) mostWait() time.Duration {
-	most := time.Duration(0)
-	for place := range p.proxies {
-		most = max(most, p.waitAt(place))
-	}
-	return most
+// mostAcquire is the longest time that an Acquire may take, whatever happens.
+func mostAcquire(ttl time.Duration) time.Duration {
+	return (1+maxRetries+maxAskAgain)*2*attemptTime(ttl) + maxRetries*maxRetryDelay
 }
 
 // quarantine is how long a master stays out that has lost its memory.

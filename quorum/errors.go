@@ -21,6 +21,10 @@ var (
 	// ErrNoQuorum: less than a majority of all masters gave an answer that counts.
 	ErrNoQuorum = errors.New("no majority of the masters answered")
 
+	// ErrBusy: so many LOCKs wait that this one could not be sent in time. No master was asked. It
+	// comes as a *BusyError.
+	ErrBusy = errors.New("the masters are busy")
+
 	// ErrLate: a majority granted or extended, but no validity was left (step 4).
 	ErrLate = errors.New("a majority answered too late, no validity is left")
 
@@ -56,6 +60,19 @@ func (e *HeldError) Error() string { return ErrHeld.Error() }
 
 // Is makes errors.Is(err, ErrHeld) true.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// BusyError is the ErrBusy of one Acquire.
+type BusyError struct {
+	Waiting int // LOCKs that waited when this one gave up, itself included
+}
+
+// Error is the reason in words.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("the masters are busy: %d commands wait", e.Waiting)
+}
+
+// Is makes errors.Is(err, ErrBusy) true.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
 // MasterError says why one master gave no answer that counts. Err is in plain words that follow
 // the name of a server ("refused the connection", "is a replica"), without control bytes and

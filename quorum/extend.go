@@ -22,9 +22,9 @@ import (
 // Those who join it have a greater fence. Clients that wait for the key are told. Whatever is
 // returned, the lock may be shared from the call on. A token that is shared already is extended.
 //
-// ttl goes out in whole milliseconds, rounded down. Each master has min(Options.MasterTimeout,
-// ttl/20), at least 2ms, and longer where ctx has a later deadline: until then. The validity is
-// positive: ttl less the time spent asking, less 1% of ttl, less 2ms.
+// ttl goes out in whole milliseconds, rounded down. The masters have as long as those of Acquire,
+// and longer where ctx has a later deadline: until then. The validity is positive: ttl less the time
+// spent asking, less 1% of ttl, less 2ms.
 //
 // Errors: ErrLost, provably no majority holds the token at one of the keys, and what is left of it
 // fades everywhere; ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the
@@ -106,8 +106,9 @@ func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl, timeout time.D
 	}
 	q.enter()
 	e := &extension{done: done, clock: clock.Start()}
-	e.question = q.newQuestion(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, t), TTL: whole}, decideHeld,
-		max(attemptTimeout(q.opts.MasterTimeout, whole), timeout))
+	waits := q.patienceFor(whole)
+	waits.quiet, waits.most = max(waits.quiet, timeout), max(waits.most, timeout)
+	e.question = q.newQuestion(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, t), TTL: whole}, decideHeld, waits)
 	e.op.Slot = wire.Slot(e.op.Key)
 	e.round.slots = true
 	e.decided, e.later = e.decide, e.refill
@@ -134,7 +135,7 @@ func (e *extension) decide(*question) {
 	case lost:
 		err = ErrLost
 	default:
-		err = e.q.noQuorum(e.round.answers, e.timeout)
+		err = e.q.noQuorum(e.round.answers, time.Since(e.waits.begun))
 		if slices.ContainsFunc(e.round.answers, func(a answer) bool { return a.wrongMode }) {
 			err = ErrWrongMode
 		}
@@ -158,7 +159,7 @@ func (e *extension) rememberLocked() {
 			e.op.Fence, e.op.Owner = a.fence, cmp.Or(a.owner, e.op.Owner)
 		}
 		e.mode = max(e.mode, a.mode)
-		if a.fence <= wire.FenceLimit(e.begun) {
+		if a.fence <= wire.FenceLimit(e.waits.begun) {
 			e.q.floor.Raise(a.fence)
 		}
 	}
@@ -179,6 +180,6 @@ func (e *extension) refill(_ *question, lane int) {
 func (e *extension) refillLocked(lane int) {
 	if s := e.round.answers[lane].state; s != answerPending && s != answerYes {
 		e.q.lanes[lane].TopUp(master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Mode: e.mode,
-			Slot: e.round.slot, Voters: e.voters, TTL: e.op.TTL, Until: e.begun.Add(e.op.TTL), Lacks: s == answerNo})
+			Slot: e.round.slot, Voters: e.voters, TTL: e.op.TTL, Until: e.waits.begun.Add(e.op.TTL), Lacks: s == answerNo})
 	}
 }

@@ -31,11 +31,12 @@ type Slot struct {
 
 // Inspect asks every master what it holds for key, and returns the token that holds a majority,
 // without its secret. The value of another Redlock library counts as a token. It waits for all
-// masters, at most Options.MasterTimeout.
+// masters that make progress, a second at most.
 //
 // Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if those that did
 // not could make a majority for some token; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
+	begun := time.Now()
 	r, err := q.survey(ctx, wire.Inspect, key)
 	if err != nil {
 		return Info{}, err
@@ -50,7 +51,7 @@ func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 	info.Key = key
 	silent := len(values) - r.tally.answered()
 	if maj := majority(len(values)); info.Held == 0 && (silent > len(values)-maj || most+silent >= maj) {
-		return Info{}, q.noQuorum(r.answers, q.opts.MasterTimeout)
+		return Info{}, q.noQuorum(r.answers, time.Since(begun))
 	}
 	return info, nil
 }
@@ -60,13 +61,14 @@ func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 // and what is left of a lock without a majority; keys of other types stay. Those who Watch the key
 // are told.
 //
-// Masters that do not answer within Options.MasterTimeout keep what they hold until its ttl.
+// Masters that do not answer keep what they hold until its ttl.
 // Errors, when nothing was found: ErrNoQuorum (as *NoQuorumError) if less than a majority
 // answered; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) ReleaseKey(ctx context.Context, key string) (bool, error) {
+	begun := time.Now()
 	r, err := q.survey(ctx, wire.Free, key)
 	if err == nil && r.tally.yes == 0 && r.verdict == noQuorum {
-		err = q.noQuorum(r.answers, q.opts.MasterTimeout)
+		err = q.noQuorum(r.answers, time.Since(begun))
 	}
 	return r.tally.yes > 0, err
 }

@@ -231,7 +231,7 @@ func TestHeldErrorFree(t *testing.T) {
 					}
 				}
 				free := make(chan time.Duration, 1)
-				a := newAttempt(&acquisition{q: q, r: Request{Key: "lock:job", TTL: time.Second}, over: true})
+				a := newAttempt(&acquisition{q: q, r: Request{Key: "lock:job", TTL: time.Second}, stage: stageOver})
 				a.acq.mu.Lock()
 				a.askLocked()
 				a.acq.mu.Unlock()

@@ -29,6 +29,9 @@ type Polled = master.Polled
 // maxMaxTTL is a year. So no sum of a few of them overflows.
 const maxMaxTTL = 8760 * time.Hour
 
+// defaultQueueTimeout is Options.QueueTimeout where that is zero.
+const defaultQueueTimeout = 5 * time.Second
+
 // maxMasters leaves room for a bit of each master beside a cursor of SCAN.
 const maxMasters = 31
 
@@ -37,7 +40,8 @@ const maxMasters = 31
 type Options struct {
 	Masters       []MasterOptions // 1 to 31; an even number tolerates no more failures than one less
 	KeyPrefix     string          // put before every key; must not begin with ReservedPrefix
-	MasterTimeout time.Duration   // how long a master has to answer; an attempt uses min(MasterTimeout, ttl/20), at least 2ms
+	MasterTimeout time.Duration   // a master that makes no progress for so long no longer counts in a round; at least 2ms
+	QueueTimeout  time.Duration   // how long a LOCK waits at most until it can be sent; 0: 5s
 	MaxTTL        time.Duration   // longest ttl, at most a year; also how long a release of an unknown token is owed, and a master that lost its memory stays out of the vote
 	Fencing       bool            // without it the number in a token is 0
 	Guard         Guard           // what happens to a master that may have lost its memory
@@ -92,6 +96,10 @@ type Request struct {
 	Mode  Mode          // Exclusive, Shared or Limited
 	Limit int           // of Limited: how many may hold the key, 1 to MaxLimit. Slots from 0 to Limit-1 are taken
 
+	// Patience is how long Acquire waits until it can be sent. 0: Options.QueueTimeout; negative: as
+	// long as it takes.
+	Patience time.Duration
+
 	// Waits is how long somebody still waits for the lock who comes first; 0 for nobody. Where
 	// holders of another mode refuse it, they are joined by nobody for so long, or for 1.5 s. It is
 	// a hint: it makes no difference to who may hold the lock.
@@ -142,6 +150,9 @@ func (o *Options) validate() error {
 	}
 	if o.MasterTimeout <= 0 {
 		faults = append(faults, fmt.Errorf("master timeout %v is not positive", o.MasterTimeout))
+	}
+	if o.QueueTimeout < 0 {
+		faults = append(faults, fmt.Errorf("queue timeout %v is negative", o.QueueTimeout))
 	}
 	if o.MaxTTL < time.Millisecond || o.MaxTTL > maxMaxTTL {
 		faults = append(faults, fmt.Errorf("max ttl %v is not from 1ms to %v", o.MaxTTL, maxMaxTTL))

@@ -33,16 +33,16 @@ func TestValidity(t *testing.T) {
 	}
 }
 
-func TestAttemptTimeout(t *testing.T) {
-	for _, c := range []struct{ timeout, ttl, want time.Duration }{
-		{50 * time.Millisecond, 10 * time.Second, 50 * time.Millisecond},
-		{50 * time.Millisecond, time.Second, 50 * time.Millisecond},
-		{50 * time.Millisecond, 500 * time.Millisecond, 25 * time.Millisecond},
-		{50 * time.Millisecond, 10 * time.Millisecond, 2 * time.Millisecond},
-		{time.Millisecond, time.Minute, 2 * time.Millisecond},
+func TestAttemptTime(t *testing.T) {
+	for _, c := range []struct{ ttl, want time.Duration }{
+		{time.Minute, time.Second},
+		{4 * time.Second, time.Second},
+		{time.Second, 250 * time.Millisecond},
+		{10 * time.Millisecond, 2500 * time.Microsecond},
+		{time.Millisecond, 2 * time.Millisecond},
 	} {
-		if got := attemptTimeout(c.timeout, c.ttl); got != c.want {
-			t.Errorf("timeout %v, ttl %v: %v, want %v", c.timeout, c.ttl, got, c.want)
+		if got := attemptTime(c.ttl); got != c.want {
+			t.Errorf("ttl %v: %v, want %v", c.ttl, got, c.want)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestDecideAcquire(t *testing.T) {
 		if got := decideAcquire(c.t); got != c.now {
 			t.Errorf("%s: %d, want %d", c.name, got, c.now)
 		}
-		if got := decideAcquire(c.t.atDeadline()); got != c.end {
+		if got := decideAcquire(c.t.without(c.t.pending)); got != c.end {
 			t.Errorf("%s, at the deadline: %d, want %d", c.name, got, c.end)
 		}
 	}
@@ -134,7 +134,7 @@ func TestDecideHeld(t *testing.T) {
 		if got := decideHeld(c.t); got != c.now {
 			t.Errorf("%+v: %d, want %d", c.t, got, c.now)
 		}
-		if got := decideHeld(c.t.atDeadline()); got != c.end {
+		if got := decideHeld(c.t.without(c.t.pending)); got != c.end {
 			t.Errorf("%+v, at the deadline: %d, want %d", c.t, got, c.end)
 		}
 	}
@@ -159,7 +159,7 @@ func TestDecideRelease(t *testing.T) {
 		if got := decideRelease(c.t); got != c.now {
 			t.Errorf("%+v: %d, want %d", c.t, got, c.now)
 		}
-		if got := decideRelease(c.t.atDeadline()); got != c.end {
+		if got := decideRelease(c.t.without(c.t.pending)); got != c.end {
 			t.Errorf("%+v, at the deadline: %d, want %d", c.t, got, c.end)
 		}
 	}

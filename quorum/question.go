@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/wire"
@@ -15,8 +14,7 @@ import (
 type question struct {
 	q       *Quorum
 	op      wire.Op
-	timeout time.Duration
-	begun   time.Time
+	waits   patience
 	limit   deadline
 	decided func(*question)      // called once, when the verdict is certain; without locks
 	later   func(*question, int) // called for each answer that comes after that; without locks. May be nil
@@ -27,9 +25,9 @@ type question struct {
 
 var _ master.Receiver = (*question)(nil)
 
-// newQuestion returns a question that has not been asked yet. It begins now.
-func (q *Quorum) newQuestion(op wire.Op, rule func(tally) verdict, timeout time.Duration) *question {
-	x := &question{q: q, op: op, timeout: timeout, begun: time.Now()}
+// newQuestion returns a question that has not been asked yet.
+func (q *Quorum) newQuestion(op wire.Op, rule func(tally) verdict, waits patience) *question {
+	x := &question{q: q, op: op, waits: waits}
 	x.round.begin(rule, len(q.lanes))
 	x.limit.expire = x.expire
 	return x
@@ -37,7 +35,7 @@ func (q *Quorum) newQuestion(op wire.Op, rule func(tally) verdict, timeout time.
 
 // ask asks every master through send, and sets the deadline. The caller flushes.
 func (x *question) ask(send func(l *master.Lane) error) {
-	x.q.deadlines.set(&x.limit, x.begun.Add(x.timeout))
+	x.q.deadlines.set(&x.limit, x.waits.first())
 	for i, l := range x.q.lanes {
 		if err := send(l); err != nil {
 			x.take(i, answer{state: answerUnsent, err: err})
@@ -70,15 +68,23 @@ func (x *question) take(lane int, a answer) {
 
 func (x *question) expire() {
 	x.mu.Lock()
-	decided := x.round.expire()
+	if x.round.verdict != open {
+		x.mu.Unlock()
+		return
+	}
+	silent, next := x.q.silent(x.round.pending(), &x.waits)
+	decided := x.round.expire(silent)
+	if !decided {
+		x.q.deadlines.set(&x.limit, next)
+	}
 	x.mu.Unlock()
 	if decided {
 		x.decided(x)
 	}
 }
 
-// survey asks every master one thing about a key and waits for all of them, at most
-// Options.MasterTimeout. The round is the caller's.
+// survey asks every master one thing about a key and waits for all of them that make progress, a
+// second at most. The round is the caller's.
 func (q *Quorum) survey(ctx context.Context, kind wire.Kind, key string) (r round, err error) {
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
@@ -86,7 +92,7 @@ func (q *Quorum) survey(ctx context.Context, kind wire.Kind, key string) (r roun
 	q.enter()
 	defer q.leave()
 	done := make(chan round, 1)
-	x := q.newQuestion(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, Token{})}, decideAll, q.opts.MasterTimeout)
+	x := q.newQuestion(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, Token{})}, decideAll, q.patienceFor(q.opts.MaxTTL))
 	x.decided = func(x *question) {
 		x.mu.Lock()
 		defer x.mu.Unlock()

@@ -14,6 +14,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -38,6 +39,9 @@ type Quorum struct {
 	guard     *guard
 	floor     *admission.Floor
 	deadlines deadlines
+	intake    intake
+	lateness  lateness
+	pulse     deadline // makes the lateness of this process show while nothing else is due
 	gather    deadline // of what waits for other answers of its lane: a Flush follows
 	checks    checks
 	releases  *notify.Subscriptions
@@ -74,11 +78,16 @@ func New(o Options) (*Quorum, error) {
 		claims:  make([]string, len(o.Masters)),
 	}
 	q.opts.MasterTimeout = max(o.MasterTimeout, minAttempt)
+	q.opts.QueueTimeout = cmp.Or(o.QueueTimeout, defaultQueueTimeout)
 	if q.log == nil {
 		q.log = zap.NewNop()
 	}
-	q.deadlines.after = q.Flush
+	q.lateness.log = q.log
+	q.deadlines.after, q.deadlines.wasLate = q.Flush, q.lateness.note
 	q.gather.expire = func() {}
+	q.intake.q, q.intake.window = q, window{size: minWindow}
+	q.pulse.expire = func() { q.deadlines.set(&q.pulse, time.Now().Add(pulseEvery)) }
+	q.pulse.expire()
 	q.checks.q, q.checks.waits = q, make(map[wire.TokenAt]*check)
 	if n := len(o.Masters); n%2 == 0 {
 		q.log.Warn("an even number of masters tolerates no more failures than one less", zap.Int("masters", n))
@@ -220,6 +229,13 @@ func (q *Quorum) Claim(runID string, lane int) (other int, ok bool) {
 	}
 	q.claims[lane] = runID
 	return lane, true
+}
+
+// Ponged implements master.Host.
+func (q *Quorum) Ponged(lane int, rtt time.Duration) {
+	if rtt > q.opts.MasterTimeout && q.lateness.during(rtt) == 0 {
+		q.lanes[lane].Late(rtt, false)
+	}
 }
 
 // Unclaim implements master.Host.

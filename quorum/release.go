@@ -18,8 +18,9 @@ const fadeTime = 2 * time.Second
 
 // Release takes the token away from keys on every master (the script of step 5), and reports
 // whether the lock was held until now: false says that provably no majority held the token any
-// more, or ever, at one of the keys. It answers as soon as that is certain, at the latest after
-// Options.MasterTimeout. Keys of the token that are not named stay held.
+// more, or ever, at one of the keys. It answers as soon as that is certain, or as no master that is
+// still to answer has made progress for Options.MasterTimeout, after a second at the latest. Keys of
+// the token that are not named stay held.
 //
 // With keep, up to Options.MaxTTL, what the token held stays closed for that long, for everybody:
 // the keys, or the slot, or the place among the readers. The token is dead at once. True says then
@@ -92,7 +93,7 @@ func (q *Quorum) release(key string, t Token, likely *wire.Terms, keep time.Dura
 	if keep > 0 {
 		rule = decideHeld // done is what a majority has closed
 	}
-	u := q.newQuestion(op, rule, q.opts.MasterTimeout)
+	u := q.newQuestion(op, rule, q.patienceFor(q.opts.MaxTTL))
 	u.round.slots = keep > 0 // what a majority has closed is one slot
 	u.decided = func(u *question) {
 		u.releaseAgain()
@@ -114,7 +115,7 @@ func (x *question) held() (bool, error) {
 	case lost:
 		return false, nil
 	}
-	return false, x.q.noQuorum(x.round.answers, x.timeout)
+	return false, x.q.noQuorum(x.round.answers, time.Since(x.waits.begun))
 }
 
 // releaseAgain releases once more at masters that may have carried out the release, but did not

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"math/bits"
 	"time"
 
 	"lockproxy/quorum/internal/master"
@@ -114,8 +115,21 @@ func (r *round) no() (set uint64) {
 	return set
 }
 
-// expire decides with what has come, for the deadline. It reports whether that is news.
-func (r *round) expire() (decided bool) { return r.conclude(r.tally.atDeadline()) }
+// pending is the set of masters that owe an answer.
+func (r *round) pending() (set uint64) {
+	for i, a := range r.answers {
+		if a.state == answerPending {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// expire decides as if the masters in silent, which are pending, never answered. It reports whether
+// this call decided.
+func (r *round) expire(silent uint64) (decided bool) {
+	return r.conclude(r.tally.without(bits.OnesCount64(silent)))
+}
 
 func (r *round) conclude(t tally) (decided bool) {
 	if r.verdict != open {
@@ -163,9 +177,10 @@ func read(kind wire.Kind, a *master.Answer) answer {
 	return answer{state: answerFailed, err: master.Answered(&a.Reply)}
 }
 
-// noQuorum is the error of a round in which too few answers count. timeout is how long the masters
+// noQuorum is the error of a round in which too few answers count. waited is how long the masters
 // had.
-func (q *Quorum) noQuorum(answers []answer, timeout time.Duration) *NoQuorumError {
+func (q *Quorum) noQuorum(answers []answer, waited time.Duration) *NoQuorumError {
+	waited = waited.Round(time.Millisecond)
 	e := &NoQuorumError{N: len(answers), Needed: majority(len(answers))}
 	for i, a := range answers {
 		if a.state.counts() {
@@ -174,8 +189,8 @@ func (q *Quorum) noQuorum(answers []answer, timeout time.Duration) *NoQuorumErro
 		}
 		err := a.err
 		if err == nil {
-			err = master.SilentError(timeout)
-			e.Late = q.deadlines.lateness(time.Now(), timeout+catchUp)
+			err = master.SilentError(waited)
+			e.Late = q.lateness.during(waited)
 		}
 		e.Masters = append(e.Masters, MasterError{Index: i, Name: q.lanes[i].Name(), Err: err})
 	}

@@ -31,9 +31,9 @@ type tally struct {
 func (t tally) n() int        { return t.yes + t.other + t.no + t.none + t.pending }
 func (t tally) answered() int { return t.yes + t.other + t.no }
 
-// atDeadline counts who is still pending as silent.
-func (t tally) atDeadline() tally {
-	t.none, t.pending = t.none+t.pending, 0
+// without counts n of those that are pending as silent.
+func (t tally) without(n int) tally {
+	t.none, t.pending = t.none+n, t.pending-n
 	return t
 }
 

@@ -6,15 +6,6 @@ import (
 	"lockproxy/quorum/internal/clock"
 )
 
-// minAttempt is the least time a master gets to answer, however short the ttl.
-const minAttempt = 2 * time.Millisecond
-
-// attemptTimeout is how long an attempt waits for the masters: far below the ttl (step 2), at most
-// masterTimeout.
-func attemptTimeout(masterTimeout, ttl time.Duration) time.Duration {
-	return max(min(masterTimeout, ttl/20), minAttempt)
-}
-
 // drift is taken off the ttl for clocks that run at different rates: 1% of the ttl, and 2ms for
 // Redis' expiry, which is counted in whole milliseconds.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }

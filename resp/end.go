@@ -80,5 +80,33 @@ func (s *Session) report(how End) {
 // is not connected any more.
 func (s *Session) Gone() <-chan struct{} { return s.gone }
 
+// OnGone sets what is called, on a goroutine of its own, when Gone is closed while a command waits;
+// nil for nothing. If that has happened before, f is called too. It may be called twice.
+func (s *Session) OnGone(f func()) {
+	s.mu.Lock()
+	s.onGone = f
+	s.mu.Unlock()
+	select {
+	case <-s.gone:
+		s.callGone()
+	default:
+	}
+}
+
 // leave closes gone.
-func (s *Session) leave() { s.left.Do(func() { close(s.gone) }) }
+func (s *Session) leave() {
+	s.left.Do(func() {
+		close(s.gone)
+		s.callGone()
+	})
+}
+
+// callGone calls the function of OnGone. Whoever notices the end may hold locks that it needs.
+func (s *Session) callGone() {
+	s.mu.Lock()
+	f := s.onGone
+	s.mu.Unlock()
+	if f != nil {
+		s.spawn(f)
+	}
+}

@@ -60,6 +60,9 @@ type Polled struct {
 // TryWrite writes as much of b as the connection takes at once. It never waits.
 func (p *Polled) TryWrite(b []byte) (n int, err error) { return p.poll.TryWrite(b) }
 
+// Unread reports whether bytes have arrived that the loop has not read. It does not block.
+func (p *Polled) Unread() bool { return p.poll.Unread() }
+
 // SetLinger is that of net.TCPConn.
 func (p *Polled) SetLinger(sec int) error { return p.poll.SetLinger(sec) }
 

@@ -89,7 +89,8 @@ type Session struct {
 	copied   chan struct{} // closed when the copier has ended; nil without upstream; set by the pump
 	closed   bool
 	onEnd    func(End)
-	endSet   bool // the end was reported, or is to be as soon as onEnd is set
+	onGone   func() // see OnGone
+	endSet   bool   // the end was reported, or is to be as soon as onEnd is set
 	endWas   End
 }
 

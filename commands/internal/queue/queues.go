@@ -59,7 +59,7 @@ type Queues struct {
 
 // Locker asks the masters for locks and subscribes to releases. *quorum.Quorum is one.
 type Locker interface {
-	Acquire(ctx context.Context, want quorum.Request) (quorum.Lease, error)
+	Acquirer
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
 }
 
@@ -119,7 +119,7 @@ func (qs *Queues) follow(w *waiter, limits waitLimits) (quorum.Lease, error) {
 			return qs.lead(w, limits)
 		}
 		if invited {
-			if lease, err := qs.try(w, false); err == nil {
+			if lease, err := qs.try(w, limits, false); err == nil {
 				return lease, nil
 			}
 			continue
@@ -141,7 +141,7 @@ func (qs *Queues) lead(w *waiter, limits waitLimits) (quorum.Lease, error) {
 		if err := qs.yieldToPeers(w, limits); err != nil {
 			return quorum.Lease{}, err
 		}
-		lease, err := qs.try(w, true)
+		lease, err := qs.try(w, limits, true)
 		if err == nil {
 			return lease, nil
 		}
@@ -174,7 +174,7 @@ func (qs *Queues) awaitRetry(w *waiter, limits waitLimits, err error) error {
 }
 
 // try makes one attempt for w. If w leads, its queues note what came of it.
-func (qs *Queues) try(w *waiter, leads bool) (quorum.Lease, error) {
+func (qs *Queues) try(w *waiter, limits waitLimits, leads bool) (quorum.Lease, error) {
 	select {
 	case <-w.wakeUp: // it is older than this attempt
 	default:
@@ -183,9 +183,14 @@ func (qs *Queues) try(w *waiter, leads bool) (quorum.Lease, error) {
 	if leads && w.waited {
 		want.Waits = w.remaining()
 	}
+	if want.Patience = w.remaining(); w.until.IsZero() {
+		want.Patience = -1
+	}
 	freed := qs.freed(w)
-	// The attempt does not run under the client's context: it ends with an answer.
-	lease, err := qs.locker.Acquire(context.Background(), want)
+	lease, err, left := acquire(qs.locker, want, limits)
+	if left {
+		return quorum.Lease{}, err
+	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	for _, q := range w.queues {

@@ -25,6 +25,14 @@ type simLocker struct {
 	released func(id string)
 }
 
+// AcquireAsync is Acquire on a goroutine of its own.
+func (s *simLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) (leave func() bool) {
+	go func() { done(s.Acquire(context.Background(), r)) }()
+	return nil
+}
+
+func (*simLocker) Flush() {}
+
 func (s *simLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, error) {
 	time.Sleep(time.Millisecond)
 	s.mu.Lock()

@@ -75,6 +75,14 @@ func (s *simMasters) freeInLocked(key string, mode quorum.Mode, limit int) time.
 
 func keysOf(want quorum.Request) []string { return append([]string{want.Key}, want.Keys...) }
 
+// AcquireAsync is Acquire on a goroutine of its own.
+func (s *simMasters) AcquireAsync(r quorum.Request, done func(quorum.Lease, error)) (leave func() bool) {
+	go func() { done(s.Acquire(context.Background(), r)) }()
+	return nil
+}
+
+func (*simMasters) Flush() {}
+
 func (s *simMasters) Acquire(_ context.Context, want quorum.Request) (quorum.Lease, error) {
 	s.mu.Lock()
 	s.asking++

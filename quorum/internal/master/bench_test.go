@@ -19,6 +19,8 @@ type echo struct {
 	out      []byte
 }
 
+func (*echo) Unread() bool { return false }
+
 func (e *echo) TryWrite(b []byte) (int, error) {
 	e.out = append(e.out[:0], "*"+strconv.Itoa(3+e.ops)+"\r\n:1\r\n:1700000000\r\n:0\r\n"...)
 	for range e.ops {

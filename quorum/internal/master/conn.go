@@ -15,6 +15,7 @@ type conn struct {
 	number uint64
 	try    func(b []byte) (n int) // writes what the socket takes at once; nil: only the writer writes
 	polled Polled                 // nil: a goroutine reads
+	unread func() bool            // whether bytes of the master wait in the socket; nil: not known
 	broken chan struct{}          // closed by once
 	once   sync.Once
 	reason error // set before broken is closed: why
@@ -35,12 +36,13 @@ type conn struct {
 
 // newConn wraps a connection. An event loop reads it, if adopt says so.
 func newConn(raw net.Conn, number uint64, adopt func(net.Conn) (Polled, bool)) *conn {
-	c := &conn{Conn: raw, number: number, broken: make(chan struct{}), wake: make(chan struct{}, 1), try: tryOf(raw)}
+	c := &conn{Conn: raw, number: number, broken: make(chan struct{}), wake: make(chan struct{}, 1),
+		try: tryOf(raw), unread: unreadOf(bare(raw))}
 	if adopt == nil {
 		return c
 	}
 	if polled, ok := adopt(raw); ok {
-		c.Conn, c.polled = polled, polled
+		c.Conn, c.polled, c.unread = polled, polled, polled.Unread
 		c.try = func(b []byte) int {
 			n, _ := polled.TryWrite(b) // the writer meets the error
 			return max(n, 0)
@@ -216,6 +218,7 @@ func (l *Lane) watch(c *conn) {
 // received handles what the master sent, which may begin and end within a reply. It is false if
 // the connection is of no use any more.
 func (l *Lane) received(c *conn, b []byte) bool {
+	l.heard.Store(int64(l.clock()))
 	if len(c.in) > 0 {
 		c.in = append(c.in, b...)
 		b = c.in

@@ -27,6 +27,8 @@ type narrow struct {
 	watched int
 }
 
+func (*narrow) Unread() bool { return false }
+
 func (n *narrow) TryWrite(b []byte) (int, error) {
 	size := min(n.takes, len(b))
 	n.mu.Lock()

@@ -79,7 +79,8 @@ func (h *host) note(change func()) {
 	change()
 }
 
-func (h *host) Lost(int, uint64) { h.note(func() { h.told.lost++ }) }
+func (h *host) Lost(int, uint64)        { h.note(func() { h.told.lost++ }) }
+func (*host) Ponged(int, time.Duration) {}
 func (h *host) Landed(t wire.TokenAt, _ uint64, _ time.Time) {
 	h.note(func() { h.told.landed = append(h.told.landed, t) })
 }

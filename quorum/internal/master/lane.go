@@ -6,6 +6,7 @@ package master
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,9 +18,11 @@ import (
 )
 
 const (
-	// maxUnanswered is how many requests may wait on a lane. With more the master counts as "no
-	// answer" at once.
+	// maxUnanswered is how many requests may wait on a lane before it takes no more acquires,
+	// top-ups and repairs: the master is slower than the majority, or holders keep it busy.
 	maxUnanswered = 4096
+	// maxHolders is how many requests may wait before the lane takes none of holders either.
+	maxHolders = 65536
 	// silence is how long dialling, a handshake and a PING may take, and bytes go unacknowledged,
 	// before the lane is dead.
 	silence = 2 * time.Second
@@ -53,6 +56,8 @@ type Host interface {
 	// ended, with the number of packets that the master last reported.
 	Observed(lane int, o admission.Observation)
 	Lost(lane int, writes uint64)
+	// Ponged is called with the round trip of each PING.
+	Ponged(lane int, rtt time.Duration)
 	// Landed is told that a top-up stands on the master, or may: the lock may have been released
 	// through another proxy meanwhile.
 	//
@@ -74,6 +79,8 @@ type Polled interface {
 	net.Conn
 	// TryWrite writes what the socket takes at once.
 	TryWrite(b []byte) (n int, err error)
+	// Unread reports whether the socket holds bytes that have not been read. It does not block.
+	Unread() bool
 	// Watch makes the loop call received with the bytes that arrive; received must not keep them.
 	// The loop stops when received says so, and after ended, which is told why nothing more comes.
 	// Both run on the loop and must not block.
@@ -117,6 +124,7 @@ type Lane struct {
 	queue   queue
 	batch   wire.Batch    // used by encodeLocked
 	written time.Duration // when the last packet was, by the lane's clock
+	pace    pace
 	loaded  bool          // the master has the script of packets
 	alone   time.Duration // by the lane's clock; before it each operation has its own packet
 	repairs repairs
@@ -132,6 +140,8 @@ type Lane struct {
 	asleep  time.Duration // clock.Suspended as last read
 	stepped bool          // the clock has stepped; until Forgive
 	demoted string        // run_id of a server that has been a replica; until Forgive
+
+	heard atomic.Int64 // when the last bytes came, by the lane's clock
 
 	// Used by the supervisor only.
 	conns   uint64 // number of the last connection
@@ -181,8 +191,8 @@ func (l *Lane) roomLocked(k wire.Kind) error {
 		return l.reason
 	case l.closing && k != wire.Release && k != wire.Fade:
 		return ErrClosing
-	case l.queue.n >= maxUnanswered:
-		return errFull
+	case l.queue.n >= maxHolders, l.queue.n >= maxUnanswered && (k == wire.Acquire || k == wire.TopUp):
+		return ErrFull
 	}
 	return nil
 }

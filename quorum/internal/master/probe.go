@@ -37,9 +37,12 @@ func (l *Lane) ping(ctx context.Context, c *conn) error {
 	began := time.Now()
 	err := l.ask(ctx, c, question{try, []string{"PING"}, nil})
 	if err == nil {
+		rtt := time.Since(began)
 		l.mu.Lock()
-		l.status.RTT = time.Since(began)
+		l.status.RTT = rtt
+		l.pace.pong(rtt, l.clock())
 		l.mu.Unlock()
+		l.cfg.Host.Ponged(l.cfg.Index, rtt)
 	}
 	return err
 }

@@ -32,7 +32,8 @@ type entry struct {
 }
 
 // queue holds the entries of a lane that are not answered, oldest first. The last unsent of them
-// are not encoded yet. The zero value is empty. It grows and never shrinks: the lane bounds it.
+// are not encoded yet. The zero value is empty. The lane bounds it. A large one
+// shrinks when it is empty.
 type queue struct {
 	buf    []entry // length zero or a power of two
 	head   int
@@ -81,7 +82,9 @@ func (q *queue) pop(to []entry, n int) []entry {
 		*e = entry{} // lets go of what it points to
 		q.head = (q.head + 1) & (len(q.buf) - 1)
 	}
-	q.n -= n
+	if q.n -= n; q.n == 0 && len(q.buf) > maxUnanswered {
+		q.buf, q.head = nil, 0
+	}
 	return to
 }
 

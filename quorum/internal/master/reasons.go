@@ -22,6 +22,8 @@ import (
 // Reasons why a master gives no answer that counts: plain words that follow its name.
 var (
 	ErrClosing = errors.New("is no longer asked, lockproxy is stopping")
+	// ErrFull: the lane takes no more acquires for now, or nothing at all.
+	ErrFull = fmt.Errorf("has over %d commands unanswered", maxUnanswered)
 
 	errConnecting   = errors.New("has not been reached yet")
 	errProbing      = errors.New("has just been reached")
@@ -32,7 +34,6 @@ var (
 	errNotAdmitted  = errors.New("has lost its record")
 	errStepped      = errors.New("has stepped its clock")
 	errStale        = fmt.Errorf("has an admission that was not confirmed for %v", admission.MaxAge)
-	errFull         = fmt.Errorf("has %d commands unanswered", maxUnanswered)
 )
 
 // SilentError is the reason of a master that gave no answer in that time.

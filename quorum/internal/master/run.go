@@ -118,6 +118,7 @@ func (l *Lane) supervise(ctx context.Context, c *conn) (served bool, err error) 
 			if err := l.ping(ctx, c); err != nil {
 				return true, err
 			}
+			l.endSlow()
 		}
 	}
 }
@@ -159,6 +160,7 @@ func (l *Lane) fail(c *conn, reason error) {
 			l.status.Lost++
 		}
 		l.conn, l.up, l.votes, l.record, l.reason = nil, false, false, "", reason
+		l.pace = pace{}
 		if l.status.State != stat.StateRefused { // it may be refused once more: see noteEnd
 			l.setLocked(stat.StateDown, reason)
 		}

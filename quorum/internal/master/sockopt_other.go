@@ -9,3 +9,6 @@ import (
 
 // setUserTimeout has no counterpart here; linger 0 alone drops what a dead lane had not delivered.
 func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }
+
+// unreadOf returns nil: this system is not asked.
+func unreadOf(net.Conn) func() bool { return nil }

@@ -20,7 +20,7 @@ func (l *Lane) Status() stat.Master {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status
-	s.Name, s.Owed, s.Unanswered = l.Name(), l.repairs.n, l.queue.n
+	s.Name, s.Owed, s.Unanswered, s.Slow = l.Name(), l.repairs.n, l.queue.n, l.pace.slow
 	if !l.votes {
 		s.Reason = plain.Short(l.reason.Error())
 		if w, ok := errors.AsType[*admission.Quarantine](l.reason); ok {

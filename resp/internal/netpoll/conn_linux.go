@@ -176,6 +176,16 @@ func (c *Conn) CloseWrite() (err error) {
 	return cmp.Or(closed, err)
 }
 
+// Unread reports whether bytes wait to be read, or the end of input does. It does not block.
+func (c *Conn) Unread() (unread bool) {
+	_ = c.control(func(fd int) {
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, _ := unix.Poll(ready, 0)
+		unread = n > 0 && ready[0].Revents&unix.POLLIN != 0
+	})
+	return unread
+}
+
 // SetLinger is net.TCPConn's.
 func (c *Conn) SetLinger(sec int) (err error) {
 	linger := unix.Linger{Onoff: 1, Linger: int32(max(sec, 0))}

@@ -24,6 +24,7 @@ type Conn struct{ net.Conn }
 
 func (*Conn) ReadInto(*Buffer) (n int, err error) { return 0, errors.ErrUnsupported }
 func (*Conn) TryWrite([]byte) (n int, err error)  { return 0, errors.ErrUnsupported }
+func (*Conn) Unread() bool                        { return false }
 func (*Conn) SetLinger(int) error                 { return errors.ErrUnsupported }
 func (*Conn) Requeue()                            {}
 func (*Conn) Watch(_ *Buffer, _ func() (stop bool), stopped func(err error)) {

@@ -1,0 +1,145 @@
+package quorum
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"lockproxy/stat"
+)
+
+// intake lets acquisitions ask the masters, as many at a time as the window says. The others wait
+// here in order of arrival, and cost the masters nothing: an acquisition has neither token nor clock
+// before its attempt begins. Releases, extensions and all other questions do not pass here, so they
+// go before every LOCK that waits.
+type intake struct {
+	q *Quorum
+
+	mu       sync.Mutex
+	window   window
+	running  int // acquisitions with an attempt
+	first    *acquisition
+	last     *acquisition
+	waiting  int
+	timedOut uint64
+	starting bool // somebody starts those that may run
+}
+
+// enter reports whether a may ask the masters now. Otherwise it waits until the intake calls next.
+// again: a has asked before, and goes before all that have not.
+func (n *intake) enter(a *acquisition, again bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.running < n.window.size && (n.first == nil || again) {
+		n.running++
+		return true
+	}
+	n.linkLocked(a, again)
+	if !again && a.patience > 0 {
+		n.q.deadlines.set(&a.waits, time.Now().Add(a.patience))
+	}
+	return false
+}
+
+// leave takes away the place of an acquisition whose attempt has ended; nil if it says nothing of
+// the masters.
+func (n *intake) leave(ended *attempt) {
+	n.mu.Lock()
+	n.running--
+	round := ended != nil && ended.votes.verdict != noQuorum &&
+		n.window.ended(ended.clock.Begun(), ended.took, n.waiting > 0)
+	n.mu.Unlock()
+	if round {
+		target := windowTarget(n.q.distance())
+		n.mu.Lock()
+		if n.window.n > 0 {
+			n.window.next(time.Now(), target)
+		}
+		n.mu.Unlock()
+	}
+	n.start()
+}
+
+// start starts as many acquisitions as may run. One that ends at once makes room for another: this
+// loop starts it, not the call within, so that they do not pile up on the stack.
+func (n *intake) start() {
+	n.mu.Lock()
+	if n.starting || n.first == nil {
+		n.mu.Unlock()
+		return
+	}
+	n.starting = true
+	for n.running < n.window.size && n.first != nil {
+		a := n.first
+		n.unlinkLocked(a)
+		n.running++
+		n.mu.Unlock()
+		a.next()
+		n.mu.Lock()
+	}
+	n.starting = false
+	n.mu.Unlock()
+}
+
+// remove takes a out if it waits, and returns how many waited.
+func (n *intake) remove(a *acquisition, timedOut bool) (waited int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	waited = n.waiting
+	if a.linked {
+		n.unlinkLocked(a)
+	}
+	if timedOut {
+		n.timedOut++
+	}
+	return waited
+}
+
+func (n *intake) linkLocked(a *acquisition, front bool) {
+	a.linked = true
+	n.waiting++
+	switch {
+	case n.first == nil:
+		n.first, n.last = a, a
+	case front:
+		a.newer, n.first.older, n.first = n.first, a, a
+	default:
+		a.older, n.last.newer, n.last = n.last, a, a
+	}
+}
+
+func (n *intake) unlinkLocked(a *acquisition) {
+	if a.older == nil {
+		n.first = a.newer
+	} else {
+		a.older.newer = a.newer
+	}
+	if a.newer == nil {
+		n.last = a.older
+	} else {
+		a.newer.older = a.older
+	}
+	a.older, a.newer, a.linked = nil, nil, false
+	n.waiting--
+	n.q.deadlines.cancel(&a.waits)
+}
+
+// distance is the round trip to the farthest master of the nearest majority, without load.
+func (q *Quorum) distance() time.Duration {
+	all := make([]time.Duration, len(q.lanes))
+	for i, l := range q.lanes {
+		all[i], _ = l.RTT()
+	}
+	slices.Sort(all)
+	return all[majority(len(all))-1]
+}
+
+// Load returns how busy the masters and this process are.
+func (q *Quorum) Load() stat.Load {
+	n := &q.intake
+	n.mu.Lock()
+	l := stat.Load{Waiting: n.waiting, Running: n.running, Window: n.window.size, TimedOut: n.timedOut}
+	n.mu.Unlock()
+	l.LateBy, l.LateAt = q.lateness.last()
+	return l
+}

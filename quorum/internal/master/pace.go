@@ -1,0 +1,104 @@
+package master
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// pace is how fast the master answers on this connection. The lane's mu guards it.
+type pace struct {
+	last, before time.Duration // the round trips of the last two PINGs; 0: none yet
+	least        [2]leastRTT   // of this period and of the one before
+
+	slow    time.Duration // what the latest late answer took; 0: the master answers in time
+	slowest time.Duration // of those since the master became slow
+	slowAt  time.Duration // when the latest was, by the lane's clock
+}
+
+// leastRTT is the shortest round trip of a period.
+type leastRTT struct {
+	rtt   time.Duration // 0: none
+	since time.Duration // when the period began, by the lane's clock
+}
+
+// leastFor is the length of such a period. A route that becomes longer is noticed after two.
+const leastFor = 5 * time.Minute
+
+// pong notes the round trip of a PING.
+func (p *pace) pong(rtt, now time.Duration) {
+	p.last, p.before = rtt, p.last
+	if p.least[0].rtt == 0 || now-p.least[0].since >= leastFor {
+		p.least[0], p.least[1] = leastRTT{rtt, now}, p.least[0]
+	}
+	p.least[0].rtt = min(p.least[0].rtt, rtt)
+}
+
+// RTT returns the shortest round trip of the last minutes, and the usual one: the shorter of the
+// last two. Both are 0 before the first PING.
+func (l *Lane) RTT() (least, usual time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &l.pace
+	least, usual = p.least[0].rtt, p.last
+	if old := p.least[1].rtt; old > 0 {
+		least = min(least, old)
+	}
+	if p.before > 0 {
+		usual = min(usual, p.before)
+	}
+	return least, usual
+}
+
+// Silence returns for how long the master has made no progress: the time since it was sent the
+// oldest command that it has not answered, or since its last bytes, whichever is shorter. It is 0 if
+// the master owes no answer, or if bytes of it wait to be read: then this process is the slow one.
+func (l *Lane) Silence() time.Duration {
+	l.mu.Lock()
+	q, c := &l.queue, l.conn
+	if c == nil || q.n == q.unsent {
+		l.mu.Unlock()
+		return 0
+	}
+	sent := q.at(0).sent
+	l.mu.Unlock()
+	silence := l.clock() - max(sent, time.Duration(l.heard.Load()))
+	if silence > 0 && c.unread != nil && c.unread() {
+		return 0
+	}
+	return max(silence, 0)
+}
+
+// slowFor is how long a master stays slow after its last late answer.
+const slowFor = 5 * time.Second
+
+// Late notes that the master took so long for an answer that was too late to count. vote: it was
+// the answer to an acquire.
+func (l *Lane) Late(took time.Duration, vote bool) {
+	l.mu.Lock()
+	if vote {
+		l.status.Late++
+	}
+	p := &l.pace
+	began := p.slow == 0
+	p.slow, p.slowAt, p.slowest = took, l.clock(), max(p.slowest, took)
+	l.mu.Unlock()
+	if began {
+		l.cfg.Log.Warn("master is slow: it answers later than the majority needs", l.master(), zap.Duration("took", took))
+	}
+}
+
+// endSlow ends the slow state of a master that has given no late answer for slowFor.
+func (l *Lane) endSlow() {
+	l.mu.Lock()
+	p, late := &l.pace, l.status.Late
+	slowest := p.slowest
+	ended := p.slow > 0 && l.clock()-p.slowAt >= slowFor
+	if ended {
+		p.slow, p.slowest = 0, 0
+	}
+	l.mu.Unlock()
+	if ended {
+		l.cfg.Log.Info("master answers in time again", l.master(), zap.Duration("slowest", slowest), zap.Uint64("late_votes", late))
+	}
+}

@@ -1,0 +1,85 @@
+package quorum
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// lateness is how late this process was, for want of processor time or as it was stopped.
+type lateness struct {
+	log *zap.Logger
+
+	mu     sync.Mutex
+	most   [2]lateFor // of this period, and of the one before
+	by     time.Duration
+	at     time.Time
+	logged time.Time
+}
+
+// minLateness is the least that makes a difference.
+const minLateness = 50 * time.Millisecond
+
+// pulseEvery is the time between two looks at the clock when nothing else is due.
+const pulseEvery = time.Second
+
+// lateFor is the greatest lateness of a period.
+type lateFor struct {
+	since time.Time
+	by    time.Duration
+}
+
+// latePeriod is the length of such a period.
+const latePeriod = 2 * time.Second
+
+// note takes how late a timer was.
+func (l *lateness) note(by time.Duration) {
+	l.mu.Lock()
+	now := time.Now()
+	if now.Sub(l.most[0].since) >= latePeriod {
+		l.most[1], l.most[0] = l.most[0], lateFor{since: now}
+	}
+	l.most[0].by = max(l.most[0].by, by)
+	if by < minLateness {
+		l.mu.Unlock()
+		return
+	}
+	l.by, l.at = by, now
+	says := now.Sub(l.logged) >= 10*time.Second
+	if says {
+		l.logged = now
+	}
+	l.mu.Unlock()
+	if says {
+		l.log.Warn("this proxy was late: is it short of processor time, or was it stopped?", zap.Duration("late_by", by))
+	}
+}
+
+// recent returns how late this process was at most in the last seconds.
+func (l *lateness) recent() (by time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.most {
+		if time.Since(m.since) < 2*latePeriod {
+			by = max(by, m.by)
+		}
+	}
+	return by
+}
+
+// last returns how late this process was when it last was, and when that was; zero: never.
+func (l *lateness) last() (by time.Duration, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.by, l.at
+}
+
+// during returns how late this process was within the last d, 0 if it was not. If it was, it cannot
+// tell how long others took.
+func (l *lateness) during(d time.Duration) time.Duration {
+	if by, at := l.last(); !at.IsZero() && time.Since(at) <= d {
+		return by
+	}
+	return 0
+}

@@ -1,0 +1,64 @@
+package quorum
+
+import "time"
+
+const (
+	// maxAttempt is the longest time that a round waits for its masters.
+	maxAttempt = time.Second
+	// minAttempt is the least, however short the ttl.
+	minAttempt = 2 * time.Millisecond
+)
+
+// patience is how long a round waits for masters that owe it an answer. A master that answers
+// others is not silent: its answer may come, and an answer that comes late is better than an error.
+// Nor is anybody who may only seem so: a master that is far, or on a machine as short of processor
+// time as this process is.
+type patience struct {
+	begun time.Time
+	quiet time.Duration // a master whose lane has made no progress for so long no longer counts
+	most  time.Duration // after so long none does
+}
+
+// patienceFor returns the patience of a round about a lock of that ttl, which begins now.
+func (q *Quorum) patienceFor(ttl time.Duration) patience {
+	return patience{begun: time.Now(), quiet: q.opts.MasterTimeout, most: attemptTime(ttl)}
+}
+
+// attemptTime bounds an attempt, and each of its rounds: it is far below the ttl (step 2).
+func attemptTime(ttl time.Duration) time.Duration {
+	return max(min(ttl/4, maxAttempt), minAttempt)
+}
+
+// lateFactor is how much later than this process a master may be that shares its processors.
+const lateFactor = 10
+
+// first is when a master may no longer count for the first time.
+func (p *patience) first() time.Time { return p.begun.Add(min(p.quiet, p.most)) }
+
+// silent returns those of the pending masters that no longer count, and when others of them may not
+// either; zero if there are none. A master has twice its usual round trip, and lateFactor times what
+// this process was late by, if that is more than p.quiet.
+func (q *Quorum) silent(pending uint64, p *patience) (set uint64, next time.Time) {
+	now := time.Now()
+	next = p.begun.Add(p.most)
+	if !now.Before(next) {
+		return pending, time.Time{}
+	}
+	quiet := max(p.quiet, lateFactor*q.lateness.recent())
+	for i, l := range q.lanes {
+		if pending&(1<<i) == 0 {
+			continue
+		}
+		_, usual := l.RTT()
+		left := max(quiet, 2*usual) - l.Silence()
+		if left <= 0 {
+			set |= 1 << i
+		} else if at := now.Add(left); at.Before(next) {
+			next = at
+		}
+	}
+	if set == pending {
+		next = time.Time{}
+	}
+	return set, next
+}
