@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/goredis"
 	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/notify"
 )
@@ -105,7 +106,7 @@ func (p *page) ask(ctx context.Context, at int, do func(c *notify.Client) error)
 		p.clients[at], err = notify.Dial(ctx, p.q.lanes[at].Options())
 	}
 	if err == nil {
-		err = do(p.clients[at])
+		err = goredis.Call(func() error { return do(p.clients[at]) })
 	}
 	switch {
 	case err == nil:

@@ -13,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/zap"
+
+	"lockproxy/goredis"
 )
 
 // SentinelOptions name the Sentinels that watch the master.
@@ -95,9 +97,10 @@ func (s *sentinels) followOne(ctx context.Context, i int) {
 	addr := s.opts.Addrs[i]
 	client := s.client(addr)
 	defer client.Close()
-	pubsub := client.Subscribe(ctx, "+switch-master")
-	defer pubsub.Close()
-	announced := pubsub.Channel(redis.WithChannelHealthCheckInterval(sentinelEvery))
+	announced := make(chan struct{}, 1)
+	var listener sync.WaitGroup
+	listener.Go(func() { listen(ctx, client, announced) })
+	defer listener.Wait()
 	tick := time.NewTicker(sentinelEvery)
 	defer tick.Stop()
 	for failing := false; ; {
@@ -136,7 +139,11 @@ func (s *sentinels) client(addr string) *redis.SentinelClient {
 	return redis.NewSentinelClient(&redis.Options{
 		Addr: addr,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialTLS(ctx, s.dial, network, addr, s.tls(addr))
+			conn, err := dialTLS(ctx, s.dial, network, addr, s.tls(addr))
+			if err != nil {
+				return nil, err
+			}
+			return goredis.Conn(conn), nil
 		},
 		CredentialsProvider: s.opts.Login,
 		Protocol:            2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 1, PipelinePoolSize: -1,
@@ -146,11 +153,53 @@ func (s *sentinels) client(addr string) *redis.SentinelClient {
 	})
 }
 
+// listen fills announced at every failover that a Sentinel announces, until ctx ends.
+func listen(ctx context.Context, client *redis.SentinelClient, announced chan<- struct{}) {
+	for ctx.Err() == nil {
+		receive(ctx, client, announced)
+		select {
+		case <-time.After(sentinelEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// receive is listen on one connection, until that fails. It sends PING into silence, and more
+// silence ends the connection.
+func receive(ctx context.Context, client *redis.SentinelClient, announced chan<- struct{}) {
+	pubsub := client.Subscribe(ctx, "+switch-master")
+	defer pubsub.Close()
+	defer context.AfterFunc(ctx, func() { pubsub.Close() })()
+	for pinged := false; ; {
+		got, err := goredis.Receive(ctx, pubsub, sentinelEvery)
+		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() && !pinged {
+			if err = pubsub.Ping(ctx); err == nil {
+				pinged = true
+				continue
+			}
+		}
+		if err != nil {
+			return
+		}
+		pinged = false
+		if _, ok := got.(*redis.Message); ok {
+			select {
+			case announced <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
 // ask sends SENTINEL MASTER name, and reads ip, port and config-epoch of the reply.
 func (s *sentinels) ask(ctx context.Context, client *redis.SentinelClient) view {
 	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
 	defer cancel()
-	fields, err := client.Master(ctx, s.opts.Master).Result()
+	var fields map[string]string
+	err := goredis.Call(func() (err error) {
+		fields, err = client.Master(ctx, s.opts.Master).Result()
+		return err
+	})
 	if err != nil {
 		if said, ok := errors.AsType[redis.Error](err); ok {
 			err = &ReplyError{said.Error()}

@@ -247,3 +247,68 @@ func answerAs(conn net.Conn, name string, master func() string) {
 		}
 	}
 }
+
+// TestSentinelOfImpossibleLengths: go-redis would allocate what a Sentinel announces, and reads its
+// messages on a goroutine of its own.
+func TestSentinelOfImpossibleLengths(t *testing.T) {
+	for _, answer := range []string{
+		"$1099511627776\r\n", "*1099511627776\r\n", "%1099511627776\r\n", "=1099511627776\r\n", "!1099511627776\r\n", "~1099511627776\r\n",
+		">1099511627776\r\n", "|1099511627776\r\n", "*2\r\n+ip\r\n$1099511627776\r\n", "*0\r\n", "*1\r\n:1\r\n",
+	} {
+		for _, command := range []string{"sentinel", "subscribe", "hello"} {
+			t.Run(command+" "+strings.TrimSpace(answer), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { faceSentinel(t, command, answer) })
+			})
+		}
+	}
+}
+
+// faceSentinel follows a Sentinel that answers one command with answer, and a sound one.
+func faceSentinel(t *testing.T, command, answer string) {
+	u := New(Options{Name: "m", Sentinel: &SentinelOptions{Master: "m", Addrs: []string{"bad:1", "s:1"}},
+		Dial: func(_ context.Context, _, addr string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go func() {
+				defer server.Close()
+				if addr != "bad:1" {
+					answerAs(server, "s", func() string { return "a" })
+					return
+				}
+				for r := bufio.NewReader(server); ; {
+					word, _, _ := strings.Cut(strings.ToLower(request(r)), " ")
+					reply := "-ERR unknown command\r\n"
+					switch word {
+					case "":
+						return
+					case command:
+						reply = answer
+					}
+					if _, err := io.WriteString(server, reply); err != nil {
+						return
+					}
+				}
+			}()
+			return client, nil
+		}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		u.Follow(ctx, func(context.Context) {})
+	}()
+	time.Sleep(5*time.Second + time.Millisecond)
+	if addr, _ := u.sentinels.current(); addr != "a:1" {
+		t.Errorf("the master is %q, want what the other Sentinel says", addr)
+	}
+	if command == "sentinel" && strings.HasPrefix(answer, "$1099") {
+		const want = "announces a reply of 1099511627776 bytes, at most 16777216 are read"
+		u.sentinels.mu.Lock()
+		if err := u.sentinels.views[0].err; Reason(err) != want {
+			t.Errorf("the reason is %q, want %q", Reason(err), want)
+		}
+		u.sentinels.mu.Unlock()
+	}
+	cancel()
+	<-done
+	time.Sleep(time.Second) // go-redis' last goroutine
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"lockproxy/goredis"
 	"lockproxy/plain"
 	"lockproxy/quorum/internal/master"
 )
@@ -39,7 +40,7 @@ func Dial(ctx context.Context, o *master.Options) (*Client, error) {
 		if used.Swap(true) {
 			return nil, net.ErrClosed
 		}
-		return conn, nil
+		return goredis.Conn(conn), nil
 	}
 	c := &Client{conn: conn, Client: redis.NewClient(&redis.Options{
 		Dialer: dial, CredentialsProvider: o.Credentials, DB: o.DB,
@@ -64,6 +65,9 @@ func (c *Client) Close() error {
 func Reason(err error) error {
 	if said, ok := errors.AsType[redis.Error](err); ok {
 		return &master.AnswerError{Text: plain.Short(said.Error())}
+	}
+	if bad, ok := errors.AsType[*goredis.ReplyError](err); ok {
+		return bad
 	}
 	return master.Reason(err, silence)
 }

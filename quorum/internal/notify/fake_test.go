@@ -31,7 +31,7 @@ type fakeMaster struct {
 	slow     bool                 // it takes no SUBSCRIBE, and nothing behind one
 	down     error                // why it refuses connections
 	barred   error                // why it may not serve
-	answer   string               // to commands for subscriptions, instead of what Redis says
+	answer   string               // to SCAN and commands for subscriptions, instead of what Redis says
 	latency  func() time.Duration // of each command and each write; nil: none
 	dials    int
 	commands []string // for subscriptions that came
@@ -110,7 +110,7 @@ func (m *fakeMaster) handleLocked(c *fakeConn, args []string) {
 		m.commands = append(m.commands, strings.Join(args, " "))
 	}
 	switch {
-	case m.answer != "" && ours:
+	case m.answer != "" && (ours || name == "SCAN"):
 		say("%s", m.answer)
 	case ours:
 		for _, channel := range args[1:] {

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,6 +12,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"lockproxy/goredis"
 )
 
 // Each master tells each watcher of the channel once, and nobody else.
@@ -342,5 +345,47 @@ func TestStrangeAnswers(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestImpossibleLengths: a length that no reply has ends the connection, with a reason. go-redis
+// would allocate it. LOCKPROXY LOCKS has such connections, too.
+func TestImpossibleLengths(t *testing.T) {
+	for _, header := range []string{"$", "*", "=", "!", "~", "%", ">"} {
+		for _, before := range []string{"", "*2\r\n$1\r\n0\r\n"} {
+			answer := before + header + "1099511627776\r\n"
+			t.Run(fmt.Sprintf("%q", answer), func(t *testing.T) {
+				inBubble(t, 1, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
+					m := masters[0]
+					m.set(func() { m.answer = answer })
+					defer s.Subscribe(t.Context(), "job", new(heard).add)()
+					for name, use := range map[string]func(c *Client) error{
+						"scan": func(c *Client) error { return c.Scan(t.Context(), 0, "*", 10).Err() },
+						"subscription": func(c *Client) error {
+							pubsub := c.Subscribe(t.Context())
+							defer pubsub.Close()
+							_ = pubsub.Subscribe(t.Context(), "job")
+							_, err := goredis.Receive(t.Context(), pubsub, silence)
+							return err
+						},
+					} {
+						client, err := Dial(t.Context(), m.master(0).Options)
+						if err != nil {
+							t.Fatal(err)
+						}
+						err = use(client)
+						client.Close()
+						bad, ok := errors.AsType[*goredis.ReplyError](Reason(err))
+						if !ok || strings.Contains("$*", header) && !strings.Contains(bad.Error(), "announces a reply of 1099511627776 ") {
+							t.Errorf("%s: the reason is %v", name, Reason(err))
+						}
+					}
+					wait(minPause)
+					if dials, _ := m.count(); dials < 4 {
+						t.Errorf("%d connections: the subscriptions do not go on", dials)
+					}
+				})
+			})
+		}
 	}
 }

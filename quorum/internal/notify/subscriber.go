@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"lockproxy/goredis"
 	"lockproxy/quorum/internal/master"
-	"lockproxy/quorum/internal/wire"
 )
 
 const (
@@ -209,7 +209,7 @@ func (b *subscriber) takeDirty() (on, off []string) {
 // more silence ends the connection.
 func (b *subscriber) receive(ctx context.Context, pubsub *redis.PubSub) error {
 	for pinged := false; ; {
-		got, err := next(ctx, pubsub)
+		got, err := goredis.Receive(ctx, pubsub, silence)
 		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() && !pinged {
 			if err = pubsub.Ping(ctx); err == nil {
 				pinged = true
@@ -227,14 +227,4 @@ func (b *subscriber) receive(ctx context.Context, pubsub *redis.PubSub) error {
 			b.subs.tell(got.Channel, "", func(t *topic) []*watcher { return t.confirmed(b.index) })
 		}
 	}
-}
-
-// next receives one reply. go-redis panics at some that no Redis sends.
-func next(ctx context.Context, pubsub *redis.PubSub) (got any, err error) {
-	defer func() {
-		if recover() != nil {
-			err = wire.ErrUnparsable
-		}
-	}()
-	return pubsub.ReceiveTimeout(ctx, silence)
 }
