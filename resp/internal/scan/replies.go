@@ -6,6 +6,10 @@ import "bytes"
 // stack, some thousand levels; other replies never come near that.
 const maxDepth = 1 << 14
 
+// maxLength bounds the length of a blob and the number of elements. No reply comes near, and twice
+// as many, the elements of a map, fit an int64.
+const maxLength = 1 << 61
+
 // keptDepth is for how deep replies the memory is kept until the next one.
 const keptDepth = 64
 
@@ -137,7 +141,7 @@ func (s *Replies) sized(b []byte) (n int, done bool) {
 	switch {
 	case more:
 		return 0, false
-	case !ok || v < -1 || v > 1<<62:
+	case !ok || v < -1 || v > maxLength:
 		s.Broken = true
 		return 0, false
 	}

@@ -50,7 +50,8 @@ func TestReplyScanner(t *testing.T) {
 			}
 		}
 	}
-	for _, in := range []string{"$x\r\n", "*99999999999999999999\r\n", strings.Repeat("*1\r\n", maxDepth+2), "$-2\r\n", "$?\r\n"} {
+	for _, in := range []string{"$x\r\n", "*99999999999999999999\r\n", strings.Repeat("*1\r\n", maxDepth+2), "$-2\r\n", "$?\r\n",
+		"%4611686018427387904\r\n", "|4611686018427387904\r\n", "*1\r\n%4611686018427387904\r\n"} {
 		if _, _, broken := frames(in+"\r\n-ERR 123\r\n", 1); !broken {
 			t.Errorf("%.40q: not taken for broken", in)
 		}
