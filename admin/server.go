@@ -55,16 +55,18 @@ type Options struct {
 	Log      *zap.Logger // nil: none
 }
 
-// Limits of one server, as there are few operators.
+// MaxConnections is how many connections a Server has at a time. It closes one for each further.
+const MaxConnections = 128
+
+// Further limits of one server, as there are few operators.
 const (
-	maxConnections = 128
-	maxProfiles    = 4
-	headerTimeout  = 5 * time.Second
-	readTimeout    = 15 * time.Second
-	writeTimeout   = 30 * time.Second
-	idleTimeout    = 60 * time.Second
-	maxHeader      = 16 << 10
-	maxBody        = 64 << 10
+	maxProfiles   = 4
+	headerTimeout = 5 * time.Second
+	readTimeout   = 15 * time.Second
+	writeTimeout  = 30 * time.Second
+	idleTimeout   = 60 * time.Second
+	maxHeader     = 16 << 10
+	maxBody       = 64 << 10
 )
 
 // Server serves operators. The caller closes it.
@@ -101,7 +103,7 @@ func New(o Options) *Server {
 // Serve serves ln until Close, closes ln and returns nil. It may be called once.
 func (s *Server) Serve(ln net.Listener) error {
 	s.wg.Go(s.sample)
-	few := newLimited(ln, maxConnections)
+	few := newLimited(ln, MaxConnections)
 	s.http.ConnState, s.http.ConnContext, s.http.Handler = few.note, keepConn, few.whole(s.http.Handler)
 	if err := s.http.Serve(few); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve operators: %w", err)

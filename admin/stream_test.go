@@ -161,7 +161,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 		_, err = http.ReadResponse(bufio.NewReader(c), nil)
 		return err
 	}
-	for i := range maxConnections + 20 {
+	for i := range MaxConnections + 20 {
 		if err := ask(); err != nil {
 			t.Fatalf("with %d connections open: %v", i, err)
 		}

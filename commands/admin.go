@@ -161,6 +161,7 @@ func (s *Service) info() string {
 	line("lockproxy_version", s.o.Version)
 	line("uptime_in_seconds", int64(time.Since(s.started).Seconds()))
 	line("connected_clients", s.o.Connections())
+	line("max_clients", s.o.MaxClients())
 	b.WriteString("\r\n# Locks\r\n")
 	waiting, _ := s.queues.Total()
 	line("waiting", waiting)

@@ -64,6 +64,7 @@ type Options struct {
 
 	Version     string     // for LOCKPROXY INFO
 	Connections func() int // clients connected, for LOCKPROXY INFO; nil: 0
+	MaxClients  func() int // how many may be, for LOCKPROXY INFO; nil: 0
 	// Report receives an event for every command that was answered, and for each session lock that
 	// ends. It delays the command, so it must be fast. It must not block or call the Service. May
 	// be nil.
@@ -93,8 +94,12 @@ func New(o Options) *Service {
 	if o.Reason == nil {
 		o.Reason = error.Error
 	}
+	none := func() int { return 0 }
 	if o.Connections == nil {
-		o.Connections = func() int { return 0 }
+		o.Connections = none
+	}
+	if o.MaxClients == nil {
+		o.MaxClients = none
 	}
 	s := &Service{o: o, started: time.Now(), grants: newGrants(), counters: newCounters(), queues: queue.New(o.Locker, len(o.Locker.Masters()), o.MaxWaiters, o.MaxTTL)}
 	s.tunable.Store(&o.Tunable)

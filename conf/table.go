@@ -57,7 +57,7 @@ var table = []setting{
 		func(c *Config) value { return boolean{&c.AdminCommands, "on", "off"} }},
 	{"upstream-dial-timeout", restart, "how long connecting to the upstream may take, TLS and AUTH included", "",
 		func(c *Config) value { return duration{&c.UpstreamDialTimeout} }},
-	{"max-clients", live, "clients connected at once; more are refused", "",
+	{"max-clients", live, "clients connected at once; more are refused. A low limit on open files lowers it", "",
 		func(c *Config) value { return number{&c.MaxClients} }},
 	{"slow-client-timeout", restart, "how long a client may take no reply that waits for it, or leave a command unfinished; 0s: for ever", "",
 		func(c *Config) value { return duration{&c.SlowClientTimeout} }},

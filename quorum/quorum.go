@@ -47,6 +47,7 @@ type Quorum struct {
 	releases  *notify.Subscriptions
 	changes   *notify.Subscriptions // on connections of their own: a user of a master may lack the right
 
+	scans   chan struct{} // holds a value for each Scan that runs
 	closing atomic.Bool
 	calls   atomic.Int64  // that are running
 	quiet   chan struct{} // holds a value when Close should look again
@@ -76,6 +77,7 @@ func New(o Options) (*Quorum, error) {
 		quiet:   make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		claims:  make([]string, len(o.Masters)),
+		scans:   make(chan struct{}, MaxScans),
 	}
 	q.opts.MasterTimeout = max(o.MasterTimeout, minAttempt)
 	q.opts.QueueTimeout = cmp.Or(o.QueueTimeout, defaultQueueTimeout)

@@ -20,6 +20,9 @@ const (
 	scanTime    = 2 * time.Second // for one page
 )
 
+// MaxScans is how many calls of Scan run at a time. Each may have a connection to every master.
+const MaxScans = 4
+
 // ErrInvalidCursor: a cursor that no Scan of these masters returned.
 var ErrInvalidCursor = errors.New("invalid cursor")
 
@@ -30,7 +33,8 @@ var ErrInvalidCursor = errors.New("invalid cursor")
 // there all the time are returned, rarely more than once; the others may be.
 //
 // It goes through the masters that vote one by one, on connections of its own: the lanes do not
-// wait for it. A master that fails is skipped. A page takes at most 2s.
+// wait for it. A master that fails is skipped. A page takes at most 2s. Of concurrent calls,
+// MaxScans run at a time, and the others wait.
 //
 // Errors: ErrNoQuorum (as *NoQuorumError), ErrInvalidCursor, context.Cause(ctx). Safe for
 // concurrent use.
@@ -40,6 +44,12 @@ func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count in
 	}
 	q.enter()
 	defer q.leave()
+	select {
+	case q.scans <- struct{}{}:
+		defer func() { <-q.scans }()
+	case <-ctx.Done():
+		return 0, nil, context.Cause(ctx)
+	}
 	if count < 1 {
 		count = defaultScan
 	}

@@ -1,8 +1,12 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -184,4 +188,56 @@ func TestScanPastStall(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("%d of 101 locks are missing", len(want))
 	}
+}
+
+// Pages that are asked for together have few connections at a time.
+func TestScansTakeTurns(t *testing.T) {
+	_, addrs := startMasters(t, 3)
+	var open, peak atomic.Int64
+	q := dialQuorum(t, addrs, patient, func(o *Options) {
+		o.Masters[0].Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			for now, most := open.Add(1), peak.Load(); now > most && !peak.CompareAndSwap(most, now); most = peak.Load() {
+			}
+			return &countedConn{Conn: conn, open: &open}, nil
+		}
+	})
+	eventually(t, q, "job", time.Minute)
+	var wg sync.WaitGroup
+	for range 10 * MaxScans {
+		wg.Go(func() {
+			if _, _, err := q.Scan(t.Context(), 0, "", 10); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := peak.Load(); n > 1+MaxScans { // the lane has one
+		t.Errorf("up to %d connections to a master, want %d", n, 1+MaxScans)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	for range MaxScans {
+		q.scans <- struct{}{}
+	}
+	time.AfterFunc(time.Millisecond, func() { cancel(errTest) })
+	if _, _, err := q.Scan(ctx, 0, "", 10); !errors.Is(err, errTest) {
+		t.Errorf("a call whose client left while it waited: %v", err)
+	}
+}
+
+var errTest = errors.New("left")
+
+// countedConn leaves the count once when it is closed.
+type countedConn struct {
+	net.Conn
+	open *atomic.Int64
+	once sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
 }

@@ -295,6 +295,13 @@ func (s *Server) SetMaxClients(n int) {
 	s.o.MaxClients = n
 }
 
+// MaxClients returns how many clients may be connected; 0: any number.
+func (s *Server) MaxClients() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.o.MaxClients
+}
+
 // Connections returns how many clients are connected.
 func (s *Server) Connections() int {
 	s.mu.Lock()

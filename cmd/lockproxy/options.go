@@ -27,7 +27,7 @@ func logOptions(cfg conf.Config) logs.Options {
 
 func listenOptions(cfg conf.Config, files *files) listen.Options {
 	return listen.Options{Addresses: cfg.Listen, UnixMode: cfg.UnixMode, ReusePort: cfg.ReusePort,
-		ProxyProtocol: cfg.ProxyProtocol, TLS: files.listenTLS()}
+		ProxyProtocol: cfg.ProxyProtocol, Headers: proxyHeaders(maxFiles()), TLS: files.listenTLS()}
 }
 
 func upstreamOptions(cfg conf.Config, memory *embedded.Servers, files *files, log *zap.Logger) upstream.Options {
@@ -81,7 +81,7 @@ func adoptBy(loops *resp.Loops) func(net.Conn) (quorum.Polled, bool) {
 func commandOptions(cfg conf.Config, q *quorum.Quorum, gate *upstream.Gate, permission commands.Permission, relay *relay,
 	done func(stat.Event), log *zap.Logger) commands.Options {
 	return commands.Options{Locker: q, Gate: gate, Permission: permission, KeyPrefix: cfg.KeyPrefix, MaxTTL: cfg.MaxTTL,
-		Tunable: tunable(cfg), Version: versionText(), Connections: relay.connections,
+		Tunable: tunable(cfg), Version: versionText(), Connections: relay.connections, MaxClients: relay.maxClients,
 		Reason: upstream.Reason, Report: done, Log: log}
 }
 

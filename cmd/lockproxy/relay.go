@@ -26,6 +26,9 @@ func (r *relay) start(server *resp.Server) {
 // connections returns how many clients are connected. It must not be called before start.
 func (r *relay) connections() int { return r.server.Connections() }
 
+// maxClients returns how many clients may be connected. It must not be called before start.
+func (r *relay) maxClients() int { return r.server.MaxClients() }
+
 // retire ends the connections to the upstream that were dialled under old, once they can end
 // without loss. It waits for start, or until old is done.
 func (r *relay) retire(old context.Context) {

@@ -47,6 +47,9 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	if cfg.Action == conf.Check {
 		return printCheck(stdout, cfg)
 	}
+	if err := checkFiles(cfg, maxFiles()); err != nil {
+		return err
+	}
 	signal.Ignore(syscall.SIGPIPE) // losing the reader of the log must not end the process
 	logs, err := logs.New(stderr, logOptions(cfg))
 	if err != nil {
@@ -73,7 +76,6 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}
-	warnFiles(cfg, maxFiles(), log)
 	return serve(ctx, reload, memory, listeners, logs)
 }
 
@@ -127,9 +129,10 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 
 	service := commands.New(commandOptions(cfg, q, gate, permission, relay, figures.done(logs.Audit, sent), log))
 	relay.start(resp.NewServer(relayOptions(cfg, up, q, service, loops, figures, sent, log)))
+	clients := clientLimit{log: log}
 	reload.attach(func(cfg conf.Config) {
 		service.Change(tunable(cfg))
-		relay.server.SetMaxClients(cfg.MaxClients)
+		relay.server.SetMaxClients(clients.of(cfg, maxFiles()))
 	})
 	figures.start(ctx, up, service, relay.server)
 	operators.start(figures, files.adminToken, logs.LevelHandler(), names(listeners))

@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -24,6 +25,7 @@ type Options struct {
 	UnixMode      fs.FileMode // of the file of a Unix socket
 	ReusePort     bool        // other processes may listen on the same port
 	ProxyProtocol bool        // connections from networks begin with a PROXY header
+	Headers       int         // how many headers each listener reads at a time; 0: MaxHeaders
 	TLS           *tls.Config // for rediss:// addresses
 }
 
@@ -45,7 +47,7 @@ func All(ctx context.Context, o Options, log *zap.Logger) ([]net.Listener, error
 			return nil, fmt.Errorf("listen %s: %w", address, err)
 		}
 		if o.ProxyProtocol && address.Network != "unix" {
-			listener = newProxied(listener, log)
+			listener = newProxied(listener, cmp.Or(o.Headers, MaxHeaders), log)
 		}
 		if address.TLS {
 			listener = &secureListener{Listener: listener, config: o.TLS, log: log}

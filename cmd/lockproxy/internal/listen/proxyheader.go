@@ -19,9 +19,9 @@ import (
 const (
 	// headerTimeout bounds the time to read a header.
 	headerTimeout = 5 * time.Second
-	// headersAtOnce bounds how many headers are read at a time. Beyond it the oldest connection is
-	// closed.
-	headersAtOnce = 1024
+	// MaxHeaders is how many headers a listener reads at a time at most. Beyond that it closes the
+	// oldest connection without one.
+	MaxHeaders = 1024
 	// The longest header of version 1, and the most that one of version 2 may have after its first
 	// 16 bytes.
 	mostV1, mostV2 = 107, 2048
@@ -43,9 +43,9 @@ type proxiedListener struct {
 	pending list.List // connections whose header is being read, oldest first
 }
 
-func newProxied(listener net.Listener, log *zap.Logger) *proxiedListener {
+func newProxied(listener net.Listener, headers int, log *zap.Logger) *proxiedListener {
 	l := &proxiedListener{Listener: listener, log: log, ready: make(chan net.Conn), failed: make(chan error), done: make(chan struct{})}
-	l.wg.Go(l.acceptAll)
+	l.wg.Go(func() { l.acceptAll(headers) })
 	return l
 }
 
@@ -74,8 +74,8 @@ func (l *proxiedListener) Close() error {
 
 // acceptAll reads the headers of all connections in parallel, so that a slow one does not delay
 // others. If all slots are taken, the connection that has been silent for longest is closed.
-func (l *proxiedListener) acceptAll() {
-	slots := make(chan struct{}, headersAtOnce)
+func (l *proxiedListener) acceptAll(headers int) {
+	slots := make(chan struct{}, headers)
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
