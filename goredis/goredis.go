@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ReplyError says what is wrong with a reply, in words that follow the name of the server:
+// ReplyError is the fault of a reply, in words that follow the name of the server:
 // "announces a reply of 1099511627776 bytes, at most 16777216 are read".
 type ReplyError struct{ text string }
 
@@ -68,8 +68,8 @@ func Call(f func() error) (err error) {
 	return f()
 }
 
-// Receive returns the next message of pubsub, as PubSub.ReceiveTimeout does, in a [Call]. It takes
-// the place of PubSub.Channel, which reads on a goroutine of go-redis.
+// Receive calls PubSub.ReceiveTimeout in a [Call]. It replaces PubSub.Channel, which reads on a
+// goroutine of go-redis.
 func Receive(ctx context.Context, pubsub *redis.PubSub, timeout time.Duration) (message any, err error) {
 	err = Call(func() (err error) {
 		message, err = pubsub.ReceiveTimeout(ctx, timeout)

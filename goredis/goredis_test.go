@@ -116,7 +116,7 @@ func TestConnRefuses(t *testing.T) {
 	}
 }
 
-// TestConnStaysRefused: what follows a refused reply could be anything.
+// TestConnStaysRefused: after a refused reply no byte can be trusted.
 func TestConnStaysRefused(t *testing.T) {
 	c := Conn(&source{pieces: [][]byte{[]byte("$x\r\n"), []byte("+OK\r\n")}})
 	for range 2 {
@@ -126,7 +126,7 @@ func TestConnStaysRefused(t *testing.T) {
 	}
 }
 
-// write appends a reply that the bytes of seed choose, and returns what is left of seed.
+// write appends a reply that the bytes of seed choose, and returns the rest of seed.
 func write(out *bytes.Buffer, seed []byte, depth int) []byte {
 	if len(seed) == 0 {
 		out.WriteString("$-1\r\n")
@@ -157,8 +157,8 @@ func write(out *bytes.Buffer, seed []byte, depth int) []byte {
 
 func number(n int) string { return string([]byte{'0' + byte(n/10), '0' + byte(n%10)}) }
 
-// FuzzConn: a stream of replies passes byte for byte, in whatever pieces, and for any bytes the
-// pieces make no difference.
+// FuzzConn: a stream of replies passes byte for byte in pieces of any size, and for any bytes
+// the size makes no difference.
 func FuzzConn(f *testing.F) {
 	for _, seed := range []string{"", "$1099511627776\r\n", "*1\r\n%0\r\n", "+a\n\r\n", "\x18\x09ab\x00\x15xyzabc", "*2\r\n$3\r\nab"} {
 		f.Add([]byte(seed), uint8(1))

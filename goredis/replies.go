@@ -27,7 +27,7 @@ type replies struct {
 	last   byte            // of it
 	body   int             // bytes of a text still to come, with its line end
 
-	size  int           // of the current reply, as maxReply counts
+	size  int           // of the current reply, counted like maxReply
 	left  [maxDepth]int // elements still to come, by level
 	depth int
 }

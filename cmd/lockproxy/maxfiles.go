@@ -16,11 +16,11 @@ import (
 const (
 	// clientFiles is for one client: its own connection and one to the upstream.
 	clientFiles = 2
-	// masterFiles is for one master: the lane, two connections with subscriptions, one more where
-	// a connection takes the place of another, and LOCKPROXY LOCKS.
+	// masterFiles is for one master: the lane, two connections with subscriptions, one that
+	// replaces another, and LOCKPROXY LOCKS.
 	masterFiles = 4 + quorum.MaxScans
-	// sentinelFiles is for one Sentinel: questions and announcements, and one more of each where a
-	// connection takes the place of another.
+	// sentinelFiles is for one Sentinel: questions, announcements, and a connection that replaces
+	// each.
 	sentinelFiles = 4
 	// listenerFiles is for one listener: itself, a client that is turned away, and one that an
 	// event loop adopts.

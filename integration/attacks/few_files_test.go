@@ -13,8 +13,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// TestSilentClientsLeaveFiles: with few open files, clients that stay and say nothing cannot take
-// those that the proxy needs. Locks, masters that come back, and health checks work beside them.
+// TestSilentClientsLeaveFiles: silent clients cannot take the open files that the proxy needs.
+// While they stay, the proxy reaches restarted masters, grants locks and answers health checks.
 func TestSilentClientsLeaveFiles(t *testing.T) {
 	t.Parallel()
 	const files = 256
@@ -108,7 +108,7 @@ func TestSilentClientsLeaveFiles(t *testing.T) {
 	})
 }
 
-// TestTooFewFiles: a proxy that could serve nearly nobody does not start.
+// TestTooFewFiles: a proxy with room for fewer than 16 clients does not start.
 func TestTooFewFiles(t *testing.T) {
 	t.Parallel()
 	path, err := lab.Binary()
