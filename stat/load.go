@@ -1,6 +1,9 @@
 package stat
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Load tells how busy the masters and this process are. Counters only grow.
 type Load struct {
@@ -10,4 +13,20 @@ type Load struct {
 	TimedOut uint64        // LOCKs that waited for queue-timeout and were never sent
 	LateBy   time.Duration // how late this process was when it last was, for want of processor time; 0: never
 	LateAt   time.Time     // when that was; zero: never
+}
+
+// shownLate is how long operators are shown that this process was late.
+const shownLate = time.Minute
+
+// Lateness tells how late this process was and when, for a minute. Otherwise it returns "".
+func (l *Load) Lateness(now time.Time) string {
+	ago := max(now.Sub(l.LateAt), 0)
+	if l.LateBy <= 0 || ago > shownLate {
+		return ""
+	}
+	by := fmt.Sprintf("%d ms", l.LateBy.Milliseconds())
+	if l.LateBy >= time.Second {
+		by = fmt.Sprintf("%.4g s", l.LateBy.Truncate(time.Second/10).Seconds())
+	}
+	return fmt.Sprintf("this proxy was late by %s, %d s ago", by, ago/time.Second)
 }

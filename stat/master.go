@@ -3,7 +3,10 @@
 // LOCKPROXY MASTERS and lockproxy status.
 package stat
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // State says whether a master votes, and if not, why.
 type State string
@@ -43,3 +46,18 @@ type Master struct {
 	Quarantines uint64            // how often this proxy saw it put in quarantine
 	Strays      uint64            // remains of failed or lost locks that were found on it and deleted
 }
+
+// IsSlow reports whether the master votes, but too late to count where the others are in time.
+func (m *Master) IsSlow() bool { return m.State == StateVoting && m.Slow > 0 }
+
+// Why returns what is wrong with the master, in plain words: Reason, or how slow it is while it
+// votes.
+func (m *Master) Why() string {
+	if !m.IsSlow() {
+		return m.Reason
+	}
+	return fmt.Sprintf("answers in %d ms, later than the majority needs", m.SlowMillis())
+}
+
+// SlowMillis returns Slow in milliseconds, rounded up so that 0 is for a master in time.
+func (m *Master) SlowMillis() int64 { return (m.Slow + time.Millisecond - 1).Milliseconds() }
