@@ -170,5 +170,17 @@ func (s *Service) info() string {
 	for _, c := range infoCounters {
 		line(c.name, s.counters[c.of[0]].Load())
 	}
+	b.WriteString("\r\n# Load\r\n")
+	load := s.Load()
+	line("locks_unsent", load.Waiting)
+	line("locks_undecided", load.Running)
+	line("lock_window", load.Window)
+	line("queue_timeouts", load.TimedOut)
+	line("late_ms", (load.LateBy + time.Millisecond - 1).Milliseconds())
+	ago := int64(-1) // never late
+	if load.LateBy > 0 {
+		ago = int64(max(time.Since(load.LateAt), 0) / time.Second)
+	}
+	line("late_seconds_ago", ago)
 	return b.String()
 }

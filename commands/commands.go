@@ -29,6 +29,7 @@ type Locker interface {
 	Scan(ctx context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error)
 	ReleaseKey(ctx context.Context, key string) (bool, error)
 	Masters() []stat.Master
+	Load() stat.Load
 	Admit(ctx context.Context, name string) error
 
 	// These never block. They call done once, from any goroutine or event loop, maybe before they

@@ -43,6 +43,7 @@ type fakeLocker struct {
 	extending func() // the same of an extension
 
 	masters []stat.Master
+	load    stat.Load
 }
 
 func (f *fakeLocker) note(format string, a ...any) {
@@ -125,6 +126,8 @@ func (f *fakeLocker) Admit(_ context.Context, name string) error {
 }
 
 func (f *fakeLocker) Masters() []stat.Master { return f.masters }
+
+func (f *fakeLocker) Load() stat.Load { return f.load }
 
 func (f *fakeLocker) Release(_ context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error) {
 	f.note("release %q %v keep %v", keys, token, keep)

@@ -5,19 +5,18 @@ import (
 	"strings"
 	"time"
 
-	"lockproxy/plain"
 	"lockproxy/stat"
 )
 
 // masters is LOCKPROXY MASTERS: an array of maps.
 func (s *Service) masters(c *call) {
-	all := s.o.Locker.Masters()
+	all := s.Masters()
 	c.writeArray(len(all))
-	for i, m := range all {
-		c.writeMap(10)
-		c.writeText("address", s.shownName(all, i))
+	for _, m := range all {
+		c.writeMap(12)
+		c.writeText("address", m.Name)
 		c.writeText("state", string(m.State))
-		c.writeText("reason", plain.Line(s.shownText(all, m.Reason)))
+		c.writeText("reason", m.Reason)
 		// 0 is for "not known"
 		c.writeNumber("votes_in_ms", (m.VotesIn + time.Millisecond - 1).Milliseconds())
 		c.writeNumber("since_ms", time.Since(m.Since).Milliseconds())
@@ -26,6 +25,8 @@ func (s *Service) masters(c *call) {
 		c.writeNumber("grants", int64(m.Grants))
 		c.writeNumber("refusals", int64(m.Refusals))
 		c.writeNumber("errors", int64(m.Errors))
+		c.writeNumber("late", int64(m.Late))
+		c.writeNumber("slow_ms", m.SlowMillis())
 	}
 }
 

@@ -17,12 +17,13 @@ import (
 	"lockproxy/stat"
 )
 
-// threeMasters are one that votes, one that will, and one that may not, for a reason that names
-// the first.
+// threeMasters are one that votes but is slow, one that will vote, and one that may not, for a
+// reason that names the first.
 func threeMasters() []stat.Master {
 	now := time.Now().Add(-time.Hour)
 	return []stat.Master{
-		{Name: "h:1", State: stat.StateVoting, Since: now, RunID: "abc", RTT: 1500 * time.Microsecond, Grants: 1, Refusals: 2, Errors: 3},
+		{Name: "h:1", State: stat.StateVoting, Since: now, RunID: "abc", RTT: 1500 * time.Microsecond, Grants: 1, Refusals: 2, Errors: 3,
+			Late: 4, Slow: 61500 * time.Microsecond},
 		{Name: "m2@h:2", State: stat.StateQuarantined, Reason: "restarted\r\n17s ago", Since: now, VotesIn: 42500*time.Millisecond + 1},
 		{Name: "h:10", State: stat.StateRefused, Reason: "is the same server as h:1, not h:10", Since: now},
 	}
@@ -37,14 +38,14 @@ func askMasters(t *testing.T, show bool) []string {
 	c, r, locker, _ := start(t, func(o *Options) { o.ShowMasters = show })
 	locker.masters = threeMasters()
 	reply := sinceMillis.ReplaceAllString(ask(t, c, r, "LOCKPROXY", "MASTERS"), "since_ms :an hour")
-	return strings.Split(reply, " *20 ")[1:]
+	return strings.Split(reply, " *24 ")[1:]
 }
 
 func TestMasters(t *testing.T) {
 	want := []string{
-		"address h:1 state voting reason  votes_in_ms :0 since_ms :an hour run_id abc rtt_us :1500 grants :1 refusals :2 errors :3",
-		"address m2@h:2 state quarantined reason restarted  17s ago votes_in_ms :42501 since_ms :an hour run_id  rtt_us :0 grants :0 refusals :0 errors :0",
-		"address h:10 state refused reason is the same server as h:1, not h:10 votes_in_ms :0 since_ms :an hour run_id  rtt_us :0 grants :0 refusals :0 errors :0",
+		"address h:1 state voting reason answers in 62 ms, later than the majority needs votes_in_ms :0 since_ms :an hour run_id abc rtt_us :1500 grants :1 refusals :2 errors :3 late :4 slow_ms :62",
+		"address m2@h:2 state quarantined reason restarted  17s ago votes_in_ms :42501 since_ms :an hour run_id  rtt_us :0 grants :0 refusals :0 errors :0 late :0 slow_ms :0",
+		"address h:10 state refused reason is the same server as h:1, not h:10 votes_in_ms :0 since_ms :an hour run_id  rtt_us :0 grants :0 refusals :0 errors :0 late :0 slow_ms :0",
 	}
 	if got := askMasters(t, true); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -139,5 +140,24 @@ func TestMasterCalled(t *testing.T) {
 		if got := masterCalled(all, called); got != want {
 			t.Errorf("%q: %d, want %d", called, got, want)
 		}
+	}
+}
+
+// TestInfoLoad: LOCKPROXY INFO tells how busy the masters and the process are.
+func TestInfoLoad(t *testing.T) {
+	locker := &fakeLocker{load: stat.Load{Waiting: 8123, Running: 255, Window: 256, TimedOut: 7,
+		LateBy: 1999*time.Millisecond + 1, LateAt: time.Now().Add(-time.Hour - time.Second/2)}}
+	s := New(Options{Locker: locker, MaxTTL: time.Minute})
+	t.Cleanup(s.Close)
+	for _, want := range []string{
+		"# Load\r\nlocks_unsent:8123\r\nlocks_undecided:255\r\nlock_window:256\r\nqueue_timeouts:7\r\n" +
+			"late_ms:2000\r\nlate_seconds_ago:3600\r\n",
+		"# Load\r\nlocks_unsent:0\r\nlocks_undecided:0\r\nlock_window:0\r\nqueue_timeouts:0\r\n" +
+			"late_ms:0\r\nlate_seconds_ago:-1\r\n",
+	} {
+		if got := s.info(); !strings.HasSuffix(got, "\r\n\r\n"+want) {
+			t.Errorf("got %q, want it to end with %q", got, want)
+		}
+		locker.load = stat.Load{}
 	}
 }

@@ -48,15 +48,19 @@ func (s *Service) Locks(ctx context.Context, cursor uint64, match string, count 
 	return next, locks, err
 }
 
-// Masters returns the status of all masters, with the names that clients see.
+// Masters returns the status of all masters, with the names that clients see. The reason of a slow
+// master says how slow it is.
 func (s *Service) Masters() []stat.Master {
 	all := s.o.Locker.Masters()
 	shown := slices.Clone(all)
 	for i := range shown {
-		shown[i].Name, shown[i].Reason = s.shownName(all, i), plain.Line(s.shownText(all, all[i].Reason))
+		shown[i].Name, shown[i].Reason = s.shownName(all, i), plain.Line(s.shownText(all, all[i].Why()))
 	}
 	return shown
 }
+
+// Load tells how busy the masters and this process are.
+func (s *Service) Load() stat.Load { return s.o.Locker.Load() }
 
 // Explain returns the text of an error of Locks or ReleaseShown, as clients would see it.
 func (s *Service) Explain(err error) string {

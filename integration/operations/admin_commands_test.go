@@ -195,7 +195,7 @@ func TestAdminGate(t *testing.T) {
 	lab.WaitFor(t, "the dead master seen", lab.Patience, func() bool {
 		return lab.MapOf(lab.Elements(p.Far.Do("LOCKPROXY", "MASTERS"))[0])["state"] == "down"
 	})
-	for name, c := range map[string]*lab.Client{"*20\r\n": p.Near, "%10\r\n": lab.Dial3(t, p.Addr)} {
+	for name, c := range map[string]*lab.Client{"*24\r\n": p.Near, "%12\r\n": lab.Dial3(t, p.Addr)} {
 		list := lab.Elements(c.Do("LOCKPROXY", "MASTERS"))
 		if len(list) != 5 {
 			t.Fatalf("LOCKPROXY MASTERS: %q", list)
@@ -205,7 +205,8 @@ func TestAdminGate(t *testing.T) {
 			if i == 0 {
 				state = "down"
 			}
-			if !strings.HasPrefix(master, name) || info["address"] != p.Masters[i].Addr || info["state"] != state || (info["reason"] == "") != (i > 0) {
+			if !strings.HasPrefix(master, name) || info["address"] != p.Masters[i].Addr || info["state"] != state ||
+				(info["reason"] == "") != (i > 0 && info["slow_ms"] == "0") {
 				t.Errorf("LOCKPROXY MASTERS: %q", master)
 			}
 		}
