@@ -42,6 +42,9 @@ type Config struct {
 
 	// MaxWaiters is how many clients may wait for locks at a time, all keys together. At least 1.
 	MaxWaiters int
+	// QueueTimeout is the longest time that a LOCK without WAIT waits to be sent while the masters
+	// are busy. Positive.
+	QueueTimeout time.Duration
 	// SessionMaxHold is how long a SESSION lock is renewed; then it runs out. Positive.
 	SessionMaxHold time.Duration
 	// SessionLockDelay keeps a key closed after a session ended without QUIT. Default 0: free at
@@ -159,6 +162,7 @@ func Default() Config {
 		Fencing:             true,
 		RestartGuard:        "on",
 		MaxWaiters:          5000,
+		QueueTimeout:        5 * time.Second,
 		SessionMaxHold:      time.Hour,
 		SessionTimeout:      10 * time.Second,
 		UpstreamDialTimeout: 5 * time.Second,

@@ -111,7 +111,7 @@ func TestFaults(t *testing.T) {
 	}{
 		"all at once": {
 			args: []string{"--max-ttl", "1m0s", "--max-clients=0", "--fencing=maybe", "--log-level", "loud",
-				"--masters", "a:1,,a:1,b", "--key-prefix", "lockproxy:x", "--master-timeout=0"},
+				"--masters", "a:1,,a:1,b", "--key-prefix", "lockproxy:x", "--master-timeout=0", "--queue-timeout=0"},
 			environ: []string{"LOCKPROXY_MAX_TLL=1", "LOCKPROXY_DRAIN_TIMEOUT=-1s"},
 			want: []string{
 				`max-ttl: "1m0s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
@@ -122,6 +122,7 @@ func TestFaults(t *testing.T) {
 				`masters: entry 4 of 4: "b" is not of the form host:port (IPv6 in brackets)`,
 				`key-prefix "lockproxy:x" begins with "lockproxy:", which is kept for lockproxy's own keys`,
 				`master-timeout 0s is not positive`,
+				`queue-timeout 0s is not positive`,
 				`environment variable LOCKPROXY_MAX_TLL names no setting: did you mean LOCKPROXY_MAX_TTL?`,
 				`drain-timeout (LOCKPROXY_DRAIN_TIMEOUT): "-1s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
 			}},

@@ -47,6 +47,8 @@ var table = []setting{
 		func(c *Config) value { return boolean{&c.AllowEviction, "true", "false"} }},
 	{"max-waiters", live, "clients that may wait for locks at a time, all keys together; more get LOCKQUEUEFULL", "",
 		func(c *Config) value { return number{&c.MaxWaiters} }},
+	{"queue-timeout", restart, "longest time that a LOCK without WAIT waits for busy masters before it is sent; then TRYAGAIN", "",
+		func(c *Config) value { return duration{&c.QueueTimeout} }},
 	{"session-max-hold", live, "how long a SESSION lock is renewed", "",
 		func(c *Config) value { return duration{&c.SessionMaxHold} }},
 	{"session-lock-delay", live, "how long a SESSION lock stays closed after a connection ended without QUIT; at most max-ttl", "",

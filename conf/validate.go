@@ -91,6 +91,7 @@ func (c Config) checkDurations(check checkFunc) {
 		"min-ttl %s exceeds max-ttl %s", plain.Duration(c.MinTTL), plain.Duration(c.MaxTTL))
 	check(c.MasterTimeout <= 0, "master-timeout",
 		"master-timeout %s is not positive", plain.Duration(c.MasterTimeout))
+	check(c.QueueTimeout <= 0, "queue-timeout", "queue-timeout %s is not positive", plain.Duration(c.QueueTimeout))
 	check(c.SessionMaxHold <= 0, "session-max-hold", "session-max-hold %s is not positive", plain.Duration(c.SessionMaxHold))
 	check(c.SessionTimeout < time.Second, "session-timeout", "session-timeout %s is under 1s", plain.Duration(c.SessionTimeout))
 	check(c.SessionTimeout > longestProbe, "session-timeout", "session-timeout %s exceeds %s", plain.Duration(c.SessionTimeout), plain.Duration(longestProbe))

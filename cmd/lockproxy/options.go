@@ -54,7 +54,7 @@ var guards = map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.Guar
 const embeddedTimeout = time.Second
 
 func quorumOptions(cfg conf.Config, memory *embedded.Servers, files *files, loops *resp.Loops, log *zap.Logger) quorum.Options {
-	opts := quorum.Options{KeyPrefix: cfg.KeyPrefix, MasterTimeout: cfg.MasterTimeout, MaxTTL: cfg.MaxTTL,
+	opts := quorum.Options{KeyPrefix: cfg.KeyPrefix, MasterTimeout: cfg.MasterTimeout, MaxTTL: cfg.MaxTTL, QueueTimeout: cfg.QueueTimeout,
 		Adopt: adoptBy(loops), Fencing: cfg.Fencing, Guard: guards[cfg.RestartGuard], AllowEviction: cfg.AllowEviction, Log: log}
 	for _, a := range cfg.Masters {
 		m := quorum.MasterOptions{Name: a.Name(), ID: a.ID, Network: a.Network, Addr: a.Addr,

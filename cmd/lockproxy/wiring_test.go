@@ -19,13 +19,13 @@ import (
 // TestQuorumOptions: what decides who votes reaches package quorum.
 func TestQuorumOptions(t *testing.T) {
 	for word, want := range map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff} {
-		cfg, err := conf.Load([]string{"--masters=m1@redis://u:p@h:1/2,unix:///x,c:1", "--allow-eviction", "--restart-guard", word}, nil)
+		cfg, err := conf.Load([]string{"--masters=m1@redis://u:p@h:1/2,unix:///x,c:1", "--allow-eviction", "--queue-timeout=7s", "--restart-guard", word}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop())
-		if o.Guard != want || !o.AllowEviction {
-			t.Errorf("restart-guard %s is %d, allow-eviction %v", word, o.Guard, o.AllowEviction)
+		if o.Guard != want || !o.AllowEviction || o.QueueTimeout != 7*time.Second {
+			t.Errorf("restart-guard %s is %d, allow-eviction %v, queue-timeout %v", word, o.Guard, o.AllowEviction, o.QueueTimeout)
 		}
 		first, second := o.Masters[0], o.Masters[1]
 		if first.ID != "m1" || first.Name != "m1@h:1" || first.Addr != "h:1" || first.User != "u" || first.Password != "p" || first.DB != 2 {
@@ -39,8 +39,8 @@ func TestQuorumOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop()); o.Guard != quorum.GuardOn || o.AllowEviction {
-		t.Errorf("the default has guard %d, allow-eviction %v", o.Guard, o.AllowEviction)
+	if o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop()); o.Guard != quorum.GuardOn || o.AllowEviction || o.QueueTimeout != 5*time.Second {
+		t.Errorf("the default has guard %d, allow-eviction %v, queue-timeout %v", o.Guard, o.AllowEviction, o.QueueTimeout)
 	}
 }
 
