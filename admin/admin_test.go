@@ -132,6 +132,63 @@ func TestReady(t *testing.T) {
 	}
 }
 
+// slowState is a deployment of three masters that all vote, the last of them too late, behind a
+// proxy that is busy and was late.
+func slowState() State {
+	s := someState()
+	s.Masters[2] = stat.Master{Name: "10.0.0.3:6379", State: stat.StateVoting, Slow: 62 * time.Millisecond, Late: 9}
+	s.Load = stat.Load{Waiting: 8123, Running: 255, Window: 256, TimedOut: 7, LateBy: 2 * time.Second, LateAt: time.Unix(1_800_000_000, 5e8)}
+	return s
+}
+
+// TestLoadMetrics: metrics tell of slow masters and of overload. A slow master votes and is no
+// spare one.
+func TestLoadMetrics(t *testing.T) {
+	f := newFixture(t, nil)
+	s := slowState()
+	f.state.Store(&s)
+	body := f.ask("GET", "/metrics", nil).Body.String()
+	for _, want := range []string{
+		`lockproxy_master_slow_seconds{master="10.0.0.3:6379"} 0.062`, `lockproxy_master_slow_seconds{master="10.0.0.1:6379"} 0`,
+		`lockproxy_master_votes_late_total{master="10.0.0.3:6379"} 9`, `lockproxy_masters_voting 3`, `lockproxy_masters_spare 0`,
+		`lockproxy_locks_unsent 8123`, `lockproxy_locks_undecided 255`, `lockproxy_lock_window 256`, `lockproxy_lock_queue_timeouts_total 7`,
+		`lockproxy_late_seconds 2`, `lockproxy_late_timestamp_seconds 1.8000000005e+09`,
+	} {
+		if !strings.Contains(body, want+"\n") {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if w := f.ask("GET", "/readyz", nil); w.Code != 200 {
+		t.Errorf("a slow master makes the proxy not ready: %d %q", w.Code, w.Body)
+	}
+	s = someState()
+	f.state.Store(&s)
+	if body := f.ask("GET", "/metrics", nil).Body.String(); !strings.Contains(body, "lockproxy_late_timestamp_seconds 0\n") {
+		t.Error("a proxy that was never late has a time at which it was")
+	}
+}
+
+// TestLoadReport: the page gets the same in words, the lateness for a minute.
+func TestLoadReport(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, tt := range []struct {
+		ago      time.Duration
+		lateness string
+	}{{12 * time.Second, "this proxy was late by 2 s, 12 s ago"}, {time.Hour, ""}} {
+		s := slowState()
+		var r report
+		if err := json.Unmarshal(f.report(&s, nil, s.Load.LateAt.Add(tt.ago)), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Voting != 3 || r.Slow != 1 || r.Spare != 0 || r.Quorum != "3 of 3 vote, 1 slow, 2 needed, none may fail" || r.Unsent != 8123 || r.Lateness != tt.lateness {
+			t.Errorf("got %+v", r)
+		}
+		if m := r.Masters[2]; !m.Slow || m.Late != 9 || m.State != "voting" || m.Reason != "answers in 62 ms, later than the majority needs" || r.Masters[0].Slow {
+			t.Errorf("got %+v", m)
+		}
+	}
+}
+
 // TestToken: every address but the two for load balancers asks for it, and those tell no details
 // without.
 func TestToken(t *testing.T) {

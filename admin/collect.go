@@ -88,10 +88,31 @@ var metrics = []metric[State]{
 		func(s *State) int { return s.SessionLocks }),
 	gauge("masters", "Masters in the settings.", func(s *State) int { return len(s.Masters) }),
 	gauge("masters_needed", "Masters that make a majority.",
-		func(s *State) int { return s.needed() }),
-	gauge("masters_voting", "Masters that vote.", func(s *State) int { return s.voting() }),
+		func(s *State) int { return s.votes().Needed() }),
+	gauge("masters_voting", "Masters that vote.", func(s *State) int { return s.votes().Voting }),
+	gauge("masters_spare", "Masters that may fail while those that answer in time still make a majority; under 0 they do not.",
+		func(s *State) int { return s.votes().Spare() }),
+	gauge("locks_unsent", "LOCKs that wait until they can be sent to the masters.",
+		func(s *State) int { return s.Load.Waiting }),
+	gauge("locks_undecided", "LOCKs that are sent to the masters and not decided.",
+		func(s *State) int { return s.Load.Running }),
+	gauge("lock_window", "LOCKs that may be sent and not decided at a time; it follows the capacity of the masters.",
+		func(s *State) int { return s.Load.Window }),
+	counter("lock_queue_timeouts_total", "LOCKs that waited for queue-timeout and were never sent.",
+		func(s *State) uint64 { return s.Load.TimedOut }),
+	gauge("late_seconds", "How late the proxy was when it last was, for want of processor time; 0: never.",
+		func(s *State) float64 { return s.Load.LateBy.Seconds() }),
+	gauge("late_timestamp_seconds", "When the proxy was last late; 0: never.", lateAt),
 	gauge("draining", "Whether the proxy is ending.",
 		func(s *State) float64 { return oneIf(s.Draining) }),
+}
+
+// lateAt returns when the process was last late, in seconds since 1970.
+func lateAt(s *State) float64 {
+	if s.Load.LateAt.IsZero() {
+		return 0
+	}
+	return float64(s.Load.LateAt.UnixMilli()) / 1000
 }
 
 func masterGauge[N number](name, help string, value func(*stat.Master) N) metric[stat.Master] {
@@ -115,6 +136,10 @@ var masterMetrics = []metric[stat.Master]{
 		func(m *stat.Master) uint64 { return m.Grants }),
 	masterCounter("master_votes_refused_total", "Acquires that the master refused as the key was there.",
 		func(m *stat.Master) uint64 { return m.Refusals }),
+	masterCounter("master_votes_late_total", "Answers of the master to acquires that came long after the majority had decided.",
+		func(m *stat.Master) uint64 { return m.Late }),
+	masterGauge("master_slow_seconds", "How long the latest late answer of the master took; 0 while it answers in time.",
+		func(m *stat.Master) float64 { return m.Slow.Seconds() }),
 	masterCounter("master_connections_lost_total", "Connections to the master that broke.",
 		func(m *stat.Master) uint64 { return m.Lost }),
 	masterCounter("master_quarantines_total", "How often the master was put in quarantine, as this proxy saw it.",

@@ -14,6 +14,7 @@ type State struct {
 	Masters  []stat.Master
 	Upstream Upstream
 	Traffic  stat.Traffic
+	Load     stat.Load
 	Draining bool // the proxy is ending
 
 	Waiters      int // clients that wait for a lock
@@ -30,26 +31,16 @@ type Upstream struct {
 	RTT    time.Duration // of the last PING
 }
 
-// voting returns how many masters vote.
-func (s *State) voting() (n int) {
-	for _, m := range s.Masters {
-		if m.State == stat.StateVoting {
-			n++
-		}
-	}
-	return n
-}
-
-// needed returns how many masters make a majority.
-func (s *State) needed() int { return len(s.Masters)/2 + 1 }
+// votes counts the masters.
+func (s *State) votes() stat.Votes { return stat.CountVotes(s.Masters) }
 
 // missing says what keeps the proxy from serving clients, a line each.
 func (s *State) missing() (lines []string) {
 	if s.Draining {
 		lines = append(lines, "the proxy is ending")
 	}
-	if n := s.voting(); n < s.needed() {
-		lines = append(lines, fmt.Sprintf("%d of %d masters can vote, %d needed", n, len(s.Masters), s.needed()))
+	if v := s.votes(); !v.Majority() {
+		lines = append(lines, fmt.Sprintf("%d of %d masters can vote, %d needed", v.Voting, v.Masters, v.Needed()))
 		for _, m := range s.Masters {
 			if m.State != stat.StateVoting {
 				lines = append(lines, "master "+strings.TrimPrefix(m.Name, "master ")+" "+m.Reason)

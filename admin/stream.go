@@ -123,8 +123,12 @@ type report struct {
 	NoRelease    string          `json:"no_release"` // why nothing is released here
 	Missing      []string        `json:"missing"`    // what keeps the proxy from being ready
 	Draining     bool            `json:"draining"`
-	Needed       int             `json:"needed"`
 	Voting       int             `json:"voting"`
+	Slow         int             `json:"slow"`
+	Spare        int             `json:"spare"`    // masters that may fail
+	Quorum       string          `json:"quorum"`   // the same in words
+	Lateness     string          `json:"lateness"` // of this process, if it was late a moment ago
+	Unsent       int             `json:"unsent"`   // LOCKs that wait to be sent to the masters
 	Masters      []masterReport  `json:"masters"`
 	Upstream     upstreamReport  `json:"upstream"`
 	Clients      int             `json:"clients"`
@@ -151,6 +155,8 @@ type masterReport struct {
 	Lost        uint64  `json:"lost"`
 	Quarantines uint64  `json:"quarantines"`
 	Strays      uint64  `json:"strays"`
+	Late        uint64  `json:"late"`
+	Slow        bool    `json:"slow"` // the reason says how slow
 }
 
 type upstreamReport struct {
@@ -163,9 +169,11 @@ type upstreamReport struct {
 }
 
 func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
+	votes := state.votes()
 	r := report{Now: now.UnixMilli(), Started: s.o.Started.UnixMilli(), Version: s.o.Version, Missing: append([]string{}, state.missing()...),
-		Draining: state.Draining, Needed: state.needed(), Voting: state.voting(), Clients: state.Traffic.Clients, Waiters: state.Waiters,
+		Draining: state.Draining, Voting: votes.Voting, Clients: state.Traffic.Clients, Waiters: state.Waiters,
 		Host: s.o.Host, Listen: append([]string{}, s.o.Listen...), NoRelease: s.whyNoRelease(),
+		Slow: votes.Slow, Spare: votes.Spare(), Quorum: votes.String(), Lateness: state.Load.Lateness(now), Unsent: state.Load.Waiting,
 		Followers: state.Followers, Fought: s.o.Meter.fights.reports(now),
 		Faults:     faultReports(s.o.Meter.faults(state.Masters)),
 		WaitedKeys: state.WaitedKeys, SessionLocks: state.SessionLocks, Sample: sample,
@@ -173,8 +181,8 @@ func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 		Waiting:  waitingReports(s.o.Waiting(shownWaiting))}
 	for i := range state.Masters {
 		m := &state.Masters[i]
-		r.Masters = append(r.Masters, masterReport{m.Name, string(m.State), m.Reason, now.Sub(m.Since).Milliseconds(), (m.VotesIn + time.Millisecond - 1).Milliseconds(),
-			millis(m.RTT), m.Grants, m.Refusals, m.Errors, m.Lost, m.Quarantines, m.Strays})
+		r.Masters = append(r.Masters, masterReport{m.Name, string(m.State), m.Why(), now.Sub(m.Since).Milliseconds(), (m.VotesIn + time.Millisecond - 1).Milliseconds(),
+			millis(m.RTT), m.Grants, m.Refusals, m.Errors, m.Lost, m.Quarantines, m.Strays, m.Late, m.IsSlow()})
 	}
 	data, err := json.Marshal(&r)
 	if err != nil { // nothing in it can fail

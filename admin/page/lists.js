@@ -71,7 +71,7 @@ export function showFought(list) {
 
 const sources = {reply: 'Reply to a client', session: 'SESSION lock', master: 'Reply of a master', upstream: 'Dial of the upstream'};
 const meanings = {
-  'reply noquorum': 'NOQUORUM: too few masters answered', 'reply tryagain': 'TRYAGAIN: decided too late, or the proxy was ending',
+  'reply noquorum': 'NOQUORUM: too few masters answered', 'reply tryagain': 'TRYAGAIN: decided too late, the masters were busy, or the proxy was ending',
   'reply queue_full': 'LOCKQUEUEFULL: max-waiters clients waited already', 'reply undelivered': 'granted, but the client was gone: released',
   'reply internal': 'ERR internal: the log says more', 'reply invalid': 'the client sent wrong arguments',
   'reply denied': 'NOAUTH or NOPERM', 'session lost': 'it could not be renewed in time',

@@ -35,7 +35,7 @@ function report(r) {
   health(r);
   set($('where'), [r.host, ...r.listen].filter(Boolean).join(' · '));
   set($('version'), r.version);
-  set($('quorum'), `${r.voting} of ${r.masters.length} vote, ${r.needed} needed`);
+  set($('quorum'), r.quorum);
   r.masters.forEach(master);
   locks.setMasters(r.masters.length);
   upstream(r.upstream);
@@ -47,15 +47,24 @@ function report(r) {
   tick();
 }
 
+// risk says what masters that are away or slow mean for the locks.
+function risk(r, away) {
+  if (r.spare < 0) return 'but slow';
+  if (r.spare === 0) return 'at its last majority';
+  return [away && plural(away, 'master', 'masters') + ' away', r.slow && plural(r.slow, 'master', 'masters') + ' slow'].filter(Boolean).join(', ');
+}
+
 function health(r) {
   const away = r.masters.length - r.voting;
   const [tone, text] = r.draining ? ['warn', 'Ending'] : r.missing.length ? ['bad', 'Not ready'] :
-    away ? ['warn', r.voting === r.needed ? 'Ready, at its last majority' : 'Ready, ' + plural(away, 'master', 'masters') + ' away'] : ['good', 'Ready'];
+    away || r.slow ? ['warn', 'Ready, ' + risk(r, away)] : ['good', 'Ready'];
   $('health').dataset.tone = tone;
   set($('health-text'), text);
   document.title = (tone === 'good' ? '' : text + ' · ') + (r.host ? r.host + ' · ' : '') + 'lockproxy';
   show($('missing'), r.missing.length > 0);
   $('missing').replaceChildren(...r.missing.map(line => el('li', '', line)));
+  show($('lateness'), r.lateness !== '');
+  set($('lateness'), r.lateness && `T${r.lateness.slice(1)}: is its machine short of processor time?`);
 }
 
 function card() {
@@ -72,14 +81,17 @@ function master(m, i) {
   if (!cards.has(i)) cards.set(i, card());
   const c = cards.get(i);
   c.root.dataset.state = c.lamp.dataset.state = m.state;
-  set(c.state, words[m.state] || m.state);
+  c.root.toggleAttribute('data-slow', m.slow);
+  c.lamp.toggleAttribute('data-slow', m.slow);
+  set(c.state, (words[m.state] || m.state) + (m.slow ? ', slow' : ''));
   set(c.rtt, m.state === 'down' || !m.rtt_ms ? '' : span(m.rtt_ms));
   set(c.name, m.name);
   c.name.title = m.name;
   set(c.reason, m.votes_in_ms > 0 ? m.reason.replace(/, votes in \d+s$/, '') : m.reason); // the countdown says that
   show(c.reason, m.reason !== '');
   set(c.facts, 'for ' + long(m.since_ms) + ' · ' + plural(m.grants, 'vote', 'votes'));
-  const troubles = [[m.quarantines, 'quarantine', 'quarantines'], [m.lost, 'connection lost', 'connections lost'], [m.errors, 'error', 'errors']];
+  const troubles = [[m.quarantines, 'quarantine', 'quarantines'], [m.lost, 'connection lost', 'connections lost'], [m.errors, 'error', 'errors'],
+    [m.late, 'late vote', 'late votes']];
   set(c.troubles, troubles.filter(f => f[0]).map(f => plural(...f)).join(' · '));
   show(c.troubles, c.troubles.textContent !== '');
   c.until = m.votes_in_ms > 0 ? performance.now() + m.votes_in_ms : 0;
@@ -106,7 +118,8 @@ function tiles(r) {
   set($('now-clients'), number(r.clients));
   set($('now-sessions'), r.session_locks ? plural(r.session_locks, 'session lock', 'session locks') : '');
   set($('now-waiters'), number(r.waiters));
-  set($('now-keys'), [r.waited_keys && 'for ' + plural(r.waited_keys, 'key', 'keys'), r.followers && plural(r.followers, 'follows', 'follow')].filter(Boolean).join(' · '));
+  set($('now-keys'), [r.waited_keys && 'for ' + plural(r.waited_keys, 'key', 'keys'), r.followers && plural(r.followers, 'follows', 'follow'),
+    r.unsent && plural(r.unsent, 'LOCK', 'LOCKs') + ' not sent to the masters yet'].filter(Boolean).join(' · '));
 }
 
 // tick counts on between reports.

@@ -118,7 +118,7 @@ func (f *figures) done(audit *logs.Audit, sent *telemetry.Telemetry) func(stat.E
 func (f *figures) state() admin.State {
 	counts := f.service.Counts()
 	s := admin.State{Draining: f.draining.Load(), Waiters: counts.Waiters, WaitedKeys: counts.WaitedKeys,
-		Followers: counts.Followers, SessionLocks: counts.SessionLocks, Traffic: f.relay.Stats(), Masters: f.service.Masters()}
+		Followers: counts.Followers, SessionLocks: counts.SessionLocks, Traffic: f.relay.Stats(), Masters: f.service.Masters(), Load: f.service.Load()}
 	s.Upstream.Name = f.upstreamName()
 	s.Upstream.Up, s.Upstream.Reason, s.Upstream.RTT = f.probe.last()
 	return s

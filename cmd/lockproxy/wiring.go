@@ -107,14 +107,8 @@ func waitReady(ctx context.Context, q *quorum.Quorum, memory *embedded.Servers, 
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	_ = q.WaitReady(ctx) // what is missing by then is told of each master
-	masters, voting := q.Masters(), 0
-	for _, m := range masters {
-		if m.State == stat.StateVoting {
-			voting++
-		}
-	}
-	if needed := len(masters)/2 + 1; voting < needed {
-		log.Warn("no majority of the masters can vote yet", zap.Int("voting", voting), zap.Int("needed", needed))
+	if votes := stat.CountVotes(q.Masters()); !votes.Majority() {
+		log.Warn("no majority of the masters can vote yet", zap.Int("voting", votes.Voting), zap.Int("needed", votes.Needed()))
 	}
 }
 
