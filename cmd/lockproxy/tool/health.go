@@ -40,12 +40,12 @@ func (t *invocation) health(ctx context.Context, target *target, ready bool) int
 		}
 		return 0
 	}
-	masters, majority, err := askMasters(ctx, c)
+	_, votes, err := askMasters(ctx, c)
 	switch {
 	case err != nil:
 		return t.unhealthy(err)
-	case !majority:
-		return t.fail(exitFailed, "less than a majority of the %d masters can vote", len(masters))
+	case !votes.Majority():
+		return t.fail(exitFailed, "less than a majority of the %d masters can vote", votes.Masters)
 	}
 	up, err := askUpstream(ctx, c)
 	switch {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockproxy/plain"
+	"lockproxy/stat"
 )
 
 var statusCommand = Subcommand{
@@ -19,7 +20,7 @@ var statusCommand = Subcommand{
 	help: "show the status of the masters, the upstream and the locks",
 	more: `Locks are shown where the proxy lists them: with admin-commands on, or through its Unix socket.
 
-exit codes: 0 a majority of the masters can vote, 1 it cannot, 64 wrong flags, 69 the proxy cannot be reached, 77 it refuses the user
+exit codes: 0 a majority of the masters can vote, slow ones included, 1 it cannot, 64 wrong flags, 69 the proxy cannot be reached, 77 it refuses the user
 `,
 	Define: func(flags *flag.FlagSet) func(context.Context, *invocation) int {
 		v := &viewer{target: targetFlags(flags)}
@@ -50,10 +51,14 @@ type status struct {
 	Info     map[string]string `json:"info"`
 	Upstream upstreamStatus    `json:"upstream"`
 	Majority bool              `json:"majority_votes"`
+	Spare    int               `json:"spare_masters"` // that may fail; slow ones do not count
+	Lateness string            `json:"lateness,omitempty"`
 	Masters  []masterStatus    `json:"masters"`
 	Locks    []lockStatus      `json:"locks"`
 	MoreLock bool              `json:"more_locks"`
 	LocksErr string            `json:"locks_error,omitempty"`
+
+	votes stat.Votes
 }
 
 type upstreamStatus struct {
@@ -72,6 +77,13 @@ type masterStatus struct {
 	Grants   int64  `json:"grants"`
 	Refusals int64  `json:"refusals"`
 	Errors   int64  `json:"errors"`
+	Late     int64  `json:"late"`
+	Slow     int64  `json:"slow_ms"` // the reason says so, too
+}
+
+// stat returns what counts of m for the votes.
+func (m *masterStatus) stat() stat.Master {
+	return stat.Master{State: stat.State(m.State), Slow: time.Duration(m.Slow) * time.Millisecond}
 }
 
 type lockStatus struct {
@@ -141,9 +153,11 @@ func (v *viewer) fetch(ctx context.Context) (*status, error) {
 	if s.Info, err = askInfo(ctx, c); err != nil {
 		return nil, err
 	}
-	if s.Masters, s.Majority, err = askMasters(ctx, c); err != nil {
+	s.Lateness = latenessOf(s.Info)
+	if s.Masters, s.votes, err = askMasters(ctx, c); err != nil {
 		return nil, err
 	}
+	s.Majority, s.Spare = s.votes.Majority(), s.votes.Spare()
 	if err := v.askLocks(ctx, c, s); err != nil {
 		return nil, err
 	}
@@ -181,21 +195,27 @@ func askInfo(ctx context.Context, c *client) (map[string]string, error) {
 	return info, nil
 }
 
-func askMasters(ctx context.Context, c *client) (masters []masterStatus, majority bool, err error) {
+// latenessOf tells how late the proxy was, from LOCKPROXY INFO. Older proxies do not say.
+func latenessOf(info map[string]string) string {
+	now := time.Now()
+	load := stat.Load{LateBy: time.Duration(integer(info["late_ms"])) * time.Millisecond,
+		LateAt: now.Add(-time.Duration(integer(info["late_seconds_ago"])) * time.Second)}
+	return load.Lateness(now)
+}
+
+func askMasters(ctx context.Context, c *client) (masters []masterStatus, votes stat.Votes, err error) {
 	r, err := answer(ctx, c, "LOCKPROXY", "MASTERS")
 	if err != nil {
-		return nil, false, err
+		return nil, votes, err
 	}
-	voting := 0
+	var all []stat.Master
 	for _, entry := range r.list {
 		f := entry.fields()
-		masters = append(masters, masterStatus{f["address"], f["state"], f["reason"], integer(f["votes_in_ms"]), integer(f["since_ms"]),
-			integer(f["rtt_us"]), integer(f["grants"]), integer(f["refusals"]), integer(f["errors"])})
-		if f["state"] == "voting" {
-			voting++
-		}
+		m := masterStatus{f["address"], f["state"], f["reason"], integer(f["votes_in_ms"]), integer(f["since_ms"]),
+			integer(f["rtt_us"]), integer(f["grants"]), integer(f["refusals"]), integer(f["errors"]), integer(f["late"]), integer(f["slow_ms"])}
+		masters, all = append(masters, m), append(all, m.stat())
 	}
-	return masters, voting > len(masters)/2, nil
+	return masters, stat.CountVotes(all), nil
 }
 
 // askLocks reads pages of locks until there are enough. A proxy may refuse to list locks, which is

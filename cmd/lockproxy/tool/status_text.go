@@ -22,12 +22,30 @@ func (s *status) text(colour bool) string {
 		fmt.Fprintf(&b, "upstream  %s\n", paint("does not answer: "+plain.Escape(s.Upstream.Error), "31", colour))
 	}
 	fmt.Fprintf(&b, "clients   %s connected, %s waiting for locks, %s session locks\n", s.infoOf("connected_clients"), s.infoOf("waiting"), s.infoOf("session_locks"))
+	fmt.Fprintf(&b, "masters   %s\n", paint(s.votes.String(), s.votesColour(), colour))
 	if !s.Majority {
 		fmt.Fprintf(&b, "locks     %s\n", paint("NONE CAN BE HAD: less than a majority of the masters can vote", "31", colour))
+	}
+	if n := integer(s.Info["locks_unsent"]); n > 0 {
+		fmt.Fprintf(&b, "locks     %s\n", paint(fmt.Sprintf("%d LOCKs wait until they can be sent to the masters", n), "33", colour))
+	}
+	if s.Lateness != "" {
+		fmt.Fprintf(&b, "late      %s\n", paint(s.Lateness+": is its machine short of processor time?", "33", colour))
 	}
 	s.writeMasters(&b, colour)
 	s.writeLocks(&b)
 	return b.String()
+}
+
+// votesColour warns where masters are slow, or one that fails would cost the majority.
+func (s *status) votesColour() string {
+	switch v := s.votes; {
+	case !v.Majority():
+		return "31"
+	case v.Slow > 0, v.Spare() <= 0 && v.Masters > v.Needed():
+		return "33"
+	}
+	return ""
 }
 
 func (s *status) writeMasters(b *strings.Builder, colour bool) {
@@ -39,7 +57,11 @@ func (s *status) writeMasters(b *strings.Builder, colour bool) {
 	}
 	lines := columns(rows)
 	for i, m := range s.Masters { // afterwards: colours have no width
-		lines[i+1] = strings.Replace(lines[i+1], " "+m.State+" ", " "+paint(m.State, stateColours[m.State], colour)+" ", 1)
+		code := stateColours[m.State]
+		if entry := m.stat(); entry.IsSlow() {
+			code = "33"
+		}
+		lines[i+1] = strings.Replace(lines[i+1], " "+m.State+" ", " "+paint(m.State, code, colour)+" ", 1)
 	}
 	b.WriteString("\n" + strings.Join(lines, "\n") + "\n")
 }

@@ -3,7 +3,9 @@ package tool
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"flag"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"lockproxy/conf"
+	"lockproxy/stat"
 )
 
 // TestNoNamesCollide: no setting takes the place of a subcommand's variable, no subcommand that of
@@ -171,6 +174,86 @@ func TestStatusOfKinds(t *testing.T) {
 		"k       exclusive  0 of 3   0.0s  0      0\n"
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+// slowProxy answers as a proxy with three masters that vote, the last too late.
+func slowProxy(t *testing.T, info string) *fakeProxy {
+	f := startFake(t)
+	master := func(address, reason string, late, slow int) string {
+		return fmt.Sprintf("*10\r\n+address\r\n+%s\r\n+state\r\n+voting\r\n+reason\r\n+%s\r\n+late\r\n:%d\r\n+slow_ms\r\n:%d\r\n", address, reason, late, slow)
+	}
+	f.says("PING", "+PONG\r\n")
+	f.on("LOCKPROXY", func(args []string) string {
+		switch args[1] {
+		case "INFO":
+			return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+		case "MASTERS":
+			return "*3\r\n" + master("h:1", "", 0, 0) + master("h:2", "", 0, 0) + master("h:3", "answers in 62 ms, later than the majority needs", 9, 62)
+		}
+		return "*2\r\n$1\r\n0\r\n*0\r\n"
+	})
+	return f
+}
+
+// TestStatusOfLoad: a slow master is a warning, and so are LOCKs that wait and a late proxy.
+func TestStatusOfLoad(t *testing.T) {
+	f := slowProxy(t, "# Load\r\nlocks_unsent:8123\r\nlate_ms:2000\r\nlate_seconds_ago:12\r\n")
+	var out strings.Builder
+	if code, _ := Run(t.Context(), []string{"status", "--addr", f.addr}, nil, &out, &out); code != 0 {
+		t.Errorf("ends with %d", code)
+	}
+	for _, want := range []string{"\nmasters   3 of 3 vote, 1 slow, 2 needed, none may fail\n", "answers in 62 ms, later than the majority needs\n",
+		"\nlocks     8123 LOCKs wait until they can be sent to the masters\n", "\nlate      this proxy was late by 2 s, 12 s ago: "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("status lacks %q:\n%s", want, &out)
+		}
+	}
+	out.Reset()
+	Run(t.Context(), []string{"status", "--json", "--addr", f.addr}, nil, &out, &out)
+	var got status
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil || !got.Majority || got.Spare != 0 || got.Lateness != "this proxy was late by 2 s, 12 s ago" ||
+		len(got.Masters) != 3 || got.Masters[2].Slow != 62 || got.Masters[2].Late != 9 || got.Info["locks_unsent"] != "8123" {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
+// TestStatusColours: on a terminal slow masters, and the masters where none may fail, are amber.
+func TestStatusColours(t *testing.T) {
+	voting, slow, down := masterStatus{Address: "h:1", State: "voting"}, masterStatus{Address: "h:3", State: "voting", Slow: 62}, masterStatus{Address: "h:4", State: "down"}
+	const amber, red = "\x1b[33m", "\x1b[31m"
+	for _, tt := range []struct {
+		masters []masterStatus
+		line    string // of the votes
+		last    string // the colour of the last master
+	}{
+		{[]masterStatus{voting, voting, voting}, "masters   3 of 3 vote, 2 needed, 1 may fail\n", "\x1b[32m"},
+		{[]masterStatus{voting}, "masters   1 of 1 vote, 1 needed, none may fail\n", "\x1b[32m"},
+		{[]masterStatus{voting, voting, slow}, "masters   " + amber + "3 of 3 vote, 1 slow, 2 needed, none may fail\x1b[0m\n", amber},
+		{[]masterStatus{voting, voting, down}, "masters   " + amber + "2 of 3 vote, 2 needed, none may fail\x1b[0m\n", red},
+		{[]masterStatus{voting, down, down}, "masters   " + red + "1 of 3 vote, 2 needed\x1b[0m\n", red},
+	} {
+		s := &status{Masters: tt.masters}
+		var all []stat.Master
+		for i := range tt.masters {
+			all = append(all, tt.masters[i].stat())
+		}
+		s.votes = stat.CountVotes(all)
+		last := tt.masters[len(tt.masters)-1]
+		if text := s.text(true); !strings.Contains(text, tt.line) || !strings.Contains(text, last.Address+"     "+tt.last+last.State) {
+			t.Errorf("want %q, and the last master with %q:\n%q", tt.line, tt.last, text)
+		}
+	}
+}
+
+// TestStatusOfOlderProxy: a proxy that tells nothing of load is neither late nor slow.
+func TestStatusOfOlderProxy(t *testing.T) {
+	if got := latenessOf(map[string]string{"waiting": "0"}); got != "" {
+		t.Errorf("late: %q", got)
+	}
+	m := masterStatus{State: "voting"}
+	if entry := m.stat(); entry.IsSlow() {
+		t.Error("slow")
 	}
 }
 
