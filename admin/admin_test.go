@@ -132,8 +132,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// slowState is a deployment of three masters that all vote, the last of them too late, behind a
-// proxy that is busy and was late.
+// slowState has three masters that vote, the last of them slow. The proxy is busy and was late.
 func slowState() State {
 	s := someState()
 	s.Masters[2] = stat.Master{Name: "10.0.0.3:6379", State: stat.StateVoting, Slow: 62 * time.Millisecond, Late: 9}
@@ -141,8 +140,7 @@ func slowState() State {
 	return s
 }
 
-// TestLoadMetrics: metrics tell of slow masters and of overload. A slow master votes and is no
-// spare one.
+// TestLoadMetrics: slow masters and overload have metrics. A slow master votes and is no spare one.
 func TestLoadMetrics(t *testing.T) {
 	f := newFixture(t, nil)
 	s := slowState()

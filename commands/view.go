@@ -59,7 +59,7 @@ func (s *Service) Masters() []stat.Master {
 	return shown
 }
 
-// Load tells how busy the masters and this process are.
+// Load returns how busy the masters and this process are.
 func (s *Service) Load() stat.Load { return s.o.Locker.Load() }
 
 // Explain returns the text of an error of Locks or ReleaseShown, as clients would see it.

@@ -18,7 +18,7 @@ type Load struct {
 // shownLate is how long operators are shown that this process was late.
 const shownLate = time.Minute
 
-// Lateness tells how late this process was and when, for a minute. Otherwise it returns "".
+// Lateness says how late this process was and how long ago. It returns "" after a minute.
 func (l *Load) Lateness(now time.Time) string {
 	ago := max(now.Sub(l.LateAt), 0)
 	if l.LateBy <= 0 || ago > shownLate {

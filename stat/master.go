@@ -47,11 +47,10 @@ type Master struct {
 	Strays      uint64            // remains of failed or lost locks that were found on it and deleted
 }
 
-// IsSlow reports whether the master votes, but too late to count where the others are in time.
+// IsSlow reports whether the master votes, but later than the majority needs.
 func (m *Master) IsSlow() bool { return m.State == StateVoting && m.Slow > 0 }
 
-// Why returns what is wrong with the master, in plain words: Reason, or how slow it is while it
-// votes.
+// Why returns Reason, or for a slow master how slow it is, in plain words.
 func (m *Master) Why() string {
 	if !m.IsSlow() {
 		return m.Reason

@@ -2,8 +2,8 @@ package stat
 
 import "fmt"
 
-// Votes counts the masters of a deployment. Every surface that tells how many vote, or how many
-// more may fail, takes the numbers from here.
+// Votes counts the masters of a deployment. Page, /readyz, metrics, lockproxy status and the log
+// all take their numbers from it.
 type Votes struct {
 	Masters int
 	Voting  int
@@ -30,8 +30,8 @@ func (v Votes) Needed() int { return v.Masters/2 + 1 }
 // Majority reports whether a majority can vote.
 func (v Votes) Majority() bool { return v.Voting >= v.Needed() }
 
-// Spare returns how many masters may fail while those that answer in time still make a majority.
-// It is negative if they do not.
+// Spare returns how many masters may fail before the ones in time are fewer than a majority. It is
+// negative if they are fewer already.
 func (v Votes) Spare() int { return v.Voting - v.Slow - v.Needed() }
 
 // String returns the votes in words: "3 of 3 vote, 1 slow, 2 needed, none may fail".

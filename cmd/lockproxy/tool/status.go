@@ -195,7 +195,7 @@ func askInfo(ctx context.Context, c *client) (map[string]string, error) {
 	return info, nil
 }
 
-// latenessOf tells how late the proxy was, from LOCKPROXY INFO. Older proxies do not say.
+// latenessOf returns stat.Load.Lateness, from LOCKPROXY INFO. Older proxies do not say.
 func latenessOf(info map[string]string) string {
 	now := time.Now()
 	load := stat.Load{LateBy: time.Duration(integer(info["late_ms"])) * time.Millisecond,
