@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ type Relay struct {
 	over    bool          // the test has ended
 	spoiled bool          // a byte of every chunk towards the client is changed
 	delay   time.Duration // for every chunk, each way
+	width   int           // bytes a second towards the server; 0 for no limit
 	wanted  *wanted       // the command to stop at, or nil
 	wg      sync.WaitGroup
 }
@@ -32,7 +34,8 @@ type Relay struct {
 // link is one connection through a relay.
 type link struct {
 	client, server *net.TCPConn
-	up, down       *gate // towards the master, towards the proxy
+	up, down       *gate     // towards the master, towards the proxy
+	passed         time.Time // when the last byte towards the master is through; guarded by Relay.mu
 	cut            chan struct{}
 	cutOnce        sync.Once
 }
@@ -125,7 +128,7 @@ func (r *Relay) carry(l *link, from, to *net.TCPConn, g *gate, up bool) {
 		data := make([]byte, 32<<10)
 		n, err := from.Read(data)
 		if n > 0 {
-			for _, c := range r.pieces(data[:n], &commands, up) {
+			for _, c := range r.pieces(l, data[:n], &commands, up) {
 				select {
 				case queue <- c:
 				case <-l.cut:
@@ -159,7 +162,7 @@ func (r *Relay) deliver(l *link, to *net.TCPConn, g *gate, queue <-chan chunk) {
 }
 
 // pieces makes one chunk of what was read, or two where a command begins that was waited for.
-func (r *Relay) pieces(data []byte, commands *cutter, up bool) []chunk {
+func (r *Relay) pieces(l *link, data []byte, commands *cutter, up bool) []chunk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	due := time.Now().Add(r.delay)
@@ -169,10 +172,34 @@ func (r *Relay) pieces(data []byte, commands *cutter, up bool) []chunk {
 		}
 		return []chunk{{due, data, nil}}
 	}
+	list := []chunk{{due, data, nil}}
 	for _, c := range commands.feed(data) {
 		if stop := r.matchLocked(c.raw); stop != nil {
-			return []chunk{{due, data[:c.start], nil}, {due, data[c.start:], stop}}
+			list = []chunk{{due, data[:c.start], nil}, {due, data[c.start:], stop}}
+			break
 		}
 	}
-	return []chunk{{due, data, nil}}
+	if r.width == 0 {
+		return list
+	}
+	return r.narrowLocked(l, list)
+}
+
+// narrowSize is how many bytes pass a narrow link at a time.
+const narrowSize = 1 << 10
+
+// narrowLocked cuts chunks into small ones that are due one after the other, each for as long as
+// its bytes take.
+func (r *Relay) narrowLocked(l *link, list []chunk) (small []chunk) {
+	if now := time.Now(); l.passed.Before(now) {
+		l.passed = now
+	}
+	for _, c := range list {
+		for data := range slices.Chunk(c.data, narrowSize) {
+			l.passed = l.passed.Add(time.Duration(len(data)) * time.Second / time.Duration(r.width))
+			small = append(small, chunk{l.passed.Add(r.delay), data, c.stop})
+			c.stop = nil
+		}
+	}
+	return small
 }

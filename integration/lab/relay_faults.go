@@ -128,6 +128,14 @@ func (r *Relay) Slow(delay time.Duration) {
 	r.delay = delay
 }
 
+// Narrow limits what each connection carries towards the server, in bytes a second; 0 ends that.
+// More waits in the relay, in order.
+func (r *Relay) Narrow(bytesPerSecond int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.width = bytesPerSecond
+}
+
 // Spoil makes the relay change bytes of what it carries to the client.
 func (r *Relay) Spoil(yes bool) {
 	r.mu.Lock()
@@ -173,6 +181,7 @@ func (r *Relay) Rejoin() {
 	r.mu.Unlock()
 	r.Thaw()
 	r.Slow(0)
+	r.Narrow(0)
 	r.Spoil(false)
 	r.Refuse(false)
 }

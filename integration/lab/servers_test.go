@@ -79,6 +79,14 @@ func TestHarnessRelay(t *testing.T) {
 	}
 	r.Slow(0)
 
+	r.Narrow(100_000)
+	start = time.Now()
+	old.WantDo("+OK\r\n", "SET", "long", strings.Repeat("x", 10_000))
+	if took := time.Since(start); took < 100*time.Millisecond {
+		t.Errorf("10,000 bytes took %v at 100,000 a second", took)
+	}
+	r.Narrow(0)
+
 	held := r.Hold("late", 2)
 	old.WantDo("+OK\r\n", "SET", "late", "1")
 	old.Send(lab.Encode("SET", "late", "2"))
