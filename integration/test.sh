@@ -120,7 +120,7 @@ run_tests() {
 # Tests of real servers often wait: so many side by side. Their packages run one after the other, as each has
 # tests that measure, which run before its others.
 go list ./... >"$scratch/packages"
-servers='/integration/(attacks|clients.*|compare|docs|faults|locks|operations|relay|sessions)$'
+servers='/integration/(attacks|clients.*|compare|docs|faults|load|locks|operations|relay|sessions)$'
 step 'go test, tests of real servers: in the background'
 (
 	trap end EXIT

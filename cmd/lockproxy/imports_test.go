@@ -61,6 +61,7 @@ var mayImport = map[string][]string{
 	"integration/attacks":    {"integration/lab"},
 	"integration/clients":    {"integration/clients/withlock", "integration/lab"},
 	"integration/faults":     {"integration/history", "integration/lab"},
+	"integration/load":       {"integration/lab"},
 	"integration/locks":      {"integration/history", "integration/lab"},
 	"integration/operations": {"integration/lab"},
 	"integration/relay":      {"integration/lab"},

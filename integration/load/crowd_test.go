@@ -1,0 +1,181 @@
+package load
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// client is one of thousands: its buffer is small, and it serves one goroutine.
+type client struct {
+	*net.TCPConn
+	in  *bufio.Reader
+	key string
+}
+
+// crowd is many clients, each with a key of its own.
+type crowd []*client
+
+// spareFiles is how many files this process and the proxy need beside those of the clients.
+const spareFiles = 200
+
+// gather connects n clients to the proxy and returns when it has accepted all of them.
+func gather(t testing.TB, p *lab.Proxy, name string, n int) crowd {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if int(limit.Cur) < n+spareFiles {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%d files may be open, %d are needed", limit.Cur, n+spareFiles)
+		}
+		t.Skipf("%d files may be open, %d are needed", limit.Cur, n+spareFiles)
+	}
+	desk := lab.Dial(t, p.Addr)
+	var all crowd
+	t.Cleanup(func() {
+		for _, c := range all {
+			c.Close()
+		}
+	})
+	for i := range n {
+		nc, err := net.Dial("tcp", p.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &client{nc.(*net.TCPConn), bufio.NewReaderSize(nc, 256), fmt.Sprintf("%s-%d", name, i)}
+		if err := c.SetDeadline(time.Now().Add(4 * lab.Patience)); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	lab.WaitFor(t, "the clients accepted", lab.Patience, func() bool {
+		return desk.Counter("connected_clients") > n
+	})
+	return all
+}
+
+func (c *client) send(args ...string) error {
+	_, err := io.WriteString(c.TCPConn, lab.Encode(args...))
+	return err
+}
+
+func (c *client) receive() (string, error) { return lab.ReadFrame(c.in) }
+
+func (c *client) ask(args ...string) (string, error) {
+	if err := c.send(args...); err != nil {
+		return "", err
+	}
+	return c.receive()
+}
+
+// outcome collects the answers to the requests of a crowd. note is safe for concurrent use.
+type outcome struct {
+	mu      sync.Mutex
+	pairs   int
+	refused []refusal
+}
+
+// refusal is an answer that was neither a token nor a 1, or an error.
+type refusal struct {
+	command, reply string
+	came           time.Time
+	took           time.Duration
+}
+
+// note counts a reply to a command sent at the given time. It reports whether the command
+// succeeded.
+func (o *outcome) note(command, reply string, err error, sent time.Time) bool {
+	if lab.TokenOf(reply) != "" || reply == ":1\r\n" {
+		return true
+	}
+	if err != nil {
+		reply = err.Error()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	o.refused = append(o.refused, refusal{command, reply, now, now.Sub(sent)})
+	return false
+}
+
+// numbers differ from one refusal to the next.
+var numbers = regexp.MustCompile(`127\.0\.0\.1:[0-9]+ |\b[0-9]+`)
+
+// kinds lists refusals by their texts without numbers, the most frequent ones.
+func kinds(list []refusal) (text string) {
+	counts := map[string]int{}
+	for _, r := range list {
+		counts[r.command+" "+numbers.ReplaceAllString(r.reply, "")]++
+	}
+	found := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return counts[b] - counts[a] })
+	for _, kind := range found[:min(5, len(found))] {
+		text += fmt.Sprintf("\n%6d %.300q", counts[kind], kind)
+	}
+	return text
+}
+
+// wantNone fails the test if any request was refused.
+func (o *outcome) wantNone(t testing.TB) {
+	t.Helper()
+	if len(o.refused) > 0 {
+		t.Errorf("%d refusals beside %d pairs, want none: %s", len(o.refused), o.pairs, kinds(o.refused))
+	}
+	if o.pairs == 0 {
+		t.Error("no pair")
+	}
+}
+
+// work lets all clients lock and unlock in a closed loop, with a pause between two pairs. stop ends
+// it: it returns when the last pair has ended.
+func (all crowd) work(o *outcome, ttl string, pause time.Duration) (stop func()) {
+	end := make(chan struct{})
+	var wg sync.WaitGroup
+	for _, c := range all {
+		wg.Go(func() { c.work(o, ttl, pause, end) })
+	}
+	return sync.OnceFunc(func() {
+		close(end)
+		wg.Wait()
+	})
+}
+
+func (c *client) work(o *outcome, ttl string, pause time.Duration, end <-chan struct{}) {
+	pairs := 0
+	defer func() {
+		o.mu.Lock()
+		o.pairs += pairs
+		o.mu.Unlock()
+	}()
+	for {
+		select {
+		case <-end:
+			return
+		case <-time.After(pause):
+		}
+		sent := time.Now()
+		reply, err := c.ask("LOCK", c.key, ttl)
+		if o.note("LOCK", reply, err, sent) {
+			sent = time.Now()
+			reply, err = c.ask("UNLOCK", c.key, lab.TokenOf(reply))
+			if o.note("UNLOCK", reply, err, sent) {
+				pairs++
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}

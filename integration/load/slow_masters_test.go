@@ -1,0 +1,136 @@
+package load
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/integration/lab"
+)
+
+// pace is the pause between two pairs of workers that make no load.
+const pace = 30 * time.Millisecond
+
+// slowMaster is a master and the relay through which the proxy reaches it.
+type slowMaster struct {
+	*lab.Redis
+	link *lab.Relay
+}
+
+// fault makes masters slow until end is called, or until it ends by itself.
+type fault func(t *testing.T, slow []slowMaster) (end func())
+
+// TestSlowMasters: masters that are slow, or do not answer for a while, are no reason for an error
+// as long as a majority of the others remains.
+func TestSlowMasters(t *testing.T) {
+	for name, begin := range map[string]fault{
+		"45ms":    slowBy(45 * time.Millisecond),
+		"62ms":    slowBy(62 * time.Millisecond),
+		"200ms":   slowBy(200 * time.Millisecond),
+		"frozen":  frozen,
+		"stalled": stalled,
+	} {
+		for n := 1; n <= 2; n++ {
+			t.Run(fmt.Sprintf("%d of 5 %s", n, name), func(t *testing.T) {
+				t.Parallel()
+				workBeside(t, n, begin)
+			})
+		}
+	}
+}
+
+// TestSlowMajority: if the majority needs masters that are slow, LOCK takes as long as they do; it
+// works while they answer within a quarter of the ttl, and a second.
+func TestSlowMajority(t *testing.T) {
+	for _, delay := range []time.Duration{38 * time.Millisecond, 62 * time.Millisecond} {
+		t.Run(delay.String(), func(t *testing.T) {
+			t.Parallel()
+			workBeside(t, 3, slowBy(delay))
+		})
+	}
+}
+
+// workBeside lets a few clients lock and unlock while n of five masters are slow. None may see an
+// error. The other masters have no relay: it shares the processor with the test.
+func workBeside(t *testing.T, n int, begin fault) {
+	t.Helper()
+	var slow []slowMaster
+	masters := lab.StartMasters(t, 5)
+	addrs := lab.Addrs(masters)
+	for i, s := range masters[:n] {
+		slow = append(slow, slowMaster{s, lab.StartRelay(t, s.Addr)})
+		addrs[i] = slow[i].link.Addr
+	}
+	flags := []string{"--upstream", lab.StartRedis(t).Addr, "--masters", strings.Join(addrs, ",")}
+	p := lab.StartPlainProxy(t, append(flags, defaults...)...)
+	p.WaitVoting(t)
+	all := gather(t, p, "job", 16)
+	defer begin(t, slow)()
+	var o outcome
+	stop := all.work(&o, "5s", pace)
+	defer stop()
+	lab.Pass(t, 3*time.Second)
+	stop()
+	t.Logf("%d pairs", o.pairs)
+	o.wantNone(t)
+}
+
+// slowBy makes masters answer after the given time.
+func slowBy(delay time.Duration) fault {
+	return func(_ *testing.T, slow []slowMaster) (end func()) {
+		for _, s := range slow {
+			s.link.Slow(delay / 2)
+		}
+		return func() {}
+	}
+}
+
+// frozen stops the masters' processes for a while.
+func frozen(t *testing.T, slow []slowMaster) (end func()) {
+	var wg sync.WaitGroup
+	for _, s := range slow {
+		wg.Go(func() {
+			lab.Pass(t, 500*time.Millisecond)
+			s.Signal(syscall.SIGSTOP)
+			lab.Pass(t, 1500*time.Millisecond)
+			s.Resume()
+		})
+	}
+	return wg.Wait
+}
+
+// stalled stops all bytes to and from the masters now and then, for the time that TCP takes to send
+// a lost packet again.
+func stalled(t *testing.T, slow []slowMaster) (end func()) {
+	seed := lab.SeedOf(t, rand.Uint64())
+	var wg sync.WaitGroup
+	ended := make(chan struct{})
+	for i, s := range slow {
+		r := s.link
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		between := func(least, most int) time.Duration {
+			return time.Duration(least+random.IntN(most-least)) * time.Millisecond
+		}
+		wg.Go(func() {
+			defer r.Thaw()
+			for {
+				for _, step := range []struct {
+					do   func()
+					last time.Duration
+				}{{r.Thaw, between(50, 400)}, {r.Freeze, between(200, 400)}} {
+					step.do()
+					select {
+					case <-ended:
+						return
+					case <-time.After(step.last):
+					}
+				}
+			}
+		})
+	}
+	return func() { close(ended); wg.Wait() }
+}
