@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -59,6 +60,22 @@ func TestGoals(t *testing.T) {
 		if tt.got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, tt.got, tt.want)
 		}
+	}
+}
+
+func TestErrorKinds(t *testing.T) {
+	for text, want := range map[string]string{
+		`LOCK: "-TRYAGAIN the masters are busy: 8123 commands wait\r\n"`: "LOCK: -TRYAGAIN the masters are busy: N commands wait",
+		`LOCK: "-NOQUORUM 2 of 5 masters can vote, 3 needed: 127.0.0.1:4001 gave no answer in 50ms; ` +
+			`127.0.0.1:4002 has 4096 commands unanswered; 127.0.0.1:4003 gave no answer in 50ms\r\n"`: "LOCK: -NOQUORUM gave no answer in Nms; has N commands unanswered",
+		`UNLOCK: ":0\r\n"`: "UNLOCK: :N",
+	} {
+		if got := errorKind(errors.New(text)); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	if got := kindsOf(map[string]int{"a": 1, "b": 3, "c": 2}, 2); got != "3 b; 2 c; 1 more kind" {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -29,14 +29,24 @@ func dial(addr string) (*client, error) {
 // do sends a command and returns the first line of its reply, and behind it the body of a bulk
 // string. The bytes are good until the next call.
 func (c *client) do(args ...string) (line, body []byte, err error) {
+	if err := c.send(args...); err != nil {
+		return nil, nil, err
+	}
+	return c.receive()
+}
+
+// send is the first half of do, and receive the second.
+func (c *client) send(args ...string) error {
 	c.out = append(strconv.AppendInt(append(c.out[:0], '*'), int64(len(args)), 10), "\r\n"...)
 	for _, arg := range args {
 		c.out = append(strconv.AppendInt(append(c.out, '$'), int64(len(arg)), 10), "\r\n"...)
 		c.out = append(append(c.out, arg...), "\r\n"...)
 	}
-	if _, err := c.conn.Write(c.out); err != nil {
-		return nil, nil, err
-	}
+	_, err := c.conn.Write(c.out)
+	return err
+}
+
+func (c *client) receive() (line, body []byte, err error) {
 	if line, err = c.in.ReadSlice('\n'); err != nil {
 		return nil, nil, err
 	}

@@ -9,10 +9,11 @@
 //
 // Settings are variables of the environment:
 //
-//	BENCH_ONLY=relay,locks,wait,beside     parts to run: relay, cpu, locks, kinds, wait, beside, idle; default: all but
-//	                                       cpu, which is the part of relay for tuning
+//	BENCH_ONLY=relay,locks,wait,beside     parts to run: relay, cpu, locks, kinds, wait, load, beside, idle; default:
+//	                                       all but cpu, which is the part of relay for tuning
 //	BENCH_QUICK=1                          one short round: the shape, not the figures
-//	BENCH_ROUNDS=5 BENCH_SECONDS=2         rounds, and how long one measurement lasts
+//	BENCH_ROUNDS=5 BENCH_SECONDS=2         rounds, and how long one measurement lasts (load: up to 15
+//	                                       times that; what follows its first table runs once)
 //	BENCH_CASES=get64-p16,set16k           relay: only cases whose name contains one of these
 //	BENCH_SUBJECTS=haproxy,lockproxy       only these of direct, haproxy, twemproxy, lockproxy, base, and for locks
 //	                                       lockproxy-unfenced, lockproxy-one-thread, lockproxy-go-redis,

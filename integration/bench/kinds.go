@@ -32,7 +32,7 @@ func kindSubjects(o options) []lockSubject {
 // measureKinds compares the other kinds of locks with the exclusive one. Nobody waits.
 func measureKinds(r *rig, out *report) error {
 	subjects := kindSubjects(r.options)
-	res, err := r.lockRounds("kinds", kindWorkers, subjects, false, r.span)
+	res, err := r.lockRounds("kinds", kindWorkers, subjects, loadOrder{Span: r.span})
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,12 @@ type loadOrder struct {
 	Span    time.Duration
 	Contend bool // all lock one key, and wait for it
 
+	Settle   time.Duration // the workers run for this long before Span begins
+	Burst    bool          // each worker sends one LOCK, all at one instant
+	Rate     float64       // LOCKs a second, shared by the workers; none waits for an earlier one
+	Sessions int           // no workers, but holders: of SESSION locks, and
+	Holders  int           // of plain locks, which they extend
+
 	Command string // get or set: no locks, but requests, each worker one at a time
 	Size    int    // of its value
 }
@@ -29,13 +35,21 @@ type loadOrder struct {
 // loadResult is what it found. Times are in microseconds.
 type loadResult struct {
 	Pairs, Failed    int
-	Failure          string // the first
+	Failure          string         // the first
+	Kinds            map[string]int // of failures, by errorKind
 	Seconds, CPU     float64
 	LockP50, LockP99 float64
 	PairP50, PairP99 float64
 	HandP50, HandP99 float64 // Contend: from sending UNLOCK to the next holder's grant
 	Fewest, Most     int     // Contend: grants of a worker
 	Longest          float64 // Contend: the longest a worker waited
+
+	Last          float64 // Burst: until the last answer
+	Unsent        int     // Rate: LOCKs for which no worker was idle
+	Before, After float64 // Rate: LOCK median of one worker before, and from 1 s after the end
+	Lost          int     // Sessions: no longer held at the end
+	Extends       int     // Holders: EXTENDs sent
+	Slowest       float64 // Holders: slowest answer to an EXTEND
 }
 
 const (
@@ -46,8 +60,11 @@ const (
 )
 
 // warmPairs is how many pairs each worker does before it is measured: connections are open,
-// scripts are known.
-const warmPairs = 5
+// scripts are known. warmAtOnce is how many workers do so at a time: too few to overload the proxy.
+const (
+	warmPairs  = 5
+	warmAtOnce = 256
+)
 
 // loadMain is a load process: it gets ready, says so, begins at a word on its standard input, says
 // when it is done, and prints its result. The words let the measurement read processor times at
@@ -63,13 +80,7 @@ func loadMain(args []string) error {
 	if _, err := raiseFileLimit(); err != nil {
 		return err
 	}
-	var l interface {
-		prepare() error
-		run() (loadResult, error)
-	} = &load{order: order, ctx: context.Background()}
-	if order.Command != "" {
-		l = &callers{order: order}
-	}
+	l := newGenerator(order)
 	if err := l.prepare(); err != nil {
 		return err
 	}
@@ -84,7 +95,28 @@ func loadMain(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(result)
 }
 
-// load is what a load process works with.
+// generator is what a load process runs.
+type generator interface {
+	prepare() error
+	run() (loadResult, error) // prints the word "done" at the end of what is measured
+}
+
+func newGenerator(order loadOrder) generator {
+	l := &load{order: order, ctx: context.Background()}
+	switch {
+	case order.Command != "":
+		return &callers{order: order}
+	case order.Burst:
+		return &burst{l}
+	case order.Rate > 0:
+		return &arrivals{load: l}
+	case order.Sessions+order.Holders > 0:
+		return &holders{order: order}
+	}
+	return l
+}
+
+// load has workers that lock and unlock in a closed loop.
 type load struct {
 	order    loadOrder
 	ctx      context.Context
@@ -101,6 +133,7 @@ type worker struct {
 	hands       []time.Duration
 	failed      int
 	failure     error
+	kinds       map[string]int
 }
 
 // locker takes and gives back one lock at a time. Not safe for concurrent use.
@@ -120,10 +153,18 @@ func (l *load) prepare() error {
 		return err
 	}
 	var wg sync.WaitGroup
+	pairs, places := warmPairs, make(chan struct{}, warmAtOnce)
+	if len(lockers) > warmAtOnce {
+		pairs = 1
+	}
 	for i, way := range lockers {
 		w := &worker{locker: way, key: fmt.Sprintf("job-%d", i)}
 		l.workers = append(l.workers, w)
-		wg.Go(func() { w.warm(l.ctx) })
+		wg.Go(func() {
+			places <- struct{}{}
+			w.warm(l.ctx, pairs)
+			<-places
+		})
 	}
 	wg.Wait()
 	for _, w := range l.workers {
@@ -138,9 +179,9 @@ func (l *load) prepare() error {
 }
 
 // warm does a few pairs, each at last with success.
-func (w *worker) warm(ctx context.Context) {
+func (w *worker) warm(ctx context.Context, pairs int) {
 	deadline := time.Now().Add(patience)
-	for done := 0; done < warmPairs; {
+	for done := 0; done < pairs; {
 		err := w.lock(ctx, w.key)
 		if err == nil {
 			err = w.unlock(ctx, w.key)
@@ -159,11 +200,12 @@ func (w *worker) warm(ctx context.Context) {
 func (l *load) run() (loadResult, error) {
 	before := ownCPU()
 	l.begun = time.Now()
-	deadline := l.begun.Add(l.order.Span)
-	ctx, cancel := context.WithDeadline(l.ctx, deadline)
+	deadline := l.begun.Add(l.order.Settle + l.order.Span)
+	end := deadline
 	if !l.order.Contend {
-		ctx = l.ctx // a pair that was begun is ended
+		end = end.Add(lockFor) // a pair that was begun is ended, unless it takes too long
 	}
+	ctx, cancel := context.WithDeadline(l.ctx, end)
 	var wg sync.WaitGroup
 	for _, w := range l.workers {
 		wg.Go(func() { l.work(ctx, w, deadline) })
@@ -172,11 +214,15 @@ func (l *load) run() (loadResult, error) {
 	cancel()
 	fmt.Println("done")
 	r := loadResult{CPU: (ownCPU() - before).Seconds(), Seconds: time.Since(l.begun).Seconds()}
+	if l.order.Settle > 0 {
+		r.Seconds = l.order.Span.Seconds()
+	}
 	l.sum(&r)
 	return r, nil
 }
 
-// work locks and unlocks until the deadline.
+// work locks and unlocks until the deadline. It counts pairs granted in the span. With Settle it
+// notes the times of later LOCKs, too: the slowest are answered after the end.
 func (l *load) work(ctx context.Context, w *worker, deadline time.Time) {
 	for {
 		sent := time.Now()
@@ -203,8 +249,15 @@ func (l *load) work(ctx context.Context, w *worker, deadline time.Time) {
 			}
 			continue
 		}
-		if granted.Before(deadline) {
-			w.locks, w.both = append(w.locks, granted.Sub(sent)), append(w.both, time.Since(sent))
+		took, inSpan := granted.Sub(sent), granted.Before(deadline)
+		if granted.Sub(l.begun) < l.order.Settle {
+			continue
+		}
+		if inSpan || l.order.Settle > 0 {
+			w.locks = append(w.locks, took)
+		}
+		if inSpan {
+			w.both = append(w.both, time.Since(sent))
 		}
 	}
 }
@@ -213,7 +266,8 @@ func (l *load) work(ctx context.Context, w *worker, deadline time.Time) {
 func (w *worker) fail(err error) bool {
 	w.failed++
 	if w.failure == nil {
-		w.failure = err
+		w.failure, w.kinds = err, map[string]int{}
 	}
+	w.kinds[errorKind(err)]++
 	return w.failed > 1000
 }

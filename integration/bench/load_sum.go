@@ -1,7 +1,9 @@
 package main
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -9,9 +11,13 @@ import (
 // sum puts the workers' figures together.
 func (l *load) sum(r *loadResult) {
 	var locks, both, hands []time.Duration
+	r.Kinds = map[string]int{}
 	for i, w := range l.workers {
 		locks, both, hands = append(locks, w.locks...), append(both, w.both...), append(hands, w.hands...)
 		r.Failed += w.failed
+		for kind, n := range w.kinds {
+			r.Kinds[kind] += n
+		}
 		if w.failure != nil && r.Failure == "" {
 			r.Failure = w.failure.Error()
 		}
@@ -24,6 +30,28 @@ func (l *load) sum(r *loadResult) {
 	r.LockP50, r.LockP99, r.Longest = quantiles(locks)
 	r.PairP50, r.PairP99, _ = quantiles(both)
 	r.HandP50, r.HandP99, _ = quantiles(hands)
+}
+
+var (
+	addressesOf = regexp.MustCompile(`127\.0\.0\.1:[0-9]+ `)
+	numbersOf   = regexp.MustCompile(`[0-9]+`)
+)
+
+// errorKind is an error without what differs from one to the next: addresses, numbers, and the
+// order and repetition of causes. Of a NOQUORUM it keeps the code and the causes.
+func errorKind(err error) string {
+	text := strings.NewReplacer(`\r\n`, "", `"`, "").Replace(err.Error())
+	text = addressesOf.ReplaceAllString(text, "")
+	text = numbersOf.ReplaceAllString(text, "N")
+	head, causes, found := strings.Cut(text, " needed")
+	if !found {
+		return text
+	}
+	code, _, _ := strings.Cut(head, " N of ")
+	_, causes, _ = strings.Cut(causes, ": ")
+	list := strings.Split(causes, "; ")
+	slices.Sort(list)
+	return code + " " + strings.Join(slices.Compact(list), "; ")
 }
 
 // quantiles are the median, the 99th percentile and the largest, in microseconds; 0 of nothing.

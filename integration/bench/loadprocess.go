@@ -32,7 +32,7 @@ func (r *rig) startLoad(order loadOrder) (*loadProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, order.Span+2*time.Minute)
+	ctx, cancel := context.WithTimeout(r.ctx, order.Settle+order.Span+2*time.Minute)
 	l := &loadProcess{cmd: exec.CommandContext(ctx, self, "load", string(text)), cancel: cancel}
 	l.cmd.SysProcAttr, l.cmd.Stderr = childAttributes(), &l.problems
 	out, err := l.cmd.StdoutPipe()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -11,7 +12,7 @@ var lockWorkers = []int{1, 16, 64, 256}
 // measureLocks compares LOCK and UNLOCK of separate keys.
 func measureLocks(r *rig, out *report) error {
 	subjects := lockSubjects(r.options)
-	res, err := r.lockRounds("locks", lockWorkers, subjects, false, r.span)
+	res, err := r.lockRounds("locks", lockWorkers, subjects, loadOrder{Span: r.span})
 	if err != nil {
 		return err
 	}
@@ -26,9 +27,19 @@ func lockP99Of(r lockReading) float64 { return r.LockP99 }
 func pairP50Of(r lockReading) float64 { return r.PairP50 }
 func pairP99Of(r lockReading) float64 { return r.PairP99 }
 
-// perPair are microseconds of processor time for each pair.
+// perPair are microseconds of processor time for each pair, NaN without pairs.
 func perPair(pick func(lockReading) float64) func(lockReading) float64 {
-	return func(r lockReading) float64 { return pick(r) / float64(r.Pairs) * 1e6 }
+	return ifPairs(func(r lockReading) float64 { return pick(r) / float64(r.Pairs) * 1e6 })
+}
+
+// ifPairs returns NaN for a reading without pairs: it has no such figure.
+func ifPairs(pick func(lockReading) float64) func(lockReading) float64 {
+	return func(r lockReading) float64 {
+		if r.Pairs == 0 {
+			return math.NaN()
+		}
+		return pick(r)
+	}
 }
 
 var (

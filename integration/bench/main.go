@@ -18,6 +18,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "load" {
 		exit(loadMain(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "spin" {
+		spin()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, longest, errors.New("took too long"))
@@ -79,6 +82,7 @@ var parts = []struct {
 	{"locks", measureLocks},
 	{"kinds", measureKinds},
 	{"wait", measureWait},
+	{"load", measureLoad},
 	{"beside", measureBeside},
 	{"idle", measureIdle},
 }

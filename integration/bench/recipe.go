@@ -34,6 +34,10 @@ the largest; a ratio is taken within each round, of two measurements that are se
   command each.
 - **One key**: 64 workers; lockproxy's wait in its line, redsync's try again after the delays that are its default (50 to 250 ms),
   without end. slock is left out. Grants are counted until the time is over.
+- **Load**: as locks, with up to 8,000 workers that each have a connection of their own; the load is
+  one process, whose goroutines wait in epoll. Pairs count if they are granted in the span; the times
+  of LOCK are those of all that were granted after the first second, to the end. Bursts, arrivals and
+  holders run once, on servers of their own.
 - **Beside large values**: eight clients of the same proxy fetch a value of 1 MB, over and over, while
   others lock.
 - **Idle**: connections from eight addresses of the loopback network, each with one PING answered. A process of this machine may

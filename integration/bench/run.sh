@@ -2,7 +2,7 @@
 # Measures lockproxy beside HAProxy, twemproxy, redsync and slock: sh integration/bench/run.sh
 #
 # Needs Go and, if redis-server, HAProxy or nutcracker (twemproxy) is missing, a Debian-like system with root or sudo to install
-# them. Takes about 20 minutes on two cores. Prints Markdown; a whole run also writes it to RESULT.md beside this file.
+# them. Takes about half an hour on two cores. Prints Markdown; a whole run also writes it to RESULT.md beside this file.
 #
 # For the shape in two minutes, for parts of it, or for one figure while tuning (doc.go has all settings):
 #   BENCH_QUICK=1 sh integration/bench/run.sh
@@ -11,6 +11,7 @@
 #   BENCH_ONLY=relay BENCH_SUBJECTS=haproxy,lockproxy BENCH_CASES=get64-p16 sh integration/bench/run.sh
 #   BENCH_ONLY=locks BENCH_SLOCK=/path/to/slock sh integration/bench/run.sh
 #   BENCH_ONLY=kinds BENCH_ROUNDS=3 sh integration/bench/run.sh
+#   BENCH_ONLY=load BENCH_ROUNDS=1 sh integration/bench/run.sh
 #   BENCH_ONLY=cpu BENCH_BASE=/path/to/earlier/lockproxy sh integration/bench/run.sh
 set -eu
 cd "$(dirname "$0")"

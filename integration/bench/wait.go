@@ -17,7 +17,7 @@ func measureWait(r *rig, out *report) error {
 		}
 	}
 	span := max(2*r.span, time.Second)
-	res, err := r.lockRounds("wait", []int{waitWorkers}, subjects, true, span)
+	res, err := r.lockRounds("wait", []int{waitWorkers}, subjects, loadOrder{Span: span, Contend: true})
 	if err != nil {
 		return err
 	}

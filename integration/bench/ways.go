@@ -39,7 +39,7 @@ func openPlain(o loadOrder) ([]locker, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.conn.SetDeadline(time.Now().Add(2*time.Minute + o.Span))
+		c.conn.SetDeadline(time.Now().Add(2*time.Minute + o.Settle + o.Span))
 		list = append(list, &plain{client: c, contend: o.Contend})
 	}
 	return list, nil
@@ -157,10 +157,13 @@ type library struct {
 	mutex   *redsync.Mutex
 }
 
+// redsyncConns bounds redsync's connections to each master: more of them make it slower.
+const redsyncConns = 1024
+
 func openRedsync(o loadOrder) ([]locker, error) {
 	var pools []redsyncredis.Pool
 	for _, addr := range o.Addrs {
-		pools = append(pools, goredis.NewPool(redis.NewClient(poolOptions(addr, o.Workers))))
+		pools = append(pools, goredis.NewPool(redis.NewClient(poolOptions(addr, min(o.Workers, redsyncConns)))))
 	}
 	options := []redsync.Option{redsync.WithExpiry(lockFor)}
 	if o.Contend {
