@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,46 +38,99 @@ func TestSlowMasters(t *testing.T) {
 		for n := 1; n <= 2; n++ {
 			t.Run(fmt.Sprintf("%d of 5 %s", n, name), func(t *testing.T) {
 				t.Parallel()
-				workBeside(t, n, begin)
+				masters, slow := startMasters(t, n)
+				workBeside(t, masters, slow, begin)
 			})
 		}
 	}
 }
 
-// TestSlowMajority: if the majority needs masters that are slow, LOCK takes as long as they do; it
-// works while they answer within a quarter of the ttl, and a second.
+// TestSlowMajority: if the majority needs masters that are far away, LOCK takes as long as they do;
+// it works while they answer within a quarter of the ttl, and a second.
 func TestSlowMajority(t *testing.T) {
-	for _, delay := range []time.Duration{38 * time.Millisecond, 62 * time.Millisecond} {
-		t.Run(delay.String(), func(t *testing.T) {
+	for _, distance := range []time.Duration{38 * time.Millisecond, 62 * time.Millisecond} {
+		t.Run(distance.String(), func(t *testing.T) {
 			t.Parallel()
-			workBeside(t, 3, slowBy(delay))
+			masters, slow := startMasters(t, 3)
+			slowBy(distance)(t, slow)
+			workBeside(t, masters, slow, func(*testing.T, []slowMaster) func() { return func() {} })
 		})
 	}
 }
 
-// workBeside lets a few clients lock and unlock while n of five masters are slow. None may see an
-// error. The other masters have no relay: it shares the processor with the test.
-func workBeside(t *testing.T, n int, begin fault) {
+// startMasters starts five masters, of which n are reached through relays. The others have none: a
+// relay shares the processor with the test.
+func startMasters(t *testing.T, n int) (masters []*lab.Redis, slow []slowMaster) {
 	t.Helper()
-	var slow []slowMaster
-	masters := lab.StartMasters(t, 5)
-	addrs := lab.Addrs(masters)
-	for i, s := range masters[:n] {
+	masters = lab.StartMasters(t, 5)
+	for _, s := range masters[:n] {
 		slow = append(slow, slowMaster{s, lab.StartRelay(t, s.Addr)})
-		addrs[i] = slow[i].link.Addr
+	}
+	return masters, slow
+}
+
+// workBeside lets a few clients lock and unlock while some masters are slow. None may see an error,
+// unless a healthy master was slow as well: then the machine is too busy, and it tries again.
+func workBeside(t *testing.T, masters []*lab.Redis, slow []slowMaster, begin fault) {
+	t.Helper()
+	addrs := lab.Addrs(masters)
+	for i, s := range slow {
+		addrs[i] = s.link.Addr
 	}
 	flags := []string{"--upstream", lab.StartRedis(t).Addr, "--masters", strings.Join(addrs, ",")}
 	p := lab.StartPlainProxy(t, append(flags, defaults...)...)
 	p.WaitVoting(t)
 	all := gather(t, p, "job", 16)
-	defer begin(t, slow)()
-	var o outcome
-	stop := all.work(&o, "5s", pace)
-	defer stop()
-	lab.Pass(t, 3*time.Second)
-	stop()
-	t.Logf("%d pairs", o.pairs)
-	o.wantNone(t)
+	for try := 1; ; try++ {
+		var o outcome
+		slowest := watchPings(t, masters[len(slow):])
+		end := begin(t, slow)
+		stop := all.work(&o, "5s", pace)
+		lab.Pass(t, 3*time.Second)
+		stop()
+		end()
+		took := slowest()
+		t.Logf("%d pairs; healthy masters answered PING within %v", o.pairs, took)
+		if len(o.refused) == 0 || took < healthy || try == 3 {
+			o.wantNone(t)
+			return
+		}
+		t.Logf("again, after %d refusals: %s", len(o.refused), kinds(o.refused))
+	}
+}
+
+// healthy masters answer PING within this time, half of the master timeout.
+const healthy = 25 * time.Millisecond
+
+// watchPings sends PING to servers again and again. slowest ends that and returns the time of the
+// slowest answer.
+func watchPings(t *testing.T, servers []*lab.Redis) (slowest func() time.Duration) {
+	t.Helper()
+	ended := make(chan struct{})
+	times := make([]time.Duration, len(servers))
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		c := lab.Dial(t, s.Addr)
+		wg.Go(func() {
+			for {
+				sent := time.Now()
+				if _, err := c.Ask("PING"); err != nil {
+					return
+				}
+				times[i] = max(times[i], time.Since(sent))
+				select {
+				case <-ended:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+		})
+	}
+	return func() time.Duration {
+		close(ended)
+		wg.Wait()
+		return slices.Max(times)
+	}
 }
 
 // slowBy makes masters answer after the given time.
