@@ -14,7 +14,8 @@ const (
 	loadSettle     = time.Second
 	burstClients   = 8000
 	arrivalClients = 9000 // under max-clients
-	arrivalFactor  = 1.5  // of the most pairs a second in a closed loop
+	arrivalFactor  = 1.5  // of the pairs a second of a closed loop
+	capacityLoop   = 1024 // workers of that loop
 	besideSessions = 50
 	besideHolders  = 20
 	besideLoaders  = 4096
@@ -49,7 +50,7 @@ func measureLoad(r *rig, out *report) error {
 	reportLoad(out, res, all, form.Span)
 	var readings []overloadReading
 	for _, s := range proxies {
-		got, err := r.overload(s, res.mostPairs(s.name))
+		got, err := r.overload(s)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -78,22 +79,19 @@ func (res lockResults) best(subject string) series {
 	return best
 }
 
-// mostPairs is the median of best.
-func (res lockResults) mostPairs(subject string) float64 { return res.best(subject).median() }
-
 // overloadReading holds the measurements of one proxy beside the closed loop.
 type overloadReading struct {
 	subject         string
-	best            float64 // pairs a second, in a closed loop
 	alone, spinning lockReading
+	capacity        lockReading // a closed loop just before the arrivals
 	arrivals        lockReading
 	loaders         lockReading
 	holders         loadResult
 }
 
 // overload measures bursts, arrivals and holders, each on servers of its own.
-func (r *rig) overload(s lockSubject, best float64) (overloadReading, error) {
-	got := overloadReading{subject: s.name, best: best}
+func (r *rig) overload(s lockSubject) (overloadReading, error) {
+	got := overloadReading{subject: s.name}
 	for _, part := range []struct {
 		name    string
 		measure func(lockSubject, lockServers, *overloadReading) error
@@ -139,9 +137,15 @@ func (r *rig) burstBesideSpinners(s lockSubject, servers lockServers, got *overl
 	return err
 }
 
+// arrivals measures the capacity of the servers and then what comes of arrivals above it.
 func (r *rig) arrivals(s lockSubject, servers lockServers, got *overloadReading) (err error) {
+	got.capacity, err = r.lockRead(s, servers, loadOrder{Way: s.way, Addrs: servers.addrs(),
+		Workers: capacityLoop, Span: loadSpan(r.options), Settle: loadSettle})
+	if err != nil {
+		return err
+	}
 	got.arrivals, err = r.lockRead(s, servers, loadOrder{Way: s.way, Addrs: servers.addrs(),
-		Workers: arrivalClients, Span: 15 * r.span, Rate: arrivalFactor * got.best})
+		Workers: arrivalClients, Span: 15 * r.span, Rate: arrivalFactor * pairsOf(got.capacity)})
 	return err
 }
 

@@ -160,8 +160,8 @@ func TestLeavesWithClient(t *testing.T) {
 	}
 }
 
-// watch reads the commands that MONITOR shows on the servers. seen ends that and returns how many commands
-// had the text in them.
+// watch reads the commands that MONITOR shows on the servers. seen ends that and returns how many
+// of them had the text in them.
 func watch(t testing.TB, servers []*lab.Redis, text string) (seen func() int) {
 	t.Helper()
 	var n atomic.Int64
