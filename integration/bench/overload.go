@@ -137,7 +137,7 @@ func (r *rig) burstBesideSpinners(s lockSubject, servers lockServers, got *overl
 	return err
 }
 
-// arrivals measures the capacity of the servers and then what comes of arrivals above it.
+// arrivals measures the capacity of the servers, then the pairs a second of arrivals above it.
 func (r *rig) arrivals(s lockSubject, servers lockServers, got *overloadReading) (err error) {
 	got.capacity, err = r.lockRead(s, servers, loadOrder{Way: s.way, Addrs: servers.addrs(),
 		Workers: capacityLoop, Span: loadSpan(r.options), Settle: loadSettle})
