@@ -15,7 +15,7 @@ const (
 	burstClients   = 8000
 	arrivalClients = 9000 // under max-clients
 	arrivalFactor  = 1.5  // of the pairs a second of a closed loop
-	capacityLoop   = 1024 // workers of that loop
+	capacityLoop   = 256  // workers of that loop: enough for the best rate, no overload
 	besideSessions = 50
 	besideHolders  = 20
 	besideLoaders  = 4096
