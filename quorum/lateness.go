@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"lockproxy/quorum/internal/clock"
 )
 
 // lateness is how late this process was, for want of processor time or as it was stopped.
@@ -12,7 +14,7 @@ type lateness struct {
 	log *zap.Logger
 
 	mu     sync.Mutex
-	most   [2]lateFor // of this period, and of the one before
+	peak   clock.Peak
 	by     time.Duration
 	at     time.Time
 	logged time.Time
@@ -24,23 +26,11 @@ const minLateness = 50 * time.Millisecond
 // pulseEvery is the time between two looks at the clock when nothing else is due.
 const pulseEvery = time.Second
 
-// lateFor is the greatest lateness of a period.
-type lateFor struct {
-	since time.Time
-	by    time.Duration
-}
-
-// latePeriod is the length of such a period.
-const latePeriod = 2 * time.Second
-
 // note takes how late a timer was.
 func (l *lateness) note(by time.Duration) {
 	l.mu.Lock()
 	now := time.Now()
-	if now.Sub(l.most[0].since) >= latePeriod {
-		l.most[1], l.most[0] = l.most[0], lateFor{since: now}
-	}
-	l.most[0].by = max(l.most[0].by, by)
+	l.peak.Note(by, now)
 	if by < minLateness {
 		l.mu.Unlock()
 		return
@@ -57,15 +47,10 @@ func (l *lateness) note(by time.Duration) {
 }
 
 // recent returns how late this process was at most in the last seconds.
-func (l *lateness) recent() (by time.Duration) {
+func (l *lateness) recent(now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, m := range l.most {
-		if time.Since(m.since) < 2*latePeriod {
-			by = max(by, m.by)
-		}
-	}
-	return by
+	return l.peak.Max(now)
 }
 
 // last returns how late this process was when it last was, and when that was; zero: never.

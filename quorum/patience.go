@@ -36,21 +36,21 @@ const lateFactor = 10
 func (p *patience) first() time.Time { return p.begun.Add(min(p.quiet, p.most)) }
 
 // silent returns those of the pending masters that no longer count, and when others of them may not
-// either; zero if there are none. A master has twice its usual round trip, and lateFactor times what
-// this process was late by, if that is more than p.quiet.
+// either; zero if there are none. A master has twice its longest round trip of late, and lateFactor
+// times what this process was late by, if that is more than p.quiet.
 func (q *Quorum) silent(pending uint64, p *patience) (set uint64, next time.Time) {
 	now := time.Now()
 	next = p.begun.Add(p.most)
 	if !now.Before(next) {
 		return pending, time.Time{}
 	}
-	quiet := max(p.quiet, lateFactor*q.lateness.recent())
+	quiet := max(p.quiet, lateFactor*q.lateness.recent(now))
 	for i, l := range q.lanes {
 		if pending&(1<<i) == 0 {
 			continue
 		}
-		_, usual := l.RTT()
-		left := max(quiet, 2*usual) - l.Silence()
+		_, longest := l.RTT()
+		left := max(quiet, 2*longest) - l.Silence()
 		if left <= 0 {
 			set |= 1 << i
 		} else if at := now.Add(left); at.Before(next) {

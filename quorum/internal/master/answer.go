@@ -43,6 +43,7 @@ func (l *Lane) handle(c *conn, r *wire.Reply) bool {
 	}
 	n, sent := l.queue.at(0).run, l.queue.at(0).sent
 	c.done = l.queue.pop(c.done[:0], n)
+	l.pace.longest.Note(now.Sub(l.cfg.Start)-sent, now)
 	if call := c.done[0].call; call != nil {
 		l.drainBacklogLocked(now)
 		l.mu.Unlock()

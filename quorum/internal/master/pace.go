@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"lockproxy/quorum/internal/clock"
 )
 
 // pace is how fast the master answers on this connection. The lane's mu guards it.
 type pace struct {
-	last, before time.Duration // the round trips of the last two PINGs; 0: none yet
-	least        [2]leastRTT   // of this period and of the one before
+	longest clock.Peak  // round trips of packets and PINGs
+	least   [2]leastRTT // of PINGs, in this period and in the one before
 
 	slow    time.Duration // what the latest late answer took; 0: the master answers in time
 	slowest time.Duration // of those since the master became slow
@@ -27,27 +29,23 @@ const leastFor = 5 * time.Minute
 
 // pong notes the round trip of a PING.
 func (p *pace) pong(rtt, now time.Duration) {
-	p.last, p.before = rtt, p.last
 	if p.least[0].rtt == 0 || now-p.least[0].since >= leastFor {
 		p.least[0], p.least[1] = leastRTT{rtt, now}, p.least[0]
 	}
 	p.least[0].rtt = min(p.least[0].rtt, rtt)
 }
 
-// RTT returns the shortest round trip of the last minutes, and the usual one: the shorter of the
-// last two. Both are 0 before the first PING.
-func (l *Lane) RTT() (least, usual time.Duration) {
+// RTT returns the shortest round trip of a PING in the last minutes, and the longest of any packet in
+// the last seconds. Both are 0 if there was none.
+func (l *Lane) RTT() (least, longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &l.pace
-	least, usual = p.least[0].rtt, p.last
+	least = p.least[0].rtt
 	if old := p.least[1].rtt; old > 0 {
 		least = min(least, old)
 	}
-	if p.before > 0 {
-		usual = min(usual, p.before)
-	}
-	return least, usual
+	return least, p.longest.Max(time.Now())
 }
 
 // Silence returns for how long the master has made no progress: the time since it was sent the
