@@ -95,14 +95,6 @@ func parsePage(argv [][]byte) (p page, err error) {
 // | ADMIT master
 func (s *Service) proxy(c *call) {
 	switch c.sub {
-	case "locks", "release", "admit":
-		if !s.now().AdminCommands && !c.onUnixSocket() {
-			c.outcome = stat.OutcomeDenied
-			c.writeError("NOPERM LOCKPROXY " + strings.ToUpper(c.sub) + " needs admin-commands: on, or a connection to a Unix socket of the proxy")
-			return
-		}
-	}
-	switch c.sub {
 	case help:
 		c.writeLines(slices.Concat(helpLines, lockHelp))
 	case "info":
@@ -119,12 +111,17 @@ func (s *Service) proxy(c *call) {
 }
 
 // locks is LOCKPROXY LOCKS cursor [MATCH pattern] [COUNT n]. The reply is the next cursor and an
-// array of maps, each as LOCKINFO replies, with the key in front.
+// array of maps, each as LOCKINFO replies, with the key in front. Locks that the user may not use
+// are left out. The cursor is that of the masters, so it ends all the same.
 func (s *Service) locks(c *call) {
 	p := &c.proxy.page
 	next, found, err := s.o.Locker.Scan(c.session.Context(), p.cursor, p.match, min(p.count, 1000))
 	if err != nil {
 		s.writeFailure(c, err)
+		return
+	}
+	if found, err = s.permitted(c, found); err != nil {
+		c.refuse(err)
 		return
 	}
 	c.writeArray(2)

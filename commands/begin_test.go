@@ -221,6 +221,14 @@ func TestBegunTranscripts(t *testing.T) {
 // knownPermission refuses keys, in the words that it has for them, and needs no question for that.
 type knownPermission map[string]string
 
+func (p knownPermission) Writable(context.Context, string, []string) ([]string, error) {
+	panic("LOCKPROXY LOCKS does not begin")
+}
+
+func (p knownPermission) MayConfigure(context.Context, string) (string, error) {
+	panic("LOCKPROXY ADMIT does not begin")
+}
+
 func (p knownPermission) Known(_, key string) (string, bool) { return p[key], true }
 
 func (p knownPermission) MayWrite(context.Context, string, string) (string, error) {

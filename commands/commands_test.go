@@ -32,6 +32,7 @@ type fakeLocker struct {
 	err   error
 	held  bool // what Release returns
 	info  quorum.Info
+	found []quorum.Info // by Scan; nil: info
 	block chan struct{}
 	begun atomic.Int32 // commands that Begin began
 	later bool         // answers to Async methods come from another goroutine
@@ -112,7 +113,10 @@ func (f *fakeLocker) Inspect(_ context.Context, key string) (quorum.Info, error)
 
 func (f *fakeLocker) Scan(_ context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error) {
 	f.note("scan %d %q %d", cursor, match, count)
-	return 7, []quorum.Info{f.info}, f.err
+	if f.found == nil {
+		return 7, []quorum.Info{f.info}, f.err
+	}
+	return 7, slices.Clone(f.found), f.err
 }
 
 func (f *fakeLocker) ReleaseKey(_ context.Context, key string) (bool, error) {
@@ -194,7 +198,12 @@ func serve(t *testing.T, w way, service *Service, locker *fakeLocker, o resp.Opt
 
 func serveWith(t *testing.T, service *Service, o resp.Options) (net.Conn, *resp.Server) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return serveAt(t, "tcp", "127.0.0.1:0", service, o)
+}
+
+func serveAt(t *testing.T, network, address string, service *Service, o resp.Options) (net.Conn, *resp.Server) {
+	t.Helper()
+	ln, err := net.Listen(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +218,7 @@ func serveWith(t *testing.T, service *Service, o resp.Options) (net.Conn, *resp.
 		wg.Wait()
 		service.Close()
 	})
-	c, err := net.Dial("tcp", ln.Addr().String())
+	c, err := net.Dial(network, ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -308,8 +308,9 @@ func TestKeysGivenBack(t *testing.T) {
 
 // latePermission permits each key once, and then refuses one of them.
 type latePermission struct {
-	refuse string
-	seen   bool
+	Permission // nil
+	refuse     string
+	seen       bool
 }
 
 func (p *latePermission) MayWrite(_ context.Context, _, key string) (string, error) {

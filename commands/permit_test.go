@@ -1,17 +1,30 @@
 package commands
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/quorum"
+	"lockproxy/resp"
+	"lockproxy/stat"
 )
 
 // fakePermission answers by the key, and notes what it was asked.
-type fakePermission struct{ asked []string }
+type fakePermission struct {
+	asked     []string
+	config    string // what MayConfigure returns
+	configErr error
+}
 
 func (p *fakePermission) MayWrite(_ context.Context, user, key string) (string, error) {
 	p.asked = append(p.asked, user+" "+key)
@@ -27,11 +40,29 @@ func (p *fakePermission) MayWrite(_ context.Context, user, key string) (string, 
 // Known is never known: every command asks.
 func (p *fakePermission) Known(string, string) (string, bool) { return "", false }
 
-// TestPermission: commands about locks need it, the others do not; and it comes behind arguments
-// and authentication.
+func (p *fakePermission) Writable(ctx context.Context, user string, keys []string) (may []string, err error) {
+	for _, key := range keys {
+		switch refusal, err := p.MayWrite(ctx, user, key); {
+		case err != nil:
+			return nil, err
+		case refusal == "":
+			may = append(may, key)
+		}
+	}
+	return may, nil
+}
+
+func (p *fakePermission) MayConfigure(_ context.Context, user string) (string, error) {
+	p.asked = append(p.asked, user+" CONFIG SET")
+	return p.config, p.configErr
+}
+
+// TestPermission: commands about locks and masters need it, the others do not; and it comes behind
+// arguments and authentication.
 func TestPermission(t *testing.T) {
 	permission := &fakePermission{}
 	c, r, locker, gate := start(t, func(o *Options) { o.Permission, o.AdminCommands = permission, true })
+	locker.masters = []stat.Master{{Name: "m1"}}
 	token := aToken.String()
 	const refused = "-NOPERM This user has no permissions to access the 'lock:no  ' key"
 	for _, tt := range []struct{ send, want, asked string }{
@@ -46,15 +77,23 @@ func TestPermission(t *testing.T) {
 		{"LOCKINFO no", refused, "default lock:no"},
 		{"LOCK unasked 5000", "-NOPERM lock-acl: connection refused", "default lock:unasked"},
 		{"LOCK no 0", "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{"LOCKPROXY RELEASE no", ":1", ""},
+		{"LOCK HELP", "*", ""},
+		{"LOCKPROXY RELEASE job", ":1", "default lock:job"},
+		{"LOCKPROXY RELEASE no", refused, "default lock:no"},
+		{"LOCKPROXY RELEASE unasked", "-NOPERM lock-acl: connection refused", "default lock:unasked"},
+		{"LOCKPROXY RELEASE", "-ERR wrong number of arguments for 'lockproxy|release' command", ""},
+		{"LOCKPROXY ADMIT m1", "+OK", "default CONFIG SET"},
 	} {
 		permission.asked = nil
 		locker.take()
 		got := ask(t, c, r, strings.Fields(tt.send)...)
+		if tt.want == "*" {
+			got = got[:1]
+		}
 		if asked := strings.Join(permission.asked, "; "); got != tt.want || asked != tt.asked {
 			t.Errorf("%s: got %q, asked %q; want %q, %q", tt.send, got, asked, tt.want, tt.asked)
 		}
-		if masters := locker.take(); strings.HasPrefix(got, "-") != (masters == nil) {
+		if masters := locker.take(); strings.ContainsAny(got[:1], "-*") != (masters == nil) {
 			t.Errorf("%s: got %q, the masters were asked %q", tt.send, got, masters)
 		}
 	}
@@ -64,10 +103,99 @@ func TestPermission(t *testing.T) {
 	}
 }
 
+// TestPermissionToAdmit: only who may CONFIG SET admits a master, and nobody learns how masters are
+// called by trying.
+func TestPermissionToAdmit(t *testing.T) {
+	const noConfig = "This user has no permissions to run the 'config|set' command"
+	for _, tt := range []struct {
+		refusal string
+		err     error
+		want    string
+	}{
+		{noConfig, nil, "-NOPERM " + noConfig},
+		{"", errors.New("connection refused"), "-NOPERM lock-acl: connection refused"},
+	} {
+		c, r, locker, _ := start(t, func(o *Options) {
+			o.Permission, o.AdminCommands = &fakePermission{config: tt.refusal, configErr: tt.err}, true
+		})
+		locker.masters = []stat.Master{{Name: "m1"}}
+		for _, name := range []string{"m1", "m2"} {
+			if got := ask(t, c, r, "LOCKPROXY", "ADMIT", name); got != tt.want || locker.take() != nil {
+				t.Errorf("ADMIT %s: got %q, want %q", name, got, tt.want)
+			}
+		}
+	}
+}
+
+// TestPermissionToList: LOCKPROXY LOCKS shows the locks whose keys the user may SET. The cursor is
+// the same, also of a page without such locks.
+func TestPermissionToList(t *testing.T) {
+	for _, tt := range []struct {
+		keys string // that the masters have
+		want string // what is listed, or the error
+	}{
+		{"a no b no", "a b"},
+		{"no no", ""},
+		{"", ""},
+		{"a unasked", "-NOPERM lock-acl: connection refused"},
+	} {
+		permission := &fakePermission{}
+		c, r, locker, _ := start(t, func(o *Options) { o.Permission, o.AdminCommands = permission, true })
+		locker.found = []quorum.Info{}
+		for key := range strings.FieldsSeq(tt.keys) {
+			locker.found = append(locker.found, quorum.Info{Key: key, Held: 1, Masters: 1})
+		}
+		got := ask(t, c, r, "LOCKPROXY", "LOCKS", "0")
+		if strings.HasPrefix(tt.want, "-") {
+			if got != tt.want {
+				t.Errorf("%q: got %q", tt.keys, got)
+			}
+			continue
+		}
+		listed := strings.Fields(got)
+		var keys []string
+		for i, word := range listed {
+			if word == "key" {
+				keys = append(keys, listed[i+1])
+			}
+		}
+		head := fmt.Sprintf("*2 7 *%d", len(keys))
+		if strings.Join(keys, " ") != tt.want || !strings.HasPrefix(got, head) {
+			t.Errorf("%q: got %q, want the cursor 7 and the locks %q", tt.keys, got, tt.want)
+		}
+		if len(permission.asked) != len(strings.Fields(tt.keys)) {
+			t.Errorf("%q: asked %q", tt.keys, permission.asked)
+		}
+	}
+}
+
+// TestPermissionOnUnixSocket: LOCKPROXY there asks the upstream for nothing; LOCK does.
+func TestPermissionOnUnixSocket(t *testing.T) {
+	permission := &fakePermission{config: "no"}
+	locker := &fakeLocker{held: true, masters: []stat.Master{{Name: "m1"}}, found: []quorum.Info{{Key: "no"}}}
+	service := New(Options{Locker: locker, Gate: &fakeGate{required: true}, KeyPrefix: "lock:", MaxTTL: time.Minute, Permission: permission})
+	mux := redcon.NewServeMux()
+	service.Register(mux)
+	c, _ := serveAt(t, "unix", filepath.Join(t.TempDir(), "s"), service, resp.Options{Handler: mux, UpstreamName: "nowhere",
+		Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	r := bufio.NewReader(c)
+	for line, want := range map[string]string{
+		"LOCKPROXY RELEASE no": ":1",
+		"LOCKPROXY ADMIT m1":   "+OK",
+		"LOCKPROXY LOCKS 0":    "*2 7 *1 ",
+		"LOCK no 5s":           "-NOAUTH ",
+	} {
+		if got := ask(t, c, r, strings.Fields(line)...); !strings.HasPrefix(got, want) || permission.asked != nil {
+			t.Errorf("%s: got %q, asked %q", line, got, permission.asked)
+		}
+	}
+}
+
 // twicePermission permits the first question and is told the answer to the second.
 type twicePermission struct {
-	asked  int
-	second func() (string, error)
+	Permission // nil
+	asked      int
+	second     func() (string, error)
 }
 
 func (p *twicePermission) MayWrite(context.Context, string, string) (string, error) {

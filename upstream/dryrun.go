@@ -47,7 +47,7 @@ func (l *aclLink) ask(ctx context.Context, questions []*inquiry, settled func(*i
 	defer context.AfterFunc(ctx, func() { l.conn.Close() })()
 	var b []byte
 	for _, q := range questions {
-		b = append(b, encode([]string{"acl", "dryrun", q.about.user, "SET", q.about.key, "x"})...)
+		b = append(b, encode(append([]string{"acl", "dryrun", q.about.user}, q.about.command()...))...)
 	}
 	l.conn.SetDeadline(time.Now().Add(askTime))
 	if _, err := l.conn.Write(b); err != nil {

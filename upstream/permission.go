@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,8 @@ const (
 	packet = 256
 	// maxWaiting is how many questions of one user may wait.
 	maxWaiting = 4096
+	// listTime bounds Writable.
+	listTime = 2 * askTime
 )
 
 var errTooMany = errors.New("too many questions of this user at a time")
@@ -36,7 +39,8 @@ type Permission struct {
 	cancel func()        // ends run and Follow
 	wg     sync.WaitGroup
 
-	moved atomic.Bool // the connection is to the former master
+	moved   atomic.Bool   // the connection is to the former master
+	listing chan struct{} // holds a value while a Writable asks
 
 	mu      sync.Mutex
 	known   generations // guarded by mu
@@ -46,8 +50,19 @@ type Permission struct {
 	until   time.Time // no question is sent until then, if silent is set
 }
 
-// subject is what a verdict is about.
-type subject struct{ user, key string }
+// subject is what a verdict is about: whether user may SET key or, with config, CONFIG SET.
+type subject struct {
+	user, key string
+	config    bool // key is empty
+}
+
+// command returns the command that the upstream is asked about.
+func (s *subject) command() []string {
+	if s.config {
+		return []string{"CONFIG", "SET", "maxmemory", "0"}
+	}
+	return []string{"SET", s.key, "x"}
+}
 
 // verdict is an answer: empty, or the upstream's text of the refusal.
 type verdict struct {
@@ -58,6 +73,7 @@ type verdict struct {
 // inquiry is a running question, which all its callers share.
 type inquiry struct {
 	about   subject
+	keep    bool          // the answer is remembered; guarded by Permission.mu
 	done    chan struct{} // closed when refusal and err are set
 	refusal string
 	err     error
@@ -67,7 +83,8 @@ type inquiry struct {
 // of u. Nobody else may follow them on u.
 func NewPermission(u *Upstream) *Permission {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Permission{u: u, wake: make(chan struct{}, 1), cancel: cancel, asking: make(map[subject]*inquiry)}
+	p := &Permission{u: u, wake: make(chan struct{}, 1), cancel: cancel, listing: make(chan struct{}, 1),
+		asking: make(map[subject]*inquiry)}
 	p.wg.Go(func() { u.Follow(ctx, func(context.Context) { p.moved.Store(true) }) })
 	p.wg.Go(func() { p.run(ctx) })
 	return p
@@ -90,38 +107,105 @@ func (p *Permission) Close() error {
 // answer counts, however old it is. If there is none, the error says why, and the caller must
 // refuse. Concurrent callers share one question. If ctx ends first, the error is context.Cause.
 func (p *Permission) MayWrite(ctx context.Context, user, key string) (refusal string, err error) {
-	about := subject{user, key}
-	p.mu.Lock()
-	last, known := p.known.get(about)
-	if known && time.Now().Before(last.fresh) {
-		p.mu.Unlock()
-		return last.refusal, nil
+	return p.may(ctx, subject{user: user, key: key})
+}
+
+// MayConfigure reports whether user may CONFIG SET, a right of administrators. It follows the rules
+// of MayWrite and asks
+//
+//	> *7\r\n$3\r\nacl\r\n$6\r\ndryrun\r\n$3\r\napp\r\n$6\r\nCONFIG\r\n$3\r\nSET\r\n$9\r\nmaxmemory\r\n$1\r\n0\r\n
+//	< +OK\r\n or $60\r\nThis user has no permissions to run the 'config|set' command\r\n
+func (p *Permission) MayConfigure(ctx context.Context, user string) (refusal string, err error) {
+	return p.may(ctx, subject{user: user, config: true})
+}
+
+// Writable returns the keys that user may SET, in order. It takes at most two seconds. If the
+// answer about any key is missing, it returns an error.
+//
+// It asks about a packet of keys at a time, one call after the other, so lists of any length delay
+// no other question by more than that. It does not remember new answers: they would displace the
+// ones on which MayWrite relies while the upstream is away.
+func (p *Permission) Writable(ctx context.Context, user string, keys []string) (may []string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTime, os.ErrDeadlineExceeded)
+	defer cancel()
+	select {
+	case p.listing <- struct{}{}:
+		defer func() { <-p.listing }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("ask %s: %w", p.u.Name(), context.Cause(ctx))
 	}
-	q, err := p.questionLocked(about)
+	for some := range slices.Chunk(keys, packet) {
+		begun := make([]lookup, len(some))
+		p.mu.Lock()
+		for i, key := range some {
+			begun[i] = p.lookupLocked(subject{user: user, key: key}, false)
+		}
+		p.mu.Unlock()
+		for i, l := range begun {
+			switch refusal, err := p.result(ctx, l); {
+			case err != nil:
+				return nil, err
+			case refusal == "":
+				may = append(may, some[i])
+			}
+		}
+	}
+	return may, nil
+}
+
+func (p *Permission) may(ctx context.Context, about subject) (refusal string, err error) {
+	p.mu.Lock()
+	l := p.lookupLocked(about, true)
 	p.mu.Unlock()
-	if err != nil {
-		return lastOr(last, known, err)
+	return p.result(ctx, l)
+}
+
+// lookup is the last known verdict, and the inquiry for the next one.
+type lookup struct {
+	last  verdict
+	known bool
+	q     *inquiry // nil if last is fresh, or err is set
+	err   error    // why there is no inquiry
+}
+
+// lookupLocked returns the last known verdict, and asks again unless it is fresh. With keep, the
+// answer will be remembered.
+func (p *Permission) lookupLocked(about subject, keep bool) (l lookup) {
+	l.last, l.known = p.known.get(about)
+	if !l.known || !time.Now().Before(l.last.fresh) {
+		l.q, l.err = p.questionLocked(about, keep)
+	}
+	return l
+}
+
+// result waits for the answer to l, at most callerTime.
+func (p *Permission) result(ctx context.Context, l lookup) (refusal string, err error) {
+	if l.q == nil {
+		if l.err != nil {
+			return lastOr(l.last, l.known, l.err)
+		}
+		return l.last.refusal, nil
 	}
 	timer := time.NewTimer(callerTime)
 	defer timer.Stop()
 	select {
-	case <-q.done:
+	case <-l.q.done:
 	case <-timer.C:
-		return lastOr(last, known, fmt.Errorf("ask %s: %w", p.u.Name(), os.ErrDeadlineExceeded))
+		return lastOr(l.last, l.known, fmt.Errorf("ask %s: %w", p.u.Name(), os.ErrDeadlineExceeded))
 	case <-ctx.Done():
 		return "", fmt.Errorf("ask %s: %w", p.u.Name(), context.Cause(ctx))
 	}
-	if q.err != nil {
-		return lastOr(last, known, q.err)
+	if l.q.err != nil {
+		return lastOr(l.last, l.known, l.q.err)
 	}
-	return q.refusal, nil
+	return l.q.refusal, nil
 }
 
 // Known returns what MayWrite returns while its answer is fresh. It never asks and never waits.
 func (p *Permission) Known(user, key string) (refusal string, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last, known := p.known.get(subject{user, key})
+	last, known := p.known.get(subject{user: user, key: key})
 	if !known || !time.Now().Before(last.fresh) {
 		return "", false
 	}
@@ -129,14 +213,15 @@ func (p *Permission) Known(user, key string) (refusal string, known bool) {
 }
 
 // questionLocked returns the running question about that, or a new one.
-func (p *Permission) questionLocked(about subject) (*inquiry, error) {
+func (p *Permission) questionLocked(about subject, keep bool) (*inquiry, error) {
 	if q := p.asking[about]; q != nil {
+		q.keep = q.keep || keep
 		return q, nil
 	}
 	if p.silent != nil && time.Now().Before(p.until) {
 		return nil, p.silent
 	}
-	q := &inquiry{about: about, done: make(chan struct{})}
+	q := &inquiry{about: about, keep: keep, done: make(chan struct{})}
 	if !p.waiting.add(q) {
 		return nil, errTooMany
 	}
@@ -217,7 +302,7 @@ func (p *Permission) ask(ctx context.Context, l *aclLink, questions []*inquiry) 
 func (p *Permission) settled(q *inquiry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if q.err == nil {
+	if _, known := p.known.get(q.about); q.err == nil && (q.keep || known) {
 		p.known.put(q.about, verdict{q.refusal, time.Now().Add(verdictLasts)})
 	}
 	p.silent = nil
@@ -267,7 +352,7 @@ func (p *Permission) Check(ctx context.Context) error {
 		return fmt.Errorf("ask %s: %w", p.u.Name(), err)
 	}
 	defer l.close()
-	q := &inquiry{about: subject{"default", "lockproxy"}}
+	q := &inquiry{about: subject{user: "default", key: "lockproxy"}}
 	_, err = l.ask(ctx, []*inquiry{q}, func(*inquiry) {})
 	return errors.Join(err, q.err)
 }

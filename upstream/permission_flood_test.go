@@ -121,6 +121,129 @@ func TestFloodOfQuestions(t *testing.T) {
 	})
 }
 
+// TestWritable: a list is filtered in order, a packet of keys in each round trip, and uses what is
+// known. Its answers are not remembered, but for keys of which an answer is.
+func TestWritable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		var lost atomic.Bool // the right to "known"
+		opts, _ := packetServer(func(_, key string) string {
+			asked.Add(1)
+			if strings.HasSuffix(key, "0") || key == "known" && lost.Load() {
+				return "$2\r\nno\r\n"
+			}
+			return "+OK\r\n"
+		})
+		p := NewPermission(New(opts))
+		defer p.Close()
+		if refusal, err := p.MayWrite(t.Context(), "a", "known"); refusal != "" || err != nil {
+			t.Fatal(refusal, err)
+		}
+		keys, want := []string{"known"}, []string{"known"}
+		for i := range 999 {
+			key := fmt.Sprint("key-", i)
+			if keys = append(keys, key); i%10 != 0 {
+				want = append(want, key)
+			}
+		}
+		list := func() []string {
+			t.Helper()
+			may, err := p.Writable(t.Context(), "a", keys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return may
+		}
+		start := time.Now()
+		if may := list(); !slices.Equal(may, want) || asked.Load() != 1000 {
+			t.Errorf("%d keys of %d, want %d; asked %d times", len(may), len(keys), len(want), asked.Load())
+		}
+		if took := time.Since(start); took > 2*4*packetTime { // a packet may be split in two
+			t.Errorf("four packets took %v", took)
+		}
+		if n := len(p.known.young); n != 1 {
+			t.Errorf("%d answers are remembered", n)
+		}
+		time.Sleep(verdictLasts)
+		lost.Store(true)
+		if may := list(); len(may) != len(want)-1 || may[0] == "known" {
+			t.Errorf("a right that was lost: %q", may[:2])
+		}
+		if refusal, known := p.Known("a", "known"); refusal != "no" || !known {
+			t.Errorf("what the list learned of a known key does not count: %q, %v", refusal, known)
+		}
+		if may, err := p.Writable(t.Context(), "a", nil); len(may) != 0 || err != nil {
+			t.Errorf("no keys: %q, %v", may, err)
+		}
+	})
+}
+
+// TestWritableIsBounded: however many lists are asked for, and however slowly the upstream answers,
+// each ends in time, and questions about locks wait for a packet at most.
+func TestWritableIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts, _ := packetServer(func(_, key string) string {
+			if strings.HasPrefix(key, "slow") {
+				time.Sleep(100 * time.Millisecond)
+			}
+			return "+OK\r\n"
+		})
+		p := NewPermission(New(opts))
+		defer p.Close()
+		if _, err := p.MayWrite(t.Context(), "b", "first"); err != nil { // the connection stands
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				keys := make([]string, 1000)
+				for j := range keys {
+					keys[j] = fmt.Sprint("fast-", i, "-", j)
+				}
+				if may, err := p.Writable(t.Context(), "a", keys); err != nil || len(may) != len(keys) {
+					t.Errorf("list %d: %d keys, %v", i, len(may), err)
+				}
+			})
+		}
+		synctest.Wait()
+		for i := range 10 {
+			p.mu.Lock()
+			waiting := p.waiting.n
+			p.mu.Unlock()
+			if waiting > packet {
+				t.Errorf("%d questions of lists wait", waiting)
+			}
+			start := time.Now()
+			if _, err := p.MayWrite(t.Context(), "a", fmt.Sprint("lock-", i)); err != nil || time.Since(start) > 3*packetTime {
+				t.Errorf("a question of the same user: %v after %v", err, time.Since(start))
+			}
+		}
+		wg.Wait()
+
+		gone, cancel := context.WithCancelCause(t.Context())
+		cancel(io.EOF)
+		if _, err := p.Writable(gone, "a", []string{"left"}); !errors.Is(err, io.EOF) {
+			t.Errorf("of a client that left: %v", err)
+		}
+
+		keys := make([]string, 100)
+		for i := range keys {
+			keys[i] = fmt.Sprint("slow-", i)
+		}
+		start := time.Now()
+		for range 3 {
+			wg.Go(func() {
+				may, err := p.Writable(t.Context(), "a", keys)
+				if err == nil || may != nil || time.Since(start) > listTime {
+					t.Errorf("a slow list: %d keys, %v after %v", len(may), err, time.Since(start))
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(time.Minute) // the server answers the rest
+	})
+}
+
 // TestOneQuestionWithoutAnswer: where the upstream answers some questions of a packet and then
 // stalls, only the one that it does not answer fails, and what comes behind is asked at once.
 func TestOneQuestionWithoutAnswer(t *testing.T) {
@@ -181,7 +304,7 @@ func TestClosedConnectionIsReplaced(t *testing.T) {
 func TestTurns(t *testing.T) {
 	var w turns
 	for name := range strings.FieldsSeq("a1 a2 a3 a4 b1 c1 c2") {
-		w.add(&inquiry{about: subject{name[:1], name}})
+		w.add(&inquiry{about: subject{user: name[:1], key: name}})
 	}
 	names := func(n int) (got []string) {
 		for _, q := range w.take(n) {
@@ -195,9 +318,9 @@ func TestTurns(t *testing.T) {
 		}
 	}
 	for range maxWaiting {
-		w.add(&inquiry{about: subject{"a", "k"}})
+		w.add(&inquiry{about: subject{user: "a", key: "k"}})
 	}
-	if w.add(&inquiry{about: subject{"a", "k"}}) || !w.add(&inquiry{about: subject{"b", "k"}}) || w.n != maxWaiting+1 {
+	if w.add(&inquiry{about: subject{user: "a", key: "k"}}) || !w.add(&inquiry{about: subject{user: "b", key: "k"}}) || w.n != maxWaiting+1 {
 		t.Errorf("%d wait: one more of the same user is to be refused, one of another not", w.n)
 	}
 }

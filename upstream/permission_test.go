@@ -59,6 +59,29 @@ func TestMayWrite(t *testing.T) {
 	}
 }
 
+// TestMayConfigure: only who may CONFIG SET is an administrator, however the right is given.
+func TestMayConfigure(t *testing.T) {
+	opts := redisServer(t, "--requirepass", "hush", "--user", "asker", "on", ">asks", "+acl|dryrun",
+		"--user", "admin", "on", ">p", "+@admin", "--user", "config", "on", ">p", "+config|set",
+		"--user", "app", "on", ">p", "~*", "&*", "+@all", "-@dangerous", "--user", "reader", "on", ">p", "~*", "+@all", "-config", "+config|get")
+	p := acl(t, opts, "asker", "asks")
+	const refused = "This user has no permissions to run the 'config|set' command"
+	for user, want := range map[string]string{"default": "", "admin": "", "config": "", "app": refused, "reader": refused,
+		"asker": refused, "nobody": "User 'nobody' not found"} {
+		if got, err := p.MayConfigure(t.Context(), user); err != nil || got != want {
+			t.Errorf("%s: got %q, %v; want %q", user, got, err, want)
+		}
+		// the right to a key is another
+		if got, err := p.MayWrite(t.Context(), user, ""); err != nil || (got == "") != (user == "default" || user == "app" || user == "reader") {
+			t.Errorf("%s: SET: got %q, %v", user, got, err)
+		}
+	}
+	renamed := redisServer(t, "--rename-command", "CONFIG", "")
+	if got, err := acl(t, renamed, "", "").MayConfigure(t.Context(), "default"); err != nil || !strings.Contains(got, "not found") {
+		t.Errorf("without CONFIG: got %q, %v", got, err)
+	}
+}
+
 // aclServer answers ACL DRYRUN as answer says, "" for not at all, and counts the questions.
 func aclServer(asked *atomic.Int32, answer func(user, key string) string) Options {
 	return Options{Name: "fake", Addr: "10.0.0.1:1", DialTimeout: 5 * time.Second, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -181,12 +204,12 @@ func TestVerdictsAreBounded(t *testing.T) {
 	var g generations
 	key := strings.Repeat("k", 2048)
 	for i := range 10 * generationSize {
-		g.put(subject{"user", fmt.Sprint(key, i)}, verdict{})
+		g.put(subject{user: "user", key: fmt.Sprint(key, i)}, verdict{})
 	}
 	if n := len(g.young) + len(g.old); n > 2*generationSize {
 		t.Errorf("%d verdicts are kept", n)
 	}
-	if _, ok := g.get(subject{"user", fmt.Sprint(key, 10*generationSize-generationSize/2)}); !ok {
+	if _, ok := g.get(subject{user: "user", key: fmt.Sprint(key, 10*generationSize-generationSize/2)}); !ok {
 		t.Error("a late one is forgotten")
 	}
 }

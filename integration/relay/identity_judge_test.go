@@ -83,6 +83,11 @@ func (r *identityResult) answered(truth *identityTruth, answer string) identityF
 	r.refused = append(r.refused, refused)
 	busy := strings.HasPrefix(answer, busyAnswers[0]) || strings.HasPrefix(answer, busyAnswers[1])
 	kind := wrongCode
+	for _, class := range truth.hidden {
+		if strings.Contains(answer, "\r\n"+class) {
+			return identityFault{wrongGrant, fmt.Sprintf("%s of user %.20q shows locks whose names begin with %s: %s", truth.step, truth.user, class, brief(answer))}
+		}
+	}
 	switch {
 	case strings.HasPrefix(answer, truth.want):
 		return identityFault{}
@@ -94,7 +99,7 @@ func (r *identityResult) answered(truth *identityTruth, answer string) identityF
 			r.lenient++
 		}
 		return identityFault{}
-	case !truth.granted && (busy || answer == grantOf(truth.step, false) || answer == grantOf(truth.step, true) || strings.Contains(answer, "$57\r\n")):
+	case !truth.granted && (busy || strings.HasPrefix(answer, grantOf(truth.step, false)) || strings.HasPrefix(answer, grantOf(truth.step, true)) || strings.Contains(answer, "$57\r\n")):
 		if kind = wrongGrant; strings.HasPrefix(truth.want, "-ERR ") {
 			kind = wrongPlace
 		}

@@ -49,16 +49,41 @@ type identityRig struct {
 	password bool            // the default user has one, and few rights
 	standIn  bool            // before the server stands lab.AuthFirst; the twin does not pass it
 	may      map[string]bool // by user and class of keys: what ACL DRYRUN says
+	admin    map[string]bool // by user: the same of CONFIG SET
 }
 
 // keyClasses begin the names of locks: rights may differ between them.
 var keyClasses = []string{"a-", "e-"}
+
+// permits reports whether a user has the right that a lock command takes.
+func (r *identityRig) permits(user string, step identityStep) bool {
+	switch at := step.keyAt(); {
+	case at > 0:
+		return r.may[user+" "+step.args[at][:2]]
+	case step.lists(): // the locks that it lists are looked at
+		return true
+	}
+	return r.admin[user]
+}
+
+// hiddenFrom returns the classes of keys that LOCKPROXY LOCKS must not show to a user.
+func (r *identityRig) hiddenFrom(user string) (classes []string) {
+	for _, class := range keyClasses {
+		if !r.may[user+" "+class] {
+			classes = append(classes, class)
+		}
+	}
+	return classes
+}
 
 // identityRigs starts a proxy with and without lock-acl in front of each upstream. All have one
 // master.
 func identityRigs(t *testing.T) (rigs []*identityRig, master *lab.Redis) {
 	t.Helper()
 	master = lab.StartRedis(t)
+	for _, class := range keyClasses { // so that there is always something to list
+		master.Must(t, "SET", "lock:"+class+"standing", "another library's", "EX", "86400")
+	}
 	open := []string{"--user", "default", "on", "nopass", "~*", "&*", "+@all"}
 	few := append([]string{"--user", "default", "on", "nopass"}, fewRights...)
 	secret := append([]string{"--user", "default", "on", ">secret"}, fewRights...)
@@ -103,18 +128,19 @@ func identityPair(t *testing.T, name string, server *lab.Redis, upstream string,
 	desk.must("+OK\r\n", "DEBUG", "REPLYBUFFER", "RESIZING", "0") // else chance decides what fits into it
 	desk.must("", "DEL", "kq")
 	desk.must(":3\r\n", "RPUSH", "kq", "message", "b", "c")
-	may := map[string]bool{}
+	may, admin := map[string]bool{}, map[string]bool{}
 	for _, u := range append(identityUsers, identityUser{name: "default"}) {
 		for _, class := range keyClasses {
 			may[u.name+" "+class] = desk.ask("ACL", "DRYRUN", u.name, "SET", "lock:"+class+"x", "x") == "+OK\r\n"
 		}
+		admin[u.name] = desk.ask("ACL", "DRYRUN", u.name, "CONFIG", "SET", "maxmemory", "0") == "+OK\r\n"
 	}
 	standIn := upstream != ""
 	if !standIn {
 		upstream = server.Addr
 	}
 	for _, acl := range []bool{false, true} {
-		flags := []string{"--upstream", upstream, "--masters", master.Addr, "--restart-guard", "off"}
+		flags := []string{"--upstream", upstream, "--masters", master.Addr, "--restart-guard", "off", "--admin-commands", "on"}
 		full := name + ", no lock-acl"
 		if acl {
 			flags = append(flags, "--lock-acl", "on", "--lock-acl-upstream", "redis://asker:asks@"+upstream)
@@ -124,7 +150,7 @@ func identityPair(t *testing.T, name string, server *lab.Redis, upstream string,
 		first := lab.Dial(t, p.Addr)
 		first.WantDo("+OK\r\n", "AUTH", "alice", "a-secret")
 		lab.WaitFor(t, "first lock", lab.Patience, func() bool { return lab.TokenOf(first.Do("LOCK", "warm-up", "20ms")) != "" })
-		pair = append(pair, &identityRig{full, server, p.Addr, acl, strings.HasPrefix(name, "password"), standIn, may})
+		pair = append(pair, &identityRig{full, server, p.Addr, acl, strings.HasPrefix(name, "password"), standIn, may, admin})
 	}
 	return pair
 }

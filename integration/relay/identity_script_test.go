@@ -21,6 +21,9 @@ type identityStep struct {
 
 func (s identityStep) is(name string) bool { return strings.EqualFold(s.args[0], name) }
 
+// lists reports whether it is LOCKPROXY LOCKS.
+func (s identityStep) lists() bool { return s.is("LOCKPROXY") && s.args[1] == "LOCKS" }
+
 // resets reports whether it is a RESET that Redis accepts.
 func (s identityStep) resets() bool { return s.is("RESET") && len(s.args) == 1 }
 
@@ -100,18 +103,35 @@ func (s *identityScript) waitForResets() {
 	}
 }
 
-var lockNames = []string{"LOCK", "UNLOCK", "LOCKINFO"}
+var lockNames = []string{"LOCK", "UNLOCK", "LOCKINFO", "LOCKPROXY"}
+
+// keyAt is the place of the key in the arguments of a lock command, or 0.
+func (s identityStep) keyAt() int {
+	switch {
+	case !s.is("LOCKPROXY"):
+		return 1
+	case s.args[1] == "RELEASE":
+		return 2
+	}
+	return 0
+}
 
 // lock returns a lock command. KEY becomes a name that was never used before.
 func (w identityWriter) lock() []string {
 	key := w.pick(keyClasses...) + "KEY"
-	switch w.IntN(10) {
+	switch w.IntN(13) {
 	case 0:
 		return []string{"LOCKINFO", key}
 	case 1:
 		return []string{"UNLOCK", key, "0000000000000001:" + strings.Repeat("0f", 20)}
 	case 2:
 		return []string{"LOCK", key, "2s", "FULL"}
+	case 3:
+		return []string{"LOCKPROXY", "RELEASE", key}
+	case 4:
+		return []string{"LOCKPROXY", "LOCKS", "0", "COUNT", "1000"}
+	case 5:
+		return []string{"LOCKPROXY", "ADMIT", "no-such-master"}
 	}
 	return []string{"LOCK", key, "2s"}
 }
@@ -216,10 +236,10 @@ func textOf(steps []identityStep, fresh func() string) (text string, keys []stri
 	var b strings.Builder
 	for _, s := range steps {
 		args := s.args
-		if s.lock {
+		if at := s.keyAt(); s.lock && at > 0 {
 			args = slices.Clone(args)
-			args[1] = strings.Replace(args[1], "KEY", fresh(), 1)
-			keys = append(keys, args[1])
+			args[at] = strings.Replace(args[at], "KEY", fresh(), 1)
+			keys = append(keys, args[at])
 		}
 		b.WriteString(lab.Encode(args...))
 	}

@@ -22,10 +22,11 @@ type identityPart struct {
 // identityTruth is what the upstream says of the connection where a lock command stands.
 type identityTruth struct {
 	step    identityStep
-	user    string // "" where that does not matter
-	want    string // how the answer must begin
-	granted bool   // want is that of one who may lock
-	or      string // how it may begin as well; "" for not otherwise
+	user    string   // "" where that does not matter
+	want    string   // how the answer must begin
+	granted bool     // want is that of one who may lock
+	or      string   // how it may begin as well; "" for not otherwise
+	hidden  []string // how the key of no lock in it may begin
 }
 
 // identityTwin is a run of a script without the proxy. A lock command's place takes an unknown
@@ -129,12 +130,15 @@ func (w *identityTwin) lock(i int, step identityStep) error {
 		return fmt.Errorf("who is logged in: %q %q", who, names)
 	}
 	if truth.user != "" {
-		truth.granted = !w.rig.acl || w.rig.may[truth.user+" "+step.args[1][:2]]
+		truth.granted = !w.rig.acl || w.rig.permits(truth.user, step)
 		if truth.want = "-NOPERM "; truth.granted {
 			truth.want = grantOf(step, strings.HasPrefix(said[2], "%"))
 		}
 		if w.rig.acl && truth.user == nameless { // the proxy cannot know either, and may refuse
 			truth.or = "-NOPERM "
+		}
+		if w.rig.acl && step.lists() {
+			truth.hidden = w.rig.hiddenFrom(truth.user)
 		}
 	}
 	w.parts = append(w.parts, identityPart{upTo: i + 1, lock: truth})
@@ -144,8 +148,12 @@ func (w *identityTwin) lock(i int, step identityStep) error {
 // grantOf is how the answer to a lock command begins for one who has the right; the key is free.
 func grantOf(step identityStep, resp3 bool) string {
 	switch {
-	case step.is("UNLOCK"):
+	case step.is("UNLOCK"), step.is("LOCKPROXY") && step.args[1] == "RELEASE":
 		return ":0\r\n"
+	case step.lists():
+		return "*2\r\n$"
+	case step.is("LOCKPROXY"):
+		return "-ERR no such master"
 	case step.is("LOCKINFO") && resp3:
 		return lab.Null3
 	case step.is("LOCKINFO"):

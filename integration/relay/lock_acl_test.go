@@ -1,6 +1,9 @@
 package relay
 
 import (
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,5 +180,95 @@ func TestUserNotAsked(t *testing.T) {
 	host.Unlock("job", host.Lock("job", "60s"))
 	if got := lab.AskAs(t, upstream, "secret", "ACL", "LOG"); got != "*0\r\n" {
 		t.Errorf("ACL LOG of the upstream: %q", got)
+	}
+}
+
+// TestLockACLOperators: LOCKPROXY shows and releases only locks whose keys the user may SET, and
+// admits a master only for an administrator; over a Unix socket it asks for no right.
+func TestLockACLOperators(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "p.sock")
+	c := aclCluster(t, "--admin-commands", "on")
+	lab.StartProxy(t, append(c.Flags, "--listen", "unix://"+socket)...)
+	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "admin", "on", ">admin", "-@all", "+config|set", "+acl|whoami")
+	as := func(user string) *lab.Client {
+		host := lab.Dial(t, c.Addr)
+		host.WantDo("+OK\r\n", "AUTH", user, user)
+		return host
+	}
+	all := lab.Dial(t, c.Addr)
+	all.WantDo("+OK\r\n", "AUTH", "secret")
+	app, reader, admin := as("app"), as("reader"), as("admin")
+	var own, others []string
+	for i := range 40 {
+		own, others = append(own, fmt.Sprintf("app:%02d", i)), append(others, fmt.Sprintf("other:%02d", i))
+		app.Lock(own[i], "60s")
+		all.Lock(others[i], "60s")
+	}
+	list := func(c *lab.Client, options ...string) (keys []string) {
+		for cursor, pages := "0", 0; pages == 0 || cursor != "0"; pages++ {
+			if pages == 1000 {
+				t.Fatal("the cursor does not come back to 0")
+			}
+			parts := lab.Elements(c.Do(append([]string{"LOCKPROXY", "LOCKS", cursor}, options...)...))
+			if len(parts) != 2 {
+				t.Fatalf("LOCKPROXY LOCKS: %q", parts)
+			}
+			for _, lock := range lab.Elements(parts[1]) {
+				keys = append(keys, lab.MapOf(lock)["key"])
+			}
+			cursor = lab.Scalar(parts[0])
+		}
+		slices.Sort(keys)
+		return slices.Compact(keys)
+	}
+	for _, options := range [][]string{nil, {"COUNT", "1000"}, {"MATCH", "*:0*", "COUNT", "7"}} {
+		match := func(keys []string) []string {
+			if slices.Contains(options, "MATCH") {
+				return keys[:10]
+			}
+			return keys
+		}
+		for _, tt := range []struct {
+			name string
+			c    *lab.Client
+			want []string
+		}{{"all", all, slices.Concat(match(own), match(others))}, {"app", app, match(own)}, {"reader", reader, nil}, {"admin", admin, nil}} {
+			if got := list(tt.c, options...); !slices.Equal(got, tt.want) {
+				t.Errorf("LOCKS %q of %s: %q, want %q", options, tt.name, got, tt.want)
+			}
+		}
+	}
+	reader.WantDo(noCommand, "LOCKPROXY", "RELEASE", own[0])
+	app.WantDo(strings.ReplaceAll(noKey, "other", others[0]), "LOCKPROXY", "RELEASE", others[0])
+	all.WantDo(lab.Null2, "LOCK", others[0], "1s")
+	app.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", own[0])
+	all.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", own[1])
+	const noConfig = "-NOPERM This user has no permissions to run the 'config|set' command\r\n"
+	master := c.Masters[0].Addr
+	app.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", master) // +@all
+	reader.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", master)
+	admin.WantDo("+OK\r\n", "LOCKPROXY", "ADMIT", master)
+	lab.AskAs(t, c.Upstream, "secret", "ACL", "SETUSER", "app", "-@dangerous", "+acl|whoami")
+	lab.WaitFor(t, "a right that was taken", lab.Patience, func() bool { return app.Do("LOCKPROXY", "ADMIT", master) == noConfig })
+	app.WantDo(noConfig, "LOCKPROXY", "ADMIT", "no-such-master")
+	stranger := lab.Dial(t, c.Addr)
+	for _, args := range [][]string{{"LOCKS", "0"}, {"RELEASE", own[2]}, {"ADMIT", master}} {
+		stranger.WantDo(noAuth, append([]string{"LOCKPROXY"}, args...)...)
+	}
+	for _, open := range []string{"HELP", "INFO", "MASTERS"} {
+		if got := reader.Do("LOCKPROXY", open); strings.HasPrefix(got, "-") {
+			t.Errorf("LOCKPROXY %s: %q", open, got)
+		}
+	}
+
+	cli := lab.Tool(t, "redis-cli")
+	c.Upstream.Kill()
+	for _, want := range []struct{ command, reply string }{{"LOCKS 0 COUNT 1000", others[0]}, {"RELEASE " + others[0], "1"}, {"ADMIT " + master, "OK"}} {
+		run := lab.Launch(t, "redis-cli", cli, append([]string{"-s", socket, "LOCKPROXY"}, strings.Fields(want.command)...)...)
+		<-run.Done
+		if out := run.Log.String(); !strings.Contains(out, want.reply) || strings.Contains(out, "NOPERM") {
+			t.Errorf("%s over a Unix socket: %q", want.command, out)
+		}
 	}
 }
