@@ -48,6 +48,8 @@ type Gate interface {
 	AuthRequired(ctx context.Context) (bool, error)
 	// Known returns what AuthRequired returns, if it is known without asking.
 	Known() (required, known bool)
+	// Last returns the last known answer, however old it is.
+	Last() (required, known bool)
 }
 
 // Options configure a Service. Locker and Gate are required.
@@ -81,7 +83,6 @@ type Service struct {
 	followers    *followers
 	sessionLocks *session.Locks
 	grants       *grants
-	wantsLogin   atomic.Bool // the upstream did when it was known last
 	started      time.Time
 	counters     map[stat.Outcome]*atomic.Uint64 // see infoCounters
 	commands     map[string]command              // by name
@@ -153,6 +154,7 @@ type call struct {
 	// For Options.Report.
 	start   time.Time
 	user    string
+	noLogin bool
 	outcome stat.Outcome
 	held    time.Duration
 }

@@ -152,6 +152,7 @@ type fakeGate struct {
 
 func (g *fakeGate) AuthRequired(context.Context) (bool, error) { return g.required, g.err }
 func (g *fakeGate) Known() (required, known bool)              { return g.required, !g.unknown && g.err == nil }
+func (g *fakeGate) Last() (required, known bool)               { return g.Known() }
 
 // way is how a test runs commands.
 type way string

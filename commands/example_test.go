@@ -50,6 +50,7 @@ type noPassword struct{}
 
 func (noPassword) AuthRequired(context.Context) (bool, error) { return false, nil }
 func (noPassword) Known() (required, known bool)              { return false, true }
+func (noPassword) Last() (required, known bool)               { return false, true }
 
 // The handlers of a Service run behind a resp.Server, which relays all other commands.
 func Example() {

@@ -45,15 +45,13 @@ type Operator struct {
 // MayRelease returns ErrNotAllowed, ErrNeedsToken or nil, by what was known last of the upstream.
 // It never blocks. ReleaseShown decides.
 func (s *Service) MayRelease(by Operator) error {
-	if required, known := s.o.Gate.Known(); known {
-		s.wantsLogin.Store(required)
-	}
+	wantsLogin, _ := s.o.Gate.Last()
 	switch {
 	case by.Unix:
 		return nil
 	case !s.now().AdminCommands:
 		return ErrNotAllowed
-	case !by.Token && s.wantsLogin.Load():
+	case !by.Token && wantsLogin:
 		return ErrNeedsToken
 	}
 	return nil

@@ -23,7 +23,7 @@ func (s *Service) report(c *call) {
 		return
 	}
 	e := c.event(cmp.Or(c.outcome, stat.OutcomeInternal))
-	e.Sub, e.Took, e.Held, e.User = c.sub, time.Since(c.start), c.held, c.user
+	e.Sub, e.Took, e.Held, e.User, e.NoLogin = c.sub, time.Since(c.start), c.held, c.user, c.noLogin
 	s.o.Report(e)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/plain"
+	"lockproxy/resp"
 	"lockproxy/stat"
 )
 
@@ -45,7 +46,16 @@ var errMustAsk = errors.New("the upstream is to be asked")
 var errNoAuth = errors.New("NOAUTH Authentication required.") //lint:ignore ST1005 Redis words it so
 
 // prepare parses the arguments into c and returns an error if the command may not run.
-func (s *Service) prepare(c *call, parse parser, argv [][]byte) (err error) {
+func (s *Service) prepare(c *call, parse parser, argv [][]byte) error {
+	err := s.check(c, parse, argv)
+	if err != nil && err != errMustAsk {
+		c.noLogin = s.anonymous(c)
+	}
+	return err
+}
+
+// check does what prepare does, except that it leaves c.noLogin alone.
+func (s *Service) check(c *call, parse parser, argv [][]byte) (err error) {
 	if c.session.InTransaction() {
 		return errors.New("ERR " + strings.ToUpper(c.name) + " is not allowed in transactions")
 	}
@@ -89,6 +99,21 @@ func (s *Service) authenticate(c *call) error {
 		return errNoAuth
 	}
 	return nil
+}
+
+// anonymous reports whether no client has logged in on the connection although the upstream wants a
+// login, or the rights that lock-acl asks for depend on one. Whoever reaches the proxy can cause the
+// refusals of such a connection: for want of a login, for wrong arguments, or by lock-acl. It goes
+// by the last known answers and never asks. In doubt the connection is anonymous.
+func (s *Service) anonymous(c *call) bool {
+	required, known := s.o.Gate.Last()
+	switch user := c.session.User(); {
+	case !known || required:
+		return !c.session.Authenticated() || c.session.MayBeGuest()
+	case s.o.Permission != nil:
+		return user == "" || user == resp.DefaultUser
+	}
+	return false
 }
 
 // onUnixSocket reports whether the client uses a Unix socket of the proxy.

@@ -256,7 +256,7 @@ func (s *Server) newSession(c net.Conn) *Session {
 	sess.out.init(c, &sess.progress)
 	sess.readAhead = readAhead{conn: c, polled: polled, gone: sess.leave, taken: &sess.progress.read, ended: make(chan struct{})}
 	sess.req.Strict, sess.req.Limited = s.o.Reencode, sess.limited
-	sess.standing = standing{loggedIn: s.o.UpstreamLogin, user: cmp.Or(s.o.UpstreamUser, defaultUser)}
+	sess.standing = standing{loggedIn: s.o.UpstreamLogin, user: cmp.Or(s.o.UpstreamUser, DefaultUser)}
 	return sess
 }
 

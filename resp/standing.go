@@ -7,8 +7,8 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// defaultUser is who a connection belongs to before any AUTH.
-const defaultUser = "default"
+// DefaultUser is who a connection belongs to before any AUTH.
+const DefaultUser = "default"
 
 // standing is what a connection is for the upstream, by the upstream's own answers (question.go)
 // or, before anything was sent, by how it was dialled. Nothing of it is concluded from replies to
@@ -128,7 +128,7 @@ func (s *Session) limited() bool {
 //	< -NOPERM ...                                               a user without that right
 func (s *Session) learn(hello, whoami []byte) (known bool) {
 	if len(hello) == 0 { // refused before anything was looked at: an upstream that wants a login first
-		s.standing = standing{asked: true, user: defaultUser}
+		s.standing = standing{asked: true, user: DefaultUser}
 		s.resp3.Store(false)
 		return true
 	}
@@ -154,7 +154,7 @@ func (s *Session) learn(hello, whoami []byte) (known bool) {
 	}
 	switch {
 	case !now.loggedIn:
-		now.user, now.whyNoUser = defaultUser, ""
+		now.user, now.whyNoUser = DefaultUser, ""
 	case whoami != nil:
 		now.user, now.whyNoUser = userOf(whoami)
 	}
@@ -202,9 +202,16 @@ func (s *Session) Refused() bool { return s.standing.asked && !s.Authenticated()
 // start and who may do little. An operator may take rights away at any time, so each command asks.
 // In MULTI and with subscriptions the user is not told, and lock commands are refused anyway.
 func (s *Session) guest() bool {
+	return s.MayBeGuest() && !s.standing.inTx && !s.standing.subscribed
+}
+
+// MayBeGuest reports whether the connection belongs to a default user who needs no password and may
+// do little, or to a user whom the upstream did not name in front of such guests. In MULTI and with
+// subscriptions it names none.
+func (s *Session) MayBeGuest() bool {
 	now := &s.standing
-	unnamed := now.user == defaultUser || now.user == ""
-	return now.asked && unnamed && !now.inTx && !now.subscribed && s.srv.o.Facts().GuestsLimited
+	unnamed := now.user == DefaultUser || now.user == ""
+	return now.asked && unnamed && s.srv.o.Facts().GuestsLimited
 }
 
 // User returns who is logged in on the connection, by the upstream's own word where that was

@@ -13,7 +13,7 @@ func TestLearn(t *testing.T) {
 	const unknown = "-ERR unknown command `HELLO`, with args beginning with: \r\n"
 	const arity = "-ERR wrong number of arguments for 'hello' command\r\n"
 	const noPerm = "-NOPERM User bob has no permissions to run the 'hello' command\r\n"
-	guest := standing{user: defaultUser}
+	guest := standing{user: DefaultUser}
 	named := standing{loggedIn: true, user: "alice"}
 	with := func(s standing, change func(*standing)) standing {
 		change(&s)
@@ -38,13 +38,13 @@ func TestLearn(t *testing.T) {
 		{"PING", standing{}, true, "+PONG\r\n", alice, named},
 		{"PING of a script", standing{}, true, "$4\r\nPONG\r\n", alice, named},
 		{"PING not logged in", standing{}, true, noAuth, noAuth, guest},
-		{"PING refused otherwise", standing{}, true, "-ERR x\r\n", alice, standing{user: defaultUser}},
+		{"PING refused otherwise", standing{}, true, "-ERR x\r\n", alice, standing{user: DefaultUser}},
 		{"PONG where HELLO was asked", standing{}, false, "+PONG\r\n", alice, guest},
 		{"BUSY", standing{}, false, "-BUSY Redis is busy\r\n", "-BUSY Redis is busy\r\n", standing{loggedIn: true, whyNoUser: "BUSY Redis is busy"}},
 		{"LOADING", standing{}, false, helloArray, "-LOADING Redis\r\n", standing{loggedIn: true, whyNoUser: "LOADING Redis"}},
 		{"a right to HELLO that lacks", standing{}, false, noPerm, alice, named},
 		{"a number", standing{}, false, ":1\r\n", alice, guest},
-		{"default", standing{}, false, helloArray, "$7\r\ndefault\r\n", standing{loggedIn: true, user: defaultUser}},
+		{"default", standing{}, false, helloArray, "$7\r\ndefault\r\n", standing{loggedIn: true, user: DefaultUser}},
 	} {
 		s := &Session{srv: NewServer(Options{})}
 		s.standing, s.withoutHello = tt.was, tt.withoutHello
@@ -186,7 +186,7 @@ func TestNote(t *testing.T) {
 // TestGuests: where connections begin as a user with few rights, whoever may be that one does not
 // count as logged in, and is asked again; also where the rights were taken away later.
 func TestGuests(t *testing.T) {
-	guest := standing{loggedIn: true, asked: true, user: defaultUser}
+	guest := standing{loggedIn: true, asked: true, user: DefaultUser}
 	with := func(change func(*standing)) standing {
 		s := guest
 		change(&s)
@@ -198,7 +198,7 @@ func TestGuests(t *testing.T) {
 		asks, in bool // it is to be asked again; it counts as logged in
 	}{
 		"new":                       {standing{}, false, true, false},
-		"not logged in":             {standing{asked: true, user: defaultUser}, false, true, false},
+		"not logged in":             {standing{asked: true, user: DefaultUser}, false, true, false},
 		"by the address":            {standing{loggedIn: true}, false, false, true},
 		"by the address, limited":   {standing{loggedIn: true}, true, false, true},
 		"default":                   {guest, false, false, true},

@@ -24,6 +24,7 @@ type Event struct {
 	Took    time.Duration // until the reply was ready
 	Held    time.Duration // how long a released lock was held; 0: not known
 	User    string        // who is logged in on the connection; empty: not known
+	NoLogin bool          // refused on a connection on which no client has logged in
 	Client  net.Addr
 	Via     string // "page": by the operators' page; empty: by a command
 }

@@ -67,6 +67,12 @@ func (g *Gate) Known() (required, known bool) {
 	return g.u.facts.AuthRequired, true
 }
 
+// Last returns the upstream's last answer, however old it is. It never asks and never waits.
+func (g *Gate) Last() (required, known bool) {
+	facts, at := g.u.lastAnswer()
+	return facts.AuthRequired, !at.IsZero()
+}
+
 // firstPatience bounds the wait for the upstream's first answer. It is shorter if the memory had
 // an answer a moment ago.
 func (g *Gate) firstPatience() time.Duration {

@@ -19,11 +19,21 @@ import (
 	"lockproxy/stat"
 )
 
-// Audit logs who locked and unlocked what, and what operators did. It never holds a token. Nil
+// Audit logs who locked and unlocked what, and what operators did. It counts refusals of clients
+// that have not logged in, and writes a line for them once a second. It never holds a token. Nil
 // logs nothing.
 type Audit struct {
-	log  *zap.Logger
-	file *auditFile // nil: lines go to the log
+	log     *zap.Logger
+	file    *auditFile // nil: lines go to the log
+	noLogin *refusals
+}
+
+// auditTo returns an Audit without a file of its own.
+func auditTo(lines zapcore.Core) *Audit {
+	log := zap.New(lines)
+	return &Audit{log: log, noLogin: newRefusals(func(last *stat.Event, count, addresses int) {
+		log.Info("audit", append(auditFields(last), zap.Int("refusals", count), zap.Int("addresses", addresses))...)
+	})}
 }
 
 // newAudit opens the destination of the setting audit-log. lines is the destination of "log". If a
@@ -33,7 +43,7 @@ func newAudit(setting string, lines zapcore.Core, log *zap.Logger) (*Audit, erro
 	case "off":
 		return nil, nil
 	case "log":
-		return &Audit{log: zap.New(lines)}, nil
+		return auditTo(lines), nil
 	}
 	file := &auditFile{path: setting}
 	if err := file.reopen(); err != nil {
@@ -41,7 +51,9 @@ func newAudit(setting string, lines zapcore.Core, log *zap.Logger) (*Audit, erro
 	}
 	encoder := newEncoder(false)
 	queue := &lineQueue{to: file, lines: encoder.Clone(), refused: func(err error) { log.Error("audit-log cannot be written, lines are lost", zap.Error(err)) }}
-	return &Audit{zap.New(zapcore.NewCore(encoder, queue, zapcore.InfoLevel)), file}, nil
+	audit := auditTo(zapcore.NewCore(encoder, queue, zapcore.InfoLevel))
+	audit.file = file
+	return audit, nil
 }
 
 // CheckAudit returns why the file of the setting audit-log could not be opened. It does not open a
@@ -85,16 +97,35 @@ func closed(file *os.File, err error) error {
 	return file.Close()
 }
 
-// Record logs an event, if the audit log is about its command.
+// Record logs or counts an event, if the audit log is about its command.
 func (a *Audit) Record(d stat.Event) {
-	command := d.Command
 	switch {
-	case command == "lockproxy" && (d.Sub == "release" || d.Sub == "admit"):
-		command = d.Sub
-	case command != "lock" && command != "unlock" && command != "session", d.Sub != "":
-		return
+	case auditCommand(&d) == "":
+	case d.NoLogin:
+		a.noLogin.add(&d)
+	default:
+		a.log.Info("audit", auditFields(&d)...)
 	}
-	fields := []zap.Field{zap.String("command", command), zap.String("key", d.Key), zap.String("outcome", string(d.Outcome)), zap.Stringer("client", d.Client)}
+}
+
+// auditCommand returns the name of the event's command in the audit log, or "" if that is not about
+// it.
+func auditCommand(d *stat.Event) string {
+	switch d.Command {
+	case "lockproxy":
+		if d.Sub == "release" || d.Sub == "admit" {
+			return d.Sub
+		}
+	case "lock", "unlock", "session":
+		if d.Sub == "" {
+			return d.Command
+		}
+	}
+	return ""
+}
+
+func auditFields(d *stat.Event) []zap.Field {
+	fields := []zap.Field{zap.String("command", auditCommand(d)), zap.String("key", d.Key), zap.String("outcome", string(d.Outcome)), zap.Stringer("client", d.Client)}
 	add := func(there bool, f zap.Field) {
 		if there {
 			fields = append(fields, f)
@@ -113,7 +144,7 @@ func (a *Audit) Record(d stat.Event) {
 	add(d.Keep != 0, zap.Duration("keep", d.Keep))
 	add(d.Session, zap.Bool("session", true))
 	add(d.Held != 0, zap.Duration("held", d.Held.Round(time.Millisecond)))
-	a.log.Info("audit", fields...)
+	return fields
 }
 
 // escaped returns keys that differ, whatever bytes they have.
@@ -130,12 +161,16 @@ func (a *Audit) Reopen() error {
 	if a == nil || a.file == nil {
 		return nil
 	}
+	a.noLogin.flush()
 	return a.file.reopen()
 }
 
 // close writes the lines that wait and closes the file.
 func (a *Audit) close() {
-	if a == nil || a.file == nil {
+	if a == nil {
+		return
+	}
+	if a.noLogin.flush(); a.file == nil {
 		return
 	}
 	if err := a.log.Sync(); !errors.Is(err, errLinesWait) { // otherwise the file is in use
