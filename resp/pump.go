@@ -165,8 +165,9 @@ func (s *Session) process() (stop bool) {
 // forwards what is before it in one write.
 func (s *Session) scan() {
 	b := s.in.Bytes()
-	from, at := 0, 0 // b[from:at] is not dealt with yet
-	own := -1        // where in it a lock command begins, which is not to be forwarded
+	at := 0             // b[:at] was scanned
+	g := gathered{b: b} // what is to be forwarded of that
+	own := -1           // where a lock command begins, which is not to be forwarded
 	first := s.srv.o.Timed != nil && s.req.Between()
 	more := true
 	for at < len(b) && s.step == stepPump && more {
@@ -181,48 +182,76 @@ func (s *Session) scan() {
 		case ev == scan.Own:
 			own = at
 		case collecting && own < 0: // it began before b
-			from = at
+			g.take(at)
 		}
-		if ev == scan.Notable || ev == scan.Malformed || ev == scan.Inline || end(own, at) > from {
+		if ev == scan.Notable || ev == scan.Malformed || ev == scan.Inline || g.any(end(own, at)) {
 			s.connect()
 		}
 		switch ev {
 		case scan.More:
 			if first && s.plainReplies() {
-				s.timeFirst(b[from:at])
+				s.timeFirst(b[:at])
 			}
 			more = false
 		case scan.Notable:
 			if s.notable(); s.step == stepReset { // it goes out when that is done
-				s.unsent = append(s.unsent, b[from:at]...)
-				from = at
+				s.unsent = append(s.unsent, g.take(at)...)
 			}
 		case scan.Done:
 			s.step = stepOwn
 		case scan.Malformed:
 			s.count()
 			own = s.malform(own)
-		case scan.Drop, scan.Inline:
-			s.count()
-			s.forward(b[from:at])
-			if ev == scan.Inline {
-				s.notable()
-				s.forward(appendCommand(nil, s.req.Argv, len(s.req.Argv)))
-			}
+		case scan.Drop:
+			g.drop(at, s.req.Dropped)
 			at += s.req.Dropped
-			from = at
+		case scan.Inline:
+			s.count()
+			s.forward(g.take(at))
+			s.notable()
+			s.forward(appendCommand(nil, s.req.Argv, len(s.req.Argv)))
+			g.drop(at, s.req.Dropped)
+			at += s.req.Dropped
 		}
 		first = false
 	}
 	s.count()
-	s.forward(b[from:max(from, end(own, at))])
+	s.forward(g.take(end(own, at)))
 	if s.step == stepRefuse {
 		at = len(b)
 	}
 	s.in.Skip(at)
 }
 
-// end is where what is to be forwarded ends.
+// gathered is what is to be forwarded of the bytes in b: b[from:to], and b[next:] up to where the
+// caller has got. Bytes that are dropped are closed over in place, so that one write takes what is
+// on both sides of them. Each byte moves once at most.
+type gathered struct {
+	b              []byte
+	from, to, next int
+}
+
+// any reports whether anything before at is to be forwarded.
+func (g *gathered) any(at int) bool { return g.to > g.from || at > g.next }
+
+// drop leaves out the n bytes behind at.
+func (g *gathered) drop(at, n int) {
+	if g.to < g.next {
+		copy(g.b[g.to:], g.b[g.next:at])
+	}
+	g.to += at - g.next
+	g.next = at + n
+}
+
+// take returns what is to be forwarded before at, and begins anew there.
+func (g *gathered) take(at int) []byte {
+	g.drop(at, 0)
+	whole := g.b[g.from:g.to]
+	g.from, g.to = at, at
+	return whole
+}
+
+// end returns the offset up to which bytes are forwarded.
 func end(own, at int) int {
 	if own >= 0 {
 		return own
