@@ -51,10 +51,11 @@ func (s *Session) repliesOff() bool {
 	return s.changes.off
 }
 
-// blockedTime is how long the upstream may take to answer after the client has ended its input.
-// Then the connection is taken for one that waits in a blocking command, and the upstream is told
-// that its client has left: nothing may be popped for nobody. Tests on busy machines change it,
-// before they begin.
+// blockedTime is how long the upstream may take to answer a blocking command after the client has
+// ended its input. Then the proxy ends the upstream's input as well, so that the command pops
+// nothing for a client that has left. The requests after it are lost, as on a direct connection.
+// Without a blocking command the upstream is only busy, and gets the rest when it answers. Tests on
+// busy machines change it, before they begin.
 var blockedTime = 250 * time.Millisecond
 
 // silentTime is how long no reply may come from an upstream whose replies CLIENT REPLY may have
@@ -103,7 +104,8 @@ func (s *Session) awaitAnswer(request []byte) (turn, error) {
 		return turnRun, s.writeFailed()
 	}
 	var ended <-chan struct{} = s.readAhead.ended
-	var silent, blocked, last <-chan time.Time
+	left := departure{s: s}
+	var silent <-chan time.Time
 	received, start := s.received.Load(), time.Now()
 	if s.changes.replies {
 		silent = time.After(silentTime)
@@ -112,6 +114,8 @@ func (s *Session) awaitAnswer(request []byte) (turn, error) {
 		select {
 		case met := <-s.question.met:
 			switch {
+			case left.told: // nothing after the lock command could be sent
+				return turnRun, io.EOF
 			case met == number:
 				return turnRun, nil
 			case s.lost.Load():
@@ -129,14 +133,16 @@ func (s *Session) awaitAnswer(request []byte) (turn, error) {
 			if s.readAhead.err != io.EOF {
 				return turnRun, s.inputEnded(s.readAhead.err)
 			}
-			ended, blocked = nil, time.After(blockedTime)
-		case <-blocked:
-			s.over(EndClient)
-			netpoll.CloseWrite(s.up)
-			last = time.After(lastWords)
-		case <-last: // it hangs
-			s.teardown()
-			return turnRun, net.ErrClosed
+			ended, left.blocked = nil, time.After(blockedTime)
+		case <-left.blocked:
+			left.unblock()
+		case <-left.last:
+			if !left.progresses() {
+				s.over(EndClient)
+				s.teardown()
+				return turnRun, net.ErrClosed
+			}
+			left.await()
 		case <-s.copied:
 			if s.ended.Load() {
 				s.swallow()
@@ -147,6 +153,32 @@ func (s *Session) awaitAnswer(request []byte) (turn, error) {
 		}
 	}
 }
+
+// departure is about a client that has ended its input while the upstream is asked.
+type departure struct {
+	s       *Session
+	blocked <-chan time.Time // ends blockedTime
+	last    <-chan time.Time // ends lastWords
+	written uint64           // bytes that the client had got when lastWords began
+	told    bool             // the upstream's input was ended, too
+}
+
+// unblock ends the upstream's input if a blocking command may keep it from answering.
+func (d *departure) unblock() {
+	if d.told = d.s.mayBlock(); d.told {
+		d.s.over(EndClient)
+		netpoll.CloseWrite(d.s.up)
+	}
+	d.await()
+}
+
+// await begins lastWords.
+func (d *departure) await() {
+	d.written, d.last = d.s.progress.written.Load(), time.After(lastWords)
+}
+
+// progresses reports whether the upstream is still answering requests, of which there may be many.
+func (d *departure) progresses() bool { return !d.told && d.s.progress.written.Load() != d.written }
 
 // appendCommand appends the request made of argv, whose header says that it has count arguments.
 func appendCommand(b []byte, argv [][]byte, count int) []byte {

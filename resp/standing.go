@@ -33,11 +33,16 @@ type changes struct {
 	skip    bool // CLIENT REPLY SKIP: the next request may get no reply
 	monitor bool // MONITOR: lines may come at any time, for as long as the connection lives
 	multi   bool // the last of MULTI, EXEC, DISCARD and RESET is MULTI
+
+	blocking uint64 // which request, in sent, was the last that may block; 0: none
 }
 
 // note is called for a notable request before it is forwarded. It counts the reply that the
 // request is to have.
 func (s *Session) note() {
+	if !s.mayBlock() {
+		s.changes.blocking = 0 // from here on it may not be known
+	}
 	switch kind := s.req.Kind; kind {
 	case scan.KindLogin: // a client that logs in again still gets the push of a lost lock
 		s.changes.unsure = true
@@ -57,6 +62,10 @@ func (s *Session) note() {
 		s.changes.unsure, s.changes.monitor = true, true
 	case scan.KindDebug:
 		s.changes.unsure = true
+	case scan.KindBlocking, scan.KindStream:
+		if s.req.MayBlock() {
+			s.changes.blocking = s.sent.Load() + 1
+		}
 	case scan.KindClient:
 		s.noteClient()
 	case scan.KindReplication, scan.KindUnclear:
@@ -99,6 +108,13 @@ func (s *Session) plainReplies() bool {
 // answered reports whether everything that was sent is answered, as far as can be told without
 // asking.
 func (s *Session) answered() bool { return s.sent.Load() <= s.received.Load() }
+
+// mayBlock reports whether the upstream may be waiting for another client before it answers: a
+// request of that kind was sent and is not known to be answered.
+func (s *Session) mayBlock() bool {
+	at := s.changes.blocking
+	return at > 0 && !(s.plainReplies() && s.received.Load() >= at)
+}
 
 // atRest reports whether no request is half read, nothing is unanswered and no transaction is
 // open. It looks neither at bytes that were read and not scanned yet, nor at subscriptions.

@@ -106,7 +106,7 @@ func TestUserOf(t *testing.T) {
 // TestNote is a table of commands, what each may have made of a connection, and how many replies
 // are expected.
 func TestNote(t *testing.T) {
-	all := changes{true, true, true, true, true, true}
+	all := changes{true, true, true, true, true, true, 0}
 	unsure, multi := changes{unsure: true}, changes{unsure: true, multi: true}
 	with := func(c changes, change func(*changes)) changes {
 		change(&c)
@@ -134,6 +134,16 @@ func TestNote(t *testing.T) {
 		{changes{}, "SSUBSCRIBE c d", unsure, 0},
 		{changes{}, "MONITOR", changes{unsure: true, monitor: true}, 1},
 		{changes{}, "DEBUG PROTOCOL push", unsure, 1},
+		{changes{}, "BLPOP q 0", changes{blocking: 1}, 1},
+		{changes{}, "wait 1 0", changes{blocking: 1}, 1},
+		{changes{}, "XREAD COUNT 1 block 0 STREAMS s $", changes{blocking: 1}, 1},
+		{changes{}, "XREAD COUNT 1 STREAMS block 0", changes{}, 1},
+		{changes{}, "XREADGROUP GROUP g c COUNT 1 NOACK BLOCK 0 STREAMS s >", changes{blocking: 1}, 1},
+		{changes{}, "XREADGROUP GROUP block streams COUNT 1 STREAMS s >", changes{}, 1},
+		{changes{}, "XREADGROUP GROUP streams c BLOCK 0 STREAMS s >", changes{blocking: 1}, 1},
+		{changes{}, "XREAD" + strings.Repeat(" COUNT 1", 6) + " BLOCK 0 STREAMS s $", changes{blocking: 1}, 1},
+		{changes{}, "XREAD STREAMS" + strings.Repeat(" s", 20), changes{}, 1},
+		{changes{unsure: true, blocking: 1}, "MULTI", changes{unsure: true, multi: true, blocking: 1}, 1},
 		{changes{}, "CLIENT ID", changes{}, 1},
 		{changes{}, "CLIENT REPLY", unsure, 1},
 		{changes{}, "CLIENT REPLY ON", unsure, 1},

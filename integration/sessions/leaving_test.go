@@ -50,6 +50,35 @@ func TestHalfClose(t *testing.T) {
 	lab.Dial(t, c.Addr).Unlock("alone", token)
 }
 
+// TestHalfCloseWhileUpstreamIsBusy: requests sent before the client's FIN take effect even if the
+// upstream answers no client for a while. LOCK is answered, and the requests after it run.
+func TestHalfCloseWhileUpstreamIsBusy(t *testing.T) {
+	t.Parallel()
+	c := lab.StartCluster(t, 3)
+	host := lab.Dial(t, c.Addr)
+	host.WantDo("+PONG\r\n", "PING")
+	c.Upstream.Pause(t)
+	host.Send(lab.Encode("SET", "a", "1") + lab.Encode("LOCK", "job", "5000") + lab.Encode("SET", "b", "2"))
+	if err := host.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	lab.Pass(t, 400*time.Millisecond)
+	c.Upstream.Resume()
+	host.Want("+OK\r\n")
+	token := lab.TokenOf(host.Frame())
+	if token == "" {
+		t.Error("LOCK before a half-close got no token")
+	}
+	host.Want("+OK\r\n")
+	host.WantClosed()
+	other := lab.Dial(t, c.Addr)
+	other.WantDo(lab.Bulk("1"), "GET", "a")
+	other.WantDo(lab.Bulk("2"), "GET", "b")
+	if got := other.Do("UNLOCK", "job", token); got != ":1\r\n" {
+		t.Errorf("UNLOCK: %q", got)
+	}
+}
+
 // TestQuit: QUIT ends the connection after the replies before it; what follows it does not run.
 func TestQuit(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,8 @@ const (
 	KindClient           // CLIENT: of interest is CLIENT REPLY
 	KindScript           // SCRIPT: of interest is SCRIPT DEBUG
 	KindDebug            // DEBUG: may send frames of any kind
+	KindBlocking         // BLPOP and the like: may wait for another client before it is answered
+	KindStream           // XREAD, XREADGROUP: likewise with BLOCK
 	KindReplication      // SYNC, PSYNC, REPLCONF: a replica speaks, and what follows is no requests and replies
 	KindQuit             // QUIT
 	KindHTTP             // POST, Host: a browser was led here, and Redis closes
@@ -40,6 +42,9 @@ var kinds = withLockCommands(map[string]Kind{
 	"unsubscribe": KindSubscribe, "punsubscribe": KindSubscribe, "sunsubscribe": KindSubscribe,
 	"monitor": KindMonitor, "client": KindClient, "script": KindScript, "debug": KindDebug,
 	"sync": KindReplication, "psync": KindReplication, "replconf": KindReplication, // REPLCONF ACK has no reply, and no place in that of EXEC
+	"blpop": KindBlocking, "brpop": KindBlocking, "brpoplpush": KindBlocking, "blmove": KindBlocking, "blmpop": KindBlocking,
+	"bzpopmin": KindBlocking, "bzpopmax": KindBlocking, "bzmpop": KindBlocking, "wait": KindBlocking, "waitaof": KindBlocking,
+	"xread": KindStream, "xreadgroup": KindStream,
 	"quit": KindQuit, "post": KindHTTP, "host:": KindHTTP,
 })
 
@@ -75,10 +80,14 @@ func Classify(name []byte) Kind {
 		return kind
 	}
 	zero := bytes.IndexByte(name[shortestName:min(len(name), longestName+1)], 0)
-	if zero >= 0 && kindOf(name[:shortestName+zero]) != KindPlain {
-		return KindUnclear
+	if zero < 0 {
+		return KindPlain
 	}
-	return KindPlain
+	switch kindOf(name[:shortestName+zero]) {
+	case KindPlain, KindBlocking, KindStream:
+		return KindPlain
+	}
+	return KindUnclear
 }
 
 // kindOf looks name up in kinds.

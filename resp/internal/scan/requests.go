@@ -27,9 +27,11 @@ const (
 	keepArg  = 2048
 )
 
-// What is kept of CLIENT and SCRIPT: enough for CLIENT REPLY SKIP.
+// Limits of what is kept of CLIENT and SCRIPT, enough for CLIENT REPLY SKIP, and of XREAD and
+// XREADGROUP, enough for all their options.
 const (
 	keepNotable    = 3
+	keepStream     = 12
 	keepNotableArg = 8
 )
 
@@ -64,7 +66,7 @@ type Requests struct {
 	Limited func() bool // reports whether lock commands are held to what Redis allows before authentication; nil: never
 
 	Kind    Kind
-	Argv    [][]byte // of a lock command, an inline one, CLIENT or SCRIPT; cut to the limits
+	Argv    [][]byte // of a lock command, an inline one, CLIENT, SCRIPT, XREAD or XREADGROUP; cut to the limits
 	Args    int64    // how many arguments a notable request or a lock command has, its name included
 	Begun   uint64   // requests whose beginning was seen
 	Ended   int64    // requests that ended since the caller last set it to 0
@@ -127,7 +129,7 @@ func (q *Requests) skipBody(b []byte) int {
 	switch {
 	case q.long:
 		q.keep(b[:n], longestName+1)
-	case (q.Kind == KindClient || q.Kind == KindScript) && q.index > 0 && q.index < keepNotable:
+	case q.index > 0 && q.index < q.Kind.keeps():
 		q.keep(b[:n], keepNotableArg)
 	}
 	if q.Strict {
@@ -137,7 +139,40 @@ func (q *Requests) skipBody(b []byte) int {
 	return n
 }
 
-// Arg returns argument i of a CLIENT or SCRIPT as Redis compares it: up to a zero byte, as C reads
+// keeps returns how many arguments are kept of a notable request in the array form.
+func (k Kind) keeps() int {
+	switch k {
+	case KindClient, KindScript:
+		return keepNotable
+	case KindStream:
+		return keepStream
+	}
+	return 0
+}
+
+// MayBlock reports whether the notable request that has ended may wait for another client before it
+// is answered.
+//
+//	> XREAD [COUNT n] [BLOCK ms] STREAMS key id
+//	> XREADGROUP GROUP name consumer [COUNT n] [BLOCK ms] [NOACK] STREAMS key id
+func (q *Requests) MayBlock() bool {
+	if q.Kind != KindStream {
+		return q.Kind == KindBlocking
+	}
+	for i := 1; i < len(q.Argv); i++ {
+		switch q.Arg(i) {
+		case "group":
+			i += 2 // the names may be any
+		case "block":
+			return true
+		case "streams":
+			return false
+		}
+	}
+	return int64(len(q.Argv)) < q.Args // BLOCK may be among those that were not kept
+}
+
+// Arg returns argument i of a request whose arguments are kept as Redis compares it: up to a zero byte, as C reads
 // it, in lower case.
 func (q *Requests) Arg(i int) string {
 	if i >= len(q.Argv) {
@@ -361,7 +396,7 @@ func (q *Requests) isLimited() bool { return q.Limited != nil && q.Limited() }
 // setArgv keeps what is to be kept of an inline request's arguments; in the strict form all of
 // them.
 func (q *Requests) setArgv(argv [][]byte) {
-	most, size := keepNotable, keepNotableArg
+	most, size := max(keepNotable, q.Kind.keeps()), keepNotableArg
 	switch {
 	case q.Kind == KindLock:
 		most, size = keepArgs, keepArg
