@@ -35,6 +35,9 @@ func TestClientThatReadsNothing(t *testing.T) {
 		"MONITOR":           times(count, "MONITOR"),
 		"RESET":             times(count, "RESET"),
 		"EXEC":              times(count, "EXEC"),
+		"BLPOP":             times(count, "BLPOP", long, "0.001"),
+		"mixed": strings.Repeat(lab.Encode("AUTH", shorter, "x")+lab.Encode("MULTI")+lab.Encode("HELLO", "3")+lab.Encode("SUBSCRIBE", long)+
+			lab.Encode("RESET")+lab.Encode("CLIENT", "REPLY", "ON")+lab.Encode("EXEC")+" \r\n", count/7),
 		"GET of large ones": times(30, "GET", "large"),
 		"all, QUIT behind":  times(count, "AUTH", shorter, "x") + times(count, "SUBSCRIBE", "a") + times(1, "QUIT") + times(count, "PING"),
 	} {
