@@ -166,8 +166,8 @@ func (s *Session) process() (stop bool) {
 func (s *Session) scan() {
 	b := s.in.Bytes()
 	at := 0             // b[:at] was scanned
-	g := gathered{b: b} // what is to be forwarded of that
-	own := -1           // where a lock command begins, which is not to be forwarded
+	g := gathered{b: b} // the part of b[:at] to forward
+	own := -1           // offset of a lock command, which is not forwarded
 	first := s.srv.o.Timed != nil && s.req.Between()
 	more := true
 	for at < len(b) && s.step == stepPump && more {
@@ -223,18 +223,18 @@ func (s *Session) scan() {
 	s.in.Skip(at)
 }
 
-// gathered is what is to be forwarded of the bytes in b: b[from:to], and b[next:] up to where the
-// caller has got. Bytes that are dropped are closed over in place, so that one write takes what is
-// on both sides of them. Each byte moves once at most.
+// gathered collects the bytes of b that one write forwards: b[from:to], then b[next:] up to an
+// offset that the caller passes. Dropped bytes leave a gap, which drop closes in place. Each byte
+// moves once at most.
 type gathered struct {
 	b              []byte
 	from, to, next int
 }
 
-// any reports whether anything before at is to be forwarded.
+// any reports whether there are bytes to forward before offset at.
 func (g *gathered) any(at int) bool { return g.to > g.from || at > g.next }
 
-// drop leaves out the n bytes behind at.
+// drop leaves out the n bytes at offset at.
 func (g *gathered) drop(at, n int) {
 	if g.to < g.next {
 		copy(g.b[g.to:], g.b[g.next:at])
@@ -243,7 +243,7 @@ func (g *gathered) drop(at, n int) {
 	g.next = at + n
 }
 
-// take returns what is to be forwarded before at, and begins anew there.
+// take returns the bytes to forward before offset at, and starts again there.
 func (g *gathered) take(at int) []byte {
 	g.drop(at, 0)
 	whole := g.b[g.from:g.to]
