@@ -110,12 +110,11 @@ type acquisition struct {
 	waits    deadline      // while it waits
 	pause    deadline      // before the next attempt
 
-	mu        sync.Mutex // guards its attempts as well
-	stage     stage
-	attempt   *attempt // the latest; nil before the first
-	retries   int
-	askAgain  int
-	fullSince time.Time // since when lanes take no more; zero: they do
+	mu       sync.Mutex // guards its attempts as well
+	stage    stage
+	attempt  *attempt // the latest; nil before the first
+	retries  int
+	askAgain int
 
 	older, newer *acquisition // of those that wait; guarded by the mu of the intake
 	linked       bool         // it is one of them
@@ -195,9 +194,6 @@ type ending struct {
 	verdict verdict
 }
 
-// fullPause is the pause before an acquire asks again lanes that took no more.
-const fullPause = 10 * time.Millisecond
-
 // follow ends the acquisition, or sees to the next attempt.
 func (a *acquisition) follow(end ending) {
 	if !end.ended {
@@ -214,19 +210,12 @@ func (a *acquisition) follow(end ending) {
 		a.mu.Unlock()
 		a.next()
 		return
-	case end.verdict == noQuorum && attempt.lanesFullLocked():
-		if a.fullSince.IsZero() {
-			a.fullSince = time.Now()
-		}
-		if a.patience > 0 && time.Since(a.fullSince) > a.patience {
-			end.err = &BusyError{Waiting: a.q.Load().Waiting + 1}
-			a.endLocked(end)
-			return
-		}
-		a.pauseLocked(fullPause)
 	case end.verdict == split && a.retries < maxRetries:
+		wait := retryDelay(time.Since(attempt.clock.Begun()), a.retries, a.q.opts.dice.Unit())
 		a.retries++
-		a.pauseLocked(retryDelay(time.Since(attempt.clock.Begun()), a.retries-1, a.q.opts.dice.Unit()))
+		a.stage = stagePausing
+		a.pause.expire = a.resume
+		a.q.deadlines.set(&a.pause, time.Now().Add(wait))
 	default:
 		a.endLocked(end)
 		return
@@ -242,13 +231,6 @@ func (a *acquisition) endLocked(end ending) {
 	a.mu.Unlock()
 	a.finish(end.lease, end.err)
 	a.q.intake.leave(attempt)
-}
-
-// pauseLocked makes the acquisition ask again after d.
-func (a *acquisition) pauseLocked(d time.Duration) {
-	a.stage = stagePausing
-	a.pause.expire = a.resume
-	a.q.deadlines.set(&a.pause, time.Now().Add(d))
 }
 
 // resume ends the pause.

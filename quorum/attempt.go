@@ -130,9 +130,16 @@ func (a *attempt) takeLocked(lane int, kind wire.Kind, said answer, askAgain boo
 func (a *attempt) timeLateLocked(lane int) {
 	q, took := a.acq.q, time.Since(a.clock.Begun())
 	behind := took - a.took
-	if (behind > q.opts.MasterTimeout/2 || a.votes.verdict == noQuorum) && q.lateness.during(behind) == 0 {
+	if (behind > q.opts.MasterTimeout/2 || a.votes.verdict == noQuorum) && q.blames(took, behind) {
 		q.lanes[lane].Late(took, true)
 	}
+}
+
+// blames reports whether a master is to blame for an answer that took so long, d of it longer than it
+// should: not if this process was late meanwhile, or, up to a point, if it sends as much as the
+// masters can take.
+func (q *Quorum) blames(took, d time.Duration) bool {
+	return q.lateness.during(d) == 0 && (took > 2*q.opts.MasterTimeout || !q.intake.overloaded())
 }
 
 // expire is called when a master may no longer count. When the second round begins, the deadline of
@@ -303,17 +310,6 @@ func (a *attempt) failedLocked(err error) ending {
 		verdict = a.votes.verdict
 	}
 	return ending{ended: true, err: err, verdict: verdict}
-}
-
-// lanesFullLocked reports whether a majority would have been asked, had the lanes taken more.
-func (a *attempt) lanesFullLocked() bool {
-	n := a.votes.tally.answered()
-	for _, v := range a.votes.answers {
-		if v.err == master.ErrFull {
-			n++
-		}
-	}
-	return n >= majority(len(a.votes.answers))
 }
 
 // failLocked releases whatever landed, or still may (step 5). Nobody waits for the answers.

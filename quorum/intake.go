@@ -11,7 +11,7 @@ import (
 // intake lets acquisitions ask the masters, as many at a time as the window says. The others wait
 // here in order of arrival, and cost the masters nothing: an acquisition has neither token nor clock
 // before its attempt begins. Releases, extensions and all other questions do not pass here, so they
-// go before every LOCK that waits.
+// go before every LOCK that waits; and if they fill the lanes of a majority, no LOCK starts.
 type intake struct {
 	q *Quorum
 
@@ -22,7 +22,8 @@ type intake struct {
 	last     *acquisition
 	waiting  int
 	timedOut uint64
-	starting bool // somebody starts those that may run
+	starting bool     // somebody starts those that may run
+	look     deadline // when to look again whether lanes have room
 }
 
 // enter reports whether a may ask the masters now. Otherwise it waits until the intake calls next.
@@ -30,7 +31,7 @@ type intake struct {
 func (n *intake) enter(a *acquisition, again bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.running < n.window.size && (n.first == nil || again) {
+	if n.mayStartLocked() && (n.first == nil || again) {
 		n.running++
 		return true
 	}
@@ -54,6 +55,9 @@ func (n *intake) leave(ended *attempt) {
 		n.mu.Lock()
 		if n.window.n > 0 {
 			n.window.next(time.Now(), target)
+			for _, l := range n.q.lanes {
+				l.SetRoom(mostOf * n.window.size)
+			}
 		}
 		n.mu.Unlock()
 	}
@@ -69,7 +73,7 @@ func (n *intake) start() {
 		return
 	}
 	n.starting = true
-	for n.running < n.window.size && n.first != nil {
+	for n.first != nil && n.mayStartLocked() {
 		a := n.first
 		n.unlinkLocked(a)
 		n.running++
@@ -79,6 +83,38 @@ func (n *intake) start() {
 	}
 	n.starting = false
 	n.mu.Unlock()
+}
+
+const (
+	// roomOf is how many requests for each attempt of the window may wait on a lane: the acquire, the
+	// UNLOCK of an earlier one, and half as much again. A lane of more than mostOf takes no acquires.
+	roomOf, mostOf = 3, 4
+	// lookAfter is the time until lanes without room are looked at again.
+	lookAfter = time.Millisecond
+)
+
+// mayStartLocked reports whether one more acquisition may ask the masters. If it must wait for
+// lanes, start is called again soon.
+func (n *intake) mayStartLocked() bool {
+	if n.running >= n.window.size {
+		return false
+	}
+	vote, full := 0, 0
+	for _, l := range n.q.lanes {
+		waiting, votes := l.Unanswered()
+		if votes {
+			vote++
+			if waiting >= roomOf*n.window.size {
+				full++
+			}
+		}
+	}
+	maj := majority(len(n.q.lanes))
+	if full == 0 || vote < maj || vote-full >= maj { // too few votes: the attempt says why
+		return true
+	}
+	n.q.deadlines.within(&n.look, time.Now().Add(lookAfter))
+	return false
 }
 
 // remove takes a out if it waits, and returns how many waited.
@@ -122,6 +158,13 @@ func (n *intake) unlinkLocked(a *acquisition) {
 	a.older, a.newer, a.linked = nil, nil, false
 	n.waiting--
 	n.q.deadlines.cancel(&a.waits)
+}
+
+// overloaded reports whether LOCKs wait until they can be sent.
+func (n *intake) overloaded() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.waiting > 0
 }
 
 // distance is the round trip to the farthest master of the nearest majority, without load.

@@ -87,7 +87,7 @@ func New(o Options) (*Quorum, error) {
 	q.lateness.log = q.log
 	q.deadlines.after, q.deadlines.wasLate = q.Flush, q.lateness.note
 	q.gather.expire = func() {}
-	q.intake.q, q.intake.window = q, window{size: minWindow}
+	q.intake.q, q.intake.window, q.intake.look.expire = q, window{size: minWindow}, q.intake.start
 	q.pulse.expire = func() { q.deadlines.set(&q.pulse, time.Now().Add(pulseEvery)) }
 	q.pulse.expire()
 	q.checks.q, q.checks.waits = q, make(map[wire.TokenAt]*check)
@@ -235,7 +235,7 @@ func (q *Quorum) Claim(runID string, lane int) (other int, ok bool) {
 
 // Ponged implements master.Host.
 func (q *Quorum) Ponged(lane int, rtt time.Duration) {
-	if rtt > q.opts.MasterTimeout && q.lateness.during(rtt) == 0 {
+	if rtt > q.opts.MasterTimeout && q.blames(rtt, rtt) {
 		q.lanes[lane].Late(rtt, false)
 	}
 }

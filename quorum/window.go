@@ -7,7 +7,7 @@ const (
 	maxWindow = 4096 // of masters far away
 	// windowSlack is how much longer than the way to the masters an attempt may take: by queues on
 	// the way and in the masters. More attempts at a time would only make these queues longer.
-	windowSlack = 10 * time.Millisecond
+	windowSlack = 20 * time.Millisecond
 )
 
 // window is how many attempts run at a time. It follows the capacity of the masters and of this

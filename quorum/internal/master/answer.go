@@ -195,6 +195,7 @@ func (l *Lane) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 		} else if _, ok := wire.Refused(r); ok {
 			l.status.Refusals++
 		}
+		l.pace.vote(now.Sub(l.cfg.Start))
 	case wire.Release, wire.Fade:
 		if r.Is(1) && !e.op.Publish {
 			l.status.Strays++

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// maxUnanswered is how many requests may wait on a lane before it takes no more acquires,
-	// top-ups and repairs: the master is slower than the majority, or holders keep it busy.
+	// maxUnanswered is how many requests may wait on a lane before it takes no more top-ups and
+	// repairs.
 	maxUnanswered = 4096
 	// maxHolders is how many requests may wait before the lane takes none of holders either.
 	maxHolders = 65536
@@ -125,6 +125,7 @@ type Lane struct {
 	batch   wire.Batch    // used by encodeLocked
 	written time.Duration // when the last packet was, by the lane's clock
 	pace    pace
+	room    int           // see SetRoom
 	loaded  bool          // the master has the script of packets
 	alone   time.Duration // by the lane's clock; before it each operation has its own packet
 	repairs repairs
@@ -151,7 +152,7 @@ type Lane struct {
 
 // New returns a lane. Run connects it.
 func New(c Config) *Lane {
-	return &Lane{cfg: c, ready: make(chan struct{}), wanted: make(chan struct{}, 1),
+	return &Lane{cfg: c, ready: make(chan struct{}), wanted: make(chan struct{}, 1), room: maxUnanswered,
 		status: stat.Master{State: stat.StateDown, Since: time.Now()}, reason: errConnecting}
 }
 
@@ -191,10 +192,26 @@ func (l *Lane) roomLocked(k wire.Kind) error {
 		return l.reason
 	case l.closing && k != wire.Release && k != wire.Fade:
 		return ErrClosing
-	case l.queue.n >= maxHolders, l.queue.n >= maxUnanswered && (k == wire.Acquire || k == wire.TopUp):
+	case l.queue.n >= maxHolders, l.queue.n >= l.room && k == wire.Acquire, l.queue.n >= maxUnanswered && k == wire.TopUp:
 		return ErrFull
 	}
 	return nil
+}
+
+// SetRoom sets how many requests may wait on the lane before it takes no more acquires: its master
+// is slower than the majority, or busy with what holders want. What it misses it is told later, if
+// the lock then still lives.
+func (l *Lane) SetRoom(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.room = n
+}
+
+// Unanswered returns how many requests wait on the lane, and whether its master votes.
+func (l *Lane) Unanswered() (n int, votes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queue.n, l.votes
 }
 
 // MayServe returns nil if the master votes, or the reason why not. A master that must not vote is

@@ -13,6 +13,9 @@ type pace struct {
 	longest clock.Peak  // round trips of packets and PINGs
 	least   [2]leastRTT // of PINGs, in this period and in the one before
 
+	votes, late int           // answers to acquires since
+	since       time.Duration // then, by the lane's clock; two periods of it at most
+
 	slow    time.Duration // what the latest late answer took; 0: the master answers in time
 	slowest time.Duration // of those since the master became slow
 	slowAt  time.Duration // when the latest was, by the lane's clock
@@ -67,19 +70,38 @@ func (l *Lane) Silence() time.Duration {
 	return max(silence, 0)
 }
 
-// slowFor is how long a master stays slow after its last late answer.
-const slowFor = 5 * time.Second
+const (
+	// slowFor is how long a master stays slow after its last late answer.
+	slowFor = 5 * time.Second
+	// slowShare is how many votes of a slow master are late: one of so many.
+	slowShare = 10
+	// sharePeriod is the time after which votes weigh half.
+	sharePeriod = 2 * time.Second
+)
+
+// vote notes an answer to an acquire.
+func (p *pace) vote(now time.Duration) {
+	if now-p.since >= sharePeriod {
+		p.votes, p.late, p.since = p.votes/2, p.late/2, now
+	}
+	p.votes++
+}
 
 // Late notes that the master took so long for an answer that was too late to count. vote: it was
-// the answer to an acquire.
+// the answer to an acquire. The master is slow if a tenth of its votes are late, or a PING is.
 func (l *Lane) Late(took time.Duration, vote bool) {
 	l.mu.Lock()
+	p := &l.pace
+	slow := !vote
 	if vote {
 		l.status.Late++
+		p.late++
+		slow = p.late*slowShare >= p.votes
 	}
-	p := &l.pace
-	began := p.slow == 0
-	p.slow, p.slowAt, p.slowest = took, l.clock(), max(p.slowest, took)
+	began := slow && p.slow == 0
+	if slow {
+		p.slow, p.slowAt, p.slowest = took, l.clock(), max(p.slowest, took)
+	}
 	l.mu.Unlock()
 	if began {
 		l.cfg.Log.Warn("master is slow: it answers later than the majority needs", l.master(), zap.Duration("took", took))

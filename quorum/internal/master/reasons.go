@@ -23,7 +23,7 @@ import (
 var (
 	ErrClosing = errors.New("is no longer asked, lockproxy is stopping")
 	// ErrFull: the lane takes no more acquires for now, or nothing at all.
-	ErrFull = fmt.Errorf("has over %d commands unanswered", maxUnanswered)
+	ErrFull = errors.New("has too many commands unanswered")
 
 	errConnecting   = errors.New("has not been reached yet")
 	errProbing      = errors.New("has just been reached")
