@@ -30,8 +30,8 @@ type Config struct {
 	// MaxTTL is also how long a master that lost its memory does not vote, so all proxies of a
 	// deployment need the same.
 	MinTTL, MaxTTL time.Duration
-	// MasterTimeout is how long one master may take to answer. After it, the master counts as
-	// silent. Positive.
+	// MasterTimeout is the time after which a master that has answered nothing counts as silent.
+	// Positive.
 	MasterTimeout time.Duration
 	// Fencing puts a number that only grows into every token.
 	Fencing bool

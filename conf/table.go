@@ -37,7 +37,7 @@ var table = []setting{
 		func(c *Config) value { return duration{&c.MinTTL} }},
 	{"max-ttl", restart, "longest ttl a client may ask for; the same in all proxies of a deployment", "",
 		func(c *Config) value { return duration{&c.MaxTTL} }},
-	{"master-timeout", restart, "how long a master may take to answer before it counts as silent", "",
+	{"master-timeout", restart, "a master that has answered nothing for so long counts as silent", "",
 		func(c *Config) value { return duration{&c.MasterTimeout} }},
 	{"fencing", restart, "number every token so that a later holder's is greater", "",
 		func(c *Config) value { return boolean{&c.Fencing, "on", "off"} }},

@@ -8,9 +8,9 @@ import (
 	"lockproxy/stat"
 )
 
-// intake lets acquisitions ask the masters, as many at a time as the window says. The others wait
-// here in order of arrival, and cost the masters nothing: an acquisition has neither token nor clock
-// before its attempt begins. Releases, extensions and all other questions do not pass here, so they
+// intake limits how many acquisitions ask the masters at a time: to the size of the window. The others
+// wait here in order of arrival, without a request to the masters: an acquisition has neither token
+// nor clock before its attempt begins. Releases, extensions and all other questions do not pass here, so they
 // go before every LOCK that waits; and if they fill the lanes of a majority, no LOCK starts.
 type intake struct {
 	q *Quorum
@@ -22,7 +22,7 @@ type intake struct {
 	last     *acquisition
 	waiting  int
 	timedOut uint64
-	starting bool     // somebody starts those that may run
+	starting bool     // start runs
 	look     deadline // when to look again whether lanes have room
 }
 
@@ -42,8 +42,7 @@ func (n *intake) enter(a *acquisition, again bool) bool {
 	return false
 }
 
-// leave takes away the place of an acquisition whose attempt has ended; nil if it says nothing of
-// the masters.
+// leave takes away the place of an acquisition whose attempt has ended; nil after it gave up.
 func (n *intake) leave(ended *attempt) {
 	n.mu.Lock()
 	n.running--

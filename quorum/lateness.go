@@ -23,7 +23,7 @@ type lateness struct {
 // minLateness is the least that makes a difference.
 const minLateness = 50 * time.Millisecond
 
-// pulseEvery is the time between two looks at the clock when nothing else is due.
+// pulseEvery is the time between two looks at the clock without other deadlines.
 const pulseEvery = time.Second
 
 // note takes how late a timer was.
@@ -61,7 +61,7 @@ func (l *lateness) last() (by time.Duration, at time.Time) {
 }
 
 // during returns how late this process was within the last d, 0 if it was not. If it was, it cannot
-// tell how long others took.
+// know how long others took.
 func (l *lateness) during(d time.Duration) time.Duration {
 	if by, at := l.last(); !at.IsZero() && time.Since(at) <= d {
 		return by

@@ -11,8 +11,7 @@ const (
 
 // patience is how long a round waits for masters that owe it an answer. A master that answers
 // others is not silent: its answer may come, and an answer that comes late is better than an error.
-// Nor is anybody who may only seem so: a master that is far, or on a machine as short of processor
-// time as this process is.
+// A master gets more time if it was slow lately, or if this process was: they may share a machine.
 type patience struct {
 	begun time.Time
 	quiet time.Duration // a master whose lane has made no progress for so long no longer counts
@@ -37,7 +36,7 @@ func (p *patience) first() time.Time { return p.begun.Add(min(p.quiet, p.most)) 
 
 // silent returns those of the pending masters that no longer count, and when others of them may not
 // either; zero if there are none. A master has twice its longest round trip of late, and lateFactor
-// times what this process was late by, if that is more than p.quiet.
+// times the recent lateness of this process, if that is more than p.quiet.
 func (q *Quorum) silent(pending uint64, p *patience) (set uint64, next time.Time) {
 	now := time.Now()
 	next = p.begun.Add(p.most)

@@ -20,8 +20,8 @@ func Acquire(ctx context.Context, gone <-chan struct{}, from Acquirer, want quor
 	return lease, err
 }
 
-// acquire makes one attempt, which the limits end while it cannot be sent; its own Patience stands
-// for their timeout. left: they did.
+// acquire makes one attempt, which the limits end while it cannot be sent; want.Patience replaces
+// their timeout. left: they did.
 func acquire(from Acquirer, want quorum.Request, limits waitLimits) (lease quorum.Lease, err error, left bool) {
 	decided := make(chan struct{})
 	leave := from.AcquireAsync(want, func(l quorum.Lease, e error) {

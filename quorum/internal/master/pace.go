@@ -16,7 +16,7 @@ type pace struct {
 	votes, late int           // answers to acquires since
 	since       time.Duration // then, by the lane's clock; two periods of it at most
 
-	slow    time.Duration // what the latest late answer took; 0: the master answers in time
+	slow    time.Duration // how long the latest late answer took; 0: the master answers in time
 	slowest time.Duration // of those since the master became slow
 	slowAt  time.Duration // when the latest was, by the lane's clock
 }
@@ -52,7 +52,7 @@ func (l *Lane) RTT() (least, longest time.Duration) {
 }
 
 // Silence returns for how long the master has made no progress: the time since it was sent the
-// oldest command that it has not answered, or since its last bytes, whichever is shorter. It is 0 if
+// oldest command that it has not answered, or since its last bytes if these came later. It is 0 if
 // the master owes no answer, or if bytes of it wait to be read: then this process is the slow one.
 func (l *Lane) Silence() time.Duration {
 	l.mu.Lock()
