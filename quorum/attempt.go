@@ -161,7 +161,7 @@ func (a *attempt) expire() {
 // expireLocked decides a round without the masters that no longer count. It reports whether this
 // call decided; otherwise it sets the next deadline.
 func (a *attempt) expireLocked(r *round) (decided bool) {
-	silent, next := a.acq.q.silent(r.pending(), &a.waits)
+	silent, next := a.acq.q.silent(r, &a.waits)
 	if decided = r.expire(silent); !decided && r.verdict == open {
 		a.acq.q.deadlines.set(&a.limit, next)
 	}

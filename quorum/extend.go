@@ -107,7 +107,7 @@ func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl, timeout time.D
 	q.enter()
 	e := &extension{done: done, clock: clock.Start()}
 	waits := q.patienceFor(whole)
-	waits.quiet, waits.most = max(waits.quiet, timeout), max(waits.most, timeout)
+	waits.least, waits.quiet, waits.most = max(waits.least, timeout), max(waits.quiet, timeout), max(waits.most, timeout)
 	e.question = q.newQuestion(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, t), TTL: whole}, decideHeld, waits)
 	e.op.Slot = wire.Slot(e.op.Key)
 	e.round.slots = true

@@ -14,13 +14,24 @@ const (
 // A master gets more time if it was slow lately, or if this process was: they may share a machine.
 type patience struct {
 	begun time.Time
-	quiet time.Duration // a master whose lane has made no progress for so long no longer counts
-	most  time.Duration // after so long none does
+	least time.Duration // a master whose lane has made no progress for so long no longer counts
+	quiet time.Duration // ... while less than a majority has answered
+	most  time.Duration // after so long none counts
 }
+
+const (
+	// A round without the answers of a majority gives its masters quietFactor times
+	// Options.MasterTimeout, up to quietMost: otherwise it can only fail, and where processor time is
+	// short healthy masters are silent for longer now and then.
+	quietFactor = 5
+	quietMost   = 250 * time.Millisecond
+)
 
 // patienceFor returns the patience of a round about a lock of that ttl, which begins now.
 func (q *Quorum) patienceFor(ttl time.Duration) patience {
-	return patience{begun: time.Now(), quiet: q.opts.MasterTimeout, most: attemptTime(ttl)}
+	timeout := q.opts.MasterTimeout
+	return patience{begun: time.Now(), least: timeout, quiet: max(timeout, min(quietFactor*timeout, quietMost)),
+		most: attemptTime(ttl)}
 }
 
 // attemptTime bounds an attempt, and each of its rounds: it is far below the ttl (step 2).
@@ -32,18 +43,23 @@ func attemptTime(ttl time.Duration) time.Duration {
 const lateFactor = 10
 
 // first is when a master may no longer count for the first time.
-func (p *patience) first() time.Time { return p.begun.Add(min(p.quiet, p.most)) }
+func (p *patience) first() time.Time { return p.begun.Add(min(p.least, p.most)) }
 
-// silent returns those of the pending masters that no longer count, and when others of them may not
-// either; zero if there are none. A master has twice its longest round trip of late, and lateFactor
-// times the recent lateness of this process, if that is more than p.quiet.
-func (q *Quorum) silent(pending uint64, p *patience) (set uint64, next time.Time) {
+// silent returns those of the pending masters of a round that no longer count, and when others of them
+// may not either; zero if there are none. A master has twice its longest round trip of late, and lateFactor
+// times the recent lateness of this process, if that is more.
+func (q *Quorum) silent(r *round, p *patience) (set uint64, next time.Time) {
+	pending := r.pending()
 	now := time.Now()
 	next = p.begun.Add(p.most)
 	if !now.Before(next) {
 		return pending, time.Time{}
 	}
-	quiet := max(p.quiet, lateFactor*q.lateness.recent(now))
+	quiet := p.least
+	if r.tally.answered() < majority(len(r.answers)) {
+		quiet = p.quiet
+	}
+	quiet = max(quiet, lateFactor*q.lateness.recent(now))
 	for i, l := range q.lanes {
 		if pending&(1<<i) == 0 {
 			continue

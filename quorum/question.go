@@ -72,7 +72,7 @@ func (x *question) expire() {
 		x.mu.Unlock()
 		return
 	}
-	silent, next := x.q.silent(x.round.pending(), &x.waits)
+	silent, next := x.q.silent(&x.round, &x.waits)
 	decided := x.round.expire(silent)
 	if !decided {
 		x.q.deadlines.set(&x.limit, next)

@@ -56,13 +56,17 @@ func (g *Gate) AuthRequired(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// Known returns what AuthRequired returns while the upstream's answer is fresh. It never asks and
-// never waits.
+// Known returns what AuthRequired would return without waiting, if it would. It never waits, but it
+// asks in time: while it is called, the answer stays fresh.
 func (g *Gate) Known() (required, known bool) {
 	g.u.mu.Lock()
 	defer g.u.mu.Unlock()
-	if !g.u.known || !time.Now().Before(g.u.fresh) {
+	left := time.Until(g.u.fresh)
+	if !g.u.known || left <= 0 && !g.u.slow {
 		return false, false
+	}
+	if left < factsLast/2 {
+		g.u.askLocked(context.Background())
 	}
 	return g.u.facts.AuthRequired, true
 }

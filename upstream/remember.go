@@ -77,15 +77,7 @@ func (u *Upstream) recent(ctx context.Context, first time.Duration) (Facts, erro
 		u.mu.Unlock()
 		return facts, nil
 	}
-	q := u.question
-	if q == nil {
-		q = &question{done: make(chan struct{}), late: make(chan struct{}), begun: time.Now()}
-		u.question = q
-		// Callers share the question, so it must not end with the first one. DialTimeout bounds
-		// it.
-		go u.settle(context.WithoutCancel(ctx), q)
-	}
-	slow := u.slow
+	q, slow := u.askLocked(ctx), u.slow
 	u.mu.Unlock()
 
 	if known && slow { // the last question was late, so only its caller waited
@@ -112,6 +104,17 @@ func (u *Upstream) recent(ctx context.Context, first time.Duration) (Facts, erro
 		return facts, nil
 	}
 	return q.facts, q.err
+}
+
+// askLocked returns the question that is being asked, or begins one.
+func (u *Upstream) askLocked(ctx context.Context) *question {
+	if u.question == nil {
+		u.question = &question{done: make(chan struct{}), late: make(chan struct{}), begun: time.Now()}
+		// Callers share the question, so it must not end with the first one. DialTimeout bounds
+		// it.
+		go u.settle(context.WithoutCancel(ctx), u.question)
+	}
+	return u.question
 }
 
 // settle asks q and notes the answer. After a failure the last known answer counts for factsLast,

@@ -28,8 +28,9 @@ func acquire(from Acquirer, want quorum.Request, limits waitLimits) (lease quoru
 		lease, err = l, e
 		close(decided)
 	})
-	from.Flush()
-	if leave != nil {
+	if leave == nil {
+		from.Flush()
+	} else {
 		limits.timeout = nil
 		if why := limits.wait(decided, nil); why != nil && leave() {
 			return quorum.Lease{}, why, true
