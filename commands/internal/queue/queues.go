@@ -119,8 +119,8 @@ func (qs *Queues) follow(w *waiter, limits waitLimits) (quorum.Lease, error) {
 			return qs.lead(w, limits)
 		}
 		if invited {
-			if lease, err := qs.try(w, limits, false); err == nil {
-				return lease, nil
+			if lease, err, left := qs.try(w, limits, false); err == nil || left {
+				return lease, err
 			}
 			continue
 		}
@@ -141,7 +141,7 @@ func (qs *Queues) lead(w *waiter, limits waitLimits) (quorum.Lease, error) {
 		if err := qs.yieldToPeers(w, limits); err != nil {
 			return quorum.Lease{}, err
 		}
-		lease, err := qs.try(w, limits, true)
+		lease, err, _ := qs.try(w, limits, true)
 		if err == nil {
 			return lease, nil
 		}
@@ -173,8 +173,9 @@ func (qs *Queues) awaitRetry(w *waiter, limits waitLimits, err error) error {
 	return err
 }
 
-// try makes one attempt for w. If w leads, its queues note what came of it.
-func (qs *Queues) try(w *waiter, limits waitLimits, leads bool) (quorum.Lease, error) {
+// try makes one attempt for w. If w leads, its queues note what came of it. left: the limits ended
+// it before it could be sent.
+func (qs *Queues) try(w *waiter, limits waitLimits, leads bool) (lease quorum.Lease, err error, left bool) {
 	select {
 	case <-w.wakeUp: // it is older than this attempt
 	default:
@@ -187,9 +188,8 @@ func (qs *Queues) try(w *waiter, limits waitLimits, leads bool) (quorum.Lease, e
 		want.Patience = -1
 	}
 	freed := qs.freed(w)
-	lease, err, left := acquire(qs.locker, want, limits)
-	if left {
-		return quorum.Lease{}, err
+	if lease, err, left = acquire(qs.locker, want, limits); left {
+		return lease, err, true
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -205,7 +205,7 @@ func (qs *Queues) try(w *waiter, limits waitLimits, leads bool) (quorum.Lease, e
 	if w.granted = err == nil; !w.granted {
 		w.waited, w.invited = true, false
 	}
-	return lease, err
+	return lease, err, false
 }
 
 // SetMax changes how many clients may wait at a time. Those that wait already go on.
