@@ -81,8 +81,11 @@ func (s *repairs) listOf(r *repair) *repairList {
 	return &s.topUps
 }
 
+// bucket goes by key and secret: clients choose the secrets of their UNLOCKs, maybe one for many
+// keys.
 func (s *repairs) bucket(t wire.TokenAt) **repair {
-	return &s.buckets[maphash.String(s.seed, t.Secret)&uint64(len(s.buckets)-1)]
+	hash := maphash.String(s.seed, t.Secret) + 31*maphash.String(s.seed, t.Key)
+	return &s.buckets[hash&uint64(len(s.buckets)-1)]
 }
 
 // grow makes a table twice as large.

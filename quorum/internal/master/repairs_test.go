@@ -157,3 +157,24 @@ func TestRepairs(t *testing.T) {
 		}
 	})
 }
+
+// TestOneSecretAtManyKeys: clients name the secret of an UNLOCK. One that names the same at many
+// keys must not make the table slow.
+func TestOneSecretAtManyKeys(t *testing.T) {
+	var s repairs
+	const n = 4 * maxBuckets
+	for i := range n {
+		s.put(repair{op: wire.Op{Kind: wire.Release, TokenAt: wire.TokenAt{Key: fmt.Sprint("k", i), Secret: "s"}}})
+	}
+	longest := 0
+	for _, r := range s.buckets {
+		length := 0
+		for ; r != nil; r = r.next {
+			length++
+		}
+		longest = max(longest, length)
+	}
+	if longest > 64 {
+		t.Errorf("%d of %d repairs are in one bucket of %d", longest, n, len(s.buckets))
+	}
+}
