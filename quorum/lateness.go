@@ -17,7 +17,8 @@ type lateness struct {
 	peak   clock.Peak
 	by     time.Duration
 	at     time.Time
-	logged time.Time
+	said   time.Duration // what was last logged
+	saidAt time.Time
 }
 
 // minLateness is the least that makes a difference.
@@ -26,7 +27,8 @@ const minLateness = 50 * time.Millisecond
 // pulseEvery is the time between two looks at the clock without other deadlines.
 const pulseEvery = time.Second
 
-// note takes how late a timer was.
+// note takes how late a timer was. It logs that once in ten seconds, and sooner if it is twice as
+// much.
 func (l *lateness) note(by time.Duration) {
 	l.mu.Lock()
 	now := time.Now()
@@ -36,9 +38,9 @@ func (l *lateness) note(by time.Duration) {
 		return
 	}
 	l.by, l.at = by, now
-	says := now.Sub(l.logged) >= 10*time.Second
+	says := by >= 2*l.said || now.Sub(l.saidAt) >= 10*time.Second
 	if says {
-		l.logged = now
+		l.said, l.saidAt = by, now
 	}
 	l.mu.Unlock()
 	if says {
