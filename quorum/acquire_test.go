@@ -377,3 +377,24 @@ func TestHandedOverLate(t *testing.T) {
 		}
 	})
 }
+
+// The lanes of a majority have filled since the intake looked. The acquire goes out all the same,
+// and not on more lanes than it needs: healthy masters make no NoQuorumError.
+func TestAcquireOnFullLanes(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		for _, l := range q.lanes[1:] {
+			l.SetRoom(0)
+		}
+		lease := mustAcquire(t, q, "job", 10*time.Second)
+		synctest.Wait()
+		for i, m := range s.masters {
+			if n, want := m.Ran("acquire"), min(1, max(0, 3-i)); n != want {
+				t.Errorf("master %d carried out %d acquires, want %d", i+1, n, want)
+			}
+		}
+		mustRelease(t, q, "job", lease.Token)
+		synctest.Wait()
+		s.noKeys("after the release")
+	})
+}

@@ -72,15 +72,29 @@ func (a *attempt) tokens(yield func(wire.TokenAt) bool) {
 	}
 }
 
-// askLocked sends the acquire to all masters at once (step 2).
+// askLocked sends the acquire to all masters at once (step 2). A lane may have filled since the
+// intake looked. A majority is asked all the same: otherwise healthy masters would make a
+// NoQuorumError.
 func (a *attempt) askLocked() (end ending) {
-	a.acq.q.deadlines.set(&a.limit, a.waits.first())
+	q := a.acq.q
+	q.deadlines.set(&a.limit, a.waits.first())
 	op := a.op(wire.Acquire)
-	for i, l := range a.acq.q.lanes {
-		if err := l.Ask(op, a); err != nil {
-			if a.votes.take(i, answer{state: answerUnsent, err: err}, false) {
-				end = a.decidedLocked()
+	var refused [maxMasters]error
+	asked := 0
+	for i, l := range q.lanes {
+		if refused[i] = l.Ask(op, a); refused[i] == nil {
+			asked++
+		}
+	}
+	for i, l := range q.lanes {
+		err := refused[i]
+		if err == master.ErrFull && asked < majority(len(q.lanes)) {
+			if err = l.AskFull(op, a); err == nil {
+				asked++
 			}
+		}
+		if err != nil && a.votes.take(i, answer{state: answerUnsent, err: err}, false) {
+			end = a.decidedLocked()
 		}
 	}
 	return end

@@ -185,6 +185,17 @@ func (l *Lane) Ask(op wire.Op, to Receiver) error {
 	return nil
 }
 
+// AskFull is Ask for an acquire that SetRoom leaves no room for.
+func (l *Lane) AskFull(op wire.Op, to Receiver) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.roomLocked(op.Kind); err != nil && (err != ErrFull || l.queue.n >= maxHolders) {
+		return err
+	}
+	l.queue.push(op, to)
+	return nil
+}
+
 // roomLocked says why the lane does not take an operation of this kind.
 func (l *Lane) roomLocked(k wire.Kind) error {
 	switch {
