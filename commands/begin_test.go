@@ -39,6 +39,7 @@ func (f *fakeLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, erro
 }
 
 func (*fakeLocker) Flush() {}
+func (*fakeLocker) Drain() {}
 
 func (f *fakeLocker) ReleaseAsync(key string, token quorum.Token, _ quorum.Mode, done func(bool, error)) {
 	f.answer(func() { done(f.Release(context.Background(), []string{key}, token, 0)) })

@@ -38,6 +38,8 @@ type Locker interface {
 	ExtendAsync(key string, token quorum.Token, ttl time.Duration, done func(time.Duration, error))
 	ReleaseAsync(key string, token quorum.Token, likely quorum.Mode, done func(held bool, err error))
 	Flush()
+	// Drain ends the acquires that wait until they can be sent, now and later.
+	Drain()
 }
 
 var _ Locker = (*quorum.Quorum)(nil)
@@ -127,11 +129,13 @@ func (s *Service) Register(mux *redcon.ServeMux) {
 	}
 }
 
-// Drain ends the waiting of all clients, and of clients that come to wait later: they get TRYAGAIN.
+// Drain ends the waiting of all clients, and of clients that come to wait later: for a lock, or until
+// their LOCK can be sent. They get TRYAGAIN.
 // Session locks are no longer renewed and run out, and holders that speak RESP3 get a push
 // message. Drain returns when these are written, or after half a second. It may be called once.
 func (s *Service) Drain() {
 	s.queues.Drain()
+	s.o.Locker.Drain()
 	s.followers.drain()
 	s.sessionLocks.Drain()
 }

@@ -62,6 +62,7 @@ var replies = []struct {
 	{queue.ErrDisconnected, "", "", stat.OutcomeGone},
 	{quorum.ErrNoQuorum, "NOQUORUM", "", stat.OutcomeNoQuorum},
 	{quorum.ErrBusy, "TRYAGAIN", "", stat.OutcomeTryAgain},
+	{quorum.ErrEnding, "TRYAGAIN", "", stat.OutcomeTryAgain},
 	{quorum.ErrLate, "TRYAGAIN", "a majority answered, but too late: no validity was left", stat.OutcomeTryAgain},
 	{quorum.ErrFence, "TRYAGAIN", "the second fencing round found no majority", stat.OutcomeTryAgain},
 	{quorum.ErrInvalidCursor, "ERR", "invalid cursor", stat.OutcomeTryAgain},

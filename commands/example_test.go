@@ -38,6 +38,7 @@ func (l *oneLock) AcquireAsync(r quorum.Request, done func(quorum.Lease, error))
 }
 
 func (*oneLock) Flush() {}
+func (*oneLock) Drain() {}
 
 func (l *oneLock) Release(context.Context, []string, quorum.Token, time.Duration) (bool, error) {
 	held := l.held

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"strings"
 
 	"go.uber.org/zap"
@@ -50,7 +51,11 @@ func (s *Service) beginLock(q *loopCall) {
 	q.waits.Store(true)
 	q.session.OnGone(func() {
 		if leave() {
-			q.finish(func() { s.locked(&q.call, quorum.Lease{}, queue.ErrDisconnected) })
+			err := queue.ErrDisconnected
+			if ctx := q.session.Context(); ctx.Err() != nil { // the proxy ended the connection
+				err = context.Cause(ctx)
+			}
+			q.finish(func() { s.locked(&q.call, quorum.Lease{}, err) })
 		}
 	})
 }

@@ -144,8 +144,11 @@ func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
 
 // enter asks the masters as soon as the intake has room.
 func (a *acquisition) enter(again bool) {
-	if a.q.intake.enter(a, again) {
+	switch starts, ends := a.q.intake.enter(a, again); {
+	case starts:
 		a.next()
+	case ends:
+		a.refuse(ErrEnding)
 	}
 }
 
@@ -254,6 +257,13 @@ func (a *acquisition) finish(lease Lease, err error) {
 func (a *acquisition) timeOut() {
 	if waiting, ended := a.endUnsent(true); ended {
 		a.finish(Lease{}, &BusyError{Waiting: waiting})
+	}
+}
+
+// refuse ends an acquisition that has not been sent.
+func (a *acquisition) refuse(err error) {
+	if _, ended := a.endUnsent(false); ended {
+		a.finish(Lease{}, err)
 	}
 }
 

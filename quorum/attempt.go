@@ -144,16 +144,16 @@ func (a *attempt) takeLocked(lane int, kind wire.Kind, said answer, askAgain boo
 func (a *attempt) timeLateLocked(lane int) {
 	q, took := a.acq.q, time.Since(a.clock.Begun())
 	behind := took - a.took
-	if (behind > q.opts.MasterTimeout/2 || a.votes.verdict == noQuorum) && q.blames(took, behind) {
+	least := q.opts.MasterTimeout / 2
+	switch {
+	case q.intake.overloaded(): // the lanes are full, and masters are not equally fast
+		least = 2 * q.opts.MasterTimeout
+	case a.votes.verdict == noQuorum:
+		least = 0
+	}
+	if behind > least && q.lateness.during(behind) == 0 {
 		q.lanes[lane].Late(took, true)
 	}
-}
-
-// blames reports whether a master is to blame for an answer that took so long, d of it longer than it
-// should: not if this process was late meanwhile, or, up to a point, if it sends as much as the
-// masters can take.
-func (q *Quorum) blames(took, d time.Duration) bool {
-	return q.lateness.during(d) == 0 && (took > 2*q.opts.MasterTimeout || !q.intake.overloaded())
 }
 
 // expire is called when a master may no longer count. When the second round begins, the deadline of

@@ -25,6 +25,9 @@ var (
 	// comes as a *BusyError.
 	ErrBusy = errors.New("the masters are busy")
 
+	// ErrEnding: the acquire waited until it could be sent, and Drain was called. No master was asked.
+	ErrEnding = errors.New("the proxy is ending")
+
 	// ErrLate: a majority granted or extended, but no validity was left (step 4).
 	ErrLate = errors.New("a majority answered too late, no validity is left")
 

@@ -23,23 +23,46 @@ type intake struct {
 	waiting  int
 	timedOut uint64
 	starting bool     // start runs
+	draining bool     // no acquisition waits any more
 	look     deadline // when to look again whether lanes have room
 }
 
-// enter reports whether a may ask the masters now. Otherwise it waits until the intake calls next.
-// again: a has asked before, and goes before all that have not.
-func (n *intake) enter(a *acquisition, again bool) bool {
+// enter reports whether a may ask the masters now. Otherwise it waits until the intake calls next, or
+// must not wait, as the proxy is ending. again: a has asked before, and goes before all that have not.
+func (n *intake) enter(a *acquisition, again bool) (starts, ends bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.mayStartLocked() && (n.first == nil || again) {
 		n.running++
-		return true
+		return true, false
+	}
+	if n.draining {
+		return false, true
 	}
 	n.linkLocked(a, again)
 	if !again && a.patience > 0 {
 		n.q.deadlines.set(&a.waits, time.Now().Add(a.patience))
 	}
-	return false
+	return false, false
+}
+
+// drain ends all acquisitions that wait, and those that would wait later, with ErrEnding.
+func (n *intake) drain() {
+	n.mu.Lock()
+	n.draining = true
+	n.mu.Unlock()
+	for {
+		n.mu.Lock()
+		a := n.first
+		if a != nil {
+			n.unlinkLocked(a)
+		}
+		n.mu.Unlock()
+		if a == nil {
+			return
+		}
+		a.refuse(ErrEnding)
+	}
 }
 
 // leave takes away the place of an acquisition whose attempt has ended; nil after it gave up.
@@ -72,6 +95,14 @@ func (n *intake) start() {
 		return
 	}
 	n.starting = true
+	ended := false
+	defer func() {
+		if !ended { // a caller panicked, without the mutex
+			n.mu.Lock()
+			n.starting = false
+			n.mu.Unlock()
+		}
+	}()
 	for n.first != nil && n.mayStartLocked() {
 		a := n.first
 		n.unlinkLocked(a)
@@ -80,7 +111,7 @@ func (n *intake) start() {
 		a.next()
 		n.mu.Lock()
 	}
-	n.starting = false
+	n.starting, ended = false, true
 	n.mu.Unlock()
 }
 

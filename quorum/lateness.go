@@ -13,12 +13,14 @@ import (
 type lateness struct {
 	log *zap.Logger
 
-	mu     sync.Mutex
-	peak   clock.Peak
-	by     time.Duration
-	at     time.Time
-	said   time.Duration // what was last logged
-	saidAt time.Time
+	mu      sync.Mutex
+	peak    clock.Peak
+	by      time.Duration // the latest
+	at      time.Time
+	worst   time.Duration // of the last minute before at
+	worstAt time.Time
+	said    time.Duration // the last that was logged
+	saidAt  time.Time
 }
 
 // minLateness is the least that makes a difference.
@@ -38,6 +40,9 @@ func (l *lateness) note(by time.Duration) {
 		return
 	}
 	l.by, l.at = by, now
+	if by >= l.worst || now.Sub(l.worstAt) > time.Minute {
+		l.worst, l.worstAt = by, now
+	}
 	says := by >= 2*l.said || now.Sub(l.saidAt) >= 10*time.Second
 	if says {
 		l.said, l.saidAt = by, now
@@ -55,18 +60,21 @@ func (l *lateness) recent(now time.Time) time.Duration {
 	return l.peak.Max(now)
 }
 
-// last returns how late this process was when it last was, and when that was; zero: never.
+// last returns when this process was last late, zero for never, and how late it was at most in the
+// minute before.
 func (l *lateness) last() (by time.Duration, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.by, l.at
+	return l.worst, l.at
 }
 
 // during returns how late this process was within the last d, 0 if it was not. If it was, it cannot
 // know how long others took.
 func (l *lateness) during(d time.Duration) time.Duration {
-	if by, at := l.last(); !at.IsZero() && time.Since(at) <= d {
-		return by
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at.IsZero() || time.Since(l.at) > d {
+		return 0
 	}
-	return 0
+	return l.by
 }

@@ -158,6 +158,10 @@ func (q *Quorum) Flush() {
 	}
 }
 
+// Drain ends all acquires that wait until they can be sent, and those that would have to wait later,
+// with ErrEnding.
+func (q *Quorum) Drain() { q.intake.drain() }
+
 // Close refuses new work, lets running calls end and the masters that are connected answer the
 // releases they have been sent, at most until ctx ends; then it closes the lanes and waits for
 // every goroutine. The error says that releases were left: their keys stay until their ttl. Later
@@ -233,9 +237,10 @@ func (q *Quorum) Claim(runID string, lane int) (other int, ok bool) {
 	return lane, true
 }
 
-// Ponged implements master.Host.
+// Ponged implements master.Host. A PING that travels behind all that the masters can take says nothing
+// of the master.
 func (q *Quorum) Ponged(lane int, rtt time.Duration) {
-	if rtt > q.opts.MasterTimeout && q.blames(rtt, rtt) {
+	if rtt > q.opts.MasterTimeout && q.lateness.during(rtt) == 0 && !q.intake.overloaded() {
 		q.lanes[lane].Late(rtt, false)
 	}
 }

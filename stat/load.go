@@ -11,8 +11,8 @@ type Load struct {
 	Running  int           // LOCKs that have been sent and are not decided
 	Window   int           // how many may be; it follows the capacity of the masters
 	TimedOut uint64        // LOCKs that waited for queue-timeout and were never sent
-	LateBy   time.Duration // how late this process was when it last was, for want of processor time; 0: never
-	LateAt   time.Time     // when that was; zero: never
+	LateBy   time.Duration // how late this process was, at most in the minute before LateAt, for want of processor time; 0: never
+	LateAt   time.Time     // when it last was; zero: never
 }
 
 // shownLate is how long operators are shown that this process was late.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -188,4 +189,36 @@ func watch(t testing.TB, servers []*lab.Redis, text string) (seen func() int) {
 		wg.Wait()
 		return int(n.Load())
 	}
+}
+
+// TestDrainAnswersUnsent: SIGTERM ends all LOCKs that wait until they can be sent. Each is answered,
+// and none of them reaches the masters.
+func TestDrainAnswersUnsent(t *testing.T) {
+	l := startNarrow(t)
+	p := l.Proxies[0]
+	all := gather(t, p, "job", 3000)
+	for _, c := range all {
+		if err := c.send("LOCK", c.key, "20s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	desk := lab.Dial(t, p.Addr)
+	lab.WaitFor(t, "a backlog", lab.Patience, func() bool { return desk.Counter("locks_unsent") > 1000 })
+	p.Signal(syscall.SIGTERM)
+	granted, ending := 0, 0
+	for _, c := range all {
+		switch reply, err := c.receive(); {
+		case err == nil && strings.HasPrefix(reply, "$57"):
+			granted++
+		case err == nil && reply == "-TRYAGAIN the proxy is ending\r\n":
+			ending++
+		default:
+			t.Fatalf("a LOCK that waited: %q, %v", reply, err)
+		}
+	}
+	t.Logf("%d granted, %d told that the proxy is ending", granted, ending)
+	if ending == 0 {
+		t.Error("no LOCK waited")
+	}
+	<-p.Done
 }
