@@ -103,7 +103,7 @@ func (j *job) askLock(l *link, wait time.Duration) refusal {
 	}
 	var timeout <-chan time.Time
 	if !j.wait.forever {
-		timeout = time.After(max(0, wait) + dialTimeout)
+		timeout = time.After(max(0, wait) + answerTimeout)
 	}
 	for {
 		select {

@@ -20,6 +20,10 @@ import (
 // dialTimeout bounds connecting to a proxy, TLS and AUTH included.
 const dialTimeout = 5 * time.Second
 
+// answerTimeout bounds the wait for the answer to a command, beside what the command itself waits. It
+// is more than the default of queue-timeout.
+const answerTimeout = 10 * time.Second
+
 // target is the proxies and the credentials of the flags that all subcommands share.
 type target struct {
 	addrs                     []string // as given; each may be a list
