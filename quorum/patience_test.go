@@ -1,0 +1,118 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"lockproxy/quorum/internal/fake"
+)
+
+// busy makes the masters answer a packet every 40 ms, and sends so many. Each packet holds one
+// operation.
+func busy(s *sim, q *Quorum, packets int) {
+	s.each(0, 3, func(m *fake.Master) { delayed(m, "packet", 40*time.Millisecond) })
+	var others results
+	for i := range packets {
+		others.ask(q, fmt.Sprint(i), 0)
+		time.Sleep(gatherFor)
+	}
+}
+
+// gatherFor is a little longer than what lanes gather for a packet.
+const gatherFor = 1100 * time.Microsecond
+
+// A master that makes progress is not silent, however long it takes to come to a request: an attempt
+// waits for it a quarter of the ttl, and a second at most.
+func TestProgressIsNoSilence(t *testing.T) {
+	for _, c := range []struct {
+		packets   int // before it
+		ttl, want time.Duration
+		err       error
+	}{
+		{3, 10 * time.Second, 4*40*time.Millisecond - 3*gatherFor, nil},
+		{20, 10 * time.Second, 21*40*time.Millisecond - 20*gatherFor, nil},
+		{20, time.Second, 250 * time.Millisecond, ErrNoQuorum},
+		{40, 10 * time.Second, time.Second, ErrNoQuorum},
+	} {
+		inBubble(t, 3, func(t *testing.T, s *sim) {
+			q := s.quorum()
+			busy(s, q, c.packets)
+			began := time.Now()
+			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: c.ttl})
+			if took := time.Since(began); !errors.Is(err, c.err) || took != c.want {
+				t.Errorf("%d packets before it, ttl %v: %v after %v, want %v after %v", c.packets, c.ttl, err, took, c.err, c.want)
+			}
+			time.Sleep(5 * time.Second)
+		})
+	}
+}
+
+// Silent masters no longer count after the longest of: master-timeout, twice the longest recent
+// round trip, ten times the recent lateness of this process.
+func TestSilence(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(s *sim, q *Quorum)
+		want   time.Duration
+	}{
+		{"nothing known", func(*sim, *Quorum) {}, 50 * time.Millisecond},
+		{"after a short round trip", func(s *sim, q *Quorum) { slowOnce(s, q, 20*time.Millisecond) }, 50 * time.Millisecond},
+		{"after a long one", func(s *sim, q *Quorum) { slowOnce(s, q, 80*time.Millisecond) }, 160 * time.Millisecond},
+		{"after one that was longer than a second", func(s *sim, q *Quorum) { slowOnce(s, q, 700*time.Millisecond) }, time.Second},
+		{"long after a long one", func(s *sim, q *Quorum) { slowOnce(s, q, 80*time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},
+		{"late", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond) }, 80 * time.Millisecond},
+		{"late long ago", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},
+	} {
+		inBubble(t, 3, func(t *testing.T, s *sim) {
+			q := s.quorum()
+			c.before(s, q)
+			s.each(0, 3, (*fake.Master).Pause)
+			began := time.Now()
+			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
+			if took := time.Since(began); !errors.Is(err, ErrNoQuorum) || took != c.want {
+				t.Errorf("%s: %v after %v, want %v", c.name, err, took, c.want)
+			}
+		})
+	}
+}
+
+// slowOnce makes one round trip to each master take d.
+func slowOnce(s *sim, q *Quorum, d time.Duration) {
+	s.each(0, 3, func(m *fake.Master) { delayed(m, "acquire", d) })
+	_, _ = q.Acquire(s.t.Context(), Request{Key: "slow", TTL: 10 * time.Second}) // it may fail
+	s.each(0, 3, func(m *fake.Master) { delayed(m, "acquire", 0) })
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// lateness remembers how late this process was for some seconds, and logs it now and then.
+func TestLateness(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	synctest.Test(t, func(t *testing.T) {
+		l := lateness{log: zap.New(core)}
+		for _, c := range []struct {
+			after, by, recent, during time.Duration
+			logged                    int
+		}{
+			{0, minLateness - 1, minLateness - 1, 0, 0},
+			{time.Second, minLateness, minLateness, minLateness, 1},
+			{time.Second, 2 * minLateness, 2 * minLateness, 2 * minLateness, 1},
+			{time.Second, 0, 2 * minLateness, 2 * minLateness, 1},
+			{1, 0, 2 * minLateness, 0, 1}, // over a second ago
+			{4 * time.Second, 0, 0, 0, 1},
+			{4 * time.Second, minLateness, minLateness, minLateness, 2},
+		} {
+			time.Sleep(c.after)
+			l.note(c.by)
+			if recent, during := l.recent(time.Now()), l.during(time.Second); recent != c.recent || during != c.during || logs.Len() != c.logged {
+				t.Errorf("late by %v: recently %v, within a second %v, logged %d times, want %+v", c.by, recent, during, logs.Len(), c)
+			}
+		}
+	})
+}
