@@ -26,6 +26,10 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 	}
 	if old := l.repairs.find(op.TokenAt); old != nil && old.unsent {
 		l.repairs.remove(old) // nothing of the token was ever sent here: there is nothing to undo
+		// A lane without room for acquires must not fill with the releases of those.
+		if l.queue.n >= l.room {
+			return &UntouchedError{ErrFull}
+		}
 		if err := l.sendReleaseLocked(op, nil, to); err != nil {
 			return &UntouchedError{err}
 		}

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -271,6 +272,41 @@ func TestKeptLate(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := h.sofar().late; !slices.Equal(got, []uint64{1 << 1, 1 << 2}) {
 			t.Errorf("told %b of both", got)
+		}
+	})
+}
+
+// TestFullLaneTakesNoUnsentUnlocks: UNLOCKs of locks that a full lane did not take leave it alone, so
+// its queue stays short. UNLOCKs of those that it took go out.
+func TestFullLaneTakesNoUnsentUnlocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fake.Master) {
+		l, _ := start(t, m)
+		m.Pause()
+		const room = 10
+		l.SetRoom(room)
+		for i := range 2 * room {
+			k := tokenAt(fmt.Sprint(i), i)
+			if l.Ask(op(wire.Acquire, k), nil) != nil {
+				up := topUp(k)
+				up.Unsent = true
+				l.TopUp(up)
+			}
+		}
+		for i := range 2 * room {
+			err := l.Release(unlock(tokenAt(fmt.Sprint(i), i)), time.Minute, false, nil)
+			if _, untouched := errors.AsType[*UntouchedError](err); untouched != (i >= room) {
+				t.Errorf("UNLOCK %d: %v", i, err)
+			}
+		}
+		if n, _ := l.Unanswered(); n != 2*room {
+			t.Errorf("%d requests wait, want %d", n, 2*room)
+		}
+		m.Resume()
+		l.Flush()
+		time.Sleep(time.Second)
+		noKeys(t, m)
+		if n := m.Ran("release"); n != room {
+			t.Errorf("%d releases carried out, want %d", n, room)
 		}
 	})
 }
