@@ -66,6 +66,13 @@ func (l *ledger) wrongLocked(key, format string, args ...any) {
 	}
 }
 
+// broke reports whether something is wrong.
+func (l *ledger) broke() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fault != ""
+}
+
 func (l *ledger) wrong(key, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

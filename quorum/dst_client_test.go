@@ -128,13 +128,15 @@ type simCall struct {
 func (c *simClient) asks(pr *simProxy, want Request) *simCall {
 	c.w.trace.add(event{what: "LOCK", proxy: pr.serial, master: -1, client: c.index, key: want.Key, d: want.TTL, more: kindText(want)})
 	c.w.ledger.asks()
+	c.w.crowd.asks(want.Key)
 	return &simCall{c, pr, want, time.Now(), c.w.ledger.highest(want.Key)}
 }
 
 // end is called when it has returned.
 func (a *simCall) end(lease Lease, err error) (*claim, error) {
 	w := a.c.w
-	w.ledger.took(a.want.Key, "Acquire", a.began, mostAcquire(a.want.TTL))
+	w.ledger.took(a.want.Key, "Acquire", a.began, mostAcquire(a.want.TTL)+w.plan.load.patience)
+	w.crowd.answered("LOCK", a.want.Key, a.began, err)
 	if err == nil && w.crashed(a.pr) {
 		err = errCrashed
 	}
@@ -217,6 +219,7 @@ func (c *simClient) extend(cl *claim, pr *simProxy) {
 		most = max(most, until.Sub(began))
 	}
 	c.w.ledger.took(cl.key, "Extend", began, most)
+	c.w.crowd.answered("EXTEND", cl.key, began, err)
 	if err == nil && c.w.crashed(pr) {
 		err = errCrashed
 	}
@@ -272,6 +275,7 @@ func (c *simClient) gives(cl *claim, pr *simProxy) *giving {
 func (g *giving) finish(ok bool, err error) {
 	w := g.c.w
 	w.ledger.took(g.cl.key, "Release", g.began, w.plan.mostWait())
+	w.crowd.answered("UNLOCK", g.cl.key, g.began, err)
 	e := event{what: "UNLOCKED", proxy: g.pr.serial, master: -1, client: g.c.index, key: g.cl.key, secret: g.cl.token.Secret}
 	if err != nil {
 		e.more = err.Error()

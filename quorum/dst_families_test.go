@@ -40,6 +40,7 @@ var families = []family{
 	{"kept", 0.02, (*plan).keptKeys},
 	{"starved", 0.02, (*plan).starved},
 	{"cut off", 0.02, (*plan).cutOff},
+	{"overload", 0.03, (*plan).overload},
 }
 
 // join makes p a run of some family, or leaves it as it is.
@@ -63,6 +64,7 @@ func (p *plan) quiet(r *rand.Rand) {
 	p.maxTTL, p.masterTimeout, p.mostHold = 2*time.Second, 40*time.Millisecond, 5*time.Millisecond
 	p.fencing, p.guard, p.wipes, p.stagger, p.census = true, GuardOn, false, 0, false
 	p.timeouts, p.denied, p.probes, p.recovers, p.counted, p.fight = nil, nil, false, false, false, false
+	p.load = loadPlan{}
 	p.loops = []bool{r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0}
 	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{p.maxTTL / 2, p.maxTTL}, think: between(r, 5*time.Millisecond, 30*time.Millisecond)}
 	p.traffic = trafficPlan{base: [2]time.Duration{50 * time.Microsecond, 300 * time.Microsecond}}

@@ -60,6 +60,8 @@ type simLink struct {
 	arrived time.Time // when the oldest part of inbox was written
 	hungUp  bool      // close when inbox is done
 	gone    bool      // closed
+	newest  int       // the LOCK that came last of those carried out; 0: none
+	before  int       // newest, before this packet
 }
 
 var _ net.Conn = (*simLink)(nil)

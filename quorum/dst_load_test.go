@@ -38,6 +38,7 @@ func (w *world) checkLoad() {
 	l := w.ledger
 	// What fails is released. Where another proxy unlocks, the one that granted may check, and
 	// lets what it finds fade.
+	l.asked -= w.crowd.unsent
 	most := l.asked + 2*(l.asked-l.grants) + l.releases + l.extends + 2*l.long + 3*l.elsewhere
 	most += most/20 + 40
 	for _, m := range w.servers() {

@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +36,10 @@ type simMaster struct {
 	away     bool // it is away now and then, and may have to be told everything twice
 	second   int64
 	inSecond int // commands in that second
+
+	cost  time.Duration // of an operation, one at a time; 0: it takes no time
+	busy  bool
+	turns []*simLink // with commands to be carried out, in order of arrival
 
 	durable bool         // AOF on, fsync always: it forgets nothing
 	saved   *fake.Memory // what an old RDB holds
@@ -143,13 +149,52 @@ func (li *simLink) reachMasterLocked(m *message) {
 
 // workLocked makes the master carry out what has arrived.
 func (li *simLink) workLocked() {
+	if m := li.server; m.cost == 0 {
+		li.runLocked(math.MaxInt)
+	} else {
+		if !slices.Contains(m.turns, li) {
+			m.turns = append(m.turns, li)
+		}
+		m.serveLocked(li.net)
+	}
+}
+
+// serveLocked makes a master that needs time for operations begin with the next command.
+func (m *simMaster) serveLocked(n *network) {
+	if m.busy || m.paused || len(m.turns) == 0 {
+		return
+	}
+	li := m.turns[0]
+	m.turns, m.busy = m.turns[1:], true
+	n.post.putLocked(letter{due: time.Now().Add(time.Duration(li.operations()) * m.cost), do: func() {
+		m.busy = false
+		li.runLocked(1)
+		if li.operations() > 0 {
+			m.turns = append(m.turns, li)
+		}
+		m.serveLocked(n)
+	}})
+}
+
+// operations counts those of the next command that has arrived; 0: none has.
+func (li *simLink) operations() int {
+	args, _ := fake.CutCommand(li.inbox)
+	if args == nil {
+		return 0
+	}
+	cmd, _ := fake.Parse(args)
+	return max(1, len(cmd.Ops))
+}
+
+// runLocked carries out commands that have arrived, at most so many.
+func (li *simLink) runLocked(most int) {
 	m := li.server
 	if m.paused || li.gone {
 		return
 	}
 	var out []byte
 	tells := false // something in out tells the clock
-	for {
+	for ; most > 0; most-- {
 		args, rest := fake.CutCommand(li.inbox)
 		if args == nil {
 			break
@@ -173,7 +218,7 @@ func (li *simLink) workLocked() {
 			m.Set(func() { msg.record = m.State["record"] })
 		}
 	}
-	if li.hungUp {
+	if li.hungUp && li.operations() == 0 {
 		m.Disconnect(li.peer)
 		li.goneLocked()
 	}

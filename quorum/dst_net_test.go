@@ -35,8 +35,9 @@ type network struct {
 	paths [][]*path    // by place of the proxy, and address
 	aim   *aim         // what the faults wait for; nil: nothing
 	post  post
-	storm func(*simMaster) // told that a master is asked for too much
-	heard [][]clockHeard   // by place and address: what the proxy there knows of the clock
+	storm func(*simMaster)                      // told that a master is asked for too much
+	sent  func(li *simLink, key, secret string) // checks an acquire that a master carries out
+	heard [][]clockHeard                        // by place and address: what the proxy there knows of the clock
 }
 
 // trafficPlan is how slow the network of a run is.

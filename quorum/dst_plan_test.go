@@ -41,6 +41,7 @@ type plan struct {
 	fight      bool            // one waits for a key that others share
 	counted    bool            // the load on the masters is checked
 	remembered bool            // a proxy runs all the time: all masters may be emptied
+	load       loadPlan        // more than the masters can take
 }
 
 // spares is how many servers have no address at first.

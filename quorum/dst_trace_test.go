@@ -71,6 +71,7 @@ func (t *trace) ran(li *simLink, args []string, answer []byte) (tellsClock bool)
 		return cmd.Name == "probe"
 	}
 	m.load.packets++
+	li.before = li.newest
 	var r wire.Reply
 	n, err := wire.Parse(answer, &r)
 	p, ok := wire.ParsePacket(&r, len(cmd.Ops))
@@ -81,6 +82,9 @@ func (t *trace) ran(li *simLink, args []string, answer []byte) (tellsClock bool)
 		o := &cmd.Ops[i]
 		m.load.ops[o.Name]++
 		li.net.ranLocked(li.path, o.Name)
+		if o.Name == "acquire" {
+			li.net.sent(li, o.Key, o.Secret())
+		}
 		e := event{what: o.Name, proxy: li.from.serial, master: m.index, client: -1, key: o.Key, secret: o.Secret(), more: said(&p.Results[i])}
 		if !p.Admitted {
 			e.more += " (not admitted)"

@@ -28,6 +28,7 @@ type world struct {
 	places []*simProxy // nil while none runs there
 	serial int
 	losses int // of memory; used by the faulter only
+	crowd  *crowd
 
 	idle    atomic.Bool    // clients take no locks for now
 	stopped chan struct{}  // closed when clients and faults are to end
@@ -91,7 +92,7 @@ func (w *world) start(place int) {
 	defer w.mu.Unlock()
 	w.serial++
 	pr := &simProxy{place: place, serial: w.serial, began: time.Now()}
-	o := Options{KeyPrefix: "lock:", MasterTimeout: w.plan.timeoutAt(place), MaxTTL: w.plan.maxTTL, Fencing: w.plan.fencing, Guard: w.plan.guard,
+	o := Options{KeyPrefix: "lock:", MasterTimeout: w.plan.timeoutAt(place), MaxTTL: w.plan.maxTTL, Fencing: w.plan.fencing, Guard: w.plan.guard, QueueTimeout: w.plan.load.patience,
 		dice: dice.New(rand.New(rand.NewPCG(w.plan.seed, uint64(1000+w.serial))))}
 	for a := range w.net.at {
 		o.Masters = append(o.Masters, MasterOptions{Name: fmt.Sprintf("master-%d", a), Addr: fmt.Sprintf("10.0.0.%d:6379", a), Dial: w.dialer(pr, a)})
@@ -150,6 +151,7 @@ func runWorld(p *plan) *world {
 	if p.fight {
 		w.group.Go(w.waiter)
 	}
+	w.crowd.start()
 	w.wait(p.length)
 	close(w.stopped)
 	w.group.Wait()
@@ -197,12 +199,15 @@ func newWorld(p *plan) *world {
 		if p.durable[i] {
 			m.becomesDurable()
 		}
+		m.cost = p.load.costOf(i)
 		if p.denied != nil {
 			m.Denied = p.denied[i]
 		}
 		w.masters = append(w.masters, m)
 	}
 	w.net = newNetwork(p.seed, p.traffic, p.proxies, slices.Clone(w.masters[:p.masters]), w.trace)
+	w.crowd = newCrowd(w)
+	w.net.sent = w.crowd.sentLocked
 	w.net.storm = func(m *simMaster) {
 		w.ledger.wrong("", "the load on master %d is too high: a storm of commands in a second", m.index)
 	}
