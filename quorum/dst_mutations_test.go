@@ -15,12 +15,13 @@ type mutation struct {
 
 // What mutations break.
 const (
-	exclusion = "holds the lock|has lost its lock|was extended after"
-	order     = "given out after|was extended after|holds the lock"
-	leftovers = "is left on master"
-	blamed    = "has lost its lock"
-	blocked   = "nothing is granted"
-	costly    = "the load on master"
+	exclusion  = "holds the lock|has lost its lock|was extended after"
+	order      = "given out after|was extended after|holds the lock"
+	leftovers  = "is left on master"
+	blamed     = "has lost its lock"
+	blocked    = "nothing is granted"
+	costly     = "the load on master"
+	overloaded = "under load|after the load"
 )
 
 // edit is a change of one file. old stands there exactly once, or times if that is set.
@@ -41,7 +42,7 @@ const (
 )
 
 // mutations are rules of the quorum, each broken.
-var mutations = slices.Concat(roundMutations, kindMutations, laneMutations, guardMutations)
+var mutations = slices.Concat(roundMutations, kindMutations, laneMutations, guardMutations, loadMutations)
 
 // roundMutations break the rounds of package quorum.
 var roundMutations = []mutation{

@@ -47,6 +47,9 @@ func (p *plan) overload(r *rand.Rand) {
 	case 1:
 		l.lag = 2 + r.IntN(8)
 	}
+	if rarely(r, 0.3) { // a LOCK may wait for longer than its attempt may take
+		p.census, p.clients.ttl = false, [2]time.Duration{time.Second, 2 * time.Second}
+	}
 	// With fences each client has one key: the first LOCK of a key raises its counter.
 	if p.fencing = l.open == 0 && !l.faults; !p.fencing {
 		l.leave = some(r, 0.5)
@@ -163,6 +166,10 @@ func (c *crowd) askAsync(s *simClient, pr *simProxy, then func()) {
 	call := s.asks(pr, want)
 	leave := pr.q.AcquireAsync(want, func(lease Lease, err error) {
 		cl, err := call.end(lease, err)
+		if c.hasLeft(want.Key) {
+			c.w.ledger.wrong(want.Key, "under load: a LOCK is answered whose client has left")
+			return
+		}
 		if err != nil {
 			then()
 			return
@@ -248,6 +255,12 @@ func (c *crowd) served() (grants, raises int) {
 		raises = max(raises, m.load.ops["raise"])
 	}
 	return grants, raises
+}
+
+// hasLeft reports whether the client left while its LOCK waited.
+func (c *crowd) hasLeft(key string) (left bool) {
+	c.note(func() { left = c.left[key] })
+	return left
 }
 
 func (c *crowd) note(change func()) {
