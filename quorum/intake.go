@@ -53,15 +53,15 @@ func (n *intake) drain() {
 	n.mu.Unlock()
 	for {
 		n.mu.Lock()
-		a := n.first
-		if a != nil {
-			n.unlinkLocked(a)
+		waits := n.first
+		if waits != nil {
+			n.unlinkLocked(waits)
 		}
 		n.mu.Unlock()
-		if a == nil {
+		if waits == nil {
 			return
 		}
-		a.refuse(ErrEnding)
+		waits.refuse(ErrEnding)
 	}
 }
 

@@ -102,10 +102,10 @@ func TestLateness(t *testing.T) {
 		}{
 			{0, minLateness - 1, minLateness - 1, 0, 0},
 			{time.Second, minLateness, minLateness, minLateness, 1},
-			{time.Second, 2 * minLateness, 2 * minLateness, 2 * minLateness, 1},
-			{time.Second, 0, 2 * minLateness, 2 * minLateness, 1},
-			{1, 0, 2 * minLateness, 0, 1}, // over a second ago
-			{4 * time.Second, 0, 0, 0, 1},
+			{time.Second, 2 * minLateness, 2 * minLateness, 2 * minLateness, 2},
+			{time.Second, 0, 2 * minLateness, 2 * minLateness, 2},
+			{1, 0, 2 * minLateness, 0, 2}, // over a second ago
+			{4 * time.Second, 0, 0, 0, 2},
 			{4 * time.Second, minLateness, minLateness, minLateness, 2},
 		} {
 			time.Sleep(c.after)
