@@ -2,7 +2,7 @@ package quorum
 
 const laneItself = "internal/master/lane.go"
 
-// loadMutations break what happens under more load than the masters can take.
+// loadMutations break the rules of overload.
 var loadMutations = []mutation{
 	{name: "an attempt is timed from the arrival of the LOCK", family: "overload", finds: overloaded, edits: []edit{
 		{file: "acquire.go", old: "	\"lockproxy/quorum/internal/wire\"\n", new: "	\"lockproxy/quorum/internal/clock\"\n	\"lockproxy/quorum/internal/wire\"\n"},

@@ -163,7 +163,8 @@ func (c *crowd) openLoop(s *simClient) {
 func (c *crowd) askAsync(s *simClient, pr *simProxy, then func()) {
 	want := c.request(s)
 	hasty, soon := s.chance(c.leave), time.Duration(s.random.Int64N(int64(100*time.Millisecond)))
-	call := s.asks(pr, want)
+	call, number := s.asks(pr, want), 0
+	c.note(func() { number = c.came })
 	leave := pr.q.AcquireAsync(want, func(lease Lease, err error) {
 		cl, err := call.end(lease, err)
 		if c.hasLeft(want.Key) {
@@ -183,7 +184,7 @@ func (c *crowd) askAsync(s *simClient, pr *simProxy, then func()) {
 	if leave == nil || !hasty {
 		return
 	}
-	time.AfterFunc(c.w.own(soon, 6000+s.keys%2000), func() {
+	time.AfterFunc(c.w.own(soon, 6000+number%2000), func() {
 		if leave() {
 			c.w.trace.add(event{what: "leaves", proxy: pr.serial, master: -1, client: s.index, key: want.Key})
 			c.note(func() { c.unsent++; c.left[want.Key] = true })
