@@ -46,7 +46,7 @@ var loadMutations = []mutation{
 	}},
 	{name: "a LOCK is sent whose client left while it waited", family: "overload", finds: overloaded, edits: []edit{
 		{file: "acquire.go", old: "	if a.stage == stageOver {\n		a.mu.Unlock()\n		a.q.intake.leave(nil)\n		return\n	}\n", new: ""},
-		{file: "acquire.go", old: "	return a.q.intake.remove(a, timedOut), true\n", new: "	return 0, true\n"},
+		{file: "acquire.go", old: "	return a.q.intake.remove(a, timedOut), true\n", new: "	if !timedOut {\n		return 0, true\n	}\n	return a.q.intake.remove(a, timedOut), true\n"},
 	}},
 	{name: "a place is not given back after giving up", test: "TestIntakeGivesUp", edits: []edit{
 		{file: "acquire.go", old: "	a.q.leave()\n	a.q.intake.leave(nil)\n	return true\n", new: "	a.q.leave()\n	return true\n"},
