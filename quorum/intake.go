@@ -77,9 +77,7 @@ func (n *intake) leave(ended *attempt) {
 		n.mu.Lock()
 		if n.window.n > 0 {
 			n.window.next(time.Now(), target)
-			for _, l := range n.q.lanes {
-				l.SetRoom(mostOf * n.window.size)
-			}
+			n.setRoomLocked()
 		}
 		n.mu.Unlock()
 	}
@@ -145,6 +143,13 @@ func (n *intake) mayStartLocked() bool {
 	}
 	n.q.deadlines.within(&n.look, time.Now().Add(lookAfter))
 	return false
+}
+
+// setRoomLocked tells the lanes how many requests may wait on them.
+func (n *intake) setRoomLocked() {
+	for _, l := range n.q.lanes {
+		l.SetRoom(mostOf * n.window.size)
+	}
 }
 
 // remove takes a out if it waits, and returns how many waited.

@@ -98,6 +98,7 @@ func New(o Options) (*Quorum, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	q.cancel = func() { cancel(); close(q.stopped) }
 	q.openLanes()
+	q.intake.setRoomLocked()
 	for _, l := range q.lanes {
 		q.wg.Go(func() { l.Run(ctx) })
 	}
