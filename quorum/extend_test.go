@@ -21,7 +21,7 @@ func TestExtend(t *testing.T) {
 		{"held by all", func(*sim) {}, nil, 0},
 		{"two masters hang", func(s *sim) { s.each(3, 5, (*fake.Master).Pause) }, nil, 0},
 		{"two masters down", func(s *sim) { s.each(3, 5, (*fake.Master).Stop) }, nil, 0},
-		{"three hang", func(s *sim) { s.each(2, 5, (*fake.Master).Pause) }, ErrNoQuorum, 250 * time.Millisecond},
+		{"three hang", func(s *sim) { s.each(2, 5, (*fake.Master).Pause) }, ErrNoQuorum, 50 * time.Millisecond},
 		{"three down", func(s *sim) { s.each(2, 5, (*fake.Master).Stop) }, ErrNoQuorum, 0},
 		{"lost on three", func(s *sim) { s.each(0, 3, empty) }, ErrLost, 0},
 		{"lost on three, two hang", func(s *sim) { s.each(0, 3, empty); s.each(3, 5, (*fake.Master).Pause) }, ErrLost, 0},
@@ -177,14 +177,14 @@ func TestExtendUntilDeadline(t *testing.T) {
 		err      error
 		took     time.Duration
 	}{
-		{0, ErrNoQuorum, 250 * time.Millisecond},
+		{0, ErrNoQuorum, 50 * time.Millisecond},
 		{10 * time.Millisecond, context.DeadlineExceeded, 10 * time.Millisecond},
-		{400 * time.Millisecond, nil, 280 * time.Millisecond},
+		{100 * time.Millisecond, nil, 80 * time.Millisecond},
 	} {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
 			q := s.quorum()
 			lease := mustAcquire(t, q, "job", 20*time.Second)
-			s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", 280*time.Millisecond) })
+			s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", 80*time.Millisecond) })
 			ctx, start := t.Context(), time.Now()
 			if c.deadline > 0 {
 				within, cancel := context.WithTimeout(ctx, c.deadline)
@@ -195,7 +195,7 @@ func TestExtendUntilDeadline(t *testing.T) {
 			if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
 				t.Errorf("deadline %v: %v after %v, want %v after %v", c.deadline, err, took, c.err, c.took)
 			}
-			if want := 20*time.Second - 482*time.Millisecond; err == nil && left != want {
+			if want := 20*time.Second - 282*time.Millisecond; err == nil && left != want {
 				t.Errorf("validity %v, want %v", left, want)
 			}
 		})

@@ -195,6 +195,16 @@ func (n *intake) unlinkLocked(a *acquisition) {
 	n.q.deadlines.cancel(&a.waits)
 }
 
+// manyAttempts is how many LOCKs under way count as load.
+const manyAttempts = 8
+
+// load returns how many LOCKs are under way or wait.
+func (n *intake) load() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.running + n.waiting
+}
+
 // overloaded reports whether LOCKs wait until they can be sent.
 func (n *intake) overloaded() bool {
 	n.mu.Lock()

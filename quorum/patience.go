@@ -15,12 +15,12 @@ const (
 type patience struct {
 	begun time.Time
 	least time.Duration // a master whose lane has made no progress for so long no longer counts
-	quiet time.Duration // ... while less than a majority has answered
+	quiet time.Duration // ... under load, while less than a majority has answered
 	most  time.Duration // after so long none counts
 }
 
 const (
-	// A round without the answers of a majority gives its masters quietFactor times
+	// Under load a round without the answers of a majority gives its masters quietFactor times
 	// Options.MasterTimeout, up to quietMost: otherwise it can only fail, and where processor time is
 	// short healthy masters are silent for longer now and then.
 	quietFactor = 5
@@ -45,9 +45,9 @@ const lateFactor = 10
 // first is when a master may no longer count for the first time.
 func (p *patience) first() time.Time { return p.begun.Add(min(p.least, p.most)) }
 
-// silent returns those of the pending masters of a round that no longer count, and when others of them
-// may not either; zero if there are none. A master has twice its longest round trip of late, and lateFactor
-// times the recent lateness of this process, if that is more.
+// silent returns those of the pending masters of a round that no longer count, and when others of
+// them may not either; zero if there are none. A master has twice its longest round trip of the last
+// seconds, up to quietMost, and lateFactor times the recent lateness of this process, if that is more.
 func (q *Quorum) silent(r *round, p *patience) (set uint64, next time.Time) {
 	pending := r.pending()
 	now := time.Now()
@@ -56,7 +56,7 @@ func (q *Quorum) silent(r *round, p *patience) (set uint64, next time.Time) {
 		return pending, time.Time{}
 	}
 	quiet := p.least
-	if r.tally.answered() < majority(len(r.answers)) {
+	if r.tally.answered() < majority(len(r.answers)) && q.intake.load() >= manyAttempts {
 		quiet = p.quiet
 	}
 	quiet = max(quiet, lateFactor*q.lateness.recent(now))
@@ -65,7 +65,7 @@ func (q *Quorum) silent(r *round, p *patience) (set uint64, next time.Time) {
 			continue
 		}
 		_, longest := l.RTT()
-		left := max(quiet, 2*longest) - l.Silence()
+		left := max(quiet, min(2*longest, quietMost)) - l.Silence()
 		if left <= 0 {
 			set |= 1 << i
 		} else if at := now.Add(left); at.Before(next) {

@@ -53,8 +53,8 @@ func TestProgressIsNoSilence(t *testing.T) {
 	}
 }
 
-// Silent masters no longer count after the longest of: master-timeout, twice the longest recent
-// round trip, ten times the recent lateness of this process.
+// Silent masters no longer count after the longest of: master-timeout, 250 ms under load, twice the
+// longest recent round trip up to that, ten times the recent lateness of this process.
 func TestSilence(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -64,7 +64,8 @@ func TestSilence(t *testing.T) {
 		{"nothing known", func(*sim, *Quorum) {}, 50 * time.Millisecond},
 		{"after a short round trip", func(s *sim, q *Quorum) { slowOnce(s, q, 20*time.Millisecond) }, 50 * time.Millisecond},
 		{"after a long one", func(s *sim, q *Quorum) { slowOnce(s, q, 80*time.Millisecond) }, 160 * time.Millisecond},
-		{"after one that was longer than a second", func(s *sim, q *Quorum) { slowOnce(s, q, 700*time.Millisecond) }, time.Second},
+		{"after one that was very long", func(s *sim, q *Quorum) { slowOnce(s, q, 700*time.Millisecond) }, 250 * time.Millisecond},
+		{"under load", func(_ *sim, q *Quorum) { q.intake.running += manyAttempts }, 250 * time.Millisecond},
 		{"long after a long one", func(s *sim, q *Quorum) { slowOnce(s, q, 80*time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},
 		{"late", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond) }, 80 * time.Millisecond},
 		{"late long ago", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},

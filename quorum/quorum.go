@@ -89,7 +89,6 @@ func New(o Options) (*Quorum, error) {
 	q.gather.expire = func() {}
 	q.intake.q, q.intake.window, q.intake.look.expire = q, window{size: minWindow}, q.intake.start
 	q.pulse.expire = func() { q.deadlines.set(&q.pulse, time.Now().Add(pulseEvery)) }
-	q.pulse.expire()
 	q.checks.q, q.checks.waits = q, make(map[wire.TokenAt]*check)
 	if n := len(o.Masters); n%2 == 0 {
 		q.log.Warn("an even number of masters tolerates no more failures than one less", zap.Int("masters", n))
@@ -103,6 +102,7 @@ func New(o Options) (*Quorum, error) {
 		q.wg.Go(func() { l.Run(ctx) })
 	}
 	q.releases, q.changes = q.newSubscriptions(wire.ReleasedPrefix), q.newSubscriptions(wire.Changed)
+	q.pulse.expire()
 	return q, nil
 }
 

@@ -26,7 +26,7 @@ func TestRelease(t *testing.T) {
 		{"held by all", func(*sim, string) {}, true, nil, 0},
 		{"two masters hang", func(s *sim, _ string) { s.each(3, 5, (*fake.Master).Pause) }, true, nil, 0},
 		{"two masters down", func(s *sim, _ string) { s.each(3, 5, (*fake.Master).Stop) }, true, nil, 0},
-		{"three hang", func(s *sim, _ string) { s.each(2, 5, (*fake.Master).Pause) }, false, ErrNoQuorum, 250 * time.Millisecond},
+		{"three hang", func(s *sim, _ string) { s.each(2, 5, (*fake.Master).Pause) }, false, ErrNoQuorum, 50 * time.Millisecond},
 		{"three down", func(s *sim, _ string) { s.each(2, 5, (*fake.Master).Stop) }, false, ErrNoQuorum, 0},
 		{"lost on three", func(s *sim, key string) { s.each(0, 3, empty) }, false, nil, 0},
 		{"lost on two", func(s *sim, key string) { s.each(0, 2, empty) }, true, nil, 0},

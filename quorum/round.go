@@ -180,7 +180,9 @@ func read(kind wire.Kind, a *master.Answer) answer {
 // noQuorum is the error of a round in which too few answers count. waited is how long the masters
 // had.
 func (q *Quorum) noQuorum(answers []answer, waited time.Duration) *NoQuorumError {
-	waited = waited.Round(time.Millisecond)
+	if waited = waited.Round(time.Millisecond); waited > q.opts.MasterTimeout { // by the time of a timer
+		waited = waited.Truncate(q.opts.MasterTimeout)
+	}
 	e := &NoQuorumError{N: len(answers), Needed: majority(len(answers))}
 	for i, a := range answers {
 		if a.state.counts() {
