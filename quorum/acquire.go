@@ -29,8 +29,8 @@ import (
 //
 // After an error nothing is granted: every master has been asked to release (step 5), or will be
 // as soon as it can be reached, also when ctx has ended. Errors: ErrHeld (as *HeldError),
-// ErrNoQuorum (as *NoQuorumError), ErrBusy (as *BusyError), ErrLate, ErrFence, ErrInvalidTTL, ErrInvalidRequest, or
-// context.Cause(ctx) if the caller gave up first.
+// ErrNoQuorum (as *NoQuorumError), ErrBusy (as *BusyError), ErrEnding, ErrLate, ErrFence,
+// ErrInvalidTTL, ErrInvalidRequest, or context.Cause(ctx) if the caller gave up first.
 //
 // Safe for concurrent use.
 func (q *Quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
@@ -78,7 +78,8 @@ func (a *acquisition) handOver(lease Lease, err error) (Lease, error) {
 // the next Flush.
 //
 // If the acquire has to wait until it can be sent, leave gives it up, for a client that has left: it
-// reports whether the acquire had not been sent, and then done is not called. Otherwise leave is nil.
+// reports whether no attempt of the acquire was under way, and then done is not called. Otherwise
+// leave is nil.
 func (q *Quorum) AcquireAsync(r Request, done func(Lease, error)) (leave func() bool) {
 	a := q.acquire(r, done)
 	a.mu.Lock()

@@ -84,7 +84,7 @@ func TestAcquireWithHungMasters(t *testing.T) {
 // silent; not of a lateness that is over, nor where masters are down.
 func TestNoQuorumSaysLate(t *testing.T) {
 	const says = "0 of 3 masters can vote, 2 needed, and this proxy itself was late by 80ms (is it short of processor time?): " +
-		"10.0.0.1:6379 gave no answer in 800ms;"
+		"10.0.0.1:6379 gave no answer in 250ms;"
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		s.each(0, 3, (*fake.Master).Pause)

@@ -18,7 +18,7 @@ var loadMutations = []mutation{
 		{file: "attempt.go", old: "		clock: clock.Start(),\n", new: "		clock: acq.begun,\n"},
 	}},
 	{name: "a queue counts as silence", family: "overload", finds: overloaded, edits: []edit{
-		{file: "patience.go", old: "max(quiet, min(2*longest, quietMost)) - l.Silence()", new: "quiet + 0*longest - now.Sub(p.begun)"},
+		{file: "patience.go", old: "min(max(allowed, 2*longest), p.quiet) - l.Silence()", new: "allowed + 0*longest - now.Sub(p.begun)"},
 	}},
 	{name: "the window does not limit", test: "TestIntakeOrder", edits: []edit{
 		{file: "intake.go", old: "	if n.running >= n.window.size {", new: "	if n.running >= 100*maxWindow {"},

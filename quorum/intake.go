@@ -8,10 +8,11 @@ import (
 	"lockproxy/stat"
 )
 
-// intake limits how many acquisitions ask the masters at a time: to the size of the window. The others
-// wait here in order of arrival, without a request to the masters: an acquisition has neither token
-// nor clock before its attempt begins. Releases, extensions and all other questions do not pass here, so they
-// go before every LOCK that waits; and if they fill the lanes of a majority, no LOCK starts.
+// intake limits how many acquisitions ask the masters at a time: to the size of the window. The
+// others wait here in order of arrival, without a request to the masters: an acquisition has neither
+// token nor clock before its attempt begins. Releases, extensions and all other questions do not pass
+// here, so they go before every LOCK that waits; and if they fill the lanes of a majority, no LOCK
+// starts.
 type intake struct {
 	q *Quorum
 
@@ -27,8 +28,9 @@ type intake struct {
 	look     deadline // when to look again whether lanes have room
 }
 
-// enter reports whether a may ask the masters now. Otherwise it waits until the intake calls next, or
-// must not wait, as the proxy is ending. again: a has asked before, and goes before all that have not.
+// enter reports whether a may ask the masters now. Otherwise a waits until the intake calls next;
+// ends says that it must not wait, because the proxy is ending. With again, a has asked before, and
+// goes before all that have not.
 func (n *intake) enter(a *acquisition, again bool) (starts, ends bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

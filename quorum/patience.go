@@ -10,19 +10,19 @@ const (
 )
 
 // patience is how long a round waits for masters that owe it an answer. A master that answers
-// others is not silent: its answer may come, and an answer that comes late is better than an error.
-// A master gets more time if it was slow lately, or if this process was: they may share a machine.
+// others is not silent: its answer may come, and a late answer is better than an error. Even a
+// healthy master may be silent for longer than Options.MasterTimeout where processor time is short.
+// It gets more time if there is a sign of that: load, a longer round trip, or lateness of this
+// process within the last seconds.
 type patience struct {
 	begun time.Time
 	least time.Duration // a master whose lane has made no progress for so long no longer counts
-	quiet time.Duration // ... under load, while less than a majority has answered
-	most  time.Duration // after so long none counts
+	quiet time.Duration // the same, with a sign that it only seems silent
+	most  time.Duration // after so long no master counts
 }
 
 const (
-	// Under load a round without the answers of a majority gives its masters quietFactor times
-	// Options.MasterTimeout, up to quietMost: otherwise it can only fail, and where processor time is
-	// short healthy masters are silent for longer now and then.
+	// patience.quiet is quietFactor times Options.MasterTimeout, up to quietMost.
 	quietFactor = 5
 	quietMost   = 250 * time.Millisecond
 )
@@ -46,8 +46,9 @@ const lateFactor = 10
 func (p *patience) first() time.Time { return p.begun.Add(min(p.least, p.most)) }
 
 // silent returns those of the pending masters of a round that no longer count, and when others of
-// them may not either; zero if there are none. A master has twice its longest round trip of the last
-// seconds, up to quietMost, and lateFactor times the recent lateness of this process, if that is more.
+// them may not either; zero if there are none. Up to p.quiet a master has twice its longest round trip
+// and lateFactor times the lateness of this process; and all of p.quiet under load, while less than a
+// majority has answered.
 func (q *Quorum) silent(r *round, p *patience) (set uint64, next time.Time) {
 	pending := r.pending()
 	now := time.Now()
@@ -55,17 +56,16 @@ func (q *Quorum) silent(r *round, p *patience) (set uint64, next time.Time) {
 	if !now.Before(next) {
 		return pending, time.Time{}
 	}
-	quiet := p.least
+	allowed := max(p.least, lateFactor*q.lateness.recent(now))
 	if r.tally.answered() < majority(len(r.answers)) && q.intake.load() >= manyAttempts {
-		quiet = p.quiet
+		allowed = p.quiet
 	}
-	quiet = max(quiet, lateFactor*q.lateness.recent(now))
 	for i, l := range q.lanes {
 		if pending&(1<<i) == 0 {
 			continue
 		}
 		_, longest := l.RTT()
-		left := max(quiet, min(2*longest, quietMost)) - l.Silence()
+		left := min(max(allowed, 2*longest), p.quiet) - l.Silence()
 		if left <= 0 {
 			set |= 1 << i
 		} else if at := now.Add(left); at.Before(next) {

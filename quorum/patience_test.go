@@ -68,6 +68,7 @@ func TestSilence(t *testing.T) {
 		{"under load", func(_ *sim, q *Quorum) { q.intake.running += manyAttempts }, 250 * time.Millisecond},
 		{"long after a long one", func(s *sim, q *Quorum) { slowOnce(s, q, 80*time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},
 		{"late", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond) }, 80 * time.Millisecond},
+		{"late for long", func(_ *sim, q *Quorum) { q.lateness.note(80 * time.Millisecond) }, 250 * time.Millisecond},
 		{"late long ago", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},
 	} {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
