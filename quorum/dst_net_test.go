@@ -17,6 +17,9 @@ import (
 // instants is how many instants there are before the next message of the same link may arrive.
 const instants = 8192 * time.Nanosecond
 
+// mostMasters is how many masters a run has at most.
+const mostMasters = 5
+
 type direction uint8
 
 const (
@@ -108,7 +111,7 @@ func (n *network) dial(ctx context.Context, from *simProxy, addr int) (net.Conn,
 	serial := p.dials
 	li := &simLink{net: n, path: p, from: from, hash: mix(n.seed, 'w', uint64(p.proxy), uint64(addr), serial), wake: make(chan struct{}, 1)}
 	for dir := range li.flows {
-		li.flows[dir].instant = time.Duration((uint64(p.proxy*maxModelMasters+addr)*2+serial%2)*2+uint64(dir)) * time.Nanosecond
+		li.flows[dir].instant = time.Duration((uint64(p.proxy*mostMasters+addr)*2+serial%2)*2+uint64(dir)) * time.Nanosecond
 	}
 	took := n.delay(p, mix(li.hash, 1)) + n.delay(p, mix(li.hash, 2))
 	n.mu.Unlock()
