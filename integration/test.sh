@@ -81,10 +81,10 @@ export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEG
 
 # What searches states and simulates seeds does without the race detector, which others are run with: it takes what the rest
 # leaves over. timeout ends it with all that it has started.
-alone='TestExclusionModel|TestModel|TestModelOfLess|TestStorm|TestStormMutations|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestKindsExplored.*|TestKindsAtRandom|TestKindsMutations'
+alone='TestModel|TestModelOfLess|TestStorm|TestStormMutations|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestTidy|TestAtRandom|TestMutations'
 step 'go test, simulation and models: in the background'
 QUORUM_SEEDS="${QUORUM_SEEDS:-2000}" MODEL_STATES="${MODEL_STATES:-100000}" timeout 1h nice -n 19 \
-	go test -vet=off -p 1 -count=1 -timeout 40m -v -run "^(TestSimulation|$alone)\$" ./quorum ./quorum/internal/admission >"$scratch/searches" 2>&1 &
+	go test -vet=off -p 1 -count=1 -timeout 40m -v -run "^(TestSimulation|$alone)\$" ./quorum ./quorum/internal/admission ./quorum/internal/model >"$scratch/searches" 2>&1 &
 searches=$!
 
 # failing prints the tests that failed in an output, in a line.
