@@ -335,17 +335,17 @@ func parseScore(s string) (float64, bool) {
 	return score, err == nil && !math.IsNaN(score)
 }
 
-// scoreText is a score as Redis writes it, which is C's %.17g.
-func scoreText(score float64) string {
+// numberText is a number as C's %.<digits>g writes it: Redis with 17 digits, Lua with 14.
+func numberText(n float64, digits int) string {
 	switch {
-	case math.IsInf(score, 1):
+	case math.IsInf(n, 1):
 		return "inf"
-	case math.IsInf(score, -1):
+	case math.IsInf(n, -1):
 		return "-inf"
-	case score == math.Trunc(score) && math.Abs(score) < 1e17 && score != 0:
-		return strconv.FormatInt(int64(score), 10)
+	case n == math.Trunc(n) && math.Abs(n) < 1e14 && n != 0:
+		return strconv.FormatInt(int64(n), 10)
 	}
-	return strconv.FormatFloat(score, 'g', 17, 64)
+	return strconv.FormatFloat(n, 'g', digits, 64)
 }
 
 func doZRem(_ *Master, db *Memory, args []string) wire.Reply {
@@ -377,7 +377,7 @@ func doZScore(_ *Master, db *Memory, args []string) wire.Reply {
 		return nothing
 	}
 	score, ok := v.set.scores[args[1]]
-	return textOr(scoreText(score), ok)
+	return textOr(numberText(score, 17), ok)
 }
 
 func doZCard(_ *Master, db *Memory, args []string) wire.Reply {
@@ -446,7 +446,7 @@ func members(some []member, withScores bool) wire.Reply {
 	for _, m := range some {
 		elems = append(elems, text(m.name))
 		if withScores {
-			elems = append(elems, text(scoreText(m.score)))
+			elems = append(elems, text(numberText(m.score, 17)))
 		}
 	}
 	return list(elems)

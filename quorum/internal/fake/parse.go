@@ -41,6 +41,7 @@ func ParseOps(args []string) (ops []Op) {
 	keys, _ := strconv.Atoi(args[2])
 	argv := args[3+keys:]
 	locks := args[4 : 3+keys]
+	ops = make([]Op, 0, len(locks))
 	for i, letter := range "PDAW" {
 		for range argv[1][i] - '0' {
 			ops = append(ops, Op{Name: operations[byte(letter)].name, Letter: byte(letter), Key: locks[len(ops)]})

@@ -88,6 +88,8 @@ type interpreter struct {
 	mains map[*script]*lua.LFunction
 	run   *execution // nil between scripts
 	args  []string   // of the command that runs
+
+	ok, wrongType *lua.LTable // common replies; no script changes a reply
 }
 
 // interpreters are those that run nothing.
@@ -114,6 +116,10 @@ func newInterpreter() *interpreter {
 		return 1
 	}))
 	in.G.Global.RawSetString("redis", redis)
+	in.G.Global.RawSetString("tostring", in.NewFunction(toString))
+	library := in.G.Global.RawGetString(lua.StringLibName).(*lua.LTable)
+	library.RawSetString("find", in.NewFunction(find(library.RawGetString("find").(*lua.LFunction).GFunction)))
+	in.ok, in.wrongType = in.line("ok", done.Text), in.line("err", wrongType.Text)
 	guard := in.NewTable()
 	guard.RawSetString("__index", in.NewFunction(func(l *lua.LState) int {
 		l.RaiseError("Script attempted to access nonexistent global variable '%s'", l.CheckString(2))
@@ -180,7 +186,7 @@ func (in *interpreter) command(raises bool) int {
 		case lua.LString:
 			args = append(args, string(v))
 		case lua.LNumber:
-			args = append(args, scoreText(float64(v)))
+			args = append(args, numberText(float64(v), 17))
 		default:
 			r = refuse("ERR Lua redis lib command arguments must be strings or integers")
 		}
@@ -195,6 +201,7 @@ func (in *interpreter) command(raises bool) int {
 	}
 	result := in.value(&r)
 	if raises && r.Kind == '-' {
+		result = in.line("err", r.Text)
 		if caller, ok := in.GetStack(1); ok {
 			if _, err := in.GetInfo("l", caller, lua.LNil); err == nil {
 				result.(*lua.LTable).RawSetString("line", lua.LNumber(caller.CurrentLine))
@@ -248,13 +255,50 @@ func (in *interpreter) value(r *wire.Reply) lua.LValue {
 		}
 		return t
 	}
-	t := in.CreateTable(0, 1)
-	if r.Kind == '-' {
-		t.RawSetString("err", lua.LString(r.Text))
-	} else {
-		t.RawSetString("ok", lua.LString(r.Text))
+	switch {
+	case r.Kind == '+' && r.Text == done.Text:
+		return in.ok
+	case r.Kind == '+':
+		return in.line("ok", r.Text)
+	case r.Text == wrongType.Text:
+		return in.wrongType
 	}
+	return in.line("err", r.Text)
+}
+
+// line is a status or an error.
+func (in *interpreter) line(kind, text string) *lua.LTable {
+	t := in.CreateTable(0, 1)
+	t.RawSetString(kind, lua.LString(text))
 	return t
+}
+
+// toString is tostring of values without metatables, with numbers as C's %.14g writes them.
+func toString(l *lua.LState) int {
+	switch v := l.CheckAny(1).(type) {
+	case lua.LNumber:
+		l.Push(lua.LString(numberText(float64(v), 14)))
+	default:
+		l.Push(lua.LString(v.String()))
+	}
+	return 1
+}
+
+// find is string.find with a short way for the names of counters, of which a script asks thousands.
+func find(other lua.LGFunction) lua.LGFunction {
+	return func(l *lua.LState) int {
+		if l.GetTop() != 2 || l.Get(2) != lua.LString("^%d+$") {
+			return other(l)
+		}
+		name := l.CheckString(1)
+		if name == "" || strings.Trim(name, "0123456789") != "" {
+			l.Push(lua.LNil)
+			return 1
+		}
+		l.Push(lua.LNumber(1))
+		l.Push(lua.LNumber(len(name)))
+		return 2
+	}
 }
 
 // appendLua writes what a script returns, as Redis turns it into a reply.
@@ -296,6 +340,8 @@ func truncated(n float64) int64 {
 	return int64(n)
 }
 
+var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
+
 // appendReply writes a reply in RESP2.
 func appendReply(b []byte, r wire.Reply) []byte {
 	switch {
@@ -314,7 +360,7 @@ func appendReply(b []byte, r wire.Reply) []byte {
 		}
 		return b
 	default: // a status or an error is one line
-		b = append(append(b, r.Kind), strings.NewReplacer("\r", " ", "\n", " ").Replace(r.Text)...)
+		b = append(append(b, r.Kind), oneLine.Replace(r.Text)...)
 	}
 	return append(b, '\r', '\n')
 }
