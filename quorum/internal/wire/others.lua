@@ -90,7 +90,7 @@ local function makeTools(out, news)
     -- error.
     function h.besideOf(key, secret)
       local last = pcall('ZREVRANGE', key, '0', '1', 'WITHSCORES')
-      return last.err and last or tonumber(last[1] == secret and last[4] or last[2]) or 0
+      return last.err and last or tonumber(last[last[1] == secret and 4 or 2] or '0') or 0
     end
 
     -- endAt makes secret end at till, and the key with the last holder. With an entry it adds the
@@ -137,7 +137,7 @@ local function makeTools(out, news)
     function h.taken(key, named)
       for i = 1, #named do
         local till = pcall('ZSCORE', key, sub(named[i], 5))
-        if till and (t.failed(till) or tonumber(till) >= ms) then
+        if till and (t.failed(till) or (tonumber(till) or 0) >= ms) then
           return true
         end
       end
@@ -195,7 +195,7 @@ local function makeTools(out, news)
       if last.err then
         return nil, last
       end
-      return tonumber(last[2]), tonumber(mark)
+      return tonumber(last[2]) or 0, tonumber(mark)
     end
 
     -- join makes secret a holder of a key that is free or held in the same mode. n is the limit of
@@ -229,8 +229,8 @@ local function makeTools(out, news)
       if mode == 'limit' then
         slot = left == -2 and first or h.vacant(key, n, first, second, largest)
         if not slot then
-          local next = pcall('ZRANGEBYSCORE', key, t.whole(ms), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
-          return next.err and next or -2 - (tonumber(next[2] or ms) - ms)
+          local soonest = pcall('ZRANGEBYSCORE', key, t.whole(ms), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+          return soonest.err and soonest or -2 - ((tonumber(soonest[2]) or ms) - ms)
         end
         largest = max(largest, n, slot + 1)
       elseif last < ms then
@@ -706,13 +706,14 @@ local function makeTools(out, news)
       local found = {mode, left, pcall('ZCOUNT', key, t.whole(ms), '+inf')}
       local last = pcall('ZREVRANGE', key, '0', '127', 'WITHSCORES')
       for i = 1, #last, 2 do
-        if tonumber(last[i + 1]) < ms then
+        local till = tonumber(last[i + 1]) or 0
+        if till < ms then
           break
         end
         local entry = t.holders().entryOf(key, last[i])
         found[#found + 1] = last[i]
         found[#found + 1] = type(entry) == 'string' and entry or ''
-        found[#found + 1] = tonumber(last[i + 1]) - ms
+        found[#found + 1] = till - ms
       end
       return found
     end
