@@ -53,7 +53,9 @@ type Options struct {
 	// goroutines that read and write.
 	Adopt func(conn net.Conn) (polled Polled, ok bool)
 
-	dice *dice.Dice
+	// Dice draws secrets, nonces and jitter. It is for tests, whose runs follow from a seed. nil: secrets
+	// and nonces come from crypto/rand.
+	Dice *dice.Dice
 }
 
 // Guard says what happens to a master that may have lost its memory: one that restarted, was

@@ -216,7 +216,7 @@ func TestCheckEndsBesideLanding(t *testing.T) {
 		synctest.Wait()
 		s.masters[0].Pause()
 		s.masters[1].Pause()
-		token := wire.TokenAt{Key: "lock:job", Secret: q.opts.dice.Secret()}
+		token := wire.TokenAt{Key: "lock:job", Secret: q.opts.Dice.Secret()}
 		q.checks.add(token, 0b111, time.Now().Add(time.Minute))
 		time.Sleep(checkAfter + q.opts.MasterTimeout)
 		q.checks.add(token, 0b011, time.Now().Add(time.Minute)) // the third, which answers, is no voter any more

@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// product is the folder of package quorum, from here. Paths of edits and rooms begin there.
+const product = "../.."
+
+// apply returns the files of mu as they are with the bug in them.
+func (mu *mutation) apply() (map[string]string, error) {
+	files := make(map[string]string)
+	for _, e := range mu.edits {
+		text, ok := files[e.file]
+		if !ok {
+			b, err := os.ReadFile(filepath.Join(product, e.file))
+			if err != nil {
+				return nil, err
+			}
+			text = string(b)
+		}
+		if n, want := strings.Count(text, e.old), max(e.times, 1); n != want {
+			return nil, fmt.Errorf("%s has %d times, want %d:\n%s", e.file, n, want, e.old)
+		}
+		files[e.file] = strings.ReplaceAll(text, e.old, e.new)
+	}
+	return files, nil
+}
+
+// Every mutation still fits the code.
+func TestMutationsApply(t *testing.T) {
+	for _, mu := range mutations {
+		files, err := mu.apply()
+		if err != nil {
+			t.Errorf("%s: %v", mu.name, err)
+		}
+		if len(files) == 0 {
+			t.Errorf("%s changes nothing", mu.name)
+		}
+		for _, e := range mu.edits {
+			if e.old == e.new {
+				t.Errorf("%s: nothing new in %s", mu.name, e.file)
+			}
+		}
+	}
+}
+
+// The simulation finds every mutation. mutations.sh runs it: each takes a build of its own.
+// QUORUM_MUTATIONS is all, or part of the names of some; QUORUM_TIMES how often each is to be
+// found.
+func TestMutationsAreFound(t *testing.T) {
+	which := os.Getenv("QUORUM_MUTATIONS")
+	if which == "" {
+		t.Skip("QUORUM_MUTATIONS is not set")
+	}
+	times, ok := number64("QUORUM_TIMES")
+	if !ok {
+		times = 1
+	}
+	for _, mu := range mutations {
+		if which != "all" && !strings.Contains(mu.name, which) {
+			continue
+		}
+		binary := mu.build(t)
+		var took []time.Duration
+		var by string
+		for range times {
+			d, fault := mu.findIn(t, binary)
+			if by = fault; fault == "" {
+				t.Errorf("%s: not found in %v", mu.name, d.Round(time.Second))
+				break
+			}
+			took = append(took, d)
+		}
+		if len(took) > 0 && by != "" {
+			slices.Sort(took)
+			t.Logf("%-60s %8v of %d, at most %v: %s", mu.name, took[len(took)/2].Round(time.Millisecond), len(took), took[len(took)-1].Round(time.Millisecond), by)
+		}
+	}
+}
+
+// TestMutantBuild keeps the build of one mutation, QUORUM_BUILD, for a closer look: as
+// QUORUM_BINARY.
+func TestMutantBuild(t *testing.T) {
+	which, to := os.Getenv("QUORUM_BUILD"), os.Getenv("QUORUM_BINARY")
+	if which == "" || to == "" {
+		t.Skip("QUORUM_BUILD and QUORUM_BINARY are not set")
+	}
+	for _, mu := range mutations {
+		if mu.name == which {
+			if err := os.Rename(mu.build(t), to); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Errorf("no mutation is called %q", which)
+}
+
+// tests is the folder of the tests that find the mutation, from product.
+func (mu *mutation) tests() string {
+	if mu.test == "" {
+		return "./internal/sim"
+	}
+	return cmp.Or(mu.room, ".")
+}
+
+// build compiles the tests with the bug in the product, and touches no file of it.
+func (mu *mutation) build(t *testing.T) string {
+	t.Helper()
+	files, err := mu.apply()
+	if err != nil {
+		t.Fatalf("%s: %v", mu.name, err)
+	}
+	dir := t.TempDir()
+	overlay := struct{ Replace map[string]string }{make(map[string]string)}
+	for name, text := range files {
+		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		overlay.Replace[mustAbs(t, filepath.Join(product, name))] = file
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "mutated.test")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, mu.tests())
+	cmd.Dir = product
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", mu.name, err, out)
+	}
+	return binary
+}
+
+func mustAbs(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var faultLine = regexp.MustCompile(`QUORUM_SEED=\d+:? (.*)`)
+
+// findIn runs the simulation, for a minute of processor time at most, or the test that is named,
+// and returns how much of it that took and what it found; nothing if it passed.
+func (mu *mutation) findIn(t *testing.T, binary string) (took time.Duration, fault string) {
+	t.Helper()
+	test := cmp.Or(mu.test, "TestSimulation")
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^("+test+")$", "-test.timeout", "30m")
+	cmd.Dir = filepath.Join(product, mu.tests())
+	cmd.Env = append(os.Environ(), "QUORUM_FOR=60", "QUORUM_WANT="+mu.finds, "ADMISSION_SEEDS=20000")
+	if mu.family != "" {
+		cmd.Env = append(cmd.Env, "QUORUM_FAMILY="+mu.family)
+	}
+	out, err := cmd.CombinedOutput()
+	took = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	if err == nil {
+		return took, ""
+	}
+	line := faultLine.FindSubmatch(out)
+	if mu.test != "" {
+		line = regexp.MustCompile("_test.go:\\d+: (.*" + mu.finds + ".*)").FindSubmatch(out)
+	}
+	if line == nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return took, string(line[1])
+}
