@@ -7,40 +7,6 @@ import (
 	"time"
 )
 
-// onServers runs f against three masters that are miniredis, and three that are Redis.
-func onServers(t *testing.T, f func(t *testing.T, q *Quorum)) {
-	for kind, start := range startThree {
-		t.Run(kind, func(t *testing.T) { f(t, dialQuorum(t, start(t), patient)) })
-	}
-}
-
-func grantedOf(t *testing.T, q *Quorum, r Request) Lease {
-	t.Helper()
-	if r.TTL == 0 {
-		r.TTL = time.Minute
-	}
-	lease, err := q.Acquire(t.Context(), r)
-	if err != nil {
-		t.Fatalf("%+v: %v", r, err)
-	}
-	return lease
-}
-
-func refusedOf(t *testing.T, q *Quorum, r Request) {
-	t.Helper()
-	r.TTL = time.Minute
-	if lease, err := q.Acquire(t.Context(), r); !errors.Is(err, ErrHeld) {
-		t.Errorf("%+v: %+v, %v, want that it is held", r, lease, err)
-	}
-}
-
-func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
-	t.Helper()
-	if held, err := q.Release(t.Context(), []string{key}, lease.Token, 0); !held || err != nil {
-		t.Errorf("release of %s: %v, %v", key, held, err)
-	}
-}
-
 // Readers hold a key together, and whoever is exclusive has it alone, with rising numbers.
 func TestSharedLocks(t *testing.T) {
 	onServers(t, func(t *testing.T, q *Quorum) {
@@ -238,18 +204,4 @@ func TestDowngrade(t *testing.T) {
 		givenBack(t, q, "job", reader)
 		grantedOf(t, q, Request{Key: "job"})
 	})
-}
-
-func TestInvalidRequests(t *testing.T) {
-	q := dialQuorum(t, []string{"127.0.0.1:1"})
-	for _, r := range []Request{
-		{Key: "a", Mode: Limited}, {Key: "a", Mode: Limited, Limit: MaxLimit + 1}, {Key: "a", Mode: Kept},
-		{Key: "a", Keys: []string{"a"}}, {Key: "a", Keys: []string{"b", "c", "b"}}, {Key: "a", Keys: []string{"b"}, Mode: Shared},
-		{Key: "a", Keys: make([]string, MaxKeys)},
-	} {
-		r.TTL = time.Second
-		if _, err := q.Acquire(t.Context(), r); !errors.Is(err, ErrInvalidRequest) {
-			t.Errorf("%+v: %v", r, err)
-		}
-	}
 }

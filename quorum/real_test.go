@@ -138,25 +138,6 @@ func TestNoStraysAfterPause(t *testing.T) {
 	}
 }
 
-// waitDrained waits until every lane votes, owes nothing and has been pinged after what it was
-// sent.
-func waitDrained(t *testing.T, proxies []*Quorum) {
-	t.Helper()
-	for _, q := range proxies {
-		done := poll(15*time.Second, func() bool {
-			for _, st := range q.Masters() {
-				if st.State != stat.StateVoting || st.Owed != 0 || st.Unanswered != 0 {
-					return false
-				}
-			}
-			return q.calls.Load() == 0
-		})
-		if !done {
-			t.Fatalf("lanes do not come to rest: %+v", q.Masters())
-		}
-	}
-}
-
 // As above with the lane cut: its bytes are held back, the connection is reset, and the master is
 // reached anew.
 func TestNoStraysAfterCut(t *testing.T) {

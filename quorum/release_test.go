@@ -3,7 +3,9 @@ package quorum
 import (
 	"context"
 	"errors"
+	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,36 +111,6 @@ func TestReleaseForeignToken(t *testing.T) {
 	})
 }
 
-// B31: an error reply of any kind is no vote, counted by kind, and does not break the lane.
-func TestErrorRepliesAreNoVote(t *testing.T) {
-	for _, kind := range []string{"LOADING", "MISCONF", "READONLY", "OOM", "BUSY", "NOPERM", "ERR"} {
-		t.Run(kind, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, s *sim) {
-				q := s.quorum()
-				answering(s.masters[0], "acquire", "-"+kind+" some \x01text\r\n")
-				lease := mustAcquire(t, q, "job", time.Second)
-				mustRelease(t, q, "job", lease.Token)
-				answering(s.masters[1], "acquire", "-"+kind+" some \x01text\r\n")
-				start := time.Now()
-				_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
-				if !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
-					t.Fatalf("%v after %v, want ErrNoQuorum at once", err, time.Since(start))
-				}
-				want := `1 of 3 masters can vote, 2 needed: 10.0.0.1:6379 answered "` + kind + ` some  text"; ` +
-					`10.0.0.2:6379 answered "` + kind + ` some  text"`
-				if err.Error() != want {
-					t.Errorf("text %q, want %q", err, want)
-				}
-				if st := q.Masters()[0]; st.State != stat.StateVoting || st.ByKind[kind] != 2 || st.Errors != 2 {
-					t.Errorf("status %+v, want voting with two errors", st)
-				}
-				synctest.Wait()
-				s.noKeys("after the failure")
-			})
-		})
-	}
-}
-
 // One proxy releases a lock, and at one master its release takes a while. Another finds the lock
 // gone meanwhile, by an extension of the same holder or by a check:
 // what it clears away must not be what the first is asked about. The lock was held until then.
@@ -178,4 +150,97 @@ func TestReleaseBesideOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Nothing is owed to a master to which nothing of the token was ever sent.
+func TestReleaseOwesNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.masters[2].Stop()
+		synctest.Wait()
+		for range 3 {
+			lease := mustAcquire(t, q, "job", time.Minute)
+			mustRelease(t, q, "job", lease.Token)
+			synctest.Wait()
+		}
+		if n := q.Masters()[2].Owed; n != 0 {
+			t.Errorf("%d releases owed, want none", n)
+		}
+	})
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum(func(o *Options) { o.Guard = GuardOn })
+		m := s.masters[2]
+		m.FlushAll()
+		time.Sleep(2 * time.Second)
+		if state := q.Masters()[2].State; state != stat.StateQuarantined {
+			t.Fatalf("the master is %v", state)
+		}
+		lease := mustAcquire(t, q, "job", time.Minute)
+		mustRelease(t, q, "job", lease.Token)
+		time.Sleep(2 * time.Second)
+		if n := m.Ran("release"); n != 1 {
+			t.Errorf("%d releases on a master in quarantine, want 1", n)
+		}
+	})
+}
+
+// A master has deleted the token, and the connection broke before it could say so. The release is
+// repeated where it came before the late grant, as the check had found the token on a majority.
+func TestReleaseAnswerLost(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		late := s.masters[2]
+		q := s.quorum()
+		var broke atomic.Bool
+		other := s.quorum(reading(0, func() error {
+			if s.masters[0].Ran("release") == 1 && broke.CompareAndSwap(false, true) {
+				return syscall.ECONNRESET
+			}
+			return nil
+		}))
+		delayed(late, "acquire", 20*time.Millisecond)
+		delayed(s.masters[0], "release", 500*time.Millisecond)
+		delayed(s.masters[1], "release", 500*time.Millisecond)
+		lease := mustAcquire(t, q, "job", time.Minute)
+		go func() { _, _ = other.Release(context.Background(), []string{"job"}, lease.Token, 0) }()
+		untilChecked(late, lease)
+		for i, m := range s.masters {
+			if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {
+				t.Errorf("master %d has no key", i+1)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if !broke.Load() {
+			t.Error("the connection did not break")
+		}
+		s.noKeys("after all")
+	})
+}
+
+// The same while the other proxy still owes the release to a master: the check finds a majority
+// that seems to hold the token. When the release is carried out at last, it is repeated
+// everywhere.
+func TestReleaseCarriedOutLate(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		var whole atomic.Bool
+		other := s.quorum(func(o *Options) {
+			dial := o.Masters[1].Dial
+			o.Masters[1].Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if !whole.Load() {
+					return nil, syscall.ECONNREFUSED
+				}
+				return dial(ctx, network, addr)
+			}
+		})
+		delayed(s.masters[2], "acquire", 20*time.Millisecond)
+		lease := mustAcquire(t, q, "job", time.Minute)
+		mustRelease(t, other, "job", lease.Token)
+		time.Sleep(3 * time.Second)
+		if _, ours := s.masters[2].Holds("lock:job", lease.Token.Secret); !ours {
+			t.Error("the late grant was released although a majority seemed to hold the lock")
+		}
+		whole.Store(true)
+		time.Sleep(5 * time.Second)
+		s.noKeys("with all back")
+	})
 }

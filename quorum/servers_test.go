@@ -17,6 +17,10 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
+
+	"lockproxy/quorum/internal/notify"
+	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // redisServer is a real redis-server of this test.
@@ -216,4 +220,94 @@ func port(t testing.TB, addr string) int {
 	}
 	n, _ := strconv.Atoi(p)
 	return n
+}
+
+// onServers runs f against three masters that are miniredis, and three that are Redis.
+func onServers(t *testing.T, f func(t *testing.T, q *Quorum)) {
+	for kind, start := range startThree {
+		t.Run(kind, func(t *testing.T) { f(t, dialQuorum(t, start(t), patient)) })
+	}
+}
+
+func grantedOf(t *testing.T, q *Quorum, r Request) Lease {
+	t.Helper()
+	if r.TTL == 0 {
+		r.TTL = time.Minute
+	}
+	lease, err := q.Acquire(t.Context(), r)
+	if err != nil {
+		t.Fatalf("%+v: %v", r, err)
+	}
+	return lease
+}
+
+func refusedOf(t *testing.T, q *Quorum, r Request) {
+	t.Helper()
+	r.TTL = time.Minute
+	if lease, err := q.Acquire(t.Context(), r); !errors.Is(err, ErrHeld) {
+		t.Errorf("%+v: %+v, %v, want that it is held", r, lease, err)
+	}
+}
+
+func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
+	t.Helper()
+	if held, err := q.Release(t.Context(), []string{key}, lease.Token, 0); !held || err != nil {
+		t.Errorf("release of %s: %v, %v", key, held, err)
+	}
+}
+
+// waitDrained waits until every lane votes, owes nothing and has been pinged after what it was
+// sent.
+func waitDrained(t *testing.T, proxies []*Quorum) {
+	t.Helper()
+	for _, q := range proxies {
+		done := poll(15*time.Second, func() bool {
+			for _, st := range q.Masters() {
+				if st.State != stat.StateVoting || st.Owed != 0 || st.Unanswered != 0 {
+					return false
+				}
+			}
+			return q.calls.Load() == 0
+		})
+		if !done {
+			t.Fatalf("lanes do not come to rest: %+v", q.Masters())
+		}
+	}
+}
+
+// patient is for the masters of a busy machine.
+func patient(o *Options) { o.MasterTimeout = time.Second }
+
+// startThree starts three masters of a kind.
+var startThree = map[string]func(t *testing.T) []string{
+	"miniredis": func(t *testing.T) []string {
+		return []string{startMini(t).Addr(), startMini(t).Addr(), startMini(t).Addr()}
+	},
+	"redis": func(t *testing.T) []string { _, addrs := startMasters(t, 3); return addrs },
+}
+
+// subscribed returns at how many masters somebody has subscribed to the releases of a full key.
+func subscribed(t *testing.T, addrs []string, fullKey string) (n int) {
+	t.Helper()
+	channel := wire.ReleasedPrefix + fullKey
+	for _, addr := range addrs {
+		c, err := notify.Dial(t.Context(), &MasterOptions{Addr: addr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += int(min(1, c.PubSubNumSub(t.Context(), channel).Val()[channel]))
+		_ = c.Close()
+	}
+	return n
+}
+
+// dialMaster opens a client of a master for the time of the test.
+func dialMaster(t *testing.T, o *MasterOptions) *notify.Client {
+	t.Helper()
+	c, err := notify.Dial(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }

@@ -8,9 +8,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"lockproxy/quorum/internal/notify"
-	"lockproxy/quorum/internal/wire"
 )
 
 // heard keeps what a Watch is told.
@@ -42,17 +39,6 @@ func (h *heard) total() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.ids)
-}
-
-// patient is for the masters of a busy machine.
-func patient(o *Options) { o.MasterTimeout = time.Second }
-
-// startThree starts three masters of a kind.
-var startThree = map[string]func(t *testing.T) []string{
-	"miniredis": func(t *testing.T) []string {
-		return []string{startMini(t).Addr(), startMini(t).Addr(), startMini(t).Addr()}
-	},
-	"redis": func(t *testing.T) []string { _, addrs := startMasters(t, 3); return addrs },
 }
 
 func TestReleaseID(t *testing.T) {
@@ -243,30 +229,4 @@ func TestWatchAndClose(t *testing.T) {
 	}
 	stop()
 	q.Watch(t.Context(), "job", h.add)()
-}
-
-// subscribed returns at how many masters somebody has subscribed to the releases of a full key.
-func subscribed(t *testing.T, addrs []string, fullKey string) (n int) {
-	t.Helper()
-	channel := wire.ReleasedPrefix + fullKey
-	for _, addr := range addrs {
-		c, err := notify.Dial(t.Context(), &MasterOptions{Addr: addr})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n += int(min(1, c.PubSubNumSub(t.Context(), channel).Val()[channel]))
-		_ = c.Close()
-	}
-	return n
-}
-
-// dialMaster opens a client of a master for the time of the test.
-func dialMaster(t *testing.T, o *MasterOptions) *notify.Client {
-	t.Helper()
-	c, err := notify.Dial(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }

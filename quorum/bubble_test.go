@@ -167,3 +167,9 @@ func counter(m *fake.Master, key string) (n uint64) {
 	m.Set(func() { n = m.Counters[field(key)] })
 	return n
 }
+
+// inBubble runs f in a bubble of its own.
+func inBubble(t *testing.T, n int, f func(t *testing.T, s *sim)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newSim(t, n)) })
+}
