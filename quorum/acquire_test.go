@@ -163,17 +163,20 @@ func TestReplyDoesNotWaitForReleases(t *testing.T) {
 
 // B15: a ttl out of range reaches no master.
 func TestInvalidTTL(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, s *sim) {
-		q := s.quorum()
-		for _, ttl := range []time.Duration{0, -time.Second, 999 * time.Microsecond, time.Minute + time.Millisecond} {
-			if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: ttl}); !errors.Is(err, ErrInvalidTTL) {
-				t.Errorf("ttl %v: %v, want ErrInvalidTTL", ttl, err)
-			}
-		}
-		if n := s.masters[0].Ran("acquire"); n != 0 {
-			t.Errorf("%d acquires reached a master", n)
-		}
-	})
+	for name, ttl := range map[string]time.Duration{
+		"zero": 0, "negative": -time.Second, "less than a millisecond": 999 * time.Microsecond, "above max-ttl": time.Minute + time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				if _, err := s.quorum().Acquire(t.Context(), Request{Key: "job", TTL: ttl}); !errors.Is(err, ErrInvalidTTL) {
+					t.Errorf("%v, want ErrInvalidTTL", err)
+				}
+				if n := s.masters[0].Ran("acquire"); n != 0 {
+					t.Errorf("%d acquires reached a master", n)
+				}
+			})
+		})
+	}
 }
 
 // B3: a caller that gives up leaves nothing behind; the releases do not hang on its context.
@@ -220,35 +223,37 @@ func TestCallerGivesUpAsItIsGranted(t *testing.T) {
 	})
 }
 
-// What the caller may count on begins when he has it, also where he wakes up late. If nothing is
-// left then, nothing is held.
+// The validity that a caller gets counts from the moment it wakes up. A caller for whom none is left
+// holds no key.
 func TestHandedOverLate(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, s *sim) {
-		q := s.quorum()
-		for _, late := range []time.Duration{0, 3 * time.Second, 9 * time.Second, 9900 * time.Millisecond} {
-			leases := make(chan Lease, 1)
-			a := q.acquire(Request{Key: "a", Keys: []string{"b"}, TTL: 10 * time.Second}, func(lease Lease, _ error) { leases <- lease })
-			q.Flush()
-			lease := <-leases
-			want := lease.Validity - late
-			time.Sleep(late)
-			lease, err := a.handOver(lease, nil)
-			if want <= 0 {
-				synctest.Wait()
-				s.noKeys("after a lease that came too late")
-				if !errors.Is(err, ErrLate) {
-					t.Errorf("late by %v: %v", late, err)
+	for _, late := range []time.Duration{0, 3 * time.Second, 9 * time.Second, 9900 * time.Millisecond} {
+		t.Run(late.String(), func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				leases := make(chan Lease, 1)
+				a := q.acquire(Request{Key: "a", Keys: []string{"b"}, TTL: 10 * time.Second}, func(lease Lease, _ error) { leases <- lease })
+				q.Flush()
+				lease := <-leases
+				want := lease.Validity - late
+				time.Sleep(late)
+				lease, err := a.handOver(lease, nil)
+				if want <= 0 {
+					synctest.Wait()
+					s.noKeys("after a lease that came too late")
+					if !errors.Is(err, ErrLate) {
+						t.Errorf("%v, want ErrLate", err)
+					}
+					return
 				}
-				continue
-			}
-			if lease.Validity != want || err != nil {
-				t.Errorf("late by %v: validity %v, want %v; %v", late, lease.Validity, want, err)
-			}
-			if held, err := q.Release(t.Context(), []string{"a", "b"}, lease.Token, 0); !held {
-				t.Errorf("late by %v: %v", late, err)
-			}
-		}
-	})
+				if lease.Validity != want || err != nil {
+					t.Errorf("validity %v, want %v; %v", lease.Validity, want, err)
+				}
+				if held, err := q.Release(t.Context(), []string{"a", "b"}, lease.Token, 0); !held {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 // B31: an error reply of any kind is no vote, counted by kind, and does not break the lane.

@@ -16,10 +16,12 @@ func TestTextIsOneLine(t *testing.T) {
 		{Index: 1, Name: "a\r\nb", Err: &master.AnswerError{Text: plain.Short("ERR x\r\n-ERR y\x00" + strings.Repeat("z", 500))}},
 		{Index: 2, Name: "c", Err: admission.Naming([]string{"", "a\r\nb"}, func(name func(int) string) string { return "is " + name(1) })},
 	}}
-	for _, show := range []bool{true, false} {
-		if text := e.Text(show); strings.ContainsAny(text, "\r\n\x00") || len(text) > 500 {
-			t.Errorf("text %q", text)
-		}
+	for name, show := range map[string]bool{"with names": true, "without names": false} {
+		t.Run(name, func(t *testing.T) {
+			if text := e.Text(show); strings.ContainsAny(text, "\r\n\x00") || len(text) > 500 {
+				t.Errorf("text %q", text)
+			}
+		})
 	}
 	if !errors.Is(e, ErrNoQuorum) {
 		t.Error("is not ErrNoQuorum")
@@ -38,9 +40,18 @@ func (e longReason) Text(name func(master int) string) string {
 // What an operator should do is not cut.
 func TestTextNamesRemedy(t *testing.T) {
 	e := &NoQuorumError{N: 3, Needed: 2, Masters: []MasterError{{Index: 2, Name: "a", Err: longReason{2}}}}
-	for show, want := range map[bool]string{true: "  : LOCKPROXY ADMIT 10.0.0.1:6379", false: "  : LOCKPROXY ADMIT master 3"} {
-		if text := e.Text(show); !strings.HasSuffix(text, want) {
-			t.Errorf("text %q, want it to end with %q", text, want)
-		}
+	for _, c := range []struct {
+		name string
+		show bool
+		want string
+	}{
+		{"with names", true, "  : LOCKPROXY ADMIT 10.0.0.1:6379"},
+		{"without names", false, "  : LOCKPROXY ADMIT master 3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if text := e.Text(c.show); !strings.HasSuffix(text, c.want) {
+				t.Errorf("text %q, want it to end with %q", text, c.want)
+			}
+		})
 	}
 }

@@ -173,31 +173,34 @@ func TestExtendNeverLowers(t *testing.T) {
 // the validity.
 func TestExtendUntilDeadline(t *testing.T) {
 	for _, c := range []struct {
+		name     string
 		deadline time.Duration // 0: none
 		err      error
 		took     time.Duration
 	}{
-		{0, ErrNoQuorum, 50 * time.Millisecond},
-		{10 * time.Millisecond, context.DeadlineExceeded, 10 * time.Millisecond},
-		{100 * time.Millisecond, nil, 80 * time.Millisecond},
+		{"without a deadline", 0, ErrNoQuorum, 50 * time.Millisecond},
+		{"before the answers", 10 * time.Millisecond, context.DeadlineExceeded, 10 * time.Millisecond},
+		{"after the answers", 100 * time.Millisecond, nil, 80 * time.Millisecond},
 	} {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q := s.quorum()
-			lease := mustAcquire(t, q, "job", 20*time.Second)
-			s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", 80*time.Millisecond) })
-			ctx, start := t.Context(), time.Now()
-			if c.deadline > 0 {
-				within, cancel := context.WithTimeout(ctx, c.deadline)
-				defer cancel()
-				ctx = within
-			}
-			left, err := q.Extend(ctx, []string{"job"}, lease.Token, 20*time.Second, false)
-			if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
-				t.Errorf("deadline %v: %v after %v, want %v after %v", c.deadline, err, took, c.err, c.took)
-			}
-			if want := 20*time.Second - 282*time.Millisecond; err == nil && left != want {
-				t.Errorf("validity %v, want %v", left, want)
-			}
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				lease := mustAcquire(t, q, "job", 20*time.Second)
+				s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", 80*time.Millisecond) })
+				ctx, start := t.Context(), time.Now()
+				if c.deadline > 0 {
+					within, cancel := context.WithTimeout(ctx, c.deadline)
+					defer cancel()
+					ctx = within
+				}
+				left, err := q.Extend(ctx, []string{"job"}, lease.Token, 20*time.Second, false)
+				if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
+					t.Errorf("%v after %v, want %v after %v", err, took, c.err, c.took)
+				}
+				if want := 20*time.Second - 282*time.Millisecond; err == nil && left != want {
+					t.Errorf("validity %v, want %v", left, want)
+				}
+			})
 		})
 	}
 }
@@ -280,29 +283,31 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 // A master that says only after the reply that it lost the key is filled too, and what is filled
 // after the lock was released through another proxy is found by the check.
 func TestExtendFillsLate(t *testing.T) {
-	for _, released := range []bool{false, true} {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q, other := s.quorum(), s.quorumOf(2)
-			lease := mustAcquire(t, q, "job", 10*time.Second)
-			synctest.Wait()
-			m := s.masters[2]
-			empty(m)
-			m.Pause()
-			if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); err != nil {
-				t.Fatal(err)
-			}
-			if released {
-				mustRelease(t, other, "job", lease.Token)
-			}
-			m.Resume()
-			synctest.Wait()
-			if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {
-				t.Error("not filled")
-			}
-			time.Sleep(fadeTime + time.Second)
-			if _, ours := m.Holds("lock:job", lease.Token.Secret); ours == released {
-				t.Errorf("released %v, but the late fill stands: %v", released, ours)
-			}
+	for name, released := range map[string]bool{"held": false, "released": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q, other := s.quorum(), s.quorumOf(2)
+				lease := mustAcquire(t, q, "job", 10*time.Second)
+				synctest.Wait()
+				m := s.masters[2]
+				empty(m)
+				m.Pause()
+				if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); err != nil {
+					t.Fatal(err)
+				}
+				if released {
+					mustRelease(t, other, "job", lease.Token)
+				}
+				m.Resume()
+				synctest.Wait()
+				if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {
+					t.Error("not filled")
+				}
+				time.Sleep(fadeTime + time.Second)
+				if _, ours := m.Holds("lock:job", lease.Token.Secret); ours == released {
+					t.Errorf("the master has the key of the late fill: %v", ours)
+				}
+			})
 		})
 	}
 }

@@ -1,45 +1,15 @@
 package quorum
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"reflect"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"lockproxy/quorum/internal/fake"
-	"lockproxy/quorum/internal/master"
-	"lockproxy/quorum/internal/wire"
 )
-
-func TestReadInspect(t *testing.T) {
-	mine := strings.Repeat("0123456789abcdef", 3)[:40]
-	ours := mine + "0000000000000042label"
-	for _, c := range []struct {
-		r    wire.Reply
-		want wire.Inspected
-		fail bool
-	}{
-		{r: wire.Reply{Kind: '$', Null: true}},
-		{r: wire.Reply{Kind: '+', Text: "OTHER"}},
-		{wire.Reply{Kind: '$', Text: "1500 " + ours}, one(wire.Holder{ID: mine, Left: 1500 * time.Millisecond, Fence: 42, Owner: "label"}), false},
-		{wire.Reply{Kind: '$', Text: "-1 " + ours}, one(wire.Holder{ID: mine, Left: wire.Forever, Fence: 42, Owner: "label"}), false},
-		{wire.Reply{Kind: '$', Text: "10 YTdlMzRk=="}, one(wire.Holder{ID: "YTdlMzRk==", Left: 10 * time.Millisecond, Fence: 0, Owner: ""}), false},
-		{wire.Reply{Kind: '$', Text: "10 "}, one(wire.Holder{ID: "\x00", Left: 10 * time.Millisecond, Fence: 0, Owner: ""}), false},
-		{wire.Reply{Kind: '$', Text: "10 " + mine + "00000000000000x2"}, one(wire.Holder{ID: mine + "00000000000000x2", Left: 10 * time.Millisecond, Fence: 0, Owner: ""}), false},
-		{wire.Reply{Kind: '$', Text: "10 " + mine}, one(wire.Holder{ID: mine, Left: 10 * time.Millisecond, Fence: 0, Owner: ""}), false},
-		{wire.Reply{Kind: '$', Text: "x y"}, wire.Inspected{}, true},
-		{wire.Reply{Kind: ':'}, wire.Inspected{}, true},
-	} {
-		a := read(wire.Inspect, &master.Answer{Reply: c.r})
-		if got := *cmp.Or(a.found, new(wire.Inspected)); !reflect.DeepEqual(got, c.want) || a.state.counts() == c.fail {
-			t.Errorf("%+v: %+v, counts %v, want %+v", c.r, got, a.state.counts(), c.want)
-		}
-	}
-}
 
 func TestInspect(t *testing.T) {
 	for _, c := range []struct {

@@ -167,20 +167,22 @@ func TestKeptLocks(t *testing.T) {
 // the key is closed when the others have gone.
 func TestKeepOfOnePlace(t *testing.T) {
 	for _, want := range []Request{{Key: "job", Mode: Shared}, {Key: "job", Mode: Limited, Limit: 2}} {
-		onServers(t, func(t *testing.T, q *Quorum) {
-			other, leaves := grantedOf(t, q, want), grantedOf(t, q, want)
-			if held, err := q.Release(t.Context(), []string{"job"}, leaves.Token, time.Minute); !held || err != nil {
-				t.Fatalf("%v, %v", held, err)
-			}
-			info, err := q.Inspect(t.Context(), "job")
-			if err != nil || info.Mode != want.Mode || info.Holders != 1 || info.Fence != other.Token.Fence || len(info.Slots) != want.Limit {
-				t.Errorf("mode %v: beside another %+v, %v", want.Mode, info, err)
-			}
-			givenBack(t, q, "job", other)
-			info, err = q.Inspect(t.Context(), "job")
-			if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 || info.Fence != leaves.Token.Fence || info.TTL < 50*time.Second {
-				t.Errorf("mode %v: alone %+v, %v", want.Mode, info, err)
-			}
+		t.Run(want.Mode.String(), func(t *testing.T) {
+			onServers(t, func(t *testing.T, q *Quorum) {
+				other, leaves := grantedOf(t, q, want), grantedOf(t, q, want)
+				if held, err := q.Release(t.Context(), []string{"job"}, leaves.Token, time.Minute); !held || err != nil {
+					t.Fatalf("%v, %v", held, err)
+				}
+				info, err := q.Inspect(t.Context(), "job")
+				if err != nil || info.Mode != want.Mode || info.Holders != 1 || info.Fence != other.Token.Fence || len(info.Slots) != want.Limit {
+					t.Errorf("beside another %+v, %v", info, err)
+				}
+				givenBack(t, q, "job", other)
+				info, err = q.Inspect(t.Context(), "job")
+				if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 || info.Fence != leaves.Token.Fence || info.TTL < 50*time.Second {
+					t.Errorf("alone %+v, %v", info, err)
+				}
+			})
 		})
 	}
 }

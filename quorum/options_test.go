@@ -8,33 +8,45 @@ import (
 )
 
 func TestOptions(t *testing.T) {
-	_, err := New(Options{Masters: []MasterOptions{{DB: -1, Network: "udp"}}, KeyPrefix: "lockproxy:x"})
-	for _, want := range []string{"master 1 has no address", `network "udp"`, "database -1", "key prefix", "master timeout", "max ttl"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
-		}
-	}
-	if _, err := New(Options{MasterTimeout: 1, MaxTTL: 8761 * time.Hour}); err == nil || !strings.Contains(err.Error(), "max ttl 8761h") {
-		t.Errorf("%v does not refuse a max ttl of more than a year", err)
-	}
-	if _, err := New(Options{MasterTimeout: 1, MaxTTL: time.Second}); err == nil || !strings.Contains(err.Error(), "no masters") {
-		t.Errorf("%v does not say no masters", err)
-	}
-	if _, err := New(Options{Masters: make([]MasterOptions, 32), MasterTimeout: 1, MaxTTL: time.Second}); err == nil || !strings.Contains(err.Error(), "32 masters, at most 31") {
-		t.Errorf("%v does not refuse 32 masters", err)
+	for name, c := range map[string]struct {
+		o    Options
+		says []string
+	}{
+		"many faults": {
+			Options{Masters: []MasterOptions{{DB: -1, Network: "udp"}}, KeyPrefix: "lockproxy:x"},
+			[]string{"master 1 has no address", `network "udp"`, "database -1", "key prefix", "master timeout", "max ttl"},
+		},
+		"max-ttl above a year": {Options{MasterTimeout: 1, MaxTTL: 8761 * time.Hour}, []string{"max ttl 8761h"}},
+		"no masters":           {Options{MasterTimeout: 1, MaxTTL: time.Second}, []string{"no masters"}},
+		"32 masters":           {Options{Masters: make([]MasterOptions, 32), MasterTimeout: 1, MaxTTL: time.Second}, []string{"32 masters, at most 31"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(c.o)
+			for _, want := range c.says {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v does not say %q", err, want)
+				}
+			}
+		})
 	}
 }
 
 func TestInvalidRequests(t *testing.T) {
 	q := dialQuorum(t, []string{"127.0.0.1:1"})
-	for _, r := range []Request{
-		{Key: "a", Mode: Limited}, {Key: "a", Mode: Limited, Limit: MaxLimit + 1}, {Key: "a", Mode: Kept},
-		{Key: "a", Keys: []string{"a"}}, {Key: "a", Keys: []string{"b", "c", "b"}}, {Key: "a", Keys: []string{"b"}, Mode: Shared},
-		{Key: "a", Keys: make([]string, MaxKeys)},
+	for name, r := range map[string]Request{
+		"without a limit":         {Key: "a", Mode: Limited},
+		"above the highest limit": {Key: "a", Mode: Limited, Limit: MaxLimit + 1},
+		"a mode only of replies":  {Key: "a", Mode: Kept},
+		"the key twice":           {Key: "a", Keys: []string{"a"}},
+		"a further key twice":     {Key: "a", Keys: []string{"b", "c", "b"}},
+		"several keys shared":     {Key: "a", Keys: []string{"b"}, Mode: Shared},
+		"too many keys":           {Key: "a", Keys: make([]string, MaxKeys)},
 	} {
-		r.TTL = time.Second
-		if _, err := q.Acquire(t.Context(), r); !errors.Is(err, ErrInvalidRequest) {
-			t.Errorf("%+v: %v", r, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			r.TTL = time.Second
+			if _, err := q.Acquire(t.Context(), r); !errors.Is(err, ErrInvalidRequest) {
+				t.Errorf("%v, want ErrInvalidRequest", err)
+			}
+		})
 	}
 }

@@ -28,24 +28,27 @@ const gatherFor = 1100 * time.Microsecond
 // waits for it a quarter of the ttl, and a second at most.
 func TestProgressIsNoSilence(t *testing.T) {
 	for _, c := range []struct {
+		name      string
 		packets   int // before it
 		ttl, want time.Duration
 		err       error
 	}{
-		{3, 10 * time.Second, 4*40*time.Millisecond - 3*gatherFor, nil},
-		{20, 10 * time.Second, 21*40*time.Millisecond - 20*gatherFor, nil},
-		{20, time.Second, 250 * time.Millisecond, ErrNoQuorum},
-		{40, 10 * time.Second, time.Second, ErrNoQuorum},
+		{"3 packets before it", 3, 10 * time.Second, 4*40*time.Millisecond - 3*gatherFor, nil},
+		{"20 packets before it", 20, 10 * time.Second, 21*40*time.Millisecond - 20*gatherFor, nil},
+		{"more than a quarter of the ttl", 20, time.Second, 250 * time.Millisecond, ErrNoQuorum},
+		{"more than a second", 40, 10 * time.Second, time.Second, ErrNoQuorum},
 	} {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q := s.quorum()
-			busy(s, q, c.packets)
-			began := time.Now()
-			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: c.ttl})
-			if took := time.Since(began); !errors.Is(err, c.err) || took != c.want {
-				t.Errorf("%d packets before it, ttl %v: %v after %v, want %v after %v", c.packets, c.ttl, err, took, c.err, c.want)
-			}
-			time.Sleep(5 * time.Second)
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				busy(s, q, c.packets)
+				began := time.Now()
+				_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: c.ttl})
+				if took := time.Since(began); !errors.Is(err, c.err) || took != c.want {
+					t.Errorf("%v after %v, want %v after %v", err, took, c.err, c.want)
+				}
+				time.Sleep(5 * time.Second)
+			})
 		})
 	}
 }
@@ -68,15 +71,17 @@ func TestSilence(t *testing.T) {
 		{"late for long", func(_ *sim, q *Quorum) { q.lateness.note(80 * time.Millisecond) }, 250 * time.Millisecond},
 		{"late long ago", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},
 	} {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q := s.quorum()
-			c.before(s, q)
-			s.each(0, 3, (*fake.Master).Pause)
-			began := time.Now()
-			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
-			if took := time.Since(began); !errors.Is(err, ErrNoQuorum) || took != c.want {
-				t.Errorf("%s: %v after %v, want %v", c.name, err, took, c.want)
-			}
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				c.before(s, q)
+				s.each(0, 3, (*fake.Master).Pause)
+				began := time.Now()
+				_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
+				if took := time.Since(began); !errors.Is(err, ErrNoQuorum) || took != c.want {
+					t.Errorf("%v after %v, want %v", err, took, c.want)
+				}
+			})
 		})
 	}
 }
@@ -98,8 +103,10 @@ func TestAttemptTime(t *testing.T) {
 		{10 * time.Millisecond, 2500 * time.Microsecond},
 		{time.Millisecond, 2 * time.Millisecond},
 	} {
-		if got := attemptTime(c.ttl); got != c.want {
-			t.Errorf("ttl %v: %v, want %v", c.ttl, got, c.want)
-		}
+		t.Run(c.ttl.String(), func(t *testing.T) {
+			if got := attemptTime(c.ttl); got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
 	}
 }

@@ -274,32 +274,34 @@ func TestLeastRights(t *testing.T) {
 	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "fewer"}, fields(strings.ReplaceAll(rules, "+script|load ", ""))...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for _, user := range []string{"locks", "fewer"} {
-		q := dialQuorum(t, []string{s.addr}, func(o *Options) { o.Masters[0].User, o.Masters[0].Password = user, "pw" })
-		lease := eventually(t, q, "job", time.Second)
-		s.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		q.Abandon("job", lease.Token)
-		if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
-			t.Errorf("%s: no release after a hand-over: %+v", user, q.Masters())
-		}
-		var h heard
-		stop := q.Watch(t.Context(), "job", h.add)
-		lease = eventually(t, q, "job", time.Minute)
-		if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
-			t.Errorf("%s: Scan found %v, %v", user, locks, err)
-		}
-		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); err != nil {
-			t.Errorf("%s: Extend: %v", user, err)
-		}
-		if kept := q.Remember(t.Context(), "upstream", "u", "none"); kept != 1 || q.Recall(t.Context(), "upstream", "u")[0] != "none" {
-			t.Errorf("%s: nothing is remembered", user)
-		}
-		mustRelease(t, q, "job", lease.Token)
-		if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
-			t.Errorf("%s: told %v", user, h.ids)
-		}
-		stop()
-		allKinds(t, q)
+	for name, user := range map[string]string{"all that is documented": "locks", "without SCRIPT LOAD": "fewer"} {
+		t.Run(name, func(t *testing.T) {
+			q := dialQuorum(t, []string{s.addr}, func(o *Options) { o.Masters[0].User, o.Masters[0].Password = user, "pw" })
+			lease := eventually(t, q, "job", time.Second)
+			s.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			q.Abandon("job", lease.Token)
+			if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+				t.Errorf("no release after a hand-over: %+v", q.Masters())
+			}
+			var h heard
+			stop := q.Watch(t.Context(), "job", h.add)
+			lease = eventually(t, q, "job", time.Minute)
+			if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
+				t.Errorf("Scan found %v, %v", locks, err)
+			}
+			if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); err != nil {
+				t.Errorf("Extend: %v", err)
+			}
+			if kept := q.Remember(t.Context(), "upstream", "u", "none"); kept != 1 || q.Recall(t.Context(), "upstream", "u")[0] != "none" {
+				t.Error("the master remembers no value")
+			}
+			mustRelease(t, q, "job", lease.Token)
+			if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
+				t.Errorf("heard of %v", h.ids)
+			}
+			stop()
+			allKinds(t, q)
+		})
 	}
 	if log := s.Do(t.Context(), "ACL", "LOG").Val(); len(log.([]any)) > 1 { // SCRIPT LOAD of the second
 		t.Errorf("refused: %v", log)

@@ -1,12 +1,17 @@
 package quorum
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestMajority(t *testing.T) {
 	for n, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 4} {
-		if got := majority(n); got != want {
-			t.Errorf("majority(%d) = %d, want %d", n, got, want)
-		}
+		t.Run(fmt.Sprint("of ", n), func(t *testing.T) {
+			if got := majority(n); got != want {
+				t.Errorf("%d, want %d", got, want)
+			}
+		})
 	}
 }
 
@@ -37,73 +42,74 @@ func TestDecideAcquire(t *testing.T) {
 		{"script lost, a majority refused", tally{none: 1, askAgain: 1, no: 2}, held, held},
 		{"one master", tally{yes: 1}, won, won},
 	} {
-		if got := decideAcquire(c.t); got != c.now {
-			t.Errorf("%s: %d, want %d", c.name, got, c.now)
-		}
-		if got := decideAcquire(c.t.without(c.t.pending)); got != c.end {
-			t.Errorf("%s, at the deadline: %d, want %d", c.name, got, c.end)
-		}
+		t.Run(c.name, func(t *testing.T) { decides(t, decideAcquire, c.t, c.now, c.end) })
 	}
 }
 
 func TestDecideRaise(t *testing.T) {
 	for _, c := range []struct {
-		t    tally
-		want verdict
+		name     string
+		t        tally
+		now, end verdict
 	}{
-		{tally{yes: 3, no: 2}, won}, {tally{yes: 2, pending: 1, none: 2}, open}, {tally{yes: 2, none: 3}, lost},
-		{tally{yes: 1, pending: 1, no: 3}, lost}, {tally{yes: 1, pending: 1, none: 1}, open}, {tally{yes: 2, no: 2}, lost},
+		{"a majority confirmed", tally{yes: 3, no: 2}, won, won},
+		{"the last may confirm", tally{yes: 2, pending: 1, none: 2}, open, lost},
+		{"a majority is silent", tally{yes: 2, none: 3}, lost, lost},
+		{"the last makes no difference", tally{yes: 1, pending: 1, no: 3}, lost, lost},
+		{"the last of three may confirm", tally{yes: 1, pending: 1, none: 1}, open, lost},
+		{"two of four are no majority", tally{yes: 2, no: 2}, lost, lost},
 	} {
-		if got := decideRaise(c.t); got != c.want {
-			t.Errorf("%+v: %d, want %d", c.t, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) { decides(t, decideRaise, c.t, c.now, c.end) })
 	}
 }
 
 func TestDecideHeld(t *testing.T) {
 	for _, c := range []struct {
+		name     string
 		t        tally
 		now, end verdict
 	}{
-		{tally{pending: 3}, open, noQuorum},
-		{tally{yes: 2, pending: 1}, won, won},
-		{tally{no: 2, pending: 1}, lost, lost},
-		{tally{yes: 1, no: 1, pending: 1}, open, noQuorum},
-		{tally{yes: 1, none: 1, no: 1}, noQuorum, noQuorum}, // silence is no loss
-		{tally{yes: 2, none: 1, no: 2}, noQuorum, noQuorum},
-		{tally{yes: 2, no: 3}, lost, lost},
-		{tally{yes: 2, no: 2}, lost, lost},
+		{"no answers yet", tally{pending: 3}, open, noQuorum},
+		{"a majority holds it", tally{yes: 2, pending: 1}, won, won},
+		{"a majority lacks it", tally{no: 2, pending: 1}, lost, lost},
+		{"the last decides", tally{yes: 1, no: 1, pending: 1}, open, noQuorum},
+		{"silence is no loss", tally{yes: 1, none: 1, no: 1}, noQuorum, noQuorum},
+		{"silence of one of five is no loss", tally{yes: 2, none: 1, no: 2}, noQuorum, noQuorum},
+		{"three of five lack it", tally{yes: 2, no: 3}, lost, lost},
+		{"half lack it", tally{yes: 2, no: 2}, lost, lost},
 	} {
-		if got := decideHeld(c.t); got != c.now {
-			t.Errorf("%+v: %d, want %d", c.t, got, c.now)
-		}
-		if got := decideHeld(c.t.without(c.t.pending)); got != c.end {
-			t.Errorf("%+v, at the deadline: %d, want %d", c.t, got, c.end)
-		}
+		t.Run(c.name, func(t *testing.T) { decides(t, decideHeld, c.t, c.now, c.end) })
 	}
 }
 
 func TestDecideRelease(t *testing.T) {
 	for _, c := range []struct {
+		name     string
 		t        tally
 		now, end verdict
 	}{
-		{tally{pending: 3}, open, noQuorum},
-		{tally{yes: 2, pending: 1}, won, won},
-		{tally{no: 2, pending: 1}, lost, lost},
-		{tally{yes: 1, no: 1, pending: 1}, open, won}, // D+E is a majority: it may have been held
-		{tally{yes: 1, no: 1, none: 1}, won, won},
-		{tally{yes: 1, no: 2}, lost, lost},
-		{tally{yes: 1, none: 2}, noQuorum, noQuorum},
-		{tally{no: 1, none: 2}, noQuorum, noQuorum},
-		{tally{no: 3, pending: 2}, lost, lost},
-		{tally{yes: 1, no: 2, none: 1, pending: 1}, open, won},
+		{"no answers yet", tally{pending: 3}, open, noQuorum},
+		{"a majority deleted it", tally{yes: 2, pending: 1}, won, won},
+		{"a majority lacked it", tally{no: 2, pending: 1}, lost, lost},
+		{"deleted and unknown make a majority at the deadline", tally{yes: 1, no: 1, pending: 1}, open, won},
+		{"deleted and unknown make a majority", tally{yes: 1, no: 1, none: 1}, won, won},
+		{"two of three lacked it", tally{yes: 1, no: 2}, lost, lost},
+		{"a majority is silent, one deleted it", tally{yes: 1, none: 2}, noQuorum, noQuorum},
+		{"a majority is silent, one lacked it", tally{no: 1, none: 2}, noQuorum, noQuorum},
+		{"three of five lacked it", tally{no: 3, pending: 2}, lost, lost},
+		{"two of five lacked it", tally{yes: 1, no: 2, none: 1, pending: 1}, open, won},
 	} {
-		if got := decideRelease(c.t); got != c.now {
-			t.Errorf("%+v: %d, want %d", c.t, got, c.now)
-		}
-		if got := decideRelease(c.t.without(c.t.pending)); got != c.end {
-			t.Errorf("%+v, at the deadline: %d, want %d", c.t, got, c.end)
-		}
+		t.Run(c.name, func(t *testing.T) { decides(t, decideRelease, c.t, c.now, c.end) })
+	}
+}
+
+// decides checks a verdict, and that at the deadline.
+func decides(t *testing.T, rule func(tally) verdict, votes tally, now, end verdict) {
+	t.Helper()
+	if got := rule(votes); got != now {
+		t.Errorf("%d, want %d", got, now)
+	}
+	if got := rule(votes.without(votes.pending)); got != end {
+		t.Errorf("at the deadline: %d, want %d", got, end)
 	}
 }

@@ -2,9 +2,7 @@ package quorum
 
 import (
 	"context"
-	"net"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,18 +109,7 @@ func TestNoTopUp(t *testing.T) {
 func TestReleaseBeforeTopUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		var reached [2]atomic.Bool // the third master, by each proxy
-		away := func(proxy int) func(*Options) {
-			return func(o *Options) {
-				dial := o.Masters[2].Dial
-				o.Masters[2].Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-					if !reached[proxy].Load() {
-						return nil, syscall.ECONNREFUSED
-					}
-					return dial(ctx, network, addr)
-				}
-			}
-		}
-		q, other := s.quorum(away(0)), s.quorum(away(1))
+		q, other := s.quorum(away(2, &reached[0])), s.quorum(away(2, &reached[1]))
 		late := s.masters[2]
 		lease := mustAcquire(t, q, "job", time.Minute)
 		delayed(s.masters[0], "release", 1900*time.Millisecond)

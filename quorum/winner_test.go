@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -87,15 +88,17 @@ func TestWinnerLatest(t *testing.T) {
 // TestWinnerShowsLabel: blanks at the ends of a label belong to it.
 func TestWinnerShowsLabel(t *testing.T) {
 	for label, want := range map[string]string{"": "", " ": " ", "me ": "me ", " a  b ": " a  b ", "a\nb\t": "a b "} {
-		h := wire.Holder{ID: "a", Owner: label}
-		if info, _ := winner([]wire.Inspected{one(h)}); info.Owner != want {
-			t.Errorf("%q: owner %q, want %q", label, info.Owner, want)
-		}
-		slots := one(h)
-		slots.Mode = Limited
-		if info, _ := winner([]wire.Inspected{slots}); len(info.Slots) != 1 || info.Slots[0].Owner != want {
-			t.Errorf("%q: slots %+v, want the owner %q", label, info.Slots, want)
-		}
+		t.Run(strconv.Quote(label), func(t *testing.T) {
+			h := wire.Holder{ID: "a", Owner: label}
+			if info, _ := winner([]wire.Inspected{one(h)}); info.Owner != want {
+				t.Errorf("owner %q, want %q", info.Owner, want)
+			}
+			slots := one(h)
+			slots.Mode = Limited
+			if info, _ := winner([]wire.Inspected{slots}); len(info.Slots) != 1 || info.Slots[0].Owner != want {
+				t.Errorf("slots %+v, want the owner %q", info.Slots, want)
+			}
+		})
 	}
 }
 
