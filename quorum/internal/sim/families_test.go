@@ -167,3 +167,140 @@ func (p *plan) steps(r *rand.Rand) {
 		p.traffic.base[1] = 10 * time.Millisecond
 	}
 }
+
+// returns brings an older state of a master back while locks of the newer one are held, and nobody
+// is left who has seen it but other masters.
+func (p *plan) returns(r *rand.Rand) {
+	p.length = 15 * time.Second
+	p.maxTTL, p.mostHold, p.count = between(r, time.Second, 2*time.Second), 2*time.Second, 3
+	p.clients.ttl = [2]time.Duration{p.maxTTL * 8 / 10, p.maxTTL}
+	p.clients.forget = 0.3
+	p.scripted("an older state comes back", (*faulter).returnOlder)
+}
+
+// evictions lets masters evict locks while no proxy can see it, or while all do.
+func (p *plan) evictions(r *rand.Rand) {
+	p.length = 20 * time.Second
+	p.maxTTL, p.mostHold, p.count = between(r, 4*time.Second, 8*time.Second), 8*time.Second, 3
+	p.clients.ttl, p.clients.keys, p.clients.forget = [2]time.Duration{p.maxTTL * 8 / 10, p.maxTTL}, 2, 0.5
+	p.faults.gap, p.faults.kinds = 50*time.Millisecond, kindsOf("evicts")
+}
+
+// floors: a clock that was ahead when the counters began is set right, and all masters forget,
+// while one proxy runs on.
+func (p *plan) floors(r *rand.Rand) {
+	p.length, p.proxies, p.remembered = 12*time.Second, 1, true
+	p.maxTTL, p.count = between(r, 300*time.Millisecond, time.Second), 2+r.IntN(2)
+	p.clients.ttl = [2]time.Duration{p.maxTTL / 2, p.maxTTL}
+	p.scripted("a clock is set right and all forget", (*faulter).setRight)
+}
+
+// farClocks makes clocks that are years wrong begin the counters.
+func (p *plan) farClocks(r *rand.Rand) {
+	p.maxTTL, p.count, p.probes = between(r, 300*time.Millisecond, time.Second), 2+r.IntN(2), true
+	p.masters += 2 * r.IntN(2)
+	p.clients.ttl = [2]time.Duration{p.maxTTL / 2, p.maxTTL}
+	p.scripted("most masters forget", (*faulter).forgetMost)
+	p.faults.gap = 500 * time.Millisecond
+}
+
+// fastClocks lets the clock of one master run 8 % fast, with locks that last long enough to
+// notice.
+func (p *plan) fastClocks(r *rand.Rand) {
+	p.length = 30 * time.Second
+	p.maxTTL, p.mostHold, p.count = 6*time.Second, 6*time.Second, 4
+	p.clients.ttl, p.clients.forget = [2]time.Duration{4 * time.Second, p.maxTTL}, 0.5
+	p.clients.think = 300 * time.Millisecond
+	p.faults.gap, p.faults.kinds = 200*time.Millisecond, []faultKind{{name: "a master is away for a while", forgets: true, do: (*faulter).awayAWhile}}
+}
+
+// quietLoad counts what calls cost the masters where nothing goes wrong, at several distances.
+func (p *plan) quietLoad(r *rand.Rand) {
+	p.clients = clientPlan{own: true, think: between(r, 20*time.Millisecond, 100*time.Millisecond)}
+	p.masters += 2 * r.IntN(2)
+	p.apart(r)
+	p.mostHold = between(r, time.Millisecond, 300*time.Millisecond)
+	p.count, p.counted, p.probes = 6, true, false
+	p.faults.kinds = nil
+}
+
+// awayLoad counts it while one master is away now and then, and comes back.
+func (p *plan) awayLoad(r *rand.Rand) {
+	p.quietLoad(r)
+	p.traffic.places, p.timeouts = nil, nil
+	p.length, p.count = 10*time.Second, 4
+	p.clients.think, p.mostHold = 60*time.Millisecond, between(r, 2*time.Millisecond, 20*time.Millisecond)
+	p.clients.elsewere, p.clients.batch = some(r, 0.5), some(r, 1)
+	p.faults.gap, p.faults.first, p.faults.last = time.Second, time.Second, 4*time.Second
+	p.faults.kinds = []faultKind{{name: "one master is away", do: (*faulter).oneAway}}
+}
+
+// firstStart begins with masters of which some cannot be written, or are not there.
+func (p *plan) firstStart(r *rand.Rand) {
+	p.length = 25 * time.Second
+	p.masters += 2 * r.IntN(2)
+	p.denySome(r)
+	p.deniedFor = p.length
+	p.probes, p.recovers = true, true
+	p.faults.kinds = nil
+}
+
+// silence holds answers back in one direction only, so that much is not known.
+func (p *plan) silence(r *rand.Rand) {
+	p.length = 12 * time.Second
+	p.maxTTL, p.mostHold, p.count = 20*time.Second, 3*time.Second, 4
+	p.clients = clientPlan{keys: 3, ttl: [2]time.Duration{10 * time.Second, p.maxTTL}, think: 50 * time.Millisecond, elsewere: 0.7, extend: some(r, 0.8)}
+	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 300*time.Millisecond), 3*time.Second
+	p.faults.kinds, p.census = kindsOf("cut", "isolate a master", "trouble", "pause"), true
+}
+
+// cutOff keeps a proxy from most masters for longer than its clients' locks live, while they extend
+// them, and others want the same.
+func (p *plan) cutOff(r *rand.Rand) {
+	p.masters, p.count = 3+2*r.IntN(2), 4
+	p.maxTTL, p.masterTimeout, p.mostHold = time.Second, between(r, 10*time.Millisecond, 40*time.Millisecond), time.Second
+	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{p.maxTTL / 3, p.maxTTL}, think: 30 * time.Millisecond, extend: 0.95, forget: 0.2}
+	p.faults.gap, p.faults.last = 500*time.Millisecond, 3*time.Second
+	p.faults.kinds = []faultKind{{name: "cut off from most", do: (*faulter).cutFromMost}}
+}
+
+// unlocks lets other proxies unlock at about the time when locks are checked, while messages are
+// late and masters miss locks.
+func (p *plan) unlocks(r *rand.Rand) {
+	p.masters, p.proxies, p.count = 3+2*r.IntN(2), 2+r.IntN(2), 6
+	p.maxTTL, p.mostHold, p.masterTimeout = 20*time.Second, 250*time.Millisecond, between(r, 20*time.Millisecond, 150*time.Millisecond)
+	p.clients = clientPlan{own: true, ttl: [2]time.Duration{10 * time.Second, p.maxTTL}, think: 30 * time.Millisecond, elsewere: 1, extend: some(r, 0.3)}
+	p.traffic.late, p.traffic.latest = 0.1+0.3*r.Float64(), between(r, 20*time.Millisecond, 120*time.Millisecond)
+	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond), between(r, 50*time.Millisecond, time.Second)
+	p.faults.kinds = kindsOf("trouble", "cut", "slow")
+}
+
+// scripts makes masters forget their scripts, while answers are late.
+func (p *plan) scripts(r *rand.Rand) {
+	p.length = 15 * time.Second
+	p.masterTimeout = between(r, 5*time.Millisecond, 40*time.Millisecond)
+	p.maxTTL, p.mostHold, p.count = 60*time.Second, 300*time.Millisecond, 4
+	p.clients = clientPlan{keys: 3, ttl: [2]time.Duration{30 * time.Second, p.maxTTL}, think: 50 * time.Millisecond, abandon: some(r, 0.3), elsewere: 0.5, batch: some(r, 0.8)}
+	p.traffic.late, p.traffic.latest = 0.2*r.Float64(), 2*p.masterTimeout
+	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 500*time.Millisecond), time.Second
+	p.faults.kinds, p.census, p.probes = kindsOf("flush scripts"), true, true
+	if r.IntN(2) == 0 {
+		p.faults.kinds = kindsOf("flush scripts", "slow", "cut")
+	}
+}
+
+// certainClocks sets the clocks of the families that need certain ones.
+func (p *plan) certainClocks(r *rand.Rand) {
+	switch p.family {
+	case "counters":
+		if r.IntN(2) == 0 {
+			p.ahead[r.IntN(p.masters)] = between(r, time.Hour, 20*time.Hour)
+		}
+	case "floors":
+		p.ahead[r.IntN(p.masters)] = between(r, time.Hour, 20*time.Hour)
+	case "far clocks":
+		p.farOff(r)
+	case "fast clocks":
+		p.rates[r.IntN(p.masters)] = 1.08
+	}
+}

@@ -125,8 +125,10 @@ func (f *faulter) during(begin, end func()) {
 }
 
 func (f *faulter) master() *simMaster { return f.w.server(f.addr()) }
-func (f *faulter) addr() int          { return f.random.IntN(len(f.w.net.at)) }
-func (f *faulter) place() int         { return f.random.IntN(len(f.w.places)) }
+
+func (f *faulter) addr() int { return f.random.IntN(len(f.w.net.at)) }
+
+func (f *faulter) place() int { return f.random.IntN(len(f.w.places)) }
 
 // directions are both, or one of them.
 func (f *faulter) directions() []direction {
@@ -169,7 +171,8 @@ func (f *faulter) cutFromMost() {
 }
 
 func (f *faulter) isolateMaster() { f.cut("isolate", -1, f.addr()) }
-func (f *faulter) isolateProxy()  { f.cut("isolate", f.place(), -1) }
+
+func (f *faulter) isolateProxy() { f.cut("isolate", f.place(), -1) }
 
 // clog stops paths one by one; each goes on at a time of its own.
 func (f *faulter) clog() {
@@ -270,4 +273,38 @@ func (w *world) startAgain(place int) {
 	for !w.noticed() && w.wait(20*time.Millisecond+2001*time.Nanosecond) {
 	}
 	w.start(place)
+}
+
+// denials are why a master that answers cannot be written.
+var denials = []string{
+	"OOM command not allowed when used memory > 'maxmemory'.",
+	"READONLY You can't write against a read only replica.",
+	"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+	"NOREPLICAS Not enough good replicas to write.",
+}
+
+// deny makes everything that writes fail on a master for a while.
+func (f *faulter) deny() {
+	m, text := f.master(), denials[f.random.IntN(len(denials))]
+	f.during(func() {
+		f.w.trace.note(m.index, "cannot be written: %s", text)
+		f.w.net.deny(m, text)
+	}, func() {
+		f.w.trace.note(m.index, "can be written")
+		f.w.net.deny(m, "")
+	})
+}
+
+// denyFromStart lets masters be written again that could not from the start on.
+func (f *faulter) denyFromStart() {
+	if f.w.plan.denied == nil {
+		return
+	}
+	f.w.wait(f.w.own(f.w.plan.deniedFor, 7000))
+	for i, text := range f.w.plan.denied {
+		if text != "" {
+			f.w.trace.note(i, "can be written")
+			f.w.net.deny(f.w.masters[i], "")
+		}
+	}
 }

@@ -162,37 +162,3 @@ func (f *faulter) evict() {
 // seenWithin is how long it takes until every proxy has read INFO again, or asks the master
 // nothing.
 const seenWithin = 2500 * time.Millisecond
-
-// denials are why a master that answers cannot be written.
-var denials = []string{
-	"OOM command not allowed when used memory > 'maxmemory'.",
-	"READONLY You can't write against a read only replica.",
-	"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
-	"NOREPLICAS Not enough good replicas to write.",
-}
-
-// deny makes everything that writes fail on a master for a while.
-func (f *faulter) deny() {
-	m, text := f.master(), denials[f.random.IntN(len(denials))]
-	f.during(func() {
-		f.w.trace.note(m.index, "cannot be written: %s", text)
-		f.w.net.deny(m, text)
-	}, func() {
-		f.w.trace.note(m.index, "can be written")
-		f.w.net.deny(m, "")
-	})
-}
-
-// denyFromStart lets masters be written again that could not from the start on.
-func (f *faulter) denyFromStart() {
-	if f.w.plan.denied == nil {
-		return
-	}
-	f.w.wait(f.w.own(f.w.plan.deniedFor, 7000))
-	for i, text := range f.w.plan.denied {
-		if text != "" {
-			f.w.trace.note(i, "can be written")
-			f.w.net.deny(f.w.masters[i], "")
-		}
-	}
-}

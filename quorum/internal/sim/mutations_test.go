@@ -14,28 +14,48 @@ import (
 	"time"
 )
 
+// mutation is a bug put in on purpose. The simulation, or the test it names, must find it.
+type mutation struct {
+	name   string
+	finds  string // what a fault that shows it says, as a regular expression
+	test   string // finds it; empty: TestSimulation
+	room   string // whose test that is; empty: package quorum
+	family string // of runs that it is looked for in; empty: all as they come
+	lua    string // the operation that is wrong, where the change is made in the fake master's version of it
+	edits  []edit
+}
+
+// What mutations break.
+const (
+	exclusion  = "holds the lock|has lost its lock|was extended after"
+	order      = "given out after|was extended after|holds the lock"
+	leftovers  = "is left on master"
+	blamed     = "has lost its lock"
+	blocked    = "nothing is granted"
+	overloaded = "under load|after the load"
+)
+
+// edit is a change of one file. old stands there exactly once, or times if that is set.
+type edit struct {
+	file, old, new string
+	times          int
+}
+
+// Files of the rooms.
+const (
+	fakePacket = "internal/fake/packet.go"
+	wireBatch  = "internal/wire/batch.go"
+	laneAnswer = "internal/master/answer.go"
+	laneShake  = "internal/master/handshake.go"
+	laneRepair = "internal/master/repairs.go"
+	laneEnds   = "internal/master/release.go"
+)
+
+// mutations are rules of the quorum, each broken.
+var mutations = slices.Concat(roundMutations, kindMutations, laneMutations, guardMutations, loadMutations)
+
 // product is the folder of package quorum, from here. Paths of edits and rooms begin there.
 const product = "../.."
-
-// apply returns the files of mu as they are with the bug in them.
-func (mu *mutation) apply() (map[string]string, error) {
-	files := make(map[string]string)
-	for _, e := range mu.edits {
-		text, ok := files[e.file]
-		if !ok {
-			b, err := os.ReadFile(filepath.Join(product, e.file))
-			if err != nil {
-				return nil, err
-			}
-			text = string(b)
-		}
-		if n, want := strings.Count(text, e.old), max(e.times, 1); n != want {
-			return nil, fmt.Errorf("%s has %d times, want %d:\n%s", e.file, n, want, e.old)
-		}
-		files[e.file] = strings.ReplaceAll(text, e.old, e.new)
-	}
-	return files, nil
-}
 
 // Every mutation still fits the code.
 func TestMutationsApply(t *testing.T) {
@@ -105,6 +125,26 @@ func TestMutantBuild(t *testing.T) {
 		}
 	}
 	t.Errorf("no mutation is called %q", which)
+}
+
+// apply returns the files of mu as they are with the bug in them.
+func (mu *mutation) apply() (map[string]string, error) {
+	files := make(map[string]string)
+	for _, e := range mu.edits {
+		text, ok := files[e.file]
+		if !ok {
+			b, err := os.ReadFile(filepath.Join(product, e.file))
+			if err != nil {
+				return nil, err
+			}
+			text = string(b)
+		}
+		if n, want := strings.Count(text, e.old), max(e.times, 1); n != want {
+			return nil, fmt.Errorf("%s has %d times, want %d:\n%s", e.file, n, want, e.old)
+		}
+		files[e.file] = strings.ReplaceAll(text, e.old, e.new)
+	}
+	return files, nil
 }
 
 // tests is the folder of the tests that find the mutation, from product.
