@@ -8,9 +8,9 @@ import (
 	"lockproxy/quorum"
 )
 
-// several takes a few locks at once, as an event loop does that has read several commands: all go
-// out with one Flush, in packets. It gives them back in the same way, some together with what it
-// takes next.
+// several takes a few locks at once. Like an event loop that has read several commands, it sends
+// all with one Flush, in packets. It gives them back in the same way, some together with the
+// locks it takes next.
 func (c *simClient) several(pr *simProxy) {
 	claims := c.acquireAll(pr, nil)
 	for rounds := c.random.IntN(3); rounds >= 0 && len(claims) > 0; rounds-- {
@@ -26,7 +26,7 @@ func (c *simClient) several(pr *simProxy) {
 	}
 }
 
-// acquireAll gives back some locks and asks for others, and returns those that were granted.
+// acquireAll gives back some locks and asks for others. It returns the granted ones.
 func (c *simClient) acquireAll(pr *simProxy, back []*claim) (claims []*claim) {
 	time.Sleep(c.moment(0))
 	var mu sync.Mutex
@@ -59,7 +59,8 @@ func (c *simClient) acquireNone(pr *simProxy, back []*claim) {
 	wg.Wait()
 }
 
-// guess is what a proxy thinks that a client holds: mostly what it does.
+// guess returns the mode in which a proxy believes the client holds the lock: mostly the right
+// one.
 func (c *simClient) guess(cl *claim) quorum.Mode {
 	if c.chance(0.1) {
 		return quorum.Mode(c.random.IntN(int(quorum.Kept) + 1))

@@ -164,7 +164,7 @@ func (c *simClient) patience(hasty bool) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.Background())
 }
 
-// hold is what a client does with its lock.
+// hold extends the lock, keeps it for a while and gives it back, or does not.
 func (c *simClient) hold(cl *claim, pr *simProxy) {
 	plan := c.w.plan.clients
 	for rounds := 4; rounds > 0 && c.chance(plan.extend); rounds-- {
@@ -263,7 +263,7 @@ type giving struct {
 	cl    *claim
 	pr    *simProxy
 	began time.Time
-	end   time.Time // of what the client could have counted on
+	end   time.Time // of the validity, had the client kept the lock
 }
 
 // gives is called before a Release.

@@ -1,11 +1,11 @@
 // Package sim is the simulation of package quorum: tests only. Real Quorums run in front of masters
 // in memory, over a network in memory and in virtual time. Each run follows from a seed: the
-// deployment, the clients, the delay of every message and the faults. A ledger checks what clients
-// are told, and the masters are searched for what is left.
+// deployment, the clients, the delay of every message and the faults. A ledger checks the answers
+// that clients get, and the masters are searched for keys that are left.
 //
-// The simulation uses package quorum from outside, as a proxy does, and computes what to expect by
+// The simulation uses package quorum from outside, like a proxy, and computes its expectations by
 // itself.
 //
-// Mutations are rules of the product, each broken on purpose. They show that the simulation, or the
-// test that they name, finds what it is there to find.
+// Mutations are bugs put in on purpose, each in one rule of the product. They show that the
+// simulation, or the test that they name, finds such bugs.
 package sim

@@ -8,15 +8,15 @@ import (
 	"lockproxy/quorum"
 )
 
-// family is a kind of run that noise alone hardly ever is: what has to come together for a certain
-// fault is likely there.
+// family is a kind of run that noise hardly ever makes: the coincidence that a certain fault
+// needs is likely in it.
 type family struct {
 	name  string
 	share float64 // of all runs
 	shape func(p *plan, r *rand.Rand)
 }
 
-// families are all of them; what is left of the runs is noise.
+// families are all of them. The other runs are noise.
 var families = []family{
 	{"fences", 0.10, (*plan).fences},
 	{"tokens", 0.06, (*plan).tokens},
@@ -97,7 +97,7 @@ func (p *plan) fences(r *rand.Rand) {
 }
 
 // tokens lets several fight for a lock that its holder keeps, while masters refuse single
-// commands: releases have to be repeated, and meet what was set since.
+// commands: releases have to be repeated, and meet later keys.
 func (p *plan) tokens(r *rand.Rand) {
 	p.masters, p.proxies, p.count = 3+2*r.IntN(2), 2+r.IntN(2), 4+r.IntN(3)
 	p.maxTTL, p.mostHold = 5*time.Second, between(r, 500*time.Millisecond, 3*time.Second)
@@ -118,7 +118,7 @@ func kindsOf(names ...string) (kinds []faultKind) {
 	return kinds
 }
 
-// scripted makes all faults those of one story, told again and again; it loses memory.
+// scripted makes all faults those of one story, which happens again and again; it loses memory.
 func (p *plan) scripted(name string, do func(*faulter)) {
 	p.faults.gap, p.faults.kinds = 20*time.Millisecond, []faultKind{{name: name, forgets: true, loses: true, do: do}}
 }
@@ -139,8 +139,8 @@ func (p *plan) raisesAcrossLosses(r *rand.Rand) {
 	p.scripted("a master forgets during a raise", (*faulter).forgetDuringRaise)
 }
 
-// newcomers starts proxies that have seen nothing in front of masters of which most are empty, and
-// the others do not answer.
+// newcomers starts proxies without a past in front of masters of which most are empty, and the
+// others do not answer.
 func (p *plan) newcomers(r *rand.Rand) {
 	p.count, p.mostHold = 3, 2*time.Second
 	p.masters += 2 * r.IntN(2)
@@ -168,8 +168,8 @@ func (p *plan) steps(r *rand.Rand) {
 	}
 }
 
-// returns brings an older state of a master back while locks of the newer one are held, and nobody
-// is left who has seen it but other masters.
+// returns brings an older state of a master back while clients hold locks of the newer one. Only
+// other masters have seen that one.
 func (p *plan) returns(r *rand.Rand) {
 	p.length = 15 * time.Second
 	p.maxTTL, p.mostHold, p.count = between(r, time.Second, 2*time.Second), 2*time.Second, 3
@@ -214,7 +214,8 @@ func (p *plan) fastClocks(r *rand.Rand) {
 	p.faults.gap, p.faults.kinds = 200*time.Millisecond, []faultKind{{name: "a master is away for a while", forgets: true, do: (*faulter).awayAWhile}}
 }
 
-// quietLoad counts what calls cost the masters where nothing goes wrong, at several distances.
+// quietLoad counts the operations that calls cost the masters, without faults, at several
+// distances.
 func (p *plan) quietLoad(r *rand.Rand) {
 	p.clients = clientPlan{own: true, think: between(r, 20*time.Millisecond, 100*time.Millisecond)}
 	p.masters += 2 * r.IntN(2)

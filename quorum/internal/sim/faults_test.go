@@ -15,7 +15,7 @@ type faultKind struct {
 	name    string
 	forgets bool // locks may be gone before their time: only with the restart guard
 	loses   bool // counters too
-	strays  bool // what it leaves on a master at the end is nobody's mistake
+	strays  bool // keys may be left on a master at the end
 	do      func(f *faulter)
 }
 
@@ -47,7 +47,7 @@ var faultKinds = []faultKind{
 	{name: "evicts", forgets: true, strays: true, do: (*faulter).evict},
 }
 
-// faultPlan is what a run has to endure.
+// faultPlan lists the faults of a run.
 type faultPlan struct {
 	gap   time.Duration // between two faults, on average
 	first time.Duration // before the first
@@ -216,7 +216,7 @@ func (f *faulter) pause() {
 	})
 }
 
-// troubles are errors with which nothing is carried out.
+// troubles are errors of commands that were not carried out.
 var troubles = []string{
 	"-LOADING Redis is loading the dataset in memory\r\n",
 	"-OOM command not allowed when used memory > 'maxmemory'.\r\n",

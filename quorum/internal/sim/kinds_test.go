@@ -10,8 +10,8 @@ import (
 	"lockproxy/quorum"
 )
 
-// kindsPlan is what clients ask for that is not exclusive, as shares of all that they take. What
-// is left is exclusive and of one key.
+// kindsPlan gives the shares of locks that are not exclusive or of several keys. The others are
+// exclusive and of one key.
 type kindsPlan struct {
 	shared  float64
 	limited float64
@@ -19,7 +19,7 @@ type kindsPlan struct {
 	several float64
 	keep    float64 // share of releases that keep the lock closed
 	share   float64 // share of extensions of an exclusive lock that make it shared
-	waits   float64 // share of those who say that they wait
+	waits   float64 // share of clients that say they wait
 }
 
 func (k *kindsPlan) none() bool { return *k == kindsPlan{} }
@@ -30,7 +30,7 @@ func (k *kindsPlan) draw(r *rand.Rand) {
 		share: some(r, 0.4), waits: some(r, 0.5)}
 }
 
-// want is what the client asks for next, with that key among others.
+// want returns the next request of the client, with that key among others.
 func (c *simClient) want(key string) quorum.Request {
 	k := &c.w.plan.clients.kinds
 	r := quorum.Request{Key: key, TTL: c.ttl()}
@@ -55,7 +55,7 @@ func (c *simClient) want(key string) quorum.Request {
 	return r
 }
 
-// kindText is what a request says beside key and ttl.
+// kindText describes a request without its key and ttl.
 func kindText(r quorum.Request) string {
 	text := ""
 	if r.Mode != quorum.Exclusive {
@@ -113,13 +113,13 @@ func (p *plan) readers(r *rand.Rand) {
 	p.traffic.late, p.traffic.latest = 0.2*r.Float64(), between(r, 5*time.Millisecond, 60*time.Millisecond)
 	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 500*time.Millisecond), between(r, 50*time.Millisecond, 600*time.Millisecond)
 	p.faults.kinds = kindsOf("trouble", "isolate a master", "cut")
-	if r.IntN(3) == 0 { // what is left at the end is left by mistake
+	if r.IntN(3) == 0 { // with a search for keys that are left at the end
 		p.census, p.length, p.maxTTL = true, 10*time.Second, time.Minute
 		p.clients.ttl, p.clients.forget = [2]time.Duration{p.maxTTL / 2, p.maxTTL}, 0
 	}
 }
 
-// slots lets many fight for few slots, while those who hold them leave early or late.
+// slots lets many fight for few slots, while holders leave early or late.
 func (p *plan) slots(r *rand.Rand) {
 	p.readers(r)
 	p.count = 6 + r.IntN(6)
@@ -151,11 +151,11 @@ func (p *plan) starved(r *rand.Rand) {
 	p.clients.kinds = kindsPlan{shared: 1}
 }
 
-// mostWaits is how long somebody may wait for a lock that others share: those who have it end
-// within a ttl, and one more where the intent was late.
+// mostWaits is the longest wait for a lock that others share: the holders end within a ttl, and
+// one more if the intent was late.
 func (p *plan) mostWaits() time.Duration { return 2 * p.maxTTL }
 
-// waiter wants a key alone that others share, again and again, as the head of a wait queue does.
+// waiter wants a key alone that others share, again and again, like the head of a wait queue.
 func (w *world) waiter() {
 	c := &simClient{w: w, index: waiterIndex, random: rand.New(rand.NewPCG(w.plan.seed, 95))}
 	began := time.Now()

@@ -8,26 +8,26 @@ import (
 	"lockproxy/quorum"
 )
 
-// claim is a lease as its client sees it: what it may count on.
+// claim is a lease in the view of its client: how long the client may count on it.
 type claim struct {
 	key    string
 	keys   []string // all of them, key first
 	mode   quorum.Mode
 	slot   int       // of Limited
-	kept   bool      // nobody has it: it was released and stays closed
+	kept   bool      // without a holder: it was released and stays closed
 	began  time.Time // when it was given out
 	proxy  int       // which gave it out
 	token  quorum.Token
 	client int
 	end    time.Time // of its validity, or when it was given back or found lost
-	over   bool      // given back: nothing lengthens it any more
+	over   bool      // given back: no extension counts any more
 	lost   bool      // an extension said so
 }
 
-// ledger checks what clients are given. The first thing that is wrong ends the run.
+// ledger checks the answers that clients get. The first fault ends the run.
 type ledger struct {
 	trace    *trace
-	forgets  bool // masters lose their memory in this run: a lock may be lost before its time, to nobody
+	forgets  bool // masters lose their memory in this run: a lock may be lost before its time, without another holder
 	unfenced bool
 	shared   bool // a lock may have two holders: only the order of fences is checked
 
@@ -59,7 +59,7 @@ func newLedger(tr *trace) *ledger {
 	return &ledger{trace: tr, keys: make(map[string]*keyLedger), secrets: make(map[string]*claim), broken: make(chan struct{})}
 }
 
-// wrongLocked notes what is wrong.
+// wrongLocked notes a fault.
 func (l *ledger) wrongLocked(key, format string, args ...any) {
 	if l.fault == "" {
 		l.fault, l.about = fmt.Sprintf(format, args...), key
@@ -91,8 +91,8 @@ func (l *ledger) keyLocked(key string) *keyLedger {
 }
 
 // granted is called when Acquire has returned a lease. Every lease of the key that was returned
-// before it must be over, and have a smaller fence; before is the largest that had been given out
-// when it was called.
+// earlier must have ended, and have a smaller fence. before is the largest fence given out at the
+// time of the call.
 func (l *ledger) granted(client int, r quorum.Request, lease quorum.Lease, before uint64) *claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +159,7 @@ func (c *claim) beside(other *claim) bool {
 	return c.mode == other.mode && (c.mode == quorum.Shared || c.mode == quorum.Limited && c.slot != other.slot)
 }
 
-// aloneLocked checks that nobody may count on the key now who excludes c.
+// aloneLocked checks that no other client that excludes c may count on the key now.
 func (l *ledger) aloneLocked(k *keyLedger, c *claim, now time.Time) {
 	var active []*claim
 	for _, other := range k.active {
@@ -191,8 +191,8 @@ func (l *ledger) keeps(c *claim, keys []string, end time.Time) {
 	}
 }
 
-// shares is called before a lock is made a shared one: from here on others may share it, whatever
-// the answer.
+// shares is called before a lock is made a shared one: from here on others may share it, even if
+// the answer is an error.
 func (l *ledger) shares(c *claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,8 +236,8 @@ func (l *ledger) highest(key string) uint64 {
 	return l.keyLocked(key).highest
 }
 
-// gives is called before the client gives its lease back: from here on it counts on nothing. It
-// returns until when it could have, or now for a lease that was given back before.
+// gives is called before the client gives its lease back: from here on it does not count on it.
+// It returns the end of the validity, or now for a lease that was given back before.
 func (l *ledger) gives(c *claim, proxy int) (end time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,8 +255,8 @@ func (l *ledger) gives(c *claim, proxy int) (end time.Time) {
 	return end
 }
 
-// lost is called when a client is told that its lock is lost; end is until when it could count on
-// it. As long as masters keep what they are told, that is over by then.
+// lost is called when a client learns that its lock is lost; end is the end of its validity. As
+// long as masters keep their memory, that has passed by then.
 func (l *ledger) lost(c *claim, end time.Time, how string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,8 +280,8 @@ func (l *ledger) took(key, call string, began time.Time, most time.Duration) {
 	}
 }
 
-// stands reports whether a key with that secret may stand on masters at the end: its client never
-// gave it back.
+// stands reports whether a key with that secret may be left on masters at the end: its client
+// never gave it back.
 func (l *ledger) stands(secret string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

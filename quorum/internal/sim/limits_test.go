@@ -2,8 +2,8 @@ package sim
 
 import "time"
 
-// What the documents promise of a Quorum, written down here once more: the simulation shares no code
-// with what it judges.
+// The documents promise these limits. They are written down once more: the simulation shares no
+// code with the product it judges.
 
 // mostMasters is how many masters a run has at most.
 const mostMasters = 5

@@ -10,7 +10,7 @@ import (
 	"lockproxy/quorum/internal/fake"
 )
 
-// endKind is what a message brings besides bytes.
+// endKind says whether a message ends the connection, and how.
 type endKind uint8
 
 const (
@@ -19,13 +19,13 @@ const (
 	rst           // the connection is broken
 )
 
-// message is what was written at one instant.
+// message holds the bytes written at one instant.
 type message struct {
 	data    []byte
 	end     endKind
 	written time.Time
 	due     time.Time
-	asked   time.Time // down: when the newest question in it that tells the clock was written; zero without
+	asked   time.Time // down: when its newest question with the clock in the answer was written; zero without
 	record  string    // down: that the master had then
 }
 
@@ -66,11 +66,11 @@ type simLink struct {
 
 var _ net.Conn = (*simLink)(nil)
 
-// over reports whether nothing can happen on the link any more.
+// over reports whether both ends are closed.
 func (li *simLink) over() bool { return li.closed && li.gone }
 
-// sendLocked puts data on its way. What is written at one instant is one message, into however
-// many writes it was cut.
+// sendLocked puts data on its way. Bytes written at one instant make one message, into however
+// many writes they were cut.
 func (li *simLink) sendLocked(dir direction, data []byte, end endKind) *message {
 	f, now := &li.flows[dir], time.Now()
 	if n := len(f.queue); n > 0 && f.queue[n-1].end == noEnd && f.queue[n-1].written.Equal(now) {
@@ -101,7 +101,7 @@ func (li *simLink) postLocked(dir direction, m *message, d time.Duration) {
 	li.net.post.putLocked(letter{due: due, link: li, dir: dir})
 }
 
-// pumpLocked delivers what is due.
+// pumpLocked delivers the messages that are due.
 func (li *simLink) pumpLocked(dir direction) {
 	f, now := &li.flows[dir], time.Now()
 	for len(f.queue) > 0 && li.path.cuts[dir] == 0 && !f.queue[0].due.After(now) {
@@ -146,7 +146,7 @@ func (li *simLink) reachProxyLocked(m *message) {
 	li.signalLocked()
 }
 
-// signalLocked tells who reads that something has changed.
+// signalLocked wakes the reader after a change.
 func (li *simLink) signalLocked() {
 	if li.watch != nil {
 		li.net.post.turns = append(li.net.post.turns, li)
@@ -158,8 +158,8 @@ func (li *simLink) signalLocked() {
 	}
 }
 
-// resetLocked breaks the link as a box in between does. What is on its way to the master may still
-// get there in part.
+// resetLocked breaks the link like a box in between. Messages on their way to the master may
+// still get there in part.
 func (li *simLink) resetLocked() {
 	li.truncateLocked(mix(li.hash, 'r', uint64(time.Now().UnixNano())))
 	li.flows[down].queue = nil
@@ -167,8 +167,8 @@ func (li *simLink) resetLocked() {
 	li.sendLocked(down, nil, rst)
 }
 
-// truncateLocked loses the last part of what is on its way to the master: messages, and the end of
-// one.
+// truncateLocked loses the last part of the bytes on their way to the master: messages, and the
+// end of one.
 func (li *simLink) truncateLocked(h uint64) {
 	f := &li.flows[up]
 	keep := int(h % uint64(len(f.queue)+1))
@@ -180,8 +180,8 @@ func (li *simLink) truncateLocked(h uint64) {
 	}
 }
 
-// closeLocked is the proxy's end being closed. What becomes of bytes on their way, and when the
-// master is told, differs.
+// closeLocked closes the proxy's end. Bytes on their way arrive, are late or are lost, and so is
+// the end itself.
 func (li *simLink) closeLocked() {
 	if li.closed {
 		return
@@ -198,10 +198,10 @@ func (li *simLink) closeLocked() {
 	switch kind := h % 8; {
 	case kind < 2: // everything arrives, then the end
 		li.sendLocked(up, nil, fin)
-	case kind < 4: // an RST, and what was before it is lost in part
+	case kind < 4: // an RST, and a part of the bytes before it is lost
 		li.truncateLocked(mix(h, 1))
 		li.sendLocked(up, nil, rst)
-	case kind < 5: // nothing arrives, not even the end
+	case kind < 5: // neither bytes nor the end arrive
 		f.queue = nil
 	default: // all arrives, but seconds later
 		late := time.Duration(unit(mix(h, 2)) * float64(6*time.Second))
@@ -234,7 +234,7 @@ func (li *simLink) Read(p []byte) (int, error) {
 	}
 }
 
-// take is what there is to read now; nothing at all: until when to wait for it.
+// take reads the bytes that have arrived. Without any it returns until when to wait for them.
 func (li *simLink) take(p []byte) (n int, until time.Time, err error) {
 	li.net.mu.Lock()
 	defer li.net.mu.Unlock()

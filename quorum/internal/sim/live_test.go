@@ -11,24 +11,23 @@ import (
 	"lockproxy/quorum"
 )
 
-// Liveness: where a majority of the masters is healthy, reachable and votes, a free key is
-// granted.
+// Liveness: if a majority of the masters is healthy, reachable and votes, a free key is granted.
 
 const (
 	calmFor  = 5 * time.Second // how long a majority must have been so: dead lanes have been noticed and replaced
 	grantsIn = 2 * time.Second // how soon an Acquire must succeed then
 	leastTry = 3               // and how many failures in this time are a fault
-	noticeIn = 3 * time.Second // how soon records say what was lost: a probe a second, and the way there and back
+	noticeIn = 3 * time.Second // how soon records show a loss: a probe a second, and the way there and back
 )
 
-// prober takes locks that nobody else wants, to see whether it gets them.
+// prober takes locks that no other client wants, to see whether it gets them.
 type prober struct {
 	c     *simClient
 	count int
 	fails map[int]*failing // by serial of the proxy
 }
 
-// failing is since when nothing was granted through a proxy although it should.
+// failing counts the grants that a proxy failed to make.
 type failing struct {
 	since time.Time
 	count int
@@ -50,7 +49,7 @@ func (p *prober) run() {
 	}
 }
 
-// try takes a fresh key once, and says what it means if that fails.
+// try takes a fresh key once, and judges a failure.
 func (p *prober) try(pr *simProxy) bool {
 	p.count++
 	plan := p.c.w.plan
@@ -77,7 +76,7 @@ func (p *prober) try(pr *simProxy) bool {
 	return false
 }
 
-// keyOr is the key of a claim, or another where there is none.
+// keyOr returns the key of a claim, or another without a claim.
 func (c *claim) keyOr(other string) string {
 	if c == nil {
 		return other
@@ -232,7 +231,7 @@ func (w *world) waitsForCounters(away map[int]bool) bool {
 	return here < maj && here+gone >= maj
 }
 
-// granting tries whether a proxy grants, as far as its timeouts let it.
+// granting tries whether a proxy grants, if its timeouts let it.
 func (w *world) granting(p *prober, pr *simProxy) bool {
 	if pr == nil {
 		return true

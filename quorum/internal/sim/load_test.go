@@ -28,16 +28,16 @@ func (l *load) String() string {
 	return text.String()
 }
 
-// checkLoad compares what each master has carried out with what clients have asked for. A LOCK is
-// one operation and an UNLOCK one; a lock that is held for longer than a check waits may be
-// checked once, and topped up once.
+// checkLoad compares the operations that each master has carried out with the calls of clients. A
+// LOCK is one operation and an UNLOCK one; a lock that is held for longer than a check waits may
+// be checked once, and topped up once.
 func (w *world) checkLoad() {
 	if !w.plan.counted || w.ledger.fault != "" {
 		return
 	}
 	l := w.ledger
-	// What fails is released. Where another proxy unlocks, the one that granted may check, and
-	// lets what it finds fade.
+	// A failed attempt is released. If another proxy unlocks, the one that granted may check, and
+	// lets the rest of the lock fade.
 	l.asked -= w.crowd.unsent
 	most := l.asked + 2*(l.asked-l.grants) + l.releases + l.extends + 2*l.long + 3*l.elsewhere
 	most += most/20 + 40

@@ -22,7 +22,7 @@ var _ quorum.Polled = (*simLink)(nil)
 // adopt is Options.Adopt of a proxy whose connections a loop reads.
 func (w *world) adopt(conn net.Conn) (quorum.Polled, bool) { return conn.(*simLink), true }
 
-// TryWrite writes what the socket takes: now and then not all.
+// TryWrite writes as much as the socket takes: now and then not all.
 func (li *simLink) TryWrite(b []byte) (int, error) {
 	li.net.mu.Lock()
 	defer li.net.mu.Unlock()

@@ -33,7 +33,7 @@ type simMaster struct {
 	disturbed time.Time // when a fault touched it last
 	load      load
 
-	away     bool // it is away now and then, and may have to be told everything twice
+	away     bool // it is away now and then, and may get everything twice
 	second   int64
 	inSecond int // commands in that second
 
@@ -41,11 +41,11 @@ type simMaster struct {
 	busy  bool
 	turns []*simLink // with commands to be carried out, in order of arrival
 
-	durable bool         // AOF on, fsync always: it forgets nothing
+	durable bool         // AOF on, fsync always: it keeps everything
 	saved   *fake.Memory // what an old RDB holds
 }
 
-// load counts what a master has carried out.
+// load counts the packets and operations that a master has carried out.
 type load struct {
 	packets, scripts int // scripts: of the restart guard
 	ops              map[string]int
@@ -66,7 +66,7 @@ func newSimMaster(index int, seed uint64, ahead time.Duration, rate float64) *si
 	return m
 }
 
-// tells is the master's clock.
+// tells returns the master's time.
 func (m *simMaster) tells() time.Time {
 	past := time.Since(m.began)
 	return m.began.Round(0).Add(m.Ahead + past + time.Duration(float64(past)*(m.rate-1)))
@@ -134,10 +134,10 @@ func (li *simLink) reachMasterLocked(m *message) {
 		return
 	}
 	if li.hungUp {
-		return // behind the end of the connection
+		return // after the end of the connection
 	}
 	if m.end == rst && li.hash%2 == 0 {
-		li.inbox = nil // else what the kernel has taken is carried out all the same
+		li.inbox = nil // else it carries out the bytes that the kernel has taken
 	}
 	if len(li.inbox) == 0 {
 		li.arrived = m.written
@@ -147,7 +147,7 @@ func (li *simLink) reachMasterLocked(m *message) {
 	li.workLocked()
 }
 
-// workLocked makes the master carry out what has arrived.
+// workLocked makes the master carry out the commands that have arrived.
 func (li *simLink) workLocked() {
 	if m := li.server; m.cost == 0 {
 		li.runLocked(math.MaxInt)
@@ -193,7 +193,7 @@ func (li *simLink) runLocked(most int) {
 		return
 	}
 	var out []byte
-	tells := false // something in out tells the clock
+	tells := false // something in out has the clock
 	for ; most > 0; most-- {
 		args, rest := fake.CutCommand(li.inbox)
 		if args == nil {
@@ -224,11 +224,11 @@ func (li *simLink) runLocked(most int) {
 	}
 }
 
-// mostInSecond is what a master may be asked for in a second of a run, in packets. A script of the
+// mostInSecond is the greatest load of a master in a second of a run, in packets. A script of the
 // restart guard costs a hundred times as much.
 const mostInSecond = 20000
 
-// storms counts what a master is asked for in a second, and reports whether that is too much.
+// storms counts the commands to a master in a second, and reports whether they are too many.
 func (m *simMaster) storms(args []string) bool {
 	if second := time.Now().Unix(); second != m.second {
 		m.second, m.inSecond = second, 0
@@ -272,8 +272,8 @@ func (n *network) pauseMaster(m *simMaster) {
 	m.paused, m.disturbed = true, time.Now()
 }
 
-// resumeMaster lets it go on with what has arrived, connection by connection, in an order of its
-// own.
+// resumeMaster lets it go on with the commands that have arrived, connection by connection, in an
+// order of its own.
 func (n *network) resumeMaster(m *simMaster) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -288,8 +288,8 @@ func (n *network) resumeMaster(m *simMaster) {
 	})
 }
 
-// stopMaster ends the process. Whether its connections are told depends on what becomes of the
-// machine.
+// stopMaster ends the process. If the machine dies too, silently, its connections do not learn of
+// it.
 func (n *network) stopMaster(m *simMaster, silently bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -78,7 +78,7 @@ func (m *simMaster) wasAdmitted() {
 	})
 }
 
-// remembers reports whether the master can tell that the deployment is not new.
+// remembers reports whether the master shows that the deployment is not new.
 func (m *simMaster) remembers() bool {
 	r := m.recordOf()
 	return !m.Down() && (strings.HasPrefix(r, "A") || strings.HasPrefix(r, "Q"))
@@ -100,7 +100,8 @@ func (m *simMaster) keptCounters() (kept bool) {
 	return kept
 }
 
-// counterAheadLocked reports whether a counter is over the limit that the scripts set by the clock.
+// counterAheadLocked reports whether a counter exceeds the limit that the scripts set by the
+// clock.
 func (m *simMaster) counterAheadLocked() bool {
 	for _, n := range m.Counters {
 		if n > wire.FenceLimit(m.NowLocked()) {
@@ -110,7 +111,7 @@ func (m *simMaster) counterAheadLocked() bool {
 	return false
 }
 
-// votes reports whether the master votes, as far as its record says.
+// votes reports whether the master votes, if its record is right.
 func (m *simMaster) votes() (yes bool) {
 	m.Set(func() { yes = m.admittedLocked() })
 	return yes && !m.Down()
@@ -123,15 +124,15 @@ func (w *world) server(addr int) *simMaster {
 	return w.net.at[addr]
 }
 
-// servers are those that have an address.
+// servers returns the servers that have an address.
 func (w *world) servers() []*simMaster {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
 	return append([]*simMaster(nil), w.net.at...)
 }
 
-// mayForget reports whether m may lose all it has: with GuardOn at least one other master must
-// remember, as masters that are all empty are taken for new.
+// mayForget reports whether m may lose all it has. With GuardOn at least one other master must
+// remember: masters that are all empty are taken for new.
 func (w *world) mayForget(m *simMaster) bool {
 	if w.plan.guard != quorum.GuardOn || w.plan.wipes || w.plan.remembered {
 		return true
@@ -188,7 +189,7 @@ func (w *world) step(m *simMaster, by time.Duration) {
 	})
 }
 
-// noticed reports whether nobody counts on a clock that has stepped.
+// noticed reports whether no proxy counts on a clock that has stepped.
 func (w *world) noticed() bool {
 	for _, m := range w.masters {
 		waits := false
@@ -202,7 +203,7 @@ func (w *world) noticed() bool {
 	return true
 }
 
-// healthy reports whether all masters vote, as far as their records say.
+// healthy reports whether all masters vote, if their records are right.
 func (w *world) healthy() bool {
 	for _, m := range w.servers() {
 		if !m.votes() {
@@ -239,11 +240,11 @@ func (f *faulter) forget(ways ...losing) {
 	}
 }
 
-// lose makes a master lose its memory, and starts it again where that ends the process.
+// lose makes a master lose its memory, and starts it again if that ends the process.
 func (f *faulter) lose(m *simMaster, how losing) {
 	f.w.losses++
 	if how == losesOld && f.random.IntN(3) == 0 {
-		m.Set(m.becomesDurable) // from now on: what it says after the restart proves nothing
+		m.Set(m.becomesDurable) // from now on: its answer after the restart is no proof
 	}
 	silently := f.random.IntN(3) == 0
 	d := f.moment(f.w.plan.faults.last / 2)

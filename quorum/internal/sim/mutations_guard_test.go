@@ -82,7 +82,7 @@ var guardMutations = []mutation{
 	{name: "a master that cannot be written holds up the others", family: "first start", finds: blocked, edits: []edit{
 		{file: admBootstrap, old: "		until = g.allNew.Add(grace)\n", new: "		until = g.allNew.Add(1000 * grace)\n"},
 	}},
-	// The explored storms find what the simulation meets too rarely.
+	// The explored storms find these; the simulation meets them too rarely.
 	{name: "a minority confirms", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admEvaluate, old: "	case len(at) < g.majority():\n", new: "	case len(at) < 1:\n"},
 		{file: admEvaluate, old: "	if last := at[g.majority()-1]; last.Before(own) {\n", new: "	if last := at[0]; last.Before(own) {\n"},

@@ -17,11 +17,11 @@ import (
 // mutation is a bug put in on purpose. The simulation, or the test it names, must find it.
 type mutation struct {
 	name   string
-	finds  string // what a fault that shows it says, as a regular expression
+	finds  string // a regular expression for the text of a fault that shows it
 	test   string // finds it; empty: TestSimulation
 	room   string // whose test that is; empty: package quorum
 	family string // of runs that it is looked for in; empty: all as they come
-	lua    string // the operation that is wrong, where the change is made in the fake master's version of it
+	lua    string // the wrong operation, if the change is in the fake master's version of it
 	edits  []edit
 }
 
@@ -35,7 +35,7 @@ const (
 	overloaded = "under load|after the load"
 )
 
-// edit is a change of one file. old stands there exactly once, or times if that is set.
+// edit is a change of one file. The file has old exactly once, or times if that is set.
 type edit struct {
 	file, old, new string
 	times          int
@@ -76,8 +76,8 @@ func TestMutationsApply(t *testing.T) {
 }
 
 // The simulation finds every mutation. mutations.sh runs it: each takes a build of its own.
-// QUORUM_MUTATIONS is all, or part of the names of some; QUORUM_TIMES how often each is to be
-// found.
+// QUORUM_MUTATIONS is all, or part of the names of some; QUORUM_TIMES is the number of runs of
+// each.
 func TestMutationsAreFound(t *testing.T) {
 	which := os.Getenv("QUORUM_MUTATIONS")
 	if which == "" {
@@ -198,8 +198,8 @@ func mustAbs(t *testing.T, name string) string {
 
 var faultLine = regexp.MustCompile(`QUORUM_SEED=\d+:? (.*)`)
 
-// findIn runs the simulation, for a minute of processor time at most, or the test that is named,
-// and returns how much of it that took and what it found; nothing if it passed.
+// findIn runs the simulation, for a minute of processor time at most, or the test that is named.
+// It returns how much of it that took and the fault it found; empty if it passed.
 func (mu *mutation) findIn(t *testing.T, binary string) (took time.Duration, fault string) {
 	t.Helper()
 	test := cmp.Or(mu.test, "TestSimulation")

@@ -11,8 +11,8 @@ import (
 
 // A simulated network. Every message has a virtual delay that follows from the seed, the
 // connection and the instant at which it was written, and arrives at an instant of its own. So
-// what happens follows from the order of time, and a seed replays. Within a connection order is
-// kept, as TCP does; between connections there is none.
+// events follow from the order of time, and a seed replays. Like TCP the network keeps the order
+// within a connection; between connections there is none.
 
 // instants is how many instants there are before the next message of the same link may arrive.
 const instants = 8192 * time.Nanosecond
@@ -33,11 +33,11 @@ type network struct {
 	mu    sync.Mutex   // guards all that follows, paths and links; a master's mu may be taken inside, never the other way round
 	at    []*simMaster // the server at each address
 	paths [][]*path    // by place of the proxy, and address
-	aim   *aim         // what the faults wait for; nil: nothing
+	aim   *aim         // the operation that the faults wait for; nil: none
 	post  post
-	storm func(*simMaster)                      // told that a master is asked for too much
+	storm func(*simMaster)                      // called when a master is asked for too much
 	sent  func(li *simLink, key, secret string) // checks an acquire that a master carries out
-	heard [][]clockHeard                        // by place and address: what the proxy there knows of the clock
+	heard [][]clockHeard                        // by place and address: how well the proxy there knows the clock
 }
 
 // trafficPlan is how slow the network of a run is.
@@ -58,7 +58,7 @@ type path struct {
 	cuts        [2]int        // by direction: how many faults cut it now
 	healed      chan struct{} // closed when no fault cuts it any more
 	dials       uint64
-	links       []*simLink // oldest first; may hold some that are over
+	links       []*simLink // oldest first; may hold some that have ended
 	disturbed   time.Time  // when a fault touched it last
 }
 
@@ -164,7 +164,7 @@ func (n *network) await(name string, place, addr int) <-chan struct{} {
 	return n.aim.hit
 }
 
-// ranLocked is told what a master has carried out.
+// ranLocked notes an operation that a master has carried out.
 func (n *network) ranLocked(p *path, name string) {
 	if a := n.aim; a != nil && a.name == name && a.place == p.proxy && a.addr == p.addr {
 		n.aim = nil
@@ -183,7 +183,7 @@ func (n *network) cut(p *path, dir direction) {
 	p.disturbed = time.Now()
 }
 
-// heal ends a cut. What waits for it follows, in order, as TCP sends it again.
+// heal ends a cut. The waiting messages follow, in order, like repetitions of TCP.
 func (n *network) heal(p *path, dir direction) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -200,7 +200,7 @@ func (n *network) heal(p *path, dir direction) {
 	}
 }
 
-// reset breaks every connection on p: both ends are told, soon.
+// reset breaks every connection on p: both ends learn of it, soon.
 func (n *network) reset(p *path) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -235,8 +235,8 @@ func (n *network) each(proxy, addr int, f func(*path)) {
 	}
 }
 
-// crash ends the process of a proxy: its connections are closed by its kernel, and nothing it says
-// counts any more.
+// crash ends the process of a proxy: its kernel closes its connections, and its answers do not
+// count any more.
 func (n *network) crash(pr *simProxy) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -272,14 +272,14 @@ func (n *network) move(addr int, to *simMaster, silently bool) (before *simMaste
 	return before
 }
 
-// addressOf is where a server is; -1 for nowhere.
+// addressOf returns the address of a server, or -1.
 func (n *network) addressOf(m *simMaster) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Index(n.at, m)
 }
 
-// clockHeard is what a proxy knows of the clock behind an address: how wide the interval is, and
+// clockHeard says how well a proxy knows the clock of a master: how wide the interval is, and
 // when it last heard it.
 type clockHeard struct {
 	serial int        // of the proxy
@@ -295,7 +295,7 @@ func (li *simLink) hearLocked(written time.Time, record string) {
 	li.net.heard[li.path.proxy][li.path.addr] = clockHeard{serial: li.from.serial, server: li.server, record: record, width: now.Sub(written), at: now}
 }
 
-// mix makes one number of several, as SplitMix64 does.
+// mix makes one number of several, like SplitMix64.
 func mix(first uint64, more ...uint64) uint64 {
 	h := first
 	for _, n := range more {

@@ -17,7 +17,7 @@ type loadPlan struct {
 	lag        int           // the first master takes so many times as long; 0: as long as the others
 	begin, end time.Duration
 	closed     int           // clients that ask again as soon as they have unlocked
-	open       float64       // LOCKs of clients that wait for nobody, in units of the capacity
+	open       float64       // LOCKs of clients that do not wait for answers, in units of the capacity
 	leave      float64       // share of clients that leave soon if they have to wait
 	patience   time.Duration // queue-timeout
 	faults     bool          // masters fail meanwhile

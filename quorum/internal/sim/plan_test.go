@@ -29,7 +29,7 @@ type plan struct {
 	wipes         bool            // all masters may lose their memory at once, although the guard is on: two may hold a lock
 	stagger       time.Duration   // proxies start within this
 	durable       []bool          // masters that keep everything on disk
-	census        bool            // long ttls: what is left at the end is left by mistake
+	census        bool            // long ttls: a key that is left at the end is a fault
 	rates         []float64       // of the servers' clocks
 	ahead         []time.Duration // of the servers' clocks
 
@@ -60,7 +60,7 @@ func (p *plan) timeoutAt(place int) time.Duration {
 // mostWait is the longest time that a round may take.
 func (p *plan) mostWait() time.Duration { return attemptTime(p.maxTTL) }
 
-// mostAcquire is the longest time that an Acquire may take, whatever happens.
+// mostAcquire is the longest time that an Acquire may take.
 func mostAcquire(ttl time.Duration) time.Duration {
 	return (1+maxRetries+maxAskAgain)*2*attemptTime(ttl) + maxRetries*maxRetryDelay
 }
@@ -70,8 +70,8 @@ func (p *plan) quarantine() time.Duration {
 	return p.maxTTL + p.maxTTL/100 + 52*time.Millisecond
 }
 
-// newPlan draws a run. Runs differ much from each other, as each has its own few faults: a bug
-// that needs a certain mix gets it sooner than if all runs had all.
+// newPlan draws a run. Each run has a few faults of its own, so runs differ much from each other:
+// a bug that needs a certain mix gets it sooner than if all runs had all.
 func newPlan(seed uint64) *plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := &plan{
@@ -184,7 +184,7 @@ func (p *plan) denySome(r *rand.Rand) {
 	p.deniedFor = between(r, 0, 2*p.length)
 }
 
-// hot makes all clients fight for one key that nobody keeps, while single messages are late.
+// hot makes all clients fight for one key that they do not keep, while single messages are late.
 func (p *plan) hot(r *rand.Rand) {
 	p.length, p.mostHold = 6*time.Second, 2*time.Millisecond
 	p.clients = clientPlan{keys: 1, ttl: p.clients.ttl, think: between(r, 2*time.Millisecond, 30*time.Millisecond)}
@@ -204,8 +204,8 @@ func newTrafficPlan(r *rand.Rand) trafficPlan {
 }
 
 // drawClocks makes clocks that differ, by rates that the drift covers. In some runs all are as
-// fast as that. Where counters may be lost the clocks take their place, so they must be right to
-// within max-ttl; those that are years off do not count.
+// fast as that. If counters may be lost the clocks take their place, so they must be right to
+// within max-ttl; clocks that are years off do not count.
 func (p *plan) drawClocks(r *rand.Rand) {
 	fast, apart := rarely(r, 0.3), time.Minute
 	if p.faults.loses() {

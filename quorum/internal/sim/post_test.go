@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// post carries out what is due in the simulated network, one thing after another: in the order of
-// time, and of being put in where that is equal. It is guarded by the network's mu, with which
-// everything is carried out.
+// post carries out letters when they are due, one after another: in the order of time, and at the
+// same instant in the order in which they were put in. It is guarded by the network's mu, which
+// is held while a letter is carried out.
 type post struct {
 	queue  letters
 	count  uint64
@@ -60,7 +60,7 @@ func (p *post) putLocked(l letter) {
 	}
 }
 
-// deliver carries out what is due until the post is closed.
+// deliver carries out letters until the post is closed.
 func (n *network) deliver() {
 	for {
 		select {

@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 )
 
-// One seed is one run: what happens follows from it, to the byte. Where two runs differ a third
-// must be as one of them: a goroutine that the scheduler takes off its thread, as it does after
-// 10ms of a busy machine, goes on behind others that are ready at the same instant. The race
-// detector makes that the rule, so nothing is compared with it.
+// One seed is one run, to the byte. If two runs differ a third must equal one of them: a goroutine
+// that the scheduler takes off its thread, after 10ms on a busy machine, goes on after others that
+// are ready at the same instant. The race detector makes that the rule, so runs are not compared
+// with it.
 //
 //	QUORUM_SEEDS=100 compares so many, from QUORUM_FROM or 1 on
 func TestSeedReplays(t *testing.T) {
@@ -21,8 +21,8 @@ func TestSeedReplays(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer func(before uint64) { keepEvents = before }(keepEvents)
 	keepEvents = 1 << 18
-	// The collector stops goroutines where it likes, and those that are ready at one instant go on
-	// in another order.
+	// The collector stops goroutines at any point, and the ones that are ready at one instant go
+	// on in another order.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	first, seeds := uint64(1), uint64(10)
 	if n, ok := number64("QUORUM_SEEDS"); ok {

@@ -43,7 +43,7 @@ func (f *faulter) moveAddress() {
 	}
 	f.move(addr, to)
 	if f.random.IntN(2) == 0 {
-		f.until(func() bool { return to.votes() }) // it grants: what comes back knows nothing of that
+		f.until(func() bool { return to.votes() }) // it grants: the other server knows none of these locks
 		if !f.w.wait(f.moment(300 * time.Millisecond)) {
 			return
 		}
@@ -114,7 +114,7 @@ func (f *faulter) restoreSnapshot() {
 	case f.random.IntN(2) == 0 && m.votes():
 		m.save()
 		if f.random.IntN(2) == 0 && f.w.healthy() && f.w.mayForget(m) {
-			f.lose(m, losesFlush) // so that there is something to go back behind
+			f.lose(m, losesFlush) // so that the snapshot is older than the last admission
 		}
 	}
 }
@@ -159,6 +159,6 @@ func (f *faulter) evict() {
 	f.w.wait(seenWithin)
 }
 
-// seenWithin is how long it takes until every proxy has read INFO again, or asks the master
-// nothing.
+// seenWithin is how long it takes until every proxy has read INFO again, or does not ask the
+// master.
 const seenWithin = 2500 * time.Millisecond

@@ -19,7 +19,7 @@ const seedsFor = 10 * time.Second
 
 // The real Quorum, in virtual time, under faults that follow from a seed: no two validities of a
 // key overlap, fences rise, no token comes twice, no lock is lost while it is valid, no call takes
-// too long, and nothing is left on a master.
+// too long, and no key is left on a master.
 //
 //	QUORUM_SEED=7     runs that one
 //	QUORUM_SEEDS=1000 runs so many, or QUORUM_FOR=60 for so many seconds of processor time, from QUORUM_FROM or a random one on
@@ -88,7 +88,7 @@ func runSeed(t *testing.T, seed uint64) tallies {
 		_ = os.WriteFile(file, []byte(w.trace.all()), 0o600)
 	}
 	if err := w.report(); err != nil && regexp.MustCompile(os.Getenv("QUORUM_WANT")).MatchString(w.ledger.fault) {
-		t.Errorf("QUORUM_SEED=%d: %v", seed, err) // out here, as a bubble that fails ends the test
+		t.Errorf("QUORUM_SEED=%d: %v", seed, err) // out here: a bubble that fails ends the test
 	}
 	return tallies{w.ledger.calls, w.ledger.grants, w.ledger.extends, int(w.trace.count)}
 }

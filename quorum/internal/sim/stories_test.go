@@ -2,7 +2,8 @@ package sim
 
 import "time"
 
-// answerErrors makes a master answer nothing but errors, until the function returned is called.
+// answerErrors makes a master answer every command with an error, until the function returned is
+// called.
 func (f *faulter) answerErrors(m *simMaster) (end func()) {
 	f.w.trace.note(m.index, "is loading")
 	f.w.net.setTrouble(m, troubles[0], 1)
@@ -50,10 +51,10 @@ func (f *faulter) until(so func() bool) bool {
 // quarantine is how long a master stays out that has lost its memory.
 func (f *faulter) quarantine() time.Duration { return f.w.plan.quarantine() }
 
-// forgetInTurn: one master is away while locks are taken, so that its counters stay behind. Then
-// it is back, another is emptied, and the third is away: either until the quarantine should be
-// over, or from then on, when nobody has locked meanwhile. The one that stayed behind and the one
-// that was emptied know nothing of what was counted.
+// forgetInTurn: one master is away while locks are taken, so that its counters are too low. Then
+// it is back, another is emptied, and the third is away: either until the quarantine should have
+// ended, or from then on, if no client has locked meanwhile. Neither the first nor the second
+// knows the numbers that were given out.
 func (f *faulter) forgetInTurn() {
 	if !f.until(f.w.healthy) || !f.clocksRight() || !f.until(f.w.healthy) {
 		return
@@ -62,13 +63,13 @@ func (f *faulter) forgetInTurn() {
 	back := f.answerErrors(all[0])
 	f.w.wait(f.moment(200 * time.Millisecond))
 	switch f.random.IntN(3) {
-	case 0: // the third is away until the quarantine should be over
+	case 0: // the third is away until the quarantine should have ended
 		back()
 		f.w.wait(f.moment(2 * time.Millisecond))
 		f.lose(all[1], losesFlush)
 		back = f.answerErrors(all[2])
 		f.w.wait(f.quarantine())
-	case 1: // it hears of the quarantine, and is away when that is over; perhaps all are
+	case 1: // it hears of the quarantine, and is away when that ends; perhaps all are
 		f.w.idle.Store(true)
 		f.w.wait(f.w.plan.mostHold + f.w.plan.mostWait())
 		back()
@@ -97,10 +98,10 @@ func (f *faulter) forgetInTurn() {
 	back()
 }
 
-// forgetDuringRaise: the counter of one master is ahead, as the others were away. A lock is
-// granted by it and another, whose counter is to be raised; that is on its way when the first is
-// emptied. Then the third is away, so that nobody locks, until the quarantine is over; and then
-// the one that was raised.
+// forgetDuringRaise: the counter of one master is ahead, because the others were away. It grants
+// a lock together with another, whose counter must be raised. The raise is on its way when the
+// first is emptied. Then the third is away, so that no client can lock, until the quarantine
+// ends; and then the one that was raised.
 func (f *faulter) forgetDuringRaise() {
 	if !f.until(f.w.healthy) {
 		return
@@ -136,11 +137,11 @@ func (f *faulter) forgetDuringRaise() {
 }
 
 // forgetMost: while locks are held a majority of the masters is emptied, one after another. Some
-// say afterwards that they keep everything on disk, and then nobody is left who knows that they
-// did not.
+// say afterwards that they keep everything on disk, and no proxy is left that knows that they did
+// not.
 func (f *faulter) forgetMost() {
 	since := time.Now()
-	recovered := func() bool { return f.w.healthy() || time.Since(since) > 2*f.quarantine() } // without the guard nothing tells
+	recovered := func() bool { return f.w.healthy() || time.Since(since) > 2*f.quarantine() } // without the guard no record shows it
 	if !f.until(recovered) {
 		return
 	}
@@ -186,7 +187,7 @@ func (f *faulter) stepTogether() {
 	f.w.wait(f.moment(300 * time.Millisecond))
 }
 
-// crashAll ends all proxies, and returns those that there were.
+// crashAll ends all proxies, and returns them.
 func (f *faulter) crashAll() (gone []*simProxy) {
 	for place := range f.w.places {
 		if pr := f.w.takeDown(place); pr != nil {
@@ -200,8 +201,8 @@ func (f *faulter) crashAll() (gone []*simProxy) {
 	return gone
 }
 
-// newcomer: all proxies crash, most masters are emptied, and those that know of the locks are out
-// of reach for the proxies that come.
+// newcomer: all proxies crash, most masters are emptied, and the others, which know of the locks,
+// are out of reach for the proxies that come.
 func (f *faulter) newcomer() {
 	if !f.until(f.w.healthy) {
 		return
@@ -261,7 +262,7 @@ func (f *faulter) returnOlder() {
 	f.w.wait(f.moment(time.Second))
 }
 
-// replaceMemory empties a master in one of the ways in which what it had can come back, and
+// replaceMemory empties a master in one of the ways in which its memory can come back, and
 // returns how it does; nil if that is not possible now.
 func (f *faulter) replaceMemory(m *simMaster) (back func()) {
 	if !f.w.mayForget(m) {
@@ -329,7 +330,7 @@ func (f *faulter) clocksRight() bool {
 	return true
 }
 
-// awayAWhile: a master answers nothing for a while.
+// awayAWhile: a master answers no command for a while.
 func (f *faulter) awayAWhile() {
 	end := f.answerErrors(f.master())
 	f.w.wait(f.moment(3 * time.Second))

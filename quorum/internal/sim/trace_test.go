@@ -53,8 +53,8 @@ func (t *trace) add(e event) {
 	t.sum = mix(t.sum, uint64(e.at), uint64(len(e.what)), uint64(e.proxy), uint64(e.master), uint64(e.client))
 }
 
-// ran notes what a master has carried out: operations, and scripts of the restart guard. It
-// reports whether the answer tells the master's clock. The network's mu is held.
+// ran notes the operations and scripts of the restart guard that a master has carried out. It
+// reports whether the answer has the master's clock. The network's mu is held.
 func (t *trace) ran(li *simLink, args []string, answer []byte) (tellsClock bool) {
 	m := li.server
 	cmd, known := fake.Parse(args)
@@ -117,7 +117,7 @@ func (t *trace) all() string {
 	lines := make([]string, 0, len(t.events))
 	first := uint64(0)
 	if uint64(len(t.events)) == keepEvents {
-		first = t.count + 1 // the oldest is behind the newest
+		first = t.count + 1 // the oldest comes next after the newest
 	}
 	for i := range uint64(len(t.events)) {
 		e := t.events[(first+i)%keepEvents]

@@ -32,7 +32,7 @@ type world struct {
 	crowd  *crowd
 
 	idle    atomic.Bool    // clients take no locks for now
-	stopped chan struct{}  // closed when clients and faults are to end
+	stopped chan struct{}  // closed when clients and faults should end
 	group   sync.WaitGroup // clients, faults
 }
 
@@ -125,8 +125,8 @@ func (w *world) wait(d time.Duration) bool {
 	return false
 }
 
-// own is d or a little longer, from now on: it ends at an instant that nobody has whose slot is
-// another. What happens at one instant has no order.
+// own returns d or a little longer: the wait ends at an instant that belongs to the slot alone.
+// Events at one instant have no order.
 func (w *world) own(d time.Duration, slot int) time.Duration {
 	off := time.Duration(time.Now().Add(d).UnixNano()) % instants
 	return d - off + instants + time.Duration(slot)*time.Nanosecond
@@ -215,17 +215,17 @@ func newWorld(p *plan) *world {
 	return w
 }
 
-// settleIn is how long after the last fault everything that is owed must have been told to the
-// masters: a PING a second, 2s until it is missed, the way back, and a check a second.
+// settleIn is how long after the last fault all releases must have reached the masters: a PING a
+// second, 2s until it is missed, the way back, and a check a second.
 const settleIn = 8 * time.Second
 
-// settle waits after the end of faults, and counts what is left on the masters.
+// settle waits after the end of faults, and counts the keys that are left on the masters.
 func (w *world) settle() {
 	if !w.plan.census || w.ledger.fault != "" {
 		return
 	}
 	time.Sleep(settleIn)
-	if !w.majorityVotes() { // then nobody can tell what is held, and it runs out
+	if !w.majorityVotes() { // then no proxy can know who holds a lock, and locks run out
 		return
 	}
 	for _, m := range w.masters {
@@ -256,7 +256,8 @@ func (w *world) majorityVotes() bool {
 	return votes >= majority(len(w.servers()))
 }
 
-// standing is whose locks stand at a key. A key that several may hold and nobody does is left.
+// standing returns the secrets of the locks at a key. A key for several holders that has none is
+// left.
 func (m *simMaster) standing(key string) (secrets []string) {
 	m.Set(func() {
 		v, ok := m.Keys[key]
@@ -271,7 +272,7 @@ func (m *simMaster) standing(key string) (secrets []string) {
 	return secrets
 }
 
-// report is what a failing run tells.
+// report returns the fault of a failing run, its plan and its story.
 func (w *world) report() error {
 	if w.ledger.fault == "" {
 		return nil
