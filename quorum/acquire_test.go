@@ -63,7 +63,7 @@ func TestAcquireWithHungMasters(t *testing.T) {
 				} else if want := "gave no answer in 50ms"; !strings.Contains(err.Error(), want) {
 					t.Errorf("%q does not say %q", err, want)
 				}
-				// B1, B2: the SETs land now, each with its release behind it.
+				// B1, B2: the SETs land now, each followed by its release.
 				s.each(0, 5, (*fake.Master).Resume)
 				synctest.Wait()
 				s.noKeys("after waking up")
@@ -75,8 +75,8 @@ func TestAcquireWithHungMasters(t *testing.T) {
 	}
 }
 
-// Where this process did not get the processor the error says so, beside the masters that seem
-// silent; not of a lateness that is over, nor where masters are down.
+// If this process was late for want of the processor the error says so, beside the masters that
+// seem silent. It says so neither of an earlier lateness nor if masters are down.
 func TestNoQuorumSaysLate(t *testing.T) {
 	const says = "0 of 3 masters can vote, 2 needed, and this proxy itself was late by 80ms (is it short of processor time?): " +
 		"10.0.0.1:6379 gave no answer in 250ms;"
@@ -179,7 +179,7 @@ func TestInvalidTTL(t *testing.T) {
 	}
 }
 
-// B3: a caller that gives up leaves nothing behind; the releases do not hang on its context.
+// B3: a caller that gives up leaves no key; the releases do not hang on its context.
 func TestCallerGivesUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -203,7 +203,7 @@ func TestCallerGivesUp(t *testing.T) {
 	})
 }
 
-// A caller who gives up just when the lease has been made gets it: nobody else would release it.
+// A caller that gives up just when the lease has been made gets it: no one else would release it.
 func TestCallerGivesUpAsItIsGranted(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()

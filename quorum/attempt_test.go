@@ -22,7 +22,7 @@ func TestAttemptTimeoutFollowsTTL(t *testing.T) {
 	})
 }
 
-// B4, B5: a grant that comes when nothing is left of the ttl is no grant, and leaves nothing.
+// B4, B5: a grant that comes after the whole ttl is no grant, and leaves no key.
 func TestLate(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -44,8 +44,8 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// B7: two proxies that split the vote, as each is nearer to its half of the masters, part by
-// random delays, far within the ttl, and exactly one wins.
+// B7: two proxies, each nearer to its half of the masters, split the vote. They part by random
+// delays, far within the ttl, and exactly one wins.
 func TestSplitVoteConverges(t *testing.T) {
 	for range 20 {
 		inBubble(t, 4, func(t *testing.T, s *sim) {

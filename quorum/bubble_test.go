@@ -65,7 +65,7 @@ func (s *sim) begin(change ...func(*Options)) *Quorum {
 		for _, m := range s.masters {
 			m.Stop()
 		}
-		time.Sleep(2 * time.Second) // what the masters still had to do
+		time.Sleep(2 * time.Second) // for the masters to finish
 	})
 	return q
 }
@@ -124,7 +124,7 @@ func (s *sim) quorumOf(reach int) *Quorum {
 	})
 }
 
-// at is what a master has at a key.
+// at returns the value that a master has at a key.
 func at(m *fake.Master, key string) (v fake.Value, stands bool) {
 	m.Set(func() {
 		v, stands = m.Keys[key]

@@ -14,7 +14,7 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// untilChecked waits until the token stands on a master, and for the check that follows.
+// untilChecked waits until a master holds the token, and for the check that follows.
 func untilChecked(m *fake.Master, l Lease) {
 	for {
 		if _, ours := m.Holds("lock:job", l.Token.Secret); ours {
@@ -89,8 +89,8 @@ func TestNoCheckAfterRelease(t *testing.T) {
 	})
 }
 
-// The same with another master away: a voter that has lost the token tells, and where no voter can
-// be asked the check comes again.
+// After a release through another proxy, one or both voters are away. A voter that lacks the
+// token settles the check; if no voter can be asked, the check comes again.
 func TestCheckWithMasterAway(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -148,7 +148,7 @@ func TestCheckBesideLanding(t *testing.T) {
 		q := s.quorum()
 		lease := mustAcquire(t, q, "job", time.Minute)
 		token := wire.TokenAt{Key: "lock:job", Secret: lease.Token.Secret}
-		time.Sleep(time.Second) // the check of its own third grant is over
+		time.Sleep(time.Second) // the check of its own third grant has ended
 		before := s.masters[0].Ran("check")
 		for i := range s.masters {
 			delayed(s.masters[i], "check", 10*time.Millisecond)
@@ -198,9 +198,9 @@ func TestLandedDuringCheck(t *testing.T) {
 }
 
 // The answer of the second master to LOCK is lost. The lock is released there and on the first;
-// the third is slow. Then the second is topped up, and holds the token with the third: a majority.
-// But the first one made the lease and lacks it, which tells. Where that one cannot be asked, the
-// check comes again.
+// the third is slow. Then the second is topped up, and holds the token with the third: a
+// majority. But the first one made the lease and lacks the token, which shows the release. If
+// that one cannot be asked, the check comes again.
 func TestCheckAfterMajorityDeleted(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		t.Run(fmt.Sprint("voter asked ", asked), func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// reading makes a Quorum call after for whatever comes from a master, before it learns of it.
+// reading makes a Quorum call after for all bytes from a master, before it learns of them.
 func reading(m int, after func() error) func(*Options) {
 	return func(o *Options) {
 		dial := o.Masters[m].Dial

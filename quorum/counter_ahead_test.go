@@ -55,7 +55,7 @@ func TestCounterAheadOfClock(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						if f := lease.Token.Fence; f <= last || f > last+2 { // what is shared counts once more
+						if f := lease.Token.Fence; f <= last || f > last+2 { // a shared lock counts once more
 							t.Fatalf("fence %d after %d", f, last)
 						}
 						last = lease.Token.Fence

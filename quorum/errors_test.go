@@ -10,7 +10,7 @@ import (
 	"lockproxy/quorum/internal/master"
 )
 
-// Nothing a master or an operator writes breaks the line of an error reply.
+// No text of a master or an operator breaks the line of an error reply.
 func TestTextIsOneLine(t *testing.T) {
 	e := &NoQuorumError{Answered: 1, N: 3, Needed: 2, Masters: []MasterError{
 		{Index: 1, Name: "a\r\nb", Err: &master.AnswerError{Text: plain.Short("ERR x\r\n-ERR y\x00" + strings.Repeat("z", 500))}},

@@ -50,7 +50,7 @@ func TestExtend(t *testing.T) {
 				if err == nil && left != want || err != nil && left != 0 {
 					t.Errorf("validity %v, want %v", left, want)
 				}
-				// Masters that are back do what the verdict says.
+				// Masters that are back follow the verdict.
 				s.each(0, 5, func(m *fake.Master) { answering(m, "", ""); m.Resume(); m.Start() })
 				time.Sleep(3 * time.Second)
 				switch {
@@ -73,7 +73,7 @@ func TestExtend(t *testing.T) {
 }
 
 // B8: an extension never revives a lock that ran out, whether another took it since or not, and
-// leaves nothing of the old token.
+// leaves no key with the old token.
 func TestExtendNeverRevives(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -112,7 +112,7 @@ func TestExtendNeverRevives(t *testing.T) {
 }
 
 // B9, B10: masters that lost the key get it back, with the fence and owner that the others hold;
-// the number the caller names proves nothing and reaches no counter.
+// the number that the caller names is no proof and reaches no counter.
 func TestExtendFills(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -225,7 +225,7 @@ func TestExtendOfSomeLeft(t *testing.T) {
 	})
 }
 
-// leaving is a context that has ended when the answers are in, as if both came at once.
+// leaving is a context that ends when the answers are in: both come at once.
 type leaving struct {
 	context.Context
 	cancel func()
@@ -264,7 +264,7 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 				}
 				wait := time.Second
 				if !c.late {
-					wait = 8 * time.Second // what was owed for the first ttl is over
+					wait = 8 * time.Second // the top-up for the first ttl is not owed any more
 				}
 				time.Sleep(wait)
 				m.Start()
@@ -280,7 +280,7 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 	}
 }
 
-// A master that says only after the reply that it lost the key is filled too, and what is filled
+// A master that says only after the reply that it lost the key is filled too. A fill that lands
 // after the lock was released through another proxy is found by the check.
 func TestExtendFillsLate(t *testing.T) {
 	for name, released := range map[string]bool{"held": false, "released": true} {
@@ -312,8 +312,8 @@ func TestExtendFillsLate(t *testing.T) {
 	}
 }
 
-// B25: extensions and releases go by the token of one acquisition: those of an earlier one of the
-// same client do nothing to the lock it holds now.
+// B25: extensions and releases go by the token of one acquisition. The token of an earlier one
+// does not reach the lock that the same client holds now.
 func TestEarlierTokenDoesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()

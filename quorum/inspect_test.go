@@ -71,7 +71,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// Two of four are no majority to say that nobody holds it.
+// Two of four are no majority to say that a lock is free.
 func TestInspectHalf(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -112,7 +112,7 @@ func TestReleaseKey(t *testing.T) {
 	})
 }
 
-// A release by an operator wakes those who wait.
+// A release by an operator wakes the clients that wait.
 func TestReleaseKeyIsTold(t *testing.T) {
 	_, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs, patient)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Readers hold a key together, and whoever is exclusive has it alone, with rising numbers.
+// Readers hold a key together, and a writer has it alone, with rising numbers.
 func TestSharedLocks(t *testing.T) {
 	onServers(t, func(t *testing.T, q *Quorum) {
 		writer, reader := Request{Key: "job"}, Request{Key: "job", Mode: Shared, Owner: "me"}
@@ -163,8 +163,8 @@ func TestKeptLocks(t *testing.T) {
 	})
 }
 
-// A reader and the holder of a slot leave their places closed: there they hold nothing any more, and
-// the key is closed when the others have gone.
+// A reader and the holder of a slot leave their places closed: they hold them no longer, and the
+// key is closed when the others have gone.
 func TestKeepOfOnePlace(t *testing.T) {
 	for _, want := range []Request{{Key: "job", Mode: Shared}, {Key: "job", Mode: Limited, Limit: 2}} {
 		t.Run(want.Mode.String(), func(t *testing.T) {

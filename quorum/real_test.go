@@ -32,8 +32,8 @@ func TestOnMiniredis(t *testing.T) {
 	mustRelease(t, q, "job", lease.Token)
 }
 
-// Many clients on a few keys: nobody holds what another holds, tokens of a key rise, and nothing
-// stays: B16.
+// Many clients on a few keys: a key never has two holders, its tokens rise, and no key is left:
+// B16.
 func TestContention(t *testing.T) {
 	servers, addrs := startMasters(t, 5)
 	proxies := []*Quorum{dialQuorum(t, addrs), dialQuorum(t, addrs)}
@@ -159,7 +159,7 @@ func TestNoStraysAfterCut(t *testing.T) {
 					lease := eventually(t, proxies[0], key, time.Minute)
 					mustRelease(t, proxies[len(proxies)-1], key, lease.Token)
 				}
-				relay.cut(round == 1) // half of what was held back arrives late, in the second round
+				relay.cut(round == 1) // half of the bytes held back arrive late, in the second round
 				waitDrained(t, proxies)
 			}
 			for i, s := range servers {
@@ -171,7 +171,7 @@ func TestNoStraysAfterCut(t *testing.T) {
 	}
 }
 
-// The same with the master killed and started empty: nothing to clean up, and it votes again.
+// A master is killed and started empty: no release is owed to it, and it votes again.
 func TestMasterRestarted(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs)
@@ -233,7 +233,7 @@ func TestScriptFlushMidTraffic(t *testing.T) {
 	}
 }
 
-// Passwords, ACLs, replicas and the same server twice, as a real Redis words them.
+// Passwords, ACLs, replicas and the same server twice, in the words of a real Redis.
 func TestRealRefusals(t *testing.T) {
 	good, secured := startRedis(t), startRedis(t, "--requirepass", "geheim")
 	replica := startRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(port(t, good.addr)))

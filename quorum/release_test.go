@@ -55,7 +55,7 @@ func TestRelease(t *testing.T) {
 				if took := time.Since(start); ok != c.ok || !errors.Is(err, c.err) || took != c.took {
 					t.Errorf("got %v, %v after %v, want %v, %v after %v", ok, err, took, c.ok, c.err, c.took)
 				}
-				// Whatever it said, nothing stays once the masters are back.
+				// After any answer, no key is left once the masters are back.
 				s.each(0, 5, func(m *fake.Master) { answering(m, "", ""); m.Resume(); m.Start() })
 				time.Sleep(3 * time.Second)
 				s.noKeys("after the masters came back")
@@ -92,7 +92,7 @@ func TestAbandon(t *testing.T) {
 	})
 }
 
-// A foreign or outdated token releases nothing.
+// A foreign or outdated token does not release a lock.
 func TestReleaseForeignToken(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -111,8 +111,8 @@ func TestReleaseForeignToken(t *testing.T) {
 }
 
 // One proxy releases a lock, and at one master its release takes a while. Another finds the lock
-// gone meanwhile, by an extension of the same holder or by a check:
-// what it clears away must not be what the first is asked about. The lock was held until then.
+// lost meanwhile, by an extension of the same holder or by a check: the keys it clears away must
+// not change the answer of the first. The lock was held until then.
 func TestReleaseBesideOthers(t *testing.T) {
 	for name, other := range map[string]func(q *Quorum, l Lease){
 		"extension": func(q *Quorum, l Lease) {
@@ -151,7 +151,7 @@ func TestReleaseBesideOthers(t *testing.T) {
 	}
 }
 
-// Nothing is owed to a master to which nothing of the token was ever sent.
+// No release is owed to a master that was never sent the token.
 func TestReleaseOwesNothing(t *testing.T) {
 	t.Run("a master is down", func(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
@@ -187,8 +187,9 @@ func TestReleaseOwesNothing(t *testing.T) {
 	})
 }
 
-// A master has deleted the token, and the connection broke before it could say so. The release is
-// repeated where it came before the late grant, as the check had found the token on a majority.
+// A master has deleted the token, and the connection broke before it could say so. The check had
+// found the token on a majority, so the release is repeated at the master that got it before the
+// late grant.
 func TestReleaseAnswerLost(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		late := s.masters[2]

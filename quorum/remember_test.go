@@ -8,7 +8,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestRemember: what one proxy keeps with the masters another recalls, as far as they answer.
+// TestRemember: a value that one proxy keeps with the masters another recalls, from those masters
+// that answer.
 func TestRemember(t *testing.T) {
 	minis := []string{}
 	first := startMini(t)

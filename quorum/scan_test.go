@@ -15,8 +15,7 @@ import (
 	"lockproxy/stat"
 )
 
-// Inspect, Scan and ReleaseKey on servers: locks of ours and of another library, and what is no
-// lock.
+// Inspect, Scan and ReleaseKey on servers: our locks, locks of another library, and other keys.
 func TestScan(t *testing.T) {
 	for kind, start := range startThree {
 		for _, prefix := range []string{"lock:", "", "a*[b]?\\c"} {
@@ -156,8 +155,8 @@ func TestScanWithoutMasters(t *testing.T) {
 	}
 }
 
-// A master that stalls for a page and comes back hides no lock: neither those that it was not asked
-// for, nor the page.
+// A master that stalls for a page and comes back hides no lock: neither later ones, nor those of
+// the page.
 func TestScanPastStall(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs, patient)

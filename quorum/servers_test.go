@@ -107,7 +107,7 @@ func freeAddr(t testing.TB) string {
 	return ln.Addr().String()
 }
 
-// poll asks f until it says yes or limit is over.
+// poll asks f until it says yes, at most for limit.
 func poll(limit time.Duration, f func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -124,7 +124,7 @@ const testState = ReservedPrefix + "state:lock:"
 
 var nextRunID atomic.Int64
 
-// startMini starts a miniredis and supplies what it lacks and a lane asks for.
+// startMini starts a miniredis and adds commands that it lacks and a lane needs.
 func startMini(t testing.TB) *miniredis.Miniredis {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
@@ -256,8 +256,8 @@ func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
 	}
 }
 
-// waitDrained waits until every lane votes, owes nothing and has been pinged after what it was
-// sent.
+// waitDrained waits until every lane votes, owes no release and has been pinged after its last
+// request.
 func waitDrained(t *testing.T, proxies []*Quorum) {
 	t.Helper()
 	for _, q := range proxies {
@@ -286,7 +286,7 @@ var startThree = map[string]func(t *testing.T) []string{
 	"redis": func(t *testing.T) []string { _, addrs := startMasters(t, 3); return addrs },
 }
 
-// subscribed returns at how many masters somebody has subscribed to the releases of a full key.
+// subscribed returns at how many masters there are subscriptions to the releases of a full key.
 func subscribed(t *testing.T, addrs []string, fullKey string) (n int) {
 	t.Helper()
 	channel := wire.ReleasedPrefix + fullKey

@@ -10,7 +10,7 @@ import (
 	"lockproxy/quorum/internal/fake"
 )
 
-// B10: a master that missed the SET is set when it is back, for what is left of the ttl, with the
+// B10: a master that missed the SET is set when it is back, for the rest of the ttl, with the
 // fence of the token.
 func TestTopUp(t *testing.T) {
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestTopUp(t *testing.T) {
 	}
 }
 
-// No top-up after the release, none over a refusal, none of a lock that is over.
+// No top-up after the release, none over a refusal, none of a lock that has ended.
 func TestNoTopUp(t *testing.T) {
 	t.Run("released", func(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
@@ -103,9 +103,9 @@ func TestNoTopUp(t *testing.T) {
 }
 
 // A master cannot be reached by either proxy when the lock is granted and released. Then it
-// answers the release first, and is topped up after that; the check finds the token with those who
-// made the lease, which are slow to release it. When they have, the release is repeated where it
-// came before the top-up.
+// answers the release first, and is topped up after that. The check finds the token on the
+// masters that made the lease, which are slow to release it. When they have, the release is
+// repeated at the master that got it before the top-up.
 func TestReleaseBeforeTopUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		var reached [2]atomic.Bool // the third master, by each proxy

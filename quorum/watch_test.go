@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// heard keeps what a Watch is told.
+// heard keeps the ids that a Watch reports.
 type heard struct {
 	mu  sync.Mutex
 	ids []string
@@ -21,7 +21,7 @@ func (h *heard) add(id string) {
 	h.ids = append(h.ids, id)
 }
 
-// count is how often id was told.
+// count returns how often a Watch reported id.
 func (h *heard) count(id string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,7 +40,7 @@ func (h *heard) total() int {
 	return len(h.ids)
 }
 
-// Whoever watches is told of a release through any proxy, once by each master.
+// A Watch reports a release through any proxy, once by each master.
 func TestWatch(t *testing.T) {
 	for kind, start := range startThree {
 		t.Run(kind, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Nothing is published when nobody waits, and nothing but an UNLOCK or the end of a session
-// publishes at all. No keys are kept for it.
+// Masters publish only if a client waits, and only for an UNLOCK or the end of a session. No keys
+// are kept for it.
 func TestPublishOnlyToWaiters(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs, patient)
@@ -116,7 +116,7 @@ func TestPublishOnlyToWaiters(t *testing.T) {
 	if _, err := q.Acquire(t.Context(), Request{Key: "other", TTL: time.Second}); err == nil {
 		t.Error("granted over a foreign key")
 	}
-	// What is left of a lost lock fades silently.
+	// The rest of a lost lock fades silently.
 	for _, s := range servers[1:] {
 		s.Del(t.Context(), "lock:job")
 	}
@@ -146,7 +146,7 @@ func TestPublishOnlyToWaiters(t *testing.T) {
 	}
 }
 
-// A release that goes out only after a hand-over is told as well.
+// A release that goes out only after a hand-over is reported as well.
 func TestOwedReleaseIsTold(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	relay := newRelay(t, addrs[2])
@@ -169,8 +169,8 @@ func TestOwedReleaseIsTold(t *testing.T) {
 	}
 }
 
-// A master that is down costs a Watch nothing. One that comes back is subscribed to anew, and
-// whoever watches is woken, as something may have been missed.
+// A Watch does not wait for a master that is down. One that comes back is subscribed to anew, and
+// the watcher is woken: it may have missed a release.
 func TestWatchThroughFaults(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs, patient)
@@ -210,7 +210,7 @@ func TestWatchThroughFaults(t *testing.T) {
 	}
 }
 
-// Close ends what is watched, and a later Watch returns.
+// Close ends every Watch, and a later Watch returns.
 func TestWatchAndClose(t *testing.T) {
 	_, addrs := startMasters(t, 1)
 	q := dialQuorum(t, addrs, patient)

@@ -42,11 +42,12 @@ func TestWinner(t *testing.T) {
 	}
 }
 
-// TestWinnerFence: the fence is that of the token, whatever a master counted that granted late.
+// TestWinnerFence: the fence is that of the token, even if a master that granted late counted
+// another.
 func TestWinnerFence(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		fences  []uint64 // by master; 0: it holds nothing
+		fences  []uint64 // by master; 0: it has no key
 		want    uint64
 		ofSlots bool
 	}{

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Whoever encodes by himself sends what a lane sends.
+// Clients that encode by themselves send the bytes of a lane.
 func TestInspectArgs(t *testing.T) {
 	e := &Encoder{StateKey: "lockproxy:state:lock:", Fencing: true}
 	var ops []*Op
@@ -34,7 +34,7 @@ func TestParseInspect(t *testing.T) {
 		name string
 		r    Reply
 		want Holder
-		none bool // nothing is found
+		none bool // no lock is found
 		fail bool
 	}{
 		{name: "no key", r: Reply{Kind: '$', Null: true}, none: true},
