@@ -60,18 +60,17 @@ const product = "../.."
 // Every mutation still fits the code.
 func TestMutationsApply(t *testing.T) {
 	for _, mu := range mutations {
-		files, err := mu.apply()
-		if err != nil {
-			t.Errorf("%s: %v", mu.name, err)
-		}
-		if len(files) == 0 {
-			t.Errorf("%s changes nothing", mu.name)
-		}
-		for _, e := range mu.edits {
-			if e.old == e.new {
-				t.Errorf("%s: nothing new in %s", mu.name, e.file)
+		t.Run(mu.name, func(t *testing.T) {
+			files, err := mu.apply()
+			if err != nil || len(files) == 0 {
+				t.Errorf("%d files changed, %v", len(files), err)
 			}
-		}
+			for _, e := range mu.edits {
+				if e.old == e.new {
+					t.Errorf("an edit does not change %s", e.file)
+				}
+			}
+		})
 	}
 }
 
@@ -83,29 +82,26 @@ func TestMutationsAreFound(t *testing.T) {
 	if which == "" {
 		t.Skip("QUORUM_MUTATIONS is not set")
 	}
-	times, ok := number64("QUORUM_TIMES")
-	if !ok {
-		times = 1
-	}
+	times, _ := number64("QUORUM_TIMES")
 	for _, mu := range mutations {
 		if which != "all" && !strings.Contains(mu.name, which) {
 			continue
 		}
-		binary := mu.build(t)
-		var took []time.Duration
-		var by string
-		for range times {
-			d, fault := mu.findIn(t, binary)
-			if by = fault; fault == "" {
-				t.Errorf("%s: not found in %v", mu.name, d.Round(time.Second))
-				break
+		t.Run(mu.name, func(t *testing.T) {
+			binary := mu.build(t)
+			var took []time.Duration
+			var by string
+			for range max(times, 1) {
+				d, fault := mu.findIn(t, binary)
+				if by = fault; fault == "" {
+					t.Fatalf("not found in %v", d.Round(time.Second))
+				}
+				took = append(took, d)
 			}
-			took = append(took, d)
-		}
-		if len(took) > 0 && by != "" {
 			slices.Sort(took)
-			t.Logf("%-60s %8v of %d, at most %v: %s", mu.name, took[len(took)/2].Round(time.Millisecond), len(took), took[len(took)-1].Round(time.Millisecond), by)
-		}
+			most := took[len(took)-1]
+			t.Logf("%v of %d, at most %v: %s", took[len(took)/2].Round(time.Millisecond), len(took), most.Round(time.Millisecond), by)
+		})
 	}
 }
 
@@ -160,7 +156,7 @@ func (mu *mutation) build(t *testing.T) string {
 	t.Helper()
 	files, err := mu.apply()
 	if err != nil {
-		t.Fatalf("%s: %v", mu.name, err)
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{make(map[string]string)}
@@ -182,7 +178,7 @@ func (mu *mutation) build(t *testing.T) string {
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, mu.tests())
 	cmd.Dir = product
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", mu.name, err, out)
+		t.Fatalf("%v\n%s", err, out)
 	}
 	return binary
 }
