@@ -78,8 +78,8 @@ func TestAcquireWithHungMasters(t *testing.T) {
 // If this process was late for want of the processor the error says so, beside the masters that
 // seem silent. It says so neither of an earlier lateness nor if masters are down.
 func TestNoQuorumSaysLate(t *testing.T) {
-	const says = "0 of 3 masters can vote, 2 needed, and this proxy itself was late by 80ms (is it short of processor time?): " +
-		"10.0.0.1:6379 gave no answer in 250ms;"
+	const says = "0 of 3 masters can vote, 2 needed, and this proxy itself was late by 80ms " +
+		"(is it short of processor time?): 10.0.0.1:6379 gave no answer in 250ms;"
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		s.each(0, 3, (*fake.Master).Pause)
@@ -117,7 +117,8 @@ func TestCertainFailureIsEarly(t *testing.T) {
 			synctest.Wait()
 			s.each(3, 5, (*fake.Master).Pause)
 			start := time.Now()
-			if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second}); !errors.Is(err, ErrHeld) || time.Since(start) != 0 {
+			if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second}); !errors.Is(err, ErrHeld) ||
+				time.Since(start) != 0 {
 				t.Errorf("%v after %v, want ErrHeld at once", err, time.Since(start))
 			}
 		})
@@ -137,7 +138,8 @@ func TestCertainFailureIsEarly(t *testing.T) {
 			if got := none.Text(true); got != want {
 				t.Errorf("text %q, want %q", got, want)
 			}
-			if got := none.Text(false); strings.Contains(got, "10.0.0") || !strings.Contains(got, "master 3 refused the connection; master 4") {
+			if got := none.Text(false); strings.Contains(got, "10.0.0") ||
+				!strings.Contains(got, "master 3 refused the connection; master 4") {
 				t.Errorf("text without names: %q", got)
 			}
 			synctest.Wait()
@@ -153,7 +155,8 @@ func TestReplyDoesNotWaitForReleases(t *testing.T) {
 		q := s.quorum()
 		delayed(s.masters[0], "release", time.Second)
 		start := time.Now()
-		if _, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
+		_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
+		if !errors.Is(err, ErrNoQuorum) || time.Since(start) != 0 {
 			t.Errorf("%v after %v, want ErrNoQuorum at once", err, time.Since(start))
 		}
 		time.Sleep(2 * time.Second)
@@ -164,11 +167,13 @@ func TestReplyDoesNotWaitForReleases(t *testing.T) {
 // B15: a ttl out of range reaches no master.
 func TestInvalidTTL(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{
-		"zero": 0, "negative": -time.Second, "less than a millisecond": 999 * time.Microsecond, "above max-ttl": time.Minute + time.Millisecond,
+		"zero": 0, "negative": -time.Second, "less than a millisecond": 999 * time.Microsecond,
+		"above max-ttl": time.Minute + time.Millisecond,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {
-				if _, err := s.quorum().Acquire(t.Context(), Request{Key: "job", TTL: ttl}); !errors.Is(err, ErrInvalidTTL) {
+				_, err := s.quorum().Acquire(t.Context(), Request{Key: "job", TTL: ttl})
+				if !errors.Is(err, ErrInvalidTTL) {
 					t.Errorf("%v, want ErrInvalidTTL", err)
 				}
 				if n := s.masters[0].Ran("acquire"); n != 0 {
@@ -188,7 +193,8 @@ func TestCallerGivesUp(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
 		start := time.Now()
-		if _, err := q.Acquire(ctx, Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, cause) || time.Since(start) != 5*time.Millisecond {
+		if _, err := q.Acquire(ctx, Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, cause) ||
+			time.Since(start) != 5*time.Millisecond {
 			t.Errorf("%v after %v, want the cause after 5ms", err, time.Since(start))
 		}
 		if _, err := q.Acquire(ctx, Request{Key: "job", TTL: 10 * time.Second}); !errors.Is(err, cause) {
@@ -231,7 +237,8 @@ func TestHandedOverLate(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {
 				q := s.quorum()
 				leases := make(chan Lease, 1)
-				a := q.acquire(Request{Key: "a", Keys: []string{"b"}, TTL: 10 * time.Second}, func(lease Lease, _ error) { leases <- lease })
+				a := q.acquire(Request{Key: "a", Keys: []string{"b"}, TTL: 10 * time.Second},
+					func(lease Lease, _ error) { leases <- lease })
 				q.Flush()
 				lease := <-leases
 				want := lease.Validity - late

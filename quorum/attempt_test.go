@@ -169,7 +169,9 @@ func TestHeldErrorFree(t *testing.T) {
 				q := s.quorum()
 				for i, left := range c.lefts {
 					if m := s.masters[i]; left > 0 {
-						m.Set(func() { m.Keys["lock:job"] = fake.LockValue("x", 0, "", time.Now().Add(left*time.Second)) })
+						m.Set(func() {
+							m.Keys["lock:job"] = fake.LockValue("x", 0, "", time.Now().Add(left*time.Second))
+						})
 					}
 				}
 				free := make(chan time.Duration, 1)
@@ -198,7 +200,9 @@ func TestHeldErrorFree(t *testing.T) {
 	t.Run("never", func(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
 			q := s.quorum()
-			s.each(0, 3, func(m *fake.Master) { m.Set(func() { m.Keys["lock:job"] = fake.LockValue("x", 0, "", time.Time{}) }) })
+			s.each(0, 3, func(m *fake.Master) {
+				m.Set(func() { m.Keys["lock:job"] = fake.LockValue("x", 0, "", time.Time{}) })
+			})
 			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
 			if held, ok := errors.AsType[*HeldError](err); !ok || held.Free >= 0 {
 				t.Errorf("%v, %+v, want never", err, held)

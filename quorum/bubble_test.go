@@ -44,9 +44,11 @@ func (s *sim) quorum(change ...func(*Options)) *Quorum {
 // begin is quorum without waiting.
 func (s *sim) begin(change ...func(*Options)) *Quorum {
 	s.t.Helper()
-	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true, Guard: GuardOff}
+	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true,
+		Guard: GuardOff}
 	for i, m := range s.masters {
-		o.Masters = append(o.Masters, MasterOptions{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Addr: "10.0.0.1:6379", Dial: m.Dial})
+		o.Masters = append(o.Masters, MasterOptions{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Addr: "10.0.0.1:6379",
+			Dial: m.Dial})
 	}
 	for _, f := range change {
 		f(&o)
@@ -76,7 +78,9 @@ func (s *sim) nearTo(from, to int) func(*Options) {
 	return func(o *Options) {
 		for i, m := range s.masters {
 			if i < from || i >= to {
-				o.Masters[i].Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return m.DialFar(ctx, time.Millisecond) }
+				o.Masters[i].Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return m.DialFar(ctx, time.Millisecond)
+				}
 			}
 		}
 	}
@@ -119,7 +123,9 @@ func mustRelease(t *testing.T, q *Quorum, key string, token Token) {
 func (s *sim) quorumOf(reach int) *Quorum {
 	return s.quorum(func(o *Options) {
 		for i := reach; i < len(o.Masters); i++ {
-			o.Masters[i].Dial = func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+			o.Masters[i].Dial = func(context.Context, string, string) (net.Conn, error) {
+				return nil, syscall.ECONNREFUSED
+			}
 		}
 	})
 }

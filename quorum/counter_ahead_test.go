@@ -60,11 +60,13 @@ func TestCounterAheadOfClock(t *testing.T) {
 						}
 						last = lease.Token.Fence
 						synctest.Wait()
-						if _, err := q.Extend(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, r.TTL, name == "plain"); err != nil {
+						if _, err := q.Extend(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, r.TTL,
+							name == "plain"); err != nil {
 							t.Errorf("extend: %v", err)
 						}
 						time.Sleep(5 * time.Second) // top-ups are tried again
-						if ok, err := q.Release(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, 0); !ok || err != nil {
+						if ok, err := q.Release(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token,
+							0); !ok || err != nil {
 							t.Errorf("release: %v, %v", ok, err)
 						}
 						synctest.Wait()
@@ -155,7 +157,8 @@ func TestCounterAheadOnServers(t *testing.T) {
 				if lease.Token.Fence > 1000 {
 					t.Errorf("fence %d", lease.Token.Fence)
 				}
-				if held, err := q.Release(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, 0); !held || err != nil {
+				if held, err := q.Release(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, 0); !held ||
+					err != nil {
 					t.Errorf("release: %v, %v", held, err)
 				}
 			}

@@ -13,8 +13,10 @@ import (
 // No text of a master or an operator breaks the line of an error reply.
 func TestTextIsOneLine(t *testing.T) {
 	e := &NoQuorumError{Answered: 1, N: 3, Needed: 2, Masters: []MasterError{
-		{Index: 1, Name: "a\r\nb", Err: &master.AnswerError{Text: plain.Short("ERR x\r\n-ERR y\x00" + strings.Repeat("z", 500))}},
-		{Index: 2, Name: "c", Err: admission.Naming([]string{"", "a\r\nb"}, func(name func(int) string) string { return "is " + name(1) })},
+		{Index: 1, Name: "a\r\nb", Err: &master.AnswerError{Text: plain.Short("ERR x\r\n-ERR y\x00" +
+			strings.Repeat("z", 500))}},
+		{Index: 2, Name: "c", Err: admission.Naming([]string{"", "a\r\nb"},
+			func(name func(int) string) string { return "is " + name(1) })},
 	}}
 	for name, show := range map[string]bool{"with names": true, "without names": false} {
 		t.Run(name, func(t *testing.T) {

@@ -24,10 +24,13 @@ func TestExtend(t *testing.T) {
 		{"three hang", func(s *sim) { s.each(2, 5, (*fake.Master).Pause) }, ErrNoQuorum, 50 * time.Millisecond},
 		{"three down", func(s *sim) { s.each(2, 5, (*fake.Master).Stop) }, ErrNoQuorum, 0},
 		{"lost on three", func(s *sim) { s.each(0, 3, empty) }, ErrLost, 0},
-		{"lost on three, two hang", func(s *sim) { s.each(0, 3, empty); s.each(3, 5, (*fake.Master).Pause) }, ErrLost, 0},
+		{"lost on three, two hang", func(s *sim) { s.each(0, 3, empty); s.each(3, 5, (*fake.Master).Pause) }, ErrLost,
+			0},
 		{"lost on two", func(s *sim) { s.each(0, 2, empty) }, nil, 0},
-		{"lost on two, one hangs", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Pause) }, ErrNoQuorum, 50 * time.Millisecond},
-		{"lost on two, one down", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Stop) }, ErrNoQuorum, 0},
+		{"lost on two, one hangs", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Pause) },
+			ErrNoQuorum, 50 * time.Millisecond},
+		{"lost on two, one down", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Stop) }, ErrNoQuorum,
+			0},
 		{"lost on all", func(s *sim) { s.each(0, 5, empty) }, ErrLost, 0},
 		{"errors", func(s *sim) {
 			s.each(0, 3, func(m *fake.Master) { answering(m, "extend", "-LOADING Redis is loading\r\n") })
@@ -59,7 +62,8 @@ func TestExtend(t *testing.T) {
 				case err == nil:
 					for i, m := range s.masters {
 						v, ok := at(m, "lock:job")
-						if life := v.End.Sub(start); !ok || v.Secret() != lease.Token.Secret || v.Fence() != 1 || life < 19*time.Second || life > 20*time.Second {
+						if life := v.End.Sub(start); !ok || v.Secret() != lease.Token.Secret || v.Fence() != 1 ||
+							life < 19*time.Second || life > 20*time.Second {
 							t.Errorf("master %d holds %+v, %v, for %v", i+1, v, ok, life)
 						}
 					}
@@ -86,7 +90,8 @@ func TestExtendNeverRevives(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		next := mustAcquire(t, q, "job", 10*time.Second)
-		if _, err := q.Extend(t.Context(), []string{"job"}, old.Token, 20*time.Second, false); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, old.Token, 20*time.Second,
+			false); !errors.Is(err, ErrLost) {
 			t.Errorf("%v, want ErrLost", err)
 		}
 		time.Sleep(fadeTime + time.Second)
@@ -100,7 +105,8 @@ func TestExtendNeverRevives(t *testing.T) {
 			}
 		}
 		mustRelease(t, q, "job", next.Token)
-		if _, err := q.Extend(t.Context(), []string{"job"}, next.Token, 20*time.Second, false); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, next.Token, 20*time.Second,
+			false); !errors.Is(err, ErrLost) {
 			t.Errorf("after the release: %v, want ErrLost", err)
 		}
 		time.Sleep(fadeTime + time.Second)
@@ -130,7 +136,8 @@ func TestExtendFills(t *testing.T) {
 		synctest.Wait()
 		for i, m := range s.masters {
 			v, ok := at(m, "lock:job")
-			if !ok || v.Secret() != lease.Token.Secret || v.Fence() != lease.Token.Fence || v.Owner() != "me" || counter(m, "lock:job") > 7 {
+			if !ok || v.Secret() != lease.Token.Secret || v.Fence() != lease.Token.Fence || v.Owner() != "me" ||
+				counter(m, "lock:job") > 7 {
 				t.Errorf("master %d holds %+v, counted %d, want fence 7 of me", i+1, v, counter(m, "lock:job"))
 			}
 		}
@@ -139,7 +146,9 @@ func TestExtendFills(t *testing.T) {
 			t.Errorf("%d checks after the fills, want 1", n)
 		}
 		// A master that was set by another is left alone.
-		s.masters[4].Set(func() { s.masters[4].Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour)) })
+		s.masters[4].Set(func() {
+			s.masters[4].Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour))
+		})
 		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +224,8 @@ func TestExtendOfSomeLeft(t *testing.T) {
 		}
 		mustRelease(t, q, "b", lease.Token)
 		ctx, cancel := context.WithCancel(t.Context())
-		if _, err := q.Extend(leaving{ctx, cancel}, []string{"a", "b"}, lease.Token, 20*time.Second, false); !errors.Is(err, context.Canceled) {
+		if _, err := q.Extend(leaving{ctx, cancel}, []string{"a", "b"}, lease.Token, 20*time.Second,
+			false); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		time.Sleep(10 * time.Second)
@@ -243,7 +253,11 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 		name string
 		away func(*fake.Master)
 		late bool // away only after the SET
-	}{{"missed the SET", (*fake.Master).Stop, false}, {"missed the extension", (*fake.Master).Stop, true}, {"cut off", func(m *fake.Master) { m.Pause(); m.Stop(); m.Resume() }, true}} {
+	}{
+		{"missed the SET", (*fake.Master).Stop, false},
+		{"missed the extension", (*fake.Master).Stop, true},
+		{"cut off", func(m *fake.Master) { m.Pause(); m.Stop(); m.Resume() }, true},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {
 				q := s.quorum()
@@ -269,7 +283,8 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 				time.Sleep(wait)
 				m.Start()
 				time.Sleep(3 * time.Second)
-				if v, ok := at(m, "lock:job"); !ok || v.Secret() != lease.Token.Secret || v.End.Sub(start) < 29*time.Second || v.End.Sub(start) > 30*time.Second {
+				if v, ok := at(m, "lock:job"); !ok || v.Secret() != lease.Token.Secret ||
+					v.End.Sub(start) < 29*time.Second || v.End.Sub(start) > 30*time.Second {
 					t.Errorf("holds %+v, %v for %v, want the rest of 30s", v, ok, v.End.Sub(start))
 				}
 				mustRelease(t, q, "job", lease.Token)
@@ -324,12 +339,14 @@ func TestEarlierTokenDoesNothing(t *testing.T) {
 			t.Errorf("Release = %v, %v, want false", ok, err)
 		}
 		q.Abandon("job", first.Token)
-		if _, err := q.Extend(t.Context(), []string{"job"}, first.Token, time.Minute, false); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, first.Token, time.Minute,
+			false); !errors.Is(err, ErrLost) {
 			t.Errorf("%v, want ErrLost", err)
 		}
 		time.Sleep(fadeTime + time.Second)
 		for i, m := range s.masters {
-			if v, ok := at(m, "lock:job"); !ok || v.Secret() != second.Token.Secret || time.Until(v.End) > 9*time.Second {
+			if v, ok := at(m, "lock:job"); !ok || v.Secret() != second.Token.Secret ||
+				time.Until(v.End) > 9*time.Second {
 				t.Errorf("master %d holds %+v, %v", i+1, v, ok)
 			}
 		}
@@ -341,11 +358,13 @@ func TestExtendEnds(t *testing.T) {
 		q := s.quorum()
 		lease := mustAcquire(t, q, "job", 10*time.Second)
 		synctest.Wait()
-		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute+time.Millisecond, false); !errors.Is(err, ErrInvalidTTL) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute+time.Millisecond,
+			false); !errors.Is(err, ErrInvalidTTL) {
 			t.Errorf("%v, want ErrInvalidTTL", err)
 		}
 		s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", time.Millisecond) })
-		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 3*time.Millisecond, false); !errors.Is(err, ErrLate) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 3*time.Millisecond,
+			false); !errors.Is(err, ErrLate) {
 			t.Errorf("%v, want ErrLate", err)
 		}
 		for _, m := range s.masters {
@@ -363,7 +382,8 @@ func TestExtendEnds(t *testing.T) {
 		// As for an attempt, the time follows the ttl.
 		start := time.Now()
 		_, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 100*time.Millisecond, false)
-		if none, ok := errors.AsType[*NoQuorumError](err); !ok || time.Since(start) != 25*time.Millisecond || len(none.Masters) != 3 || none.Masters[0].Err.Error() != "gave no answer in 25ms" {
+		if none, ok := errors.AsType[*NoQuorumError](err); !ok || time.Since(start) != 25*time.Millisecond ||
+			len(none.Masters) != 3 || none.Masters[0].Err.Error() != "gave no answer in 25ms" {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})

@@ -22,13 +22,17 @@ func TestInspect(t *testing.T) {
 	}{
 		{"held by all", func(*sim) {}, 5, 9 * time.Second, nil, 0},
 		{"two down", func(s *sim) { s.each(3, 5, (*fake.Master).Stop) }, 3, 9 * time.Second, nil, 0},
-		{"two hang", func(s *sim) { s.each(3, 5, (*fake.Master).Pause) }, 3, 9 * time.Second, nil, 50 * time.Millisecond},
+		{"two hang", func(s *sim) { s.each(3, 5, (*fake.Master).Pause) }, 3, 9 * time.Second, nil,
+			50 * time.Millisecond},
 		{"three down", func(s *sim) { s.each(2, 5, (*fake.Master).Stop) }, 0, 0, ErrNoQuorum, 0},
 		{"lost on three", func(s *sim) { s.each(0, 3, empty) }, 0, 0, nil, 0},
 		{"lost on two", func(s *sim) { s.each(0, 2, empty) }, 3, 9 * time.Second, nil, 0},
-		{"the silent ones may make a majority", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Stop) }, 0, 0, ErrNoQuorum, 0},
-		{"the silent ones make no difference", func(s *sim) { s.each(0, 3, empty); s.each(4, 5, (*fake.Master).Stop) }, 0, 0, nil, 0},
-		{"errors", func(s *sim) { s.each(2, 5, func(m *fake.Master) { answering(m, "inspect", "-LOADING no\r\n") }) }, 0, 0, ErrNoQuorum, 0},
+		{"the silent ones may make a majority",
+			func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Stop) }, 0, 0, ErrNoQuorum, 0},
+		{"the silent ones make no difference", func(s *sim) { s.each(0, 3, empty); s.each(4, 5, (*fake.Master).Stop) },
+			0, 0, nil, 0},
+		{"errors", func(s *sim) { s.each(2, 5, func(m *fake.Master) { answering(m, "inspect", "-LOADING no\r\n") }) },
+			0, 0, ErrNoQuorum, 0},
 		{"shorter on two", func(s *sim) {
 			s.each(0, 2, func(m *fake.Master) {
 				v, _ := at(m, "lock:job")
@@ -58,12 +62,14 @@ func TestInspect(t *testing.T) {
 				info, err := q.Inspect(t.Context(), "job")
 				want := Info{}
 				if c.err == nil {
-					want = Info{Key: "job", Held: c.held, Masters: 5, TTL: c.ttl, Latest: c.ttl, Holders: min(c.held, 1)}
+					want = Info{Key: "job", Held: c.held, Masters: 5, TTL: c.ttl, Latest: c.ttl,
+						Holders: min(c.held, 1)}
 				}
 				if c.held > 0 {
 					want.Fence, want.Owner = lease.Token.Fence, "me 1"
 				}
-				if took := time.Since(start); !reflect.DeepEqual(info, want) || !errors.Is(err, c.err) || took != c.took {
+				if took := time.Since(start); !reflect.DeepEqual(info, want) || !errors.Is(err, c.err) ||
+					took != c.took {
 					t.Errorf("%+v, %v after %v, want %+v, %v after %v", info, err, took, want, c.err, c.took)
 				}
 			})
@@ -93,7 +99,8 @@ func TestReleaseKey(t *testing.T) {
 		if ok, err := q.ReleaseKey(t.Context(), "job"); !ok || err != nil {
 			t.Errorf("ReleaseKey = %v, %v, want true", ok, err)
 		}
-		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second,
+			false); !errors.Is(err, ErrLost) {
 			t.Errorf("Extend: %v, want ErrLost", err)
 		}
 		if ok, err := q.ReleaseKey(t.Context(), "job"); ok || err != nil {

@@ -121,7 +121,9 @@ func TestIntakeRetryGoesFirst(t *testing.T) {
 		q := s.quorum(unhurried)
 		narrow(q, 1)
 		s.each(2, 4, func(m *fake.Master) {
-			m.Set(func() { m.Keys["lock:split"] = fake.LockValue("another", 0, "", time.Now().Add(2*time.Millisecond)) })
+			m.Set(func() {
+				m.Keys["lock:split"] = fake.LockValue("another", 0, "", time.Now().Add(2*time.Millisecond))
+			})
 		})
 		keys := acquired(s.masters[0])
 		var got results
@@ -135,7 +137,8 @@ func TestIntakeRetryGoesFirst(t *testing.T) {
 		wantLoad(t, q, 1, 3)
 		s.each(0, 4, (*fake.Master).Resume)
 		time.Sleep(100 * time.Millisecond)
-		if sent, want := keys(), []string{"lock:split", "lock:a", "lock:split", "lock:b", "lock:c"}; !slices.Equal(sent, want) {
+		if sent, want := keys(), []string{"lock:split", "lock:a", "lock:split", "lock:b",
+			"lock:c"}; !slices.Equal(sent, want) {
 			t.Errorf("sent %v, want %v", sent, want)
 		}
 		wantLoad(t, q, 0, 0)
@@ -168,7 +171,8 @@ func TestIntakeGivesUp(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
 				defer cancel()
 				began, before := time.Now(), s.masters[0].Ran("acquire lock:job")
-				if _, err := q.Acquire(ctx, Request{Key: "job", TTL: time.Minute}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Microsecond {
+				_, err := q.Acquire(ctx, Request{Key: "job", TTL: time.Minute})
+				if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Microsecond {
 					t.Errorf("%v after %v, want the end of the context", err, time.Since(began))
 				}
 				var last results
@@ -225,7 +229,8 @@ func TestIntakeTimesOut(t *testing.T) {
 		got.ask(q, "default", 0)
 		got.ask(q, "short", 30*time.Millisecond)
 		validity := time.Duration(0)
-		q.AcquireAsync(Request{Key: "for ever", TTL: 10 * time.Second, Patience: -1}, func(l Lease, _ error) { validity = l.Validity })
+		q.AcquireAsync(Request{Key: "for ever", TTL: 10 * time.Second, Patience: -1},
+			func(l Lease, _ error) { validity = l.Validity })
 		for _, c := range []struct {
 			after   time.Duration
 			key     string
@@ -237,7 +242,8 @@ func TestIntakeTimesOut(t *testing.T) {
 			}
 			time.Sleep(time.Nanosecond)
 			err, _ := got.of(c.key)
-			if busy, ok := errors.AsType[*BusyError](err); !ok || busy.Waiting != c.waiting || !errors.Is(err, ErrBusy) {
+			if busy, ok := errors.AsType[*BusyError](err); !ok || busy.Waiting != c.waiting ||
+				!errors.Is(err, ErrBusy) {
 				t.Errorf("%s: %v, want %d waiting", c.key, err, c.waiting)
 			}
 		}
@@ -365,7 +371,8 @@ func TestIntakeStorm(t *testing.T) {
 				for range 20 {
 					key := fmt.Sprint(random.IntN(40))
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(20))*time.Millisecond)
-					lease, err := q.Acquire(ctx, Request{Key: key, TTL: time.Minute, Patience: time.Duration(random.IntN(3)-1) * 5 * time.Millisecond})
+					patience := time.Duration(random.IntN(3)-1) * 5 * time.Millisecond
+					lease, err := q.Acquire(ctx, Request{Key: key, TTL: time.Minute, Patience: patience})
 					cancel()
 					if err == nil {
 						mustRelease(t, q, key, lease.Token)

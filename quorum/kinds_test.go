@@ -21,10 +21,12 @@ func TestSharedLocks(t *testing.T) {
 		refusedOf(t, q, writer)
 		refusedOf(t, q, Request{Key: "job", Mode: Limited, Limit: 3})
 		info, err := q.Inspect(t.Context(), "job")
-		if err != nil || info.Mode != Shared || info.Holders != 2 || info.Held < 2 || info.Owner != "me" || info.Fence != two.Token.Fence {
+		if err != nil || info.Mode != Shared || info.Holders != 2 || info.Held < 2 || info.Owner != "me" ||
+			info.Fence != two.Token.Fence {
 			t.Errorf("%+v, %v", info, err)
 		}
-		if left, err := q.Extend(t.Context(), []string{"job"}, one.Token, time.Minute, false); left <= 0 || err != nil {
+		if left, err := q.Extend(t.Context(), []string{"job"}, one.Token, time.Minute, false); left <= 0 ||
+			err != nil {
 			t.Errorf("extended %v, %v", left, err)
 		}
 		givenBack(t, q, "job", one)
@@ -59,7 +61,8 @@ func TestLimitedLocks(t *testing.T) {
 		if lease := grantedOf(t, q, want); lease.Slot != leases[2].Slot || lease.Token.Fence <= leases[2].Token.Fence {
 			t.Errorf("%+v in the place of %+v", lease, leases[2])
 		}
-		if _, err := q.Extend(t.Context(), []string{"pool"}, leases[1].Token, time.Minute, true); !errors.Is(err, ErrWrongMode) {
+		if _, err := q.Extend(t.Context(), []string{"pool"}, leases[1].Token, time.Minute,
+			true); !errors.Is(err, ErrWrongMode) {
 			t.Errorf("shared: %v", err)
 		}
 	})
@@ -74,7 +77,8 @@ func TestLimitedLocksFoughtOver(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				for range 20 {
-					lease, err := q.Acquire(t.Context(), Request{Key: "pool", Mode: Limited, Limit: 4, TTL: time.Minute})
+					lease, err := q.Acquire(t.Context(),
+						Request{Key: "pool", Mode: Limited, Limit: 4, TTL: time.Minute})
 					if err != nil {
 						continue
 					}
@@ -153,11 +157,13 @@ func TestKeptLocks(t *testing.T) {
 		}
 		refusedOf(t, q, Request{Key: "job"})
 		refusedOf(t, q, Request{Key: "job", Mode: Shared})
-		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute,
+			false); !errors.Is(err, ErrLost) {
 			t.Errorf("extended: %v", err)
 		}
 		info, err := q.Inspect(t.Context(), "job")
-		if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 || info.Fence != lease.Token.Fence || info.TTL < 50*time.Second {
+		if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 || info.Fence != lease.Token.Fence ||
+			info.TTL < 50*time.Second {
 			t.Errorf("%+v, %v", info, err)
 		}
 	})
@@ -170,16 +176,19 @@ func TestKeepOfOnePlace(t *testing.T) {
 		t.Run(want.Mode.String(), func(t *testing.T) {
 			onServers(t, func(t *testing.T, q *Quorum) {
 				other, leaves := grantedOf(t, q, want), grantedOf(t, q, want)
-				if held, err := q.Release(t.Context(), []string{"job"}, leaves.Token, time.Minute); !held || err != nil {
+				if held, err := q.Release(t.Context(), []string{"job"}, leaves.Token, time.Minute); !held ||
+					err != nil {
 					t.Fatalf("%v, %v", held, err)
 				}
 				info, err := q.Inspect(t.Context(), "job")
-				if err != nil || info.Mode != want.Mode || info.Holders != 1 || info.Fence != other.Token.Fence || len(info.Slots) != want.Limit {
+				if err != nil || info.Mode != want.Mode || info.Holders != 1 || info.Fence != other.Token.Fence ||
+					len(info.Slots) != want.Limit {
 					t.Errorf("beside another %+v, %v", info, err)
 				}
 				givenBack(t, q, "job", other)
 				info, err = q.Inspect(t.Context(), "job")
-				if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 || info.Fence != leaves.Token.Fence || info.TTL < 50*time.Second {
+				if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 ||
+					info.Fence != leaves.Token.Fence || info.TTL < 50*time.Second {
 					t.Errorf("alone %+v, %v", info, err)
 				}
 			})
@@ -192,7 +201,8 @@ func TestDowngrade(t *testing.T) {
 	onServers(t, func(t *testing.T, q *Quorum) {
 		lease := grantedOf(t, q, Request{Key: "job"})
 		for range 2 {
-			if left, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, true); left <= 0 || err != nil {
+			if left, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, true); left <= 0 ||
+				err != nil {
 				t.Fatalf("%v, %v", left, err)
 			}
 		}

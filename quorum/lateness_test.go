@@ -51,8 +51,10 @@ func TestLateness(t *testing.T) {
 		} {
 			time.Sleep(c.after)
 			l.note(c.by)
-			if recent, during := l.recent(time.Now()), l.during(time.Second); recent != c.recent || during != c.during || logs.Len() != c.logged {
-				t.Errorf("late by %v: recently %v, within a second %v, logged %d times, want %+v", c.by, recent, during, logs.Len(), c)
+			if recent, during := l.recent(time.Now()), l.during(time.Second); recent != c.recent ||
+				during != c.during || logs.Len() != c.logged {
+				t.Errorf("late by %v: recently %v, within a second %v, logged %d times, want %+v", c.by, recent,
+					during, logs.Len(), c)
 			}
 		}
 	})

@@ -14,11 +14,13 @@ func TestOptions(t *testing.T) {
 	}{
 		"many faults": {
 			Options{Masters: []MasterOptions{{DB: -1, Network: "udp"}}, KeyPrefix: "lockproxy:x"},
-			[]string{"master 1 has no address", `network "udp"`, "database -1", "key prefix", "master timeout", "max ttl"},
+			[]string{"master 1 has no address", `network "udp"`, "database -1", "key prefix", "master timeout",
+				"max ttl"},
 		},
 		"max-ttl above a year": {Options{MasterTimeout: 1, MaxTTL: 8761 * time.Hour}, []string{"max ttl 8761h"}},
 		"no masters":           {Options{MasterTimeout: 1, MaxTTL: time.Second}, []string{"no masters"}},
-		"32 masters":           {Options{Masters: make([]MasterOptions, 32), MasterTimeout: 1, MaxTTL: time.Second}, []string{"32 masters, at most 31"}},
+		"32 masters": {Options{Masters: make([]MasterOptions, 32), MasterTimeout: 1, MaxTTL: time.Second},
+			[]string{"32 masters, at most 31"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(c.o)

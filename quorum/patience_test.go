@@ -62,14 +62,22 @@ func TestSilence(t *testing.T) {
 		want   time.Duration
 	}{
 		{"nothing known", func(*sim, *Quorum) {}, 50 * time.Millisecond},
-		{"after a short round trip", func(s *sim, q *Quorum) { slowOnce(s, q, 20*time.Millisecond) }, 50 * time.Millisecond},
+		{"after a short round trip", func(s *sim, q *Quorum) { slowOnce(s, q, 20*time.Millisecond) },
+			50 * time.Millisecond},
 		{"after a long one", func(s *sim, q *Quorum) { slowOnce(s, q, 80*time.Millisecond) }, 160 * time.Millisecond},
-		{"after one that was very long", func(s *sim, q *Quorum) { slowOnce(s, q, 700*time.Millisecond) }, 250 * time.Millisecond},
+		{"after one that was very long", func(s *sim, q *Quorum) { slowOnce(s, q, 700*time.Millisecond) },
+			250 * time.Millisecond},
 		{"under load", func(_ *sim, q *Quorum) { q.intake.running += manyAttempts }, 250 * time.Millisecond},
-		{"long after a long one", func(s *sim, q *Quorum) { slowOnce(s, q, 80*time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},
+		{"long after a long one", func(s *sim, q *Quorum) {
+			slowOnce(s, q, 80*time.Millisecond)
+			time.Sleep(4 * time.Second)
+		}, 50 * time.Millisecond},
 		{"late", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond) }, 80 * time.Millisecond},
 		{"late for long", func(_ *sim, q *Quorum) { q.lateness.note(80 * time.Millisecond) }, 250 * time.Millisecond},
-		{"late long ago", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},
+		{"late long ago", func(_ *sim, q *Quorum) {
+			q.lateness.note(8 * time.Millisecond)
+			time.Sleep(4 * time.Second)
+		}, 50 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {

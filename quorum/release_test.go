@@ -27,7 +27,8 @@ func TestRelease(t *testing.T) {
 		{"held by all", func(*sim, string) {}, true, nil, 0},
 		{"two masters hang", func(s *sim, _ string) { s.each(3, 5, (*fake.Master).Pause) }, true, nil, 0},
 		{"two masters down", func(s *sim, _ string) { s.each(3, 5, (*fake.Master).Stop) }, true, nil, 0},
-		{"three hang", func(s *sim, _ string) { s.each(2, 5, (*fake.Master).Pause) }, false, ErrNoQuorum, 50 * time.Millisecond},
+		{"three hang", func(s *sim, _ string) { s.each(2, 5, (*fake.Master).Pause) }, false, ErrNoQuorum,
+			50 * time.Millisecond},
 		{"three down", func(s *sim, _ string) { s.each(2, 5, (*fake.Master).Stop) }, false, ErrNoQuorum, 0},
 		{"lost on three", func(s *sim, key string) { s.each(0, 3, empty) }, false, nil, 0},
 		{"lost on two", func(s *sim, key string) { s.each(0, 2, empty) }, true, nil, 0},
@@ -116,7 +117,8 @@ func TestReleaseForeignToken(t *testing.T) {
 func TestReleaseBesideOthers(t *testing.T) {
 	for name, other := range map[string]func(q *Quorum, l Lease){
 		"extension": func(q *Quorum, l Lease) {
-			if _, err := q.Extend(context.Background(), []string{"job"}, l.Token, time.Minute, false); !errors.Is(err, ErrLost) {
+			if _, err := q.Extend(context.Background(), []string{"job"}, l.Token, time.Minute,
+				false); !errors.Is(err, ErrLost) {
 				panic(err)
 			}
 		},

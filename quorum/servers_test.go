@@ -62,7 +62,8 @@ func (s *redisServer) restart(t testing.TB) *redisServer {
 
 func runRedis(t testing.TB, path, addr string, args ...string) *redisServer {
 	t.Helper()
-	base := []string{"--port", fmt.Sprint(port(t, addr)), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}
+	base := []string{"--port", fmt.Sprint(port(t, addr)), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+		"--dir", t.TempDir()}
 	cmd := exec.Command(path, append(base, args...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -136,7 +137,8 @@ func startMini(t testing.TB) *miniredis.Miniredis {
 	var ids atomic.Int64
 	m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
 		if strings.EqualFold(cmd, "INFO") {
-			c.WriteBulk("# Server\r\nredis_mode:standalone\r\nrun_id:" + runID + "\r\nrole:master\r\naof_enabled:0\r\n")
+			c.WriteBulk("# Server\r\nredis_mode:standalone\r\nrun_id:" + runID +
+				"\r\nrole:master\r\naof_enabled:0\r\n")
 			return true
 		}
 		args = append(args, "")
@@ -157,7 +159,8 @@ func startMini(t testing.TB) *miniredis.Miniredis {
 // with the test.
 func dialQuorum(t testing.TB, addrs []string, change ...func(*Options)) *Quorum {
 	t.Helper()
-	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true, Guard: GuardOff}
+	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true,
+		Guard: GuardOff}
 	for _, a := range addrs {
 		o.Masters = append(o.Masters, MasterOptions{Addr: a})
 	}
@@ -196,7 +199,10 @@ func eventually(t testing.TB, q *Quorum, key string, ttl time.Duration) Lease {
 	t.Helper()
 	var lease Lease
 	var err error
-	if !poll(10*time.Second, func() bool { lease, err = q.Acquire(t.Context(), Request{Key: key, TTL: ttl}); return err == nil }) {
+	if !poll(10*time.Second, func() bool {
+		lease, err = q.Acquire(t.Context(), Request{Key: key, TTL: ttl})
+		return err == nil
+	}) {
 		t.Fatalf("Acquire(%q): %v", key, err)
 	}
 	return lease

@@ -18,7 +18,8 @@ func TestTopUp(t *testing.T) {
 		away, back func(*fake.Master)
 	}{
 		{"down", (*fake.Master).Stop, (*fake.Master).Start},
-		{"answered an error", func(m *fake.Master) { answering(m, "acquire", "-MISCONF disk\r\n") }, func(m *fake.Master) { answering(m, "", "") }},
+		{"answered an error", func(m *fake.Master) { answering(m, "acquire", "-MISCONF disk\r\n") },
+			func(m *fake.Master) { answering(m, "", "") }},
 		{"script lost", (*fake.Master).FlushScripts, func(*fake.Master) {}},
 		{"hung until the lane died, its memory lost", (*fake.Master).Pause, func(m *fake.Master) {
 			time.Sleep(4 * time.Second)

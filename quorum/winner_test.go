@@ -26,13 +26,15 @@ func TestWinner(t *testing.T) {
 		{"all", []wire.Inspected{left(mine, 5), left(mine, 4), left(mine, 3), left(mine, 2), left(mine, 1)}, 5, 5, 3},
 		{"bare majority", []wire.Inspected{left(mine, 5), {}, left(mine, 3), left(other, 9), left(mine, 1)}, 3, 3, 1},
 		{"minority", []wire.Inspected{mine, mine, other, other, {}}, 0, 2, 0},
-		{"for ever", []wire.Inspected{left(mine, wire.Forever), left(mine, wire.Forever), {}}, 2, 2, -time.Millisecond},
+		{"for ever", []wire.Inspected{left(mine, wire.Forever), left(mine, wire.Forever), {}}, 2, 2,
+			-time.Millisecond},
 		{"one master", []wire.Inspected{left(mine, 5)}, 1, 1, 5},
 		{"half of four", []wire.Inspected{mine, mine, {}, {}}, 0, 2, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			info, most := winner(c.values)
-			if info.Held != c.held || most != c.most || info.TTL != c.ttl || info.Latest != c.ttl || info.Masters != len(c.values) {
+			if info.Held != c.held || most != c.most || info.TTL != c.ttl || info.Latest != c.ttl ||
+				info.Masters != len(c.values) {
 				t.Errorf("%+v, %d at most", info, most)
 			}
 			if c.held > 0 && (info.Fence != 7 || info.Owner != "me") || c.held == 0 && info.Fence != 0 {
@@ -79,7 +81,8 @@ func TestWinnerFence(t *testing.T) {
 // TestWinnerLatest: of several that hold a lock, TTL is that of the last to go, Latest that of the
 // one with the fence.
 func TestWinnerLatest(t *testing.T) {
-	both := wire.Inspected{Mode: Shared, Count: 2, Holders: []wire.Holder{{ID: "a", Fence: 7, Left: time.Minute}, {ID: "b", Fence: 8, Left: time.Second}}}
+	both := wire.Inspected{Mode: Shared, Count: 2,
+		Holders: []wire.Holder{{ID: "a", Fence: 7, Left: time.Minute}, {ID: "b", Fence: 8, Left: time.Second}}}
 	info, _ := winner([]wire.Inspected{both, both, {}})
 	if info.Fence != 8 || info.TTL != time.Minute || info.Latest != time.Second {
 		t.Errorf("%+v, want fence 8 for a second, and the lock for a minute", info)

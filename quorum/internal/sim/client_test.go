@@ -128,7 +128,8 @@ type simCall struct {
 
 // asks is called before an Acquire.
 func (c *simClient) asks(pr *simProxy, want quorum.Request) *simCall {
-	c.w.trace.add(event{what: "LOCK", proxy: pr.serial, master: -1, client: c.index, key: want.Key, d: want.TTL, more: kindText(want)})
+	c.w.trace.add(event{what: "LOCK", proxy: pr.serial, master: -1, client: c.index, key: want.Key, d: want.TTL,
+		more: kindText(want)})
 	c.w.ledger.asks()
 	c.w.crowd.asks(want.Key)
 	return &simCall{c, pr, want, time.Now(), c.w.ledger.highest(want.Key)}
@@ -214,7 +215,8 @@ func (c *simClient) extend(cl *claim, pr *simProxy) {
 	ctx, cancel := c.patience(c.chance(c.w.plan.clients.abandon))
 	defer cancel()
 	began, highest := time.Now(), c.w.ledger.highest(cl.key)
-	c.w.trace.add(event{what: "EXTEND", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret, d: ttl})
+	c.w.trace.add(event{what: "EXTEND", proxy: pr.serial, master: -1, client: c.index, key: cl.key,
+		secret: cl.token.Secret, d: ttl})
 	left, err := c.extendAs(ctx, cl, pr, ttl)
 	most := attemptTime(ttl)
 	if until, hasty := ctx.Deadline(); hasty { // masters have until then
@@ -225,7 +227,8 @@ func (c *simClient) extend(cl *claim, pr *simProxy) {
 	if err == nil && c.w.crashed(pr) {
 		err = errCrashed
 	}
-	e := event{what: "EXTENDED", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret, d: left}
+	e := event{what: "EXTENDED", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret,
+		d: left}
 	if err != nil {
 		e.what, e.more = "EXTEND ends", err.Error()
 	}
@@ -269,7 +272,8 @@ type giving struct {
 // gives is called before a Release.
 func (c *simClient) gives(cl *claim, pr *simProxy) *giving {
 	end := c.w.ledger.gives(cl, pr.serial)
-	c.w.trace.add(event{what: "UNLOCK", proxy: pr.serial, master: -1, client: c.index, key: cl.key, secret: cl.token.Secret})
+	c.w.trace.add(event{what: "UNLOCK", proxy: pr.serial, master: -1, client: c.index, key: cl.key,
+		secret: cl.token.Secret})
 	return &giving{c, cl, pr, time.Now(), end}
 }
 
@@ -278,7 +282,8 @@ func (g *giving) finish(ok bool, err error) {
 	w := g.c.w
 	w.ledger.took(g.cl.key, "Release", g.began, w.plan.mostWait())
 	w.crowd.answered("UNLOCK", g.cl.key, g.began, err)
-	e := event{what: "UNLOCKED", proxy: g.pr.serial, master: -1, client: g.c.index, key: g.cl.key, secret: g.cl.token.Secret}
+	e := event{what: "UNLOCKED", proxy: g.pr.serial, master: -1, client: g.c.index, key: g.cl.key,
+		secret: g.cl.token.Secret}
 	if err != nil {
 		e.more = err.Error()
 	} else if !ok {

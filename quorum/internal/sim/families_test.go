@@ -68,7 +68,8 @@ func (p *plan) quiet(r *rand.Rand) {
 	p.timeouts, p.denied, p.probes, p.recovers, p.counted, p.fight = nil, nil, false, false, false, false
 	p.load = loadPlan{}
 	p.loops = []bool{r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0}
-	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{p.maxTTL / 2, p.maxTTL}, think: between(r, 5*time.Millisecond, 30*time.Millisecond)}
+	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{p.maxTTL / 2, p.maxTTL},
+		think: between(r, 5*time.Millisecond, 30*time.Millisecond)}
 	p.traffic = trafficPlan{base: [2]time.Duration{50 * time.Microsecond, 300 * time.Microsecond}}
 	p.faults = faultPlan{gap: 100 * time.Millisecond, first: 200 * time.Millisecond, last: 300 * time.Millisecond}
 }
@@ -87,9 +88,11 @@ func (p *plan) everywhere() {
 func (p *plan) fences(r *rand.Rand) {
 	p.length = between(r, 2*time.Second, 5*time.Second)
 	p.masters, p.proxies, p.count = 5, 3, 3+r.IntN(2)
-	p.maxTTL, p.masterTimeout, p.mostHold = 20*time.Second, between(r, 40*time.Millisecond, 200*time.Millisecond), 2*time.Millisecond
+	p.maxTTL, p.masterTimeout, p.mostHold = 20*time.Second, between(r, 40*time.Millisecond, 200*time.Millisecond),
+		2*time.Millisecond
 	p.clients = clientPlan{
-		keys: 1, ttl: [2]time.Duration{5 * time.Second, p.maxTTL}, think: between(r, time.Millisecond, 10*time.Millisecond),
+		keys: 1, ttl: [2]time.Duration{5 * time.Second, p.maxTTL},
+		think:    between(r, time.Millisecond, 10*time.Millisecond),
 		elsewere: 0.3 + 0.7*r.Float64(),
 	}
 	p.traffic.late, p.traffic.latest = 0.02+0.2*r.Float64(), between(r, 5*time.Millisecond, 60*time.Millisecond)
@@ -101,8 +104,10 @@ func (p *plan) fences(r *rand.Rand) {
 func (p *plan) tokens(r *rand.Rand) {
 	p.masters, p.proxies, p.count = 3+2*r.IntN(2), 2+r.IntN(2), 4+r.IntN(3)
 	p.maxTTL, p.mostHold = 5*time.Second, between(r, 500*time.Millisecond, 3*time.Second)
-	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{2 * time.Second, p.maxTTL}, think: between(r, 5*time.Millisecond, 40*time.Millisecond)}
-	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond), between(r, 50*time.Millisecond, 600*time.Millisecond)
+	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{2 * time.Second, p.maxTTL},
+		think: between(r, 5*time.Millisecond, 40*time.Millisecond)}
+	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond),
+		between(r, 50*time.Millisecond, 600*time.Millisecond)
 	p.faults.kinds = kindsOf("trouble")
 }
 
@@ -161,7 +166,8 @@ func (p *plan) losses(r *rand.Rand) {
 func (p *plan) steps(r *rand.Rand) {
 	p.maxTTL, p.mostHold, p.count = between(r, 500*time.Millisecond, 1500*time.Millisecond), time.Second, 2+r.IntN(2)
 	p.clients.ttl = [2]time.Duration{p.maxTTL / 2, p.maxTTL}
-	p.faults.gap, p.faults.kinds = 20*time.Millisecond, []faultKind{{name: "clocks step together", forgets: true, do: (*faulter).stepTogether}}
+	p.faults.gap, p.faults.kinds = 20*time.Millisecond,
+		[]faultKind{{name: "clocks step together", forgets: true, do: (*faulter).stepTogether}}
 	if r.IntN(2) == 0 { // several ask at once
 		p.count, p.clients.think, p.masterTimeout = 8, 4*time.Millisecond, 100*time.Millisecond
 		p.traffic.base[1] = 10 * time.Millisecond
@@ -211,7 +217,8 @@ func (p *plan) fastClocks(r *rand.Rand) {
 	p.maxTTL, p.mostHold, p.count = 6*time.Second, 6*time.Second, 4
 	p.clients.ttl, p.clients.forget = [2]time.Duration{4 * time.Second, p.maxTTL}, 0.5
 	p.clients.think = 300 * time.Millisecond
-	p.faults.gap, p.faults.kinds = 200*time.Millisecond, []faultKind{{name: "a master is away for a while", forgets: true, do: (*faulter).awayAWhile}}
+	p.faults.gap, p.faults.kinds = 200*time.Millisecond,
+		[]faultKind{{name: "a master is away for a while", forgets: true, do: (*faulter).awayAWhile}}
 }
 
 // quietLoad counts the operations that calls cost the masters, without faults, at several
@@ -250,7 +257,8 @@ func (p *plan) firstStart(r *rand.Rand) {
 func (p *plan) silence(r *rand.Rand) {
 	p.length = 12 * time.Second
 	p.maxTTL, p.mostHold, p.count = 20*time.Second, 3*time.Second, 4
-	p.clients = clientPlan{keys: 3, ttl: [2]time.Duration{10 * time.Second, p.maxTTL}, think: 50 * time.Millisecond, elsewere: 0.7, extend: some(r, 0.8)}
+	p.clients = clientPlan{keys: 3, ttl: [2]time.Duration{10 * time.Second, p.maxTTL}, think: 50 * time.Millisecond,
+		elsewere: 0.7, extend: some(r, 0.8)}
 	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 300*time.Millisecond), 3*time.Second
 	p.faults.kinds, p.census = kindsOf("cut", "isolate a master", "trouble", "pause"), true
 }
@@ -259,8 +267,10 @@ func (p *plan) silence(r *rand.Rand) {
 // them, and others want the same.
 func (p *plan) cutOff(r *rand.Rand) {
 	p.masters, p.count = 3+2*r.IntN(2), 4
-	p.maxTTL, p.masterTimeout, p.mostHold = time.Second, between(r, 10*time.Millisecond, 40*time.Millisecond), time.Second
-	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{p.maxTTL / 3, p.maxTTL}, think: 30 * time.Millisecond, extend: 0.95, forget: 0.2}
+	p.maxTTL, p.masterTimeout, p.mostHold = time.Second, between(r, 10*time.Millisecond, 40*time.Millisecond),
+		time.Second
+	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{p.maxTTL / 3, p.maxTTL}, think: 30 * time.Millisecond,
+		extend: 0.95, forget: 0.2}
 	p.faults.gap, p.faults.last = 500*time.Millisecond, 3*time.Second
 	p.faults.kinds = []faultKind{{name: "cut off from most", do: (*faulter).cutFromMost}}
 }
@@ -269,10 +279,13 @@ func (p *plan) cutOff(r *rand.Rand) {
 // late and masters miss locks.
 func (p *plan) unlocks(r *rand.Rand) {
 	p.masters, p.proxies, p.count = 3+2*r.IntN(2), 2+r.IntN(2), 6
-	p.maxTTL, p.mostHold, p.masterTimeout = 20*time.Second, 250*time.Millisecond, between(r, 20*time.Millisecond, 150*time.Millisecond)
-	p.clients = clientPlan{own: true, ttl: [2]time.Duration{10 * time.Second, p.maxTTL}, think: 30 * time.Millisecond, elsewere: 1, extend: some(r, 0.3)}
+	p.maxTTL, p.mostHold, p.masterTimeout = 20*time.Second, 250*time.Millisecond,
+		between(r, 20*time.Millisecond, 150*time.Millisecond)
+	p.clients = clientPlan{own: true, ttl: [2]time.Duration{10 * time.Second, p.maxTTL}, think: 30 * time.Millisecond,
+		elsewere: 1, extend: some(r, 0.3)}
 	p.traffic.late, p.traffic.latest = 0.1+0.3*r.Float64(), between(r, 20*time.Millisecond, 120*time.Millisecond)
-	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond), between(r, 50*time.Millisecond, time.Second)
+	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond),
+		between(r, 50*time.Millisecond, time.Second)
 	p.faults.kinds = kindsOf("trouble", "cut", "slow")
 }
 
@@ -281,7 +294,8 @@ func (p *plan) scripts(r *rand.Rand) {
 	p.length = 15 * time.Second
 	p.masterTimeout = between(r, 5*time.Millisecond, 40*time.Millisecond)
 	p.maxTTL, p.mostHold, p.count = 60*time.Second, 300*time.Millisecond, 4
-	p.clients = clientPlan{keys: 3, ttl: [2]time.Duration{30 * time.Second, p.maxTTL}, think: 50 * time.Millisecond, abandon: some(r, 0.3), elsewere: 0.5, batch: some(r, 0.8)}
+	p.clients = clientPlan{keys: 3, ttl: [2]time.Duration{30 * time.Second, p.maxTTL}, think: 50 * time.Millisecond,
+		abandon: some(r, 0.3), elsewere: 0.5, batch: some(r, 0.8)}
 	p.traffic.late, p.traffic.latest = 0.2*r.Float64(), 2*p.masterTimeout
 	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 500*time.Millisecond), time.Second
 	p.faults.kinds, p.census, p.probes = kindsOf("flush scripts"), true, true

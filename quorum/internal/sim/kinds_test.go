@@ -26,8 +26,8 @@ func (k *kindsPlan) none() bool { return *k == kindsPlan{} }
 
 // draw makes a mix of kinds.
 func (k *kindsPlan) draw(r *rand.Rand) {
-	*k = kindsPlan{shared: some(r, 0.6), limited: some(r, 0.4), limit: 1 + r.IntN(4), several: some(r, 0.3), keep: some(r, 0.15),
-		share: some(r, 0.4), waits: some(r, 0.5)}
+	*k = kindsPlan{shared: some(r, 0.6), limited: some(r, 0.4), limit: 1 + r.IntN(4), several: some(r, 0.3),
+		keep: some(r, 0.15), share: some(r, 0.4), waits: some(r, 0.5)}
 }
 
 // want returns the next request of the client, with that key among others.
@@ -106,12 +106,14 @@ func (p *plan) readers(r *rand.Rand) {
 	p.masters, p.proxies, p.count = 3+2*r.IntN(2), 3, 5+r.IntN(4)
 	p.maxTTL, p.mostHold = 4*time.Second, between(r, 2*time.Millisecond, 200*time.Millisecond)
 	p.clients = clientPlan{
-		keys: 1, ttl: [2]time.Duration{p.maxTTL / 4, p.maxTTL}, think: between(r, time.Millisecond, 30*time.Millisecond),
+		keys: 1, ttl: [2]time.Duration{p.maxTTL / 4, p.maxTTL},
+		think:    between(r, time.Millisecond, 30*time.Millisecond),
 		elsewere: r.Float64(), extend: some(r, 0.5), forget: some(r, 0.1),
 		kinds: kindsPlan{shared: 0.3 + 0.6*r.Float64(), share: some(r, 1), waits: some(r, 0.3)},
 	}
 	p.traffic.late, p.traffic.latest = 0.2*r.Float64(), between(r, 5*time.Millisecond, 60*time.Millisecond)
-	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 500*time.Millisecond), between(r, 50*time.Millisecond, 600*time.Millisecond)
+	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 500*time.Millisecond),
+		between(r, 50*time.Millisecond, 600*time.Millisecond)
 	p.faults.kinds = kindsOf("trouble", "isolate a master", "cut")
 	if r.IntN(3) == 0 { // with a search for keys that are left at the end
 		p.census, p.length, p.maxTTL = true, 10*time.Second, time.Minute
@@ -139,7 +141,8 @@ func (p *plan) keptKeys(r *rand.Rand) {
 	p.census, p.maxTTL = false, time.Second
 	p.clients.ttl = [2]time.Duration{p.maxTTL / 4, p.maxTTL}
 	p.clients.extend = 0.5
-	p.clients.kinds = kindsPlan{keep: 0.3 + 0.5*r.Float64(), shared: some(r, 0.3), limited: some(r, 0.3), limit: 2, several: some(r, 0.3)}
+	p.clients.kinds = kindsPlan{keep: 0.3 + 0.5*r.Float64(), shared: some(r, 0.3), limited: some(r, 0.3), limit: 2,
+		several: some(r, 0.3)}
 	p.clients.keys = 1 + r.IntN(2)
 }
 

@@ -56,7 +56,8 @@ type keyLedger struct {
 }
 
 func newLedger(tr *trace) *ledger {
-	return &ledger{trace: tr, keys: make(map[string]*keyLedger), secrets: make(map[string]*claim), broken: make(chan struct{})}
+	return &ledger{trace: tr, keys: make(map[string]*keyLedger), secrets: make(map[string]*claim),
+		broken: make(chan struct{})}
 }
 
 // wrongLocked notes a fault.
@@ -98,8 +99,8 @@ func (l *ledger) granted(client int, r quorum.Request, lease quorum.Lease, befor
 	defer l.mu.Unlock()
 	l.grants++
 	now, key := time.Now(), r.Key
-	c := &claim{key: key, keys: append([]string{key}, r.Keys...), mode: r.Mode, slot: lease.Slot, began: now, token: lease.Token,
-		client: client, end: now.Add(lease.Validity)}
+	c := &claim{key: key, keys: append([]string{key}, r.Keys...), mode: r.Mode, slot: lease.Slot, began: now,
+		token: lease.Token, client: client, end: now.Add(lease.Validity)}
 	if r.Mode == quorum.Limited && (c.slot < 0 || c.slot >= r.Limit) {
 		l.wrongLocked(key, "slot %d of %d", c.slot, r.Limit)
 	}
@@ -138,7 +139,8 @@ func (l *ledger) orderLocked(k *keyLedger, c *claim, before uint64) {
 		least = max(k.top[quorum.Exclusive], k.top[quorum.Shared], k.slots[c.slot]) + 1
 	}
 	if !l.unfenced && c.token.Fence < least {
-		l.wrongLocked(c.key, "fence %d of a lock (%v, slot %d) given out after %d", c.token.Fence, c.mode, c.slot, least-1)
+		l.wrongLocked(c.key, "fence %d of a lock (%v, slot %d) given out after %d", c.token.Fence, c.mode, c.slot,
+			least-1)
 	}
 }
 
@@ -172,8 +174,8 @@ func (l *ledger) aloneLocked(k *keyLedger, c *claim, now time.Time) {
 			if other.kept {
 				what = "has had it closed for another"
 			}
-			l.wrongLocked(c.key, "client %d holds the lock (%v, slot %d), and client %d (%v, slot %d) %s %v", c.client, c.mode, c.slot,
-				other.client, other.mode, other.slot, what, other.end.Sub(now))
+			l.wrongLocked(c.key, "client %d holds the lock (%v, slot %d), and client %d (%v, slot %d) %s %v",
+				c.client, c.mode, c.slot, other.client, other.mode, other.slot, what, other.end.Sub(now))
 		}
 	}
 	k.active = append(active, c)
@@ -186,7 +188,8 @@ func (l *ledger) keeps(c *claim, keys []string, end time.Time) {
 	for _, key := range keys {
 		k := l.keyLocked(key)
 		if now := time.Now(); end.After(now) {
-			l.aloneLocked(k, &claim{key: key, mode: c.mode, slot: c.slot, kept: true, client: c.client, began: now, end: end}, now)
+			l.aloneLocked(k, &claim{key: key, mode: c.mode, slot: c.slot, kept: true, client: c.client, began: now,
+				end: end}, now)
 		}
 	}
 }
@@ -262,7 +265,8 @@ func (l *ledger) lost(c *claim, end time.Time, how string) {
 	defer l.mu.Unlock()
 	now := time.Now()
 	if end.After(now) && !l.forgets {
-		l.wrongLocked(c.key, "%s says that client %d has lost its lock, %v before its validity is over", how, c.client, end.Sub(now))
+		l.wrongLocked(c.key, "%s says that client %d has lost its lock, %v before its validity is over", how, c.client,
+			end.Sub(now))
 	}
 	c.lost = true
 	if c.end.After(now) {

@@ -71,7 +71,8 @@ func (p *prober) try(pr *simProxy) bool {
 	}
 	if f.count++; f.count >= leastTry && time.Since(f.since) > grantsIn {
 		p.c.w.ledger.wrong(cl.keyOr(fmt.Sprintf("live-%d", p.count)),
-			"nothing is granted: a majority has been healthy for %v, proxy %d has granted nothing for %v: %v", time.Since(calm), pr.serial, time.Since(f.since), err)
+			"nothing is granted: a majority has been healthy for %v, proxy %d has granted nothing for %v: %v",
+			time.Since(calm), pr.serial, time.Since(f.since), err)
 	}
 	return false
 }
@@ -238,7 +239,8 @@ func (w *world) granting(p *prober, pr *simProxy) bool {
 	}
 	ttl, inTime := w.plan.clients.ttl[1], 0
 	for addr := range w.net.at {
-		if path := w.net.paths[pr.place][addr]; path.cuts[up]+path.cuts[down] == 0 && w.plan.inTime(path, pr.place, ttl) {
+		if path := w.net.paths[pr.place][addr]; path.cuts[up]+path.cuts[down] == 0 &&
+			w.plan.inTime(path, pr.place, ttl) {
 			inTime++
 		}
 	}

@@ -54,7 +54,8 @@ func (w *world) checkLoad() {
 		}
 		switch {
 		case total-raised > most:
-			l.wrong("", "the load on master %d is too high: %s for %d LOCK, %d UNLOCK, %d EXTEND, %d of them held for long", m.index, text, l.asked, l.releases, l.extends, l.long)
+			l.wrong("", "the load on master %d is too high: %s for %d LOCK, %d UNLOCK, %d EXTEND, %d of them held for long",
+				m.index, text, l.asked, l.releases, l.extends, l.long)
 		case packets > total:
 			l.wrong("", "the load on master %d is too high: %d packets of %d operations", m.index, packets, total)
 		case extra > l.asked/2+20:

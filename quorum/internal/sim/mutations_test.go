@@ -100,7 +100,8 @@ func TestMutationsAreFound(t *testing.T) {
 			}
 			slices.Sort(took)
 			most := took[len(took)-1]
-			t.Logf("%v of %d, at most %v: %s", took[len(took)/2].Round(time.Millisecond), len(took), most.Round(time.Millisecond), by)
+			t.Logf("%v of %d, at most %v: %s", took[len(took)/2].Round(time.Millisecond), len(took),
+				most.Round(time.Millisecond), by)
 		})
 	}
 }
@@ -175,7 +176,8 @@ func (mu *mutation) build(t *testing.T) string {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "mutated.test")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, mu.tests())
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o",
+		binary, mu.tests())
 	cmd.Dir = product
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

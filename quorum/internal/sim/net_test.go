@@ -30,7 +30,8 @@ type network struct {
 	traffic trafficPlan
 	trace   *trace
 
-	mu    sync.Mutex   // guards all that follows, paths and links; a master's mu may be taken inside, never the other way round
+	// guards all that follows, paths and links; a master's mu may be taken inside, never the other way round
+	mu    sync.Mutex
 	at    []*simMaster // the server at each address
 	paths [][]*path    // by place of the proxy, and address
 	aim   *aim         // the operation that the faults wait for; nil: none
@@ -63,7 +64,8 @@ type path struct {
 }
 
 func newNetwork(seed uint64, traffic trafficPlan, proxies int, at []*simMaster, tr *trace) *network {
-	n := &network{seed: seed, traffic: traffic, at: at, trace: tr, paths: make([][]*path, proxies), heard: make([][]clockHeard, proxies)}
+	n := &network{seed: seed, traffic: traffic, at: at, trace: tr, paths: make([][]*path, proxies),
+		heard: make([][]clockHeard, proxies)}
 	for p := range n.paths {
 		for a := range at {
 			h := mix(seed, 'p', uint64(p), uint64(a))
@@ -106,9 +108,11 @@ func (n *network) dial(ctx context.Context, from *simProxy, addr int) (net.Conn,
 	n.mu.Lock()
 	p.dials++
 	serial := p.dials
-	li := &simLink{net: n, path: p, from: from, hash: mix(n.seed, 'w', uint64(p.proxy), uint64(addr), serial), wake: make(chan struct{}, 1)}
+	li := &simLink{net: n, path: p, from: from, hash: mix(n.seed, 'w', uint64(p.proxy), uint64(addr), serial),
+		wake: make(chan struct{}, 1)}
 	for dir := range li.flows {
-		li.flows[dir].instant = time.Duration((uint64(p.proxy*mostMasters+addr)*2+serial%2)*2+uint64(dir)) * time.Nanosecond
+		li.flows[dir].instant = time.Duration((uint64(p.proxy*mostMasters+addr)*2+serial%2)*2+
+			uint64(dir)) * time.Nanosecond
 	}
 	took := n.delay(p, mix(li.hash, 1)) + n.delay(p, mix(li.hash, 2))
 	n.mu.Unlock()
@@ -292,7 +296,8 @@ type clockHeard struct {
 // hearLocked notes an answer with the master's time: the request was written at written.
 func (li *simLink) hearLocked(written time.Time, record string) {
 	now := time.Now()
-	li.net.heard[li.path.proxy][li.path.addr] = clockHeard{serial: li.from.serial, server: li.server, record: record, width: now.Sub(written), at: now}
+	li.net.heard[li.path.proxy][li.path.addr] = clockHeard{serial: li.from.serial, server: li.server, record: record,
+		width: now.Sub(written), at: now}
 }
 
 // mix makes one number of several, like SplitMix64.

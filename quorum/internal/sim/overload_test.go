@@ -88,7 +88,8 @@ type crowd struct {
 }
 
 func newCrowd(w *world) *crowd {
-	return &crowd{loadPlan: w.plan.load, w: w, numbers: make(map[string]int), firsts: make(map[int]string), left: make(map[string]bool)}
+	return &crowd{loadPlan: w.plan.load, w: w, numbers: make(map[string]int), firsts: make(map[int]string),
+		left: make(map[string]bool)}
 }
 
 // start starts all clients.
@@ -241,7 +242,8 @@ func (c *crowd) watch() {
 		window := pr.q.Load().Window
 		for _, m := range pr.q.Masters() {
 			if m.Unanswered > 2*mostOf*window {
-				c.w.ledger.wrong("", "under load %d requests wait on the lane of %s, with a window of %d", m.Unanswered, m.Name, window)
+				c.w.ledger.wrong("", "under load %d requests wait on the lane of %s, with a window of %d",
+					m.Unanswered, m.Name, window)
 			}
 		}
 	}

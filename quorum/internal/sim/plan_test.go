@@ -26,12 +26,13 @@ type plan struct {
 	mostHold      time.Duration
 	fencing       bool
 	guard         quorum.Guard
-	wipes         bool            // all masters may lose their memory at once, although the guard is on: two may hold a lock
-	stagger       time.Duration   // proxies start within this
-	durable       []bool          // masters that keep everything on disk
-	census        bool            // long ttls: a key that is left at the end is a fault
-	rates         []float64       // of the servers' clocks
-	ahead         []time.Duration // of the servers' clocks
+	// all masters may lose their memory at once, although the guard is on: two may hold a lock
+	wipes   bool
+	stagger time.Duration   // proxies start within this
+	durable []bool          // masters that keep everything on disk
+	census  bool            // long ttls: a key that is left at the end is a fault
+	rates   []float64       // of the servers' clocks
+	ahead   []time.Duration // of the servers' clocks
 
 	timeouts   []time.Duration // master-timeout by place of the proxy; nil: the same everywhere
 	loops      []bool          // proxies whose connections an event loop reads, by place
@@ -236,10 +237,15 @@ func (p *plan) farOff(r *rand.Rand) {
 
 func (p *plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d %s: %d masters, %d proxies, %d clients on %d keys for %v, ttl %v, max-ttl %v, master-timeout %v",
-		p.seed, p.family, p.masters, p.proxies, p.count, p.clients.keys, p.length.Round(time.Second), p.clients.ttl, p.maxTTL, p.masterTimeout.Round(time.Millisecond))
-	fmt.Fprintf(&b, " %v, loops %v, apart %v, denied %q for %v, probes %v, recovers %v", p.timeouts, p.loops, p.traffic.places, p.denied, p.deniedFor, p.probes, p.recovers)
-	fmt.Fprintf(&b, ", fencing %v, guard %v, all may be wiped %v, durable %v, clocks ahead %v, census %v, faults about every %v: %v", p.fencing, [...]string{"on", "strict", "off"}[p.guard], p.wipes, p.durable, p.ahead, p.census, p.faults.gap.Round(time.Millisecond), p.faults.names())
+	fmt.Fprintf(&b, "seed %d %s: %d masters, %d proxies, %d clients on %d keys for %v, ttl %v, max-ttl %v, "+
+		"master-timeout %v",
+		p.seed, p.family, p.masters, p.proxies, p.count, p.clients.keys, p.length.Round(time.Second), p.clients.ttl,
+		p.maxTTL, p.masterTimeout.Round(time.Millisecond))
+	fmt.Fprintf(&b, " %v, loops %v, apart %v, denied %q for %v, probes %v, recovers %v", p.timeouts, p.loops,
+		p.traffic.places, p.denied, p.deniedFor, p.probes, p.recovers)
+	fmt.Fprintf(&b, ", fencing %v, guard %v, all may be wiped %v, durable %v, clocks ahead %v, census %v",
+		p.fencing, [...]string{"on", "strict", "off"}[p.guard], p.wipes, p.durable, p.ahead, p.census)
+	fmt.Fprintf(&b, ", faults about every %v: %v", p.faults.gap.Round(time.Millisecond), p.faults.names())
 	return b.String()
 }
 

@@ -22,7 +22,8 @@ const seedsFor = 10 * time.Second
 // too long, and no key is left on a master.
 //
 //	QUORUM_SEED=7     runs that one
-//	QUORUM_SEEDS=1000 runs so many, or QUORUM_FOR=60 for so many seconds of processor time, from QUORUM_FROM or a random one on
+//	QUORUM_SEEDS=1000 runs so many, or QUORUM_FOR=60 for so many seconds of processor time
+//	QUORUM_FROM=1     begins with that seed, not with a random one
 //	QUORUM_ALL=1      goes on after one that fails
 //	QUORUM_FAMILY=fences makes all runs of that family, none all noise
 //	QUORUM_TRACE=file writes what happened in the last of them
@@ -57,7 +58,8 @@ func TestSimulation(t *testing.T) {
 		total.add(runSeed(t, first+done))
 	}
 	took, work := time.Since(began), clock.ProcessorTime()-worked
-	t.Logf("seeds %d to %d, %d in %v (%v at work, %.0f a second): %v", first, first+done-1, done, took.Round(time.Millisecond),
+	t.Logf("seeds %d to %d, %d in %v (%v at work, %.0f a second): %v", first, first+done-1, done,
+		took.Round(time.Millisecond),
 		work.Round(time.Millisecond), float64(done)/work.Seconds(), total)
 }
 
@@ -65,11 +67,13 @@ func TestSimulation(t *testing.T) {
 type tallies struct{ calls, grants, extends, commands int }
 
 func (a *tallies) add(b tallies) {
-	a.calls, a.grants, a.extends, a.commands = a.calls+b.calls, a.grants+b.grants, a.extends+b.extends, a.commands+b.commands
+	a.calls, a.grants, a.extends, a.commands = a.calls+b.calls, a.grants+b.grants, a.extends+b.extends,
+		a.commands+b.commands
 }
 
 func (a tallies) String() string {
-	return fmt.Sprintf("%d calls, %d leases, %d extended, %d scripts on masters", a.calls, a.grants, a.extends, a.commands)
+	return fmt.Sprintf("%d calls, %d leases, %d extended, %d scripts on masters", a.calls, a.grants, a.extends,
+		a.commands)
 }
 
 // runSeed runs one seed in a bubble of its own.

@@ -141,7 +141,8 @@ func (f *faulter) forgetDuringRaise() {
 // not.
 func (f *faulter) forgetMost() {
 	since := time.Now()
-	recovered := func() bool { return f.w.healthy() || time.Since(since) > 2*f.quarantine() } // without the guard no record shows it
+	// without the guard no record shows it
+	recovered := func() bool { return f.w.healthy() || time.Since(since) > 2*f.quarantine() }
 	if !f.until(recovered) {
 		return
 	}
@@ -347,8 +348,12 @@ func (f *faulter) oneAway() {
 	}
 	way := f.random.IntN(3)
 	f.w.trace.note(addr, "is away: %s", []string{"paused", "cut off", "refuses connections"}[way])
-	begin := []func(){func() { f.w.net.pauseMaster(m) }, func() { both(f.w.net.cut) }, func() { f.w.net.stopMaster(m, false) }}
-	end := []func(){func() { f.w.net.resumeMaster(m) }, func() { both(f.w.net.heal) }, func() { f.w.net.startMaster(m) }}
+	begin := []func(){
+		func() { f.w.net.pauseMaster(m) }, func() { both(f.w.net.cut) }, func() { f.w.net.stopMaster(m, false) },
+	}
+	end := []func(){
+		func() { f.w.net.resumeMaster(m) }, func() { both(f.w.net.heal) }, func() { f.w.net.startMaster(m) },
+	}
 	begin[way]()
 	f.w.wait(f.moment(f.w.plan.faults.last))
 	end[way]()

@@ -85,7 +85,8 @@ func (t *trace) ran(li *simLink, args []string, answer []byte) (tellsClock bool)
 		if o.Name == "acquire" {
 			li.net.sent(li, o.Key, o.Secret())
 		}
-		e := event{what: o.Name, proxy: li.from.serial, master: m.index, client: -1, key: o.Key, secret: o.Secret(), more: said(&p.Results[i])}
+		e := event{what: o.Name, proxy: li.from.serial, master: m.index, client: -1, key: o.Key, secret: o.Secret(),
+			more: said(&p.Results[i])}
 		if !p.Admitted {
 			e.more += " (not admitted)"
 		}
@@ -133,7 +134,9 @@ func (t *trace) about(key, secret string, last int) string {
 	defer t.mu.Unlock()
 	all := slices.Clone(t.events)
 	slices.SortStableFunc(all, func(a, b event) int { return int(a.at - b.at) })
-	all = slices.DeleteFunc(all, func(e event) bool { return key != "" && e.key != "" && !strings.HasSuffix(e.key, key) })
+	all = slices.DeleteFunc(all, func(e event) bool {
+		return key != "" && e.key != "" && !strings.HasSuffix(e.key, key)
+	})
 	var lines []string
 	names := make(map[string]string)
 	for i, e := range all {

@@ -93,10 +93,12 @@ func (w *world) start(place int) {
 	defer w.mu.Unlock()
 	w.serial++
 	pr := &simProxy{place: place, serial: w.serial, began: time.Now()}
-	o := quorum.Options{KeyPrefix: "lock:", MasterTimeout: w.plan.timeoutAt(place), MaxTTL: w.plan.maxTTL, Fencing: w.plan.fencing, Guard: w.plan.guard, QueueTimeout: w.plan.load.patience,
+	o := quorum.Options{KeyPrefix: "lock:", MasterTimeout: w.plan.timeoutAt(place), MaxTTL: w.plan.maxTTL,
+		Fencing: w.plan.fencing, Guard: w.plan.guard, QueueTimeout: w.plan.load.patience,
 		Dice: dice.New(rand.New(rand.NewPCG(w.plan.seed, uint64(1000+w.serial))))}
 	for a := range w.net.at {
-		o.Masters = append(o.Masters, quorum.MasterOptions{Name: fmt.Sprintf("master-%d", a), Addr: fmt.Sprintf("10.0.0.%d:6379", a), Dial: w.dialer(pr, a)})
+		o.Masters = append(o.Masters, quorum.MasterOptions{Name: fmt.Sprintf("master-%d", a),
+			Addr: fmt.Sprintf("10.0.0.%d:6379", a), Dial: w.dialer(pr, a)})
 	}
 	if w.plan.loops[place] {
 		o.Adopt = w.adopt
@@ -277,7 +279,8 @@ func (w *world) report() error {
 	if w.ledger.fault == "" {
 		return nil
 	}
-	return errors.New(w.ledger.fault + "\n" + w.plan.String() + "\n" + w.trace.about(w.ledger.about, w.ledger.token, 100))
+	story := w.trace.about(w.ledger.about, w.ledger.token, 100)
+	return errors.New(w.ledger.fault + "\n" + w.plan.String() + "\n" + story)
 }
 
 func (w *world) dialer(pr *simProxy, addr int) func(context.Context, string, string) (net.Conn, error) {
