@@ -9,7 +9,6 @@ type mutation struct {
 	test   string // finds it; empty: TestSimulation
 	room   string // whose test that is; empty: package quorum
 	family string // of runs that it is looked for in; empty: all as they come
-	lua    string // the operation that is wrong, where the change is made in the fake master's version of it
 	edits  []edit
 }
 
@@ -32,7 +31,8 @@ type edit struct {
 
 // Files of the rooms.
 const (
-	fakePacket = "internal/fake/packet.go"
+	luaPacket  = "internal/wire/packet.lua"
+	luaOthers  = "internal/wire/others.lua"
 	wireBatch  = "internal/wire/batch.go"
 	laneAnswer = "internal/master/answer.go"
 	laneShake  = "internal/master/handshake.go"
@@ -61,24 +61,25 @@ var roundMutations = []mutation{
 	{name: "fence without write-back", finds: order, edits: []edit{
 		{file: "attempt.go", old: "exact < majority(len(a.votes.answers))", new: "exact < 0"},
 	}},
-	{name: "write-back to any majority, without comparing our value", family: "fences", finds: order, lua: "raise", edits: []edit{
+	{name: "write-back to any majority, without comparing our value", family: "fences", finds: order, edits: []edit{
 		{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending && !a.votes.slots: // or it may grant another slot", new: "default:"},
-		{file: fakePacket, old: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		return integer(0)\n	}\n	if err := p.ahead(",
-			new: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		p.db.raise(o.Args[2], number(o.Args[1]))\n		return integer(1)\n	}\n	if err := p.ahead("},
+		{file: luaOthers, old: "        elseif value ~= secret and op ~= 'X' then\n          result = 0\n",
+			new: "        elseif value ~= secret and op ~= 'X' then\n          result = 0\n          if op == 'R' then\n            result = 1\n            self:raise(ARGV[at + 3], tonumber(ARGV[at + 2]), place)\n          end\n"},
 	}},
 	{name: "confirmed by a majority of those who granted", family: "fences", finds: order, edits: []edit{
 		{file: "attempt.go", old: "a.raises.begin(decideRaise, len(a.votes.answers))",
 			new: "granted := a.votes.tally.yes\n	a.raises.begin(func(t tally) verdict {\n		if t.yes >= majority(granted) {\n			return won\n		}\n		return decideRaise(t)\n	}, len(a.votes.answers))"},
 	}},
-	{name: "an extension that revives", finds: exclusion, lua: "extend", edits: []edit{
-		{file: fakePacket, old: "func (p *packet) extend(o *Op) string {\n", new: `func (p *packet) extend(o *Op) string {
-	if _, stands := p.db.get(o.Key, p.now); !stands {
-		p.db.Keys[o.Key] = LockValue(o.Args[0], 0, "", p.now.Add(millis(o.Args[1])))
-	}
+	{name: "an extension that revives", finds: exclusion, edits: []edit{
+		{file: luaOthers, old: "        if value ~= secret and type(value) == 'table' then\n", new: `        if op == 'E' and value == '' then
+          pcall('SET', key, secret .. '0000000000000000', 'NX', 'PX', ARGV[at + 2])
+          value = secret
+        end
+        if value ~= secret and type(value) == 'table' then
 `},
 	}},
-	{name: "an extension that can shorten", finds: exclusion, lua: "extend", edits: []edit{
-		{file: fakePacket, old: "!v.End.IsZero() && end.After(v.End) {", new: "!v.End.IsZero() {"},
+	{name: "an extension that can shorten", finds: exclusion, edits: []edit{
+		{file: luaOthers, old: "if op == 'E' and left < bound or op", new: "if op == 'E' or op"},
 	}},
 	{name: "an extension held by a majority of those who answered", family: "cut off", finds: exclusion, edits: []edit{
 		{file: "tally.go", old: "	case t.yes >= maj:\n		return won\n	case t.yes+t.none+t.pending < maj:",
