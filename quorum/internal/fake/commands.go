@@ -262,31 +262,13 @@ func (m *Memory) expire(key string, end int64) wire.Reply {
 
 // doZAdd is ZADD key [NX|XX] [GT|LT] [CH] score member ...
 func doZAdd(_ *Master, db *Memory, args []string) wire.Reply {
-	var nx, xx, gt, lt, ch bool
-	rest := args[1:]
-options:
-	for ; len(rest) > 0; rest = rest[1:] {
-		switch strings.ToUpper(rest[0]) {
-		case "NX":
-			nx = true
-		case "XX":
-			xx = true
-		case "GT":
-			gt = true
-		case "LT":
-			lt = true
-		case "CH":
-			ch = true
-		default:
-			break options
-		}
-	}
+	options, rest := parseZAdd(args[1:])
 	switch {
 	case len(rest) == 0 || len(rest)%2 == 1:
 		return syntax
-	case nx && xx:
+	case options.nx && options.xx:
 		return refuse("ERR XX and NX options at the same time are not compatible")
-	case gt && nx || lt && nx || gt && lt:
+	case options.gt && options.nx || options.lt && options.nx || options.gt && options.lt:
 		return refuse("ERR GT, LT, and/or NX options at the same time are not compatible")
 	}
 	scores := make([]float64, 0, len(rest)/2)
@@ -301,29 +283,57 @@ options:
 	switch {
 	case !ok:
 		return wrongType
-	case v == nil && xx:
+	case v == nil && options.xx:
 		return number(0)
 	case v == nil:
 		v, _ = db.make(args[0], typeZSet)
 	}
-	added, changed := int64(0), int64(0)
+	n := int64(0)
 	for i, score := range scores {
 		name := rest[2*i+1]
-		old, had := v.set.scores[name]
-		switch {
-		case !had && !xx:
-			added++
-		case !had || nx || gt && score <= old || lt && score >= old || score == old:
-			continue
-		default:
-			changed++
+		if old, had := v.set.scores[name]; options.apply(old, score, had) {
+			v.set.add(name, score)
+			if !had || options.ch {
+				n++
+			}
 		}
-		v.set.add(name, score)
 	}
-	if ch {
-		return number(added + changed)
+	return number(n)
+}
+
+// zaddOptions are those of ZADD.
+type zaddOptions struct{ nx, xx, gt, lt, ch bool }
+
+// parseZAdd cuts the options off.
+func parseZAdd(args []string) (o zaddOptions, rest []string) {
+	for i, word := range args {
+		switch strings.ToUpper(word) {
+		case "NX":
+			o.nx = true
+		case "XX":
+			o.xx = true
+		case "GT":
+			o.gt = true
+		case "LT":
+			o.lt = true
+		case "CH":
+			o.ch = true
+		default:
+			return o, args[i:]
+		}
 	}
-	return number(added)
+	return o, nil
+}
+
+// apply reports whether a member gets a new score. had is false for a member that is not there.
+func (o *zaddOptions) apply(old, score float64, had bool) bool {
+	switch {
+	case !had:
+		return !o.xx
+	case o.nx || o.gt && score <= old || o.lt && score >= old:
+		return false
+	}
+	return score != old
 }
 
 // parseScore reads a score: a number, inf, +inf or -inf.

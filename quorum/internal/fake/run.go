@@ -72,10 +72,10 @@ func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
 	if instead != "" {
 		return []byte(instead), true
 	}
-	name := strings.ToLower(args[0])
+	name, lacks := strings.ToLower(args[0]), m.lacksLocked(args)
 	switch {
-	case m.lacksLocked(args):
-		return appendReply(nil, refuse("NOPERM this user has no permissions to run the '"+name+"' command")), true
+	case lacks != "":
+		return appendReply(nil, refuse("NOPERM this user has no permissions to run the '"+lacks+"' command")), true
 	case sc != nil && m.forbidsLocked(args):
 		return appendReply(nil, refuse("NOPERM this user has no permissions to access one of the keys used as arguments")), true
 	}

@@ -3,6 +3,7 @@ package fake
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -117,6 +118,8 @@ func newInterpreter() *interpreter {
 	}))
 	in.G.Global.RawSetString("redis", redis)
 	in.G.Global.RawSetString("tostring", in.NewFunction(toString))
+	tonumber := in.G.Global.RawGetString("tonumber").(*lua.LFunction).GFunction
+	in.G.Global.RawSetString("tonumber", in.NewFunction(toNumber(tonumber)))
 	library := in.G.Global.RawGetString(lua.StringLibName).(*lua.LTable)
 	library.RawSetString("find", in.NewFunction(find(library.RawGetString("find").(*lua.LFunction).GFunction)))
 	in.ok, in.wrongType = in.line("ok", done.Text), in.line("err", wrongType.Text)
@@ -221,7 +224,7 @@ func (x *execution) command(args []string) wire.Reply {
 		return refuse("ERR Unknown Redis command called from script")
 	case !c.takes(len(args) - 1):
 		return refuse("ERR Wrong number of args calling Redis command from script")
-	case x.m.lacksLocked(args):
+	case x.m.lacksLocked(args) != "":
 		return refuse("ERR The user executing the script can't run this command or subcommand")
 	}
 	if x.m.Fault != nil {
@@ -282,6 +285,23 @@ func toString(l *lua.LState) int {
 		l.Push(lua.LString(v.String()))
 	}
 	return 1
+}
+
+// toNumber is tonumber that reads 1e3 and inf as C does, unlike gopher-lua's.
+func toNumber(other lua.LGFunction) lua.LGFunction {
+	return func(l *lua.LState) int {
+		text, ok := l.Get(1).(lua.LString)
+		if !ok || l.GetTop() != 1 || strings.ContainsAny(string(text), "xX_") {
+			return other(l)
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+		if errors.Is(err, strconv.ErrSyntax) {
+			l.Push(lua.LNil)
+		} else {
+			l.Push(lua.LNumber(n))
+		}
+		return 1
+	}
 }
 
 // find is string.find with a short way for the names of counters, of which a script asks thousands.
@@ -365,13 +385,18 @@ func appendReply(b []byte, r wire.Reply) []byte {
 	return append(b, '\r', '\n')
 }
 
-// lacksLocked reports whether the user has no right to a command.
-func (m *Master) lacksLocked(args []string) bool {
+// lacksLocked returns the name of a command to which the user has no right, empty for others.
+func (m *Master) lacksLocked(args []string) string {
 	if len(m.Lacks) == 0 {
-		return false
+		return ""
 	}
 	name := strings.ToLower(args[0])
-	return m.Lacks[name] || len(args) > 1 && m.Lacks[name+"|"+strings.ToLower(args[1])]
+	if len(args) > 1 && m.Lacks[name+"|"+strings.ToLower(args[1])] {
+		return name + "|" + strings.ToLower(args[1])
+	} else if m.Lacks[name] {
+		return name
+	}
+	return ""
 }
 
 // forbidsLocked reports whether the user may not use one of the keys that a call of a script names.
