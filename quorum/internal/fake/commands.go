@@ -12,13 +12,13 @@ import (
 // command is a Redis command on the keyspace. Its arguments do not include the name.
 type command struct {
 	least, most int  // arguments; most is -1 for any number
-	write       bool // Redis' flag: refused where nothing may be written
-	grows       bool // Redis' flag denyoom: refused where memory is full
+	write       bool // Redis' flag: MISCONF, READONLY and OOM may refuse it
+	grows       bool // Redis' flag denyoom: an OOM refuses it
 	do          func(m *Master, db *Memory, args []string) wire.Reply
 }
 
-// commands are those that the scripts call, and no others: a script that needs another fails its
-// tests here as it would on a master, where the documented rights do not include it.
+// commands holds only what the scripts call. A script that calls anything else fails here, and on
+// a master whose user has no more than the documented rights.
 var commands map[string]command
 
 func init() {
@@ -152,7 +152,8 @@ func doGetRange(_ *Master, db *Memory, args []string) wire.Reply {
 	return text(v.text[from:to])
 }
 
-// span cuts a range as Redis tells it, negative from the end, to what there is of n; to is behind it.
+// span converts a range in Redis' notation to [from, to) of n elements. A negative index counts
+// from the end.
 func span(first, last, n int) (from, to int) {
 	if first < 0 {
 		first = max(first+n, 0)
@@ -419,7 +420,7 @@ func doZCount(_ *Master, db *Memory, args []string) wire.Reply {
 
 var noBound = refuse("ERR min or max is not a float")
 
-// parseBound reads one end of a range of scores; a bracket in front leaves out the score itself.
+// parseBound reads one end of a range of scores: a score, or (score to exclude the score itself.
 func parseBound(s string) (b bound, ok bool) {
 	s, b.open = strings.CutPrefix(s, "(")
 	b.score, ok = parseScore(s)
@@ -596,7 +597,8 @@ func doHGetAll(_ *Master, db *Memory, args []string) wire.Reply {
 // Clock and channels.
 
 func doTime(_ *Master, db *Memory, _ []string) wire.Reply {
-	return list([]wire.Reply{text(strconv.FormatInt(db.now.Unix(), 10)), text(strconv.Itoa(db.now.Nanosecond() / 1000))})
+	seconds, micros := db.now.Unix(), int64(db.now.Nanosecond()/1000)
+	return list([]wire.Reply{text(strconv.FormatInt(seconds, 10)), text(strconv.FormatInt(micros, 10))})
 }
 
 func doPublish(m *Master, _ *Memory, args []string) wire.Reply {

@@ -12,24 +12,22 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// This file is all that knows what the scripts keep at a key: the state hash, and locks of every
-// kind. Tests look at a master, and change it, through it. Callers hold the master's lock (Set).
-
-// StateKey is the state hash under key-prefix lock:, which all tests have.
+// StateKey is the key of the state hash under key-prefix lock:, which all tests have.
 const StateKey = "lockproxy:state:lock:"
 
-// Lock is what stands at a key.
+// Lock describes the value of a key. Only this file knows the layout that the scripts write.
+// Callers of its functions hold the master's lock (Set).
 type Lock struct {
 	Mode    wire.Mode // Exclusive for every string
-	Secret  string    // of Exclusive; all of a string that is too short to be a lock
+	Secret  string    // of Exclusive; a string that is too short for a lock is all secret
 	Fence   uint64    // of Exclusive
 	Owner   string    // of Exclusive
-	Holders []Holder  // of Shared and Limited: those who hold it now, the first to end first
+	Holders []Holder  // of Shared and Limited: the present holders, sorted by their ends
 	End     time.Time // by the master's clock; zero: for ever
-	Other   bool      // it is no lock
+	Other   bool      // not a lock
 }
 
-// Holder is one of several who hold a lock: a reader, or who has a slot.
+// Holder is one of several holders of a lock: a reader, or the holder of a slot.
 type Holder struct {
 	Secret string
 	Fence  uint64
@@ -38,7 +36,7 @@ type Holder struct {
 	Slot   int       // of wire.Limited
 }
 
-// Lock returns what stands at a key. ok is false for nothing.
+// Lock reads a key. ok is false if the key does not exist.
 func (m *Memory) Lock(key string) (l Lock, ok bool) {
 	m.begin()
 	v := m.get(key)
@@ -66,7 +64,8 @@ func (m *Memory) Lock(key string) (l Lock, ok bool) {
 
 var endless = bound{score: math.Inf(1)}
 
-// holders reads a sorted set of secrets with their ends, and the hash beside it.
+// holders reads a sorted set of secrets with their ends, and the hash beside it. It returns false
+// if the set is not a lock.
 func (m *Memory) holders(key string, set *sortedSet, l *Lock) bool {
 	if _, shared := set.scores["lockproxy:shared"]; shared {
 		l.Mode = wire.Shared
@@ -91,7 +90,7 @@ func (m *Memory) holders(key string, set *sortedSet, l *Lock) bool {
 	return true
 }
 
-// readers reads a sorted set that has the end of each secret, and minus that of each value.
+// readers reads a sorted set that has the end of each secret, and minus the end of each value.
 func (m *Memory) readers(set *sortedSet, l *Lock) bool {
 	if _, ok := set.scores["lockproxy"]; !ok {
 		return false
@@ -142,10 +141,10 @@ func (m *Memory) SetText(key, text string, end time.Time) {
 	m.SetEnd(key, end)
 }
 
-// SetOther puts something at a key that is no lock.
+// SetOther puts a value of another type at a key.
 func (m *Memory) SetOther(key string) { m.keys[key] = &value{kind: typeOther} }
 
-// SetEnd changes when a key ends.
+// SetEnd changes the expiry of an existing key; a zero end is for ever.
 func (m *Memory) SetEnd(key string, end time.Time) {
 	if m.keys[key].end = 0; !end.IsZero() {
 		m.keys[key].end = end.UnixMilli()
@@ -155,7 +154,7 @@ func (m *Memory) SetEnd(key string, end time.Time) {
 // Delete deletes a key.
 func (m *Memory) Delete(key string) { delete(m.keys, key) }
 
-// Names are the names of all keys but the state hash, sorted.
+// Names returns the names of all keys but the state hash, sorted.
 func (m *Memory) Names() []string {
 	return slices.DeleteFunc(m.names(), func(key string) bool { return key == StateKey })
 }
@@ -169,7 +168,7 @@ func (m *Memory) DeleteAll() {
 	}
 }
 
-// State is a field of the state hash: the record, for one.
+// State returns a field of the state hash, for example the record.
 func (m *Memory) State(field string) (text string) {
 	if v := m.keys[StateKey]; v != nil {
 		text, _ = v.hash.get(field)
@@ -177,7 +176,7 @@ func (m *Memory) State(field string) (text string) {
 	return text
 }
 
-// SetState sets a field of the state hash, or deletes it where text is empty.
+// SetState sets a field of the state hash. An empty text deletes it.
 func (m *Memory) SetState(field, text string) {
 	v, _ := m.make(StateKey, typeHash)
 	if v.hash.set(field, text); text == "" {
@@ -188,7 +187,7 @@ func (m *Memory) SetState(field, text string) {
 	}
 }
 
-// Counter is a counter, 0 without one.
+// Counter returns a counter, 0 if there is none.
 func (m *Memory) Counter(field string) uint64 {
 	n, _ := strconv.ParseUint(m.State(field), 10, 64)
 	return n
@@ -201,7 +200,7 @@ func (m *Memory) SetCounter(field string, n uint64) {
 	}
 }
 
-// Counters are all counters by their fields.
+// Counters yields all counters with their fields.
 func (m *Memory) Counters() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		v := m.keys[StateKey]

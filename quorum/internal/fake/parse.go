@@ -24,8 +24,8 @@ func (o *Op) Secret() string {
 	return o.Args[0]
 }
 
-// operations are how the operations of a packet are named, by their letters. args counts their
-// arguments; M and N have one more for each key.
+// operations names the operations of a packet by their letters. args counts their arguments; M and
+// N have one more for each key.
 var operations = map[byte]struct {
 	name string
 	args int
@@ -72,7 +72,7 @@ func ParseOps(args []string) (ops []Op) {
 	return ops
 }
 
-// parseColumns reads the arguments of releases and acquires, and returns those behind them.
+// parseColumns reads the arguments of releases and acquires, and returns the rest.
 func parseColumns(ops []Op, argv []string) (rest []string) {
 	acquires := ops
 	for len(acquires) > 0 && acquires[0].Name == "release" {

@@ -38,15 +38,17 @@ func newScript(name, body string) *script {
 	})}
 }
 
-// scripts are all that this process has met: the ones of package wire from the start.
+// scripts has all scripts that this process has met, and from the start those of package wire.
 var scripts = struct {
 	sync.Mutex
 	bodies, digests map[string]*script
 }{bodies: map[string]*script{}, digests: map[string]*script{}}
 
 func init() {
-	for name, s := range map[string]wire.Script{"packet": wire.Packet, "probe": wire.Probe, "learn": wire.Learn, "admit": wire.Admit} {
-		addScript(name, s.Body)
+	for name, body := range map[string]string{
+		"packet": wire.Packet.Body, "probe": wire.Probe.Body, "learn": wire.Learn.Body, "admit": wire.Admit.Body,
+	} {
+		addScript(name, body)
 	}
 }
 
@@ -81,9 +83,9 @@ func shipped(verb, word string) (sc *script) {
 // otherScript is the name of every script that is not of package wire.
 const otherScript = "script"
 
-// interpreter is a Lua state as Redis sets it up. It keeps nothing from one script to the next.
-// gopher-lua writes numbers from 1e14 on in full where Lua 5.1 puts an exponent: a script must format
-// them, and TestAsRedis has such numbers.
+// interpreter is a Lua state with Redis' globals. A script cannot leave data in it for the next
+// one. If a script concatenates a number from 1e14 on, gopher-lua writes all digits and Lua 5.1
+// writes an exponent. Scripts must format such numbers; TestAsRedis has some.
 type interpreter struct {
 	*lua.LState
 	mains map[*script]*lua.LFunction
@@ -93,16 +95,18 @@ type interpreter struct {
 	ok, wrongType *lua.LTable // common replies; no script changes a reply
 }
 
-// interpreters are those that run nothing.
+// interpreters has the idle ones.
 var interpreters = sync.Pool{New: func() any { return newInterpreter() }}
 
 func newInterpreter() *interpreter {
 	in := &interpreter{
-		LState: lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: 1024, RegistryMaxSize: 1 << 17, RegistryGrowStep: 1024}),
-		mains:  map[*script]*lua.LFunction{},
+		LState: lua.NewState(lua.Options{SkipOpenLibs: true,
+			RegistrySize: 1024, RegistryMaxSize: 1 << 17, RegistryGrowStep: 1024}),
+		mains: map[*script]*lua.LFunction{},
 	}
 	for name, open := range map[string]lua.LGFunction{
-		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable, lua.StringLibName: lua.OpenString, lua.MathLibName: lua.OpenMath,
+		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable,
+		lua.StringLibName: lua.OpenString, lua.MathLibName: lua.OpenMath,
 	} {
 		in.Push(in.NewFunction(open))
 		in.Push(lua.LString(name))
@@ -144,7 +148,7 @@ type execution struct {
 	dirty bool // it has written already
 }
 
-// runLocked runs a script. One that throws anything but the error of a command is wrong.
+// runLocked runs a script. It panics if the script throws anything but the error of a command.
 func (m *Master) runLocked(db *Memory, sc *script, cmd *Command) []byte {
 	n, _ := strconv.Atoi(cmd.Args[2])
 	in := interpreters.Get().(*interpreter)
@@ -163,7 +167,8 @@ func (m *Master) runLocked(db *Memory, sc *script, cmd *Command) []byte {
 		if !ok {
 			panic(fmt.Sprintf("fake: the script %s: %v", sc.name, err))
 		}
-		return appendReply(nil, refuse(fmt.Sprintf("%v script: %s, on @user_script:%v.", thrown.RawGetString("err"), sc.sha, thrown.RawGetString("line"))))
+		text, line := thrown.RawGetString("err"), thrown.RawGetString("line")
+		return appendReply(nil, refuse(fmt.Sprintf("%v script: %s, on @user_script:%v.", text, sc.sha, line)))
 	}
 	b := appendLua(nil, in.Get(-1))
 	in.Pop(1)
@@ -216,7 +221,7 @@ func (in *interpreter) command(raises bool) int {
 	return 1
 }
 
-// command carries out one command of the script, as the user who runs it.
+// command carries out one command with the rights of the user who runs the script.
 func (x *execution) command(args []string) wire.Reply {
 	c, ok := commandOf(args[0])
 	switch {
@@ -241,7 +246,7 @@ func (x *execution) command(args []string) wire.Reply {
 	return c.do(x.m, x.db, args[1:])
 }
 
-// value is a reply as scripts see it.
+// value converts a reply for a script.
 func (in *interpreter) value(r *wire.Reply) lua.LValue {
 	switch r.Kind {
 	case '$':
@@ -269,7 +274,7 @@ func (in *interpreter) value(r *wire.Reply) lua.LValue {
 	return in.line("err", r.Text)
 }
 
-// line is a status or an error.
+// line makes the table of a status or an error.
 func (in *interpreter) line(kind, text string) *lua.LTable {
 	t := in.CreateTable(0, 1)
 	t.RawSetString(kind, lua.LString(text))
@@ -304,7 +309,7 @@ func toNumber(other lua.LGFunction) lua.LGFunction {
 	}
 }
 
-// find is string.find with a short way for the names of counters, of which a script asks thousands.
+// find is string.find with a short way for the names of counters: a script checks thousands.
 func find(other lua.LGFunction) lua.LGFunction {
 	return func(l *lua.LState) int {
 		if l.GetTop() != 2 || l.Get(2) != lua.LString("^%d+$") {
@@ -321,7 +326,7 @@ func find(other lua.LGFunction) lua.LGFunction {
 	}
 }
 
-// appendLua writes what a script returns, as Redis turns it into a reply.
+// appendLua writes the reply that Redis makes of a script's result.
 func appendLua(b []byte, v lua.LValue) []byte {
 	switch v := v.(type) {
 	case lua.LString:
@@ -352,7 +357,7 @@ func appendLua(b []byte, v lua.LValue) []byte {
 	return appendReply(b, nothing)
 }
 
-// truncated is what is left of a number in a reply.
+// truncated converts a number to the integer of a reply.
 func truncated(n float64) int64 {
 	if math.IsNaN(n) || n < math.MinInt64 || n >= math.MaxInt64 {
 		return math.MinInt64 // as on amd64
@@ -399,7 +404,8 @@ func (m *Master) lacksLocked(args []string) string {
 	return ""
 }
 
-// forbidsLocked reports whether the user may not use one of the keys that a call of a script names.
+// forbidsLocked reports whether the user may not use one of the keys that a call of a script
+// names.
 func (m *Master) forbidsLocked(args []string) bool {
 	if m.Forbids == nil {
 		return false
@@ -408,8 +414,8 @@ func (m *Master) forbidsLocked(args []string) bool {
 	return slices.ContainsFunc(args[3:3+keys], m.Forbids)
 }
 
-// deniesLocked is why a command that writes fails, empty where it does not. Redis asks only before
-// the first of a script.
+// deniesLocked returns the error of a command that writes, empty if it may. Redis asks only until
+// a script has written.
 func (m *Master) deniesLocked(c *command) string {
 	if !c.grows && strings.HasPrefix(m.Denied, "OOM") {
 		return ""
