@@ -10,11 +10,10 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// TestLock: locks of each layout are read, and written ones as well.
+// TestLock: locks of each kind are read, and written ones as well.
 func TestLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The bubble's clock begins with the year 2000.
-		const held = mine + "0000000000000007me"
 		const now, soon, later = "946684800000", "946684801000", "946684802000"
 		second := func(n int) time.Time { return time.UnixMilli(946684800000).Add(time.Duration(n) * time.Second) }
 		m := New("run")
@@ -31,8 +30,8 @@ func TestLock(t *testing.T) {
 			"a hash":       {"HSET k f v", Lock{Other: true}},
 			"a sorted set": {"ZADD k 1 a", Lock{Other: true}},
 			"shared": {
-				`ZADD k 0 lockproxy:shared ` + soon + ` ` + mine + ` ` + later + ` ` + theirs + ` 5 over
-				HSET lockproxy:holders:k ` + mine + ` 0000000000000007000me ` + theirs + ` 0000000000000008000
+				`ZADD k 0 lockproxy:shared ` + soon + ` ` + mine + ` -1118482 ` + mine + `S0000000000000000007me
+				ZADD k ` + later + ` ` + theirs + ` -2236963 ` + theirs + `S0000000000000000008 5000 over
 				PEXPIREAT k ` + later,
 				Lock{Mode: wire.Shared, End: second(2), Holders: []Holder{
 					{Secret: mine, Fence: 7, Owner: "me", End: second(1)},
@@ -40,23 +39,16 @@ func TestLock(t *testing.T) {
 				}},
 			},
 			"slots": {
-				`ZADD k 0 lockproxy:limit ` + soon + ` ` + mine + ` ` + now + ` ` + theirs + `
-				HSET lockproxy:holders:k ` + mine + ` 0000000000000007127me
-				HSET lockproxy:holders:k ` + theirs + ` 0000000000000008003 3 ` + theirs,
+				`ZADD k 128 lockproxy:limit ` + soon + ` ` + mine + ` ` + now + ` ` + theirs + `
+				ZADD k -1118482 ` + mine + `L1270000000000000007me -16777344 #127` + mine + `
+				ZADD k -2236963 ` + theirs + `L0030000000000000008 -16777220 #003` + theirs,
 				Lock{Mode: wire.Limited, Holders: []Holder{
 					{Secret: theirs, Fence: 8, Slot: 3, End: second(0)},
 					{Secret: mine, Fence: 7, Owner: "me", Slot: 127, End: second(1)},
 				}},
 			},
-			"shared as it was": {
-				`ZADD k 0 lockproxy ` + soon + ` ` + mine + ` -` + soon + ` ` + held + ` 5 over -5 over`,
-				Lock{Mode: wire.Shared, Holders: []Holder{{Secret: mine, Fence: 7, Owner: "me", End: second(1)}}},
-			},
-			"slots as they were": {
-				`HSET k lockproxy limit last ` + soon + ` s` + mine + ` 3 3 ` + soon + `_` + held,
-				Lock{Mode: wire.Limited, Holders: []Holder{
-					{Secret: mine, Fence: 7, Owner: "me", Slot: 3, End: second(1)},
-				}},
+			"shared in an older version": {
+				`ZADD k 0 lockproxy ` + soon + ` ` + mine + ` -` + soon + ` ` + mine + `0000000000000007me`, Lock{Other: true},
 			},
 		}
 		for name, test := range cases {

@@ -128,9 +128,14 @@ local function makeTools(out, news)
     function h.purge(key)
       local ended = pcall('ZRANGEBYSCORE', key, '1000', '(' .. t.whole(ms), 'LIMIT', '0', '16')
       for i = 1, #ended do
-        local entry = h.entryOf(key, ended[i])
-        pcall('ZREM', key, h.members(ended[i], type(entry) == 'string' and entry or ''))
+        h.remove(key, ended[i])
       end
+    end
+
+    -- remove takes all members of a holder out, also if it has no entry.
+    function h.remove(key, secret)
+      local entry = h.entryOf(key, secret)
+      pcall('ZREM', key, h.members(secret, type(entry) == 'string' and entry or ''))
     end
 
     -- taken reports whether one of the members that name a slot holds it.
@@ -191,6 +196,8 @@ local function makeTools(out, news)
       local till = pcall('ZSCORE', key, secret)
       if t.failed(till) or till and (tonumber(till) or 0) >= ms then
         return nil, t.failed(till) and till or t.refuse(key, mode, '') -- it was set again before this came
+      elseif till then
+        h.remove(key, secret)
       end
       local last = pcall('ZREVRANGE', key, '0', '0', 'WITHSCORES')
       if last.err then
