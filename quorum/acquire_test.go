@@ -307,7 +307,7 @@ func TestSplitVoteRetries(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, s *sim) {
 		a := s.quorum()
 		s.each(2, 4, func(m *fake.Master) {
-			m.Set(func() { m.Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour)) })
+			m.Set(func() { m.SetLock("lock:job", "another", 0, "", time.Now().Add(time.Hour)) })
 		})
 		start := time.Now()
 		_, err := a.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
@@ -334,7 +334,7 @@ func TestValidityCountsFromGrantingAttempt(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		s.each(2, 4, func(m *fake.Master) {
-			m.Set(func() { m.Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(2*time.Millisecond)) })
+			m.Set(func() { m.SetLock("lock:job", "another", 0, "", time.Now().Add(2*time.Millisecond)) })
 		})
 		start := time.Now()
 		lease := mustAcquire(t, q, "job", 10*time.Second)

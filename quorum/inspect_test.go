@@ -159,15 +159,13 @@ func TestInspect(t *testing.T) {
 		{"shorter on two", func(s *sim) {
 			s.each(0, 2, func(m *fake.Master) {
 				v, _ := at(m, "lock:job")
-				v.End = v.End.Add(-5 * time.Second)
-				m.Set(func() { m.Keys["lock:job"] = v })
+				m.Set(func() { m.SetEnd("lock:job", v.End.Add(-5*time.Second)) })
 			})
 		}, 5, 9 * time.Second, nil, 0},
 		{"shorter on three", func(s *sim) {
 			s.each(0, 3, func(m *fake.Master) {
 				v, _ := at(m, "lock:job")
-				v.End = v.End.Add(-5 * time.Second)
-				m.Set(func() { m.Keys["lock:job"] = v })
+				m.Set(func() { m.SetEnd("lock:job", v.End.Add(-5*time.Second)) })
 			})
 		}, 5, 4 * time.Second, nil, 0},
 	} {
@@ -227,7 +225,7 @@ func TestHeldErrorFree(t *testing.T) {
 				q := s.quorum()
 				for i, left := range c.lefts {
 					if m := s.masters[i]; left > 0 {
-						m.Set(func() { m.Keys["lock:job"] = fake.LockValue("x", 0, "", time.Now().Add(left*time.Second)) })
+						m.Set(func() { m.SetLock("lock:job", "x", 0, "", time.Now().Add(left*time.Second)) })
 					}
 				}
 				free := make(chan time.Duration, 1)
@@ -256,7 +254,7 @@ func TestHeldErrorFree(t *testing.T) {
 	t.Run("never", func(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
 			q := s.quorum()
-			s.each(0, 3, func(m *fake.Master) { m.Set(func() { m.Keys["lock:job"] = fake.LockValue("x", 0, "", time.Time{}) }) })
+			s.each(0, 3, func(m *fake.Master) { m.Set(func() { m.SetLock("lock:job", "x", 0, "", time.Time{}) }) })
 			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
 			if held, ok := errors.AsType[*HeldError](err); !ok || held.Free >= 0 {
 				t.Errorf("%v, %+v, want never", err, held)

@@ -121,7 +121,7 @@ func TestIntakeRetryGoesFirst(t *testing.T) {
 		q := s.quorum(unhurried)
 		narrow(q, 1)
 		s.each(2, 4, func(m *fake.Master) {
-			m.Set(func() { m.Keys["lock:split"] = fake.LockValue("another", 0, "", time.Now().Add(2*time.Millisecond)) })
+			m.Set(func() { m.SetLock("lock:split", "another", 0, "", time.Now().Add(2*time.Millisecond)) })
 		})
 		keys := acquired(s.masters[0])
 		var got results
@@ -157,7 +157,7 @@ func TestIntakeGivesUp(t *testing.T) {
 				s.each(0, 4, (*fake.Master).Pause)
 			case stagePausing:
 				s.each(2, 4, func(m *fake.Master) {
-					m.Set(func() { m.Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour)) })
+					m.Set(func() { m.SetLock("lock:job", "another", 0, "", time.Now().Add(time.Hour)) })
 				})
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)

@@ -108,8 +108,8 @@ func TestPacket(t *testing.T) {
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", theirs)},
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine), Publish: true},
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:c", mine)})
-		if got := results(one); got != "1 0 1 1 0 1" || len(m.Keys) != 1 {
-			t.Errorf("releases, acquires, others: %s, %d keys", got, len(m.Keys))
+		if got := results(one); got != "1 0 1 1 0 1" || len(m.Names()) != 1 {
+			t.Errorf("releases, acquires, others: %s, %d keys", got, len(m.Names()))
 		}
 	})
 }
@@ -118,13 +118,13 @@ func TestPacket(t *testing.T) {
 func TestPacketNotAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New("run")
-		m.Keys["lock:a"] = LockValue(mine, 7, "me", time.Now().Add(time.Second))
+		m.SetLock("lock:a", mine, 7, "me", time.Now().Add(time.Second))
 		p := ask(t, m, "A run f 1-0-x",
 			&wire.Op{Kind: wire.Check, TokenAt: at("lock:a", mine)},
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine)},
 			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:a", mine), TTL: time.Second})
-		if p.Admitted || p.Results[0].Code() != "NOTADMITTED" || !p.Results[1].Is(1) || p.Results[2].Code() != "NOTADMITTED" || len(m.Keys) != 0 {
-			t.Errorf("%v %s, %d keys", p.Admitted, results(p), len(m.Keys))
+		if p.Admitted || p.Results[0].Code() != "NOTADMITTED" || !p.Results[1].Is(1) || p.Results[2].Code() != "NOTADMITTED" || len(m.Names()) != 0 {
+			t.Errorf("%v %s, %d keys", p.Admitted, results(p), len(m.Names()))
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New("run")
 		m.Denied = "OOM command not allowed when used memory > 'maxmemory'."
-		m.Keys["lock:a"] = LockValue(mine, 7, "me", time.Now().Add(time.Second))
+		m.SetLock("lock:a", mine, 7, "me", time.Now().Add(time.Second))
 		grant := func() *wire.Op { return &wire.Op{Kind: wire.Acquire, TokenAt: at("lock:b", mine), TTL: time.Second} }
 		before := ask(t, m, "", grant())
 		p := askPacket(t, m, "", grant(), &wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine)})
@@ -174,15 +174,15 @@ func TestDialAndPause(t *testing.T) {
 
 func TestSwap(t *testing.T) {
 	m := New("run")
-	m.State["record"] = "A"
+	m.SetState("record", "A")
 	m.SwapLocked(0, 1)
-	if m.State["record"] != "" {
+	if m.State("record") != "" {
 		t.Error("the record is still there")
 	}
-	m.State["record"] = "B"
+	m.SetState("record", "B")
 	m.SwapLocked(0, 1)
-	if m.State["record"] != "A" || m.DBs[1].State["record"] != "B" {
-		t.Errorf("%q, %q", m.State["record"], m.DBs[1].State["record"])
+	if m.State("record") != "A" || m.DBs[1].State("record") != "B" {
+		t.Errorf("%q, %q", m.State("record"), m.DBs[1].State("record"))
 	}
 }
 
@@ -195,21 +195,6 @@ func TestInfoBySection(t *testing.T) {
 		}
 		if section != "server" && strings.Contains(text, "run_id") {
 			t.Errorf("%s: %q", section, text)
-		}
-	}
-}
-
-func TestMergeKnown(t *testing.T) {
-	for _, c := range []struct{ have, news, want string }{
-		{"", "f 1-0-a 0 0", "f 1-0-a 0 0"},
-		{"f 1-0-a 0 2-0-c", "f 0 3-0-b 1-0-d", "f 1-0-a 3-0-b 2-0-c"},
-		{"f 1-0-a 0 0", "f 1-0-b 0 0", "f 1-0-a 0 0"},
-		{"f 1-0-a 0 0", "g 0 0 0", "g 0 0 0"},
-		{"f 1-0-a 0 0", "", "f 1-0-a 0 0"},
-		{"f 0 old 0", "f old2 old3 0", "f old2 old 0"},
-	} {
-		if got := mergeKnown(c.have, c.news); got != c.want {
-			t.Errorf("%q and %q: %q, want %q", c.have, c.news, got, c.want)
 		}
 	}
 }

@@ -1,10 +1,12 @@
-// Package fake has in-memory masters for tests: Redis as far as a lane can tell, with its own Go
-// version of the scripts in package wire. Everything runs in testing/synctest.
+// Package fake has in-memory masters for tests: Redis as far as a lane can tell. It runs the shipped
+// scripts on a keyspace with the commands that they call. Everything runs in testing/synctest.
 package fake
 
 import (
 	"context"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,22 +33,24 @@ type Master struct {
 	Ahead    time.Duration     // of the master's clock; ends of keys are by that clock
 	Clock    func() time.Time  // instead of the time and Ahead; nil: these
 
-	// Denied makes commands that write fail with this error. An OOM refuses only those that
-	// take memory, and none of a script that has written already, as in Redis. Empty: they work.
+	// Denied makes commands that write fail with this error, except those of a script that has
+	// written already, as in Redis. An OOM refuses only commands that take memory. Empty: they work.
 	Denied string
+	// Lacks are the commands to which the user has no right: "hset", "pubsub|numsub".
+	Lacks map[string]bool
 	// Hook is asked before a command runs, without the lock of the master: how long the master
 	// takes, and what it answers instead of running it ("" for the real thing).
 	Hook func(c *Command) (delay time.Duration, instead string)
-	// Fault is asked for every operation of a packet: an error text that takes the place of its
-	// result, "" to run it. Called with the lock of the master held.
-	Fault func(op *Op) string
+	// Fault is asked for every command that a script calls: an error that takes the place of its
+	// reply, "" to run it. Called with the lock of the master held.
+	Fault func(c Call) string
 	// Forbids says which keys the ACL keeps from the user: a script that names one is refused. nil:
 	// none. Called with the lock of the master held.
 	Forbids func(key string) bool
 	Quiet   bool // keep no log
 
-	down      bool // refuses connections
-	scripts   map[string]script
+	down      bool               // refuses connections
+	scripts   map[string]*script // by digest
 	nextID    int64
 	conns     map[int64]*Conn
 	gate      chan struct{} // closed while the master runs; open: it is paused
@@ -70,12 +74,13 @@ type Conn struct {
 // New returns a master that is empty and runs.
 func New(runID string) *Master {
 	m := &Master{
-		Memory: newMemory(), RunID: runID, Role: "master", Mode: "standalone",
+		RunID: runID, Role: "master", Mode: "standalone",
 		Config: map[string]string{"appendonly": "no", "appendfsync": "everysec", "no-appendfsync-on-rewrite": "no"},
 		Facts: map[string]string{"redis_version": "7.0.15", "connected_slaves": "0", "maxmemory": "0", "maxmemory_policy": "noeviction",
 			"evicted_keys": "0", "aof_enabled": "0", "aof_rewrite_in_progress": "0", "aof_last_write_status": "ok"},
-		scripts: map[string]script{}, conns: map[int64]*Conn{}, gate: make(chan struct{}), subs: map[string]map[*Conn]bool{},
+		scripts: map[string]*script{}, conns: map[int64]*Conn{}, gate: make(chan struct{}), subs: map[string]map[*Conn]bool{},
 	}
+	m.Memory = newMemory(m.NowLocked)
 	m.DBs = map[int]*Memory{0: m.Memory}
 	close(m.gate)
 	return m
@@ -190,7 +195,7 @@ func (m *Master) FlushAll() { m.Set(m.FlushLocked) }
 // FlushLocked is FlushAll inside Set.
 func (m *Master) FlushLocked() {
 	for _, db := range m.DBs {
-		db.set(newMemory())
+		clear(db.keys)
 	}
 }
 
@@ -208,16 +213,18 @@ func (m *Master) SwapLocked(a, b int) {
 
 func (m *Master) dbLocked(n int) *Memory {
 	if m.DBs[n] == nil {
-		m.DBs[n] = newMemory()
+		m.DBs[n] = newMemory(m.NowLocked)
 	}
 	return m.DBs[n]
 }
 
 // EvictLocked evicts a key of database 0 and counts it.
 func (m *Master) EvictLocked(key string) {
-	if _, stands := m.Keys[key]; stands {
-		delete(m.Keys, key)
-		m.Facts["evicted_keys"] = count(number(m.Facts["evicted_keys"]) + 1)
+	m.begin()
+	if m.get(key) != nil {
+		m.Delete(key)
+		n, _ := strconv.Atoi(m.Facts["evicted_keys"])
+		m.Facts["evicted_keys"] = strconv.Itoa(n + 1)
 	}
 }
 
@@ -247,18 +254,14 @@ func (m *Master) Cut() {
 // FlushScripts is SCRIPT FLUSH.
 func (m *Master) FlushScripts() { m.Set(func() { clear(m.scripts) }) }
 
-// Holds counts the keys of database 0, and reports whether the one named carries secret.
+// Holds counts the keys of database 0 beside the state hash, and reports whether secret holds the
+// one named.
 func (m *Master) Holds(key, secret string) (keys int, ours bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.NowLocked()
-	for k, v := range m.Keys {
-		if v.lives(now) {
-			keys++
-			ours = ours || k == key && v.Secret() == secret
-		}
-	}
-	return keys, ours
+	l, ok := m.Lock(key)
+	ours = ok && l.Secret == secret || slices.ContainsFunc(l.Holders, func(h Holder) bool { return h.Secret == secret })
+	return len(m.Names()), ours
 }
 
 // Ran counts the commands and operations carried out whose name begins with word.

@@ -24,11 +24,24 @@ func (o *Op) Secret() string {
 	return o.Args[0]
 }
 
+// operations are how the operations of a packet are named, by their letters. args counts their
+// arguments; M and N have one more for each key.
+var operations = map[byte]struct {
+	name string
+	args int
+}{
+	'A': {"acquire", 4}, 'W': {"acquire", 5}, 'S': {"acquire", 5}, 'L': {"acquire", 8}, 'M': {"acquire", 5},
+	'R': {"raise", 3}, 'N': {"raise", 3}, 'T': {"topup", 6}, 'E': {"extend", 2}, 'H': {"share", 3}, 'C': {"check", 1},
+	'P': {"release", 1}, 'D': {"release", 1}, 'Q': {"release", 1}, 'Z': {"release", 1}, 'K': {"release", 2},
+	'F': {"fade", 2}, 'I': {"inspect", 0}, 'X': {"free", 0},
+}
+
 // ParseOps reads the operations of a packet: the arguments of EVAL or EVALSHA.
 func ParseOps(args []string) (ops []Op) {
 	keys, _ := strconv.Atoi(args[2])
 	argv := args[3+keys:]
 	locks := args[4 : 3+keys]
+	ops = make([]Op, 0, len(locks))
 	for i, letter := range "PDAW" {
 		for range argv[1][i] - '0' {
 			ops = append(ops, Op{Name: operations[byte(letter)].name, Letter: byte(letter), Key: locks[len(ops)]})

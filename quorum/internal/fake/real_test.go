@@ -8,7 +8,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +65,7 @@ func (r *realRedis) ask(t *testing.T, request []byte) (reply wire.Reply) {
 	for {
 		n, err := wire.Parse(r.buf, &reply)
 		if err != nil {
-			t.Fatalf("%v: %q", err, r.buf)
+			t.Fatalf("%v: %.500q", err, r.buf)
 		}
 		if n > 0 {
 			r.buf = r.buf[n:]
@@ -81,7 +83,7 @@ func (m *Master) ask(t *testing.T, c *Conn, request []byte) (reply wire.Reply) {
 	args, _ := CutCommand(request)
 	answer, _ := m.Run(c, args)
 	if n, err := wire.Parse(answer, &reply); n == 0 || err != nil {
-		t.Fatalf("%q", answer)
+		t.Fatalf("%.500q", answer)
 	}
 	return reply
 }
@@ -100,7 +102,7 @@ func flat(r *wire.Reply, clock bool) string {
 			}
 			all = append(all, flat(&r.Elems[i], false)+" | ")
 		}
-		if !clock { // slots come in any order
+		if !clock { // fields of hashes come in any order
 			slices.Sort(all)
 		}
 		return strings.Join(all, "")
@@ -121,7 +123,18 @@ func flat(r *wire.Reply, clock bool) string {
 	return r.Text
 }
 
-// The fake answers random packets as Redis does that runs the scripts.
+// instant finds times of day in what stands at a key, in ms.
+var instant = regexp.MustCompile(`\b[12]\d{12}\b`)
+
+// rounded rounds such times, as the clocks are read one after the other.
+func rounded(text string) string {
+	return instant.ReplaceAllStringFunc(text, func(ms string) string {
+		n, _ := strconv.ParseInt(ms, 10, 64)
+		return fmt.Sprint((n + 5000) / 10000)
+	})
+}
+
+// The in-memory master answers random packets as Redis does, and leaves the same in its keys.
 func TestAsRedis(t *testing.T) {
 	r := startRedis(t)
 	for seed := range uint64(60) {
@@ -129,7 +142,7 @@ func TestAsRedis(t *testing.T) {
 		m := New("run")
 		r.ask(t, wire.AppendCommand(nil, "FLUSHALL"))
 		c := m.Connect(func() {})
-		d := &differ{t: t, seed: seed, random: random, redis: r, fake: m, conn: c, last: mine, enc: wire.Encoder{StateKey: "lockproxy:state:lock:", Fencing: seed%5 > 0}}
+		d := &differ{t: t, seed: seed, random: random, redis: r, fake: m, conn: c, last: mine, enc: wire.Encoder{StateKey: StateKey, Fencing: seed%5 > 0}}
 		for range 60 {
 			d.step()
 			if t.Failed() {
@@ -148,7 +161,6 @@ type differ struct {
 	fake   *Master
 	conn   *Conn
 	enc    wire.Encoder
-	plain  bool   // asks for plain locks only
 	last   string // the secret of the last reader, or slot
 }
 
@@ -160,7 +172,13 @@ func (d *differ) both(what string, request []byte, clock bool) {
 	}
 }
 
-// limit is how Redis is made to refuse writes, and the fake with it.
+// do runs a command on both.
+func (d *differ) do(words ...string) {
+	d.t.Helper()
+	d.both(strings.Join(words, " "), wire.AppendCommand(nil, words...), false)
+}
+
+// limit makes both refuse what takes memory.
 func (d *differ) limit(on bool) {
 	max := "0"
 	d.fake.Denied = ""
@@ -170,50 +188,56 @@ func (d *differ) limit(on bool) {
 	d.redis.ask(d.t, wire.AppendCommand(nil, "CONFIG", "SET", "maxmemory", max))
 }
 
+// rights takes the rights to some commands from the user of both, or gives them back.
+func (d *differ) rights(lacks ...string) {
+	words := []string{"ACL", "SETUSER", "default", "+@all"}
+	d.fake.Lacks = map[string]bool{}
+	for _, name := range lacks {
+		words, d.fake.Lacks[name] = append(words, "-"+name), true
+	}
+	d.redis.ask(d.t, wire.AppendCommand(nil, words...))
+}
+
+// mostLacked are commands without which a packet goes on.
+var mostLacked = []string{"set", "setrange", "del", "pexpire", "pexpireat", "zadd", "zrem", "hset", "hdel", "hmget", "zcard", "getrange", "pttl", "publish"}
+
 func (d *differ) step() {
-	switch d.random.IntN(12) {
+	switch d.random.IntN(14) {
 	case 0:
-		for _, key := range []string{"lock:a", "lock:b", "lock:c"} { // which errors follow writes, only plain locks need
-			if d.fake.Keys[key].Mode != wire.Exclusive {
-				d.redis.ask(d.t, wire.AppendCommand(nil, "DEL", key))
-				delete(d.fake.Keys, key)
-			}
-		}
 		d.limit(true)
-		d.plain = true
 		d.packet()
-		d.plain = false
 		d.limit(false)
 	case 1:
 		key := d.key()
-		d.redis.ask(d.t, wire.AppendCommand(nil, "DEL", key))
-		delete(d.fake.Keys, key)
+		d.do("DEL", key)
 		switch d.random.IntN(3) {
 		case 0:
 			d.redis.ask(d.t, wire.AppendCommand(nil, "SADD", key, "x"))
-			d.fake.Keys[key] = Value{Other: true}
+			d.fake.SetOther(key)
 		case 1:
-			d.redis.ask(d.t, wire.AppendCommand(nil, "SET", key, "short"))
-			d.fake.Keys[key] = Value{Text: "short"}
+			d.do("SET", key, "short")
 		}
 	case 2, 3:
 		d.admit()
-	case 5:
-		field, n := fmt.Sprint(d.random.IntN(3)), d.fence(80)
-		d.redis.ask(d.t, wire.AppendCommand(nil, "HSET", d.enc.StateKey, field, fmt.Sprint(n)))
-		d.fake.Counters[field] = n
 	case 4:
 		known := d.known()
 		record, count := d.record(), []string{"", "1"}[d.random.IntN(2)]
 		d.both("learn "+known, wire.Learn.Eval(d.enc.StateKey, known, record, count), false)
+	case 5:
+		d.do("HSET", d.enc.StateKey, fmt.Sprint(d.random.IntN(3)), fmt.Sprint(d.fence(80)))
+	case 6:
+		at := d.random.IntN(len(mostLacked))
+		d.rights(mostLacked[at], mostLacked[d.random.IntN(at+1)])
+		d.packet()
+		d.rights()
 	default:
 		d.packet()
 	}
-	d.both("probe", wire.AppendCommand(nil, "HGET", "other", "x"), false)
 	d.probe()
+	d.keys()
 }
 
-// probe compares what both tell of their state, and all counters.
+// probe compares what both tell of their state.
 func (d *differ) probe() {
 	d.t.Helper()
 	request := wire.Probe.Eval(d.enc.StateKey)
@@ -223,6 +247,53 @@ func (d *differ) probe() {
 	a.Clock, b.Clock = 0, 0
 	if !ok || !ok2 || a != b {
 		d.t.Errorf("seed %d: Redis tells %+v, the fake %+v", d.seed, a, b)
+	}
+}
+
+// keys compares all that stands at all keys, and when they end.
+func (d *differ) keys() {
+	d.t.Helper()
+	real := d.redis.ask(d.t, wire.AppendCommand(nil, "KEYS", "*"))
+	names := []string{}
+	for i := range real.Elems {
+		names = append(names, real.Elems[i].Text)
+	}
+	slices.Sort(names)
+	if have := d.fake.names(); !slices.Equal(names, have) {
+		d.t.Errorf("seed %d: Redis has the keys %q, the fake %q", d.seed, names, have)
+		return
+	}
+	for _, name := range names {
+		ask := d.redis.ask
+		kind := ask(d.t, wire.AppendCommand(nil, "TYPE", name)).Text
+		d.do("TYPE", name)
+		d.do("PTTL", name)
+		switch {
+		case kind == typeString:
+			d.do("GET", name)
+		case name == StateKey: // all its counters would take long; the probe has compared how many they are
+			d.do("HMGET", name, "record", "settings", "known", "durable", "writes", "0", "1", "2", "3", "4095")
+		case kind == typeHash:
+			d.same("HGETALL", name)
+		case kind == typeZSet:
+			d.same("ZRANGEBYSCORE", name, "-inf", "+inf", "WITHSCORES")
+		}
+	}
+}
+
+// pairs makes one sorted text of what a command answers, which may be too long for a reply.
+const pairs = `local all, lines = redis.call(unpack(ARGV)), {}
+for i = 1, #all, 2 do lines[#lines + 1] = all[i] .. '=' .. all[i + 1] end
+table.sort(lines)
+return table.concat(lines, '\n')`
+
+// same compares what a command answers: pairs, with times rounded.
+func (d *differ) same(words ...string) {
+	d.t.Helper()
+	request := wire.AppendCommand(nil, append([]string{"EVAL", pairs, "0"}, words...)...)
+	real, fake := d.redis.ask(d.t, request), d.fake.ask(d.t, d.conn, request)
+	if a, b := rounded(real.Text), rounded(fake.Text); a != b {
+		d.t.Errorf("seed %d, %q: Redis has %.2000s, the fake %.2000s", d.seed, words, a, b)
 	}
 }
 
@@ -247,7 +318,7 @@ func (d *differ) terms(key string) *wire.Terms {
 }
 
 func (d *differ) record() string {
-	return []string{"", "A run f 1-0-x", d.fake.State["record"]}[d.random.IntN(3)]
+	return []string{"", "A run f 1-0-x", d.fake.State("record")}[d.random.IntN(3)]
 }
 
 // packet asks for some operations. Times are far apart, so that the clocks do not matter.
@@ -257,7 +328,7 @@ func (d *differ) packet() {
 	var what strings.Builder
 	for range 1 + d.random.IntN(8) {
 		op := &wire.Op{Kind: wire.Kind(d.random.IntN(int(wire.Free) + 1)), TokenAt: wire.TokenAt{Key: d.key(), Secret: d.secret()}}
-		if !d.plain && d.random.IntN(2) == 0 {
+		if d.random.IntN(2) == 0 {
 			op.Terms = d.terms(op.Key)
 		}
 		if op.Kind == wire.Acquire && op.Mode() != wire.Exclusive {
@@ -298,7 +369,7 @@ func (d *differ) known() string {
 }
 
 func (d *differ) admit() {
-	from := []string{"", d.fake.State["record"]}[d.random.IntN(2)]
+	from := []string{"", d.fake.State("record")}[d.random.IntN(2)]
 	pick := func(all ...string) string { return all[d.random.IntN(len(all))] }
 	args := []string{from, pick("", "1"), pick("A run f 1-0-x", "Q run n 1000 - new -", "A run f 2-0-y"), pick("-", "", "max-ttl=1s"), pick("-", "", d.known()), pick("-", "", "run"), pick("1", "100"), pick("", "20")}
 	d.both("admit "+strings.Join(args, ","), wire.Admit.Eval(d.enc.StateKey, args...), false)

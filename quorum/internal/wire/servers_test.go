@@ -170,7 +170,7 @@ func batch(t testing.TB, ops ...*Op) *Batch {
 	b := new(Batch)
 	for _, op := range ops {
 		if !b.Add(op) {
-			t.Fatalf("%c of %s does not belong to the packet", op.letter(), op.Key)
+			t.Fatalf("%s of %s does not belong to the packet", op.operation().name, op.Key)
 		}
 	}
 	return b
@@ -191,7 +191,7 @@ func (s *server) packet(e *Encoder, record string, ops ...*Op) (all PacketReply)
 	for first := true; first || len(ops) > 0; first = false {
 		var b Batch
 		n := 0
-		for ; n < len(ops) && groupOf(ops[n].letter()) >= b.last() && b.Add(ops[n]); n++ {
+		for ; n < len(ops) && ops[n].group() >= b.last() && b.Add(ops[n]); n++ {
 		}
 		p := s.onePacket(e, record, &b)
 		all.Admitted, all.Writes, all.Clock = p.Admitted, p.Writes, p.Clock
