@@ -52,9 +52,7 @@ func (m *Memory) Lock(key string) (l Lock, ok bool) {
 	case v.kind == typeString:
 		l.Secret = v.text[:min(wire.SecretLen, len(v.text))]
 		l.Fence, l.Owner, _ = wire.BehindSecret(v.text[len(l.Secret):])
-	case v.kind == typeZSet && m.readers(v.set, &l):
-	case v.kind == typeHash && m.slots(v.hash, &l):
-	case v.kind == typeZSet && m.holders(key, v.set, &l):
+	case v.kind == typeZSet && m.holders(v.set, &l):
 	default:
 		l.Other = true
 	}
@@ -66,8 +64,8 @@ func (m *Memory) Lock(key string) (l Lock, ok bool) {
 
 var endless = bound{score: math.Inf(1)}
 
-// holders reads a sorted set of secrets with their ends, and the hash beside it.
-func (m *Memory) holders(key string, set *sortedSet, l *Lock) bool {
+// holders reads a sorted set of secrets with their ends, and of their entries.
+func (m *Memory) holders(set *sortedSet, l *Lock) bool {
 	if _, shared := set.scores["lockproxy:shared"]; shared {
 		l.Mode = wire.Shared
 	} else if _, limit := set.scores["lockproxy:limit"]; limit {
@@ -75,58 +73,17 @@ func (m *Memory) holders(key string, set *sortedSet, l *Lock) bool {
 	} else {
 		return false
 	}
-	beside := m.get("lockproxy:holders:" + key)
-	for _, one := range set.between(bound{score: float64(m.now.UnixMilli())}, endless) {
-		h := Holder{Secret: one.name, End: time.UnixMilli(int64(one.score))}
-		if beside != nil && beside.kind == typeHash {
-			text, _ := beside.hash.get(one.name)
-			if cut := wire.FenceLen + 3; len(text) >= cut {
-				h.Fence, _, _ = wire.BehindSecret(text)
-				h.Slot, _ = strconv.Atoi(text[wire.FenceLen:cut])
-				h.Owner = text[cut:]
+	entries := make(map[string]wire.Holder)
+	for _, one := range set.between(bound{score: math.Inf(-1)}, bound{score: -1}) {
+		if len(one.name) > wire.SecretLen {
+			if _, h, ok := wire.ParseEntry(one.name[wire.SecretLen:]); ok {
+				entries[one.name[:wire.SecretLen]] = h
 			}
 		}
-		l.Holders = append(l.Holders, h)
 	}
-	return true
-}
-
-// readers reads a sorted set that has the end of each secret, and minus that of each value.
-func (m *Memory) readers(set *sortedSet, l *Lock) bool {
-	if _, ok := set.scores["lockproxy"]; !ok {
-		return false
-	}
-	l.Mode = wire.Shared
 	for _, one := range set.between(bound{score: float64(m.now.UnixMilli())}, endless) {
-		h := Holder{Secret: one.name, End: time.UnixMilli(int64(one.score))}
-		for _, value := range set.between(bound{score: -one.score}, bound{score: -one.score}) {
-			if rest, ok := strings.CutPrefix(value.name, one.name); ok {
-				h.Fence, h.Owner, _ = wire.BehindSecret(rest)
-			}
-		}
-		l.Holders = append(l.Holders, h)
-	}
-	return true
-}
-
-// slots reads a hash of slots.
-func (m *Memory) slots(of *hash, l *Lock) bool {
-	if mark, _ := of.get("lockproxy"); mark != "limit" {
-		return false
-	}
-	l.Mode = wire.Limited
-	for _, f := range of.fields {
-		slot, err := strconv.Atoi(f.name)
-		if err != nil {
-			continue
-		}
-		end, value, _ := strings.Cut(f.text, " ")
-		ms, _ := strconv.ParseInt(end, 10, 64)
-		h := Holder{Secret: value[:min(wire.SecretLen, len(value))], End: time.UnixMilli(ms), Slot: slot}
-		h.Fence, h.Owner, _ = wire.BehindSecret(value[len(h.Secret):])
-		if ms >= m.now.UnixMilli() {
-			l.Holders = append(l.Holders, h)
-		}
+		h := entries[one.name]
+		l.Holders = append(l.Holders, Holder{one.name, h.Fence, h.Owner, time.UnixMilli(int64(one.score)), h.Slot})
 	}
 	return true
 }

@@ -4,17 +4,16 @@
 -- each other as fields of a table, and a part is a function for whose functions the variables are
 -- not local.
 --
--- Only join, endAt and leave change a lock with several holders. The order of their writes makes a
--- command harmless that fails for want of a right or of memory: no key is without an expiry, none
--- expires before an end that was confirmed, and the release that is owed for a failed acquire
--- removes what that left.
+-- Only join, endAt and leave change a lock with several holders. A command may fail for want of a
+-- right or of memory. The order of writes makes that harmless, so nothing is undone: no key is
+-- without an expiry, none expires before an end that was confirmed, and the release that is owed for
+-- a failed acquire removes what that left.
 local function makeTools(out, news)
   local pcall, format, type, sub, max = redis.pcall, string.format, type, string.sub, math.max
   local KEYS, ARGV = KEYS, ARGV
   local ms = out[2] * 1000 + (out[3] - out[3] % 1000) / 1000
   local limit = math.min((ms + 86400000) * 2048, 9007199254740991) -- of counters
   local counters, raised = {}, {} -- what they have, a number or an error; texts to be written
-  local counted = {}              -- the results that are void unless these are written
   local digits = '%.0f'
   if format('%d', 9007199254740991) == '9007199254740991' then -- faster, where it is right
     digits = '%d'
@@ -73,7 +72,8 @@ local function makeTools(out, news)
       end
       till = tonumber(till) or 0
       local size = leaves and till >= ms and pcall('ZCARD', key)
-      if size == 3 or size == 4 then
+      local mark = size == 3 and 'lockproxy:shared' or size == 4 and 'lockproxy:limit'
+      if mark and type(pcall('ZSCORE', key, mark)) == 'string' then
         return {entry = size == 3 and 'S' or 'L', till = till, last = true}
       end
       local entry = h.entryOf(key, secret)
@@ -188,8 +188,9 @@ local function makeTools(out, news)
         return nil, mark
       end
       h.purge(key)
-      if pcall('ZSCORE', key, secret) then
-        return nil, t.refuse(key, mode, '') -- it was set again before this came
+      local till = pcall('ZSCORE', key, secret)
+      if t.failed(till) or till and (tonumber(till) or 0) >= ms then
+        return nil, t.failed(till) and till or t.refuse(key, mode, '') -- it was set again before this came
       end
       local last = pcall('ZREVRANGE', key, '0', '0', 'WITHSCORES')
       if last.err then
@@ -205,7 +206,7 @@ local function makeTools(out, news)
     -- A shared lock counts only for its first holder, and those who join it read its number. A
     -- top-up that is the first counts as well: later readers must have a greater number than the
     -- last exclusive holder.
-    function h.join(mode, key, secret, place, ttl, field, owner, waits, n, first, second, fence)
+    function h.join(mode, key, secret, ttl, field, owner, waits, n, first, second, fence)
       local had = counters[field]
       if type(had) == 'table' then
         return had
@@ -245,19 +246,19 @@ local function makeTools(out, news)
       else
         entry = 'S000' .. entry
       end
-      local done = pcall('ZADD', key, largest == 0 and '0' or t.whole(largest), 'lockproxy:' .. mode,
-        h.scored(secret, entry .. owner, till))
+      -- The expiry comes first, also for a key that does not exist yet: it shows that there is a right.
+      local done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) or till)
+      if not t.failed(done) then
+        done = pcall('ZADD', key, largest == 0 and '0' or t.whole(largest), 'lockproxy:' .. mode,
+          h.scored(secret, entry .. owner, till))
+      end
+      if left == -2 and not t.failed(done) then
+        done = pcall('PEXPIREAT', key, till)
+      end
       if t.failed(done) then
         return done
       end
-      done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) or till)
-      if t.failed(done) then
-        if left == -2 then -- no key is without an expiry
-          pcall('ZREM', key, 'lockproxy:' .. mode, h.members(secret, entry .. owner))
-        end
-        return done
-      end
-      t.count(field, count, place, count == number and text)
+      t.count(field, count, count == number and text)
       t.changed(key)
       if waits ~= '' then
         pcall('DEL', 'lockproxy:intent:' .. key)
@@ -313,14 +314,10 @@ local function makeTools(out, news)
       end
     end
 
-    -- count makes a counter at least number, without which the result at place is void. text is the
-    -- number if that is at hand.
-    function t.count(field, number, place, text)
-      if field ~= '' then
-        counted[#counted + 1] = place
-        if counters[field] < number then
-          counters[field], raised[field] = number, text or t.whole(number)
-        end
+    -- count makes a counter at least number. text is the number if that is at hand.
+    function t.count(field, number, text)
+      if field ~= '' and counters[field] < number then
+        counters[field], raised[field] = number, text or t.whole(number)
       end
     end
 
@@ -426,7 +423,7 @@ local function makeTools(out, news)
           keys = arguments - 2
         end
         place, at = place + 1, at + 2
-        out[place] = refusal and not t.anywhere(name) and refusal or op[name](KEYS[k], ARGV[at], place, at, k, keys)
+        out[place] = refusal and not t.anywhere(name) and refusal or op[name](KEYS[k], ARGV[at], at, k, keys)
         at, k = at + arguments, k + keys
       end
       if next(raised) then
@@ -435,10 +432,7 @@ local function makeTools(out, news)
           numbers[#numbers + 1] = field
           numbers[#numbers + 1] = text
         end
-        local written = pcall('HSET', KEYS[1], unpack(numbers))
-        for i = 1, t.failed(written) and #counted or 0 do
-          out[counted[i]] = written
-        end
+        pcall('HSET', KEYS[1], unpack(numbers)) -- as before the operations, see packet.lua
       end
     end
 
@@ -449,20 +443,20 @@ local function makeTools(out, news)
     end
   end
 
-  -- The operations. at is where the arguments begin in ARGV, the first of which is the secret; place
-  -- is that of the result, k that of the key in KEYS.
+  -- The operations. at is where the arguments begin in ARGV, the first of which is the secret; k is
+  -- the place of the key in KEYS, and n the number of keys.
   local function makeOperations()
-    function op.acquire_shared(key, secret, place, at)
-      return t.holders().join('shared', key, secret, place, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
+    function op.acquire_shared(key, secret, at)
+      return t.holders().join('shared', key, secret, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
         ARGV[at + 4], 0, '0')
     end
 
-    function op.acquire_slot(key, secret, place, at)
-      return t.holders().join('limit', key, secret, place, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
+    function op.acquire_slot(key, secret, at)
+      return t.holders().join('limit', key, secret, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
         ARGV[at + 4], tonumber(ARGV[at + 5]), ARGV[at + 6], ARGV[at + 7])
     end
 
-    function op.acquire_keys(_, secret, place, at, k, n)
+    function op.acquire_keys(_, secret, at, k, n)
       local ttl, owner, waits, fields = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], at + 3
       local fence, set, result = 0, 0, nil
       for i = 1, n do
@@ -496,7 +490,7 @@ local function makeTools(out, news)
         return longest and -2 - longest or result ~= 0 and result
       end
       for i = 1, n do
-        t.count(ARGV[fields + i], fence, place)
+        t.count(ARGV[fields + i], fence)
         t.changed(KEYS[k + i - 1])
         if waits ~= '' then
           pcall('DEL', 'lockproxy:intent:' .. KEYS[k + i - 1])
@@ -505,7 +499,7 @@ local function makeTools(out, news)
       return fence
     end
 
-    function op.raise_keys(_, secret, place, at, k, n)
+    function op.raise_keys(_, secret, at, k, n)
       local fence, fields = tonumber(ARGV[at + 1]), at + 1
       local ahead = t.ahead(fence)
       for i = 1, ahead and 0 or n do
@@ -521,12 +515,12 @@ local function makeTools(out, news)
         if t.failed(done) then
           return done
         end
-        t.count(ARGV[fields + i], fence, place)
+        t.count(ARGV[fields + i], fence)
       end
       return ahead or 1
     end
 
-    function op.raise(key, secret, place, at)
+    function op.raise(key, secret, at)
       local fence, field = ARGV[at + 1], ARGV[at + 2]
       local ahead = t.ahead(tonumber(fence))
       if ahead then
@@ -540,26 +534,28 @@ local function makeTools(out, news)
       elseif held == true then
         done = pcall('SETRANGE', key, '40', fence) -- keeps the expiry
       else
-        local new = sub(held.entry, 1, 4) .. fence .. sub(held.entry, 21)
-        done = pcall('ZADD', key, holders.entryScore(secret), secret .. new)
-        if not t.failed(done) and new ~= held.entry then
-          pcall('ZREM', key, secret .. held.entry)
+        -- The first ZADD changes nothing. It shows that the new entry can be added.
+        done = pcall('ZADD', key, t.whole(held.till), secret)
+        done = t.failed(done) and done or pcall('ZREM', key, secret .. held.entry)
+        if not t.failed(done) then
+          local entry = sub(held.entry, 1, 4) .. fence .. sub(held.entry, 21)
+          done = pcall('ZADD', key, holders.entryScore(secret), secret .. entry)
         end
       end
       if t.failed(done) then
         return done
       end
-      t.count(field, tonumber(fence), place)
+      t.count(field, tonumber(fence))
       return 1
     end
 
-    function op.extend(key, secret, _, at)
+    function op.extend(key, secret, at)
       local held, result = t.find(key, secret)
       return held and t.lengthen(key, secret, ARGV[at + 1], held) or result
     end
 
     -- share makes the exclusive holder the first of a shared lock. Those who join have a greater fence.
-    function op.share(key, secret, place, at, held)
+    function op.share(key, secret, at, held)
       local result
       if type(held) ~= 'boolean' then
         held, result = t.find(key, secret)
@@ -584,24 +580,24 @@ local function makeTools(out, news)
       local later = pcall('TIME') -- than left was read
       later = later[1] * 1000 + (later[2] - later[2] % 1000) / 1000
       local till, entry = t.whole(max(later + left, ms + ttl)), 'S000' .. rest
-      -- Refused for its type only, it shows that the set can be made.
-      local done = pcall('ZADD', key, '0', secret)
+      -- Once the string is gone, nothing may fail: the key gets its expiry before, and a ZADD that is
+      -- refused for the type only shows that the set can be made.
+      local done = pcall('PEXPIREAT', key, till)
+      done = t.failed(done) and done or pcall('ZADD', key, '0', secret)
       done = t.wrongType(done) and pcall('DEL', key) or done
+      if not t.failed(done) then
+        pcall('ZADD', key, '0', 'lockproxy:shared', t.holders().scored(secret, entry, till))
+        done = pcall('PEXPIREAT', key, till)
+      end
       if t.failed(done) then
         return done
       end
-      done = pcall('ZADD', key, '0', 'lockproxy:shared', t.holders().scored(secret, entry, till))
-      done = t.failed(done) and done or pcall('PEXPIREAT', key, till)
-      if t.failed(done) then
-        pcall('SET', key, secret .. rest, 'PX', t.whole(max(left, 1)))
-        return done
-      end
-      t.count(field, number, place)
+      t.count(field, number)
       t.released(key, secret)
       return entry
     end
 
-    function op.top_up(key, secret, place, at)
+    function op.top_up(key, secret, at)
       local ttl, field, fence = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
       local owner, mode = ARGV[at + 4], ARGV[at + 5]
       local ahead = t.ahead(tonumber(fence))
@@ -611,11 +607,11 @@ local function makeTools(out, news)
       local held, result = t.find(key, secret)
       if not held and result ~= 0 then
         return result
-      elseif held and held ~= true and tonumber(mode) and holders.slotOf(held.entry) ~= tonumber(mode) then
+        elseif type(held) == 'table' and sub(held.entry, 1, 1) == 'L' and holders.slotOf(held.entry) ~= tonumber(mode) then
         holders.leave(key, secret, held)
       elseif held then
         if held == true and mode == 'shared' then -- this master missed that the lock is shared
-          result = op.share(key, secret, place, at, true)
+          result = op.share(key, secret, at, true)
         else
           result = t.lengthen(key, secret, ttl, held)
         end
@@ -626,12 +622,12 @@ local function makeTools(out, news)
         if not result or result.err then
           return result and pcall('PTTL', key) == -2 and result or 0
         end
-        t.count(field, tonumber(fence), place)
+        t.count(field, tonumber(fence))
         t.changed(key)
         return 1
       end
       local slot = mode ~= 'shared' and mode
-      result = t.holders().join(slot and 'limit' or 'shared', key, secret, place, ttl, field, owner, '', 0,
+      result = t.holders().join(slot and 'limit' or 'shared', key, secret, ttl, field, owner, '', 0,
         slot or '0', nil, fence)
       return type(result) == 'string' and 1 or t.failed(result) and result or 0
     end
@@ -653,7 +649,7 @@ local function makeTools(out, news)
       return result ~= 0 and result or t.release(key, secret, true)
     end
 
-    function op.keep(key, secret, _, at)
+    function op.keep(key, secret, at)
       local held, done = t.find(key, secret)
       local closed = 'kept' .. sub(secret, 5)
       if not held then
@@ -672,7 +668,7 @@ local function makeTools(out, news)
       return held == true and 1 or 1 + holders.slotOf(held.entry)
     end
 
-    function op.fade(key, secret, _, at)
+    function op.fade(key, secret, at)
       local held, done = t.find(key, secret)
       local ttl = tonumber(ARGV[at + 1])
       if not held then

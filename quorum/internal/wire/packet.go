@@ -55,15 +55,15 @@ func Granted(r *Reply) (fence uint64, slot int, ok bool) {
 	case r.Kind != '$' || r.Null:
 		return 0, 0, false
 	}
-	_, h, ok := parseEntry(r.Text)
+	_, h, ok := ParseEntry(r.Text)
 	return h.Fence, h.Slot, ok
 }
 
 // Lengths of the parts of an entry in front of the fence: see packet.lua.
 const slotEnd = len("L003")
 
-// parseEntry reads what the hash of a lock with several holders says of one.
-func parseEntry(entry string) (mode Mode, h Holder, ok bool) {
+// ParseEntry reads the entry of one of several holders: mode, slot, fence and owner.
+func ParseEntry(entry string) (mode Mode, h Holder, ok bool) {
 	if len(entry) < slotEnd || entry[0] != 'S' && entry[0] != 'L' {
 		return mode, h, false
 	}
@@ -97,7 +97,7 @@ func Extended(r *Reply) (mode Mode, h Holder, ok bool) {
 		return mode, h, false
 	}
 	if strings.HasPrefix(r.Text, "S") || strings.HasPrefix(r.Text, "L") {
-		return parseEntry(r.Text)
+		return ParseEntry(r.Text)
 	}
 	h.Fence, h.Owner, _ = BehindSecret(r.Text)
 	return Exclusive, h, true
@@ -177,7 +177,7 @@ func parseHolders(elems []Reply) (found Inspected, ok bool) {
 	}
 	for at := 3; at+2 < len(elems); at += 3 {
 		secret, entry, left := elems[at].Text, elems[at+1].Text, elems[at+2].Int
-		_, h, _ := parseEntry(entry) // zero without one
+		_, h, _ := ParseEntry(entry) // zero without one
 		h.ID, h.Left, h.Closed = secret, millis(left), strings.HasPrefix(secret, closedPrefix)
 		found.Holders = append(found.Holders, h)
 	}

@@ -14,7 +14,7 @@
 -- then for each other operation its name, the number of its arguments and these:
 --   acquire_shared secret ttl field owner waits   joins the readers, or is the first
 --   acquire_slot   secret ttl field owner waits limit first second
---                  takes a slot under limit: one of the two, or the lowest that is free
+--                  takes a free slot under limit, one of the two if possible
 --   acquire_keys   secret ttl owner waits field ...   locks as many keys as fields, all or none
 --   raise          secret fence field       the lock gets this fence, the counter is at least that
 --   raise_keys     secret fence field ...   the same for as many keys as fields, all or none
@@ -107,7 +107,7 @@ local digits = '%.0f'
 if acquires > 4 and format('%d', 9007199254740991) == '9007199254740991' then
   digits = '%d'
 end
-local seen = {} -- what counters have been raised to
+local seen, written = {}, nil -- what counters have been raised to, and the reply to that
 local tools -- what the other operations need
 -- others.lua comes here.
 
@@ -187,7 +187,7 @@ if acquires > 0 then
     end
     out[releases + i + 3] = result
   end
-  local written = n > 0 and pcall('HSET', state, unpack(numbers, 1, n))
+  written = n > 0 and pcall('HSET', state, unpack(numbers, 1, n))
   for i = releases + 4, type(written) == 'table' and releases + acquires + 3 or 0 do
     if type(out[i]) == 'number' and out[i] >= 0 then
       out[i] = written
@@ -197,9 +197,15 @@ end
 
 if ARGV[waits + acquires + 1] then
   tools = tools or makeTools(out, news)
+  -- A field that is written as it is shows before any operation that counters can be written, which
+  -- comes after all: no lock may be held with a number that was not counted.
+  local first = others > 0 and ARGV[fields + acquires + 1] or ''
+  if first ~= '' and not have.err and type(written) ~= 'number' then
+    written = written or pcall('HSET', state, have[1] and 'record' or first, have[1] or have[acquires + 3] or '0')
+  end
   for i = fields + acquires + 1, ttls do
     local field = ARGV[i]
-    tools.know(field, have.err and have or seen[field] or have[i - fields + 2])
+    tools.know(field, have.err and have or type(written) == 'table' and written or seen[field] or have[i - fields + 2])
   end
   tools.carryOut(refusal, waits + acquires + 1, releases + acquires)
 end
