@@ -21,8 +21,8 @@ func BenchmarkHolders(b *testing.B) {
 	for _, c := range []struct {
 		name                   string
 		fill                   func(*crowd)
-		before, measure, after step // for each holder in turn; nil for nothing
-		spends                 bool // no step undoes what is measured: fill again once all are used
+		before, measure, after step // for each holder in turn; nil to skip
+		spends                 bool // no step undoes the measured one: fill again once all holders are used
 	}{
 		{"exclusive/acquire", exclusives, release, acquire, nil, false},
 		{"exclusive/release", exclusives, nil, release, acquire, false},
@@ -63,12 +63,12 @@ func BenchmarkHolders(b *testing.B) {
 			n := float64(b.N * crowd.turn)
 			b.ReportMetric(sum.cpu/n, "redis-us")
 			b.ReportMetric(sum.script/n, "script-us")
-			b.ReportMetric(0, "ns/op") // is of many operations, and of those that are not measured
+			b.ReportMetric(0, "ns/op") // contains steps that are not measured
 		})
 	}
 }
 
-// crowd is those who hold locks of one mode on a master.
+// crowd is a master with many holders of one mode.
 type crowd struct {
 	*server
 	b    *testing.B
@@ -175,7 +175,7 @@ func (c *crowd) extend(at *TokenAt)  { c.once(lasting(Extend, at.Key, at.Secret,
 func (c *crowd) keep(at *TokenAt)    { c.once(keep(at.Key, at.Secret, 5*time.Minute)) }
 func (c *crowd) check(at *TokenAt)   { c.once(op(Check, at.Key, at.Secret)) }
 
-// refused asks for a lock that is held: for a slot where all are taken, otherwise for all of it.
+// refused asks for a lock that is held: for a slot if all are taken, otherwise for all of it.
 func (c *crowd) refused(at *TokenAt) {
 	o := c.grant(TokenAt{at.Key, c.secret()})
 	if c.mode == Shared {
@@ -186,14 +186,14 @@ func (c *crowd) refused(at *TokenAt) {
 	}
 }
 
-// cost is what a server has used, in microseconds.
+// cost is processor time in microseconds.
 type cost struct{ cpu, script float64 }
 
 func (c cost) plus(end, begin cost) cost {
 	return cost{c.cpu + end.cpu - begin.cpu, c.script + end.script - begin.script}
 }
 
-// used is what the server has used so far.
+// used is the cost so far.
 func (c *crowd) used() (sum cost) {
 	sum.cpu = float64(c.processorTime().Microseconds())
 	_, rest, _ := strings.Cut(c.must("INFO", "commandstats"), "cmdstat_evalsha:")
