@@ -50,7 +50,9 @@ var mayImport = map[string][]string{
 	"quorum/internal/master": {"quorum/internal/admission", "quorum/internal/clock", "quorum/internal/dice",
 		"quorum/internal/fake", "quorum/internal/wire"},
 	"quorum/internal/notify": {"quorum/internal/master", "quorum/internal/wire"},
-	"quorum/internal/wire":   {},
+	"quorum/internal/sim": {"quorum", "quorum/internal/clock", "quorum/internal/dice", "quorum/internal/fake",
+		"quorum/internal/wire"}, // tests
+	"quorum/internal/wire": {},
 
 	// No code. deploy/check is a module of its own, as the parsers of these formats bring hundreds
 	// of modules.

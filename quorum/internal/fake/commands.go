@@ -12,13 +12,13 @@ import (
 // command is a Redis command on the keyspace. Its arguments do not include the name.
 type command struct {
 	least, most int  // arguments; most is -1 for any number
-	write       bool // Redis' flag: refused where nothing may be written
-	grows       bool // Redis' flag denyoom: refused where memory is full
+	write       bool // Redis' flag: MISCONF, READONLY and OOM may refuse it
+	grows       bool // Redis' flag denyoom: an OOM refuses it
 	do          func(m *Master, db *Memory, args []string) wire.Reply
 }
 
-// commands are those that the scripts call, and no others: a script that needs another fails its
-// tests here as it would on a master, where the documented rights do not include it.
+// commands holds only what the scripts call. A script that calls anything else fails here, and on
+// a master whose user has no more than the documented rights.
 var commands map[string]command
 
 func init() {
@@ -152,7 +152,8 @@ func doGetRange(_ *Master, db *Memory, args []string) wire.Reply {
 	return text(v.text[from:to])
 }
 
-// span cuts a range as Redis tells it, negative from the end, to what there is of n; to is behind it.
+// span converts a range in Redis' notation to [from, to) of n elements. A negative index counts
+// from the end.
 func span(first, last, n int) (from, to int) {
 	if first < 0 {
 		first = max(first+n, 0)
@@ -262,31 +263,13 @@ func (m *Memory) expire(key string, end int64) wire.Reply {
 
 // doZAdd is ZADD key [NX|XX] [GT|LT] [CH] score member ...
 func doZAdd(_ *Master, db *Memory, args []string) wire.Reply {
-	var nx, xx, gt, lt, ch bool
-	rest := args[1:]
-options:
-	for ; len(rest) > 0; rest = rest[1:] {
-		switch strings.ToUpper(rest[0]) {
-		case "NX":
-			nx = true
-		case "XX":
-			xx = true
-		case "GT":
-			gt = true
-		case "LT":
-			lt = true
-		case "CH":
-			ch = true
-		default:
-			break options
-		}
-	}
+	options, rest := parseZAdd(args[1:])
 	switch {
 	case len(rest) == 0 || len(rest)%2 == 1:
 		return syntax
-	case nx && xx:
+	case options.nx && options.xx:
 		return refuse("ERR XX and NX options at the same time are not compatible")
-	case gt && nx || lt && nx || gt && lt:
+	case options.gt && options.nx || options.lt && options.nx || options.gt && options.lt:
 		return refuse("ERR GT, LT, and/or NX options at the same time are not compatible")
 	}
 	scores := make([]float64, 0, len(rest)/2)
@@ -301,29 +284,57 @@ options:
 	switch {
 	case !ok:
 		return wrongType
-	case v == nil && xx:
+	case v == nil && options.xx:
 		return number(0)
 	case v == nil:
 		v, _ = db.make(args[0], typeZSet)
 	}
-	added, changed := int64(0), int64(0)
+	n := int64(0)
 	for i, score := range scores {
 		name := rest[2*i+1]
-		old, had := v.set.scores[name]
-		switch {
-		case !had && !xx:
-			added++
-		case !had || nx || gt && score <= old || lt && score >= old || score == old:
-			continue
-		default:
-			changed++
+		if old, had := v.set.scores[name]; options.apply(old, score, had) {
+			v.set.add(name, score)
+			if !had || options.ch {
+				n++
+			}
 		}
-		v.set.add(name, score)
 	}
-	if ch {
-		return number(added + changed)
+	return number(n)
+}
+
+// zaddOptions are those of ZADD.
+type zaddOptions struct{ nx, xx, gt, lt, ch bool }
+
+// parseZAdd cuts the options off.
+func parseZAdd(args []string) (o zaddOptions, rest []string) {
+	for i, word := range args {
+		switch strings.ToUpper(word) {
+		case "NX":
+			o.nx = true
+		case "XX":
+			o.xx = true
+		case "GT":
+			o.gt = true
+		case "LT":
+			o.lt = true
+		case "CH":
+			o.ch = true
+		default:
+			return o, args[i:]
+		}
 	}
-	return number(added)
+	return o, nil
+}
+
+// apply reports whether a member gets a new score. had is false for a member that is not there.
+func (o *zaddOptions) apply(old, score float64, had bool) bool {
+	switch {
+	case !had:
+		return !o.xx
+	case o.nx || o.gt && score <= old || o.lt && score >= old:
+		return false
+	}
+	return score != old
 }
 
 // parseScore reads a score: a number, inf, +inf or -inf.
@@ -409,7 +420,7 @@ func doZCount(_ *Master, db *Memory, args []string) wire.Reply {
 
 var noBound = refuse("ERR min or max is not a float")
 
-// parseBound reads one end of a range of scores; a bracket in front leaves out the score itself.
+// parseBound reads one end of a range of scores: a score, or (score to exclude the score itself.
 func parseBound(s string) (b bound, ok bool) {
 	s, b.open = strings.CutPrefix(s, "(")
 	b.score, ok = parseScore(s)
@@ -586,7 +597,8 @@ func doHGetAll(_ *Master, db *Memory, args []string) wire.Reply {
 // Clock and channels.
 
 func doTime(_ *Master, db *Memory, _ []string) wire.Reply {
-	return list([]wire.Reply{text(strconv.FormatInt(db.now.Unix(), 10)), text(strconv.Itoa(db.now.Nanosecond() / 1000))})
+	seconds, micros := db.now.Unix(), int64(db.now.Nanosecond()/1000)
+	return list([]wire.Reply{text(strconv.FormatInt(seconds, 10)), text(strconv.FormatInt(micros, 10))})
 }
 
 func doPublish(m *Master, _ *Memory, args []string) wire.Reply {

@@ -15,7 +15,7 @@ const (
 	theirs = "2222222222222222222222222222222222222222"
 )
 
-// ask runs operations in order, each as a packet of its own, and returns what they were answered.
+// ask runs operations in order, each as a packet of its own, and returns the answers.
 func ask(t *testing.T, m *Master, record string, ops ...*wire.Op) (all wire.PacketReply) {
 	t.Helper()
 	for _, op := range ops {
@@ -56,7 +56,7 @@ func askPacket(t *testing.T, m *Master, record string, ops ...*wire.Op) wire.Pac
 
 func at(key, secret string) wire.TokenAt { return wire.TokenAt{Key: key, Secret: secret} }
 
-// results are what operations were answered, in one line.
+// results renders the answers of operations in one line.
 func results(p wire.PacketReply) string {
 	var b strings.Builder
 	for i := range p.Results {
@@ -103,7 +103,8 @@ func TestPacket(t *testing.T) {
 		}
 		one := askPacket(t, m, "",
 			&wire.Op{Kind: wire.Check, TokenAt: at("lock:none", mine)},
-			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:b", mine), TTL: time.Second, Terms: &wire.Terms{Waits: time.Second}},
+			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:b", mine), TTL: time.Second,
+				Terms: &wire.Terms{Waits: time.Second}},
 			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:c", mine), TTL: time.Second, Owner: "me"},
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", theirs)},
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine), Publish: true},
@@ -114,7 +115,7 @@ func TestPacket(t *testing.T) {
 	})
 }
 
-// A packet under another record carries out what undoes, and nothing else.
+// A packet under another record carries out only operations that undo something.
 func TestPacketNotAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New("run")
@@ -123,13 +124,17 @@ func TestPacketNotAdmitted(t *testing.T) {
 			&wire.Op{Kind: wire.Check, TokenAt: at("lock:a", mine)},
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine)},
 			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:a", mine), TTL: time.Second})
-		if p.Admitted || p.Results[0].Code() != "NOTADMITTED" || !p.Results[1].Is(1) || p.Results[2].Code() != "NOTADMITTED" || len(m.Names()) != 0 {
+		code := func(i int) string { return p.Results[i].Code() }
+		if p.Admitted || code(0) != wire.CodeNotAdmitted || !p.Results[1].Is(1) || code(2) != wire.CodeNotAdmitted {
+			t.Errorf("%v %s", p.Admitted, results(p))
+		}
+		if len(m.Names()) != 0 {
 			t.Errorf("%v %s, %d keys", p.Admitted, results(p), len(m.Names()))
 		}
 	})
 }
 
-// A master that is full still deletes, and grants behind that, as Redis does.
+// A master that is full still deletes, and grants after that, like Redis.
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New("run")
@@ -188,7 +193,10 @@ func TestSwap(t *testing.T) {
 
 func TestInfoBySection(t *testing.T) {
 	m := New("run")
-	for section, has := range map[string]string{"server": "run_id:run", "replication": "role:master", "memory": "maxmemory_policy", "stats": "evicted_keys:0", "persistence": "aof_enabled:0"} {
+	for section, has := range map[string]string{
+		"server": "run_id:run", "replication": "role:master", "memory": "maxmemory_policy",
+		"stats": "evicted_keys:0", "persistence": "aof_enabled:0",
+	} {
 		text := m.infoLocked(section)
 		if !strings.Contains(text, has) {
 			t.Errorf("%s: %q", section, text)

@@ -1,5 +1,6 @@
-// Package fake has in-memory masters for tests: Redis as far as a lane can tell. It runs the shipped
-// scripts on a keyspace with the commands that they call. Everything runs in testing/synctest.
+// Package fake has in-memory masters for tests. A [Master] answers the commands that a lane sends.
+// It runs the shipped scripts on a keyspace that has the commands they call. Everything runs in
+// testing/synctest.
 package fake
 
 import (
@@ -14,8 +15,8 @@ import (
 )
 
 // Master is one server. It serves in-memory connections (Dial), or runs the commands that a
-// simulated network brings (Connect, Run). A connection is served in order; there is no order
-// between connections, as in Redis.
+// simulated network brings (Connect, Run). A connection is served in order. There is no order
+// between connections.
 //
 // A test changes fields under Set once connections exist.
 type Master struct {
@@ -33,19 +34,19 @@ type Master struct {
 	Ahead    time.Duration     // of the master's clock; ends of keys are by that clock
 	Clock    func() time.Time  // instead of the time and Ahead; nil: these
 
-	// Denied makes commands that write fail with this error, except those of a script that has
-	// written already, as in Redis. An OOM refuses only commands that take memory. Empty: they work.
+	// Denied makes commands that write fail with this error, until the script that calls them has
+	// written something. An OOM refuses only commands that take memory. Empty: all work.
 	Denied string
-	// Lacks are the commands to which the user has no right: "hset", "pubsub|numsub".
+	// Lacks lists the commands that the user may not run: "hset", "pubsub|numsub".
 	Lacks map[string]bool
-	// Hook is asked before a command runs, without the lock of the master: how long the master
-	// takes, and what it answers instead of running it ("" for the real thing).
+	// Hook is asked before a command runs, without the lock of the master. It returns how long the
+	// master takes, and a reply instead of running the command, "" to run it.
 	Hook func(c *Command) (delay time.Duration, instead string)
-	// Fault is asked for every command that a script calls: an error that takes the place of its
-	// reply, "" to run it. Called with the lock of the master held.
+	// Fault is asked before every command that a script calls. It returns the error with which the
+	// command fails, "" to run it. Called with the lock of the master held.
 	Fault func(c Call) string
-	// Forbids says which keys the ACL keeps from the user: a script that names one is refused. nil:
-	// none. Called with the lock of the master held.
+	// Forbids says which keys the ACL keeps from the user: a script that names one is refused.
+	// nil: none. Called with the lock of the master held.
 	Forbids func(key string) bool
 	Quiet   bool // keep no log
 
@@ -76,9 +77,11 @@ func New(runID string) *Master {
 	m := &Master{
 		RunID: runID, Role: "master", Mode: "standalone",
 		Config: map[string]string{"appendonly": "no", "appendfsync": "everysec", "no-appendfsync-on-rewrite": "no"},
-		Facts: map[string]string{"redis_version": "7.0.15", "connected_slaves": "0", "maxmemory": "0", "maxmemory_policy": "noeviction",
-			"evicted_keys": "0", "aof_enabled": "0", "aof_rewrite_in_progress": "0", "aof_last_write_status": "ok"},
-		scripts: map[string]*script{}, conns: map[int64]*Conn{}, gate: make(chan struct{}), subs: map[string]map[*Conn]bool{},
+		Facts: map[string]string{"redis_version": "7.0.15", "connected_slaves": "0", "maxmemory": "0",
+			"maxmemory_policy": "noeviction", "evicted_keys": "0", "aof_enabled": "0",
+			"aof_rewrite_in_progress": "0", "aof_last_write_status": "ok"},
+		scripts: map[string]*script{}, conns: map[int64]*Conn{}, gate: make(chan struct{}),
+		subs: map[string]map[*Conn]bool{},
 	}
 	m.Memory = newMemory(m.NowLocked)
 	m.DBs = map[int]*Memory{0: m.Memory}
@@ -86,14 +89,14 @@ func New(runID string) *Master {
 	return m
 }
 
-// Set changes the master while nothing runs on it.
+// Set changes the master between two commands.
 func (m *Master) Set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
-// Dial opens a connection. It is what a master's Options take as Dial.
+// Dial opens a connection. Its signature is that of Dial in a master's Options.
 func (m *Master) Dial(ctx context.Context, _, _ string) (net.Conn, error) { return m.DialFar(ctx, 0) }
 
 // DialFar is Dial for a client whose every command takes lag to arrive.
@@ -122,7 +125,7 @@ func (m *Master) Connect(closed func()) *Conn {
 	return c
 }
 
-// Disconnect tells the master that the client has closed the connection.
+// Disconnect ends a connection that the client has closed.
 func (m *Master) Disconnect(c *Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,7 +140,7 @@ func (m *Master) forgetLocked(c *Conn) {
 	}
 }
 
-// Pause stops the master as SIGSTOP does: it accepts connections and runs nothing.
+// Pause stops the master like SIGSTOP: it accepts connections but runs no command.
 func (m *Master) Pause() { m.Set(func() { m.gate = make(chan struct{}) }) }
 
 // Resume ends Pause.
@@ -172,7 +175,7 @@ func (m *Master) Down() bool {
 	return m.down
 }
 
-// Restart is Stop and Start as another process: it has what was on disk, nothing unless keep.
+// Restart is Stop and Start as another process, which keeps the data only if keep is set.
 func (m *Master) Restart(runID string, keep bool) {
 	m.Stop()
 	m.Set(func() { m.RebornLocked(runID, keep) })
@@ -199,10 +202,10 @@ func (m *Master) FlushLocked() {
 	}
 }
 
-// SaveLocked copies what database 0 holds, as a snapshot does.
+// SaveLocked returns a snapshot of database 0.
 func (m *Master) SaveLocked() *Memory { return m.Memory.Clone() }
 
-// LoadLocked puts a copy in the place of what database 0 holds.
+// LoadLocked replaces the data of database 0 by a copy of a snapshot.
 func (m *Master) LoadLocked(saved *Memory) { m.Memory.set(saved) }
 
 // SwapLocked is SWAPDB.
@@ -239,8 +242,8 @@ func (m *Master) NowLocked() time.Time {
 	return time.Now().Add(m.Ahead)
 }
 
-// Cut breaks the connections for their clients. The master still runs what was written, as after
-// a network fault that heals.
+// Cut breaks the connections for their clients, like a network fault that heals: the master still
+// runs the commands that were written.
 func (m *Master) Cut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -254,14 +257,14 @@ func (m *Master) Cut() {
 // FlushScripts is SCRIPT FLUSH.
 func (m *Master) FlushScripts() { m.Set(func() { clear(m.scripts) }) }
 
-// Holds counts the keys of database 0 beside the state hash, and reports whether secret holds the
-// one named.
+// Holds counts the keys of database 0 without the state hash, and reports whether secret holds
+// key.
 func (m *Master) Holds(key, secret string) (keys int, ours bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l, ok := m.Lock(key)
-	ours = ok && l.Secret == secret || slices.ContainsFunc(l.Holders, func(h Holder) bool { return h.Secret == secret })
-	return len(m.Names()), ours
+	ours = slices.ContainsFunc(l.Holders, func(h Holder) bool { return h.Secret == secret })
+	return len(m.Names()), ours || ok && l.Secret == secret
 }
 
 // Ran counts the commands and operations carried out whose name begins with word.

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Memory is what one database keeps: Redis' keyspace, as far as the scripts need it. An end is in
-// ms by the master's clock. A key still exists in the millisecond of its end.
+// Memory is the keyspace of one database, with the types that the scripts use. An end is in ms by
+// the master's clock. A key still exists in the millisecond of its end.
 type Memory struct {
 	keys  map[string]*value
 	clock func() time.Time // the master's
-	now   time.Time        // of the command or script that runs; it stands still meanwhile
+	now   time.Time        // read once for each command or script
 }
 
-// value is what stands at a key.
+// value is the value of a key.
 type value struct {
 	kind string // as TYPE says
 	end  int64  // 0: none
@@ -29,7 +29,7 @@ const (
 	typeString = "string"
 	typeHash   = "hash"
 	typeZSet   = "zset"
-	typeOther  = "set" // stands for all others; no command reads or writes it
+	typeOther  = "set" // represents all others; no command reads or writes it
 )
 
 func newMemory(clock func() time.Time) *Memory {
@@ -52,13 +52,13 @@ func (m *Memory) Clone() *Memory {
 	return c
 }
 
-// set makes m hold what of holds, in place: whoever has m sees it.
+// set replaces the data of m by a copy of the data of another.
 func (m *Memory) set(of *Memory) { m.keys = of.Clone().keys }
 
 // begin reads the clock for a command, a script or an accessor.
 func (m *Memory) begin() { m.now = m.clock() }
 
-// get returns what stands at a key, nil for nothing, and deletes what has expired.
+// get returns the value of a key, nil if there is none, and deletes the key if it has expired.
 func (m *Memory) get(key string) *value {
 	v := m.keys[key]
 	if v != nil && v.end != 0 && m.now.UnixMilli() > v.end {
@@ -68,13 +68,13 @@ func (m *Memory) get(key string) *value {
 	return v
 }
 
-// getAs is get for a command on keys of one type. ok is false for another.
+// getAs is get for a command on keys of one type. ok is false for a key of another type.
 func (m *Memory) getAs(key, kind string) (v *value, ok bool) {
 	v = m.get(key)
 	return v, v == nil || v.kind == kind
 }
 
-// make is getAs that makes an empty key where nothing stands.
+// make is getAs, but creates an empty value if there is none.
 func (m *Memory) make(key, kind string) (v *value, ok bool) {
 	v, ok = m.getAs(key, kind)
 	if v == nil {
@@ -90,7 +90,7 @@ func (m *Memory) make(key, kind string) (v *value, ok bool) {
 	return v, ok
 }
 
-// names are the names of the keys that exist, sorted.
+// names returns the names of the keys that exist, sorted.
 func (m *Memory) names() []string {
 	m.begin()
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(m.keys)), func(key string) bool { return m.get(key) == nil })

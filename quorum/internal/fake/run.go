@@ -44,6 +44,9 @@ func (c *Command) Is(name string) bool {
 	return false
 }
 
+// noKey is the refusal of a script that names a forbidden key.
+const noKey = "NOPERM this user has no permissions to access one of the keys used as arguments"
+
 // Run carries out one command of a connection. Without ok the master has closed the connection.
 func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
 	m.mu.Lock()
@@ -72,12 +75,12 @@ func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
 	if instead != "" {
 		return []byte(instead), true
 	}
-	name := strings.ToLower(args[0])
+	name, lacks := strings.ToLower(args[0]), m.lacksLocked(args)
 	switch {
-	case m.lacksLocked(args):
-		return appendReply(nil, refuse("NOPERM this user has no permissions to run the '"+name+"' command")), true
+	case lacks != "":
+		return appendReply(nil, refuse("NOPERM this user has no permissions to run the '"+lacks+"' command")), true
 	case sc != nil && m.forbidsLocked(args):
-		return appendReply(nil, refuse("NOPERM this user has no permissions to access one of the keys used as arguments")), true
+		return appendReply(nil, refuse(noKey)), true
 	}
 	m.noteLocked(&cmd)
 	db := m.dbLocked(c.db)
@@ -234,13 +237,15 @@ func (m *Master) scriptLocked(cmd *Command) wire.Reply {
 	return done
 }
 
-// sectionOf says in which section of INFO a fact stands.
+// sectionOf says which section of INFO has a fact.
 var sectionOf = map[string]string{
-	"redis_version": "server", "redis_mode": "server", "server_mode": "server", "valkey_version": "server", "server_name": "server", "run_id": "server",
+	"redis_version": "server", "redis_mode": "server", "server_mode": "server", "valkey_version": "server",
+	"server_name": "server", "run_id": "server",
 	"role": "replication", "connected_slaves": "replication",
 	"maxmemory": "memory", "maxmemory_policy": "memory",
 	"evicted_keys": "stats",
-	"aof_enabled":  "persistence", "aof_rewrite_in_progress": "persistence", "aof_rewrite_scheduled": "persistence", "aof_last_write_status": "persistence",
+	"aof_enabled":  "persistence", "aof_rewrite_in_progress": "persistence", "aof_rewrite_scheduled": "persistence",
+	"aof_last_write_status": "persistence",
 }
 
 // infoLocked is INFO: one section, or all.
@@ -283,8 +288,8 @@ func (m *Master) subscribeLocked(c *Conn, name string, channels []string) (b []b
 	return b
 }
 
-// publishLocked tells those who have subscribed, and returns how many they are. Where there is none
-// nothing is published.
+// publishLocked sends a message to the subscribers and returns their number. Without subscribers
+// it does not note the message.
 func (m *Master) publishLocked(channel, message string) int64 {
 	subs := m.subs[channel]
 	if len(subs) == 0 {

@@ -3,6 +3,7 @@ package fake
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -37,15 +38,17 @@ func newScript(name, body string) *script {
 	})}
 }
 
-// scripts are all that this process has met: the ones of package wire from the start.
+// scripts has all scripts that this process has met, and from the start those of package wire.
 var scripts = struct {
 	sync.Mutex
 	bodies, digests map[string]*script
 }{bodies: map[string]*script{}, digests: map[string]*script{}}
 
 func init() {
-	for name, s := range map[string]wire.Script{"packet": wire.Packet, "probe": wire.Probe, "learn": wire.Learn, "admit": wire.Admit} {
-		addScript(name, s.Body)
+	for name, body := range map[string]string{
+		"packet": wire.Packet.Body, "probe": wire.Probe.Body, "learn": wire.Learn.Body, "admit": wire.Admit.Body,
+	} {
+		addScript(name, body)
 	}
 }
 
@@ -80,9 +83,9 @@ func shipped(verb, word string) (sc *script) {
 // otherScript is the name of every script that is not of package wire.
 const otherScript = "script"
 
-// interpreter is a Lua state as Redis sets it up. It keeps nothing from one script to the next.
-// gopher-lua writes numbers from 1e14 on in full where Lua 5.1 puts an exponent: a script must format
-// them, and TestAsRedis has such numbers.
+// interpreter is a Lua state with Redis' globals. A script cannot leave data in it for the next
+// one. If a script concatenates a number from 1e14 on, gopher-lua writes all digits and Lua 5.1
+// writes an exponent. Scripts must format such numbers; TestAsRedis has some.
 type interpreter struct {
 	*lua.LState
 	mains map[*script]*lua.LFunction
@@ -92,16 +95,18 @@ type interpreter struct {
 	ok, wrongType *lua.LTable // common replies; no script changes a reply
 }
 
-// interpreters are those that run nothing.
+// interpreters has the idle ones.
 var interpreters = sync.Pool{New: func() any { return newInterpreter() }}
 
 func newInterpreter() *interpreter {
 	in := &interpreter{
-		LState: lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: 1024, RegistryMaxSize: 1 << 17, RegistryGrowStep: 1024}),
-		mains:  map[*script]*lua.LFunction{},
+		LState: lua.NewState(lua.Options{SkipOpenLibs: true,
+			RegistrySize: 1024, RegistryMaxSize: 1 << 17, RegistryGrowStep: 1024}),
+		mains: map[*script]*lua.LFunction{},
 	}
 	for name, open := range map[string]lua.LGFunction{
-		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable, lua.StringLibName: lua.OpenString, lua.MathLibName: lua.OpenMath,
+		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable,
+		lua.StringLibName: lua.OpenString, lua.MathLibName: lua.OpenMath,
 	} {
 		in.Push(in.NewFunction(open))
 		in.Push(lua.LString(name))
@@ -117,6 +122,8 @@ func newInterpreter() *interpreter {
 	}))
 	in.G.Global.RawSetString("redis", redis)
 	in.G.Global.RawSetString("tostring", in.NewFunction(toString))
+	tonumber := in.G.Global.RawGetString("tonumber").(*lua.LFunction).GFunction
+	in.G.Global.RawSetString("tonumber", in.NewFunction(toNumber(tonumber)))
 	library := in.G.Global.RawGetString(lua.StringLibName).(*lua.LTable)
 	library.RawSetString("find", in.NewFunction(find(library.RawGetString("find").(*lua.LFunction).GFunction)))
 	in.ok, in.wrongType = in.line("ok", done.Text), in.line("err", wrongType.Text)
@@ -141,7 +148,7 @@ type execution struct {
 	dirty bool // it has written already
 }
 
-// runLocked runs a script. One that throws anything but the error of a command is wrong.
+// runLocked runs a script. It panics if the script throws anything but the error of a command.
 func (m *Master) runLocked(db *Memory, sc *script, cmd *Command) []byte {
 	n, _ := strconv.Atoi(cmd.Args[2])
 	in := interpreters.Get().(*interpreter)
@@ -160,7 +167,8 @@ func (m *Master) runLocked(db *Memory, sc *script, cmd *Command) []byte {
 		if !ok {
 			panic(fmt.Sprintf("fake: the script %s: %v", sc.name, err))
 		}
-		return appendReply(nil, refuse(fmt.Sprintf("%v script: %s, on @user_script:%v.", thrown.RawGetString("err"), sc.sha, thrown.RawGetString("line"))))
+		text, line := thrown.RawGetString("err"), thrown.RawGetString("line")
+		return appendReply(nil, refuse(fmt.Sprintf("%v script: %s, on @user_script:%v.", text, sc.sha, line)))
 	}
 	b := appendLua(nil, in.Get(-1))
 	in.Pop(1)
@@ -213,7 +221,7 @@ func (in *interpreter) command(raises bool) int {
 	return 1
 }
 
-// command carries out one command of the script, as the user who runs it.
+// command carries out one command with the rights of the user who runs the script.
 func (x *execution) command(args []string) wire.Reply {
 	c, ok := commandOf(args[0])
 	switch {
@@ -221,7 +229,7 @@ func (x *execution) command(args []string) wire.Reply {
 		return refuse("ERR Unknown Redis command called from script")
 	case !c.takes(len(args) - 1):
 		return refuse("ERR Wrong number of args calling Redis command from script")
-	case x.m.lacksLocked(args):
+	case x.m.lacksLocked(args) != "":
 		return refuse("ERR The user executing the script can't run this command or subcommand")
 	}
 	if x.m.Fault != nil {
@@ -238,7 +246,7 @@ func (x *execution) command(args []string) wire.Reply {
 	return c.do(x.m, x.db, args[1:])
 }
 
-// value is a reply as scripts see it.
+// value converts a reply for a script.
 func (in *interpreter) value(r *wire.Reply) lua.LValue {
 	switch r.Kind {
 	case '$':
@@ -266,7 +274,7 @@ func (in *interpreter) value(r *wire.Reply) lua.LValue {
 	return in.line("err", r.Text)
 }
 
-// line is a status or an error.
+// line makes the table of a status or an error.
 func (in *interpreter) line(kind, text string) *lua.LTable {
 	t := in.CreateTable(0, 1)
 	t.RawSetString(kind, lua.LString(text))
@@ -284,7 +292,24 @@ func toString(l *lua.LState) int {
 	return 1
 }
 
-// find is string.find with a short way for the names of counters, of which a script asks thousands.
+// toNumber is tonumber that reads 1e3 and inf as C does, unlike gopher-lua's.
+func toNumber(other lua.LGFunction) lua.LGFunction {
+	return func(l *lua.LState) int {
+		text, ok := l.Get(1).(lua.LString)
+		if !ok || l.GetTop() != 1 || strings.ContainsAny(string(text), "xX_") {
+			return other(l)
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+		if errors.Is(err, strconv.ErrSyntax) {
+			l.Push(lua.LNil)
+		} else {
+			l.Push(lua.LNumber(n))
+		}
+		return 1
+	}
+}
+
+// find is string.find with a short way for the names of counters: a script checks thousands.
 func find(other lua.LGFunction) lua.LGFunction {
 	return func(l *lua.LState) int {
 		if l.GetTop() != 2 || l.Get(2) != lua.LString("^%d+$") {
@@ -301,7 +326,7 @@ func find(other lua.LGFunction) lua.LGFunction {
 	}
 }
 
-// appendLua writes what a script returns, as Redis turns it into a reply.
+// appendLua writes the reply that Redis makes of a script's result.
 func appendLua(b []byte, v lua.LValue) []byte {
 	switch v := v.(type) {
 	case lua.LString:
@@ -332,7 +357,7 @@ func appendLua(b []byte, v lua.LValue) []byte {
 	return appendReply(b, nothing)
 }
 
-// truncated is what is left of a number in a reply.
+// truncated converts a number to the integer of a reply.
 func truncated(n float64) int64 {
 	if math.IsNaN(n) || n < math.MinInt64 || n >= math.MaxInt64 {
 		return math.MinInt64 // as on amd64
@@ -365,16 +390,22 @@ func appendReply(b []byte, r wire.Reply) []byte {
 	return append(b, '\r', '\n')
 }
 
-// lacksLocked reports whether the user has no right to a command.
-func (m *Master) lacksLocked(args []string) bool {
+// lacksLocked returns the name of a command to which the user has no right, empty for others.
+func (m *Master) lacksLocked(args []string) string {
 	if len(m.Lacks) == 0 {
-		return false
+		return ""
 	}
 	name := strings.ToLower(args[0])
-	return m.Lacks[name] || len(args) > 1 && m.Lacks[name+"|"+strings.ToLower(args[1])]
+	if len(args) > 1 && m.Lacks[name+"|"+strings.ToLower(args[1])] {
+		return name + "|" + strings.ToLower(args[1])
+	} else if m.Lacks[name] {
+		return name
+	}
+	return ""
 }
 
-// forbidsLocked reports whether the user may not use one of the keys that a call of a script names.
+// forbidsLocked reports whether the user may not use one of the keys that a call of a script
+// names.
 func (m *Master) forbidsLocked(args []string) bool {
 	if m.Forbids == nil {
 		return false
@@ -383,8 +414,8 @@ func (m *Master) forbidsLocked(args []string) bool {
 	return slices.ContainsFunc(args[3:3+keys], m.Forbids)
 }
 
-// deniesLocked is why a command that writes fails, empty where it does not. Redis asks only before
-// the first of a script.
+// deniesLocked returns the error of a command that writes, empty if it may. Redis asks only until
+// a script has written.
 func (m *Master) deniesLocked(c *command) string {
 	if !c.grows && strings.HasPrefix(m.Denied, "OOM") {
 		return ""

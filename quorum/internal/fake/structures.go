@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// hash is a Redis hash. Its order is that of insertion until a field is deleted, and the same in
-// every run.
+// hash is a Redis hash. Fields keep the order of insertion until one is removed. The order depends
+// on nothing else, so that a run can be repeated.
 type hash struct {
 	at     map[string]int // index into fields
 	fields []field
@@ -52,8 +52,8 @@ func (h *hash) remove(name string) bool {
 	return true
 }
 
-// sortedSet is a Redis sorted set. The slice takes O(n) to change, but that is one copy: some
-// microseconds with ten thousand members.
+// sortedSet is a Redis sorted set. A change of the slice copies up to all of it, which takes
+// microseconds for ten thousand members.
 type sortedSet struct {
 	scores map[string]float64
 	sorted []member // by score, then by name
@@ -91,7 +91,7 @@ func (s *sortedSet) remove(name string) bool {
 	return ok
 }
 
-// between are the members with scores in a range.
+// between returns the members with scores in a range.
 func (s *sortedSet) between(low, high bound) []member {
 	from, _ := slices.BinarySearchFunc(s.sorted, low, func(m member, b bound) int {
 		if m.score < b.score || b.open && m.score == b.score {
@@ -111,5 +111,5 @@ func (s *sortedSet) between(low, high bound) []member {
 // bound is one end of a range of scores.
 type bound struct {
 	score float64
-	open  bool // the score itself is not in the range
+	open  bool // excludes the score itself
 }
