@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -32,11 +33,12 @@ func forEachServer(t *testing.T, f func(s *server)) {
 	t.Run("redis", func(t *testing.T) { f(startRedis(t)) })
 }
 
-// startRedis starts a redis-server without persistence and ends it with the test. Without
-// redis-server the test is skipped, or fails where CI is set.
+// startRedis starts a redis-server without persistence and ends it with the test: the one that
+// REDIS_SERVER names, a path, or the one that is installed. Without redis-server the test is
+// skipped, or fails where CI is set.
 func startRedis(t testing.TB, args ...string) *server {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
+	path, err := exec.LookPath(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"))
 	if err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal("redis-server is not installed")
