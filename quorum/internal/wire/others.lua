@@ -186,8 +186,9 @@ local function makeTools(out, news)
     -- latest returns the end of the last holder of a lock of mode, or nil and the result for another
     -- key.
     function h.latest(key, mode, secret, waits)
-      local mark = pcall('ZSCORE', key, 'lockproxy:' .. mode)
-      if not mark or t.wrongType(mark) then
+      local kind = pcall('TYPE', key)
+      local mark = kind.ok == 'zset' and pcall('ZSCORE', key, 'lockproxy:' .. mode) or kind.err and kind
+      if not mark then
         return nil, t.refuse(key, mode, waits)
       elseif t.failed(mark) then
         return nil, mark
@@ -328,10 +329,12 @@ local function makeTools(out, news)
       end
     end
 
-    -- modeOf returns 'shared' or 'limit' for a lock with several holders, otherwise nil.
+    -- modeOf returns 'shared' or 'limit' for a lock with several holders, otherwise nil. It asks for
+    -- the type first, as find does: an error costs as much as ten commands.
     function t.modeOf(key)
-      return type(pcall('ZSCORE', key, 'lockproxy:shared')) == 'string' and 'shared'
-        or type(pcall('ZSCORE', key, 'lockproxy:limit')) == 'string' and 'limit' or nil
+      return pcall('TYPE', key).ok == 'zset' and (
+        type(pcall('ZSCORE', key, 'lockproxy:shared')) == 'string' and 'shared'
+        or type(pcall('ZSCORE', key, 'lockproxy:limit')) == 'string' and 'limit') or nil
     end
 
     -- refuse answers an acquire of mode that found another key. A client that waits leaves an intent
@@ -367,13 +370,15 @@ local function makeTools(out, news)
 
     -- find returns true if secret has the key alone, otherwise what h.find does.
     function t.find(key, secret, leaves)
-      local value = pcall('GETRANGE', key, '0', '39')
-      if value == secret then
-        return true
-      elseif t.wrongType(value) then
+      local kind = pcall('TYPE', key)
+      if kind.ok == 'zset' then
         return t.holders().find(key, secret, leaves)
       end
-      return nil, type(value) == 'table' and value or 0
+      local value = kind.ok == 'string' and pcall('GETRANGE', key, '0', '39') or kind.err and kind
+      if value == secret then
+        return true
+      end
+      return nil, t.failed(value) and value or 0
     end
 
     -- release lets go what secret holds. With aloud it is published.
@@ -696,11 +701,10 @@ local function makeTools(out, news)
       if type(left) ~= 'number' or left == -2 then
         return type(left) == 'table' and left
       end
-      local value = pcall('GETRANGE', key, '0', '255')
-      if type(value) == 'string' then
-        return t.whole(left) .. ' ' .. value
-      elseif not t.wrongType(value) then
-        return value
+      local kind = pcall('TYPE', key)
+      local value = kind.ok == 'string' and pcall('GETRANGE', key, '0', '255') or kind.err and kind
+      if value then
+        return type(value) == 'string' and t.whole(left) .. ' ' .. value or value
       end
       local mode = t.modeOf(key)
       if not mode then
@@ -722,13 +726,16 @@ local function makeTools(out, news)
     end
 
     function op.free(key)
-      local value = pcall('GETRANGE', key, '0', '39')
-      if t.failed(value) and not (t.wrongType(value) and t.modeOf(key)) then
-        return t.wrongType(value) and 0 or value
+      local kind = pcall('TYPE', key)
+      local value = kind.ok == 'string' and pcall('GETRANGE', key, '0', '39') or kind.err and kind
+      if t.failed(value) then
+        return value
+      elseif not value and not t.modeOf(key) then
+        return 0
       end
       local done = pcall('DEL', key)
       if done == 1 then
-        t.released(key, type(value) == 'string' and value or nil)
+        t.released(key, value or nil)
       end
       return done
     end

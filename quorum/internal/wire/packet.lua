@@ -178,7 +178,7 @@ if acquires > 0 then
           result = set
         elseif type(result) == 'number' then
           result = -2 - result
-          if i > asking and pcall('GETRANGE', key, '0', '0').err then -- several may hold it
+          if i > asking and pcall('TYPE', key).ok == 'zset' then -- several may hold it
             tools = tools or makeTools(out, news)
             result = tools.refuse(key, 'exclusive', ARGV[waits + i])
           end
