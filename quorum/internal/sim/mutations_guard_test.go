@@ -24,7 +24,7 @@ var guardMutations = []mutation{
 		e.change(i, e.admission(i, e.newAdmission(i)))
 `},
 		}},
-	{name: "scripts do not compare the record", finds: exclusion, lua: "all", edits: []edit{
+	{name: "scripts do not compare the record", family: "returns", finds: exclusion, lua: "all", edits: []edit{
 		{file: fakePacket, old: "admitted := record == \"\" || db.State[\"record\"] == record",
 			new: "admitted := record != \"nothing\""},
 	}},
