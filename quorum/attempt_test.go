@@ -91,7 +91,7 @@ func TestSplitVoteRetries(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, s *sim) {
 		a := s.quorum()
 		s.each(2, 4, func(m *fake.Master) {
-			m.Set(func() { m.Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour)) })
+			m.Set(func() { m.SetLock("lock:job", "another", 0, "", time.Now().Add(time.Hour)) })
 		})
 		start := time.Now()
 		_, err := a.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
@@ -118,7 +118,7 @@ func TestValidityCountsFromGrantingAttempt(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		s.each(2, 4, func(m *fake.Master) {
-			m.Set(func() { m.Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(2*time.Millisecond)) })
+			m.Set(func() { m.SetLock("lock:job", "another", 0, "", time.Now().Add(2*time.Millisecond)) })
 		})
 		start := time.Now()
 		lease := mustAcquire(t, q, "job", 10*time.Second)
@@ -170,7 +170,7 @@ func TestHeldErrorFree(t *testing.T) {
 				for i, left := range c.lefts {
 					if m := s.masters[i]; left > 0 {
 						m.Set(func() {
-							m.Keys["lock:job"] = fake.LockValue("x", 0, "", time.Now().Add(left*time.Second))
+							m.SetLock("lock:job", "x", 0, "", time.Now().Add(left*time.Second))
 						})
 					}
 				}
@@ -201,7 +201,7 @@ func TestHeldErrorFree(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
 			q := s.quorum()
 			s.each(0, 3, func(m *fake.Master) {
-				m.Set(func() { m.Keys["lock:job"] = fake.LockValue("x", 0, "", time.Time{}) })
+				m.Set(func() { m.SetLock("lock:job", "x", 0, "", time.Time{}) })
 			})
 			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
 			if held, ok := errors.AsType[*HeldError](err); !ok || held.Free >= 0 {

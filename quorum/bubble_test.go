@@ -130,16 +130,13 @@ func (s *sim) quorumOf(reach int) *Quorum {
 	})
 }
 
-// at returns the value that a master has at a key.
-func at(m *fake.Master, key string) (v fake.Value, stands bool) {
-	m.Set(func() {
-		v, stands = m.Keys[key]
-		stands = stands && (v.End.IsZero() || m.NowLocked().Before(v.End))
-	})
-	return v, stands
+// at returns what a master has at a key.
+func at(m *fake.Master, key string) (l fake.Lock, stands bool) {
+	m.Set(func() { l, stands = m.Lock(key) })
+	return l, stands
 }
 
-func empty(m *fake.Master) { m.Set(func() { clear(m.Keys) }) }
+func empty(m *fake.Master) { m.Set(m.DeleteAll) }
 
 // delayed makes a master take d for every packet that has an operation of that name.
 func delayed(m *fake.Master, name string, d time.Duration) {
@@ -156,9 +153,11 @@ func delayed(m *fake.Master, name string, d time.Duration) {
 // answering makes a master answer operations of that name so, without carrying them out.
 func answering(m *fake.Master, name, text string) {
 	m.Set(func() {
-		m.Fault = func(op *fake.Op) string {
-			if text != "" && op.Name == name {
-				return strings.TrimSpace(text[1:])
+		m.Fault = func(c fake.Call) string {
+			for i := range c.By.Ops {
+				if op := &c.By.Ops[i]; text != "" && op.Name == name && op.Key == c.Key() {
+					return strings.TrimSpace(text[1:])
+				}
 			}
 			return ""
 		}
@@ -167,10 +166,10 @@ func answering(m *fake.Master, name, text string) {
 
 func field(key string) string { return strconv.Itoa(int(wire.Slot(key))) }
 
-func setCounter(m *fake.Master, key string, n uint64) { m.Set(func() { m.Counters[field(key)] = n }) }
+func setCounter(m *fake.Master, key string, n uint64) { m.Set(func() { m.SetCounter(field(key), n) }) }
 
 func counter(m *fake.Master, key string) (n uint64) {
-	m.Set(func() { n = m.Counters[field(key)] })
+	m.Set(func() { n = m.Counter(field(key)) })
 	return n
 }
 

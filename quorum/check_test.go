@@ -183,14 +183,14 @@ func TestLandedDuringCheck(t *testing.T) {
 			}
 			return nil
 		}))
-		late.Set(func() { late.Keys["lock:job"] = fake.LockValue("other", 0, "", time.Now().Add(checkAfter)) })
+		late.Set(func() { late.SetLock("lock:job", "other", 0, "", time.Now().Add(checkAfter)) })
 		lease := mustAcquire(t, q, "job", time.Minute)
 		token := wire.TokenAt{Key: "lock:job", Secret: lease.Token.Secret}
 		q.checks.add(token, 0b011, time.Now().Add(time.Minute))
 		time.Sleep(checkAfter + 5*time.Millisecond)
 		mustRelease(t, s.quorum(), "job", lease.Token)
 		end := time.Now().Add(time.Minute)
-		late.Set(func() { late.Keys["lock:job"] = fake.LockValue(lease.Token.Secret, 0, "", end) })
+		late.Set(func() { late.SetLock("lock:job", lease.Token.Secret, 0, "", end) })
 		q.Landed(token, 0b011, end)
 		time.Sleep(5 * time.Second)
 		s.noKeys("after the check")

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,7 +76,11 @@ func TestCounterAheadOfClock(t *testing.T) {
 					if n := q.floor.Top(); n > 100 {
 						t.Errorf("the proxy knows of %d", n)
 					}
-					s.masters[0].Set(func() { clear(s.masters[0].Counters) })
+					s.masters[0].Set(func() {
+						for f := range maps.Collect(s.masters[0].Counters()) {
+							s.masters[0].SetCounter(f, 0)
+						}
+					})
 					s.each(2, 3, (*fake.Master).Pause) // both others are needed
 					r.TTL = time.Second
 					lease, err := q.Acquire(t.Context(), r)
@@ -94,7 +99,7 @@ func (s *sim) smallCounters(bad uint64) {
 	s.t.Helper()
 	for i, m := range s.masters {
 		m.Set(func() {
-			for f, n := range m.Counters {
+			for f, n := range m.Counters() {
 				if i == 0 && f == field("lock:job") {
 					if n != bad {
 						s.t.Errorf("the counter that was %d is %d", bad, n)

@@ -62,7 +62,7 @@ func TestExtend(t *testing.T) {
 				case err == nil:
 					for i, m := range s.masters {
 						v, ok := at(m, "lock:job")
-						if life := v.End.Sub(start); !ok || v.Secret() != lease.Token.Secret || v.Fence() != 1 ||
+						if life := v.End.Sub(start); !ok || v.Secret != lease.Token.Secret || v.Fence != 1 ||
 							life < 19*time.Second || life > 20*time.Second {
 							t.Errorf("master %d holds %+v, %v, for %v", i+1, v, ok, life)
 						}
@@ -82,13 +82,13 @@ func TestExtendNeverRevives(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		old := mustAcquire(t, q, "job", time.Second)
+		synctest.Wait()
 		// One master keeps it longer than it should.
 		s.masters[0].Set(func() {
-			v := s.masters[0].Keys["lock:job"]
-			v.End = v.End.Add(time.Minute)
-			s.masters[0].Keys["lock:job"] = v
+			v, _ := s.masters[0].Lock("lock:job")
+			s.masters[0].SetEnd("lock:job", v.End.Add(time.Minute))
 		})
-		time.Sleep(time.Second)
+		time.Sleep(time.Second + time.Millisecond)
 		next := mustAcquire(t, q, "job", 10*time.Second)
 		if _, err := q.Extend(t.Context(), []string{"job"}, old.Token, 20*time.Second,
 			false); !errors.Is(err, ErrLost) {
@@ -97,10 +97,10 @@ func TestExtendNeverRevives(t *testing.T) {
 		time.Sleep(fadeTime + time.Second)
 		for i, m := range s.masters {
 			v, ok := at(m, "lock:job")
-			if ok && v.Secret() == old.Token.Secret {
+			if ok && v.Secret == old.Token.Secret {
 				t.Errorf("master %d still holds the old token", i+1)
 			}
-			if i > 0 && (v.Secret() != next.Token.Secret || time.Until(v.End) > 9*time.Second) {
+			if i > 0 && (v.Secret != next.Token.Secret || time.Until(v.End) > 9*time.Second) {
 				t.Errorf("master %d holds %+v, want the new holder's, untouched", i+1, v)
 			}
 		}
@@ -136,7 +136,7 @@ func TestExtendFills(t *testing.T) {
 		synctest.Wait()
 		for i, m := range s.masters {
 			v, ok := at(m, "lock:job")
-			if !ok || v.Secret() != lease.Token.Secret || v.Fence() != lease.Token.Fence || v.Owner() != "me" ||
+			if !ok || v.Secret != lease.Token.Secret || v.Fence != lease.Token.Fence || v.Owner != "me" ||
 				counter(m, "lock:job") > 7 {
 				t.Errorf("master %d holds %+v, counted %d, want fence 7 of me", i+1, v, counter(m, "lock:job"))
 			}
@@ -147,13 +147,13 @@ func TestExtendFills(t *testing.T) {
 		}
 		// A master that was set by another is left alone.
 		s.masters[4].Set(func() {
-			s.masters[4].Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour))
+			s.masters[4].SetLock("lock:job", "another", 0, "", time.Now().Add(time.Hour))
 		})
 		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if v, _ := at(s.masters[4], "lock:job"); !strings.HasPrefix(v.Text, "another") {
+		if v, _ := at(s.masters[4], "lock:job"); !strings.HasPrefix(v.Secret, "another") {
 			t.Errorf("overwritten by %+v", v)
 		}
 	})
@@ -283,7 +283,7 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 				time.Sleep(wait)
 				m.Start()
 				time.Sleep(3 * time.Second)
-				if v, ok := at(m, "lock:job"); !ok || v.Secret() != lease.Token.Secret ||
+				if v, ok := at(m, "lock:job"); !ok || v.Secret != lease.Token.Secret ||
 					v.End.Sub(start) < 29*time.Second || v.End.Sub(start) > 30*time.Second {
 					t.Errorf("holds %+v, %v for %v, want the rest of 30s", v, ok, v.End.Sub(start))
 				}
@@ -345,7 +345,7 @@ func TestEarlierTokenDoesNothing(t *testing.T) {
 		}
 		time.Sleep(fadeTime + time.Second)
 		for i, m := range s.masters {
-			if v, ok := at(m, "lock:job"); !ok || v.Secret() != second.Token.Secret ||
+			if v, ok := at(m, "lock:job"); !ok || v.Secret != second.Token.Secret ||
 				time.Until(v.End) > 9*time.Second {
 				t.Errorf("master %d holds %+v, %v", i+1, v, ok)
 			}
@@ -368,7 +368,7 @@ func TestExtendEnds(t *testing.T) {
 			t.Errorf("%v, want ErrLate", err)
 		}
 		for _, m := range s.masters {
-			if v, ok := at(m, "lock:job"); !ok || v.Secret() != lease.Token.Secret {
+			if v, ok := at(m, "lock:job"); !ok || v.Secret != lease.Token.Secret {
 				t.Error("a late extension took the lock away")
 			}
 		}

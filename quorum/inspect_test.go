@@ -36,15 +36,13 @@ func TestInspect(t *testing.T) {
 		{"shorter on two", func(s *sim) {
 			s.each(0, 2, func(m *fake.Master) {
 				v, _ := at(m, "lock:job")
-				v.End = v.End.Add(-5 * time.Second)
-				m.Set(func() { m.Keys["lock:job"] = v })
+				m.Set(func() { m.SetEnd("lock:job", v.End.Add(-5*time.Second)) })
 			})
 		}, 5, 9 * time.Second, nil, 0},
 		{"shorter on three", func(s *sim) {
 			s.each(0, 3, func(m *fake.Master) {
 				v, _ := at(m, "lock:job")
-				v.End = v.End.Add(-5 * time.Second)
-				m.Set(func() { m.Keys["lock:job"] = v })
+				m.Set(func() { m.SetEnd("lock:job", v.End.Add(-5*time.Second)) })
 			})
 		}, 5, 4 * time.Second, nil, 0},
 	} {

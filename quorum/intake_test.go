@@ -122,7 +122,7 @@ func TestIntakeRetryGoesFirst(t *testing.T) {
 		narrow(q, 1)
 		s.each(2, 4, func(m *fake.Master) {
 			m.Set(func() {
-				m.Keys["lock:split"] = fake.LockValue("another", 0, "", time.Now().Add(2*time.Millisecond))
+				m.SetLock("lock:split", "another", 0, "", time.Now().Add(2*time.Millisecond))
 			})
 		})
 		keys := acquired(s.masters[0])
@@ -159,7 +159,7 @@ func TestIntakeGivesUp(t *testing.T) {
 		{"waiting for answers", func(s *sim, _ *Quorum) { s.each(0, 4, (*fake.Master).Pause) }, 1},
 		{"pausing after a split vote", func(s *sim, _ *Quorum) {
 			s.each(2, 4, func(m *fake.Master) {
-				m.Set(func() { m.Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour)) })
+				m.Set(func() { m.SetLock("lock:job", "another", 0, "", time.Now().Add(time.Hour)) })
 			})
 		}, 1},
 	} {

@@ -41,7 +41,7 @@ func TestTopUp(t *testing.T) {
 				c.back(m)
 				time.Sleep(5 * time.Second)
 				v, ok := at(m, "lock:job")
-				if !ok || v.Secret() != lease.Token.Secret || v.Fence() != 8 {
+				if !ok || v.Secret != lease.Token.Secret || v.Fence != 8 {
 					t.Fatalf("value %+v, %v, want ours with fence 8", v, ok)
 				}
 				if life := v.End.Sub(start); life > 20*time.Second || life < 19*time.Second {
@@ -79,7 +79,7 @@ func TestNoTopUp(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
 			q := s.quorum()
 			m := s.masters[2]
-			m.Set(func() { m.Keys["lock:job"] = fake.LockValue("other", 0, "", time.Now().Add(time.Second)) })
+			m.Set(func() { m.SetLock("lock:job", "other", 0, "", time.Now().Add(time.Second)) })
 			mustAcquire(t, q, "job", time.Minute)
 			time.Sleep(3 * time.Second)
 			if n := m.Ran("topup"); n != 0 {

@@ -110,7 +110,7 @@ func inBubble(t *testing.T, test func(t *testing.T, m *fake.Master)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := fake.New("run-1")
-		m.Set(func() { m.State["record"] = record })
+		m.Set(func() { m.SetState("record", record) })
 		test(t, m)
 	})
 }

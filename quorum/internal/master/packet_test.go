@@ -227,8 +227,8 @@ func TestErrors(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		m.Set(func() {
-			m.Fault = func(o *fake.Op) string {
-				if o.Key == "lock:bad" {
+			m.Fault = func(c fake.Call) string {
+				if c.Key() == "lock:bad" {
 					return "OOM command not allowed"
 				}
 				return ""

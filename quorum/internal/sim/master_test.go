@@ -93,9 +93,10 @@ func (m *simMaster) refuses(c *fake.Command) (time.Duration, string) {
 	return 0, ""
 }
 
-// fails is the fake's Fault: a single operation of a packet is answered with the trouble.
-func (m *simMaster) fails(o *fake.Op) string {
-	if m.trouble == "" || m.share >= 1 || unit(mix(m.hash, 'o', uint64(time.Now().UnixNano()), uint64(o.Letter), hashOf(o.Secret()))) >= m.share/2 {
+// fails is the fake's Fault: a single command of a packet that writes is answered with the trouble.
+func (m *simMaster) fails(c fake.Call) string {
+	if m.trouble == "" || m.share >= 1 || !c.Write || c.By.Name != "packet" ||
+		unit(mix(m.hash, 'o', uint64(time.Now().UnixNano()), hashOf(c.Args[0]), hashOf(c.Key()))) >= m.share/2 {
 		return ""
 	}
 	return strings.Trim(m.trouble, "-\r\n")
@@ -215,7 +216,7 @@ func (li *simLink) runLocked(most int) {
 		msg := li.sendLocked(down, out, noEnd)
 		if tells && !li.arrived.IsZero() {
 			msg.asked = li.arrived
-			m.Set(func() { msg.record = m.State["record"] })
+			m.Set(func() { msg.record = m.State("record") })
 		}
 	}
 	if li.hungUp && li.operations() == 0 {

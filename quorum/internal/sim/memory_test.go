@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,12 +55,12 @@ func (m *simMaster) save() { m.Set(func() { m.saved = m.SaveLocked() }) }
 
 // recordOf is the record that the master has now.
 func (m *simMaster) recordOf() (record string) {
-	m.Set(func() { record = m.State["record"] })
+	m.Set(func() { record = m.State("record") })
 	return record
 }
 
 // sortedKeysLocked are the names of all keys.
-func (m *simMaster) sortedKeysLocked() []string { return slices.Sorted(maps.Keys(m.Keys)) }
+func (m *simMaster) sortedKeysLocked() []string { return m.Names() }
 
 func (m *simMaster) sortedKeys() (keys []string) {
 	m.Set(func() { keys = m.sortedKeysLocked() })
@@ -86,15 +84,15 @@ func (m *simMaster) remembers() bool {
 
 // admittedLocked reports whether the master has the record of its run.
 func (m *simMaster) admittedLocked() bool {
-	return strings.HasPrefix(m.State["record"], "A "+m.RunID+" ")
+	return strings.HasPrefix(m.State("record"), "A "+m.RunID+" ")
 }
 
 // keptCounters reports whether the master has not lost its counters since it was admitted: it votes,
 // it says so in its mark, or it restarted with all that it had on disk.
 func (m *simMaster) keptCounters() (kept bool) {
 	m.Set(func() {
-		word := strings.Fields(m.State["record"])
-		survived := len(word) == 4 && word[0] == "A" && m.State["durable"] == word[1]
+		word := strings.Fields(m.State("record"))
+		survived := len(word) == 4 && word[0] == "A" && m.State("durable") == word[1]
 		kept = m.admittedLocked() || survived || len(word) == 7 && word[0] == "Q" && strings.Contains(word[4], "k")
 	})
 	return kept
@@ -103,7 +101,7 @@ func (m *simMaster) keptCounters() (kept bool) {
 // counterAheadLocked reports whether a counter exceeds the limit that the scripts set by the
 // clock.
 func (m *simMaster) counterAheadLocked() bool {
-	for _, n := range m.Counters {
+	for _, n := range m.Counters() {
 		if n > wire.FenceLimit(m.NowLocked()) {
 			return true
 		}
@@ -184,7 +182,7 @@ func (w *world) stepsBy(m *simMaster, wish time.Duration) time.Duration {
 func (w *world) step(m *simMaster, by time.Duration) {
 	m.Set(func() {
 		m.Ahead += by
-		m.unnoticed = m.State["record"]
+		m.unnoticed = m.State("record")
 		m.lost = time.Now()
 	})
 }
@@ -194,7 +192,7 @@ func (w *world) noticed() bool {
 	for _, m := range w.masters {
 		waits := false
 		m.Set(func() {
-			waits = m.unnoticed != "" && m.unnoticed == m.State["record"] && strings.HasPrefix(m.unnoticed, "A")
+			waits = m.unnoticed != "" && m.unnoticed == m.State("record") && strings.HasPrefix(m.unnoticed, "A")
 		})
 		if waits {
 			return false

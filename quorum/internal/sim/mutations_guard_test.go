@@ -24,9 +24,8 @@ var guardMutations = []mutation{
 		e.change(i, e.admission(i, e.newAdmission(i)))
 `},
 		}},
-	{name: "scripts do not compare the record", family: "returns", finds: exclusion, lua: "all", edits: []edit{
-		{file: fakePacket, old: "admitted := record == \"\" || db.State[\"record\"] == record",
-			new: "admitted := record != \"nothing\""},
+	{name: "scripts do not compare the record", family: "returns", finds: exclusion, edits: []edit{
+		{file: luaPacket, old: "ARGV[1] == '' or have[1] == ARGV[1], nil", new: "true, nil"},
 	}},
 	{name: "an eighth of the quarantine", family: "losses", finds: exclusion, edits: []edit{
 		{file: admQuarantine, old: "	return hold(max(e.g.masters[i].rec.wait, e.g.o.MaxTTL))\n",

@@ -20,26 +20,26 @@ var roundMutations = []mutation{
 	{name: "fence without write-back", finds: order, edits: []edit{
 		{file: "attempt.go", old: "exact < majority(len(a.votes.answers))", new: "exact < 0"},
 	}},
-	{name: "write-back to any majority, without comparing our value", family: "fences", finds: order, lua: "raise",
+	{name: "write-back to any majority, without comparing our value", family: "fences", finds: order,
 		edits: []edit{
 			{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending && !a.votes.slots: // or it may grant another slot", new: "default:"},
-			{file: fakePacket, old: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		return integer(0)\n	}\n	if err := p.ahead(",
-				new: "	v, ours := p.db.ours(o.Key, o.Args[0], p.now)\n	if !ours {\n		p.db.raise(o.Args[2], number(o.Args[1]))\n		return integer(1)\n	}\n	if err := p.ahead("},
+			{file: luaOthers, old: "      if not held then\n        return done\n      elseif type(counters[field]) == 'table' then\n        return counters[field]\n      elseif held == true then\n        done = pcall('SETRANGE'",
+				new: "      if not held then\n        t.count(field, tonumber(fence))\n        return done == 0 and 1 or done\n      elseif type(counters[field]) == 'table' then\n        return counters[field]\n      elseif held == true then\n        done = pcall('SETRANGE'"},
 		}},
 	{name: "confirmed by a majority of those who granted", family: "fences", finds: order, edits: []edit{
 		{file: "attempt.go", old: "a.raises.begin(decideRaise, len(a.votes.answers))",
 			new: "granted := a.votes.tally.yes\n	a.raises.begin(func(t tally) verdict {\n		if t.yes >= majority(granted) {\n			return won\n		}\n		return decideRaise(t)\n	}, len(a.votes.answers))"},
 	}},
-	{name: "an extension that revives", finds: exclusion, lua: "extend", edits: []edit{
-		{file: fakePacket, old: "func (p *packet) extend(o *Op) string {\n",
-			new: `func (p *packet) extend(o *Op) string {
-	if _, stands := p.db.get(o.Key, p.now); !stands {
-		p.db.Keys[o.Key] = LockValue(o.Args[0], 0, "", p.now.Add(millis(o.Args[1])))
-	}
+	{name: "an extension that revives", finds: exclusion, edits: []edit{
+		{file: luaOthers, old: "      return held and t.lengthen(key, secret, ARGV[at + 1], held) or result\n", new: `      if not held and result == 0 then
+        pcall('SET', key, secret .. '0000000000000000', 'NX', 'PX', ARGV[at + 1])
+        held = pcall('GETRANGE', key, '0', '39') == secret
+      end
+      return held and t.lengthen(key, secret, ARGV[at + 1], held) or result
 `},
 	}},
-	{name: "an extension that can shorten", finds: exclusion, lua: "extend", edits: []edit{
-		{file: fakePacket, old: "!v.End.IsZero() && end.After(v.End) {", new: "!v.End.IsZero() {"},
+	{name: "an extension that can shorten", finds: exclusion, edits: []edit{
+		{file: luaOthers, old: "if type(done) == 'number' and done < tonumber(ttl) then", new: "if type(done) == 'number' then"},
 	}},
 	{name: "an extension held by a majority of those who answered", family: "cut off", finds: exclusion, edits: []edit{
 		{file: "tally.go", old: "	case t.yes >= maj:\n		return won\n	case t.yes+t.none+t.pending < maj:",

@@ -21,7 +21,6 @@ type mutation struct {
 	test   string // finds it; empty: TestSimulation
 	room   string // whose test that is; empty: package quorum
 	family string // of runs that it is looked for in; empty: all as they come
-	lua    string // the wrong operation, if the change is in the fake master's version of it
 	edits  []edit
 }
 
@@ -43,7 +42,8 @@ type edit struct {
 
 // Files of the rooms.
 const (
-	fakePacket = "internal/fake/packet.go"
+	luaPacket  = "internal/wire/packet.lua"
+	luaOthers  = "internal/wire/others.lua"
 	wireBatch  = "internal/wire/batch.go"
 	laneAnswer = "internal/master/answer.go"
 	laneShake  = "internal/master/handshake.go"

@@ -102,9 +102,9 @@ func (f *faulter) restoreSnapshot() {
 	m := f.master()
 	older := false
 	m.Set(func() {
-		saved := m.saved.State["record"]
-		older = strings.HasPrefix(saved, "A "+m.RunID+" ") && strings.HasPrefix(m.State["record"], "A ") &&
-			saved != m.State["record"]
+		saved := m.saved.State("record")
+		older = strings.HasPrefix(saved, "A "+m.RunID+" ") && strings.HasPrefix(m.State("record"), "A ") &&
+			saved != m.State("record")
 	})
 	switch {
 	case m.durable || m.Down():

@@ -250,7 +250,7 @@ func (w *world) majorityVotes() bool {
 	votes := 0
 	for _, m := range w.servers() {
 		m.Set(func() {
-			if !strings.HasPrefix(m.State["record"], "Q ") {
+			if !strings.HasPrefix(m.State("record"), "Q ") {
 				votes++
 			}
 		})
@@ -262,13 +262,12 @@ func (w *world) majorityVotes() bool {
 // left.
 func (m *simMaster) standing(key string) (secrets []string) {
 	m.Set(func() {
-		v, ok := m.Keys[key]
-		live := v.Live(m.NowLocked())
-		for _, h := range live {
+		l, ok := m.Lock(key)
+		for _, h := range l.Holders {
 			secrets = append(secrets, h.Secret)
 		}
-		if ok && live == nil && m.NowLocked().Before(v.End) {
-			secrets = append(secrets, v.Secret())
+		if ok && l.Holders == nil {
+			secrets = append(secrets, l.Secret)
 		}
 	})
 	return secrets

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -32,11 +33,12 @@ func forEachServer(t *testing.T, f func(s *server)) {
 	t.Run("redis", func(t *testing.T) { f(startRedis(t)) })
 }
 
-// startRedis starts a redis-server without persistence and ends it with the test. Without
-// redis-server the test is skipped, or fails where CI is set.
+// startRedis starts a redis-server without persistence and ends it with the test: the one that
+// REDIS_SERVER names, a path, or the one that is installed. Without redis-server the test is
+// skipped, or fails where CI is set.
 func startRedis(t testing.TB, args ...string) *server {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
+	path, err := exec.LookPath(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"))
 	if err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal("redis-server is not installed")
@@ -168,7 +170,7 @@ func batch(t testing.TB, ops ...*Op) *Batch {
 	b := new(Batch)
 	for _, op := range ops {
 		if !b.Add(op) {
-			t.Fatalf("%c of %s does not belong to the packet", op.letter(), op.Key)
+			t.Fatalf("%s of %s does not belong to the packet", op.operation().name, op.Key)
 		}
 	}
 	return b
@@ -189,7 +191,7 @@ func (s *server) packet(e *Encoder, record string, ops ...*Op) (all PacketReply)
 	for first := true; first || len(ops) > 0; first = false {
 		var b Batch
 		n := 0
-		for ; n < len(ops) && groupOf(ops[n].letter()) >= b.last() && b.Add(ops[n]); n++ {
+		for ; n < len(ops) && ops[n].group() >= b.last() && b.Add(ops[n]); n++ {
 		}
 		p := s.onePacket(e, record, &b)
 		all.Admitted, all.Writes, all.Clock = p.Admitted, p.Writes, p.Clock
