@@ -24,7 +24,7 @@ var guardMutations = []mutation{
 		e.change(i, e.admission(i, e.newAdmission(i)))
 `},
 		}},
-	{name: "scripts do not compare the record", finds: exclusion, edits: []edit{
+	{name: "scripts do not compare the record", family: "returns", finds: exclusion, edits: []edit{
 		{file: luaPacket, old: "ARGV[1] == '' or have[1] == ARGV[1], nil", new: "true, nil"},
 	}},
 	{name: "an eighth of the quarantine", family: "losses", finds: exclusion, edits: []edit{
