@@ -113,7 +113,7 @@ func TestNoStraysAfterPause(t *testing.T) {
 			for range c.proxies {
 				proxies = append(proxies, dialQuorum(t, addrs))
 			}
-			servers[2].signal(t, syscall.SIGSTOP)
+			servers[2].server.Signal(t, syscall.SIGSTOP)
 			const pairs = 25
 			for i := range pairs {
 				key := fmt.Sprint("job", i)
@@ -127,7 +127,7 @@ func TestNoStraysAfterPause(t *testing.T) {
 			if c.dead && !poll(5*time.Second, func() bool { return proxies[0].Masters()[2].Reason == "gave no answer in 2s" }) {
 				t.Errorf("status %+v", proxies[0].Masters()[2])
 			}
-			servers[2].signal(t, syscall.SIGCONT)
+			servers[2].server.Signal(t, syscall.SIGCONT)
 			waitDrained(t, proxies)
 			for i, s := range servers {
 				if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
@@ -195,8 +195,7 @@ func TestMasterRestarted(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs)
 	lease := eventually(t, q, "job", time.Minute)
-	servers[2].signal(t, syscall.SIGKILL)
-	_ = servers[2].cmd.Wait()
+	servers[2].server.Kill()
 	mustRelease(t, q, "job", lease.Token)
 	start := time.Now()
 	mustRelease(t, q, "job", eventually(t, q, "job", time.Minute).Token)
@@ -206,7 +205,7 @@ func TestMasterRestarted(t *testing.T) {
 	if !poll(5*time.Second, func() bool { return q.Masters()[2].Reason == "refused the connection" }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
-	servers[2].restart(t)
+	servers[2].server.Restart(t)
 	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Owed == 0 }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
