@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -117,7 +119,7 @@ func TestNoStraysAfterPause(t *testing.T) {
 			for range c.proxies {
 				proxies = append(proxies, dialQuorum(t, addrs))
 			}
-			servers[2].signal(t, syscall.SIGSTOP)
+			servers[2].server.Signal(t, syscall.SIGSTOP)
 			const pairs = 25
 			for i := range pairs {
 				key := fmt.Sprint("job", i)
@@ -133,7 +135,7 @@ func TestNoStraysAfterPause(t *testing.T) {
 			}) {
 				t.Errorf("status %+v", proxies[0].Masters()[2])
 			}
-			servers[2].signal(t, syscall.SIGCONT)
+			servers[2].server.Signal(t, syscall.SIGCONT)
 			waitDrained(t, proxies)
 			for i, s := range servers {
 				if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
@@ -182,8 +184,7 @@ func TestMasterRestarted(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs)
 	lease := eventually(t, q, "job", time.Minute)
-	servers[2].signal(t, syscall.SIGKILL)
-	_ = servers[2].cmd.Wait()
+	servers[2].server.Kill()
 	mustRelease(t, q, "job", lease.Token)
 	start := time.Now()
 	mustRelease(t, q, "job", eventually(t, q, "job", time.Minute).Token)
@@ -193,10 +194,8 @@ func TestMasterRestarted(t *testing.T) {
 	if !poll(5*time.Second, func() bool { return q.Masters()[2].Reason == "refused the connection" }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
-	servers[2].restart(t)
-	if !poll(5*time.Second, func() bool {
-		return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Owed == 0
-	}) {
+	servers[2].server.Restart(t)
+	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Owed == 0 }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
 }
@@ -274,10 +273,18 @@ func TestRealRefusals(t *testing.T) {
 	}
 }
 
-// A user with no more rights than it takes.
+// A user with the rights that docs/reference/settings.md gives it.
 func TestLeastRights(t *testing.T) {
 	s := startRedis(t)
-	rules := "on >pw ~lock:* ~lockproxy:* resetchannels &lockproxy:released:* &lockproxy:changed* -@all +eval +evalsha +script|load +set +getrange +del +pttl +pexpire +pexpireat +get +type +zadd +zscore +zrem +zrevrange +zrangebyscore +zcard +zcount +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange +hget +hmget +hset +hdel +hlen +hgetall +time +info +config|get +ping +client|id +client|kill +client|setname"
+	page, err := os.ReadFile("../docs/reference/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^ACL SETUSER lockproxy on >password (.*)$`).FindSubmatch(page)
+	if line == nil {
+		t.Fatal("the page has no user")
+	}
+	rules := "on >pw " + string(line[1])
 	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks"}, fields(rules)...)...).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -133,8 +133,7 @@ func TestScanWithoutMasters(t *testing.T) {
 		return keys, nil
 	}
 	down := func(s *redisServer, i int) {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
+		s.server.Kill()
 		if !poll(5*time.Second, func() bool { return q.Masters()[i].State != stat.StateVoting }) {
 			t.Fatal("not noticed")
 		}
@@ -174,7 +173,7 @@ func TestScanPastStall(t *testing.T) {
 	waitDrained(t, []*Quorum{q})
 	for page, cursor := 1, uint64(0); page == 1 || cursor != 0; page++ {
 		if page == 2 {
-			servers[0].signal(t, syscall.SIGSTOP)
+			servers[0].server.Signal(t, syscall.SIGSTOP)
 		}
 		next, locks, err := q.Scan(t.Context(), cursor, "", 10)
 		if err != nil {
@@ -183,7 +182,7 @@ func TestScanPastStall(t *testing.T) {
 		for _, info := range locks {
 			delete(want, info.Key)
 		}
-		servers[0].signal(t, syscall.SIGCONT)
+		servers[0].server.Signal(t, syscall.SIGCONT)
 		cursor = next
 	}
 	if len(want) > 0 {

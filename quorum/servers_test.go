@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,97 +15,30 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"lockproxy/integration/redistest"
 	"lockproxy/quorum/internal/notify"
 	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
 )
 
-// redisServer is a real redis-server of this test.
+// redisServer is a real redis-server of this test, with a client.
 type redisServer struct {
-	addr string
-	cmd  *exec.Cmd
 	*redis.Client
+	server *redistest.Server
+	addr   string
 }
 
-// startRedis starts a redis-server on a free port of the loopback interface, without persistence,
-// and ends it with the test. Without redis-server the test is skipped, or fails where CI is set.
+// startRedis starts a redis-server on a port.
 func startRedis(t testing.TB, args ...string) *redisServer {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is not installed")
-		}
-		t.Skip("redis-server is not installed")
-	}
-	for range 5 { // another process may take the port first
-		if s := runRedis(t, path, freeAddr(t), args...); s != nil {
-			return s
-		}
-	}
-	t.Fatal("redis-server does not start")
-	return nil
-}
-
-// restart starts another process at the same address.
-func (s *redisServer) restart(t testing.TB) *redisServer {
-	t.Helper()
-	next := runRedis(t, s.cmd.Path, s.addr)
-	if next == nil {
-		t.Fatal("redis-server does not start again")
-	}
-	return next
-}
-
-func runRedis(t testing.TB, path, addr string, args ...string) *redisServer {
-	t.Helper()
-	base := []string{"--port", fmt.Sprint(port(t, addr)), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-		"--dir", t.TempDir()}
-	cmd := exec.Command(path, append(base, args...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	o := &redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true}
-	s := &redisServer{addr: addr, cmd: cmd, Client: redis.NewClient(o)}
-	t.Cleanup(func() {
-		_ = s.Close()
-		_ = cmd.Process.Signal(syscall.SIGCONT)
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	answers := poll(5*time.Second, func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			return false
-		}
-		_ = c.Close()
-		err = s.Ping(t.Context()).Err()
-		return err == nil || strings.Contains(err.Error(), "NOAUTH")
-	})
-	if !answers {
-		return nil
-	}
+	s := &redisServer{server: redistest.StartTCP(t, args...)}
+	s.addr = s.server.Addr
+	s.Client = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true})
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
-func (s *redisServer) signal(t testing.TB, sig os.Signal) {
-	t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
-}
-
-// poll asks f until it says yes, at most for limit.
+// poll asks f until it says yes or limit is over.
 func poll(limit time.Duration, f func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -1,4 +1,4 @@
-package lab
+package redistest
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Ports for servers lie below those that the system gives to outgoing connections: one of these
-// could otherwise sit on the port of a killed server, or even connect to itself there.
+// Ports for servers lie below the range of outgoing connections: otherwise a connection could sit on
+// the port of a killed server, or even connect to itself there.
 const (
 	firstPort  = 11000
 	blockPorts = 250
@@ -25,7 +25,7 @@ var ports struct {
 	next, last int // of the current block
 }
 
-// FreeAddr finds a loopback port on which nothing listens, and which no other test will be given.
+// FreeAddr finds a free loopback port, and gives it to no other test.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	ports.Lock()
