@@ -34,15 +34,15 @@ var needed = []string{
 	"ZRANGEBYSCORE $lock 0 0",
 	"ZCARD $lock",
 	"ZCOUNT $lock 0 0",
-	"HSET $holders 0 0 0",
-	"HGET $holders 0",
-	"HMGET $holders 0",
-	"HDEL $holders 0",
-	"HLEN $holders",
-	"HGETALL $holders",
+	"HSET $hash 0 0 0",
+	"HGET $hash 0",
+	"HMGET $hash 0",
+	"HDEL $hash 0",
+	"HLEN $hash",
+	"HGETALL $hash",
 	"SET $intent 0 XX PX 1000",
 	"GET $intent",
-	"DEL $lock $holders $intent",
+	"DEL $lock $hash $intent",
 }
 
 // useful lists what the scripts can do without. Waiters learn of releases late if lockproxy may not
@@ -69,7 +69,7 @@ func (t *trial) questions(prefix string) (all []question) {
 	lock := wire.ReservedPrefix + "trial:" + prefix
 	names := map[string]struct{ name, right string }{
 		"$lock":     {lock, reserved},
-		"$holders":  {wire.ReservedPrefix + "holders:" + lock, reserved},
+		"$hash":     {wire.ReservedPrefix + "trial:hash:" + prefix, reserved},
 		"$intent":   {wire.ReservedPrefix + "intent:" + lock, reserved},
 		"$released": {wire.ReleasedPrefix + lock, "&" + wire.ReleasedPrefix + "*"},
 		"$changed":  {wire.ReservedPrefix + "changed:" + lock, "&" + wire.ReservedPrefix + "changed*"},
