@@ -50,14 +50,16 @@
 -- are whole numbers up to (TIME in ms + 86400000) * 2048, under 2^53; a larger one is an error. An
 -- operation that uses such a counter, or would raise a counter over this limit, answers an error.
 --
--- What is at a lock's key (ends are by this clock, in ms):
+-- The keys of locks (ends are by this clock, in ms):
 --   exclusive  a string: secret, fence, owner
---   shared, limit  a sorted set: secret -> end of each holder, and the mark 'lockproxy:shared' or
---     'lockproxy:limit' -> 0. Beside it, at lockproxy:holders:<key>, a hash: secret -> entry. An
---     entry is mode (S or L), slot (3 digits), fence, owner. With limit the hash also has the number
---     of each slot -> the secret that took it last, and limit -> the largest limit asked for. Only
---     the set decides who holds: a slot is free if its secret is not in the set, or has ended. Both
---     keys expire with the last holder.
+--   shared, limit  a sorted set. Its members and their scores:
+--     secret -> end               one for each holder, who holds the lock until then
+--     secret + entry -> -1 - n    n is the number of six hex digits of the secret, so ZRANGEBYSCORE
+--                                 finds the entry: mode (S or L), slot (3 digits), fence, owner
+--     '#' + slot + secret -> -16777217 - slot    names who took a slot, for limit only
+--     'lockproxy:shared' -> 0, or 'lockproxy:limit' -> the largest limit asked for
+--     Only the end decides who holds: a slot is free if no secret named for it is there with an end
+--     to come. The key expires with the last holder.
 -- A secret that begins with 'kept' is of no token: what it holds is closed for a while (keep).
 -- Intents: a client that waits for a key held in another mode leaves the name of its own mode at
 -- lockproxy:intent:<key>, for the time that waits says ('': it does not wait). Until then no other
