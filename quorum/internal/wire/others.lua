@@ -18,6 +18,7 @@ local function makeTools(out, news)
   if format('%d', 9007199254740991) == '9007199254740991' then -- faster, where it is right
     digits = '%d'
   end
+  local expires -- whether PEXPIREAT is known to be allowed
   local t, op = {}, {} -- tools and operations
   local holders -- tools for locks with several holders
 
@@ -63,19 +64,21 @@ local function makeTools(out, news)
     end
 
     -- find returns the entry of a holder and till, its end. Otherwise it returns nil and the result
-    -- of the operation. A holder that has ended goes. The last holder is known by the size of the
-    -- set: for one that leaves, only the mode of its entry is returned then.
+    -- of the operation. A holder that has ended goes. One that leaves and is the only one is known by
+    -- the size of the set, and by what has the highest scores: find returns the mode of its entry.
     function h.find(key, secret, leaves)
+      local size = leaves and pcall('ZCARD', key)
+      if size == 3 or size == 4 then
+        local mark, top = size == 3 and 'lockproxy:shared' or 'lockproxy:limit', pcall('ZREVRANGE', key, '0', '1')
+        if top[1] == secret and top[2] == mark then
+          return {entry = size == 3 and 'S' or 'L', last = true}
+        end
+      end
       local till = pcall('ZSCORE', key, secret)
       if type(till) ~= 'string' then
         return nil, till and not t.wrongType(till) and till or 0
       end
       till = tonumber(till) or 0
-      local size = leaves and till >= ms and pcall('ZCARD', key)
-      local mark = size == 3 and 'lockproxy:shared' or size == 4 and 'lockproxy:limit'
-      if mark and type(pcall('ZSCORE', key, mark)) == 'string' then
-        return {entry = size == 3 and 'S' or 'L', till = till, last = true}
-      end
       local entry = h.entryOf(key, secret)
       if type(entry) ~= 'string' then
         return nil, entry or 0
@@ -132,10 +135,10 @@ local function makeTools(out, news)
       end
     end
 
-    -- remove takes all members of a holder out, also if it has no entry.
+    -- remove takes all members of a holder out, also if it has no entry. It may return an error.
     function h.remove(key, secret)
       local entry = h.entryOf(key, secret)
-      pcall('ZREM', key, h.members(secret, type(entry) == 'string' and entry or ''))
+      return t.failed(entry) and entry or pcall('ZREM', key, h.members(secret, entry or ''))
     end
 
     -- taken reports whether one of the members that name a slot holds it.
@@ -197,8 +200,10 @@ local function makeTools(out, news)
       local till = pcall('ZSCORE', key, secret)
       if t.failed(till) or till and (tonumber(till) or 0) >= ms then
         return nil, t.failed(till) and till or t.refuse(key, mode, '') -- it was set again before this came
-      elseif till then
-        h.remove(key, secret)
+      end
+      local removed = till and h.remove(key, secret)
+      if t.failed(removed) then
+        return nil, removed
       end
       local last = pcall('ZREVRANGE', key, '0', '0', 'WITHSCORES')
       if last.err then
@@ -220,7 +225,7 @@ local function makeTools(out, news)
         return had
       end
       local left, last, largest = pcall('PTTL', key), 0, 0
-      if t.failed(left) then
+      if type(left) ~= 'number' then
         return left
       elseif left ~= -2 then
         last, largest = h.latest(key, mode, secret, waits)
@@ -254,16 +259,23 @@ local function makeTools(out, news)
       else
         entry = 'S000' .. entry
       end
-      -- The expiry comes first, also for a key that does not exist yet: it shows that there is a right.
-      local done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) or till)
-      if not t.failed(done) then
+      -- The expiry comes first. That of a key that does not exist yet shows that there is a right: to
+      -- ask once is enough, as rights do not change while a script runs.
+      local done = 1
+      if left ~= -2 then
+        done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) or till)
+      elseif not expires then
+        done = pcall('PEXPIREAT', key, till)
+        expires = type(done) == 'number'
+      end
+      if type(done) == 'number' then
         done = pcall('ZADD', key, largest == 0 and '0' or t.whole(largest), 'lockproxy:' .. mode,
           h.scored(secret, entry .. owner, till))
       end
-      if left == -2 and not t.failed(done) then
+      if left == -2 and type(done) == 'number' then
         done = pcall('PEXPIREAT', key, till)
       end
-      if t.failed(done) then
+      if type(done) ~= 'number' then
         return done
       end
       t.count(field, count, count == number and text)
