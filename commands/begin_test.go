@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/integration/redistest"
 	"lockproxy/quorum"
 	"lockproxy/resp"
 	"lockproxy/stat"
@@ -91,33 +89,9 @@ func (b *beginFirst) state() string {
 // redisDial starts a real Redis for the test and returns how to dial it.
 func redisDial(t *testing.T) func(context.Context) (net.Conn, error) {
 	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is not installed")
-		}
-		t.Skip("redis-server is not installed")
-	}
-	socket := filepath.Join(t.TempDir(), "redis.sock")
-	command := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "")
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		command.Process.Kill()
-		command.Wait()
-	})
-	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) }
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
-		if c, err := dial(t.Context()); err == nil {
-			c.Close()
-			return dial
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("redis-server does not listen")
-		}
+	s := redistest.Start(t)
+	return func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, s.Network, s.Addr)
 	}
 }
 

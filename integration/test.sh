@@ -49,7 +49,7 @@ if [ -n "$missing" ]; then
 fi
 export CGO_ENABLED=1 CI="${CI:-1}"
 
-# The simulation's seeds are always the same here: what fails was changed. New ones are tried by sh quorum/seeds.sh.
+# The simulation's seeds are always the same here: what fails was changed. New ones are tried by sh quorum/internal/sim/seeds.sh.
 export QUORUM_FROM="${QUORUM_FROM:-1}"
 
 # Three things run side by side: checks, and then tests of packages; tests of real servers, which often wait; and searches,
@@ -84,7 +84,7 @@ export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEG
 alone='TestModel|TestModelOfLess|TestStorm|TestStormMutations|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestTidy|TestAtRandom|TestMutations'
 step 'go test, simulation and models: in the background'
 QUORUM_SEEDS="${QUORUM_SEEDS:-2000}" MODEL_STATES="${MODEL_STATES:-100000}" timeout 1h nice -n 19 \
-	go test -vet=off -p 1 -count=1 -timeout 40m -v -run "^(TestSimulation|$alone)\$" ./quorum ./quorum/internal/admission ./quorum/internal/model >"$scratch/searches" 2>&1 &
+	go test -vet=off -p 1 -count=1 -timeout 40m -v -run "^(TestSimulation|$alone)\$" ./quorum/internal/admission ./quorum/internal/model ./quorum/internal/sim >"$scratch/searches" 2>&1 &
 searches=$!
 
 # failing prints the tests that failed in an output, in a line.

@@ -169,7 +169,7 @@ func (a *acquisition) terms() *wire.Terms {
 	}
 	if a.r.Mode == Limited {
 		for i := range t.Try {
-			t.Try[i] = int(a.q.opts.dice.Unit() * float64(a.r.Limit))
+			t.Try[i] = int(a.q.opts.Dice.Unit() * float64(a.r.Limit))
 		}
 	}
 	return t
@@ -215,7 +215,7 @@ func (a *acquisition) follow(end ending) {
 		a.next()
 		return
 	case end.verdict == split && a.retries < maxRetries:
-		wait := retryDelay(time.Since(attempt.clock.Begun()), a.retries, a.q.opts.dice.Unit())
+		wait := retryDelay(time.Since(attempt.clock.Begun()), a.retries, a.q.opts.Dice.Unit())
 		a.retries++
 		a.stage = stagePausing
 		a.pause.expire = a.resume

@@ -45,7 +45,7 @@ func newAttempt(acq *acquisition) *attempt {
 	o := &acq.q.opts
 	a := &attempt{
 		acq:   acq,
-		token: wire.TokenAt{Key: acq.r.Key, Secret: o.dice.Secret()},
+		token: wire.TokenAt{Key: acq.r.Key, Secret: o.Dice.Secret()},
 		clock: clock.Start(),
 		waits: acq.q.patienceFor(acq.r.TTL),
 	}

@@ -37,8 +37,8 @@ func BenchmarkAcquire(b *testing.B) {
 	})
 }
 
-// BenchmarkPair is the same before masters in memory: what is left is the quorum's own time, and
-// its allocations.
+// BenchmarkPair is the same before masters in memory: it measures the quorum's own time and
+// allocations.
 func BenchmarkPair(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
 		for _, callers := range []int{1, 64} {
@@ -63,7 +63,7 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
-// benchPair tries again where the machine was too slow for the master timeout.
+// benchPair tries again if the machine was too slow for the master timeout.
 func benchPair(b *testing.B, q *Quorum, key string) {
 	for {
 		lease, err := q.Acquire(b.Context(), Request{Key: key, TTL: 20 * time.Second})

@@ -67,8 +67,8 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// TestDeadlinesLate: where this process did not get the processor, what has arrived meanwhile can
-// be read before anything expires. That happens once.
+// TestDeadlinesLate: if this process was late, answers that have arrived meanwhile can be read
+// before a deadline expires. That happens once.
 func TestDeadlinesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &deadlines{after: func() {}}
@@ -108,7 +108,8 @@ func TestDeadlinesLate(t *testing.T) {
 	})
 }
 
-// TestDeadlinesLateHold: what is set while the others wait does not make them expire sooner.
+// TestDeadlinesLateHold: a deadline that is set while the others wait does not make them expire
+// sooner.
 func TestDeadlinesLateHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -16,7 +16,8 @@ func masters() *quorum.Quorum {
 	o := quorum.Options{KeyPrefix: "lock:", MasterTimeout: time.Second, MaxTTL: time.Minute, Fencing: true}
 	for i := range 5 {
 		name := fmt.Sprintf("master %d", i+1)
-		o.Masters = append(o.Masters, quorum.MasterOptions{Name: name, Addr: name, Dial: fake.New(fmt.Sprintf("%040d", i)).Dial})
+		o.Masters = append(o.Masters, quorum.MasterOptions{Name: name, Addr: name,
+			Dial: fake.New(fmt.Sprintf("%040d", i)).Dial})
 	}
 	q, err := quorum.New(o)
 	if err != nil {

@@ -24,10 +24,13 @@ func TestExtend(t *testing.T) {
 		{"three hang", func(s *sim) { s.each(2, 5, (*fake.Master).Pause) }, ErrNoQuorum, 50 * time.Millisecond},
 		{"three down", func(s *sim) { s.each(2, 5, (*fake.Master).Stop) }, ErrNoQuorum, 0},
 		{"lost on three", func(s *sim) { s.each(0, 3, empty) }, ErrLost, 0},
-		{"lost on three, two hang", func(s *sim) { s.each(0, 3, empty); s.each(3, 5, (*fake.Master).Pause) }, ErrLost, 0},
+		{"lost on three, two hang", func(s *sim) { s.each(0, 3, empty); s.each(3, 5, (*fake.Master).Pause) }, ErrLost,
+			0},
 		{"lost on two", func(s *sim) { s.each(0, 2, empty) }, nil, 0},
-		{"lost on two, one hangs", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Pause) }, ErrNoQuorum, 50 * time.Millisecond},
-		{"lost on two, one down", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Stop) }, ErrNoQuorum, 0},
+		{"lost on two, one hangs", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Pause) },
+			ErrNoQuorum, 50 * time.Millisecond},
+		{"lost on two, one down", func(s *sim) { s.each(0, 2, empty); s.each(4, 5, (*fake.Master).Stop) }, ErrNoQuorum,
+			0},
 		{"lost on all", func(s *sim) { s.each(0, 5, empty) }, ErrLost, 0},
 		{"errors", func(s *sim) {
 			s.each(0, 3, func(m *fake.Master) { answering(m, "extend", "-LOADING Redis is loading\r\n") })
@@ -50,7 +53,7 @@ func TestExtend(t *testing.T) {
 				if err == nil && left != want || err != nil && left != 0 {
 					t.Errorf("validity %v, want %v", left, want)
 				}
-				// Masters that are back do what the verdict says.
+				// Masters that are back follow the verdict.
 				s.each(0, 5, func(m *fake.Master) { answering(m, "", ""); m.Resume(); m.Start() })
 				time.Sleep(3 * time.Second)
 				switch {
@@ -59,7 +62,8 @@ func TestExtend(t *testing.T) {
 				case err == nil:
 					for i, m := range s.masters {
 						v, ok := at(m, "lock:job")
-						if life := v.End.Sub(start); !ok || v.Secret() != lease.Token.Secret || v.Fence() != 1 || life < 19*time.Second || life > 20*time.Second {
+						if life := v.End.Sub(start); !ok || v.Secret != lease.Token.Secret || v.Fence != 1 ||
+							life < 19*time.Second || life > 20*time.Second {
 							t.Errorf("master %d holds %+v, %v, for %v", i+1, v, ok, life)
 						}
 					}
@@ -73,34 +77,36 @@ func TestExtend(t *testing.T) {
 }
 
 // B8: an extension never revives a lock that ran out, whether another took it since or not, and
-// leaves nothing of the old token.
+// leaves no key with the old token.
 func TestExtendNeverRevives(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		old := mustAcquire(t, q, "job", time.Second)
+		synctest.Wait()
 		// One master keeps it longer than it should.
 		s.masters[0].Set(func() {
-			v := s.masters[0].Keys["lock:job"]
-			v.End = v.End.Add(time.Minute)
-			s.masters[0].Keys["lock:job"] = v
+			v, _ := s.masters[0].Lock("lock:job")
+			s.masters[0].SetEnd("lock:job", v.End.Add(time.Minute))
 		})
-		time.Sleep(time.Second)
+		time.Sleep(time.Second + time.Millisecond)
 		next := mustAcquire(t, q, "job", 10*time.Second)
-		if _, err := q.Extend(t.Context(), []string{"job"}, old.Token, 20*time.Second, false); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, old.Token, 20*time.Second,
+			false); !errors.Is(err, ErrLost) {
 			t.Errorf("%v, want ErrLost", err)
 		}
 		time.Sleep(fadeTime + time.Second)
 		for i, m := range s.masters {
 			v, ok := at(m, "lock:job")
-			if ok && v.Secret() == old.Token.Secret {
+			if ok && v.Secret == old.Token.Secret {
 				t.Errorf("master %d still holds the old token", i+1)
 			}
-			if i > 0 && (v.Secret() != next.Token.Secret || time.Until(v.End) > 9*time.Second) {
+			if i > 0 && (v.Secret != next.Token.Secret || time.Until(v.End) > 9*time.Second) {
 				t.Errorf("master %d holds %+v, want the new holder's, untouched", i+1, v)
 			}
 		}
 		mustRelease(t, q, "job", next.Token)
-		if _, err := q.Extend(t.Context(), []string{"job"}, next.Token, 20*time.Second, false); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, next.Token, 20*time.Second,
+			false); !errors.Is(err, ErrLost) {
 			t.Errorf("after the release: %v, want ErrLost", err)
 		}
 		time.Sleep(fadeTime + time.Second)
@@ -112,7 +118,7 @@ func TestExtendNeverRevives(t *testing.T) {
 }
 
 // B9, B10: masters that lost the key get it back, with the fence and owner that the others hold;
-// the number the caller names proves nothing and reaches no counter.
+// the number that the caller names is no proof and reaches no counter.
 func TestExtendFills(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -130,7 +136,8 @@ func TestExtendFills(t *testing.T) {
 		synctest.Wait()
 		for i, m := range s.masters {
 			v, ok := at(m, "lock:job")
-			if !ok || v.Secret() != lease.Token.Secret || v.Fence() != lease.Token.Fence || v.Owner() != "me" || counter(m, "lock:job") > 7 {
+			if !ok || v.Secret != lease.Token.Secret || v.Fence != lease.Token.Fence || v.Owner != "me" ||
+				counter(m, "lock:job") > 7 {
 				t.Errorf("master %d holds %+v, counted %d, want fence 7 of me", i+1, v, counter(m, "lock:job"))
 			}
 		}
@@ -139,12 +146,14 @@ func TestExtendFills(t *testing.T) {
 			t.Errorf("%d checks after the fills, want 1", n)
 		}
 		// A master that was set by another is left alone.
-		s.masters[4].Set(func() { s.masters[4].Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour)) })
+		s.masters[4].Set(func() {
+			s.masters[4].SetLock("lock:job", "another", 0, "", time.Now().Add(time.Hour))
+		})
 		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if v, _ := at(s.masters[4], "lock:job"); !strings.HasPrefix(v.Text, "another") {
+		if v, _ := at(s.masters[4], "lock:job"); !strings.HasPrefix(v.Secret, "another") {
 			t.Errorf("overwritten by %+v", v)
 		}
 	})
@@ -173,31 +182,34 @@ func TestExtendNeverLowers(t *testing.T) {
 // the validity.
 func TestExtendUntilDeadline(t *testing.T) {
 	for _, c := range []struct {
+		name     string
 		deadline time.Duration // 0: none
 		err      error
 		took     time.Duration
 	}{
-		{0, ErrNoQuorum, 50 * time.Millisecond},
-		{10 * time.Millisecond, context.DeadlineExceeded, 10 * time.Millisecond},
-		{100 * time.Millisecond, nil, 80 * time.Millisecond},
+		{"without a deadline", 0, ErrNoQuorum, 50 * time.Millisecond},
+		{"before the answers", 10 * time.Millisecond, context.DeadlineExceeded, 10 * time.Millisecond},
+		{"after the answers", 100 * time.Millisecond, nil, 80 * time.Millisecond},
 	} {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q := s.quorum()
-			lease := mustAcquire(t, q, "job", 20*time.Second)
-			s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", 80*time.Millisecond) })
-			ctx, start := t.Context(), time.Now()
-			if c.deadline > 0 {
-				within, cancel := context.WithTimeout(ctx, c.deadline)
-				defer cancel()
-				ctx = within
-			}
-			left, err := q.Extend(ctx, []string{"job"}, lease.Token, 20*time.Second, false)
-			if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
-				t.Errorf("deadline %v: %v after %v, want %v after %v", c.deadline, err, took, c.err, c.took)
-			}
-			if want := 20*time.Second - 282*time.Millisecond; err == nil && left != want {
-				t.Errorf("validity %v, want %v", left, want)
-			}
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				lease := mustAcquire(t, q, "job", 20*time.Second)
+				s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", 80*time.Millisecond) })
+				ctx, start := t.Context(), time.Now()
+				if c.deadline > 0 {
+					within, cancel := context.WithTimeout(ctx, c.deadline)
+					defer cancel()
+					ctx = within
+				}
+				left, err := q.Extend(ctx, []string{"job"}, lease.Token, 20*time.Second, false)
+				if took := time.Since(start); !errors.Is(err, c.err) || took != c.took {
+					t.Errorf("%v after %v, want %v after %v", err, took, c.err, c.took)
+				}
+				if want := 20*time.Second - 282*time.Millisecond; err == nil && left != want {
+					t.Errorf("validity %v, want %v", left, want)
+				}
+			})
 		})
 	}
 }
@@ -212,7 +224,8 @@ func TestExtendOfSomeLeft(t *testing.T) {
 		}
 		mustRelease(t, q, "b", lease.Token)
 		ctx, cancel := context.WithCancel(t.Context())
-		if _, err := q.Extend(leaving{ctx, cancel}, []string{"a", "b"}, lease.Token, 20*time.Second, false); !errors.Is(err, context.Canceled) {
+		if _, err := q.Extend(leaving{ctx, cancel}, []string{"a", "b"}, lease.Token, 20*time.Second,
+			false); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		time.Sleep(10 * time.Second)
@@ -222,7 +235,7 @@ func TestExtendOfSomeLeft(t *testing.T) {
 	})
 }
 
-// leaving is a context that has ended when the answers are in, as if both came at once.
+// leaving is a context that ends when the answers are in: both come at once.
 type leaving struct {
 	context.Context
 	cancel func()
@@ -240,7 +253,11 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 		name string
 		away func(*fake.Master)
 		late bool // away only after the SET
-	}{{"missed the SET", (*fake.Master).Stop, false}, {"missed the extension", (*fake.Master).Stop, true}, {"cut off", func(m *fake.Master) { m.Pause(); m.Stop(); m.Resume() }, true}} {
+	}{
+		{"missed the SET", (*fake.Master).Stop, false},
+		{"missed the extension", (*fake.Master).Stop, true},
+		{"cut off", func(m *fake.Master) { m.Pause(); m.Stop(); m.Resume() }, true},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {
 				q := s.quorum()
@@ -261,12 +278,13 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 				}
 				wait := time.Second
 				if !c.late {
-					wait = 8 * time.Second // what was owed for the first ttl is over
+					wait = 8 * time.Second // the top-up for the first ttl is not owed any more
 				}
 				time.Sleep(wait)
 				m.Start()
 				time.Sleep(3 * time.Second)
-				if v, ok := at(m, "lock:job"); !ok || v.Secret() != lease.Token.Secret || v.End.Sub(start) < 29*time.Second || v.End.Sub(start) > 30*time.Second {
+				if v, ok := at(m, "lock:job"); !ok || v.Secret != lease.Token.Secret ||
+					v.End.Sub(start) < 29*time.Second || v.End.Sub(start) > 30*time.Second {
 					t.Errorf("holds %+v, %v for %v, want the rest of 30s", v, ok, v.End.Sub(start))
 				}
 				mustRelease(t, q, "job", lease.Token)
@@ -277,38 +295,40 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 	}
 }
 
-// A master that says only after the reply that it lost the key is filled too, and what is filled
+// A master that says only after the reply that it lost the key is filled too. A fill that lands
 // after the lock was released through another proxy is found by the check.
 func TestExtendFillsLate(t *testing.T) {
-	for _, released := range []bool{false, true} {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q, other := s.quorum(), s.quorumOf(2)
-			lease := mustAcquire(t, q, "job", 10*time.Second)
-			synctest.Wait()
-			m := s.masters[2]
-			empty(m)
-			m.Pause()
-			if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); err != nil {
-				t.Fatal(err)
-			}
-			if released {
-				mustRelease(t, other, "job", lease.Token)
-			}
-			m.Resume()
-			synctest.Wait()
-			if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {
-				t.Error("not filled")
-			}
-			time.Sleep(fadeTime + time.Second)
-			if _, ours := m.Holds("lock:job", lease.Token.Secret); ours == released {
-				t.Errorf("released %v, but the late fill stands: %v", released, ours)
-			}
+	for name, released := range map[string]bool{"held": false, "released": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q, other := s.quorum(), s.quorumOf(2)
+				lease := mustAcquire(t, q, "job", 10*time.Second)
+				synctest.Wait()
+				m := s.masters[2]
+				empty(m)
+				m.Pause()
+				if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 10*time.Second, false); err != nil {
+					t.Fatal(err)
+				}
+				if released {
+					mustRelease(t, other, "job", lease.Token)
+				}
+				m.Resume()
+				synctest.Wait()
+				if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {
+					t.Error("not filled")
+				}
+				time.Sleep(fadeTime + time.Second)
+				if _, ours := m.Holds("lock:job", lease.Token.Secret); ours == released {
+					t.Errorf("the master has the key of the late fill: %v", ours)
+				}
+			})
 		})
 	}
 }
 
-// B25: extensions and releases go by the token of one acquisition: those of an earlier one of the
-// same client do nothing to the lock it holds now.
+// B25: extensions and releases go by the token of one acquisition. The token of an earlier one
+// does not reach the lock that the same client holds now.
 func TestEarlierTokenDoesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -319,12 +339,14 @@ func TestEarlierTokenDoesNothing(t *testing.T) {
 			t.Errorf("Release = %v, %v, want false", ok, err)
 		}
 		q.Abandon("job", first.Token)
-		if _, err := q.Extend(t.Context(), []string{"job"}, first.Token, time.Minute, false); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, first.Token, time.Minute,
+			false); !errors.Is(err, ErrLost) {
 			t.Errorf("%v, want ErrLost", err)
 		}
 		time.Sleep(fadeTime + time.Second)
 		for i, m := range s.masters {
-			if v, ok := at(m, "lock:job"); !ok || v.Secret() != second.Token.Secret || time.Until(v.End) > 9*time.Second {
+			if v, ok := at(m, "lock:job"); !ok || v.Secret != second.Token.Secret ||
+				time.Until(v.End) > 9*time.Second {
 				t.Errorf("master %d holds %+v, %v", i+1, v, ok)
 			}
 		}
@@ -336,15 +358,17 @@ func TestExtendEnds(t *testing.T) {
 		q := s.quorum()
 		lease := mustAcquire(t, q, "job", 10*time.Second)
 		synctest.Wait()
-		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute+time.Millisecond, false); !errors.Is(err, ErrInvalidTTL) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute+time.Millisecond,
+			false); !errors.Is(err, ErrInvalidTTL) {
 			t.Errorf("%v, want ErrInvalidTTL", err)
 		}
 		s.each(0, 3, func(m *fake.Master) { delayed(m, "extend", time.Millisecond) })
-		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 3*time.Millisecond, false); !errors.Is(err, ErrLate) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 3*time.Millisecond,
+			false); !errors.Is(err, ErrLate) {
 			t.Errorf("%v, want ErrLate", err)
 		}
 		for _, m := range s.masters {
-			if v, ok := at(m, "lock:job"); !ok || v.Secret() != lease.Token.Secret {
+			if v, ok := at(m, "lock:job"); !ok || v.Secret != lease.Token.Secret {
 				t.Error("a late extension took the lock away")
 			}
 		}
@@ -358,7 +382,8 @@ func TestExtendEnds(t *testing.T) {
 		// As for an attempt, the time follows the ttl.
 		start := time.Now()
 		_, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 100*time.Millisecond, false)
-		if none, ok := errors.AsType[*NoQuorumError](err); !ok || time.Since(start) != 25*time.Millisecond || len(none.Masters) != 3 || none.Masters[0].Err.Error() != "gave no answer in 25ms" {
+		if none, ok := errors.AsType[*NoQuorumError](err); !ok || time.Since(start) != 25*time.Millisecond ||
+			len(none.Masters) != 3 || none.Masters[0].Err.Error() != "gave no answer in 25ms" {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})

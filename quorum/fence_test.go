@@ -75,8 +75,8 @@ func TestSecondRound(t *testing.T) {
 		synctest.Wait()
 		m := s.masters[2]
 		v, _ := at(m, "lock:job")
-		if counter(m, "lock:job") != 21 || v.Fence() != 11 {
-			t.Errorf("counter %d, fence in the value %d, want 21 and 11", counter(m, "lock:job"), v.Fence())
+		if counter(m, "lock:job") != 21 || v.Fence != 11 {
+			t.Errorf("counter %d, fence in the value %d, want 21 and 11", counter(m, "lock:job"), v.Fence)
 		}
 	})
 }
@@ -159,8 +159,8 @@ func TestFencingOff(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum(func(o *Options) { o.Fencing = false })
 		lease := mustAcquire(t, q, "job", time.Second)
-		if lease.Token.Fence != 0 || len(s.masters[0].Counters) != 0 {
-			t.Errorf("fence %d, counters %v", lease.Token.Fence, s.masters[0].Counters)
+		if lease.Token.Fence != 0 || counter(s.masters[0], "lock:job") != 0 {
+			t.Errorf("fence %d, counter %d", lease.Token.Fence, counter(s.masters[0], "lock:job"))
 		}
 		mustRelease(t, q, "job", lease.Token)
 	})

@@ -27,7 +27,7 @@ func newGuard(q *Quorum) *guard {
 	o := &q.opts
 	opts := admission.Options{
 		KeyPrefix: o.KeyPrefix, MaxTTL: o.MaxTTL, Fencing: o.Fencing, Mode: o.Guard, AllowEviction: o.AllowEviction,
-		Nonce: o.dice.Nonce, Floor: q.floor,
+		Nonce: o.Dice.Nonce, Floor: q.floor,
 	}
 	for i := range o.Masters {
 		opts.IDs = append(opts.IDs, o.Masters[i].IDOf())

@@ -121,7 +121,9 @@ func TestIntakeRetryGoesFirst(t *testing.T) {
 		q := s.quorum(unhurried)
 		narrow(q, 1)
 		s.each(2, 4, func(m *fake.Master) {
-			m.Set(func() { m.Keys["lock:split"] = fake.LockValue("another", 0, "", time.Now().Add(2*time.Millisecond)) })
+			m.Set(func() {
+				m.SetLock("lock:split", "another", 0, "", time.Now().Add(2*time.Millisecond))
+			})
 		})
 		keys := acquired(s.masters[0])
 		var got results
@@ -135,7 +137,8 @@ func TestIntakeRetryGoesFirst(t *testing.T) {
 		wantLoad(t, q, 1, 3)
 		s.each(0, 4, (*fake.Master).Resume)
 		time.Sleep(100 * time.Millisecond)
-		if sent, want := keys(), []string{"lock:split", "lock:a", "lock:split", "lock:b", "lock:c"}; !slices.Equal(sent, want) {
+		if sent, want := keys(), []string{"lock:split", "lock:a", "lock:split", "lock:b",
+			"lock:c"}; !slices.Equal(sent, want) {
 			t.Errorf("sent %v, want %v", sent, want)
 		}
 		wantLoad(t, q, 0, 0)
@@ -144,43 +147,46 @@ func TestIntakeRetryGoesFirst(t *testing.T) {
 
 // A caller that gives up returns the place in every stage, and sends no more.
 func TestIntakeGivesUp(t *testing.T) {
-	for _, stage := range []stage{stageWaiting, stageAsking, stagePausing} {
-		inBubble(t, 4, func(t *testing.T, s *sim) {
-			q := s.quorum(unhurried)
-			narrow(q, 1)
-			var first results
-			switch stage {
-			case stageWaiting:
-				s.each(0, 4, (*fake.Master).Pause)
-				first.ask(q, "first", 0)
-			case stageAsking:
-				s.each(0, 4, (*fake.Master).Pause)
-			case stagePausing:
-				s.each(2, 4, func(m *fake.Master) {
-					m.Set(func() { m.Keys["lock:job"] = fake.LockValue("another", 0, "", time.Now().Add(time.Hour)) })
-				})
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
-			defer cancel()
-			began, before := time.Now(), s.masters[0].Ran("acquire lock:job")
-			if _, err := q.Acquire(ctx, Request{Key: "job", TTL: time.Minute}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Microsecond {
-				t.Errorf("stage %d: %v after %v, want the end of the context", stage, err, time.Since(began))
-			}
-			var last results
-			last.ask(q, "last", 0)
-			s.each(0, 4, (*fake.Master).Resume)
-			time.Sleep(100 * time.Millisecond)
-			if err, ok := last.of("last"); err != nil || !ok {
-				t.Errorf("stage %d: the next: %v, %v", stage, err, ok)
-			}
-			want := 1
-			if stage == stageWaiting {
-				want = 0
-			}
-			if n := s.masters[0].Ran("acquire lock:job") - before; n != want {
-				t.Errorf("stage %d: %d acquires reached a master, want %d", stage, n, want)
-			}
-			wantLoad(t, q, 0, 0)
+	for _, c := range []struct {
+		name  string
+		begin func(s *sim, q *Quorum)
+		sent  int
+	}{
+		{"waiting to be sent", func(s *sim, q *Quorum) {
+			s.each(0, 4, (*fake.Master).Pause)
+			new(results).ask(q, "first", 0)
+		}, 0},
+		{"waiting for answers", func(s *sim, _ *Quorum) { s.each(0, 4, (*fake.Master).Pause) }, 1},
+		{"pausing after a split vote", func(s *sim, _ *Quorum) {
+			s.each(2, 4, func(m *fake.Master) {
+				m.Set(func() { m.SetLock("lock:job", "another", 0, "", time.Now().Add(time.Hour)) })
+			})
+		}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 4, func(t *testing.T, s *sim) {
+				q := s.quorum(unhurried)
+				narrow(q, 1)
+				c.begin(s, q)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+				defer cancel()
+				began, before := time.Now(), s.masters[0].Ran("acquire lock:job")
+				_, err := q.Acquire(ctx, Request{Key: "job", TTL: time.Minute})
+				if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Microsecond {
+					t.Errorf("%v after %v, want the end of the context", err, time.Since(began))
+				}
+				var last results
+				last.ask(q, "last", 0)
+				s.each(0, 4, (*fake.Master).Resume)
+				time.Sleep(100 * time.Millisecond)
+				if err, ok := last.of("last"); err != nil || !ok {
+					t.Errorf("the next: %v, %v", err, ok)
+				}
+				if n := s.masters[0].Ran("acquire lock:job") - before; n != c.sent {
+					t.Errorf("%d acquires reached a master, want %d", n, c.sent)
+				}
+				wantLoad(t, q, 0, 0)
+			})
 		})
 	}
 }
@@ -223,7 +229,8 @@ func TestIntakeTimesOut(t *testing.T) {
 		got.ask(q, "default", 0)
 		got.ask(q, "short", 30*time.Millisecond)
 		validity := time.Duration(0)
-		q.AcquireAsync(Request{Key: "for ever", TTL: 10 * time.Second, Patience: -1}, func(l Lease, _ error) { validity = l.Validity })
+		q.AcquireAsync(Request{Key: "for ever", TTL: 10 * time.Second, Patience: -1},
+			func(l Lease, _ error) { validity = l.Validity })
 		for _, c := range []struct {
 			after   time.Duration
 			key     string
@@ -235,7 +242,8 @@ func TestIntakeTimesOut(t *testing.T) {
 			}
 			time.Sleep(time.Nanosecond)
 			err, _ := got.of(c.key)
-			if busy, ok := errors.AsType[*BusyError](err); !ok || busy.Waiting != c.waiting || !errors.Is(err, ErrBusy) {
+			if busy, ok := errors.AsType[*BusyError](err); !ok || busy.Waiting != c.waiting ||
+				!errors.Is(err, ErrBusy) {
 				t.Errorf("%s: %v, want %d waiting", c.key, err, c.waiting)
 			}
 		}
@@ -290,28 +298,30 @@ func TestIntakeFailsInTurn(t *testing.T) {
 
 // Close ends waiting acquires, also those of endless patience.
 func TestIntakeClose(t *testing.T) {
-	for _, paused := range []bool{true, false} {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q := s.quorum(unhurried)
-			narrow(q, 1)
-			s.each(0, 3, (*fake.Master).Pause)
-			var got results
-			for i := range 10 {
-				got.ask(q, fmt.Sprint(i), -1)
-			}
-			wantLoad(t, q, 1, 9)
-			if !paused {
-				time.AfterFunc(50*time.Millisecond, func() { s.each(0, 3, (*fake.Master).Resume) })
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			defer cancel()
-			_ = q.Close(ctx)
-			for i := range 10 {
-				if err, ok := got.of(fmt.Sprint(i)); !ok || i > 0 && err == nil {
-					t.Errorf("paused %v: %d was told %v, %v", paused, i, err, ok)
+	for name, paused := range map[string]bool{"masters stay silent": true, "masters answer": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum(unhurried)
+				narrow(q, 1)
+				s.each(0, 3, (*fake.Master).Pause)
+				var got results
+				for i := range 10 {
+					got.ask(q, fmt.Sprint(i), -1)
 				}
-			}
-			wantLoad(t, q, 0, 0)
+				wantLoad(t, q, 1, 9)
+				if !paused {
+					time.AfterFunc(50*time.Millisecond, func() { s.each(0, 3, (*fake.Master).Resume) })
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				_ = q.Close(ctx)
+				for i := range 10 {
+					if err, ok := got.of(fmt.Sprint(i)); !ok || i > 0 && err == nil {
+						t.Errorf("acquire %d ended %v with %v", i, ok, err)
+					}
+				}
+				wantLoad(t, q, 0, 0)
+			})
 		})
 	}
 }
@@ -319,28 +329,31 @@ func TestIntakeClose(t *testing.T) {
 // Holders go first: while their requests fill the lanes of a majority, no LOCK is sent.
 func TestIntakeHoldersFirst(t *testing.T) {
 	for _, c := range []struct {
+		name          string
 		full          int // lanes
 		runs, waiting int
-	}{{1, 1, 0}, {2, 0, 1}, {3, 0, 1}} {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q := s.quorum(unhurried)
-			s.each(0, 3, (*fake.Master).Pause)
-			for i := range roomOf * minWindow {
-				for _, l := range q.lanes[:c.full] {
-					_ = l.Ask(wire.Op{Kind: wire.Check, TokenAt: q.tokenAt(fmt.Sprint(i), Token{})}, nil)
+	}{{"one lane is full", 1, 1, 0}, {"a majority is full", 2, 0, 1}, {"all are full", 3, 0, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum(unhurried)
+				s.each(0, 3, (*fake.Master).Pause)
+				for i := range roomOf * minWindow {
+					for _, l := range q.lanes[:c.full] {
+						_ = l.Ask(wire.Op{Kind: wire.Check, TokenAt: q.tokenAt(fmt.Sprint(i), Token{})}, nil)
+					}
 				}
-			}
-			var got results
-			got.ask(q, "job", 0)
-			wantLoad(t, q, c.runs, c.waiting)
-			time.Sleep(10 * time.Millisecond)
-			wantLoad(t, q, c.runs, c.waiting)
-			s.each(0, 3, (*fake.Master).Resume)
-			time.Sleep(lookAfter)
-			if err, ok := got.of("job"); err != nil || !ok {
-				t.Errorf("%d full: %v, %v", c.full, err, ok)
-			}
-			wantLoad(t, q, 0, 0)
+				var got results
+				got.ask(q, "job", 0)
+				wantLoad(t, q, c.runs, c.waiting)
+				time.Sleep(10 * time.Millisecond)
+				wantLoad(t, q, c.runs, c.waiting)
+				s.each(0, 3, (*fake.Master).Resume)
+				time.Sleep(lookAfter)
+				if err, ok := got.of("job"); err != nil || !ok {
+					t.Errorf("%v, %v", err, ok)
+				}
+				wantLoad(t, q, 0, 0)
+			})
 		})
 	}
 }
@@ -358,7 +371,8 @@ func TestIntakeStorm(t *testing.T) {
 				for range 20 {
 					key := fmt.Sprint(random.IntN(40))
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(20))*time.Millisecond)
-					lease, err := q.Acquire(ctx, Request{Key: key, TTL: time.Minute, Patience: time.Duration(random.IntN(3)-1) * 5 * time.Millisecond})
+					patience := time.Duration(random.IntN(3)-1) * 5 * time.Millisecond
+					lease, err := q.Acquire(ctx, Request{Key: key, TTL: time.Minute, Patience: patience})
 					cancel()
 					if err == nil {
 						mustRelease(t, q, key, lease.Token)

@@ -7,41 +7,7 @@ import (
 	"time"
 )
 
-// onServers runs f against three masters that are miniredis, and three that are Redis.
-func onServers(t *testing.T, f func(t *testing.T, q *Quorum)) {
-	for kind, start := range startThree {
-		t.Run(kind, func(t *testing.T) { f(t, dialQuorum(t, start(t), patient)) })
-	}
-}
-
-func grantedOf(t *testing.T, q *Quorum, r Request) Lease {
-	t.Helper()
-	if r.TTL == 0 {
-		r.TTL = time.Minute
-	}
-	lease, err := q.Acquire(t.Context(), r)
-	if err != nil {
-		t.Fatalf("%+v: %v", r, err)
-	}
-	return lease
-}
-
-func refusedOf(t *testing.T, q *Quorum, r Request) {
-	t.Helper()
-	r.TTL = time.Minute
-	if lease, err := q.Acquire(t.Context(), r); !errors.Is(err, ErrHeld) {
-		t.Errorf("%+v: %+v, %v, want that it is held", r, lease, err)
-	}
-}
-
-func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
-	t.Helper()
-	if held, err := q.Release(t.Context(), []string{key}, lease.Token, 0); !held || err != nil {
-		t.Errorf("release of %s: %v, %v", key, held, err)
-	}
-}
-
-// Readers hold a key together, and whoever is exclusive has it alone, with rising numbers.
+// Readers hold a key together, and a writer has it alone, with rising numbers.
 func TestSharedLocks(t *testing.T) {
 	onServers(t, func(t *testing.T, q *Quorum) {
 		writer, reader := Request{Key: "job"}, Request{Key: "job", Mode: Shared, Owner: "me"}
@@ -55,10 +21,12 @@ func TestSharedLocks(t *testing.T) {
 		refusedOf(t, q, writer)
 		refusedOf(t, q, Request{Key: "job", Mode: Limited, Limit: 3})
 		info, err := q.Inspect(t.Context(), "job")
-		if err != nil || info.Mode != Shared || info.Holders != 2 || info.Held < 2 || info.Owner != "me" || info.Fence != two.Token.Fence {
+		if err != nil || info.Mode != Shared || info.Holders != 2 || info.Held < 2 || info.Owner != "me" ||
+			info.Fence != two.Token.Fence {
 			t.Errorf("%+v, %v", info, err)
 		}
-		if left, err := q.Extend(t.Context(), []string{"job"}, one.Token, time.Minute, false); left <= 0 || err != nil {
+		if left, err := q.Extend(t.Context(), []string{"job"}, one.Token, time.Minute, false); left <= 0 ||
+			err != nil {
 			t.Errorf("extended %v, %v", left, err)
 		}
 		givenBack(t, q, "job", one)
@@ -93,7 +61,8 @@ func TestLimitedLocks(t *testing.T) {
 		if lease := grantedOf(t, q, want); lease.Slot != leases[2].Slot || lease.Token.Fence <= leases[2].Token.Fence {
 			t.Errorf("%+v in the place of %+v", lease, leases[2])
 		}
-		if _, err := q.Extend(t.Context(), []string{"pool"}, leases[1].Token, time.Minute, true); !errors.Is(err, ErrWrongMode) {
+		if _, err := q.Extend(t.Context(), []string{"pool"}, leases[1].Token, time.Minute,
+			true); !errors.Is(err, ErrWrongMode) {
 			t.Errorf("shared: %v", err)
 		}
 	})
@@ -108,7 +77,8 @@ func TestLimitedLocksFoughtOver(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				for range 20 {
-					lease, err := q.Acquire(t.Context(), Request{Key: "pool", Mode: Limited, Limit: 4, TTL: time.Minute})
+					lease, err := q.Acquire(t.Context(),
+						Request{Key: "pool", Mode: Limited, Limit: 4, TTL: time.Minute})
 					if err != nil {
 						continue
 					}
@@ -187,34 +157,41 @@ func TestKeptLocks(t *testing.T) {
 		}
 		refusedOf(t, q, Request{Key: "job"})
 		refusedOf(t, q, Request{Key: "job", Mode: Shared})
-		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); !errors.Is(err, ErrLost) {
+		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute,
+			false); !errors.Is(err, ErrLost) {
 			t.Errorf("extended: %v", err)
 		}
 		info, err := q.Inspect(t.Context(), "job")
-		if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 || info.Fence != lease.Token.Fence || info.TTL < 50*time.Second {
+		if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 || info.Fence != lease.Token.Fence ||
+			info.TTL < 50*time.Second {
 			t.Errorf("%+v, %v", info, err)
 		}
 	})
 }
 
-// A reader and the holder of a slot leave their places closed: there they hold nothing any more, and
-// the key is closed when the others have gone.
+// A reader and the holder of a slot leave their places closed: they hold them no longer, and the
+// key is closed when the others have gone.
 func TestKeepOfOnePlace(t *testing.T) {
 	for _, want := range []Request{{Key: "job", Mode: Shared}, {Key: "job", Mode: Limited, Limit: 2}} {
-		onServers(t, func(t *testing.T, q *Quorum) {
-			other, leaves := grantedOf(t, q, want), grantedOf(t, q, want)
-			if held, err := q.Release(t.Context(), []string{"job"}, leaves.Token, time.Minute); !held || err != nil {
-				t.Fatalf("%v, %v", held, err)
-			}
-			info, err := q.Inspect(t.Context(), "job")
-			if err != nil || info.Mode != want.Mode || info.Holders != 1 || info.Fence != other.Token.Fence || len(info.Slots) != want.Limit {
-				t.Errorf("mode %v: beside another %+v, %v", want.Mode, info, err)
-			}
-			givenBack(t, q, "job", other)
-			info, err = q.Inspect(t.Context(), "job")
-			if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 || info.Fence != leaves.Token.Fence || info.TTL < 50*time.Second {
-				t.Errorf("mode %v: alone %+v, %v", want.Mode, info, err)
-			}
+		t.Run(want.Mode.String(), func(t *testing.T) {
+			onServers(t, func(t *testing.T, q *Quorum) {
+				other, leaves := grantedOf(t, q, want), grantedOf(t, q, want)
+				if held, err := q.Release(t.Context(), []string{"job"}, leaves.Token, time.Minute); !held ||
+					err != nil {
+					t.Fatalf("%v, %v", held, err)
+				}
+				info, err := q.Inspect(t.Context(), "job")
+				if err != nil || info.Mode != want.Mode || info.Holders != 1 || info.Fence != other.Token.Fence ||
+					len(info.Slots) != want.Limit {
+					t.Errorf("beside another %+v, %v", info, err)
+				}
+				givenBack(t, q, "job", other)
+				info, err = q.Inspect(t.Context(), "job")
+				if err != nil || info.Mode != Kept || info.Holders != 0 || info.Held < 2 ||
+					info.Fence != leaves.Token.Fence || info.TTL < 50*time.Second {
+					t.Errorf("alone %+v, %v", info, err)
+				}
+			})
 		})
 	}
 }
@@ -224,7 +201,8 @@ func TestDowngrade(t *testing.T) {
 	onServers(t, func(t *testing.T, q *Quorum) {
 		lease := grantedOf(t, q, Request{Key: "job"})
 		for range 2 {
-			if left, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, true); left <= 0 || err != nil {
+			if left, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, true); left <= 0 ||
+				err != nil {
 				t.Fatalf("%v, %v", left, err)
 			}
 		}
@@ -238,18 +216,4 @@ func TestDowngrade(t *testing.T) {
 		givenBack(t, q, "job", reader)
 		grantedOf(t, q, Request{Key: "job"})
 	})
-}
-
-func TestInvalidRequests(t *testing.T) {
-	q := dialQuorum(t, []string{"127.0.0.1:1"})
-	for _, r := range []Request{
-		{Key: "a", Mode: Limited}, {Key: "a", Mode: Limited, Limit: MaxLimit + 1}, {Key: "a", Mode: Kept},
-		{Key: "a", Keys: []string{"a"}}, {Key: "a", Keys: []string{"b", "c", "b"}}, {Key: "a", Keys: []string{"b"}, Mode: Shared},
-		{Key: "a", Keys: make([]string, MaxKeys)},
-	} {
-		r.TTL = time.Second
-		if _, err := q.Acquire(t.Context(), r); !errors.Is(err, ErrInvalidRequest) {
-			t.Errorf("%+v: %v", r, err)
-		}
-	}
 }

@@ -31,3 +31,31 @@ func TestLatenessLogged(t *testing.T) {
 		}
 	})
 }
+
+// lateness remembers how late this process was for some seconds, and logs it now and then.
+func TestLateness(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	synctest.Test(t, func(t *testing.T) {
+		l := lateness{log: zap.New(core)}
+		for _, c := range []struct {
+			after, by, recent, during time.Duration
+			logged                    int
+		}{
+			{0, minLateness - 1, minLateness - 1, 0, 0},
+			{time.Second, minLateness, minLateness, minLateness, 1},
+			{time.Second, 2 * minLateness, 2 * minLateness, 2 * minLateness, 2},
+			{time.Second, 0, 2 * minLateness, 2 * minLateness, 2},
+			{1, 0, 2 * minLateness, 0, 2}, // over a second ago
+			{4 * time.Second, 0, 0, 0, 2},
+			{4 * time.Second, minLateness, minLateness, minLateness, 2},
+		} {
+			time.Sleep(c.after)
+			l.note(c.by)
+			if recent, during := l.recent(time.Now()), l.during(time.Second); recent != c.recent ||
+				during != c.during || logs.Len() != c.logged {
+				t.Errorf("late by %v: recently %v, within a second %v, logged %d times, want %+v", c.by, recent,
+					during, logs.Len(), c)
+			}
+		}
+	})
+}

@@ -29,7 +29,7 @@ type Polled = master.Polled
 // maxMaxTTL is a year. So no sum of a few of them overflows.
 const maxMaxTTL = 8760 * time.Hour
 
-// defaultQueueTimeout is Options.QueueTimeout where that is zero.
+// defaultQueueTimeout is used if Options.QueueTimeout is zero.
 const defaultQueueTimeout = 5 * time.Second
 
 // maxMasters leaves room for a bit of each master beside a cursor of SCAN.
@@ -44,19 +44,21 @@ type Options struct {
 	QueueTimeout  time.Duration   // how long a LOCK waits at most until it can be sent; 0: 5s
 	MaxTTL        time.Duration   // longest ttl, at most a year; also how long a release of an unknown token is owed, and a master that lost its memory stays out of the vote
 	Fencing       bool            // without it the number in a token is 0
-	Guard         Guard           // what happens to a master that may have lost its memory
+	Guard         Guard           // how a master is treated that may have lost its memory
 	AllowEviction bool            // let masters vote that may evict keys to save memory
 	Log           *zap.Logger     // nil: none
 
-	// Adopt makes an event loop read the connection of a lane; ok is false where it cannot. What
+	// Adopt makes an event loop read the connection of a lane; ok is false if it cannot. Code that
 	// runs on a loop writes with Quorum.Flush at the end of its turn. nil: each lane has
 	// goroutines that read and write.
 	Adopt func(conn net.Conn) (polled Polled, ok bool)
 
-	dice *dice.Dice
+	// Dice draws secrets, nonces and jitter. It is for tests, whose runs follow from a seed. nil: secrets
+	// and nonces come from crypto/rand.
+	Dice *dice.Dice
 }
 
-// Guard says what happens to a master that may have lost its memory: one that restarted, was
+// Guard says how a master is treated that may have lost its memory: one that restarted, was
 // flushed, stepped its clock or went back to an older state. GuardOff must be chosen by all
 // proxies of a deployment or by none.
 type Guard = admission.Mode
@@ -92,7 +94,7 @@ type Request struct {
 	Key   string        // without Options.KeyPrefix
 	Keys  []string      // further keys, at most MaxKeys-1: all or none. Each key once; only with Exclusive
 	TTL   time.Duration // 1ms to Options.MaxTTL; counted in whole milliseconds, rounded down
-	Owner string        // label that Inspect shows; up to 64 printable ASCII bytes, may be empty. Proves nothing
+	Owner string        // label that Inspect shows; up to 64 printable ASCII bytes, may be empty. It is no proof
 	Mode  Mode          // Exclusive, Shared or Limited
 	Limit int           // of Limited: how many may hold the key, 1 to MaxLimit. Slots from 0 to Limit-1 are taken
 
@@ -100,13 +102,13 @@ type Request struct {
 	// long as it takes.
 	Patience time.Duration
 
-	// Waits is how long somebody still waits for the lock who comes first; 0 for nobody. Where
-	// holders of another mode refuse it, they are joined by nobody for so long, or for 1.5 s. It is
-	// a hint: it makes no difference to who may hold the lock.
+	// Waits is how long the first client in line still waits for the lock; 0 for none. If holders
+	// of another mode refuse it, no others may join them for so long, or for 1.5 s. It is a hint:
+	// it makes no difference to who may hold the lock.
 	Waits time.Duration
 }
 
-// validate says what is wrong with the keys and the mode.
+// validate returns the fault of the keys or the mode.
 func (r *Request) validate() error {
 	switch {
 	case r.Mode > Limited:
@@ -129,11 +131,11 @@ func (r *Request) validate() error {
 // Lease is what Acquire granted.
 type Lease struct {
 	Token    Token
-	Validity time.Duration // what the holder may count on from the moment Acquire returned; positive
+	Validity time.Duration // how long the holder may count on it from the moment Acquire returned; positive
 	Slot     int           // of Limited: the slot, from 0
 }
 
-// validate lists everything that is wrong with o.
+// validate lists all faults of o.
 func (o *Options) validate() error {
 	var faults []error
 	if len(o.Masters) == 0 {

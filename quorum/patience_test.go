@@ -7,9 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
 	"lockproxy/quorum/internal/fake"
 )
 
@@ -31,24 +28,27 @@ const gatherFor = 1100 * time.Microsecond
 // waits for it a quarter of the ttl, and a second at most.
 func TestProgressIsNoSilence(t *testing.T) {
 	for _, c := range []struct {
+		name      string
 		packets   int // before it
 		ttl, want time.Duration
 		err       error
 	}{
-		{3, 10 * time.Second, 4*40*time.Millisecond - 3*gatherFor, nil},
-		{20, 10 * time.Second, 21*40*time.Millisecond - 20*gatherFor, nil},
-		{20, time.Second, 250 * time.Millisecond, ErrNoQuorum},
-		{40, 10 * time.Second, time.Second, ErrNoQuorum},
+		{"3 packets before it", 3, 10 * time.Second, 4*40*time.Millisecond - 3*gatherFor, nil},
+		{"20 packets before it", 20, 10 * time.Second, 21*40*time.Millisecond - 20*gatherFor, nil},
+		{"more than a quarter of the ttl", 20, time.Second, 250 * time.Millisecond, ErrNoQuorum},
+		{"more than a second", 40, 10 * time.Second, time.Second, ErrNoQuorum},
 	} {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q := s.quorum()
-			busy(s, q, c.packets)
-			began := time.Now()
-			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: c.ttl})
-			if took := time.Since(began); !errors.Is(err, c.err) || took != c.want {
-				t.Errorf("%d packets before it, ttl %v: %v after %v, want %v after %v", c.packets, c.ttl, err, took, c.err, c.want)
-			}
-			time.Sleep(5 * time.Second)
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				busy(s, q, c.packets)
+				began := time.Now()
+				_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: c.ttl})
+				if took := time.Since(began); !errors.Is(err, c.err) || took != c.want {
+					t.Errorf("%v after %v, want %v after %v", err, took, c.err, c.want)
+				}
+				time.Sleep(5 * time.Second)
+			})
 		})
 	}
 }
@@ -62,24 +62,34 @@ func TestSilence(t *testing.T) {
 		want   time.Duration
 	}{
 		{"nothing known", func(*sim, *Quorum) {}, 50 * time.Millisecond},
-		{"after a short round trip", func(s *sim, q *Quorum) { slowOnce(s, q, 20*time.Millisecond) }, 50 * time.Millisecond},
+		{"after a short round trip", func(s *sim, q *Quorum) { slowOnce(s, q, 20*time.Millisecond) },
+			50 * time.Millisecond},
 		{"after a long one", func(s *sim, q *Quorum) { slowOnce(s, q, 80*time.Millisecond) }, 160 * time.Millisecond},
-		{"after one that was very long", func(s *sim, q *Quorum) { slowOnce(s, q, 700*time.Millisecond) }, 250 * time.Millisecond},
+		{"after one that was very long", func(s *sim, q *Quorum) { slowOnce(s, q, 700*time.Millisecond) },
+			250 * time.Millisecond},
 		{"under load", func(_ *sim, q *Quorum) { q.intake.running += manyAttempts }, 250 * time.Millisecond},
-		{"long after a long one", func(s *sim, q *Quorum) { slowOnce(s, q, 80*time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},
+		{"long after a long one", func(s *sim, q *Quorum) {
+			slowOnce(s, q, 80*time.Millisecond)
+			time.Sleep(4 * time.Second)
+		}, 50 * time.Millisecond},
 		{"late", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond) }, 80 * time.Millisecond},
 		{"late for long", func(_ *sim, q *Quorum) { q.lateness.note(80 * time.Millisecond) }, 250 * time.Millisecond},
-		{"late long ago", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond); time.Sleep(4 * time.Second) }, 50 * time.Millisecond},
+		{"late long ago", func(_ *sim, q *Quorum) {
+			q.lateness.note(8 * time.Millisecond)
+			time.Sleep(4 * time.Second)
+		}, 50 * time.Millisecond},
 	} {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q := s.quorum()
-			c.before(s, q)
-			s.each(0, 3, (*fake.Master).Pause)
-			began := time.Now()
-			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
-			if took := time.Since(began); !errors.Is(err, ErrNoQuorum) || took != c.want {
-				t.Errorf("%s: %v after %v, want %v", c.name, err, took, c.want)
-			}
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, s *sim) {
+				q := s.quorum()
+				c.before(s, q)
+				s.each(0, 3, (*fake.Master).Pause)
+				began := time.Now()
+				_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
+				if took := time.Since(began); !errors.Is(err, ErrNoQuorum) || took != c.want {
+					t.Errorf("%v after %v, want %v", err, took, c.want)
+				}
+			})
 		})
 	}
 }
@@ -93,28 +103,18 @@ func slowOnce(s *sim, q *Quorum, d time.Duration) {
 	synctest.Wait()
 }
 
-// lateness remembers how late this process was for some seconds, and logs it now and then.
-func TestLateness(t *testing.T) {
-	core, logs := observer.New(zap.WarnLevel)
-	synctest.Test(t, func(t *testing.T) {
-		l := lateness{log: zap.New(core)}
-		for _, c := range []struct {
-			after, by, recent, during time.Duration
-			logged                    int
-		}{
-			{0, minLateness - 1, minLateness - 1, 0, 0},
-			{time.Second, minLateness, minLateness, minLateness, 1},
-			{time.Second, 2 * minLateness, 2 * minLateness, 2 * minLateness, 2},
-			{time.Second, 0, 2 * minLateness, 2 * minLateness, 2},
-			{1, 0, 2 * minLateness, 0, 2}, // over a second ago
-			{4 * time.Second, 0, 0, 0, 2},
-			{4 * time.Second, minLateness, minLateness, minLateness, 2},
-		} {
-			time.Sleep(c.after)
-			l.note(c.by)
-			if recent, during := l.recent(time.Now()), l.during(time.Second); recent != c.recent || during != c.during || logs.Len() != c.logged {
-				t.Errorf("late by %v: recently %v, within a second %v, logged %d times, want %+v", c.by, recent, during, logs.Len(), c)
+func TestAttemptTime(t *testing.T) {
+	for _, c := range []struct{ ttl, want time.Duration }{
+		{time.Minute, time.Second},
+		{4 * time.Second, time.Second},
+		{time.Second, 250 * time.Millisecond},
+		{10 * time.Millisecond, 2500 * time.Microsecond},
+		{time.Millisecond, 2 * time.Millisecond},
+	} {
+		t.Run(c.ttl.String(), func(t *testing.T) {
+			if got := attemptTime(c.ttl); got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
 			}
-		}
-	})
+		})
+	}
 }

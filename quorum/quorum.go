@@ -114,8 +114,8 @@ func (q *Quorum) openLanes() {
 	}
 	for i := range o.Masters {
 		q.lanes = append(q.lanes, master.New(master.Config{
-			Index: i, Options: &o.Masters[i], Names: names, Encoder: &q.enc, MaxTTL: o.MaxTTL,
-			Unguarded: o.Guard == GuardOff, Host: q, Log: q.log, Dice: o.dice, Start: start, Adopt: o.Adopt,
+			Index: i, Options: &o.Masters[i], Names: names, Encoder: &q.enc, KeyPrefix: o.KeyPrefix, MaxTTL: o.MaxTTL,
+			Unguarded: o.Guard == GuardOff, Host: q, Log: q.log, Dice: o.Dice, Start: start, Adopt: o.Adopt,
 		}))
 	}
 }

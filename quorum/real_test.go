@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,8 +34,8 @@ func TestOnMiniredis(t *testing.T) {
 	mustRelease(t, q, "job", lease.Token)
 }
 
-// Many clients on a few keys: nobody holds what another holds, tokens of a key rise, and nothing
-// stays: B16.
+// Many clients on a few keys: a key never has two holders, its tokens rise, and no key is left:
+// B16.
 func TestContention(t *testing.T) {
 	servers, addrs := startMasters(t, 5)
 	proxies := []*Quorum{dialQuorum(t, addrs), dialQuorum(t, addrs)}
@@ -71,7 +73,8 @@ func TestContention(t *testing.T) {
 				p.mu.Lock()
 				p.holder = ""
 				p.mu.Unlock()
-				if _, err := proxies[(g+i+1)%2].Release(t.Context(), []string{key}, lease.Token, 0); err != nil && !errors.Is(err, ErrNoQuorum) {
+				if _, err := proxies[(g+i+1)%2].Release(t.Context(), []string{key}, lease.Token, 0); err != nil &&
+					!errors.Is(err, ErrNoQuorum) {
 					t.Error(err)
 				}
 			}
@@ -105,7 +108,10 @@ func TestNoStraysAfterPause(t *testing.T) {
 		name    string
 		proxies int
 		dead    bool // the pause lasts until the lane is given up
-	}{{"one proxy", 1, false}, {"released through another proxy", 2, false}, {"one proxy, lane dead", 1, true}, {"another proxy, lane dead", 2, true}} {
+	}{
+		{"one proxy", 1, false}, {"released through another proxy", 2, false},
+		{"one proxy, lane dead", 1, true}, {"another proxy, lane dead", 2, true},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			servers, addrs := startMasters(t, 3)
@@ -113,7 +119,7 @@ func TestNoStraysAfterPause(t *testing.T) {
 			for range c.proxies {
 				proxies = append(proxies, dialQuorum(t, addrs))
 			}
-			servers[2].signal(t, syscall.SIGSTOP)
+			servers[2].server.Signal(t, syscall.SIGSTOP)
 			const pairs = 25
 			for i := range pairs {
 				key := fmt.Sprint("job", i)
@@ -124,10 +130,12 @@ func TestNoStraysAfterPause(t *testing.T) {
 					t.Errorf("pair %d took %v with one master paused", i, took)
 				}
 			}
-			if c.dead && !poll(5*time.Second, func() bool { return proxies[0].Masters()[2].Reason == "gave no answer in 2s" }) {
+			if c.dead && !poll(5*time.Second, func() bool {
+				return proxies[0].Masters()[2].Reason == "gave no answer in 2s"
+			}) {
 				t.Errorf("status %+v", proxies[0].Masters()[2])
 			}
-			servers[2].signal(t, syscall.SIGCONT)
+			servers[2].server.Signal(t, syscall.SIGCONT)
 			waitDrained(t, proxies)
 			for i, s := range servers {
 				if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
@@ -135,25 +143,6 @@ func TestNoStraysAfterPause(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// waitDrained waits until every lane votes, owes nothing and has been pinged after what it was
-// sent.
-func waitDrained(t *testing.T, proxies []*Quorum) {
-	t.Helper()
-	for _, q := range proxies {
-		done := poll(15*time.Second, func() bool {
-			for _, st := range q.Masters() {
-				if st.State != stat.StateVoting || st.Owed != 0 || st.Unanswered != 0 {
-					return false
-				}
-			}
-			return q.calls.Load() == 0
-		})
-		if !done {
-			t.Fatalf("lanes do not come to rest: %+v", q.Masters())
-		}
 	}
 }
 
@@ -178,7 +167,7 @@ func TestNoStraysAfterCut(t *testing.T) {
 					lease := eventually(t, proxies[0], key, time.Minute)
 					mustRelease(t, proxies[len(proxies)-1], key, lease.Token)
 				}
-				relay.cut(round == 1) // half of what was held back arrives late, in the second round
+				relay.cut(round == 1) // half of the bytes held back arrive late, in the second round
 				waitDrained(t, proxies)
 			}
 			for i, s := range servers {
@@ -190,13 +179,12 @@ func TestNoStraysAfterCut(t *testing.T) {
 	}
 }
 
-// The same with the master killed and started empty: nothing to clean up, and it votes again.
+// A master is killed and started empty: no release is owed to it, and it votes again.
 func TestMasterRestarted(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs)
 	lease := eventually(t, q, "job", time.Minute)
-	servers[2].signal(t, syscall.SIGKILL)
-	_ = servers[2].cmd.Wait()
+	servers[2].server.Kill()
 	mustRelease(t, q, "job", lease.Token)
 	start := time.Now()
 	mustRelease(t, q, "job", eventually(t, q, "job", time.Minute).Token)
@@ -206,7 +194,7 @@ func TestMasterRestarted(t *testing.T) {
 	if !poll(5*time.Second, func() bool { return q.Masters()[2].Reason == "refused the connection" }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
-	servers[2].restart(t)
+	servers[2].server.Restart(t)
 	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Owed == 0 }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
@@ -252,7 +240,7 @@ func TestScriptFlushMidTraffic(t *testing.T) {
 	}
 }
 
-// Passwords, ACLs, replicas and the same server twice, as a real Redis words them.
+// Passwords, ACLs, replicas and the same server twice, in the words of a real Redis.
 func TestRealRefusals(t *testing.T) {
 	good, secured := startRedis(t), startRedis(t, "--requirepass", "geheim")
 	replica := startRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(port(t, good.addr)))
@@ -261,12 +249,14 @@ func TestRealRefusals(t *testing.T) {
 		o.Masters[4].Password = "geheim"
 	})
 	for i, want := range []string{"", "wants a password", "says wrong password", "is a replica", ""} {
-		if st := q.Masters()[i]; st.Reason != want || (want == "") != (st.State == stat.StateVoting) || want != "" && st.State != stat.StateRefused {
+		if st := q.Masters()[i]; st.Reason != want || (want == "") != (st.State == stat.StateVoting) || want != "" &&
+			st.State != stat.StateRefused {
 			t.Errorf("master %d is %s: %q, want %q", i+1, st.State, st.Reason, want)
 		}
 	}
 	_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
-	if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "2 of 5 masters can vote, 3 needed") || strings.Contains(err.Error(), "geheim") {
+	if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "2 of 5 masters can vote, 3 needed") ||
+		strings.Contains(err.Error(), "geheim") {
 		t.Errorf("%v", err)
 	}
 	twice := dialQuorum(t, []string{good.addr, good.addr, strings.Replace(good.addr, "127.0.0.1", "localhost", 1)})
@@ -283,42 +273,56 @@ func TestRealRefusals(t *testing.T) {
 	}
 }
 
-// A user with no more rights than it takes.
+// A user with the rights that docs/reference/settings.md gives it.
 func TestLeastRights(t *testing.T) {
 	s := startRedis(t)
-	rules := "on >pw ~lock:* ~lockproxy:* resetchannels &lockproxy:released:* &lockproxy:changed* -@all +eval +evalsha +script|load +set +getrange +del +pttl +pexpire +pexpireat +get +type +zadd +zscore +zrem +zrevrange +zrangebyscore +zcard +zcount +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange +hget +hmget +hset +hdel +hlen +hgetall +time +info +config|get +ping +client|id +client|kill +client|setname"
+	page, err := os.ReadFile("../docs/reference/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^ACL SETUSER lockproxy on >password (.*)$`).FindSubmatch(page)
+	if line == nil {
+		t.Fatal("the page has no user")
+	}
+	rules := "on >pw " + string(line[1])
 	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks"}, fields(rules)...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "fewer"}, fields(strings.ReplaceAll(rules, "+script|load ", ""))...)...).Err(); err != nil {
+	if err := s.Do(t.Context(), append([]any{"ACL", "SETUSER", "fewer"},
+		fields(strings.ReplaceAll(rules, "+script|load ", ""))...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for _, user := range []string{"locks", "fewer"} {
-		q := dialQuorum(t, []string{s.addr}, func(o *Options) { o.Masters[0].User, o.Masters[0].Password = user, "pw" })
-		lease := eventually(t, q, "job", time.Second)
-		s.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		q.Abandon("job", lease.Token)
-		if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
-			t.Errorf("%s: no release after a hand-over: %+v", user, q.Masters())
-		}
-		var h heard
-		stop := q.Watch(t.Context(), "job", h.add)
-		lease = eventually(t, q, "job", time.Minute)
-		if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
-			t.Errorf("%s: Scan found %v, %v", user, locks, err)
-		}
-		if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); err != nil {
-			t.Errorf("%s: Extend: %v", user, err)
-		}
-		if kept := q.Remember(t.Context(), "upstream", "u", "none"); kept != 1 || q.Recall(t.Context(), "upstream", "u")[0] != "none" {
-			t.Errorf("%s: nothing is remembered", user)
-		}
-		mustRelease(t, q, "job", lease.Token)
-		if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
-			t.Errorf("%s: told %v", user, h.ids)
-		}
-		stop()
-		allKinds(t, q)
+	for name, user := range map[string]string{"all that is documented": "locks", "without SCRIPT LOAD": "fewer"} {
+		t.Run(name, func(t *testing.T) {
+			q := dialQuorum(t, []string{s.addr}, func(o *Options) {
+				o.Masters[0].User, o.Masters[0].Password = user, "pw"
+			})
+			lease := eventually(t, q, "job", time.Second)
+			s.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			q.Abandon("job", lease.Token)
+			if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+				t.Errorf("no release after a hand-over: %+v", q.Masters())
+			}
+			var h heard
+			stop := q.Watch(t.Context(), "job", h.add)
+			lease = eventually(t, q, "job", time.Minute)
+			if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
+				t.Errorf("Scan found %v, %v", locks, err)
+			}
+			if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); err != nil {
+				t.Errorf("Extend: %v", err)
+			}
+			if kept := q.Remember(t.Context(), "upstream", "u", "none"); kept != 1 ||
+				q.Recall(t.Context(), "upstream", "u")[0] != "none" {
+				t.Error("the master remembers no value")
+			}
+			mustRelease(t, q, "job", lease.Token)
+			if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
+				t.Errorf("heard of %v", h.ids)
+			}
+			stop()
+			allKinds(t, q)
+		})
 	}
 	if log := s.Do(t.Context(), "ACL", "LOG").Val(); len(log.([]any)) > 1 { // SCRIPT LOAD of the second
 		t.Errorf("refused: %v", log)
@@ -331,7 +335,8 @@ func allKinds(t *testing.T, q *Quorum) {
 	changed := make(chan struct{}, 100)
 	stop := q.Follow(t.Context(), "kinds", func() { changed <- struct{}{} })
 	defer stop()
-	shared, slots := Request{Key: "kinds", Mode: Shared, Waits: time.Minute}, Request{Key: "kinds", Mode: Limited, Limit: 3, Waits: time.Minute}
+	shared, slots := Request{Key: "kinds", Mode: Shared, Waits: time.Minute},
+		Request{Key: "kinds", Mode: Limited, Limit: 3, Waits: time.Minute}
 	first := grantedOf(t, q, Request{Key: "kinds", Waits: time.Minute})
 	<-changed
 	if _, err := q.Extend(t.Context(), []string{"kinds"}, first.Token, time.Minute, true); err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// relay is a TCP relay to one server that can hold back what clients send, reset their
-// connections, and still deliver it late, as a network does that heals.
+// relay is a TCP relay to one server. Like a network that heals, it can hold back bytes of
+// clients, reset their connections, and still deliver the bytes late.
 type relay struct {
 	addr, to string
 	ln       net.Listener
@@ -122,7 +122,7 @@ func (r *relay) cut(late bool) {
 		_ = l.client.Close()
 		if late {
 			_, _ = l.server.Write(l.held[:len(l.held)/2])
-			continue // its connection stays, as far as the server knows
+			continue // for the server its connection is open
 		}
 		_ = l.server.Close()
 		delete(r.links, l)

@@ -8,7 +8,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestRemember: what one proxy keeps with the masters another recalls, as far as they answer.
+// TestRemember: a value that one proxy keeps with the masters another recalls, from those masters
+// that answer.
 func TestRemember(t *testing.T) {
 	minis := []string{}
 	first := startMini(t)
@@ -24,7 +25,8 @@ func TestRemember(t *testing.T) {
 		t.Errorf("the first master has %q", got)
 	}
 	other := dialQuorum(t, minis)
-	if got := other.Recall(t.Context(), "upstream", "10.0.0.9:6379"); !slices.Equal(got, []string{"none", "none", "none"}) {
+	if got := other.Recall(t.Context(), "upstream",
+		"10.0.0.9:6379"); !slices.Equal(got, []string{"none", "none", "none"}) {
 		t.Errorf("another proxy recalls %q", got)
 	}
 	if got := other.Recall(t.Context(), "upstream", "other"); !slices.Equal(got, []string{"", "", ""}) {
@@ -32,17 +34,20 @@ func TestRemember(t *testing.T) {
 	}
 	first.Del("lockproxy:upstream:lock:")
 	first.Set("lockproxy:upstream:lock:", "no hash")
-	if got := other.Recall(t.Context(), "upstream", "10.0.0.9:6379"); !slices.Equal(got, []string{"", "none", "none"}) {
+	if got := other.Recall(t.Context(), "upstream",
+		"10.0.0.9:6379"); !slices.Equal(got, []string{"", "none", "none"}) {
 		t.Errorf("where one has no hash: %q", got)
 	}
 	first.Close()
-	for end := time.Now().Add(10 * time.Second); other.Masters()[0].State != stat.StateDown && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); other.Masters()[0].State != stat.StateDown &&
+		time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if kept := other.Remember(t.Context(), "upstream", "10.0.0.9:6379", "password"); kept != 2 {
 		t.Errorf("kept by %d, want 2", kept)
 	}
-	if got := q.Recall(t.Context(), "upstream", "10.0.0.9:6379"); !slices.Equal(got, []string{"", "password", "password"}) {
+	if got := q.Recall(t.Context(), "upstream",
+		"10.0.0.9:6379"); !slices.Equal(got, []string{"", "password", "password"}) {
 		t.Errorf("where one is down: %q", got)
 	}
 	eventually(t, q, "job", time.Second) // the lanes go on
@@ -56,7 +61,8 @@ func TestRememberNobody(t *testing.T) {
 			m.Pause()
 		}
 		start := time.Now()
-		if got := q.Recall(t.Context(), "upstream", "u"); !slices.Equal(got, []string{"", "", ""}) || time.Since(start) != q.opts.MasterTimeout {
+		if got := q.Recall(t.Context(), "upstream", "u"); !slices.Equal(got, []string{"", "", ""}) ||
+			time.Since(start) != q.opts.MasterTimeout {
 			t.Errorf("got %q after %v", got, time.Since(start))
 		}
 	})

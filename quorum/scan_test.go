@@ -15,8 +15,7 @@ import (
 	"lockproxy/stat"
 )
 
-// Inspect, Scan and ReleaseKey on servers: locks of ours and of another library, and what is no
-// lock.
+// Inspect, Scan and ReleaseKey on servers: our locks, locks of another library, and other keys.
 func TestScan(t *testing.T) {
 	for kind, start := range startThree {
 		for _, prefix := range []string{"lock:", "", "a*[b]?\\c"} {
@@ -96,10 +95,12 @@ func TestScan(t *testing.T) {
 				if found != 10 {
 					t.Errorf("%d keys match job1?, want 10", found)
 				}
-				if info, err := q.Inspect(ctx, "redsync"); err != nil || info.Held != 3 || info.Fence != 0 || info.Owner != "" {
+				if info, err := q.Inspect(ctx, "redsync"); err != nil || info.Held != 3 || info.Fence != 0 ||
+					info.Owner != "" {
 					t.Errorf("%+v, %v", info, err)
 				}
-				for key, want := range map[string]bool{"redsync": true, "list": false, "minority": true, "job3": true, "none": false} {
+				for key, want := range map[string]bool{"redsync": true, "list": false, "minority": true, "job3": true,
+					"none": false} {
 					if ok, err := q.ReleaseKey(ctx, key); ok != want || err != nil {
 						t.Errorf("ReleaseKey(%q) = %v, %v", key, ok, err)
 					}
@@ -132,8 +133,7 @@ func TestScanWithoutMasters(t *testing.T) {
 		return keys, nil
 	}
 	down := func(s *redisServer, i int) {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
+		s.server.Kill()
 		if !poll(5*time.Second, func() bool { return q.Masters()[i].State != stat.StateVoting }) {
 			t.Fatal("not noticed")
 		}
@@ -156,8 +156,8 @@ func TestScanWithoutMasters(t *testing.T) {
 	}
 }
 
-// A master that stalls for a page and comes back hides no lock: neither those that it was not asked
-// for, nor the page.
+// A master that stalls for a page and comes back hides no lock: neither later ones, nor those of
+// the page.
 func TestScanPastStall(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs, patient)
@@ -173,7 +173,7 @@ func TestScanPastStall(t *testing.T) {
 	waitDrained(t, []*Quorum{q})
 	for page, cursor := 1, uint64(0); page == 1 || cursor != 0; page++ {
 		if page == 2 {
-			servers[0].signal(t, syscall.SIGSTOP)
+			servers[0].server.Signal(t, syscall.SIGSTOP)
 		}
 		next, locks, err := q.Scan(t.Context(), cursor, "", 10)
 		if err != nil {
@@ -182,7 +182,7 @@ func TestScanPastStall(t *testing.T) {
 		for _, info := range locks {
 			delete(want, info.Key)
 		}
-		servers[0].signal(t, syscall.SIGCONT)
+		servers[0].server.Signal(t, syscall.SIGCONT)
 		cursor = next
 	}
 	if len(want) > 0 {
@@ -200,7 +200,8 @@ func TestScansTakeTurns(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			for now, most := open.Add(1), peak.Load(); now > most && !peak.CompareAndSwap(most, now); most = peak.Load() {
+			for now, most := open.Add(1), peak.Load(); now > most &&
+				!peak.CompareAndSwap(most, now); most = peak.Load() {
 			}
 			return &countedConn{Conn: conn, open: &open}, nil
 		}

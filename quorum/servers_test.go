@@ -5,102 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
+
+	"lockproxy/integration/redistest"
+	"lockproxy/quorum/internal/notify"
+	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
-// redisServer is a real redis-server of this test.
+// redisServer is a real redis-server of this test, with a client.
 type redisServer struct {
-	addr string
-	cmd  *exec.Cmd
 	*redis.Client
+	server *redistest.Server
+	addr   string
 }
 
-// startRedis starts a redis-server on a free port of the loopback interface, without persistence,
-// and ends it with the test. Without redis-server the test is skipped, or fails where CI is set.
+// startRedis starts a redis-server on a port.
 func startRedis(t testing.TB, args ...string) *redisServer {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is not installed")
-		}
-		t.Skip("redis-server is not installed")
-	}
-	for range 5 { // another process may take the port first
-		if s := runRedis(t, path, freeAddr(t), args...); s != nil {
-			return s
-		}
-	}
-	t.Fatal("redis-server does not start")
-	return nil
-}
-
-// restart starts another process at the same address.
-func (s *redisServer) restart(t testing.TB) *redisServer {
-	t.Helper()
-	next := runRedis(t, s.cmd.Path, s.addr)
-	if next == nil {
-		t.Fatal("redis-server does not start again")
-	}
-	return next
-}
-
-func runRedis(t testing.TB, path, addr string, args ...string) *redisServer {
-	t.Helper()
-	base := []string{"--port", fmt.Sprint(port(t, addr)), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}
-	cmd := exec.Command(path, append(base, args...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	o := &redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true}
-	s := &redisServer{addr: addr, cmd: cmd, Client: redis.NewClient(o)}
-	t.Cleanup(func() {
-		_ = s.Close()
-		_ = cmd.Process.Signal(syscall.SIGCONT)
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	answers := poll(5*time.Second, func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			return false
-		}
-		_ = c.Close()
-		err = s.Ping(t.Context()).Err()
-		return err == nil || strings.Contains(err.Error(), "NOAUTH")
-	})
-	if !answers {
-		return nil
-	}
+	s := &redisServer{server: redistest.StartTCP(t, args...)}
+	s.addr = s.server.Addr
+	s.Client = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true})
+	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-func (s *redisServer) signal(t testing.TB, sig os.Signal) {
-	t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
 }
 
 // poll asks f until it says yes or limit is over.
@@ -120,7 +55,7 @@ const testState = ReservedPrefix + "state:lock:"
 
 var nextRunID atomic.Int64
 
-// startMini starts a miniredis and supplies what it lacks and a lane asks for.
+// startMini starts a miniredis and adds commands that it lacks and a lane needs.
 func startMini(t testing.TB) *miniredis.Miniredis {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
@@ -132,7 +67,8 @@ func startMini(t testing.TB) *miniredis.Miniredis {
 	var ids atomic.Int64
 	m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
 		if strings.EqualFold(cmd, "INFO") {
-			c.WriteBulk("# Server\r\nredis_mode:standalone\r\nrun_id:" + runID + "\r\nrole:master\r\naof_enabled:0\r\n")
+			c.WriteBulk("# Server\r\nredis_mode:standalone\r\nrun_id:" + runID +
+				"\r\nrole:master\r\naof_enabled:0\r\n")
 			return true
 		}
 		args = append(args, "")
@@ -153,7 +89,8 @@ func startMini(t testing.TB) *miniredis.Miniredis {
 // with the test.
 func dialQuorum(t testing.TB, addrs []string, change ...func(*Options)) *Quorum {
 	t.Helper()
-	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true, Guard: GuardOff}
+	o := Options{KeyPrefix: "lock:", MasterTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Fencing: true,
+		Guard: GuardOff}
 	for _, a := range addrs {
 		o.Masters = append(o.Masters, MasterOptions{Addr: a})
 	}
@@ -192,7 +129,10 @@ func eventually(t testing.TB, q *Quorum, key string, ttl time.Duration) Lease {
 	t.Helper()
 	var lease Lease
 	var err error
-	if !poll(10*time.Second, func() bool { lease, err = q.Acquire(t.Context(), Request{Key: key, TTL: ttl}); return err == nil }) {
+	if !poll(10*time.Second, func() bool {
+		lease, err = q.Acquire(t.Context(), Request{Key: key, TTL: ttl})
+		return err == nil
+	}) {
 		t.Fatalf("Acquire(%q): %v", key, err)
 	}
 	return lease
@@ -216,4 +156,94 @@ func port(t testing.TB, addr string) int {
 	}
 	n, _ := strconv.Atoi(p)
 	return n
+}
+
+// onServers runs f against three masters that are miniredis, and three that are Redis.
+func onServers(t *testing.T, f func(t *testing.T, q *Quorum)) {
+	for kind, start := range startThree {
+		t.Run(kind, func(t *testing.T) { f(t, dialQuorum(t, start(t), patient)) })
+	}
+}
+
+func grantedOf(t *testing.T, q *Quorum, r Request) Lease {
+	t.Helper()
+	if r.TTL == 0 {
+		r.TTL = time.Minute
+	}
+	lease, err := q.Acquire(t.Context(), r)
+	if err != nil {
+		t.Fatalf("%+v: %v", r, err)
+	}
+	return lease
+}
+
+func refusedOf(t *testing.T, q *Quorum, r Request) {
+	t.Helper()
+	r.TTL = time.Minute
+	if lease, err := q.Acquire(t.Context(), r); !errors.Is(err, ErrHeld) {
+		t.Errorf("%+v: %+v, %v, want that it is held", r, lease, err)
+	}
+}
+
+func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
+	t.Helper()
+	if held, err := q.Release(t.Context(), []string{key}, lease.Token, 0); !held || err != nil {
+		t.Errorf("release of %s: %v, %v", key, held, err)
+	}
+}
+
+// waitDrained waits until every lane votes, owes no release and has been pinged after its last
+// request.
+func waitDrained(t *testing.T, proxies []*Quorum) {
+	t.Helper()
+	for _, q := range proxies {
+		done := poll(15*time.Second, func() bool {
+			for _, st := range q.Masters() {
+				if st.State != stat.StateVoting || st.Owed != 0 || st.Unanswered != 0 {
+					return false
+				}
+			}
+			return q.calls.Load() == 0
+		})
+		if !done {
+			t.Fatalf("lanes do not come to rest: %+v", q.Masters())
+		}
+	}
+}
+
+// patient is for the masters of a busy machine.
+func patient(o *Options) { o.MasterTimeout = time.Second }
+
+// startThree starts three masters of a kind.
+var startThree = map[string]func(t *testing.T) []string{
+	"miniredis": func(t *testing.T) []string {
+		return []string{startMini(t).Addr(), startMini(t).Addr(), startMini(t).Addr()}
+	},
+	"redis": func(t *testing.T) []string { _, addrs := startMasters(t, 3); return addrs },
+}
+
+// subscribed returns at how many masters there are subscriptions to the releases of a full key.
+func subscribed(t *testing.T, addrs []string, fullKey string) (n int) {
+	t.Helper()
+	channel := wire.ReleasedPrefix + fullKey
+	for _, addr := range addrs {
+		c, err := notify.Dial(t.Context(), &MasterOptions{Addr: addr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += int(min(1, c.PubSubNumSub(t.Context(), channel).Val()[channel]))
+		_ = c.Close()
+	}
+	return n
+}
+
+// dialMaster opens a client of a master for the time of the test.
+func dialMaster(t *testing.T, o *MasterOptions) *notify.Client {
+	t.Helper()
+	c, err := notify.Dial(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }

@@ -44,7 +44,7 @@ func (q *Quorum) Follow(ctx context.Context, key string, changed func()) (stop f
 // newSubscriptions returns subscriptions to channels, each connection beginning with first. A
 // master that must not vote is not asked.
 func (q *Quorum) newSubscriptions(first string) *notify.Subscriptions {
-	o := notify.Options{First: first, Timeout: q.opts.MasterTimeout, Log: q.log, Jitter: q.opts.dice.Jitter}
+	o := notify.Options{First: first, Timeout: q.opts.MasterTimeout, Log: q.log, Jitter: q.opts.Dice.Jitter}
 	for _, l := range q.lanes {
 		o.Masters = append(o.Masters, notify.Master{Name: l.Name(), Options: l.Options(), MayServe: l.MayServe})
 	}

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,42 +14,15 @@ import (
 
 	"github.com/tidwall/redcon"
 	"go.uber.org/zap/zaptest"
+
+	"lockproxy/integration/redistest"
 )
 
 // startRedis runs a redis-server for the test and returns how to reach it.
 func startRedis(t testing.TB, args ...string) (network, addr string) {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("no redis-server, and CI is set")
-		}
-		t.Skip("no redis-server found")
-	}
-	dir, err := os.MkdirTemp("", "resp") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	addr = filepath.Join(dir, "s")
-	cmd := exec.Command(path, append([]string{"--port", "0", "--unixsocket", addr, "--save", "", "--dir", dir}, args...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		c, err := net.Dial("unix", addr)
-		if err == nil {
-			c.Close()
-			return "unix", addr
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	s := redistest.Start(t, args...)
+	return s.Network, s.Addr
 }
 
 // ownHandler answers a command of ours with its arguments, a state it finds the connection in, or

@@ -10,44 +10,17 @@ import (
 	"io"
 	"math/big"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
+
+	"lockproxy/integration/redistest"
 )
 
-// redisServer starts a real Redis on a Unix socket and, with a port, on loopback, and waits until
-// it answers.
+// redisServer starts a real Redis.
 func redisServer(t *testing.T, args ...string) Options {
 	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is not installed")
-		}
-		t.Skip("redis-server is not installed")
-	}
-	socket := filepath.Join(t.TempDir(), "redis.sock")
-	command := exec.Command(program, append([]string{"--port", "0", "--unixsocket", socket, "--save", "", "--daemonize", "no"}, args...)...)
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		command.Process.Kill()
-		command.Wait()
-	})
-	opts := Options{Name: "redis", Network: "unix", Addr: socket, DialTimeout: 2 * time.Second}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
-		if _, err = New(opts).Ask(t.Context()); err == nil {
-			return opts
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("redis-server does not answer: %v", err)
-		}
-	}
+	s := redistest.Start(t, args...)
+	return Options{Name: "redis", Network: s.Network, Addr: s.Addr, DialTimeout: 2 * time.Second}
 }
 
 func pingOn(t *testing.T, conn net.Conn, command, want string) {

@@ -9,7 +9,9 @@ import (
 )
 
 // leaves may be imported from everywhere. They import nothing from the project.
-var leaves = []string{"goredis", "plain", "stat"}
+//
+// integration/redistest starts redis-servers for tests: see TestProductWithoutTestTools.
+var leaves = []string{"goredis", "integration/redistest", "plain", "stat"}
 
 // mayImport says which folders there are and what each may import from the project, beside leaves.
 var mayImport = map[string][]string{
@@ -51,7 +53,9 @@ var mayImport = map[string][]string{
 		"quorum/internal/fake", "quorum/internal/wire"},
 	"quorum/internal/model":  {}, // a model that tests search
 	"quorum/internal/notify": {"quorum/internal/master", "quorum/internal/wire"},
-	"quorum/internal/wire":   {},
+	"quorum/internal/sim": {"quorum", "quorum/internal/clock", "quorum/internal/dice", "quorum/internal/fake",
+		"quorum/internal/wire"}, // tests
+	"quorum/internal/wire": {},
 
 	// No code. deploy/check is a module of its own, as the parsers of these formats bring hundreds
 	// of modules.
@@ -69,6 +73,8 @@ var mayImport = map[string][]string{
 	"integration/sessions":   {"integration/lab"},
 
 	"integration/clients/withlock": {}, // shown in docs/recipes.md
+
+	"integration/redistest": {},
 
 	"integration/bench":   {},
 	"integration/lab":     {},
@@ -108,6 +114,19 @@ func TestFoldersImportWhatTheyMay(t *testing.T) {
 			if strings.HasPrefix(path, "go.opentelemetry.io/") && !strings.HasPrefix(folder, "cmd/lockproxy/internal/telemetry") {
 				t.Errorf("%s imports %s: only the room telemetry may", folder, path)
 			}
+		}
+	}
+}
+
+// TestProductWithoutTestTools: what only tests import is not in the program.
+func TestProductWithoutTestTools(t *testing.T) {
+	output, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for path := range strings.FieldsSeq(string(output)) {
+		if strings.HasPrefix(path, "lockproxy/integration/") || path == "testing" {
+			t.Errorf("the program contains %s", path)
 		}
 	}
 }

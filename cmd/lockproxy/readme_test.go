@@ -32,26 +32,6 @@ func TestDocsSettings(t *testing.T) {
 	}
 }
 
-// TestDocsRights: the rights that docs/reference/settings.md gives to lockproxy's user are those that package quorum is tested with.
-func TestDocsRights(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/settings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tested, err := os.ReadFile("../../quorum/real_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := regexp.MustCompile(`(?m)^ACL SETUSER lockproxy on >password (.*)$`).FindSubmatch(page)
-	rules := regexp.MustCompile(`rules := "on >pw (.*)"`).FindSubmatch(tested)
-	if shown == nil || rules == nil {
-		t.Fatalf("the page has %q, the test of quorum %q", shown, rules)
-	}
-	if string(shown[1]) != string(rules[1]) {
-		t.Errorf("the page says\n%s\ntested is\n%s", shown[1], rules[1])
-	}
-}
-
 // TestDocsReload: docs/operations.md names the settings that change without a restart.
 func TestDocsReload(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operations.md")

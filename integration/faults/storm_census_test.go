@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,15 +38,18 @@ func standing(t testing.TB, m *lab.Redis, key string) (list []history.Found) {
 		if value := m.Do(t, "GET", key); value != lab.Null2 {
 			list = append(list, history.Found{Value: lab.Scalar(value), Left: left})
 		}
-	case "zset": // of each reader, a member with all of it has less than zero its end as score
-		reply := m.Do(t, "ZRANGE", key, "-inf", "(0", "BYSCORE", "WITHSCORES")
-		for pair := range slices.Chunk(lab.Fields(reply), 2) {
-			end := strings.TrimPrefix(pair[1], "-")
-			list = append(list, history.Found{Value: pair[0], Left: untilThen(t, m, end)})
+	case "zset": // the secret of each holder has its end as the score, and its entry a negative number
+		ends := make(map[string]string)
+		for pair := range slices.Chunk(lab.Fields(m.Do(t, "ZRANGE", key, "1000", "+inf", "BYSCORE", "WITHSCORES")), 2) {
+			ends[pair[0]] = pair[1]
 		}
-	case "hash": // the number of each slot has its end and all of the holder
-		for pair := range slices.Chunk(lab.Fields(m.Do(t, "HGETALL", key)), 2) {
-			if end, value, ok := strings.Cut(pair[1], " "); ok {
+		const secret, fence = 40, len("S000") // where the secret ends in an entry, and where the fence begins after it
+		for _, entry := range lab.Fields(m.Do(t, "ZRANGE", key, "-inf", "(0", "BYSCORE")) {
+			if len(entry) < secret+fence {
+				continue // a slot's name
+			}
+			if end, holds := ends[entry[:secret]]; holds {
+				value := entry[:secret] + entry[secret+fence:]
 				list = append(list, history.Found{Value: value, Left: untilThen(t, m, end)})
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"lockproxy/integration/redistest"
 )
 
 // Config says what a deployment is made of. The zero value of a field stands for what its comment
@@ -45,7 +47,7 @@ func Start(t testing.TB, config Config) *Lab {
 		config.Net = NetMissing() == nil
 		config.Relays = !config.Net
 	}
-	Tool(t, "redis-server")
+	redistest.Program(t)
 	l := &Lab{config: config}
 	if config.Net {
 		l.Net = NewNet(t)

@@ -10,13 +10,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"lockproxy/integration/redistest"
 )
 
 // holdNamespace starts a process in a network namespace of its own, which lives as long as the
 // process.
 func holdNamespace(t testing.TB, name string) *Process {
 	t.Helper()
-	attributes := childAttributes()
+	attributes := redistest.ChildAttributes()
 	attributes.Cloneflags = syscall.CLONE_NEWNET
 	return launchWith(t, name, nil, attributes, "sleep", "infinity")
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/integration/redistest"
 )
 
 // Process is a running program with all it wrote to stdout and stderr.
@@ -31,7 +33,7 @@ func Launch(t testing.TB, name, path string, args ...string) *Process {
 // launch is Launch with more environment variables.
 func launch(t testing.TB, name string, env []string, path string, args ...string) *Process {
 	t.Helper()
-	return launchWith(t, name, env, childAttributes(), path, args...)
+	return launchWith(t, name, env, redistest.ChildAttributes(), path, args...)
 }
 
 func launchWith(t testing.TB, name string, env []string, attributes *syscall.SysProcAttr, path string, args ...string) *Process {

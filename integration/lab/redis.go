@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/redistest"
 )
 
 // Redis is a redis-server process of its own, without persistence unless its arguments say
@@ -35,6 +37,12 @@ func StartServer(t testing.TB, path string, args ...string) *Redis {
 	return startRedis(t, place{path: path}, args)
 }
 
+// FreeAddr finds a free loopback port, and gives it to no other test.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	return redistest.FreeAddr(t)
+}
+
 // place is what a server has of its own beside its files.
 type place struct {
 	clock *Clock
@@ -46,7 +54,7 @@ func startRedis(t testing.TB, at place, args []string) *Redis {
 	t.Helper()
 	path := at.path
 	if path == "" {
-		path = Tool(t, "redis-server")
+		path = redistest.Program(t)
 	}
 	for range 20 { // another process may take the port between our look and the server's start
 		s := &Redis{Addr: at.node.freeAddr(t), Clock: at.clock, Node: at.node, args: args, path: path, dir: redisDir(t)}
@@ -61,7 +69,7 @@ func startRedis(t testing.TB, at place, args []string) *Redis {
 // StartMasters starts n servers side by side.
 func StartMasters(t testing.TB, n int, args ...string) []*Redis {
 	t.Helper()
-	Tool(t, "redis-server") // skips here, since the goroutines below must not
+	redistest.Program(t) // skips here, since the goroutines below must not
 	return startMasters(t, make([]place, n), args)
 }
 

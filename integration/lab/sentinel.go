@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/redistest"
 )
 
 // StartSentinel starts a Redis Sentinel with these lines of configuration. It does not restart.
 func StartSentinel(t testing.TB, lines ...string) *Redis {
 	t.Helper()
-	path := Tool(t, "redis-server")
+	path := redistest.Program(t)
 	for range 20 { // another process may take the port between our look and the server's start
 		s := &Redis{Addr: FreeAddr(t), path: path, dir: redisDir(t)}
 		host, port, _ := net.SplitHostPort(s.Addr)

@@ -97,7 +97,7 @@ func (c *memConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close leaves what was written for the other end to read, as a late packet would be.
+// Close lets the other end read the bytes that were written before, like a late packet.
 func (c *memConn) Close() error {
 	c.mu.Lock()
 	c.local = true

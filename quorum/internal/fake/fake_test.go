@@ -15,7 +15,7 @@ const (
 	theirs = "2222222222222222222222222222222222222222"
 )
 
-// ask runs operations in order, each as a packet of its own, and returns what they were answered.
+// ask runs operations in order, each as a packet of its own, and returns the answers.
 func ask(t *testing.T, m *Master, record string, ops ...*wire.Op) (all wire.PacketReply) {
 	t.Helper()
 	for _, op := range ops {
@@ -56,7 +56,7 @@ func askPacket(t *testing.T, m *Master, record string, ops ...*wire.Op) wire.Pac
 
 func at(key, secret string) wire.TokenAt { return wire.TokenAt{Key: key, Secret: secret} }
 
-// results are what operations were answered, in one line.
+// results renders the answers of operations in one line.
 func results(p wire.PacketReply) string {
 	var b strings.Builder
 	for i := range p.Results {
@@ -103,38 +103,43 @@ func TestPacket(t *testing.T) {
 		}
 		one := askPacket(t, m, "",
 			&wire.Op{Kind: wire.Check, TokenAt: at("lock:none", mine)},
-			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:b", mine), TTL: time.Second, Terms: &wire.Terms{Waits: time.Second}},
+			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:b", mine), TTL: time.Second,
+				Terms: &wire.Terms{Waits: time.Second}},
 			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:c", mine), TTL: time.Second, Owner: "me"},
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", theirs)},
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine), Publish: true},
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:c", mine)})
-		if got := results(one); got != "1 0 1 1 0 1" || len(m.Keys) != 1 {
-			t.Errorf("releases, acquires, others: %s, %d keys", got, len(m.Keys))
+		if got := results(one); got != "1 0 1 1 0 1" || len(m.Names()) != 1 {
+			t.Errorf("releases, acquires, others: %s, %d keys", got, len(m.Names()))
 		}
 	})
 }
 
-// A packet under another record carries out what undoes, and nothing else.
+// A packet under another record carries out only operations that undo something.
 func TestPacketNotAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New("run")
-		m.Keys["lock:a"] = LockValue(mine, 7, "me", time.Now().Add(time.Second))
+		m.SetLock("lock:a", mine, 7, "me", time.Now().Add(time.Second))
 		p := ask(t, m, "A run f 1-0-x",
 			&wire.Op{Kind: wire.Check, TokenAt: at("lock:a", mine)},
 			&wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine)},
 			&wire.Op{Kind: wire.Acquire, TokenAt: at("lock:a", mine), TTL: time.Second})
-		if p.Admitted || p.Results[0].Code() != "NOTADMITTED" || !p.Results[1].Is(1) || p.Results[2].Code() != "NOTADMITTED" || len(m.Keys) != 0 {
-			t.Errorf("%v %s, %d keys", p.Admitted, results(p), len(m.Keys))
+		code := func(i int) string { return p.Results[i].Code() }
+		if p.Admitted || code(0) != wire.CodeNotAdmitted || !p.Results[1].Is(1) || code(2) != wire.CodeNotAdmitted {
+			t.Errorf("%v %s", p.Admitted, results(p))
+		}
+		if len(m.Names()) != 0 {
+			t.Errorf("%v %s, %d keys", p.Admitted, results(p), len(m.Names()))
 		}
 	})
 }
 
-// A master that is full still deletes, and grants behind that, as Redis does.
+// A master that is full still deletes, and grants after that, like Redis.
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New("run")
 		m.Denied = "OOM command not allowed when used memory > 'maxmemory'."
-		m.Keys["lock:a"] = LockValue(mine, 7, "me", time.Now().Add(time.Second))
+		m.SetLock("lock:a", mine, 7, "me", time.Now().Add(time.Second))
 		grant := func() *wire.Op { return &wire.Op{Kind: wire.Acquire, TokenAt: at("lock:b", mine), TTL: time.Second} }
 		before := ask(t, m, "", grant())
 		p := askPacket(t, m, "", grant(), &wire.Op{Kind: wire.Release, TokenAt: at("lock:a", mine)})
@@ -174,42 +179,30 @@ func TestDialAndPause(t *testing.T) {
 
 func TestSwap(t *testing.T) {
 	m := New("run")
-	m.State["record"] = "A"
+	m.SetState("record", "A")
 	m.SwapLocked(0, 1)
-	if m.State["record"] != "" {
+	if m.State("record") != "" {
 		t.Error("the record is still there")
 	}
-	m.State["record"] = "B"
+	m.SetState("record", "B")
 	m.SwapLocked(0, 1)
-	if m.State["record"] != "A" || m.DBs[1].State["record"] != "B" {
-		t.Errorf("%q, %q", m.State["record"], m.DBs[1].State["record"])
+	if m.State("record") != "A" || m.DBs[1].State("record") != "B" {
+		t.Errorf("%q, %q", m.State("record"), m.DBs[1].State("record"))
 	}
 }
 
 func TestInfoBySection(t *testing.T) {
 	m := New("run")
-	for section, has := range map[string]string{"server": "run_id:run", "replication": "role:master", "memory": "maxmemory_policy", "stats": "evicted_keys:0", "persistence": "aof_enabled:0"} {
+	for section, has := range map[string]string{
+		"server": "run_id:run", "replication": "role:master", "memory": "maxmemory_policy",
+		"stats": "evicted_keys:0", "persistence": "aof_enabled:0",
+	} {
 		text := m.infoLocked(section)
 		if !strings.Contains(text, has) {
 			t.Errorf("%s: %q", section, text)
 		}
 		if section != "server" && strings.Contains(text, "run_id") {
 			t.Errorf("%s: %q", section, text)
-		}
-	}
-}
-
-func TestMergeKnown(t *testing.T) {
-	for _, c := range []struct{ have, news, want string }{
-		{"", "f 1-0-a 0 0", "f 1-0-a 0 0"},
-		{"f 1-0-a 0 2-0-c", "f 0 3-0-b 1-0-d", "f 1-0-a 3-0-b 2-0-c"},
-		{"f 1-0-a 0 0", "f 1-0-b 0 0", "f 1-0-a 0 0"},
-		{"f 1-0-a 0 0", "g 0 0 0", "g 0 0 0"},
-		{"f 1-0-a 0 0", "", "f 1-0-a 0 0"},
-		{"f 0 old 0", "f old2 old3 0", "f old2 old 0"},
-	} {
-		if got := mergeKnown(c.have, c.news); got != c.want {
-			t.Errorf("%q and %q: %q, want %q", c.have, c.news, got, c.want)
 		}
 	}
 }

@@ -1,10 +1,13 @@
-// Package fake has in-memory masters for tests: Redis as far as a lane can tell, with its own Go
-// version of the scripts in package wire. Everything runs in testing/synctest.
+// Package fake has in-memory masters for tests. A [Master] answers the commands that a lane sends.
+// It runs the shipped scripts on a keyspace that has the commands they call. Everything runs in
+// testing/synctest.
 package fake
 
 import (
 	"context"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -12,8 +15,8 @@ import (
 )
 
 // Master is one server. It serves in-memory connections (Dial), or runs the commands that a
-// simulated network brings (Connect, Run). A connection is served in order; there is no order
-// between connections, as in Redis.
+// simulated network brings (Connect, Run). A connection is served in order. There is no order
+// between connections.
 //
 // A test changes fields under Set once connections exist.
 type Master struct {
@@ -31,22 +34,24 @@ type Master struct {
 	Ahead    time.Duration     // of the master's clock; ends of keys are by that clock
 	Clock    func() time.Time  // instead of the time and Ahead; nil: these
 
-	// Denied makes commands that write fail with this error. An OOM refuses only those that
-	// take memory, and none of a script that has written already, as in Redis. Empty: they work.
+	// Denied makes commands that write fail with this error, until the script that calls them has
+	// written something. An OOM refuses only commands that take memory. Empty: all work.
 	Denied string
-	// Hook is asked before a command runs, without the lock of the master: how long the master
-	// takes, and what it answers instead of running it ("" for the real thing).
+	// Lacks lists the commands that the user may not run: "hset", "pubsub|numsub".
+	Lacks map[string]bool
+	// Hook is asked before a command runs, without the lock of the master. It returns how long the
+	// master takes, and a reply instead of running the command, "" to run it.
 	Hook func(c *Command) (delay time.Duration, instead string)
-	// Fault is asked for every operation of a packet: an error text that takes the place of its
-	// result, "" to run it. Called with the lock of the master held.
-	Fault func(op *Op) string
-	// Forbids says which keys the ACL keeps from the user: a script that names one is refused. nil:
-	// none. Called with the lock of the master held.
+	// Fault is asked before every command that a script calls. It returns the error with which the
+	// command fails, "" to run it. Called with the lock of the master held.
+	Fault func(c Call) string
+	// Forbids says which keys the ACL keeps from the user: a script that names one is refused.
+	// nil: none. Called with the lock of the master held.
 	Forbids func(key string) bool
 	Quiet   bool // keep no log
 
-	down      bool // refuses connections
-	scripts   map[string]script
+	down      bool               // refuses connections
+	scripts   map[string]*script // by digest
 	nextID    int64
 	conns     map[int64]*Conn
 	gate      chan struct{} // closed while the master runs; open: it is paused
@@ -70,25 +75,28 @@ type Conn struct {
 // New returns a master that is empty and runs.
 func New(runID string) *Master {
 	m := &Master{
-		Memory: newMemory(), RunID: runID, Role: "master", Mode: "standalone",
+		RunID: runID, Role: "master", Mode: "standalone",
 		Config: map[string]string{"appendonly": "no", "appendfsync": "everysec", "no-appendfsync-on-rewrite": "no"},
-		Facts: map[string]string{"redis_version": "7.0.15", "connected_slaves": "0", "maxmemory": "0", "maxmemory_policy": "noeviction",
-			"evicted_keys": "0", "aof_enabled": "0", "aof_rewrite_in_progress": "0", "aof_last_write_status": "ok"},
-		scripts: map[string]script{}, conns: map[int64]*Conn{}, gate: make(chan struct{}), subs: map[string]map[*Conn]bool{},
+		Facts: map[string]string{"redis_version": "7.0.15", "connected_slaves": "0", "maxmemory": "0",
+			"maxmemory_policy": "noeviction", "evicted_keys": "0", "aof_enabled": "0",
+			"aof_rewrite_in_progress": "0", "aof_last_write_status": "ok"},
+		scripts: map[string]*script{}, conns: map[int64]*Conn{}, gate: make(chan struct{}),
+		subs: map[string]map[*Conn]bool{},
 	}
+	m.Memory = newMemory(m.NowLocked)
 	m.DBs = map[int]*Memory{0: m.Memory}
 	close(m.gate)
 	return m
 }
 
-// Set changes the master while nothing runs on it.
+// Set changes the master between two commands.
 func (m *Master) Set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
-// Dial opens a connection. It is what a master's Options take as Dial.
+// Dial opens a connection. Its signature is that of Dial in a master's Options.
 func (m *Master) Dial(ctx context.Context, _, _ string) (net.Conn, error) { return m.DialFar(ctx, 0) }
 
 // DialFar is Dial for a client whose every command takes lag to arrive.
@@ -117,7 +125,7 @@ func (m *Master) Connect(closed func()) *Conn {
 	return c
 }
 
-// Disconnect tells the master that the client has closed the connection.
+// Disconnect ends a connection that the client has closed.
 func (m *Master) Disconnect(c *Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,7 +140,7 @@ func (m *Master) forgetLocked(c *Conn) {
 	}
 }
 
-// Pause stops the master as SIGSTOP does: it accepts connections and runs nothing.
+// Pause stops the master like SIGSTOP: it accepts connections but runs no command.
 func (m *Master) Pause() { m.Set(func() { m.gate = make(chan struct{}) }) }
 
 // Resume ends Pause.
@@ -167,7 +175,7 @@ func (m *Master) Down() bool {
 	return m.down
 }
 
-// Restart is Stop and Start as another process: it has what was on disk, nothing unless keep.
+// Restart is Stop and Start as another process, which keeps the data only if keep is set.
 func (m *Master) Restart(runID string, keep bool) {
 	m.Stop()
 	m.Set(func() { m.RebornLocked(runID, keep) })
@@ -190,14 +198,14 @@ func (m *Master) FlushAll() { m.Set(m.FlushLocked) }
 // FlushLocked is FlushAll inside Set.
 func (m *Master) FlushLocked() {
 	for _, db := range m.DBs {
-		db.set(newMemory())
+		clear(db.keys)
 	}
 }
 
-// SaveLocked copies what database 0 holds, as a snapshot does.
+// SaveLocked returns a snapshot of database 0.
 func (m *Master) SaveLocked() *Memory { return m.Memory.Clone() }
 
-// LoadLocked puts a copy in the place of what database 0 holds.
+// LoadLocked replaces the data of database 0 by a copy of a snapshot.
 func (m *Master) LoadLocked(saved *Memory) { m.Memory.set(saved) }
 
 // SwapLocked is SWAPDB.
@@ -208,16 +216,18 @@ func (m *Master) SwapLocked(a, b int) {
 
 func (m *Master) dbLocked(n int) *Memory {
 	if m.DBs[n] == nil {
-		m.DBs[n] = newMemory()
+		m.DBs[n] = newMemory(m.NowLocked)
 	}
 	return m.DBs[n]
 }
 
 // EvictLocked evicts a key of database 0 and counts it.
 func (m *Master) EvictLocked(key string) {
-	if _, stands := m.Keys[key]; stands {
-		delete(m.Keys, key)
-		m.Facts["evicted_keys"] = count(number(m.Facts["evicted_keys"]) + 1)
+	m.begin()
+	if m.get(key) != nil {
+		m.Delete(key)
+		n, _ := strconv.Atoi(m.Facts["evicted_keys"])
+		m.Facts["evicted_keys"] = strconv.Itoa(n + 1)
 	}
 }
 
@@ -232,8 +242,8 @@ func (m *Master) NowLocked() time.Time {
 	return time.Now().Add(m.Ahead)
 }
 
-// Cut breaks the connections for their clients. The master still runs what was written, as after
-// a network fault that heals.
+// Cut breaks the connections for their clients, like a network fault that heals: the master still
+// runs the commands that were written.
 func (m *Master) Cut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -247,18 +257,14 @@ func (m *Master) Cut() {
 // FlushScripts is SCRIPT FLUSH.
 func (m *Master) FlushScripts() { m.Set(func() { clear(m.scripts) }) }
 
-// Holds counts the keys of database 0, and reports whether the one named carries secret.
+// Holds counts the keys of database 0 without the state hash, and reports whether secret holds
+// key.
 func (m *Master) Holds(key, secret string) (keys int, ours bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.NowLocked()
-	for k, v := range m.Keys {
-		if v.lives(now) {
-			keys++
-			ours = ours || k == key && v.Secret() == secret
-		}
-	}
-	return keys, ours
+	l, ok := m.Lock(key)
+	ours = slices.ContainsFunc(l.Holders, func(h Holder) bool { return h.Secret == secret })
+	return len(m.Names()), ours || ok && l.Secret == secret
 }
 
 // Ran counts the commands and operations carried out whose name begins with word.

@@ -2,135 +2,96 @@ package fake
 
 import (
 	"maps"
-	"strconv"
+	"slices"
 	"time"
-
-	"lockproxy/quorum/internal/wire"
 )
 
-// Value is a string key, or one that several hold. A zero End lives for ever. Other stands for a
-// key of another type.
-type Value struct {
-	Text    string
-	End     time.Time // by the master's clock
-	Other   bool
-	Mode    wire.Mode // Shared and Limited have Holders
-	Holders []Holder  // never changed in place
-}
-
-// secretLen and fenceLen cut the value of a lock: secret, fence, owner label.
-const (
-	secretLen = 40
-	fenceLen  = 16
-)
-
-// LockValue is a lock as the scripts write it.
-func LockValue(secret string, fence uint64, owner string, end time.Time) Value {
-	return Value{Text: secret + fenceText(fence) + owner, End: end}
-}
-
-// Secret is the part of the value that decides whose lock it is. A value too short for one is all
-// secret, so that tests may use short names.
-func (v Value) Secret() string {
-	if v.Other {
-		return ""
-	}
-	return v.Text[:min(secretLen, len(v.Text))]
-}
-
-// tail is what stands behind the secret.
-func (v Value) tail() string { return v.Text[min(secretLen, len(v.Text)):] }
-
-// Fence is the number that the value carries, 0 without one.
-func (v Value) Fence() uint64 {
-	tail := v.tail()
-	n, _ := strconv.ParseUint(tail[:min(fenceLen, len(tail))], 10, 64)
-	return n
-}
-
-// Owner is the label behind the fence.
-func (v Value) Owner() string {
-	tail := v.tail()
-	return tail[min(fenceLen, len(tail)):]
-}
-
-// lives reports whether the key still exists at now.
-func (v Value) lives(now time.Time) bool { return v.End.IsZero() || now.Before(v.End) }
-
-// left is what PTTL says: -1 for ever.
-func (v Value) left(now time.Time) int64 {
-	if v.End.IsZero() {
-		return -1
-	}
-	return v.End.Sub(now).Milliseconds()
-}
-
-// Memory is what one database keeps.
+// Memory is the keyspace of one database, with the types that the scripts use. An end is in ms by
+// the master's clock. A key still exists in the millisecond of its end.
 type Memory struct {
-	Keys     map[string]Value
-	Counters map[string]uint64            // fields of the state hash that are numbers
-	State    map[string]string            // the other fields of it: record, settings, known, durable
-	Hashes   map[string]map[string]string // other hashes
+	keys  map[string]*value
+	clock func() time.Time // the master's
+	now   time.Time        // read once for each command or script
 }
 
-func newMemory() *Memory {
-	return &Memory{Keys: map[string]Value{}, Counters: map[string]uint64{}, State: map[string]string{}, Hashes: map[string]map[string]string{}}
+// value is the value of a key.
+type value struct {
+	kind string // as TYPE says
+	end  int64  // 0: none
+
+	text string     // of a string
+	hash *hash      // of a hash
+	set  *sortedSet // of a zset
+}
+
+// Types of keys.
+const (
+	typeString = "string"
+	typeHash   = "hash"
+	typeZSet   = "zset"
+	typeOther  = "set" // represents all others; no command reads or writes it
+)
+
+func newMemory(clock func() time.Time) *Memory {
+	return &Memory{keys: map[string]*value{}, clock: clock}
 }
 
 // Clone copies everything.
 func (m *Memory) Clone() *Memory {
-	c := &Memory{Keys: maps.Clone(m.Keys), Counters: maps.Clone(m.Counters), State: maps.Clone(m.State), Hashes: map[string]map[string]string{}}
-	for key, hash := range m.Hashes {
-		c.Hashes[key] = maps.Clone(hash)
+	c := newMemory(m.clock)
+	for key, v := range m.keys {
+		w := *v
+		switch v.kind {
+		case typeHash:
+			w.hash = v.hash.clone()
+		case typeZSet:
+			w.set = v.set.clone()
+		}
+		c.keys[key] = &w
 	}
 	return c
 }
 
-// set makes m hold what of holds, in place: whoever has m sees it.
-func (m *Memory) set(of *Memory) {
-	c := of.Clone()
-	m.Keys, m.Counters, m.State, m.Hashes = c.Keys, c.Counters, c.State, c.Hashes
-}
+// set replaces the data of m by a copy of the data of another.
+func (m *Memory) set(of *Memory) { m.keys = of.Clone().keys }
 
-// get returns the key if it exists at now, and deletes one that has run out.
-func (m *Memory) get(key string, now time.Time) (v Value, stands bool) {
-	v, stands = m.Keys[key]
-	if stands && !v.lives(now) {
-		delete(m.Keys, key)
-		return Value{}, false
+// begin reads the clock for a command, a script or an accessor.
+func (m *Memory) begin() { m.now = m.clock() }
+
+// get returns the value of a key, nil if there is none, and deletes the key if it has expired.
+func (m *Memory) get(key string) *value {
+	v := m.keys[key]
+	if v != nil && v.end != 0 && m.now.UnixMilli() > v.end {
+		delete(m.keys, key)
+		return nil
 	}
-	return v, stands
+	return v
 }
 
-// ours returns the key if it exists and the secret holds it.
-func (m *Memory) ours(key, secret string, now time.Time) (v Value, ours bool) {
-	v, stands := m.get(key, now)
-	if stands && v.Mode != wire.Exclusive {
-		at := v.holder(secret)
-		return v, at >= 0 && v.Holders[at].lives(now)
+// getAs is get for a command on keys of one type. ok is false for a key of another type.
+func (m *Memory) getAs(key, kind string) (v *value, ok bool) {
+	v = m.get(key)
+	return v, v == nil || v.kind == kind
+}
+
+// make is getAs, but creates an empty value if there is none.
+func (m *Memory) make(key, kind string) (v *value, ok bool) {
+	v, ok = m.getAs(key, kind)
+	if v == nil {
+		v = &value{kind: kind}
+		switch kind {
+		case typeHash:
+			v.hash = &hash{at: map[string]int{}}
+		case typeZSet:
+			v.set = &sortedSet{scores: map[string]float64{}}
+		}
+		m.keys[key] = v
 	}
-	return v, stands && !v.Other && v.Secret() == secret
+	return v, ok
 }
 
-// raise makes a counter at least n.
-func (m *Memory) raise(field string, n uint64) {
-	if field != "" && m.Counters[field] < n {
-		m.Counters[field] = n
-	}
+// names returns the names of the keys that exist, sorted.
+func (m *Memory) names() []string {
+	m.begin()
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(m.keys)), func(key string) bool { return m.get(key) == nil })
 }
-
-// fenceText is how a script writes a fence: string.format('%016.0f').
-func fenceText(n uint64) string {
-	text := strconv.FormatFloat(float64(n), 'f', 0, 64)
-	for len(text) < fenceLen {
-		text = "0000000000000000"[:fenceLen-len(text)] + text
-	}
-	return text
-}
-
-func number(s string) uint64 {
-	n, _ := strconv.ParseUint(s, 10, 64)
-	return n
-}
-
-func millis(s string) time.Duration { return time.Duration(number(s)) * time.Millisecond }

@@ -2,10 +2,11 @@ package fake
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"lockproxy/quorum/internal/wire"
 )
 
 // Command is one command as hooks see it.
@@ -13,6 +14,21 @@ type Command struct {
 	Name string // "PING", "CLIENT ID", "INFO server", "packet", "probe", "learn", "admit", "NOSCRIPT"
 	Args []string
 	Ops  []Op // of a packet
+}
+
+// Call is a command that a script calls.
+type Call struct {
+	By    *Command // the script's
+	Args  []string // the command's words; the second is the key, if it has one
+	Write bool
+}
+
+// Key is the key of the command, or the first; empty without one.
+func (c *Call) Key() string {
+	if len(c.Args) < 2 {
+		return ""
+	}
+	return c.Args[1]
 }
 
 // Is reports whether the command has that name, or is a packet with an operation of that name.
@@ -27,6 +43,9 @@ func (c *Command) Is(name string) bool {
 	}
 	return false
 }
+
+// noKey is the refusal of a script that names a forbidden key.
+const noKey = "NOPERM this user has no permissions to access one of the keys used as arguments"
 
 // Run carries out one command of a connection. Without ok the master has closed the connection.
 func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
@@ -56,26 +75,26 @@ func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
 	if instead != "" {
 		return []byte(instead), true
 	}
-	if sc.run != nil && m.forbidsLocked(args) {
-		return []byte("-NOPERM this user has no permissions to access one of the keys used as arguments\r\n"), true
+	name, lacks := strings.ToLower(args[0]), m.lacksLocked(args)
+	switch {
+	case lacks != "":
+		return appendReply(nil, refuse("NOPERM this user has no permissions to run the '"+lacks+"' command")), true
+	case sc != nil && m.forbidsLocked(args):
+		return appendReply(nil, refuse(noKey)), true
 	}
 	m.noteLocked(&cmd)
-	if sc.run != nil {
-		if strings.EqualFold(args[0], "EVAL") { // one that is refused does not load its script
+	db := m.dbLocked(c.db)
+	db.begin()
+	if sc != nil {
+		if name == "eval" { // one that is refused does not load its script
 			m.scripts[sc.sha] = sc
 		}
-		return sc.run(m, m.dbLocked(c.db), &cmd), true
+		return m.runLocked(db, sc, &cmd), true
 	}
-	return []byte(m.plainLocked(c, &cmd)), true
-}
-
-// forbidsLocked reports whether the user may not use one of the keys that a call of a script names.
-func (m *Master) forbidsLocked(args []string) bool {
-	if m.Forbids == nil {
-		return false
+	if cmd.Name == "SUBSCRIBE" || cmd.Name == "UNSUBSCRIBE" {
+		return m.subscribeLocked(c, cmd.Name, args[1:]), true
 	}
-	keys, _ := strconv.Atoi(args[2])
-	return slices.ContainsFunc(args[3:3+keys], m.Forbids)
+	return appendReply(nil, m.plainLocked(c, db, &cmd)), true
 }
 
 func (m *Master) noteLocked(cmd *Command) {
@@ -88,59 +107,62 @@ func (m *Master) noteLocked(cmd *Command) {
 	}
 }
 
-// Parse reads a call of one of the scripts; known is false for any other command.
+// Parse reads a call of one of the scripts of package wire; known is false for any other command.
 func Parse(args []string) (cmd Command, known bool) {
-	var sc script
-	switch strings.ToUpper(args[0]) {
-	case "EVAL":
-		sc = bodies[args[1]]
-	case "EVALSHA":
-		sc = digests[args[1]]
-	}
-	if sc.run == nil {
+	if len(args) < 3 {
 		return cmd, false
 	}
-	cmd = Command{Name: sc.name, Args: args}
+	sc := shipped(args[0], args[1])
+	if sc == nil {
+		return cmd, false
+	}
+	return sc.call(args), true
+}
+
+// call is a call of the script.
+func (sc *script) call(args []string) Command {
+	cmd := Command{Name: sc.name, Args: args}
 	if sc.name == "packet" {
 		cmd.Ops = ParseOps(args)
 	}
-	return cmd, true
+	return cmd
 }
 
 // parseLocked names a command. A script that the master does not know is the command NOSCRIPT.
-func (m *Master) parseLocked(args []string) (cmd Command, sc script) {
+func (m *Master) parseLocked(args []string) (cmd Command, sc *script) {
 	cmd.Name, cmd.Args = strings.ToUpper(args[0]), args
 	switch cmd.Name {
 	case "EVAL":
-		sc = bodies[args[1]]
-		if sc.run == nil {
-			panic("fake: unknown script " + args[1])
-		}
+		sc = addScript(otherScript, args[1])
 	case "EVALSHA":
-		known, ok := m.scripts[args[1]]
-		if !ok {
+		if sc = m.scripts[args[1]]; sc == nil {
 			cmd.Name = "NOSCRIPT"
-			return cmd, sc
+			return cmd, nil
 		}
-		sc = known
 	case "CLIENT", "SCRIPT", "CONFIG", "INFO":
 		cmd.Name = strings.Join(args[:min(2, len(args))], " ")
 	}
-	if sc.run != nil {
-		cmd.Name = sc.name
-		if sc.name == "packet" {
-			cmd.Ops = ParseOps(args)
-		}
+	if sc != nil {
+		cmd = sc.call(args)
 	}
 	return cmd, sc
 }
 
 // plainLocked carries out a command that is no script.
-func (m *Master) plainLocked(c *Conn, cmd *Command) string {
+func (m *Master) plainLocked(c *Conn, db *Memory, cmd *Command) wire.Reply {
 	args := cmd.Args
+	if known, ok := commandOf(args[0]); ok {
+		if !known.takes(len(args) - 1) {
+			return refuse("ERR wrong number of arguments for '" + strings.ToLower(args[0]) + "' command")
+		}
+		if err := m.deniesLocked(&known); known.write && err != "" {
+			return refuse(err)
+		}
+		return known.do(m, db, args[1:])
+	}
 	switch name, _, _ := strings.Cut(cmd.Name, " "); name {
 	case "PING":
-		return "+PONG\r\n"
+		return wire.Reply{Kind: '+', Text: "PONG"}
 	case "CLIENT":
 		return m.clientLocked(c, cmd)
 	case "INFO":
@@ -148,125 +170,82 @@ func (m *Master) plainLocked(c *Conn, cmd *Command) string {
 		if len(args) > 1 {
 			section = args[1]
 		}
-		return bulk(m.infoLocked(section))
+		return text(m.infoLocked(section))
 	case "CONFIG":
 		return m.configLocked(cmd)
 	case "SCRIPT":
 		return m.scriptLocked(cmd)
 	case "NOSCRIPT":
-		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+		return refuse("NOSCRIPT No matching script. Please use EVAL.")
 	case "SELECT":
 		c.db, _ = strconv.Atoi(args[1])
-	case "HSET", "HGET":
-		return m.hashLocked(c, args)
 	case "SWAPDB":
 		a, _ := strconv.Atoi(args[1])
 		b, _ := strconv.Atoi(args[2])
 		m.SwapLocked(a, b)
 	case "FLUSHALL":
 		m.FlushLocked()
-	case "SUBSCRIBE", "UNSUBSCRIBE":
-		return m.subscribeLocked(c, name, args[1:])
 	case "AUTH":
 	default:
-		return fmt.Sprintf("-ERR unknown command '%s'\r\n", args[0])
+		return refuse(fmt.Sprintf("ERR unknown command '%s'", args[0]))
 	}
-	return "+OK\r\n"
+	return done
 }
 
-func (m *Master) clientLocked(c *Conn, cmd *Command) string {
+func (m *Master) clientLocked(c *Conn, cmd *Command) wire.Reply {
 	switch cmd.Name {
 	case "CLIENT ID":
-		return integer(c.ID)
+		return number(c.ID)
 	case "CLIENT SETNAME":
 		c.Name = cmd.Args[2]
 	case "CLIENT KILL":
-		old := m.conns[int64(number(cmd.Args[3]))]
+		id, _ := strconv.ParseInt(cmd.Args[3], 10, 64)
+		old := m.conns[id]
 		if old == nil {
-			return integer(0)
+			return number(0)
 		}
 		m.forgetLocked(old)
 		old.close()
-		return integer(1)
+		return number(1)
 	}
-	return "+OK\r\n"
+	return done
 }
 
-func (m *Master) configLocked(cmd *Command) string {
+func (m *Master) configLocked(cmd *Command) wire.Reply {
 	switch cmd.Name {
 	case "CONFIG GET":
-		var text strings.Builder
-		fmt.Fprintf(&text, "*%d\r\n", 2*len(m.Config))
+		var elems []wire.Reply
 		for name, value := range m.Config {
-			text.WriteString(bulk(name) + bulk(value))
+			elems = append(elems, text(name), text(value))
 		}
-		return text.String()
+		return list(elems)
 	case "CONFIG RESETSTAT":
 		m.ResetStatLocked()
 	}
-	return "+OK\r\n"
+	return done
 }
 
-func (m *Master) scriptLocked(cmd *Command) string {
+func (m *Master) scriptLocked(cmd *Command) wire.Reply {
 	switch cmd.Name {
 	case "SCRIPT LOAD":
-		sc, ok := bodies[cmd.Args[2]]
-		if !ok {
-			panic("fake: unknown script " + cmd.Args[2])
-		}
+		sc := addScript(otherScript, cmd.Args[2])
 		m.scripts[sc.sha] = sc
-		return bulk(sc.sha)
+		return text(sc.sha)
 	case "SCRIPT FLUSH":
 		clear(m.scripts)
 	}
-	return "+OK\r\n"
+	return done
 }
 
-// hashLocked is HSET and HGET of a hash that is not the state.
-func (m *Master) hashLocked(c *Conn, args []string) string {
-	db := m.dbLocked(c.db)
-	if args[0] == "HGET" {
-		value, ok := db.Hashes[args[1]][args[2]]
-		if !ok {
-			return null
-		}
-		return bulk(value)
-	}
-	if err := m.deniesLocked(true, false); err != "" {
-		return failure(err)
-	}
-	hash := db.Hashes[args[1]]
-	if hash == nil {
-		hash = map[string]string{}
-		db.Hashes[args[1]] = hash
-	}
-	added := int64(0)
-	for i := 2; i+1 < len(args); i += 2 {
-		if _, ok := hash[args[i]]; !ok {
-			added++
-		}
-		hash[args[i]] = args[i+1]
-	}
-	return integer(added)
-}
-
-// deniesLocked is why a command that writes fails. takes says that it takes memory; dirty, that
-// the script it runs in has written already, after which Redis does not look at the memory any
-// more.
-func (m *Master) deniesLocked(takes, dirty bool) string {
-	if strings.HasPrefix(m.Denied, "OOM") && (!takes || dirty) {
-		return ""
-	}
-	return m.Denied
-}
-
-// sectionOf says in which section of INFO a fact stands.
+// sectionOf says which section of INFO has a fact.
 var sectionOf = map[string]string{
-	"redis_version": "server", "redis_mode": "server", "server_mode": "server", "valkey_version": "server", "server_name": "server", "run_id": "server",
+	"redis_version": "server", "redis_mode": "server", "server_mode": "server", "valkey_version": "server",
+	"server_name": "server", "run_id": "server",
 	"role": "replication", "connected_slaves": "replication",
 	"maxmemory": "memory", "maxmemory_policy": "memory",
 	"evicted_keys": "stats",
-	"aof_enabled":  "persistence", "aof_rewrite_in_progress": "persistence", "aof_rewrite_scheduled": "persistence", "aof_last_write_status": "persistence",
+	"aof_enabled":  "persistence", "aof_rewrite_in_progress": "persistence", "aof_rewrite_scheduled": "persistence",
+	"aof_last_write_status": "persistence",
 }
 
 // infoLocked is INFO: one section, or all.
@@ -293,9 +272,8 @@ func (m *Master) infoLocked(section string) string {
 	return text.String()
 }
 
-// subscribeLocked is SUBSCRIBE and UNSUBSCRIBE, in RESP2.
-func (m *Master) subscribeLocked(c *Conn, name string, channels []string) string {
-	var text strings.Builder
+// subscribeLocked is SUBSCRIBE and UNSUBSCRIBE, which answer once for each channel.
+func (m *Master) subscribeLocked(c *Conn, name string, channels []string) (b []byte) {
 	for _, channel := range channels {
 		if m.subs[channel] == nil {
 			m.subs[channel] = map[*Conn]bool{}
@@ -305,35 +283,24 @@ func (m *Master) subscribeLocked(c *Conn, name string, channels []string) string
 		} else {
 			delete(m.subs[channel], c)
 		}
-		text.WriteString("*3\r\n" + bulk(strings.ToLower(name)) + bulk(channel) + integer(1))
+		b = appendReply(b, list([]wire.Reply{text(strings.ToLower(name)), text(channel), number(1)}))
 	}
-	return text.String()
+	return b
 }
 
-// publishLocked tells those who have subscribed; where there is none nothing is published.
-func (m *Master) publishLocked(channel, message string) {
-	if len(m.subs[channel]) == 0 {
-		return
+// publishLocked sends a message to the subscribers and returns their number. Without subscribers
+// it does not note the message.
+func (m *Master) publishLocked(channel, message string) int64 {
+	subs := m.subs[channel]
+	if len(subs) == 0 {
+		return 0
 	}
 	m.published = append(m.published, channel+" "+message)
-	for c := range m.subs[channel] {
+	push := appendReply(nil, list([]wire.Reply{text("message"), text(channel), text(message)}))
+	for c := range subs {
 		if c.out != nil {
-			_, _ = c.out.Write([]byte("*3\r\n" + bulk("message") + bulk(channel) + bulk(message)))
+			_, _ = c.out.Write(push)
 		}
 	}
+	return int64(len(subs))
 }
-
-const null = "$-1\r\n"
-
-func bulk(s string) string   { return "$" + strconv.Itoa(len(s)) + "\r\n" + s + "\r\n" }
-func integer(n int64) string { return ":" + strconv.FormatInt(n, 10) + "\r\n" }
-
-// failureOr is an error, or n where there is none.
-func failureOr(err string, n int64) string {
-	if err != "" {
-		return failure(err)
-	}
-	return integer(n)
-}
-func failure(s string) string { return "-" + s + "\r\n" }
-func count(n uint64) string   { return strconv.FormatUint(n, 10) }

@@ -30,7 +30,7 @@ func (m *Master) serve(c *Conn) {
 		if !ok {
 			return
 		}
-		_, _ = c.out.Write(answer) // where the client is gone, what it wrote runs all the same
+		_, _ = c.out.Write(answer) // a command runs even if its client is gone
 	}
 }
 

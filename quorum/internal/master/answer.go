@@ -35,7 +35,7 @@ func (l *Lane) handle(c *conn, r *wire.Reply) bool {
 	if l.queue.n == l.queue.unsent {
 		l.mu.Unlock()
 		if r.IsError() { // the master says why it does not take the connection
-			l.fail(c, refusal(r))
+			l.fail(c, l.refusal(r))
 		} else {
 			l.fail(c, wire.ErrUnparsable)
 		}

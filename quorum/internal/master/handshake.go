@@ -11,6 +11,7 @@ import (
 
 	"lockproxy/quorum/internal/admission"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // handshake says on a new connection what comes before everything else:
@@ -18,7 +19,8 @@ import (
 //	AUTH, SELECT, CLIENT SETNAME lockproxy, CLIENT ID, INFO by sections; then
 //	CLIENT KILL ID <the connection before>, CONFIG GET *append*, SCRIPT LOAD
 //
-// The releases that the master misses follow, and the first probe: by that the host lets it vote.
+// The releases that the master misses follow, and the first probe, which tries the rights of the
+// lane's user: by that the host lets the master vote.
 // A refusedError says that only the operator can help.
 func (l *Lane) handshake(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, silence)
@@ -111,7 +113,10 @@ func (l *Lane) meet(server *admission.Facts, loaded bool) {
 		l.offset.Follow(server.RunID)
 	}
 	l.facts, l.status.RunID = *server, server.RunID
-	l.up, l.loaded, l.reason = l.conn != nil, loaded, errProbing
+	l.up, l.loaded, l.untried = l.conn != nil, loaded, true
+	if l.status.State != stat.StateRefused { // it may be refused once more: see noteEnd
+		l.reason = errProbing
+	}
 	landed := l.repairs.fenced(time.Now())
 	l.mu.Unlock()
 	for _, t := range landed {
@@ -153,10 +158,10 @@ const (
 	try              // nothing
 )
 
-func (q *question) answered(r *wire.Reply) error {
+func (l *Lane) answered(q *question, r *wire.Reply) error {
 	switch {
 	case r.IsError() && (q.need == must || q.need == may && !forbidden(r)):
-		return refusal(r)
+		return l.refusal(r)
 	case q.take == nil:
 		return nil
 	}
@@ -172,7 +177,7 @@ func (l *Lane) ask(ctx context.Context, c *conn, questions ...question) error {
 		q := &questions[i]
 		l.queue.add().call = &call{wire.AppendCommand(nil, q.args...), func(r *wire.Reply) {
 			if r != nil {
-				answers <- q.answered(r)
+				answers <- l.answered(q, r)
 			}
 		}}
 	}
@@ -204,13 +209,15 @@ func (l *Lane) ask(ctx context.Context, c *conn, questions ...question) error {
 // forbidden reports whether the master lacks the command, or does not let this user have it.
 func forbidden(r *wire.Reply) bool {
 	code := r.Code()
-	return code == "NOPERM" || code == "ERR" && strings.Contains(strings.ToLower(r.Text), "unknown")
+	return code == codeNoPerm || code == "ERR" && strings.Contains(strings.ToLower(r.Text), "unknown")
 }
 
 // refusal is the reason for an error reply to a question. Those that pass by themselves are tried
 // again soon.
-func refusal(r *wire.Reply) error {
+func (l *Lane) refusal(r *wire.Reply) error {
 	switch r.Code() {
+	case codeNoPerm:
+		return l.withoutRights(lacking(r, reserved))
 	case "LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "MISCONF", "OOM":
 		return Answered(r)
 	case "WRONGPASS":

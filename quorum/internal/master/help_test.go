@@ -110,7 +110,7 @@ func inBubble(t *testing.T, test func(t *testing.T, m *fake.Master)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := fake.New("run-1")
-		m.Set(func() { m.State["record"] = record })
+		m.Set(func() { m.SetState("record", record) })
 		test(t, m)
 	})
 }
@@ -134,7 +134,7 @@ func begin(t *testing.T, o *Options, change ...func(*Config)) (*Lane, *host) {
 	h := &host{claimed: map[string]int{}}
 	c := Config{
 		Options: o, Names: []string{o.NameOf(), "10.0.0.2:6379"}, Host: h, Log: zap.NewNop(), Start: time.Now(), MaxTTL: time.Minute,
-		Encoder: &wire.Encoder{StateKey: wire.ReservedPrefix + "state:lock:", Fencing: true},
+		KeyPrefix: "lock:", Encoder: &wire.Encoder{StateKey: wire.ReservedPrefix + "state:lock:", Fencing: true},
 	}
 	for _, f := range change {
 		f(&c)
@@ -222,6 +222,9 @@ func mustAsk(t *testing.T, l *Lane, o wire.Op, to Receiver) {
 	}
 	l.Flush()
 }
+
+// noScripts counts the packets that were answered NOSCRIPT. A trial of rights gets the same answer.
+func noScripts(m *fake.Master) int { return m.Ran("NOSCRIPT") - 1 }
 
 // noKeys fails unless the master is empty.
 func noKeys(t *testing.T, m *fake.Master) {

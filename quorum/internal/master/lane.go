@@ -94,7 +94,8 @@ type Config struct {
 	Names     []string // of all masters
 	Encoder   *wire.Encoder
 	MaxTTL    time.Duration
-	Unguarded bool // masters vote whatever record they have
+	KeyPrefix string // of the locks
+	Unguarded bool   // masters vote whatever record they have
 	Host      Host
 	Log       *zap.Logger
 	Dice      *dice.Dice
@@ -139,6 +140,8 @@ type Lane struct {
 	probing bool            // a probe is wanted, or on its way
 	offset  admission.Clock
 	asleep  time.Duration // clock.Suspended as last read
+	untried bool          // the next probe tries the rights of the user
+	misses  string        // useful rights that the last trial found missing
 	stepped bool          // the clock has stepped; until Forgive
 	demoted string        // run_id of a server that has been a replica; until Forgive
 

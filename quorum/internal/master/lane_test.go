@@ -172,7 +172,7 @@ func TestFullLane(t *testing.T) {
 		if err := l.Ask(op(wire.Check, tokenAt("k", 1)), &c); err != ErrFull {
 			t.Errorf("one more: %v", err)
 		}
-		m.Set(func() { m.Keys["lock:job"] = fake.LockValue(secret(1), 1, "", time.Now().Add(time.Hour)) })
+		m.Set(func() { m.SetLock("lock:job", secret(1), 1, "", time.Now().Add(time.Hour)) })
 		if err := l.Release(unlock(tokenAt("job", 1)), time.Minute, true, &c); err == nil {
 			t.Error("a release was taken")
 		}
@@ -189,7 +189,7 @@ func TestFullLane(t *testing.T) {
 func TestRepliesMatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
-		m.Set(func() { m.Keys["lock:k"] = fake.LockValue(secret(1), 1, "", time.Now().Add(time.Hour)) })
+		m.Set(func() { m.SetLock("lock:k", secret(1), 1, "", time.Now().Add(time.Hour)) })
 		for g := range 8 {
 			go func() {
 				for i := range 200 {

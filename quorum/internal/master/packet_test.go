@@ -58,7 +58,7 @@ func TestScriptFlush(t *testing.T) {
 		if _, ours := m.Holds("lock:filled", secret(3)); !ours || l.Status().Owed != 0 {
 			t.Errorf("the top-up was not sent again: %d owed", l.Status().Owed)
 		}
-		if n := m.Ran("NOSCRIPT"); n != 3 {
+		if n := noScripts(m); n != 3 {
 			t.Errorf("%d NOSCRIPT, want one for each flush", n)
 		}
 		c.got = nil
@@ -190,8 +190,8 @@ func TestScriptLoadForbidden(t *testing.T) {
 		mustAsk(t, l, op(wire.Acquire, tokenAt("k", 1)), &c)
 		mustAsk(t, l, op(wire.Check, tokenAt("k", 1)), &c)
 		synctest.Wait()
-		if got := c.String(); got != "acquire 1, check 1" || m.Ran("NOSCRIPT") != 0 {
-			t.Errorf("answered %s, %d NOSCRIPT", got, m.Ran("NOSCRIPT"))
+		if got := c.String(); got != "acquire 1, check 1" || noScripts(m) != 0 {
+			t.Errorf("answered %s, %d NOSCRIPT", got, noScripts(m))
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestScriptRefused(t *testing.T) {
 		if got := c.String(); got != `extend not run: answered "BUSY running a script", acquire 1, acquire 1, acquire 1` {
 			t.Errorf("answered %s", got)
 		}
-		if n := m.Ran("NOSCRIPT"); n != 0 {
+		if n := noScripts(m); n != 0 {
 			t.Errorf("%d NOSCRIPT, want none", n)
 		}
 	})
@@ -227,8 +227,8 @@ func TestErrors(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		m.Set(func() {
-			m.Fault = func(o *fake.Op) string {
-				if o.Key == "lock:bad" {
+			m.Fault = func(c fake.Call) string {
+				if c.Key() == "lock:bad" {
 					return "OOM command not allowed"
 				}
 				return ""

@@ -83,13 +83,21 @@ func (l *Lane) probe(ctx context.Context, c *conn, served bool) error {
 	defer cancel()
 	l.mu.Lock()
 	l.probing = true
-	f := l.facts
+	f, untried := l.facts, l.untried
 	l.mu.Unlock()
 	began := time.Now()
 	// A probe is rare, so it always brings the body of its script. The host is told by whoever
 	// reads the connection: what it hears of changes to the record comes in the order of the
 	// answers.
+	var rights trial
 	script := question{try, []string{"EVAL", wire.Probe.Body, "1", l.cfg.Encoder.StateKey}, func(r *wire.Reply) error {
+		note(&rights.lacks, r, reserved)
+		if len(rights.lacks) > 0 {
+			return l.withoutRights(rights.lacks...)
+		}
+		if untried {
+			l.tried(&rights)
+		}
 		found, ok, err := l.observe(c, &f, r, began)
 		switch {
 		case err != nil:
@@ -99,13 +107,17 @@ func (l *Lane) probe(ctx context.Context, c *conn, served bool) error {
 			l.cfg.Host.Observed(l.cfg.Index, found)
 		case served: // the next probe may do better
 		case r.IsError():
-			return refusal(r)
+			return l.refusal(r)
 		default:
 			return refusedError{errNoRecord}
 		}
 		return nil
 	}}
-	return l.ask(ctx, c, append(append(infos(try, &f), settings(&f)...), script)...)
+	questions := append(infos(try, &f), settings(&f)...)
+	if untried {
+		questions = append(questions, rights.questions(l.cfg.KeyPrefix)...)
+	}
+	return l.ask(ctx, c, append(questions, script)...)
 }
 
 // observe makes an observation of what a probe has found; ok is false without a record. The error

@@ -16,7 +16,8 @@ import (
 func TestProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		m.Set(func() {
-			m.State["settings"], m.State["known"] = "some settings", "some admissions"
+			m.SetState("settings", "some settings")
+			m.SetState("known", "some admissions")
 			m.Facts["maxmemory"], m.Facts["maxmemory_policy"], m.Facts["evicted_keys"] = "100", "allkeys-lru", "7"
 		})
 		l, h := start(t, m)

@@ -10,53 +10,15 @@ import (
 	"io"
 	"math/big"
 	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"lockproxy/integration/redistest"
 	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
 )
-
-// startRedis starts a redis-server and ends it with the test. Without redis-server the test is
-// skipped, or fails where CI is set.
-func startRedis(t *testing.T) (addr string, server *os.Process) {
-	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is not installed")
-		}
-		t.Skip("redis-server is not installed")
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = ln.Addr().String()
-	_ = ln.Close()
-	_, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGCONT)
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	eventually(t, func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	})
-	return addr, cmd.Process
-}
 
 func eventually(t *testing.T, f func() bool) {
 	t.Helper()
@@ -79,8 +41,8 @@ func dial(t *testing.T, addr string, change ...func(*Config)) (*Lane, *host) {
 // TestRealServer: operations of every kind on a real Redis; what its socket does not take at once
 // goes out in order, too.
 func TestRealServer(t *testing.T) {
-	addr, server := startRedis(t)
-	l, _ := dial(t, addr)
+	server := redistest.StartTCP(t)
+	l, _ := dial(t, server.Addr)
 	var c collect
 	k := tokenAt("k", 1)
 	for _, kind := range []wire.Kind{wire.Acquire, wire.Raise, wire.Check, wire.Extend, wire.TopUp, wire.Inspect, wire.Fade, wire.Free} {
@@ -95,9 +57,7 @@ func TestRealServer(t *testing.T) {
 		t.Errorf("answered %v", got)
 	}
 
-	if err := server.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	server.Signal(t, syscall.SIGSTOP)
 	var many collect
 	owner := strings.Repeat("o", 64)
 	for i := range maxUnanswered / 2 {
@@ -109,9 +69,7 @@ func TestRealServer(t *testing.T) {
 		}
 		l.Flush()
 	}
-	if err := server.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	server.Signal(t, syscall.SIGCONT)
 	eventually(t, func() bool { return len(many.all()) == maxUnanswered/2 })
 	for _, got := range many.all() {
 		if got != "release 1" {
@@ -171,8 +129,7 @@ func tlsFront(t *testing.T, to string) (addr string, roots *x509.CertPool) {
 // TestTLS: a master behind TLS votes if its certificate is good for the host of its address, and
 // not otherwise.
 func TestTLS(t *testing.T) {
-	server, _ := startRedis(t)
-	addr, roots := tlsFront(t, server)
+	addr, roots := tlsFront(t, redistest.StartTCP(t).Addr)
 	with := func(cfg *tls.Config) func(*Config) {
 		return func(c *Config) { c.Options.TLS = func() *tls.Config { return cfg } }
 	}

@@ -30,7 +30,7 @@ func TestReleasedLate(t *testing.T) {
 		l.NotOursAt(tokenAt("1", 1), 1<<2|1<<4)
 		l.NotOursAt(tokenAt("2", 2), 1<<1)
 		l.NotOursAt(tokenAt("9", 9), 1) // no such release
-		m.Set(func() { delete(m.Keys, "lock:2") })
+		m.Set(func() { m.Delete("lock:2") })
 		m.Start()
 		time.Sleep(time.Second)
 		noKeys(t, m)
@@ -235,7 +235,7 @@ func TestKeptThoughReleasedAgain(t *testing.T) {
 		k := tokenAt("job", 1)
 		mustAsk(t, l, op(wire.Acquire, k), nil)
 		synctest.Wait()
-		m.Set(func() { m.Fault = func(*fake.Op) string { return "OOM command not allowed" } })
+		m.Set(func() { m.Fault = func(fake.Call) string { return "OOM command not allowed" } })
 		_ = l.Release(keep(k), time.Minute, true, nil)
 		l.Flush()
 		synctest.Wait()

@@ -26,12 +26,18 @@ func (l *Lane) Send(request []byte, done func(r *wire.Reply, err error)) error {
 	}
 	c := l.conn
 	l.queue.add().call = &call{request, func(r *wire.Reply) {
-		switch {
-		case r == nil:
+		if r == nil {
 			done(nil, c.reason)
-		case r.IsError():
+			return
+		}
+		if forbids(r) {
+			l.mu.Lock()
+			l.untried = true
+			l.mu.Unlock()
+		}
+		if r.IsError() {
 			done(r, Answered(r))
-		default:
+		} else {
 			done(r, nil)
 		}
 	}}

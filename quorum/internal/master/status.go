@@ -41,7 +41,10 @@ func (l *Lane) setLocked(s stat.State, reason error) {
 // maxKinds bounds how many kinds of error are told apart.
 const maxKinds = 32
 
+// countErrorLocked counts an error reply. If an ACL forbids something, the next probe tries the rights
+// of the user: it may lack one, or may not touch the key of one client.
 func (l *Lane) countErrorLocked(r *wire.Reply) {
+	l.untried = l.untried || forbids(r)
 	l.status.Errors++
 	kind := r.Code()
 	if _, ok := l.status.ByKind[kind]; !ok && (len(l.status.ByKind) >= maxKinds || len(kind) > 32) {

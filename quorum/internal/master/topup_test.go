@@ -27,7 +27,8 @@ func TestTopUp(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		m.Set(func() {
-			if left := time.Until(m.Keys["lock:a"].End); left != 59*time.Second {
+			lock, _ := m.Lock("lock:a")
+			if left := time.Until(lock.End); left != 59*time.Second {
 				t.Errorf("it lives for %v, want what is left of the ttl", left)
 			}
 		})
@@ -92,7 +93,8 @@ func TestTopUpAgain(t *testing.T) {
 		m.Resume()
 		time.Sleep(1500 * time.Millisecond)
 		m.Set(func() {
-			if left := time.Until(m.Keys["lock:k"].End); left < time.Hour {
+			lock, _ := m.Lock("lock:k")
+			if left := time.Until(lock.End); left < time.Hour {
 				t.Errorf("it lives for %v, want over an hour", left)
 			}
 		})

@@ -19,7 +19,7 @@ func TestVotesDoNotCount(t *testing.T) {
 		back   func(m *fake.Master)
 	}{
 		"record": {
-			func(m *fake.Master) { m.State["record"] = "A run-1 fingerprint 2-0-00" },
+			func(m *fake.Master) { m.SetState("record", "A run-1 fingerprint 2-0-00") },
 			"acquire not run: has lost its record, check not run: has lost its record, release void: has lost its record",
 			func(*fake.Master) {},
 		},
@@ -102,8 +102,8 @@ func TestFreeCounts(t *testing.T) {
 		l, h := start(t, m)
 		h.note(func() { h.hold = true })
 		m.Set(func() {
-			m.State["record"] = "another"
-			m.Keys["lock:k"] = fake.LockValue(secret(1), 1, "", time.Now().Add(time.Hour))
+			m.SetState("record", "another")
+			m.SetLock("lock:k", secret(1), 1, "", time.Now().Add(time.Hour))
 		})
 		var c collect
 		mustAsk(t, l, op(wire.Free, tokenAt("k", 0)), &c)

@@ -3,43 +3,19 @@ package notify
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"lockproxy/integration/redistest"
 	"lockproxy/quorum/internal/master"
 )
 
 // startRedis starts a redis-server with arguments and returns how to reach it.
 func startRedis(t *testing.T, args ...string) *master.Options {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is not installed")
-		}
-		t.Skip("redis-server is not installed")
-	}
-	o := &master.Options{Network: "unix", Addr: t.TempDir() + "/redis"}
-	command := exec.Command(path, append([]string{"--port", "0", "--unixsocket", o.Addr, "--save", ""}, args...)...)
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-	})
-	for range 500 {
-		if c, err := Dial(t.Context(), o); err == nil {
-			_ = c.Close()
-			return o
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-	t.Fatal("redis-server does not start")
-	return nil
+	s := redistest.Start(t, args...)
+	return &master.Options{Network: s.Network, Addr: s.Addr}
 }
 
 // A client logs in, selects its database and has one connection. What go-redis would send again,

@@ -106,7 +106,7 @@ func TestFenceAhead(t *testing.T) {
 		}
 		fine := FenceLimit(time.Now().Add(-time.Minute))
 		s.want("just under a day", s.run(raise("lock:mine", mine, fine), acquire("lock:a", mine)), fmt.Sprint("1 ", fine+1))
-		s.want("just under a day, counted alone", s.run(acquire("lock:b", mine), shared("lock:c", mine, time.Minute)), fmt.Sprint(fine+2, " ", fine+3))
+		s.want("just under a day, counted alone", s.run(acquire("lock:b", mine), shared("lock:c", mine, time.Minute)), fmt.Sprintf("%d S000%016d", fine+2, fine+3))
 	})
 }
 
@@ -133,7 +133,7 @@ func TestCounterAfter2109(t *testing.T) {
 		want string
 	}{
 		{"9007199254740990", acquire("lock:a", mine), "9007199254740991"},
-		{"9007199254740990", shared("lock:a", mine, time.Minute), "9007199254740991"},
+		{"9007199254740990", shared("lock:a", mine, time.Minute), "S0009007199254740991"},
 		{"9007199254740991", acquire("lock:a", mine), aheadText},
 		{"9007199254740991", shared("lock:a", mine, time.Minute), aheadText},
 		{"5", topUp("lock:a", mine, time.Minute, 1<<53-1), "1"},
@@ -148,7 +148,7 @@ func TestCounterAfter2109(t *testing.T) {
 		if !ok {
 			t.Fatal(text(&r))
 		}
-		s.want(fmt.Sprintf("%c at %s", c.do.letter(), c.have), text(&p.Results[0]), c.want)
+		s.want(fmt.Sprintf("%s at %s", c.do.operation().name, c.have), text(&p.Results[0]), c.want)
 	}
 }
 

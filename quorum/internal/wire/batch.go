@@ -17,32 +17,17 @@ type Batch struct {
 	keys   hashSet // of the other operations
 }
 
-// group is where in a packet an operation stands.
+// group is a kind of columns in a packet, or the operations without columns.
 type group uint8
 
 const (
-	groupTell    group = iota // P
-	groupRelease              // D
-	groupAcquire              // A
-	groupWait                 // W
+	groupTell group = iota // releases that publish
+	groupRelease
+	groupAcquire
+	groupWait // acquires of clients that wait
 	groupOther
 	numGroups
 )
-
-// groupOf is the group of an operation with that letter.
-func groupOf(letter byte) group {
-	switch letter {
-	case 'P':
-		return groupTell
-	case 'D':
-		return groupRelease
-	case 'A':
-		return groupAcquire
-	case 'W':
-		return groupWait
-	}
-	return groupOther
-}
 
 // Reset empties the batch.
 func (b *Batch) Reset() {
@@ -59,7 +44,7 @@ func (b *Batch) Add(op *Op) bool {
 	if b.n == MaxOps {
 		return false
 	}
-	g, key, secret := groupOf(op.letter()), hash(op.Key), hash(op.Secret)
+	g, key, secret := op.group(), hash(op.Key), hash(op.Secret)
 	switch g {
 	case groupTell, groupRelease:
 		if b.tokens.has(key ^ secret) {

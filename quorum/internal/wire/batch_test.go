@@ -35,10 +35,10 @@ func TestBatch(t *testing.T) {
 			for j, before := range ops[:i] {
 				swapped := b.Place(j) > b.Place(i)
 				if swapped && sharesToken(before, o) && o.Kind != Acquire {
-					t.Fatalf("%c of a token goes out before %c, which came first", o.letter(), before.letter())
+					t.Fatalf("%s of a token goes out before %s, which came first", o.operation().name, before.operation().name)
 				}
 				if swapped && before.Key == o.Key && o.Kind == Acquire && b.groups[j] == groupOther {
-					t.Fatalf("an acquire goes out before %c of its key, which came first", before.letter())
+					t.Fatalf("an acquire goes out before %s of its key, which came first", before.operation().name)
 				}
 			}
 		}

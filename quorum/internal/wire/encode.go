@@ -11,46 +11,77 @@ type Encoder struct {
 	Fencing  bool
 }
 
-// letters are how a packet names operations; Acquire, Raise and Release have others as well.
-var letters = [...]byte{Acquire: 'A', Raise: 'R', Release: 'D', Fade: 'F', TopUp: 'T', Extend: 'E', Share: 'H', Check: 'C', Inspect: 'I', Free: 'X'}
+// operation is how a packet names an operation that has no column, and its arguments in the order of
+// packet.lua: secret, ttl, field, owner, waits, limit, the two slots that are tried first (0, 1), mode,
+// fence (#), the fields of all keys (*).
+type operation struct{ name, arguments string }
 
-// layouts are the arguments of the other operations, by their letter, as packet.lua has them:
-// secret, ttl, field, owner, waits, limit, the two slots that are tried (0, 1), mode, fence (#),
-// how many keys (n), all their fields (*).
-var layouts = [...]string{'S': "stfow", 'L': "stfowl01", 'M': "stnow*", 'R': "s#f", 'N': "s#n*", 'D': "s", 'P': "s", 'Q': "s", 'Z': "s",
-	'K': "st", 'F': "st", 'T': "stf#om", 'E': "st", 'H': "stf", 'C': "s", 'I': "", 'X': ""}
+// operations of each kind. The encoder chooses among those of Acquire, Raise and Release.
+var (
+	operations = [...]operation{
+		Raise: {"raise", "s#f"}, Release: {"release", "s"}, Fade: {"fade", "st"}, TopUp: {"top_up", "stf#om"}, Extend: {"extend", "st"},
+		Share: {"share", "stf"}, Check: {"check", "s"}, Inspect: {"inspect", ""}, Free: {"free", ""},
+	}
+	acquireShared = operation{"acquire_shared", "stfow"}
+	acquireSlot   = operation{"acquire_slot", "stfowl01"}
+	acquireKeys   = operation{"acquire_keys", "stow*"}
+	raiseKeys     = operation{"raise_keys", "s#*"}
+	tellOp        = operation{"tell", "s"}
+	leaveOp       = operation{"leave", "s"}
+	keepOp        = operation{"keep", "st"}
+)
 
-// letter is what a packet calls the operation.
-func (o *Op) letter() byte {
+// group returns the columns in which the operation may stand.
+func (o *Op) group() group {
 	switch {
 	case o.Kind == Release && o.TTL > 0:
-		return 'K'
+		return groupOther
 	case o.Kind == Release && o.Publish:
-		return [...]byte{Exclusive: 'P', Shared: 'Q', Limited: 'Z', Kept: 'P'}[o.Mode()]
-	case o.Terms == nil:
-	case o.Kind == Acquire && o.Terms.Mode != Exclusive:
-		return o.Terms.Mode.letter()
-	case o.Kind == Acquire && o.Terms.More != nil:
-		return 'M'
-	case o.Kind == Acquire && o.Terms.Waits > 0:
-		return 'W'
-	case o.Kind == Raise && o.Terms.More != nil:
-		return 'N'
+		if o.Mode() == Shared || o.Mode() == Limited {
+			return groupOther
+		}
+		return groupTell
+	case o.Kind == Release:
+		return groupRelease
+	case o.Kind != Acquire || o.Mode() != Exclusive || o.more() != nil:
+		return groupOther
+	case o.Terms != nil && o.Terms.Waits > 0:
+		return groupWait
 	}
-	return letters[o.Kind]
+	return groupAcquire
 }
 
-// other is what a packet calls the operation where it is one of the others. An acquire is then of
-// several keys, though there is only one.
-func (o *Op) other() byte {
-	if letter := o.letter(); letter != 'A' && letter != 'W' {
-		return letter
+// operation returns how a packet names the operation if it is in no column. An acquire is then of
+// several keys, even if there is only one.
+func (o *Op) operation() *operation {
+	mode := o.Mode()
+	switch {
+	case o.Kind == Release && o.TTL > 0:
+		return &keepOp
+	case o.Kind == Release && o.Publish && (mode == Shared || mode == Limited):
+		return &leaveOp
+	case o.Kind == Release && o.Publish:
+		return &tellOp
+	case o.Kind == Acquire && mode == Shared:
+		return &acquireShared
+	case o.Kind == Acquire && mode == Limited:
+		return &acquireSlot
+	case o.Kind == Acquire:
+		return &acquireKeys
+	case o.Kind == Raise && o.more() != nil:
+		return &raiseKeys
 	}
-	return 'M'
+	return &operations[o.Kind]
 }
 
-// arguments are how many ARGV the operation takes where it is one of the others.
-func (o *Op) arguments() int { return 1 + len(layouts[o.other()]) + len(o.more()) }
+// counters returns how many counters the operation uses if it is in no column.
+func (o *Op) counters() int {
+	switch o.Kind {
+	case Acquire, Raise, TopUp, Share:
+		return 1 + len(o.more())
+	}
+	return 0
+}
 
 // AppendPacket writes a batch as one call of Packet: EVALSHA, or EVAL with the body of the script.
 // record is the one under which the master votes, empty for any.
@@ -64,11 +95,13 @@ func (e *Encoder) AppendPacket(b []byte, batch *Batch, record string, body bool)
 	ops := all[:batch.n]
 	releases := batch.sizes[groupTell] + batch.sizes[groupRelease]
 	acquires := batch.sizes[groupAcquire] + batch.sizes[groupWait]
-	keys, args := 1, 2+releases+3*acquires+batch.sizes[groupWait]
+	keys, args, counters := 1, 2+releases+3*acquires+batch.sizes[groupWait], 0
 	for i, op := range ops {
 		keys += 1 + len(op.more())
 		if i >= releases+acquires {
-			args += op.arguments()
+			n := len(op.operation().arguments) + len(op.more())
+			args += 2 + n + op.counters()
+			counters += op.counters()
 		}
 	}
 	b = Packet.appendHead(b, body, keys, args)
@@ -80,23 +113,37 @@ func (e *Encoder) AppendPacket(b []byte, batch *Batch, record string, body bool)
 		}
 	}
 	b = appendBulk(b, record)
-	b = append(b, "$4\r\n"...)
-	for _, n := range batch.sizes[:groupOther] {
-		b = append(b, '0'+byte(n))
-	}
-	b = append(b, "\r\n"...)
+	b = appendCounts(b, batch, counters)
 	for _, op := range ops[:releases] {
 		b = appendBulk(b, op.Secret)
 	}
-	b = e.appendAcquires(b, ops[releases:releases+acquires], batch.sizes[groupAcquire])
+	b = e.appendAcquires(b, ops[releases:releases+acquires], ops[releases+acquires:], batch.sizes[groupAcquire])
 	for _, op := range ops[releases+acquires:] {
 		b = e.appendOp(b, op)
 	}
 	return b
 }
 
-// appendAcquires writes the columns of acquires; those from waiting on are of somebody who waits.
-func (e *Encoder) appendAcquires(b []byte, ops []*Op, waiting int) []byte {
+// appendCounts writes how many operations each group of columns has, and how many counters the
+// operations without columns use.
+//
+//	> $5\r\n10203\r\n
+func appendCounts(b []byte, batch *Batch, counters int) []byte {
+	var digits [8]byte
+	text := digits[:0]
+	if counters > 0 {
+		text = strconv.AppendInt(text, int64(counters), 10)
+	}
+	b = appendHeader(b, '$', int(groupOther)+len(text))
+	for _, n := range batch.sizes[:groupOther] {
+		b = append(b, '0'+byte(n))
+	}
+	return append(append(b, text...), '\r', '\n')
+}
+
+// appendAcquires writes the columns of acquires, of which those from waiting on are of clients that
+// wait, and the counters of the others.
+func (e *Encoder) appendAcquires(b []byte, ops, others []*Op, waiting int) []byte {
 	for _, op := range ops {
 		b = appendHeader(b, '$', len(op.Secret)+len(op.Owner))
 		b = append(append(b, op.Secret...), op.Owner...)
@@ -104,6 +151,11 @@ func (e *Encoder) appendAcquires(b []byte, ops []*Op, waiting int) []byte {
 	}
 	for _, op := range ops {
 		b = e.appendField(b, op.Slot)
+	}
+	for _, op := range others {
+		if op.counters() > 0 {
+			b = e.appendFields(b, op)
+		}
 	}
 	for _, op := range ops {
 		b = appendMillis(b, op.TTL)
@@ -116,9 +168,10 @@ func (e *Encoder) appendAcquires(b []byte, ops []*Op, waiting int) []byte {
 
 // appendOp writes one of the other operations.
 func (e *Encoder) appendOp(b []byte, op *Op) []byte {
-	letter := op.other()
-	b = append(b, '$', '1', '\r', '\n', letter, '\r', '\n')
-	for _, argument := range []byte(layouts[letter]) {
+	o := op.operation()
+	n := len(o.arguments) + len(op.more())
+	b = appendInt(appendBulk(b, o.name), uint64(n))
+	for _, argument := range []byte(o.arguments) {
 		switch argument {
 		case 's':
 			b = appendBulk(b, op.Secret)
@@ -138,8 +191,6 @@ func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 			b = appendMode(b, op.Terms)
 		case '#':
 			b = append(AppendFence(append(b, "$16\r\n"...), op.Fence), '\r', '\n')
-		case 'n':
-			b = appendInt(b, uint64(1+len(op.more())))
 		case '*':
 			b = e.appendFields(b, op)
 		}
@@ -147,13 +198,13 @@ func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 	return b
 }
 
-// appendMode writes how a top-up joins others: S, the slot, or empty for an exclusive lock.
+// appendMode writes the mode of a top-up, or its slot.
 func appendMode(b []byte, t *Terms) []byte {
 	switch {
 	case t == nil || t.Mode == Exclusive:
-		return append(b, "$0\r\n\r\n"...)
+		return appendBulk(b, "exclusive")
 	case t.Mode == Shared:
-		return appendBulk(b, "S")
+		return appendBulk(b, "shared")
 	}
 	return appendInt(b, uint64(t.Slot))
 }
@@ -161,11 +212,10 @@ func appendMode(b []byte, t *Terms) []byte {
 // appendFields writes the names of the counters of all keys.
 func (e *Encoder) appendFields(b []byte, op *Op) []byte {
 	b = e.appendField(b, op.Slot)
-	if op.Terms == nil {
-		return b
-	}
-	for _, slot := range op.Terms.Slots {
-		b = e.appendField(b, slot)
+	if op.more() != nil {
+		for _, slot := range op.Terms.Slots {
+			b = e.appendField(b, slot)
+		}
 	}
 	return b
 }

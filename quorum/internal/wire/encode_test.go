@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,10 +67,11 @@ func TestAppendPacket(t *testing.T) {
 	ops := everyOp()
 	got := words(t, fenced.AppendPacket(nil, batch(t, ops...), "A x", false))
 	keys := " lock:p lock:d lock:job lock:w" + strings.Repeat(" lock:job", 10) + " lock:b lock:job lock:b" + strings.Repeat(" lock:job", 8)
-	want := "EVALSHA " + Packet.SHA + " 26 " + testState + keys + " A x 1111 @ @ @me @me 7 8 20000 1000 60000" +
-		" R @ 9007199254740991 4095 D @ P @ F @ 2000 T @ 1 7 0000000000000012 me  E @ 3600000 C @" +
-		" S @ 1000 7   L @ 1000 7  1000 10 3 0 M @ 1000 2 me  7 9 N @ 0000000000000005 2 7 9" +
-		" T @ 1000 7 0000000000000012  S T @ 1000 7 0000000000000012  12 H @ 1000 7 K @ 60000 I X M @ 1000 1 me  7 M @ 1000 1  60000 7"
+	want := "EVALSHA " + Packet.SHA + " 26 " + testState + keys + " A x 111113 @ @ @me @me 7 8 4095 7 7 7 7 9 7 9 7 7 7 7 7 20000 1000 60000" +
+		" raise 3 @ 9007199254740991 4095 release 1 @ tell 1 @ fade 2 @ 2000 top_up 6 @ 1 7 0000000000000012 me exclusive extend 2 @ 3600000 check 1 @" +
+		" acquire_shared 5 @ 1000 7   acquire_slot 8 @ 1000 7  1000 10 3 0 acquire_keys 6 @ 1000 me  7 9 raise_keys 4 @ 0000000000000005 7 9" +
+		" top_up 6 @ 1000 7 0000000000000012  shared top_up 6 @ 1000 7 0000000000000012  12 share 3 @ 1000 7 keep 2 @ 60000 inspect 0 free 0" +
+		" acquire_keys 5 @ 1000 me  7 acquire_keys 5 @ 1000  60000 7"
 	if s := strings.Join(got, " "); s != strings.ReplaceAll(want, "@", mine) {
 		t.Errorf("%s\nwant %s", s, want)
 	}
@@ -104,9 +106,11 @@ func TestAppendCommand(t *testing.T) {
 }
 
 func TestVotes(t *testing.T) {
-	for k := range Kind(len(letters)) {
-		if want := !strings.ContainsRune("DFX", rune(letters[k])); k.Votes() != want {
-			t.Errorf("%c votes: %v", letters[k], k.Votes())
+	anywhere := []string{"release", "fade", "free"}
+	for k := range operations {
+		name := operations[k].name
+		if want := !slices.Contains(anywhere, name); Kind(k).Votes() != want {
+			t.Errorf("%s votes: %v", name, Kind(k).Votes())
 		}
 	}
 }

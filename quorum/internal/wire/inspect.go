@@ -9,7 +9,7 @@ func (e *Encoder) InspectArgs(fullKeys []string) []any {
 	}
 	args = append(args, "", "0000")
 	for range fullKeys {
-		args = append(args, string(letters[Inspect]))
+		args = append(args, operations[Inspect].name, 0)
 	}
 	return args
 }

@@ -3,10 +3,13 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"reflect"
+	"strings"
 	"testing"
+	"time"
 )
 
-// Whoever encodes by himself sends what a lane sends.
+// Clients that encode by themselves send the bytes of a lane.
 func TestInspectArgs(t *testing.T) {
 	e := &Encoder{StateKey: "lockproxy:state:lock:", Fencing: true}
 	var ops []*Op
@@ -21,5 +24,38 @@ func TestInspectArgs(t *testing.T) {
 	}
 	if got, want := AppendCommand(nil, command...), e.AppendPacket(nil, batch(t, ops...), "", true); !bytes.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+func TestParseInspect(t *testing.T) {
+	mine := strings.Repeat("0123456789abcdef", 3)[:40]
+	ours := mine + "0000000000000042label"
+	for _, c := range []struct {
+		name string
+		r    Reply
+		want Holder
+		none bool // no lock is found
+		fail bool
+	}{
+		{name: "no key", r: Reply{Kind: '$', Null: true}, none: true},
+		{name: "no lock", r: Reply{Kind: '+', Text: "OTHER"}, none: true},
+		{name: "our lock", r: Reply{Kind: '$', Text: "1500 " + ours}, want: Holder{ID: mine, Left: 1500 * time.Millisecond, Fence: 42, Owner: "label"}},
+		{name: "without an end", r: Reply{Kind: '$', Text: "-1 " + ours}, want: Holder{ID: mine, Left: Forever, Fence: 42, Owner: "label"}},
+		{name: "another library's lock", r: Reply{Kind: '$', Text: "10 YTdlMzRk=="}, want: Holder{ID: "YTdlMzRk==", Left: 10 * time.Millisecond}},
+		{name: "empty value", r: Reply{Kind: '$', Text: "10 "}, want: Holder{ID: "\x00", Left: 10 * time.Millisecond}},
+		{name: "no fence after the secret", r: Reply{Kind: '$', Text: "10 " + mine + "00000000000000x2"}, want: Holder{ID: mine + "00000000000000x2", Left: 10 * time.Millisecond}},
+		{name: "only a secret", r: Reply{Kind: '$', Text: "10 " + mine}, want: Holder{ID: mine, Left: 10 * time.Millisecond}},
+		{name: "no time", r: Reply{Kind: '$', Text: "x y"}, none: true, fail: true},
+		{name: "a number", r: Reply{Kind: ':'}, none: true, fail: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := Inspected{}
+			if !c.none {
+				want = Inspected{Count: 1, Holders: []Holder{c.want}}
+			}
+			if got, ok := ParseInspect(&c.r); !reflect.DeepEqual(got, want) || ok == c.fail {
+				t.Errorf("%+v, %v, want %+v", got, ok, want)
+			}
+		})
 	}
 }

@@ -69,7 +69,7 @@ func (s *server) found(key string) string {
 // The first reader counts, the others have its number, and the last takes the key away.
 func TestReaders(t *testing.T) {
 	forEachServer(t, func(s *server) {
-		s.want("readers", s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 50*time.Second), shared("lock:b", mine, time.Minute)), "1 1 2")
+		s.want("readers", s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 50*time.Second), shared("lock:b", mine, time.Minute)), "S0000000000000000001 S0000000000000000001 S0000000000000000002")
 		s.want("they stand", s.found("lock:a"), "shared 2 theirs0000000000000001, mine0000000000000001")
 		s.want("a sorted set", s.do("TYPE", "lock:a"), "zset")
 		s.expires("lock:a", 50*time.Second)
@@ -81,7 +81,7 @@ func TestReaders(t *testing.T) {
 		s.want("both", s.run(op(Check, "lock:a", mine), op(Check, "lock:a", theirs), op(Check, "lock:a", third)), "1 1 0")
 		s.want("the latest leaves", s.run(op(Release, "lock:a", theirs)), "1")
 		s.expires("lock:a", 20*time.Second) // not those that are gone
-		s.want("late joiner", s.run(shared("lock:a", third, 20*time.Second)), "2")
+		s.want("late joiner", s.run(shared("lock:a", third, 20*time.Second)), "S0000000000000000002")
 		s.want("all leave", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), op(Release, "lock:a", third)), "1 0 1")
 		s.want("nothing is left", s.do("EXISTS", "lock:a"), "0")
 		s.want("a writer", s.run(acquire("lock:a", mine)), "3")
@@ -95,7 +95,7 @@ func TestReaders(t *testing.T) {
 func TestReaderOperations(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 30*time.Second))
-		s.want("extend", s.run(lasting(Extend, "lock:a", mine, time.Minute), lasting(Extend, "lock:a", mine, time.Second)), "S0000000000000001 S0000000000000001")
+		s.want("extend", s.run(lasting(Extend, "lock:a", mine, time.Minute), lasting(Extend, "lock:a", mine, time.Second)), "S0000000000000000001 S0000000000000000001")
 		s.expires("lock:a", time.Minute)
 		s.want("raise", s.run(raise("lock:a", mine, 9), raise("lock:a", third, 10)), "1 0")
 		s.counter(9)
@@ -123,7 +123,7 @@ func TestReaderEnds(t *testing.T) {
 		}
 		s.want("too late", s.run(lasting(Extend, "lock:a", mine, time.Second), op(Check, "lock:a", theirs), op(Release, "lock:a", mine)), "0 1 0")
 		s.want("one is left", s.found("lock:a"), "shared 1 theirs0000000000000001")
-		s.want("forgotten", s.run(shared("lock:a", third, time.Second))+s.do("ZCARD", "lock:a"), "15")
+		s.want("forgotten", s.run(shared("lock:a", third, time.Second))+" "+s.do("ZCARD", "lock:a"), "S0000000000000000001 5")
 	})
 }
 
@@ -139,12 +139,12 @@ func TestIntent(t *testing.T) {
 		if got := s.run(shared("lock:a", third, time.Second)); got[0] != '-' {
 			t.Errorf("before the one who waits: %s", got)
 		}
-		s.want("who waits", s.run(waiting(acquire("lock:a", theirs)), op(Release, "lock:a", theirs), shared("lock:a", mine, time.Second)), "2 1 3")
+		s.want("who waits", s.run(waiting(acquire("lock:a", theirs)), op(Release, "lock:a", theirs), shared("lock:a", mine, time.Second)), "2 1 S0000000000000000003")
 		s.run(waiting(limited("lock:a", theirs, 3, 0)))
 		if got := s.run(shared("lock:a", third, time.Second)); got[0] != '-' {
 			t.Errorf("with the intent of a slot: %s", got)
 		}
-		s.want("slots", s.run(op(Release, "lock:a", mine), limited("lock:a", mine, 3, 0), waiting(shared("lock:a", third, time.Second)))[:22], "1 0 0000000000000004 -")
+		s.want("slots", s.run(op(Release, "lock:a", mine), limited("lock:a", mine, 3, 0), waiting(shared("lock:a", third, time.Second)))[:24], "1 L0000000000000000004 -")
 		if got := s.run(limited("lock:a", third, 3, 1)); got[0] != '-' {
 			t.Errorf("with the intent of a reader: %s", got)
 		}
@@ -168,7 +168,7 @@ func TestIntentEnds(t *testing.T) {
 				s.expires(intent, tt.want)
 			}
 		}
-		s.do("SET", intent, "S", "PX", "60000") // keeps no reader out
+		s.do("SET", intent, "shared", "PX", "60000") // keeps no reader out
 		o := waiting(acquire("lock:a", theirs))
 		o.Terms.Waits = 10 * time.Second
 		s.run(o)
@@ -182,17 +182,17 @@ func TestIntentEnds(t *testing.T) {
 func TestSlots(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.want("tried first", s.run(limited("lock:a", mine, 3, 1, 2), limited("lock:a", theirs, 3, 1, 2), limited("lock:a", third, 3, 1, 2)),
-			"1 0000000000000001 2 0000000000000002 0 0000000000000003")
-		s.want("a hash", s.do("TYPE", "lock:a"), "hash")
+			"L0010000000000000001 L0020000000000000002 L0000000000000000003")
+		s.want("a sorted set", s.do("TYPE", "lock:a"), "zset")
 		fourth := strings.Repeat("4", SecretLen)
 		got := s.run(limited("lock:a", fourth, 3, 0), acquire("lock:a", fourth), shared("lock:a", fourth, time.Second))
 		if strings.Count(got, "-") != 3 {
 			t.Errorf("full: %s", got)
 		}
-		s.want("a greater limit", s.run(limited("lock:a", fourth, 4, 0)), "3 0000000000000004")
+		s.want("a greater limit", s.run(limited("lock:a", fourth, 4, 0)), "L0030000000000000004")
 		s.want("they stand", s.found("lock:a"), "limit 4 0 third0000000000000003, 1 mine0000000000000001, 2 theirs0000000000000002, 3 "+fourth+"0000000000000004")
-		s.want("one leaves", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), limited("lock:a", mine, 4, 0)), "1 0 1 0000000000000005")
-		s.want("raise, check, extend", s.run(raise("lock:a", mine, 9), op(Check, "lock:a", mine), lasting(Extend, "lock:a", mine, time.Minute)), "1 2 L1 0000000000000009")
+		s.want("one leaves", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), limited("lock:a", mine, 4, 0)), "1 0 L0010000000000000005")
+		s.want("raise, check, extend", s.run(raise("lock:a", mine, 9), op(Check, "lock:a", mine), lasting(Extend, "lock:a", mine, time.Minute)), "1 2 L0010000000000000009")
 		s.expires("lock:a", time.Minute)
 		s.counter(9)
 		s.want("fade", s.run(lasting(Fade, "lock:a", mine, time.Second)), "1")
@@ -226,7 +226,7 @@ func (s *server) oneSlotEnds() {
 func TestSlotEnds(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.oneSlotEnds()
-		s.want("too late", s.run(lasting(Extend, "lock:a", mine, time.Second), limited("lock:a", third, 2, 1)), "0 0 0000000000000003")
+		s.want("too late", s.run(lasting(Extend, "lock:a", mine, time.Second), limited("lock:a", third, 2, 1)), "0 L0000000000000000003")
 		s.run(op(Release, "lock:a", third), op(Release, "lock:a", theirs))
 		s.want("nothing is left", s.do("EXISTS", "lock:a"), "0")
 		short := limited("lock:a", mine, 2, 0)
@@ -300,9 +300,9 @@ func TestShare(t *testing.T) {
 		a.Owner = "me"
 		share := lasting(Share, "lock:a", mine, 20*time.Second)
 		share.Slot = 7
-		s.want("shared", s.run(a, share, share), "1 S0000000000000001me S0000000000000001me")
+		s.want("shared", s.run(a, share, share), "1 S0000000000000000001me S0000000000000000001me")
 		s.expires("lock:a", 50*time.Second) // never lowered
-		s.want("joins", s.run(shared("lock:a", theirs, time.Second)), "2")
+		s.want("joins", s.run(shared("lock:a", theirs, time.Second)), "S0000000000000000002")
 		s.want("of nobody", s.run(lasting(Share, "lock:a", third, time.Second)), "0")
 		s.want("leaves", s.run(op(Release, "lock:a", mine), op(Check, "lock:a", theirs)), "1 1")
 	})
@@ -323,23 +323,29 @@ func TestForeignKeys(t *testing.T) {
 	})
 }
 
-// Whatever stands at a key, each operation of a packet is answered.
-func TestSlotsThatAreNone(t *testing.T) {
+// Whatever a sorted set has beside its mark, each operation of a packet is answered.
+func TestHoldersThatAreNone(t *testing.T) {
 	forEachServer(t, func(s *server) {
-		for _, fields := range [][]any{
-			{"0", "x", "s" + mine, "0", "1", ""},
-			{"a", "9999999999999 " + mine, "s" + mine, "a", "0", " ", "1", "y z"},
+		const later = 9999999999999
+		for _, members := range [][]any{
+			{later, mine},
+			{0, "lockproxy:shared", later, mine},
+			{0, "lockproxy:limit", later, mine, -1118482, mine + "Lxyz"},
+			{128, "lockproxy:limit", 5000, mine, -1118482, mine, -16777217, "#", -16777218, "#001" + mine},
+			{-5, "lockproxy:limit", "inf", mine, "-inf", mine + "S000", later, ""},
 		} {
-			set := append([]any{"HSET", "lock:a", "lockproxy", "limit", "last", ""}, fields...)
+			set := append([]any{"ZADD", "lock:a"}, members...)
 			for _, o := range []*Op{
 				op(Check, "lock:a", mine), op(Release, "lock:a", mine), op(Inspect, "lock:a", ""), raise("lock:a", mine, 9),
 				lasting(Extend, "lock:a", mine, time.Second), lasting(Fade, "lock:a", mine, time.Second), keep("lock:a", mine, time.Second),
-				limited("lock:a", theirs, 2, 0), {Kind: TopUp, TokenAt: TokenAt{"lock:a", theirs}, TTL: time.Second, Terms: &Terms{Mode: Limited}},
+				limited("lock:a", theirs, 2, 0), shared("lock:a", theirs, time.Second), likely("lock:a", mine, Shared),
+				{Kind: TopUp, TokenAt: TokenAt{"lock:a", theirs}, TTL: time.Second, Terms: &Terms{Mode: Limited}},
+				{Kind: TopUp, TokenAt: TokenAt{"lock:a", mine}, TTL: time.Second, Terms: &Terms{Mode: Limited, Slot: 1}},
 			} {
 				s.must("DEL", "lock:a")
 				s.must(set...)
 				if got := s.run(o, op(Check, "lock:b", mine)); !strings.HasSuffix(got, " 0") {
-					t.Errorf("%v, kind %d: %s", fields, o.Kind, got)
+					t.Errorf("%v, %s: %s", members, o.operation().name, got)
 				}
 			}
 		}

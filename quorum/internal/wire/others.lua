@@ -1,893 +1,759 @@
--- All operations but most releases and the acquires of exclusive locks, and what those need where
--- they find readers or slots. Made when a packet comes upon the first of them. Functions find in a
--- table what they share: each variable that one refers to costs every packet in which it is made.
-local function others(out, tell)
-  local pcall, format, type, sub = redis.pcall, string.format, type, string.sub
+-- The operations that have no column, and what the columns need if they find a lock with several
+-- holders. Made when a packet comes upon the first of them, in two parts: to make a function costs
+-- as much as a command, and more with each local variable that it refers to. So functions refer to
+-- each other as fields of a table, and a part is a function for whose functions the variables are
+-- not local.
+--
+-- Only join, endAt and leave change a lock with several holders. A command may fail for want of a
+-- right or of memory. The order of writes makes that harmless, so nothing is undone: no key is
+-- without an expiry, none expires before an end that was confirmed, and the release that is owed for
+-- a failed acquire removes what that left.
+local function makeTools(out, news)
+  local pcall, format, type, sub, max = redis.pcall, string.format, type, string.sub, math.max
   local KEYS, ARGV = KEYS, ARGV
-  local tools = {
-    ms = out[2] * 1000 + (out[3] - out[3] % 1000) / 1000, ends = {},
-    counter = {}, broken = {},     -- what the counters have; the errors of those that cannot count
-    raised = {}, counted = {},     -- new texts of counters; the results that are void without them
-    freed = tell and tell.freed or {}, by = tell and tell.by or {},
-    changes = tell and tell.changes or {},
-  }
-
-  tools.limit = math.min((tools.ms + 86400000) * 2048, 9007199254740991) -- of counters
-
-  function tools:whole(number) return format('%.0f', number) end
-
-  -- ahead returns the error if no counter may be raised to number, otherwise false.
-  function tools:ahead(number)
-    return number > self.limit
-      and {err = 'ERR a fencing counter is more than a day ahead of the clock'}
+  local ms = out[2] * 1000 + (out[3] - out[3] % 1000) / 1000
+  local limit = math.min((ms + 86400000) * 2048, 9007199254740991) -- of counters
+  local counters, raised = {}, {} -- what they have, a number or an error; texts to be written
+  local digits = '%.0f'
+  if format('%d', 9007199254740991) == '9007199254740991' then -- faster, where it is right
+    digits = '%d'
   end
+  local expires -- whether PEXPIREAT is known to be allowed
+  local t, op = {}, {} -- tools and operations
+  local holders -- tools for locks with several holders
 
-  -- endOf is when what is set now for ttl ends, as a number and as text.
-  function tools:endOf(ttl)
-    local over = self.ms + ttl
-    self.ends[ttl] = self.ends[ttl] or self:whole(over)
-    return over, self.ends[ttl]
-  end
+  local function makeHolders()
+    local h = {}
 
-  -- wrongType reports whether a reply says that a key is of another type.
-  function tools:wrongType(reply)
-    return type(reply) == 'table' and reply.err and sub(reply.err, 1, 9) == 'WRONGTYPE'
-  end
+    -- Scores of members that are no holders. An entry is found by its secret, of which the digits 5
+    -- to 10 stay the same when KEEP closes what it held.
+    function h.entryScore(secret)
+      return t.whole(-1 - (tonumber(sub(secret, 5, 10), 16) or 0))
+    end
 
-  -- tell publishes a release behind the operations. Without of the message is empty.
-  function tools:tell(key, of)
-    self.freed[#self.freed + 1] = key
-    self.by[#self.freed] = of
-  end
+    function h.slotScore(slot) return t.whole(-16777217 - slot) end
 
-  -- raise makes a counter at least number, without which the result at place is void. text is the
-  -- number where that is known.
-  function tools:raise(field, number, place, text)
-    if field ~= '' then
-      self.counted[#self.counted + 1] = place
-      if self.counter[field] < number then
-        self.counter[field], self.raised[field] = number, text or format('%016.0f', number)
+    function h.slotOf(entry) return tonumber(sub(entry, 2, 4)) or 0 end
+
+    -- scored returns all members of a holder with their scores, members without them.
+    function h.scored(secret, entry, till)
+      if sub(entry, 1, 1) == 'L' then
+        return till, secret, h.entryScore(secret), secret .. entry,
+          h.slotScore(h.slotOf(entry)), '#' .. sub(entry, 2, 4) .. secret
       end
+      return till, secret, h.entryScore(secret), secret .. entry
     end
-  end
 
-  -- refuse is the answer to an acquire of mode that found another key. Who waits leaves an intent,
-  -- if those who hold the key would be joined by others.
-  function tools:refuse(key, mode, waits)
-    local left = pcall('PTTL', key)
-    if type(left) ~= 'number' or left == -2 then
-      return type(left) == 'table' and left or false
-    end
-    if waits ~= '' then
-      local kind = pcall('TYPE', key).ok
-      kind = kind == 'zset' and 'S' or kind == 'hash' and 'L'
-      if kind and kind ~= mode then
-        self:intend(key, mode, kind, waits)
+    function h.members(secret, entry)
+      if sub(entry, 1, 1) == 'L' then
+        return secret, secret .. entry, '#' .. sub(entry, 2, 4) .. secret
       end
+      return secret, secret .. entry
     end
-    return -2 - left
-  end
 
-  -- intend leaves an intent for so long. One that stands longer is left alone, unless it is of
-  -- kind, which is what stands at the key: that keeps nobody out.
-  function tools:intend(key, mode, kind, waits)
-    local intent = 'lockproxy:intent:' .. key
-    local left = pcall('PTTL', intent)
-    if type(left) == 'number' and (left <= tonumber(waits) or pcall('GET', intent) == kind) then
-      pcall('SET', intent, mode, 'PX', waits)
-    end
-  end
-
-  -- closed is the refusal where somebody of another mode waits for the key; nil where nobody does.
-  function tools:closed(key, mode)
-    local intent = 'lockproxy:intent:' .. key
-    local waits = pcall('GET', intent)
-    if type(waits) == 'string' and waits ~= mode then
-      local left = pcall('PTTL', intent)
-      if type(left) == 'number' and left >= 0 then
-        return -2 - left
-      end
-    end
-  end
-
-  -- carryOut carries out the operations from ARGV[at] on, of which the first stands behind KEYS[k].
-  -- Their counters are read once before them, and written once behind them.
-  function tools:carryOut(refusal, at, k)
-    local width = {S = 6, L = 9, R = 4, T = 7, E = 3, H = 4, C = 2, D = 2, P = 2, Q = 2, Z = 2,
-      K = 3, F = 3, I = 1, X = 1}
-    local free = {D = true, P = true, Q = true, Z = true, K = true, F = true, X = true}
-    local counter, names, first, last, place = self.counter, {}, at, #ARGV, k + 2
-    while at <= last do
-      local op, from, to = ARGV[at], at + 3, at + 3
-      if op == 'M' or op == 'N' then
-        from = at + (op == 'M' and 6 or 4)
-        to = from + tonumber(ARGV[at + 3]) - 1
-        at = to + 1
-      else
-        at = at + width[op]
-        if op ~= 'R' and op ~= 'S' and op ~= 'L' and op ~= 'T' and op ~= 'H' then
-          to = 0
+    -- entryOf returns the entry of a secret, false without one, or the error.
+    function h.entryOf(key, secret)
+      local score = h.entryScore(secret)
+      local found = pcall('ZRANGEBYSCORE', key, score, score)
+      for i = 1, #found do
+        if sub(found[i], 1, 40) == secret then
+          return sub(found[i], 41)
         end
       end
-      for f = from, to do
-        local field = ARGV[f]
-        if field ~= '' and not counter[field] then
-          counter[field] = 0
-          names[#names + 1] = field
-        end
-      end
-    end
-    local have = names[1] and pcall('HMGET', KEYS[1], unpack(names))
-    for j = 1, #names do
-      local number = have[j] and tonumber(have[j]) or have[j] == false and 0 or -1
-      if number >= 0 and number < self.limit and number % 1 == 0 then
-        counter[names[j]] = number
-      else
-        counter[names[j]] = nil
-        self.broken[names[j]] = have.err and have or self:ahead(number + 1)
-          or {err = 'ERR a fencing counter is no number under 2^53 - 1'}
-      end
-    end
-    at = first
-    while at <= last do
-      local op, secret, result, wide = ARGV[at], ARGV[at + 1], nil, nil
-      place, k = place + 1, k + 1
-      local key = KEYS[k]
-      local fence = (op == 'R' or op == 'N') and ARGV[at + 2] or op == 'T' and ARGV[at + 4]
-      local void = not free[op] and (refusal or fence and self:ahead(tonumber(fence)))
-      if void then
-        result = void
-        if op == 'M' or op == 'N' then
-          local n = tonumber(ARGV[at + 3])
-          k, wide = k + n - 1, n + (op == 'M' and 6 or 4)
-        end
-
-      elseif op == 'I' then
-        local left = pcall('PTTL', key)
-        result = left
-        if left == -2 then
-          result = false
-        elseif type(left) == 'number' then
-          result = pcall('GETRANGE', key, '0', '255')
-          if type(result) == 'string' then
-            result = format('%.0f ', left) .. result
-          elseif sub(result.err, 1, 9) == 'WRONGTYPE' then
-            result = self:inspect(key, left)
-          end
-        end
-
-      elseif op == 'S' or op == 'Q' or op == 'L' or op == 'Z' or op == 'T' or op == 'M'
-        or op == 'N' then
-        local ended
-        result, wide, ended = self[op](self, key, secret, place, at, k)
-        k = ended or k
-
-      elseif op == 'P' or op == 'D' then
-        result = self:release(op, key, secret)
-
-      else
-        local value = pcall('GETRANGE', key, '0', '39')
-        if value ~= secret and type(value) == 'table' then
-          result = value
-          if sub(value.err, 1, 9) == 'WRONGTYPE' then
-            result = self:other(op, key, secret, place, at)
-          end
-        elseif value ~= secret and op ~= 'X' then
-          result = 0
-        elseif op == 'X' then
-          result = pcall('DEL', key)
-          if result == 1 then
-            self:tell(key, value)
-          end
-        elseif op == 'C' then
-          result = 1
-        elseif op == 'R' then
-          local field, text = ARGV[at + 3], ARGV[at + 2]
-          local had = counter[field]
-          if not had and field ~= '' then
-            result = self.broken[field]
-          else
-            result = pcall('SETRANGE', key, '40', text) -- keeps the expiry
-            if type(result) == 'number' then
-              result = 1
-              self:raise(field, tonumber(text), place)
-            end
-          end
-        elseif op == 'K' or op == 'H' then
-          result = self[op](self, key, secret, place, at)
-        else -- E, F
-          local left, bound = pcall('PTTL', key), tonumber(ARGV[at + 2])
-          result = left
-          if type(left) == 'number' then
-            result = 1
-            if op == 'E' and left < bound or op == 'F' and (left < 0 or left > bound) then
-              result = pcall('PEXPIRE', key, ARGV[at + 2])
-            end
-            if op == 'E' and result == 1 then
-              result = pcall('GETRANGE', key, '40', '119')
-            end
-          end
-        end
-      end
-      out[place] = result
-      at = at + (wide or width[op])
+      return found.err and found
     end
 
-    if self.counted[1] then
-      local numbers = {}
-      for field, text in pairs(self.raised) do
-        if counter[field] < 1e15 then -- no leading zeros, which HINCRBY would not take
-          text = self:whole(counter[field])
+    -- find returns the entry of a holder and till, its end. Otherwise it returns nil and the result
+    -- of the operation. A holder that has ended goes. One that leaves and is the only one is known by
+    -- the size of the set, and by what has the highest scores: find returns the mode of its entry.
+    function h.find(key, secret, leaves)
+      local size = leaves and pcall('ZCARD', key)
+      if size == 3 or size == 4 then
+        local mark, top = size == 3 and 'lockproxy:shared' or 'lockproxy:limit', pcall('ZREVRANGE', key, '0', '1')
+        if top[1] == secret and top[2] == mark then
+          return {entry = size == 3 and 'S' or 'L', last = true}
         end
-        numbers[#numbers + 1] = field
-        numbers[#numbers + 1] = text
       end
-      local written = numbers[1] and pcall('HSET', KEYS[1], unpack(numbers))
-      for j = 1, type(written) == 'table' and #self.counted or 0 do
-        out[self.counted[j]] = written
+      local till = pcall('ZSCORE', key, secret)
+      if type(till) ~= 'string' then
+        return nil, till and not t.wrongType(till) and till or 0
+      end
+      till = tonumber(till) or 0
+      local entry = h.entryOf(key, secret)
+      if type(entry) ~= 'string' then
+        return nil, entry or 0
+      elseif till < ms then
+        pcall('ZREM', key, h.members(secret, entry))
+        return nil, 0
+      end
+      return {entry = entry, till = till}
+    end
+
+    -- besideOf returns the end of the last holder but secret, a number under ms without one, or the
+    -- error.
+    function h.besideOf(key, secret)
+      local last = pcall('ZREVRANGE', key, '0', '1', 'WITHSCORES')
+      return last.err and last or tonumber(last[last[1] == secret and 4 or 2] or '0') or 0
+    end
+
+    -- endAt makes secret end at till, and the key with the last holder. With an entry it adds the
+    -- holder.
+    function h.endAt(key, secret, till, entry)
+      local beside = h.besideOf(key, secret)
+      local done = t.failed(beside) and beside or pcall('PEXPIREAT', key, t.whole(max(till, beside)))
+      if t.failed(done) then
+        return done
+      elseif entry then
+        return pcall('ZADD', key, h.scored(secret, entry, t.whole(till)))
+      end
+      return pcall('ZADD', key, t.whole(till), secret)
+    end
+
+    -- leave lets a holder go. It returns 1 or the error, and whether that was the last one.
+    function h.leave(key, secret, held)
+      local beside = held.last and 0 or h.besideOf(key, secret)
+      if t.failed(beside) then
+        return beside
+      elseif beside < ms then
+        local done = pcall('DEL', key)
+        return t.failed(done) and done or 1, true
+      end
+      local done = pcall('ZREM', key, h.members(secret, held.entry))
+      if t.failed(done) then
+        return done
+      elseif held.till > beside then
+        pcall('PEXPIREAT', key, t.whole(beside))
+      end
+      return 1, false
+    end
+
+    -- purge removes holders that have ended, some at a time.
+    function h.purge(key)
+      local ended = pcall('ZRANGEBYSCORE', key, '1000', '(' .. t.whole(ms), 'LIMIT', '0', '16')
+      for i = 1, #ended do
+        h.remove(key, ended[i])
       end
     end
-  end
 
-  local function makeReaders()
-    -- latest is when the last reader ends, and with it the key; 0 without one; or an error. What
-    -- PTTL and TIME say together is not exact: time goes by between them, or stands still for one.
-    function tools:latest(key)
+    -- remove takes all members of a holder out, also if it has no entry. It may return an error.
+    function h.remove(key, secret)
+      local entry = h.entryOf(key, secret)
+      return t.failed(entry) and entry or pcall('ZREM', key, h.members(secret, entry or ''))
+    end
+
+    -- taken reports whether one of the members that name a slot holds it.
+    function h.taken(key, named)
+      for i = 1, #named do
+        local till = pcall('ZSCORE', key, sub(named[i], 5))
+        if till and (t.failed(till) or (tonumber(till) or 0) >= ms) then
+          return true
+        end
+      end
+      return named.err
+    end
+
+    -- vacant returns a free slot: first, second, or the lowest under n; false without one. largest
+    -- is the largest limit asked for so far.
+    function h.vacant(key, n, first, second, largest)
+      for try = 1, n > 0 and 2 or 1 do
+        local slot = try == 1 and first or second
+        local score = h.slotScore(slot)
+        if not h.taken(key, pcall('ZRANGEBYSCORE', key, score, score)) then
+          return slot
+        end
+      end
+      local live = pcall('ZCOUNT', key, t.whole(ms), '+inf')
+      if n == 0 or t.failed(live) or live >= n and largest <= n then
+        return false
+      end
+      local all = pcall('ZRANGEBYSCORE', key, h.slotScore(n - 1), h.slotScore(0))
+      local named = {}
+      for i = 1, #all do
+        local slot = h.slotOf(all[i])
+        named[slot] = named[slot] or {}
+        named[slot][#named[slot] + 1] = all[i]
+      end
+      for slot = 0, all.err and -1 or n - 1 do
+        if not named[slot] then
+          return t.whole(slot)
+        end
+      end
+      for slot = 0, n - 1 do
+        if named[slot] and not h.taken(key, named[slot]) then
+          return t.whole(slot)
+        end
+      end
+      return false
+    end
+
+    -- latest returns the end of the last holder of a lock of mode, or nil and the result for another
+    -- key.
+    function h.latest(key, mode, secret, waits)
+      local kind = pcall('TYPE', key)
+      local mark = kind.ok == 'zset' and pcall('ZSCORE', key, 'lockproxy:' .. mode) or kind.err and kind
+      if not mark then
+        return nil, t.refuse(key, mode, waits)
+      elseif t.failed(mark) then
+        return nil, mark
+      end
+      h.purge(key)
+      local till = pcall('ZSCORE', key, secret)
+      if t.failed(till) or till and (tonumber(till) or 0) >= ms then
+        return nil, t.failed(till) and till or t.refuse(key, mode, '') -- it was set again before this came
+      end
+      local removed = till and h.remove(key, secret)
+      if t.failed(removed) then
+        return nil, removed
+      end
       local last = pcall('ZREVRANGE', key, '0', '0', 'WITHSCORES')
-      return last.err and last or tonumber(last[2] or 0)
+      if last.err then
+        return nil, last
+      end
+      return tonumber(last[2]) or 0, tonumber(mark)
     end
 
-    -- settleReaders takes the expiry of a key to where its last reader ends, which was over; a key
-    -- without readers is deleted. It returns true if it was, or the error that kept the expiry.
-    function tools:settleReaders(key, over)
-      local last = self:latest(key)
-      if type(last) == 'table' then
-        return last
-      elseif last < self.ms then
-        pcall('DEL', key)
-        return true
-      elseif last ~= over then
-        local done = pcall('PEXPIREAT', key, self:whole(last))
-        return type(done) == 'table' and done
+    -- join makes secret a holder of a key that is free or held in the same mode. n is the limit of
+    -- slots, and first and second are tried first; a top-up names its slot as first, with n = 0, and
+    -- brings a fence.
+    --
+    -- A shared lock counts only for its first holder, and those who join it read its number. A
+    -- top-up that is the first counts as well: later readers must have a greater number than the
+    -- last exclusive holder.
+    function h.join(mode, key, secret, ttl, field, owner, waits, n, first, second, fence)
+      local had = counters[field]
+      if type(had) == 'table' then
+        return had
       end
-    end
-
-    -- forget removes members that are over, some at a time.
-    function tools:forget(key, low, high)
-      local over = pcall('ZRANGEBYSCORE', key, low, high, 'LIMIT', '0', '64')
-      if over[1] then
-        pcall('ZREM', key, unpack(over))
-      end
-    end
-
-    -- join makes a reader. The first one counts, and those who join have the number that stands. A
-    -- top-up brings its own; it counts, too, where it is the first, as those who join it later must
-    -- have a greater number than whoever had the key alone before.
-    function tools:join(key, secret, place, ttl, field, owner, waits, topUp)
-      local had, greatest = self.counter[field], 0
-      if not had and field ~= '' then
-        return self.broken[field]
-      end
-      local stands = pcall('ZCARD', key)
-      local fresh = stands == 0
-      local mark = fresh or pcall('ZSCORE', key, 'lockproxy')
-      if type(stands) == 'table' and not self:wrongType(stands) then
-        return stands
-      elseif mark == false or self:wrongType(mark) then
-        return self:refuse(key, 'S', waits)
-      elseif type(mark) == 'table' then
-        return mark
-      elseif not fresh then
-        if pcall('ZSCORE', key, secret) then
-          return self:refuse(key, 'S', '') -- somebody has set it again before this came
-        end
-        self:forget(key, '(0', '(' .. self:whole(self.ms))
-        self:forget(key, '(-' .. self:whole(self.ms), '(0')
-        greatest = self:latest(key)
-        if type(greatest) == 'table' then
-          return greatest
+      local left, last, largest = pcall('PTTL', key), 0, 0
+      if type(left) ~= 'number' then
+        return left
+      elseif left ~= -2 then
+        last, largest = h.latest(key, mode, secret, waits)
+        if not last then
+          return largest
         end
       end
-      local shut = not topUp and self:closed(key, 'S')
+      local shut = not fence and t.intended(key, mode)
       if shut then
         return shut
       end
-      local number = tonumber(topUp) or had and (greatest > 0 and had or had + 1) or 0
-      local text = topUp or format('%016.0f', number)
-      local value, over, last = secret .. text .. owner, self:endOf(ttl)
-      local done = pcall('ZADD', key, '0', 'lockproxy', last, secret, '-' .. last, value)
-      if type(done) == 'number' and over > greatest then
-        done = pcall('PEXPIREAT', key, last)
-        if type(done) == 'table' then -- no key stands without an expiry
-          pcall('ZREM', key, secret, value, fresh and 'lockproxy' or value)
-        end
-      end
-      if type(done) == 'table' then
-        return done
-      end
-      if greatest <= 0 and had and had >= number then
-        self:raise(field, had + 1, place)
-      elseif greatest <= 0 or topUp then
-        self:raise(field, number, place, text)
-      end
-      self.changes[#self.changes + 1] = key
-      return number
-    end
 
-    function tools:S(key, secret, place, at)
-      local waits = ARGV[at + 5]
-      local result = self:join(key, secret, place, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], waits)
-      if waits ~= '' and type(result) == 'number' and result >= 0 then
-        pcall('DEL', 'lockproxy:intent:' .. key)
-      end
-      return result
-    end
-
-    -- reader carries out an operation on a reader that ends at over.
-    function tools:reader(op, key, secret, place, at, over)
-      if (op == 'P' or op == 'D') and over >= self.ms and pcall('ZCARD', key) == 3 then -- alone
-        local done = pcall('DEL', key)
-        if op == 'P' and done == 1 then
-          self:tell(key, secret)
-        end
-        return done
-      end
-      local value = secret .. '0000000000000000'
-      local minus = '-' .. self:whole(over)
-      for _, found in ipairs(pcall('ZRANGEBYSCORE', key, minus, minus)) do
-        if sub(found, 1, 40) == secret then
-          value = found
-        end
-      end
-      if over < self.ms then
-        pcall('ZREM', key, secret, value)
-        return 0
-      elseif op == 'C' then
-        return 1
-      elseif op == 'R' then
-        local text, field = ARGV[at + 2], ARGV[at + 3]
-        if not self.counter[field] and field ~= '' then
-          return self.broken[field]
-        end
-        local new = secret .. text .. sub(value, 57)
-        if new ~= value then
-          local done = pcall('ZADD', key, minus, new)
-          if type(done) == 'table' then
-            return done
-          end
-          pcall('ZREM', key, value)
-        end
-        self:raise(field, tonumber(text), place)
-        return 1
-      elseif op == 'D' or op == 'P' then
-        local done = pcall('ZREM', key, secret, value)
-        if type(done) == 'table' then
-          return done
-        end
-        local empty = self:settleReaders(key, over)
-        if op == 'P' then
-          if empty == true then
-            self:tell(key, secret)
-          else
-            self.changes[#self.changes + 1] = key
-          end
-        end
-        return 1
-      end
-      local bound, who = self.ms + tonumber(ARGV[at + 2]), secret
-      if op == 'K' then
-        who = 'kept' .. sub(secret, 5)
-      end
-      if op == 'K' or op == 'F' and bound < over or (op == 'E' or op == 'H') and bound > over then
-        local text = self:whole(bound)
-        local done = pcall('ZADD', key, text, who, '-' .. text, who .. sub(value, 41))
-        if type(done) == 'table' then
-          return done
-        end
-        if op == 'K' then
-          pcall('ZREM', key, secret, value)
-        end
-        local kept = self:settleReaders(key, over)
-        if type(kept) == 'table' and bound > over then -- the key would run out before its holder
-          pcall('ZADD', key, self:whole(over), secret, minus, value)
-          if op == 'K' then
-            pcall('ZREM', key, who, who .. sub(value, 41))
-          end
-          return kept
-        end
-        if op == 'K' then
-          self:tell(key, secret)
-        end
-      end
-      return (op == 'E' or op == 'H') and 'S' .. sub(value, 41, 120) or 1
-    end
-
-    -- Q releases what is likely to be a reader: what it is is not asked before.
-    function tools:Q(key, secret)
-      local result = self:other('P', key, secret)
-      return result ~= 0 and result or self:release('P', key, secret)
-    end
-  end
-
-  local function makeSlots()
-    -- slotOf reads what stands at a slot: its end and the value. What is no slot is long over.
-    function tools:slotOf(text)
-      local cut = string.find(text, ' ', 1, true) or 1
-      return tonumber(sub(text, 1, cut - 1)) or 0, sub(text, cut + 1)
-    end
-
-    -- settleSlots takes the expiry of a key to where its last slot ends; a key without slots is
-    -- deleted. Where another slot ends later than over, the key is left alone. It returns the error
-    -- that kept the expiry.
-    function tools:settleSlots(key, over)
-      if over and over < (tonumber(pcall('HGET', key, 'last')) or 0) then
-        return
-      end
-      local all, greatest = pcall('HGETALL', key), 0
-      if all.err then
-        return all
-      end
-      for f = 1, #all, 2 do
-        if tonumber(all[f]) then
-          greatest = math.max(greatest, (self:slotOf(all[f + 1])))
-        end
-      end
-      if greatest < self.ms then
-        pcall('DEL', key)
-        return
-      end
-      local last = pcall('HGET', key, 'last')
-      local done = pcall('HSET', key, 'last', self:whole(greatest))
-      if type(done) == 'number' then
-        done = pcall('PEXPIREAT', key, self:whole(greatest))
-        if type(done) == 'table' and type(last) == 'string' and tonumber(last) < greatest then
-          pcall('HSET', key, 'last', last) -- never later than the key runs out
-        end
-      end
-      return type(done) == 'table' and done
-    end
-
-    -- occupy takes a slot. old is the value of one that has run out there, or nil.
-    function tools:occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
-      local over, till = self:endOf(ttl)
-      local text = format('%016.0f', number)
-      local last = not fresh and tonumber(pcall('HGET', key, 'last')) or 0
-      local value = till .. ' ' .. secret .. text .. owner
-      local done = pcall('HSET', key, 'lockproxy', 'limit', slot, value, 's' .. secret, slot,
-        'last', over > last and till or self:whole(last))
-      if type(done) ~= 'table' then
-        if old and sub(old, 1, 40) ~= secret then
-          pcall('HDEL', key, 's' .. sub(old, 1, 40))
-        end
-        done = over > last and pcall('PEXPIREAT', key, till)
-        if type(done) == 'table' and fresh then -- no key stands without an expiry
-          pcall('HDEL', key, slot, 's' .. secret, 'lockproxy', 'last')
-        elseif type(done) == 'table' then
-          pcall('HDEL', key, slot, 's' .. secret)
-          pcall('HSET', key, 'last', self:whole(last))
-        end
-      end
-      if type(done) == 'table' then
-        return done
-      end
-      self:raise(field, number, place, text)
-      self.changes[#self.changes + 1] = key
-      return slot .. ' ' .. text
-    end
-
-    -- slots says whether slots stand at a key: true, or it is fresh and nothing does; else the
-    -- refusal, or the error.
-    function tools:slots(key, waits)
-      local count = pcall('HLEN', key)
-      if count == 0 then
-        return true, true
-      elseif type(count) == 'table' and not self:wrongType(count) then
-        return count
-      end
-      local mark = pcall('HGET', key, 'lockproxy')
-      if mark == 'limit' then
-        return true, false
-      elseif type(mark) == 'table' and not self:wrongType(mark) then
-        return mark
-      end
-      return self:refuse(key, 'L', waits)
-    end
-
-    function tools:L(key, secret, place, at)
-      local ttl, field, owner, waits = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
-      local had = self.counter[field]
-      if not had and field ~= '' then
-        return self.broken[field]
-      end
-      local may, fresh = self:slots(key, waits)
-      local shut = may == true and self:closed(key, 'L')
-      if may == true and not fresh and pcall('HGET', key, 's' .. secret) then
-        return self:refuse(key, 'L', '') -- somebody has set it again before this came
-      end
-      if may ~= true or shut then
-        return shut or may
-      end
-      local slot, old
-      for f = 7, 8 do
-        local text = not slot and not fresh and pcall('HGET', key, ARGV[at + f])
-        local over, value
-        if text then
-          over, value = self:slotOf(text)
-        end
-        if not slot and (not text or over < self.ms) then
-          slot, old = ARGV[at + f], value
-        end
-      end
-      if not slot then
-        local taken, soonest, all = {}, nil, pcall('HGETALL', key)
-        if all.err then
-          return all
-        end
-        for f = 1, #all, 2 do
-          taken[all[f]] = all[f + 1]
-        end
-        for number = 0, tonumber(ARGV[at + 6]) - 1 do
-          local text = taken[self:whole(number)]
-          local over, value
-          if text then
-            over, value = self:slotOf(text)
-            soonest = math.min(soonest or over, over)
-          end
-          if not slot and (not text or over < self.ms) then
-            slot, old = self:whole(number), value
-          end
-        end
+      local slot, number = first, fence and tonumber(fence) or had and had + 1 or 0
+      local count = number -- what the counter has to be at least
+      if mode == 'limit' then
+        slot = left == -2 and first or h.vacant(key, n, first, second, largest)
         if not slot then
-          return -2 - (soonest - self.ms)
+          local soonest = pcall('ZRANGEBYSCORE', key, t.whole(ms), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+          return soonest.err and soonest or -2 - ((tonumber(soonest[2]) or ms) - ms)
         end
+        largest = max(largest, n, slot + 1)
+      elseif last < ms then
+        count = max(number, (had or 0) + 1)
+      elseif not fence then
+        number, count = had or 0, had
       end
-      local number = had and had + 1 or 0
-      local result = self:occupy(key, secret, place, slot, old, fresh, ttl, field, number, owner)
-      if waits ~= '' and type(result) == 'string' then
+      local text, till = t.whole(number), t.whole(ms + ttl)
+      local entry = sub('0000000000000000', #text + 1) .. text
+      if mode == 'limit' then
+        entry = 'L' .. sub('000', #slot + 1) .. slot .. entry
+      else
+        entry = 'S000' .. entry
+      end
+      -- The expiry comes first. That of a key that does not exist yet shows that there is a right: to
+      -- ask once is enough, as rights do not change while a script runs.
+      local done = 1
+      if left ~= -2 then
+        done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) or till)
+      elseif not expires then
+        done = pcall('PEXPIREAT', key, till)
+        expires = type(done) == 'number'
+      end
+      if type(done) == 'number' then
+        done = pcall('ZADD', key, largest == 0 and '0' or t.whole(largest), 'lockproxy:' .. mode,
+          h.scored(secret, entry .. owner, till))
+      end
+      if left == -2 and type(done) == 'number' then
+        done = pcall('PEXPIREAT', key, till)
+      end
+      if type(done) ~= 'number' then
+        return done
+      end
+      t.count(field, count, count == number and text)
+      t.changed(key)
+      if waits ~= '' then
         pcall('DEL', 'lockproxy:intent:' .. key)
       end
-      return result
+      return entry
     end
 
-    -- holder carries out an operation on a slot.
-    function tools:holder(op, key, secret, place, at, slot)
-      local text, over, value = pcall('HGET', key, slot), 0, ''
-      if type(text) == 'string' then
-        over, value = self:slotOf(text)
-      end
-      if over < self.ms or sub(value, 1, 40) ~= secret then
-        pcall('HDEL', key, 's' .. secret)
-        return 0
-      elseif op == 'C' then
-        return 1 + (tonumber(slot) or 0)
-      elseif op == 'H' then
-        return {err = 'WRONGMODE a slot cannot be shared'}
-      elseif op == 'R' then
-        local fence, field = ARGV[at + 2], ARGV[at + 3]
-        if not self.counter[field] and field ~= '' then
-          return self.broken[field]
-        end
-        local new = self:whole(over) .. ' ' .. secret .. fence .. sub(value, 57)
-        local done = pcall('HSET', key, slot, new)
-        if type(done) == 'table' then
-          return done
-        end
-        self:raise(field, tonumber(fence), place)
-        return 1
-      elseif op == 'D' or op == 'P' then
-        local alone = pcall('HLEN', key) == 4 -- with what is noted beside
-        local done = alone and pcall('DEL', key) or pcall('HDEL', key, slot, 's' .. secret)
-        if type(done) == 'table' then
-          return done
-        end
-        if not alone then
-          self:settleSlots(key, over)
-        end
-        if op == 'P' then
-          self:tell(key, secret)
-          self.changes[#self.changes + 1] = key
-        end
-        return 1
-      end
-      local bound, who = self.ms + tonumber(ARGV[at + 2]), secret
-      if op == 'K' then
-        who = 'kept' .. sub(secret, 5)
-      end
-      if op == 'K' or op == 'F' and bound < over or op == 'E' and bound > over then
-        local done = pcall('HSET', key, slot, self:whole(bound) .. ' ' .. who .. sub(value, 41))
-        if type(done) == 'table' then
-          return done
-        end
-        local kept = self:settleSlots(key)
-        if kept and bound > over then -- the key would run out before its holder
-          pcall('HSET', key, slot, text)
-          return kept
-        end
-        if op == 'K' then
-          pcall('HDEL', key, 's' .. secret)
-          self:tell(key, secret)
-        end
-      end
-      if op == 'E' then
-        return 'L' .. slot .. ' ' .. sub(value, 41, 120)
-      end
-      return op == 'K' and 1 + (tonumber(slot) or 0) or 1
-    end
-
-    -- Z releases what is likely to be a slot.
-    function tools:Z(key, secret)
-      local slot = pcall('HGET', key, 's' .. secret)
-      if type(slot) == 'string' then
-        return self:holder('P', key, secret, nil, nil, slot)
-      end
-      return self:Q(key, secret)
-    end
+    return h
   end
 
-  local function makeSeveral()
-    -- several reads how many keys M or N has, and whether their counters are numbers.
-    function tools:several(at, head)
-      local n = tonumber(ARGV[at + 3])
-      for f = head, head + n - 1 do
-        local field = ARGV[at + f]
-        if not self.counter[field] and field ~= '' then
-          return n, self.broken[field]
-        end
-      end
-      return n
+  local function makeBasics()
+    function t.whole(number) return format(digits, number) end
+
+    function t.failed(reply) return type(reply) == 'table' and reply.err end
+
+    function t.wrongType(reply) return t.failed(reply) and sub(reply.err, 1, 9) == 'WRONGTYPE' end
+
+    function t.holders()
+      holders = holders or makeHolders()
+      return holders
     end
 
-    function tools:M(_, secret, place, at, first)
-      local n, result = self:several(at, 6)
-      local k = first + n - 1
-      local ttl, owner, waits, wide = ARGV[at + 2], ARGV[at + 4], ARGV[at + 5], n + 6
-      local fence, failed = 0, nil
-      for f = at + 6, at + 5 + n do
-        fence = math.max(fence, (self.counter[ARGV[f]] or -1) + 1)
+    -- released and changed note what is published after the operations: that a key was released, by
+    -- whom if there is a secret, or that it changed otherwise.
+    function t.released(key, secret)
+      if news then
+        news.freed[#news.freed + 1] = key
+        news.by[#news.freed] = secret
       end
-      local text = format('%016.0f', fence)
-      local value = secret .. text .. owner
-      for j = first, result and first - 1 or k do
-        local set = pcall('SET', KEYS[j], value, 'NX', 'PX', ttl)
-        if not set or set.err then
-          failed, result = true, set
-          for undo = first, j - 1 do
-            pcall('DEL', KEYS[undo])
-          end
-          break
-        end
-      end
-      local longest -- that a key in the way lives, -1 for ever
-      for j = first, failed and k or first - 1 do
-        local left = pcall('PTTL', KEYS[j])
-        if type(left) == 'number' and left ~= -2 then
-          self:refuse(KEYS[j], 'X', waits)
-          longest = (left == -1 or longest == -1) and -1 or math.max(longest or 0, left)
-        end
-      end
-      if failed or result then
-        return longest and -2 - longest or result, wide, k
-      end
-      for j = first, k do
-        self:raise(ARGV[at + 6 + j - first], fence, place, text)
-        self.changes[#self.changes + 1] = KEYS[j]
-        if waits ~= '' then
-          pcall('DEL', 'lockproxy:intent:' .. KEYS[j])
-        end
-      end
-      return fence, wide, k
     end
 
-    function tools:N(_, secret, place, at, first)
-      local n, result = self:several(at, 4)
-      local k, wide = first + n - 1, n + 4
-      for j = first, k do
-        local value = result or pcall('GETRANGE', KEYS[j], '0', '39')
-        if value ~= secret and not result then
-          result = type(value) == 'table' and not self:wrongType(value) and value or 0
-        end
+    function t.changed(key)
+      if news then
+        news.changes[#news.changes + 1] = key
       end
-      for j = first, k do
-        local done = not result and pcall('SETRANGE', KEYS[j], '40', ARGV[at + 2])
-        if type(done) == 'table' then
-          result = done
-        elseif done then
-          self:raise(ARGV[at + 4 + j - first], tonumber(ARGV[at + 2]), place)
-        end
-      end
-      return result or 1, wide, k
-    end
-  end
-
-  -- makeRest makes what may find anything at a key.
-  local function makeRest()
-    -- other carries out an operation on a key that is no string.
-    function tools:other(op, key, secret, place, at)
-      if op == 'X' then
-        local readers = type(pcall('ZSCORE', key, 'lockproxy')) == 'string'
-        if not readers and pcall('HGET', key, 'lockproxy') ~= 'limit' then
-          return 0
-        end
-        local done = pcall('DEL', key)
-        if done == 1 then
-          self:tell(key)
-        end
-        return done
-      end
-      local stands = pcall('ZSCORE', key, secret)
-      if type(stands) == 'string' then
-        return self:reader(op, key, secret, place, at, tonumber(stands))
-      elseif self:wrongType(stands) then
-        stands = pcall('HGET', key, 's' .. secret)
-        if type(stands) == 'string' then
-          return self:holder(op, key, secret, place, at, stands)
-        end
-      end
-      return type(stands) == 'table' and not self:wrongType(stands) and stands or 0
     end
 
-    -- release deletes whatever lock the secret holds.
-    function tools:release(op, key, secret)
-      local value = pcall('GETRANGE', key, '0', '39')
-      if value == secret then
-        local done = pcall('DEL', key)
-        if done == 1 and op == 'P' then
-          self:tell(key, secret)
-        end
-        return done
-      elseif self:wrongType(value) then
-        return self:other(op, key, secret)
-      end
-      return type(value) == 'table' and value or 0
+    -- ahead returns the error if no counter may be raised to number, otherwise false.
+    function t.ahead(number)
+      return number > limit and {err = 'ERR a fencing counter is more than a day ahead of the clock'}
     end
 
-    -- T tops up: what stands there with the secret lives at least as long. Another slot than the
-    -- one that it should have is left.
-    function tools:T(key, secret, place, at)
-      local ttl, field, text = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-      local owner, mode = ARGV[at + 5], ARGV[at + 6]
-      if not self.counter[field] and field ~= '' then
-        return self.broken[field]
-      end
-      local stands, result = pcall('GETRANGE', key, '0', '39'), nil
-      if stands == secret and mode == 'S' then
-        result = self:H(key, secret, place, at) -- it missed that the lock is shared
-        return type(result) == 'table' and result or 2
-      elseif stands == secret then
-        result = pcall('PTTL', key)
-        if type(result) == 'number' and result < tonumber(ttl) then
-          result = pcall('PEXPIRE', key, ttl)
-        end
-        return type(result) == 'table' and result or 2
-      elseif self:wrongType(stands) then
-        local own = mode ~= '' and mode ~= 'S' and pcall('HGET', key, 's' .. secret)
-        if type(own) == 'string' and own ~= mode then
-          pcall('HDEL', key, own, 's' .. secret)
-          self:settleSlots(key)
-        end
-        result = self:other('E', key, secret, place, at)
-        if result ~= 0 then
-          return type(result) == 'table' and result or 2
-        end
-      elseif type(stands) == 'table' then
-        return stands
-      end
-      if mode == '' then
-        result = pcall('SET', key, secret .. text .. owner, 'NX', 'PX', ttl)
-        if not result or result.err then
-          return result and not self:wrongType(stands) and stands == '' and result or 0
-        end
-        self:raise(field, tonumber(text), place)
-        self.changes[#self.changes + 1] = key
-        return 1
-      elseif mode == 'S' then
-        result = self:join(key, secret, place, ttl, field, owner, '', text)
+    -- know notes what the state has for a counter: a number, false, or an error.
+    function t.know(field, had)
+      local number = had == false and 0 or not t.failed(had) and tonumber(had) or -1
+      if field == '' or counters[field] then
+        return
+      elseif number >= 0 and number < limit and number % 1 == 0 then
+        counters[field] = number
       else
-        local may, fresh = self:slots(key, '')
-        local taken = may == true and not fresh and pcall('HGET', key, mode)
-        local over, old
-        if taken then
-          over, old = self:slotOf(taken)
-        end
-        if may ~= true or taken and over >= self.ms then
-          return type(may) == 'table' and may or 0
-        end
-        result = self:occupy(key, secret, place, mode, old, fresh, ttl, field, tonumber(text),
-          owner)
+        counters[field] = t.failed(had) and had or t.ahead(number + 1)
+          or {err = 'ERR a fencing counter is no number under 2^53 - 1'}
       end
-      if type(result) == 'number' then
-        return result >= 0 and 1 or 0
-      end
-      return type(result) == 'string' and 1 or result or 0
     end
 
-    -- K keeps the key of an exclusive lock closed.
-    function tools:K(key, secret, _, at)
-      local rest = pcall('GETRANGE', key, '40', '-1')
-      local done = pcall('SET', key, 'kept' .. sub(secret, 5) .. rest, 'PX', ARGV[at + 2])
-      if done.err then
-        return done
+    -- count makes a counter at least number. text is the number if that is at hand.
+    function t.count(field, number, text)
+      if field ~= '' and counters[field] < number then
+        counters[field], raised[field] = number, text or t.whole(number)
       end
-      self:tell(key, secret)
-      return 1
     end
 
-    -- H makes the holder of an exclusive lock its first reader. Those who join have a greater
-    -- fence.
-    function tools:H(key, secret, place, at)
-      local field, left = ARGV[at + 3], pcall('PTTL', key)
-      if not self.counter[field] and field ~= '' then
-        return self.broken[field]
-      elseif type(left) == 'table' then
-        return left
+    -- modeOf returns 'shared' or 'limit' for a lock with several holders, otherwise nil. It asks for
+    -- the type first, as find does: an error costs as much as ten commands.
+    function t.modeOf(key)
+      return pcall('TYPE', key).ok == 'zset' and (
+        type(pcall('ZSCORE', key, 'lockproxy:shared')) == 'string' and 'shared'
+        or type(pcall('ZSCORE', key, 'lockproxy:limit')) == 'string' and 'limit') or nil
+    end
+
+    -- refuse answers an acquire of mode that found another key. A client that waits leaves an intent
+    -- if others could join the holders. An intent that ends later stays, unless it is of their mode:
+    -- that keeps no client out.
+    function t.refuse(key, mode, waits)
+      local left = pcall('PTTL', key)
+      if type(left) ~= 'number' or left == -2 then
+        return type(left) == 'table' and left
       end
-      local rest = pcall('GETRANGE', key, '40', '119')
-      local number = (tonumber(sub(rest, 1, 16)) or 0) + 1
-      local ahead = self:ahead(number)
+      local held = waits ~= '' and t.modeOf(key)
+      if held and held ~= mode then
+        local intent = 'lockproxy:intent:' .. key
+        local stays = pcall('PTTL', intent)
+        if type(stays) == 'number' and (stays <= tonumber(waits) or pcall('GET', intent) == held) then
+          pcall('SET', intent, mode, 'PX', waits)
+        end
+      end
+      return -2 - left
+    end
+
+    -- intended returns the refusal if a client of another mode waits for the key.
+    function t.intended(key, mode)
+      local intent = 'lockproxy:intent:' .. key
+      local waits = pcall('GET', intent)
+      if type(waits) == 'string' and waits ~= mode then
+        local left = pcall('PTTL', intent)
+        if type(left) == 'number' and left >= 0 then
+          return -2 - left
+        end
+      end
+    end
+
+    -- find returns true if secret has the key alone, otherwise what h.find does.
+    function t.find(key, secret, leaves)
+      local kind = pcall('TYPE', key)
+      if kind.ok == 'zset' then
+        return t.holders().find(key, secret, leaves)
+      end
+      local value = kind.ok == 'string' and pcall('GETRANGE', key, '0', '39') or kind.err and kind
+      if value == secret then
+        return true
+      end
+      return nil, t.failed(value) and value or 0
+    end
+
+    -- release lets go what secret holds. With aloud it is published.
+    function t.release(key, secret, aloud)
+      local held, result = t.find(key, secret, true)
+      return held and t.letGo(key, secret, held, aloud) or result
+    end
+
+    function t.letGo(key, secret, held, aloud)
+      local done, last, slot
+      if held == true then
+        done, last = pcall('DEL', key), true
+      else
+        done, last = holders.leave(key, secret, held)
+        slot = sub(held.entry, 1, 1) == 'L'
+      end
+      if aloud and done == 1 then
+        if last or slot then
+          t.released(key, secret)
+        end
+        if slot or not last then
+          t.changed(key)
+        end
+      end
+      return done
+    end
+
+    -- lengthen makes what secret holds live at least ttl from now. It returns the fence and the owner,
+    -- or the entry.
+    function t.lengthen(key, secret, ttl, held)
+      local done
+      if held == true then
+        done = pcall('PTTL', key)
+        if type(done) == 'number' and done < tonumber(ttl) then
+          done = pcall('PEXPIRE', key, ttl)
+        end
+        return t.failed(done) and done or pcall('GETRANGE', key, '40', '119')
+      elseif ms + ttl > held.till then
+        done = holders.endAt(key, secret, ms + ttl)
+      end
+      return t.failed(done) and done or held.entry
+    end
+
+    -- carryOut carries out the operations from ARGV[at] on, before which there are k others. refusal,
+    -- unless it is nil, is the result of all that vote.
+    function t.carryOut(refusal, at, k)
+      local place, last = k + 3, #ARGV
+      k = k + 2
+      while at < last do
+        local name, arguments, keys = ARGV[at], tonumber(ARGV[at + 1]), 1
+        if name == 'acquire_keys' then
+          keys = arguments - 4
+        elseif name == 'raise_keys' then
+          keys = arguments - 2
+        end
+        place, at = place + 1, at + 2
+        out[place] = refusal and not t.anywhere(name) and refusal or op[name](KEYS[k], ARGV[at], at, k, keys)
+        at, k = at + arguments, k + keys
+      end
+      if next(raised) then
+        local numbers = {}
+        for field, text in pairs(raised) do
+          numbers[#numbers + 1] = field
+          numbers[#numbers + 1] = text
+        end
+        pcall('HSET', KEYS[1], unpack(numbers)) -- as before the operations, see packet.lua
+      end
+    end
+
+    -- anywhere reports whether an operation does not vote.
+    function t.anywhere(name)
+      return name == 'release' or name == 'tell' or name == 'leave' or name == 'keep' or name == 'fade'
+        or name == 'free'
+    end
+  end
+
+  -- The operations. at is where the arguments begin in ARGV, the first of which is the secret; k is
+  -- the place of the key in KEYS, and n the number of keys.
+  local function makeOperations()
+    function op.acquire_shared(key, secret, at)
+      return t.holders().join('shared', key, secret, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
+        ARGV[at + 4], 0, '0')
+    end
+
+    function op.acquire_slot(key, secret, at)
+      return t.holders().join('limit', key, secret, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
+        ARGV[at + 4], tonumber(ARGV[at + 5]), ARGV[at + 6], ARGV[at + 7])
+    end
+
+    function op.acquire_keys(_, secret, at, k, n)
+      local ttl, owner, waits, fields = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], at + 3
+      local fence, set, result = 0, 0, nil
+      for i = 1, n do
+        local had = counters[ARGV[fields + i]]
+        if type(had) == 'table' then
+          return had
+        end
+        fence = max(fence, (had or -1) + 1)
+      end
+      local value = secret .. format('%016.0f', fence) .. owner
+      while set < n and not result do
+        local done = pcall('SET', KEYS[k + set], value, 'NX', 'PX', ttl)
+        if done and not done.err then
+          set = set + 1
+        else
+          result = done or 0
+        end
+      end
+      if result then
+        if set > 0 then
+          pcall('DEL', unpack(KEYS, k, k + set - 1))
+        end
+        local longest -- that a key in the way lives, -1 for ever
+        for i = k, k + n - 1 do
+          local left = pcall('PTTL', KEYS[i])
+          if type(left) == 'number' and left ~= -2 then
+            t.refuse(KEYS[i], 'exclusive', waits)
+            longest = (left == -1 or longest == -1) and -1 or max(longest or 0, left)
+          end
+        end
+        return longest and -2 - longest or result ~= 0 and result
+      end
+      for i = 1, n do
+        t.count(ARGV[fields + i], fence)
+        t.changed(KEYS[k + i - 1])
+        if waits ~= '' then
+          pcall('DEL', 'lockproxy:intent:' .. KEYS[k + i - 1])
+        end
+      end
+      return fence
+    end
+
+    function op.raise_keys(_, secret, at, k, n)
+      local fence, fields = tonumber(ARGV[at + 1]), at + 1
+      local ahead = t.ahead(fence)
+      for i = 1, ahead and 0 or n do
+        local value = pcall('GETRANGE', KEYS[k + i - 1], '0', '39')
+        if type(counters[ARGV[fields + i]]) == 'table' then
+          return counters[ARGV[fields + i]]
+        elseif value ~= secret then
+          return t.failed(value) and not t.wrongType(value) and value or 0
+        end
+      end
+      for i = 1, ahead and 0 or n do
+        local done = pcall('SETRANGE', KEYS[k + i - 1], '40', ARGV[at + 1])
+        if t.failed(done) then
+          return done
+        end
+        t.count(ARGV[fields + i], fence)
+      end
+      return ahead or 1
+    end
+
+    function op.raise(key, secret, at)
+      local fence, field = ARGV[at + 1], ARGV[at + 2]
+      local ahead = t.ahead(tonumber(fence))
       if ahead then
         return ahead
       end
-      local later = pcall('TIME') -- than left was told
-      later = later[1] * 1000 + (later[2] - later[2] % 1000) / 1000
-      local over = self:whole(math.max(later + left, self.ms + tonumber(ARGV[at + 2])))
-      local done = pcall('DEL', key)
-      if type(done) == 'table' then
+      local held, done = t.find(key, secret)
+      if not held then
+        return done
+      elseif type(counters[field]) == 'table' then
+        return counters[field]
+      elseif held == true then
+        done = pcall('SETRANGE', key, '40', fence) -- keeps the expiry
+      else
+        -- The first ZADD changes nothing. It shows that the new entry can be added.
+        done = pcall('ZADD', key, t.whole(held.till), secret)
+        done = t.failed(done) and done or pcall('ZREM', key, secret .. held.entry)
+        if not t.failed(done) then
+          local entry = sub(held.entry, 1, 4) .. fence .. sub(held.entry, 21)
+          done = pcall('ZADD', key, holders.entryScore(secret), secret .. entry)
+        end
+      end
+      if t.failed(done) then
         return done
       end
-      done = pcall('ZADD', key, '0', 'lockproxy', over, secret, '-' .. over, secret .. rest)
-      if type(done) == 'number' then
-        done = pcall('PEXPIREAT', key, over)
-      end
-      if type(done) == 'table' then -- this user may not
-        pcall('SET', key, secret .. rest, 'PX', self:whole(math.max(left, 1)))
-        return done
-      end
-      self:raise(field, number, place)
-      self:tell(key, secret)
-      return 'S' .. rest
+      t.count(field, tonumber(fence))
+      return 1
     end
 
-    function tools:inspect(key, left)
-      local found
-      if type(pcall('ZSCORE', key, 'lockproxy')) == 'string' then
-        found = {'shared', left, pcall('ZCOUNT', key, self:whole(self.ms), '+inf')}
-        local bound = '-' .. self:whole(self.ms)
-        local all = pcall('ZRANGEBYSCORE', key, '-inf', bound, 'WITHSCORES', 'LIMIT', '0', '128')
-        for f = 1, #all, 2 do
-          found[#found + 1] = sub(all[f], 1, 120)
-          found[#found + 1] = -tonumber(all[f + 1]) - self.ms
-        end
-      elseif pcall('HGET', key, 'lockproxy') == 'limit' then
-        found = {'limit', left, 0}
-        local all = pcall('HGETALL', key)
-        for f = 1, #all, 2 do
-          local over, value
-          if tonumber(all[f]) then
-            over, value = self:slotOf(all[f + 1])
-          end
-          if over and over >= self.ms then
-            found[3] = found[3] + 1
-            found[#found + 1] = all[f] .. ' ' .. sub(value, 1, 120)
-            found[#found + 1] = over - self.ms
-          end
-        end
+    function op.extend(key, secret, at)
+      local held, result = t.find(key, secret)
+      return held and t.lengthen(key, secret, ARGV[at + 1], held) or result
+    end
+
+    -- share makes the exclusive holder the first of a shared lock. Those who join have a greater fence.
+    function op.share(key, secret, at, held)
+      local result
+      if type(held) ~= 'boolean' then
+        held, result = t.find(key, secret)
       end
-      return found or {ok = 'OTHER'}
+      local ttl, field = ARGV[at + 1], ARGV[at + 2]
+      if not held then
+        return result
+      elseif held ~= true then
+        return sub(held.entry, 1, 1) == 'L' and {err = 'WRONGMODE a slot cannot be shared'}
+          or t.lengthen(key, secret, ttl, held)
+      end
+      local left, rest = pcall('PTTL', key), pcall('GETRANGE', key, '40', '119')
+      if type(counters[field]) == 'table' then
+        return counters[field]
+      elseif t.failed(left) or t.failed(rest) then
+        return t.failed(left) and left or rest
+      end
+      local number = (tonumber(sub(rest, 1, 16)) or 0) + 1
+      if t.ahead(number) then
+        return t.ahead(number)
+      end
+      local later = pcall('TIME') -- than left was read
+      later = later[1] * 1000 + (later[2] - later[2] % 1000) / 1000
+      local till, entry = t.whole(max(later + left, ms + ttl)), 'S000' .. rest
+      -- Once the string is gone, nothing may fail: the key gets its expiry before, and a ZADD that is
+      -- refused for the type only shows that the set can be made.
+      local done = pcall('PEXPIREAT', key, till)
+      done = t.failed(done) and done or pcall('ZADD', key, '0', secret)
+      done = t.wrongType(done) and pcall('DEL', key) or done
+      if not t.failed(done) then
+        pcall('ZADD', key, '0', 'lockproxy:shared', t.holders().scored(secret, entry, till))
+        done = pcall('PEXPIREAT', key, till)
+      end
+      if t.failed(done) then
+        return done
+      end
+      t.count(field, number)
+      t.released(key, secret)
+      return entry
+    end
+
+    function op.top_up(key, secret, at)
+      local ttl, field, fence = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+      local owner, mode = ARGV[at + 4], ARGV[at + 5]
+      local ahead = t.ahead(tonumber(fence))
+      if ahead or type(counters[field]) == 'table' then
+        return ahead or counters[field]
+      end
+      local held, result = t.find(key, secret)
+      if not held and result ~= 0 then
+        return result
+        elseif type(held) == 'table' and sub(held.entry, 1, 1) == 'L' and holders.slotOf(held.entry) ~= tonumber(mode) then
+        holders.leave(key, secret, held)
+      elseif held then
+        if held == true and mode == 'shared' then -- this master missed that the lock is shared
+          result = op.share(key, secret, at, true)
+        else
+          result = t.lengthen(key, secret, ttl, held)
+        end
+        return t.failed(result) and result or 2
+      end
+      if mode == 'exclusive' then
+        result = pcall('SET', key, secret .. fence .. owner, 'NX', 'PX', ttl)
+        if not result or result.err then
+          return result and pcall('PTTL', key) == -2 and result or 0
+        end
+        t.count(field, tonumber(fence))
+        t.changed(key)
+        return 1
+      end
+      local slot = mode ~= 'shared' and mode
+      result = t.holders().join(slot and 'limit' or 'shared', key, secret, ttl, field, owner, '', 0,
+        slot or '0', nil, fence)
+      return type(result) == 'string' and 1 or t.failed(result) and result or 0
+    end
+
+    function op.check(key, secret)
+      local held, result = t.find(key, secret)
+      return held == true and 1 or held and 1 + holders.slotOf(held.entry) or result
+    end
+
+    function op.release(key, secret) return t.release(key, secret, false) end
+
+    function op.tell(key, secret) return t.release(key, secret, true) end
+
+    function op.leave(key, secret)
+      local held, result = t.holders().find(key, secret, true)
+      if held then
+        return t.letGo(key, secret, held, true)
+      end
+      return result ~= 0 and result or t.release(key, secret, true)
+    end
+
+    function op.keep(key, secret, at)
+      local held, done = t.find(key, secret)
+      local closed = 'kept' .. sub(secret, 5)
+      if not held then
+        return done
+      elseif held == true then
+        local rest = pcall('GETRANGE', key, '40', '-1')
+        done = t.failed(rest) and rest or pcall('SET', key, closed .. rest, 'PX', ARGV[at + 1])
+      else
+        done = holders.endAt(key, closed, ms + ARGV[at + 1], held.entry)
+        done = t.failed(done) and done or holders.leave(key, secret, held)
+      end
+      if t.failed(done) then
+        return done
+      end
+      t.released(key, secret)
+      return held == true and 1 or 1 + holders.slotOf(held.entry)
+    end
+
+    function op.fade(key, secret, at)
+      local held, done = t.find(key, secret)
+      local ttl = tonumber(ARGV[at + 1])
+      if not held then
+        return done
+      elseif held == true then
+        done = pcall('PTTL', key)
+        if type(done) == 'number' and (done < 0 or done > ttl) then
+          done = pcall('PEXPIRE', key, ARGV[at + 1])
+        end
+      elseif ms + ttl < held.till then
+        done = holders.endAt(key, secret, ms + ttl)
+      end
+      return t.failed(done) and done or 1
+    end
+
+    function op.inspect(key)
+      local left = pcall('PTTL', key)
+      if type(left) ~= 'number' or left == -2 then
+        return type(left) == 'table' and left
+      end
+      local kind = pcall('TYPE', key)
+      local value = kind.ok == 'string' and pcall('GETRANGE', key, '0', '255') or kind.err and kind
+      if value then
+        return type(value) == 'string' and t.whole(left) .. ' ' .. value or value
+      end
+      local mode = t.modeOf(key)
+      if not mode then
+        return {ok = 'OTHER'}
+      end
+      local found = {mode, left, pcall('ZCOUNT', key, t.whole(ms), '+inf')}
+      local last = pcall('ZREVRANGE', key, '0', '127', 'WITHSCORES')
+      for i = 1, #last, 2 do
+        local till = tonumber(last[i + 1]) or 0
+        if till < ms then
+          break
+        end
+        local entry = t.holders().entryOf(key, last[i])
+        found[#found + 1] = last[i]
+        found[#found + 1] = type(entry) == 'string' and entry or ''
+        found[#found + 1] = till - ms
+      end
+      return found
+    end
+
+    function op.free(key)
+      local kind = pcall('TYPE', key)
+      local value = kind.ok == 'string' and pcall('GETRANGE', key, '0', '39') or kind.err and kind
+      if t.failed(value) then
+        return value
+      elseif not value and not t.modeOf(key) then
+        return 0
+      end
+      local done = pcall('DEL', key)
+      if done == 1 then
+        t.released(key, value or nil)
+      end
+      return done
     end
   end
 
-  -- A function that is not there yet is made with those of its kind.
-  return setmetatable(tools, {__index = function(_, name)
-    if name == 'S' or name == 'Q' or name == 'reader' or name == 'join' then
-      makeReaders()
-    elseif name == 'M' or name == 'N' then
-      makeSeveral()
-    elseif name == 'other' or name == 'release' or name == 'T' or name == 'K' or name == 'H'
-      or name == 'inspect' then
-      makeRest()
-    else
-      makeSlots()
-    end
-    return rawget(tools, name)
-  end})
+  makeBasics()
+  makeOperations()
+  return t
 end

@@ -47,7 +47,7 @@ func clock(seconds, micros int64) time.Duration {
 // Limited the slot.
 //
 //	< :42\r\n
-//	< $18\r\n3 0000000000000042\r\n  the slot, the fence
+//	< $20\r\nL0030000000000000042\r\n  mode, slot, fence
 func Granted(r *Reply) (fence uint64, slot int, ok bool) {
 	switch {
 	case r.Kind == ':' && r.Int >= 0:
@@ -55,19 +55,26 @@ func Granted(r *Reply) (fence uint64, slot int, ok bool) {
 	case r.Kind != '$' || r.Null:
 		return 0, 0, false
 	}
-	slot, text, ok := cutSlot(r.Text)
-	if !ok {
-		return 0, 0, false
-	}
-	fence, _, ok = BehindSecret(text)
-	return fence, slot, ok
+	_, h, ok := ParseEntry(r.Text)
+	return h.Fence, h.Slot, ok
 }
 
-// cutSlot cuts the slot in front of a value off.
-func cutSlot(text string) (slot int, rest string, ok bool) {
-	digits, rest, ok := strings.Cut(text, " ")
-	n, err := parseInt([]byte(digits))
-	return int(n), rest, ok && err == nil && n >= 0 && n < MaxLimit
+// Lengths of the parts of an entry in front of the fence: see packet.lua.
+const slotEnd = len("L003")
+
+// ParseEntry reads the entry of one of several holders: mode, slot, fence and owner.
+func ParseEntry(entry string) (mode Mode, h Holder, ok bool) {
+	if len(entry) < slotEnd || entry[0] != 'S' && entry[0] != 'L' {
+		return mode, h, false
+	}
+	mode = Shared
+	if entry[0] == 'L' {
+		mode = Limited
+	}
+	slot, err := parseInt([]byte(entry[1:slotEnd]))
+	h.Slot = int(slot)
+	h.Fence, h.Owner, ok = BehindSecret(entry[slotEnd:])
+	return mode, h, ok && err == nil && slot >= 0 && slot < MaxLimit
 }
 
 // Refused reports whether an Acquire found another key, and how long that lives on: negative for
@@ -83,22 +90,17 @@ func Refused(r *Reply) (left time.Duration, ok bool) {
 // Of the holder it tells slot, fence and owner.
 //
 //	< $16\r\n0000000000000042\r\n
-//	< $17\r\nS0000000000000042\r\n    of a reader
-//	< $19\r\nL3 0000000000000042\r\n  of slot 3
+//	< $20\r\nS0000000000000000042\r\n  of a reader
+//	< $20\r\nL0030000000000000042\r\n  of slot 3
 func Extended(r *Reply) (mode Mode, h Holder, ok bool) {
 	if r.Kind != '$' || r.Null {
 		return mode, h, false
 	}
-	text, ok := r.Text, true
-	switch {
-	case strings.HasPrefix(text, "S"):
-		mode, text = Shared, text[1:]
-	case strings.HasPrefix(text, "L"):
-		mode = Limited
-		h.Slot, text, ok = cutSlot(text[1:])
+	if strings.HasPrefix(r.Text, "S") || strings.HasPrefix(r.Text, "L") {
+		return ParseEntry(r.Text)
 	}
-	h.Fence, h.Owner, _ = BehindSecret(text)
-	return mode, h, ok
+	h.Fence, h.Owner, _ = BehindSecret(r.Text)
+	return Exclusive, h, true
 }
 
 // Inspected is what an Inspect found. The zero value is nothing, or something that is no lock.
@@ -118,6 +120,9 @@ type Holder struct {
 	Closed bool // by KEEP
 }
 
+// closedPrefix begins the secret of what KEEP closed.
+const closedPrefix = "kept"
+
 // Forever is how long a key without expiry lives.
 const Forever = time.Duration(math.MaxInt64)
 
@@ -133,7 +138,7 @@ func holder(value string, ms int64) Holder {
 	if len(value) >= SecretLen {
 		if fence, owner, ok := BehindSecret(value[SecretLen:]); ok {
 			h.ID, h.Fence, h.Owner = value[:SecretLen], fence, owner
-			h.Closed = strings.HasPrefix(h.ID, "kept")
+			h.Closed = strings.HasPrefix(h.ID, closedPrefix)
 		}
 	}
 	return h
@@ -144,7 +149,7 @@ func holder(value string, ms int64) Holder {
 //	< $-1\r\n                  nothing
 //	< $15\r\n5000 some value\r\n
 //	< +OTHER\r\n               no lock
-//	< *5\r\n$6\r\nshared\r\n:5000\r\n:1\r\n$60\r\n<value>\r\n:5000\r\n
+//	< *6\r\n$6\r\nshared\r\n:5000\r\n:1\r\n$40\r\n<secret>\r\n$20\r\n<entry>\r\n:5000\r\n
 func ParseInspect(r *Reply) (found Inspected, ok bool) {
 	switch {
 	case r.Kind == '+':
@@ -170,18 +175,13 @@ func parseHolders(elems []Reply) (found Inspected, ok bool) {
 	if elems[0].Text == Limited.String() {
 		found.Mode = Limited
 	}
-	for at := 3; at+1 < len(elems); at += 2 {
-		value, slot := elems[at].Text, 0
-		if found.Mode == Limited {
-			if slot, value, ok = cutSlot(value); !ok {
-				return Inspected{}, false
-			}
-		}
-		h := holder(value, elems[at+1].Int)
-		h.Slot = slot
+	for at := 3; at+2 < len(elems); at += 3 {
+		secret, entry, left := elems[at].Text, elems[at+1].Text, elems[at+2].Int
+		_, h, _ := ParseEntry(entry) // zero without one
+		h.ID, h.Left, h.Closed = secret, millis(left), strings.HasPrefix(secret, closedPrefix)
 		found.Holders = append(found.Holders, h)
 	}
-	return found, elems[0].Text == found.Mode.String() && elems[1].Kind == ':' && elems[2].Kind == ':'
+	return found, true
 }
 
 // millis is so many milliseconds, or -1 for a negative number. It does not overflow.

@@ -1,76 +1,81 @@
--- A packet of lock operations. Most are releases and acquires of exclusive locks. They come first
--- and are carried out together, as each command costs as much as an operation. All others follow,
--- one after the other.
+-- A packet of lock operations. Most are releases and acquires of exclusive locks. They come first,
+-- in columns, and are carried out together, as each command costs as much as an operation. All
+-- others follow, one after the other (others.lua).
 -- KEYS[1] the state hash: record and counters; then the locks of the operations, one for each but
---   for M and N, which have several
+--   for acquire_keys and raise_keys, which have several
 -- ARGV[1] the record under which this master votes, '' for any
--- ARGV[2] four characters, each so far behind '0' as there are operations P, D, A and W
--- then a secret for each P and D: release. They delete the lock; P also tells those who wait for
---   the key. No two are of the same token
--- then the columns of A and W: first all secrets, each with the owner behind it, then the fields,
---   then the ttls, then the waits of W
---     A  acquire: sets the lock if nothing stands at the key
---     W  as A, for somebody who waits: see intents
--- then for each other operation a letter and its arguments:
---   S secret ttl field owner waits  acquire shared: joins the readers, or is the first
---   L secret ttl field owner waits limit slot slot  acquire a slot under limit: one of the two if
---                                   one is free, else the first that is
---   M secret ttl n owner waits field ...  acquire n keys, all or none
---   R secret fence field            raise: the lock gets this fence, the counter is at least that
---   N secret fence n field ...      raise n keys, all or none
---   T secret ttl field fence owner mode  top up: as A, S (mode S) or L (mode is the slot) with a
---                                   fence, or as E if the lock stands there
---   E secret ttl                    extend: raises the lock's expiry, never lowers it
---   H secret ttl field              share: makes an exclusive lock a shared one, and extends it
---   C secret                        check
---   P secret, D secret              release, behind others of the same token
---   Q secret, Z secret              as P, for what is likely to be a reader, or a slot
---   K secret ms                     keep: as P, but what the lock held stays taken for ms
---   F secret ms                     fade: the lock lives at most ms more
---   I                               inspect
---   X                               free: deletes any lock, and tells as P does
--- ttl and ms are milliseconds, a fence has 16 digits, field names a counter, '' without fencing.
+-- ARGV[2] four characters, '0' plus the number of operations tell, release, acquire and acquire of
+--   clients that wait; then in digits the number of counters that other operations use, or nothing
+-- then a secret for each tell and release. They delete the lock; tell also publishes the release.
+--   No two are of the same token
+-- then the columns of the acquires, those of waiting clients last. They set the lock if the key does
+--   not exist: first all secrets, each with the owner after it, then the fields, then the fields of
+--   other operations, then the ttls, then the waits of waiting clients
+-- then for each other operation its name, the number of its arguments and these:
+--   acquire_shared secret ttl field owner waits   joins the readers, or is the first
+--   acquire_slot   secret ttl field owner waits limit first second
+--                  takes a free slot under limit, one of the two if possible
+--   acquire_keys   secret ttl owner waits field ...   locks as many keys as fields, all or none
+--   raise          secret fence field       the lock gets this fence, the counter is at least that
+--   raise_keys     secret fence field ...   the same for as many keys as fields, all or none
+--   top_up         secret ttl field fence owner mode
+--                  acquires with this fence, or extends what the secret holds. mode is 'exclusive',
+--                  'shared' or the number of a slot
+--   extend         secret ttl         raises the end of the lock, never lowers it
+--   share          secret ttl field   makes an exclusive lock a shared one, and extends it
+--   check          secret
+--   release, tell  secret             after others of the same token, or if columns are no place
+--   leave          secret             tell of a token that most likely is one of several holders
+--   keep           secret ttl         tell, but what the secret held stays closed for ttl
+--   fade           secret ttl         the lock ends at most ttl from now
+--   inspect
+--   free                              deletes any lock, and publishes the release
+-- ttl and waits are milliseconds, a fence has 16 digits, field names a counter, '' without fencing.
 -- reply: {0 not admitted, or 1 and the number of packets that a durable master has counted; seconds,
 --   microseconds, a result for each operation}. The results:
---   A, W, S, M  the fence, 0 without fencing. Refused: -2 - left of a key that stands there,
---      whatever its type, and is not touched: it lives left milliseconds more, for ever if left is
---      -1. With slots that are all taken, left is until the first is free
---   L  'slot fence', or refused as A
---   R, N, C, P, D, Q, Z, K, F, X  1 done, 0 something else stands there, or nothing. C and K say
---      1 + slot
---   T  1 set; 2 it stood there and lives at least that long now; 0 something else stands there.
---      Another slot that the secret has is left
---   E, H  what stands behind the secret, at most 80 bytes, with 'S' or 'L<slot> ' in front for a
---      reader or a slot; 0 something else stands there, or nothing
---   I  null: nothing; 'left value', left -1 for ever, value cut to 256 bytes; OTHER: no lock;
---      {'shared' or 'limit', left, how many hold it, value, left, ...}: at most 128 of them; the
---      value of a slot has '<slot> ' in front
+--   acquire, acquire_keys  the fence, 0 without fencing
+--   acquire_shared, acquire_slot  the first 20 bytes of the holder's entry: mode, slot and fence
+--   any acquire, refused: -2 - left of a key that exists, whatever its type, and is not touched: it
+--      lives left milliseconds more, for ever if left is -1. If all slots are taken, left is the time
+--      until the first holder ends
+--   raise, raise_keys, release, tell, leave, keep, fade, free, check  1 done; 0 the secret does not
+--      hold the key. check and keep answer 1 + slot
+--   top_up  1 set; 2 the secret held it, until then at least; 0 something else is there
+--   extend, share  fence and owner, of one of several holders its entry; 0 as above
+--   inspect  null: no key; 'left value', left -1 for ever, value cut to 256 bytes; OTHER: no lock;
+--      {'shared' or 'limit', left, number of holders, then of at most 128 of them: secret, entry,
+--      left}
 -- An error is the result of one operation and leaves the others alone. NOTADMITTED: the record
--- differs, and the operation votes: all but P, D, Q, Z, K, F and X do. Counters are whole numbers
--- up to (TIME in ms + 86400000) * 2048, under 2^53; a larger one is a mistake. An operation that
--- counts with such a counter, or would raise a counter over this limit, is answered with an error.
+-- differs, and the operation votes: all do but release, tell, leave, keep, fade and free. Counters
+-- are whole numbers up to (TIME in ms + 86400000) * 2048, under 2^53; a larger one is an error. An
+-- operation that uses such a counter, or would raise a counter over this limit, answers an error.
 --
--- What stands at a lock's key (<value> is secret, fence, owner; ends are by this clock, in ms):
---   exclusive  a string, <value>
---   shared     a sorted set: 'lockproxy' with score 0; of each reader <secret> with its end as the
---              score, and <value> with minus that. So it is found by its secret at once
---   limit      a hash: lockproxy = limit, last = the greatest end, <slot> = '<end> <value>',
---              s<secret> = <slot>
--- A key expires with the last of those who hold it. One who is let go early takes the expiry back.
--- A secret that begins with 'kept' is of no token: what it holds is closed for a while (K).
--- Intents: who waits for a key that is held in another mode leaves its letter there for so many ms
--- as waits says, '' for not waiting, and nobody joins those who hold it until then. It is a hint.
+-- The keys of locks (ends are by this clock, in ms):
+--   exclusive  a string: secret, fence, owner
+--   shared, limit  a sorted set. Its members and their scores:
+--     secret -> end               one for each holder, who holds the lock until then
+--     secret + entry -> -1 - n    n is the number of six hex digits of the secret, so ZRANGEBYSCORE
+--                                 finds the entry: mode (S or L), slot (3 digits), fence, owner
+--     '#' + slot + secret -> -16777217 - slot    names who took a slot, for limit only
+--     'lockproxy:shared' -> 0, or 'lockproxy:limit' -> the largest limit asked for
+--     Only the end decides who holds: a slot is free if no secret named for it is there with an end
+--     to come. The key expires with the last holder.
+-- A secret that begins with 'kept' is of no token: what it holds is closed for a while (keep).
+-- Intents: a client that waits for a key held in another mode leaves the name of its own mode at
+-- lockproxy:intent:<key>, for the time that waits says ('': it does not wait). Until then no other
+-- client joins the holders. It is a hint.
 --
--- All is one stretch without functions: to make one costs as much as an operation. What the other
--- operations need is made when one of them comes. Behind TIME nothing may throw, or operations that
--- were carried out would get no answer.
+-- The columns are one stretch without functions: to make one costs as much as an operation. The
+-- other operations are made when the first of them comes. After TIME nothing may throw, or
+-- operations that were carried out would get no answer.
 local pcall, format, type, tonumber, sub = redis.pcall, string.format, type, tonumber, string.sub
 local KEYS, ARGV, state = KEYS, ARGV, KEYS[1]
 local aloud, quiet, asking, waiting = string.byte(ARGV[2], 1, 4)
 aloud, asking = aloud - 48, asking - 48
 local releases, acquires = aloud + quiet - 48, asking + waiting - 48
-local fields = 2 + releases + acquires -- the first field stands behind this place
-local ttls = fields + acquires
+local others = tonumber(sub(ARGV[2], 5)) or 0 -- counters that other operations use
+local fields = 2 + releases + acquires -- the first field comes after this place
+local ttls = fields + acquires + others
 local waits = ttls + acquires - asking -- W are the last acquires
 local now = redis.call('TIME')
 local have = pcall('HMGET', state, 'record', 'writes', unpack(ARGV, fields + 1, ttls))
@@ -95,17 +100,18 @@ local out = {admitted and 1 + writes or 0, tonumber(now[1]), tonumber(now[2]),
 -- Nothing is published where nobody listens. Who listens for any key subscribes to one of these as
 -- well, so that the names of keys are made only then.
 local hears = pcall('PUBSUB', 'NUMSUB', 'lockproxy:released:', 'lockproxy:changed')
-local waited, followed, tell = (hears[2] or 0) > 0, (hears[4] or 0) > 0, nil
+local waited, followed, news = (hears[2] or 0) > 0, (hears[4] or 0) > 0, nil
 if waited or followed then
-  tell = {freed = {}, by = {}, changes = {}} -- keys: released, with which secret; changed otherwise
+  news = {freed = {}, by = {}, changes = {}} -- keys: released, with which secret; changed otherwise
 end
 -- %d is faster, but right only where C has a long of 64 bits. To ask pays off with a few fences.
 local digits = '%.0f'
 if acquires > 4 and format('%d', 9007199254740991) == '9007199254740991' then
   digits = '%d'
 end
+local seen, written = {}, nil -- what counters have been raised to, and the reply to that
 local tools -- what the other operations need
--- others.lua stands here.
+-- others.lua comes here.
 
 if releases > 0 then
   local gone = {}
@@ -115,9 +121,9 @@ if releases > 0 then
     if value == secret then
       gone[#gone + 1] = key
       result = gone
-    elseif type(value) == 'table' then -- an error, or readers or slots
-      tools = tools or others(out, tell)
-      result = tools:release(i <= aloud and 'P' or 'D', key, secret)
+    elseif type(value) == 'table' then -- an error, or several holders
+      tools = tools or makeTools(out, news)
+      result = tools.release(key, secret, i <= aloud)
     end
     out[i + 3] = result
   end
@@ -126,8 +132,8 @@ if releases > 0 then
     if out[i + 3] == gone then
       out[i + 3] = type(done) == 'table' and done or 1
       if waited and i <= aloud and out[i + 3] == 1 then
-        tell.freed[#tell.freed + 1] = KEYS[i + 1]
-        tell.by[#tell.freed] = ARGV[i + 2]
+        news.freed[#news.freed + 1] = KEYS[i + 1]
+        news.by[#news.freed] = ARGV[i + 2]
       end
     end
   end
@@ -136,8 +142,8 @@ end
 if acquires > 0 then
   local limit = (out[2] * 1000 + (out[3] - out[3] % 1000) / 1000 + 86400000) * 2048
   limit = limit < 9007199254740991 and limit or 9007199254740991
-  local seen, zeros = {}, '0000000000000000' -- what counters have been raised to
-  local numbers, n = {unpack(ARGV, fields - acquires + 1, ttls)}, 0 -- as large as it can become
+  local zeros = '0000000000000000'
+  local numbers, n = {unpack(ARGV, fields - acquires + 1, fields + acquires)}, 0 -- as large as it can become
   for i = 1, acquires do
     local key, field, fence, text, result = KEYS[releases + i + 1], ARGV[fields + i], 0, '', refusal
     if field ~= '' and not result then
@@ -163,7 +169,7 @@ if acquires > 0 then
           n = n + 2
         end
         if followed then
-          tell.changes[#tell.changes + 1] = key
+          news.changes[#news.changes + 1] = key
         end
         if i > asking then
           pcall('DEL', 'lockproxy:intent:' .. key)
@@ -174,16 +180,16 @@ if acquires > 0 then
           result = set
         elseif type(result) == 'number' then
           result = -2 - result
-          if i > asking and pcall('GETRANGE', key, '0', '0').err then -- readers hold it, or slots
-            tools = tools or others(out, tell)
-            result = tools:refuse(key, 'X', ARGV[waits + i])
+          if i > asking and pcall('TYPE', key).ok == 'zset' then -- several may hold it
+            tools = tools or makeTools(out, news)
+            result = tools.refuse(key, 'exclusive', ARGV[waits + i])
           end
         end
       end
     end
     out[releases + i + 3] = result
   end
-  local written = n > 0 and pcall('HSET', state, unpack(numbers, 1, n))
+  written = n > 0 and pcall('HSET', state, unpack(numbers, 1, n))
   for i = releases + 4, type(written) == 'table' and releases + acquires + 3 or 0 do
     if type(out[i]) == 'number' and out[i] >= 0 then
       out[i] = written
@@ -192,12 +198,22 @@ if acquires > 0 then
 end
 
 if ARGV[waits + acquires + 1] then
-  tools = tools or others(out, tell)
-  tools:carryOut(refusal, waits + acquires + 1, releases + acquires + 1)
+  tools = tools or makeTools(out, news)
+  -- A field that is written as it is shows before any operation that counters can be written, which
+  -- comes after all: no lock may be held with a number that was not counted.
+  local first = others > 0 and ARGV[fields + acquires + 1] or ''
+  if first ~= '' and not refusal and not have.err and type(written) ~= 'number' then
+    written = written or pcall('HSET', state, have[1] and 'record' or first, have[1] or have[acquires + 3] or '0')
+  end
+  for i = fields + acquires + 1, ttls do
+    local field = ARGV[i]
+    tools.know(field, have.err and have or type(written) == 'table' and written or seen[field] or have[i - fields + 2])
+  end
+  tools.carryOut(refusal, waits + acquires + 1, releases + acquires)
 end
 
 -- A user who may not ask or publish still releases.
-if tell then
+if news then
   local function publish(kind, keys, secrets)
     local channels = {}
     for i = 1, #keys do
@@ -211,9 +227,9 @@ if tell then
       end
     end
   end
-  publish('lockproxy:released:', tell.freed, tell.by)
+  publish('lockproxy:released:', news.freed, news.by)
   if followed then
-    publish('lockproxy:changed:', tell.changes, {})
+    publish('lockproxy:changed:', news.changes, {})
   end
 end
 return out

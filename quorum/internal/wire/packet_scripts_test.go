@@ -89,7 +89,7 @@ func TestPacketIsItsOperations(t *testing.T) {
 // randomOp is any operation on few keys, with few secrets and counters.
 func randomOp(dice *rand.Rand) *Op {
 	o := &Op{
-		Kind: Kind(dice.IntN(len(letters))),
+		Kind: Kind(dice.IntN(int(Free) + 1)),
 		TokenAt: TokenAt{[]string{":a", ":b", ":c", ":d", ":list", ":other"}[dice.IntN(6)],
 			[]string{mine, theirs}[dice.IntN(2)]},
 		Slot:    uint16(dice.IntN(8)),
@@ -304,9 +304,10 @@ func TestRightsMissing(t *testing.T) {
 			op(Check, "lock:a", mine)}, "! ! ! ! ! ! 1"},
 		{"getrange", []*Op{op(Check, "lock:a", theirs), op(Release, "lock:none", mine), raise("lock:a", mine, 1), lasting(Extend, "lock:a", mine, 10*time.Minute),
 			lasting(Fade, "lock:a", theirs, 10*time.Second), topUp("lock:a", mine, 10*time.Minute, 9), op(Inspect, "lock:a", ""), op(Free, "lock:a", ""),
-			acquire("lock:c", mine), likely("lock:a", mine, Shared), likely("lock:a", mine, Limited)}, "! ! ! ! ! ! ! ! 2 ! !"},
-		{"zcard", []*Op{shared("lock:c", mine, time.Minute), shared("lock:a", theirs, time.Minute), acquire("lock:c", mine)}, "! ! 2"},
-		{"hlen", []*Op{limited("lock:c", mine, 2, 0), limited("lock:a", theirs, 2, 0), acquire("lock:c", mine)}, "! ! 2"},
+			acquire("lock:c", mine), likely("lock:a", mine, Shared), likely("lock:a", mine, Limited)}, "! 0 ! ! ! ! ! ! 2 ! !"},
+		{"zadd", []*Op{shared("lock:c", mine, time.Minute), limited("lock:c", mine, 2, 0), acquire("lock:c", mine)}, "! ! 2"},
+		{"type", []*Op{shared("lock:a", theirs, time.Minute), limited("lock:a", theirs, 2, 0), acquire("lock:c", mine)}, "! ! 2"},
+		{"pexpireat", []*Op{shared("lock:c", mine, time.Minute), limited("lock:c", mine, 2, 0), acquire("lock:c", mine)}, "! ! 2"},
 		{"hmget", []*Op{acquire("lock:c", mine), raise("lock:a", mine, 9), topUp("lock:c", mine, 10*time.Minute, 9), op(Check, "lock:a", mine)},
 			"! ! ! 1"},
 		{"hset", []*Op{acquire("lock:c", mine), op(Check, "lock:a", mine), raise("lock:a", mine, 9), topUp("lock:d", mine, 10*time.Minute, 9),

@@ -10,7 +10,7 @@ import (
 const (
 	maxLine  = 64 << 10
 	maxBulk  = 1 << 20
-	maxElems = 3 + 2*MaxLimit // of an Inspect
+	maxElems = 3 + 3*MaxLimit // of an Inspect
 	maxDepth = 2              // arrays in arrays
 	maxReply = 4 << 20        // all in all, so that whoever collects its parts needs no more
 )

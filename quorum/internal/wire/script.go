@@ -43,7 +43,7 @@ var (
 
 // packetBody is the script of packets, with what the other operations need in it.
 func packetBody() string {
-	return strings.Replace(packetLua, "-- others.lua stands here.\n", othersLua, 1)
+	return strings.Replace(packetLua, "-- others.lua comes here.\n", othersLua, 1)
 }
 
 func newScript(body string) Script {

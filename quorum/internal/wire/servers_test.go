@@ -3,12 +3,12 @@ package wire
 import (
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"lockproxy/integration/redistest"
 )
 
 // server is one server with the scripts, and a connection that speaks to it with the code of this
@@ -32,49 +32,10 @@ func forEachServer(t *testing.T, f func(s *server)) {
 	t.Run("redis", func(t *testing.T) { f(startRedis(t)) })
 }
 
-// startRedis starts a redis-server without persistence and ends it with the test. Without
-// redis-server the test is skipped, or fails where CI is set.
+// startRedis starts a redis-server.
 func startRedis(t testing.TB, args ...string) *server {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is not installed")
-		}
-		t.Skip("redis-server is not installed")
-	}
-	for range 5 { // another process may take the port first
-		addr := freeAddr(t)
-		_, port, _ := net.SplitHostPort(addr)
-		base := []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}
-		cmd := exec.Command(path, append(base, args...)...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		})
-		for range 1000 {
-			if c, err := net.Dial("tcp", addr); err == nil {
-				_ = c.Close()
-				return dialServer(t, addr, nil)
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
-	t.Fatal("redis-server does not start")
-	return nil
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
+	return dialServer(t, redistest.StartTCP(t, args...).Addr, nil)
 }
 
 func dialServer(t testing.TB, addr string, m *miniredis.Miniredis) *server {
@@ -168,7 +129,7 @@ func batch(t testing.TB, ops ...*Op) *Batch {
 	b := new(Batch)
 	for _, op := range ops {
 		if !b.Add(op) {
-			t.Fatalf("%c of %s does not belong to the packet", op.letter(), op.Key)
+			t.Fatalf("%s of %s does not belong to the packet", op.operation().name, op.Key)
 		}
 	}
 	return b
@@ -189,7 +150,7 @@ func (s *server) packet(e *Encoder, record string, ops ...*Op) (all PacketReply)
 	for first := true; first || len(ops) > 0; first = false {
 		var b Batch
 		n := 0
-		for ; n < len(ops) && groupOf(ops[n].letter()) >= b.last() && b.Add(ops[n]); n++ {
+		for ; n < len(ops) && ops[n].group() >= b.last() && b.Add(ops[n]); n++ {
 		}
 		p := s.onePacket(e, record, &b)
 		all.Admitted, all.Writes, all.Clock = p.Admitted, p.Writes, p.Clock

@@ -15,9 +15,6 @@ const (
 // String is the mode as LOCKINFO tells it.
 func (m Mode) String() string { return [...]string{"exclusive", "shared", "limit", "kept"}[m] }
 
-// letter is the mode as intents tell it.
-func (m Mode) letter() byte { return "XSLK"[m] }
-
 const (
 	// MaxKeys is how many keys are locked together at most.
 	MaxKeys = 16

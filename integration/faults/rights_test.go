@@ -1,0 +1,43 @@
+package faults
+
+import (
+	"strings"
+	"testing"
+
+	"lockproxy/integration/lab"
+)
+
+// TestMissingRights: masters whose ACL lacks a right that lockproxy needs are refused. Errors,
+// LOCKPROXY MASTERS and the log name the right. The same goes for a right that is taken away later.
+// The masters vote when the right is back.
+func TestMissingRights(t *testing.T) {
+	t.Parallel()
+	const reason = "does not give user default the right +zadd"
+	l := lab.Start(t, lab.Config{Proxies: -1})
+	all := func(rule string) {
+		t.Helper()
+		for _, s := range l.Masters {
+			s.Must(t, "ACL", "SETUSER", "default", rule)
+		}
+	}
+	all("-zadd")
+	proxy := l.StartProxy(t)
+	host := lab.Dial(t, proxy.Addr)
+	for _, when := range []string{"from the start", "taken away"} {
+		lab.WaitFor(t, "masters without a right refused, "+when, lab.Patience, func() bool {
+			reply := host.Do("LOCK", "job", "10s", "SHARED")
+			return strings.HasPrefix(reply, "-NOQUORUM") && strings.Count(reply, reason) == 3
+		})
+		reply := host.Do("LOCKPROXY", "MASTERS")
+		if strings.Count(reply, "refused") != 3 || strings.Count(reply, reason) != 3 {
+			t.Errorf("%s: LOCKPROXY MASTERS: %q", when, reply)
+		}
+		if !proxy.Says(reason) {
+			t.Errorf("%s: the log lacks the reason", when)
+		}
+		all("+zadd")
+		lab.WaitAllVote(t, l, host)
+		lab.LockSoon(t, host, "job-"+strings.Fields(when)[0])
+		all("-zadd")
+	}
+}

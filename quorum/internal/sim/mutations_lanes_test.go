@@ -1,0 +1,87 @@
+package sim
+
+// laneMutations break the lanes.
+var laneMutations = []mutation{
+	{name: "a release goes out before the SET that it undoes, in one packet", finds: leftovers, edits: []edit{
+		{file: wireBatch, old: "		if b.tokens.has(key ^ secret) {\n", new: "		if false {\n"},
+	}},
+	{name: "a release of one of several keys goes out before the SET of all", family: "several keys", finds: leftovers,
+		edits: []edit{
+			{file: wireBatch, old: "			b.tokens.add(hash(more) ^ secret)\n", new: ""},
+		}},
+	{name: "results are taken in the order in which the operations came", finds: exclusion, edits: []edit{
+		{file: laneAnswer, old: "said = &p.Results[e.place]", new: "said = &p.Results[i]"},
+		{file: laneAnswer, old: "= results[e.place]", new: "= results[i]"},
+	}},
+	{name: "release on a second connection", finds: leftovers, edits: []edit{
+		{file: laneEnds, old: "	\"time\"\n\n	\"go.uber.org/zap\"\n",
+			new: "	\"context\"\n	\"time\"\n\n	\"go.uber.org/zap\"\n"},
+		{file: laneEnds, old: "	return l.sendReleaseLocked(op, stands, to)\n}\n", new: releaseElsewhere},
+	}},
+	{name: "a broken lane forgets what the master misses", finds: leftovers, edits: []edit{
+		{file: laneRepair, old: "			r.state = repairIdle\n", new: "			s.remove(r)\n"},
+	}},
+	{name: "no barrier: what was written on the lane before may still land", finds: leftovers, edits: []edit{
+		{file: laneShake, old: "if l.lastID != 0 && l.lastRun == runID {", new: "if l.lastID < 0 {"},
+	}},
+	{name: "an acquire sent again after NOSCRIPT", family: "scripts", finds: leftovers, edits: []edit{
+		{file: laneAnswer, old: "return again && e.op.Kind != wire.Acquire && e.op.Kind != wire.TopUp",
+			new: "return again"},
+	}},
+	{name: "answers of a master that stopped voting count", family: "steps", finds: exclusion, edits: []edit{
+		{file: laneAnswer, old: "	case !l.votes:\n		return void\n",
+			new: "	case !l.votes:\n		return nil\n"},
+	}},
+	{name: "NOSCRIPT does not clear that the script is loaded", test: "TestScriptFlush", room: "./internal/master",
+		edits: []edit{
+			{file: laneAnswer, old: "		l.loaded = ok\n", new: "		l.loaded = true\n"},
+		}},
+	{name: "a forbidden packet fails all of its operations", test: "TestForbiddenKey", room: "./internal/master",
+		edits: []edit{
+			{file: laneAnswer, old: "again, e.alone = shared, true", new: "again, e.alone = false, true"},
+		}},
+	{name: "after a forbidden packet operations travel together", test: "TestAloneForAWhile",
+		room: "./internal/master", edits: []edit{
+			{file: "internal/master/queue.go", old: "first.alone || now < l.alone", new: "first.alone"},
+		}},
+	{name: "a wake-up is swallowed", finds: blocked + "|took", edits: []edit{
+		{file: "internal/master/conn.go", old: "		c.writing = false\n", new: ""},
+	}},
+	{name: "the vote that shows a step counts", family: "steps", finds: exclusion, edits: []edit{
+		{file: laneAnswer, old: "	case ok && !p.Admitted || l.stepped:\n", new: "	case ok && !p.Admitted:\n"},
+	}},
+	{name: "an UNLOCK owes also where nothing was sent",
+		test: "TestUnlockOwesWhereTheKeyMayStand|TestUnsentLocksLeaveRoom", room: "./internal/master", edits: []edit{
+			{file: laneEnds, old: "old != nil && old.unsent {", new: "old != nil && false {"},
+		}},
+	{name: "what a master misses is dropped oldest first", test: "TestRepairs", room: "./internal/master",
+		edits: []edit{
+			{file: laneRepair, old: "		if !r.ends() || s.topUps.oldest == nil {\n			return nil, true\n		}\n		s.remove(s.topUps.oldest)\n",
+				new: "		if s.ending.oldest != nil {\n			s.remove(s.ending.oldest)\n		} else {\n			s.remove(s.topUps.oldest)\n		}\n"},
+		}},
+}
+
+// releaseElsewhere dials for every release.
+const releaseElsewhere = `	if !l.up {
+		return l.sendReleaseLocked(op, stands, to)
+	}
+	l.repairs.remove(stands)
+	go l.releaseElsewhere(op)
+	return ErrFull
+}
+
+func (l *Lane) releaseElsewhere(op wire.Op) {
+	ctx, cancel := context.WithTimeout(context.Background(), silence)
+	defer cancel()
+	conn, err := l.cfg.Options.Connect(ctx)
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(silence))
+	var batch wire.Batch
+	batch.Add(&op)
+	_, _ = conn.Write(l.cfg.Encoder.AppendPacket(nil, &batch, "", true))
+	_, _ = conn.Read(make([]byte, 100))
+}
+`

@@ -1,0 +1,63 @@
+package sim
+
+import (
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// One seed is one run, to the byte. If two runs differ a third must equal one of them: a goroutine
+// that the scheduler takes off its thread, after 10ms on a busy machine, goes on after others that
+// are ready at the same instant. The race detector makes that the rule, so runs are not compared
+// with it.
+//
+//	QUORUM_SEEDS=100 compares so many, from QUORUM_FROM or 1 on
+func TestSeedReplays(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector runs goroutines in any order")
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer func(before uint64) { keepEvents = before }(keepEvents)
+	keepEvents = 1 << 18
+	// The collector stops goroutines at any point, and the ones that are ready at one instant go
+	// on in another order.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	first, seeds := uint64(1), uint64(10)
+	if n, ok := number64("QUORUM_SEEDS"); ok {
+		seeds = n
+	}
+	if n, ok := number64("QUORUM_FROM"); ok {
+		first = n
+	}
+	for seed := first; seed < first+seeds; seed++ {
+		one, other := replay(t, seed), replay(t, seed)
+		if one == other {
+			continue
+		}
+		if third := replay(t, seed); third != one && third != other {
+			t.Errorf("QUORUM_SEED=%d has several runs:\n%s", seed, difference(one, other))
+		}
+	}
+}
+
+// replay is the trace of a run.
+func replay(t *testing.T, seed uint64) string {
+	var w *world
+	synctest.Test(t, func(*testing.T) { w = runWorld(newPlan(seed)) })
+	runtime.GC()
+	return w.trace.all()
+}
+
+// difference is where two traces part.
+func difference(one, other string) string {
+	a, b := strings.Split(one, "\n"), strings.Split(other, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			part := func(lines []string) string { return strings.Join(lines[max(0, i-5):min(i+3, len(lines))], "\n") }
+			return part(a) + "\n--\n" + part(b)
+		}
+	}
+	return "one is longer"
+}

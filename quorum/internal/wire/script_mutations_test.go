@@ -1,0 +1,118 @@
+package wire
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// mutations are faults in the script that the fuzz must find.
+var mutations = []struct{ name, old, new string }{
+	{"a holder that leaves keeps the expiry of the key",
+		"elseif held.till > beside then",
+		"elseif false then"},
+	{"the last holder leaves the mark",
+		"elseif beside < ms then",
+		"elseif beside < 0 then"},
+	{"extend shortens",
+		"elseif ms + ttl > held.till then",
+		"elseif true then"},
+	{"fade lengthens",
+		"elseif ms + ttl < held.till then",
+		"elseif true then"},
+	{"the key expires with the holder that is extended",
+		"t.whole(max(till, beside))",
+		"t.whole(till)"},
+	{"a joiner lowers the expiry",
+		"last > ms + ttl and t.whole(last) or till)\n",
+		"till)\n"},
+	{"holders that have ended hold",
+		"elseif till < ms then\n        pcall('ZREM', key, h.members(",
+		"elseif till < 0 then\n        pcall('ZREM', key, h.members("},
+	{"holders join despite an intent",
+		"local shut = not fence and t.intended(key, mode)",
+		"local shut = false"},
+	{"the first reader does not count",
+		"count = max(number, (had or 0) + 1)",
+		"count = max(number, had or 0)"},
+	{"readers after share have its fence",
+		"(tonumber(sub(rest, 1, 16)) or 0) + 1",
+		"(tonumber(sub(rest, 1, 16)) or 0)"},
+	{"several keys are not given back",
+		"if set > 0 then",
+		"if false then"},
+	{"keep leaves the token",
+		"done = t.failed(done) and done or holders.leave(key, secret, held)",
+		""},
+	{"free deletes foreign keys",
+		"not value and not t.modeOf(key)",
+		"false"},
+	{"release deletes foreign keys",
+		"if top[1] == secret and top[2] == mark then",
+		"if top[1] == secret then"},
+	{"slots of holders that end soon are given away",
+		"(tonumber(till) or 0) >= ms) then",
+		"(tonumber(till) or 0) >= ms + 50000) then"},
+	{"slots under other limits count",
+		"live >= n and largest <= n then",
+		"live >= n then"},
+	{"members that name a slot stay",
+		"      if sub(entry, 1, 1) == 'L' then\n        return secret,",
+		"      if false then\n        return secret,"},
+	{"entries of holders that have ended stay",
+		"h.members(secret, entry or '')",
+		"secret"},
+	{"the record is not compared",
+		"ARGV[1] == '' or have[1] == ARGV[1], nil",
+		"true, nil"},
+	{"packets are not counted",
+		"format('%.0f', writes + 1)",
+		"format('%.0f', writes)"},
+	{"counters have no limit",
+		"number >= 0 and number < limit and",
+		"number >= 0 and"},
+	{"quiet releases are published",
+		"return t.release(key, secret, false)",
+		"return t.release(key, secret, true)"},
+	{"without rights: a new key has no expiry",
+		"      elseif not expires then\n        done",
+		"      elseif false then\n        done"},
+	{"without rights: grants are not counted",
+		"if first ~= '' and not refusal and not have.err and",
+		"if false and"},
+	{"without rights: raise loses the entry",
+		"done = pcall('ZADD', key, t.whole(held.till), secret)",
+		"done = 1"},
+	{"without rights: share loses the lock",
+		"or pcall('ZADD', key, '0', secret)\n",
+		"or {err = 'WRONGTYPE'}\n"},
+}
+
+// Every mutation fits the script. With WIRE_MUTATIONS the fuzz finds each of them.
+func TestScriptMutations(t *testing.T) {
+	shipped, run := Packet, os.Getenv("WIRE_MUTATIONS") != ""
+	t.Cleanup(func() { Packet = shipped })
+	var r *rig
+	if run {
+		r = newRig(t)
+	}
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			if n := strings.Count(shipped.Body, m.old); n != 1 {
+				t.Fatalf("%q is %d times in the script", m.old, n)
+			} else if !run {
+				return
+			}
+			Packet = newScript(strings.Replace(shipped.Body, m.old, m.new, 1))
+			var sum counts
+			for seed := uint64(1); sum.ops < number("WIRE_FUZZ_OPS", 60_000); seed++ {
+				if faults := r.fuzz(seed, &sum); faults != "" {
+					fault, _, _ := strings.Cut(faults, "\n")
+					t.Logf("found after %d operations: %.200s", sum.ops, fault)
+					return
+				}
+			}
+			t.Errorf("not found: %+v", sum)
+		})
+	}
+}

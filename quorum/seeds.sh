@@ -1,5 +1,0 @@
-#!/bin/sh
-# Simulates runs that nobody has seen: so many as the argument says (1000), from a random seed on. All that fail are listed.
-set -eu
-cd "$(dirname "$0")"
-QUORUM_SEEDS="${1:-1000}" QUORUM_ALL=1 exec go test -count=1 -timeout 0 -v -run '^TestSimulation$' .
