@@ -34,11 +34,11 @@ func forEachServer(t *testing.T, f func(s *server)) {
 }
 
 // startRedis starts a redis-server without persistence and ends it with the test: the one that
-// REDIS_SERVER names, a path, or the one that is installed. Without redis-server the test is
+// LOCKPROXY_TEST_REDIS names, a path, or the one that is installed. Without redis-server the test is
 // skipped, or fails where CI is set.
 func startRedis(t testing.TB, args ...string) *server {
 	t.Helper()
-	path, err := exec.LookPath(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"))
+	path, err := exec.LookPath(cmp.Or(os.Getenv("LOCKPROXY_TEST_REDIS"), "redis-server"))
 	if err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal("redis-server is not installed")
