@@ -274,6 +274,9 @@ func (f *fuzz) order(ops []*Op, p PacketReply) {
 		}
 		for _, key := range keys(op) {
 			had := f.fences[key]
+			if op.Kind != Acquire && fence < had.any {
+				had = fences{} // no quorum gives a fence that one of its masters has passed
+			}
 			earlier := had.any
 			if shared {
 				earlier = had.exclusive
