@@ -166,6 +166,10 @@ func (d *dealer) fit(o *Op) {
 		if t := o.Terms; t.Mode == Exclusive && t.More == nil && t.Waits == 0 && d.chance(1, 2) {
 			o.Terms = nil
 		}
+	case Raise:
+		if slices.Contains(d.closed, o.Secret) {
+			o.Kind = Check
+		}
 	case TopUp:
 		if slices.Contains(d.closed, o.Secret) {
 			o.Kind = Check
