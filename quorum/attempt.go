@@ -299,7 +299,7 @@ func (a *attempt) lateLocked(lane int) {
 		for t := range a.tokens {
 			if !l.Owes(t) {
 				owed = false
-				a.acq.q.checks.add(t, a.voters, a.clock.Begun().Add(a.acq.r.TTL))
+				a.acq.q.checks.add(lane, t, a.voters, a.clock.Begun().Add(a.acq.r.TTL))
 			}
 		}
 		if !owed && v.fence != a.fence && a.raises.answers == nil {

@@ -112,7 +112,7 @@ func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl, timeout time.D
 	e.op.Slot = wire.Slot(e.op.Key)
 	e.round.slots = true
 	e.decided, e.later = e.decide, e.refill
-	e.askOp()
+	e.askOp(allMasters)
 }
 
 // decide acts on the verdict.

@@ -57,15 +57,22 @@ func away(m int, reached *atomic.Bool) func(*Options) {
 	}
 }
 
-// untilChecked waits until the token stands on a master, and for the check that follows.
-func untilChecked(m *fake.Master, l Lease) {
+// untilChecked waits until the token has landed on a master, and for the check that follows. That
+// comes at once.
+func untilChecked(q *Quorum, m *fake.Master, l Lease) {
 	for {
 		if _, ours := m.Holds("lock:job", l.Token.Secret); ours {
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(checkAfter + 50*time.Millisecond)
+	synctest.Wait()
+	q.checks.mu.Lock()
+	if k := q.checks.waits[wire.TokenAt{Key: "lock:job", Secret: l.Token.Secret}]; k != nil {
+		q.deadlines.set(&k.due, time.Now())
+	}
+	q.checks.mu.Unlock()
+	time.Sleep(50 * time.Millisecond)
 }
 
 // Nothing is owed to a master to which nothing of the token was ever sent.
@@ -123,7 +130,7 @@ func TestReleaseBeforeTopUpOnItsWay(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		reached[0].Store(true)
-		untilChecked(late, lease)
+		untilChecked(q, late, lease)
 		if _, ours := s.masters[0].Holds("lock:job", lease.Token.Secret); !ours {
 			t.Error("the release came early")
 		}
@@ -150,7 +157,7 @@ func TestReleaseAnswerLost(t *testing.T) {
 		delayed(s.masters[1], "release", 500*time.Millisecond)
 		lease := mustAcquire(t, q, "job", time.Minute)
 		go func() { _, _ = other.Release(context.Background(), []string{"job"}, lease.Token, 0) }()
-		untilChecked(late, lease)
+		untilChecked(q, late, lease)
 		for i, m := range s.masters {
 			if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {
 				t.Errorf("master %d has no key", i+1)
@@ -178,12 +185,12 @@ func TestLandedDuringCheck(t *testing.T) {
 		late.Set(func() { late.Keys["lock:job"] = fake.LockValue("other", 0, "", time.Now().Add(checkAfter)) })
 		lease := mustAcquire(t, q, "job", time.Minute)
 		token := wire.TokenAt{Key: "lock:job", Secret: lease.Token.Secret}
-		q.checks.add(token, 0b011, time.Now().Add(time.Minute))
+		q.checks.add(2, token, 0b011, time.Now().Add(time.Minute))
 		time.Sleep(checkAfter + 5*time.Millisecond)
 		mustRelease(t, s.quorum(), "job", lease.Token)
 		end := time.Now().Add(time.Minute)
 		late.Set(func() { late.Keys["lock:job"] = fake.LockValue(lease.Token.Secret, 0, "", end) })
-		q.Landed(token, 0b011, end)
+		q.Landed(2, token, 0b011, end)
 		time.Sleep(5 * time.Second)
 		s.noKeys("after the check")
 	})

@@ -150,7 +150,7 @@ func TestReleaseBesideOthers(t *testing.T) {
 			}
 		},
 		"check": func(q *Quorum, l Lease) {
-			q.checks.add(wire.TokenAt{Key: "lock:job", Secret: l.Token.Secret}, 0, time.Time{})
+			q.checks.add(0, wire.TokenAt{Key: "lock:job", Secret: l.Token.Secret}, 0, time.Time{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

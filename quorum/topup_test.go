@@ -140,7 +140,7 @@ func TestCheckKeepsHeldLock(t *testing.T) {
 		s.masters[2].Pause()
 		lease := mustAcquire(t, q, "job", time.Minute)
 		s.masters[2].Resume()
-		time.Sleep(time.Second)
+		time.Sleep(checkAfter + time.Second)
 		if n := s.masters[0].Ran("check"); n != 1 {
 			t.Errorf("%d checks, want 1", n)
 		}
@@ -163,7 +163,7 @@ func TestNoCheckAfterRelease(t *testing.T) {
 			mustRelease(t, q, "job", lease.Token)
 			time.Sleep(5 * time.Millisecond)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(checkAfter + time.Second)
 		if n := s.masters[0].Ran("check"); n != 0 {
 			t.Errorf("%d checks, want none", n)
 		}
@@ -200,7 +200,7 @@ func TestCheckWithMasterAway(t *testing.T) {
 				for _, i := range c.away {
 					s.masters[i].Start()
 				}
-				time.Sleep(recheckAfter + fadeTime + time.Second)
+				time.Sleep(checkAfter + fadeTime + time.Second)
 				s.noKeys("with all back")
 			})
 		})
@@ -217,9 +217,9 @@ func TestCheckEndsBesideLanding(t *testing.T) {
 		s.masters[0].Pause()
 		s.masters[1].Pause()
 		token := wire.TokenAt{Key: "lock:job", Secret: q.opts.dice.Secret()}
-		q.checks.add(token, 0b111, time.Now().Add(time.Minute))
+		q.checks.add(2, token, 0b111, time.Now().Add(time.Minute))
 		time.Sleep(checkAfter + q.opts.MasterTimeout)
-		q.checks.add(token, 0b011, time.Now().Add(time.Minute)) // the third, which answers, is no voter any more
+		q.checks.add(2, token, 0b011, time.Now().Add(time.Minute)) // the third, which answers, is no voter any more
 	})
 }
 
@@ -239,14 +239,14 @@ func TestCheckBesideLanding(t *testing.T) {
 			defer q.checks.mu.Unlock()
 			return q.checks.waits[token] != nil
 		}
-		q.Landed(token, 0b111, time.Now().Add(time.Minute))
+		q.Landed(2, token, 0b111, time.Now().Add(time.Minute))
 		time.Sleep(checkAfter + 5*time.Millisecond)
-		q.Landed(token, 0b011, time.Now().Add(time.Minute))
+		q.Landed(2, token, 0b011, time.Now().Add(time.Minute))
 		time.Sleep(20 * time.Millisecond)
 		if !waits() {
 			t.Error("not checked again")
 		}
-		time.Sleep(recheckAfter + 100*time.Millisecond)
+		time.Sleep(checkAfter + 100*time.Millisecond)
 		if n := s.masters[0].Ran("check") - before; waits() || n != 2 {
 			t.Errorf("%d checks, want 2; waits for another one: %v", n, waits())
 		}
@@ -315,15 +315,9 @@ func TestReleaseBeforeTopUp(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		reached[0].Store(true)
-		for {
-			if _, ours := late.Holds("lock:job", lease.Token.Secret); ours {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
-		time.Sleep(checkAfter + 50*time.Millisecond)
+		untilChecked(q, late, lease)
 		if n := s.masters[1].Ran("check"); n == 0 {
-			t.Error("the check came late")
+			t.Error("not checked")
 		}
 		if _, ours := s.masters[0].Holds("lock:job", lease.Token.Secret); !ours {
 			t.Error("the release came early")
@@ -404,7 +398,7 @@ func TestCheckAfterMajorityDeleted(t *testing.T) {
 				time.Sleep(checkAfter + 100*time.Millisecond) // the check finds it on two masters
 				away.Store(false)
 				cut.Store(false)
-				time.Sleep(recheckAfter + fadeTime + 2*time.Second)
+				time.Sleep(checkAfter + fadeTime + 2*time.Second)
 				s.noKeys("after all")
 			})
 		})

@@ -77,7 +77,7 @@ func (l *Lane) tell(c *conn, r *wire.Reply, results []wire.Reply) {
 			continue
 		}
 		if e.landed {
-			l.cfg.Host.Landed(e.op.TokenAt, e.voters, e.until)
+			l.cfg.Host.Landed(l.cfg.Index, e.op.TokenAt, e.voters, e.until)
 		}
 		if e.but != 0 {
 			l.cfg.Host.ReleasedLate(e.op.TokenAt, e.but)
