@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/wire"
 )
 
@@ -36,17 +37,18 @@ type checks struct {
 // check is one token that is due to be checked.
 type check struct {
 	token  wire.TokenAt
-	until  time.Time // all its keys have expired then; guarded by checks.mu
-	late   uint64    // the masters on which it landed; guarded by checks.mu
-	voters uint64    // the masters whose grants made the lease; guarded by checks.mu
-	voted  time.Time // the end of the ttl that they confirmed
-	again  bool      // something landed while masters were asked; guarded by checks.mu
+	until  time.Time       // all its keys have expired then; guarded by checks.mu
+	late   uint64          // the masters on which it landed; guarded by checks.mu
+	voters uint64          // the masters whose grants made the lease; guarded by checks.mu
+	clock  clock.Stopwatch // since the first landing
+	voted  time.Duration   // the voters keep their grants until then, by clock
+	again  bool            // something landed while masters were asked; guarded by checks.mu
 	due    deadline
 }
 
-// add schedules a check of t, which has landed on the master of a lane. voters made the lease, which
-// lasts until then.
-func (c *checks) add(lane int, t wire.TokenAt, voters uint64, until time.Time) {
+// add schedules a check of t, which has landed on the master of a lane. voters made the lease, and
+// keep their grants until voted.
+func (c *checks) add(lane int, t wire.TokenAt, voters uint64, voted time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -56,7 +58,7 @@ func (c *checks) add(lane int, t wire.TokenAt, voters uint64, until time.Time) {
 		k.again, k.until = true, now.Add(c.q.opts.MaxTTL)
 		return
 	}
-	k := &check{token: t, until: now.Add(c.q.opts.MaxTTL), late: 1 << lane, voters: voters, voted: until}
+	k := &check{token: t, until: now.Add(c.q.opts.MaxTTL), late: 1 << lane, voters: voters, clock: clock.Start(), voted: voted.Sub(now)}
 	k.due.expire = func() { c.begin(k) }
 	c.waits[t] = k
 	c.q.deadlines.set(&k.due, now.Add(checkAfter))
@@ -142,7 +144,7 @@ func (c *checks) end(k *check, v verdict) {
 // judges are the masters to ask whether the token is held: the voters as long as they keep their
 // grants, and enough of them are left. Without the restart guard they may have lost their memory.
 func (k *check) judges(n int, guard Guard) uint64 {
-	if guard == GuardOff || !time.Now().Before(k.voted) || n-bits.OnesCount64(k.voters) >= majority(n) {
+	if guard == GuardOff || k.clock.Elapsed() >= k.voted || n-bits.OnesCount64(k.voters) >= majority(n) {
 		return allMasters
 	}
 	return k.voters
@@ -156,7 +158,7 @@ func (k *check) verdict(has, lacks uint64, n int, guard Guard) verdict {
 	switch {
 	case n-bits.OnesCount64(lacks) < maj:
 		return lost
-	case lacks&k.voters != 0 && time.Now().Before(k.voted) && (guard != GuardOff || bits.OnesCount64(has) < maj):
+	case lacks&k.voters != 0 && k.clock.Elapsed() < k.voted && (guard != GuardOff || bits.OnesCount64(has) < maj):
 		return lost
 	case n-bits.OnesCount64(has&k.voters) < maj:
 		return won

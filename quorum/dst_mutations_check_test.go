@@ -19,4 +19,7 @@ var checkMutations = []mutation{
 	{name: "a check comes while most locks are held", family: "load", finds: costly, edits: []edit{
 		{file: checkItself, old: "const checkAfter = 2 * time.Second\n", new: "const checkAfter = 100 * time.Millisecond\n"},
 	}},
+	{name: "a check takes a voter whose key has expired for one that released it", test: "TestCheckAtEndOfTTL", edits: []edit{
+		{file: "validity.go", old: "begun.Add(ttl - drift(ttl))", new: "begun.Add(ttl)"},
+	}},
 }

@@ -62,8 +62,8 @@ type Host interface {
 	// released through another proxy meanwhile.
 	//
 	// voters are the masters whose grants made the lease. If one of them lacks the token before
-	// the time until, the lock was released.
-	Landed(lane int, t wire.TokenAt, voters uint64, until time.Time)
+	// the time voted, the lock was released.
+	Landed(lane int, t wire.TokenAt, voters uint64, voted time.Time)
 	// ReleasedLate is told that a lock stood on the master until long after its UNLOCK, or may
 	// have. but are the masters that had answered that UNLOCK with "not ours".
 	ReleasedLate(t wire.TokenAt, but uint64)
