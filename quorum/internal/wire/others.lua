@@ -96,17 +96,23 @@ local function makeTools(out, news)
       return last.err and last or tonumber(last[last[1] == secret and 4 or 2] or '0') or 0
     end
 
-    -- endAt makes secret end at till, and the key with the last holder. With an entry it adds the
-    -- holder.
+    -- endAt gives secret another end, till, and the key that of the last holder. With an entry it
+    -- adds the holder. It returns 0 if the key is gone: a script may have stood still for so long that
+    -- till is over, and then PEXPIREAT deletes the key.
     function h.endAt(key, secret, till, entry)
       local beside = h.besideOf(key, secret)
-      local done = t.failed(beside) and beside or pcall('PEXPIREAT', key, t.whole(max(till, beside)))
+      if t.failed(beside) then
+        return beside
+      end
+      local last = t.whole(max(till, beside))
+      local done = pcall('PEXPIREAT', key, last)
       if t.failed(done) then
         return done
       elseif entry then
-        return pcall('ZADD', key, h.scored(secret, entry, t.whole(till)))
+        done = pcall('ZADD', key, h.scored(secret, entry, t.whole(till)))
+        return t.failed(done) and done or pcall('PEXPIREAT', key, last) -- or what ZADD made anew stays
       end
-      return pcall('ZADD', key, t.whole(till), secret)
+      return pcall('ZADD', key, 'XX', 'CH', t.whole(till), secret)
     end
 
     -- leave lets a holder go. It returns 1 or the error, and whether that was the last one.
@@ -272,7 +278,8 @@ local function makeTools(out, news)
         done = pcall('ZADD', key, largest == 0 and '0' or t.whole(largest), 'lockproxy:' .. mode,
           h.scored(secret, entry .. owner, till))
       end
-      if left == -2 and type(done) == 'number' then
+      -- A mark that is new says that the key was not there, or went meanwhile: see endAt.
+      if type(done) == 'number' and (left == -2 or done > (mode == 'limit' and 3 or 2)) then
         done = pcall('PEXPIREAT', key, till)
       end
       if type(done) ~= 'number' then
@@ -431,7 +438,7 @@ local function makeTools(out, news)
       elseif ms + ttl > held.till then
         done = holders.endAt(key, secret, ms + ttl)
       end
-      return t.failed(done) and done or held.entry
+      return done ~= 0 and not t.failed(done) and held.entry or done
     end
 
     -- carryOut carries out the operations from ARGV[at] on, before which there are k others. refusal,
