@@ -200,7 +200,7 @@ if ARGV[waits + acquires + 1] then
   -- A field that is written as it is shows before any operation that counters can be written, which
   -- comes after all: no lock may be held with a number that was not counted.
   local first = others > 0 and ARGV[fields + acquires + 1] or ''
-  if first ~= '' and not have.err and type(written) ~= 'number' then
+  if first ~= '' and not refusal and not have.err and type(written) ~= 'number' then
     written = written or pcall('HSET', state, have[1] and 'record' or first, have[1] or have[acquires + 3] or '0')
   end
   for i = fields + acquires + 1, ttls do
