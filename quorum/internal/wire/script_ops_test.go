@@ -164,7 +164,7 @@ func (d *dealer) fit(o *Op, m *model) {
 	switch o.Kind {
 	case Acquire:
 		o.Secret = ofMode(o.Secret, o.Terms.Mode)
-		for _, key := range keys(o) { // a token is asked for again only while it stands
+		for _, key := range keys(o) { // a token is asked for again only while it holds
 			if at := (TokenAt{key, o.Secret}); d.used[at] && m.holds(key, o.Secret) == nil {
 				o.Secret = ofMode(d.secret(), o.Terms.Mode)
 			}
