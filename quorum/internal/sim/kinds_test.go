@@ -144,6 +144,10 @@ func (p *plan) keptKeys(r *rand.Rand) {
 	p.clients.kinds = kindsPlan{keep: 0.3 + 0.5*r.Float64(), shared: some(r, 0.3), limited: some(r, 0.3), limit: 2,
 		several: some(r, 0.3)}
 	p.clients.keys = 1 + r.IntN(2)
+	if r.IntN(3) == 0 { // with a search for tokens that are left beside what stays closed
+		p.census, p.maxTTL, p.clients.keys = true, time.Minute, 6
+		p.clients.ttl, p.clients.forget = [2]time.Duration{p.maxTTL / 2, p.maxTTL}, 0
+	}
 }
 
 // starved has one who waits for a key that readers take all the time.

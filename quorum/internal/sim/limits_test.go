@@ -12,6 +12,7 @@ const (
 	maxRetries    = 4 // after split votes
 	maxAskAgain   = 8 // after answers that count neither way
 	maxRetryDelay = 50 * time.Millisecond
+	maxIntent     = 1500 * time.Millisecond
 	checkAfter    = 100 * time.Millisecond // a lock that is held for longer may be checked
 	mostOf        = 4                      // a lane takes so many acquires times the window
 )

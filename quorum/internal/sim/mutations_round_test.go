@@ -24,7 +24,7 @@ var roundMutations = []mutation{
 		edits: []edit{
 			{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending && !a.votes.slots: // or it may grant another slot", new: "default:"},
 			{file: luaOthers, old: "      if not held then\n        return done\n      elseif type(counters[field]) == 'table' then\n        return counters[field]\n      elseif held == true then\n        done = pcall('SETRANGE'",
-				new: "      if not held then\n        t.count(field, tonumber(fence))\n        return done == 0 and 1 or done\n      elseif type(counters[field]) == 'table' then\n        return counters[field]\n      elseif held == true then\n        done = pcall('SETRANGE'"},
+				new: "      if not held then\n        if type(counters[field]) == 'number' then\n          t.count(field, tonumber(fence))\n        end\n        return done == 0 and 1 or done\n      elseif type(counters[field]) == 'table' then\n        return counters[field]\n      elseif held == true then\n        done = pcall('SETRANGE'"},
 		}},
 	{name: "confirmed by a majority of those who granted", family: "fences", finds: order, edits: []edit{
 		{file: "attempt.go", old: "a.raises.begin(decideRaise, len(a.votes.answers))",
