@@ -115,6 +115,9 @@ func (p *plan) readers(r *rand.Rand) {
 	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 500*time.Millisecond),
 		between(r, 50*time.Millisecond, 600*time.Millisecond)
 	p.faults.kinds = kindsOf("trouble", "isolate a master", "cut")
+	if r.IntN(2) == 0 { // no command fails
+		p.faults.kinds = p.faults.kinds[1:]
+	}
 	if r.IntN(3) == 0 { // with a search for keys that are left at the end
 		p.census, p.length, p.maxTTL = true, 10*time.Second, time.Minute
 		p.clients.ttl, p.clients.forget = [2]time.Duration{p.maxTTL / 2, p.maxTTL}, 0

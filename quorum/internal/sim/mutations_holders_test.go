@@ -12,15 +12,17 @@ var holderMutations = []mutation{
 	{name: "living holders are purged", family: "readers", finds: exclusion, edits: []edit{
 		{file: luaOthers, old: "'1000', '(' .. t.whole(ms), 'LIMIT'", new: "'1000', '+inf', 'LIMIT'"},
 	}},
-	{name: "one who leaves deletes the key though others hold it", family: "readers", finds: exclusion, edits: []edit{
-		{file: luaOthers, old: "      elseif beside < ms then\n        local done = pcall('DEL', key)",
-			new: "      elseif true then\n        local done = pcall('DEL', key)"},
-	}},
+	{name: "one who leaves deletes the key though others hold it", family: "readers", finds: exclusion,
+		edits: []edit{
+			{file: luaOthers, old: "      elseif beside < ms then\n        local done = pcall('DEL', key)",
+				new: "      elseif true then\n        local done = pcall('DEL', key)"},
+		}},
 	{name: "the key expires with who was extended last", family: "readers", finds: exclusion, edits: []edit{
 		{file: luaOthers, old: "t.whole(max(till, beside))", new: "t.whole(till)"},
 	}},
 	{name: "the key expires with its first holder", family: "readers", finds: exclusion, edits: []edit{
-		{file: luaOthers, old: "last > ms + ttl and t.whole(last) or till", new: "last >= ms and t.whole(last) or till"},
+		{file: luaOthers, old: "last > ms + ttl and t.whole(last) or till",
+			new: "last >= ms and t.whole(last) or till"},
 	}},
 	{name: "the first top-up of a reader does not count", family: "late readers", finds: order, edits: []edit{
 		{file: luaOthers, old: "        count = max(number, (had or 0) + 1)\n",
@@ -45,7 +47,8 @@ var holderMutations = []mutation{
 		{file: luaOthers, old: "        h.remove(key, ended[i])\n", new: "        pcall('ZREM', key, ended[i])\n"},
 	}},
 	{name: "one who leaves stays in the index of slots", family: "slots", finds: waste, edits: []edit{
-		{file: luaOthers, old: "        return secret, secret .. entry, '#' .. sub(entry, 2, 4) .. secret\n      end\n      return secret, secret .. entry\n",
+		{file: luaOthers, old: "        return secret, secret .. entry, '#' .. sub(entry, 2, 4) .. secret\n" +
+			"      end\n      return secret, secret .. entry\n",
 			new: "        return secret, secret .. entry\n      end\n      return secret, secret .. entry\n"},
 	}},
 	{name: "an extension of one of several can shorten", family: "readers", finds: exclusion, edits: []edit{
@@ -59,26 +62,33 @@ var holderMutations = []mutation{
 			new: "      if false then\n        done = pcall('PEXPIREAT'"},
 	}},
 	{name: "the holder is added before the expiry is set", family: "rights", finds: waste, edits: []edit{
-		{file: luaOthers, old: "      local done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) or till)\n",
+		{file: luaOthers, old: "      local done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) " +
+			"or till)\n",
 			new: "      local done = 1\n"},
 	}},
 	{name: "a top-up leaves the holder in another slot", family: "other slots", finds: waste, edits: []edit{
 		{file: luaOthers, old: "sub(held.entry, 1, 1) == 'L' and holders.slotOf(held.entry) ~= tonumber(mode) then",
 			new: "false then"},
 	}},
-	{name: "the other slot that a master granted is not corrected", family: "other slots", finds: waste, edits: []edit{
-		{file: "attempt.go", old: "	case v.state != answerNo || v.elsewhere:\n", new: "	case v.state != answerNo:\n"},
-	}},
-	{name: "a raise of several keys raises the counter of the first", family: "raised keys", finds: order, edits: []edit{
-		{file: luaOthers, old: "          return done\n        end\n        t.count(ARGV[fields + i], fence)\n      end\n      return ahead or 1",
-			new: "          return done\n        end\n        t.count(ARGV[fields + 1], fence)\n      end\n      return ahead or 1"},
-	}},
+	{name: "the other slot that a master granted is not corrected",
+		family: "other slots", finds: waste, edits: []edit{
+			{file: "attempt.go", old: "	case v.state != answerNo || v.elsewhere:\n",
+				new: "	case v.state != answerNo:\n"},
+		}},
+	{name: "a raise of several keys raises the counter of the first",
+		family: "raised keys", finds: order, edits: []edit{
+			{file: luaOthers, old: "          return done\n        end\n" +
+				"        t.count(ARGV[fields + i], fence)\n      end\n      return ahead or 1",
+				new: "          return done\n        end\n        t.count(ARGV[fields + 1], fence)\n      end\n" +
+					"      return ahead or 1"},
+		}},
 	{name: "masters with another slot are voters", family: "confirmed slots", finds: exclusion, edits: []edit{
 		{file: "round.go", old: "if a.state == answerYes && (!r.slots || a.slot == r.slot) {",
 			new: "if a.state == answerYes {"},
 	}},
 	{name: "the end of others is looked for among all", room: "./internal/fake", test: "TestWorkBesideOtherHolders",
 		finds: "costs", edits: []edit{
-			{file: luaOthers, old: "'ZREVRANGE', key, '0', '1', 'WITHSCORES'", new: "'ZREVRANGE', key, '0', '-1', 'WITHSCORES'"},
+			{file: luaOthers, old: "'ZREVRANGE', key, '0', '1', 'WITHSCORES'",
+				new: "'ZREVRANGE', key, '0', '-1', 'WITHSCORES'"},
 		}},
 }

@@ -52,7 +52,8 @@ const (
 )
 
 // mutations are rules of the quorum, each broken.
-var mutations = slices.Concat(roundMutations, kindMutations, holderMutations, laneMutations, guardMutations, loadMutations)
+var mutations = slices.Concat(roundMutations, kindMutations, holderMutations, laneMutations, guardMutations,
+	loadMutations)
 
 // product is the folder of package quorum, from here. Paths of edits and rooms begin there.
 const product = "../.."

@@ -86,7 +86,8 @@ func (w *world) mustTake(c *simClient, want quorum.Request) {
 		}
 		time.Sleep(c.moment(10 * time.Millisecond))
 	}
-	w.ledger.wrong(want.Key, "waste: nobody holds it, and nobody can take it (%v, limit %d): %v", want.Mode, want.Limit, err)
+	w.ledger.wrong(want.Key, "waste: nobody holds it, and nobody can take it (%v, limit %d): %v", want.Mode,
+		want.Limit, err)
 }
 
 // vacancies returns what of a key can be taken: modes, and for Limited the limits.
