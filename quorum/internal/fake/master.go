@@ -49,6 +49,8 @@ type Master struct {
 	// nil: none. Called with the lock of the master held.
 	Forbids func(key string) bool
 	Quiet   bool // keep no log
+	// Work is what the scripts have made the master do so far.
+	Work Work
 
 	down      bool               // refuses connections
 	scripts   map[string]*script // by digest
@@ -59,6 +61,10 @@ type Master struct {
 	published []string      // "channel message"
 	subs      map[string]map[*Conn]bool
 }
+
+// Work counts the commands that scripts have called, and the members or fields that these have
+// written or returned.
+type Work struct{ Commands, Members int }
 
 // Conn is the master's end of a connection.
 type Conn struct {

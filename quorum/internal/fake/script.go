@@ -243,7 +243,13 @@ func (x *execution) command(args []string) wire.Reply {
 		}
 		x.dirty = true
 	}
-	return c.do(x.m, x.db, args[1:])
+	r := c.do(x.m, x.db, args[1:])
+	x.m.Work.Commands++
+	x.m.Work.Members += len(r.Elems)
+	if c.write {
+		x.m.Work.Members += len(args) - 2
+	}
+	return r
 }
 
 // value converts a reply for a script.

@@ -21,6 +21,8 @@ type clientPlan struct {
 	extend   float64       // share of leases that are extended
 	batch    float64       // share of locks that are taken and given back together with others
 	own      bool          // each client has a key of its own
+	grid     time.Duration // locks end at multiples of it; 0: anyhow
+	stays    float64       // share of locks that last for max-ttl, with a grid
 	kinds    kindsPlan
 }
 
@@ -96,8 +98,16 @@ func (c *simClient) key() string {
 }
 
 func (c *simClient) ttl() time.Duration {
-	ttl := c.w.plan.clients.ttl
-	return ttl[0] + time.Duration(c.random.Int64N(int64(ttl[1]-ttl[0])+1))
+	plan := &c.w.plan.clients
+	ttl := plan.ttl[0] + time.Duration(c.random.Int64N(int64(plan.ttl[1]-plan.ttl[0])+1))
+	switch {
+	case plan.grid == 0:
+		return ttl
+	case c.chance(plan.stays):
+		return c.w.plan.maxTTL
+	}
+	over := time.Duration(time.Now().Add(ttl).UnixNano()) % plan.grid
+	return ttl - over + plan.grid
 }
 
 var errCrashed = errors.New("the proxy crashed before it answered")
@@ -147,6 +157,9 @@ func (a *simCall) end(lease quorum.Lease, err error) (*claim, error) {
 	if err != nil {
 		e.more = err.Error()
 		w.trace.add(e)
+		if held, ok := errors.AsType[*quorum.HeldError](err); ok {
+			w.saidFree(a.want.Key, held.Free)
+		}
 		return nil, err
 	}
 	e.what, e.secret, e.d = "LOCKED", lease.Token.Secret, lease.Validity

@@ -18,14 +18,14 @@ type family struct {
 
 // families are all of them. The other runs are noise.
 var families = []family{
-	{"fences", 0.10, (*plan).fences},
-	{"tokens", 0.06, (*plan).tokens},
-	{"counters", 0.05, (*plan).countersInTurn},
+	{"fences", 0.06, (*plan).fences},
+	{"tokens", 0.04, (*plan).tokens},
+	{"counters", 0.04, (*plan).countersInTurn},
 	{"raises", 0.05, (*plan).raisesAcrossLosses},
-	{"newcomers", 0.05, (*plan).newcomers},
-	{"losses", 0.05, (*plan).losses},
+	{"newcomers", 0.03, (*plan).newcomers},
+	{"losses", 0.04, (*plan).losses},
 	{"steps", 0.04, (*plan).steps},
-	{"returns", 0.05, (*plan).returns},
+	{"returns", 0.04, (*plan).returns},
 	{"evictions", 0.03, (*plan).evictions},
 	{"floors", 0.03, (*plan).floors},
 	{"far clocks", 0.02, (*plan).farClocks},
@@ -43,6 +43,14 @@ var families = []family{
 	{"starved", 0.02, (*plan).starved},
 	{"cut off", 0.02, (*plan).cutOff},
 	{"overload", 0.03, (*plan).overload},
+	{"other slots", 0.02, (*plan).otherSlots},
+	{"confirmed slots", 0.02, (*plan).confirmedSlots},
+	{"mixed", 0.01, (*plan).mixed},
+	{"late readers", 0.01, (*plan).lateReaders},
+	{"one end", 0.01, (*plan).oneEnd},
+	{"held", 0.02, (*plan).held},
+	{"raised keys", 0.02, (*plan).raisedKeys},
+	{"rights", 0.02, (*plan).rights},
 }
 
 // join makes p a run of some family, or leaves it as it is.
@@ -65,7 +73,7 @@ func (p *plan) quiet(r *rand.Rand) {
 	p.length, p.masters, p.proxies, p.count = 6*time.Second, 3, 2, 2
 	p.maxTTL, p.masterTimeout, p.mostHold = 2*time.Second, 40*time.Millisecond, 5*time.Millisecond
 	p.fencing, p.guard, p.wipes, p.stagger, p.census = true, quorum.GuardOn, false, 0, false
-	p.timeouts, p.denied, p.probes, p.recovers, p.counted, p.fight = nil, nil, false, false, false, false
+	p.timeouts, p.denied, p.probes, p.recovers, p.counted, p.fight, p.takes = nil, nil, false, false, false, false, false
 	p.load = loadPlan{}
 	p.loops = []bool{r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0}
 	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{p.maxTTL / 2, p.maxTTL},

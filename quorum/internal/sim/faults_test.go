@@ -45,6 +45,7 @@ var faultKinds = []faultKind{
 	{name: "SWAPDB", forgets: true, loses: true, strays: true, do: (*faulter).swapDB},
 	{name: "snapshot restored", forgets: true, loses: true, strays: true, do: (*faulter).restoreSnapshot},
 	{name: "evicts", forgets: true, strays: true, do: (*faulter).evict},
+	{name: "rights", do: (*faulter).takeRights},
 }
 
 // faultPlan lists the faults of a run.

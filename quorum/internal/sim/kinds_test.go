@@ -115,6 +115,9 @@ func (p *plan) readers(r *rand.Rand) {
 	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 500*time.Millisecond),
 		between(r, 50*time.Millisecond, 600*time.Millisecond)
 	p.faults.kinds = kindsOf("trouble", "isolate a master", "cut")
+	if r.IntN(2) == 0 { // no command fails
+		p.faults.kinds = p.faults.kinds[1:]
+	}
 	if r.IntN(3) == 0 { // with a search for keys that are left at the end
 		p.census, p.length, p.maxTTL = true, 10*time.Second, time.Minute
 		p.clients.ttl, p.clients.forget = [2]time.Duration{p.maxTTL / 2, p.maxTTL}, 0
@@ -144,6 +147,10 @@ func (p *plan) keptKeys(r *rand.Rand) {
 	p.clients.kinds = kindsPlan{keep: 0.3 + 0.5*r.Float64(), shared: some(r, 0.3), limited: some(r, 0.3), limit: 2,
 		several: some(r, 0.3)}
 	p.clients.keys = 1 + r.IntN(2)
+	if r.IntN(3) == 0 { // with a search for tokens that are left beside what stays closed
+		p.census, p.maxTTL, p.clients.keys = true, time.Minute, 6
+		p.clients.ttl, p.clients.forget = [2]time.Duration{p.maxTTL / 2, p.maxTTL}, 0
+	}
 }
 
 // starved has one who waits for a key that readers take all the time.

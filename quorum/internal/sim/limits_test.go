@@ -12,6 +12,7 @@ const (
 	maxRetries    = 4 // after split votes
 	maxAskAgain   = 8 // after answers that count neither way
 	maxRetryDelay = 50 * time.Millisecond
+	maxIntent     = 1500 * time.Millisecond
 	// heldForAWhile is the longest hold that costs a master two scripts, even if answers are late. A
 	// lock that is held for longer may be checked.
 	heldForAWhile = time.Second

@@ -126,7 +126,8 @@ func (m *simMaster) calmLocked(p *path, plan *plan) (since time.Time, ok bool) {
 		return since, false
 	}
 	m.Set(func() {
-		ok = m.Denied == "" && (plan.guard == quorum.GuardOff || m.admittedLocked()) && !m.counterAheadLocked()
+		able := m.Denied == "" && len(m.Lacks) == 0 && !m.counterAheadLocked()
+		ok = able && (plan.guard == quorum.GuardOff || m.admittedLocked())
 		since = later(later(m.admitted, m.lost), later(m.disturbed, p.disturbed))
 	})
 	return since, ok

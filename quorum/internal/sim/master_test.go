@@ -27,8 +27,9 @@ type simMaster struct {
 
 	// Guarded by the network's mu.
 	paused    bool
-	trouble   string  // an error reply that some commands get instead of being carried out
-	share     float64 // of those commands
+	trouble   string         // an error reply that some commands get instead of being carried out
+	share     float64        // of those commands
+	rights    map[string]int // that faults have taken, as negative numbers; guarded by the fake's mu
 	hash      uint64
 	disturbed time.Time // when a fault touched it last
 	load      load
@@ -55,6 +56,7 @@ func newSimMaster(index int, seed uint64, ahead time.Duration, rate float64) *si
 	m := &simMaster{
 		Master: fake.New(""), index: index, hash: mix(seed, 'm', uint64(index)),
 		began: time.Now(), rate: rate, load: load{ops: make(map[string]int)}, disturbed: time.Now(),
+		rights: make(map[string]int),
 	}
 	m.Quiet = true
 	m.Ahead = ahead

@@ -52,11 +52,13 @@ var guardMutations = []mutation{
 				new: "		!m.o.Facts.AOF"},
 		}},
 	{name: "steps of a clock are not noticed", family: "steps", finds: exclusion, edits: []edit{
-		{file: admClock, old: "	if !c.near(lo, hi, wide) {\n		asleep", new: "	if false {\n		asleep"},
+		{file: admClock, old: "	if !c.near(lo, hi, wide) {\n		asleep",
+			new: "	if false {\n		asleep"},
 	}},
 	{name: "clock guard re-bases", family: "fast clocks", finds: exclusion, edits: []edit{
 		{file: admClock, old: "lower <= upper {\n		c.lo, c.hi = lower, upper\n	}",
-			new: "lower <= upper {\n		c.lo, c.hi = lower, upper\n	} else {\n		c.lo, c.hi = lo, hi\n	}"},
+			new: "lower <= upper {\n		c.lo, c.hi = lower, upper\n	} else {\n" +
+				"		c.lo, c.hi = lo, hi\n	}"},
 	}},
 	{name: "the old record is believed", family: "returns", finds: exclusion + "|given out after", edits: []edit{
 		{file: admEvaluate, old: "e.intact[j] && g.masters[j].known[i].supersedes(a)", new: "false"},
@@ -67,7 +69,8 @@ var guardMutations = []mutation{
 			new: "	if last := at[0]; last.Before(own) {\n"},
 	}},
 	{name: "other masters do not learn of a mark", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
-		{file: admKnown, old: "	if g.o.Mode == Off || !e.intact[i] || m.telling", new: "	if true || m.telling"},
+		{file: admKnown, old: "	if g.o.Mode == Off || !e.intact[i] || m.telling",
+			new: "	if true || m.telling"},
 		{file: admQuarantine, old: "	case g.o.Mode == Off || m.rec.override || m.mark.few && g.o.Mode == On:\n",
 			new: "	case true:\n"},
 		{file: admEvaluate, old: "	case hand < g.majority():\n", new: "	case true:\n"},
@@ -96,10 +99,11 @@ var guardMutations = []mutation{
 			{file: admBootstrap, old: "if e.g.masters[i].o.Sent.Before(then) {",
 				new: "if e.g.masters[i].up && e.g.masters[i].o.Sent.Before(then) {"},
 		}},
-	{name: "a master that cannot be written holds up the others", family: "first start", finds: blocked, edits: []edit{
-		{file: admBootstrap, old: "		until = g.allNew.Add(grace)\n",
-			new: "		until = g.allNew.Add(1000 * grace)\n"},
-	}},
+	{name: "a master that cannot be written holds up the others",
+		family: "first start", finds: blocked, edits: []edit{
+			{file: admBootstrap, old: "		until = g.allNew.Add(grace)\n",
+				new: "		until = g.allNew.Add(1000 * grace)\n"},
+		}},
 	// The explored storms find these; the simulation meets them too rarely.
 	{name: "a minority confirms", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
 		{file: admEvaluate, old: "	case len(at) < g.majority():\n", new: "	case len(at) < 1:\n"},

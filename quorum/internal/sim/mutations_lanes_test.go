@@ -5,7 +5,8 @@ var laneMutations = []mutation{
 	{name: "a release goes out before the SET that it undoes, in one packet", finds: leftovers, edits: []edit{
 		{file: wireBatch, old: "		if b.tokens.has(key ^ secret) {\n", new: "		if false {\n"},
 	}},
-	{name: "a release of one of several keys goes out before the SET of all", family: "several keys", finds: leftovers,
+	{name: "a release of one of several keys goes out before the SET of all",
+		family: "several keys", finds: leftovers,
 		edits: []edit{
 			{file: wireBatch, old: "			b.tokens.add(hash(more) ^ secret)\n", new: ""},
 		}},
@@ -56,8 +57,10 @@ var laneMutations = []mutation{
 		}},
 	{name: "what a master misses is dropped oldest first", test: "TestRepairs", room: "./internal/master",
 		edits: []edit{
-			{file: laneRepair, old: "		if !r.ends() || s.topUps.oldest == nil {\n			return nil, true\n		}\n		s.remove(s.topUps.oldest)\n",
-				new: "		if s.ending.oldest != nil {\n			s.remove(s.ending.oldest)\n		} else {\n			s.remove(s.topUps.oldest)\n		}\n"},
+			{file: laneRepair, old: "		if !r.ends() || s.topUps.oldest == nil {\n" +
+				"			return nil, true\n		}\n		s.remove(s.topUps.oldest)\n",
+				new: "		if s.ending.oldest != nil {\n			s.remove(s.ending.oldest)\n" +
+					"		} else {\n			s.remove(s.topUps.oldest)\n		}\n"},
 		}},
 }
 

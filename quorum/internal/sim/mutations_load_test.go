@@ -7,7 +7,8 @@ var loadMutations = []mutation{
 	{name: "an attempt is timed from the arrival of the LOCK", family: "overload", finds: overloaded, edits: []edit{
 		{file: "acquire.go", old: "	\"lockproxy/quorum/internal/wire\"\n",
 			new: "	\"lockproxy/quorum/internal/clock\"\n	\"lockproxy/quorum/internal/wire\"\n"},
-		{file: "acquire.go", old: "	slot     uint16\n", new: "	slot     uint16\n	begun    clock.Stopwatch\n"},
+		{file: "acquire.go", old: "	slot     uint16\n",
+			new: "	slot     uint16\n	begun    clock.Stopwatch\n"},
 		{file: "acquire.go", old: "	a.waits.expire = a.timeOut\n",
 			new: "	a.waits.expire, a.begun = a.timeOut, clock.Start()\n"},
 		{file: "attempt.go", old: "		clock: clock.Start(),\n", new: "		clock: acq.begun,\n"},
@@ -17,7 +18,8 @@ var loadMutations = []mutation{
 	{name: "the validity counts from the arrival of the LOCK", test: "TestIntakeTimesOut", edits: []edit{
 		{file: "acquire.go", old: "	\"lockproxy/quorum/internal/wire\"\n",
 			new: "	\"lockproxy/quorum/internal/clock\"\n	\"lockproxy/quorum/internal/wire\"\n"},
-		{file: "acquire.go", old: "	slot     uint16\n", new: "	slot     uint16\n	begun    clock.Stopwatch\n"},
+		{file: "acquire.go", old: "	slot     uint16\n",
+			new: "	slot     uint16\n	begun    clock.Stopwatch\n"},
 		{file: "acquire.go", old: "	a.waits.expire = a.timeOut\n",
 			new: "	a.waits.expire, a.begun = a.timeOut, clock.Start()\n"},
 		{file: "attempt.go", old: "		clock: clock.Start(),\n", new: "		clock: acq.begun,\n"},
@@ -44,7 +46,8 @@ var loadMutations = []mutation{
 	}},
 	{name: "a full lane gets the UNLOCK of a LOCK that it did not take", family: "overload", finds: overloaded,
 		edits: []edit{
-			{file: laneEnds, old: "		if l.queue.n >= l.room {\n", new: "		if l.queue.n >= maxHolders {\n"},
+			{file: laneEnds, old: "		if l.queue.n >= l.room {\n",
+				new: "		if l.queue.n >= maxHolders {\n"},
 		}},
 	{name: "the intake serves the latest first", family: "overload", finds: overloaded, edits: []edit{
 		{file: "intake.go", old: "		a := n.first\n", new: "		a := n.last\n"},
@@ -53,9 +56,12 @@ var loadMutations = []mutation{
 		{file: "intake.go", old: "	case front:\n", new: "	case false:\n"},
 	}},
 	{name: "a LOCK is sent whose client left while it waited", family: "overload", finds: overloaded, edits: []edit{
-		{file: "acquire.go", old: "	if a.stage == stageOver {\n		a.mu.Unlock()\n		a.q.intake.leave(nil)\n		return\n	}\n", new: ""},
+		{file: "acquire.go", old: "	if a.stage == stageOver {\n		a.mu.Unlock()\n" +
+			"		a.q.intake.leave(nil)\n		return\n	}\n",
+			new: ""},
 		{file: "acquire.go", old: "	return a.q.intake.remove(a, timedOut), true\n",
-			new: "	if !timedOut {\n		return 0, true\n	}\n	return a.q.intake.remove(a, timedOut), true\n"},
+			new: "	if !timedOut {\n		return 0, true\n	}\n" +
+				"	return a.q.intake.remove(a, timedOut), true\n"},
 	}},
 	{name: "a place is not given back after giving up", test: "TestIntakeGivesUp", edits: []edit{
 		{file: "acquire.go", old: "	a.q.leave()\n	a.q.intake.leave(nil)\n	return true\n",

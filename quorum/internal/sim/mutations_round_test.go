@@ -22,16 +22,27 @@ var roundMutations = []mutation{
 	}},
 	{name: "write-back to any majority, without comparing our value", family: "fences", finds: order,
 		edits: []edit{
-			{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending && !a.votes.slots: // or it may grant another slot", new: "default:"},
-			{file: luaOthers, old: "      if not held then\n        return done\n      elseif type(counters[field]) == 'table' then\n        return counters[field]\n      elseif held == true then\n        done = pcall('SETRANGE'",
-				new: "      if not held then\n        t.count(field, tonumber(fence))\n        return done == 0 and 1 or done\n      elseif type(counters[field]) == 'table' then\n        return counters[field]\n      elseif held == true then\n        done = pcall('SETRANGE'"},
+			{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending && " +
+				"!a.votes.slots: // or it may grant another slot",
+				new: "default:"},
+			{file: luaOthers, old: "      if not held then\n        return done\n" +
+				"      elseif type(counters[field]) == 'table' then\n        return counters[field]\n" +
+				"      elseif held == true then\n        done = pcall('SETRANGE'",
+				new: "      if not held then\n        if type(counters[field]) == 'number' then\n" +
+					"          t.count(field, tonumber(fence))\n        end\n" +
+					"        return done == 0 and 1 or done\n" +
+					"      elseif type(counters[field]) == 'table' then\n        return counters[field]\n" +
+					"      elseif held == true then\n        done = pcall('SETRANGE'"},
 		}},
 	{name: "confirmed by a majority of those who granted", family: "fences", finds: order, edits: []edit{
 		{file: "attempt.go", old: "a.raises.begin(decideRaise, len(a.votes.answers))",
-			new: "granted := a.votes.tally.yes\n	a.raises.begin(func(t tally) verdict {\n		if t.yes >= majority(granted) {\n			return won\n		}\n		return decideRaise(t)\n	}, len(a.votes.answers))"},
+			new: "granted := a.votes.tally.yes\n	a.raises.begin(func(t tally) verdict {\n" +
+				"		if t.yes >= majority(granted) {\n			return won\n		}\n" +
+				"		return decideRaise(t)\n	}, len(a.votes.answers))"},
 	}},
 	{name: "an extension that revives", finds: exclusion, edits: []edit{
-		{file: luaOthers, old: "      return held and t.lengthen(key, secret, ARGV[at + 1], held) or result\n", new: `      if not held and result == 0 then
+		{file: luaOthers, old: "      return held and t.lengthen(key, secret, ARGV[at + 1], held) or result\n",
+			new: `      if not held and result == 0 then
         pcall('SET', key, secret .. '0000000000000000', 'NX', 'PX', ARGV[at + 1])
         held = pcall('GETRANGE', key, '0', '39') == secret
       end
@@ -39,12 +50,15 @@ var roundMutations = []mutation{
 `},
 	}},
 	{name: "an extension that can shorten", finds: exclusion, edits: []edit{
-		{file: luaOthers, old: "if type(done) == 'number' and done < tonumber(ttl) then", new: "if type(done) == 'number' then"},
+		{file: luaOthers, old: "if type(done) == 'number' and done < tonumber(ttl) then",
+			new: "if type(done) == 'number' then"},
 	}},
-	{name: "an extension held by a majority of those who answered", family: "cut off", finds: exclusion, edits: []edit{
-		{file: "tally.go", old: "	case t.yes >= maj:\n		return won\n	case t.yes+t.none+t.pending < maj:",
-			new: "	case t.yes > t.no && t.pending == 0:\n		return won\n	case t.yes+t.none+t.pending < maj:"},
-	}},
+	{name: "an extension held by a majority of those who answered",
+		family: "cut off", finds: exclusion, edits: []edit{
+			{file: "tally.go", old: "	case t.yes >= maj:\n		return won\n	case t.yes+t.none+t.pending < maj:",
+				new: "	case t.yes > t.no && t.pending == 0:\n		return won\n" +
+					"	case t.yes+t.none+t.pending < maj:"},
+		}},
 	{name: "a failed attempt does not release what is pending", finds: leftovers, edits: []edit{
 		{file: "attempt.go", old: "		if v.state == answerUnsent {\n			continue\n",
 			new: "		if v.state == answerUnsent || v.state == answerPending {\n			continue\n"},
@@ -57,7 +71,8 @@ var roundMutations = []mutation{
 		{file: "quorum.go", old: "	q.checks.add(lane, t, voters, voted)\n", new: ""},
 	}},
 	{name: "UNLOCK takes silence for not ours", finds: blamed, edits: []edit{
-		{file: "tally.go", old: "	case t.answered() >= maj && t.yes+t.none+t.pending < maj:\n		return lost\n	case t.pending > 0:\n		return open\n",
+		{file: "tally.go", old: "	case t.answered() >= maj && t.yes+t.none+t.pending < maj:\n" +
+			"		return lost\n	case t.pending > 0:\n		return open\n",
 			new: "	case t.pending > 0:\n		return open\n	case t.yes < maj:\n		return lost\n"},
 	}},
 	{name: "a check takes silence for lost", family: "unlocks", finds: blamed, edits: []edit{

@@ -53,7 +53,8 @@ const (
 )
 
 // mutations are rules of the quorum, each broken.
-var mutations = slices.Concat(roundMutations, checkMutations, kindMutations, laneMutations, guardMutations, loadMutations)
+var mutations = slices.Concat(roundMutations, checkMutations, kindMutations, holderMutations, laneMutations,
+	guardMutations, loadMutations)
 
 // product is the folder of package quorum, from here. Paths of edits and rooms begin there.
 const product = "../.."

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"lockproxy/quorum"
 	"lockproxy/quorum/internal/dice"
+	"lockproxy/quorum/internal/fake"
 )
 
 // world is one simulated run: masters, proxies with real Quorums in them, a network between,
@@ -154,11 +156,15 @@ func runWorld(p *plan) *world {
 	if p.fight {
 		w.group.Go(w.waiter)
 	}
+	if !p.clients.kinds.none() {
+		w.group.Go(w.watchSound)
+	}
 	w.crowd.start()
 	w.wait(p.length)
 	close(w.stopped)
 	w.group.Wait()
 	w.settle()
+	w.takable()
 	w.checkLoad()
 	w.recover()
 	for place := range w.places {
@@ -234,13 +240,17 @@ func (w *world) settle() {
 	for _, m := range w.masters {
 		for _, key := range m.sortedKeys() {
 			name, isLock := strings.CutPrefix(key, "lock:")
-			for _, secret := range m.standing(key) {
-				if !isLock || strings.HasPrefix(secret, "kept") || w.ledger.stands(secret) {
+			for secret, slot := range m.standing(key, w.exact()) {
+				wrong := "a key is left on master %d that no client holds"
+				switch stands := w.ledger.stands(secret); {
+				case !isLock || strings.HasPrefix(secret, "kept") || stands && !w.ledger.otherSlot(secret, slot):
 					continue
+				case stands:
+					wrong = "waste on master %d: a lease has another slot there"
 				}
 				w.trace.add(event{what: "STANDS", proxy: -1, master: m.index, client: -1, key: key, secret: secret})
 				w.ledger.token = secret
-				w.ledger.wrong(name, "a key is left on master %d that no client holds", m.index)
+				w.ledger.wrong(name, wrong, m.index)
 			}
 		}
 	}
@@ -259,19 +269,23 @@ func (w *world) majorityVotes() bool {
 	return votes >= majority(len(w.servers()))
 }
 
-// standing returns the secrets of the locks at a key. A key for several holders that has none is
-// left.
-func (m *simMaster) standing(key string) (secrets []string) {
+// standing yields the secrets of the locks at a key, and their slots. A key for several holders that
+// has none is left, unless commands may have failed.
+func (m *simMaster) standing(key string, exact bool) iter.Seq2[string, int] {
+	var l fake.Lock
 	m.Set(func() {
-		l, ok := m.Lock(key)
-		for _, h := range l.Holders {
-			secrets = append(secrets, h.Secret)
-		}
-		if ok && l.Holders == nil {
-			secrets = append(secrets, l.Secret)
+		ok := false
+		if l, ok = m.Lock(key); ok && l.Holders == nil && (exact || l.Mode == quorum.Exclusive) {
+			l.Holders = []fake.Holder{{Secret: l.Secret}}
 		}
 	})
-	return secrets
+	return func(yield func(string, int) bool) {
+		for _, h := range l.Holders {
+			if !yield(h.Secret, h.Slot) {
+				return
+			}
+		}
+	}
 }
 
 // report returns the fault of a failing run, its plan and its story.
