@@ -1,21 +1,20 @@
--- The operations that have no column, and what the columns need if they find a lock with several
--- holders. Made when a packet comes upon the first of them, in two parts: to make a function costs
--- as much as a command, and more with each local variable that it refers to. So functions refer to
--- each other as fields of a table, and a part is a function for whose functions the variables are
--- not local.
+-- The operations without a column, and the tools of the columns for locks with several holders. They
+-- are made when a packet needs the first of them. Making a function costs as much as a command, and
+-- more with each local variable of the enclosing function that it uses. So functions find each other
+-- in tables, and each part below is a function of its own that shares the variables of makeTools.
 --
--- Only join, endAt and leave change a lock with several holders. A command may fail for want of a
--- right or of memory. The order of writes makes that harmless, so nothing is undone: no key is
--- without an expiry, none expires before an end that was confirmed, and the release that is owed for
--- a failed acquire removes what that left.
+-- Only join, endAt and leave change a lock with several holders. A command may fail because the user
+-- lacks a right or the master is full. The order of writes makes that harmless, and no function has
+-- to undo its writes: every key has an expiry, no key expires before an end that was confirmed, and
+-- the release that is owed for a failed acquire removes all of its members.
 local function makeTools(out, news)
   local pcall, format, type, sub, max = redis.pcall, string.format, type, string.sub, math.max
   local KEYS, ARGV = KEYS, ARGV
   local ms = out[2] * 1000 + (out[3] - out[3] % 1000) / 1000
   local limit = math.min((ms + 86400000) * 2048, 9007199254740991) -- of counters
-  local counters, raised = {}, {} -- what they have, a number or an error; texts to be written
+  local counters, raised = {}, {} -- by field: a number or an error; texts to be written
   local digits = '%.0f'
-  if format('%d', 9007199254740991) == '9007199254740991' then -- faster, where it is right
+  if format('%d', 9007199254740991) == '9007199254740991' then -- faster, if longs have 64 bits
     digits = '%d'
   end
   local expires -- whether PEXPIREAT is known to be allowed
@@ -25,8 +24,8 @@ local function makeTools(out, news)
   local function makeHolders()
     local h = {}
 
-    -- Scores of members that are no holders. An entry is found by its secret, of which the digits 5
-    -- to 10 stay the same when KEEP closes what it held.
+    -- Scores of members that are no holders. An entry is found by digits 5 to 10 of its secret, which
+    -- KEEP does not change.
     function h.entryScore(secret)
       return t.whole(-1 - (tonumber(sub(secret, 5, 10), 16) or 0))
     end
@@ -64,8 +63,8 @@ local function makeTools(out, news)
     end
 
     -- find returns the entry of a holder and till, its end. Otherwise it returns nil and the result
-    -- of the operation. A holder that has ended goes. One that leaves and is the only one is known by
-    -- the size of the set, and by what has the highest scores: find returns the mode of its entry.
+    -- of the operation, and removes a holder that has ended. If leaves is set, find recognises the only
+    -- holder by the size of the set and its two highest members, and returns just the mode of its entry.
     function h.find(key, secret, leaves)
       local size = leaves and pcall('ZCARD', key)
       if size == 3 or size == 4 then
@@ -97,8 +96,8 @@ local function makeTools(out, news)
     end
 
     -- endAt gives secret another end, till, and the key that of the last holder. With an entry it
-    -- adds the holder. It returns 0 if the key is gone: a script may have stood still for so long that
-    -- till is over, and then PEXPIREAT deletes the key.
+    -- adds the holder. It returns 0 if the key is gone: PEXPIREAT deletes it if the script stood still
+    -- until after till.
     function h.endAt(key, secret, till, entry)
       local beside = h.besideOf(key, secret)
       if t.failed(beside) then
@@ -222,9 +221,9 @@ local function makeTools(out, news)
     -- slots, and first and second are tried first; a top-up names its slot as first, with n = 0, and
     -- brings a fence.
     --
-    -- A shared lock counts only for its first holder, and those who join it read its number. A
-    -- top-up that is the first counts as well: later readers must have a greater number than the
-    -- last exclusive holder.
+    -- A shared lock counts only for its first holder; later ones read the counter. A top-up that is
+    -- the first counts as well: later readers must have a greater number than the last exclusive
+    -- holder.
     function h.join(mode, key, secret, ttl, field, owner, waits, n, first, second, fence)
       local had = counters[field]
       if type(had) == 'table' then
@@ -245,7 +244,7 @@ local function makeTools(out, news)
       end
 
       local slot, number = first, fence and tonumber(fence) or had and had + 1 or 0
-      local count = number -- what the counter has to be at least
+      local count = number -- the least value of the counter
       if mode == 'limit' then
         slot = left == -2 and first or h.vacant(key, n, first, second, largest)
         if not slot then
@@ -265,8 +264,8 @@ local function makeTools(out, news)
       else
         entry = 'S000' .. entry
       end
-      -- The expiry comes first. That of a key that does not exist yet shows that there is a right: to
-      -- ask once is enough, as rights do not change while a script runs.
+      -- The expiry comes first. For a key that does not exist yet it only tests the right, once in a
+      -- packet: rights do not change while a script runs.
       local done = 1
       if left ~= -2 then
         done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) or till)
@@ -308,8 +307,8 @@ local function makeTools(out, news)
       return holders
     end
 
-    -- released and changed note what is published after the operations: that a key was released, by
-    -- whom if there is a secret, or that it changed otherwise.
+    -- released and changed note messages that are published after the operations: the release of a
+    -- key, with the secret of its holder if there is one, or another change of it.
     function t.released(key, secret)
       if news then
         news.freed[#news.freed + 1] = key
@@ -328,7 +327,7 @@ local function makeTools(out, news)
       return number > limit and {err = 'ERR a fencing counter is more than a day ahead of the clock'}
     end
 
-    -- know notes what the state has for a counter: a number, false, or an error.
+    -- know notes a counter as read from the state: a number, false, or an error.
     function t.know(field, had)
       local number = had == false and 0 or not t.failed(had) and tonumber(had) or -1
       if field == '' or counters[field] then
@@ -348,8 +347,8 @@ local function makeTools(out, news)
       end
     end
 
-    -- modeOf returns 'shared' or 'limit' for a lock with several holders, otherwise nil. It asks for
-    -- the type first, as find does: an error costs as much as ten commands.
+    -- modeOf returns 'shared' or 'limit' for a lock with several holders, otherwise nil. Like find, it
+    -- asks for the type first: an error costs as much as ten commands.
     function t.modeOf(key)
       return pcall('TYPE', key).ok == 'zset' and (
         type(pcall('ZSCORE', key, 'lockproxy:shared')) == 'string' and 'shared'
@@ -474,8 +473,7 @@ local function makeTools(out, news)
     end
   end
 
-  -- The operations. at is where the arguments begin in ARGV, the first of which is the secret; k is
-  -- the place of the key in KEYS, and n the number of keys.
+  -- The operations. ARGV[at] is the first argument, the secret; KEYS[k] is the first of n keys.
   local function makeOperations()
     function op.acquire_shared(key, secret, at)
       return t.holders().join('shared', key, secret, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
@@ -565,7 +563,7 @@ local function makeTools(out, news)
       elseif held == true then
         done = pcall('SETRANGE', key, '40', fence) -- keeps the expiry
       else
-        -- The first ZADD changes nothing. It shows that the new entry can be added.
+        -- The first ZADD keeps the end as it is. It tests whether an entry can be added.
         done = pcall('ZADD', key, t.whole(held.till), secret)
         done = t.failed(done) and done or pcall('ZREM', key, secret .. held.entry)
         if not t.failed(done) then
@@ -585,7 +583,7 @@ local function makeTools(out, news)
       return held and t.lengthen(key, secret, ARGV[at + 1], held) or result
     end
 
-    -- share makes the exclusive holder the first of a shared lock. Those who join have a greater fence.
+    -- share makes the exclusive holder the first of a shared lock. Later readers have a greater fence.
     function op.share(key, secret, at, held)
       local result
       if type(held) ~= 'boolean' then
@@ -611,8 +609,8 @@ local function makeTools(out, news)
       local later = pcall('TIME') -- than left was read
       later = later[1] * 1000 + (later[2] - later[2] % 1000) / 1000
       local till, entry = t.whole(max(later + left, ms + ttl)), 'S000' .. rest
-      -- Once the string is gone, nothing may fail: the key gets its expiry before, and a ZADD that is
-      -- refused for the type only shows that the set can be made.
+      -- After the string is deleted, no command may fail. So the key gets its expiry before, and a ZADD
+      -- that fails because of the type alone tests the right to make the set.
       local done = pcall('PEXPIREAT', key, till)
       done = t.failed(done) and done or pcall('ZADD', key, '0', secret)
       done = t.wrongType(done) and pcall('DEL', key) or done
