@@ -59,10 +59,8 @@ func (r *run) tidy(s *state) {
 func (l *link) carries(ops ...op) bool {
 	for _, q := range l.lanes {
 		for i := 0; i < laneLength && q[i] != none; i++ {
-			for _, o := range ops {
-				if q[i] == o {
-					return true
-				}
+			if slices.Contains(ops, q[i]) {
+				return true
 			}
 		}
 	}
