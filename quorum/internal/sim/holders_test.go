@@ -25,15 +25,16 @@ func (p *plan) otherSlots(r *rand.Rand) {
 // confirmedSlots lets holders of few slots extend them through any proxy, while masters miss them or
 // have granted others.
 func (p *plan) confirmedSlots(r *rand.Rand) {
-	p.masters, p.proxies, p.count = 5, 3, 6+r.IntN(5)
-	p.maxTTL, p.mostHold, p.masterTimeout = 20*time.Second, 100*time.Millisecond, between(r, 10*time.Millisecond,
+	p.masters, p.proxies, p.count, p.length = 5, 3, 8+r.IntN(5), 12*time.Second
+	p.maxTTL, p.mostHold, p.masterTimeout = 20*time.Second, 4*time.Second, between(r, 10*time.Millisecond,
 		60*time.Millisecond)
-	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{300 * time.Millisecond, 2 * time.Second},
-		think: 20 * time.Millisecond, elsewere: 1, extend: 0.9, kinds: kindsPlan{limited: 1, limit: 2 + r.IntN(5)}}
-	p.traffic.late, p.traffic.latest = 0.1+0.3*r.Float64(), between(r, 10*time.Millisecond, 100*time.Millisecond)
-	p.faults.gap, p.faults.last = between(r, 50*time.Millisecond, 300*time.Millisecond),
-		between(r, 50*time.Millisecond, 500*time.Millisecond)
-	p.faults.kinds = kindsOf("cut", "isolate a proxy", "slow")
+	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{10 * time.Second, p.maxTTL}, think: 10 * time.Millisecond,
+		elsewere: 1, extend: 0.8, within: between(r, 20*time.Millisecond, 300*time.Millisecond),
+		kinds: kindsPlan{limited: 1, limit: 2 + r.IntN(5)}}
+	p.traffic.late, p.traffic.latest = some(r, 0.4), between(r, 10*time.Millisecond, 100*time.Millisecond)
+	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond),
+		between(r, 100*time.Millisecond, 600*time.Millisecond)
+	p.faults.kinds = kindsOf("cut", "clog", "slow")
 }
 
 // mixed lets clients of all kinds fight for one key that they keep for a while.
