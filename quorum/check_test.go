@@ -155,7 +155,7 @@ func TestCheckBesideLanding(t *testing.T) {
 		q := s.quorum()
 		lease := mustAcquire(t, q, "job", time.Minute)
 		token := wire.TokenAt{Key: "lock:job", Secret: lease.Token.Secret}
-		time.Sleep(time.Second) // the check of its own third grant has ended
+		time.Sleep(checkAfter + time.Second) // the check of its own third grant has ended
 		before := s.masters[0].Ran("check")
 		for i := range s.masters {
 			delayed(s.masters[i], "check", 10*time.Millisecond)
