@@ -602,6 +602,9 @@ local function makeTools(out, news)
       elseif t.failed(left) or t.failed(rest) then
         return t.failed(left) and left or rest
       end
+      if not string.find(rest, '^' .. string.rep('%d', 16)) then
+        rest = '0000000000000000' -- set by another library
+      end
       local number = (tonumber(sub(rest, 1, 16)) or 0) + 1
       if t.ahead(number) then
         return t.ahead(number)
