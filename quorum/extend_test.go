@@ -123,11 +123,12 @@ func TestExtendFills(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
 		setCounter(s.masters[0], "lock:job", 6)
+		s.each(3, 5, func(m *fake.Master) { delayed(m, "acquire", time.Millisecond) }) // the others make the lease
 		lease, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second, Owner: "me"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
+		time.Sleep(5 * time.Millisecond)
 		s.each(3, 5, empty)
 		forged := Token{Fence: 9999999999999999, Secret: lease.Token.Secret}
 		if _, err := q.Extend(t.Context(), []string{"job"}, forged, 10*time.Second, false); err != nil {
