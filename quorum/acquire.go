@@ -67,7 +67,7 @@ func (a *acquisition) handOver(lease Lease, err error) (Lease, error) {
 		return lease, nil
 	}
 	for t := range a.attempt.tokens {
-		a.q.releaseAt(t, ^uint64(0))
+		a.q.releaseAt(t, allMasters)
 	}
 	a.q.Flush()
 	return Lease{}, ErrLate

@@ -299,7 +299,7 @@ func (a *attempt) lateLocked(lane int) {
 		for t := range a.tokens {
 			if !l.Owes(t) {
 				owed = false
-				a.acq.q.checks.add(t, a.voters, a.clock.Begun().Add(a.acq.r.TTL))
+				a.acq.q.checks.add(lane, t, a.voters, keptUntil(a.clock.Begun(), a.acq.r.TTL))
 			}
 		}
 		if !owed && v.fence != a.fence && a.raises.answers == nil {
@@ -308,7 +308,8 @@ func (a *attempt) lateLocked(lane int) {
 	case v.state != answerNo || v.elsewhere:
 		for t := range a.tokens {
 			l.TopUp(master.TopUp{
-				TokenAt: t, Fence: a.fence, Owner: a.acq.r.Owner, Mode: a.acq.r.Mode, Slot: a.votes.slot, Voters: a.voters,
+				TokenAt: t, Fence: a.fence, Owner: a.acq.r.Owner, Mode: a.acq.r.Mode, Slot: a.votes.slot,
+				Voters: a.voters, Voted: keptUntil(a.clock.Begun(), a.acq.r.TTL),
 				TTL: a.acq.r.TTL, Until: a.clock.Begun().Add(a.acq.r.TTL),
 				Unsent: v.state == answerUnsent, MayLand: v.state == answerBroke, Lacks: v.elsewhere,
 			})

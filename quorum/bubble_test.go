@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -155,7 +156,13 @@ func answering(m *fake.Master, name, text string) {
 	m.Set(func() {
 		m.Fault = func(c fake.Call) string {
 			for i := range c.By.Ops {
-				if op := &c.By.Ops[i]; text != "" && op.Name == name && op.Key == c.Key() {
+				op := &c.By.Ops[i]
+				if text == "" || op.Name != name || op.Key != c.Key() {
+					continue
+				}
+				// A packet may also have a release of that key, which sets nothing.
+				ours := func(arg string) bool { return strings.HasPrefix(arg, op.Secret()) }
+				if name != "acquire" || slices.ContainsFunc(c.Args, ours) {
 					return strings.TrimSpace(text[1:])
 				}
 			}

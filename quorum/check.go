@@ -5,24 +5,28 @@ import (
 	"sync"
 	"time"
 
+	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/wire"
 )
 
-const (
-	checkAfter   = 100 * time.Millisecond // most locks are released through this proxy by then, and need no check
-	recheckAfter = 2 * time.Second        // where too many masters were silent
-)
+// checkAfter is the time between a late landing and its check, and between two checks if too few
+// masters answered. This proxy has released most locks by then, and they need no check. An earlier
+// check would gain little: the rest of a released token lives fadeTime more anyway.
+const checkAfter = 2 * time.Second
 
 // checks are the tokens that a master took after their lease was given out: by a late grant, by a
-// top-up, or as an extension set the key again. The lock may have been released through another
-// proxy before that landed. One check finds out.
+// top-up, or because an extension set the key again. Another proxy may have released the lock
+// before the key landed. A check finds out.
 //
-// The voters tell: the masters that made the lease, where nothing was set since. If one of them
-// lacks the token, somebody released it: a master keeps what it granted until its ttl is over, and
-// one that lost its memory is in quarantine for longer. Then what is left of the token fades. If
-// so many of them have it that every majority includes one, the check is over: no majority has
-// deleted the token yet, and whoever releases it from here on does so once more where it was set
-// late (releaseAgain). Otherwise the check comes again.
+// First it asks the late masters, on which the token landed. If all of them lack it, the check ends:
+// they have answered all that this proxy sent them.
+//
+// Otherwise the voters decide: the masters that made the lease and were not set since. If one of
+// them lacks the token, a proxy released it: a master keeps its grant until the ttl has passed, and
+// one that lost its memory is in quarantine for longer. Then the rest of the token fades. If every
+// majority includes a voter that has the token, the check ends: no majority has deleted the token
+// yet, and the proxy that releases it later does so once more on the masters that were set late
+// (releaseAgain). Otherwise the check is repeated.
 type checks struct {
 	q *Quorum
 
@@ -30,34 +34,37 @@ type checks struct {
 	waits map[wire.TokenAt]*check
 }
 
-// check is one token that waits to be checked.
+// check is one token that is due to be checked.
 type check struct {
 	token  wire.TokenAt
-	until  time.Time // no key of it can be left then; guarded by checks.mu
-	voters uint64    // the masters whose grants made the lease; guarded by checks.mu
-	voted  time.Time // when the ttl is over that they confirmed
-	again  bool      // something landed while the masters were asked; guarded by checks.mu
+	until  time.Time       // all its keys have expired then; guarded by checks.mu
+	late   uint64          // the masters on which it landed; guarded by checks.mu
+	voters uint64          // the masters whose grants made the lease; guarded by checks.mu
+	clock  clock.Stopwatch // since the first landing
+	voted  time.Duration   // the voters keep their grants until then, by clock
+	again  bool            // something landed while masters were asked; guarded by checks.mu
 	due    deadline
 }
 
-// add makes t be checked, unless it waits for that already. voters made the lease, which lasts
-// until then.
-func (c *checks) add(t wire.TokenAt, voters uint64, until time.Time) {
+// add schedules a check of t, which has landed on the master of a lane. voters made the lease, and
+// keep their grants until voted.
+func (c *checks) add(lane int, t wire.TokenAt, voters uint64, voted time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
 	if k := c.waits[t]; k != nil {
+		k.late |= 1 << lane
 		k.voters &= voters // one that granted and was filled since is no voter any more
 		k.again, k.until = true, now.Add(c.q.opts.MaxTTL)
 		return
 	}
-	k := &check{token: t, until: now.Add(c.q.opts.MaxTTL), voters: voters, voted: until}
-	k.due.expire = func() { c.ask(k) }
+	k := &check{token: t, until: now.Add(c.q.opts.MaxTTL), late: 1 << lane, voters: voters, clock: clock.Start(), voted: voted.Sub(now)}
+	k.due.expire = func() { c.begin(k) }
 	c.waits[t] = k
 	c.q.deadlines.set(&k.due, now.Add(checkAfter))
 }
 
-// forget takes t out: it is released here.
+// forget cancels the check of t: this proxy releases it.
 func (c *checks) forget(t wire.TokenAt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,11 +74,41 @@ func (c *checks) forget(t wire.TokenAt) {
 	}
 }
 
-// ask asks every master whether the token stands there.
-func (c *checks) ask(k *check) {
+// begin asks the late masters. If one of them may still have the token, others judge.
+func (c *checks) begin(k *check) {
 	c.mu.Lock()
 	k.again = false
+	late := k.late
 	c.mu.Unlock()
+	c.ask(k, late, func(_, lacks uint64) {
+		if lacks == late {
+			c.end(k, won)
+		} else {
+			c.judge(k)
+		}
+	})
+}
+
+// judge asks the masters that know whether the lock is held.
+func (c *checks) judge(k *check) {
+	n, guard := len(c.q.lanes), c.q.opts.Guard
+	c.mu.Lock()
+	current, judges := c.waits[k.token] == k, k.judges(n, guard)
+	c.mu.Unlock()
+	if !current {
+		return
+	}
+	c.ask(k, judges, func(has, lacks uint64) {
+		c.mu.Lock()
+		v := k.verdict(has, lacks, n, guard)
+		c.mu.Unlock()
+		c.end(k, v)
+	})
+}
+
+// ask asks a set of masters whether they have the token. It calls answered with the set that has it
+// and the set that lacks it.
+func (c *checks) ask(k *check, masters uint64, answered func(has, lacks uint64)) {
 	q := c.q
 	x := q.newQuestion(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, q.patienceFor(q.opts.MaxTTL))
 	x.round.slots = true
@@ -79,18 +116,17 @@ func (c *checks) ask(k *check) {
 		x.mu.Lock()
 		has, lacks := x.round.yes(), x.round.no()
 		x.mu.Unlock()
-		c.decided(k, has, lacks)
+		answered(has, lacks)
 	}
-	x.askOp()
+	x.askOp(masters)
 }
 
-// decided acts on what the masters said that were asked.
-func (c *checks) decided(k *check, has, lacks uint64) {
+// end ends a check with its verdict, or schedules the next one.
+func (c *checks) end(k *check, v verdict) {
 	c.mu.Lock()
-	v := k.verdict(has, lacks, len(c.q.lanes), c.q.opts.Guard)
 	current := c.waits[k.token] == k
 	if current && (v == noQuorum || v == won && k.again) {
-		if next := time.Now().Add(recheckAfter); next.Before(k.until) {
+		if next := time.Now().Add(checkAfter); next.Before(k.until) {
 			c.q.deadlines.set(&k.due, next)
 			c.mu.Unlock()
 			return
@@ -105,16 +141,24 @@ func (c *checks) decided(k *check, has, lacks uint64) {
 	}
 }
 
-// verdict says whether the token is held still (won), was released (lost), or nobody can tell
-// (noQuorum). Of n masters, has are those that answered that they have it, lacks those that
-// answered that they do not. Without the restart guard a master that lacks it may have lost its
-// memory.
+// judges are the masters to ask whether the token is held: the voters as long as they keep their
+// grants, and enough of them are left. Without the restart guard they may have lost their memory.
+func (k *check) judges(n int, guard Guard) uint64 {
+	if guard == GuardOff || k.clock.Elapsed() >= k.voted || n-bits.OnesCount64(k.voters) >= majority(n) {
+		return allMasters
+	}
+	return k.voters
+}
+
+// verdict is won if the token is still held, lost if it was released, and noQuorum if the answers
+// do not show which. has and lacks are the sets of the n masters that answered yes and no.
+// Without the restart guard a master that lacks the token may have lost its memory.
 func (k *check) verdict(has, lacks uint64, n int, guard Guard) verdict {
 	maj := majority(n)
 	switch {
 	case n-bits.OnesCount64(lacks) < maj:
 		return lost
-	case lacks&k.voters != 0 && time.Now().Before(k.voted) && (guard != GuardOff || bits.OnesCount64(has) < maj):
+	case lacks&k.voters != 0 && k.clock.Elapsed() < k.voted && (guard != GuardOff || bits.OnesCount64(has) < maj):
 		return lost
 	case n-bits.OnesCount64(has&k.voters) < maj:
 		return won

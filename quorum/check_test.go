@@ -14,15 +14,22 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// untilChecked waits until a master holds the token, and for the check that follows.
-func untilChecked(m *fake.Master, l Lease) {
+// untilChecked waits until the token has landed on a master, and for the check that follows. That
+// comes at once.
+func untilChecked(q *Quorum, m *fake.Master, l Lease) {
 	for {
 		if _, ours := m.Holds("lock:job", l.Token.Secret); ours {
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(checkAfter + 50*time.Millisecond)
+	synctest.Wait()
+	q.checks.mu.Lock()
+	if k := q.checks.waits[wire.TokenAt{Key: "lock:job", Secret: l.Token.Secret}]; k != nil {
+		q.deadlines.set(&k.due, time.Now())
+	}
+	q.checks.mu.Unlock()
+	time.Sleep(50 * time.Millisecond)
 }
 
 // A grant or top-up that lands after the lock was released through another proxy is found by the
@@ -59,7 +66,7 @@ func TestCheckKeepsHeldLock(t *testing.T) {
 		s.masters[2].Pause()
 		lease := mustAcquire(t, q, "job", time.Minute)
 		s.masters[2].Resume()
-		time.Sleep(time.Second)
+		time.Sleep(checkAfter + time.Second)
 		if n := s.masters[0].Ran("check"); n != 1 {
 			t.Errorf("%d checks, want 1", n)
 		}
@@ -82,7 +89,7 @@ func TestNoCheckAfterRelease(t *testing.T) {
 			mustRelease(t, q, "job", lease.Token)
 			time.Sleep(5 * time.Millisecond)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(checkAfter + time.Second)
 		if n := s.masters[0].Ran("check"); n != 0 {
 			t.Errorf("%d checks, want none", n)
 		}
@@ -119,7 +126,7 @@ func TestCheckWithMasterAway(t *testing.T) {
 				for _, i := range c.away {
 					s.masters[i].Start()
 				}
-				time.Sleep(recheckAfter + fadeTime + time.Second)
+				time.Sleep(checkAfter + fadeTime + time.Second)
 				s.noKeys("with all back")
 			})
 		})
@@ -136,9 +143,9 @@ func TestCheckEndsBesideLanding(t *testing.T) {
 		s.masters[0].Pause()
 		s.masters[1].Pause()
 		token := wire.TokenAt{Key: "lock:job", Secret: q.opts.Dice.Secret()}
-		q.checks.add(token, 0b111, time.Now().Add(time.Minute))
+		q.checks.add(2, token, 0b111, time.Now().Add(time.Minute))
 		time.Sleep(checkAfter + q.opts.MasterTimeout)
-		q.checks.add(token, 0b011, time.Now().Add(time.Minute)) // the third, which answers, is no voter any more
+		q.checks.add(2, token, 0b011, time.Now().Add(time.Minute)) // the third, which answers, is no voter any more
 	})
 }
 
@@ -148,7 +155,7 @@ func TestCheckBesideLanding(t *testing.T) {
 		q := s.quorum()
 		lease := mustAcquire(t, q, "job", time.Minute)
 		token := wire.TokenAt{Key: "lock:job", Secret: lease.Token.Secret}
-		time.Sleep(time.Second) // the check of its own third grant has ended
+		time.Sleep(checkAfter + time.Second) // the check of its own third grant has ended
 		before := s.masters[0].Ran("check")
 		for i := range s.masters {
 			delayed(s.masters[i], "check", 10*time.Millisecond)
@@ -158,14 +165,14 @@ func TestCheckBesideLanding(t *testing.T) {
 			defer q.checks.mu.Unlock()
 			return q.checks.waits[token] != nil
 		}
-		q.Landed(token, 0b111, time.Now().Add(time.Minute))
+		q.Landed(2, token, 0b111, time.Now().Add(time.Minute))
 		time.Sleep(checkAfter + 5*time.Millisecond)
-		q.Landed(token, 0b011, time.Now().Add(time.Minute))
+		q.Landed(2, token, 0b011, time.Now().Add(time.Minute))
 		time.Sleep(20 * time.Millisecond)
 		if !waits() {
 			t.Error("not checked again")
 		}
-		time.Sleep(recheckAfter + 100*time.Millisecond)
+		time.Sleep(checkAfter + 100*time.Millisecond)
 		if n := s.masters[0].Ran("check") - before; waits() || n != 2 {
 			t.Errorf("%d checks, want 2; waits for another one: %v", n, waits())
 		}
@@ -186,12 +193,12 @@ func TestLandedDuringCheck(t *testing.T) {
 		late.Set(func() { late.SetLock("lock:job", "other", 0, "", time.Now().Add(checkAfter)) })
 		lease := mustAcquire(t, q, "job", time.Minute)
 		token := wire.TokenAt{Key: "lock:job", Secret: lease.Token.Secret}
-		q.checks.add(token, 0b011, time.Now().Add(time.Minute))
+		q.checks.add(2, token, 0b011, time.Now().Add(time.Minute))
 		time.Sleep(checkAfter + 5*time.Millisecond)
 		mustRelease(t, s.quorum(), "job", lease.Token)
 		end := time.Now().Add(time.Minute)
 		late.Set(func() { late.SetLock("lock:job", lease.Token.Secret, 0, "", end) })
-		q.Landed(token, 0b011, end)
+		q.Landed(2, token, 0b011, end)
 		time.Sleep(5 * time.Second)
 		s.noKeys("after the check")
 	})
@@ -252,7 +259,7 @@ func TestCheckAfterMajorityDeleted(t *testing.T) {
 				time.Sleep(checkAfter + 100*time.Millisecond) // the check finds it on two masters
 				away.Store(false)
 				cut.Store(false)
-				time.Sleep(recheckAfter + fadeTime + 2*time.Second)
+				time.Sleep(checkAfter + fadeTime + 2*time.Second)
 				s.noKeys("after all")
 			})
 		})

@@ -112,7 +112,7 @@ func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl, timeout time.D
 	e.op.Slot = wire.Slot(e.op.Key)
 	e.round.slots = true
 	e.decided, e.later = e.decide, e.refill
-	e.askOp()
+	e.askOp(allMasters)
 }
 
 // decide acts on the verdict.
@@ -180,6 +180,7 @@ func (e *extension) refill(_ *question, lane int) {
 func (e *extension) refillLocked(lane int) {
 	if s := e.round.answers[lane].state; s != answerPending && s != answerYes {
 		e.q.lanes[lane].TopUp(master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Mode: e.mode,
-			Slot: e.round.slot, Voters: e.voters, TTL: e.op.TTL, Until: e.waits.begun.Add(e.op.TTL), Lacks: s == answerNo})
+			Slot: e.round.slot, Voters: e.voters, Voted: keptUntil(e.waits.begun, e.op.TTL),
+			TTL: e.op.TTL, Until: e.waits.begun.Add(e.op.TTL), Lacks: s == answerNo})
 	}
 }

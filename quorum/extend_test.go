@@ -141,7 +141,7 @@ func TestExtendFills(t *testing.T) {
 				t.Errorf("master %d holds %+v, counted %d, want fence 7 of me", i+1, v, counter(m, "lock:job"))
 			}
 		}
-		time.Sleep(time.Second)
+		time.Sleep(checkAfter + time.Second)
 		if n := s.masters[0].Ran("check"); n != 1 {
 			t.Errorf("%d checks after the fills, want 1", n)
 		}
@@ -318,7 +318,7 @@ func TestExtendFillsLate(t *testing.T) {
 				if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {
 					t.Error("not filled")
 				}
-				time.Sleep(fadeTime + time.Second)
+				time.Sleep(checkAfter + fadeTime + time.Second)
 				if _, ours := m.Holds("lock:job", lease.Token.Secret); ours == released {
 					t.Errorf("the master has the key of the late fill: %v", ours)
 				}

@@ -33,20 +33,25 @@ func (q *Quorum) newQuestion(op wire.Op, rule func(tally) verdict, waits patienc
 	return x
 }
 
-// ask asks every master through send, and sets the deadline. The caller flushes.
-func (x *question) ask(send func(l *master.Lane) error) {
+// allMasters is the set of all masters.
+const allMasters = ^uint64(0)
+
+// ask asks a set of masters through send, and sets the deadline. The caller flushes.
+func (x *question) ask(masters uint64, send func(l *master.Lane) error) {
 	x.q.deadlines.set(&x.limit, x.waits.first())
 	for i, l := range x.q.lanes {
-		if err := send(l); err != nil {
+		if masters&(1<<i) == 0 {
+			x.take(i, answer{state: answerUnsent})
+		} else if err := send(l); err != nil {
 			x.take(i, answer{state: answerUnsent, err: err})
 		}
 	}
 }
 
-// askOp asks every master that votes for the operation.
-func (x *question) askOp() {
+// askOp asks those of a set of masters that vote for the operation.
+func (x *question) askOp(masters uint64) {
 	op := x.op // an extension changes it when the first masters have answered
-	x.ask(func(l *master.Lane) error { return l.Ask(op, x) })
+	x.ask(masters, func(l *master.Lane) error { return l.Ask(op, x) })
 }
 
 // Answered implements master.Receiver.
@@ -100,7 +105,7 @@ func (q *Quorum) survey(ctx context.Context, kind wire.Kind, key string) (r roun
 		r.answers = slices.Clone(r.answers)
 		done <- r
 	}
-	x.askOp()
+	x.askOp(allMasters)
 	q.Flush()
 	select {
 	case r = <-done:

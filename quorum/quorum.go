@@ -264,8 +264,8 @@ func (q *Quorum) Lost(lane int, writes uint64) {
 }
 
 // Landed implements master.Host.
-func (q *Quorum) Landed(t wire.TokenAt, voters uint64, until time.Time) {
-	q.checks.add(t, voters, until)
+func (q *Quorum) Landed(lane int, t wire.TokenAt, voters uint64, voted time.Time) {
+	q.checks.add(lane, t, voters, voted)
 }
 
 // ReleasedLate implements master.Host.

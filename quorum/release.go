@@ -101,7 +101,7 @@ func (q *Quorum) release(key string, t Token, likely *wire.Terms, keep time.Dura
 		q.leave()
 	}
 	u.later = func(u *question, _ int) { u.releaseAgain() }
-	u.ask(func(l *master.Lane) error { return l.Release(op, q.opts.MaxTTL, false, u) })
+	u.ask(allMasters, func(l *master.Lane) error { return l.Release(op, q.opts.MaxTTL, false, u) })
 	q.checks.forget(token) // the release is behind whatever may be late
 }
 

@@ -123,7 +123,7 @@ func TestReleaseBesideOthers(t *testing.T) {
 			}
 		},
 		"check": func(q *Quorum, l Lease) {
-			q.checks.add(wire.TokenAt{Key: "lock:job", Secret: l.Token.Secret}, 0, time.Time{})
+			q.checks.add(0, wire.TokenAt{Key: "lock:job", Secret: l.Token.Secret}, 0, time.Time{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestReleaseAnswerLost(t *testing.T) {
 		delayed(s.masters[1], "release", 500*time.Millisecond)
 		lease := mustAcquire(t, q, "job", time.Minute)
 		go func() { _, _ = other.Release(context.Background(), []string{"job"}, lease.Token, 0) }()
-		untilChecked(late, lease)
+		untilChecked(q, late, lease)
 		for i, m := range s.masters {
 			if _, ours := m.Holds("lock:job", lease.Token.Secret); !ours {
 				t.Errorf("master %d has no key", i+1)

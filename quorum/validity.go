@@ -14,6 +14,10 @@ func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecon
 // monotonic clock. The lease counts only where it is positive.
 func validity(ttl, elapsed, drift time.Duration) time.Duration { return ttl - elapsed - drift }
 
+// keptUntil is until when a master, asked at begun, keeps a key that it confirmed for ttl. That may
+// expire before the ttl is over by the clock of this process.
+func keptUntil(begun time.Time, ttl time.Duration) time.Time { return begun.Add(ttl - drift(ttl)) }
+
 // Suspended returns how long this machine has been suspended since it started: Go's monotonic
 // clock stands still meanwhile, while keys on the masters expire.
 func Suspended() time.Duration { return clock.Suspended() }

@@ -51,6 +51,7 @@ var mayImport = map[string][]string{
 	"quorum/internal/fake":      {"quorum/internal/wire"}, // masters in memory, for tests
 	"quorum/internal/master": {"quorum/internal/admission", "quorum/internal/clock", "quorum/internal/dice",
 		"quorum/internal/fake", "quorum/internal/wire"},
+	"quorum/internal/model":  {}, // a model that tests search
 	"quorum/internal/notify": {"quorum/internal/master", "quorum/internal/wire"},
 	"quorum/internal/sim": {"quorum", "quorum/internal/clock", "quorum/internal/dice", "quorum/internal/fake",
 		"quorum/internal/wire"}, // tests

@@ -71,7 +71,7 @@ func maxTTL(c *Client) time.Duration {
 func WantNoStray(t testing.TB, masters []*Redis, proxies ...*Proxy) {
 	t.Helper()
 	Settle(t, masters, proxies...)
-	WantKeysGone(t, masters, 3*time.Second*Slack)
+	WantKeysGone(t, masters, 6*time.Second*Slack)
 }
 
 // WantKeysGone waits for the masters to lose all lock keys, which has to happen by releases: well

@@ -294,7 +294,7 @@ func TestCommandsAsRedis(t *testing.T) {
 			m := New("run")
 			c := m.Connect(func() {})
 			r.ask(t, wire.AppendCommand(nil, "FLUSHALL"))
-			for _, line := range strings.Split(strings.ReplaceAll(strings.TrimSpace(lines), "\n ", "\x00"), "\n") {
+			for line := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(lines), "\n ", "\x00"), "\n") {
 				request := requestOf(line)
 				real, fake := r.ask(t, request), m.ask(t, c, request)
 				if a, b := exact(&real), exact(&fake); a != b {

@@ -105,7 +105,7 @@ func (m *Master) Set(change func()) {
 // Dial opens a connection. Its signature is that of Dial in a master's Options.
 func (m *Master) Dial(ctx context.Context, _, _ string) (net.Conn, error) { return m.DialFar(ctx, 0) }
 
-// DialFar is Dial for a client whose every command takes lag to arrive.
+// DialFar is Dial for a client whose commands take lag to arrive.
 func (m *Master) DialFar(_ context.Context, lag time.Duration) (net.Conn, error) {
 	client, server := pipe()
 	c := m.Connect(func() { _ = server.Close() })

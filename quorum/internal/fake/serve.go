@@ -12,6 +12,7 @@ func (m *Master) serve(c *Conn) {
 		_ = c.out.Close()
 	}()
 	var in []byte
+	var arrived time.Time // what was read last: commands that came together take the lag once
 	chunk := make([]byte, 64<<10)
 	for {
 		args, rest := CutCommand(in)
@@ -20,11 +21,11 @@ func (m *Master) serve(c *Conn) {
 			if err != nil {
 				return
 			}
-			in = append(in, chunk[:n]...)
+			in, arrived = append(in, chunk[:n]...), time.Now().Add(c.lag)
 			continue
 		}
 		in = rest
-		time.Sleep(c.lag)
+		time.Sleep(time.Until(arrived))
 		m.waitOpen()
 		answer, ok := m.Run(c, args)
 		if !ok {

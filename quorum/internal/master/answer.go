@@ -77,7 +77,7 @@ func (l *Lane) tell(c *conn, r *wire.Reply, results []wire.Reply) {
 			continue
 		}
 		if e.landed {
-			l.cfg.Host.Landed(e.op.TokenAt, e.voters, e.until)
+			l.cfg.Host.Landed(l.cfg.Index, e.op.TokenAt, e.voters, e.voted)
 		}
 		if e.but != 0 {
 			l.cfg.Host.ReleasedLate(e.op.TokenAt, e.but)
@@ -208,7 +208,7 @@ func (l *Lane) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 		}
 	case wire.TopUp:
 		was := l.repairedLocked(e, r, now)
-		e.voters, e.until = was.voters, was.until
+		e.voters, e.voted = was.voters, was.voted
 		ending := l.repairs.find(e.op.TokenAt)
 		e.landed = (r.Is(1) || r.Is(2)) && (ending == nil || !ending.ends())
 	}

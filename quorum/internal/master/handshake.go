@@ -120,7 +120,7 @@ func (l *Lane) meet(server *admission.Facts, loaded bool) {
 	landed := l.repairs.fenced(time.Now())
 	l.mu.Unlock()
 	for _, t := range landed {
-		l.cfg.Host.Landed(t, 0, time.Time{})
+		l.cfg.Host.Landed(l.cfg.Index, t, 0, time.Time{})
 	}
 	if another {
 		l.describe(server)

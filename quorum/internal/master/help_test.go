@@ -81,7 +81,7 @@ func (h *host) note(change func()) {
 
 func (h *host) Lost(int, uint64)        { h.note(func() { h.told.lost++ }) }
 func (*host) Ponged(int, time.Duration) {}
-func (h *host) Landed(t wire.TokenAt, _ uint64, _ time.Time) {
+func (h *host) Landed(_ int, t wire.TokenAt, _ uint64, _ time.Time) {
 	h.note(func() { h.told.landed = append(h.told.landed, t) })
 }
 func (h *host) ReleasedLate(_ wire.TokenAt, b uint64) {

@@ -58,12 +58,12 @@ type Host interface {
 	Lost(lane int, writes uint64)
 	// Ponged is called with the round trip of each PING.
 	Ponged(lane int, rtt time.Duration)
-	// Landed is told that a top-up stands on the master, or may: the lock may have been released
-	// through another proxy meanwhile.
+	// Landed is told that a top-up stands on the lane's master, or may: the lock may have been
+	// released through another proxy meanwhile.
 	//
 	// voters are the masters whose grants made the lease. If one of them lacks the token before
-	// the time until, the lock was released.
-	Landed(t wire.TokenAt, voters uint64, until time.Time)
+	// the time voted, the lock was released.
+	Landed(lane int, t wire.TokenAt, voters uint64, voted time.Time)
 	// ReleasedLate is told that a lock stood on the master until long after its UNLOCK, or may
 	// have. but are the masters that had answered that UNLOCK with "not ours".
 	ReleasedLate(t wire.TokenAt, but uint64)

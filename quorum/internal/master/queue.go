@@ -27,7 +27,7 @@ type entry struct {
 	resent   bool      // back in the queue: nobody is told
 	landed   bool      // a top-up stands on the master
 	voters   uint64    // a top-up: the masters whose grants made the lease
-	until    time.Time // a top-up: when the ttl of the lock is over
+	voted    time.Time // a top-up: until then they keep it
 	but      uint64    // a release that came late, or may have: the masters that had said "not ours"
 }
 

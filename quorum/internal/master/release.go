@@ -76,6 +76,7 @@ type TopUp struct {
 	Mode   wire.Mode     // of the lock
 	Slot   int           // of wire.Limited
 	Voters uint64        // the masters whose grants or confirmations made the lease
+	Voted  time.Time     // until then they keep it
 	Until  time.Time     // when the ttl of the lock is over
 	TTL    time.Duration // how long the key can live once it has landed
 	// Unsent says that nothing that sets the key was ever sent to this master: neither the SET of
@@ -111,7 +112,7 @@ func (t *TopUp) repair() repair {
 	if t.Mode != wire.Exclusive {
 		op.Terms = &wire.Terms{Mode: t.Mode, Slot: t.Slot}
 	}
-	return repair{op: op, unsent: t.Unsent, voters: t.Voters, until: t.Until, lives: t.TTL, drop: t.Until}
+	return repair{op: op, unsent: t.Unsent, voters: t.Voters, voted: t.Voted, until: t.Until, lives: t.TTL, drop: t.Until}
 }
 
 // repairLocked keeps a repair, and returns the one of its token that stands now; nil if there are

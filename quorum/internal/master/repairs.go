@@ -36,6 +36,7 @@ type repair struct {
 	drop   time.Time     // when the repair is pointless; zero while a SET of the token may still land
 	but    uint64        // Release: the masters that answered the UNLOCK with "not ours"
 	voters uint64        // TopUp: the masters whose grants made the lease
+	voted  time.Time     // TopUp: until then they keep it
 
 	older, newer *repair  // in its list
 	next         *repair  // in its bucket
@@ -164,6 +165,9 @@ func (s *repairs) merge(old *repair, r repair) {
 		r.voters &= old.voters // one that granted and was filled since is no voter any more
 		if old.until.After(r.until) {
 			r.until = old.until
+		}
+		if old.voted.After(r.voted) {
+			r.voted = old.voted
 		}
 	}
 	s.listOf(old).cut(old)

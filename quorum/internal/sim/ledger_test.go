@@ -40,7 +40,7 @@ type ledger struct {
 
 	asked     int // LOCK
 	releases  int // UNLOCK
-	long      int // of locks that were held for longer than a check waits
+	long      int // of locks that were held for a while
 	elsewhere int // through another proxy than the one that granted
 	fault     string
 	about     string        // the key it is about; empty: none
@@ -251,7 +251,7 @@ func (l *ledger) gives(c *claim, proxy int) (end time.Time) {
 	}
 	if end = c.end; c.over {
 		end = now
-	} else if now.Sub(c.began) > checkAfter/2 {
+	} else if now.Sub(c.began) > heldForAWhile {
 		l.long++
 	}
 	c.over, c.end = true, now

@@ -13,8 +13,10 @@ const (
 	maxAskAgain   = 8 // after answers that count neither way
 	maxRetryDelay = 50 * time.Millisecond
 	maxIntent     = 1500 * time.Millisecond
-	checkAfter    = 100 * time.Millisecond // a lock that is held for longer may be checked
-	mostOf        = 4                      // a lane takes so many acquires times the window
+	// heldForAWhile is the longest hold that costs a master two scripts, even if answers are late. A
+	// lock that is held for longer may be checked.
+	heldForAWhile = time.Second
+	mostOf        = 4 // a lane takes so many acquires times the window
 )
 
 // majority is how many of n masters decide.

@@ -60,13 +60,10 @@ var holderMutations = []mutation{
 		{file: luaOthers, old: "      elseif held.till > beside then\n", new: "      elseif false then\n"},
 	}},
 	{name: "a lock that is new has no expiry", family: "readers", finds: waste, edits: []edit{
-		{file: luaOthers, old: "      if left == -2 and not t.failed(done) then\n        done = pcall('PEXPIREAT'",
-			new: "      if false then\n        done = pcall('PEXPIREAT'"},
+		{file: luaOthers, old: "and (left == -2 or done > (mode == 'limit' and 3 or 2)) then", new: "and false then"},
 	}},
 	{name: "the holder is added before the expiry is set", family: "rights", finds: waste, edits: []edit{
-		{file: luaOthers, old: "      local done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) " +
-			"or till)\n",
-			new: "      local done = 1\n"},
+		{file: luaOthers, old: "      elseif not expires then\n", new: "      elseif false then\n"},
 	}},
 	{name: "a top-up leaves the holder in another slot", family: "other slots", finds: waste, edits: []edit{
 		{file: luaOthers, old: "sub(held.entry, 1, 1) == 'L' and holders.slotOf(held.entry) ~= tonumber(mode) then",

@@ -7,7 +7,7 @@ var kindMutations = []mutation{
 			{file: "attempt.go", old: "acq.terms(), acq.r.Mode == Limited\n", new: "acq.terms(), false\n"},
 		}},
 	{name: "a reader that leaves does not take the expiry back", family: "readers", finds: leftovers, edits: []edit{
-		{file: luaOthers, old: "local size = leaves and till >= ms and pcall('ZCARD', key)",
+		{file: luaOthers, old: "local size = leaves and pcall('ZCARD', key)",
 			new: "local size = nil"},
 		{file: luaOthers, old: "      elseif beside < ms then\n        local done = pcall('DEL', key)",
 			new: "      elseif false then\n        local done = 0"},

@@ -64,11 +64,11 @@ var roundMutations = []mutation{
 			new: "		if v.state == answerUnsent || v.state == answerPending {\n			continue\n"},
 	}},
 	{name: "late grants are not checked", finds: leftovers, edits: []edit{
-		{file: "attempt.go", old: "a.acq.q.checks.add(t, a.voters, a.clock.Begun().Add(a.acq.r.TTL))\n",
+		{file: "attempt.go", old: "a.acq.q.checks.add(lane, t, a.voters, keptUntil(a.clock.Begun(), a.acq.r.TTL))\n",
 			new: "_ = t\n"},
 	}},
 	{name: "top-ups are not checked", finds: leftovers, edits: []edit{
-		{file: "quorum.go", old: "	q.checks.add(t, voters, until)\n", new: ""},
+		{file: "quorum.go", old: "	q.checks.add(lane, t, voters, voted)\n", new: ""},
 	}},
 	{name: "UNLOCK takes silence for not ours", finds: blamed, edits: []edit{
 		{file: "tally.go", old: "	case t.answered() >= maj && t.yes+t.none+t.pending < maj:\n" +

@@ -31,6 +31,7 @@ const (
 	leftovers  = "is left on master"
 	blamed     = "has lost its lock"
 	blocked    = "nothing is granted"
+	costly     = "the load on master"
 	overloaded = "under load|after the load"
 )
 
@@ -52,8 +53,8 @@ const (
 )
 
 // mutations are rules of the quorum, each broken.
-var mutations = slices.Concat(roundMutations, kindMutations, holderMutations, laneMutations, guardMutations,
-	loadMutations)
+var mutations = slices.Concat(roundMutations, checkMutations, kindMutations, holderMutations, laneMutations,
+	guardMutations, loadMutations)
 
 // product is the folder of package quorum, from here. Paths of edits and rooms begin there.
 const product = "../.."

@@ -223,9 +223,10 @@ func newWorld(p *plan) *world {
 	return w
 }
 
-// settleIn is how long after the last fault all releases must have reached the masters: a PING a
-// second, 2s until it is missed, the way back, and a check a second.
-const settleIn = 8 * time.Second
+// settleIn is how long after the last fault everything that is owed must have been told to the
+// masters: a PING a second, 2s until it is missed, the way back, 2s until a check, and 2s in which
+// what it finds fades.
+const settleIn = 10 * time.Second
 
 // settle waits after the end of faults, and counts the keys that are left on the masters.
 func (w *world) settle() {

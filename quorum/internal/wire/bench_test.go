@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,11 +47,12 @@ func benchmarkPairs(b *testing.B, kind string, terms *Terms, n int) {
 			Owner: "127.0.0.1:54321", Terms: &terms})
 		releases = append(releases, &Op{Kind: Release, TokenAt: at, Publish: true, Terms: &terms})
 	}
+	packets := append([][]*Op{acquires}, slices.Collect(slices.Chunk(releases, MaxOps))...)
 	var packet []byte
 	var r Reply
 	before := s.processorTime()
 	for b.Loop() {
-		for _, ops := range [][]*Op{acquires, releases} {
+		for _, ops := range packets {
 			packet = fenced.AppendPacket(packet[:0], batch(b, ops...), record, false)
 			s.send(packet)
 			s.receive(&r)

@@ -308,6 +308,20 @@ func TestShare(t *testing.T) {
 	})
 }
 
+// A lock that another library set, with 40 hex digits for its value, becomes a shared one as well.
+func TestShareOfAnotherLibrary(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		for _, tail := range []string{"", "text that is no fence"} {
+			s.must("SET", "lock:a", mine+tail, "PX", "20000")
+			share := lasting(Share, "lock:a", mine, time.Second)
+			share.Slot = 7
+			s.want("shared", s.run(share), "S0000000000000000000")
+			s.want("it stands", s.found("lock:a"), "shared 1 mine0000000000000000")
+			s.want("leaves", s.run(op(Release, "lock:a", mine)), "1")
+		}
+	})
+}
+
 // What is no lock is refused by all, and stays as it is.
 func TestForeignKeys(t *testing.T) {
 	forEachServer(t, func(s *server) {

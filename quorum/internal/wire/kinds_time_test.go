@@ -60,3 +60,46 @@ func TestExpiryOfSlowScript(t *testing.T) {
 		})
 	}
 }
+
+// A script that stands still for longer than the locks of its packet live leaves no key for ever.
+func TestLocksEndDuringScript(t *testing.T) {
+	exclusive := func(secret string) *Op { return lasting(Acquire, "lock:a", secret, 10*time.Second) }
+	reader := func(secret string) *Op { return shared("lock:a", secret, 10*time.Second) }
+	slot := func(secret string) *Op { return limited("lock:a", secret, 3, 0, 1) }
+	const short = 40 * time.Millisecond
+	for _, c := range []struct {
+		name  string
+		held  *Op
+		stall *Op // with a ttl that is over when the script goes on
+	}{
+		{"the first reader", nil, shared("lock:a", mine, short)},
+		{"a reader joins", shared("lock:a", mine, short), shared("lock:a", theirs, short)},
+		{"the first slot", nil, lastingFor(slot(mine), short)},
+		{"another slot", lastingFor(slot(mine), short), lastingFor(slot(theirs), short)},
+		{"a reader is extended", shared("lock:a", mine, short/2), lasting(Extend, "lock:a", mine, short)},
+		{"a slot is extended", lastingFor(slot(mine), short/2), lasting(Extend, "lock:a", mine, short)},
+		{"a reader is kept", shared("lock:a", mine, short), keep("lock:a", mine, short)},
+		{"a slot is kept", lastingFor(slot(mine), short), keep("lock:a", mine, short)},
+		{"a reader fades", reader(mine), lasting(Fade, "lock:a", mine, short)},
+		{"a lock is shared", lastingFor(exclusive(mine), short), lasting(Share, "lock:a", mine, short)},
+		{"a reader is topped up", nil, as(topUp("lock:a", mine, short, 1), Shared, 0)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := startRedis(t)
+			if c.held != nil {
+				s.run(c.held)
+			}
+			slowly(t, 3*short)
+			s.run(c.stall)
+			if left := s.do("PTTL", "lock:a"); left == "-1" {
+				t.Errorf("the key has no expiry: %s", s.do("ZRANGE", "lock:a", 0, -1, "WITHSCORES"))
+			}
+		})
+	}
+}
+
+// lastingFor gives an operation another ttl.
+func lastingFor(o *Op, ttl time.Duration) *Op {
+	o.TTL = ttl
+	return o
+}

@@ -1,31 +1,31 @@
--- The operations that have no column, and what the columns need if they find a lock with several
--- holders. Made when a packet comes upon the first of them, in two parts: to make a function costs
--- as much as a command, and more with each local variable that it refers to. So functions refer to
--- each other as fields of a table, and a part is a function for whose functions the variables are
--- not local.
+-- The operations without a column, and the tools of the columns for locks with several holders. They
+-- are made when a packet needs the first of them. Making a function costs as much as a command, and
+-- more with each local variable of the enclosing function that it uses. So functions find each other
+-- in tables, and each part below is a function of its own that shares the variables of makeTools.
 --
--- Only join, endAt and leave change a lock with several holders. A command may fail for want of a
--- right or of memory. The order of writes makes that harmless, so nothing is undone: no key is
--- without an expiry, none expires before an end that was confirmed, and the release that is owed for
--- a failed acquire removes what that left.
+-- Only join, endAt and leave change a lock with several holders. A command may fail because the user
+-- lacks a right or the master is full. The order of writes makes that harmless, and no function has
+-- to undo its writes: every key has an expiry, no key expires before an end that was confirmed, and
+-- the release that is owed for a failed acquire removes all of its members.
 local function makeTools(out, news)
   local pcall, format, type, sub, max = redis.pcall, string.format, type, string.sub, math.max
   local KEYS, ARGV = KEYS, ARGV
   local ms = out[2] * 1000 + (out[3] - out[3] % 1000) / 1000
   local limit = math.min((ms + 86400000) * 2048, 9007199254740991) -- of counters
-  local counters, raised = {}, {} -- what they have, a number or an error; texts to be written
+  local counters, raised = {}, {} -- by field: a number or an error; texts to be written
   local digits = '%.0f'
-  if format('%d', 9007199254740991) == '9007199254740991' then -- faster, where it is right
+  if format('%d', 9007199254740991) == '9007199254740991' then -- faster, if longs have 64 bits
     digits = '%d'
   end
+  local expires -- whether PEXPIREAT is known to be allowed
   local t, op = {}, {} -- tools and operations
   local holders -- tools for locks with several holders
 
   local function makeHolders()
     local h = {}
 
-    -- Scores of members that are no holders. An entry is found by its secret, of which the digits 5
-    -- to 10 stay the same when KEEP closes what it held.
+    -- Scores of members that are no holders. An entry is found by digits 5 to 10 of its secret, which
+    -- KEEP does not change.
     function h.entryScore(secret)
       return t.whole(-1 - (tonumber(sub(secret, 5, 10), 16) or 0))
     end
@@ -63,19 +63,21 @@ local function makeTools(out, news)
     end
 
     -- find returns the entry of a holder and till, its end. Otherwise it returns nil and the result
-    -- of the operation. A holder that has ended goes. The last holder is known by the size of the
-    -- set: for one that leaves, only the mode of its entry is returned then.
+    -- of the operation, and removes a holder that has ended. If leaves is set, find recognises the only
+    -- holder by the size of the set and its two highest members, and returns just the mode of its entry.
     function h.find(key, secret, leaves)
+      local size = leaves and pcall('ZCARD', key)
+      if size == 3 or size == 4 then
+        local mark, top = size == 3 and 'lockproxy:shared' or 'lockproxy:limit', pcall('ZREVRANGE', key, '0', '1')
+        if top[1] == secret and top[2] == mark then
+          return {entry = size == 3 and 'S' or 'L', last = true}
+        end
+      end
       local till = pcall('ZSCORE', key, secret)
       if type(till) ~= 'string' then
         return nil, till and not t.wrongType(till) and till or 0
       end
       till = tonumber(till) or 0
-      local size = leaves and till >= ms and pcall('ZCARD', key)
-      local mark = size == 3 and 'lockproxy:shared' or size == 4 and 'lockproxy:limit'
-      if mark and type(pcall('ZSCORE', key, mark)) == 'string' then
-        return {entry = size == 3 and 'S' or 'L', till = till, last = true}
-      end
       local entry = h.entryOf(key, secret)
       if type(entry) ~= 'string' then
         return nil, entry or 0
@@ -93,17 +95,23 @@ local function makeTools(out, news)
       return last.err and last or tonumber(last[last[1] == secret and 4 or 2] or '0') or 0
     end
 
-    -- endAt makes secret end at till, and the key with the last holder. With an entry it adds the
-    -- holder.
+    -- endAt gives secret another end, till, and the key that of the last holder. With an entry it
+    -- adds the holder. It returns 0 if the key is gone: PEXPIREAT deletes it if the script stood still
+    -- until after till.
     function h.endAt(key, secret, till, entry)
       local beside = h.besideOf(key, secret)
-      local done = t.failed(beside) and beside or pcall('PEXPIREAT', key, t.whole(max(till, beside)))
+      if t.failed(beside) then
+        return beside
+      end
+      local last = t.whole(max(till, beside))
+      local done = pcall('PEXPIREAT', key, last)
       if t.failed(done) then
         return done
       elseif entry then
-        return pcall('ZADD', key, h.scored(secret, entry, t.whole(till)))
+        done = pcall('ZADD', key, h.scored(secret, entry, t.whole(till)))
+        return t.failed(done) and done or pcall('PEXPIREAT', key, last) -- or what ZADD made anew stays
       end
-      return pcall('ZADD', key, t.whole(till), secret)
+      return pcall('ZADD', key, 'XX', 'CH', t.whole(till), secret)
     end
 
     -- leave lets a holder go. It returns 1 or the error, and whether that was the last one.
@@ -132,10 +140,10 @@ local function makeTools(out, news)
       end
     end
 
-    -- remove takes all members of a holder out, also if it has no entry.
+    -- remove takes all members of a holder out, also if it has no entry. It may return an error.
     function h.remove(key, secret)
       local entry = h.entryOf(key, secret)
-      pcall('ZREM', key, h.members(secret, type(entry) == 'string' and entry or ''))
+      return t.failed(entry) and entry or pcall('ZREM', key, h.members(secret, entry or ''))
     end
 
     -- taken reports whether one of the members that name a slot holds it.
@@ -197,8 +205,10 @@ local function makeTools(out, news)
       local till = pcall('ZSCORE', key, secret)
       if t.failed(till) or till and (tonumber(till) or 0) >= ms then
         return nil, t.failed(till) and till or t.refuse(key, mode, '') -- it was set again before this came
-      elseif till then
-        h.remove(key, secret)
+      end
+      local removed = till and h.remove(key, secret)
+      if t.failed(removed) then
+        return nil, removed
       end
       local last = pcall('ZREVRANGE', key, '0', '0', 'WITHSCORES')
       if last.err then
@@ -211,16 +221,16 @@ local function makeTools(out, news)
     -- slots, and first and second are tried first; a top-up names its slot as first, with n = 0, and
     -- brings a fence.
     --
-    -- A shared lock counts only for its first holder, and those who join it read its number. A
-    -- top-up that is the first counts as well: later readers must have a greater number than the
-    -- last exclusive holder.
+    -- A shared lock counts only for its first holder; later ones read the counter. A top-up that is
+    -- the first counts as well: later readers must have a greater number than the last exclusive
+    -- holder.
     function h.join(mode, key, secret, ttl, field, owner, waits, n, first, second, fence)
       local had = counters[field]
       if type(had) == 'table' then
         return had
       end
       local left, last, largest = pcall('PTTL', key), 0, 0
-      if t.failed(left) then
+      if type(left) ~= 'number' then
         return left
       elseif left ~= -2 then
         last, largest = h.latest(key, mode, secret, waits)
@@ -234,7 +244,7 @@ local function makeTools(out, news)
       end
 
       local slot, number = first, fence and tonumber(fence) or had and had + 1 or 0
-      local count = number -- what the counter has to be at least
+      local count = number -- the least value of the counter
       if mode == 'limit' then
         slot = left == -2 and first or h.vacant(key, n, first, second, largest)
         if not slot then
@@ -254,16 +264,24 @@ local function makeTools(out, news)
       else
         entry = 'S000' .. entry
       end
-      -- The expiry comes first, also for a key that does not exist yet: it shows that there is a right.
-      local done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) or till)
-      if not t.failed(done) then
+      -- The expiry comes first. For a key that does not exist yet it only tests the right, once in a
+      -- packet: rights do not change while a script runs.
+      local done = 1
+      if left ~= -2 then
+        done = pcall('PEXPIREAT', key, last > ms + ttl and t.whole(last) or till)
+      elseif not expires then
+        done = pcall('PEXPIREAT', key, till)
+        expires = type(done) == 'number'
+      end
+      if type(done) == 'number' then
         done = pcall('ZADD', key, largest == 0 and '0' or t.whole(largest), 'lockproxy:' .. mode,
           h.scored(secret, entry .. owner, till))
       end
-      if left == -2 and not t.failed(done) then
+      -- A mark that is new says that the key was not there, or went meanwhile: see endAt.
+      if type(done) == 'number' and (left == -2 or done > (mode == 'limit' and 3 or 2)) then
         done = pcall('PEXPIREAT', key, till)
       end
-      if t.failed(done) then
+      if type(done) ~= 'number' then
         return done
       end
       t.count(field, count, count == number and text)
@@ -289,8 +307,8 @@ local function makeTools(out, news)
       return holders
     end
 
-    -- released and changed note what is published after the operations: that a key was released, by
-    -- whom if there is a secret, or that it changed otherwise.
+    -- released and changed note messages that are published after the operations: the release of a
+    -- key, with the secret of its holder if there is one, or another change of it.
     function t.released(key, secret)
       if news then
         news.freed[#news.freed + 1] = key
@@ -309,7 +327,7 @@ local function makeTools(out, news)
       return number > limit and {err = 'ERR a fencing counter is more than a day ahead of the clock'}
     end
 
-    -- know notes what the state has for a counter: a number, false, or an error.
+    -- know notes a counter as read from the state: a number, false, or an error.
     function t.know(field, had)
       local number = had == false and 0 or not t.failed(had) and tonumber(had) or -1
       if field == '' or counters[field] then
@@ -329,8 +347,8 @@ local function makeTools(out, news)
       end
     end
 
-    -- modeOf returns 'shared' or 'limit' for a lock with several holders, otherwise nil. It asks for
-    -- the type first, as find does: an error costs as much as ten commands.
+    -- modeOf returns 'shared' or 'limit' for a lock with several holders, otherwise nil. Like find, it
+    -- asks for the type first: an error costs as much as ten commands.
     function t.modeOf(key)
       return pcall('TYPE', key).ok == 'zset' and (
         type(pcall('ZSCORE', key, 'lockproxy:shared')) == 'string' and 'shared'
@@ -419,7 +437,7 @@ local function makeTools(out, news)
       elseif ms + ttl > held.till then
         done = holders.endAt(key, secret, ms + ttl)
       end
-      return t.failed(done) and done or held.entry
+      return done ~= 0 and not t.failed(done) and held.entry or done
     end
 
     -- carryOut carries out the operations from ARGV[at] on, before which there are k others. refusal,
@@ -455,8 +473,7 @@ local function makeTools(out, news)
     end
   end
 
-  -- The operations. at is where the arguments begin in ARGV, the first of which is the secret; k is
-  -- the place of the key in KEYS, and n the number of keys.
+  -- The operations. ARGV[at] is the first argument, the secret; KEYS[k] is the first of n keys.
   local function makeOperations()
     function op.acquire_shared(key, secret, at)
       return t.holders().join('shared', key, secret, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
@@ -546,7 +563,7 @@ local function makeTools(out, news)
       elseif held == true then
         done = pcall('SETRANGE', key, '40', fence) -- keeps the expiry
       else
-        -- The first ZADD changes nothing. It shows that the new entry can be added.
+        -- The first ZADD keeps the end as it is. It tests whether an entry can be added.
         done = pcall('ZADD', key, t.whole(held.till), secret)
         done = t.failed(done) and done or pcall('ZREM', key, secret .. held.entry)
         if not t.failed(done) then
@@ -566,7 +583,7 @@ local function makeTools(out, news)
       return held and t.lengthen(key, secret, ARGV[at + 1], held) or result
     end
 
-    -- share makes the exclusive holder the first of a shared lock. Those who join have a greater fence.
+    -- share makes the exclusive holder the first of a shared lock. Later readers have a greater fence.
     function op.share(key, secret, at, held)
       local result
       if type(held) ~= 'boolean' then
@@ -585,6 +602,9 @@ local function makeTools(out, news)
       elseif t.failed(left) or t.failed(rest) then
         return t.failed(left) and left or rest
       end
+      if not string.find(rest, '^' .. string.rep('%d', 16)) then
+        rest = '0000000000000000' -- set by another library
+      end
       local number = (tonumber(sub(rest, 1, 16)) or 0) + 1
       if t.ahead(number) then
         return t.ahead(number)
@@ -592,8 +612,8 @@ local function makeTools(out, news)
       local later = pcall('TIME') -- than left was read
       later = later[1] * 1000 + (later[2] - later[2] % 1000) / 1000
       local till, entry = t.whole(max(later + left, ms + ttl)), 'S000' .. rest
-      -- Once the string is gone, nothing may fail: the key gets its expiry before, and a ZADD that is
-      -- refused for the type only shows that the set can be made.
+      -- After the string is deleted, no command may fail. So the key gets its expiry before, and a ZADD
+      -- that fails because of the type alone tests the right to make the set.
       local done = pcall('PEXPIREAT', key, till)
       done = t.failed(done) and done or pcall('ZADD', key, '0', secret)
       done = t.wrongType(done) and pcall('DEL', key) or done

@@ -1,11 +1,11 @@
 -- A packet of lock operations. Most are releases and acquires of exclusive locks. They come first,
--- in columns, and are carried out together, as each command costs as much as an operation. All
--- others follow, one after the other (others.lua).
+-- in columns, and are carried out together, because each command costs as much as an operation. All
+-- others follow one by one (others.lua).
 -- KEYS[1] the state hash: record and counters; then the locks of the operations, one for each but
 --   for acquire_keys and raise_keys, which have several
 -- ARGV[1] the record under which this master votes, '' for any
 -- ARGV[2] four characters, '0' plus the number of operations tell, release, acquire and acquire of
---   clients that wait; then in digits the number of counters that other operations use, or nothing
+--   clients that wait; then in digits the number of counters that other operations use, if any
 -- then a secret for each tell and release. They delete the lock; tell also publishes the release.
 --   No two are of the same token
 -- then the columns of the acquires, those of waiting clients last. They set the lock if the key does
@@ -19,14 +19,14 @@
 --   raise          secret fence field       the lock gets this fence, the counter is at least that
 --   raise_keys     secret fence field ...   the same for as many keys as fields, all or none
 --   top_up         secret ttl field fence owner mode
---                  acquires with this fence, or extends what the secret holds. mode is 'exclusive',
+--                  acquires with this fence, or extends the lock of the secret. mode is 'exclusive',
 --                  'shared' or the number of a slot
 --   extend         secret ttl         raises the end of the lock, never lowers it
 --   share          secret ttl field   makes an exclusive lock a shared one, and extends it
 --   check          secret
 --   release, tell  secret             after others of the same token, or if columns are no place
 --   leave          secret             tell of a token that most likely is one of several holders
---   keep           secret ttl         tell, but what the secret held stays closed for ttl
+--   keep           secret ttl         releases and publishes, but the place stays closed for ttl
 --   fade           secret ttl         the lock ends at most ttl from now
 --   inspect
 --   free                              deletes any lock, and publishes the release
@@ -35,8 +35,8 @@
 --   microseconds, a result for each operation}. The results:
 --   acquire, acquire_keys  the fence, 0 without fencing
 --   acquire_shared, acquire_slot  the first 20 bytes of the holder's entry: mode, slot and fence
---   any acquire, refused: -2 - left of a key that exists, whatever its type, and is not touched: it
---      lives left milliseconds more, for ever if left is -1. If all slots are taken, left is the time
+--   any acquire, refused: -2 - left of an existing key of any type, which is not touched: it lives left
+--      milliseconds more, for ever if left is -1. If all slots are taken, left is the time
 --      until the first holder ends
 --   raise, raise_keys, release, tell, leave, keep, fade, free, check  1 done; 0 the secret does not
 --      hold the key. check and keep answer 1 + slot
@@ -60,13 +60,13 @@
 --     'lockproxy:shared' -> 0, or 'lockproxy:limit' -> the largest limit asked for
 --     Only the end decides who holds: a slot is free if no secret named for it is there with an end
 --     to come. The key expires with the last holder.
--- A secret that begins with 'kept' is of no token: what it holds is closed for a while (keep).
+-- A secret that begins with 'kept' is of no token: its place is closed for a while (keep).
 -- Intents: a client that waits for a key held in another mode leaves the name of its own mode at
 -- lockproxy:intent:<key>, for the time that waits says ('': it does not wait). Until then no other
 -- client joins the holders. It is a hint.
 --
 -- The columns are one stretch without functions: to make one costs as much as an operation. The
--- other operations are made when the first of them comes. After TIME nothing may throw, or
+-- other operations are made when the first of them comes. After TIME no command may throw, or
 -- operations that were carried out would get no answer.
 local pcall, format, type, tonumber, sub = redis.pcall, string.format, type, tonumber, string.sub
 local KEYS, ARGV, state = KEYS, ARGV, KEYS[1]
@@ -97,8 +97,8 @@ end
 -- Results take the places of keys: so the table need not grow.
 local out = {admitted and 1 + writes or 0, tonumber(now[1]), tonumber(now[2]),
   unpack(KEYS, 2, releases + acquires + 1)}
--- Nothing is published where nobody listens. Who listens for any key subscribes to one of these as
--- well, so that the names of keys are made only then.
+-- A master publishes only if a proxy listens. Each listener also subscribes to one of these channels,
+-- so that the names of the channels of keys are made only then.
 local hears = pcall('PUBSUB', 'NUMSUB', 'lockproxy:released:', 'lockproxy:changed')
 local waited, followed, news = (hears[2] or 0) > 0, (hears[4] or 0) > 0, nil
 if waited or followed then
@@ -110,7 +110,7 @@ if acquires > 4 and format('%d', 9007199254740991) == '9007199254740991' then
   digits = '%d'
 end
 local seen, written = {}, nil -- what counters have been raised to, and the reply to that
-local tools -- what the other operations need
+local tools -- of the other operations
 -- others.lua comes here.
 
 if releases > 0 then
@@ -202,7 +202,7 @@ if ARGV[waits + acquires + 1] then
   -- A field that is written as it is shows before any operation that counters can be written, which
   -- comes after all: no lock may be held with a number that was not counted.
   local first = others > 0 and ARGV[fields + acquires + 1] or ''
-  if first ~= '' and not have.err and type(written) ~= 'number' then
+  if first ~= '' and not refusal and not have.err and type(written) ~= 'number' then
     written = written or pcall('HSET', state, have[1] and 'record' or first, have[1] or have[acquires + 3] or '0')
   end
   for i = fields + acquires + 1, ttls do

@@ -380,3 +380,14 @@ func TestNoScript(t *testing.T) {
 		}
 	})
 }
+
+// A packet that is refused leaves an empty master empty: only a blank one is a new one.
+func TestRefusedPacketLeavesNoState(t *testing.T) {
+	forEachServer(t, func(s *server) {
+		p := s.packet(fenced, "A right", acquire("lock:a", mine), shared("lock:b", mine, time.Minute), raise("lock:c", mine, 9))
+		if p.Admitted {
+			t.Error("admitted")
+		}
+		s.want("keys", s.do("EXISTS", testState, "lock:a", "lock:b"), "0")
+	})
+}

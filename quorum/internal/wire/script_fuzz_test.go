@@ -171,7 +171,7 @@ func (f *fuzz) packet(b *Batch) {
 		return
 	}
 	f.wait()
-	m, before := f.model, f.last.now
+	m, before, blank := f.model, f.last.now, len(f.last.keys[testState].content) == 0
 	record := one(f.dealer, "", m.record, m.record, m.record, m.record, "B another")
 	p, ops := f.send(b, record)
 	now := p.Clock.Milliseconds()
@@ -189,7 +189,9 @@ func (f *fuzz) packet(b *Batch) {
 		faults = append(faults, fmt.Sprintf("admitted %v, %d writes; want %v, %d",
 			p.Admitted, p.Writes, m.admitted, m.writes))
 	}
-	f.look()
+	if f.look(); !p.Admitted && blank && len(f.last.keys[testState].content) > 0 {
+		faults = append(faults, "a master that is not admitted has a state")
+	}
 	heard := f.heard()
 	if unsure || f.last.now-now >= short-1 || m.endsIn(now, f.last.now+1) {
 		f.unsure++
@@ -272,6 +274,9 @@ func (f *fuzz) order(ops []*Op, p PacketReply) {
 		}
 		for _, key := range keys(op) {
 			had := f.fences[key]
+			if op.Kind != Acquire && fence < had.any {
+				had = fences{} // no quorum gives a fence that one of its masters has passed
+			}
 			earlier := had.any
 			if shared {
 				earlier = had.exclusive
@@ -321,7 +326,9 @@ func (f *fuzz) change() {
 	case 7:
 		record := one(f.dealer, "A run f 1-0-x", "A run f 2-0-y")
 		f.admin.must("HSET", testState, "record", record, "writes", f.dice.IntN(2)*70)
-	case 8, 9, 10, 11:
+	case 8: // a master that forgot
+		f.admin.must("DEL", testState)
+	case 9, 10, 11, 12:
 		f.age(key)
 	default:
 		return

@@ -16,13 +16,14 @@ type dealer struct {
 	mode   Mode // of most acquires
 	limit  int  // of most slots
 	tokens []string
-	closed []string // tokens that a lock was kept with
-	waits  bool     // acquires may be of clients that wait
-	narrow bool     // packets are small, and of one key
+	closed []string         // tokens that a lock was kept with
+	used   map[TokenAt]bool // by acquires and top-ups
+	waits  bool             // acquires may be of clients that wait
+	narrow bool             // packets are small, and of one key
 }
 
 func newDealer(dice *rand.Rand) *dealer {
-	d := &dealer{dice: dice, waits: true}
+	d := &dealer{dice: dice, waits: true, used: map[TokenAt]bool{}}
 	d.keys, d.mode, d.limit = fuzzKeys[:1+dice.IntN(4)], Mode(dice.IntN(4)), 1+dice.IntN(4)
 	for range 3 + dice.IntN(10) {
 		d.tokens = append(d.tokens, d.secret())
@@ -154,17 +155,29 @@ func (d *dealer) op(m *model) *Op {
 		o.Secret = one(d, d.closed...)
 	}
 	o.Slot = counterOf(o.Key)
-	d.fit(o)
+	d.fit(o, m)
 	return o
 }
 
 // fit changes what no client can ask for.
-func (d *dealer) fit(o *Op) {
+func (d *dealer) fit(o *Op, m *model) {
 	switch o.Kind {
 	case Acquire:
 		o.Secret = ofMode(o.Secret, o.Terms.Mode)
+		for _, key := range keys(o) { // a token is asked for again only while it holds
+			if at := (TokenAt{key, o.Secret}); d.used[at] && m.holds(key, o.Secret) == nil {
+				o.Secret = ofMode(d.secret(), o.Terms.Mode)
+			}
+		}
+		for _, key := range keys(o) {
+			d.used[TokenAt{key, o.Secret}] = true
+		}
 		if t := o.Terms; t.Mode == Exclusive && t.More == nil && t.Waits == 0 && d.chance(1, 2) {
 			o.Terms = nil
+		}
+	case Raise:
+		if slices.Contains(d.closed, o.Secret) {
+			o.Kind = Check
 		}
 	case TopUp:
 		if slices.Contains(d.closed, o.Secret) {
@@ -176,6 +189,7 @@ func (d *dealer) fit(o *Op) {
 		case o.Terms.Mode == Limited:
 			o.Terms.Mode = Shared
 		}
+		d.used[o.TokenAt] = true
 	case Release:
 		if o.TTL >= time.Second && d.chance(4, 5) {
 			o.TTL = 0
@@ -218,6 +232,7 @@ func (d *dealer) crowd() (all []*Batch) {
 		b := new(Batch)
 		for ; n > 0 && b.Len() < MaxOps; n-- {
 			at := TokenAt{d.keys[0], ofMode(d.secret(), d.mode)}
+			d.used[at] = true
 			b.Add(&Op{Kind: Acquire, TokenAt: at, Slot: counterOf(at.Key), TTL: time.Minute, Terms: terms})
 		}
 		all = append(all, b)

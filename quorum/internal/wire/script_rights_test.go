@@ -152,7 +152,7 @@ func (f *fuzz) believe(op *Op, r *Reply, later []*Op, now int64) {
 		}
 		lives := brief || h.end >= now+op.TTL.Milliseconds()-tolerance
 		count, _ := f.model.count(strconv.Itoa(int(op.Slot)))
-		counted := !f.enc.Fencing || count >= max(fence, op.Fence) || op.Kind == Acquire && count >= fence
+		counted := !f.enc.Fencing || count >= op.Fence && op.Kind != Acquire || count >= fence && op.Kind == Acquire
 		ok := true
 		switch op.Kind {
 		case Acquire:
@@ -162,7 +162,7 @@ func (f *fuzz) believe(op *Op, r *Reply, later []*Op, now int64) {
 		case Extend, Share:
 			ok = !extended || lives
 		case Raise:
-			ok = !done || counted && h.fence == op.Fence
+			ok = !done || counted && (h.end == 0 || h.fence == op.Fence) // it may have ended
 		case Fade:
 			ok = !done || h.end <= now+op.TTL.Milliseconds()+tolerance
 		case Release:

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -200,7 +201,7 @@ func (l *lock) entry(member string) string {
 // differences returns in what two models of the same time differ.
 func differences(want, got *model) (all []string) {
 	differ := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if want.record != got.record || want.writes != got.writes || !maps.Equal(want.counters, got.counters) {
+	if want.record != got.record || want.writes != got.writes || !equalCounters(want.counters, got.counters) {
 		differ("state %s %d %v, want %s %d %v", got.record, got.writes, got.counters, want.record, want.writes, want.counters)
 	}
 	for key := range union(want.intents, got.intents) {
@@ -225,6 +226,16 @@ func differences(want, got *model) (all []string) {
 		}
 	}
 	return all
+}
+
+// equalCounters compares counters. One that is missing is 0.
+func equalCounters(a, b map[string]string) bool {
+	for field := range union(a, b) {
+		if cmp.Or(a[field], "0") != cmp.Or(b[field], "0") {
+			return false
+		}
+	}
+	return true
 }
 
 func union[V any](a, b map[string]V) map[string]bool {

@@ -1,0 +1,101 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/quorum/internal/fake"
+)
+
+// far gives a Quorum a round trip of trip to the first master, and a tenth of a millisecond more to
+// each further one. So answers beyond a majority are always late.
+func (s *sim) far(trip time.Duration) func(*Options) {
+	return func(o *Options) {
+		o.Guard, o.MasterTimeout = GuardOn, 50*time.Millisecond+2*trip
+		for i, m := range s.masters {
+			lag := trip + time.Duration(i)*time.Millisecond/10
+			o.Masters[i].Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return m.DialFar(ctx, lag) }
+		}
+	}
+}
+
+// operations counts the lock operations that masters have carried out. Each may travel as a script
+// of its own.
+func operations(masters []*fake.Master) (n int) {
+	for _, m := range masters {
+		for _, name := range []string{"acquire", "release", "raise", "check", "fade", "topup", "extend"} {
+			n += m.Ran(name)
+		}
+	}
+	return n
+}
+
+// TestCostOfLock: late answers are free. It counts the scripts of a lock, on average over all
+// masters, from its LOCK until ten seconds after its UNLOCK. There are no faults, but all grants
+// beyond a majority come after the reply.
+func TestCostOfLock(t *testing.T) {
+	const pairs = 10
+	for _, c := range []struct {
+		name   string
+		held   time.Duration
+		other  bool // another proxy unlocks
+		extend time.Duration
+		most   float64 // scripts a master and pair
+	}{
+		{name: "held for 0.3s", held: 300 * time.Millisecond, most: 2.1},
+		{name: "held for 1.5s", held: 1500 * time.Millisecond, most: 2.1},
+		{name: "unlocked elsewhere", held: 300 * time.Millisecond, other: true, most: 2.4},
+		{name: "held for 9s", held: 9 * time.Second, most: 3},
+		{name: "held for 9s, renewed", held: 9 * time.Second, extend: time.Second, most: 3 + 8},
+	} {
+		for _, n := range []int{3, 5} {
+			for _, trip := range []time.Duration{0, 20 * time.Millisecond, 60 * time.Millisecond} {
+				t.Run(fmt.Sprintf("%s/masters=%d/trip=%v", c.name, n, trip), func(t *testing.T) {
+					inBubble(t, n, func(t *testing.T, s *sim) {
+						q := s.quorum(s.far(trip))
+						second := q
+						if c.other {
+							second = s.quorum(s.far(trip))
+						}
+						time.Sleep(3 * time.Second) // all masters vote
+						before := operations(s.masters)
+						for i := range pairs {
+							key := fmt.Sprint("job-", i)
+							lease := mustAcquire(t, q, key, 30*time.Second)
+							for held := time.Duration(0); held < c.held; {
+								step := c.held
+								if c.extend > 0 {
+									step = c.extend
+								}
+								time.Sleep(step)
+								if held += step; held < c.held {
+									mustExtend(t, q, key, lease.Token)
+								}
+							}
+							mustRelease(t, second, key, lease.Token)
+						}
+						time.Sleep(10 * time.Second)
+						synctest.Wait()
+						s.noKeys("at the end")
+						got := float64(operations(s.masters)-before) / float64(n*pairs)
+						t.Logf("%.2f scripts a master and pair", got)
+						if got > c.most {
+							t.Errorf("%.2f scripts a master and pair, want %.1f at most", got, c.most)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func mustExtend(t *testing.T, q *Quorum, key string, token Token) {
+	t.Helper()
+	if _, err := q.Extend(t.Context(), []string{key}, token, 30*time.Second, false); err != nil {
+		t.Fatalf("Extend(%q): %v", key, err)
+	}
+}

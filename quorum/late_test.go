@@ -1,0 +1,126 @@
+package quorum
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockproxy/quorum/internal/clock"
+)
+
+// guarded switches the restart guard on.
+func guarded(o *Options) { o.Guard = GuardOn }
+
+// A voter's clock is 0.9 % fast, so its key expires shortly before the ttl ends by the proxy's clock.
+// Meanwhile another proxy has extended the lock on the other two masters. The lock is still held,
+// although a voter lacks the token before the end of the ttl.
+func TestCheckAtEndOfTTL(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		var never atomic.Bool
+		began := time.Now()
+		s.masters[1].Set(func() {
+			s.masters[1].Clock = func() time.Time { return began.Add(time.Since(began) * 1009 / 1000) }
+		})
+		delayed(s.masters[2], "acquire", 5*time.Millisecond)
+		q := s.quorum(guarded)
+		other := s.quorum(guarded, away(1, &never))
+		time.Sleep(2 * time.Second)
+		lease := mustAcquire(t, q, "job", checkAfter+10*time.Millisecond)
+		time.Sleep(time.Second)
+		mustExtend(t, other, "job", lease.Token)
+		time.Sleep(checkAfter + fadeTime + time.Second)
+		if n := s.masters[2].Ran("check"); n == 0 {
+			t.Error("not checked")
+		}
+		for _, i := range []int{0, 2} {
+			if _, ours := s.masters[i].Holds("lock:job", lease.Token.Secret); !ours {
+				t.Errorf("master %d lost the lock", i+1)
+			}
+		}
+	})
+}
+
+// A check asks the late masters, and the voters only if one of those has the token.
+func TestCheckAsksFewMasters(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		released bool
+		checks   [5]int // by master; the last two grant late
+	}{
+		{"released elsewhere", true, [5]int{0, 0, 0, 1, 1}},
+		{"held", false, [5]int{1, 1, 1, 1, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, s *sim) {
+				q, other := s.quorum(guarded), s.quorum(guarded)
+				for _, m := range s.masters[3:] {
+					delayed(m, "acquire", time.Millisecond)
+				}
+				time.Sleep(2 * time.Second)
+				lease := mustAcquire(t, q, "job", time.Minute)
+				time.Sleep(10 * time.Millisecond)
+				if c.released {
+					mustRelease(t, other, "job", lease.Token)
+				}
+				time.Sleep(checkAfter + time.Second)
+				for i, m := range s.masters {
+					if n := m.Ran("check"); n != c.checks[i] {
+						t.Errorf("%d checks on master %d, want %d", n, i+1, c.checks[i])
+					}
+					if n := m.Ran("fade"); n != 0 {
+						t.Errorf("%d fades on master %d, want none", n, i+1)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The master with the late token is paused during the check. A voter shows that the lock was
+// released, and the token fades once the master is back.
+func TestCheckWithLateMasterAway(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		var never atomic.Bool
+		q, other := s.quorum(guarded), s.quorum(guarded, away(2, &never))
+		late := s.masters[2]
+		delayed(late, "acquire", 20*time.Millisecond)
+		time.Sleep(2 * time.Second)
+		lease := mustAcquire(t, q, "job", time.Minute)
+		mustRelease(t, other, "job", lease.Token)
+		time.Sleep(time.Second)
+		if _, ours := late.Holds("lock:job", lease.Token.Secret); !ours {
+			t.Error("not granted late")
+		}
+		late.Pause()
+		time.Sleep(checkAfter)
+		late.Resume()
+		time.Sleep(fadeTime + 100*time.Millisecond)
+		s.noKeys("after the check")
+	})
+}
+
+func TestJudges(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		n      int
+		guard  Guard
+		voters uint64
+		voted  time.Duration // from now on
+		want   uint64
+	}{
+		{"the voters of three", 3, GuardOn, 0b011, time.Second, 0b011},
+		{"the voters of five", 5, GuardStrict, 0b10110, time.Second, 0b10110},
+		{"their keys expire", 3, GuardOn, 0b011, 0, allMasters},
+		{"they may have lost it", 3, GuardOff, 0b011, time.Second, allMasters},
+		{"one was filled since", 3, GuardOn, 0b001, time.Second, allMasters},
+		{"not known", 5, GuardOn, 0, time.Second, allMasters},
+		{"half of four", 4, GuardOn, 0b0011, time.Second, 0b0011},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := &check{voters: c.voters, clock: clock.Start(), voted: c.voted}
+			if got := k.judges(c.n, c.guard); got != c.want {
+				t.Errorf("%b, want %b", got, c.want)
+			}
+		})
+	}
+}
