@@ -11,9 +11,9 @@ import (
 // under zero, and the mark has at most the largest limit.
 const least = 1000
 
-// Unsound returns a fault in the members of a lock with several holders. It is empty for a sound lock
-// and for any other key. Without exact it looks only for a key without an expiry: not even a command
-// that fails may lead to that.
+// Unsound returns a fault in the members of a lock with several holders. It is empty for a
+// sound lock and for any other key. Without exact it looks only for a key without an expiry:
+// not even a command that fails may lead to that.
 func (m *Memory) Unsound(key string, exact bool) string {
 	m.begin()
 	v := m.get(key)

@@ -20,10 +20,10 @@ func (p *plan) confirmedSlots(r *rand.Rand) {
 // storyIndex is the number of a story's client.
 const storyIndex = 903
 
-// extendOtherSlot: a master missed that a slot was given back, and grants another slot of a lease
-// than the rest. Another master misses the lease. While the correction is on its way, another proxy
-// extends the lease. The first master cannot take the right slot then, and has none of the lease:
-// that does not say that the lease was released.
+// extendOtherSlot: a master missed that a slot was given back, and grants another slot of a
+// lease than the rest. Another master misses the lease. While the correction is on its way,
+// another proxy extends the lease. The first master cannot take the right slot then, and has
+// none of the lease: that does not say that the lease was released.
 func (f *faulter) extendOtherSlot() {
 	if !f.until(f.w.healthy) {
 		return
