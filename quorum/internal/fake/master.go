@@ -49,7 +49,7 @@ type Master struct {
 	// nil: none. Called with the lock of the master held.
 	Forbids func(key string) bool
 	Quiet   bool // keep no log
-	// Work is what the scripts have made the master do so far.
+	// Work counts the commands of all scripts so far.
 	Work Work
 
 	down      bool               // refuses connections

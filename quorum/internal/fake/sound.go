@@ -11,9 +11,9 @@ import (
 // under zero, and the mark has at most the largest limit.
 const least = 1000
 
-// Unsound returns what is wrong with the members of a lock that several hold, empty if nothing is,
-// or if the key is no such lock. Without exact it looks only for what no failure of a command may
-// lead to: a key without an expiry.
+// Unsound returns a fault in the members of a lock with several holders. It is empty for a
+// sound lock and for any other key. Without exact it looks only for a key without an expiry:
+// not even a command that fails may lead to that.
 func (m *Memory) Unsound(key string, exact bool) string {
 	m.begin()
 	v := m.get(key)
@@ -33,7 +33,7 @@ func (m *Memory) Unsound(key string, exact bool) string {
 	return v.set.strays(m.now.UnixMilli())
 }
 
-// strays returns what is wrong with the members of a set that are no ends of holders.
+// strays returns a fault in the entries and the index of slots of such a lock, empty without one.
 func (s *sortedSet) strays(now int64) string {
 	entries, slots, holds := make(map[string]string), make(map[string]bool), make(map[string]string)
 	for name, score := range s.scores {

@@ -46,7 +46,6 @@ var families = []family{
 	{"other slots", 0.02, (*plan).otherSlots},
 	{"confirmed slots", 0.02, (*plan).confirmedSlots},
 	{"mixed", 0.01, (*plan).mixed},
-	{"late readers", 0.01, (*plan).lateReaders},
 	{"one end", 0.01, (*plan).oneEnd},
 	{"held", 0.02, (*plan).held},
 	{"raised keys", 0.02, (*plan).raisedKeys},

@@ -22,21 +22,6 @@ func (p *plan) otherSlots(r *rand.Rand) {
 	}
 }
 
-// confirmedSlots lets holders of few slots extend them through any proxy, while masters miss them or
-// have granted others.
-func (p *plan) confirmedSlots(r *rand.Rand) {
-	p.masters, p.proxies, p.count, p.length = 5, 3, 8+r.IntN(5), 12*time.Second
-	p.maxTTL, p.mostHold, p.masterTimeout = 20*time.Second, 4*time.Second, between(r, 10*time.Millisecond,
-		60*time.Millisecond)
-	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{10 * time.Second, p.maxTTL}, think: 10 * time.Millisecond,
-		elsewere: 1, extend: 0.8, within: between(r, 20*time.Millisecond, 300*time.Millisecond),
-		kinds: kindsPlan{limited: 1, limit: 2 + r.IntN(5)}}
-	p.traffic.late, p.traffic.latest = some(r, 0.4), between(r, 10*time.Millisecond, 100*time.Millisecond)
-	p.faults.gap, p.faults.last = between(r, 20*time.Millisecond, 200*time.Millisecond),
-		between(r, 100*time.Millisecond, 600*time.Millisecond)
-	p.faults.kinds = kindsOf("cut", "clog", "slow")
-}
-
 // mixed lets clients of all kinds fight for one key that they keep for a while.
 func (p *plan) mixed(r *rand.Rand) {
 	p.readers(r)
@@ -44,17 +29,7 @@ func (p *plan) mixed(r *rand.Rand) {
 	p.clients.keys, p.mostHold = 1, between(r, 20*time.Millisecond, 300*time.Millisecond)
 }
 
-// lateReaders lets what readers were topped up with come after their release, and after an exclusive
-// holder.
-func (p *plan) lateReaders(r *rand.Rand) {
-	p.unlocks(r)
-	p.masters, p.proxies, p.count, p.mostHold = 3, 3, 6, 20*time.Millisecond
-	p.clients.own, p.clients.keys, p.clients.think = false, 1, 10*time.Millisecond
-	p.clients.kinds = kindsPlan{shared: 0.6 + 0.3*r.Float64(), waits: some(r, 0.5)}
-	p.faults.kinds = kindsOf("cut", "slow")
-}
-
-// oneEnd lets dozens hold a lock until the same instants, as with EXPIREAT.
+// oneEnd lets dozens hold a lock until the same instants, like EXPIREAT.
 func (p *plan) oneEnd(r *rand.Rand) {
 	p.length, p.count, p.masters = 4*time.Second, 50+r.IntN(30), 3
 	p.maxTTL, p.mostHold, p.takes = 20*time.Second, time.Second, true

@@ -24,10 +24,12 @@ var holderMutations = []mutation{
 		{file: luaOthers, old: "last > ms + ttl and t.whole(last) or till",
 			new: "last >= ms and t.whole(last) or till"},
 	}},
-	{name: "the first top-up of a reader does not count", family: "late readers", finds: order, edits: []edit{
-		{file: luaOthers, old: "        count = max(number, (had or 0) + 1)\n",
-			new: "        count = fence and number or max(number, (had or 0) + 1)\n"},
-	}},
+	// Fences fall then only if two of three masters are topped up late.
+	{name: "the first top-up of a reader does not count", room: "./internal/wire", test: "TestScriptAsModel",
+		finds: "seed", edits: []edit{
+			{file: luaOthers, old: "        count = max(number, (had or 0) + 1)\n",
+				new: "        count = fence and number or max(number, (had or 0) + 1)\n"},
+		}},
 	{name: "a kept place keeps its token as well", family: "kept", finds: leftovers, edits: []edit{
 		{file: luaOthers, old: "done = t.failed(done) and done or holders.leave(key, secret, held)\n",
 			new: "done = t.failed(done) and done or 1\n"},

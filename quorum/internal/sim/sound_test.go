@@ -8,7 +8,8 @@ import (
 	"lockproxy/quorum"
 )
 
-// Waste: what no client holds must be there for others, on every master and in the answers.
+// Waste: a lock or slot without a holder must be free for all clients, on every master and in
+// refusals.
 
 // watchSound looks at the locks with several holders on all masters, again and again.
 func (w *world) watchSound() {
@@ -20,8 +21,8 @@ func (w *world) watchSound() {
 // soundSlot is the instant of the watch; see own.
 const soundSlot = 7500
 
-// exact reports whether no single command of a script can fail. Otherwise a key may outlive its last
-// holder, and what a failed operation has left stays for a while.
+// exact reports whether no single command of a script can fail. A failed command may let a key
+// outlive its last holder, or leave members for a while.
 func (w *world) exact() bool {
 	f := &w.plan.faults
 	return !f.has("trouble") && !f.has("cannot be written") && !f.has("rights") && w.plan.denied == nil
@@ -40,8 +41,8 @@ func (w *world) checkSound() {
 	}
 }
 
-// saidFree checks how soon the key is free, as a refusal says. No lock lives longer than max-ttl, and
-// no intent longer than maxIntent.
+// saidFree checks the time until a key is free, which a refusal names. No lock lives longer
+// than max-ttl, and no intent longer than maxIntent.
 func (w *world) saidFree(key string, free time.Duration) {
 	most := max(w.plan.maxTTL, maxIntent) + drift(w.plan.maxTTL)
 	if !w.ledger.forgets && (free < 0 || free > most) {
@@ -49,8 +50,8 @@ func (w *world) saidFree(key string, free time.Duration) {
 	}
 }
 
-// takable takes what must be free at the end, when all is settled: a lock that nobody holds, a place
-// beside readers, and slots. Each is asked for as a client does.
+// takable takes locks and slots without a holder, and places beside readers, at the end of a
+// run. A client must get each of them.
 func (w *world) takable() {
 	if !w.plan.takes || !w.exact() || w.ledger.fault != "" || !w.majorityVotes() {
 		return
