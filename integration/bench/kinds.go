@@ -15,7 +15,7 @@ var kindGoals = []struct {
 	{"keys", "LOCK k KEYS 3, four keys in all", 0.5},
 }
 
-// kindSubjects are all kinds through one proxy, and an earlier build with what it knows.
+// kindSubjects are all kinds through one proxy, and the same through an earlier build.
 func kindSubjects(o options) []lockSubject {
 	list := []lockSubject{{name: "exclusive", way: "plain", binary: o.lockproxy,
 		flags: []string{"--key-prefix", "kinds:"}}}
@@ -25,6 +25,9 @@ func kindSubjects(o options) []lockSubject {
 	if o.base != "" {
 		list = append(list, lockSubject{name: "base", way: "plain", binary: o.base,
 			flags: []string{"--key-prefix", "base:"}})
+		for _, k := range kindGoals {
+			list = append(list, lockSubject{name: "base-" + k.way, way: k.way, through: "base"})
+		}
 	}
 	return list
 }
@@ -69,9 +72,20 @@ func kindVerdicts(out *report, res lockResults) {
 				fmt.Sprintf("at least %.1f", k.limit), s.show(ratio), atLeast(k.limit, s))
 		}
 		if res.has("base") {
-			s := res.against("exclusive", "base", n, pairsOf)
-			out.goal(fmt.Sprintf("pairs per second, exclusive / base, %s", count(n, "worker")),
-				"at least 0.98", s.show(ratio), atLeast(0.98, s))
+			beside(out, res, "exclusive", "base", n)
+			for _, k := range kindGoals {
+				beside(out, res, k.way, "base-"+k.way, n)
+			}
 		}
 	}
+}
+
+// beside says how fast name is beside the earlier build, and how much of the masters' time it takes.
+func beside(out *report, res lockResults, name, base string, n int) {
+	s := res.against(name, base, n, pairsOf)
+	out.goal(fmt.Sprintf("pairs per second, %s / %s, %s", name, base, count(n, "worker")),
+		"at least 0.98", s.show(ratio), atLeast(0.98, s))
+	s = res.against(name, base, n, mastersPerPair)
+	out.goal(fmt.Sprintf("masters' time for a pair, %s / %s, %s", name, base, count(n, "worker")),
+		"at most 1.02", s.show(ratio), atMost(1.02, s))
 }

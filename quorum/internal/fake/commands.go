@@ -35,7 +35,6 @@ func init() {
 		"ZADD":          {3, -1, true, true, doZAdd},
 		"ZREM":          {2, -1, true, false, doZRem},
 		"ZSCORE":        {2, 2, false, false, doZScore},
-		"ZCARD":         {1, 1, false, false, doZCard},
 		"ZCOUNT":        {3, 3, false, false, doZCount},
 		"ZREVRANGE":     {3, 4, false, false, doZRevRange},
 		"ZRANGEBYSCORE": {3, -1, false, false, doZRangeByScore},
@@ -389,17 +388,6 @@ func doZScore(_ *Master, db *Memory, args []string) wire.Reply {
 	}
 	score, ok := v.set.scores[args[1]]
 	return textOr(numberText(score, 17), ok)
-}
-
-func doZCard(_ *Master, db *Memory, args []string) wire.Reply {
-	v, ok := db.getAs(args[0], typeZSet)
-	switch {
-	case !ok:
-		return wrongType
-	case v == nil:
-		return number(0)
-	}
-	return number(int64(len(v.set.sorted)))
 }
 
 func doZCount(_ *Master, db *Memory, args []string) wire.Reply {

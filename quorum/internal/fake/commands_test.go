@@ -134,7 +134,6 @@ HSET h "" ""
 HGET h ""
 HLEN h`,
 	"sorted sets": `
-ZCARD z
 ZSCORE z a
 ZCOUNT z -inf +inf
 ZREVRANGE z 0 -1
@@ -147,7 +146,6 @@ ZADD z x a
 ZADD z nan a
 ZADD z 1 d y e
 ZADD z 5 a
-ZCARD z
 ZSCORE z a
 ZSCORE z none
 ZADD z XX 7 a 8 none
@@ -225,7 +223,6 @@ ZADD s x a
 ZADD h XX 1 a
 ZREM h a
 ZSCORE s a
-ZCARD h
 ZCOUNT s 1 2
 ZREVRANGE h 0 1
 ZRANGEBYSCORE s 1 2

@@ -66,9 +66,9 @@ var endless = bound{score: math.Inf(1)}
 
 // holders reads a sorted set of secrets with their ends, and of their entries.
 func (m *Memory) holders(set *sortedSet, l *Lock) bool {
-	if _, shared := set.scores["lockproxy:shared"]; shared {
+	if _, shared := set.scores["lockproxy-shared"]; shared {
 		l.Mode = wire.Shared
-	} else if _, limit := set.scores["lockproxy:limit"]; limit {
+	} else if _, limit := set.scores["lockproxy-limit"]; limit {
 		l.Mode = wire.Limited
 	} else {
 		return false
@@ -81,9 +81,10 @@ func (m *Memory) holders(set *sortedSet, l *Lock) bool {
 			}
 		}
 	}
-	for _, one := range set.between(bound{score: float64(m.now.UnixMilli())}, endless) {
-		h := entries[one.name]
-		l.Holders = append(l.Holders, Holder{one.name, h.Fence, h.Owner, time.UnixMilli(int64(one.score)), h.Slot})
+	for _, one := range set.between(bound{score: float64(m.now.UnixMilli()) * 1000}, endless) {
+		secret := strings.TrimPrefix(one.name, "=")
+		h := entries[secret]
+		l.Holders = append(l.Holders, Holder{secret, h.Fence, h.Owner, time.UnixMilli(int64(one.score) / 1000), h.Slot})
 	}
 	return true
 }

@@ -30,8 +30,8 @@ func TestLock(t *testing.T) {
 			"a hash":       {"HSET k f v", Lock{Other: true}},
 			"a sorted set": {"ZADD k 1 a", Lock{Other: true}},
 			"shared": {
-				`ZADD k 0 lockproxy:shared ` + soon + ` ` + mine + ` -1118482 ` + mine + `S0000000000000000007me
-				ZADD k ` + later + ` ` + theirs + ` -2236963 ` + theirs + `S0000000000000000008 5000 over
+				`ZADD k 0 lockproxy-shared ` + soon + `999 =` + mine + ` -1118482 ` + mine + `S0000000000000000007me
+				ZADD k ` + later + `999 =` + theirs + ` -2236963 ` + theirs + `S0000000000000000008 5000 over
 				PEXPIREAT k ` + later,
 				Lock{Mode: wire.Shared, End: second(2), Holders: []Holder{
 					{Secret: mine, Fence: 7, Owner: "me", End: second(1)},
@@ -39,9 +39,9 @@ func TestLock(t *testing.T) {
 				}},
 			},
 			"slots": {
-				`ZADD k 128 lockproxy:limit ` + soon + ` ` + mine + ` ` + now + ` ` + theirs + `
-				ZADD k -1118482 ` + mine + `L1270000000000000007me -16777344 #127` + mine + `
-				ZADD k -2236963 ` + theirs + `L0030000000000000008 -16777220 #003` + theirs,
+				`ZADD k 128 lockproxy-limit ` + soon + `127 =` + mine + ` ` + now + `003 =` + theirs + `
+				ZADD k -1127 ` + mine + `L1270000000000000007me
+				ZADD k -1003 ` + theirs + `L0030000000000000008`,
 				Lock{Mode: wire.Limited, Holders: []Holder{
 					{Secret: theirs, Fence: 8, Slot: 3, End: second(0)},
 					{Secret: mine, Fence: 7, Owner: "me", Slot: 127, End: second(1)},

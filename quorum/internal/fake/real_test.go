@@ -124,14 +124,14 @@ func flat(r *wire.Reply, clock bool) string {
 	return r.Text
 }
 
-// instant matches times since 1970 in ms.
-var instant = regexp.MustCompile(`\b[12]\d{12}\b`)
+// instant matches times since 1970 in ms, and the place after one in the score of a holder.
+var instant = regexp.MustCompile(`\b([12]\d{12})(\d{3})?\b`)
 
 // rounded rounds such times, because the clocks are read one after the other.
 func rounded(text string) string {
-	return instant.ReplaceAllStringFunc(text, func(ms string) string {
-		n, _ := strconv.ParseInt(ms, 10, 64)
-		return fmt.Sprint((n + 5000) / 10000)
+	return instant.ReplaceAllStringFunc(text, func(score string) string {
+		n, _ := strconv.ParseInt(score[:13], 10, 64)
+		return fmt.Sprint((n+5000)/10000, score[13:])
 	})
 }
 
@@ -203,7 +203,7 @@ func (d *differ) rights(lacks ...string) {
 
 // mostLacked lists commands to which a user may have no right while the packet goes on.
 var mostLacked = []string{"set", "setrange", "del", "pexpire", "pexpireat", "zadd", "zrem", "hset", "hdel",
-	"hmget", "zcard", "getrange", "pttl", "publish"}
+	"hmget", "zcount", "getrange", "pttl", "publish"}
 
 func (d *differ) step() {
 	switch d.random.IntN(14) {

@@ -7,8 +7,8 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// least is the lowest end that is the score of a holder. Members that are no holders have a score
-// under zero, and the mark has at most the largest limit.
+// least is the lowest score of a holder. Entries have a score under zero, and the mark has at most
+// the largest limit.
 const least = 1000
 
 // Unsound returns a fault in the members of a lock with several holders. It is empty for a
@@ -27,20 +27,18 @@ func (m *Memory) Unsound(key string, exact bool) string {
 		return ""
 	}
 	ends := v.set.between(bound{score: least}, endless)
-	if last := ends[max(len(ends)-1, 0):]; len(last) == 0 || int64(last[0].score) != v.end {
+	if last := ends[max(len(ends)-1, 0):]; len(last) == 0 || int64(last[0].score)/1000 != v.end {
 		return fmt.Sprintf("the key ends at %d, and its last holder does not: %v", v.end, last)
 	}
 	return v.set.strays(m.now.UnixMilli())
 }
 
-// strays returns a fault in the entries and the index of slots of such a lock, empty without one.
+// strays returns a fault in the entries of such a lock, empty without one.
 func (s *sortedSet) strays(now int64) string {
-	entries, slots, holds := make(map[string]string), make(map[string]bool), make(map[string]string)
+	entries, holds := make(map[string]string), make(map[int64]string)
 	for name, score := range s.scores {
 		switch {
-		case score >= least || strings.HasPrefix(name, "lockproxy:"):
-		case strings.HasPrefix(name, "#"):
-			slots[name] = true
+		case score >= least || strings.HasPrefix(name, "lockproxy-"):
 		case len(name) < wire.SecretLen:
 			return fmt.Sprintf("%q is a member", name)
 		default:
@@ -55,27 +53,27 @@ func (s *sortedSet) strays(now int64) string {
 		if score < least {
 			continue
 		}
+		name = strings.TrimPrefix(name, "=")
 		entry, ok := entries[name]
-		if _, _, right := wire.ParseEntry(entry); !ok || !right {
+		mode, h, right := wire.ParseEntry(entry)
+		if !ok || !right {
 			return fmt.Sprintf("a holder has the entry %q", entry)
 		}
 		delete(entries, name)
-		if entry[0] != 'L' {
+		end, place := int64(score)/1000, int64(score)%1000
+		if slotted := mode == wire.Limited; slotted != (place < 999) || slotted && int64(h.Slot) != place {
+			return fmt.Sprintf("a holder at place %d has the entry %q", place, entry)
+		}
+		if mode != wire.Limited || end < now {
 			continue
 		}
-		slot := "#" + entry[1:4]
-		if !slots[slot+name] {
-			return "the slot of a holder is not in the index"
+		if holds[place] != "" {
+			return fmt.Sprintf("two hold slot %d", place)
 		}
-		delete(slots, slot+name)
-		if other := holds[slot]; other != "" && int64(score) >= now {
-			return "two hold slot " + slot
-		} else if int64(score) >= now {
-			holds[slot] = name
-		}
+		holds[place] = name
 	}
-	if len(entries)+len(slots) > 0 {
-		return fmt.Sprintf("%d entries and %d slots of holders that are gone take room", len(entries), len(slots))
+	if len(entries) > 0 {
+		return fmt.Sprintf("%d entries of holders that are gone take room", len(entries))
 	}
 	return ""
 }

@@ -32,7 +32,6 @@ var needed = []string{
 	"ZREM $lock 0",
 	"ZREVRANGE $lock 0 0",
 	"ZRANGEBYSCORE $lock 0 0",
-	"ZCARD $lock",
 	"ZCOUNT $lock 0 0",
 	"HSET $hash 0 0 0",
 	"HGET $hash 0",

@@ -6,16 +6,17 @@ const waste = "waste on master"
 var holderMutations = []mutation{
 	{name: "ended holders keep their slots", family: "one end", finds: "waste: nobody holds it", edits: []edit{
 		{file: luaOthers, old: "      h.purge(key)\n", new: ""},
-		{file: luaOthers, old: "        if till and (t.failed(till) or (tonumber(till) or 0) >= ms) then\n",
-			new: "        if till then\n"},
+		{file: luaOthers, old: "if t.failed(score) or till >= ms and at == place then",
+			new: "if score then"},
 	}},
 	{name: "living holders are purged", family: "readers", finds: exclusion, edits: []edit{
-		{file: luaOthers, old: "'1000', '(' .. t.whole(ms), 'LIMIT'", new: "'1000', '+inf', 'LIMIT'"},
+		{file: luaOthers, old: "'1000', '(' .. h.scoreOf(ms, 0), 'WITHSCORES'",
+			new: "'1000', '+inf', 'WITHSCORES'"},
 	}},
 	{name: "one who leaves deletes the key though others hold it", family: "readers", finds: exclusion,
 		edits: []edit{
-			{file: luaOthers, old: "      elseif beside < ms then\n        local done = pcall('DEL', key)",
-				new: "      elseif true then\n        local done = pcall('DEL', key)"},
+			{file: luaOthers, old: "        elseif beside < ms then\n          local done = pcall('DEL', key)",
+				new: "        elseif true then\n          local done = pcall('DEL', key)"},
 		}},
 	{name: "the key expires with who was extended last", family: "readers", finds: exclusion, edits: []edit{
 		{file: luaOthers, old: "t.whole(max(till, beside))", new: "t.whole(till)"},
@@ -31,27 +32,27 @@ var holderMutations = []mutation{
 				new: "        count = fence and number or max(number, (had or 0) + 1)\n"},
 		}},
 	{name: "a kept place keeps its token as well", family: "kept", finds: leftovers, edits: []edit{
-		{file: luaOthers, old: "done = t.failed(done) and done or holders.leave(key, secret, held)\n",
+		{file: luaOthers, old: "done = t.failed(done) and done or h.leave(key, secret, held)\n",
 			new: "done = t.failed(done) and done or 1\n"},
 	}},
 	{name: "readers join slots, and slots readers", family: "mixed", finds: exclusion, edits: []edit{
-		{file: luaOthers, old: "pcall('ZSCORE', key, 'lockproxy:' .. mode) or kind.err",
-			new: "pcall('ZSCORE', key, 'lockproxy:' .. (t.modeOf(key) or mode)) or kind.err"},
+		{file: luaOthers, old: "pcall('ZSCORE', key, 'lockproxy-' .. mode) or kind.err",
+			new: "pcall('ZSCORE', key, 'lockproxy-' .. (t.modeOf(key) or mode)) or kind.err"},
 	}},
 	{name: "holders of slots over the limit count for it", family: "other slots", finds: "waste: nobody holds it",
 		edits: []edit{
 			{file: luaOthers, old: "live >= n and largest <= n then", new: "live >= n then"},
 		}},
 	{name: "slots seem taken for ever", family: "slots", finds: "waste: a refusal", edits: []edit{
-		{file: luaOthers, old: "-2 - ((tonumber(soonest[2]) or ms) - ms)", new: "-1"},
+		{file: luaOthers, old: "-2 - (soonest[2] and h.endOf(soonest[2]) - ms or 0)", new: "-1"},
 	}},
 	{name: "entries of holders that have ended stay", family: "one end", finds: waste, edits: []edit{
-		{file: luaOthers, old: "        h.remove(key, ended[i])\n", new: "        pcall('ZREM', key, ended[i])\n"},
+		{file: luaOthers, old: "          h.remove(key, sub(ended[i], 2), ended[i + 1])\n",
+			new: "          pcall('ZREM', key, ended[i])\n"},
 	}},
-	{name: "one who leaves stays in the index of slots", family: "slots", finds: waste, edits: []edit{
-		{file: luaOthers, old: "        return secret, secret .. entry, '#' .. sub(entry, 2, 4) .. secret\n" +
-			"      end\n      return secret, secret .. entry\n",
-			new: "        return secret, secret .. entry\n      end\n      return secret, secret .. entry\n"},
+	{name: "the entry of one who leaves stays", family: "slots", finds: waste, edits: []edit{
+		{file: luaOthers, old: "local done = pcall('ZREM', key, '=' .. secret, secret .. held.entry)",
+			new: "local done = pcall('ZREM', key, '=' .. secret)"},
 	}},
 	{name: "an extension of one of several can shorten", family: "readers", finds: exclusion, edits: []edit{
 		{file: luaOthers, old: "      elseif ms + ttl > held.till then\n", new: "      elseif true then\n"},
@@ -60,13 +61,13 @@ var holderMutations = []mutation{
 		{file: luaOthers, old: "      elseif held.till > beside then\n", new: "      elseif false then\n"},
 	}},
 	{name: "a lock that is new has no expiry", family: "readers", finds: waste, edits: []edit{
-		{file: luaOthers, old: "and (left == -2 or done > (mode == 'limit' and 3 or 2)) then", new: "and false then"},
+		{file: luaOthers, old: "and (left == -2 or done > 2) then", new: "and false then"},
 	}},
 	{name: "the holder is added before the expiry is set", family: "rights", finds: waste, edits: []edit{
 		{file: luaOthers, old: "      elseif not expires then\n", new: "      elseif false then\n"},
 	}},
 	{name: "a top-up leaves the holder in another slot", family: "other slots", finds: waste, edits: []edit{
-		{file: luaOthers, old: "sub(held.entry, 1, 1) == 'L' and holders.slotOf(held.entry) ~= tonumber(mode) then",
+		{file: luaOthers, old: "held.place < 999 and held.place ~= tonumber(mode) then",
 			new: "false then"},
 	}},
 	{name: "the other slot that a master granted is not corrected",
@@ -76,10 +77,10 @@ var holderMutations = []mutation{
 		}},
 	{name: "a raise of several keys raises the counter of the first",
 		family: "raised keys", finds: order, edits: []edit{
-			{file: luaOthers, old: "          return done\n        end\n" +
-				"        t.count(ARGV[fields + i], fence)\n      end\n      return ahead or 1",
-				new: "          return done\n        end\n        t.count(ARGV[fields + 1], fence)\n      end\n" +
-					"      return ahead or 1"},
+			{file: luaOthers, old: "            return done\n          end\n" +
+				"          t.count(ARGV[fields + i], fence)\n        end\n        return ahead or 1",
+				new: "            return done\n          end\n          t.count(ARGV[fields + 1], fence)\n        end\n" +
+					"        return ahead or 1"},
 		}},
 	{name: "masters with another slot are voters", family: "confirmed slots", finds: exclusion, edits: []edit{
 		{file: "round.go", old: "if a.state == answerYes && (!r.slots || a.slot == r.slot) {",

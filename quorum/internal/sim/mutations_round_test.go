@@ -25,14 +25,14 @@ var roundMutations = []mutation{
 			{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending && " +
 				"!a.votes.slots: // or it may grant another slot",
 				new: "default:"},
-			{file: luaOthers, old: "      if not held then\n        return done\n" +
-				"      elseif type(counters[field]) == 'table' then\n        return counters[field]\n" +
-				"      elseif held == true then\n        done = pcall('SETRANGE'",
-				new: "      if not held then\n        if type(counters[field]) == 'number' then\n" +
-					"          t.count(field, tonumber(fence))\n        end\n" +
-					"        return done == 0 and 1 or done\n" +
-					"      elseif type(counters[field]) == 'table' then\n        return counters[field]\n" +
-					"      elseif held == true then\n        done = pcall('SETRANGE'"},
+			{file: luaOthers, old: "        if not held then\n          return done\n" +
+				"        elseif type(counters[field]) == 'table' then\n          return counters[field]\n" +
+				"        elseif held == true then\n          done = pcall('SETRANGE'",
+				new: "        if not held then\n          if type(counters[field]) == 'number' then\n" +
+					"            t.count(field, tonumber(fence))\n          end\n" +
+					"          return done == 0 and 1 or done\n" +
+					"        elseif type(counters[field]) == 'table' then\n          return counters[field]\n" +
+					"        elseif held == true then\n          done = pcall('SETRANGE'"},
 		}},
 	{name: "confirmed by a majority of those who granted", family: "fences", finds: order, edits: []edit{
 		{file: "attempt.go", old: "a.raises.begin(decideRaise, len(a.votes.answers))",
@@ -40,7 +40,7 @@ var roundMutations = []mutation{
 				"		if t.yes >= majority(granted) {\n			return won\n		}\n" +
 				"		return decideRaise(t)\n	}, len(a.votes.answers))"},
 	}},
-	{name: "an extension that revives", finds: exclusion, edits: []edit{
+	{name: "an extension that revives", family: "cut off", finds: exclusion, edits: []edit{
 		{file: luaOthers, old: "      return held and t.lengthen(key, secret, ARGV[at + 1], held) or result\n",
 			new: `      if not held and result == 0 then
         pcall('SET', key, secret .. '0000000000000000', 'NX', 'PX', ARGV[at + 1])

@@ -4,7 +4,7 @@ import "time"
 
 // scriptRights are the rights that scripts need.
 var scriptRights = []string{"set", "get", "getrange", "setrange", "type", "pttl", "pexpire", "pexpireat", "del",
-	"hset", "hmget", "zadd", "zrem", "zscore", "zcard", "zcount", "zrevrange", "zrangebyscore", "publish", "pubsub"}
+	"hset", "hmget", "zadd", "zrem", "zscore", "zcount", "zrevrange", "zrangebyscore", "publish", "pubsub"}
 
 // takeRights takes some rights away from the user of one master or two, for a while.
 func (f *faulter) takeRights() {

@@ -12,7 +12,7 @@ func (p *plan) confirmedSlots(r *rand.Rand) {
 	p.masters, p.proxies, p.count, p.maxTTL = 5, 3, 0, 20*time.Second
 	p.clients = clientPlan{keys: 1, ttl: [2]time.Duration{15 * time.Second, p.maxTTL}, elsewere: 1,
 		kinds: kindsPlan{limited: 1, limit: 2}}
-	p.length, p.masterTimeout = 15*time.Second, between(r, 10*time.Millisecond, 60*time.Millisecond)
+	p.length, p.masterTimeout = 30*time.Second, between(r, 10*time.Millisecond, 60*time.Millisecond)
 	p.faults.gap = 20 * time.Millisecond
 	p.faults.kinds = []faultKind{{name: "another slot is extended", do: (*faulter).extendOtherSlot}}
 }
@@ -59,6 +59,6 @@ func (f *faulter) extendOtherSlot() {
 		c.extend(lease, f.w.proxyAt(2))
 	}
 	late()
-	f.w.wait(f.moment(3 * time.Second))
+	f.w.wait(f.moment(8 * time.Second)) // a check and a fade take four
 	c.release(lease, f.w.proxyAt(2))
 }

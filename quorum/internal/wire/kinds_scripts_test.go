@@ -340,13 +340,13 @@ func TestForeignKeys(t *testing.T) {
 // Whatever a sorted set has beside its mark, each operation of a packet is answered.
 func TestHoldersThatAreNone(t *testing.T) {
 	forEachServer(t, func(s *server) {
-		const later = 9999999999999
+		const later = 9999999999999999
 		for _, members := range [][]any{
-			{later, mine},
-			{0, "lockproxy:shared", later, mine},
-			{0, "lockproxy:limit", later, mine, -1118482, mine + "Lxyz"},
-			{128, "lockproxy:limit", 5000, mine, -1118482, mine, -16777217, "#", -16777218, "#001" + mine},
-			{-5, "lockproxy:limit", "inf", mine, "-inf", mine + "S000", later, ""},
+			{later, "=" + mine},
+			{0, "lockproxy-shared", later, "=" + mine},
+			{0, "lockproxy-limit", later, "=" + mine, -1999, mine + "Lxyz"},
+			{128, "lockproxy-limit", 5000000, "=" + mine, -1000, mine, -1001, "", -1001, theirs + "L001"},
+			{-5, "lockproxy-limit", "inf", "=" + mine, "-inf", mine + "S000", later, ""},
 		} {
 			set := append([]any{"ZADD", "lock:a"}, members...)
 			for _, o := range []*Op{

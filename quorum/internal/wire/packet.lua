@@ -53,13 +53,12 @@
 -- The keys of locks (ends are by this clock, in ms):
 --   exclusive  a string: secret, fence, owner
 --   shared, limit  a sorted set. Its members and their scores:
---     secret -> end               one for each holder, who holds the lock until then
---     secret + entry -> -1 - n    n is the number of six hex digits of the secret, so ZRANGEBYSCORE
---                                 finds the entry: mode (S or L), slot (3 digits), fence, owner
---     '#' + slot + secret -> -16777217 - slot    names who took a slot, for limit only
---     'lockproxy:shared' -> 0, or 'lockproxy:limit' -> the largest limit asked for
---     Only the end decides who holds: a slot is free if no secret named for it is there with an end
---     to come. The key expires with the last holder.
+--     '=' + secret -> 1000 * end + place    one for each holder, who holds the lock until then.
+--                       The place is the slot, 999 for a reader
+--     secret + entry    mode (S or L), slot (3 digits), fence, owner. ZRANGEBYSCORE finds it at
+--                       -1000 - slot, for a reader at -1 - the number of six hex digits of the secret
+--     'lockproxy-shared' -> 0, or 'lockproxy-limit' -> the largest limit asked for
+--     Only the score of '=' + secret decides who holds what. The key expires with the last holder.
 -- A secret that begins with 'kept' is of no token: its place is closed for a while (keep).
 -- Intents: a client that waits for a key held in another mode leaves the name of its own mode at
 -- lockproxy:intent:<key>, for the time that waits says ('': it does not wait). Until then no other

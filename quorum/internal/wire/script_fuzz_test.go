@@ -16,7 +16,7 @@ import (
 // userRights are the rights of the user of lockproxy in docs/reference/settings.md.
 const userRights = "on nopass ~lock:* ~lockproxy:* resetchannels &lockproxy:released:* &lockproxy:changed* -@all " +
 	"+eval +evalsha +script|load +set +getrange +del +pttl +pexpire +pexpireat +get +type +zadd +zscore +zrem " +
-	"+zrevrange +zrangebyscore +zcard +zcount +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange " +
+	"+zrevrange +zrangebyscore +zcount +publish +pubsub|numsub +subscribe +unsubscribe +scan +setrange " +
 	"+hget +hmget +hset +hdel +hlen +hgetall +time +info +config|get +ping +client|id +client|kill +client|setname"
 
 // The script answers random packets as the model does, and leaves the state that the model has.
@@ -368,7 +368,11 @@ func (f *fuzz) age(key string) {
 	f.dice.Shuffle(len(secrets), func(i, j int) { secrets[i], secrets[j] = secrets[j], secrets[i] })
 	for i, secret := range secrets {
 		if i < some {
-			f.admin.must("ZADD", key, "XX", f.last.now-1-int64(f.dice.IntN(3)), secret)
+			place := int64(999)
+			if l.mode == Limited {
+				place = int64(l.holders[secret].slot)
+			}
+			f.admin.must("ZADD", key, "XX", (f.last.now-1-int64(f.dice.IntN(3)))*1000+place, "="+secret)
 		} else {
 			last = max(last, l.holders[secret].end)
 		}

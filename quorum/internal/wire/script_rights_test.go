@@ -8,7 +8,7 @@ import (
 )
 
 // losable are the rights that the user of lockproxy may lose while it runs.
-var losable = strings.Fields("zadd zrem zscore zrevrange zrangebyscore zcard zcount hset hmget " +
+var losable = strings.Fields("zadd zrem zscore zrevrange zrangebyscore zcount hset hmget " +
 	"pexpire pexpireat pttl get getrange set setrange del publish pubsub|numsub")
 
 // withoutRights runs packets while the user lacks one or two rights, and gives them back.

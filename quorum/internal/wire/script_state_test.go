@@ -70,8 +70,8 @@ func (s *server) readAll() stored {
 }
 
 const (
-	sharedMark = ReservedPrefix + "shared"
-	limitMark  = ReservedPrefix + "limit"
+	sharedMark = "lockproxy-shared"
+	limitMark  = "lockproxy-limit"
 )
 
 // fault is a broken invariant of the state.
@@ -141,14 +141,15 @@ func (v value) lock(key string) (l *lock, faults []fault) {
 		l.mode, l.end, l.content = foreign, max(v.expire, 0), strings.Join(append([]string{v.kind}, v.content...), " ")
 		return l, faults
 	}
-	last := int64(0)
+	last, places := int64(0), make(map[string]int64)
 	for member, score := range members {
-		if len(member) == SecretLen {
-			end, err := strconv.ParseInt(score, 10, 64)
-			if last = max(last, end); err != nil || end <= 0 {
+		if member, ok := strings.CutPrefix(member, "="); ok {
+			n, err := strconv.ParseInt(score, 10, 64)
+			if last = max(last, n/1000); err != nil || n < 1000 {
 				add(wrong, "%q ends %s", member, score)
 			}
-			l.holders[member] = &holding{end: end, slot: -1}
+			places[member] = n % 1000
+			l.holders[member] = &holding{end: n / 1000, slot: -1}
 		}
 	}
 	for i := 0; i < len(v.content); i += 2 { // in the order in which the script finds them
@@ -157,10 +158,10 @@ func (v value) lock(key string) (l *lock, faults []fault) {
 		}
 	}
 	for secret, h := range l.holders {
-		if index := fmt.Sprintf("#%03d%s", h.slot, secret); h.slot < 0 {
+		if h.slot < 0 {
 			add(waste, "no entry of %s", secret)
-		} else if l.mode == Limited && members[index] == "" {
-			add(waste, "no member %s", index)
+		} else if place := places[secret]; l.mode == Limited && int64(h.slot) != place || l.mode == Shared && place != 999 {
+			add(waste, "%s has the place %d and the slot %d", secret, place, h.slot)
 		}
 	}
 	switch {
@@ -176,11 +177,8 @@ func (v value) lock(key string) (l *lock, faults []fault) {
 
 // entry reads a member with more about a holder, and returns the fault of the member, or "".
 func (l *lock) entry(member string) string {
-	slot, isIndex := strings.CutPrefix(member, "#")
 	switch {
-	case len(member) == SecretLen || member == sharedMark || member == limitMark:
-		return ""
-	case isIndex && len(slot) == 3+SecretLen && l.mode == Limited && l.holders[slot[3:]] != nil:
+	case member[:1] == "=" || member == sharedMark || member == limitMark:
 		return ""
 	case len(member) < SecretLen+4+FenceLen || l.holders[member[:SecretLen]] == nil:
 		return "member of no holder"
