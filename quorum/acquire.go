@@ -157,8 +157,7 @@ func (a *acquisition) enter(again bool) {
 // waits. It asks again before: see pollEvery in commands/internal/queue.
 const maxIntent = 1500 * time.Millisecond
 
-// terms are those of the next attempt. The slots that are tried first are random: those that ask
-// at once would meet at the same slot otherwise.
+// terms returns those of the next attempt.
 func (a *acquisition) terms() *wire.Terms {
 	if a.r.Mode == Exclusive && a.more == nil && a.r.Waits <= 0 {
 		return nil
@@ -168,11 +167,28 @@ func (a *acquisition) terms() *wire.Terms {
 		t.Slots = append(t.Slots, wire.Slot(key))
 	}
 	if a.r.Mode == Limited {
-		for i := range t.Try {
-			t.Try[i] = int(a.q.opts.Dice.Unit() * float64(a.r.Limit))
-		}
+		t.Try = a.slotsToTry()
 	}
 	return t
+}
+
+// slotsToTry returns the slots that masters grant if they are free. They are random at first, or
+// clients that ask at the same time would meet at one slot. Every second attempt names slots that
+// masters granted before: that of most masters, and the highest. A master where both are taken grants
+// its lowest free slot, so no slot under the highest is free on all masters.
+func (a *acquisition) slotsToTry() (slots [2]int) {
+	for i := range slots {
+		slots[i] = int(a.q.opts.Dice.Unit() * float64(a.r.Limit))
+	}
+	if a.retries%2 == 1 {
+		slots = [2]int{a.attempt.votes.slot, 0}
+		for _, v := range a.attempt.votes.answers {
+			if v.state == answerYes || v.elsewhere {
+				slots[1] = max(slots[1], v.slot)
+			}
+		}
+	}
+	return slots
 }
 
 // next makes an attempt. The acquisition has its place.

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +67,41 @@ func TestLimitedLocks(t *testing.T) {
 			t.Errorf("shared: %v", err)
 		}
 	})
+}
+
+// Masters disagree about which slots are taken, and one slot is free on all: a client gets it, though
+// the masters do not grant it unless they are asked for it.
+func TestLimitedLockFindsTheCommonSlot(t *testing.T) {
+	var addrs []string
+	for _, free := range []int{6, 6, 2, 2, 3} { // beside slot 6 of 7
+		m := startMini(t)
+		addrs = append(addrs, m.Addr())
+		end := time.Now().Add(time.Minute)
+		for slot := range 6 {
+			if slot == free {
+				continue
+			}
+			secret := fmt.Sprintf("%040x", slot)
+			for member, score := range map[string]float64{
+				"lockproxy-limit": 7,
+				"=" + secret:      float64(end.UnixMilli()*1000 + int64(slot)),
+				secret + fmt.Sprintf("L%03d%016d", slot, 1): float64(-1000 - slot),
+			} {
+				if _, err := m.ZAdd("lock:pool", score, member); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		m.SetTTL("lock:pool", time.Until(end))
+	}
+	q := dialQuorum(t, addrs, patient)
+	for range 30 {
+		lease := grantedOf(t, q, Request{Key: "pool", Mode: Limited, Limit: 7})
+		if lease.Slot != 6 {
+			t.Errorf("slot %d", lease.Slot)
+		}
+		givenBack(t, q, "pool", lease)
+	}
 }
 
 // Many fight for few slots, and never more of them win.
