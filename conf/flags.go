@@ -11,8 +11,8 @@ type flags struct {
 	given  []given
 }
 
-// parseFlags parses --name value and --name=value, with one dash or two. A boolean alone means
-// true. It does not use package flag, whose errors repeat values, also passwords.
+// parseFlags parses --name value and --name=value, with one dash or two. A boolean without a value
+// is true. It does not use package flag, whose errors repeat values and so passwords.
 func (l *loader) parseFlags(args []string) flags {
 	var f flags
 	seen := map[string]bool{}
@@ -50,7 +50,7 @@ func (l *loader) parseFlags(args []string) flags {
 			i += used
 		}
 		if name == "config" {
-			if f.file = text; text == "" { // as of a variable of the shell that is not set
+			if f.file = text; text == "" { // for example an unset variable of the shell
 				l.fault("--config needs a value")
 			}
 			continue
@@ -60,7 +60,7 @@ func (l *loader) parseFlags(args []string) flags {
 	return f
 }
 
-// unknownFlag notes a flag that there is not, with the nearest that there is.
+// unknownFlag records the fault of an unknown flag and suggests the nearest known one.
 func (l *loader) unknownFlag(name string) {
 	near := suggest("--"+name, func(s setting) string { return "--" + s.name })
 	if near == "" {
@@ -69,9 +69,9 @@ func (l *loader) unknownFlag(name string) {
 	l.fault("unknown flag %s%s --help lists all", quoteName(name), near)
 }
 
-// valueAfter finds the value of a flag without '='. used says how many of rest it takes: 0 for a
-// boolean alone, -1 if the value is missing. If no flag follows a boolean, the next argument is
-// its value.
+// valueAfter finds the value of a flag without '='. used is the number of arguments that it takes
+// from rest: 0 for a boolean without a value, -1 if the value is missing. An argument after a
+// boolean is its value unless it is a flag.
 func (l *loader) valueAfter(s setting, rest []string) (text string, used int) {
 	if s.valueOf != nil {
 		if _, isBool := s.valueOf(&l.cfg).(boolean); isBool {
@@ -87,7 +87,7 @@ func (l *loader) valueAfter(s setting, rest []string) (text string, used int) {
 	return rest[0], 1
 }
 
-// takeAction notes --help, --version and --check. Help wins over version, version over check.
+// takeAction records --help, --version and --check. Help wins over version, version over check.
 func (f *flags) takeAction(name string) bool {
 	actions := map[string]Action{"help": Help, "h": Help, "version": Version, "check": Check}
 	action, ok := actions[name]
