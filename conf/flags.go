@@ -9,13 +9,13 @@ type flags struct {
 	action Action
 	file   string
 	given  []given
+	seen   map[string]bool // names of settings, and "config"
 }
 
 // parseFlags parses --name value and --name=value, with one dash or two. A boolean without a value
 // is true. It does not use package flag, whose errors repeat values and so passwords.
 func (l *loader) parseFlags(args []string) flags {
-	var f flags
-	seen := map[string]bool{}
+	f := flags{seen: map[string]bool{}}
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if len(arg) < 2 || arg[0] != '-' || arg == "--" {
@@ -23,41 +23,52 @@ func (l *loader) parseFlags(args []string) flags {
 			continue
 		}
 		name, text, hasText := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
-		if f.takeAction(name) {
-			if hasText {
-				l.fault("--%s takes no value", name)
-			}
-			continue
+		if hasText {
+			l.parseFlag(&f, name, &text, nil)
+		} else {
+			i += l.parseFlag(&f, name, nil, args[i+1:])
 		}
-		s, ok := lookup(name)
-		if !ok && name != "config" {
-			l.unknownFlag(name)
-			if !hasText && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
-				i++ // the value of the unknown flag
-			}
-			continue
-		}
-		if seen[name] {
-			l.fault("--%s is given twice", name)
-		}
-		seen[name] = true
-		if !hasText {
-			var used int
-			if text, used = l.valueAfter(s, args[i+1:]); used < 0 {
-				l.fault("--%s needs a value", name)
-				continue
-			}
-			i += used
-		}
-		if name == "config" {
-			if f.file = text; text == "" { // for example an unset variable of the shell
-				l.fault("--config needs a value")
-			}
-			continue
-		}
-		f.given = append(f.given, given{s, text, name})
 	}
 	return f
+}
+
+// parseFlag records one flag in f. text is the value after '=', or nil; then the value is in rest,
+// and used is the number of arguments that it takes from there.
+func (l *loader) parseFlag(f *flags, name string, text *string, rest []string) (used int) {
+	if f.takeAction(name) {
+		if text != nil {
+			l.fault("--%s takes no value", name)
+		}
+		return 0
+	}
+	s, ok := lookup(name)
+	if !ok && name != "config" {
+		l.unknownFlag(name)
+		if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+			return 1 // the value of the unknown flag
+		}
+		return 0
+	}
+	if f.seen[name] {
+		l.fault("--%s is given twice", name)
+	}
+	f.seen[name] = true
+	if text == nil {
+		value, n := l.valueAfter(s, rest)
+		if n < 0 {
+			l.fault("--%s needs a value", name)
+			return 0
+		}
+		text, used = &value, n
+	}
+	if name != "config" {
+		f.given = append(f.given, given{s, *text, name})
+		return used
+	}
+	if f.file = *text; f.file == "" { // for example an unset variable of the shell
+		l.fault("--config needs a value")
+	}
+	return used
 }
 
 // unknownFlag records the fault of an unknown flag and suggests the nearest known one.
