@@ -19,7 +19,8 @@ import (
 // someState is a deployment with one master away.
 func someState() State {
 	return State{
-		Masters: []stat.Master{{Name: "10.0.0.1:6379", State: "voting", Grants: 3, RTT: time.Millisecond}, {Name: "10.0.0.2:6379", State: "voting"},
+		Masters: []stat.Master{{Name: "10.0.0.1:6379", State: "voting", Grants: 3, RTT: time.Millisecond},
+			{Name: "10.0.0.2:6379", State: "voting"},
 			{Name: "10.0.0.3:6379", State: "quarantined", Reason: "restarted 2s ago, votes in 59s", VotesIn: 59 * time.Second,
 				Errors: 7, ByKind: map[string]uint64{"LOADING": 2, "\xff\"}\n": 1, "x y": 4}}},
 		Upstream: Upstream{Name: "10.0.0.9:6379", Up: true}, Traffic: stat.Traffic{Commands: 5, Clients: 2}, Waiters: 4,
@@ -41,7 +42,8 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	f := &fixture{}
 	state := someState()
 	f.state.Store(&state)
-	o := Options{Meter: NewMeter([]string{"string", "other"}), Version: "v1", Started: time.Now(), State: func() State { return *f.state.Load() },
+	o := Options{Meter: NewMeter([]string{"string", "other"}), Version: "v1", Started: time.Now(),
+		State:   func() State { return *f.state.Load() },
 		Waiting: func(int) []stat.Waiting { return []stat.Waiting{{Key: "a<b>", Clients: 4, Longest: time.Second}} },
 		Locks: func(_ context.Context, cursor uint64, match string, count int) (uint64, []stat.Lock, error) {
 			f.asked.Add(1)
@@ -58,7 +60,8 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 
 // ask is one request, without a network.
 func (f *fixture) ask(method, target string, edit func(*http.Request)) *httptest.ResponseRecorder {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // a stream that should have been refused would go on for ever
+	ctx, cancel := context.WithTimeout(context.Background(),
+		3*time.Second) // a stream that should have been refused would go on for ever
 	defer cancel()
 	r := httptest.NewRequestWithContext(ctx, method, target, nil)
 	r.Host = "127.0.0.1:9380"
@@ -97,15 +100,22 @@ func TestMetricsLint(t *testing.T) {
 	}
 	body := f.ask("GET", "/metrics", nil).Body.String()
 	for _, want := range []string{
-		`lockproxy_master_errors_total{kind="LOADING",master="10.0.0.3:6379"} 2`, `lockproxy_master_errors_total{kind="other",master="10.0.0.3:6379"} 5`,
-		`lockproxy_master_state{master="10.0.0.3:6379",state="quarantined"} 1`, `lockproxy_master_quarantine_remaining_seconds{master="10.0.0.3:6379"} 59`,
-		`lockproxy_masters_voting 2`, `lockproxy_masters_needed 2`, `lockproxy_upstream_up 1`, `lockproxy_build_info{version="v1"} 1`,
+		`lockproxy_master_errors_total{kind="LOADING",master="10.0.0.3:6379"} 2`,
+		`lockproxy_master_errors_total{kind="other",master="10.0.0.3:6379"} 5`,
+		`lockproxy_master_state{master="10.0.0.3:6379",state="quarantined"} 1`,
+		`lockproxy_master_quarantine_remaining_seconds{master="10.0.0.3:6379"} 59`,
+		`lockproxy_masters_voting 2`, `lockproxy_masters_needed 2`, `lockproxy_upstream_up 1`,
+		`lockproxy_build_info{version="v1"} 1`,
 		`lockproxy_lock_commands_total{command="lock",outcome="granted"} 5`,
-		`lockproxy_locks_granted_total{kind="shared"} 2`, `lockproxy_locks_granted_total{kind="limit"} 1`, `lockproxy_locks_granted_total{kind="other"} 2`,
+		`lockproxy_locks_granted_total{kind="shared"} 2`, `lockproxy_locks_granted_total{kind="limit"} 1`,
+		`lockproxy_locks_granted_total{kind="other"} 2`,
 		`lockproxy_locks_granted_total{kind="keys"} 0`, `lockproxy_locks_granted_total{kind="exclusive"} 0`,
-		`lockproxy_lock_command_duration_seconds_count{command="lockinfo"} 0`, `lockproxy_lock_commands_total{command="lock",outcome="other"} 1`,
-		`lockproxy_lock_wait_duration_seconds_count{granted="false"} 1`, `lockproxy_relayed_command_duration_seconds_count{group="string"} 1`,
-		`lockproxy_relayed_command_duration_seconds_bucket{group="string",le="0.00128"} 1`, "go_goroutines ", "process_open_fds ",
+		`lockproxy_lock_command_duration_seconds_count{command="lockinfo"} 0`,
+		`lockproxy_lock_commands_total{command="lock",outcome="other"} 1`,
+		`lockproxy_lock_wait_duration_seconds_count{granted="false"} 1`,
+		`lockproxy_relayed_command_duration_seconds_count{group="string"} 1`,
+		`lockproxy_relayed_command_duration_seconds_bucket{group="string",le="0.00128"} 1`, "go_goroutines ",
+		"process_open_fds ",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("/metrics lacks %s", want)
@@ -122,7 +132,8 @@ func TestReady(t *testing.T) {
 	s.Masters[1].State, s.Masters[1].Reason = "down", "refused the connection"
 	s.Upstream.Up, s.Upstream.Reason, s.Draining = false, "connection refused", true
 	f.state.Store(&s)
-	want := "not ready\nthe proxy is ending\n1 of 3 masters can vote, 2 needed\nmaster 10.0.0.2:6379 refused the connection\n" +
+	want := "not ready\nthe proxy is ending\n1 of 3 masters can vote, 2 needed\nmaster 10.0.0.2:6379 refused the " +
+		"connection\n" +
 		"master 10.0.0.3:6379 restarted 2s ago, votes in 59s\nupstream 10.0.0.9:6379: connection refused\n"
 	if w := f.ask("GET", "/readyz", nil); w.Code != 503 || w.Body.String() != want {
 		t.Errorf("got %d %q, want 503 %q", w.Code, w.Body, want)
@@ -136,20 +147,25 @@ func TestReady(t *testing.T) {
 func slowState() State {
 	s := someState()
 	s.Masters[2] = stat.Master{Name: "10.0.0.3:6379", State: stat.StateVoting, Slow: 62 * time.Millisecond, Late: 9}
-	s.Load = stat.Load{Waiting: 8123, Running: 255, Window: 256, TimedOut: 7, LateBy: 2 * time.Second, LateAt: time.Unix(1_800_000_000, 5e8)}
+	s.Load = stat.Load{Waiting: 8123, Running: 255, Window: 256, TimedOut: 7, LateBy: 2 * time.Second,
+		LateAt: time.Unix(1_800_000_000, 5e8)}
 	return s
 }
 
-// TestLoadMetrics: slow masters and overload have metrics. A slow master votes and is no spare one.
+// TestLoadMetrics: slow masters and overload have metrics. A slow master votes and is no spare
+// one.
 func TestLoadMetrics(t *testing.T) {
 	f := newFixture(t, nil)
 	s := slowState()
 	f.state.Store(&s)
 	body := f.ask("GET", "/metrics", nil).Body.String()
 	for _, want := range []string{
-		`lockproxy_master_slow_seconds{master="10.0.0.3:6379"} 0.062`, `lockproxy_master_slow_seconds{master="10.0.0.1:6379"} 0`,
-		`lockproxy_master_votes_late_total{master="10.0.0.3:6379"} 9`, `lockproxy_masters_voting 3`, `lockproxy_masters_spare 0`,
-		`lockproxy_locks_unsent 8123`, `lockproxy_locks_undecided 255`, `lockproxy_lock_window 256`, `lockproxy_lock_queue_timeouts_total 7`,
+		`lockproxy_master_slow_seconds{master="10.0.0.3:6379"} 0.062`,
+		`lockproxy_master_slow_seconds{master="10.0.0.1:6379"} 0`,
+		`lockproxy_master_votes_late_total{master="10.0.0.3:6379"} 9`, `lockproxy_masters_voting 3`,
+		`lockproxy_masters_spare 0`,
+		`lockproxy_locks_unsent 8123`, `lockproxy_locks_undecided 255`, `lockproxy_lock_window 256`,
+		`lockproxy_lock_queue_timeouts_total 7`,
 		`lockproxy_late_seconds 2`, `lockproxy_late_timestamp_seconds 1.8000000005e+09`,
 	} {
 		if !strings.Contains(body, want+"\n") {
@@ -161,7 +177,8 @@ func TestLoadMetrics(t *testing.T) {
 	}
 	s = someState()
 	f.state.Store(&s)
-	if body := f.ask("GET", "/metrics", nil).Body.String(); !strings.Contains(body, "lockproxy_late_timestamp_seconds 0\n") {
+	if body := f.ask("GET", "/metrics", nil).Body.String(); !strings.Contains(body,
+		"lockproxy_late_timestamp_seconds 0\n") {
 		t.Error("a proxy that was never late has a time at which it was")
 	}
 }
@@ -178,17 +195,19 @@ func TestLoadReport(t *testing.T) {
 		if err := json.Unmarshal(f.report(&s, nil, s.Load.LateAt.Add(tt.ago)), &r); err != nil {
 			t.Fatal(err)
 		}
-		if r.Voting != 3 || r.Slow != 1 || r.Spare != 0 || r.Quorum != "3 of 3 vote, 1 slow, 2 needed, none may fail" || r.Unsent != 8123 || r.Lateness != tt.lateness {
+		if r.Voting != 3 || r.Slow != 1 || r.Spare != 0 || r.Quorum != "3 of 3 vote, 1 slow, 2 needed, none may fail" ||
+			r.Unsent != 8123 || r.Lateness != tt.lateness {
 			t.Errorf("got %+v", r)
 		}
-		if m := r.Masters[2]; !m.Slow || m.Late != 9 || m.State != "voting" || m.Reason != "answers in 62 ms, later than the majority needs" || r.Masters[0].Slow {
+		if m := r.Masters[2]; !m.Slow || m.Late != 9 || m.State != "voting" ||
+			m.Reason != "answers in 62 ms, later than the majority needs" || r.Masters[0].Slow {
 			t.Errorf("got %+v", m)
 		}
 	}
 }
 
-// TestToken: every address but the two for load balancers asks for it, and those tell no details
-// without.
+// TestToken: every address but the two for load balancers asks for the token, and those two show
+// no details without it.
 func TestToken(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Token = func() string { return "s3cret" }
@@ -197,7 +216,8 @@ func TestToken(t *testing.T) {
 	down := someState()
 	down.Upstream.Up = false
 	f.state.Store(&down)
-	protected := []string{"/", "/page/page.js", "/page/table.js", "/metrics", "/events", "/locks", "/log-level", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
+	protected := []string{"/", "/page/page.js", "/page/table.js", "/metrics", "/events", "/locks", "/log-level",
+		"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
 		"/debug/pprof/trace", "/debug/pprof/symbol", "/debug/pprof/cmdline"}
 	for name, edit := range map[string]func(*http.Request){
 		"nothing": nil, "wrong password": func(r *http.Request) { r.SetBasicAuth("s3cret", "s3cre") },
@@ -206,7 +226,8 @@ func TestToken(t *testing.T) {
 		"empty":        func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") },
 	} {
 		for _, path := range protected {
-			if w := f.ask("GET", path, edit); w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" || strings.Contains(w.Body.String(), "s3cret") {
+			if w := f.ask("GET", path, edit); w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" ||
+				strings.Contains(w.Body.String(), "s3cret") {
 				t.Errorf("%s with %s: %d", path, name, w.Code)
 			}
 		}
@@ -229,11 +250,12 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestOtherSites: what a browser is tricked into asking by another site is refused.
-func TestOtherSites(t *testing.T) {
+// TestRefusesOtherSites: requests that another site makes a browser send are refused.
+func TestRefusesOtherSites(t *testing.T) {
 	level := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	local := newFixture(t, func(o *Options) { o.Local, o.LogLevel = true, level })
-	for host, want := range map[string]int{"127.0.0.1:9380": 200, "[::1]:9380": 200, "localhost:9380": 200, "localhost": 200, "": 200, "10.0.0.1": 200,
+	for host, want := range map[string]int{"127.0.0.1:9380": 200, "[::1]:9380": 200, "localhost:9380": 200,
+		"localhost": 200, "": 200, "10.0.0.1": 200,
 		"evil.example:9380": 421, "evil.example": 421, "evil": 421, "127.0.0.1.evil.example": 421} {
 		if w := local.ask("GET", "/metrics", func(r *http.Request) { r.Host = host }); w.Code != want {
 			t.Errorf("Host %q: %d, want %d", host, w.Code, want)
@@ -243,7 +265,8 @@ func TestOtherSites(t *testing.T) {
 	if w := tokened.ask("GET", "/healthz", func(r *http.Request) { r.Host = "proxy.example" }); w.Code != 200 {
 		t.Errorf("with a token the name does not matter: %d", w.Code)
 	}
-	if w := local.ask("PUT", "/log-level", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }); w.Code != 403 {
+	if w := local.ask("PUT", "/log-level",
+		func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }); w.Code != 403 {
 		t.Errorf("PUT from another site: %d", w.Code)
 	}
 	if w := local.ask("PUT", "/log-level", nil); w.Code != 200 {
@@ -263,7 +286,8 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
-// TestPageFiles: all files are there, nothing else is, and nothing in them comes from elsewhere.
+// TestPageFiles: the server has all files of the page and no others, and they load no other
+// resources.
 func TestPageFiles(t *testing.T) {
 	f := newFixture(t, nil)
 	entries, err := pageFiles.ReadDir("page")
@@ -280,7 +304,8 @@ func TestPageFiles(t *testing.T) {
 			t.Errorf("%s: %d %v", path, w.Code, w.Header())
 		}
 		text := strings.ReplaceAll(w.Body.String(), "http://www.w3.org/2000/svg", "")
-		for _, bad := range []string{"http://", "https://", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "style=", " onload", " onclick"} {
+		for _, bad := range []string{"http://", "https://", "innerHTML", "outerHTML", "insertAdjacentHTML",
+			"document.write", "eval(", "style=", " onload", " onclick"} {
 			if strings.Contains(text, bad) {
 				t.Errorf("%s has %q", name, bad)
 			}
@@ -297,12 +322,14 @@ func TestPageFiles(t *testing.T) {
 	}
 }
 
-// TestLocks: keys are shown so that they cannot be taken for anything else, a search is one for
-// the masters, and what was just asked is not asked again.
+// TestLocks: the page shows keys unambiguously, turns a search into a pattern, and reuses an
+// answer for a moment.
 func TestLocks(t *testing.T) {
 	f := newFixture(t, nil)
-	f.found = []stat.Lock{{Key: "<b>\x00", Owner: "me", Fence: 1 << 52, Held: 3, TTL: 1500 * time.Millisecond, Age: 2 * time.Second, Waiting: 1},
-		{Key: "b", TTL: -1, Mode: "limit", Holders: 1, Slots: []stat.Slot{{Slot: 3, Fence: 1 << 52, Owner: "\x00", TTL: time.Second}}}}
+	f.found = []stat.Lock{{Key: "<b>\x00", Owner: "me", Fence: 1 << 52, Held: 3, TTL: 1500 * time.Millisecond,
+		Age: 2 * time.Second, Waiting: 1},
+		{Key: "b", TTL: -1, Mode: "limit", Holders: 1,
+			Slots: []stat.Slot{{Slot: 3, Fence: 1 << 52, Owner: "\x00", TTL: time.Second}}}}
 	f.next = 1<<63 + 3
 	read := func(target string) (page lockPage) {
 		t.Helper()
@@ -313,10 +340,12 @@ func TestLocks(t *testing.T) {
 		return page
 	}
 	page := read("/locks")
-	if l := page.Locks[0]; l.Key != `<b>\x00` || l.Fence != "4503599627370496" || l.TTL != 1500 || l.Age == nil || *l.Age != 2000 || l.Waiting != 1 {
+	if l := page.Locks[0]; l.Key != `<b>\x00` || l.Fence != "4503599627370496" || l.TTL != 1500 || l.Age == nil ||
+		*l.Age != 2000 || l.Waiting != 1 {
 		t.Errorf("got %+v", l)
 	}
-	if l := page.Locks[1]; l.Mode != "limit" || l.Holders != 1 || len(l.Slots) != 1 || l.Slots[0] != (slotReport{3, `\x00`, "4503599627370496", 1000}) {
+	if l := page.Locks[1]; l.Mode != "limit" || l.Holders != 1 || len(l.Slots) != 1 ||
+		l.Slots[0] != (slotReport{3, `\x00`, "4503599627370496", 1000}) {
 		t.Errorf("got %+v", l)
 	}
 	if page.Cursor != "9223372036854775811" || page.Locks[1].Age != nil {
@@ -329,7 +358,8 @@ func TestLocks(t *testing.T) {
 	if n := f.asked.Load(); n != pageScans {
 		t.Error("the same question was asked twice within a second")
 	}
-	for search, want := range map[string]string{"": "", "job": "*job*", "job:*": "job:*", `a\b`: `*a\\b*`, "[ab]": "[ab]"} {
+	for search, want := range map[string]string{"": "", "job": "*job*", "job:*": "job:*", `a\b`: `*a\\b*`,
+		"[ab]": "[ab]"} {
 		f.next = 0
 		f.locks.kept = map[string]keptPage{}
 		before := f.asked.Load()
@@ -342,7 +372,8 @@ func TestLocks(t *testing.T) {
 	if w := f.ask("GET", "/locks?search=x", nil); w.Code != 502 || !strings.Contains(w.Body.String(), "1 of 3") {
 		t.Errorf("without a quorum: %d %q", w.Code, w.Body)
 	}
-	for _, bad := range []string{"/locks?cursor=x", "/locks?cursor=-1", "/locks?search=" + strings.Repeat("a", maxSearch+1)} {
+	for _, bad := range []string{"/locks?cursor=x", "/locks?cursor=-1",
+		"/locks?search=" + strings.Repeat("a", maxSearch+1)} {
 		if w := f.ask("GET", bad, nil); w.Code != 400 {
 			t.Errorf("%.30s: %d", bad, w.Code)
 		}

@@ -12,13 +12,15 @@ import (
 // namespace begins the name of every metric of ours.
 const namespace = "lockproxy"
 
-// Registry holds all metrics: those of m, those read from state at each scrape, and those of Go and
-// the process.
+// Registry holds all metrics: those of m, those read from state at each scrape, and those of Go
+// and the process.
 func Registry(m *Meter, state func() State, version string) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(m.all...)
-	r.MustRegister(&collector{state}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	info := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "The version of lockproxy; always 1.",
+	r.MustRegister(&collector{state}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info",
+		Help:        "The version of lockproxy; always 1.",
 		ConstLabels: prometheus.Labels{"version": strings.ToValidUTF8(version, "")}})
 	info.Set(1)
 	r.MustRegister(info)
@@ -63,7 +65,8 @@ var metrics = []metric[State]{
 	gauge("clients", "Clients connected.", func(s *State) int { return s.Traffic.Clients }),
 	counter("client_connections_total", "Connections of clients that were served.",
 		func(s *State) uint64 { return s.Traffic.Accepted }),
-	counter("client_connections_refused_total", "Connections of clients that were turned away: max-clients, or the proxy was ending.",
+	counter("client_connections_refused_total",
+		"Connections of clients that were turned away: max-clients, or the proxy was ending.",
 		func(s *State) uint64 { return s.Traffic.Refused }),
 	counter("client_received_bytes_total", "Bytes from clients.",
 		func(s *State) uint64 { return s.Traffic.Received }),
@@ -90,7 +93,8 @@ var metrics = []metric[State]{
 	gauge("masters_needed", "Masters that make a majority.",
 		func(s *State) int { return s.votes().Needed() }),
 	gauge("masters_voting", "Masters that vote.", func(s *State) int { return s.votes().Voting }),
-	gauge("masters_spare", "Masters that may fail while those that answer in time still make a majority; under 0 they do not.",
+	gauge("masters_spare", "Masters that may fail while those that answer in time still make a majority; under 0 they "+
+		"do not.",
 		func(s *State) int { return s.votes().Spare() }),
 	gauge("locks_unsent", "LOCKs that wait until they can be sent to the masters.",
 		func(s *State) int { return s.Load.Waiting }),
@@ -136,7 +140,8 @@ var masterMetrics = []metric[stat.Master]{
 		func(m *stat.Master) uint64 { return m.Grants }),
 	masterCounter("master_votes_refused_total", "Acquires that the master refused as the key was there.",
 		func(m *stat.Master) uint64 { return m.Refusals }),
-	masterCounter("master_votes_late_total", "Answers of the master to acquires that came long after the majority had decided.",
+	masterCounter("master_votes_late_total",
+		"Answers of the master to acquires that came long after the majority had decided.",
 		func(m *stat.Master) uint64 { return m.Late }),
 	masterGauge("master_slow_seconds", "How long the latest late answer of the master took; 0 while it answers in time.",
 		func(m *stat.Master) float64 { return m.Slow.Seconds() }),
@@ -144,11 +149,13 @@ var masterMetrics = []metric[stat.Master]{
 		func(m *stat.Master) uint64 { return m.Lost }),
 	masterCounter("master_quarantines_total", "How often the master was put in quarantine, as this proxy saw it.",
 		func(m *stat.Master) uint64 { return m.Quarantines }),
-	masterCounter("master_strays_cleaned_total", "Keys left by attempts that failed or came late, found on the master and deleted.",
+	masterCounter("master_strays_cleaned_total",
+		"Keys left by attempts that failed or came late, found on the master and deleted.",
 		func(m *stat.Master) uint64 { return m.Strays }),
 	masterGauge("master_owed_commands", "Releases and top-ups that the master has not answered yet.",
 		func(m *stat.Master) int { return m.Owed }),
-	masterCounter("master_owed_dropped_total", "Releases and top-ups given up as there were too many: keys stay on the master until their ttl.",
+	masterCounter("master_owed_dropped_total",
+		"Releases and top-ups given up as there were too many: keys stay on the master until their ttl.",
 		func(m *stat.Master) uint64 { return m.Dropped }),
 	masterGauge("master_unanswered_commands", "Commands on their way to the master or back.",
 		func(m *stat.Master) int { return m.Unanswered }),

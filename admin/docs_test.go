@@ -28,7 +28,8 @@ func TestDocsMetrics(t *testing.T) {
 		if !strings.HasPrefix(f.GetName(), namespace+"_") {
 			continue // of Go and the process
 		}
-		want = append(want, fmt.Sprintf("| `%s` | %s | %s | %s |", f.GetName(), strings.ToLower(f.GetType().String()), labelsOf(f), f.GetHelp()))
+		want = append(want, fmt.Sprintf("| `%s` | %s | %s | %s |", f.GetName(), strings.ToLower(f.GetType().String()),
+			labelsOf(f), f.GetHelp()))
 	}
 	got := regexp.MustCompile("(?m)^\\| `lockproxy_.*$").FindAllString(page, -1)
 	if !slices.Equal(got, want) {
@@ -44,7 +45,8 @@ func TestDocsMetrics(t *testing.T) {
 			t.Errorf("the page says that %s ends as %q, it may end as %q", command, shown, outcomes)
 		}
 	}
-	for metric, label := range map[string]string{"session_locks_ended_total": "outcome", "upstream_dial_errors_total": "kind", "master_state": "state"} {
+	for metric, label := range map[string]string{"session_locks_ended_total": "outcome",
+		"upstream_dial_errors_total": "kind", "master_state": "state"} {
 		for _, value := range valuesOf(families, metric, label, "")[""] {
 			if !strings.Contains(page, "`"+value+"`") {
 				t.Errorf("the page does not name %s=%q of %s", label, value, metric)

@@ -12,7 +12,7 @@ import (
 // chart leaves them out.
 var clientFaults = map[stat.Outcome]bool{stat.OutcomeInvalid: true, stat.OutcomeDenied: true}
 
-// fault names a kind of error: where it shows, and its kind there.
+// fault names a kind of error: the part that reports it, and its kind there.
 type fault struct {
 	Source string // "reply", "session", "master" or "upstream"
 	Kind   string

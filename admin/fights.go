@@ -9,13 +9,13 @@ import (
 	"lockproxy/stat"
 )
 
-// Limits of what is kept about contended keys: under 2 MB with the longest keys and labels.
+// These limit the record of contended keys to under 2 MB with the longest keys and labels.
 const (
 	fightShards  = 16
 	shardKeys    = 32                   // contended keys of a shard
 	shardGrants  = 256                  // holders of any keys of a shard
 	fightMinutes = 5                    // how long a key is contended after the last time
-	shortWait    = 5 * time.Millisecond // a LOCK with WAIT that took less met nobody
+	shortWait    = 5 * time.Millisecond // a LOCK with WAIT that took less met no holder
 	keptHolders  = 3
 )
 
@@ -48,7 +48,7 @@ type holder struct {
 	held   time.Duration // until UNLOCK; 0: not known, or it holds the lock still
 }
 
-// fight is what is known about one key.
+// fight is the record of one contended key.
 type fight struct {
 	minutes [fightMinutes]fightMinute
 	holders [keptHolders]holder // the latest first
@@ -174,7 +174,8 @@ func (s *fightShard) roomLocked(now time.Time) *fight {
 	return k
 }
 
-// sum is what happened in the last minutes: four to five, as they begin with the clock's.
+// sum adds up the last four to five minutes: the record has one entry for each minute of the
+// clock.
 func (k *fight) sum(now time.Time) (all fightMinute) {
 	for _, m := range k.minutes {
 		if m.minute > now.Unix()/60-fightMinutes {

@@ -18,8 +18,8 @@ func lockEvent(key string, outcome stat.Outcome, took time.Duration) *stat.Event
 		Owner: "me<b>", Client: someClient, Fence: 7}
 }
 
-// TestFights: what was refused and waited for, its longest and mean wait, and who held it before
-// it was contended and since.
+// TestFights: a contended key shows its refusals and waits, the longest and mean wait, and who
+// held it before and since.
 func TestFights(t *testing.T) {
 	f, now := newFights(), time.Unix(6000, 0)
 	f.note(lockEvent("quiet", stat.OutcomeGranted, 0), now)
@@ -111,7 +111,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// BenchmarkContended is what a LOCK pays that met another client.
+// BenchmarkContended measures the cost of recording a LOCK that met another holder.
 func BenchmarkContended(b *testing.B) {
 	m := NewMeter(nil)
 	b.ReportAllocs()

@@ -19,7 +19,7 @@ type foughtReport struct {
 	Refused uint64         `json:"refused"` // LOCK without success
 	Waited  uint64         `json:"waited"`  // LOCK with WAIT, with success or not
 	Longest int64          `json:"longest_ms"`
-	Mean    int64          `json:"mean_ms"` // of those that waited
+	Mean    int64          `json:"mean_ms"` // of the commands that waited
 	Holders []holderReport `json:"holders"` // the latest first
 }
 

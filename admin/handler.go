@@ -19,13 +19,15 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	protected := map[string]http.Handler{
-		"GET /metrics": metrics, "GET /{$}": http.HandlerFunc(servePage), "GET /page/{name}": http.HandlerFunc(servePage), "GET /events": http.HandlerFunc(s.events),
+		"GET /metrics": metrics, "GET /{$}": http.HandlerFunc(servePage), "GET /page/{name}": http.HandlerFunc(servePage),
+		"GET /events":            http.HandlerFunc(s.events),
 		"GET /locks":             http.HandlerFunc(s.listLocks),
 		"POST /release":          http.HandlerFunc(s.release),
 		"GET /debug/pprof/":      profiles(pprof.Index),
 		"GET /debug/pprof/trace": profiles(pprof.Trace), "GET /debug/pprof/profile": profiles(pprof.Profile),
 		"GET /debug/pprof/cmdline": http.NotFoundHandler(), // it may show passwords
-		"GET /debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol), "POST /debug/pprof/symbol": http.HandlerFunc(pprof.Symbol),
+		"GET /debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
+		"POST /debug/pprof/symbol": http.HandlerFunc(pprof.Symbol),
 	}
 	if s.o.LogLevel != nil {
 		level := http.MaxBytesHandler(s.o.LogLevel, 1<<10)
@@ -37,8 +39,8 @@ func (s *Server) handler() http.Handler {
 	return http.NewCrossOriginProtection().Handler(s.guard(mux))
 }
 
-// atMost returns a wrapper that lets n requests run at a time, of all handlers together, and refuses
-// the others: they cost processor time that a health check needs.
+// atMost returns a wrapper that lets n requests run at a time, of all handlers together, and
+// refuses the others: they cost processor time that a health check needs.
 func atMost(n int) func(http.HandlerFunc) http.Handler {
 	places := make(chan struct{}, n)
 	return func(next http.HandlerFunc) http.Handler {
@@ -55,8 +57,8 @@ func atMost(n int) func(http.HandlerFunc) http.Handler {
 	}
 }
 
-// guard sets the headers of every answer, and refuses what a page of another site makes a browser
-// ask.
+// guard sets the headers of every answer, and refuses requests that a page of another site makes a
+// browser send.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -69,7 +71,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		if s.o.Local && s.o.Token() == "" && !localName(r.Host) {
 			// With a name that points here (DNS rebinding) this server would be part of another
 			// site.
-			http.Error(w, "ask for this address by number or as localhost, or set admin-token-file", http.StatusMisdirectedRequest)
+			http.Error(w, "ask for this address by number or as localhost, or set admin-token-file",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
@@ -112,7 +115,8 @@ func (s *Server) known(r *http.Request) bool {
 		return true
 	}
 	_, given, ok := r.BasicAuth()
-	if scheme, rest, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "Bearer") {
+	if scheme, rest, found := strings.Cut(r.Header.Get("Authorization"), " "); found &&
+		strings.EqualFold(scheme, "Bearer") {
 		given, ok = strings.TrimSpace(rest), true
 	}
 	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))
@@ -125,8 +129,8 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// readyz reports whether a majority can vote and the upstream answers. Clients with the token
-// learn what is missing.
+// readyz reports whether a majority can vote and the upstream answers. Clients with the token see
+// the reasons.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	state := s.o.State()
 	missing := state.missing()

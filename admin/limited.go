@@ -13,8 +13,8 @@ import (
 
 // limited is a listener with a limit on open connections. If it is reached, one is closed for the
 // next, so that no crowd delays a health check: the one that has been idle for longest, or without
-// idle ones the one that has been at its request for longest, if that is slow. Idle means without a
-// complete request: silent, slow to send its request, or between two requests.
+// idle ones the one that has been at its request for longest, if that is slow. Idle means without
+// a complete request: silent, slow to send its request, or between two requests.
 type limited struct {
 	net.Listener
 	free chan struct{}
@@ -67,13 +67,13 @@ func (l *limited) place() bool {
 			return true
 		case <-l.done:
 			return false
-		case <-time.After(slow): // by now those that are busy are slow
+		case <-time.After(slow): // every busy connection has been slow
 		}
 	}
 }
 
-// note is called at every change of a connection's state, as http.Server.ConnState. A connection
-// is active once the header of its request is complete.
+// note is the http.Server.ConnState function: the server calls it at every change of a
+// connection's state. A connection is active once the header of its request is complete.
 func (l *limited) note(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew, http.StateIdle:

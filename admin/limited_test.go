@@ -22,7 +22,8 @@ func TestHealthBesideCrowd(t *testing.T) {
 	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/long", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) })
-	server := &http.Server{Handler: few.whole(mux), ConnState: few.note, ConnContext: keepConn, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: few.whole(mux), ConnState: few.note, ConnContext: keepConn,
+		ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(few) }()
 	defer func() {

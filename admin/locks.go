@@ -42,7 +42,7 @@ type keptPage struct {
 
 func (l *lockList) init() { l.turn, l.kept = make(chan struct{}, 1), map[string]keptPage{} }
 
-// forget drops the answers, as a lock was released.
+// forget drops the stored answers, which a release has made stale.
 func (l *lockList) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +152,8 @@ func (s *Server) askLocks(ctx context.Context, cursor uint64, match string) ([]b
 		for i := range locks {
 			page.Locks = append(page.Locks, lockReportOf(&locks[i]))
 		}
-		if cursor = next; cursor == 0 || len(page.Locks) >= pageLocks || scans+1 >= pageScans || time.Since(start) > pageTime {
+		if cursor = next; cursor == 0 || len(page.Locks) >= pageLocks || scans+1 >= pageScans ||
+			time.Since(start) > pageTime {
 			break
 		}
 	}

@@ -44,10 +44,13 @@ var dialKinds = []string{"refused", "timeout", "dns", "tls", "auth", "closed", o
 // NewMeter returns a meter at zero. groups are the groups of Relayed.
 func NewMeter(groups []string) *Meter {
 	m := &Meter{fights: newFights(),
-		relayed: map[string]prometheus.Histogram{}, commands: map[string]map[stat.Outcome]prometheus.Counter{}, sessions: map[stat.Outcome]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
+		relayed: map[string]prometheus.Histogram{}, commands: map[string]map[stat.Outcome]prometheus.Counter{},
+		sessions: map[stat.Outcome]prometheus.Counter{}, took: map[string]prometheus.Histogram{},
 		dialFails: map[string]prometheus.Counter{}}
-	ended := m.counters("lock_commands_total", "Commands that lockproxy answers itself, by outcome.", "command", "outcome")
-	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has lock_wait_duration_seconds, LOCKINFO with WAIT is not timed.", latencies, "command")
+	ended := m.counters("lock_commands_total", "Commands that lockproxy answers itself, by outcome.", "command",
+		"outcome")
+	duration := m.histograms("lock_command_duration_seconds", "Time from a command to its reply; LOCK with WAIT has "+
+		"lock_wait_duration_seconds, LOCKINFO with WAIT is not timed.", latencies, "command")
 	// so that every series is there from the start, and clients make none
 	for _, c := range stat.Commands {
 		m.commands[c.Name] = map[stat.Outcome]prometheus.Counter{}
@@ -62,21 +65,28 @@ func NewMeter(groups []string) *Meter {
 		m.granted[kind] = granted.WithLabelValues(string(kind))
 	}
 	waits := []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}
-	wait := m.histograms("lock_wait_duration_seconds", "How long LOCK with WAIT took, by whether it was granted.", waits, "granted")
-	m.waited, m.gaveUp = wait.WithLabelValues(strconv.FormatBool(true)).(prometheus.Histogram), wait.WithLabelValues(strconv.FormatBool(false)).(prometheus.Histogram)
+	wait := m.histograms("lock_wait_duration_seconds", "How long LOCK with WAIT took, by whether it was granted.", waits,
+		"granted")
+	m.waited, m.gaveUp = wait.WithLabelValues(strconv.FormatBool(true)).(prometheus.Histogram),
+		wait.WithLabelValues(strconv.FormatBool(false)).(prometheus.Histogram)
 	holds := []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
-	m.held = m.histograms("lock_hold_duration_seconds", "How long released locks were held, of those granted through this proxy and not forgotten.", holds).
+	m.held = m.histograms("lock_hold_duration_seconds",
+		"How long released locks were held, of those granted through this proxy and not forgotten.", holds).
 		WithLabelValues().(prometheus.Histogram)
-	sessions := m.counters("session_locks_ended_total", "Session locks that ended without UNLOCK: released, left to run out, or lost.", "outcome")
+	sessions := m.counters("session_locks_ended_total",
+		"Session locks that ended without UNLOCK: released, left to run out, or lost.", "outcome")
 	for _, outcome := range append(stat.SessionOutcomes, other) {
 		m.sessions[outcome] = sessions.WithLabelValues(string(outcome))
 	}
-	relayed := m.histograms("relayed_command_duration_seconds", "Time the upstream took to answer, by group of commands: of some commands on each connection, not of those that block.",
+	relayed := m.histograms("relayed_command_duration_seconds",
+		"Time the upstream took to answer, by group of commands: of some commands on each connection, not of those "+
+			"that block.",
 		quick, "group")
 	for _, group := range groups {
 		m.relayed[group] = relayed.WithLabelValues(group).(prometheus.Histogram)
 	}
-	m.dialTook = m.histograms("upstream_dial_duration_seconds", "How long connecting to the upstream took, failed dials included.", latencies).
+	m.dialTook = m.histograms("upstream_dial_duration_seconds",
+		"How long connecting to the upstream took, failed dials included.", latencies).
 		WithLabelValues().(prometheus.Histogram)
 	fails := m.counters("upstream_dial_errors_total", "Dials of the upstream that failed, by kind.", "kind")
 	for _, kind := range dialKinds {
@@ -92,7 +102,8 @@ func (m *Meter) counters(name, help string, labels ...string) *prometheus.Counte
 }
 
 func (m *Meter) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help,
+		Buckets: buckets}, labels)
 	m.all = append(m.all, v)
 	return v
 }
@@ -115,7 +126,7 @@ func (m *Meter) Note(e *stat.Event) {
 	}
 	switch h := m.took[e.Command]; {
 	case e.Outcome == stat.OutcomeUndelivered, h == nil: // its command has been counted before
-	case e.Command == "lockinfo" && e.Wait: // it takes as long as nothing happens
+	case e.Command == "lockinfo" && e.Wait: // its duration says only when the lock changed
 	case !e.Wait, e.Outcome == stat.OutcomeInvalid, e.Outcome == stat.OutcomeDenied: // did not wait
 		h.Observe(e.Took.Seconds())
 	case e.Outcome == stat.OutcomeGranted:

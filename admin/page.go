@@ -11,9 +11,10 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// contentPolicy lets the page load nothing from elsewhere, run only the scripts of this package,
-// and never turn text into markup.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
+// contentPolicy lets the page load only files of this server, run only the scripts of this
+// package, and never turn text into markup.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " +
+	"'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 const scriptType = "text/javascript; charset=utf-8"

@@ -32,7 +32,7 @@ func (s *Server) operator(client net.Addr) Operator {
 	return Operator{Client: client, Unix: s.o.Unix, Token: s.o.Token() != ""}
 }
 
-// whyNoRelease says why nobody may release locks on the page; empty: they may.
+// whyNoRelease returns the reason why the page may not release locks, or "" if it may.
 func (s *Server) whyNoRelease() string {
 	if s.o.Release == nil {
 		return "not here"
@@ -44,9 +44,9 @@ func (s *Server) whyNoRelease() string {
 }
 
 // release serves POST /release with {"key": hex digits, "fence": decimal digits}, and answers
-// {"freed": true}, or false if there was no such lock any more. The key is hex as JSON has no
-// bytes. Pages of other sites are refused twice: by the browser's word on where the request comes
-// from, and as they cannot send the header.
+// {"freed": true}, or false if there was no such lock any more. The key is in hex because JSON
+// strings cannot hold arbitrary bytes. Two checks refuse pages of other sites: the browser names
+// the origin of a request, and only this page can send the header.
 func (s *Server) release(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get(pageHeader) == "" || r.Header.Get("Content-Type") != "application/json" {
 		text := "a release needs the header " + pageHeader + " and a body of application/json"

@@ -17,7 +17,7 @@ import (
 	"lockproxy/stat"
 )
 
-// releaser notes what it is asked to release.
+// releaser records the locks that it is asked to release.
 type releaser struct {
 	by    Operator
 	key   string
@@ -59,7 +59,8 @@ func (f *fixture) askRelease(body string, edit func(*http.Request)) (code int, t
 	return w.Code, strings.TrimSpace(w.Body.String())
 }
 
-// TestRelease: any bytes are a key, the fence that was shown goes with it, and the client is known.
+// TestRelease: any bytes are a key, the fence that was shown goes with it, and the client is
+// known.
 func TestRelease(t *testing.T) {
 	f, r := releaseFixture(t, nil)
 	key := "two\r\nlines\x00\xff<b>"
@@ -86,7 +87,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseRefused: what does not come from the page of this server, or is no key, asks nobody.
+// TestReleaseRefused: a request that does not come from this server's page, or has no valid key,
+// never reaches the masters.
 func TestReleaseRefused(t *testing.T) {
 	f, r := releaseFixture(t, func(o *Options) { o.Local = true })
 	set := func(name, value string) func(*http.Request) {
@@ -134,7 +136,8 @@ func TestReleaseRefused(t *testing.T) {
 	}
 }
 
-// TestReleaseToken: with a token set, who shows it is an operator with a token, and nobody else is.
+// TestReleaseToken: with a token set, exactly the clients that show it count as operators with a
+// token.
 func TestReleaseToken(t *testing.T) {
 	f, r := releaseFixture(t, func(o *Options) { o.Token = func() string { return "s3cret" } })
 	shown := func(r *http.Request) { r.SetBasicAuth("me", "s3cret") }
@@ -158,9 +161,9 @@ func TestReleaseForgets(t *testing.T) {
 	}
 }
 
-// TestReportTells: the report says which proxy it is, who waits from where, and why nothing can be
-// released; keys and labels are text whatever bytes they have.
-func TestReportTells(t *testing.T) {
+// TestReportContents: the report names the proxy, the waiting clients and their addresses, and why
+// releases are not possible; keys and labels of any bytes become text.
+func TestReportContents(t *testing.T) {
 	f, r := releaseFixture(t, func(o *Options) {
 		o.Host, o.Listen = "host-1", []string{"127.0.0.1:6380"}
 		o.Waiting = func(int) []stat.Waiting {
@@ -182,7 +185,8 @@ func TestReportTells(t *testing.T) {
 	}
 	first := got.Waiting[0].First
 	if got.Host != "host-1" || got.Listen[0] != "127.0.0.1:6380" || len(first) != 3 ||
-		got.NoRelease != "NOPERM not here" || got.Waiting[0].Key != `a\x00` || first[0] != (waiterReport{"</script>", "10.0.0.9:7", "shared", 1000}) ||
+		got.NoRelease != "NOPERM not here" || got.Waiting[0].Key != `a\x00` ||
+		first[0] != (waiterReport{"</script>", "10.0.0.9:7", "shared", 1000}) ||
 		first[1].From != "Unix socket" || first[2].From != "" {
 		t.Errorf("got %+v", got)
 	}

@@ -65,7 +65,8 @@ func (s *sampler) next(state State, now time.Time) Sample {
 			if outcome.Failed() {
 				failed += valueOf(c)
 			}
-			if command == "lock" && (outcome == stat.OutcomeTaken || outcome == stat.OutcomeTimeout || outcome == stat.OutcomeGone) {
+			if command == "lock" && (outcome == stat.OutcomeTaken || outcome == stat.OutcomeTimeout ||
+				outcome == stat.OutcomeGone) {
 				taken += valueOf(c)
 			}
 		}
@@ -113,9 +114,9 @@ func bucketsOf(h prometheus.Histogram) *buckets {
 	return b
 }
 
-// since returns the quantile of the observations after before, in milliseconds, as Prometheus
-// estimates it: evenly spread within a bucket, and the last bound for those above. It returns nil
-// without observations.
+// since returns the quantile of the observations made after before, in milliseconds. Like
+// Prometheus it assumes that observations are spread evenly within a bucket, and uses the last
+// bound for all above. It returns nil without observations.
 func (b *buckets) since(before *buckets, quantile float64) *float64 {
 	if before == nil || b.total <= before.total || len(b.bounds) == 0 || len(before.counts) != len(b.counts) {
 		return nil

@@ -9,12 +9,13 @@ import (
 	"lockproxy/stat"
 )
 
-// TestSample: rates and quantiles are those of the time between two samples, whatever was before.
+// TestSample: rates and quantiles cover only the time between two samples.
 func TestSample(t *testing.T) {
 	m := NewMeter(nil)
 	start := time.Now()
 	for range 1000 {
-		m.Note(&stat.Event{Command: "lock", Outcome: "granted", Wait: false, Took: 50 * time.Microsecond}) // of before: it must not count
+		m.Note(&stat.Event{Command: "lock", Outcome: "granted", Wait: false,
+			Took: 50 * time.Microsecond}) // of before: it must not count
 	}
 	s := newSampler(m, start)
 	for range 98 {
@@ -40,7 +41,8 @@ func TestSample(t *testing.T) {
 	for name, c := range map[string]struct {
 		got       *float64
 		low, high float64
-	}{"lock50": {got.Lock50, 0.65, 1.05}, "lock99": {got.Lock99, 68, 110}, "wait50": {got.Wait50, 100, 200}, "wait99": {got.Wait99, 100, 200}} {
+	}{"lock50": {got.Lock50, 0.65, 1.05}, "lock99": {got.Lock99, 68, 110}, "wait50": {got.Wait50, 100, 200},
+		"wait99": {got.Wait99, 100, 200}} {
 		if got := value(c.got); got < c.low || got > c.high {
 			t.Errorf("%s is %v, want %v to %v", name, got, c.low, c.high)
 		}
@@ -60,7 +62,9 @@ func TestQuantileAboveAllBounds(t *testing.T) {
 }
 
 func TestShown(t *testing.T) {
-	for text, want := range map[string]string{"job:1": "job:1", "Grüße ✓": "Grüße ✓", "<b>": "<b>", "a\nb": `a\nb`, "\xff": `\xff`, "a\u202eb": `a\u202eb`, "": "", `q"`: `q"`} {
+	for text, want := range map[string]string{"job:1": "job:1", "Grüße ✓": "Grüße ✓",
+		"<b>": "<b>", "a\nb": `a\nb`,
+		"\xff": `\xff`, "a\u202eb": `a\u202eb`, "": "", `q"`: `q"`} {
 		if got := plain.Escape(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}

@@ -1,5 +1,5 @@
 // Package admin serves operators by HTTP: metrics for Prometheus, health for load balancers,
-// profiles, and a page for people. It gets what it shows through functions.
+// profiles, and a page for people. It gets its data through the functions in [Options].
 package admin
 
 import (
@@ -36,15 +36,15 @@ type Options struct {
 	Locks func(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []stat.Lock, err error)
 	// MayRelease says whether Release would do anything. It never blocks.
 	MayRelease func(by Operator) error
-	// Release frees the lock of key, if its fence is still that one or 0, and reports whether there
-	// was one. Its error is an fs.ErrPermission if it was not allowed. Nil, with MayRelease: the
-	// page releases nothing.
+	// Release frees the lock of key, if its fence is still that one or 0, and reports whether
+	// there was one. Its error is an fs.ErrPermission if it was not allowed. Nil, with MayRelease:
+	// the page cannot release locks.
 	Release func(ctx context.Context, by Operator, key string, fence uint64) (freed bool, err error)
 	// Explain returns the text of an error of Locks, MayRelease or Release.
 	Explain func(error) string
 
-	// Token returns what clients must show, as a bearer token or as the password of any user. Nil,
-	// or "": nothing.
+	// Token returns the secret that clients must show: a bearer token or the password of any user.
+	// Nil or "": clients need no token.
 	Token func() string
 	// Local says that only this machine can reach the listener. Without a token, pages of other
 	// sites in a browser here are refused.
@@ -58,7 +58,7 @@ type Options struct {
 // MaxConnections is how many connections a Server has at a time. It closes one for each further.
 const MaxConnections = 128
 
-// Further limits of one server, as there are few operators.
+// Further limits of one server. Operators are few.
 const (
 	maxProfiles   = 4
 	headerTimeout = 5 * time.Second
@@ -95,8 +95,9 @@ func New(o Options) *Server {
 	s := &Server{o: o, done: make(chan struct{}), registry: Registry(o.Meter, o.State, o.Version)}
 	s.locks.init()
 	s.stream.done = s.done
-	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: zap.NewStdLog(zap.NewNop())}
+	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout,
+		IdleTimeout:  idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: zap.NewStdLog(zap.NewNop())}
 	return s
 }
 

@@ -11,8 +11,8 @@ import (
 const (
 	// maxWatching is how many clients may read the stream at a time.
 	maxWatching = 32
-	// behind is how many reports a client may be behind before it is dropped.
-	behind = 4
+	// maxLag is how many reports may wait for a client before it is dropped.
+	maxLag = 4
 	// shownWaiting is how many keys with waiting clients a report has.
 	shownWaiting = 50
 	// sendTimeout bounds writing one report.
@@ -62,7 +62,7 @@ func (s *stream) join() (reports chan []byte, history []Sample, ok bool) {
 	if s.watchers == nil {
 		s.watchers = map[chan []byte]struct{}{}
 	}
-	reports = make(chan []byte, behind)
+	reports = make(chan []byte, maxLag)
 	s.watchers[reports] = struct{}{}
 	return reports, slices.Clone(s.samples), true
 }
@@ -113,14 +113,14 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// report is what the page shows. Times are in milliseconds.
+// report is the data that the page shows. Times are in milliseconds.
 type report struct {
 	Now          int64           `json:"now"`
 	Started      int64           `json:"started"`
 	Version      string          `json:"version"`
 	Host         string          `json:"host"`
 	Listen       []string        `json:"listen"`
-	NoRelease    string          `json:"no_release"` // why nothing is released here
+	NoRelease    string          `json:"no_release"` // why the page cannot release locks
 	Missing      []string        `json:"missing"`    // what keeps the proxy from being ready
 	Draining     bool            `json:"draining"`
 	Voting       int             `json:"voting"`
@@ -170,22 +170,26 @@ type upstreamReport struct {
 
 func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 	votes := state.votes()
-	r := report{Now: now.UnixMilli(), Started: s.o.Started.UnixMilli(), Version: s.o.Version, Missing: append([]string{}, state.missing()...),
+	r := report{Now: now.UnixMilli(), Started: s.o.Started.UnixMilli(), Version: s.o.Version,
+		Missing:  append([]string{}, state.missing()...),
 		Draining: state.Draining, Voting: votes.Voting, Clients: state.Traffic.Clients, Waiters: state.Waiters,
 		Host: s.o.Host, Listen: append([]string{}, s.o.Listen...), NoRelease: s.whyNoRelease(),
-		Slow: votes.Slow, Spare: votes.Spare(), Quorum: votes.String(), Lateness: state.Load.Lateness(now), Unsent: state.Load.Waiting,
+		Slow: votes.Slow, Spare: votes.Spare(), Quorum: votes.String(), Lateness: state.Load.Lateness(now),
+		Unsent:    state.Load.Waiting,
 		Followers: state.Followers, Fought: s.o.Meter.fights.reports(now),
 		Faults:     faultReports(s.o.Meter.faults(state.Masters)),
 		WaitedKeys: state.WaitedKeys, SessionLocks: state.SessionLocks, Sample: sample,
-		Upstream: upstreamReport{state.Upstream.Name, state.Upstream.Up, state.Upstream.Reason, millis(state.Upstream.RTT), state.Traffic.Upstreams, state.Traffic.Unanswered},
-		Waiting:  waitingReports(s.o.Waiting(shownWaiting))}
+		Upstream: upstreamReport{state.Upstream.Name, state.Upstream.Up, state.Upstream.Reason, millis(state.Upstream.RTT),
+			state.Traffic.Upstreams, state.Traffic.Unanswered},
+		Waiting: waitingReports(s.o.Waiting(shownWaiting))}
 	for i := range state.Masters {
 		m := &state.Masters[i]
-		r.Masters = append(r.Masters, masterReport{m.Name, string(m.State), m.Why(), now.Sub(m.Since).Milliseconds(), (m.VotesIn + time.Millisecond - 1).Milliseconds(),
+		r.Masters = append(r.Masters, masterReport{m.Name, string(m.State), m.Why(), now.Sub(m.Since).Milliseconds(),
+			(m.VotesIn + time.Millisecond - 1).Milliseconds(),
 			millis(m.RTT), m.Grants, m.Refusals, m.Errors, m.Lost, m.Quarantines, m.Strays, m.Late, m.IsSlow()})
 	}
 	data, err := json.Marshal(&r)
-	if err != nil { // nothing in it can fail
+	if err != nil { // a report has no value that cannot be encoded
 		return []byte("{}")
 	}
 	return data

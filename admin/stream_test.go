@@ -49,7 +49,8 @@ func TestStream(t *testing.T) {
 		}
 		if isData && events[len(events)-1] == "report" {
 			var r report
-			if err := json.Unmarshal([]byte(data), &r); err != nil || len(r.Masters) != 3 || r.Voting != 2 || r.Masters[2].VotesIn != 59000 || r.Masters[2].Errors != 7 ||
+			if err := json.Unmarshal([]byte(data), &r); err != nil || len(r.Masters) != 3 || r.Voting != 2 ||
+				r.Masters[2].VotesIn != 59000 || r.Masters[2].Errors != 7 ||
 				r.Waiting[0].Key != "a<b>" || strings.Contains(data, "<b>") {
 				t.Errorf("%v: %s", err, data)
 			}
@@ -63,24 +64,25 @@ func TestStream(t *testing.T) {
 	}
 	f.Close(t.Context())
 	for _, b := range bodies {
-		if _, err := io.Copy(io.Discard, b); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		if _, err := io.Copy(io.Discard, b); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) &&
+			!errors.Is(err, bufio.ErrBufferFull) {
 			t.Logf("end of a stream: %v", err)
 		}
 	}
 }
 
-// TestSlowWatcher: who takes nothing is dropped, and the others go on.
-func TestSlowWatcher(t *testing.T) {
+// TestSlowWatcherIsDropped: a client that does not read is dropped, and the others go on.
+func TestSlowWatcherIsDropped(t *testing.T) {
 	var s stream
 	slow, _, _ := s.join()
 	quick, _, _ := s.join()
-	for i := range behind + 2 {
+	for i := range maxLag + 2 {
 		s.publish(Sample{At: int64(i)}, func() []byte { return []byte("r") })
 		if _, ok := <-quick; !ok {
 			t.Fatal("the quick one was dropped")
 		}
 	}
-	for range behind {
+	for range maxLag {
 		<-slow
 	}
 	if _, ok := <-slow; ok {
@@ -139,8 +141,8 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsGiveWay: clients that keep their connections open, as many as there may be,
-// do not keep a health check waiting.
+// TestIdleConnectionsGiveWay: a health check need not wait even if idle clients use all
+// connections.
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

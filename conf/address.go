@@ -12,9 +12,9 @@ import (
 	"lockproxy/plain"
 )
 
-// Address is where a server is, and the credentials for it. The zero value names no server.
+// Address is the address of a server and the credentials for it. The zero value names no server.
 //
-// Nothing here prints a password: String and GoString leave credentials out, and the errors of
+// No method prints a password: String and GoString leave credentials out, and the errors of
 // ParseAddress and ParseMaster never repeat their input.
 type Address struct {
 	ID       string // name of a master, or empty; it is not looked up
@@ -22,7 +22,7 @@ type Address struct {
 	Addr     string // host:port with IPv6 in brackets, a path, or the Sentinels, comma-separated
 	User     string // ACL user; empty with a Password means the default user
 	Password string // empty: no AUTH is sent
-	DB       int    // database to SELECT; 0 sends nothing
+	DB       int    // database to SELECT; 0: no SELECT is sent
 	TLS      bool   // for rediss://
 	Sentinel string // the Sentinels' name of the master; empty: Addr is the server
 }
@@ -30,9 +30,9 @@ type Address struct {
 // IsZero reports whether a names no server.
 func (a Address) IsZero() bool { return a.Addr == "" }
 
-// Name returns what logs, errors and metrics call the server: host:port or unix:///path, after
-// "name@" if it has a name. A master behind Sentinels has their name of it. There are no
-// credentials and no scheme in it.
+// Name returns the server's name in logs, errors and metrics: host:port or unix:///path, preceded
+// by "name@" if it has a name. For a master that Sentinels watch it is the name that they use. It
+// contains no credentials and no scheme.
 func (a Address) Name() string { return a.prefix() + a.place() }
 
 // String returns the address as in a setting, without credentials.
@@ -93,11 +93,13 @@ func (a Address) Loopback() bool {
 }
 
 var (
-	errEmpty       = errors.New("is empty")
-	errScheme      = errors.New("has a scheme other than redis://, rediss:// and unix://, for the upstream also redis+sentinel:// and rediss+sentinel://")
-	errUnixPath    = errors.New("needs the form unix:///path, without credentials")
-	errUnixLong    = errors.New("has a path of more than 107 bytes, which no Unix socket can have")
-	errOptions     = errors.New("has options after '?' or '#', which are not supported (percent-encode them in a password)")
+	errEmpty  = errors.New("is empty")
+	errScheme = errors.New("has a scheme other than redis://, rediss:// and unix://, for the upstream also " +
+		"redis+sentinel:// and rediss+sentinel://")
+	errUnixPath = errors.New("needs the form unix:///path, without credentials")
+	errUnixLong = errors.New("has a path of more than 107 bytes, which no Unix socket can have")
+	errOptions  = errors.New("has options after '?' or '#', which are not supported (percent-encode them in a " +
+		"password)")
 	errCredentials = errors.New("has credentials that are not of the form user:password or :password, percent-encoded")
 	errHostPort    = errors.New("is not of the form host:port (IPv6 in brackets)")
 	errNoHost      = errors.New("has no host")
@@ -141,10 +143,10 @@ func parseListen(s string) (Address, error) {
 	return a, nil
 }
 
-// maxUnixPath is the longest path of a Unix socket, as the kernel has it.
+// maxUnixPath is the kernel's limit on the path of a Unix socket.
 const maxUnixPath = 107
 
-// parse is what ParseAddress and parseListen have in common.
+// parse is the common part of ParseAddress and parseListen.
 func parse(s string) (Address, error) {
 	if s == "" {
 		return Address{}, errEmpty
@@ -235,7 +237,10 @@ func hostPort(s, defaultPort string) (string, error) {
 			return "", errHostPort
 		}
 	}
-	if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`,"'\@/`, r) }) {
+	if strings.ContainsFunc(host, func(r rune) bool {
+		return r <= ' ' || r == 0x7f ||
+			strings.ContainsRune(`,"'\@/`, r)
+	}) {
 		return "", errHostPort
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -260,6 +265,5 @@ func NameAddress(err error, s string) error {
 	return fmt.Errorf("%q %w", s, err)
 }
 
-// sameServer reports whether a and b are the same server as text, whatever the credentials and
-// database.
+// sameServer compares the texts of two addresses without their credentials and databases.
 func sameServer(a, b Address) bool { return a.Network == b.Network && a.Addr == b.Addr }

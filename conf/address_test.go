@@ -27,9 +27,12 @@ func TestParseAddress(t *testing.T) {
 		"unix:///run/redis.sock":    {Network: "unix", Addr: "/run/redis.sock"},
 		"unix:///" + longest:        {Network: "unix", Addr: "/" + longest}, "unix:///s" + longest: {},
 		"": {}, " ": {}, "h": {}, "h:": {}, ":1": {}, "h:0": {}, "h:65536": {}, "h:+1": {}, "h:x": {}, "::1:6379": {},
-		"[h]:1": {}, "h:1/2": {}, "u:p@h:1": {}, "redis://": {}, "redis://:1": {}, "redis://u@h:1": {}, "redis://u:@h:1": {}, "redis://:@h:1": {},
-		"redis://h:1/x": {}, "redis://h:1/-1": {}, "redis://h:1/1/2": {}, "redis://h:1?db=1": {}, "redis://h:1/1#x": {}, "redis://u:%zz@h:1": {},
-		"redis://u:%2@h:1": {}, "http://h:1": {}, "unix://run/x": {}, "unix:///": {}, "unix://": {}, "unix://u:p@/x": {}, "h h:1": {}, "h\n:1": {},
+		"[h]:1": {}, "h:1/2": {}, "u:p@h:1": {}, "redis://": {}, "redis://:1": {}, "redis://u@h:1": {},
+		"redis://u:@h:1": {}, "redis://:@h:1": {},
+		"redis://h:1/x": {}, "redis://h:1/-1": {}, "redis://h:1/1/2": {}, "redis://h:1?db=1": {}, "redis://h:1/1#x": {},
+		"redis://u:%zz@h:1": {},
+		"redis://u:%2@h:1":  {}, "http://h:1": {}, "unix://run/x": {}, "unix:///": {}, "unix://": {}, "unix://u:p@/x": {},
+		"h h:1": {}, "h\n:1": {},
 		"tcp://h:1": {}, "m1@h:1": {}, "m1@redis://h:1": {}, "@h:1": {},
 	} {
 		got, err := ParseAddress(text)
@@ -51,7 +54,8 @@ func TestParseMaster(t *testing.T) {
 		"m1@rediss://:p@q@h":       {ID: "m1", Network: "tcp", Addr: "h:6379", Password: "p@q", TLS: true},
 		"m1@unix:///run/a@b":       {ID: "m1", Network: "unix", Addr: "/run/a@b"},
 		long + "@h:1":              {ID: long, Network: "tcp", Addr: "h:1"},
-		long + "n@h:1":             {}, "@h:1": {}, "m 1@h:1": {}, "m/1@h:1": {}, "mé@h:1": {}, "m1@": {}, "m1@h": {}, "m1@m2@h:1": {}, "m1@u:p@h:1": {},
+		long + "n@h:1":             {}, "@h:1": {}, "m 1@h:1": {}, "m/1@h:1": {}, "mé@h:1": {}, "m1@": {}, "m1@h": {},
+		"m1@m2@h:1": {}, "m1@u:p@h:1": {},
 		"u:p@h:1": {}, "m1@http://h:1": {}, "m1@redis://u@h:1": {},
 	} {
 		a, err := ParseMaster(text)
@@ -73,7 +77,8 @@ func TestParseListen(t *testing.T) {
 	for text, want := range map[string]Address{
 		"127.0.0.1:6380": {Network: "tcp", Addr: "127.0.0.1:6380"}, ":6380": {Network: "tcp", Addr: ":6380"},
 		"127.0.0.1:0": {Network: "tcp", Addr: "127.0.0.1:0"}, "rediss://h:1": {Network: "tcp", Addr: "h:1", TLS: true},
-		"unix:///x": {Network: "unix", Addr: "/x"}, "redis://u:p@h:1": {}, "h:1/1": {}, "redis://h:1/1": {}, "6380": {}, "": {},
+		"unix:///x": {Network: "unix", Addr: "/x"}, "redis://u:p@h:1": {}, "h:1/1": {}, "redis://h:1/1": {}, "6380": {},
+		"": {},
 	} {
 		if got, err := parseListen(text); want.IsZero() != (err != nil) || got != want {
 			t.Errorf("%q: got %#v %v, want %#v", text, got, err, want)
@@ -83,7 +88,8 @@ func TestParseListen(t *testing.T) {
 
 func TestLoopback(t *testing.T) {
 	for text, want := range map[string]bool{
-		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true, "LocalHost:1": true, "unix:///x": true,
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true, "LocalHost:1": true,
+		"unix:///x": true,
 		"0.0.0.0:1": false, ":1": false, "[::]:1": false, "10.0.0.1:1": false, "h:1": false, "rediss://127.0.0.1:1": true,
 	} {
 		a, err := parseListen(text)
@@ -98,7 +104,8 @@ func TestAddressNeverPrintsItsPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := fmt.Sprintf("%v %+v %#v %s %v %+v", a, a, a, a, []Address{a}, Config{Upstream: a}); strings.Contains(text, "hush") {
+	if text := fmt.Sprintf("%v %+v %#v %s %v %+v", a, a, a, a, []Address{a}, Config{Upstream: a}); strings.Contains(text,
+		"hush") {
 		t.Error(text)
 	}
 	if a.String() != "rediss://h:1/3" || a.Name() != "h:1" {
@@ -110,8 +117,10 @@ func TestDurations(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"0": 0, "5": -1, "0s": 0, "10ms": 10 * time.Millisecond, "60s": time.Minute, "2m": 2 * time.Minute, "1h": time.Hour,
 		"007s": 7 * time.Second, "9223372036854ms": 9223372036854 * time.Millisecond,
-		"": -1, "s": -1, "ms": -1, "-1": -1, "+1": -1, "1.5s": -1, " 1": -1, "1 s": -1, "1S": -1, "1sm": -1, "1mm": -1, "1hs": -1, "1m30s": -1,
-		"1us": -1, "1d": -1, "1_000": -1, "0x1": -1, "9223372036855ms": -1, "60": -1, "9999999999999999999": -1, "2562048h": -1, "١": -1,
+		"": -1, "s": -1, "ms": -1, "-1": -1, "+1": -1, "1.5s": -1, " 1": -1, "1 s": -1, "1S": -1, "1sm": -1, "1mm": -1,
+		"1hs": -1, "1m30s": -1,
+		"1us": -1, "1d": -1, "1_000": -1, "0x1": -1, "9223372036855ms": -1, "60": -1, "9999999999999999999": -1,
+		"2562048h": -1, "١": -1,
 	} {
 		got, err := ParseDuration(text)
 		if (err != nil) != (want < 0) || err == nil && got != want {
@@ -126,7 +135,8 @@ func TestDurations(t *testing.T) {
 }
 
 func FuzzParseAddress(f *testing.F) {
-	for _, s := range []string{"redis://u:p@h:1/2", "unix:///x", "[::1]:1", "h:1", "rediss://[::1]", "m1@h:1", "m1@redis://u:p@h:1/2",
+	for _, s := range []string{"redis://u:p@h:1/2", "unix:///x", "[::1]:1", "h:1", "rediss://[::1]", "m1@h:1",
+		"m1@redis://u:p@h:1/2",
 		"m1@unix:///a@b", "m 1@h:1", "m1@m2@h:1", "@h:1"} {
 		f.Add(s)
 	}
@@ -146,7 +156,8 @@ func FuzzParseAddress(f *testing.F) {
 		if named.ID != "" && (!validName.MatchString(named.ID) || !strings.HasPrefix(named.Name(), named.ID+"@")) {
 			t.Errorf("%q: %#v", s, named)
 		}
-		if named.Network == "tcp" && (named.Host() == "" || strings.ContainsAny(strings.TrimPrefix(named.Name(), named.ID+"@"), "\r\n @")) {
+		if named.Network == "tcp" && (named.Host() == "" ||
+			strings.ContainsAny(strings.TrimPrefix(named.Name(), named.ID+"@"), "\r\n @")) {
 			t.Errorf("%q: %#v", s, named)
 		}
 		again, err := ParseMaster(named.String())

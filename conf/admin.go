@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// errAdminForm: what admin-listen takes.
+// errAdminForm: the value has none of the forms that admin-listen accepts.
 var errAdminForm = errors.New("is not of the form host:port, https://host:port or unix:///path")
 
 // parseAdminListen parses host:port, http://host:port, https://host:port (TLS) or unix:///path.
@@ -28,7 +28,7 @@ func parseAdminListen(s string) (Address, error) {
 	return Address{}, errAdminForm
 }
 
-// adminAddress is the value of admin-listen. "off" stands for none.
+// adminAddress is the value of admin-listen. "off" means none.
 type adminAddress struct{ field *Address }
 
 var _ value = adminAddress{}
@@ -81,13 +81,18 @@ func (c Config) checkAdmin(check checkFunc) {
 	a := c.AdminListen
 	shown := adminAddress{&a}.String()
 	for _, l := range c.Listen {
-		check(!a.IsZero() && sameServer(a, l) && !strings.HasSuffix(a.Addr, ":0"), "listen admin-listen", "admin-listen %s is in listen, too", shown)
+		check(!a.IsZero() && sameServer(a, l) && !strings.HasSuffix(a.Addr, ":0"), "listen admin-listen",
+			"admin-listen %s is in listen, too", shown)
 	}
-	check(!a.IsZero() && !a.Loopback() && c.AdminToken == "" && c.AdminTokenFile == "" && !c.AllowOpen, "admin-listen admin-token admin-token-file allow-open",
-		"admin-listen %s shows other machines the locks: set admin-token-file, listen on loopback, or set allow-open true", shown)
-	check(a.TLS && (c.TLSCert == "" || c.TLSKey == ""), "admin-listen tls-cert tls-key", "admin-listen %s needs tls-cert and tls-key", shown)
+	check(!a.IsZero() && !a.Loopback() && c.AdminToken == "" && c.AdminTokenFile == "" && !c.AllowOpen,
+		"admin-listen admin-token admin-token-file allow-open",
+		"admin-listen %s shows other machines the locks: set admin-token-file, listen on loopback, or set allow-open true",
+		shown)
+	check(a.TLS && (c.TLSCert == "" || c.TLSKey == ""), "admin-listen tls-cert tls-key",
+		"admin-listen %s needs tls-cert and tls-key", shown)
 	check(c.AdminToken != "" && c.AdminTokenFile != "", "admin-token admin-token-file",
 		"admin-token is set and admin-token-file is %q: one or the other", c.AdminTokenFile)
 	check(a.IsZero() && c.AdminToken != "", "admin-listen admin-token", "admin-token without admin-listen")
-	check(a.IsZero() && c.AdminTokenFile != "", "admin-listen admin-token-file", "admin-token-file %q without admin-listen", c.AdminTokenFile)
+	check(a.IsZero() && c.AdminTokenFile != "", "admin-listen admin-token-file",
+		"admin-token-file %q without admin-listen", c.AdminTokenFile)
 }

@@ -43,7 +43,7 @@ func Changes(from, to Config) []Change {
 	return changes
 }
 
-// secrets returns what the text of a value leaves out.
+// secrets returns the credentials that the text of a value leaves out.
 func secrets(v value) string {
 	var list []Address
 	switch v := v.(type) {
@@ -61,8 +61,8 @@ func secrets(v value) string {
 	return strings.Join(all, ",")
 }
 
-// Take returns c with the live settings of to. After an error c cannot run, as a live setting of
-// to goes only with one that needs a restart.
+// Take returns c with the live settings of to. An error means that the result is not valid: a live
+// setting of to fits only together with one that needs a restart.
 func (c Config) Take(to Config) (Config, error) {
 	for _, s := range table {
 		if !s.live {

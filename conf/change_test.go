@@ -12,20 +12,24 @@ import (
 // TestChanges: every setting that differs is named, with both values and no password, and only
 // live ones are taken.
 func TestChanges(t *testing.T) {
-	from := mustLoad(t, []string{"--masters", "a:1,b:1,redis://u:old@c:1", "--max-ttl", "60s", "--max-clients", "10"}, nil)
-	to := mustLoad(t, []string{"--masters", "a:1,b:1,redis://u:new@c:1", "--max-ttl", "30s", "--max-clients", "20", "--log-level", "debug"}, nil)
+	from := mustLoad(t, []string{"--masters", "a:1,b:1,redis://u:old@c:1", "--max-ttl", "60s", "--max-clients", "10"},
+		nil)
+	to := mustLoad(t, []string{"--masters", "a:1,b:1,redis://u:new@c:1", "--max-ttl", "30s", "--max-clients", "20",
+		"--log-level", "debug"}, nil)
 	var got []string
 	for _, c := range Changes(from, to) {
 		got = append(got, c.String()+map[bool]string{true: ", live", false: ""}[c.Live])
 	}
 	want := []string{
-		`masters "a:1,b:1,c:1" has other credentials`, `max-ttl "60s" becomes "30s"`, `max-clients "10" becomes "20", live`, `log-level "info" becomes "debug", live`,
+		`masters "a:1,b:1,c:1" has other credentials`, `max-ttl "60s" becomes "30s"`, `max-clients "10" becomes "20", live`,
+		`log-level "info" becomes "debug", live`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	merged, err := from.Take(to)
-	if err != nil || merged.MaxClients != 20 || merged.LogLevel != "debug" || merged.MaxTTL != time.Minute || merged.Masters[2].Password != "old" {
+	if err != nil || merged.MaxClients != 20 || merged.LogLevel != "debug" || merged.MaxTTL != time.Minute ||
+		merged.Masters[2].Password != "old" {
 		t.Errorf("took %+v, %v", merged, err)
 	}
 	if Changes(from, from) != nil {
@@ -47,7 +51,8 @@ func TestFaultsOfAFileHaveTheirLine(t *testing.T) {
 	if err := os.WriteFile(path, []byte("max-ttl: 30s\n\nmax-clients: many\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load([]string{"--config", path}, nil); err == nil || !strings.Contains(err.Error(), "max-clients (config "+path+" line 3): ") {
+	if _, err := Load([]string{"--config", path}, nil); err == nil ||
+		!strings.Contains(err.Error(), "max-clients (config "+path+" line 3): ") {
 		t.Errorf("%v", err)
 	}
 }

@@ -17,7 +17,7 @@ type Config struct {
 	// Upstream is the Redis that all other commands go to. Default: the first master, with its
 	// credentials.
 	Upstream Address
-	// InMemory asks for servers in memory, inside the process, although other settings are given.
+	// InMemory asks for servers in memory, inside the process, even if other settings are given.
 	// Neither Upstream nor Masters is set then.
 	InMemory bool
 	// Masters keep the locks. Default: the upstream alone. Only masters have an ID, each its own.
@@ -30,8 +30,8 @@ type Config struct {
 	// MaxTTL is also how long a master that lost its memory does not vote, so all proxies of a
 	// deployment need the same.
 	MinTTL, MaxTTL time.Duration
-	// MasterTimeout is the time after which a master that has answered nothing counts as silent.
-	// Positive.
+	// MasterTimeout is how long lockproxy waits for a master's answer before it counts the master
+	// as silent. Positive.
 	MasterTimeout time.Duration
 	// Fencing puts a number that only grows into every token.
 	Fencing bool
@@ -62,14 +62,14 @@ type Config struct {
 	UpstreamDialTimeout time.Duration
 	// MaxClients is how many clients may be connected at once. At least 1.
 	MaxClients int
-	// SlowClientTimeout is how long a client may read nothing although replies wait for it, or
-	// leave a command unfinished. 0: without limit.
+	// SlowClientTimeout is how long a client may leave replies unread or a command unfinished. 0:
+	// without limit.
 	SlowClientTimeout time.Duration
 	// LockACL asks the upstream's ACL who may lock.
 	LockACL bool
 	// LockACLUpstream is the upstream with credentials that may run ACL DRYRUN. Zero: Upstream.
 	LockACLUpstream Address
-	// AllowOpen lets clients of other machines in although the upstream asks them for no password.
+	// AllowOpen accepts clients of other machines even if the upstream needs no password.
 	AllowOpen bool
 	// ShowMasters lets errors name the masters' addresses; otherwise they say "master 3".
 	ShowMasters bool
@@ -98,14 +98,15 @@ type Config struct {
 	FlagPasswords []string
 
 	// AdminListen is the address of the HTTP server for operators; with TLS it is HTTPS. IsZero:
-	// none; with the Network "off" that was said, and the servers in memory bring none either.
+	// none. The Network "off" means that a setting says so; then servers in memory have no page
+	// either.
 	AdminListen Address
-	// AdminToken is what operators must show, as a bearer token or as the password of any user.
-	// AdminTokenFile is a file of one line with it. At most one of them is set; with neither,
-	// operators show nothing.
+	// AdminToken is the secret that operators must show: a bearer token or the password of any
+	// user. AdminTokenFile is a file of one line with it. At most one of them is set; with
+	// neither, operators need no token.
 	AdminToken, AdminTokenFile string
-	// AuditLog is where LOCK, UNLOCK, RELEASE and ADMIT are logged, without tokens: "off", "log"
-	// (whatever LogLevel is) or a file to append to.
+	// AuditLog is the destination of log lines about LOCK, UNLOCK, RELEASE and ADMIT, without
+	// tokens: "off", "log" (at any LogLevel) or a file to append to.
 	AuditLog string
 
 	// DrainTimeout bounds an orderly end. 0 ends at once.
@@ -115,7 +116,7 @@ type Config struct {
 	// LogFormat is "console", "json" or "auto": console on a terminal, else json.
 	LogFormat string
 
-	// Action is what the flags ask for: Run, Help, Check or Version.
+	// Action is the action that the flags ask for: Run, Help, Check or Version.
 	Action Action
 }
 
@@ -125,8 +126,8 @@ type Login struct {
 	PasswordFile string // a file of one line
 }
 
-// ClientTLS says how to speak TLS to a server. The zero value trusts the system's authorities,
-// checks the host of the address, and shows no certificate.
+// ClientTLS configures TLS to a server. The zero value trusts the system's authorities, checks the
+// host of the address, and shows no certificate.
 type ClientTLS struct {
 	CA        string // file in PEM form; the only authorities trusted
 	Cert, Key string // files in PEM form. Both or neither
@@ -141,8 +142,8 @@ func (t ClientTLS) whole() bool { return (t.Cert == "") == (t.Key == "") }
 // Action is what to do with a Config.
 type Action int
 
-// The zero Action is Run. Check ends after validating; Help and Version print and end, whatever
-// else is wrong.
+// The zero Action is Run. Check ends after validating; Help and Version print and end, even if
+// settings are wrong.
 const (
 	Run Action = iota
 	Check
@@ -178,7 +179,8 @@ func Default() Config {
 }
 
 // Embedded reports whether no real server is named: neither upstream nor masters are set. Then all
-// servers live in memory inside the process. Load sees to it that this was meant.
+// servers live in memory inside the process. Load refuses a configuration in which this looks like
+// a mistake.
 func (c Config) Embedded() bool { return c.Upstream.IsZero() && len(c.Masters) == 0 }
 
 // fill sets the upstream to the first master, or the masters to the upstream, if only one of the

@@ -17,7 +17,7 @@ import (
 //	max-ttl: 30s
 //	masters: [10.0.0.1:6379, 10.0.0.2:6379, 10.0.0.3:6379]
 //
-// Names are those of the settings. Unknown and repeated names are faults, as is an empty value.
+// Names are those of the settings. Unknown names, repeated names and empty values are faults.
 func (l *loader) readFile(path string) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -73,7 +73,7 @@ func (l *loader) fileEntry(path string, key, node *yaml.Node, seen map[string]bo
 	l.faultIn(s.name, fmt.Sprintf("%s (config %s line %d)", s.name, path, key.Line), setNode(s.valueOf(&l.cfg), node))
 }
 
-// errTag is the fault of a value like !secret, of which YAML would leave nothing.
+// errTag is the fault of a value like !secret, which YAML would read as empty.
 var errTag = errors.New("begins with '!', which YAML reads as a tag: put it in quotes")
 
 func tagged(node *yaml.Node) bool { return node.Style&yaml.TaggedStyle != 0 && node.Tag != "!!str" }
@@ -109,8 +109,8 @@ func setNode(v value, node *yaml.Node) error {
 	return list.setList(items)
 }
 
-// faultLine returns "line 3: " for a file that is no YAML from there on. The parser's own number
-// is often that of an earlier line.
+// faultLine returns "line 3: " for a file that stops being YAML in line 3. The parser itself often
+// names an earlier line.
 func faultLine(content []byte) string {
 	lines := bytes.SplitAfter(content, []byte("\n"))
 	end := len(content)
@@ -124,7 +124,7 @@ func faultLine(content []byte) string {
 	return ""
 }
 
-// yamlFault says what is wrong with a file that is no YAML. For an unknown alias the parser's text
+// yamlFault describes a fault that the YAML parser found. For an unknown alias the parser's text
 // repeats a piece of the file, which may be a password that begins with '*'.
 func yamlFault(err error) string {
 	if strings.Contains(err.Error(), "anchor") {

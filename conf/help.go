@@ -9,7 +9,7 @@ import (
 // for each setting.
 func Usage(section string) string {
 	var b strings.Builder
-	b.WriteString(`lockproxy speaks Redis to its clients and adds LOCK and UNLOCK, held by a majority of independent Redis servers.
+	b.WriteString(`lockproxy is a Redis proxy that adds LOCK and UNLOCK: locks on a majority of independent Redis servers.
 
 usage: lockproxy [--config file] [--name value ...]
        lockproxy COMMAND [--name value ...]

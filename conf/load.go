@@ -18,7 +18,7 @@ type loader struct {
 	// settings whose value could not be parsed; further faults in them would mislead
 	bad    map[string]bool
 	any    bool // a file or a setting is given
-	unread bool // what the file says is not known
+	unread bool // the file could not be read
 }
 
 // Load reads the settings: Default, then the file that --config (or LOCKPROXY_CONFIG) names, then
@@ -53,7 +53,7 @@ func Load(args, environ []string) (Config, error) {
 }
 
 // checkServers refuses settings that name no server, which may be a mistake. Without any setting
-// lockproxy runs for trying out.
+// lockproxy runs servers in memory, to try it out.
 func (l *loader) checkServers() {
 	bad := l.bad["upstream"] || l.bad["masters"] || l.bad["embedded"]
 	if !l.any || l.unread || bad || l.cfg.InMemory || !l.cfg.Embedded() {
@@ -75,7 +75,8 @@ func (l *loader) apply(list []given) {
 	}
 }
 
-// noteFlagPasswords must run after the flags were applied, which win.
+// noteFlagPasswords records which flags contain a password. It must run after the flags were
+// applied, because they override all other sources.
 func (l *loader) noteFlagPasswords(list []given) {
 	for _, g := range list {
 		secret := g.setting.name == "upstream" && l.cfg.Upstream.Password != "" ||
@@ -107,8 +108,8 @@ func (l *loader) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Errorf(format, args...))
 }
 
-// ToolVariables are the variables, without LOCKPROXY_ in front, that subcommands use. A proxy may
-// run with them set. No setting may have such a name.
+// ToolVariables are the variables that subcommands use, without their prefix LOCKPROXY_. A proxy
+// ignores them, so no setting may have such a name.
 var ToolVariables = []string{"ADDR", "KEY", "TOKEN", "FENCE", "SLOT"}
 
 // serviceLink matches variables that Kubernetes and Docker set for a service called lockproxy or
@@ -139,8 +140,8 @@ func (l *loader) parseEnvironment(environ []string) (list []given, file string) 
 	return list, file
 }
 
-// plainName is the form of a setting's name. Errors repeat nothing else, as it may be a misplaced
-// address with a password.
+// plainName is the form of a setting's name. Errors repeat no other text, because it may be a
+// misplaced address with a password.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
 func quoteName(name string) string {

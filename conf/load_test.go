@@ -40,8 +40,10 @@ func TestNothingSetIsTheDefaultAndEmbedded(t *testing.T) {
 }
 
 func TestLaterSourcesWin(t *testing.T) {
-	file := writeFile(t, "max-ttl: 20s\nmin-ttl: 1s\nmaster-timeout: 7ms\nfencing: off\nmasters:\n  - a:1\n  - b:2\n  - c:3\n")
-	environ := []string{"LOCKPROXY_CONFIG=" + file, "LOCKPROXY_MAX_TTL=30s", "LOCKPROXY_MIN_TTL=2s", "LOCKPROXY_ALLOW_OPEN=on"}
+	file := writeFile(t, "max-ttl: 20s\nmin-ttl: 1s\nmaster-timeout: 7ms\nfencing: off\nmasters:\n  - a:1\n  - b:2\n  "+
+		"- c:3\n")
+	environ := []string{"LOCKPROXY_CONFIG=" + file, "LOCKPROXY_MAX_TTL=30s", "LOCKPROXY_MIN_TTL=2s",
+		"LOCKPROXY_ALLOW_OPEN=on"}
 	cfg := mustLoad(t, []string{"--max-ttl", "40s", "--show-masters=false"}, environ)
 	if cfg.MaxTTL != 40*time.Second || cfg.MinTTL != 2*time.Second || cfg.MasterTimeout != 7*time.Millisecond {
 		t.Errorf("got max-ttl %s (flag 40s), min-ttl %s (environment 2s), master-timeout %s (file 7ms)",
@@ -54,7 +56,8 @@ func TestLaterSourcesWin(t *testing.T) {
 		t.Errorf("got masters %v, upstream %v: want three, and the first as upstream", cfg.Masters, cfg.Upstream)
 	}
 	other := writeFile(t, "max-ttl: 50s\nembedded: true\n")
-	if cfg := mustLoad(t, []string{"--config", other}, environ[:1]); cfg.MaxTTL != 50*time.Second || len(cfg.Masters) != 0 {
+	if cfg := mustLoad(t, []string{"--config", other}, environ[:1]); cfg.MaxTTL != 50*time.Second ||
+		len(cfg.Masters) != 0 {
 		t.Errorf("--config does not take the place of LOCKPROXY_CONFIG: %v %v", cfg.MaxTTL, cfg.Masters)
 	}
 }
@@ -69,10 +72,12 @@ func TestUpstreamAloneIsTheMaster(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--upstream=h:1": {"one master: locks are lost with that server; three or five independent masters survive it"},
-		"--masters=a:1,b:1,c:1,d:1 --restart-guard off": {"4 masters survive no more failures than 3 would: use an odd number",
+		"--masters=a:1,b:1,c:1,d:1 --restart-guard off": {"4 masters survive no more failures than 3 would: use an " +
+			"odd number",
 			"restart-guard off: a master that restarts without its data may grant a lock twice"},
 		"--masters=a:1,b:1,c:1 --restart-guard strict": nil,
-		"--masters=a:1,b:1,c:1 --allow-eviction":       {"allow-eviction true: a master that is short of memory may drop locks that are held"},
+		"--masters=a:1,b:1,c:1 --allow-eviction": {"allow-eviction true: a master that is short of memory may drop " +
+			"locks that are held"},
 	} {
 		if got := mustLoad(t, strings.Fields(args), nil).Warnings(); !slices.Equal(got, want) {
 			t.Errorf("%s: got warnings %q, want %q", args, got, want)
@@ -80,11 +85,12 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// The name of a master is not the upstream's, and nobody else's either.
+// The name of a master is unique, and the upstream does not inherit it.
 func TestNamedMasters(t *testing.T) {
 	file := writeFile(t, "masters: [m1@redis://u:hush@a:1, m2@b:1, m3@unix:///x]\n")
 	cfg := mustLoad(t, []string{"--config", file}, nil)
-	if cfg.Masters[0].ID != "m1" || cfg.Masters[2].Name() != "m3@unix:///x" || cfg.Upstream.ID != "" || cfg.Upstream.Name() != "a:1" || cfg.Upstream.Password != "hush" {
+	if cfg.Masters[0].ID != "m1" || cfg.Masters[2].Name() != "m3@unix:///x" || cfg.Upstream.ID != "" ||
+		cfg.Upstream.Name() != "a:1" || cfg.Upstream.Password != "hush" {
 		t.Errorf("got masters %#v, upstream %#v", cfg.Masters, cfg.Upstream)
 	}
 	if got := cfg.Values()["masters"]; got != "m1@a:1,m2@b:1,m3@unix:///x" {
@@ -157,16 +163,19 @@ func TestFaults(t *testing.T) {
 			args: []string{"--masters="}, want: []string{"masters: is empty"}},
 		"the credentials for everybody": {
 			args: []string{"--listen", "0.0.0.0:6380", "--masters=redis://u:secret@h:1,h:2,h:3"},
-			want: []string{"listen 0.0.0.0:6380 lets other machines use the credentials in upstream h:1: listen on loopback, take the " +
+			want: []string{"listen 0.0.0.0:6380 lets other machines use the credentials in upstream h:1: listen on " +
+				"loopback, take the " +
 				"credentials out of the address so that clients send their own AUTH, or set allow-open true"}},
 		"its own upstream": {
 			args: []string{"--upstream", "127.0.0.1:6380"},
 			want: []string{"listen 127.0.0.1:6380 is the upstream 127.0.0.1:6380 itself"}},
 		"tls without a certificate": {
 			args: []string{"--listen", "rediss://127.0.0.1:1", "--tls-key=k"},
-			want: []string{"listen: rediss://127.0.0.1:1 needs tls-cert and tls-key", `tls-cert "" and tls-key "k": both or neither`}},
+			want: []string{"listen: rediss://127.0.0.1:1 needs tls-cert and tls-key",
+				`tls-cert "" and tls-key "k": both or neither`}},
 		"a path too long for a socket": {
-			args: []string{"--listen", "unix:///" + strings.Repeat("s", 107)}, want: []string{"listen: has a path of more than 107 bytes, which no Unix socket can have"}},
+			args: []string{"--listen", "unix:///" + strings.Repeat("s", 107)},
+			want: []string{"listen: has a path of more than 107 bytes, which no Unix socket can have"}},
 		"audit-log as a switch": {args: []string{"--audit-log=on"}, want: []string{
 			"audit-log on: it is off, log or a file (./on for one of this name)"}},
 		"listen twice": {
@@ -176,20 +185,29 @@ func TestFaults(t *testing.T) {
 			want: []string{`unknown flag "max-tll": did you mean --max-ttl? --help lists all`, "--min-ttl is given twice",
 				"argument 5 is not a flag; settings are given as --name value", "--listen needs a value"}},
 		"flags: a switch with another word": {
-			args: []string{"--fencing", "yes", "--lock-acl"}, want: []string{`fencing: "yes" is not one of on, off, true, false`, "lock-acl on needs a real upstream: the embedded one has no users"}},
+			args: []string{"--fencing", "yes", "--lock-acl"},
+			want: []string{`fencing: "yes" is not one of on, off, true, false`,
+				"lock-acl on needs a real upstream: the embedded one has no users"}},
 		"file: unknown, repeated, empty, nested": {
 			args: file("max-tll: 5s\nmin-ttl: 1ms\nmin-ttl: 2ms\nmax-ttl:\nlisten: {a: b}\nfencing: [on]\nmasters: []\n"),
-			want: []string{`config FILE: line 1: unknown setting "max-tll": did you mean max-ttl?`, "config FILE: line 3: min-ttl is set twice",
+			want: []string{`config FILE: line 1: unknown setting "max-tll": did you mean max-ttl?`,
+				"config FILE: line 3: min-ttl is set twice",
 				"max-ttl (config FILE line 4): has no value", "listen (config FILE line 5): is not a single value or a list",
 				"fencing (config FILE line 6): takes one value, not a list", "masters (config FILE line 7): has no entries"}},
-		"file: a list that does not end": {args: file("# c\nmin-ttl: 1s\nlisten: [a\nmax-ttl: 5s\n"), want: []string{"config FILE: line 3: did not find expected ',' or ']'"}},
-		"file: a text that does not end": {args: file("# c\nmin-ttl: 1s\nmax-ttl: \"5s\n"), want: []string{"config FILE: line 3: found unexpected end of stream"}},
-		"file: a list entry":             {args: file("# c\n# d\nmin-ttl: 1s\n- foo\nmax-ttl: 5s\n"), want: []string{"config FILE: line 4: did not find expected key"}},
-		"file: no colon":                 {args: file("# c\nmin-ttl: 1s\nmax-ttl 5s\nmax-clients: 5\n"), want: []string{"config FILE: line 3: could not find expected ':'"}},
+		"file: a list that does not end": {args: file("# c\nmin-ttl: 1s\nlisten: [a\nmax-ttl: 5s\n"),
+			want: []string{"config FILE: line 3: did not find expected ',' or ']'"}},
+		"file: a text that does not end": {args: file("# c\nmin-ttl: 1s\nmax-ttl: \"5s\n"),
+			want: []string{"config FILE: line 3: found unexpected end of stream"}},
+		"file: a list entry": {args: file("# c\n# d\nmin-ttl: 1s\n- foo\nmax-ttl: 5s\n"),
+			want: []string{"config FILE: line 4: did not find expected key"}},
+		"file: no colon": {args: file("# c\nmin-ttl: 1s\nmax-ttl 5s\nmax-clients: 5\n"),
+			want: []string{"config FILE: line 3: could not find expected ':'"}},
 		"file: an alias": {args: file("min-ttl: 1s\nadmin-token: *a\n"),
-			want: []string{"config FILE: line 2: a value begins with '*' or '&', which YAML reads as an alias: put it in quotes"}},
-		"file: a list":      {args: file("- a\n"), want: []string{"config FILE: not of the form name: value"}},
-		"file: two of them": {args: file("min-ttl: 1\n---\nmax-ttl: 2\n"), want: []string{"config FILE: more than one document"}},
+			want: []string{"config FILE: line 2: a value begins with '*' or '&', which YAML reads as an alias: put it " +
+				"in quotes"}},
+		"file: a list": {args: file("- a\n"), want: []string{"config FILE: not of the form name: value"}},
+		"file: two of them": {args: file("min-ttl: 1\n---\nmax-ttl: 2\n"),
+			want: []string{"config FILE: more than one document"}},
 		"no servers": {args: []string{"--max-ttl", "30s"}, environ: []string{"LOCKPROXY_EMBEDDED=false"}, want: []string{
 			"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
 		"no servers in the file": {args: file("max-ttl: 60\n"), want: []string{
@@ -197,16 +215,20 @@ func TestFaults(t *testing.T) {
 			"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
 		"an empty file": {args: file("# nothing\n"), want: []string{
 			"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
-		"both": {args: []string{"--embedded", "--upstream=h:1"}, want: []string{"embedded true and upstream h:1: leave one of the two out"}},
+		"both": {args: []string{"--embedded", "--upstream=h:1"},
+			want: []string{"embedded true and upstream h:1: leave one of the two out"}},
 		"in memory, for everybody": {args: []string{"--embedded", "--listen=0.0.0.0:1"}, want: []string{
 			"listen 0.0.0.0:1 lets other machines use the servers in memory: listen on loopback, or set allow-open true"}},
-		"embedded with another word": {args: file("embedded: yes\n"), want: []string{`embedded (config FILE line 1): "yes" is not one of on, off, true, false`}},
-		"file: tags": {args: file("key-prefix: !lock\nupstream: !!binary aDox\nmasters: [!a b]\nlog-level: !!str warn\n"), want: []string{
-			"key-prefix (config FILE line 1): begins with '!', which YAML reads as a tag: put it in quotes",
-			"upstream (config FILE line 2): begins with '!', which YAML reads as a tag: put it in quotes",
-			"masters (config FILE line 3): has an entry that begins with '!', which YAML reads as a tag: put it in quotes"}},
+		"embedded with another word": {args: file("embedded: yes\n"),
+			want: []string{`embedded (config FILE line 1): "yes" is not one of on, off, true, false`}},
+		"file: tags": {args: file("key-prefix: !lock\nupstream: !!binary aDox\nmasters: [!a b]\nlog-level: !!str warn\n"),
+			want: []string{
+				"key-prefix (config FILE line 1): begins with '!', which YAML reads as a tag: put it in quotes",
+				"upstream (config FILE line 2): begins with '!', which YAML reads as a tag: put it in quotes",
+				"masters (config FILE line 3): has an entry that begins with '!', which YAML reads as a tag: put it in quotes"}},
 		"the name of no file": {args: []string{"--config", ""}, want: []string{"--config needs a value"}},
-		"no file":             {args: []string{"--config", "/nonexistent/x"}, want: []string{"config /nonexistent/x: no such file or directory"}},
+		"no file": {args: []string{"--config", "/nonexistent/x"},
+			want: []string{"config /nonexistent/x: no such file or directory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(c.args, serverless(c.args, c.environ))
@@ -215,7 +237,8 @@ func TestFaults(t *testing.T) {
 			}
 			got := err.Error()
 			if len(c.args) == 2 && c.args[0] == "--config" {
-				got = strings.ReplaceAll(got, c.args[1], map[bool]string{true: "FILE", false: c.args[1]}[strings.HasSuffix(c.args[1], ".yaml")])
+				got = strings.ReplaceAll(got, c.args[1], map[bool]string{true: "FILE",
+					false: c.args[1]}[strings.HasSuffix(c.args[1], ".yaml")])
 			}
 			lines := strings.Split(got, "\n")
 			for _, want := range c.want {
@@ -240,9 +263,12 @@ func TestFaults(t *testing.T) {
 func TestPasswordsNeverInErrors(t *testing.T) {
 	const secret = "s3cr3t"
 	for _, text := range []string{
-		"redis://:" + secret + "@:x", "redis://u:" + secret + "%zz@h:1", "redis://%zz:" + secret + "@h:1", "redis://u:" + secret + "/1@h:1", "redis://:" + secret,
-		"redis://u:" + secret + "@h:99999", "redis://u:" + secret + "@h:1/x", "http://u:" + secret + "@h:1", "u:" + secret + "@h:1",
-		"redis://" + secret + "@h:1", "unix://u:" + secret + "@/path", "redis://u:" + secret + "@h:1?db=2", "rediss://u:" + secret + "@[::1:1",
+		"redis://:" + secret + "@:x", "redis://u:" + secret + "%zz@h:1", "redis://%zz:" + secret + "@h:1",
+		"redis://u:" + secret + "/1@h:1", "redis://:" + secret,
+		"redis://u:" + secret + "@h:99999", "redis://u:" + secret + "@h:1/x", "http://u:" + secret + "@h:1",
+		"u:" + secret + "@h:1",
+		"redis://" + secret + "@h:1", "unix://u:" + secret + "@/path", "redis://u:" + secret + "@h:1?db=2",
+		"rediss://u:" + secret + "@[::1:1",
 		"redis://u:" + secret + "#x@h:1,", secret,
 	} {
 		for name, load := range map[string]func() error{
@@ -273,8 +299,10 @@ func TestPasswordsNeverInErrors(t *testing.T) {
 }
 
 func TestServiceLinksAreNotSettings(t *testing.T) {
-	mustLoad(t, nil, []string{"LOCKPROXY_SERVICE_HOST=10.0.0.1", "LOCKPROXY_SERVICE_PORT=6380", "LOCKPROXY_SERVICE_PORT_REDIS=6380",
-		"LOCKPROXY_PORT=tcp://10.0.0.1:6380", "LOCKPROXY_PORT_6380_TCP=tcp://10.0.0.1:6380", "LOCKPROXY_PORT_6380_TCP_ADDR=10.0.0.1",
+	mustLoad(t, nil, []string{"LOCKPROXY_SERVICE_HOST=10.0.0.1", "LOCKPROXY_SERVICE_PORT=6380",
+		"LOCKPROXY_SERVICE_PORT_REDIS=6380",
+		"LOCKPROXY_PORT=tcp://10.0.0.1:6380", "LOCKPROXY_PORT_6380_TCP=tcp://10.0.0.1:6380",
+		"LOCKPROXY_PORT_6380_TCP_ADDR=10.0.0.1",
 		"LOCKPROXY_A_SERVICE_HOST=10.0.0.2"})
 }
 
@@ -293,7 +321,8 @@ func TestActions(t *testing.T) {
 	if _, err := Load([]string{"--check", "--max-clients=0"}, nil); err == nil {
 		t.Error("--check passes wrong settings")
 	}
-	if cfg := mustLoad(t, []string{"--allow-open", "--fencing", "off", "--embedded", "--check"}, nil); !cfg.AllowOpen || cfg.Fencing || cfg.Action != Check {
+	if cfg := mustLoad(t, []string{"--allow-open", "--fencing", "off", "--embedded", "--check"}, nil); !cfg.AllowOpen ||
+		cfg.Fencing || cfg.Action != Check {
 		t.Errorf("booleans without '=': got %+v", cfg)
 	}
 }
@@ -330,7 +359,7 @@ func TestDefaultsAreValidAndReadable(t *testing.T) {
 		}
 		cfg, defaults := Default(), defaults
 		if s.name == "admin-listen" {
-			defaults.AdminListen.Network = "off" // only where nothing is said has the demo a page
+			defaults.AdminListen.Network = "off" // the demo has a page only if admin-listen is not set
 		}
 		if err := s.valueOf(&cfg).set(shown); err != nil {
 			t.Errorf("%s does not read its own default %q: %v", s.name, shown, err)
@@ -338,7 +367,8 @@ func TestDefaultsAreValidAndReadable(t *testing.T) {
 			t.Errorf("%s: %q reads as something else", s.name, shown)
 		}
 	}
-	if v := mustLoad(t, []string{"--upstream=redis://u:hush@h:1"}, nil).Values(); v["upstream"] != "h:1" || v["max-ttl"] != "60s" {
+	if v := mustLoad(t, []string{"--upstream=redis://u:hush@h:1"}, nil).Values(); v["upstream"] != "h:1" ||
+		v["max-ttl"] != "60s" {
 		t.Errorf("got values %v", v)
 	}
 	changed := mustLoad(t, []string{"--masters=redis://u:hush@h:1", "--max-ttl=60000ms", "--min-ttl=1s"}, nil).Changed()
@@ -348,7 +378,7 @@ func TestDefaultsAreValidAndReadable(t *testing.T) {
 	}
 }
 
-// manyMasters is a list of so many different masters.
+// manyMasters returns a list of n different masters.
 func manyMasters(n int) string {
 	var list []string
 	for i := range n {

@@ -12,8 +12,8 @@ var (
 	errSentinelName = errors.New("has a master's name that is not 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
 )
 
-// ParseUpstream parses the address of the upstream: as ParseAddress does, or that of a master
-// behind Sentinels: redis+sentinel://[user:password@]host:port,host:port/name[/db]. The
+// ParseUpstream parses the address of the upstream: one that ParseAddress accepts, or a master
+// that Sentinels watch: redis+sentinel://[user:password@]host:port,host:port/name[/db]. The
 // credentials are for the master. rediss+sentinel:// means TLS to the Sentinels and the master.
 // The default port is 26379. Errors never repeat any part of s.
 func ParseUpstream(s string) (Address, error) {

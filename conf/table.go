@@ -25,9 +25,11 @@ const (
 var table = []setting{
 	{"listen", restart, "where clients connect: host:port, rediss://host:port (TLS), unix:///path", "",
 		func(c *Config) value { return addresses{&c.Listen, parseListen} }},
-	{"upstream", restart, "the Redis of all the rest: host:port, redis[s]://[user:password@]host:port[/db], unix://, redis+sentinel://",
+	{"upstream", restart, "the Redis of all the rest: host:port, redis[s]://[user:password@]host:port[/db], unix://, " +
+		"redis+sentinel://",
 		"first master", func(c *Config) value { return address{&c.Upstream} }},
-	{"masters", restart, "servers that keep the locks, comma-separated, as upstream or name@address; an odd number, independent",
+	{"masters", restart, "servers that keep the locks, comma-separated, as upstream or name@address; an odd number, " +
+		"independent",
 		"the upstream alone", func(c *Config) value { return addresses{&c.Masters, ParseMaster} }},
 	{"embedded", restart, "keep all servers in memory, for trying out, as it is where nothing at all is set", "",
 		func(c *Config) value { return boolean{&c.InMemory, "true", "false"} }},
@@ -47,25 +49,31 @@ var table = []setting{
 		func(c *Config) value { return boolean{&c.AllowEviction, "true", "false"} }},
 	{"max-waiters", live, "clients that may wait for locks at a time, all keys together; more get LOCKQUEUEFULL", "",
 		func(c *Config) value { return number{&c.MaxWaiters} }},
-	{"queue-timeout", restart, "longest time that a LOCK without WAIT waits for busy masters before it is sent; then TRYAGAIN", "",
+	{"queue-timeout", restart,
+		"longest time that a LOCK without WAIT waits for busy masters before it is sent; then TRYAGAIN", "",
 		func(c *Config) value { return duration{&c.QueueTimeout} }},
 	{"session-max-hold", live, "how long a SESSION lock is renewed", "",
 		func(c *Config) value { return duration{&c.SessionMaxHold} }},
-	{"session-lock-delay", live, "how long a SESSION lock stays closed after a connection ended without QUIT; at most max-ttl", "",
+	{"session-lock-delay", live,
+		"how long a SESSION lock stays closed after a connection ended without QUIT; at most max-ttl", "",
 		func(c *Config) value { return duration{&c.SessionLockDelay} }},
 	{"session-timeout", live, "how long nothing may be heard of a client with a SESSION lock; 1s to 18h", "",
 		func(c *Config) value { return duration{&c.SessionTimeout} }},
-	{"admin-commands", live, "allow LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, and releases by the page; Unix sockets always may", "",
+	{"admin-commands", live, "allow LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, and releases by the " +
+		"page; Unix sockets always may", "",
 		func(c *Config) value { return boolean{&c.AdminCommands, "on", "off"} }},
 	{"upstream-dial-timeout", restart, "how long connecting to the upstream may take, TLS and AUTH included", "",
 		func(c *Config) value { return duration{&c.UpstreamDialTimeout} }},
 	{"max-clients", live, "clients connected at once; more are refused. A low limit on open files lowers it", "",
 		func(c *Config) value { return number{&c.MaxClients} }},
-	{"slow-client-timeout", restart, "how long a client may take no reply that waits for it, or leave a command unfinished; 0s: for ever", "",
+	{"slow-client-timeout", restart,
+		"how long a client may take no reply that waits for it, or leave a command unfinished; 0s: for ever", "",
 		func(c *Config) value { return duration{&c.SlowClientTimeout} }},
-	{"lock-acl", restart, "ask the upstream whether the connection's user may SET the lock's key (ACL DRYRUN, Redis 7)", "",
+	{"lock-acl", restart, "ask the upstream whether the connection's user may SET the lock's key (ACL DRYRUN, Redis 7)",
+		"",
 		func(c *Config) value { return boolean{&c.LockACL, "on", "off"} }},
-	{"lock-acl-upstream", restart, "the upstream with credentials that may run ACL DRYRUN, in the forms of upstream", "the upstream",
+	{"lock-acl-upstream", restart, "the upstream with credentials that may run ACL DRYRUN, in the forms of upstream",
+		"the upstream",
 		func(c *Config) value { return address{&c.LockACLUpstream} }},
 	{"allow-open", restart, "let other machines in although the upstream asks them for no password", "",
 		func(c *Config) value { return boolean{&c.AllowOpen, "true", "false"} }},
@@ -75,19 +83,22 @@ var table = []setting{
 		func(c *Config) value { return text{&c.TLSCert} }},
 	{"tls-key", live, "private key file (PEM) for rediss:// listeners", "none",
 		func(c *Config) value { return text{&c.TLSKey} }},
-	{"tls-client-ca", live, "authorities file (PEM): clients of rediss:// listeners must show a certificate signed by one", "none",
+	{"tls-client-ca", live,
+		"authorities file (PEM): clients of rediss:// listeners must show a certificate signed by one", "none",
 		func(c *Config) value { return text{&c.TLSClientCA} }},
 	{"unix-mode", restart, "mode of the sockets of unix:// listeners", "",
 		func(c *Config) value { return mode{&c.UnixMode} }},
 	{"proxy-protocol", restart, "expect a PROXY header, version 1 or 2, on every connection of network listeners", "",
 		func(c *Config) value { return boolean{&c.ProxyProtocol, "on", "off"} }},
-	{"reuse-port", restart, "let another lockproxy listen on the same ports, to take over while this one drains (Linux)", "",
+	{"reuse-port", restart, "let another lockproxy listen on the same ports, to take over while this one drains (Linux)",
+		"",
 		func(c *Config) value { return boolean{&c.ReusePort, "true", "false"} }},
 	{"upstream-user", restart, "user for an upstream address without credentials", "the default user",
 		func(c *Config) value { return text{&c.UpstreamLogin.User} }},
 	{"upstream-password-file", restart, "file with the password for an upstream address without credentials", "none",
 		func(c *Config) value { return text{&c.UpstreamLogin.PasswordFile} }},
-	{"upstream-tls-ca", restart, "authorities file (PEM) that a rediss:// upstream and its Sentinels are verified with", "the system's",
+	{"upstream-tls-ca", restart, "authorities file (PEM) that a rediss:// upstream and its Sentinels are verified with",
+		"the system's",
 		func(c *Config) value { return text{&c.UpstreamTLS.CA} }},
 	{"upstream-tls-cert", restart, "certificate file (PEM) shown to a rediss:// upstream", "none",
 		func(c *Config) value { return text{&c.UpstreamTLS.Cert} }},
@@ -111,13 +122,16 @@ var table = []setting{
 		func(c *Config) value { return text{&c.MastersTLS.Key} }},
 	{"masters-tls-server-name", restart, "name that the masters' certificates must be for", "the host of the address",
 		func(c *Config) value { return text{&c.MastersTLS.ServerName} }},
-	{"admin-listen", restart, "where operators are served by HTTP (metrics, health, a page): host:port, https://host:port (TLS), unix:///path", "",
+	{"admin-listen", restart, "where operators are served by HTTP (metrics, health, a page): host:port, " +
+		"https://host:port (TLS), unix:///path", "",
 		func(c *Config) value { return adminAddress{&c.AdminListen} }},
-	{"admin-token", restart, "what admin-listen asks for, as a bearer token or as the password of any user; better from the file below", "none",
+	{"admin-token", restart, "what admin-listen asks for, as a bearer token or as the password of any user; better " +
+		"from the file below", "none",
 		func(c *Config) value { return secret{&c.AdminToken} }},
 	{"admin-token-file", restart, "file with the admin-token", "none",
 		func(c *Config) value { return text{&c.AdminTokenFile} }},
-	{"audit-log", restart, "where LOCK, UNLOCK, RELEASE and ADMIT are logged, without tokens: off, log (among the other lines) or a file", "",
+	{"audit-log", restart, "where LOCK, UNLOCK, RELEASE and ADMIT are logged, without tokens: off, log (among the " +
+		"other lines) or a file", "",
 		func(c *Config) value { return text{&c.AuditLog} }},
 	{"drain-timeout", live, "hard limit on an orderly end", "",
 		func(c *Config) value { return duration{&c.DrainTimeout} }},
@@ -127,8 +141,8 @@ var table = []setting{
 		func(c *Config) value { return choice{&c.LogFormat, []string{"auto", "console", "json"}} }},
 }
 
-// suggest returns the end of an error about an unknown name, for which shown makes the form of each
-// setting's name.
+// suggest returns the end of an error about an unknown name: the nearest setting, in the form that
+// shown gives it, or nothing.
 func suggest(wrote string, shown func(setting) string) string {
 	names := make([]string, 0, len(table)+1)
 	for _, s := range table {
@@ -155,12 +169,12 @@ func (s setting) environment() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
-// Setting describes one setting for people, and for the test that compares
+// Setting describes one setting for --help, and for the test that compares
 // docs/reference/settings.md with the table.
 type Setting struct {
 	Name        string // as in the file; the flag is "--" + Name
 	Environment string // the variable that sets it
-	Default     string // in words where it depends on other settings
+	Default     string // in words if it depends on other settings
 	Help        string // one line
 }
 
@@ -178,7 +192,8 @@ func Settings() []Setting {
 	return rows
 }
 
-// Changed returns the settings that are not as Default has them, as Values does.
+// Changed returns the names and values, in the form of Values, of the settings that differ from
+// Default.
 func (c Config) Changed() map[string]string {
 	changed := map[string]string{}
 	for _, change := range Changes(Default(), c) {

@@ -35,9 +35,12 @@ func (c Config) validate(bad map[string]bool) []error {
 		"key-prefix %q begins with %q, which is kept for lockproxy's own keys", c.KeyPrefix, reservedPrefix)
 	check(len(c.KeyPrefix) > 1024, "key-prefix", "key-prefix has %d bytes, more than 1024", len(c.KeyPrefix))
 	check(c.MaxWaiters < 1, "max-waiters", "max-waiters %d is under 1", c.MaxWaiters)
-	check(c.LockACL && c.Embedded(), "lock-acl upstream masters", "lock-acl on needs a real upstream: the embedded one has no users")
-	check(c.InMemory && !c.Embedded(), "embedded upstream masters", "embedded true and upstream %s: leave one of the two out", c.Upstream)
-	check(!c.LockACL && !c.LockACLUpstream.IsZero(), "lock-acl lock-acl-upstream", "lock-acl-upstream %s without lock-acl on", c.LockACLUpstream)
+	check(c.LockACL && c.Embedded(), "lock-acl upstream masters",
+		"lock-acl on needs a real upstream: the embedded one has no users")
+	check(c.InMemory && !c.Embedded(), "embedded upstream masters",
+		"embedded true and upstream %s: leave one of the two out", c.Upstream)
+	check(!c.LockACL && !c.LockACLUpstream.IsZero(), "lock-acl lock-acl-upstream",
+		"lock-acl-upstream %s without lock-acl on", c.LockACLUpstream)
 	check(c.AuditLog == "", "audit-log", "audit-log is empty: off, log or a file")
 	check(slices.Contains([]string{"on", "true", "false"}, c.AuditLog), "audit-log",
 		"audit-log %s: it is off, log or a file (./%[1]s for one of this name)", c.AuditLog)
@@ -55,8 +58,10 @@ func (c Config) checkAddresses(check checkFunc) {
 		check(!a.Loopback() && c.Upstream.Password != "" && !c.AllowOpen, "listen upstream masters allow-open",
 			"listen %s lets other machines use the credentials in upstream %s: listen on loopback, take the credentials "+
 				"out of the address so that clients send their own AUTH, or set allow-open true", a, c.Upstream)
-		check(!a.Loopback() && c.UpstreamLogin.PasswordFile != "" && !c.AllowOpen, "listen upstream masters allow-open upstream-password-file masters-password-file",
-			"listen %s lets other machines use the password in upstream-password-file %q: listen on loopback, leave it out so that "+
+		check(!a.Loopback() && c.UpstreamLogin.PasswordFile != "" && !c.AllowOpen,
+			"listen upstream masters allow-open upstream-password-file masters-password-file",
+			"listen %s lets other machines use the password in upstream-password-file %q: listen on loopback, leave it out "+
+				"so that "+
 				"clients send their own AUTH, or set allow-open true", a, c.UpstreamLogin.PasswordFile)
 		check(!a.Loopback() && c.Embedded() && !c.AllowOpen, "listen upstream masters allow-open",
 			"listen %s lets other machines use the servers in memory: listen on loopback, or set allow-open true", a)
@@ -64,7 +69,8 @@ func (c Config) checkAddresses(check checkFunc) {
 	}
 	check(c.Upstream.Sentinel != "" && len(c.Masters) == 0, "upstream masters",
 		"masters: needed with upstream %s, since locks must not move with a failover", c.Upstream)
-	check(len(c.Masters) > mostMasters, "masters", "masters: %d are listed, at most %d are allowed", len(c.Masters), mostMasters)
+	check(len(c.Masters) > mostMasters, "masters", "masters: %d are listed, at most %d are allowed", len(c.Masters),
+		mostMasters)
 	for i, a := range c.Masters {
 		twice := slices.ContainsFunc(c.Masters[:i], func(b Address) bool { return sameServer(a, b) })
 		check(twice, "masters", "masters: %s is listed twice", a.Name())
@@ -92,9 +98,12 @@ func (c Config) checkDurations(check checkFunc) {
 	check(c.MasterTimeout <= 0, "master-timeout",
 		"master-timeout %s is not positive", plain.Duration(c.MasterTimeout))
 	check(c.QueueTimeout <= 0, "queue-timeout", "queue-timeout %s is not positive", plain.Duration(c.QueueTimeout))
-	check(c.SessionMaxHold <= 0, "session-max-hold", "session-max-hold %s is not positive", plain.Duration(c.SessionMaxHold))
-	check(c.SessionTimeout < time.Second, "session-timeout", "session-timeout %s is under 1s", plain.Duration(c.SessionTimeout))
-	check(c.SessionTimeout > longestProbe, "session-timeout", "session-timeout %s exceeds %s", plain.Duration(c.SessionTimeout), plain.Duration(longestProbe))
+	check(c.SessionMaxHold <= 0, "session-max-hold", "session-max-hold %s is not positive",
+		plain.Duration(c.SessionMaxHold))
+	check(c.SessionTimeout < time.Second, "session-timeout", "session-timeout %s is under 1s",
+		plain.Duration(c.SessionTimeout))
+	check(c.SessionTimeout > longestProbe, "session-timeout", "session-timeout %s exceeds %s",
+		plain.Duration(c.SessionTimeout), plain.Duration(longestProbe))
 	check(c.SessionLockDelay > c.MaxTTL, "session-lock-delay max-ttl",
 		"session-lock-delay %s exceeds max-ttl %s", plain.Duration(c.SessionLockDelay), plain.Duration(c.MaxTTL))
 	check(c.UpstreamDialTimeout <= 0, "upstream-dial-timeout",
@@ -102,7 +111,7 @@ func (c Config) checkDurations(check checkFunc) {
 	check(c.DrainTimeout < 0, "drain-timeout", "drain-timeout %s is negative", plain.Duration(c.DrainTimeout))
 }
 
-// Warnings returns warnings about valid settings, as lower-case sentences. The embedded default
+// Warnings returns warnings about valid settings, each a lower-case sentence. The embedded default
 // has none.
 func (c Config) Warnings() []string {
 	if c.Embedded() {
@@ -111,9 +120,11 @@ func (c Config) Warnings() []string {
 	var warnings []string
 	switch n := len(c.Masters); {
 	case n == 1:
-		warnings = append(warnings, "one master: locks are lost with that server; three or five independent masters survive it")
+		warnings = append(warnings,
+			"one master: locks are lost with that server; three or five independent masters survive it")
 	case n%2 == 0:
-		warnings = append(warnings, fmt.Sprintf("%d masters survive no more failures than %d would: use an odd number", n, n-1))
+		warnings = append(warnings, fmt.Sprintf("%d masters survive no more failures than %d would: use an odd number", n,
+			n-1))
 	}
 	if c.RestartGuard == "off" {
 		warnings = append(warnings, "restart-guard off: a master that restarts without its data may grant a lock twice")
@@ -121,13 +132,16 @@ func (c Config) Warnings() []string {
 	if c.AllowEviction {
 		warnings = append(warnings, "allow-eviction true: a master that is short of memory may drop locks that are held")
 	}
-	files := map[string]string{"upstream": "upstream-password-file, ", "masters": "masters-password-file, ", "admin-token": "admin-token-file, "}
+	files := map[string]string{"upstream": "upstream-password-file, ", "masters": "masters-password-file, ",
+		"admin-token": "admin-token-file, "}
 	for _, name := range c.FlagPasswords {
-		warnings = append(warnings, fmt.Sprintf("%s: the password stands on the command line, which every user of this machine can read: "+
-			"use %sthe file or the environment", name, files[name]))
+		warnings = append(warnings,
+			fmt.Sprintf("%s: the password stands on the command line, which every user of this machine can read: "+
+				"use %sthe file or the environment", name, files[name]))
 	}
 	if c.UnixMode&0o007 != 0 {
-		warnings = append(warnings, fmt.Sprintf("unix-mode %04o lets every user of this machine in, with the operator's commands", c.UnixMode))
+		warnings = append(warnings,
+			fmt.Sprintf("unix-mode %04o lets every user of this machine in, with the operator's commands", c.UnixMode))
 	}
 	return warnings
 }

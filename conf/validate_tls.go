@@ -6,7 +6,8 @@ func (c Config) checkListenTLS(check checkFunc) {
 	secure := c.AdminListen.TLS
 	for _, a := range c.Listen {
 		secure = secure || a.TLS
-		check(a.TLS && (c.TLSCert == "" || c.TLSKey == ""), "listen tls-cert tls-key", "listen: %s needs tls-cert and tls-key", a)
+		check(a.TLS && (c.TLSCert == "" || c.TLSKey == ""), "listen tls-cert tls-key",
+			"listen: %s needs tls-cert and tls-key", a)
 	}
 	check((c.TLSCert == "") != (c.TLSKey == ""), "tls-cert tls-key",
 		"tls-cert %q and tls-key %q: both or neither", c.TLSCert, c.TLSKey)
@@ -23,13 +24,16 @@ func (c Config) checkLogins(check checkFunc) {
 		check(l.login.User != "" && l.login.PasswordFile == "", user+" "+file, "%s %q needs %s", user, l.login.User, file)
 	}
 	check(c.UpstreamLogin.PasswordFile != "" && c.Upstream.Password != "", "upstream masters upstream-password-file",
-		"upstream %s has credentials in its address, and upstream-password-file is %q: one or the other", c.Upstream, c.UpstreamLogin.PasswordFile)
+		"upstream %s has credentials in its address, and upstream-password-file is %q: one or the other", c.Upstream,
+		c.UpstreamLogin.PasswordFile)
 	check(c.UpstreamLogin.PasswordFile != "" && c.Upstream.IsZero(), "upstream masters upstream-password-file",
 		"upstream-password-file %q needs upstream", c.UpstreamLogin.PasswordFile)
 	open := slices.ContainsFunc(c.Masters, func(a Address) bool { return a.Password == "" })
 	check(c.MastersLogin.PasswordFile != "" && !open, "upstream masters masters-password-file",
-		"masters-password-file %q is for masters without credentials in their addresses, and there is none", c.MastersLogin.PasswordFile)
-	check(c.SentinelLogin.PasswordFile != "" && c.Upstream.Sentinel == "" && c.LockACLUpstream.Sentinel == "", "upstream lock-acl-upstream sentinel-password-file",
+		"masters-password-file %q is for masters without credentials in their addresses, and there is none",
+		c.MastersLogin.PasswordFile)
+	check(c.SentinelLogin.PasswordFile != "" && c.Upstream.Sentinel == "" && c.LockACLUpstream.Sentinel == "",
+		"upstream lock-acl-upstream sentinel-password-file",
 		"sentinel-password-file %q needs a redis+sentinel:// upstream", c.SentinelLogin.PasswordFile)
 }
 
@@ -43,10 +47,13 @@ func (c Config) checkClientTLS(check checkFunc) {
 		{"masters", c.MastersTLS, slices.ContainsFunc(c.Masters, func(a Address) bool { return a.TLS })},
 	} {
 		cert, key := g.name+"-tls-cert", g.name+"-tls-key"
-		check((g.tls.Cert == "") != (g.tls.Key == ""), cert+" "+key, "%s %q and %s %q: both or neither", cert, g.tls.Cert, key, g.tls.Key)
-		for _, s := range []struct{ name, value string }{{"-tls-ca", g.tls.CA}, {"-tls-cert", g.tls.Cert}, {"-tls-key", g.tls.Key},
+		check((g.tls.Cert == "") != (g.tls.Key == ""), cert+" "+key, "%s %q and %s %q: both or neither", cert, g.tls.Cert,
+			key, g.tls.Key)
+		for _, s := range []struct{ name, value string }{{"-tls-ca", g.tls.CA}, {"-tls-cert", g.tls.Cert},
+			{"-tls-key", g.tls.Key},
 			{"-tls-server-name", g.tls.ServerName}} {
-			check(s.value != "" && !g.used, "upstream lock-acl-upstream masters "+g.name+s.name, "%s %q needs a rediss:// address in %s", g.name+s.name, s.value, g.name)
+			check(s.value != "" && !g.used, "upstream lock-acl-upstream masters "+g.name+s.name,
+				"%s %q needs a rediss:// address in %s", g.name+s.name, s.value, g.name)
 		}
 	}
 }

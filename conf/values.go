@@ -13,8 +13,9 @@ import (
 	"lockproxy/plain"
 )
 
-// value parses and shows one field of a Config. After an error set has changed nothing. Errors do
-// not name the setting, and those of addresses repeat the input only where it cannot hold a password.
+// value parses and shows one field of a Config. A set that fails leaves the field unchanged.
+// Errors do not name the setting, and those of addresses repeat the input only if it cannot hold a
+// password.
 type value interface {
 	set(text string) error
 	String() string
@@ -106,8 +107,8 @@ func (v duration) String() string { return plain.Duration(*v.field) }
 
 var errDuration = errors.New("is not a time: digits with ms, s, m or h, such as 500ms or 30s")
 
-// ParseDuration parses decimal digits with ms, s, m or h. Unlike in commands a unit is needed, but
-// for 0. It accepts no sign, fraction or blank, and nothing that overflows.
+// ParseDuration parses decimal digits with ms, s, m or h. Unlike in commands, every value but 0
+// needs a unit. It refuses signs, fractions, blanks and values that overflow.
 func ParseDuration(s string) (time.Duration, error) {
 	digits := strings.TrimRight(s, "msh")
 	var unit time.Duration

@@ -2,8 +2,8 @@
 //
 // go-redis allocates the length that a line announces before the bytes are there, calls itself for
 // every level of nesting, and panics at some replies that Redis does not send. A process survives
-// neither a failed allocation nor a full stack. [Conn] lets only bounded replies through, and [Call]
-// turns a panic into an error.
+// neither a failed allocation nor a full stack. [Conn] lets only bounded replies through, and
+// [Call] turns a panic into an error.
 package goredis
 
 import (
@@ -57,8 +57,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Call calls f, which uses a client of go-redis on this goroutine. If go-redis panics, Call returns
-// a *ReplyError.
+// Call calls f, which uses a client of go-redis on this goroutine. If go-redis panics, Call
+// returns a *ReplyError.
 func Call(f func() error) (err error) {
 	defer func() {
 		if recover() != nil {

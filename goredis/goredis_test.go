@@ -76,33 +76,37 @@ func TestConnPasses(t *testing.T) {
 func TestConnRefuses(t *testing.T) {
 	const protocol = "answered something that is not Redis' protocol"
 	for text, want := range map[string]string{
-		"$1099511627776\r\n":                                         "announces a reply of 1099511627776 bytes, at most 16777216 are read",
-		"*1099511627776\r\n":                                         "announces a reply of 1099511627776 elements, at most 262144 are read",
-		"+OK\r\n*2\r\n:1\r\n*1\r\n$9999999999\r\n":                   "announces a reply of 9999999999 bytes, at most 16777216 are read",
+		"$1099511627776\r\n": "announces a reply of 1099511627776 bytes, at most " +
+			"16777216 are read",
+		"*1099511627776\r\n": "announces a reply of 1099511627776 elements, at " +
+			"most 262144 are read",
+		"+OK\r\n*2\r\n:1\r\n*1\r\n$9999999999\r\n": "announces a reply of 9999999999 bytes, at most " +
+			"16777216 are read",
 		"*200000\r\n*200000\r\n":                                     "announces a reply of over 16777216 bytes",
 		"*200000\r\n$9000000\r\n":                                    "announces a reply of over 16777216 bytes",
 		"*2\r\n$9000000\r\n" + textOf(9000002) + "$9000000\r\n":      "announces a reply of over 16777216 bytes",
 		"*262000\r\n" + strings.Repeat("+"+textOf(60000)+"\r\n", 10): "announces a reply of over 16777216 bytes",
 		strings.Repeat("*1\r\n", maxDepth+1):                         "nests arrays deeper than 8 levels",
-		"$9223372036854775807\r\n":                                   "announces a reply of 9223372036854775807 bytes, at most 16777216 are read",
-		"*99999999999999999999\r\n":                                  `announces a reply of length "99999999999999999999"`,
-		"$-2\r\n":                                                    `announces a reply of length "-2"`,
-		"*x\r\n":                                                     `announces a reply of length "x"`,
-		"$\r\n":                                                      `announces a reply of length ""`,
-		"$" + strings.Repeat("0", 40) + "5\r\n":                      protocol,
-		"+" + textOf(maxLine):                                        "sends a line of over 65536 bytes",
-		"\r\n":                                                       protocol,
-		"\n":                                                         protocol,
-		"+OK\n":                                                      protocol,
-		"+OK\r\n\n":                                                  protocol,
-		"HTTP/1.1 400 Bad Request\r\n":                               protocol,
-		"%1099511627776\r\n":                                         protocol,
-		"=1099511627776\r\n":                                         protocol,
-		"!1099511627776\r\n":                                         protocol,
-		"~1099511627776\r\n":                                         protocol,
-		">1099511627776\r\n":                                         protocol,
-		strings.Repeat("|0\r\n", 10):                                 protocol,
-		"*1\r\n%1099511627776\r\n":                                   protocol,
+		"$9223372036854775807\r\n": "announces a reply of 9223372036854775807 bytes, " +
+			"at most 16777216 are read",
+		"*99999999999999999999\r\n":             `announces a reply of length "99999999999999999999"`,
+		"$-2\r\n":                               `announces a reply of length "-2"`,
+		"*x\r\n":                                `announces a reply of length "x"`,
+		"$\r\n":                                 `announces a reply of length ""`,
+		"$" + strings.Repeat("0", 40) + "5\r\n": protocol,
+		"+" + textOf(maxLine):                   "sends a line of over 65536 bytes",
+		"\r\n":                                  protocol,
+		"\n":                                    protocol,
+		"+OK\n":                                 protocol,
+		"+OK\r\n\n":                             protocol,
+		"HTTP/1.1 400 Bad Request\r\n":          protocol,
+		"%1099511627776\r\n":                    protocol,
+		"=1099511627776\r\n":                    protocol,
+		"!1099511627776\r\n":                    protocol,
+		"~1099511627776\r\n":                    protocol,
+		">1099511627776\r\n":                    protocol,
+		strings.Repeat("|0\r\n", 10):            protocol,
+		"*1\r\n%1099511627776\r\n":              protocol,
 	} {
 		for _, size := range []int{1, 7, 1 << 30} {
 			if size < 4096 && len(text) > 1<<20 {
@@ -160,7 +164,8 @@ func number(n int) string { return string([]byte{'0' + byte(n/10), '0' + byte(n%
 // FuzzConn: a stream of replies passes byte for byte in pieces of any size, and for any bytes
 // the size makes no difference.
 func FuzzConn(f *testing.F) {
-	for _, seed := range []string{"", "$1099511627776\r\n", "*1\r\n%0\r\n", "+a\n\r\n", "\x18\x09ab\x00\x15xyzabc", "*2\r\n$3\r\nab"} {
+	for _, seed := range []string{"", "$1099511627776\r\n", "*1\r\n%0\r\n", "+a\n\r\n", "\x18\x09ab\x00\x15xyzabc",
+		"*2\r\n$3\r\nab"} {
 		f.Add([]byte(seed), uint8(1))
 	}
 	f.Fuzz(func(t *testing.T, seed []byte, size uint8) {
@@ -203,9 +208,12 @@ func client(t testing.TB, reply string) *redis.Client {
 // FuzzClient: no reply ends the process.
 func FuzzClient(f *testing.F) {
 	for _, reply := range []string{
-		"$1099511627776\r\n", "*1099511627776\r\n", "%1099511627776\r\n", "=1099511627776\r\n", "!1099511627776\r\n", "~1099511627776\r\n",
-		">1099511627776\r\n", "|1099511627776\r\n", "*2\r\n$1\r\n0\r\n*1099511627776\r\n", "*0\r\n", "*1\r\n:1\r\n", "*3\r\n+subscribe\r\n+a\r\n+b\r\n",
-		"*3\r\n+message\r\n:1\r\n+b\r\n", "*2\r\n$1\r\n0\r\n*2\r\n+a\r\n+b\r\n", "*3\r\n+message\r\n+a\r\n*1\r\n:1\r\n", "-MOVED\r\n", "-ASK \r\n",
+		"$1099511627776\r\n", "*1099511627776\r\n", "%1099511627776\r\n", "=1099511627776\r\n", "!1099511627776\r\n",
+		"~1099511627776\r\n",
+		">1099511627776\r\n", "|1099511627776\r\n", "*2\r\n$1\r\n0\r\n*1099511627776\r\n", "*0\r\n", "*1\r\n:1\r\n",
+		"*3\r\n+subscribe\r\n+a\r\n+b\r\n",
+		"*3\r\n+message\r\n:1\r\n+b\r\n", "*2\r\n$1\r\n0\r\n*2\r\n+a\r\n+b\r\n", "*3\r\n+message\r\n+a\r\n*1\r\n:1\r\n",
+		"-MOVED\r\n", "-ASK \r\n",
 		"*2\r\n-ERR x\r\n$5\r\nhello\r\n", "*2\r\n+ip\r\n+1\r\n",
 	} {
 		f.Add(reply)
@@ -233,8 +241,8 @@ func FuzzClient(f *testing.F) {
 	})
 }
 
-// TestCallContainsPanics: go-redis takes the first element of an array without a look whether there
-// is one.
+// TestCallContainsPanics: go-redis takes the first element of an array without a look whether
+// there is one.
 func TestCallContainsPanics(t *testing.T) {
 	for _, reply := range []string{"*0\r\n", "*1\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n:1\r\n:1\r\n"} {
 		c := client(t, reply)

@@ -19,8 +19,8 @@ const (
 	elementCost = 64
 )
 
-// replies follows the replies of RESP2 in a server's bytes. It keeps none of them but the line of a
-// length. The zero value is at the start of a connection.
+// replies follows the replies of RESP2 in a server's bytes. It keeps none of them but the line of
+// a length. The zero value is at the start of a connection.
 type replies struct {
 	line   [maxHeader]byte // the beginning of the current line
 	length int             // of the current line so far

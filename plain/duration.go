@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Duration returns d as people write it, in a form that settings and commands read: 10ms, 60s, 15m,
-// 1h. It drops parts of a millisecond.
+// Duration returns d as people write it, in a form that settings and commands read: 10ms, 60s,
+// 15m, 1h. It drops parts of a millisecond.
 func Duration(d time.Duration) string {
 	for _, u := range []struct {
 		unit time.Duration

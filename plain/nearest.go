@@ -2,8 +2,8 @@ package plain
 
 import "strings"
 
-// Nearest returns the word that somebody may have meant who wrote another, or "" if none is near:
-// one letter in three may be wrong, and case does not count. Of several as near it is the first.
+// Nearest returns the word that is closest to wrote, or "" if none is close: one letter in three
+// may differ, and case does not count. Among equally close words the first wins.
 func Nearest(wrote string, words []string) string {
 	best, nearest := len(wrote)/3+1, ""
 	if len(wrote) < 2 || len(wrote) > 64 {

@@ -26,7 +26,7 @@ func Line(text string) string {
 // maxShort is how many bytes Short returns at most.
 const maxShort = 160
 
-// Short returns the beginning of text, at most 160 bytes, as Line does.
+// Short is Line for at most the first 160 bytes of text.
 func Short(text string) string {
 	if text = Line(strings.TrimSpace(text)); len(text) > maxShort {
 		text = strings.ToValidUTF8(text[:maxShort], "")

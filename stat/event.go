@@ -7,8 +7,10 @@ import (
 
 // Event is a lock command that was answered, or the end of a lock without one. It holds no token.
 type Event struct {
-	Command string // "lock", "unlock", "extend", "lockinfo", "lockproxy"; "session" for a session lock that ended without UNLOCK
-	Sub     string // of lockproxy: "release", ...; "help" of LOCK HELP; empty where it is not known
+	// "lock", "unlock", "extend", "lockinfo", "lockproxy"; "session" for a session lock that ended
+	// without UNLOCK
+	Command string
+	Sub     string // of lockproxy: "release", ...; "help" of LOCK HELP; empty if it is not known
 	Outcome Outcome
 	// without the prefix; of LOCKPROXY ADMIT the master. Empty if the arguments were not
 	// understood
@@ -16,7 +18,7 @@ type Event struct {
 	Keys    []string      // of KEYS: the further keys
 	Kind    Kind          // of LOCK
 	Owner   string        // the label of LOCK
-	Fence   uint64        // of the token, as granted or as the client gave it
+	Fence   uint64        // of the token: the granted one, or the client's
 	TTL     time.Duration // of LOCK and EXTEND
 	Keep    time.Duration // of UNLOCK with KEEP
 	Wait    bool          // LOCK or LOCKINFO with WAIT
@@ -48,10 +50,10 @@ type Outcome string
 const (
 	OutcomeGranted   Outcome = "granted"
 	OutcomeTaken     Outcome = "taken"      // by another
-	OutcomeTimeout   Outcome = "timeout"    // WAIT was over
+	OutcomeTimeout   Outcome = "timeout"    // WAIT ended
 	OutcomeGone      Outcome = "gone"       // the client disconnected while it waited
 	OutcomeQueueFull Outcome = "queue_full" // max-waiters
-	// granted before, then released, as the reply could not be delivered
+	// granted, then released because the reply could not be delivered
 	OutcomeUndelivered Outcome = "undelivered"
 	OutcomeReleased    Outcome = "released"
 	OutcomeNotHeld     Outcome = "not_held"
@@ -67,7 +69,7 @@ const (
 	OutcomeInternal Outcome = "internal"
 )
 
-// Failed reports whether the command failed although the client did nothing wrong.
+// Failed reports whether the command failed for a reason other than the client's own mistake.
 func (o Outcome) Failed() bool {
 	switch o {
 	case OutcomeNoQuorum, OutcomeTryAgain, OutcomeQueueFull, OutcomeUndelivered, OutcomeInternal:
@@ -84,7 +86,8 @@ type Command struct {
 
 // Commands are all lock commands.
 var Commands = []Command{
-	{"lock", []Outcome{OutcomeGranted, OutcomeTaken, OutcomeTimeout, OutcomeGone, OutcomeQueueFull, OutcomeUndelivered, OutcomeOK}},
+	{"lock", []Outcome{OutcomeGranted, OutcomeTaken, OutcomeTimeout, OutcomeGone, OutcomeQueueFull, OutcomeUndelivered,
+		OutcomeOK}},
 	{"unlock", []Outcome{OutcomeReleased, OutcomeNotHeld}},
 	{"extend", []Outcome{OutcomeExtended, OutcomeLost}},
 	{"lockinfo", []Outcome{OutcomeOK, OutcomeGone, OutcomeQueueFull}},

@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// Load tells how busy the masters and this process are. Counters only grow.
+// Load describes how busy the masters and this process are. Counters only grow.
 type Load struct {
-	Waiting  int           // LOCKs that wait until they can be sent to the masters
-	Running  int           // LOCKs that have been sent and are not decided
-	Window   int           // how many may be; it follows the capacity of the masters
-	TimedOut uint64        // LOCKs that waited for queue-timeout and were never sent
-	LateBy   time.Duration // how late this process was, at most in the minute before LateAt, for want of processor time; 0: never
-	LateAt   time.Time     // when it last was; zero: never
+	Waiting  int    // LOCKs that wait until they can be sent to the masters
+	Running  int    // LOCKs that have been sent and are not decided
+	Window   int    // how many may be; it follows the capacity of the masters
+	TimedOut uint64 // LOCKs that waited for queue-timeout and were never sent
+	// the longest delay of this process for want of processor time in the minute before LateAt; 0:
+	// never
+	LateBy time.Duration
+	LateAt time.Time // when it last was; zero: never
 }
 
 // shownLate is how long operators are shown that this process was late.

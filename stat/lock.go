@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Lock is a lock that holds a majority, as this proxy knows it.
+// Lock is this proxy's view of a lock that holds a majority.
 type Lock struct {
 	Key     string
 	Mode    string // "exclusive", "shared", "limit" or "kept"
@@ -13,7 +13,7 @@ type Lock struct {
 	Owner   string
 	Fence   uint64
 	Held    int           // masters
-	TTL     time.Duration // until nobody holds it; negative: it never ends
+	TTL     time.Duration // until the last holder's lock expires; negative: never
 	Waiting int           // clients of this proxy
 	Age     time.Duration // since it was granted; 0: not known
 	Slots   []Slot        // of "limit"
@@ -39,6 +39,6 @@ type Waiting struct {
 type Waiter struct {
 	From  net.Addr // nil: not known
 	Owner string   // the label of LOCK
-	Mode  string   // what it asks for: "exclusive", "shared" or "limit"
+	Mode  string   // the requested kind: "exclusive", "shared" or "limit"
 	Since time.Duration
 }

@@ -1,6 +1,6 @@
-// Package stat is what the parts of lockproxy tell operators: events, and the status of masters,
-// clients and locks. It is a leaf. Each counter has one field here on its way to /metrics,
-// LOCKPROXY MASTERS and lockproxy status.
+// Package stat defines the data that lockproxy shows to operators: events, and the status of
+// masters, clients and locks. It is a leaf. Each counter has one field here on its way to
+// /metrics, LOCKPROXY MASTERS and lockproxy status.
 package stat
 
 import (

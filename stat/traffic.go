@@ -1,6 +1,6 @@
 package stat
 
-// Traffic is what the relay carries. Clients, Upstreams and Unanswered are current numbers, the
+// Traffic describes the relay's load. Clients, Upstreams and Unanswered are current numbers, the
 // others count since the start.
 type Traffic struct {
 	Clients    int    // connected

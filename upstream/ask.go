@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Facts are what the upstream does on a connection that has not authenticated.
+// Facts describe the upstream's behaviour on a connection that has not authenticated.
 type Facts struct {
 	// AuthRequired says that it refused a PING with NOAUTH or NOPERM.
 	AuthRequired bool
 	// GuestsLimited says that it refused with NOPERM: connections begin logged in as a user with
 	// few rights.
 	GuestsLimited bool
-	// Resets says that it has RESET, as Redis does since 6.2. A server that refuses RESET with
-	// another error than "unknown command" has it.
+	// Resets reports whether it has RESET, which Redis added in 6.2. A server that refuses RESET
+	// with another error than "unknown command" has it.
 	Resets bool
 }
 

@@ -32,7 +32,7 @@ func (u *Upstream) dialACL(ctx context.Context) (*aclLink, error) {
 	return &aclLink{conn, bufio.NewReader(conn)}, nil
 }
 
-// close closes the connection. It does nothing on nil.
+// close closes the connection. A nil aclLink has none.
 func (l *aclLink) close() {
 	if l != nil {
 		l.conn.Close()

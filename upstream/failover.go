@@ -18,7 +18,7 @@ const (
 	// oldEvery is how often a former master is asked whether it still serves.
 	oldEvery = 250 * time.Millisecond
 	// oldPatience bounds how long connections stay with a former master that does not know that it
-	// was replaced. Writes there are lost. Sentinels tell it after about 10s.
+	// was replaced. Writes there are lost. Sentinels reconfigure such a master after about 10s.
 	oldPatience = 3 * time.Second
 )
 
@@ -34,7 +34,8 @@ func (u *Upstream) Follow(ctx context.Context, moved func(old context.Context)) 
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	u.sentinels.follow(ctx, func(from, to string) {
-		u.opts.Log.Info("upstream has another master", zap.String("upstream", u.opts.Name), zap.String("from", from), zap.String("to", to))
+		u.opts.Log.Info("upstream has another master", zap.String("upstream", u.opts.Name), zap.String("from", from),
+			zap.String("to", to))
 		u.forget()
 		wg.Go(func() {
 			old, cancel := context.WithTimeout(ctx, oldPatience)
@@ -58,7 +59,8 @@ func (u *Upstream) outlast(ctx context.Context, addr string) {
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
-				u.opts.Log.Info("the former master is gone", zap.String("upstream", u.opts.Name), zap.String("address", addr), zap.String("reason", Reason(err)))
+				u.opts.Log.Info("the former master is gone", zap.String("upstream", u.opts.Name), zap.String("address", addr),
+					zap.String("reason", Reason(err)))
 			}
 			return
 		}
@@ -73,7 +75,8 @@ func (u *Upstream) outlast(ctx context.Context, addr string) {
 
 // dialMaster dials the master that the Sentinels name. If that fails or it is no master, it waits
 // a moment for the Sentinels to name another one.
-func (u *Upstream) dialMaster(ctx context.Context, dial func(ctx context.Context, addr string) (net.Conn, error)) (net.Conn, error) {
+func (u *Upstream) dialMaster(ctx context.Context,
+	dial func(ctx context.Context, addr string) (net.Conn, error)) (net.Conn, error) {
 	addr, err := u.sentinels.master(ctx, "")
 	if err != nil {
 		return nil, err
@@ -94,7 +97,8 @@ func (u *Upstream) dialMaster(ctx context.Context, dial func(ctx context.Context
 }
 
 // dialWhile dials addr as long as that is the master.
-func (u *Upstream) dialWhile(ctx context.Context, addr string, dial func(ctx context.Context, addr string) (net.Conn, error)) (net.Conn, error) {
+func (u *Upstream) dialWhile(ctx context.Context, addr string,
+	dial func(ctx context.Context, addr string) (net.Conn, error)) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {

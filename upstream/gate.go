@@ -56,8 +56,8 @@ func (g *Gate) AuthRequired(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// Known returns what AuthRequired would return without waiting, if it would. It never waits, but it
-// asks in time: while it is called, the answer stays fresh.
+// Known returns what AuthRequired would return without waiting, if it would. It never waits, but
+// it asks in time: while it is called, the answer stays fresh.
 func (g *Gate) Known() (required, known bool) {
 	g.u.mu.Lock()
 	defer g.u.mu.Unlock()
@@ -99,10 +99,10 @@ func (g *Gate) recall(ctx context.Context) string {
 	return g.recalled
 }
 
-// believed decides by the values of the keepers; "": not known. One "password" is enough, as
+// believed decides by the values of the keepers; "": not known. One "password" is enough, because
 // asking for one in vain does no harm. "none" takes a majority of all keepers: a keeper that was
-// away when a password was set still has the old value, and if a majority stored the new one,
-// those cannot be a majority.
+// away when a password was set still has the old value, but such keepers are no majority if a
+// majority stored the new one.
 func believed(values []string) string {
 	none := 0
 	for _, value := range values {
@@ -119,10 +119,10 @@ func believed(values []string) string {
 	return ""
 }
 
-// Run stores what the upstream says until ctx ends: when it is learnt, when it changes, and every
-// minute while the upstream can be asked. It does not store an old answer again, as other proxies
-// may know a newer one. It returns at once if the address has credentials, as then the answer is
-// not needed.
+// Run stores the upstream's answers until ctx ends: the first one, each that differs, and one
+// every minute while the upstream answers. It does not store an old answer again, because other
+// proxies may know a newer one. It returns at once if the address has credentials, which make the
+// answer unnecessary.
 func (g *Gate) Run(ctx context.Context) {
 	if g.u.Trusted() {
 		return

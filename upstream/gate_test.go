@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fakeMemory is keepers that have what the test says, and notes what they are given.
+// fakeMemory returns values that the test sets, and records the values that it is given.
 type fakeMemory struct {
 	mu    sync.Mutex
 	has   []string
@@ -41,8 +41,10 @@ func (m *fakeMemory) took() string {
 
 func TestBelieved(t *testing.T) {
 	for values, want := range map[string]string{
-		"- - -": "", "none - -": "", "none none -": "none", "none none none": "none", "password - -": "password", "none none password": "password",
-		"none none - -": "", "none none none -": "none", "none": "none", "-": "", "yes yes yes": "", "none yes none": "none",
+		"- - -": "", "none - -": "", "none none -": "none", "none none none": "none", "password - -": "password",
+		"none none password": "password",
+		"none none - -":      "", "none none none -": "none", "none": "none", "-": "", "yes yes yes": "",
+		"none yes none": "none",
 	} {
 		if got := believed(strings.Split(strings.ReplaceAll(values, "-", ""), " ")); got != want {
 			t.Errorf("%s: got %q, want %q", values, got, want)
@@ -61,7 +63,8 @@ func TestGateRecalls(t *testing.T) {
 			t.Helper()
 			got, err := g.AuthRequired(t.Context())
 			if got != want || Reason(err) != wantErr || m.asked != asked {
-				t.Errorf("%s: got %v, %q, the memory was asked %d times; want %v, %q, %d", what, got, Reason(err), m.asked, want, wantErr, asked)
+				t.Errorf("%s: got %v, %q, the memory was asked %d times; want %v, %q, %d", what, got, Reason(err), m.asked, want,
+					wantErr, asked)
 			}
 		}
 		known := func(what, want string) {
@@ -93,7 +96,8 @@ func TestGateRecalls(t *testing.T) {
 	})
 }
 
-// TestGateOfSilentUpstream: what the memory knows is not waited for a second each time.
+// TestGateOfSilentUpstream: if the memory has an answer, clients do not wait a second each for the
+// upstream.
 func TestGateOfSilentUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := New(fake(new(atomic.Int32), func() string { return "" }))
@@ -113,8 +117,8 @@ func TestGateOfSilentUpstream(t *testing.T) {
 	})
 }
 
-// TestGateKeeps: what the upstream says is kept when it is learnt, when it changes, and else once
-// a minute; what it said before it went away is not.
+// TestGateKeeps: the gate stores the upstream's first answer, each that differs, and else one a
+// minute; it does not store an old answer while the upstream is away.
 func TestGateKeeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reply atomic.Value

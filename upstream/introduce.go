@@ -15,8 +15,8 @@ type ReplyError struct{ Text string }
 // Error returns the reply without the leading dash.
 func (e *ReplyError) Error() string { return e.Text }
 
-// introduce authenticates, selects the database and checks the role, one command at a time, as far
-// as each is needed.
+// introduce authenticates, selects the database and checks the role, one command at a time. It
+// leaves out the steps that are not needed.
 //
 //	> *3\r\n$4\r\nAUTH\r\n$3\r\napp\r\n$6\r\nsecret\r\n
 //	< +OK\r\n
@@ -62,7 +62,8 @@ func expectOK(conn net.Conn, command []string) error {
 // withoutSecrets replaces an error text that repeats the arguments of AUTH. A server without that
 // command quotes them, and clients see the text.
 func withoutSecrets(command []string, text string) string {
-	if command[0] != "AUTH" || !strings.Contains(text, command[len(command)-1]) && !strings.Contains(text, "beginning with") {
+	if command[0] != "AUTH" || !strings.Contains(text, command[len(command)-1]) &&
+		!strings.Contains(text, "beginning with") {
 		return text
 	}
 	return "ERR AUTH refused"
@@ -82,8 +83,8 @@ func encode(args []string) []byte {
 // maxLine bounds a reply. Redis' own error texts are well under it.
 const maxLine = 4096
 
-// readLine reads up to one CRLF and returns the line without it. It reads byte by byte, as the
-// next bytes belong to the client.
+// readLine reads up to one CRLF and returns the line without it. It reads byte by byte, because
+// the next bytes belong to the client.
 func readLine(conn io.Reader) (string, error) {
 	var line []byte
 	var one [1]byte

@@ -50,7 +50,7 @@ type Permission struct {
 	until   time.Time // no question is sent until then, if silent is set
 }
 
-// subject is what a verdict is about: whether user may SET key or, with config, CONFIG SET.
+// subject identifies a verdict: whether user may SET key or, with config, CONFIG SET.
 type subject struct {
 	user, key string
 	config    bool // key is empty
@@ -79,8 +79,8 @@ type inquiry struct {
 	err     error
 }
 
-// NewPermission returns a Permission that asks u. It does not connect yet, but follows the Sentinels
-// of u. Nobody else may follow them on u.
+// NewPermission returns a Permission that asks u. It does not connect yet, but follows the
+// Sentinels of u. No other goroutine may follow them on u.
 func NewPermission(u *Upstream) *Permission {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Permission{u: u, wake: make(chan struct{}, 1), cancel: cancel, listing: make(chan struct{}, 1),
@@ -110,8 +110,8 @@ func (p *Permission) MayWrite(ctx context.Context, user, key string) (refusal st
 	return p.may(ctx, subject{user: user, key: key})
 }
 
-// MayConfigure reports whether user may CONFIG SET, a right of administrators. It follows the rules
-// of MayWrite and asks
+// MayConfigure reports whether user may CONFIG SET, a right of administrators. It follows the
+// rules of MayWrite and asks
 //
 //	> *7\r\n$3\r\nacl\r\n$6\r\ndryrun\r\n$3\r\napp\r\n$6\r\nCONFIG\r\n$3\r\nSET\r\n$9\r\nmaxmemory\r\n$1\r\n0\r\n
 //	< +OK\r\n or $60\r\nThis user has no permissions to run the 'config|set' command\r\n
@@ -285,7 +285,7 @@ func (p *Permission) ask(ctx context.Context, l *aclLink, questions []*inquiry) 
 	case err == nil:
 		return l
 	case n > 0:
-		p.failed(questions[n:n+1], err) // only this one; the questions behind it may be answered
+		p.failed(questions[n:n+1], err) // only this one; later questions may be answered
 		p.again(questions[n+1:])
 	case old && !errors.Is(err, os.ErrDeadlineExceeded):
 		l.close()
@@ -325,7 +325,7 @@ func (p *Permission) failedLocked(questions []*inquiry, err error) {
 	}
 }
 
-// allFailed ends all waiting questions, as the upstream does not answer.
+// allFailed ends all waiting questions when the upstream does not answer.
 func (p *Permission) allFailed(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -364,7 +364,7 @@ type turns struct {
 	order []string              // the users, next first
 }
 
-// add puts q behind the other questions of its user, unless too many wait.
+// add appends q to the questions of its user, unless too many wait.
 func (t *turns) add(q *inquiry) bool {
 	user := q.about.user
 	if t.of == nil {

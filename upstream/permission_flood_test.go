@@ -79,7 +79,7 @@ func TestFloodOfQuestions(t *testing.T) {
 		opts, dials := packetServer(func(string, string) string { return "+OK\r\n" })
 		p := NewPermission(New(opts))
 		defer p.Close()
-		if _, err := p.MayWrite(t.Context(), "b", "first"); err != nil { // the connection stands
+		if _, err := p.MayWrite(t.Context(), "b", "first"); err != nil { // connects
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
@@ -121,8 +121,8 @@ func TestFloodOfQuestions(t *testing.T) {
 	})
 }
 
-// TestWritable: a list is filtered in order, a packet of keys in each round trip, and uses what is
-// known. Its answers are not remembered, but for keys of which an answer is.
+// TestWritable: a list is filtered in order, one packet of keys a round trip, and known answers
+// are used. New answers are remembered only for keys that already have one.
 func TestWritable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -178,8 +178,8 @@ func TestWritable(t *testing.T) {
 	})
 }
 
-// TestWritableIsBounded: however many lists are asked for, and however slowly the upstream answers,
-// each ends in time, and questions about locks wait for a packet at most.
+// TestWritableIsBounded: however many lists are asked for, and however slowly the upstream
+// answers, each ends in time, and questions about locks wait for a packet at most.
 func TestWritableIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts, _ := packetServer(func(_, key string) string {
@@ -190,7 +190,7 @@ func TestWritableIsBounded(t *testing.T) {
 		})
 		p := NewPermission(New(opts))
 		defer p.Close()
-		if _, err := p.MayWrite(t.Context(), "b", "first"); err != nil { // the connection stands
+		if _, err := p.MayWrite(t.Context(), "b", "first"); err != nil { // connects
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
@@ -244,8 +244,8 @@ func TestWritableIsBounded(t *testing.T) {
 	})
 }
 
-// TestOneQuestionWithoutAnswer: where the upstream answers some questions of a packet and then
-// stalls, only the one that it does not answer fails, and what comes behind is asked at once.
+// TestOneQuestionWithoutAnswer: if the upstream answers some questions of a packet and then
+// stalls, only the next question fails, and those after it are asked again at once.
 func TestOneQuestionWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts, dials := packetServer(func(_, key string) string {
@@ -257,7 +257,7 @@ func TestOneQuestionWithoutAnswer(t *testing.T) {
 		p := NewPermission(New(opts))
 		defer p.Close()
 		var wg sync.WaitGroup
-		wg.Go(func() { p.MayWrite(t.Context(), "a", "alone") }) // what comes meanwhile travels together
+		wg.Go(func() { p.MayWrite(t.Context(), "a", "alone") }) // meanwhile further questions gather in one packet
 		synctest.Wait()
 		for i, key := range []string{"one", "two", "stalls", "three"} {
 			wg.Go(func() {
@@ -271,7 +271,8 @@ func TestOneQuestionWithoutAnswer(t *testing.T) {
 		}
 		wg.Wait()
 		start := time.Now()
-		if _, err := p.MayWrite(t.Context(), "a", "next"); err != nil || time.Since(start) > 3*packetTime || dials.Load() != 2 {
+		if _, err := p.MayWrite(t.Context(), "a", "next"); err != nil || time.Since(start) > 3*packetTime ||
+			dials.Load() != 2 {
 			t.Errorf("the next question: %v after %v, %d connections", err, time.Since(start), dials.Load())
 		}
 	})
@@ -320,7 +321,8 @@ func TestTurns(t *testing.T) {
 	for range maxWaiting {
 		w.add(&inquiry{about: subject{user: "a", key: "k"}})
 	}
-	if w.add(&inquiry{about: subject{user: "a", key: "k"}}) || !w.add(&inquiry{about: subject{user: "b", key: "k"}}) || w.n != maxWaiting+1 {
+	if w.add(&inquiry{about: subject{user: "a", key: "k"}}) || !w.add(&inquiry{about: subject{user: "b", key: "k"}}) ||
+		w.n != maxWaiting+1 {
 		t.Errorf("%d wait: one more of the same user is to be refused, one of another not", w.n)
 	}
 }

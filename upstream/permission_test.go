@@ -25,7 +25,8 @@ func acl(t *testing.T, opts Options, user, password string) *Permission {
 }
 
 func TestMayWrite(t *testing.T) {
-	opts := redisServer(t, "--requirepass", "hush", "--user", "asker", "on", ">asks", "+acl|dryrun", "--user", "app", "on", ">p", "~lock:app:*", "+@all",
+	opts := redisServer(t, "--requirepass", "hush", "--user", "asker", "on", ">asks", "+acl|dryrun", "--user", "app",
+		"on", ">p", "~lock:app:*", "+@all",
 		"--user", "reader", "on", ">p", "~*", "+get")
 	for _, tt := range []struct{ name, user, key, want string }{
 		{"all", "default", "lock:any", ""},
@@ -48,7 +49,8 @@ func TestMayWrite(t *testing.T) {
 		{"wrong password", "", "x", "WRONGPASS"},
 	} {
 		p := acl(t, opts, tt.user, tt.password)
-		for _, err := range []error{p.Check(t.Context()), func() error { _, err := p.MayWrite(t.Context(), "default", "k"); return err }()} {
+		for _, err := range []error{p.Check(t.Context()),
+			func() error { _, err := p.MayWrite(t.Context(), "default", "k"); return err }()} {
 			if got := Reason(err); !strings.HasPrefix(got, tt.want) {
 				t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 			}
@@ -63,7 +65,8 @@ func TestMayWrite(t *testing.T) {
 func TestMayConfigure(t *testing.T) {
 	opts := redisServer(t, "--requirepass", "hush", "--user", "asker", "on", ">asks", "+acl|dryrun",
 		"--user", "admin", "on", ">p", "+@admin", "--user", "config", "on", ">p", "+config|set",
-		"--user", "app", "on", ">p", "~*", "&*", "+@all", "-@dangerous", "--user", "reader", "on", ">p", "~*", "+@all", "-config", "+config|get")
+		"--user", "app", "on", ">p", "~*", "&*", "+@all", "-@dangerous", "--user", "reader", "on", ">p", "~*", "+@all",
+		"-config", "+config|get")
 	p := acl(t, opts, "asker", "asks")
 	const refused = "This user has no permissions to run the 'config|set' command"
 	for user, want := range map[string]string{"default": "", "admin": "", "config": "", "app": refused, "reader": refused,
@@ -72,46 +75,49 @@ func TestMayConfigure(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want %q", user, got, err, want)
 		}
 		// the right to a key is another
-		if got, err := p.MayWrite(t.Context(), user, ""); err != nil || (got == "") != (user == "default" || user == "app" || user == "reader") {
+		if got, err := p.MayWrite(t.Context(), user, ""); err != nil ||
+			(got == "") != (user == "default" || user == "app" || user == "reader") {
 			t.Errorf("%s: SET: got %q, %v", user, got, err)
 		}
 	}
 	renamed := redisServer(t, "--rename-command", "CONFIG", "")
-	if got, err := acl(t, renamed, "", "").MayConfigure(t.Context(), "default"); err != nil || !strings.Contains(got, "not found") {
+	if got, err := acl(t, renamed, "", "").MayConfigure(t.Context(), "default"); err != nil ||
+		!strings.Contains(got, "not found") {
 		t.Errorf("without CONFIG: got %q, %v", got, err)
 	}
 }
 
 // aclServer answers ACL DRYRUN as answer says, "" for not at all, and counts the questions.
 func aclServer(asked *atomic.Int32, answer func(user, key string) string) Options {
-	return Options{Name: "fake", Addr: "10.0.0.1:1", DialTimeout: 5 * time.Second, Dial: func(context.Context, string, string) (net.Conn, error) {
-		client, server := net.Pipe()
-		go func() {
-			defer server.Close()
-			for r := bufio.NewReader(server); ; {
-				line := request(r)
-				words := strings.Fields(line)
-				switch {
-				case line == "":
-					return
-				case words[0] == "hello":
-					io.WriteString(server, "-ERR unknown command 'hello'\r\n")
-					continue
-				case words[0] != "acl":
-					io.WriteString(server, "+OK\r\n")
-					continue
+	return Options{Name: "fake", Addr: "10.0.0.1:1", DialTimeout: 5 * time.Second,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go func() {
+				defer server.Close()
+				for r := bufio.NewReader(server); ; {
+					line := request(r)
+					words := strings.Fields(line)
+					switch {
+					case line == "":
+						return
+					case words[0] == "hello":
+						io.WriteString(server, "-ERR unknown command 'hello'\r\n")
+						continue
+					case words[0] != "acl":
+						io.WriteString(server, "+OK\r\n")
+						continue
+					}
+					asked.Add(1)
+					text := answer(words[2], words[4])
+					if text == "" {
+						io.Copy(io.Discard, r)
+						return
+					}
+					io.WriteString(server, text)
 				}
-				asked.Add(1)
-				text := answer(words[2], words[4])
-				if text == "" {
-					io.Copy(io.Discard, r)
-					return
-				}
-				io.WriteString(server, text)
-			}
-		}()
-		return client, nil
-	}}
+			}()
+			return client, nil
+		}}
 }
 
 func TestVerdictIsRememberedForASecond(t *testing.T) {
@@ -125,10 +131,11 @@ func TestVerdictIsRememberedForASecond(t *testing.T) {
 			t.Helper()
 			got, err := p.MayWrite(t.Context(), user, key)
 			if err != nil || got != want || asked.Load() != questions {
-				t.Errorf("%s, %s: got %q %v after %d questions, want %q after %d", user, key, got, err, asked.Load(), want, questions)
+				t.Errorf("%s, %s: got %q %v after %d questions, want %q after %d", user, key, got, err, asked.Load(), want,
+					questions)
 			}
 		}
-		known := func(user, key, want string) { // Known asks nobody: expect counts the questions
+		known := func(user, key, want string) { // Known sends no question: expect counts them
 			t.Helper()
 			refusal, known := p.Known(user, key)
 			if got := fmt.Sprintf("%s%v", refusal, known); got != want {
@@ -173,7 +180,11 @@ func TestVerdictIsRememberedForASecond(t *testing.T) {
 func TestVerdictIsAskedOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
-		p := NewPermission(New(aclServer(&asked, func(string, string) string { time.Sleep(100 * time.Millisecond); return "$2\r\nno\r\n" })))
+		p := NewPermission(New(aclServer(&asked, func(string,
+			string) string {
+			time.Sleep(100 * time.Millisecond)
+			return "$2\r\nno\r\n"
+		})))
 		defer p.Close()
 		gone := errors.New("client left")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -214,8 +225,8 @@ func TestVerdictsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNeverKnownIsRefusedSoon: where the upstream swallows everything and no answer was ever had,
-// nobody waits longer than a second, and all share the question.
+// TestNeverKnownIsRefusedSoon: if the upstream never answers, no caller waits longer than a
+// second, and all share the question.
 func TestNeverKnownIsRefusedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -224,7 +235,8 @@ func TestNeverKnownIsRefusedSoon(t *testing.T) {
 		for _, want := range []time.Duration{time.Second, 0, 0} {
 			start := time.Now()
 			if _, err := u.AuthRequired(t.Context()); err == nil || time.Since(start) != want || asked.Load() != 1 {
-				t.Errorf("got %v after %v and %d questions, want an error after %v and 1", err, time.Since(start), asked.Load(), want)
+				t.Errorf("got %v after %v and %d questions, want an error after %v and 1", err, time.Since(start), asked.Load(),
+					want)
 			}
 		}
 		start := time.Now()

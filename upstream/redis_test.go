@@ -40,7 +40,9 @@ func TestRealRedis(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts Options
 		want Facts
-	}{"open": {open, Facts{AuthRequired: false, Resets: true}}, "password": {locked, Facts{AuthRequired: true, Resets: true}}, "no rights": {noRights, Facts{AuthRequired: true, GuestsLimited: true, Resets: true}}} {
+	}{"open": {open, Facts{AuthRequired: false, Resets: true}},
+		"password":  {locked, Facts{AuthRequired: true, Resets: true}},
+		"no rights": {noRights, Facts{AuthRequired: true, GuestsLimited: true, Resets: true}}} {
 		if got, err := New(c.opts).Ask(t.Context()); err != nil || got != c.want {
 			t.Errorf("%s: got %+v %v, want %+v", name, got, err, c.want)
 		}
@@ -54,11 +56,12 @@ func TestRealRedis(t *testing.T) {
 		"plain":            {open, "", "", 0, ""},
 		"database":         {open, "", "", 7, ""},
 		"no such database": {open, "", "", 99, "ERR DB index is out of range"},
-		"no password set":  {open, "", "x", 0, "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"},
-		"password":         {locked, "", "hush", 3, ""},
-		"user":             {locked, "app", "app-hush", 3, ""},
-		"wrong":            {locked, "app", "hush", 0, "WRONGPASS invalid username-password pair or user is disabled."},
-		"no rights":        {locked, "bare", "any", 1, "NOPERM User bare has no permissions to run the 'select' command"},
+		"no password set": {open, "", "x", 0, "ERR AUTH <password> called without any password configured for the " +
+			"default user. Are you sure your configuration is correct?"},
+		"password":  {locked, "", "hush", 3, ""},
+		"user":      {locked, "app", "app-hush", 3, ""},
+		"wrong":     {locked, "app", "hush", 0, "WRONGPASS invalid username-password pair or user is disabled."},
+		"no rights": {locked, "bare", "any", 1, "NOPERM User bare has no permissions to run the 'select' command"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := c.opts
@@ -84,7 +87,8 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}, IsCA: true,
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"localhost"}, IsCA: true,
 		BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -93,7 +97,8 @@ func TestTLS(t *testing.T) {
 	certificate, _ := x509.ParseCertificate(der)
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0",
+		&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +119,8 @@ func TestTLS(t *testing.T) {
 		}
 	}()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	opts := Options{Network: "tcp", Addr: "localhost:" + port, Password: "p", TLS: func() *tls.Config { return &tls.Config{RootCAs: roots} }}
+	opts := Options{Network: "tcp", Addr: "localhost:" + port, Password: "p",
+		TLS: func() *tls.Config { return &tls.Config{RootCAs: roots} }}
 	conn, err := New(opts).Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -33,8 +33,8 @@ const (
 	sentinelTimeout = time.Second
 )
 
-// view is what a Sentinel says. If two differ, the one with the higher epoch knows the later
-// failover.
+// view is a Sentinel's view of the master. If two differ, the one with the higher epoch knows the
+// later failover.
 type view struct {
 	addr  string // host:port of the master; empty: not known
 	epoch int64
@@ -115,7 +115,7 @@ func (s *sentinels) followOne(ctx context.Context, i int) {
 			failing = bad
 			s.logContact(addr, v)
 		}
-		s.tell(i, v)
+		s.note(i, v)
 		select {
 		case <-announced:
 		case <-tick.C:
@@ -128,10 +128,12 @@ func (s *sentinels) followOne(ctx context.Context, i int) {
 
 func (s *sentinels) logContact(addr string, v view) {
 	if v.err != nil {
-		s.log.Warn("sentinel does not name the master", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("reason", Reason(v.err)))
+		s.log.Warn("sentinel does not name the master", zap.String("sentinel", addr), zap.String("master", s.opts.Master),
+			zap.String("reason", Reason(v.err)))
 		return
 	}
-	s.log.Info("sentinel names the master again", zap.String("sentinel", addr), zap.String("master", s.opts.Master), zap.String("address", v.addr))
+	s.log.Info("sentinel names the master again", zap.String("sentinel", addr), zap.String("master", s.opts.Master),
+		zap.String("address", v.addr))
 }
 
 // client returns a client of go-redis that does not retry: the next question comes a second later.
@@ -147,7 +149,8 @@ func (s *sentinels) client(addr string) *redis.SentinelClient {
 		},
 		CredentialsProvider: s.opts.Login,
 		Protocol:            2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 1, PipelinePoolSize: -1,
-		DialTimeout: sentinelTimeout, ReadTimeout: sentinelTimeout, WriteTimeout: sentinelTimeout, PoolTimeout: sentinelTimeout,
+		DialTimeout: sentinelTimeout, ReadTimeout: sentinelTimeout, WriteTimeout: sentinelTimeout,
+		PoolTimeout:           sentinelTimeout,
 		ContextTimeoutEnabled: true, ConnMaxIdleTime: -1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
@@ -213,13 +216,13 @@ func (s *sentinels) ask(ctx context.Context, client *redis.SentinelClient) view 
 	return view{addr: net.JoinHostPort(fields["ip"], fields["port"]), epoch: epoch}
 }
 
-// tell notes what Sentinel i said.
-func (s *sentinels) tell(i int, v view) {
+// note records the view of Sentinel i.
+func (s *sentinels) note(i int, v view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.views[i] = v
-	// A Sentinel that lags behind must not win because the others cannot be asked. But if most
-	// Sentinels say so, they were set up anew and count epochs from the beginning.
+	// A stale Sentinel must not win because the others are unreachable. But if most Sentinels
+	// agree on a lower epoch, they were set up anew and count from the beginning.
 	best, votes := choose(s.views)
 	if best.addr != "" && (best.epoch >= s.epoch || votes > len(s.views)/2) {
 		s.addr, s.epoch = best.addr, best.epoch
@@ -286,5 +289,6 @@ func (s *sentinels) master(ctx context.Context, not string) (string, error) {
 func (s *sentinels) unknown() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Errorf("no sentinel tells the master: %w", &ReplyError{"no sentinel tells the master: " + Reason(s.views[0].err)})
+	return fmt.Errorf("no sentinel tells the master: %w",
+		&ReplyError{"no sentinel tells the master: " + Reason(s.views[0].err)})
 }

@@ -49,8 +49,10 @@ func TestCheckMaster(t *testing.T) {
 		return rest, err
 	}
 	for reply, want := range map[string]error{
-		"*3\r\n$6\r\nmaster\r\n:3129659\r\n*2\r\n*3\r\n$9\r\n127.0.0.1\r\n$4\r\n9001\r\n$7\r\n3129242\r\n*3\r\n$1\r\na\r\n$-1\r\n$0\r\n\r\n": nil,
-		"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n": nil, "-NOAUTH Authentication required.\r\n": nil, "-NOPERM no\r\n": nil, "-LOADING x\r\n": nil,
+		"*3\r\n$6\r\nmaster\r\n:3129659\r\n*2\r\n*3\r\n$9\r\n127.0.0.1\r\n$4\r\n9001\r\n$7\r\n3129242\r\n" +
+			"*3\r\n$1\r\na\r\n$-1\r\n$0\r\n\r\n": nil,
+		"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n": nil, "-NOAUTH Authentication required.\r\n": nil, "-NOPERM no\r\n": nil,
+		"-LOADING x\r\n": nil,
 		"*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:9000\r\n$9\r\nconnected\r\n:3167038\r\n": errReplica,
 		"*2\r\n$8\r\nsentinel\r\n*1\r\n$1\r\nm\r\n":                                        errSentinelItself,
 	} {
@@ -59,7 +61,8 @@ func TestCheckMaster(t *testing.T) {
 			t.Errorf("%q: got %v, left %q; want %v", reply, err, rest, want)
 		}
 	}
-	for _, reply := range []string{"*1\r\n$99999999\r\n", "*99999999\r\n", "*x\r\n", "\r\n", "*100\r\n" + strings.Repeat("$4000\r\n"+strings.Repeat("x", 4000)+"\r\n", 100)} {
+	for _, reply := range []string{"*1\r\n$99999999\r\n", "*99999999\r\n", "*x\r\n", "\r\n",
+		"*100\r\n" + strings.Repeat("$4000\r\n"+strings.Repeat("x", 4000)+"\r\n", 100)} {
 		if _, err := role(reply); err == nil {
 			t.Errorf("%.40q passes", reply)
 		}
@@ -123,7 +126,7 @@ func TestDialMaster(t *testing.T) {
 		if _, err := dialled(t, u); Reason(err) != "no sentinel tells the master: not asked yet" {
 			t.Errorf("nothing known: %v", err)
 		}
-		later := func(d time.Duration, i int, v view) { time.AfterFunc(d, func() { s.tell(i, v) }) }
+		later := func(d time.Duration, i int, v view) { time.AfterFunc(d, func() { s.note(i, v) }) }
 		expect := func(what, want string, after time.Duration) {
 			t.Helper()
 			start := time.Now()
@@ -151,13 +154,13 @@ func TestDialMaster(t *testing.T) {
 		later(1500*time.Millisecond, 0, view{addr: "c:1", epoch: 3})
 		m.set("c:1", "master")
 		expect("named while dialling", "+at c:1", 1500*time.Millisecond)
-		s.tell(0, view{err: errors.New("gone")})
-		s.tell(1, view{err: errors.New("gone")})
+		s.note(0, view{err: errors.New("gone")})
+		s.note(1, view{err: errors.New("gone")})
 		expect("no sentinel left", "+at c:1", 0)
-		s.tell(1, view{addr: "b:1", epoch: 1})
+		s.note(1, view{addr: "b:1", epoch: 1})
 		expect("one that lags behind", "+at c:1", 0)
 		m.set("b:1", "master")
-		s.tell(0, view{addr: "b:1", epoch: 1})
+		s.note(0, view{addr: "b:1", epoch: 1})
 		expect("sentinels set up anew", "+at b:1", 0)
 	})
 }
@@ -191,8 +194,8 @@ func TestOutlast(t *testing.T) {
 	}
 }
 
-// TestPermissionBehindSentinels: the master that the Sentinels name is asked who may lock, and after
-// a failover the new one.
+// TestPermissionBehindSentinels: the master that the Sentinels name is asked who may lock, and
+// after a failover the new one.
 func TestPermissionBehindSentinels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var master atomic.Value
@@ -248,11 +251,12 @@ func answerAs(conn net.Conn, name string, master func() string) {
 	}
 }
 
-// TestSentinelOfImpossibleLengths: go-redis would allocate what a Sentinel announces, and reads its
-// messages on a goroutine of its own.
+// TestSentinelOfImpossibleLengths: go-redis would allocate any length that a Sentinel announces,
+// on a goroutine of its own.
 func TestSentinelOfImpossibleLengths(t *testing.T) {
 	for _, answer := range []string{
-		"$1099511627776\r\n", "*1099511627776\r\n", "%1099511627776\r\n", "=1099511627776\r\n", "!1099511627776\r\n", "~1099511627776\r\n",
+		"$1099511627776\r\n", "*1099511627776\r\n", "%1099511627776\r\n", "=1099511627776\r\n", "!1099511627776\r\n",
+		"~1099511627776\r\n",
 		">1099511627776\r\n", "|1099511627776\r\n", "*2\r\n+ip\r\n$1099511627776\r\n", "*0\r\n", "*1\r\n:1\r\n",
 	} {
 		for _, command := range []string{"sentinel", "subscribe", "hello"} {

@@ -1,5 +1,5 @@
-// Package upstream knows the Redis that all ordinary commands go to: how to connect to it, and
-// what it lets a connection do that has not authenticated.
+// Package upstream connects to the Redis that serves all other commands, and finds out which
+// commands that server accepts without authentication.
 package upstream
 
 import (
@@ -13,14 +13,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options say where the upstream is. Network and Addr are required, or Sentinel.
+// Options configure an [Upstream]. Network and Addr are required, or Sentinel.
 type Options struct {
 	Name     string // for errors and logs; empty: Addr. It must hold no credentials
 	Network  string // "tcp" or "unix"
 	Addr     string // host:port or a path
 	User     string // ACL user; empty with a Password means the default user
 	Password string // empty: no AUTH is sent
-	DB       int    // database to SELECT; 0 sends nothing
+	DB       int    // database to SELECT; 0: no SELECT is sent
 	// TLS returns the TLS configuration of a new connection, also of those to Sentinels; nil:
 	// none. It must not block. An empty ServerName is taken from Addr.
 	TLS func() *tls.Config
@@ -167,7 +167,8 @@ func (u *Upstream) connectTo(ctx context.Context, addr string) (net.Conn, error)
 }
 
 // dialTLS opens a connection and, unless config is nil, speaks TLS on it.
-func dialTLS(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), network, addr string, config *tls.Config) (net.Conn, error) {
+func dialTLS(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), network,
+	addr string, config *tls.Config) (net.Conn, error) {
 	conn, err := dial(ctx, network, addr)
 	if err != nil || config == nil {
 		return conn, err
@@ -181,7 +182,7 @@ func dialTLS(ctx context.Context, dial func(ctx context.Context, network, addr s
 }
 
 // during runs talk on conn. If ctx ends first, it interrupts talk through the deadline. Afterwards
-// conn has no deadline. If ctx ended, the error is its cause or a timeout, whichever came first.
+// conn has no deadline. If ctx ended, the error is its cause, or a timeout that came earlier.
 func (u *Upstream) during(ctx context.Context, conn net.Conn, talk func(net.Conn) error) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)

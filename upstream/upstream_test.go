@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// scripted is a server that answers what it is told, by the number of the connection. It listens
-// on loopback.
+// scripted starts a server on loopback that runs answer for each connection; n is its number.
 func scripted(t *testing.T, answer func(n int, conn net.Conn)) Options {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -120,17 +119,21 @@ func TestDialFails(t *testing.T) {
 		opts Options
 		want string
 	}{
-		"refused":     {Options{Network: "tcp", Addr: refused.Addr().String()}, "connection refused"},
-		"no file":     {Options{Network: "unix", Addr: t.TempDir() + "/none"}, "no such file or directory"},
-		"wrong":       {reply("-WRONGPASS invalid username-password pair or user is disabled.\r\n"), "WRONGPASS invalid username-password pair or user is disabled."},
-		"quoted":      {reply("-ERR unknown command 'AUTH', with args beginning with: 'hush' \r\n"), "ERR AUTH refused"},
-		"repeated":    {reply("-ERR no hush here\r\n"), "ERR AUTH refused"},
-		"silent":      {scripted(t, func(_ int, conn net.Conn) { io.Copy(io.Discard, conn) }), "i/o timeout"},
-		"hangs up":    {scripted(t, func(_ int, conn net.Conn) { request(bufio.NewReader(conn)) }), "connection closed"},
-		"endless":     {reply("-" + strings.Repeat("x", 5000)), "reply of more than 4096 bytes"},
-		"strange":     {reply("$-1\r\n"), "unexpected reply to AUTH"},
-		"control":     {reply("-ERR a\x00b\rc\r\n"), "ERR a b c"},
-		"custom dial": {Options{Addr: "x", Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no way") }}, "no way"},
+		"refused": {Options{Network: "tcp", Addr: refused.Addr().String()}, "connection refused"},
+		"no file": {Options{Network: "unix", Addr: t.TempDir() + "/none"}, "no such file or directory"},
+		"wrong": {reply("-WRONGPASS invalid username-password pair or user is disabled.\r\n"),
+			"WRONGPASS invalid username-password pair or user is disabled."},
+		"quoted":   {reply("-ERR unknown command 'AUTH', with args beginning with: 'hush' \r\n"), "ERR AUTH refused"},
+		"repeated": {reply("-ERR no hush here\r\n"), "ERR AUTH refused"},
+		"silent":   {scripted(t, func(_ int, conn net.Conn) { io.Copy(io.Discard, conn) }), "i/o timeout"},
+		"hangs up": {scripted(t, func(_ int, conn net.Conn) { request(bufio.NewReader(conn)) }), "connection closed"},
+		"endless":  {reply("-" + strings.Repeat("x", 5000)), "reply of more than 4096 bytes"},
+		"strange":  {reply("$-1\r\n"), "unexpected reply to AUTH"},
+		"control":  {reply("-ERR a\x00b\rc\r\n"), "ERR a b c"},
+		"custom dial": {Options{Addr: "x", Dial: func(context.Context, string, string) (net.Conn, error) {
+			return nil,
+				errors.New("no way")
+		}}, "no way"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.opts.Password = "hush"
@@ -197,14 +200,19 @@ func TestAsk(t *testing.T) {
 		want    Facts
 		err     string
 	}{
-		"open":      {"+PONG\r\n+RESET\r\n", Facts{AuthRequired: false, Resets: true}, ""},
-		"password":  {"-NOAUTH Authentication required.\r\n+RESET\r\n", Facts{AuthRequired: true, Resets: true}, ""},
-		"no rights": {"-NOPERM this user has no permissions\r\n-NOPERM this user has no permissions\r\n", Facts{AuthRequired: true, GuestsLimited: true, Resets: true}, ""},
-		"loading":   {"-LOADING Redis is loading\r\n+RESET\r\n", Facts{AuthRequired: false, Resets: true}, ""},
-		"old":       {"+PONG\r\n-ERR unknown command `RESET`, with args beginning with: \r\n", Facts{AuthRequired: false, Resets: false}, ""},
-		"old, asks": {"-NOAUTH Authentication required.\r\n-ERR unknown command 'RESET'\r\n", Facts{AuthRequired: true, Resets: false}, ""},
-		"other":     {"+PONG\r\n-ERR Unknown or disabled command 'RESET'\r\n", Facts{AuthRequired: false, Resets: false}, ""},
-		"protected": {"-DENIED Redis is running in protected mode\r\n", Facts{}, "DENIED Redis is running in protected mode"},
+		"open":     {"+PONG\r\n+RESET\r\n", Facts{AuthRequired: false, Resets: true}, ""},
+		"password": {"-NOAUTH Authentication required.\r\n+RESET\r\n", Facts{AuthRequired: true, Resets: true}, ""},
+		"no rights": {"-NOPERM this user has no permissions\r\n-NOPERM this user has no permissions\r\n",
+			Facts{AuthRequired: true, GuestsLimited: true, Resets: true}, ""},
+		"loading": {"-LOADING Redis is loading\r\n+RESET\r\n", Facts{AuthRequired: false, Resets: true}, ""},
+		"old": {"+PONG\r\n-ERR unknown command `RESET`, with args beginning with: \r\n",
+			Facts{AuthRequired: false, Resets: false}, ""},
+		"old, asks": {"-NOAUTH Authentication required.\r\n-ERR unknown command 'RESET'\r\n",
+			Facts{AuthRequired: true, Resets: false}, ""},
+		"other": {"+PONG\r\n-ERR Unknown or disabled command 'RESET'\r\n", Facts{AuthRequired: false, Resets: false},
+			""},
+		"protected": {"-DENIED Redis is running in protected mode\r\n", Facts{},
+			"DENIED Redis is running in protected mode"},
 		"full":      {"-ERR max number of clients reached\r\n", Facts{}, "ERR max number of clients reached"},
 		"not redis": {"HTTP/1.1 400 Bad Request\r\n", Facts{}, "unexpected reply to PING"},
 		"half":      {"+PONG\r\n", Facts{}, "connection closed"},
@@ -303,7 +311,8 @@ func TestHangingUpstreamCostsLittle(t *testing.T) {
 		got, err := u.AuthRequired(t.Context())
 		synctest.Wait()
 		if !got || err != nil || time.Since(start) != 0 || asked.Load() != 3 {
-			t.Errorf("got %v %v after %v and %d questions, want the last known answer at once while another question goes out", got, err, time.Since(start), asked.Load())
+			t.Errorf("got %v %v after %v and %d questions, want the last known answer at once while another question goes out",
+				got, err, time.Since(start), asked.Load())
 		}
 		time.Sleep(10 * time.Second)
 	})
@@ -344,7 +353,10 @@ func TestOneQuestionForAll(t *testing.T) {
 }
 
 func TestTrustedServes(t *testing.T) {
-	opts := Options{Addr: "h:1", Password: "p", Dial: func(context.Context, string, string) (net.Conn, error) { panic("asked") }}
+	opts := Options{Addr: "h:1", Password: "p", Dial: func(context.Context, string, string) (net.Conn,
+		error) {
+		panic("asked")
+	}}
 	u := New(opts)
 	if serves, err := u.ServesWithoutAuth(t.Context()); !serves || err != nil || !u.Trusted() || u.Name() != "h:1" {
 		t.Errorf("got %v %v", serves, err)

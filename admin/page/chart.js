@@ -83,7 +83,7 @@ export class Chart {
     this.tell(sample);
   }
 
-  // path is a line, broken where nothing was measured; a lone point becomes a dot.
+  // path draws a line with a gap for each missing value; a lone point becomes a dot.
   path(line, i, x, y) {
     let d = '', area = '', start = null, last = null;
     const close = () => { if (start !== null) area += `V${y(0)}H${x(start)}Z`; };

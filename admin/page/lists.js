@@ -1,4 +1,4 @@
-// What this proxy knows by itself: who waits, which keys are fought over, and which errors there were.
+// Lists of this proxy's own data: waiting clients, contended keys and errors.
 
 import {el, number, plural, set, span} from './text.js';
 import {Table, fold} from './table.js';

@@ -10,11 +10,11 @@ const atOnce = 500; // locks for one press of "Show more"
 const atMost = 5000; // locks in the page
 const $ = id => document.getElementById(id);
 
-let search = null; // what is shown; null before anything was asked
+let search = null; // the search that is shown; null before the first one
 let pages = 0; // how many pages are shown
 let cursor = '0';
 const longest = new Map(); // the longest time left that was seen of a lock
-let locks = []; // {..., seen: when it was told, performance.now()}
+let locks = []; // {..., seen: when the answer came, performance.now()}
 let masters = 0;
 let busy = false;
 
@@ -30,7 +30,8 @@ async function ask(from) {
   return page.locks.map(lock => ({...lock, seen}));
 }
 
-// load shows the first page, or some more. Where nobody asked just now an error leaves what is shown.
+// load shows the first page, or adds the next one. If the user did not ask for it, an error leaves
+// the list unchanged.
 async function load(more, unasked) {
   if (busy) return;
   busy = true;
@@ -77,7 +78,7 @@ function render() {
 
 // withMost adds the longest time left that was seen.
 function withMost(lock) {
-  const young = lock.age_ms !== null && lock.age_ms < 3 * lock.ttl_ms; // else it was renewed, and its age says nothing of the ttl
+  const young = lock.age_ms !== null && lock.age_ms < 3 * lock.ttl_ms; // else it was renewed, and its age does not reveal its ttl
   const id = lock.hex + ' ' + lock.fence;
   const most = Math.max(lock.ttl_ms + (young ? lock.age_ms : 0), longest.get(id) || 0, 1);
   longest.set(id, most);

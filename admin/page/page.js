@@ -1,4 +1,4 @@
-// The page follows a stream of reports, one a second, and draws what they say.
+// The page follows a stream of reports, one a second, and draws them.
 
 import {Chart} from './chart.js';
 import * as lists from './lists.js';
@@ -12,7 +12,7 @@ const words = {voting: 'Voting', quarantined: 'Quarantined', down: 'Down', refus
 let samples = [];
 let last = null; // the last report
 let heard = 0; // when it came, performance.now()
-let broken = 0; // when the stream broke, as a date; 0: it stands
+let broken = 0; // the time when the stream broke; 0: it is connected
 const cards = new Map(); // of masters, by place
 
 const perSecond = v => number(v);
@@ -47,7 +47,7 @@ function report(r) {
   tick();
 }
 
-// risk says what masters that are away or slow mean for the locks.
+// risk describes how missing or slow masters affect the locks.
 function risk(r, away) {
   if (r.spare < 0) return 'but slow';
   if (r.spare === 0) return 'at its last majority';

@@ -1,13 +1,14 @@
-// A table that can be sorted by any column and shows a page of its rows at a time. Rows are kept
-// between updates, so that what is focused, selected or open stays so. All text goes in as text.
+// A table that can be sorted by any column and shows a page of its rows at a time. Updates keep
+// the rows, so focus, selection and open details stay. All content is set as text, never as
+// markup.
 
 import {el, number, set, show} from './text.js';
 
-// What after is set to is called when rows were drawn.
+// The table calls the function in after when it has drawn its rows.
 //
-// Columns are {name, label, of, fill, className, wide}: of gives what to sort by, fill writes the
-// cell (else its text is the value of of), label stands in front of it on a phone. A column
-// without of cannot be sorted by.
+// Columns are {name, label, of, fill, className, wide}: of returns the value to sort by, fill
+// writes the cell (by default the value of of), label precedes it on a phone. A column without of
+// cannot be sorted by.
 export class Table {
   constructor(root, {caption, columns, id, sort, down, size = 50, className = ''}) {
     this.root = root;
@@ -95,7 +96,7 @@ export class Table {
     if (this.after) this.after();
   }
 
-  // place puts the rows in their order, and moves only those that are elsewhere.
+  // place puts the rows in their order, and moves only the rows that are out of place.
   place() {
     const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
     const rows = new Map();
@@ -154,7 +155,7 @@ export function button(text, pressed, className) {
   return e;
 }
 
-// role is told although the tag has it: a phone shows tables as blocks, which takes it away.
+// role sets a role that the tag already implies: a phone shows tables as blocks, which removes it.
 function role(e, name) {
   e.setAttribute('role', name);
   return e;

@@ -1,4 +1,4 @@
-// Numbers and times as people read them. All text goes into the page as text: nothing here makes markup.
+// Numbers and times in a readable form. All content goes into the page as text, never as markup.
 
 const thin = '\u202f';
 
@@ -10,7 +10,7 @@ export function el(tag, className, ...children) {
   return e;
 }
 
-// set writes text only where it changed, so that what is selected stays selected.
+// set writes text only if it changed, so a selection stays.
 export function set(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

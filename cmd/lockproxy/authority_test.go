@@ -30,8 +30,9 @@ func newAuthority(t *testing.T) *authority {
 	a := &authority{t: t, dir: t.TempDir()}
 	a.ca = filepath.Join(a.dir, "ca.pem")
 	a.key = newKey(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
 	if err != nil {
 		t.Fatal(err)
@@ -59,13 +60,14 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// issue writes a certificate for a name and 127.0.0.1, valid until then, and its key, over what
-// was there before.
+// issue writes a certificate for a name and 127.0.0.1, valid until then, and its key. It
+// overwrites earlier files of that name.
 func (a *authority) issue(name string, until time.Time) (cert, key string) {
 	a.t.Helper()
 	private := newKey(a.t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-2 * time.Hour),
-		NotAfter: until, DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: until.Add(-2 * time.Hour),
+		NotAfter:  until, DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, private.Public(), a.key)
 	if err != nil {

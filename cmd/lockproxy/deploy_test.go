@@ -15,8 +15,8 @@ import (
 	"lockproxy/conf"
 )
 
-// What is in deploy speaks of settings and Subcommands: both must be as it says. Its forms are the
-// business of deploy/check.
+// The files in deploy name settings and subcommands, which must exist. deploy/check tests their
+// syntax.
 
 func readDeploy(t *testing.T, name string) string {
 	t.Helper()
@@ -39,7 +39,8 @@ func TestDeploySettingsAreValid(t *testing.T) {
 		}
 		config.WriteString(object.Data["lockproxy.yaml"])
 	}
-	for name, text := range map[string]string{"the ConfigMap": config.String(), "lockproxy.yaml": readDeploy(t, "lockproxy.yaml"),
+	for name, text := range map[string]string{"the ConfigMap": config.String(),
+		"lockproxy.yaml":                   readDeploy(t, "lockproxy.yaml"),
 		"lockproxy.yaml with its examples": strings.ReplaceAll(readDeploy(t, "lockproxy.yaml"), "\n#masters", "\nmasters")} {
 		path := filepath.Join(t.TempDir(), "c.yaml")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -60,7 +61,8 @@ func TestDeploySettingsAreValid(t *testing.T) {
 	for name, value := range compose.Proxy.Environment {
 		environ = append(environ, name+"="+value)
 	}
-	if cfg, err := conf.Load(nil, environ); err != nil || len(cfg.Masters) != 5 || !strings.Contains(readDeploy(t, "Dockerfile"), "\nENV "+environ[0]+"\n") {
+	if cfg, err := conf.Load(nil, environ); err != nil || len(cfg.Masters) != 5 ||
+		!strings.Contains(readDeploy(t, "Dockerfile"), "\nENV "+environ[0]+"\n") {
 		t.Errorf("compose: %d masters, %v", len(cfg.Masters), err)
 	}
 }

@@ -38,7 +38,7 @@ func readDocument(t *testing.T, path string) string {
 	return string(text)
 }
 
-// oneSpace is text with one blank where it has several, or an end of a line.
+// oneSpace replaces each run of blanks and line ends in text by one blank.
 func oneSpace(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // TestDocsLinks: the files and headings that the documents point to are there.
@@ -173,8 +173,8 @@ func paragraphs(document string) (all []paragraph) {
 	return all
 }
 
-// sentences cuts a paragraph into sentences. What stands as code counts as one word, a link as
-// its text.
+// sentences cuts a paragraph into sentences. A piece of code counts as one word, a link as its
+// text.
 func sentences(text string) []string {
 	text = regexp.MustCompile("`[^`]*`").ReplaceAllString(oneSpace(text), "code")
 	text = regexp.MustCompile(`\]\([^)]*\)`).ReplaceAllString(text, "]")
@@ -182,8 +182,7 @@ func sentences(text string) []string {
 	return regexp.MustCompile(`[.!?]["*)]*( |$)`).Split(text, -1)
 }
 
-// TestDocsComparison: docs/comparison.md has the figures of the last runs, as their RESULT.md has
-// them.
+// TestDocsComparison: docs/comparison.md has the figures of the last runs from their RESULT.md.
 func TestDocsComparison(t *testing.T) {
 	page := readDocument(t, "docs/comparison.md")
 	faults := regexp.MustCompile(`(?m)^\|[^|]+(\| [0-9]+ / [0-9]+ )(\|[^|]+){3}\|$`)
@@ -192,12 +191,14 @@ func TestDocsComparison(t *testing.T) {
 		t.Errorf("the page says\n%s\nmeasured is\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	figure := `([0-9.]+) \([^|]*\) `
-	ratios := regexp.MustCompile(`(?m)^\| ([0-9]+) \| `+figure+`\| [^|]*\| `+figure+`\| `+figure+`\|$`).FindAllStringSubmatch(readDocument(t, "integration/bench/RESULT.md"), -1)
+	ratios := regexp.MustCompile(`(?m)^\| ([0-9]+) \| `+figure+`\| [^|]*\| `+figure+`\| `+figure+
+		`\|$`).FindAllStringSubmatch(readDocument(t, "integration/bench/RESULT.md"), -1)
 	if len(ratios) < 4 {
 		t.Errorf("found the ratios %q only", ratios)
 	}
 	for _, r := range ratios {
-		if row := fmt.Sprintf(`(?m)^\| %s workers? \| %s \| %s \| %s \|`, r[1], r[2], r[3], r[4]); !regexp.MustCompile(row).MatchString(page) {
+		if row := fmt.Sprintf(`(?m)^\| %s workers? \| %s \| %s \| %s \|`, r[1], r[2], r[3],
+			r[4]); !regexp.MustCompile(row).MatchString(page) {
 			t.Errorf("the page lacks the measured %q", r[1:])
 		}
 	}

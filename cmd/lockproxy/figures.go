@@ -25,8 +25,8 @@ import (
 	"lockproxy/upstream"
 )
 
-// figures are the counters and the state of the proxy, for admin-listen and telemetry. The methods
-// of nil, which stands for neither, do nothing.
+// figures are the counters and the state of the proxy, for admin-listen and telemetry. With
+// neither, figures is nil and its methods have no effect.
 type figures struct {
 	cfg     conf.Config
 	meter   *admin.Meter
@@ -41,7 +41,7 @@ type figures struct {
 	wg       sync.WaitGroup
 }
 
-// newFigures returns figures at zero, or nil if nobody wants them.
+// newFigures returns figures at zero, or nil if wanted is false.
 func newFigures(cfg conf.Config, wanted bool) *figures {
 	if !wanted {
 		return nil
@@ -118,7 +118,8 @@ func (f *figures) done(audit *logs.Audit, sent *telemetry.Telemetry) func(stat.E
 func (f *figures) state() admin.State {
 	counts := f.service.Counts()
 	s := admin.State{Draining: f.draining.Load(), Waiters: counts.Waiters, WaitedKeys: counts.WaitedKeys,
-		Followers: counts.Followers, SessionLocks: counts.SessionLocks, Traffic: f.relay.Stats(), Masters: f.service.Masters(), Load: f.service.Load()}
+		Followers: counts.Followers, SessionLocks: counts.SessionLocks, Traffic: f.relay.Stats(),
+		Masters: f.service.Masters(), Load: f.service.Load()}
 	s.Upstream.Name = f.upstreamName()
 	s.Upstream.Up, s.Upstream.Reason, s.Upstream.RTT = f.probe.last()
 	return s
@@ -128,7 +129,8 @@ func (f *figures) state() admin.State {
 // is off.
 func (f *figures) upstreamName() string {
 	up := f.cfg.Upstream
-	master := slices.ContainsFunc(f.cfg.Masters, func(a conf.Address) bool { return a.Network == up.Network && a.Addr == up.Addr })
+	master := slices.ContainsFunc(f.cfg.Masters,
+		func(a conf.Address) bool { return a.Network == up.Network && a.Addr == up.Addr })
 	switch {
 	case up.IsZero():
 		return "in memory"
@@ -145,7 +147,8 @@ func dialKind(err error) string {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return ""
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded),
+		errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		return "refused"

@@ -17,7 +17,7 @@ import (
 )
 
 // files are the certificates and passwords that the settings name. The start and each reload read
-// them. New connections use what was read last.
+// them. New connections use the latest contents.
 type files struct{ current atomic.Pointer[contents] }
 
 // contents is the result of one reading. It never changes.
@@ -39,8 +39,8 @@ func openFiles(cfg conf.Config) (*files, error) {
 	return f, err
 }
 
-// reload reads the files that cfg names. If any of them is wrong, nothing changes. changed names
-// the settings whose files have new content.
+// reload reads the files that cfg names. If any of them is wrong, the old contents stay. changed
+// names the settings whose files have new content.
 func (f *files) reload(cfg conf.Config) (changed []string, err error) {
 	now, err := readFiles(cfg)
 	if err != nil {
@@ -57,13 +57,18 @@ func (f *files) reload(cfg conf.Config) (changed []string, err error) {
 
 // readFiles reads every file, and reports all faults by setting.
 func readFiles(cfg conf.Config) (*contents, error) {
-	c := &contents{text: map[string][]byte{}, certs: map[string]*tls.Certificate{}, pools: map[string]*x509.CertPool{}, passwords: map[string]string{}, adminToken: cfg.AdminToken}
+	c := &contents{text: map[string][]byte{}, certs: map[string]*tls.Certificate{}, pools: map[string]*x509.CertPool{},
+		passwords: map[string]string{}, adminToken: cfg.AdminToken}
 	err := errors.Join(
 		c.readCert("tls-cert", cfg.TLSCert, "tls-key", cfg.TLSKey), c.readPool("tls-client-ca", cfg.TLSClientCA),
-		c.readCert("upstream-tls-cert", cfg.UpstreamTLS.Cert, "upstream-tls-key", cfg.UpstreamTLS.Key), c.readPool("upstream-tls-ca", cfg.UpstreamTLS.CA),
-		c.readCert("masters-tls-cert", cfg.MastersTLS.Cert, "masters-tls-key", cfg.MastersTLS.Key), c.readPool("masters-tls-ca", cfg.MastersTLS.CA),
-		c.readPassword("upstream-password-file", cfg.UpstreamLogin.PasswordFile), c.readPassword("sentinel-password-file", cfg.SentinelLogin.PasswordFile),
-		c.readPassword("masters-password-file", cfg.MastersLogin.PasswordFile), c.readPassword("admin-token-file", cfg.AdminTokenFile))
+		c.readCert("upstream-tls-cert", cfg.UpstreamTLS.Cert, "upstream-tls-key", cfg.UpstreamTLS.Key),
+		c.readPool("upstream-tls-ca", cfg.UpstreamTLS.CA),
+		c.readCert("masters-tls-cert", cfg.MastersTLS.Cert, "masters-tls-key", cfg.MastersTLS.Key),
+		c.readPool("masters-tls-ca", cfg.MastersTLS.CA),
+		c.readPassword("upstream-password-file", cfg.UpstreamLogin.PasswordFile),
+		c.readPassword("sentinel-password-file", cfg.SentinelLogin.PasswordFile),
+		c.readPassword("masters-password-file", cfg.MastersLogin.PasswordFile),
+		c.readPassword("admin-token-file", cfg.AdminTokenFile))
 	if cert := c.certs["tls-cert"]; cert != nil {
 		c.server = serverTLS(cert, c.pools["tls-client-ca"])
 	}
@@ -168,7 +173,7 @@ func (f *files) clientTLS(a conf.Address, group string, settings conf.ClientTLS)
 	}
 }
 
-// adminToken returns what operators must show; "": nothing.
+// adminToken returns the token that operators must show; "": none.
 func (f *files) adminToken() string {
 	now := f.current.Load()
 	return cmp.Or(now.adminToken, now.passwords["admin-token-file"])

@@ -94,7 +94,8 @@ func TestTLSListener(t *testing.T) {
 		"mutual, of somebody else's": {mutual, foreign, "unknown certificate authority"},
 	} {
 		got, err := speak(c.addr, c.config)
-		if c.err == "" && (err != nil || got != "server") || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+		if c.err == "" && (err != nil || got != "server") ||
+			c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%s: got %q %v, want error %q", name, got, err, c.err)
 		}
 	}
@@ -122,7 +123,8 @@ func TestReload(t *testing.T) {
 	addr := tlsEcho(t, f)
 	cfg.Masters = []conf.Address{{Network: "tcp", Addr: "127.0.0.1:1", TLS: true}}
 	master := quorumOptions(cfg, nil, f, nil, zap.NewNop()).Masters[0]
-	upstream, login := f.clientTLS(conf.Address{TLS: true}, "upstream", cfg.UpstreamTLS), f.login("upstream", cfg.UpstreamLogin)
+	upstream, login := f.clientTLS(conf.Address{TLS: true}, "upstream", cfg.UpstreamTLS), f.login("upstream",
+		cfg.UpstreamLogin)
 	trusted := func() string {
 		config := master.TLS()
 		config.ServerName = "127.0.0.1"
@@ -173,7 +175,8 @@ func TestReload(t *testing.T) {
 	copyFile(cfg.UpstreamTLS.Key, newKey)
 	copyFile(cfg.MastersTLS.CA, newAuthority(t).ca)
 	os.WriteFile(cfg.MastersLogin.PasswordFile, []byte("new"), 0o600)
-	reload("masters-password-file,masters-tls-ca,tls-cert,tls-key,upstream-password-file,upstream-tls-cert,upstream-tls-key;")
+	reload("masters-password-file,masters-tls-ca,tls-cert,tls-key," +
+		"upstream-password-file,upstream-tls-cert,upstream-tls-key;")
 	if got := state(); got != "second second two new stranger" {
 		t.Errorf("after all: %s", got)
 	}
@@ -181,7 +184,8 @@ func TestReload(t *testing.T) {
 
 func TestPasswordFiles(t *testing.T) {
 	path := t.TempDir() + "/p"
-	for text, want := range map[string]string{"a": "a", "a\n": "a", "a\r\n": "a", " a b ": " a b ", "a\n\n": "", "": "", "\n": "", "a\nb": "", "a\x00": ""} {
+	for text, want := range map[string]string{"a": "a", "a\n": "a", "a\r\n": "a", " a b ": " a b ", "a\n\n": "", "": "",
+		"\n": "", "a\nb": "", "a\x00": ""} {
 		os.WriteFile(path, []byte(text), 0o600)
 		cfg := conf.Config{MastersLogin: conf.Login{User: "u", PasswordFile: path}}
 		f, err := openFiles(cfg)

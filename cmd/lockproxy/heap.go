@@ -10,8 +10,8 @@ import (
 // of buffers. Only the address space is reserved: memory is used as garbage fills it.
 const heapRoom = 32 << 20
 
-// keepHeapRoom makes the collector allow heapRoom more bytes until release is called. It does
-// nothing if GOGC is set.
+// keepHeapRoom makes the collector allow heapRoom more bytes until release is called. It has no
+// effect if GOGC is set.
 func keepHeapRoom() (release func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// leaves may be imported from everywhere. They import nothing from the project.
+// leaves may be imported from everywhere. They import no package of the project.
 //
 // integration/redistest starts redis-servers for tests: see TestProductWithoutTestTools.
 var leaves = []string{"goredis", "integration/redistest", "plain", "stat"}
@@ -57,8 +57,8 @@ var mayImport = map[string][]string{
 		"quorum/internal/wire"}, // tests
 	"quorum/internal/wire": {},
 
-	// No code. deploy/check is a module of its own, as the parsers of these formats bring hundreds
-	// of modules.
+	// No code. deploy/check is a module of its own, because the parsers of these formats need
+	// hundreds of modules.
 	"deploy": {},
 	"docs":   {},
 
@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 	"integration/lab":     {},
 	"integration/history": {},
 	"integration/compare": {"integration/history", "integration/lab"},
-	"integration/docs":    {"integration/lab"}, // does what the documents say
+	"integration/docs":    {"integration/lab"}, // runs the examples of the documents
 }
 
 func TestFoldersImportWhatTheyMay(t *testing.T) {
@@ -111,7 +111,8 @@ func TestFoldersImportWhatTheyMay(t *testing.T) {
 				!(slices.Contains(leaves, imported) && !slices.Contains(leaves, folder)) {
 				t.Errorf("%s imports %s", folder, imported)
 			}
-			if strings.HasPrefix(path, "go.opentelemetry.io/") && !strings.HasPrefix(folder, "cmd/lockproxy/internal/telemetry") {
+			if strings.HasPrefix(path, "go.opentelemetry.io/") &&
+				!strings.HasPrefix(folder, "cmd/lockproxy/internal/telemetry") {
 				t.Errorf("%s imports %s: only the room telemetry may", folder, path)
 			}
 		}
@@ -131,15 +132,16 @@ func TestProductWithoutTestTools(t *testing.T) {
 	}
 }
 
-// TestNoOtherFolders leaves out what starts with a dot or an underscore: go does so, and tests keep
-// what they found in _artifacts.
+// TestNoOtherFolders leaves out names that start with a dot or an underscore: go ignores them, and
+// tests write their findings to _artifacts.
 func TestNoOtherFolders(t *testing.T) {
 	entries, err := os.ReadDir("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if _, known := mayImport[entry.Name()]; entry.IsDir() && !known && entry.Name() != "cmd" && entry.Name() != "integration" && !strings.ContainsRune("._", rune(entry.Name()[0])) {
+		if _, known := mayImport[entry.Name()]; entry.IsDir() && !known && entry.Name() != "cmd" &&
+			entry.Name() != "integration" && !strings.ContainsRune("._", rune(entry.Name()[0])) {
 			t.Errorf("folder %s is not in the table", entry.Name())
 		}
 	}

@@ -27,8 +27,8 @@ func main() {
 	}
 }
 
-// signalled returns a context that the first SIGINT or SIGTERM ends. From then on a second one ends
-// the process at once.
+// signalled returns a context that the first SIGINT or SIGTERM ends. From then on a second one
+// ends the process at once.
 func signalled() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -44,5 +44,5 @@ func signalled() context.Context {
 // silent keeps go-redis from writing to stderr. Its errors come back to the callers as well.
 type silent struct{}
 
-// Printf does nothing.
+// Printf drops the message.
 func (silent) Printf(context.Context, string, ...any) {}

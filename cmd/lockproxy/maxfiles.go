@@ -81,7 +81,8 @@ func checkFiles(cfg conf.Config, allowed uint64) error {
 	if fit >= least {
 		return nil
 	}
-	return fmt.Errorf("the limit of %d open files, less %d for masters, listeners and operators, leaves room for %d clients, "+
+	return fmt.Errorf("the limit of %d open files, less %d for masters, listeners and operators, leaves room for %d "+
+		"clients, "+
 		"at least %d are needed: raise it (ulimit -n, LimitNOFILE)", allowed, reservedFiles(cfg, allowed), fit, least)
 }
 
@@ -97,7 +98,8 @@ func (l *clientLimit) of(cfg conf.Config, allowed uint64) int {
 	limit := max(clientsThatFit(cfg, allowed), 1)
 	if now := [2]int{cfg.MaxClients, limit}; limit < cfg.MaxClients && now != l.said {
 		l.said = now
-		l.log.Warn("max-clients is lowered to what fits into the limit on open files: raise that (ulimit -n, LimitNOFILE) or lower max-clients",
+		l.log.Warn("max-clients is lowered to what fits into the limit on open files: raise that (ulimit -n, "+
+			"LimitNOFILE) or lower max-clients",
 			zap.Int("max_clients", cfg.MaxClients), zap.Int("lowered_to", limit), zap.Uint64("files_allowed", allowed),
 			zap.Uint64("files_reserved", reservedFiles(cfg, allowed)))
 	}

@@ -11,12 +11,13 @@ import (
 	"lockproxy/conf"
 )
 
-// TestClientLimit: clients get what is left of the open files, two each, and one line says so for
-// each new pair of numbers.
+// TestClientLimit: clients share the remaining open files, two each, and one log line reports each
+// new pair of numbers.
 func TestClientLimit(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	limit := clientLimit{log: zap.New(core)}
-	cfg := conf.Config{MaxClients: 100, Masters: make([]conf.Address, 3), Upstream: conf.Address{Addr: "h:1"}, Listen: make([]conf.Address, 1)}
+	cfg := conf.Config{MaxClients: 100, Masters: make([]conf.Address, 3), Upstream: conf.Address{Addr: "h:1"},
+		Listen: make([]conf.Address, 1)}
 	reserved := reservedFiles(cfg, 1000)
 	want := func(what string, allowed uint64, clients, lines int) {
 		t.Helper()
@@ -28,7 +29,8 @@ func TestClientLimit(t *testing.T) {
 	want("one short", reserved+199, 99, 1)
 	want("the same again", reserved+199, 99, 1)
 	line := logs.All()[0].ContextMap()
-	if line["max_clients"] != int64(100) || line["lowered_to"] != int64(99) || line["files_allowed"] != reserved+199 || line["files_reserved"] != reserved {
+	if line["max_clients"] != int64(100) || line["lowered_to"] != int64(99) || line["files_allowed"] != reserved+199 ||
+		line["files_reserved"] != reserved {
 		t.Errorf("the line says %v", line)
 	}
 	want("less", reserved+50, 25, 2)
@@ -53,8 +55,9 @@ func TestReservedFiles(t *testing.T) {
 		allowed uint64
 		more    int
 	}{
-		"masters":             {func(c *conf.Config) { c.Masters = make([]conf.Address, 5) }, 0, 5 * masterFiles},
-		"admin-listen":        {func(c *conf.Config) { c.AdminListen = conf.Address{Addr: "h:2"} }, 0, listenerFiles + admin.MaxConnections},
+		"masters": {func(c *conf.Config) { c.Masters = make([]conf.Address, 5) }, 0, 5 * masterFiles},
+		"admin-listen": {func(c *conf.Config) { c.AdminListen = conf.Address{Addr: "h:2"} }, 0,
+			listenerFiles + admin.MaxConnections},
 		"sentinels":           {func(c *conf.Config) { c.Upstream = sentinels }, 0, 3 * sentinelFiles},
 		"sentinels, lock-acl": {func(c *conf.Config) { c.Upstream, c.LockACL = sentinels, true }, 0, 6 * sentinelFiles},
 		"proxy-protocol":      {func(c *conf.Config) { c.ProxyProtocol = true }, 1 << 20, 2 * listen.MaxHeaders},
@@ -77,7 +80,8 @@ func TestCheckFiles(t *testing.T) {
 		allowed    uint64
 		ok         bool
 	}{
-		{100, reserved + 32, true}, {100, reserved + 31, false}, {3, reserved + 6, true}, {3, reserved + 5, false}, {100, 10, false}, {100, 0, true},
+		{100, reserved + 32, true}, {100, reserved + 31, false}, {3, reserved + 6, true}, {3, reserved + 5, false},
+		{100, 10, false}, {100, 0, true},
 	} {
 		cfg.MaxClients = c.maxClients
 		if err := checkFiles(cfg, c.allowed); (err == nil) != c.ok {

@@ -19,8 +19,8 @@ import (
 	"lockproxy/conf"
 )
 
-// operators is the HTTP server of admin-listen. The methods of nil, which stands for no such
-// server, do nothing.
+// operators is the HTTP server of admin-listen. Without it operators is nil and its methods have
+// no effect.
 type operators struct {
 	cfg      conf.Config
 	listener net.Listener
@@ -48,12 +48,13 @@ func listenOperators(ctx context.Context, cfg conf.Config, files *files, log *za
 	return &operators{cfg: cfg, listener: ln, log: log}, nil
 }
 
-// demoPage is where the page is served beside servers in memory, where that port is free.
+// demoPage is the address of the page beside servers in memory, if that port is free.
 var demoPage = conf.Address{Network: "tcp", Addr: "127.0.0.1:9380"}
 
-// openOperators is listenOperators. Beside servers in memory, where admin-listen is not set, it opens
-// a listener on loopback, or none if that is not to be had.
-func openOperators(ctx context.Context, cfg conf.Config, memory *embedded.Servers, files *files, log *zap.Logger) (*operators, error) {
+// openOperators is listenOperators. Beside servers in memory, where admin-listen is not set, it
+// opens a listener on loopback, or none if that is not to be had.
+func openOperators(ctx context.Context, cfg conf.Config, memory *embedded.Servers, files *files,
+	log *zap.Logger) (*operators, error) {
 	if memory == nil || cfg.AdminListen != (conf.Address{}) {
 		return listenOperators(ctx, cfg, files, log)
 	}
@@ -91,8 +92,9 @@ func (o *operators) start(figures *figures, token func() string, level http.Hand
 	tcp, network := o.listener.Addr().(*net.TCPAddr)
 	local := network && tcp.IP.IsLoopback()
 	host, _ := os.Hostname()
-	o.server = admin.New(admin.Options{Meter: figures.meter, Version: versionText(), Started: figures.started, State: figures.state,
-		Host: host, Listen: listen, Waiting: service.Waiting, Locks: service.Locks,
+	o.server = admin.New(admin.Options{Meter: figures.meter, Version: versionText(), Started: figures.started,
+		State: figures.state,
+		Host:  host, Listen: listen, Waiting: service.Waiting, Locks: service.Locks,
 		MayRelease: o.mayRelease, Release: o.release, Explain: service.Explain, Token: token,
 		Local: local, Unix: !network, LogLevel: level, Log: o.log})
 	o.wg.Go(func() {
@@ -100,9 +102,11 @@ func (o *operators) start(figures *figures, token func() string, level http.Hand
 			o.log.Error("admin-listen ended", zap.Error(err))
 		}
 	})
-	o.log.Info("operators are served", zap.Stringer("admin_listen", o.listener.Addr()), zap.Bool("tls", o.cfg.AdminListen.TLS), zap.Bool("token", token() != ""))
+	o.log.Info("operators are served", zap.Stringer("admin_listen", o.listener.Addr()),
+		zap.Bool("tls", o.cfg.AdminListen.TLS), zap.Bool("token", token() != ""))
 	if network && !local && token() == "" {
-		o.log.Warn("whoever reaches admin-listen sees the locks and may change the log-level", zap.Stringer("admin_listen", o.listener.Addr()))
+		o.log.Warn("whoever reaches admin-listen sees the locks and may change the log-level",
+			zap.Stringer("admin_listen", o.listener.Addr()))
 	}
 }
 

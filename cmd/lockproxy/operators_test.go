@@ -19,8 +19,8 @@ import (
 	"lockproxy/upstream"
 )
 
-// TestOperatorsOfTheEmbeddedDefault: the page and the rest work without any server, and leave no
-// goroutine behind.
+// TestOperatorsOfTheEmbeddedDefault: the HTTP server works without any real server, and its
+// goroutines end.
 func TestOperatorsOfTheEmbeddedDefault(t *testing.T) {
 	before := runtime.NumGoroutine()
 	_, log, stop := started(t, "--admin-listen", "127.0.0.1:0")
@@ -39,7 +39,8 @@ func TestOperatorsOfTheEmbeddedDefault(t *testing.T) {
 		return fmt.Sprint(resp.StatusCode, " ", string(body))
 	}
 	eventually(t, "ready", func() bool { return get("/readyz") == "200 ready\n" })
-	for path, want := range map[string]string{"/": "<title>lockproxy</title>", "/metrics": "lockproxy_masters 5", "/locks": `{"cursor":"0","locks":[]}`,
+	for path, want := range map[string]string{"/": "<title>lockproxy</title>", "/metrics": "lockproxy_masters 5",
+		"/locks":     `{"cursor":"0","locks":[]}`,
 		"/log-level": `{"level":"info"}`} {
 		if got := get(path); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, want) {
 			t.Errorf("%s: %.200s", path, got)
@@ -62,8 +63,10 @@ func TestAdminListenInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	err = run(t.Context(), []string{"--embedded", "--listen", "127.0.0.1:0", "--admin-listen", ln.Addr().String()}, nil, io.Discard, io.Discard)
-	if want := "admin-listen " + ln.Addr().String() + ": bind: address already in use"; err == nil || err.Error() != want {
+	err = run(t.Context(), []string{"--embedded", "--listen", "127.0.0.1:0", "--admin-listen", ln.Addr().String()}, nil,
+		io.Discard, io.Discard)
+	if want := "admin-listen " + ln.Addr().String() + ": bind: address already in use"; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -73,10 +76,14 @@ func TestDialKind(t *testing.T) {
 		err  error
 		want string
 	}{
-		{nil, ""}, {fmt.Errorf("dial: %w", context.Canceled), ""}, {fmt.Errorf("dial: %w", os.ErrDeadlineExceeded), "timeout"}, {context.DeadlineExceeded, "timeout"},
-		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "refused"}, {syscall.ENOENT, "refused"},
-		{&net.DNSError{Err: "no such host", IsNotFound: true}, "dns"}, {&upstream.ReplyError{Text: "WRONGPASS"}, "auth"}, {io.EOF, "closed"},
-		{fmt.Errorf("dial x: %w", fmt.Errorf("handshake: %w", errors.New("bad certificate"))), "tls"}, {errors.New("what"), "other"},
+		{nil, ""}, {fmt.Errorf("dial: %w", context.Canceled), ""},
+		{fmt.Errorf("dial: %w", os.ErrDeadlineExceeded), "timeout"}, {context.DeadlineExceeded, "timeout"},
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "refused"},
+		{syscall.ENOENT, "refused"},
+		{&net.DNSError{Err: "no such host", IsNotFound: true}, "dns"}, {&upstream.ReplyError{Text: "WRONGPASS"}, "auth"},
+		{io.EOF, "closed"},
+		{fmt.Errorf("dial x: %w", fmt.Errorf("handshake: %w", errors.New("bad certificate"))), "tls"},
+		{errors.New("what"), "other"},
 	} {
 		if got := dialKind(c.err); got != c.want {
 			t.Errorf("%v is %q, want %q", c.err, got, c.want)
@@ -85,7 +92,8 @@ func TestDialKind(t *testing.T) {
 }
 
 func TestPingError(t *testing.T) {
-	for line, want := range map[string]string{"+PONG\r\n": "", "-NOAUTH Authentication required.\r\n": "", "-NOPERM no\r\n": "", "-LOADING Redis is loading\r\n": "LOADING Redis is loading",
+	for line, want := range map[string]string{"+PONG\r\n": "", "-NOAUTH Authentication required.\r\n": "",
+		"-NOPERM no\r\n": "", "-LOADING Redis is loading\r\n": "LOADING Redis is loading",
 		"-MASTERDOWN x\r\n": "MASTERDOWN x", "HTTP/1.1 400\r\n": "unexpected reply to PING"} {
 		got := ""
 		if err := pingError(line); err != nil {
@@ -113,14 +121,17 @@ func TestAdminListenTLS(t *testing.T) {
 		"mutual, none shown": {[]string{"--tls-client-ca", ours.ca}, ours.client("server", "", ""), "certificate required"},
 		"other name":         {nil, ours.client("other", "", ""), "not other"},
 	} {
-		_, log, stop := started(t, append([]string{"--admin-listen", "https://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--admin-token", "t"}, c.flags...)...)
+		_, log, stop := started(t,
+			append([]string{"--admin-listen", "https://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--admin-token",
+				"t"}, c.flags...)...)
 		addr := regexp.MustCompile(`"admin_listen":"([0-9.:]+)","tls":true,"token":true`).FindStringSubmatch(log.String())
 		if addr == nil {
 			t.Fatalf("%s: no address in the log:\n%s", name, log)
 		}
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.config, DisableKeepAlives: true}}
 		resp, err := client.Get("https://" + addr[1] + "/healthz")
-		if c.err == "" && (err != nil || resp.StatusCode != 200) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+		if c.err == "" && (err != nil || resp.StatusCode != 200) ||
+			c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%s: got %v, want error %q", name, err, c.err)
 		}
 		if resp != nil {
@@ -133,7 +144,8 @@ func TestAdminListenTLS(t *testing.T) {
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v %v", info, err)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
 	resp, err := client.Get("http://any.name/metrics")
 	if err != nil || resp.StatusCode != 200 {
 		t.Errorf("through the socket: %v %v", resp, err)

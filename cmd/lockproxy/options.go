@@ -36,13 +36,15 @@ func upstreamOptions(cfg conf.Config, memory *embedded.Servers, files *files, lo
 			DialTimeout: cfg.UpstreamDialTimeout}
 	}
 	a := cfg.Upstream
-	opts := upstream.Options{Name: a.Name(), Network: a.Network, Addr: a.Addr, User: a.User, Password: a.Password, DB: a.DB,
+	opts := upstream.Options{Name: a.Name(), Network: a.Network, Addr: a.Addr, User: a.User, Password: a.Password,
+		DB:  a.DB,
 		TLS: files.clientTLS(a, "upstream", cfg.UpstreamTLS), DialTimeout: cfg.UpstreamDialTimeout, Log: log}
 	if a.Password == "" {
 		opts.Login = files.login("upstream", cfg.UpstreamLogin)
 	}
 	if a.Sentinel != "" {
-		opts.Sentinel = &upstream.SentinelOptions{Master: a.Sentinel, Addrs: a.Sentinels(), Login: files.login("sentinel", cfg.SentinelLogin)}
+		opts.Sentinel = &upstream.SentinelOptions{Master: a.Sentinel, Addrs: a.Sentinels(),
+			Login: files.login("sentinel", cfg.SentinelLogin)}
 	}
 	return opts
 }
@@ -53,9 +55,12 @@ var guards = map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.Guar
 // embeddedTimeout is the least master-timeout before masters in memory.
 const embeddedTimeout = time.Second
 
-func quorumOptions(cfg conf.Config, memory *embedded.Servers, files *files, loops *resp.Loops, log *zap.Logger) quorum.Options {
-	opts := quorum.Options{KeyPrefix: cfg.KeyPrefix, MasterTimeout: cfg.MasterTimeout, MaxTTL: cfg.MaxTTL, QueueTimeout: cfg.QueueTimeout,
-		Adopt: adoptBy(loops), Fencing: cfg.Fencing, Guard: guards[cfg.RestartGuard], AllowEviction: cfg.AllowEviction, Log: log}
+func quorumOptions(cfg conf.Config, memory *embedded.Servers, files *files, loops *resp.Loops,
+	log *zap.Logger) quorum.Options {
+	opts := quorum.Options{KeyPrefix: cfg.KeyPrefix, MasterTimeout: cfg.MasterTimeout, MaxTTL: cfg.MaxTTL,
+		QueueTimeout: cfg.QueueTimeout,
+		Adopt:        adoptBy(loops), Fencing: cfg.Fencing, Guard: guards[cfg.RestartGuard],
+		AllowEviction: cfg.AllowEviction, Log: log}
 	for _, a := range cfg.Masters {
 		m := quorum.MasterOptions{Name: a.Name(), ID: a.ID, Network: a.Network, Addr: a.Addr,
 			User: a.User, Password: a.Password, DB: a.DB, TLS: files.clientTLS(a, "masters", cfg.MastersTLS)}
@@ -78,7 +83,8 @@ func adoptBy(loops *resp.Loops) func(net.Conn) (quorum.Polled, bool) {
 	return func(conn net.Conn) (quorum.Polled, bool) { return loops.Adopt(conn) }
 }
 
-func commandOptions(cfg conf.Config, q *quorum.Quorum, gate *upstream.Gate, permission commands.Permission, relay *relay,
+func commandOptions(cfg conf.Config, q *quorum.Quorum, gate *upstream.Gate, permission commands.Permission,
+	relay *relay,
 	done func(stat.Event), log *zap.Logger) commands.Options {
 	return commands.Options{Locker: q, Gate: gate, Permission: permission, KeyPrefix: cfg.KeyPrefix, MaxTTL: cfg.MaxTTL,
 		Tunable: tunable(cfg), Version: versionText(), Connections: relay.connections, MaxClients: relay.maxClients,
@@ -87,24 +93,28 @@ func commandOptions(cfg conf.Config, q *quorum.Quorum, gate *upstream.Gate, perm
 
 // tunable returns the options of the commands that can change while they run.
 func tunable(cfg conf.Config) commands.Tunable {
-	return commands.Tunable{MinTTL: cfg.MinTTL, MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold, SessionLockDelay: cfg.SessionLockDelay,
-		SessionTimeout: cfg.SessionTimeout, ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands}
+	return commands.Tunable{MinTTL: cfg.MinTTL, MaxWaiters: cfg.MaxWaiters, SessionMaxHold: cfg.SessionMaxHold,
+		SessionLockDelay: cfg.SessionLockDelay,
+		SessionTimeout:   cfg.SessionTimeout, ShowMasters: cfg.ShowMasters, AdminCommands: cfg.AdminCommands}
 }
 
-func relayOptions(cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum, service *commands.Service, loops *resp.Loops,
+func relayOptions(cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum, service *commands.Service,
+	loops *resp.Loops,
 	figures *figures, sent *telemetry.Telemetry, log *zap.Logger) resp.Options {
 	mux := redcon.NewServeMux()
 	service.Register(mux)
 	return resp.Options{Handler: mux, Begin: service.Begin, Loops: loops, Dial: figures.dial(up.Dial),
 		DialReason: upstream.Reason, UpstreamName: up.Name(), UpstreamLogin: up.Trusted(), UpstreamUser: up.User(),
-		Facts: relayFacts(up), Reencode: cfg.Embedded(), SlowClientTimeout: cfg.SlowClientTimeout, MaxClients: cfg.MaxClients,
-		AskUser: cfg.LockACL || cfg.AuditLog != "off" || sent.WantsSpans(), Timed: figures.timed(), Log: log}
+		Facts: relayFacts(up), Reencode: cfg.Embedded(), SlowClientTimeout: cfg.SlowClientTimeout,
+		MaxClients: cfg.MaxClients,
+		AskUser:    cfg.LockACL || cfg.AuditLog != "off" || sent.WantsSpans(), Timed: figures.timed(), Log: log}
 }
 
-// relayFacts returns what the relay must know about the upstream, by the last known answers.
+// relayFacts returns the last known facts about the upstream that the relay needs.
 func relayFacts(up *upstream.Upstream) func() resp.Facts {
 	return func() resp.Facts {
 		facts := up.LastFacts()
-		return resp.Facts{AuthRequired: facts.AuthRequired, GuestsLimited: facts.GuestsLimited && !up.Trusted(), Resets: facts.Resets}
+		return resp.Facts{AuthRequired: facts.AuthRequired, GuestsLimited: facts.GuestsLimited && !up.Trusted(),
+			Resets: facts.Resets}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestReleaseByPage: the page frees a lock where admin-commands is on, and only there. The audit log
-// says so either way.
+// TestReleaseByPage: the page frees a lock where admin-commands is on, and only there. The audit
+// log says so either way.
 func TestReleaseByPage(t *testing.T) {
 	for setting, want := range map[string]struct{ answer, outcome string }{
 		"off": {"403 to release locks here needs admin-commands: on, or admin-listen on a Unix socket\n", "denied"},
@@ -49,7 +49,8 @@ func TestReleaseByPage(t *testing.T) {
 		c.Close()
 		stop()
 		lines, _ := os.ReadFile(audit)
-		line := regexp.MustCompile(`"command":"release","key":"job","outcome":"` + want.outcome + `","client":"127.0.0.1:[0-9]+","via":"page"`)
+		line := regexp.MustCompile(`"command":"release","key":"job","outcome":"` + want.outcome +
+			`","client":"127.0.0.1:[0-9]+","via":"page"`)
 		if !line.Match(lines) {
 			t.Errorf("%s: the audit log has\n%s", setting, lines)
 		}

@@ -16,8 +16,7 @@ import (
 const (
 	probeEvery   = time.Second
 	probeTimeout = 2 * time.Second
-	// probeRenew is how long one connection is used. Later another server may be behind the
-	// address.
+	// probeRenew is how long one connection is used. Later the address may lead to another server.
 	probeRenew = 15 * time.Second
 )
 

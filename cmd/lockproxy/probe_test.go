@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestProbeTooLate: the time is over while the upstream ends the connection. The proxy goes on.
+// TestProbeTooLate: the probe's time ends while the upstream closes the connection. The proxy goes
+// on.
 func TestProbeTooLate(t *testing.T) {
 	p := newProbe(func(context.Context) (net.Conn, error) {
 		here, there := net.Pipe()

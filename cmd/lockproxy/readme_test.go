@@ -38,7 +38,8 @@ func TestDocsReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "These change at once, for what comes after: `" + strings.Join(conf.Live(), "`, `") + "`.\n"; !strings.Contains(oneSpace(string(text)), oneSpace(want)) {
+	if want := "These change at once, for what comes after: `" + strings.Join(conf.Live(), "`, `") +
+		"`.\n"; !strings.Contains(oneSpace(string(text)), oneSpace(want)) {
 		t.Errorf("docs/operations.md lacks\n%s", want)
 	}
 }
@@ -87,8 +88,8 @@ func TestDocsTools(t *testing.T) {
 	}
 }
 
-// TestDocsArchitecture: docs/architecture.md names every folder with code, and explains every B-number
-// that a comment names.
+// TestDocsArchitecture: docs/architecture.md names every folder with code, and explains every
+// B-number that a comment names.
 func TestDocsArchitecture(t *testing.T) {
 	page, err := os.ReadFile("../../docs/architecture.md")
 	if err != nil {

@@ -13,19 +13,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestEmbeddedDefaultKeepsOrder sends pipelines in which lock commands stand among others, in the
-// states in which the relay relies on what the embedded upstream answers.
+// TestEmbeddedDefaultKeepsOrder sends pipelines that mix lock commands with others, in the states
+// in which the relay relies on the answers of the embedded upstream.
 func TestEmbeddedDefaultKeepsOrder(t *testing.T) {
 	address, log, _ := started(t)
 	for name, c := range map[string]struct{ send, want string }{
-		"among others":     {"SET a 1\nLOCK k1 5s\nGET a\nPING", `+OK\n$57\nTOKEN\n$1\n1\n+PONG\n`},
-		"in MULTI":         {"MULTI\nSET b 1\nLOCK k2 5s\nEXEC\nGET b\nLOCK k2 5s", `+OK\n+QUEUED\n-ERR LOCK is not allowed in transactions\n-EXECABORT[^\n]*\n$-1\n$57\nTOKEN\n`},
-		"after EXEC":       {"MULTI\nPING\nEXEC\nLOCK k3 5s", `+OK\n+QUEUED\n*1\n+PONG\n$57\nTOKEN\n`},
-		"in RESP3":         {"HELLO 3\nLOCK k4 5s\nLOCK k4 5s\nPING", `%7\n(?s:.*)$57\nTOKEN\n_\n+PONG\n`},
-		"behind BLPOP":     {"BLPOP none 0.05\nLOCK k5 5s\nPING", `*-1\n$57\nTOKEN\n+PONG\n`},
-		"while subscribed": {"SUBSCRIBE news\nLOCK k6 5s\nRESET\nLOCK k6 5s", `*3\n$9\nsubscribe\n$4\nnews\n:1\n-ERR Can't execute 'lock'[^\n]*\n+RESET\n$57\nTOKEN\n`},
-		"unknown command":  {"4711\nLOCK k7 5s\nPING", `-ERR unknown command[^\n]*\n$57\nTOKEN\n+PONG\n`},
-		"a panic":          {"SADD set a\nSSCAN set -1", `:1\n-ERR internal error of the embedded server\n`},
+		"among others": {"SET a 1\nLOCK k1 5s\nGET a\nPING", `+OK\n$57\nTOKEN\n$1\n1\n+PONG\n`},
+		"in MULTI": {"MULTI\nSET b 1\nLOCK k2 5s\nEXEC\nGET b\nLOCK k2 5s",
+			`+OK\n+QUEUED\n-ERR LOCK is not allowed in transactions\n-EXECABORT[^\n]*\n$-1\n$57\nTOKEN\n`},
+		"after EXEC":   {"MULTI\nPING\nEXEC\nLOCK k3 5s", `+OK\n+QUEUED\n*1\n+PONG\n$57\nTOKEN\n`},
+		"in RESP3":     {"HELLO 3\nLOCK k4 5s\nLOCK k4 5s\nPING", `%7\n(?s:.*)$57\nTOKEN\n_\n+PONG\n`},
+		"behind BLPOP": {"BLPOP none 0.05\nLOCK k5 5s\nPING", `*-1\n$57\nTOKEN\n+PONG\n`},
+		"while subscribed": {"SUBSCRIBE news\nLOCK k6 5s\nRESET\nLOCK k6 5s",
+			`*3\n$9\nsubscribe\n$4\nnews\n:1\n-ERR Can't execute 'lock'[^\n]*\n+RESET\n$57\nTOKEN\n`},
+		"unknown command": {"4711\nLOCK k7 5s\nPING", `-ERR unknown command[^\n]*\n$57\nTOKEN\n+PONG\n`},
+		"a panic":         {"SADD set a\nSSCAN set -1", `:1\n-ERR internal error of the embedded server\n`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", address)
@@ -40,8 +42,10 @@ func TestEmbeddedDefaultKeepsOrder(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			pattern := strings.NewReplacer("$", `\$`, "*", `\*`, "+", `\+`, `[^\n]*`, `[^\n]*`, `(?s:.*)`, `(?s:.*)`, "TOKEN", "[0-9]{16}:[0-9a-f]{40}").Replace(c.want)
-			if text := strings.ReplaceAll(string(got), "\r\n", "\n"); !regexp.MustCompile("^" + pattern + "$").MatchString(text) {
+			pattern := strings.NewReplacer("$", `\$`, "*", `\*`, "+", `\+`, `[^\n]*`, `[^\n]*`, `(?s:.*)`, `(?s:.*)`, "TOKEN",
+				"[0-9]{16}:[0-9a-f]{40}").Replace(c.want)
+			if text := strings.ReplaceAll(string(got), "\r\n",
+				"\n"); !regexp.MustCompile("^" + pattern + "$").MatchString(text) {
 				t.Errorf("got %q, want %q\n%s", text, c.want, log)
 			}
 		})

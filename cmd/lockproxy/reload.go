@@ -13,17 +13,17 @@ import (
 	"lockproxy/conf"
 )
 
-// reloader reads settings, certificates and passwords again on SIGHUP, and applies those that can
-// change while the proxy runs.
+// reloader reads settings, certificates and passwords again on SIGHUP, and applies the changes
+// that need no restart.
 type reloader struct {
-	args, environ []string // what the settings were loaded from
+	args, environ []string // the sources of the settings
 	files         *files
 	log           *logs.Logs
 
 	mu    sync.Mutex
 	cfg   conf.Config       // in force
 	apply func(conf.Config) // applies it to the running parts; nil before they run
-	ready bool              // systemd knows that the start is over
+	ready bool              // systemd knows that the start has ended
 }
 
 // onHangup reloads at every SIGHUP until end is called.
@@ -52,8 +52,8 @@ func (r *reloader) onHangup() (end func()) {
 	}
 }
 
-// tellReady tells systemd that the start is over.
-func (r *reloader) tellReady() {
+// notifyReady notifies systemd that the start has ended.
+func (r *reloader) notifyReady() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ready = true
@@ -66,7 +66,7 @@ func (r *reloader) isReady() bool {
 	return r.ready
 }
 
-// reopenAudit creates a new file where the old one of the audit log was moved away.
+// reopenAudit opens the audit log's file again, and so creates it if it was moved away.
 func (r *reloader) reopenAudit() {
 	if err := r.log.Audit.Reopen(); err != nil {
 		r.log.Error("audit-log cannot be opened again, it goes on in the old file", zap.Error(err))
@@ -88,19 +88,21 @@ func (r *reloader) attach(apply func(conf.Config)) {
 	apply(r.cfg)
 }
 
-// reload changes all that can change, or nothing if any setting or file is wrong.
+// reload applies every setting and file that can change, or none if one of them is wrong.
 func (r *reloader) reload() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	loaded, err := conf.Load(r.args, r.environ)
 	if err != nil {
-		r.log.Error("nothing was reloaded, the settings are not good", zap.Strings("faults", strings.Split(err.Error(), "\n")))
+		r.log.Error("nothing was reloaded, the settings are not good",
+			zap.Strings("faults", strings.Split(err.Error(), "\n")))
 		return
 	}
 	changes := conf.Changes(r.cfg, loaded)
 	cfg, err := r.cfg.Take(loaded)
 	if err != nil {
-		r.log.Error("nothing was reloaded, as the new settings go only with others that need a restart", zap.Strings("faults", strings.Split(err.Error(), "\n")))
+		r.log.Error("nothing was reloaded, as the new settings go only with others that need a restart",
+			zap.Strings("faults", strings.Split(err.Error(), "\n")))
 		return
 	}
 	changed, err := r.files.reload(cfg)

@@ -93,7 +93,8 @@ func printCheck(w io.Writer, cfg conf.Config) error {
 }
 
 // serve makes the parts, wires them and runs them until ctx is done. It closes the listeners.
-func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, listeners []net.Listener, logs *logs.Logs) error {
+func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, listeners []net.Listener,
+	logs *logs.Logs) error {
 	log, cfg, files := logs.Logger, reload.config(), reload.files
 	defer keepHeapRoom()()
 	defer listen.CloseAll(listeners)
@@ -142,7 +143,7 @@ func serve(ctx context.Context, reload *reloader, memory *embedded.Servers, list
 	if memory != nil { // last, so that it is not scrolled away
 		embedded.WriteNotice(logs.Lines, listeners[0].Addr(), operators.page())
 	}
-	reload.tellReady()
+	reload.notifyReady()
 	defer feedWatchdog(func() { relay.connections() }, log)()
 	return relay.serve(ctx, listeners, log, func() {
 		end(ctx, reload.config().DrainTimeout, relay.server, service, q, sent, log)
@@ -156,7 +157,8 @@ func end(ctx context.Context, drain time.Duration, server *resp.Server, service 
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drain, errors.New("drain-timeout passed"))
 	defer cancel()
 	// Clients must leave some time for the releases.
-	clients, cancelClients := context.WithTimeoutCause(ctx, drain-min(drain/10, time.Second), errors.New("drain-timeout passed"))
+	clients, cancelClients := context.WithTimeoutCause(ctx, drain-min(drain/10, time.Second),
+		errors.New("drain-timeout passed"))
 	defer cancelClients()
 	service.Drain()
 	if err := server.Shutdown(clients); err != nil {

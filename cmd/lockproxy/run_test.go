@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// output is what a run wrote, readable while it runs.
+// output collects the output of a run. It is readable while the run goes on.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -100,17 +100,23 @@ func TestRunAnswersAndEnds(t *testing.T) {
 		stdout string
 		err    string
 	}{
-		"help":       {[]string{"--help"}, "--max-ttl", ""},
-		"version":    {[]string{"--version"}, "lockproxy ", ""},
-		"check":      {[]string{"--check", "--masters", "a:1,b:1"}, "warning: 2 masters survive no more failures than 1", ""},
-		"wrong":      {[]string{"--check", "--max-clients=0", "--min-ttl=2m"}, "", "settings:\n  min-ttl 120s exceeds max-ttl 60s\n  max-clients 0 is under 1"},
+		"help":    {[]string{"--help"}, "--max-ttl", ""},
+		"version": {[]string{"--version"}, "lockproxy ", ""},
+		"check": {[]string{"--check", "--masters", "a:1,b:1"}, "warning: 2 masters survive no more failures than 1",
+			""},
+		"wrong": {[]string{"--check", "--max-clients=0", "--min-ttl=2m"}, "",
+			"settings:\n  min-ttl 120s exceeds max-ttl 60s\n  max-clients 0 is under 1"},
 		"no servers": {[]string{"--upstream-user=u"}, "", "no server is named"},
-		"in use":     {[]string{"--listen", "192.0.2.1:1", "--allow-open"}, "", "listen 192.0.2.1:1: bind: cannot assign requested address"},
-		"open":       {[]string{"--listen", "0.0.0.0:0"}, "", "listen 0.0.0.0:0 lets other machines use the servers in memory"},
-		"unasked":    {[]string{"--listen", "0.0.0.0:0", "--upstream", "127.0.0.1:1"}, "", "cannot ask upstream 127.0.0.1:1 whether it needs a password (connection refused)"},
-		"no audit": {[]string{"--check", "--audit-log=/none/audit", "--tls-client-ca=/none", "--tls-cert=/c", "--tls-key=/k", "--listen=rediss://127.0.0.1:0"}, "",
+		"in use": {[]string{"--listen", "192.0.2.1:1", "--allow-open"}, "",
+			"listen 192.0.2.1:1: bind: cannot assign requested address"},
+		"open": {[]string{"--listen", "0.0.0.0:0"}, "", "listen 0.0.0.0:0 lets other machines use the servers in memory"},
+		"unasked": {[]string{"--listen", "0.0.0.0:0", "--upstream", "127.0.0.1:1"}, "",
+			"cannot ask upstream 127.0.0.1:1 whether it needs a password (connection refused)"},
+		"no audit": {[]string{"--check", "--audit-log=/none/audit", "--tls-client-ca=/none", "--tls-cert=/c",
+			"--tls-key=/k", "--listen=rediss://127.0.0.1:0"}, "",
 			"/none: no such file or directory\n  audit-log /none/audit: no such file or directory"},
-		"no files": {[]string{"--listen", "rediss://127.0.0.1:0", "--tls-cert=/none", "--tls-key=/none"}, "", "no such file"},
+		"no files": {[]string{"--listen", "rediss://127.0.0.1:0", "--tls-cert=/none", "--tls-key=/none"}, "",
+			"no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr output
@@ -131,9 +137,10 @@ func TestEmbeddedDefaultEndToEnd(t *testing.T) {
 	eventually(t, "the notice behind the ready line", func() bool {
 		_, notice, _ := strings.Cut(log.String(), `"msg":"ready"`)
 		_, notice, found := strings.Cut(notice, "This lockproxy is for trying out")
-		return found && strings.Contains(notice, "--help\n") // a third master may join behind it
+		return found && strings.Contains(notice, "--help\n") // a third master may join after it
 	})
-	page := regexp.MustCompile(`In a browser, who holds what: (http://127\.0\.0\.1:[0-9]+/)\n`).FindStringSubmatch(log.String())
+	url := regexp.MustCompile(`In a browser, who holds what: (http://127\.0\.0\.1:[0-9]+/)\n`)
+	page := url.FindStringSubmatch(log.String())
 	if page == nil {
 		t.Fatalf("the notice names no page:\n%s", log)
 	}
@@ -183,7 +190,8 @@ func TestEmbeddedDefaultEndToEnd(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Errorf("run: %v", err)
 	}
-	if text := log.String(); !strings.Contains(text, `"cause":"test is over"`) || !strings.Contains(text, `"msg":"ended"`) ||
+	if text := log.String(); !strings.Contains(text, `"cause":"test is over"`) ||
+		!strings.Contains(text, `"msg":"ended"`) ||
 		strings.Contains(text, "panicked") {
 		t.Errorf("log:\n%s", text)
 	}
@@ -195,9 +203,12 @@ func TestEmbeddedDefaultEndToEnd(t *testing.T) {
 func TestEmbeddedDefaultStandsAttacks(t *testing.T) {
 	address, log, _ := started(t)
 	for _, attack := range []string{
-		"*0\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "*1\r\n$99999999999999\r\n", "*1000000000\r\n", "*2147483647\r\n$4\r\n", "$0\r\n", "$-5\r\n\r\n",
-		"*1\r\n$536870913\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9223372036854775807\r\n", "\x00\x00\x00\x00\r\n", "$9 PING\r\n", "*\r\n", "*1\r\n*1\r\n",
-		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\n\r\n", strings.Repeat("a", 70000), "LOCK job\r\n", "\"unbalanced\r\n",
+		"*0\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "*1\r\n$99999999999999\r\n", "*1000000000\r\n", "*2147483647\r\n$4\r\n",
+		"$0\r\n", "$-5\r\n\r\n",
+		"*1\r\n$536870913\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9223372036854775807\r\n", "\x00\x00\x00\x00\r\n",
+		"$9 PING\r\n", "*\r\n", "*1\r\n*1\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\n\r\n", strings.Repeat("a", 70000), "LOCK job\r\n",
+		"\"unbalanced\r\n",
 		"*3\r\n$4\r\nLOCK\r\n$1\r\na\r\n$4\r\n5000\r\n*0\r\n*-1\r\n", "*1\r\n$4\r\nEVAL\r\n*2\r\n$5\r\nSSCAN\r\n$1\r\nx\r\n",
 		"*3\r\n$4\r\nEVAL\r\n$34\r\nlocal t = {} t[1] = t return t    \r\n$1\r\n0\r\n",
 	} {
@@ -227,7 +238,8 @@ func TestRunWithoutItsServers(t *testing.T) {
 	address, log, stop := started(t, "--masters", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--drain-timeout", "1s")
 	client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, Protocol: 2, DisableIdentity: true})
 	defer client.Close()
-	if err := client.Get(t.Context(), "k").Err(); err == nil || err.Error() != "ERR upstream 127.0.0.1:1: connection refused" {
+	if err := client.Get(t.Context(), "k").Err(); err == nil ||
+		err.Error() != "ERR upstream 127.0.0.1:1: connection refused" {
 		t.Errorf("GET: %v\n%s", err, log)
 	}
 	if err := stop(); err != nil {
@@ -235,7 +247,7 @@ func TestRunWithoutItsServers(t *testing.T) {
 	}
 }
 
-// blocked is a stderr that takes nothing until it is told to.
+// blocked is a stderr whose writes wait until goOn is closed.
 type blocked struct{ goOn chan struct{} }
 
 func (b *blocked) Write(p []byte) (int, error) {
@@ -243,15 +255,16 @@ func (b *blocked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestStderrThatBlocks: locks are granted, renewed and released although nobody takes what is
-// logged, and the proxy ends.
+// TestStderrThatBlocks: while stderr blocks, locks are granted, renewed and released, and the
+// proxy can end.
 func TestStderrThatBlocks(t *testing.T) {
 	out := &blocked{goOn: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	socket := filepath.Join(t.TempDir(), "s")
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, []string{"--embedded", "--listen", "unix://" + socket, "--log-level", "debug", "--audit-log", "log", "--drain-timeout", "0s"}, nil, io.Discard, out)
+		ended <- run(ctx, []string{"--embedded", "--listen", "unix://" + socket, "--log-level", "debug", "--audit-log",
+			"log", "--drain-timeout", "0s"}, nil, io.Discard, out)
 	}()
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1, PoolSize: 2})
 	defer client.Close()

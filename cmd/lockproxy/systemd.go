@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// These tell systemd the proxy's state. They do nothing without systemd, and nobody could use
-// their errors.
+// These functions report the proxy's state to systemd. Without systemd they have no effect.
+// Callers could not handle their errors, so they return none.
 
 func notifyReady()    { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) }
 func notifyStopping() { _, _ = daemon.SdNotify(false, daemon.SdNotifyStopping) }
@@ -17,8 +17,8 @@ func notifyReloading() {
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec())
 }
 
-// feedWatchdog tells systemd twice in each WatchdogSec that the proxy works, until end is called.
-// alive hangs if the proxy does not work.
+// feedWatchdog reports to systemd twice in each WatchdogSec that the proxy works, until end is
+// called. alive hangs if the proxy does not work.
 func feedWatchdog(alive func(), log *zap.Logger) (end func()) {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

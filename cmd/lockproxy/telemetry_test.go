@@ -24,7 +24,8 @@ func TestTelemetry(t *testing.T) {
 	defer c.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	address, log, stop := started(t)
-	if !strings.Contains(log.String(), `"msg":"telemetry is sent","traces":"`+c.URL+`/v1/traces","metrics":"`+c.URL+`/v1/metrics"`) {
+	if !strings.Contains(log.String(), `"msg":"telemetry is sent","traces":"`+c.URL+`/v1/traces","metrics":"`+c.URL+
+		`/v1/metrics"`) {
 		t.Errorf("the log does not say where telemetry goes:\n%s", log)
 	}
 	client := redis.NewClient(&redis.Options{Addr: address, Protocol: 2, MaxRetries: -1})
@@ -45,17 +46,20 @@ func TestTelemetry(t *testing.T) {
 	for _, s := range c.Spans() {
 		got = append(got, s.Name+" "+s.Attributes["lockproxy.outcome"].(string))
 	}
-	if want := []string{"LOCK granted", "LOCK timeout", "EXTEND extended", "UNLOCK released", "UNLOCK invalid"}; !slices.Equal(got, want) {
+	if want := []string{"LOCK granted", "LOCK timeout", "EXTEND extended", "UNLOCK released",
+		"UNLOCK invalid"}; !slices.Equal(got, want) {
 		t.Fatalf("got the spans %q, want %q\n%s", got, want, log)
 	}
 	first, waited := c.Spans()[0], c.Spans()[1]
-	if first.Attributes["lockproxy.key"] != `job-\xff` || first.Attributes["lockproxy.owner"] != "me" || first.Attributes["lockproxy.fence"] == nil || first.Attributes["user.name"] != "default" {
+	if first.Attributes["lockproxy.key"] != `job-\xff` || first.Attributes["lockproxy.owner"] != "me" ||
+		first.Attributes["lockproxy.fence"] == nil || first.Attributes["user.name"] != "default" {
 		t.Errorf("LOCK has %v", first.Attributes)
 	}
 	if took := time.Duration(waited.End - waited.Start); took < 30*time.Millisecond || took > 5*time.Second {
 		t.Errorf("the LOCK that waited for 30ms has a span of %v", took)
 	}
-	for _, name := range []string{"lockproxy_lock_commands_total", "lockproxy_lock_wait_duration_seconds", "lockproxy_masters_voting", "go_goroutines"} {
+	for _, name := range []string{"lockproxy_lock_commands_total", "lockproxy_lock_wait_duration_seconds",
+		"lockproxy_masters_voting", "go_goroutines"} {
 		if !c.Has(name) {
 			t.Errorf("the metric %s did not come", name)
 		}
@@ -71,7 +75,8 @@ func TestTelemetryWithoutPage(t *testing.T) {
 	c := collector.New()
 	defer c.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
-	address, log, stop := started(t, "--masters", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--upstream", "127.0.0.1:1", "--drain-timeout", "1s")
+	address, log, stop := started(t, "--masters", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--upstream", "127.0.0.1:1",
+		"--drain-timeout", "1s")
 	client := redis.NewClient(&redis.Options{Addr: address, Protocol: 2, MaxRetries: -1, DisableIdentity: true})
 	defer client.Close()
 	if err := client.Do(t.Context(), "LOCK", "job", "5s").Err(); err == nil {
@@ -80,13 +85,14 @@ func TestTelemetryWithoutPage(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if all := c.Spans(); len(all) != 1 || all[0].Name != "LOCK" || !c.Has("lockproxy_masters") || !c.Has("lockproxy_upstream_up") {
+	if all := c.Spans(); len(all) != 1 || all[0].Name != "LOCK" || !c.Has("lockproxy_masters") ||
+		!c.Has("lockproxy_upstream_up") {
 		t.Errorf("got %v\n%s", all, log)
 	}
 }
 
-// TestTelemetryThatHangs: a collector that takes requests and never answers holds up no command, and
-// the end for three seconds at most.
+// TestTelemetryThatHangs: a collector that takes requests and never answers holds up no command,
+// and the end for three seconds at most.
 func TestTelemetryThatHangs(t *testing.T) {
 	over := make(chan struct{})
 	asked := make(chan struct{}, 1)
@@ -119,7 +125,7 @@ func TestTelemetryThatHangs(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	client.Close() // nothing else may hold up the end
+	client.Close() // only telemetry may delay the end
 	start := time.Now()
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -132,13 +138,13 @@ func TestTelemetryThatHangs(t *testing.T) {
 	}
 }
 
-// TestTelemetryOff: without an endpoint nobody listens to events, no goroutine runs, and an event
-// costs what it did.
+// TestTelemetryOff: without an endpoint no function observes events and no goroutine runs.
 func TestTelemetryOff(t *testing.T) {
-	t.Setenv("OTEL_SERVICE_NAME", "lockproxy") // alone it turns nothing on
+	t.Setenv("OTEL_SERVICE_NAME", "lockproxy") // alone it does not turn telemetry on
 	_, log, _ := started(t)
 	stacks := make([]byte, 4<<20)
-	if all := string(stacks[:runtime.Stack(stacks, true)]); strings.Contains(all, "go.opentelemetry.io") || strings.Contains(log.String(), "telemetry") {
+	if all := string(stacks[:runtime.Stack(stacks, true)]); strings.Contains(all, "go.opentelemetry.io") ||
+		strings.Contains(log.String(), "telemetry") {
 		t.Errorf("telemetry is on:\n%s\n%s", log, all)
 	}
 	if newFigures(conf.Default(), false).done(nil, nil) != nil {

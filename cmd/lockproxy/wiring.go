@@ -20,12 +20,13 @@ import (
 )
 
 // readyWait bounds how long the start waits for the masters and the upstream. It goes on without
-// them: a master may join later, and until then the reply to LOCK says what is missing.
+// them: a master may join later, and until then the reply to LOCK gives the reason.
 const readyWait = time.Second
 
-// greetUpstream asks what the upstream lets unauthenticated connections do. It refuses the start
-// if other machines could use the upstream without a password of their own.
-func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, listeners []net.Listener, log *zap.Logger) error {
+// greetUpstream asks the upstream which commands it accepts without authentication. It refuses the
+// start if other machines could use the upstream without a password of their own.
+func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, listeners []net.Listener,
+	log *zap.Logger) error {
 	open := listen.OpenToOthers(listeners)
 	wait := readyWait
 	if open != nil && !cfg.AllowOpen {
@@ -36,10 +37,12 @@ func greetUpstream(ctx context.Context, cfg conf.Config, up *upstream.Upstream, 
 	serves, err := up.ServesWithoutAuth(ctx)
 	switch {
 	case open != nil && err != nil && !cfg.AllowOpen:
-		return fmt.Errorf("listen %s: cannot ask upstream %s whether it needs a password (%s); start it first, listen on loopback, "+
+		return fmt.Errorf("listen %s: cannot ask upstream %s whether it needs a password (%s); start it first, listen on "+
+			"loopback, "+
 			"or set allow-open true", open, up.Name(), upstream.Reason(err))
 	case open != nil && serves && !cfg.AllowOpen:
-		return fmt.Errorf("listen %s lets other machines use upstream %s without a password of their own; give it a password, "+
+		return fmt.Errorf("listen %s lets other machines use upstream %s without a password of their own; give it a "+
+			"password, "+
 			"listen on loopback, or set allow-open true", open, up.Name())
 	case err != nil:
 		log.Warn("upstream gives no answer", zap.String("upstream", up.Name()), zap.String("reason", upstream.Reason(err)))
@@ -80,8 +83,10 @@ func upstreamID(a conf.Address, machine string) string {
 	return a.Name()
 }
 
-// openGate makes the gate of up. It shares what it learns through the masters until end is called.
-func openGate(ctx context.Context, cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum) (gate *upstream.Gate, end func()) {
+// openGate makes the gate of up. It shares the upstream's answers through the masters until end is
+// called.
+func openGate(ctx context.Context, cfg conf.Config, up *upstream.Upstream, q *quorum.Quorum) (gate *upstream.Gate,
+	end func()) {
 	machine, _ := os.Hostname()
 	gate = upstream.NewGate(up, masterMemory{q, upstreamID(cfg.Upstream, machine)})
 	ctx, cancel := context.WithCancel(ctx)
@@ -106,15 +111,17 @@ func waitReady(ctx context.Context, q *quorum.Quorum, memory *embedded.Servers, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	_ = q.WaitReady(ctx) // what is missing by then is told of each master
+	_ = q.WaitReady(ctx) // the log has the reason for each missing master
 	if votes := stat.CountVotes(q.Masters()); !votes.Majority() {
-		log.Warn("no majority of the masters can vote yet", zap.Int("voting", votes.Voting), zap.Int("needed", votes.Needed()))
+		log.Warn("no majority of the masters can vote yet", zap.Int("voting", votes.Voting),
+			zap.Int("needed", votes.Needed()))
 	}
 }
 
 // lockPermission returns what asks the upstream who may lock, and tries it once. Nil without
 // lock-acl: every client that has logged in may. The caller calls end.
-func lockPermission(ctx context.Context, cfg conf.Config, files *files, log *zap.Logger) (permission commands.Permission, end func()) {
+func lockPermission(ctx context.Context, cfg conf.Config, files *files,
+	log *zap.Logger) (permission commands.Permission, end func()) {
 	if !cfg.LockACL {
 		return nil, func() {}
 	}
@@ -124,7 +131,8 @@ func lockPermission(ctx context.Context, cfg conf.Config, files *files, log *zap
 	up := upstream.New(upstreamOptions(cfg, nil, files, log))
 	asked := upstream.NewPermission(up)
 	if err := asked.Check(ctx); err != nil {
-		log.Warn("lock-acl: the upstream cannot be asked who may lock, so nobody may; it takes Redis 7 or newer, and credentials that may run ACL DRYRUN",
+		log.Warn("lock-acl: the upstream cannot be asked who may lock, so nobody may; it takes Redis 7 or newer, and "+
+			"credentials that may run ACL DRYRUN",
 			zap.String("upstream", up.Name()), zap.String("reason", upstream.Reason(err)))
 	}
 	return asked, func() { asked.Close() }

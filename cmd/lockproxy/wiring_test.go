@@ -18,17 +18,21 @@ import (
 
 // TestQuorumOptions: what decides who votes reaches package quorum.
 func TestQuorumOptions(t *testing.T) {
-	for word, want := range map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff} {
-		cfg, err := conf.Load([]string{"--masters=m1@redis://u:p@h:1/2,unix:///x,c:1", "--allow-eviction", "--queue-timeout=7s", "--restart-guard", word}, nil)
+	for word, want := range map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict,
+		"off": quorum.GuardOff} {
+		cfg, err := conf.Load([]string{"--masters=m1@redis://u:p@h:1/2,unix:///x,c:1", "--allow-eviction",
+			"--queue-timeout=7s", "--restart-guard", word}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop())
 		if o.Guard != want || !o.AllowEviction || o.QueueTimeout != 7*time.Second {
-			t.Errorf("restart-guard %s is %d, allow-eviction %v, queue-timeout %v", word, o.Guard, o.AllowEviction, o.QueueTimeout)
+			t.Errorf("restart-guard %s is %d, allow-eviction %v, queue-timeout %v", word, o.Guard, o.AllowEviction,
+				o.QueueTimeout)
 		}
 		first, second := o.Masters[0], o.Masters[1]
-		if first.ID != "m1" || first.Name != "m1@h:1" || first.Addr != "h:1" || first.User != "u" || first.Password != "p" || first.DB != 2 {
+		if first.ID != "m1" || first.Name != "m1@h:1" || first.Addr != "h:1" || first.User != "u" ||
+			first.Password != "p" || first.DB != 2 {
 			t.Errorf("got %+v", first)
 		}
 		if second.ID != "" || second.Name != "unix:///x" || second.Addr != "/x" || second.Network != "unix" {
@@ -39,12 +43,13 @@ func TestQuorumOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop()); o.Guard != quorum.GuardOn || o.AllowEviction || o.QueueTimeout != 5*time.Second {
+	if o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop()); o.Guard != quorum.GuardOn || o.AllowEviction ||
+		o.QueueTimeout != 5*time.Second {
 		t.Errorf("the default has guard %d, allow-eviction %v, queue-timeout %v", o.Guard, o.AllowEviction, o.QueueTimeout)
 	}
 }
 
-// TestWaitReady: the log says that there is no majority where there is none, and only there.
+// TestWaitReady: the log reports a missing majority exactly if it is missing.
 func TestWaitReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		hung, down int // of five masters

@@ -1,6 +1,6 @@
-// Package check tries what is in deploy with the parsers of those who will read it: BuildKit's for
-// the Dockerfile, Compose's, the types of the Kubernetes API, systemd's and dpkg's. It is a module
-// of its own, as these bring hundreds of others:
+// Package check parses the files in deploy with the parsers of the programs that use them:
+// BuildKit, Compose, the types of the Kubernetes API, systemd and dpkg. It is a module of its own,
+// because these parsers need hundreds of others:
 //
 //	cd deploy/check && go test ./...
 package check
@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDockerfile: BuildKit reads it, its linter has nothing to say, and the image is what it
-// should be: static, not root, with a health check.
+// TestDockerfile: BuildKit parses it, its linter finds no fault, and the image is static, does not
+// run as root and has a health check.
 func TestDockerfile(t *testing.T) {
 	text, err := os.ReadFile("../Dockerfile")
 	if err != nil {
@@ -57,7 +57,8 @@ func TestDockerfile(t *testing.T) {
 			found["ENTRYPOINT"] = strings.Join(c.CmdLine, " ")
 		}
 	}
-	for name, want := range map[string]string{"FROM": "scratch", "USER": "65532:65532", "HEALTHCHECK": "CMD /usr/bin/lockproxy health", "ENTRYPOINT": "/usr/bin/lockproxy"} {
+	for name, want := range map[string]string{"FROM": "scratch", "USER": "65532:65532",
+		"HEALTHCHECK": "CMD /usr/bin/lockproxy health", "ENTRYPOINT": "/usr/bin/lockproxy"} {
 		if found[name] != want {
 			t.Errorf("%s is %q, want %q", name, found[name], want)
 		}
@@ -83,7 +84,8 @@ func TestCompose(t *testing.T) {
 		service := project.Services[name]
 		masters := service.Environment["LOCKPROXY_MASTERS"]
 		if masters == nil || strings.Count(*masters, "master-") != 5 || len(service.Ports) != 2 ||
-			service.Ports[0].HostIP != "127.0.0.1" || service.Ports[1].HostIP != "127.0.0.1" || service.Ports[1].Target != 9380 {
+			service.Ports[0].HostIP != "127.0.0.1" || service.Ports[1].HostIP != "127.0.0.1" ||
+			service.Ports[1].Target != 9380 {
 			t.Errorf("%s: masters %v, ports %v", name, masters, service.Ports)
 		}
 	}
@@ -102,8 +104,9 @@ func TestKubernetes(t *testing.T) {
 		budget     policyv1.PodDisruptionBudget
 		config     corev1.ConfigMap
 	)
-	kinds := map[string]any{"ConfigMap": &config, "Secret": &corev1.Secret{}, "ServiceAccount": &corev1.ServiceAccount{}, "Deployment": &deployment,
-		"Service": &service, "PodDisruptionBudget": &budget}
+	kinds := map[string]any{"ConfigMap": &config, "Secret": &corev1.Secret{}, "ServiceAccount": &corev1.ServiceAccount{},
+		"Deployment": &deployment,
+		"Service":    &service, "PodDisruptionBudget": &budget}
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(file))
 	for {
 		document, err := reader.Read()
@@ -131,12 +134,14 @@ func TestKubernetes(t *testing.T) {
 		t.Errorf("missing: %v", kinds)
 	}
 	labels := deployment.Spec.Template.Labels
-	if !matches(service.Spec.Selector, labels) || !matches(budget.Spec.Selector.MatchLabels, labels) || !matches(deployment.Spec.Selector.MatchLabels, labels) {
+	if !matches(service.Spec.Selector, labels) || !matches(budget.Spec.Selector.MatchLabels, labels) ||
+		!matches(deployment.Spec.Selector.MatchLabels, labels) {
 		t.Error("a selector does not find the pods")
 	}
 	pod := deployment.Spec.Template.Spec
 	container := pod.Containers[0]
-	if container.ReadinessProbe == nil || container.LivenessProbe == nil || container.Lifecycle.PreStop.Sleep == nil || !*pod.SecurityContext.RunAsNonRoot {
+	if container.ReadinessProbe == nil || container.LivenessProbe == nil || container.Lifecycle.PreStop.Sleep == nil ||
+		!*pod.SecurityContext.RunAsNonRoot {
 		t.Error("probes, preStop or runAsNonRoot are missing")
 	}
 	if drain := int64(30); *pod.TerminationGracePeriodSeconds < container.Lifecycle.PreStop.Sleep.Seconds+drain {
@@ -145,7 +150,8 @@ func TestKubernetes(t *testing.T) {
 	if !strings.Contains(config.Data["lockproxy.yaml"], "drain-timeout: 30s") {
 		t.Error("drain-timeout is another")
 	}
-	if !strings.Contains(config.Data["lockproxy.yaml"], "admin-listen: 0.0.0.0:9380\nadmin-token-file: ") || container.Ports[1].ContainerPort != 9380 {
+	if !strings.Contains(config.Data["lockproxy.yaml"], "admin-listen: 0.0.0.0:9380\nadmin-token-file: ") ||
+		container.Ports[1].ContainerPort != 9380 {
 		t.Error("no metrics, or without a token")
 	}
 }
@@ -159,8 +165,8 @@ func matches(selector, labels map[string]string) bool {
 	return len(selector) > 0
 }
 
-// TestDebianPackage builds the package, installs it with dpkg into a folder, and runs what it
-// brought.
+// TestDebianPackage builds the package, installs it with dpkg into a folder, and runs the program
+// from there.
 func TestDebianPackage(t *testing.T) {
 	for _, program := range []string{"dpkg", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -185,26 +191,32 @@ func TestDebianPackage(t *testing.T) {
 	}
 	dpkg := func(args ...string) string {
 		t.Helper()
-		return run(t, "dpkg", append([]string{"--root=" + root, "--force-script-chrootless", "--force-not-root", "--log=/dev/null"}, args...)...)
+		return run(t, "dpkg", append([]string{"--root=" + root, "--force-script-chrootless", "--force-not-root",
+			"--log=/dev/null"}, args...)...)
 	}
 	dpkg("--install", found[0])
 	if got := run(t, root+"/usr/bin/lockproxy", "--version"); !strings.Contains(got, "v1.2.3") {
 		t.Errorf("it is %s", got)
 	}
 	run(t, root+"/usr/bin/lockproxy", "--check", "--config", root+"/etc/lockproxy/lockproxy.yaml")
-	for _, file := range []string{"/lib/systemd/system/lockproxy.service", "/lib/systemd/system/lockproxy@.service", "/etc/logrotate.d/lockproxy",
-		"/usr/share/lockproxy/monitoring/rules.yaml", "/usr/share/lockproxy/monitoring/dashboard.json", "/usr/share/man/man1/lockproxy.1.gz",
-		"/usr/share/zsh/vendor-completions/_lockproxy", "/usr/share/fish/vendor_completions.d/lockproxy.fish", "/usr/lib/sysusers.d/lockproxy.conf", "/usr/share/bash-completion/completions/lockproxy",
+	for _, file := range []string{"/lib/systemd/system/lockproxy.service", "/lib/systemd/system/lockproxy@.service",
+		"/etc/logrotate.d/lockproxy",
+		"/usr/share/lockproxy/monitoring/rules.yaml", "/usr/share/lockproxy/monitoring/dashboard.json",
+		"/usr/share/man/man1/lockproxy.1.gz",
+		"/usr/share/zsh/vendor-completions/_lockproxy", "/usr/share/fish/vendor_completions.d/lockproxy.fish",
+		"/usr/lib/sysusers.d/lockproxy.conf", "/usr/share/bash-completion/completions/lockproxy",
 		"/usr/share/doc/lockproxy/docs/operations.md"} {
 		if info, err := os.Stat(root + file); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	if got := dpkg("--status", "lockproxy"); !strings.Contains(got, "Status: install ok installed") || !strings.Contains(got, " /etc/lockproxy/lockproxy.yaml ") {
+	if got := dpkg("--status", "lockproxy"); !strings.Contains(got, "Status: install ok installed") ||
+		!strings.Contains(got, " /etc/lockproxy/lockproxy.yaml ") {
 		t.Errorf("dpkg says\n%s", got)
 	}
 	checkManual(t, root+"/usr/share/man/man1/lockproxy.1.gz")
-	if text, err := os.ReadFile(root + "/etc/lockproxy/lockproxy.yaml"); err != nil || !strings.Contains(string(text), "\nadmin-listen: 127.0.0.1:9380\n") {
+	if text, err := os.ReadFile(root + "/etc/lockproxy/lockproxy.yaml"); err != nil ||
+		!strings.Contains(string(text), "\nadmin-listen: 127.0.0.1:9380\n") {
 		t.Errorf("no page on loopback: %v", err)
 	}
 	checkStatic(t, root+"/usr/bin/lockproxy")
@@ -235,7 +247,7 @@ func checkManual(t *testing.T, path string) {
 	}
 }
 
-// checkStatic runs the program where nothing else is, as in the image.
+// checkStatic runs the program in an empty root folder, like the image.
 func checkStatic(t *testing.T, program string) {
 	if os.Getuid() != 0 {
 		t.Log("not root: the program is not tried in an empty root")
@@ -252,19 +264,20 @@ func checkStatic(t *testing.T, program string) {
 	run(t, "chroot", empty, "/lockproxy", "--check")
 }
 
-// TestSystemdUnit: systemd finds nothing wrong with the units, nor much that is open.
+// TestSystemdUnit: systemd accepts the units and rates their exposure as low.
 func TestSystemdUnit(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip(err)
 	}
 	for _, name := range []string{"lockproxy.service", "lockproxy@.service"} {
-		// What it starts need not be installed here.
+		// The program need not be installed here.
 		unit := strings.Replace(read(t, "../systemd/"+name), "/usr/bin/lockproxy", "/bin/true", 1)
 		path := filepath.Join(t.TempDir(), strings.Replace(name, "@", "@a", 1))
 		if err := os.WriteFile(path, []byte(unit), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out := run(t, "systemd-analyze", "verify", "--man=no", path, "../systemd/lockproxy.socket"); strings.Contains(out, "lockproxy") {
+		if out := run(t, "systemd-analyze", "verify", "--man=no", path,
+			"../systemd/lockproxy.socket"); strings.Contains(out, "lockproxy") {
 			t.Errorf("systemd says\n%s", out)
 		}
 		run(t, "systemd-analyze", "security", "--offline=true", "--threshold=20", path)
@@ -278,16 +291,19 @@ func TestSystemdTemplate(t *testing.T) {
 	lines = slices.DeleteFunc(lines, func(line string) bool {
 		return strings.HasPrefix(line, "# Several") || strings.HasPrefix(line, "# Each")
 	})
-	got := strings.NewReplacer("lockproxy %i", "lockproxy", "%i.yaml", "lockproxy.yaml", "-%i", "").Replace(strings.Join(lines, "\n"))
+	got := strings.NewReplacer("lockproxy %i", "lockproxy", "%i.yaml", "lockproxy.yaml", "-%i",
+		"").Replace(strings.Join(lines, "\n"))
 	if got != read(t, "../systemd/lockproxy.service") {
 		t.Errorf("lockproxy@.service differs from lockproxy.service:\n%s", got)
 	}
 }
 
-// TestLogrotate: the audit log is rotated where the unit lets it be written, and lockproxy is told.
+// TestLogrotate rotates the audit log in the folder that the unit lets it write to; lockproxy gets
+// a signal.
 func TestLogrotate(t *testing.T) {
 	text := read(t, "../debian/logrotate")
-	for _, want := range []string{"\n/var/log/lockproxy/*.log {\n", "systemctl reload 'lockproxy.service'", "\tsu lockproxy lockproxy\n"} {
+	for _, want := range []string{"\n/var/log/lockproxy/*.log {\n", "systemctl reload 'lockproxy.service'",
+		"\tsu lockproxy lockproxy\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)
 		}
@@ -310,7 +326,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// run runs a program that must succeed, and returns what it wrote.
+// run runs a program that must succeed, and returns its output.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()

@@ -10,7 +10,7 @@ BUILT=$(mktemp -d)
 trap 'rm -rf "$BUILT"' EXIT
 GOARCH=$(go env GOARCH)
 export VERSION BUILT GOARCH
-# grpcnotrace: what OpenTelemetry's modules bring and nothing here uses stays out of the file
+# grpcnotrace leaves unused parts of OpenTelemetry's dependencies out of the binary
 CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w -X main.version=v$VERSION" -o "$BUILT/lockproxy" ./cmd/lockproxy
 host=$BUILT/lockproxy
 if [ "$GOARCH" != "$(go env GOHOSTARCH)" ]; then # what prints the completions must run here

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestEmbeddedSaysWhatTheGuardReads: INFO, asked by sections as lanes do, has all that decides
-// whether a master may vote, and says that nothing outlives a restart.
+// TestEmbeddedSaysWhatTheGuardReads: INFO, asked by sections like lanes do, has all fields that
+// decide whether a master may vote, and says that no data outlives a restart.
 func TestEmbeddedSaysWhatTheGuardReads(t *testing.T) {
 	m, _ := newTestServer(t)
 	client := redis.NewClient(&redis.Options{Dialer: m.Dial, Protocol: 2, MaxRetries: -1})
@@ -41,7 +41,7 @@ func TestEmbeddedSaysWhatTheGuardReads(t *testing.T) {
 	}
 }
 
-// guardLua does, in one script, what the guard's scripts do one by one.
+// guardLua combines the commands of the guard's scripts in one script.
 const guardLua = `
 if redis.call('HGET', KEYS[1], 'record') ~= ARGV[1] and ARGV[1] ~= '' then
   return redis.error_reply('NOTADMITTED the record has changed')
@@ -71,12 +71,14 @@ func TestEmbeddedRunsTheGuardsScripts(t *testing.T) {
 	for i, want := range []string{
 		`^\[0 \d{10} \d+ none 7=3671294823219200 8=5\]$`, `^\[3 \d{10} \d+ none 7=3671294823219200 8=6\]$`,
 	} {
-		r, err := client.Eval(ctx, guardLua, key, []string{"", "A run print nonce"}[i], []string{"7 3671294823219200 8 5", "8 6"}[i], "A run print nonce").Result()
+		r, err := client.Eval(ctx, guardLua, key, []string{"", "A run print nonce"}[i],
+			[]string{"7 3671294823219200 8 5", "8 6"}[i], "A run print nonce").Result()
 		if got := fmt.Sprint(r); err != nil || !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("got %s %v, want %s", got, err, want)
 		}
 	}
-	if err := client.Eval(ctx, guardLua, key, "A other print nonce", "", "").Err(); err == nil || err.Error() != "NOTADMITTED the record has changed" {
+	if err := client.Eval(ctx, guardLua, key, "A other print nonce", "", "").Err(); err == nil ||
+		err.Error() != "NOTADMITTED the record has changed" {
 		t.Errorf("another record: %v", err)
 	}
 	files, err := filepath.Glob("../../../quorum/internal/wire/*.lua")

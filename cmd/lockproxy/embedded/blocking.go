@@ -20,11 +20,12 @@ var blocks = map[string]bool{
 // halfCloseGrace is how long a command may block after its client has closed its writing half.
 const halfCloseGrace = 20 * time.Millisecond
 
-// runBlocking executes a blocking command. It ends the command when the client disconnects, so that
-// it pops nothing for a client that is gone. It returns false if the connection must end.
+// runBlocking executes a blocking command. It ends the command when the client disconnects, so
+// that no element is popped for a disconnected client. It returns false if the connection must
+// end.
 //
 // A client that has closed only its writing half gets the reply to a command that need not block.
-// miniredis does not tell whether a command that was ended had looked at its keys. So the command
+// miniredis does not report whether an interrupted command had looked at its keys. So the command
 // runs once more with a timeout: before a timeout ends it, it looks at least once.
 func (s *session) runBlocking(name string, args []string) (again bool) {
 	reply := s.dispatchUntilLeft(args)
@@ -47,7 +48,7 @@ func withTimeout(name string, args []string) []string {
 	case "XREAD", "XREADGROUP":
 		options := args[1:]
 		if name == "XREADGROUP" {
-			options = args[4:] // behind GROUP group consumer
+			options = args[4:] // after GROUP group consumer
 		}
 		if i := slices.IndexFunc(options, func(arg string) bool { return strings.EqualFold(arg, "BLOCK") }); i >= 0 {
 			options[i+1] = "20"
@@ -58,8 +59,8 @@ func withTimeout(name string, args []string) []string {
 	return args
 }
 
-// aside is a second view that miniredis has of a connection. It can be closed alone, and keeps what
-// is replied.
+// aside is a second view that miniredis has of a connection. It can be closed alone, and keeps the
+// reply.
 type aside struct {
 	*server.Peer
 	reply bytes.Buffer
@@ -82,8 +83,9 @@ func (s *session) dispatchAside(a *aside, args []string) string {
 	return a.reply.String()
 }
 
-// dispatchUntilLeft executes a command and returns the reply. It returns "" if the command was ended
-// because its client disconnected, or halfCloseGrace after the client closed its writing half.
+// dispatchUntilLeft executes a command and returns the reply. It returns "" if the command was
+// ended because its client disconnected, or halfCloseGrace after the client closed its writing
+// half.
 func (s *session) dispatchUntilLeft(args []string) string {
 	a := s.newAside()
 	over := make(chan struct{})

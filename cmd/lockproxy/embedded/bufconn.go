@@ -18,9 +18,9 @@ type bufConn struct {
 }
 
 // newBufConns returns the two ends of a connection. A write by the client blocks while about limit
-// bytes are unread. A write by the server never blocks, as it may hold a lock of the whole server.
-// It fails while more than hard bytes are unread: the server must call waitUnread before a
-// command.
+// bytes are unread. A write by the server never blocks, because the writer may hold a mutex of the
+// whole server. It fails while more than hard bytes are unread: the server must call waitUnread
+// before a command.
 func newBufConns(name string, limit, hard int) (client, server *bufConn) {
 	up, down := newPipe(limit, 0), newPipe(0, hard)
 	return &bufConn{down, up, memoryAddr(name)}, &bufConn{up, down, memoryAddr(name)}
@@ -29,10 +29,11 @@ func newBufConns(name string, limit, hard int) (client, server *bufConn) {
 func (c *bufConn) Read(b []byte) (int, error)  { return c.in.read(b) }
 func (c *bufConn) Write(b []byte) (int, error) { return c.out.write(b) }
 
-// CloseWrite tells the other end that nothing more comes. Reading goes on.
+// CloseWrite ends the data to the other end, which then reads io.EOF. Reading goes on.
 func (c *bufConn) CloseWrite() error { c.out.closeWrite(); return nil }
 
-// Close ends both directions. The other end reads what is buffered, then io.EOF; its writes fail.
+// Close ends both directions. The other end reads the buffered bytes, then io.EOF; its writes
+// fail.
 func (c *bufConn) Close() error {
 	c.out.closeWrite()
 	c.in.closeRead()
@@ -59,7 +60,8 @@ func (c *bufConn) waitUnread(n int) bool { return c.out.waitUnread(n) }
 // leaving is closed when the other end closes its writing half, or this end is closed.
 func (c *bufConn) leaving() <-chan struct{} { return c.in.ended }
 
-// left reports whether either end is closed for more than writing: nobody reads what is written.
+// left reports whether either end is closed for more than writing, so that written bytes have no
+// reader.
 func (c *bufConn) left() bool {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
@@ -76,7 +78,7 @@ func (a memoryAddr) String() string { return string(a) }
 type pipe struct {
 	limit int           // writers wait while this much is unread; 0: they never wait
 	hard  int           // writes fail while more than this is unread; 0: they never fail
-	ended chan struct{} // closed by closeWrite or closeRead, whichever is first
+	ended chan struct{} // closed by the first call of closeWrite or closeRead
 
 	mu          sync.Mutex
 	changed     *sync.Cond // any field below changed

@@ -112,11 +112,13 @@ func TestBufConnDeadlines(t *testing.T) {
 		client, server := newBufConns("x", 4, 0)
 		start := time.Now()
 		client.SetReadDeadline(start.Add(time.Second))
-		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Second {
+		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) ||
+			time.Since(start) != time.Second {
 			t.Errorf("read: %v after %v", err, time.Since(start))
 		}
 		client.SetDeadline(start.Add(3 * time.Second))
-		if n, err := client.Write([]byte("abcdef")); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 3*time.Second {
+		if n, err := client.Write([]byte("abcdef")); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) ||
+			time.Since(start) != 3*time.Second {
 			t.Errorf("write: %d %v after %v", n, err, time.Since(start))
 		}
 		client.SetDeadline(time.Time{})

@@ -118,7 +118,7 @@ func (s *session) kill(args []string) {
 	}
 }
 
-// command answers COMMAND with a subcommand, as redis-cli asks for its hints.
+// command answers COMMAND with a subcommand, which redis-cli sends for its hints.
 func (s *session) command(args []string) bool {
 	sub := subcommand(args)
 	switch {
@@ -138,7 +138,7 @@ func (s *session) command(args []string) bool {
 	return true
 }
 
-// configValues is what CONFIG GET shows: the server evicts and saves nothing.
+// configValues are the values of CONFIG GET: the server neither evicts nor saves.
 var configValues = [][2]string{
 	{"maxmemory", "0"}, {"maxmemory-policy", "noeviction"}, {"appendonly", "no"}, {"appendfsync", "everysec"},
 	{"no-appendfsync-on-rewrite", "no"}, {"save", ""}, {"databases", strconv.Itoa(databases)}, {"timeout", "0"},

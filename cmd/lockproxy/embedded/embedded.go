@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// mastersCount is how many masters the embedded default has: five, as recommended for a real
-// deployment.
+// mastersCount is the number of masters in the embedded default: five, the number recommended for
+// a real deployment.
 const mastersCount = 5
 
 // Servers are the upstream and the masters of a start without any server named. They live in
@@ -38,7 +38,7 @@ func New(log *zap.Logger) (*Servers, error) {
 	return e, nil
 }
 
-// Close ends all servers and drops their data. It does nothing on nil.
+// Close ends all servers and drops their data. On nil it has no effect.
 func (e *Servers) Close() {
 	if e == nil {
 		return
@@ -49,8 +49,8 @@ func (e *Servers) Close() {
 	e.Upstream.Close()
 }
 
-// WriteNotice tells a newcomer what runs and what to type next, on a screen of 80 columns. Clients
-// connect to addr. page is the address of the page for operators, or "".
+// WriteNotice explains to a newcomer which servers run and what to type next, on a screen of 80
+// columns. Clients connect to addr. page is the address of the page for operators, or "".
 func WriteNotice(w io.Writer, addr net.Addr, page string) {
 	cli := "redis-cli"
 	switch addr := addr.(type) {

@@ -113,11 +113,13 @@ func TestEmbeddedServesAnOrdinaryClient(t *testing.T) {
 			t.Errorf("got %v", message)
 		}
 		sub.Close()
-		if info, err := client.InfoMap(ctx, "server", "replication").Result(); err != nil || len(info["Server"]["run_id"]) != 40 ||
+		if info, err := client.InfoMap(ctx, "server", "replication").Result(); err != nil ||
+			len(info["Server"]["run_id"]) != 40 ||
 			info["Replication"]["role"] != "master" || info["Stats"] != nil {
 			t.Errorf("INFO: %v %v", info, err)
 		}
-		if err := client.Do(ctx, "NOSUCH", "x").Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR unknown command `NOSUCH`") {
+		if err := client.Do(ctx, "NOSUCH", "x").Err(); err == nil ||
+			!strings.HasPrefix(err.Error(), "ERR unknown command `NOSUCH`") {
 			t.Errorf("unknown command: %v", err)
 		}
 	}
@@ -167,14 +169,16 @@ func TestEmbeddedTellsWhatAConnectionIs(t *testing.T) {
 	m, _ := newTestServer(t)
 	c := m.dialTest(t)
 	const modules = "$7\nmodules\n*1\n"
-	const map2 = "*14\n$6\nserver\n$9\nminiredis\n$7\nversion\n$5\n8.4.0\n$5\nproto\n:2\n$2\nid\n:42\n$4\nmode\n$10\nstandalone\n$4\nrole\n$6\nmaster\n" +
+	const map2 = "*14\n$6\nserver\n$9\nminiredis\n$7\nversion\n$5\n8.4.0\n$5\nproto\n:2\n" +
+		"$2\nid\n:42\n$4\nmode\n$10\nstandalone\n$4\nrole\n$6\nmaster\n" +
 		modules + "*8\n$4\nname\n$9\nvectorset\n$3\nver\n:1\n$4\npath\n$0\n\n$4\nargs\n*0\n"
-	const map3 = "%7\n$6\nserver\n$9\nminiredis\n$7\nversion\n$5\n8.4.0\n$5\nproto\n:3\n$2\nid\n:42\n$4\nmode\n$10\nstandalone\n$4\nrole\n$6\nmaster\n" +
+	const map3 = "%7\n$6\nserver\n$9\nminiredis\n$7\nversion\n$5\n8.4.0\n$5\nproto\n:3\n" +
+		"$2\nid\n:42\n$4\nmode\n$10\nstandalone\n$4\nrole\n$6\nmaster\n" +
 		modules + "%4\n$4\nname\n$9\nvectorset\n$3\nver\n:1\n$4\npath\n$0\n\n$4\nargs\n*0\n"
 	const wrong = "-ERR Syntax error in HELLO option 'word'\n"
 	c.call(map2, "HELLO")
 	c.call(wrong, "HELLO", "3", "word")
-	c.call(map2, "HELLO") // which changed nothing
+	c.call(map2, "HELLO") // the refused HELLO had no effect
 	c.call("+OK\n", "MULTI")
 	c.call("+QUEUED\n", "HELLO")
 	c.call("+QUEUED\n", "SET", "k", "v")
@@ -220,7 +224,8 @@ func TestEmbeddedResetEndsSubscriptions(t *testing.T) {
 func TestEmbeddedAbortsMultiAsRedisDoes(t *testing.T) {
 	m, _ := newTestServer(t)
 	for name, bad := range map[string][]string{
-		"unknown": {"4711"}, "arity": {"GET"}, "of ours": {"CLIENT", "ID"}, "guarded": {"SETRANGE", "k", "9999999999", "x"}, "role": {"ROLE"},
+		"unknown": {"4711"}, "arity": {"GET"}, "of ours": {"CLIENT", "ID"}, "guarded": {"SETRANGE", "k", "9999999999", "x"},
+		"role": {"ROLE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := m.dialTest(t)
@@ -251,7 +256,7 @@ func TestEmbeddedKill(t *testing.T) {
 		t.Errorf("the other connection lives on: %v", err)
 	}
 	c.call(":1\n", "RPUSH", "l", "x")
-	c.call(":1\n", "LLEN", "l") // nobody popped it
+	c.call(":1\n", "LLEN", "l") // the element is still there
 	c.call("-ERR the embedded server knows CLIENT KILL ID", "CLIENT", "KILL", "TYPE", "normal")
 	c.Reader.ReadString('\n')
 	c.call(":1\n", "CLIENT", "KILL", "ID", "1", "SKIPME", "no")
@@ -284,12 +289,12 @@ func TestEmbeddedClientThatLeavesWhileBlocked(t *testing.T) {
 		for range 20 {
 			c := m.dialTest(t)
 			c.send("BLPOP", "l", "0")
-			c.send("PING") // the next command waits behind it
+			c.send("PING") // the next command waits for it
 			leave(c.bufConn)
 		}
 		waitFor(t, name+": the sessions end", func() bool { open, _ := m.connections(); return open == 1 })
 		watcher.call(":1\n", "RPUSH", "l", "x")
-		watcher.call("$1\nx\n", "LPOP", "l") // nothing was popped for nobody
+		watcher.call("$1\nx\n", "LPOP", "l") // the disconnected client popped no element
 	}
 	waitFor(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
@@ -334,7 +339,8 @@ func TestEmbeddedHalfCloseLooksOnce(t *testing.T) {
 		c.send(strings.Fields(test.command)...)
 		c.send("PING")
 		c.CloseWrite()
-		waitFor(t, "the command is ended", func() bool { return m.srv.TotalCommands() == before+2 }) // itself, and what wakes it
+		waitFor(t, "the command is ended",
+			func() bool { return m.srv.TotalCommands() == before+2 }) // itself, and what wakes it
 		m.mini.Unlock()
 		want := strings.ReplaceAll(test.want, "\n", "\r\n")
 		if want != "" {
@@ -371,14 +377,15 @@ func TestEmbeddedCloses(t *testing.T) {
 	(*Servers)(nil).Close()
 }
 
-// TestNoticeNamesWhereToType: what runs, what to type, and where the page is, on one screen together
-// with the line before it.
-func TestNoticeNamesWhereToType(t *testing.T) {
+// TestNoticeFitsScreen: the notice names the servers, the next commands and the page, and fits one
+// screen together with the line before it.
+func TestNoticeFitsScreen(t *testing.T) {
 	for page, lines := range map[string]int{"": 15, "http://127.0.0.1:54321/": 17} {
 		var b bytes.Buffer
 		WriteNotice(&b, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 54321}, page)
 		text := b.String()
-		for _, want := range []string{"for trying out", "gone when it ends", "redis-cli -p 54321 LOCK job 30s ", "--masters", "--help", page} {
+		for _, want := range []string{"for trying out", "gone when it ends", "redis-cli -p 54321 LOCK job 30s ",
+			"--masters", "--help", page} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the notice lacks %q:\n%s", want, text)
 			}

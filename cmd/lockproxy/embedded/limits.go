@@ -16,10 +16,11 @@ const (
 )
 
 // preHook sees every command before miniredis does, also those of scripts. It refuses what
-// overLimit refuses. It also refuses blocking commands in scripts, as nothing could wake them.
+// overLimit refuses. It also refuses blocking commands in scripts, which could never wake up.
 func (m *Server) preHook(c *server.Peer, name string, args ...string) bool {
 	refusal := overLimit(name, args)
-	if _, direct := m.peers.Load(c); !direct && blocks[name] && (!strings.HasPrefix(name, "X") || hasWord(args, "BLOCK")) {
+	if _, direct := m.peers.Load(c); !direct && blocks[name] &&
+		(!strings.HasPrefix(name, "X") || hasWord(args, "BLOCK")) {
 		refusal = "ERR This Redis command is not allowed from script"
 	}
 	if refusal != "" {
@@ -35,9 +36,9 @@ func hasWord(args []string, word string) bool {
 // mayCount are the commands whose second argument counts members.
 var mayCount = []string{"SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "SPOP"}
 
-// overLimit returns an error for a command with which miniredis would take all memory or never
-// end, from which nothing can recover. Redis refuses or bounds such a command. For all others
-// overLimit returns "". name is in capitals, and is not in args.
+// overLimit returns an error for a command that would make miniredis take all memory or run for
+// ever, without a way to recover. Redis refuses or bounds such a command. For all others overLimit
+// returns "". name is in capitals, and is not in args.
 func overLimit(name string, args []string) string {
 	outside := func(i int, low, high int64) bool {
 		if i >= len(args) {

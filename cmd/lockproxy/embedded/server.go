@@ -23,7 +23,7 @@ import (
 // for concurrent use.
 type Server struct {
 	Name    string
-	runID   string // 40 hex digits, as INFO shows it
+	runID   string // 40 hex digits, the run_id of INFO
 	started time.Time
 	log     *zap.Logger
 	mini    *miniredis.Miniredis
@@ -43,7 +43,7 @@ const (
 	clientBuffer = 256 << 10
 	// its next command waits while this much of its replies is unread,
 	replyPace = 1 << 20
-	// and it is closed beyond this, as Redis closes slow subscribers.
+	// and beyond this the connection is closed, like that of a slow subscriber of Redis.
 	replyLimit = 256 << 20
 )
 
@@ -56,7 +56,7 @@ func newServer(name string, log *zap.Logger) (*Server, error) {
 		mini: miniredis.NewMiniRedis(), sessions: map[int64]*session{},
 	}
 	// The first Dial starts a miniredis without a port. Its connections are not used: their reader
-	// panics on bytes that Redis refuses, and nothing can recover there.
+	// panics on bytes that Redis refuses, on a goroutine that cannot recover.
 	conn, err := m.mini.Dial()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

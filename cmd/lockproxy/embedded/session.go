@@ -84,7 +84,8 @@ func (s *session) run(args []string) (again bool) {
 	}
 	if reply, ok := extra[name]; ok {
 		if name != "RESET" && s.subscribed() {
-			s.peer.WriteError("ERR Can't execute '" + strings.ToLower(name) + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+			s.peer.WriteError("ERR Can't execute '" + strings.ToLower(name) +
+				"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 			return true
 		}
 		if handled := reply(s, args[1:]); handled {
@@ -148,14 +149,15 @@ func (s *session) forget() {
 }
 
 // contain handles a panic of miniredis. The client gets an error, unless its reply had begun, and
-// the connection ends. It must run in the deferred call that recovered, as it looks at the stack
-// of the panic.
+// the connection ends. It must run in the deferred call that recovered, because it looks at the
+// stack of the panic.
 func (s *session) contain(command string, cause any, written int64) {
 	if panickedUnderLock() {
 		s.server.mini.Unlock()
 	}
 	s.server.log.Error("embedded server panicked", zap.String("server", s.server.Name),
-		zap.String("command", plain.Short(command)), zap.String("cause", fmt.Sprintf("%.200v", cause)), zap.ByteString("stack", debug.Stack()))
+		zap.String("command", plain.Short(command)), zap.String("cause", fmt.Sprintf("%.200v", cause)),
+		zap.ByteString("stack", debug.Stack()))
 	s.peer.Block(func(*server.Writer) { s.writer.Reset(s.out) })
 	if s.out.written.Load() == written {
 		s.peer.WriteError("ERR internal error of the embedded server")

@@ -20,7 +20,7 @@ func TestEmbeddedSlowReaderStopsOnlyItself(t *testing.T) {
 		slow.send("GET", "big")
 	}
 	other.call("+PONG\n", "PING")
-	// One reply may stand in the buffer beyond the pace, not three hundred.
+	// The buffer may exceed the pace by one reply, not by three hundred.
 	waitFor(t, "replies pile up to the pace", func() bool { return unread(slow.bufConn) > replyPace })
 	for range 50 {
 		other.call("$1048576\n", "GET", "big") // the others go on, and meanwhile
@@ -53,15 +53,19 @@ func TestEmbeddedSurvives(t *testing.T) {
 		command []string
 		reply   string
 	}{
-		"panic under the lock":   {[]string{"SSCAN", "set", "-1"}, "-ERR internal error of the embedded server\n"},
-		"a reply in itself":      {[]string{"EVAL", "local t = {} t[1] = t return t", "0"}, "*1\n*1\n*1\n"},
-		"a long string":          {[]string{"SETRANGE", "s", "4294967290", "x"}, "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\n"},
+		"panic under the lock": {[]string{"SSCAN", "set", "-1"}, "-ERR internal error of the embedded server\n"},
+		"a reply in itself":    {[]string{"EVAL", "local t = {} t[1] = t return t", "0"}, "*1\n*1\n*1\n"},
+		"a long string": {[]string{"SETRANGE", "s", "4294967290", "x"},
+			"-ERR string exceeds maximum allowed size (proto-max-bulk-len)\n"},
 		"a negative long string": {[]string{"SETRANGE", "s", "9223372036854775807", "x"}, "-ERR string exceeds"},
-		"many bits":              {[]string{"SETBIT", "s", "999999999999", "1"}, "-ERR bit offset is not an integer or out of range\n"},
-		"many members":           {[]string{"SRANDMEMBER", "set", "-9223372036854775808"}, "-ERR value is out of range\n"},
-		"many positions":         {[]string{"LPOS", "l", "a", "COUNT", "99999999999"}, "-ERR value is out of range\n"},
-		"in a script":            {[]string{"EVAL", "return redis.call('SETRANGE', 's', '4294967290', 'x')", "0"}, "-ERR Error compiling script"},
-		"waiting in a script":    {[]string{"EVAL", "return redis.call('BLPOP', 'none', '0')", "0"}, "-ERR Error compiling script"},
+		"many bits": {[]string{"SETBIT", "s", "999999999999", "1"},
+			"-ERR bit offset is not an integer or out of range\n"},
+		"many members":   {[]string{"SRANDMEMBER", "set", "-9223372036854775808"}, "-ERR value is out of range\n"},
+		"many positions": {[]string{"LPOS", "l", "a", "COUNT", "99999999999"}, "-ERR value is out of range\n"},
+		"in a script": {[]string{"EVAL", "return redis.call('SETRANGE', 's', '4294967290', 'x')", "0"},
+			"-ERR Error compiling script"},
+		"waiting in a script": {[]string{"EVAL", "return redis.call('BLPOP', 'none', '0')", "0"},
+			"-ERR Error compiling script"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := m.dialTest(t)
@@ -75,7 +79,8 @@ func TestEmbeddedSurvives(t *testing.T) {
 	client.call("+QUEUED\n", "SSCAN", "set", "-1")
 	client.call("-ERR internal error of the embedded server\n", "EXEC")
 	other.call(":2\n", "SCARD", "set")
-	waitFor(t, "three panics are in the log", func() bool { return logs.FilterMessage("embedded server panicked").Len() == 3 })
+	waitFor(t, "three panics are in the log",
+		func() bool { return logs.FilterMessage("embedded server panicked").Len() == 3 })
 	for _, entry := range logs.All() {
 		if text := fmt.Sprint(entry.ContextMap()["command"]); !slices.Contains([]string{"SSCAN", "EVAL", "EXEC"}, text) {
 			t.Errorf("logged command %s", text)
@@ -90,7 +95,8 @@ func TestEmbeddedRefusesOtherFrames(t *testing.T) {
 		io.WriteString(c.bufConn, bytes)
 		c.call("+PONG\n", "PING")
 	}
-	for _, bytes := range []string{"PING\r\n", "*-1\r\n", "*99999999999\r\n", "*1\r\n$-1\r\n", "*1\r\n$999999999999\r\n", "*1\n$4\nPING\n",
+	for _, bytes := range []string{"PING\r\n", "*-1\r\n", "*99999999999\r\n", "*1\r\n$-1\r\n", "*1\r\n$999999999999\r\n",
+		"*1\n$4\nPING\n",
 		"*+1\r\n$4\r\nPING\r\n", "\r\n", "*1\r\n:1\r\n", "*" + strings.Repeat("1", 30000)} {
 		c := m.dialTest(t)
 		io.WriteString(c.bufConn, bytes)
@@ -104,19 +110,25 @@ func TestEmbeddedRefusesOtherFrames(t *testing.T) {
 // answer or an end of the connection, soon, every time.
 func TestEmbeddedTakesAnything(t *testing.T) {
 	m, logs := newTestServer(t)
-	names := strings.Fields(`ACL AUTH CLIENT CLUSTER COMMAND CONFIG ECHO HELLO INFO PING RESET ROLE SELECT SWAPDB COPY DEL DUMP EXISTS EXPIRE
-		EXPIREAT EXPIRETIME KEYS MOVE PERSIST PEXPIRE PTTL RANDOMKEY RENAME RESTORE SCAN TTL TYPE WAIT GEOADD GEODIST GEORADIUS GEOSEARCH HDEL
-		HEXPIRE HGETALL HINCRBY HINCRBYFLOAT HRANDFIELD HSCAN HSET HSETEX HTTL PFADD PFCOUNT PFMERGE LINDEX LINSERT LMOVE LMPOP LPOP LPOS
-		LPUSH LRANGE LREM LSET LTRIM RPOPLPUSH OBJECT PUBLISH PUBSUB SUBSCRIBE UNSUBSCRIBE EVAL EVALSHA SCRIPT DBSIZE FLUSHALL MEMORY TIME
-		SADD SCARD SDIFFSTORE SINTERCARD SINTERSTORE SMISMEMBER SMOVE SPOP SRANDMEMBER SREM SSCAN SUNIONSTORE ZADD ZCOUNT ZINCRBY ZINTER
-		ZINTERSTORE ZLEXCOUNT ZMPOP ZPOPMIN ZRANDMEMBER ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANK ZREMRANGEBYRANK ZSCAN ZUNION ZUNIONSTORE XACK
-		XADD XAUTOCLAIM XCLAIM XDEL XGROUP XINFO XPENDING XRANGE XTRIM APPEND BITCOUNT BITOP BITPOS DECRBY DELEX GETBIT GETDEL GETEX GETRANGE
+	names := strings.Fields(`ACL AUTH CLIENT CLUSTER COMMAND CONFIG ECHO HELLO INFO PING RESET ROLE SELECT SWAPDB
+		COPY DEL DUMP EXISTS EXPIRE EXPIREAT EXPIRETIME KEYS MOVE PERSIST PEXPIRE PTTL
+		RANDOMKEY RENAME RESTORE SCAN TTL TYPE WAIT GEOADD GEODIST GEORADIUS GEOSEARCH HDEL
+		HEXPIRE HGETALL HINCRBY HINCRBYFLOAT HRANDFIELD HSCAN HSET HSETEX HTTL PFADD PFCOUNT
+		PFMERGE LINDEX LINSERT LMOVE LMPOP LPOP LPOS LPUSH LRANGE LREM LSET LTRIM RPOPLPUSH
+		OBJECT PUBLISH PUBSUB SUBSCRIBE UNSUBSCRIBE EVAL EVALSHA SCRIPT DBSIZE FLUSHALL
+		MEMORY TIME SADD SCARD SDIFFSTORE SINTERCARD SINTERSTORE SMISMEMBER SMOVE SPOP
+		SRANDMEMBER SREM SSCAN SUNIONSTORE ZADD ZCOUNT ZINCRBY ZINTER ZINTERSTORE ZLEXCOUNT
+		ZMPOP ZPOPMIN ZRANDMEMBER ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANK ZREMRANGEBYRANK
+		ZSCAN ZUNION ZUNIONSTORE XACK XADD XAUTOCLAIM XCLAIM XDEL XGROUP XINFO XPENDING
+		XRANGE XTRIM APPEND BITCOUNT BITOP BITPOS DECRBY DELEX GETBIT GETDEL GETEX GETRANGE
 		INCRBYFLOAT MSET MSETNX PSETEX SET SETBIT SETEX SETRANGE DISCARD EXEC MULTI WATCH`)
-	odd := strings.Fields(`0 1 -1 2 5 9223372036854775807 -9223372036854775808 1e400 nan inf -inf s h l k z st hl * $ > 0-0 ( [ [a + - COUNT LIMIT
-		WITHSCORES MATCH AND NOT GROUP STREAMS CREATE LOAD USAGE ENCODING [[ \ DB EX PX 4294967296 LEFT MIN BYLEX REV AGGREGATE WEIGHTS km
+	odd := strings.Fields(`0 1 -1 2 5 9223372036854775807 -9223372036854775808 1e400 nan inf -inf s h l k z st
+		hl * $ > 0-0 ( [ [a + - COUNT LIMIT WITHSCORES MATCH AND NOT GROUP STREAMS CREATE
+		LOAD USAGE ENCODING [[ \ DB EX PX 4294967296 LEFT MIN BYLEX REV AGGREGATE WEIGHTS km
 		FROMLONLAT BYRADIUS FIELDS NX XX GET REPLACE MAXLEN ~ MINID return`)
 	odd = append(odd, "", "\x00\xff", "a b", "return redis.call(unpack(ARGV))")
-	seed := [][]string{{"FLUSHALL"}, {"SET", "s", "5"}, {"HSET", "h", "a", "1"}, {"RPUSH", "l", "a", "b"}, {"SADD", "k", "a", "1"},
+	seed := [][]string{{"FLUSHALL"}, {"SET", "s", "5"}, {"HSET", "h", "a", "1"}, {"RPUSH", "l", "a", "b"},
+		{"SADD", "k", "a", "1"},
 		{"ZADD", "z", "1", "a", "2", "b"}, {"XADD", "st", "*", "a", "1"}, {"PFADD", "hl", "a"}}
 	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	for n, end := 0, time.Now().Add(time.Second); time.Now().Before(end); n++ {

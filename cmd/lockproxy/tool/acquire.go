@@ -13,8 +13,8 @@ import (
 const lockRetry = 250 * time.Millisecond
 
 // lock takes the lock, and sets link, or returns an exit code. If a proxy ends meanwhile, or finds
-// no majority, it tries the next one. It gives up when it has tried all in turn, and the time of
-// --wait is over.
+// no majority, it tries the next one. It gives up when it has tried all of them once and the time
+// of --wait has ended.
 func (j *job) lock(ctx context.Context) int {
 	deadline := time.Now().Add(j.wait.Duration)
 	var failed []refusal // since one last answered

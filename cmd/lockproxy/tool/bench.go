@@ -77,7 +77,8 @@ type measurement struct {
 
 func (b *bench) run(ctx context.Context) int {
 	if b.Clients < 1 || b.Clients > maxBenchClients || b.duration <= 0 || b.duration > maxBenchDuration {
-		return b.fail(exitUsage, "--clients is from 1 to %d, --duration more than 0 and at most %s", maxBenchClients, plain.Duration(maxBenchDuration))
+		return b.fail(exitUsage, "--clients is from 1 to %d, --duration more than 0 and at most %s", maxBenchClients,
+			plain.Duration(maxBenchDuration))
 	}
 	clients := make([]*client, b.Clients)
 	for i := range clients {
@@ -188,7 +189,8 @@ func (b *bench) print() {
 		fmt.Fprintf(b.stdout, "%s\n", line)
 		return
 	}
-	fmt.Fprintf(b.stdout, "%d clients, %.1fs: %d LOCK and UNLOCK, %.0f pairs a second\n", b.Clients, b.Seconds, b.Pairs, b.Rate)
+	fmt.Fprintf(b.stdout, "%d clients, %.1fs: %d LOCK and UNLOCK, %.0f pairs a second\n", b.Clients, b.Seconds, b.Pairs,
+		b.Rate)
 	rows := [][]string{{"", "50 %", "90 %", "99 %", "MAX"}}
 	for _, row := range []struct {
 		name string

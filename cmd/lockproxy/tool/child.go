@@ -44,8 +44,8 @@ func (j *job) runChild(path string) int {
 	return exitCode(h.command)
 }
 
-// confirmFirst asks whether the lock is held before the command starts: after a WAIT the age of the
-// grant is not known.
+// confirmFirst asks whether the lock is held before the command starts: after a WAIT the age of
+// the grant is not known.
 func (h *child) confirmFirst() int {
 	h.ask()
 	h.serve(func() bool { return h.lost || !h.confirmed.IsZero() })
@@ -126,7 +126,7 @@ func (h *child) serve(until func() bool) {
 	}
 }
 
-// doubt says why the lock counts as lost although nobody says so.
+// doubt returns the reason to count the lock as lost without an answer that says so.
 func (h *child) doubt() string {
 	if h.down {
 		return "no proxy says that it is held; " + h.trouble
@@ -134,7 +134,7 @@ func (h *child) doubt() string {
 	return "the proxy no longer says that it is held"
 }
 
-// commandEnded ends what the command has left behind, while the lock is still held.
+// commandEnded ends the processes that outlive the command, while the lock is still held.
 func (h *child) commandEnded() {
 	h.running, h.over = nil, true
 	if !h.finished() {
@@ -146,8 +146,8 @@ func (h *child) commandEnded() {
 // afterKill bounds the wait for the end of killed processes.
 const afterKill = time.Second
 
-// finished reports whether nothing runs that needs the lock. If it is lost, what is left of the
-// group gets KILL.
+// finished reports whether no process needs the lock any more. If it is lost, the remaining
+// processes of the group get KILL.
 func (h *child) finished() bool {
 	switch {
 	case !h.over:
@@ -160,8 +160,8 @@ func (h *child) finished() bool {
 	return !groupAlive(h.command.Process.Pid)
 }
 
-// lose sends TERM to the command, and KILL after the grace or when the lock runs out, whichever
-// comes first. If the lock has run out already, KILL comes after the grace.
+// lose sends TERM to the command, and KILL after the grace, or earlier if the lock expires before
+// that. If the lock has expired already, KILL comes after the grace.
 func (h *child) lose(why string) {
 	if h.lost {
 		return

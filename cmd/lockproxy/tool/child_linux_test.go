@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestRunChildren: what the command leaves behind ends before the lock, unless asked for.
+// TestRunChildren: processes that outlive the command end before the lock, unless a flag says
+// otherwise.
 func TestRunChildren(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags, child string

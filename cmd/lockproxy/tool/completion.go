@@ -10,7 +10,7 @@ import (
 	"lockproxy/conf"
 )
 
-// completionCommand is a function, as it needs the list that contains it.
+// completionCommand is a function because it needs the list that contains it.
 func completionCommand() Subcommand {
 	return Subcommand{
 		Name: "completion", args: "bash|zsh|fish",
@@ -44,9 +44,10 @@ type flagWord struct {
 	file, alone bool
 }
 
-// allWords makes the words from the tables behind --help.
+// allWords makes the words from the tables that --help prints.
 func allWords() []words {
-	serve := words{flags: []flagWord{{"config", "read settings from a YAML file", true, false}, {"check", "validate the settings and end", false, true},
+	serve := words{flags: []flagWord{{"config", "read settings from a YAML file", true, false},
+		{"check", "validate the settings and end", false, true},
 		{"version", "print the version and end", false, true}, {"help", "print the help and end", false, true}}}
 	for _, s := range conf.Settings() {
 		serve.flags = append(serve.flags, flagWord{s.Name, s.Help, namesFile(s.Name), false})
@@ -78,7 +79,8 @@ func namesFile(name string) bool {
 
 func completeBash(w io.Writer, all []words) {
 	fmt.Fprint(w, "# bash completion of lockproxy, printed by lockproxy completion bash\n_lockproxy() {\n"+
-		"\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} list\n\tCOMPREPLY=()\n\tcase $before in\n")
+		"\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} list\n\tCOMPREPLY=()\n\tcase "+
+		"$before in\n")
 	files := map[string]bool{}
 	for _, s := range all {
 		for _, f := range s.flags {
@@ -93,7 +95,8 @@ func completeBash(w io.Writer, all []words) {
 			}
 		}
 	}
-	fmt.Fprintf(w, "\t%s) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n\tesac\n\tcase ${COMP_WORDS[1]} in\n", strings.Join(names, "|"))
+	fmt.Fprintf(w, "\t%s) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n\tesac\n\tcase ${COMP_WORDS[1]} in\n",
+		strings.Join(names, "|"))
 	for _, s := range all[1:] {
 		fmt.Fprintf(w, "\t%s) list='%s' ;;\n", s.name, strings.Join(append(s.flagNames(), s.extra()...), " "))
 	}
@@ -107,11 +110,13 @@ func completeBash(w io.Writer, all []words) {
 }
 
 func completeZsh(w io.Writer, all []words) {
-	fmt.Fprint(w, "#compdef lockproxy\n# zsh completion of lockproxy, printed by lockproxy completion zsh\n_lockproxy() {\n\tlocal -a commands\n\tcommands=(\n")
+	fmt.Fprint(w, "#compdef lockproxy\n# zsh completion of lockproxy, printed by lockproxy completion "+
+		"zsh\n_lockproxy() {\n\tlocal -a commands\n\tcommands=(\n")
 	for _, s := range all[1:] {
 		fmt.Fprintf(w, "\t\t%s\n", quoted(s.name+":"+strings.ReplaceAll(s.help, ":", `\:`)))
 	}
-	fmt.Fprint(w, "\t)\n\tif (( CURRENT == 2 )) && [[ $words[CURRENT] != -* ]]; then _describe command commands; return; fi\n\tcase $words[2] in\n")
+	fmt.Fprint(w, "\t)\n\tif (( CURRENT == 2 )) && [[ $words[CURRENT] != -* ]]; then _describe command commands; "+
+		"return; fi\n\tcase $words[2] in\n")
 	for _, s := range append(all[1:], all[0]) {
 		pattern := s.name
 		if pattern == "" {
@@ -136,7 +141,7 @@ func completeZsh(w io.Writer, all []words) {
 		if words := s.extra(); words != nil {
 			fmt.Fprint(w, " \\\n\t\t\t", quoted("1:word:("+strings.Join(words, " ")+")"))
 		}
-		if s.name == "run" { // a command and its arguments, as its own completion has them
+		if s.name == "run" { // a command and its arguments, which have a completion of their own
 			fmt.Fprint(w, " \\\n\t\t\t", quoted("(-)1:command:_command_names -e"), " ", quoted("*::arguments:_normal"))
 		}
 		fmt.Fprint(w, "\n\t\t;;\n")
@@ -180,7 +185,7 @@ func (w words) flagNames() []string {
 	return names
 }
 
-// extra returns the arguments of a subcommand, where there is a list of them.
+// extra returns the possible arguments of a subcommand, if there is a list of them.
 func (w words) extra() []string {
 	if w.name == "completion" {
 		return []string{"bash", "zsh", "fish"}

@@ -66,7 +66,7 @@ func startFake(t *testing.T) *fakeProxy {
 	return f
 }
 
-// end closes everything, as the end of a proxy does.
+// end closes everything, like a proxy that ends.
 func (f *fakeProxy) end() {
 	f.listener.Close()
 	f.mu.Lock()
@@ -122,7 +122,7 @@ func (f *fakeProxy) serve(conn net.Conn) {
 	}
 }
 
-// commands returns what was heard that begins with prefix, each text once.
+// commands returns the commands received so far that begin with prefix, each text once.
 func (f *fakeProxy) commands(prefix string) (list []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,8 +158,8 @@ func (f *fakeProxy) clientsGone() int {
 	return f.ended
 }
 
-// runTool runs lockproxy run with some flags and a command to its end. It returns the exit code and
-// what it wrote.
+// runTool runs lockproxy run with some flags and a command to its end. It returns the exit code
+// and the output.
 func runTool(t *testing.T, flags string, command ...string) (code int, out string) {
 	t.Helper()
 	args := append([]string{"run", "--key", "k"}, strings.Fields(flags)...)

@@ -13,7 +13,8 @@ import (
 )
 
 // groupAttributes gives a command a process group of its own, in the foreground if this process is
-// there. The kernel kills it if this process is killed, as the lock is free then.
+// there. The kernel kills the command if this process is killed, because then the lock is no
+// longer renewed.
 func groupAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: inForeground(), Ctty: int(os.Stdin.Fd()),
 		Pdeathsig: syscall.SIGKILL}
@@ -35,8 +36,8 @@ func takeTerminalBack() {
 	_ = unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, syscall.Getpgrp())
 }
 
-// groupAlive reports whether a process of a group runs. One that has ended and that nobody has
-// waited for does not: where process 1 waits for nobody, as in a container, these stay.
+// groupAlive reports whether a process of a group runs. Zombies do not count: they stay if process
+// 1 does not wait for them, for example in a container.
 func groupAlive(group int) bool {
 	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
 		return false

@@ -10,7 +10,7 @@ import (
 // groupAttributes gives a command a process group of its own.
 func groupAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// takeTerminalBack does nothing: the command was not in the foreground.
+// takeTerminalBack is empty: the command was not in the foreground.
 func takeTerminalBack() {}
 
 // groupAlive reports whether a group has a process.

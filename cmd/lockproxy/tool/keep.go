@@ -12,8 +12,8 @@ import (
 	"lockproxy/plain"
 )
 
-// keeper keeps the lock of a job: it extends it, over one proxy after the other, and knows how long
-// it is held for sure. One goroutine uses it.
+// keeper keeps the lock of a job: it extends it, over one proxy after the other, and knows how
+// long it is held for sure. One goroutine uses it.
 //
 // The proxy renews a SESSION lock as well, but its end ends that. EXTEND works through any proxy,
 // for each kind of lock, and its answer is about this token and no other.
@@ -48,7 +48,7 @@ func (j *job) checkEvery() time.Duration {
 	return min(max(j.ttl.Duration/6, 20*time.Millisecond), 2*time.Second)
 }
 
-// reserve is how long before the end of the validity the command is told to end.
+// reserve is how long before the end of the validity the command gets TERM.
 func (k *keeper) reserve() time.Duration { return min(k.grace.Duration, k.ttl.Duration/3) }
 
 func (j *job) extendArgs() []string {
@@ -80,7 +80,7 @@ func (k *keeper) ask() {
 	}
 }
 
-// receive handles what comes from the proxy, and reports whether the lock turned out to be lost.
+// receive handles a frame from the proxy, and reports whether the lock turned out to be lost.
 func (k *keeper) receive(f frame) (lost bool) {
 	switch {
 	case f.err != nil:
@@ -172,8 +172,8 @@ func (k *keeper) dial(ctx context.Context, address conf.Address) (*client, error
 	return k.target.dial(ctx, address, true)
 }
 
-// extendOver extends the lock over a new connection. The proxy takes the lock over, so that it ends
-// with that connection; one that does not know this extends it all the same.
+// extendOver extends the lock over a new connection. The proxy takes the lock over, so that it
+// ends with that connection; one that does not know this extends it all the same.
 func (k *keeper) extendOver(ctx context.Context, c *client) move {
 	ctx, cancel := context.WithTimeout(ctx, max(k.checkEvery(), shortest))
 	defer cancel()

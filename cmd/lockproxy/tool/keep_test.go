@@ -39,7 +39,8 @@ func refuseSession(args []string) string {
 	return held
 }
 
-// TestRunGoesOn: the command runs on over the next proxy, whatever is wrong with the first.
+// TestRunGoesOn: if the first proxy has any fault, the next one renews the lock and the command
+// runs on.
 func TestRunGoesOn(t *testing.T) {
 	for name, fault := range map[string]func(f *fakeProxy){
 		"ends":        (*fakeProxy).end,
@@ -117,7 +118,8 @@ func TestRunLoses(t *testing.T) {
 			}
 			start := time.Now()
 			addrs := " --addr " + first.addr + " --addr " + second.addr
-			code, out := runTool(t, "--ttl 3s --grace 300ms"+addrs, "sh", "-c", "trap 'echo got TERM' TERM; while :; do sleep 0.05; done")
+			code, out := runTool(t, "--ttl 3s --grace 300ms"+addrs, "sh", "-c",
+				"trap 'echo got TERM' TERM; while :; do sleep 0.05; done")
 			took := time.Since(start)
 			if code != 74 || !strings.Contains(out, test.says) {
 				t.Errorf("exit code %d, it says %q", code, out)
@@ -153,8 +155,8 @@ func TestRunIsTold(t *testing.T) {
 	}
 }
 
-// TestRunUnlocksElsewhere: an UNLOCK without an answer is repeated over the next proxy, where 0
-// proves nothing any more.
+// TestRunUnlocksElsewhere: an UNLOCK without an answer is repeated over the next proxy, whose 0 is
+// no proof of a lost lock.
 func TestRunUnlocksElsewhere(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, second, hold string

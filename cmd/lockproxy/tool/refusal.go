@@ -81,7 +81,7 @@ func (j *job) fitTTL(why string) bool {
 	return true
 }
 
-// explain adds to the words of the proxy what they mean for the flags.
+// explain adds to the proxy's message which flags it concerns.
 func (j *job) explain(why string) string {
 	switch which, limit := ttlLimit(why); {
 	case which == "max" && j.hold.Duration > limit:

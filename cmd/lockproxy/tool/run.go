@@ -57,7 +57,7 @@ type job struct {
 	*invocation
 	target *target
 
-	// What the flags say.
+	// Values of the flags.
 	keys             []string
 	owner            string
 	ttl, grace, hold period
@@ -128,11 +128,11 @@ func (j *job) define(flags *flag.FlagSet) {
 		"the exit code if the lock is taken")
 }
 
-// key returns the key that stands for all of them.
+// key returns the first key, which lock commands name.
 func (j *job) key() string { return j.keys[0] }
 
-// forwarded are the signals that the command gets, except those that were ignored when lockproxy
-// started, as by nohup. This must run before main listens to any signal.
+// forwarded are the signals that the command gets, except signals that were ignored when lockproxy
+// started, for example by nohup. This must run before main listens to any signal.
 var forwarded = slices.DeleteFunc([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
 	syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}, signal.Ignored)
 
@@ -166,7 +166,8 @@ func (j *job) run(ctx context.Context) int {
 	return j.runChild(path)
 }
 
-// checkFlags checks what the proxy does not, or would say in the words of its commands.
+// checkFlags checks the rules that the proxy does not check, or would report in the terms of its
+// commands.
 func (j *job) checkFlags() error {
 	switch {
 	case len(j.keys) == 0 || j.keys[0] == "" || len(j.args) == 0:
@@ -214,7 +215,7 @@ func (j *job) allKeys() string {
 	return j.key()
 }
 
-// furtherKeys returns the option of the lock commands that names the keys behind the first.
+// furtherKeys returns the option of the lock commands that names the keys after the first.
 func (j *job) furtherKeys() []string {
 	if len(j.keys) == 1 {
 		return nil

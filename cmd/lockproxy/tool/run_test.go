@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestRunCommands: what the flags become in LOCK and UNLOCK, and in the command's environment.
+// TestRunCommands: the flags determine LOCK, UNLOCK and the command's environment.
 func TestRunCommands(t *testing.T) {
 	const lockEnd = " SESSION OWNER me FULL"
 	for name, test := range map[string]struct {
@@ -73,12 +73,12 @@ func info(fields ...string) string {
 
 const exceeds = "-ERR ttl 30000 exceeds max-ttl 9000: it is 30s, and 10ms to 9s is allowed\r\n"
 
-// exits are the exit codes, and what is said, for a command that ends with 3.
+// exits are the exit codes and messages for a command that ends with 3.
 var exits = map[string]struct {
 	answers answers
 	flags   string
 	code    int
-	says    string // "": nothing is said
+	says    string // "": no message
 }{
 	"its own": {nil, "", 3, ""},
 	"taken":   {answers{"LOCK": "$-1\r\n"}, "", 75, "k is taken"},
@@ -160,8 +160,8 @@ func TestRunFitsTTL(t *testing.T) {
 	}
 }
 
-// TestRunHolds: the lock is kept closed whatever becomes of the command, but not where it could not
-// be run.
+// TestRunHolds: --hold keeps the lock closed however the command ends, but not if it could not
+// start.
 func TestRunHolds(t *testing.T) {
 	nonsense := filepath.Join(t.TempDir(), "nonsense")
 	if err := os.WriteFile(nonsense, []byte("\x00text"), 0o755); err != nil {
@@ -186,7 +186,7 @@ func TestRunHolds(t *testing.T) {
 	}
 }
 
-// TestRunHoldsUnderMinTTL: what is left of --hold is less than a ttl may be.
+// TestRunHoldsUnderMinTTL: the rest of --hold may be shorter than min-ttl.
 func TestRunHoldsUnderMinTTL(t *testing.T) {
 	f := startFake(t)
 	f.on("UNLOCK", func(args []string) string {

@@ -20,7 +20,8 @@ var statusCommand = Subcommand{
 	help: "show the status of the masters, the upstream and the locks",
 	more: `Locks are shown where the proxy lists them: with admin-commands on, or through its Unix socket.
 
-exit codes: 0 a majority of the masters can vote, slow ones included, 1 it cannot, 64 wrong flags, 69 the proxy cannot be reached, 77 it refuses the user
+exit codes: 0 a majority of the masters can vote, slow ones included, 1 it cannot,
+64 wrong flags, 69 the proxy cannot be reached, 77 it refuses the user
 `,
 	Define: func(flags *flag.FlagSet) func(context.Context, *invocation) int {
 		v := &viewer{target: targetFlags(flags)}
@@ -212,7 +213,8 @@ func askMasters(ctx context.Context, c *client) (masters []masterStatus, votes s
 	for _, entry := range r.list {
 		f := entry.fields()
 		m := masterStatus{f["address"], f["state"], f["reason"], integer(f["votes_in_ms"]), integer(f["since_ms"]),
-			integer(f["rtt_us"]), integer(f["grants"]), integer(f["refusals"]), integer(f["errors"]), integer(f["late"]), integer(f["slow_ms"])}
+			integer(f["rtt_us"]), integer(f["grants"]), integer(f["refusals"]), integer(f["errors"]), integer(f["late"]),
+			integer(f["slow_ms"])}
 		masters, all = append(masters, m), append(all, m.stat())
 	}
 	return masters, stat.CountVotes(all), nil
@@ -250,10 +252,11 @@ func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
 // status can show an upstream that hangs.
 const upstreamTimeout = 2 * time.Second
 
-// askUpstream sends PING, which the proxy relays. An upstream that refuses this user works, too. If
-// there is no answer, the connection cannot be used any more.
+// askUpstream sends PING, which the proxy relays. An upstream that refuses this user works, too.
+// If there is no answer, the connection cannot be used any more.
 func askUpstream(ctx context.Context, c *client) (upstreamStatus, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, upstreamTimeout, errors.New("no answer in "+plain.Duration(upstreamTimeout)))
+	limited, cancel := context.WithTimeoutCause(ctx, upstreamTimeout,
+		errors.New("no answer in "+plain.Duration(upstreamTimeout)))
 	defer cancel()
 	start := time.Now()
 	r, err := c.ask(limited, "PING")
@@ -285,7 +288,8 @@ func (s *status) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }
 func lockOf(entry reply) lockStatus {
 	f := entry.fields()
 	l := lockStatus{Key: f["key"], Held: integer(f["held"]), TTL: integer(f["ttl"]),
-		Fence: integer(f["fence"]), Owner: f["owner"], Waiting: integer(f["waiting"]), Mode: f["mode"], Holders: integer(f["holders"])}
+		Fence: integer(f["fence"]), Owner: f["owner"], Waiting: integer(f["waiting"]), Mode: f["mode"],
+		Holders: integer(f["holders"])}
 	for i := 0; i+1 < len(entry.list); i += 2 {
 		if entry.list[i].text != "slots" {
 			continue

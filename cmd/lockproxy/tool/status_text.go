@@ -9,25 +9,29 @@ import (
 	"lockproxy/plain"
 )
 
-// Colours of the states, as terminals know them.
+// Colours of the states, in the codes of terminals.
 var stateColours = map[string]string{"voting": "32", "quarantined": "33", "refused": "33", "down": "31"}
 
 // text returns the status for people.
 func (s *status) text(colour bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "proxy     %s, %s, up %s\n", s.Address, s.infoOf("lockproxy_version"), shortTime(integer(s.Info["uptime_in_seconds"])*1000))
+	fmt.Fprintf(&b, "proxy     %s, %s, up %s\n", s.Address, s.infoOf("lockproxy_version"),
+		shortTime(integer(s.Info["uptime_in_seconds"])*1000))
 	if s.Upstream.OK {
 		fmt.Fprintf(&b, "upstream  answers in %.1f ms\n", float64(s.Upstream.RTTMicro)/1000)
 	} else {
 		fmt.Fprintf(&b, "upstream  %s\n", paint("does not answer: "+plain.Escape(s.Upstream.Error), "31", colour))
 	}
-	fmt.Fprintf(&b, "clients   %s connected, %s waiting for locks, %s session locks\n", s.infoOf("connected_clients"), s.infoOf("waiting"), s.infoOf("session_locks"))
+	fmt.Fprintf(&b, "clients   %s connected, %s waiting for locks, %s session locks\n", s.infoOf("connected_clients"),
+		s.infoOf("waiting"), s.infoOf("session_locks"))
 	fmt.Fprintf(&b, "masters   %s\n", paint(s.votes.String(), s.votesColour(), colour))
 	if !s.Majority {
-		fmt.Fprintf(&b, "locks     %s\n", paint("NONE CAN BE HAD: less than a majority of the masters can vote", "31", colour))
+		fmt.Fprintf(&b, "locks     %s\n", paint("NONE CAN BE HAD: less than a majority of the masters can vote", "31",
+			colour))
 	}
 	if n := integer(s.Info["locks_unsent"]); n > 0 {
-		fmt.Fprintf(&b, "locks     %s\n", paint(fmt.Sprintf("%d LOCKs wait until they can be sent to the masters", n), "33", colour))
+		fmt.Fprintf(&b, "locks     %s\n", paint(fmt.Sprintf("%d LOCKs wait until they can be sent to the masters", n), "33",
+			colour))
 	}
 	if s.Lateness != "" {
 		fmt.Fprintf(&b, "late      %s\n", paint(s.Lateness+": is its machine short of processor time?", "33", colour))
@@ -52,7 +56,8 @@ func (s *status) writeMasters(b *strings.Builder, colour bool) {
 	rows := [][]string{{"MASTER", "STATE", "FOR", "ROUND TRIP", "GRANTS", "REFUSALS", "ERRORS", ""}}
 	for _, m := range s.Masters {
 		reason := plain.Escape(m.Reason)
-		rows = append(rows, []string{plain.Escape(m.Address), m.State, shortTime(m.Since), fmt.Sprintf("%.1f ms", float64(m.RTT)/1000),
+		rows = append(rows, []string{plain.Escape(m.Address), m.State, shortTime(m.Since),
+			fmt.Sprintf("%.1f ms", float64(m.RTT)/1000),
 			fmt.Sprint(m.Grants), fmt.Sprint(m.Refusals), fmt.Sprint(m.Errors), reason})
 	}
 	lines := columns(rows)
@@ -94,8 +99,8 @@ func (s *status) writeLocks(b *strings.Builder) {
 	}
 }
 
-// kind is the mode of a lock, and how many hold it where that may be more than one. An older proxy
-// tells no mode.
+// kind returns the mode of a lock, with the number of holders if there may be several. An older
+// proxy sends no mode.
 func (l *lockStatus) kind() string {
 	switch l.Mode {
 	case "shared", "limit":

@@ -20,8 +20,8 @@ import (
 // dialTimeout bounds connecting to a proxy, TLS and AUTH included.
 const dialTimeout = 5 * time.Second
 
-// answerTimeout bounds the wait for the answer to a command, beside what the command itself waits. It
-// is more than the default of queue-timeout.
+// answerTimeout bounds the wait for the answer to a command, in addition to the time that the
+// command itself waits. It is more than the default of queue-timeout.
 const answerTimeout = 10 * time.Second
 
 // target is the proxies and the credentials of the flags that all subcommands share.
@@ -43,10 +43,12 @@ func targetFlags(flags *flag.FlagSet) *target {
 	})
 	flags.StringVar(&t.user, "user", "", "user to log in as; needs --password-file")
 	flags.StringVar(&t.passwordFile, "password-file", "", "file of one line with the password to log in with")
-	flags.StringVar(&t.ca, "tls-ca", "", "authorities file (PEM) that a rediss:// proxy is verified with; else the system's")
+	flags.StringVar(&t.ca, "tls-ca", "",
+		"authorities file (PEM) that a rediss:// proxy is verified with; else the system's")
 	flags.StringVar(&t.cert, "tls-cert", "", "certificate file (PEM) shown to a rediss:// proxy")
 	flags.StringVar(&t.key, "tls-key", "", "private key file (PEM) of --tls-cert")
-	flags.StringVar(&t.serverName, "tls-server-name", "", "name that the proxy's certificate must be for; else the host of the address")
+	flags.StringVar(&t.serverName, "tls-server-name", "",
+		"name that the proxy's certificate must be for; else the host of the address")
 	return t
 }
 
@@ -58,7 +60,7 @@ var errFull = errors.New("full")
 
 const fullText = "ERR max number of clients"
 
-// flagError is what is wrong with the flags that name the proxy.
+// flagError is a fault in the flags that name the proxy.
 type flagError struct{ error }
 
 // connectCode returns the exit code for an error of connect.
@@ -115,9 +117,10 @@ func (t *invocation) addresses(target *target) (all []conf.Address, err error) {
 	return all, nil
 }
 
-// checkTLS returns what is wrong with the flags for TLS. used: a proxy is asked by TLS.
+// checkTLS returns the fault in the flags for TLS. used: a proxy is reached by TLS.
 func (t *target) checkTLS(used bool) error {
-	for _, f := range []struct{ name, value string }{{"--tls-ca", t.ca}, {"--tls-cert", t.cert}, {"--tls-key", t.key}, {"--tls-server-name", t.serverName}} {
+	for _, f := range []struct{ name, value string }{{"--tls-ca", t.ca}, {"--tls-cert", t.cert}, {"--tls-key", t.key},
+		{"--tls-server-name", t.serverName}} {
 		if f.value != "" && !used {
 			return fmt.Errorf("%s %q needs a rediss:// address in --addr", f.name, f.value)
 		}

@@ -15,7 +15,7 @@ import (
 	"lockproxy/plain"
 )
 
-// Exit codes of the subcommands, from sysexits(3) where it has one. The help of run explains them.
+// Exit codes of the subcommands, from sysexits(3) if possible. The help of run explains them.
 const (
 	exitFailed      = 1
 	exitUsage       = 64
@@ -30,7 +30,7 @@ const (
 // Subcommand runs instead of the server if the first argument is its name.
 type Subcommand struct {
 	Name string
-	args string // what follows the flags; empty: nothing may
+	args string // the arguments after the flags; empty: none are allowed
 	help string // one line, lower case
 	more string // for its own --help
 	// define adds the flags and returns what runs when they are parsed. It returns an exit code.
@@ -61,8 +61,8 @@ func (t *invocation) fail(code int, format string, args ...any) int {
 	return code
 }
 
-// Run runs the subcommand that args name and returns its exit code. found is false if they begin with
-// a flag, or there are none.
+// Run runs the subcommand that args name and returns its exit code. found is false if they begin
+// with a flag, or there are none.
 func Run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) (code int, found bool) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return 0, false
@@ -70,7 +70,8 @@ func Run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	var names []string
 	for _, s := range Subcommands() {
 		if s.Name == args[0] {
-			return s.start(ctx, &invocation{name: s.Name, args: args[1:], environ: environ, stdout: stdout, stderr: stderr}), true
+			return s.start(ctx, &invocation{name: s.Name, args: args[1:], environ: environ, stdout: stdout, stderr: stderr}),
+				true
 		}
 		names = append(names, s.Name)
 	}
@@ -101,7 +102,8 @@ func (s Subcommand) start(ctx context.Context, t *invocation) int {
 	return run(ctx, t)
 }
 
-// flagFault puts an error of package flag in the form of the proxy's own flags. It ends with a mark.
+// flagFault puts an error of package flag in the form of the proxy's own flags. It ends with a
+// mark.
 func flagFault(flags *flag.FlagSet, err error) string {
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {

@@ -16,8 +16,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestNoNamesCollide: no setting takes the place of a subcommand's variable, no subcommand that of
-// a setting, and nothing has a name twice.
+// TestNoNamesCollide: settings, the variables of subcommands, and subcommands all have different
+// names.
 func TestNoNamesCollide(t *testing.T) {
 	taken := map[string]string{"help": "help"}
 	for _, c := range Subcommands() {
@@ -147,22 +147,24 @@ func TestPercentiles(t *testing.T) {
 }
 
 func TestShortTime(t *testing.T) {
-	for millis, want := range map[int64]string{-1: "for ever", 0: "0.0s", 1234: "1.2s", 61_500: "61s", 3_600_000: "1h", 5_400_000: "90m", 86_400_000: "24h", 300_000_000: "3d"} {
+	for millis, want := range map[int64]string{-1: "for ever", 0: "0.0s", 1234: "1.2s", 61_500: "61s", 3_600_000: "1h",
+		5_400_000: "90m", 86_400_000: "24h", 300_000_000: "3d"} {
 		if got := shortTime(millis); got != want {
 			t.Errorf("%d ms: %s, want %s", millis, got, want)
 		}
 	}
 }
 
-// TestStatusOfKinds: lockproxy status shows how a lock is held, and its slots. An older proxy tells
-// neither.
+// TestStatusOfKinds: lockproxy status shows how a lock is held, and its slots. An older proxy
+// sends neither.
 func TestStatusOfKinds(t *testing.T) {
 	text := func(s string) reply { return reply{kind: '$', text: s} }
 	list := func(all ...reply) reply { return reply{kind: '*', list: all} }
 	slot := list(text("slot"), text("3"), text("fence"), text("7"), text("owner"), text("me"), text("ttl"), text("2500"))
 	s := &status{Masters: make([]masterStatus, 3), Locks: []lockStatus{
 		lockOf(list(text("key"), text("old"), text("held"), text("3"))),
-		lockOf(list(text("key"), text("slots?"), text("held"), text("2"), text("mode"), text("limit"), text("holders"), text("1"), text("slots"), list(slot))),
+		lockOf(list(text("key"), text("slots?"), text("held"), text("2"), text("mode"), text("limit"), text("holders"),
+			text("1"), text("slots"), list(slot))),
 		lockOf(list(text("key"), text("k"), text("mode"), text("exclusive"), text("holders"), text("1"))),
 	}}
 	var b strings.Builder
@@ -181,7 +183,8 @@ func TestStatusOfKinds(t *testing.T) {
 func slowProxy(t *testing.T, info string) *fakeProxy {
 	f := startFake(t)
 	master := func(address, reason string, late, slow int) string {
-		return fmt.Sprintf("*10\r\n+address\r\n+%s\r\n+state\r\n+voting\r\n+reason\r\n+%s\r\n+late\r\n:%d\r\n+slow_ms\r\n:%d\r\n", address, reason, late, slow)
+		return fmt.Sprintf("*10\r\n+address\r\n+%s\r\n+state\r\n+voting\r\n+reason\r\n+%s\r\n"+
+			"+late\r\n:%d\r\n+slow_ms\r\n:%d\r\n", address, reason, late, slow)
 	}
 	f.says("PING", "+PONG\r\n")
 	f.on("LOCKPROXY", func(args []string) string {
@@ -189,7 +192,8 @@ func slowProxy(t *testing.T, info string) *fakeProxy {
 		case "INFO":
 			return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
 		case "MASTERS":
-			return "*3\r\n" + master("h:1", "", 0, 0) + master("h:2", "", 0, 0) + master("h:3", "answers in 62 ms, later than the majority needs", 9, 62)
+			return "*3\r\n" + master("h:1", "", 0, 0) + master("h:2", "", 0, 0) +
+				master("h:3", "answers in 62 ms, later than the majority needs", 9, 62)
 		}
 		return "*2\r\n$1\r\n0\r\n*0\r\n"
 	})
@@ -203,8 +207,10 @@ func TestStatusOfLoad(t *testing.T) {
 	if code, _ := Run(t.Context(), []string{"status", "--addr", f.addr}, nil, &out, &out); code != 0 {
 		t.Errorf("ends with %d", code)
 	}
-	for _, want := range []string{"\nmasters   3 of 3 vote, 1 slow, 2 needed, none may fail\n", "answers in 62 ms, later than the majority needs\n",
-		"\nlocks     8123 LOCKs wait until they can be sent to the masters\n", "\nlate      this proxy was late by 2 s, 12 s ago: "} {
+	for _, want := range []string{"\nmasters   3 of 3 vote, 1 slow, 2 needed, none may fail\n",
+		"answers in 62 ms, later than the majority needs\n",
+		"\nlocks     8123 LOCKs wait until they can be sent to the masters\n",
+		"\nlate      this proxy was late by 2 s, 12 s ago: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("status lacks %q:\n%s", want, &out)
 		}
@@ -212,15 +218,18 @@ func TestStatusOfLoad(t *testing.T) {
 	out.Reset()
 	Run(t.Context(), []string{"status", "--json", "--addr", f.addr}, nil, &out, &out)
 	var got status
-	if err := json.Unmarshal([]byte(out.String()), &got); err != nil || !got.Majority || got.Spare != 0 || got.Lateness != "this proxy was late by 2 s, 12 s ago" ||
-		len(got.Masters) != 3 || got.Masters[2].Slow != 62 || got.Masters[2].Late != 9 || got.Info["locks_unsent"] != "8123" {
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil || !got.Majority || got.Spare != 0 ||
+		got.Lateness != "this proxy was late by 2 s, 12 s ago" ||
+		len(got.Masters) != 3 || got.Masters[2].Slow != 62 || got.Masters[2].Late != 9 ||
+		got.Info["locks_unsent"] != "8123" {
 		t.Errorf("%v: %s", err, &out)
 	}
 }
 
 // TestStatusColours: on a terminal slow masters, and the masters where none may fail, are amber.
 func TestStatusColours(t *testing.T) {
-	voting, slow, down := masterStatus{Address: "h:1", State: "voting"}, masterStatus{Address: "h:3", State: "voting", Slow: 62}, masterStatus{Address: "h:4", State: "down"}
+	voting, slow, down := masterStatus{Address: "h:1", State: "voting"}, masterStatus{Address: "h:3", State: "voting",
+		Slow: 62}, masterStatus{Address: "h:4", State: "down"}
 	const amber, red = "\x1b[33m", "\x1b[31m"
 	for _, tt := range []struct {
 		masters []masterStatus
@@ -229,7 +238,8 @@ func TestStatusColours(t *testing.T) {
 	}{
 		{[]masterStatus{voting, voting, voting}, "masters   3 of 3 vote, 2 needed, 1 may fail\n", "\x1b[32m"},
 		{[]masterStatus{voting}, "masters   1 of 1 vote, 1 needed, none may fail\n", "\x1b[32m"},
-		{[]masterStatus{voting, voting, slow}, "masters   " + amber + "3 of 3 vote, 1 slow, 2 needed, none may fail\x1b[0m\n", amber},
+		{[]masterStatus{voting, voting, slow}, "masters   " + amber +
+			"3 of 3 vote, 1 slow, 2 needed, none may fail\x1b[0m\n", amber},
 		{[]masterStatus{voting, voting, down}, "masters   " + amber + "2 of 3 vote, 2 needed, none may fail\x1b[0m\n", red},
 		{[]masterStatus{voting, down, down}, "masters   " + red + "1 of 3 vote, 2 needed\x1b[0m\n", red},
 	} {
@@ -240,13 +250,14 @@ func TestStatusColours(t *testing.T) {
 		}
 		s.votes = stat.CountVotes(all)
 		last := tt.masters[len(tt.masters)-1]
-		if text := s.text(true); !strings.Contains(text, tt.line) || !strings.Contains(text, last.Address+"     "+tt.last+last.State) {
+		if text := s.text(true); !strings.Contains(text, tt.line) ||
+			!strings.Contains(text, last.Address+"     "+tt.last+last.State) {
 			t.Errorf("want %q, and the last master with %q:\n%q", tt.line, tt.last, text)
 		}
 	}
 }
 
-// TestStatusOfOlderProxy: a proxy that tells nothing of load is neither late nor slow.
+// TestStatusOfOlderProxy: a proxy that sends no load figures counts as neither late nor slow.
 func TestStatusOfOlderProxy(t *testing.T) {
 	if got := latenessOf(map[string]string{"waiting": "0"}); got != "" {
 		t.Errorf("late: %q", got)
@@ -288,10 +299,12 @@ func TestHealthByUserWithoutPing(t *testing.T) {
 	}
 }
 
-// TestWrongTarget: wrong flags end each subcommand at once with 64, also those that name the proxy.
+// TestWrongTarget: wrong flags, including the flags that name the proxy, end each subcommand at
+// once with 64.
 func TestWrongTarget(t *testing.T) {
 	for _, target := range []string{"--addr=here", "--addr=127.0.0.1:1,", "--addr=127.0.0.1:1 --user=me",
-		"--addr=127.0.0.1:1 --tls-ca=/ca.pem", "--addr=127.0.0.1:1 --tls-server-name=here", "--addr=rediss://127.0.0.1:1 --tls-cert=/cert.pem"} {
+		"--addr=127.0.0.1:1 --tls-ca=/ca.pem", "--addr=127.0.0.1:1 --tls-server-name=here",
+		"--addr=rediss://127.0.0.1:1 --tls-cert=/cert.pem"} {
 		for _, command := range []string{"health", "health --ready", "status", "status --watch", "bench", "run --key=k"} {
 			args := strings.Fields(command + " " + target)
 			if strings.HasPrefix(command, "run") {
@@ -307,21 +320,23 @@ func TestWrongTarget(t *testing.T) {
 	}
 }
 
-// TestNearestIsSuggested: what is wrong with a command line is told in the form in which flags are
+// TestNearestIsSuggested: an error about a command line writes flags in the form in which they are
 // given.
 func TestNearestIsSuggested(t *testing.T) {
 	for args, want := range map[string]string{
-		"stauts":              `lockproxy: unknown command "stauts": did you mean status? --help lists all`,
-		"s3cret":              "lockproxy: the first argument is neither a flag nor a command; --help lists both",
-		"status --wach":       "lockproxy status: unknown flag --wach: did you mean --watch? --help lists the flags",
-		"status --nothing":    "lockproxy status: unknown flag --nothing; --help lists the flags",
-		"health --timeout 5":  `lockproxy health: --timeout: "5" has no unit; name a unit: 5ms, 5s; --help lists the flags`,
-		"run --limit 0":       `lockproxy run: --limit: "0" must be from 1 to 128; --help lists the flags`,
-		"health --addr here":  `lockproxy health: --addr: "here" is not of the form host:port (IPv6 in brackets)`,
-		"health --addr u:p@h": "lockproxy health: --addr: is not of the form host:port; credentials and database need redis://",
+		"stauts":             `lockproxy: unknown command "stauts": did you mean status? --help lists all`,
+		"s3cret":             "lockproxy: the first argument is neither a flag nor a command; --help lists both",
+		"status --wach":      "lockproxy status: unknown flag --wach: did you mean --watch? --help lists the flags",
+		"status --nothing":   "lockproxy status: unknown flag --nothing; --help lists the flags",
+		"health --timeout 5": `lockproxy health: --timeout: "5" has no unit; name a unit: 5ms, 5s; --help lists the flags`,
+		"run --limit 0":      `lockproxy run: --limit: "0" must be from 1 to 128; --help lists the flags`,
+		"health --addr here": `lockproxy health: --addr: "here" is not of the form host:port (IPv6 in brackets)`,
+		"health --addr u:p@h": "lockproxy health: --addr: is not of the form host:port; credentials and database need " +
+			"redis://",
 	} {
 		var out strings.Builder
-		if _, found := Run(t.Context(), strings.Fields(args), nil, &out, &out); !found || strings.TrimSpace(out.String()) != want {
+		if _, found := Run(t.Context(), strings.Fields(args), nil, &out, &out); !found ||
+			strings.TrimSpace(out.String()) != want {
 			t.Errorf("%s: got %q, want %q", args, out.String(), want)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 // unlockTimeout bounds an UNLOCK over one proxy. Closing the connection releases the lock as well.
 const unlockTimeout = 2 * time.Second
 
-// unlock releases the lock, or keeps it closed until end if that is yet to come. It waits for the
-// answer, and reports whether the lock was still held, as far as anybody knows.
+// unlock releases the lock, or keeps it closed until end if end is in the future. It waits for the
+// answer, and reports whether the lock was still held as far as the answers say.
 //
-// If a proxy gives no answer, it tries the others: once each, and as long as the lock stands if it
-// is to be kept closed.
+// If a proxy gives no answer, it tries the others: once each, or until the lock's end if it must
+// be kept closed.
 func (k *keeper) unlock(end time.Time) (held bool) {
 	k.stopMoving()
 	sent := false // an UNLOCK that may have been carried out

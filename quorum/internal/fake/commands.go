@@ -17,8 +17,8 @@ type command struct {
 	do          func(m *Master, db *Memory, args []string) wire.Reply
 }
 
-// commands holds only what the scripts call. A script that calls anything else fails here, and on
-// a master whose user has no more than the documented rights.
+// commands holds exactly the commands that the scripts call. A script that calls another one fails
+// here, and on a master whose user has only the documented rights.
 var commands map[string]command
 
 func init() {

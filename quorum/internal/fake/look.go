@@ -12,19 +12,20 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// This file is all that knows what the scripts keep at a key: the state hash, and locks of every
-// kind. Tests look at a master, and change it, through it. Callers hold the master's lock (Set).
+// Only this file knows the format in which the scripts store a key: the state hash, and locks of
+// every kind. Tests use it to inspect a master and to change it. Callers hold the master's mutex
+// (Set).
 
 // StateKey is the state hash under key-prefix lock:, which all tests have.
 const StateKey = "lockproxy:state:lock:"
 
-// Lock is what stands at a key.
+// Lock is the lock stored at a key.
 type Lock struct {
 	Mode    wire.Mode // Exclusive for every string
 	Secret  string    // of Exclusive; all of a string that is too short to be a lock
 	Fence   uint64    // of Exclusive
 	Owner   string    // of Exclusive
-	Holders []Holder  // of Shared and Limited: those who hold it now, the first to end first
+	Holders []Holder  // of Shared and Limited: the current holders, the first to expire first
 	End     time.Time // by the master's clock; zero: for ever
 	Other   bool      // it is no lock
 }
@@ -38,7 +39,7 @@ type Holder struct {
 	Slot   int       // of wire.Limited
 }
 
-// Lock returns what stands at a key. ok is false for nothing.
+// Lock returns the lock stored at a key. ok is false if there is none.
 func (m *Memory) Lock(key string) (l Lock, ok bool) {
 	m.begin()
 	v := m.get(key)

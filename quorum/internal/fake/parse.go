@@ -65,7 +65,7 @@ func ParseOps(args []string) (ops []Op) {
 }
 
 // parseColumns reads the arguments of releases and acquires, and returns those of the other
-// operations. counters are how many of these stand among the columns.
+// operations. counters is the number of them among the columns.
 func parseColumns(ops []Op, argv []string, counters int) (rest []string) {
 	acquires := ops
 	for len(acquires) > 0 && acquires[0].Name == "release" {

@@ -12,7 +12,7 @@ func (m *Master) serve(c *Conn) {
 		_ = c.out.Close()
 	}()
 	var in []byte
-	var arrived time.Time // what was read last: commands that came together take the lag once
+	var arrived time.Time // time of the last read: commands read together wait for the lag once
 	chunk := make([]byte, 64<<10)
 	for {
 		args, rest := CutCommand(in)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// hash is a Redis hash. Fields keep the order of insertion until one is removed. The order depends
-// on nothing else, so that a run can be repeated.
+// hash is a Redis hash. Fields keep the order of insertion until one is removed. The order has no
+// other cause, so a run can be repeated.
 type hash struct {
 	at     map[string]int // index into fields
 	fields []field

@@ -2,8 +2,8 @@ package model
 
 import "slices"
 
-// Time, and loss of memory. A master's record says whether it votes. A master without a record gets
-// a mark; after a wait a proxy admits it.
+// Time, and loss of memory. A master's record says whether it votes. A master without a record
+// gets a mark; after a wait a proxy admits it.
 
 type record uint8
 
@@ -136,7 +136,8 @@ func (r *run) look(at *master, p int) {
 	at.seen[p].record, at.seen[p].stale = at.record, false
 }
 
-// copy reads counters for the admission of m: the largest on a majority of voters, the lowest ones.
+// copy reads counters for the admission of m: the largest on a majority of voters, the lowest
+// ones.
 func (r *run) copy(s *state, m int) {
 	at := &s.masters[m]
 	for c := range at.copied {

@@ -75,8 +75,8 @@ var mutations = []situation{
 		roles: []role{slotOf(2, 0).with(mayKeep | mayExtend)}, events: extension},
 }
 
-// TestMutations takes random runs without a rule until they show the fault. With all rules the same
-// cases show no fault.
+// TestMutations takes random runs without a rule until they show the fault. With all rules the
+// same cases show no fault.
 func TestMutations(t *testing.T) {
 	for _, c := range mutations {
 		t.Run(c.name, func(t *testing.T) {

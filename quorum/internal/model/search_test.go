@@ -8,8 +8,8 @@ import (
 
 var seeds = [...]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
-// pack returns a key for a state. It sorts the masters, because they are alike. Two states with one
-// key are less likely than an error of this machine's memory.
+// pack returns a key for a state. It sorts the masters, because they are alike. Two states with
+// one key are less likely than an error of this machine's memory.
 func (r *run) pack(s *state) [len(seeds)]uint64 {
 	var parts [maxMasters + 1]uint64
 	for m := range r.n {

@@ -270,8 +270,8 @@ func (p *plan) silence(r *rand.Rand) {
 	p.faults.kinds, p.census = kindsOf("cut", "isolate a master", "trouble", "pause"), true
 }
 
-// cutOff keeps a proxy from most masters for longer than its clients' locks live, while they extend
-// them, and others want the same.
+// cutOff keeps a proxy from most masters for longer than its clients' locks live, while they
+// extend them, and others want the same.
 func (p *plan) cutOff(r *rand.Rand) {
 	p.masters, p.count = 3+2*r.IntN(2), 4
 	p.maxTTL, p.masterTimeout, p.mostHold = time.Second, between(r, 10*time.Millisecond, 40*time.Millisecond),

@@ -284,9 +284,9 @@ func (l *ledger) took(key, call string, began time.Time, most time.Duration) {
 	}
 }
 
-// stands reports whether a key with that secret may be left on masters at the end: its client
-// never gave it back.
-func (l *ledger) stands(secret string) bool {
+// mayRemain reports whether a key with that secret may be left on masters at the end: its client
+// never released it.
+func (l *ledger) mayRemain(secret string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.secrets[secret]

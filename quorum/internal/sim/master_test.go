@@ -29,7 +29,7 @@ type simMaster struct {
 	paused    bool
 	trouble   string         // an error reply that some commands get instead of being carried out
 	share     float64        // of those commands
-	rights    map[string]int // that faults have taken, as negative numbers; guarded by the fake's mu
+	rights    map[string]int // rights that faults have removed, counted in negative numbers; guarded by the fake's mu
 	hash      uint64
 	disturbed time.Time // when a fault touched it last
 	load      load
@@ -60,7 +60,7 @@ func newSimMaster(index int, seed uint64, ahead time.Duration, rate float64) *si
 	}
 	m.Quiet = true
 	m.Ahead = ahead
-	m.Clock = m.tells
+	m.Clock = m.clock
 	m.renameLocked()
 	m.Hook = m.refuses
 	m.Fault = m.fails
@@ -68,8 +68,8 @@ func newSimMaster(index int, seed uint64, ahead time.Duration, rate float64) *si
 	return m
 }
 
-// tells returns the master's time.
-func (m *simMaster) tells() time.Time {
+// clock returns the master's time.
+func (m *simMaster) clock() time.Time {
 	past := time.Since(m.began)
 	return m.began.Round(0).Add(m.Ahead + past + time.Duration(float64(past)*(m.rate-1)))
 }
@@ -201,7 +201,7 @@ func (li *simLink) runLocked(most int) {
 		return
 	}
 	var out []byte
-	tells := false // something in out has the clock
+	hasTime := false // an answer in out contains the time
 	for ; most > 0; most-- {
 		args, rest := fake.CutCommand(li.inbox)
 		if args == nil {
@@ -216,12 +216,12 @@ func (li *simLink) runLocked(most int) {
 			li.goneLocked()
 			return
 		}
-		tells = li.net.trace.ran(li, args, answer) || tells
+		hasTime = li.net.trace.ran(li, args, answer) || hasTime
 		out = append(out, answer...)
 	}
 	if len(out) > 0 && !li.closed {
 		msg := li.sendLocked(down, out, noEnd)
-		if tells && !li.arrived.IsZero() {
+		if hasTime && !li.arrived.IsZero() {
 			msg.asked = li.arrived
 			m.Set(func() { msg.record = m.State("record") })
 		}

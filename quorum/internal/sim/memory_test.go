@@ -87,8 +87,8 @@ func (m *simMaster) admittedLocked() bool {
 	return strings.HasPrefix(m.State("record"), "A "+m.RunID+" ")
 }
 
-// keptCounters reports whether the master has not lost its counters since it was admitted: it votes,
-// it says so in its mark, or it restarted with all that it had on disk.
+// keptCounters reports whether the master has not lost its counters since it was admitted: it
+// votes, it says so in its mark, or it restarted with all that it had on disk.
 func (m *simMaster) keptCounters() (kept bool) {
 	m.Set(func() {
 		word := strings.Fields(m.State("record"))

@@ -13,13 +13,16 @@ var checkMutations = []mutation{
 	{name: "a check believes a master that was set late", finds: leftovers, edits: []edit{
 		{file: checkItself, old: "		if lacks == late {\n", new: "		if true || lacks == late {\n"},
 	}},
-	{name: "a check takes a silent master for one that lacks the token", family: "silence", finds: leftovers, edits: []edit{
-		{file: checkItself, old: "	c.ask(k, late, func(_, lacks uint64) {\n		if lacks == late {\n", new: "	c.ask(k, late, func(has, _ uint64) {\n		if has == 0 {\n"},
-	}},
+	{name: "a check takes a silent master for one that lacks the token", family: "silence", finds: leftovers,
+		edits: []edit{
+			{file: checkItself, old: "	c.ask(k, late, func(_, lacks uint64) {\n		if lacks == late {\n",
+				new: "	c.ask(k, late, func(has, _ uint64) {\n		if has == 0 {\n"},
+		}},
 	{name: "a check comes while most locks are held", family: "load", finds: costly, edits: []edit{
 		{file: checkItself, old: "const checkAfter = 2 * time.Second\n", new: "const checkAfter = 100 * time.Millisecond\n"},
 	}},
-	{name: "a check takes a voter whose key has expired for one that released it", test: "TestCheckAtEndOfTTL", edits: []edit{
-		{file: "validity.go", old: "begun.Add(ttl - drift(ttl))", new: "begun.Add(ttl)"},
-	}},
+	{name: "a check takes a voter whose key has expired for one that released it", test: "TestCheckAtEndOfTTL",
+		edits: []edit{
+			{file: "validity.go", old: "begun.Add(ttl - drift(ttl))", new: "begun.Add(ttl)"},
+		}},
 }

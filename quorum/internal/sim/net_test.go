@@ -30,7 +30,8 @@ type network struct {
 	traffic trafficPlan
 	trace   *trace
 
-	// guards all that follows, paths and links; a master's mu may be taken inside, never the other way round
+	// guards all that follows, paths and links; a master's mu may be taken inside, never the other
+	// way round
 	mu    sync.Mutex
 	at    []*simMaster // the server at each address
 	paths [][]*path    // by place of the proxy, and address

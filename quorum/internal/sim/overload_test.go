@@ -133,8 +133,8 @@ func (c *crowd) request(s *simClient) quorum.Request {
 	return quorum.Request{Key: fmt.Sprintf("load-%d-%d", s.index, s.keys), TTL: s.ttl()}
 }
 
-// closedLoop asks again after each answer. It runs on timers and callbacks: the order of hundreds of
-// goroutines that become ready at one instant is not known.
+// closedLoop asks again after each answer. It runs on timers and callbacks: the order of hundreds
+// of goroutines that become ready at one instant is not known.
 func (c *crowd) closedLoop(s *simClient) {
 	pr := s.proxy()
 	c.w.group.Add(1)
@@ -222,8 +222,8 @@ func (c *crowd) afterwards(s *simClient) {
 	}
 }
 
-// watch compares the number of grants with the capacity of the masters, and checks that the queues of
-// lanes are short, also to a master that is slower than the others.
+// watch compares the number of grants with the capacity of the masters, and checks that the queues
+// of lanes are short, also to a master that is slower than the others.
 func (c *crowd) watch() {
 	if !c.w.wait(c.begin + warmUp) {
 		return

@@ -43,7 +43,7 @@ type plan struct {
 	helpless   bool            // ... but an operator may be needed
 	fight      bool            // one waits for a key that others share
 	counted    bool            // the load on the masters is checked
-	takes      bool            // in the end it is tried whether what nobody holds can be taken
+	takes      bool            // at the end a client tries to acquire each free key
 	remembered bool            // a proxy runs all the time: all masters may be emptied
 	load       loadPlan        // more than the masters can take
 }

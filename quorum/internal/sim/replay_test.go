@@ -10,9 +10,9 @@ import (
 )
 
 // One seed is one run, to the byte: of six runs two must be equal. They need not all be, because a
-// goroutine that the scheduler takes off its thread, after 10ms on a busy machine, goes on after others
-// that are ready at the same instant. The race detector makes that the rule, so runs are not compared
-// with it.
+// goroutine that the scheduler takes off its thread, after 10ms on a busy machine, goes on after
+// others that are ready at the same instant. The race detector makes that the rule, so runs are
+// not compared with it.
 //
 //	QUORUM_SEEDS=100 compares so many, from QUORUM_FROM or 1 on
 func TestSeedReplays(t *testing.T) {

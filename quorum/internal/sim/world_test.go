@@ -223,9 +223,9 @@ func newWorld(p *plan) *world {
 	return w
 }
 
-// settleIn is how long after the last fault everything that is owed must have been told to the
-// masters: a PING a second, 2s until it is missed, the way back, 2s until a check, and 2s in which
-// what it finds fades.
+// settleIn is how long after the last fault all pending repairs must have reached the masters: a
+// PING a second, 2s until it is missed, the way back, 2s until a check, and 2s until the keys that
+// the check finds expire.
 const settleIn = 10 * time.Second
 
 // settle waits after the end of faults, and counts the keys that are left on the masters.
@@ -242,10 +242,10 @@ func (w *world) settle() {
 			name, isLock := strings.CutPrefix(key, "lock:")
 			for secret, slot := range m.standing(key, w.exact()) {
 				wrong := "a key is left on master %d that no client holds"
-				switch stands := w.ledger.stands(secret); {
-				case !isLock || strings.HasPrefix(secret, "kept") || stands && !w.ledger.otherSlot(secret, slot):
+				switch remains := w.ledger.mayRemain(secret); {
+				case !isLock || strings.HasPrefix(secret, "kept") || remains && !w.ledger.otherSlot(secret, slot):
 					continue
-				case stands:
+				case remains:
 					wrong = "waste on master %d: a lease has another slot there"
 				}
 				w.trace.add(event{what: "STANDS", proxy: -1, master: m.index, client: -1, key: key, secret: secret})
@@ -269,8 +269,8 @@ func (w *world) majorityVotes() bool {
 	return votes >= majority(len(w.servers()))
 }
 
-// standing yields the secrets of the locks at a key, and their slots. A key for several holders that
-// has none is left, unless commands may have failed.
+// standing yields the secrets of the locks at a key, and their slots. A key for several holders
+// that has none is left, unless commands may have failed.
 func (m *simMaster) standing(key string, exact bool) iter.Seq2[string, int] {
 	var l fake.Lock
 	m.Set(func() {

@@ -36,8 +36,8 @@ type lateListener struct {
 
 var _ net.Listener = (*lateListener)(nil)
 
-// Late listens at a. With mayWait, and where another process has a, the listener takes a over when
-// that process has ended.
+// Late listens at a. With mayWait, if another process has a, the listener takes a over when that
+// process has ended.
 func Late(ctx context.Context, a conf.Address, mode fs.FileMode, mayWait bool, log *zap.Logger) (net.Listener, error) {
 	open := func() (net.Listener, error) { return open(context.WithoutCancel(ctx), a, mode, false) }
 	ln, err := open()
@@ -51,7 +51,8 @@ func Late(ctx context.Context, a conf.Address, mode fs.FileMode, mayWait bool, l
 			return nil, err
 		}
 	}
-	log.Warn("admin-listen is in use: it is taken over when the other process has ended", zap.Stringer("admin_listen", addr))
+	log.Warn("admin-listen is in use: it is taken over when the other process has ended",
+		zap.Stringer("admin_listen", addr))
 	return &lateListener{open: open, addr: addr, log: log, done: make(chan struct{})}, nil
 }
 

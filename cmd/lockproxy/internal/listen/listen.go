@@ -88,15 +88,14 @@ func open(ctx context.Context, address conf.Address, mode fs.FileMode, shared bo
 }
 
 // listenUnix narrows the socket's mode before it has a name. On Linux the file takes its mode from
-// the socket, less the umask. Later the mode can only become wider, where the umask took away too
-// much.
+// the socket, less the umask. Later the mode can only become wider, if the umask removed too much.
 func listenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
 	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
 		return socket.Control(func(fd uintptr) {
-			// elsewhere this does nothing, and the file has the umask's mode until it is changed
+			// elsewhere this has no effect, and the file has the umask's mode until it is changed
 			_ = syscall.Fchmod(int(fd), uint32(mode))
 		})
 	}}
@@ -111,8 +110,8 @@ func listenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listene
 	return listener, nil
 }
 
-// removeStale removes a socket that a process left behind which ended without cleaning up: a
-// socket, and nobody answers on it.
+// removeStale removes the socket of a process that ended without cleaning up: a socket on which no
+// process answers.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

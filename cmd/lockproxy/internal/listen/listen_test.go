@@ -34,7 +34,8 @@ func TestUnixListener(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v %v, want a socket for this user only", info, err)
 	}
-	if _, err := listenOn(t, Options{}, address); err == nil || !strings.Contains(err.Error(), "another process listens there") {
+	if _, err := listenOn(t, Options{}, address); err == nil ||
+		!strings.Contains(err.Error(), "another process listens there") {
 		t.Errorf("twice: %v", err)
 	}
 	listeners[0].(*net.UnixListener).SetUnlinkOnClose(false)
@@ -60,8 +61,8 @@ func TestUnixListener(t *testing.T) {
 	}
 }
 
-// TestUnixMode: the socket is never open to more than unix-mode says, whatever the umask, not even
-// before it is listened on.
+// TestUnixMode: under any umask, and even before the process listens, the socket never admits more
+// users than unix-mode allows.
 func TestUnixMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "s")
@@ -111,8 +112,10 @@ func TestListenAllOrNone(t *testing.T) {
 	}
 	defer taken.Close()
 	path := filepath.Join(t.TempDir(), "s")
-	_, err = listenOn(t, Options{}, conf.Address{Network: "unix", Addr: path}, conf.Address{Network: "tcp", Addr: taken.Addr().String()})
-	if err == nil || !strings.Contains(err.Error(), "address already in use") || strings.Count(err.Error(), taken.Addr().String()) != 1 {
+	_, err = listenOn(t, Options{}, conf.Address{Network: "unix", Addr: path},
+		conf.Address{Network: "tcp", Addr: taken.Addr().String()})
+	if err == nil || !strings.Contains(err.Error(), "address already in use") ||
+		strings.Count(err.Error(), taken.Addr().String()) != 1 {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(path); err == nil {

@@ -44,7 +44,8 @@ type proxiedListener struct {
 }
 
 func newProxied(listener net.Listener, headers int, log *zap.Logger) *proxiedListener {
-	l := &proxiedListener{Listener: listener, log: log, ready: make(chan net.Conn), failed: make(chan error), done: make(chan struct{})}
+	l := &proxiedListener{Listener: listener, log: log, ready: make(chan net.Conn), failed: make(chan error),
+		done: make(chan struct{})}
 	l.wg.Go(func() { l.acceptAll(headers) })
 	return l
 }
@@ -154,7 +155,8 @@ func (l *proxiedListener) readHeader(place *list.Element) {
 	}
 	if err != nil {
 		if l.limit.allow() {
-			l.log.Warn("connection without a valid PROXY header, closed", zap.Stringer("from", conn.RemoteAddr()), zap.Error(err))
+			l.log.Warn("connection without a valid PROXY header, closed", zap.Stringer("from", conn.RemoteAddr()),
+				zap.Error(err))
 		}
 		conn.Close()
 		return
@@ -183,7 +185,7 @@ func (c *proxiedConn) RemoteAddr() net.Addr { return c.from }
 func (c *proxiedConn) NetConn() net.Conn { return c.TCPConn }
 
 // readProxyHeader reads a header and not a byte more. from is nil if the sender speaks for itself,
-// as in a health check.
+// for example in a health check.
 //
 //	> PROXY TCP4 192.0.2.1 198.51.100.1 56324 6380\r\n
 func readProxyHeader(r io.Reader) (from net.Addr, err error) {

@@ -47,10 +47,14 @@ func TestReadProxyHeader(t *testing.T) {
 		"v2, local":       {headerV2(t, "192.0.2.1:7", proxyproto.LOCAL), "itself"},
 		"v2, unspecified": {sigV2 + "\x20\x00\x00\x00", "itself"},
 		"none":            {"*1\r\n$4\r\nPING\r\n", ""}, "inline": {"PING\r\n", ""}, "half": {"PROXY TCP4 1.2.3.4", ""},
-		"v1, too long": {"PROXY UNKNOWN " + strings.Repeat("f", 92) + "\r\n", ""}, "v1, bare line feed": {"PROXY UNKNOWN\n", ""},
-		"v1, no address": {"PROXY TCP4 x 198.51.100.1 1 2\r\n", ""}, "v1, junk": {"PROXYjunk TCP4 1.2.3.4 1.2.3.4 1 2\r\n", ""},
-		"v2, short": {sigV2 + "\x21\x11\x00\x04abcd", ""}, "v2, huge": {sigV2 + "\x21\x11\xff\xff" + strings.Repeat("a", 65535), ""},
-		"v2, other version": {sigV2 + "\x31\x11\x00\x00", ""}, "almost v2": {"\r\n\r\n\x00\r\nQUIT\r", ""}, "lower case": {"proxy UNKNOWN\r\n", ""},
+		"v1, too long":       {"PROXY UNKNOWN " + strings.Repeat("f", 92) + "\r\n", ""},
+		"v1, bare line feed": {"PROXY UNKNOWN\n", ""},
+		"v1, no address":     {"PROXY TCP4 x 198.51.100.1 1 2\r\n", ""},
+		"v1, junk":           {"PROXYjunk TCP4 1.2.3.4 1.2.3.4 1 2\r\n", ""},
+		"v2, short":          {sigV2 + "\x21\x11\x00\x04abcd", ""},
+		"v2, huge":           {sigV2 + "\x21\x11\xff\xff" + strings.Repeat("a", 65535), ""},
+		"v2, other version":  {sigV2 + "\x31\x11\x00\x00", ""}, "almost v2": {"\r\n\r\n\x00\r\nQUIT\r", ""},
+		"lower case": {"proxy UNKNOWN\r\n", ""},
 	} {
 		for _, slow := range []bool{false, true} {
 			rest := bytes.NewReader([]byte(c.header + "*1\r\n"))
@@ -87,7 +91,7 @@ func FuzzProxyHeader(f *testing.F) {
 	})
 }
 
-// TestProxiedListener: connections without a header are closed, slow ones keep nobody waiting, the
+// TestProxiedListener: connections without a header are closed, slow ones do not delay others, the
 // rest have their client's address.
 func TestProxiedListener(t *testing.T) {
 	listeners, err := listenOn(t, Options{ProxyProtocol: true}, conf.Address{Network: "tcp", Addr: "127.0.0.1:0"})

@@ -55,8 +55,8 @@ func (c *secureConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// handshake uses a context, as the connection's deadlines belong to the caller. At its end it
-// closes the connection.
+// handshake uses a context because the connection's deadlines belong to the caller. When the
+// context ends, it closes the connection.
 func (c *secureConn) handshake() error {
 	if c.done.Load() {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestHandshakeTime: a client that does not go on with its handshake is closed, and keeps nobody
-// waiting.
+// TestHandshakeTime: a client that stops during its handshake is disconnected, and does not delay
+// others.
 func TestHandshakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()

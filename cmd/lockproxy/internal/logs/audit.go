@@ -20,8 +20,8 @@ import (
 )
 
 // Audit logs who locked and unlocked what, and what operators did. It counts refusals of clients
-// that have not logged in, and writes a line for them once a second. It never holds a token. Nil
-// logs nothing.
+// that have not logged in, and writes a line for them once a second. It never contains a token.
+// Nil logs no line.
 type Audit struct {
 	log     *zap.Logger
 	file    *auditFile // nil: lines go to the log
@@ -50,7 +50,8 @@ func newAudit(setting string, lines zapcore.Core, log *zap.Logger) (*Audit, erro
 		return nil, fmt.Errorf("audit-log: %w", err)
 	}
 	encoder := newEncoder(false)
-	queue := &lineQueue{to: file, lines: encoder.Clone(), refused: func(err error) { log.Error("audit-log cannot be written, lines are lost", zap.Error(err)) }}
+	queue := &lineQueue{to: file, lines: encoder.Clone(),
+		refused: func(err error) { log.Error("audit-log cannot be written, lines are lost", zap.Error(err)) }}
 	audit := auditTo(zapcore.NewCore(encoder, queue, zapcore.InfoLevel))
 	audit.file = file
 	return audit, nil
@@ -108,8 +109,8 @@ func (a *Audit) Record(d stat.Event) {
 	}
 }
 
-// auditCommand returns the name of the event's command in the audit log, or "" if that is not about
-// it.
+// auditCommand returns the name of the event's command in the audit log, or "" if that is not
+// about it.
 func auditCommand(d *stat.Event) string {
 	switch d.Command {
 	case "lockproxy":
@@ -125,7 +126,8 @@ func auditCommand(d *stat.Event) string {
 }
 
 func auditFields(d *stat.Event) []zap.Field {
-	fields := []zap.Field{zap.String("command", auditCommand(d)), zap.String("key", d.Key), zap.String("outcome", string(d.Outcome)), zap.Stringer("client", d.Client)}
+	fields := []zap.Field{zap.String("command", auditCommand(d)), zap.String("key", d.Key),
+		zap.String("outcome", string(d.Outcome)), zap.Stringer("client", d.Client)}
 	add := func(there bool, f zap.Field) {
 		if there {
 			fields = append(fields, f)
@@ -147,7 +149,7 @@ func auditFields(d *stat.Event) []zap.Field {
 	return fields
 }
 
-// escaped returns keys that differ, whatever bytes they have.
+// escaped returns a printable text for each key; different keys have different texts.
 func escaped(keys []string) []string {
 	all := make([]string, len(keys))
 	for i, key := range keys {
@@ -156,7 +158,7 @@ func escaped(keys []string) []string {
 	return all
 }
 
-// Reopen creates a new file where the old one was moved away.
+// Reopen opens the file again, and so creates it if it was moved away.
 func (a *Audit) Reopen() error {
 	if a == nil || a.file == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 )
 
 // TestAuditReopenWhileBlocked: SIGHUP, and with it the end of the process, does not wait for a
-// line that the old file does not take. The line is written all the same, and those behind it to
-// the new file.
+// line whose write to the old file blocks. That line is written later, and the following ones go
+// to the new file.
 func TestAuditReopenWhileBlocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -73,8 +73,8 @@ func TestAuditReopenWhileBlocked(t *testing.T) {
 	}
 }
 
-// TestAuditReopenWithoutReader: nor does SIGHUP wait until somebody reads a pipe again. The old
-// file stays in use.
+// TestAuditReopenWithoutReader: SIGHUP does not wait for the reader of a pipe either. The old file
+// stays in use.
 func TestAuditReopenWithoutReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	f := &auditFile{path: path}
@@ -106,7 +106,8 @@ func TestAuditReopenWithoutReader(t *testing.T) {
 	}
 }
 
-// TestCheckAudit: what the start could not open is a fault, and nothing is left behind or disturbed.
+// TestCheckAudit reports the files that the start could not open, and neither creates nor changes
+// a file.
 func TestCheckAudit(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -130,7 +131,7 @@ func TestCheckAudit(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", setting, got, want)
 		}
 	}
-	if err := CheckAudit("/proc/audit"); err == nil { // nobody may create files there, not even root
+	if err := CheckAudit("/proc/audit"); err == nil { // not even root may create files there
 		t.Error("a folder that takes no files passes")
 	}
 	left, err := os.ReadDir(dir)

@@ -10,8 +10,8 @@ import (
 )
 
 // levelHandler returns (GET) and changes (PUT) the level of the log: {"level":"debug"}. It ignores
-// the content type, as curl -d calls everything a form. It accepts the values of the setting
-// log-level only: with "fatal" nobody would see an error any more.
+// the content type, because curl -d calls everything a form. It accepts the values of the setting
+// log-level only: "fatal" would hide all errors.
 type levelHandler struct{ log *Logs }
 
 // LevelHandler serves the level over HTTP. The caller bounds the body.

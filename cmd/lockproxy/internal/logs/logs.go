@@ -9,7 +9,7 @@ import (
 	"lockproxy/plain"
 )
 
-// Options say what is logged, and how.
+// Options configure [Logs].
 type Options struct {
 	Level  string // debug, info, warn or error
 	Format string // console, json, or auto: console on a terminal

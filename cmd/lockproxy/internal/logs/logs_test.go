@@ -13,8 +13,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestRepeatedLines: of each message and master a few lines in a while, then one that tells how
-// many were left out. Debug is not limited.
+// TestRepeatedLines: of each message and master the log has a few lines in a while, then one with
+// the number of omitted lines. Debug is not limited.
 func TestRepeatedLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
@@ -33,7 +33,8 @@ func TestRepeatedLines(t *testing.T) {
 			log.Error("something else")
 			log.Debug("a command")
 		}
-		for what, want := range map[string]int{`"master":"a"`: logBurst, `"master":"b"`: logBurst, "something else": logBurst, "a command": 500, "not_shown": 0} {
+		for what, want := range map[string]int{`"master":"a"`: logBurst, `"master":"b"`: logBurst,
+			"something else": logBurst, "a command": 500, "not_shown": 0} {
 			if got := count(what); got != want {
 				t.Errorf("%s: %d lines, want %d", what, got, want)
 			}
@@ -60,8 +61,8 @@ func TestRepeatedLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAuditAmongLines: with audit-log "log" its lines are there whatever the level, each of them,
-// with what matters and no more commands than that.
+// TestAuditAmongLines: with audit-log "log" the log has every audit line at any level, and only
+// commands that audit covers.
 func TestAuditAmongLines(t *testing.T) {
 	var out lines
 	log, err := New(&out, Options{"error", "json", "log"})
@@ -71,11 +72,15 @@ func TestAuditAmongLines(t *testing.T) {
 	defer log.Close()
 	client := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 5}
 	for range 3 * logBurst {
-		log.Audit.Record(stat.Event{Command: "lock", Outcome: stat.OutcomeGranted, Key: "job\n", Owner: "me", Fence: 7, TTL: time.Second, User: "u", Client: client})
+		log.Audit.Record(stat.Event{Command: "lock", Outcome: stat.OutcomeGranted, Key: "job\n", Owner: "me", Fence: 7,
+			TTL: time.Second, User: "u", Client: client})
 	}
 	for _, d := range []stat.Event{{Command: "lockproxy", Sub: "masters"}, {Command: "lockinfo"}, {Command: "extend"},
-		{Command: "lockproxy", Sub: "admit", Key: "m1", Outcome: stat.OutcomeOK}, {Command: "unlock", Outcome: stat.OutcomeReleased, Key: "a\xff\xfe"}, {Command: "session", Outcome: stat.OutcomeLost, Key: "s", Session: true},
-		{Command: "lock", Outcome: stat.OutcomeGranted, Key: "a", Keys: []string{"b", "c\xff"}, Kind: stat.KindKeys}, {Command: "lock", Sub: "help"},
+		{Command: "lockproxy", Sub: "admit", Key: "m1", Outcome: stat.OutcomeOK},
+		{Command: "unlock", Outcome: stat.OutcomeReleased, Key: "a\xff\xfe"},
+		{Command: "session", Outcome: stat.OutcomeLost, Key: "s", Session: true},
+		{Command: "lock", Outcome: stat.OutcomeGranted, Key: "a", Keys: []string{"b", "c\xff"}, Kind: stat.KindKeys},
+		{Command: "lock", Sub: "help"},
 		{Command: "unlock", Outcome: stat.OutcomeReleased, Key: "a", Keep: time.Minute}} {
 		d.Client = client
 		log.Audit.Record(d)
@@ -86,10 +91,13 @@ func TestAuditAmongLines(t *testing.T) {
 		t.Fatalf("%d lines:\n%s", len(lines), out.String())
 	}
 	for i, want := range map[int]string{
-		0:            `"msg":"audit","command":"lock","key":"job\n","outcome":"granted","client":"10.0.0.7:5","user":"u","owner":"me","fence":7,"ttl":"1s"}`,
-		3 * logBurst: `"command":"admit","key":"m1","outcome":"ok"`, 3*logBurst + 1: `"outcome":"released","client":"10.0.0.7:5","key_hex":"61fffe"}`,
+		0: `"msg":"audit","command":"lock","key":"job\n","outcome":"granted","client":"10.0.0.7:5","user":"u",` +
+			`"owner":"me","fence":7,"ttl":"1s"}`,
+		3 * logBurst:   `"command":"admit","key":"m1","outcome":"ok"`,
+		3*logBurst + 1: `"outcome":"released","client":"10.0.0.7:5","key_hex":"61fffe"}`,
 		3*logBurst + 2: `"command":"session","key":"s","outcome":"lost","client":"10.0.0.7:5","session":true}`,
-		3*logBurst + 3: `"command":"lock","key":"a","outcome":"granted","client":"10.0.0.7:5","keys":3,"further_keys":["b","c\\xff"],"kind":"keys"}`,
+		3*logBurst + 3: `"command":"lock","key":"a","outcome":"granted","client":"10.0.0.7:5","keys":3,` +
+			`"further_keys":["b","c\\xff"],"kind":"keys"}`,
 		3*logBurst + 4: `"command":"unlock","key":"a","outcome":"released","client":"10.0.0.7:5","keep":"1m0s"}`,
 	} {
 		if !strings.Contains(lines[i], want) {
@@ -99,12 +107,13 @@ func TestAuditAmongLines(t *testing.T) {
 }
 
 func TestAuditLogCannotBeOpened(t *testing.T) {
-	if _, err := New(&lines{}, Options{"info", "json", t.TempDir()}); err == nil || !strings.HasPrefix(err.Error(), "audit-log: ") {
+	if _, err := New(&lines{}, Options{"info", "json", t.TempDir()}); err == nil ||
+		!strings.HasPrefix(err.Error(), "audit-log: ") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// lines is what was logged, readable meanwhile.
+// lines collects the log. It is readable while others write.
 type lines struct {
 	mu sync.Mutex
 	b  strings.Builder

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// plainEncoder writes control characters, and characters that reorder or hide text, as JSON
-// escapes. Keys, labels and replies hold bytes of others. zap escapes only what JSON requires.
+// plainEncoder writes JSON escapes for control characters, and for characters that reorder or hide
+// text. Keys, labels and replies contain bytes of others. zap escapes only what JSON requires.
 type plainEncoder struct{ zapcore.Encoder }
 
 // Clone implements zapcore.Encoder.

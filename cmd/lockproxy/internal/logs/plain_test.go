@@ -24,7 +24,8 @@ func TestPlainEncoder(t *testing.T) {
 		"\ufffd":        "\ufffd",
 	} {
 		for _, console := range []bool{false, true} {
-			line, err := newEncoder(console).EncodeEntry(zapcore.Entry{Message: "said"}, []zap.Field{zap.String("k"+text, text)})
+			line, err := newEncoder(console).EncodeEntry(zapcore.Entry{Message: "said"},
+				[]zap.Field{zap.String("k"+text, text)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,7 +35,8 @@ func TestPlainEncoder(t *testing.T) {
 			}
 			var back map[string]string
 			_, object, _ := strings.Cut(got, "{")
-			if err := json.Unmarshal([]byte("{"+object), &back); err != nil || back["k"+strings.ToValidUTF8(text, "\ufffd")] != strings.ToValidUTF8(text, "\ufffd") {
+			if err := json.Unmarshal([]byte("{"+object), &back); err != nil ||
+				back["k"+strings.ToValidUTF8(text, "\ufffd")] != strings.ToValidUTF8(text, "\ufffd") {
 				t.Errorf("%q: read back %q, %v", text, back, err)
 			}
 		}

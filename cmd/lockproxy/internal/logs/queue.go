@@ -90,7 +90,8 @@ func (q *lineQueue) next(written []byte) (lines []byte, lost int) {
 }
 
 func (q *lineQueue) appendLost(lines []byte, lost int) []byte {
-	entry := zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(), Message: "lines were lost: their destination took none"}
+	entry := zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(),
+		Message: "lines were lost: their destination took none"}
 	line, err := q.lines.EncodeEntry(entry, []zapcore.Field{zap.Int("lines", lost)})
 	if err != nil {
 		return lines

@@ -15,7 +15,8 @@ import (
 	"lockproxy/stat"
 )
 
-// stuck is a destination that takes nothing until it is told to, and then fails if it is to.
+// stuck is a destination whose writes block until the test lets them go on, and then return the
+// test's error.
 type stuck struct {
 	lines
 	goOn chan struct{} // closed: it takes everything
@@ -40,8 +41,8 @@ func stuckLog(t *testing.T) (*stuck, *Logs) {
 	return out, log
 }
 
-// TestLogNeverBlocks: whoever logs goes on although nobody takes the lines; later they come in
-// order, but for those that are too many, which are counted.
+// TestLogNeverBlocks: logging does not wait for a blocked destination; later the lines arrive in
+// order, and the omitted ones are counted.
 func TestLogNeverBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, log := stuckLog(t)
@@ -68,7 +69,8 @@ func TestLogNeverBlocks(t *testing.T) {
 				t.Fatalf("line %d is %s", i, line)
 			}
 		}
-		if last := all[len(all)-1]; !strings.Contains(last, "lines were lost") || !strings.HasSuffix(last, `"lines":`+strconv.Itoa(lines-kept)+"}") {
+		if last := all[len(all)-1]; !strings.Contains(last, "lines were lost") ||
+			!strings.HasSuffix(last, `"lines":`+strconv.Itoa(lines-kept)+"}") {
 			t.Errorf("%d lines were kept; the last is %s", kept, last)
 		}
 		log.Info("behind")
@@ -92,12 +94,13 @@ func TestLogWithoutRoom(t *testing.T) {
 	out.err = nil
 	log.Info("written")
 	log.Close()
-	if text := out.String(); strings.Contains(text, `"lost"`) || !strings.Contains(text, "written") || !strings.Contains(text, `"lines":3}`) {
+	if text := out.String(); strings.Contains(text, `"lost"`) || !strings.Contains(text, "written") ||
+		!strings.Contains(text, `"lines":3}`) {
 		t.Errorf("got %s", text)
 	}
 }
 
-// TestAuditWithoutRoom: the log tells that the audit log is not written.
+// TestAuditWithoutRoom: the log reports that the audit log is not written.
 func TestAuditWithoutRoom(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
@@ -109,7 +112,8 @@ func TestAuditWithoutRoom(t *testing.T) {
 	}
 	log.Audit.Record(stat.Event{Command: "lock", Key: "k", Client: &net.TCPAddr{}})
 	log.Close()
-	if text := out.String(); !strings.Contains(text, `"msg":"audit-log cannot be written, lines are lost","error":"write /dev/full: no space left on device"}`) {
+	if text := out.String(); !strings.Contains(text,
+		`"msg":"audit-log cannot be written, lines are lost","error":"write /dev/full: no space left on device"}`) {
 		t.Errorf("got %q", text)
 	}
 }

@@ -17,7 +17,8 @@ import (
 // noLogin is the refusal of a client that has not logged in.
 func noLogin(n int) stat.Event {
 	client := &net.TCPAddr{IP: net.IPv4(10, 0, byte(n>>8), byte(n)), Port: 1 + n}
-	return stat.Event{Command: "lock", Outcome: stat.OutcomeDenied, Key: fmt.Sprint("job-", n), User: "default", Client: client, NoLogin: true}
+	return stat.Event{Command: "lock", Outcome: stat.OutcomeDenied, Key: fmt.Sprint("job-", n), User: "default",
+		Client: client, NoLogin: true}
 }
 
 // auditLine is what matters of a line.
@@ -72,7 +73,8 @@ func TestRefusalsWithoutLogin(t *testing.T) {
 		total := 0
 		for i, l := range all[1:] {
 			at := start.Add(time.Duration(i+1) * refusalsEvery)
-			if ts, err := time.Parse("2006-01-02T15:04:05.000Z0700", l.Time); err != nil || ts.Sub(at).Abs() > 10*time.Millisecond {
+			if ts, err := time.Parse("2006-01-02T15:04:05.000Z0700", l.Time); err != nil ||
+				ts.Sub(at).Abs() > 10*time.Millisecond {
 				t.Errorf("line %d is of %s, want %v", i, l.Time, at)
 			}
 			if l.Command != "lock" || !strings.HasPrefix(l.Key, "job-") || l.Addresses != 500 {
@@ -89,7 +91,8 @@ func TestRefusalsWithoutLogin(t *testing.T) {
 		time.Sleep(refusalsEvery)
 		synctest.Wait()
 		log.Sync()
-		if all := auditLines(t, out.String()); len(all) != 5 || all[4].Refusals != 1 || all[4].Addresses != 1 || all[4].Key != "job-1" {
+		if all := auditLines(t, out.String()); len(all) != 5 || all[4].Refusals != 1 || all[4].Addresses != 1 ||
+			all[4].Key != "job-1" {
 			t.Errorf("got %+v", all)
 		}
 		time.Sleep(time.Hour)

@@ -13,7 +13,7 @@ import (
 const (
 	logBurst  = 10
 	logWindow = 10 * time.Second
-	logKinds  = 1024 // how many messages are told apart at a time
+	logKinds  = 1024 // how many different messages it keeps apart at a time
 )
 
 // limitCore drops lines of level info to error that repeat too often. It keeps all debug lines.

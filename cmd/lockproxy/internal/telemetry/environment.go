@@ -17,7 +17,7 @@ var (
 	metrics = signal{"METRICS", "v1/metrics"}
 )
 
-// settings say where telemetry goes. A destination is nil where a signal is not sent.
+// settings hold the destination of each signal; nil: the signal is not sent.
 type settings struct {
 	traces, metrics *url.URL
 	warnings        []string // they hold no value that may be secret
@@ -53,7 +53,7 @@ func (e *environment) first(names ...string) (name, value string) {
 	return "", ""
 }
 
-// destination returns where a signal goes, or nil if no endpoint is set or a variable forbids it.
+// destination returns the URL for a signal, or nil if no endpoint is set or a variable forbids it.
 func (e *environment) destination(s signal) *url.URL {
 	own := "OTEL_EXPORTER_OTLP_" + s.name + "_"
 	name, endpoint := e.first(own+"ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -88,18 +88,19 @@ func (e *environment) wanted(s signal) bool {
 	return false
 }
 
-// spoken reports whether the collector is to be spoken to in the one protocol there is.
+// spoken reports whether the variables ask for http/protobuf, the only supported protocol.
 func (e *environment) spoken(s signal) bool {
 	name, protocol := e.first("OTEL_EXPORTER_OTLP_"+s.name+"_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 	if name == "" || protocol == "http/protobuf" {
 		return true
 	}
-	e.warn(name, "must be http/protobuf: lockproxy speaks no other protocol, and collectors have another port for it, mostly 4318", s)
+	e.warn(name, "must be http/protobuf: lockproxy speaks no other protocol, and collectors have another port for it, "+
+		"mostly 4318", s)
 	return false
 }
 
-// warn says what is wrong with a variable, once, and which signal is not sent for it; the zero
-// signal is none.
+// warn records the fault of a variable, once, and the signal that is not sent because of it; the
+// zero signal is none.
 func (e *environment) warn(name, fault string, s signal) {
 	text := name + " " + fault
 	if s.name != "" {

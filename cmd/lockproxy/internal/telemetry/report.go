@@ -18,7 +18,7 @@ import (
 	"lockproxy/plain"
 )
 
-// warnEvery is how often the log says that a collector takes nothing.
+// warnEvery is the shortest time between two warnings about a collector that does not answer.
 const warnEvery = time.Minute
 
 // report logs how the sending of one signal goes. Safe for concurrent use.
@@ -63,7 +63,7 @@ func (r *report) warnLocked(now time.Time, lost uint64, err error) {
 	r.warned, r.told = now, lost
 }
 
-// end logs what was lost since the last warning, and is called last.
+// end logs the losses since the last warning, and is called last.
 func (r *report) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +72,7 @@ func (r *report) end(err error) {
 	}
 }
 
-// spans sends spans and counts those that it cannot. It bounds how many there are.
+// spans sends spans and counts the lost ones. It limits how many wait.
 type spans struct {
 	sdktrace.SpanExporter
 	report
@@ -111,8 +111,9 @@ func (s *spans) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan) 
 	return nil // it is logged
 }
 
-// over ends what is still being sent, if err says that the time was over, and logs what was lost.
-func (s *spans) over(ctx context.Context, err error) {
+// finish interrupts the current request if err says that the time has run out, and logs the
+// losses.
+func (s *spans) finish(ctx context.Context, err error) {
 	if err != nil {
 		_ = s.Shutdown(ctx) // ends the request
 		s.lost.Add(uint64(max(s.waiting.Load(), 0)))
@@ -132,7 +133,7 @@ func (m *metricsExporter) Export(ctx context.Context, all *metricdata.ResourceMe
 	return nil // it is logged
 }
 
-// logFaults makes OpenTelemetry write what it reports by itself to log.
+// logFaults makes OpenTelemetry report its own errors to log.
 func logFaults(log *zap.Logger) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		log.Warn("OpenTelemetry reports an error", zap.String("error", plain.Short(err.Error())))
@@ -140,8 +141,8 @@ func logFaults(log *zap.Logger) {
 	otel.SetLogger(logr.New(&sink{log: log}))
 }
 
-// sink logs warnings and errors of OpenTelemetry. It leaves their values out, which may be passwords
-// from the environment, but for names of files.
+// sink logs warnings and errors of OpenTelemetry. It leaves their values out, which may be
+// passwords from the environment, but for names of files.
 type sink struct{ log *zap.Logger }
 
 var _ logr.LogSink = (*sink)(nil)

@@ -19,7 +19,7 @@ import (
 // Names of attributes that are ours. All others are those of OpenTelemetry's conventions.
 const (
 	keyAttribute     = attribute.Key("lockproxy.key")
-	keysAttribute    = attribute.Key("lockproxy.keys") // how many, where it is more than one
+	keysAttribute    = attribute.Key("lockproxy.keys") // how many, if it is more than one
 	kindAttribute    = attribute.Key("lockproxy.kind")
 	outcomeAttribute = attribute.Key("lockproxy.outcome")
 	ownerAttribute   = attribute.Key("lockproxy.owner")
@@ -54,7 +54,7 @@ func (t *Telemetry) Record(e *stat.Event) {
 	}
 }
 
-// spanName is the command. It holds nothing that a client made up.
+// spanName is the command. It contains no text of a client.
 func spanName(e *stat.Event) string {
 	switch {
 	case e.Command == "session":
@@ -65,12 +65,12 @@ func spanName(e *stat.Event) string {
 	return strings.ToUpper(e.Command)
 }
 
-// failed reports whether the proxy, or the masters, could not do what was asked.
+// failed reports whether the proxy or the masters were unable to run the command.
 func failed(e *stat.Event) bool {
 	return e.Outcome.Failed() || e.Command == "session" && e.Outcome == stat.OutcomeLost
 }
 
-// attributes returns what a span tells. No value is longer than a few kilobytes.
+// attributes returns the attributes of a span. No value is longer than a few kilobytes.
 func attributes(e *stat.Event) []attribute.KeyValue {
 	all := make([]attribute.KeyValue, 0, 20)
 	add := func(there bool, a attribute.KeyValue) {
@@ -100,8 +100,8 @@ func attributes(e *stat.Event) []attribute.KeyValue {
 	return all
 }
 
-// text returns s as it is, or with escapes if it is no UTF-8: one such text would make the collector
-// refuse all spans that travel with it.
+// text returns s as it is, or with escapes if it is no UTF-8: one such text would make the
+// collector refuse all spans that travel with it.
 func text(s string) string {
 	if utf8.ValidString(s) {
 		return s

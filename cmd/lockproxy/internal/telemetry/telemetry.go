@@ -26,25 +26,25 @@ import (
 // closeWait bounds how long Close waits for the collector.
 const closeWait = 3 * time.Second
 
-// Telemetry sends spans and metrics. A collector that is slow or away costs spans and nothing else.
-// The methods of nil, which stands for no telemetry, do nothing. Safe for concurrent use.
+// Telemetry sends spans and metrics. A slow or missing collector costs only spans. Without
+// telemetry it is nil, and its methods have no effect. Safe for concurrent use.
 type Telemetry struct {
 	log      *zap.Logger
 	to       settings
 	resource *resource.Resource
 	once     sync.Once // of Close
 
-	// Nil where no traces are sent.
+	// Nil if no traces are sent.
 	tracer  trace.Tracer
 	spans   *spans
 	tracing *sdktrace.TracerProvider
 
-	// Nil where no metrics are sent, and before Start.
+	// Nil if no metrics are sent, and before Start.
 	metering *sdkmetric.MeterProvider
 }
 
-// New returns what the environment asks for, nil if that is nothing, and logs where telemetry goes.
-// The exporters read the environment of the process themselves; getenv must be os.Getenv, or agree
+// New returns the telemetry that the environment asks for, or nil, and logs the destinations. The
+// exporters read the environment of the process themselves; getenv must be os.Getenv, or agree
 // with it. version is that of lockproxy. The caller closes the result.
 func New(getenv func(string) string, version string, log *zap.Logger) *Telemetry {
 	to := fromEnvironment(getenv)
@@ -108,8 +108,8 @@ func (t *Telemetry) WantsSpans() bool { return t != nil && t.to.traces != nil }
 // WantsMetrics reports whether Start sends metrics.
 func (t *Telemetry) WantsMetrics() bool { return t != nil && t.to.metrics != nil }
 
-// Start sends the metrics of registry each minute, or as OTEL_METRIC_EXPORT_INTERVAL says. It calls
-// registry at most once.
+// Start sends the metrics of registry each minute, or as OTEL_METRIC_EXPORT_INTERVAL says. It
+// calls registry at most once.
 func (t *Telemetry) Start(registry func() prometheus.Gatherer) {
 	if !t.WantsMetrics() {
 		return
@@ -124,8 +124,8 @@ func (t *Telemetry) Start(registry func() prometheus.Gatherer) {
 	t.metering = sdkmetric.NewMeterProvider(sdkmetric.WithResource(t.resource), sdkmetric.WithReader(reader))
 }
 
-// Close sends what is left and ends, after three seconds or at the end of ctx at the latest. It may be
-// called twice. Record may be called meanwhile.
+// Close sends the remaining data and ends, after three seconds or at the end of ctx at the latest.
+// It may be called twice. Record may be called meanwhile.
 func (t *Telemetry) Close(ctx context.Context) {
 	if t == nil {
 		return
@@ -135,7 +135,7 @@ func (t *Telemetry) Close(ctx context.Context) {
 		defer cancel()
 		var wg sync.WaitGroup
 		if t.tracing != nil {
-			wg.Go(func() { t.spans.over(ctx, t.tracing.Shutdown(ctx)) })
+			wg.Go(func() { t.spans.finish(ctx, t.tracing.Shutdown(ctx)) })
 		}
 		if t.metering != nil {
 			wg.Go(func() {

@@ -63,11 +63,13 @@ func TestSpans(t *testing.T) {
 	sent, lines := to(t, c.URL+"/otlp", nil)
 	client := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 50001}
 	for _, e := range []stat.Event{
-		{Command: "lock", Outcome: stat.OutcomeGranted, Key: "job", Keys: []string{"a", "b"}, Kind: stat.KindKeys, Owner: "me", Fence: 7, TTL: 5 * time.Second,
+		{Command: "lock", Outcome: stat.OutcomeGranted, Key: "job", Keys: []string{"a", "b"}, Kind: stat.KindKeys,
+			Owner: "me", Fence: 7, TTL: 5 * time.Second,
 			Wait: true, Session: true, Took: 1500 * time.Millisecond, User: "alice", Client: client},
 		{Command: "lock", Outcome: stat.OutcomeNoQuorum, Key: "\xff\n", Kind: stat.KindExclusive},
 		{Command: "lock", Sub: "help", Outcome: stat.OutcomeOK},
-		{Command: "unlock", Outcome: stat.OutcomeReleased, Key: "job", Fence: 7, Keep: time.Minute, Held: 250 * time.Millisecond, Client: &net.UnixAddr{Name: "/run/s"}},
+		{Command: "unlock", Outcome: stat.OutcomeReleased, Key: "job", Fence: 7, Keep: time.Minute,
+			Held: 250 * time.Millisecond, Client: &net.UnixAddr{Name: "/run/s"}},
 		{Command: "extend", Outcome: stat.OutcomeLost, Key: "job"},
 		{Command: "lockproxy", Sub: "\xff what", Outcome: stat.OutcomeInvalid},
 		{Command: "lockproxy", Sub: "release", Outcome: stat.OutcomeReleased, Key: "job", Via: "page"},
@@ -79,18 +81,25 @@ func TestSpans(t *testing.T) {
 	sent.Close(t.Context())
 	type attributes = map[string]any
 	want := []collector.Span{
-		{Name: "LOCK", Attributes: attributes{"db.operation.name": "LOCK", "lockproxy.outcome": "granted", "lockproxy.key": "job", "lockproxy.keys": int64(3),
-			"lockproxy.kind": "keys", "lockproxy.owner": "me", "lockproxy.fence": int64(7), "lockproxy.ttl": 5.0, "lockproxy.wait": true, "lockproxy.session": true,
+		{Name: "LOCK", Attributes: attributes{"db.operation.name": "LOCK", "lockproxy.outcome": "granted",
+			"lockproxy.key": "job", "lockproxy.keys": int64(3),
+			"lockproxy.kind": "keys", "lockproxy.owner": "me", "lockproxy.fence": int64(7), "lockproxy.ttl": 5.0,
+			"lockproxy.wait": true, "lockproxy.session": true,
 			"user.name": "alice", "client.address": "10.0.0.7", "client.port": int64(50001)}},
-		{Name: "LOCK", Failed: true, Attributes: attributes{"db.operation.name": "LOCK", "lockproxy.outcome": "noquorum", "error.type": "noquorum",
+		{Name: "LOCK", Failed: true, Attributes: attributes{"db.operation.name": "LOCK", "lockproxy.outcome": "noquorum",
+			"error.type":    "noquorum",
 			"lockproxy.key": `\xff\n`, "lockproxy.kind": "exclusive"}},
 		{Name: "LOCK HELP", Attributes: attributes{"db.operation.name": "LOCK HELP", "lockproxy.outcome": "ok"}},
-		{Name: "UNLOCK", Attributes: attributes{"db.operation.name": "UNLOCK", "lockproxy.outcome": "released", "lockproxy.key": "job", "lockproxy.fence": int64(7),
+		{Name: "UNLOCK", Attributes: attributes{"db.operation.name": "UNLOCK", "lockproxy.outcome": "released",
+			"lockproxy.key": "job", "lockproxy.fence": int64(7),
 			"lockproxy.keep": 60.0, "lockproxy.held": 0.25}},
-		{Name: "EXTEND", Attributes: attributes{"db.operation.name": "EXTEND", "lockproxy.outcome": "lost", "lockproxy.key": "job"}},
+		{Name: "EXTEND", Attributes: attributes{"db.operation.name": "EXTEND", "lockproxy.outcome": "lost",
+			"lockproxy.key": "job"}},
 		{Name: "LOCKPROXY", Attributes: attributes{"db.operation.name": "LOCKPROXY", "lockproxy.outcome": "invalid"}},
-		{Name: "LOCKPROXY RELEASE", Attributes: attributes{"db.operation.name": "LOCKPROXY RELEASE", "lockproxy.outcome": "released", "lockproxy.key": "job", "lockproxy.via": "page"}},
-		{Name: "session end", Failed: true, Attributes: attributes{"lockproxy.outcome": "lost", "error.type": "lost", "lockproxy.key": "job", "lockproxy.session": true}},
+		{Name: "LOCKPROXY RELEASE", Attributes: attributes{"db.operation.name": "LOCKPROXY RELEASE",
+			"lockproxy.outcome": "released", "lockproxy.key": "job", "lockproxy.via": "page"}},
+		{Name: "session end", Failed: true, Attributes: attributes{"lockproxy.outcome": "lost", "error.type": "lost",
+			"lockproxy.key": "job", "lockproxy.session": true}},
 	}
 	got := c.Spans()
 	if len(got) != len(want) || len(c.Faults()) > 0 {
@@ -98,14 +107,17 @@ func TestSpans(t *testing.T) {
 	}
 	for i, w := range want {
 		w.Attributes["db.system.name"] = "redis"
-		if g := got[i]; g.Name != w.Name || g.Failed != w.Failed || g.Kind != "SPAN_KIND_SERVER" || !reflect.DeepEqual(g.Attributes, w.Attributes) {
+		if g := got[i]; g.Name != w.Name || g.Failed != w.Failed || g.Kind != "SPAN_KIND_SERVER" ||
+			!reflect.DeepEqual(g.Attributes, w.Attributes) {
 			t.Errorf("got %+v, want %+v", g, w)
 		}
 	}
-	if s := got[0]; s.End-s.Start != uint64(1500*time.Millisecond) || s.End > before || before-s.End > uint64(time.Minute) {
+	if s := got[0]; s.End-s.Start != uint64(1500*time.Millisecond) || s.End > before ||
+		before-s.End > uint64(time.Minute) {
 		t.Errorf("a LOCK that took 1.5s lasts from %d to %d, now is %d", s.Start, s.End, before)
 	}
-	if r := got[0].Resource; r["service.name"] != "lockproxy" || r["service.version"] != "v1.2.3" || r["service.instance.id"] == nil || r["host.name"] == nil {
+	if r := got[0].Resource; r["service.name"] != "lockproxy" || r["service.version"] != "v1.2.3" ||
+		r["service.instance.id"] == nil || r["host.name"] == nil {
 		t.Errorf("the resource is %v", r)
 	}
 	if text := logged(lines); !strings.Contains(text, "traces:"+c.URL+"/otlp/v1/traces") || lines.Len() != 1 {
@@ -113,10 +125,11 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestStandardVariables: what the exporters and the SDK read from the environment.
+// TestStandardVariables: the exporters and the SDK obey the standard variables of the environment.
 func TestStandardVariables(t *testing.T) {
 	c := collect(t)
-	sent, lines := to(t, c.URL, map[string]string{"OTEL_SERVICE_NAME": "locks-eu", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test,host.name=h",
+	sent, lines := to(t, c.URL, map[string]string{"OTEL_SERVICE_NAME": "locks-eu",
+		"OTEL_RESOURCE_ATTRIBUTES":   "deployment.environment.name=test,host.name=h",
 		"OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer%20hush,broken hush", "OTEL_METRIC_EXPORT_INTERVAL": "20"})
 	numbers := prometheus.NewRegistry()
 	numbers.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "numbers_total"}))
@@ -157,7 +170,7 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// TestCollectorIsAway: spans are lost, counted, and told once; nothing waits for them.
+// TestCollectorIsAway: lost spans are counted and reported once, and commands do not wait.
 func TestCollectorIsAway(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -215,7 +228,8 @@ func testLost(t *testing.T, endpoint, reason string) {
 	if warnings < 1 || warnings > 2 || lost != all {
 		t.Errorf("%d warnings about %d of %d lost spans\n%s", warnings, lost, all, logged(lines))
 	}
-	eventually(t, "the end of OpenTelemetry's goroutines", func() bool { return !strings.Contains(stacks(), "go.opentelemetry.io") })
+	eventually(t, "the end of OpenTelemetry's goroutines",
+		func() bool { return !strings.Contains(stacks(), "go.opentelemetry.io") })
 }
 
 // eventually waits until condition holds.
@@ -269,12 +283,14 @@ func TestCertificateWithoutTLS(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", file)
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:1")
 	core, lines := observer.New(zapcore.InfoLevel)
-	if New(os.Getenv, "v1", zap.New(core)) != nil || !strings.Contains(logged(lines), "no traces are sent map[error:insecure HTTP endpoint") {
+	if New(os.Getenv, "v1", zap.New(core)) != nil ||
+		!strings.Contains(logged(lines), "no traces are sent map[error:insecure HTTP endpoint") {
 		t.Errorf("telemetry is on:\n%s", logged(lines))
 	}
 }
 
-// TestTLSAndGzip: the certificate of a collector is checked with the authority that a variable names.
+// TestTLSAndGzip: the certificate of a collector is checked with the authority that a variable
+// names.
 func TestTLSAndGzip(t *testing.T) {
 	c := collector.New()
 	defer c.Close()
@@ -285,7 +301,8 @@ func TestTLSAndGzip(t *testing.T) {
 	if err := os.WriteFile(file, ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sent, lines := to(t, secure.URL, map[string]string{"OTEL_EXPORTER_OTLP_CERTIFICATE": file, "OTEL_METRICS_EXPORTER": "none",
+	sent, lines := to(t, secure.URL, map[string]string{"OTEL_EXPORTER_OTLP_CERTIFICATE": file,
+		"OTEL_METRICS_EXPORTER":          "none",
 		"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"})
 	if sent.WantsMetrics() {
 		t.Error("metrics are sent")
@@ -299,7 +316,8 @@ func TestTLSAndGzip(t *testing.T) {
 
 func TestOff(t *testing.T) {
 	before := runtime.NumGoroutine()
-	for _, env := range []map[string]string{{}, {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}} {
+	for _, env := range []map[string]string{{}, {"OTEL_SDK_DISABLED": "true",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}} {
 		core, lines := observer.New(zapcore.InfoLevel)
 		sent := New(func(name string) string { return env[name] }, "v1", zap.New(core))
 		if sent != nil || lines.Len() > 0 {
@@ -322,7 +340,8 @@ func BenchmarkRecord(b *testing.B) {
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
 	defer hanging.Close()
 	defer close(over)
-	e := &stat.Event{Command: "lock", Outcome: stat.OutcomeGranted, Key: "job", Kind: stat.KindExclusive, Fence: 7, TTL: time.Second, Took: time.Millisecond,
+	e := &stat.Event{Command: "lock", Outcome: stat.OutcomeGranted, Key: "job", Kind: stat.KindExclusive, Fence: 7,
+		TTL: time.Second, Took: time.Millisecond,
 		Client: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 50001}}
 	for name, most := range map[string]int{"sent": 1 << 20, "lost": 1} {
 		b.Run(name, func(b *testing.B) {

@@ -25,7 +25,7 @@ type Span struct {
 	Resource   map[string]any
 }
 
-// Collector keeps what came. The caller closes it.
+// Collector keeps the telemetry that it receives. The caller closes it.
 type Collector struct {
 	*httptest.Server
 
@@ -45,7 +45,7 @@ func New() *Collector {
 	return c
 }
 
-// Spans returns the spans that came, as they came.
+// Spans returns the received spans in the order of arrival.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *Collector) Headers() []http.Header {
 	return append([]http.Header(nil), c.headers...)
 }
 
-// Faults returns what was wrong with requests.
+// Faults returns the faults of requests.
 func (c *Collector) Faults() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +133,8 @@ func (c *Collector) takeSpansLocked(body []byte) error {
 		for _, scope := range of.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
 				c.spans = append(c.spans, Span{Name: s.GetName(), Kind: s.GetKind().String(), Failed: s.GetStatus().GetCode() == 2,
-					Start: s.GetStartTimeUnixNano(), End: s.GetEndTimeUnixNano(), Attributes: values(s.GetAttributes()), Resource: resource})
+					Start: s.GetStartTimeUnixNano(), End: s.GetEndTimeUnixNano(), Attributes: values(s.GetAttributes()),
+					Resource: resource})
 			}
 		}
 	}
