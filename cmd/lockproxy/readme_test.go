@@ -131,21 +131,25 @@ func TestDocsTools(t *testing.T) {
 	}
 }
 
-// TestDocsArchitecture: docs/architecture.md names every folder with code, and explains every B-number
-// that a comment names.
+// TestDocsArchitecture: docs/architecture.md names every folder with code, has at most 3,500 words
+// and 25 rows of glossary, and docs/contributing.md explains every B-number that a comment names.
 func TestDocsArchitecture(t *testing.T) {
-	page, err := os.ReadFile("../../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
+	page, numbers := readDocument(t, "docs/architecture.md"), readDocument(t, "docs/contributing.md")
+	if n := len(strings.Fields(page)); n > 3500 {
+		t.Errorf("it has %d words", n)
 	}
-	folders, _, _ := strings.Cut(string(page), "\n## The way of one GET")
+	_, glossary, _ := strings.Cut(page, "\n| word | meaning |\n|---|---|\n")
+	if n := strings.Count(glossary, "\n| "); n < 1 || n > 24 {
+		t.Errorf("the glossary has %d rows", n+1)
+	}
+	folders, _, _ := strings.Cut(page, "\n## The way of one GET")
 	for folder := range mayImport {
 		if name := filepath.Base(folder); folder != "deploy" && folder != "docs" && !strings.Contains(folders, name+"`") {
 			t.Errorf("it does not name the folder %s", folder)
 		}
 	}
 	number := regexp.MustCompile(`\bB[1-9][0-9]?\b`)
-	err = filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || filepath.Base(path) == "readme_test.go" {
 			return err
 		}
@@ -153,8 +157,8 @@ func TestDocsArchitecture(t *testing.T) {
 		for line := range strings.Lines(string(text)) {
 			_, comment, _ := strings.Cut(line, "// ")
 			for _, n := range number.FindAllString(comment, -1) {
-				if !strings.Contains(string(page), "\n| "+n+" |") {
-					t.Errorf("%s names %s, which it does not explain", path, n)
+				if !strings.Contains(numbers, "\n| "+n+" |") {
+					t.Errorf("%s names %s, which docs/contributing.md does not explain", path, n)
 				}
 			}
 		}
