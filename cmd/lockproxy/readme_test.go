@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,23 +13,66 @@ import (
 	"lockproxy/conf"
 )
 
-// TestDocsSettings keeps the table of docs/reference/settings.md and the settings the same.
+// TestDocsSettings: docs/reference/settings.md has a section for each setting, in the order of
+// --help, with its help, its default, when a change takes effect, and an example that can be loaded.
 func TestDocsSettings(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/settings.md")
-	if err != nil {
+	_, rest, found := strings.Cut(readDocument(t, "docs/reference/settings.md"), "\n## All settings\n")
+	if !found {
+		t.Fatal("the page has no section All settings")
+	}
+	rest, _, _ = strings.Cut(rest, "\n## Passwords and certificates\n")
+	overview, _, _ := strings.Cut(rest, "\n## ")
+	settings := conf.Settings()
+	sections := strings.Split(rest, "\n### ")[1:]
+	listed := strings.Count(overview, "(#") - strings.Count(overview, "\n| [")
+	if len(sections) != len(settings) || listed != len(settings) {
+		t.Fatalf("the page has %d sections and lists %d settings, there are %d", len(sections), listed, len(settings))
+	}
+	for i, s := range settings {
+		t.Run(s.Name, func(t *testing.T) {
+			if !strings.Contains(overview, "["+s.Name+"](#"+s.Name+")") {
+				t.Error("the overview does not list it")
+			}
+			changes := "a restart"
+			if slices.Contains(conf.Live(), s.Name) {
+				changes = "a reload"
+			}
+			help := strings.ToUpper(s.Help[:1]) + s.Help[1:] + "."
+			want := s.Name + " " + help + " * Default: " + s.Default + " * Changes at: " + changes + " ```yaml "
+			if got := oneSpace(sections[i]); !strings.HasPrefix(got, want) {
+				t.Errorf("the section is\n%s\nwant\n%s", got, want)
+			}
+			checkExample(t, s.Name, sections[i])
+		})
+	}
+}
+
+// checkExample loads the example in the section of a setting. If it names no server, masters are added.
+func checkExample(t *testing.T, name, section string) {
+	t.Helper()
+	example := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindStringSubmatch(section)
+	if example == nil {
+		t.Fatal("there is no example")
+	}
+	content := example[1]
+	if !strings.Contains("\n"+content, "\n"+name+": ") {
+		t.Errorf("the example does not set it: %s", content)
+	}
+	if !regexp.MustCompile(`(?m)^(upstream|masters|embedded): `).MatchString(content) {
+		content += "masters: [10.0.0.1:6379, 10.0.0.2:6379, 10.0.0.3:6379]\n"
+	} else if strings.Contains(content, "sentinel://") {
+		content += "masters: [10.0.0.1:6379]\n"
+	}
+	file := filepath.Join(t.TempDir(), "lockproxy.yaml")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(page), "| setting | default | |\n|---|---|---|\n")
-	if !found {
-		t.Fatal("the page has no table of settings")
+	config, err := conf.Load([]string{"--config", file}, nil)
+	if err != nil {
+		t.Errorf("the example: %v", err)
 	}
-	table, _, _ := strings.Cut(rest, "\n\n")
-	var want []string
-	for _, s := range conf.Settings() {
-		want = append(want, "| `"+s.Name+"` | "+s.Default+" | "+s.Help+" |")
-	}
-	if got := strings.Join(want, "\n"); table != got {
-		t.Errorf("the page says\n%s\n\nwant\n%s", table, got)
+	if _, changed := config.Changed()[name]; !changed {
+		t.Errorf("the example leaves the default: %s", content)
 	}
 }
 
@@ -88,21 +132,25 @@ func TestDocsTools(t *testing.T) {
 	}
 }
 
-// TestDocsArchitecture: docs/architecture.md names every folder with code, and explains every
-// B-number that a comment names.
+// TestDocsArchitecture: docs/architecture.md names every folder with code, has at most 3,500 words
+// and 25 rows of glossary, and docs/contributing.md explains every B-number that a comment names.
 func TestDocsArchitecture(t *testing.T) {
-	page, err := os.ReadFile("../../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
+	page, numbers := readDocument(t, "docs/architecture.md"), readDocument(t, "docs/contributing.md")
+	if n := len(strings.Fields(page)); n > 3500 {
+		t.Errorf("it has %d words", n)
 	}
-	folders, _, _ := strings.Cut(string(page), "\n## The way of one GET")
+	_, glossary, _ := strings.Cut(page, "\n| word | meaning |\n|---|---|\n")
+	if n := strings.Count(glossary, "\n| "); n < 1 || n > 24 {
+		t.Errorf("the glossary has %d rows", n+1)
+	}
+	folders, _, _ := strings.Cut(page, "\n## The way of one GET")
 	for folder := range mayImport {
 		if name := filepath.Base(folder); folder != "deploy" && folder != "docs" && !strings.Contains(folders, name+"`") {
 			t.Errorf("it does not name the folder %s", folder)
 		}
 	}
 	number := regexp.MustCompile(`\bB[1-9][0-9]?\b`)
-	err = filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || filepath.Base(path) == "readme_test.go" {
 			return err
 		}
@@ -110,8 +158,8 @@ func TestDocsArchitecture(t *testing.T) {
 		for line := range strings.Lines(string(text)) {
 			_, comment, _ := strings.Cut(line, "// ")
 			for _, n := range number.FindAllString(comment, -1) {
-				if !strings.Contains(string(page), "\n| "+n+" |") {
-					t.Errorf("%s names %s, which it does not explain", path, n)
+				if !strings.Contains(numbers, "\n| "+n+" |") {
+					t.Errorf("%s names %s, which docs/contributing.md does not explain", path, n)
 				}
 			}
 		}
