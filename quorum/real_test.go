@@ -123,12 +123,8 @@ func TestNoStraysAfterPause(t *testing.T) {
 			const pairs = 25
 			for i := range pairs {
 				key := fmt.Sprint("job", i)
-				start := time.Now()
 				lease := eventually(t, proxies[0], key, time.Minute)
 				mustRelease(t, proxies[len(proxies)-1], key, lease.Token)
-				if took := time.Since(start); took > 500*time.Millisecond {
-					t.Errorf("pair %d took %v with one master paused", i, took)
-				}
 			}
 			if c.dead && !poll(5*time.Second, func() bool {
 				return proxies[0].Masters()[2].Reason == "gave no answer in 2s"
@@ -186,11 +182,7 @@ func TestMasterRestarted(t *testing.T) {
 	lease := eventually(t, q, "job", time.Minute)
 	servers[2].server.Kill()
 	mustRelease(t, q, "job", lease.Token)
-	start := time.Now()
 	mustRelease(t, q, "job", eventually(t, q, "job", time.Minute).Token)
-	if took := time.Since(start); took > 500*time.Millisecond {
-		t.Errorf("a pair took %v with one master down", took)
-	}
 	if !poll(5*time.Second, func() bool { return q.Masters()[2].Reason == "refused the connection" }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}

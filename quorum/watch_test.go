@@ -46,12 +46,8 @@ func TestWatch(t *testing.T) {
 			addrs := start(t)
 			q, other := dialQuorum(t, addrs, patient), dialQuorum(t, addrs, patient)
 			var job, jobs heard
-			begin := time.Now()
 			defer q.Watch(t.Context(), "job", job.add)()
 			defer q.Watch(t.Context(), "jobs", jobs.add)()
-			if took := time.Since(begin); took > 900*time.Millisecond {
-				t.Errorf("took %v, want as long as a majority needs", took)
-			}
 			if !poll(5*time.Second, func() bool { return subscribed(t, addrs, "lock:job") == 3 }) {
 				t.Fatalf("subscribed at %d masters", subscribed(t, addrs, "lock:job"))
 			}
@@ -191,11 +187,7 @@ func TestWatchThroughFaults(t *testing.T) {
 	if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 2 }) {
 		t.Errorf("told %v", h.ids)
 	}
-	begin := time.Now()
 	q.Watch(t.Context(), "other", h.add)()
-	if took := time.Since(begin); took > 500*time.Millisecond {
-		t.Errorf("took %v with one of three down", took)
-	}
 	if h.count("") != 0 {
 		t.Errorf("woken %d times before it is back", h.count(""))
 	}

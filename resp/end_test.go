@@ -73,7 +73,7 @@ func TestGone(t *testing.T) {
 			select {
 			case <-SessionOf(conn).Gone():
 				conn.WriteString("gone")
-			case <-time.After(5 * time.Second):
+			case <-time.After(time.Minute):
 				conn.WriteString("waited")
 			}
 		})
@@ -91,13 +91,12 @@ func TestGone(t *testing.T) {
 		c.send(tt.send)
 		c.send(tt.more)
 		tt.end(c)
-		start := time.Now()
 		line, _ := c.r.ReadString('\n')
 		if strings.HasPrefix(tt.send, "PING") {
 			line, _ = c.r.ReadString('\n')
 		}
-		if line != "+gone\r\n" || time.Since(start) > time.Second {
-			t.Errorf("%s: got %q after %v", tt.name, line, time.Since(start))
+		if line != "+gone\r\n" {
+			t.Errorf("%s: got %q", tt.name, line)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestLeavingWhileRetired(t *testing.T) {
 			select {
 			case <-s.Gone():
 				noticed <- true
-			case <-time.After(3 * time.Second):
+			case <-time.After(time.Minute):
 				noticed <- false
 			}
 			conn.WriteNull()
@@ -45,7 +45,7 @@ func TestLeavingWhileRetired(t *testing.T) {
 	eventually(t, "the wake-up of Retire", s.drain.Load)
 	c.Close()
 	if !<-noticed {
-		t.Error("the handler was not told within 3s")
+		t.Error("the handler was not told")
 	}
 }
 
@@ -115,7 +115,7 @@ func TestPushesWhileRepliesAreOff(t *testing.T) {
 		}
 	}()
 	c.send("CLIENT REPLY OFF\r\nLOCK k 1000\r\nCLIENT REPLY ON\r\nECHO behind\r\n")
-	c.SetReadDeadline(time.Now().Add(4 * time.Second))
+	c.SetReadDeadline(time.Now().Add(time.Minute))
 	for {
 		line, err := c.r.ReadString('\n')
 		if err != nil {

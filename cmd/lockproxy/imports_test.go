@@ -62,7 +62,8 @@ var mayImport = map[string][]string{
 	"deploy": {},
 	"docs":   {},
 
-	// Tests of the built binary by subject, their tools, and measurements.
+	// Tests of the built binary by subject, and their tools. integration/bench, integration/compare and
+	// integration/browser are modules of their own, for the sake of what they measure and drive.
 	"integration/attacks":    {"integration/lab"},
 	"integration/clients":    {"integration/clients/withlock", "integration/lab"},
 	"integration/faults":     {"integration/history", "integration/lab"},
@@ -76,10 +77,8 @@ var mayImport = map[string][]string{
 
 	"integration/redistest": {},
 
-	"integration/bench":   {},
 	"integration/lab":     {},
 	"integration/history": {},
-	"integration/compare": {"integration/history", "integration/lab"},
 	"integration/docs":    {"integration/lab"}, // runs the examples of the documents
 }
 

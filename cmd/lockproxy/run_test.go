@@ -76,7 +76,7 @@ func started(t *testing.T, args ...string) (address string, log *output, stop fu
 		cancel(errors.New("test is over"))
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("run does not end")
 		}
 		return err
@@ -286,7 +286,7 @@ func TestStderrThatBlocks(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("run does not end")
 	}
 	close(out.goOn)

@@ -84,9 +84,9 @@ func (a attack) mount(t testing.TB, addr string, expected *lab.Heard) lab.Heard 
 			break // it was hung up on, as it should be
 		}
 	}
-	deadline := time.Now().Add(time.Second * lab.Slack)
+	deadline := time.Now().Add(lab.Patience)
 	if expected == nil {
-		deadline = time.Now().Add(100 * time.Millisecond * lab.Slack) // to say nothing at all takes a busy Redis longer
+		deadline = time.Now().Add(500 * time.Millisecond) // to say nothing at all takes a busy Redis longer
 	}
 	return lab.Hear(c, "no sentinel was sent", func(got lab.Heard) bool {
 		return expected == nil && got.Text != "" || expected != nil && got == *expected || time.Now().After(deadline)
@@ -150,7 +150,7 @@ func TestAttackLockSizes(t *testing.T) {
 		"token":     lab.Encode("UNLOCK", "job", strings.Repeat("0", 20<<20)),
 	} {
 		host := lab.Dial(t, c.Addr)
-		host.Timeout = 30 * time.Second * lab.Slack
+		host.Timeout = 2 * time.Minute
 		host.Send(text)
 		if got := host.Frame(); !strings.HasPrefix(got, "-ERR ") || strings.Contains(got, "unknown command") || len(got) > 300 {
 			t.Errorf("LOCK with a large %s: %.300q", name, got)

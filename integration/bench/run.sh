@@ -32,7 +32,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap '[ -z "$bench" ] || { kill -TERM "$bench" || :; wait "$bench" || :; }; exit 130' INT TERM HUP
 go build -o "$scratch/bench" .
 if [ -z "${BENCH_LOCKPROXY:-}" ]; then
-	go build -o "$scratch/lockproxy" ../../cmd/lockproxy
+	go -C ../.. build -o "$scratch/lockproxy" ./cmd/lockproxy
 	BENCH_LOCKPROXY=$scratch/lockproxy
 fi
 # Only a whole run is a result.

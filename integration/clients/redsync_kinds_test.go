@@ -61,7 +61,7 @@ func TestRedsyncAndKinds(t *testing.T) {
 				t.Errorf("%s: redsync unlocked %s, which it never had", name, key)
 			}
 			host.WantDo(":1\r\n", withKeys([]string{"UNLOCK", "job", token}, kind.keys)...)
-			lab.WantKeysGone(t, c.Masters, 3*time.Second*lab.Slack)
+			lab.WantKeysGone(t, c.Masters, lab.Patience)
 
 			theirs = mutex(key)
 			if err := theirs.LockContext(t.Context()); err != nil {
@@ -110,7 +110,7 @@ func TestSetAndKinds(t *testing.T) {
 		}
 		host.WantDo(":1\r\n", withKeys([]string{"UNLOCK", "job", token}, kind.keys)...)
 		for _, key := range kind.keys {
-			lab.WantKeysGone(t, c.Masters, 3*time.Second*lab.Slack)
+			lab.WantKeysGone(t, c.Masters, lab.Patience)
 			set(key, "+OK\r\n")
 			host.WantDo(lab.Null2, lock...)
 			for _, s := range c.Masters {

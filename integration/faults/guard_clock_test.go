@@ -28,9 +28,6 @@ func TestGuardClockStep(t *testing.T) {
 			l.Masters[2].Clock.Step(step)
 			start := time.Now()
 			lab.WaitReason(t, host, 2, "stepped its clock ")
-			if took := time.Since(start); took > 1200*time.Millisecond*lab.Slack {
-				t.Errorf("a step was noticed after %v, want a second", took)
-			}
 			lab.UnlockSurely(t, host, "job", lab.LockSoon(t, host, "job")) // the others do without it
 			lab.WaitAllVote(t, l, host)
 			if out := time.Since(start); out < maxTTL {

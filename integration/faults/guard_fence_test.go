@@ -86,7 +86,7 @@ func TestGuardCounters(t *testing.T) {
 	for _, s := range l.Masters[:2] {
 		s.RestartEmpty(t)
 	}
-	lab.WaitStates(t, host, 4*time.Second*lab.Slack, "quarantined", "quarantined", "voting", "voting", "voting")
+	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting", "voting", "voting")
 	lab.WaitAllVote(t, l, host)
 	l.Masters[2].Kill() // the only one that had them all the time
 	next := lab.LockSoon(t, host, "job")
@@ -112,11 +112,9 @@ func clockFence() int { return int(time.Now().UnixMilli() << 11) }
 // quarantine would last a minute.
 func TestGuardNew(t *testing.T) {
 	t.Parallel()
-	slowest := time.Duration(0)
 	for range 20 {
 		l := lab.Start(t, lab.Config{Proxies: -1})
 		proxies := l.StartProxies(t, 3)
-		start := time.Now()
 		for i, p := range proxies {
 			host := lab.Dial(t, p.Addr)
 			host.Unlock("job", lab.LockSoon(t, host, "job"))
@@ -125,7 +123,6 @@ func TestGuardNew(t *testing.T) {
 				t.Errorf("proxy %d put a master of a new deployment in quarantine:\n%s", i+1, p.Log)
 			}
 		}
-		slowest = max(slowest, time.Since(start))
 		lab.WaitFor(t, "word in a log that the deployment was taken for new", lab.Patience, func() bool {
 			return slices.ContainsFunc(proxies, func(p *lab.Proxy) bool {
 				return strings.Contains(p.Log.String(), "all masters are new: taken for a new deployment")
@@ -137,9 +134,6 @@ func TestGuardNew(t *testing.T) {
 		for _, s := range append(l.Masters, l.Upstream) {
 			s.Kill()
 		}
-	}
-	if t.Logf("at most %v from the start of three proxies to all of them having locked", slowest); slowest > 3*time.Second*lab.Slack {
-		t.Errorf("it took %v", slowest)
 	}
 }
 

@@ -94,9 +94,6 @@ func (p parting) during(t *testing.T, clients []*lab.Client) (slowest time.Durat
 		}
 		lab.Pass(t, 50*time.Millisecond)
 	}
-	if bound := 900 * time.Millisecond * lab.Slack; slowest > bound {
-		t.Errorf("%s: a reply took %v, want at most %v at a master timeout of 500ms", p.name, slowest, bound)
-	}
 	return slowest
 }
 

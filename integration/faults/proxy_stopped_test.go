@@ -78,23 +78,17 @@ func TestProxyKilled(t *testing.T) {
 	for i := range locks {
 		tokens = append(tokens, host.Lock(fmt.Sprint("job-", i), fmt.Sprint(ttl.Milliseconds())))
 	}
-	last := time.Now()
 	l.Proxies[0].Kill()
-	slowest := time.Duration(0)
 	for i, token := range tokens {
 		key, next := fmt.Sprint("job-", i), ""
 		lab.WaitFor(t, key, lab.Patience, func() bool {
 			next = lab.TokenOf(other.Do("LOCK", key, "30s"))
 			return next != ""
 		})
-		if slowest = max(slowest, time.Since(last)); next <= token {
+		if next <= token {
 			t.Errorf("%s: token %s after %s", key, next, token)
 		}
 		other.Unlock(key, next)
 	}
-	t.Logf("the last of %d locks was free %v after it was taken, at a ttl of %v", locks, slowest, ttl)
-	if slowest > ttl+2*time.Second*lab.Slack {
-		t.Errorf("free after %v", slowest)
-	}
-	lab.WantKeysGone(t, l.Masters, 2*time.Second)
+	lab.WantKeysGone(t, l.Masters, lab.Patience) // those of the second proxy have 30s
 }

@@ -45,7 +45,7 @@ func TestReordered(t *testing.T) {
 			wantUntouched(t, l, key, token, 48*time.Second)
 		}
 		clients[i%4].Unlock(key, token)
-		lab.WantKeysGone(t, l.Masters, 3*time.Second*lab.Slack)
+		lab.WantKeysGone(t, l.Masters, lab.Patience)
 		if t.Failed() {
 			t.Fatalf("in the order %v", order)
 		}
@@ -113,7 +113,7 @@ func TestLateGrant(t *testing.T) {
 				if a := <-unlocked; a.Reply != ":1\r\n" {
 					t.Errorf("UNLOCK: %q (%v)", a.Reply, a.Err)
 				}
-				lab.WantKeysGone(t, l.Masters, 8*time.Second*lab.Slack) // the first proxy checks its late grant
+				lab.WantKeysGone(t, l.Masters, lab.Patience) // the first proxy checks its late grant
 			}
 		})
 	}

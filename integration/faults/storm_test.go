@@ -205,7 +205,7 @@ func (s *faultStorm) check(t testing.TB) []history.Violation {
 // long ttls.
 func (s *faultStorm) strays(t testing.TB) (found []history.Violation) {
 	t.Helper()
-	healed, patience := s.log.Now(), 6*time.Second*lab.Slack // a check that comes again, and what fades: 2s each
+	healed, patience := s.log.Now(), lab.Patience // for a check that comes again, and what fades
 	if s.plan.tidy {
 		lab.Settle(t, s.Masters, s.Proxies...)
 	} else {

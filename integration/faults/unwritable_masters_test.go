@@ -27,7 +27,7 @@ func TestFirstStartWithUnwritable(t *testing.T) {
 			end := fault(l.Masters[2], t)
 			start := time.Now()
 			host := lab.Dial(t, l.StartProxy(t).Addr)
-			reply, within := "", maxTTL+6*time.Second*lab.Slack // the wait, and a grace of a few seconds
+			reply, within := "", maxTTL+lab.Patience
 			if !lab.Poll(within, func() bool {
 				reply = host.Do("LOCK", "job", "1s")
 				return lab.TokenOf(reply) != ""

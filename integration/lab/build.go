@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -70,17 +71,22 @@ var PlainBinary = sync.OnceValues(func() (string, error) {
 	return build("lockproxy-plain", given, false)
 })
 
-// build builds the program, unless a binary is given.
+// build builds the program, unless a binary is given. It does so in the module of the program: that
+// of the tests may be another one, which does not list what the program needs.
 func build(name, given string, race bool) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
 	}
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "lockproxy").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module lockproxy: %w", err)
+	}
 	path := filepath.Join(scratch, name)
-	args := []string{"build", "-o", path}
+	args := []string{"-C", strings.TrimSpace(string(root)), "build", "-o", path}
 	if race {
 		args = append(args, "-race")
 	}
-	out, err := exec.Command("go", append(args, "lockproxy/cmd/lockproxy")...).CombinedOutput()
+	out, err := exec.Command("go", append(args, "./cmd/lockproxy")...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build lockproxy: %w\n%s", err, out)
 	}

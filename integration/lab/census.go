@@ -65,13 +65,13 @@ func maxTTL(c *Client) time.Duration {
 }
 
 // WantNoStray fails if any master keeps a lock key once the proxies have settled. A SET that
-// overtook a release sent through another proxy takes one more exchange to find and undo, so a
-// moment is granted; but nothing may be left to expiry: the locks of the test need a ttl much
-// longer than that.
+// overtook a release sent through another proxy takes one more exchange to find and undo, so
+// Patience is granted; but nothing may be left to expiry: the locks of the test need a ttl longer
+// than that.
 func WantNoStray(t testing.TB, masters []*Redis, proxies ...*Proxy) {
 	t.Helper()
 	Settle(t, masters, proxies...)
-	WantKeysGone(t, masters, 6*time.Second*Slack)
+	WantKeysGone(t, masters, Patience)
 }
 
 // WantKeysGone waits for the masters to lose all lock keys, which has to happen by releases: well

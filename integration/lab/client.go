@@ -129,11 +129,11 @@ func (c *Client) WantToken(args ...string) string {
 
 // WantFree asks for key with WAIT, and returns how long after start it was granted. It gives the
 // lock back.
-func (c *Client) WantFree(key string, start time.Time) time.Duration {
+func (c *Client) WantFree(key string) (at time.Time) {
 	c.T.Helper()
 	token, at := WantToken(c.T, key, c.Later("LOCK", key, "60s", "WAIT", "0"))
 	c.Unlock(key, token)
-	return at.Sub(start)
+	return at
 }
 
 // LockFull sends LOCK ... FULL with more options, which must be granted.

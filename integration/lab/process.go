@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +23,8 @@ type Process struct {
 	kept string        // the directory for its output if the test fails
 	Done chan struct{} // closed when the process has ended
 	Err  error         // how it ended; read it after done
+
+	ending atomic.Bool // SIGTERM was sent
 }
 
 // Launch starts a program. Its clean-up kills it, and keeps its output if the test failed.
@@ -77,7 +80,12 @@ func (p *Process) Kill() {
 }
 
 // Signal sends s to the process; one that has ended does not mind.
-func (p *Process) Signal(s syscall.Signal) { _ = p.Cmd.Process.Signal(s) }
+func (p *Process) Signal(s syscall.Signal) {
+	if s == syscall.SIGTERM {
+		p.ending.Store(true)
+	}
+	_ = p.Cmd.Process.Signal(s)
+}
 
 // Running reports whether the process has not ended yet.
 func (p *Process) Running() bool {

@@ -94,11 +94,7 @@ func TestQueueTimeout(t *testing.T) {
 			t.Errorf("LOCK with WAIT %v: %q after %v", wait, r.reply, r.took)
 		}
 	}
-	start := time.Now()
 	lab.Dial(t, l.Proxies[0].Addr).Lock("calm", "10s")
-	if took := time.Since(start); took > time.Second*lab.Slack {
-		t.Errorf("a LOCK after the load took %v", took)
-	}
 }
 
 // TestLeavesWithClient: a LOCK that still waits leaves with its client, after a FIN, a reset or

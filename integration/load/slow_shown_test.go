@@ -51,7 +51,7 @@ func TestSlowMasterIsShown(t *testing.T) {
 				}},
 				{"the log", func() bool { return p.Says("master is slow") }},
 			} {
-				lab.WaitFor(t, "the slow master in "+place.name, 5*time.Second*lab.Slack, place.shows)
+				lab.WaitFor(t, "the slow master in "+place.name, lab.Patience, place.shows)
 			}
 			end()
 			slow[0].link.Slow(0)

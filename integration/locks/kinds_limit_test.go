@@ -12,6 +12,7 @@ import (
 // TestLimitOfTen: of 100 clients that want one of ten slots through two proxies never more than
 // ten are in, and no slot is held twice. While others wait, the slots are in use.
 func TestLimitOfTen(t *testing.T) {
+	t.Parallel()
 	const clients, limit = 100, 10
 	c := startCrowd(t)
 	c.start(0, clients, func(m *member) bool { return m.take(limit) })

@@ -69,7 +69,7 @@ func TestOldVersionIsRefused(t *testing.T) {
 			theirs := lab.Grant(t, c.Far, key)
 			c.Near.WantDo(lab.Null2, lock...)
 			c.Far.Unlock(key, theirs)
-			lab.WantKeysGone(t, c.Masters, 3*time.Second*lab.Slack)
+			lab.WantKeysGone(t, c.Masters, lab.Patience)
 		}
 	}
 	token := c.Near.Lock("job", "60s")

@@ -94,9 +94,6 @@ func TestThousandWaiters(t *testing.T) {
 	if longest > each/2 {
 		t.Errorf("one proxy had %d turns in a row while waiters stood in the other", longest)
 	}
-	if took > 10*time.Second*lab.Slack {
-		t.Errorf("%d waiters were served within %v", 2*each, took)
-	}
 	p.Near.WaitWaiting(0)
 	p.Near.WantDo(lab.Null2, "LOCKINFO", "job")
 	p.WantNoStray(t)

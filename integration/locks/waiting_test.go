@@ -9,15 +9,15 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// LOCK ... WAIT: who is woken, when, and in which order. The tests that take times are not
-// parallel to others.
+// LOCK ... WAIT: who is woken, and in which order. How soon is a matter of the tests of commands,
+// which have an exact clock, and of integration/bench.
 
-// TestWakeUp: a waiter is woken within 20ms (median) of a release through the same proxy and
-// through the other one, and within 100ms of the holder's expiry.
+// TestWakeUp: a waiter is woken by a release through the same proxy and through the other one, long
+// before the ttl of a minute is over, and by the holder's expiry, not before it.
 func TestWakeUp(t *testing.T) {
+	t.Parallel()
 	p := lab.StartTwoProxies(t)
 	for name, unlocker := range map[string]*lab.Client{"same proxy": p.Near, "other proxy": p.Far} {
-		var took []time.Duration
 		waiter := lab.Dial(t, p.Addr)
 		for i := range 21 {
 			key := fmt.Sprintf("%s-%d", name[:4], i)
@@ -25,35 +25,19 @@ func TestWakeUp(t *testing.T) {
 			granted := waiter.Later("LOCK", key, "60s", "WAIT", "20s")
 			p.Near.WaitWaiting(1)
 			p.WaitSubscribed(t, key)
-			start := time.Now()
 			unlocker.Unlock(key, token)
-			token, at := lab.WantToken(t, name, granted)
-			took = append(took, at.Sub(start))
+			token, _ = lab.WantToken(t, name, granted)
 			waiter.Unlock(key, token)
 		}
-		t.Logf("%s: %v", name, took)
-		if m := lab.Median(took); m > 20*time.Millisecond*lab.Slack {
-			t.Errorf("released through the %s: woken after %v (median of %v)", name, m, took)
-		}
 	}
-
-	var took []time.Duration
 	for i := range 5 {
 		key := fmt.Sprintf("expiry-%d", i)
-		waiter := lab.Dial(t, p.Addr)
+		waiter, locked := lab.Dial(t, p.Addr), time.Now()
 		p.Far.Lock(key, "300ms")
-		locked := time.Now()
 		_, at := lab.WantToken(t, "after expiry", waiter.Later("LOCK", key, "60s", "WAIT", "20s"))
-		took = append(took, at.Sub(locked.Add(300*time.Millisecond)))
-	}
-	t.Logf("expiry: %v", took)
-	for _, d := range took {
-		if d > 100*time.Millisecond*lab.Slack {
-			t.Errorf("expired: woken after %v, want 100ms", took)
+		if early := locked.Add(300 * time.Millisecond).Sub(at); early > 0 {
+			t.Errorf("granted %v before the holder's expiry", early)
 		}
-	}
-	if m := lab.Median(took); m < -20*time.Millisecond {
-		t.Errorf("granted before the holder's expiry: %v", took)
 	}
 }
 
@@ -93,13 +77,13 @@ func TestWaitersInOrder(t *testing.T) {
 			hosts[i].Unlock("job", token)
 		}
 		p.Near.WantDo(lab.Null2, "LOCKINFO", "job")
-		lab.WantKeysGone(t, p.Masters, 3*time.Second*lab.Slack)
+		lab.WantKeysGone(t, p.Masters, lab.Patience)
 	}
 	p.WantNoStray(t)
 }
 
 // TestDeadWaiters: the head's time is up, the next was killed, the third reset its connection; the
-// fourth is served at once (B22).
+// fourth is served (B22).
 func TestDeadWaiters(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t)
@@ -120,12 +104,8 @@ func TestDeadWaiters(t *testing.T) {
 		t.Errorf("the head's time is up: %q (%v)", a.Reply, a.Err)
 	}
 	p.Near.WaitWaiting(1)
-	start := time.Now()
 	p.Far.Unlock("job", token)
-	token, at := lab.WantToken(t, "the fourth", granted)
-	if took := at.Sub(start); took > 300*time.Millisecond*lab.Slack {
-		t.Errorf("the fourth was served after %v", took)
-	}
+	token, _ = lab.WantToken(t, "the fourth", granted)
 	fourth.Unlock("job", token)
 	p.WantNoStray(t)
 }
@@ -158,6 +138,7 @@ func TestLostWakeUp(t *testing.T) {
 // TestUnevenRelease: a release that reaches one master long before the others wakes a waiter in
 // another proxy too early; it must hear of the rest as well.
 func TestUnevenRelease(t *testing.T) {
+	t.Parallel()
 	servers := lab.StartMasters(t, 6)
 	relays, list := lab.StartRelays(t, servers[1:])
 	flags := []string{"--upstream", servers[0].Addr, "--restart-guard", "off"}
@@ -180,11 +161,7 @@ func TestUnevenRelease(t *testing.T) {
 			}
 		}
 		holder.Unlock(key, token)
-		start := time.Now()
-		token, at := lab.WantToken(t, key, granted)
-		if took := at.Sub(start); took > 100*time.Millisecond*lab.Slack {
-			t.Errorf("woken %v after UNLOCK was answered", took)
-		}
+		token, _ = lab.WantToken(t, key, granted)
 		waiter.Unlock(key, token)
 		for _, r := range relays {
 			r.Slow(0)
@@ -210,12 +187,9 @@ func TestOneOfTwoLeaves(t *testing.T) {
 		p.WaitSubscribed(t, key)
 		hosts[i%2].Reset()
 		p.Near.WaitWaiting(1)
-		start := time.Now()
+		p.WaitSubscribed(t, key) // the one that left has not taken this with it
 		p.Far.Unlock(key, token)
-		token, at := lab.WantToken(t, "the one that stayed", granted[1-i%2])
-		if took := at.Sub(start); took > 500*time.Millisecond {
-			t.Errorf("the one that stayed was woken after %v", took)
-		}
+		token, _ = lab.WantToken(t, "the one that stayed", granted[1-i%2])
 		p.Near.Unlock(key, token)
 	}
 	p.WantNoStray(t)

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"lockproxy/integration/lab"
 )
@@ -148,12 +147,8 @@ func TestOperatorRelease(t *testing.T) {
 		waiter := lab.Dial(t, p.Second.Addr)
 		granted := waiter.Later("LOCK", "job", "60s", "WAIT", "20s")
 		p.WaitSubscribed(t, "job")
-		start := time.Now()
 		operator.WantDo(":1\r\n", "LOCKPROXY", "RELEASE", "job")
-		next, at := lab.WantToken(t, "RELEASE", granted)
-		if took := at.Sub(start); took > 200*time.Millisecond*lab.Slack {
-			t.Errorf("a waiter was woken %v after RELEASE", took)
-		}
+		next, _ := lab.WantToken(t, "RELEASE", granted)
 		host.WantDo(":0\r\n", "UNLOCK", "job", token)
 		waiter.Unlock("job", next)
 	}

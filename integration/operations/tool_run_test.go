@@ -217,8 +217,5 @@ func TestRunDiesWithItsCommand(t *testing.T) {
 	_ = syscall.Kill(p.Cmd.Process.Pid, syscall.SIGKILL)
 	waitGone(t, pid)
 	host := lab.Dial(t, c.Addr)
-	start := time.Now()
-	if took := host.WantFree("job", start); took > 5*time.Second {
-		t.Errorf("the lock was free after %v", took)
-	}
+	host.WantFree("job")
 }

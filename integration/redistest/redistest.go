@@ -20,7 +20,7 @@ import (
 const variable = "LOCKPROXY_TEST_REDIS"
 
 const (
-	patience  = 20 * time.Second // for a start on a busy machine
+	patience  = time.Minute // for a start on a busy machine
 	portTries = 20
 )
 

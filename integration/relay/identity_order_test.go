@@ -114,7 +114,7 @@ func TestOrderPackets(t *testing.T) {
 			t.Run(upstream.name+", "+name, func(t *testing.T) {
 				t.Parallel()
 				host := lab.Dial(t, p.Addr)
-				host.Timeout = 3 * time.Second * lab.Slack
+				host.Timeout = lab.Patience
 				converse(host, steps, false)
 			})
 		}
@@ -129,7 +129,7 @@ func TestOrderUnlock(t *testing.T) {
 			p, tap := orderCluster(t, upstream)
 			host, other := lab.Dial(t, p.Addr), lab.Dial(t, p.Addr)
 			for _, h := range []*lab.Client{host, other} {
-				h.Timeout = 3 * time.Second * lab.Slack
+				h.Timeout = lab.Patience
 				h.WantDo("+OK\r\n", "AUTH", "secret")
 			}
 			for i := range 5 {
@@ -160,7 +160,7 @@ func TestOrderReset(t *testing.T) {
 			packet := func(h *lab.Client) {
 				t.Helper()
 				locks++
-				h.Timeout = 3 * time.Second * lab.Slack
+				h.Timeout = lab.Patience
 				h.Send(lab.Encode("PING") + lab.Encode("LOCK", fmt.Sprintf("job-%d", locks), "60s") + lab.Encode("PING"))
 				if got := []string{h.Frame(), h.Frame(), h.Frame()}; got[0] != "+PONG\r\n" || lab.TokenOf(got[1]) == "" || got[2] != "+PONG\r\n" {
 					t.Fatalf("packet %d: %q", locks, got)
@@ -202,7 +202,7 @@ func TestOrderPasswordLater(t *testing.T) {
 			upstream.server.Must(t, "CONFIG", "SET", "requirepass", "secret")
 			for round := range 4 {
 				for name, h := range map[string]*lab.Client{"open": busy, "open, subscribed": subscribed, "first command now": silent, "new": lab.Dial(t, p.Addr)} {
-					h.Timeout = 3 * time.Second * lab.Slack
+					h.Timeout = lab.Patience
 					h.Send(lab.Encode("PING") + lab.Encode("LOCK", fmt.Sprintf("job-%d-%s", round, name), "60s") + lab.Encode("PING"))
 					for i := range 3 {
 						got, err := h.Next()

@@ -227,7 +227,7 @@ func (w *identityWorker) through(rig *identityRig, s identityScript, twin *ident
 				break
 			}
 		}
-		deadline := time.Now().Add(3 * time.Second * lab.Slack)
+		deadline := time.Now().Add(lab.Patience)
 		for {
 			if r = judge(twin.parts, upTo, got.String()); !r.more && r.fault.kind == "" {
 				break

@@ -108,14 +108,10 @@ func TestLockACLWithoutAnAnswer(t *testing.T) {
 	host.Unlock("app:a", host.Lock("app:a", "60s"))
 	host.WantDo(noKey, "LOCK", "other", "60s")
 	c.Upstream.Pause(t)
-	start := time.Now()
 	for range 20 {
 		host.Unlock("app:a", host.Lock("app:a", "60s"))
 		host.WantDo(noKey, "LOCK", "other", "60s")
 		lab.Pass(t, 50*time.Millisecond)
-	}
-	if took := time.Since(start); took > 20*50*time.Millisecond+5*time.Second*lab.Slack {
-		t.Errorf("40 answers took %v while the upstream hung", took)
 	}
 	const never = "-NOPERM lock-acl: i/o timeout\r\n"
 	host.WantDo(never, "LOCK", "app:never-asked", "60s")

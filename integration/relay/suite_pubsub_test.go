@@ -88,7 +88,7 @@ func TestSuiteSync(t *testing.T) {
 	c := lab.StartCluster(t, 1)
 	c.Upstream.Must(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
 	host, desk := lab.Dial(t, c.Addr), lab.Dial(t, c.Addr)
-	host.Timeout = 10 * time.Second * lab.Slack
+	host.Timeout = lab.Patience
 	desk.WantDo(ok, "SET", "before", "1")
 	host.Send("SYNC\r\n")
 	read := func(what string) {

@@ -48,7 +48,7 @@ type stage struct {
 func (s *stage) conn(name string) *lab.Client {
 	if s.conns[name] == nil {
 		s.conns[name] = lab.Dial(s.t, s.addr)
-		s.conns[name].Timeout = 5 * time.Second * lab.Slack
+		s.conns[name].Timeout = lab.Patience
 	}
 	return s.conns[name]
 }
@@ -110,7 +110,7 @@ func (s *stage) step(line string) (what string) {
 		}
 		return read(n)
 	case ".":
-		text, closed, _ := c.Rest(5 * time.Second * lab.Slack)
+		text, closed, _ := c.Rest(lab.Patience)
 		if say(text); !closed {
 			return "it is open"
 		}

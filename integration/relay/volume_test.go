@@ -19,7 +19,7 @@ func TestLargeValue(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 3)
 	host := lab.Dial(t, c.Addr)
-	host.Timeout = 60 * time.Second * lab.Slack
+	host.Timeout = 5 * time.Minute
 	const size, piece = 256 << 20, 1 << 20
 	block := bytes.Repeat([]byte("*2\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$-1"), piece/16)[:piece]
 	host.Send(fmt.Sprintf("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$%d\r\n", size))
@@ -85,7 +85,7 @@ func TestWriteFirst(t *testing.T) {
 	for name, locks := range map[string]int{"one in the middle": 1, "many": 50} {
 		t.Run(name, func(t *testing.T) {
 			host := lab.Dial(t, c.Addr)
-			host.Timeout = 20 * time.Second * lab.Slack
+			host.Timeout = 2 * time.Minute
 			const total = 1_000_000
 			command := "*3\r\n$3\r\nSET\r\n$8\r\nkey-----\r\n$3\r\nval\r\n"
 			part := strings.Repeat(command, total/(locks+1))

@@ -21,17 +21,14 @@ func TestSessionElsewhere(t *testing.T) {
 		t.Errorf("left after a renewal: %v, want what EXTEND raised it to", left)
 	}
 	host.Close()
-	if took := p.Far.WantFree("extended", time.Now()); took > 200*time.Millisecond*lab.Slack {
-		t.Errorf("free %v after its connection was closed", took)
-	}
+	p.Far.WantFree("extended") // long before the 60s that EXTEND gave it
 
 	host = lab.Dial3(t, p.Addr)
-	token, start := host.LockSession("unlocked", "3s"), time.Now()
+	token = host.LockSession("unlocked", "3s")
 	p.Far.Unlock("unlocked", token)
 	p.Far.Unlock("unlocked", p.Far.Lock("unlocked", "60s")) // it is free for others at once
-	host.Timeout = 10 * time.Second
-	if got := host.Frame(); got != lostPush("unlocked", token) || time.Since(start) > 2*time.Second*lab.Slack {
-		t.Errorf("got %q after %v, want the push at the renewal after 1s", got, time.Since(start))
+	if got := host.Frame(); got != lostPush("unlocked", token) {
+		t.Errorf("got %q, want the push of a renewal", got)
 	}
 	p.WantNoStray(t)
 }

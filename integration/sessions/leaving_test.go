@@ -112,7 +112,7 @@ func TestBlockedClientLeaves(t *testing.T) {
 			host.Send(lab.Encode("BLPOP", "queue", "0") + tail)
 			lab.WaitFor(t, "blocked client", lab.Patience, blocked("1"))
 			leave(host)
-			if !lab.Poll(2*time.Second*lab.Slack, blocked("0")) {
+			if !lab.Poll(lab.Patience, blocked("0")) {
 				t.Errorf("%s, then BLPOP and %q: the upstream still has a blocked client", name, tail)
 				c.Upstream.Do(t, "CLIENT", "KILL", "TYPE", "normal")
 			}
@@ -145,7 +145,7 @@ func TestResetWhileDeciding(t *testing.T) {
 			s.Resume()
 		}
 		again := lab.Dial(t, c.Addr)
-		if !lab.Poll(time.Second*lab.Slack, func() bool { return lab.TokenOf(again.Do("LOCK", key, "50ms")) != "" }) {
+		if !lab.Poll(lab.Patience, func() bool { return lab.TokenOf(again.Do("LOCK", key, "50ms")) != "" }) {
 			t.Errorf("%s: the second try was not granted: %q", key, again.Do("LOCK", key, "60s"))
 		}
 		lab.WaitFor(t, "that lock expired", lab.Patience, func() bool { return len(lab.Census(t, c.Masters)) == 0 })

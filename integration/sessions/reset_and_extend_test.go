@@ -28,9 +28,7 @@ func TestResetInPipeline(t *testing.T) {
 	}
 	host.Reset()
 	for _, key := range []string{"a", "b"} {
-		if took := p.Far.WantFree(key, time.Now()); took > 200*time.Millisecond*lab.Slack {
-			t.Errorf("%s was free %v after the reset", key, took)
-		}
+		p.Far.WantFree(key)
 	}
 	p.WantNoStray(t)
 }

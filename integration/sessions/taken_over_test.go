@@ -19,9 +19,7 @@ func TestSessionTakenOver(t *testing.T) {
 	lab.Pass(t, 2500*time.Millisecond)
 	p.Near.WantDo(lab.Null2, "LOCK", "job", "60s")
 	next.Close()
-	if took := p.Near.WantFree("job", time.Now()); took > 200*time.Millisecond*lab.Slack {
-		t.Errorf("free %v after its connection was closed", took)
-	}
+	p.Near.WantFree("job")
 	next = lab.Dial(t, p.Second.Addr)
 	next.WantDo(":0\r\n", "EXTEND", "job", token, "1s", "SESSION")
 	next.Close()

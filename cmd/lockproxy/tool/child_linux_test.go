@@ -30,7 +30,7 @@ func TestRunChildren(t *testing.T) {
 			code, out := runTool(t, "--addr "+f.addr+" "+test.flags, "sh", "-c", test.child+"; exit 5")
 			took := time.Since(start)
 			pid, err := strconv.Atoi(strings.TrimSpace(out))
-			if code != 5 || err != nil || took < test.atLeast || took > 8*time.Second {
+			if code != 5 || err != nil || took < test.atLeast {
 				t.Fatalf("exit code %d after %v, it wrote %q", code, took, out)
 			}
 			alive := runs(pid)

@@ -6,8 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/integration/redistest"
 	"lockproxy/quorum/internal/wire"
 )
 
@@ -25,35 +24,16 @@ type realRedis struct {
 	buf []byte
 }
 
-// startRedis starts a redis-server on a socket. Without one the test is skipped, or fails where CI
-// is set.
+// startRedis starts a redis-server and connects to it.
 func startRedis(t *testing.T) *realRedis {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
+	server := redistest.Start(t)
+	c, err := net.Dial(server.Network, server.Addr)
 	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is not installed")
-		}
-		t.Skip("redis-server is not installed")
-	}
-	socket := t.TempDir() + "/redis.sock"
-	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no",
-		"--dir", t.TempDir())
-	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if c, err := net.Dial("unix", socket); err == nil {
-			t.Cleanup(func() { _ = c.Close() })
-			return &realRedis{Conn: c, in: bufio.NewReader(c)}
-		}
-	}
-	t.Fatal("redis-server does not start")
-	return nil
+	t.Cleanup(func() { _ = c.Close() })
+	return &realRedis{Conn: c, in: bufio.NewReader(c)}
 }
 
 // ask sends a request and returns the reply.

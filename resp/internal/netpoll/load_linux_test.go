@@ -180,7 +180,7 @@ func TestLoadStartsWorker(t *testing.T) {
 		if active > 1 {
 			return
 		}
-		if time.Since(start) > 5*time.Second {
+		if time.Since(start) > 30*time.Second {
 			break
 		}
 	}
@@ -192,5 +192,5 @@ func TestLoadStartsWorker(t *testing.T) {
 	if used := threadTime() - begun; used < 270*time.Millisecond {
 		t.Skipf("the machine is busy: %v in 300ms", used)
 	}
-	t.Error("one worker after 5s of load")
+	t.Error("one worker after 30s of load")
 }
