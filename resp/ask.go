@@ -138,13 +138,13 @@ func (s *Session) awaitAnswer(request []byte) (turn, error) {
 			left.unblock()
 		case <-left.last:
 			if !left.progresses() {
-				s.over(EndClient)
+				s.life.end(eventFinish, EndClient)
 				s.teardown()
 				return turnRun, net.ErrClosed
 			}
 			left.await()
 		case <-s.copied:
-			if s.ended.Load() {
+			if s.life.now() >= stateLingering {
 				s.swallow()
 			}
 			return turnRun, io.EOF
@@ -166,7 +166,7 @@ type departure struct {
 // unblock ends the upstream's input if a blocking command may keep it from answering.
 func (d *departure) unblock() {
 	if d.told = d.s.mayBlock(); d.told {
-		d.s.over(EndClient)
+		d.s.life.end(eventFinish, EndClient)
 		netpoll.CloseWrite(d.s.up)
 	}
 	d.await()

@@ -55,7 +55,7 @@ func (s *Session) useOnLoop() (stop bool) {
 func (s *Session) useAndBegin() (stop bool) {
 	for range begunAtOnce {
 		if len(s.in.Bytes()) == 0 {
-			return s.drain.Load() && s.atRest() // a client that asks on at once would never be met at rest later
+			return s.life.draining() && s.atRest() // a client that asks on at once would never be met at rest later
 		}
 		if stop = s.use(); !stop || !s.mayBegin() {
 			return stop
@@ -158,7 +158,7 @@ func (s *Session) stopsBehind(err error) (later bool) {
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		s.readAhead.startNow(s.in.Bytes())
 	} else {
-		s.leave()
+		s.life.leave()
 	}
 	return true
 }
@@ -196,7 +196,7 @@ func (s *Session) waitReply(wait func() error) {
 	}
 	s.delivered(err)
 	if err != nil {
-		s.over(endOf(err))
+		s.life.end(eventFinish, endOf(err))
 	}
 	if err != nil || s.own.closed {
 		s.teardown()
@@ -220,7 +220,7 @@ func (s *Session) goOn() {
 	switch {
 	case stopped:
 		s.spawn(func() { s.run(reason) })
-	case waits || s.drain.Load():
+	case waits || s.life.now() != stateOpen:
 		s.polled.Requeue()
 	}
 }
@@ -234,7 +234,7 @@ func (s *Session) spawn(f func()) {
 // regular reports whether a lock command may run without a question to the upstream: everything
 // before it is answered, and the connection's standing is known.
 func (s *Session) regular() bool {
-	return s.up == nil || s.plainReplies() && s.answered() && !s.mustAsk() && !s.quit.Load() // behind QUIT the upstream is about to close
+	return s.up == nil || s.plainReplies() && s.answered() && !s.mustAsk() && !s.life.quit.Load() // behind QUIT the upstream is about to close
 }
 
 // lockAlone reports whether what is there begins with a lock command that needs no connection to

@@ -70,9 +70,9 @@ func (c *copier) end(stopped error) {
 	c.in.Skip(len(c.in.Bytes()))
 	c.in.Release()
 	if c.err != nil {
-		s.over(endOf(c.err))
+		s.life.end(eventFinish, endOf(c.err))
 	} else {
-		s.over(EndProxy)
+		s.life.end(eventFinish, EndProxy)
 	}
 	s.out.close(errUpstreamClosed)
 	defer close(s.copied)

@@ -113,7 +113,7 @@ func TestOthersAreNotCalledOnLoop(t *testing.T) {
 
 	c = begin()
 	sess = slices.DeleteFunc(r.server.all(), func(s *Session) bool { return s == sess })[0]
-	sess.drain.Store(true) // as Retire does, which then wakes the pump: here the client is quicker
+	sess.life.drain() // as Retire does, which then wakes the pump: here the client is quicker
 	c.send("PING\r\n")
 	if how := within(t, "word of the end", ends); how != EndProxy {
 		t.Errorf("told of %d, want the proxy", how)

@@ -27,11 +27,11 @@ func (s *Session) pump() error {
 	for {
 		if s.step == stepReset { // before the upstream has it
 			s.step = stepPump
-			s.report(EndReset)
+			s.life.report(EndReset)
 		}
 		s.flush()
 		switch {
-		case s.ended.Load():
+		case s.life.now() >= stateLingering:
 			s.swallow()
 			return io.EOF
 		case s.step == stepWriteFailed:
@@ -39,7 +39,7 @@ func (s *Session) pump() error {
 		case s.step == stepRefuse:
 			return s.refuseRest()
 		case s.step == stepQuit:
-			s.over(EndProxy) // if that was not reported yet; here, as those who are told may write to the log, which a loop must not wait for
+			s.life.end(eventFinish, EndProxy) // if that was not reported yet; here, as those who are told may write to the log, which a loop must not wait for
 			return io.EOF
 		case s.step == stepOwn:
 			s.step = stepPump
@@ -53,8 +53,8 @@ func (s *Session) pump() error {
 				return err
 			}
 			continue
-		case s.drain.Load() && len(s.in.Bytes()) == 0 && s.atRest():
-			s.over(EndProxy)
+		case s.life.draining() && len(s.in.Bytes()) == 0 && s.atRest():
+			s.life.end(eventFinish, EndProxy)
 			return io.EOF
 		}
 		if err := s.receive(); err != nil {
@@ -133,7 +133,7 @@ func (s *Session) inputEnded(err error) error {
 		s.log().Info("client disconnected", zap.Stringer("client", s.client.RemoteAddr()), zap.Error(err))
 	}
 	s.confirm(err)
-	s.over(endOf(err))
+	s.life.end(eventFinish, endOf(err))
 	if b := s.in.Bytes(); err == io.EOF && len(b) > 0 && s.up != nil && !s.req.Strict && !s.req.Collecting() {
 		s.up.Write(b)
 	}
@@ -148,7 +148,7 @@ func (s *Session) process() (stop bool) {
 	case s.onLoop && s.upPolled == nil && !s.lockAlone(): // to be dialled
 		return true
 	case s.ctx.Err() != nil, // cut off: the client may send faster than the past deadline is noticed
-		s.fresh && s.drain.Load() && s.atRest(): // else a client that asks on as soon as it is answered would never be met at rest
+		s.fresh && s.life.draining() && s.atRest(): // else a client that asks on as soon as it is answered would never be met at rest
 		s.step = stepQuit
 		return true
 	}
@@ -295,14 +295,14 @@ func (s *Session) notable() {
 	s.count()
 	switch {
 	case s.failed != nil && s.req.Kind == scan.KindQuit:
-		s.over(EndQuit)
+		s.life.end(eventFinish, EndQuit)
 		s.out.reply([]byte("+OK\r\n"))
 		s.step = stepQuit
 	case s.failed != nil:
 		s.refuse(1)
 	default:
 		s.note()
-		if s.req.Kind == scan.KindReset && s.req.Args == 1 && s.watched() && s.srv.o.Facts().Resets {
+		if s.req.Kind == scan.KindReset && s.req.Args == 1 && s.life.watched() && s.srv.o.Facts().Resets {
 			s.step = stepReset
 		}
 	}
@@ -326,7 +326,7 @@ func (s *Session) connect() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.life.now() == stateClosed {
 		up.Close()
 		s.failed = net.ErrClosed
 		return
@@ -387,7 +387,7 @@ func (s *Session) writeFailed() error {
 		s.teardown()
 		return net.ErrClosed
 	}
-	if s.ended.Load() {
+	if s.life.now() >= stateLingering {
 		s.swallow()
 	}
 	return io.EOF

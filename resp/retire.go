@@ -57,11 +57,11 @@ func (s *Session) enter() {
 
 // wake makes the pump look whether the connection may end; with cut set it ends it.
 func (s *Session) wake(cut bool) {
-	first := !s.drain.Swap(true)
+	first := s.life.drain()
 	switch {
 	case cut:
 		s.teardown()
-	case first || !s.running.Load() && s.answered(): // else it could not end yet, which it will see by itself
+	case first || s.life.now() == stateLingering || !s.running.Load() && s.answered(): // else it could not end yet, which it will see by itself
 		s.client.SetReadDeadline(time.Unix(1, 0))
 	}
 }

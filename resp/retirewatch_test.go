@@ -42,7 +42,7 @@ func TestLeavingWhileRetired(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	go r.server.Retire(ctx)
-	eventually(t, "the wake-up of Retire", s.drain.Load)
+	eventually(t, "the wake-up of Retire", s.life.draining)
 	c.Close()
 	if !<-noticed {
 		t.Error("the handler was not told within 3s")

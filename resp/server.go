@@ -251,10 +251,11 @@ func (s *Server) newSession(c net.Conn) *Session {
 			c, polled = adopted, adopted
 		}
 	}
-	sess := &Session{srv: s, client: c, polled: polled, gone: make(chan struct{})}
+	sess := &Session{srv: s, client: c, polled: polled}
+	sess.life.left, sess.life.spawn = make(chan struct{}), sess.spawn
 	sess.ctx, sess.cancel = context.WithCancel(context.Background())
 	sess.out.init(c, &sess.progress)
-	sess.readAhead = readAhead{conn: c, polled: polled, gone: sess.leave, taken: &sess.progress.read, ended: make(chan struct{})}
+	sess.readAhead = readAhead{conn: c, polled: polled, gone: sess.life.leave, taken: &sess.progress.read, ended: make(chan struct{})}
 	sess.req.Strict, sess.req.Limited = s.o.Reencode, sess.limited
 	sess.standing = standing{loggedIn: s.o.UpstreamLogin, user: cmp.Or(s.o.UpstreamUser, DefaultUser)}
 	return sess

@@ -33,6 +33,7 @@ type Session struct {
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	out    clientWriter
+	life   lifecycle
 
 	// The pump's.
 	in        netpoll.Buffer
@@ -71,27 +72,17 @@ type Session struct {
 	// Set by the copier, read by all.
 	received atomic.Uint64 // replies counted
 	lost     atomic.Bool   // replies cannot be told apart any more
-	ended    atomic.Bool   // the upstream closed the connection
 
 	// Of both, and of those who watch.
 	progress progress
 	latency  latency
-	quit     atomic.Bool   // the client said QUIT
 	running  atomic.Bool   // a lock command runs
-	drain    atomic.Bool   // the server shuts down or the upstream was replaced: the connection is to end at the next quiet point
 	era      atomic.Uint64 // of the server when the upstream was dialled; 0: it was not
-	gone     chan struct{} // see Gone
-	left     sync.Once
 
 	mu       sync.Mutex
 	up       net.Conn      // nil until needed; set by the pump
 	upPolled *netpoll.Conn // up, where a loop watches it
 	copied   chan struct{} // closed when the copier has ended; nil without upstream; set by the pump
-	closed   bool
-	onEnd    func(End)
-	onGone   func() // see OnGone
-	endSet   bool   // the end was reported, or is to be as soon as onEnd is set
-	endWas   End
 }
 
 // step is what the pump does next.
@@ -115,6 +106,19 @@ func (s *Session) log() *zap.Logger { return s.srv.o.Log }
 
 // Context ends when the connection is torn down.
 func (s *Session) Context() context.Context { return s.ctx }
+
+// OnEnd sets the function that is called with the reason when the connection ends: any number of
+// times with EndReset, then once with another End, on the goroutine that finds out. f must neither
+// block nor write to the session. If the connection has ended already, f is called at once.
+func (s *Session) OnEnd(f func(End)) { s.life.setOnEnd(f) }
+
+// Gone is closed when the client has ended its input, has sent QUIT after the running command, or
+// has lost its connection.
+func (s *Session) Gone() <-chan struct{} { return s.life.left }
+
+// OnGone sets the function that is called, on a goroutine of its own, when Gone is closed while a
+// command waits; nil for none. If Gone is closed already, f is called too.
+func (s *Session) OnGone(f func()) { s.life.setOnLeft(f) }
 
 // Push writes b, a push frame of RESP3, between the frames of the upstream. It may be called at
 // any time and from any goroutine, and returns when b is written.
@@ -152,7 +156,7 @@ func (s *Session) writeReply(p []byte) error {
 	err := s.out.reply(p)
 	s.finish(err)
 	if err != nil {
-		s.over(endOf(err)) // nothing reads any more how the client ended it
+		s.life.end(eventFinish, endOf(err)) // nothing reads any more how the client ended it
 	}
 	return err
 }
@@ -193,9 +197,9 @@ func (s *Session) confirm(err error) {
 // last answers are carried out.
 func (s *Session) finishUpstream(err error) {
 	s.mu.Lock()
-	up, copied, closed := s.up, s.copied, s.closed
+	up, copied := s.up, s.copied
 	s.mu.Unlock()
-	if up == nil || closed {
+	if up == nil || s.life.now() == stateClosed {
 		return
 	}
 	if err != io.EOF {
@@ -221,7 +225,7 @@ const lingerTime = time.Second
 // included, before the socket is closed. Closing with unread input would make the kernel throw
 // away what the client has not fetched.
 func (s *Session) linger() {
-	s.ended.Store(true)
+	s.life.end(eventUpstreamEnd, EndProxy)
 	netpoll.CloseWrite(s.client)
 	s.client.SetReadDeadline(time.Unix(1, 0)) // wakes the pump, which then swallows what still comes
 }
@@ -245,11 +249,10 @@ func (s *Session) contain(where string) {
 // teardown closes both sides at once. Whoever reads or writes them gets an error: by the deadline
 // first, as closing a connection may wait until nobody reads it.
 func (s *Session) teardown() {
+	s.life.end(eventCut, EndProxy)
 	s.mu.Lock()
 	up := s.up
-	s.closed = true
 	s.mu.Unlock()
-	s.over(EndProxy)
 	s.cancel()
 	past := time.Unix(1, 0)
 	s.client.SetDeadline(past)

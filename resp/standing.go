@@ -73,7 +73,7 @@ func (s *Session) note() {
 	case scan.KindScript:
 		s.opaque = s.req.Arg(1) == "debug" && s.req.Arg(2) != "no"
 	case scan.KindQuit:
-		s.quit.Store(true)
+		s.life.quit.Store(true)
 	}
 	if s.opaque {
 		s.out.endReplies()

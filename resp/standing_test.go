@@ -184,8 +184,8 @@ func TestNote(t *testing.T) {
 				t.Errorf("%s: %d replies expected, want %d", tt.send, s.sent.Load(), tt.replies)
 			case s.opaque != opaque || s.out.noReply.Load() != opaque:
 				t.Errorf("%s: opaque is %v, want %v", tt.send, s.opaque, opaque)
-			case s.quit.Load() != (kind == scan.KindQuit):
-				t.Errorf("%s: taken for QUIT: %v", tt.send, s.quit.Load())
+			case s.life.quit.Load() != (kind == scan.KindQuit):
+				t.Errorf("%s: taken for QUIT: %v", tt.send, s.life.quit.Load())
 			case s.protocolSent.Load() != (kind == scan.KindHello || kind == scan.KindReset):
 				t.Errorf("%s: may change the protocol: %v", tt.send, s.protocolSent.Load())
 			}
