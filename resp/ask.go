@@ -8,47 +8,27 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/protocol"
 )
 
-// turn says what becomes of a lock command whose turn has come.
-type turn uint8
-
-const (
-	turnRun     turn = iota
-	turnForward      // the upstream gets it as it is, which it does not know: replies are off, or nothing can be told of the connection
-	turnDrop         // CLIENT REPLY SKIP was meant for it
-)
-
-// prepare brings a lock command, complete in s.req, to its turn: everything before it is answered,
-// nothing behind it was forwarded, and the connection's standing is known. run: it may run.
+// prepare decides about the lock command that is complete in s.req. run: it may run.
 func (s *Session) prepare() (run bool, err error) {
-	t := turnRun
-	switch {
-	case s.regular():
-	case s.lost.Load() || s.repliesOff():
-		t = turnForward
-	default:
-		t, err = s.ask()
+	decision := protocol.Run
+	if !s.regular() {
+		decision = s.proto.Decide()
+	}
+	if decision == protocol.Ask {
+		decision, err = s.ask()
 	}
 	switch {
-	case err != nil || t == turnDrop || s.step != stepPump:
+	case err != nil || decision == protocol.Drop || s.step != stepPump:
 		return false, err
-	case t == turnForward:
-		s.sent.Add(1)
+	case decision == protocol.Forward:
+		s.proto.Expect(1)
 		s.forward(appendCommand(nil, s.req.Argv, len(s.req.Argv)))
 		return false, nil
 	}
 	return true, nil
-}
-
-// mustAsk reports whether the standing is to be asked for although the client sent nothing that
-// may have changed it: it is not known to be logged in as more than a guest.
-func (s *Session) mustAsk() bool { return !s.standing.loggedIn || s.guest() }
-
-// repliesOff reports whether replies were found to be off, and nothing came since.
-func (s *Session) repliesOff() bool {
-	s.changes.off = s.changes.off && s.received.Load() == s.offAt
-	return s.changes.off
 }
 
 // blockedTime is how long the upstream may take to answer a blocking command after the client has
@@ -66,72 +46,57 @@ const (
 	silentMost = 4 * silentTime
 )
 
-// ask asks the upstream how far it has got and, where that is not known for certain, what the
-// connection's standing is.
-func (s *Session) ask() (turn, error) {
+// ask asks the upstream how far it has got and, if that is not certain, for the connection's
+// standing.
+func (s *Session) ask() (protocol.Decision, error) {
 	for {
-		full := s.changes.unsure || s.mustAsk()
-		skip := s.changes.skip
-		user := s.srv.o.AskUser || s.srv.o.Facts().GuestsLimited
-		request := s.question.ask(full, user, skip, s.withoutHello)
-		t, err := s.awaitAnswer(request)
-		if err != nil || t != turnRun {
-			return t, err
+		request, number := s.proto.Ask()
+		decision, err := s.awaitAnswer(request, number)
+		if err != nil || decision != protocol.Run {
+			return decision, err
 		}
-		s.changes = changes{monitor: s.changes.monitor, multi: s.changes.multi}
-		hello, whoami := s.question.head[0], s.question.head[1]
-		if !user {
-			whoami = nil
+		if decision = s.proto.Conclude(); decision != protocol.Ask {
+			return decision, nil
 		}
-		if full && !s.learn(hello, whoami) {
-			s.changes.unsure = true
-			continue
-		}
-		if skip && !s.question.passed {
-			return turnDrop, nil
-		}
-		return turnRun, nil
 	}
 }
 
 // awaitAnswer sends a question and waits for its answer. Meanwhile the client is read ahead.
-func (s *Session) awaitAnswer(request []byte) (turn, error) {
-	number := s.question.last.number
+func (s *Session) awaitAnswer(request []byte, number uint64) (protocol.Decision, error) {
 	s.readAhead.start(s.in.Bytes())
 	defer s.readAhead.stop()
 	if _, err := s.up.Write(request); err != nil {
 		s.step = stepWriteFailed
-		return turnRun, s.writeFailed()
+		return protocol.Run, s.writeFailed()
 	}
 	var ended <-chan struct{} = s.readAhead.ended
 	left := departure{s: s}
 	var silent <-chan time.Time
-	received, start := s.received.Load(), time.Now()
-	if s.changes.replies {
+	received, start := s.proto.Received(), time.Now()
+	if s.proto.SilenceMeansOff() {
 		silent = time.After(silentTime)
 	}
 	for {
 		select {
-		case met := <-s.question.met:
+		case met := <-s.proto.Answered():
 			switch {
 			case left.told: // nothing after the lock command could be sent
-				return turnRun, io.EOF
+				return protocol.Run, io.EOF
 			case met == number:
-				return turnRun, nil
-			case s.lost.Load():
-				return turnForward, nil
+				return protocol.Run, nil
+			case s.proto.Garbled():
+				return protocol.Forward, nil
 			}
 		case <-silent:
-			if now := s.received.Load(); now != received && time.Since(start) < silentMost {
+			if now := s.proto.Received(); now != received && time.Since(start) < silentMost {
 				received, silent = now, time.After(silentTime)
 				continue
 			}
-			s.question.giveUp()
-			s.changes.off, s.offAt = true, s.received.Load()
-			return turnForward, nil
+			s.proto.GiveUp()
+			return protocol.Forward, nil
 		case <-ended:
 			if s.readAhead.err != io.EOF {
-				return turnRun, s.inputEnded(s.readAhead.err)
+				return protocol.Run, s.inputEnded(s.readAhead.err)
 			}
 			ended, left.blocked = nil, time.After(blockedTime)
 		case <-left.blocked:
@@ -140,16 +105,16 @@ func (s *Session) awaitAnswer(request []byte) (turn, error) {
 			if !left.progresses() {
 				s.life.end(eventFinish, EndClient)
 				s.teardown()
-				return turnRun, net.ErrClosed
+				return protocol.Run, net.ErrClosed
 			}
 			left.await()
 		case <-s.copied:
 			if s.life.now() >= stateLingering {
 				s.swallow()
 			}
-			return turnRun, io.EOF
+			return protocol.Run, io.EOF
 		case <-s.ctx.Done():
-			return turnRun, net.ErrClosed
+			return protocol.Run, net.ErrClosed
 		}
 	}
 }
@@ -165,7 +130,7 @@ type departure struct {
 
 // unblock ends the upstream's input if a blocking command may keep it from answering.
 func (d *departure) unblock() {
-	if d.told = d.s.mayBlock(); d.told {
+	if d.told = d.s.proto.MayBlock(); d.told {
 		d.s.life.end(eventFinish, EndClient)
 		netpoll.CloseWrite(d.s.up)
 	}

@@ -234,11 +234,11 @@ func (s *Session) spawn(f func()) {
 // regular reports whether a lock command may run without a question to the upstream: everything
 // before it is answered, and the connection's standing is known.
 func (s *Session) regular() bool {
-	return s.up == nil || s.plainReplies() && s.answered() && !s.mustAsk() && !s.life.quit.Load() // behind QUIT the upstream is about to close
+	return s.up == nil || s.proto.Ready()
 }
 
 // lockAlone reports whether what is there begins with a lock command that needs no connection to
 // the upstream.
 func (s *Session) lockAlone() bool {
-	return s.srv.o.Begin != nil && s.up == nil && s.req.Between() && scan.WholeLock(s.in.Bytes()) && !s.limited()
+	return s.srv.o.Begin != nil && s.up == nil && s.req.Between() && scan.WholeLock(s.in.Bytes()) && !s.proto.Limited()
 }

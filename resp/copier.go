@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/resp/internal/netpoll"
-	"lockproxy/resp/internal/scan"
+	"lockproxy/resp/internal/protocol"
 )
 
 var errUpstreamClosed = errors.New("the upstream closed the connection")
@@ -19,12 +19,11 @@ var errUpstreamClosed = errors.New("the upstream closed the connection")
 //
 // It runs on a loop, or on a goroutine where it may have to wait.
 type copier struct {
-	s   *Session
-	up  net.Conn
-	in  netpoll.Buffer
-	sc  scan.Replies
-	ans answers
-	err error // writing to the client failed
+	s       *Session
+	up      net.Conn
+	in      netpoll.Buffer
+	replies protocol.Reader
+	err     error // writing to the client failed
 }
 
 // run carries bytes on a goroutine. Where a loop can watch the upstream it leaves the rest to the
@@ -87,126 +86,36 @@ func (c *copier) end(stopped error) {
 	s.linger()
 }
 
-// piece is what was read and not dealt with yet.
-type piece struct {
-	b        []byte
-	start    int    // what is before was forwarded or cut out
-	boundary int    // what is before ends between two frames
-	at       int    // what is before is known
-	counted  uint64 // replies
-}
-
-// use deals with what was read and keeps the rest in c.in. On a loop, where it must not block, it
-// stops where it would.
+// use forwards the bytes in c.in, without our own queries' answers, and keeps what is not complete.
+// On a loop it stops before it would block. stop: a goroutine must go on.
 func (c *copier) use(onLoop bool) (stop bool) {
 	s := c.s
 	if !s.out.enter(onLoop) {
 		return true
 	}
 	defer s.out.leave()
-	p := piece{b: c.in.Bytes(), counted: s.received.Load()}
-	for p.at < len(p.b) && !c.sc.Broken {
-		asked := s.question.asked.Load()
-		if asked != nil && c.sc.AtElement() {
-			v := c.judge(&p, asked)
-			if v == unclear {
-				break
-			}
-			if v == cutOut {
-				continue
-			}
+	for more := true; more; {
+		b := c.in.Bytes()
+		part := c.replies.Split(b)
+		if part.Garbled {
+			c.lose()
 		}
-		if asked == nil && c.pass(&p) {
-			continue
+		s.latency.answered(s.proto.Received(), s.srv.o.Timed)
+		c.forward(b[part.From:part.To], part.Boundary)
+		c.in.Skip(part.Used)
+		if more = part.Removed; more {
+			s.out.between = true
 		}
-		if !c.frame(&p, asked != nil) {
-			break
+		if part.Answered != 0 {
+			c.deliver(part.Answered)
 		}
 	}
-	if c.sc.Broken {
-		c.lose()
-		p.at = len(p.b)
-	}
-	s.received.Store(p.counted)
-	s.latency.answered(p.counted, s.srv.o.Timed)
-	c.forward(p.b[p.start:p.at], p.boundary-p.start)
-	c.in.Skip(p.at)
 	return c.err != nil || len(s.out.rest) > 0
 }
 
-// pass passes over whole replies of the usual kinds.
-func (c *copier) pass(p *piece) bool {
-	n, replies := c.sc.PassScalars(p.b[p.at:])
-	if n == 0 {
-		return false
-	}
-	p.at += n
-	p.boundary = p.at
-	p.counted += uint64(replies)
-	return true
-}
-
-// frame goes on to the end of a frame, or of the bytes; with step set element by element. It
-// reports whether that was any way.
-func (c *copier) frame(p *piece, step bool) bool {
-	read := c.sc.Next
-	if step {
-		read = c.sc.Step
-	}
-	n, ended := read(p.b[p.at:])
-	if c.ans.cut {
-		c.ans.record(p.b[p.at : p.at+n])
-		p.start = p.at + n
-	}
-	p.at += n
-	if !ended {
-		return n > 0
-	}
-	p.boundary = p.at
-	switch {
-	case c.ans.cut:
-		c.ans.cut = false
-	case c.sc.First != '>':
-		p.counted++
-	}
-	return true
-}
-
-// judge decides, while a question is asked, whether the frame that begins here is one of its
-// answers. cutOut: the frame was, and is dealt with.
-//
-// A marker among the elements of a frame shows that the frame has fewer elements than its header
-// says: EXEC counts a CLIENT REPLY SKIP, which has no reply.
-func (c *copier) judge(p *piece, asked *inquiry) verdict {
-	v, n, answered := c.ans.judge(&c.s.question, asked, p.b[p.at:], c.sc.Inside)
-	if v != cutOut {
-		return v
-	}
-	c.sc = scan.Replies{}
-	c.forward(p.b[p.start:p.at], p.at-p.start)
-	c.s.out.between = true
-	p.at += n
-	p.start, p.boundary = p.at, p.at
-	if n == 0 {
-		c.ans.begin()
-		return forward // to where frames are counted, which knows better
-	}
-	if answered != 0 {
-		p.counted = c.s.sent.Load()
-		c.s.received.Store(p.counted)
-		c.meet(answered)
-	}
-	return cutOut
-}
-
-// meet tells the pump that a question is answered.
-func (c *copier) meet(number uint64) {
-	q := &c.s.question
-	select {
-	case <-q.met: // of one whose asker has given up
-	default:
-	}
-	q.met <- number
+// deliver wakes the pump, which waits for the answer to a query.
+func (c *copier) deliver(number uint64) {
+	c.s.proto.Deliver(number)
 	if c.s.out.onLoop {
 		c.s.srv.loops.poll.GiveWay()
 	}
@@ -216,11 +125,11 @@ func (c *copier) meet(number uint64) {
 // the upstream, which does not know them.
 func (c *copier) lose() {
 	s := c.s
-	if s.lost.Swap(true) {
+	if !s.proto.SetGarbled() {
 		return
 	}
 	s.out.endReplies()
-	c.meet(0)
+	c.deliver(0)
 	s.srv.wg.Go(func() { // a loop must not wait for the log
 		s.log().Warn("replies of the upstream cannot be told apart any more, lock commands on this connection are not executed",
 			zap.Stringer("client", s.client.RemoteAddr()))

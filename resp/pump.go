@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/protocol"
 	"lockproxy/resp/internal/scan"
 )
 
@@ -189,7 +190,7 @@ func (s *Session) scan() {
 		}
 		switch ev {
 		case scan.More:
-			if first && s.plainReplies() {
+			if first && s.proto.Countable() {
 				s.timeFirst(b[:at])
 			}
 			more = false
@@ -221,6 +222,12 @@ func (s *Session) scan() {
 		at = len(b)
 	}
 	s.in.Skip(at)
+}
+
+// atRest reports whether no request is half read, nothing is unanswered and no transaction is
+// open. It looks neither at bytes that were read and not scanned yet, nor at subscriptions.
+func (s *Session) atRest() bool {
+	return s.req.Between() && (s.up == nil || s.proto.AtRest())
 }
 
 // gathered collects the bytes of b that one write forwards: b[from:to], then b[next:] up to an
@@ -270,7 +277,7 @@ func (s *Session) next(b []byte) (n int, ev scan.Event) {
 // timeFirst times the request at the front of b, which is about to be forwarded with others.
 func (s *Session) timeFirst(b []byte) {
 	if s.req.Ended > 0 && s.failed == nil && s.latency.due() {
-		s.latency.begin(b, s.sent.Load()+1)
+		s.latency.begin(b, s.proto.Sent()+1)
 	}
 }
 
@@ -283,7 +290,7 @@ func (s *Session) count() {
 	case s.failed != nil:
 		s.refuse(n)
 	default:
-		s.sent.Add(uint64(n))
+		s.proto.Expect(uint64(n))
 	}
 }
 
@@ -301,10 +308,26 @@ func (s *Session) notable() {
 	case s.failed != nil:
 		s.refuse(1)
 	default:
-		s.note()
-		if s.req.Kind == scan.KindReset && s.req.Args == 1 && s.life.watched() && s.srv.o.Facts().Resets {
+		s.apply(s.proto.Note(&s.req))
+	}
+}
+
+// apply does what a request that is about to be forwarded asks for.
+func (s *Session) apply(effect protocol.Effect) {
+	switch effect {
+	case protocol.EffectReset:
+		if s.life.watched() {
 			s.step = stepReset
 		}
+	case protocol.EffectAsk:
+		s.step = stepAsk
+	case protocol.EffectOpaque:
+		s.opaque = true
+	case protocol.EffectQuit:
+		s.life.quit.Store(true)
+	}
+	if s.opaque {
+		s.out.endReplies()
 	}
 }
 
@@ -331,17 +354,18 @@ func (s *Session) connect() {
 		s.failed = net.ErrClosed
 		return
 	}
-	c := &copier{s: s, up: up}
+	c := &copier{s: s, up: up, replies: protocol.NewReader(&s.proto)}
 	if s.polled != nil {
 		if polled, ok := s.srv.loops.poll.Adopt(up); ok {
 			c.up, s.upPolled = polled, polled
 		}
 	}
 	s.up, s.copied = c.up, make(chan struct{})
-	s.question.met, s.question.from = make(chan uint64, 1), []byte("] ")
+	address := ""
 	if _, tcp := up.LocalAddr().(*net.TCPAddr); tcp {
-		s.question.from = []byte(" " + up.LocalAddr().String() + "] ")
+		address = up.LocalAddr().String()
 	}
+	s.proto.Connected(address)
 	if s.upPolled != nil {
 		s.upPolled.Watch(&c.in, c.useOnLoop, c.resume)
 		return

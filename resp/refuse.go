@@ -31,7 +31,7 @@ func (s *Session) malform(own int) int {
 	if own < 0 && s.req.Kind == scan.KindLock && len(s.req.Argv) > 0 { // it broke off inside one whose beginning was kept back
 		s.unsent = slices.Concat(s.unsent, appendCommand(nil, s.req.Argv, int(s.req.Args)))
 	}
-	s.sent.Add(1)
+	s.proto.Expect(1)
 	s.opaque, s.malformed = true, true
 	return -1
 }
@@ -39,7 +39,7 @@ func (s *Session) malform(own int) int {
 // refuseRest ends the connection with Redis' words for what is wrong with the client's bytes,
 // after the replies that are still due.
 func (s *Session) refuseRest() error {
-	if s.up != nil && s.failed == nil && !s.lost.Load() {
+	if s.up != nil && s.failed == nil && !s.proto.Garbled() {
 		if _, err := s.ask(); err != nil {
 			return err
 		}

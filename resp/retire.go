@@ -61,7 +61,7 @@ func (s *Session) wake(cut bool) {
 	switch {
 	case cut:
 		s.teardown()
-	case first || s.life.now() == stateLingering || !s.running.Load() && s.answered(): // else it could not end yet, which it will see by itself
+	case first || s.life.now() == stateLingering || !s.running.Load() && s.proto.AllAnswered(): // else it could not end yet, which it will see by itself
 		s.client.SetReadDeadline(time.Unix(1, 0))
 	}
 }

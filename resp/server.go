@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/protocol"
 )
 
 // Options say what a Server is made of.
@@ -75,17 +76,11 @@ type Options struct {
 	Log *zap.Logger
 }
 
-// Facts are what an upstream does on a connection that has not authenticated.
-type Facts struct {
-	// AuthRequired: it refuses ordinary commands. Unless that is due to GuestsLimited, lock
-	// commands are held to the limits that Redis has there.
-	AuthRequired bool
-	// GuestsLimited: it does so because connections belong, from their start, to a user who may do
-	// little. Whoever is logged in as that user does not count as authenticated.
-	GuestsLimited bool
-	// Resets: it knows RESET (Redis 6.2). Then the function set by OnEnd is told of each.
-	Resets bool
-}
+// Facts describe how the upstream treats a connection that has not authenticated.
+type Facts = protocol.Facts
+
+// DefaultUser is the user of a connection before any AUTH.
+const DefaultUser = protocol.DefaultUser
 
 // Server relays client connections to the upstream, each over a connection of its own, and lets a
 // handler answer the lock commands, in order among the upstream's replies. The methods are safe
@@ -256,8 +251,8 @@ func (s *Server) newSession(c net.Conn) *Session {
 	sess.ctx, sess.cancel = context.WithCancel(context.Background())
 	sess.out.init(c, &sess.progress)
 	sess.readAhead = readAhead{conn: c, polled: polled, gone: sess.life.leave, taken: &sess.progress.read, ended: make(chan struct{})}
-	sess.req.Strict, sess.req.Limited = s.o.Reencode, sess.limited
-	sess.standing = standing{loggedIn: s.o.UpstreamLogin, user: cmp.Or(s.o.UpstreamUser, DefaultUser)}
+	sess.req.Strict, sess.req.Limited = s.o.Reencode, sess.proto.Limited
+	sess.proto.Init(protocol.Options{Facts: s.o.Facts, AskUser: s.o.AskUser, LoggedIn: s.o.UpstreamLogin, User: cmp.Or(s.o.UpstreamUser, DefaultUser)})
 	return sess
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/protocol"
 	"lockproxy/resp/internal/scan"
 )
 
@@ -42,9 +43,7 @@ type Session struct {
 	unsent    []byte
 	req       scan.Requests
 	begun     begun
-	standing  standing
-	changes   changes
-	question  question
+	proto     protocol.Conn
 	readAhead readAhead
 	command   []byte    // what redcon is still to read of a lock command
 	own       *lockConn // what the handler gets; made when it is needed first
@@ -56,22 +55,10 @@ type Session struct {
 	step      step      // what the pump is to do next
 	fresh     bool      // all that was read is dealt with, and none of it is a lock command
 
-	offAt        uint64 // while changes.off: replies counted when that was found
-	withoutHello bool   // the upstream does not know a bare HELLO
-
 	address string // see Address; made when it is needed first
 
 	undelivered func() // set by a handler, called if its reply cannot be written
 	unconfirmed func() // undelivered of the last reply, while the client has sent nothing since
-
-	// Set by the pump, read by all.
-	sent         atomic.Uint64 // replies to be expected for what was forwarded
-	resp3        atomic.Bool
-	protocolSent atomic.Bool // something was sent that may change the protocol
-
-	// Set by the copier, read by all.
-	received atomic.Uint64 // replies counted
-	lost     atomic.Bool   // replies cannot be told apart any more
 
 	// Of both, and of those who watch.
 	progress progress

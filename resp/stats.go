@@ -16,7 +16,7 @@ type past struct {
 func (p *past) add(sess *Session) {
 	p.received += sess.progress.read.Load()
 	p.sent += sess.progress.written.Load()
-	p.commands += sess.sent.Load()
+	p.commands += sess.proto.Sent()
 }
 
 // Stats returns the counts of this moment. It goes through all sessions.
@@ -28,9 +28,9 @@ func (s *Server) Stats() Stats {
 	for sess := range s.sessions {
 		all.Received += sess.progress.read.Load()
 		all.Sent += sess.progress.written.Load()
-		sent := sess.sent.Load()
+		sent := sess.proto.Sent()
 		all.Commands += sent
-		all.Unanswered += sent - min(sent, sess.received.Load()) // more than were expected count as none
+		all.Unanswered += sent - min(sent, sess.proto.Received()) // more than were expected count as none
 		if sess.era.Load() != 0 {
 			all.Upstreams++
 		}
