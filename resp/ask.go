@@ -5,112 +5,128 @@ import (
 	"net"
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"lockproxy/resp/internal/netpoll"
 	"lockproxy/resp/internal/protocol"
 )
 
-// prepare decides about the lock command that is complete in s.req. run: it may run.
-func (s *Session) prepare() (run bool, err error) {
+// prepare decides about the lock command that is complete in p.req. run: it may run.
+func (p *pump) prepare() (run bool, err error) {
 	decision := protocol.Run
-	if !s.regular() {
-		decision = s.proto.Decide()
+	if !p.s.runner.ready() {
+		decision = p.s.proto.Decide()
 	}
 	if decision == protocol.Ask {
-		decision, err = s.ask()
+		decision, err = p.ask()
 	}
 	switch {
-	case err != nil || decision == protocol.Drop || s.step != stepPump:
+	case err != nil || decision == protocol.Drop || p.step != stepPump:
 		return false, err
 	case decision == protocol.Forward:
-		s.proto.Expect(1)
-		s.forward(appendCommand(nil, s.req.Argv, len(s.req.Argv)))
+		p.s.proto.Expect(1)
+		p.forward(appendCommand(nil, p.req.Argv, len(p.req.Argv)))
 		return false, nil
 	}
 	return true, nil
 }
 
-// blockedTime is how long the upstream may take to answer a blocking command after the client has
-// ended its input. Then the proxy ends the upstream's input as well, so that the command pops
-// nothing for a client that has left. The requests after it are lost, as on a direct connection.
-// Without a blocking command the upstream is only busy, and gets the rest when it answers. Tests on
-// busy machines change it, before they begin.
-var blockedTime = 250 * time.Millisecond
-
-// silentTime is how long no reply may come from an upstream whose replies CLIENT REPLY may have
-// switched off. Then they are off. Messages and lines of MONITOR may look like replies, so it is
-// not waited for longer than silentMost.
-const (
-	silentTime = 500 * time.Millisecond
-	silentMost = 4 * silentTime
-)
-
-// ask asks the upstream how far it has got and, if that is not certain, for the connection's
-// standing.
-func (s *Session) ask() (protocol.Decision, error) {
+// ask asks the upstream which requests it has answered and, if that is not certain, for the
+// connection's standing. It returns Run, Forward or Drop.
+func (p *pump) ask() (protocol.Decision, error) {
 	for {
-		request, number := s.proto.Ask()
-		decision, err := s.awaitAnswer(request, number)
+		request, number := p.s.proto.Ask()
+		decision, err := p.awaitAnswer(request, number)
 		if err != nil || decision != protocol.Run {
 			return decision, err
 		}
-		if decision = s.proto.Conclude(); decision != protocol.Ask {
+		if decision = p.s.proto.Conclude(); decision != protocol.Ask {
 			return decision, nil
 		}
 	}
 }
 
-// awaitAnswer sends a question and waits for its answer. Meanwhile the client is read ahead.
-func (s *Session) awaitAnswer(request []byte, number uint64) (protocol.Decision, error) {
-	s.readAhead.start(s.in.Bytes())
-	defer s.readAhead.stop()
-	if _, err := s.up.Write(request); err != nil {
-		s.step = stepWriteFailed
-		return protocol.Run, s.writeFailed()
+// blockedTime is how long the upstream may take to answer a blocking command after the client has
+// ended its input. Then the proxy ends the upstream's input as well, so that the command pops no
+// element for a client that has left. The requests after it are lost, as on a direct connection.
+// Without a blocking command the upstream is only busy, and gets the rest when it answers. Tests on
+// busy machines change it before they begin.
+var blockedTime = 250 * time.Millisecond
+
+// silentTime is how long an upstream whose replies CLIENT REPLY may have switched off must be silent
+// to conclude that they are off. Messages and lines of MONITOR may look like replies, so the wait
+// ends after silentMost.
+const (
+	silentTime = 500 * time.Millisecond
+	silentMost = 4 * silentTime
+)
+
+// awaitAnswer sends a query and waits for its answer. Meanwhile the client is read ahead.
+func (p *pump) awaitAnswer(request []byte, number uint64) (protocol.Decision, error) {
+	s := p.s
+	s.in.ahead.start(s.in.bytes())
+	defer s.in.ahead.stop()
+	if _, err := s.up.conn.Write(request); err != nil {
+		p.step = stepWriteFailed
+		return protocol.Run, p.writeFailed()
 	}
-	var ended <-chan struct{} = s.readAhead.ended
-	left := departure{s: s}
-	var silent <-chan time.Time
-	received, start := s.proto.Received(), time.Now()
+	w := waiting{p: p, number: number, ended: s.in.ahead.ended, received: s.proto.Received(), start: time.Now()}
 	if s.proto.SilenceMeansOff() {
-		silent = time.After(silentTime)
+		w.silent = time.After(silentTime)
 	}
+	return w.wait()
+}
+
+// waiting is the wait for the answer to a query. The client may leave meanwhile.
+type waiting struct {
+	p      *pump
+	number uint64 // of the query
+
+	silent   <-chan time.Time // ends silentTime; nil if the upstream answers in any case
+	received uint64           // replies received when silentTime began
+	start    time.Time        // of the wait
+
+	ended   <-chan struct{}  // the client's input has ended
+	blocked <-chan time.Time // ends blockedTime
+	last    <-chan time.Time // ends lastWords
+	written uint64           // bytes that the client had got when lastWords began
+	gaveUp  bool             // the upstream's input was ended, too
+}
+
+// wait returns Run if the answer has come, or Forward if no answer can be expected.
+func (w *waiting) wait() (protocol.Decision, error) {
+	s := w.p.s
 	for {
 		select {
-		case met := <-s.proto.Answered():
+		case number := <-s.proto.Answered():
 			switch {
-			case left.told: // nothing after the lock command could be sent
+			case w.gaveUp: // requests after the lock command cannot be sent
 				return protocol.Run, io.EOF
-			case met == number:
+			case number == w.number:
 				return protocol.Run, nil
 			case s.proto.Garbled():
 				return protocol.Forward, nil
 			}
-		case <-silent:
-			if now := s.proto.Received(); now != received && time.Since(start) < silentMost {
-				received, silent = now, time.After(silentTime)
-				continue
+		case <-w.silent:
+			if w.staysSilent() {
+				s.proto.GiveUp()
+				return protocol.Forward, nil
 			}
-			s.proto.GiveUp()
-			return protocol.Forward, nil
-		case <-ended:
-			if s.readAhead.err != io.EOF {
-				return protocol.Run, s.inputEnded(s.readAhead.err)
+		case <-w.ended:
+			if err := s.in.ahead.err; err != io.EOF {
+				return protocol.Run, w.p.inputEnded(err)
 			}
-			ended, left.blocked = nil, time.After(blockedTime)
-		case <-left.blocked:
-			left.unblock()
-		case <-left.last:
-			if !left.progresses() {
+			w.ended, w.blocked = nil, time.After(blockedTime)
+		case <-w.blocked:
+			w.unblock()
+		case <-w.last:
+			if !w.progresses() {
 				s.life.end(eventFinish, EndClient)
-				s.teardown()
+				s.cut()
 				return protocol.Run, net.ErrClosed
 			}
-			left.await()
-		case <-s.copied:
+			w.awaitLastWords()
+		case <-s.up.copied:
 			if s.life.now() >= stateLingering {
-				s.swallow()
+				s.discard()
 			}
 			return protocol.Run, io.EOF
 		case <-s.ctx.Done():
@@ -119,37 +135,32 @@ func (s *Session) awaitAnswer(request []byte, number uint64) (protocol.Decision,
 	}
 }
 
-// departure is about a client that has ended its input while the upstream is asked.
-type departure struct {
-	s       *Session
-	blocked <-chan time.Time // ends blockedTime
-	last    <-chan time.Time // ends lastWords
-	written uint64           // bytes that the client had got when lastWords began
-	told    bool             // the upstream's input was ended, too
+// staysSilent reports whether replies are off. If replies came in silentTime, it waits on.
+func (w *waiting) staysSilent() bool {
+	now := w.p.s.proto.Received()
+	if now == w.received || time.Since(w.start) >= silentMost {
+		return true
+	}
+	w.received, w.silent = now, time.After(silentTime)
+	return false
 }
 
 // unblock ends the upstream's input if a blocking command may keep it from answering.
-func (d *departure) unblock() {
-	if d.told = d.s.proto.MayBlock(); d.told {
-		d.s.life.end(eventFinish, EndClient)
-		netpoll.CloseWrite(d.s.up)
+func (w *waiting) unblock() {
+	s := w.p.s
+	if w.gaveUp = s.proto.MayBlock(); w.gaveUp {
+		s.life.end(eventFinish, EndClient)
+		netpoll.CloseWrite(s.up.conn)
 	}
-	d.await()
+	w.awaitLastWords()
 }
 
-// await begins lastWords.
-func (d *departure) await() {
-	d.written, d.last = d.s.progress.written.Load(), time.After(lastWords)
+// awaitLastWords begins lastWords.
+func (w *waiting) awaitLastWords() {
+	w.written, w.last = w.p.s.progress.written.Load(), time.After(lastWords)
 }
 
 // progresses reports whether the upstream is still answering requests, of which there may be many.
-func (d *departure) progresses() bool { return !d.told && d.s.progress.written.Load() != d.written }
-
-// appendCommand appends the request made of argv, whose header says that it has count arguments.
-func appendCommand(b []byte, argv [][]byte, count int) []byte {
-	b = redcon.AppendArray(b, count)
-	for _, arg := range argv {
-		b = redcon.AppendBulk(b, arg)
-	}
-	return b
+func (w *waiting) progresses() bool {
+	return !w.gaveUp && w.p.s.progress.written.Load() != w.written
 }

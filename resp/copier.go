@@ -3,7 +3,6 @@ package resp
 import (
 	"errors"
 	"io"
-	"net"
 
 	"go.uber.org/zap"
 
@@ -13,57 +12,68 @@ import (
 
 var errUpstreamClosed = errors.New("the upstream closed the connection")
 
-// copier carries the upstream's bytes to the client until one of the two ends. It hands on what
-// comes as it comes: nothing is kept but a frame header or a possible marker that is not complete.
-// It counts the replies, and finds the answers to questions.
-//
-// It runs on a loop, or on a goroutine where it may have to wait.
+// copier carries the upstream's bytes to the client until one of the two ends. It hands bytes on as
+// they come, except for an incomplete frame header or a possible marker of a query. It runs on a
+// loop, or on a goroutine if it may have to wait.
 type copier struct {
 	s       *Session
-	up      net.Conn
 	in      netpoll.Buffer
 	replies protocol.Reader
 	err     error // writing to the client failed
 }
 
-// run carries bytes on a goroutine. Where a loop can watch the upstream it leaves the rest to the
-// loop as soon as nothing is there. stopped is why the loop watches no more.
+// newCopier returns the copier of a session that has a connection to the upstream.
+func newCopier(s *Session) *copier { return &copier{s: s, replies: protocol.NewReader(&s.proto)} }
+
+// start lets the loop read the upstream, or else a goroutine.
+func (c *copier) start() {
+	if c.s.up.polled != nil {
+		c.watch()
+		return
+	}
+	c.s.srv.wg.Go(func() { c.run(nil) })
+}
+
+// watch lets the loop read the upstream.
+func (c *copier) watch() { c.s.up.polled.Watch(&c.in, c.relayOnLoop, c.watchEnded) }
+
+// run carries bytes on a goroutine. If a loop can watch the upstream, run hands over to the loop
+// when no bytes are there. stopped is why the loop watches no more.
 func (c *copier) run(stopped error) {
 	defer c.s.contain("copier")
-	polled, _ := c.up.(*netpoll.Conn)
+	up, polled := c.s.up.conn, c.s.up.polled
 	if polled == nil {
 		for stopped == nil && c.err == nil {
-			stopped = netpoll.Receive(c.up, &c.in, c.useOnGoroutine)
+			stopped = netpoll.Receive(up, &c.in, c.relayOnGoroutine)
 		}
 	}
 	for stopped == nil && c.err == nil {
-		c.use(false)
+		c.relay(false)
 		if c.err != nil {
 			break
 		}
 		n, err := polled.ReadInto(&c.in)
 		if stopped = err; n == 0 && err == nil {
-			polled.Watch(&c.in, c.useOnLoop, c.resume)
+			c.watch()
 			return
 		}
 	}
 	c.end(stopped)
 }
 
-// resume is called where the loop watches the upstream no more.
-func (c *copier) resume(stopped error) { c.s.srv.wg.Go(func() { c.run(stopped) }) }
+// watchEnded is called when the loop watches the upstream no more.
+func (c *copier) watchEnded(stopped error) { c.s.srv.wg.Go(func() { c.run(stopped) }) }
 
-func (c *copier) useOnLoop() (stop bool) { return c.use(true) }
+func (c *copier) relayOnLoop() (stop bool) { return c.relay(true) }
 
-func (c *copier) useOnGoroutine() (stop bool) { return c.use(false) }
+func (c *copier) relayOnGoroutine() (stop bool) { return c.relay(false) }
 
-// end is what happens when one of the two sides has ended; stopped is why reading the upstream
-// has.
+// end is called when one of the two sides has ended; stopped is why reading the upstream has.
 func (c *copier) end(stopped error) {
 	s := c.s
 	if c.err == nil {
 		s.out.mu.Lock()
-		c.err = s.out.forwardLocked(c.in.Bytes(), 0) // bytes held back, which are all there will be
+		c.err = s.out.forwardLocked(c.in.Bytes(), 0) // held back until now, for bytes that will not come
 		s.out.mu.Unlock()
 	}
 	c.in.Skip(len(c.in.Bytes()))
@@ -74,21 +84,22 @@ func (c *copier) end(stopped error) {
 		s.life.end(eventFinish, EndProxy)
 	}
 	s.out.close(errUpstreamClosed)
-	defer close(s.copied)
+	defer close(s.up.copied)
 	if c.err != nil || !errors.Is(stopped, io.EOF) {
 		if _, panicked := errors.AsType[*netpoll.PanicError](stopped); panicked {
-			s.log().Error("panic, connection closed", zap.String("where", "copier"), zap.Error(stopped))
+			s.srv.o.Log.Error("panic, connection closed", zap.String("where", "copier"), zap.Error(stopped))
 		}
-		s.log().Debug("connection ended", zap.NamedError("upstream_error", stopped), zap.NamedError("client_error", c.err))
-		s.teardown()
+		s.srv.o.Log.Debug("connection ended", zap.NamedError("upstream_error", stopped),
+			zap.NamedError("client_error", c.err))
+		s.cut()
 		return
 	}
 	s.linger()
 }
 
-// use forwards the bytes in c.in, without our own queries' answers, and keeps what is not complete.
+// relay forwards the bytes in c.in, without the answers to our queries, and keeps an incomplete end.
 // On a loop it stops before it would block. stop: a goroutine must go on.
-func (c *copier) use(onLoop bool) (stop bool) {
+func (c *copier) relay(onLoop bool) (stop bool) {
 	s := c.s
 	if !s.out.enter(onLoop) {
 		return true
@@ -98,7 +109,7 @@ func (c *copier) use(onLoop bool) (stop bool) {
 		b := c.in.Bytes()
 		part := c.replies.Split(b)
 		if part.Garbled {
-			c.lose()
+			c.garbled()
 		}
 		s.latency.answered(s.proto.Received(), s.srv.o.Timed)
 		c.forward(b[part.From:part.To], part.Boundary)
@@ -121,9 +132,9 @@ func (c *copier) deliver(number uint64) {
 	}
 }
 
-// lose gives up on telling frames apart: from here on everything passes, and lock commands go to
+// garbled ends the telling apart of frames: from here on everything passes, and lock commands go to
 // the upstream, which does not know them.
-func (c *copier) lose() {
+func (c *copier) garbled() {
 	s := c.s
 	if !s.proto.SetGarbled() {
 		return
@@ -131,11 +142,12 @@ func (c *copier) lose() {
 	s.out.endReplies()
 	c.deliver(0)
 	s.srv.wg.Go(func() { // a loop must not wait for the log
-		s.log().Warn("replies of the upstream cannot be told apart any more, lock commands on this connection are not executed",
+		s.srv.o.Log.Warn("replies of the upstream cannot be told apart any more, lock commands on this connection are not executed",
 			zap.Stringer("client", s.client.RemoteAddr()))
 	})
 }
 
+// forward writes to the client. The first boundary bytes of b, if positive, end between two frames.
 func (c *copier) forward(b []byte, boundary int) {
 	if c.err == nil {
 		c.err = c.s.out.forwardLocked(b, max(boundary, 0))

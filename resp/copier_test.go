@@ -95,13 +95,11 @@ func answersTo(request []byte, s section) []byte {
 		fmt.Appendf(nil, "-ERR Syntax error in HELLO option '%s'\r\n", names['1']), unknown('2'))
 }
 
-// newCopier returns a copier whose session writes to client. Its connection is logged in.
-func newCopier(client net.Conn) *copier {
-	s := &Session{srv: NewServer(Options{})}
-	s.proto.Init(protocol.Options{Facts: s.srv.o.Facts, AskUser: true, LoggedIn: true})
+// copierTo returns a copier whose session writes to client. Its connection is logged in.
+func copierTo(client net.Conn) *copier {
+	s := newSession(&NewServer(Options{AskUser: true, UpstreamLogin: true}).shared, client, nil)
 	s.proto.Connected("")
-	s.out.init(client, &s.progress)
-	return &copier{s: s, replies: protocol.NewReader(&s.proto)}
+	return newCopier(s)
 }
 
 // copyAll gives the sections to a copier, in pieces whose sizes next returns, and tells what the
@@ -109,7 +107,7 @@ func newCopier(client net.Conn) *copier {
 // first dealt with as on a loop, where the socket takes what most says.
 func copyAll(t *testing.T, sections []section, next, most func() int, onLoop bool) (got string, counts []uint64) {
 	client := &picky{most: most}
-	c := newCopier(client)
+	c := copierTo(client)
 	s := c.s
 	defer s.srv.loops.Close()
 	s.proto.Expect(1000)
@@ -126,8 +124,8 @@ func copyAll(t *testing.T, sections []section, next, most func() int, onLoop boo
 			n := min(next(), len(rest))
 			c.in.Grew(copy(c.in.Room(), rest[:n]))
 			rest = rest[n:]
-			if !onLoop || c.use(true) {
-				c.use(false)
+			if !onLoop || c.relay(true) {
+				c.relay(false)
 			}
 			if section.insert != "" { // as reply does
 				s.out.insert, section.insert = append(s.out.insert, section.insert...), ""
@@ -147,7 +145,7 @@ func copyAll(t *testing.T, sections []section, next, most func() int, onLoop boo
 			}
 		}
 	}
-	if c.use(false); len(c.in.Bytes()) > 0 {
+	if c.relay(false); len(c.in.Bytes()) > 0 {
 		counts = append(counts, 1e6)
 	}
 	return string(client.got), counts

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/resp/internal/scan"
 )
 
 // TestReplicationBehindUnreadReplies: a client that does not read its replies and then speaks as a
@@ -53,7 +55,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 // and with them the secret of the other markers.
 func TestForgedRefusal(t *testing.T) {
 	client := &picky{most: func() int { return 1 << 20 }}
-	c := newCopier(client)
+	c := copierTo(client)
 	defer c.s.srv.loops.Close()
 	proto := &c.s.proto
 	proto.AskAgain()
@@ -81,7 +83,7 @@ func TestForgedRefusal(t *testing.T) {
 // answered gives a reply to the copier.
 func answered(c *copier, reply string) <-chan uint64 {
 	c.in.Grew(copy(c.in.Room(), reply))
-	c.use(false)
+	c.relay(false)
 	return c.s.proto.Answered()
 }
 
@@ -89,7 +91,7 @@ func answered(c *copier, reply string) <-chan uint64 {
 // while the next one is asked.
 func TestLateAnswerMeetsNextQuestion(t *testing.T) {
 	for i := range 3000 {
-		c := newCopier(&picky{})
+		c := copierTo(&picky{})
 		proto := &c.s.proto
 		proto.AskAgain()
 		request, _ := proto.Ask()
@@ -127,13 +129,11 @@ func TestRefusalsAreBounded(t *testing.T) {
 	r := startRelay(t, "tcp", name, func(o *Options) {
 		o.Dial = func(context.Context) (net.Conn, error) { return nil, io.ErrUnexpectedEOF }
 	})
-	sess := &Session{srv: r.server, failed: io.ErrUnexpectedEOF}
 	p := &picky{}
-	sess.out.init(p, &sess.progress)
-	sess.in.Grew(copy(sess.in.Room(), strings.Repeat("a\n", 32768)))
-	sess.ctx = context.Background()
-	sess.req.Ended = 0
-	sess.scan()
+	sess := newSession(&r.server.shared, p, nil)
+	sess.up.failed = io.ErrUnexpectedEOF
+	sess.in.buf.Grew(copy(sess.in.buf.Room(), strings.Repeat("a\n", 32768)))
+	sess.pump.scan()
 	if p.largest > 1<<18 || len(p.got) < 1<<20 {
 		t.Errorf("%d bytes, %d at once, for 64 KB", len(p.got), p.largest)
 	}
@@ -141,10 +141,9 @@ func TestRefusalsAreBounded(t *testing.T) {
 
 // TestInlineArgumentsAreNotKept: what is kept of CLIENT is a few words, however it was sent.
 func TestInlineArgumentsAreNotKept(t *testing.T) {
-	s := &Session{srv: NewServer(Options{})}
-	defer s.srv.loops.Close()
-	s.req.Scan([]byte("CLIENT" + strings.Repeat(" a", 32000) + "\n"))
-	if n := cap(s.req.Argv); n > 64 {
+	var req scan.Requests
+	req.Scan([]byte("CLIENT" + strings.Repeat(" a", 32000) + "\n"))
+	if n := cap(req.Argv); n > 64 {
 		t.Errorf("%d arguments are kept for as long as the connection lives", n)
 	}
 }

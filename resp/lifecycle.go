@@ -76,6 +76,11 @@ type lifecycle struct {
 	onLeft func()
 }
 
+// init prepares an open connection. spawn runs a function on a goroutine of its own.
+func (l *lifecycle) init(spawn func(func())) {
+	l.left, l.spawn = make(chan struct{}), spawn
+}
+
 // now returns the state.
 func (l *lifecycle) now() state { return state(l.current.Load()) }
 

@@ -53,7 +53,7 @@ func waitWatched(t *testing.T) {
 	stacks := make([]byte, 1<<20)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		text := stacks[:runtime.Stack(stacks, true)]
-		if !bytes.Contains(text, []byte("resp.(*Session).run(")) && !bytes.Contains(text, []byte("resp.(*copier).run(")) {
+		if !bytes.Contains(text, []byte("resp.(*pump).run(")) && !bytes.Contains(text, []byte("resp.(*copier).run(")) {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -3,10 +3,6 @@ package resp
 import (
 	"sync/atomic"
 	"time"
-
-	"go.uber.org/zap"
-
-	"lockproxy/resp/internal/netpoll"
 )
 
 // paceSteps is how often within SlowClientTimeout each connection is looked at.
@@ -52,26 +48,6 @@ func (p *progress) await(begun uint64, unfinished bool) {
 
 // busy notes that the client is not waited for.
 func (p *progress) busy() { p.begun.Store(0) }
-
-// watchPace disconnects slow clients until the server ends.
-func (s *Server) watchPace() {
-	tick := time.NewTicker(max(s.o.SlowClientTimeout/paceSteps, time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.done:
-			return
-		case <-tick.C:
-		}
-		for _, sess := range s.all() {
-			queued, taken := netpoll.Queued(sess.client)
-			if why := sess.progress.slow(queued, taken, time.Now(), s.o.SlowClientTimeout); why != "" {
-				s.o.Log.Info("slow client disconnected", zap.Stringer("client", sess.client.RemoteAddr()), zap.String("reason", why))
-				sess.teardown()
-			}
-		}
-	}
-}
 
 // slow tells why the client is to be disconnected, if so. queued bytes are in the socket; taken is
 // how many the other side's system ever took, as far as ours tells.
