@@ -19,7 +19,7 @@ const begunAtOnce = 16
 // the command on the pump's goroutine.
 type runner struct {
 	s     *Session
-	conn  *lockConn // what a handler gets; made when it is needed
+	conn  *lockConn // the handler's; made when it is needed
 	begun begun
 }
 
@@ -93,7 +93,8 @@ func (r *runner) ready() bool { return r.s.up.conn == nil || r.s.proto.Ready() }
 // connection to the upstream.
 func (r *runner) lockAlone() bool {
 	s := r.s
-	return s.srv.o.Begin != nil && s.up.conn == nil && s.pump.req.Between() && scan.WholeLock(s.in.bytes()) && !s.proto.Limited()
+	return s.srv.o.Begin != nil && s.up.conn == nil && s.pump.req.Between() && scan.WholeLock(s.in.bytes()) &&
+		!s.proto.Limited()
 }
 
 // begin begins the lock command that is complete. taken: Begin has taken it; running: it has not

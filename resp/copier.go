@@ -142,7 +142,8 @@ func (c *copier) garbled() {
 	s.out.endReplies()
 	c.deliver(0)
 	s.srv.wg.Go(func() { // a loop must not wait for the log
-		s.srv.o.Log.Warn("replies of the upstream cannot be told apart any more, lock commands on this connection are not executed",
+		s.srv.o.Log.Warn("replies of the upstream cannot be told apart any more, "+
+			"lock commands on this connection are not executed",
 			zap.Stringer("client", s.client.RemoteAddr()))
 	})
 }

@@ -65,7 +65,7 @@ func (f *dialFailure) dial(ctx context.Context, open func(context.Context) (net.
 	}
 	start := time.Now()
 	up, err := open(ctx)
-	if err != nil && !errors.Is(err, context.Canceled) { // a cancelled dial says nothing about the upstream
+	if err != nil && !errors.Is(err, context.Canceled) { // a cancelled dial is no failure of the upstream
 		f.set(err, time.Since(start))
 	}
 	return up, err

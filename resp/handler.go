@@ -10,8 +10,8 @@ func (s *Session) InTransaction() bool { return s.proto.Standing().Mode == proto
 // would refuse ordinary commands.
 func (s *Session) Subscribed() bool { return s.proto.Standing().Mode == protocol.ModeSubscribed }
 
-// Authenticated reports whether the upstream said that the connection is logged in, as itself or
-// by the credentials of the address. If not, it may still serve the connection if it wants no
+// Authenticated reports whether the upstream said that the connection is logged in, by its own or by
+// the address's credentials. If not, it may still serve the connection if it wants no
 // password.
 func (s *Session) Authenticated() bool { return s.proto.Authenticated() }
 
@@ -30,11 +30,11 @@ func (s *Session) User() string { return s.proto.Standing().User }
 // WhyNoUser returns the upstream's answer if that had no User.
 func (s *Session) WhyNoUser() string { return s.proto.Standing().WhyNoUser }
 
-// AskAgain makes the next lock command ask the upstream for the user, although the client sent
-// nothing that may have changed it. A handler calls it if it needs a User and the upstream named
-// none.
+// AskAgain makes the next lock command ask the upstream for the user, even if the client has not
+// sent anything that may have changed it. A handler calls it if it needs a User and the upstream
+// named none.
 func (s *Session) AskAgain() { s.proto.AskAgain() }
 
-// RESP3 reports whether the client has switched to RESP3: the upstream said so, and nothing was
-// sent since that may have changed it. Safe for concurrent use.
+// RESP3 reports whether the client has switched to RESP3: the upstream said so, and no request
+// since may have changed it. Safe for concurrent use.
 func (s *Session) RESP3() bool { return s.proto.RESP3() }

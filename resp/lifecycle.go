@@ -16,7 +16,7 @@ const (
 	stateOpen       state = iota // both sides may send
 	stateDraining                // as open, but the connection ends as soon as it is at rest
 	stateHalfClosed              // no more requests are served; the client still gets the upstream's last replies
-	stateLingering               // the upstream has closed; the client is sent the end of input, and its last bytes are discarded
+	stateLingering               // the upstream has closed; the client's last bytes are discarded
 	stateClosed                  // both sockets are closed
 )
 
@@ -25,7 +25,7 @@ type event uint8
 
 const (
 	eventDrain       event = iota // the server shuts down, or the upstream was replaced
-	eventFinish                   // the client ended its input, said QUIT or cannot be written to; or a draining connection is at rest
+	eventFinish                   // the client ended its input or takes no replies, or the proxy serves no more requests
 	eventUpstreamEnd              // the upstream closed
 	eventCut                      // a failure, a limit, or the end of a shutdown's patience
 )
@@ -50,12 +50,13 @@ const (
 	EndProxy             // another cause: the upstream, a limit, a shutdown, or a network that went silent
 )
 
-// endOf returns the reason that err, from reading or writing the client's socket, stands for.
+// endOf returns the reason for an end with err, from reading or writing the client's socket.
 func endOf(err error) End {
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EHOSTUNREACH) {
+	is := func(target error) bool { return errors.Is(err, target) }
+	switch {
+	case is(os.ErrDeadlineExceeded), is(syscall.ETIMEDOUT), is(syscall.EHOSTUNREACH):
 		return EndProxy // the network was silent: the client may well be alive
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+	case is(io.EOF), is(syscall.ECONNRESET), is(syscall.EPIPE):
 		return EndClient
 	}
 	return EndProxy
@@ -174,8 +175,8 @@ func (l *lifecycle) setOnLeft(f func()) {
 	}
 }
 
-// callLeftLocked calls the function of setOnLeft on a goroutine, as the caller may hold locks that
-// the function needs.
+// callLeftLocked calls the function of setOnLeft on a goroutine, because the caller may hold locks
+// that the function needs.
 func (l *lifecycle) callLeftLocked() {
 	if l.onLeft != nil {
 		l.spawn(l.onLeft)

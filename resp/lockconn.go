@@ -17,7 +17,7 @@ func ownCommand(argv [][]byte) redcon.Command {
 	}
 	cmd := redcon.Command{Raw: appendCommand(make([]byte, 0, size), argv, len(argv)), Args: make([][]byte, len(argv))}
 	at := len(cmd.Raw)
-	for i := len(argv) - 1; i >= 0; i-- { // from behind: the line ends have two bytes, the headers are of any length
+	for i := len(argv) - 1; i >= 0; i-- { // backwards: line ends have two bytes, headers any number
 		at -= len(argv[i]) + 2
 		cmd.Args[i] = cmd.Raw[at : at+len(argv[i]) : at+len(argv[i])]
 		at = bytes.LastIndexByte(cmd.Raw[:at], '$')

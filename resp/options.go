@@ -21,13 +21,13 @@ type Options struct {
 	// complete, validated requests, one at a time for each connection, and must write one reply.
 	Handler redcon.Handler
 	// Begin may run a lock command without a goroutine: on the loop that has found it complete,
-	// where everything before it is answered and the connection's standing is known. It must not
+	// when everything before it is answered and the connection's standing is known. It must not
 	// block.
 	//
-	// If it returns false nothing has happened, and Handler runs the command. If it returns true,
-	// whoever completes the command writes one reply to conn and then calls done: once, on any
-	// goroutine or loop, perhaps before Begin returns. Until then conn is that one's. done does
-	// not block. SessionOf(conn) is as a handler has it, but Push may block.
+	// If it returns false, Handler runs the command. If it returns true, the caller's code that
+	// completes the command writes one reply to conn and then calls done: once, on any goroutine
+	// or loop, perhaps before Begin returns. Until then it owns conn. done does not block.
+	// SessionOf(conn) works like in a handler, but Push may block.
 	//
 	// Nil, or a connection that no loop watches: Handler runs all commands.
 	Begin func(conn redcon.Conn, cmd redcon.Command, done func()) (begun bool)
@@ -47,25 +47,25 @@ type Options struct {
 	// UpstreamUser is whom Dial logs in. Default: "default", who every connection is before
 	// authentication.
 	UpstreamUser string
-	// Facts returns what is known of the upstream. It is asked often and must not block. Default:
+	// Facts describes the upstream. It is called often and must not block. Default:
 	// a Redis without a password.
 	Facts func() Facts
 	// AskUser makes the upstream be asked who is logged in (ACL WHOAMI), wherever something was
-	// sent that may have changed it. Without, User knows nobody from there on.
+	// sent that may have changed it. Otherwise User is empty from there on.
 	AskUser bool
-	// Reencode is for an upstream that cannot stand what Redis refuses or ignores: it gets
-	// well-formed requests only.
+	// Reencode is for an upstream that cannot cope with bytes that Redis refuses or ignores: it
+	// gets well-formed requests only.
 	Reencode bool
 
-	// MaxClients is how many connections are served at a time; more are told so and closed. Zero:
-	// no limit.
+	// MaxClients is how many connections are served at a time; more get an error and are closed.
+	// Zero: no limit.
 	MaxClients int
-	// SlowClientTimeout is how long a client may take nothing although bytes wait for it, or leave
-	// a command that it began unfinished; then it is disconnected. Zero: for ever.
+	// SlowClientTimeout disconnects a client that takes no bytes for so long although some wait for
+	// it, or that leaves a command unfinished for so long. Zero: never.
 	SlowClientTimeout time.Duration
 	// Timed is called with how long the upstream took to answer a command of a group (Groups),
 	// from forwarding it until its reply was there. It is called for some commands only, one in a
-	// while on each connection, not for those that block, and must not block itself. May be nil.
+	// while on each connection, never for blocking ones, and must not block. May be nil.
 	Timed func(group string, took time.Duration)
 	// Log may be nil.
 	Log *zap.Logger

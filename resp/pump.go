@@ -38,9 +38,9 @@ const (
 	stepPump        step = iota // read on
 	stepLock                    // a lock command is complete
 	stepReset                   // report EndReset, then forward RESET
-	stepAsk                     // ask the upstream at once, as replies may be on again
+	stepAsk                     // ask the upstream at once: replies may be on again
 	stepRefuse                  // refuse the client's bytes, which are no requests
-	stepQuit                    // end: the client said QUIT without an upstream, was cut off, or was at rest while draining
+	stepQuit                    // end: QUIT without an upstream, the connection was cut, or it was at rest while draining
 	stepWriteFailed             // the upstream takes no more bytes
 )
 
@@ -49,7 +49,7 @@ type reading uint8
 
 const (
 	readingRequests  reading = iota
-	readingOpaque            // all bytes are forwarded: requests and replies cannot be told apart
+	readingOpaque            // all bytes are forwarded: requests and replies are not recognised
 	readingMalformed         // likewise, and the upstream will close, because the bytes are no requests
 )
 
@@ -113,7 +113,7 @@ func (p *pump) watchEnded(stopped error) error {
 func (p *pump) next() error {
 	s := p.s
 	s.in.ahead.stop()
-	if err := s.in.ahead.inputEnded(); err != nil { // bytes that are left were sent before that, and do not confirm the last reply
+	if err := s.in.ahead.inputEnded(); err != nil { // bytes that are left came before the last reply
 		p.delivery.inputEnded(err, s.client)
 	}
 	for {
@@ -235,8 +235,8 @@ func (p *pump) process() (stop bool) {
 	switch {
 	case p.onLoop && s.up.polled == nil && !s.runner.lockAlone(): // the upstream must be dialled
 		return true
-	case s.ctx.Err() != nil, // cut off: the client may send faster than the past deadline is noticed
-		p.caughtUp && s.life.draining() && p.atRest(): // otherwise a client that asks on when it is answered would never be met at rest
+	case s.ctx.Err() != nil, // cut: the client may send faster than the past deadline is noticed
+		p.caughtUp && s.life.draining() && p.atRest(): // a busy client would never be met at rest later
 		p.step = stepQuit
 		return true
 	}
@@ -310,7 +310,7 @@ func (p *pump) read(b []byte) (n int, ev scan.Event) {
 	return p.req.Scan(b)
 }
 
-// event does what an event of the scan asks for.
+// event handles an event of the scan.
 func (p *pump) event(t *pass, ev scan.Event) {
 	switch ev {
 	case scan.Notable:
@@ -376,7 +376,7 @@ func (p *pump) notable() {
 	}
 }
 
-// apply does what a request that is about to be forwarded asks for.
+// apply carries out the effect of a request that is forwarded next.
 func (p *pump) apply(effect protocol.Effect) {
 	s := p.s
 	switch effect {
@@ -471,7 +471,7 @@ const refusedAtOnce = 500
 func (p *pump) refuse(n int64) {
 	o := &p.s.srv.o
 	line := redcon.AppendError(nil, "ERR upstream "+o.UpstreamName+": "+o.DialReason(p.s.up.failed))
-	for ; n > 0; n -= refusedAtOnce { // in pieces, as the errors may be much longer than the requests
+	for ; n > 0; n -= refusedAtOnce { // in pieces: the errors may be much longer than the requests
 		p.s.out.reply(bytes.Repeat(line, int(min(n, refusedAtOnce))))
 	}
 }
@@ -485,7 +485,7 @@ func (p *pump) malform(t *pass) {
 		p.step = stepRefuse
 		return
 	}
-	if t.lock < 0 && p.req.Kind == scan.KindLock && len(p.req.Argv) > 0 { // it broke off inside one whose beginning was kept back
+	if t.lock < 0 && p.req.Kind == scan.KindLock && len(p.req.Argv) > 0 { // the beginning of a lock command was kept back
 		s.up.unsent = slices.Concat(s.up.unsent, appendCommand(nil, p.req.Argv, int(p.req.Args)))
 	}
 	s.proto.Expect(1)

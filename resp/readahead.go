@@ -15,8 +15,9 @@ import (
 // Limits on reading ahead while a lock command runs or waits. A client that writes without reading
 // must be read, or the upstream's replies, which precede ours, would never leave. Each connection
 // has aheadOwn. Connections that need more take it from aheadShared; while that is used up they are
-// not read. A client that sends more than aheadMost is disconnected, as Redis disconnects a client
-// that exceeds its query buffer: the proxy could not notice its end before reading all of that.
+// not read. A client that sends more than aheadMost is disconnected; Redis does so with a client
+// that exceeds its query buffer. Without the limit the proxy could not notice a client's end before
+// it has read all of that.
 const (
 	aheadOwn    = netpoll.ChunkSize
 	aheadMost   = 64 << 20
@@ -216,7 +217,7 @@ func (a *readAhead) findQuit(b []byte) {
 	a.findQuitLocked(b, a.taken.Load())
 }
 
-// findQuitLocked reports a QUIT in b, which ends where the client has sent end bytes.
+// findQuitLocked reports a QUIT in b. The client has sent end bytes when b ends.
 func (a *readAhead) findQuitLocked(b []byte, end uint64) {
 	if a.quits.find(b, end) {
 		a.left()
@@ -230,8 +231,8 @@ type quitSearch struct {
 	to     uint64 // how many of the client's bytes it has passed
 }
 
-// find reports whether there is a QUIT in b, which begins with a request and ends where the client
-// has sent end bytes, that it did not report before.
+// find reports whether b has a QUIT that it did not report before. b begins with a request; the
+// client has sent end bytes when b ends.
 func (q *quitSearch) find(b []byte, end uint64) bool {
 	begin := end - uint64(len(b))
 	switch {

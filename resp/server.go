@@ -32,7 +32,7 @@ type Server struct {
 	past      past
 	listeners []net.Listener // closed by Shutdown
 	draining  bool
-	empty     chan struct{} // made by Shutdown, closed when the last session is gone
+	empty     chan struct{} // made by Shutdown, closed when the last session has ended
 }
 
 // NewServer returns a server without a listener.
@@ -46,7 +46,8 @@ func NewServer(o Options) *Server {
 	if o.Facts == nil {
 		o.Facts = func() Facts { return Facts{Resets: true} }
 	}
-	s := &Server{shared: shared{o: o}, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
+	s := &Server{shared: shared{o: o}, conns: make(chan net.Conn), done: make(chan struct{}),
+		sessions: make(map[*Session]struct{})}
 	if s.loops = o.Loops; s.loops == nil {
 		s.loops = NewLoops()
 	}
@@ -261,7 +262,7 @@ func (s *Server) wake(cut bool) {
 	}
 }
 
-// Retire ends the connections whose upstream connection was dialled before the call, as the
+// Retire ends the connections whose upstream connection was dialled before the call, because the
 // upstream is another server now. Each ends as soon as all its requests are answered and no
 // transaction is open. The rest is cut off when ctx ends. Retire returns after the last has ended.
 // It may be called again before it has returned.
@@ -318,10 +319,10 @@ func (s *Server) watchPace() {
 // Stats are counts of a server.
 type Stats = stat.Traffic
 
-// past is what the sessions that have ended add to Stats. The counters of the others are read
-// where they are, so that counting costs the relay nothing.
+// past has the counts of the sessions that have ended. Those of the others stay in the session, so
+// that counting costs the relay no time.
 type past struct {
-	accepted, refused        uint64 // guarded by Server.mu, as the rest
+	accepted, refused        uint64 // guarded by Server.mu, like the rest
 	received, sent, commands uint64
 }
 
@@ -365,7 +366,7 @@ func (m *merged) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. It does nothing: Shutdown closes the listeners.
+// Close implements net.Listener. It has no effect: Shutdown closes the listeners.
 func (m *merged) Close() error { return nil }
 
 // Addr implements net.Listener.

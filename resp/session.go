@@ -48,7 +48,7 @@ type Session struct {
 	running  atomic.Bool // a lock command runs
 }
 
-// newSession returns a session that reads nothing yet. polled is client, if a loop can watch it.
+// newSession returns a session that does not read yet. polled is client, if a loop can watch it.
 func newSession(srv *shared, client net.Conn, polled *netpoll.Conn) *Session {
 	s := &Session{srv: srv, client: client, polled: polled}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -90,7 +90,7 @@ func (s *Session) OnUndelivered(f func()) { s.pump.delivery.pending = f }
 // any time and from any goroutine, and returns when b is written.
 func (s *Session) Push(b []byte) error { return s.out.reply(b) }
 
-// WatchPeer makes the connection end, as EndProxy, when the client's machine is silent for timeout.
+// WatchPeer ends the connection with EndProxy when the client's machine is silent for timeout.
 func (s *Session) WatchPeer(timeout time.Duration) error {
 	return netpoll.WatchPeer(s.client, timeout)
 }

@@ -8,7 +8,7 @@ import (
 	"lockproxy/resp/internal/netpoll"
 )
 
-// uplink is the connection to the upstream, as the pump writes to it. Fields and methods are the
+// uplink is the pump's way to the upstream. Fields and methods are the
 // pump's unless they say otherwise.
 type uplink struct {
 	polled *netpoll.Conn // conn, if a loop watches it
@@ -51,7 +51,7 @@ func (u *uplink) enter(server *atomic.Uint64) {
 	}
 }
 
-// forward writes b. On a loop it keeps what the upstream does not take at once.
+// forward writes b. On a loop it keeps the bytes that the upstream does not take at once.
 func (u *uplink) forward(b []byte, onLoop bool) (err error) {
 	switch {
 	case len(b) == 0 || u.failed != nil:
@@ -67,7 +67,7 @@ func (u *uplink) forward(b []byte, onLoop bool) (err error) {
 	return err
 }
 
-// flush writes what the upstream did not take at once. It may block.
+// flush writes the bytes that were kept. It may block.
 func (u *uplink) flush() error {
 	b := u.unsent
 	u.unsent = nil

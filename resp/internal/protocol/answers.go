@@ -66,7 +66,7 @@ func judgeOpen(qs *queries, q *query, b []byte) (v verdict, n int) {
 		return wait, 0
 	case b[0] == '+' && '0' <= b[1] && b[1] <= '9':
 		return judgeMonitored(qs, q, b)
-	case b[0] == '*' && (b[1] == '3' || b[1] == '4') && b[2] == '\r': // a message of RESP2; HELLO's answer has more elements, PING's two
+	case b[0] == '*' && (b[1] == '3' || b[1] == '4') && b[2] == '\r': // a message: answers have 2 elements or many
 		return pass, 0
 	}
 	return remove, 0

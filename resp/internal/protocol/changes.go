@@ -2,8 +2,8 @@ package protocol
 
 import "lockproxy/resp/internal/scan"
 
-// changes is a set of what the client's requests may have done to a connection since the upstream
-// was asked. The replies to them are not looked at. A change noted in vain costs one query.
+// changes is the set of changes that the client's requests may have made to a connection since the
+// upstream was asked. The replies to them are not looked at. A change noted in vain costs one query.
 type changes uint8
 
 const (
@@ -22,7 +22,7 @@ func (c changes) has(one changes) bool { return c&one != 0 }
 // after returns the set after a notable request, and the request's effect.
 func (c changes) after(req *scan.Requests) (changes, Effect) {
 	switch req.Kind {
-	case scan.KindLogin, scan.KindHello, scan.KindDebug: // a client that logs in again still gets the push about a lost lock
+	case scan.KindLogin, scan.KindHello, scan.KindDebug:
 		return c | unsure, EffectNone
 	case scan.KindReset:
 		effect := EffectNone

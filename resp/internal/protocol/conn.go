@@ -30,11 +30,11 @@ type Decision uint8
 const (
 	Run     Decision = iota // the proxy runs it
 	Ask                     // the upstream must be asked before anything can be decided
-	Forward                 // the upstream gets it: replies are off, or cannot be told apart
+	Forward                 // the upstream gets it: replies are off or garbled
 	Drop                    // CLIENT REPLY SKIP was meant for it
 )
 
-// Effect is what the pump must do because of a request.
+// Effect is a task that a request gives to the pump.
 type Effect uint8
 
 const (
@@ -70,7 +70,7 @@ type Conn struct {
 	queries queries
 }
 
-// Init prepares a Conn that has sent nothing.
+// Init prepares a Conn before the upstream is dialled.
 func (c *Conn) Init(o Options) {
 	c.facts, c.askUser = o.Facts, o.AskUser
 	c.standing = Standing{LoggedIn: o.LoggedIn, User: o.User}
@@ -92,11 +92,11 @@ func (c *Conn) Standing() Standing { return c.standing }
 // AskAgain makes the next lock command ask the upstream.
 func (c *Conn) AskAgain() { c.changes |= unsure }
 
-// RESP3 reports whether the client speaks RESP3: the upstream said so, and nothing was sent since
-// that may have changed it. Safe for concurrent use.
+// RESP3 reports whether the client speaks RESP3: the upstream said so, and no request since may have
+// changed it. Safe for concurrent use.
 func (c *Conn) RESP3() bool { return c.resp3.Load() }
 
-// AtRest reports whether nothing is unanswered and no transaction is open. It does not look at
+// AtRest reports whether no reply is missing and no transaction is open. It does not look at
 // subscriptions.
 func (c *Conn) AtRest() bool { return c.AllAnswered() && !c.changes.has(multi) }
 
@@ -117,8 +117,8 @@ func (c *Conn) Decide() Decision {
 	return Ask
 }
 
-// mustAsk reports whether a lock command asks although the client sent nothing that may have
-// changed the standing: the connection is not known to be logged in as more than a guest.
+// mustAsk reports whether a lock command asks even if no request may have changed the standing: the
+// connection is not known to be logged in as more than a guest.
 func (c *Conn) mustAsk() bool { return !c.standing.LoggedIn || c.guest() }
 
 // silent reports whether replies were found to be off, and no reply has come since.
@@ -136,7 +136,7 @@ func (c *Conn) Limited() bool {
 	return !c.standing.LoggedIn && !c.changes.has(unsure) && facts.AuthRequired && !facts.GuestsLimited
 }
 
-// Authenticated reports whether the connection is logged in, as more than a guest.
+// Authenticated reports whether the connection is logged in and is not a guest.
 func (c *Conn) Authenticated() bool { return c.standing.LoggedIn && !c.guest() }
 
 // MayBeGuest reports whether the connection belongs to a default user who needs no password and

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// query finds out how many requests the upstream has answered and, if it is a full one, what the
-// connection's standing is. It is a run of requests that are written together; their answers are
+// query finds out how many requests the upstream has answered and, if it is a full one, the
+// connection's standing. It is a run of requests that are written together; their answers are
 // removed from the stream. docs/relay.md shows why they prove the conclusions.
 //
 // Its markers are commands whose names are secret numbers. Redis refuses unknown commands in their
@@ -39,7 +39,7 @@ type query struct {
 	givenUp bool // the pump does not wait for it any more
 }
 
-// asks is what a query finds out.
+// asks are the facts that a query finds out.
 type asks struct {
 	standing     bool // the standing: a full query
 	user         bool // with standing: the user, too
@@ -52,7 +52,7 @@ type asks struct {
 type queries struct {
 	pending  atomic.Pointer[query] // the last one; nil: its answer has come
 	last     *query                // the pump's
-	from     []byte                // the end of the connection's address in lines of MONITOR, as far as known
+	from     []byte                // the end of the connection's address in lines of MONITOR, or a part of it
 	answered chan uint64           // capacity 1: see Conn.Answered
 	head     [2][]byte             // the beginnings of the answers; the copier sets them before it sends to answered
 	passed   bool                  // the request after CLIENT REPLY SKIP was answered; set likewise

@@ -19,9 +19,9 @@ type Part struct {
 	From, To int    // b[From:To] goes to the client
 	Boundary int    // the first Boundary bytes of those end between two frames; not positive: no frame ends there
 	Used     int    // the rest, b[Used:], is for the next call of Split
-	Removed  bool   // the client is between two frames after b[From:To]; Split is to be called again for the rest
+	Removed  bool   // the client is between two frames after b[From:To]; Split must be called again for the rest
 	Answered uint64 // the query that was answered; 0: none
-	Garbled  bool   // frames cannot be told apart any more
+	Garbled  bool   // frame boundaries are lost
 }
 
 // split is a Part that is not complete.

@@ -42,7 +42,7 @@ const (
 //	< $5\r\nalice\r\n
 //	< -NOPERM ...                                               a user without that right
 func readStanding(hello, whoami []byte, wasRESP3, withoutHello bool) (now Standing, known bool) {
-	if len(hello) == 0 { // the upstream refused all requests, as it wants a login first
+	if len(hello) == 0 { // the upstream refused all requests: it wants a login first
 		return Standing{Asked: true, User: DefaultUser}, true
 	}
 	now = Standing{Asked: true, WhyNoUser: "not asked"}
@@ -81,7 +81,8 @@ func userOf(answer []byte) (user, why string) {
 	header, rest, _ := bytes.Cut(answer, []byte("\r\n"))
 	switch {
 	case len(header) > 1 && header[0] == '$':
-		if size, err := strconv.Atoi(string(header[1:])); err == nil && 0 < size && size <= longestUser && len(rest) == size+2 {
+		size, err := strconv.Atoi(string(header[1:]))
+		if err == nil && 0 < size && size <= longestUser && len(rest) == size+2 {
 			return string(rest[:size]), ""
 		}
 		return "", "a name that is too long"
