@@ -162,16 +162,24 @@ func (b *begun) noteArrival() bool {
 // watchEnded is called when the loop watches the client no more. If a command runs, its end is
 // awaited first; meanwhile the client is read ahead, if more may come. Otherwise a goroutine goes on.
 func (r *runner) watchEnded(reason error) {
-	if !r.stop(reason) {
-		r.s.srv.wg.Go(func() { r.s.pump.run(reason) })
+	s, b := r.s, &r.begun
+	b.mu.Lock()
+	running := b.stopLocked(reason)
+	switch {
+	case !running:
+	case reason == nil, errors.Is(reason, os.ErrDeadlineExceeded):
+		s.in.ahead.startNow(s.in.bytes()) // with mu held, so that the pump does not go on before
+	default:
+		s.life.leave()
+	}
+	b.mu.Unlock()
+	if !running {
+		s.srv.wg.Go(func() { s.pump.run(reason) })
 	}
 }
 
-// stop notes why the loop watches no more. It reports whether a command runs.
-func (r *runner) stop(reason error) (running bool) {
-	b := &r.begun
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// stopLocked notes why the loop watches no more. It reports whether a command runs.
+func (b *begun) stopLocked(reason error) (running bool) {
 	switch b.phase {
 	case phaseBegins:
 		b.phase = phaseBroken
@@ -183,11 +191,6 @@ func (r *runner) stop(reason error) (running bool) {
 		b.phase = phaseReplies
 	}
 	b.stopped, b.reason = true, reason
-	if reason == nil || errors.Is(reason, os.ErrDeadlineExceeded) {
-		r.s.in.ahead.startNow(r.s.in.bytes())
-	} else {
-		r.s.life.leave()
-	}
 	return true
 }
 
@@ -246,12 +249,10 @@ func (r *runner) waitReply(wait func() error) {
 func (r *runner) goOn() {
 	s, b := r.s, &r.begun
 	b.mu.Lock()
-	if b.phase == phaseCompleted {
-		b.phase = phaseReplied
+	if !b.repliedLocked() {
 		b.mu.Unlock()
 		return
 	}
-	b.phase = phaseNone
 	s.running.Store(false)
 	arrived, stopped, reason := b.arrived, b.stopped, b.reason
 	b.reason = nil
@@ -262,6 +263,17 @@ func (r *runner) goOn() {
 	case arrived || s.life.now() != stateOpen:
 		s.polled.Requeue()
 	}
+}
+
+// repliedLocked notes that the reply was written, or cannot be. It returns false while Begin runs,
+// whose caller then goes on.
+func (b *begun) repliedLocked() bool {
+	if b.phase == phaseCompleted {
+		b.phase = phaseReplied
+		return false
+	}
+	b.phase = phaseNone
+	return true
 }
 
 // serve lets the handler run the lock command that is complete, and writes its reply.
