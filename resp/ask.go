@@ -5,186 +5,162 @@ import (
 	"net"
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/protocol"
 )
 
-// turn says what becomes of a lock command whose turn has come.
-type turn uint8
-
-const (
-	turnRun     turn = iota
-	turnForward      // the upstream gets it as it is, which it does not know: replies are off, or nothing can be told of the connection
-	turnDrop         // CLIENT REPLY SKIP was meant for it
-)
-
-// prepare brings a lock command, complete in s.req, to its turn: everything before it is answered,
-// nothing behind it was forwarded, and the connection's standing is known. run: it may run.
-func (s *Session) prepare() (run bool, err error) {
-	t := turnRun
-	switch {
-	case s.regular():
-	case s.lost.Load() || s.repliesOff():
-		t = turnForward
-	default:
-		t, err = s.ask()
+// prepare decides about the lock command that is complete in p.req. run: it may run.
+func (p *pump) prepare() (run bool, err error) {
+	decision := protocol.Run
+	if !p.s.runner.ready() {
+		decision = p.s.proto.Decide()
+	}
+	if decision == protocol.Ask {
+		decision, err = p.ask()
 	}
 	switch {
-	case err != nil || t == turnDrop || s.step != stepPump:
+	case err != nil || decision == protocol.Drop || p.step != stepPump:
 		return false, err
-	case t == turnForward:
-		s.sent.Add(1)
-		s.forward(appendCommand(nil, s.req.Argv, len(s.req.Argv)))
+	case decision == protocol.Forward:
+		p.s.proto.Expect(1)
+		p.forward(appendCommand(nil, p.req.Argv, len(p.req.Argv)))
 		return false, nil
 	}
 	return true, nil
 }
 
-// mustAsk reports whether the standing is to be asked for although the client sent nothing that
-// may have changed it: it is not known to be logged in as more than a guest.
-func (s *Session) mustAsk() bool { return !s.standing.loggedIn || s.guest() }
-
-// repliesOff reports whether replies were found to be off, and nothing came since.
-func (s *Session) repliesOff() bool {
-	s.changes.off = s.changes.off && s.received.Load() == s.offAt
-	return s.changes.off
+// ask asks the upstream which requests it has answered and, if that is not certain, for the
+// connection's standing. It returns Run, Forward or Drop.
+func (p *pump) ask() (protocol.Decision, error) {
+	for {
+		request, number := p.s.proto.Ask()
+		decision, err := p.awaitAnswer(request, number)
+		if err != nil || decision != protocol.Run {
+			return decision, err
+		}
+		if decision = p.s.proto.Conclude(); decision != protocol.Ask {
+			return decision, nil
+		}
+	}
 }
 
 // blockedTime is how long the upstream may take to answer a blocking command after the client has
-// ended its input. Then the proxy ends the upstream's input as well, so that the command pops
-// nothing for a client that has left. The requests after it are lost, as on a direct connection.
+// ended its input. Then the proxy ends the upstream's input as well, so that the command pops no
+// element for a client that has left. The requests after it are lost. A direct connection loses them too.
 // Without a blocking command the upstream is only busy, and gets the rest when it answers. Tests on
-// busy machines change it, before they begin.
+// busy machines change it before they begin.
 var blockedTime = 250 * time.Millisecond
 
-// silentTime is how long no reply may come from an upstream whose replies CLIENT REPLY may have
-// switched off. Then they are off. Messages and lines of MONITOR may look like replies, so it is
-// not waited for longer than silentMost.
+// silentTime is how long an upstream whose replies CLIENT REPLY may have switched off must be silent
+// to conclude that they are off. Messages and lines of MONITOR may look like replies, so the wait
+// ends after silentMost.
 const (
 	silentTime = 500 * time.Millisecond
 	silentMost = 4 * silentTime
 )
 
-// ask asks the upstream how far it has got and, where that is not known for certain, what the
-// connection's standing is.
-func (s *Session) ask() (turn, error) {
-	for {
-		full := s.changes.unsure || s.mustAsk()
-		skip := s.changes.skip
-		user := s.srv.o.AskUser || s.srv.o.Facts().GuestsLimited
-		request := s.question.ask(full, user, skip, s.withoutHello)
-		t, err := s.awaitAnswer(request)
-		if err != nil || t != turnRun {
-			return t, err
-		}
-		s.changes = changes{monitor: s.changes.monitor, multi: s.changes.multi}
-		hello, whoami := s.question.head[0], s.question.head[1]
-		if !user {
-			whoami = nil
-		}
-		if full && !s.learn(hello, whoami) {
-			s.changes.unsure = true
-			continue
-		}
-		if skip && !s.question.passed {
-			return turnDrop, nil
-		}
-		return turnRun, nil
+// awaitAnswer sends a query and waits for its answer. Meanwhile the client is read ahead.
+func (p *pump) awaitAnswer(request []byte, number uint64) (protocol.Decision, error) {
+	s := p.s
+	s.in.ahead.start(s.in.bytes())
+	defer s.in.ahead.stop()
+	if _, err := s.up.conn.Write(request); err != nil {
+		p.step = stepWriteFailed
+		return protocol.Run, p.writeFailed()
 	}
+	w := waiting{p: p, number: number, ended: s.in.ahead.ended, received: s.proto.Received(), start: time.Now()}
+	if s.proto.SilenceMeansOff() {
+		w.silent = time.After(silentTime)
+	}
+	return w.wait()
 }
 
-// awaitAnswer sends a question and waits for its answer. Meanwhile the client is read ahead.
-func (s *Session) awaitAnswer(request []byte) (turn, error) {
-	number := s.question.last.number
-	s.readAhead.start(s.in.Bytes())
-	defer s.readAhead.stop()
-	if _, err := s.up.Write(request); err != nil {
-		s.step = stepWriteFailed
-		return turnRun, s.writeFailed()
-	}
-	var ended <-chan struct{} = s.readAhead.ended
-	left := departure{s: s}
-	var silent <-chan time.Time
-	received, start := s.received.Load(), time.Now()
-	if s.changes.replies {
-		silent = time.After(silentTime)
-	}
-	for {
-		select {
-		case met := <-s.question.met:
-			switch {
-			case left.told: // nothing after the lock command could be sent
-				return turnRun, io.EOF
-			case met == number:
-				return turnRun, nil
-			case s.lost.Load():
-				return turnForward, nil
-			}
-		case <-silent:
-			if now := s.received.Load(); now != received && time.Since(start) < silentMost {
-				received, silent = now, time.After(silentTime)
-				continue
-			}
-			s.question.giveUp()
-			s.changes.off, s.offAt = true, s.received.Load()
-			return turnForward, nil
-		case <-ended:
-			if s.readAhead.err != io.EOF {
-				return turnRun, s.inputEnded(s.readAhead.err)
-			}
-			ended, left.blocked = nil, time.After(blockedTime)
-		case <-left.blocked:
-			left.unblock()
-		case <-left.last:
-			if !left.progresses() {
-				s.over(EndClient)
-				s.teardown()
-				return turnRun, net.ErrClosed
-			}
-			left.await()
-		case <-s.copied:
-			if s.ended.Load() {
-				s.swallow()
-			}
-			return turnRun, io.EOF
-		case <-s.ctx.Done():
-			return turnRun, net.ErrClosed
-		}
-	}
-}
+// waiting is the wait for the answer to a query. The client may leave meanwhile.
+type waiting struct {
+	p      *pump
+	number uint64 // of the query
 
-// departure is about a client that has ended its input while the upstream is asked.
-type departure struct {
-	s       *Session
+	silent   <-chan time.Time // ends silentTime; nil if the upstream answers in any case
+	received uint64           // replies received when silentTime began
+	start    time.Time        // of the wait
+
+	ended   <-chan struct{}  // the client's input has ended
 	blocked <-chan time.Time // ends blockedTime
 	last    <-chan time.Time // ends lastWords
 	written uint64           // bytes that the client had got when lastWords began
-	told    bool             // the upstream's input was ended, too
+	gaveUp  bool             // the upstream's input was ended, too
+}
+
+// wait returns Run if the answer has come, or Forward if no answer can be expected.
+func (w *waiting) wait() (protocol.Decision, error) {
+	s := w.p.s
+	for {
+		select {
+		case number := <-s.proto.Answered():
+			switch {
+			case w.gaveUp: // requests after the lock command cannot be sent
+				return protocol.Run, io.EOF
+			case number == w.number:
+				return protocol.Run, nil
+			case s.proto.Garbled():
+				return protocol.Forward, nil
+			}
+		case <-w.silent:
+			if w.staysSilent() {
+				s.proto.GiveUp()
+				return protocol.Forward, nil
+			}
+		case <-w.ended:
+			if err := s.in.ahead.err; err != io.EOF {
+				return protocol.Run, w.p.inputEnded(err)
+			}
+			w.ended, w.blocked = nil, time.After(blockedTime)
+		case <-w.blocked:
+			w.unblock()
+		case <-w.last:
+			if !w.progresses() {
+				s.life.end(eventFinish, EndClient)
+				s.cut()
+				return protocol.Run, net.ErrClosed
+			}
+			w.awaitLastWords()
+		case <-s.up.copied:
+			if s.life.now() >= stateLingering {
+				s.discard()
+			}
+			return protocol.Run, io.EOF
+		case <-s.ctx.Done():
+			return protocol.Run, net.ErrClosed
+		}
+	}
+}
+
+// staysSilent reports whether replies are off. If replies came in silentTime, it waits on.
+func (w *waiting) staysSilent() bool {
+	now := w.p.s.proto.Received()
+	if now == w.received || time.Since(w.start) >= silentMost {
+		return true
+	}
+	w.received, w.silent = now, time.After(silentTime)
+	return false
 }
 
 // unblock ends the upstream's input if a blocking command may keep it from answering.
-func (d *departure) unblock() {
-	if d.told = d.s.mayBlock(); d.told {
-		d.s.over(EndClient)
-		netpoll.CloseWrite(d.s.up)
+func (w *waiting) unblock() {
+	s := w.p.s
+	if w.gaveUp = s.proto.MayBlock(); w.gaveUp {
+		s.life.end(eventFinish, EndClient)
+		netpoll.CloseWrite(s.up.conn)
 	}
-	d.await()
+	w.awaitLastWords()
 }
 
-// await begins lastWords.
-func (d *departure) await() {
-	d.written, d.last = d.s.progress.written.Load(), time.After(lastWords)
+// awaitLastWords begins lastWords.
+func (w *waiting) awaitLastWords() {
+	w.written, w.last = w.p.s.progress.written.Load(), time.After(lastWords)
 }
 
 // progresses reports whether the upstream is still answering requests, of which there may be many.
-func (d *departure) progresses() bool { return !d.told && d.s.progress.written.Load() != d.written }
-
-// appendCommand appends the request made of argv, whose header says that it has count arguments.
-func appendCommand(b []byte, argv [][]byte, count int) []byte {
-	b = redcon.AppendArray(b, count)
-	for _, arg := range argv {
-		b = redcon.AppendBulk(b, arg)
-	}
-	return b
+func (w *waiting) progresses() bool {
+	return !w.gaveUp && w.p.s.progress.written.Load() != w.written
 }

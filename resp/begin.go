@@ -2,69 +2,78 @@ package resp
 
 import (
 	"errors"
+	"net"
 	"os"
 	"sync"
 
 	"lockproxy/resp/internal/scan"
 )
 
-// A lock command whose turn has come on a loop runs without a goroutine, if Options.Begin takes
-// it. The loop goes on watching the client. What comes meanwhile stays in the buffer; the end of
-// the input is dealt with when the reply is written. Then the loop goes on with what has come, if
-// anything has.
-
-// begunAtOnce is how many lock commands of one client are begun, and answered, before others have
-// their turn.
+// begunAtOnce is how many lock commands of one client a loop begins, and answers, before it serves
+// other clients.
 const begunAtOnce = 16
 
-// phase is how far a command that was begun has got.
+// runner runs the lock commands that the pump finds. If Options.Begin takes a command, it runs
+// without a goroutine: the loop goes on watching the client, bytes that come meanwhile stay in the
+// buffer, and the end of the input is processed when the reply is written. Otherwise a handler runs
+// the command on the pump's goroutine.
+type runner struct {
+	s     *Session
+	conn  *lockConn // the handler's; made when it is needed
+	begun begun
+}
+
+// phase is a stage of a command that Options.Begin runs.
 type phase uint8
 
 const (
-	phaseNone   phase = iota // there is none
-	phaseBegins              // Begin runs
-	phaseRuns                // Begin has returned
-	phaseOver                // the reply was written before Begin has returned
+	phaseNone      phase = iota // no command runs
+	phaseBegins                 // Begin runs
+	phaseCompleted              // Begin runs, and done was called
+	phaseRuns                   // Begin has returned, and done was not called
+	phaseReplies                // Begin has returned, and done was called; the reply is not written
+	phaseReplied                // the reply was written before Begin has returned
+	phaseBroken                 // Begin panicked, and done was not called
 )
 
-// begun is the command that was begun last.
+// begun is the command that was begun last. Safe for concurrent use.
 type begun struct {
 	mu      sync.Mutex // taken before any other of this package
-	number  uint64     // of the command: calls of done for another one mean nothing
+	number  uint64     // of the command; done is ignored for other numbers
 	phase   phase
-	done    bool  // done was called
-	waits   bool  // bytes came, which the pump is to deal with
+	arrived bool  // bytes came, which the pump must process
 	stopped bool  // the loop watches the client no more
-	reason  error // why
-	broken  bool  // Begin panicked, and done was not called
+	reason  error // why it does not
 }
 
-// useOnLoop is use on a loop, where it must not block.
-func (s *Session) useOnLoop() (stop bool) {
-	if s.running.Load() && s.begun.comeBehind() {
-		return s.keepBehind()
+// readOnLoop is called by the loop after it has read the client. It must not block.
+func (r *runner) readOnLoop() (stop bool) {
+	s := r.s
+	if s.running.Load() && r.begun.noteArrival() {
+		return s.in.hold()
 	}
-	s.onLoop = true
-	stop = s.useAndBegin()
-	s.onLoop = false
+	s.pump.onLoop = true
+	stop = r.beginCommands()
+	s.pump.onLoop = false
 	return stop
 }
 
-// useAndBegin uses what is there and begins lock commands, until one of them is not answered at
-// once.
-func (s *Session) useAndBegin() (stop bool) {
+// beginCommands processes the client's bytes and begins lock commands, until one of them is not
+// answered at once.
+func (r *runner) beginCommands() (stop bool) {
+	s := r.s
 	for range begunAtOnce {
-		if len(s.in.Bytes()) == 0 {
-			return s.drain.Load() && s.atRest() // a client that asks on at once would never be met at rest later
+		if s.in.empty() {
+			return s.life.draining() && s.pump.atRest() // a client that asks on at once would never be met at rest later
 		}
-		if stop = s.use(); !stop || !s.mayBegin() {
+		if stop = s.pump.processRead(); !stop || !r.mayBegin() {
 			return stop
 		}
-		switch s.begin() {
-		case phaseNone:
+		switch taken, running := r.begin(); {
+		case !taken:
 			return true
-		case phaseRuns:
-			return s.keepBehind()
+		case running:
+			return s.in.hold()
 		}
 	}
 	s.polled.Requeue()
@@ -72,34 +81,48 @@ func (s *Session) useAndBegin() (stop bool) {
 }
 
 // mayBegin reports whether a lock command is complete, and may run at once.
-func (s *Session) mayBegin() bool {
-	return s.step == stepOwn && s.srv.o.Begin != nil && len(s.unsent) == 0 && s.regular()
+func (r *runner) mayBegin() bool {
+	s := r.s
+	return s.pump.step == stepLock && s.srv.o.Begin != nil && len(s.up.unsent) == 0 && r.ready()
 }
 
-// begin begins the lock command that is complete. It returns phaseNone if Begin does not take it.
-func (s *Session) begin() phase {
-	s.step = stepPump
+// ready reports whether a lock command may run without a query to the upstream.
+func (r *runner) ready() bool { return r.s.up.conn == nil || r.s.proto.Ready() }
+
+// lockAlone reports whether the bytes that are there begin with a lock command that needs no
+// connection to the upstream.
+func (r *runner) lockAlone() bool {
+	s := r.s
+	return s.srv.o.Begin != nil && s.up.conn == nil && s.pump.req.Between() && scan.WholeLock(s.in.bytes()) &&
+		!s.proto.Limited()
+}
+
+// begin begins the lock command that is complete. taken: Begin has taken it; running: it has not
+// ended yet.
+func (r *runner) begin() (taken, running bool) {
+	s := r.s
+	s.pump.step = stepPump
 	s.running.Store(true)
-	number := s.begun.start()
-	if !s.srv.o.Begin(s.lockConn(), ownCommand(s.req.Argv), func() { s.done(number) }) {
-		s.step = stepOwn
-		s.begun.refused()
+	number := r.begun.start()
+	if !s.srv.o.Begin(r.lockConn(), ownCommand(s.pump.req.Argv), func() { r.done(number) }) {
+		s.pump.step = stepLock
+		r.begun.refused()
 		s.running.Store(false)
-		return phaseNone
+		return false, false
 	}
-	now := s.begun.returned(len(s.in.Bytes()) > 0)
-	if now == phaseOver {
-		s.running.Store(false)
+	if r.begun.returned(!s.in.empty()) {
+		return true, true
 	}
-	return now
+	s.running.Store(false)
+	return true, false
 }
 
-// start makes place for a command and returns its number.
+// start prepares for a command and returns its number.
 func (b *begun) start() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.number++
-	b.phase, b.done, b.waits, b.stopped = phaseBegins, false, false, false
+	b.phase, b.arrived, b.stopped = phaseBegins, false, false
 	return b.number
 }
 
@@ -107,138 +130,185 @@ func (b *begun) start() uint64 {
 func (b *begun) refused() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.phase, b.done = phaseNone, true
+	b.phase = phaseNone
 }
 
-// returned is called when Begin has returned. waits: bytes are there behind the command.
-func (b *begun) returned(waits bool) phase {
+// returned is called when Begin has returned. It reports whether the command still runs. arrived:
+// the buffer has bytes after the command.
+func (b *begun) returned(arrived bool) (running bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.phase == phaseOver {
+	switch b.phase {
+	case phaseReplied:
 		b.phase = phaseNone
-		return phaseOver
+		return false
+	case phaseCompleted:
+		b.phase = phaseReplies
+	default:
+		b.phase = phaseRuns
 	}
-	b.phase, b.waits = phaseRuns, waits
-	return phaseRuns
+	b.arrived = arrived
+	return true
 }
 
-// comeBehind is called when bytes have come. It reports whether a command runs.
-func (b *begun) comeBehind() bool {
+// noteArrival is called when bytes have come. It reports whether a command runs.
+func (b *begun) noteArrival() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waits = true
-	return b.phase == phaseRuns
+	b.arrived = true
+	return b.phase == phaseRuns || b.phase == phaseReplies
 }
 
-// keepBehind leaves what has come behind a running command where it is. stop: it is too much for
-// that.
-func (s *Session) keepBehind() (stop bool) {
-	b := s.in.Bytes()
-	s.progress.read.Add(uint64(len(b) - s.seen))
-	s.seen, s.kept = len(b), len(b) > 0
-	s.readAhead.findQuit(b)
-	return len(b) >= aheadOwn
+// watchEnded is called when the loop watches the client no more. If a command runs, its end is
+// awaited first; meanwhile the client is read ahead, if more may come. Otherwise a goroutine goes on.
+func (r *runner) watchEnded(reason error) {
+	s, b := r.s, &r.begun
+	b.mu.Lock()
+	running := b.stopLocked(reason)
+	switch {
+	case !running:
+	case reason == nil, errors.Is(reason, os.ErrDeadlineExceeded):
+		s.in.ahead.startNow(s.in.bytes()) // with mu held, so that the pump does not go on before
+	default:
+		s.life.leave()
+	}
+	b.mu.Unlock()
+	if !running {
+		s.srv.wg.Go(func() { s.pump.run(reason) })
+	}
 }
 
-// stopsBehind is called when the loop watches the client no more. It reports whether a command
-// runs, whose end is awaited first. Meanwhile the client is read ahead, if there may be more.
-func (s *Session) stopsBehind(err error) (later bool) {
-	b := &s.begun
+// stopLocked notes why the loop watches no more. It reports whether a command runs.
+func (b *begun) stopLocked(reason error) (running bool) {
+	switch b.phase {
+	case phaseBegins:
+		b.phase = phaseBroken
+		return false
+	case phaseNone, phaseReplied:
+		b.phase = phaseNone
+		return false
+	case phaseCompleted: // Begin panicked after it had called done
+		b.phase = phaseReplies
+	}
+	b.stopped, b.reason = true, reason
+	return true
+}
+
+// done is called when the reply of the command of that number is in r.conn.
+func (r *runner) done(number uint64) {
+	s := r.s
+	if !r.begun.complete(number) {
+		return
+	}
+	wait := s.out.tryReply(r.conn.take())
+	if wait != nil || r.conn.closed {
+		s.srv.spawn(func() { r.waitReply(wait) })
+		return
+	}
+	s.pump.delivery.finish(nil)
+	r.goOn()
+}
+
+// complete notes that the reply is there. It returns true for the first call for the running
+// command.
+func (b *begun) complete(number uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.phase == phaseBegins && !b.done:
-		b.done, b.broken, b.phase = true, true, phaseNone
+	case number != b.number:
 		return false
-	case b.phase == phaseNone || b.phase == phaseOver:
-		b.phase = phaseNone
+	case b.phase == phaseBegins:
+		b.phase = phaseCompleted
+	case b.phase == phaseRuns:
+		b.phase = phaseReplies
+	default:
 		return false
-	}
-	b.phase, b.stopped, b.reason = phaseRuns, true, err
-	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		s.readAhead.startNow(s.in.Bytes())
-	} else {
-		s.leave()
 	}
 	return true
 }
 
-// done is called when the reply of a command that was begun is in s.own.
-func (s *Session) done(number uint64) {
-	if !s.begun.isDone(number) {
-		return
-	}
-	wait := s.out.tryReply(s.own.take())
-	if wait != nil || s.own.closed {
-		s.spawn(func() { s.waitReply(wait) })
-		return
-	}
-	s.delivered(nil)
-	s.goOn()
-}
-
-// isDone notes that the reply is there. Only the first call for the running command counts.
-func (b *begun) isDone(number uint64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	first := number == b.number && !b.done
-	b.done = b.done || first
-	return first
-}
-
-// waitReply is the rest of done where that has to wait, or the connection ends.
-func (s *Session) waitReply(wait func() error) {
-	defer s.goOn()
+// waitReply finishes done if that has to wait, or if the connection ends.
+func (r *runner) waitReply(wait func() error) {
+	s := r.s
+	defer r.goOn()
 	defer s.contain("command")
 	var err error
 	if wait != nil {
 		err = wait()
 	}
-	s.delivered(err)
+	s.pump.delivery.finish(err)
 	if err != nil {
-		s.over(endOf(err))
+		s.life.end(eventFinish, endOf(err))
 	}
-	if err != nil || s.own.closed {
-		s.teardown()
+	if err != nil || r.conn.closed {
+		s.cut()
 	}
 }
 
-// goOn lets the pump go on behind a command whose reply was written, or cannot be.
-func (s *Session) goOn() {
-	b := &s.begun
+// goOn lets the pump go on after a command whose reply was written, or cannot be.
+func (r *runner) goOn() {
+	s, b := r.s, &r.begun
 	b.mu.Lock()
-	if b.phase == phaseBegins {
-		b.phase = phaseOver
+	if !b.repliedLocked() {
 		b.mu.Unlock()
 		return
 	}
-	b.phase = phaseNone
 	s.running.Store(false)
-	waits, stopped, reason := b.waits, b.stopped, b.reason
+	arrived, stopped, reason := b.arrived, b.stopped, b.reason
 	b.reason = nil
 	b.mu.Unlock()
 	switch {
 	case stopped:
-		s.spawn(func() { s.run(reason) })
-	case waits || s.drain.Load():
+		s.srv.spawn(func() { s.pump.run(reason) })
+	case arrived || s.life.now() != stateOpen:
 		s.polled.Requeue()
 	}
 }
 
-// spawn runs f on a goroutine, for which the loops make room.
-func (s *Session) spawn(f func()) {
-	s.srv.wg.Go(f)
-	s.srv.loops.poll.GiveWay()
+// repliedLocked notes that the reply was written, or cannot be. It returns false while Begin runs,
+// whose caller then goes on.
+func (b *begun) repliedLocked() bool {
+	if b.phase == phaseCompleted {
+		b.phase = phaseReplied
+		return false
+	}
+	b.phase = phaseNone
+	return true
 }
 
-// regular reports whether a lock command may run without a question to the upstream: everything
-// before it is answered, and the connection's standing is known.
-func (s *Session) regular() bool {
-	return s.up == nil || s.plainReplies() && s.answered() && !s.mustAsk() && !s.quit.Load() // behind QUIT the upstream is about to close
+// serve lets the handler run the lock command that is complete, and writes its reply.
+func (r *runner) serve() error {
+	s, conn := r.s, r.lockConn()
+	s.running.Store(true)
+	s.in.ahead.start(s.in.bytes())
+	s.srv.handle(conn, ownCommand(s.pump.req.Argv))
+	err := r.writeReply(conn.take())
+	if conn.closed && err == nil {
+		return net.ErrClosed
+	}
+	return err
 }
 
-// lockAlone reports whether what is there begins with a lock command that needs no connection to
-// the upstream.
-func (s *Session) lockAlone() bool {
-	return s.srv.o.Begin != nil && s.up == nil && s.req.Between() && scan.WholeLock(s.in.Bytes()) && !s.limited()
+// lockConn returns the connection that a handler gets.
+func (r *runner) lockConn() *lockConn {
+	if r.conn == nil {
+		r.conn = newLockConn(r.s)
+	}
+	return r.conn
+}
+
+// writeReply inserts the reply of a lock command between the upstream's replies.
+func (r *runner) writeReply(b []byte) error {
+	err := r.s.out.reply(b)
+	r.finish(err)
+	if err != nil {
+		r.s.life.end(eventFinish, endOf(err)) // no reader will learn how the client ended it
+	}
+	return err
+}
+
+// finish ends the running command; err is not nil if its reply was not written.
+func (r *runner) finish(err error) {
+	r.s.running.Store(false)
+	r.s.pump.delivery.finish(err)
 }

@@ -64,7 +64,7 @@ func TestBeginDraining(t *testing.T) {
 	for _, key := range []string{"now", "x"} {
 		for _, c := range []*client{r.dial(), known(t, r)} {
 			for _, sess := range r.server.all() {
-				sess.drain.Store(true) // as Retire does, which then wakes the pump: here the client is quicker
+				sess.life.drain() // as Retire does, which then wakes the pump: here the client is quicker
 			}
 			command, reply := lock(key)
 			c.send(command)
@@ -107,7 +107,7 @@ func TestBeginDraining(t *testing.T) {
 	c.expect(reply)
 	c.send("PING\r\n") // behind the reply the loop looks whether the session is to end
 	c.expect("+PONG\r\n")
-	SessionOf(one.conn).drain.Store(true)
+	SessionOf(one.conn).life.drain()
 	c.Close()
 	if how := within(t, "end", end); how != EndClient {
 		t.Errorf("it ended as %d, want the client", how)
@@ -118,7 +118,7 @@ func TestBeginDraining(t *testing.T) {
 func waitDraining(t *testing.T, s *Server) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if !slices.ContainsFunc(s.all(), func(sess *Session) bool { return !sess.drain.Load() }) {
+		if !slices.ContainsFunc(s.all(), func(sess *Session) bool { return sess.life.now() == stateOpen }) {
 			return
 		}
 		if time.Now().After(deadline) {

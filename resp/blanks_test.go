@@ -36,13 +36,13 @@ func TestBlankLinesCostNoWrite(t *testing.T) {
 			rec := &recorded{Conn: upstream, writes: make(chan string, 1<<20), closed: make(chan struct{})}
 			o := Options{UpstreamName: "recorded", Dial: func(context.Context) (net.Conn, error) { return rec, nil }}
 			s := NewServer(o).add(far)
-			defer s.teardown()
+			defer s.cut()
 			for rest := send; rest != ""; {
-				n := min(netpoll.ChunkSize-len(s.in.Bytes()), len(rest))
-				s.in.Grew(copy(s.in.Room(), rest[:n]))
+				n := min(netpoll.ChunkSize-len(s.in.bytes()), len(rest))
+				s.in.buf.Grew(copy(s.in.buf.Room(), rest[:n]))
 				rest = rest[n:]
-				if s.process(); s.step != stepPump {
-					t.Fatalf("step %d", s.step)
+				if s.pump.process(); s.pump.step != stepPump {
+					t.Fatalf("step %d", s.pump.step)
 				}
 			}
 			writes := len(rec.writes)

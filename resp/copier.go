@@ -3,230 +3,152 @@ package resp
 import (
 	"errors"
 	"io"
-	"net"
 
 	"go.uber.org/zap"
 
 	"lockproxy/resp/internal/netpoll"
-	"lockproxy/resp/internal/scan"
+	"lockproxy/resp/internal/protocol"
 )
 
 var errUpstreamClosed = errors.New("the upstream closed the connection")
 
-// copier carries the upstream's bytes to the client until one of the two ends. It hands on what
-// comes as it comes: nothing is kept but a frame header or a possible marker that is not complete.
-// It counts the replies, and finds the answers to questions.
-//
-// It runs on a loop, or on a goroutine where it may have to wait.
+// copier carries the upstream's bytes to the client until one of the two ends. It hands bytes on as
+// they come, except for an incomplete frame header or a possible marker of a query. It runs on a
+// loop, or on a goroutine if it may have to wait.
 type copier struct {
-	s   *Session
-	up  net.Conn
-	in  netpoll.Buffer
-	sc  scan.Replies
-	ans answers
-	err error // writing to the client failed
+	s       *Session
+	in      netpoll.Buffer
+	replies protocol.Reader
+	err     error // writing to the client failed
 }
 
-// run carries bytes on a goroutine. Where a loop can watch the upstream it leaves the rest to the
-// loop as soon as nothing is there. stopped is why the loop watches no more.
+// newCopier returns the copier of a session that has a connection to the upstream.
+func newCopier(s *Session) *copier { return &copier{s: s, replies: protocol.NewReader(&s.proto)} }
+
+// start lets the loop read the upstream, or else a goroutine.
+func (c *copier) start() {
+	if c.s.up.polled != nil {
+		c.watch()
+		return
+	}
+	c.s.srv.wg.Go(func() { c.run(nil) })
+}
+
+// watch lets the loop read the upstream.
+func (c *copier) watch() { c.s.up.polled.Watch(&c.in, c.relayOnLoop, c.watchEnded) }
+
+// run carries bytes on a goroutine. If a loop can watch the upstream, run hands over to the loop
+// when no bytes are there. stopped is why the loop watches no more.
 func (c *copier) run(stopped error) {
 	defer c.s.contain("copier")
-	polled, _ := c.up.(*netpoll.Conn)
+	up, polled := c.s.up.conn, c.s.up.polled
 	if polled == nil {
 		for stopped == nil && c.err == nil {
-			stopped = netpoll.Receive(c.up, &c.in, c.useOnGoroutine)
+			stopped = netpoll.Receive(up, &c.in, c.relayOnGoroutine)
 		}
 	}
 	for stopped == nil && c.err == nil {
-		c.use(false)
+		c.relay(false)
 		if c.err != nil {
 			break
 		}
 		n, err := polled.ReadInto(&c.in)
 		if stopped = err; n == 0 && err == nil {
-			polled.Watch(&c.in, c.useOnLoop, c.resume)
+			c.watch()
 			return
 		}
 	}
 	c.end(stopped)
 }
 
-// resume is called where the loop watches the upstream no more.
-func (c *copier) resume(stopped error) { c.s.srv.wg.Go(func() { c.run(stopped) }) }
+// watchEnded is called when the loop watches the upstream no more.
+func (c *copier) watchEnded(stopped error) { c.s.srv.wg.Go(func() { c.run(stopped) }) }
 
-func (c *copier) useOnLoop() (stop bool) { return c.use(true) }
+func (c *copier) relayOnLoop() (stop bool) { return c.relay(true) }
 
-func (c *copier) useOnGoroutine() (stop bool) { return c.use(false) }
+func (c *copier) relayOnGoroutine() (stop bool) { return c.relay(false) }
 
-// end is what happens when one of the two sides has ended; stopped is why reading the upstream
-// has.
+// end is called when one of the two sides has ended; stopped is why reading the upstream has.
 func (c *copier) end(stopped error) {
 	s := c.s
 	if c.err == nil {
 		s.out.mu.Lock()
-		c.err = s.out.forwardLocked(c.in.Bytes(), 0) // bytes held back, which are all there will be
+		c.err = s.out.forwardLocked(c.in.Bytes(), 0) // held back until now, for bytes that will not come
 		s.out.mu.Unlock()
 	}
 	c.in.Skip(len(c.in.Bytes()))
 	c.in.Release()
 	if c.err != nil {
-		s.over(endOf(c.err))
+		s.life.end(eventFinish, endOf(c.err))
 	} else {
-		s.over(EndProxy)
+		s.life.end(eventFinish, EndProxy)
 	}
 	s.out.close(errUpstreamClosed)
-	defer close(s.copied)
+	defer close(s.up.copied)
 	if c.err != nil || !errors.Is(stopped, io.EOF) {
 		if _, panicked := errors.AsType[*netpoll.PanicError](stopped); panicked {
-			s.log().Error("panic, connection closed", zap.String("where", "copier"), zap.Error(stopped))
+			s.srv.o.Log.Error("panic, connection closed", zap.String("where", "copier"), zap.Error(stopped))
 		}
-		s.log().Debug("connection ended", zap.NamedError("upstream_error", stopped), zap.NamedError("client_error", c.err))
-		s.teardown()
+		s.srv.o.Log.Debug("connection ended", zap.NamedError("upstream_error", stopped),
+			zap.NamedError("client_error", c.err))
+		s.cut()
 		return
 	}
 	s.linger()
 }
 
-// piece is what was read and not dealt with yet.
-type piece struct {
-	b        []byte
-	start    int    // what is before was forwarded or cut out
-	boundary int    // what is before ends between two frames
-	at       int    // what is before is known
-	counted  uint64 // replies
-}
-
-// use deals with what was read and keeps the rest in c.in. On a loop, where it must not block, it
-// stops where it would.
-func (c *copier) use(onLoop bool) (stop bool) {
+// relay forwards the bytes in c.in, without the answers to our queries, and keeps an incomplete end.
+// On a loop it stops before it would block. stop: a goroutine must go on.
+func (c *copier) relay(onLoop bool) (stop bool) {
 	s := c.s
 	if !s.out.enter(onLoop) {
 		return true
 	}
 	defer s.out.leave()
-	p := piece{b: c.in.Bytes(), counted: s.received.Load()}
-	for p.at < len(p.b) && !c.sc.Broken {
-		asked := s.question.asked.Load()
-		if asked != nil && c.sc.AtElement() {
-			v := c.judge(&p, asked)
-			if v == unclear {
-				break
-			}
-			if v == cutOut {
-				continue
-			}
+	for more := true; more; {
+		b := c.in.Bytes()
+		part := c.replies.Split(b)
+		if part.Garbled {
+			c.garbled()
 		}
-		if asked == nil && c.pass(&p) {
-			continue
+		s.latency.answered(s.proto.Received(), s.srv.o.Timed)
+		c.forward(b[part.From:part.To], part.Boundary)
+		c.in.Skip(part.Used)
+		if more = part.Removed; more {
+			s.out.between = true
 		}
-		if !c.frame(&p, asked != nil) {
-			break
+		if part.Answered != 0 {
+			c.deliver(part.Answered)
 		}
 	}
-	if c.sc.Broken {
-		c.lose()
-		p.at = len(p.b)
-	}
-	s.received.Store(p.counted)
-	s.latency.answered(p.counted, s.srv.o.Timed)
-	c.forward(p.b[p.start:p.at], p.boundary-p.start)
-	c.in.Skip(p.at)
 	return c.err != nil || len(s.out.rest) > 0
 }
 
-// pass passes over whole replies of the usual kinds.
-func (c *copier) pass(p *piece) bool {
-	n, replies := c.sc.PassScalars(p.b[p.at:])
-	if n == 0 {
-		return false
-	}
-	p.at += n
-	p.boundary = p.at
-	p.counted += uint64(replies)
-	return true
-}
-
-// frame goes on to the end of a frame, or of the bytes; with step set element by element. It
-// reports whether that was any way.
-func (c *copier) frame(p *piece, step bool) bool {
-	read := c.sc.Next
-	if step {
-		read = c.sc.Step
-	}
-	n, ended := read(p.b[p.at:])
-	if c.ans.cut {
-		c.ans.record(p.b[p.at : p.at+n])
-		p.start = p.at + n
-	}
-	p.at += n
-	if !ended {
-		return n > 0
-	}
-	p.boundary = p.at
-	switch {
-	case c.ans.cut:
-		c.ans.cut = false
-	case c.sc.First != '>':
-		p.counted++
-	}
-	return true
-}
-
-// judge decides, while a question is asked, whether the frame that begins here is one of its
-// answers. cutOut: the frame was, and is dealt with.
-//
-// A marker among the elements of a frame shows that the frame has fewer elements than its header
-// says: EXEC counts a CLIENT REPLY SKIP, which has no reply.
-func (c *copier) judge(p *piece, asked *inquiry) verdict {
-	v, n, answered := c.ans.judge(&c.s.question, asked, p.b[p.at:], c.sc.Inside)
-	if v != cutOut {
-		return v
-	}
-	c.sc = scan.Replies{}
-	c.forward(p.b[p.start:p.at], p.at-p.start)
-	c.s.out.between = true
-	p.at += n
-	p.start, p.boundary = p.at, p.at
-	if n == 0 {
-		c.ans.begin()
-		return forward // to where frames are counted, which knows better
-	}
-	if answered != 0 {
-		p.counted = c.s.sent.Load()
-		c.s.received.Store(p.counted)
-		c.meet(answered)
-	}
-	return cutOut
-}
-
-// meet tells the pump that a question is answered.
-func (c *copier) meet(number uint64) {
-	q := &c.s.question
-	select {
-	case <-q.met: // of one whose asker has given up
-	default:
-	}
-	q.met <- number
+// deliver wakes the pump, which waits for the answer to a query.
+func (c *copier) deliver(number uint64) {
+	c.s.proto.Deliver(number)
 	if c.s.out.onLoop {
 		c.s.srv.loops.poll.GiveWay()
 	}
 }
 
-// lose gives up on telling frames apart: from here on everything passes, and lock commands go to
+// garbled ends the telling apart of frames: from here on everything passes, and lock commands go to
 // the upstream, which does not know them.
-func (c *copier) lose() {
+func (c *copier) garbled() {
 	s := c.s
-	if s.lost.Swap(true) {
+	if !s.proto.SetGarbled() {
 		return
 	}
 	s.out.endReplies()
-	c.meet(0)
+	c.deliver(0)
 	s.srv.wg.Go(func() { // a loop must not wait for the log
-		s.log().Warn("replies of the upstream cannot be told apart any more, lock commands on this connection are not executed",
+		s.srv.o.Log.Warn("replies of the upstream cannot be told apart any more, "+
+			"lock commands on this connection are not executed",
 			zap.Stringer("client", s.client.RemoteAddr()))
 	})
 }
 
+// forward writes to the client. The first boundary bytes of b, if positive, end between two frames.
 func (c *copier) forward(b []byte, boundary int) {
 	if c.err == nil {
 		c.err = c.s.out.forwardLocked(b, max(boundary, 0))

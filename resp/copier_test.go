@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/protocol"
 	"lockproxy/resp/internal/scan"
 )
 
@@ -68,16 +70,36 @@ func randomReplies(random *rand.Rand) (sections []section) {
 	return sections
 }
 
-// answersTo is what Redis says to a question.
-func answersTo(q *question, s section) []byte {
+// markerName is the name of a marker; its last digit is its role.
+var markerName = regexp.MustCompile(fmt.Sprintf(`[0-9]{%d}`, protocol.MarkerLength))
+
+// markers returns the names of the markers in a query's requests, by role.
+func markers(request []byte) map[byte]string {
+	names := map[byte]string{}
+	for _, name := range markerName.FindAllString(string(request), -1) {
+		names[name[len(name)-1]] = name
+	}
+	return names
+}
+
+// answersTo is what Redis says to a query.
+func answersTo(request []byte, s section) []byte {
+	names := markers(request)
 	unknown := func(role byte) []byte {
-		return fmt.Appendf(nil, "-ERR unknown command '%s%011d%c', with args beginning with: \r\n", q.last.secret[:], q.last.number, role)
+		return fmt.Appendf(nil, "-ERR unknown command '%s', with args beginning with: \r\n", names[role])
 	}
 	if !s.full {
-		return unknown(roleEnd)
+		return unknown('2')
 	}
-	return slices.Concat(unknown(roleOpen), s.within, []byte("*14\r\n"+strings.Repeat("$6\r\nserver\r\n", 14)+"$5\r\nalice\r\n"),
-		fmt.Appendf(nil, "-ERR Syntax error in HELLO option '%s%011d%c'\r\n", q.last.hello[:], q.last.number, roleHello), unknown(roleEnd))
+	return slices.Concat(unknown('0'), s.within, []byte("*14\r\n"+strings.Repeat("$6\r\nserver\r\n", 14)+"$5\r\nalice\r\n"),
+		fmt.Appendf(nil, "-ERR Syntax error in HELLO option '%s'\r\n", names['1']), unknown('2'))
+}
+
+// copierTo returns a copier whose session writes to client. Its connection is logged in.
+func copierTo(client net.Conn) *copier {
+	s := newSession(&NewServer(Options{AskUser: true, UpstreamLogin: true}).shared, client, nil)
+	s.proto.Connected("")
+	return newCopier(s)
 }
 
 // copyAll gives the sections to a copier, in pieces whose sizes next returns, and tells what the
@@ -85,24 +107,25 @@ func answersTo(q *question, s section) []byte {
 // first dealt with as on a loop, where the socket takes what most says.
 func copyAll(t *testing.T, sections []section, next, most func() int, onLoop bool) (got string, counts []uint64) {
 	client := &picky{most: most}
-	s := &Session{srv: NewServer(Options{})}
+	c := copierTo(client)
+	s := c.s
 	defer s.srv.loops.Close()
-	s.question.met = make(chan uint64, 1)
-	s.out.init(client, &s.progress)
-	c := copier{s: s}
+	s.proto.Expect(1000)
 	for _, section := range sections {
 		rest := section.bytes
 		if section.asked {
-			s.question.ask(section.full, true, false, false)
-			rest = slices.Concat(rest, answersTo(&s.question, section), section.behind)
+			if section.full {
+				s.proto.AskAgain()
+			}
+			request, _ := s.proto.Ask()
+			rest = slices.Concat(rest, answersTo(request, section), section.behind)
 		}
-		s.sent.Store(1000)
 		for len(rest) > 0 {
 			n := min(next(), len(rest))
 			c.in.Grew(copy(c.in.Room(), rest[:n]))
 			rest = rest[n:]
-			if !onLoop || c.use(true) {
-				c.use(false)
+			if !onLoop || c.relay(true) {
+				c.relay(false)
 			}
 			if section.insert != "" { // as reply does
 				s.out.insert, section.insert = append(s.out.insert, section.insert...), ""
@@ -111,16 +134,18 @@ func copyAll(t *testing.T, sections []section, next, most func() int, onLoop boo
 				}
 			}
 		}
-		counts = append(counts, s.received.Load())
+		counts = append(counts, s.proto.Received())
 		if section.asked {
-			counts = append(counts, uint64(len(s.question.met)))
-			<-s.question.met
-			if hello, user := string(s.question.head[0]), string(s.question.head[1]); section.full && (!strings.HasPrefix(hello, "*14\r\n$6\r\nserver") || user != "$5\r\nalice\r\n") {
-				t.Errorf("answers %q and %q", hello, user)
+			counts = append(counts, uint64(len(s.proto.Answered())))
+			<-s.proto.Answered()
+			decision := s.proto.Conclude()
+			want := protocol.Standing{Asked: true, LoggedIn: true, User: "alice"}
+			if now := s.proto.Standing(); decision != protocol.Run || section.full && now != want {
+				t.Errorf("decided %d, standing %+v, want %+v", decision, now, want)
 			}
 		}
 	}
-	if c.use(false); len(c.in.Bytes()) > 0 {
+	if c.relay(false); len(c.in.Bytes()) > 0 {
 		counts = append(counts, 1e6)
 	}
 	return string(client.got), counts

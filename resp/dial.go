@@ -9,9 +9,9 @@ import (
 )
 
 // A failed dial is not repeated at once: a client that goes on sending, or thousands of them,
-// would else keep the process busy with dialling. Whoever comes within dialPause waits until it is
-// over, and dials then. After a dial that took longer to fail, whoever comes gets its error at
-// once, for as long as the dial took, but for dialPauseMost at most.
+// would keep the process busy with dialling. A client that comes within dialPause waits for its
+// end, and dials then. After a dial that took longer to fail, clients get its error at once, for as
+// long as the dial took, but for dialPauseMost at most.
 const (
 	dialPause     = 20 * time.Millisecond
 	dialPauseMost = time.Second
@@ -22,12 +22,12 @@ type dialFailure struct {
 	mu    sync.Mutex
 	err   error
 	at    time.Time // when it failed
-	until time.Time // nobody dials before
-	slow  bool      // its error is the answer until then
+	until time.Time // no dial before
+	slow  bool      // clients get its error until then
 }
 
 // current returns the error that a client which came at the given time gets without a dial of its
-// own; or else how long it is to wait before it dials.
+// own; or else how long it must wait before it dials.
 func (f *dialFailure) current(came time.Time) (wait time.Duration, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,11 +46,11 @@ func (f *dialFailure) set(err error, took time.Duration) {
 	f.until = f.at.Add(min(max(took, dialPause), dialPauseMost))
 }
 
-// dial opens a connection to the upstream, not too soon after that has failed.
-func (s *Server) dial(ctx context.Context) (net.Conn, error) {
+// dial calls open, unless that has just failed.
+func (f *dialFailure) dial(ctx context.Context, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	came := time.Now()
 	for {
-		wait, err := s.down.current(came)
+		wait, err := f.current(came)
 		if err != nil {
 			return nil, err
 		}
@@ -64,9 +64,9 @@ func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 		}
 	}
 	start := time.Now()
-	up, err := s.o.Dial(ctx)
-	if err != nil && !errors.Is(err, context.Canceled) { // that says nothing of the upstream
-		s.down.set(err, time.Since(start))
+	up, err := open(ctx)
+	if err != nil && !errors.Is(err, context.Canceled) { // a cancelled dial is no failure of the upstream
+		f.set(err, time.Since(start))
 	}
 	return up, err
 }

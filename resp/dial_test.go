@@ -146,7 +146,7 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.send("LOCK a 1\r\n")
-	a := &only(t, r.server).readAhead
+	a := &only(t, r.server).in.ahead
 	for begun := false; !begun; time.Sleep(time.Millisecond) {
 		a.mu.Lock()
 		begun = a.done != nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/resp/internal/scan"
 )
 
 // TestReplicationBehindUnreadReplies: a client that does not read its replies and then speaks as a
@@ -53,59 +55,61 @@ func eventually(t *testing.T, what string, cond func() bool) {
 // and with them the secret of the other markers.
 func TestForgedRefusal(t *testing.T) {
 	client := &picky{most: func() int { return 1 << 20 }}
-	s := &Session{srv: NewServer(Options{})}
-	defer s.srv.loops.Close()
-	s.question.met = make(chan uint64, 1)
-	s.out.init(client, &s.progress)
-	c := copier{s: s}
-	q := &s.question
-	q.ask(true, true, false, false)
-	seen := string(q.last.hello[:]) // by a monitor, with the question's number
-	answers := string(answersTo(q, section{full: true}))
-	<-answered(&c, answers)
-	q.ask(true, true, false, false)
-	forged := "*5\r\n" + strings.Repeat("-NOAUTH x\r\n", 3) + fmt.Sprintf("-ERR %s%011d1\r\n", seen, 2) + "-NOAUTH x\r\n"
-	answered(&c, forged)
-	if len(q.met) > 0 {
-		t.Error("the question is taken for answered")
+	c := copierTo(client)
+	defer c.s.srv.loops.Close()
+	proto := &c.s.proto
+	proto.AskAgain()
+	request, _ := proto.Ask()
+	hello := markers(request)['1'] // seen by a monitor, with the query's number
+	full := section{full: true}
+	<-answered(c, string(answersTo(request, full)))
+	request, _ = proto.Ask()
+	next := markers(request)['2']
+	number := next[len(next)-12 : len(next)-1]
+	forged := "*5\r\n" + strings.Repeat("-NOAUTH x\r\n", 3) + fmt.Sprintf("-ERR %s%s1\r\n", hello[:len(hello)-12], number) + "-NOAUTH x\r\n"
+	answered(c, forged)
+	if len(proto.Answered()) > 0 {
+		t.Error("the query is taken for answered")
 	}
-	answered(&c, string(answersTo(q, section{full: true})))
-	if bytes.Contains(client.got, q.last.secret[:]) {
+	answered(c, string(answersTo(request, full)))
+	if len(proto.Answered()) == 0 {
+		t.Error("the query is not answered by its own answers")
+	}
+	if secret := next[:len(next)-12]; bytes.Contains(client.got, []byte(secret)) {
 		t.Errorf("the client got the secret: %q", client.got)
 	}
 }
 
-func answered(c *copier, reply string) chan uint64 {
+// answered gives a reply to the copier.
+func answered(c *copier, reply string) <-chan uint64 {
 	c.in.Grew(copy(c.in.Room(), reply))
-	c.use(false)
-	return c.s.question.met
+	c.relay(false)
+	return c.s.proto.Answered()
 }
 
 // TestLateAnswerMeetsNextQuestion, with -race: the answer to a question that was given up comes
 // while the next one is asked.
 func TestLateAnswerMeetsNextQuestion(t *testing.T) {
 	for i := range 3000 {
-		s := &Session{srv: NewServer(Options{})}
-		s.question.met = make(chan uint64, 1)
-		s.out.init(&picky{}, &s.progress)
-		c := copier{s: s}
-		q := &s.question
-		q.ask(true, true, false, false)
-		late := string(answersTo(q, section{full: true}))
-		q.giveUp()
+		c := copierTo(&picky{})
+		proto := &c.s.proto
+		proto.AskAgain()
+		request, _ := proto.Ask()
+		late := string(answersTo(request, section{full: true}))
+		proto.GiveUp()
 		done := make(chan struct{})
-		go func() { defer close(done); answered(&c, late) }()
+		go func() { defer close(done); answered(c, late) }()
 		time.Sleep(time.Duration(i%100) * time.Microsecond)
-		q.ask(true, true, false, false)
+		proto.Ask()
 		<-done
 		select {
-		case n := <-q.met:
+		case n := <-proto.Answered():
 			if n == 2 {
-				t.Error("the answer to question 1 is taken for that to question 2")
+				t.Error("the answer to query 1 is taken for that to query 2")
 			}
 		default:
 		}
-		s.srv.loops.Close()
+		c.s.srv.loops.Close()
 	}
 }
 
@@ -125,13 +129,11 @@ func TestRefusalsAreBounded(t *testing.T) {
 	r := startRelay(t, "tcp", name, func(o *Options) {
 		o.Dial = func(context.Context) (net.Conn, error) { return nil, io.ErrUnexpectedEOF }
 	})
-	sess := &Session{srv: r.server, failed: io.ErrUnexpectedEOF}
 	p := &picky{}
-	sess.out.init(p, &sess.progress)
-	sess.in.Grew(copy(sess.in.Room(), strings.Repeat("a\n", 32768)))
-	sess.ctx = context.Background()
-	sess.req.Ended = 0
-	sess.scan()
+	sess := newSession(&r.server.shared, p, nil)
+	sess.up.failed = io.ErrUnexpectedEOF
+	sess.in.buf.Grew(copy(sess.in.buf.Room(), strings.Repeat("a\n", 32768)))
+	sess.pump.scan()
 	if p.largest > 1<<18 || len(p.got) < 1<<20 {
 		t.Errorf("%d bytes, %d at once, for 64 KB", len(p.got), p.largest)
 	}
@@ -139,10 +141,9 @@ func TestRefusalsAreBounded(t *testing.T) {
 
 // TestInlineArgumentsAreNotKept: what is kept of CLIENT is a few words, however it was sent.
 func TestInlineArgumentsAreNotKept(t *testing.T) {
-	s := &Session{srv: NewServer(Options{})}
-	defer s.srv.loops.Close()
-	s.req.Scan([]byte("CLIENT" + strings.Repeat(" a", 32000) + "\n"))
-	if n := cap(s.req.Argv); n > 64 {
+	var req scan.Requests
+	req.Scan([]byte("CLIENT" + strings.Repeat(" a", 32000) + "\n"))
+	if n := cap(req.Argv); n > 64 {
 		t.Errorf("%d arguments are kept for as long as the connection lives", n)
 	}
 }

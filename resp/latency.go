@@ -11,7 +11,7 @@ import (
 const timedEvery = 16
 
 // latency measures how long the upstream takes to answer: of some requests, one at a time for each
-// connection, so that it costs next to nothing.
+// connection, so that the cost is negligible.
 type latency struct {
 	packets uint8         // counted by the pump
 	seq     atomic.Uint64 // which reply ends it; 0: none is being timed. The pump sets it, the copier clears it
@@ -19,13 +19,13 @@ type latency struct {
 	group   string
 }
 
-// due reports whether the next packet of plain requests is to be timed.
+// due counts a packet of plain requests. It reports whether the packet should be timed.
 func (t *latency) due() bool {
 	t.packets++
 	return t.packets%timedEvery == 1 && t.seq.Load() == 0
 }
 
-// begin times the request at the front of b, which is about to be forwarded, as the seq-th.
+// begin times the request at the front of b, which is forwarded next. seq is its number.
 func (t *latency) begin(b []byte, seq uint64) {
 	name := scan.Name(b)
 	if name == nil {
@@ -37,7 +37,7 @@ func (t *latency) begin(b []byte, seq uint64) {
 	}
 }
 
-// answered is told how many replies have come.
+// answered ends the timing when received, the number of replies so far, has reached the request.
 func (t *latency) answered(received uint64, report func(group string, took time.Duration)) {
 	if seq := t.seq.Load(); seq != 0 && received >= seq {
 		report(t.group, time.Since(t.start))

@@ -240,15 +240,15 @@ func TestReencode(t *testing.T) {
 			got <- string(b)
 		}()
 		for i := range len(tt.send) { // byte by byte: what is mended may be spread over two reads
-			s.in.Grew(copy(s.in.Room(), tt.send[i:i+1]))
-			s.process()
+			s.in.buf.Grew(copy(s.in.buf.Room(), tt.send[i:i+1]))
+			s.pump.process()
 		}
-		s.teardown()
+		s.cut()
 		if b := within(t, "end of input", got); b != tt.want {
 			t.Errorf("%q: the upstream got %q, want %q", tt.send, b, tt.want)
 		}
-		if reply := "-ERR Protocol error: " + s.req.Why + "\r\n"; (s.step == stepRefuse) != (tt.want == "") || tt.reply != "" && reply != tt.reply {
-			t.Errorf("%q: step %d, reply %q; want reply %q", tt.send, s.step, reply, tt.reply)
+		if reply := "-ERR Protocol error: " + s.pump.req.Why + "\r\n"; (s.pump.step == stepRefuse) != (tt.want == "") || tt.reply != "" && reply != tt.reply {
+			t.Errorf("%q: step %d, reply %q; want reply %q", tt.send, s.pump.step, reply, tt.reply)
 		}
 		near.Close()
 	}

@@ -15,17 +15,17 @@ type Loops struct {
 	turnEnd atomic.Pointer[func()]
 }
 
-// NewLoops returns loops without a connection; they start with the first. Whoever makes them
-// closes them.
+// NewLoops returns loops without a connection; they start with the first. The caller must
+// close them.
 func NewLoops() *Loops {
 	l := &Loops{}
 	l.poll = netpoll.NewLoops(l.endTurn)
 	return l
 }
 
-// OnTurnEnd sets what a worker calls at the end of each turn, when it has served what was ready.
-// Lock commands that began in that turn, and replies of masters, only queue what they want to
-// write. f writes all of it, once a turn. f is called often and by several workers at a time. It
+// OnTurnEnd sets the function that a worker calls at the end of each turn, when it has served all
+// connections that were ready. Lock commands that began in that turn, and replies of masters, only
+// queue their writes; f writes all of them, once a turn. Several workers may call f at a time. It
 // must neither block nor panic.
 func (l *Loops) OnTurnEnd(f func()) { l.turnEnd.Store(&f) }
 
@@ -36,7 +36,7 @@ func (l *Loops) endTurn() {
 }
 
 // Adopt takes over a plain TCP or Unix connection that package net opened, with the bytes that
-// are unread; c is not to be used any more. It returns false, and leaves c as it is, if it
+// are unread; the caller must not use c any more. It returns false, and leaves c as it is, if it
 // cannot.
 func (l *Loops) Adopt(c net.Conn) (*Polled, bool) {
 	conn, ok := l.poll.Adopt(c)
@@ -74,9 +74,9 @@ func (p *Polled) SetLinger(sec int) error { return p.poll.SetLinger(sec) }
 // input (io.EOF), after a failed read, when the read deadline passes, when the connection is
 // closed (net.ErrClosed), or when received panics.
 //
-// Then ended is called, exactly once and behind the last call of received. A worker calls it, or
-// whoever closes the connection or sets the deadline, or Watch itself. It must not block either.
-// It may call Watch again.
+// Then ended is called, exactly once and after the last call of received: by a worker, by the
+// goroutine that closes the connection or sets the deadline, or by Watch itself. It must not block
+// either. It may call Watch again.
 func (p *Polled) Watch(received func(b []byte) (stop bool), ended func(err error)) {
 	p.poll.Watch(&p.in, func() bool {
 		b := p.in.Bytes()

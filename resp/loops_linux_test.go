@@ -53,7 +53,7 @@ func waitWatched(t *testing.T) {
 	stacks := make([]byte, 1<<20)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		text := stacks[:runtime.Stack(stacks, true)]
-		if !bytes.Contains(text, []byte("resp.(*Session).run(")) && !bytes.Contains(text, []byte("resp.(*copier).run(")) {
+		if !bytes.Contains(text, []byte("resp.(*pump).run(")) && !bytes.Contains(text, []byte("resp.(*copier).run(")) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -113,7 +113,7 @@ func TestOthersAreNotCalledOnLoop(t *testing.T) {
 
 	c = begin()
 	sess = slices.DeleteFunc(r.server.all(), func(s *Session) bool { return s == sess })[0]
-	sess.drain.Store(true) // as Retire does, which then wakes the pump: here the client is quicker
+	sess.life.drain() // as Retire does, which then wakes the pump: here the client is quicker
 	c.send("PING\r\n")
 	if how := within(t, "word of the end", ends); how != EndProxy {
 		t.Errorf("told of %d, want the proxy", how)

@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/protocol"
 	"lockproxy/resp/internal/scan"
 )
 
@@ -70,7 +71,7 @@ func (m *model) answer(name string, argv []string) string {
 		return "-ERR subscribed\r\n"
 	case own && m.ideal && m.mode == "":
 		return fmt.Sprintf("$%d\r\nown:%s\r\n", 4+len(argv[1]), argv[1])
-	case own || len(name) == nameDigits:
+	case own || len(name) == protocol.MarkerLength:
 		m.dirty = m.tx
 		return "-ERR unknown command '" + name + "', with args beginning with: \r\n"
 	case name == "hello": // of questions only

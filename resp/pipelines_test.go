@@ -75,13 +75,13 @@ func TestCountedWhenWritten(t *testing.T) {
 	}
 	r.server.mu.Unlock()
 	for _, send := range []string{"PING\r\n", "NOSUCH\r\n", "HELLO 3\r\n", "AUTH a b\r\n"} { // counted as they come, as errors, as pending
-		before := s.received.Load()
+		before := s.proto.Received()
 		s.out.mu.Lock() // as a reply of ours would while it is written
 		c.send(send)
 		for deadline := time.Now().Add(50 * time.Millisecond); time.Now().Before(deadline); {
-			if s.sent.Load() == before { // not forwarded yet
+			if s.proto.Sent() == before { // not forwarded yet
 				deadline = time.Now().Add(50 * time.Millisecond)
-			} else if s.received.Load() != before || s.answered() {
+			} else if s.proto.Received() != before || s.proto.AllAnswered() {
 				t.Errorf("%q: its reply was counted before it could be written", send)
 				break
 			}

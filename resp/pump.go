@@ -1,394 +1,508 @@
 package resp
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
+	"github.com/tidwall/redcon"
 	"go.uber.org/zap"
 
 	"lockproxy/resp/internal/netpoll"
+	"lockproxy/resp/internal/protocol"
 	"lockproxy/resp/internal/scan"
+)
+
+// pump carries the client's bytes to the upstream until a lock command comes, lets the runner run
+// that, and goes on. It runs on a loop. If it may have to wait (to dial, to ask, for a lock command,
+// for a side that takes no more), it runs on a goroutine. If no loop watches the client, it runs on
+// redcon's goroutine, inside Read. One goroutine or loop at a time uses it.
+type pump struct {
+	s        *Session
+	req      scan.Requests
+	delivery delivery
+	step     step
+	reading  reading
+	onLoop   bool // it runs on a loop and must not block
+	caughtUp bool // all bytes read were forwarded, and no lock command was among them
+}
+
+// step is the next task of the pump.
+type step uint8
+
+const (
+	stepPump        step = iota // read on
+	stepLock                    // a lock command is complete
+	stepReset                   // report EndReset, then forward RESET
+	stepAsk                     // ask the upstream at once: replies may be on again
+	stepRefuse                  // refuse the client's bytes, which are no requests
+	stepQuit                    // end: QUIT without an upstream, the connection was cut, or it was at rest while draining
+	stepWriteFailed             // the upstream takes no more bytes
+)
+
+// reading says how the client's bytes are read.
+type reading uint8
+
+const (
+	readingRequests  reading = iota
+	readingOpaque            // all bytes are forwarded: requests and replies are not recognised
+	readingMalformed         // likewise, and the upstream will close, because the bytes are no requests
 )
 
 // errWatched is how the pump ends on a goroutine because a loop goes on with it.
 var errWatched = errors.New("a loop watches the connection")
 
-// pump carries the client's bytes to the upstream until a lock command has its turn; that is then
-// in s.req. errWatched: a loop goes on. Another error is the end of the connection: io.EOF at the
-// end of the client's input.
-func (s *Session) pump() error {
-	s.readAhead.stop()
-	if err := s.readAhead.inputEnded(); err != nil { // what is left was sent before that, and says nothing of the last reply
-		s.confirm(err)
+// watch lets the loop read the client.
+func (p *pump) watch() { p.s.polled.Watch(&p.s.in.buf, p.s.runner.readOnLoop, p.s.runner.watchEnded) }
+
+// run pumps on a goroutine, for a client that a loop watches. stopped is why the loop watches it no
+// more.
+func (p *pump) run(stopped error) {
+	err := p.serveClient(stopped)
+	if err == errWatched {
+		return
+	}
+	p.s.finishUpstream(err)
+	p.s.close()
+}
+
+// serveClient pumps and runs lock commands until the connection ends, or until the loop watches
+// again, because the client has sent no more.
+func (p *pump) serveClient(stopped error) (err error) {
+	err = net.ErrClosed
+	defer p.s.contain("pump")
+	if err = p.watchEnded(stopped); err != nil {
+		return err
 	}
 	for {
-		if s.step == stepReset { // before the upstream has it
-			s.step = stepPump
-			s.report(EndReset)
+		if err = p.next(); err != nil {
+			return err
 		}
-		s.flush()
-		switch {
-		case s.ended.Load():
-			s.swallow()
-			return io.EOF
-		case s.step == stepWriteFailed:
-			return s.writeFailed()
-		case s.step == stepRefuse:
-			return s.refuseRest()
-		case s.step == stepQuit:
-			s.over(EndProxy) // if that was not reported yet; here, as those who are told may write to the log, which a loop must not wait for
-			return io.EOF
-		case s.step == stepOwn:
-			s.step = stepPump
-			if run, err := s.prepare(); run || err != nil {
-				return err
-			}
-			continue
-		case s.step == stepAsk:
-			s.step = stepPump
-			if _, err := s.ask(); err != nil {
-				return err
-			}
-			continue
-		case s.drain.Load() && len(s.in.Bytes()) == 0 && s.atRest():
-			s.over(EndProxy)
-			return io.EOF
-		}
-		if err := s.receive(); err != nil {
+		if err = p.s.runner.serve(); err != nil {
 			return err
 		}
 	}
 }
 
-// receive deals with the bytes that are there, and then reads more, until the pump has something
-// else to do.
-func (s *Session) receive() error {
+// watchEnded takes over from the loop. It returns nil if the pump goes on.
+func (p *pump) watchEnded(stopped error) error {
+	s := p.s
+	p.onLoop = false
+	s.progress.busy()
+	if panicked, ok := stopped.(*netpoll.PanicError); ok {
+		s.srv.o.Log.Error("panic, connection closed", zap.String("where", "pump"), zap.Error(panicked))
+		if s.runner.begun.phase == phaseBroken {
+			s.runner.writeReply(redcon.AppendError(nil, internalError))
+		}
+		s.cut()
+		return net.ErrClosed
+	}
+	if s.in.held && stopped != nil && !errors.Is(stopped, os.ErrDeadlineExceeded) {
+		s.in.ahead.end(stopped) // after the bytes that are there
+		return nil
+	}
+	return p.receiveEnded(stopped)
+}
+
+// next pumps until a lock command, which is then in p.req, may run. errWatched: a loop goes on.
+// Another error is the end of the connection: io.EOF at the end of the client's input.
+func (p *pump) next() error {
+	s := p.s
+	s.in.ahead.stop()
+	if err := s.in.ahead.inputEnded(); err != nil { // bytes that are left came before the last reply
+		p.delivery.inputEnded(err, s.client)
+	}
+	for {
+		if p.step == stepReset { // before the upstream has it
+			p.step = stepPump
+			s.life.report(EndReset)
+		}
+		p.flush()
+		switch {
+		case s.life.now() >= stateLingering:
+			s.discard()
+			return io.EOF
+		case p.step == stepWriteFailed:
+			return p.writeFailed()
+		case p.step == stepRefuse:
+			return p.refuseRest()
+		case p.step == stepQuit, s.life.draining() && s.in.empty() && p.atRest():
+			s.life.end(eventFinish, EndProxy) // not on the loop: the function of OnEnd may write to the log
+			return io.EOF
+		case p.step == stepLock:
+			p.step = stepPump
+			if run, err := p.prepare(); run || err != nil {
+				return err
+			}
+			continue
+		case p.step == stepAsk:
+			p.step = stepPump
+			if _, err := p.ask(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := p.receive(); err != nil {
+			return err
+		}
+	}
+}
+
+// receive processes the bytes that are there, and then reads more, until the pump has another task.
+func (p *pump) receive() error {
+	s := p.s
 	for more := true; more; {
-		if len(s.in.Bytes()) > 0 && (s.process() || len(s.unsent) > 0) {
+		if !s.in.empty() && (p.process() || len(s.up.unsent) > 0) {
 			return nil
 		}
 		var err error
-		before := len(s.in.Bytes())
-		if more, err = s.readAhead.take(&s.in); err != nil {
-			return s.inputEnded(err)
+		if more, err = s.in.takeAhead(); err != nil {
+			return p.inputEnded(err)
 		}
-		s.progress.read.Add(uint64(len(s.in.Bytes()) - before))
 	}
-	s.seen = len(s.in.Bytes())
-	if s.polled != nil && (s.up == nil || s.upPolled != nil) {
-		n, err := s.polled.ReadInto(&s.in)
+	if s.polled != nil && (s.up.conn == nil || s.up.polled != nil) {
+		n, err := s.in.readNow()
 		switch {
 		case err != nil:
-			return s.receiveEnded(err)
+			return p.receiveEnded(err)
 		case n > 0:
-			s.progress.read.Add(uint64(n))
 			return nil
 		}
-		s.progress.await(s.req.Begun, s.unfinished())
-		s.polled.Watch(&s.in, s.useOnLoop, s.resume)
+		s.progress.await(p.req.Begun, p.unfinished())
+		p.watch()
 		return errWatched
 	}
-	s.progress.await(s.req.Begun, s.unfinished())
-	err := netpoll.Receive(s.client, &s.in, s.use)
+	s.progress.await(p.req.Begun, p.unfinished())
+	err := netpoll.Receive(s.client, &s.in.buf, p.processRead)
 	s.progress.busy()
-	return s.receiveEnded(err)
+	return p.receiveEnded(err)
 }
 
-// receiveEnded returns nil where the pump is to look again what it has to do.
-func (s *Session) receiveEnded(err error) error {
+// receiveEnded returns nil if the pump must check for its next task.
+func (p *pump) receiveEnded(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, os.ErrDeadlineExceeded): // somebody wakes the pump: the upstream ended, or the server shuts down
-		s.client.SetReadDeadline(time.Time{})
+	case errors.Is(err, os.ErrDeadlineExceeded): // the pump was woken: the upstream ended, or the connection drains
+		p.s.client.SetReadDeadline(time.Time{})
 		return nil
 	}
-	return s.inputEnded(err)
+	return p.inputEnded(err)
 }
 
-// use deals with bytes that were just read, behind which the client is waited for again.
-func (s *Session) use() (stop bool) {
+// processRead processes newly read bytes; unless it returns true, the caller then waits for the
+// client again.
+func (p *pump) processRead() (stop bool) {
+	s := p.s
 	s.progress.busy()
-	s.progress.read.Add(uint64(len(s.in.Bytes()) - s.seen))
-	dialled := s.up != nil
-	stop = s.process() || len(s.unsent) > 0 || dialled != (s.up != nil) // a loop may take over
-	s.seen = len(s.in.Bytes())
+	s.in.arrived()
+	dialled := s.up.conn != nil
+	stop = p.process() || len(s.up.unsent) > 0 || dialled != (s.up.conn != nil) // a loop may take over
 	if !stop {
-		s.progress.await(s.req.Begun, s.unfinished())
+		s.progress.await(p.req.Begun, p.unfinished())
 	}
 	return stop
 }
 
 // unfinished reports whether the client has begun a request and not ended it.
-func (s *Session) unfinished() bool {
-	return s.malformed || !s.opaque && (!s.req.Between() || len(s.in.Bytes()) > 0)
+func (p *pump) unfinished() bool {
+	return p.reading == readingMalformed || p.reading == readingRequests && (!p.req.Between() || !p.s.in.empty())
 }
 
-// inputEnded passes on what was held back, so that the upstream has every byte.
-func (s *Session) inputEnded(err error) error {
+// inputEnded forwards the bytes that were held back, so that the upstream has every byte.
+func (p *pump) inputEnded(err error) error {
+	s := p.s
 	if err == errAheadMost {
-		s.log().Info("client disconnected", zap.Stringer("client", s.client.RemoteAddr()), zap.Error(err))
+		s.srv.o.Log.Info("client disconnected", zap.Stringer("client", s.client.RemoteAddr()), zap.Error(err))
 	}
-	s.confirm(err)
-	s.over(endOf(err))
-	if b := s.in.Bytes(); err == io.EOF && len(b) > 0 && s.up != nil && !s.req.Strict && !s.req.Collecting() {
-		s.up.Write(b)
+	p.delivery.inputEnded(err, s.client)
+	s.life.end(eventFinish, endOf(err))
+	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up.conn != nil && !p.req.Strict && !p.req.Collecting() {
+		s.up.conn.Write(b)
 	}
 	return err
 }
 
-// process forwards the bytes that are there, as far as they can be told. stop: the pump has
-// something else to do, in s.step, or must not do it on a loop.
-func (s *Session) process() (stop bool) {
-	s.kept = false
+// process forwards the bytes that are there, up to an incomplete request. stop: the pump has another
+// task, in p.step, or must not go on on a loop.
+func (p *pump) process() (stop bool) {
+	s := p.s
+	s.in.held = false
 	switch {
-	case s.onLoop && s.upPolled == nil && !s.lockAlone(): // to be dialled
+	case p.onLoop && s.up.polled == nil && !s.runner.lockAlone(): // the upstream must be dialled
 		return true
-	case s.ctx.Err() != nil, // cut off: the client may send faster than the past deadline is noticed
-		s.fresh && s.drain.Load() && s.atRest(): // else a client that asks on as soon as it is answered would never be met at rest
-		s.step = stepQuit
+	case s.ctx.Err() != nil, // cut: the client may send faster than the past deadline is noticed
+		p.caughtUp && s.life.draining() && p.atRest(): // a busy client would never be met at rest later
+		p.step = stepQuit
 		return true
 	}
-	s.unconfirmed = nil
-	if s.req.Between() {
-		s.failed = nil
+	p.delivery.unconfirmed = nil
+	if p.req.Between() {
+		s.up.failed = nil
 	}
-	s.scan()
-	s.fresh = s.step == stepPump && len(s.in.Bytes()) == 0
-	return s.step != stepPump
+	p.scan()
+	p.caughtUp = p.step == stepPump && s.in.empty()
+	return p.step != stepPump
 }
 
-// scan finds the requests in the bytes that are there, up to a lock command that is complete, and
-// forwards what is before it in one write.
-func (s *Session) scan() {
-	b := s.in.Bytes()
-	at := 0             // b[:at] was scanned
-	g := gathered{b: b} // the part of b[:at] to forward
-	own := -1           // offset of a lock command, which is not forwarded
-	first := s.srv.o.Timed != nil && s.req.Between()
-	more := true
-	for at < len(b) && s.step == stepPump && more {
-		if s.opaque {
-			at = len(b)
-			break
-		}
-		collecting := s.req.Collecting()
-		n, ev := s.next(b[at:])
-		at += n
-		switch {
-		case ev == scan.Own:
-			own = at
-		case collecting && own < 0: // it began before b
-			g.take(at)
-		}
-		if ev == scan.Notable || ev == scan.Malformed || ev == scan.Inline || g.any(end(own, at)) {
-			s.connect()
-		}
-		switch ev {
-		case scan.More:
-			if first && s.plainReplies() {
-				s.timeFirst(b[:at])
-			}
-			more = false
-		case scan.Notable:
-			if s.notable(); s.step == stepReset { // it goes out when that is done
-				s.unsent = append(s.unsent, g.take(at)...)
-			}
-		case scan.Done:
-			s.step = stepOwn
-		case scan.Malformed:
-			s.count()
-			own = s.malform(own)
-		case scan.Drop:
-			g.drop(at, s.req.Dropped)
-			at += s.req.Dropped
-		case scan.Inline:
-			s.count()
-			s.forward(g.take(at))
-			s.notable()
-			s.forward(appendCommand(nil, s.req.Argv, len(s.req.Argv)))
-			g.drop(at, s.req.Dropped)
-			at += s.req.Dropped
-		}
-		first = false
-	}
-	s.count()
-	s.forward(g.take(end(own, at)))
-	if s.step == stepRefuse {
-		at = len(b)
-	}
-	s.in.Skip(at)
-}
-
-// gathered collects the bytes of b that one write forwards: b[from:to], then b[next:] up to an
-// offset that the caller passes. Dropped bytes leave a gap, which drop closes in place. Each byte
-// moves once at most.
-type gathered struct {
-	b              []byte
-	from, to, next int
-}
-
-// any reports whether there are bytes to forward before offset at.
-func (g *gathered) any(at int) bool { return g.to > g.from || at > g.next }
-
-// drop leaves out the n bytes at offset at.
-func (g *gathered) drop(at, n int) {
-	if g.to < g.next {
-		copy(g.b[g.to:], g.b[g.next:at])
-	}
-	g.to += at - g.next
-	g.next = at + n
-}
-
-// take returns the bytes to forward before offset at, and starts again there.
-func (g *gathered) take(at int) []byte {
-	g.drop(at, 0)
-	whole := g.b[g.from:g.to]
-	g.from, g.to = at, at
-	return whole
+// pass is one scan of the bytes that are there.
+type pass struct {
+	gathered     // the part of b[:at] to forward
+	at       int // b[:at] was scanned
+	lock     int // offset of a lock command, which is not forwarded; -1: there is none
 }
 
 // end returns the offset up to which bytes are forwarded.
-func end(own, at int) int {
-	if own >= 0 {
-		return own
+func (t *pass) end() int {
+	if t.lock >= 0 {
+		return t.lock
 	}
-	return at
+	return t.at
 }
 
-// next reads on in b.
-func (s *Session) next(b []byte) (n int, ev scan.Event) {
-	if s.req.Collecting() {
-		return s.req.Collect(b)
+// scan finds the requests in the bytes that are there, up to a lock command that is complete, and
+// forwards the bytes before it in one write.
+func (p *pump) scan() {
+	s := p.s
+	t := pass{gathered: gathered{b: s.in.bytes()}, lock: -1}
+	first := s.srv.o.Timed != nil && p.req.Between()
+	for ev := scan.Notable; t.at < len(t.b) && p.step == stepPump && ev != scan.More; {
+		if p.reading != readingRequests {
+			t.at = len(t.b)
+			break
+		}
+		collecting := p.req.Collecting()
+		var n int
+		n, ev = p.read(t.b[t.at:])
+		t.at += n
+		switch {
+		case ev == scan.Own:
+			t.lock = t.at
+		case collecting && t.lock < 0: // it began before b
+			t.take(t.at)
+		}
+		if ev == scan.Notable || ev == scan.Malformed || ev == scan.Inline || t.any(t.end()) {
+			p.connect()
+		}
+		if first && ev == scan.More && s.proto.Countable() {
+			p.timeFirst(t.b[:t.at])
+		}
+		p.event(&t, ev)
+		first = false
 	}
-	return s.req.Scan(b)
+	p.count()
+	p.forward(t.take(t.end()))
+	if p.step == stepRefuse {
+		t.at = len(t.b)
+	}
+	s.in.skip(t.at)
+}
+
+// read scans b, or collects a lock command from it.
+func (p *pump) read(b []byte) (n int, ev scan.Event) {
+	if p.req.Collecting() {
+		return p.req.Collect(b)
+	}
+	return p.req.Scan(b)
+}
+
+// event handles an event of the scan.
+func (p *pump) event(t *pass, ev scan.Event) {
+	switch ev {
+	case scan.Notable:
+		if p.notable(); p.step == stepReset { // it is sent when EndReset was reported
+			p.s.up.unsent = append(p.s.up.unsent, t.take(t.at)...)
+		}
+	case scan.Done:
+		p.step = stepLock
+	case scan.Malformed:
+		p.count()
+		p.malform(t)
+	case scan.Drop:
+		t.drop(t.at, p.req.Dropped)
+		t.at += p.req.Dropped
+	case scan.Inline:
+		p.count()
+		p.forward(t.take(t.at))
+		p.notable()
+		p.forward(appendCommand(nil, p.req.Argv, len(p.req.Argv)))
+		t.drop(t.at, p.req.Dropped)
+		t.at += p.req.Dropped
+	}
 }
 
 // timeFirst times the request at the front of b, which is about to be forwarded with others.
-func (s *Session) timeFirst(b []byte) {
-	if s.req.Ended > 0 && s.failed == nil && s.latency.due() {
-		s.latency.begin(b, s.sent.Load()+1)
+func (p *pump) timeFirst(b []byte) {
+	s := p.s
+	if p.req.Ended > 0 && s.up.failed == nil && s.latency.due() {
+		s.latency.begin(b, s.proto.Sent()+1)
 	}
 }
 
-// count notes the plain requests that have passed.
-func (s *Session) count() {
-	n := s.req.Ended
-	s.req.Ended = 0
+// count counts the plain requests that have passed.
+func (p *pump) count() {
+	n := p.req.Ended
+	p.req.Ended = 0
 	switch {
 	case n == 0:
-	case s.failed != nil:
-		s.refuse(n)
+	case p.s.up.failed != nil:
+		p.refuse(n)
 	default:
-		s.sent.Add(uint64(n))
+		p.s.proto.Expect(uint64(n))
 	}
 }
 
-// notable notes a request that matters to what the connection is, and the plain ones before it.
-func (s *Session) notable() {
-	if s.req.Ended > 0 { // it was counted, unless it is an inline one in the strict form
-		s.req.Ended--
+// notable notes a request that may change the connection's standing, and counts the plain ones
+// before it.
+func (p *pump) notable() {
+	s := p.s
+	if p.req.Ended > 0 { // it was counted, unless it is an inline one in the strict form
+		p.req.Ended--
 	}
-	s.count()
+	p.count()
 	switch {
-	case s.failed != nil && s.req.Kind == scan.KindQuit:
-		s.over(EndQuit)
+	case s.up.failed != nil && p.req.Kind == scan.KindQuit:
+		s.life.end(eventFinish, EndQuit)
 		s.out.reply([]byte("+OK\r\n"))
-		s.step = stepQuit
-	case s.failed != nil:
-		s.refuse(1)
+		p.step = stepQuit
+	case s.up.failed != nil:
+		p.refuse(1)
 	default:
-		s.note()
-		if s.req.Kind == scan.KindReset && s.req.Args == 1 && s.watched() && s.srv.o.Facts().Resets {
-			s.step = stepReset
-		}
+		p.apply(s.proto.Note(&p.req))
 	}
 }
 
-// connect dials the upstream if there is no connection yet. Where that fails, the requests that
-// were read together get the error, and the next ones dial again, after a short while.
-func (s *Session) connect() {
-	if s.up != nil || s.failed != nil {
+// apply carries out the effect of a request that is forwarded next.
+func (p *pump) apply(effect protocol.Effect) {
+	s := p.s
+	switch effect {
+	case protocol.EffectReset:
+		if s.life.watched() {
+			p.step = stepReset
+		}
+	case protocol.EffectAsk:
+		p.step = stepAsk
+	case protocol.EffectOpaque:
+		p.reading = readingOpaque
+		s.out.endReplies()
+	case protocol.EffectQuit:
+		s.life.quit.Store(true)
+	}
+}
+
+// connect dials the upstream if there is no connection yet. If that fails, the requests that were
+// read together get the error, and the next ones dial again, after a short pause.
+func (p *pump) connect() {
+	s := p.s
+	if s.up.conn != nil || s.up.failed != nil {
 		return
 	}
-	s.enter()
+	s.up.enter(&s.srv.era)
 	up, err := s.srv.dial(s.ctx)
 	if err != nil {
-		s.era.Store(0)
-		s.failed = err
-		if now, last := time.Now().UnixNano(), s.srv.warned.Load(); now-last > int64(time.Second) && s.srv.warned.CompareAndSwap(last, now) {
-			s.log().Warn("upstream cannot be reached", zap.String("upstream", s.srv.o.UpstreamName), zap.Error(err))
-		}
+		s.up.era.Store(0)
+		s.up.failed = err
+		s.srv.warnUnreachable(err)
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		up.Close()
-		s.failed = net.ErrClosed
-		return
-	}
-	c := &copier{s: s, up: up}
-	if s.polled != nil {
-		if polled, ok := s.srv.loops.poll.Adopt(up); ok {
-			c.up, s.upPolled = polled, polled
-		}
-	}
-	s.up, s.copied = c.up, make(chan struct{})
-	s.question.met, s.question.from = make(chan uint64, 1), []byte("] ")
+	address := ""
 	if _, tcp := up.LocalAddr().(*net.TCPAddr); tcp {
-		s.question.from = []byte(" " + up.LocalAddr().String() + "] ")
+		address = up.LocalAddr().String()
 	}
-	if s.upPolled != nil {
-		s.upPolled.Watch(&c.in, c.useOnLoop, c.resume)
+	var polled *netpoll.Conn
+	if s.polled != nil {
+		if adopted, ok := s.srv.loops.poll.Adopt(up); ok {
+			up, polled = adopted, adopted
+		}
+	}
+	s.proto.Connected(address)
+	if !s.up.open(up, polled, func() bool { return s.life.now() == stateClosed }) {
+		up.Close()
+		s.up.failed = net.ErrClosed
 		return
 	}
-	s.srv.wg.Go(func() { c.run(nil) })
+	newCopier(s).start()
 }
 
 // forward writes bytes to the upstream.
-func (s *Session) forward(b []byte) {
-	if len(b) == 0 || s.failed != nil || s.step == stepWriteFailed {
-		return
-	}
-	var err error
-	switch {
-	case len(s.unsent) > 0:
-		s.unsent = append(s.unsent, b...)
-	case s.onLoop:
-		var n int
-		n, err = s.upPolled.TryWrite(b)
-		s.unsent = append(s.unsent, b[n:]...)
-	default:
-		_, err = s.up.Write(b)
-	}
-	if err != nil {
-		s.step = stepWriteFailed
+func (p *pump) forward(b []byte) {
+	if p.step != stepWriteFailed && p.s.up.forward(b, p.onLoop) != nil {
+		p.step = stepWriteFailed
 	}
 }
 
-// flush writes what the upstream did not take at once.
-func (s *Session) flush() {
-	if b := s.unsent; len(b) > 0 {
-		s.unsent = nil
-		s.forward(b)
+// flush writes the bytes that the upstream did not take at once.
+func (p *pump) flush() {
+	if p.step != stepWriteFailed && p.s.up.flush() != nil {
+		p.step = stepWriteFailed
 	}
 }
 
-// writeFailed waits for the last replies of an upstream that reads no more: it is about to close,
-// or has.
-func (s *Session) writeFailed() error {
+// writeFailed waits for the last replies of an upstream that takes no more bytes: it is about to
+// close, or has.
+func (p *pump) writeFailed() error {
+	s := p.s
 	select {
-	case <-s.copied:
+	case <-s.up.copied:
 	case <-time.After(lingerTime):
-		s.teardown()
+		s.cut()
 		return net.ErrClosed
 	}
-	if s.ended.Load() {
-		s.swallow()
+	if s.life.now() >= stateLingering {
+		s.discard()
+	}
+	return io.EOF
+}
+
+// atRest reports whether no request is half read, no reply is missing and no transaction is open.
+// It looks neither at bytes that were read and not scanned yet, nor at subscriptions.
+func (p *pump) atRest() bool {
+	return p.req.Between() && (p.s.up.conn == nil || p.s.proto.AtRest())
+}
+
+// refusedAtOnce is how many requests are refused with one write.
+const refusedAtOnce = 500
+
+// refuse answers n requests that cannot be forwarded.
+func (p *pump) refuse(n int64) {
+	o := &p.s.srv.o
+	line := redcon.AppendError(nil, "ERR upstream "+o.UpstreamName+": "+o.DialReason(p.s.up.failed))
+	for ; n > 0; n -= refusedAtOnce { // in pieces: the errors may be much longer than the requests
+		p.s.out.reply(bytes.Repeat(line, int(min(n, refusedAtOnce))))
+	}
+}
+
+// malform is called when the client's bytes are no requests any more. The upstream gets them all,
+// reports the error itself and closes. If it must not see them, or cannot be reached, the pump
+// refuses them.
+func (p *pump) malform(t *pass) {
+	s := p.s
+	if p.req.Strict || s.up.failed != nil {
+		p.step = stepRefuse
+		return
+	}
+	if t.lock < 0 && p.req.Kind == scan.KindLock && len(p.req.Argv) > 0 { // the beginning of a lock command was kept back
+		s.up.unsent = slices.Concat(s.up.unsent, appendCommand(nil, p.req.Argv, int(p.req.Args)))
+	}
+	s.proto.Expect(1)
+	p.reading, t.lock = readingMalformed, -1
+}
+
+// refuseRest ends the connection with Redis' error about the client's bytes, after the replies that
+// are still missing.
+func (p *pump) refuseRest() error {
+	s := p.s
+	if s.up.conn != nil && s.up.failed == nil && !s.proto.Garbled() {
+		if _, err := p.ask(); err != nil {
+			return err
+		}
+	}
+	if p.req.Why != "" {
+		s.out.reply(redcon.AppendError(nil, "ERR Protocol error: "+p.req.Why))
 	}
 	return io.EOF
 }

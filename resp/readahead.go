@@ -12,54 +12,63 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// Limits of what is read ahead while a lock command runs or waits for its turn: a client that
-// writes without reading must be read, or the upstream's replies, which stand in the way of ours,
-// would never leave. Each connection has aheadOwn, and aheadShared is there for those who need
-// more; while that is used up they are not read. A client that sends more than aheadMost is
-// disconnected, as Redis does with one that exceeds its query buffer's limit: nobody would learn
-// that it has left, with what it sent before still to be read.
+// Limits on reading ahead while a lock command runs or waits. A client that writes without reading
+// must be read, or the upstream's replies, which precede ours, would never leave. Each connection
+// has aheadOwn. Connections that need more take it from aheadShared; while that is used up they are
+// not read. A client that sends more than aheadMost is disconnected; Redis does so with a client
+// that exceeds its query buffer. Without the limit the proxy could not notice a client's end before
+// it has read all of that.
 const (
 	aheadOwn    = netpoll.ChunkSize
 	aheadMost   = 64 << 20
 	aheadShared = 256 << 20
 )
 
-// aheadDelay is how long a command may take before reading ahead begins. Most are over by then.
+// aheadDelay is how long a command runs before reading ahead begins. Most have ended by then.
 const aheadDelay = 5 * time.Millisecond
 
 var aheadUsed atomic.Int64 // of aheadShared, by all connections
 
 var errAheadMost = errors.New("the client sent too much behind a lock command")
 
-// readAhead reads the client while the pump does not.
+// readAhead reads the client while the pump does not. Safe for concurrent use.
 type readAhead struct {
 	conn   net.Conn
-	polled *netpoll.Conn  // conn, where a loop watches it
+	polled *netpoll.Conn  // conn, if a loop watches it
 	timer  *time.Timer    // nil until it is needed first
-	behind []byte         // what was read before
+	before []byte         // bytes that were read before
 	ended  chan struct{}  // closed when err is set
-	gone   func()         // called when the client ended its input or said QUIT, perhaps more than once
+	left   func()         // called when the client ended its input or said QUIT, perhaps more than once
 	taken  *atomic.Uint64 // bytes that the pump has read, or taken from here
 
-	in netpoll.Buffer // of who reads
+	in netpoll.Buffer // the reader's
 
 	mu     sync.Mutex
 	quits  quitSearch
-	armed  bool             // timer is to begin
-	stops  bool             // reading is to end
-	done   chan struct{}    // closed when reading has ended; nil while nobody reads
+	phase  aheadPhase
+	done   chan struct{}    // closed when reading has ended; nil while there is no reader
 	chunks []netpoll.Buffer // of netpoll.ChunkSize at most
 	size   int              // of all chunks together
 	shared int64            // taken from aheadShared
 	err    error            // reading ended for good
 }
 
-// start begins to read ahead, after aheadDelay, until stop. behind is what was read already; it
-// must not change until then.
-func (a *readAhead) start(behind []byte) {
+// aheadPhase is a stage of reading ahead.
+type aheadPhase uint8
+
+const (
+	aheadIdle     aheadPhase = iota // not started
+	aheadArmed                      // starts when aheadDelay has passed
+	aheadReading                    // reads
+	aheadStopping                   // stop waits for the reader's end, if there is one
+)
+
+// start begins to read ahead, after aheadDelay, until stop. before has the bytes that were read
+// already; it must not change until then.
+func (a *readAhead) start(before []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.behind, a.armed = behind, true
+	a.before, a.phase = before, aheadArmed
 	if a.timer == nil {
 		a.timer = time.AfterFunc(aheadDelay, a.begin)
 		return
@@ -68,48 +77,48 @@ func (a *readAhead) start(behind []byte) {
 }
 
 // startNow is start without the delay.
-func (a *readAhead) startNow(behind []byte) {
+func (a *readAhead) startNow(before []byte) {
 	a.mu.Lock()
-	a.behind, a.armed = behind, true
+	a.before, a.phase = before, aheadArmed
 	a.mu.Unlock()
 	a.begin()
 }
 
-// begin is called by timer. The timer may go off while it is stopped. begin may then find that the
-// next command runs, and read ahead too early for that one, which does no harm.
+// begin is called by timer, which may go off while stop stops it. begin may then find that the next
+// command runs, and read ahead too early for that one, which does no harm.
 func (a *readAhead) begin() {
 	a.mu.Lock()
-	if !a.armed {
+	if a.phase != aheadArmed {
 		a.mu.Unlock()
 		return
 	}
-	a.armed, a.stops, a.done = false, false, make(chan struct{})
-	a.findQuitLocked(a.behind, a.taken.Load())
+	a.phase, a.done = aheadReading, make(chan struct{})
+	a.findQuitLocked(a.before, a.taken.Load())
 	ended := a.err != nil
 	a.mu.Unlock()
 	switch {
 	case ended:
-		a.over(nil)
+		a.readerEnded(nil)
 	case a.polled != nil:
-		a.stopped(os.ErrDeadlineExceeded)
+		a.watchEnded(os.ErrDeadlineExceeded)
 	default:
-		for !a.over(netpoll.Receive(a.conn, &a.in, a.use)) {
+		for !a.readerEnded(netpoll.Receive(a.conn, &a.in, a.keep)) {
 		}
 	}
 }
 
-// stopped is called when the loop watches no more. It watches again where that was not for stop.
-func (a *readAhead) stopped(err error) {
-	if !a.over(err) {
-		a.polled.Watch(&a.in, a.use, a.stopped)
+// watchEnded is called when the loop watches no more. Unless stop is the cause, it watches again.
+func (a *readAhead) watchEnded(err error) {
+	if !a.readerEnded(err) {
+		a.polled.Watch(&a.in, a.keep, a.watchEnded)
 	}
 }
 
 // stop ends reading ahead. The bytes read are then there for take.
 func (a *readAhead) stop() {
 	a.mu.Lock()
-	armed, done := a.armed, a.done
-	a.armed, a.stops = false, true
+	armed, done := a.phase == aheadArmed, a.done
+	a.phase = aheadStopping
 	a.mu.Unlock()
 	if armed {
 		a.timer.Stop()
@@ -120,13 +129,13 @@ func (a *readAhead) stop() {
 		a.conn.SetReadDeadline(time.Time{})
 		a.mu.Lock()
 		a.done = nil
-		a.keepLocked() // what was left as there was no room
+		a.keepLocked() // bytes for which there was no room
 		a.mu.Unlock()
 	}
 }
 
-// use keeps what was read. It does not block.
-func (a *readAhead) use() (stop bool) {
+// keep moves the bytes in a.in to the chunks, up to the limits. It does not block.
+func (a *readAhead) keep() (stop bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b := a.in.Bytes()
@@ -134,7 +143,7 @@ func (a *readAhead) use() (stop bool) {
 	return !a.allowLocked(len(a.in.Bytes())) || a.keepLocked()
 }
 
-// keepLocked moves what was read to the chunks. It reports whether there is too much of it.
+// keepLocked moves the bytes in a.in to the chunks. It reports whether they exceed aheadMost.
 func (a *readAhead) keepLocked() (tooMuch bool) {
 	for b := a.in.Bytes(); len(b) > 0; {
 		if n := len(a.chunks); n == 0 || len(a.chunks[n-1].Bytes()) == netpoll.ChunkSize {
@@ -151,8 +160,7 @@ func (a *readAhead) keepLocked() (tooMuch bool) {
 	return a.size > aheadMost
 }
 
-// allowLocked reports whether n more bytes may be kept, taking their share of what is there for
-// all.
+// allowLocked reports whether n more bytes may be kept, and takes their share from aheadShared.
 func (a *readAhead) allowLocked(n int) bool {
 	want := int64(max(0, a.size+n-aheadOwn)) - a.shared
 	if want <= 0 {
@@ -166,15 +174,15 @@ func (a *readAhead) allowLocked(n int) bool {
 	return true
 }
 
-// over is called when reading has ended, for good or not. It returns false if reading is to go on:
-// the read deadline was meant to wake the pump, which does not read now.
-func (a *readAhead) over(err error) bool {
+// readerEnded is called when the reader has ended. It returns false if it must go on: the read
+// deadline was meant to wake the pump, which does not read now.
+func (a *readAhead) readerEnded(err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.size > aheadMost:
 		err = errAheadMost
-	case errors.Is(err, os.ErrDeadlineExceeded) && !a.stops:
+	case errors.Is(err, os.ErrDeadlineExceeded) && a.phase != aheadStopping:
 		a.conn.SetReadDeadline(time.Time{})
 		return false
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -185,7 +193,7 @@ func (a *readAhead) over(err error) bool {
 	return true
 }
 
-// end notes that the client's input has ended with err, behind everything that the pump has read.
+// end notes that the client's input has ended with err, after all bytes that the pump has read.
 func (a *readAhead) end(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -198,33 +206,33 @@ func (a *readAhead) endLocked(err error) {
 		close(a.ended)
 	}
 	if a.err != nil {
-		a.gone()
+		a.left()
 	}
 }
 
-// findQuit reports a QUIT in b, bytes that the pump has read and not dealt with.
+// findQuit reports a QUIT in b, bytes that the pump has read and not processed.
 func (a *readAhead) findQuit(b []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.findQuitLocked(b, a.taken.Load())
 }
 
-// findQuitLocked reports a QUIT in b, which ends where the client has sent end bytes.
+// findQuitLocked reports a QUIT in b. The client has sent end bytes when b ends.
 func (a *readAhead) findQuitLocked(b []byte, end uint64) {
 	if a.quits.find(b, end) {
-		a.gone()
+		a.left()
 	}
 }
 
-// quitSearch looks for QUIT in what a client has sent behind commands that run. It looks at
-// nothing twice.
+// quitSearch looks for QUIT in the bytes that a client sends while commands run. It looks at each
+// byte once.
 type quitSearch struct {
 	finder scan.QuitFinder
-	to     uint64 // how many of the client's bytes it has got to
+	to     uint64 // how many of the client's bytes it has passed
 }
 
-// find reports whether there is a QUIT in b, which begins with a request and ends where the client
-// has sent end bytes, that it did not report before.
+// find reports whether b has a QUIT that it did not report before. b begins with a request; the
+// client has sent end bytes when b ends.
 func (q *quitSearch) find(b []byte, end uint64) bool {
 	begin := end - uint64(len(b))
 	switch {
@@ -258,14 +266,14 @@ func (a *readAhead) take(x *netpoll.Buffer) (ok bool, err error) {
 	return true, nil
 }
 
-// inputEnded returns why the client is known to send no more; nil: it may.
+// inputEnded returns why the client sends no more; nil: it may.
 func (a *readAhead) inputEnded() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
 }
 
-// drop forgets what was read and never taken. Reading must be over.
+// drop forgets the bytes that were read and never taken. The reader must have ended.
 func (a *readAhead) drop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

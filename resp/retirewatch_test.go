@@ -35,14 +35,14 @@ func TestLeavingWhileRetired(t *testing.T) {
 	c.send("LOCK k 1000\r\n")
 	s := <-entered
 	eventually(t, "reading ahead", func() bool {
-		s.readAhead.mu.Lock()
-		defer s.readAhead.mu.Unlock()
-		return s.readAhead.done != nil
+		s.in.ahead.mu.Lock()
+		defer s.in.ahead.mu.Unlock()
+		return s.in.ahead.done != nil
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	go r.server.Retire(ctx)
-	eventually(t, "the wake-up of Retire", s.drain.Load)
+	eventually(t, "the wake-up of Retire", s.life.draining)
 	c.Close()
 	if !<-noticed {
 		t.Error("the handler was not told")

@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,100 +15,27 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/resp/internal/netpoll"
+	"lockproxy/stat"
 )
-
-// Options say what a Server is made of.
-type Options struct {
-	// Handler runs the lock commands: LOCK, UNLOCK, EXTEND, LOCKINFO, LOCKPROXY. It is called with
-	// complete, validated requests, one at a time for each connection, and must write one reply.
-	Handler redcon.Handler
-	// Begin may run a lock command without a goroutine: on the loop that has found it complete,
-	// where everything before it is answered and the connection's standing is known. It must not
-	// block.
-	//
-	// If it returns false nothing has happened, and Handler runs the command. If it returns true,
-	// whoever completes the command writes one reply to conn and then calls done: once, on any
-	// goroutine or loop, perhaps before Begin returns. Until then conn is that one's. done does
-	// not block. SessionOf(conn) is as a handler has it, but Push may block.
-	//
-	// Nil, or a connection that no loop watches: Handler runs all commands.
-	Begin func(conn redcon.Conn, cmd redcon.Command, done func()) (begun bool)
-	// Loops watch the connections. They must outlive the server. Nil: it has its own.
-	Loops *Loops
-
-	// Dial opens a connection to the upstream, logged in if the upstream's address says so.
-	// Required.
-	Dial func(ctx context.Context) (net.Conn, error)
-	// DialReason puts an error of Dial into a few words for the client. Default: its text.
-	DialReason func(error) string
-	// UpstreamName is the upstream's address in messages.
-	UpstreamName string
-	// UpstreamLogin says that Dial logs in, so that a connection counts as authenticated from its
-	// start (until RESET).
-	UpstreamLogin bool
-	// UpstreamUser is whom Dial logs in. Default: "default", who every connection is before
-	// authentication.
-	UpstreamUser string
-	// Facts returns what is known of the upstream. It is asked often and must not block. Default:
-	// a Redis without a password.
-	Facts func() Facts
-	// AskUser makes the upstream be asked who is logged in (ACL WHOAMI), wherever something was
-	// sent that may have changed it. Without, User knows nobody from there on.
-	AskUser bool
-	// Reencode is for an upstream that cannot stand what Redis refuses or ignores: it gets
-	// well-formed requests only.
-	Reencode bool
-
-	// MaxClients is how many connections are served at a time; more are told so and closed. Zero:
-	// no limit.
-	MaxClients int
-	// SlowClientTimeout is how long a client may take nothing although bytes wait for it, or leave
-	// a command that it began unfinished; then it is disconnected. Zero: for ever.
-	SlowClientTimeout time.Duration
-	// Timed is called with how long the upstream took to answer a command of a group (Groups),
-	// from forwarding it until its reply was there. It is called for some commands only, one in a
-	// while on each connection, not for those that block, and must not block itself. May be nil.
-	Timed func(group string, took time.Duration)
-	// Log may be nil.
-	Log *zap.Logger
-}
-
-// Facts are what an upstream does on a connection that has not authenticated.
-type Facts struct {
-	// AuthRequired: it refuses ordinary commands. Unless that is due to GuestsLimited, lock
-	// commands are held to the limits that Redis has there.
-	AuthRequired bool
-	// GuestsLimited: it does so because connections belong, from their start, to a user who may do
-	// little. Whoever is logged in as that user does not count as authenticated.
-	GuestsLimited bool
-	// Resets: it knows RESET (Redis 6.2). Then the function set by OnEnd is told of each.
-	Resets bool
-}
 
 // Server relays client connections to the upstream, each over a connection of its own, and lets a
 // handler answer the lock commands, in order among the upstream's replies. The methods are safe
 // for concurrent use.
 type Server struct {
-	o  Options
-	wg sync.WaitGroup // acceptors and copiers
+	shared
 
 	conns chan net.Conn // accepted; unbuffered
-	done  chan struct{} // closed when redcon's server is to end: no session is left
-
-	loops  *Loops
-	down   dialFailure
-	era    atomic.Uint64 // how often Retire was called, and one
-	warned atomic.Int64  // when the log was last told that the upstream cannot be reached, in ns
+	done  chan struct{} // closed when no session is left, which ends redcon's server
 
 	mu        sync.Mutex
-	sessions  map[*Session]struct{} // a session takes itself out last
+	sessions  map[*Session]struct{} // Session.close removes it, last of all
 	past      past
 	listeners []net.Listener // closed by Shutdown
 	draining  bool
-	empty     chan struct{} // made by Shutdown, closed when the last session is gone
+	empty     chan struct{} // made by Shutdown, closed when the last session has ended
 }
 
-// NewServer returns a server that does nothing yet.
+// NewServer returns a server without a listener.
 func NewServer(o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -121,7 +46,8 @@ func NewServer(o Options) *Server {
 	if o.Facts == nil {
 		o.Facts = func() Facts { return Facts{Resets: true} }
 	}
-	s := &Server{o: o, conns: make(chan net.Conn), done: make(chan struct{}), sessions: make(map[*Session]struct{})}
+	s := &Server{shared: shared{o: o}, conns: make(chan net.Conn), done: make(chan struct{}),
+		sessions: make(map[*Session]struct{})}
 	if s.loops = o.Loops; s.loops == nil {
 		s.loops = NewLoops()
 	}
@@ -158,28 +84,8 @@ func (s *Server) Serve(listeners ...net.Listener) error {
 	return ErrClosed
 }
 
-// internalError is the reply of a command that panicked.
-const internalError = "ERR internal"
-
-// handle keeps a fault in a handler from ending the process.
-func (s *Server) handle(conn redcon.Conn, cmd redcon.Command) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.o.Log.Error("panic in a command, connection closed", zap.ByteString("command", cmd.Args[0]), zap.String("panic", fmt.Sprint(r)), zap.Stack("stack"))
-			writer := redcon.BaseWriter(conn)
-			if own, ok := conn.(*lockConn); ok {
-				writer = own.Writer
-			}
-			writer.SetBuffer(nil)
-			conn.WriteError(internalError)
-			conn.Close()
-		}
-	}()
-	s.o.Handler.ServeRESP(conn, cmd)
-}
-
-// accept hands the connections of one listener on until it is closed. While the system has no room
-// for more it waits, longer each time.
+// accept starts a session for each connection of ln until that is closed. While the system has no
+// room for more, it waits, longer each time.
 func (s *Server) accept(ln net.Listener) {
 	var delay time.Duration
 	for {
@@ -189,7 +95,8 @@ func (s *Server) accept(ln net.Listener) {
 			return
 		case err != nil:
 			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
-			s.o.Log.Warn("cannot accept a connection", zap.Stringer("listen", ln.Addr()), zap.Duration("again_in", delay), zap.Error(err))
+			s.o.Log.Warn("cannot accept a connection", zap.Stringer("listen", ln.Addr()), zap.Duration("again_in", delay),
+				zap.Error(err))
 			select {
 			case <-time.After(delay):
 			case <-s.done:
@@ -202,7 +109,7 @@ func (s *Server) accept(ln net.Listener) {
 		switch {
 		case sess == nil:
 		case sess.polled != nil:
-			sess.polled.Watch(&sess.in, sess.useOnLoop, sess.resume)
+			sess.pump.watch()
 		default:
 			select {
 			case s.conns <- sess:
@@ -242,8 +149,8 @@ func (s *Server) add(c net.Conn) *Session {
 	return sess
 }
 
-// newSession makes a session of c. A loop watches it if it is a plain socket, and the upstream's
-// bytes need no looking after.
+// newSession makes a session of c. A loop watches it if it is a plain socket, and the upstream
+// takes the client's bytes as they are.
 func (s *Server) newSession(c net.Conn) *Session {
 	var polled *netpoll.Conn
 	if !s.o.Reencode {
@@ -251,12 +158,8 @@ func (s *Server) newSession(c net.Conn) *Session {
 			c, polled = adopted, adopted
 		}
 	}
-	sess := &Session{srv: s, client: c, polled: polled, gone: make(chan struct{})}
-	sess.ctx, sess.cancel = context.WithCancel(context.Background())
-	sess.out.init(c, &sess.progress)
-	sess.readAhead = readAhead{conn: c, polled: polled, gone: sess.leave, taken: &sess.progress.read, ended: make(chan struct{})}
-	sess.req.Strict, sess.req.Limited = s.o.Reencode, sess.limited
-	sess.standing = standing{loggedIn: s.o.UpstreamLogin, user: cmp.Or(s.o.UpstreamUser, DefaultUser)}
+	sess := newSession(&s.shared, c, polled)
+	sess.onClose = func() { s.remove(sess) }
 	return sess
 }
 
@@ -266,7 +169,7 @@ func plainSocket(c net.Conn) bool {
 	return direct || !wrapped
 }
 
-// remove takes out a session that has ended.
+// remove forgets a session that has ended.
 func (s *Server) remove(sess *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,15 +183,14 @@ func (s *Server) remove(sess *Session) {
 	}
 }
 
-// all returns the sessions of the moment.
+// all returns the current sessions.
 func (s *Server) all() []*Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.sessions))
 }
 
-// SetMaxClients changes Options.MaxClients for the connections that come from here on; nobody is
-// disconnected.
+// SetMaxClients changes Options.MaxClients for later connections. It disconnects no client.
 func (s *Server) SetMaxClients(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,12 +211,12 @@ func (s *Server) Connections() int {
 	return len(s.sessions)
 }
 
-// drainStep is how often Shutdown looks for connections that have come to a quiet point.
+// drainStep is the pause between two searches of Shutdown, or Retire, for connections at rest.
 const drainStep = 10 * time.Millisecond
 
-// Shutdown ends the server: no new connections, each connection is closed as soon as nothing is
-// unanswered on it, and all that are left when ctx ends. It returns after the last has gone, with
-// context.Cause(ctx) if some had to be cut off.
+// Shutdown ends the server: it accepts no more connections, closes each connection as soon as all
+// its requests are answered, and closes the rest when ctx ends. It returns after the last has
+// ended, with context.Cause(ctx) if some had to be cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if s.draining {
@@ -353,15 +255,105 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// wake makes the pumps of all sessions look whether they may end; with cut set it ends them.
+// wake makes the pump of each session check whether it may end; with cut set it ends them.
 func (s *Server) wake(cut bool) {
 	for _, sess := range s.all() {
 		sess.wake(cut)
 	}
 }
 
-// merged is the listener that redcon serves. It goes on until the last session is gone, as redcon
-// then closes every connection.
+// Retire ends the connections whose upstream connection was dialled before the call, because the
+// upstream is another server now. Each ends as soon as all its requests are answered and no
+// transaction is open. The rest is cut off when ctx ends. Retire returns after the last has ended.
+// It may be called again before it has returned.
+func (s *Server) Retire(ctx context.Context) {
+	now := s.era.Add(1)
+	tick := time.NewTicker(drainStep)
+	defer tick.Stop()
+	for cut := false; ; {
+		old := s.dialledBefore(now)
+		if len(old) == 0 {
+			return
+		}
+		for _, sess := range old {
+			sess.wake(cut)
+		}
+		select {
+		case <-ctx.Done():
+			cut, ctx = true, context.Background()
+		case <-tick.C:
+		}
+	}
+}
+
+// dialledBefore returns the sessions that have, or are about to have, an upstream connection from
+// before era now.
+func (s *Server) dialledBefore(now uint64) []*Session {
+	return slices.DeleteFunc(s.all(), func(sess *Session) bool {
+		era := sess.up.era.Load()
+		return era == 0 || era >= now
+	})
+}
+
+// watchPace disconnects slow clients until the server ends.
+func (s *Server) watchPace() {
+	tick := time.NewTicker(max(s.o.SlowClientTimeout/paceSteps, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-tick.C:
+		}
+		for _, sess := range s.all() {
+			queued, taken := netpoll.Queued(sess.client)
+			if why := sess.progress.slow(queued, taken, time.Now(), s.o.SlowClientTimeout); why != "" {
+				s.o.Log.Info("slow client disconnected", zap.Stringer("client", sess.client.RemoteAddr()),
+					zap.String("reason", why))
+				sess.cut()
+			}
+		}
+	}
+}
+
+// Stats are counts of a server.
+type Stats = stat.Traffic
+
+// past has the counts of the sessions that have ended. Those of the others stay in the session, so
+// that counting costs the relay no time.
+type past struct {
+	accepted, refused        uint64 // guarded by Server.mu, like the rest
+	received, sent, commands uint64
+}
+
+// add takes over the counts of a session that ends. Server.mu is held.
+func (p *past) add(sess *Session) {
+	p.received += sess.progress.read.Load()
+	p.sent += sess.progress.written.Load()
+	p.commands += sess.proto.Sent()
+}
+
+// Stats returns the counts of this moment. It goes through all sessions.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := Stats{Clients: len(s.sessions), Accepted: s.past.accepted, Refused: s.past.refused,
+		Received: s.past.received, Sent: s.past.sent, Commands: s.past.commands}
+	for sess := range s.sessions {
+		all.Received += sess.progress.read.Load()
+		all.Sent += sess.progress.written.Load()
+		sent := sess.proto.Sent()
+		all.Commands += sent
+		all.Unanswered += sent - min(sent, sess.proto.Received()) // more than were expected count as none
+		if sess.up.era.Load() != 0 {
+			all.Upstreams++
+		}
+	}
+	return all
+}
+
+// merged is the listener that redcon serves. It stays open until the last session has ended, because
+// redcon closes every connection after that.
 type merged Server
 
 // Accept implements net.Listener.
@@ -374,7 +366,7 @@ func (m *merged) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. It does nothing: Shutdown closes the listeners.
+// Close implements net.Listener. It has no effect: Shutdown closes the listeners.
 func (m *merged) Close() error { return nil }
 
 // Addr implements net.Listener.

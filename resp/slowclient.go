@@ -3,10 +3,6 @@ package resp
 import (
 	"sync/atomic"
 	"time"
-
-	"go.uber.org/zap"
-
-	"lockproxy/resp/internal/netpoll"
 )
 
 // paceSteps is how often within SlowClientTimeout each connection is looked at.
@@ -16,30 +12,33 @@ const paceSteps = 8
 // count as slow: a large value may take its time, one byte now and then may not.
 const slowBytes = 64 << 10
 
-// progress tells how a client gets on with reading and writing. The session notes, at next to no
-// cost, what the watch looks at.
+// progress counts how far a client has got with reading and writing. Counting costs the session next
+// to no time; Server.watchPace looks at the counts.
 type progress struct {
-	read    atomic.Uint64 // bytes that came from the client
-	begun   atomic.Uint64 // which request the client is to go on with; 0: it is not waited for, or may rest as long as it likes
+	read atomic.Uint64 // bytes that came from the client
+
+	// begun is the number of the request that the client has begun and not ended; 0: there is none,
+	// or the pump does not wait for the client.
+	begun   atomic.Uint64
 	writing atomic.Bool   // a write to the client is under way
 	written atomic.Uint64 // bytes that were written to it
 
-	// Of the watch alone.
+	// Used by watchPace only.
 	in  paceInput
 	out paceOutput
 }
 
-// paceInput is the request that was unfinished when the watch last looked, and where it stood.
+// paceInput is the request that was unfinished at the last look, and how much of it had come.
 type paceInput struct {
 	begun, read uint64
 	since       time.Time
 }
 
-// paceOutput is how far the client had got with taking when the watch last looked.
+// paceOutput is how much the client had taken at the last look.
 type paceOutput struct {
 	written, taken uint64
 	queued         int
-	since          time.Time // zero: nothing waited for it
+	since          time.Time // zero: no bytes waited for it
 }
 
 // await notes that the client is waited for. unfinished: it has begun a request, the one of the
@@ -53,28 +52,8 @@ func (p *progress) await(begun uint64, unfinished bool) {
 // busy notes that the client is not waited for.
 func (p *progress) busy() { p.begun.Store(0) }
 
-// watchPace disconnects slow clients until the server ends.
-func (s *Server) watchPace() {
-	tick := time.NewTicker(max(s.o.SlowClientTimeout/paceSteps, time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.done:
-			return
-		case <-tick.C:
-		}
-		for _, sess := range s.all() {
-			queued, taken := netpoll.Queued(sess.client)
-			if why := sess.progress.slow(queued, taken, time.Now(), s.o.SlowClientTimeout); why != "" {
-				s.o.Log.Info("slow client disconnected", zap.Stringer("client", sess.client.RemoteAddr()), zap.String("reason", why))
-				sess.teardown()
-			}
-		}
-	}
-}
-
-// slow tells why the client is to be disconnected, if so. queued bytes are in the socket; taken is
-// how many the other side's system ever took, as far as ours tells.
+// slow returns why the client must be disconnected; empty: it is not slow. queued bytes are in the
+// socket; taken is how many the client's system has ever acknowledged.
 func (p *progress) slow(queued int, taken uint64, now time.Time, timeout time.Duration) (why string) {
 	if p.stuck(queued, taken, now, timeout) {
 		return "it takes nothing although replies wait for it"

@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 		"cmd/lockproxy/tool", "commands", "conf", "quorum", "resp", "upstream"},
 	"commands": {"commands/internal/queue", "commands/internal/session", "quorum", "resp"},
 	"conf":     {},
-	"resp":     {"resp/internal/netpoll", "resp/internal/scan"},
+	"resp":     {"resp/internal/netpoll", "resp/internal/protocol", "resp/internal/scan"},
 	"quorum": {"quorum/internal/admission", "quorum/internal/clock", "quorum/internal/dice", "quorum/internal/fake",
 		"quorum/internal/master", "quorum/internal/notify", "quorum/internal/wire"},
 	"upstream": {},
@@ -42,8 +42,9 @@ var mayImport = map[string][]string{
 	"commands/internal/queue":   {"quorum"},
 	"commands/internal/session": {"quorum", "resp"},
 
-	"resp/internal/netpoll": {},
-	"resp/internal/scan":    {},
+	"resp/internal/netpoll":  {},
+	"resp/internal/protocol": {"resp/internal/scan"},
+	"resp/internal/scan":     {},
 
 	"quorum/internal/admission": {"quorum/internal/wire"},
 	"quorum/internal/clock":     {},

@@ -7,23 +7,23 @@ const ChunkSize = 64 << 10
 
 var pool = sync.Pool{New: func() any { return new([ChunkSize]byte) }}
 
-// Buffer holds bytes read from a connection until they are dealt with. It has memory only while it
+// Buffer holds bytes read from a connection until they are processed. It has memory only while it
 // holds bytes, so that an idle connection costs none. The zero value is empty. Not safe for
 // concurrent use.
 type Buffer struct {
 	mem    []byte
 	pooled *[ChunkSize]byte // mem, if it came from the pool
-	r, w   int              // mem[r:w] is not dealt with yet
+	r, w   int              // mem[r:w] is not processed yet
 }
 
-// Bytes returns the bytes that are not dealt with yet. They are valid until the next call of Room,
+// Bytes returns the bytes that are not processed yet. They are valid until the next call of Room,
 // Hold or Release; Skip leaves them in place.
 func (x *Buffer) Bytes() []byte { return x.mem[x.r:x.w] }
 
 // Skip takes away the first n bytes.
 func (x *Buffer) Skip(n int) { x.r += n }
 
-// Room returns memory to read into, behind the bytes that are there. It is never empty: a buffer
+// Room returns memory to read into, after the bytes that are there. It is never empty: a buffer
 // that is full of bytes doubles.
 func (x *Buffer) Room() []byte {
 	switch {
@@ -44,10 +44,10 @@ func (x *Buffer) Room() []byte {
 	return x.mem[x.w:]
 }
 
-// Grew adds the first n bytes of Room to those that are there.
+// Grew adds the first n bytes of Room to the buffer.
 func (x *Buffer) Grew(n int) { x.w += n }
 
-// Hold adds the bytes of y behind those that are there. It takes over the memory of y.
+// Hold appends the bytes of y. It takes over the memory of y.
 func (x *Buffer) Hold(y Buffer) {
 	if x.r == x.w {
 		x.free()
@@ -58,7 +58,7 @@ func (x *Buffer) Hold(y Buffer) {
 	y.free()
 }
 
-// add copies b behind the bytes that are there.
+// add appends a copy of b.
 func (x *Buffer) add(b []byte) {
 	for len(b) > 0 {
 		n := copy(x.Room(), b)

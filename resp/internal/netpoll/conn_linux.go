@@ -14,7 +14,7 @@ import (
 
 // Conn is a TCP or Unix socket that Loops watches in place of the runtime's poller. It is a
 // net.Conn that is safe for concurrent use by one reader and one writer. The reader is a goroutine
-// in Read, ReadInto or Receive, or a watch. A second reader gets an error, as does a second writer
+// in Read, ReadInto or Receive, or a watch. A second reader gets an error, and so does a second writer
 // that would have to wait.
 type Conn struct {
 	loops         *Loops
@@ -22,14 +22,14 @@ type Conn struct {
 	fd            int // -1 when closed; changed under the mu of both gates, so either is enough to use it
 	in, out       gate
 	watch         watch
-	thorough      atomic.Bool // a short read may have the end of input, or urgent data, behind it
+	thorough      atomic.Bool // a short read may be followed by the end of input, or by urgent data
 	wants         atomic.Bool // a writer waits, or is about to wait, until the socket takes more
 }
 
 var _ net.Conn = (*Conn)(nil)
 
 // readLocked reads once if something may be there, and notes in in.ready whether there may be
-// more. n is 0, without an error, if nothing is there.
+// more. n is 0, without an error, if no bytes are there.
 func (c *Conn) readLocked(b []byte) (n int, err error) {
 	for c.in.err == nil && c.in.ready {
 		n, errno := rawIO(syscall.SYS_READ, c.fd, b)
@@ -82,13 +82,13 @@ func (c *Conn) await(try func() (n int, err error)) (n int, err error) {
 	return n, err
 }
 
-// ReadInto reads once, without waiting, and adds what came to x. n is 0, without an error, if
-// nothing is there now; x then has no memory unless it has bytes.
+// ReadInto reads once, without waiting, and adds the bytes to x. n is 0, without an error, if none
+// are there now; x then has no memory unless it has bytes.
 func (c *Conn) ReadInto(x *Buffer) (n int, err error) {
 	defer x.Release()
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
-	if err := c.in.freeLocked(); err != nil || !c.in.ready { // no memory for nothing
+	if err := c.in.freeLocked(); err != nil || !c.in.ready { // no memory without a read
 		return 0, err
 	}
 	n, err = c.readLocked(x.Room())
@@ -119,7 +119,7 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 			c.out.mu.Unlock()
 			return n, err
 		}
-		if !c.wants.Swap(true) { // from here on the loop tells; the socket may have become ready before
+		if !c.wants.Swap(true) { // from here on the loop wakes the writer; the socket may have become ready before
 			c.out.mu.Unlock()
 			continue
 		}

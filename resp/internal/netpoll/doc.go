@@ -5,7 +5,7 @@
 // worker of the loop reads it when bytes arrive and hands them to a callback. Workers share one
 // epoll set and one queue of ready sockets, first in, first out. A socket is read once, then it
 // goes to the end of the queue, so that no transfer keeps others waiting. One worker runs at
-// first; more start when those that run are busy for long.
+// first; more start when the running ones are busy for long.
 //
 // Elsewhere, and for TLS, Loops.Adopt refuses, and a goroutine reads the connection with Receive.
 package netpoll
@@ -15,12 +15,12 @@ import (
 	"fmt"
 )
 
-// errTwoWait is what the second of two concurrent readers (or writers) of a Conn gets.
+// errTwoWait is the error of the second of two concurrent readers (or writers) of a Conn.
 var errTwoWait = errors.New("two readers, or two writers, wait for one socket")
 
 // PanicError is how watching ends when the callback panics.
 type PanicError struct {
-	Value any    // what it panicked with
+	Value any    // the value of the panic
 	Stack []byte // of the worker that called it
 }
 

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a socket is watched for. Each event is told once when it comes about (EPOLLET), so a socket
-// that nobody waits for costs nothing.
+// socketEvents are the events for which a socket is watched. The kernel reports each once, when it
+// happens (EPOLLET), so a socket without a waiter costs no time.
 const socketEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
 
-// Loops watch sockets and serve those that are ready. NewLoops makes them. Safe for concurrent
+// Loops watch sockets and serve the ready ones. NewLoops makes them. Safe for concurrent
 // use.
 type Loops struct {
 	turnEnd func()        // may be nil
@@ -30,15 +30,15 @@ type Loops struct {
 	mu      sync.Mutex // taken after that of a gate
 	conns   []*Conn    // by descriptor
 	ready   []*Conn    // the queue; a Conn is in it at most once, in gateRunning
-	workers []*worker  // nil where one rests
+	workers []*worker  // nil: it rests
 	awake   int        // how many workers look at ready again before they park
 	load    load
 	closed  bool
 }
 
 // NewLoops returns loops without a socket; they start with the first. turnEnd, if not nil, is
-// called by a worker that has served sockets, at the end of the turn: whatever their callbacks
-// want to write may be written there, once. Several workers may call it at a time. It must neither
+// called by a worker that has served sockets, at the end of the turn: it may write there, once, all
+// that their callbacks have queued. Several workers may call it at a time. It must neither
 // block nor panic.
 func NewLoops(turnEnd func()) *Loops {
 	most := runtime.GOMAXPROCS(0)
@@ -98,7 +98,7 @@ func (ls *Loops) forget(fd int) {
 
 // GiveWay makes the workers that run return to the scheduler soon. A callback that wakes a
 // goroutine calls it, so that the goroutine does not have to wait for the loop. It is not needed
-// for what the package wakes itself, stopped callbacks included.
+// for goroutines that the package wakes itself, stopped callbacks included.
 func (ls *Loops) GiveWay() { ls.woken.Add(1) }
 
 // Close ends the workers and waits for them. No socket may be left.
@@ -142,8 +142,8 @@ func (ls *Loops) openLocked() error {
 	return nil
 }
 
-// startLocked starts the workers that are to run and do not. Each has its own descriptor of the
-// epoll set, as the runtime's poller takes a descriptor only once.
+// startLocked starts the workers that should run and do not. Each has its own descriptor of the
+// epoll set, because the runtime's poller takes a descriptor only once.
 func (ls *Loops) startLocked() error {
 	for i := range ls.load.active {
 		if ls.workers[i] != nil || ls.closed {
@@ -173,5 +173,5 @@ func (ls *Loops) enqueue(c *Conn) {
 // wake makes the set ready, so that the runtime's poller wakes a parked worker.
 func (ls *Loops) wake() { _, _ = unix.Write(ls.nudge, nudgeBytes) }
 
-// nudgeBytes is the number 1, as an eventfd takes it.
+// nudgeBytes is the number 1 in the form that an eventfd takes.
 var nudgeBytes = binary.NativeEndian.AppendUint64(nil, 1)

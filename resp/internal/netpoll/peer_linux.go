@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deliveryTime bounds how long the other side's kernel may take to acknowledge, or to refuse, what
-// was written to it.
+// deliveryTime bounds how long the other side's kernel may take to acknowledge, or to refuse, the
+// bytes written to it.
 const deliveryTime = 200 * time.Millisecond
 
-// control calls f with the descriptor of the socket below c. It returns an error where there is
+// control calls f with the descriptor of the socket below c. It returns an error if there is
 // none.
 func control(c net.Conn, f func(fd int)) error {
 	switch c := Underlying(c).(type) {
@@ -34,9 +34,9 @@ func isTCP(c net.Conn) bool {
 	return tcp
 }
 
-// Refused reports whether the other side refused what was last written to a TCP connection: it had
+// Refused reports whether the other side refused the last bytes written to a TCP connection: it had
 // closed the connection, and not only its sending half. Refused waits until that is known, at most
-// 200ms. It is false where that is not known.
+// 200ms. It is false if that is not known.
 func Refused(c net.Conn) bool {
 	if !isTCP(c) {
 		return false
@@ -45,7 +45,7 @@ func Refused(c net.Conn) bool {
 		unacked, dead := 0, false
 		err := control(c, func(fd int) {
 			unacked, _ = unix.IoctlGetInt(fd, unix.SIOCOUTQ)
-			poll := []unix.PollFd{{Fd: int32(fd)}} // an error or hang-up is always told
+			poll := []unix.PollFd{{Fd: int32(fd)}} // an error or hang-up is always reported
 			n, _ := unix.Poll(poll, 0)
 			dead = n > 0
 		})
@@ -56,7 +56,7 @@ func Refused(c net.Conn) bool {
 }
 
 // Queued returns how many written bytes are still in the socket below c, and for TCP, if there are
-// any, how many bytes the other side has acknowledged since the beginning. Both are 0 where that
+// any, how many bytes the other side has acknowledged since the beginning. Both are 0 if that
 // is not known.
 func Queued(c net.Conn) (queued int, taken uint64) {
 	_ = control(c, func(fd int) {
@@ -73,7 +73,7 @@ func Queued(c net.Conn) (queued int, taken uint64) {
 
 // WatchPeer makes the kernel end a TCP connection whose other side is silent for timeout, idle or
 // not: it probes after half of it, and lets no sent byte go longer without an acknowledgement. The
-// kernel counts in whole seconds. On other connections WatchPeer does nothing.
+// kernel counts in whole seconds. On other connections WatchPeer has no effect.
 func WatchPeer(c net.Conn, timeout time.Duration) error {
 	if !isTCP(c) {
 		return nil

@@ -4,8 +4,8 @@ package netpoll
 
 import "syscall"
 
-// rawIO calls package syscall, which tells the race detector that what was written is read
-// afterwards.
+// rawIO calls package syscall, which makes the race detector order a read after the write of its
+// bytes.
 func rawIO(trap uintptr, fd int, b []byte) (n int, errno syscall.Errno) {
 	do := syscall.Read
 	if trap == syscall.SYS_WRITE {

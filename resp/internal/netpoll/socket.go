@@ -2,15 +2,15 @@ package netpoll
 
 import "net"
 
-// waitSize is how much memory a connection that no loop watches takes while nothing comes.
+// waitSize is how much memory an idle connection takes if no loop watches it.
 const waitSize = 4 << 10
 
 // Receive reads conn into x and calls use after every read, until use returns true (then the error
-// is nil) or nothing more can be read. At the end of input the error is io.EOF. Both use and
+// is nil) or no more can be read. At the end of input the error is io.EOF. Both use and
 // Receive may block. Bytes that use leaves in x stay there, otherwise x is left without memory.
 //
-// It reads into little memory, and into that of x only after a read that was full, as more is
-// likely to be there then.
+// It reads into little memory. It reads into that of x only after a full read, when more bytes are
+// likely to be there.
 func Receive(conn net.Conn, x *Buffer, use func() (stop bool)) error {
 	if c, adopted := conn.(*Conn); adopted {
 		return c.receive(x, use)
@@ -35,7 +35,7 @@ func Receive(conn net.Conn, x *Buffer, use func() (stop bool)) error {
 	}
 }
 
-// Underlying returns the connection below TLS and whatever else wraps it (see tls.Conn.NetConn).
+// Underlying returns the connection below TLS and other wrappers (see tls.Conn.NetConn).
 func Underlying(c net.Conn) net.Conn {
 	for {
 		wrapped, ok := c.(interface{ NetConn() net.Conn })
@@ -55,5 +55,5 @@ func CloseWrite(c net.Conn) error {
 	return c.Close()
 }
 
-// RawClose closes the socket below c. It never waits, as closing a TLS connection may.
+// RawClose closes the socket below c. It never waits, while closing a TLS connection may.
 func RawClose(c net.Conn) error { return Underlying(c).Close() }

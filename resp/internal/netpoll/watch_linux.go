@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gateState says who learns that a gate opens.
+// gateState says which waiter is woken when a gate opens.
 type gateState uint8
 
 const (
-	gateIdle    gateState = iota // nobody: it is noted in ready
+	gateIdle    gateState = iota // none: it is noted in ready
 	gateWaiting                  // a goroutine, by wake
 	gateWatched                  // the loop: the socket gets into the queue
 	gateRunning                  // the loop has it in the queue or in hand; it looks at ready and err afterwards
 )
 
-// gate is one direction of a Conn. Somebody waits at it until the socket is ready, the deadline
-// passes or the socket is closed. Safe for concurrent use.
+// gate is one direction of a Conn. A goroutine or a loop waits at it until the socket is ready, the
+// deadline passes or the socket is closed. Safe for concurrent use.
 type gate struct {
 	mu    sync.Mutex // held during the system calls of this direction, so that the descriptor stays
 	timer *time.Timer
 	wake  chan struct{} // capacity 1; made by the first who waits
-	err   error         // why nothing is to be tried any more: net.ErrClosed or os.ErrDeadlineExceeded
+	err   error         // why reads or writes fail: net.ErrClosed or os.ErrDeadlineExceeded
 	state gateState
 	ready bool // of input: the socket became ready and was not tried since
 }
@@ -125,9 +125,8 @@ func (c *Conn) expire(g *gate, timer **time.Timer) {
 	c.failUnlock(g, os.ErrDeadlineExceeded)
 }
 
-// watch is what the loop does with the bytes of a Conn. In gateRunning it belongs to the worker
-// that has the Conn in hand, otherwise to whoever holds in.mu. The field again needs in.mu in any
-// case.
+// watch says how the loop processes the bytes of a Conn. In gateRunning it belongs to the worker that
+// has the Conn in hand, otherwise to the holder of in.mu. The field again needs in.mu in any case.
 type watch struct {
 	buf     *Buffer
 	use     func() (stop bool)
@@ -143,7 +142,7 @@ type watch struct {
 //   - the read deadline passes, or was in the past already: os.ErrDeadlineExceeded;
 //   - c is closed: net.ErrClosed;
 //   - use panics: a *PanicError;
-//   - somebody else reads or watches c already.
+//   - c has another reader or watch already.
 //
 // Then stopped is called, exactly once, and buf belongs to the caller again. It is called by the
 // worker, by the goroutine that closes c or sets the deadline, or by Watch itself before it
@@ -161,9 +160,8 @@ func (c *Conn) Watch(buf *Buffer, use func() (stop bool), stopped func(err error
 	c.settleUnlock(false, nil)
 }
 
-// Requeue makes the loop call use again although nothing may have been read since. What was read
-// before is dealt with before the watch ends for want of more. A Conn that is not watched stays as
-// it is.
+// Requeue makes the loop call use again even if it has read no more bytes. It calls use before the
+// watch ends with the end of the input. If c is not watched, Requeue has no effect.
 func (c *Conn) Requeue() {
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
@@ -203,8 +201,8 @@ func (c *Conn) event(events uint32) {
 	c.in.mu.Unlock()
 }
 
-// fill reads one piece of a Conn from the queue, unless use is to be called without. some is false
-// where there is nothing to use: the Conn is then watched again, or its watch has ended.
+// fill reads one piece of a Conn from the queue, unless Requeue was called. some is false if use must
+// not be called: the Conn is then watched again, or its watch has ended.
 func (c *Conn) fill() (some bool) {
 	c.in.mu.Lock()
 	if c.watch.again && c.in.err == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	eventsAtOnce = 128 // sockets that one look at the epoll set tells of, at most
+	eventsAtOnce = 128 // sockets that one look at the epoll set finds, at most
 	batchSize    = 16  // sockets that one turn serves, at most: so it takes about a millisecond at worst
 	servedInRow  = 64  // sockets that a worker serves before it gives way to goroutines that it does not know of
 )
@@ -22,7 +22,7 @@ type worker struct {
 	index  int      // among the workers
 	set    *os.File // the epoll set; the runtime's poller watches it, so an idle worker is parked
 	events [eventsAtOnce]unix.EpollEvent
-	batch  []*Conn // what the turn serves
+	batch  []*Conn // the sockets that the turn serves
 	turns  int     // for tests
 }
 
@@ -34,7 +34,7 @@ func (w *worker) run() {
 	}
 }
 
-// work serves until there is nothing or others are to run. rest: the worker is not needed any
+// work serves until no socket is ready or goroutines wait to run. rest: the worker is not needed any
 // more.
 func (w *worker) work() (rest bool) {
 	ls, began := w.loops, time.Now()
@@ -59,8 +59,8 @@ func (w *worker) work() (rest bool) {
 	return rest
 }
 
-// serve is work without the accounts. more: the set may have events of which the runtime's poller
-// does not tell again by itself. These, and what is in the queue, need a nudge.
+// serve is work without the accounts. more: the set may have events that the runtime's poller does
+// not report again by itself. These, and sockets in the queue, need a nudge.
 func (w *worker) serve() (more bool) {
 	for all := 0; ; {
 		woken := w.loops.woken.Load()
@@ -75,8 +75,8 @@ func (w *worker) serve() (more bool) {
 }
 
 // turn looks at the set once and serves a batch from the head of the queue, each socket once; it
-// leaves the other workers their share. All are read before any of them is used, so that whoever
-// is written to is woken once and finds all of it.
+// leaves the other workers their share. All are read before any of them is used, so that a
+// goroutine or process that they write to is woken once and finds all bytes.
 func (w *worker) turn() (found, served int) {
 	w.turns++
 	found = w.look()
@@ -109,7 +109,7 @@ func (w *worker) look() (found int) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(ls.set),
 		uintptr(unsafe.Pointer(&w.events)), eventsAtOnce, 0, 0, 0)
 	if errno == syscall.EINTR {
-		return eventsAtOnce // it told of none, and there may be some
+		return eventsAtOnce // it found none, and there may be some
 	}
 	if errno != 0 {
 		return 0
@@ -131,9 +131,9 @@ func (w *worker) look() (found int) {
 // When workers start and rest.
 const (
 	busyPercent = 80                     // of a core: more is busy
-	busyTime    = 100 * time.Millisecond // over which that is measured
+	busyTime    = 100 * time.Millisecond // the time over which that is measured
 	restPercent = 50                     // of what one worker fewer could do: less is idle
-	restTime    = 500 * time.Millisecond // for so long it is to be idle
+	restTime    = 500 * time.Millisecond // how long it must be idle
 )
 
 // load decides how many workers run: one more when all that run are busy, one fewer when together
@@ -141,7 +141,7 @@ const (
 type load struct {
 	active  int                  // workers that run
 	cpuTime func() time.Duration // processor time that the process has used
-	since   time.Time            // beginning of what is measured
+	since   time.Time            // beginning of the measured time
 	cpu     time.Duration        // cpuTime by then
 	ran     []time.Duration      // of each worker: how long it was awake since then
 	idle    time.Duration        // how long the workers had been idle by then
@@ -152,7 +152,7 @@ func newLoad(most int, now time.Time, cpuTime func() time.Duration) load {
 	return load{active: 1, cpuTime: cpuTime, since: now, cpu: cpuTime(), ran: make([]time.Duration, most)}
 }
 
-// add tells that worker i was awake for so long, until now. The worker counts as busy in that
+// add notes that worker i was awake for so long, until now. The worker counts as busy in that
 // time, if the process got the processors for it: otherwise other processes have them.
 func (l *load) add(i int, now time.Time, ran time.Duration) {
 	l.ran[i] += ran

@@ -6,8 +6,8 @@ import (
 	"lockproxy/stat"
 )
 
-// Kind says what a request means for the standing of its connection. Nearly all commands are
-// KindPlain: each has one reply of its own and changes nothing of what a connection is.
+// Kind classifies requests by their effect on the standing of a connection. Nearly all commands are
+// KindPlain: each has one reply of its own and does not change the standing.
 type Kind uint8
 
 const (
@@ -19,16 +19,16 @@ const (
 	KindMulti            // MULTI
 	KindExec             // EXEC, DISCARD: the end of a transaction
 	KindSubscribe        // the SUBSCRIBE family: answered by any number of frames
-	KindMonitor          // MONITOR: frames that nobody asked for
+	KindMonitor          // MONITOR: frames without a request
 	KindClient           // CLIENT: of interest is CLIENT REPLY
 	KindScript           // SCRIPT: of interest is SCRIPT DEBUG
 	KindDebug            // DEBUG: may send frames of any kind
 	KindBlocking         // BLPOP and the like: may wait for another client before it is answered
 	KindStream           // XREAD, XREADGROUP: likewise with BLOCK
-	KindReplication      // SYNC, PSYNC, REPLCONF: a replica speaks, and what follows is no requests and replies
+	KindReplication      // SYNC, PSYNC, REPLCONF: a replica speaks, and later bytes are not requests and replies
 	KindQuit             // QUIT
 	KindHTTP             // POST, Host: a browser was led here, and Redis closes
-	KindUnclear          // one of these names with a zero byte behind it: only the upstream knows
+	KindUnclear          // one of these names followed by a zero byte: only the upstream knows
 )
 
 // longestName is the length of the longest command name that has a kind of its own: PUNSUBSCRIBE.
@@ -41,9 +41,10 @@ var kinds = withLockCommands(map[string]Kind{
 	"subscribe": KindSubscribe, "psubscribe": KindSubscribe, "ssubscribe": KindSubscribe,
 	"unsubscribe": KindSubscribe, "punsubscribe": KindSubscribe, "sunsubscribe": KindSubscribe,
 	"monitor": KindMonitor, "client": KindClient, "script": KindScript, "debug": KindDebug,
-	"sync": KindReplication, "psync": KindReplication, "replconf": KindReplication, // REPLCONF ACK has no reply, and no place in that of EXEC
-	"blpop": KindBlocking, "brpop": KindBlocking, "brpoplpush": KindBlocking, "blmove": KindBlocking, "blmpop": KindBlocking,
-	"bzpopmin": KindBlocking, "bzpopmax": KindBlocking, "bzmpop": KindBlocking, "wait": KindBlocking, "waitaof": KindBlocking,
+	"sync": KindReplication, "psync": KindReplication, "replconf": KindReplication, // REPLCONF ACK has no reply
+	"blpop": KindBlocking, "brpop": KindBlocking, "brpoplpush": KindBlocking, "blmove": KindBlocking,
+	"blmpop": KindBlocking, "bzpopmin": KindBlocking, "bzpopmax": KindBlocking, "bzmpop": KindBlocking,
+	"wait": KindBlocking, "waitaof": KindBlocking,
 	"xread": KindStream, "xreadgroup": KindStream,
 	"quit": KindQuit, "post": KindHTTP, "host:": KindHTTP,
 })
@@ -67,10 +68,10 @@ var notableLengths = func() (lengths [32]uint16) {
 // shortestName is the length of the shortest name in kinds.
 const shortestName = 4
 
-// Classify returns the kind of the command called name, in whatever case it is written. It does
+// Classify returns the kind of the command called name, in upper or lower case. It does
 // not allocate, and says quickly that most names are plain. The first longestName+1 bytes decide.
 //
-// Redis looks names up in a hash table, where it compares them as C does, up to a zero byte. So a
+// Redis looks names up in a hash table, and compares them like C strings, up to a zero byte. So a
 // name like "auth\x0042" is AUTH if both have the same place in the table.
 func Classify(name []byte) Kind {
 	if len(name) < shortestName || notableLengths[name[0]&31] == 0 {

@@ -9,7 +9,7 @@ var errQuotes = errors.New("unbalanced quotes in request")
 
 // splitInline cuts a line into arguments as Redis' sdssplitargs does: blanks between them, "..."
 // with \xHH, \n, \r, \t, \b, \a and \" inside, '...' with \' inside, a closing quote followed by a
-// blank or by the end. The result shares nothing with line.
+// blank or by the end. The result does not share memory with line.
 func splitInline(line []byte) ([][]byte, error) {
 	var args [][]byte
 	for i := 0; ; {
@@ -28,7 +28,7 @@ func splitInline(line []byte) ([][]byte, error) {
 	}
 }
 
-// inlineArg reads the argument that begins at line[i] and returns it with the place behind it.
+// inlineArg reads the argument that begins at line[i] and returns it with the index after it.
 func inlineArg(line []byte, i int) ([]byte, int, error) {
 	arg := []byte{}
 	var quote byte
@@ -63,7 +63,7 @@ func inlineArg(line []byte, i int) ([]byte, int, error) {
 	return arg, i, nil
 }
 
-// escape reads the escape sequence at the start of b, which begins with a backslash, and tells how
+// escape reads the escape sequence at the start of b, which begins with a backslash, and returns how
 // many bytes beyond it belong to it.
 func escape(b []byte) (byte, int) {
 	if len(b) >= 4 && b[1] == 'x' {

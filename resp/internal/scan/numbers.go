@@ -15,7 +15,7 @@ const (
 )
 
 // number reads decimal digits exactly as Redis' string2ll does: an optional minus, no plus, no
-// leading zero, no blank, nothing behind it, and it fits an int64.
+// leading zero, no blank, no byte after it, and it fits an int64.
 func number(b []byte) (int64, bool) {
 	v, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil || strconv.FormatInt(v, 10) != string(b) {
@@ -25,7 +25,7 @@ func number(b []byte) (int64, bool) {
 }
 
 // quickHeader is header for the lines that nearly all are: up to eight digits, no sign, no leading
-// zero. n is 0 for all others, and for those that are not complete.
+// zero. n is 0 for all others, and for incomplete ones.
 func quickHeader(b []byte) (v, n int) {
 	if len(b) < 4 {
 		return 0, 0
@@ -53,7 +53,7 @@ func quickHeader(b []byte) (v, n int) {
 
 // header reads a line such as "*3\r\n" or "$5\r\n" at the start of b; b[0] is its type. It returns
 // the number and the length of the line. more is true while the line may still become one. Redis
-// looks for the \r and skips whatever byte follows it.
+// looks for the \r and skips the byte after it, which may be any.
 func header(b []byte) (v int64, n int, more, ok bool) {
 	if v, n := quickHeader(b); n > 0 {
 		return int64(v), n, false, true

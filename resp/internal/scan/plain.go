@@ -1,8 +1,8 @@
 package scan
 
-// passPlain passes over whole plain requests at the front of b, which is most of what it is given,
-// and returns how long they are. It knows only the usual forms; the first request that is not one
-// of these is left to begin, as is one that is not complete.
+// passPlain passes over whole plain requests at the front of b, most of its bytes as a rule, and
+// returns how long they are. It knows only the usual forms; the first request that is not one
+// of these, or is not complete, is left to begin.
 func (q *Requests) passPlain(b []byte) (n int) {
 	if q.Strict || q.count > 0 {
 		return 0
@@ -21,12 +21,12 @@ func (q *Requests) passPlain(b []byte) (n int) {
 	return n
 }
 
-// WholeLock reports whether a lock command stands at the front of b, complete and in the usual
-// form. Where it is false there may be one, too.
+// WholeLock reports whether b begins with a lock command that is complete and in the usual form. If
+// it returns false, b may begin with one too.
 func WholeLock(b []byte) bool { return len(b) > 0 && b[0] == '*' && wholeRequest(b, KindLock) > 0 }
 
 // wholeRequest is the length of the request at the front of b, which begins with '*', if it is of
-// the given kind; 0 where that is not certain.
+// the given kind; 0 if that is not certain.
 func wholeRequest(b []byte, kind Kind) int {
 	args, at := quickHeader(b)
 	for arg := range args {

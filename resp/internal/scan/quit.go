@@ -1,6 +1,6 @@
 package scan
 
-// QuitFinder looks for QUIT among the requests that a client has sent behind a running command.
+// QuitFinder looks for QUIT among the requests that a client sends while a command runs.
 type QuitFinder struct {
 	q    Requests
 	rest []byte // the beginning of a request that is not complete

@@ -24,8 +24,8 @@ type level struct {
 // frame, together with the attributes in front of it; a frame of type > is a push and no reply. It
 // keeps none of the bytes.
 //
-// A frame of a type it does not know is taken for a line. Where a length cannot be read Broken is
-// set for good, and the bytes cannot be told apart any more.
+// A frame of an unknown type is taken for a line. If a length cannot be read, Broken is set for good,
+// and no later frame is found.
 //
 // The zero value is at the start of a connection. Not safe for concurrent use.
 type Replies struct {
@@ -39,7 +39,7 @@ type Replies struct {
 }
 
 // Next reads the front of b, which is not empty, up to the end of a top-level frame or of b. It
-// returns how much that is, and whether a frame ended there. It returns 0 where the rest of b is
+// returns how much that is, and whether a frame ended there. It returns 0 if the rest of b is
 // an incomplete header line, or after Broken.
 func (s *Replies) Next(b []byte) (n int, ended bool) {
 	for n < len(b) {
@@ -73,11 +73,11 @@ func (s *Replies) Step(b []byte) (n int, ended bool) {
 // AtElement reports whether a frame or an element of one begins with the next byte.
 func (s *Replies) AtElement() bool { return s.body == 0 && !s.inLine }
 
-// nullBulk is RESP2's reply for what is not there.
+// nullBulk is RESP2's null reply.
 var nullBulk = []byte("$-1\r\n")
 
 // PassScalars passes over whole replies of the usual kinds at the front of b, strings and numbers,
-// and returns how long and how many they are. What it does not know it leaves to Next.
+// and returns how long and how many they are. It leaves other replies to Next.
 func (s *Replies) PassScalars(b []byte) (n, replies int) {
 	if s.Inside || s.Broken {
 		return 0, 0
@@ -103,7 +103,7 @@ func (s *Replies) PassScalars(b []byte) (n, replies int) {
 	return n, replies
 }
 
-// step reads one piece: a part of a blob, a part of a line, or a header. It returns 0 where a
+// step reads one piece: a part of a blob, a part of a line, or a header. It returns 0 if a
 // header line is not complete.
 func (s *Replies) step(b []byte) (n int, done bool) {
 	switch {
@@ -177,7 +177,7 @@ func (s *Replies) elementDone() bool {
 		attribute := top.attribute
 		s.stack = s.stack[:len(s.stack)-1]
 		if attribute {
-			return false // what it belongs to is still to come
+			return false // its element is still to come
 		}
 	}
 	return true

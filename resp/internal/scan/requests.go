@@ -14,12 +14,12 @@ const (
 	Notable                // a request of a kind of its own ended here
 	Own                    // the lock command that begins here is for the proxy: Collect reads it
 	Done                   // Collect: the request is complete, in Argv
-	Malformed              // nothing is recognised from here on; Why says what happened
-	Drop                   // the Dropped bytes at the front are no request and are left out: blanks; in Strict all that Redis ignores
-	Inline                 // Strict only: an inline request, Dropped bytes long, stands in Argv
+	Malformed              // no request is recognised from here on; Why has the reason
+	Drop                   // leave out Dropped bytes at the front: blanks; if Strict, all bytes that Redis ignores
+	Inline                 // Strict only: an inline request, Dropped bytes long, is in Argv
 )
 
-// Limits of what is kept of a lock command. The longest valid one has 26 arguments, 16 of them
+// Limits on the bytes kept of a lock command. The longest valid one has 26 arguments, 16 of them
 // keys, of up to 1,024 bytes each. So a command of which something is cut off is refused anyway: it
 // has too many arguments, or one that is too long.
 const (
@@ -27,7 +27,7 @@ const (
 	keepArg  = 2048
 )
 
-// Limits of what is kept of CLIENT and SCRIPT, enough for CLIENT REPLY SKIP, and of XREAD and
+// Limits on the bytes kept of CLIENT and SCRIPT, enough for CLIENT REPLY SKIP, and of XREAD and
 // XREADGROUP, enough for all their options.
 const (
 	keepNotable    = 3
@@ -36,14 +36,14 @@ const (
 )
 
 // Limits of a lock command, which the upstream does not get to see: Redis' default for the length
-// of an argument, and what it allows before authentication.
+// of an argument, and its limits before authentication.
 const (
 	maxBulk         = 512 << 20
 	limitedArgs     = 10
 	limitedArgBytes = 16384
 )
 
-// Limits of what the strict form lets through, for an upstream whose own parser has none. They are
+// Limits of the strict form, for an upstream whose own parser has none. They are
 // Redis' defaults.
 const (
 	strictArgs = 1 << 20
@@ -51,12 +51,12 @@ const (
 )
 
 // Requests finds the requests in a client's bytes, cutting exactly where Redis cuts
-// (networking.c): bodies pass by unseen, the two bytes behind a body are not looked at, numbers
+// (networking.c): bodies pass by unseen, the two bytes after a body are ignored, numbers
 // are strict. It keeps no more than a few hundred bytes of a request that is no lock command.
-// Where a byte is wrong for Redis it stops for good, so that what it takes for a lock command
-// never is data.
+// At a byte that is wrong for Redis it stops for good, so that it never takes data for a lock
+// command.
 //
-// With Strict set it also prepares the bytes for a parser that cannot be trusted with whatever
+// With Strict set it also prepares the bytes for a parser that cannot be trusted with all bytes that
 // Redis accepts or refuses: line ends are mended in place, empty requests left out, inline
 // requests handed over in Argv, limits enforced.
 //
@@ -73,22 +73,22 @@ type Requests struct {
 	Dropped int
 	Why     string // Redis' words for what made it stop, empty if there are none
 
-	count      int64 // of a request: its arguments, where that line has passed before the name is known; else 0
+	count      int64 // a request's arguments, if that line has passed before the name is known; else 0
 	long       bool  // the name is longer than all that have a kind: it is known when it has passed
 	inRequest  bool  // between the start and the end of a request
 	left       int64 // arguments still to come, the current one included
 	body       int64 // bytes of the current argument still to come, its line end included; 0: its header comes next
 	index      int   // place of the current argument
 	malformed  bool
-	collecting bool // between Own and Done: Collect is to be called, not Scan
+	collecting bool // between Own and Done: Collect must be called, not Scan
 	inline     bool // the lock command is an inline one
 }
 
 // Collecting reports whether the next bytes are for Collect: a lock command has begun.
 func (q *Requests) Collecting() bool { return q.collecting }
 
-// Scan reads the front of b. The first n bytes are to be forwarded, the rest is for the next call:
-// after More with more bytes behind it, after Own through Collect. It changes b only if Strict is
+// Scan reads the front of b. The first n bytes must be forwarded, the rest is for the next call:
+// after More with more bytes, after Own through Collect. It changes b only if Strict is
 // set.
 func (q *Requests) Scan(b []byte) (n int, ev Event) {
 	i := 0
@@ -169,11 +169,11 @@ func (q *Requests) MayBlock() bool {
 			return false
 		}
 	}
-	return int64(len(q.Argv)) < q.Args // BLOCK may be among those that were not kept
+	return int64(len(q.Argv)) < q.Args // BLOCK may be an argument that was not kept
 }
 
-// Arg returns argument i of a request whose arguments are kept as Redis compares it: up to a zero byte, as C reads
-// it, in lower case.
+// Arg returns argument i of a request whose arguments are kept, in the form that Redis compares: in
+// lower case, up to a zero byte.
 func (q *Requests) Arg(i int) string {
 	if i >= len(q.Argv) {
 		return ""
@@ -198,7 +198,7 @@ func (q *Requests) keep(b []byte, limit int) {
 	*arg = append(*arg, b[:n]...)
 }
 
-// argEnded counts an argument whose body is over and reports whether a notable request ended with
+// argEnded counts an argument whose body has ended and reports whether a notable request ended with
 // it.
 func (q *Requests) argEnded() bool {
 	if q.long {
@@ -214,8 +214,8 @@ func (q *Requests) argEnded() bool {
 	return q.Kind != KindPlain
 }
 
-// mend writes the line end that belongs behind a body over the two bytes that stand there; left
-// counts from the front of b to behind the line end.
+// mend replaces the two bytes after a body with a line end. The line end ends left bytes after the
+// front of b.
 func mend(b []byte, left int64) {
 	for k, c := range []byte("\r\n") {
 		if at := left - 2 + int64(k); at >= 0 && at < int64(len(b)) {
@@ -226,7 +226,7 @@ func mend(b []byte, left int64) {
 
 // begin reads the start of a request up to its name. Done: n bytes of it may pass.
 func (q *Requests) begin(b []byte) (n int, ev Event) {
-	q.Kind = KindPlain // until its name is known: where it breaks off before that, it is no lock command
+	q.Kind = KindPlain // until its name is known: if it breaks off before that, it is no lock command
 	count := q.count
 	if count == 0 {
 		if b[0] != '*' {
@@ -246,7 +246,7 @@ func (q *Requests) begin(b []byte) (n int, ev Event) {
 	k, at, size, ev := q.name(b, n)
 	switch {
 	case ev == More && n > 0 && count > limitedArgs && q.isLimited():
-		q.count = count // the upstream refuses this many at once, whatever the name
+		q.count = count // the upstream refuses this many at once, for any name
 		return n, Done
 	case ev != Done:
 		return 0, ev
@@ -347,7 +347,7 @@ func (q *Requests) stop(why string) (int, Event) {
 func (q *Requests) beginInline(b []byte) (n int, ev Event) {
 	end := bytes.IndexByte(b, '\n')
 	if zero := bytes.IndexByte(b[:max(0, end)], 0); zero >= 0 || end < 0 && bytes.IndexByte(b, 0) >= 0 {
-		return q.stop("too big inline request") // Redis looks for the line's end with strchr, which never gets past a zero byte
+		return q.stop("too big inline request") // Redis uses strchr, which never gets past a zero byte
 	}
 	switch {
 	case end < 0 && len(b) > maxInline:
@@ -388,13 +388,12 @@ func (q *Requests) beginInline(b []byte) (n int, ev Event) {
 	return end + 1, Notable
 }
 
-// Between reports whether the last request is over and no other has begun.
+// Between reports whether the last request has ended and no other has begun.
 func (q *Requests) Between() bool { return !q.inRequest && !q.collecting && q.count == 0 }
 
 func (q *Requests) isLimited() bool { return q.Limited != nil && q.Limited() }
 
-// setArgv keeps what is to be kept of an inline request's arguments; in the strict form all of
-// them.
+// setArgv keeps an inline request's arguments up to the limits, or all of them in the strict form.
 func (q *Requests) setArgv(argv [][]byte) {
 	most, size := max(keepNotable, q.Kind.keeps()), keepNotableArg
 	switch {

@@ -1,10 +1,12 @@
-package resp
+package protocol
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/resp/internal/scan"
 )
 
 // What an upstream says to the requests of a question, where nothing is special about the
@@ -36,20 +38,20 @@ var helloArray = "*14\r\n" + strings.TrimPrefix(helloMap, "%7\r\n")
 // ones, and cut in two at many places. What stands between « and » must be cut out and the rest
 // reach the client. {ask} asks a question, and {giveUp} is when its asker gives up; the other
 // braces stand for names of markers.
-func TestQuestion(t *testing.T) {
-	full, named := asking{full: true}, asking{full: true, user: true}
-	skip := asking{full: true, user: true, skip: true}
-	old := asking{full: true, user: true, withoutHello: true}
+func TestQuery(t *testing.T) {
+	full, named := asks{standing: true}, asks{standing: true, user: true}
+	skip := asks{standing: true, user: true, skip: true}
+	old := asks{standing: true, user: true, withoutHello: true}
 	for _, tt := range []struct {
 		name          string
-		asking        asking
+		asks          asks
 		text          string
 		hello, whoami string   // the answers that are handed over
 		passed        bool     // the request behind CLIENT REPLY SKIP was answered
 		met           []uint64 // the questions that are answered
 	}{
-		{"how far it has got", asking{}, "+OK\r\n:1\r\n{ask}$1\r\na\r\n«" + endAnswer + "»+OK\r\n", "", "", false, []uint64{1}},
-		{"how far, ended by a reply that is an array", asking{}, "{ask}*2\r\n:1\r\n*1\r\n$-1\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+		{"how far it has got", asks{}, "+OK\r\n:1\r\n{ask}$1\r\na\r\n«" + endAnswer + "»+OK\r\n", "", "", false, []uint64{1}},
+		{"how far, ended by a reply that is an array", asks{}, "{ask}*2\r\n:1\r\n*1\r\n$-1\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
 		{"RESP2", named, "{ask}+OK\r\n-ERR x\r\n*0\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»:1\r\n", helloArray, alice, false, []uint64{1}},
 		{"RESP2 without a user", full, "{ask}«" + openAnswer + helloArray + optionError + endAnswer + "»+OK\r\n*1\r\n:1\r\n", helloArray, "", false, []uint64{1}},
 		{"RESP3", named, "{ask}|1\r\n+ttl\r\n:1\r\n" + alice + push + "«" + openAnswer + "»" + push + "«" + helloMap + "»" + push + "«" + alice + "»" + push + "«" + optionError + "»" + push +
@@ -81,11 +83,11 @@ func TestQuestion(t *testing.T) {
 		{"before Redis 6.2, asked again", old, "{ask}«" + openAnswer + "+PONG\r\n" + alice + optionError + endAnswer + "»+PONG\r\n", "+PONG\r\n", alice, false, []uint64{1}},
 		{"SKIP, used up before", skip, "{ask}«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, true, []uint64{1}},
 		{"SKIP, for the marker", skip, "{ask}«" + openAnswer + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, false, []uint64{1}},
-		{"SKIP without a full question", asking{skip: true}, "{ask}«" + skipAnswer + endAnswer + "»{ask}«" + endAnswer + "»", "", "", false, []uint64{1, 2}},
+		{"SKIP without a full question", asks{skip: true}, "{ask}«" + skipAnswer + endAnswer + "»{ask}«" + endAnswer + "»", "", "", false, []uint64{1, 2}},
 		{"SKIP twice", skip, "{ask}«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n{ask}«" + openAnswer + helloMap + alice + optionError + endAnswer + "»", helloMap, alice, false, []uint64{1, 2}},
 		{"SKIP as an element of EXEC, which counts it", skip, "{ask}+OK\r\n" + queued + "*1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n*1\r\n:1\r\n", helloArray, alice, false, []uint64{1}},
 		{"SKIP among elements of EXEC", skip, "{ask}*5\r\n:1\r\n*2\r\n:1\r\n:2\r\n$3\r\nabc\r\n+OK\r\n«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»+OK\r\n", helloArray, alice, true, []uint64{1}},
-		{"EXEC that is short, only how far", asking{}, "{ask}*2\r\n$3\r\nabc\r\n«" + endAnswer + "»:1\r\n", "", "", false, []uint64{1}},
+		{"EXEC that is short, only how far", asks{}, "{ask}*2\r\n$3\r\nabc\r\n«" + endAnswer + "»:1\r\n", "", "", false, []uint64{1}},
 		{"EXEC that is short, with nothing behind", skip, "{ask}*2\r\n$3\r\nabc\r\n«" + skipAnswer + openAnswer + helloArray + alice + optionError + endAnswer + "»", helloArray, alice, true, []uint64{1}},
 		{"logged in, and not any more", full, "{ask}«" + openAnswer + helloArray + optionError + endAnswer + "»+RESET\r\n{ask}«" + noAuth + noHello + optionError + noAuth + "»", "", "", true, []uint64{1, 2}},
 
@@ -94,145 +96,163 @@ func TestQuestion(t *testing.T) {
 			helloArray, alice, false, []uint64{2}},
 		{"given up while it is being answered", named, "{ask}«" + openAnswer + helloMap + "»{giveUp}«$3\r\nbob\r\n»{ask}«" + older(optionError+endAnswer) + "»:1\r\n«" + openAnswer + helloArray + alice + optionError + endAnswer + "»",
 			helloArray, alice, false, []uint64{2}},
-		{"given up, the next asks for less", asking{}, "{ask}{giveUp}{ask}«" + older(endAnswer) + "»:1\r\n«" + endAnswer + "»", "", "", false, []uint64{2}},
+		{"given up, the next asks for less", asks{}, "{ask}{giveUp}{ask}«" + older(endAnswer) + "»:1\r\n«" + endAnswer + "»", "", "", false, []uint64{2}},
 		{"given up, its SKIP is not the next's", skip, "{ask}{giveUp}{ask}«" + older(skipAnswer+openAnswer+helloMap+alice+optionError+endAnswer) + "»«" + openAnswer + helloArray + alice + optionError + endAnswer + "»",
 			helloArray, alice, false, []uint64{2}},
-		{"given up, its SKIP is not that of the next, which asks for less", asking{skip: true}, "{ask}{giveUp}{ask}«" + older(skipAnswer+endAnswer) + endAnswer + "»", "", "", false, []uint64{2}},
+		{"given up, its SKIP is not that of the next, which asks for less", asks{skip: true}, "{ask}{giveUp}{ask}«" + older(skipAnswer+endAnswer) + endAnswer + "»", "", "", false, []uint64{2}},
 		{"given up, the login first: nothing is held back", full, "{ask}{giveUp}" + noAuth + noHello + "+OK\r\n", "", "", false, nil},
 		{"given up, the login first, then asked again", full, "{ask}{giveUp}{ask}" + noAuth + noHello + "«" + older(optionError) + "»" + noAuth + "«" + noAuth + noHello + optionError + noAuth + "»", "", "", true, []uint64{2}},
 
 		{"another secret", named, "{ask}-ERR unknown command '{wrong end}', with args\r\n-ERR unknown command '{wrong open}', with args\r\n+OK\r\n" +
 			"-ERR Syntax error in HELLO option '{wrong hello}'\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
-		{"an older number", asking{}, "{ask}«" + endAnswer + "»+OK\r\n{ask}«" + older(endAnswer) + "»+OK\r\n«" + endAnswer + "»", "", "", false, []uint64{1, 2}},
-		{"a number that is none", asking{}, "{ask}-ERR '{garbled end}'\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+		{"an older number", asks{}, "{ask}«" + endAnswer + "»+OK\r\n{ask}«" + older(endAnswer) + "»+OK\r\n«" + endAnswer + "»", "", "", false, []uint64{1, 2}},
+		{"a number that is none", asks{}, "{ask}-ERR '{garbled end}'\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
 		{"HELLO's secret as the name of a command, and the other way round", named, "{ask}-ERR unknown command '{monitored end}'\r\n-ERR unknown command '{monitored open}'\r\n" +
 			"-ERR Syntax error in HELLO option '{other hello}'\r\n" + "«" + endAnswer + "»", "", "", false, []uint64{1}},
-		{"half a name", asking{}, "{ask}-ERR '{half}\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
-		{"a name in what is no error", asking{}, "{ask}+{end}\r\n$40\r\n{end}\r\n>1\r\n+{end}\r\n*1\r\n$60\r\n-ERR unknown command '{end}'\r\n", "", "", false, nil},
+		{"half a name", asks{}, "{ask}-ERR '{half}\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+		{"a name in what is no error", asks{}, "{ask}+{end}\r\n$40\r\n{end}\r\n>1\r\n+{end}\r\n*1\r\n$60\r\n-ERR unknown command '{end}'\r\n", "", "", false, nil},
 		{"messages that look like answers", named, "{ask}" + fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(helloArray), helloArray) + "«" + openAnswer + "»" +
 			fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(helloArray), helloArray) + "«" + noExecute + noWhoami + noExecute + "»" +
 			fmt.Sprintf("*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(alice), alice) + "«" + endAnswer + "»", noExecute, noWhoami, false, []uint64{1}},
 		{"a push that looks like HELLO's answer", full, "{ask}«" + openAnswer + "»>" + helloArray[1:] + "«" + helloMap + optionError + endAnswer + "»", helloMap, "", false, []uint64{1}},
 		{"an answer of HELLO to the client", full, "{ask}" + helloArray + helloMap + "«" + openAnswer + helloArray + optionError + endAnswer + "»" + helloArray, helloArray, "", false, []uint64{1}},
-		{"an error that is longer than any answer", asking{}, "{ask}-ERR " + strings.Repeat("x", maxAnswer) + "\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
+		{"an error that is longer than any answer", asks{}, "{ask}-ERR " + strings.Repeat("x", maxAnswer) + "\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
 	} {
-		size := 0 // of what the upstream says
-		run := func(next func(left int) int, how string) {
-			t.Helper()
-			h := newHearing()
-			h.play(tt.asking, tt.text, next)
-			size = h.size
-			hello, whoami := string(h.s.question.head[0]), string(h.s.question.head[1])
-			switch {
-			case string(h.client.got) != h.want:
-				t.Fatalf("%s, %s: the client got\n%q, want\n%q", tt.name, how, h.client.got, h.want)
-			case !slices.Equal(h.met, tt.met):
-				t.Fatalf("%s, %s: answered are %d, want %d", tt.name, how, h.met, tt.met)
-			case hello != tt.hello || whoami != tt.whoami:
-				t.Fatalf("%s, %s: answers %q and %q,\nwant %q and %q", tt.name, how, hello, whoami, tt.hello, tt.whoami)
-			case h.s.question.passed != tt.passed:
-				t.Fatalf("%s, %s: the request behind SKIP answered: %v, want %v", tt.name, how, !tt.passed, tt.passed)
-			case h.c.sc.Inside || h.c.ans.open || !h.s.out.between:
-				t.Fatalf("%s, %s: inside a frame %v, inside answers %v", tt.name, how, h.c.sc.Inside, h.c.ans.open)
-			case len(tt.met) > 0 && h.s.received.Load() != h.s.sent.Load()+h.behind:
-				t.Fatalf("%s, %s: %d replies counted behind the answers, want %d", tt.name, how, h.s.received.Load()-h.s.sent.Load(), h.behind)
-			}
-		}
-		run(func(left int) int { return left }, "in one piece")
-		for n := 1; n < 8; n++ {
-			run(func(int) int { return n }, fmt.Sprintf("in pieces of %d", n))
-		}
-		for at := 1; at < size; at += 3 {
-			rest := at
-			run(func(left int) int {
-				n := left
-				if rest > 0 {
-					n = min(rest, left)
+		t.Run(tt.name, func(t *testing.T) {
+			size := 0 // of what the upstream says
+			run := func(next func(left int) int, how string) {
+				t.Helper()
+				h := newHearing()
+				h.play(tt.asks, tt.text, next)
+				size = h.size
+				hello, whoami := string(h.conn.queries.head[0]), string(h.conn.queries.head[1])
+				switch {
+				case string(h.client) != h.want:
+					t.Fatalf("%s: the client got\n%q, want\n%q", how, h.client, h.want)
+				case !slices.Equal(h.met, tt.met):
+					t.Fatalf("%s: answered are %d, want %d", how, h.met, tt.met)
+				case hello != tt.hello || whoami != tt.whoami:
+					t.Fatalf("%s: answers %q and %q,\nwant %q and %q", how, hello, whoami, tt.hello, tt.whoami)
+				case h.conn.queries.passed != tt.passed:
+					t.Fatalf("%s: the request behind SKIP answered: %v, want %v", how, !tt.passed, tt.passed)
+				case h.reader.frames.Inside || h.reader.answers.open || !h.between:
+					t.Fatalf("%s: inside a frame %v, inside answers %v", how, h.reader.frames.Inside, h.reader.answers.open)
+				case len(tt.met) > 0 && h.conn.Received() != h.conn.Sent()+h.after:
+					t.Fatalf("%s: %d replies counted behind the answers, want %d", how, h.conn.Received()-h.conn.Sent(), h.after)
 				}
-				rest -= n
-				return n
-			}, fmt.Sprintf("cut at %d", at))
-		}
+			}
+			run(func(left int) int { return left }, "in one piece")
+			for n := 1; n < 8; n++ {
+				run(func(int) int { return n }, fmt.Sprintf("in pieces of %d", n))
+			}
+			for at := 1; at < size; at += 3 {
+				rest := at
+				run(func(left int) int {
+					n := left
+					if rest > 0 {
+						n = min(rest, left)
+					}
+					rest -= n
+					return n
+				}, fmt.Sprintf("cut at %d", at))
+			}
+		})
 	}
 }
 
-// TestLateAnswerNobodyTakes: the copier never waits for the pump, which may have given up any
+// TestLateAnswerIsNotTaken: the copier never waits for the pump, which may have given up any
 // number of times.
-func TestLateAnswerNobodyTakes(t *testing.T) {
+func TestLateAnswerIsNotTaken(t *testing.T) {
 	h := newHearing()
 	h.deaf = true
-	h.play(asking{}, strings.Repeat("{ask}{giveUp}+OK\r\n«"+endAnswer+"»", 3), func(left int) int { return left })
-	if met := <-h.s.question.met; met != 3 || string(h.client.got) != h.want {
-		t.Errorf("answered is %d, the client got %q; want 3 and %q", met, h.client.got, h.want)
+	h.play(asks{}, strings.Repeat("{ask}{giveUp}+OK\r\n«"+endAnswer+"»", 3), func(left int) int { return left })
+	if met := <-h.conn.queries.answered; met != 3 || string(h.client) != h.want {
+		t.Errorf("answered is %d, the client got %q; want 3 and %q", met, h.client, h.want)
 	}
 }
 
-// TestQuestionRequests: what the upstream is sent.
-func TestQuestionRequests(t *testing.T) {
+// TestQueryRequests: what the upstream is sent.
+func TestQueryRequests(t *testing.T) {
 	const open, end, skip = "*1\r\n$40\r\n{open}\r\n", "*1\r\n$40\r\n{end}\r\n", "*1\r\n$40\r\n{skip}\r\n"
 	const hello, ping, option = "*1\r\n$5\r\nHELLO\r\n", "*1\r\n$4\r\nPING\r\n", "*3\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$40\r\n{hello}\r\n"
 	h := newHearing()
 	for _, tt := range []struct {
-		asking asking
-		want   string
+		asks asks
+		want string
 	}{
-		{asking{}, end},
-		{asking{user: true}, end},
-		{asking{skip: true}, skip + end},
-		{asking{full: true}, open + hello + option + end},
-		{asking{full: true, withoutHello: true}, open + ping + option + end},
-		{asking{full: true, user: true, skip: true}, skip + open + hello + "*2\r\n$3\r\nACL\r\n$6\r\nWHOAMI\r\n" + option + end},
+		{asks{}, end},
+		{asks{user: true}, end},
+		{asks{skip: true}, skip + end},
+		{asks{standing: true}, open + hello + option + end},
+		{asks{standing: true, withoutHello: true}, open + ping + option + end},
+		{asks{standing: true, user: true, skip: true}, skip + open + hello + "*2\r\n$3\r\nACL\r\n$6\r\nWHOAMI\r\n" + option + end},
 	} {
-		got := string(h.s.question.ask(tt.asking.full, tt.asking.user, tt.asking.skip, tt.asking.withoutHello))
+		got := string(h.conn.queries.ask(tt.asks))
 		if want := h.names().Replace(tt.want); got != want {
-			t.Errorf("%+v: asked with\n%q, want\n%q", tt.asking, got, want)
+			t.Errorf("%+v: asked with\n%q, want\n%q", tt.asks, got, want)
 		}
 	}
-	last := *h.s.question.last
-	h.s.question.ask(true, false, false, false)
-	if next := h.s.question.last; last.secret == last.hello || last.secret == newAsked().last.secret || next.hello == last.hello || next.secret != last.secret {
+	last := *h.conn.queries.last
+	h.conn.queries.ask(asks{standing: true})
+	if next := h.conn.queries.last; last.secret == last.hello || last.secret == newAsked().last.secret || next.hello == last.hello || next.secret != last.secret {
 		t.Errorf("secrets %s, %s and then %s, %s", last.secret, last.hello, next.secret, next.hello)
 	}
 }
 
-// newAsked returns a question that was asked.
-func newAsked() *question {
-	var q question
-	q.ask(false, false, false, false)
-	return &q
+// newAsked returns queries of which one was asked.
+func newAsked() *queries {
+	var qs queries
+	qs.ask(asks{})
+	return &qs
 }
-
-// asking is what is asked.
-type asking struct{ full, user, skip, withoutHello bool }
 
 // older makes the names in text those of the question before.
 func older(text string) string { return strings.ReplaceAll(text, "{", "{older ") }
 
-// hearing is a copier that hears answers to questions.
+// hearing is a Reader with its client, as the copier uses it.
 type hearing struct {
-	s      *Session
-	c      copier
-	client picky
-	want   string   // what the client is to get
-	met    []uint64 // questions that were answered
-	behind uint64   // replies behind the last answer
-	size   int      // of what was heard
-	deaf   bool     // nobody takes note of answers
+	conn    Conn
+	reader  Reader
+	in      []byte
+	client  []byte   // the bytes the client has got
+	between bool     // they end between two frames
+	want    string   // the bytes the client should get
+	met     []uint64 // queries that were answered
+	after   uint64   // replies after the last answer
+	size    int      // of all that was read
+	deaf    bool     // no pump takes the answers
 }
 
 func newHearing() *hearing {
-	h := &hearing{s: &Session{srv: NewServer(Options{})}}
-	h.client.most = func() int { return 1 << 20 }
-	h.s.out.init(&h.client, &h.s.progress)
-	h.s.question.met, h.s.question.from = make(chan uint64, 1), []byte(" 10.0.0.1:5000] ")
-	h.s.sent.Store(1000)
-	h.c.s = h.s
+	h := &hearing{between: true}
+	h.conn.Init(Options{Facts: func() Facts { return Facts{} }})
+	h.conn.Connected("10.0.0.1:5000")
+	h.conn.Expect(1000)
+	h.reader = NewReader(&h.conn)
 	return h
 }
 
+// read gives b to the reader.
+func (h *hearing) read(b string) {
+	h.in = append(h.in, b...)
+	for more := true; more; {
+		p := h.reader.Split(h.in)
+		if p.To > p.From {
+			h.client = append(h.client, h.in[p.From:p.To]...)
+			h.between = p.Boundary == p.To-p.From
+		}
+		h.between = h.between || p.Removed
+		if p.Answered != 0 {
+			h.conn.Deliver(p.Answered)
+		}
+		h.in = h.in[p.Used:]
+		more = p.Removed
+	}
+}
+
 // play acts out a transcript, in pieces whose sizes next returns.
-func (h *hearing) play(a asking, text string, next func(left int) int) {
-	q := &h.s.question
+func (h *hearing) play(a asks, text string, next func(left int) int) {
+	qs := &h.conn.queries
 	for text != "" {
 		at := strings.Index(text[1:], "{ask}") + 1
 		if other := strings.Index(text[1:], "{giveUp}") + 1; at == 0 || other > 0 && other < at {
@@ -245,10 +265,10 @@ func (h *hearing) play(a asking, text string, next func(left int) int) {
 		text = text[at:]
 		switch rest, ok := strings.CutPrefix(part, "{ask}"); {
 		case ok:
-			q.ask(a.full, a.user, a.skip, a.withoutHello)
+			qs.ask(a)
 			part = rest
 		case strings.HasPrefix(part, "{giveUp}"):
-			q.giveUp()
+			qs.giveUp()
 			part = strings.TrimPrefix(part, "{giveUp}")
 		}
 		h.hear(part, next)
@@ -263,9 +283,9 @@ func (h *hearing) hear(text string, next func(left int) int) {
 		passes, after, _ := strings.Cut(rest, "«")
 		cut, more, found := strings.Cut(after, "»")
 		h.want += passes
-		h.behind += replies(passes)
+		h.after += replies(passes)
 		if found {
-			h.behind = 0
+			h.after = 0
 		}
 		bytes += passes + cut
 		rest = more
@@ -273,19 +293,17 @@ func (h *hearing) hear(text string, next func(left int) int) {
 	h.size += len(bytes)
 	for bytes != "" {
 		n := min(next(len(bytes)), len(bytes))
-		h.c.in.Grew(copy(h.c.in.Room()[:n], bytes))
+		h.read(bytes[:n])
 		bytes = bytes[n:]
-		h.c.use(false)
 		if h.deaf {
 			continue
 		}
 		select {
-		case number := <-h.s.question.met:
+		case number := <-h.conn.queries.answered:
 			h.met = append(h.met, number)
 		default:
 		}
 	}
-	h.c.in.Release()
 }
 
 // replies counts those in text.
@@ -300,7 +318,7 @@ func replies(text string) (n uint64) {
 
 // names puts the names of markers into a transcript.
 func (h *hearing) names() *strings.Replacer {
-	q := &h.s.question
+	q := &h.conn.queries
 	if q.last == nil {
 		q = newAsked()
 	}
@@ -323,5 +341,21 @@ func (h *hearing) names() *strings.Replacer {
 			"{monitored "+text+"}", name(1, q.last.number, role), "{other "+text+"}", name(0, q.last.number, role),
 			"{garbled "+text+"}", right[:secretDigits]+"x"+right[secretDigits+1:])
 	}
-	return strings.NewReplacer(append(pairs, "{half}", name(0, q.last.number, roleEnd)[:nameDigits-5])...)
+	return strings.NewReplacer(append(pairs, "{half}", name(0, q.last.number, roleEnd)[:MarkerLength-5])...)
+}
+
+// frames cuts in into top-level frames.
+func frames(in string) (all []string) {
+	var s scan.Replies
+	from := 0
+	for at := 0; at < len(in); {
+		n, ended := s.Next([]byte(in[at:]))
+		if n == 0 {
+			break
+		}
+		if at += n; ended {
+			all, from = append(all, in[from:at]), at
+		}
+	}
+	return append(all, in[from:])
 }

@@ -1,0 +1,116 @@
+package protocol
+
+import "lockproxy/resp/internal/scan"
+
+// Reader reads the upstream's bytes: it counts the replies, and removes the answers to queries. It
+// is the copier's. It keeps no bytes: an incomplete header, or the beginning of a possible marker,
+// comes again with the next bytes.
+type Reader struct {
+	conn    *Conn
+	frames  scan.Replies
+	answers answers
+}
+
+// NewReader returns a Reader for the upstream's bytes of c.
+func NewReader(c *Conn) Reader { return Reader{conn: c} }
+
+// Part describes the front of the bytes that Split was given.
+type Part struct {
+	From, To int    // b[From:To] goes to the client
+	Boundary int    // the first Boundary bytes of those end between two frames; not positive: no frame ends there
+	Used     int    // the rest, b[Used:], is for the next call of Split
+	Removed  bool   // the client is between two frames after b[From:To]; Split must be called again for the rest
+	Answered uint64 // the query that was answered; 0: none
+	Garbled  bool   // frame boundaries are lost
+}
+
+// split is a Part that is not complete.
+type split struct {
+	b        []byte
+	from     int    // b[:from] is removed
+	boundary int    // b[:boundary] ends between two frames
+	at       int    // b[:at] was read
+	received uint64 // replies
+}
+
+// Split reads the front of b.
+func (r *Reader) Split(b []byte) Part {
+	s := split{b: b, received: r.conn.received.Load()}
+	for s.at < len(b) && !r.frames.Broken {
+		q := r.conn.queries.pending.Load()
+		if q != nil && r.frames.AtElement() && (r.frames.Inside || !r.answers.cut) {
+			v, n, answered := r.answers.judge(&r.conn.queries, q, b[s.at:], r.frames.Inside)
+			if v == wait {
+				break
+			}
+			if v == remove {
+				return r.remove(&s, n, answered)
+			}
+		}
+		if q == nil && r.passScalars(&s) {
+			continue
+		}
+		if !r.frame(&s, q != nil) {
+			break
+		}
+	}
+	if r.frames.Broken {
+		s.at = len(b)
+	}
+	r.conn.received.Store(s.received)
+	return Part{From: s.from, To: s.at, Boundary: s.boundary - s.from, Used: s.at, Garbled: r.frames.Broken}
+}
+
+// passScalars reads whole replies of the usual kinds.
+func (r *Reader) passScalars(s *split) bool {
+	n, replies := r.frames.PassScalars(s.b[s.at:])
+	if n == 0 {
+		return false
+	}
+	s.at += n
+	s.boundary = s.at
+	s.received += uint64(replies)
+	return true
+}
+
+// frame reads on to the end of a frame, or of the bytes; with step set to the end of an element. It
+// reports whether it has read any.
+func (r *Reader) frame(s *split, step bool) bool {
+	read := r.frames.Next
+	if step {
+		read = r.frames.Step
+	}
+	n, ended := read(s.b[s.at:])
+	if r.answers.cut {
+		r.answers.record(s.b[s.at : s.at+n])
+		s.from = s.at + n
+	}
+	s.at += n
+	if !ended {
+		return n > 0
+	}
+	s.boundary = s.at
+	switch {
+	case r.answers.cut:
+		r.answers.cut = false
+	case r.frames.First != '>':
+		s.received++
+	}
+	return true
+}
+
+// remove returns the Part before an answer: n bytes, or the frame that begins there if n is 0.
+//
+// A marker among the elements of a frame shows that the frame has fewer elements than its header
+// says: EXEC counts a CLIENT REPLY SKIP, which has no reply.
+func (r *Reader) remove(s *split, n int, answered uint64) Part {
+	r.frames, r.answers.cut = scan.Replies{}, false
+	if n == 0 {
+		r.answers.begin()
+	}
+	if answered != 0 {
+		s.received = r.conn.sent.Load()
+	}
+	r.conn.received.Store(s.received)
+	return Part{From: s.from, To: s.at, Boundary: s.at - s.from, Used: s.at + n, Removed: true, Answered: answered}
+}

@@ -1,0 +1,184 @@
+package resp
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// state is a stage in the life of a connection. A connection never returns to an earlier one.
+type state uint32
+
+const (
+	stateOpen       state = iota // both sides may send
+	stateDraining                // as open, but the connection ends as soon as it is at rest
+	stateHalfClosed              // no more requests are served; the client still gets the upstream's last replies
+	stateLingering               // the upstream has closed; the client's last bytes are discarded
+	stateClosed                  // both sockets are closed
+)
+
+// event is a cause for a connection to change its state.
+type event uint8
+
+const (
+	eventDrain       event = iota // the server shuts down, or the upstream was replaced
+	eventFinish                   // the client ended its input or takes no replies, or the proxy serves no more requests
+	eventUpstreamEnd              // the upstream closed
+	eventCut                      // a failure, a limit, or the end of a shutdown's patience
+)
+
+// transitions has the state that follows each state at each event.
+var transitions = [...][4]state{
+	//               eventDrain       eventFinish      eventUpstreamEnd eventCut
+	stateOpen:       {stateDraining, stateHalfClosed, stateLingering, stateClosed},
+	stateDraining:   {stateDraining, stateHalfClosed, stateLingering, stateClosed},
+	stateHalfClosed: {stateHalfClosed, stateHalfClosed, stateLingering, stateClosed},
+	stateLingering:  {stateLingering, stateLingering, stateLingering, stateClosed},
+	stateClosed:     {stateClosed, stateClosed, stateClosed, stateClosed},
+}
+
+// End is the reason why a connection ended.
+type End uint8
+
+const (
+	EndClient End = iota // the client closed or reset the connection
+	EndQuit              // the client said QUIT
+	EndReset             // the client sent RESET to an upstream that knows it: the connection goes on as a new one
+	EndProxy             // another cause: the upstream, a limit, a shutdown, or a network that went silent
+)
+
+// endOf returns the reason for an end with err, from reading or writing the client's socket.
+func endOf(err error) End {
+	is := func(target error) bool { return errors.Is(err, target) }
+	switch {
+	case is(os.ErrDeadlineExceeded), is(syscall.ETIMEDOUT), is(syscall.EHOSTUNREACH):
+		return EndProxy // the network was silent: the client may well be alive
+	case is(io.EOF), is(syscall.ECONNRESET), is(syscall.EPIPE):
+		return EndClient
+	}
+	return EndProxy
+}
+
+// lifecycle owns a connection's state and the reason of its end, and calls the functions that
+// wait for either. It touches no socket. Safe for concurrent use.
+type lifecycle struct {
+	quit  atomic.Bool   // QUIT was forwarded: the connection will end as EndQuit
+	left  chan struct{} // see Session.Gone
+	spawn func(func())  // runs a function on a goroutine of its own
+
+	current atomic.Uint32 // a state; changed with mu held
+
+	mu     sync.Mutex
+	reason End // valid from stateHalfClosed on
+	onEnd  func(End)
+	onLeft func()
+}
+
+// init prepares an open connection. spawn runs a function on a goroutine of its own.
+func (l *lifecycle) init(spawn func(func())) {
+	l.left, l.spawn = make(chan struct{}), spawn
+}
+
+// now returns the state.
+func (l *lifecycle) now() state { return state(l.current.Load()) }
+
+// draining reports whether the connection ends as soon as it is at rest.
+func (l *lifecycle) draining() bool { return l.now() == stateDraining }
+
+// drain reports whether it changed the state.
+func (l *lifecycle) drain() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, changed := l.applyLocked(eventDrain)
+	return changed
+}
+
+// end applies an event that ends the connection. The first call sets the reason, which is reason
+// or, after QUIT, EndQuit, and reports it to the function of onEnd.
+func (l *lifecycle) end(e event, reason End) {
+	if l.quit.Load() {
+		reason = EndQuit
+	}
+	l.mu.Lock()
+	before, _ := l.applyLocked(e)
+	first := before < stateHalfClosed
+	if first {
+		l.reason = reason
+	}
+	l.mu.Unlock()
+	if first {
+		l.leave()
+		l.report(reason)
+	}
+}
+
+// applyLocked changes the state as transitions says.
+func (l *lifecycle) applyLocked(e event) (before state, changed bool) {
+	before = l.now()
+	after := transitions[before][e]
+	l.current.Store(uint32(after))
+	return before, after != before
+}
+
+// report calls the function that setOnEnd has set.
+func (l *lifecycle) report(reason End) {
+	l.mu.Lock()
+	f := l.onEnd
+	l.mu.Unlock()
+	if f != nil {
+		f(reason)
+	}
+}
+
+// setOnEnd sets the function that is called with the reason of the end; at once if there is one.
+func (l *lifecycle) setOnEnd(f func(End)) {
+	l.mu.Lock()
+	l.onEnd = f
+	ended, reason := l.now() >= stateHalfClosed, l.reason
+	l.mu.Unlock()
+	if ended {
+		f(reason)
+	}
+}
+
+// watched reports whether setOnEnd was called.
+func (l *lifecycle) watched() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.onEnd != nil
+}
+
+// leave closes left. It may be called again.
+func (l *lifecycle) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.left:
+	default:
+		close(l.left)
+		l.callLeftLocked()
+	}
+}
+
+// setOnLeft sets the function that leave calls; it is called at once if left is closed.
+func (l *lifecycle) setOnLeft(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onLeft = f
+	select {
+	case <-l.left:
+		l.callLeftLocked()
+	default:
+	}
+}
+
+// callLeftLocked calls the function of setOnLeft on a goroutine, because the caller may hold locks
+// that the function needs.
+func (l *lifecycle) callLeftLocked() {
+	if l.onLeft != nil {
+		l.spawn(l.onLeft)
+	}
+}

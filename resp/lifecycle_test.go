@@ -1,0 +1,103 @@
+package resp
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestTransitions drives a lifecycle through each state and event.
+func TestTransitions(t *testing.T) {
+	const open, draining, halfClosed, lingering, closed = stateOpen, stateDraining, stateHalfClosed, stateLingering, stateClosed
+	for from, want := range map[state][4]state{ // after drain, finish, the upstream's end, cut
+		open:       {draining, halfClosed, lingering, closed},
+		draining:   {draining, halfClosed, lingering, closed},
+		halfClosed: {halfClosed, halfClosed, lingering, closed},
+		lingering:  {lingering, lingering, lingering, closed},
+		closed:     {closed, closed, closed, closed},
+	} {
+		for e, after := range want {
+			t.Run(fmt.Sprintf("state %d, event %d", from, e), func(t *testing.T) {
+				l := lifecycle{left: make(chan struct{})}
+				l.current.Store(uint32(from))
+				if event(e) == eventDrain {
+					if got, want := l.drain(), from == open; got != want {
+						t.Errorf("drain returned %v, want %v", got, want)
+					}
+				} else {
+					l.end(event(e), EndProxy)
+				}
+				if got := l.now(); got != after {
+					t.Errorf("state %d, want %d", got, after)
+				}
+			})
+		}
+	}
+}
+
+// TestEndIsReportedOnce: the first event that ends the connection sets the reason. QUIT overrides it.
+func TestEndIsReportedOnce(t *testing.T) {
+	type step struct {
+		event  event
+		reason End
+	}
+	for _, tt := range []struct {
+		name  string
+		quit  bool
+		steps []step
+		want  End
+	}{
+		{"the client closes", false, []step{{eventFinish, EndClient}, {eventUpstreamEnd, EndProxy}, {eventCut, EndProxy}}, EndClient},
+		{"the upstream closes", false, []step{{eventUpstreamEnd, EndProxy}, {eventFinish, EndClient}}, EndProxy},
+		{"cut", false, []step{{eventCut, EndProxy}, {eventFinish, EndClient}}, EndProxy},
+		{"QUIT, then the upstream closes", true, []step{{eventFinish, EndProxy}, {eventUpstreamEnd, EndProxy}}, EndQuit},
+	} {
+		for _, late := range []bool{false, true} { // the function is set after the end
+			t.Run(fmt.Sprintf("%s, late %v", tt.name, late), func(t *testing.T) {
+				var got []End
+				l := lifecycle{left: make(chan struct{})}
+				set := func() { l.setOnEnd(func(how End) { got = append(got, how) }) }
+				if !late {
+					set()
+				}
+				l.report(EndReset)
+				l.quit.Store(tt.quit)
+				for _, s := range tt.steps {
+					l.end(s.event, s.reason)
+				}
+				if late {
+					set()
+				}
+				want := []End{EndReset, tt.want}
+				if late {
+					want = want[1:]
+				}
+				if !slices.Equal(got, want) || l.watched() != true {
+					t.Errorf("reported %d, want %d", got, want)
+				}
+				select {
+				case <-l.left:
+				default:
+					t.Error("left is open")
+				}
+			})
+		}
+	}
+}
+
+// TestLeave: leaving changes no state, and calls the function whether it is set before or after.
+func TestLeave(t *testing.T) {
+	calls := 0
+	l := lifecycle{left: make(chan struct{}), spawn: func(f func()) { f() }}
+	l.setOnLeft(func() { calls++ })
+	l.leave()
+	l.leave()
+	if calls != 1 || l.now() != stateOpen {
+		t.Fatalf("%d calls, state %d", calls, l.now())
+	}
+	l.setOnLeft(func() { calls += 10 })
+	if l.end(eventFinish, EndClient); calls != 11 {
+		t.Errorf("%d after the function was set late, want 11", calls)
+	}
+	l.setOnLeft(nil)
+}

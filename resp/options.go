@@ -1,0 +1,132 @@
+package resp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/redcon"
+	"go.uber.org/zap"
+
+	"lockproxy/resp/internal/protocol"
+)
+
+// Options configure a Server.
+type Options struct {
+	// Handler runs the lock commands: LOCK, UNLOCK, EXTEND, LOCKINFO, LOCKPROXY. It is called with
+	// complete, validated requests, one at a time for each connection, and must write one reply.
+	Handler redcon.Handler
+	// Begin may run a lock command without a goroutine: on the loop that has found it complete,
+	// when everything before it is answered and the connection's standing is known. It must not
+	// block.
+	//
+	// If it returns false, Handler runs the command. If it returns true, the caller's code that
+	// completes the command writes one reply to conn and then calls done: once, on any goroutine
+	// or loop, perhaps before Begin returns. Until then it owns conn. done does not block.
+	// SessionOf(conn) works like in a handler, but Push may block.
+	//
+	// Nil, or a connection that no loop watches: Handler runs all commands.
+	Begin func(conn redcon.Conn, cmd redcon.Command, done func()) (begun bool)
+	// Loops watch the connections. They must outlive the server. Nil: it has its own.
+	Loops *Loops
+
+	// Dial opens a connection to the upstream, logged in if the upstream's address says so.
+	// Required.
+	Dial func(ctx context.Context) (net.Conn, error)
+	// DialReason puts an error of Dial into a few words for the client. Default: its text.
+	DialReason func(error) string
+	// UpstreamName is the upstream's address in messages.
+	UpstreamName string
+	// UpstreamLogin says that Dial logs in, so that a connection counts as authenticated from its
+	// start (until RESET).
+	UpstreamLogin bool
+	// UpstreamUser is whom Dial logs in. Default: "default", who every connection is before
+	// authentication.
+	UpstreamUser string
+	// Facts describes the upstream. It is called often and must not block. Default:
+	// a Redis without a password.
+	Facts func() Facts
+	// AskUser makes the upstream be asked who is logged in (ACL WHOAMI), wherever something was
+	// sent that may have changed it. Otherwise User is empty from there on.
+	AskUser bool
+	// Reencode is for an upstream that cannot cope with bytes that Redis refuses or ignores: it
+	// gets well-formed requests only.
+	Reencode bool
+
+	// MaxClients is how many connections are served at a time; more get an error and are closed.
+	// Zero: no limit.
+	MaxClients int
+	// SlowClientTimeout disconnects a client that takes no bytes for so long although some wait for
+	// it, or that leaves a command unfinished for so long. Zero: never.
+	SlowClientTimeout time.Duration
+	// Timed is called with how long the upstream took to answer a command of a group (Groups),
+	// from forwarding it until its reply was there. It is called for some commands only, one in a
+	// while on each connection, never for blocking ones, and must not block. May be nil.
+	Timed func(group string, took time.Duration)
+	// Log may be nil.
+	Log *zap.Logger
+}
+
+// Facts describe how the upstream treats a connection that has not authenticated.
+type Facts = protocol.Facts
+
+// DefaultUser is the user of a connection before any AUTH.
+const DefaultUser = protocol.DefaultUser
+
+// protocol returns the options of a connection to the upstream.
+func (o *Options) protocol() protocol.Options {
+	user := cmp.Or(o.UpstreamUser, DefaultUser)
+	return protocol.Options{Facts: o.Facts, AskUser: o.AskUser, LoggedIn: o.UpstreamLogin, User: user}
+}
+
+// shared is the part of a Server that its sessions use.
+type shared struct {
+	o      Options
+	wg     sync.WaitGroup // acceptors, sessions and copiers
+	loops  *Loops
+	down   dialFailure
+	era    atomic.Uint64 // how often Retire was called, and one
+	warned atomic.Int64  // when warnUnreachable has last written to the log, in ns
+}
+
+// spawn runs f on a goroutine, for which the loops make room.
+func (sh *shared) spawn(f func()) {
+	sh.wg.Go(f)
+	sh.loops.poll.GiveWay()
+}
+
+// dial opens a connection to the upstream, after a pause if that has just failed.
+func (sh *shared) dial(ctx context.Context) (net.Conn, error) { return sh.down.dial(ctx, sh.o.Dial) }
+
+// warnUnreachable logs that the upstream cannot be reached, at most once a second.
+func (sh *shared) warnUnreachable(err error) {
+	now, last := time.Now().UnixNano(), sh.warned.Load()
+	if now-last > int64(time.Second) && sh.warned.CompareAndSwap(last, now) {
+		sh.o.Log.Warn("upstream cannot be reached", zap.String("upstream", sh.o.UpstreamName), zap.Error(err))
+	}
+}
+
+// internalError is the reply of a command that panicked.
+const internalError = "ERR internal"
+
+// handle runs a lock command. A panic in the handler ends the connection, not the process.
+func (sh *shared) handle(conn redcon.Conn, cmd redcon.Command) {
+	defer func() {
+		if r := recover(); r != nil {
+			sh.o.Log.Error("panic in a command, connection closed", zap.ByteString("command", cmd.Args[0]),
+				zap.String("panic", fmt.Sprint(r)), zap.Stack("stack"))
+			writer := redcon.BaseWriter(conn)
+			if own, ok := conn.(*lockConn); ok {
+				writer = own.Writer
+			}
+			writer.SetBuffer(nil)
+			conn.WriteError(internalError)
+			conn.Close()
+		}
+	}()
+	sh.o.Handler.ServeRESP(conn, cmd)
+}
