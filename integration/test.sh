@@ -1,10 +1,9 @@
 #!/bin/sh
 # Runs every check and test of the project: sh integration/test.sh
 #
-# Needs Go (the version go.mod names, or newer) and, if redis-server or a C compiler is missing, a
-# Debian-like system with root or sudo to install it. Takes about seven minutes on two cores. Runs all
-# there is, whatever fails; what failed is listed last. Nothing runs twice: a test that passes only
-# when it is repeated is wrong.
+# Needs Go (the version in go.mod, or newer) and, if redis-server or a C compiler is missing, a
+# Debian-like system with root or sudo to install it. Continues after a failure, and lists all
+# failures at the end. It repeats no test: one that passes only when repeated is wrong.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -46,12 +45,11 @@ if [ -n "$missing" ]; then
 fi
 export CGO_ENABLED=1 CI="${CI:-1}"
 
-# The simulation's seeds are always the same here: what fails was changed. New ones are tried by sh quorum/internal/sim/seeds.sh.
 export QUORUM_FROM="${QUORUM_FROM:-1}"
 
-# Three things run side by side: tests of real servers, which often wait; searches, which compute all
-# the time; and checks, and then the tests of the other packages. Tests measure no times, so that any
-# order is as good; tests of real servers go first because they take longest.
+# Three lanes run side by side: tests of real servers, which mostly wait; searches, which compute;
+# and checks followed by the tests of all other packages. No test measures time, so the order does
+# not matter. Tests of real servers start first because they take longest.
 
 # check runs a command, which fails by its exit code.
 check() {
@@ -84,20 +82,20 @@ step go build
 go build -race -o "$scratch/lockproxy-race" ./cmd/lockproxy && go build -o "$scratch/lockproxy" ./cmd/lockproxy || failed 'go build ./cmd/lockproxy'
 export INTEGRATION_BINARY="${INTEGRATION_BINARY:-$scratch/lockproxy-race}" INTEGRATION_PLAIN_BINARY="${INTEGRATION_PLAIN_BINARY:-$scratch/lockproxy}"
 
-# Searches and simulated runs do without the race detector, which their packages are run with, too: it
-# makes them ten times as slow. timeout ends what it has started.
+# The searches run without the race detector, which makes them ten times as slow; the other tests of
+# their packages run with it.
 #
-# 300 seeds here: all faults that mutations.sh makes on purpose are found within some hundreds, and these
-# seeds have passed before, so that what fails was changed. New ones are tried by seeds.sh, which also
-# has TestModel visit five times as many states as here.
+# Why 300 seeds: they are always the same, so they show only whether a change broke something that
+# worked. mutations.sh shows how fast the simulation finds faults that were made on purpose. New
+# seeds are for seeds.sh, which also lets TestModel visit five times as many states as here.
 alone='TestModel|TestModelOfLess|TestStorm|TestExplored|TestExploredMutations|TestNewDeploymentExplored|TestTidy|TestAtRandom|TestMutations|TestSimulation'
 step 'go test, simulation and models: in the background'
 QUORUM_SEEDS="${QUORUM_SEEDS:-300}" timeout 1h nice -n 10 go test -vet=off -p 1 -count=1 -timeout 40m -v -run "^($alone)\$" \
 	./quorum/internal/admission ./quorum/internal/model ./quorum/internal/sim >"$scratch/searches" 2>&1 &
 searches=$!
 
-# -count=1: what integration/ tests is a binary, which the cache of test results knows nothing of.
-# -vet=off: it is run below.
+# -count=1, because the cache of test results does not know the binary that these packages test.
+# -vet=off, because go vet runs below.
 go list ./... >"$scratch/packages"
 kind='/integration/(attacks|clients.*|docs|faults|load|locks|operations|relay|sessions)$'
 step 'go test, tests of real servers: in the background'
@@ -114,8 +112,7 @@ step go tool staticcheck ./...
 go build -o "$scratch/staticcheck" honnef.co/go/tools/cmd/staticcheck || failed 'go build staticcheck'
 check "$scratch/staticcheck" ./...
 
-# Modules of their own, for the sake of what they need: they are type-checked and vetted here, with all
-# that they import. What they do takes minutes, a browser, or a network.
+# Other modules are built and vetted only: to run them takes minutes, a browser or a network.
 for module in $(git ls-files '*/go.mod' 2>/dev/null || find . -mindepth 2 -name go.mod -not -path '*/node_modules/*'); do
 	module=$(dirname "$module")
 	check go -C "$module" vet ./...

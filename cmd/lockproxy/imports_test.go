@@ -63,8 +63,8 @@ var mayImport = map[string][]string{
 	"deploy": {},
 	"docs":   {},
 
-	// Tests of the built binary by subject, and their tools. integration/bench, integration/compare and
-	// integration/browser are modules of their own, for the sake of what they measure and drive.
+	// Tests of the built binary by subject, and their tools. bench, compare and browser are modules
+	// of their own, because they need packages that the program does not.
 	"integration/attacks":    {"integration/lab"},
 	"integration/clients":    {"integration/clients/withlock", "integration/lab"},
 	"integration/faults":     {"integration/history", "integration/lab"},

@@ -35,8 +35,8 @@ func floods() []flooder {
 	}
 }
 
-// run sends it on one connection after the other until stop is closed. taken is how much of it was
-// taken.
+// run sends it on one connection after the other until stop is closed, and adds the bytes that were
+// accepted to taken.
 func (f flooder) run(addr string, stop <-chan struct{}, taken *atomic.Int64) {
 	then := strings.Repeat(f.then, max(1, 1<<20/len(f.then)))
 	for {
@@ -68,8 +68,9 @@ func (f flooder) run(addr string, stop <-chan struct{}, taken *atomic.Int64) {
 	}
 }
 
-// beside returns how much is taken from attackers at addr while each of four clients gets the answer
-// to twenty PINGs. Whoever shares a thread with an attacker fares worse than the others.
+// beside attacks addr until each of four clients has the answers to twenty PINGs, and returns how
+// much was taken from the attackers. Four clients, because those that share a thread with an
+// attacker fare worse than the rest.
 func (f flooder) beside(t *testing.T, addr string, attackers int) (megabytes int64) {
 	t.Helper()
 	const victims, pings = 4, 20
@@ -107,10 +108,10 @@ func (f flooder) beside(t *testing.T, addr string, attackers int) (megabytes int
 	return taken.Load() >> 20
 }
 
-// TestFloodersStallNobody: beside attackers, others get their answers, and the proxy works no harder
-// for what attackers send than Redis does, which has to take it, too: work that grows with what an
-// attacker has sent before is many times as much. Processor time is compared, which other work of
-// the machine does not change; how long the others wait beside an attack is for integration/bench.
+// TestFloodersStallNobody: other clients get their answers during an attack, and the proxy spends
+// about as much processor time on it as Redis, which receives the same bytes. Code that searches
+// all that an attacker has sent so far spends a hundred times as much. Load on the machine does not
+// change processor time; integration/bench measures how long other clients wait.
 func TestFloodersStallNobody(t *testing.T) {
 	t.Parallel()
 	upstream := lab.StartRedis(t, "--maxmemory-clients", "400mb")

@@ -13,8 +13,8 @@ import (
 // run out. The masters here have a max-ttl of one or two seconds, so that a quarantine is over
 // soon.
 
-// margin is how much longer than max-ttl a quarantine must last, and may: the upper bound only keeps
-// a test from waiting for ever. The tests of quorum have the exact time.
+// margin returns by how much a quarantine must, and may, outlast max-ttl. The upper bound only keeps
+// a test from hanging; the tests of quorum check the exact time.
 func margin(maxTTL time.Duration) (least, most time.Duration) {
 	return maxTTL / 100, time.Minute
 }

@@ -62,9 +62,8 @@ func TestMastersKilled(t *testing.T) {
 	lab.WaitFor(t, "LOCK after a master came back", lab.Patience, func() bool { return lab.TokenOf(host.Do("LOCK", "back", "30s")) != "" })
 }
 
-// TestMastersHung: with SIGSTOP of two, locks are granted; of three, NOQUORUM says so, and
-// pass-through does not notice. That two cost no LOCK more than its majority takes, and how long
-// NOQUORUM takes, is in the tests of quorum, whose clock is exact.
+// TestMastersHung: SIGSTOP of two masters does not prevent locks; of three it makes LOCK reply
+// NOQUORUM, while pass-through goes on. The tests of quorum check how long both take.
 func TestMastersHung(t *testing.T) {
 	t.Parallel()
 	c := lab.StartCluster(t, 5, "--master-timeout", "2s")
@@ -133,9 +132,9 @@ func TestMastersHidden(t *testing.T) {
 	})
 }
 
-// TestMastersSlow: with two masters slower than the master timeout, locks are granted; three make it
-// NOQUORUM. They are slower by far: on a busy machine the proxy may look at its clock so late that
-// answers have come which it had given up.
+// TestMastersSlow: two masters slower than the master timeout do not prevent locks, three do. They
+// are ten times as slow: on a busy machine the timer of the proxy may fire so late that answers
+// which were due after the timeout count.
 func TestMastersSlow(t *testing.T) {
 	t.Parallel()
 	servers := lab.StartMasters(t, 6)

@@ -71,8 +71,8 @@ var PlainBinary = sync.OnceValues(func() (string, error) {
 	return build("lockproxy-plain", given, false)
 })
 
-// build builds the program, unless a binary is given. It does so in the module of the program: that
-// of the tests may be another one, which does not list what the program needs.
+// build builds the program, unless a binary is given. It runs in the module of the program, because
+// the tests may belong to a module that does not list what the program requires.
 func build(name, given string, race bool) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)

@@ -140,8 +140,8 @@ func (p *Proxy) checkEnd(t testing.TB) {
 	}
 }
 
-// Stop sends SIGTERM and waits for the end, which must come within the drain time. A test that has
-// sent one itself may still see the process end: a second one would cut that short.
+// Stop sends SIGTERM, unless the test has done so, and waits for the end, which must come within the
+// drain timeout. A second SIGTERM would end a proxy that drains with an error.
 func (p *Proxy) Stop(t testing.TB) bool {
 	if !p.ending.Load() {
 		p.Signal(syscall.SIGTERM)

@@ -111,8 +111,8 @@ func TestQueueFull(t *testing.T) {
 	p.WantNoStray(t)
 }
 
-// TestDrainAnswersWaiters: SIGTERM tells who waits that the proxy ends, without waiting for the drain
-// time-out of a minute.
+// TestDrainAnswersWaiters: after SIGTERM the proxy tells waiting clients that it is ending, long
+// before its drain timeout of a minute.
 func TestDrainAnswersWaiters(t *testing.T) {
 	t.Parallel()
 	p := lab.StartTwoProxies(t, "--drain-timeout", "60s")

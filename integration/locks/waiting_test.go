@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// LOCK ... WAIT: who is woken, and in which order. How soon is a matter of the tests of commands,
-// which have an exact clock, and of integration/bench.
+// LOCK ... WAIT: who is woken, and in which order. How soon, the tests of commands check on a clock
+// of their own; integration/bench measures it.
 
 // TestWakeUp: a waiter is woken by a release through the same proxy and through the other one, long
 // before the ttl of a minute is over, and by the holder's expiry, not before it.

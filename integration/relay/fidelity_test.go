@@ -23,6 +23,7 @@ import (
 // somewhere: 2,176 scripts, twenty times as many with INTEGRATION_LONG, or as many as the time of
 // go test allows. What the comparison leaves out, and why, is in specials and plain.
 func TestFidelity(t *testing.T) {
+	lab.Tool(t, "redis-server")
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
 	rounds := 8

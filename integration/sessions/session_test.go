@@ -110,8 +110,8 @@ func TestSessionWithoutUpstream(t *testing.T) {
 }
 
 // TestSessionLockDelay: after an end that was not QUIT the key stays closed for
-// session-lock-delay, 2s. After QUIT and UNLOCK it is free although that is a minute, longer than the
-// test waits.
+// session-lock-delay, 2s. QUIT and UNLOCK free it at once: there the delay is a minute, and the test
+// does not wait that long.
 func TestSessionLockDelay(t *testing.T) {
 	t.Parallel()
 	short, long := lab.StartTwoProxies(t, "--session-lock-delay", "2s"), lab.StartTwoProxies(t, "--session-lock-delay", "60s")
