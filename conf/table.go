@@ -25,13 +25,13 @@ const (
 var table = []setting{
 	{"listen", restart, "where clients connect: host:port, rediss://host:port (TLS), unix:///path", "",
 		func(c *Config) value { return addresses{&c.Listen, parseListen} }},
-	{"upstream", restart, "the Redis of all the rest: host:port, redis[s]://[user:password@]host:port[/db], unix://, " +
+	{"upstream", restart, "serves all other commands: host:port, redis[s]://[user:password@]host:port[/db], unix://, " +
 		"redis+sentinel://",
 		"first master", func(c *Config) value { return address{&c.Upstream} }},
 	{"masters", restart, "servers that keep the locks, comma-separated, as upstream or name@address; an odd number, " +
 		"independent",
 		"the upstream alone", func(c *Config) value { return addresses{&c.Masters, ParseMaster} }},
-	{"embedded", restart, "keep all servers in memory, for trying out, as it is where nothing at all is set", "",
+	{"embedded", restart, "keep all servers in memory, for trying out; without any setting that is the default", "",
 		func(c *Config) value { return boolean{&c.InMemory, "true", "false"} }},
 	{"key-prefix", restart, "comes before every lock's key on the masters", "",
 		func(c *Config) value { return text{&c.KeyPrefix} }},
@@ -39,7 +39,7 @@ var table = []setting{
 		func(c *Config) value { return duration{&c.MinTTL} }},
 	{"max-ttl", restart, "longest ttl a client may ask for; the same in all proxies of a deployment", "",
 		func(c *Config) value { return duration{&c.MaxTTL} }},
-	{"master-timeout", restart, "a master that has answered nothing for so long counts as silent", "",
+	{"master-timeout", restart, "a master that has not answered for this long counts as silent", "",
 		func(c *Config) value { return duration{&c.MasterTimeout} }},
 	{"fencing", restart, "number every token so that a later holder's is greater", "",
 		func(c *Config) value { return boolean{&c.Fencing, "on", "off"} }},
@@ -57,7 +57,7 @@ var table = []setting{
 	{"session-lock-delay", live,
 		"how long a SESSION lock stays closed after a connection ended without QUIT; at most max-ttl", "",
 		func(c *Config) value { return duration{&c.SessionLockDelay} }},
-	{"session-timeout", live, "how long nothing may be heard of a client with a SESSION lock; 1s to 18h", "",
+	{"session-timeout", live, "disconnect a SESSION client after this much silence; 1s to 18h", "",
 		func(c *Config) value { return duration{&c.SessionTimeout} }},
 	{"admin-commands", live, "allow LOCKPROXY LOCKS, RELEASE and ADMIT on network listeners, and releases by the " +
 		"page; Unix sockets always may", "",
@@ -75,7 +75,7 @@ var table = []setting{
 	{"lock-acl-upstream", restart, "the upstream with credentials that may run ACL DRYRUN, in the forms of upstream",
 		"the upstream",
 		func(c *Config) value { return address{&c.LockACLUpstream} }},
-	{"allow-open", restart, "let other machines in although the upstream asks them for no password", "",
+	{"allow-open", restart, "accept remote clients even if the upstream needs no password", "",
 		func(c *Config) value { return boolean{&c.AllowOpen, "true", "false"} }},
 	{"show-masters", live, "name the masters' addresses in errors", "",
 		func(c *Config) value { return boolean{&c.ShowMasters, "true", "false"} }},

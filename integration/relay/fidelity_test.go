@@ -30,10 +30,10 @@ func TestFidelity(t *testing.T) {
 	if os.Getenv("INTEGRATION_LONG") != "" {
 		rounds *= 20
 	}
+	first := lab.StartRedis(t) // not in the subtest: without redis-server the whole test is skipped
 	report := &fidelityReport{cells: map[string]int{}, commands: map[string]int{}}
 	var all []described
 	t.Run("scripts", func(t *testing.T) {
-		first := lab.StartRedis(t)
 		all = describeCommands(t, first)
 		first.Must(t, "SET", "x", "y")
 		g := newGrammar(all, lab.Scalar(first.Do(t, "DUMP", "x")))
