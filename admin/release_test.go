@@ -19,7 +19,7 @@ import (
 
 // releaser records the locks that it is asked to release.
 type releaser struct {
-	by    Operator
+	by    stat.Operator
 	key   string
 	fence uint64
 	calls int
@@ -28,7 +28,7 @@ type releaser struct {
 	may   error // of MayRelease
 }
 
-func (r *releaser) release(_ context.Context, by Operator, key string, fence uint64) (bool, error) {
+func (r *releaser) release(_ context.Context, by stat.Operator, key string, fence uint64) (bool, error) {
 	r.by, r.key, r.fence = by, key, fence
 	r.calls++
 	return r.freed, r.err
@@ -37,7 +37,7 @@ func (r *releaser) release(_ context.Context, by Operator, key string, fence uin
 func releaseFixture(t *testing.T, change func(*Options)) (*fixture, *releaser) {
 	r := &releaser{freed: true}
 	return newFixture(t, func(o *Options) {
-		o.MayRelease, o.Release = func(Operator) error { return r.may }, r.release
+		o.MayRelease, o.Release = func(stat.Operator) error { return r.may }, r.release
 		if change != nil {
 			change(o)
 		}
