@@ -123,7 +123,7 @@ func TestMetricsLint(t *testing.T) {
 	}
 }
 
-func TestReady(t *testing.T) {
+func TestReadyNeedsMajorityAndUpstream(t *testing.T) {
 	f := newFixture(t, nil)
 	if w := f.ask("GET", "/readyz", nil); w.Code != 200 || w.Body.String() != "ready\n" {
 		t.Errorf("two of three vote: %d %q", w.Code, w.Body)
@@ -152,9 +152,9 @@ func slowState() State {
 	return s
 }
 
-// TestLoadMetrics: slow masters and overload have metrics. A slow master votes and is no spare
-// one.
-func TestLoadMetrics(t *testing.T) {
+// TestSlowMastersAndOverloadHaveMetrics: slow masters and overload have metrics. A slow master
+// votes and is no spare one.
+func TestSlowMastersAndOverloadHaveMetrics(t *testing.T) {
 	f := newFixture(t, nil)
 	s := slowState()
 	f.state.Store(&s)
@@ -183,32 +183,34 @@ func TestLoadMetrics(t *testing.T) {
 	}
 }
 
-// TestLoadReport: the page gets the same in words, the lateness for a minute.
-func TestLoadReport(t *testing.T) {
+// TestReportDescribesLoad: the page gets the same in words, the lateness for a minute.
+func TestReportDescribesLoad(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, tt := range []struct {
 		ago      time.Duration
 		lateness string
 	}{{12 * time.Second, "this proxy was late by 2 s, 12 s ago"}, {time.Hour, ""}} {
-		s := slowState()
-		var r report
-		if err := json.Unmarshal(f.report(&s, nil, s.Load.LateAt.Add(tt.ago)), &r); err != nil {
-			t.Fatal(err)
-		}
-		if r.Voting != 3 || r.Slow != 1 || r.Spare != 0 || r.Quorum != "3 of 3 vote, 1 slow, 2 needed, none may fail" ||
-			r.Unsent != 8123 || r.Lateness != tt.lateness {
-			t.Errorf("got %+v", r)
-		}
-		if m := r.Masters[2]; !m.Slow || m.Late != 9 || m.State != "voting" ||
-			m.Reason != "answers in 62 ms, later than the majority needs" || r.Masters[0].Slow {
-			t.Errorf("got %+v", m)
-		}
+		t.Run(tt.ago.String(), func(t *testing.T) {
+			s := slowState()
+			var r report
+			if err := json.Unmarshal(f.report(&s, nil, s.Load.LateAt.Add(tt.ago)), &r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Voting != 3 || r.Slow != 1 || r.Spare != 0 || r.Quorum != "3 of 3 vote, 1 slow, 2 needed, none may fail" ||
+				r.Unsent != 8123 || r.Lateness != tt.lateness {
+				t.Errorf("got %+v", r)
+			}
+			if m := r.Masters[2]; !m.Slow || m.Late != 9 || m.State != "voting" ||
+				m.Reason != "answers in 62 ms, later than the majority needs" || r.Masters[0].Slow {
+				t.Errorf("got %+v", m)
+			}
+		})
 	}
 }
 
-// TestToken: every address but the two for load balancers asks for the token, and those two show
-// no details without it.
-func TestToken(t *testing.T) {
+// TestTokenIsRequired: every address but the two for load balancers asks for the token, and those
+// two show no details without it.
+func TestTokenIsRequired(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Token = func() string { return "s3cret" }
 		o.LogLevel = http.NotFoundHandler()
@@ -225,28 +227,32 @@ func TestToken(t *testing.T) {
 		"no scheme":    func(r *http.Request) { r.Header.Set("Authorization", "s3cret") },
 		"empty":        func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") },
 	} {
-		for _, path := range protected {
-			if w := f.ask("GET", path, edit); w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" ||
-				strings.Contains(w.Body.String(), "s3cret") {
-				t.Errorf("%s with %s: %d", path, name, w.Code)
+		t.Run(name, func(t *testing.T) {
+			for _, path := range protected {
+				if w := f.ask("GET", path, edit); w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" ||
+					strings.Contains(w.Body.String(), "s3cret") {
+					t.Errorf("%s with %s: %d", path, name, w.Code)
+				}
 			}
-		}
-		if w := f.ask("GET", "/readyz", edit); w.Code != 503 || w.Body.String() != "not ready\n" {
-			t.Errorf("/readyz with %s: %d %q", name, w.Code, w.Body)
-		}
+			if w := f.ask("GET", "/readyz", edit); w.Code != 503 || w.Body.String() != "not ready\n" {
+				t.Errorf("/readyz with %s: %d %q", name, w.Code, w.Body)
+			}
+		})
 	}
 	for name, edit := range map[string]func(*http.Request){
 		"password": func(r *http.Request) { r.SetBasicAuth("anybody", "s3cret") },
 		"bearer":   func(r *http.Request) { r.Header.Set("Authorization", "bearer s3cret") },
 	} {
-		for _, path := range []string{"/", "/metrics", "/locks", "/debug/pprof/heap"} {
-			if w := f.ask("GET", path, edit); w.Code != 200 {
-				t.Errorf("%s with the right %s: %d", path, name, w.Code)
+		t.Run(name, func(t *testing.T) {
+			for _, path := range []string{"/", "/metrics", "/locks", "/debug/pprof/heap"} {
+				if w := f.ask("GET", path, edit); w.Code != 200 {
+					t.Errorf("%s with the right %s: %d", path, name, w.Code)
+				}
 			}
-		}
-		if w := f.ask("GET", "/readyz", edit); !strings.Contains(w.Body.String(), "upstream 10.0.0.9:6379") {
-			t.Errorf("/readyz with the right %s: %q", name, w.Body)
-		}
+			if w := f.ask("GET", "/readyz", edit); !strings.Contains(w.Body.String(), "upstream 10.0.0.9:6379") {
+				t.Errorf("/readyz with the right %s: %q", name, w.Body)
+			}
+		})
 	}
 }
 
@@ -257,9 +263,11 @@ func TestRefusesOtherSites(t *testing.T) {
 	for host, want := range map[string]int{"127.0.0.1:9380": 200, "[::1]:9380": 200, "localhost:9380": 200,
 		"localhost": 200, "": 200, "10.0.0.1": 200,
 		"evil.example:9380": 421, "evil.example": 421, "evil": 421, "127.0.0.1.evil.example": 421} {
-		if w := local.ask("GET", "/metrics", func(r *http.Request) { r.Host = host }); w.Code != want {
-			t.Errorf("Host %q: %d, want %d", host, w.Code, want)
-		}
+		t.Run(host, func(t *testing.T) {
+			if w := local.ask("GET", "/metrics", func(r *http.Request) { r.Host = host }); w.Code != want {
+				t.Errorf("Host %q: %d, want %d", host, w.Code, want)
+			}
+		})
 	}
 	tokened := newFixture(t, func(o *Options) { o.Local, o.Token = true, func() string { return "x" } })
 	if w := tokened.ask("GET", "/healthz", func(r *http.Request) { r.Host = "proxy.example" }); w.Code != 200 {
@@ -286,9 +294,9 @@ func TestRefusesOtherSites(t *testing.T) {
 	}
 }
 
-// TestPageFiles: the server has all files of the page and no others, and they load no other
-// resources.
-func TestPageFiles(t *testing.T) {
+// TestPageLoadsOnlyItsOwnFiles: the server has all files of the page and no others, and they load
+// no other resources.
+func TestPageLoadsOnlyItsOwnFiles(t *testing.T) {
 	f := newFixture(t, nil)
 	entries, err := pageFiles.ReadDir("page")
 	if err != nil || len(entries) != len(pageTypes) {
@@ -360,13 +368,15 @@ func TestLocks(t *testing.T) {
 	}
 	for search, want := range map[string]string{"": "", "job": "*job*", "job:*": "job:*", `a\b`: `*a\\b*`,
 		"[ab]": "[ab]"} {
-		f.next = 0
-		f.locks.kept = map[string]keptPage{}
-		before := f.asked.Load()
-		f.ask("GET", "/locks?search="+strings.ReplaceAll(search, `\`, "%5C"), nil)
-		if f.match != want || f.asked.Load() != before+1 {
-			t.Errorf("search %q asks for %q %d times, want %q once", search, f.match, f.asked.Load()-before, want)
-		}
+		t.Run(search, func(t *testing.T) {
+			f.next = 0
+			f.locks.kept = map[string]keptPage{}
+			before := f.asked.Load()
+			f.ask("GET", "/locks?search="+strings.ReplaceAll(search, `\`, "%5C"), nil)
+			if f.match != want || f.asked.Load() != before+1 {
+				t.Errorf("search %q asks for %q %d times, want %q once", search, f.match, f.asked.Load()-before, want)
+			}
+		})
 	}
 	f.err = errors.New("NOQUORUM 1 of 3")
 	if w := f.ask("GET", "/locks?search=x", nil); w.Code != 502 || !strings.Contains(w.Body.String(), "1 of 3") {

@@ -18,9 +18,9 @@ func lockEvent(key string, outcome stat.Outcome, took time.Duration) *stat.Event
 		Owner: "me<b>", Client: someClient, Fence: 7}
 }
 
-// TestFights: a contended key shows its refusals and waits, the longest and mean wait, and who
-// held it before and since.
-func TestFights(t *testing.T) {
+// TestFightsCountRefusalsAndWaits: a contended key shows its refusals and waits, the longest and
+// mean wait, and who held it before and since.
+func TestFightsCountRefusalsAndWaits(t *testing.T) {
 	f, now := newFights(), time.Unix(6000, 0)
 	f.note(lockEvent("quiet", stat.OutcomeGranted, 0), now)
 	f.note(lockEvent("quick", stat.OutcomeGranted, shortWait-1), now)
@@ -60,8 +60,9 @@ func TestFights(t *testing.T) {
 	}
 }
 
-// TestFightsBound: however many keys there are, few are kept, and those with the most events stay.
-func TestFightsBound(t *testing.T) {
+// TestFightsAreBounded: however many keys there are, few are kept, and those with the most events
+// stay.
+func TestFightsAreBounded(t *testing.T) {
 	f, now := newFights(), time.Unix(6000, 0)
 	for i := range 20_000 {
 		f.note(lockEvent(fmt.Sprint("key", i), stat.OutcomeTaken, 0), now)
@@ -86,8 +87,8 @@ func TestFightsBound(t *testing.T) {
 	}
 }
 
-// TestFaults: errors are counted by kind, since the start and for each second.
-func TestFaults(t *testing.T) {
+// TestFaultsAreCountedByKind: errors are counted by kind, since the start and for each second.
+func TestFaultsAreCountedByKind(t *testing.T) {
 	m, now := NewMeter(nil), time.Unix(6000, 0)
 	s := newSampler(m, now)
 	m.Note(&stat.Event{Command: "lock", Outcome: stat.OutcomeNoQuorum})

@@ -11,14 +11,9 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
-)
 
-// Operator is who releases a lock on the page.
-type Operator struct {
-	Client net.Addr
-	Unix   bool // on a Unix socket
-	Token  bool // has shown the token
-}
+	"lockproxy/stat"
+)
 
 const (
 	releaseTime = 5 * time.Second
@@ -28,8 +23,8 @@ const (
 )
 
 // operator is who sends a request that protect has let through.
-func (s *Server) operator(client net.Addr) Operator {
-	return Operator{Client: client, Unix: s.o.Unix, Token: s.o.Token() != ""}
+func (s *Server) operator(client net.Addr) stat.Operator {
+	return stat.Operator{Client: client, Unix: s.o.Unix, Token: s.o.Token() != ""}
 }
 
 // whyNoRelease returns the reason why the page may not release locks, or "" if it may.

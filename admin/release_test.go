@@ -19,7 +19,7 @@ import (
 
 // releaser records the locks that it is asked to release.
 type releaser struct {
-	by    Operator
+	by    stat.Operator
 	key   string
 	fence uint64
 	calls int
@@ -28,7 +28,7 @@ type releaser struct {
 	may   error // of MayRelease
 }
 
-func (r *releaser) release(_ context.Context, by Operator, key string, fence uint64) (bool, error) {
+func (r *releaser) release(_ context.Context, by stat.Operator, key string, fence uint64) (bool, error) {
 	r.by, r.key, r.fence = by, key, fence
 	r.calls++
 	return r.freed, r.err
@@ -37,7 +37,7 @@ func (r *releaser) release(_ context.Context, by Operator, key string, fence uin
 func releaseFixture(t *testing.T, change func(*Options)) (*fixture, *releaser) {
 	r := &releaser{freed: true}
 	return newFixture(t, func(o *Options) {
-		o.MayRelease, o.Release = func(Operator) error { return r.may }, r.release
+		o.MayRelease, o.Release = func(stat.Operator) error { return r.may }, r.release
 		if change != nil {
 			change(o)
 		}
@@ -87,9 +87,9 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseRefused: a request that does not come from this server's page, or has no valid key,
-// never reaches the masters.
-func TestReleaseRefused(t *testing.T) {
+// TestReleaseRefusesOtherPages: a request that does not come from this server's page, or has no
+// valid key, never reaches the masters.
+func TestReleaseRefusesOtherPages(t *testing.T) {
 	f, r := releaseFixture(t, func(o *Options) { o.Local = true })
 	set := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
@@ -120,9 +120,11 @@ func TestReleaseRefused(t *testing.T) {
 		"a fence below zero": {`{"key":"6a6f62","fence":"-1"}`, nil, 400},
 		"no object":          {`[1]`, nil, 400},
 	} {
-		if code, text := f.askRelease(c.body, c.edit); code != c.want {
-			t.Errorf("%s: %d %s, want %d", name, code, text, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if code, text := f.askRelease(c.body, c.edit); code != c.want {
+				t.Errorf("%s: %d %s, want %d", name, code, text, c.want)
+			}
+		})
 	}
 	if r.calls != 0 {
 		t.Errorf("%d releases were asked for", r.calls)
@@ -136,9 +138,9 @@ func TestReleaseRefused(t *testing.T) {
 	}
 }
 
-// TestReleaseToken: with a token set, exactly the clients that show it count as operators with a
-// token.
-func TestReleaseToken(t *testing.T) {
+// TestReleaseKnowsWhoShowedTheToken: with a token set, exactly the clients that show it count as
+// operators with a token.
+func TestReleaseKnowsWhoShowedTheToken(t *testing.T) {
 	f, r := releaseFixture(t, func(o *Options) { o.Token = func() string { return "s3cret" } })
 	shown := func(r *http.Request) { r.SetBasicAuth("me", "s3cret") }
 	good := `{"key":"6a6f62","fence":"7"}`
@@ -150,8 +152,9 @@ func TestReleaseToken(t *testing.T) {
 	}
 }
 
-// TestReleaseForgets: after a release the list is asked for again, not served from before.
-func TestReleaseForgets(t *testing.T) {
+// TestReleaseDropsStoredLists: after a release the list is asked for again, not served from
+// before.
+func TestReleaseDropsStoredLists(t *testing.T) {
 	f, _ := releaseFixture(t, nil)
 	f.ask("GET", "/locks", nil)
 	f.askRelease(`{"key":"6a6f62","fence":"7"}`, nil)

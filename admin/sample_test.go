@@ -9,8 +9,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestSample: rates and quantiles cover only the time between two samples.
-func TestSample(t *testing.T) {
+// TestSampleCoversItsInterval: rates and quantiles cover only the time between two samples.
+func TestSampleCoversItsInterval(t *testing.T) {
 	m := NewMeter(nil)
 	start := time.Now()
 	for range 1000 {
@@ -43,9 +43,11 @@ func TestSample(t *testing.T) {
 		low, high float64
 	}{"lock50": {got.Lock50, 0.65, 1.05}, "lock99": {got.Lock99, 68, 110}, "wait50": {got.Wait50, 100, 200},
 		"wait99": {got.Wait99, 100, 200}} {
-		if got := value(c.got); got < c.low || got > c.high {
-			t.Errorf("%s is %v, want %v to %v", name, got, c.low, c.high)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := value(c.got); got < c.low || got > c.high {
+				t.Errorf("%s is %v, want %v to %v", name, got, c.low, c.high)
+			}
+		})
 	}
 	quiet := s.next(State{Traffic: stat.Traffic{Commands: 50}}, start.Add(3*time.Second))
 	if quiet.Granted != 0 || quiet.Errors != 0 || quiet.Commands != 0 || quiet.Lock50 != nil || quiet.Wait99 != nil {
@@ -61,12 +63,14 @@ func TestQuantileAboveAllBounds(t *testing.T) {
 	}
 }
 
-func TestShown(t *testing.T) {
+func TestKeysAreShownPrintable(t *testing.T) {
 	for text, want := range map[string]string{"job:1": "job:1", "Grüße ✓": "Grüße ✓",
 		"<b>": "<b>", "a\nb": `a\nb`,
 		"\xff": `\xff`, "a\u202eb": `a\u202eb`, "": "", `q"`: `q"`} {
-		if got := plain.Escape(text); got != want {
-			t.Errorf("%q is shown as %q, want %q", text, got, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if got := plain.Escape(text); got != want {
+				t.Errorf("%q is shown as %q, want %q", text, got, want)
+			}
+		})
 	}
 }

@@ -35,11 +35,11 @@ type Options struct {
 	// next page, 0 after the last. It is called one call at a time, and only for an operator.
 	Locks func(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []stat.Lock, err error)
 	// MayRelease says whether Release would do anything. It never blocks.
-	MayRelease func(by Operator) error
+	MayRelease func(by stat.Operator) error
 	// Release frees the lock of key, if its fence is still that one or 0, and reports whether
 	// there was one. Its error is an fs.ErrPermission if it was not allowed. Nil, with MayRelease:
 	// the page cannot release locks.
-	Release func(ctx context.Context, by Operator, key string, fence uint64) (freed bool, err error)
+	Release func(ctx context.Context, by stat.Operator, key string, fence uint64) (freed bool, err error)
 	// Explain returns the text of an error of Locks, MayRelease or Release.
 	Explain func(error) string
 

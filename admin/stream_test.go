@@ -23,9 +23,9 @@ func (f *fixture) serve(t *testing.T) (url string) {
 	return "http://" + ln.Addr().String()
 }
 
-// TestStream: first the history and a report, then one a second; so many may look and no more; the
-// end of the server ends it.
-func TestStream(t *testing.T) {
+// TestStreamSendsHistoryThenReports: first the history and a report, then one a second; so many
+// may look and no more; the end of the server ends it.
+func TestStreamSendsHistoryThenReports(t *testing.T) {
 	f := newFixture(t, nil)
 	url := f.serve(t)
 	var bodies []io.ReadCloser
@@ -99,9 +99,9 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 
 func noReport() []byte { return nil }
 
-// TestLimited: connections beyond the limit wait until another is closed, and Close ends the
-// waiting.
-func TestLimited(t *testing.T) {
+// TestConnectionsBeyondTheLimitWait: connections beyond the limit wait until another is closed,
+// and Close ends the waiting.
+func TestConnectionsBeyondTheLimitWait(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

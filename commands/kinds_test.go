@@ -14,6 +14,7 @@ import (
 
 	"lockproxy/quorum"
 	"lockproxy/resp"
+	"lockproxy/stat"
 )
 
 // fifteen are as many keys as KEYS takes, beside the key of the command.
@@ -226,7 +227,7 @@ func readUntilPong(c net.Conn) (string, error) {
 // TestSlotsReply: LOCKINFO and LOCKS show the slots of a lock with LIMIT, and no other has any.
 func TestSlotsReply(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
-	slots := []quorum.Slot{{Slot: 0, Fence: 7, Owner: "me", TTL: time.Second}, {Slot: 3, Fence: 9, TTL: 2 * time.Second}}
+	slots := []stat.Slot{{Slot: 0, Fence: 7, Owner: "me", TTL: time.Second}, {Slot: 3, Fence: 9, TTL: 2 * time.Second}}
 	const (
 		head = "held :3 masters :5 ttl :2000 fence :9 owner  waiting :0 "
 		list = " slots *2 *8 slot :0 fence :7 owner me ttl :1000 *8 slot :3 fence :9 owner  ttl :2000"
@@ -253,7 +254,7 @@ func TestSlotsReply(t *testing.T) {
 
 // TestSlotsReply3: in RESP3 the slots are maps.
 func TestSlotsReply3(t *testing.T) {
-	locker := &fakeLocker{info: quorum.Info{Key: "a", Held: 1, Masters: 1, Mode: quorum.Limited, Holders: 1, Slots: []quorum.Slot{{Slot: 5, Fence: 7}}}}
+	locker := &fakeLocker{info: quorum.Info{Key: "a", Held: 1, Masters: 1, Mode: quorum.Limited, Holders: 1, Slots: []stat.Slot{{Slot: 5, Fence: 7}}}}
 	service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute})
 	c := serve(t, byHandler, service, locker, resp.Options{Dial: redisDial(t)}).(*net.TCPConn)
 	io.WriteString(c, "HELLO 3\r\nLOCKINFO a\r\n")

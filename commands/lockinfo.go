@@ -75,7 +75,7 @@ func (s *Service) writeInfo(c *call, info *quorum.Info, withKey bool) {
 }
 
 // writeSlots writes an array of maps, one for each slot that is taken.
-func (c *call) writeSlots(slots []quorum.Slot) {
+func (c *call) writeSlots(slots []stat.Slot) {
 	c.writeArray(len(slots))
 	for _, slot := range slots {
 		c.writeMap(4)

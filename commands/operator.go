@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,16 +34,9 @@ var (
 	ErrChanged = errors.New("another holds the lock now: look again")
 )
 
-// Operator is who asks on the page.
-type Operator struct {
-	Client net.Addr
-	Unix   bool // on a Unix socket
-	Token  bool // with the admin-token
-}
-
 // MayRelease returns ErrNotAllowed, ErrNeedsToken or nil, by what was known last of the upstream.
 // It never blocks. ReleaseShown decides.
-func (s *Service) MayRelease(by Operator) error {
+func (s *Service) MayRelease(by stat.Operator) error {
 	wantsLogin, _ := s.o.Gate.Last()
 	switch {
 	case by.Unix:
@@ -59,7 +51,7 @@ func (s *Service) MayRelease(by Operator) error {
 
 // checkRelease is MayRelease with the upstream's word of now. A client without the token counts as
 // one that has not logged in.
-func (s *Service) checkRelease(ctx context.Context, by Operator) error {
+func (s *Service) checkRelease(ctx context.Context, by stat.Operator) error {
 	if err := s.MayRelease(by); err != nil || by.Unix || by.Token {
 		return err
 	}
@@ -72,7 +64,7 @@ func (s *Service) checkRelease(ctx context.Context, by Operator) error {
 // ReleaseShown frees the lock of key if its fence still is the one that the operator saw; 0: as it
 // has none, whatever it is. It reports whether there was such a lock. Between the look and the
 // release another client may get the lock, and then loses it: the masters compare no fences.
-func (s *Service) ReleaseShown(ctx context.Context, by Operator, key string,
+func (s *Service) ReleaseShown(ctx context.Context, by stat.Operator, key string,
 	fence uint64) (freed bool, err error) {
 	start := time.Now()
 	outcome := stat.OutcomeDenied

@@ -17,7 +17,7 @@ func TestReleaseShown(t *testing.T) {
 	type askedFor = []string
 	looked, freed := `inspect "job"`, `release key "job"`
 	for name, tt := range map[string]struct {
-		by      Operator
+		by      stat.Operator
 		on      bool // admin-commands
 		gate    fakeGate
 		fence   uint64
@@ -29,14 +29,14 @@ func TestReleaseShown(t *testing.T) {
 		asked   askedFor
 	}{
 		"not allowed": {want: ErrNotAllowed, outcome: stat.OutcomeDenied, fence: 7},
-		"token alone": {by: Operator{Token: true}, want: ErrNotAllowed, outcome: stat.OutcomeDenied},
+		"token alone": {by: stat.Operator{Token: true}, want: ErrNotAllowed, outcome: stat.OutcomeDenied},
 		"no login":    {on: true, gate: fakeGate{required: true}, want: ErrNeedsToken, outcome: stat.OutcomeDenied},
 		"no word":     {on: true, gate: fakeGate{err: quorum.ErrLate}, want: ErrNeedsToken, outcome: stat.OutcomeDenied},
 		"asked then": {on: true, gate: fakeGate{unknown: true}, outcome: stat.OutcomeReleased,
 			asked: askedFor{freed}},
-		"token": {by: Operator{Token: true}, on: true, gate: fakeGate{required: true}, fence: 7,
+		"token": {by: stat.Operator{Token: true}, on: true, gate: fakeGate{required: true}, fence: 7,
 			held: quorum.Info{Held: 3, Fence: 7}, outcome: stat.OutcomeReleased, asked: askedFor{looked, freed}},
-		"socket": {by: Operator{Unix: true}, gate: fakeGate{required: true}, outcome: stat.OutcomeReleased,
+		"socket": {by: stat.Operator{Unix: true}, gate: fakeGate{required: true}, outcome: stat.OutcomeReleased,
 			asked: askedFor{freed}},
 		"another's": {on: true, fence: 7, held: quorum.Info{Held: 3, Fence: 8}, want: ErrChanged,
 			outcome: stat.OutcomeNotHeld, asked: askedFor{looked}},

@@ -35,13 +35,11 @@ func (s *Service) Locks(ctx context.Context, cursor uint64, match string, count 
 	next, found, err := s.o.Locker.Scan(ctx, cursor, match, count)
 	for _, info := range found {
 		l := stat.Lock{Key: info.Key, Mode: info.Mode.String(), Holders: info.Holders, Owner: info.Owner,
-			Fence: info.Fence, Held: info.Held, TTL: info.TTL, Waiting: s.queues.Waiters(info.Key)}
+			Fence: info.Fence, Held: info.Held, TTL: info.TTL, Waiting: s.queues.Waiters(info.Key),
+			Slots: info.Slots}
 		// without a fence a lock cannot be told from an earlier one of the key
 		if info.Fence != 0 && info.Mode == quorum.Exclusive {
 			l.Age = s.grants.age(info.Key, info.Fence)
-		}
-		for _, slot := range info.Slots {
-			l.Slots = append(l.Slots, stat.Slot(slot))
 		}
 		locks = append(locks, l)
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestLockACLSettings: lock-acl needs a server to ask, and settings without effect are refused. No
-// output contains a password.
-func TestLockACLSettings(t *testing.T) {
+// TestLockACLNeedsUpstream: lock-acl needs a server to ask, and settings without effect are
+// refused. No output contains a password.
+func TestLockACLNeedsUpstream(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -23,13 +23,15 @@ func TestLockACLSettings(t *testing.T) {
 		{[]string{"--upstream", "a:1", "--lock-acl", "on", "--lock-acl-upstream", "redis://asker:hush@a:1",
 			"--upstream-tls-ca", "f"}, "upstream-tls-ca \"f\" needs a rediss:// address"},
 	} {
-		cfg, err := Load(tt.args, nil)
-		if (err == nil) != (tt.want == "") || err != nil &&
-			(!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hush")) {
-			t.Errorf("%q: got %v, want %q", tt.args, err, tt.want)
-		}
-		if err == nil && strings.Contains(cfg.Values()["lock-acl-upstream"], "hush") {
-			t.Errorf("%q: a password shows", tt.args)
-		}
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			cfg, err := Load(tt.args, nil)
+			if (err == nil) != (tt.want == "") || err != nil &&
+				(!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hush")) {
+				t.Errorf("%q: got %v, want %q", tt.args, err, tt.want)
+			}
+			if err == nil && strings.Contains(cfg.Values()["lock-acl-upstream"], "hush") {
+				t.Errorf("%q: a password shows", tt.args)
+			}
+		})
 	}
 }

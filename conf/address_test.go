@@ -35,10 +35,12 @@ func TestParseAddress(t *testing.T) {
 		"h h:1": {}, "h\n:1": {},
 		"tcp://h:1": {}, "m1@h:1": {}, "m1@redis://h:1": {}, "@h:1": {},
 	} {
-		got, err := ParseAddress(text)
-		if want.IsZero() != (err != nil) || got != want {
-			t.Errorf("%q: got %#v %v, want %#v", text, got, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			got, err := ParseAddress(text)
+			if want.IsZero() != (err != nil) || got != want {
+				t.Errorf("%q: got %#v %v, want %#v", text, got, err, want)
+			}
+		})
 	}
 }
 
@@ -58,18 +60,22 @@ func TestParseMaster(t *testing.T) {
 		"m1@m2@h:1": {}, "m1@u:p@h:1": {},
 		"u:p@h:1": {}, "m1@http://h:1": {}, "m1@redis://u@h:1": {},
 	} {
-		a, err := ParseMaster(text)
-		if want.IsZero() != (err != nil) || a != want {
-			t.Errorf("%q: got %#v %v, want %#v", text, a, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			a, err := ParseMaster(text)
+			if want.IsZero() != (err != nil) || a != want {
+				t.Errorf("%q: got %#v %v, want %#v", text, a, err, want)
+			}
+		})
 	}
 	for text, want := range map[string][2]string{ // Name, String
 		"m1@redis://u:p@h:1/2": {"m1@h:1", "m1@redis://h:1/2"}, "m1@rediss://h:1": {"m1@h:1", "m1@rediss://h:1"},
 		"m1@h:1": {"m1@h:1", "m1@h:1"}, "m1@unix:///x": {"m1@unix:///x", "m1@unix:///x"},
 	} {
-		if a, err := ParseMaster(text); err != nil || a.Name() != want[0] || a.String() != want[1] {
-			t.Errorf("%q: got %s and %s, %v; want %s and %s", text, a.Name(), a.String(), err, want[0], want[1])
-		}
+		t.Run(text, func(t *testing.T) {
+			if a, err := ParseMaster(text); err != nil || a.Name() != want[0] || a.String() != want[1] {
+				t.Errorf("%q: got %s and %s, %v; want %s and %s", text, a.Name(), a.String(), err, want[0], want[1])
+			}
+		})
 	}
 }
 
@@ -80,9 +86,11 @@ func TestParseListen(t *testing.T) {
 		"unix:///x": {Network: "unix", Addr: "/x"}, "redis://u:p@h:1": {}, "h:1/1": {}, "redis://h:1/1": {}, "6380": {},
 		"": {},
 	} {
-		if got, err := parseListen(text); want.IsZero() != (err != nil) || got != want {
-			t.Errorf("%q: got %#v %v, want %#v", text, got, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if got, err := parseListen(text); want.IsZero() != (err != nil) || got != want {
+				t.Errorf("%q: got %#v %v, want %#v", text, got, err, want)
+			}
+		})
 	}
 }
 
@@ -92,10 +100,12 @@ func TestLoopback(t *testing.T) {
 		"unix:///x": true,
 		"0.0.0.0:1": false, ":1": false, "[::]:1": false, "10.0.0.1:1": false, "h:1": false, "rediss://127.0.0.1:1": true,
 	} {
-		a, err := parseListen(text)
-		if err != nil || a.Loopback() != want {
-			t.Errorf("%q: got %v %v, want %v", text, a.Loopback(), err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			a, err := parseListen(text)
+			if err != nil || a.Loopback() != want {
+				t.Errorf("%q: got %v %v, want %v", text, a.Loopback(), err, want)
+			}
+		})
 	}
 }
 
@@ -122,15 +132,17 @@ func TestDurations(t *testing.T) {
 		"1us": -1, "1d": -1, "1_000": -1, "0x1": -1, "9223372036855ms": -1, "60": -1, "9999999999999999999": -1,
 		"2562048h": -1, "١": -1,
 	} {
-		got, err := ParseDuration(text)
-		if (err != nil) != (want < 0) || err == nil && got != want {
-			t.Errorf("%q: got %v %v, want %v", text, got, err, want)
-		}
-		if err == nil {
-			if back, err := ParseDuration(plain.Duration(got)); err != nil || back != got {
-				t.Errorf("%q: %s reads as %v, %v", text, plain.Duration(got), back, err)
+		t.Run(text, func(t *testing.T) {
+			got, err := ParseDuration(text)
+			if (err != nil) != (want < 0) || err == nil && got != want {
+				t.Errorf("%q: got %v %v, want %v", text, got, err, want)
 			}
-		}
+			if err == nil {
+				if back, err := ParseDuration(plain.Duration(got)); err != nil || back != got {
+					t.Errorf("%q: %s reads as %v, %v", text, plain.Duration(got), back, err)
+				}
+			}
+		})
 	}
 }
 

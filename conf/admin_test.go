@@ -31,14 +31,16 @@ func TestAdminSettings(t *testing.T) {
 		"--admin-listen [::1]:1 --admin-token=": "--admin-token: is empty or has control characters",
 		"--audit-log=":                          "audit-log is empty: off, log or a file",
 	} {
-		_, err := Load(strings.Fields(args), serverless(strings.Fields(args), nil))
-		got := ""
-		if err != nil {
-			got = strings.TrimPrefix(err.Error(), "--")
-		}
-		if got != strings.TrimPrefix(want, "--") {
-			t.Errorf("%s: got %q, want %q", args, got, want)
-		}
+		t.Run(args, func(t *testing.T) {
+			_, err := Load(strings.Fields(args), serverless(strings.Fields(args), nil))
+			got := ""
+			if err != nil {
+				got = strings.TrimPrefix(err.Error(), "--")
+			}
+			if got != strings.TrimPrefix(want, "--") {
+				t.Errorf("%s: got %q, want %q", args, got, want)
+			}
+		})
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestChanges: every setting that differs is named, with both values and no password, and only
-// live ones are taken.
-func TestChanges(t *testing.T) {
+// TestChangesNameDifferingSettings: every setting that differs is named, with both values and no
+// password, and only live ones are taken.
+func TestChangesNameDifferingSettings(t *testing.T) {
 	from := mustLoad(t, []string{"--masters", "a:1,b:1,redis://u:old@c:1", "--max-ttl", "60s", "--max-clients", "10"},
 		nil)
 	to := mustLoad(t, []string{"--masters", "a:1,b:1,redis://u:new@c:1", "--max-ttl", "30s", "--max-clients", "20",
@@ -37,8 +37,9 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestTakeWhatCannotRun: a live setting that is right only together with one that needs a restart.
-func TestTakeWhatCannotRun(t *testing.T) {
+// TestTakeRefusesInvalidCombinations: a live setting that is right only together with one that
+// needs a restart.
+func TestTakeRefusesInvalidCombinations(t *testing.T) {
 	from := mustLoad(t, nil, nil)
 	to := mustLoad(t, []string{"--embedded", "--max-ttl", "2m", "--session-lock-delay", "90s"}, nil)
 	if _, err := from.Take(to); err == nil || err.Error() != "session-lock-delay 90s exceeds max-ttl 60s" {

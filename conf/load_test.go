@@ -79,14 +79,16 @@ func TestWarnings(t *testing.T) {
 		"--masters=a:1,b:1,c:1 --allow-eviction": {"allow-eviction true: a master that is short of memory may drop " +
 			"locks that are held"},
 	} {
-		if got := mustLoad(t, strings.Fields(args), nil).Warnings(); !slices.Equal(got, want) {
-			t.Errorf("%s: got warnings %q, want %q", args, got, want)
-		}
+		t.Run(args, func(t *testing.T) {
+			if got := mustLoad(t, strings.Fields(args), nil).Warnings(); !slices.Equal(got, want) {
+				t.Errorf("%s: got warnings %q, want %q", args, got, want)
+			}
+		})
 	}
 }
 
 // The name of a master is unique, and the upstream does not inherit it.
-func TestNamedMasters(t *testing.T) {
+func TestMasterNamesAreUnique(t *testing.T) {
 	file := writeFile(t, "masters: [m1@redis://u:hush@a:1, m2@b:1, m3@unix:///x]\n")
 	cfg := mustLoad(t, []string{"--config", file}, nil)
 	if cfg.Masters[0].ID != "m1" || cfg.Masters[2].Name() != "m3@unix:///x" || cfg.Upstream.ID != "" ||
@@ -109,7 +111,7 @@ func serverless(args, environ []string) []string {
 }
 
 // Every case lists all lines of the error, in any order.
-func TestFaults(t *testing.T) {
+func TestLoadReportsEveryFault(t *testing.T) {
 	file := func(content string) []string { return []string{"--config", writeFile(t, content)} }
 	for name, c := range map[string]struct {
 		args, environ []string
@@ -271,30 +273,33 @@ func TestPasswordsNeverInErrors(t *testing.T) {
 		"rediss://u:" + secret + "@[::1:1",
 		"redis://u:" + secret + "#x@h:1,", secret,
 	} {
-		for name, load := range map[string]func() error{
-			"flag":        func() error { _, err := Load([]string{"--upstream", text}, nil); return err },
-			"list":        func() error { _, err := Load([]string{"--masters=" + text}, nil); return err },
-			"listen":      func() error { _, err := Load([]string{"--listen", text}, nil); return err },
-			"unknown":     func() error { _, err := Load([]string{"--upstrem=" + text, "--" + text}, nil); return err },
-			"argument":    func() error { _, err := Load([]string{text}, nil); return err },
-			"environment": func() error { _, err := Load(nil, []string{"LOCKPROXY_UPSTREAM=" + text}); return err },
-			"file": func() error {
-				_, err := Load([]string{"--config", writeFile(t, "upstream: \""+text+"\"\n\""+text+"\": 1\n")}, nil)
-				return err
-			},
-			"alias": func() error {
-				_, err := Load([]string{"--config", writeFile(t, "upstream: *"+secret+"\n")}, nil)
-				return err
-			},
-			"bare": func() error { _, err := Load([]string{"--config", writeFile(t, text+"\n")}, nil); return err },
-		} {
-			err := load()
-			if err == nil {
-				t.Errorf("%s %q: no error", name, text)
-			} else if text != secret && strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "%zz") {
-				t.Errorf("%s %q: %v", name, text, err)
+		// the files of a subtest are in a folder with its name, which errors repeat
+		t.Run(strings.NewReplacer(secret, "PASSWORD", "%zz", "%").Replace(text), func(t *testing.T) {
+			for name, load := range map[string]func() error{
+				"flag":        func() error { _, err := Load([]string{"--upstream", text}, nil); return err },
+				"list":        func() error { _, err := Load([]string{"--masters=" + text}, nil); return err },
+				"listen":      func() error { _, err := Load([]string{"--listen", text}, nil); return err },
+				"unknown":     func() error { _, err := Load([]string{"--upstrem=" + text, "--" + text}, nil); return err },
+				"argument":    func() error { _, err := Load([]string{text}, nil); return err },
+				"environment": func() error { _, err := Load(nil, []string{"LOCKPROXY_UPSTREAM=" + text}); return err },
+				"file": func() error {
+					_, err := Load([]string{"--config", writeFile(t, "upstream: \""+text+"\"\n\""+text+"\": 1\n")}, nil)
+					return err
+				},
+				"alias": func() error {
+					_, err := Load([]string{"--config", writeFile(t, "upstream: *"+secret+"\n")}, nil)
+					return err
+				},
+				"bare": func() error { _, err := Load([]string{"--config", writeFile(t, text+"\n")}, nil); return err },
+			} {
+				err := load()
+				if err == nil {
+					t.Errorf("%s %q: no error", name, text)
+				} else if text != secret && strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "%zz") {
+					t.Errorf("%s %q: %v", name, text, err)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -306,7 +311,7 @@ func TestServiceLinksAreNotSettings(t *testing.T) {
 		"LOCKPROXY_A_SERVICE_HOST=10.0.0.2"})
 }
 
-func TestActions(t *testing.T) {
+func TestFlagsChooseAction(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want Action
@@ -314,9 +319,11 @@ func TestActions(t *testing.T) {
 		{[]string{"--help", "--nonsense"}, Help}, {[]string{"-h"}, Help}, {[]string{"--version", "--help"}, Help},
 		{[]string{"--check", "--version"}, Version}, {[]string{"--check"}, Check}, {nil, Run},
 	} {
-		if cfg := mustLoad(t, c.args, nil); cfg.Action != c.want {
-			t.Errorf("%q: got action %d, want %d", c.args, cfg.Action, c.want)
-		}
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			if cfg := mustLoad(t, c.args, nil); cfg.Action != c.want {
+				t.Errorf("%q: got action %d, want %d", c.args, cfg.Action, c.want)
+			}
+		})
 	}
 	if _, err := Load([]string{"--check", "--max-clients=0"}, nil); err == nil {
 		t.Error("--check passes wrong settings")

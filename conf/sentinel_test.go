@@ -23,17 +23,19 @@ func TestParseUpstream(t *testing.T) {
 		"redis+sentinel://a:0/m": {}, "redis+sentinel://a:1/m?x": {}, "sentinel://a:1/m": {},
 		"m1@redis+sentinel://a:1/m": {}, "redis+sentinel://u:%zz@a:1/m": {},
 	} {
-		got, err := ParseUpstream(text)
-		if want.IsZero() != (err != nil) || got != want {
-			t.Errorf("%q: got %#v %v, want %#v", text, got, err, want)
-		}
-		if err != nil {
-			continue
-		}
-		again, err := ParseUpstream(got.String())
-		if got.User, got.Password = "", ""; err != nil || again != got {
-			t.Errorf("%q: %s reads as %#v, %v", text, got, again, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			got, err := ParseUpstream(text)
+			if want.IsZero() != (err != nil) || got != want {
+				t.Errorf("%q: got %#v %v, want %#v", text, got, err, want)
+			}
+			if err != nil {
+				return
+			}
+			again, err := ParseUpstream(got.String())
+			if got.User, got.Password = "", ""; err != nil || again != got {
+				t.Errorf("%q: %s reads as %#v, %v", text, got, again, err)
+			}
+		})
 	}
 	a, _ := ParseUpstream("redis+sentinel://:p@a:1,b:2/m")
 	if !slices.Equal(a.Sentinels(), []string{"a:1", "b:2"}) || a.Name() != "m" {
@@ -62,7 +64,7 @@ func TestSentinelAddressNeverPrintsItsPassword(t *testing.T) {
 
 // If one setting supplies both the upstream and a master, both use the same credentials and TLS
 // settings.
-func TestStandIns(t *testing.T) {
+func TestUpstreamAndMasterShareConnectionSettings(t *testing.T) {
 	tls := []string{"--masters-tls-ca=ca", "--masters-tls-cert=c", "--masters-tls-key=k", "--masters-password-file=p",
 		"--masters-user=u"}
 	cfg := mustLoad(t, append(tls, "--masters=rediss://a:1,b:1,c:1"), nil)
@@ -117,14 +119,16 @@ func TestConnectionFaults(t *testing.T) {
 		"--upstream=redis+sentinel://a:1/m --masters=redis+sentinel:x": `masters: "redis+sentinel:x" has a port that ` +
 			`is not a number from 1 to 65535`,
 	} {
-		_, err := Load(strings.Fields(args), serverless(strings.Fields(args), nil))
-		if err == nil || err.Error() != want {
-			t.Errorf("%s:\ngot  %v\nwant %s", args, err, want)
-		}
+		t.Run(args, func(t *testing.T) {
+			_, err := Load(strings.Fields(args), serverless(strings.Fields(args), nil))
+			if err == nil || err.Error() != want {
+				t.Errorf("%s:\ngot  %v\nwant %s", args, err, want)
+			}
+		})
 	}
 }
 
-func TestSecretsWarnings(t *testing.T) {
+func TestPasswordFlagsAreWarnedOf(t *testing.T) {
 	const flag = ": the password stands on the command line, which every user of this machine can read: use "
 	for _, c := range []struct {
 		args, environ []string
@@ -141,8 +145,10 @@ func TestSecretsWarnings(t *testing.T) {
 			"unix-mode 0666 lets every user of this machine in, with the operator's commands"},
 		{[]string{"--masters=a:1,b:1,c:1", "--unix-mode=660"}, nil, ""},
 	} {
-		if got := strings.Join(mustLoad(t, c.args, c.environ).Warnings(), "\n"); got != c.want {
-			t.Errorf("%q: got %q, want %q", c.args, got, c.want)
-		}
+		t.Run(strings.Join(append(c.args, c.environ...), " "), func(t *testing.T) {
+			if got := strings.Join(mustLoad(t, c.args, c.environ).Warnings(), "\n"); got != c.want {
+				t.Errorf("%q: got %q, want %q", c.args, got, c.want)
+			}
+		})
 	}
 }

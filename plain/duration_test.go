@@ -11,8 +11,10 @@ func TestDuration(t *testing.T) {
 		2 * time.Hour:          "2h",
 		500 * time.Microsecond: "0ms",
 	} {
-		if got := Duration(d); got != want {
-			t.Errorf("%v: got %s, want %s", d, got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := Duration(d); got != want {
+				t.Errorf("%v: got %s, want %s", d, got, want)
+			}
+		})
 	}
 }

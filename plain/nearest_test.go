@@ -9,8 +9,10 @@ func TestNearest(t *testing.T) {
 		"master": "masters", "mastesr": "masters", "Listen": "listen", "lisetn": "listen", "rnu": "run", "runn": "run",
 		"": "", "x": "", "re": "", "backup.sh": "", "key-prefix": "", "redis://:secret@h:1": "",
 	} {
-		if got := Nearest(wrote, words); got != want {
-			t.Errorf("%q: %q, want %q", wrote, got, want)
-		}
+		t.Run(wrote, func(t *testing.T) {
+			if got := Nearest(wrote, words); got != want {
+				t.Errorf("%q: %q, want %q", wrote, got, want)
+			}
+		})
 	}
 }

@@ -12,8 +12,10 @@ func TestShort(t *testing.T) {
 		"Grüße\u202e\u200b\u2028\u0085.": "Grüße    .",
 		strings.Repeat("z", 500):         strings.Repeat("z", maxShort),
 	} {
-		if got := Short(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := Short(in); got != want {
+				t.Errorf("%q: %q, want %q", in, got, want)
+			}
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // Info is what the masters hold for one key.
@@ -17,16 +18,8 @@ type Info struct {
 	Fence   uint64        // the token's; 0 for the value of another Redlock library
 	Owner   string        // label given to Acquire
 	Mode    Mode
-	Holders int    // how many hold it; of Shared and Limited what is above is of the one with the largest fence
-	Slots   []Slot // of Limited: the slots that are taken, in order
-}
-
-// Slot is one that is taken of a lock with Limited.
-type Slot struct {
-	Slot  int // from 0
-	Fence uint64
-	Owner string
-	TTL   time.Duration // as Info.TTL
+	Holders int         // how many hold it; of Shared and Limited what is above is of the one with the largest fence
+	Slots   []stat.Slot // of Limited: the slots that are taken, in order
 }
 
 // Inspect asks every master what it holds for key, and returns the token that holds a majority,

@@ -7,6 +7,7 @@ import (
 
 	"lockproxy/plain"
 	"lockproxy/quorum/internal/wire"
+	"lockproxy/stat"
 )
 
 // holderKey is what holders on different masters have in common: a token counts for one slot.
@@ -148,12 +149,12 @@ func countOf(values []wire.Inspected, maj int) int {
 }
 
 // slotsOf are the slots that a majority has, in order.
-func slotsOf(all []*tallied, maj int) (slots []Slot) {
+func slotsOf(all []*tallied, maj int) (slots []stat.Slot) {
 	for _, t := range all {
 		if t.masters >= maj {
-			slots = append(slots, Slot{t.Slot, t.Fence, plain.Line(t.Owner), t.ttl(maj)})
+			slots = append(slots, stat.Slot{Slot: t.Slot, Fence: t.Fence, Owner: plain.Line(t.Owner), TTL: t.ttl(maj)})
 		}
 	}
-	slices.SortFunc(slots, func(a, b Slot) int { return a.Slot - b.Slot })
+	slices.SortFunc(slots, func(a, b stat.Slot) int { return a.Slot - b.Slot })
 	return slots
 }

@@ -19,12 +19,19 @@ type Lock struct {
 	Slots   []Slot        // of "limit"
 }
 
-// Slot is a slot of a lock that is held.
+// Slot is a taken slot of a lock with LIMIT.
 type Slot struct {
 	Slot  int // from 0
 	Fence uint64
 	Owner string
-	TTL   time.Duration
+	TTL   time.Duration // as Lock.TTL
+}
+
+// Operator is a user of the operators' page.
+type Operator struct {
+	Client net.Addr
+	Unix   bool // on a Unix socket
+	Token  bool // has shown the admin-token
 }
 
 // Waiting is a key that clients of this proxy wait for.

@@ -1,13 +1,14 @@
 package stat
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 )
 
-// TestVotes: a slow master votes, and is no spare one.
-func TestVotes(t *testing.T) {
+// TestSlowMasterVotesButIsNoSpare: a slow master votes, and is no spare one.
+func TestSlowMasterVotesButIsNoSpare(t *testing.T) {
 	voting, down := Master{State: StateVoting}, Master{State: StateDown, Slow: time.Second}
 	slow := Master{State: StateVoting, Slow: time.Millisecond}
 	for _, tt := range []struct {
@@ -24,31 +25,37 @@ func TestVotes(t *testing.T) {
 		{slices.Repeat([]Master{voting}, 5), 2, "5 of 5 vote, 3 needed, 2 may fail"},
 		{slices.Repeat([]Master{voting}, 4), 1, "4 of 4 vote, 3 needed, 1 may fail"},
 	} {
-		v := CountVotes(tt.masters)
-		if v.Spare() != tt.spare || v.String() != tt.text {
-			t.Errorf("got %d spare and %q, want %d and %q", v.Spare(), v, tt.spare, tt.text)
-		}
+		t.Run(tt.text, func(t *testing.T) {
+			v := CountVotes(tt.masters)
+			if v.Spare() != tt.spare || v.String() != tt.text {
+				t.Errorf("got %d spare and %q, want %d and %q", v.Spare(), v, tt.spare, tt.text)
+			}
+		})
 	}
 }
 
 func TestWhy(t *testing.T) {
 	for _, tt := range []struct {
+		name   string
 		master Master
 		want   string
 	}{
-		{Master{State: StateVoting}, ""},
-		{Master{State: StateVoting, Slow: 62 * time.Millisecond}, "answers in 62 ms, later than the majority needs"},
-		{Master{State: StateVoting, Slow: time.Microsecond}, "answers in 1 ms, later than the majority needs"},
-		{Master{State: StateDown, Slow: time.Second, Reason: "refused the connection"}, "refused the connection"},
+		{"votes in time", Master{State: StateVoting}, ""},
+		{"slow", Master{State: StateVoting, Slow: 62 * time.Millisecond}, "answers in 62 ms, later than the majority needs"},
+		{"slow by less than 1 ms", Master{State: StateVoting, Slow: time.Microsecond},
+			"answers in 1 ms, later than the majority needs"},
+		{"down", Master{State: StateDown, Slow: time.Second, Reason: "refused the connection"}, "refused the connection"},
 	} {
-		if got := tt.master.Why(); got != tt.want {
-			t.Errorf("%+v: %q, want %q", tt.master, got, tt.want)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.master.Why(); got != tt.want {
+				t.Errorf("%+v: %q, want %q", tt.master, got, tt.want)
+			}
+		})
 	}
 }
 
-// TestLateness: operators see for a minute that the process was late.
-func TestLateness(t *testing.T) {
+// TestLatenessIsShownForAMinute: operators see for a minute that the process was late.
+func TestLatenessIsShownForAMinute(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	for _, tt := range []struct {
 		by, ago time.Duration
@@ -60,10 +67,12 @@ func TestLateness(t *testing.T) {
 		{time.Second, time.Minute + 1, ""},
 		{0, 0, ""},
 	} {
-		l := Load{LateBy: tt.by, LateAt: now.Add(-tt.ago)}
-		if got := l.Lateness(now); got != tt.want {
-			t.Errorf("late by %v, %v ago: %q, want %q", tt.by, tt.ago, got, tt.want)
-		}
+		t.Run(fmt.Sprintf("%v late, %v ago", tt.by, tt.ago), func(t *testing.T) {
+			l := Load{LateBy: tt.by, LateAt: now.Add(-tt.ago)}
+			if got := l.Lateness(now); got != tt.want {
+				t.Errorf("late by %v, %v ago: %q, want %q", tt.by, tt.ago, got, tt.want)
+			}
+		})
 	}
 	if got := new(Load).Lateness(now); got != "" {
 		t.Errorf("never late: %q", got)

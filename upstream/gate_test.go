@@ -46,15 +46,17 @@ func TestBelieved(t *testing.T) {
 		"none none - -":      "", "none none none -": "none", "none": "none", "-": "", "yes yes yes": "",
 		"none yes none": "none",
 	} {
-		if got := believed(strings.Split(strings.ReplaceAll(values, "-", ""), " ")); got != want {
-			t.Errorf("%s: got %q, want %q", values, got, want)
-		}
+		t.Run(values, func(t *testing.T) {
+			if got := believed(strings.Split(strings.ReplaceAll(values, "-", ""), " ")); got != want {
+				t.Errorf("%s: got %q, want %q", values, got, want)
+			}
+		})
 	}
 }
 
-// TestGateRecalls: the memory counts while the upstream has never answered, is asked once a
-// second, and not at all afterwards.
-func TestGateRecalls(t *testing.T) {
+// TestGateUsesMemoryUntilFirstAnswer: the memory counts while the upstream has never answered, is
+// asked once a second, and not at all afterwards.
+func TestGateUsesMemoryUntilFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reply := "refuse"
 		m := &fakeMemory{has: []string{"none", "none", ""}}
@@ -96,9 +98,9 @@ func TestGateRecalls(t *testing.T) {
 	})
 }
 
-// TestGateOfSilentUpstream: if the memory has an answer, clients do not wait a second each for the
-// upstream.
-func TestGateOfSilentUpstream(t *testing.T) {
+// TestGateDoesNotWaitForSilentUpstream: if the memory has an answer, clients do not wait a second
+// each for the upstream.
+func TestGateDoesNotWaitForSilentUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := New(fake(new(atomic.Int32), func() string { return "" }))
 		g := NewGate(u, &fakeMemory{has: []string{"none"}})
@@ -117,9 +119,9 @@ func TestGateOfSilentUpstream(t *testing.T) {
 	})
 }
 
-// TestGateKeeps: the gate stores the upstream's first answer, each that differs, and else one a
-// minute; it does not store an old answer while the upstream is away.
-func TestGateKeeps(t *testing.T) {
+// TestGateStoresNewAnswers: the gate stores the upstream's first answer, each that differs, and
+// else one a minute; it does not store an old answer while the upstream is away.
+func TestGateStoresNewAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reply atomic.Value
 		reply.Store("refuse")

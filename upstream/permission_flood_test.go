@@ -72,9 +72,9 @@ func packetServer(answer func(user, key string) string) (opts Options, dials *at
 
 const packetTime = 5 * time.Millisecond
 
-// TestFloodOfQuestions: a user who asks about thousands of fresh keys does not make others wait,
-// and has only questions of his own refused.
-func TestFloodOfQuestions(t *testing.T) {
+// TestFloodDelaysNoOtherUser: a user who asks about thousands of fresh keys does not make others
+// wait, and has only questions of his own refused.
+func TestFloodDelaysNoOtherUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts, dials := packetServer(func(string, string) string { return "+OK\r\n" })
 		p := NewPermission(New(opts))
@@ -121,9 +121,9 @@ func TestFloodOfQuestions(t *testing.T) {
 	})
 }
 
-// TestWritable: a list is filtered in order, one packet of keys a round trip, and known answers
-// are used. New answers are remembered only for keys that already have one.
-func TestWritable(t *testing.T) {
+// TestWritableFiltersInOrder: a list is filtered in order, one packet of keys a round trip, and
+// known answers are used. New answers are remembered only for keys that already have one.
+func TestWritableFiltersInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		var lost atomic.Bool // the right to "known"
@@ -244,9 +244,9 @@ func TestWritableIsBounded(t *testing.T) {
 	})
 }
 
-// TestOneQuestionWithoutAnswer: if the upstream answers some questions of a packet and then
+// TestMissingAnswerFailsOneQuestion: if the upstream answers some questions of a packet and then
 // stalls, only the next question fails, and those after it are asked again at once.
-func TestOneQuestionWithoutAnswer(t *testing.T) {
+func TestMissingAnswerFailsOneQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts, dials := packetServer(func(_, key string) string {
 			if key == "stalls" {
@@ -302,7 +302,7 @@ func TestClosedConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-func TestTurns(t *testing.T) {
+func TestUsersTakeTurns(t *testing.T) {
 	var w turns
 	for name := range strings.FieldsSeq("a1 a2 a3 a4 b1 c1 c2") {
 		w.add(&inquiry{about: subject{user: name[:1], key: name}})

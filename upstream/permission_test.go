@@ -37,24 +37,28 @@ func TestMayWrite(t *testing.T) {
 		{"nobody", "nobody", "lock:app:1", "User 'nobody' not found"},
 		{"strange name", "a b", "lock:app:1", "User 'a b' not found"},
 	} {
-		for asker, password := range map[string]string{"": "hush", "asker": "asks"} {
-			if got, err := acl(t, opts, asker, password).MayWrite(t.Context(), tt.user, tt.key); err != nil || got != tt.want {
-				t.Errorf("%s, asked by %q: got %q, %v; want %q", tt.name, asker, got, err, tt.want)
+		t.Run(tt.name, func(t *testing.T) {
+			for asker, password := range map[string]string{"": "hush", "asker": "asks"} {
+				if got, err := acl(t, opts, asker, password).MayWrite(t.Context(), tt.user, tt.key); err != nil || got != tt.want {
+					t.Errorf("%s, asked by %q: got %q, %v; want %q", tt.name, asker, got, err, tt.want)
+				}
 			}
-		}
+		})
 	}
 	for _, tt := range []struct{ name, user, password, want string }{
 		{"no credentials", "", "", "NOAUTH"},
 		{"not allowed to ask", "reader", "p", "NOPERM this user has no permissions to run the 'acl|dryrun' command"},
 		{"wrong password", "", "x", "WRONGPASS"},
 	} {
-		p := acl(t, opts, tt.user, tt.password)
-		for _, err := range []error{p.Check(t.Context()),
-			func() error { _, err := p.MayWrite(t.Context(), "default", "k"); return err }()} {
-			if got := Reason(err); !strings.HasPrefix(got, tt.want) {
-				t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		t.Run(tt.name, func(t *testing.T) {
+			p := acl(t, opts, tt.user, tt.password)
+			for _, err := range []error{p.Check(t.Context()),
+				func() error { _, err := p.MayWrite(t.Context(), "default", "k"); return err }()} {
+				if got := Reason(err); !strings.HasPrefix(got, tt.want) {
+					t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+				}
 			}
-		}
+		})
 	}
 	if err := acl(t, opts, "asker", "asks").Check(t.Context()); err != nil {
 		t.Errorf("Check by one who may ask: %v", err)
@@ -71,14 +75,16 @@ func TestMayConfigure(t *testing.T) {
 	const refused = "This user has no permissions to run the 'config|set' command"
 	for user, want := range map[string]string{"default": "", "admin": "", "config": "", "app": refused, "reader": refused,
 		"asker": refused, "nobody": "User 'nobody' not found"} {
-		if got, err := p.MayConfigure(t.Context(), user); err != nil || got != want {
-			t.Errorf("%s: got %q, %v; want %q", user, got, err, want)
-		}
-		// the right to a key is another
-		if got, err := p.MayWrite(t.Context(), user, ""); err != nil ||
-			(got == "") != (user == "default" || user == "app" || user == "reader") {
-			t.Errorf("%s: SET: got %q, %v", user, got, err)
-		}
+		t.Run(user, func(t *testing.T) {
+			if got, err := p.MayConfigure(t.Context(), user); err != nil || got != want {
+				t.Errorf("%s: got %q, %v; want %q", user, got, err, want)
+			}
+			// the right to a key is another
+			if got, err := p.MayWrite(t.Context(), user, ""); err != nil ||
+				(got == "") != (user == "default" || user == "app" || user == "reader") {
+				t.Errorf("%s: SET: got %q, %v", user, got, err)
+			}
+		})
 	}
 	renamed := redisServer(t, "--rename-command", "CONFIG", "")
 	if got, err := acl(t, renamed, "", "").MayConfigure(t.Context(), "default"); err != nil ||

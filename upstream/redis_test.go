@@ -32,7 +32,7 @@ func pingOn(t *testing.T, conn net.Conn, command, want string) {
 	}
 }
 
-func TestRealRedis(t *testing.T) {
+func TestAgainstRealRedis(t *testing.T) {
 	open := redisServer(t)
 	locked := redisServer(t, "--requirepass", "hush", "--user", "app", "on", ">app-hush", "~*", "+@all",
 		"--user", "bare", "on", "nopass", "-@all")

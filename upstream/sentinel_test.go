@@ -26,9 +26,11 @@ func TestChoose(t *testing.T) {
 		"most, if equal":   {[]view{{addr: "a:1"}, {addr: "b:1"}, {addr: "b:1"}}, "b:1"},
 		"a cut off leader": {[]view{{addr: "b:1", epoch: 9}, none, {addr: "a:1", epoch: 8}}, "b:1"},
 	} {
-		if got, _ := choose(c.views); got.addr != c.want {
-			t.Errorf("%s: got %q, want %q", name, got.addr, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, _ := choose(c.views); got.addr != c.want {
+				t.Errorf("%s: got %q, want %q", name, got.addr, c.want)
+			}
+		})
 	}
 }
 
@@ -56,10 +58,12 @@ func TestCheckMaster(t *testing.T) {
 		"*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:9000\r\n$9\r\nconnected\r\n:3167038\r\n": errReplica,
 		"*2\r\n$8\r\nsentinel\r\n*1\r\n$1\r\nm\r\n":                                        errSentinelItself,
 	} {
-		rest, err := role(reply)
-		if !errors.Is(err, want) || err == nil && rest != "+rest\r\n" {
-			t.Errorf("%q: got %v, left %q; want %v", reply, err, rest, want)
-		}
+		t.Run(reply, func(t *testing.T) {
+			rest, err := role(reply)
+			if !errors.Is(err, want) || err == nil && rest != "+rest\r\n" {
+				t.Errorf("%q: got %v, left %q; want %v", reply, err, rest, want)
+			}
+		})
 	}
 	for _, reply := range []string{"*1\r\n$99999999\r\n", "*99999999\r\n", "*x\r\n", "\r\n",
 		"*100\r\n" + strings.Repeat("$4000\r\n"+strings.Repeat("x", 4000)+"\r\n", 100)} {
@@ -166,7 +170,7 @@ func TestDialMaster(t *testing.T) {
 }
 
 // What Follow promises: old ends when the old master is gone, refuses writes, or has had its time.
-func TestOutlast(t *testing.T) {
+func TestFollowEndsOldConnections(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, then string
 		want        time.Duration
@@ -194,9 +198,9 @@ func TestOutlast(t *testing.T) {
 	}
 }
 
-// TestPermissionBehindSentinels: the master that the Sentinels name is asked who may lock, and
+// TestPermissionFollowsFailover: the master that the Sentinels name is asked who may lock, and
 // after a failover the new one.
-func TestPermissionBehindSentinels(t *testing.T) {
+func TestPermissionFollowsFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var master atomic.Value
 		master.Store("a")
@@ -251,9 +255,9 @@ func answerAs(conn net.Conn, name string, master func() string) {
 	}
 }
 
-// TestSentinelOfImpossibleLengths: go-redis would allocate any length that a Sentinel announces,
-// on a goroutine of its own.
-func TestSentinelOfImpossibleLengths(t *testing.T) {
+// TestSentinelWithImpossibleLengthsIsRefused: go-redis would allocate any length that a Sentinel
+// announces, on a goroutine of its own.
+func TestSentinelWithImpossibleLengthsIsRefused(t *testing.T) {
 	for _, answer := range []string{
 		"$1099511627776\r\n", "*1099511627776\r\n", "%1099511627776\r\n", "=1099511627776\r\n", "!1099511627776\r\n",
 		"~1099511627776\r\n",

@@ -42,13 +42,15 @@ func TestDeploySettingsAreValid(t *testing.T) {
 	for name, text := range map[string]string{"the ConfigMap": config.String(),
 		"lockproxy.yaml":                   readDeploy(t, "lockproxy.yaml"),
 		"lockproxy.yaml with its examples": strings.ReplaceAll(readDeploy(t, "lockproxy.yaml"), "\n#masters", "\nmasters")} {
-		path := filepath.Join(t.TempDir(), "c.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if cfg, err := conf.Load([]string{"--config", path}, nil); err != nil || cfg.Embedded() {
-			t.Errorf("%s: embedded %v, %v", name, cfg.Embedded(), err)
-		}
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "c.yaml")
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if cfg, err := conf.Load([]string{"--config", path}, nil); err != nil || cfg.Embedded() {
+				t.Errorf("%s: embedded %v, %v", name, cfg.Embedded(), err)
+			}
+		})
 	}
 
 	var compose struct {
@@ -67,8 +69,9 @@ func TestDeploySettingsAreValid(t *testing.T) {
 	}
 }
 
-// TestDeployProbes: the commands of the probes are Subcommands with flags that these have.
-func TestDeployProbes(t *testing.T) {
+// TestDeployProbesAreSubcommands: the commands of the probes are Subcommands with flags that these
+// have.
+func TestDeployProbesAreSubcommands(t *testing.T) {
 	found := 0
 	for line := range strings.Lines(readDeploy(t, "kubernetes/lockproxy.yaml") + readDeploy(t, "Dockerfile")) {
 		_, list, probe := strings.Cut(line, "[/usr/bin/lockproxy, ")

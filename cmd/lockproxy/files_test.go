@@ -93,15 +93,17 @@ func TestTLSListener(t *testing.T) {
 		"mutual, expired":            {mutual, late, "expired certificate"},
 		"mutual, of somebody else's": {mutual, foreign, "unknown certificate authority"},
 	} {
-		got, err := speak(c.addr, c.config)
-		if c.err == "" && (err != nil || got != "server") ||
-			c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%s: got %q %v, want error %q", name, got, err, c.err)
-		}
+		t.Run(name, func(t *testing.T) {
+			got, err := speak(c.addr, c.config)
+			if c.err == "" && (err != nil || got != "server") ||
+				c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("%s: got %q %v, want error %q", name, got, err, c.err)
+			}
+		})
 	}
 }
 
-func TestReload(t *testing.T) {
+func TestReloadChangesAllFilesOrNone(t *testing.T) {
 	ours := newAuthority(t)
 	var cfg conf.Config
 	cfg.TLSCert, cfg.TLSKey = ours.issue("server", time.Now().Add(time.Hour))
@@ -186,16 +188,18 @@ func TestPasswordFiles(t *testing.T) {
 	path := t.TempDir() + "/p"
 	for text, want := range map[string]string{"a": "a", "a\n": "a", "a\r\n": "a", " a b ": " a b ", "a\n\n": "", "": "",
 		"\n": "", "a\nb": "", "a\x00": ""} {
-		os.WriteFile(path, []byte(text), 0o600)
-		cfg := conf.Config{MastersLogin: conf.Login{User: "u", PasswordFile: path}}
-		f, err := openFiles(cfg)
-		if (err != nil) != (want == "") {
-			t.Errorf("%q: %v", text, err)
-		}
-		if err == nil {
-			if user, password := f.login("masters", cfg.MastersLogin)(); user != "u" || password != want {
-				t.Errorf("%q: got %q %q", text, user, password)
+		t.Run(text, func(t *testing.T) {
+			os.WriteFile(path, []byte(text), 0o600)
+			cfg := conf.Config{MastersLogin: conf.Login{User: "u", PasswordFile: path}}
+			f, err := openFiles(cfg)
+			if (err != nil) != (want == "") {
+				t.Errorf("%q: %v", text, err)
 			}
-		}
+			if err == nil {
+				if user, password := f.login("masters", cfg.MastersLogin)(); user != "u" || password != want {
+					t.Errorf("%q: got %q %q", text, user, password)
+				}
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
 	"go.uber.org/zap"
@@ -11,9 +12,9 @@ import (
 	"lockproxy/conf"
 )
 
-// TestClientLimit: clients share the remaining open files, two each, and one log line reports each
-// new pair of numbers.
-func TestClientLimit(t *testing.T) {
+// TestOpenFilesLimitClients: clients share the remaining open files, two each, and one log line
+// reports each new pair of numbers.
+func TestOpenFilesLimitClients(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	limit := clientLimit{log: zap.New(core)}
 	cfg := conf.Config{MaxClients: 100, Masters: make([]conf.Address, 3), Upstream: conf.Address{Addr: "h:1"},
@@ -46,8 +47,8 @@ func TestClientLimit(t *testing.T) {
 	want("servers in memory", reservedFiles(cfg, 1000)+50, 50, 5)
 }
 
-// TestReservedFiles: what each setting adds.
-func TestReservedFiles(t *testing.T) {
+// TestSettingsReserveFiles: what each setting adds.
+func TestSettingsReserveFiles(t *testing.T) {
 	base := conf.Config{Upstream: conf.Address{Addr: "h:1"}, Listen: make([]conf.Address, 2)}
 	sentinels := conf.Address{Addr: "a:1,b:1,c:1", Sentinel: "m"}
 	for name, c := range map[string]struct {
@@ -63,16 +64,19 @@ func TestReservedFiles(t *testing.T) {
 		"proxy-protocol":      {func(c *conf.Config) { c.ProxyProtocol = true }, 1 << 20, 2 * listen.MaxHeaders},
 		"with few files":      {func(c *conf.Config) { c.ProxyProtocol = true }, 1600, 2 * 100},
 	} {
-		cfg := base
-		c.change(&cfg)
-		if got := int(reservedFiles(cfg, c.allowed) - reservedFiles(base, c.allowed)); got != c.more {
-			t.Errorf("%s: %d files more, want %d", name, got, c.more)
-		}
+		t.Run(name, func(t *testing.T) {
+			cfg := base
+			c.change(&cfg)
+			if got := int(reservedFiles(cfg, c.allowed) - reservedFiles(base, c.allowed)); got != c.more {
+				t.Errorf("%s: %d files more, want %d", name, got, c.more)
+			}
+		})
 	}
 }
 
-// TestCheckFiles: a proxy starts with room for 16 clients, or for all of max-clients.
-func TestCheckFiles(t *testing.T) {
+// TestStartNeedsFilesForClients: a proxy starts with room for 16 clients, or for all of
+// max-clients.
+func TestStartNeedsFilesForClients(t *testing.T) {
 	cfg := conf.Config{MaxClients: 100, Upstream: conf.Address{Addr: "h:1"}}
 	reserved := reservedFiles(cfg, 0)
 	for _, c := range []struct {
@@ -83,10 +87,12 @@ func TestCheckFiles(t *testing.T) {
 		{100, reserved + 32, true}, {100, reserved + 31, false}, {3, reserved + 6, true}, {3, reserved + 5, false},
 		{100, 10, false}, {100, 0, true},
 	} {
-		cfg.MaxClients = c.maxClients
-		if err := checkFiles(cfg, c.allowed); (err == nil) != c.ok {
-			t.Errorf("max-clients %d, %d files: %v", c.maxClients, c.allowed, err)
-		}
+		t.Run(fmt.Sprintf("max-clients=%d, files=%d", c.maxClients, c.allowed), func(t *testing.T) {
+			cfg.MaxClients = c.maxClients
+			if err := checkFiles(cfg, c.allowed); (err == nil) != c.ok {
+				t.Errorf("max-clients %d, %d files: %v", c.maxClients, c.allowed, err)
+			}
+		})
 	}
 	if n := maxFiles(); n < 64 {
 		t.Errorf("this process may open %d files, it says", n)

@@ -15,7 +15,6 @@ import (
 	"lockproxy/admin"
 	"lockproxy/cmd/lockproxy/embedded"
 	"lockproxy/cmd/lockproxy/internal/listen"
-	"lockproxy/commands"
 	"lockproxy/conf"
 )
 
@@ -27,9 +26,8 @@ type operators struct {
 	log      *zap.Logger
 
 	// Set by start.
-	server  *admin.Server
-	service *commands.Service
-	wg      sync.WaitGroup
+	server *admin.Server
+	wg     sync.WaitGroup
 }
 
 // listenOperators opens the listener of admin-listen; nil without that setting.
@@ -88,14 +86,12 @@ func (o *operators) start(figures *figures, token func() string, level http.Hand
 		return
 	}
 	service := figures.service
-	o.service = service
 	tcp, network := o.listener.Addr().(*net.TCPAddr)
 	local := network && tcp.IP.IsLoopback()
 	host, _ := os.Hostname()
 	o.server = admin.New(admin.Options{Meter: figures.meter, Version: versionText(), Started: figures.started,
-		State: figures.state,
-		Host:  host, Listen: listen, Waiting: service.Waiting, Locks: service.Locks,
-		MayRelease: o.mayRelease, Release: o.release, Explain: service.Explain, Token: token,
+		State: figures.state, Host: host, Listen: listen, Waiting: service.Waiting, Locks: service.Locks,
+		MayRelease: service.MayRelease, Release: service.ReleaseShown, Explain: service.Explain, Token: token,
 		Local: local, Unix: !network, LogLevel: level, Log: o.log})
 	o.wg.Go(func() {
 		if err := o.server.Serve(o.listener); err != nil {
@@ -108,15 +104,6 @@ func (o *operators) start(figures *figures, token func() string, level http.Hand
 		o.log.Warn("whoever reaches admin-listen sees the locks and may change the log-level",
 			zap.Stringer("admin_listen", o.listener.Addr()))
 	}
-}
-
-func (o *operators) mayRelease(by admin.Operator) error {
-	return o.service.MayRelease(commands.Operator(by))
-}
-
-func (o *operators) release(ctx context.Context, by admin.Operator, key string,
-	fence uint64) (bool, error) {
-	return o.service.ReleaseShown(ctx, commands.Operator(by), key, fence)
 }
 
 // close stops serving, within a second. It may be called without start.

@@ -19,9 +19,9 @@ import (
 	"lockproxy/upstream"
 )
 
-// TestOperatorsOfTheEmbeddedDefault: the HTTP server works without any real server, and its
+// TestEmbeddedDefaultServesOperators: the HTTP server works without any real server, and its
 // goroutines end.
-func TestOperatorsOfTheEmbeddedDefault(t *testing.T) {
+func TestEmbeddedDefaultServesOperators(t *testing.T) {
 	before := runtime.NumGoroutine()
 	_, log, stop := started(t, "--admin-listen", "127.0.0.1:0")
 	found := regexp.MustCompile(`"admin_listen":"([0-9.:]+)"`).FindStringSubmatch(log.String())
@@ -42,9 +42,11 @@ func TestOperatorsOfTheEmbeddedDefault(t *testing.T) {
 	for path, want := range map[string]string{"/": "<title>lockproxy</title>", "/metrics": "lockproxy_masters 5",
 		"/locks":     `{"cursor":"0","locks":[]}`,
 		"/log-level": `{"level":"info"}`} {
-		if got := get(path); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, want) {
-			t.Errorf("%s: %.200s", path, got)
-		}
+		t.Run(path, func(t *testing.T) {
+			if got := get(path); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, want) {
+				t.Errorf("%s: %.200s", path, got)
+			}
+		})
 	}
 	stream, err := client.Get("http://" + found[1] + "/events") // must not keep the process from ending
 	if err != nil {
@@ -85,9 +87,11 @@ func TestDialKind(t *testing.T) {
 		{fmt.Errorf("dial x: %w", fmt.Errorf("handshake: %w", errors.New("bad certificate"))), "tls"},
 		{errors.New("what"), "other"},
 	} {
-		if got := dialKind(c.err); got != c.want {
-			t.Errorf("%v is %q, want %q", c.err, got, c.want)
-		}
+		t.Run(fmt.Sprint(c.err), func(t *testing.T) {
+			if got := dialKind(c.err); got != c.want {
+				t.Errorf("%v is %q, want %q", c.err, got, c.want)
+			}
+		})
 	}
 }
 
@@ -95,13 +99,15 @@ func TestPingError(t *testing.T) {
 	for line, want := range map[string]string{"+PONG\r\n": "", "-NOAUTH Authentication required.\r\n": "",
 		"-NOPERM no\r\n": "", "-LOADING Redis is loading\r\n": "LOADING Redis is loading",
 		"-MASTERDOWN x\r\n": "MASTERDOWN x", "HTTP/1.1 400\r\n": "unexpected reply to PING"} {
-		got := ""
-		if err := pingError(line); err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
+		t.Run(line, func(t *testing.T) {
+			got := ""
+			if err := pingError(line); err != nil {
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("%q: %q, want %q", line, got, want)
+			}
+		})
 	}
 }
 
@@ -121,23 +127,25 @@ func TestAdminListenTLS(t *testing.T) {
 		"mutual, none shown": {[]string{"--tls-client-ca", ours.ca}, ours.client("server", "", ""), "certificate required"},
 		"other name":         {nil, ours.client("other", "", ""), "not other"},
 	} {
-		_, log, stop := started(t,
-			append([]string{"--admin-listen", "https://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--admin-token",
-				"t"}, c.flags...)...)
-		addr := regexp.MustCompile(`"admin_listen":"([0-9.:]+)","tls":true,"token":true`).FindStringSubmatch(log.String())
-		if addr == nil {
-			t.Fatalf("%s: no address in the log:\n%s", name, log)
-		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.config, DisableKeepAlives: true}}
-		resp, err := client.Get("https://" + addr[1] + "/healthz")
-		if c.err == "" && (err != nil || resp.StatusCode != 200) ||
-			c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%s: got %v, want error %q", name, err, c.err)
-		}
-		if resp != nil {
-			resp.Body.Close()
-		}
-		stop()
+		t.Run(name, func(t *testing.T) {
+			_, log, stop := started(t,
+				append([]string{"--admin-listen", "https://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--admin-token",
+					"t"}, c.flags...)...)
+			addr := regexp.MustCompile(`"admin_listen":"([0-9.:]+)","tls":true,"token":true`).FindStringSubmatch(log.String())
+			if addr == nil {
+				t.Fatalf("%s: no address in the log:\n%s", name, log)
+			}
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.config, DisableKeepAlives: true}}
+			resp, err := client.Get("https://" + addr[1] + "/healthz")
+			if c.err == "" && (err != nil || resp.StatusCode != 200) ||
+				c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("%s: got %v, want error %q", name, err, c.err)
+			}
+			if resp != nil {
+				resp.Body.Close()
+			}
+			stop()
+		})
 	}
 	socket := t.TempDir() + "/admin.sock"
 	_, _, stop := started(t, "--admin-listen", "unix://"+socket)

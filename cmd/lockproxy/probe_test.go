@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestProbeTooLate: the probe's time ends while the upstream closes the connection. The proxy goes
-// on.
-func TestProbeTooLate(t *testing.T) {
+// TestProbeSurvivesClosedUpstream: the probe's time ends while the upstream closes the connection.
+// The proxy goes on.
+func TestProbeSurvivesClosedUpstream(t *testing.T) {
 	p := newProbe(func(context.Context) (net.Conn, error) {
 		here, there := net.Pipe()
 		there.Close()

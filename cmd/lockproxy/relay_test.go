@@ -54,7 +54,7 @@ func TestEmbeddedDefaultKeepsOrder(t *testing.T) {
 
 // A client that leaves while it waits in BLPOP must not take an element with it, through the
 // relay, too.
-func TestEmbeddedDefaultClientLeavesBlocked(t *testing.T) {
+func TestEmbeddedDefaultKeepsElementsOfLeavingClients(t *testing.T) {
 	address, log, _ := started(t, "--admin-listen", "off") // which asks the upstream how it is
 	if strings.Contains(log.String(), "http://") {
 		t.Errorf("a page is served:\n%s", log)

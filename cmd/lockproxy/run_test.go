@@ -200,7 +200,7 @@ func TestEmbeddedDefaultEndToEnd(t *testing.T) {
 
 // Bytes that crash a redcon or a miniredis process, or make it take all memory; afterwards all
 // goes on.
-func TestEmbeddedDefaultStandsAttacks(t *testing.T) {
+func TestEmbeddedDefaultSurvivesAttacks(t *testing.T) {
 	address, log, _ := started(t)
 	for _, attack := range []string{
 		"*0\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "*1\r\n$99999999999999\r\n", "*1000000000\r\n", "*2147483647\r\n$4\r\n",
@@ -234,7 +234,7 @@ func TestEmbeddedDefaultStandsAttacks(t *testing.T) {
 	}
 }
 
-func TestRunWithoutItsServers(t *testing.T) {
+func TestRunStartsWithoutItsServers(t *testing.T) {
 	address, log, stop := started(t, "--masters", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--drain-timeout", "1s")
 	client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, Protocol: 2, DisableIdentity: true})
 	defer client.Close()
@@ -255,9 +255,9 @@ func (b *blocked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestStderrThatBlocks: while stderr blocks, locks are granted, renewed and released, and the
-// proxy can end.
-func TestStderrThatBlocks(t *testing.T) {
+// TestBlockedStderrDelaysNoLock: while stderr blocks, locks are granted, renewed and released, and
+// the proxy can end.
+func TestBlockedStderrDelaysNoLock(t *testing.T) {
 	out := &blocked{goOn: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	socket := filepath.Join(t.TempDir(), "s")

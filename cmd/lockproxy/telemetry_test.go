@@ -17,9 +17,9 @@ import (
 	"lockproxy/stat"
 )
 
-// TestTelemetry: a run sends a span for each lock command, and the metrics of /metrics. It never
-// sends the secret of a token.
-func TestTelemetry(t *testing.T) {
+// TestTelemetrySendsSpansAndMetrics: a run sends a span for each lock command, and the metrics of
+// /metrics. It never sends the secret of a token.
+func TestTelemetrySendsSpansAndMetrics(t *testing.T) {
 	c := collector.New()
 	defer c.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
@@ -70,8 +70,8 @@ func TestTelemetry(t *testing.T) {
 	}
 }
 
-// TestTelemetryWithoutPage: metrics are sent where admin-listen is off.
-func TestTelemetryWithoutPage(t *testing.T) {
+// TestTelemetryNeedsNoAdminListen: metrics are sent where admin-listen is off.
+func TestTelemetryNeedsNoAdminListen(t *testing.T) {
 	c := collector.New()
 	defer c.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
@@ -91,9 +91,9 @@ func TestTelemetryWithoutPage(t *testing.T) {
 	}
 }
 
-// TestTelemetryThatHangs: a collector that takes requests and never answers holds up no command,
-// and the end for three seconds at most.
-func TestTelemetryThatHangs(t *testing.T) {
+// TestHangingCollectorDelaysNoCommand: a collector that takes requests and never answers holds up
+// no command, and the end for three seconds at most.
+func TestHangingCollectorDelaysNoCommand(t *testing.T) {
 	over := make(chan struct{})
 	asked := make(chan struct{}, 1)
 	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -135,8 +135,9 @@ func TestTelemetryThatHangs(t *testing.T) {
 	}
 }
 
-// TestTelemetryOff: without an endpoint no function observes events and no goroutine runs.
-func TestTelemetryOff(t *testing.T) {
+// TestTelemetryIsOffWithoutEndpoint: without an endpoint no function observes events and no
+// goroutine runs.
+func TestTelemetryIsOffWithoutEndpoint(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "lockproxy") // alone it does not turn telemetry on
 	_, log, _ := started(t)
 	stacks := make([]byte, 4<<20)

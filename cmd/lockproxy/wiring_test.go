@@ -16,28 +16,30 @@ import (
 	"lockproxy/quorum"
 )
 
-// TestQuorumOptions: what decides who votes reaches package quorum.
-func TestQuorumOptions(t *testing.T) {
+// TestQuorumGetsVotingSettings: what decides who votes reaches package quorum.
+func TestQuorumGetsVotingSettings(t *testing.T) {
 	for word, want := range map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict,
 		"off": quorum.GuardOff} {
-		cfg, err := conf.Load([]string{"--masters=m1@redis://u:p@h:1/2,unix:///x,c:1", "--allow-eviction",
-			"--queue-timeout=7s", "--restart-guard", word}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop())
-		if o.Guard != want || !o.AllowEviction || o.QueueTimeout != 7*time.Second {
-			t.Errorf("restart-guard %s is %d, allow-eviction %v, queue-timeout %v", word, o.Guard, o.AllowEviction,
-				o.QueueTimeout)
-		}
-		first, second := o.Masters[0], o.Masters[1]
-		if first.ID != "m1" || first.Name != "m1@h:1" || first.Addr != "h:1" || first.User != "u" ||
-			first.Password != "p" || first.DB != 2 {
-			t.Errorf("got %+v", first)
-		}
-		if second.ID != "" || second.Name != "unix:///x" || second.Addr != "/x" || second.Network != "unix" {
-			t.Errorf("got %+v", second)
-		}
+		t.Run(word, func(t *testing.T) {
+			cfg, err := conf.Load([]string{"--masters=m1@redis://u:p@h:1/2,unix:///x,c:1", "--allow-eviction",
+				"--queue-timeout=7s", "--restart-guard", word}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := quorumOptions(cfg, nil, filesOf(t, cfg), nil, zap.NewNop())
+			if o.Guard != want || !o.AllowEviction || o.QueueTimeout != 7*time.Second {
+				t.Errorf("restart-guard %s is %d, allow-eviction %v, queue-timeout %v", word, o.Guard, o.AllowEviction,
+					o.QueueTimeout)
+			}
+			first, second := o.Masters[0], o.Masters[1]
+			if first.ID != "m1" || first.Name != "m1@h:1" || first.Addr != "h:1" || first.User != "u" ||
+				first.Password != "p" || first.DB != 2 {
+				t.Errorf("got %+v", first)
+			}
+			if second.ID != "" || second.Name != "unix:///x" || second.Addr != "/x" || second.Network != "unix" {
+				t.Errorf("got %+v", second)
+			}
+		})
 	}
 	cfg, err := conf.Load(nil, nil)
 	if err != nil {
@@ -49,8 +51,8 @@ func TestQuorumOptions(t *testing.T) {
 	}
 }
 
-// TestWaitReady: the log reports a missing majority exactly if it is missing.
-func TestWaitReady(t *testing.T) {
+// TestMissingMajorityIsLogged: the log reports a missing majority exactly if it is missing.
+func TestMissingMajorityIsLogged(t *testing.T) {
 	for name, c := range map[string]struct {
 		hung, down int // of five masters
 		warns      bool
@@ -93,9 +95,9 @@ func TestWaitReady(t *testing.T) {
 	}
 }
 
-// TestUpstreamID: what proxies on other machines may reach has one name everywhere, and
-// credentials are in none.
-func TestUpstreamID(t *testing.T) {
+// TestUpstreamIDHasNoCredentials: what proxies on other machines may reach has one name
+// everywhere, and credentials are in none.
+func TestUpstreamIDHasNoCredentials(t *testing.T) {
 	for upstream, want := range map[string]string{
 		"redis://u:secret@10.0.0.9:6379/3":                   "10.0.0.9:6379",
 		"rediss://:secret@redis.example:6379":                "redis.example:6379",
@@ -104,13 +106,15 @@ func TestUpstreamID(t *testing.T) {
 		"redis+sentinel://u:secret@10.0.0.1:26379/mymaster":  "redis+sentinel://10.0.0.1:26379/mymaster",
 		"redis+sentinel://u:secret@127.0.0.1:26379/mymaster": "redis+sentinel://127.0.0.1:26379/mymaster",
 	} {
-		cfg, err := conf.Load([]string{"--masters=a:1", "--upstream", upstream}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := upstreamID(cfg.Upstream, "box"); got != want {
-			t.Errorf("%s: got %q, want %q", upstream, got, want)
-		}
+		t.Run(upstream, func(t *testing.T) {
+			cfg, err := conf.Load([]string{"--masters=a:1", "--upstream", upstream}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := upstreamID(cfg.Upstream, "box"); got != want {
+				t.Errorf("%s: got %q, want %q", upstream, got, want)
+			}
+		})
 	}
 }
 

@@ -69,7 +69,7 @@ func TestBufConnServerWritesWithoutWaiting(t *testing.T) {
 	})
 }
 
-func TestBufConnCloses(t *testing.T) {
+func TestBufConnCloseEndsBothDirections(t *testing.T) {
 	client, server := newBufConns("x", 8, 0)
 	client.Write([]byte("last"))
 	client.CloseWrite()

@@ -163,9 +163,9 @@ func TestEmbeddedAnswersWhatMiniredisLacks(t *testing.T) {
 	}
 }
 
-// TestEmbeddedTellsWhatAConnectionIs: a bare HELLO, HELLO with a wrong option and ACL WHOAMI
-// answer as Redis does, wherever the connection is.
-func TestEmbeddedTellsWhatAConnectionIs(t *testing.T) {
+// TestEmbeddedDescribesConnectionsLikeRedis: a bare HELLO, HELLO with a wrong option and ACL
+// WHOAMI answer as Redis does, wherever the connection is.
+func TestEmbeddedDescribesConnectionsLikeRedis(t *testing.T) {
 	m, _ := newTestServer(t)
 	c := m.dialTest(t)
 	const modules = "$7\nmodules\n*1\n"
@@ -221,7 +221,7 @@ func TestEmbeddedResetEndsSubscriptions(t *testing.T) {
 	c.call("+PONG\n", "PING")
 }
 
-func TestEmbeddedAbortsMultiAsRedisDoes(t *testing.T) {
+func TestEmbeddedAbortsMultiLikeRedis(t *testing.T) {
 	m, _ := newTestServer(t)
 	for name, bad := range map[string][]string{
 		"unknown": {"4711"}, "arity": {"GET"}, "of ours": {"CLIENT", "ID"}, "guarded": {"SETRANGE", "k", "9999999999", "x"},
@@ -286,15 +286,17 @@ func TestEmbeddedClientThatLeavesWhileBlocked(t *testing.T) {
 		"close": func(c *bufConn) { c.Close() },
 		"half":  func(c *bufConn) { c.CloseWrite() },
 	} {
-		for range 20 {
-			c := m.dialTest(t)
-			c.send("BLPOP", "l", "0")
-			c.send("PING") // the next command waits for it
-			leave(c.bufConn)
-		}
-		waitFor(t, name+": the sessions end", func() bool { open, _ := m.connections(); return open == 1 })
-		watcher.call(":1\n", "RPUSH", "l", "x")
-		watcher.call("$1\nx\n", "LPOP", "l") // the disconnected client popped no element
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				c := m.dialTest(t)
+				c.send("BLPOP", "l", "0")
+				c.send("PING") // the next command waits for it
+				leave(c.bufConn)
+			}
+			waitFor(t, name+": the sessions end", func() bool { open, _ := m.connections(); return open == 1 })
+			watcher.call(":1\n", "RPUSH", "l", "x")
+			watcher.call("$1\nx\n", "LPOP", "l") // the disconnected client popped no element
+		})
 	}
 	waitFor(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
@@ -333,26 +335,28 @@ func TestEmbeddedHalfCloseLooksOnce(t *testing.T) {
 		{"BZMPOP 0 1 none MIN", ""},
 		{"XREAD BLOCK 0 STREAMS x $", ""},
 	} {
-		c := m.dialTest(t)
-		before := m.srv.TotalCommands()
-		m.mini.Lock() // the command waits for this before it looks at its keys
-		c.send(strings.Fields(test.command)...)
-		c.send("PING")
-		c.CloseWrite()
-		waitFor(t, "the command is ended",
-			func() bool { return m.srv.TotalCommands() == before+2 }) // itself, and what wakes it
-		m.mini.Unlock()
-		want := strings.ReplaceAll(test.want, "\n", "\r\n")
-		if want != "" {
-			want += "+PONG\r\n"
-		}
-		if got, err := io.ReadAll(c.Reader); err != nil || string(got) != want {
-			t.Errorf("%s: got %q %v, want %q", test.command, got, err, want)
-		}
+		t.Run(test.command, func(t *testing.T) {
+			c := m.dialTest(t)
+			before := m.srv.TotalCommands()
+			m.mini.Lock() // the command waits for this before it looks at its keys
+			c.send(strings.Fields(test.command)...)
+			c.send("PING")
+			c.CloseWrite()
+			waitFor(t, "the command is ended",
+				func() bool { return m.srv.TotalCommands() == before+2 }) // itself, and what wakes it
+			m.mini.Unlock()
+			want := strings.ReplaceAll(test.want, "\n", "\r\n")
+			if want != "" {
+				want += "+PONG\r\n"
+			}
+			if got, err := io.ReadAll(c.Reader); err != nil || string(got) != want {
+				t.Errorf("%s: got %q %v, want %q", test.command, got, err, want)
+			}
+		})
 	}
 }
 
-func TestEmbeddedCloses(t *testing.T) {
+func TestEmbeddedCloseEndsConnections(t *testing.T) {
 	before := runtime.NumGoroutine()
 	e, err := New(zap.NewNop())
 	if err != nil {
@@ -381,23 +385,25 @@ func TestEmbeddedCloses(t *testing.T) {
 // screen together with the line before it.
 func TestNoticeFitsScreen(t *testing.T) {
 	for page, lines := range map[string]int{"": 15, "http://127.0.0.1:54321/": 17} {
-		var b bytes.Buffer
-		WriteNotice(&b, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 54321}, page)
-		text := b.String()
-		for _, want := range []string{"for trying out", "gone when it ends", "redis-cli -p 54321 LOCK job 30s ",
-			"--masters", "--help", page} {
-			if !strings.Contains(text, want) {
-				t.Errorf("the notice lacks %q:\n%s", want, text)
+		t.Run(page, func(t *testing.T) {
+			var b bytes.Buffer
+			WriteNotice(&b, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 54321}, page)
+			text := b.String()
+			for _, want := range []string{"for trying out", "gone when it ends", "redis-cli -p 54321 LOCK job 30s ",
+				"--masters", "--help", page} {
+				if !strings.Contains(text, want) {
+					t.Errorf("the notice lacks %q:\n%s", want, text)
+				}
 			}
-		}
-		if n := strings.Count(text, "\n"); n != lines {
-			t.Errorf("%d lines, want %d:\n%s", n, lines, text)
-		}
-		for line := range strings.SplitSeq(text, "\n") {
-			if len(line) > 79 {
-				t.Errorf("%d columns: %s", len(line), line)
+			if n := strings.Count(text, "\n"); n != lines {
+				t.Errorf("%d lines, want %d:\n%s", n, lines, text)
 			}
-		}
+			for line := range strings.SplitSeq(text, "\n") {
+				if len(line) > 79 {
+					t.Errorf("%d columns: %s", len(line), line)
+				}
+			}
+		})
 	}
 	var b bytes.Buffer
 	WriteNotice(&b, &net.UnixAddr{Name: "/run/x", Net: "unix"}, "")

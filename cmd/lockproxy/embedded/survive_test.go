@@ -45,7 +45,7 @@ func unread(c *bufConn) int {
 
 // Each of these ends a miniredis process, or makes it useless: by a panic under its lock, by a
 // reply that contains itself, by memory, by never ending.
-func TestEmbeddedSurvives(t *testing.T) {
+func TestEmbeddedSurvivesFatalCommands(t *testing.T) {
 	m, logs := newTestServer(t)
 	other := m.dialTest(t)
 	other.call(":2\n", "SADD", "set", "a", "b")
@@ -106,9 +106,9 @@ func TestEmbeddedRefusesOtherFrames(t *testing.T) {
 	}
 }
 
-// TestEmbeddedTakesAnything throws odd arguments at every command that there is, and wants an
-// answer or an end of the connection, soon, every time.
-func TestEmbeddedTakesAnything(t *testing.T) {
+// TestEmbeddedSurvivesOddArguments throws odd arguments at every command that there is, and wants
+// an answer or an end of the connection, soon, every time.
+func TestEmbeddedSurvivesOddArguments(t *testing.T) {
 	m, logs := newTestServer(t)
 	names := strings.Fields(`ACL AUTH CLIENT CLUSTER COMMAND CONFIG ECHO HELLO INFO PING RESET ROLE SELECT SWAPDB
 		COPY DEL DUMP EXISTS EXPIRE EXPIREAT EXPIRETIME KEYS MOVE PERSIST PEXPIRE PTTL

@@ -16,25 +16,28 @@ func runBench(t *testing.T, f *fakeProxy, flags ...string) (code int, out, err s
 	return code, stdout.String(), stderr.String()
 }
 
-// TestBenchRefused: an error that stays ends the benchmark at once, with its text and exit code.
-func TestBenchRefused(t *testing.T) {
+// TestBenchEndsAtPermanentErrors: an error that stays ends the benchmark at once, with its text
+// and exit code.
+func TestBenchEndsAtPermanentErrors(t *testing.T) {
 	for text, want := range map[string]int{
 		"NOAUTH Authentication required.":                                            exitDenied,
 		"NOPERM This user has no permissions to access the 'lock:x' key":             exitDenied,
 		"ERR ttl 61000 exceeds max-ttl 60000: it is 61s, and 10ms to 60s is allowed": exitUsage,
 		"ERR unknown command 'LOCK', with args beginning with: 'x' '10s' ":           exitUsage,
 	} {
-		f := startFake(t)
-		f.says("LOCK", "-"+text+"\r\n")
-		code, out, err := runBench(t, f, "--duration", "1s")
-		if code != want || out != "" || !strings.Contains(err, text) || f.times("LOCK") > 2 {
-			t.Errorf("%s: exit code %d after %d LOCK, %q, %q", text, code, f.times("LOCK"), out, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			f := startFake(t)
+			f.says("LOCK", "-"+text+"\r\n")
+			code, out, err := runBench(t, f, "--duration", "1s")
+			if code != want || out != "" || !strings.Contains(err, text) || f.times("LOCK") > 2 {
+				t.Errorf("%s: exit code %d after %d LOCK, %q, %q", text, code, f.times("LOCK"), out, err)
+			}
+		})
 	}
 }
 
-// TestBenchCountsUnlock: a LOCK whose UNLOCK is answered with an error is no pair.
-func TestBenchCountsUnlock(t *testing.T) {
+// TestBenchCountsOnlyUnlockedPairs: a LOCK whose UNLOCK is answered with an error is no pair.
+func TestBenchCountsOnlyUnlockedPairs(t *testing.T) {
 	f := startFake(t)
 	f.says("LOCK", "$57\r\n"+fakeToken+"\r\n")
 	f.says("UNLOCK", "-NOQUORUM 1 of 3 masters can vote, 2 needed\r\n")

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestRunChildren: processes that outlive the command end before the lock, unless a flag says
-// otherwise.
-func TestRunChildren(t *testing.T) {
+// TestRunEndsRemainingChildren: processes that outlive the command end before the lock, unless a
+// flag says otherwise.
+func TestRunEndsRemainingChildren(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags, child string
 		alive        bool

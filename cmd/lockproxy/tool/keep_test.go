@@ -39,9 +39,9 @@ func refuseSession(args []string) string {
 	return held
 }
 
-// TestRunGoesOn: if the first proxy has any fault, the next one renews the lock and the command
-// runs on.
-func TestRunGoesOn(t *testing.T) {
+// TestRunContinuesOverNextProxy: if the first proxy has any fault, the next one renews the lock
+// and the command runs on.
+func TestRunContinuesOverNextProxy(t *testing.T) {
 	for name, fault := range map[string]func(f *fakeProxy){
 		"ends":        (*fakeProxy).end,
 		"hangs up":    func(f *fakeProxy) { f.says("EXTEND", hangUp) },
@@ -81,8 +81,8 @@ func TestRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestRunComesBack: to the only proxy that it knows.
-func TestRunComesBack(t *testing.T) {
+// TestRunReturnsToItsProxy: to the only proxy that it knows.
+func TestRunReturnsToItsProxy(t *testing.T) {
 	f := startFake(t)
 	f.on("EXTEND", inTurn(held, hangUp, hangUp, "-NOQUORUM 1 of 3\r\n", held))
 	command, end := untilFile(t)
@@ -96,8 +96,9 @@ func TestRunComesBack(t *testing.T) {
 	}
 }
 
-// TestRunLoses: TERM as soon as it is known, or when there is little time left, and exit code 74.
-func TestRunLoses(t *testing.T) {
+// TestRunEndsCommandWhenLockIsLost: TERM as soon as it is known, or when there is little time
+// left, and exit code 74.
+func TestRunEndsCommandWhenLockIsLost(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, second func([]string) string
 		says          string
@@ -134,8 +135,8 @@ func TestRunLoses(t *testing.T) {
 	}
 }
 
-// TestRunIsTold: a push makes it ask at once.
-func TestRunIsTold(t *testing.T) {
+// TestRunAsksAfterPush: a push makes it ask at once.
+func TestRunAsksAfterPush(t *testing.T) {
 	for name, test := range map[string]struct {
 		then string
 		code int
@@ -153,9 +154,9 @@ func TestRunIsTold(t *testing.T) {
 	}
 }
 
-// TestRunUnlocksElsewhere: an UNLOCK without an answer is repeated over the next proxy, whose 0 is
-// no proof of a lost lock.
-func TestRunUnlocksElsewhere(t *testing.T) {
+// TestRunUnlocksOverNextProxy: an UNLOCK without an answer is repeated over the next proxy, whose
+// 0 is no proof of a lost lock.
+func TestRunUnlocksOverNextProxy(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, second, hold string
 		says                string

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestRunCommands: the flags determine LOCK, UNLOCK and the command's environment.
-func TestRunCommands(t *testing.T) {
+// TestRunSendsFlagsAsOptions: the flags determine LOCK, UNLOCK and the command's environment.
+func TestRunSendsFlagsAsOptions(t *testing.T) {
 	const lockEnd = " SESSION OWNER me FULL"
 	for name, test := range map[string]struct {
 		flags  string
@@ -116,7 +116,7 @@ var exits = map[string]struct {
 	"no such code":      {nil, "--conflict-exit-code 256", 64, "from 0 to 255"},
 }
 
-func TestRunExits(t *testing.T) {
+func TestRunExitCodes(t *testing.T) {
 	for name, test := range exits {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,34 +135,36 @@ func TestRunExits(t *testing.T) {
 	}
 }
 
-// TestRunFitsTTL: the default ttl gives way to the limits of the proxy.
-func TestRunFitsTTL(t *testing.T) {
+// TestRunFitsDefaultTTLToLimits: the default ttl gives way to the limits of the proxy.
+func TestRunFitsDefaultTTLToLimits(t *testing.T) {
 	for refusal, want := range map[string]string{
 		"-ERR ttl 30000 exceeds max-ttl 9000\r\n":                                       "9s",
 		"-ERR ttl 30s exceeds max-ttl 9s (one)\r\n":                                     "9s",
 		"-ERR ttl 30000 is under min-ttl 60000\r\n":                                     "60s",
 		"-ERR ttl 30000 exceeds max-ttl 9000: it is 30s, and 10ms to 9s is allowed\r\n": "9s",
 	} {
-		f := startFake(t)
-		f.on("LOCK", func(args []string) string {
-			if args[2] != want {
-				return refusal
+		t.Run(refusal, func(t *testing.T) {
+			f := startFake(t)
+			f.on("LOCK", func(args []string) string {
+				if args[2] != want {
+					return refusal
+				}
+				return grant
+			})
+			if code, out := runTool(t, "--addr "+f.addr, "true"); code != 0 || out != "" {
+				t.Errorf("%q: exit code %d, it says %q", refusal, code, out)
 			}
-			return grant
+			got := f.commands("EXTEND ")
+			if len(got) != 1 || !strings.HasSuffix(got[0], " "+want+" FULL") {
+				t.Errorf("%q: then it sent %q", refusal, got)
+			}
 		})
-		if code, out := runTool(t, "--addr "+f.addr, "true"); code != 0 || out != "" {
-			t.Errorf("%q: exit code %d, it says %q", refusal, code, out)
-		}
-		got := f.commands("EXTEND ")
-		if len(got) != 1 || !strings.HasSuffix(got[0], " "+want+" FULL") {
-			t.Errorf("%q: then it sent %q", refusal, got)
-		}
 	}
 }
 
-// TestRunHolds: --hold keeps the lock closed however the command ends, but not if it could not
-// start.
-func TestRunHolds(t *testing.T) {
+// TestRunKeepsLockClosedForHold: --hold keeps the lock closed however the command ends, but not if
+// it could not start.
+func TestRunKeepsLockClosedForHold(t *testing.T) {
 	nonsense := filepath.Join(t.TempDir(), "nonsense")
 	if err := os.WriteFile(nonsense, []byte("\x00text"), 0o755); err != nil {
 		t.Fatal(err)
@@ -177,17 +179,19 @@ func TestRunHolds(t *testing.T) {
 		"is killed":     {[]string{"sh", "-c", "kill -9 $$"}, 128 + 9, true},
 		"cannot be run": {[]string{nonsense}, 126, false},
 	} {
-		f := startFake(t)
-		code, out := runTool(t, "--hold 50s --addr "+f.addr, test.command...)
-		got := f.commands("UNLOCK ")
-		if code != test.code || len(got) != 1 || strings.Contains(got[0], " KEEP 49") != test.keeps {
-			t.Errorf("a command that %s: exit code %d, it sent %q, said %q", name, code, got, out)
-		}
+		t.Run(name, func(t *testing.T) {
+			f := startFake(t)
+			code, out := runTool(t, "--hold 50s --addr "+f.addr, test.command...)
+			got := f.commands("UNLOCK ")
+			if code != test.code || len(got) != 1 || strings.Contains(got[0], " KEEP 49") != test.keeps {
+				t.Errorf("a command that %s: exit code %d, it sent %q, said %q", name, code, got, out)
+			}
+		})
 	}
 }
 
-// TestRunHoldsUnderMinTTL: the rest of --hold may be shorter than min-ttl.
-func TestRunHoldsUnderMinTTL(t *testing.T) {
+// TestRunHoldMayEndBelowMinTTL: the rest of --hold may be shorter than min-ttl.
+func TestRunHoldMayEndBelowMinTTL(t *testing.T) {
 	f := startFake(t)
 	f.on("UNLOCK", func(args []string) string {
 		if args[len(args)-1] != "90s" {
@@ -201,8 +205,8 @@ func TestRunHoldsUnderMinTTL(t *testing.T) {
 	}
 }
 
-// TestRunLockingOver: the proxies are tried in turn until one has an answer.
-func TestRunLockingOver(t *testing.T) {
+// TestRunTriesProxiesInTurn: the proxies are tried in turn until one has an answer.
+func TestRunTriesProxiesInTurn(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, second, flags string
 		code                 int
@@ -246,8 +250,8 @@ func TestRunWaitsForEver(t *testing.T) {
 	}
 }
 
-// TestRunOwner: the default label names this process, and fits.
-func TestRunOwner(t *testing.T) {
+// TestRunOwnerNamesProcess: the default label names this process, and fits.
+func TestRunOwnerNamesProcess(t *testing.T) {
 	f := startFake(t)
 	runTool(t, "--addr "+f.addr, "true")
 	words := strings.Fields(f.commands("LOCK ")[0])

@@ -108,9 +108,9 @@ func show(r reply) string {
 	return string(r.kind) + "(" + strings.Join(list, " ") + ")"
 }
 
-// TestClientAsk: pushes before a reply are passed over, and when the context ends so does the
-// waiting.
-func TestClientAsk(t *testing.T) {
+// TestClientSkipsPushes: pushes before a reply are passed over, and when the context ends so does
+// the waiting.
+func TestClientSkipsPushes(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
 	c := newClient(near, "proxy")
@@ -149,15 +149,17 @@ func TestPercentiles(t *testing.T) {
 func TestShortTime(t *testing.T) {
 	for millis, want := range map[int64]string{-1: "for ever", 0: "0.0s", 1234: "1.2s", 61_500: "61s", 3_600_000: "1h",
 		5_400_000: "90m", 86_400_000: "24h", 300_000_000: "3d"} {
-		if got := shortTime(millis); got != want {
-			t.Errorf("%d ms: %s, want %s", millis, got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := shortTime(millis); got != want {
+				t.Errorf("%d ms: %s, want %s", millis, got, want)
+			}
+		})
 	}
 }
 
-// TestStatusOfKinds: lockproxy status shows how a lock is held, and its slots. An older proxy
-// sends neither.
-func TestStatusOfKinds(t *testing.T) {
+// TestStatusShowsModeAndSlots: lockproxy status shows how a lock is held, and its slots. An older
+// proxy sends neither.
+func TestStatusShowsModeAndSlots(t *testing.T) {
 	text := func(s string) reply { return reply{kind: '$', text: s} }
 	list := func(all ...reply) reply { return reply{kind: '*', list: all} }
 	slot := list(text("slot"), text("3"), text("fence"), text("7"), text("owner"), text("me"), text("ttl"), text("2500"))
@@ -200,8 +202,8 @@ func slowProxy(t *testing.T, info string) *fakeProxy {
 	return f
 }
 
-// TestStatusOfLoad: a slow master is a warning, and so are LOCKs that wait and a late proxy.
-func TestStatusOfLoad(t *testing.T) {
+// TestStatusWarnsOfLoad: a slow master is a warning, and so are LOCKs that wait and a late proxy.
+func TestStatusWarnsOfLoad(t *testing.T) {
 	f := slowProxy(t, "# Load\r\nlocks_unsent:8123\r\nlate_ms:2000\r\nlate_seconds_ago:12\r\n")
 	var out strings.Builder
 	if code, _ := Run(t.Context(), []string{"status", "--addr", f.addr}, nil, &out, &out); code != 0 {
@@ -226,8 +228,9 @@ func TestStatusOfLoad(t *testing.T) {
 	}
 }
 
-// TestStatusColours: on a terminal slow masters, and the masters where none may fail, are amber.
-func TestStatusColours(t *testing.T) {
+// TestStatusColoursShowRisk: on a terminal slow masters, and the masters where none may fail, are
+// amber.
+func TestStatusColoursShowRisk(t *testing.T) {
 	voting, slow, down := masterStatus{Address: "h:1", State: "voting"}, masterStatus{Address: "h:3", State: "voting",
 		Slow: 62}, masterStatus{Address: "h:4", State: "down"}
 	const amber, red = "\x1b[33m", "\x1b[31m"
@@ -243,22 +246,24 @@ func TestStatusColours(t *testing.T) {
 		{[]masterStatus{voting, voting, down}, "masters   " + amber + "2 of 3 vote, 2 needed, none may fail\x1b[0m\n", red},
 		{[]masterStatus{voting, down, down}, "masters   " + red + "1 of 3 vote, 2 needed\x1b[0m\n", red},
 	} {
-		s := &status{Masters: tt.masters}
-		var all []stat.Master
-		for i := range tt.masters {
-			all = append(all, tt.masters[i].stat())
-		}
-		s.votes = stat.CountVotes(all)
-		last := tt.masters[len(tt.masters)-1]
-		if text := s.text(true); !strings.Contains(text, tt.line) ||
-			!strings.Contains(text, last.Address+"     "+tt.last+last.State) {
-			t.Errorf("want %q, and the last master with %q:\n%q", tt.line, tt.last, text)
-		}
+		t.Run(tt.line, func(t *testing.T) {
+			s := &status{Masters: tt.masters}
+			var all []stat.Master
+			for i := range tt.masters {
+				all = append(all, tt.masters[i].stat())
+			}
+			s.votes = stat.CountVotes(all)
+			last := tt.masters[len(tt.masters)-1]
+			if text := s.text(true); !strings.Contains(text, tt.line) ||
+				!strings.Contains(text, last.Address+"     "+tt.last+last.State) {
+				t.Errorf("want %q, and the last master with %q:\n%q", tt.line, tt.last, text)
+			}
+		})
 	}
 }
 
-// TestStatusOfOlderProxy: a proxy that sends no load figures counts as neither late nor slow.
-func TestStatusOfOlderProxy(t *testing.T) {
+// TestStatusAcceptsOlderProxy: a proxy that sends no load figures counts as neither late nor slow.
+func TestStatusAcceptsOlderProxy(t *testing.T) {
 	if got := latenessOf(map[string]string{"waiting": "0"}); got != "" {
 		t.Errorf("late: %q", got)
 	}
@@ -268,21 +273,23 @@ func TestStatusOfOlderProxy(t *testing.T) {
 	}
 }
 
-// TestStatusShowsNoLocks: that no lock is shown does not mean that none is held.
-func TestStatusShowsNoLocks(t *testing.T) {
+// TestStatusExplainsMissingLocks: that no lock is shown does not mean that none is held.
+func TestStatusExplainsMissingLocks(t *testing.T) {
 	for want, s := range map[string]*status{
 		"\nno locks are held\n":                  {},
 		"\nlocks are held; --locks shows them\n": {MoreLock: true},
 	} {
-		var b strings.Builder
-		if s.writeLocks(&b); b.String() != want {
-			t.Errorf("got %q, want %q", b.String(), want)
-		}
+		t.Run(want, func(t *testing.T) {
+			var b strings.Builder
+			if s.writeLocks(&b); b.String() != want {
+				t.Errorf("got %q, want %q", b.String(), want)
+			}
+		})
 	}
 }
 
-// TestHealthByUserWithoutPing: an upstream that refuses the PING of this user answers.
-func TestHealthByUserWithoutPing(t *testing.T) {
+// TestHealthAcceptsUserWithoutPing: an upstream that refuses the PING of this user answers.
+func TestHealthAcceptsUserWithoutPing(t *testing.T) {
 	f := startFake(t)
 	f.says("LOCKPROXY", "*1\r\n*2\r\n+state\r\n+voting\r\n")
 	for reply, want := range map[string]int{
@@ -291,32 +298,36 @@ func TestHealthByUserWithoutPing(t *testing.T) {
 		"-NOAUTH Authentication required.\r\n":                               0,
 		"-ERR upstream 127.0.0.1:1: connection refused\r\n":                  exitFailed,
 	} {
-		f.says("PING", reply)
-		var out strings.Builder
-		if code, _ := Run(t.Context(), []string{"health", "--ready", "--addr", f.addr}, nil, &out, &out); code != want {
-			t.Errorf("%q: ends with %d, want %d: %s", reply, code, want, out.String())
-		}
+		t.Run(reply, func(t *testing.T) {
+			f.says("PING", reply)
+			var out strings.Builder
+			if code, _ := Run(t.Context(), []string{"health", "--ready", "--addr", f.addr}, nil, &out, &out); code != want {
+				t.Errorf("%q: ends with %d, want %d: %s", reply, code, want, out.String())
+			}
+		})
 	}
 }
 
-// TestWrongTarget: wrong flags, including the flags that name the proxy, end each subcommand at
-// once with 64.
-func TestWrongTarget(t *testing.T) {
+// TestWrongTargetIsAUsageError: wrong flags, including the flags that name the proxy, end each
+// subcommand at once with 64.
+func TestWrongTargetIsAUsageError(t *testing.T) {
 	for _, target := range []string{"--addr=here", "--addr=127.0.0.1:1,", "--addr=127.0.0.1:1 --user=me",
 		"--addr=127.0.0.1:1 --tls-ca=/ca.pem", "--addr=127.0.0.1:1 --tls-server-name=here",
 		"--addr=rediss://127.0.0.1:1 --tls-cert=/cert.pem"} {
-		for _, command := range []string{"health", "health --ready", "status", "status --watch", "bench", "run --key=k"} {
-			args := strings.Fields(command + " " + target)
-			if strings.HasPrefix(command, "run") {
-				args = append(args, "--", "true")
+		t.Run(target, func(t *testing.T) {
+			for _, command := range []string{"health", "health --ready", "status", "status --watch", "bench", "run --key=k"} {
+				args := strings.Fields(command + " " + target)
+				if strings.HasPrefix(command, "run") {
+					args = append(args, "--", "true")
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				var out strings.Builder
+				if code, _ := Run(ctx, args, nil, &out, &out); code != exitUsage || ctx.Err() != nil {
+					t.Errorf("%q: ends with %d: %s", args, code, out.String())
+				}
+				cancel()
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			var out strings.Builder
-			if code, _ := Run(ctx, args, nil, &out, &out); code != exitUsage || ctx.Err() != nil {
-				t.Errorf("%q: ends with %d: %s", args, code, out.String())
-			}
-			cancel()
-		}
+		})
 	}
 }
 
@@ -334,10 +345,12 @@ func TestNearestIsSuggested(t *testing.T) {
 		"health --addr u:p@h": "lockproxy health: --addr: is not of the form host:port; credentials and database need " +
 			"redis://",
 	} {
-		var out strings.Builder
-		if _, found := Run(t.Context(), strings.Fields(args), nil, &out, &out); !found ||
-			strings.TrimSpace(out.String()) != want {
-			t.Errorf("%s: got %q, want %q", args, out.String(), want)
-		}
+		t.Run(args, func(t *testing.T) {
+			var out strings.Builder
+			if _, found := Run(t.Context(), strings.Fields(args), nil, &out, &out); !found ||
+				strings.TrimSpace(out.String()) != want {
+				t.Errorf("%s: got %q, want %q", args, out.String(), want)
+			}
+		})
 	}
 }

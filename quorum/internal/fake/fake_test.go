@@ -116,7 +116,7 @@ func TestPacket(t *testing.T) {
 }
 
 // A packet under another record carries out only operations that undo something.
-func TestPacketNotAdmitted(t *testing.T) {
+func TestPacketOfOtherRecordOnlyReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New("run")
 		m.SetLock("lock:a", mine, 7, "me", time.Now().Add(time.Second))
@@ -135,7 +135,7 @@ func TestPacketNotAdmitted(t *testing.T) {
 }
 
 // A master that is full still deletes, and grants after that, like Redis.
-func TestFull(t *testing.T) {
+func TestFullMasterStillDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New("run")
 		m.Denied = "OOM command not allowed when used memory > 'maxmemory'."
@@ -197,12 +197,14 @@ func TestInfoBySection(t *testing.T) {
 		"server": "run_id:run", "replication": "role:master", "memory": "maxmemory_policy",
 		"stats": "evicted_keys:0", "persistence": "aof_enabled:0",
 	} {
-		text := m.infoLocked(section)
-		if !strings.Contains(text, has) {
-			t.Errorf("%s: %q", section, text)
-		}
-		if section != "server" && strings.Contains(text, "run_id") {
-			t.Errorf("%s: %q", section, text)
-		}
+		t.Run(section, func(t *testing.T) {
+			text := m.infoLocked(section)
+			if !strings.Contains(text, has) {
+				t.Errorf("%s: %q", section, text)
+			}
+			if section != "server" && strings.Contains(text, "run_id") {
+				t.Errorf("%s: %q", section, text)
+			}
+		})
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// TestLock: locks of each kind are read, and written ones as well.
-func TestLock(t *testing.T) {
+// TestLooksReadAndWriteLocks: locks of each kind are read, and written ones as well.
+func TestLooksReadAndWriteLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The bubble's clock begins with the year 2000.
 		const now, soon, later = "946684800000", "946684801000", "946684802000"

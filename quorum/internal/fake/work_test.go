@@ -39,7 +39,7 @@ func crowd(t *testing.T, m *Master, terms *wire.Terms, n int, step time.Duration
 
 // An operation of one holder, and a refusal, cost a master the same beside one other holder and
 // beside ten thousand, also if all end in the same millisecond.
-func TestWorkBesideOtherHolders(t *testing.T) {
+func TestWorkDoesNotGrowWithHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		readers, slots := &wire.Terms{Mode: wire.Shared}, &wire.Terms{Mode: wire.Limited, Limit: wire.MaxLimit}
 		for _, kind := range []struct {

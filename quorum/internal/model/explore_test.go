@@ -45,8 +45,8 @@ func (c *situation) explore(r *run) (states int, found string) {
 	return states, found
 }
 
-// TestTidy compares searches with and without the reductions: both must reach the same masters and
-// the same holders.
+// TestTidy compares searches with and without the reductions: both must reach the
+// same masters and the same holders.
 func TestTidy(t *testing.T) {
 	for _, e := range explored {
 		for _, c := range e.cases {

@@ -86,7 +86,7 @@ var holderMutations = []mutation{
 		{file: "round.go", old: "if a.state == answerYes && (!r.slots || a.slot == r.slot) {",
 			new: "if a.state == answerYes {"},
 	}},
-	{name: "the end of others is looked for among all", room: "./internal/fake", test: "TestWorkBesideOtherHolders",
+	{name: "the end of others is looked for among all", room: "./internal/fake", test: "TestWorkDoesNotGrowWithHolders",
 		finds: "costs", edits: []edit{
 			{file: luaOthers, old: "'ZREVRANGE', key, '0', '1', 'WITHSCORES'",
 				new: "'ZREVRANGE', key, '0', '-1', 'WITHSCORES'"},

@@ -61,9 +61,9 @@ func TestUnixListener(t *testing.T) {
 	}
 }
 
-// TestUnixMode: under any umask, and even before the process listens, the socket never admits more
-// users than unix-mode allows.
-func TestUnixMode(t *testing.T) {
+// TestUnixSocketNeverExceedsItsMode: under any umask, and even before the process listens, the
+// socket never admits more users than unix-mode allows.
+func TestUnixSocketNeverExceedsItsMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "s")
 	var wider atomic.Uint32
@@ -125,16 +125,18 @@ func TestListenAllOrNone(t *testing.T) {
 
 func TestOpenToOthers(t *testing.T) {
 	for address, want := range map[string]bool{"127.0.0.1:0": false, "[::1]:0": false, "0.0.0.0:0": true, ":0": true} {
-		listeners, err := listenOn(t, Options{}, conf.Address{Network: "tcp", Addr: address})
-		if err != nil {
-			t.Logf("%s: %v", address, err)
-			continue
-		}
-		if got := OpenToOthers(listeners) != nil; got != want {
-			t.Errorf("%s: got %v", address, got)
-		}
-		if bound := listeners[0].Addr().(*net.TCPAddr); address == "0.0.0.0:0" && bound.IP.To4() == nil {
-			t.Errorf("%s is open as %s", address, bound)
-		}
+		t.Run(address, func(t *testing.T) {
+			listeners, err := listenOn(t, Options{}, conf.Address{Network: "tcp", Addr: address})
+			if err != nil {
+				t.Logf("%s: %v", address, err)
+				return
+			}
+			if got := OpenToOthers(listeners) != nil; got != want {
+				t.Errorf("%s: got %v", address, got)
+			}
+			if bound := listeners[0].Addr().(*net.TCPAddr); address == "0.0.0.0:0" && bound.IP.To4() == nil {
+				t.Errorf("%s is open as %s", address, bound)
+			}
+		})
 	}
 }

@@ -56,27 +56,29 @@ func TestReadProxyHeader(t *testing.T) {
 		"v2, other version":  {sigV2 + "\x31\x11\x00\x00", ""}, "almost v2": {"\r\n\r\n\x00\r\nQUIT\r", ""},
 		"lower case": {"proxy UNKNOWN\r\n", ""},
 	} {
-		for _, slow := range []bool{false, true} {
-			rest := bytes.NewReader([]byte(c.header + "*1\r\n"))
-			var r io.Reader = rest
-			if slow {
-				r = iotest.OneByteReader(rest)
-			}
-			from, err := readProxyHeader(r)
-			got := ""
-			if err == nil {
-				got = "itself"
-				if from != nil {
-					got = from.String()
+		t.Run(name, func(t *testing.T) {
+			for _, slow := range []bool{false, true} {
+				rest := bytes.NewReader([]byte(c.header + "*1\r\n"))
+				var r io.Reader = rest
+				if slow {
+					r = iotest.OneByteReader(rest)
+				}
+				from, err := readProxyHeader(r)
+				got := ""
+				if err == nil {
+					got = "itself"
+					if from != nil {
+						got = from.String()
+					}
+				}
+				if got != c.want {
+					t.Errorf("%s: got %q %v, want %q", name, got, err, c.want)
+				}
+				if left, _ := io.ReadAll(rest); err == nil && string(left) != "*1\r\n" {
+					t.Errorf("%s: %q is left for the client's conversation", name, left)
 				}
 			}
-			if got != c.want {
-				t.Errorf("%s: got %q %v, want %q", name, got, err, c.want)
-			}
-			if left, _ := io.ReadAll(rest); err == nil && string(left) != "*1\r\n" {
-				t.Errorf("%s: %q is left for the client's conversation", name, left)
-			}
-		}
+		})
 	}
 }
 
@@ -91,9 +93,9 @@ func FuzzProxyHeader(f *testing.F) {
 	})
 }
 
-// TestProxiedListener: connections without a header are closed, slow ones do not delay others, the
-// rest have their client's address.
-func TestProxiedListener(t *testing.T) {
+// TestProxyHeaderIsRequired: connections without a header are closed, slow ones do not delay
+// others, the rest have their client's address.
+func TestProxyHeaderIsRequired(t *testing.T) {
 	listeners, err := listenOn(t, Options{ProxyProtocol: true}, conf.Address{Network: "tcp", Addr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +138,7 @@ func TestProxiedListener(t *testing.T) {
 	}
 }
 
-func TestProxyHeaderTime(t *testing.T) {
+func TestSlowProxyHeaderIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
 		l := &proxiedListener{log: zap.NewNop(), ready: make(chan net.Conn), done: make(chan struct{})}

@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestHandshakeTime: a client that stops during its handshake is disconnected, and does not delay
-// others.
-func TestHandshakeTime(t *testing.T) {
+// TestStalledHandshakeIsCutOff: a client that stops during its handshake is disconnected, and does
+// not delay others.
+func TestStalledHandshakeIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
 		defer client.Close()

@@ -13,9 +13,9 @@ import (
 	"lockproxy/stat"
 )
 
-// TestRepeatedLines: of each message and master the log has a few lines in a while, then one with
-// the number of omitted lines. Debug is not limited.
-func TestRepeatedLines(t *testing.T) {
+// TestRepeatedLinesAreCounted: of each message and master the log has a few lines in a while, then
+// one with the number of omitted lines. Debug is not limited.
+func TestRepeatedLinesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
 		log, err := New(&out, Options{"debug", "json", "off"})
@@ -61,9 +61,9 @@ func TestRepeatedLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAuditAmongLines: with audit-log "log" the log has every audit line at any level, and only
-// commands that audit covers.
-func TestAuditAmongLines(t *testing.T) {
+// TestAuditIgnoresLogLevel: with audit-log "log" the log has every audit line at any level, and
+// only commands that audit covers.
+func TestAuditIgnoresLogLevel(t *testing.T) {
 	var out lines
 	log, err := New(&out, Options{"error", "json", "log"})
 	if err != nil {

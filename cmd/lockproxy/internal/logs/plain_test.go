@@ -9,9 +9,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// TestPlainEncoder: what does not print is escaped so that JSON gives it back; the rest stays as
-// it is.
-func TestPlainEncoder(t *testing.T) {
+// TestUnprintableTextIsEscaped: what does not print is escaped so that JSON gives it back; the
+// rest stays as it is.
+func TestUnprintableTextIsEscaped(t *testing.T) {
 	for text, want := range map[string]string{
 		"job":           `job`,
 		"käse 鍵 🔑":      `käse 鍵 🔑`,
@@ -23,23 +23,25 @@ func TestPlainEncoder(t *testing.T) {
 		"\xffx":         `\ufffdx`,
 		"\ufffd":        "\ufffd",
 	} {
-		for _, console := range []bool{false, true} {
-			line, err := newEncoder(console).EncodeEntry(zapcore.Entry{Message: "said"},
-				[]zap.Field{zap.String("k"+text, text)})
-			if err != nil {
-				t.Fatal(err)
+		t.Run(text, func(t *testing.T) {
+			for _, console := range []bool{false, true} {
+				line, err := newEncoder(console).EncodeEntry(zapcore.Entry{Message: "said"},
+					[]zap.Field{zap.String("k"+text, text)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := strings.ReplaceAll(line.String(), `": "`, `":"`)
+				if !strings.Contains(got, `"k`+want+`":"`+want+`"`) {
+					t.Errorf("%q: got %s", text, got)
+				}
+				var back map[string]string
+				_, object, _ := strings.Cut(got, "{")
+				if err := json.Unmarshal([]byte("{"+object), &back); err != nil ||
+					back["k"+strings.ToValidUTF8(text, "\ufffd")] != strings.ToValidUTF8(text, "\ufffd") {
+					t.Errorf("%q: read back %q, %v", text, back, err)
+				}
 			}
-			got := strings.ReplaceAll(line.String(), `": "`, `":"`)
-			if !strings.Contains(got, `"k`+want+`":"`+want+`"`) {
-				t.Errorf("%q: got %s", text, got)
-			}
-			var back map[string]string
-			_, object, _ := strings.Cut(got, "{")
-			if err := json.Unmarshal([]byte("{"+object), &back); err != nil ||
-				back["k"+strings.ToValidUTF8(text, "\ufffd")] != strings.ToValidUTF8(text, "\ufffd") {
-				t.Errorf("%q: read back %q, %v", text, back, err)
-			}
-		}
+		})
 	}
 	line, err := newEncoder(true).EncodeEntry(zapcore.Entry{Message: "a\xff\u202eb"}, nil)
 	if err != nil || !strings.HasSuffix(line.String(), "a\\ufffd\\u202eb\n") {

@@ -81,9 +81,9 @@ func TestLogNeverBlocks(t *testing.T) {
 	})
 }
 
-// TestLogWithoutRoom: lines that the destination refuses are counted too, once it takes some
-// again.
-func TestLogWithoutRoom(t *testing.T) {
+// TestRefusedLinesAreCounted: lines that the destination refuses are counted too, once it takes
+// some again.
+func TestRefusedLinesAreCounted(t *testing.T) {
 	out, log := stuckLog(t)
 	out.err = errors.New("no space left on device")
 	close(out.goOn)
@@ -100,8 +100,8 @@ func TestLogWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestAuditWithoutRoom: the log reports that the audit log is not written.
-func TestAuditWithoutRoom(t *testing.T) {
+// TestAuditWriteErrorsAreReported: the log reports that the audit log is not written.
+func TestAuditWriteErrorsAreReported(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
 	}

@@ -40,9 +40,9 @@ func auditLines(t *testing.T, text string) (all []auditLine) {
 	return all
 }
 
-// TestRefusalsWithoutLogin: clients that have not logged in cause one line a second, which counts
-// their refusals and shows the last one. Events of other clients keep their lines.
-func TestRefusalsWithoutLogin(t *testing.T) {
+// TestRefusalsWithoutLoginShareALine: clients that have not logged in cause one line a second,
+// which counts their refusals and shows the last one. Events of other clients keep their lines.
+func TestRefusalsWithoutLoginShareALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
 		log, err := New(&out, Options{"error", "json", "log"})
@@ -107,48 +107,50 @@ func TestRefusalsWithoutLogin(t *testing.T) {
 func TestRefusalsAreWrittenAtTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	for _, setting := range []string{"log", path} {
-		synctest.Test(t, func(t *testing.T) {
-			var out lines
-			log, err := New(&out, Options{"error", "json", setting})
-			if err != nil {
-				t.Fatal(err)
-			}
-			text := func() string {
-				if setting == "log" {
-					return out.String()
-				}
-				b, err := os.ReadFile(path)
+		t.Run(filepath.Base(setting), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out lines
+				log, err := New(&out, Options{"error", "json", setting})
 				if err != nil {
 					t.Fatal(err)
 				}
-				return string(b)
-			}
-			for n := range 3 {
-				log.Audit.Record(noLogin(n))
-			}
-			if err := log.Audit.Reopen(); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait() // the lines are written
-			log.Audit.Record(noLogin(9))
-			log.Audit.Record(noLogin(9))
-			start := time.Now()
-			log.Close()
-			if time.Since(start) != 0 {
-				t.Errorf("Close took %v", time.Since(start))
-			}
-			var counts []int
-			for _, l := range auditLines(t, text()) {
-				counts = append(counts, l.Refusals)
-			}
-			want := "[3 2]"
-			if setting == "log" { // which is not opened again
-				want = "[5]"
-			}
-			if got := fmt.Sprint(counts); got != want {
-				t.Errorf("audit-log %s: the lines count %s, want %s", setting, got, want)
-			}
-			time.Sleep(time.Minute)
+				text := func() string {
+					if setting == "log" {
+						return out.String()
+					}
+					b, err := os.ReadFile(path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return string(b)
+				}
+				for n := range 3 {
+					log.Audit.Record(noLogin(n))
+				}
+				if err := log.Audit.Reopen(); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait() // the lines are written
+				log.Audit.Record(noLogin(9))
+				log.Audit.Record(noLogin(9))
+				start := time.Now()
+				log.Close()
+				if time.Since(start) != 0 {
+					t.Errorf("Close took %v", time.Since(start))
+				}
+				var counts []int
+				for _, l := range auditLines(t, text()) {
+					counts = append(counts, l.Refusals)
+				}
+				want := "[3 2]"
+				if setting == "log" { // which is not opened again
+					want = "[5]"
+				}
+				if got := fmt.Sprint(counts); got != want {
+					t.Errorf("audit-log %s: the lines count %s, want %s", setting, got, want)
+				}
+				time.Sleep(time.Minute)
+			})
 		})
 	}
 }

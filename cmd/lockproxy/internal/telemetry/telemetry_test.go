@@ -58,7 +58,7 @@ func logged(lines *observer.ObservedLogs) string {
 	return all.String()
 }
 
-func TestSpans(t *testing.T) {
+func TestSpansDescribeCommands(t *testing.T) {
 	c := collect(t)
 	sent, lines := to(t, c.URL+"/otlp", nil)
 	client := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 50001}
@@ -170,8 +170,9 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// TestCollectorIsAway: lost spans are counted and reported once, and commands do not wait.
-func TestCollectorIsAway(t *testing.T) {
+// TestMissingCollectorLosesSpansOnly: lost spans are counted and reported once, and commands do
+// not wait.
+func TestMissingCollectorLosesSpansOnly(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -180,8 +181,8 @@ func TestCollectorIsAway(t *testing.T) {
 	testLost(t, "http://"+ln.Addr().String(), "connection refused")
 }
 
-// TestCollectorHangs: the same with one that takes requests and never answers.
-func TestCollectorHangs(t *testing.T) {
+// TestHangingCollectorLosesSpansOnly: the same with one that takes requests and never answers.
+func TestHangingCollectorLosesSpansOnly(t *testing.T) {
 	over := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
 	defer hanging.Close()
@@ -235,8 +236,8 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// TestReport: the log warns once a minute, and says when it works again.
-func TestReport(t *testing.T) {
+// TestReportWarnsOnceAMinute: the log warns once a minute, and says when it works again.
+func TestReportWarnsOnceAMinute(t *testing.T) {
 	core, lines := observer.New(zapcore.InfoLevel)
 	r := &report{log: zap.New(core), signal: "traces"}
 	fail := fmt.Errorf("no\nway %s", strings.Repeat("x", 1000))
@@ -264,8 +265,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestCertificateWithoutTLS: the exporters refuse it, and telemetry is off.
-func TestCertificateWithoutTLS(t *testing.T) {
+// TestCertificateWithoutTLSIsRefused: the exporters refuse it, and telemetry is off.
+func TestCertificateWithoutTLSIsRefused(t *testing.T) {
 	c := httptest.NewTLSServer(nil)
 	defer c.Close()
 	file := filepath.Join(t.TempDir(), "ca.pem")
@@ -282,9 +283,9 @@ func TestCertificateWithoutTLS(t *testing.T) {
 	}
 }
 
-// TestTLSAndGzip: the certificate of a collector is checked with the authority that a variable
-// names.
-func TestTLSAndGzip(t *testing.T) {
+// TestCollectorsCertificateIsChecked: the certificate of a collector is checked with the authority
+// that a variable names.
+func TestCollectorsCertificateIsChecked(t *testing.T) {
 	c := collector.New()
 	defer c.Close()
 	secure := httptest.NewTLSServer(c.Config.Handler)
@@ -307,7 +308,7 @@ func TestTLSAndGzip(t *testing.T) {
 	}
 }
 
-func TestOff(t *testing.T) {
+func TestNoEndpointCostsNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, env := range []map[string]string{{}, {"OTEL_SDK_DISABLED": "true",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}} {
