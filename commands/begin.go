@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -48,7 +49,7 @@ func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begu
 	}()
 	err := s.prepare(&q.call, how.parse, cmd.Args[1:])
 	switch {
-	case err == errMustAsk, err == nil && q.blocks:
+	case errors.Is(err, errMustAsk), err == nil && q.blocks:
 		return false
 	case err != nil:
 		q.finish(func() { q.refuse(err) })

@@ -2,8 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +42,8 @@ func (s *Service) checkAdmin(c *call) error {
 	switch c.sub {
 	case "locks", "release", "admit":
 		if !s.now().AdminCommands && !c.onUnixSocket() {
-			return errors.New("NOPERM LOCKPROXY " + strings.ToUpper(c.sub) + " needs admin-commands: on, or a connection to a Unix socket of the proxy")
+			return denialf("NOPERM LOCKPROXY %s needs admin-commands: on, or a connection to a Unix socket of the proxy",
+				strings.ToUpper(c.sub))
 		}
 	}
 	return nil
@@ -94,9 +93,9 @@ func (s *Service) permitKey(c *call, user, key string) error {
 func (s *Service) refusalOf(refusal string, err error) error {
 	switch {
 	case err != nil:
-		return fmt.Errorf("NOPERM lock-acl: %s", plain.Line(s.o.Reason(err)))
+		return denialf("NOPERM lock-acl: %s", plain.Line(s.o.Reason(err)))
 	case refusal != "":
-		return errors.New("NOPERM " + plain.Line(refusal))
+		return denial("NOPERM " + plain.Line(refusal))
 	}
 	return nil
 }
@@ -127,7 +126,8 @@ func (s *Service) permitted(c *call, found []quorum.Info) ([]quorum.Info, error)
 // may do so later: when the right was given, or a script that kept it busy has ended.
 func (s *Service) errNoUser(c *call) error {
 	c.session.AskAgain()
-	return fmt.Errorf("NOPERM the upstream does not say who is logged in, for which a user needs the right +acl|whoami: %s", plain.Line(c.session.WhyNoUser()))
+	return denialf("NOPERM the upstream does not say who is logged in, for which a user needs the right +acl|whoami: %s",
+		plain.Line(c.session.WhyNoUser()))
 }
 
 // permitAgain asks again after a wait: the user may have lost the right meanwhile. It takes the

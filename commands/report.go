@@ -2,16 +2,24 @@ package commands
 
 import (
 	"cmp"
-	"strings"
+	"errors"
+	"fmt"
 	"time"
 
 	"lockproxy/quorum"
 	"lockproxy/stat"
 )
 
-// refusedAs returns the outcome of a command that did not run, by its reply.
+// denial is the reply to a client that may not run the command: NOAUTH or NOPERM, and why.
+type denial string
+
+func (d denial) Error() string { return string(d) }
+
+func denialf(format string, a ...any) error { return denial(fmt.Sprintf(format, a...)) }
+
+// refusedAs returns the outcome of a command that did not run.
 func refusedAs(err error) stat.Outcome {
-	if text := err.Error(); strings.HasPrefix(text, "NOAUTH ") || strings.HasPrefix(text, "NOPERM ") {
+	if _, denied := errors.AsType[denial](err); denied {
 		return stat.OutcomeDenied
 	}
 	return stat.OutcomeInvalid

@@ -3,7 +3,6 @@ package commands
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/tidwall/redcon"
@@ -43,12 +42,12 @@ func (s *Service) serve(how command) redcon.HandlerFunc {
 // errMustAsk means that the upstream must be asked whether the command may run.
 var errMustAsk = errors.New("the upstream is to be asked")
 
-var errNoAuth = errors.New("NOAUTH Authentication required.") //lint:ignore ST1005 Redis words it so
+const errNoAuth = denial("NOAUTH Authentication required.")
 
 // prepare parses the arguments into c and returns an error if the command may not run.
 func (s *Service) prepare(c *call, parse parser, argv [][]byte) error {
 	err := s.check(c, parse, argv)
-	if err != nil && err != errMustAsk {
+	if err != nil && !errors.Is(err, errMustAsk) {
 		c.noLogin = s.anonymous(c)
 	}
 	return err
@@ -94,7 +93,7 @@ func (s *Service) authenticate(c *call) error {
 	case !known && c.onLoop:
 		return errMustAsk
 	case err != nil: // the upstream may want a login
-		return fmt.Errorf("NOAUTH the upstream has not said yet whether it wants a password: %s", plain.Line(s.o.Reason(err)))
+		return denialf("NOAUTH the upstream has not said yet whether it wants a password: %s", plain.Line(s.o.Reason(err)))
 	case required:
 		return errNoAuth
 	}

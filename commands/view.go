@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"lockproxy/plain"
@@ -64,7 +65,7 @@ func (s *Service) Load() stat.Load { return s.o.Locker.Load() }
 
 // Explain returns the text of an error of Locks or ReleaseShown, as clients would see it.
 func (s *Service) Explain(err error) string {
-	if err == ErrNotAllowed || err == ErrNeedsToken || err == ErrChanged {
+	if errors.Is(err, ErrNotAllowed) || errors.Is(err, ErrNeedsToken) || errors.Is(err, ErrChanged) {
 		return err.Error()
 	}
 	return failureText(err, s.now().ShowMasters)

@@ -97,7 +97,7 @@ func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.D
 // timeoutError replaces ErrTimeout by the error of the last attempt, if that found too few
 // masters.
 func (qs *Queues) timeoutError(w *waiter, err error) error {
-	if err != ErrTimeout {
+	if !errors.Is(err, ErrTimeout) {
 		return err
 	}
 	qs.mu.Lock()
