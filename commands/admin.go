@@ -115,7 +115,7 @@ func (s *Service) proxy(c *call) {
 // are left out. The cursor is that of the masters, so it ends all the same.
 func (s *Service) locks(c *call) {
 	p := &c.proxy.page
-	next, found, err := s.o.Locker.Scan(c.session.Context(), p.cursor, p.match, min(p.count, 1000))
+	next, found, err := s.o.Inspector.Scan(c.session.Context(), p.cursor, p.match, min(p.count, 1000))
 	if err != nil {
 		s.writeFailure(c, err)
 		return
@@ -134,7 +134,7 @@ func (s *Service) locks(c *call) {
 
 // release is LOCKPROXY RELEASE key. The reply is 1 if there was such a lock, else 0.
 func (s *Service) release(c *call) {
-	freed, err := s.o.Locker.ReleaseKey(c.session.Context(), c.key)
+	freed, err := s.o.Inspector.ReleaseKey(c.session.Context(), c.key)
 	if err != nil {
 		s.writeFailure(c, err)
 		return

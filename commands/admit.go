@@ -18,7 +18,7 @@ import (
 //	> *3\r\n$9\r\nLOCKPROXY\r\n$5\r\nADMIT\r\n$13\r\n10.0.0.1:6379\r\n
 //	< +OK\r\n
 func (s *Service) admitMaster(c *call) {
-	all := s.o.Locker.Masters()
+	all := s.o.Inspector.Masters()
 	words := make([]string, len(c.proxy.rest))
 	for i, word := range c.proxy.rest {
 		words[i] = string(word)
@@ -31,7 +31,7 @@ func (s *Service) admitMaster(c *call) {
 		return
 	}
 	c.key = all[i].Name
-	err := s.o.Locker.Admit(c.session.Context(), all[i].Name)
+	err := s.o.Inspector.Admit(c.session.Context(), all[i].Name)
 	s.o.Log.Info("operator admits master", zap.String("master", all[i].Name),
 		zap.Stringer("client", c.session.RemoteAddr()), zap.Error(err))
 	reason := err

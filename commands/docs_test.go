@@ -96,7 +96,7 @@ func TestDocsGrammar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{Locker: &fakeLocker{}, MaxTTL: time.Minute})
+	s := New(Options{Locker: &fakeLocker{}, Inspector: &fakeLocker{}, MaxTTL: time.Minute})
 	t.Cleanup(s.Close)
 	for name, how := range s.commands {
 		title := strings.ToUpper(name)
@@ -185,7 +185,7 @@ func TestDocsHelp(t *testing.T) {
 			t.Errorf("the reference lacks%s", want)
 		}
 	}
-	s := New(Options{Locker: &fakeLocker{}, MaxTTL: time.Minute})
+	s := New(Options{Locker: &fakeLocker{}, Inspector: &fakeLocker{}, MaxTTL: time.Minute})
 	t.Cleanup(s.Close)
 	for line := range strings.FieldsSeq(s.info()) {
 		if name, _, counter := strings.Cut(line, ":"); counter && !strings.Contains(page, "`"+name+"`") {

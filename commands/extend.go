@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -16,16 +17,23 @@ import (
 //
 // With FULL: *2\r\n:1\r\n:4941\r\n, the validity in milliseconds, or *2\r\n:0\r\n:0\r\n
 func (s *Service) extend(c *call) {
-	s.sessionLocks.Claim(c.key, c.keys, c.token.Secret, c.args.session)
-	validity, err := s.o.Locker.Extend(c.session.Context(), c.allKeys(), c.token, c.ttl, c.share)
+	ctx := c.session.Context()
+	validity, err := quorum.AwaitValidity(ctx, s.o.Locker.Flush,
+		func(done func(time.Duration, error)) { s.askExtend(ctx, &c.args, done) })
 	s.extended(c, validity, err)
 }
 
 func (s *Service) beginExtend(q *loopCall) {
-	s.sessionLocks.Claim(q.key, nil, q.token.Secret, q.args.session)
-	s.o.Locker.ExtendAsync(q.key, q.token, q.ttl, func(validity time.Duration, err error) {
+	s.askExtend(context.Background(), &q.args, func(validity time.Duration, err error) {
 		q.finish(func() { s.extended(&q.call, validity, err) })
 	})
+}
+
+// askExtend asks the masters for the extension that EXTEND wants.
+func (s *Service) askExtend(ctx context.Context, a *args, done func(validity time.Duration, err error)) {
+	s.sessionLocks.Claim(a.key, a.keys, a.token.Secret, a.session)
+	want := quorum.ExtendRequest{Key: a.key, Keys: a.keys, Token: a.token, TTL: a.ttl, Share: a.share}
+	s.o.Locker.ExtendAsync(ctx, want, done)
 }
 
 // extended writes the reply to EXTEND.

@@ -41,7 +41,7 @@ func (s *Service) lockinfo(c *call) {
 func (s *Service) inspect(c *call) (quorum.Info, error) {
 	ctx := c.session.Context()
 	if !c.wait {
-		return s.o.Locker.Inspect(ctx, c.key)
+		return s.o.Inspector.Inspect(ctx, c.key)
 	}
 	return s.followers.wait(c.key, s.now().MaxWaiters,
 		follower{ctx: ctx, gone: c.session.Gone(), since: c.since, timeout: c.timeout})

@@ -93,7 +93,7 @@ func (s *Service) ReleaseShown(ctx context.Context, by Operator, key string,
 func (s *Service) releaseShown(ctx context.Context, key string,
 	fence uint64) (bool, stat.Outcome, error) {
 	if fence != 0 {
-		info, err := s.o.Locker.Inspect(ctx, key)
+		info, err := s.o.Inspector.Inspect(ctx, key)
 		switch {
 		case err != nil:
 			return false, failureOutcome(err), err
@@ -103,7 +103,7 @@ func (s *Service) releaseShown(ctx context.Context, key string,
 			return false, stat.OutcomeNotHeld, ErrChanged
 		}
 	}
-	freed, err := s.o.Locker.ReleaseKey(ctx, key)
+	freed, err := s.o.Inspector.ReleaseKey(ctx, key)
 	switch {
 	case err != nil:
 		return false, failureOutcome(err), err

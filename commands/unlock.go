@@ -1,6 +1,9 @@
 package commands
 
-import "lockproxy/stat"
+import (
+	"lockproxy/quorum"
+	"lockproxy/stat"
+)
 
 // unlock is UNLOCK key token [KEYS n key ...] [KEEP ttl]
 //
@@ -8,16 +11,25 @@ import "lockproxy/stat"
 //	< :1\r\n  released, or
 //	< :0\r\n  this token does not hold the lock: expired, taken over, released before
 func (s *Service) unlock(c *call) {
-	s.sessionLocks.Forget(c.key, c.keys, c.token.Secret)
-	released, err := s.o.Locker.Release(c.session.Context(), c.allKeys(), c.token, c.keep)
+	released, _, err := quorum.Await(c.session.Context(), s.o.Locker.Flush,
+		func(done func(bool, error)) { s.askUnlock(&c.args, done) })
 	s.unlocked(c, released, err)
 }
 
 func (s *Service) beginUnlock(q *loopCall) {
-	s.sessionLocks.Forget(q.key, nil, q.token.Secret)
-	s.o.Locker.ReleaseAsync(q.key, q.token, s.grants.mode(q.key, q.token), func(released bool, err error) {
+	s.askUnlock(&q.args, func(released bool, err error) {
 		q.finish(func() { s.unlocked(&q.call, released, err) })
 	})
+}
+
+// askUnlock asks the masters for the release that UNLOCK wants.
+func (s *Service) askUnlock(a *args, done func(released bool, err error)) {
+	s.sessionLocks.Forget(a.key, a.keys, a.token.Secret)
+	want := quorum.ReleaseRequest{Key: a.key, Keys: a.keys, Token: a.token, Keep: a.keep}
+	if a.keep == 0 {
+		want.Likely = s.grants.mode(a.key, a.token)
+	}
+	s.o.Locker.ReleaseAsync(want, done)
 }
 
 // unlocked writes the reply to UNLOCK.

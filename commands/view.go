@@ -33,7 +33,7 @@ func (s *Service) Waiting(limit int) []stat.Waiting { return s.queues.Longest(li
 
 // Locks returns a page of locks, as Quorum.Scan does.
 func (s *Service) Locks(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []stat.Lock, err error) {
-	next, found, err := s.o.Locker.Scan(ctx, cursor, match, count)
+	next, found, err := s.o.Inspector.Scan(ctx, cursor, match, count)
 	for _, info := range found {
 		l := stat.Lock{Key: info.Key, Mode: info.Mode.String(), Holders: info.Holders, Owner: info.Owner,
 			Fence: info.Fence, Held: info.Held, TTL: info.TTL, Waiting: s.queues.Waiters(info.Key)}
@@ -52,7 +52,7 @@ func (s *Service) Locks(ctx context.Context, cursor uint64, match string, count 
 // Masters returns the status of all masters, with the names that clients see. The reason of a slow
 // master says how slow it is.
 func (s *Service) Masters() []stat.Master {
-	all := s.o.Locker.Masters()
+	all := s.o.Inspector.Masters()
 	shown := slices.Clone(all)
 	for i := range shown {
 		shown[i].Name, shown[i].Reason = s.shownName(all, i), plain.Line(s.shownText(all, all[i].Why()))
@@ -61,7 +61,7 @@ func (s *Service) Masters() []stat.Master {
 }
 
 // Load returns how busy the masters and this process are.
-func (s *Service) Load() stat.Load { return s.o.Locker.Load() }
+func (s *Service) Load() stat.Load { return s.o.Inspector.Load() }
 
 // Explain returns the text of an error of Locks or ReleaseShown, as clients would see it.
 func (s *Service) Explain(err error) string {

@@ -52,7 +52,7 @@ func TestInvitedLeaves(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				masters := new(fullMasters)
-				qs := New(masters, 5, 10, time.Minute)
+				qs := New(masters, masters, 5, 10, time.Minute)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				gone, ended := make(chan struct{}), make(chan error, 1)

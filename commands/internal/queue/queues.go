@@ -44,7 +44,8 @@ var (
 // Behind a shared lock all shared clients up to the first of another mode ask at once, see
 // inviteLocked.
 type Queues struct {
-	locker   Locker
+	locker   Acquirer
+	watcher  Watcher
 	maxTTL   time.Duration
 	masters  int
 	majority int // of all masters
@@ -57,16 +58,15 @@ type Queues struct {
 	draining chan struct{}      // closed by Drain
 }
 
-// Locker asks the masters for locks and subscribes to releases. *quorum.Quorum is one.
-type Locker interface {
-	Acquirer
+// Watcher subscribes to releases. *quorum.Quorum is one.
+type Watcher interface {
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
 }
 
 // New returns queues in which nobody waits. masters is how many masters there are, max how many
 // clients may wait at a time, maxTTL the longest ttl of a lock.
-func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
-	return &Queues{locker: locker, max: max, maxTTL: maxTTL, masters: masters, majority: masters/2 + 1,
+func New(locker Acquirer, watcher Watcher, masters, max int, maxTTL time.Duration) *Queues {
+	return &Queues{locker: locker, watcher: watcher, max: max, maxTTL: maxTTL, masters: masters, majority: masters/2 + 1,
 		byKey: make(map[string]*waitQueue), ended: make(map[string]history),
 		draining: make(chan struct{})}
 }

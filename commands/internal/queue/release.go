@@ -111,7 +111,7 @@ func (qs *Queues) subscribe(w *waiter, limits waitLimits) error {
 	var wg sync.WaitGroup
 	for _, q := range qs.unsubscribed(w) {
 		wg.Go(func() {
-			stop := qs.locker.Watch(ctx, q.key, func(id string) { qs.notify(q.key, id, false) })
+			stop := qs.watcher.Watch(ctx, q.key, func(id string) { qs.notify(q.key, id, false) })
 			qs.mu.Lock()
 			defer qs.mu.Unlock()
 			q.stop = stop
