@@ -66,7 +66,7 @@ func (q *loopCall) finish(write func()) {
 		return
 	}
 	q.guard(write)
-	q.guard(func() { q.service.report(&q.call) })
+	q.guard(func() { q.service.outcomes.report(&q.call) })
 	if q.waits.Load() {
 		q.session.OnGone(nil)
 	}
@@ -95,6 +95,6 @@ func (q *loopCall) fail() {
 }
 
 func (q *loopCall) logPanic(r any) {
-	q.service.o.Log.Error("panic in a command, connection closed", zap.String("command", q.name),
+	q.service.opts.Log.Error("panic in a command, connection closed", zap.String("command", q.name),
 		zap.String("panic", fmt.Sprint(r)), zap.Stack("stack"))
 }

@@ -81,7 +81,7 @@ func (b *beginFirst) state() string {
 	defer b.locker.mu.Unlock()
 	var counts []uint64
 	for _, c := range infoCounters {
-		counts = append(counts, b.service.counters[c.of[0]].Load())
+		counts = append(counts, b.service.outcomes.counters[c.of[0]].Load())
 	}
 	return fmt.Sprint(b.locker.asked, told, b.service.Counts(), counts)
 }

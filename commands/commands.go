@@ -5,7 +5,6 @@ package commands
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -93,15 +92,14 @@ type Options struct {
 
 // Service runs the commands and keeps what they need between calls. Safe for concurrent use.
 type Service struct {
-	o            Options // now returns the Tunable ones
-	tunable      atomic.Pointer[Tunable]
+	*settings
+	*operators   // what operators see and do
+	permissions  *permissions
+	outcomes     *outcomes
 	queues       *queue.Queues
 	followers    *followers
 	sessionLocks *session.Locks
-	grants       *grants
-	started      time.Time
-	counters     map[stat.Outcome]*atomic.Uint64 // see infoCounters
-	commands     map[string]command              // by name
+	commands     map[string]command // by name
 }
 
 // New returns a service, which has no waiters and no session locks yet. The caller closes it.
@@ -119,18 +117,28 @@ func New(o Options) *Service {
 	if o.MaxClients == nil {
 		o.MaxClients = none
 	}
-	s := &Service{o: o, started: time.Now(), grants: newGrants(), counters: newCounters()}
+	settings := &settings{opts: o}
+	settings.tunable.Store(&o.Tunable)
+	s := &Service{settings: settings, permissions: &permissions{settings}, outcomes: newOutcomes(settings)}
 	s.queues = queue.New(o.Locker, o.Watcher, len(o.Inspector.Masters()), o.MaxWaiters, o.MaxTTL)
-	s.tunable.Store(&o.Tunable)
 	s.followers = newFollowers(o.Inspector, o.Watcher, o.MaxTTL)
 	s.sessionLocks = session.New(o.Locker, s.queues.Released, o.Report, o.SessionMaxHold, o.SessionLockDelay, o.Log)
+	grants := newGrants()
+	locks := &lockCommands{settings: settings, permissions: s.permissions, outcomes: s.outcomes,
+		queues: s.queues, sessionLocks: s.sessionLocks, grants: grants}
+	info := &infoCommand{settings: settings, permissions: s.permissions, outcomes: s.outcomes,
+		queues: s.queues, followers: s.followers}
+	s.operators = &operators{settings: settings, masterNames: masterNames{settings}, permissions: s.permissions,
+		outcomes: s.outcomes, queues: s.queues, followers: s.followers, sessionLocks: s.sessionLocks,
+		grants: grants, started: time.Now()}
+	p := &parser{settings}
 	s.commands = make(map[string]command)
 	for _, how := range []command{
-		{"lock", parseLock, s.lock, s.beginLock},
-		{"unlock", parseUnlock, s.unlock, s.beginUnlock},
-		{"extend", parseExtend, s.extend, s.beginExtend},
-		{"lockinfo", parseInfo, s.lockinfo, nil},
-		{"lockproxy", parseProxy, s.proxy, nil},
+		{"lock", p.parseLock, locks.lock, locks.beginLock},
+		{"unlock", p.parseUnlock, locks.unlock, locks.beginUnlock},
+		{"extend", p.parseExtend, locks.extend, locks.beginExtend},
+		{"lockinfo", p.parseInfo, info.lockinfo, nil},
+		{"lockproxy", p.parseProxy, s.proxy, nil},
 	} {
 		s.commands[how.name] = how
 	}
@@ -150,7 +158,7 @@ func (s *Service) Register(mux *redcon.ServeMux) {
 // message. Drain returns when these are written, or after half a second. It may be called once.
 func (s *Service) Drain() {
 	s.queues.Drain()
-	s.o.Locker.Drain()
+	s.opts.Locker.Drain()
 	s.followers.drain()
 	s.sessionLocks.Drain()
 }

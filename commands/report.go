@@ -26,13 +26,13 @@ func refusedAs(err error) stat.Outcome {
 }
 
 // report reports c, which has been answered.
-func (s *Service) report(c *call) {
-	if s.o.Report == nil {
+func (o *outcomes) report(c *call) {
+	if o.opts.Report == nil {
 		return
 	}
 	e := c.event(cmp.Or(c.outcome, stat.OutcomeInternal))
 	e.Sub, e.Took, e.Held, e.User, e.NoLogin = c.sub, time.Since(c.start), c.held, c.user, c.noLogin
-	s.o.Report(e)
+	o.opts.Report(e)
 }
 
 // event is what an event of c has whenever it is reported.
@@ -60,9 +60,9 @@ func (a *args) kind() stat.Kind {
 }
 
 // reportUndelivered reports that a granted lock was released, as its reply could not be delivered.
-func (s *Service) reportUndelivered(c *call) {
-	if s.o.Report == nil {
+func (o *outcomes) reportUndelivered(c *call) {
+	if o.opts.Report == nil {
 		return
 	}
-	s.o.Report(c.event(stat.OutcomeUndelivered))
+	o.opts.Report(c.event(stat.OutcomeUndelivered))
 }
