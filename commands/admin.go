@@ -10,30 +10,33 @@ import (
 
 	"go.uber.org/zap"
 
+	"lockproxy/commands/internal/queue"
+	"lockproxy/commands/internal/session"
 	"lockproxy/plain"
 	"lockproxy/stat"
 )
 
 // parseProxy parses LOCKPROXY and its subcommand.
-func parseProxy(s *Service, argv [][]byte) (a args, err error) {
+func (p *parser) parseProxy(argv [][]byte) (a args, err error) {
 	if len(argv) == 0 {
 		return a, errArity("lockproxy")
 	}
-	p := &proxyArgs{rest: argv[1:]}
-	a.sub, a.proxy = strings.ToLower(string(argv[0])), p
-	counts := map[string][2]int{"help": {0, 0}, "info": {0, 0}, "masters": {0, 0}, "locks": {1, 5}, "release": {1, 1}, "admit": {1, 2}}
+	proxy := &proxyArgs{rest: argv[1:]}
+	a.sub, a.proxy = strings.ToLower(string(argv[0])), proxy
+	counts := map[string][2]int{"help": {0, 0}, "info": {0, 0}, "masters": {0, 0},
+		"locks": {1, 5}, "release": {1, 1}, "admit": {1, 2}}
 	count, known := counts[a.sub]
 	switch {
 	case !known:
 		return a, errSubcommand(string(argv[0]))
-	case len(p.rest) < count[0] || len(p.rest) > count[1]:
+	case len(proxy.rest) < count[0] || len(proxy.rest) > count[1]:
 		return a, errArity("lockproxy|" + a.sub)
 	}
 	switch a.sub {
 	case "locks":
-		p.page, err = parsePage(p.rest)
+		proxy.page, err = parsePage(proxy.rest)
 	case "release":
-		a.key, err = s.parseKey(p.rest[0])
+		a.key, err = p.parseKey(proxy.rest[0])
 	}
 	return a, err
 }
@@ -91,36 +94,49 @@ func parsePage(argv [][]byte) (p page, err error) {
 	return p, nil
 }
 
+// operators run LOCKPROXY, and answer the page and the metrics of operators.
+type operators struct {
+	*settings
+	masterNames
+	permissions  *permissions
+	outcomes     *outcomes
+	queues       *queue.Queues
+	followers    *followers
+	sessionLocks *session.Locks
+	grants       *grants
+	started      time.Time
+}
+
 // proxy is LOCKPROXY HELP | INFO | MASTERS | LOCKS cursor [MATCH pattern] [COUNT n] | RELEASE key
 // | ADMIT master
-func (s *Service) proxy(c *call) {
+func (o *operators) proxy(c *call) {
 	switch c.sub {
 	case help:
 		c.writeLines(slices.Concat(helpLines, lockHelp))
 	case "info":
-		c.writeBulk(s.info())
+		c.writeBulk(o.info())
 	case "masters":
-		s.masters(c)
+		o.masters(c)
 	case "locks":
-		s.locks(c)
+		o.locks(c)
 	case "release":
-		s.release(c)
+		o.release(c)
 	case "admit":
-		s.admitMaster(c)
+		o.admitMaster(c)
 	}
 }
 
 // locks is LOCKPROXY LOCKS cursor [MATCH pattern] [COUNT n]. The reply is the next cursor and an
 // array of maps, each as LOCKINFO replies, with the key in front. Locks that the user may not use
 // are left out. The cursor is that of the masters, so it ends all the same.
-func (s *Service) locks(c *call) {
+func (o *operators) locks(c *call) {
 	p := &c.proxy.page
-	next, found, err := s.o.Locker.Scan(c.session.Context(), p.cursor, p.match, min(p.count, 1000))
+	next, found, err := o.opts.Inspector.Scan(c.session.Context(), p.cursor, p.match, min(p.count, 1000))
 	if err != nil {
-		s.writeFailure(c, err)
+		o.outcomes.writeFailure(c, err)
 		return
 	}
-	if found, err = s.permitted(c, found); err != nil {
+	if found, err = o.permissions.permitted(c, found); err != nil {
 		c.refuse(err)
 		return
 	}
@@ -128,47 +144,48 @@ func (s *Service) locks(c *call) {
 	c.writeBulk(strconv.FormatUint(next, 10))
 	c.writeArray(len(found))
 	for _, info := range found {
-		s.writeInfo(c, &info, true)
+		c.writeInfo(&info, o.queues.Waiters(info.Key), true)
 	}
 }
 
 // release is LOCKPROXY RELEASE key. The reply is 1 if there was such a lock, else 0.
-func (s *Service) release(c *call) {
-	freed, err := s.o.Locker.ReleaseKey(c.session.Context(), c.key)
+func (o *operators) release(c *call) {
+	freed, err := o.opts.Inspector.ReleaseKey(c.session.Context(), c.key)
 	if err != nil {
-		s.writeFailure(c, err)
+		o.outcomes.writeFailure(c, err)
 		return
 	}
-	s.o.Log.Info("lock released by an operator", zap.String("key", c.key), zap.Stringer("client", c.session.RemoteAddr()), zap.Bool("freed", freed))
+	o.opts.Log.Info("lock released by an operator", zap.String("key", c.key),
+		zap.Stringer("client", c.session.RemoteAddr()), zap.Bool("freed", freed))
 	c.outcome = stat.OutcomeReleased
 	if !freed {
 		c.outcome = stat.OutcomeNotHeld
 		c.writeInt(0)
 		return
 	}
-	s.queues.Wake(c.key)
+	o.queues.Wake(c.key)
 	c.writeInt(1)
 }
 
 // info returns the text of LOCKPROXY INFO, in the form of Redis' INFO.
-func (s *Service) info() string {
+func (o *operators) info() string {
 	var b strings.Builder
 	line := func(name string, value any) { fmt.Fprintf(&b, "%s:%v\r\n", name, value) }
 	b.WriteString("# Proxy\r\n")
-	line("lockproxy_version", s.o.Version)
-	line("uptime_in_seconds", int64(time.Since(s.started).Seconds()))
-	line("connected_clients", s.o.Connections())
-	line("max_clients", s.o.MaxClients())
+	line("lockproxy_version", o.opts.Version)
+	line("uptime_in_seconds", int64(time.Since(o.started).Seconds()))
+	line("connected_clients", o.opts.Connections())
+	line("max_clients", o.opts.MaxClients())
 	b.WriteString("\r\n# Locks\r\n")
-	waiting, _ := s.queues.Total()
+	waiting, _ := o.queues.Total()
 	line("waiting", waiting)
-	line("following", s.followers.count())
-	line("session_locks", s.sessionLocks.Count())
+	line("following", o.followers.count())
+	line("session_locks", o.sessionLocks.Count())
 	for _, c := range infoCounters {
-		line(c.name, s.counters[c.of[0]].Load())
+		line(c.name, o.outcomes.counters[c.of[0]].Load())
 	}
 	b.WriteString("\r\n# Load\r\n")
-	load := s.Load()
+	load := o.Load()
 	line("locks_unsent", load.Waiting)
 	line("locks_undecided", load.Running)
 	line("lock_window", load.Window)

@@ -17,8 +17,8 @@ import (
 //
 //	> *3\r\n$9\r\nLOCKPROXY\r\n$5\r\nADMIT\r\n$13\r\n10.0.0.1:6379\r\n
 //	< +OK\r\n
-func (s *Service) admitMaster(c *call) {
-	all := s.o.Locker.Masters()
+func (o *operators) admitMaster(c *call) {
+	all := o.opts.Inspector.Masters()
 	words := make([]string, len(c.proxy.rest))
 	for i, word := range c.proxy.rest {
 		words[i] = string(word)
@@ -27,12 +27,12 @@ func (s *Service) admitMaster(c *call) {
 	i := masterCalled(all, called)
 	if i < 0 {
 		c.outcome = stat.OutcomeInvalid
-		c.writeError(plain.Line("ERR no such master '" + plain.Short(called) + "': it is one of " + s.candidates(all)))
+		c.writeError(plain.Line("ERR no such master '" + plain.Short(called) + "': it is one of " + o.candidates(all)))
 		return
 	}
 	c.key = all[i].Name
-	err := s.o.Locker.Admit(c.session.Context(), all[i].Name)
-	s.o.Log.Info("operator admits master", zap.String("master", all[i].Name),
+	err := o.opts.Inspector.Admit(c.session.Context(), all[i].Name)
+	o.opts.Log.Info("operator admits master", zap.String("master", all[i].Name),
 		zap.Stringer("client", c.session.RemoteAddr()), zap.Error(err))
 	reason := err
 	if m, ok := errors.AsType[quorum.MasterError](err); ok {
@@ -42,10 +42,10 @@ func (s *Service) admitMaster(c *call) {
 	case err == nil:
 		c.writeStatus("OK")
 	case errors.Is(err, context.Canceled):
-		s.writeFailure(c, err)
+		o.outcomes.writeFailure(c, err)
 	default:
 		c.outcome = stat.OutcomeInvalid
-		c.writeError(plain.Line("ERR " + s.shownName(all, i) + " " + s.shownText(all, reason.Error())))
+		c.writeError(plain.Line("ERR " + o.shownName(all, i) + " " + o.shownText(all, reason.Error())))
 	}
 }
 
@@ -73,10 +73,10 @@ func masterCalled(all []stat.Master, called string) int {
 }
 
 // candidates lists all masters, as clients may see them.
-func (s *Service) candidates(all []stat.Master) string {
+func (n *masterNames) candidates(all []stat.Master) string {
 	names := make([]string, len(all))
 	for i := range all {
-		names[i] = s.shownName(all, i)
+		names[i] = n.shownName(all, i)
 	}
 	return strings.Join(names, ", ")
 }

@@ -46,19 +46,22 @@ const help = "help"
 // allKeys returns the keys that the command names.
 func (a *args) allKeys() []string { return append([]string{a.key}, a.keys...) }
 
+// parser parses commands. It knows the limits of their arguments.
+type parser struct{ *settings }
+
 var errSyntax = errors.New("ERR syntax error")
 
 func errArity(name string) error {
 	return fmt.Errorf("ERR wrong number of arguments for '%s' command", name)
 }
 
-func (s *Service) parseKey(b []byte) (string, error) {
+func (p *parser) parseKey(b []byte) (string, error) {
 	switch {
 	case len(b) == 0:
 		return "", errors.New("ERR invalid key: it is empty")
 	case len(b) > maxKey:
 		return "", fmt.Errorf("ERR invalid key: it is longer than %d bytes", maxKey)
-	case strings.HasPrefix(s.o.KeyPrefix+string(b), quorum.ReservedPrefix):
+	case strings.HasPrefix(p.opts.KeyPrefix+string(b), quorum.ReservedPrefix):
 		return "", fmt.Errorf("ERR invalid key: names that begin with %s are lockproxy's own", quorum.ReservedPrefix)
 	}
 	return string(b), nil
@@ -93,9 +96,9 @@ func validLabel(s string) bool {
 }
 
 // parseTTL parses the ttl of the command called name, and checks it against the limits.
-func (s *Service) parseTTL(name string, b []byte) (time.Duration, error) {
+func (p *parser) parseTTL(name string, b []byte) (time.Duration, error) {
 	ms, ok := parseMillis(b)
-	shortest, longest := s.now().MinTTL, s.o.MaxTTL
+	shortest, longest := p.now().MinTTL, p.opts.MaxTTL
 	if ok && ms > 0 && shortest.Milliseconds() <= ms && ms <= longest.Milliseconds() {
 		return millis(ms), nil
 	}

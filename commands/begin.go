@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -48,7 +49,7 @@ func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begu
 	}()
 	err := s.prepare(&q.call, how.parse, cmd.Args[1:])
 	switch {
-	case err == errMustAsk, err == nil && q.blocks:
+	case errors.Is(err, errMustAsk), err == nil && q.blocks:
 		return false
 	case err != nil:
 		q.finish(func() { q.refuse(err) })
@@ -65,7 +66,7 @@ func (q *loopCall) finish(write func()) {
 		return
 	}
 	q.guard(write)
-	q.guard(func() { q.service.report(&q.call) })
+	q.guard(func() { q.service.outcomes.report(&q.call) })
 	if q.waits.Load() {
 		q.session.OnGone(nil)
 	}
@@ -94,6 +95,6 @@ func (q *loopCall) fail() {
 }
 
 func (q *loopCall) logPanic(r any) {
-	q.service.o.Log.Error("panic in a command, connection closed", zap.String("command", q.name),
+	q.service.opts.Log.Error("panic in a command, connection closed", zap.String("command", q.name),
 		zap.String("panic", fmt.Sprint(r)), zap.Stack("stack"))
 }

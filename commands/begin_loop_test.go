@@ -21,7 +21,7 @@ import (
 // onLoop serves the commands with Begin on the loops of package resp.
 func onLoop(t *testing.T, locker *fakeLocker) (*net.TCPConn, *resp.Server) {
 	t.Helper()
-	service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
 	mux := redcon.NewServeMux()
 	service.Register(mux)
 	c, server := serveWith(t, service, resp.Options{Handler: mux, Begin: func(conn redcon.Conn, cmd redcon.Command, done func()) bool {

@@ -39,12 +39,12 @@ func (f *fakeLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, erro
 func (*fakeLocker) Flush() {}
 func (*fakeLocker) Drain() {}
 
-func (f *fakeLocker) ReleaseAsync(key string, token quorum.Token, _ quorum.Mode, done func(bool, error)) {
-	f.answer(func() { done(f.Release(context.Background(), []string{key}, token, 0)) })
+func (f *fakeLocker) ReleaseAsync(r quorum.ReleaseRequest, done func(bool, error)) {
+	f.answer(func() { done(f.release(append([]string{r.Key}, r.Keys...), r.Token, r.Keep)) })
 }
 
-func (f *fakeLocker) ExtendAsync(key string, token quorum.Token, ttl time.Duration, done func(time.Duration, error)) {
-	f.answer(func() { done(f.Extend(context.Background(), []string{key}, token, ttl, false)) })
+func (f *fakeLocker) ExtendAsync(_ context.Context, r quorum.ExtendRequest, done func(time.Duration, error)) {
+	f.answer(func() { done(f.extend(append([]string{r.Key}, r.Keys...), r.Token, r.TTL, r.Share)) })
 }
 
 // beginFirst is a handler that begins what can be begun, as an event loop does.
@@ -81,7 +81,7 @@ func (b *beginFirst) state() string {
 	defer b.locker.mu.Unlock()
 	var counts []uint64
 	for _, c := range infoCounters {
-		counts = append(counts, b.service.counters[c.of[0]].Load())
+		counts = append(counts, b.service.outcomes.counters[c.of[0]].Load())
 	}
 	return fmt.Sprint(b.locker.asked, told, b.service.Counts(), counts)
 }
@@ -174,7 +174,7 @@ func TestBegunTranscripts(t *testing.T) {
 	} {
 		for _, w := range ways {
 			locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
-			service := New(Options{Locker: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
+			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
 				MaxTTL: time.Minute, Report: locker.told.done,
 				Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
 			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
@@ -262,7 +262,7 @@ func TestArgumentsComeFirst(t *testing.T) {
 func TestUnlockEndsRenewal(t *testing.T) {
 	for _, w := range ways {
 		locker := &fakeLocker{held: true, later: w == elsewhere}
-		service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
+		service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
 		c := serve(t, w, service, locker, resp.Options{})
 		r := bufio.NewReader(c)
 		ask(t, c, r, "LOCK", "job", "5s", "SESSION")

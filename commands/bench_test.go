@@ -22,10 +22,6 @@ func (*grantingLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Leas
 	return quorum.Lease{Token: aToken, Validity: r.TTL - 9*time.Millisecond}, nil
 }
 
-func (*grantingLocker) Release(context.Context, []string, quorum.Token, time.Duration) (bool, error) {
-	return true, nil
-}
-
 // BenchmarkHandler is LOCK and UNLOCK over a socket with a quorum that decides at once: what the
 // server, redcon and the handlers cost, and how much they allocate for the pair.
 func BenchmarkHandler(b *testing.B) {
@@ -73,7 +69,8 @@ func benchRequest(words string) []byte {
 func startGranting(b *testing.B) net.Conn {
 	b.Helper()
 	mux := redcon.NewServeMux()
-	service := New(Options{Locker: &grantingLocker{}, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Version: "v0",
+	locker := &grantingLocker{}
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Version: "v0",
 		Tunable: Tunable{MinTTL: 10 * time.Millisecond, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
 	service.Register(mux)
 	return serveBench(b, mux, func() {
@@ -130,8 +127,8 @@ func (l *grantingLocker) AcquireAsync(r quorum.Request, done func(quorum.Lease, 
 	return nil
 }
 
-func (l *grantingLocker) ReleaseAsync(key string, token quorum.Token, _ quorum.Mode, done func(bool, error)) {
-	done(l.Release(context.Background(), []string{key}, token, 0))
+func (l *grantingLocker) ReleaseAsync(_ quorum.ReleaseRequest, done func(bool, error)) {
+	done(true, nil)
 }
 
 // bareConn takes the replies to a session in place of its connection.
@@ -147,7 +144,7 @@ func (c *bareConn) WriteRaw(b []byte) { c.reply = append(c.reply[:0], b...) }
 // BenchmarkBegin is what LOCK and UNLOCK cost on an event loop beside the socket and the masters.
 func BenchmarkBegin(b *testing.B) {
 	locker, conn := &grantingLocker{}, &bareConn{session: someSession(b)}
-	service := New(Options{Locker: locker, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Tunable: Tunable{MinTTL: 10 * time.Millisecond}})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Tunable: Tunable{MinTTL: 10 * time.Millisecond}})
 	command := func(words string) (cmd redcon.Command) {
 		for word := range strings.FieldsSeq(words) {
 			cmd.Args = append(cmd.Args, []byte(word))

@@ -5,7 +5,6 @@ package commands
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -18,31 +17,43 @@ import (
 	"lockproxy/stat"
 )
 
-// Locker grants, extends and releases locks. *quorum.Quorum is one and documents the methods.
+// Locker acquires, extends and releases locks. *quorum.Quorum is one and documents the methods.
+//
+// No method blocks. The Async ones call done once, from any goroutine or event loop, maybe before
+// they return. Their requests go out with Flush, which an event loop calls after each batch of
+// events. A goroutine waits with quorum.Await, which flushes.
 type Locker interface {
-	Extend(ctx context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error)
-	Release(ctx context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error)
-	Abandon(key string, token quorum.Token)
-	Watch(ctx context.Context, key string, released func(id string)) (stop func())
-	Follow(ctx context.Context, key string, changed func()) (stop func())
-	Inspect(ctx context.Context, key string) (quorum.Info, error)
-	Scan(ctx context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error)
-	ReleaseKey(ctx context.Context, key string) (bool, error)
-	Masters() []stat.Master
-	Load() stat.Load
-	Admit(ctx context.Context, name string) error
-
-	// These never block. They call done once, from any goroutine or event loop, maybe before they
-	// return. An event loop flushes at the end of its turn, others call Flush.
 	AcquireAsync(want quorum.Request, done func(quorum.Lease, error)) (leave func() bool)
-	ExtendAsync(key string, token quorum.Token, ttl time.Duration, done func(time.Duration, error))
-	ReleaseAsync(key string, token quorum.Token, likely quorum.Mode, done func(held bool, err error))
+	ExtendAsync(ctx context.Context, want quorum.ExtendRequest, done func(time.Duration, error))
+	ReleaseAsync(want quorum.ReleaseRequest, done func(held bool, err error))
+	Abandon(key string, token quorum.Token)
 	Flush()
 	// Drain ends the acquires that wait until they can be sent, now and later.
 	Drain()
 }
 
-var _ Locker = (*quorum.Quorum)(nil)
+// Watcher subscribes to changes of keys. *quorum.Quorum is one and documents the methods.
+type Watcher interface {
+	Watch(ctx context.Context, key string, released func(id string)) (stop func())
+	Follow(ctx context.Context, key string, changed func()) (stop func())
+}
+
+// Inspector shows locks and masters, and changes them for operators. *quorum.Quorum is one and
+// documents the methods.
+type Inspector interface {
+	Inspect(ctx context.Context, key string) (quorum.Info, error)
+	Scan(ctx context.Context, cursor uint64, match string, count int) (uint64, []quorum.Info, error)
+	ReleaseKey(ctx context.Context, key string) (bool, error)
+	Masters() []stat.Master
+	Admit(ctx context.Context, name string) error
+	Load() stat.Load
+}
+
+var (
+	_ Locker    = (*quorum.Quorum)(nil)
+	_ Watcher   = (*quorum.Quorum)(nil)
+	_ Inspector = (*quorum.Quorum)(nil)
+)
 
 // Gate knows whether the upstream refuses commands of a connection that has not authenticated.
 type Gate interface {
@@ -54,10 +65,12 @@ type Gate interface {
 	Last() (required, known bool)
 }
 
-// Options configure a Service. Locker and Gate are required.
+// Options configure a Service. Locker, Watcher, Inspector and Gate are required.
 type Options struct {
-	Locker Locker
-	Gate   Gate
+	Locker    Locker
+	Watcher   Watcher
+	Inspector Inspector
+	Gate      Gate
 	// Permission is asked before every command about a lock. Nil: every authenticated client may
 	// lock.
 	Permission Permission
@@ -79,15 +92,14 @@ type Options struct {
 
 // Service runs the commands and keeps what they need between calls. Safe for concurrent use.
 type Service struct {
-	o            Options // now returns the Tunable ones
-	tunable      atomic.Pointer[Tunable]
+	*settings
+	*operators   // what operators see and do
+	permissions  *permissions
+	outcomes     *outcomes
 	queues       *queue.Queues
 	followers    *followers
 	sessionLocks *session.Locks
-	grants       *grants
-	started      time.Time
-	counters     map[stat.Outcome]*atomic.Uint64 // see infoCounters
-	commands     map[string]command              // by name
+	commands     map[string]command // by name
 }
 
 // New returns a service, which has no waiters and no session locks yet. The caller closes it.
@@ -105,17 +117,28 @@ func New(o Options) *Service {
 	if o.MaxClients == nil {
 		o.MaxClients = none
 	}
-	s := &Service{o: o, started: time.Now(), grants: newGrants(), counters: newCounters(), queues: queue.New(o.Locker, len(o.Locker.Masters()), o.MaxWaiters, o.MaxTTL)}
-	s.tunable.Store(&o.Tunable)
-	s.followers = newFollowers(o.Locker, o.MaxTTL)
+	settings := &settings{opts: o}
+	settings.tunable.Store(&o.Tunable)
+	s := &Service{settings: settings, permissions: &permissions{settings}, outcomes: newOutcomes(settings)}
+	s.queues = queue.New(o.Locker, o.Watcher, len(o.Inspector.Masters()), o.MaxWaiters, o.MaxTTL)
+	s.followers = newFollowers(o.Inspector, o.Watcher, o.MaxTTL)
 	s.sessionLocks = session.New(o.Locker, s.queues.Released, o.Report, o.SessionMaxHold, o.SessionLockDelay, o.Log)
+	grants := newGrants()
+	locks := &lockCommands{settings: settings, permissions: s.permissions, outcomes: s.outcomes,
+		queues: s.queues, sessionLocks: s.sessionLocks, grants: grants}
+	info := &infoCommand{settings: settings, permissions: s.permissions, outcomes: s.outcomes,
+		queues: s.queues, followers: s.followers}
+	s.operators = &operators{settings: settings, masterNames: masterNames{settings}, permissions: s.permissions,
+		outcomes: s.outcomes, queues: s.queues, followers: s.followers, sessionLocks: s.sessionLocks,
+		grants: grants, started: time.Now()}
+	p := &parser{settings}
 	s.commands = make(map[string]command)
 	for _, how := range []command{
-		{"lock", parseLock, s.lock, s.beginLock},
-		{"unlock", parseUnlock, s.unlock, s.beginUnlock},
-		{"extend", parseExtend, s.extend, s.beginExtend},
-		{"lockinfo", parseInfo, s.lockinfo, nil},
-		{"lockproxy", parseProxy, s.proxy, nil},
+		{"lock", p.parseLock, locks.lock, locks.beginLock},
+		{"unlock", p.parseUnlock, locks.unlock, locks.beginUnlock},
+		{"extend", p.parseExtend, locks.extend, locks.beginExtend},
+		{"lockinfo", p.parseInfo, info.lockinfo, nil},
+		{"lockproxy", p.parseProxy, s.proxy, nil},
 	} {
 		s.commands[how.name] = how
 	}
@@ -135,7 +158,7 @@ func (s *Service) Register(mux *redcon.ServeMux) {
 // message. Drain returns when these are written, or after half a second. It may be called once.
 func (s *Service) Drain() {
 	s.queues.Drain()
-	s.o.Locker.Drain()
+	s.opts.Locker.Drain()
 	s.followers.drain()
 	s.sessionLocks.Drain()
 }

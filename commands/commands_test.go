@@ -91,12 +91,13 @@ func kindOf(r *quorum.Request) (text string) {
 	return text
 }
 
-func (f *fakeLocker) Extend(_ context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error) {
+func (f *fakeLocker) extend(keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error) {
 	f.note("extend %q %v %v shared %v", keys, token, ttl, share)
 	if f.extending != nil {
 		f.extending()
 	}
-	return ttl - 9*time.Millisecond, f.err
+	// the caller takes off the microseconds until it runs, and replies drop fractions
+	return ttl - 9*time.Millisecond + 999*time.Microsecond, f.err
 }
 
 func (f *fakeLocker) Watch(context.Context, string, func(string)) func() { return func() {} }
@@ -133,7 +134,7 @@ func (f *fakeLocker) Masters() []stat.Master { return f.masters }
 
 func (f *fakeLocker) Load() stat.Load { return f.load }
 
-func (f *fakeLocker) Release(_ context.Context, keys []string, token quorum.Token, keep time.Duration) (bool, error) {
+func (f *fakeLocker) release(keys []string, token quorum.Token, keep time.Duration) (bool, error) {
 	f.note("release %q %v keep %v", keys, token, keep)
 	if f.releasing != nil {
 		f.releasing()
@@ -174,7 +175,7 @@ func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeL
 func startAs(t *testing.T, w way, change func(*Options)) (net.Conn, *bufio.Reader, *fakeLocker, *fakeGate) {
 	t.Helper()
 	locker, gate := &fakeLocker{held: true, later: w == elsewhere}, &fakeGate{}
-	o := Options{Locker: locker, Gate: gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Log: zaptest.NewLogger(t),
+	o := Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Log: zaptest.NewLogger(t),
 		Tunable: Tunable{MinTTL: 10 * time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second},
 		Version: "v0", Report: locker.told.done}
 	if change != nil {

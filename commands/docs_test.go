@@ -96,7 +96,7 @@ func TestDocsGrammar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{Locker: &fakeLocker{}, MaxTTL: time.Minute})
+	s := New(Options{Locker: &fakeLocker{}, Inspector: &fakeLocker{}, MaxTTL: time.Minute})
 	t.Cleanup(s.Close)
 	for name, how := range s.commands {
 		title := strings.ToUpper(name)
@@ -123,13 +123,13 @@ func TestDocsGrammar(t *testing.T) {
 		var all [][]byte
 		for _, option := range optionsOf("[" + options) {
 			argv := slices.Concat(required, exampleOf(option))
-			if _, err := how.parse(s, argv); err != nil {
+			if _, err := how.parse(argv); err != nil {
 				t.Errorf("%s %q: %v", title, argv, err)
 			}
-			if _, err := how.parse(s, slices.Concat(argv, exampleOf(option))); err == nil {
+			if _, err := how.parse(slices.Concat(argv, exampleOf(option))); err == nil {
 				t.Errorf("%s takes %s twice", title, option)
 			}
-			if _, err := how.parse(s, append(argv, []byte("more"))); err == nil {
+			if _, err := how.parse(append(argv, []byte("more"))); err == nil {
 				t.Errorf("%s takes more than its form", title)
 			}
 			// of KEYS, SHARED and LIMIT a command takes one
@@ -138,11 +138,11 @@ func TestDocsGrammar(t *testing.T) {
 			}
 		}
 		for _, argv := range [][][]byte{required, slices.Concat(required, all)} {
-			if _, err := how.parse(s, argv); err != nil {
+			if _, err := how.parse(argv); err != nil {
 				t.Errorf("%s %q: %v", title, argv, err)
 			}
 		}
-		if _, err := how.parse(s, required[:len(required)-1]); err == nil {
+		if _, err := how.parse(required[:len(required)-1]); err == nil {
 			t.Errorf("%s takes less than its form", title)
 		}
 	}
@@ -185,7 +185,7 @@ func TestDocsHelp(t *testing.T) {
 			t.Errorf("the reference lacks%s", want)
 		}
 	}
-	s := New(Options{Locker: &fakeLocker{}, MaxTTL: time.Minute})
+	s := New(Options{Locker: &fakeLocker{}, Inspector: &fakeLocker{}, MaxTTL: time.Minute})
 	t.Cleanup(s.Close)
 	for line := range strings.FieldsSeq(s.info()) {
 		if name, _, counter := strings.Cut(line, ":"); counter && !strings.Contains(page, "`"+name+"`") {

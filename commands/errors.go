@@ -29,8 +29,14 @@ var infoCounters = []struct {
 	{"lost", []stat.Outcome{stat.OutcomeLost}},
 }
 
-// newCounters returns a counter for each outcome that LOCKPROXY INFO counts.
-func newCounters() map[stat.Outcome]*atomic.Uint64 {
+// outcomes counts and reports how commands end, and writes the replies to those that fail.
+type outcomes struct {
+	*settings
+	counters map[stat.Outcome]*atomic.Uint64 // see infoCounters
+}
+
+// newOutcomes returns outcomes with a counter for each that LOCKPROXY INFO counts.
+func newOutcomes(s *settings) *outcomes {
 	counters := map[stat.Outcome]*atomic.Uint64{}
 	for _, c := range infoCounters {
 		n := new(atomic.Uint64)
@@ -38,12 +44,12 @@ func newCounters() map[stat.Outcome]*atomic.Uint64 {
 			counters[outcome] = n
 		}
 	}
-	return counters
+	return &outcomes{s, counters}
 }
 
 // count sets the outcome of c and counts it, if LOCKPROXY INFO counts such.
-func (s *Service) count(c *call, outcome stat.Outcome) {
-	if n := s.counters[outcome]; n != nil {
+func (o *outcomes) count(c *call, outcome stat.Outcome) {
+	if n := o.counters[outcome]; n != nil {
 		n.Add(1)
 	}
 	c.outcome = outcome
@@ -87,20 +93,20 @@ func failureText(err error, showMasters bool) string {
 
 // writeFailure writes the reply to a command that ended with err. It logs an error that replies
 // does not list, and replies an internal error.
-func (s *Service) writeFailure(c *call, err error) {
+func (o *outcomes) writeFailure(c *call, err error) {
 	for _, r := range replies {
 		if !errors.Is(err, r.err) {
 			continue
 		}
-		s.count(c, r.outcome)
+		o.count(c, r.outcome)
 		if r.code == "" {
 			c.writeNull()
 		} else {
-			c.writeError(failureText(err, s.now().ShowMasters))
+			c.writeError(failureText(err, o.now().ShowMasters))
 		}
 		return
 	}
 	c.outcome = stat.OutcomeInternal
-	s.o.Log.Error("internal error", zap.String("command", c.name), zap.Error(err))
+	o.opts.Log.Error("internal error", zap.String("command", c.name), zap.Error(err))
 	c.writeError("ERR internal")
 }

@@ -21,6 +21,8 @@ import (
 // oneLock is a Locker with a single lock. lockproxy uses a *quorum.Quorum.
 type oneLock struct {
 	commands.Locker
+	commands.Watcher
+	commands.Inspector
 	held bool
 }
 
@@ -40,10 +42,10 @@ func (l *oneLock) AcquireAsync(r quorum.Request, done func(quorum.Lease, error))
 func (*oneLock) Flush() {}
 func (*oneLock) Drain() {}
 
-func (l *oneLock) Release(context.Context, []string, quorum.Token, time.Duration) (bool, error) {
+func (l *oneLock) ReleaseAsync(_ quorum.ReleaseRequest, done func(held bool, err error)) {
 	held := l.held
 	l.held = false
-	return held, nil
+	done(held, nil)
 }
 
 // noPassword is a Gate before an upstream that wants no password.
@@ -55,7 +57,8 @@ func (noPassword) Last() (required, known bool)               { return false, tr
 
 // The handlers of a Service run behind a resp.Server, which relays all other commands.
 func Example() {
-	service := commands.New(commands.Options{Locker: &oneLock{}, Gate: noPassword{}, MaxTTL: time.Minute,
+	lock := &oneLock{}
+	service := commands.New(commands.Options{Locker: lock, Watcher: lock, Inspector: lock, Gate: noPassword{}, MaxTTL: time.Minute,
 		Tunable: commands.Tunable{MinTTL: 10 * time.Millisecond}})
 	defer service.Close()
 	mux := redcon.NewServeMux()

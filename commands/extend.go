@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -15,43 +16,50 @@ import (
 //	< :0\r\n  this token does not hold the lock any more
 //
 // With FULL: *2\r\n:1\r\n:4941\r\n, the validity in milliseconds, or *2\r\n:0\r\n:0\r\n
-func (s *Service) extend(c *call) {
-	s.sessionLocks.Claim(c.key, c.keys, c.token.Secret, c.args.session)
-	validity, err := s.o.Locker.Extend(c.session.Context(), c.allKeys(), c.token, c.ttl, c.share)
-	s.extended(c, validity, err)
+func (l *lockCommands) extend(c *call) {
+	ctx := c.session.Context()
+	validity, err := quorum.AwaitValidity(ctx, l.opts.Locker.Flush,
+		func(done func(time.Duration, error)) { l.askExtend(ctx, &c.args, done) })
+	l.extended(c, validity, err)
 }
 
-func (s *Service) beginExtend(q *loopCall) {
-	s.sessionLocks.Claim(q.key, nil, q.token.Secret, q.args.session)
-	s.o.Locker.ExtendAsync(q.key, q.token, q.ttl, func(validity time.Duration, err error) {
-		q.finish(func() { s.extended(&q.call, validity, err) })
+func (l *lockCommands) beginExtend(q *loopCall) {
+	l.askExtend(context.Background(), &q.args, func(validity time.Duration, err error) {
+		q.finish(func() { l.extended(&q.call, validity, err) })
 	})
 }
 
+// askExtend asks the masters for the extension that EXTEND wants.
+func (l *lockCommands) askExtend(ctx context.Context, a *args, done func(validity time.Duration, err error)) {
+	l.sessionLocks.Claim(a.key, a.keys, a.token.Secret, a.session)
+	want := quorum.ExtendRequest{Key: a.key, Keys: a.keys, Token: a.token, TTL: a.ttl, Share: a.share}
+	l.opts.Locker.ExtendAsync(ctx, want, done)
+}
+
 // extended writes the reply to EXTEND.
-func (s *Service) extended(c *call, validity time.Duration, err error) {
+func (l *lockCommands) extended(c *call, validity time.Duration, err error) {
 	held, how := int64(1), stat.OutcomeExtended
 	if err != nil && c.args.session {
-		s.sessionLocks.Stays(c.token.Secret)
+		l.sessionLocks.Stays(c.token.Secret)
 	}
 	switch {
 	case errors.Is(err, quorum.ErrLost):
 		held, how, validity = 0, stat.OutcomeLost, 0
 	case err != nil:
-		s.writeFailure(c, err)
+		l.outcomes.writeFailure(c, err)
 		return
 	default:
 		if c.args.session {
-			s.keep(c, quorum.Lease{Token: c.token, Validity: validity})
+			l.keep(c, quorum.Lease{Token: c.token, Validity: validity})
 		} else {
-			s.sessionLocks.Extended(c.key, c.keys, c.token.Secret, validity)
+			l.sessionLocks.Extended(c.key, c.keys, c.token.Secret, validity)
 		}
 		if c.share {
-			s.grants.shared(c.key, c.token)
-			s.queues.Wake(c.key) // others may share it
+			l.grants.shared(c.key, c.token)
+			l.queues.Wake(c.key) // others may share it
 		}
 	}
-	s.count(c, how)
+	l.outcomes.count(c, how)
 	if c.full {
 		c.writeArray(2)
 	}
@@ -62,20 +70,20 @@ func (s *Service) extended(c *call, validity time.Duration, err error) {
 }
 
 // parseExtend parses EXTEND key token ttl and its options.
-func parseExtend(s *Service, argv [][]byte) (a args, err error) {
+func (p *parser) parseExtend(argv [][]byte) (a args, err error) {
 	if len(argv) < 3 {
 		return a, errArity("extend")
 	}
-	if a.key, err = s.parseKey(argv[0]); err != nil {
+	if a.key, err = p.parseKey(argv[0]); err != nil {
 		return a, err
 	}
 	if a.token, err = parseToken(argv[1]); err != nil {
 		return a, err
 	}
-	if a.ttl, err = s.parseTTL("extend", argv[2]); err != nil || len(argv) == 3 {
+	if a.ttl, err = p.parseTTL("extend", argv[2]); err != nil || len(argv) == 3 {
 		return a, err
 	}
-	seen, err := s.parseOptions(&a, "extend", argv[3:], keysOption|sharedOption|sessionOption|fullOption)
+	seen, err := p.parseOptions(&a, "extend", argv[3:], keysOption|sharedOption|sessionOption|fullOption)
 	a.share = seen&sharedOption != 0
 	a.blocks = a.share || len(a.keys) > 0
 	return a, err

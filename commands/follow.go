@@ -13,7 +13,8 @@ import (
 // one key, one goroutine subscribes and asks the masters for it: followed.run. While nothing
 // happens the masters are not asked.
 type followers struct {
-	locker   followLocker
+	masters  keyInspector
+	watcher  keyFollower
 	maxTTL   time.Duration
 	draining chan struct{} // closed by drain
 	loops    sync.WaitGroup
@@ -23,13 +24,18 @@ type followers struct {
 	byKey   map[string]*followed
 }
 
-type followLocker interface {
+// keyInspector asks the masters about a key. An Inspector is one.
+type keyInspector interface {
 	Inspect(ctx context.Context, key string) (quorum.Info, error)
+}
+
+// keyFollower subscribes to changes of a key. A Watcher is one.
+type keyFollower interface {
 	Follow(ctx context.Context, key string, changed func()) (stop func())
 }
 
-func newFollowers(locker followLocker, maxTTL time.Duration) *followers {
-	return &followers{locker: locker, maxTTL: maxTTL, draining: make(chan struct{}),
+func newFollowers(masters keyInspector, watcher keyFollower, maxTTL time.Duration) *followers {
+	return &followers{masters: masters, watcher: watcher, maxTTL: maxTTL, draining: make(chan struct{}),
 		byKey: make(map[string]*followed)}
 }
 

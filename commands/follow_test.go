@@ -124,7 +124,7 @@ func inBubble(t *testing.T, f func(d *desk)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := &simMasters{}
-		d := &desk{t: t, m: m, f: newFollowers(m, time.Minute)}
+		d := &desk{t: t, m: m, f: newFollowers(m, m, time.Minute)}
 		f(d)
 		d.wg.Wait()
 		d.f.close()

@@ -67,7 +67,7 @@ func drained(ch chan struct{}) bool {
 // run asks the masters about the key until ctx ends. It subscribes before it asks: whatever changes
 // later is told.
 func (k *followed) run(ctx context.Context) {
-	stop := k.f.locker.Follow(ctx, k.key, func() { wake(k.changed) })
+	stop := k.f.watcher.Follow(ctx, k.key, func() { wake(k.changed) })
 	defer stop()
 	for p := (pace{}); ctx.Err() == nil; {
 		drained(k.wanted) // the question comes later
@@ -85,7 +85,7 @@ func (k *followed) inspect(ctx context.Context) (quorum.Info, error) {
 	k.asked++
 	s := sight{number: k.asked}
 	k.f.mu.Unlock()
-	s.info, s.err = k.f.locker.Inspect(ctx, k.key)
+	s.info, s.err = k.f.masters.Inspect(ctx, k.key)
 	k.f.mu.Lock()
 	defer k.f.mu.Unlock()
 	if s.err != nil {

@@ -103,7 +103,7 @@ func TestGrantsUnderChurn(t *testing.T) {
 // TestAge: operators see how long ago a lock was granted through this proxy, until it is released.
 func TestAge(t *testing.T) {
 	locker := &fakeLocker{held: true, info: quorum.Info{Key: "job", Held: 1, Fence: aToken.Fence}}
-	service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute})
 	c := serve(t, byHandler, service, locker, resp.Options{})
 	r := bufio.NewReader(c)
 	for _, step := range []struct {

@@ -189,7 +189,7 @@ func TestKindTranscripts(t *testing.T) {
 	} {
 		for _, w := range ways {
 			locker := &fakeLocker{err: tt.err, held: true, later: w == elsewhere}
-			service := New(Options{Locker: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
+			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
 				MaxTTL: time.Minute, Report: locker.told.done,
 				Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
 			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
@@ -255,7 +255,7 @@ func TestSlotsReply(t *testing.T) {
 // TestSlotsReply3: in RESP3 the slots are maps.
 func TestSlotsReply3(t *testing.T) {
 	locker := &fakeLocker{info: quorum.Info{Key: "a", Held: 1, Masters: 1, Mode: quorum.Limited, Holders: 1, Slots: []stat.Slot{{Slot: 5, Fence: 7}}}}
-	service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute})
 	c := serve(t, byHandler, service, locker, resp.Options{Dial: redisDial(t)}).(*net.TCPConn)
 	io.WriteString(c, "HELLO 3\r\nLOCKINFO a\r\n")
 	c.CloseWrite()
@@ -328,7 +328,7 @@ func (p *latePermission) Known(string, string) (string, bool) { return "", false
 // some of its keys ends the renewal.
 func TestSharedKeepsSession(t *testing.T) {
 	locker := &fakeLocker{held: true}
-	service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
 	c := serve(t, byHandler, service, locker, resp.Options{})
 	r := bufio.NewReader(c)
 	ask(t, c, r, "LOCK", "a", "5s", "SESSION")

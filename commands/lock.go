@@ -7,9 +7,20 @@ import (
 	"go.uber.org/zap"
 
 	"lockproxy/commands/internal/queue"
+	"lockproxy/commands/internal/session"
 	"lockproxy/quorum"
 	"lockproxy/stat"
 )
+
+// lockCommands run LOCK, UNLOCK and EXTEND: they change locks.
+type lockCommands struct {
+	*settings
+	permissions  *permissions
+	outcomes     *outcomes
+	queues       *queue.Queues
+	sessionLocks *session.Locks
+	grants       *grants
+}
 
 // lock is LOCK key ttl [KEYS n key ...] [SHARED | LIMIT n] [WAIT timeout] [SESSION] [OWNER label]
 // [FULL], or LOCK HELP
@@ -23,27 +34,27 @@ import (
 //	< *3\r\n$57\r\n0000000000000007:9f86...\r\n:7\r\n:4941\r\n  token, fence, validity in milliseconds
 //
 // With LIMIT, too: *4\r\n..., the slot at the end.
-func (s *Service) lock(c *call) {
+func (l *lockCommands) lock(c *call) {
 	if c.sub == help {
 		c.writeLines(lockHelp)
 		return
 	}
 	if !c.wait {
-		lease, err := queue.Acquire(c.session.Context(), c.session.Gone(), s.o.Locker, c.request())
-		s.locked(c, lease, err)
+		lease, err := queue.Acquire(c.session.Context(), c.session.Gone(), l.opts.Locker, c.request())
+		l.locked(c, lease, err)
 		return
 	}
-	lease, err := s.queues.Wait(c.session.Context(), c.session.Gone(), c.timeout,
+	lease, err := l.queues.Wait(c.session.Context(), c.session.Gone(), c.timeout,
 		c.session.RemoteAddr(), c.request())
-	if err == nil && !s.permitAgain(c, &lease) {
+	if err == nil && !l.permitAgain(c, &lease) {
 		return
 	}
-	s.locked(c, lease, err)
+	l.locked(c, lease, err)
 }
 
-func (s *Service) beginLock(q *loopCall) {
-	leave := s.o.Locker.AcquireAsync(q.request(), func(lease quorum.Lease, err error) {
-		q.finish(func() { s.locked(&q.call, lease, err) })
+func (l *lockCommands) beginLock(q *loopCall) {
+	leave := l.opts.Locker.AcquireAsync(q.request(), func(lease quorum.Lease, err error) {
+		q.finish(func() { l.locked(&q.call, lease, err) })
 	})
 	if leave == nil {
 		return
@@ -55,7 +66,7 @@ func (s *Service) beginLock(q *loopCall) {
 			if ctx := q.session.Context(); ctx.Err() != nil { // the proxy ended the connection
 				err = context.Cause(ctx)
 			}
-			q.finish(func() { s.locked(&q.call, quorum.Lease{}, err) })
+			q.finish(func() { l.locked(&q.call, quorum.Lease{}, err) })
 		}
 	})
 }
@@ -74,33 +85,33 @@ func (c *call) request() quorum.Request {
 }
 
 // locked writes the reply to LOCK.
-func (s *Service) locked(c *call, lease quorum.Lease, err error) {
+func (l *lockCommands) locked(c *call, lease quorum.Lease, err error) {
 	if err != nil {
-		s.writeFailure(c, err)
+		l.outcomes.writeFailure(c, err)
 		return
 	}
-	s.count(c, stat.OutcomeGranted)
+	l.outcomes.count(c, stat.OutcomeGranted)
 	c.token.Fence = lease.Token.Fence
-	s.grants.granted(c.key, lease.Token, c.mode)
+	l.grants.granted(c.key, lease.Token, c.mode)
 	for _, key := range c.keys {
-		s.grants.granted(key, lease.Token, c.mode)
+		l.grants.granted(key, lease.Token, c.mode)
 	}
 	c.session.OnUndelivered(func() {
-		s.o.Log.Debug("lock granted, but its reply cannot be delivered: released", zap.String("key", c.key))
-		s.giveBack(&c.args, lease.Token)
-		s.reportUndelivered(c)
+		l.opts.Log.Debug("lock granted, but its reply cannot be delivered: released", zap.String("key", c.key))
+		l.giveBack(&c.args, lease.Token)
+		l.outcomes.reportUndelivered(c)
 	})
 	if c.args.session {
-		s.keep(c, lease)
+		l.keep(c, lease)
 	}
 	c.writeLease(lease)
 }
 
 // keep makes a lock belong to the connection.
-func (s *Service) keep(c *call, lease quorum.Lease) {
-	s.sessionLocks.Keep(c.session, c.allKeys(), lease, c.ttl)
-	if err := c.session.WatchPeer(s.now().SessionTimeout); err != nil {
-		s.o.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
+func (l *lockCommands) keep(c *call, lease quorum.Lease) {
+	l.sessionLocks.Keep(c.session, c.allKeys(), lease, c.ttl)
+	if err := c.session.WatchPeer(l.now().SessionTimeout); err != nil {
+		l.opts.Log.Warn("session-timeout cannot be set on a connection", zap.Error(err))
 	}
 }
 
@@ -125,16 +136,16 @@ func (c *call) writeLease(lease quorum.Lease) {
 }
 
 // giveBack releases what LOCK got in the background, and wakes the clients that wait for it.
-func (s *Service) giveBack(a *args, token quorum.Token) {
-	s.sessionLocks.Forget(a.key, a.keys, token.Secret)
+func (l *lockCommands) giveBack(a *args, token quorum.Token) {
+	l.sessionLocks.Forget(a.key, a.keys, token.Secret)
 	for _, key := range a.allKeys() {
-		s.o.Locker.Abandon(key, token)
-		s.queues.Released(key, token.Secret)
+		l.opts.Locker.Abandon(key, token)
+		l.queues.Released(key, token.Secret)
 	}
 }
 
 // parseLock parses LOCK key ttl and its options, or LOCK HELP.
-func parseLock(s *Service, argv [][]byte) (a args, err error) {
+func (p *parser) parseLock(argv [][]byte) (a args, err error) {
 	if len(argv) == 1 && strings.EqualFold(string(argv[0]), help) {
 		a.sub, a.blocks = help, true
 		return a, nil
@@ -142,13 +153,13 @@ func parseLock(s *Service, argv [][]byte) (a args, err error) {
 	if len(argv) < 2 {
 		return a, errArity("lock")
 	}
-	if a.key, err = s.parseKey(argv[0]); err != nil {
+	if a.key, err = p.parseKey(argv[0]); err != nil {
 		return a, err
 	}
-	if a.ttl, err = s.parseTTL("lock", argv[1]); err != nil || len(argv) == 2 {
+	if a.ttl, err = p.parseTTL("lock", argv[1]); err != nil || len(argv) == 2 {
 		return a, err
 	}
-	seen, err := s.parseOptions(&a, "lock", argv[2:], apart|waitOption|sessionOption|ownerOption|fullOption)
+	seen, err := p.parseOptions(&a, "lock", argv[2:], apart|waitOption|sessionOption|ownerOption|fullOption)
 	if seen&sharedOption != 0 {
 		a.mode = quorum.Shared
 	}

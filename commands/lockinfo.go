@@ -8,18 +8,28 @@ import (
 	"lockproxy/stat"
 )
 
+// infoCommand runs LOCKINFO: it reads locks.
+type infoCommand struct {
+	*settings
+	permissions *permissions
+	outcomes    *outcomes
+	queues      *queue.Queues
+	followers   *followers
+}
+
 // lockinfo is LOCKINFO key [SINCE fence [WAIT timeout]]
 //
 //	> *2\r\n$8\r\nLOCKINFO\r\n$3\r\njob\r\n
-//	< *16\r\n$4\r\nheld\r\n:3\r\n$7\r\nmasters\r\n:3\r\n$3\r\nttl\r\n:4712\r\n$5\r\nfence\r\n:7\r\n$5\r\nowner\r\n$3\r\nme1\r\n
+//	< *16\r\n$4\r\nheld\r\n:3\r\n$7\r\nmasters\r\n:3\r\n$3\r\nttl\r\n:4712\r\n$5\r\nfence\r\n:7\r\n
+//	  $5\r\nowner\r\n$3\r\nme1\r\n
 //	  $7\r\nwaiting\r\n:0\r\n$4\r\nmode\r\n$9\r\nexclusive\r\n$7\r\nholders\r\n:1\r\n
 //	< $-1\r\n  no token holds a majority
 //
 // RESP3: a map, %8\r\n..., and _\r\n. Without WAIT the reply comes at once, whatever the fence is.
-func (s *Service) lockinfo(c *call) {
-	info, err := s.inspect(c)
+func (i *infoCommand) lockinfo(c *call) {
+	info, err := i.inspect(c)
 	if err == nil && c.wait { // the user may have lost the right meanwhile
-		if refusal := s.permit(c); refusal != nil {
+		if refusal := i.permissions.permit(c); refusal != nil {
 			c.refuse(refusal)
 			return
 		}
@@ -29,26 +39,27 @@ func (s *Service) lockinfo(c *call) {
 		c.outcome = stat.OutcomeGone
 		c.writeNull()
 	case err != nil:
-		s.writeFailure(c, err)
+		i.outcomes.writeFailure(c, err)
 	case info.Held == 0:
 		c.writeNull()
 	default:
-		s.writeInfo(c, &info, false)
+		c.writeInfo(&info, i.queues.Waiters(c.key), false)
 	}
 }
 
 // inspect asks the masters about the key, or waits until its holder is another one.
-func (s *Service) inspect(c *call) (quorum.Info, error) {
+func (i *infoCommand) inspect(c *call) (quorum.Info, error) {
 	ctx := c.session.Context()
 	if !c.wait {
-		return s.o.Locker.Inspect(ctx, c.key)
+		return i.opts.Inspector.Inspect(ctx, c.key)
 	}
-	return s.followers.wait(c.key, s.now().MaxWaiters,
+	return i.followers.wait(c.key, i.now().MaxWaiters,
 		follower{ctx: ctx, gone: c.session.Gone(), since: c.since, timeout: c.timeout})
 }
 
-// writeInfo writes the map for one lock, with its key in front if withKey.
-func (s *Service) writeInfo(c *call, info *quorum.Info, withKey bool) {
+// writeInfo writes the map for one lock, for which waiting clients wait: with its key first if
+// withKey.
+func (c *call) writeInfo(info *quorum.Info, waiting int, withKey bool) {
 	fields := 8
 	if withKey {
 		fields++
@@ -65,7 +76,7 @@ func (s *Service) writeInfo(c *call, info *quorum.Info, withKey bool) {
 	c.writeNumber("ttl", info.TTL.Milliseconds())
 	c.writeNumber("fence", int64(info.Fence))
 	c.writeText("owner", info.Owner)
-	c.writeNumber("waiting", int64(s.queues.Waiters(info.Key)))
+	c.writeNumber("waiting", int64(waiting))
 	c.writeText("mode", info.Mode.String())
 	c.writeNumber("holders", int64(info.Holders))
 	if info.Mode == quorum.Limited {
@@ -87,14 +98,14 @@ func (c *call) writeSlots(slots []stat.Slot) {
 }
 
 // parseInfo parses LOCKINFO key and its options.
-func parseInfo(s *Service, argv [][]byte) (a args, err error) {
+func (p *parser) parseInfo(argv [][]byte) (a args, err error) {
 	if len(argv) < 1 {
 		return a, errArity("lockinfo")
 	}
-	if a.key, err = s.parseKey(argv[0]); err != nil || len(argv) == 1 {
+	if a.key, err = p.parseKey(argv[0]); err != nil || len(argv) == 1 {
 		return a, err
 	}
-	seen, err := s.parseOptions(&a, "lockinfo", argv[1:], sinceOption|waitOption)
+	seen, err := p.parseOptions(&a, "lockinfo", argv[1:], sinceOption|waitOption)
 	if err == nil && seen&sinceOption == 0 {
 		err = errSyntax
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // masters is LOCKPROXY MASTERS: an array of maps.
-func (s *Service) masters(c *call) {
-	all := s.Masters()
+func (o *operators) masters(c *call) {
+	all := o.Masters()
 	c.writeArray(len(all))
 	for _, m := range all {
 		c.writeMap(12)
@@ -30,17 +30,20 @@ func (s *Service) masters(c *call) {
 	}
 }
 
+// masterNames name the masters as clients may see them: by address, or by their place.
+type masterNames struct{ *settings }
+
 // shownName returns the name of all[i] as clients may see it.
-func (s *Service) shownName(all []stat.Master, i int) string {
-	if s.now().ShowMasters {
+func (n *masterNames) shownName(all []stat.Master, i int) string {
+	if n.now().ShowMasters {
 		return all[i].Name
 	}
 	return placeName(i)
 }
 
 // shownText returns text, which may name masters, as clients may see it.
-func (s *Service) shownText(all []stat.Master, text string) string {
-	if s.now().ShowMasters {
+func (n *masterNames) shownText(all []stat.Master, text string) string {
+	if n.now().ShowMasters {
 		return text
 	}
 	order := make([]int, len(all))
@@ -50,7 +53,7 @@ func (s *Service) shownText(all []stat.Master, text string) string {
 	// one name may begin with another
 	slices.SortFunc(order, func(i, j int) int { return len(all[j].Name) - len(all[i].Name) })
 	for _, i := range order {
-		text = strings.ReplaceAll(text, all[i].Name, s.shownName(all, i))
+		text = strings.ReplaceAll(text, all[i].Name, n.shownName(all, i))
 	}
 	return text
 }

@@ -147,7 +147,7 @@ func TestMasterCalled(t *testing.T) {
 func TestInfoLoad(t *testing.T) {
 	locker := &fakeLocker{load: stat.Load{Waiting: 8123, Running: 255, Window: 256, TimedOut: 7,
 		LateBy: 1999*time.Millisecond + 1, LateAt: time.Now().Add(-time.Hour - time.Second/2)}}
-	s := New(Options{Locker: locker, MaxTTL: time.Minute})
+	s := New(Options{Locker: locker, Watcher: locker, Inspector: locker, MaxTTL: time.Minute})
 	t.Cleanup(s.Close)
 	for _, want := range []string{
 		"# Load\r\nlocks_unsent:8123\r\nlocks_undecided:255\r\nlock_window:256\r\nqueue_timeouts:7\r\n" +

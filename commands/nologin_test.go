@@ -40,7 +40,7 @@ func TestNoLogin(t *testing.T) {
 				var mu sync.Mutex
 				var got []string
 				locker := &fakeLocker{held: true, later: w == elsewhere}
-				o := Options{Locker: locker, Gate: &tt.gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Tunable: Tunable{MinTTL: time.Millisecond},
+				o := Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &tt.gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Tunable: Tunable{MinTTL: time.Millisecond},
 					Report: func(e stat.Event) {
 						mu.Lock()
 						defer mu.Unlock()

@@ -36,12 +36,12 @@ var (
 
 // MayRelease returns ErrNotAllowed, ErrNeedsToken or nil, by what was known last of the upstream.
 // It never blocks. ReleaseShown decides.
-func (s *Service) MayRelease(by stat.Operator) error {
-	wantsLogin, _ := s.o.Gate.Last()
+func (o *operators) MayRelease(by stat.Operator) error {
+	wantsLogin, _ := o.opts.Gate.Last()
 	switch {
 	case by.Unix:
 		return nil
-	case !s.now().AdminCommands:
+	case !o.now().AdminCommands:
 		return ErrNotAllowed
 	case !by.Token && wantsLogin:
 		return ErrNeedsToken
@@ -51,11 +51,11 @@ func (s *Service) MayRelease(by stat.Operator) error {
 
 // checkRelease is MayRelease with the upstream's word of now. A client without the token counts as
 // one that has not logged in.
-func (s *Service) checkRelease(ctx context.Context, by stat.Operator) error {
-	if err := s.MayRelease(by); err != nil || by.Unix || by.Token {
+func (o *operators) checkRelease(ctx context.Context, by stat.Operator) error {
+	if err := o.MayRelease(by); err != nil || by.Unix || by.Token {
 		return err
 	}
-	if required, err := s.o.Gate.AuthRequired(ctx); required || err != nil {
+	if required, err := o.opts.Gate.AuthRequired(ctx); required || err != nil {
 		return ErrNeedsToken
 	}
 	return nil
@@ -64,28 +64,28 @@ func (s *Service) checkRelease(ctx context.Context, by stat.Operator) error {
 // ReleaseShown frees the lock of key if its fence still is the one that the operator saw; 0: as it
 // has none, whatever it is. It reports whether there was such a lock. Between the look and the
 // release another client may get the lock, and then loses it: the masters compare no fences.
-func (s *Service) ReleaseShown(ctx context.Context, by stat.Operator, key string,
+func (o *operators) ReleaseShown(ctx context.Context, by stat.Operator, key string,
 	fence uint64) (freed bool, err error) {
 	start := time.Now()
 	outcome := stat.OutcomeDenied
-	if err = s.checkRelease(ctx, by); err == nil {
-		freed, outcome, err = s.releaseShown(ctx, key, fence)
+	if err = o.checkRelease(ctx, by); err == nil {
+		freed, outcome, err = o.releaseShown(ctx, key, fence)
 	}
 	if err == nil {
-		s.o.Log.Info("lock released by an operator", zap.String("key", key), zap.String("via", "page"),
+		o.opts.Log.Info("lock released by an operator", zap.String("key", key), zap.String("via", "page"),
 			zap.Stringer("client", by.Client), zap.Bool("freed", freed))
 	}
-	if s.o.Report != nil {
-		s.o.Report(stat.Event{Command: "lockproxy", Sub: "release", Outcome: outcome, Key: key,
+	if o.opts.Report != nil {
+		o.opts.Report(stat.Event{Command: "lockproxy", Sub: "release", Outcome: outcome, Key: key,
 			Fence: fence, Took: time.Since(start), Client: by.Client, Via: "page"})
 	}
 	return freed, err
 }
 
-func (s *Service) releaseShown(ctx context.Context, key string,
+func (o *operators) releaseShown(ctx context.Context, key string,
 	fence uint64) (bool, stat.Outcome, error) {
 	if fence != 0 {
-		info, err := s.o.Locker.Inspect(ctx, key)
+		info, err := o.opts.Inspector.Inspect(ctx, key)
 		switch {
 		case err != nil:
 			return false, failureOutcome(err), err
@@ -95,14 +95,14 @@ func (s *Service) releaseShown(ctx context.Context, key string,
 			return false, stat.OutcomeNotHeld, ErrChanged
 		}
 	}
-	freed, err := s.o.Locker.ReleaseKey(ctx, key)
+	freed, err := o.opts.Inspector.ReleaseKey(ctx, key)
 	switch {
 	case err != nil:
 		return false, failureOutcome(err), err
 	case !freed:
 		return false, stat.OutcomeNotHeld, nil
 	}
-	s.queues.Wake(key)
+	o.queues.Wake(key)
 	return true, stat.OutcomeReleased, nil
 }
 

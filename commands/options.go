@@ -37,7 +37,7 @@ var optionWords = map[string]options{
 
 // parseOptions parses the options of the command called name, which are some of allowed: in any
 // order and case, each at most once. It returns those that are there.
-func (s *Service) parseOptions(a *args, name string, argv [][]byte, allowed options) (seen options, err error) {
+func (p *parser) parseOptions(a *args, name string, argv [][]byte, allowed options) (seen options, err error) {
 	for len(argv) > 0 && err == nil {
 		word := optionWords[strings.ToLower(string(argv[0]))]
 		argv = argv[1:]
@@ -50,9 +50,9 @@ func (s *Service) parseOptions(a *args, name string, argv [][]byte, allowed opti
 		seen |= word
 		switch {
 		case word == keysOption:
-			argv, err = s.parseKeys(a, name, argv)
+			argv, err = p.parseKeys(a, name, argv)
 		case word&withValue != 0:
-			err = s.parseValue(a, name, word, argv[0])
+			err = p.parseValue(a, name, word, argv[0])
 			argv = argv[1:]
 		}
 	}
@@ -62,7 +62,7 @@ func (s *Service) parseOptions(a *args, name string, argv [][]byte, allowed opti
 }
 
 // parseValue parses the value that follows an option word.
-func (s *Service) parseValue(a *args, name string, word options, value []byte) (err error) {
+func (p *parser) parseValue(a *args, name string, word options, value []byte) (err error) {
 	switch word {
 	case limitOption:
 		n, ok := parseCount(value, quorum.MaxLimit)
@@ -75,7 +75,7 @@ func (s *Service) parseValue(a *args, name string, word options, value []byte) (
 	case ownerOption:
 		a.owner, err = parseLabel(value)
 	case keepOption:
-		a.keep, err = s.parseTTL(name, value)
+		a.keep, err = p.parseTTL(name, value)
 	case sinceOption:
 		if a.since, err = strconv.ParseUint(string(value), 10, 64); err != nil || len(value) > 16 { // as in a token
 			err = fmt.Errorf("ERR invalid fence in '%s' command: want 1 to 16 decimal digits", name)
@@ -85,7 +85,7 @@ func (s *Service) parseValue(a *args, name string, word options, value []byte) (
 }
 
 // parseKeys parses n key ..., which follow KEYS, and returns the arguments behind them.
-func (s *Service) parseKeys(a *args, name string, argv [][]byte) (rest [][]byte, err error) {
+func (p *parser) parseKeys(a *args, name string, argv [][]byte) (rest [][]byte, err error) {
 	n, ok := parseCount(argv[0], quorum.MaxKeys-1)
 	if !ok {
 		return nil, fmt.Errorf("ERR invalid number of keys in '%s' command: want 1 to %d", name, quorum.MaxKeys-1)
@@ -94,7 +94,7 @@ func (s *Service) parseKeys(a *args, name string, argv [][]byte) (rest [][]byte,
 		return nil, errSyntax
 	}
 	for _, b := range argv[:n] {
-		key, err := s.parseKey(b)
+		key, err := p.parseKey(b)
 		if err != nil {
 			return nil, err
 		}

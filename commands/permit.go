@@ -2,14 +2,13 @@ package commands
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"lockproxy/plain"
 	"lockproxy/quorum"
+	"lockproxy/resp"
 )
 
 // Permission knows the rights of the upstream's users.
@@ -27,11 +26,61 @@ type Permission interface {
 	MayConfigure(ctx context.Context, user string) (refusal string, err error)
 }
 
+// permissions decide whether a client may run a command. They own what is asked of the upstream:
+// its Gate and its Permission.
+type permissions struct{ *settings }
+
+const errNoAuth = denial("NOAUTH Authentication required.")
+
+// authenticate returns an error if the upstream wants a login and the connection has none.
+// LOCKPROXY on a Unix socket needs no login, so that operators can use it while the upstream is
+// down.
+func (p *permissions) authenticate(c *call) error {
+	if c.session.Authenticated() || c.name == "lockproxy" && c.onUnixSocket() {
+		return nil
+	}
+	if c.session.Refused() && c.session.User() == "" {
+		return p.errNoUser(c)
+	}
+	if c.session.Refused() {
+		return errNoAuth
+	}
+	required, known := p.opts.Gate.Known()
+	var err error
+	if !known && !c.onLoop {
+		required, err = p.opts.Gate.AuthRequired(c.session.Context())
+	}
+	switch {
+	case !known && c.onLoop:
+		return errMustAsk
+	case err != nil: // the upstream may want a login
+		return denialf("NOAUTH the upstream has not said yet whether it wants a password: %s", plain.Line(p.opts.Reason(err)))
+	case required:
+		return errNoAuth
+	}
+	return nil
+}
+
+// anonymous reports whether no client has logged in on the connection although the upstream wants a
+// login, or the rights that lock-acl asks for depend on one. Whoever reaches the proxy can cause the
+// refusals of such a connection: for want of a login, for wrong arguments, or by lock-acl. It goes
+// by the last known answers and never asks. In doubt the connection is anonymous.
+func (p *permissions) anonymous(c *call) bool {
+	required, known := p.opts.Gate.Last()
+	switch user := c.session.User(); {
+	case !known || required:
+		return !c.session.Authenticated() || c.session.MayBeGuest()
+	case p.opts.Permission != nil:
+		return user == "" || user == resp.DefaultUser
+	}
+	return false
+}
+
 // asksPermission reports whether the user of the connection needs permission for the command.
 // Subcommands of LOCKPROXY need it, except those that show no locks.
-func (s *Service) asksPermission(c *call) bool {
+func (p *permissions) asksPermission(c *call) bool {
 	switch {
-	case s.o.Permission == nil, c.sub == help:
+	case p.opts.Permission == nil, c.sub == help:
 		return false
 	case c.name == "lockproxy":
 		return c.sub != "info" && c.sub != "masters" && !c.onUnixSocket()
@@ -40,11 +89,12 @@ func (s *Service) asksPermission(c *call) bool {
 }
 
 // checkAdmin returns an error if the command needs admin-commands and does not have them.
-func (s *Service) checkAdmin(c *call) error {
+func (p *permissions) checkAdmin(c *call) error {
 	switch c.sub {
 	case "locks", "release", "admit":
-		if !s.now().AdminCommands && !c.onUnixSocket() {
-			return errors.New("NOPERM LOCKPROXY " + strings.ToUpper(c.sub) + " needs admin-commands: on, or a connection to a Unix socket of the proxy")
+		if !p.now().AdminCommands && !c.onUnixSocket() {
+			return denialf("NOPERM LOCKPROXY %s needs admin-commands: on, or a connection to a Unix socket of the proxy",
+				strings.ToUpper(c.sub))
 		}
 	}
 	return nil
@@ -52,70 +102,70 @@ func (s *Service) checkAdmin(c *call) error {
 
 // permit returns an error if the user of the connection may not use the lock: each of its keys.
 // LOCKPROXY LOCKS names no key: permitted filters its locks later.
-func (s *Service) permit(c *call) error {
-	if err := s.checkAdmin(c); err != nil {
+func (p *permissions) permit(c *call) error {
+	if err := p.checkAdmin(c); err != nil {
 		return err
 	}
-	if !s.asksPermission(c) {
+	if !p.asksPermission(c) {
 		return nil
 	}
 	user := c.session.User()
 	if user == "" {
-		return s.errNoUser(c)
+		return p.errNoUser(c)
 	}
 	switch c.sub {
 	case "admit":
-		return s.refusalOf(s.o.Permission.MayConfigure(c.session.Context(), user))
+		return p.refusalOf(p.opts.Permission.MayConfigure(c.session.Context(), user))
 	case "locks":
 		return nil
 	}
-	err := s.permitKey(c, user, c.key)
+	err := p.permitKey(c, user, c.key)
 	for i := 0; err == nil && i < len(c.keys); i++ {
-		err = s.permitKey(c, user, c.keys[i])
+		err = p.permitKey(c, user, c.keys[i])
 	}
 	return err
 }
 
 // permitKey returns an error if user may not lock key.
-func (s *Service) permitKey(c *call, user, key string) error {
-	key = s.o.KeyPrefix + key
-	refusal, known := s.o.Permission.Known(user, key)
+func (p *permissions) permitKey(c *call, user, key string) error {
+	key = p.opts.KeyPrefix + key
+	refusal, known := p.opts.Permission.Known(user, key)
 	var err error
 	if !known && !c.onLoop {
-		refusal, err = s.o.Permission.MayWrite(c.session.Context(), user, key)
+		refusal, err = p.opts.Permission.MayWrite(c.session.Context(), user, key)
 	}
 	if !known && c.onLoop {
 		return errMustAsk
 	}
-	return s.refusalOf(refusal, err)
+	return p.refusalOf(refusal, err)
 }
 
 // refusalOf returns the reply to an answer of Permission, or nil if it permits.
-func (s *Service) refusalOf(refusal string, err error) error {
+func (p *permissions) refusalOf(refusal string, err error) error {
 	switch {
 	case err != nil:
-		return fmt.Errorf("NOPERM lock-acl: %s", plain.Line(s.o.Reason(err)))
+		return denialf("NOPERM lock-acl: %s", plain.Line(p.opts.Reason(err)))
 	case refusal != "":
-		return errors.New("NOPERM " + plain.Line(refusal))
+		return denial("NOPERM " + plain.Line(refusal))
 	}
 	return nil
 }
 
 // permitted returns the locks in found whose keys the user of the connection may SET.
-func (s *Service) permitted(c *call, found []quorum.Info) ([]quorum.Info, error) {
-	if !s.asksPermission(c) {
+func (p *permissions) permitted(c *call, found []quorum.Info) ([]quorum.Info, error) {
+	if !p.asksPermission(c) {
 		return found, nil
 	}
 	keys := make([]string, len(found))
 	for i, info := range found {
-		keys[i] = s.o.KeyPrefix + info.Key
+		keys[i] = p.opts.KeyPrefix + info.Key
 	}
-	may, err := s.o.Permission.Writable(c.session.Context(), c.session.User(), keys)
+	may, err := p.opts.Permission.Writable(c.session.Context(), c.session.User(), keys)
 	if err != nil {
-		return nil, s.refusalOf("", err)
+		return nil, p.refusalOf("", err)
 	}
 	return slices.DeleteFunc(found, func(info quorum.Info) bool { // both are in the same order
-		if len(may) == 0 || may[0] != s.o.KeyPrefix+info.Key {
+		if len(may) == 0 || may[0] != p.opts.KeyPrefix+info.Key {
 			return true
 		}
 		may = may[1:]
@@ -125,26 +175,27 @@ func (s *Service) permitted(c *call, found []quorum.Info) ([]quorum.Info, error)
 
 // errNoUser is the reply where permission depends on the user, whom the upstream does not name. It
 // may do so later: when the right was given, or a script that kept it busy has ended.
-func (s *Service) errNoUser(c *call) error {
+func (p *permissions) errNoUser(c *call) error {
 	c.session.AskAgain()
-	return fmt.Errorf("NOPERM the upstream does not say who is logged in, for which a user needs the right +acl|whoami: %s", plain.Line(c.session.WhyNoUser()))
+	return denialf("NOPERM the upstream does not say who is logged in, for which a user needs the right +acl|whoami: %s",
+		plain.Line(c.session.WhyNoUser()))
 }
 
 // permitAgain asks again after a wait: the user may have lost the right meanwhile. It takes the
 // time for that off the validity. If the lock must not be granted, it releases the lock, writes
 // the reply and returns false.
-func (s *Service) permitAgain(c *call, lease *quorum.Lease) bool {
-	if !s.asksPermission(c) {
+func (l *lockCommands) permitAgain(c *call, lease *quorum.Lease) bool {
+	if !l.permissions.asksPermission(c) {
 		return true
 	}
 	start := time.Now()
-	err := s.permit(c)
+	err := l.permissions.permit(c)
 	if lease.Validity -= time.Since(start); err == nil && lease.Validity > 0 {
 		return true
 	}
-	s.giveBack(&c.args, lease.Token)
+	l.giveBack(&c.args, lease.Token)
 	if err == nil {
-		s.writeFailure(c, quorum.ErrLate)
+		l.outcomes.writeFailure(c, quorum.ErrLate)
 		return false
 	}
 	c.refuse(err)

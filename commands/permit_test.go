@@ -173,7 +173,7 @@ func TestPermissionToList(t *testing.T) {
 func TestPermissionOnUnixSocket(t *testing.T) {
 	permission := &fakePermission{config: "no"}
 	locker := &fakeLocker{held: true, masters: []stat.Master{{Name: "m1"}}, found: []quorum.Info{{Key: "no"}}}
-	service := New(Options{Locker: locker, Gate: &fakeGate{required: true}, KeyPrefix: "lock:", MaxTTL: time.Minute, Permission: permission})
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{required: true}, KeyPrefix: "lock:", MaxTTL: time.Minute, Permission: permission})
 	mux := redcon.NewServeMux()
 	service.Register(mux)
 	c, _ := serveAt(t, "unix", filepath.Join(t.TempDir(), "s"), service, resp.Options{Handler: mux, UpstreamName: "nowhere",

@@ -2,29 +2,37 @@ package commands
 
 import (
 	"cmp"
-	"strings"
+	"errors"
+	"fmt"
 	"time"
 
 	"lockproxy/quorum"
 	"lockproxy/stat"
 )
 
-// refusedAs returns the outcome of a command that did not run, by its reply.
+// denial is the reply to a client that may not run the command: NOAUTH or NOPERM, and why.
+type denial string
+
+func (d denial) Error() string { return string(d) }
+
+func denialf(format string, a ...any) error { return denial(fmt.Sprintf(format, a...)) }
+
+// refusedAs returns the outcome of a command that did not run.
 func refusedAs(err error) stat.Outcome {
-	if text := err.Error(); strings.HasPrefix(text, "NOAUTH ") || strings.HasPrefix(text, "NOPERM ") {
+	if _, denied := errors.AsType[denial](err); denied {
 		return stat.OutcomeDenied
 	}
 	return stat.OutcomeInvalid
 }
 
 // report reports c, which has been answered.
-func (s *Service) report(c *call) {
-	if s.o.Report == nil {
+func (o *outcomes) report(c *call) {
+	if o.opts.Report == nil {
 		return
 	}
 	e := c.event(cmp.Or(c.outcome, stat.OutcomeInternal))
 	e.Sub, e.Took, e.Held, e.User, e.NoLogin = c.sub, time.Since(c.start), c.held, c.user, c.noLogin
-	s.o.Report(e)
+	o.opts.Report(e)
 }
 
 // event is what an event of c has whenever it is reported.
@@ -52,9 +60,9 @@ func (a *args) kind() stat.Kind {
 }
 
 // reportUndelivered reports that a granted lock was released, as its reply could not be delivered.
-func (s *Service) reportUndelivered(c *call) {
-	if s.o.Report == nil {
+func (o *outcomes) reportUndelivered(c *call) {
+	if o.opts.Report == nil {
 		return
 	}
-	s.o.Report(c.event(stat.OutcomeUndelivered))
+	o.opts.Report(c.event(stat.OutcomeUndelivered))
 }

@@ -21,7 +21,7 @@ func TestExtendTakesOver(t *testing.T) {
 	extend := []string{"EXTEND", "job", aToken.String(), "5s", "SESSION"}
 	for _, w := range ways {
 		locker := &fakeLocker{held: true, later: w == elsewhere}
-		service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
+		service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute}})
 		c := serve(t, w, service, locker, resp.Options{})
 		r := bufio.NewReader(c)
 		want := func(reply string, locks int) {
@@ -48,7 +48,7 @@ func TestExtendTakesOverAsItEnds(t *testing.T) {
 	for _, w := range ways {
 		for _, fails := range []bool{false, true} {
 			locker, ends := &fakeLocker{held: true, later: w == elsewhere}, make(chan stat.Outcome, 1)
-			service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute},
+			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute},
 				Report: func(e stat.Event) {
 					if e.Command == "session" {
 						ends <- e.Outcome
@@ -89,7 +89,7 @@ func TestExtendKeepsEndedLock(t *testing.T) {
 	for _, w := range ways {
 		for _, options := range []string{"", "FULL", "SESSION", "KEYS 1 b"} {
 			locker := &fakeLocker{held: true, later: w == elsewhere}
-			service := New(Options{Locker: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute, SessionLockDelay: 100 * time.Millisecond}})
+			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute, SessionLockDelay: 100 * time.Millisecond}})
 			c := serve(t, w, service, locker, resp.Options{})
 			first, err := net.Dial("tcp", c.RemoteAddr().String())
 			if err != nil {

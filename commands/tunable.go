@@ -1,6 +1,9 @@
 package commands
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Tunable are the options that may change while the service runs.
 type Tunable struct {
@@ -23,5 +26,11 @@ func (s *Service) Change(t Tunable) {
 	s.sessionLocks.Change(t.SessionMaxHold, t.SessionLockDelay)
 }
 
+// settings are the options that all parts of a Service share.
+type settings struct {
+	opts    Options // only now knows the Tunable ones
+	tunable atomic.Pointer[Tunable]
+}
+
 // now returns the current Tunable options.
-func (s *Service) now() *Tunable { return s.tunable.Load() }
+func (s *settings) now() *Tunable { return s.tunable.Load() }

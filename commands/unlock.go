@@ -1,44 +1,56 @@
 package commands
 
-import "lockproxy/stat"
+import (
+	"lockproxy/quorum"
+	"lockproxy/stat"
+)
 
 // unlock is UNLOCK key token [KEYS n key ...] [KEEP ttl]
 //
 //	> *3\r\n$6\r\nUNLOCK\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n
 //	< :1\r\n  released, or
 //	< :0\r\n  this token does not hold the lock: expired, taken over, released before
-func (s *Service) unlock(c *call) {
-	s.sessionLocks.Forget(c.key, c.keys, c.token.Secret)
-	released, err := s.o.Locker.Release(c.session.Context(), c.allKeys(), c.token, c.keep)
-	s.unlocked(c, released, err)
+func (l *lockCommands) unlock(c *call) {
+	released, _, err := quorum.Await(c.session.Context(), l.opts.Locker.Flush,
+		func(done func(bool, error)) { l.askUnlock(&c.args, done) })
+	l.unlocked(c, released, err)
 }
 
-func (s *Service) beginUnlock(q *loopCall) {
-	s.sessionLocks.Forget(q.key, nil, q.token.Secret)
-	s.o.Locker.ReleaseAsync(q.key, q.token, s.grants.mode(q.key, q.token), func(released bool, err error) {
-		q.finish(func() { s.unlocked(&q.call, released, err) })
+func (l *lockCommands) beginUnlock(q *loopCall) {
+	l.askUnlock(&q.args, func(released bool, err error) {
+		q.finish(func() { l.unlocked(&q.call, released, err) })
 	})
 }
 
+// askUnlock asks the masters for the release that UNLOCK wants.
+func (l *lockCommands) askUnlock(a *args, done func(released bool, err error)) {
+	l.sessionLocks.Forget(a.key, a.keys, a.token.Secret)
+	want := quorum.ReleaseRequest{Key: a.key, Keys: a.keys, Token: a.token, Keep: a.keep}
+	if a.keep == 0 {
+		want.Likely = l.grants.mode(a.key, a.token)
+	}
+	l.opts.Locker.ReleaseAsync(want, done)
+}
+
 // unlocked writes the reply to UNLOCK.
-func (s *Service) unlocked(c *call, released bool, err error) {
+func (l *lockCommands) unlocked(c *call, released bool, err error) {
 	switch {
 	case err != nil:
-		s.writeFailure(c, err)
+		l.outcomes.writeFailure(c, err)
 	case released:
-		s.count(c, stat.OutcomeReleased)
-		s.free(c, c.key)
+		l.outcomes.count(c, stat.OutcomeReleased)
+		l.free(c, c.key)
 		for _, key := range c.keys {
-			s.free(c, key)
+			l.free(c, key)
 		}
 		c.writeInt(1)
 	default:
-		s.count(c, stat.OutcomeNotHeld)
+		l.outcomes.count(c, stat.OutcomeNotHeld)
 		for _, key := range c.keys { // some of them may have been held
-			s.queues.Wake(key)
+			l.queues.Wake(key)
 		}
 		if len(c.keys) > 0 {
-			s.queues.Wake(c.key)
+			l.queues.Wake(c.key)
 		}
 		c.writeInt(0)
 	}
@@ -46,27 +58,27 @@ func (s *Service) unlocked(c *call, released bool, err error) {
 
 // free notes that UNLOCK has released key, and wakes those who wait for it. After KEEP they learn
 // when it opens.
-func (s *Service) free(c *call, key string) {
-	c.held = max(c.held, s.grants.released(key, c.token))
+func (l *lockCommands) free(c *call, key string) {
+	c.held = max(c.held, l.grants.released(key, c.token))
 	if c.keep > 0 {
-		s.queues.Wake(key)
+		l.queues.Wake(key)
 		return
 	}
-	s.queues.Released(key, c.token.Secret)
+	l.queues.Released(key, c.token.Secret)
 }
 
 // parseUnlock parses UNLOCK key token and its options.
-func parseUnlock(s *Service, argv [][]byte) (a args, err error) {
+func (p *parser) parseUnlock(argv [][]byte) (a args, err error) {
 	if len(argv) < 2 {
 		return a, errArity("unlock")
 	}
-	if a.key, err = s.parseKey(argv[0]); err != nil {
+	if a.key, err = p.parseKey(argv[0]); err != nil {
 		return a, err
 	}
 	if a.token, err = parseToken(argv[1]); err != nil || len(argv) == 2 {
 		return a, err
 	}
 	a.blocks = true
-	_, err = s.parseOptions(&a, "unlock", argv[2:], keysOption|keepOption)
+	_, err = p.parseOptions(&a, "unlock", argv[2:], keysOption|keepOption)
 	return a, err
 }

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"lockproxy/plain"
@@ -20,26 +21,27 @@ type Counts struct {
 }
 
 // Counts returns the numbers of this moment.
-func (s *Service) Counts() (c Counts) {
-	c.Waiters, c.WaitedKeys = s.queues.Total()
-	c.Followers = s.followers.count()
-	c.SessionLocks = s.sessionLocks.Count()
+func (o *operators) Counts() (c Counts) {
+	c.Waiters, c.WaitedKeys = o.queues.Total()
+	c.Followers = o.followers.count()
+	c.SessionLocks = o.sessionLocks.Count()
 	return c
 }
 
 // Waiting returns the keys with the most waiting clients, at most limit.
-func (s *Service) Waiting(limit int) []stat.Waiting { return s.queues.Longest(limit) }
+func (o *operators) Waiting(limit int) []stat.Waiting { return o.queues.Longest(limit) }
 
 // Locks returns a page of locks, as Quorum.Scan does.
-func (s *Service) Locks(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []stat.Lock, err error) {
-	next, found, err := s.o.Locker.Scan(ctx, cursor, match, count)
+func (o *operators) Locks(ctx context.Context, cursor uint64, match string,
+	count int) (next uint64, locks []stat.Lock, err error) {
+	next, found, err := o.opts.Inspector.Scan(ctx, cursor, match, count)
 	for _, info := range found {
 		l := stat.Lock{Key: info.Key, Mode: info.Mode.String(), Holders: info.Holders, Owner: info.Owner,
-			Fence: info.Fence, Held: info.Held, TTL: info.TTL, Waiting: s.queues.Waiters(info.Key),
+			Fence: info.Fence, Held: info.Held, TTL: info.TTL, Waiting: o.queues.Waiters(info.Key),
 			Slots: info.Slots}
 		// without a fence a lock cannot be told from an earlier one of the key
 		if info.Fence != 0 && info.Mode == quorum.Exclusive {
-			l.Age = s.grants.age(info.Key, info.Fence)
+			l.Age = o.grants.age(info.Key, info.Fence)
 		}
 		locks = append(locks, l)
 	}
@@ -48,22 +50,22 @@ func (s *Service) Locks(ctx context.Context, cursor uint64, match string, count 
 
 // Masters returns the status of all masters, with the names that clients see. The reason of a slow
 // master says how slow it is.
-func (s *Service) Masters() []stat.Master {
-	all := s.o.Locker.Masters()
+func (n *masterNames) Masters() []stat.Master {
+	all := n.opts.Inspector.Masters()
 	shown := slices.Clone(all)
 	for i := range shown {
-		shown[i].Name, shown[i].Reason = s.shownName(all, i), plain.Line(s.shownText(all, all[i].Why()))
+		shown[i].Name, shown[i].Reason = n.shownName(all, i), plain.Line(n.shownText(all, all[i].Why()))
 	}
 	return shown
 }
 
 // Load returns how busy the masters and this process are.
-func (s *Service) Load() stat.Load { return s.o.Locker.Load() }
+func (o *operators) Load() stat.Load { return o.opts.Inspector.Load() }
 
 // Explain returns the text of an error of Locks or ReleaseShown, as clients would see it.
-func (s *Service) Explain(err error) string {
-	if err == ErrNotAllowed || err == ErrNeedsToken || err == ErrChanged {
+func (o *operators) Explain(err error) string {
+	if errors.Is(err, ErrNotAllowed) || errors.Is(err, ErrNeedsToken) || errors.Is(err, ErrChanged) {
 		return err.Error()
 	}
-	return failureText(err, s.now().ShowMasters)
+	return failureText(err, o.now().ShowMasters)
 }

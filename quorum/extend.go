@@ -34,56 +34,67 @@ import (
 //
 // Only the secret of t decides. Safe for concurrent use.
 func (q *Quorum) Extend(ctx context.Context, keys []string, t Token, ttl time.Duration, share bool) (time.Duration, error) {
-	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
-	}
+	return AwaitValidity(ctx, q.Flush, func(done func(time.Duration, error)) {
+		q.ExtendAsync(ctx, ExtendRequest{Key: keys[0], Keys: keys[1:], Token: t, TTL: ttl, Share: share}, done)
+	})
+}
+
+// ExtendRequest says what ExtendAsync extends.
+type ExtendRequest struct {
+	Key   string
+	Keys  []string // the other keys of the token
+	Token Token
+	TTL   time.Duration
+	Share bool // make an exclusive lock a shared one
+}
+
+// ExtendAsync is Extend for a caller that must not block; see AcquireAsync. When ctx has ended it
+// goes on, but leaves the other keys of a lost lock alone.
+func (q *Quorum) ExtendAsync(ctx context.Context, r ExtendRequest, done func(time.Duration, error)) {
 	kind := wire.Extend
-	if share {
+	if r.Share {
 		kind = wire.Share
 	}
 	timeout := time.Duration(0)
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = time.Until(deadline)
 	}
-	since, done := clock.Start(), make(chan error, len(keys))
-	for _, key := range keys {
-		q.extend(kind, key, t, ttl, timeout, func(_ time.Duration, err error) { done <- err })
+	if len(r.Keys) == 0 {
+		q.extend(kind, r.Key, r.Token, r.TTL, timeout, done)
+		return
 	}
-	q.Flush()
 	var failed error
-	for range keys {
-		select {
-		case err := <-done:
-			if failed == nil || errors.Is(err, ErrLost) {
-				failed = err
+	left := r.TTL
+	each := gather(1+len(r.Keys), func(validity time.Duration, err error) {
+		left = min(left, validity)
+		if failed == nil || errors.Is(err, ErrLost) {
+			failed = err
+		}
+	}, func() {
+		if errors.Is(failed, ErrLost) {
+			if ctx.Err() != nil {
+				done(0, context.Cause(ctx))
+				return
 			}
-		case <-ctx.Done():
-			return 0, context.Cause(ctx) // the extensions go on, and Close waits for them
+			q.fadeAll(r)
 		}
-	}
-	if errors.Is(failed, ErrLost) && len(keys) > 1 {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
+		if failed != nil {
+			left = 0
 		}
-		for _, key := range keys {
-			q.fade(q.tokenAt(key, t))
-		}
-		q.Flush()
+		done(left, failed)
+	})
+	q.extend(kind, r.Key, r.Token, r.TTL, timeout, each)
+	for _, key := range r.Keys {
+		q.extend(kind, key, r.Token, r.TTL, timeout, each)
 	}
-	if failed != nil {
-		return 0, failed
-	}
-	whole := ttl.Truncate(time.Millisecond)
-	left := validity(whole, since.Elapsed(), drift(whole)) // taken anew: the caller may have woken up late
-	if left <= 0 {
-		return 0, ErrLate
-	}
-	return left, nil
 }
 
-// ExtendAsync is Extend of one key for a caller that must not block; see AcquireAsync.
-func (q *Quorum) ExtendAsync(key string, t Token, ttl time.Duration, done func(time.Duration, error)) {
-	q.extend(wire.Extend, key, t, ttl, 0, done)
+// fadeAll makes the remains of a lost lock fade at all its keys.
+func (q *Quorum) fadeAll(r ExtendRequest) {
+	q.fade(q.tokenAt(r.Key, r.Token))
+	for _, key := range r.Keys {
+		q.fade(q.tokenAt(key, r.Token))
+	}
 }
 
 // extension is one Extend under way.

@@ -33,35 +33,40 @@ const fadeTime = 2 * time.Second
 //
 // Only the secret of t decides. Safe for concurrent use.
 func (q *Quorum) Release(ctx context.Context, keys []string, t Token, keep time.Duration) (bool, error) {
-	if keep > q.opts.MaxTTL {
-		return false, fmt.Errorf("%w: %v, want at most %v", ErrInvalidTTL, keep, q.opts.MaxTTL)
-	}
-	type result struct {
-		held bool
-		err  error
-	}
-	done := make(chan result, len(keys))
-	for _, key := range keys {
-		q.release(key, t, nil, keep, func(held bool, err error) { done <- result{held, err} })
-	}
-	q.Flush()
-	all := result{held: true}
-	for range keys {
-		select {
-		case got := <-done:
-			all.held, all.err = all.held && got.held, cmp.Or(all.err, got.err)
-		case <-ctx.Done():
-			return false, context.Cause(ctx) // the releases go on, and Close waits for them
-		}
-	}
-	return all.held, all.err
+	held, _, err := Await(ctx, q.Flush, func(done func(bool, error)) {
+		q.ReleaseAsync(ReleaseRequest{Key: keys[0], Keys: keys[1:], Token: t, Keep: keep}, done)
+	})
+	return held, err
 }
 
-// ReleaseAsync is Release of one key for a caller that must not block; see AcquireAsync. likely
-// is what the token holds as far as the caller knows: where that is right, masters find it with
-// less work.
-func (q *Quorum) ReleaseAsync(key string, t Token, likely Mode, done func(held bool, err error)) {
-	q.release(key, t, likelyTerms[likely], 0, done)
+// ReleaseRequest says what ReleaseAsync releases.
+type ReleaseRequest struct {
+	Key   string
+	Keys  []string // further keys of the token
+	Token Token
+	Keep  time.Duration // what the token held stays closed for so long
+	// Likely is what the token holds as far as the caller knows. If that is right, masters find it
+	// with less work. It matters only for a release of one key.
+	Likely Mode
+}
+
+// ReleaseAsync is Release for a caller that must not block; see AcquireAsync.
+func (q *Quorum) ReleaseAsync(r ReleaseRequest, done func(held bool, err error)) {
+	if r.Keep > q.opts.MaxTTL {
+		done(false, fmt.Errorf("%w: %v, want at most %v", ErrInvalidTTL, r.Keep, q.opts.MaxTTL))
+		return
+	}
+	if len(r.Keys) == 0 {
+		q.release(r.Key, r.Token, likelyTerms[r.Likely], r.Keep, done)
+		return
+	}
+	held, failed := true, error(nil)
+	each := gather(1+len(r.Keys), func(h bool, err error) { held, failed = held && h, cmp.Or(failed, err) },
+		func() { done(held, failed) })
+	q.release(r.Key, r.Token, nil, r.Keep, each)
+	for _, key := range r.Keys {
+		q.release(key, r.Token, nil, r.Keep, each)
+	}
 }
 
 // likelyTerms are the terms of a release of what is no exclusive lock.

@@ -86,7 +86,7 @@ func adoptBy(loops *resp.Loops) func(net.Conn) (quorum.Polled, bool) {
 func commandOptions(cfg conf.Config, q *quorum.Quorum, gate *upstream.Gate, permission commands.Permission,
 	relay *relay,
 	done func(stat.Event), log *zap.Logger) commands.Options {
-	return commands.Options{Locker: q, Gate: gate, Permission: permission, KeyPrefix: cfg.KeyPrefix, MaxTTL: cfg.MaxTTL,
+	return commands.Options{Locker: q, Watcher: q, Inspector: q, Gate: gate, Permission: permission, KeyPrefix: cfg.KeyPrefix, MaxTTL: cfg.MaxTTL,
 		Tunable: tunable(cfg), Version: versionText(), Connections: relay.connections, MaxClients: relay.maxClients,
 		Reason: upstream.Reason, Report: done, Log: log}
 }

@@ -2,9 +2,43 @@ package queue
 
 import (
 	"context"
+	"time"
 
 	"lockproxy/quorum"
 )
+
+// waitLimits end a client's wait: its timeout, Drain, or a disconnect.
+type waitLimits struct {
+	ctx      context.Context
+	gone     <-chan struct{}
+	draining <-chan struct{}
+	timeout  <-chan time.Time // nil: none
+}
+
+// sleep waits for d.
+func (limits waitLimits) sleep(d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	return limits.wait(nil, t.C)
+}
+
+// wait waits for ch, or for t.
+func (limits waitLimits) wait(ch <-chan struct{}, t <-chan time.Time) error {
+	select {
+	case <-ch:
+		return nil
+	case <-t:
+		return nil
+	case <-limits.timeout:
+		return ErrTimeout
+	case <-limits.draining:
+		return ErrDraining
+	case <-limits.gone:
+		return ErrDisconnected
+	case <-limits.ctx.Done():
+		return context.Cause(limits.ctx)
+	}
+}
 
 // Acquirer asks the masters for a lock without blocking.
 type Acquirer interface {
@@ -13,15 +47,15 @@ type Acquirer interface {
 	Flush()
 }
 
-// Acquire makes one attempt for a client. While it cannot be sent, it ends with ErrDisconnected when
-// gone is closed, and with the cause of ctx. Once sent it ends with an answer.
+// Acquire makes one attempt for a client. Until the attempt is sent, it ends with ErrDisconnected
+// when gone is closed, and with the cause of ctx. Once sent it ends with an answer.
 func Acquire(ctx context.Context, gone <-chan struct{}, from Acquirer, want quorum.Request) (quorum.Lease, error) {
 	lease, err, _ := acquire(from, want, waitLimits{ctx: ctx, gone: gone})
 	return lease, err
 }
 
-// acquire makes one attempt, which the limits end while it cannot be sent; want.Patience replaces
-// their timeout. left: they did.
+// acquire makes one attempt. Until it is sent, the limits end it; want.Patience replaces their
+// timeout. left: they did.
 func acquire(from Acquirer, want quorum.Request, limits waitLimits) (lease quorum.Lease, err error, left bool) {
 	decided := make(chan struct{})
 	leave := from.AcquireAsync(want, func(l quorum.Lease, e error) {

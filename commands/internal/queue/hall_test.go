@@ -27,7 +27,7 @@ type hall struct {
 func inHall(t *testing.T, f func(h *hall)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSimMasters()
-		h := &hall{t: t, s: s, qs: New(s, 5, 5000, time.Minute), out: make(map[string]outcomeAt)}
+		h := &hall{t: t, s: s, qs: New(s, s, 5, 5000, time.Minute), out: make(map[string]outcomeAt)}
 		f(h)
 		h.wg.Wait()
 		time.Sleep(time.Minute) // all locks run out

@@ -52,12 +52,12 @@ func TestInvitedLeaves(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				masters := new(fullMasters)
-				qs := New(masters, 5, 10, time.Minute)
+				qs := New(masters, masters, 5, 10, time.Minute)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				gone, ended := make(chan struct{}), make(chan error, 1)
 				want := quorum.Request{Key: "job", TTL: time.Second, Mode: quorum.Shared}
-				first, err := qs.join(nil, want)
+				first, err := qs.join(nil, want, waitLimits{ctx: ctx})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,7 +70,7 @@ func TestInvitedLeaves(t *testing.T) {
 				qs.mu.Lock()
 				last := qs.byKey["job"].waiters[1]
 				qs.mu.Unlock()
-				if _, err, _ := qs.try(first, waitLimits{ctx: ctx}, true); err != nil {
+				if _, err, _ := first.try(true); err != nil {
 					t.Fatal(err)
 				}
 				qs.mu.Lock()

@@ -4,20 +4,18 @@ package queue
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"lockproxy/quorum"
+	"lockproxy/stat"
 )
 
-const (
-	// firstRetry and lastRetry bound the delay between attempts while a majority of the masters is
-	// missing, or too late. It doubles with each.
-	firstRetry = 20 * time.Millisecond
-	lastRetry  = time.Second
-)
+// maxEnded bounds how many queues that have ended are remembered.
+const maxEnded = 1024
 
 // What Wait fails with, beside the errors of the masters.
 var (
@@ -44,10 +42,10 @@ var (
 // Behind a shared lock all shared clients up to the first of another mode ask at once, see
 // inviteLocked.
 type Queues struct {
-	locker   Locker
-	maxTTL   time.Duration
-	masters  int
-	majority int // of all masters
+	locker  Acquirer
+	watcher Watcher
+	maxTTL  time.Duration
+	masters int // how many there are
 
 	mu       sync.Mutex
 	max      int
@@ -57,16 +55,15 @@ type Queues struct {
 	draining chan struct{}      // closed by Drain
 }
 
-// Locker asks the masters for locks and subscribes to releases. *quorum.Quorum is one.
-type Locker interface {
-	Acquirer
+// Watcher subscribes to releases. *quorum.Quorum is one.
+type Watcher interface {
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
 }
 
 // New returns queues in which nobody waits. masters is how many masters there are, max how many
 // clients may wait at a time, maxTTL the longest ttl of a lock.
-func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
-	return &Queues{locker: locker, max: max, maxTTL: maxTTL, masters: masters, majority: masters/2 + 1,
+func New(locker Acquirer, watcher Watcher, masters, max int, maxTTL time.Duration) *Queues {
+	return &Queues{locker: locker, watcher: watcher, max: max, maxTTL: maxTTL, masters: masters,
 		byKey: make(map[string]*waitQueue), ended: make(map[string]history),
 		draining: make(chan struct{})}
 }
@@ -78,134 +75,122 @@ func New(locker Locker, masters, max int, maxTTL time.Duration) *Queues {
 // want.Waits itself. from is the client's address for operators; it may be nil.
 func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration,
 	from net.Addr, want quorum.Request) (quorum.Lease, error) {
-	w, err := qs.join(from, want)
+	w, err := qs.join(from, want, waitLimits{ctx: ctx, gone: gone, draining: qs.draining})
 	if err != nil {
 		return quorum.Lease{}, err
 	}
 	defer qs.leave(w)
-	limits := waitLimits{ctx: ctx, gone: gone, draining: qs.draining}
 	if timeout > 0 {
 		w.until = w.joined.Add(timeout)
 		timer := time.NewTimer(timeout)
 		defer timer.Stop()
-		limits.timeout = timer.C
+		w.limits.timeout = timer.C
 	}
-	lease, err := qs.follow(w, limits)
-	return lease, qs.timeoutError(w, err)
+	lease, err := w.follow()
+	return lease, w.timeoutError(err)
 }
 
-// timeoutError replaces ErrTimeout by the error of the last attempt, if that found too few
-// masters.
-func (qs *Queues) timeoutError(w *waiter, err error) error {
-	if err != ErrTimeout {
-		return err
-	}
+// join puts a new waiter at the end of the queues of all its keys.
+func (qs *Queues) join(from net.Addr, want quorum.Request, limits waitLimits) (*waiter, error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	for _, q := range w.queues {
-		if errors.Is(q.fault, quorum.ErrNoQuorum) {
-			return q.fault
-		}
+	if qs.waiting >= qs.max {
+		return nil, ErrFull
 	}
-	return err
+	qs.waiting++
+	w := &waiter{qs: qs, limits: limits, want: want, from: from, joined: time.Now(),
+		wakeUp: make(chan struct{}, 1)}
+	qs.enterLocked(w, want.Key)
+	for _, key := range want.Keys {
+		qs.enterLocked(w, key)
+	}
+	w.leads = w.isFirstLocked()
+	w.waited = !w.leads
+	return w, nil
 }
 
-// follow waits until w leads, and then leads. On the way w asks once each time it is invited; if
-// it is refused it keeps its place.
-func (qs *Queues) follow(w *waiter, limits waitLimits) (quorum.Lease, error) {
-	for {
-		leads, invited := qs.turn(w)
-		if leads {
-			return qs.lead(w, limits)
-		}
-		if invited {
-			if lease, err, left := qs.try(w, limits, false); err == nil || left {
-				return lease, err
+func (qs *Queues) enterLocked(w *waiter, key string) {
+	q := qs.byKey[key]
+	if q == nil {
+		q = &waitQueue{key: key, history: qs.ended[key]}
+		qs.byKey[key] = q
+		delete(qs.ended, key)
+	}
+	if !slices.Contains(w.queues, q) {
+		w.queues = append(w.queues, q)
+		q.waiters = append(q.waiters, w)
+	}
+}
+
+// leave takes w out of its queues. Who is first in all its queues then, leads. An empty queue ends.
+func (qs *Queues) leave(w *waiter) {
+	var stops []func()
+	qs.mu.Lock()
+	qs.waiting--
+	for _, q := range w.queues {
+		at := slices.Index(q.waiters, w)
+		q.waiters = slices.Delete(q.waiters, at, at+1)
+	}
+	for _, q := range w.queues {
+		if len(q.waiters) == 0 {
+			if q.stop != nil {
+				stops = append(stops, q.stop)
 			}
+			delete(qs.byKey, q.key)
+			qs.rememberLocked(q)
 			continue
 		}
-		if err := limits.wait(w.wakeUp, nil); err != nil {
-			return quorum.Lease{}, err
+		if next := q.waiters[0]; !next.leads && next.isFirstLocked() {
+			next.leads = true
+			next.wake()
 		}
+		if w.granted && w.leads && !w.invited { // else those behind it ask already
+			q.inviteLocked(w.want.Mode)
+		}
+	}
+	qs.mu.Unlock()
+	for _, stop := range stops {
+		stop()
 	}
 }
 
-// lead asks the masters and waits for wake-ups until the client has the lock or its wait ends.
-func (qs *Queues) lead(w *waiter, limits waitLimits) (quorum.Lease, error) {
-	if until := qs.heldUntil(w); !until.IsZero() {
-		if err := qs.awaitWakeUp(w, limits, time.Until(until)); err != nil {
-			return quorum.Lease{}, err
-		}
+// rememberLocked keeps the history of a queue that ends.
+func (qs *Queues) rememberLocked(q *waitQueue) {
+	if q.streak.handOvers == 0 {
+		return
 	}
-	for {
-		if err := qs.yieldToPeers(w, limits); err != nil {
-			return quorum.Lease{}, err
-		}
-		lease, err, _ := qs.try(w, limits, true)
-		if err == nil {
-			return lease, nil
-		}
-		if err := qs.awaitRetry(w, limits, err); err != nil {
-			return quorum.Lease{}, err
-		}
+	if len(qs.ended) >= maxEnded {
+		clear(qs.ended) // a missed pause now and then does no harm
+	}
+	qs.ended[q.key] = q.history
+}
+
+// Released wakes the waiters of key, as the token with that secret is released, or shares the lock
+// from now on. That must reach each master before any later question.
+func (qs *Queues) Released(key, secret string) {
+	qs.mu.Lock()
+	waited := qs.byKey[key] != nil
+	qs.mu.Unlock()
+	if waited { // a client that joins later asks later
+		qs.notify(key, quorum.ReleaseID(secret), true)
 	}
 }
 
-// awaitRetry waits for the next attempt after one that failed with err. It returns an error if
-// there must be none.
-func (qs *Queues) awaitRetry(w *waiter, limits waitLimits, err error) error {
-	held, isHeld := errors.AsType[*quorum.HeldError](err)
-	switch {
-	case isHeld && len(qs.unsubscribed(w)) > 0:
-		// a release before the subscription sends no message, so ask again
-		return qs.subscribe(w, limits)
-	case isHeld && held.Free >= 0:
-		return qs.awaitWakeUp(w, limits, held.Free+time.Millisecond+rand.N(2*time.Millisecond))
-	case isHeld:
-		return qs.awaitWakeUp(w, limits, never)
-	case limits.timeout == nil && qs.faultFor(w) >= qs.maxTTL:
-		return err
-	case errors.Is(err, quorum.ErrNoQuorum), errors.Is(err, quorum.ErrLate),
-		errors.Is(err, quorum.ErrFence):
-		delay := qs.nextDelay(w)
-		return limits.sleep(delay/2 + rand.N(delay/2))
-	}
-	return err
-}
+// Wake wakes the waiters of key, as it may be free.
+func (qs *Queues) Wake(key string) { qs.notify(key, "", false) }
 
-// try makes one attempt for w. If w leads, its queues note what came of it. left: the limits ended
-// it before it could be sent.
-func (qs *Queues) try(w *waiter, limits waitLimits, leads bool) (lease quorum.Lease, err error, left bool) {
-	select {
-	case <-w.wakeUp: // it is older than this attempt
-	default:
-	}
-	want := w.want
-	if leads && w.waited {
-		want.Waits = w.remaining()
-	}
-	if want.Patience = w.remaining(); w.until.IsZero() {
-		want.Patience = -1
-	}
-	freed := qs.freed(w)
-	if lease, err, left = acquire(qs.locker, want, limits); left {
-		return lease, err, true
-	}
+// notify wakes the first waiter of key at the first message about a release, and again when it is
+// carried out: when a majority of the masters has sent one, or here is true. A waiter that does not
+// lead yet asks when it does.
+func (qs *Queues) notify(key, id string, here bool) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	for _, q := range w.queues {
-		switch {
-		case !leads: // it changes nothing for those who do
-		case err == nil:
-			q.grantedLocked(w)
-		default:
-			q.refusedLocked(err, freed)
-		}
+	q := qs.byKey[key]
+	if q == nil || id != "" && !q.released.note(id, here, qs.masters) {
+		return
 	}
-	if w.granted = err == nil; !w.granted {
-		w.waited, w.invited = true, false
-	}
-	return lease, err, false
+	q.availability.free(time.Now())
+	q.waiters[0].wake()
 }
 
 // SetMax changes how many clients may wait at a time. Those that wait already go on.
@@ -217,3 +202,63 @@ func (qs *Queues) SetMax(n int) {
 
 // Drain ends the wait of all clients, now and later, with ErrDraining. It may be called once.
 func (qs *Queues) Drain() { close(qs.draining) }
+
+// Longest returns the keys with the most waiting clients, at most limit. A client that waits for
+// several keys counts for each. The mutex is free while they are sorted.
+func (qs *Queues) Longest(limit int) []stat.Waiting {
+	now := time.Now()
+	qs.mu.Lock()
+	all := make([]stat.Waiting, 0, len(qs.byKey))
+	for _, q := range qs.byKey {
+		all = append(all, stat.Waiting{Key: q.key, Clients: len(q.waiters),
+			Longest: now.Sub(q.waiters[0].joined)})
+	}
+	qs.mu.Unlock()
+	slices.SortFunc(all, func(a, b stat.Waiting) int {
+		if a.Clients != b.Clients {
+			return b.Clients - a.Clients
+		}
+		return strings.Compare(a.Key, b.Key)
+	})
+	all = all[:min(limit, len(all))]
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	for i := range all {
+		all[i].First = qs.firstLocked(all[i].Key, now)
+	}
+	return all
+}
+
+// maxFirst is how many clients of a queue Longest tells.
+const maxFirst = 8
+
+// firstLocked returns the first clients of a queue; none if it has ended meanwhile.
+func (qs *Queues) firstLocked(key string, now time.Time) []stat.Waiter {
+	q := qs.byKey[key]
+	if q == nil {
+		return nil
+	}
+	first := make([]stat.Waiter, 0, min(len(q.waiters), maxFirst))
+	for _, w := range q.waiters[:cap(first)] {
+		first = append(first, stat.Waiter{From: w.from, Owner: w.want.Owner, Mode: w.want.Mode.String(),
+			Since: max(now.Sub(w.joined), 0)})
+	}
+	return first
+}
+
+// Waiters returns how many clients wait for key, alone or with others.
+func (qs *Queues) Waiters(key string) int {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q := qs.byKey[key]; q != nil {
+		return len(q.waiters)
+	}
+	return 0
+}
+
+// Total returns how many clients wait, and for how many keys.
+func (qs *Queues) Total() (clients, keys int) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	return qs.waiting, len(qs.byKey)
+}

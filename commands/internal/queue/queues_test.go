@@ -104,7 +104,7 @@ type outcomeAt struct {
 func inQueue(t *testing.T, f func(q *crowd)) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := &simLocker{}
-		q := &crowd{t: t, lock: lock, ls: New(lock, 5, 2000, time.Minute), out: make(map[string]outcomeAt)}
+		q := &crowd{t: t, lock: lock, ls: New(lock, lock, 5, 2000, time.Minute), out: make(map[string]outcomeAt)}
 		f(q)
 		q.wg.Wait()
 		if _, watches, _ := lock.count(); watches != 0 || len(q.ls.byKey) != 0 || q.ls.waiting != 0 {

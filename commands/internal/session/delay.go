@@ -53,7 +53,7 @@ func (ls *Locks) releaseLater(l *lock, delay time.Duration) {
 	defer ls.renewals.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), l.ttl)
 	defer cancel()
-	if _, err := ls.locker.Extend(ctx, l.keys, l.token, delay, false); err != nil {
+	if _, err := ls.extend(ctx, l, l.keys, delay); err != nil {
 		ls.log.Warn("session-lock-delay cannot be kept", zap.String("key", l.keys[0]), zap.Error(err))
 	}
 	time.AfterFunc(delay, func() { ls.release(l, ls.takeEnding(l)) })

@@ -50,8 +50,9 @@ type Locks struct {
 
 // Locker renews and releases locks. *quorum.Quorum is one.
 type Locker interface {
-	Extend(ctx context.Context, keys []string, token quorum.Token, ttl time.Duration, share bool) (time.Duration, error)
+	ExtendAsync(ctx context.Context, want quorum.ExtendRequest, done func(time.Duration, error))
 	Abandon(key string, token quorum.Token)
+	Flush()
 }
 
 // Connection is what a session lock belongs to. *resp.Session is one and documents the methods.
@@ -112,7 +113,7 @@ func (ls *Locks) renew(l *lock) {
 	keys := l.keys
 	ls.mu.Unlock()
 	if ctx != nil {
-		validity, err := ls.locker.Extend(ctx, keys, l.token, l.ttl, false)
+		validity, err := ls.extend(ctx, l, keys, l.ttl)
 		ls.mu.Lock()
 		lost = ls.renewedLocked(l, validity, err)
 		ls.mu.Unlock()
@@ -123,6 +124,13 @@ func (ls *Locks) renew(l *lock) {
 		ls.log.Warn("session lock lost", zap.String("key", l.keys[0]), zap.Stringer("client", l.conn.RemoteAddr()))
 		l.pushLost(l.keys)
 	}
+}
+
+// extend asks the masters to extend keys of l, and waits for the validity.
+func (ls *Locks) extend(ctx context.Context, l *lock, keys []string, ttl time.Duration) (time.Duration, error) {
+	return quorum.AwaitValidity(ctx, ls.locker.Flush, func(done func(time.Duration, error)) {
+		ls.locker.ExtendAsync(ctx, quorum.ExtendRequest{Key: keys[0], Keys: keys[1:], Token: l.token, TTL: ttl}, done)
+	})
 }
 
 // dueLocked decides what to do when the timer of l has fired. It returns the context of a renewal,

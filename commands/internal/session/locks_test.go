@@ -35,7 +35,13 @@ func (e *extender) note(what string) {
 	e.asked = append(e.asked, fmt.Sprintf("%s %v", what, time.Since(bubbleBegan)))
 }
 
-func (e *extender) Extend(ctx context.Context, keys []string, _ quorum.Token, ttl time.Duration, _ bool) (time.Duration, error) {
+func (e *extender) ExtendAsync(ctx context.Context, r quorum.ExtendRequest, done func(time.Duration, error)) {
+	go func() { done(e.extend(ctx, append([]string{r.Key}, r.Keys...), r.TTL)) }()
+}
+
+func (*extender) Flush() {}
+
+func (e *extender) extend(ctx context.Context, keys []string, ttl time.Duration) (time.Duration, error) {
 	if len(keys) > 1 {
 		e.note("of " + strings.Join(keys, " and "))
 	}

@@ -179,7 +179,7 @@ func (c *crowd) askAsync(s *simClient, pr *simProxy, then func()) {
 			return
 		}
 		back := s.gives(cl, pr)
-		pr.q.ReleaseAsync(cl.key, cl.token, cl.mode, func(held bool, err error) {
+		pr.q.ReleaseAsync(quorum.ReleaseRequest{Key: cl.key, Token: cl.token, Likely: cl.mode}, func(held bool, err error) {
 			back.finish(held, err)
 			then()
 		})
