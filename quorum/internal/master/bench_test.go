@@ -42,10 +42,11 @@ func BenchmarkPair(b *testing.B) {
 		b.Run("ops="+strconv.Itoa(ops), func(b *testing.B) {
 			e := &echo{}
 			l := New(Config{Names: []string{"m"}, Host: &host{}, Log: zap.NewNop(), Start: time.Now(), MaxTTL: time.Minute, Unguarded: true,
+				Adopt:   func(net.Conn) (Polled, bool) { return e, true },
 				Encoder: &wire.Encoder{StateKey: "lockproxy:state:lock:", Fencing: true}, Options: &Options{}})
-			l.conn = newConn(e, 1, func(net.Conn) (Polled, bool) { return e, true })
-			l.watch(l.conn)
-			l.up, l.votes, l.loaded = true, true, true
+			l.conn = newConn(l, e, 1)
+			l.conn.watch()
+			l.status.up, l.status.votes, l.packets.loaded = true, true, true
 			acquire, release := op(wire.Acquire, tokenAt("job", 1)), unlock(tokenAt("job", 1))
 			turn := func(ask func()) {
 				for range ops {

@@ -3,8 +3,6 @@ package master
 import (
 	"time"
 
-	"go.uber.org/zap"
-
 	"lockproxy/quorum/internal/clock"
 )
 
@@ -38,36 +36,14 @@ func (p *pace) pong(rtt, now time.Duration) {
 	p.least[0].rtt = min(p.least[0].rtt, rtt)
 }
 
-// RTT returns the shortest round trip of a PING in the last minutes, and the longest of any packet in
-// the last seconds. Both are 0 if there was none.
-func (l *Lane) RTT() (least, longest time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := &l.pace
+// roundTrips returns the shortest round trip of a PING in the last minutes, and the longest of any
+// packet in the last seconds. Both are 0 if there was none.
+func (p *pace) roundTrips(now time.Time) (least, longest time.Duration) {
 	least = p.least[0].rtt
 	if old := p.least[1].rtt; old > 0 {
 		least = min(least, old)
 	}
-	return least, p.longest.Max(time.Now())
-}
-
-// Silence returns for how long the master has made no progress: the time since it was sent the
-// oldest command that it has not answered, or since its last bytes if these came later. It is 0 if
-// the master owes no answer, or if bytes of it wait to be read: then this process is the slow one.
-func (l *Lane) Silence() time.Duration {
-	l.mu.Lock()
-	q, c := &l.queue, l.conn
-	if c == nil || q.n == q.unsent {
-		l.mu.Unlock()
-		return 0
-	}
-	sent := q.at(0).sent
-	l.mu.Unlock()
-	silence := l.clock() - max(sent, time.Duration(l.heard.Load()))
-	if silence > 0 && c.unread != nil && c.unread() {
-		return 0
-	}
-	return max(silence, 0)
+	return least, p.longest.Max(now)
 }
 
 const (
@@ -87,38 +63,27 @@ func (p *pace) vote(now time.Duration) {
 	p.votes++
 }
 
-// Late notes that the master took so long for an answer that was too late to count. vote: it was
-// the answer to an acquire. The master is slow if a tenth of its votes are late, or a PING is.
-func (l *Lane) Late(took time.Duration, vote bool) {
-	l.mu.Lock()
-	p := &l.pace
+// noteLate notes an answer that took too long to count, and reports whether the master has become
+// slow by it: if a tenth of its votes are late, or a PING is.
+func (p *pace) noteLate(took time.Duration, vote bool, now time.Duration) (began bool) {
 	slow := !vote
 	if vote {
-		l.status.Late++
 		p.late++
 		slow = p.late*slowShare >= p.votes
 	}
-	began := slow && p.slow == 0
+	began = slow && p.slow == 0
 	if slow {
-		p.slow, p.slowAt, p.slowest = took, l.clock(), max(p.slowest, took)
+		p.slow, p.slowAt, p.slowest = took, now, max(p.slowest, took)
 	}
-	l.mu.Unlock()
-	if began {
-		l.cfg.Log.Warn("master is slow: it answers later than the majority needs", l.master(), zap.Duration("took", took))
-	}
+	return began
 }
 
-// endSlow ends the slow state of a master that has given no late answer for slowFor.
-func (l *Lane) endSlow() {
-	l.mu.Lock()
-	p, late := &l.pace, l.status.Late
-	slowest := p.slowest
-	ended := p.slow > 0 && l.clock()-p.slowAt >= slowFor
-	if ended {
+// endSlow ends the slow state of a master that has given no late answer for slowFor. slowest is its
+// slowest answer in that state.
+func (p *pace) endSlow(now time.Duration) (slowest time.Duration, ended bool) {
+	slowest = p.slowest
+	if ended = p.slow > 0 && now-p.slowAt >= slowFor; ended {
 		p.slow, p.slowest = 0, 0
 	}
-	l.mu.Unlock()
-	if ended {
-		l.cfg.Log.Info("master answers in time again", l.master(), zap.Duration("slowest", slowest), zap.Uint64("late_votes", late))
-	}
+	return slowest, ended
 }

@@ -31,6 +31,12 @@ type entry struct {
 	but      uint64    // a release that came late, or may have: the masters that had said "not ours"
 }
 
+// call is a command that is no lock operation. done is told the reply, once; nil without one.
+type call struct {
+	request []byte
+	done    func(r *wire.Reply)
+}
+
 // queue holds the entries of a lane that are not answered, oldest first. The last unsent of them
 // are not encoded yet. The zero value is empty. The lane bounds it. A large one
 // shrinks when it is empty.
@@ -40,6 +46,9 @@ type queue struct {
 	n      int
 	unsent int
 }
+
+// sent returns how many entries were written and are not answered.
+func (q *queue) sent() int { return q.n - q.unsent }
 
 func (q *queue) at(i int) *entry { return &q.buf[(q.head+i)&(len(q.buf)-1)] }
 
@@ -54,7 +63,7 @@ func (q *queue) push(op wire.Op, to Receiver) *entry {
 func (q *queue) resend(e entry) {
 	q.add()
 	i := q.n - 1
-	for ; i > q.n-q.unsent && !q.at(i-1).again; i-- {
+	for ; i > q.sent() && !q.at(i-1).again; i-- {
 		*q.at(i) = *q.at(i - 1)
 	}
 	*q.at(i) = entry{op: e.op, to: e.to, again: true, noScript: e.noScript, alone: e.alone}
@@ -86,37 +95,4 @@ func (q *queue) pop(to []entry, n int) []entry {
 		q.buf, q.head = nil, 0
 	}
 	return to
-}
-
-// encodeLocked appends unsent entries to b: runs of operations as packets, each command by itself. It
-// stops at a packet that brings the body of the script: if the master refuses that packet it does not
-// have the script, which the next one needs. For a while after NOPERM each packet holds one operation.
-func (l *Lane) encodeLocked(b []byte) []byte {
-	q, now := &l.queue, l.clock()
-	l.written = now
-	for q.unsent > 0 {
-		first := q.at(q.n - q.unsent)
-		first.sent, first.run = now, 1
-		if first.call != nil {
-			b = append(b, first.call.request...)
-			q.unsent--
-			continue
-		}
-		batch, alone := &l.batch, first.alone || now < l.alone
-		for batch.Reset(); q.unsent > 0; q.unsent-- {
-			e := q.at(q.n - q.unsent)
-			if e.call != nil || batch.Len() > 0 && (alone || e.alone) || !batch.Add(&e.op) {
-				break
-			}
-		}
-		first.run = batch.Len()
-		b = l.cfg.Encoder.AppendPacket(b, batch, l.record, !l.loaded)
-		for i := range first.run {
-			q.at(q.n - q.unsent - first.run + i).place = batch.Place(i)
-		}
-		if !l.loaded {
-			break
-		}
-	}
-	return b
 }

@@ -21,22 +21,22 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// A lane that was down for all of max-ttl carries no SET of a token that is still good.
-	if landed || !l.up && time.Since(l.status.Since) >= l.cfg.MaxTTL {
+	if landed || !l.status.up && time.Since(l.status.shown.Since) >= l.cfg.MaxTTL {
 		r.drop = time.Now().Add(ttl)
 	}
 	if old := l.repairs.find(op.TokenAt); old != nil && old.unsent {
 		l.repairs.remove(old) // nothing of the token was ever sent here: there is nothing to undo
 		// A lane without room for acquires must not fill with the releases of those.
-		if l.queue.n >= l.room {
+		if l.queue.n >= l.status.room {
 			return &UntouchedError{ErrFull}
 		}
-		if err := l.sendReleaseLocked(op, nil, to); err != nil {
+		if err := l.repairs.sendRelease(&l.status, &l.queue, op, nil, to); err != nil {
 			return &UntouchedError{err}
 		}
 		return nil
 	}
-	stands := l.repairLocked(r)
-	return l.sendReleaseLocked(op, stands, to)
+	pending := l.keepLocked(r)
+	return l.repairs.sendRelease(&l.status, &l.queue, op, pending, to)
 }
 
 // UntouchedError is the reason why there is no answer to a release that is not owed either:
@@ -45,28 +45,6 @@ type UntouchedError struct{ error }
 
 // Unwrap returns the reason alone.
 func (e *UntouchedError) Unwrap() error { return e.error }
-
-// sendReleaseLocked queues a release. r is its repair; nil if it is not tried again.
-func (l *Lane) sendReleaseLocked(op wire.Op, r *repair, to Receiver) error {
-	if !l.votes {
-		to = nil
-	}
-	if op.Kind == wire.Release && r != nil && r.op.TTL > 0 { // it stays closed, whoever released it
-		op.TTL = max(time.Until(r.until).Truncate(time.Millisecond), 0)
-	}
-	if err := l.roomLocked(op.Kind); err != nil {
-		l.backlog = l.backlog || r != nil && l.up
-		return err
-	}
-	e := l.queue.push(op, to)
-	if r != nil && r.op.Kind == op.Kind {
-		r.state, e.alone = repairSent, r.alone
-	}
-	if !l.votes {
-		return l.reason
-	}
-	return nil
-}
 
 // TopUp is a lock that the master has missed.
 type TopUp struct {
@@ -99,11 +77,11 @@ func (l *Lane) TopUp(t TopUp) {
 	r := t.repair()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t.MayLand && !l.up { // a lane that is up has had its barrier since
+	if t.MayLand && !l.status.up { // a lane that is up has had its barrier since
 		r.drop = time.Time{}
 	}
-	if stands := l.repairLocked(r); t.Lacks && stands != nil && !stands.ends() && l.votes {
-		l.sendTopUpLocked(stands, now)
+	if pending := l.keepLocked(r); t.Lacks && pending != nil && !pending.ends() && l.status.votes {
+		l.repairs.sendTopUp(&l.status, &l.queue, pending, now)
 	}
 }
 
@@ -115,19 +93,15 @@ func (t *TopUp) repair() repair {
 	return repair{op: op, unsent: t.Unsent, voters: t.Voters, voted: t.Voted, until: t.Until, lives: t.TTL, drop: t.Until}
 }
 
-// repairLocked keeps a repair, and returns the one of its token that stands now; nil if there are
+// keepLocked keeps a repair, and returns the one that is now pending for its token; nil if there are
 // too many.
-func (l *Lane) repairLocked(r repair) *repair {
-	stands, dropped := l.repairs.put(r)
-	if dropped {
-		l.status.Dropped++
-		if now := time.Now(); now.Sub(l.logged) >= time.Minute {
-			l.logged = now
-			l.cfg.Log.Warn("a master misses too much, repairs are dropped: keys there live until their ttl is over",
-				l.master(), zap.Uint64("dropped", l.status.Dropped))
-		}
+func (l *Lane) keepLocked(r repair) *repair {
+	pending, dropped := l.repairs.put(r)
+	if dropped && l.status.countDropped() {
+		l.cfg.Log.Warn("a master misses too much, repairs are dropped: keys there live until their ttl is over",
+			l.cfg.field(), zap.Uint64("dropped", l.status.shown.Dropped))
 	}
-	return stands
+	return pending
 }
 
 // Owes reports whether a release of the token is on its way, or has just been answered.
@@ -137,15 +111,7 @@ func (l *Lane) Owes(t wire.TokenAt) bool {
 	if r := l.repairs.find(t); r != nil && r.ends() {
 		return true
 	}
-	if l.conn == nil {
-		return false
-	}
-	for i := range l.conn.done { // answered in one packet with what the caller asks about
-		if op := &l.conn.done[i].op; op.TokenAt == t && (op.Kind == wire.Release || op.Kind == wire.Fade) {
-			return true
-		}
-	}
-	return false
+	return l.conn.justReleased(t)
 }
 
 // NotOursAt adds to a release that is owed which masters answered the UNLOCK with "not ours". If
@@ -160,51 +126,4 @@ func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (sent, owed bool) {
 	}
 	r.but |= masters
 	return r.state == repairSent, true
-}
-
-// maxAlone is how many repairs that need a packet of their own go out at a tick. So they leave room in
-// the queue, also if a client unlocks forbidden keys all the time.
-const maxAlone = maxUnanswered / 4
-
-// sendRepairsLocked queues the repairs that are idle, as far as there is room, and wakes the
-// writer. Those that failed come only where the caller says so.
-func (l *Lane) sendRepairsLocked(now time.Time, failed bool) {
-	l.backlog = false
-	alone := 0
-	for r := range l.repairs.all {
-		if r.state == repairSent || r.state == repairFailed && !failed {
-			continue
-		}
-		if r.alone {
-			if alone++; alone > maxAlone {
-				continue
-			}
-		}
-		if l.queue.n >= maxUnanswered {
-			l.backlog = true
-			break
-		}
-		if r.ends() {
-			_ = l.sendReleaseLocked(r.op, r, nil)
-		} else if l.votes {
-			l.sendTopUpLocked(r, now)
-		}
-	}
-	l.wakeLocked()
-}
-
-func (l *Lane) sendTopUpLocked(r *repair, now time.Time) {
-	rest := r.until.Sub(now).Truncate(time.Millisecond)
-	if rest < minTopUp {
-		if !r.drop.IsZero() {
-			l.repairs.remove(r)
-		}
-		return
-	}
-	if l.roomLocked(wire.TopUp) != nil {
-		return
-	}
-	r.op.TTL = rest
-	l.queue.push(r.op, nil).alone = r.alone
-	r.state, r.drop, r.unsent = repairSent, time.Time{}, false // from here on it may land
 }

@@ -54,6 +54,7 @@ type repairs struct {
 	ending  repairList // Release and Fade
 	topUps  repairList
 	n       int
+	backlog bool // some repairs are idle because the queue was full
 }
 
 const (
@@ -247,4 +248,41 @@ func (s *repairs) fenced(now time.Time) (landed []wire.TokenAt) {
 		s.remove(r)
 	}
 	return landed
+}
+
+// repairList holds repairs, oldest first.
+type repairList struct{ oldest, newest *repair }
+
+// all yields the repairs of the list. The loop may remove the one it looks at.
+func (l *repairList) all(yield func(*repair) bool) {
+	for r := l.oldest; r != nil; {
+		newer := r.newer
+		if !yield(r) {
+			return
+		}
+		r = newer
+	}
+}
+
+func (l *repairList) push(r *repair) {
+	r.older, r.newer = l.newest, nil
+	if r.older != nil {
+		r.older.newer = r
+	} else {
+		l.oldest = r
+	}
+	l.newest = r
+}
+
+func (l *repairList) cut(r *repair) {
+	if r.older != nil {
+		r.older.newer = r.newer
+	} else {
+		l.oldest = r.newer
+	}
+	if r.newer != nil {
+		r.newer.older = r.older
+	} else {
+		l.newest = r.older
+	}
 }

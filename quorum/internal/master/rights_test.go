@@ -369,7 +369,7 @@ func TestRealTrialWritesNothing(t *testing.T) {
 	acl(t, s, "~*", "&*", "+@all")
 	var found trial
 	keys := map[string]bool{}
-	for _, q := range found.questions("lock:") {
+	for _, q := range found.commands("lock:") {
 		for _, arg := range q.args {
 			if strings.Contains(arg, "trial") && !strings.HasPrefix(q.args[0], "PUB") {
 				keys[arg] = true
@@ -420,14 +420,14 @@ func TestTrialOnMiniredis(t *testing.T) {
 	}
 	defer c.Close()
 	var found trial
-	questions := found.questions("lock:")
+	commands := found.commands("lock:")
 	var replies []byte
-	for _, q := range questions {
+	for _, q := range commands {
 		if _, err := c.Write(wire.AppendCommand(nil, q.args...)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for at := 0; at < len(questions); {
+	for at := 0; at < len(commands); {
 		var r wire.Reply
 		n, err := wire.Parse(replies, &r)
 		if err != nil {
@@ -442,8 +442,8 @@ func TestTrialOnMiniredis(t *testing.T) {
 			continue
 		}
 		replies = replies[n:]
-		if forbidden(&r) && questions[at].args[0] != "INFO" { // which the proxy's own server adds
-			t.Errorf("%q: %s", questions[at].args, r.Text)
+		if forbidden(&r) && commands[at].args[0] != "INFO" { // which the proxy's own server adds
+			t.Errorf("%q: %s", commands[at].args, r.Text)
 		}
 		at++
 	}

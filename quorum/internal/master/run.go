@@ -17,16 +17,27 @@ const (
 	steadyAfter    = time.Second // a lane that lived so long starts anew with minBackoff
 )
 
-// Run is the supervisor: it keeps the lane connected until ctx ends.
-func (l *Lane) Run(ctx context.Context) {
+// supervisor connects a lane, and watches over the connection. One goroutine uses it.
+type supervisor struct {
+	lane    *Lane
+	conns   uint64 // number of the last connection
+	lastID  int64  // CLIENT ID of the last connection that returned it
+	lastRun string // run_id of its server
+}
+
+// Run keeps the lane connected until ctx ends.
+func (l *Lane) Run(ctx context.Context) { (&supervisor{lane: l}).run(ctx) }
+
+func (s *supervisor) run(ctx context.Context) {
+	l := s.lane
 	pause := minBackoff
 	for ctx.Err() == nil {
 		began := time.Now()
-		served, err := l.session(ctx)
+		served, err := s.connect(ctx)
 		if ctx.Err() == nil {
-			l.noteEnd(served, err)
+			s.noteEnd(served, err)
 		}
-		l.markReady()
+		l.ready.close()
 		wait := pause
 		switch {
 		case served && time.Since(began) >= steadyAfter:
@@ -44,58 +55,50 @@ func (l *Lane) Run(ctx context.Context) {
 	}
 }
 
-// session is the life of one connection: it dials, shakes hands and serves until the connection
-// breaks or ctx ends. served reports whether the host came to know of the master, err is the
-// reason for the end.
-func (l *Lane) session(ctx context.Context) (served bool, err error) {
+// connect opens one connection and serves it until it breaks or ctx ends. served reports whether
+// the host learned of the master, err is the reason for the end.
+func (s *supervisor) connect(ctx context.Context) (served bool, err error) {
+	l := s.lane
 	dialing, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	raw, err := l.cfg.Options.Connect(dialing)
 	if err != nil {
 		return false, Reason(err, silence)
 	}
-	l.conns++
-	c := newConn(raw, l.conns, l.cfg.Adopt)
+	s.conns++
+	c := newConn(l, raw, s.conns)
 	l.mu.Lock()
 	l.conn = c
 	l.mu.Unlock()
 	var wg sync.WaitGroup
-	wg.Go(func() { l.write(c) })
+	wg.Go(c.write)
 	if c.polled != nil {
-		l.watch(c)
+		c.watch()
 	} else {
-		wg.Go(func() { l.read(c) })
+		wg.Go(c.read)
 	}
-	served, err = l.supervise(ctx, c)
+	served, err = s.supervise(ctx, c)
 	if ctx.Err() != nil {
 		keepLinger(c.Conn)
 		err = ErrClosing
 	}
-	l.fail(c, err)
+	c.fail(err)
 	wg.Wait()
-	c.turn.Lock() // an event loop may still be at it
-	c.over = true
-	c.turn.Unlock()
-	l.failPending()
+	c.endReading()
+	s.failPending()
 	l.cfg.Host.Unclaim(l.cfg.Index)
-	l.cfg.Host.Lost(l.cfg.Index, l.takeWrites())
-	return served, err
-}
-
-// takeWrites returns the number of packets that the master reported on the connection that has
-// ended.
-func (l *Lane) takeWrites() (n uint64) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	n, l.writes = l.writes, 0
-	return n
+	writes := l.server.takeWrites()
+	l.mu.Unlock()
+	l.cfg.Host.Lost(l.cfg.Index, writes)
+	return served, err
 }
 
 // supervise says what comes before new work, and then watches over the connection: a PING and a
 // probe each second, and whenever somebody wants a probe. It returns when the connection is over.
-func (l *Lane) supervise(ctx context.Context, c *conn) (served bool, err error) {
-	if err = l.handshake(ctx, c); err == nil {
-		err = l.replay(ctx, c)
+func (s *supervisor) supervise(ctx context.Context, c *conn) (served bool, err error) {
+	if err = s.handshake(ctx, c); err == nil {
+		err = s.replay(ctx, c)
 	}
 	if err != nil {
 		return false, err
@@ -103,7 +106,7 @@ func (l *Lane) supervise(ctx context.Context, c *conn) (served bool, err error) 
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
-		if err := l.probe(ctx, c, served); err != nil {
+		if err := s.probe(ctx, c, served); err != nil {
 			return served, err
 		}
 		served = true
@@ -112,23 +115,24 @@ func (l *Lane) supervise(ctx context.Context, c *conn) (served bool, err error) 
 			return true, c.reason
 		case <-ctx.Done():
 			return true, ctx.Err()
-		case <-l.wanted:
+		case <-s.lane.server.wanted:
 		case <-tick.C:
-			l.sendRepairs(time.Now())
-			if err := l.ping(ctx, c); err != nil {
+			s.sendRepairs(time.Now())
+			if err := s.ping(ctx, c); err != nil {
 				return true, err
 			}
-			l.endSlow()
+			s.endSlow()
 		}
 	}
 }
 
 // sendRepairs drops the repairs that are pointless by now and sends the others.
-func (l *Lane) sendRepairs(now time.Time) {
+func (s *supervisor) sendRepairs(now time.Time) {
+	l := s.lane
 	l.mu.Lock()
 	l.repairs.purge(now)
 	l.sendRepairsLocked(now, true)
-	closing := l.closing
+	closing := l.status.closing
 	l.mu.Unlock()
 	if closing {
 		l.cfg.Host.Settled()
@@ -136,54 +140,31 @@ func (l *Lane) sendRepairs(now time.Time) {
 }
 
 // noteEnd keeps the reason why there is no connection, and logs it once.
-func (l *Lane) noteEnd(served bool, err error) {
+func (s *supervisor) noteEnd(served bool, err error) {
+	l := s.lane
 	state := stat.StateDown
 	if isA[refusedError](err) {
 		state = stat.StateRefused
 	}
 	l.mu.Lock()
-	l.setLocked(state, err)
+	l.status.set(state, err)
 	l.repairs.purge(time.Now())
 	l.mu.Unlock()
 	if served {
-		l.cfg.Log.Warn("master is down", l.master(), zap.Error(err))
+		l.cfg.Log.Warn("master is down", l.cfg.field(), zap.Error(err))
 	}
 	l.warn(state, err, err.Error(), served)
 }
 
-// fail ends a connection for a reason. From here on its master counts as "no answer". The reader,
-// the writer and the supervisor find out by themselves.
-func (l *Lane) fail(c *conn, reason error) {
-	l.mu.Lock()
-	if l.conn == c {
-		if l.up {
-			l.status.Lost++
-		}
-		l.conn, l.up, l.votes, l.record, l.reason = nil, false, false, "", reason
-		l.pace = pace{}
-		if l.status.State != stat.StateRefused { // it may be refused once more: see noteEnd
-			l.setLocked(stat.StateDown, reason)
-		}
-	}
-	l.mu.Unlock()
-	first := false
-	c.once.Do(func() {
-		first, c.reason = true, reason
-		close(c.broken)
-	})
-	if first { // a loop that watches the connection calls fail while it is closed
-		HangUp(c.Conn)
-	}
-}
-
 // failPending fails everything that a dead connection left unanswered, and makes the repairs that
 // were on it due again.
-func (l *Lane) failPending() {
+func (s *supervisor) failPending() {
+	l := s.lane
 	l.mu.Lock()
-	written, reason, closing := l.queue.n-l.queue.unsent, l.reason, l.closing
+	written, reason, closing := l.queue.sent(), l.status.reason, l.status.closing
 	dead := l.queue.pop(nil, l.queue.n)
 	l.queue = queue{}
-	l.backlog, l.probing = false, false
+	l.repairs.backlog, l.server.probing = false, false
 	l.repairs.connLost()
 	l.mu.Unlock()
 	for i := range dead {
@@ -198,5 +179,18 @@ func (l *Lane) failPending() {
 	l.cfg.Host.EndTurn()
 	if closing {
 		l.cfg.Host.Settled()
+	}
+}
+
+// endSlow ends the slow state of a master that has given no late answer for a while.
+func (s *supervisor) endSlow() {
+	l := s.lane
+	l.mu.Lock()
+	slowest, ended := l.pace.endSlow(l.cfg.clock())
+	late := l.status.shown.Late
+	l.mu.Unlock()
+	if ended {
+		l.cfg.Log.Info("master answers in time again", l.cfg.field(),
+			zap.Duration("slowest", slowest), zap.Uint64("late_votes", late))
 	}
 }

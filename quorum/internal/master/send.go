@@ -8,12 +8,6 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// call is a command that is no lock operation. done is told the reply, once; nil without one.
-type call struct {
-	request []byte
-	done    func(r *wire.Reply)
-}
-
 // Send sends one command, as package wire encodes it, to a master that is connected, whether it
 // votes or not. done is told the reply, which is good until done returns; err is set for an error
 // reply, too, and without a reply r is nil. done must not block. An error of Send is the reason
@@ -21,7 +15,7 @@ type call struct {
 func (l *Lane) Send(request []byte, done func(r *wire.Reply, err error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.roomLocked(wire.Free); err != nil {
+	if err := l.status.refusal(wire.Free, l.queue.n); err != nil {
 		return err
 	}
 	c := l.conn
@@ -32,7 +26,7 @@ func (l *Lane) Send(request []byte, done func(r *wire.Reply, err error)) error {
 		}
 		if forbids(r) {
 			l.mu.Lock()
-			l.untried = true
+			l.server.untried = true
 			l.mu.Unlock()
 		}
 		if r.IsError() {
@@ -41,7 +35,7 @@ func (l *Lane) Send(request []byte, done func(r *wire.Reply, err error)) error {
 			done(r, nil)
 		}
 	}}
-	l.wakeLocked()
+	l.conn.wakeLocked()
 	return nil
 }
 

@@ -3,142 +3,148 @@ package master
 import (
 	"errors"
 	"maps"
-	"math"
 	"time"
-
-	"go.uber.org/zap"
 
 	"lockproxy/plain"
 	"lockproxy/quorum/internal/admission"
-	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
 )
 
-// Status returns how the master stands now.
-func (l *Lane) Status() stat.Master {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.status
-	s.Name, s.Owed, s.Unanswered, s.Slow = l.Name(), l.repairs.n, l.queue.n, l.pace.slow
-	if !l.votes {
-		s.Reason = plain.Short(l.reason.Error())
-		if w, ok := errors.AsType[*admission.Quarantine](l.reason); ok {
-			s.VotesIn = max(time.Until(w.Until), 0)
-		}
-	}
-	s.ByKind = maps.Clone(s.ByKind)
-	return s
+// status decides which operations the lane takes, and keeps what operators see of the master.
+type status struct {
+	up      bool // after the handshake: the lane carries releases
+	votes   bool // never unless up
+	closing bool // the lane takes no new work but releases
+	room    int  // see Lane.SetRoom
+	reason  error
+
+	shown   stat.Master // without the fields that snapshot fills in
+	logged  time.Time   // when dropped repairs were last logged
+	warned  string      // the last logged reason why the master does not vote
+	counted bool        // its quarantine has been counted
 }
 
-func (l *Lane) setLocked(s stat.State, reason error) {
-	l.reason = reason
-	if l.status.State != s {
-		l.status.State, l.status.Since = s, time.Now()
+// newStatus returns the status of a lane that has not been connected.
+func newStatus() status {
+	return status{room: maxUnanswered, reason: errConnecting,
+		shown: stat.Master{State: stat.StateDown, Since: time.Now()}}
+}
+
+// refusal returns the reason why the lane does not take an operation of this kind while so many
+// requests wait; nil if it does.
+func (s *status) refusal(k wire.Kind, waiting int) error {
+	switch {
+	case !s.up, !s.votes && k.Votes():
+		return s.reason
+	case s.closing && k != wire.Release && k != wire.Fade:
+		return ErrClosing
+	case waiting >= maxHolders, waiting >= s.room && k == wire.Acquire, waiting >= maxUnanswered && k == wire.TopUp:
+		return ErrFull
+	}
+	return nil
+}
+
+// set changes the state that operators see, and the reason for it.
+func (s *status) set(state stat.State, reason error) {
+	s.reason = reason
+	if s.shown.State != state {
+		s.shown.State, s.shown.Since = state, time.Now()
 	}
 }
 
-// maxKinds bounds how many kinds of error are told apart.
+// met notes that the handshake is done. connected is false if the connection has ended meanwhile.
+func (s *status) met(runID string, connected bool) {
+	s.shown.RunID, s.up = runID, connected
+	if s.shown.State != stat.StateRefused { // the probe may refuse it again: see supervisor.noteEnd
+		s.reason = errProbing
+	}
+}
+
+// lost notes that the connection has ended.
+func (s *status) lost(reason error) {
+	if s.up {
+		s.shown.Lost++
+	}
+	s.up, s.votes, s.reason = false, false, reason
+	if s.shown.State != stat.StateRefused { // it may be refused again: see supervisor.noteEnd
+		s.set(stat.StateDown, reason)
+	}
+}
+
+// admit makes the master vote.
+func (s *status) admit() {
+	s.votes, s.warned, s.counted = true, "", false
+	s.set(stat.StateVoting, nil)
+}
+
+// exclude keeps the master out of the vote.
+func (s *status) exclude(state stat.State, reason error) {
+	s.votes = false
+	s.set(state, reason)
+}
+
+// countQuarantine counts a quarantine once.
+func (s *status) countQuarantine() {
+	if !s.counted {
+		s.counted = true
+		s.shown.Quarantines++
+	}
+}
+
+// countDropped counts a repair for which there was no room. It reports whether to log that: once a
+// minute.
+func (s *status) countDropped() (log bool) {
+	s.shown.Dropped++
+	now := time.Now()
+	if log = now.Sub(s.logged) >= time.Minute; log {
+		s.logged = now
+	}
+	return log
+}
+
+// maxKinds bounds the kinds of error that are counted apart.
 const maxKinds = 32
 
-// countErrorLocked counts an error reply. If an ACL forbids something, the next probe tries the rights
-// of the user: it may lack one, or may not touch the key of one client.
-func (l *Lane) countErrorLocked(r *wire.Reply) {
-	l.untried = l.untried || forbids(r)
-	l.status.Errors++
+// countError counts an error reply.
+func (s *status) countError(r *wire.Reply) {
+	s.shown.Errors++
 	kind := r.Code()
-	if _, ok := l.status.ByKind[kind]; !ok && (len(l.status.ByKind) >= maxKinds || len(kind) > 32) {
+	if _, ok := s.shown.ByKind[kind]; !ok && (len(s.shown.ByKind) >= maxKinds || len(kind) > 32) {
 		kind = "other"
 	}
-	if l.status.ByKind == nil {
-		l.status.ByKind = make(map[string]uint64)
+	if s.shown.ByKind == nil {
+		s.shown.ByKind = make(map[string]uint64)
 	}
-	l.status.ByKind[plain.Short(kind)]++
+	s.shown.ByKind[plain.Short(kind)]++
 }
 
-// Admit makes the master vote under record, empty for any, with operations that are sent until that
-// time, zero for ever. It does nothing on another connection than conn, nor while a probe is under
-// way: the lane may have begun that because it knows more.
-func (l *Lane) Admit(conn uint64, record string, until time.Time) {
-	l.mu.Lock()
-	if !l.isLocked(conn) || !l.votes && l.probing {
-		l.mu.Unlock()
-		return
+// countVote counts the answer to an acquire.
+func (s *status) countVote(r *wire.Reply) {
+	if _, _, ok := wire.Granted(r); ok {
+		s.shown.Grants++
+	} else if _, ok := wire.Refused(r); ok {
+		s.shown.Refusals++
 	}
-	if l.until = math.MaxInt64; !until.IsZero() {
-		l.until = until.Sub(l.cfg.Start)
-	}
-	if l.votes && l.record == record {
-		l.mu.Unlock()
-		return
-	}
-	fresh, runID := !l.votes, l.facts.RunID
-	if l.record != record {
-		l.writes = 0
-	}
-	l.votes, l.record = true, record
-	l.setLocked(stat.StateVoting, nil)
-	l.warned, l.counted = "", false
-	l.sendRepairsLocked(time.Now(), false) // the top-ups
-	l.mu.Unlock()
-	if fresh {
-		l.cfg.Log.Info("master votes", l.master(), zap.String("run_id", runID))
-	}
-	l.markReady()
 }
 
-// Exclude keeps the master out of the vote for a reason. It does nothing on another connection
-// than conn. brief says that the reason is not worth a line in the log and will soon be another.
-func (l *Lane) Exclude(conn uint64, s stat.State, reason error, brief bool) {
-	l.mu.Lock()
-	if !l.isLocked(conn) {
-		l.mu.Unlock()
-		return
+// snapshot returns a copy for operators.
+func (s *status) snapshot() stat.Master {
+	m := s.shown
+	if !s.votes {
+		m.Reason = plain.Short(s.reason.Error())
+		if w, ok := errors.AsType[*admission.Quarantine](s.reason); ok {
+			m.VotesIn = max(time.Until(w.Until), 0)
+		}
 	}
-	l.stopVotingLocked(s, reason)
-	w, waits := errors.AsType[*admission.Quarantine](reason)
-	if waits && !l.counted {
-		l.counted = true
-		l.status.Quarantines++
-	}
-	l.mu.Unlock()
-	if brief {
-		return
-	}
-	topic := reason.Error()
-	if waits {
-		topic = w.Topic()
-	}
-	l.warn(s, reason, topic, false)
-	l.markReady()
+	m.ByKind = maps.Clone(m.ByKind)
+	return m
 }
 
-// isLocked reports whether conn is the connection that the lane has.
-func (l *Lane) isLocked(conn uint64) bool { return l.conn != nil && l.conn.number == conn }
-
-func (l *Lane) stopVotingLocked(s stat.State, reason error) {
-	l.votes = false
-	l.setLocked(s, reason)
-}
-
-// Forgive makes the lane forget what it knows of the clock and the role of a master that has been
-// put in quarantine.
-func (l *Lane) Forgive() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.offset.Forget()
-	l.asleep = clock.Suspended()
-	l.stepped, l.demoted = false, ""
-}
-
-// warn logs that the master does not vote, unless that was the last thing logged or the log knows
-// it. Two reasons of one topic count as the same.
-func (l *Lane) warn(s stat.State, reason error, topic string, known bool) {
-	l.mu.Lock()
-	known = known || l.warned == topic
-	l.warned = topic
-	l.mu.Unlock()
-	if !known {
-		l.cfg.Log.Warn("master does not vote", l.master(), zap.String("state", string(s)), zap.Error(reason))
-	}
+// noteWarning keeps the topic of a reason before it is logged, and reports whether the last one had
+// the same topic.
+func (s *status) noteWarning(topic string) bool {
+	known := s.warned == topic
+	s.warned = topic
+	return known
 }

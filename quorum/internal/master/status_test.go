@@ -75,7 +75,7 @@ func TestDescribeNamesTheServer(t *testing.T) {
 		f.ReadInfo(info)
 		core, logs := observer.New(zap.InfoLevel)
 		l := New(Config{Names: []string{"m"}, Log: zap.New(core)})
-		l.describe(&f)
+		describe(&l.cfg, &f)
 		if got := logs.All()[0].ContextMap()["version"]; got != want {
 			t.Errorf("%q: logged %q, want %q", info, got, want)
 		}

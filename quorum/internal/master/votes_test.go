@@ -120,7 +120,7 @@ func TestStaleObservation(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
 		l.mu.Lock()
-		l.until -= 2*time.Second + time.Millisecond // as if this process had been stopped
+		l.server.until -= 2*time.Second + time.Millisecond // as if this process had been stopped
 		l.mu.Unlock()
 		seen := len(h.sofar().observed)
 		var c collect
@@ -143,10 +143,10 @@ func TestSuspendAges(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
 		l.mu.Lock()
-		l.asleep -= 3 * time.Second // the suspend has come since
-		l.offset.Forget()
-		now := l.clock()
-		l.offset.Stepped("run-1", now, now, time.Duration(time.Now().UnixNano()), l.asleep)
+		l.server.asleep -= 3 * time.Second // the suspend has come since
+		l.server.offset.Forget()
+		now := l.cfg.clock()
+		l.server.offset.Stepped("run-1", now, now, time.Duration(time.Now().UnixNano()), l.server.asleep)
 		l.mu.Unlock()
 		m.Set(func() { m.Ahead = 3 * time.Second })
 		var c collect

@@ -17,25 +17,25 @@ var laneMutations = []mutation{
 	{name: "release on a second connection", finds: leftovers, edits: []edit{
 		{file: laneEnds, old: "	\"time\"\n\n	\"go.uber.org/zap\"\n",
 			new: "	\"context\"\n	\"time\"\n\n	\"go.uber.org/zap\"\n"},
-		{file: laneEnds, old: "	return l.sendReleaseLocked(op, stands, to)\n}\n", new: releaseElsewhere},
+		{file: laneEnds, old: "	return l.repairs.sendRelease(&l.status, &l.queue, op, pending, to)\n}\n", new: releaseElsewhere},
 	}},
 	{name: "a broken lane forgets what the master misses", finds: leftovers, edits: []edit{
 		{file: laneRepair, old: "			r.state = repairIdle\n", new: "			s.remove(r)\n"},
 	}},
 	{name: "no barrier: what was written on the lane before may still land", finds: leftovers, edits: []edit{
-		{file: laneShake, old: "if l.lastID != 0 && l.lastRun == runID {", new: "if l.lastID < 0 {"},
+		{file: laneShake, old: "if s.lastID != 0 && s.lastRun == runID {", new: "if s.lastID < 0 {"},
 	}},
 	{name: "an acquire sent again after NOSCRIPT", family: "scripts", finds: leftovers, edits: []edit{
 		{file: laneAnswer, old: "return again && e.op.Kind != wire.Acquire && e.op.Kind != wire.TopUp",
 			new: "return again"},
 	}},
 	{name: "answers of a master that stopped voting count", family: "steps", finds: exclusion, edits: []edit{
-		{file: laneAnswer, old: "	case !l.votes:\n		return void\n",
-			new: "	case !l.votes:\n		return nil\n"},
+		{file: laneAnswer, old: "	case !l.status.votes:\n		return void\n",
+			new: "	case !l.status.votes:\n		return nil\n"},
 	}},
 	{name: "NOSCRIPT does not clear that the script is loaded", test: "TestScriptFlush", room: "./internal/master",
 		edits: []edit{
-			{file: laneAnswer, old: "		l.loaded = ok\n", new: "		l.loaded = true\n"},
+			{file: laneAnswer, old: "		l.packets.loaded = ok\n", new: "		l.packets.loaded = true\n"},
 		}},
 	{name: "a forbidden packet fails all of its operations", test: "TestForbiddenKey", room: "./internal/master",
 		edits: []edit{
@@ -43,13 +43,13 @@ var laneMutations = []mutation{
 		}},
 	{name: "after a forbidden packet operations travel together", test: "TestAloneForAWhile",
 		room: "./internal/master", edits: []edit{
-			{file: "internal/master/queue.go", old: "first.alone || now < l.alone", new: "first.alone"},
+			{file: "internal/master/packets.go", old: "first.alone || now < p.alone", new: "first.alone"},
 		}},
 	{name: "a wake-up is swallowed", finds: blocked + "|took", edits: []edit{
-		{file: "internal/master/conn.go", old: "		c.writing = false\n", new: ""},
+		{file: "internal/master/conn.go", old: "		w.active = false\n", new: ""},
 	}},
 	{name: "the vote that shows a step counts", family: "steps", finds: exclusion, edits: []edit{
-		{file: laneAnswer, old: "	case ok && !p.Admitted || l.stepped:\n", new: "	case ok && !p.Admitted:\n"},
+		{file: laneAnswer, old: "	case ok && !p.Admitted || l.server.stepped:\n", new: "	case ok && !p.Admitted:\n"},
 	}},
 	{name: "an UNLOCK owes also where nothing was sent",
 		test: "TestUnlockOwesWhereTheKeyMayStand|TestUnsentLocksLeaveRoom", room: "./internal/master", edits: []edit{
@@ -65,10 +65,10 @@ var laneMutations = []mutation{
 }
 
 // releaseElsewhere dials for every release.
-const releaseElsewhere = `	if !l.up {
-		return l.sendReleaseLocked(op, stands, to)
+const releaseElsewhere = `	if !l.status.up {
+		return l.repairs.sendRelease(&l.status, &l.queue, op, pending, to)
 	}
-	l.repairs.remove(stands)
+	l.repairs.remove(pending)
 	go l.releaseElsewhere(op)
 	return ErrFull
 }

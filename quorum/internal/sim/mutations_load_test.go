@@ -1,6 +1,6 @@
 package sim
 
-const laneItself = "internal/master/lane.go"
+const laneItself = "internal/master/status.go"
 
 // loadMutations break the rules of overload.
 var loadMutations = []mutation{
@@ -41,12 +41,12 @@ var loadMutations = []mutation{
 		{file: "intake.go", old: "	if full == 0 || vote < maj", new: "	if full >= 0 || vote < maj"},
 	}},
 	{name: "a slow lane gets every acquire", family: "overload", finds: overloaded, edits: []edit{
-		{file: laneItself, old: "l.queue.n >= l.room && k == wire.Acquire",
-			new: "l.queue.n >= maxHolders && k == wire.Acquire"},
+		{file: laneItself, old: "waiting >= s.room && k == wire.Acquire",
+			new: "waiting >= maxHolders && k == wire.Acquire"},
 	}},
 	{name: "a full lane gets the UNLOCK of a LOCK that it did not take", family: "overload", finds: overloaded,
 		edits: []edit{
-			{file: laneEnds, old: "		if l.queue.n >= l.room {\n",
+			{file: laneEnds, old: "		if l.queue.n >= l.status.room {\n",
 				new: "		if l.queue.n >= maxHolders {\n"},
 		}},
 	{name: "the intake serves the latest first", family: "overload", finds: overloaded, edits: []edit{

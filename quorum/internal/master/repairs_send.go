@@ -1,0 +1,93 @@
+package master
+
+import (
+	"time"
+
+	"lockproxy/quorum/internal/wire"
+)
+
+// maxAlone is how many repairs that need a packet of their own go out at a tick. They leave room in
+// the queue, even if a client unlocks forbidden keys all the time.
+const maxAlone = maxUnanswered / 4
+
+// sendAll queues the repairs that are idle, as far as there is room, and those that failed if the
+// caller says so.
+func (s *repairs) sendAll(st *status, q *queue, now time.Time, failed bool) {
+	s.backlog = false
+	alone := 0
+	for r := range s.all {
+		if r.state == repairSent || r.state == repairFailed && !failed {
+			continue
+		}
+		if r.alone {
+			if alone++; alone > maxAlone {
+				continue
+			}
+		}
+		if q.n >= maxUnanswered {
+			s.backlog = true
+			break
+		}
+		if r.ends() {
+			_ = s.sendRelease(st, q, r.op, r, nil)
+		} else if st.votes {
+			s.sendTopUp(st, q, r, now)
+		}
+	}
+}
+
+// sendRelease queues a release. r is its repair; nil if it is not tried again.
+func (s *repairs) sendRelease(st *status, q *queue, op wire.Op, r *repair, to Receiver) error {
+	if !st.votes {
+		to = nil
+	}
+	if op.Kind == wire.Release && r != nil && r.op.TTL > 0 { // the key stays closed, whichever release comes first
+		op.TTL = max(time.Until(r.until).Truncate(time.Millisecond), 0)
+	}
+	if err := st.refusal(op.Kind, q.n); err != nil {
+		s.backlog = s.backlog || r != nil && st.up
+		return err
+	}
+	e := q.push(op, to)
+	if r != nil && r.op.Kind == op.Kind {
+		r.state, e.alone = repairSent, r.alone
+	}
+	if !st.votes {
+		return st.reason
+	}
+	return nil
+}
+
+// sendTopUp queues a top-up, or drops it if the ttl of its lock has all but passed.
+func (s *repairs) sendTopUp(st *status, q *queue, r *repair, now time.Time) {
+	rest := r.until.Sub(now).Truncate(time.Millisecond)
+	if rest < minTopUp {
+		if !r.drop.IsZero() {
+			s.remove(r)
+		}
+		return
+	}
+	if st.refusal(wire.TopUp, q.n) != nil {
+		return
+	}
+	r.op.TTL = rest
+	q.push(r.op, nil).alone = r.alone
+	r.state, r.drop, r.unsent = repairSent, time.Time{}, false // from here on it may land
+}
+
+// answered ends the repair that e was sent for, or notes that it has to be sent again. It returns
+// the repair; the zero value without one.
+func (s *repairs) answered(e *entry, r *wire.Reply, now time.Time) (was repair) {
+	pending := s.find(e.op.TokenAt)
+	if pending == nil || pending.op.Kind != e.op.Kind || pending.state != repairSent {
+		return was
+	}
+	was = *pending
+	if r.Kind == ':' {
+		s.remove(pending)
+	} else {
+		s.failed(pending, now)
+		pending.alone = e.alone
+	}
+	return was
+}
