@@ -95,7 +95,7 @@ func TestContention(t *testing.T) {
 				t.Errorf("%s never expires", key)
 			}
 		}
-		if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+		if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
 			t.Errorf("%d strays", strays(t, s))
 		}
 	}
@@ -134,7 +134,7 @@ func TestNoStraysAfterPause(t *testing.T) {
 			servers[2].server.Signal(t, syscall.SIGCONT)
 			waitDrained(t, proxies)
 			for i, s := range servers {
-				if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+				if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
 					t.Errorf("%d of %d left on server %d", strays(t, s), pairs, i+1)
 				}
 			}
@@ -167,7 +167,7 @@ func TestNoStraysAfterCut(t *testing.T) {
 				waitDrained(t, proxies)
 			}
 			for i, s := range servers {
-				if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+				if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
 					t.Errorf("%d of 30 left on server %d", strays(t, s), i+1)
 				}
 			}
@@ -226,7 +226,7 @@ func TestScriptFlushMidTraffic(t *testing.T) {
 		t.Errorf("%d of 300 LOCKs noticed SCRIPT FLUSH", failed)
 	}
 	for _, s := range servers {
-		if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+		if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
 			t.Errorf("%d strays", strays(t, s))
 		}
 	}
@@ -292,7 +292,7 @@ func TestLeastRights(t *testing.T) {
 			lease := eventually(t, q, "job", time.Second)
 			s.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 			q.Abandon("job", lease.Token)
-			if !poll(5*time.Second, func() bool { return strays(t, s) == 0 }) {
+			if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
 				t.Errorf("no release after a hand-over: %+v", q.Masters())
 			}
 			var h heard
