@@ -143,7 +143,7 @@ var table = []setting{
 }
 
 // suggest returns the end of an error about an unknown name: the nearest setting, in the form that
-// shown gives it, or nothing.
+// shown gives it, or "".
 func suggest(wrote string, shown func(setting) string) string {
 	names := make([]string, 0, len(table)+1)
 	for _, s := range table {
