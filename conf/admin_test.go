@@ -53,7 +53,7 @@ func TestAdminTokenIsNotShown(t *testing.T) {
 		t.Errorf("the settings for the log say %s", text)
 	}
 	if text := strings.Join(cfg.Warnings(), "\n"); strings.Contains(text, "s3cret") ||
-		!strings.Contains(text, "admin-token: the password stands on the command line") ||
+		!strings.Contains(text, "admin-token: the password is on the command line") ||
 		!strings.Contains(text, "use admin-token-file,") {
 		t.Errorf("the warnings are %s", text)
 	}

@@ -105,7 +105,7 @@ func TestConnectionFaults(t *testing.T) {
 		"--masters=a:1,b:1,c:1 --masters-tls-server-name=x": `masters-tls-server-name "x" needs a rediss:// address ` +
 			`in masters`,
 		"--masters=rediss://a:1,b:1,c:1 --masters-tls-key=x": `masters-tls-cert "" and masters-tls-key "x": both or neither`,
-		"--tls-client-ca=f": `tls-client-ca "f" asks nobody for a certificate: listen has no rediss:// ` +
+		"--tls-client-ca=f": `tls-client-ca "f" has no effect: listen has no rediss:// ` +
 			`address`,
 		"--upstream=redis+sentinel://a:1/m": "masters: needed with upstream " +
 			"redis+sentinel://a:1/m, since locks must not move with a failover",
@@ -129,7 +129,7 @@ func TestConnectionFaults(t *testing.T) {
 }
 
 func TestPasswordFlagsAreWarnedOf(t *testing.T) {
-	const flag = ": the password stands on the command line, which every user of this machine can read: use "
+	const flag = ": the password is on the command line, which every user of this machine can read: use "
 	for _, c := range []struct {
 		args, environ []string
 		want          string

@@ -136,7 +136,7 @@ func (c Config) Warnings() []string {
 		"admin-token": "admin-token-file, "}
 	for _, name := range c.FlagPasswords {
 		warnings = append(warnings,
-			fmt.Sprintf("%s: the password stands on the command line, which every user of this machine can read: "+
+			fmt.Sprintf("%s: the password is on the command line, which every user of this machine can read: "+
 				"use %sthe file or the environment", name, files[name]))
 	}
 	if c.UnixMode&0o007 != 0 {

@@ -12,7 +12,7 @@ func (c Config) checkListenTLS(check checkFunc) {
 	check((c.TLSCert == "") != (c.TLSKey == ""), "tls-cert tls-key",
 		"tls-cert %q and tls-key %q: both or neither", c.TLSCert, c.TLSKey)
 	check(c.TLSClientCA != "" && !secure, "listen tls-client-ca",
-		"tls-client-ca %q asks nobody for a certificate: listen has no rediss:// address", c.TLSClientCA)
+		"tls-client-ca %q has no effect: listen has no rediss:// address", c.TLSClientCA)
 }
 
 func (c Config) checkLogins(check checkFunc) {

@@ -289,6 +289,6 @@ func (s *sentinels) master(ctx context.Context, not string) (string, error) {
 func (s *sentinels) unknown() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Errorf("no sentinel tells the master: %w",
-		&ReplyError{"no sentinel tells the master: " + Reason(s.views[0].err)})
+	return fmt.Errorf("no Sentinel knows the master: %w",
+		&ReplyError{"no Sentinel knows the master: " + Reason(s.views[0].err)})
 }

@@ -127,7 +127,7 @@ func TestDialMaster(t *testing.T) {
 		var m machines
 		u := m.upstream(map[string]string{"a:1": "master", "b:1": "slave"}, "s:1", "s:2")
 		s := u.sentinels
-		if _, err := dialled(t, u); Reason(err) != "no sentinel tells the master: not asked yet" {
+		if _, err := dialled(t, u); Reason(err) != "no Sentinel knows the master: not asked yet" {
 			t.Errorf("nothing known: %v", err)
 		}
 		later := func(d time.Duration, i int, v view) { time.AfterFunc(d, func() { s.note(i, v) }) }

@@ -40,7 +40,7 @@ export function showWaiting(list, keys, text) {
   set($('waiting-count'), keys ? plural(keys, 'key', 'keys') + (keys > list.length ? `, the ${list.length} longest lines` : '') : '');
   const patterns = /[*?[]/.test(text || ''); // patterns are the masters' business
   const matching = text && !patterns ? list.filter(w => w.key.includes(text)) : list;
-  waiting.update(matching, list.length ? 'None of the keys waited for matches.' : 'Nobody waits for a lock here.');
+  waiting.update(matching, list.length ? 'No key with waiting clients matches.' : 'No client of this proxy waits for a lock.');
 }
 
 function holderText(h) {
@@ -77,7 +77,7 @@ const meanings = {
   'reply denied': 'NOAUTH or NOPERM', 'session lost': 'it could not be renewed in time',
   'master LOADING': 'it reads its data after a start', 'master READONLY': 'it is a replica', 'master MISCONF': 'it cannot write to its disk',
   'master OOM': 'its memory is full', 'master NOAUTH': 'it wants a password', 'master NOPERM': 'the user may not do that there',
-  'upstream refused': 'nothing listens there', 'upstream timeout': 'no answer in time', 'upstream dns': 'the name is not known',
+  'upstream refused': 'no server listens there', 'upstream timeout': 'no answer in time', 'upstream dns': 'the name is not known',
   'upstream tls': 'the TLS handshake failed', 'upstream auth': 'it refused the password', 'upstream closed': 'it closed the connection',
 };
 const name = r => r.source + ' ' + r.kind;

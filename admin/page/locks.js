@@ -98,7 +98,7 @@ export function kind(lock) {
 function slotText(slot) { return [`slot ${slot.slot}`, slot.owner || 'no label', 'fence ' + slot.fence, span(slot.ttl_ms) + ' left'].join(' · '); }
 
 function ageCell(cell, lock) {
-  cell.title = lock.age_ms !== null ? '' : lock.mode === 'exclusive' ? 'not known: granted through another proxy, or too long ago' : 'not told where several may hold a lock';
+  cell.title = lock.age_ms !== null ? '' : lock.mode === 'exclusive' ? 'not known: granted through another proxy, or too long ago' : 'not known if several may hold the lock';
   cell.classList.toggle('nothing', lock.age_ms === null);
 }
 
@@ -139,7 +139,7 @@ const held = new Table($('held'), {
     {name: 'Release', hidden: true, className: 'w-release', fill: releaseCell},
   ],
 });
-held.update([], 'Nothing asked yet. Search, or show all locks.');
+held.update([], 'Search, or show all locks.');
 
 // tick counts ages and times left on, of the rows that are shown.
 export function tick() {

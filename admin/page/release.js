@@ -12,7 +12,7 @@ export function ask(which, kind) {
   set($('release-key'), lock.key);
   const facts = [kind, lock.owner && 'owner ' + lock.owner, lock.fence !== '0' && 'fence ' + lock.fence, lock.waiting && plural(lock.waiting, 'client waits', 'clients wait')];
   set($('release-facts'), facts.filter(Boolean).join(' · '));
-  set($('release-who'), lock.holders > 1 ? `All ${lock.holders} holders lose it.` : lock.mode === 'kept' ? 'Nobody holds it: it is open again at once.' : 'Its holder loses it.');
+  set($('release-who'), lock.holders > 1 ? `All ${lock.holders} holders lose it.` : lock.mode === 'kept' ? 'It has no holder: it is open again at once.' : 'Its holder loses it.');
   set($('release-error'), '');
   $('release-go').disabled = false;
   $('release').showModal();

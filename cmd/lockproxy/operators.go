@@ -101,7 +101,7 @@ func (o *operators) start(figures *figures, token func() string, level http.Hand
 	o.log.Info("operators are served", zap.Stringer("admin_listen", o.listener.Addr()),
 		zap.Bool("tls", o.cfg.AdminListen.TLS), zap.Bool("token", token() != ""))
 	if network && !local && token() == "" {
-		o.log.Warn("whoever reaches admin-listen sees the locks and may change the log-level",
+		o.log.Warn("every client of admin-listen sees the locks and may change the log-level",
 			zap.Stringer("admin_listen", o.listener.Addr()))
 	}
 }

@@ -101,7 +101,7 @@ func (r *reloader) reload() {
 	changes := conf.Changes(r.cfg, loaded)
 	cfg, err := r.cfg.Take(loaded)
 	if err != nil {
-		r.log.Error("nothing was reloaded, as the new settings go only with others that need a restart",
+		r.log.Error("nothing was reloaded, the new settings fit only together with others that need a restart",
 			zap.Strings("faults", strings.Split(err.Error(), "\n")))
 		return
 	}

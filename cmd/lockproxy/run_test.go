@@ -271,12 +271,12 @@ func TestBlockedStderrDelaysNoLock(t *testing.T) {
 	eventually(t, "the first grant", func() bool { return client.Do(ctx, "LOCK", "a", "1s").Err() == nil })
 	holder := client.Conn()
 	defer holder.Close()
-	const ttl = 600 * time.Millisecond
-	if err := holder.Do(ctx, "LOCK", "job", "600ms", "SESSION").Err(); err != nil {
+	const ttl = 1500 * time.Millisecond
+	if err := holder.Do(ctx, "LOCK", "job", "1500ms", "SESSION").Err(); err != nil {
 		t.Fatal(err)
 	}
-	for start := time.Now(); time.Since(start) < 3*ttl; { // meanwhile more is logged than there is room for
-		if client.Do(ctx, "LOCK", "job", "600ms").Err() == nil {
+	for start := time.Now(); time.Since(start) < 2*ttl; { // meanwhile more is logged than there is room for
+		if client.Do(ctx, "LOCK", "job", "1500ms").Err() == nil {
 			t.Fatal("a session lock was not renewed")
 		}
 	}

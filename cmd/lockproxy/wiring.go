@@ -131,8 +131,8 @@ func lockPermission(ctx context.Context, cfg conf.Config, files *files,
 	up := upstream.New(upstreamOptions(cfg, nil, files, log))
 	asked := upstream.NewPermission(up)
 	if err := asked.Check(ctx); err != nil {
-		log.Warn("lock-acl: the upstream cannot be asked who may lock, so nobody may; it takes Redis 7 or newer, and "+
-			"credentials that may run ACL DRYRUN",
+		log.Warn("lock-acl: all locks are refused, because the upstream cannot be asked for permissions; that needs "+
+			"Redis 7 or newer, and credentials that may run ACL DRYRUN",
 			zap.String("upstream", up.Name()), zap.String("reason", upstream.Reason(err)))
 	}
 	return asked, func() { asked.Close() }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the Debian package: sh deploy/debian/build.sh [version [folder]]. The package is put into the folder, build if none is given.
+# Makes the Debian package: sh deploy/debian/build.sh [version [folder]]. The default folder is build.
 set -eu
 cd "$(dirname "$0")/../.."
 VERSION=${1:-0.0.0}
@@ -20,7 +20,7 @@ fi
 for shell in bash zsh fish; do
 	"$host" completion "$shell" >"$BUILT/$shell"
 done
-# The manual ends with --help as it is.
+# The manual ends with the text of --help.
 {
 	sed "s/@VERSION@/$VERSION/" deploy/debian/lockproxy.1
 	"$host" --help 2>&1 | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/'

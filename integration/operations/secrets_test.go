@@ -66,7 +66,7 @@ func TestNoPasswordShown(t *testing.T) {
 		run := lab.Launch(t, "lockproxy", path, args...)
 		lab.WaitFor(t, "end", lab.Patience, func() bool { return !run.Running() })
 		seen.WriteString(run.Log.String())
-		if strings.Contains(args[len(args)-1], "b:1") && !strings.Contains(run.Log.String(), "upstream: the password stands on the command line") {
+		if strings.Contains(args[len(args)-1], "b:1") && !strings.Contains(run.Log.String(), "upstream: the password is on the command line") {
 			t.Errorf("a password by flag earns no warning: %s", run.Log)
 		}
 	}

@@ -27,7 +27,8 @@ var benchCommand = Subcommand{
 	more: `Each client takes and releases a lock of its own in a loop. With --shared all clients wait for one lock.
 The keys are lockproxy-bench:... The figures include the processor time of this program.
 
-exit codes: 0 measured, 1 nothing was granted, 64 wrong flags, 69 the proxy cannot be reached, 77 it refuses the user
+exit codes: 0 measured, 1 no lock was granted, 64 wrong flags,
+69 the proxy cannot be reached, 77 it refuses the user
 `,
 	Define: func(flags *flag.FlagSet) func(context.Context, *invocation) int {
 		b := &bench{target: targetFlags(flags)}

@@ -38,7 +38,7 @@ func (j *job) runChild(path string) int {
 		return exitLost
 	}
 	if !h.unlock(j.granted.Add(j.hold.Duration)) {
-		const why = "at the end of the command another holds it, or nobody"
+		const why = "it was not held any more at the end of the command"
 		return h.fail(exitLost, "lock %s was lost: %s", j.allKeys(), why)
 	}
 	return exitCode(h.command)
@@ -108,11 +108,11 @@ func (h *child) serve(until func() bool) {
 			h.signalGroup(s.(syscall.Signal))
 		case f := <-h.link.frames:
 			if h.receive(f) {
-				h.lose("another holds it, or nobody")
+				h.lose("it is not held any more")
 			}
 		case m := <-h.moving:
 			if h.moved(m) {
-				h.lose("another holds it, or nobody (" + h.trouble + ")")
+				h.lose("it is not held any more (" + h.trouble + ")")
 			}
 		case <-early:
 			h.lose(h.doubt())

@@ -104,11 +104,11 @@ func TestRunEndsCommandWhenLockIsLost(t *testing.T) {
 		says          string
 		soon          bool
 	}{
-		"not held":       {inTurn(held, notHeld), inTurn(held), "another holds it", true},
+		"not held":       {inTurn(held, notHeld), inTurn(held), "not held any more", true},
 		"not held there": {inTurn(held, hangUp), inTurn(notHeld), "closed the connection", true},
 		"nowhere":        {inTurn(heldShort, hangUp), inTurn(hangUp), "no proxy says", false},
 		"unknown":        {inTurn(heldShort, "-NOQUORUM\r\n"), inTurn("-NOQUORUM\r\n"), "no proxy says", false},
-		"told":           {inTurn(held, notHeld), nil, "another holds it", true},
+		"told":           {inTurn(held, notHeld), nil, "not held any more", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

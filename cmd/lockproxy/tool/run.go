@@ -29,13 +29,13 @@ environment, with --limit also LOCKPROXY_SLOT. It gets the signals INT, TERM, HU
 USR2.
 
 If the lock is lost, or soon may be as no proxy confirms it, the command gets TERM. It gets KILL
-after --grace, or when the lock runs out, whichever is first. If the lock has run out already, it
+after --grace, or earlier if the lock runs out before that. If the lock has run out already, it
 gets KILL after --grace. Signals go to the command's whole process group.
 
 exit codes, beside the command's own (128 + n if signal n ended it):
    64  wrong flags
    69  no proxy can be reached, or no majority of the masters
-   74  the lock was lost while the command ran, whatever it exited with
+   74  the lock was lost while the command ran, with any exit code of the command
    75  the lock is taken: another held it for all of --wait (see --conflict-exit-code)
    77  the proxy refuses the user, or refuses the lock to the user
   126  the command cannot be run
@@ -117,13 +117,13 @@ func (j *job) define(flags *flag.FlagSet) {
 			return nil
 		})
 	flags.Var(&j.grace, "grace", "time to end after TERM: for the command when the lock is lost, "+
-		"for what it leaves behind when it ends")
+		"for processes that outlive it")
 	flags.BoolVar(&j.leaveChildren, "leave-children", false,
-		"let what the command leaves behind outlive the lock")
+		"let processes that outlive the command outlive the lock, too")
 	flags.StringVar(&j.owner, "owner", "",
 		"who LOCKINFO says holds it, at most 64 printable bytes (default: host:pid)")
 	flags.BoolVar(&j.quiet, "quiet", false,
-		"say nothing if the lock is taken, or kept over another proxy; errors are said")
+		"print errors only, no message if the lock is taken or kept over another proxy")
 	flags.IntVar(&j.conflictCode, "conflict-exit-code", exitTaken,
 		"the exit code if the lock is taken")
 }

@@ -102,7 +102,7 @@ var exits = map[string]struct {
 		64, "--hold 30s is more than the proxy's max-ttl, 9s"},
 	"old proxy":    {answers{"LOCK": "-ERR syntax error\r\n"}, "--shared", 64, "too old"},
 	"odd grant":    {answers{"LOCK": "+OK\r\n"}, "", 69, "not RESP"},
-	"gone at once": {answers{"EXTEND": notHeld}, "", 69, "another holds it, or nobody"},
+	"gone at once": {answers{"EXTEND": notHeld}, "", 69, "it is not held any more"},
 	"lost unseen":  {answers{"UNLOCK": ":0\r\n"}, "", 74, "k was lost"},
 	"not released": {answers{"UNLOCK": "-NOQUORUM 1 of 3\r\n"}, "", 3, ""},
 	"no KEEP":      {answers{"UNLOCK": "-ERR syntax error\r\n"}, "--hold 9s", 3, "does not stay closed"},

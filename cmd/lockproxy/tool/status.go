@@ -18,7 +18,7 @@ import (
 var statusCommand = Subcommand{
 	Name: "status",
 	help: "show the status of the masters, the upstream and the locks",
-	more: `Locks are shown where the proxy lists them: with admin-commands on, or through its Unix socket.
+	more: `It shows the locks if the proxy lists them: with admin-commands on, or through its Unix socket.
 
 exit codes: 0 a majority of the masters can vote, slow ones included, 1 it cannot,
 64 wrong flags, 69 the proxy cannot be reached, 77 it refuses the user
