@@ -46,14 +46,14 @@ func (p *pump) ask() (protocol.Decision, error) {
 
 // blockedTime is how long the upstream may take to answer a blocking command after the client has
 // ended its input. Then the proxy ends the upstream's input as well, so that the command pops no
-// element for a client that has left. The requests after it are lost. A direct connection loses them too.
-// Without a blocking command the upstream is only busy, and gets the rest when it answers. Tests on
-// busy machines change it before they begin.
+// element for a client that has left. The requests after it are lost. A direct connection loses
+// them too. Without a blocking command the upstream is only busy, and gets the rest when it
+// answers. Tests on busy machines change it before they begin.
 var blockedTime = 250 * time.Millisecond
 
-// silentTime is how long an upstream whose replies CLIENT REPLY may have switched off must be silent
-// to conclude that they are off. Messages and lines of MONITOR may look like replies, so the wait
-// ends after silentMost.
+// silentTime is how long an upstream whose replies CLIENT REPLY may have switched off must be
+// silent to conclude that they are off. Messages and lines of MONITOR may look like replies, so
+// the wait ends after silentMost.
 const (
 	silentTime = 500 * time.Millisecond
 	silentMost = 4 * silentTime

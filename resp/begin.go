@@ -15,8 +15,8 @@ const begunAtOnce = 16
 
 // runner runs the lock commands that the pump finds. If Options.Begin takes a command, it runs
 // without a goroutine: the loop goes on watching the client, bytes that come meanwhile stay in the
-// buffer, and the end of the input is processed when the reply is written. Otherwise a handler runs
-// the command on the pump's goroutine.
+// buffer, and the end of the input is processed when the reply is written. Otherwise a handler
+// runs the command on the pump's goroutine.
 type runner struct {
 	s     *Session
 	conn  *lockConn // the handler's; made when it is needed
@@ -160,7 +160,8 @@ func (b *begun) noteArrival() bool {
 }
 
 // watchEnded is called when the loop watches the client no more. If a command runs, its end is
-// awaited first; meanwhile the client is read ahead, if more may come. Otherwise a goroutine goes on.
+// awaited first; meanwhile the client is read ahead, if more may come. Otherwise a goroutine goes
+// on.
 func (r *runner) watchEnded(reason error) {
 	s, b := r.s, &r.begun
 	b.mu.Lock()

@@ -56,8 +56,7 @@ func TestBeginAndDrain(t *testing.T) {
 	}
 }
 
-// TestBeginDraining: a connection that is to end does so behind the reply, before the client can
-// go on.
+// TestBeginDraining: a draining connection ends after the reply, before the client can go on.
 func TestBeginDraining(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)
@@ -105,7 +104,7 @@ func TestBeginDraining(t *testing.T) {
 	SessionOf(one.conn).OnEnd(func(how End) { end <- how })
 	one.answer()
 	c.expect(reply)
-	c.send("PING\r\n") // behind the reply the loop looks whether the session is to end
+	c.send("PING\r\n") // after the reply the loop checks whether the session drains
 	c.expect("+PONG\r\n")
 	SessionOf(one.conn).life.drain()
 	c.Close()
@@ -114,7 +113,7 @@ func TestBeginDraining(t *testing.T) {
 	}
 }
 
-// waitDraining returns when each session knows that it is to end.
+// waitDraining returns when each session drains.
 func waitDraining(t *testing.T, s *Server) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestBeginAndLeave: who leaves before the reply is written does not get it, and that is told
-// once; who has only ended the input gets it, and what is to come behind it.
+// TestBeginAndLeave: a client that closes before the reply is written does not get it, which is
+// reported once. A client that has only ended its input gets it, and all later replies.
 func TestBeginAndLeave(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)
@@ -51,8 +51,7 @@ func TestBeginAndLeave(t *testing.T) {
 	}
 }
 
-// TestBeginGone: QUIT behind a command that runs tells that the client leaves, whenever and in
-// whatever pieces it comes.
+// TestBeginGone: QUIT after a running command closes Gone, at any time and in any pieces.
 func TestBeginGone(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)
@@ -110,7 +109,7 @@ func TestBeginWoken(t *testing.T) {
 	c.expectEOF()
 }
 
-// TestBeginAndUpstreamEnds: the client's connection ends with the upstream's, behind the reply.
+// TestBeginAndUpstreamEnds: the client's connection ends with the upstream's, after the reply.
 func TestBeginAndUpstreamEnds(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)

@@ -69,7 +69,8 @@ func (b *beginner) next(key string) *started {
 	return one
 }
 
-// startBegin is startRelay with a beginner. What it refuses is answered by the usual handler.
+// startBegin is startRelay with a beginner. The usual handler answers the commands that it
+// refuses.
 func startBegin(t *testing.T, network, upstream string, change func(*Options)) (*relay, *beginner) {
 	b := &beginner{t: t, others: make(chan *started, 100), lost: make(chan string, 100)}
 	return startRelay(t, network, upstream, func(o *Options) {
@@ -96,7 +97,7 @@ func lock(keys ...string) (command, reply string) {
 	return command, reply
 }
 
-// known returns a connection whose standing the upstream has told.
+// known returns a connection whose standing is known.
 func known(t *testing.T, r *relay) *client {
 	c := r.dial()
 	c.t = t
@@ -106,8 +107,8 @@ func known(t *testing.T, r *relay) *client {
 	return c
 }
 
-// TestBeginOrder: replies of commands that begin on a loop stand among those of the upstream
-// where they belong, and nothing behind one of them is forwarded before it is answered.
+// TestBeginOrder: replies of commands that begin on a loop reach the client in their order among
+// those of the upstream, and a request after such a command is forwarded only when it is answered.
 func TestBeginOrder(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)
@@ -132,7 +133,7 @@ func TestBeginOrder(t *testing.T) {
 		one := b.next("y")
 		r.sees("0")
 		one.answer()
-		c.expect(yReply + ":1\r\n:2\r\n$7\r\nown:now\r\n") // what is behind INCR has to wait, which takes a goroutine
+		c.expect(yReply + ":1\r\n:2\r\n$7\r\nown:now\r\n") // a command after INCR has to wait, which takes a goroutine
 		waitWatched(t)
 		c.send(no + "GET k\r\n")
 		c.expect("$6\r\nown:no\r\n$1\r\n2\r\n")
@@ -142,7 +143,7 @@ func TestBeginOrder(t *testing.T) {
 	}
 }
 
-// sees fails where the upstream has another value for k.
+// sees fails if the upstream has another value for k.
 func (r *relay) sees(want string) {
 	r.t.Helper()
 	up, err := r.server.o.Dial(context.Background())
@@ -185,7 +186,7 @@ func TestBeginWithoutUpstream(t *testing.T) {
 	c.send(x + now + "PING\r\n" + now)
 	b.next("x").answer()
 	c.expect(xReply + reply + "-ERR upstream : no upstream here\r\n$7\r\nown:now\r\n")
-	for _, part := range []int{len("*3\r\n$4\r\nLO"), len(x) - 2} { // in the name, and behind it, where a goroutine has to read it
+	for _, part := range []int{len("*3\r\n$4\r\nLO"), len(x) - 2} { // in the name, and after it, when a goroutine has to read it
 		c.send(x[:part])
 		waitRead(t, r, c)
 		c.send(x[part:])
@@ -201,7 +202,7 @@ func TestBeginWithoutUpstream(t *testing.T) {
 	}
 }
 
-// waitRead returns when the server has read what was sent to it.
+// waitRead returns when the server has read all bytes sent to it.
 func waitRead(t *testing.T, r *relay, c *client) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {

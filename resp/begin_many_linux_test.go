@@ -93,8 +93,8 @@ func TestBeginAnsweredElsewhere(t *testing.T) {
 	}
 }
 
-// TestBeginAndFlood: what comes behind a command that runs is kept, up to the limits of reading
-// ahead, and answered behind it.
+// TestBeginAndFlood: requests after a running command are kept, up to the limits of reading ahead,
+// and answered after it.
 func TestBeginAndFlood(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)

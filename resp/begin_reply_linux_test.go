@@ -10,8 +10,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// TestBeginPanics: a panic in Begin is answered, ends that connection only, and what the command
-// calls later means nothing.
+// TestBeginPanics: a panic in Begin is answered and ends that connection only. Later calls of done
+// have no effect.
 func TestBeginPanics(t *testing.T) {
 	network, upstream := startRedis(t)
 	large := "$" + fmt.Sprint(8<<20) + "\r\n" + strings.Repeat("x", 8<<20) + "\r\n"
@@ -43,7 +43,7 @@ func TestBeginPanics(t *testing.T) {
 	}
 }
 
-// TestBeginCloses: a command may end the connection behind its reply.
+// TestBeginCloses: a command may end the connection after its reply.
 func TestBeginCloses(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)
@@ -60,7 +60,7 @@ func TestBeginCloses(t *testing.T) {
 	waitGone(t, r.server)
 }
 
-// TestBeginAndPushes: pushes, of the upstream and ours, stand between replies, not within.
+// TestBeginAndPushes: pushes, of the upstream and ours, come between replies, not within.
 func TestBeginAndPushes(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)
@@ -114,7 +114,7 @@ func TestBeginAndPushes(t *testing.T) {
 }
 
 // TestBeginAndSlowReader: done does not wait for a client that does not read. The reply reaches
-// it whole, and in its place; or does not, which is told.
+// it whole and in its order, or its loss is reported.
 func TestBeginAndSlowReader(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)

@@ -9,9 +9,9 @@ import (
 	"lockproxy/resp/internal/netpoll"
 )
 
-// TestBlankLinesCostNoWrite: the upstream gets what is read in one piece in one write, also where
-// the blanks of many lines are left out of it. A write for each line would cost others their time
-// on the loop.
+// TestBlankLinesCostNoWrite: the upstream gets bytes that were read in one piece in one write,
+// even if the blanks of many lines are left out. A write for each line would cost others their
+// time on the loop.
 func TestBlankLinesCostNoWrite(t *testing.T) {
 	const ping, auth = "*1\r\n$4\r\nPING\r\n", "*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n"
 	for _, tt := range []struct{ name, send, want string }{
@@ -46,7 +46,7 @@ func TestBlankLinesCostNoWrite(t *testing.T) {
 				}
 			}
 			writes := len(rec.writes)
-			if writes > pieces+1 { // what is held back at the end of a piece may make one more
+			if writes > pieces+1 { // bytes held back at the end of a piece may take one more
 				t.Errorf("%d writes for %d pieces", writes, pieces)
 			}
 			var got strings.Builder

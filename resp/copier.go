@@ -12,9 +12,9 @@ import (
 
 var errUpstreamClosed = errors.New("the upstream closed the connection")
 
-// copier carries the upstream's bytes to the client until one of the two ends. It hands bytes on as
-// they come, except for an incomplete frame header or a possible marker of a query. It runs on a
-// loop, or on a goroutine if it may have to wait.
+// copier carries the upstream's bytes to the client until one of the two ends. It hands bytes on
+// as they come, except for an incomplete frame header or a possible marker of a query. It runs on
+// a loop, or on a goroutine if it may have to wait.
 type copier struct {
 	s       *Session
 	in      netpoll.Buffer
@@ -97,8 +97,8 @@ func (c *copier) end(stopped error) {
 	s.linger()
 }
 
-// relay forwards the bytes in c.in, without the answers to our queries, and keeps an incomplete end.
-// On a loop it stops before it would block. stop: a goroutine must go on.
+// relay forwards the bytes in c.in, without the answers to our queries, and keeps an incomplete
+// end. On a loop it stops before it would block. stop: a goroutine must go on.
 func (c *copier) relay(onLoop bool) (stop bool) {
 	s := c.s
 	if !s.out.enter(onLoop) {
@@ -132,8 +132,8 @@ func (c *copier) deliver(number uint64) {
 	}
 }
 
-// garbled ends the telling apart of frames: from here on everything passes, and lock commands go to
-// the upstream, which does not know them.
+// garbled ends the telling apart of frames: from here on everything passes, and lock commands go
+// to the upstream, which does not know them.
 func (c *copier) garbled() {
 	s := c.s
 	if !s.proto.SetGarbled() {
@@ -148,7 +148,8 @@ func (c *copier) garbled() {
 	})
 }
 
-// forward writes to the client. The first boundary bytes of b, if positive, end between two frames.
+// forward writes to the client. The first boundary bytes of b, if positive, end between two
+// frames.
 func (c *copier) forward(b []byte, boundary int) {
 	if c.err == nil {
 		c.err = c.s.out.forwardLocked(b, max(boundary, 0))

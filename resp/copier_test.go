@@ -15,8 +15,7 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// picky is a client's socket that takes no more at once than it likes, though all where one waits
-// for it.
+// picky is a client's socket. TryWrite takes as much as most returns, Write all.
 type picky struct {
 	net.Conn
 	got     []byte
@@ -35,13 +34,13 @@ func (p *picky) TryWrite(b []byte) (int, error) { return p.Write(b[:min(len(b), 
 // insertHeader is how pushes of ours begin, and no other frame.
 const insertHeader = ">1\r\n"
 
-// section is what comes, up to the answers to a question and behind it.
+// section is a part of the upstream's bytes, with the answers to at most one query.
 type section struct {
 	bytes  []byte
-	asked  bool   // the answers to a question are behind that
-	full   bool   // to a full one
-	within []byte // frames that nobody asked for, among its answers
-	behind []byte // replies behind it
+	asked  bool   // the answers to a query follow
+	full   bool   // it is a full query
+	within []byte // messages among its answers
+	behind []byte // replies after it
 	insert string // a push of ours becomes due then
 }
 
@@ -102,9 +101,9 @@ func copierTo(client net.Conn) *copier {
 	return newCopier(s)
 }
 
-// copyAll gives the sections to a copier, in pieces whose sizes next returns, and tells what the
-// client got, and how many replies were counted in each section. With onLoop set each piece is
-// first dealt with as on a loop, where the socket takes what most says.
+// copyAll gives the sections to a copier, in pieces whose sizes next returns. It returns the
+// client's bytes, and how many replies were counted in each section. With onLoop set each piece is
+// first relayed like on a loop, and the socket takes as much as most returns.
 func copyAll(t *testing.T, sections []section, next, most func() int, onLoop bool) (got string, counts []uint64) {
 	client := &picky{most: most}
 	c := copierTo(client)
@@ -167,9 +166,9 @@ func frames(in string) (all []string) {
 	return append(all, in[from:])
 }
 
-// TestCopierOnLoop: in whatever pieces replies come, and however little of them the client takes
-// at once on a loop, it gets them all in their order, pushes of ours between two frames, and as
-// many are counted. Byte by byte, hardly any are passed over at once.
+// TestCopierOnLoop: replies may come in any pieces, and the client may take any part of them at
+// once. It gets them all in their order, with our pushes between two frames, and the same number
+// is counted. Byte by byte, hardly any are passed over at once.
 func TestCopierOnLoop(t *testing.T) {
 	one, all := func() int { return 1 }, func() int { return netpoll.ChunkSize }
 	for seed := range uint64(5000) {

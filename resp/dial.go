@@ -10,8 +10,8 @@ import (
 
 // A failed dial is not repeated at once: a client that goes on sending, or thousands of them,
 // would keep the process busy with dialling. A client that comes within dialPause waits for its
-// end, and dials then. After a dial that took longer to fail, clients get its error at once, for as
-// long as the dial took, but for dialPauseMost at most.
+// end, and dials then. After a dial that took longer to fail, clients get its error at once, for
+// as long as the dial took, but for dialPauseMost at most.
 const (
 	dialPause     = 20 * time.Millisecond
 	dialPauseMost = time.Second

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// TestUpstreamUnreachable: each command is told, ours still run, and the next one dials again.
+// TestUpstreamUnreachable: each command gets the error, lock commands still run, and the next
+// command dials again.
 func TestUpstreamUnreachable(t *testing.T) {
 	network, addr := startRedis(t)
 	var down atomic.Bool
@@ -48,8 +49,7 @@ func TestUpstreamUnreachable(t *testing.T) {
 	c.expect("+PONG\r\n")
 }
 
-// TestFailedDialIsNotRepeatedAtOnce: what clients send while the upstream cannot be reached does
-// not dial each time.
+// TestFailedDialIsNotRepeatedAtOnce: not each request dials while the upstream cannot be reached.
 func TestFailedDialIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials, takes := 0, time.Duration(0)
@@ -77,7 +77,7 @@ func TestFailedDialIsNotRepeatedAtOnce(t *testing.T) {
 }
 
 // TestRefuseBehindBrokenFrames: the connection of a client whose bytes are refused ends at once,
-// also where the upstream's replies cannot be told apart.
+// even if the upstream's frame boundaries are lost.
 func TestRefuseBehindBrokenFrames(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -100,7 +100,7 @@ func TestRefuseBehindBrokenFrames(t *testing.T) {
 	c.send("PING\r\n")
 	c.expect("$x\r\n")
 	c.send("*1x\r\n")
-	c.expectEOF() // a reply of ours would stand anywhere
+	c.expectEOF() // there is no place for a reply of ours
 }
 
 // TestLastWordsWhileReadAhead: the upstream takes no more while a command of ours waits for its
@@ -167,8 +167,8 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 	}
 }
 
-// only returns the one session that there is. It waits for it: a client may connect and send before
-// the server has accepted it.
+// only returns the one session that there is. It waits for it: a client may connect and send
+// before the server has accepted it.
 func only(t *testing.T, s *Server) *Session {
 	t.Helper()
 	var first *Session

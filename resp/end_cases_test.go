@@ -9,9 +9,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// TestEndByClient: whoever keeps something for a connection learns that the client ended it, also
-// where a command of ours is in the way and where the end is first noticed by a reply that cannot
-// be written.
+// TestEndByClient: the function of OnEnd learns that the client ended the connection, even if a
+// lock command delays that, or if a reply that cannot be written is the first sign.
 func TestEndByClient(t *testing.T) {
 	network, addr := startRedis(t)
 	ends, enter := make(chan End, 10), make(chan struct{}, 10)
@@ -54,7 +53,7 @@ func TestEndByClient(t *testing.T) {
 			if strings.HasPrefix(tt.send, "LOCK wait") {
 				within(t, "command", enter)
 			}
-			if strings.Contains(tt.send, "QUIT") { // a reset overtakes what was not read yet
+			if strings.Contains(tt.send, "QUIT") { // a reset overtakes bytes that were not read yet
 				c.r.Peek(1)
 			}
 			tt.end(c)

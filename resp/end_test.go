@@ -101,8 +101,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestResetIsToldFirst: a command of ours behind a RESET runs once those who keep something for
-// the connection know of that. What it makes them keep must not be taken for something of before.
+// TestResetIsToldFirst: a lock command after a RESET runs when EndReset was reported. Otherwise
+// its lock would be taken for one from before the RESET.
 func TestResetIsToldFirst(t *testing.T) {
 	network, upstream := startRedis(t)
 	told, goOn, entered := make(chan End, 10), make(chan struct{}), make(chan struct{}, 10)

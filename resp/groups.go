@@ -8,8 +8,8 @@ import (
 )
 
 // Groups of commands as Redis' own documentation has them (COMMAND DOCS), without those whose
-// reply waits for another client or never comes: their time would not be the upstream's. Commands of
-// modules have a dot in their name.
+// reply waits for another client or never comes: their time would not be the upstream's. Commands
+// of modules have a dot in their name.
 const (
 	groupModule = "module"
 	groupOther  = "other"

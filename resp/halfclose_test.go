@@ -51,8 +51,8 @@ const (
 	busyScript = `EVAL "for i = 1, 100000000 do end" 0`
 )
 
-// TestHalfCloseWhileUpstreamIsBusy: a client that has ended its input loses nothing of what it sent
-// before, lock commands and the requests after them included, even if the upstream is busy.
+// TestHalfCloseWhileUpstreamIsBusy: a client that has ended its input loses no request that it
+// sent before, lock commands and the requests after them included, even if the upstream is busy.
 func TestHalfCloseWhileUpstreamIsBusy(t *testing.T) {
 	network, addr := startBusyable(t)
 	r := startRelay(t, network, addr, nil)
@@ -116,8 +116,8 @@ func TestHalfCloseBehindBlocking(t *testing.T) {
 	other.expect(":1\r\n:1\r\n:1\r\n:1\r\n$3\r\n1-1\r\n*4\r\n:0\r\n$-1\r\n$-1\r\n*-1\r\n")
 }
 
-// TestNoLockWhoseRestIsLost: the upstream may be busy while BLPOP waits in vain for its answer. Then
-// the lock command after it runs only if the request after that can run.
+// TestNoLockWhoseRestIsLost: the upstream may be busy while BLPOP waits in vain for its answer.
+// Then the lock command after it runs only if the request after that can run.
 func TestNoLockWhoseRestIsLost(t *testing.T) {
 	network, addr := startBusyable(t)
 	r := startRelay(t, network, addr, nil)

@@ -10,9 +10,8 @@ func (s *Session) InTransaction() bool { return s.proto.Standing().Mode == proto
 // would refuse ordinary commands.
 func (s *Session) Subscribed() bool { return s.proto.Standing().Mode == protocol.ModeSubscribed }
 
-// Authenticated reports whether the upstream said that the connection is logged in, by its own or by
-// the address's credentials. If not, it may still serve the connection if it wants no
-// password.
+// Authenticated reports whether the upstream said that the connection is logged in, by its own or
+// by the address's credentials. If not, it may still serve the connection if it wants no password.
 func (s *Session) Authenticated() bool { return s.proto.Authenticated() }
 
 // Refused reports whether the upstream said that the connection is not logged in.

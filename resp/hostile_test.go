@@ -14,8 +14,8 @@ import (
 )
 
 // TestReplicationBehindUnreadReplies: a client that does not read its replies and then speaks as a
-// replica stalls nobody else. The pump, on the loop, must not wait for the clientWriter, which the
-// copier holds while it writes: what that waits for is told by the same loop.
+// replica stalls no other client. The pump, on the loop, must not wait for the lock of outbound,
+// which the copier holds while it writes: the same loop must wake the copier.
 func TestReplicationBehindUnreadReplies(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -50,9 +50,9 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// TestForgedRefusal: who has learnt HELLO's marker from a monitor, and can have the upstream say
-// what they like, must not end a question before its own answers: these would reach the client,
-// and with them the secret of the other markers.
+// TestForgedRefusal: a client that has learnt HELLO's marker from a monitor, and controls a reply
+// of the upstream, must not end a query before its own answers. These would reach the client, and
+// with them the secret of the other markers.
 func TestForgedRefusal(t *testing.T) {
 	client := &picky{most: func() int { return 1 << 20 }}
 	c := copierTo(client)
@@ -87,8 +87,8 @@ func answered(c *copier, reply string) <-chan uint64 {
 	return c.s.proto.Answered()
 }
 
-// TestLateAnswerMeetsNextQuestion, with -race: the answer to a question that was given up comes
-// while the next one is asked.
+// TestLateAnswerMeetsNextQuestion, with -race: the answer to a query that was given up comes while
+// the next one is asked.
 func TestLateAnswerMeetsNextQuestion(t *testing.T) {
 	for i := range 3000 {
 		c := copierTo(&picky{})
@@ -123,7 +123,7 @@ func TestLockInSilenceBehindReplyOn(t *testing.T) {
 	c.expect("+OK\r\n*-1\r\n$5\r\nown:k\r\n")
 }
 
-// TestRefusalsAreBounded: a client that reads nothing while the upstream is away costs under 1 MB.
+// TestRefusalsAreBounded: a client that does not read while the upstream is away costs under 1 MB.
 func TestRefusalsAreBounded(t *testing.T) {
 	name := strings.Repeat("x", 40)
 	r := startRelay(t, "tcp", name, func(o *Options) {
@@ -139,7 +139,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 }
 
-// TestInlineArgumentsAreNotKept: what is kept of CLIENT is a few words, however it was sent.
+// TestInlineArgumentsAreNotKept: only a few words of CLIENT are kept, in both forms of a request.
 func TestInlineArgumentsAreNotKept(t *testing.T) {
 	var req scan.Requests
 	req.Scan([]byte("CLIENT" + strings.Repeat(" a", 32000) + "\n"))

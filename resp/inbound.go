@@ -45,7 +45,8 @@ func (in *inbound) arrived() {
 	in.counted = n
 }
 
-// hold keeps the bytes that have come after a running command. It reports whether they are too many.
+// hold keeps the bytes that have come after a running command. It reports whether they are too
+// many.
 func (in *inbound) hold() (tooMany bool) {
 	in.arrived()
 	in.held = in.counted > 0
@@ -53,8 +54,8 @@ func (in *inbound) hold() (tooMany bool) {
 	return in.counted >= aheadOwn
 }
 
-// takeAhead adds bytes that were read ahead. It reports whether there were any; err, once there are
-// none, is how reading ended.
+// takeAhead adds bytes that were read ahead. It reports whether there were any; err, once there
+// are none, is how reading ended.
 func (in *inbound) takeAhead() (ok bool, err error) {
 	ok, err = in.ahead.take(&in.buf)
 	if ok {

@@ -11,7 +11,7 @@ import (
 // held after a command, or read ahead.
 func TestInboundCountsOnce(t *testing.T) {
 	for _, tt := range []struct {
-		steps string // what happens: a digit adds that many bytes
+		steps string // a digit adds that many bytes; the others are calls
 		read  uint64
 		left  int
 		held  bool
@@ -66,7 +66,7 @@ func TestInboundHoldsOnlySoMuch(t *testing.T) {
 	}
 }
 
-// TestUplinkKeepsOrder: what the upstream does not take at once precedes later bytes.
+// TestUplinkKeepsOrder: bytes that the upstream does not take at once precede later ones.
 func TestUplinkKeepsOrder(t *testing.T) {
 	p := &picky{}
 	u := uplink{conn: p}

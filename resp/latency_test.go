@@ -92,7 +92,7 @@ func waitGone(t *testing.T, s *Server) {
 	}
 }
 
-// TestTimedLatency: what is told is the time the upstream took.
+// TestTimedLatency: the reported time is the upstream's.
 func TestTimedLatency(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -127,7 +127,7 @@ func TestTimedLatency(t *testing.T) {
 	}
 }
 
-// TestGroups: the groups are those that a Redis gives its commands.
+// TestGroups: the groups are Redis' own.
 func TestGroups(t *testing.T) {
 	network, addr := startRedis(t)
 	conn, err := (&net.Dialer{}).DialContext(context.Background(), network, addr)
@@ -148,7 +148,7 @@ func TestGroups(t *testing.T) {
 		switch {
 		case text == "summary":
 			name = last
-		case last == "group" && name != "": // the first behind summary; arguments have such names, too
+		case last == "group" && name != "": // the first after summary; arguments have such names, too
 			if group := groupOf([]byte(name)); !strings.Contains(name, "|") && scan.Classify([]byte(name)) == scan.KindPlain && group != "" && group != text {
 				t.Errorf("%s belongs to %s, not %s", name, text, group)
 			}

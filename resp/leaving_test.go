@@ -12,7 +12,7 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// within fails the test if ch gives nothing for 10 s.
+// within fails the test if ch gives no value for 10 s.
 func within[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -24,7 +24,7 @@ func within[T any](t *testing.T, what string, ch <-chan T) (v T) {
 }
 
 // TestResetDuringCommand: a client that resets the connection while its command runs cannot be
-// told the result, so that the handler is told (bug B3, B33).
+// sent the result, so that the handler is informed.
 func TestResetDuringCommand(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
@@ -78,9 +78,8 @@ func TestWriteWithoutReading(t *testing.T) {
 	}
 }
 
-// TestReadAheadIsBounded: a client that sends too much behind a command that runs is disconnected.
-// Else nobody would learn that it has left, with what it sent still to be read, and the command
-// would run on.
+// TestReadAheadIsBounded: a client that sends too much after a running command is disconnected.
+// The proxy could not notice its end before it has read all of that, and the command would run on.
 func TestReadAheadIsBounded(t *testing.T) {
 	network, addr := startRedis(t)
 	ends, enter := make(chan End, 10), make(chan struct{})
@@ -214,8 +213,7 @@ func TestHeldBackBytes(t *testing.T) {
 	}
 }
 
-// TestReencode: an upstream that cannot stand everything Redis does gets well-formed requests
-// only.
+// TestReencode: an upstream that needs Reencode gets well-formed requests only.
 func TestReencode(t *testing.T) {
 	const ping = "*1\r\n$4\r\nPING\r\n"
 	for _, tt := range []struct{ send, want, reply string }{
@@ -239,7 +237,7 @@ func TestReencode(t *testing.T) {
 			b, _ := io.ReadAll(upEnd)
 			got <- string(b)
 		}()
-		for i := range len(tt.send) { // byte by byte: what is mended may be spread over two reads
+		for i := range len(tt.send) { // byte by byte: mended bytes may come in two reads
 			s.in.buf.Grew(copy(s.in.buf.Room(), tt.send[i:i+1]))
 			s.pump.process()
 		}

@@ -35,7 +35,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestEndIsReportedOnce: the first event that ends the connection sets the reason. QUIT overrides it.
+// TestEndIsReportedOnce: the first event that ends the connection sets the reason. QUIT overrides
+// it.
 func TestEndIsReportedOnce(t *testing.T) {
 	type step struct {
 		event  event

@@ -62,9 +62,8 @@ func waitWatched(t *testing.T) {
 	}
 }
 
-// TestOthersAreNotCalledOnLoop: those who are told of the end of a connection, and the log, may
-// wait for others: for a pipe that nobody reads any more, as it may be. A loop must not, as all
-// its connections would.
+// TestOthersAreNotCalledOnLoop: the function of OnEnd, and the log, may block, for instance on a
+// pipe without a reader. A loop must not wait for them, because all its connections would.
 func TestOthersAreNotCalledOnLoop(t *testing.T) {
 	ends, logged := make(chan End, 10), make(chan string, 100)
 	network, upstream := answering(t, map[string]string{"PING": "+PONG\r\n", "RESET": "+RESET\r\n", "LOSE": "$x\r\n"})

@@ -11,8 +11,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// TestTurnEndBehindBegin: the loop tells of the end of a turn in which a command was begun, or
-// answered, when that is over.
+// TestTurnEndBehindBegin: the loop reports the end of a turn in which a command was begun, or
+// answered.
 func TestTurnEndBehindBegin(t *testing.T) {
 	network, upstream := startRedis(t)
 	var mu sync.Mutex

@@ -23,9 +23,9 @@ import (
 )
 
 // model is a small Redis: enough of one for every state that a connection can be in to matter. Its
-// replies tell which command they answer.
+// replies show which command they answer.
 type model struct {
-	ideal  bool // it answers our commands itself, as the proxy and a Redis together should
+	ideal  bool // it answers lock commands itself, like the proxy and a Redis together
 	ran    []string
 	tx     bool
 	dirty  bool
@@ -52,7 +52,7 @@ func (m *model) do(argv ...string) string {
 	return text
 }
 
-// reply is CLIENT REPLY; silent tells that nothing is answered.
+// reply is CLIENT REPLY; silent: no reply is sent.
 func (m *model) reply(what string) (silent bool) {
 	if m.mode = strings.ToLower(what); m.mode == "on" {
 		m.mode = ""
@@ -193,9 +193,9 @@ func readRequest(r *bufio.Reader) (argv []string) {
 	return argv
 }
 
-// chosen turns each byte of choices into a command that makes sense where it comes. While replies
-// are off no lock command comes: nobody could tell it from one of a blocked upstream without
-// waiting.
+// chosen turns each byte of choices into a command that makes sense in its place. While replies
+// are off no lock command comes: the proxy would have to wait, to distinguish that from a blocked
+// upstream.
 func chosen(choices []byte) (script [][]string) {
 	m := &model{ideal: true}
 	add := func(argv ...string) {
@@ -238,8 +238,8 @@ func chosen(choices []byte) (script [][]string) {
 	return script
 }
 
-// FuzzRelay: whatever a client sends, in whatever pieces, the upstream runs what is not ours, in
-// order, and the client gets what Redis and the proxy together should answer, in order.
+// FuzzRelay: a client sends any commands, in any pieces. The upstream runs all but the lock
+// commands, in order, and the client gets the replies of Redis and the proxy together, in order.
 func FuzzRelay(f *testing.F) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// recorded is an upstream that says nothing and records what is written to it. It is no socket, so
+// recorded is an upstream that never answers and records each write. It is no socket, so
 // that no loop watches it.
 type recorded struct {
-	net.Conn // a pipe, of which nothing comes
+	net.Conn // a pipe without a writer
 	writes   chan string
 	closed   chan struct{}
 	once     sync.Once
@@ -29,15 +29,15 @@ func (r *recorded) Close() error {
 	return r.Conn.Close()
 }
 
-// TestBrokenRequestsGoOutInOnePiece: what a client sends in one piece, the upstream gets in one,
-// also where it breaks off. Else the upstream could answer and close before the rest is written,
-// which then is a reset, and the answer is lost.
+// TestBrokenRequestsGoOutInOnePiece: the upstream gets a client's piece in one piece, even if the
+// requests in it break off. Otherwise the upstream could answer and close before the rest is
+// written, which causes a reset, and the answer is lost.
 func TestBrokenRequestsGoOutInOnePiece(t *testing.T) {
 	const ping, lock, garbage = "*1\r\n$4\r\nPING\r\n", "*3\r\n$4\r\nLOCK\r\n$1\r\na\r\n", "garbage\x00\r\n*1\r\n$4\r\nPING\r\n*3\r\n$4\r\nLOCK\r\n"
 	for _, tt := range []struct {
 		name   string
-		pieces []string // up to the last, each ends with what is held back
-		held   string   // what is held back of the first
+		pieces []string // up to the last, each ends with bytes that are held back
+		held   string   // the bytes of the first that are held back
 	}{
 		{"in a LOCK", []string{ping + "SET k v\r\n" + lock + ":1\r\n" + garbage}, ""},
 		{"in the header of a LOCK's argument", []string{ping + lock + "$x\r\n" + garbage}, ""},

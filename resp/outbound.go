@@ -204,8 +204,8 @@ func (o *outbound) close(err error) {
 	o.changed.Broadcast()
 }
 
-// endReplies ends the insertion of replies. It does not wait for mu, which a writer that the client
-// keeps waiting may hold.
+// endReplies ends the insertion of replies. It does not wait for mu, which a writer that the
+// client keeps waiting may hold.
 func (o *outbound) endReplies() {
 	o.noReply.Store(true)
 	o.changed.Broadcast()
@@ -230,10 +230,10 @@ func (d *delivery) finish(err error) {
 	}
 }
 
-// inputEnded is called with the end of the client's input, which may have come while a command ran.
-// If the client had closed the connection by then, its system refused the last reply, which counts
-// as not delivered. Only an orderly end counts: after a reset the client may have read the reply,
-// and its system not yet acknowledged it.
+// inputEnded is called with the end of the client's input, which may have come while a command
+// ran. If the client had closed the connection by then, its system refused the last reply, which
+// counts as not delivered. Only an orderly end counts: after a reset the client may have read the
+// reply, and its system not yet acknowledged it.
 func (d *delivery) inputEnded(err error, client net.Conn) {
 	f := d.unconfirmed
 	d.unconfirmed = nil

@@ -18,9 +18,9 @@ import (
 )
 
 // pump carries the client's bytes to the upstream until a lock command comes, lets the runner run
-// that, and goes on. It runs on a loop. If it may have to wait (to dial, to ask, for a lock command,
-// for a side that takes no more), it runs on a goroutine. If no loop watches the client, it runs on
-// redcon's goroutine, inside Read. One goroutine or loop at a time uses it.
+// that, and goes on. It runs on a loop. If it may have to wait (to dial, to ask, for a lock
+// command, for a side that takes no more), it runs on a goroutine. If no loop watches the client,
+// it runs on redcon's goroutine, inside Read. One goroutine or loop at a time uses it.
 type pump struct {
 	s        *Session
 	req      scan.Requests
@@ -59,8 +59,8 @@ var errWatched = errors.New("a loop watches the connection")
 // watch lets the loop read the client.
 func (p *pump) watch() { p.s.polled.Watch(&p.s.in.buf, p.s.runner.readOnLoop, p.s.runner.watchEnded) }
 
-// run pumps on a goroutine, for a client that a loop watches. stopped is why the loop watches it no
-// more.
+// run pumps on a goroutine, for a client that a loop watches. stopped is why the loop watches it
+// no more.
 func (p *pump) run(stopped error) {
 	err := p.serveClient(stopped)
 	if err == errWatched {
@@ -152,7 +152,8 @@ func (p *pump) next() error {
 	}
 }
 
-// receive processes the bytes that are there, and then reads more, until the pump has another task.
+// receive processes the bytes that are there, and then reads more, until the pump has another
+// task.
 func (p *pump) receive() error {
 	s := p.s
 	for more := true; more; {
@@ -227,8 +228,8 @@ func (p *pump) inputEnded(err error) error {
 	return err
 }
 
-// process forwards the bytes that are there, up to an incomplete request. stop: the pump has another
-// task, in p.step, or must not go on on a loop.
+// process forwards the bytes that are there, up to an incomplete request. stop: the pump has
+// another task, in p.step, or must not go on on a loop.
 func (p *pump) process() (stop bool) {
 	s := p.s
 	s.in.held = false
@@ -492,8 +493,8 @@ func (p *pump) malform(t *pass) {
 	p.reading, t.lock = readingMalformed, -1
 }
 
-// refuseRest ends the connection with Redis' error about the client's bytes, after the replies that
-// are still missing.
+// refuseRest ends the connection with Redis' error about the client's bytes, after the replies
+// that are still missing.
 func (p *pump) refuseRest() error {
 	s := p.s
 	if s.up.conn != nil && s.up.failed == nil && !s.proto.Garbled() {

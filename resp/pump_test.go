@@ -6,7 +6,8 @@ import (
 	"lockproxy/resp/internal/protocol"
 )
 
-// TestApply: what a request does to the pump, the replies of ours and the reason of the end.
+// TestApply is a table of effects, and the pump's next task, the replies of ours and the reason of
+// the end.
 func TestApply(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -14,10 +14,10 @@ import (
 
 // Limits on reading ahead while a lock command runs or waits. A client that writes without reading
 // must be read, or the upstream's replies, which precede ours, would never leave. Each connection
-// has aheadOwn. Connections that need more take it from aheadShared; while that is used up they are
-// not read. A client that sends more than aheadMost is disconnected; Redis does so with a client
-// that exceeds its query buffer. Without the limit the proxy could not notice a client's end before
-// it has read all of that.
+// has aheadOwn. Connections that need more take it from aheadShared; while that is used up they
+// are not read. A client that sends more than aheadMost is disconnected; Redis does so with a
+// client that exceeds its query buffer. Without the limit the proxy could not notice a client's
+// end before it has read all of that.
 const (
 	aheadOwn    = netpoll.ChunkSize
 	aheadMost   = 64 << 20
@@ -84,8 +84,8 @@ func (a *readAhead) startNow(before []byte) {
 	a.begin()
 }
 
-// begin is called by timer, which may go off while stop stops it. begin may then find that the next
-// command runs, and read ahead too early for that one, which does no harm.
+// begin is called by timer, which may go off while stop stops it. begin may then find that the
+// next command runs, and read ahead too early for that one, which does no harm.
 func (a *readAhead) begin() {
 	a.mu.Lock()
 	if a.phase != aheadArmed {

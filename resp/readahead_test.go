@@ -2,8 +2,8 @@ package resp
 
 import "testing"
 
-// TestQuitSearch: a QUIT is found once, in whatever pieces its bytes are shown, and where the pump
-// has dealt with what was before.
+// TestQuitSearch: a QUIT is found once, in any pieces of its bytes, also after the pump has
+// processed the bytes before it.
 func TestQuitSearch(t *testing.T) {
 	const ping, quit = "*1\r\n$4\r\nPING\r\n", "*1\r\n$4\r\nQUIT\r\n"
 	type piece struct {

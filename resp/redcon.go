@@ -59,7 +59,8 @@ func (c *redconConn) handshake() error {
 	return nil
 }
 
-// Write implements net.Conn: it inserts the reply of a lock command between the upstream's replies.
+// Write implements net.Conn: it inserts the reply of a lock command between the upstream's
+// replies.
 func (c *redconConn) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -82,7 +83,8 @@ func (c *redconConn) LocalAddr() net.Addr { return c.s.client.LocalAddr() }
 // RemoteAddr implements net.Conn.
 func (c *redconConn) RemoteAddr() net.Addr { return c.s.client.RemoteAddr() }
 
-// SetDeadline implements net.Conn. It has no effect: the session sets the deadlines of its sockets.
+// SetDeadline implements net.Conn. It has no effect: the session sets the deadlines of its
+// sockets.
 func (c *redconConn) SetDeadline(time.Time) error { return nil }
 
 // SetReadDeadline implements net.Conn. It has no effect, like SetDeadline.

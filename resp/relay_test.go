@@ -128,7 +128,7 @@ func (c *client) expect(want string) {
 	}
 }
 
-// expectEOF wants the other side to have closed, with nothing more to read.
+// expectEOF wants the other side to have closed, with no more bytes to read.
 func (c *client) expectEOF() {
 	c.t.Helper()
 	if rest, err := io.ReadAll(c.r); err != nil || len(rest) > 0 {
@@ -136,8 +136,8 @@ func (c *client) expectEOF() {
 	}
 }
 
-// TestStates is a transcript for each state that a connection can be in: what is sent, and what
-// must come back byte for byte.
+// TestStates is a transcript for each state that a connection can be in: the request, and the
+// reply byte for byte.
 func TestStates(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

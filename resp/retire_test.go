@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestRetire: connections with the old upstream end where nothing is cut off by it, the rest when
-// ctx ends; others go on.
+// TestRetire: connections with the old upstream end when that cuts off no reply, the rest when ctx
+// ends; others go on.
 func TestRetire(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

@@ -49,7 +49,7 @@ func TestLeavingWhileRetired(t *testing.T) {
 	}
 }
 
-// TestShutdownStorm, with -race: many connections are cut off; nothing starts behind the end.
+// TestShutdownStorm, with -race: many connections are cut off; no goroutine starts after the end.
 func TestShutdownStorm(t *testing.T) {
 	network, addr := startRedis(t)
 	for range 60 {

@@ -352,8 +352,8 @@ func (s *Server) Stats() Stats {
 	return all
 }
 
-// merged is the listener that redcon serves. It stays open until the last session has ended, because
-// redcon closes every connection after that.
+// merged is the listener that redcon serves. It stays open until the last session has ended,
+// because redcon closes every connection after that.
 type merged Server
 
 // Accept implements net.Listener.

@@ -20,8 +20,8 @@ import (
 //
 // Its parts own its state: life whether it may go on; proto the upstream's view of it; in the
 // client's bytes and out the way back; up the way to the upstream. The pump carries bytes from in
-// to up until a lock command comes, which the runner runs; a copier carries bytes from the upstream
-// to out.
+// to up until a lock command comes, which the runner runs; a copier carries bytes from the
+// upstream to out.
 //
 // A handler may call the exported methods while it runs its command.
 type Session struct {
@@ -95,8 +95,8 @@ func (s *Session) WatchPeer(timeout time.Duration) error {
 	return netpoll.WatchPeer(s.client, timeout)
 }
 
-// Address returns the client's address as text, for other people: host:port, or "unix" for a client
-// of a Unix socket. A handler may call it while it runs its command.
+// Address returns the client's address as text, for other people: host:port, or "unix" for a
+// client of a Unix socket. A handler may call it while it runs its command.
 func (s *Session) Address() string {
 	if s.address == "" {
 		s.address = "unix"
@@ -155,8 +155,8 @@ func (s *Session) finishUpstream(err error) {
 const lingerTime = time.Second
 
 // linger sends the client the end of input after the upstream closed, and makes the pump discard
-// the client's last bytes. If the socket were closed with unread input, the kernel would throw away
-// the replies that the client has not fetched.
+// the client's last bytes. If the socket were closed with unread input, the kernel would throw
+// away the replies that the client has not fetched.
 func (s *Session) linger() {
 	s.life.end(eventUpstreamEnd, EndProxy)
 	netpoll.CloseWrite(s.client)

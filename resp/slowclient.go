@@ -12,8 +12,8 @@ const paceSteps = 8
 // count as slow: a large value may take its time, one byte now and then may not.
 const slowBytes = 64 << 10
 
-// progress counts how far a client has got with reading and writing. Counting costs the session next
-// to no time; Server.watchPace looks at the counts.
+// progress counts how far a client has got with reading and writing. Counting costs the session
+// next to no time; Server.watchPace looks at the counts.
 type progress struct {
 	read atomic.Uint64 // bytes that came from the client
 

@@ -106,7 +106,7 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Close() error   { close(l.conns); return nil }
 func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "bubble", Net: "unix"} }
 
-// TestSlowClients: each is disconnected when its time is over, and nobody else.
+// TestSlowClients: each is disconnected when its time has passed, and no other client.
 func TestSlowClients(t *testing.T) {
 	lives := func(c net.Conn) bool {
 		c.SetWriteDeadline(time.Now().Add(time.Millisecond))

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestCloseBehindPipeline: what a client has sent behind a command before it closed the connection
-// says nothing of the reply, which counts as not delivered as it does without.
+// TestCloseBehindPipeline: requests that a client has sent after a command, before it closed the
+// connection, do not confirm the reply, which counts as not delivered.
 func TestCloseBehindPipeline(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

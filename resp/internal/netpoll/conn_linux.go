@@ -14,8 +14,8 @@ import (
 
 // Conn is a TCP or Unix socket that Loops watches in place of the runtime's poller. It is a
 // net.Conn that is safe for concurrent use by one reader and one writer. The reader is a goroutine
-// in Read, ReadInto or Receive, or a watch. A second reader gets an error, and so does a second writer
-// that would have to wait.
+// in Read, ReadInto or Receive, or a watch. A second reader gets an error, and so does a second
+// writer that would have to wait.
 type Conn struct {
 	loops         *Loops
 	local, remote net.Addr

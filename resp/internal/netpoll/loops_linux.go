@@ -37,8 +37,8 @@ type Loops struct {
 }
 
 // NewLoops returns loops without a socket; they start with the first. turnEnd, if not nil, is
-// called by a worker that has served sockets, at the end of the turn: it may write there, once, all
-// that their callbacks have queued. Several workers may call it at a time. It must neither
+// called by a worker that has served sockets, at the end of the turn: it may write there, once,
+// all that their callbacks have queued. Several workers may call it at a time. It must neither
 // block nor panic.
 func NewLoops(turnEnd func()) *Loops {
 	most := runtime.GOMAXPROCS(0)

@@ -34,9 +34,9 @@ func isTCP(c net.Conn) bool {
 	return tcp
 }
 
-// Refused reports whether the other side refused the last bytes written to a TCP connection: it had
-// closed the connection, and not only its sending half. Refused waits until that is known, at most
-// 200ms. It is false if that is not known.
+// Refused reports whether the other side refused the last bytes written to a TCP connection: it
+// had closed the connection, and not only its sending half. Refused waits until that is known, at
+// most 200ms. It is false if that is not known.
 func Refused(c net.Conn) bool {
 	if !isTCP(c) {
 		return false

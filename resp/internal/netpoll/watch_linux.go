@@ -20,8 +20,8 @@ const (
 	gateRunning                  // the loop has it in the queue or in hand; it looks at ready and err afterwards
 )
 
-// gate is one direction of a Conn. A goroutine or a loop waits at it until the socket is ready, the
-// deadline passes or the socket is closed. Safe for concurrent use.
+// gate is one direction of a Conn. A goroutine or a loop waits at it until the socket is ready,
+// the deadline passes or the socket is closed. Safe for concurrent use.
 type gate struct {
 	mu    sync.Mutex // held during the system calls of this direction, so that the descriptor stays
 	timer *time.Timer
@@ -125,8 +125,9 @@ func (c *Conn) expire(g *gate, timer **time.Timer) {
 	c.failUnlock(g, os.ErrDeadlineExceeded)
 }
 
-// watch says how the loop processes the bytes of a Conn. In gateRunning it belongs to the worker that
-// has the Conn in hand, otherwise to the holder of in.mu. The field again needs in.mu in any case.
+// watch says how the loop processes the bytes of a Conn. In gateRunning it belongs to the worker
+// that has the Conn in hand, otherwise to the holder of in.mu. The field again needs in.mu in any
+// case.
 type watch struct {
 	buf     *Buffer
 	use     func() (stop bool)
@@ -201,8 +202,8 @@ func (c *Conn) event(events uint32) {
 	c.in.mu.Unlock()
 }
 
-// fill reads one piece of a Conn from the queue, unless Requeue was called. some is false if use must
-// not be called: the Conn is then watched again, or its watch has ended.
+// fill reads one piece of a Conn from the queue, unless Requeue was called. some is false if use
+// must not be called: the Conn is then watched again, or its watch has ended.
 func (c *Conn) fill() (some bool) {
 	c.in.mu.Lock()
 	if c.watch.again && c.in.err == nil {

@@ -34,8 +34,8 @@ func (w *worker) run() {
 	}
 }
 
-// work serves until no socket is ready or goroutines wait to run. rest: the worker is not needed any
-// more.
+// work serves until no socket is ready or goroutines wait to run. rest: the worker is not needed
+// any more.
 func (w *worker) work() (rest bool) {
 	ls, began := w.loops, time.Now()
 	ls.mu.Lock()

@@ -3,7 +3,8 @@ package protocol
 import "lockproxy/resp/internal/scan"
 
 // changes is the set of changes that the client's requests may have made to a connection since the
-// upstream was asked. The replies to them are not looked at. A change noted in vain costs one query.
+// upstream was asked. The replies to them are not looked at. A change noted in vain costs one
+// query.
 type changes uint8
 
 const (

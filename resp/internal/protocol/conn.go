@@ -1,9 +1,9 @@
 // Package protocol decides when a lock command may run on a connection to Redis.
 //
 // A [Conn] follows the requests that a client sends and the replies that the upstream gives, and
-// says whether the next lock command runs, is forwarded or is dropped, or whether the upstream must
-// be asked first. A [Reader] counts the replies and removes the answers to our own queries. The
-// package reads bytes and returns bytes; it knows no sockets, clocks or goroutines.
+// says whether the next lock command runs, is forwarded or is dropped, or whether the upstream
+// must be asked first. A [Reader] counts the replies and removes the answers to our own queries.
+// The package reads bytes and returns bytes; it knows no sockets, clocks or goroutines.
 package protocol
 
 import (
@@ -92,8 +92,8 @@ func (c *Conn) Standing() Standing { return c.standing }
 // AskAgain makes the next lock command ask the upstream.
 func (c *Conn) AskAgain() { c.changes |= unsure }
 
-// RESP3 reports whether the client speaks RESP3: the upstream said so, and no request since may have
-// changed it. Safe for concurrent use.
+// RESP3 reports whether the client speaks RESP3: the upstream said so, and no request since may
+// have changed it. Safe for concurrent use.
 func (c *Conn) RESP3() bool { return c.resp3.Load() }
 
 // AtRest reports whether no reply is missing and no transaction is open. It does not look at
@@ -117,8 +117,8 @@ func (c *Conn) Decide() Decision {
 	return Ask
 }
 
-// mustAsk reports whether a lock command asks even if no request may have changed the standing: the
-// connection is not known to be logged in as more than a guest.
+// mustAsk reports whether a lock command asks even if no request may have changed the standing:
+// the connection is not known to be logged in as more than a guest.
 func (c *Conn) mustAsk() bool { return !c.standing.LoggedIn || c.guest() }
 
 // silent reports whether replies were found to be off, and no reply has come since.

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGuests: where connections begin as a user with few rights, whoever may be that one does not
-// count as logged in, and is asked again; also where the rights were taken away later.
+// TestGuests: if connections begin as a user with few rights, a client that may be that user does
+// not count as logged in, and is asked again; also if the rights were taken away later.
 func TestGuests(t *testing.T) {
 	guest := Standing{LoggedIn: true, Asked: true, User: DefaultUser}
 	with := func(change func(*Standing)) Standing {
@@ -17,7 +17,7 @@ func TestGuests(t *testing.T) {
 	for name, tt := range map[string]struct {
 		standing Standing
 		limited  bool
-		asks, in bool // it is to be asked again; it counts as logged in
+		asks, in bool // the upstream must be asked again; the client counts as logged in
 	}{
 		"new":                       {Standing{}, false, true, false},
 		"not logged in":             {Standing{Asked: true, User: DefaultUser}, false, true, false},
@@ -64,7 +64,7 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// TestDecide is a table of what is known of a connection, and the fate of the next lock command.
+// TestDecide is a table of connections, and the fate of the next lock command.
 func TestDecide(t *testing.T) {
 	in := Standing{LoggedIn: true, User: DefaultUser}
 	for _, tt := range []struct {
@@ -107,7 +107,7 @@ func TestConclude(t *testing.T) {
 		hello, whoami string
 		passed        bool
 		want          Decision
-		changes       changes // what is left of all of them
+		changes       changes // the changes that are kept of all
 	}{
 		{"nothing but how far", asks{}, "", "", false, Run, monitor | multi | quit},
 		{"full", asks{standing: true, user: true}, helloArray, alice, false, Run, monitor | multi | quit},

@@ -61,8 +61,8 @@ type queries struct {
 // digits are a secret.
 type digits [secretDigits]byte
 
-// Digits of a marker's name: 93 random bits, the query's number, and the role. They are digits as a
-// server may change the case of letters.
+// Digits of a marker's name: 93 random bits, the query's number, and the role. They are digits as
+// a server may change the case of letters.
 const (
 	secretDigits = 28
 	numberDigits = 11
@@ -129,8 +129,8 @@ func (qs *queries) ask(what asks) []byte {
 	return b
 }
 
-// giveUp ends the waiting for the pending query. Its answers are still removed if they come, but no
-// bytes are held back to recognise them: they may be the last that come for long.
+// giveUp ends the waiting for the pending query. Its answers are still removed if they come, but
+// no bytes are held back to recognise them: they may be the last that come for long.
 func (qs *queries) giveUp() {
 	if q := qs.pending.Load(); q != nil {
 		given := *q

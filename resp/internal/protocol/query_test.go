@@ -9,8 +9,7 @@ import (
 	"lockproxy/resp/internal/scan"
 )
 
-// What an upstream says to the requests of a question, where nothing is special about the
-// connection.
+// The answers of an upstream to the requests of a query, on an ordinary connection.
 const (
 	openAnswer  = "-ERR unknown command '{open}', with args beginning with: \r\n"
 	endAnswer   = "-ERR unknown command '{end}', with args beginning with: \r\n"
@@ -35,9 +34,9 @@ const (
 var helloArray = "*14\r\n" + strings.TrimPrefix(helloMap, "%7\r\n")
 
 // TestQuestion gives transcripts of what an upstream says to a copier, in one piece, in small
-// ones, and cut in two at many places. What stands between « and » must be cut out and the rest
+// ones, and cut in two at many places. The bytes between « and » must be removed and the rest
 // reach the client. {ask} asks a question, and {giveUp} is when its asker gives up; the other
-// braces stand for names of markers.
+// braces are names of markers.
 func TestQuery(t *testing.T) {
 	full, named := asks{standing: true}, asks{standing: true, user: true}
 	skip := asks{standing: true, user: true, skip: true}
@@ -47,7 +46,7 @@ func TestQuery(t *testing.T) {
 		asks          asks
 		text          string
 		hello, whoami string   // the answers that are handed over
-		passed        bool     // the request behind CLIENT REPLY SKIP was answered
+		passed        bool     // the request after CLIENT REPLY SKIP was answered
 		met           []uint64 // the questions that are answered
 	}{
 		{"how far it has got", asks{}, "+OK\r\n:1\r\n{ask}$1\r\na\r\n«" + endAnswer + "»+OK\r\n", "", "", false, []uint64{1}},
@@ -119,7 +118,7 @@ func TestQuery(t *testing.T) {
 		{"an error that is longer than any answer", asks{}, "{ask}-ERR " + strings.Repeat("x", maxAnswer) + "\r\n«" + endAnswer + "»", "", "", false, []uint64{1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			size := 0 // of what the upstream says
+			size := 0 // of the upstream's bytes
 			run := func(next func(left int) int, how string) {
 				t.Helper()
 				h := newHearing()
@@ -171,7 +170,7 @@ func TestLateAnswerIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestQueryRequests: what the upstream is sent.
+// TestQueryRequests is a table of queries and their requests.
 func TestQueryRequests(t *testing.T) {
 	const open, end, skip = "*1\r\n$40\r\n{open}\r\n", "*1\r\n$40\r\n{end}\r\n", "*1\r\n$40\r\n{skip}\r\n"
 	const hello, ping, option = "*1\r\n$5\r\nHELLO\r\n", "*1\r\n$4\r\nPING\r\n", "*3\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$40\r\n{hello}\r\n"
@@ -209,7 +208,7 @@ func newAsked() *queries {
 // older makes the names in text those of the question before.
 func older(text string) string { return strings.ReplaceAll(text, "{", "{older ") }
 
-// hearing is a Reader with its client, as the copier uses it.
+// hearing is a Reader with its client. It replaces the copier.
 type hearing struct {
 	conn    Conn
 	reader  Reader

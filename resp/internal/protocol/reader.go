@@ -73,8 +73,8 @@ func (r *Reader) passScalars(s *split) bool {
 	return true
 }
 
-// frame reads on to the end of a frame, or of the bytes; with step set to the end of an element. It
-// reports whether it has read any.
+// frame reads on to the end of a frame, or of the bytes; with step set to the end of an element.
+// It reports whether it has read any.
 func (r *Reader) frame(s *split, step bool) bool {
 	read := r.frames.Next
 	if step {

@@ -7,7 +7,7 @@ import (
 )
 
 // TestLearn is a table of what an upstream says to HELLO, or to PING in its place, and to ACL
-// WHOAMI, and what the connection is then.
+// WHOAMI, and the standing of the connection then.
 func TestLearn(t *testing.T) {
 	const unknown = "-ERR unknown command `HELLO`, with args beginning with: \r\n"
 	const arity = "-ERR wrong number of arguments for 'hello' command\r\n"

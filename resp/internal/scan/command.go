@@ -6,8 +6,8 @@ import (
 	"lockproxy/stat"
 )
 
-// Kind classifies requests by their effect on the standing of a connection. Nearly all commands are
-// KindPlain: each has one reply of its own and does not change the standing.
+// Kind classifies requests by their effect on the standing of a connection. Nearly all commands
+// are KindPlain: each has one reply of its own and does not change the standing.
 type Kind uint8
 
 const (

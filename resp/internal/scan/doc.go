@@ -1,5 +1,5 @@
-// Package scan finds requests and replies in the bytes of the Redis protocol, which may come in any
-// pieces. It knows no sockets and keeps very few of the bytes.
+// Package scan finds requests and replies in the bytes of the Redis protocol, which may come in
+// any pieces. It knows no sockets and keeps very few of the bytes.
 //
 // Requests cuts a client's bytes exactly where Redis cuts them (networking.c); Replies cuts an
 // upstream's, RESP2 and RESP3.

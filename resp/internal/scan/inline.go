@@ -63,8 +63,8 @@ func inlineArg(line []byte, i int) ([]byte, int, error) {
 	return arg, i, nil
 }
 
-// escape reads the escape sequence at the start of b, which begins with a backslash, and returns how
-// many bytes beyond it belong to it.
+// escape reads the escape sequence at the start of b, which begins with a backslash, and returns
+// how many bytes beyond it belong to it.
 func escape(b []byte) (byte, int) {
 	if len(b) >= 4 && b[1] == 'x' {
 		hi, ok1 := hexDigit(b[2])

@@ -21,8 +21,8 @@ func (q *Requests) passPlain(b []byte) (n int) {
 	return n
 }
 
-// WholeLock reports whether b begins with a lock command that is complete and in the usual form. If
-// it returns false, b may begin with one too.
+// WholeLock reports whether b begins with a lock command that is complete and in the usual form.
+// If it returns false, b may begin with one too.
 func WholeLock(b []byte) bool { return len(b) > 0 && b[0] == '*' && wholeRequest(b, KindLock) > 0 }
 
 // wholeRequest is the length of the request at the front of b, which begins with '*', if it is of

@@ -24,8 +24,8 @@ type level struct {
 // frame, together with the attributes in front of it; a frame of type > is a push and no reply. It
 // keeps none of the bytes.
 //
-// A frame of an unknown type is taken for a line. If a length cannot be read, Broken is set for good,
-// and no later frame is found.
+// A frame of an unknown type is taken for a line. If a length cannot be read, Broken is set for
+// good, and no later frame is found.
 //
 // The zero value is at the start of a connection. Not safe for concurrent use.
 type Replies struct {

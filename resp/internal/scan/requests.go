@@ -20,8 +20,8 @@ const (
 )
 
 // Limits on the bytes kept of a lock command. The longest valid one has 26 arguments, 16 of them
-// keys, of up to 1,024 bytes each. So a command of which something is cut off is refused anyway: it
-// has too many arguments, or one that is too long.
+// keys, of up to 1,024 bytes each. So a command of which something is cut off is refused anyway:
+// it has too many arguments, or one that is too long.
 const (
 	keepArgs = 32
 	keepArg  = 2048
@@ -56,8 +56,8 @@ const (
 // At a byte that is wrong for Redis it stops for good, so that it never takes data for a lock
 // command.
 //
-// With Strict set it also prepares the bytes for a parser that cannot be trusted with all bytes that
-// Redis accepts or refuses: line ends are mended in place, empty requests left out, inline
+// With Strict set it also prepares the bytes for a parser that cannot be trusted with all bytes
+// that Redis accepts or refuses: line ends are mended in place, empty requests left out, inline
 // requests handed over in Argv, limits enforced.
 //
 // The zero value is at the start of a connection. Not safe for concurrent use.
@@ -150,8 +150,8 @@ func (k Kind) keeps() int {
 	return 0
 }
 
-// MayBlock reports whether the notable request that has ended may wait for another client before it
-// is answered.
+// MayBlock reports whether the notable request that has ended may wait for another client before
+// it is answered.
 //
 //	> XREAD [COUNT n] [BLOCK ms] STREAMS key id
 //	> XREADGROUP GROUP name consumer [COUNT n] [BLOCK ms] [NOACK] STREAMS key id
@@ -172,8 +172,8 @@ func (q *Requests) MayBlock() bool {
 	return int64(len(q.Argv)) < q.Args // BLOCK may be an argument that was not kept
 }
 
-// Arg returns argument i of a request whose arguments are kept, in the form that Redis compares: in
-// lower case, up to a zero byte.
+// Arg returns argument i of a request whose arguments are kept, in the form that Redis compares:
+// in lower case, up to a zero byte.
 func (q *Requests) Arg(i int) string {
 	if i >= len(q.Argv) {
 		return ""
@@ -198,8 +198,8 @@ func (q *Requests) keep(b []byte, limit int) {
 	*arg = append(*arg, b[:n]...)
 }
 
-// argEnded counts an argument whose body has ended and reports whether a notable request ended with
-// it.
+// argEnded counts an argument whose body has ended and reports whether a notable request ended
+// with it.
 func (q *Requests) argEnded() bool {
 	if q.long {
 		q.Kind, q.long = Classify(q.Argv[0]), false
