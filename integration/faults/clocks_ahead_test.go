@@ -171,7 +171,7 @@ func TestClockEightPercentFast(t *testing.T) {
 			t.Logf("8 %% were noticed after %v: %s", time.Since(start), reason)
 			break
 		}
-		if time.Since(start) > 8*time.Second {
+		if time.Since(start) > time.Minute {
 			t.Fatalf("8 %% were not noticed in %v: %q", time.Since(start), reason)
 		}
 		if steady := lab.ReasonOf(host, 0); steady != "" {

@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,10 +39,12 @@ func standing(t testing.TB, m *lab.Redis, key string) (list []history.Found) {
 		if value := m.Do(t, "GET", key); value != lab.Null2 {
 			list = append(list, history.Found{Value: lab.Scalar(value), Left: left})
 		}
-	case "zset": // the secret of each holder has its end as the score, and its entry a negative number
+	case "zset": // '=' and a holder's secret has its end and slot as the score; its entry has a negative one
 		ends := make(map[string]string)
 		for pair := range slices.Chunk(lab.Fields(m.Do(t, "ZRANGE", key, "1000", "+inf", "BYSCORE", "WITHSCORES")), 2) {
-			ends[pair[0]] = pair[1]
+			if secret, holder := strings.CutPrefix(pair[0], "="); holder {
+				ends[secret] = pair[1]
+			}
 		}
 		const secret, fence = 40, len("S000") // where the secret ends in an entry, and where the fence begins after it
 		for _, entry := range lab.Fields(m.Do(t, "ZRANGE", key, "-inf", "(0", "BYSCORE")) {
@@ -62,11 +65,11 @@ func standing(t testing.TB, m *lab.Redis, key string) (list []history.Found) {
 	return slices.DeleteFunc(list, func(f history.Found) bool { return f.Left == 0 })
 }
 
-// untilThen is how long it is, by a master's clock, until a Unix time in milliseconds; 0 where that
-// is over.
+// untilThen returns the time, by a master's clock, until the end of a holder, or 0 after it. The score
+// is the end in Unix milliseconds and, in its last three digits, the slot.
 func untilThen(t testing.TB, m *lab.Redis, end string) time.Duration {
 	t.Helper()
 	now := lab.Fields(m.Do(t, "TIME"))
-	ms := lab.Number(t, end) - lab.Number(t, now[0])*1000 - lab.Number(t, now[1])/1000
+	ms := lab.Number(t, end)/1000 - lab.Number(t, now[0])*1000 - lab.Number(t, now[1])/1000
 	return time.Duration(max(0, ms)) * time.Millisecond
 }

@@ -23,7 +23,7 @@ func TestLimitOfTen(t *testing.T) {
 	if most > limit {
 		t.Errorf("%d held one of %d slots", most, limit)
 	}
-	if usage < 0.5/float64(lab.Slack) { // 0.95 on a machine with nothing else to do
+	if usage < 0.1 { // 0.95 on a machine with nothing else to do
 		t.Errorf("the slots were in use for %.1f %% of the time while others waited", 100*usage)
 	}
 	c.wantLegal()

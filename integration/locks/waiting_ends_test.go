@@ -150,7 +150,7 @@ func TestClientTimesOut(t *testing.T) {
 		start := time.Now()
 		token, at := lab.WantToken(t, what, granted)
 		took := at.Sub(start)
-		if late = took > 700*time.Millisecond*lab.Slack; late {
+		if late = took > 4*time.Second; late { // half of the ttl of what is left to it
 			t.Logf("%s: granted after %v", what, took)
 		}
 		p.Far.Unlock("job", token)

@@ -23,7 +23,7 @@ func TestSuiteMulti(t *testing.T) {
 		{"DISCARD forgets what was watched", []string{"a WATCH x", "b SET x 10", "a MULTI", "a DISCARD", "a MULTI", "a PING", "a EXEC"}, "PONG"},
 		{"WATCH and FLUSHALL", []string{"a SET x 30", "a WATCH x", "b FLUSHALL", "a MULTI", "a PING", "a EXEC", "a WATCH x", "b FLUSHDB", "a MULTI",
 			"a PING", "a EXEC"}, "PONG"},
-		{"WATCH of what expires", []string{"a SET x foo PX 500", "a WATCH x", "b? EXISTS x = :0", "a MULTI", "a PING", "a EXEC"}, `*-1\r\n`},
+		{"WATCH of what expires", []string{"a SET x foo PX 3000", "a WATCH x", "b? EXISTS x = :0", "a MULTI", "a PING", "a EXEC"}, `*-1\r\n`},
 		{"WATCH and SWAPDB", []string{"a WATCH x", "b SELECT 1", "b SET x 1", "b SWAPDB 0 1", "a MULTI", "a PING", "a EXEC"}, `*-1\r\n`},
 		{"blocking inside", []string{"a MULTI", "a BLPOP empty 0", "a BRPOPLPUSH empty1 empty2 0", "a XREAD BLOCK 0 STREAMS s $", "a WAIT 1 0", "a EXEC"},
 			`*-1\r\n`},
