@@ -28,9 +28,9 @@ type loopCall struct {
 // and returns. It never blocks. The answer that decides writes the reply to conn and calls done,
 // once, maybe before Begin returns.
 //
-// Begin returns false, and has done nothing, for other commands, for LOCK with WAIT, for UNLOCK and
-// EXTEND with KEYS, KEEP or SHARED, and where the upstream must be asked whether the client may
-// lock. Then the handlers of Register must run the command.
+// Begin returns false, without an effect, for other commands, for LOCK with WAIT, for UNLOCK and
+// EXTEND with KEYS, KEEP or SHARED, and if only the upstream knows whether the client may lock.
+// Then the handlers of Register must run the command.
 //
 // conn and cmd are as handlers get them. Begin does not use cmd after it has returned.
 func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begun bool) {

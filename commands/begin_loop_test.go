@@ -99,7 +99,7 @@ func TestBegunAndGone(t *testing.T) {
 	}
 }
 
-// awaitDrain returns when nobody listens at addr any more.
+// awaitDrain waits until addr refuses connections.
 func awaitDrain(t *testing.T, addr string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {

@@ -47,7 +47,7 @@ func (f *fakeLocker) ExtendAsync(_ context.Context, r quorum.ExtendRequest, done
 	f.answer(func() { done(f.extend(append([]string{r.Key}, r.Keys...), r.Token, r.TTL, r.Share)) })
 }
 
-// beginFirst is a handler that begins what can be begun, as an event loop does.
+// beginFirst is a handler that tries Begin first, like an event loop.
 type beginFirst struct {
 	t        *testing.T
 	service  *Service
@@ -72,7 +72,7 @@ func (b *beginFirst) ServeRESP(conn redcon.Conn, cmd redcon.Command) {
 	}
 }
 
-// state is what a command changes.
+// state returns everything that a command changes.
 func (b *beginFirst) state() string {
 	b.locker.told.mu.Lock()
 	told := len(b.locker.told.all)
@@ -95,7 +95,7 @@ func redisDial(t *testing.T) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// reports are what Options.Report was told.
+// reports are the events that Options.Report received.
 type reports struct {
 	mu  sync.Mutex
 	all []string
@@ -210,7 +210,7 @@ func (p knownPermission) MayWrite(context.Context, string, string) (string, erro
 	return "", errors.New("asked")
 }
 
-// TestNotBegun: what must wait is not begun, and nothing has happened then; the handler does it.
+// TestNotBegun: Begin leaves commands that must wait to the handler, without an effect.
 func TestNotBegun(t *testing.T) {
 	token := aToken.String()
 	for _, tt := range []struct {
@@ -247,7 +247,7 @@ func TestNotBegun(t *testing.T) {
 	}
 }
 
-// TestArgumentsComeFirst: what is wrong with the arguments is told without asking anybody.
+// TestArgumentsComeFirst: wrong arguments are refused before the upstream or a master is asked.
 func TestArgumentsComeFirst(t *testing.T) {
 	for _, w := range ways {
 		c, r, locker, _ := startAs(t, w, func(o *Options) { o.Gate = &fakeGate{unknown: true}; o.Permission = &fakePermission{} })
@@ -257,8 +257,8 @@ func TestArgumentsComeFirst(t *testing.T) {
 	}
 }
 
-// TestUnlockEndsRenewal: before the masters are asked to release the token of a session lock
-// nobody renews it any more.
+// TestUnlockEndsRenewal: the renewal of a session lock ends before the masters are asked to release
+// its token.
 func TestUnlockEndsRenewal(t *testing.T) {
 	for _, w := range ways {
 		locker := &fakeLocker{held: true, later: w == elsewhere}
@@ -280,7 +280,7 @@ func TestUnlockEndsRenewal(t *testing.T) {
 	}
 }
 
-// panicking panics in AcquireAsync, before or after it has told the answer.
+// panicking panics in AcquireAsync, before or after it has passed on the answer.
 type panicking struct {
 	*fakeLocker
 	late chan func() // gets the answer that comes later; nil: it comes before
@@ -329,7 +329,7 @@ func TestBegunPanics(t *testing.T) {
 			}
 			if tt.want[0] == '-' {
 				if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
-					t.Errorf("%s: %s: behind the reply came %q %v, want the end", w, tt.what, rest, err)
+					t.Errorf("%s: %s: after the reply came %q %v, want the end", w, tt.what, rest, err)
 				}
 			}
 			if got := locker.told.take(); got != tt.report || locker.begun.Load() != 1 {
@@ -343,7 +343,7 @@ type panicPermission struct{ Permission }
 
 func (panicPermission) Known(string, string) (string, bool) { panic("as told") }
 
-// panicError panics when somebody looks which error it is.
+// panicError panics when errors.Is looks at it.
 type panicError struct{ error }
 
 func (panicError) Is(error) bool { panic("as told") }

@@ -25,7 +25,7 @@ import (
 
 var aToken = quorum.Token{Fence: 7, Secret: strings.Repeat("0123456789", 4)}
 
-// fakeLocker grants or fails as told, and notes what it was asked.
+// fakeLocker grants or fails as its fields say, and records its calls.
 type fakeLocker struct {
 	mu    sync.Mutex
 	asked []string
@@ -40,8 +40,8 @@ type fakeLocker struct {
 	told  reports
 	owner atomic.Value // the label of the last Acquire
 
-	releasing func() // called when a release is asked for; nil: nothing
-	extending func() // the same of an extension
+	releasing func() // called for each release; may be nil
+	extending func() // the same for extensions
 
 	masters []stat.Master
 	load    stat.Load
@@ -77,7 +77,7 @@ func (f *fakeLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Lease,
 	return lease, f.err
 }
 
-// kindOf is what is special about a request.
+// kindOf returns the keys, the mode and the limit of a request as text.
 func kindOf(r *quorum.Request) (text string) {
 	if len(r.Keys) > 0 {
 		text += fmt.Sprintf(" and %q", r.Keys)
@@ -166,7 +166,7 @@ const (
 
 var ways = []way{byHandler, atOnce, elsewhere}
 
-// start serves the commands without an upstream and returns a connection and what it stands on.
+// start serves the commands without an upstream and returns a connection and the fakes.
 func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeLocker, *fakeGate) {
 	t.Helper()
 	return startAs(t, byHandler, change)
@@ -444,7 +444,7 @@ func testFailures(t *testing.T, w way) {
 	}
 }
 
-// TestGate: arguments are checked before authentication, and nobody may lock while it is not known
+// TestGate: arguments are checked before authentication, and LOCK is refused while it is not known
 // whether the upstream wants a password.
 func TestGate(t *testing.T) {
 	for _, w := range ways {

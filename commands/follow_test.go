@@ -18,15 +18,15 @@ import (
 type simMasters struct {
 	mu        sync.Mutex
 	info      quorum.Info
-	until     time.Time     // the holder goes; zero: never
+	until     time.Time     // the holder leaves; zero: never
 	older     time.Duration // the lock lives so much longer with an older holder, of the fence before
 	err       error
 	asked     []time.Duration // since the start of the bubble
 	following int
 	changed   func()
-	onAsk     func() // called when a question begins; nil: nothing
+	onAsk     func() // called when a request begins; may be nil
 
-	confirming func() // called before the subscription stands; nil: nothing
+	confirming func() // called before the subscription is confirmed; may be nil
 }
 
 func (m *simMasters) Inspect(ctx context.Context, _ string) (quorum.Info, error) {
@@ -73,7 +73,7 @@ func (m *simMasters) Follow(ctx context.Context, _ string, changed func()) func(
 	}
 }
 
-// hold makes the lock one of fence; 0 is free. The masters tell it if tell.
+// hold gives the lock the fence; 0 is free. With tell, the masters send messages.
 func (m *simMasters) hold(fence uint64, tell bool) {
 	m.mu.Lock()
 	m.info = quorum.Info{}
@@ -86,7 +86,7 @@ func (m *simMasters) hold(fence uint64, tell bool) {
 	}
 }
 
-// tell is the message of one master.
+// tell sends the message of one master.
 func (m *simMasters) tell() {
 	m.mu.Lock()
 	changed := m.changed
@@ -110,7 +110,7 @@ func (m *simMasters) questions() []time.Duration {
 
 var followBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// desk is followers in a bubble, and what its clients were told.
+// desk is followers in a bubble, and the replies to its clients.
 type desk struct {
 	t    *testing.T
 	m    *simMasters
@@ -134,7 +134,7 @@ func inBubble(t *testing.T, f func(d *desk)) {
 	})
 }
 
-// follow starts a client. What it is told is the fence or the error, and when.
+// follow starts a client. Its reply is the fence or the error, and the time.
 func (d *desk) follow(since uint64, timeout time.Duration, change ...func(*follower)) {
 	c := follower{ctx: d.t.Context(), since: since, timeout: timeout}
 	for _, f := range change {
@@ -218,8 +218,8 @@ func TestFollowLatestExpires(t *testing.T) {
 	})
 }
 
-// TestFollowGap: a change between the first question and the subscription is not missed. The
-// message about it is lost, as nobody has subscribed yet.
+// TestFollowGap: a change between the first request and the subscription is not missed. The
+// message about it comes before the subscription and is lost.
 func TestFollowGap(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		d.m.hold(7, false)
@@ -241,8 +241,8 @@ func TestFollowGap(t *testing.T) {
 	})
 }
 
-// TestFollowQuiet: while nothing happens the masters are asked at the slow timer, however many
-// clients follow.
+// TestFollowQuiet: without messages the masters are asked at the slow timer, however many clients
+// follow.
 func TestFollowQuiet(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		d.m.hold(7, false)
@@ -250,7 +250,7 @@ func TestFollowQuiet(t *testing.T) {
 			d.follow(7, 100*time.Second)
 		}
 		d.wg.Wait()
-		// the first, three of the timer, the last; and one for those who came behind the last
+		// the first, three of the timer, the last; and one for the clients that came after the last
 		if asked := d.m.questions(); len(d.told) != 3 || len(asked) > 6 {
 			t.Errorf("told %q, asked at %v", d.told, asked)
 		}
@@ -271,7 +271,7 @@ func TestFollowTimeout(t *testing.T) {
 	})
 }
 
-// TestFollowJoins: who joins later is not told what was found before: it may know of a later
+// TestFollowJoins: a client that joins later does not get an older answer: it may know of a later
 // holder.
 func TestFollowJoins(t *testing.T) {
 	inBubble(t, func(d *desk) {

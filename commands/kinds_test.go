@@ -19,7 +19,7 @@ import (
 // fifteen are as many keys as KEYS takes, beside the key of the command.
 func fifteen() []string { return strings.Fields("b c d e f g h i j k l m n o p") }
 
-// TestKinds: each form of the commands, what the masters are asked, and the reply.
+// TestKinds: each form of the commands, the request to the masters, and the reply.
 func TestKinds(t *testing.T) {
 	token := aToken.String()
 	all, long := fmt.Sprintf("%q", fifteen()), fifteen()
@@ -76,8 +76,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestKindErrors: what is wrong with options is told in the contract's words, in both versions of
-// the protocol, and no master is asked.
+// TestKindErrors: wrong options are refused in the words of the contract, in both versions of the
+// protocol, and no master is asked.
 func TestKindErrors(t *testing.T) {
 	token := aToken.String()
 	const (
@@ -147,7 +147,7 @@ func TestKindErrors(t *testing.T) {
 	}
 }
 
-// TestKindTranscripts: the bytes of replies in both versions of the protocol, and what is reported.
+// TestKindTranscripts: the bytes of replies in both versions of the protocol, and the reports.
 func TestKindTranscripts(t *testing.T) {
 	dial := redisDial(t)
 	token := aToken.String()
@@ -208,7 +208,7 @@ func TestKindTranscripts(t *testing.T) {
 	}
 }
 
-// readUntilPong returns what comes before +PONG, or before the end.
+// readUntilPong returns the bytes before +PONG, or before the end.
 func readUntilPong(c net.Conn) (string, error) {
 	var all []byte
 	for b := make([]byte, 4096); ; {
@@ -265,7 +265,7 @@ func TestSlotsReply3(t *testing.T) {
 	}
 }
 
-// TestHelp: LOCK HELP is no lock and asks nobody; LOCKPROXY HELP holds the same lines.
+// TestHelp: LOCK HELP takes no lock and asks no master; LOCKPROXY HELP has the same lines.
 func TestHelp(t *testing.T) {
 	for _, w := range ways {
 		c, r, locker, _ := startAs(t, w, func(o *Options) { o.Permission = &fakePermission{} })

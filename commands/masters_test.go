@@ -32,7 +32,7 @@ func threeMasters() []stat.Master {
 // sinceMillis is an hour and at most ten seconds more.
 var sinceMillis = regexp.MustCompile(`since_ms :360\d{4}\b`)
 
-// askMasters returns the maps of LOCKPROXY MASTERS, as text.
+// askMasters returns the text of the maps of LOCKPROXY MASTERS.
 func askMasters(t *testing.T, show bool) []string {
 	t.Helper()
 	c, r, locker, _ := start(t, func(o *Options) { o.ShowMasters = show })
@@ -121,7 +121,7 @@ func TestAdmitGate(t *testing.T) {
 	}
 }
 
-// TestAdmitWords: "LOCKPROXY ADMIT master 3", as a reason says it, is typed without quotes.
+// TestAdmitWords: operators type "LOCKPROXY ADMIT master 3" without the quotes that reasons show.
 func TestAdmitWords(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
 	locker.masters = threeMasters()
@@ -143,7 +143,7 @@ func TestMasterCalled(t *testing.T) {
 	}
 }
 
-// TestInfoLoad: LOCKPROXY INFO tells how busy the masters and the process are.
+// TestInfoLoad: LOCKPROXY INFO shows how busy the masters and the process are.
 func TestInfoLoad(t *testing.T) {
 	locker := &fakeLocker{load: stat.Load{Waiting: 8123, Running: 255, Window: 256, TimedOut: 7,
 		LateBy: 1999*time.Millisecond + 1, LateAt: time.Now().Add(-time.Hour - time.Second/2)}}

@@ -12,7 +12,7 @@ import (
 )
 
 // TestReleaseShown: a release on the page goes by the rules of the command, frees only the lock
-// that was shown, and is reported whatever becomes of it.
+// that was shown, and is reported in all cases.
 func TestReleaseShown(t *testing.T) {
 	type askedFor = []string
 	looked, freed := `inspect "job"`, `release key "job"`

@@ -19,7 +19,7 @@ import (
 	"lockproxy/stat"
 )
 
-// fakePermission answers by the key, and notes what it was asked.
+// fakePermission answers by the key, and records its calls.
 type fakePermission struct {
 	asked     []string
 	config    string // what MayConfigure returns
@@ -57,7 +57,7 @@ func (p *fakePermission) MayConfigure(_ context.Context, user string) (string, e
 	return p.config, p.configErr
 }
 
-// TestPermission: commands about locks and masters need it, the others do not; and it comes behind
+// TestPermission: commands about locks and masters need it, the others do not; and it comes after
 // arguments and authentication.
 func TestPermission(t *testing.T) {
 	permission := &fakePermission{}
@@ -103,8 +103,8 @@ func TestPermission(t *testing.T) {
 	}
 }
 
-// TestPermissionToAdmit: only who may CONFIG SET admits a master, and nobody learns how masters are
-// called by trying.
+// TestPermissionToAdmit: only users who may CONFIG SET admit a master, and no client finds out the
+// names of masters by trying.
 func TestPermissionToAdmit(t *testing.T) {
 	const noConfig = "This user has no permissions to run the 'config|set' command"
 	for _, tt := range []struct {
@@ -132,7 +132,7 @@ func TestPermissionToAdmit(t *testing.T) {
 func TestPermissionToList(t *testing.T) {
 	for _, tt := range []struct {
 		keys string // that the masters have
-		want string // what is listed, or the error
+		want string // the listed keys, or the error
 	}{
 		{"a no b no", "a b"},
 		{"no no", ""},
@@ -169,7 +169,7 @@ func TestPermissionToList(t *testing.T) {
 	}
 }
 
-// TestPermissionOnUnixSocket: LOCKPROXY there asks the upstream for nothing; LOCK does.
+// TestPermissionOnUnixSocket: LOCKPROXY there does not ask the upstream; LOCK does.
 func TestPermissionOnUnixSocket(t *testing.T) {
 	permission := &fakePermission{config: "no"}
 	locker := &fakeLocker{held: true, masters: []stat.Master{{Name: "m1"}}, found: []quorum.Info{{Key: "no"}}}
@@ -191,7 +191,7 @@ func TestPermissionOnUnixSocket(t *testing.T) {
 	}
 }
 
-// twicePermission permits the first question and is told the answer to the second.
+// twicePermission permits the first request and answers the next with second.
 type twicePermission struct {
 	Permission // nil
 	asked      int
@@ -207,8 +207,8 @@ func (p *twicePermission) MayWrite(context.Context, string, string) (string, err
 
 func (p *twicePermission) Known(string, string) (string, bool) { return "", false }
 
-// TestPermissionAfterWaiting: who waited is asked about again before the lock is handed out, and a
-// lock that must not be is given back.
+// TestPermissionAfterWaiting: after a wait the permission is checked again before the reply, and a lock that
+// the user may not have is given back.
 func TestPermissionAfterWaiting(t *testing.T) {
 	abandoned := fmt.Sprintf("abandon %q %v", "job", aToken)
 	for name, tt := range map[string]struct {

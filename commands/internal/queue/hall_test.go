@@ -42,7 +42,7 @@ func inHall(t *testing.T, f func(h *hall)) {
 	})
 }
 
-// guest is what a client asks for, and what it does then.
+// guest is a client: its request, and how long it holds the lock.
 type guest struct {
 	name    string
 	mode    quorum.Mode
@@ -66,7 +66,7 @@ func (g *guest) request() quorum.Request {
 		Mode: g.mode, Limit: g.limit}
 }
 
-// enter lets g wait. The next call comes behind it.
+// enter lets g wait. The guest of the next call comes after it.
 func (h *hall) enter(g guest) (leave func()) {
 	gone := make(chan struct{})
 	h.wg.Go(func() { h.serve(g, gone) })

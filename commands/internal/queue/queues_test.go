@@ -16,7 +16,7 @@ import (
 // simLocker is one lock in virtual time: asking takes a millisecond.
 type simLocker struct {
 	mu       sync.Mutex
-	until    time.Time // held by somebody until then
+	until    time.Time // held until then
 	asked    int
 	grants   []string      // owners, in the order granted
 	err      error         // instead of an answer
@@ -66,7 +66,7 @@ func (s *simLocker) Watch(ctx context.Context, _ string, released func(id string
 	}
 }
 
-// tell is the message of one master.
+// tell sends the message of one master.
 func (s *simLocker) tell(id string) {
 	s.mu.Lock()
 	released := s.released
@@ -116,7 +116,7 @@ func inQueue(t *testing.T, f func(q *crowd)) {
 var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // join lets a client called name wait; it keeps the lock for hold and then releases it (negative:
-// never). The next call joins behind it.
+// never). The client of the next call joins after it.
 func (q *crowd) join(name string, timeout, hold time.Duration) (leave func()) {
 	gone := make(chan struct{})
 	q.wg.Go(func() {
@@ -198,7 +198,7 @@ func TestQueueExpiry(t *testing.T) {
 }
 
 // TestQueueForeignRelease: a release through another proxy wakes the head, once for all masters
-// that tell of it (bug B19).
+// that send a message (bug B19).
 func TestQueueForeignRelease(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)
@@ -217,8 +217,8 @@ func TestQueueForeignRelease(t *testing.T) {
 	})
 }
 
-// TestQueueEarlyMessage: the first master tells of a release before a majority has carried it out.
-// The head tries again when a majority has told, and soon enough where no majority ever will.
+// TestQueueEarlyMessage: the message of the first master comes before a majority has released. The
+// leader tries again after the messages of a majority, and soon enough if these never come.
 func TestQueueEarlyMessage(t *testing.T) {
 	for _, tell := range []int{5, 2} {
 		inQueue(t, func(q *crowd) {
@@ -241,8 +241,8 @@ func TestQueueEarlyMessage(t *testing.T) {
 	}
 }
 
-// TestQueueSubscribesThenTries: what is released between the first try and the subscription is
-// found by the second try.
+// TestQueueSubscribesThenTries: the second try finds a release between the first one and the
+// subscription.
 func TestQueueSubscribesThenTries(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)

@@ -9,8 +9,8 @@ import (
 	"lockproxy/resp"
 )
 
-// TestClaimed: a lock that a client extends during session-lock-delay is not released behind its
-// back. Keys that EXTEND does not name still are.
+// TestClaimed: a lock that a client extends during session-lock-delay is not released
+// later. Keys that EXTEND does not name still are.
 func TestClaimed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -66,7 +66,7 @@ func TestClaimedAgain(t *testing.T) {
 	})
 }
 
-// TestMoves: where the connection of a lock ends while EXTEND ... SESSION of another one asks the
+// TestMoves: if the connection of a lock ends while EXTEND ... SESSION of another one asks the
 // masters, the lock is not released.
 func TestMoves(t *testing.T) {
 	secret := leaseOf("ab").Token.Secret

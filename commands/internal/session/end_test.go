@@ -11,8 +11,8 @@ import (
 	"lockproxy/resp"
 )
 
-// TestDrainedLocks: from the drain on nothing is renewed, a holder that speaks RESP3 is told once
-// and at once, and the lock is left to run out unless the client itself releases it.
+// TestDrainedLocks: from the drain on no lock is renewed, a holder that speaks RESP3 gets one push
+// at once, and the lock is left to run out unless the client itself releases it.
 func TestDrainedLocks(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -54,7 +54,7 @@ func TestDrainDuringRenewal(t *testing.T) {
 }
 
 // TestKeptWhileDraining: a lock that is granted while the proxy drains is not renewed either. Its
-// holder is told when it is about to run out.
+// holder gets a push when it is about to run out.
 func TestKeptWhileDraining(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		hs.Drain()

@@ -9,15 +9,15 @@ import (
 	"lockproxy/resp"
 )
 
-// keepAgain makes the lock of heldKeys that of o, as EXTEND ... SESSION does after 500 ms.
+// keepAgain makes the lock of heldKeys that of o, like EXTEND ... SESSION after 500 ms.
 func keepAgain(o *fakeOwner, hs *Locks, keys []string, validity time.Duration) {
 	time.Sleep(500 * time.Millisecond)
 	lease := quorum.Lease{Token: quorum.Token{Fence: 7, Secret: keysSecret}, Validity: validity}
 	hs.Keep(o, keys, lease, 6*time.Second)
 }
 
-// TestTakenOver: a lock moves to another connection, with the ttl named there. The first connection
-// has nothing to do with it any more. max-hold begins anew.
+// TestTakenOver: a lock moves to another connection, with the ttl named there. The end of the
+// first connection has no effect on it. max-hold begins anew.
 func TestTakenOver(t *testing.T) {
 	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, told func() []string) {
 		other := &fakeOwner{resp3: true}
@@ -37,7 +37,7 @@ func TestTakenOver(t *testing.T) {
 	})
 }
 
-// TestTakenOverMeanwhile: the answer to a renewal for the first connection changes nothing.
+// TestTakenOverMeanwhile: the answer to a renewal for the first connection is ignored.
 func TestTakenOverMeanwhile(t *testing.T) {
 	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(505 * time.Millisecond)

@@ -71,14 +71,14 @@ func TestKeysLost(t *testing.T) {
 	})
 }
 
-// TestSomeKeysUnlocked: what is left is not renewed any more, and its holder learns when it ends.
-// Until then the end of the connection releases it.
+// TestSomeKeysUnlocked: other keys are no longer renewed, and their holder learns when they end.
+// Until then the end of the connection releases them.
 func TestSomeKeysUnlocked(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, told func() []string) {
 			time.Sleep(1500 * time.Millisecond)
 			hs.Forget("b", []string{"x"}, keysSecret)
-			hs.Extended("a", []string{"b", "c"}, keysSecret, 0) // nothing changes
+			hs.Extended("a", []string{"b", "c"}, keysSecret, 0) // no effect
 			if ends {
 				o.onEnd(resp.EndClient)
 			}
@@ -98,7 +98,7 @@ func TestSomeKeysUnlocked(t *testing.T) {
 }
 
 // TestSomeKeysUnlockedMeanwhile: an UNLOCK of some keys gives up a renewal that runs. It would find
-// a key lost, and what is left of the others would fade.
+// a key lost, and the others would fade.
 func TestSomeKeysUnlockedMeanwhile(t *testing.T) {
 	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1005 * time.Millisecond)
@@ -111,7 +111,7 @@ func TestSomeKeysUnlockedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestKeysExtended: EXTEND counts for a session lock where it names all keys that are left.
+// TestKeysExtended: EXTEND counts for a session lock if it names all remaining keys.
 func TestKeysExtended(t *testing.T) {
 	for _, more := range [][]string{{"b"}, {"c", "b"}} {
 		heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
