@@ -55,7 +55,7 @@ func TestBeginOnLoop(t *testing.T) {
 }
 
 // TestBegunAndGone: a LOCK that no goroutine waits for is answered while the proxy drains, and
-// given back where its client is gone, or was cut off, before the masters have answered.
+// given back where its client has left, or was cut off, before the masters have answered.
 func TestBegunAndGone(t *testing.T) {
 	cutOff, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -67,7 +67,7 @@ func TestBegunAndGone(t *testing.T) {
 	}{
 		{"drained", t.Context(), false, "$57\r\n" + aToken.String() + "\r\n"},
 		{"cut off", cutOff, false, ""},
-		{"client gone", t.Context(), true, ""},
+		{"client left", t.Context(), true, ""},
 	} {
 		locker := &fakeLocker{kept: make(chan func(), 1)}
 		c, server := onLoop(t, locker)

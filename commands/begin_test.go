@@ -74,16 +74,16 @@ func (b *beginFirst) ServeRESP(conn redcon.Conn, cmd redcon.Command) {
 
 // state returns everything that a command changes.
 func (b *beginFirst) state() string {
-	b.locker.told.mu.Lock()
-	told := len(b.locker.told.all)
-	b.locker.told.mu.Unlock()
+	b.locker.events.mu.Lock()
+	reported := len(b.locker.events.all)
+	b.locker.events.mu.Unlock()
 	b.locker.mu.Lock()
 	defer b.locker.mu.Unlock()
 	var counts []uint64
 	for _, c := range infoCounters {
 		counts = append(counts, b.service.outcomes.counters[c.of[0]].Load())
 	}
-	return fmt.Sprint(b.locker.asked, told, b.service.Counts(), counts)
+	return fmt.Sprint(b.locker.asked, reported, b.service.Counts(), counts)
 }
 
 // redisDial starts a real Redis for the test and returns how to dial it.
@@ -175,7 +175,7 @@ func TestBegunTranscripts(t *testing.T) {
 		for _, w := range ways {
 			locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
 			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
-				MaxTTL: time.Minute, Report: locker.told.done,
+				MaxTTL: time.Minute, Report: locker.events.done,
 				Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
 			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
 			io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
@@ -183,7 +183,7 @@ func TestBegunTranscripts(t *testing.T) {
 			if got, err := io.ReadAll(c); err != nil || !strings.HasSuffix("\n"+string(got), "\n"+tt.want) {
 				t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
 			}
-			if got := locker.told.take(); got != tt.report {
+			if got := locker.events.take(); got != tt.report {
 				t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
 			}
 			if (locker.begun.Load() > 0) != (w != byHandler) {
@@ -193,7 +193,7 @@ func TestBegunTranscripts(t *testing.T) {
 	}
 }
 
-// knownPermission refuses keys, in the words that it has for them, and needs no question for that.
+// knownPermission refuses keys, in the words that it has for them, and needs no request for that.
 type knownPermission map[string]string
 
 func (p knownPermission) Writable(context.Context, string, []string) ([]string, error) {
@@ -332,7 +332,7 @@ func TestBegunPanics(t *testing.T) {
 					t.Errorf("%s: %s: after the reply came %q %v, want the end", w, tt.what, rest, err)
 				}
 			}
-			if got := locker.told.take(); got != tt.report || locker.begun.Load() != 1 {
+			if got := locker.events.take(); got != tt.report || locker.begun.Load() != 1 {
 				t.Errorf("%s: %s: reported %s, want %s", w, tt.what, got, tt.report)
 			}
 		}
@@ -341,9 +341,9 @@ func TestBegunPanics(t *testing.T) {
 
 type panicPermission struct{ Permission }
 
-func (panicPermission) Known(string, string) (string, bool) { panic("as told") }
+func (panicPermission) Known(string, string) (string, bool) { panic("on purpose") }
 
 // panicError panics when errors.Is looks at it.
 type panicError struct{ error }
 
-func (panicError) Is(error) bool { panic("as told") }
+func (panicError) Is(error) bool { panic("on purpose") }

@@ -27,18 +27,18 @@ var aToken = quorum.Token{Fence: 7, Secret: strings.Repeat("0123456789", 4)}
 
 // fakeLocker grants or fails as its fields say, and records its calls.
 type fakeLocker struct {
-	mu    sync.Mutex
-	asked []string
-	err   error
-	held  bool // what Release returns
-	info  quorum.Info
-	found []quorum.Info // by Scan; nil: info
-	block chan struct{}
-	begun atomic.Int32 // commands that Begin began
-	later bool         // answers to Async methods come from another goroutine
-	kept  chan func()  // gets the answers to Async methods, if it is not nil
-	told  reports
-	owner atomic.Value // the label of the last Acquire
+	mu     sync.Mutex
+	asked  []string
+	err    error
+	held   bool // what Release returns
+	info   quorum.Info
+	found  []quorum.Info // by Scan; nil: info
+	block  chan struct{}
+	begun  atomic.Int32 // commands that Begin began
+	later  bool         // answers to Async methods come from another goroutine
+	kept   chan func()  // gets the answers to Async methods, if it is not nil
+	events reports
+	owner  atomic.Value // the label of the last Acquire
 
 	releasing func() // called for each release; may be nil
 	extending func() // the same for extensions
@@ -177,7 +177,7 @@ func startAs(t *testing.T, w way, change func(*Options)) (net.Conn, *bufio.Reade
 	locker, gate := &fakeLocker{held: true, later: w == elsewhere}, &fakeGate{}
 	o := Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Log: zaptest.NewLogger(t),
 		Tunable: Tunable{MinTTL: 10 * time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second},
-		Version: "v0", Report: locker.told.done}
+		Version: "v0", Report: locker.events.done}
 	if change != nil {
 		change(&o)
 	}

@@ -41,19 +41,19 @@ func newFollowers(masters keyInspector, watcher keyFollower, maxTTL time.Duratio
 
 // follower is a client that follows a key.
 type follower struct {
-	ctx     context.Context
-	gone    <-chan struct{}
-	since   uint64        // the fence that it knows; 0: free
-	timeout time.Duration // 0: none
-	joined  time.Time
-	from    uint64 // it ignores the answers to this request and older ones
-	expired bool   // timeout has passed: the next answer is its own
+	ctx          context.Context
+	disconnected <-chan struct{}
+	since        uint64        // the fence that it knows; 0: free
+	timeout      time.Duration // 0: none
+	joined       time.Time
+	from         uint64 // it ignores the answers to this request and older ones
+	expired      bool   // timeout has passed: the next answer is its own
 }
 
 // wait returns the holders of key as soon as the fence of the latest one is not c.since, or when
 // c.timeout has passed. max is how many clients may wait.
 //
-// Errors: queue.ErrFull, queue.ErrDraining, queue.ErrDisconnected when c.gone is closed,
+// Errors: queue.ErrFull, queue.ErrDraining, queue.ErrDisconnected when c.disconnected is closed,
 // context.Cause(c.ctx), and a *quorum.NoQuorumError if the masters cannot be asked when the
 // timeout ends; without a timeout, if they could not be for maxTTL.
 func (f *followers) wait(key string, max int, c follower) (quorum.Info, error) {
@@ -80,7 +80,7 @@ func (f *followers) wait(key string, max int, c follower) (quorum.Info, error) {
 			f.ask(k, &c)
 		case <-f.draining:
 			return quorum.Info{}, queue.ErrDraining
-		case <-c.gone:
+		case <-c.disconnected:
 			return quorum.Info{}, queue.ErrDisconnected
 		case <-c.ctx.Done():
 			return quorum.Info{}, context.Cause(c.ctx)

@@ -14,7 +14,7 @@ import (
 	"lockproxy/quorum"
 )
 
-// simMasters hold one key in virtual time: subscribing takes 2ms, and a question 1ms.
+// simMasters hold one key in virtual time: subscribing takes 2ms, and a request 1ms.
 type simMasters struct {
 	mu        sync.Mutex
 	info      quorum.Info
@@ -35,7 +35,7 @@ func (m *simMasters) Inspect(ctx context.Context, _ string) (quorum.Info, error)
 	if m.onAsk != nil {
 		m.onAsk()
 	}
-	info, err := m.info, m.err // as it was when the question began
+	info, err := m.info, m.err // as it was when the request began
 	info.TTL, info.Latest = -1, -1
 	if !m.until.IsZero() {
 		info.Latest = time.Until(m.until)
@@ -102,7 +102,7 @@ func (m *simMasters) fail(err error) {
 	m.err = err
 }
 
-func (m *simMasters) questions() []time.Duration {
+func (m *simMasters) requests() []time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.asked)
@@ -112,12 +112,12 @@ var followBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // desk is followers in a bubble, and the replies to its clients.
 type desk struct {
-	t    *testing.T
-	m    *simMasters
-	f    *followers
-	wg   sync.WaitGroup
-	mu   sync.Mutex
-	told []string
+	t       *testing.T
+	m       *simMasters
+	f       *followers
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	replies []string
 }
 
 func inBubble(t *testing.T, f func(d *desk)) {
@@ -148,15 +148,15 @@ func (d *desk) follow(since uint64, timeout time.Duration, change ...func(*follo
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.told = append(d.told, text)
+		d.replies = append(d.replies, text)
 	})
 }
 
 func (d *desk) want(want ...string) {
 	d.t.Helper()
 	d.wg.Wait()
-	if !slices.Equal(d.told, want) {
-		d.t.Errorf("told %q, want %q", d.told, want)
+	if !slices.Equal(d.replies, want) {
+		d.t.Errorf("replied %q, want %q", d.replies, want)
 	}
 }
 
@@ -197,8 +197,8 @@ func TestFollowExpiry(t *testing.T) {
 		start := time.Now()
 		d.follow(7, time.Minute)
 		d.wg.Wait()
-		if took := time.Since(start); took < 10*time.Second || took > 10*time.Second+5*time.Millisecond || len(d.m.questions()) != 2 {
-			t.Errorf("told after %v, asked at %v", took, d.m.questions())
+		if took := time.Since(start); took < 10*time.Second || took > 10*time.Second+5*time.Millisecond || len(d.m.requests()) != 2 {
+			t.Errorf("replied after %v, asked at %v", took, d.m.requests())
 		}
 	})
 }
@@ -212,8 +212,8 @@ func TestFollowLatestExpires(t *testing.T) {
 		start := time.Now()
 		d.follow(7, time.Minute)
 		d.wg.Wait()
-		if took := time.Since(start); took > 2*time.Second+5*time.Millisecond || len(d.m.questions()) != 2 {
-			t.Errorf("told %v after %v, asked at %v", d.told, took, d.m.questions())
+		if took := time.Since(start); took > 2*time.Second+5*time.Millisecond || len(d.m.requests()) != 2 {
+			t.Errorf("replied %v after %v, asked at %v", d.replies, took, d.m.requests())
 		}
 	})
 }
@@ -229,7 +229,7 @@ func TestFollowGap(t *testing.T) {
 		d.follow(7, 20*time.Second)
 		d.want("8 at 3ms")
 	})
-	inBubble(t, func(d *desk) { // while the first question is under way
+	inBubble(t, func(d *desk) { // while the first request is under way
 		d.m.hold(7, false)
 		d.m.onAsk = func() {
 			if len(d.m.asked) == 1 {
@@ -251,8 +251,8 @@ func TestFollowQuiet(t *testing.T) {
 		}
 		d.wg.Wait()
 		// the first, three of the timer, the last; and one for the clients that came after the last
-		if asked := d.m.questions(); len(d.told) != 3 || len(asked) > 6 {
-			t.Errorf("told %q, asked at %v", d.told, asked)
+		if asked := d.m.requests(); len(d.replies) != 3 || len(asked) > 6 {
+			t.Errorf("replied %q, asked at %v", d.replies, asked)
 		}
 	})
 }
@@ -296,13 +296,13 @@ func TestFollowEarlyMessage(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		d.m.hold(8, false)
 		d.want("8 at 1.258s") // 5 + 1 + 50 + 1 + 200 + 1
-		if asked := d.m.questions(); len(asked) != 4 {
+		if asked := d.m.requests(); len(asked) != 4 {
 			t.Errorf("asked at %v", asked)
 		}
 	})
 }
 
-// TestFollowStorm: messages of all masters, and of further changes at once, are one question.
+// TestFollowStorm: messages of all masters, and of further changes at once, are one request.
 func TestFollowStorm(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		d.m.hold(7, false)
@@ -326,8 +326,8 @@ func TestFollowFaults(t *testing.T) {
 		d.m.fail(noQuorum)
 		d.follow(7, 10*time.Second)
 		time.Sleep(9 * time.Second)
-		if n := len(d.m.questions()); n < 10 || n > 30 {
-			t.Errorf("%d questions in 9s", n)
+		if n := len(d.m.requests()); n < 10 || n > 30 {
+			t.Errorf("%d requests in 9s", n)
 		}
 		d.want(text + " at 10.001s")
 	})
@@ -339,7 +339,7 @@ func TestFollowFaults(t *testing.T) {
 		d.m.hold(8, false)
 		d.wg.Wait()
 		if took := time.Since(followBegan); took > 10100*time.Millisecond {
-			t.Errorf("told %q", d.told)
+			t.Errorf("replied %q", d.replies)
 		}
 	})
 	inBubble(t, func(d *desk) {
@@ -347,7 +347,7 @@ func TestFollowFaults(t *testing.T) {
 		d.follow(7, 0)
 		d.wg.Wait()
 		if took := time.Since(followBegan); took < time.Minute || took > 62*time.Second {
-			t.Errorf("told %q", d.told)
+			t.Errorf("replied %q", d.replies)
 		}
 	})
 	inBubble(t, func(d *desk) { // the fault before does not count
@@ -360,7 +360,7 @@ func TestFollowFaults(t *testing.T) {
 		d.m.fail(noQuorum)
 		d.wg.Wait()
 		if took := time.Since(followBegan); took < 112*time.Second {
-			t.Errorf("told %q", d.told)
+			t.Errorf("replied %q", d.replies)
 		}
 	})
 }
@@ -369,7 +369,7 @@ func TestFollowFaults(t *testing.T) {
 func TestFollowEnds(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		left := make(chan struct{})
-		d.follow(0, 0, func(c *follower) { c.gone = left })
+		d.follow(0, 0, func(c *follower) { c.disconnected = left })
 		time.Sleep(time.Second)
 		close(left)
 		d.want(queue.ErrDisconnected.Error() + " at 1s")
@@ -378,8 +378,8 @@ func TestFollowEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(d.t.Context())
 		d.follow(0, 0, func(c *follower) { c.ctx = ctx })
 		time.Sleep(time.Millisecond) // the subscription is not confirmed yet
-		cancel(errors.New("as told"))
-		d.want("as told at 1ms")
+		cancel(errors.New("on purpose"))
+		d.want("on purpose at 1ms")
 	})
 	inBubble(t, func(d *desk) {
 		for range 3 {

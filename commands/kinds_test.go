@@ -143,7 +143,7 @@ func TestKindErrors(t *testing.T) {
 	}
 	c, r, _, _ := start(t, func(o *Options) { o.KeyPrefix = "" })
 	if got := ask(t, c, r, "LOCK", "a", "5s", "KEYS", "2", "b", "lockproxy:x"); !strings.HasPrefix(got, "-ERR invalid key: names that begin with lockproxy:") {
-		t.Errorf("a reserved name behind KEYS: %s", got)
+		t.Errorf("a reserved name after KEYS: %s", got)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestKindTranscripts(t *testing.T) {
 		for _, w := range ways {
 			locker := &fakeLocker{err: tt.err, held: true, later: w == elsewhere}
 			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
-				MaxTTL: time.Minute, Report: locker.told.done,
+				MaxTTL: time.Minute, Report: locker.events.done,
 				Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
 			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
 			io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
@@ -201,7 +201,7 @@ func TestKindTranscripts(t *testing.T) {
 			if got, err := readUntilPong(c); err != nil || !strings.HasSuffix("\n"+got, "\n"+tt.want) {
 				t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
 			}
-			if got := locker.told.take(); got != tt.report {
+			if got := locker.events.take(); got != tt.report {
 				t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
 			}
 		}
@@ -292,7 +292,7 @@ func TestKeysGivenBack(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) {
 		o.Permission = &twicePermission{second: func() (string, error) { return "no right", nil }}
 	})
-	// the first question is about a; the second, about b, refuses
+	// the first request is about a; the second, about b, refuses
 	if got := ask(t, c, r, "LOCK", "a", "5s", "KEYS", "1", "b"); got != "-NOPERM no right" || locker.take() != nil {
 		t.Errorf("the right to one of two keys: %s", got)
 	}
@@ -302,7 +302,7 @@ func TestKeysGivenBack(t *testing.T) {
 		t.Errorf("after the wait: %s", got)
 	}
 	if asked := locker.take(); len(asked) != 3 || !slices.Equal(asked[1:], want) {
-		t.Errorf("asked %q, want %q behind the acquire", asked, want)
+		t.Errorf("asked %q, want %q after the acquire", asked, want)
 	}
 }
 

@@ -54,7 +54,7 @@ func (i *infoCommand) inspect(c *call) (quorum.Info, error) {
 		return i.opts.Inspector.Inspect(ctx, c.key)
 	}
 	return i.followers.wait(c.key, i.now().MaxWaiters,
-		follower{ctx: ctx, gone: c.session.Gone(), since: c.since, timeout: c.timeout})
+		follower{ctx: ctx, disconnected: c.session.Gone(), since: c.since, timeout: c.timeout})
 }
 
 // writeInfo writes the map for one lock, for which waiting clients wait: with its key first if

@@ -236,6 +236,6 @@ func TestPermissionAfterWaiting(t *testing.T) {
 	})
 	reply := strings.Fields(ask(t, c, r, "LOCK", "job", "5000", "WAIT", "0", "FULL"))
 	if got := reply[len(reply)-1]; got > ":4950" {
-		t.Errorf("validity is %s after a question of 50ms", got)
+		t.Errorf("validity is %s after a request of 50ms", got)
 	}
 }

@@ -68,14 +68,14 @@ func (g *guest) request() quorum.Request {
 
 // enter lets g wait. The guest of the next call comes after it.
 func (h *hall) enter(g guest) (leave func()) {
-	gone := make(chan struct{})
-	h.wg.Go(func() { h.serve(g, gone) })
+	disconnected := make(chan struct{})
+	h.wg.Go(func() { h.serve(g, disconnected) })
 	synctest.Wait()
-	return func() { close(gone); synctest.Wait() }
+	return func() { close(disconnected); synctest.Wait() }
 }
 
-func (h *hall) serve(g guest, gone <-chan struct{}) {
-	_, err := h.qs.Wait(context.Background(), gone, g.timeout, nil, g.request())
+func (h *hall) serve(g guest, disconnected <-chan struct{}) {
+	_, err := h.qs.Wait(context.Background(), disconnected, g.timeout, nil, g.request())
 	h.mu.Lock()
 	h.out[g.name] = outcomeAt{err, time.Since(bubbleStart)}
 	h.mu.Unlock()

@@ -100,10 +100,10 @@ func (m *model) granting(want quorum.Request) {
 }
 
 // visit is the life of one client.
-func (m *model) visit(h *hall, g guest, gone <-chan struct{}) {
+func (m *model) visit(h *hall, g guest, disconnected <-chan struct{}) {
 	want := g.request()
 	m.comes(want)
-	h.serve(g, gone)
+	h.serve(g, disconnected)
 	if h.result(g.name).err != nil {
 		m.s.mu.Lock()
 		defer m.s.mu.Unlock()
@@ -152,10 +152,10 @@ func TestModel(t *testing.T) {
 			h.s.changed, h.s.granting = m.look, m.granting
 			for i := range 60 {
 				g := randomGuest(r, fmt.Sprintf("%d-%d", seed, i))
-				gone := make(chan struct{})
-				h.wg.Go(func() { m.visit(h, g, gone) })
+				disconnected := make(chan struct{})
+				h.wg.Go(func() { m.visit(h, g, disconnected) })
 				if r.IntN(10) == 0 {
-					time.AfterFunc(time.Duration(r.IntN(200))*time.Millisecond, func() { close(gone) })
+					time.AfterFunc(time.Duration(r.IntN(200))*time.Millisecond, func() { close(disconnected) })
 				}
 				if r.IntN(10) == 0 {
 					other := randomGuest(r, "stranger "+g.name)

@@ -69,13 +69,13 @@ func New(locker Acquirer, watcher Watcher, masters, max int, maxTTL time.Duratio
 }
 
 // Wait joins the queues of want.Key and want.Keys and returns when the client has the lock, or with
-// an error: ErrTimeout after timeout (0: none), ErrDisconnected when gone is closed, ErrDraining,
+// an error: ErrTimeout after timeout (0: none), ErrDisconnected when disconnected is closed, ErrDraining,
 // ErrFull, context.Cause(ctx), or a *quorum.NoQuorumError if the masters could not be asked when
 // the time was up. Without a timeout it is what attempts have failed with for maxTTL. It sets
 // want.Waits itself. from is the client's address for operators; it may be nil.
-func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration,
+func (qs *Queues) Wait(ctx context.Context, disconnected <-chan struct{}, timeout time.Duration,
 	from net.Addr, want quorum.Request) (quorum.Lease, error) {
-	w, err := qs.join(from, want, waitLimits{ctx: ctx, gone: gone, draining: qs.draining})
+	w, err := qs.join(from, want, waitLimits{ctx: ctx, disconnected: disconnected, draining: qs.draining})
 	if err != nil {
 		return quorum.Lease{}, err
 	}

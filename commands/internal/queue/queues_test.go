@@ -118,9 +118,9 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 // join lets a client called name wait; it keeps the lock for hold and then releases it (negative:
 // never). The client of the next call joins after it.
 func (q *crowd) join(name string, timeout, hold time.Duration) (leave func()) {
-	gone := make(chan struct{})
+	disconnected := make(chan struct{})
 	q.wg.Go(func() {
-		lease, err := q.ls.Wait(context.Background(), gone, timeout, nil, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: name})
+		lease, err := q.ls.Wait(context.Background(), disconnected, timeout, nil, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: name})
 		q.mu.Lock()
 		q.out[name] = outcomeAt{err, time.Since(bubbleStart)}
 		q.mu.Unlock()
@@ -131,7 +131,7 @@ func (q *crowd) join(name string, timeout, hold time.Duration) (leave func()) {
 		}
 	})
 	synctest.Wait()
-	return func() { close(gone); synctest.Wait() }
+	return func() { close(disconnected); synctest.Wait() }
 }
 
 func (q *crowd) result(name string) outcomeAt {
@@ -287,7 +287,7 @@ func TestQueueTimeouts(t *testing.T) {
 	}
 }
 
-// TestQueueYieldsToPeers: after 16 hand-overs in a row others get a turn.
+// TestQueueYieldsToPeers: after 16 hand-overs in a row others get a chance.
 func TestQueueYieldsToPeers(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		for i := range 40 {

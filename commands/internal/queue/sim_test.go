@@ -173,12 +173,12 @@ func (s *simMasters) release(key, owner string, share bool, masters ...time.Dura
 
 func (s *simMasters) tell(key, id string) {
 	s.mu.Lock()
-	var told []func(string)
+	var listeners []func(string)
 	for _, f := range s.watchers[key] {
-		told = append(told, f)
+		listeners = append(listeners, f)
 	}
 	s.mu.Unlock()
-	for _, f := range told {
+	for _, f := range listeners {
 		f(id)
 	}
 }

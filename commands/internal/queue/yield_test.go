@@ -163,7 +163,7 @@ func TestQueueOtherWon(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if asked, _, _ := q.lock.count(); asked-before > 10+8 {
-			t.Errorf("asked %d times in 10s behind one release", asked-before)
+			t.Errorf("asked %d times in 10s after one release", asked-before)
 		}
 		leave()
 	})
@@ -211,7 +211,7 @@ func TestQueueConsumedWakeUp(t *testing.T) {
 			t.Fatalf("who was to leave in its pause at %v got %v at %v", left, got.err, got.at)
 		}
 		if got := q.result("next"); got.err != nil || got.at > left+2*time.Millisecond {
-			t.Errorf("next got %v at %v, want the lock right behind %v", got.err, got.at, left)
+			t.Errorf("next got %v at %v, want the lock right after %v", got.err, got.at, left)
 		}
 	})
 }

@@ -19,7 +19,7 @@ func keepAgain(o *fakeOwner, hs *Locks, keys []string, validity time.Duration) {
 // TestTakenOver: a lock moves to another connection, with the ttl named there. The end of the
 // first connection has no effect on it. max-hold begins anew.
 func TestTakenOver(t *testing.T) {
-	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, told func() []string) {
+	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, reported func() []string) {
 		other := &fakeOwner{resp3: true}
 		keepAgain(other, hs, []string{"c", "b", "a"}, 5900*time.Millisecond)
 		o.onEnd(resp.EndClient)
@@ -31,8 +31,8 @@ func TestTakenOver(t *testing.T) {
 		if got := e.log(); !slices.Equal(got, want) || hs.Count() != 0 {
 			t.Errorf("asked %v, want %v; %d left", got, want, hs.Count())
 		}
-		if len(o.pushes())+len(other.pushes()) != 0 || !slices.Equal(told(), []string{"released c b a"}) {
-			t.Errorf("pushed %v and %v, told %v", o.pushes(), other.pushes(), told())
+		if len(o.pushes())+len(other.pushes()) != 0 || !slices.Equal(reported(), []string{"released c b a"}) {
+			t.Errorf("pushed %v and %v, reported %v", o.pushes(), other.pushes(), reported())
 		}
 	})
 }

@@ -18,7 +18,7 @@ var keysSecret = strings.Repeat("cd", 20)
 
 // heldKeys runs f with a session lock of a, b and c for 3 s, granted at the start with a validity
 // of 2.9 s.
-func heldKeys(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, told func() []string)) {
+func heldKeys(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, reported func() []string)) {
 	synctest.Test(t, func(t *testing.T) {
 		e, o := &extender{took: 10 * time.Millisecond}, &fakeOwner{resp3: true}
 		var all []string
@@ -50,23 +50,23 @@ func pushed(o *fakeOwner) (keys []string, at string) {
 
 // TestKeysRenewed: one renewal carries all keys, and the end of the connection releases each.
 func TestKeysRenewed(t *testing.T) {
-	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, told func() []string) {
+	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, reported func() []string) {
 		time.Sleep(1500 * time.Millisecond)
 		o.onEnd(resp.EndClient)
 		want := []string{"of a and b and c 1s", "extend 3s at 1s", "release a at 1.5s", "release b at 1.5s", "release c at 1.5s"}
-		if got := e.log(); !slices.Equal(got, want) || hs.Count() != 0 || !slices.Equal(told(), []string{"released a b c"}) {
-			t.Errorf("asked %v, want %v; told %v", got, want, told())
+		if got := e.log(); !slices.Equal(got, want) || hs.Count() != 0 || !slices.Equal(reported(), []string{"released a b c"}) {
+			t.Errorf("asked %v, want %v; reported %v", got, want, reported())
 		}
 	})
 }
 
 // TestKeysLost: the holder gets one push for each key.
 func TestKeysLost(t *testing.T) {
-	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, told func() []string) {
+	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, reported func() []string) {
 		e.fail(quorum.ErrLost)
 		time.Sleep(1500 * time.Millisecond)
-		if keys, at := pushed(o); !slices.Equal(keys, []string{"a", "b", "c"}) || at != "1.01s" || !slices.Equal(told(), []string{"lost a b c"}) {
-			t.Errorf("pushed %v at %s, told %v", keys, at, told())
+		if keys, at := pushed(o); !slices.Equal(keys, []string{"a", "b", "c"}) || at != "1.01s" || !slices.Equal(reported(), []string{"lost a b c"}) {
+			t.Errorf("pushed %v at %s, reported %v", keys, at, reported())
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestKeysLost(t *testing.T) {
 // Until then the end of the connection releases them.
 func TestSomeKeysUnlocked(t *testing.T) {
 	for _, ends := range []bool{false, true} {
-		heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, told func() []string) {
+		heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, reported func() []string) {
 			time.Sleep(1500 * time.Millisecond)
 			hs.Forget("b", []string{"x"}, keysSecret)
 			hs.Extended("a", []string{"b", "c"}, keysSecret, 0) // no effect

@@ -211,8 +211,8 @@ func (ls *Locks) dropLocked(l *lock) {
 // locks are released. Otherwise they run out, because the holder may still be at work.
 func (ls *Locks) connectionEnded(session Connection, how resp.End) {
 	ls.mu.Lock()
-	gone := slices.Collect(maps.Keys(ls.byConnection[session]))
-	for _, l := range gone {
+	locks := slices.Collect(maps.Keys(ls.byConnection[session]))
+	for _, l := range locks {
 		ls.dropLocked(l)
 	}
 	if how != resp.EndReset {
@@ -221,16 +221,16 @@ func (ls *Locks) connectionEnded(session Connection, how resp.End) {
 	delay := ls.delay
 	waits := (how == resp.EndClient || how == resp.EndReset) && delay > 0
 	if waits && ls.closed {
-		gone = nil
+		locks = nil
 	}
-	for _, l := range gone {
+	for _, l := range locks {
 		if waits && !l.moves {
 			ls.renewals.Add(1)
 			ls.awaitEndLocked(l)
 		}
 	}
 	ls.mu.Unlock()
-	for _, l := range gone {
+	for _, l := range locks {
 		switch {
 		case l.moves:
 			ls.reportEnd(l, stat.OutcomeLeft)

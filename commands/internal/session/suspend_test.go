@@ -41,7 +41,7 @@ func TestSuspend(t *testing.T) {
 		{"none", 0, []string{"extend 30s at 10s", "extend 30s at 20s"}, ""},
 		{"renewal nearer", 5 * time.Second, []string{"extend 30s at 5s", "extend 30s at 15s", "extend 30s at 25s"}, ""},
 		{"renewal overdue", 15 * time.Second, []string{"extend 30s at 3s", "extend 30s at 5s", "extend 30s at 15s", "extend 30s at 25s"}, ""},
-		{"validity over", 28 * time.Second, nil, "at 3s"},
+		{"validity ended", 28 * time.Second, nil, "at 3s"},
 		{"longer than max-hold", 2 * time.Hour, nil, "at 3s"},
 	} {
 		suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
