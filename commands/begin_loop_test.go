@@ -69,33 +69,35 @@ func TestBegunAndGone(t *testing.T) {
 		{"cut off", cutOff, false, ""},
 		{"client left", t.Context(), true, ""},
 	} {
-		locker := &fakeLocker{kept: make(chan func(), 1)}
-		c, server := onLoop(t, locker)
-		if _, err := c.Write(benchRequest("LOCK job 5s")); err != nil {
-			t.Fatal(err)
-		}
-		answer := <-locker.kept
-		if tt.reset {
-			c.SetLinger(0)
-			c.Close()
-		}
-		ended := make(chan error)
-		go func() { ended <- server.Shutdown(tt.drain) }()
-		awaitDrain(t, c.RemoteAddr().String())
-		if tt.drain == cutOff {
-			io.ReadAll(c)
-		}
-		answer()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: Shutdown: %v", tt.what, err)
-		}
-		got, _ := io.ReadAll(c)
-		if string(got) != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.what, got, tt.want)
-		}
-		if back := slices.Contains(locker.take(), fmt.Sprintf("abandon %q %v", "job", aToken)); back != (tt.want == "") {
-			t.Errorf("%s: given back is %v", tt.what, back)
-		}
+		t.Run(tt.what, func(t *testing.T) {
+			locker := &fakeLocker{kept: make(chan func(), 1)}
+			c, server := onLoop(t, locker)
+			if _, err := c.Write(benchRequest("LOCK job 5s")); err != nil {
+				t.Fatal(err)
+			}
+			answer := <-locker.kept
+			if tt.reset {
+				c.SetLinger(0)
+				c.Close()
+			}
+			ended := make(chan error)
+			go func() { ended <- server.Shutdown(tt.drain) }()
+			awaitDrain(t, c.RemoteAddr().String())
+			if tt.drain == cutOff {
+				io.ReadAll(c)
+			}
+			answer()
+			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: Shutdown: %v", tt.what, err)
+			}
+			got, _ := io.ReadAll(c)
+			if string(got) != tt.want {
+				t.Errorf("%s: got %q, want %q", tt.what, got, tt.want)
+			}
+			if back := slices.Contains(locker.take(), fmt.Sprintf("abandon %q %v", "job", aToken)); back != (tt.want == "") {
+				t.Errorf("%s: given back is %v", tt.what, back)
+			}
+		})
 	}
 }
 

@@ -172,24 +172,26 @@ func TestBegunTranscripts(t *testing.T) {
 		{"HELLO 3\r\nSUBSCRIBE c", "LOCK job 5s", nil, false, bulk, `lock granted "job" 7 ttl 5s`},
 		{"", "LOCK no 5s", nil, false, "-NOPERM not this key\r\n", `lock denied "no" 0 ttl 5s`},
 	} {
-		for _, w := range ways {
-			locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
-			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
-				MaxTTL: time.Minute, Report: locker.events.done,
-				Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
-			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
-			io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
-			c.CloseWrite()
-			if got, err := io.ReadAll(c); err != nil || !strings.HasSuffix("\n"+string(got), "\n"+tt.want) {
-				t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
+		t.Run(strings.TrimSpace(tt.before+" "+tt.send), func(t *testing.T) {
+			for _, w := range ways {
+				locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
+				service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
+					MaxTTL: time.Minute, Report: locker.events.done,
+					Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
+				c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
+				io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
+				c.CloseWrite()
+				if got, err := io.ReadAll(c); err != nil || !strings.HasSuffix("\n"+string(got), "\n"+tt.want) {
+					t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
+				}
+				if got := locker.events.take(); got != tt.report {
+					t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
+				}
+				if (locker.begun.Load() > 0) != (w != byHandler) {
+					t.Errorf("%s: %s: begun %d times", w, tt.send, locker.begun.Load())
+				}
 			}
-			if got := locker.events.take(); got != tt.report {
-				t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
-			}
-			if (locker.begun.Load() > 0) != (w != byHandler) {
-				t.Errorf("%s: %s: begun %d times", w, tt.send, locker.begun.Load())
-			}
-		}
+		})
 	}
 }
 
@@ -229,21 +231,23 @@ func TestNotBegun(t *testing.T) {
 		{"the permission must be asked, no", "UNLOCK no " + token, "-NOPERM This user has no permissions to access the 'lock:no  ' key", fakeGate{}, &fakePermission{}},
 		{"the permission must be asked", "EXTEND job " + token + " 5s", ":1", fakeGate{}, &fakePermission{}},
 	} {
-		for _, w := range ways[1:] {
-			c, r, locker, gate := startAs(t, w, func(o *Options) { o.Permission = tt.permission })
-			gate.unknown = false
-			if tt.permission == nil {
-				ask(t, c, r, "LOCK", "job", "5000", "SESSION") // so that there is something that could end
+		t.Run(tt.what, func(t *testing.T) {
+			for _, w := range ways[1:] {
+				c, r, locker, gate := startAs(t, w, func(o *Options) { o.Permission = tt.permission })
+				gate.unknown = false
+				if tt.permission == nil {
+					ask(t, c, r, "LOCK", "job", "5000", "SESSION") // so that there is something that could end
+				}
+				*gate = tt.gate
+				before := locker.begun.Load()
+				if got := ask(t, c, r, strings.Fields(tt.send)...); got != tt.want {
+					t.Errorf("%s: %s: %s: got %q, want %q", w, tt.what, tt.send, got, tt.want)
+				}
+				if locker.begun.Load() != before {
+					t.Errorf("%s: %s: %s was begun", w, tt.what, tt.send)
+				}
 			}
-			*gate = tt.gate
-			before := locker.begun.Load()
-			if got := ask(t, c, r, strings.Fields(tt.send)...); got != tt.want {
-				t.Errorf("%s: %s: %s: got %q, want %q", w, tt.what, tt.send, got, tt.want)
-			}
-			if locker.begun.Load() != before {
-				t.Errorf("%s: %s: %s was begun", w, tt.what, tt.send)
-			}
-		}
+		})
 	}
 }
 
@@ -315,27 +319,29 @@ func TestBegunPanics(t *testing.T) {
 			o.Report = func(d stat.Event) { done(d); panic("report") }
 		}, "-ERR internal", `lock granted "job" 7 ttl 5s`},
 	} {
-		for _, w := range ways[1:] {
-			var locker *fakeLocker
-			c, r, _, _ := startAs(t, w, func(o *Options) {
-				locker = o.Locker.(*fakeLocker)
-				tt.change(o, locker)
-			})
-			if got := ask(t, c, r, "LOCK", "job", "5s"); got != tt.want {
-				t.Errorf("%s: %s: got %q, want %q", w, tt.what, got, tt.want)
-			}
-			if len(late) > 0 {
-				(<-late)() // is no second reply
-			}
-			if tt.want[0] == '-' {
-				if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
-					t.Errorf("%s: %s: after the reply came %q %v, want the end", w, tt.what, rest, err)
+		t.Run(tt.what, func(t *testing.T) {
+			for _, w := range ways[1:] {
+				var locker *fakeLocker
+				c, r, _, _ := startAs(t, w, func(o *Options) {
+					locker = o.Locker.(*fakeLocker)
+					tt.change(o, locker)
+				})
+				if got := ask(t, c, r, "LOCK", "job", "5s"); got != tt.want {
+					t.Errorf("%s: %s: got %q, want %q", w, tt.what, got, tt.want)
+				}
+				if len(late) > 0 {
+					(<-late)() // is no second reply
+				}
+				if tt.want[0] == '-' {
+					if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
+						t.Errorf("%s: %s: after the reply came %q %v, want the end", w, tt.what, rest, err)
+					}
+				}
+				if got := locker.events.take(); got != tt.report || locker.begun.Load() != 1 {
+					t.Errorf("%s: %s: reported %s, want %s", w, tt.what, got, tt.report)
 				}
 			}
-			if got := locker.events.take(); got != tt.report || locker.begun.Load() != 1 {
-				t.Errorf("%s: %s: reported %s, want %s", w, tt.what, got, tt.report)
-			}
-		}
+		})
 	}
 }
 

@@ -358,17 +358,19 @@ func TestReplies(t *testing.T) {
 		{[]string{"UNLOCK", "job", strings.ToUpper(token[:17] + strings.Repeat("ab", 20))}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
 		{[]string{"UNLOCK", "job", token[:16]}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
 	} {
-		for _, w := range ways {
-			c, r, locker, _ := startAs(t, w, nil)
-			got := ask(t, c, r, tt.argv...)
-			if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
-				t.Errorf("%s: %.80q: got %q, asked %s; want %q, %s", w, tt.argv, got, asked, tt.want, tt.asked)
+		t.Run(fmt.Sprintf("%.60s", strings.Join(tt.argv, " ")), func(t *testing.T) {
+			for _, w := range ways {
+				c, r, locker, _ := startAs(t, w, nil)
+				got := ask(t, c, r, tt.argv...)
+				if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
+					t.Errorf("%s: %.80q: got %q, asked %s; want %q, %s", w, tt.argv, got, asked, tt.want, tt.asked)
+				}
+				if begun := locker.begun.Load() == 1; begun != (w != byHandler && canBegin(tt.argv, got)) {
+					t.Errorf("%s: %.80q: begun is %v", w, tt.argv, begun)
+				}
+				c.Close()
 			}
-			if begun := locker.begun.Load() == 1; begun != (w != byHandler && canBegin(tt.argv, got)) {
-				t.Errorf("%s: %.80q: begun is %v", w, tt.argv, begun)
-			}
-			c.Close()
-		}
+		})
 	}
 }
 
@@ -433,10 +435,12 @@ func testFailures(t *testing.T, w way) {
 		{queue.ErrDraining, "-TRYAGAIN the proxy is ending"},
 		{errors.New("surprise"), "-ERR internal"},
 	} {
-		locker.err = tt.err
-		if got := ask(t, c, r, "LOCK", "job", "5000"); !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%s: %v: got %q, want %q", w, tt.err, got, tt.want)
-		}
+		t.Run(tt.want, func(t *testing.T) {
+			locker.err = tt.err
+			if got := ask(t, c, r, "LOCK", "job", "5000"); !strings.HasPrefix(got, tt.want) {
+				t.Errorf("%s: %v: got %q, want %q", w, tt.err, got, tt.want)
+			}
+		})
 	}
 	locker.err, locker.held = nil, false
 	if got := ask(t, c, r, "UNLOCK", "job", aToken.String()); got != ":0" {
@@ -509,9 +513,11 @@ func TestInfoReplies(t *testing.T) {
 		{"LOCKPROXY LOCKS 0 MATCH j* match k*", "-ERR syntax error"},
 		{"LOCKPROXY RELEASE job", ":1"},
 	} {
-		if got := ask(t, c, r, strings.Fields(tt.ask)...); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.ask, got, tt.want)
-		}
+		t.Run(tt.ask, func(t *testing.T) {
+			if got := ask(t, c, r, strings.Fields(tt.ask)...); got != tt.want {
+				t.Errorf("%s: got %q, want %q", tt.ask, got, tt.want)
+			}
+		})
 	}
 	want := []string{`inspect "job"`, `scan 0 "" 10`, `scan 3 "j*" 1000`, `release key "job"`}
 	if asked := locker.take(); !slices.Equal(asked, want) {

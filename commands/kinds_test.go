@@ -61,18 +61,20 @@ func TestKinds(t *testing.T) {
 		{"LOCKINFO a since 0000000000000007", "$-1", `inspect "a"`},
 		{"LOCKINFO a WAIT 1s SINCE 7", "$-1", `follow "a"; inspect "a"`},
 	} {
-		for _, w := range ways {
-			c, r, locker, _ := startAs(t, w, nil)
-			argv := strings.Fields(tt.send)
-			got := ask(t, c, r, argv...)
-			if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
-				t.Errorf("%s: %.80s: got %q, asked %.80s; want %q, %.80s", w, tt.send, got, asked, tt.want, tt.asked)
+		t.Run(tt.send, func(t *testing.T) {
+			for _, w := range ways {
+				c, r, locker, _ := startAs(t, w, nil)
+				argv := strings.Fields(tt.send)
+				got := ask(t, c, r, argv...)
+				if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
+					t.Errorf("%s: %.80s: got %q, asked %.80s; want %q, %.80s", w, tt.send, got, asked, tt.want, tt.asked)
+				}
+				if begun := locker.begun.Load() == 1; begun != (w != byHandler && canBegin(argv, got)) {
+					t.Errorf("%s: %s: begun is %v", w, tt.send, begun)
+				}
+				c.Close()
 			}
-			if begun := locker.begun.Load() == 1; begun != (w != byHandler && canBegin(argv, got)) {
-				t.Errorf("%s: %s: begun is %v", w, tt.send, begun)
-			}
-			c.Close()
-		}
+		})
 	}
 }
 
@@ -186,25 +188,27 @@ func TestKindTranscripts(t *testing.T) {
 		{"", "LOCKINFO no SINCE 1 WAIT 10ms", nil, "-NOPERM not this key\r\n", `lockinfo denied "no" 0`},
 		{"MULTI", "LOCK a 5s SHARED", nil, "-ERR LOCK is not allowed in transactions\r\n", `lock invalid "" 0 as `},
 	} {
-		for _, w := range ways {
-			locker := &fakeLocker{err: tt.err, held: true, later: w == elsewhere}
-			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
-				MaxTTL: time.Minute, Report: locker.events.done,
-				Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
-			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
-			io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
-			if !strings.Contains(tt.send, "WAIT") { // who leaves does not wait
-				c.CloseWrite()
-			} else {
-				io.WriteString(c, "PING\r\n")
+		t.Run(strings.TrimSpace(tt.before+" "+tt.send), func(t *testing.T) {
+			for _, w := range ways {
+				locker := &fakeLocker{err: tt.err, held: true, later: w == elsewhere}
+				service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
+					MaxTTL: time.Minute, Report: locker.events.done,
+					Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
+				c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
+				io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
+				if !strings.Contains(tt.send, "WAIT") { // who leaves does not wait
+					c.CloseWrite()
+				} else {
+					io.WriteString(c, "PING\r\n")
+				}
+				if got, err := readUntilPong(c); err != nil || !strings.HasSuffix("\n"+got, "\n"+tt.want) {
+					t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
+				}
+				if got := locker.events.take(); got != tt.report {
+					t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
+				}
 			}
-			if got, err := readUntilPong(c); err != nil || !strings.HasSuffix("\n"+got, "\n"+tt.want) {
-				t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
-			}
-			if got := locker.events.take(); got != tt.report {
-				t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
-			}
-		}
+		})
 	}
 }
 

@@ -83,26 +83,28 @@ func TestAdmit(t *testing.T) {
 		{"other error", "h:10", false, errors.New("was asked in vain"), "-ERR h:10 was asked in vain", `admit "h:10"`},
 		{"the connection ends", "h:1", false, context.Canceled, "-TRYAGAIN the connection is closing", `admit "h:1"`},
 	} {
-		core, logs := observer.New(zapcore.InfoLevel)
-		c, r, locker, _ := start(t, func(o *Options) {
-			o.AdminCommands, o.ShowMasters, o.Log = true, !tt.hide, zap.New(core)
+		t.Run(tt.name, func(t *testing.T) {
+			core, logs := observer.New(zapcore.InfoLevel)
+			c, r, locker, _ := start(t, func(o *Options) {
+				o.AdminCommands, o.ShowMasters, o.Log = true, !tt.hide, zap.New(core)
+			})
+			locker.masters, locker.err = threeMasters(), tt.err
+			got := ask(t, c, r, "LOCKPROXY", "ADMIT", tt.given)
+			if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
+				t.Errorf("%s: got %q, asked %q; want %q, %q", tt.name, got, asked, tt.want, tt.asked)
+			}
+			wantLogged := 0
+			if tt.asked != "" {
+				wantLogged = 1
+			}
+			entries := logs.FilterMessage("operator admits master").FilterLevelExact(zapcore.InfoLevel).All()
+			if len(entries) != wantLogged {
+				t.Fatalf("%s: logged %v", tt.name, entries)
+			}
+			if wantLogged == 1 && entries[0].ContextMap()["client"] != c.LocalAddr().String() {
+				t.Errorf("%s: logged %v, the client is %v", tt.name, entries[0].ContextMap(), c.LocalAddr())
+			}
 		})
-		locker.masters, locker.err = threeMasters(), tt.err
-		got := ask(t, c, r, "LOCKPROXY", "ADMIT", tt.given)
-		if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
-			t.Errorf("%s: got %q, asked %q; want %q, %q", tt.name, got, asked, tt.want, tt.asked)
-		}
-		wantLogged := 0
-		if tt.asked != "" {
-			wantLogged = 1
-		}
-		entries := logs.FilterMessage("operator admits master").FilterLevelExact(zapcore.InfoLevel).All()
-		if len(entries) != wantLogged {
-			t.Fatalf("%s: logged %v", tt.name, entries)
-		}
-		if wantLogged == 1 && entries[0].ContextMap()["client"] != c.LocalAddr().String() {
-			t.Errorf("%s: logged %v, the client is %v", tt.name, entries[0].ContextMap(), c.LocalAddr())
-		}
 	}
 }
 
