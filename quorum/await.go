@@ -8,8 +8,8 @@ import (
 	"lockproxy/quorum/internal/clock"
 )
 
-// Await lets a goroutine wait for an asynchronous call. It calls begin, then flush, and returns what
-// begin passes to done, or the cause of ctx's end if that comes first: the call then goes on without
+// Await lets a goroutine wait for an asynchronous call. It calls begin, then flush, and returns the
+// result that begin passes to done, or the cause of ctx's end if that comes first: the call then goes on without
 // it. late is the time from done to the return, which a busy machine may stretch.
 func Await[T any](ctx context.Context, flush func(), begin func(done func(T, error))) (got T, late time.Duration, err error) {
 	type result struct {

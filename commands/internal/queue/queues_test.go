@@ -270,19 +270,21 @@ func TestQueueTimeouts(t *testing.T) {
 		{"late", quorum.ErrLate, 300 * time.Millisecond, ErrTimeout, 300 * time.Millisecond},
 		{"late, no limit", quorum.ErrLate, 0, quorum.ErrLate, time.Minute},
 	} {
-		inQueue(t, func(q *crowd) {
-			q.lock.set(time.Now().Add(time.Hour), tt.lockErr)
-			q.join("head", tt.timeout, -1)
-			q.join("second", tt.timeout, -1)
-			q.wg.Wait()
-			for _, who := range []string{"head", "second"} {
-				if got := q.result(who); !errors.Is(got.err, tt.want) || got.at < tt.at || got.at > tt.at+2*time.Second && tt.timeout == 0 || tt.timeout > 0 && got.at > tt.at+2*time.Millisecond {
-					t.Errorf("%s, %s: got %v at %v, want %v at %v", tt.name, who, got.err, got.at, tt.want, tt.at)
+		t.Run(tt.name, func(t *testing.T) {
+			inQueue(t, func(q *crowd) {
+				q.lock.set(time.Now().Add(time.Hour), tt.lockErr)
+				q.join("head", tt.timeout, -1)
+				q.join("second", tt.timeout, -1)
+				q.wg.Wait()
+				for _, who := range []string{"head", "second"} {
+					if got := q.result(who); !errors.Is(got.err, tt.want) || got.at < tt.at || got.at > tt.at+2*time.Second && tt.timeout == 0 || tt.timeout > 0 && got.at > tt.at+2*time.Millisecond {
+						t.Errorf("%s, %s: got %v at %v, want %v at %v", tt.name, who, got.err, got.at, tt.want, tt.at)
+					}
 				}
-			}
-			if asked, _, _ := q.lock.count(); tt.lockErr != nil && asked > 100 {
-				t.Errorf("%s: asked %d times: the delay does not grow", tt.name, asked)
-			}
+				if asked, _, _ := q.lock.count(); tt.lockErr != nil && asked > 100 {
+					t.Errorf("%s: asked %d times: the delay does not grow", tt.name, asked)
+				}
+			})
 		})
 	}
 }

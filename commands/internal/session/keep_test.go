@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -62,14 +63,16 @@ func TestSomeTakenOver(t *testing.T) {
 		{[]string{"a", "b", "c"}, time.Second, "2.85s"},
 		{[]string{"a", "b", "c"}, 20 * time.Second, "20.45s"},
 	} {
-		heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
-			e.fail(quorum.ErrLate)
-			other := &fakeOwner{resp3: true}
-			keepAgain(other, hs, tt.keys, tt.validity)
-			time.Sleep(time.Minute)
-			if keys, at := pushed(other); len(keys) != 3 || at != tt.lost || len(o.pushes()) != 0 {
-				t.Errorf("%v: pushed %v at %s, want all at %s; the first one got %v", tt.keys, keys, at, tt.lost, o.pushes())
-			}
+		t.Run(fmt.Sprint(tt.keys, tt.validity), func(t *testing.T) {
+			heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+				e.fail(quorum.ErrLate)
+				other := &fakeOwner{resp3: true}
+				keepAgain(other, hs, tt.keys, tt.validity)
+				time.Sleep(time.Minute)
+				if keys, at := pushed(other); len(keys) != 3 || at != tt.lost || len(o.pushes()) != 0 {
+					t.Errorf("%v: pushed %v at %s, want all at %s; the first one got %v", tt.keys, keys, at, tt.lost, o.pushes())
+				}
+			})
 		})
 	}
 }

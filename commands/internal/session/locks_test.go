@@ -205,16 +205,18 @@ func TestHoldEnds(t *testing.T) {
 		{"QUIT, delay", resp.EndQuit, 20 * time.Second, []string{"release job at 500ms"}},
 		{"proxy, delay", resp.EndProxy, 20 * time.Second, nil},
 	} {
-		held(t, tt.delay, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
-			time.Sleep(500 * time.Millisecond)
-			o.onEnd(tt.how)
-			time.Sleep(time.Minute)
-			if got := e.log(); !slices.Equal(got, tt.want) || hs.Count() != 0 || len(o.pushes()) != 0 {
-				t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.Count(), o.pushes())
-			}
-			if woken := len(freed()) == 1; woken != (tt.how != resp.EndProxy) {
-				t.Errorf("%s: freed %v", tt.name, freed())
-			}
+		t.Run(tt.name, func(t *testing.T) {
+			held(t, tt.delay, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
+				time.Sleep(500 * time.Millisecond)
+				o.onEnd(tt.how)
+				time.Sleep(time.Minute)
+				if got := e.log(); !slices.Equal(got, tt.want) || hs.Count() != 0 || len(o.pushes()) != 0 {
+					t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.Count(), o.pushes())
+				}
+				if woken := len(freed()) == 1; woken != (tt.how != resp.EndProxy) {
+					t.Errorf("%s: freed %v", tt.name, freed())
+				}
+			})
 		})
 	}
 }

@@ -44,16 +44,18 @@ func TestSuspend(t *testing.T) {
 		{"validity ended", 28 * time.Second, nil, "at 3s"},
 		{"longer than max-hold", 2 * time.Hour, nil, "at 3s"},
 	} {
-		suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
-			time.Sleep(2500 * time.Millisecond)
-			suspend(tt.suspend)
-			time.Sleep(23 * time.Second)
-			if got := e.log(); !slices.Equal(got, tt.want) {
-				t.Errorf("%s: asked %v, want %v", tt.name, got, tt.want)
-			}
-			if got := strings.Join(o.pushes(), "; "); (got == "") != (tt.lostPush == "") || !strings.HasSuffix(got, tt.lostPush) || len(o.pushes()) > 1 {
-				t.Errorf("%s: pushed %q, want %q", tt.name, got, tt.lostPush)
-			}
+		t.Run(tt.name, func(t *testing.T) {
+			suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
+				time.Sleep(2500 * time.Millisecond)
+				suspend(tt.suspend)
+				time.Sleep(23 * time.Second)
+				if got := e.log(); !slices.Equal(got, tt.want) {
+					t.Errorf("%s: asked %v, want %v", tt.name, got, tt.want)
+				}
+				if got := strings.Join(o.pushes(), "; "); (got == "") != (tt.lostPush == "") || !strings.HasSuffix(got, tt.lostPush) || len(o.pushes()) > 1 {
+					t.Errorf("%s: pushed %q, want %q", tt.name, got, tt.lostPush)
+				}
+			})
 		})
 	}
 }
