@@ -49,7 +49,8 @@ type Acquirer interface {
 
 // Acquire makes one attempt for a client. Until the attempt is sent, it ends with ErrDisconnected
 // when disconnected is closed, and with the cause of ctx. Once sent it ends with an answer.
-func Acquire(ctx context.Context, disconnected <-chan struct{}, from Acquirer, want quorum.Request) (quorum.Lease, error) {
+func Acquire(ctx context.Context, disconnected <-chan struct{}, from Acquirer,
+	want quorum.Request) (quorum.Lease, error) {
 	lease, err, _ := acquire(from, want, waitLimits{ctx: ctx, disconnected: disconnected})
 	return lease, err
 }

@@ -95,9 +95,11 @@ func (l *lock) extendDeadline(now time.Time, validity time.Duration) {
 // New returns Locks without a lock. It calls freed for each lock that was released here, and report
 // for each event. maxHold is how long a lock is renewed at most, delay
 // how long it stays closed when its connection has ended.
-func New(locker Locker, freed func(key, secret string), report func(stat.Event), maxHold, delay time.Duration, log *zap.Logger) *Locks {
-	return &Locks{locker: locker, released: freed, report: report, maxHold: maxHold, delay: delay, log: log, suspended: quorum.Suspended,
-		bySecret: make(map[string]*lock), byConnection: make(map[Connection]map[*lock]struct{}), ending: make(map[ended]*lock)}
+func New(locker Locker, freed func(key, secret string), report func(stat.Event),
+	maxHold, delay time.Duration, log *zap.Logger) *Locks {
+	return &Locks{locker: locker, released: freed, report: report, maxHold: maxHold, delay: delay, log: log,
+		suspended: quorum.Suspended, bySecret: make(map[string]*lock),
+		byConnection: make(map[Connection]map[*lock]struct{}), ending: make(map[ended]*lock)}
 }
 
 // renew runs when the timer of l fires. It extends the lock, or ends it as lost.
@@ -191,7 +193,8 @@ func (ls *Locks) reportEnd(l *lock, how stat.Outcome) {
 	if ls.report == nil {
 		return
 	}
-	d := stat.Event{Command: "session", Outcome: how, Key: l.keys[0], Keys: l.keys[1:], Fence: l.token.Fence, TTL: l.ttl, Session: true, Client: l.conn.RemoteAddr()}
+	d := stat.Event{Command: "session", Outcome: how, Key: l.keys[0], Keys: l.keys[1:], Fence: l.token.Fence,
+		TTL: l.ttl, Session: true, Client: l.conn.RemoteAddr()}
 	if how == stat.OutcomeReleased {
 		d.Held = ls.now().Sub(l.granted)
 	}
@@ -236,7 +239,8 @@ func (ls *Locks) connectionEnded(session Connection, how resp.End) {
 			ls.reportEnd(l, stat.OutcomeLeft)
 		case how == resp.EndProxy:
 			ls.reportEnd(l, stat.OutcomeLeft)
-			ls.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", l.keys[0]))
+			ls.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out",
+				zap.String("key", l.keys[0]))
 		case waits:
 			ls.reportEnd(l, stat.OutcomeReleased)
 			go ls.releaseLater(l, delay)
