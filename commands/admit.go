@@ -49,9 +49,9 @@ func (o *operators) admitMaster(c *call) {
 	}
 }
 
-// masterCalled returns the place of the master that an operator calls so, from 0, or -1 where
+// masterCalled returns the place of the master that an operator calls so, from 0, or -1 if
 // there is none. The log and LOCKPROXY MASTERS show "m1@10.0.0.1:6379", or "master 3" to clients
-// that must not see names. Beside these, "m1" and "10.0.0.1:6379" do where they mean one master.
+// that must not see names. "m1" and "10.0.0.1:6379" are names, too, if they mean one master.
 func masterCalled(all []stat.Master, called string) int {
 	for i, m := range all {
 		if m.Name == called || strings.EqualFold(placeName(i), called) {
@@ -72,7 +72,7 @@ func masterCalled(all []stat.Master, called string) int {
 	return found
 }
 
-// candidates lists all masters, as clients may see them.
+// candidates lists all masters by the names that clients may see.
 func (n *masterNames) candidates(all []stat.Master) string {
 	names := make([]string, len(all))
 	for i := range all {
@@ -81,5 +81,5 @@ func (n *masterNames) candidates(all []stat.Master) string {
 	return strings.Join(names, ", ")
 }
 
-// placeName is what the master at all[i] is called by its place.
+// placeName is the name of the master at all[i] by its place.
 func placeName(i int) string { return "master " + strconv.Itoa(i+1) }

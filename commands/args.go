@@ -117,8 +117,8 @@ func (p *parser) parseTTL(name string, b []byte) (time.Duration, error) {
 // timeForm is what an error says about the form of a time.
 const timeForm = "want digits, which are milliseconds, or digits with ms, s, m or h"
 
-// tooLong says what b is, which was read as ms: perhaps nanoseconds, as a Duration of Go without a
-// unit is.
+// tooLong explains b, which was read as ms: perhaps it is a Duration of Go without a unit, which
+// counts nanoseconds.
 func tooLong(ms int64, b []byte, shortest time.Duration) string {
 	nanos := time.Duration(ms)
 	if withoutUnit(b) && nanos >= shortest && nanos <= 24*time.Hour {
@@ -130,7 +130,7 @@ func tooLong(ms int64, b []byte, shortest time.Duration) string {
 	return "it is " + plain.Duration(millis(ms))
 }
 
-// tooShort says what b is, which was read as ms: perhaps seconds were meant.
+// tooShort explains b, which was read as ms: perhaps the client meant seconds.
 func tooShort(ms int64, b []byte) string {
 	if withoutUnit(b) {
 		return fmt.Sprintf("it is %dms (%d seconds are %ds)", ms, ms, ms)

@@ -14,12 +14,12 @@ import (
 // loopCall is a command that no goroutine waits for. The answer that decides writes the reply.
 type loopCall struct {
 	call
-	service *Service
-	conn    redcon.Conn
-	done    func()
-	over    atomic.Bool // the reply is written, or is being written
-	waits   atomic.Bool // the session calls OnGone for it
-	space   [80]byte    // memory for the reply, while it fits
+	service  *Service
+	conn     redcon.Conn
+	done     func()
+	finished atomic.Bool // the reply is written, or is being written
+	waits    atomic.Bool // the session calls OnGone for it
+	space    [80]byte    // memory for the reply, while it fits
 
 	panicked bool // finish closes the connection
 }
@@ -28,9 +28,9 @@ type loopCall struct {
 // and returns. It never blocks. The answer that decides writes the reply to conn and calls done,
 // once, maybe before Begin returns.
 //
-// Begin returns false, and has done nothing, for other commands, for LOCK with WAIT, for UNLOCK and
-// EXTEND with KEYS, KEEP or SHARED, and where the upstream must be asked whether the client may
-// lock. Then the handlers of Register must run the command.
+// Begin returns false, without an effect, for other commands, for LOCK with WAIT, for UNLOCK and
+// EXTEND with KEYS, KEEP or SHARED, and if only the upstream knows whether the client may lock.
+// Then the handlers of Register must run the command.
 //
 // conn and cmd are as handlers get them. Begin does not use cmd after it has returned.
 func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begun bool) {
@@ -62,11 +62,11 @@ func (s *Service) Begin(conn redcon.Conn, cmd redcon.Command, done func()) (begu
 // finish calls write, which writes the reply, then reports the command and sends the reply. Only
 // the first call does so: the code that asks the masters may panic before their answer comes.
 func (q *loopCall) finish(write func()) {
-	if q.over.Swap(true) {
+	if q.finished.Swap(true) {
 		return
 	}
-	q.guard(write)
-	q.guard(func() { q.service.outcomes.report(&q.call) })
+	q.safely(write)
+	q.safely(func() { q.service.outcomes.report(&q.call) })
 	if q.waits.Load() {
 		q.session.OnGone(nil)
 	}
@@ -77,8 +77,8 @@ func (q *loopCall) finish(write func()) {
 	q.done()
 }
 
-// guard recovers from a panic in f.
-func (q *loopCall) guard(f func()) {
+// safely calls f and recovers from a panic in it.
+func (q *loopCall) safely(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			q.logPanic(r)

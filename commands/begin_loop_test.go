@@ -55,7 +55,7 @@ func TestBeginOnLoop(t *testing.T) {
 }
 
 // TestBegunAndGone: a LOCK that no goroutine waits for is answered while the proxy drains, and
-// given back where its client is gone, or was cut off, before the masters have answered.
+// given back where its client has left, or was cut off, before the masters have answered.
 func TestBegunAndGone(t *testing.T) {
 	cutOff, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -67,39 +67,41 @@ func TestBegunAndGone(t *testing.T) {
 	}{
 		{"drained", t.Context(), false, "$57\r\n" + aToken.String() + "\r\n"},
 		{"cut off", cutOff, false, ""},
-		{"client gone", t.Context(), true, ""},
+		{"client left", t.Context(), true, ""},
 	} {
-		locker := &fakeLocker{kept: make(chan func(), 1)}
-		c, server := onLoop(t, locker)
-		if _, err := c.Write(benchRequest("LOCK job 5s")); err != nil {
-			t.Fatal(err)
-		}
-		answer := <-locker.kept
-		if tt.reset {
-			c.SetLinger(0)
-			c.Close()
-		}
-		ended := make(chan error)
-		go func() { ended <- server.Shutdown(tt.drain) }()
-		awaitDrain(t, c.RemoteAddr().String())
-		if tt.drain == cutOff {
-			io.ReadAll(c)
-		}
-		answer()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: Shutdown: %v", tt.what, err)
-		}
-		got, _ := io.ReadAll(c)
-		if string(got) != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.what, got, tt.want)
-		}
-		if back := slices.Contains(locker.take(), fmt.Sprintf("abandon %q %v", "job", aToken)); back != (tt.want == "") {
-			t.Errorf("%s: given back is %v", tt.what, back)
-		}
+		t.Run(tt.what, func(t *testing.T) {
+			locker := &fakeLocker{kept: make(chan func(), 1)}
+			c, server := onLoop(t, locker)
+			if _, err := c.Write(benchRequest("LOCK job 5s")); err != nil {
+				t.Fatal(err)
+			}
+			answer := <-locker.kept
+			if tt.reset {
+				c.SetLinger(0)
+				c.Close()
+			}
+			ended := make(chan error)
+			go func() { ended <- server.Shutdown(tt.drain) }()
+			awaitDrain(t, c.RemoteAddr().String())
+			if tt.drain == cutOff {
+				io.ReadAll(c)
+			}
+			answer()
+			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: Shutdown: %v", tt.what, err)
+			}
+			got, _ := io.ReadAll(c)
+			if string(got) != tt.want {
+				t.Errorf("%s: got %q, want %q", tt.what, got, tt.want)
+			}
+			if back := slices.Contains(locker.take(), fmt.Sprintf("abandon %q %v", "job", aToken)); back != (tt.want == "") {
+				t.Errorf("%s: given back is %v", tt.what, back)
+			}
+		})
 	}
 }
 
-// awaitDrain returns when nobody listens at addr any more.
+// awaitDrain waits until addr refuses connections.
 func awaitDrain(t *testing.T, addr string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {

@@ -47,7 +47,7 @@ func (f *fakeLocker) ExtendAsync(_ context.Context, r quorum.ExtendRequest, done
 	f.answer(func() { done(f.extend(append([]string{r.Key}, r.Keys...), r.Token, r.TTL, r.Share)) })
 }
 
-// beginFirst is a handler that begins what can be begun, as an event loop does.
+// beginFirst is a handler that tries Begin first, like an event loop.
 type beginFirst struct {
 	t        *testing.T
 	service  *Service
@@ -72,18 +72,18 @@ func (b *beginFirst) ServeRESP(conn redcon.Conn, cmd redcon.Command) {
 	}
 }
 
-// state is what a command changes.
+// state returns everything that a command changes.
 func (b *beginFirst) state() string {
-	b.locker.told.mu.Lock()
-	told := len(b.locker.told.all)
-	b.locker.told.mu.Unlock()
+	b.locker.events.mu.Lock()
+	reported := len(b.locker.events.all)
+	b.locker.events.mu.Unlock()
 	b.locker.mu.Lock()
 	defer b.locker.mu.Unlock()
 	var counts []uint64
 	for _, c := range infoCounters {
 		counts = append(counts, b.service.outcomes.counters[c.of[0]].Load())
 	}
-	return fmt.Sprint(b.locker.asked, told, b.service.Counts(), counts)
+	return fmt.Sprint(b.locker.asked, reported, b.service.Counts(), counts)
 }
 
 // redisDial starts a real Redis for the test and returns how to dial it.
@@ -95,7 +95,7 @@ func redisDial(t *testing.T) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// reports are what Options.Report was told.
+// reports are the events that Options.Report received.
 type reports struct {
 	mu  sync.Mutex
 	all []string
@@ -172,28 +172,30 @@ func TestBegunTranscripts(t *testing.T) {
 		{"HELLO 3\r\nSUBSCRIBE c", "LOCK job 5s", nil, false, bulk, `lock granted "job" 7 ttl 5s`},
 		{"", "LOCK no 5s", nil, false, "-NOPERM not this key\r\n", `lock denied "no" 0 ttl 5s`},
 	} {
-		for _, w := range ways {
-			locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
-			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
-				MaxTTL: time.Minute, Report: locker.told.done,
-				Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
-			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
-			io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
-			c.CloseWrite()
-			if got, err := io.ReadAll(c); err != nil || !strings.HasSuffix("\n"+string(got), "\n"+tt.want) {
-				t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
+		t.Run(strings.TrimSpace(tt.before+" "+tt.send), func(t *testing.T) {
+			for _, w := range ways {
+				locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
+				service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
+					MaxTTL: time.Minute, Report: locker.events.done,
+					Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
+				c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
+				io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
+				c.CloseWrite()
+				if got, err := io.ReadAll(c); err != nil || !strings.HasSuffix("\n"+string(got), "\n"+tt.want) {
+					t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
+				}
+				if got := locker.events.take(); got != tt.report {
+					t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
+				}
+				if (locker.begun.Load() > 0) != (w != byHandler) {
+					t.Errorf("%s: %s: begun %d times", w, tt.send, locker.begun.Load())
+				}
 			}
-			if got := locker.told.take(); got != tt.report {
-				t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
-			}
-			if (locker.begun.Load() > 0) != (w != byHandler) {
-				t.Errorf("%s: %s: begun %d times", w, tt.send, locker.begun.Load())
-			}
-		}
+		})
 	}
 }
 
-// knownPermission refuses keys, in the words that it has for them, and needs no question for that.
+// knownPermission refuses keys, in the words that it has for them, and needs no request for that.
 type knownPermission map[string]string
 
 func (p knownPermission) Writable(context.Context, string, []string) ([]string, error) {
@@ -210,7 +212,7 @@ func (p knownPermission) MayWrite(context.Context, string, string) (string, erro
 	return "", errors.New("asked")
 }
 
-// TestNotBegun: what must wait is not begun, and nothing has happened then; the handler does it.
+// TestNotBegun: Begin leaves commands that must wait to the handler, without an effect.
 func TestNotBegun(t *testing.T) {
 	token := aToken.String()
 	for _, tt := range []struct {
@@ -229,25 +231,27 @@ func TestNotBegun(t *testing.T) {
 		{"the permission must be asked, no", "UNLOCK no " + token, "-NOPERM This user has no permissions to access the 'lock:no  ' key", fakeGate{}, &fakePermission{}},
 		{"the permission must be asked", "EXTEND job " + token + " 5s", ":1", fakeGate{}, &fakePermission{}},
 	} {
-		for _, w := range ways[1:] {
-			c, r, locker, gate := startAs(t, w, func(o *Options) { o.Permission = tt.permission })
-			gate.unknown = false
-			if tt.permission == nil {
-				ask(t, c, r, "LOCK", "job", "5000", "SESSION") // so that there is something that could end
+		t.Run(tt.what, func(t *testing.T) {
+			for _, w := range ways[1:] {
+				c, r, locker, gate := startAs(t, w, func(o *Options) { o.Permission = tt.permission })
+				gate.unknown = false
+				if tt.permission == nil {
+					ask(t, c, r, "LOCK", "job", "5000", "SESSION") // so that there is something that could end
+				}
+				*gate = tt.gate
+				before := locker.begun.Load()
+				if got := ask(t, c, r, strings.Fields(tt.send)...); got != tt.want {
+					t.Errorf("%s: %s: %s: got %q, want %q", w, tt.what, tt.send, got, tt.want)
+				}
+				if locker.begun.Load() != before {
+					t.Errorf("%s: %s: %s was begun", w, tt.what, tt.send)
+				}
 			}
-			*gate = tt.gate
-			before := locker.begun.Load()
-			if got := ask(t, c, r, strings.Fields(tt.send)...); got != tt.want {
-				t.Errorf("%s: %s: %s: got %q, want %q", w, tt.what, tt.send, got, tt.want)
-			}
-			if locker.begun.Load() != before {
-				t.Errorf("%s: %s: %s was begun", w, tt.what, tt.send)
-			}
-		}
+		})
 	}
 }
 
-// TestArgumentsComeFirst: what is wrong with the arguments is told without asking anybody.
+// TestArgumentsComeFirst: wrong arguments are refused before the upstream or a master is asked.
 func TestArgumentsComeFirst(t *testing.T) {
 	for _, w := range ways {
 		c, r, locker, _ := startAs(t, w, func(o *Options) { o.Gate = &fakeGate{unknown: true}; o.Permission = &fakePermission{} })
@@ -257,8 +261,8 @@ func TestArgumentsComeFirst(t *testing.T) {
 	}
 }
 
-// TestUnlockEndsRenewal: before the masters are asked to release the token of a session lock
-// nobody renews it any more.
+// TestUnlockEndsRenewal: the renewal of a session lock ends before the masters are asked to release
+// its token.
 func TestUnlockEndsRenewal(t *testing.T) {
 	for _, w := range ways {
 		locker := &fakeLocker{held: true, later: w == elsewhere}
@@ -280,7 +284,7 @@ func TestUnlockEndsRenewal(t *testing.T) {
 	}
 }
 
-// panicking panics in AcquireAsync, before or after it has told the answer.
+// panicking panics in AcquireAsync, before or after it has passed on the answer.
 type panicking struct {
 	*fakeLocker
 	late chan func() // gets the answer that comes later; nil: it comes before
@@ -315,35 +319,37 @@ func TestBegunPanics(t *testing.T) {
 			o.Report = func(d stat.Event) { done(d); panic("report") }
 		}, "-ERR internal", `lock granted "job" 7 ttl 5s`},
 	} {
-		for _, w := range ways[1:] {
-			var locker *fakeLocker
-			c, r, _, _ := startAs(t, w, func(o *Options) {
-				locker = o.Locker.(*fakeLocker)
-				tt.change(o, locker)
-			})
-			if got := ask(t, c, r, "LOCK", "job", "5s"); got != tt.want {
-				t.Errorf("%s: %s: got %q, want %q", w, tt.what, got, tt.want)
-			}
-			if len(late) > 0 {
-				(<-late)() // is no second reply
-			}
-			if tt.want[0] == '-' {
-				if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
-					t.Errorf("%s: %s: behind the reply came %q %v, want the end", w, tt.what, rest, err)
+		t.Run(tt.what, func(t *testing.T) {
+			for _, w := range ways[1:] {
+				var locker *fakeLocker
+				c, r, _, _ := startAs(t, w, func(o *Options) {
+					locker = o.Locker.(*fakeLocker)
+					tt.change(o, locker)
+				})
+				if got := ask(t, c, r, "LOCK", "job", "5s"); got != tt.want {
+					t.Errorf("%s: %s: got %q, want %q", w, tt.what, got, tt.want)
+				}
+				if len(late) > 0 {
+					(<-late)() // is no second reply
+				}
+				if tt.want[0] == '-' {
+					if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
+						t.Errorf("%s: %s: after the reply came %q %v, want the end", w, tt.what, rest, err)
+					}
+				}
+				if got := locker.events.take(); got != tt.report || locker.begun.Load() != 1 {
+					t.Errorf("%s: %s: reported %s, want %s", w, tt.what, got, tt.report)
 				}
 			}
-			if got := locker.told.take(); got != tt.report || locker.begun.Load() != 1 {
-				t.Errorf("%s: %s: reported %s, want %s", w, tt.what, got, tt.report)
-			}
-		}
+		})
 	}
 }
 
 type panicPermission struct{ Permission }
 
-func (panicPermission) Known(string, string) (string, bool) { panic("as told") }
+func (panicPermission) Known(string, string) (string, bool) { panic("on purpose") }
 
-// panicError panics when somebody looks which error it is.
+// panicError panics when errors.Is looks at it.
 type panicError struct{ error }
 
-func (panicError) Is(error) bool { panic("as told") }
+func (panicError) Is(error) bool { panic("on purpose") }

@@ -15,15 +15,15 @@ import (
 	"lockproxy/resp"
 )
 
-// grantingLocker grants and releases at once and allocates nothing.
+// grantingLocker grants and releases at once, without an allocation.
 type grantingLocker struct{ fakeLocker }
 
 func (*grantingLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Lease, error) {
 	return quorum.Lease{Token: aToken, Validity: r.TTL - 9*time.Millisecond}, nil
 }
 
-// BenchmarkHandler is LOCK and UNLOCK over a socket with a quorum that decides at once: what the
-// server, redcon and the handlers cost, and how much they allocate for the pair.
+// BenchmarkHandler runs LOCK and UNLOCK over a socket with a quorum that decides at once. It shows
+// how much time and memory the server, redcon and the handlers use for the pair.
 func BenchmarkHandler(b *testing.B) {
 	for _, tt := range []struct{ name, lock, granted string }{
 		{"plain", "LOCK job 10s", "$57\r\n" + aToken.String() + "\r\n"},
@@ -104,7 +104,7 @@ func serveBench(b *testing.B, handler redcon.Handler, end func()) net.Conn {
 	return conn
 }
 
-// someSession returns the session of a connection on which nothing happens any more.
+// someSession returns the session of an idle connection.
 func someSession(b *testing.B) *resp.Session {
 	b.Helper()
 	found := make(chan *resp.Session, 1)
@@ -141,7 +141,7 @@ type bareConn struct {
 func (c *bareConn) NetConn() net.Conn { return c.session }
 func (c *bareConn) WriteRaw(b []byte) { c.reply = append(c.reply[:0], b...) }
 
-// BenchmarkBegin is what LOCK and UNLOCK cost on an event loop beside the socket and the masters.
+// BenchmarkBegin shows how much LOCK and UNLOCK cost on an event loop, without socket and masters.
 func BenchmarkBegin(b *testing.B) {
 	locker, conn := &grantingLocker{}, &bareConn{session: someSession(b)}
 	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, KeyPrefix: "lock:", MaxTTL: time.Minute, Tunable: Tunable{MinTTL: 10 * time.Millisecond}})

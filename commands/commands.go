@@ -1,6 +1,7 @@
-// Package commands says what each lock command means: arguments in, reply out. Its handlers run on
-// redcon's mux, on connections that package resp serves. Its rooms keep the wait queues of this
-// proxy and its session locks.
+// Package commands runs the lock commands: arguments in, reply out. [New] makes a [Service], whose
+// handlers run on redcon's mux, on connections that package resp serves; [Service.Begin] runs a
+// command on an event loop. The internal packages keep the wait queues of this proxy and its
+// session locks.
 package commands
 
 import (
@@ -57,7 +58,7 @@ var (
 
 // Gate knows whether the upstream refuses commands of a connection that has not authenticated.
 type Gate interface {
-	// AuthRequired asks if it must. After an error nobody may lock without having authenticated.
+	// AuthRequired asks if it must. After an error, clients must authenticate before they lock.
 	AuthRequired(ctx context.Context) (bool, error)
 	// Known returns what AuthRequired returns, if it is known without asking.
 	Known() (required, known bool)
@@ -90,7 +91,7 @@ type Options struct {
 	Log    *zap.Logger
 }
 
-// Service runs the commands and keeps what they need between calls. Safe for concurrent use.
+// Service runs the commands and keeps their state between calls. Safe for concurrent use.
 type Service struct {
 	*settings
 	*operators   // what operators see and do
@@ -152,8 +153,8 @@ func (s *Service) Register(mux *redcon.ServeMux) {
 	}
 }
 
-// Drain ends the waiting of all clients, and of clients that come to wait later: for a lock, or until
-// their LOCK can be sent. They get TRYAGAIN.
+// Drain ends the waiting of all clients, now and later: for a lock, or until their LOCK can be
+// sent. They get TRYAGAIN.
 // Session locks are no longer renewed and run out, and holders that speak RESP3 get a push
 // message. Drain returns when these are written, or after half a second. It may be called once.
 func (s *Service) Drain() {
@@ -174,7 +175,7 @@ func (s *Service) Close() {
 type call struct {
 	session *resp.Session
 	name    string // in lower case
-	onLoop  bool   // nothing may block
+	onLoop  bool   // no function may block
 	args
 	reply
 

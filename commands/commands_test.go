@@ -25,23 +25,23 @@ import (
 
 var aToken = quorum.Token{Fence: 7, Secret: strings.Repeat("0123456789", 4)}
 
-// fakeLocker grants or fails as told, and notes what it was asked.
+// fakeLocker grants or fails as its fields say, and records its calls.
 type fakeLocker struct {
-	mu    sync.Mutex
-	asked []string
-	err   error
-	held  bool // what Release returns
-	info  quorum.Info
-	found []quorum.Info // by Scan; nil: info
-	block chan struct{}
-	begun atomic.Int32 // commands that Begin began
-	later bool         // answers to Async methods come from another goroutine
-	kept  chan func()  // gets the answers to Async methods, if it is not nil
-	told  reports
-	owner atomic.Value // the label of the last Acquire
+	mu     sync.Mutex
+	asked  []string
+	err    error
+	held   bool // what Release returns
+	info   quorum.Info
+	found  []quorum.Info // by Scan; nil: info
+	block  chan struct{}
+	begun  atomic.Int32 // commands that Begin began
+	later  bool         // answers to Async methods come from another goroutine
+	kept   chan func()  // gets the answers to Async methods, if it is not nil
+	events reports
+	owner  atomic.Value // the label of the last Acquire
 
-	releasing func() // called when a release is asked for; nil: nothing
-	extending func() // the same of an extension
+	releasing func() // called for each release; may be nil
+	extending func() // the same for extensions
 
 	masters []stat.Master
 	load    stat.Load
@@ -77,7 +77,7 @@ func (f *fakeLocker) Acquire(_ context.Context, r quorum.Request) (quorum.Lease,
 	return lease, f.err
 }
 
-// kindOf is what is special about a request.
+// kindOf returns the keys, the mode and the limit of a request as text.
 func kindOf(r *quorum.Request) (text string) {
 	if len(r.Keys) > 0 {
 		text += fmt.Sprintf(" and %q", r.Keys)
@@ -166,7 +166,7 @@ const (
 
 var ways = []way{byHandler, atOnce, elsewhere}
 
-// start serves the commands without an upstream and returns a connection and what it stands on.
+// start serves the commands without an upstream and returns a connection and the fakes.
 func start(t *testing.T, change func(*Options)) (net.Conn, *bufio.Reader, *fakeLocker, *fakeGate) {
 	t.Helper()
 	return startAs(t, byHandler, change)
@@ -177,7 +177,7 @@ func startAs(t *testing.T, w way, change func(*Options)) (net.Conn, *bufio.Reade
 	locker, gate := &fakeLocker{held: true, later: w == elsewhere}, &fakeGate{}
 	o := Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: gate, KeyPrefix: "lock:", MaxTTL: time.Minute, Log: zaptest.NewLogger(t),
 		Tunable: Tunable{MinTTL: 10 * time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second},
-		Version: "v0", Report: locker.told.done}
+		Version: "v0", Report: locker.events.done}
 	if change != nil {
 		change(&o)
 	}
@@ -358,17 +358,19 @@ func TestReplies(t *testing.T) {
 		{[]string{"UNLOCK", "job", strings.ToUpper(token[:17] + strings.Repeat("ab", 20))}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
 		{[]string{"UNLOCK", "job", token[:16]}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
 	} {
-		for _, w := range ways {
-			c, r, locker, _ := startAs(t, w, nil)
-			got := ask(t, c, r, tt.argv...)
-			if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
-				t.Errorf("%s: %.80q: got %q, asked %s; want %q, %s", w, tt.argv, got, asked, tt.want, tt.asked)
+		t.Run(fmt.Sprintf("%.60s", strings.Join(tt.argv, " ")), func(t *testing.T) {
+			for _, w := range ways {
+				c, r, locker, _ := startAs(t, w, nil)
+				got := ask(t, c, r, tt.argv...)
+				if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
+					t.Errorf("%s: %.80q: got %q, asked %s; want %q, %s", w, tt.argv, got, asked, tt.want, tt.asked)
+				}
+				if begun := locker.begun.Load() == 1; begun != (w != byHandler && canBegin(tt.argv, got)) {
+					t.Errorf("%s: %.80q: begun is %v", w, tt.argv, begun)
+				}
+				c.Close()
 			}
-			if begun := locker.begun.Load() == 1; begun != (w != byHandler && canBegin(tt.argv, got)) {
-				t.Errorf("%s: %.80q: begun is %v", w, tt.argv, begun)
-			}
-			c.Close()
-		}
+		})
 	}
 }
 
@@ -433,10 +435,12 @@ func testFailures(t *testing.T, w way) {
 		{queue.ErrDraining, "-TRYAGAIN the proxy is ending"},
 		{errors.New("surprise"), "-ERR internal"},
 	} {
-		locker.err = tt.err
-		if got := ask(t, c, r, "LOCK", "job", "5000"); !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%s: %v: got %q, want %q", w, tt.err, got, tt.want)
-		}
+		t.Run(tt.want, func(t *testing.T) {
+			locker.err = tt.err
+			if got := ask(t, c, r, "LOCK", "job", "5000"); !strings.HasPrefix(got, tt.want) {
+				t.Errorf("%s: %v: got %q, want %q", w, tt.err, got, tt.want)
+			}
+		})
 	}
 	locker.err, locker.held = nil, false
 	if got := ask(t, c, r, "UNLOCK", "job", aToken.String()); got != ":0" {
@@ -444,7 +448,7 @@ func testFailures(t *testing.T, w way) {
 	}
 }
 
-// TestGate: arguments are checked before authentication, and nobody may lock while it is not known
+// TestGate: arguments are checked before authentication, and LOCK is refused while it is not known
 // whether the upstream wants a password.
 func TestGate(t *testing.T) {
 	for _, w := range ways {
@@ -509,9 +513,11 @@ func TestInfoReplies(t *testing.T) {
 		{"LOCKPROXY LOCKS 0 MATCH j* match k*", "-ERR syntax error"},
 		{"LOCKPROXY RELEASE job", ":1"},
 	} {
-		if got := ask(t, c, r, strings.Fields(tt.ask)...); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.ask, got, tt.want)
-		}
+		t.Run(tt.ask, func(t *testing.T) {
+			if got := ask(t, c, r, strings.Fields(tt.ask)...); got != tt.want {
+				t.Errorf("%s: got %q, want %q", tt.ask, got, tt.want)
+			}
+		})
 	}
 	want := []string{`inspect "job"`, `scan 0 "" 10`, `scan 3 "j*" 1000`, `release key "job"`}
 	if asked := locker.take(); !slices.Equal(asked, want) {

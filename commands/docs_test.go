@@ -26,7 +26,7 @@ func reference(t *testing.T) string {
 	return string(text)
 }
 
-// TestDocsErrors: the reference lists every error reply that stands in the code of the lock
+// TestDocsErrors: the reference lists every error reply in the code of the lock
 // commands and of the relay.
 func TestDocsErrors(t *testing.T) {
 	_, table, _ := strings.Cut(reference(t), "\n## Errors\n")
@@ -88,8 +88,8 @@ func literals(t *testing.T, folder string) iter.Seq2[string, string] {
 	}
 }
 
-// TestDocsGrammar: the reference has a section for each command, and what it shows as its form is
-// what the parser takes. The README's table and LOCK HELP have the same forms.
+// TestDocsGrammar: the reference has a section for each command, and the parser takes the form that
+// it shows. The README's table and LOCK HELP have the same forms.
 func TestDocsGrammar(t *testing.T) {
 	page := reference(t)
 	readme, err := os.ReadFile("../README.md")

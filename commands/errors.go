@@ -29,7 +29,7 @@ var infoCounters = []struct {
 	{"lost", []stat.Outcome{stat.OutcomeLost}},
 }
 
-// outcomes counts and reports how commands end, and writes the replies to those that fail.
+// outcomes counts and reports how commands end, and writes the replies of failed ones.
 type outcomes struct {
 	*settings
 	counters map[stat.Outcome]*atomic.Uint64 // see infoCounters
@@ -55,7 +55,7 @@ func (o *outcomes) count(c *call, outcome stat.Outcome) {
 	c.outcome = outcome
 }
 
-// replies maps errors to replies. An entry without a code stands for null; one without a text has
+// replies maps errors to replies. An entry without a code means null; one without a text has
 // that of the error. ErrNoQuorum has its own.
 var replies = []struct {
 	err     error

@@ -55,7 +55,7 @@ func (noPassword) AuthRequired(context.Context) (bool, error) { return false, ni
 func (noPassword) Known() (required, known bool)              { return false, true }
 func (noPassword) Last() (required, known bool)               { return false, true }
 
-// The handlers of a Service run behind a resp.Server, which relays all other commands.
+// The handlers of a Service run in a resp.Server, which relays all other commands.
 func Example() {
 	lock := &oneLock{}
 	service := commands.New(commands.Options{Locker: lock, Watcher: lock, Inspector: lock, Gate: noPassword{}, MaxTTL: time.Minute,

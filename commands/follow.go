@@ -10,8 +10,8 @@ import (
 )
 
 // followers are the clients that wait in LOCKINFO for another holder of a key. However many follow
-// one key, one goroutine subscribes and asks the masters for it: followed.run. While nothing
-// happens the masters are not asked.
+// one key, one goroutine subscribes and asks the masters for it: followed.run. It asks only
+// after a message, an expiry or a long time.
 type followers struct {
 	masters  keyInspector
 	watcher  keyFollower
@@ -41,21 +41,21 @@ func newFollowers(masters keyInspector, watcher keyFollower, maxTTL time.Duratio
 
 // follower is a client that follows a key.
 type follower struct {
-	ctx     context.Context
-	gone    <-chan struct{}
-	since   uint64        // the fence that it knows; 0: free
-	timeout time.Duration // 0: none
-	joined  time.Time
-	from    uint64 // older questions tell it nothing
-	over    bool   // its time is over: the next answer is its own
+	ctx          context.Context
+	disconnected <-chan struct{}
+	since        uint64        // the fence that it knows; 0: free
+	timeout      time.Duration // 0: none
+	joined       time.Time
+	from         uint64 // it ignores the answers to this request and older ones
+	expired      bool   // timeout has passed: the next answer is its own
 }
 
-// wait returns what the masters hold for key as soon as the fence of the latest holder is not
-// c.since, or when the time is over. max is how many clients may wait.
+// wait returns the holders of key as soon as the fence of the latest one is not c.since, or when
+// c.timeout has passed. max is how many clients may wait.
 //
-// Errors: queue.ErrFull, queue.ErrDraining, queue.ErrDisconnected when c.gone is closed,
-// context.Cause(c.ctx), and a *quorum.NoQuorumError if the masters cannot be asked when the time is
-// over; without a timeout, if they could not be for maxTTL.
+// Errors: queue.ErrFull, queue.ErrDraining, queue.ErrDisconnected when c.disconnected is closed,
+// context.Cause(c.ctx), and a *quorum.NoQuorumError if the masters cannot be asked when the
+// timeout ends; without a timeout, if they could not be for maxTTL.
 func (f *followers) wait(key string, max int, c follower) (quorum.Info, error) {
 	k, err := f.join(key, max, &c)
 	if err != nil {
@@ -75,12 +75,12 @@ func (f *followers) wait(key string, max int, c follower) (quorum.Info, error) {
 		}
 		select {
 		case <-news:
-		case <-expired: // what was told last may be old: the holder may have extended the lock
-			c.over = true
+		case <-expired: // the last answer may be old: the holder may have extended the lock
+			c.expired = true
 			f.ask(k, &c)
 		case <-f.draining:
 			return quorum.Info{}, queue.ErrDraining
-		case <-c.gone:
+		case <-c.disconnected:
 			return quorum.Info{}, queue.ErrDisconnected
 		case <-c.ctx.Done():
 			return quorum.Info{}, context.Cause(c.ctx)
@@ -93,7 +93,7 @@ func (c *follower) wants(s *sight, maxTTL time.Duration) bool {
 	switch {
 	case s.number <= c.from:
 		return false
-	case c.over:
+	case c.expired:
 		return true
 	case s.err != nil:
 		return c.timeout == 0 && min(time.Since(s.faultSince), time.Since(c.joined)) >= maxTTL
@@ -141,15 +141,14 @@ func (f *followers) leave(k *followed) {
 	}
 }
 
-// last returns what the masters answered last, and a channel that is closed when they answer
-// again.
+// last returns the last answer of the masters, and a channel that is closed at the next one.
 func (f *followers) last(k *followed) (sight, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return k.last, k.news
 }
 
-// ask makes c wait for the answer to a question that has not begun yet.
+// ask makes c wait for the answer to a request that has not begun yet.
 func (f *followers) ask(k *followed, c *follower) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,19 +14,19 @@ import (
 	"lockproxy/quorum"
 )
 
-// simMasters hold one key in virtual time: subscribing takes 2ms, and a question 1ms.
+// simMasters hold one key in virtual time: subscribing takes 2ms, and a request 1ms.
 type simMasters struct {
 	mu        sync.Mutex
 	info      quorum.Info
-	until     time.Time     // the holder goes; zero: never
+	until     time.Time     // the holder leaves; zero: never
 	older     time.Duration // the lock lives so much longer with an older holder, of the fence before
 	err       error
 	asked     []time.Duration // since the start of the bubble
 	following int
 	changed   func()
-	onAsk     func() // called when a question begins; nil: nothing
+	onAsk     func() // called when a request begins; may be nil
 
-	confirming func() // called before the subscription stands; nil: nothing
+	confirming func() // called before the subscription is confirmed; may be nil
 }
 
 func (m *simMasters) Inspect(ctx context.Context, _ string) (quorum.Info, error) {
@@ -35,7 +35,7 @@ func (m *simMasters) Inspect(ctx context.Context, _ string) (quorum.Info, error)
 	if m.onAsk != nil {
 		m.onAsk()
 	}
-	info, err := m.info, m.err // as it was when the question began
+	info, err := m.info, m.err // as it was when the request began
 	info.TTL, info.Latest = -1, -1
 	if !m.until.IsZero() {
 		info.Latest = time.Until(m.until)
@@ -73,7 +73,7 @@ func (m *simMasters) Follow(ctx context.Context, _ string, changed func()) func(
 	}
 }
 
-// hold makes the lock one of fence; 0 is free. The masters tell it if tell.
+// hold gives the lock the fence; 0 is free. With tell, the masters send messages.
 func (m *simMasters) hold(fence uint64, tell bool) {
 	m.mu.Lock()
 	m.info = quorum.Info{}
@@ -86,7 +86,7 @@ func (m *simMasters) hold(fence uint64, tell bool) {
 	}
 }
 
-// tell is the message of one master.
+// tell sends the message of one master.
 func (m *simMasters) tell() {
 	m.mu.Lock()
 	changed := m.changed
@@ -102,7 +102,7 @@ func (m *simMasters) fail(err error) {
 	m.err = err
 }
 
-func (m *simMasters) questions() []time.Duration {
+func (m *simMasters) requests() []time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.asked)
@@ -110,14 +110,14 @@ func (m *simMasters) questions() []time.Duration {
 
 var followBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// desk is followers in a bubble, and what its clients were told.
+// desk is followers in a bubble, and the replies to its clients.
 type desk struct {
-	t    *testing.T
-	m    *simMasters
-	f    *followers
-	wg   sync.WaitGroup
-	mu   sync.Mutex
-	told []string
+	t       *testing.T
+	m       *simMasters
+	f       *followers
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	replies []string
 }
 
 func inBubble(t *testing.T, f func(d *desk)) {
@@ -134,7 +134,7 @@ func inBubble(t *testing.T, f func(d *desk)) {
 	})
 }
 
-// follow starts a client. What it is told is the fence or the error, and when.
+// follow starts a client. Its reply is the fence or the error, and the time.
 func (d *desk) follow(since uint64, timeout time.Duration, change ...func(*follower)) {
 	c := follower{ctx: d.t.Context(), since: since, timeout: timeout}
 	for _, f := range change {
@@ -148,15 +148,15 @@ func (d *desk) follow(since uint64, timeout time.Duration, change ...func(*follo
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.told = append(d.told, text)
+		d.replies = append(d.replies, text)
 	})
 }
 
 func (d *desk) want(want ...string) {
 	d.t.Helper()
 	d.wg.Wait()
-	if !slices.Equal(d.told, want) {
-		d.t.Errorf("told %q, want %q", d.told, want)
+	if !slices.Equal(d.replies, want) {
+		d.t.Errorf("replied %q, want %q", d.replies, want)
 	}
 }
 
@@ -197,8 +197,8 @@ func TestFollowExpiry(t *testing.T) {
 		start := time.Now()
 		d.follow(7, time.Minute)
 		d.wg.Wait()
-		if took := time.Since(start); took < 10*time.Second || took > 10*time.Second+5*time.Millisecond || len(d.m.questions()) != 2 {
-			t.Errorf("told after %v, asked at %v", took, d.m.questions())
+		if took := time.Since(start); took < 10*time.Second || took > 10*time.Second+5*time.Millisecond || len(d.m.requests()) != 2 {
+			t.Errorf("replied after %v, asked at %v", took, d.m.requests())
 		}
 	})
 }
@@ -212,14 +212,14 @@ func TestFollowLatestExpires(t *testing.T) {
 		start := time.Now()
 		d.follow(7, time.Minute)
 		d.wg.Wait()
-		if took := time.Since(start); took > 2*time.Second+5*time.Millisecond || len(d.m.questions()) != 2 {
-			t.Errorf("told %v after %v, asked at %v", d.told, took, d.m.questions())
+		if took := time.Since(start); took > 2*time.Second+5*time.Millisecond || len(d.m.requests()) != 2 {
+			t.Errorf("replied %v after %v, asked at %v", d.replies, took, d.m.requests())
 		}
 	})
 }
 
-// TestFollowGap: a change between the first question and the subscription is not missed. The
-// message about it is lost, as nobody has subscribed yet.
+// TestFollowGap: a change between the first request and the subscription is not missed. The
+// message about it comes before the subscription and is lost.
 func TestFollowGap(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		d.m.hold(7, false)
@@ -229,7 +229,7 @@ func TestFollowGap(t *testing.T) {
 		d.follow(7, 20*time.Second)
 		d.want("8 at 3ms")
 	})
-	inBubble(t, func(d *desk) { // while the first question is under way
+	inBubble(t, func(d *desk) { // while the first request is under way
 		d.m.hold(7, false)
 		d.m.onAsk = func() {
 			if len(d.m.asked) == 1 {
@@ -241,8 +241,8 @@ func TestFollowGap(t *testing.T) {
 	})
 }
 
-// TestFollowQuiet: while nothing happens the masters are asked at the slow timer, however many
-// clients follow.
+// TestFollowQuiet: without messages the masters are asked at the slow timer, however many clients
+// follow.
 func TestFollowQuiet(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		d.m.hold(7, false)
@@ -250,9 +250,9 @@ func TestFollowQuiet(t *testing.T) {
 			d.follow(7, 100*time.Second)
 		}
 		d.wg.Wait()
-		// the first, three of the timer, the last; and one for those who came behind the last
-		if asked := d.m.questions(); len(d.told) != 3 || len(asked) > 6 {
-			t.Errorf("told %q, asked at %v", d.told, asked)
+		// the first, three of the timer, the last; and one for the clients that came after the last
+		if asked := d.m.requests(); len(d.replies) != 3 || len(asked) > 6 {
+			t.Errorf("replied %q, asked at %v", d.replies, asked)
 		}
 	})
 }
@@ -271,7 +271,7 @@ func TestFollowTimeout(t *testing.T) {
 	})
 }
 
-// TestFollowJoins: who joins later is not told what was found before: it may know of a later
+// TestFollowJoins: a client that joins later does not get an older answer: it may know of a later
 // holder.
 func TestFollowJoins(t *testing.T) {
 	inBubble(t, func(d *desk) {
@@ -296,13 +296,13 @@ func TestFollowEarlyMessage(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		d.m.hold(8, false)
 		d.want("8 at 1.258s") // 5 + 1 + 50 + 1 + 200 + 1
-		if asked := d.m.questions(); len(asked) != 4 {
+		if asked := d.m.requests(); len(asked) != 4 {
 			t.Errorf("asked at %v", asked)
 		}
 	})
 }
 
-// TestFollowStorm: messages of all masters, and of further changes at once, are one question.
+// TestFollowStorm: messages of all masters, and of further changes at once, are one request.
 func TestFollowStorm(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		d.m.hold(7, false)
@@ -326,8 +326,8 @@ func TestFollowFaults(t *testing.T) {
 		d.m.fail(noQuorum)
 		d.follow(7, 10*time.Second)
 		time.Sleep(9 * time.Second)
-		if n := len(d.m.questions()); n < 10 || n > 30 {
-			t.Errorf("%d questions in 9s", n)
+		if n := len(d.m.requests()); n < 10 || n > 30 {
+			t.Errorf("%d requests in 9s", n)
 		}
 		d.want(text + " at 10.001s")
 	})
@@ -339,7 +339,7 @@ func TestFollowFaults(t *testing.T) {
 		d.m.hold(8, false)
 		d.wg.Wait()
 		if took := time.Since(followBegan); took > 10100*time.Millisecond {
-			t.Errorf("told %q", d.told)
+			t.Errorf("replied %q", d.replies)
 		}
 	})
 	inBubble(t, func(d *desk) {
@@ -347,7 +347,7 @@ func TestFollowFaults(t *testing.T) {
 		d.follow(7, 0)
 		d.wg.Wait()
 		if took := time.Since(followBegan); took < time.Minute || took > 62*time.Second {
-			t.Errorf("told %q", d.told)
+			t.Errorf("replied %q", d.replies)
 		}
 	})
 	inBubble(t, func(d *desk) { // the fault before does not count
@@ -360,7 +360,7 @@ func TestFollowFaults(t *testing.T) {
 		d.m.fail(noQuorum)
 		d.wg.Wait()
 		if took := time.Since(followBegan); took < 112*time.Second {
-			t.Errorf("told %q", d.told)
+			t.Errorf("replied %q", d.replies)
 		}
 	})
 }
@@ -369,7 +369,7 @@ func TestFollowFaults(t *testing.T) {
 func TestFollowEnds(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		left := make(chan struct{})
-		d.follow(0, 0, func(c *follower) { c.gone = left })
+		d.follow(0, 0, func(c *follower) { c.disconnected = left })
 		time.Sleep(time.Second)
 		close(left)
 		d.want(queue.ErrDisconnected.Error() + " at 1s")
@@ -378,8 +378,8 @@ func TestFollowEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(d.t.Context())
 		d.follow(0, 0, func(c *follower) { c.ctx = ctx })
 		time.Sleep(time.Millisecond) // the subscription is not confirmed yet
-		cancel(errors.New("as told"))
-		d.want("as told at 1ms")
+		cancel(errors.New("on purpose"))
+		d.want("on purpose at 1ms")
 	})
 	inBubble(t, func(d *desk) {
 		for range 3 {

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// settleTime is how long the masters are left alone after the first message about a change:
-	// the other masters carry it out, too.
-	settleTime = 5 * time.Millisecond
-	// firstAgain and lastAgain bound the time to further questions after a message, if the first
-	// one finds the holder unchanged: a majority had not carried it out yet.
+	// changeTime is the pause after the first message about a change, in which the other masters
+	// make the same change.
+	changeTime = 5 * time.Millisecond
+	// firstAgain and lastAgain bound the time to further requests after a message, if the first
+	// one finds the holder unchanged: a majority had not made the change yet.
 	firstAgain = 50 * time.Millisecond
 	lastAgain  = 200 * time.Millisecond
-	// followEvery is when the masters are asked again, as all messages may have been lost.
+	// followEvery is the time to the next request in case all messages were lost.
 	followEvery = 30 * time.Second
-	// firstFault and lastFault bound the time between questions without a quorum. It doubles.
+	// firstFault and lastFault bound the time between requests without a quorum. It doubles.
 	firstFault = 20 * time.Millisecond
 	lastFault  = time.Second
 )
@@ -33,14 +33,14 @@ type followed struct {
 
 	// Guarded by followers.mu.
 	clients int
-	asked   uint64 // questions that have begun
+	asked   uint64 // requests that have begun
 	last    sight
 	news    chan struct{} // closed when last is set
 }
 
-// sight is what the masters answered to a question.
+// sight is the answer of the masters to one request.
 type sight struct {
-	number     uint64 // of the question
+	number     uint64 // of the request
 	info       quorum.Info
 	err        error
 	faultSince time.Time // of err: since when there are only errors
@@ -64,13 +64,13 @@ func drained(ch chan struct{}) bool {
 	}
 }
 
-// run asks the masters about the key until ctx ends. It subscribes before it asks: whatever changes
-// later is told.
+// run asks the masters about the key until ctx ends. It subscribes before it asks, so
+// that it receives every later change.
 func (k *followed) run(ctx context.Context) {
 	stop := k.f.watcher.Follow(ctx, k.key, func() { wake(k.changed) })
 	defer stop()
 	for p := (pace{}); ctx.Err() == nil; {
-		drained(k.wanted) // the question comes later
+		drained(k.wanted) // the request comes later
 		if drained(k.changed) {
 			p.again = firstAgain
 		}
@@ -79,7 +79,7 @@ func (k *followed) run(ctx context.Context) {
 	}
 }
 
-// inspect asks the masters and tells the clients.
+// inspect asks the masters and publishes the answer to the clients.
 func (k *followed) inspect(ctx context.Context) (quorum.Info, error) {
 	k.f.mu.Lock()
 	k.asked++
@@ -99,8 +99,8 @@ func (k *followed) inspect(ctx context.Context) (quorum.Info, error) {
 	return s.info, s.err
 }
 
-// await waits until the masters are to be asked again: when the key changes, when a client wants
-// it, or after d.
+// await waits until it is time to ask the masters again: when the key changes, when a client
+// wants it, or after d.
 func (k *followed) await(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -109,17 +109,17 @@ func (k *followed) await(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-k.wanted:
 	case <-k.changed:
-		settled := time.NewTimer(settleTime)
-		defer settled.Stop()
+		pause := time.NewTimer(changeTime)
+		defer pause.Stop()
 		select {
 		case <-ctx.Done():
-		case <-settled.C:
+		case <-pause.C:
 		}
 		wake(k.changed) // for run
 	}
 }
 
-// pace says when the masters are asked next if nothing is heard before.
+// pace decides when the masters are asked next if no message comes before.
 type pace struct {
 	fence uint64        // of the latest holder
 	again time.Duration // after a message; 0: without

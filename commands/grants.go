@@ -15,16 +15,16 @@ import (
 // Of an exclusive lock it goes by key and fence, which the masters show to everybody. Holders that
 // are there together may have one fence: of these it goes by key and secret.
 //
-// It also remembers the mode of a lock, which makes its release cheaper. As everything here it may
-// be wrong.
+// It also remembers the mode of a lock, which makes its release cheaper. Like everything here it
+// may be wrong.
 //
-// It is a table of fixed size without a mutex. Each lock has two slots. If both are taken, the
+// It is a table of fixed size without a mutex. Each lock has two entries. If both are taken, the
 // newer lock overwrites the older one, whose age is then unknown.
 type grants struct {
 	seed  maphash.Seed
 	start time.Time
 	// from above: part of the lock's hash, the mode in two bits, milliseconds since start and one
-	slots [1 << 15]atomic.Uint64
+	entries [1 << 15]atomic.Uint64
 }
 
 func newGrants() *grants { return &grants{seed: maphash.MakeSeed(), start: time.Now()} }
@@ -33,20 +33,20 @@ func byFence(fence uint64) uint64 { return (fence + 1) * 0x9e3779b97f4a7c15 }
 
 func (g *grants) bySecret(t quorum.Token) uint64 { return maphash.String(g.seed, t.Secret) }
 
-// nameBits are the part of a slot that names the lock.
+// nameBits are the part of an entry that names the lock.
 const nameBits = ^uint64(1<<34 - 1)
 
-// name returns part of the hash of the lock of key with that id, and its slots.
+// name returns part of the hash of the lock of key with that id, and its entries.
 func (g *grants) name(key string, id uint64) (name uint64, places [2]*atomic.Uint64) {
 	h := maphash.String(g.seed, key) ^ id
-	at := h % uint64(len(g.slots))
-	return h & nameBits, [2]*atomic.Uint64{&g.slots[at], &g.slots[at^1]}
+	at := h % uint64(len(g.entries))
+	return h & nameBits, [2]*atomic.Uint64{&g.entries[at], &g.entries[at^1]}
 }
 
-// now returns the time as slots hold it. It wraps around after 49 days.
+// now returns the time in the form of entries. It wraps around after 49 days.
 func (g *grants) now() uint32 { return uint32(time.Since(g.start).Milliseconds() + 1) }
 
-// granted notes that a lock is granted now.
+// granted records that a lock is granted now.
 func (g *grants) granted(key string, t quorum.Token, mode quorum.Mode) {
 	id := byFence(t.Fence)
 	if mode != quorum.Exclusive {
@@ -55,7 +55,7 @@ func (g *grants) granted(key string, t quorum.Token, mode quorum.Mode) {
 	g.note(key, id, mode, g.now())
 }
 
-// shared notes that an exclusive lock is a shared one from now on.
+// shared records that an exclusive lock is a shared one from now on.
 func (g *grants) shared(key string, t quorum.Token) {
 	_, place, value := g.find(key, byFence(t.Fence))
 	if place != nil && place.CompareAndSwap(value, 0) {
@@ -63,7 +63,7 @@ func (g *grants) shared(key string, t quorum.Token) {
 	}
 }
 
-// note notes that a lock was granted at now.
+// note records that a lock was granted at now.
 func (g *grants) note(key string, id uint64, mode quorum.Mode, now uint32) {
 	name, places := g.name(key, id)
 	a, b := places[0].Load(), places[1].Load()
@@ -81,13 +81,13 @@ func (g *grants) age(key string, fence uint64) time.Duration {
 	return d
 }
 
-// mode is what a lock was granted as; Exclusive where that is not known.
+// mode returns the mode in which a lock was granted; Exclusive if that is not known.
 func (g *grants) mode(key string, t quorum.Token) quorum.Mode {
 	_, _, value := g.find(key, g.bySecret(t))
 	return quorum.Mode(value >> 32 & 3)
 }
 
-// released returns the age of a lock that has ended, and frees its slot.
+// released returns the age of a lock that has ended, and frees its entry.
 func (g *grants) released(key string, t quorum.Token) time.Duration {
 	d, place, value := g.find(key, byFence(t.Fence))
 	if place == nil {

@@ -35,7 +35,7 @@ func TestGrants(t *testing.T) {
 	})
 }
 
-// TestGrantsTogether: holders that are there together with one fence are told apart, and an
+// TestGrantsTogether: several holders with one fence have an age each, and an
 // exclusive lock that becomes a shared one keeps its age.
 func TestGrantsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 // fifteen are as many keys as KEYS takes, beside the key of the command.
 func fifteen() []string { return strings.Fields("b c d e f g h i j k l m n o p") }
 
-// TestKinds: each form of the commands, what the masters are asked, and the reply.
+// TestKinds: each form of the commands, the request to the masters, and the reply.
 func TestKinds(t *testing.T) {
 	token := aToken.String()
 	all, long := fmt.Sprintf("%q", fifteen()), fifteen()
@@ -62,23 +62,25 @@ func TestKinds(t *testing.T) {
 		{"LOCKINFO a since 0000000000000007", "$-1", `inspect "a"`},
 		{"LOCKINFO a WAIT 1s SINCE 7", "$-1", `follow "a"; inspect "a"`},
 	} {
-		for _, w := range ways {
-			c, r, locker, _ := startAs(t, w, nil)
-			argv := strings.Fields(tt.send)
-			got := ask(t, c, r, argv...)
-			if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
-				t.Errorf("%s: %.80s: got %q, asked %.80s; want %q, %.80s", w, tt.send, got, asked, tt.want, tt.asked)
+		t.Run(tt.send, func(t *testing.T) {
+			for _, w := range ways {
+				c, r, locker, _ := startAs(t, w, nil)
+				argv := strings.Fields(tt.send)
+				got := ask(t, c, r, argv...)
+				if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
+					t.Errorf("%s: %.80s: got %q, asked %.80s; want %q, %.80s", w, tt.send, got, asked, tt.want, tt.asked)
+				}
+				if begun := locker.begun.Load() == 1; begun != (w != byHandler && canBegin(argv, got)) {
+					t.Errorf("%s: %s: begun is %v", w, tt.send, begun)
+				}
+				c.Close()
 			}
-			if begun := locker.begun.Load() == 1; begun != (w != byHandler && canBegin(argv, got)) {
-				t.Errorf("%s: %s: begun is %v", w, tt.send, begun)
-			}
-			c.Close()
-		}
+		})
 	}
 }
 
-// TestKindErrors: what is wrong with options is told in the contract's words, in both versions of
-// the protocol, and no master is asked.
+// TestKindErrors: wrong options are refused in the words of the contract, in both versions of the
+// protocol, and no master is asked.
 func TestKindErrors(t *testing.T) {
 	token := aToken.String()
 	const (
@@ -144,11 +146,11 @@ func TestKindErrors(t *testing.T) {
 	}
 	c, r, _, _ := start(t, func(o *Options) { o.KeyPrefix = "" })
 	if got := ask(t, c, r, "LOCK", "a", "5s", "KEYS", "2", "b", "lockproxy:x"); !strings.HasPrefix(got, "-ERR invalid key: names that begin with lockproxy:") {
-		t.Errorf("a reserved name behind KEYS: %s", got)
+		t.Errorf("a reserved name after KEYS: %s", got)
 	}
 }
 
-// TestKindTranscripts: the bytes of replies in both versions of the protocol, and what is reported.
+// TestKindTranscripts: the bytes of replies in both versions of the protocol, and the reports.
 func TestKindTranscripts(t *testing.T) {
 	dial := redisDial(t)
 	token := aToken.String()
@@ -187,29 +189,31 @@ func TestKindTranscripts(t *testing.T) {
 		{"", "LOCKINFO no SINCE 1 WAIT 10ms", nil, "-NOPERM not this key\r\n", `lockinfo denied "no" 0`},
 		{"MULTI", "LOCK a 5s SHARED", nil, "-ERR LOCK is not allowed in transactions\r\n", `lock invalid "" 0 as `},
 	} {
-		for _, w := range ways {
-			locker := &fakeLocker{err: tt.err, held: true, later: w == elsewhere}
-			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
-				MaxTTL: time.Minute, Report: locker.told.done,
-				Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
-			c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
-			io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
-			if !strings.Contains(tt.send, "WAIT") { // who leaves does not wait
-				c.CloseWrite()
-			} else {
-				io.WriteString(c, "PING\r\n")
+		t.Run(strings.TrimSpace(tt.before+" "+tt.send), func(t *testing.T) {
+			for _, w := range ways {
+				locker := &fakeLocker{err: tt.err, held: true, later: w == elsewhere}
+				service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
+					MaxTTL: time.Minute, Report: locker.events.done,
+					Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
+				c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
+				io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
+				if !strings.Contains(tt.send, "WAIT") { // who leaves does not wait
+					c.CloseWrite()
+				} else {
+					io.WriteString(c, "PING\r\n")
+				}
+				if got, err := readUntilPong(c); err != nil || !strings.HasSuffix("\n"+got, "\n"+tt.want) {
+					t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
+				}
+				if got := locker.events.take(); got != tt.report {
+					t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
+				}
 			}
-			if got, err := readUntilPong(c); err != nil || !strings.HasSuffix("\n"+got, "\n"+tt.want) {
-				t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
-			}
-			if got := locker.told.take(); got != tt.report {
-				t.Errorf("%s: %s, %s: reported %s, want %s", w, tt.before, tt.send, got, tt.report)
-			}
-		}
+		})
 	}
 }
 
-// readUntilPong returns what comes before +PONG, or before the end.
+// readUntilPong returns the bytes before +PONG, or before the end.
 func readUntilPong(c net.Conn) (string, error) {
 	var all []byte
 	for b := make([]byte, 4096); ; {
@@ -266,7 +270,7 @@ func TestSlotsReply3(t *testing.T) {
 	}
 }
 
-// TestHelp: LOCK HELP is no lock and asks nobody; LOCKPROXY HELP holds the same lines.
+// TestHelp: LOCK HELP takes no lock and asks no master; LOCKPROXY HELP has the same lines.
 func TestHelp(t *testing.T) {
 	for _, w := range ways {
 		c, r, locker, _ := startAs(t, w, func(o *Options) { o.Permission = &fakePermission{} })
@@ -293,7 +297,7 @@ func TestKeysGivenBack(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) {
 		o.Permission = &twicePermission{second: func() (string, error) { return "no right", nil }}
 	})
-	// the first question is about a; the second, about b, refuses
+	// the first request is about a; the second, about b, refuses
 	if got := ask(t, c, r, "LOCK", "a", "5s", "KEYS", "1", "b"); got != "-NOPERM no right" || locker.take() != nil {
 		t.Errorf("the right to one of two keys: %s", got)
 	}
@@ -303,7 +307,7 @@ func TestKeysGivenBack(t *testing.T) {
 		t.Errorf("after the wait: %s", got)
 	}
 	if asked := locker.take(); len(asked) != 3 || !slices.Equal(asked[1:], want) {
-		t.Errorf("asked %q, want %q behind the acquire", asked, want)
+		t.Errorf("asked %q, want %q after the acquire", asked, want)
 	}
 }
 

@@ -31,7 +31,7 @@ type lockCommands struct {
 //
 // With FULL, granted:
 //
-//	< *3\r\n$57\r\n0000000000000007:9f86...\r\n:7\r\n:4941\r\n  token, fence, validity in milliseconds
+//	< *3\r\n$57\r\n0000000000000007:9f86...\r\n:7\r\n:4941\r\n  token, fence, validity in ms
 //
 // With LIMIT, too: *4\r\n..., the slot at the end.
 func (l *lockCommands) lock(c *call) {
@@ -71,13 +71,13 @@ func (l *lockCommands) beginLock(q *loopCall) {
 	})
 }
 
-// request is what the masters are asked. Without OWNER the label is the client's address. The name of
-// CLIENT SETNAME would take a question to the upstream.
+// request returns the request to the masters. Without OWNER the label is the client's address. The
+// name of CLIENT SETNAME would cost a round trip to the upstream.
 func (c *call) request() quorum.Request {
 	owner := c.owner
 	if owner == "" {
 		owner = c.session.Address()
-		if !validLabel(owner) { // the name of an interface may stand in it
+		if !validLabel(owner) { // it may contain the name of an interface
 			owner = ""
 		}
 	}

@@ -20,12 +20,12 @@ type infoCommand struct {
 // lockinfo is LOCKINFO key [SINCE fence [WAIT timeout]]
 //
 //	> *2\r\n$8\r\nLOCKINFO\r\n$3\r\njob\r\n
-//	< *16\r\n$4\r\nheld\r\n:3\r\n$7\r\nmasters\r\n:3\r\n$3\r\nttl\r\n:4712\r\n$5\r\nfence\r\n:7\r\n
-//	  $5\r\nowner\r\n$3\r\nme1\r\n
+//	< *16\r\n$4\r\nheld\r\n:3\r\n$7\r\nmasters\r\n:3\r\n$3\r\nttl\r\n:4712\r\n
+//	  $5\r\nfence\r\n:7\r\n$5\r\nowner\r\n$3\r\nme1\r\n
 //	  $7\r\nwaiting\r\n:0\r\n$4\r\nmode\r\n$9\r\nexclusive\r\n$7\r\nholders\r\n:1\r\n
 //	< $-1\r\n  no token holds a majority
 //
-// RESP3: a map, %8\r\n..., and _\r\n. Without WAIT the reply comes at once, whatever the fence is.
+// RESP3: a map, %8\r\n..., and _\r\n. Without WAIT the reply comes at once, with any fence.
 func (i *infoCommand) lockinfo(c *call) {
 	info, err := i.inspect(c)
 	if err == nil && c.wait { // the user may have lost the right meanwhile
@@ -54,7 +54,7 @@ func (i *infoCommand) inspect(c *call) (quorum.Info, error) {
 		return i.opts.Inspector.Inspect(ctx, c.key)
 	}
 	return i.followers.wait(c.key, i.now().MaxWaiters,
-		follower{ctx: ctx, gone: c.session.Gone(), since: c.since, timeout: c.timeout})
+		follower{ctx: ctx, disconnected: c.session.Gone(), since: c.since, timeout: c.timeout})
 }
 
 // writeInfo writes the map for one lock, for which waiting clients wait: with its key first if

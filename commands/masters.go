@@ -17,7 +17,7 @@ func (o *operators) masters(c *call) {
 		c.writeText("address", m.Name)
 		c.writeText("state", string(m.State))
 		c.writeText("reason", m.Reason)
-		// 0 is for "not known"
+		// 0 means "not known"
 		c.writeNumber("votes_in_ms", (m.VotesIn + time.Millisecond - 1).Milliseconds())
 		c.writeNumber("since_ms", time.Since(m.Since).Milliseconds())
 		c.writeText("run_id", m.RunID)
@@ -33,7 +33,7 @@ func (o *operators) masters(c *call) {
 // masterNames name the masters as clients may see them: by address, or by their place.
 type masterNames struct{ *settings }
 
-// shownName returns the name of all[i] as clients may see it.
+// shownName returns the name of all[i] that clients may see.
 func (n *masterNames) shownName(all []stat.Master, i int) string {
 	if n.now().ShowMasters {
 		return all[i].Name
@@ -41,7 +41,7 @@ func (n *masterNames) shownName(all []stat.Master, i int) string {
 	return placeName(i)
 }
 
-// shownText returns text, which may name masters, as clients may see it.
+// shownText replaces the names of masters in text by those that clients may see.
 func (n *masterNames) shownText(all []stat.Master, text string) string {
 	if n.now().ShowMasters {
 		return text

@@ -32,7 +32,7 @@ func threeMasters() []stat.Master {
 // sinceMillis is an hour and at most ten seconds more.
 var sinceMillis = regexp.MustCompile(`since_ms :360\d{4}\b`)
 
-// askMasters returns the maps of LOCKPROXY MASTERS, as text.
+// askMasters returns the text of the maps of LOCKPROXY MASTERS.
 func askMasters(t *testing.T, show bool) []string {
 	t.Helper()
 	c, r, locker, _ := start(t, func(o *Options) { o.ShowMasters = show })
@@ -83,26 +83,28 @@ func TestAdmit(t *testing.T) {
 		{"other error", "h:10", false, errors.New("was asked in vain"), "-ERR h:10 was asked in vain", `admit "h:10"`},
 		{"the connection ends", "h:1", false, context.Canceled, "-TRYAGAIN the connection is closing", `admit "h:1"`},
 	} {
-		core, logs := observer.New(zapcore.InfoLevel)
-		c, r, locker, _ := start(t, func(o *Options) {
-			o.AdminCommands, o.ShowMasters, o.Log = true, !tt.hide, zap.New(core)
+		t.Run(tt.name, func(t *testing.T) {
+			core, logs := observer.New(zapcore.InfoLevel)
+			c, r, locker, _ := start(t, func(o *Options) {
+				o.AdminCommands, o.ShowMasters, o.Log = true, !tt.hide, zap.New(core)
+			})
+			locker.masters, locker.err = threeMasters(), tt.err
+			got := ask(t, c, r, "LOCKPROXY", "ADMIT", tt.given)
+			if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
+				t.Errorf("%s: got %q, asked %q; want %q, %q", tt.name, got, asked, tt.want, tt.asked)
+			}
+			wantLogged := 0
+			if tt.asked != "" {
+				wantLogged = 1
+			}
+			entries := logs.FilterMessage("operator admits master").FilterLevelExact(zapcore.InfoLevel).All()
+			if len(entries) != wantLogged {
+				t.Fatalf("%s: logged %v", tt.name, entries)
+			}
+			if wantLogged == 1 && entries[0].ContextMap()["client"] != c.LocalAddr().String() {
+				t.Errorf("%s: logged %v, the client is %v", tt.name, entries[0].ContextMap(), c.LocalAddr())
+			}
 		})
-		locker.masters, locker.err = threeMasters(), tt.err
-		got := ask(t, c, r, "LOCKPROXY", "ADMIT", tt.given)
-		if asked := strings.Join(locker.take(), "; "); got != tt.want || asked != tt.asked {
-			t.Errorf("%s: got %q, asked %q; want %q, %q", tt.name, got, asked, tt.want, tt.asked)
-		}
-		wantLogged := 0
-		if tt.asked != "" {
-			wantLogged = 1
-		}
-		entries := logs.FilterMessage("operator admits master").FilterLevelExact(zapcore.InfoLevel).All()
-		if len(entries) != wantLogged {
-			t.Fatalf("%s: logged %v", tt.name, entries)
-		}
-		if wantLogged == 1 && entries[0].ContextMap()["client"] != c.LocalAddr().String() {
-			t.Errorf("%s: logged %v, the client is %v", tt.name, entries[0].ContextMap(), c.LocalAddr())
-		}
 	}
 }
 
@@ -121,7 +123,7 @@ func TestAdmitGate(t *testing.T) {
 	}
 }
 
-// TestAdmitWords: "LOCKPROXY ADMIT master 3", as a reason says it, is typed without quotes.
+// TestAdmitWords: operators type "LOCKPROXY ADMIT master 3" without the quotes that reasons show.
 func TestAdmitWords(t *testing.T) {
 	c, r, locker, _ := start(t, func(o *Options) { o.AdminCommands = true })
 	locker.masters = threeMasters()
@@ -143,7 +145,7 @@ func TestMasterCalled(t *testing.T) {
 	}
 }
 
-// TestInfoLoad: LOCKPROXY INFO tells how busy the masters and the process are.
+// TestInfoLoad: LOCKPROXY INFO shows how busy the masters and the process are.
 func TestInfoLoad(t *testing.T) {
 	locker := &fakeLocker{load: stat.Load{Waiting: 8123, Running: 255, Window: 256, TimedOut: 7,
 		LateBy: 1999*time.Millisecond + 1, LateAt: time.Now().Add(-time.Hour - time.Second/2)}}

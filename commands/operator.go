@@ -24,7 +24,7 @@ func (r refusal) Is(target error) bool { return target == fs.ErrPermission }
 
 // Errors of ReleaseShown beside those of the masters. Explain returns their text.
 var (
-	// ErrNotAllowed means that nobody may release locks on the page.
+	// ErrNotAllowed means that the page may not release locks.
 	ErrNotAllowed error = refusal("to release locks here needs admin-commands: on, " +
 		"or admin-listen on a Unix socket")
 	// ErrNeedsToken means that the upstream may want a password, which the page does not ask for.
@@ -34,7 +34,7 @@ var (
 	ErrChanged = errors.New("another holds the lock now: look again")
 )
 
-// MayRelease returns ErrNotAllowed, ErrNeedsToken or nil, by what was known last of the upstream.
+// MayRelease returns ErrNotAllowed, ErrNeedsToken or nil, by the last known answer of the upstream.
 // It never blocks. ReleaseShown decides.
 func (o *operators) MayRelease(by stat.Operator) error {
 	wantsLogin, _ := o.opts.Gate.Last()
@@ -49,8 +49,8 @@ func (o *operators) MayRelease(by stat.Operator) error {
 	return nil
 }
 
-// checkRelease is MayRelease with the upstream's word of now. A client without the token counts as
-// one that has not logged in.
+// checkRelease is MayRelease with the present answer of the upstream. A client without the token
+// counts as one that has not logged in.
 func (o *operators) checkRelease(ctx context.Context, by stat.Operator) error {
 	if err := o.MayRelease(by); err != nil || by.Unix || by.Token {
 		return err
@@ -61,9 +61,9 @@ func (o *operators) checkRelease(ctx context.Context, by stat.Operator) error {
 	return nil
 }
 
-// ReleaseShown frees the lock of key if its fence still is the one that the operator saw; 0: as it
-// has none, whatever it is. It reports whether there was such a lock. Between the look and the
-// release another client may get the lock, and then loses it: the masters compare no fences.
+// ReleaseShown frees the lock of key if its fence still is the one that the operator saw. With
+// fence 0 it frees any lock of key. It reports whether there was such a lock. Between the check and
+// the release another client may get the lock, and then loses it: the masters compare no fences.
 func (o *operators) ReleaseShown(ctx context.Context, by stat.Operator, key string,
 	fence uint64) (freed bool, err error) {
 	start := time.Now()

@@ -12,7 +12,7 @@ import (
 )
 
 // TestReleaseShown: a release on the page goes by the rules of the command, frees only the lock
-// that was shown, and is reported whatever becomes of it.
+// that was shown, and is reported in all cases.
 func TestReleaseShown(t *testing.T) {
 	type askedFor = []string
 	looked, freed := `inspect "job"`, `release key "job"`
@@ -40,8 +40,8 @@ func TestReleaseShown(t *testing.T) {
 			asked: askedFor{freed}},
 		"another's": {on: true, fence: 7, held: quorum.Info{Held: 3, Fence: 8}, want: ErrChanged,
 			outcome: stat.OutcomeNotHeld, asked: askedFor{looked}},
-		"over": {on: true, fence: 7, outcome: stat.OutcomeNotHeld, asked: askedFor{looked}},
-		"gone meanwhile": {on: true, missing: true, outcome: stat.OutcomeNotHeld,
+		"expired": {on: true, fence: 7, outcome: stat.OutcomeNotHeld, asked: askedFor{looked}},
+		"released meanwhile": {on: true, missing: true, outcome: stat.OutcomeNotHeld,
 			asked: askedFor{freed}},
 		"no masters": {on: true, fails: quorum.ErrNoQuorum, want: quorum.ErrNoQuorum,
 			outcome: stat.OutcomeNoQuorum, asked: askedFor{freed}},
@@ -75,13 +75,13 @@ func TestReleaseShown(t *testing.T) {
 
 // TestWaitingNames: operators see who waits, from where and for how long.
 func TestWaitingNames(t *testing.T) {
-	gone := make(chan struct{})
+	disconnected := make(chan struct{})
 	locker := &fakeLocker{err: &quorum.HeldError{Free: -1}}
 	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Tunable: Tunable{MaxWaiters: 5}})
 	from := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 7}
 	done := make(chan error, 1)
 	go func() {
-		_, err := service.queues.Wait(t.Context(), gone, 0, from,
+		_, err := service.queues.Wait(t.Context(), disconnected, 0, from,
 			quorum.Request{Key: "job", Owner: "me", Mode: quorum.Shared})
 		done <- err
 	}()
@@ -94,6 +94,6 @@ func TestWaitingNames(t *testing.T) {
 		first[0].Mode != "shared" || first[0].Since <= 0 {
 		t.Errorf("got %+v", got)
 	}
-	close(gone)
+	close(disconnected)
 	<-done
 }

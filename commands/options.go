@@ -24,9 +24,9 @@ const (
 	keepOption
 	sinceOption
 
-	// withValue are those that a value follows.
+	// withValue are the options with a value.
 	withValue = keysOption | limitOption | waitOption | ownerOption | keepOption | sinceOption
-	// apart are those of which a command takes one only.
+	// apart exclude each other.
 	apart = keysOption | sharedOption | limitOption
 )
 
@@ -36,7 +36,7 @@ var optionWords = map[string]options{
 }
 
 // parseOptions parses the options of the command called name, which are some of allowed: in any
-// order and case, each at most once. It returns those that are there.
+// order and case, each at most once. It returns the options that it found.
 func (p *parser) parseOptions(a *args, name string, argv [][]byte, allowed options) (seen options, err error) {
 	for len(argv) > 0 && err == nil {
 		word := optionWords[strings.ToLower(string(argv[0]))]
@@ -84,7 +84,7 @@ func (p *parser) parseValue(a *args, name string, word options, value []byte) (e
 	return err
 }
 
-// parseKeys parses n key ..., which follow KEYS, and returns the arguments behind them.
+// parseKeys parses n key ..., which follow KEYS, and returns the arguments after them.
 func (p *parser) parseKeys(a *args, name string, argv [][]byte) (rest [][]byte, err error) {
 	n, ok := parseCount(argv[0], quorum.MaxKeys-1)
 	if !ok {

@@ -26,8 +26,7 @@ type Permission interface {
 	MayConfigure(ctx context.Context, user string) (refusal string, err error)
 }
 
-// permissions decide whether a client may run a command. They own what is asked of the upstream:
-// its Gate and its Permission.
+// permissions decide whether a client may run a command. They alone ask Gate and Permission.
 type permissions struct{ *settings }
 
 const errNoAuth = denial("NOAUTH Authentication required.")
@@ -62,7 +61,7 @@ func (p *permissions) authenticate(c *call) error {
 }
 
 // anonymous reports whether no client has logged in on the connection although the upstream wants a
-// login, or the rights that lock-acl asks for depend on one. Whoever reaches the proxy can cause the
+// login, or the rights that lock-acl asks for depend on one. Every client of the proxy can cause the
 // refusals of such a connection: for want of a login, for wrong arguments, or by lock-acl. It goes
 // by the last known answers and never asks. In doubt the connection is anonymous.
 func (p *permissions) anonymous(c *call) bool {
@@ -77,7 +76,7 @@ func (p *permissions) anonymous(c *call) bool {
 }
 
 // asksPermission reports whether the user of the connection needs permission for the command.
-// Subcommands of LOCKPROXY need it, except those that show no locks.
+// Subcommands of LOCKPROXY need it, except HELP, INFO and MASTERS.
 func (p *permissions) asksPermission(c *call) bool {
 	switch {
 	case p.opts.Permission == nil, c.sub == help:

@@ -19,7 +19,7 @@ import (
 	"lockproxy/stat"
 )
 
-// fakePermission answers by the key, and notes what it was asked.
+// fakePermission answers by the key, and records its calls.
 type fakePermission struct {
 	asked     []string
 	config    string // what MayConfigure returns
@@ -57,7 +57,7 @@ func (p *fakePermission) MayConfigure(_ context.Context, user string) (string, e
 	return p.config, p.configErr
 }
 
-// TestPermission: commands about locks and masters need it, the others do not; and it comes behind
+// TestPermission: commands about locks and masters need it, the others do not; and it comes after
 // arguments and authentication.
 func TestPermission(t *testing.T) {
 	permission := &fakePermission{}
@@ -84,18 +84,20 @@ func TestPermission(t *testing.T) {
 		{"LOCKPROXY RELEASE", "-ERR wrong number of arguments for 'lockproxy|release' command", ""},
 		{"LOCKPROXY ADMIT m1", "+OK", "default CONFIG SET"},
 	} {
-		permission.asked = nil
-		locker.take()
-		got := ask(t, c, r, strings.Fields(tt.send)...)
-		if tt.want == "*" {
-			got = got[:1]
-		}
-		if asked := strings.Join(permission.asked, "; "); got != tt.want || asked != tt.asked {
-			t.Errorf("%s: got %q, asked %q; want %q, %q", tt.send, got, asked, tt.want, tt.asked)
-		}
-		if masters := locker.take(); strings.ContainsAny(got[:1], "-*") != (masters == nil) {
-			t.Errorf("%s: got %q, the masters were asked %q", tt.send, got, masters)
-		}
+		t.Run(tt.send, func(t *testing.T) {
+			permission.asked = nil
+			locker.take()
+			got := ask(t, c, r, strings.Fields(tt.send)...)
+			if tt.want == "*" {
+				got = got[:1]
+			}
+			if asked := strings.Join(permission.asked, "; "); got != tt.want || asked != tt.asked {
+				t.Errorf("%s: got %q, asked %q; want %q, %q", tt.send, got, asked, tt.want, tt.asked)
+			}
+			if masters := locker.take(); strings.ContainsAny(got[:1], "-*") != (masters == nil) {
+				t.Errorf("%s: got %q, the masters were asked %q", tt.send, got, masters)
+			}
+		})
 	}
 	gate.required, permission.asked = true, nil
 	if got := ask(t, c, r, "LOCK", "job", "5000"); got != fmt.Sprint("-", errNoAuth) || permission.asked != nil {
@@ -103,8 +105,8 @@ func TestPermission(t *testing.T) {
 	}
 }
 
-// TestPermissionToAdmit: only who may CONFIG SET admits a master, and nobody learns how masters are
-// called by trying.
+// TestPermissionToAdmit: only users who may CONFIG SET admit a master, and no client finds out the
+// names of masters by trying.
 func TestPermissionToAdmit(t *testing.T) {
 	const noConfig = "This user has no permissions to run the 'config|set' command"
 	for _, tt := range []struct {
@@ -115,15 +117,17 @@ func TestPermissionToAdmit(t *testing.T) {
 		{noConfig, nil, "-NOPERM " + noConfig},
 		{"", errors.New("connection refused"), "-NOPERM lock-acl: connection refused"},
 	} {
-		c, r, locker, _ := start(t, func(o *Options) {
-			o.Permission, o.AdminCommands = &fakePermission{config: tt.refusal, configErr: tt.err}, true
-		})
-		locker.masters = []stat.Master{{Name: "m1"}}
-		for _, name := range []string{"m1", "m2"} {
-			if got := ask(t, c, r, "LOCKPROXY", "ADMIT", name); got != tt.want || locker.take() != nil {
-				t.Errorf("ADMIT %s: got %q, want %q", name, got, tt.want)
+		t.Run(tt.want, func(t *testing.T) {
+			c, r, locker, _ := start(t, func(o *Options) {
+				o.Permission, o.AdminCommands = &fakePermission{config: tt.refusal, configErr: tt.err}, true
+			})
+			locker.masters = []stat.Master{{Name: "m1"}}
+			for _, name := range []string{"m1", "m2"} {
+				if got := ask(t, c, r, "LOCKPROXY", "ADMIT", name); got != tt.want || locker.take() != nil {
+					t.Errorf("ADMIT %s: got %q, want %q", name, got, tt.want)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -132,44 +136,46 @@ func TestPermissionToAdmit(t *testing.T) {
 func TestPermissionToList(t *testing.T) {
 	for _, tt := range []struct {
 		keys string // that the masters have
-		want string // what is listed, or the error
+		want string // the listed keys, or the error
 	}{
 		{"a no b no", "a b"},
 		{"no no", ""},
 		{"", ""},
 		{"a unasked", "-NOPERM lock-acl: connection refused"},
 	} {
-		permission := &fakePermission{}
-		c, r, locker, _ := start(t, func(o *Options) { o.Permission, o.AdminCommands = permission, true })
-		locker.found = []quorum.Info{}
-		for key := range strings.FieldsSeq(tt.keys) {
-			locker.found = append(locker.found, quorum.Info{Key: key, Held: 1, Masters: 1})
-		}
-		got := ask(t, c, r, "LOCKPROXY", "LOCKS", "0")
-		if strings.HasPrefix(tt.want, "-") {
-			if got != tt.want {
-				t.Errorf("%q: got %q", tt.keys, got)
+		t.Run(tt.keys, func(t *testing.T) {
+			permission := &fakePermission{}
+			c, r, locker, _ := start(t, func(o *Options) { o.Permission, o.AdminCommands = permission, true })
+			locker.found = []quorum.Info{}
+			for key := range strings.FieldsSeq(tt.keys) {
+				locker.found = append(locker.found, quorum.Info{Key: key, Held: 1, Masters: 1})
 			}
-			continue
-		}
-		listed := strings.Fields(got)
-		var keys []string
-		for i, word := range listed {
-			if word == "key" {
-				keys = append(keys, listed[i+1])
+			got := ask(t, c, r, "LOCKPROXY", "LOCKS", "0")
+			if strings.HasPrefix(tt.want, "-") {
+				if got != tt.want {
+					t.Errorf("%q: got %q", tt.keys, got)
+				}
+				return
 			}
-		}
-		head := fmt.Sprintf("*2 7 *%d", len(keys))
-		if strings.Join(keys, " ") != tt.want || !strings.HasPrefix(got, head) {
-			t.Errorf("%q: got %q, want the cursor 7 and the locks %q", tt.keys, got, tt.want)
-		}
-		if len(permission.asked) != len(strings.Fields(tt.keys)) {
-			t.Errorf("%q: asked %q", tt.keys, permission.asked)
-		}
+			listed := strings.Fields(got)
+			var keys []string
+			for i, word := range listed {
+				if word == "key" {
+					keys = append(keys, listed[i+1])
+				}
+			}
+			head := fmt.Sprintf("*2 7 *%d", len(keys))
+			if strings.Join(keys, " ") != tt.want || !strings.HasPrefix(got, head) {
+				t.Errorf("%q: got %q, want the cursor 7 and the locks %q", tt.keys, got, tt.want)
+			}
+			if len(permission.asked) != len(strings.Fields(tt.keys)) {
+				t.Errorf("%q: asked %q", tt.keys, permission.asked)
+			}
+		})
 	}
 }
 
-// TestPermissionOnUnixSocket: LOCKPROXY there asks the upstream for nothing; LOCK does.
+// TestPermissionOnUnixSocket: LOCKPROXY there does not ask the upstream; LOCK does.
 func TestPermissionOnUnixSocket(t *testing.T) {
 	permission := &fakePermission{config: "no"}
 	locker := &fakeLocker{held: true, masters: []stat.Master{{Name: "m1"}}, found: []quorum.Info{{Key: "no"}}}
@@ -191,7 +197,7 @@ func TestPermissionOnUnixSocket(t *testing.T) {
 	}
 }
 
-// twicePermission permits the first question and is told the answer to the second.
+// twicePermission permits the first request and answers the next with second.
 type twicePermission struct {
 	Permission // nil
 	asked      int
@@ -207,8 +213,8 @@ func (p *twicePermission) MayWrite(context.Context, string, string) (string, err
 
 func (p *twicePermission) Known(string, string) (string, bool) { return "", false }
 
-// TestPermissionAfterWaiting: who waited is asked about again before the lock is handed out, and a
-// lock that must not be is given back.
+// TestPermissionAfterWaiting: after a wait the permission is checked again before the reply, and a lock that
+// the user may not have is given back.
 func TestPermissionAfterWaiting(t *testing.T) {
 	abandoned := fmt.Sprintf("abandon %q %v", "job", aToken)
 	for name, tt := range map[string]struct {
@@ -223,19 +229,21 @@ func TestPermissionAfterWaiting(t *testing.T) {
 		"too slow": {"LOCK job 20 WAIT 0", func() (string, error) { time.Sleep(20 * time.Millisecond); return "", nil }, "-TRYAGAIN a majority answered, but too late: no validity was left", true},
 		"no wait":  {"LOCK job 5000", func() (string, error) { return "no right", nil }, aToken.String(), false},
 	} {
-		c, r, locker, _ := start(t, func(o *Options) { o.Permission = &twicePermission{second: tt.second} })
-		if got := ask(t, c, r, strings.Fields(tt.send)...); got != tt.want {
-			t.Errorf("%s: got %q, want %q", name, got, tt.want)
-		}
-		if back := slices.Contains(locker.take(), abandoned); back != tt.back {
-			t.Errorf("%s: given back is %v, want %v", name, back, tt.back)
-		}
+		t.Run(name, func(t *testing.T) {
+			c, r, locker, _ := start(t, func(o *Options) { o.Permission = &twicePermission{second: tt.second} })
+			if got := ask(t, c, r, strings.Fields(tt.send)...); got != tt.want {
+				t.Errorf("%s: got %q, want %q", name, got, tt.want)
+			}
+			if back := slices.Contains(locker.take(), abandoned); back != tt.back {
+				t.Errorf("%s: given back is %v, want %v", name, back, tt.back)
+			}
+		})
 	}
 	c, r, _, _ := start(t, func(o *Options) {
 		o.Permission = &twicePermission{second: func() (string, error) { time.Sleep(50 * time.Millisecond); return "", nil }}
 	})
 	reply := strings.Fields(ask(t, c, r, "LOCK", "job", "5000", "WAIT", "0", "FULL"))
 	if got := reply[len(reply)-1]; got > ":4950" {
-		t.Errorf("validity is %s after a question of 50ms", got)
+		t.Errorf("validity is %s after a request of 50ms", got)
 	}
 }

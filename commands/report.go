@@ -35,7 +35,7 @@ func (o *outcomes) report(c *call) {
 	o.opts.Report(e)
 }
 
-// event is what an event of c has whenever it is reported.
+// event returns the fields of an event of c that do not depend on when it is reported.
 func (c *call) event(outcome stat.Outcome) stat.Event {
 	e := stat.Event{Command: c.name, Outcome: outcome, Key: c.key, Keys: c.keys, Owner: c.owner,
 		Fence: c.token.Fence, TTL: c.ttl, Keep: c.keep, Wait: c.wait, Session: c.args.session,
@@ -59,7 +59,8 @@ func (a *args) kind() stat.Kind {
 	return stat.KindExclusive
 }
 
-// reportUndelivered reports that a granted lock was released, as its reply could not be delivered.
+// reportUndelivered reports that a granted lock was released because its reply could not be
+// delivered.
 func (o *outcomes) reportUndelivered(c *call) {
 	if o.opts.Report == nil {
 		return

@@ -19,7 +19,7 @@ func TestReportIsOptional(t *testing.T) {
 	}
 }
 
-// TestDenialByType: the outcome depends on the type of the error; texts decide nothing.
+// TestDenialByType: the outcome depends on the type of the error, never on its text.
 func TestDenialByType(t *testing.T) {
 	for _, tt := range []struct {
 		name string

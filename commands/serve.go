@@ -37,7 +37,7 @@ func (s *Service) serve(how command) redcon.HandlerFunc {
 	}
 }
 
-// errMustAsk means that the upstream must be asked whether the command may run.
+// errMustAsk means that only the upstream knows whether the command may run.
 var errMustAsk = errors.New("the upstream is to be asked")
 
 // prepare parses the arguments into c and returns an error if the command may not run.

@@ -42,8 +42,8 @@ func TestExtendTakesOver(t *testing.T) {
 	}
 }
 
-// TestExtendTakesOverAsItEnds: where a connection ends while EXTEND with SESSION of another one asks
-// the masters, its lock is left alone. Where EXTEND has failed before, it is released.
+// TestExtendTakesOverAsItEnds: if a connection ends while EXTEND with SESSION of another one asks
+// the masters, its lock is left alone. If EXTEND has failed before, it is released.
 func TestExtendTakesOverAsItEnds(t *testing.T) {
 	for _, w := range ways {
 		for _, fails := range []bool{false, true} {

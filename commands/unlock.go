@@ -56,8 +56,8 @@ func (l *lockCommands) unlocked(c *call, released bool, err error) {
 	}
 }
 
-// free notes that UNLOCK has released key, and wakes those who wait for it. After KEEP they learn
-// when it opens.
+// free records that UNLOCK has released key, and wakes the clients that wait for it. After KEEP
+// they learn when it opens.
 func (l *lockCommands) free(c *call, key string) {
 	c.held = max(c.held, l.grants.released(key, c.token))
 	if c.keep > 0 {

@@ -31,7 +31,7 @@ func (o *operators) Counts() (c Counts) {
 // Waiting returns the keys with the most waiting clients, at most limit.
 func (o *operators) Waiting(limit int) []stat.Waiting { return o.queues.Longest(limit) }
 
-// Locks returns a page of locks, as Quorum.Scan does.
+// Locks returns a page of locks: see Quorum.Scan.
 func (o *operators) Locks(ctx context.Context, cursor uint64, match string,
 	count int) (next uint64, locks []stat.Lock, err error) {
 	next, found, err := o.opts.Inspector.Scan(ctx, cursor, match, count)
@@ -39,7 +39,7 @@ func (o *operators) Locks(ctx context.Context, cursor uint64, match string,
 		l := stat.Lock{Key: info.Key, Mode: info.Mode.String(), Holders: info.Holders, Owner: info.Owner,
 			Fence: info.Fence, Held: info.Held, TTL: info.TTL, Waiting: o.queues.Waiters(info.Key),
 			Slots: info.Slots}
-		// without a fence a lock cannot be told from an earlier one of the key
+		// without a fence it could be the age of an earlier lock of the key
 		if info.Fence != 0 && info.Mode == quorum.Exclusive {
 			l.Age = o.grants.age(info.Key, info.Fence)
 		}
@@ -62,7 +62,7 @@ func (n *masterNames) Masters() []stat.Master {
 // Load returns how busy the masters and this process are.
 func (o *operators) Load() stat.Load { return o.opts.Inspector.Load() }
 
-// Explain returns the text of an error of Locks or ReleaseShown, as clients would see it.
+// Explain returns the text of an error of Locks or ReleaseShown in the words of a reply to clients.
 func (o *operators) Explain(err error) string {
 	if errors.Is(err, ErrNotAllowed) || errors.Is(err, ErrNeedsToken) || errors.Is(err, ErrChanged) {
 		return err.Error()

@@ -8,10 +8,11 @@ import (
 	"lockproxy/quorum/internal/clock"
 )
 
-// Await lets a goroutine wait for an asynchronous call. It calls begin, then flush, and returns what
-// begin passes to done, or the cause of ctx's end if that comes first: the call then goes on without
-// it. late is the time from done to the return, which a busy machine may stretch.
-func Await[T any](ctx context.Context, flush func(), begin func(done func(T, error))) (got T, late time.Duration, err error) {
+// Await lets a goroutine wait for an asynchronous call. It calls begin, then flush, and returns the
+// result that begin passes to done, or the cause of ctx's end if that comes first: the call then
+// goes on without it. late is the time from done to the return, which a busy machine may stretch.
+func Await[T any](ctx context.Context, flush func(),
+	begin func(done func(T, error))) (got T, late time.Duration, err error) {
 	type result struct {
 		value T
 		err   error
@@ -31,7 +32,8 @@ func Await[T any](ctx context.Context, flush func(), begin func(done func(T, err
 // AwaitValidity is Await for a call that returns a validity, such as [Quorum.ExtendAsync]. It takes
 // off how late the goroutine has woken up, and returns ErrLate if no validity is left. If ctx has
 // ended before, it does not call begin.
-func AwaitValidity(ctx context.Context, flush func(), begin func(done func(time.Duration, error))) (time.Duration, error) {
+func AwaitValidity(ctx context.Context, flush func(),
+	begin func(done func(time.Duration, error))) (time.Duration, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}

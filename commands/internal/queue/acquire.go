@@ -9,10 +9,10 @@ import (
 
 // waitLimits end a client's wait: its timeout, Drain, or a disconnect.
 type waitLimits struct {
-	ctx      context.Context
-	gone     <-chan struct{}
-	draining <-chan struct{}
-	timeout  <-chan time.Time // nil: none
+	ctx          context.Context
+	disconnected <-chan struct{}
+	draining     <-chan struct{}
+	timeout      <-chan time.Time // nil: none
 }
 
 // sleep waits for d.
@@ -33,7 +33,7 @@ func (limits waitLimits) wait(ch <-chan struct{}, t <-chan time.Time) error {
 		return ErrTimeout
 	case <-limits.draining:
 		return ErrDraining
-	case <-limits.gone:
+	case <-limits.disconnected:
 		return ErrDisconnected
 	case <-limits.ctx.Done():
 		return context.Cause(limits.ctx)
@@ -48,9 +48,10 @@ type Acquirer interface {
 }
 
 // Acquire makes one attempt for a client. Until the attempt is sent, it ends with ErrDisconnected
-// when gone is closed, and with the cause of ctx. Once sent it ends with an answer.
-func Acquire(ctx context.Context, gone <-chan struct{}, from Acquirer, want quorum.Request) (quorum.Lease, error) {
-	lease, err, _ := acquire(from, want, waitLimits{ctx: ctx, gone: gone})
+// when disconnected is closed, and with the cause of ctx. Once sent it ends with an answer.
+func Acquire(ctx context.Context, disconnected <-chan struct{}, from Acquirer,
+	want quorum.Request) (quorum.Lease, error) {
+	lease, err, _ := acquire(from, want, waitLimits{ctx: ctx, disconnected: disconnected})
 	return lease, err
 }
 

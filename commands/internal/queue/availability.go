@@ -16,19 +16,19 @@ const (
 	firstTry = 10 * time.Millisecond
 )
 
-// availability is what this proxy knows about when a key is free. Its zero value knows nothing.
+// availability records when a key may be free. In the zero value all of that is unknown.
 type availability struct {
 	lastFree  time.Time // the last sign that the key is free, unless an exclusive grant followed
 	mayBeFree bool      // there was such a sign since the last grant here
 	heldUntil time.Time // when the lock that was granted here expires; zero: not known
 }
 
-// free notes a sign that the key may be free.
+// free records a sign that the key may be free.
 func (a *availability) free(now time.Time) {
 	a.lastFree, a.mayBeFree, a.heldUntil = now, true, time.Time{}
 }
 
-// granted notes a grant here. After a shared or limited one the key may have room for others.
+// granted records a grant here. After a shared or limited one the key may have room for others.
 func (a *availability) granted(mode quorum.Mode, ttl time.Duration, now time.Time) {
 	a.mayBeFree, a.heldUntil = false, time.Time{}
 	if mode == quorum.Exclusive {
@@ -36,7 +36,7 @@ func (a *availability) granted(mode quorum.Mode, ttl time.Duration, now time.Tim
 	}
 }
 
-// refused notes that an attempt failed: the holder is another one than was known.
+// refused records that an attempt failed: the lock has an unknown holder.
 func (a *availability) refused() { a.heldUntil = time.Time{} }
 
 // nextTry returns the time to the next attempt at short intervals, given the time since the last

@@ -7,7 +7,7 @@ import (
 	"lockproxy/quorum"
 )
 
-// TestAvailability: what is known after signs, grants and refusals.
+// TestAvailability: the record after signs, grants and refusals.
 func TestAvailability(t *testing.T) {
 	now, ttl := time.Now(), time.Minute
 	free := func(a *availability) { a.free(now) }

@@ -21,7 +21,7 @@ type backoff struct {
 	delay time.Duration
 }
 
-// refused notes that an attempt failed with err at now.
+// refused records that an attempt failed with err at now.
 func (b *backoff) refused(err error, now time.Time) {
 	switch {
 	case errors.Is(err, quorum.ErrHeld):

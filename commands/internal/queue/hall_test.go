@@ -42,7 +42,7 @@ func inHall(t *testing.T, f func(h *hall)) {
 	})
 }
 
-// guest is what a client asks for, and what it does then.
+// guest is a client: its request, and how long it holds the lock.
 type guest struct {
 	name    string
 	mode    quorum.Mode
@@ -66,16 +66,16 @@ func (g *guest) request() quorum.Request {
 		Mode: g.mode, Limit: g.limit}
 }
 
-// enter lets g wait. The next call comes behind it.
+// enter lets g wait. The guest of the next call comes after it.
 func (h *hall) enter(g guest) (leave func()) {
-	gone := make(chan struct{})
-	h.wg.Go(func() { h.serve(g, gone) })
+	disconnected := make(chan struct{})
+	h.wg.Go(func() { h.serve(g, disconnected) })
 	synctest.Wait()
-	return func() { close(gone); synctest.Wait() }
+	return func() { close(disconnected); synctest.Wait() }
 }
 
-func (h *hall) serve(g guest, gone <-chan struct{}) {
-	_, err := h.qs.Wait(context.Background(), gone, g.timeout, nil, g.request())
+func (h *hall) serve(g guest, disconnected <-chan struct{}) {
+	_, err := h.qs.Wait(context.Background(), disconnected, g.timeout, nil, g.request())
 	h.mu.Lock()
 	h.out[g.name] = outcomeAt{err, time.Since(bubbleStart)}
 	h.mu.Unlock()

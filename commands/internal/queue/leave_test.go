@@ -42,10 +42,10 @@ func (*fullMasters) Watch(context.Context, string, func(id string)) func() { ret
 func TestInvitedLeaves(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		end  func(gone chan struct{}, cancel context.CancelCauseFunc, qs *Queues)
+		end  func(disconnected chan struct{}, cancel context.CancelCauseFunc, qs *Queues)
 		want error
 	}{
-		{"client", func(gone chan struct{}, _ context.CancelCauseFunc, _ *Queues) { close(gone) }, ErrDisconnected},
+		{"client", func(disconnected chan struct{}, _ context.CancelCauseFunc, _ *Queues) { close(disconnected) }, ErrDisconnected},
 		{"drain", func(_ chan struct{}, _ context.CancelCauseFunc, qs *Queues) { qs.Drain() }, ErrDraining},
 		{"context", func(_ chan struct{}, cancel context.CancelCauseFunc, _ *Queues) { cancel(context.Canceled) }, context.Canceled},
 	} {
@@ -55,14 +55,14 @@ func TestInvitedLeaves(t *testing.T) {
 				qs := New(masters, masters, 5, 10, time.Minute)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				gone, ended := make(chan struct{}), make(chan error, 1)
+				disconnected, ended := make(chan struct{}), make(chan error, 1)
 				want := quorum.Request{Key: "job", TTL: time.Second, Mode: quorum.Shared}
 				first, err := qs.join(nil, want, waitLimits{ctx: ctx})
 				if err != nil {
 					t.Fatal(err)
 				}
 				go func() {
-					_, err := qs.Wait(ctx, gone, 0, nil, want)
+					_, err := qs.Wait(ctx, disconnected, 0, nil, want)
 					ended <- err
 				}()
 				// Another reader is in front of the one that leaves, so that one does not lead.
@@ -78,7 +78,7 @@ func TestInvitedLeaves(t *testing.T) {
 				qs.mu.Unlock()
 				last.wake()
 				synctest.Wait()
-				c.end(gone, cancel, qs)
+				c.end(disconnected, cancel, qs)
 				if err := <-ended; !errors.Is(err, c.want) {
 					t.Errorf("ended with %v, want %v", err, c.want)
 				}

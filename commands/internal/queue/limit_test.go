@@ -49,7 +49,7 @@ func TestLimitTwoReleases(t *testing.T) {
 				leave := h.enter(guest{name: "w"})
 				time.Sleep(100 * ms)
 				h.qs.Wake("job") // the leader asks until 101ms
-				// each is told early by one master, carried out with the third, told late by two
+				// one master sends early, the third makes the majority, two are late
 				h.s.release("job", "x0", false, first, first+ms, first+2*ms, first+9*ms, first+9*ms)
 				h.s.release("job", "x1", false, second, second+3*ms, second+4*ms, second+9*ms, second+9*ms)
 				time.Sleep(200 * ms)
@@ -67,7 +67,7 @@ func TestLimitTwoReleases(t *testing.T) {
 	}
 }
 
-// TestLimitRunsOut: slots that nobody releases are taken as they run out, in order: a rate limit.
+// TestLimitRunsOut: slots that are never released are taken when they run out: a rate limit.
 func TestLimitRunsOut(t *testing.T) {
 	inHall(t, func(h *hall) {
 		for _, name := range names("c", 20) {
@@ -81,7 +81,7 @@ func TestLimitRunsOut(t *testing.T) {
 	})
 }
 
-// TestLimitOtherModes: who waits behind a slot in another mode waits until all of them are free.
+// TestLimitOtherModes: a client that waits in another mode waits until all slots are free.
 func TestLimitOtherModes(t *testing.T) {
 	inHall(t, func(h *hall) {
 		h.enter(guest{name: "c1", mode: quorum.Limited, limit: 2, hold: 300 * ms})

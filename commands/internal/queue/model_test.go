@@ -18,7 +18,7 @@ type seat struct {
 	ready time.Time // since when it could have the lock; zero: it could not
 }
 
-// model is what the queues should do: one line a key, in order of arrival. Guarded by
+// model is a simple version of the queues: one line a key, in order of arrival. Guarded by
 // simMasters.mu.
 type model struct {
 	t       *testing.T
@@ -100,10 +100,10 @@ func (m *model) granting(want quorum.Request) {
 }
 
 // visit is the life of one client.
-func (m *model) visit(h *hall, g guest, gone <-chan struct{}) {
+func (m *model) visit(h *hall, g guest, disconnected <-chan struct{}) {
 	want := g.request()
 	m.comes(want)
-	h.serve(g, gone)
+	h.serve(g, disconnected)
 	if h.result(g.name).err != nil {
 		m.s.mu.Lock()
 		defer m.s.mu.Unlock()
@@ -111,7 +111,7 @@ func (m *model) visit(h *hall, g guest, gone <-chan struct{}) {
 	}
 }
 
-// randomGuest asks for some of six keys. The key decides the mode mostly, as in life.
+// randomGuest asks for some of six keys. Mostly the key decides the mode, like in practice.
 func randomGuest(r *rand.Rand, name string) guest {
 	keys := []string{"a", "b", "c", "d", "e", "f"}
 	r.Shuffle(6, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
@@ -136,8 +136,8 @@ func randomGuest(r *rand.Rand, name string) guest {
 	return g
 }
 
-// TestModel lets clients of all kinds come and go at random. Nobody waits without need: who could
-// have the lock has it soon. Nobody overtakes, but readers those beside them. All are served.
+// TestModel lets clients of all kinds come and go at random. A client that could have the lock has
+// it soon. None overtakes another, except readers other readers. All are served.
 func TestModel(t *testing.T) {
 	seeds := 150
 	if testing.Short() {
@@ -152,10 +152,10 @@ func TestModel(t *testing.T) {
 			h.s.changed, h.s.granting = m.look, m.granting
 			for i := range 60 {
 				g := randomGuest(r, fmt.Sprintf("%d-%d", seed, i))
-				gone := make(chan struct{})
-				h.wg.Go(func() { m.visit(h, g, gone) })
+				disconnected := make(chan struct{})
+				h.wg.Go(func() { m.visit(h, g, disconnected) })
 				if r.IntN(10) == 0 {
-					time.AfterFunc(time.Duration(r.IntN(200))*time.Millisecond, func() { close(gone) })
+					time.AfterFunc(time.Duration(r.IntN(200))*time.Millisecond, func() { close(disconnected) })
 				}
 				if r.IntN(10) == 0 {
 					other := randomGuest(r, "stranger "+g.name)
@@ -176,12 +176,12 @@ func TestModel(t *testing.T) {
 		}
 	}
 	t.Logf("nobody waited longer than %v for a lock that was free", slowest)
-	if slowest >= firstTry { // then no message told it
+	if slowest >= firstTry { // then no message announced it
 		t.Errorf("somebody waited %v for a lock that was free", slowest)
 	}
 }
 
-// stranger is a client of another proxy that takes what it finds free.
+// stranger is a client of another proxy that takes any free lock.
 func stranger(h *hall, g guest) {
 	g.foreign, g.share = true, false
 	if _, err := h.s.Acquire(context.Background(), g.request()); err == nil && g.hold > 0 {

@@ -10,8 +10,8 @@ import (
 // commands.
 const maxInvited = 512
 
-// waitQueue holds the waiters for one key, and what is known about the key. It is guarded by
-// Queues.mu.
+// waitQueue holds the waiters for one key, and when and how they should ask for it. It is guarded
+// by Queues.mu.
 type waitQueue struct {
 	key     string
 	waiters []*waiter // in order of arrival
@@ -21,14 +21,14 @@ type waitQueue struct {
 	backoff
 }
 
-// history is what a queue leaves to the next queue of its key. If two clients alternate, each grant
-// ends the queue.
+// history outlives a queue and passes to the next one of its key. If two clients alternate, each
+// grant ends the queue.
 type history struct {
 	released releases
 	streak   streak
 }
 
-// grantedLocked notes that w, which led, has the lock.
+// grantedLocked records that w, which led, has the lock.
 func (q *waitQueue) grantedLocked(w *waiter) {
 	mode := w.want.Mode
 	q.backoff.reset()
@@ -39,7 +39,7 @@ func (q *waitQueue) grantedLocked(w *waiter) {
 	}
 }
 
-// refusedLocked notes that an attempt of the leader ended with err. freed says that a majority had
+// refusedLocked records that an attempt of the leader ended with err. freed: a majority had
 // released the key before: then another proxy was faster. Without a release the holder still has
 // the lock.
 func (q *waitQueue) refusedLocked(err error, freed bool) {

@@ -1,4 +1,4 @@
-// Package queue says which client of this proxy asks the masters for a lock next.
+// Package queue decides which client of this proxy asks the masters for a lock next: see [Queues].
 package queue
 
 import (
@@ -26,20 +26,20 @@ var (
 )
 
 // Queues are the wait queues of this proxy, one for each key that a client waits for. They are
-// served in order of arrival, whatever the modes. Only a client that leads asks the masters: one
+// served in order of arrival, in all modes. Only a client that leads asks the masters: one
 // that is first in the queues of all its keys. As a client enters all of them at once, the one
 // that came first of all leads, and there is no deadlock.
 //
 // A queue subscribes to releases of its key after the first attempt that failed. Then the leader
-// tries again, as it may have missed a release before. From then on these wake it: a release
+// tries again, because it may have missed a release. From then on these wake it: a release
 // through any proxy, the expiry of the holder's lock, and pollEvery. A leader that gets the lock
-// leaves. What the next one does depends on the lock:
-//   - Exclusive: if the queue has subscribed it waits before it asks, as the lock is held until the
-//     next release or expiry.
-//   - Shared, Limited: it asks at once. There may be room for it; if not, the masters learn that
-//     somebody waits who holds the key in another mode.
+// leaves. The next one acts by the mode of the lock:
+//   - Exclusive: if the queue has subscribed it waits for the next release or expiry before it
+//     asks.
+//   - Shared, Limited: it asks at once. There may be room for it; if not, the masters record its
+//     intent, which keeps holders of another mode from joining.
 //
-// Behind a shared lock all shared clients up to the first of another mode ask at once, see
+// After a shared grant all shared clients up to the first of another mode ask at once, see
 // inviteLocked.
 type Queues struct {
 	locker  Acquirer
@@ -60,7 +60,7 @@ type Watcher interface {
 	Watch(ctx context.Context, key string, released func(id string)) (stop func())
 }
 
-// New returns queues in which nobody waits. masters is how many masters there are, max how many
+// New returns queues without waiters. masters is how many masters there are, max how many
 // clients may wait at a time, maxTTL the longest ttl of a lock.
 func New(locker Acquirer, watcher Watcher, masters, max int, maxTTL time.Duration) *Queues {
 	return &Queues{locker: locker, watcher: watcher, max: max, maxTTL: maxTTL, masters: masters,
@@ -69,13 +69,13 @@ func New(locker Acquirer, watcher Watcher, masters, max int, maxTTL time.Duratio
 }
 
 // Wait joins the queues of want.Key and want.Keys and returns when the client has the lock, or with
-// an error: ErrTimeout after timeout (0: none), ErrDisconnected when gone is closed, ErrDraining,
+// an error: ErrTimeout after timeout (0: none), ErrDisconnected when disconnected is closed, ErrDraining,
 // ErrFull, context.Cause(ctx), or a *quorum.NoQuorumError if the masters could not be asked when
 // the time was up. Without a timeout it is what attempts have failed with for maxTTL. It sets
 // want.Waits itself. from is the client's address for operators; it may be nil.
-func (qs *Queues) Wait(ctx context.Context, gone <-chan struct{}, timeout time.Duration,
+func (qs *Queues) Wait(ctx context.Context, disconnected <-chan struct{}, timeout time.Duration,
 	from net.Addr, want quorum.Request) (quorum.Lease, error) {
-	w, err := qs.join(from, want, waitLimits{ctx: ctx, gone: gone, draining: qs.draining})
+	w, err := qs.join(from, want, waitLimits{ctx: ctx, disconnected: disconnected, draining: qs.draining})
 	if err != nil {
 		return quorum.Lease{}, err
 	}
@@ -144,7 +144,7 @@ func (qs *Queues) leave(w *waiter) {
 			next.leads = true
 			next.wake()
 		}
-		if w.granted && w.leads && !w.invited { // else those behind it ask already
+		if w.granted && w.leads && !w.invited { // else the ones after it ask already
 			q.inviteLocked(w.want.Mode)
 		}
 	}
@@ -165,8 +165,8 @@ func (qs *Queues) rememberLocked(q *waitQueue) {
 	qs.ended[q.key] = q.history
 }
 
-// Released wakes the waiters of key, as the token with that secret is released, or shares the lock
-// from now on. That must reach each master before any later question.
+// Released wakes the waiters of key, because the token with that secret is released, or shares the
+// lock from now on. That must reach each master before any later request.
 func (qs *Queues) Released(key, secret string) {
 	qs.mu.Lock()
 	waited := qs.byKey[key] != nil
@@ -176,11 +176,11 @@ func (qs *Queues) Released(key, secret string) {
 	}
 }
 
-// Wake wakes the waiters of key, as it may be free.
+// Wake wakes the waiters of key, which may be free.
 func (qs *Queues) Wake(key string) { qs.notify(key, "", false) }
 
 // notify wakes the first waiter of key at the first message about a release, and again when it is
-// carried out: when a majority of the masters has sent one, or here is true. A waiter that does not
+// finished: when a majority of the masters has sent one, or here is true. A waiter that does not
 // lead yet asks when it does.
 func (qs *Queues) notify(key, id string, here bool) {
 	qs.mu.Lock()
@@ -193,7 +193,7 @@ func (qs *Queues) notify(key, id string, here bool) {
 	q.waiters[0].wake()
 }
 
-// SetMax changes how many clients may wait at a time. Those that wait already go on.
+// SetMax changes how many clients may wait at a time. Earlier clients go on waiting.
 func (qs *Queues) SetMax(n int) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -229,7 +229,7 @@ func (qs *Queues) Longest(limit int) []stat.Waiting {
 	return all
 }
 
-// maxFirst is how many clients of a queue Longest tells.
+// maxFirst is how many clients of a queue Longest names.
 const maxFirst = 8
 
 // firstLocked returns the first clients of a queue; none if it has ended meanwhile.

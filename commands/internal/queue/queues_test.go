@@ -16,7 +16,7 @@ import (
 // simLocker is one lock in virtual time: asking takes a millisecond.
 type simLocker struct {
 	mu       sync.Mutex
-	until    time.Time // held by somebody until then
+	until    time.Time // held until then
 	asked    int
 	grants   []string      // owners, in the order granted
 	err      error         // instead of an answer
@@ -66,7 +66,7 @@ func (s *simLocker) Watch(ctx context.Context, _ string, released func(id string
 	}
 }
 
-// tell is the message of one master.
+// tell sends the message of one master.
 func (s *simLocker) tell(id string) {
 	s.mu.Lock()
 	released := s.released
@@ -116,11 +116,11 @@ func inQueue(t *testing.T, f func(q *crowd)) {
 var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // join lets a client called name wait; it keeps the lock for hold and then releases it (negative:
-// never). The next call joins behind it.
+// never). The client of the next call joins after it.
 func (q *crowd) join(name string, timeout, hold time.Duration) (leave func()) {
-	gone := make(chan struct{})
+	disconnected := make(chan struct{})
 	q.wg.Go(func() {
-		lease, err := q.ls.Wait(context.Background(), gone, timeout, nil, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: name})
+		lease, err := q.ls.Wait(context.Background(), disconnected, timeout, nil, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: name})
 		q.mu.Lock()
 		q.out[name] = outcomeAt{err, time.Since(bubbleStart)}
 		q.mu.Unlock()
@@ -131,7 +131,7 @@ func (q *crowd) join(name string, timeout, hold time.Duration) (leave func()) {
 		}
 	})
 	synctest.Wait()
-	return func() { close(gone); synctest.Wait() }
+	return func() { close(disconnected); synctest.Wait() }
 }
 
 func (q *crowd) result(name string) outcomeAt {
@@ -198,7 +198,7 @@ func TestQueueExpiry(t *testing.T) {
 }
 
 // TestQueueForeignRelease: a release through another proxy wakes the head, once for all masters
-// that tell of it (bug B19).
+// that send a message (bug B19).
 func TestQueueForeignRelease(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)
@@ -217,8 +217,8 @@ func TestQueueForeignRelease(t *testing.T) {
 	})
 }
 
-// TestQueueEarlyMessage: the first master tells of a release before a majority has carried it out.
-// The head tries again when a majority has told, and soon enough where no majority ever will.
+// TestQueueEarlyMessage: the message of the first master comes before a majority has released. The
+// leader tries again after the messages of a majority, and soon enough if these never come.
 func TestQueueEarlyMessage(t *testing.T) {
 	for _, tell := range []int{5, 2} {
 		inQueue(t, func(q *crowd) {
@@ -241,8 +241,8 @@ func TestQueueEarlyMessage(t *testing.T) {
 	}
 }
 
-// TestQueueSubscribesThenTries: what is released between the first try and the subscription is
-// found by the second try.
+// TestQueueSubscribesThenTries: the second try finds a release between the first one and the
+// subscription.
 func TestQueueSubscribesThenTries(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(10*time.Second), nil)
@@ -270,24 +270,26 @@ func TestQueueTimeouts(t *testing.T) {
 		{"late", quorum.ErrLate, 300 * time.Millisecond, ErrTimeout, 300 * time.Millisecond},
 		{"late, no limit", quorum.ErrLate, 0, quorum.ErrLate, time.Minute},
 	} {
-		inQueue(t, func(q *crowd) {
-			q.lock.set(time.Now().Add(time.Hour), tt.lockErr)
-			q.join("head", tt.timeout, -1)
-			q.join("second", tt.timeout, -1)
-			q.wg.Wait()
-			for _, who := range []string{"head", "second"} {
-				if got := q.result(who); !errors.Is(got.err, tt.want) || got.at < tt.at || got.at > tt.at+2*time.Second && tt.timeout == 0 || tt.timeout > 0 && got.at > tt.at+2*time.Millisecond {
-					t.Errorf("%s, %s: got %v at %v, want %v at %v", tt.name, who, got.err, got.at, tt.want, tt.at)
+		t.Run(tt.name, func(t *testing.T) {
+			inQueue(t, func(q *crowd) {
+				q.lock.set(time.Now().Add(time.Hour), tt.lockErr)
+				q.join("head", tt.timeout, -1)
+				q.join("second", tt.timeout, -1)
+				q.wg.Wait()
+				for _, who := range []string{"head", "second"} {
+					if got := q.result(who); !errors.Is(got.err, tt.want) || got.at < tt.at || got.at > tt.at+2*time.Second && tt.timeout == 0 || tt.timeout > 0 && got.at > tt.at+2*time.Millisecond {
+						t.Errorf("%s, %s: got %v at %v, want %v at %v", tt.name, who, got.err, got.at, tt.want, tt.at)
+					}
 				}
-			}
-			if asked, _, _ := q.lock.count(); tt.lockErr != nil && asked > 100 {
-				t.Errorf("%s: asked %d times: the delay does not grow", tt.name, asked)
-			}
+				if asked, _, _ := q.lock.count(); tt.lockErr != nil && asked > 100 {
+					t.Errorf("%s: asked %d times: the delay does not grow", tt.name, asked)
+				}
+			})
 		})
 	}
 }
 
-// TestQueueYieldsToPeers: after 16 hand-overs in a row others get a turn.
+// TestQueueYieldsToPeers: after 16 hand-overs in a row others get a chance.
 func TestQueueYieldsToPeers(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		for i := range 40 {

@@ -15,7 +15,7 @@ type release struct {
 	granted  bool // the lock has been granted exclusively since
 }
 
-// masters returns how many masters have released, as far as is known.
+// masters returns how many masters are known to have released.
 func (r release) masters(majority int) int {
 	if r.here {
 		return max(r.messages, majority)
@@ -26,7 +26,7 @@ func (r release) masters(majority int) int {
 // releases are the last releases of a key, the oldest first.
 type releases []release
 
-// note adds one more message about the release id, or, if here, that this proxy has finished it.
+// note records one more message about the release id, or, if here, that this proxy has finished it.
 // all is how many masters there are. It reports whether an attempt that failed before may succeed
 // now: at the first message, and when a majority has released.
 func (rs *releases) note(id string, here bool, all int) (news bool) {
@@ -59,7 +59,7 @@ func (rs releases) finished(all int) bool {
 	return slices.ContainsFunc(rs, func(r release) bool { return !r.granted && r.masters(majority) >= majority })
 }
 
-// granted notes an exclusive grant: later messages about these releases are old.
+// granted records an exclusive grant: later messages about these releases are old.
 func (rs releases) granted() {
 	for i := range rs {
 		rs[i].granted = true

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSeveralKeys: who waits for several keys keeps its place in all lines, and is woken by each.
-// Who stands behind it waits, also for a key that is free.
+// The clients after it wait, also for a key that is free.
 func TestSeveralKeys(t *testing.T) {
 	inHall(t, func(h *hall) {
 		h.s.hold("x", quorum.Exclusive, 10*time.Second, "a")
@@ -38,7 +38,7 @@ func TestSeveralKeys(t *testing.T) {
 		if got := h.qs.Longest(1); !reflect.DeepEqual(got, want) {
 			t.Errorf("the longest queue is %v, want %v", got, want)
 		}
-		h.release(guest{name: "y", keys: []string{"b"}}, false) // nobody leads there yet
+		h.release(guest{name: "y", keys: []string{"b"}}, false) // its queue has no leader yet
 		time.Sleep(48 * ms)
 		h.release(guest{name: "x", keys: []string{"a"}}, false) // at 100.5ms
 		h.wg.Wait()
@@ -81,8 +81,8 @@ func TestSeveralKeysWoken(t *testing.T) {
 	})
 }
 
-// TestSeveralKeysLeave: who gives up leaves all lines at once, and those behind it move up. What
-// became free while it stood in front is not forgotten.
+// TestSeveralKeysLeave: a client that gives up leaves all lines at once, and the next ones move up.
+// The queue remembers keys that became free while it was first.
 func TestSeveralKeysLeave(t *testing.T) {
 	inHall(t, func(h *hall) {
 		h.s.hold("x", quorum.Exclusive, 10*time.Second, "a")
@@ -105,7 +105,7 @@ func TestSeveralKeysLeave(t *testing.T) {
 	})
 }
 
-// TestSeveralKeysLimits: a client counts once whatever its keys, and a key that is named twice is
+// TestSeveralKeysLimits: a client counts once for all its keys, and a key that is named twice is
 // one.
 func TestSeveralKeysLimits(t *testing.T) {
 	inHall(t, func(h *hall) {
@@ -129,7 +129,7 @@ func TestSeveralKeysLimits(t *testing.T) {
 	})
 }
 
-// TestSeveralKeysNoQuorum: who stands behind others hears, too, that the masters cannot be asked.
+// TestSeveralKeysNoQuorum: other clients than the leader get the error, too, without masters.
 // Without a timeout the wait ends after the longest ttl.
 func TestSeveralKeysNoQuorum(t *testing.T) {
 	inHall(t, func(h *hall) {
@@ -144,7 +144,7 @@ func TestSeveralKeysNoQuorum(t *testing.T) {
 				t.Errorf("%s got %v at %v, want it at %v", name, got.err, got.at, at)
 			}
 		}
-		if got := h.result("c"); got.err == nil { // nobody asked for c alone before
+		if got := h.result("c"); got.err == nil { // no client asked for c alone before
 			t.Error("the third got a lock")
 		}
 		if n := h.s.asked(); n > 100 {

@@ -20,8 +20,8 @@ func (s *simMasters) attempts(owner string) (of []attempt) {
 	return of
 }
 
-// TestSharedTogether: readers that stand side by side get the lock together, and the writer behind
-// them is not overtaken.
+// TestSharedTogether: readers in a row get the lock together, and do not overtake the writer after
+// them.
 func TestSharedTogether(t *testing.T) {
 	inHall(t, func(h *hall) {
 		h.s.hold("first", quorum.Exclusive, 10*time.Second, "job")
@@ -32,7 +32,7 @@ func TestSharedTogether(t *testing.T) {
 		h.enter(guest{name: "r4", mode: quorum.Shared, hold: 100 * ms})
 		h.enter(guest{name: "r5", mode: quorum.Shared, hold: 100 * ms})
 		time.Sleep(500 * ms)
-		h.release(guest{name: "first", keys: []string{"job"}}, false) // at 500.5ms, told at 502ms
+		h.release(guest{name: "first", keys: []string{"job"}}, false) // at 500.5ms, with a message at 502ms
 		h.wg.Wait()
 		h.granted("r1", 501*ms, 502*ms)
 		h.granted("r2", h.result("r1").at+ms, h.result("r1").at+ms)
@@ -64,7 +64,7 @@ func TestSharedRefused(t *testing.T) {
 		h.granted("r1", 101*ms, 105*ms)
 		h.granted("r2", r1+3*ms, r1+3*ms)
 		h.granted("r5", r1+ms, r1+ms)
-		h.granted("r3", r1+5*ms, r1+50*ms) // it tries again soon, as the lock ran out
+		h.granted("r3", r1+5*ms, r1+50*ms) // it tries again soon, because the lock ran out
 		r3 := h.result("r3").at
 		h.granted("r4", r3+ms, r3+ms)
 		h.granted("w", r3+501*ms, r3+506*ms)
@@ -103,9 +103,9 @@ func TestSharedAsksLittle(t *testing.T) {
 	})
 }
 
-// TestWriterSaysItWaits: who leads says that it waits as soon as it has been refused, or came
-// behind others. So new readers of other proxies let a writer in. It asks at once when the readers
-// before it have the lock; who stands behind an exclusive lock has no need to.
+// TestWriterSaysItWaits: a leader announces that it waits as soon as it has been refused, or came
+// after others. So new readers of other proxies let a writer in. It asks at once when the readers
+// before it have the lock; after an exclusive lock it has no need to.
 func TestWriterSaysItWaits(t *testing.T) {
 	inHall(t, func(h *hall) {
 		h.s.hold("first", quorum.Exclusive, 50*ms, "job")
@@ -164,7 +164,7 @@ func TestHowLongItWaits(t *testing.T) {
 	})
 }
 
-// TestDowngrade: when a writer shares its lock the readers behind it get theirs. When it releases
+// TestDowngrade: when a writer shares its lock the readers after it get theirs. When it releases
 // its share under the same name, a writer gets the lock.
 func TestDowngrade(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
@@ -183,7 +183,7 @@ func TestDowngrade(t *testing.T) {
 }
 
 // TestSecondReleaseHere: a lock that is shared first and released then wakes the leader twice, also
-// where no master tells of it.
+// without a message of a master.
 func TestSecondReleaseHere(t *testing.T) {
 	inHall(t, func(h *hall) {
 		h.s.hold("x", quorum.Exclusive, 10*time.Second, "job")
@@ -199,8 +199,8 @@ func TestSecondReleaseHere(t *testing.T) {
 	})
 }
 
-// TestSharedYield: readers between them change nothing in how often writers pause, and do not pause
-// themselves.
+// TestSharedYield: writers pause as often with readers between them as without. Readers do not
+// pause.
 func TestSharedYield(t *testing.T) {
 	inHall(t, func(h *hall) {
 		const hold = 10 * ms

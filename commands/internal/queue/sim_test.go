@@ -36,7 +36,7 @@ type simMasters struct {
 	mostAsk  int                      // most attempts at a time
 	slow     map[string]time.Duration // how much longer the attempts of an owner take
 	err      error                    // instead of an answer
-	refuse   map[string]int           // so many attempts of an owner are refused whatever is held
+	refuse   map[string]int           // so many attempts of an owner are refused, even if the keys are free
 	changed  func()                   // under mu, after each change of held
 	granting func(quorum.Request)     // under mu, before each grant
 }
@@ -134,7 +134,7 @@ func (s *simMasters) holdLocked(owner string, mode quorum.Mode, ttl time.Duratio
 	})
 }
 
-// hold lets somebody have keys whom the queues do not know.
+// hold gives keys to a holder that the queues do not know.
 func (s *simMasters) hold(owner string, mode quorum.Mode, ttl time.Duration, keys ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +157,8 @@ func (s *simMasters) end(key, owner string, share bool) {
 	s.changed()
 }
 
-// release ends owner's share of key. One of five masters carries it out and tells of it at each of
-// these times from now; it is done with the third.
+// release ends owner's share of key. One of five masters releases and sends a message at each of
+// these times from now; the third makes the majority.
 func (s *simMasters) release(key, owner string, share bool, masters ...time.Duration) {
 	slices.Sort(masters)
 	for i, d := range masters {
@@ -173,12 +173,12 @@ func (s *simMasters) release(key, owner string, share bool, masters ...time.Dura
 
 func (s *simMasters) tell(key, id string) {
 	s.mu.Lock()
-	var told []func(string)
+	var listeners []func(string)
 	for _, f := range s.watchers[key] {
-		told = append(told, f)
+		listeners = append(listeners, f)
 	}
 	s.mu.Unlock()
-	for _, f := range told {
+	for _, f := range listeners {
 		f(id)
 	}
 }

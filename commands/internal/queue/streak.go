@@ -25,7 +25,7 @@ func (s *streak) granted(mode quorum.Mode, waited bool) {
 	}
 }
 
-// refused notes that another proxy got the lock after a release, which ends a streak of exclusive
+// refused records that another proxy got the lock after a release, which ends a streak of exclusive
 // grants.
 func (s *streak) refused() {
 	if s.last == quorum.Exclusive {
@@ -34,8 +34,8 @@ func (s *streak) refused() {
 }
 
 // full reports whether other proxies should get a chance before want is granted. Shared clients
-// take nothing from each other, and a waiter of another mode keeps them out with its intent, so
-// their streak is never full.
+// do not delay each other, and a waiter of another mode keeps them out with its intent, so their
+// streak is never full.
 func (s *streak) full(want *quorum.Request) bool {
 	switch want.Mode {
 	case quorum.Shared:

@@ -137,8 +137,8 @@ func (w *waiter) endStreak() (ended bool) {
 	return ended
 }
 
-// try makes one attempt. If w leads, its queues note the result. left: the limits ended the attempt
-// before it could be sent.
+// try makes one attempt. If w leads, its queues record the result. left: the limits ended the
+// attempt before it could be sent.
 func (w *waiter) try(leads bool) (lease quorum.Lease, err error, left bool) {
 	select {
 	case <-w.wakeUp: // it is older than this attempt
@@ -159,7 +159,7 @@ func (w *waiter) try(leads bool) (lease quorum.Lease, err error, left bool) {
 	defer w.qs.mu.Unlock()
 	for _, q := range w.queues {
 		switch {
-		case !leads: // it changes nothing for those who do
+		case !leads: // the leaders go on as before
 		case err == nil:
 			q.grantedLocked(w)
 		default:

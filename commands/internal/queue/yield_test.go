@@ -61,8 +61,8 @@ func TestQueueYieldsWithLongHolds(t *testing.T) {
 	})
 }
 
-// TestQueueNoPauseAlone: who finds the lock free each time is handed nothing over, and pauses for
-// nobody.
+// TestQueueNoPauseAlone: a client that finds the lock free each time takes it from no other proxy,
+// and does not pause.
 func TestQueueNoPauseAlone(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		for i := range 40 {
@@ -77,7 +77,7 @@ func TestQueueNoPauseAlone(t *testing.T) {
 	})
 }
 
-// TestQueueYieldedTurnIsTaken: where another proxy had the lock in between, a row begins anew.
+// TestQueueYieldedTurnIsTaken: if another proxy had the lock in between, a new streak begins.
 func TestQueueYieldedTurnIsTaken(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		const hold = 10 * time.Millisecond
@@ -103,7 +103,7 @@ func TestQueueYieldedTurnIsTaken(t *testing.T) {
 // hears of a release through another proxy all the same (bug B19).
 func TestQueueSuccessorSubscribes(t *testing.T) {
 	inQueue(t, func(q *crowd) {
-		q.wg.Go(func() { // at the same moment as a, and behind it
+		q.wg.Go(func() { // at the same moment as a, and after it
 			time.Sleep(time.Microsecond)
 			_, err := q.ls.Wait(context.Background(), nil, 0, nil, quorum.Request{Key: "job", TTL: 10 * time.Second, Owner: "b"})
 			q.mu.Lock()
@@ -126,8 +126,8 @@ func TestQueueSuccessorSubscribes(t *testing.T) {
 }
 
 // TestQueueNobodyWon: the heads of two proxies ask at once after a release, or when the holder's
-// time is up, each gets a part of the masters, and both fail. No message tells what they give
-// back, so the head tries again soon by itself.
+// time is up, each gets a part of the masters, and both fail. No message announces that they give
+// those back, so the head tries again soon by itself.
 func TestQueueNobodyWon(t *testing.T) {
 	for _, released := range []bool{true, false} {
 		inQueue(t, func(q *crowd) {
@@ -150,7 +150,7 @@ func TestQueueNobodyWon(t *testing.T) {
 	}
 }
 
-// TestQueueOtherWon: where another proxy won, the head soon asks no more often than the slow timer
+// TestQueueOtherWon: if another proxy won, the head soon asks no more often than the slow timer
 // says.
 func TestQueueOtherWon(t *testing.T) {
 	inQueue(t, func(q *crowd) {
@@ -163,7 +163,7 @@ func TestQueueOtherWon(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if asked, _, _ := q.lock.count(); asked-before > 10+8 {
-			t.Errorf("asked %d times in 10s behind one release", asked-before)
+			t.Errorf("asked %d times in 10s after one release", asked-before)
 		}
 		leave()
 	})
@@ -190,7 +190,7 @@ func TestQueueSlowSubscription(t *testing.T) {
 }
 
 // TestQueueConsumedWakeUp: the head takes the message of a release, pauses so that others get
-// their turn, and leaves. The next head asks at once, as nobody has since.
+// a chance, and leaves. The next head asks at once.
 func TestQueueConsumedWakeUp(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		const hold = 10 * time.Millisecond
@@ -211,13 +211,13 @@ func TestQueueConsumedWakeUp(t *testing.T) {
 			t.Fatalf("who was to leave in its pause at %v got %v at %v", left, got.err, got.at)
 		}
 		if got := q.result("next"); got.err != nil || got.at > left+2*time.Millisecond {
-			t.Errorf("next got %v at %v, want the lock right behind %v", got.err, got.at, left)
+			t.Errorf("next got %v at %v, want the lock right after %v", got.err, got.at, left)
 		}
 	})
 }
 
-// TestQueueQuietAfterGrant: who waits behind a lock that was just handed over has no reason to ask
-// soon.
+// TestQueueQuietAfterGrant: a client that waits for a lock that was just handed over has no
+// reason to ask soon.
 func TestQueueQuietAfterGrant(t *testing.T) {
 	inQueue(t, func(q *crowd) {
 		q.lock.set(time.Now().Add(time.Hour), nil)

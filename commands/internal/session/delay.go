@@ -8,11 +8,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// ended is a key of a lock whose connection has ended, until it is released after
-// session-lock-delay.
+// ended is a key of a lock whose connection has ended, until session-lock-delay has passed and the
+// proxy releases it.
 type ended struct{ key, secret string }
 
-// awaitEndLocked notes that l is to be released after session-lock-delay.
+// awaitEndLocked records that l will be released after session-lock-delay.
 func (ls *Locks) awaitEndLocked(l *lock) {
 	for _, key := range l.keys {
 		ls.ending[ended{key, l.token.Secret}] = l
@@ -20,9 +20,9 @@ func (ls *Locks) awaitEndLocked(l *lock) {
 }
 
 // Claim must be called before a client extends the lock of key and more itself: from there on it
-// counts on them. If the lock is to be released after session-lock-delay, these keys no longer are:
-// they run out, or belong to the client's connection. moves says that the lock is to belong to that:
-// then it runs out if its present connection ends, unless Stays is called.
+// counts on them. If the proxy would release the lock after session-lock-delay, it no longer
+// releases these keys: they run out, or belong to the client's connection. With moves, the lock
+// will belong to that: then it runs out if its present connection ends, unless Stays is called.
 func (ls *Locks) Claim(key string, more []string, secret string, moves bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -38,7 +38,7 @@ func (ls *Locks) Claim(key string, more []string, secret string, moves bool) {
 	}
 }
 
-// Stays is called where a lock that was to move has not.
+// Stays undoes Claim with moves, after an extension that failed.
 func (ls *Locks) Stays(secret string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -47,8 +47,8 @@ func (ls *Locks) Stays(secret string) {
 	}
 }
 
-// releaseLater keeps the key closed for session-lock-delay, as the holder's last writes may still
-// be on their way. If the proxy ends meanwhile, the key runs out. It counts as a renewal.
+// releaseLater keeps the key closed for session-lock-delay, because the holder's last writes may
+// still arrive. If the proxy ends meanwhile, the key runs out. It counts as a renewal.
 func (ls *Locks) releaseLater(l *lock, delay time.Duration) {
 	defer ls.renewals.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), l.ttl)
@@ -59,7 +59,7 @@ func (ls *Locks) releaseLater(l *lock, delay time.Duration) {
 	time.AfterFunc(delay, func() { ls.release(l, ls.takeEnding(l)) })
 }
 
-// takeEnding returns the keys of l that nobody has claimed.
+// takeEnding returns the keys of l that no client has claimed.
 func (ls *Locks) takeEnding(l *lock) []string {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

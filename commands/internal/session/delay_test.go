@@ -9,8 +9,8 @@ import (
 	"lockproxy/resp"
 )
 
-// TestClaimed: a lock that a client extends during session-lock-delay is not released behind its
-// back. Keys that EXTEND does not name still are.
+// TestClaimed: a lock that a client extends during session-lock-delay is not released
+// later. Keys that EXTEND does not name still are.
 func TestClaimed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -22,25 +22,27 @@ func TestClaimed(t *testing.T) {
 		{"all", "b", []string{"job"}, []string{"of job and b"}},
 		{"one", "job", nil, []string{"of job and b", "release b"}},
 	} {
-		held(t, 20*time.Second, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
-			secret := leaseOf("ab").Token.Secret
-			hs.Keep(o, []string{"job", "b"}, leaseOf("ab"), 3*time.Second)
-			time.Sleep(500 * time.Millisecond)
-			o.onEnd(resp.EndClient)
-			time.Sleep(10 * time.Second)
-			hs.Claim(tt.key, tt.more, secret, false)
-			time.Sleep(time.Minute)
-			var got []string
-			for _, asked := range e.log() {
-				for _, w := range []string{"of job and b", "release job", "release b"} {
-					if len(asked) >= len(w) && asked[:len(w)] == w {
-						got = append(got, w)
+		t.Run(tt.name, func(t *testing.T) {
+			held(t, 20*time.Second, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
+				secret := leaseOf("ab").Token.Secret
+				hs.Keep(o, []string{"job", "b"}, leaseOf("ab"), 3*time.Second)
+				time.Sleep(500 * time.Millisecond)
+				o.onEnd(resp.EndClient)
+				time.Sleep(10 * time.Second)
+				hs.Claim(tt.key, tt.more, secret, false)
+				time.Sleep(time.Minute)
+				var got []string
+				for _, asked := range e.log() {
+					for _, w := range []string{"of job and b", "release job", "release b"} {
+						if len(asked) >= len(w) && asked[:len(w)] == w {
+							got = append(got, w)
+						}
 					}
 				}
-			}
-			if !slices.Equal(got, tt.want) || len(freed()) != len(tt.want)-1 || len(hs.ending) != 0 {
-				t.Errorf("%s: asked %v, want %v; freed %v, %d left", tt.name, e.log(), tt.want, freed(), len(hs.ending))
-			}
+				if !slices.Equal(got, tt.want) || len(freed()) != len(tt.want)-1 || len(hs.ending) != 0 {
+					t.Errorf("%s: asked %v, want %v; freed %v, %d left", tt.name, e.log(), tt.want, freed(), len(hs.ending))
+				}
+			})
 		})
 	}
 }
@@ -66,7 +68,7 @@ func TestClaimedAgain(t *testing.T) {
 	})
 }
 
-// TestMoves: where the connection of a lock ends while EXTEND ... SESSION of another one asks the
+// TestMoves: if the connection of a lock ends while EXTEND ... SESSION of another one asks the
 // masters, the lock is not released.
 func TestMoves(t *testing.T) {
 	secret := leaseOf("ab").Token.Secret
@@ -85,27 +87,29 @@ func TestMoves(t *testing.T) {
 		{"failed later", time.Second, resp.EndClient, after, nil},
 		{"failed before", 0, resp.EndClient, before, []string{"release job at 600ms"}},
 	} {
-		held(t, tt.delay, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
-			other := &fakeOwner{}
-			time.Sleep(500 * time.Millisecond)
-			hs.Claim("job", nil, secret, true)
-			if tt.stays == before {
-				hs.Stays(secret)
-			}
-			time.Sleep(100 * time.Millisecond)
-			o.onEnd(tt.end)
-			time.Sleep(100 * time.Millisecond)
-			if tt.stays == after {
-				hs.Stays(secret)
-			} else if tt.stays == no {
-				hs.Keep(other, []string{"job"}, leaseOf("ab"), 6*time.Second)
-				time.Sleep(1300 * time.Millisecond)
-				other.onEnd(resp.EndClient)
-			}
-			time.Sleep(time.Minute)
-			if got := e.log(); !slices.Equal(got, tt.want) || len(hs.ending) != 0 || hs.Count() != 0 {
-				t.Errorf("%s: asked %v, want %v; %d left", tt.name, got, tt.want, len(hs.ending)+hs.Count())
-			}
+		t.Run(tt.name, func(t *testing.T) {
+			held(t, tt.delay, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+				other := &fakeOwner{}
+				time.Sleep(500 * time.Millisecond)
+				hs.Claim("job", nil, secret, true)
+				if tt.stays == before {
+					hs.Stays(secret)
+				}
+				time.Sleep(100 * time.Millisecond)
+				o.onEnd(tt.end)
+				time.Sleep(100 * time.Millisecond)
+				if tt.stays == after {
+					hs.Stays(secret)
+				} else if tt.stays == no {
+					hs.Keep(other, []string{"job"}, leaseOf("ab"), 6*time.Second)
+					time.Sleep(1300 * time.Millisecond)
+					other.onEnd(resp.EndClient)
+				}
+				time.Sleep(time.Minute)
+				if got := e.log(); !slices.Equal(got, tt.want) || len(hs.ending) != 0 || hs.Count() != 0 {
+					t.Errorf("%s: asked %v, want %v; %d left", tt.name, got, tt.want, len(hs.ending)+hs.Count())
+				}
+			})
 		})
 	}
 }

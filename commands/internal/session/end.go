@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// pushLost tells a holder that speaks RESP3 that its lock of keys is lost, or will be as it is no
-// longer renewed: once for each key. It may block while the client does not read.
+// pushLost notifies a holder that speaks RESP3 that its lock of keys is lost, or will be because it
+// is no longer renewed: once for each key. It may block while the client does not read.
 //
 //	< >4\r\n$4\r\nlock\r\n$4\r\nlost\r\n$3\r\njob\r\n$57\r\n0000000000000007:9f86...\r\n
 func (l *lock) pushLost(keys []string) {
@@ -28,18 +28,18 @@ func (l *lock) pushLost(keys []string) {
 // pushTimeout bounds how long Drain waits for pushLost.
 const pushTimeout = 500 * time.Millisecond
 
-// Drain ends the renewal of all session locks and tells their holders. A holder can still release
-// its lock, also by QUIT; other locks run out.
+// Drain ends the renewal of all session locks and notifies their holders. A holder can still
+// release its lock, also by QUIT; other locks run out.
 func (ls *Locks) Drain() {
 	ls.mu.Lock()
 	ls.draining = true
-	var told sync.WaitGroup
+	var pushes sync.WaitGroup
 	for _, l := range ls.bySecret {
 		l.timer.Stop()
-		told.Add(1)
+		pushes.Add(1)
 		keys := l.keys
 		ls.renewals.Go(func() {
-			defer told.Done()
+			defer pushes.Done()
 			l.pushLost(keys)
 		})
 	}
@@ -50,7 +50,7 @@ func (ls *Locks) Drain() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		told.Wait()
+		pushes.Wait()
 	}()
 	select {
 	case <-done:

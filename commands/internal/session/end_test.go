@@ -11,8 +11,8 @@ import (
 	"lockproxy/resp"
 )
 
-// TestDrainedLocks: from the drain on nothing is renewed, a holder that speaks RESP3 is told once
-// and at once, and the lock is left to run out unless the client itself releases it.
+// TestDrainedLocks: from the drain on no lock is renewed, a holder that speaks RESP3 gets one push
+// at once, and the lock is left to run out unless the client itself releases it.
 func TestDrainedLocks(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -24,19 +24,21 @@ func TestDrainedLocks(t *testing.T) {
 		{"QUIT", true, resp.EndQuit, []string{"extend 3s at 1s", "release job at 1.7s"}},
 		{"RESP2", false, resp.EndProxy, []string{"extend 3s at 1s"}},
 	} {
-		held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
-			o.resp3 = tt.resp3
-			time.Sleep(1500 * time.Millisecond)
-			hs.Drain()
-			if got := o.pushes(); (len(got) == 1 && strings.HasSuffix(got[0], "at 1.5s")) != tt.resp3 {
-				t.Errorf("%s: pushed %v", tt.name, got)
-			}
-			time.Sleep(200 * time.Millisecond)
-			o.onEnd(tt.end)
-			time.Sleep(time.Minute)
-			if got := e.log(); !slices.Equal(got, tt.want) || hs.Count() != 0 || len(o.pushes()) > 1 {
-				t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.Count(), o.pushes())
-			}
+		t.Run(tt.name, func(t *testing.T) {
+			held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+				o.resp3 = tt.resp3
+				time.Sleep(1500 * time.Millisecond)
+				hs.Drain()
+				if got := o.pushes(); (len(got) == 1 && strings.HasSuffix(got[0], "at 1.5s")) != tt.resp3 {
+					t.Errorf("%s: pushed %v", tt.name, got)
+				}
+				time.Sleep(200 * time.Millisecond)
+				o.onEnd(tt.end)
+				time.Sleep(time.Minute)
+				if got := e.log(); !slices.Equal(got, tt.want) || hs.Count() != 0 || len(o.pushes()) > 1 {
+					t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.Count(), o.pushes())
+				}
+			})
 		})
 	}
 }
@@ -54,7 +56,7 @@ func TestDrainDuringRenewal(t *testing.T) {
 }
 
 // TestKeptWhileDraining: a lock that is granted while the proxy drains is not renewed either. Its
-// holder is told when it is about to run out.
+// holder gets a push when it is about to run out.
 func TestKeptWhileDraining(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		hs.Drain()

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -9,17 +10,17 @@ import (
 	"lockproxy/resp"
 )
 
-// keepAgain makes the lock of heldKeys that of o, as EXTEND ... SESSION does after 500 ms.
+// keepAgain makes the lock of heldKeys that of o, like EXTEND ... SESSION after 500 ms.
 func keepAgain(o *fakeOwner, hs *Locks, keys []string, validity time.Duration) {
 	time.Sleep(500 * time.Millisecond)
 	lease := quorum.Lease{Token: quorum.Token{Fence: 7, Secret: keysSecret}, Validity: validity}
 	hs.Keep(o, keys, lease, 6*time.Second)
 }
 
-// TestTakenOver: a lock moves to another connection, with the ttl named there. The first connection
-// has nothing to do with it any more. max-hold begins anew.
+// TestTakenOver: a lock moves to another connection, with the ttl named there. The end of the
+// first connection has no effect on it. max-hold begins anew.
 func TestTakenOver(t *testing.T) {
-	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, told func() []string) {
+	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, reported func() []string) {
 		other := &fakeOwner{resp3: true}
 		keepAgain(other, hs, []string{"c", "b", "a"}, 5900*time.Millisecond)
 		o.onEnd(resp.EndClient)
@@ -31,13 +32,13 @@ func TestTakenOver(t *testing.T) {
 		if got := e.log(); !slices.Equal(got, want) || hs.Count() != 0 {
 			t.Errorf("asked %v, want %v; %d left", got, want, hs.Count())
 		}
-		if len(o.pushes())+len(other.pushes()) != 0 || !slices.Equal(told(), []string{"released c b a"}) {
-			t.Errorf("pushed %v and %v, told %v", o.pushes(), other.pushes(), told())
+		if len(o.pushes())+len(other.pushes()) != 0 || !slices.Equal(reported(), []string{"released c b a"}) {
+			t.Errorf("pushed %v and %v, reported %v", o.pushes(), other.pushes(), reported())
 		}
 	})
 }
 
-// TestTakenOverMeanwhile: the answer to a renewal for the first connection changes nothing.
+// TestTakenOverMeanwhile: the answer to a renewal for the first connection is ignored.
 func TestTakenOverMeanwhile(t *testing.T) {
 	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(505 * time.Millisecond)
@@ -62,14 +63,16 @@ func TestSomeTakenOver(t *testing.T) {
 		{[]string{"a", "b", "c"}, time.Second, "2.85s"},
 		{[]string{"a", "b", "c"}, 20 * time.Second, "20.45s"},
 	} {
-		heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
-			e.fail(quorum.ErrLate)
-			other := &fakeOwner{resp3: true}
-			keepAgain(other, hs, tt.keys, tt.validity)
-			time.Sleep(time.Minute)
-			if keys, at := pushed(other); len(keys) != 3 || at != tt.lost || len(o.pushes()) != 0 {
-				t.Errorf("%v: pushed %v at %s, want all at %s; the first one got %v", tt.keys, keys, at, tt.lost, o.pushes())
-			}
+		t.Run(fmt.Sprint(tt.keys, tt.validity), func(t *testing.T) {
+			heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
+				e.fail(quorum.ErrLate)
+				other := &fakeOwner{resp3: true}
+				keepAgain(other, hs, tt.keys, tt.validity)
+				time.Sleep(time.Minute)
+				if keys, at := pushed(other); len(keys) != 3 || at != tt.lost || len(o.pushes()) != 0 {
+					t.Errorf("%v: pushed %v at %s, want all at %s; the first one got %v", tt.keys, keys, at, tt.lost, o.pushes())
+				}
+			})
 		})
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 // A session lock may have several keys. It is renewed as long as it has all of them.
 
-// Forget ends the renewal of a token of key and more, which is about to be released there. What is
-// left of the token runs out by its validity, or is released when the connection ends.
+// Forget ends the renewal of a token of key and more, which is about to be released there. The
+// other keys of the token run out by their validity, or are released when the connection ends.
 func (ls *Locks) Forget(key string, more []string, secret string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -36,8 +36,8 @@ func (ls *Locks) Forget(key string, more []string, secret string) {
 	}
 }
 
-// Extended notes that the client has extended the lock of key and more itself, and may count on it
-// for validity from now on, whatever becomes of renewals.
+// Extended records that the client has extended the lock of key and more itself, and may count on
+// it for validity from now on, even if renewals fail.
 func (ls *Locks) Extended(key string, more []string, secret string, validity time.Duration) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -53,7 +53,7 @@ func (ls *Locks) Extended(key string, more []string, secret string, validity tim
 	l.extendDeadline(ls.now(), validity)
 }
 
-// release releases keys of l in the background, and wakes those who wait for them.
+// release releases keys of l in the background, and wakes the clients that wait for them.
 func (ls *Locks) release(l *lock, keys []string) {
 	for _, key := range keys {
 		ls.locker.Abandon(key, l.token)
@@ -63,7 +63,7 @@ func (ls *Locks) release(l *lock, keys []string) {
 	}
 }
 
-// wake wakes those who wait for the keys of l, which was released.
+// wake wakes the clients that wait for the keys of l, which was released.
 func (ls *Locks) wake(l *lock) {
 	for _, key := range l.keys {
 		ls.released(key, l.token.Secret)

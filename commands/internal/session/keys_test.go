@@ -18,7 +18,7 @@ var keysSecret = strings.Repeat("cd", 20)
 
 // heldKeys runs f with a session lock of a, b and c for 3 s, granted at the start with a validity
 // of 2.9 s.
-func heldKeys(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, told func() []string)) {
+func heldKeys(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, reported func() []string)) {
 	synctest.Test(t, func(t *testing.T) {
 		e, o := &extender{took: 10 * time.Millisecond}, &fakeOwner{resp3: true}
 		var all []string
@@ -50,35 +50,35 @@ func pushed(o *fakeOwner) (keys []string, at string) {
 
 // TestKeysRenewed: one renewal carries all keys, and the end of the connection releases each.
 func TestKeysRenewed(t *testing.T) {
-	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, told func() []string) {
+	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, reported func() []string) {
 		time.Sleep(1500 * time.Millisecond)
 		o.onEnd(resp.EndClient)
 		want := []string{"of a and b and c 1s", "extend 3s at 1s", "release a at 1.5s", "release b at 1.5s", "release c at 1.5s"}
-		if got := e.log(); !slices.Equal(got, want) || hs.Count() != 0 || !slices.Equal(told(), []string{"released a b c"}) {
-			t.Errorf("asked %v, want %v; told %v", got, want, told())
+		if got := e.log(); !slices.Equal(got, want) || hs.Count() != 0 || !slices.Equal(reported(), []string{"released a b c"}) {
+			t.Errorf("asked %v, want %v; reported %v", got, want, reported())
 		}
 	})
 }
 
 // TestKeysLost: the holder gets one push for each key.
 func TestKeysLost(t *testing.T) {
-	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, told func() []string) {
+	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, reported func() []string) {
 		e.fail(quorum.ErrLost)
 		time.Sleep(1500 * time.Millisecond)
-		if keys, at := pushed(o); !slices.Equal(keys, []string{"a", "b", "c"}) || at != "1.01s" || !slices.Equal(told(), []string{"lost a b c"}) {
-			t.Errorf("pushed %v at %s, told %v", keys, at, told())
+		if keys, at := pushed(o); !slices.Equal(keys, []string{"a", "b", "c"}) || at != "1.01s" || !slices.Equal(reported(), []string{"lost a b c"}) {
+			t.Errorf("pushed %v at %s, reported %v", keys, at, reported())
 		}
 	})
 }
 
-// TestSomeKeysUnlocked: what is left is not renewed any more, and its holder learns when it ends.
-// Until then the end of the connection releases it.
+// TestSomeKeysUnlocked: other keys are no longer renewed, and their holder learns when they end.
+// Until then the end of the connection releases them.
 func TestSomeKeysUnlocked(t *testing.T) {
 	for _, ends := range []bool{false, true} {
-		heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, told func() []string) {
+		heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, reported func() []string) {
 			time.Sleep(1500 * time.Millisecond)
 			hs.Forget("b", []string{"x"}, keysSecret)
-			hs.Extended("a", []string{"b", "c"}, keysSecret, 0) // nothing changes
+			hs.Extended("a", []string{"b", "c"}, keysSecret, 0) // no effect
 			if ends {
 				o.onEnd(resp.EndClient)
 			}
@@ -98,7 +98,7 @@ func TestSomeKeysUnlocked(t *testing.T) {
 }
 
 // TestSomeKeysUnlockedMeanwhile: an UNLOCK of some keys gives up a renewal that runs. It would find
-// a key lost, and what is left of the others would fade.
+// a key lost, and the others would fade.
 func TestSomeKeysUnlockedMeanwhile(t *testing.T) {
 	heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1005 * time.Millisecond)
@@ -111,7 +111,7 @@ func TestSomeKeysUnlockedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestKeysExtended: EXTEND counts for a session lock where it names all keys that are left.
+// TestKeysExtended: EXTEND counts for a session lock if it names all remaining keys.
 func TestKeysExtended(t *testing.T) {
 	for _, more := range [][]string{{"b"}, {"c", "b"}} {
 		heldKeys(t, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {

@@ -26,8 +26,8 @@ const retryRenewal = 250 * time.Millisecond
 // Locks are the session locks of this proxy. Each belongs to a connection: it is renewed while the
 // connection is open, and released when the client closes it.
 //
-// No goroutine waits for a lock: a timer starts one for each renewal. Nothing asks the masters
-// while it holds mu, which event loops take.
+// No goroutine waits for a lock: a timer starts one for each renewal. Event loops take mu, so no
+// method holds it while it asks the masters.
 type Locks struct {
 	locker   Locker
 	released func(key, secret string) // called at every release
@@ -55,7 +55,7 @@ type Locker interface {
 	Flush()
 }
 
-// Connection is what a session lock belongs to. *resp.Session is one and documents the methods.
+// Connection owns session locks. *resp.Session is one and documents the methods.
 type Connection interface {
 	OnEnd(func(resp.End))
 	RESP3() bool
@@ -72,7 +72,7 @@ type lock struct {
 	ttl   time.Duration
 
 	// Guarded by Locks.mu. Times are those of Locks.now.
-	keys     []string  // those not unlocked, one at least; it is replaced, and final once over
+	keys     []string  // those not unlocked, one at least; it is replaced, and final once dropped
 	lapses   bool      // not renewed: some keys were unlocked, or the proxy drained when it was kept
 	granted  time.Time // or taken over, if it was granted elsewhere
 	kept     time.Time // by this connection; max-hold counts from here
@@ -81,29 +81,31 @@ type lock struct {
 	timerAt  time.Time // when timer fires
 	timer    *time.Timer
 	cancel   context.CancelFunc // ends the renewal that runs, which then sets the timer; nil: none runs
-	over     bool               // unlocked, lost, or left to run out
+	dropped  bool               // unlocked, lost, or left to run out
 	moves    bool               // to another connection, if the masters agree
 }
 
-// extendDeadline notes that the lock is valid for validity from now on.
+// extendDeadline records that the lock is valid for validity from now on.
 func (l *lock) extendDeadline(now time.Time, validity time.Duration) {
 	if d := now.Add(validity - lossMargin(l.ttl)); d.After(l.deadline) {
 		l.deadline = d
 	}
 }
 
-// New returns the session locks of a proxy, of which there are none yet. freed is told of each lock
-// that was released here, report of each event. maxHold is how long a lock is renewed at most, delay
+// New returns Locks without a lock. It calls freed for each lock that was released here, and report
+// for each event. maxHold is how long a lock is renewed at most, delay
 // how long it stays closed when its connection has ended.
-func New(locker Locker, freed func(key, secret string), report func(stat.Event), maxHold, delay time.Duration, log *zap.Logger) *Locks {
-	return &Locks{locker: locker, released: freed, report: report, maxHold: maxHold, delay: delay, log: log, suspended: quorum.Suspended,
-		bySecret: make(map[string]*lock), byConnection: make(map[Connection]map[*lock]struct{}), ending: make(map[ended]*lock)}
+func New(locker Locker, freed func(key, secret string), report func(stat.Event),
+	maxHold, delay time.Duration, log *zap.Logger) *Locks {
+	return &Locks{locker: locker, released: freed, report: report, maxHold: maxHold, delay: delay, log: log,
+		suspended: quorum.Suspended, bySecret: make(map[string]*lock),
+		byConnection: make(map[Connection]map[*lock]struct{}), ending: make(map[ended]*lock)}
 }
 
 // renew runs when the timer of l fires. It extends the lock, or ends it as lost.
 func (ls *Locks) renew(l *lock) {
 	ls.mu.Lock()
-	if l.over || ls.draining && !l.lapses || l.cancel != nil {
+	if l.dropped || ls.draining && !l.lapses || l.cancel != nil {
 		ls.mu.Unlock()
 		return
 	}
@@ -136,8 +138,8 @@ func (ls *Locks) extend(ctx context.Context, l *lock, keys []string, ttl time.Du
 // dueLocked decides what to do when the timer of l has fired. It returns the context of a renewal,
 // or, if the lock is lost, a function to call without the mutex.
 //
-// Nobody waits for a renewal. So masters that are slow for a while have more time than for a
-// command: else all renewals would fail, and be asked again the more often.
+// No client waits for a renewal. So masters that are slow for a while have more time than for a
+// command: otherwise all renewals would fail, and add more requests.
 func (ls *Locks) dueLocked(l *lock) (ctx context.Context, lost func(*lock)) {
 	now := ls.now()
 	tooLong := l.lapses || now.Sub(l.kept) >= ls.maxHold
@@ -162,7 +164,7 @@ func leave(*lock) {}
 func (ls *Locks) renewedLocked(l *lock, validity time.Duration, err error) (lost func(*lock)) {
 	l.cancel()
 	l.cancel = nil
-	if l.over {
+	if l.dropped {
 		return nil
 	}
 	now := ls.now()
@@ -191,16 +193,17 @@ func (ls *Locks) reportEnd(l *lock, how stat.Outcome) {
 	if ls.report == nil {
 		return
 	}
-	d := stat.Event{Command: "session", Outcome: how, Key: l.keys[0], Keys: l.keys[1:], Fence: l.token.Fence, TTL: l.ttl, Session: true, Client: l.conn.RemoteAddr()}
+	d := stat.Event{Command: "session", Outcome: how, Key: l.keys[0], Keys: l.keys[1:], Fence: l.token.Fence,
+		TTL: l.ttl, Session: true, Client: l.conn.RemoteAddr()}
 	if how == stat.OutcomeReleased {
 		d.Held = ls.now().Sub(l.granted)
 	}
 	ls.report(d)
 }
 
-// dropLocked forgets l. Its timer does nothing any more.
+// dropLocked forgets l and stops its timer.
 func (ls *Locks) dropLocked(l *lock) {
-	l.over = true
+	l.dropped = true
 	l.timer.Stop()
 	delete(ls.bySecret, l.token.Secret)
 	set := ls.byConnection[l.conn]
@@ -208,11 +211,11 @@ func (ls *Locks) dropLocked(l *lock) {
 }
 
 // connectionEnded runs when the connection has ended or was reset. If the client ended it, its
-// locks are released. Otherwise they run out, as the holder may still be at work.
+// locks are released. Otherwise they run out, because the holder may still be at work.
 func (ls *Locks) connectionEnded(session Connection, how resp.End) {
 	ls.mu.Lock()
-	gone := slices.Collect(maps.Keys(ls.byConnection[session]))
-	for _, l := range gone {
+	locks := slices.Collect(maps.Keys(ls.byConnection[session]))
+	for _, l := range locks {
 		ls.dropLocked(l)
 	}
 	if how != resp.EndReset {
@@ -221,22 +224,23 @@ func (ls *Locks) connectionEnded(session Connection, how resp.End) {
 	delay := ls.delay
 	waits := (how == resp.EndClient || how == resp.EndReset) && delay > 0
 	if waits && ls.closed {
-		gone = nil
+		locks = nil
 	}
-	for _, l := range gone {
+	for _, l := range locks {
 		if waits && !l.moves {
 			ls.renewals.Add(1)
 			ls.awaitEndLocked(l)
 		}
 	}
 	ls.mu.Unlock()
-	for _, l := range gone {
+	for _, l := range locks {
 		switch {
 		case l.moves:
 			ls.reportEnd(l, stat.OutcomeLeft)
 		case how == resp.EndProxy:
 			ls.reportEnd(l, stat.OutcomeLeft)
-			ls.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out", zap.String("key", l.keys[0]))
+			ls.log.Info("connection ended by the proxy or the upstream, its session lock is left to run out",
+				zap.String("key", l.keys[0]))
 		case waits:
 			ls.reportEnd(l, stat.OutcomeReleased)
 			go ls.releaseLater(l, delay)

@@ -145,7 +145,7 @@ func TestRenewals(t *testing.T) {
 }
 
 // TestRenewalFails: tried again until validity ends, and not a moment longer (bugs B18, B26). The
-// lock is left to run out then, as the holder may have extended it through another proxy.
+// lock is left to run out then, because the holder may have extended it through another proxy.
 func TestRenewalFails(t *testing.T) {
 	for _, recover := range []bool{true, false} {
 		held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
@@ -174,8 +174,8 @@ func TestRenewalFails(t *testing.T) {
 	}
 }
 
-// TestRenewalLost: a lock that is provably gone is lost at once, and Extend has seen to what is
-// left of it. A RESP2 client gets no push.
+// TestRenewalLost: a lock that provably no longer exists is lost at once; ExtendAsync removes its
+// remains. A RESP2 client gets no push.
 func TestRenewalLost(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
 		o.resp3 = false
@@ -187,8 +187,8 @@ func TestRenewalLost(t *testing.T) {
 	})
 }
 
-// TestHoldEnds: what the client ends is released at once or after the lock-delay; what somebody
-// else ends runs out.
+// TestHoldEnds: if the client ends the connection, the lock is released at once or after the
+// lock-delay; otherwise it runs out.
 func TestHoldEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -205,16 +205,18 @@ func TestHoldEnds(t *testing.T) {
 		{"QUIT, delay", resp.EndQuit, 20 * time.Second, []string{"release job at 500ms"}},
 		{"proxy, delay", resp.EndProxy, 20 * time.Second, nil},
 	} {
-		held(t, tt.delay, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
-			time.Sleep(500 * time.Millisecond)
-			o.onEnd(tt.how)
-			time.Sleep(time.Minute)
-			if got := e.log(); !slices.Equal(got, tt.want) || hs.Count() != 0 || len(o.pushes()) != 0 {
-				t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.Count(), o.pushes())
-			}
-			if woken := len(freed()) == 1; woken != (tt.how != resp.EndProxy) {
-				t.Errorf("%s: freed %v", tt.name, freed())
-			}
+		t.Run(tt.name, func(t *testing.T) {
+			held(t, tt.delay, func(e *extender, o *fakeOwner, hs *Locks, freed func() []string) {
+				time.Sleep(500 * time.Millisecond)
+				o.onEnd(tt.how)
+				time.Sleep(time.Minute)
+				if got := e.log(); !slices.Equal(got, tt.want) || hs.Count() != 0 || len(o.pushes()) != 0 {
+					t.Errorf("%s: asked %v, want %v; %d left, pushed %v", tt.name, got, tt.want, hs.Count(), o.pushes())
+				}
+				if woken := len(freed()) == 1; woken != (tt.how != resp.EndProxy) {
+					t.Errorf("%s: freed %v", tt.name, freed())
+				}
+			})
 		})
 	}
 }
@@ -232,7 +234,7 @@ func TestNoRenewalAfterUnlock(t *testing.T) {
 }
 
 // TestUnlockOfAnotherKey: UNLOCK with the token of a session lock but the name of another key
-// releases nothing, so that the lock is renewed further.
+// releases no key, and the renewal goes on.
 func TestUnlockOfAnotherKey(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		hs.Forget("other", nil, strings.Repeat("ab", 20))
@@ -243,13 +245,13 @@ func TestUnlockOfAnotherKey(t *testing.T) {
 	})
 }
 
-// TestExtendedLock: a client that was told by EXTEND that it holds its session lock for longer
-// keeps it that long, although renewals fail.
+// TestExtendedLock: after EXTEND a client keeps its session lock for the validity of the reply,
+// even if renewals fail.
 func TestExtendedLock(t *testing.T) {
 	held(t, 0, func(e *extender, o *fakeOwner, hs *Locks, _ func() []string) {
 		time.Sleep(1500 * time.Millisecond)
 		hs.Extended("job", nil, strings.Repeat("ab", 20), 20*time.Second)
-		hs.Extended("job", nil, strings.Repeat("ab", 20), time.Second)      // a shorter one takes nothing away
+		hs.Extended("job", nil, strings.Repeat("ab", 20), time.Second)      // a shorter one has no effect
 		hs.Extended("other", nil, strings.Repeat("ab", 20), 40*time.Second) // nor has another key anything to do with it
 		time.Sleep(time.Second)                                             // a renewal at 2s
 		e.fail(quorum.ErrLate)

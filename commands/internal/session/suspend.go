@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// Go's timers and its monotonic clock stand still while the machine is suspended, but keys on the
+// Go's timers and its monotonic clock stop while the machine is suspended, but keys on the
 // masters run out. So session locks use a clock that goes on, and adjust their timers to it every
 // second.
 

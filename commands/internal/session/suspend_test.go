@@ -28,9 +28,9 @@ func suspendable(t *testing.T, f func(e *extender, o *fakeOwner, hs *Locks, susp
 	})
 }
 
-// TestSuspend: what was to happen during a suspend happens within a second of waking, and not when
-// Go's timers think; what was to happen later happens when it was to. A lock whose validity is over
-// by then is not released, as its holder may have extended it through another proxy meanwhile.
+// TestSuspend: work that was due during a suspend happens within a second of waking, and not when
+// Go's timers fire; later work happens on time. A lock whose validity has ended by then is not
+// released, because its holder may have extended it through another proxy meanwhile.
 func TestSuspend(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -41,25 +41,27 @@ func TestSuspend(t *testing.T) {
 		{"none", 0, []string{"extend 30s at 10s", "extend 30s at 20s"}, ""},
 		{"renewal nearer", 5 * time.Second, []string{"extend 30s at 5s", "extend 30s at 15s", "extend 30s at 25s"}, ""},
 		{"renewal overdue", 15 * time.Second, []string{"extend 30s at 3s", "extend 30s at 5s", "extend 30s at 15s", "extend 30s at 25s"}, ""},
-		{"validity over", 28 * time.Second, nil, "at 3s"},
+		{"validity ended", 28 * time.Second, nil, "at 3s"},
 		{"longer than max-hold", 2 * time.Hour, nil, "at 3s"},
 	} {
-		suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
-			time.Sleep(2500 * time.Millisecond)
-			suspend(tt.suspend)
-			time.Sleep(23 * time.Second)
-			if got := e.log(); !slices.Equal(got, tt.want) {
-				t.Errorf("%s: asked %v, want %v", tt.name, got, tt.want)
-			}
-			if got := strings.Join(o.pushes(), "; "); (got == "") != (tt.lostPush == "") || !strings.HasSuffix(got, tt.lostPush) || len(o.pushes()) > 1 {
-				t.Errorf("%s: pushed %q, want %q", tt.name, got, tt.lostPush)
-			}
+		t.Run(tt.name, func(t *testing.T) {
+			suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
+				time.Sleep(2500 * time.Millisecond)
+				suspend(tt.suspend)
+				time.Sleep(23 * time.Second)
+				if got := e.log(); !slices.Equal(got, tt.want) {
+					t.Errorf("%s: asked %v, want %v", tt.name, got, tt.want)
+				}
+				if got := strings.Join(o.pushes(), "; "); (got == "") != (tt.lostPush == "") || !strings.HasSuffix(got, tt.lostPush) || len(o.pushes()) > 1 {
+					t.Errorf("%s: pushed %q, want %q", tt.name, got, tt.lostPush)
+				}
+			})
 		})
 	}
 }
 
 // TestSuspendDuringRenewal: there is one renewal at a time, and one that fails after waking finds
-// that validity is over. It does not release the lock.
+// that the validity has ended. It does not release the lock.
 func TestSuspendDuringRenewal(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
@@ -96,7 +98,7 @@ func TestSuspendExtended(t *testing.T) {
 	})
 }
 
-// TestSuspendCheckEnds: without locks nothing checks, and the next lock starts the check again.
+// TestSuspendCheckEnds: without locks the check ends, and the next lock starts it again.
 func TestSuspendCheckEnds(t *testing.T) {
 	suspendable(t, func(e *extender, o *fakeOwner, hs *Locks, suspend func(time.Duration)) {
 		secret := strings.Repeat("ab", 20)
