@@ -78,14 +78,14 @@ func (g *guard) applyOneLocked(a *admission.Action) {
 		l.Exclude(a.Conn, a.State, a.Reason, a.Brief)
 	case admission.ActChange:
 		g.sendLocked(l, &wire.Admit, func(r *wire.Reply, err error) { g.changed(l, a, r, err) }, a.Change.Args()...)
-	case admission.ActTell:
+	case admission.ActLearn:
 		count := ""
 		if a.Count {
 			count = "1"
 		}
 		g.sendLocked(l, &wire.Learn, func(r *wire.Reply, err error) {
 			said := learned(r, err)
-			g.update(func() { g.g.Told(a, said) })
+			g.update(func() { g.g.Learned(a, said) })
 		}, a.Known, a.Record, count)
 	case admission.ActProbe:
 		l.Probe()

@@ -6,12 +6,12 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// Adopt returns the change that LOCKPROXY ADMIT makes of a master, given a fresh probe of it. ok is
-// false if the master needs no change. The error is the reason why it cannot be moved.
+// Adopt returns the change that LOCKPROXY ADMIT makes of a master, given a fresh probe of it. ok
+// is false if the master needs no change. The error is the reason why it cannot be moved.
 //
 // A master with the record of proxies with other settings is moved to ours, and votes for no proxy
-// until the larger max-ttl has passed. A master in quarantine is admitted at the end of that even if
-// other masters cannot be reached.
+// until the larger max-ttl has passed. A master in quarantine is admitted at the end of that even
+// if other masters cannot be reached.
 func (g *Guard) Adopt(i int, p wire.ProbeReply, now time.Time) (c Change, ok bool, err error) {
 	before := g.masters[i]
 	defer func() { g.masters[i] = before }()
@@ -34,6 +34,8 @@ func (g *Guard) Adopt(i int, p wire.ProbeReply, now time.Time) (c Change, ok boo
 	}
 	// Without fencing the counters were not kept up.
 	fenced := parseSettings(p.Settings).value("fencing") == "on"
-	like := record{fingerprint: g.fingerprint, override: m.rec.kind == recordNone || g.survived(i), kept: m.hasCounters() && (fenced || !g.o.Fencing)}
-	return g.evaluation(now).mark(i, causeMoved, like), true, nil
+	like := record{fingerprint: g.fingerprint, override: m.rec.kind == recordNone || g.survived(i),
+		kept: m.hasCounters() && (fenced || !g.o.Fencing)}
+	v := g.view(now)
+	return v.newMark(i, causeMoved, like), true, nil
 }

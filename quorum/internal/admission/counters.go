@@ -3,7 +3,6 @@ package admission
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -11,30 +10,11 @@ const (
 	// floorShift makes room below the milliseconds of the wall clock: counters rise by less than
 	// that many a millisecond, and stay under 2^53 until the year 2109.
 	floorShift = 11
-	// maxFloor bounds the floors that are written, and leaves room for counters to rise.
-	maxFloor = 1<<53 - 1<<40
 	// recount is the time between two readings of the counters of one master.
 	recount = time.Second
 	// maxAhead is how far a clock may be from the median before it does not count.
 	maxAhead = 24 * time.Hour
 )
-
-// Floor is the highest fencing number that this proxy knows of: issued, read from a master, or
-// written. No counter that it writes is below. Safe for concurrent use; the zero value knows of
-// none.
-type Floor struct{ top atomic.Uint64 }
-
-// Raise notes that number has been used.
-func (f *Floor) Raise(number uint64) {
-	for have := f.top.Load(); have < number && number < maxFloor; have = f.top.Load() {
-		if f.top.CompareAndSwap(have, number) {
-			return
-		}
-	}
-}
-
-// Top returns the highest number.
-func (f *Floor) Top() uint64 { return f.top.Load() }
 
 // count is the last answer of a master about its counters.
 type count struct {
@@ -46,7 +26,8 @@ type count struct {
 }
 
 // clockFloor is a fencing number above all that were issued so far, if the clocks are right: the
-// latest time of this proxy and of every master that answers, without clocks far from the median. 0 if no clock can be right.
+// latest time of this proxy and of every master that answers, without clocks far from the median.
+// 0 if no clock can be right.
 func (g *Guard) clockFloor(now time.Time) uint64 {
 	clocks := []time.Duration{time.Duration(now.UnixNano())}
 	for i := range g.masters {
@@ -67,9 +48,10 @@ func (g *Guard) clockFloor(now time.Time) uint64 {
 	return 0
 }
 
-// count returns the largest counter of all intact masters, read after until: locks granted
-// before the quarantine have expired by then and cannot raise them. pending reports that some have not answered yet.
-func (e *evaluation) count(until time.Time) (top uint64, answered int, pending bool) {
+// readCounters asks all intact masters for their counters, and returns the largest that was read
+// after until: locks granted before the quarantine have expired by then and cannot raise it.
+// pending reports that some masters have not answered yet.
+func (e *evaluation) readCounters(until time.Time) (top uint64, answered int, pending bool) {
 	for j := range e.g.masters {
 		m := &e.g.masters[j]
 		switch c := &m.count; {
@@ -87,7 +69,7 @@ func (e *evaluation) count(until time.Time) (top uint64, answered int, pending b
 				continue
 			}
 			c.pending, c.sent = true, e.now
-			e.do(j, Action{Kind: ActTell, Known: e.g.knownText(e.known()), Record: m.o.Record, Count: true})
+			e.do(j, Action{Kind: ActLearn, Known: e.g.knownText(e.known()), Record: m.o.Record, Count: true})
 		}
 	}
 	return top, answered, pending
@@ -106,7 +88,7 @@ func (e *evaluation) end(i int, until time.Time, reason *Quarantine) {
 		e.change(i, c)
 		return
 	}
-	top, answered, pending := e.count(until)
+	top, answered, pending := e.readCounters(until)
 	if answered < g.majority() {
 		clock := g.clockFloor(e.now)
 		switch {

@@ -45,14 +45,14 @@ func TestToldOnAnotherConnection(t *testing.T) {
 	p := s.begin()
 	s.settle(2 * time.Second)
 	m := &p.g.masters[1]
-	a := &Action{Kind: ActTell, Master: 1, Conn: m.o.Conn, Count: true, At: s.now}
+	a := &Action{Kind: ActLearn, Master: 1, Conn: m.o.Conn, Count: true, At: s.now}
 	p.disconnect(1)
 	s.settle(2 * time.Second)
 	if knew := m.known[0].admission; m.o.Conn == a.Conn || knew == (admission{}) {
 		t.Fatalf("connection %d as before, or nothing known: %v", m.o.Conn, knew)
 	}
 	knew := slices.Clone(m.known)
-	p.g.Told(a, Learned{Known: p.g.knownText(make([]knowledge, 3)), Top: 7, Counted: true})
+	p.g.Learned(a, Learned{Known: p.g.knownText(make([]knowledge, 3)), Top: 7, Counted: true})
 	if !slices.Equal(m.known, knew) || m.count.top == 7 {
 		t.Errorf("it knows %v by an answer on another connection, before %v; count %+v", m.known, knew, m.count)
 	}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -73,15 +74,15 @@ func (e *evaluation) evaluateVoter(i int) {
 	e.do(i, Action{Kind: ActVote, Record: m.o.Record, Until: until})
 	switch counts := m.o.Durable == f.RunID && m.o.Writes > 0; {
 	case f.Durable() && !counts:
-		e.change(i, e.note(i, f.RunID))
+		e.change(i, e.durability(i, f.RunID))
 	case f.Perishable() && m.o.Durable != "":
-		e.change(i, e.note(i, ""))
+		e.change(i, e.durability(i, ""))
 	}
 }
 
 // hurried reports whether a master was admitted again sooner after its last vote than a quarantine
 // lasts, and not with the memory of before: others have taken a deployment for new.
-func (e *evaluation) hurried(i int) bool {
+func (e *view) hurried(i int) bool {
 	m := &e.g.masters[i]
 	if m.last.id == "" || m.last.admission == m.rec.admission {
 		return false
@@ -91,21 +92,21 @@ func (e *evaluation) hurried(i int) bool {
 	return since < e.g.o.MaxTTL && !m.rec.sameMemory(m.last.admission)
 }
 
-// note is a change that leaves the record and sets whether the master is durable.
-func (e *evaluation) note(i int, durable string) Change {
+// durability returns the change that leaves the record and sets whether the master is durable.
+func (e *view) durability(i int, durable string) Change {
 	record := e.g.masters[i].o.Record
 	return Change{From: record, To: record, Settings: keep, Known: keep, Durable: durable, Writes: e.firstWrite()}
 }
 
 // firstWrite is the first count of packets of a durable master.
-func (e *evaluation) firstWrite() uint64 { return uint64(max(e.now.UnixMilli(), 1)) }
+func (e *view) firstWrite() uint64 { return uint64(max(e.now.UnixMilli(), 1)) }
 
 // confirmed returns until when the vote of a master counts. A majority of all masters must know of
 // exactly its admission, itself included; missing is how many more are needed.
 //
 // With fewer than a majority of masters at hand the master counts by itself: no majority of votes
 // can come of it, and its state should not look like the fault.
-func (e *evaluation) confirmed(i int) (until time.Time, missing int) {
+func (e *view) confirmed(i int) (until time.Time, missing int) {
 	g, m := e.g, &e.g.masters[i]
 	at, hand := []time.Time{m.o.Sent}, 1
 	for j := range g.masters {
@@ -134,7 +135,7 @@ func (e *evaluation) confirmed(i int) (until time.Time, missing int) {
 
 // absent are the other masters that cannot speak for or against an admission of this one: they are
 // not connected.
-func (e *evaluation) absent(i int) (all []int) {
+func (e *view) absent(i int) (all []int) {
 	for j := range e.g.masters {
 		if j != i && !e.g.masters[j].up {
 			all = append(all, j)
@@ -164,9 +165,9 @@ func (e *evaluation) evaluateUnguarded(i int) {
 // hasCounters reports whether the counters of a master are whole.
 func (m *master) hasCounters() bool { return m.votes() || m.marked() && m.rec.kept }
 
-// superseded reports whether the record on a master is not that of its last admission: its address,
-// or its database, went back to an older state.
-func (e *evaluation) superseded(i int) bool {
+// superseded reports whether the record on a master is not that of its last admission: its
+// address, or its database, went back to an older state.
+func (e *view) superseded(i int) bool {
 	g, a := e.g, e.g.masters[i].rec.admission
 	if a.number > 0 && !strings.HasPrefix(a.id, g.placeText(i)) {
 		return true // it was admitted in the place of another master
@@ -201,8 +202,8 @@ func (g *Guard) survived(i int) bool {
 	return true
 }
 
-// evaluateSurvivor is for a restarted master that kept its memory. Its next admission needs no wait,
-// if a majority confirms the last one.
+// evaluateSurvivor is for a restarted master that kept its memory. Its next admission needs no
+// wait, if a majority confirms the last one.
 func (e *evaluation) evaluateSurvivor(i int) {
 	g := e.g
 	m := &g.masters[i]
@@ -228,4 +229,43 @@ func (e *evaluation) evaluateSurvivor(i int) {
 		c.warning = "master restarted with all that it had on disk, admitted at once: " + g.o.Names[i]
 		e.change(i, c)
 	}
+}
+
+// foreign is the reason of a master that belongs to proxies with other settings or of another
+// version. It names both ways out. here is what makes this proxy one of those.
+func (g *Guard) foreign(i int, what, here string) Named {
+	return Naming(g.o.Names, func(name func(int) string) string {
+		return fmt.Sprintf("%s: %s, or stop those proxies and send LOCKPROXY ADMIT %s to this one", what, here, name(i))
+	})
+}
+
+const sameSettings = "set the same here"
+
+func (g *Guard) otherSettings(i int) error {
+	theirs := parseSettings(g.masters[i].o.Settings)
+	return g.foreign(i, "belongs to proxies with "+differ(theirs, g.settings), sameSettings)
+}
+
+func (g *Guard) moving(i int) error {
+	return g.foreign(i, "is being moved to proxies with other settings", sameSettings)
+}
+
+func (g *Guard) otherVersion(i int) error {
+	return g.foreign(i, "has a record of another version of lockproxy", "run that version here")
+}
+
+// unconfirmed is the reason of a master whose admission too few others confirm.
+func (g *Guard) unconfirmed(i, missing int, absent []int) Named {
+	return Naming(g.o.Names, func(name func(int) string) string {
+		var text strings.Builder
+		text.WriteString(fmt.Sprintf("waits for %d more to confirm its admission", missing))
+		for k, j := range absent {
+			if k == 0 {
+				text.WriteString(": start " + name(j))
+			} else {
+				text.WriteString(", " + name(j))
+			}
+		}
+		return text.String()
+	})
 }

@@ -19,11 +19,11 @@ var (
 // 6 takes one at a time, and the whole of INFO may be megabytes.
 var InfoSections = []string{"server", "replication", "memory", "stats", "persistence"}
 
-// Facts are what INFO and CONFIG say of a server, as far as it decides about voting.
+// Facts are the fields of INFO and CONFIG that decide about voting.
 type Facts struct {
 	RunID   string
 	Version string // redis_version
-	Valkey  string // its version where the server is Valkey; Version is then that of a compatible Redis
+	Valkey  string // its version if the server is Valkey; Version is then that of a compatible Redis
 	Mode    string // standalone, cluster or sentinel
 	Role    string // master or slave
 
@@ -31,14 +31,14 @@ type Facts struct {
 	Policy  string // maxmemory-policy
 	Evicted int64  // keys evicted since it started, or since CONFIG RESETSTAT
 
-	AOF      bool // appendonly is on
-	Written  bool // the last write to it was fine
-	Rewrites bool // it is being rewritten
-	Awaits   bool // it is about to be: after CONFIG SET appendonly yes nothing is written until that is done
-	Alone    bool // there is no replica that could take its place without the last writes
-	Always   bool // appendfsync always and no-appendfsync-on-rewrite no, as CONFIG said last
-	Asked    bool // CONFIG has answered; without it Always means nothing
-	NotAsked bool // CONFIG GET is refused: it need not be asked again
+	AOF              bool // appendonly is on
+	LastWriteOK      bool // the last write to it was fine
+	Rewriting        bool // it is being rewritten
+	RewriteScheduled bool // it is about to be: after CONFIG SET appendonly yes the file is empty until that is done
+	NoReplicas       bool // there is no replica that could take its place without the last writes
+	FsyncAlways      bool // appendfsync always and no-appendfsync-on-rewrite no when CONFIG last answered
+	ConfigKnown      bool // CONFIG has answered; without it FsyncAlways is unknown
+	ConfigRefused    bool // CONFIG GET is refused: it need not be asked again
 }
 
 // ReadInfo takes one section of INFO, or several. What no line speaks of stays.
@@ -50,7 +50,7 @@ func (f *Facts) ReadInfo(text string) {
 		}
 	}
 	if !f.AOF {
-		f.Asked = false
+		f.ConfigKnown = false
 	}
 }
 
@@ -67,7 +67,7 @@ func (f *Facts) readLine(name, value string) {
 	case "role":
 		f.Role = value
 	case "connected_slaves":
-		f.Alone = value == "0"
+		f.NoReplicas = value == "0"
 	case "maxmemory":
 		f.Limited = value != "" && value != "0"
 	case "maxmemory_policy":
@@ -77,26 +77,27 @@ func (f *Facts) readLine(name, value string) {
 	case "aof_enabled":
 		f.AOF = value == "1"
 	case "aof_last_write_status":
-		f.Written = value == "ok"
+		f.LastWriteOK = value == "ok"
 	case "aof_rewrite_in_progress":
-		f.Rewrites = value != "0"
+		f.Rewriting = value != "0"
 	case "aof_rewrite_scheduled":
-		f.Awaits = value != "0"
+		f.RewriteScheduled = value != "0"
 	}
 }
 
 // ReadConfig takes the reply to CONFIG GET *append*: names and values in turn. answered is false
 // for an error, forbidden says that the error will stay.
 func (f *Facts) ReadConfig(pairs []string, answered, forbidden bool) {
-	f.Asked, f.NotAsked = answered, forbidden
+	f.ConfigKnown, f.ConfigRefused = answered, forbidden
 	value := map[string]string{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		value[pairs[i]] = pairs[i+1]
 	}
-	f.Always = value["appendonly"] == "yes" && value["appendfsync"] == "always" && value["no-appendfsync-on-rewrite"] == "no"
+	f.FsyncAlways = value["appendonly"] == "yes" && value["appendfsync"] == "always" &&
+		value["no-appendfsync-on-rewrite"] == "no"
 }
 
-// Software is the server's name and version for people, "valkey 9.1.2"; empty where it tells none.
+// Software is the server's name and version for people, "valkey 9.1.2"; empty if unknown.
 func (f *Facts) Software() string {
 	switch {
 	case f.Valkey != "":
@@ -127,12 +128,12 @@ func (f *Facts) Refusal() error {
 // Durable reports whether every write is on disk before its reply, and cannot live on elsewhere
 // without it.
 func (f *Facts) Durable() bool {
-	return f.AOF && f.Asked && f.Always && f.Written && f.Alone && !f.Rewrites && !f.Awaits
+	return f.AOF && f.ConfigKnown && f.FsyncAlways && f.LastWriteOK && f.NoReplicas && !f.Rewriting && !f.RewriteScheduled
 }
 
 // Perishable reports whether the opposite of Durable is known.
 func (f *Facts) Perishable() bool {
-	return !f.AOF || f.Asked && !f.Always || !f.Written || !f.Alone
+	return !f.AOF || f.ConfigKnown && !f.FsyncAlways || !f.LastWriteOK || !f.NoReplicas
 }
 
 // MayEvict reports whether the server would rather lose locks than run out of memory.

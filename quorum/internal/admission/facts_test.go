@@ -57,8 +57,8 @@ func TestInfoBySections(t *testing.T) {
 	} {
 		f.ReadInfo(section)
 	}
-	if want := (Facts{RunID: "x", Limited: true, Policy: "allkeys-lru", Evicted: 3, AOF: true, Awaits: true, Written: true, Role: "master",
-		Alone: true}); f != want {
+	if want := (Facts{RunID: "x", Limited: true, Policy: "allkeys-lru", Evicted: 3, AOF: true, RewriteScheduled: true, LastWriteOK: true, Role: "master",
+		NoReplicas: true}); f != want {
 		t.Errorf("%+v, want %+v", f, want)
 	}
 	if f.ReadInfo("maxmemory:0\r\n"); f.MayEvict() {
@@ -93,17 +93,17 @@ func TestDurableFacts(t *testing.T) {
 		t.Error("durable before CONFIG was asked anew")
 	}
 	f.ReadConfig(nil, false, false)
-	if f.Durable() || f.NotAsked {
+	if f.Durable() || f.ConfigRefused {
 		t.Errorf("CONFIG is given up after BUSY: %+v", f)
 	}
-	if f.ReadConfig(nil, false, true); !f.NotAsked {
+	if f.ReadConfig(nil, false, true); !f.ConfigRefused {
 		t.Error("asked again after NOPERM")
 	}
-	durable := Facts{AOF: true, Asked: true, Always: true, Written: true, Alone: true}
+	durable := Facts{AOF: true, ConfigKnown: true, FsyncAlways: true, LastWriteOK: true, NoReplicas: true}
 	for _, spoil := range []func(*Facts){
-		func(f *Facts) { f.AOF = false }, func(f *Facts) { f.Asked = false }, func(f *Facts) { f.Always = false },
-		func(f *Facts) { f.Written = false }, func(f *Facts) { f.Alone = false }, func(f *Facts) { f.Rewrites = true },
-		func(f *Facts) { f.Awaits = true },
+		func(f *Facts) { f.AOF = false }, func(f *Facts) { f.ConfigKnown = false }, func(f *Facts) { f.FsyncAlways = false },
+		func(f *Facts) { f.LastWriteOK = false }, func(f *Facts) { f.NoReplicas = false }, func(f *Facts) { f.Rewriting = true },
+		func(f *Facts) { f.RewriteScheduled = true },
 	} {
 		f := durable
 		if spoil(&f); f.Durable() || !durable.Durable() {

@@ -8,19 +8,6 @@ import (
 	"lockproxy/stat"
 )
 
-// Options configure a Guard.
-type Options struct {
-	IDs           []string // the names that all proxies use for the masters, in the order of the lanes
-	Names         []string // the operator's names for them
-	KeyPrefix     string
-	MaxTTL        time.Duration
-	Fencing       bool
-	Mode          Mode
-	AllowEviction bool
-	Nonce         func() string // draws 16 random hex digits
-	Floor         *Floor        // shared with the code that issues fences
-}
-
 // Guard decides which masters vote. It is not safe for concurrent use: one mutex guards it and the
 // execution of its actions.
 //
@@ -47,25 +34,25 @@ type master struct {
 
 	changing bool      // a change of its record is under way
 	stale    bool      // ... or was answered, and the master has not been observed since
-	telling  bool      // an ActTell is under way, or has failed since the last observation
-	refused  time.Time // when it last answered an ActTell with an error; zero after success
-	toldAt   time.Time
+	learning bool      // an ActLearn is under way, or has failed since the last observation
+	refused  time.Time // when it last answered an ActLearn with an error; zero after success
+	taughtAt time.Time // when the last ActLearn was decided
 	count    count
 
-	mark    standing
+	mark    seenMark
 	last    lastVote
 	base    evictions
 	alarmed admission // the last logged quarantine that waits for an operator
 }
 
-// standing is this proxy's view of a mark: of a quarantine or of a new deployment.
+// seenMark is this proxy's view of a mark: of a quarantine or of a new deployment.
 // Without an admission the master has no record and no mark of it has been seen yet.
-type standing struct {
+type seenMark struct {
 	runID string
 	admission
 	since      time.Time
-	told       []int     // others that have learned of it, until they suffice
-	toldAt     time.Time // when the last of these was seen to have
+	learners   []int     // others that have learned of it, until they suffice
+	learnedAt  time.Time // when this proxy saw that the last of these had
 	few        bool      // at some time since, too few others had their memory to learn of it
 	noMajority bool      // at some time since, no majority of masters had its memory
 	floored    bool      // this proxy has written its floor below the counters
@@ -138,17 +125,17 @@ func (g *Guard) Observe(i int, o Observation) {
 	}
 	m.up, m.o, m.rec, m.known = true, o, parseRecord(o.Record), g.parseKnown(o.Known)
 	m.stale = m.stale && m.changing
-	m.telling = false
+	m.learning = false
 	if !m.blank() && !m.isNew() {
 		g.seenBefore = true
 	}
 	switch {
 	case !m.marked() && !m.isNew():
 		if m.votes() || m.mark.admission != (admission{}) {
-			m.mark = standing{}
+			m.mark = seenMark{}
 		}
 	case m.mark.runID != m.rec.runID || m.mark.admission != m.rec.admission:
-		m.mark = standing{runID: m.rec.runID, admission: m.rec.admission, since: o.At, toldAt: o.At}
+		m.mark = seenMark{runID: m.rec.runID, admission: m.rec.admission, since: o.At, learnedAt: o.At}
 	}
 	m.countEvictions()
 }
@@ -195,32 +182,37 @@ func (g *Guard) Slept(d time.Duration) {
 }
 
 // Evaluate returns what must be done now, and when to evaluate again even without news; zero for
-// never. It excludes masters before it lets others vote, because evidence for one may speak against
-// another.
+// never. It excludes masters before it lets others vote, because evidence for one may speak
+// against another.
 func (g *Guard) Evaluate(now time.Time) (actions []Action, next time.Time) {
-	e := g.evaluation(now)
+	e := &evaluation{view: g.view(now)}
 	for i := range g.masters {
 		e.evaluate(i)
 	}
 	for i := range g.masters {
-		e.tell(i)
+		e.teach(i)
 	}
 	return append(e.actions, e.votes...), e.next
 }
 
-// evaluation is one call of Evaluate.
+// view is the guard's knowledge at one time. Its methods change no state.
+type view struct {
+	g      *Guard
+	now    time.Time
+	intact []bool // masters that answer and have kept their memory: their known and counters count
+	older  []bool // masters whose record is not that of their last admission
+}
+
+// evaluation is one call of Evaluate: a view, and the actions that follow from it.
 type evaluation struct {
-	g       *Guard
-	now     time.Time
-	intact  []bool // masters that answer and have kept their memory: their known and counters count
-	older   []bool // masters whose record is not that of their last admission
+	view
 	actions []Action
 	votes   []Action
 	next    time.Time
 }
 
-func (g *Guard) evaluation(now time.Time) *evaluation {
-	e := &evaluation{g: g, now: now, intact: make([]bool, len(g.masters)), older: make([]bool, len(g.masters))}
+func (g *Guard) view(now time.Time) view {
+	e := view{g: g, now: now, intact: make([]bool, len(g.masters)), older: make([]bool, len(g.masters))}
 	for i := range g.masters {
 		m := &g.masters[i]
 		e.intact[i] = m.up && (m.votes() && m.rec.fingerprint == g.fingerprint ||
@@ -258,8 +250,8 @@ func (e *evaluation) wait(i int, reason error, brief bool) {
 	e.do(i, Action{Kind: ActExclude, State: stat.StateQuarantined, Reason: reason, Brief: brief})
 }
 
-// change has the record of a master changed. The master is left alone until the answer has come and
-// the master was observed again.
+// change has the record of a master changed. The master is left alone until the answer has come
+// and the master was observed again.
 func (e *evaluation) change(i int, c Change) {
 	m := &e.g.masters[i]
 	m.changing, m.stale = true, true

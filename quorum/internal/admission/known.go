@@ -2,89 +2,20 @@ package admission
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// admission names one admission of a master. Its number is the wall clock in milliseconds when the
-// mark was written, raised above all numbers known then, so later admissions have greater numbers.
-// id is random and distinguishes two servers at one address. The zero value is none.
-type admission struct {
-	number uint64
-	id     string
-}
-
-// memoryID is how many digits of an id name the memory of the master: an admission without a wait
-// keeps those of the last one.
-const memoryID = 9
-
-// sameMemory reports whether an admission follows another one without a loss in between.
-func (a admission) sameMemory(b admission) bool {
-	return len(a.id) >= memoryID && len(b.id) >= memoryID && a.id[:memoryID] == b.id[:memoryID]
-}
-
-// maxNumber bounds the number that is read.
-const maxNumber = 1 << 52
-
-// supersedes reports whether a master that has been admitted as a must no longer vote as b.
-func (a admission) supersedes(b admission) bool {
-	return a.id != "" && (a.number > b.number || a.number == b.number && a.id != b.id)
-}
-
-// later reports whether a replaces b in the memory of a master.
-func (a admission) later(b admission) bool {
-	return a.id != "" && (b.id == "" || a.number > b.number)
-}
-
-// knowledge is what one master has learned of another: its newest admission, and how many packets
-// a durable master had counted under it.
-type knowledge struct {
-	admission
-	writes uint64
-}
-
-// later reports whether a replaces b in the memory of a master.
-func (a knowledge) later(b knowledge) bool {
-	return a.admission.later(b.admission) || a.admission == b.admission && a.writes > b.writes
-}
-
-// nonce names an admission in a record: "<number>-<evicted>-<id>". The first versions wrote the id
-// alone.
-type nonce struct {
-	admission
-	evicted int64 // evicted_keys at admission; -1: not given
-}
-
-func (n nonce) String() string {
-	if n.evicted < 0 {
-		return n.id
-	}
-	return fmt.Sprintf("%d-%d-%s", n.number, n.evicted, n.id)
-}
-
-func parseNonce(text string) nonce {
-	word := strings.Split(text, "-")
-	if len(word) == 3 {
-		number, err := strconv.ParseUint(word[0], 10, 64)
-		evicted, err2 := strconv.ParseInt(word[1], 10, 64)
-		if err == nil && err2 == nil && number < maxNumber && evicted >= 0 {
-			return nonce{admission{number, word[2]}, evicted}
-		}
-	}
-	return nonce{admission{0, text}, -1}
-}
-
 // numberAfter returns a number for a new admission of master i: the clock's, above all others that
 // this proxy knows.
-func (e *evaluation) numberAfter(i int) uint64 {
+func (e *view) numberAfter(i int) uint64 {
 	m := &e.g.masters[i]
 	known := max(m.rec.number, e.newest(i).number, m.last.number, m.mark.number)
 	return max(uint64(max(e.now.UnixMilli(), 1)), known+1)
 }
 
 // newAdmission draws a new admission of master i.
-func (e *evaluation) newAdmission(i int) nonce {
+func (e *view) newAdmission(i int) nonce {
 	return nonce{admission{e.numberAfter(i), e.g.idFor(i, e.g.o.Nonce())}, e.g.masters[i].o.Facts.Evicted}
 }
 
@@ -100,8 +31,8 @@ func (g *Guard) placeText(i int) string { return fmt.Sprintf("%02x", g.place[i]&
 //
 //	<fingerprint> <nonce of master 0> <nonce of master 1> ...
 //
-// in the order of their ids, 0 for none; the middle of a nonce is the number of writes. The scripts
-// merge it: the later stays.
+// in the order of their ids, 0 for none; the middle of a nonce is the number of writes. The
+// scripts merge it: the later stays.
 
 // parseKnown returns the knowledge of a master, by master. Admissions by proxies with other
 // settings are none.
@@ -138,7 +69,7 @@ func (g *Guard) knownText(known []knowledge) string {
 }
 
 // newest is the latest admission of a master that the others have learned or this proxy remembers.
-func (e *evaluation) newest(i int) (top knowledge) {
+func (e *view) newest(i int) (top knowledge) {
 	for j := range e.g.masters {
 		if j != i && e.intact[j] && e.g.masters[j].known[i].later(top) {
 			top = e.g.masters[j].known[i]
@@ -151,7 +82,7 @@ func (e *evaluation) newest(i int) (top knowledge) {
 }
 
 // known is the latest admission of every master that this proxy knows.
-func (e *evaluation) known() []knowledge {
+func (e *view) known() []knowledge {
 	known := make([]knowledge, len(e.g.masters))
 	for i := range known {
 		known[i] = e.newest(i)
@@ -170,18 +101,18 @@ func (g *Guard) ours(m *master) bool {
 
 // remembers reports whether this proxy saw the master vote so lately that a lock granted then may
 // still be held. After that it relies on the other masters.
-func (e *evaluation) remembers(i int) bool {
+func (e *view) remembers(i int) bool {
 	return e.now.Sub(e.g.masters[i].last.at) < hold(e.g.o.MaxTTL)
 }
 
 // retell is the time between two reports of a durable master's writes to one other master.
 const retell = time.Second
 
-// tell has a master learn newer admissions of the others. A master without its memory learns only
-// when it is admitted: until then its knowledge does not count.
-func (e *evaluation) tell(i int) {
+// teach makes a master learn newer admissions of the others. A master without its memory learns
+// only when it is admitted: until then its knowledge does not count.
+func (e *evaluation) teach(i int) {
 	g, m := e.g, &e.g.masters[i]
-	if g.o.Mode == Off || !e.intact[i] || m.telling || m.changing {
+	if g.o.Mode == Off || !e.intact[i] || m.learning || m.changing {
 		return
 	}
 	known := e.known()
@@ -189,17 +120,17 @@ func (e *evaluation) tell(i int) {
 		if j == i || !k.later(m.known[j]) {
 			continue
 		}
-		if k.admission == m.known[j].admission && g.masters[j].up && e.now.Sub(m.toldAt) < retell {
-			e.again(m.toldAt.Add(retell))
+		if k.admission == m.known[j].admission && g.masters[j].up && e.now.Sub(m.taughtAt) < retell {
+			e.again(m.taughtAt.Add(retell))
 			continue
 		}
-		m.telling, m.toldAt = true, e.now
-		e.do(i, Action{Kind: ActTell, Known: g.knownText(known), Record: m.o.Record})
+		m.learning, m.taughtAt = true, e.now
+		e.do(i, Action{Kind: ActLearn, Known: g.knownText(known), Record: m.o.Record})
 		return
 	}
 }
 
-// Learned is the answer of a master to an ActTell.
+// Learned is the answer of a master to an ActLearn.
 type Learned struct {
 	Known   string // all that it knows now
 	Top     uint64 // its largest counter, if Counted
@@ -208,8 +139,8 @@ type Learned struct {
 	Refused bool  // Err is an error reply to the write: the master is full, for example
 }
 
-// Told takes the answer to an ActTell. Evaluate follows.
-func (g *Guard) Told(a *Action, said Learned) {
+// Learned takes the answer to an ActLearn. Evaluate follows.
+func (g *Guard) Learned(a *Action, said Learned) {
 	m := &g.masters[a.Master]
 	if a.Conn != m.o.Conn {
 		return
@@ -225,7 +156,7 @@ func (g *Guard) Told(a *Action, said Learned) {
 	switch {
 	case said.Refused:
 		m.refused = a.At
-	case said.Err == nil: // else telling stays set until the next observation
-		m.telling, m.known, m.refused = false, g.parseKnown(said.Known), time.Time{}
+	case said.Err == nil: // else learning stays set until the next observation
+		m.learning, m.known, m.refused = false, g.parseKnown(said.Known), time.Time{}
 	}
 }

@@ -16,13 +16,13 @@ func hold(ttl time.Duration) time.Duration { return ttl + ttl/100 + 52*time.Mill
 // confirm the last one. The wait begins when enough of them have.
 func (e *evaluation) quarantine(i int, cause string, like record) {
 	e.wait(i, &Quarantine{Cause: cause, Since: e.now, Until: e.now.Add(hold(e.g.o.MaxTTL)), names: e.g.o.Names}, true)
-	e.change(i, e.mark(i, cause, like))
+	e.change(i, e.newMark(i, cause, like))
 	if m := &e.g.masters[i]; !m.votes() && !m.marked() && !m.isNew() && !like.kept && m.mark.since.IsZero() {
-		m.mark = standing{runID: m.o.Facts.RunID, since: e.now}
+		m.mark = seenMark{runID: m.o.Facts.RunID, since: e.now}
 	}
 }
 
-func (e *evaluation) mark(i int, cause string, like record) Change {
+func (e *view) newMark(i int, cause string, like record) Change {
 	m := &e.g.masters[i]
 	like.kind, like.runID, like.cause, like.nonce = recordMark, m.o.Facts.RunID, cause, e.newAdmission(i)
 	like.wait = max(e.g.o.MaxTTL, m.rec.wait, parseSettings(m.o.Settings).maxTTL())
@@ -52,7 +52,9 @@ func (e *evaluation) evaluateMarked(i int) {
 	m.mark.noMajority = m.mark.noMajority || len(g.masters)-len(lost) < g.majority()
 	m.mark.few = m.mark.few || len(g.masters)-1-len(without(lost, i)) < e.learners()
 	reason := &Quarantine{Cause: m.rec.cause, Since: m.mark.since, master: i, names: g.o.Names}
-	until := e.ends(i, reason)
+	e.noteLearners(i)
+	var until time.Time
+	until, reason.condition = e.quarantineEnd(i)
 	if foreign, moved := e.foreign(); !off && len(foreign) > 0 {
 		reason.waits, reason.missing = waitsForMoves, foreign
 	} else if !off && moved.After(until) {
@@ -64,7 +66,8 @@ func (e *evaluation) evaluateMarked(i int) {
 		// Another proxy that ends the quarantine finds the floor of this one.
 		m.mark.floored = true
 		e.wait(i, reason, true)
-		e.change(i, Change{From: m.o.Record, To: m.o.Record, Settings: keep, Known: keep, Durable: keep, Floor: g.o.Floor.Top()})
+		e.change(i, Change{From: m.o.Record, To: m.o.Record, Settings: keep, Known: keep, Durable: keep,
+			Floor: g.o.Floor.Top()})
 	case reason.waits != waitsForNothing:
 		e.wait(i, reason, false)
 	case e.now.Before(until):
@@ -75,8 +78,8 @@ func (e *evaluation) evaluateMarked(i int) {
 	}
 }
 
-// ends returns when the quarantine of a master ends, and puts into reason whether it waits for more
-// than time.
+// quarantineEnd returns when the quarantine of a master ends, and the condition that it waits for
+// besides time.
 //
 // N - majority + 1 masters other than this one must know of the mark, here a majority or all
 // others. Each confirmation of an older admission needs a majority too, so it meets one of them.
@@ -86,20 +89,20 @@ func (e *evaluation) evaluateMarked(i int) {
 //
 // If too few have kept their memory, On admits with the masters that answer;
 // Strict needs all masters, one of them with its memory.
-func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time) {
+func (e *view) quarantineEnd(i int) (until time.Time, c condition) {
 	g, m := e.g, &e.g.masters[i]
 	needed := e.learners()
-	told, excused, intact := e.learned(i, needed)
-	reason.missing = e.absent(i)
-	until = m.mark.toldAt
+	learned, excused, intact := e.learned(i)
+	c.missing = e.absent(i)
+	until = m.mark.learnedAt
 	switch {
 	case g.o.Mode == Off || m.rec.override || m.mark.few && g.o.Mode == On:
-		return m.mark.since.Add(e.hold(i))
-	case m.mark.few && intact == 0 && len(reason.missing) == 0:
-		reason.waits = waitsForOperator
-	case m.mark.few && len(reason.missing) > 0:
-		reason.waits, reason.needed = waitsForMasters, len(reason.missing)
-	case told+excused < min(needed, intact) && (intact >= needed || m.mark.few):
+		return m.mark.since.Add(e.hold(i)), c
+	case m.mark.few && intact == 0 && len(c.missing) == 0:
+		c.waits = waitsForOperator
+	case m.mark.few && len(c.missing) > 0:
+		c.waits, c.needed = waitsForMasters, len(c.missing)
+	case learned+excused < min(needed, intact) && (intact >= needed || m.mark.few):
 		until = e.now // they are about to learn
 	case m.mark.few: // a lost one confirmed an older admission until it was lost
 		for _, j := range e.lost() {
@@ -107,33 +110,50 @@ func (e *evaluation) ends(i int, reason *Quarantine) (until time.Time) {
 				until = since
 			}
 		}
-	case told+excused < needed && len(reason.missing) == 0 && g.o.Mode == On:
+	case learned+excused < needed && len(c.missing) == 0 && g.o.Mode == On:
 		until = e.now // the next probes show that too few have kept their memory
-	case told+excused < needed:
-		reason.waits, reason.needed = waitsForMasters, needed-intact
+	case learned+excused < needed:
+		c.waits, c.needed = waitsForMasters, needed-intact
 	}
 	until = until.Add(e.hold(i))
-	if told < needed && !m.mark.few && !e.now.Before(until) {
+	if learned < needed && !m.mark.few && !e.now.Before(until) {
 		until = until.Add(startGrace) // perhaps the others can be written again
 	}
-	return until
+	return until, c
 }
 
-func (e *evaluation) hold(i int) time.Duration {
+func (e *view) hold(i int) time.Duration {
 	return hold(max(e.g.masters[i].rec.wait, e.g.o.MaxTTL))
 }
 
-// learned counts the others with their memory, those of them that know of the mark on master i, and
-// the ones that do not and refused a write just now.
-func (e *evaluation) learned(i, needed int) (told, excused, intact int) {
+// noteLearners notes which others know of the mark on master i, until enough do.
+func (e *evaluation) noteLearners(i int) {
+	m := &e.g.masters[i]
+	for j := range e.g.masters {
+		if j != i && e.intact[j] && e.knowsMark(j, i) && len(m.mark.learners) < e.learners() &&
+			!slices.Contains(m.mark.learners, j) {
+			m.mark.learners, m.mark.learnedAt = append(m.mark.learners, j), e.now
+		}
+	}
+}
+
+// knowsMark reports whether master j knows of exactly the admission on master i.
+func (e *view) knowsMark(j, i int) bool {
+	return !e.older[j] && e.g.masters[j].known[i].admission == e.g.masters[i].rec.admission
+}
+
+// learned counts the others with their memory, those of them that know of the mark on master i,
+// and the ones that do not and refused a write just now.
+func (e *view) learned(i int) (learned, excused, intact int) {
 	m := &e.g.masters[i]
 	for j := range e.g.masters {
 		o := &e.g.masters[j]
+		remembered := slices.Contains(m.mark.learners, j)
 		switch {
 		case j == i:
 			continue
-		case m.rec.kept && !o.up && slices.Contains(m.mark.told, j): // the marked one remembers, too
-			told++
+		case m.rec.kept && !o.up && remembered: // the marked one remembers, too
+			learned++
 			intact++
 			continue
 		case !e.intact[j]:
@@ -141,26 +161,20 @@ func (e *evaluation) learned(i, needed int) (told, excused, intact int) {
 		}
 		intact++
 		switch {
-		case slices.Contains(m.mark.told, j):
-			told++
-		case !e.older[j] && o.known[i].admission == m.rec.admission:
-			if told++; len(m.mark.told) < needed {
-				m.mark.told, m.mark.toldAt = append(m.mark.told, j), e.now
-			}
+		case remembered, e.knowsMark(j, i):
+			learned++
 		case e.g.o.Mode == On && e.now.Sub(o.refused) < MaxAge:
 			excused++
 		}
 	}
-	return told, excused, intact
+	return learned, excused, intact
 }
 
 // confirmers is how many others have been observed since then to know of exactly the admission on
 // master i.
-func (e *evaluation) confirmers(i int, since time.Time) (n int) {
-	m := &e.g.masters[i]
+func (e *view) confirmers(i int, since time.Time) (n int) {
 	for j := range e.g.masters {
-		o := &e.g.masters[j]
-		if j != i && e.intact[j] && !e.older[j] && !o.o.Sent.Before(since) && o.known[i].admission == m.rec.admission {
+		if j != i && e.intact[j] && e.knowsMark(j, i) && !e.g.masters[j].o.Sent.Before(since) {
 			n++
 		}
 	}
@@ -168,13 +182,13 @@ func (e *evaluation) confirmers(i int, since time.Time) (n int) {
 }
 
 // learners is how many others must learn of a mark.
-func (e *evaluation) learners() int {
+func (e *view) learners() int {
 	return min(len(e.g.masters)-e.g.majority()+1, len(e.g.masters)-1)
 }
 
 // lost are the masters without their memory that were so at one time: each was observed after the
 // last of them was found so.
-func (e *evaluation) lost() (all []int) {
+func (e *view) lost() (all []int) {
 	var last time.Time
 	for i := range e.g.masters {
 		if m := &e.g.masters[i]; m.up && m.lost() && m.mark.since.After(last) {
@@ -195,8 +209,8 @@ func without(all []int, i int) []int {
 
 // foreign are the masters that answer and vote for proxies with other settings. until is when
 // those proxies no longer count on a master that was moved from them. They may have had another
-// majority: what they granted must have expired before any master is admitted.
-func (e *evaluation) foreign() (all []int, until time.Time) {
+// majority: their locks must have expired before any master is admitted.
+func (e *view) foreign() (all []int, until time.Time) {
 	for i := range e.g.masters {
 		m := &e.g.masters[i]
 		switch {

@@ -43,56 +43,23 @@ func (e *naming) Error() string { return e.text(func(i int) string { return e.na
 // Text implements Named.
 func (e *naming) Text(name func(master int) string) string { return e.text(name) }
 
-// foreign is the reason of a master that belongs to proxies with other settings or of another
-// version. It names both ways out. here is what makes this proxy one of those.
-func (g *Guard) foreign(i int, what, here string) Named {
-	return Naming(g.o.Names, func(name func(int) string) string {
-		return fmt.Sprintf("%s: %s, or stop those proxies and send LOCKPROXY ADMIT %s to this one", what, here, name(i))
-	})
-}
-
-const sameSettings = "set the same here"
-
-func (g *Guard) otherSettings(i int) error {
-	return g.foreign(i, "belongs to proxies with "+differ(parseSettings(g.masters[i].o.Settings), g.settings), sameSettings)
-}
-
-func (g *Guard) moving(i int) error {
-	return g.foreign(i, "is being moved to proxies with other settings", sameSettings)
-}
-
-func (g *Guard) otherVersion(i int) error {
-	return g.foreign(i, "has a record of another version of lockproxy", "run that version here")
-}
-
-// unconfirmed is the reason of a master whose admission too few others confirm.
-func (g *Guard) unconfirmed(i, missing int, absent []int) Named {
-	return Naming(g.o.Names, func(name func(int) string) string {
-		var text strings.Builder
-		text.WriteString(fmt.Sprintf("waits for %d more to confirm its admission", missing))
-		for k, j := range absent {
-			if k == 0 {
-				text.WriteString(": start " + name(j))
-			} else {
-				text.WriteString(", " + name(j))
-			}
-		}
-		return text.String()
-	})
-}
-
-// Quarantine is the reason of a master that is kept out of the vote until it can hold nothing
-// against anybody.
+// Quarantine is the reason of a master that stays out of the vote until the locks that it may have
+// forgotten have expired.
 type Quarantine struct {
 	Cause string
 	Since time.Time // this proxy saw the mark first
 	Until time.Time // when the master votes; zero while it waits for something else
 
+	condition
+	master int
+	names  []string
+}
+
+// condition names the masters or events that a quarantine waits for besides time.
+type condition struct {
 	waits   waits
 	needed  int   // how many masters it waits for
 	missing []int // masters that cannot be reached, or belong to others
-	master  int
-	names   []string
 }
 
 // waits names the condition, besides time, that a master waits for.

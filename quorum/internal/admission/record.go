@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -105,11 +106,80 @@ func parseRecord(text string) record {
 			break
 		}
 		has := func(flag string) bool { return strings.Contains(word[4], flag) }
-		return record{kind: recordMark, runID: word[1], nonce: parseNonce(word[2]), wait: time.Duration(ms) * time.Millisecond,
-			kept: has("k"), override: has("o"), cause: word[5], fingerprint: strings.TrimPrefix(word[6], "-")}
+		return record{kind: recordMark, runID: word[1], nonce: parseNonce(word[2]),
+			wait: time.Duration(ms) * time.Millisecond, kept: has("k"), override: has("o"), cause: word[5],
+			fingerprint: strings.TrimPrefix(word[6], "-")}
 	}
 	return record{kind: recordUnknown}
 }
 
 // maxWait bounds the wait that is read from a mark.
 const maxWait = 100 * 365 * 24 * time.Hour
+
+// admission names one admission of a master. Its number is the wall clock in milliseconds when the
+// mark was written, raised above all numbers known then, so later admissions have greater numbers.
+// id is random and distinguishes two servers at one address. The zero value is none.
+type admission struct {
+	number uint64
+	id     string
+}
+
+// memoryID is how many digits of an id name the memory of the master: an admission without a wait
+// keeps those of the last one.
+const memoryID = 9
+
+// sameMemory reports whether an admission follows another one without a loss in between.
+func (a admission) sameMemory(b admission) bool {
+	return len(a.id) >= memoryID && len(b.id) >= memoryID && a.id[:memoryID] == b.id[:memoryID]
+}
+
+// maxNumber bounds the number that is read.
+const maxNumber = 1 << 52
+
+// supersedes reports whether a master that has been admitted as a must no longer vote as b.
+func (a admission) supersedes(b admission) bool {
+	return a.id != "" && (a.number > b.number || a.number == b.number && a.id != b.id)
+}
+
+// later reports whether a replaces b in the memory of a master.
+func (a admission) later(b admission) bool {
+	return a.id != "" && (b.id == "" || a.number > b.number)
+}
+
+// knowledge is what one master has learned of another: its newest admission, and how many packets
+// a durable master had counted under it.
+type knowledge struct {
+	admission
+	writes uint64
+}
+
+// later reports whether a replaces b in the memory of a master.
+func (a knowledge) later(b knowledge) bool {
+	return a.admission.later(b.admission) || a.admission == b.admission && a.writes > b.writes
+}
+
+// nonce names an admission in a record: "<number>-<evicted>-<id>". The first versions wrote the id
+// alone.
+type nonce struct {
+	admission
+	evicted int64 // evicted_keys at admission; -1: not given
+}
+
+func (n nonce) String() string {
+	if n.evicted < 0 {
+		return n.id
+	}
+	return fmt.Sprintf("%d-%d-%s", n.number, n.evicted, n.id)
+}
+
+func parseNonce(text string) nonce {
+	word := strings.Split(text, "-")
+	if len(word) == 3 {
+		number, err := strconv.ParseUint(word[0], 10, 64)
+		evicted, err2 := strconv.ParseInt(word[1], 10, 64)
+		if err == nil && err2 == nil && number < maxNumber && evicted >= 0 {
+			return nonce{admission{number, word[2]}, evicted}
+		}
+	}
+	return nonce{admission{0, text}, -1}
+}

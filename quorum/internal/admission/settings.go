@@ -108,3 +108,16 @@ func differ(theirs, ours settings) string {
 	}
 	return strings.Join(all, ", ")
 }
+
+// Options configure a Guard.
+type Options struct {
+	IDs           []string // the names that all proxies use for the masters, in the order of the lanes
+	Names         []string // the operator's names for them
+	KeyPrefix     string
+	MaxTTL        time.Duration
+	Fencing       bool
+	Mode          Mode
+	AllowEviction bool
+	Nonce         func() string // draws 16 random hex digits
+	Floor         *Floor        // shared with the code that issues fences
+}

@@ -85,7 +85,7 @@ func (p *wProxy) counts(i int) bool {
 // seen that they are told. That cannot be helped. So they grant nothing until then. What was
 // locked on them between the last write that was refused and the admission does not count.
 func (w *world) admitted(p *wProxy, i int, a admission) {
-	if !w.gap || len(p.g.masters[i].mark.told) >= min(p.g.majority(), len(p.lanes)-1) {
+	if !w.gap || len(p.g.masters[i].mark.learners) >= min(p.g.majority(), len(p.lanes)-1) {
 		return
 	}
 	for j := range p.lanes {
@@ -171,7 +171,7 @@ func (w *world) recovers() {
 // isOlder reports whether a proxy finds an older state on a master.
 func (w *world) isOlder(i int) bool {
 	for _, p := range w.proxies {
-		if p.g.evaluation(w.now).older[i] {
+		if p.g.view(w.now).older[i] {
 			return true
 		}
 	}

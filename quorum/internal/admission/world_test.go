@@ -72,7 +72,7 @@ func (s *wServer) facts() Facts {
 		f.Limited, f.Policy = true, s.policy
 	}
 	if s.durable {
-		f.AOF, f.Asked, f.Always, f.Written, f.Alone, f.Rewrites = true, true, true, true, true, s.rewrites
+		f.AOF, f.ConfigKnown, f.FsyncAlways, f.LastWriteOK, f.NoReplicas, f.Rewriting = true, true, true, true, true, s.rewrites
 	}
 	return f
 }
@@ -294,7 +294,7 @@ func (p *wProxy) apply(actions []Action) {
 			}
 		case ActChange:
 			p.change(a, current)
-		case ActTell:
+		case ActLearn:
 			p.tell(a, current)
 		case ActForgive:
 			l.stepped, l.demoted = false, false
@@ -317,7 +317,7 @@ func (p *wProxy) change(a *Action, current bool) {
 		if done, err = s.admit(&a.Change); done {
 			p.w.note("proxy %d: %s %q -> %q %s", p.n, s.name, a.Change.From, a.Change.To, a.Change.Known)
 			switch from, to := parseRecord(a.Change.From), parseRecord(a.Change.To); {
-			case a.Change.note():
+			case a.Change.keepsRecord():
 			case from.kind == recordVotes && to.kind == recordVotes:
 				p.w.survived[to.admission] = from.admission
 			case to.kind == recordMark:
@@ -345,7 +345,7 @@ func (p *wProxy) change(a *Action, current bool) {
 func (p *wProxy) tell(a *Action, current bool) {
 	said := Learned{Err: fmt.Errorf("lost")}
 	if !current {
-		p.g.Told(a, said)
+		p.g.Learned(a, said)
 		return
 	}
 	var got Learned
@@ -357,7 +357,7 @@ func (p *wProxy) tell(a *Action, current bool) {
 		if !lost {
 			said = got
 		}
-		p.g.Told(a, said)
+		p.g.Learned(a, said)
 		p.evaluate()
 	})
 }

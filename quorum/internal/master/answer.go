@@ -9,11 +9,11 @@ import (
 	"lockproxy/stat"
 )
 
-// isReadOnly reports whether r is what a replica answers to a write.
+// isReadOnly reports whether r is a replica's answer to a write.
 func isReadOnly(r wire.Reply) bool { return r.Code() == "READONLY" }
 
-// handle gives a reply to the oldest request, does the lane's part and tells whoever asked. It is
-// false if the connection has ended.
+// handle matches a reply with the oldest request, updates the lane and calls the receivers. It
+// returns false if the connection has ended.
 func (c *conn) handle(r *wire.Reply) bool {
 	l := c.lane
 	now := time.Now()
@@ -60,8 +60,8 @@ func (c *conn) drainBacklogLocked(now time.Time) {
 	}
 }
 
-// tell tells everybody how the operations of a packet ended. results are those of the operations;
-// nil if r is the answer to all of them.
+// report calls the receivers of the operations in a packet. results holds one reply for each
+// operation; nil if r is the answer to all of them.
 func (c *conn) report(r *wire.Reply, results []wire.Reply) {
 	l, answer := c.lane, &c.reading.answer
 	for i := range c.reading.done {
@@ -86,12 +86,12 @@ func (c *conn) report(r *wire.Reply, results []wire.Reply) {
 	}
 }
 
-// packetLocked takes the answer to a packet: what it says of the master, and of each operation.
-// It notes in done what there is to tell. results is nil if the master answered the packet as a
+// packetLocked takes the answer to a packet: the evidence about the master, and the result of each
+// operation. It fills in done for report. results is nil if the master answered the packet as a
 // whole.
 //
-// If the master carried out nothing, for want of the script or because of one key, most operations go
-// out again in their order: see repeats.
+// If the master rejected the packet, for want of the script or because of one key, most operations
+// go out again in their order: see repeats.
 func (c *conn) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now time.Time) (results []wire.Reply) {
 	l := c.lane
 	p, ok := wire.ParsePacket(r, len(done))
@@ -119,7 +119,7 @@ func (c *conn) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now
 			c.countErrorLocked(said)
 			// After another error a part of it may have been carried out.
 			e.err, e.notRun = Answered(said), said.Code() == wire.CodeNotAdmitted
-		case void == errStale && !e.op.Kind.Votes(): // what is released is released
+		case void == errStale && !e.op.Kind.Votes(): // a release stays valid
 		case e.op.Kind != wire.Free:
 			e.err = void
 		}
@@ -135,12 +135,12 @@ func (c *conn) packetLocked(done []entry, r *wire.Reply, sent time.Duration, now
 	return p.Results
 }
 
-// repeats takes the error code that the master answered to the whole packet of e, and reports whether
-// e goes out again: once after NOSCRIPT, with the body of the script; and once after NOPERM to a
-// shared packet, alone: the forbidden key may be that of another operation.
+// repeats takes the error code that the master answered to the whole packet of e, and reports
+// whether e goes out again: once after NOSCRIPT, with the body of the script; and once after
+// NOPERM to a shared packet, alone: the forbidden key may be that of another operation.
 //
-// An acquire does not go out again: its round may be over, and its release sent. Its caller asks
-// again. Nor does a top-up: its release may be behind it.
+// An acquire does not go out again: its round may have ended, and its release may be sent. Its
+// caller asks again. Nor does a top-up: its release may follow it in the queue.
 func (e *entry) repeats(code string, shared bool) bool {
 	again := false
 	switch code {
@@ -153,7 +153,7 @@ func (e *entry) repeats(code string, shared bool) bool {
 	return again && e.op.Kind != wire.Acquire && e.op.Kind != wire.TopUp
 }
 
-// watchPacketLocked draws from the answer to a packet what it says of the master: its clock, its
+// evidenceLocked takes the evidence about the master from the answer to a packet: its clock, its
 // record, its role. void is the reason why the votes in it do not count; nil if they do.
 func (c *conn) evidenceLocked(p *wire.PacketReply, ok bool, r *wire.Reply, sent time.Duration,
 	now time.Time) (void error) {
@@ -182,7 +182,7 @@ func (c *conn) evidenceLocked(p *wire.PacketReply, ok bool, r *wire.Reply, sent 
 	return void
 }
 
-// resultLocked is the lane's own part of what a master answered to an operation.
+// resultLocked updates the lane with the answer to one operation.
 func (c *conn) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 	l := c.lane
 	switch e.op.Kind {
@@ -194,7 +194,7 @@ func (c *conn) resultLocked(e *entry, r *wire.Reply, now time.Time) {
 			l.status.shown.Strays++
 		}
 		was := l.repairs.answered(e, r, now)
-		// A slot that stays closed is told with its number.
+		// The answer to a slot that stays closed is its number.
 		done := r.Kind == ':' && r.Int > 0
 		if (done || r.Is(0) && was.maybe) && e.to == nil && !l.status.closing { // maybe: before the answer was lost
 			e.but = was.but

@@ -41,7 +41,8 @@ func BenchmarkPair(b *testing.B) {
 	for _, ops := range []int{1, 16, 64} {
 		b.Run("ops="+strconv.Itoa(ops), func(b *testing.B) {
 			e := &echo{}
-			l := New(Config{Names: []string{"m"}, Host: &host{}, Log: zap.NewNop(), Start: time.Now(), MaxTTL: time.Minute, Unguarded: true,
+			l := New(Config{Names: []string{"m"}, Host: &host{}, Log: zap.NewNop(), Start: time.Now(),
+				MaxTTL: time.Minute, Unguarded: true,
 				Adopt:   func(net.Conn) (Polled, bool) { return e, true },
 				Encoder: &wire.Encoder{StateKey: "lockproxy:state:lock:", Fencing: true}, Options: &Options{}})
 			l.conn = newConn(l, e, 1)

@@ -10,7 +10,7 @@ import (
 type command struct {
 	need need
 	args []string
-	take func(r *wire.Reply) error // takes the answer, where the others are taken; may be nil
+	take func(r *wire.Reply) error // processes the reply on the reading goroutine; may be nil
 }
 
 // need says what an error reply to a command means.
@@ -19,7 +19,7 @@ type need uint8
 const (
 	must need = iota // it is the reason why the master cannot vote
 	may              // so it is, unless the master lacks the command or forbids it
-	try              // nothing
+	try              // ignored
 )
 
 func (c *command) answered(o *Options, r *wire.Reply) error {

@@ -27,7 +27,7 @@ type conn struct {
 
 // writing is the state of the goroutine that writes to a connection: one at a time, see active.
 type writing struct {
-	active bool               // until nothing is unsent; guarded by the lane's mu
+	active bool               // until all is sent; guarded by the lane's mu
 	try    func(b []byte) int // writes as many bytes as the socket takes at once; nil: only conn.write writes
 	wake   chan struct{}      // holds a value to leave the writing to conn.write
 	out    []byte
@@ -37,7 +37,7 @@ type writing struct {
 // reading is the state of the goroutine or event loop that reads a connection.
 type reading struct {
 	mu     sync.Mutex // held by an event loop while it hands over bytes
-	ended  bool       // guarded by mu: nothing is taken any more
+	ended  bool       // guarded by mu: further bytes are dropped
 	in     []byte     // the beginning of a reply
 	reply  wire.Reply
 	done   []entry // of the packet that was answered last; also guarded by the lane's mu
@@ -67,14 +67,14 @@ func (c *conn) is(number uint64) bool { return c != nil && c.number == number }
 // maxSpare is the largest buffer that is kept for the next batch.
 const maxSpare = 1 << 20
 
-// wakeLocked leaves what is queued to the writer.
+// wakeLocked makes the writer send the queue. c may be nil.
 func (c *conn) wakeLocked() {
 	if c.beginWriteLocked() {
 		c.writing.wake <- struct{}{}
 	}
 }
 
-// beginWriteLocked reports whether the caller must write now. It is false if nothing is unsent, if
+// beginWriteLocked reports whether the caller must write now. It is false if the queue is sent, if
 // another goroutine writes already, or if c is nil.
 func (c *conn) beginWriteLocked() bool {
 	if c == nil || c.writing.active || c.lane.packets.idle(&c.lane.queue) {
@@ -84,8 +84,8 @@ func (c *conn) beginWriteLocked() bool {
 	return true
 }
 
-// nextBatch returns the bytes to write next; from here on they count as written. If nothing is left
-// the caller must no longer write.
+// nextBatch returns the bytes to write next; from here on they count as written. After an empty
+// batch the caller must no longer write.
 func (c *conn) nextBatch() []byte {
 	l, w := c.lane, &c.writing
 	if rest := w.rest; len(rest) > 0 {
@@ -205,8 +205,8 @@ func (c *conn) received(b []byte) bool {
 	return true
 }
 
-// fail ends the connection for a reason. From here on its master counts as "no answer". The reader,
-// the writer and the supervisor find out by themselves.
+// fail ends the connection for a reason. From here on its master counts as "no answer". The
+// reader, the writer and the supervisor find out by themselves.
 func (c *conn) fail(reason error) {
 	l := c.lane
 	l.mu.Lock()

@@ -84,8 +84,8 @@ func withoutRights(o *Options, rights ...string) error {
 	return refusedError{&rightsError{user, rights}}
 }
 
-// refusal is the reason for an error reply to a command. Those that pass by themselves are tried
-// again soon.
+// refusal returns the reason for an error reply to a command. The lane soon tries again if the
+// error may pass by itself.
 func refusal(o *Options, r *wire.Reply) error {
 	switch r.Code() {
 	case codeNoPerm:

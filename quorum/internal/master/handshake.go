@@ -12,14 +12,14 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// handshake says on a new connection what comes before everything else:
+// handshake sends the first commands on a new connection:
 //
 //	AUTH, SELECT, CLIENT SETNAME lockproxy, CLIENT ID, INFO by sections; then
 //	CLIENT KILL ID <the connection before>, CONFIG GET *append*, SCRIPT LOAD
 //
-// The releases that the master misses follow, and the first probe, which tries the rights of the
-// lane's user: by that the host lets the master vote.
-// A refusedError says that only the operator can help.
+// The releases that the master has missed follow, and then the first probe, which tries the rights
+// of the lane's user. The host lets the master vote because of that probe. A refusedError says
+// that only the operator can help.
 func (s *supervisor) handshake(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
@@ -40,13 +40,13 @@ func (s *supervisor) handshake(ctx context.Context, c *conn) error {
 	err = s.ask(ctx, c, append(append(s.barrier(id, server.RunID), settings(&server)...), script)...)
 	if err == nil {
 		s.lastID, s.lastRun = id, server.RunID
-		s.meet(&server, loaded) // where the user may not load scripts, the first packet brings the body
+		s.meet(&server, loaded) // if the user may not load scripts, the first packet brings the body
 	}
 	return err
 }
 
 // introduction logs in, selects the database and asks for the connection's id; 0 if the master
-// does not tell it.
+// does not return it.
 func (s *supervisor) introduction(id *int64) (all []command) {
 	l := s.lane
 	switch user, password := l.cfg.Options.Credentials(); {
@@ -83,9 +83,9 @@ func (s *supervisor) identify(server *admission.Facts) error {
 	return nil
 }
 
-// barrier makes sure that nothing written on the lane's last connection is carried out any more:
-// after the reply to CLIENT KILL that connection can execute nothing. Ids start anew in a new
-// process, so another run_id needs no barrier, and must not get one.
+// barrier makes sure that the master executes no more commands of the lane's last connection:
+// after the reply to CLIENT KILL they can no longer run. Ids start anew in a new process, so
+// another run_id needs no barrier, and must not get one.
 func (s *supervisor) barrier(id int64, runID string) (all []command) {
 	l := s.lane
 	if s.lastID != 0 && s.lastRun == runID {
@@ -122,9 +122,9 @@ func (s *supervisor) meet(server *admission.Facts, loaded bool) {
 	}
 }
 
-// replay sends the releases that the master misses. More than there is room for go out while
-// answers come in; it returns when the last is on its way. New work is behind, as the lane keeps
-// the order.
+// replay sends the releases that the master has missed, no faster than the queue has room. It
+// returns when the last is on its way. New operations follow in the queue, so the master runs them
+// later.
 func (s *supervisor) replay(ctx context.Context, c *conn) (err error) {
 	l := s.lane
 	more := func() bool {
@@ -138,8 +138,7 @@ func (s *supervisor) replay(ctx context.Context, c *conn) (err error) {
 	return err
 }
 
-// ask asks commands on c, all at once and whatever the state of the lane, and waits for the
-// answers.
+// ask sends commands on c, all at once and in any state of the lane, and waits for the answers.
 func (s *supervisor) ask(ctx context.Context, c *conn, commands ...command) error {
 	l := s.lane
 	answers := make(chan error, len(commands))

@@ -19,55 +19,55 @@ type Receiver interface {
 
 // Answer is how an operation ended. It is good until Answered returns.
 type Answer struct {
-	Reply    wire.Reply // what the master answered to this operation; Kind 0 without an answer
+	Reply    wire.Reply // of the master to this operation; Kind 0 without an answer
 	Err      error      // the reason why there is no answer that counts; nil otherwise
 	NotRun   bool       // the master has not carried it out, and never will
 	AskAgain bool       // another try may do better at once: see entry.repeats and errStale
 	MayLand  bool       // the connection broke: it may be carried out until the next one's barrier
 }
 
-// Host is what a lane needs of the Quorum that it belongs to. The methods are safe for concurrent
-// use and do not block. The lane holds no lock when it calls them.
+// Host connects a lane with its Quorum. The methods are safe for concurrent use and do not block.
+// The lane holds no lock when it calls them.
 type Host interface {
 	// Claim makes runID the lane's own. If a connected lane has it already, it returns that one.
 	Claim(runID string, lane int) (other int, ok bool)
 	Unclaim(lane int)
-	// Observed takes what the lane found on its master. Lost is called when the connection has
+	// Observed takes the findings of a probe. Lost is called when the connection has
 	// ended, with the number of packets that the master last reported.
 	Observed(lane int, o admission.Observation)
 	Lost(lane int, writes uint64)
 	// Ponged is called with the round trip of each PING.
 	Ponged(lane int, rtt time.Duration)
-	// Landed is told that a top-up stands on the lane's master, or may: the lock may have been
-	// released through another proxy meanwhile.
+	// Landed reports that a top-up has set its key on the master, or may have: the lock may have
+	// been released through another proxy meanwhile.
 	//
 	// voters are the masters whose grants made the lease. If one of them lacks the token before
 	// the time voted, the lock was released.
 	Landed(lane int, t wire.TokenAt, voters uint64, voted time.Time)
-	// ReleasedLate is told that a lock stood on the master until long after its UNLOCK, or may
+	// ReleasedLate reports that a lock stayed on the master until long after its UNLOCK, or may
 	// have. but are the masters that had answered that UNLOCK with "not ours".
 	ReleasedLate(t wire.TokenAt, but uint64)
-	// EndTurn is told that a goroutine has handled all answers that came together: what they made
-	// the host queue can be flushed. An event loop does not call it.
+	// EndTurn is called after a goroutine has handled all answers that came together. The host
+	// flushes the operations that it queued because of them. An event loop does not call it.
 	EndTurn()
-	// Settled is told when a closing lane may have nothing left to wait for.
+	// Settled is called when a closing lane may be done.
 	Settled()
 }
 
 // Polled is a connection whose reading an event loop does.
 type Polled interface {
 	net.Conn
-	// TryWrite writes what the socket takes at once.
+	// TryWrite writes as many bytes as the socket takes at once.
 	TryWrite(b []byte) (n int, err error)
 	// Unread reports whether the socket holds bytes that have not been read. It does not block.
 	Unread() bool
 	// Watch makes the loop call received with the bytes that arrive; received must not keep them.
-	// The loop stops when received says so, and after ended, which is told why nothing more comes.
+	// The loop stops when received returns true, and after ended, whose argument is the reason.
 	// Both run on the loop and must not block.
 	Watch(received func(b []byte) (stop bool), ended func(err error))
 }
 
-// Config is what a lane is made of.
+// Config configures a Lane.
 type Config struct {
 	Index     int
 	Options   *Options
@@ -75,7 +75,7 @@ type Config struct {
 	Encoder   *wire.Encoder
 	MaxTTL    time.Duration
 	KeyPrefix string // of the locks
-	Unguarded bool   // masters vote whatever record they have
+	Unguarded bool   // masters vote under any record
 	Host      Host
 	Log       *zap.Logger
 	Dice      *dice.Dice

@@ -1,6 +1,7 @@
-// Package master keeps the one connection to a master, the lane, and knows how the master stands.
-// A lane carries lock operations of many callers, those of one token in order, in packets. It repairs
-// what a master missed while it could not be reached.
+// Package master keeps the one connection to a master, the lane, and knows whether the master
+// votes. A [Lane] carries lock operations of many callers in packets, in order for each token.
+// After an outage it repairs the master: it sends the releases and locks that the master has
+// missed.
 package master
 
 import (
@@ -45,7 +46,7 @@ type latch struct {
 
 func (l *latch) close() { l.once.Do(func() { close(l.done) }) }
 
-// Name is what messages call the master.
+// Name returns the operator's name for the master.
 func (l *Lane) Name() string { return l.cfg.name() }
 
 // Options says how the master is reached.
@@ -54,8 +55,8 @@ func (l *Lane) Options() *Options { return l.cfg.Options }
 // Ready is closed as soon as it is known whether the master votes, or that it cannot be reached.
 func (l *Lane) Ready() <-chan struct{} { return l.ready.done }
 
-// Ask queues op; Flush writes it. The error is the reason why the lane does not take it: then to
-// is not told.
+// Ask queues op; Flush writes it. After an error, the reason why the lane does not take op, to is
+// not called.
 func (l *Lane) Ask(op wire.Op, to Receiver) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,12 +79,12 @@ func (l *Lane) AskFull(op wire.Op, to Receiver) error {
 }
 
 // Flush writes the queue. It never waits for the socket: the writer takes over the bytes that the
-// socket does not take at once. A caller that queues several operations flushes once after them, so
-// that requests of many callers travel together.
+// socket does not take at once. A caller that queues several operations flushes once after them,
+// so that requests of many callers travel together.
 //
 // For the same reason one packet is on its way at a time: operations queued after it wait for the
 // Flush that follows its answer. If that takes too long, the caller must call Flush again after
-// left; 0: nothing waits.
+// left; 0: the queue is empty or being written.
 func (l *Lane) Flush() (left time.Duration) {
 	l.mu.Lock()
 	if left = l.packets.wait(&l.queue, l.cfg.clock()); left > 0 {
@@ -100,8 +101,8 @@ func (l *Lane) Flush() (left time.Duration) {
 }
 
 // SetRoom sets how many requests may wait on the lane before it takes no more acquires: its master
-// is slower than the majority, or busy with what holders want. What it misses it is told later, if
-// the lock then still lives.
+// is slower than the majority, or busy with operations of holders. The lane sends it the missed
+// locks later, if they are still held then.
 func (l *Lane) SetRoom(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,8 +153,8 @@ func (l *Lane) Status() stat.Master {
 	return s
 }
 
-// RTT returns the shortest round trip of a PING in the last minutes, and the longest of any packet in
-// the last seconds. Both are 0 if there was none.
+// RTT returns the shortest round trip of a PING in the last minutes, and the longest of any packet
+// in the last seconds. Both are 0 if there was none.
 func (l *Lane) RTT() (least, longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,8 +203,8 @@ func (l *Lane) Probe() {
 	}
 }
 
-// sendRepairsLocked queues the repairs that are idle, as far as there is room, and wakes the writer.
-// It sends those that failed only if the caller says so.
+// sendRepairsLocked queues the idle repairs while there is room, also the failed ones if the
+// caller says so, and wakes the writer.
 func (l *Lane) sendRepairsLocked(now time.Time, failed bool) {
 	l.repairs.sendAll(&l.status, &l.queue, now, failed)
 	l.conn.wakeLocked()

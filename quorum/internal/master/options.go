@@ -45,7 +45,7 @@ func (o *Options) Validate(i int) (faults []error) {
 	return faults
 }
 
-// NameOf returns what messages call the master.
+// NameOf returns the name of the master for messages.
 func (o *Options) NameOf() string {
 	if o.Name == "" {
 		return plain.Short(o.Addr)
@@ -53,7 +53,7 @@ func (o *Options) NameOf() string {
 	return plain.Short(o.Name)
 }
 
-// IDOf returns what the settings that all proxies agree on call the master.
+// IDOf returns the master's name in the settings that all proxies share.
 func (o *Options) IDOf() string {
 	if o.ID != "" {
 		return o.ID
@@ -79,9 +79,10 @@ func (o *Options) network() string {
 	return o.Network
 }
 
-// Connect dials the master, sets the options of the socket and begins TLS. What was sent and not
-// acknowledged must not arrive long after the connection was given up. So the socket drops it on
-// close (linger 0), and after the silence that makes a lane dead. For the error, see Reason.
+// Connect dials the master, sets the options of the socket and begins TLS. Bytes that were sent
+// and not acknowledged must not arrive long after the lane gave the connection up. So the socket
+// drops them on close (linger 0), and after the silence that makes a lane dead. For the error, see
+// Reason.
 func (o *Options) Connect(ctx context.Context) (net.Conn, error) {
 	dial := o.Dial
 	if dial == nil {

@@ -78,8 +78,8 @@ func (p *pace) noteLate(took time.Duration, vote bool, now time.Duration) (began
 	return began
 }
 
-// endSlow ends the slow state of a master that has given no late answer for slowFor. slowest is its
-// slowest answer in that state.
+// endSlow ends the slow state of a master that has given no late answer for slowFor. slowest is
+// its slowest answer in that state.
 func (p *pace) endSlow(now time.Duration) (slowest time.Duration, ended bool) {
 	slowest = p.slowest
 	if ended = p.slow > 0 && now-p.slowAt >= slowFor; ended {

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// gather is the longest time that operations wait for the answers to earlier ones. If fewer than
-	// gatherFrom are on their way, waiting costs more than it saves.
+	// gather is the longest time that operations wait for the answers to earlier ones. If fewer
+	// than gatherFrom are on their way, waiting costs more than it saves.
 	gather     = time.Millisecond
 	gatherFrom = 4
-	// aloneFor is how long each packet holds one operation after the master answered NOPERM to one.
-	// The repairs that failed in it are tried again in that time.
+	// aloneFor is how long each packet holds one operation after the master answered NOPERM to
+	// one. The repairs that failed in it are tried again in that time.
 	aloneFor = 2 * tickEvery
 )
 
@@ -32,7 +32,7 @@ func (p *packets) wait(q *queue, now time.Duration) time.Duration {
 	return max(gather-(now-p.written), 0)
 }
 
-// idle reports whether there is nothing to write. While the master lacks the script, one packet goes
+// idle reports whether the writer has to wait. While the master lacks the script, one packet goes
 // out at a time, with the body. Operations that were on their way when the master lost the script
 // go out again before all others, so their answers come first.
 func (p *packets) idle(q *queue) bool {

@@ -23,7 +23,8 @@ func TestStatusRefusal(t *testing.T) {
 		want    error
 	}{
 		{"a lane without a connection takes no release", status{reason: down}, wire.Release, 0, down},
-		{"a master that does not vote gets no acquire", status{up: true, reason: down, room: 10}, wire.Acquire, 0, down},
+		{"a master that does not vote gets no acquire", status{up: true, reason: down, room: 10},
+			wire.Acquire, 0, down},
 		{"a master that does not vote gets releases", status{up: true, reason: down}, wire.Release, 0, nil},
 		{"a voter gets acquires", status{up: true, votes: true, room: 10}, wire.Acquire, 9, nil},
 		{"a lane without room takes no acquire", status{up: true, votes: true, room: 10}, wire.Acquire, 10, ErrFull},
@@ -32,7 +33,8 @@ func TestStatusRefusal(t *testing.T) {
 		{"a crowded lane does not top up", status{up: true, votes: true}, wire.TopUp, maxUnanswered, ErrFull},
 		{"a full lane does not extend", status{up: true, votes: true}, wire.Extend, maxHolders, ErrFull},
 		{"a full lane does not release", status{up: true, votes: true}, wire.Release, maxHolders, ErrFull},
-		{"a closing lane does not acquire", status{up: true, votes: true, closing: true, room: 1}, wire.Acquire, 0, ErrClosing},
+		{"a closing lane does not acquire", status{up: true, votes: true, closing: true, room: 1},
+			wire.Acquire, 0, ErrClosing},
 		{"a closing lane releases", status{up: true, votes: true, closing: true}, wire.Release, 0, nil},
 		{"a closing lane fades", status{up: true, votes: true, closing: true}, wire.Fade, 0, nil},
 	} {
@@ -97,11 +99,14 @@ func TestPacketsEncode(t *testing.T) {
 		unsent  int
 	}{
 		{"operations travel together", packets{loaded: true}, all(operation, operation, operation), []int{3}, 0},
-		{"a command travels by itself", packets{loaded: true}, all(operation, command, operation, operation), []int{1, 1, 2}, 0},
+		{"a command travels by itself", packets{loaded: true},
+			all(operation, command, operation, operation), []int{1, 1, 2}, 0},
 		{"a packet with the script goes first", packets{}, all(operation, operation, command, operation), []int{2}, 2},
 		{"commands go before the script", packets{}, all(command, operation, command), []int{1, 1}, 1},
-		{"an operation that was forbidden goes alone", packets{loaded: true}, all(operation, alone, operation, operation), []int{1, 1, 2}, 0},
-		{"for a while each goes alone", packets{loaded: true, alone: time.Second}, all(operation, operation), []int{1, 1}, 0},
+		{"an operation that was forbidden goes alone", packets{loaded: true},
+			all(operation, alone, operation, operation), []int{1, 1, 2}, 0},
+		{"for a while each goes alone", packets{loaded: true, alone: time.Second},
+			all(operation, operation), []int{1, 1}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var q queue

@@ -45,9 +45,9 @@ func infos(n need, f *admission.Facts) (all []command) {
 	return all
 }
 
-// settings asks what CONFIG says of the append-only file, where there is one.
+// settings asks CONFIG for the settings of the append-only file, if there is one.
 func settings(f *admission.Facts) []command {
-	if !f.AOF || f.NotAsked {
+	if !f.AOF || f.ConfigRefused {
 		return nil
 	}
 	return []command{{try, []string{"CONFIG", "GET", "*append*"}, func(r *wire.Reply) error {
@@ -60,8 +60,8 @@ func settings(f *admission.Facts) []command {
 	}}}
 }
 
-// probe asks the master what it is and which record it has, and tells the host. The error ends the
-// connection: it is dead, or leads to another server now, or to one that must not vote.
+// probe asks the master for its facts and its record, and passes them to the host. The error ends
+// the connection: it is dead, or leads to another server now, or to one that must not vote.
 func (s *supervisor) probe(ctx context.Context, c *conn, served bool) error {
 	l := s.lane
 	ctx, cancel := context.WithTimeout(ctx, silence)
@@ -71,9 +71,9 @@ func (s *supervisor) probe(ctx context.Context, c *conn, served bool) error {
 	f, untried := l.server.facts, l.server.untried
 	l.mu.Unlock()
 	began := time.Now()
-	// A probe is rare, so it always brings the body of its script. The host is told by whoever
-	// reads the connection: what it hears of changes to the record comes in the order of the
-	// answers.
+	// A probe is rare, so it always brings the body of its script. The goroutine that reads the
+	// connection calls the host, so that the host learns of changes to the record in the order of
+	// the answers.
 	var rights trial
 	script := command{try, []string{"EVAL", wire.Probe.Body, "1", l.cfg.Encoder.StateKey}, func(r *wire.Reply) error {
 		note(&rights.lacks, r, reserved)
@@ -105,8 +105,8 @@ func (s *supervisor) probe(ctx context.Context, c *conn, served bool) error {
 	return s.ask(ctx, c, append(commands, script)...)
 }
 
-// observe makes an observation of what a probe has found; ok is false without a record. The error
-// says that the connection leads to no master of ours any more.
+// observe turns the answers to a probe into an observation; ok is false without a record. The
+// error says that the connection leads to no master of ours any more.
 func (s *supervisor) observe(c *conn, f *admission.Facts, record *wire.Reply,
 	began time.Time) (o admission.Observation, ok bool, err error) {
 	l := s.lane
@@ -135,7 +135,8 @@ func (s *supervisor) observe(c *conn, f *admission.Facts, record *wire.Reply,
 		Stepped: l.server.stepped, Demoted: l.server.demoted == f.RunID}, true, nil
 }
 
-// tried ends a trial that found every needed right. It logs the useful ones that are missing, once.
+// tried ends a trial that found every needed right. It logs the useful ones that are missing,
+// once.
 func (s *supervisor) tried(t *trial) {
 	l := s.lane
 	misses := strings.Join(t.misses, " ")
@@ -169,7 +170,7 @@ func describe(c *Config, f *admission.Facts) {
 	case c.Unguarded:
 	case f.Durable():
 		text += ": every write is on disk before its reply, after a restart it votes at once"
-	case f.AOF && f.NotAsked:
+	case f.AOF && f.ConfigRefused:
 		text += ": its persistence cannot be asked for (CONFIG GET is refused), after a restart it does not vote for max-ttl"
 	default:
 		text += ": a restart may lose locks, after one it does not vote for max-ttl"

@@ -10,36 +10,37 @@ import (
 // command of its own.
 type entry struct {
 	op   wire.Op
-	to   Receiver // of op; nil: nobody is told
+	to   Receiver // of op; nil: the result is not reported
 	call *call    // a command; nil: op counts
 
 	sent     time.Duration // of the first of a packet: when it was encoded, by the lane's clock
 	run      int           // of the first of a packet: how many entries the packet holds
-	place    int           // where its result stands in the reply to the packet
-	again    bool          // it goes out once more, before what has not gone out at all
+	place    int           // index of its result in the reply to the packet
+	again    bool          // it goes out again, before all that were never sent
 	noScript bool          // the master has answered NOSCRIPT to it once
 	alone    bool          // it goes out in its own packet: one that held it was answered NOPERM
 
-	// What the answer brought.
+	// Set by the answer.
 	err      error
 	notRun   bool
 	askAgain bool      // of an acquire: another try may do better at once
-	resent   bool      // back in the queue: nobody is told
-	landed   bool      // a top-up stands on the master
+	resent   bool      // back in the queue: not reported
+	landed   bool      // a top-up has set its key on the master
 	voters   uint64    // a top-up: the masters whose grants made the lease
 	voted    time.Time // a top-up: until then they keep it
 	but      uint64    // a release that came late, or may have: the masters that had said "not ours"
 }
 
-// call is a command that is no lock operation. done is told the reply, once; nil without one.
+// call is a command that is no lock operation. done is called once with the reply; nil without
+// one.
 type call struct {
 	request []byte
 	done    func(r *wire.Reply)
 }
 
-// queue holds the entries of a lane that are not answered, oldest first. The last unsent of them
-// are not encoded yet. The zero value is empty. The lane bounds it. A large one
-// shrinks when it is empty.
+// queue holds the unanswered entries of a lane, oldest first. The last unsent of them are not
+// encoded yet. The zero value is empty. status.refusal bounds it. A large queue shrinks when it is
+// empty.
 type queue struct {
 	buf    []entry // length zero or a power of two
 	head   int
@@ -52,7 +53,7 @@ func (q *queue) sent() int { return q.n - q.unsent }
 
 func (q *queue) at(i int) *entry { return &q.buf[(q.head+i)&(len(q.buf)-1)] }
 
-// push adds an operation behind all others.
+// push appends an operation.
 func (q *queue) push(op wire.Op, to Receiver) *entry {
 	e := q.add()
 	e.op, e.to = op, to
@@ -69,7 +70,7 @@ func (q *queue) resend(e entry) {
 	*q.at(i) = entry{op: e.op, to: e.to, again: true, noScript: e.noScript, alone: e.alone}
 }
 
-// add adds an empty entry behind all others.
+// add appends an empty entry.
 func (q *queue) add() *entry {
 	if q.n == len(q.buf) {
 		bigger := make([]entry, max(64, 2*len(q.buf)))
@@ -88,7 +89,7 @@ func (q *queue) pop(to []entry, n int) []entry {
 	for range n {
 		e := q.at(0)
 		to = append(to, *e)
-		*e = entry{} // lets go of what it points to
+		*e = entry{} // for the garbage collector
 		q.head = (q.head + 1) & (len(q.buf) - 1)
 	}
 	if q.n -= n; q.n == 0 && len(q.buf) > maxUnanswered {

@@ -22,7 +22,7 @@ import (
 // Reasons why a master gives no answer that counts: plain words that follow its name.
 var (
 	ErrClosing = errors.New("is no longer asked, lockproxy is stopping")
-	// ErrFull: the lane takes no more acquires for now, or nothing at all.
+	// ErrFull: the lane takes no more acquires for now, or no more operations at all.
 	ErrFull = errors.New("has too many commands unanswered")
 
 	errConnecting   = errors.New("has not been reached yet")
@@ -67,7 +67,7 @@ func Answered(r *wire.Reply) error {
 }
 
 // Reason turns an error of a connection to a master into a reason. waited is how long its deadline
-// was. The reason names no address, as clients may not be meant to see one.
+// was. The reason names no address because clients may not be meant to see one.
 func Reason(err error, waited time.Duration) error {
 	if errors.Is(err, wire.ErrUnparsable) {
 		return err
@@ -100,8 +100,7 @@ func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-// tlsReason says what is wrong with TLS, without the names in certificates; nothing for other
-// errors.
+// tlsReason describes a TLS error without the names in certificates; empty for other errors.
 func tlsReason(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // an alert, whose type is not exported
 		return "refused TLS: " + plain.Short(strings.TrimPrefix(op.Err.Error(), "tls: "))

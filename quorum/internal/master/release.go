@@ -11,8 +11,8 @@ import (
 // Release queues op, a Release or a Fade, and keeps it as a repair until the master has answered:
 // ttl is how long the key can live once it has landed. landed says that the SET of the token has
 // been answered, so that its key lives at most ttl from now; otherwise the SET may be on its way
-// still. to is told the answer if the error is nil. The answer of a master that does not vote is
-// none: the error is the reason then, and the release goes on all the same.
+// still. to gets the answer if the error is nil. The answer of a master that does not vote does
+// not count: the error is the reason then, and the lane sends the release all the same.
 func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) error {
 	r := repair{op: op, lives: ttl}
 	if op.TTL > 0 {
@@ -25,7 +25,7 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 		r.drop = time.Now().Add(ttl)
 	}
 	if old := l.repairs.find(op.TokenAt); old != nil && old.unsent {
-		l.repairs.remove(old) // nothing of the token was ever sent here: there is nothing to undo
+		l.repairs.remove(old) // the lane has sent no SET of the token, so it has none to undo
 		// A lane without room for acquires must not fill with the releases of those.
 		if l.queue.n >= l.status.room {
 			return &UntouchedError{ErrFull}
@@ -39,8 +39,8 @@ func (l *Lane) Release(op wire.Op, ttl time.Duration, landed bool, to Receiver) 
 	return l.repairs.sendRelease(&l.status, &l.queue, op, pending, to)
 }
 
-// UntouchedError is the reason why there is no answer to a release that is not owed either:
-// nothing of the token was ever sent to the master.
+// UntouchedError is the reason why there is no answer to a release that is not pending either: the
+// lane has never sent the token to the master.
 type UntouchedError struct{ error }
 
 // Unwrap returns the reason alone.
@@ -55,20 +55,20 @@ type TopUp struct {
 	Slot   int           // of wire.Limited
 	Voters uint64        // the masters whose grants or confirmations made the lease
 	Voted  time.Time     // until then they keep it
-	Until  time.Time     // when the ttl of the lock is over
+	Until  time.Time     // when the ttl of the lock ends
 	TTL    time.Duration // how long the key can live once it has landed
-	// Unsent says that nothing that sets the key was ever sent to this master: neither the SET of
-	// the LOCK (Ask returned an error, or Answer.NotRun), nor has it held the lock. Then an
-	// UNLOCK that comes before the top-up has nothing to undo.
+	// Unsent says that the lane has never sent a command that sets the key: the SET of the LOCK
+	// did not go out (Ask returned an error, or Answer.NotRun), and the master has not held the
+	// lock. Then an UNLOCK that comes before the top-up has no key to delete.
 	Unsent  bool
 	MayLand bool // the connection broke with the SET on its way (Answer.MayLand)
-	Lacks   bool // the master has just said that the token does not stand there
+	Lacks   bool // the master has just answered that it does not hold the token
 }
 
-// TopUp makes the lane set the lock on its master as soon as that is well, until the ttl of the
-// lock is over. A token that is being released is left alone. The top-up goes out with the next
-// Flush where the master lacks the token, else at the next tick: a master that has just failed to
-// answer is left alone until then.
+// TopUp makes the lane set the lock on its master as soon as the master votes, until the ttl of
+// the lock ends. It skips a token that is being released. The top-up goes out with the next Flush
+// if the master lacks the token, else at the next tick: a master that has just failed to answer
+// gets a pause until then.
 func (l *Lane) TopUp(t TopUp) {
 	now := time.Now()
 	if t.Until.Sub(now) < minTopUp && !t.MayLand {
@@ -93,8 +93,8 @@ func (t *TopUp) repair() repair {
 	return repair{op: op, unsent: t.Unsent, voters: t.Voters, voted: t.Voted, until: t.Until, lives: t.TTL, drop: t.Until}
 }
 
-// keepLocked keeps a repair, and returns the one that is now pending for its token; nil if there are
-// too many.
+// keepLocked keeps a repair, and returns the one that is now pending for its token; nil if there
+// are too many.
 func (l *Lane) keepLocked(r repair) *repair {
 	pending, dropped := l.repairs.put(r)
 	if dropped && l.status.countDropped() {
@@ -114,9 +114,9 @@ func (l *Lane) Owes(t wire.TokenAt) bool {
 	return l.conn.justReleased(t)
 }
 
-// NotOursAt adds to a release that is owed which masters answered the UNLOCK with "not ours". If
-// it turns out to come late, the host is told of them. sent: the master may have carried the
-// release out by now; owed: it has not answered.
+// NotOursAt adds to a pending release which masters answered the UNLOCK with "not ours". If the
+// release comes late, the lane passes them to Host.ReleasedLate. sent: the master may have carried
+// the release out by now; owed: it has not answered.
 func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (sent, owed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

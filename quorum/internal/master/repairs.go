@@ -31,7 +31,7 @@ type repair struct {
 	unsent bool          // TopUp: no SET of the token was ever sent to this master
 	maybe  bool          // the connection broke while it was on it: it may have been carried out
 	alone  bool          // it goes out in its own packet: see entry
-	until  time.Time     // TopUp: when the ttl of the lock is over; Release: until when the key stays closed
+	until  time.Time     // TopUp: when the ttl of the lock ends; Release: until when the key stays closed
 	lives  time.Duration // how long the key can live once it has landed
 	drop   time.Time     // when the repair is pointless; zero while a SET of the token may still land
 	but    uint64        // Release: the masters that answered the UNLOCK with "not ours"
@@ -46,8 +46,8 @@ type repair struct {
 // ends reports whether the repair ends a lock.
 func (r *repair) ends() bool { return r.op.Kind != wire.TopUp }
 
-// repairs are the repairs of a lane, one for each token at a key. They are found by a table of
-// their own, as every UNLOCK passes here: a map with strings as keys costs several times as much.
+// repairs are the repairs of a lane, one for each token at a key. Every UNLOCK looks here, so a
+// hash table finds them: a map with strings as keys costs several times as much.
 type repairs struct {
 	buckets []*repair // up to maxBuckets, grows with the repairs; none before the first
 	seed    maphash.Seed
@@ -115,11 +115,11 @@ func (r *repair) find(t wire.TokenAt) *repair {
 	return r
 }
 
-// put adds r and returns the repair of the token that stands now. A Release replaces a Fade, and
-// both replace a TopUp, never the other way round. Where two repairs become one, that is kept for
-// the longer of both times. dropped reports that there was no room: either r was dropped, and
-// stands is nil, or a top-up was, to make room for a release.
-func (s *repairs) put(r repair) (stands *repair, dropped bool) {
+// put adds r and returns the repair that is now pending for the token. A Release replaces a Fade,
+// and both replace a TopUp, never the other way round. Where two repairs become one, that is kept
+// for the longer of both times. dropped reports that there was no room: either r was dropped, and
+// pending is nil, or a top-up was, to make room for a release.
+func (s *repairs) put(r repair) (pending *repair, dropped bool) {
 	if s.n >= len(s.buckets) && len(s.buckets) < maxBuckets {
 		s.grow()
 	}
@@ -135,12 +135,12 @@ func (s *repairs) put(r repair) (stands *repair, dropped bool) {
 		s.remove(s.topUps.oldest)
 		dropped = true
 	}
-	stands = spares.Get().(*repair)
-	*stands = r
-	stands.next, *r.bucket = *r.bucket, stands
-	s.listOf(stands).push(stands)
+	pending = spares.Get().(*repair)
+	*pending = r
+	pending.next, *r.bucket = *r.bucket, pending
+	s.listOf(pending).push(pending)
 	s.n++
-	return stands, dropped
+	return pending, dropped
 }
 
 // merge makes r and the repair old of the same token one.
@@ -160,7 +160,7 @@ func (s *repairs) merge(old *repair, r repair) {
 		r.op.Kind, r.op.TTL, r.until, r.state = wire.Release, old.op.TTL, old.until, old.state
 	}
 	if old.op.Kind == wire.Release && r.op.TTL == 0 {
-		r.op.TTL, r.until = old.op.TTL, old.until // it stays closed, whoever releases it once more
+		r.op.TTL, r.until = old.op.TTL, old.until // a second release does not open it
 	}
 	if !r.ends() {
 		r.voters &= old.voters // one that granted and was filled since is no voter any more
@@ -190,7 +190,8 @@ func (s *repairs) remove(r *repair) {
 }
 
 // failed notes that the master answered r with an error. It has then answered the SET in front of
-// r as well, so the key lives no longer than its ttl from here. Others are tried before r comes again.
+// r as well, so the key lives no longer than its ttl from here. Others are tried before r comes
+// again.
 func (s *repairs) failed(r *repair, now time.Time) {
 	list := s.listOf(r)
 	list.cut(r)
@@ -230,9 +231,10 @@ func (s *repairs) connLost() {
 	}
 }
 
-// fenced starts the clocks after a barrier: nothing that was sent before it can land any more. It
-// drops the top-ups whose lock has run out, and returns those that may have landed late: they may
-// outlive their lock. They are not released, as another proxy may have extended the lock.
+// fenced starts the clocks after a barrier: commands that were sent before it can no longer land.
+// It drops the top-ups of locks that have expired, and returns the ones that may have landed late:
+// they may outlive their lock. It does not release them because another proxy may have extended
+// the lock.
 func (s *repairs) fenced(now time.Time) (landed []wire.TokenAt) {
 	for r := range s.all {
 		mayHaveLanded := r.drop.IsZero()

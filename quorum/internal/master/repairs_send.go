@@ -6,12 +6,11 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// maxAlone is how many repairs that need a packet of their own go out at a tick. They leave room in
-// the queue, even if a client unlocks forbidden keys all the time.
+// maxAlone is how many repairs that need a packet of their own go out at a tick. They leave room
+// in the queue, even if a client unlocks forbidden keys all the time.
 const maxAlone = maxUnanswered / 4
 
-// sendAll queues the repairs that are idle, as far as there is room, and those that failed if the
-// caller says so.
+// sendAll queues the idle repairs while there is room, also the failed ones if the caller says so.
 func (s *repairs) sendAll(st *status, q *queue, now time.Time, failed bool) {
 	s.backlog = false
 	alone := 0
@@ -41,7 +40,7 @@ func (s *repairs) sendRelease(st *status, q *queue, op wire.Op, r *repair, to Re
 	if !st.votes {
 		to = nil
 	}
-	if op.Kind == wire.Release && r != nil && r.op.TTL > 0 { // the key stays closed, whichever release comes first
+	if op.Kind == wire.Release && r != nil && r.op.TTL > 0 { // the key stays closed after any of the releases
 		op.TTL = max(time.Until(r.until).Truncate(time.Millisecond), 0)
 	}
 	if err := st.refusal(op.Kind, q.n); err != nil {

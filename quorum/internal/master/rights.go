@@ -7,10 +7,10 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// needed lists the commands of the scripts, with INFO and EVALSHA, which a lane sends itself. A master
-// that lacks one of these rights is refused. The commands change no key: XX wants one that exists, as
-// $lock never does, or arguments are invalid. Redis checks rights before arguments, memory and role,
-// so a trial also works on a full or read-only master.
+// needed lists the commands of the scripts, with INFO and EVALSHA, which a lane sends itself. A
+// master that lacks one of these rights is refused. The commands change no key: XX wants one that
+// exists, as $lock never does, or arguments are invalid. Redis checks rights before arguments,
+// memory and role, so a trial also works on a full or read-only master.
 //
 // trial.commands replaces words that begin with a $.
 var needed = []string{
@@ -41,8 +41,9 @@ var needed = []string{
 	"DEL $lock $hash $intent",
 }
 
-// useful lists what the scripts can do without. Waiters learn of releases late if lockproxy may not
-// publish. $key is a key with the prefix of locks, where an ACL may allow some keys only.
+// useful lists the commands that the scripts can do without. Waiters learn of releases late if
+// lockproxy may not publish. $key is a key with the prefix of locks, where an ACL may allow some
+// keys only.
 var useful = []string{
 	"PUBSUB NUMSUB $released",
 	"PUBLISH $released 0",
@@ -50,8 +51,8 @@ var useful = []string{
 	"SETRANGE $key -1 0",
 }
 
-// trial collects the rights that the master's ACL does not give to the lane's user, in the words of
-// ACL SETUSER: +zadd, ~lockproxy:*.
+// trial collects the rights that the master's ACL does not give to the lane's user, in the words
+// of ACL SETUSER: +zadd, ~lockproxy:*.
 type trial struct {
 	lacks  []string // needed
 	misses []string // useful

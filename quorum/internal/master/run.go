@@ -94,8 +94,9 @@ func (s *supervisor) connect(ctx context.Context) (served bool, err error) {
 	return served, err
 }
 
-// supervise says what comes before new work, and then watches over the connection: a PING and a
-// probe each second, and whenever somebody wants a probe. It returns when the connection is over.
+// supervise sends the handshake and the missed releases, and then watches over the connection: it
+// sends a PING and a probe each second, and a probe on demand. It returns when the connection
+// ends.
 func (s *supervisor) supervise(ctx context.Context, c *conn) (served bool, err error) {
 	if err = s.handshake(ctx, c); err == nil {
 		err = s.replay(ctx, c)

@@ -8,8 +8,8 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// Send sends one command, as package wire encodes it, to a master that is connected, whether it
-// votes or not. done is told the reply, which is good until done returns; err is set for an error
+// Send sends one command, encoded by package wire, to a master that is connected, whether it votes
+// or not. It calls done with the reply, which is good until done returns; err is set for an error
 // reply, too, and without a reply r is nil. done must not block. An error of Send is the reason
 // why the lane did not take the command: then done is not called.
 func (l *Lane) Send(request []byte, done func(r *wire.Reply, err error)) error {

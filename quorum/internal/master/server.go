@@ -8,9 +8,9 @@ import (
 	"lockproxy/quorum/internal/clock"
 )
 
-// server is the evidence about the server at the other end of a lane: who it is, under which record
-// it votes, and what its clock and its role have shown. It outlives a connection. Times are of the
-// lane's clock.
+// server is the evidence about the server at the other end of a lane: who it is, under which
+// record it votes, and what its clock and its role have shown. It outlives a connection. Times are
+// of the lane's clock.
 type server struct {
 	facts  admission.Facts // as it said last
 	record string          // the master votes under it; empty for any
@@ -85,7 +85,8 @@ func (s *server) noteClock(sent, received, says time.Duration) bool {
 	if !s.offset.Stepped(s.facts.RunID, sent, received, says, s.asleep) {
 		return s.stepped
 	}
-	// Reading the suspended time takes two system calls, so it is read only if it may explain a step.
+	// Reading the suspended time takes two system calls, so it is read only if it may explain a
+	// step.
 	asleep := clock.Suspended()
 	s.until -= asleep - s.asleep
 	s.asleep = asleep

@@ -39,8 +39,8 @@ func bare(c net.Conn) net.Conn {
 	return c
 }
 
-// keepLinger makes the coming Close of c deliver what was written. It is only for the orderly end,
-// where every SET is followed by its release.
+// keepLinger makes the coming Close of c deliver the written bytes. It is only for the orderly
+// end, where every SET is followed by its release.
 func keepLinger(c net.Conn) {
 	if tcp, ok := bare(c).(interface{ SetLinger(seconds int) error }); ok {
 		_ = tcp.SetLinger(-1)

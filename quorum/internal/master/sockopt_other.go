@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// setUserTimeout has no counterpart here; linger 0 alone drops what a dead lane had not delivered.
+// setUserTimeout has no counterpart here; linger 0 alone drops the bytes that a dead lane has not
+// delivered.
 func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }
 
 // unreadOf returns nil: this system is not asked.

@@ -141,8 +141,8 @@ func (s *status) snapshot() stat.Master {
 	return m
 }
 
-// noteWarning keeps the topic of a reason before it is logged, and reports whether the last one had
-// the same topic.
+// noteWarning keeps the topic of a reason before it is logged, and reports whether the last one
+// had the same topic.
 func (s *status) noteWarning(topic string) bool {
 	known := s.warned == topic
 	s.warned = topic

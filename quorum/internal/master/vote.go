@@ -10,9 +10,9 @@ import (
 	"lockproxy/stat"
 )
 
-// Admit makes the master vote under record, empty for any, with operations that are sent until that
-// time, zero for ever. It does nothing on another connection than conn, nor while a probe is under
-// way: the lane may have begun that because it knows more.
+// Admit makes the master vote under record, empty for any, with operations that are sent until
+// that time, zero for ever. It has no effect on another connection than conn, nor while a probe is
+// under way: the lane may have begun that because it knows more.
 func (l *Lane) Admit(conn uint64, record string, until time.Time) {
 	l.mu.Lock()
 	if !l.conn.is(conn) || !l.status.votes && l.server.probing {
@@ -34,8 +34,8 @@ func (l *Lane) Admit(conn uint64, record string, until time.Time) {
 	l.ready.close()
 }
 
-// Exclude keeps the master out of the vote for a reason. It does nothing on another connection than
-// conn. brief says that the reason is not worth a line in the log and will soon be another.
+// Exclude keeps the master out of the vote for a reason. It has no effect on another connection
+// than conn. brief says that the reason is not worth a line in the log and will soon be another.
 func (l *Lane) Exclude(conn uint64, s stat.State, reason error, brief bool) {
 	l.mu.Lock()
 	if !l.conn.is(conn) {
@@ -59,8 +59,8 @@ func (l *Lane) Exclude(conn uint64, s stat.State, reason error, brief bool) {
 	l.ready.close()
 }
 
-// Forgive makes the lane forget the steps of the clock and the former role of a master that has been
-// put in quarantine.
+// Forgive makes the lane forget the steps of the clock and the former role of a master that has
+// been put in quarantine.
 func (l *Lane) Forgive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

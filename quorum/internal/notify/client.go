@@ -15,11 +15,11 @@ import (
 	"lockproxy/quorum/internal/master"
 )
 
-// silence is how long dialling may take, and how long a master may say nothing.
+// silence is the time limit for dialling, and for a master that sends no bytes.
 const silence = 2 * time.Second
 
-// Client is a client of go-redis on one connection, for what must not go over a lane. It never has
-// another connection and sends nothing twice: when the connection breaks, every call fails.
+// Client is a client of go-redis on one connection, for commands that must not go over a lane. It
+// never reconnects or retries: when the connection breaks, every call fails.
 type Client struct {
 	*redis.Client
 	conn net.Conn
@@ -27,7 +27,7 @@ type Client struct {
 }
 
 // Dial connects to a master. When ctx ends, the connection closes and every call returns. The
-// error is a reason, as those of package master. Whoever calls Dial calls Close.
+// error is a reason like those of package master. The caller must call Close.
 func Dial(ctx context.Context, o *master.Options) (*Client, error) {
 	limited, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
@@ -61,7 +61,7 @@ func (c *Client) Close() error {
 	return c.Client.Close()
 }
 
-// Reason turns an error of a Client into a reason, as package master words them.
+// Reason turns an error of a Client into a reason like those of package master.
 func Reason(err error) error {
 	if said, ok := errors.AsType[redis.Error](err); ok {
 		return &master.AnswerError{Text: plain.Short(said.Error())}

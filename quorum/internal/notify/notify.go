@@ -1,6 +1,6 @@
-// Package notify tells of releases: each master publishes the release of a key to those who
-// subscribe to the channel of the key. One connection to each master carries the subscriptions to
-// all channels. It is there while somebody watches a channel.
+// Package notify announces releases: each master publishes the release of a key to the subscribers
+// of the key's channel. One connection to each master carries the subscriptions to all channels.
+// It is open while a channel has watchers. [Subscriptions.Subscribe] adds one.
 package notify
 
 import (
@@ -13,7 +13,7 @@ import (
 	"lockproxy/quorum/internal/master"
 )
 
-// Master is what this package needs of a master.
+// Master names a master and the way to it.
 type Master struct {
 	Name     string // for the log
 	Options  *master.Options
@@ -41,8 +41,8 @@ type Subscriptions struct {
 	topics      map[string]*topic // by channel: with watchers, or with a subscription at a master
 }
 
-// New starts a subscriber for each master. None connects before the first Subscribe. Whoever calls
-// New calls Close.
+// New starts a subscriber for each master. None connects before the first Subscribe. The caller
+// must call Close.
 func New(o Options) *Subscriptions {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Subscriptions{opts: o, cancel: cancel, closed: ctx.Done(), topics: make(map[string]*topic)}
@@ -56,19 +56,19 @@ func New(o Options) *Subscriptions {
 }
 
 // Close ends all connections and waits for the goroutines. A later Subscribe returns at once and
-// tells nothing.
+// never calls released.
 func (s *Subscriptions) Close() {
 	s.cancel()
 	s.wg.Wait()
 }
 
 // Subscribe calls released with the message of every release that a master publishes to channel.
-// It calls released with "" where a message may have been missed: when a lost subscription is made
+// It calls released with "" if a message may have been missed: when a lost subscription is made
 // anew, and when a master confirms after Subscribe has returned without a majority. The calls come
 // from other goroutines. released must not block; one more call may come shortly after stop.
 //
 // Subscribe returns when a majority of the masters has confirmed the subscription, after
-// Options.Timeout, or when ctx ends. In each case the subscription stands, or is still being made,
+// Options.Timeout, or when ctx ends. In each case the subscription lasts, or is still being made,
 // until stop is called. stop returns at once and may be called more than once.
 //
 // Watchers of one channel share its subscriptions.
@@ -121,14 +121,14 @@ func (s *Subscriptions) remove(w *watcher) {
 	}
 }
 
-// changedLocked tells the subscribers that t has got its first watcher, or lost its last.
+// changedLocked wakes the subscribers after t got its first watcher, or lost its last.
 func (s *Subscriptions) changedLocked(t *topic) {
 	for _, b := range s.subscribers {
 		b.changedLocked(t)
 	}
 }
 
-// tidyLocked forgets t if nothing is left of it.
+// tidyLocked deletes t if it is empty.
 func (s *Subscriptions) tidyLocked(t *topic) {
 	if t.empty() {
 		delete(s.topics, t.channel)
@@ -142,17 +142,17 @@ func (s *Subscriptions) idle() bool {
 	return len(s.topics) == 0
 }
 
-// tell calls those watchers of a channel that who returns, with what a master has published, or
-// with "" where it has answered a SUBSCRIBE or an UNSUBSCRIBE.
-func (s *Subscriptions) tell(channel, id string, who func(t *topic) []*watcher) {
+// notify calls the watchers of a channel that who returns: with the message that a master has
+// published, or with "" after it has answered a SUBSCRIBE or an UNSUBSCRIBE.
+func (s *Subscriptions) notify(channel, id string, who func(t *topic) []*watcher) {
 	s.mu.Lock()
-	var told []*watcher
+	var watchers []*watcher
 	if t := s.topics[channel]; t != nil {
-		told = who(t)
+		watchers = who(t)
 		s.tidyLocked(t)
 	}
 	s.mu.Unlock()
-	for _, w := range told {
+	for _, w := range watchers {
 		w.released(id)
 	}
 }

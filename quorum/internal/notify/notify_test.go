@@ -207,7 +207,7 @@ func TestAgainBeforeUnsubscribe(t *testing.T) {
 			t.Errorf("sends %v %v, want %s", on, off, want)
 		}
 	}
-	confirm := func() { s.tell("job", "", func(t *topic) []*watcher { return t.confirmed(0) }) }
+	confirm := func() { s.notify("job", "", func(t *topic) []*watcher { return t.confirmed(0) }) }
 	w := s.add("job", nil)
 	sends("[job] []")
 	confirm()

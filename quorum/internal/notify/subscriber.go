@@ -19,10 +19,10 @@ const (
 	minPause    = 20 * time.Millisecond
 	maxPause    = time.Second      // between connections
 	steadyAfter = time.Second      // a connection that lived so long is followed by minPause
-	keepFor     = 10 * time.Second // a connection that nobody needs lives on for half of this, or all
+	keepFor     = 10 * time.Second // an unused connection stays open for half of this, or all
 )
 
-// errUnused ends a connection that nobody needs.
+// errUnused ends an unused connection.
 var errUnused = errors.New("is not needed")
 
 // subscriber keeps the subscriptions at one master.
@@ -33,7 +33,8 @@ type subscriber struct {
 	wake   chan struct{} // capacity 1: dirty has something, or a topic is new
 	warned string        // what run has logged last
 
-	// Topics to be compared with what was sent. nil without a connection. Guarded by subs.mu.
+	// Topics to compare with the commands that were sent. nil without a connection. Guarded by
+	// subs.mu.
 	dirty map[*topic]struct{}
 }
 
@@ -81,7 +82,8 @@ func (b *subscriber) run(ctx context.Context) {
 	}
 }
 
-// complain logs why messages are missed. What a master refuses only the operator can change.
+// complain logs why messages are missed. It warns of a refusal, which only the operator can
+// change.
 func (b *subscriber) complain(err error) {
 	fields := []zap.Field{zap.String("master", b.master.Name), zap.Error(err)}
 	if said, ok := errors.AsType[*master.AnswerError](err); ok && said.Text != b.warned {
@@ -205,8 +207,8 @@ func (b *subscriber) takeDirty() (on, off []string) {
 	return on, off
 }
 
-// receive takes what the master says, until the connection breaks. It sends PING into silence, and
-// more silence ends the connection.
+// receive reads messages until the connection breaks. It sends PING after a silence, and a second
+// silence ends the connection.
 func (b *subscriber) receive(ctx context.Context, pubsub *redis.PubSub) error {
 	for pinged := false; ; {
 		got, err := goredis.Receive(ctx, pubsub, silence)
@@ -222,9 +224,9 @@ func (b *subscriber) receive(ctx context.Context, pubsub *redis.PubSub) error {
 		pinged = false
 		switch got := got.(type) {
 		case *redis.Message:
-			b.subs.tell(got.Channel, got.Payload, (*topic).all)
+			b.subs.notify(got.Channel, got.Payload, (*topic).all)
 		case *redis.Subscription:
-			b.subs.tell(got.Channel, "", func(t *topic) []*watcher { return t.confirmed(b.index) })
+			b.subs.notify(got.Channel, "", func(t *topic) []*watcher { return t.confirmed(b.index) })
 		}
 	}
 }

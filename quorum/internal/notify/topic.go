@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// topic is a channel and those who watch it. Subscriptions.mu guards it.
+// topic is a channel and its watchers. Subscriptions.mu guards it.
 type topic struct {
 	channel  string
 	watchers map[*watcher]struct{}
@@ -33,13 +33,13 @@ const (
 type subscription struct {
 	sent      int  // commands since the connection began; the last was SUBSCRIBE if this is odd
 	confirmed int  // answers
-	missed    bool // it stood on an earlier connection, and does not yet stand on this one
+	missed    bool // it was confirmed on an earlier connection, and is not yet on this one
 }
 
 func (s *subscription) on() bool     { return s.sent%2 == 1 }
-func (s *subscription) stands() bool { return s.on() && s.confirmed == s.sent }
+func (s *subscription) active() bool { return s.on() && s.confirmed == s.sent }
 
-// wanted reports whether masters are to tell of t.
+// wanted reports whether t needs subscriptions.
 func (t *topic) wanted() bool { return len(t.watchers) > 0 }
 
 // empty reports whether t has no watcher, and no master has or will get a subscription.
@@ -51,9 +51,9 @@ func (t *topic) empty() bool {
 func (t *topic) confirmed(master int) (missed []*watcher) {
 	s := &t.at[master]
 	if s.confirmed == s.sent {
-		return nil // an answer to nothing
+		return nil // an unexpected answer
 	}
-	if s.confirmed++; !s.stands() {
+	if s.confirmed++; !s.active() {
 		return nil
 	}
 	for w := range t.watchers {
@@ -66,15 +66,15 @@ func (t *topic) confirmed(master int) (missed []*watcher) {
 	return missed
 }
 
-// assure tells w if a majority has confirmed.
+// assure closes w.sure if a majority has confirmed.
 func (t *topic) assure(w *watcher) {
-	standing := 0
+	active := 0
 	for i := range t.at {
-		if t.at[i].stands() {
-			standing++
+		if t.at[i].active() {
+			active++
 		}
 	}
-	if standing > len(t.at)/2 && w.state != assured {
+	if active > len(t.at)/2 && w.state != assured {
 		w.state = assured
 		close(w.sure)
 	}
@@ -83,7 +83,7 @@ func (t *topic) assure(w *watcher) {
 // disconnected notes that the connection to master is gone.
 func (t *topic) disconnected(master int) {
 	s := &t.at[master]
-	*s = subscription{missed: s.missed || s.stands()}
+	*s = subscription{missed: s.missed || s.active()}
 }
 
 func (t *topic) all() []*watcher { return slices.Collect(maps.Keys(t.watchers)) }

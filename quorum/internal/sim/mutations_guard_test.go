@@ -34,7 +34,7 @@ var guardMutations = []mutation{
 	{name: "the count goes on when the mark has changed", finds: exclusion, edits: []edit{
 		{file: admGuard, old: "	case m.mark.runID != m.rec.runID || m.mark.admission != m.rec.admission:\n",
 			new: "	case m.mark.since.IsZero():\n"},
-		{file: admGuard, old: "			m.mark = standing{}\n", new: ""},
+		{file: admGuard, old: "			m.mark = seenMark{}\n", new: ""},
 	}},
 	{name: "counters are not raised before a master votes again", finds: order, edits: []edit{
 		{file: admCounters, old: "	c.Floor = max(c.Floor, top, g.o.Floor.Top())\n", new: "	c.Floor = 0\n"},
@@ -69,8 +69,8 @@ var guardMutations = []mutation{
 			new: "	if last := at[0]; last.Before(own) {\n"},
 	}},
 	{name: "other masters do not learn of a mark", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
-		{file: admKnown, old: "	if g.o.Mode == Off || !e.intact[i] || m.telling",
-			new: "	if true || m.telling"},
+		{file: admKnown, old: "	if g.o.Mode == Off || !e.intact[i] || m.learning",
+			new: "	if true || m.learning"},
 		{file: admQuarantine, old: "	case g.o.Mode == Off || m.rec.override || m.mark.few && g.o.Mode == On:\n",
 			new: "	case true:\n"},
 		{file: admEvaluate, old: "	case hand < g.majority():\n", new: "	case true:\n"},
@@ -117,7 +117,7 @@ var guardMutations = []mutation{
 			new: "	return min(1, len(e.g.masters)-1)\n"},
 	}},
 	{name: "the wait begins with the mark", room: admRoom, test: "TestStorm", finds: second, edits: []edit{
-		{file: admQuarantine, old: "	until = m.mark.toldAt\n", new: "	until = m.mark.since\n"},
+		{file: admQuarantine, old: "	until = m.mark.learnedAt\n", new: "	until = m.mark.since\n"},
 	}},
 	{name: "the wait leaves no time for older probes", room: admRoom, test: "TestOlderProbe", finds: second,
 		edits: []edit{
