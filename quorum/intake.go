@@ -28,7 +28,7 @@ type intake struct {
 	look     deadline // when to look again whether lanes have room
 }
 
-// enter reports whether a may ask the masters now. Otherwise a waits until the intake calls next;
+// enter reports whether a may ask the masters now. Otherwise a waits until it gets an eventPlace;
 // ends says that it must not wait, because the proxy is ending. With again, a has asked before, and
 // goes before all that have not.
 func (n *intake) enter(a *acquisition, again bool) (starts, ends bool) {
@@ -63,7 +63,7 @@ func (n *intake) drain() {
 		if waits == nil {
 			return
 		}
-		waits.refuse(ErrEnding)
+		waits.handle(&event{kind: eventDrain})
 	}
 }
 
@@ -108,7 +108,7 @@ func (n *intake) start() {
 		n.unlinkLocked(a)
 		n.running++
 		n.mu.Unlock()
-		a.next()
+		a.handle(&event{kind: eventPlace})
 		n.mu.Lock()
 	}
 	n.starting, ended = false, true
