@@ -14,20 +14,20 @@ import (
 //
 // It is steps 1 to 5, except that step 2 asks all masters at once instead of in turn and that step
 // 3 ends as soon as it is certain. When several clients split the vote it tries again a few times,
-// each time with another token and after a random delay. A key that stands on a master in any form
-// is a refusal.
+// each time with another token and after a random delay. A master refuses if the key exists there
+// in any form.
 //
 // It may have to wait until it can be sent, in order of arrival, at most r.Patience. Until then it
-// has no token and costs the masters nothing; what is said here of time begins when it is sent. An
-// attempt is undecided for at most a quarter of the ttl and a second. Before, a master no longer
-// counts once it has made no progress for Options.MasterTimeout.
+// has no token and sends no request; all times below count from the moment it is sent. An attempt
+// takes at most a quarter of the ttl, and at most a second. A master that makes no progress for
+// Options.MasterTimeout stops counting earlier.
 //
 // The ttl goes out in whole milliseconds, rounded down. The validity returned is positive: ttl
 // less the time spent asking since the granting attempt began, less 1% of ttl, less 2ms, measured
 // on the monotonic clock, time suspended included.
 //
-// After an error nothing is granted: every master has been asked to release (step 5), or will be
-// as soon as it can be reached, also when ctx has ended. Errors: ErrHeld (as *HeldError),
+// After an error the caller holds no lock: every master has been asked to release (step 5), or
+// will be as soon as it can be reached, also when ctx has ended. Errors: ErrHeld (as *HeldError),
 // ErrNoQuorum (as *NoQuorumError), ErrBusy (as *BusyError), ErrEnding, ErrLate, ErrFence,
 // ErrInvalidTTL, ErrInvalidRequest, or context.Cause(ctx) if the caller gave up first.
 //
@@ -56,7 +56,7 @@ func (q *Quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 	return a.handOver(got.lease, got.err)
 }
 
-// handOver takes the validity anew: the caller may have woken up late.
+// handOver computes the validity again, because the caller may have woken up late.
 func (a *acquisition) handOver(lease Lease, err error) (Lease, error) {
 	if err != nil {
 		return Lease{}, err
@@ -73,12 +73,12 @@ func (a *acquisition) handOver(lease Lease, err error) (Lease, error) {
 }
 
 // AcquireAsync is Acquire for a caller that must not block: it calls done once with what Acquire
-// returns, from any goroutine or event loop, perhaps before it returns. What it asks goes out with
+// returns, from any goroutine or event loop, perhaps before it returns. The requests go out with
 // the next Flush.
 //
-// If the acquire has to wait until it can be sent, leave gives it up, for a client that has left: it
-// reports whether no attempt of the acquire was under way, and then done is not called. Otherwise
-// leave is nil.
+// If the acquire has to wait until it can be sent, leave gives it up, for a client that has left:
+// it reports whether no attempt of the acquire was under way, and then done is not called.
+// Otherwise leave is nil.
 func (q *Quorum) AcquireAsync(r Request, done func(Lease, error)) (leave func() bool) {
 	a := q.acquire(r, done)
 	a.mu.Lock()
@@ -89,6 +89,7 @@ func (q *Quorum) AcquireAsync(r Request, done func(Lease, error)) (leave func() 
 	return func() bool { return a.handle(&event{kind: eventWithdraw}) }
 }
 
+// acquire starts an acquisition, which calls done once unless the caller leaves.
 func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
 	a := &acquisition{q: q, r: r, done: done, patience: cmp.Or(r.Patience, q.opts.QueueTimeout)}
 	q.enter()
@@ -102,7 +103,7 @@ func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
 		return a
 	}
 	a.r.Key = q.opts.KeyPrefix + r.Key
-	a.counter = wire.Slot(a.r.Key)
+	a.counter = wire.CounterOf(a.r.Key)
 	for _, key := range r.Keys {
 		a.more = append(a.more, q.opts.KeyPrefix+key)
 	}
@@ -111,19 +112,19 @@ func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
 	return a
 }
 
-// maxIntent bounds how long those who hold a lock are joined by nobody after somebody has asked who
-// waits. It asks again before: see pollEvery in commands/internal/queue.
+// maxIntent is the longest lifetime of an intent. A client that still waits renews it earlier: see
+// pollEvery in commands/internal/queue.
 const maxIntent = 1500 * time.Millisecond
 
-// terms are those of the next attempt. The slots that are tried first are random: those that ask
-// at once would meet at the same slot otherwise.
+// terms returns the terms of the next attempt. The slots that masters try first are random:
+// otherwise clients that ask at the same time would compete for one slot.
 func (a *acquisition) terms() *wire.Terms {
 	if a.r.Mode == Exclusive && a.more == nil && a.r.Waits <= 0 {
 		return nil
 	}
 	t := &wire.Terms{Mode: a.r.Mode, Limit: a.r.Limit, More: a.more, Waits: min(a.r.Waits, maxIntent)}
 	for _, key := range a.more {
-		t.Slots = append(t.Slots, wire.Slot(key))
+		t.Counters = append(t.Counters, wire.CounterOf(key))
 	}
 	if a.r.Mode == Limited {
 		for i := range t.Try {
@@ -133,7 +134,7 @@ func (a *acquisition) terms() *wire.Terms {
 	return t
 }
 
-// wholeTTL is ttl in whole milliseconds, or ErrInvalidTTL.
+// wholeTTL returns ttl in whole milliseconds, or ErrInvalidTTL.
 func (q *Quorum) wholeTTL(ttl time.Duration) (time.Duration, error) {
 	whole := ttl.Truncate(time.Millisecond)
 	if whole <= 0 || whole > q.opts.MaxTTL {

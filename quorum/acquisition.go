@@ -12,7 +12,7 @@ const (
 	stateWaiting    state = iota // for the intake to give it a place
 	stateVoting                  // every master was asked to grant the key: steps 2 and 3
 	statePausing                 // after a split vote
-	stateConfirming              // a majority granted, but with different counters: masters are asked to carry the largest
+	stateConfirming              // a majority granted, and masters raise the fence to one number
 	stateLeased                  // final: the caller gets the lease
 	stateFailed                  // final: the caller gets an error, or has given up
 )
@@ -25,23 +25,24 @@ const (
 //	waiting     the intake gives a place                    voting, with a new attempt
 //	            no place in time, Drain, the caller leaves  failed
 //
-//	voting      majority granted, with one number           leased, or failed if no validity is left
-//	            majority granted, with several numbers      confirming
+//	voting      a majority granted with one number          leased, or failed if too late
+//	            a majority granted, numbers differ          confirming
 //	            a master wants to be asked again            voting, with a new attempt
 //	            the vote was split                          pausing
 //	            the key is held, or no majority answered    failed
 //	            the caller leaves                           failed
 //
-//	confirming  majority of all carries the number          leased, or failed if no validity is left
-//	            too few carry it                            failed
+//	confirming  a majority of all carries F                 leased, or failed if too late
+//	            too few carry F                             failed
 //	            the caller leaves                           failed
 //
 //	pausing     the pause ends                              waiting, before new acquisitions
 //	            Drain, the caller leaves                    failed
 //
-// An answer or a deadline that makes no majority certain changes no state. An attempt that ends
-// without a lease is released on every master (step 5). After a lease, masters that answer late are
-// checked or topped up.
+// F is the largest number that a master counted. "Too late" means that no validity is left (step
+// 4). An answer or a deadline that does not make the result certain changes no state. An attempt
+// that ends without a lease is released on every master (step 5). After a lease, masters that
+// answer late are checked or topped up.
 type acquisition struct {
 	q        *Quorum
 	r        Request  // with the full key and whole milliseconds
@@ -82,14 +83,15 @@ type event struct {
 	kind    eventKind
 	attempt *attempt // of eventVote, eventConfirm and eventDeadline
 
-	// Of eventVote and eventConfirm: which master gave which answer, and whether another attempt may
-	// get a better one at once.
+	// Of eventVote and eventConfirm: which master gave which answer, and whether another attempt
+	// may get a better one at once.
 	lane     int
 	said     answer
 	askAgain bool
 }
 
-// effects are what follows a transition. They call other code, so the mutex is released first.
+// effects are the actions that follow a transition. They call other code, so they need the mutex
+// released.
 type effects struct {
 	enter  bool // ask the intake for a place again
 	report bool // call done with lease and err
@@ -100,8 +102,8 @@ type effects struct {
 	ran    *attempt // of vacate: the attempt that had the place; nil if it must not be measured
 }
 
-// handle changes the state as an event demands, and carries out the effects. It reports whether the
-// acquisition ended by this event.
+// handle changes the state as an event demands, and carries out the effects. It reports whether
+// the acquisition ended by this event.
 func (a *acquisition) handle(e *event) (ended bool) {
 	a.mu.Lock()
 	then := a.handleLocked(e)
@@ -203,8 +205,8 @@ func (a *acquisition) handleVotingLocked(e *event) effects {
 	return effects{}
 }
 
-// handleConfirmingLocked handles an event in stateConfirming. The deadline may still be that of the
-// first round, which has begun to run.
+// handleConfirmingLocked handles an event in stateConfirming. The deadline may still be that of
+// the first round, which has begun to run.
 func (a *acquisition) handleConfirmingLocked(e *event) effects {
 	t := a.attempt
 	switch e.kind {

@@ -9,9 +9,9 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// attempt is one try to acquire a key: one token, a round of acquires, and a round of raises if the
-// fence has to be confirmed. It lives until the last answer is in, which may be long after the
-// caller has left. Its acquisition decides what becomes of it, and guards it with its mu.
+// attempt is one try to acquire a key: one token, a round of acquires, and a round of raises if
+// the fence has to be confirmed. It lives until the last answer is in, which may be long after
+// the caller has left. Its acquisition holds its state, and guards it with its mu.
 type attempt struct {
 	acq   *acquisition
 	token wire.TokenAt
@@ -44,9 +44,9 @@ func newAttempt(acq *acquisition) *attempt {
 	return a
 }
 
-// op is an operation on the token.
+// op returns an operation on the token.
 func (a *attempt) op(kind wire.Kind) wire.Op {
-	return wire.Op{Kind: kind, TokenAt: a.token, Slot: a.acq.counter, TTL: a.acq.r.TTL, Owner: a.acq.r.Owner,
+	return wire.Op{Kind: kind, TokenAt: a.token, Counter: a.acq.counter, TTL: a.acq.r.TTL, Owner: a.acq.r.Owner,
 		Fence: a.fence, Terms: a.terms}
 }
 
@@ -62,9 +62,9 @@ func (a *attempt) tokens(yield func(wire.TokenAt) bool) {
 	}
 }
 
-// askLocked sends the acquire to all masters at once (step 2), and reports whether that decided. A
-// lane may have filled since the intake looked. A majority is asked all the same: otherwise healthy
-// masters would make a NoQuorumError.
+// askLocked sends the acquire to all masters at once (step 2), and reports whether that decided.
+// A lane may have filled since the intake looked. A majority is asked all the same: otherwise
+// healthy masters would make a NoQuorumError.
 func (a *attempt) askLocked() (decided bool) {
 	q := a.acq.q
 	q.deadlines.set(&a.limit, a.waits.first())
@@ -121,19 +121,20 @@ func (a *attempt) lateVoteLocked(e *event) {
 	}
 }
 
-// raiseFloor raises the floor of counters to the number of a grant. A number over the limit that one
-// master counted may be a fault of its counter and its clock.
+// raiseFloor raises the floor of counters to the number of a grant. A number over the limit that
+// one master counted may be a fault of its counter and its clock.
 func (a *attempt) raiseFloor(said *answer) {
 	if said.state == answerYes && said.fence <= wire.FenceLimit(a.clock.Begun()) {
 		a.acq.q.floor.Raise(said.fence)
 	}
 }
 
-// timeLateLocked tells the lane if its vote was too late to count: it came long after the others had
-// decided, or had failed to. It says nothing of a master if this process was late itself.
+// timeLateLocked reports a vote to its lane as late if it came long after the decision, or after
+// the attempt had failed for lack of votes. It reports no master while this process was late
+// itself.
 func (a *attempt) timeLateLocked(lane int) {
 	q, took := a.acq.q, time.Since(a.clock.Begun())
-	behind := took - a.took
+	delay := took - a.took
 	least := q.opts.MasterTimeout / 2
 	switch {
 	case q.intake.overloaded(): // the lanes are full, and masters are not equally fast
@@ -141,7 +142,7 @@ func (a *attempt) timeLateLocked(lane int) {
 	case a.votes.verdict == noQuorum:
 		least = 0
 	}
-	if behind > least && q.lateness.during(behind) == 0 {
+	if delay > least && q.lateness.during(delay) == 0 {
 		q.lanes[lane].Late(took, true)
 	}
 }
@@ -166,8 +167,8 @@ func (a *attempt) chooseLocked() (confirmed bool) {
 	return !a.acq.q.opts.Fencing || exact >= majority(len(a.votes.answers))
 }
 
-// leaveOtherSlotsLocked takes those who granted another slot than a majority out of the vote. Their
-// slot is released with the others', or changed for the right one.
+// leaveOtherSlotsLocked excludes masters that granted another slot than a majority from the vote.
+// A release or a top-up corrects that slot later.
 func (a *attempt) leaveOtherSlotsLocked() {
 	if !a.votes.slots {
 		return
@@ -179,7 +180,7 @@ func (a *attempt) leaveOtherSlotsLocked() {
 	}
 }
 
-// highest is F, the largest number among the grants, and how many masters granted with it.
+// highest returns F, the largest number among the grants, and how many masters granted with it.
 func highest(votes []answer) (fence uint64, exact int) {
 	for _, v := range votes {
 		switch {
@@ -206,7 +207,8 @@ func (a *attempt) raiseLocked() (decided bool) {
 		switch {
 		case v.state == answerYes && v.fence == a.fence:
 			said.state = answerYes
-		case v.state == answerYes || v.state == answerPending && !a.votes.slots: // or it may grant another slot
+		case v.state == answerYes || v.state == answerPending && !a.votes.slots:
+			// With slots, a master that is pending may grant another slot.
 			if a.acq.q.lanes[i].Ask(op, a) == nil {
 				continue
 			}
@@ -216,7 +218,8 @@ func (a *attempt) raiseLocked() (decided bool) {
 	return decided
 }
 
-// leasedLocked ends the attempt with a lease. Masters that gave no answer are topped up from here on.
+// leasedLocked ends the attempt with a lease. Masters that gave no answer are topped up from here
+// on.
 func (a *attempt) leasedLocked() {
 	a.acq.q.deadlines.cancel(&a.limit)
 	a.acq.q.floor.Raise(a.fence)
@@ -236,14 +239,14 @@ func (a *attempt) completeLocked(lane int) {
 	l, v := a.acq.q.lanes[lane], a.votes.answers[lane]
 	switch {
 	case v.state == answerYes:
-		owed := true
+		releasing := true
 		for t := range a.tokens {
 			if !l.Owes(t) {
-				owed = false
+				releasing = false
 				a.acq.q.checks.add(lane, t, a.voters, keptUntil(a.clock.Begun(), a.acq.r.TTL))
 			}
 		}
-		if !owed && v.fence != a.fence && a.raises.answers == nil {
+		if !releasing && v.fence != a.fence && a.raises.answers == nil {
 			_ = l.Ask(a.op(wire.Raise), nil)
 		}
 	case v.state != answerNo || v.elsewhere:
@@ -258,8 +261,8 @@ func (a *attempt) completeLocked(lane int) {
 	}
 }
 
-// releaseLocked ends the attempt without a lease: it releases the token at every master where the
-// acquire landed, or still may (step 5). Its answers are not waited for.
+// releaseLocked ends the attempt without a lease: it releases the token at every master that the
+// acquire reached, or still may reach (step 5). It does not wait for the answers.
 func (a *attempt) releaseLocked() {
 	a.acq.q.deadlines.cancel(&a.limit)
 	for i, v := range a.votes.answers {
@@ -273,8 +276,9 @@ func (a *attempt) releaseLocked() {
 	}
 }
 
-// freeIn is how soon a majority could grant without a release: the majority-th of the times after
-// which each could, nearest first. Those that granted could at once, as they are being released.
+// freeIn returns how soon a majority could grant without a release: the majority-th shortest of
+// the times after which each master could. A master that granted could at once: it gets a release
+// now.
 func (a *attempt) freeIn() time.Duration {
 	in := make([]time.Duration, 0, len(a.votes.answers))
 	for _, v := range a.votes.answers {

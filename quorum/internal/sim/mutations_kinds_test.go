@@ -50,6 +50,6 @@ var kindMutations = []mutation{
 	}},
 	{name: "a release that keeps counts as done by less than a majority", family: "kept", finds: exclusion,
 		edits: []edit{
-			{file: "release.go", old: "		rule = decideHeld // done is what a majority has closed\n", new: ""},
+			{file: "release.go", old: "		rule = decideHeld // a majority has to close it\n", new: ""},
 		}},
 }

@@ -24,7 +24,7 @@ var roundMutations = []mutation{
 	{name: "write-back to any majority, without comparing our value", family: "fences", finds: order,
 		edits: []edit{
 			{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending && " +
-				"!a.votes.slots: // or it may grant another slot",
+				"!a.votes.slots:",
 				new: "default:"},
 			{file: luaOthers, old: "        if not held then\n          return done\n" +
 				"        elseif type(counters[field]) == 'table' then\n          return counters[field]\n" +
@@ -97,7 +97,7 @@ var roundMutations = []mutation{
 		}},
 	{name: "an UNLOCK is not repeated where a master that was away had not the token", test: "TestReleaseBeforeTopUp",
 		edits: []edit{
-			{file: "release.go", old: "			behind |= 1 << i\n", new: ""},
+			{file: "release.go", old: "			repeat |= 1 << i\n", new: ""},
 		}},
 	{name: "an UNLOCK is not repeated where its answer is on its way", test: "TestReleaseBeforeTopUpOnItsWay",
 		edits: []edit{
