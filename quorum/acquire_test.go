@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"lockproxy/quorum/internal/fake"
-	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
 )
 
@@ -216,13 +215,14 @@ func TestCallerGivesUpAsItIsGranted(t *testing.T) {
 		got := false
 		a := q.acquire(Request{Key: "job", TTL: 10 * time.Second}, func(_ Lease, err error) { got = err == nil })
 		a.mu.Lock()
-		var end ending
-		for i := range 2 { // what two masters are about to say
-			end = a.attempt.takeLocked(i, wire.Acquire, answer{state: answerYes, fence: 1}, false)
+		var then effects
+		for i := range 2 { // the answers that two masters are about to send
+			then = a.handleLocked(&event{kind: eventVote, attempt: a.attempt, lane: i,
+				said: answer{state: answerYes, fence: 1}})
 		}
 		a.mu.Unlock()
-		left := a.giveUp()
-		a.follow(end)
+		left := a.handle(&event{kind: eventGiveUp})
+		a.perform(&then)
 		if left || !got {
 			t.Errorf("gave up: %v, got the lease: %v", left, got)
 		}

@@ -16,10 +16,10 @@ const (
 )
 
 // Admit is the operator's word that a master may join this deployment: name is its
-// MasterOptions.Name, or its address. Where the master carries the record of proxies with other
-// settings it is moved to ours, and nobody votes on it for the larger of both MaxTTL. Where it is
-// in quarantine already, it is admitted at the end of that even without masters that cannot be
-// reached. A master that votes is left as it is.
+// MasterOptions.Name, or its address. If the master carries the record of proxies with other
+// settings, Admit gives it ours, and no proxy counts its vote for the larger of both MaxTTL. If it
+// is in quarantine already, it is admitted at the end of that even without masters that cannot be
+// reached. Admit does not change a master that votes.
 //
 // Errors: ErrNoSuchMaster; a MasterError that says why the master cannot be moved;
 // context.Cause(ctx). Safe for concurrent use.
@@ -55,9 +55,9 @@ func (q *Quorum) admit(ctx context.Context, i int) error {
 		if !ok {
 			return master.Answered(&r)
 		}
-		q.guard.mu.Lock()
-		c, change, err := q.guard.g.Adopt(i, said, time.Now())
-		q.guard.mu.Unlock()
+		q.members.mu.Lock()
+		c, change, err := q.members.rules.Adopt(i, said, time.Now())
+		q.members.mu.Unlock()
 		if err != nil || !change {
 			return err
 		}

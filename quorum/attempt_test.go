@@ -175,7 +175,7 @@ func TestHeldErrorFree(t *testing.T) {
 					}
 				}
 				free := make(chan time.Duration, 1)
-				a := newAttempt(&acquisition{q: q, r: Request{Key: "lock:job", TTL: time.Second}, stage: stageOver})
+				a := newAttempt(&acquisition{q: q, r: Request{Key: "lock:job", TTL: time.Second}, state: stateFailed})
 				a.acq.mu.Lock()
 				a.askLocked()
 				a.acq.mu.Unlock()
@@ -183,7 +183,7 @@ func TestHeldErrorFree(t *testing.T) {
 				synctest.Wait()
 				a.acq.mu.Lock()
 				free <- a.freeIn()
-				a.failLocked()
+				a.releaseLocked()
 				a.acq.mu.Unlock()
 				q.Flush()
 				if got := <-free; got != c.want*time.Second {

@@ -131,7 +131,7 @@ func (s *sim) quorumOf(reach int) *Quorum {
 	})
 }
 
-// at returns what a master has at a key.
+// at returns the value of a key on a master.
 func at(m *fake.Master, key string) (l fake.Lock, stands bool) {
 	m.Set(func() { l, stands = m.Lock(key) })
 	return l, stands
@@ -160,7 +160,7 @@ func answering(m *fake.Master, name, text string) {
 				if text == "" || op.Name != name || op.Key != c.Key() {
 					continue
 				}
-				// A packet may also have a release of that key, which sets nothing.
+				// A packet may also have a release of that key, which does not set it.
 				ours := func(arg string) bool { return strings.HasPrefix(arg, op.Secret()) }
 				if name != "acquire" || slices.ContainsFunc(c.Args, ours) {
 					return strings.TrimSpace(text[1:])
@@ -171,7 +171,7 @@ func answering(m *fake.Master, name, text string) {
 	})
 }
 
-func field(key string) string { return strconv.Itoa(int(wire.Slot(key))) }
+func field(key string) string { return strconv.Itoa(int(wire.CounterOf(key))) }
 
 func setCounter(m *fake.Master, key string, n uint64) { m.Set(func() { m.SetCounter(field(key), n) }) }
 

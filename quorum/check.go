@@ -18,15 +18,15 @@ const checkAfter = 2 * time.Second
 // top-up, or because an extension set the key again. Another proxy may have released the lock
 // before the key landed. A check finds out.
 //
-// First it asks the late masters, on which the token landed. If all of them lack it, the check ends:
-// they have answered all that this proxy sent them.
+// First it asks the late masters, on which the token landed. If all of them lack it, the check
+// ends: they have answered all that this proxy sent them.
 //
 // Otherwise the voters decide: the masters that made the lease and were not set since. If one of
-// them lacks the token, a proxy released it: a master keeps its grant until the ttl has passed, and
-// one that lost its memory is in quarantine for longer. Then the rest of the token fades. If every
-// majority includes a voter that has the token, the check ends: no majority has deleted the token
-// yet, and the proxy that releases it later does so once more on the masters that were set late
-// (releaseAgain). Otherwise the check is repeated.
+// them lacks the token, a proxy released it: a master keeps its grant until the ttl has passed,
+// and one that lost its memory is in quarantine for longer. Then the rest of the token fades. If
+// every majority includes a voter that has the token, the check ends: no majority has deleted the
+// token yet, and the proxy that releases it later does so once more on the masters that were set
+// late (releaseAgain). Otherwise the check is repeated.
 type checks struct {
 	q *Quorum
 
@@ -58,7 +58,8 @@ func (c *checks) add(lane int, t wire.TokenAt, voters uint64, voted time.Time) {
 		k.again, k.until = true, now.Add(c.q.opts.MaxTTL)
 		return
 	}
-	k := &check{token: t, until: now.Add(c.q.opts.MaxTTL), late: 1 << lane, voters: voters, clock: clock.Start(), voted: voted.Sub(now)}
+	k := &check{token: t, until: now.Add(c.q.opts.MaxTTL), late: 1 << lane, voters: voters,
+		clock: clock.Start(), voted: voted.Sub(now)}
 	k.due.expire = func() { c.begin(k) }
 	c.waits[t] = k
 	c.q.deadlines.set(&k.due, now.Add(checkAfter))
@@ -106,13 +107,13 @@ func (c *checks) judge(k *check) {
 	})
 }
 
-// ask asks a set of masters whether they have the token. It calls answered with the set that has it
-// and the set that lacks it.
+// ask asks a set of masters whether they have the token. It calls answered with the set that has
+// it and the set that lacks it.
 func (c *checks) ask(k *check, masters uint64, answered func(has, lacks uint64)) {
 	q := c.q
-	x := q.newQuestion(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, q.patienceFor(q.opts.MaxTTL))
+	x := q.newBroadcast(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, q.patienceFor(q.opts.MaxTTL))
 	x.round.slots = true
-	x.decided = func(x *question) {
+	x.decided = func(x *broadcast) {
 		x.mu.Lock()
 		has, lacks := x.round.yes(), x.round.no()
 		x.mu.Unlock()

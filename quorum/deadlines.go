@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// deadline is something that is to happen at a time, unless it is cancelled before. It belongs to
-// one queue, whose mu guards it. The zero value is not set.
+// deadline is a function that runs at a time, unless it is cancelled earlier. It belongs to one
+// queue, whose mu guards it. The zero value is not set.
 type deadline struct {
 	at     time.Time
 	expire func() // called without locks
@@ -17,8 +17,8 @@ type deadline struct {
 // deadlines is a queue in order of time with one timer. Safe for concurrent use.
 //
 // The timer stays set when the first deadline is cancelled, which is the case of nearly every one:
-// it then finds nothing to do and is set for the next. So it runs about once in the time of a
-// deadline, however many there are.
+// it then finds no deadline that is due and is set for the next. So it runs about once in the
+// duration of a deadline, for any number of deadlines.
 type deadlines struct {
 	mu      sync.Mutex
 	queue   deadlineHeap
@@ -48,9 +48,9 @@ func (q *deadlines) set(d *deadline, at time.Time) {
 // within makes d expire at the time at the latest.
 func (q *deadlines) within(d *deadline, at time.Time) {
 	q.mu.Lock()
-	stands := d.index > 0 && !d.at.After(at)
+	inTime := d.index > 0 && !d.at.After(at)
 	q.mu.Unlock()
-	if !stands {
+	if !inTime {
 		q.set(d, at)
 	}
 }
@@ -85,8 +85,8 @@ func (q *deadlines) armLocked() {
 	q.timer.Reset(time.Until(first))
 }
 
-// When the timer runs later than late, this process did not get the processor. What masters
-// answered meanwhile may not have been read yet, so catchUp goes by before anything expires.
+// If the timer runs later than late, this process did not get the processor. It may not have read
+// the answers of masters yet, so it waits for catchUp before any deadline expires.
 const (
 	late    = 5 * time.Millisecond
 	catchUp = 10 * time.Millisecond
@@ -116,8 +116,8 @@ func (q *deadlines) run() {
 	}
 }
 
-// isLate reports whether the timer runs late, for the first time, and by how much. Then it runs again
-// soon, and not before.
+// isLate reports whether the timer runs late, for the first time, and by how much. Then it runs
+// again soon, and not before.
 func (q *deadlines) isLate(now time.Time) (again bool, by time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -173,8 +173,8 @@ func (h *deadlineHeap) Pop() any {
 	return d
 }
 
-// close stops the timer and lets everything that is set expire now, so that nobody waits any
-// longer. What is set after that never expires.
+// close stops the timer and expires all deadlines now, so that no caller waits any longer. A
+// deadline that is set after that never expires.
 func (q *deadlines) close() {
 	q.mu.Lock()
 	q.closed = true

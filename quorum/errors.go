@@ -10,22 +10,22 @@ import (
 	"lockproxy/quorum/internal/admission"
 )
 
-// What the methods of Quorum fail with. Each is asked for with errors.Is; ErrNoQuorum comes as a
-// *NoQuorumError, ErrHeld as a *HeldError. After any of them Acquire has granted nothing, and
-// whatever landed on a master is being released.
+// Errors of the methods of Quorum. Compare with errors.Is; ErrNoQuorum comes as a *NoQuorumError,
+// ErrHeld as a *HeldError, ErrBusy as a *BusyError. After any of them the caller of Acquire holds
+// no lock, and all masters are being asked to release its token.
 var (
-	// ErrHeld: a majority of all masters answered and too few granted. Somebody else holds the
-	// key, or several asked at once and nobody won, also after the retries.
+	// ErrHeld: a majority of all masters answered and too few granted. Another client holds
+	// the key, or several asked at once and none won, also after the retries.
 	ErrHeld = errors.New("held by another")
 
 	// ErrNoQuorum: less than a majority of all masters gave an answer that counts.
 	ErrNoQuorum = errors.New("no majority of the masters answered")
 
-	// ErrBusy: so many LOCKs wait that this one could not be sent in time. No master was asked. It
-	// comes as a *BusyError.
+	// ErrBusy: so many LOCKs wait that this one could not be sent in time. No master was asked.
 	ErrBusy = errors.New("the masters are busy")
 
-	// ErrEnding: the acquire waited until it could be sent, and Drain was called. No master was asked.
+	// ErrEnding: the acquire waited until it could be sent, and Drain was called. No master was
+	// asked.
 	ErrEnding = errors.New("the proxy is ending")
 
 	// ErrLate: a majority granted or extended, but no validity was left (step 4).
@@ -34,10 +34,10 @@ var (
 	// ErrLost: provably no majority holds the token any more, or ever did.
 	ErrLost = errors.New("no majority holds the token")
 
-	// ErrInvalidRequest: the mode, the limit or the keys cannot be. No master was asked.
+	// ErrInvalidRequest: the mode, the limit or the keys are invalid. No master was asked.
 	ErrInvalidRequest = errors.New("invalid request")
 
-	// ErrWrongMode: a token of Limited cannot become Shared. Nothing was changed.
+	// ErrWrongMode: a token of Limited cannot become Shared. The lock is unchanged.
 	ErrWrongMode = errors.New("a slot cannot be shared")
 
 	// ErrFence: a majority granted, but the fencing number was not confirmed by a majority of all
@@ -53,8 +53,8 @@ var (
 
 // HeldError is the ErrHeld of one Acquire.
 type HeldError struct {
-	// Free is how soon a majority could grant without a release: by then enough of the keys in the
-	// way have run out. Negative: never, or not known.
+	// Free is how soon a majority could grant without a release, because enough keys that refuse
+	// now have expired. Negative: never, or not known.
 	Free time.Duration
 }
 
@@ -81,12 +81,14 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 // the name of a server ("refused the connection", "is a replica"), without control bytes and
 // without secrets.
 type MasterError struct {
-	Index int    // place in Options.Masters, from 0
-	Name  string // MasterOptions.Name
-	Err   error
+	// Index is the place in Options.Masters, from 0.
+	Index int
+	// Name is MasterOptions.Name.
+	Name string
+	Err  error
 }
 
-// Error is the name of the master and what is wrong with it.
+// Error returns the name of the master and its fault.
 func (e MasterError) Error() string { return e.Name + " " + e.Err.Error() }
 
 // Unwrap returns Err.
@@ -94,13 +96,17 @@ func (e MasterError) Unwrap() error { return e.Err }
 
 // NoQuorumError is the ErrNoQuorum of one command.
 type NoQuorumError struct {
-	Answered int           // masters that gave an answer that counts
-	N        int           // all masters
-	Needed   int           // the majority of N
-	Masters  []MasterError // the others, in the order of Options.Masters
-
-	// Late is how late this process itself was meanwhile, as it did not get the processor. Then
-	// masters that seem silent may have answered in time. 0: it was not, or none was silent.
+	// Answered is the number of masters that gave an answer that counts.
+	Answered int
+	// N is the number of all masters.
+	N int
+	// Needed is the majority of N.
+	Needed int
+	// Masters are the faults of the other masters, in the order of Options.Masters.
+	Masters []MasterError
+	// Late is how late this process itself was during the round, because it did not get the
+	// processor: masters that seem silent may have answered in time. 0: it was not late, or no
+	// master was silent.
 	Late time.Duration
 }
 
@@ -110,9 +116,9 @@ func (e *NoQuorumError) Error() string { return e.Text(true) }
 // Is makes errors.Is(err, ErrNoQuorum) true.
 func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 
-// Text is the message for a client: how many masters can vote, how many are needed, and what is
-// wrong with each of the others, and with this process. With showMasters false a master is
-// called by its place, "master 1" for the first. It fits in one line of an error reply.
+// Text returns the message for a client: how many masters can vote, how many are needed, and the
+// faults of the others and of this process. With showMasters false it calls a master by its place,
+// "master 1" for the first. It fits in one line of an error reply.
 func (e *NoQuorumError) Text(showMasters bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d masters can vote, %d needed", e.Answered, e.N, e.Needed)
@@ -131,8 +137,8 @@ func (e *NoQuorumError) Text(showMasters bool) string {
 	return b.String()
 }
 
-// reason is what is wrong with the master. What others said is cut; the remedy at the end of our
-// own words is not.
+// reason returns the fault of the master. It cuts texts of other programs, but not our own, which
+// end with the remedy.
 func (e MasterError) reason(showMasters bool) string {
 	named, ok := errors.AsType[admission.Named](e.Err)
 	switch {
@@ -144,5 +150,5 @@ func (e MasterError) reason(showMasters bool) string {
 	return plain.Line(named.Text(placeOf))
 }
 
-// placeOf is what a master is called where its name must not be shown.
+// placeOf names a master without showing its name.
 func placeOf(i int) string { return fmt.Sprintf("master %d", i+1) }

@@ -12,25 +12,27 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// Extend makes a held lock live for ttl from now, and returns how long the holder may count on it.
-// keys are all those of the token. On each master it compares the token and raises the expiry, never
-// lowers it. So an extension that comes late or twice is harmless. It succeeds as soon as a majority
-// has confirmed the token, at each key. Only then is the key set again on masters that lost it or did
-// not answer: a lock that is lost is never revived. The fence stays what it is.
+// Extend makes a held lock live for ttl from now, and returns how long the holder may count on
+// it. keys are all those of the token. On each master it compares the token and raises the
+// expiry, never lowers it. So an extension that comes late or twice is harmless. It succeeds as
+// soon as a majority has confirmed the token, at each key. Only then is the key set again on
+// masters that lost it or did not answer: a lost lock never comes back. The fence does not
+// change.
 //
 // With share it makes an exclusive lock of one key a shared one, with the same token and fence.
-// Those who join it have a greater fence. Clients that wait for the key are told. Whatever is
-// returned, the lock may be shared from the call on. A token that is shared already is extended.
+// Holders that join it have a greater fence. Clients that wait for the key are notified. The lock
+// may be shared from the call on, also after an error. A token that is shared already is
+// extended.
 //
 // ttl goes out in whole milliseconds, rounded down. The masters have as long as those of Acquire,
-// and longer where ctx has a later deadline: until then. The validity is positive: ttl less the time
-// spent asking, less 1% of ttl, less 2ms.
+// and longer where ctx has a later deadline: until then. The validity is positive: ttl less the
+// time spent asking, less 1% of ttl, less 2ms.
 //
-// Errors: ErrLost, provably no majority holds the token at one of the keys, and what is left of it
-// fades everywhere; ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the
-// lock may have been extended or not and lives at least as long as before, also where one of its
-// keys was released since ctx has ended; ErrInvalidTTL; ErrWrongMode, the token to be shared has a
-// slot.
+// Errors: ErrLost, provably no majority holds the token at one of the keys, and its remains fade
+// everywhere; ErrNoQuorum (as *NoQuorumError), ErrLate, context.Cause(ctx), after which the lock
+// may have been extended or not and lives at least as long as before, even if one of its keys was
+// released after ctx ended; ErrInvalidTTL; ErrWrongMode, the token has a slot and cannot be
+// shared.
 //
 // Only the secret of t decides. Safe for concurrent use.
 func (q *Quorum) Extend(ctx context.Context, keys []string, t Token, ttl time.Duration, share bool) (time.Duration, error) {
@@ -99,17 +101,18 @@ func (q *Quorum) fadeAll(r ExtendRequest) {
 
 // extension is one Extend under way.
 type extension struct {
-	*question
+	*broadcast
 	clock  clock.Stopwatch // since step 1
 	done   func(time.Duration, error)
-	mode   Mode   // of the lock, as masters have it; Shared where some have it so
+	mode   Mode   // of the lock on the masters; Shared if any says so
 	kept   bool   // it has succeeded: masters that lack the token are set. Guarded by mu
 	voters uint64 // kept: the masters that confirmed
 }
 
-// extend begins an Extend of one key, or what makes an exclusive lock a shared one. The masters have
-// timeout at least.
-func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl, timeout time.Duration, done func(time.Duration, error)) {
+// extend begins an Extend of one key, of kind Extend or Share. The masters have timeout at least.
+func (q *Quorum) extend(
+	kind wire.Kind, key string, t Token, ttl, timeout time.Duration, done func(time.Duration, error),
+) {
 	whole, err := q.wholeTTL(ttl)
 	if err != nil {
 		done(0, err)
@@ -119,15 +122,15 @@ func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl, timeout time.D
 	e := &extension{done: done, clock: clock.Start()}
 	waits := q.patienceFor(whole)
 	waits.least, waits.quiet, waits.most = max(waits.least, timeout), max(waits.quiet, timeout), max(waits.most, timeout)
-	e.question = q.newQuestion(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, t), TTL: whole}, decideHeld, waits)
-	e.op.Slot = wire.Slot(e.op.Key)
+	e.broadcast = q.newBroadcast(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, t), TTL: whole}, decideHeld, waits)
+	e.op.Counter = wire.CounterOf(e.op.Key)
 	e.round.slots = true
 	e.decided, e.later = e.decide, e.refill
 	e.askOp(allMasters)
 }
 
 // decide acts on the verdict.
-func (e *extension) decide(*question) {
+func (e *extension) decide(*broadcast) {
 	var err error
 	left := time.Duration(0)
 	e.mu.Lock()
@@ -159,8 +162,9 @@ func (e *extension) decide(*question) {
 	e.q.leave()
 }
 
-// rememberLocked notes what masters hold behind the secret. The number that the caller names
-// proves nothing. A fence over the limit of counters does not become a floor.
+// rememberLocked notes the fence, owner and mode that masters hold with the secret. It ignores
+// the fence that the caller named, which is no proof. A fence over the limit of counters does not
+// become a floor.
 func (e *extension) rememberLocked() {
 	for _, a := range e.round.answers {
 		if a.state != answerYes {
@@ -176,8 +180,8 @@ func (e *extension) rememberLocked() {
 	}
 }
 
-// refill is told of an answer that came after the verdict.
-func (e *extension) refill(_ *question, lane int) {
+// refill handles an answer that comes after the verdict.
+func (e *extension) refill(_ *broadcast, lane int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.kept {
@@ -185,9 +189,9 @@ func (e *extension) refill(_ *question, lane int) {
 	}
 }
 
-// refillLocked sets the key on a master that lacks it, or may: at once where it answers, else when
-// it is back. What is set is checked, as the lock may have been released meanwhile through another
-// proxy.
+// refillLocked sets the key on a master that lacks it, or may lack it: at once if the master
+// answers, else when it is back. A check follows, because another proxy may have released the
+// lock meanwhile.
 func (e *extension) refillLocked(lane int) {
 	if s := e.round.answers[lane].state; s != answerPending && s != answerYes {
 		e.q.lanes[lane].TopUp(master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Mode: e.mode,

@@ -11,7 +11,7 @@ import (
 	"lockproxy/quorum/internal/fake"
 )
 
-// Tokens of a key rise as strings, whatever minority comes and goes and wherever the counters
+// Tokens of a key rise as strings, for any minority that comes and goes and any counters at the
 // start.
 func TestFenceRises(t *testing.T) {
 	for _, n := range []int{3, 5} {
@@ -47,8 +47,8 @@ func TestFenceRises(t *testing.T) {
 	}
 }
 
-// Counters that agree need one round, counters that differ a second one to those that are behind,
-// and that levels them.
+// Counters that agree need one round. Counters that differ need a second one, which raises the
+// lower ones.
 func TestSecondRound(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -69,8 +69,8 @@ func TestSecondRound(t *testing.T) {
 		if a, b := counter(s.masters[0], "lock:job"), counter(s.masters[1], "lock:job"); a != 11 || b != 11 {
 			t.Errorf("counters %d, %d, want 11", a, b)
 		}
-		// The third, late, counted 21: nothing is lowered, and its value gets the number of the
-		// token.
+		// The third, late, counted 21: its counter is not lowered, and its value gets the number
+		// of the token.
 		s.masters[2].Resume()
 		synctest.Wait()
 		m := s.masters[2]
@@ -81,8 +81,8 @@ func TestSecondRound(t *testing.T) {
 	})
 }
 
-// A second round that a majority of all does not confirm in time is ErrFence, and leaves nothing.
-// A majority of those who granted is not enough.
+// A second round that a majority of all does not confirm in time is ErrFence, and leaves no keys.
+// A majority of the masters that granted is not enough.
 func TestSecondRoundFails(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -102,8 +102,8 @@ func TestSecondRoundFails(t *testing.T) {
 	})
 }
 
-// The deadline of the first round may have begun to run when the second one begins. It does not end
-// that.
+// The deadline of the first round may have begun to run when the second one begins. It does not
+// end that.
 func TestDeadlineOfFirstRoundIsLate(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()
@@ -154,7 +154,7 @@ func TestSecondRoundWaitsForLateGrants(t *testing.T) {
 	})
 }
 
-// Without fencing the number is 0 and nothing is counted.
+// Without fencing the number is 0 and masters do not count.
 func TestFencingOff(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum(func(o *Options) { o.Fencing = false })

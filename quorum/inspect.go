@@ -8,26 +8,38 @@ import (
 	"lockproxy/stat"
 )
 
-// Info is what the masters hold for one key.
+// Info describes the lock of one key on the masters.
 type Info struct {
-	Key     string        // without Options.KeyPrefix
-	Held    int           // masters that hold the winning token; 0: no token holds a majority, and what follows Masters is zero
-	Masters int           // all masters
-	TTL     time.Duration // after which no majority holds it: the majority-th largest; negative: a majority never lets go
-	Latest  time.Duration // as TTL, of the winning token alone: others that hold the lock with it may live longer
-	Fence   uint64        // the token's; 0 for the value of another Redlock library
-	Owner   string        // label given to Acquire
-	Mode    Mode
-	Holders int         // how many hold it; of Shared and Limited what is above is of the one with the largest fence
-	Slots   []stat.Slot // of Limited: the slots that are taken, in order
+	// Key is the key without Options.KeyPrefix.
+	Key string
+	// Held is the number of masters that hold the winning token. 0: no token holds a majority, and
+	// all fields below Masters are zero.
+	Held int
+	// Masters is the number of all masters.
+	Masters int
+	// TTL is the time after which no majority holds the lock: the majority-th largest of the ttls.
+	// Negative: the keys of a majority have no expiry.
+	TTL time.Duration
+	// Latest is the TTL of the winning token alone. Other holders of the lock may live longer.
+	Latest time.Duration
+	// Fence is the fence of the winning token, 0 for the value of another Redlock library. Of
+	// Shared and Limited, the winning token is the one with the largest fence.
+	Fence uint64
+	// Owner is the label given to Acquire.
+	Owner string
+	Mode  Mode
+	// Holders is the number of holders.
+	Holders int
+	// Slots are the taken slots of a Limited lock, in order.
+	Slots []stat.Slot
 }
 
-// Inspect asks every master what it holds for key, and returns the token that holds a majority,
+// Inspect asks every master for the holders of key, and returns the token that holds a majority,
 // without its secret. The value of another Redlock library counts as a token. It waits for all
 // masters that make progress, a second at most.
 //
-// Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if those that did
-// not could make a majority for some token; context.Cause(ctx). Safe for concurrent use.
+// Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if the silent
+// masters could make a majority for some token; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 	begun := time.Now()
 	r, err := q.survey(ctx, wire.Inspect, key)
@@ -49,13 +61,13 @@ func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 	return info, nil
 }
 
-// ReleaseKey deletes the lock of key on every master that answers, whoever holds it, and reports
-// whether one stood there. Any string counts as a lock, also the value of another Redlock library
-// and what is left of a lock without a majority; keys of other types stay. Those who Watch the key
-// are told.
+// ReleaseKey deletes the lock of key on every master that answers, for any holder, and reports
+// whether it found one. Any string counts as a lock, also the value of another Redlock library
+// and the remains of a lock without a majority; keys of other types stay. Callers of Watch are
+// notified.
 //
-// Masters that do not answer keep what they hold until its ttl.
-// Errors, when nothing was found: ErrNoQuorum (as *NoQuorumError) if less than a majority
+// Masters that do not answer keep the lock until its ttl ends.
+// Errors, if no lock was found: ErrNoQuorum (as *NoQuorumError) if less than a majority
 // answered; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) ReleaseKey(ctx context.Context, key string) (bool, error) {
 	begun := time.Now()

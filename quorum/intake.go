@@ -9,10 +9,10 @@ import (
 )
 
 // intake limits how many acquisitions ask the masters at a time: to the size of the window. The
-// others wait here in order of arrival, without a request to the masters: an acquisition has neither
-// token nor clock before its attempt begins. Releases, extensions and all other questions do not pass
-// here, so they go before every LOCK that waits; and if they fill the lanes of a majority, no LOCK
-// starts.
+// others wait here in order of arrival, without a request to the masters: an acquisition has
+// neither token nor clock before its attempt begins. Releases, extensions and all other
+// operations bypass the intake, so they go before every LOCK that waits; and if they fill the
+// lanes of a majority, no LOCK starts.
 type intake struct {
 	q *Quorum
 
@@ -28,9 +28,9 @@ type intake struct {
 	look     deadline // when to look again whether lanes have room
 }
 
-// enter reports whether a may ask the masters now. Otherwise a waits until the intake calls next;
-// ends says that it must not wait, because the proxy is ending. With again, a has asked before, and
-// goes before all that have not.
+// enter reports whether a may ask the masters now. Otherwise a waits until it gets an eventPlace;
+// ends says that it must not wait, because the proxy is ending. With again, a has asked before,
+// and goes before all that have not.
 func (n *intake) enter(a *acquisition, again bool) (starts, ends bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -48,7 +48,7 @@ func (n *intake) enter(a *acquisition, again bool) (starts, ends bool) {
 	return false, false
 }
 
-// drain ends all acquisitions that wait, and those that would wait later, with ErrEnding.
+// drain ends all acquisitions that wait, and all that would wait later, with ErrEnding.
 func (n *intake) drain() {
 	n.mu.Lock()
 	n.draining = true
@@ -63,7 +63,7 @@ func (n *intake) drain() {
 		if waits == nil {
 			return
 		}
-		waits.refuse(ErrEnding)
+		waits.handle(&event{kind: eventDrain})
 	}
 }
 
@@ -108,7 +108,7 @@ func (n *intake) start() {
 		n.unlinkLocked(a)
 		n.running++
 		n.mu.Unlock()
-		a.next()
+		a.handle(&event{kind: eventPlace})
 		n.mu.Lock()
 	}
 	n.starting, ended = false, true
@@ -116,8 +116,9 @@ func (n *intake) start() {
 }
 
 const (
-	// roomOf is how many requests for each attempt of the window may wait on a lane: the acquire, the
-	// UNLOCK of an earlier one, and half as much again. A lane of more than mostOf takes no acquires.
+	// roomOf is how many requests for each attempt of the window may wait on a lane: the acquire,
+	// the UNLOCK of an earlier one, and half as much again. A lane of more than mostOf takes no
+	// acquires.
 	roomOf, mostOf = 3, 4
 	// lookAfter is the time until lanes without room are looked at again.
 	lookAfter = time.Millisecond
@@ -147,7 +148,7 @@ func (n *intake) mayStartLocked() bool {
 	return false
 }
 
-// setRoomLocked tells the lanes how many requests may wait on them.
+// setRoomLocked sets how many requests may wait on a lane.
 func (n *intake) setRoomLocked() {
 	for _, l := range n.q.lanes {
 		l.SetRoom(mostOf * n.window.size)

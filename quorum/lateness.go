@@ -68,8 +68,8 @@ func (l *lateness) last() (by time.Duration, at time.Time) {
 	return l.worst, l.at
 }
 
-// during returns how late this process was within the last d, 0 if it was not. If it was, it cannot
-// know how long others took.
+// during returns how late this process was within the last d, 0 if it was not. If it was, it
+// cannot know how long others took.
 func (l *lateness) during(d time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

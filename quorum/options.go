@@ -20,13 +20,13 @@ import (
 // (Options.KeyPrefix and key) that begins with it must not be locked.
 const ReservedPrefix = wire.ReservedPrefix
 
-// MasterOptions says how one master is reached.
+// MasterOptions configure the connection to one master.
 type MasterOptions = master.Options
 
 // Polled is a connection that an event loop reads.
 type Polled = master.Polled
 
-// maxMaxTTL is a year. So no sum of a few of them overflows.
+// maxMaxTTL is a year, so that a sum of a few of them cannot overflow.
 const maxMaxTTL = 8760 * time.Hour
 
 // defaultQueueTimeout is used if Options.QueueTimeout is zero.
@@ -38,40 +38,66 @@ const maxMasters = 31
 // Options are the settings of a Quorum. All proxies in front of the same masters must agree on
 // Masters (as a set), KeyPrefix, MaxTTL and Fencing.
 type Options struct {
-	Masters       []MasterOptions // 1 to 31; an even number tolerates no more failures than one less
-	KeyPrefix     string          // put before every key; must not begin with ReservedPrefix
-	MasterTimeout time.Duration   // a master that makes no progress for so long no longer counts in a round; at least 2ms
-	QueueTimeout  time.Duration   // how long a LOCK waits at most until it can be sent; 0: 5s
-	MaxTTL        time.Duration   // longest ttl, at most a year; also how long a release of an unknown token is owed, and a master that lost its memory stays out of the vote
-	Fencing       bool            // without it the number in a token is 0
-	Guard         Guard           // how a master is treated that may have lost its memory
-	AllowEviction bool            // let masters vote that may evict keys to save memory
-	Log           *zap.Logger     // nil: none
+	// Masters are 1 to 31 masters. An even number tolerates no more failures than one less.
+	Masters []MasterOptions
+
+	// KeyPrefix is put before every key. It must not begin with ReservedPrefix.
+	KeyPrefix string
+
+	// MasterTimeout is the time without progress after which a master no longer counts in a round.
+	// It must be positive; less than 2ms counts as 2ms.
+	MasterTimeout time.Duration
+
+	// QueueTimeout is the longest time that a LOCK waits until it can be sent. 0: 5s.
+	QueueTimeout time.Duration
+
+	// MaxTTL is the longest ttl, 1ms to a year. A release of an unknown token stays pending for so
+	// long on a master that cannot be reached, and a master that lost its memory stays out of the
+	// vote for so long.
+	MaxTTL time.Duration
+
+	// Fencing puts a number into each token that rises from holder to holder. Without it the
+	// number is 0.
+	Fencing bool
+
+	// Guard is the treatment of a master that may have lost its memory.
+	Guard Guard
+
+	// AllowEviction lets masters vote that may evict keys to save memory.
+	AllowEviction bool
+
+	// Log gets messages about masters and this process. nil: none.
+	Log *zap.Logger
 
 	// Adopt makes an event loop read the connection of a lane; ok is false if it cannot. Code that
-	// runs on a loop writes with Quorum.Flush at the end of its turn. nil: each lane has
+	// runs on a loop writes with Quorum.Flush at the end of each iteration. nil: each lane has
 	// goroutines that read and write.
 	Adopt func(conn net.Conn) (polled Polled, ok bool)
 
-	// Dice draws secrets, nonces and jitter. It is for tests, whose runs follow from a seed. nil: secrets
-	// and nonces come from crypto/rand.
+	// Dice draws secrets, nonces and jitter. It is for tests, whose runs follow from a seed. nil:
+	// secrets and nonces come from crypto/rand.
 	Dice *dice.Dice
 }
 
-// Guard says how a master is treated that may have lost its memory: one that restarted, was
-// flushed, stepped its clock or went back to an older state. GuardOff must be chosen by all
-// proxies of a deployment or by none.
+// Guard is the treatment of a master that may have lost its memory: one that restarted, was
+// flushed, stepped its clock or went back to an older state. Either all proxies of a deployment
+// use GuardOff, or none.
 type Guard = admission.Mode
 
 // The modes of the restart guard.
 const (
-	GuardOn     = admission.On     // it stays out of the vote for Options.MaxTTL and a margin; masters that are all new vote at once
-	GuardStrict = admission.Strict // as GuardOn, but an operator admits masters if a majority may have lost its memory
-	GuardOff    = admission.Off    // it votes at once, and may grant a lock twice
+	// GuardOn keeps such a master out of the vote for Options.MaxTTL and a margin. If all masters
+	// are new, they vote at once.
+	GuardOn = admission.On
+	// GuardStrict is GuardOn, but if a majority may have lost its memory, an operator has to admit
+	// masters.
+	GuardStrict = admission.Strict
+	// GuardOff lets such a master vote at once. It may grant a lock twice.
+	GuardOff = admission.Off
 )
 
-// Mode is the kind of a lock: who may hold it beside others. A key has one mode at a time: each
-// refuses the others.
+// Mode is the kind of a lock: it decides which clients may hold it at the same time. A key has one
+// mode at a time, and refuses the others.
 type Mode = wire.Mode
 
 // The modes.
@@ -89,22 +115,37 @@ const (
 	MaxLimit = wire.MaxLimit
 )
 
-// Request is what Acquire is asked for.
+// Request describes the lock that Acquire obtains.
 type Request struct {
-	Key   string        // without Options.KeyPrefix
-	Keys  []string      // further keys, at most MaxKeys-1: all or none. Each key once; only with Exclusive
-	TTL   time.Duration // 1ms to Options.MaxTTL; counted in whole milliseconds, rounded down
-	Owner string        // label that Inspect shows; up to 64 printable ASCII bytes, may be empty. It is no proof
-	Mode  Mode          // Exclusive, Shared or Limited
-	Limit int           // of Limited: how many may hold the key, 1 to MaxLimit. Slots from 0 to Limit-1 are taken
+	// Key is the key without Options.KeyPrefix.
+	Key string
 
-	// Patience is how long Acquire waits until it can be sent. 0: Options.QueueTimeout; negative: as
-	// long as it takes.
+	// Keys are further keys, at most MaxKeys-1. All are locked or none. Each key is named once.
+	// Only with Exclusive.
+	Keys []string
+
+	// TTL is the life of the lock on the masters, 1ms to Options.MaxTTL. It counts in whole
+	// milliseconds, rounded down.
+	TTL time.Duration
+
+	// Owner is a label that Inspect shows: up to 64 printable ASCII bytes, may be empty. It is no
+	// proof.
+	Owner string
+
+	// Mode is Exclusive, Shared or Limited.
+	Mode Mode
+
+	// Limit is the number of holders of a Limited lock, 1 to MaxLimit. They get the slots from 0
+	// to Limit-1.
+	Limit int
+
+	// Patience is the longest time that Acquire waits until it can be sent. 0:
+	// Options.QueueTimeout; negative: no limit.
 	Patience time.Duration
 
 	// Waits is how long the first client in line still waits for the lock; 0 for none. If holders
-	// of another mode refuse it, no others may join them for so long, or for 1.5 s. It is a hint:
-	// it makes no difference to who may hold the lock.
+	// of another mode refuse it, no others may join them for so long, or for 1.5 s. It is a hint
+	// and never decides who holds the lock.
 	Waits time.Duration
 }
 
@@ -128,11 +169,14 @@ func (r *Request) validate() error {
 	return nil
 }
 
-// Lease is what Acquire granted.
+// Lease is a lock that Acquire obtained.
 type Lease struct {
-	Token    Token
-	Validity time.Duration // how long the holder may count on it from the moment Acquire returned; positive
-	Slot     int           // of Limited: the slot, from 0
+	Token Token
+	// Validity is how long the holder may count on the lock, from the moment Acquire returned. It
+	// is positive.
+	Validity time.Duration
+	// Slot is the slot of a Limited lock, from 0.
+	Slot int
 }
 
 // validate lists all faults of o.

@@ -9,11 +9,11 @@ const (
 	minAttempt = 2 * time.Millisecond
 )
 
-// patience is how long a round waits for masters that owe it an answer. A master that answers
+// patience is how long a round waits for masters that have not answered. A master that answers
 // others is not silent: its answer may come, and a late answer is better than an error. Even a
-// healthy master may be silent for longer than Options.MasterTimeout where processor time is short.
-// It gets more time if there is a sign of that: load, a longer round trip, or lateness of this
-// process within the last seconds.
+// healthy master may be silent for longer than Options.MasterTimeout where processor time is
+// short. It gets more time if there is a sign of that: load, a longer round trip, or lateness of
+// this process within the last seconds.
 type patience struct {
 	begun time.Time
 	least time.Duration // a master whose lane has made no progress for so long no longer counts
@@ -46,9 +46,9 @@ const lateFactor = 10
 func (p *patience) first() time.Time { return p.begun.Add(min(p.least, p.most)) }
 
 // silent returns those of the pending masters of a round that no longer count, and when others of
-// them may not either; zero if there are none. Up to p.quiet a master has twice its longest round trip
-// and lateFactor times the lateness of this process; and all of p.quiet under load, while less than a
-// majority has answered.
+// them may not either; zero if there are none. Up to p.quiet a master has twice its longest round
+// trip and lateFactor times the lateness of this process; and all of p.quiet under load, while
+// less than a majority has answered.
 func (q *Quorum) silent(r *round, p *patience) (set uint64, next time.Time) {
 	pending := r.pending()
 	now := time.Now()

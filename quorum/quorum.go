@@ -1,16 +1,18 @@
 // Package quorum keeps locks on a majority of N independent Redis masters: the Redlock algorithm
 // of Redis' page "Distributed Locks with Redis", with a fencing number in every token.
 //
-// A call asks all masters one thing, tallies what they say and decides as soon as it is certain: a
-// round (round.go). Acquire takes one round for each attempt (attempt.go), and one more where the
-// fence has to be confirmed. Rounds are driven by answers and deadlines; no goroutine waits for
-// one.
+// [Quorum.Acquire], [Quorum.Extend] and [Quorum.Release] obtain, prolong and end a lock; their
+// Async forms do the same without blocking. Each sends one operation to all masters, tallies the
+// answers and decides as soon as the result is certain: a round (round.go). Acquire takes one
+// round for each attempt, and one more if the fence has to be confirmed: acquisition.go has its
+// state machine. Answers and deadlines drive the rounds; no goroutine waits for one.
 //
 // Each master is reached over one connection, the lane (internal/master). It carries all lock
-// operations of this process, those of one token in order. Many make a packet, which one script
-// runs (internal/wire). A release therefore travels behind the SET it undoes, and a deadline ends the waiting for an
-// answer, never the lane. Which masters vote is decided in internal/admission; who is told of
-// releases, in internal/notify. SAFETY.md has the argument.
+// operations of this process, and keeps the order of operations on one token. A script runs many
+// of them as one packet (internal/wire). A release therefore travels after the SET that it
+// undoes, and a deadline ends the waiting for an answer, never the lane. Package
+// internal/admission decides which masters vote, and internal/notify delivers the news of
+// releases. SAFETY.md has the argument.
 package quorum
 
 import (
@@ -30,41 +32,41 @@ import (
 	"lockproxy/stat"
 )
 
-// Quorum asks the masters. All methods are safe for concurrent use.
+// Quorum holds locks on a majority of the masters. All methods are safe for concurrent use.
 type Quorum struct {
 	opts      Options
 	log       *zap.Logger
 	enc       wire.Encoder
 	lanes     []*master.Lane
-	guard     *guard
+	members   *membership
 	floor     *admission.Floor
 	deadlines deadlines
 	intake    intake
 	lateness  lateness
-	pulse     deadline // makes the lateness of this process show while nothing else is due
-	gather    deadline // of what waits for other answers of its lane: a Flush follows
+	pulse     deadline // shows the lateness of this process while no other deadline is due
+	gather    deadline // a Flush follows, for requests that wait for other answers of their lane
 	checks    checks
 	releases  *notify.Subscriptions
-	changes   *notify.Subscriptions // on connections of their own: a user of a master may lack the right
+	changes   *notify.Subscriptions // other connections: the user may lack the right
 
-	scans   chan struct{} // holds a value for each Scan that runs
-	closing atomic.Bool
-	calls   atomic.Int64  // that are running
-	quiet   chan struct{} // holds a value when Close should look again
-	cancel  context.CancelFunc
-	stopped chan struct{}  // closed by cancel
-	wg      sync.WaitGroup // supervisors of the lanes; Close waits
-	closed  sync.Once
-	closeIs error // what Close answers, set once
+	scans    chan struct{} // holds a value for each Scan that runs
+	closing  atomic.Bool
+	calls    atomic.Int64  // that are running
+	quiet    chan struct{} // holds a value when Close should look again
+	cancel   context.CancelFunc
+	stopped  chan struct{}  // closed by cancel
+	wg       sync.WaitGroup // supervisors of the lanes; Close waits
+	closed   sync.Once
+	closeErr error // the result of Close, set once
 
 	mu     sync.Mutex
-	claims []string // run_id by lane, empty where the lane is not connected
+	claims []string // run_id by lane, empty if the lane is not connected
 }
 
 var _ master.Host = (*Quorum)(nil)
 
 // New checks o and starts a lane to every master. It returns at once, without having reached any;
-// WaitReady waits. The error lists all faults of o. Whoever calls New calls Close.
+// WaitReady waits. The error lists all faults of o. The caller of New calls Close.
 func New(o Options) (*Quorum, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("quorum options: %w", err)
@@ -93,7 +95,7 @@ func New(o Options) (*Quorum, error) {
 	if n := len(o.Masters); n%2 == 0 {
 		q.log.Warn("an even number of masters tolerates no more failures than one less", zap.Int("masters", n))
 	}
-	q.guard = newGuard(q)
+	q.members = newMembership(q)
 	ctx, cancel := context.WithCancel(context.Background())
 	q.cancel = func() { cancel(); close(q.stopped) }
 	q.openLanes()
@@ -122,7 +124,7 @@ func (q *Quorum) openLanes() {
 
 // WaitReady returns nil when every master has been evaluated: it votes, is in quarantine or has
 // been refused, or could once not be reached; and the cause of ctx's end if that comes first.
-// Masters tells which vote.
+// Masters shows which vote.
 func (q *Quorum) WaitReady(ctx context.Context) error {
 	for _, l := range q.lanes {
 		select {
@@ -136,7 +138,7 @@ func (q *Quorum) WaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Masters tells how the masters stand, in the order of Options.Masters.
+// Masters returns the status of the masters, in the order of Options.Masters.
 func (q *Quorum) Masters() []stat.Master {
 	all := make([]stat.Master, len(q.lanes))
 	for i, l := range q.lanes {
@@ -145,8 +147,8 @@ func (q *Quorum) Masters() []stat.Master {
 	return all
 }
 
-// Flush writes to the masters what Async methods have queued. It does not block. An event loop
-// calls it at the end of a turn; the other methods flush by themselves.
+// Flush writes the requests that Async methods have queued. It does not block. An event loop
+// calls it at the end of an iteration; the other methods flush by themselves.
 func (q *Quorum) Flush() {
 	again := time.Duration(0)
 	for _, l := range q.lanes {
@@ -159,38 +161,38 @@ func (q *Quorum) Flush() {
 	}
 }
 
-// Drain ends all acquires that wait until they can be sent, and those that would have to wait later,
+// Drain ends all acquires that wait until they can be sent, and all that would have to wait later,
 // with ErrEnding.
 func (q *Quorum) Drain() { q.intake.drain() }
 
-// Close refuses new work, lets running calls end and the masters that are connected answer the
-// releases they have been sent, at most until ctx ends; then it closes the lanes and waits for
-// every goroutine. The error says that releases were left: their keys stay until their ttl. Later
-// calls answer the same.
+// Close refuses new work. It waits for running calls, and for connected masters to answer the
+// releases that were sent, at most until ctx ends; then it closes the lanes and waits for every
+// goroutine. An error says that releases were not answered: their keys stay until their ttl ends.
+// Later calls return the same.
 func (q *Quorum) Close(ctx context.Context) error {
 	q.closed.Do(func() {
 		q.closing.Store(true)
 		for _, l := range q.lanes {
 			l.BeginClose()
 		}
-		left := q.waitSettled(ctx)
+		left := q.waitIdle(ctx)
 		q.cancel()
 		q.releases.Close()
 		q.changes.Close()
 		q.wg.Wait()
 		q.deadlines.close()
 		if left > 0 {
-			q.closeIs = fmt.Errorf("close: %d releases not answered: %w", left, context.Cause(ctx))
+			q.closeErr = fmt.Errorf("close: %d releases not answered: %w", left, context.Cause(ctx))
 		}
 	})
-	return q.closeIs
+	return q.closeErr
 }
 
-// waitSettled waits until nothing runs and nothing is unanswered, and returns how many releases
-// are unanswered when ctx ends first.
-func (q *Quorum) waitSettled(ctx context.Context) int {
+// waitIdle waits until no call runs and all releases are answered. If ctx ends first it returns
+// how many are not.
+func (q *Quorum) waitIdle(ctx context.Context) int {
 	for {
-		running, left := q.calls.Load(), 0 // in this order: the last a call does may be a release
+		running, left := q.calls.Load(), 0 // in this order: a call may end with a release
 		for _, l := range q.lanes {
 			left += l.Unsettled()
 		}
@@ -205,7 +207,7 @@ func (q *Quorum) waitSettled(ctx context.Context) int {
 	}
 }
 
-// enter and leave stand around every call, so that Close can wait for it.
+// enter and leave surround every call, so that Close can wait for it.
 func (q *Quorum) enter() { q.calls.Add(1) }
 
 func (q *Quorum) leave() {
@@ -238,8 +240,8 @@ func (q *Quorum) Claim(runID string, lane int) (other int, ok bool) {
 	return lane, true
 }
 
-// Ponged implements master.Host. A PING that travels behind all that the masters can take says nothing
-// of the master.
+// Ponged implements master.Host. Under overload a PING waits in queues, and its round trip says
+// little about the master.
 func (q *Quorum) Ponged(lane int, rtt time.Duration) {
 	if rtt > q.opts.MasterTimeout && q.lateness.during(rtt) == 0 && !q.intake.overloaded() {
 		q.lanes[lane].Late(rtt, false)
@@ -255,12 +257,12 @@ func (q *Quorum) Unclaim(lane int) {
 
 // Observed implements master.Host.
 func (q *Quorum) Observed(lane int, o admission.Observation) {
-	q.guard.update(func() { q.guard.g.Observe(lane, o) })
+	q.members.update(func() { q.members.rules.Observe(lane, o) })
 }
 
 // Lost implements master.Host.
 func (q *Quorum) Lost(lane int, writes uint64) {
-	q.guard.update(func() { q.guard.g.Lost(lane, writes) })
+	q.members.update(func() { q.members.rules.Lost(lane, writes) })
 }
 
 // Landed implements master.Host.

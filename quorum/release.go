@@ -12,23 +12,22 @@ import (
 )
 
 // fadeTime is how much longer the remains of a lost lock live. An UNLOCK that is under way through
-// any proxy finds its token in that time: a master holds back no answer for longer, or its lane is
-// dead.
+// any proxy still finds its token: a lane whose answer takes longer is dead.
 const fadeTime = 2 * time.Second
 
 // Release takes the token away from keys on every master (the script of step 5), and reports
 // whether the lock was held until now: false says that provably no majority held the token any
-// more, or ever, at one of the keys. It answers as soon as that is certain, or as no master that is
-// still to answer has made progress for Options.MasterTimeout, after a second at the latest. Keys of
-// the token that are not named stay held.
+// more, or ever, at one of the keys. It answers as soon as that is certain, or as no master that
+// is still to answer has made progress for Options.MasterTimeout, after a second at the latest.
+// Keys of the token that are not named stay held.
 //
-// With keep, up to Options.MaxTTL, what the token held stays closed for that long, for everybody:
-// the keys, or the slot, or the place among the readers. The token is dead at once. True says then
-// that a majority of the masters has closed it.
+// With keep, up to Options.MaxTTL, the keys stay closed to all clients for that long; of a
+// Limited lock only the slot, of a Shared lock only the place of one reader. The token is dead at
+// once. True then says that a majority of the masters has closed it.
 //
-// Whatever it returns, also when ctx has ended, the release goes on in the background on masters
-// that have not answered, until the token cannot stand anywhere any more. Those who Watch a key
-// are told. Errors: ErrNoQuorum (as *NoQuorumError), ErrInvalidTTL for keep, or
+// After any result, also when ctx has ended, the release goes on in the background on masters that
+// have not answered, until no master can hold the token any more. Callers of Watch are notified.
+// Errors: ErrNoQuorum (as *NoQuorumError), ErrInvalidTTL for keep, or
 // context.Cause(ctx).
 //
 // Only the secret of t decides. Safe for concurrent use.
@@ -69,12 +68,12 @@ func (q *Quorum) ReleaseAsync(r ReleaseRequest, done func(held bool, err error))
 	}
 }
 
-// likelyTerms are the terms of a release of what is no exclusive lock.
+// likelyTerms are the terms of a release by mode; nil for an exclusive lock.
 var likelyTerms = [...]*wire.Terms{Shared: {Mode: Shared}, Limited: {Mode: Limited}, Kept: nil}
 
-// Abandon releases a token on every master in the background, for as long as it may stand
-// anywhere, and tells those who Watch the key. It is for a lease whose holder could not be told,
-// or is gone.
+// Abandon releases a token on every master in the background, until no master can hold it any
+// more, and notifies callers of Watch. It is for a lease whose holder has left or did not get the
+// reply.
 func (q *Quorum) Abandon(key string, t Token) {
 	q.release(key, t, nil, 0, func(bool, error) {})
 	q.Flush()
@@ -90,28 +89,30 @@ func (q *Quorum) fade(t wire.TokenAt) {
 }
 
 // release begins a Release of one key.
-func (q *Quorum) release(key string, t Token, likely *wire.Terms, keep time.Duration, done func(held bool, err error)) {
+func (q *Quorum) release(
+	key string, t Token, likely *wire.Terms, keep time.Duration, done func(held bool, err error),
+) {
 	q.enter()
 	token := q.tokenAt(key, t)
 	op := wire.Op{Kind: wire.Release, TokenAt: token, Publish: true, TTL: keep, Terms: likely}
 	rule := decideRelease
 	if keep > 0 {
-		rule = decideHeld // done is what a majority has closed
+		rule = decideHeld // a majority has to close it
 	}
-	u := q.newQuestion(op, rule, q.patienceFor(q.opts.MaxTTL))
-	u.round.slots = keep > 0 // what a majority has closed is one slot
-	u.decided = func(u *question) {
+	u := q.newBroadcast(op, rule, q.patienceFor(q.opts.MaxTTL))
+	u.round.slots = keep > 0 // a majority has to close the same slot
+	u.decided = func(u *broadcast) {
 		u.releaseAgain()
 		done(u.held())
 		q.leave()
 	}
-	u.later = func(u *question, _ int) { u.releaseAgain() }
+	u.later = func(u *broadcast, _ int) { u.releaseAgain() }
 	u.ask(allMasters, func(l *master.Lane) error { return l.Release(op, q.opts.MaxTTL, false, u) })
-	q.checks.forget(token) // the release is behind whatever may be late
+	q.checks.forget(token) // the release travels after every SET that may land late
 }
 
-// held is the result of a release.
-func (x *question) held() (bool, error) {
+// held returns the result of a release.
+func (x *broadcast) held() (bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch x.round.verdict {
@@ -123,37 +124,37 @@ func (x *question) held() (bool, error) {
 	return false, x.q.noQuorum(x.round.answers, time.Since(x.waits.begun))
 }
 
-// releaseAgain releases once more at masters that may have carried out the release, but did not
-// say that they deleted our token, when the last master has answered. A SET of another proxy may
-// have landed there behind our release; that proxy checks what it set, and if its check found the
-// lock held then this release comes behind the SET. Where too few deleted it so far, this is left
-// to the lanes that still owe the release.
-func (x *question) releaseAgain() {
+// releaseAgain runs when the last master has answered. It releases once more at masters that may
+// have carried out the release, but did not confirm that they deleted our token. A SET of another
+// proxy may have landed there after our release. That proxy checks its SET; if its check found
+// the lock held, then this release comes after the SET. If too few masters have deleted the token
+// so far, this is left to the lanes on which the release is still pending.
+func (x *broadcast) releaseAgain() {
 	x.mu.Lock()
 	t, answers, deleted := x.round.tally, x.round.answers, x.round.yes()
 	x.mu.Unlock()
 	if t.pending > 0 || t.yes == t.n() {
 		return
 	}
-	enough, behind, paid := t.yes >= majority(t.n()), x.round.no(), false
+	enough, repeat, late := t.yes >= majority(t.n()), x.round.no(), false
 	for i, a := range answers {
 		if _, untouched := errors.AsType[*master.UntouchedError](a.err); untouched || a.state.counts() {
 			continue
 		}
-		others := uint64(0) // to be told if this lane deletes the token later
+		others := uint64(0) // to release again if this lane deletes the token later
 		if !enough {
 			others = ^(deleted | 1<<i)
 		}
-		sent, owed := x.q.lanes[i].NotOursAt(x.op.TokenAt, others)
+		sent, pending := x.q.lanes[i].NotOursAt(x.op.TokenAt, others)
 		if sent {
-			behind |= 1 << i
+			repeat |= 1 << i
 		}
-		paid = paid || !owed // this question it had not answered
+		late = late || !pending // carried out, although the round counted no answer
 	}
 	switch {
 	case enough:
-		x.q.releaseAt(x.op.TokenAt, behind)
-	case paid:
+		x.q.releaseAt(x.op.TokenAt, repeat)
+	case late:
 		x.q.releaseAt(x.op.TokenAt, ^deleted)
 	}
 }

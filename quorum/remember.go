@@ -17,11 +17,12 @@ func (q *Quorum) Remember(ctx context.Context, name, about, value string) (kept 
 }
 
 // Recall returns what Remember has kept, a value for every master in the order of Options.Masters.
-// It is empty where the master has none, is not connected or does not answer within
+// It is empty if the master has none, is not connected or does not answer within
 // Options.MasterTimeout. Safe for concurrent use.
 func (q *Quorum) Recall(ctx context.Context, name, about string) []string {
 	values := make([]string, len(q.lanes))
-	q.callAll(ctx, func(lane int, r wire.Reply) { values[lane] = r.Text }, wire.AppendCommand(nil, "HGET", q.nameOf(name), about))
+	q.callAll(ctx, func(lane int, r wire.Reply) { values[lane] = r.Text },
+		wire.AppendCommand(nil, "HGET", q.nameOf(name), about))
 	return values
 }
 

@@ -8,14 +8,14 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// answerState says what a master said in a round.
+// answerState is the kind of a master's answer in a round.
 type answerState uint8
 
 const (
-	answerPending answerState = iota // nothing yet
-	answerUnsent                     // it was not asked, or refused to try: nothing can land
-	answerYes                        // granted, confirmed, deleted, or has our token
-	answerNo                         // refused, or has not our token
+	answerPending answerState = iota // none yet
+	answerUnsent                     // it was not asked, or its lane did not send the operation
+	answerYes                        // granted, confirmed, deleted, or holds our token
+	answerNo                         // refused, or does not hold our token
 	answerFailed                     // an error reply, or an answer that must not count
 	answerBroke                      // the connection broke: the operation may land later
 )
@@ -23,29 +23,30 @@ const (
 // counts reports whether the answer is part of a majority that answered.
 func (s answerState) counts() bool { return s == answerYes || s == answerNo }
 
-// answer is what one master said in a round.
+// answer is the answer of one master in a round.
 type answer struct {
 	state     answerState
-	mode      Mode            // extend: of the lock, as the master has it
-	wrongMode bool            // share: a slot stands there
+	mode      Mode            // extend: of the lock on this master
+	wrongMode bool            // share: the token has a slot
 	elsewhere bool            // acquire: it granted another slot than a majority
-	fence     uint64          // acquire, granted: the number that this master counted; extend: what it has
+	fence     uint64          // acquire, granted: the number that it counted; extend: its number
 	slot      int             // of Limited, acquire and extend: the slot
-	left      time.Duration   // acquire, refused: how long the key in the way lives; negative: for ever
-	owner     string          // extend: of the lock, as the master has it
+	left      time.Duration   // acquire, refused: ttl of the key that refuses; negative: no expiry
+	owner     string          // extend: of the lock on this master
 	found     *wire.Inspected // inspect
-	err       error           // why the answer does not count
+	err       error           // the reason if the answer does not count
 }
 
-// round is one question to all masters: ask all, tally, decide. Its owner guards it with a mutex.
+// round tallies the answers of all masters to one operation, and decides. Its owner guards it
+// with a mutex.
 type round struct {
 	rule    func(tally) verdict
 	tally   tally
 	answers []answer // by master
 	verdict verdict  // set once
 
-	slots bool // only those who say yes with the same slot make a majority
-	slot  int  // of slots: the one of most of them
+	slots bool // masters count for a majority only if they say yes with the same slot
+	slot  int  // of slots: the most frequent one
 }
 
 // begin clears the round for n masters.
@@ -53,7 +54,7 @@ func (r *round) begin(rule func(tally) verdict, n int) {
 	*r = round{rule: rule, tally: tally{pending: n}, answers: make([]answer, n)}
 }
 
-// take counts what a master said. It reports whether the verdict is certain from here on.
+// take counts an answer of a master. It reports whether this answer made the verdict certain.
 func (r *round) take(lane int, a answer, askAgain bool) (decided bool) {
 	r.answers[lane] = a
 	r.tally.pending--
@@ -74,7 +75,7 @@ func (r *round) take(lane int, a answer, askAgain bool) (decided bool) {
 	return r.conclude(r.tally)
 }
 
-// countSlots makes those that said yes with the most frequent slot the ones that count.
+// countSlots counts only masters that said yes with the most frequent slot.
 func (r *round) countSlots() {
 	all, most := 0, 0
 	for i, a := range r.answers {
@@ -95,7 +96,7 @@ func (r *round) countSlots() {
 	r.tally.yes, r.tally.other = most, all-most
 }
 
-// yes is the set of masters that said yes.
+// yes returns the set of masters that said yes.
 func (r *round) yes() (set uint64) {
 	for i, a := range r.answers {
 		if a.state == answerYes && (!r.slots || a.slot == r.slot) {
@@ -105,7 +106,7 @@ func (r *round) yes() (set uint64) {
 	return set
 }
 
-// no is the set of masters that said no.
+// no returns the set of masters that said no.
 func (r *round) no() (set uint64) {
 	for i, a := range r.answers {
 		if a.state == answerNo {
@@ -115,7 +116,7 @@ func (r *round) no() (set uint64) {
 	return set
 }
 
-// pending is the set of masters that owe an answer.
+// pending returns the set of masters that have not answered.
 func (r *round) pending() (set uint64) {
 	for i, a := range r.answers {
 		if a.state == answerPending {
@@ -125,8 +126,8 @@ func (r *round) pending() (set uint64) {
 	return set
 }
 
-// expire decides as if the masters in silent, which are pending, never answered. It reports whether
-// this call decided.
+// expire decides as if the masters in silent, which are pending, never answered. It reports
+// whether this call decided.
 func (r *round) expire(silent uint64) (decided bool) {
 	return r.conclude(r.tally.without(bits.OnesCount64(silent)))
 }
@@ -139,7 +140,7 @@ func (r *round) conclude(t tally) (decided bool) {
 	return r.verdict != open
 }
 
-// read says what a master's answer to an operation means.
+// read interprets a master's answer to an operation.
 func read(kind wire.Kind, a *master.Answer) answer {
 	switch {
 	case a.Err != nil && a.Reply.Code() == wire.CodeWrongMode:
@@ -177,10 +178,10 @@ func read(kind wire.Kind, a *master.Answer) answer {
 	return answer{state: answerFailed, err: master.Answered(&a.Reply)}
 }
 
-// noQuorum is the error of a round in which too few answers count. waited is how long the masters
-// had.
+// noQuorum returns the error of a round in which too few answers count. waited is how long the
+// masters had.
 func (q *Quorum) noQuorum(answers []answer, waited time.Duration) *NoQuorumError {
-	if waited = waited.Round(time.Millisecond); waited > q.opts.MasterTimeout { // by the time of a timer
+	if waited = waited.Round(time.Millisecond); waited > q.opts.MasterTimeout { // a late timer
 		waited = waited.Truncate(q.opts.MasterTimeout)
 	}
 	e := &NoQuorumError{N: len(answers), Needed: majority(len(answers))}

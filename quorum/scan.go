@@ -26,19 +26,21 @@ const MaxScans = 4
 // ErrInvalidCursor: a cursor that no Scan of these masters returned.
 var ErrInvalidCursor = errors.New("invalid cursor")
 
-// Scan returns locks that hold a majority, page by page, as Redis' SCAN does: the first page is
-// asked for with cursor 0, each next one with the cursor returned, and after the last that is 0.
-// match is a pattern as of SCAN for the key without Options.KeyPrefix, "" for all. count is about
-// how many keys a page looks at: 10 if under 1, at most 1000. A page may be empty. Locks that are
-// there all the time are returned, rarely more than once; the others may be.
+// Scan returns locks that hold a majority, page by page, like Redis' SCAN: call it with cursor 0,
+// then with the cursor returned, until that is 0. match is a pattern as of SCAN for the key
+// without Options.KeyPrefix, "" for all. count is about how many keys a page looks at: 10 if
+// under 1, at most 1000. A page may be empty. Locks that exist all the time are returned, rarely
+// more than once; the others may be.
 //
-// It goes through the masters that vote one by one, on connections of its own: the lanes do not
+// It goes through the masters that vote one by one, on connections of its own, so the lanes do not
 // wait for it. A master that fails is skipped. A page takes at most 2s. Of concurrent calls,
 // MaxScans run at a time, and the others wait.
 //
 // Errors: ErrNoQuorum (as *NoQuorumError), ErrInvalidCursor, context.Cause(ctx). Safe for
 // concurrent use.
-func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count int) (next uint64, locks []Info, err error) {
+func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count int) (
+	next uint64, locks []Info, err error,
+) {
 	if ctx.Err() != nil {
 		return 0, nil, context.Cause(ctx)
 	}
@@ -64,7 +66,7 @@ func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count in
 	switch {
 	case err != nil:
 	case len(keys) == 0:
-		err = p.enough() // locks may stand on the masters that do not answer
+		err = p.enough() // masters that do not answer may hold locks
 	default:
 		locks, err = p.inspect(limited, keys, at)
 	}
@@ -80,7 +82,7 @@ func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count in
 // page is one Scan under way.
 type page struct {
 	q       *Quorum
-	clients []*notify.Client // by master; nil where there is none yet
+	clients []*notify.Client // by master; nil before the first request
 	answers []answer         // by master: answerYes until it fails
 	skipped uint64           // the masters whose keys this scan has not gone through to the end
 }
@@ -128,11 +130,13 @@ func (p *page) ask(ctx context.Context, at int, do func(c *notify.Client) error)
 	return false
 }
 
-// scan looks at some keys of one master. One that takes the connection but gives no answer takes
-// half of the time that is left, so that others have their turn. A cursor is that of the master,
-// with a bit for each master that was skipped behind it, times the number of masters, plus the
-// place of the master.
-func (p *page) scan(ctx context.Context, cursor uint64, match string, count int64) (keys []string, at int, next uint64, err error) {
+// scan looks at some keys of one master. A master that accepts the connection but does not answer
+// gets half of the time that is left, so that other masters can still be asked. A cursor is the
+// cursor of the master, followed by a bit for each master that was skipped, times the number of
+// masters, plus the place of the master.
+func (p *page) scan(ctx context.Context, cursor uint64, match string, count int64) (
+	keys []string, at int, next uint64, err error,
+) {
 	n := uint64(len(p.clients))
 	p.skipped = cursor / n & (1<<n - 1)
 	for at, inside := int(cursor%n), cursor/n>>n; at < len(p.clients); at, inside = at+1, 0 {
@@ -190,7 +194,7 @@ func (p *page) enough() error {
 	return nil
 }
 
-// globEscape makes a prefix stand for itself in a pattern.
+// globEscape escapes a prefix for a pattern.
 func globEscape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }

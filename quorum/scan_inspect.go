@@ -13,15 +13,15 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// inspect asks all masters for keys that master at holds, and returns those that hold a majority.
-// It leaves out those that an earlier master holds too: they were found there.
+// inspect asks all masters for keys that master at holds, and returns the locks that hold a
+// majority. It leaves out locks that an earlier master holds too: that master has shown them.
 func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, error) {
-	stand := make([][]wire.Inspected, len(p.clients)) // by master and key; nil without an answer
+	byMaster := make([][]wire.Inspected, len(p.clients)) // each by key; nil without an answer
 	var wg sync.WaitGroup
 	for i := range p.clients {
 		wg.Go(func() {
 			p.ask(ctx, i, func(c *notify.Client) (err error) {
-				stand[i], err = p.standings(ctx, c, keys)
+				byMaster[i], err = p.inspectAt(ctx, c, keys)
 				return err
 			})
 		})
@@ -32,10 +32,10 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 	}
 	var locks []Info
 	for k, key := range keys {
-		values := make([]wire.Inspected, len(stand))
-		for i := range stand {
-			if stand[i] != nil {
-				values[i] = stand[i][k]
+		values := make([]wire.Inspected, len(byMaster))
+		for i := range byMaster {
+			if byMaster[i] != nil {
+				values[i] = byMaster[i][k]
 			}
 		}
 		info, _ := winner(values)
@@ -48,7 +48,8 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 	return locks, nil
 }
 
-// foundBefore reports whether a master before at holds what at holds, and was not skipped.
+// foundBefore reports whether a master before at, which was not skipped, has one of the holders
+// at at.
 func (p *page) foundBefore(values []wire.Inspected, at int) bool {
 	for _, h := range values[at].Holders {
 		for i, before := range values[:at] {
@@ -60,8 +61,8 @@ func (p *page) foundBefore(values []wire.Inspected, at int) bool {
 	return false
 }
 
-// standings asks one master for all keys, in packets.
-func (p *page) standings(ctx context.Context, c *notify.Client, keys []string) ([]wire.Inspected, error) {
+// inspectAt asks one master for all keys, in packets.
+func (p *page) inspectAt(ctx context.Context, c *notify.Client, keys []string) ([]wire.Inspected, error) {
 	pipe := c.Pipeline()
 	for some := range slices.Chunk(keys, wire.MaxOps) {
 		_ = pipe.Process(ctx, redis.NewRawCmd(ctx, p.q.enc.InspectArgs(some)...))

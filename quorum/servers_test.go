@@ -38,7 +38,7 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 	return s
 }
 
-// poll asks f until it says yes or limit is over.
+// poll asks f until it says yes or limit has passed.
 func poll(limit time.Duration, f func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

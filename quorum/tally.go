@@ -4,25 +4,25 @@ package quorum
 // n/2+1, also for even n.
 func majority(n int) int { return n/2 + 1 }
 
-// verdict is what is certain about a round.
+// verdict is the result of a round, once it is certain.
 type verdict uint8
 
 const (
 	open     verdict = iota // not certain yet
 	won                     // a majority said yes
 	held                    // of an acquire: a majority refused
-	split                   // of an acquire: too few granted and too few refused; several asked at once
+	split                   // of an acquire: several clients asked at once, and none won
 	lost                    // of a token: provably no majority holds it
 	noQuorum                // too few gave an answer that counts
 	again                   // of an acquire: another try may do better at once
 )
 
-// tally counts what the masters said in one round. All masters are in it: those that could not be
-// asked are in none.
+// tally counts the answers of one round. All masters are in it; none includes masters that could
+// not be asked.
 type tally struct {
-	yes      int // granted, confirmed, deleted, or has our token
+	yes      int // granted, confirmed, deleted, or holds our token
 	other    int // as yes, but with another slot
-	no       int // refused, or has not our token
+	no       int // refused, or does not hold our token
 	none     int // no answer that counts
 	askAgain int // of none: another try may do better at once
 	pending  int // no answer yet
@@ -31,15 +31,15 @@ type tally struct {
 func (t tally) n() int        { return t.yes + t.other + t.no + t.none + t.pending }
 func (t tally) answered() int { return t.yes + t.other + t.no }
 
-// without counts n of those that are pending as silent.
+// without counts n of the pending masters as silent.
 func (t tally) without(n int) tally {
 	t.none, t.pending = t.none+n, t.pending-n
 	return t
 }
 
-// decideAcquire is step 3, as early as it is certain. That too few can grant may be certain before
-// it is which verdict that makes: held, split, or noQuorum if less than a majority answers. Then
-// it waits for a majority of answers, or until nobody is pending.
+// decideAcquire is step 3, decided as early as possible. It may be certain that too few can grant
+// before the verdict is: held, split, or noQuorum if less than a majority answers. Then it waits
+// for a majority of answers, or until no master is pending.
 func decideAcquire(t tally) verdict {
 	maj := majority(t.n())
 	switch {
@@ -59,9 +59,9 @@ func decideAcquire(t tally) verdict {
 	return open
 }
 
-// decideRaise decides the second fencing round. yes masters carry the fence while our value stands
-// there. It takes a majority of all: a majority of those that granted is not enough, as two such
-// groups need not share a master.
+// decideRaise decides the second fencing round. A yes says that the master carries the fence
+// while it holds our value. It takes a majority of all masters: two majorities of the masters
+// that granted need not share a master.
 func decideRaise(t tally) verdict {
 	maj := majority(t.n())
 	switch {
@@ -73,8 +73,8 @@ func decideRaise(t tally) verdict {
 	return lost
 }
 
-// decideHeld decides an extension: whether a majority holds the token, provably none does, or too
-// few answered to tell.
+// decideHeld decides an extension: a majority holds the token, or provably none does, or too few
+// answered.
 func decideHeld(t tally) verdict {
 	maj := majority(t.n())
 	switch {
@@ -88,8 +88,8 @@ func decideHeld(t tally) verdict {
 	return noQuorum
 }
 
-// decideRelease decides a release: won is the reply 1, lost the reply 0, which says that provably
-// no majority held the token.
+// decideRelease decides a release: won is the reply 1, lost the reply 0. 0 means that provably no
+// majority held the token.
 func decideRelease(t tally) verdict {
 	maj := majority(t.n())
 	switch {

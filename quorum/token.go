@@ -19,18 +19,21 @@ var errTokenForm = errors.New("want 16 decimal digits, a colon and 40 lower-case
 // Token proves who holds a key. It belongs to one attempt of one Acquire. The zero value is no
 // token.
 type Token struct {
-	Fence  uint64 // rises from holder to holder of a key, under 2^53; 0 with fencing off. Public, proves nothing
-	Secret string // 40 lower-case hex digits of 20 bytes from crypto/rand. Only this decides
+	// Fence rises from holder to holder of a key. It is under 2^53, and 0 with fencing off. It is
+	// public and no proof.
+	Fence uint64
+	// Secret is 20 bytes from crypto/rand as 40 lower-case hex digits. It alone proves ownership.
+	Secret string
 }
 
-// String is the token as clients get it: of two tokens of a key, as plain strings, the later
-// holder's is greater.
+// String returns the token in the form that clients get. Compared as strings, the token of a later
+// holder of a key is greater.
 func (t Token) String() string {
 	var b [tokenLen]byte
 	return string(append(append(wire.AppendFence(b[:0], t.Fence), ':'), t.Secret...))
 }
 
-// ParseToken reads what String wrote: exactly 16 decimal digits, a colon, 40 lower-case hex
+// ParseToken parses the result of String: exactly 16 decimal digits, a colon, 40 lower-case hex
 // digits. It keeps no part of b.
 func ParseToken(b []byte) (Token, error) {
 	if len(b) != tokenLen || b[fenceLen] != ':' {
@@ -53,7 +56,7 @@ func ParseToken(b []byte) (Token, error) {
 	return Token{Fence: fence, Secret: string(b[fenceLen+1:])}, nil
 }
 
-// tokenAt is the token at a key, as masters know it.
+// tokenAt returns the token at a key, in the form for masters.
 func (q *Quorum) tokenAt(key string, t Token) wire.TokenAt {
 	return wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret}
 }

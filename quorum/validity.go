@@ -10,21 +10,25 @@ import (
 // Redis' expiry, which is counted in whole milliseconds.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
-// validity is what is left of ttl for the holder (step 4). All three are durations of one
-// monotonic clock. The lease counts only where it is positive.
+// validity returns how much of ttl is left for the holder (step 4). All three are durations of one
+// monotonic clock. The lease counts only if the result is positive.
 func validity(ttl, elapsed, drift time.Duration) time.Duration { return ttl - elapsed - drift }
 
-// keptUntil is until when a master, asked at begun, keeps a key that it confirmed for ttl. That may
-// expire before the ttl is over by the clock of this process.
+// keptUntil returns how long a master that was asked at begun certainly keeps a key that it
+// confirmed for ttl: its clock may run faster than the clock of this process.
 func keptUntil(begun time.Time, ttl time.Duration) time.Time { return begun.Add(ttl - drift(ttl)) }
 
-// Suspended returns how long this machine has been suspended since it started: Go's monotonic
-// clock stands still meanwhile, while keys on the masters expire.
+// Suspended returns how long this machine has been suspended since it started. Go's monotonic
+// clock stops during that time, but keys on the masters expire.
 func Suspended() time.Duration { return clock.Suspended() }
 
 const (
-	maxRetries    = 4 // after split votes
-	maxAskAgain   = 8 // attempts that a master asked for: without its script, or due to be probed; not counted as retries
+	maxRetries = 4 // after split votes
+
+	// maxAskAgain limits attempts that a master asked for, because it lacked its script or had to
+	// be probed. They do not count as retries.
+	maxAskAgain = 8
+
 	minRetryBase  = time.Millisecond
 	maxRetryDelay = 50 * time.Millisecond
 )

@@ -7,24 +7,23 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// Watch calls released whenever key is released, through any proxy: once for each master, with the
-// ReleaseID of the token. It is called with "" where a release may have been missed: when a
-// subscription that was lost is made anew, or is first confirmed after Watch returned without a
-// majority. It comes from other goroutines, must not block, and may come once more shortly after
-// stop. Locks that run out are not told.
+// Watch calls released each time key is released, through any proxy: once for each master, with
+// the ReleaseID of the token. It calls released with "" if it may have missed a release: when it
+// renews a lost subscription, or when the first confirmation comes after Watch returned without a
+// majority. The calls come from other goroutines and must not block; one may come shortly after
+// stop. Locks that expire are not announced.
 //
-// Watch returns when a majority of the masters has confirmed the subscription, when
-// Options.MasterTimeout is over, or when ctx ends; whatever comes first, the subscription stands,
-// or is still being made, until stop is called. stop returns at once and may be called more than
-// once.
+// Watch returns when a majority of the masters has confirmed the subscription, after
+// Options.MasterTimeout, or when ctx ends. In each case the subscription lasts, or is still being
+// made, until stop is called. stop returns at once and may be called more than once.
 //
 // Safe for concurrent use; several of one key may overlap and share one subscription.
 func (q *Quorum) Watch(ctx context.Context, key string, released func(id string)) (stop func()) {
 	return q.releases.Subscribe(ctx, wire.ReleasedPrefix+q.opts.KeyPrefix+key, released)
 }
 
-// Follow calls changed whenever key is granted or released, through any proxy, and where either
-// may have been missed; once for each master. For the rest see Watch.
+// Follow calls changed each time key is granted or released, through any proxy, and if it may have
+// missed either; once for each master. For the rest see Watch.
 func (q *Quorum) Follow(ctx context.Context, key string, changed func()) (stop func()) {
 	key = q.opts.KeyPrefix + key
 	stops := make(chan func(), 2)
@@ -51,6 +50,6 @@ func (q *Quorum) newSubscriptions(first string) *notify.Subscriptions {
 	return notify.New(o)
 }
 
-// ReleaseID is what Watch calls the release of the token with that secret. The secret cannot be
-// told from it.
+// ReleaseID returns the name of the release of a token with that secret, for Watch. It does not
+// reveal the secret.
 func ReleaseID(secret string) string { return wire.ReleaseID(secret) }

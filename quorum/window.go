@@ -11,9 +11,9 @@ const (
 )
 
 // window is how many attempts run at a time. It follows the capacity of the masters and of this
-// process: as long as LOCKs wait, it moves towards the number at which an attempt takes the target
-// time. By Little's law that number is the throughput times the target. It takes values and returns
-// values; its owner guards it.
+// process: as long as LOCKs wait, it moves towards the number at which an attempt takes the
+// target time. By Little's law that number is the throughput times the target. It takes values
+// and returns values; its owner guards it.
 type window struct {
 	size int
 

@@ -10,24 +10,24 @@ import (
 	"lockproxy/stat"
 )
 
-// holderKey is what holders on different masters have in common: a token counts for one slot.
+// holderKey identifies a holder on all masters: a token counts for one slot.
 type holderKey struct {
 	id   string
 	slot int
 }
 
-// tallied is what the masters hold of one token.
+// tallied is one holder, counted on all masters.
 type tallied struct {
 	wire.Holder
 	masters int // that hold it
 	lefts   []time.Duration
-	fences  []uint64 // as each has it
+	fences  []uint64 // by master
 	modes   [Kept + 1]int
 }
 
-// winner says who holds a key, of which values are what each master holds: those that a majority
-// has. A place that is closed counts only where nobody holds another. Held is 0 where there is
-// none. most is how many masters hold the one that most of them have.
+// winner returns the holders of a key that hold a majority; values has the holders on each
+// master. A place that is closed counts only if there is no other holder. Held is 0 if no holder
+// has a majority. most is the largest number of masters that have one holder.
 func winner(values []wire.Inspected) (info Info, most int) {
 	info.Masters = len(values)
 	all := tallyHolders(values)
@@ -57,19 +57,19 @@ func winner(values []wire.Inspected) (info Info, most int) {
 	case Limited:
 		info.Slots = slotsOf(all, maj)
 	}
-	info.TTL, info.Latest = told(info.TTL), told(latest.ttl(maj))
+	info.TTL, info.Latest = infoTTL(info.TTL), infoTTL(latest.ttl(maj))
 	return info, most
 }
 
-// told is how Info has the time that something lives.
-func told(left time.Duration) time.Duration {
+// infoTTL returns a ttl in the form of Info.
+func infoTTL(left time.Duration) time.Duration {
 	if left == wire.Forever {
 		return -time.Millisecond
 	}
 	return left
 }
 
-// tallyHolders counts who holds what, in the order of their appearance.
+// tallyHolders counts holders on all masters, in the order of their appearance.
 func tallyHolders(values []wire.Inspected) (all []*tallied) {
 	byKey := make(map[holderKey]*tallied, 1)
 	for i := range values {
@@ -91,9 +91,10 @@ func tallyHolders(values []wire.Inspected) (all []*tallied) {
 	return all
 }
 
-// fenceOf is the fence of a token that masters have with these numbers: what a majority has, as it
-// has had the token's own since the lease was made. A master that granted late has what it counted
-// itself, which may be more. The largest where too few are told.
+// fenceOf returns the fence of a token that masters have with these numbers: the number of a
+// majority, which has carried it since the lease was made. A master that granted late has the
+// number that it counted itself, which may be larger. Without a majority fenceOf returns the
+// largest.
 func fenceOf(numbers []uint64, maj int) uint64 {
 	slices.Sort(numbers)
 	for i := maj - 1; i < len(numbers); i++ {
@@ -104,13 +105,13 @@ func fenceOf(numbers []uint64, maj int) uint64 {
 	return numbers[len(numbers)-1]
 }
 
-// ttl is after which time no majority of maj holds it.
+// ttl returns the time after which no majority of maj holds it.
 func (t *tallied) ttl(maj int) time.Duration {
 	slices.Sort(t.lefts)
 	return t.lefts[t.masters-maj]
 }
 
-// later reports whether t is rather told than u.
+// later reports whether Info should show t instead of u.
 func (t *tallied) later(u *tallied, maj int) bool {
 	if t.Closed != u.Closed {
 		return u.Closed
@@ -118,7 +119,7 @@ func (t *tallied) later(u *tallied, maj int) bool {
 	return t.Fence > u.Fence || t.Fence == u.Fence && t.ttl(maj) > u.ttl(maj)
 }
 
-// mode is how most masters hold it.
+// mode returns the mode on most masters.
 func (t *tallied) mode() Mode {
 	if t.Closed {
 		return Kept
@@ -131,24 +132,24 @@ func (t *tallied) mode() Mode {
 	return Exclusive
 }
 
-// countOf is how many readers a majority has, where not all were told.
+// countOf returns how many readers a majority has, or 0 if the masters listed all of them.
 func countOf(values []wire.Inspected, maj int) int {
 	var counts []int
-	told := true
+	complete := true
 	for _, v := range values {
 		if v.Mode == Shared {
 			counts = append(counts, v.Count)
-			told = told && v.Count == len(v.Holders)
+			complete = complete && v.Count == len(v.Holders)
 		}
 	}
-	if told || len(counts) < maj {
+	if complete || len(counts) < maj {
 		return 0
 	}
 	slices.Sort(counts)
 	return counts[len(counts)-maj]
 }
 
-// slotsOf are the slots that a majority has, in order.
+// slotsOf returns the slots that a majority has, in order.
 func slotsOf(all []*tallied, maj int) (slots []stat.Slot) {
 	for _, t := range all {
 		if t.masters >= maj {

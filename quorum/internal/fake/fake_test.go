@@ -32,7 +32,7 @@ func askPacket(t *testing.T, m *Master, record string, ops ...*wire.Op) wire.Pac
 	t.Helper()
 	var b wire.Batch
 	for _, op := range ops {
-		op.Slot = wire.Slot(op.Key)
+		op.Counter = wire.CounterOf(op.Key)
 		if !b.Add(op) {
 			t.Fatalf("an operation on %s does not belong to the packet", op.Key)
 		}

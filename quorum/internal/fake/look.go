@@ -52,7 +52,7 @@ func (m *Memory) Lock(key string) (l Lock, ok bool) {
 	switch {
 	case v.kind == typeString:
 		l.Secret = v.text[:min(wire.SecretLen, len(v.text))]
-		l.Fence, l.Owner, _ = wire.BehindSecret(v.text[len(l.Secret):])
+		l.Fence, l.Owner, _ = wire.ParseFenceOwner(v.text[len(l.Secret):])
 	case v.kind == typeZSet && m.holders(v.set, &l):
 	default:
 		l.Other = true

@@ -295,7 +295,7 @@ func (d *differ) terms(key string) *wire.Terms {
 	if t.Mode == wire.Exclusive && d.random.IntN(2) == 0 {
 		for _, more := range []string{"lock:a", "lock:b", "lock:c"} {
 			if more != key && d.random.IntN(2) == 0 {
-				t.More, t.Slots = append(t.More, more), append(t.Slots, uint16(d.random.IntN(3)))
+				t.More, t.Counters = append(t.More, more), append(t.Counters, uint16(d.random.IntN(3)))
 			}
 		}
 	}
@@ -321,7 +321,7 @@ func (d *differ) packet() {
 			op.Secret = fmt.Sprintf("%040x", d.random.Uint64()) // a token is asked for once
 			d.last = op.Secret
 		}
-		op.Slot = uint16(d.random.IntN(3))
+		op.Counter = uint16(d.random.IntN(3))
 		op.Fence = d.fence(40)
 		op.TTL = time.Duration(1+d.random.IntN(9)) * 20 * time.Second
 		op.Owner = []string{"", "me", "a label with blanks"}[d.random.IntN(3)]

@@ -73,7 +73,7 @@ func TestWorkDoesNotGrowWithHolders(t *testing.T) {
 func workOf(t *testing.T, m *Master, terms *wire.Terms) map[string]Work {
 	before, works := m.SaveLocked(), make(map[string]Work)
 	alone := &wire.Terms{Waits: time.Second}
-	both := &wire.Terms{More: []string{"lock:b"}, Slots: []uint16{1}}
+	both := &wire.Terms{More: []string{"lock:b"}, Counters: []uint16{1}}
 	for name, op := range map[string]wire.Op{
 		"UNLOCK":               {Kind: wire.Release, TokenAt: at(crowded, mine)},
 		"UNLOCK, published":    {Kind: wire.Release, TokenAt: at(crowded, mine), Publish: true, Terms: terms},

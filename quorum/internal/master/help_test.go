@@ -195,7 +195,7 @@ func tokenAt(key string, n int) wire.TokenAt {
 
 // op is an operation with ttl 1m.
 func op(k wire.Kind, t wire.TokenAt) wire.Op {
-	o := wire.Op{Kind: k, TokenAt: t, Slot: wire.Slot(t.Key)}
+	o := wire.Op{Kind: k, TokenAt: t, Counter: wire.CounterOf(t.Key)}
 	if k == wire.Acquire || k == wire.Extend || k == wire.TopUp || k == wire.Fade {
 		o.TTL = time.Minute
 	}

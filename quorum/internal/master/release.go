@@ -86,7 +86,7 @@ func (l *Lane) TopUp(t TopUp) {
 }
 
 func (t *TopUp) repair() repair {
-	op := wire.Op{Kind: wire.TopUp, TokenAt: t.TokenAt, Slot: wire.Slot(t.Key), Fence: t.Fence, Owner: t.Owner}
+	op := wire.Op{Kind: wire.TopUp, TokenAt: t.TokenAt, Counter: wire.CounterOf(t.Key), Fence: t.Fence, Owner: t.Owner}
 	if t.Mode != wire.Exclusive {
 		op.Terms = &wire.Terms{Mode: t.Mode, Slot: t.Slot}
 	}

@@ -18,8 +18,8 @@ var kindMutations = []mutation{
 			new: "        if not fence then\n          number, count = had or 0, had or 0\n        end\n"},
 	}},
 	{name: "the raise of a reader is not confirmed", family: "readers", finds: order, edits: []edit{
-		{file: "attempt.go", old: "if a.acq.q.opts.Fencing && exact",
-			new: "if a.acq.q.opts.Fencing && a.acq.r.Mode != Shared && exact"},
+		{file: "attempt.go", old: "return !a.acq.q.opts.Fencing ||",
+			new: "return !a.acq.q.opts.Fencing || a.acq.r.Mode == Shared ||"},
 	}},
 	{name: "an intent is counted as a vote", family: "readers", finds: exclusion, edits: []edit{
 		{file: luaOthers, old: "          pcall('SET', intent, mode, 'PX', waits)\n",
@@ -50,6 +50,6 @@ var kindMutations = []mutation{
 	}},
 	{name: "a release that keeps counts as done by less than a majority", family: "kept", finds: exclusion,
 		edits: []edit{
-			{file: "release.go", old: "		rule = decideHeld // done is what a majority has closed\n", new: ""},
+			{file: "release.go", old: "		rule = decideHeld // a majority has to close it\n", new: ""},
 		}},
 }

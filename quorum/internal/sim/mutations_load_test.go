@@ -7,10 +7,11 @@ var loadMutations = []mutation{
 	{name: "an attempt is timed from the arrival of the LOCK", family: "overload", finds: overloaded, edits: []edit{
 		{file: "acquire.go", old: "	\"lockproxy/quorum/internal/wire\"\n",
 			new: "	\"lockproxy/quorum/internal/clock\"\n	\"lockproxy/quorum/internal/wire\"\n"},
-		{file: "acquire.go", old: "	slot     uint16\n",
-			new: "	slot     uint16\n	begun    clock.Stopwatch\n"},
-		{file: "acquire.go", old: "	a.waits.expire = a.timeOut\n",
-			new: "	a.waits.expire, a.begun = a.timeOut, clock.Start()\n"},
+		{file: "acquisition.go", old: "	\"time\"\n)\n",
+			new: "	\"time\"\n\n	\"lockproxy/quorum/internal/clock\"\n)\n"},
+		{file: "acquisition.go", old: "	more     []string // the other full keys\n",
+			new: "	more     []string // the other full keys\n	begun    clock.Stopwatch\n"},
+		{file: "acquire.go", old: "	a.enter(false)\n", new: "	a.begun = clock.Start()\n	a.enter(false)\n"},
 		{file: "attempt.go", old: "		clock: clock.Start(),\n", new: "		clock: acq.begun,\n"},
 		{file: "attempt.go", old: "	a.limit.expire = a.expire\n",
 			new: "	a.limit.expire, a.waits.begun = a.expire, acq.begun.Begun()\n"},
@@ -18,10 +19,11 @@ var loadMutations = []mutation{
 	{name: "the validity counts from the arrival of the LOCK", test: "TestIntakeTimesOut", edits: []edit{
 		{file: "acquire.go", old: "	\"lockproxy/quorum/internal/wire\"\n",
 			new: "	\"lockproxy/quorum/internal/clock\"\n	\"lockproxy/quorum/internal/wire\"\n"},
-		{file: "acquire.go", old: "	slot     uint16\n",
-			new: "	slot     uint16\n	begun    clock.Stopwatch\n"},
-		{file: "acquire.go", old: "	a.waits.expire = a.timeOut\n",
-			new: "	a.waits.expire, a.begun = a.timeOut, clock.Start()\n"},
+		{file: "acquisition.go", old: "	\"time\"\n)\n",
+			new: "	\"time\"\n\n	\"lockproxy/quorum/internal/clock\"\n)\n"},
+		{file: "acquisition.go", old: "	more     []string // the other full keys\n",
+			new: "	more     []string // the other full keys\n	begun    clock.Stopwatch\n"},
+		{file: "acquire.go", old: "	a.enter(false)\n", new: "	a.begun = clock.Start()\n	a.enter(false)\n"},
 		{file: "attempt.go", old: "		clock: clock.Start(),\n", new: "		clock: acq.begun,\n"},
 	}},
 	{name: "a queue counts as silence", family: "overload", finds: overloaded, edits: []edit{
@@ -56,15 +58,12 @@ var loadMutations = []mutation{
 		{file: "intake.go", old: "	case front:\n", new: "	case false:\n"},
 	}},
 	{name: "a LOCK is sent whose client left while it waited", family: "overload", finds: overloaded, edits: []edit{
-		{file: "acquire.go", old: "	if a.stage == stageOver {\n		a.mu.Unlock()\n" +
-			"		a.q.intake.leave(nil)\n		return\n	}\n",
-			new: ""},
-		{file: "acquire.go", old: "	return a.q.intake.remove(a, timedOut), true\n",
-			new: "	if !timedOut {\n		return 0, true\n	}\n" +
-				"	return a.q.intake.remove(a, timedOut), true\n"},
+		{file: "acquisition.go", old: "			return effects{vacate: true}\n", new: "			return a.attemptLocked()\n"},
+		{file: "acquisition.go", old: "	case eventWithdraw, eventGiveUp:\n		a.q.intake.remove(a, false)\n",
+			new: "	case eventWithdraw, eventGiveUp:\n"},
 	}},
 	{name: "a place is not given back after giving up", test: "TestIntakeGivesUp", edits: []edit{
-		{file: "acquire.go", old: "	a.q.leave()\n	a.q.intake.leave(nil)\n	return true\n",
-			new: "	a.q.leave()\n	return true\n"},
+		{file: "acquisition.go", old: "	return effects{end: true, vacate: true}\n",
+			new: "	return effects{end: true}\n"},
 	}},
 }

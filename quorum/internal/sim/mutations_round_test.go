@@ -6,24 +6,25 @@ var roundMutations = []mutation{
 		{file: "tally.go", old: "{ return n/2 + 1 }", new: "{ return max(n/2, 1) }"},
 	}},
 	{name: "validity counted from the reply", finds: exclusion, edits: []edit{
-		{file: "attempt.go", old: "left := validity(ttl, a.clock.Elapsed(), drift(ttl))",
+		{file: "acquisition.go", old: "left := validity(ttl, t.clock.Elapsed(), drift(ttl))",
 			new: "left := validity(ttl, 0, drift(ttl))"},
 		{file: "acquire.go", old: "validity(ttl, a.attempt.clock.Elapsed(), drift(ttl))",
 			new: "validity(ttl, 0, drift(ttl))"},
 	}},
 	{name: "one token for several attempts", family: "tokens", finds: exclusion, edits: []edit{
-		{file: "acquire.go", old: "	slot     uint16\n", new: "	slot     uint16\n	secret   string\n"},
+		{file: "acquisition.go", old: "	more     []string // the other full keys\n",
+			new: "	more     []string // the other full keys\n	secret   string\n"},
 		{file: "attempt.go", old: "	a := &attempt{\n",
 			new: "	if acq.secret == \"\" {\n		acq.secret = o.Dice.Secret()\n	}\n	a := &attempt{\n"},
 		{file: "attempt.go", old: "Secret: o.Dice.Secret()}", new: "Secret: acq.secret}"},
 	}},
 	{name: "fence without write-back", finds: order, edits: []edit{
-		{file: "attempt.go", old: "exact < majority(len(a.votes.answers))", new: "exact < 0"},
+		{file: "attempt.go", old: "exact >= majority(len(a.votes.answers))", new: "exact >= 0"},
 	}},
 	{name: "write-back to any majority, without comparing our value", family: "fences", finds: order,
 		edits: []edit{
 			{file: "attempt.go", old: "case v.state == answerYes || v.state == answerPending && " +
-				"!a.votes.slots: // or it may grant another slot",
+				"!a.votes.slots:",
 				new: "default:"},
 			{file: luaOthers, old: "        if not held then\n          return done\n" +
 				"        elseif type(counters[field]) == 'table' then\n          return counters[field]\n" +
@@ -96,7 +97,7 @@ var roundMutations = []mutation{
 		}},
 	{name: "an UNLOCK is not repeated where a master that was away had not the token", test: "TestReleaseBeforeTopUp",
 		edits: []edit{
-			{file: "release.go", old: "			behind |= 1 << i\n", new: ""},
+			{file: "release.go", old: "			repeat |= 1 << i\n", new: ""},
 		}},
 	{name: "an UNLOCK is not repeated where its answer is on its way", test: "TestReleaseBeforeTopUpOnItsWay",
 		edits: []edit{
@@ -117,6 +118,7 @@ var roundMutations = []mutation{
 		{file: "validity.go", old: "{ return ttl/100 + 2*time.Millisecond }", new: "{ return 0 }"},
 	}},
 	{name: "a caller that has left is not released", family: "none", finds: leftovers, edits: []edit{
-		{file: "acquire.go", old: "	attempt.failLocked()\n", new: ""},
+		{file: "acquisition.go", old: "	a.releaseLocked()\n	return effects{end: true, vacate: true}\n",
+			new: "	return effects{end: true, vacate: true}\n"},
 	}},
 }

@@ -14,7 +14,7 @@ const aheadText = "!ERR a fencing counter is more than a day ahead of the clock"
 
 // several is an operation on a key and two others, whose counters are 8 and 9.
 func several(o *Op, keys ...string) *Op {
-	o.Terms = &Terms{More: keys, Slots: []uint16{8, 9}}
+	o.Terms = &Terms{More: keys, Counters: []uint16{8, 9}}
 	return o
 }
 
@@ -26,12 +26,12 @@ func as(o *Op, mode Mode, slot int) *Op {
 
 func shareOf(key, secret string) *Op {
 	o := lasting(Share, key, secret, time.Minute)
-	o.Slot = 7
+	o.Counter = 7
 	return o
 }
 
 // A counter that is more than a day ahead of the clock is an error of each operation that uses it.
-// The operation sets nothing.
+// The operation does not set its key.
 func TestCounterAhead(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		for _, bad := range []string{"9007199254740990", "9007199254740991", fmt.Sprint(FenceLimit(time.Now().Add(time.Hour)))} {
@@ -64,7 +64,7 @@ func TestCounterAhead(t *testing.T) {
 			}
 			// The rest of the packet and operations without a counter succeed.
 			other := acquire("lock:other", mine)
-			other.Slot = 8
+			other.Counter = 8
 			s.want("another counter", s.run(acquire("lock:a", mine), other, acquire("lock:b", mine)), aheadText+" 5 "+aheadText)
 			s.want("extend, check, release", s.run(lasting(Extend, "lock:mine", mine, time.Minute), op(Check, "lock:readers", mine),
 				op(Release, "lock:mine", mine)), "0000000000000001 1 1")
@@ -115,10 +115,10 @@ func TestCounterErrors(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.must("HSET", testState, "7", "9007199254740990", "8", "junk")
 		junk, high := shared("lock:a", mine, time.Minute), shared("lock:b", mine, time.Minute)
-		junk.Slot = 8
+		junk.Counter = 8
 		const noNumber = "!ERR a fencing counter is no number under 2^53 - 1"
 		s.want("both", s.run(junk, high, junk), noNumber+" "+aheadText+" "+noNumber)
-		s.want("plain", s.run(&Op{Kind: Acquire, TokenAt: junk.TokenAt, Slot: 8, TTL: time.Minute}, acquire("lock:b", mine)), noNumber+" "+aheadText)
+		s.want("plain", s.run(&Op{Kind: Acquire, TokenAt: junk.TokenAt, Counter: 8, TTL: time.Minute}, acquire("lock:b", mine)), noNumber+" "+aheadText)
 	})
 }
 
@@ -179,7 +179,7 @@ func (s *server) everything() string {
 	slices.Sort(keys)
 	var b strings.Builder
 	for _, key := range keys {
-		fmt.Fprintf(&b, "%s %s\n", key, s.stands(key))
+		fmt.Fprintf(&b, "%s %s\n", key, s.holds(key))
 	}
 	return b.String()
 }

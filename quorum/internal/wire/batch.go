@@ -2,11 +2,11 @@ package wire
 
 import "hash/maphash"
 
-// Batch is what goes out as one packet. Releases and acquires of exclusive locks come first in it, as
-// packet.lua wants them. None of a batch has an answer yet, so nobody can tell their order. But
-// operations on one token keep theirs: a release that is not the first of its token is one of the
-// others. So is an acquire behind any of the others of its key, which may free it. The zero value is
-// empty.
+// Batch holds the operations of one packet. Releases and acquires of exclusive locks come first
+// in it, because packet.lua expects them there. No operation of a batch has an answer yet, so no
+// client can observe their order. But operations on one token keep theirs: a release that is not
+// the first of its token is one of the others. So is an acquire that follows any of the others of
+// its key, which may free it. The zero value is empty.
 type Batch struct {
 	ops    [MaxOps]*Op // in the order in which they came
 	groups [MaxOps]group
@@ -21,7 +21,7 @@ type Batch struct {
 type group uint8
 
 const (
-	groupTell group = iota // releases that publish
+	groupPublish group = iota // releases that publish
 	groupRelease
 	groupAcquire
 	groupWait // acquires of clients that wait
@@ -31,22 +31,22 @@ const (
 
 // Reset empties the batch.
 func (b *Batch) Reset() {
-	clear(b.ops[:b.n]) // lets go of them
+	clear(b.ops[:b.n]) // for the garbage collector
 	b.n, b.sizes, b.tokens, b.keys = 0, [numGroups]int{}, hashSet{}, hashSet{}
 }
 
 // Len is how many operations the batch has.
 func (b *Batch) Len() int { return b.n }
 
-// Add adds an operation, which must not change until the packet is written. It is false if there is
-// no room.
+// Add adds an operation, which must not change until the packet is written. It is false if there
+// is no room.
 func (b *Batch) Add(op *Op) bool {
 	if b.n == MaxOps {
 		return false
 	}
 	g, key, secret := op.group(), hash(op.Key), hash(op.Secret)
 	switch g {
-	case groupTell, groupRelease:
+	case groupPublish, groupRelease:
 		if b.tokens.has(key ^ secret) {
 			g = groupOther
 		}
@@ -69,7 +69,7 @@ func (b *Batch) Add(op *Op) bool {
 	return true
 }
 
-// Place is where the result of the i-th operation stands in the reply to the packet that was
+// Place returns the index of the result of the i-th operation in the reply to the packet that was
 // written last.
 func (b *Batch) Place(i int) int { return int(b.places[i]) }
 

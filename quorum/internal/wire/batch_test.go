@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A batch keeps the order of operations on one token, and of an acquire behind what may free its
-// key. Each operation has a place of its own, and those of a group stand together.
+// A batch keeps the order of operations on one token, and of an acquire after an operation that
+// may free its key. Each operation has a place of its own, and a group has adjacent places.
 func TestBatch(t *testing.T) {
 	dice := rand.New(rand.NewPCG(3, 3))
 	for range 2000 {

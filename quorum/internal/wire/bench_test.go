@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// BenchmarkRedis tells the processor time that Redis takes for one acquire and one release, by the
-// kind of lock and the number of operations in a packet.
+// BenchmarkRedis measures the processor time that Redis takes for one acquire and one release, by
+// the kind of lock and the number of operations in a packet.
 func BenchmarkRedis(b *testing.B) {
 	for kind, terms := range map[string]Terms{
 		"exclusive": {},
@@ -29,7 +29,7 @@ func benchmarkPairs(b *testing.B, kind string, terms *Terms, n int) {
 	s := startRedis(b)
 	s.must("SCRIPT", "LOAD", Packet.Body)
 	s.must("HSET", testState, "record", record)
-	for i := range Slots {
+	for i := range Counters {
 		s.must("HSET", testState, i, 3671294823219200)
 	}
 	var acquires, releases []*Op
@@ -39,11 +39,11 @@ func benchmarkPairs(b *testing.B, kind string, terms *Terms, n int) {
 		if kind == "keys" {
 			for _, more := range []string{"a", "b", "c"} {
 				terms.More = append(terms.More, key+more)
-				terms.Slots = append(terms.Slots, Slot(key+more))
+				terms.Counters = append(terms.Counters, CounterOf(key+more))
 				releases = append(releases, &Op{Kind: Release, TokenAt: TokenAt{key + more, mine}, Publish: true})
 			}
 		}
-		acquires = append(acquires, &Op{Kind: Acquire, TokenAt: at, Slot: Slot(key), TTL: 20 * time.Second,
+		acquires = append(acquires, &Op{Kind: Acquire, TokenAt: at, Counter: CounterOf(key), TTL: 20 * time.Second,
 			Owner: "127.0.0.1:54321", Terms: &terms})
 		releases = append(releases, &Op{Kind: Release, TokenAt: at, Publish: true, Terms: &terms})
 	}
@@ -66,7 +66,7 @@ func benchmarkPairs(b *testing.B, kind string, terms *Terms, n int) {
 	b.ReportMetric(float64(used.Nanoseconds())/1000/float64(b.N*n), "redis-us/pair")
 }
 
-// processorTime is what the server has used, in user mode and in the kernel.
+// processorTime returns the processor time of the server, in user mode and in the kernel.
 func (s *server) processorTime() (sum time.Duration) {
 	s.t.Helper()
 	for line := range strings.Lines(s.must("INFO", "cpu")) {

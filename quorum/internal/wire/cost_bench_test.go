@@ -89,7 +89,7 @@ const benchRecord = "A 0123456789abcdef0123456789abcdef01234567 0123456789abcdef
 func (c *crowd) fill(mode Mode, keys, size int) {
 	c.must("FLUSHALL")
 	c.must("HSET", testState, "record", benchRecord)
-	for i := range Slots {
+	for i := range Counters {
 		c.must("HSET", testState, i, 3671294823219200)
 	}
 	c.mode, c.turn, c.held = mode, 64, nil
@@ -119,7 +119,7 @@ func (c *crowd) secret() string {
 
 func (c *crowd) grant(at TokenAt) *Op {
 	ttl := time.Duration(c.end.UnixMilli()-time.Now().UnixMilli()) * time.Millisecond
-	o := &Op{Kind: Acquire, TokenAt: at, Slot: Slot(at.Key), TTL: ttl, Owner: "127.0.0.1:54321"}
+	o := &Op{Kind: Acquire, TokenAt: at, Counter: CounterOf(at.Key), TTL: ttl, Owner: "127.0.0.1:54321"}
 	switch c.mode {
 	case Shared:
 		o.Terms = &Terms{Mode: Shared}

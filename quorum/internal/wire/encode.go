@@ -11,9 +11,9 @@ type Encoder struct {
 	Fencing  bool
 }
 
-// operation is how a packet names an operation that has no column, and its arguments in the order of
-// packet.lua: secret, ttl, field, owner, waits, limit, the two slots that are tried first (0, 1), mode,
-// fence (#), the fields of all keys (*).
+// operation is how a packet names an operation that has no column, and its arguments in the order
+// of packet.lua: secret, ttl, field, owner, waits, limit, the two slots that are tried first (0,
+// 1), mode, fence (#), the fields of all keys (*).
 type operation struct{ name, arguments string }
 
 // operations of each kind. The encoder chooses among those of Acquire, Raise and Release.
@@ -31,7 +31,7 @@ var (
 	keepOp        = operation{"keep", "st"}
 )
 
-// group returns the columns in which the operation may stand.
+// group returns the columns of a packet to which the operation belongs.
 func (o *Op) group() group {
 	switch {
 	case o.Kind == Release && o.TTL > 0:
@@ -40,7 +40,7 @@ func (o *Op) group() group {
 		if o.Mode() == Shared || o.Mode() == Limited {
 			return groupOther
 		}
-		return groupTell
+		return groupPublish
 	case o.Kind == Release:
 		return groupRelease
 	case o.Kind != Acquire || o.Mode() != Exclusive || o.more() != nil:
@@ -93,7 +93,7 @@ func (o *Op) counters() int {
 func (e *Encoder) AppendPacket(b []byte, batch *Batch, record string, body bool) []byte {
 	all := batch.arrange()
 	ops := all[:batch.n]
-	releases := batch.sizes[groupTell] + batch.sizes[groupRelease]
+	releases := batch.sizes[groupPublish] + batch.sizes[groupRelease]
 	acquires := batch.sizes[groupAcquire] + batch.sizes[groupWait]
 	keys, args, counters := 1, 2+releases+3*acquires+batch.sizes[groupWait], 0
 	for i, op := range ops {
@@ -141,8 +141,8 @@ func appendCounts(b []byte, batch *Batch, counters int) []byte {
 	return append(append(b, text...), '\r', '\n')
 }
 
-// appendAcquires writes the columns of acquires, of which those from waiting on are of clients that
-// wait, and the counters of the others.
+// appendAcquires writes the columns of acquires, of which those from waiting on are of clients
+// that wait, and the counters of the others.
 func (e *Encoder) appendAcquires(b []byte, ops, others []*Op, waiting int) []byte {
 	for _, op := range ops {
 		b = appendHeader(b, '$', len(op.Secret)+len(op.Owner))
@@ -150,7 +150,7 @@ func (e *Encoder) appendAcquires(b []byte, ops, others []*Op, waiting int) []byt
 		b = append(b, '\r', '\n')
 	}
 	for _, op := range ops {
-		b = e.appendField(b, op.Slot)
+		b = e.appendField(b, op.Counter)
 	}
 	for _, op := range others {
 		if op.counters() > 0 {
@@ -178,7 +178,7 @@ func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 		case 't':
 			b = appendMillis(b, op.TTL)
 		case 'f':
-			b = e.appendField(b, op.Slot)
+			b = e.appendField(b, op.Counter)
 		case 'o':
 			b = appendBulk(b, op.Owner)
 		case 'w':
@@ -211,16 +211,16 @@ func appendMode(b []byte, t *Terms) []byte {
 
 // appendFields writes the names of the counters of all keys.
 func (e *Encoder) appendFields(b []byte, op *Op) []byte {
-	b = e.appendField(b, op.Slot)
+	b = e.appendField(b, op.Counter)
 	if op.more() != nil {
-		for _, slot := range op.Terms.Slots {
-			b = e.appendField(b, slot)
+		for _, counter := range op.Terms.Counters {
+			b = e.appendField(b, counter)
 		}
 	}
 	return b
 }
 
-// appendWaits writes how long an intent may stand, empty for none.
+// appendWaits writes the lifetime of an intent, empty for none.
 func appendWaits(b []byte, t *Terms) []byte {
 	if t != nil && t.Waits > 0 {
 		return appendMillis(b, t.Waits)
@@ -228,7 +228,7 @@ func appendWaits(b []byte, t *Terms) []byte {
 	return append(b, "$0\r\n\r\n"...)
 }
 
-// appendMillis writes a duration, rounded down to whole milliseconds. What is less than one
+// appendMillis writes a duration, rounded down to whole milliseconds. A duration of less than one
 // becomes one: SET refuses 0, and PEXPIRE deletes at 0.
 func appendMillis(b []byte, d time.Duration) []byte {
 	return appendInt(b, uint64(max(d.Milliseconds(), 1)))

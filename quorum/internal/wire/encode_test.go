@@ -35,31 +35,31 @@ func words(t testing.TB, b []byte) []string {
 // everyOp is one operation of each kind.
 func everyOp() []*Op {
 	at := TokenAt{"lock:job", mine}
-	two := &Terms{More: []string{"lock:b"}, Slots: []uint16{9}}
+	two := &Terms{More: []string{"lock:b"}, Counters: []uint16{9}}
 	return []*Op{
-		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: 20 * time.Second, Owner: "me"},
-		{Kind: Raise, TokenAt: at, Slot: 4095, Fence: 9007199254740991},
+		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: 20 * time.Second, Owner: "me"},
+		{Kind: Raise, TokenAt: at, Counter: 4095, Fence: 9007199254740991},
 		{Kind: Release, TokenAt: TokenAt{"lock:d", mine}},
 		{Kind: Release, TokenAt: TokenAt{"lock:p", mine}, Publish: true},
 		{Kind: Release, TokenAt: at},
 		{Kind: Release, TokenAt: at, Publish: true},
 		{Kind: Fade, TokenAt: at, TTL: 2 * time.Second},
-		{Kind: TopUp, TokenAt: at, Slot: 7, TTL: time.Millisecond, Fence: 12, Owner: "me"},
+		{Kind: TopUp, TokenAt: at, Counter: 7, TTL: time.Millisecond, Fence: 12, Owner: "me"},
 		{Kind: Extend, TokenAt: at, TTL: time.Hour},
 		{Kind: Check, TokenAt: at},
-		{Kind: Acquire, TokenAt: TokenAt{"lock:w", mine}, Slot: 8, TTL: time.Second, Owner: "me", Terms: &Terms{Waits: time.Minute}},
-		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Mode: Shared}},
-		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Mode: Limited, Limit: 10, Try: [2]int{3, 0}, Waits: time.Second}},
-		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Owner: "me", Terms: two},
-		{Kind: Raise, TokenAt: at, Slot: 7, Fence: 5, Terms: two},
-		{Kind: TopUp, TokenAt: at, Slot: 7, TTL: time.Second, Fence: 12, Terms: &Terms{Mode: Shared}},
-		{Kind: TopUp, TokenAt: at, Slot: 7, TTL: time.Second, Fence: 12, Terms: &Terms{Mode: Limited, Slot: 12}},
-		{Kind: Share, TokenAt: at, Slot: 7, TTL: time.Second},
+		{Kind: Acquire, TokenAt: TokenAt{"lock:w", mine}, Counter: 8, TTL: time.Second, Owner: "me", Terms: &Terms{Waits: time.Minute}},
+		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Terms: &Terms{Mode: Shared}},
+		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Terms: &Terms{Mode: Limited, Limit: 10, Try: [2]int{3, 0}, Waits: time.Second}},
+		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Owner: "me", Terms: two},
+		{Kind: Raise, TokenAt: at, Counter: 7, Fence: 5, Terms: two},
+		{Kind: TopUp, TokenAt: at, Counter: 7, TTL: time.Second, Fence: 12, Terms: &Terms{Mode: Shared}},
+		{Kind: TopUp, TokenAt: at, Counter: 7, TTL: time.Second, Fence: 12, Terms: &Terms{Mode: Limited, Slot: 12}},
+		{Kind: Share, TokenAt: at, Counter: 7, TTL: time.Second},
 		{Kind: Release, TokenAt: at, TTL: time.Minute},
 		{Kind: Inspect, TokenAt: TokenAt{Key: "lock:job"}},
 		{Kind: Free, TokenAt: TokenAt{Key: "lock:job"}},
-		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Owner: "me"}, // behind what may free its key
-		{Kind: Acquire, TokenAt: at, Slot: 7, TTL: time.Second, Terms: &Terms{Waits: time.Minute}},
+		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Owner: "me"}, // after an operation that may free its key
+		{Kind: Acquire, TokenAt: at, Counter: 7, TTL: time.Second, Terms: &Terms{Waits: time.Minute}},
 	}
 }
 
@@ -115,7 +115,7 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// A packet takes no memory where there is room for it.
+// A packet allocates no memory if the buffer has room for it.
 func TestAppendPacketAllocatesNothing(t *testing.T) {
 	ops, b := everyOp(), make([]byte, 0, 64<<10)
 	var all Batch
@@ -137,7 +137,7 @@ func BenchmarkAppendPacket(b *testing.B) {
 			var ops []*Op
 			for i := range n {
 				if i%2 == 0 {
-					ops = append(ops, &Op{Kind: Acquire, TokenAt: TokenAt{"lock:some-job", mine}, Slot: 714, TTL: 20 * time.Second})
+					ops = append(ops, &Op{Kind: Acquire, TokenAt: TokenAt{"lock:some-job", mine}, Counter: 714, TTL: 20 * time.Second})
 				} else {
 					ops = append(ops, &Op{Kind: Release, TokenAt: TokenAt{"lock:some-job", mine}, Publish: true})
 				}

@@ -35,7 +35,7 @@ func TestKindsWithoutRights(t *testing.T) {
 	s.want("who has it", s.run(op(Check, "lock:b", mine)), "1")
 }
 
-// A release that the master refuses tells nobody.
+// A release that the master refuses is not published.
 func TestRefusedReleaseIsNotTold(t *testing.T) {
 	s := startRedis(t)
 	if said := s.do("ACL", "SETUSER", "default", "-del"); said != "OK" {

@@ -13,17 +13,17 @@ var third = strings.Repeat("3", SecretLen)
 
 func shared(key, secret string, ttl time.Duration) *Op {
 	o := lasting(Acquire, key, secret, ttl)
-	o.Slot, o.Terms = 7, &Terms{Mode: Shared}
+	o.Counter, o.Terms = 7, &Terms{Mode: Shared}
 	return o
 }
 
 func limited(key, secret string, limit int, try ...int) *Op {
 	o := lasting(Acquire, key, secret, 50*time.Second)
-	o.Slot, o.Terms = 7, &Terms{Mode: Limited, Limit: limit, Try: [2]int{try[0], try[len(try)-1]}}
+	o.Counter, o.Terms = 7, &Terms{Mode: Limited, Limit: limit, Try: [2]int{try[0], try[len(try)-1]}}
 	return o
 }
 
-// waiting is an acquire of somebody who waits.
+// waiting returns an acquire of a client that waits.
 func waiting(o *Op) *Op {
 	t := Terms{}
 	if o.Terms != nil {
@@ -34,7 +34,7 @@ func waiting(o *Op) *Op {
 	return o
 }
 
-// likely is a release of what is likely to be of that mode.
+// likely returns a release of a lock that is likely to have that mode.
 func likely(key, secret string, mode Mode) *Op {
 	return &Op{Kind: Release, TokenAt: TokenAt{key, secret}, Publish: true, Terms: &Terms{Mode: mode}}
 }
@@ -80,7 +80,7 @@ func TestReaders(t *testing.T) {
 		s.want("a Redlock library", s.do("SET", "lock:a", "x", "NX", "PX", "1000"), "nil")
 		s.want("both", s.run(op(Check, "lock:a", mine), op(Check, "lock:a", theirs), op(Check, "lock:a", third)), "1 1 0")
 		s.want("the latest leaves", s.run(op(Release, "lock:a", theirs)), "1")
-		s.expires("lock:a", 20*time.Second) // not those that are gone
+		s.expires("lock:a", 20*time.Second) // not earlier holders, which have left
 		s.want("late joiner", s.run(shared("lock:a", third, 20*time.Second)), "S0000000000000000002")
 		s.want("all leave", s.run(op(Release, "lock:a", mine), op(Release, "lock:a", mine), op(Release, "lock:a", third)), "1 0 1")
 		s.want("nothing is left", s.do("EXISTS", "lock:a"), "0")
@@ -91,7 +91,7 @@ func TestReaders(t *testing.T) {
 	})
 }
 
-// What is extended, raised or fades is one reader, and the key lives as long as the last.
+// An extension, a raise and a fade change one reader, and the key lives as long as the last.
 func TestReaderOperations(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.run(shared("lock:a", mine, 20*time.Second), shared("lock:a", theirs, 30*time.Second))
@@ -115,7 +115,7 @@ func TestReaderOperations(t *testing.T) {
 	})
 }
 
-// A reader whose time is over holds nothing, though others keep the key.
+// A reader whose ttl has ended does not hold the lock, though others keep the key.
 func TestReaderEnds(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.run(shared("lock:a", mine, 30*time.Millisecond), shared("lock:a", theirs, 20*time.Second))
@@ -127,7 +127,7 @@ func TestReaderEnds(t *testing.T) {
 	})
 }
 
-// Whoever waits keeps others from joining those that it waits for.
+// A client that waits keeps others from joining the holders that it waits for.
 func TestIntent(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.run(shared("lock:a", mine, 20*time.Second))
@@ -151,7 +151,7 @@ func TestIntent(t *testing.T) {
 	})
 }
 
-// An intent stands for as long as somebody waits. One that stands longer is not cut short.
+// An intent lasts as long as a client waits. A longer intent is not shortened.
 func TestIntentEnds(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		const intent = IntentPrefix + "lock:a"
@@ -160,7 +160,7 @@ func TestIntentEnds(t *testing.T) {
 			{10 * time.Second, 10 * time.Second}, {4 * time.Second, 10 * time.Second}, {25 * time.Second, 25 * time.Second},
 		} {
 			both := acquire("lock:b", theirs)
-			both.Terms = &Terms{More: []string{"lock:a"}, Slots: []uint16{7}}
+			both.Terms = &Terms{More: []string{"lock:a"}, Counters: []uint16{7}}
 			for _, o := range []*Op{acquire("lock:a", theirs), limited("lock:a", theirs, 3, 0), both} {
 				o = waiting(o)
 				o.Terms.Waits = tt.waits
@@ -222,7 +222,7 @@ func (s *server) oneSlotEnds() {
 	}
 }
 
-// A slot is free when its time is over, and the key lives no longer than the last slot.
+// A slot is free when its ttl has ended, and the key lives no longer than the last slot.
 func TestSlotEnds(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.oneSlotEnds()
@@ -253,7 +253,7 @@ func TestSlotIsToppedUpAgain(t *testing.T) {
 func TestSeveralKeys(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		both := lasting(Acquire, "lock:a", mine, 50*time.Second)
-		both.Slot, both.Terms = 7, &Terms{More: []string{"lock:b", "lock:c"}, Slots: []uint16{8, 7}}
+		both.Counter, both.Terms = 7, &Terms{More: []string{"lock:b", "lock:c"}, Counters: []uint16{8, 7}}
 		s.must("HSET", testState, "7", "4", "8", "20")
 		s.want("all", s.run(both), "21")
 		for _, key := range []string{"lock:a", "lock:b", "lock:c"} {
@@ -299,7 +299,7 @@ func TestShare(t *testing.T) {
 		a := acquire("lock:a", mine)
 		a.Owner = "me"
 		share := lasting(Share, "lock:a", mine, 20*time.Second)
-		share.Slot = 7
+		share.Counter = 7
 		s.want("shared", s.run(a, share, share), "1 S0000000000000000001me S0000000000000000001me")
 		s.expires("lock:a", 50*time.Second) // never lowered
 		s.want("joins", s.run(shared("lock:a", theirs, time.Second)), "S0000000000000000002")
@@ -314,7 +314,7 @@ func TestShareOfAnotherLibrary(t *testing.T) {
 		for _, tail := range []string{"", "text that is no fence"} {
 			s.must("SET", "lock:a", mine+tail, "PX", "20000")
 			share := lasting(Share, "lock:a", mine, time.Second)
-			share.Slot = 7
+			share.Counter = 7
 			s.want("shared", s.run(share), "S0000000000000000000")
 			s.want("it stands", s.found("lock:a"), "shared 1 mine0000000000000000")
 			s.want("leaves", s.run(op(Release, "lock:a", mine)), "1")
@@ -322,7 +322,7 @@ func TestShareOfAnotherLibrary(t *testing.T) {
 	})
 }
 
-// What is no lock is refused by all, and stays as it is.
+// All kinds refuse a key that is no lock, and do not change it.
 func TestForeignKeys(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.must("ZADD", "lock:zset", "1", mine)
@@ -337,7 +337,7 @@ func TestForeignKeys(t *testing.T) {
 	})
 }
 
-// Whatever a sorted set has beside its mark, each operation of a packet is answered.
+// Each operation of a packet is answered for any members of a sorted set beside its mark.
 func TestHoldersThatAreNone(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		const later = 9999999999999999

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// slowly makes packets take their time behind TIME, until the test ends.
+// slowly delays packets after their TIME, until the test ends.
 func slowly(t *testing.T, d time.Duration) {
 	quick := Packet
 	t.Cleanup(func() { Packet = quick })
@@ -21,7 +21,7 @@ func slowly(t *testing.T, d time.Duration) {
 	Packet = newScript(body)
 }
 
-// A script that is held up makes no key end before those who hold it.
+// A delayed script does not make a key expire before its holders.
 func TestExpiryOfSlowScript(t *testing.T) {
 	exclusive := func(secret string, ttl time.Duration) *Op { return lasting(Acquire, "lock:a", secret, ttl) }
 	reader := func(secret string, ttl time.Duration) *Op { return shared("lock:a", secret, ttl) }
@@ -61,7 +61,7 @@ func TestExpiryOfSlowScript(t *testing.T) {
 	}
 }
 
-// A script that stands still for longer than the locks of its packet live leaves no key for ever.
+// A script that is delayed for longer than the locks of its packet live leaves no key for ever.
 func TestLocksEndDuringScript(t *testing.T) {
 	exclusive := func(secret string) *Op { return lasting(Acquire, "lock:a", secret, 10*time.Second) }
 	reader := func(secret string) *Op { return shared("lock:a", secret, 10*time.Second) }
@@ -70,7 +70,7 @@ func TestLocksEndDuringScript(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		held  *Op
-		stall *Op // with a ttl that is over when the script goes on
+		stall *Op // with a ttl that ends before the script goes on
 	}{
 		{"the first reader", nil, shared("lock:a", mine, short)},
 		{"a reader joins", shared("lock:a", mine, short), shared("lock:a", theirs, short)},

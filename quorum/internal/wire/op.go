@@ -9,16 +9,16 @@ import "time"
 type Kind uint8
 
 const (
-	Acquire Kind = iota // sets the lock if nothing stands at its key
+	Acquire Kind = iota // sets the lock if its key does not exist
 	Raise               // raises the counter and the fence of the lock
 	Release             // deletes the lock
 	Fade                // shortens the lock's life
 	TopUp               // sets the lock on a master that missed it, or raises its expiry
 	Extend              // raises the lock's expiry
-	Check               // asks whether the lock stands
+	Check               // asks whether the master holds the lock
 	Share               // makes an exclusive lock a shared one, and extends it
-	Inspect             // asks what stands at the key
-	Free                // deletes whatever lock stands at the key
+	Inspect             // asks for the holders of the key
+	Free                // deletes any lock of the key
 )
 
 // Votes reports whether a master carries the operation out only under the record of the packet.
@@ -35,15 +35,19 @@ type TokenAt struct {
 type Op struct {
 	Kind Kind
 	TokenAt
-	Slot    uint16        // the counter of Key, as Slot tells it
-	Fence   uint64        // of Raise and TopUp
-	TTL     time.Duration // of Acquire, Extend, Share and TopUp; of Fade the longest that the lock lives on; of Release how long it stays closed, 0 for none
-	Owner   string        // of Acquire and TopUp: the label behind the fence
-	Publish bool          // of Release: tell those who wait for the key
-	Terms   *Terms        // nil for an exclusive lock of one key for which nobody waits
+	Counter uint16 // the fencing counter of Key: see CounterOf
+	Fence   uint64 // of Raise and TopUp
+
+	// TTL is the life of the lock; of a Fade, the longest life of its remains; of a Release, how
+	// long the lock stays closed, 0 for not at all.
+	TTL time.Duration
+
+	Owner   string // of Acquire and TopUp: the label after the fence
+	Publish bool   // of Release: notify clients that wait for the key
+	Terms   *Terms // nil for an exclusive lock of one key for which no client waits
 }
 
-// Mode is the kind of lock that the operation is about.
+// Mode returns the kind of lock of the operation.
 func (o *Op) Mode() Mode {
 	if o.Terms == nil {
 		return Exclusive
@@ -51,7 +55,7 @@ func (o *Op) Mode() Mode {
 	return o.Terms.Mode
 }
 
-// more are the keys of the operation beside Key. Only an Acquire and a Raise are of several.
+// more returns the keys of the operation beside Key. Only an Acquire and a Raise have several.
 func (o *Op) more() []string {
 	if o.Terms == nil || o.Kind != Acquire && o.Kind != Raise {
 		return nil
@@ -66,7 +70,7 @@ const (
 	// ReservedPrefix begins the names of everything that lockproxy keeps on a master beside the
 	// locks.
 	ReservedPrefix = "lockproxy:"
-	// ReleasedPrefix begins the name of the channel that tells of a key's releases. By itself it is
-	// the channel to which everybody subscribes before that: see Changed.
+	// ReleasedPrefix begins the name of the channel for a key's releases. By itself it is the
+	// channel to which every connection subscribes first: see Changed.
 	ReleasedPrefix = ReservedPrefix + "released:"
 )

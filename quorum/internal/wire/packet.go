@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// CodeNotAdmitted is the code of the error that takes the place of an operation's result where the
+// CodeNotAdmitted is the code of the error that takes the place of an operation's result if the
 // record differs.
 const CodeNotAdmitted = "NOTADMITTED"
 
@@ -22,8 +22,8 @@ type PacketReply struct {
 }
 
 // ParsePacket reads the reply to a packet of n operations. ok is false for anything else: an
-// error of the whole packet, of which nothing was carried out then, or the reply to another
-// question.
+// error of the whole packet, of which no operation was carried out then, or the reply to another
+// request.
 //
 //	< *4\r\n:1\r\n:1700000000\r\n:123456\r\n:42\r\n
 func ParsePacket(r *Reply, n int) (p PacketReply, ok bool) {
@@ -73,7 +73,7 @@ func ParseEntry(entry string) (mode Mode, h Holder, ok bool) {
 	}
 	slot, err := parseInt([]byte(entry[1:slotEnd]))
 	h.Slot = int(slot)
-	h.Fence, h.Owner, ok = BehindSecret(entry[slotEnd:])
+	h.Fence, h.Owner, ok = ParseFenceOwner(entry[slotEnd:])
 	return mode, h, ok && err == nil && slot >= 0 && slot < MaxLimit
 }
 
@@ -87,7 +87,7 @@ func Refused(r *Reply) (left time.Duration, ok bool) {
 }
 
 // Extended reports whether an Extend found its token, and in what mode the token holds the lock.
-// Of the holder it tells slot, fence and owner.
+// Of the holder it returns slot, fence and owner.
 //
 //	< $16\r\n0000000000000042\r\n
 //	< $20\r\nS0000000000000000042\r\n  of a reader
@@ -99,11 +99,11 @@ func Extended(r *Reply) (mode Mode, h Holder, ok bool) {
 	if strings.HasPrefix(r.Text, "S") || strings.HasPrefix(r.Text, "L") {
 		return ParseEntry(r.Text)
 	}
-	h.Fence, h.Owner, _ = BehindSecret(r.Text)
+	h.Fence, h.Owner, _ = ParseFenceOwner(r.Text)
 	return Exclusive, h, true
 }
 
-// Inspected is what an Inspect found. The zero value is nothing, or something that is no lock.
+// Inspected is the result of an Inspect. The zero value means that the key has no lock.
 type Inspected struct {
 	Mode    Mode     // Exclusive for every string
 	Count   int      // how many hold it, which may be more than Holders
@@ -126,7 +126,7 @@ const closedPrefix = "kept"
 // Forever is how long a key without expiry lives.
 const Forever = time.Duration(math.MaxInt64)
 
-// holder reads a value, of which a string tells its first 256 bytes.
+// holder parses a value; of a string the script sends the first 256 bytes.
 func holder(value string, ms int64) Holder {
 	h := Holder{ID: value, Left: millis(ms)}
 	if ms < 0 {
@@ -136,7 +136,7 @@ func holder(value string, ms int64) Holder {
 		h.ID = "\x00" // an empty string is a value too
 	}
 	if len(value) >= SecretLen {
-		if fence, owner, ok := BehindSecret(value[SecretLen:]); ok {
+		if fence, owner, ok := ParseFenceOwner(value[SecretLen:]); ok {
 			h.ID, h.Fence, h.Owner = value[:SecretLen], fence, owner
 			h.Closed = strings.HasPrefix(h.ID, closedPrefix)
 		}
@@ -146,7 +146,7 @@ func holder(value string, ms int64) Holder {
 
 // ParseInspect reads the result of an Inspect.
 //
-//	< $-1\r\n                  nothing
+//	< $-1\r\n                  no key
 //	< $15\r\n5000 some value\r\n
 //	< +OTHER\r\n               no lock
 //	< *6\r\n$6\r\nshared\r\n:5000\r\n:1\r\n$40\r\n<secret>\r\n$20\r\n<entry>\r\n:5000\r\n
@@ -169,7 +169,7 @@ func ParseInspect(r *Reply) (found Inspected, ok bool) {
 	return Inspected{Count: 1, Holders: []Holder{holder(value, ms)}}, true
 }
 
-// parseHolders reads what was found of a lock that several may hold.
+// parseHolders parses the holders of a lock that several may hold.
 func parseHolders(elems []Reply) (found Inspected, ok bool) {
 	found = Inspected{Mode: Shared, Count: int(elems[2].Int)}
 	if elems[0].Text == Limited.String() {

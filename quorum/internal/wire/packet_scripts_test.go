@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Operations are carried out in the order in which they stand in a packet.
+// Operations are carried out in the order of the packet.
 func TestPacketOrder(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.want("each sees the one before it", s.run(
@@ -29,7 +29,7 @@ func TestPacketOrder(t *testing.T) {
 		want := ""
 		for i := range MaxOps {
 			a := acquire(fmt.Sprint("lock:many", i), mine)
-			a.Slot = uint16(100 + i)
+			a.Counter = uint16(100 + i)
 			ops, want = append(ops, a), want+" 1"
 		}
 		s.want("as many as fit", s.run(ops...), want[1:])
@@ -92,7 +92,7 @@ func randomOp(dice *rand.Rand) *Op {
 		Kind: Kind(dice.IntN(int(Free) + 1)),
 		TokenAt: TokenAt{[]string{":a", ":b", ":c", ":d", ":list", ":other"}[dice.IntN(6)],
 			[]string{mine, theirs}[dice.IntN(2)]},
-		Slot:    uint16(dice.IntN(8)),
+		Counter: uint16(dice.IntN(8)),
 		Fence:   uint64(dice.IntN(40)),
 		TTL:     time.Duration(1+dice.IntN(5)) * time.Minute,
 		Owner:   []string{"", "me"}[dice.IntN(2)],
@@ -112,7 +112,7 @@ func randomTerms(dice *rand.Rand) *Terms {
 	t := &Terms{Mode: Mode(dice.IntN(3)), Limit: 1 + dice.IntN(3), Slot: dice.IntN(3), Waits: time.Duration(dice.IntN(2)) * time.Minute}
 	t.Try = [2]int{dice.IntN(t.Limit), dice.IntN(t.Limit)}
 	if t.Mode == Exclusive && dice.IntN(2) == 0 {
-		t.More, t.Slots = []string{":d", ":e"}, []uint16{uint16(dice.IntN(8)), uint16(dice.IntN(8))}
+		t.More, t.Counters = []string{":d", ":e"}, []uint16{uint16(dice.IntN(8)), uint16(dice.IntN(8))}
 	}
 	return t
 }
@@ -144,7 +144,7 @@ func plainTimes(result string) string {
 	return regexp.MustCompile(`^\d+ `).ReplaceAllString(result, "time ")
 }
 
-// dump is all that stands under a prefix, times in minutes.
+// dump returns all keys with a prefix and their values, times in minutes.
 func (s *server) dump(prefix string) string {
 	s.t.Helper()
 	var b strings.Builder
@@ -152,7 +152,7 @@ func (s *server) dump(prefix string) string {
 		left := s.do("PTTL", prefix+key)
 		var ms float64
 		fmt.Sscan(left, &ms)
-		fmt.Fprintf(&b, "%s %s %.0f\n", key, s.stands(prefix+key), ms/60000)
+		fmt.Fprintf(&b, "%s %s %.0f\n", key, s.holds(prefix+key), ms/60000)
 	}
 	for i := range 8 {
 		fmt.Fprintf(&b, "%d %s\n", i, s.do("HGET", prefix, i))
@@ -160,8 +160,8 @@ func (s *server) dump(prefix string) string {
 	return b.String()
 }
 
-// stands is what stands at a key, ends left out.
-func (s *server) stands(key string) string {
+// holds returns the value of a key, without ends of ttls.
+func (s *server) holds(key string) string {
 	all := ""
 	switch s.do("TYPE", key) {
 	case "zset":
@@ -176,7 +176,7 @@ func (s *server) stands(key string) string {
 	return strings.Join(words, " ")
 }
 
-// Under another record nothing is carried out but what undoes something.
+// Under another record only operations that undo something are carried out.
 func TestRecordDiffers(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.must("HSET", testState, "record", "A right", "7", "5")
@@ -210,7 +210,7 @@ func TestRecordDiffers(t *testing.T) {
 	})
 }
 
-// Something else where the state hash should be: nobody votes, and what undoes works.
+// If the state key is no hash, the master does not vote, but operations that undo something work.
 func TestStateIsNoHash(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.run(acquire("lock:a", mine), acquire("lock:b", mine))
@@ -290,7 +290,7 @@ func breakDisk(s *server) {
 	s.t.Fatal("the snapshot does not fail")
 }
 
-// A user without one of the rights: the error says so, whatever a command was for.
+// A user without one of the rights: the error says so, for any command.
 func TestRightsMissing(t *testing.T) {
 	s := startRedis(t)
 	for _, c := range []struct {
@@ -341,7 +341,7 @@ func TestRightsMissing(t *testing.T) {
 	}
 }
 
-// Who names any token makes no master read all that stands at the key.
+// A release with any token does not make a master read the whole value.
 func TestReleaseReadsLittle(t *testing.T) {
 	s := startRedis(t)
 	s.must("SET", "lock:big", strings.Repeat("x", 1<<20))
@@ -357,7 +357,7 @@ func TestReleaseReadsLittle(t *testing.T) {
 	}
 }
 
-// Without the script nothing runs.
+// Without the script no operation runs.
 func TestNoScript(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		ops := []*Op{acquire("lock:a", mine), op(Check, "lock:a", mine)}

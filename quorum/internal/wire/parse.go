@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Limits on what a master may answer. Nothing that lockproxy asks for comes near them.
+// Limits on the answer of a master. No request of lockproxy comes near them.
 const (
 	maxLine  = 64 << 10
 	maxBulk  = 1 << 20
 	maxElems = 3 + 3*MaxLimit // of an Inspect
 	maxDepth = 2              // arrays in arrays
-	maxReply = 4 << 20        // all in all, so that whoever collects its parts needs no more
+	maxReply = 4 << 20        // all in all, which bounds the memory of a reader
 )
 
 // Parse reads the reply that b begins with into r and returns its length in bytes. It returns 0
@@ -52,8 +52,8 @@ func parse(b []byte, r *Reply, depth int) (n int, err error) {
 	return 0, ErrUnparsable
 }
 
-// errorText is an error as it was meant. Up to version 6 Redis puts a script's line before it
-// where a command in a script is refused.
+// errorText returns the text of an error without the prefix that Redis up to version 6 puts before
+// it if a command in a script is refused: the line of the script.
 //
 //	< -@user_script: 86: -OOM command not allowed when used memory > 'maxmemory'.\r\n
 func errorText(text string) string {
@@ -117,7 +117,7 @@ func parseElems(b, line []byte, n int, r *Reply, depth int) (int, error) {
 	}
 	for range size {
 		if len(r.Elems) < cap(r.Elems) {
-			r.Elems = r.Elems[:len(r.Elems)+1] // keeps what the element has allocated
+			r.Elems = r.Elems[:len(r.Elems)+1] // keeps the memory of the element
 		} else {
 			r.Elems = append(r.Elems, Reply{})
 		}

@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 		{"*-2\r\n", "bad"}, {"*x\r\n", "bad"}, {"*1\r\n:x\r\n", "bad"}, {"*1\r\nx\r\n", "bad"},
 	} {
 		var r Reply
-		n, err := Parse([]byte(c.in+":77\r\n"), &r) // a second reply behind it
+		n, err := Parse([]byte(c.in+":77\r\n"), &r) // a second reply follows
 		got := text(&r)
 		switch {
 		case err != nil:
@@ -78,7 +78,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whoever collects a reply that never ends needs a bound.
+// A reader of a reply that never ends needs a bound.
 func TestParseBound(t *testing.T) {
 	one := fmt.Sprintf("$%d\r\n%s\r\n", maxBulk, strings.Repeat("x", maxBulk))
 	all := []byte("*8\r\n" + strings.Repeat(one, 8))

@@ -8,7 +8,7 @@ import (
 )
 
 // ProbeReply is what Probe answers: the master's time, and what its state hash holds beside the
-// counters. What is missing is empty.
+// counters. Missing parts are empty.
 type ProbeReply struct {
 	Clock    time.Duration // since 1970
 	Fields   int           // of the hash, counters included

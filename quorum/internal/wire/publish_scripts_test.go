@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A release is published to those who wait for its key, and only then.
+// A release is published to clients that wait for its key, and only then.
 func TestPublish(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		watcher := s.another()
@@ -39,7 +39,7 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// Who waits is told of KEEP, too, of whatever kind the lock was: the place may open sooner now.
+// KEEP is published too, for a lock of any kind: its place may open sooner now.
 func TestPublishKeep(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		const channel = ReleasedPrefix + "lock:a"
@@ -61,7 +61,7 @@ func TestPublishKeep(t *testing.T) {
 	})
 }
 
-// Nobody is told who has not subscribed to the channel for all keys as well.
+// A client must subscribe to the channel for all keys as well. Otherwise it gets no messages.
 func TestPublishWhereSomebodyListens(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		const released, changed = ReleasedPrefix + "lock:a", ChangedPrefix + "lock:a"

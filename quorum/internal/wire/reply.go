@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ErrUnparsable says that a master sent bytes that are no reply. Whatever follows them cannot be
-// told apart either, so it ends the connection.
+// ErrUnparsable says that a master sent bytes that are no reply. The end of a reply is unknown
+// from then on, so it ends the connection.
 var ErrUnparsable = errors.New("answered something that is not Redis' protocol")
 
 // Reply is one reply of a master in RESP2. Parse reuses Elems from call to call.

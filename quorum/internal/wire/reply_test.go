@@ -120,17 +120,17 @@ func TestParseProbe(t *testing.T) {
 }
 
 func TestSlot(t *testing.T) {
-	for key, want := range map[string]uint16{"": 0, "123456789": 0x31c3 % 4096, "{123456789}": Slot("{123456789}")} {
-		if got := Slot(key); got != want {
-			t.Errorf("Slot(%q) = %d, want %d", key, got, want)
+	for key, want := range map[string]uint16{"": 0, "123456789": 0x31c3 % 4096, "{123456789}": CounterOf("{123456789}")} {
+		if got := CounterOf(key); got != want {
+			t.Errorf("CounterOf(%q) = %d, want %d", key, got, want)
 		}
 	}
-	if Slot("{a}1") == Slot("{a}2") {
+	if CounterOf("{a}1") == CounterOf("{a}2") {
 		t.Error("braces choose the counter")
 	}
 }
 
-func TestBehindSecret(t *testing.T) {
+func TestParseFenceOwner(t *testing.T) {
 	for _, c := range []struct {
 		tail  string
 		fence uint64
@@ -144,7 +144,7 @@ func TestBehindSecret(t *testing.T) {
 		{"-000000000000042", 0, "", false},
 		{"", 0, "", false},
 	} {
-		fence, owner, ok := BehindSecret(c.tail)
+		fence, owner, ok := ParseFenceOwner(c.tail)
 		if fence != c.fence || owner != c.owner || ok != c.ok {
 			t.Errorf("%q: %d %q %v", c.tail, fence, owner, ok)
 		}

@@ -41,7 +41,7 @@ var (
 	Admit  = newScript(knownLua + admitLua) // KEYS: state. ARGV: see admit.lua
 )
 
-// packetBody is the script of packets, with what the other operations need in it.
+// packetBody is the script of packets, with the code of the other operations.
 func packetBody() string {
 	return strings.Replace(packetLua, "-- others.lua comes here.\n", othersLua, 1)
 }
@@ -62,7 +62,7 @@ func (s *Script) Eval(state string, args ...string) []byte {
 	return AppendCommand(nil, append([]string{"EVAL", s.Body, "1", state}, args...)...)
 }
 
-// appendHead writes what stands in front of the first key.
+// appendHead writes all arguments before the first key.
 func (s *Script) appendHead(b []byte, body bool, keys, args int) []byte {
 	b = appendHeader(b, '*', 3+keys+args)
 	if body {

@@ -258,7 +258,8 @@ func (f *fuzz) send(b *Batch, record string) (PacketReply, []*Op) {
 // fences are the largest fences that were granted at a key.
 type fences struct{ any, exclusive uint64 }
 
-// order checks that of two tokens of a key, unless both are shared, the later has the greater fence.
+// order checks that of two tokens of a key, unless both are shared, the later has the greater
+// fence.
 func (f *fuzz) order(ops []*Op, p PacketReply) {
 	for i, op := range ops {
 		r := &p.Results[i]

@@ -7,8 +7,8 @@ import (
 )
 
 // model states what one master holds, and what each operation answers and changes. It knows no
-// commands, no types of keys and no order of writes. There is one join, one change of an end and one
-// removal for all modes: an exclusive lock has room for a single holder.
+// commands, no types of keys and no order of writes. There is one join, one change of an end and
+// one removal for all modes: an exclusive lock has room for a single holder.
 type model struct {
 	now      int64 // ms
 	fencing  bool
@@ -117,9 +117,9 @@ func keys(op *Op) []string { return append([]string{op.Key}, op.more()...) }
 
 func (m *model) fields(op *Op) (all []string) {
 	if m.fencing {
-		all = append(all, strconv.Itoa(int(op.Slot)))
+		all = append(all, strconv.Itoa(int(op.Counter)))
 		for i := range op.more() {
-			all = append(all, strconv.Itoa(int(op.Terms.Slots[i])))
+			all = append(all, strconv.Itoa(int(op.Terms.Counters[i])))
 		}
 	}
 	return all
@@ -151,8 +151,8 @@ func (m *model) raise(fields []string, fence uint64) {
 
 func (m *model) publish(what, key, id string) { m.news = append(m.news, what+key+" "+id) }
 
-// run carries out an operation and returns its result. hint is the slot that the master granted: if
-// both slots that are tried first are taken, the master may choose any free one.
+// run carries out an operation and returns its result. hint is the slot that the master granted:
+// if both slots that are tried first are taken, the master may choose any free one.
 func (m *model) run(op *Op, hint int) []answer {
 	t := op.Terms
 	if t == nil {
@@ -323,8 +323,8 @@ func (m *model) raiseAll(op *Op, fields []string) []answer {
 	return say("1")
 }
 
-// share makes an exclusive holder the first reader, and extends it. Readers that join have a greater
-// fence.
+// share makes an exclusive holder the first reader, and extends it. Readers that join have a
+// greater fence.
 func (m *model) share(key, secret string, fields []string, till int64) []answer {
 	l, h := m.locks[key], m.holds(key, secret)
 	switch _, usable := m.count(fields...); {

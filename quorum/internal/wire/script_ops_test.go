@@ -36,8 +36,8 @@ func one[T any](d *dealer, all ...T) T { return all[d.dice.IntN(len(all))] }
 // chance is true n times in of.
 func (d *dealer) chance(n, of int) bool { return d.dice.IntN(of) < n }
 
-// secret is a new token. Those of slots begin with 1, others with 0: a token has one kind of lock, but
-// an exclusive one may become shared.
+// secret is a new token. Those of slots begin with 1, others with 0: a token has one kind of
+// lock, but an exclusive one may become shared.
 func (d *dealer) secret() string {
 	return fmt.Sprintf("0%015x%024x", d.dice.Uint64()>>4, d.dice.Uint64())
 }
@@ -103,7 +103,7 @@ func (d *dealer) terms(key string) *Terms {
 	if mode == Exclusive && d.chance(1, 3) {
 		for _, more := range d.keys {
 			if more != key && d.chance(1, 2) {
-				t.More, t.Slots = append(t.More, more), append(t.Slots, counterOf(more))
+				t.More, t.Counters = append(t.More, more), append(t.Counters, counterOf(more))
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func (d *dealer) op(m *model) *Op {
 	} else if o.Kind != Acquire && d.chance(1, 10) && d.closed != nil {
 		o.Secret = one(d, d.closed...)
 	}
-	o.Slot = counterOf(o.Key)
+	o.Counter = counterOf(o.Key)
 	d.fit(o, m)
 	return o
 }
@@ -203,7 +203,7 @@ func (d *dealer) fit(o *Op, m *model) {
 		o.Terms.Mode = Mode(d.dice.IntN(3)) // a hint
 	}
 	if o.Terms != nil && (o.Terms.Mode != Exclusive || o.Kind == Release) {
-		o.Terms.More, o.Terms.Slots = nil, nil
+		o.Terms.More, o.Terms.Counters = nil, nil
 	}
 }
 
@@ -219,8 +219,8 @@ func (d *dealer) batch(m *model) *Batch {
 	return b
 }
 
-// crowd returns packets that fill a key: with readers that end in a few milliseconds, or with most of
-// 128 slots.
+// crowd returns packets that fill a key: with readers that end in a few milliseconds, or with
+// most of 128 slots.
 func (d *dealer) crowd() (all []*Batch) {
 	d.mode, d.limit = Limited, MaxLimit
 	n, terms := 126, &Terms{Mode: Limited, Limit: MaxLimit}
@@ -233,7 +233,7 @@ func (d *dealer) crowd() (all []*Batch) {
 		for ; n > 0 && b.Len() < MaxOps; n-- {
 			at := TokenAt{d.keys[0], ofMode(d.secret(), d.mode)}
 			d.used[at] = true
-			b.Add(&Op{Kind: Acquire, TokenAt: at, Slot: counterOf(at.Key), TTL: time.Minute, Terms: terms})
+			b.Add(&Op{Kind: Acquire, TokenAt: at, Counter: counterOf(at.Key), TTL: time.Minute, Terms: terms})
 		}
 		all = append(all, b)
 	}

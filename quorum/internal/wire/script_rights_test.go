@@ -40,8 +40,8 @@ func (f *fuzz) withoutRights() {
 	f.repair()
 }
 
-// careful runs a packet of which operations may fail. Operations that fail must do no harm, and the
-// results of the others must be true.
+// careful runs a packet of which operations may fail. Operations that fail must do no harm, and
+// the results of the others must be true.
 func (f *fuzz) careful(b *Batch) {
 	if f.faults != nil {
 		return
@@ -129,7 +129,8 @@ func asks(op *Op, key, secret string) bool {
 	return asked && op.Secret == secret && slices.Contains(keys(op), key) || closes(op, key, secret)
 }
 
-// believe checks that the result of an operation is true, unless later ones of the packet change it.
+// believe checks that the result of an operation is true, unless later ones of the packet change
+// it.
 func (f *fuzz) believe(op *Op, r *Reply, later []*Op, now int64) {
 	fence, slot, granted := Granted(r)
 	_, _, extended := Extended(r)
@@ -151,7 +152,7 @@ func (f *fuzz) believe(op *Op, r *Reply, later []*Op, now int64) {
 			mode = f.model.locks[key].mode
 		}
 		lives := brief || h.end >= now+op.TTL.Milliseconds()-tolerance
-		count, _ := f.model.count(strconv.Itoa(int(op.Slot)))
+		count, _ := f.model.count(strconv.Itoa(int(op.Counter)))
 		counted := !f.enc.Fencing || count >= op.Fence && op.Kind != Acquire || count >= fence && op.Kind == Acquire
 		ok := true
 		switch op.Kind {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// readState returns all keys of a master at one time, in JSON: the time in ms, then for each key its
-// name, its type, the time when it expires (-1 for never) and its content.
+// readState returns all keys of a master at one time, in JSON: the time in ms, then for each key
+// its name, its type, the time when it expires (-1 for never) and its content.
 const readState = `
 local now = redis.call('TIME')
 local all = {string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000))}
@@ -129,7 +129,7 @@ func (v value) lock(key string) (l *lock, faults []fault) {
 		h := &holding{end: v.expire}
 		l.holders[v.content[0][:SecretLen]] = h
 		var ok bool
-		if h.fence, h.owner, ok = BehindSecret(v.content[0][SecretLen:]); !ok || v.expire < 0 {
+		if h.fence, h.owner, ok = ParseFenceOwner(v.content[0][SecretLen:]); !ok || v.expire < 0 {
 			add(wrong, "%q, expires %d", v.content[0], v.expire)
 		}
 		return l, faults
@@ -188,7 +188,7 @@ func (l *lock) entry(member string) string {
 		return "second entry"
 	}
 	n, err := strconv.Atoi(text[1:4])
-	fence, owner, ok := BehindSecret(text[4:])
+	fence, owner, ok := ParseFenceOwner(text[4:])
 	if err != nil || !ok || text[0] != "XSL"[l.mode] {
 		return "no entry"
 	}
@@ -247,7 +247,8 @@ func union[V any](a, b map[string]V) map[string]bool {
 	return all
 }
 
-// mayHaveEnded reports whether a lock may have ended by now: its end is not known to the millisecond.
+// mayHaveEnded reports whether a lock may have ended by now: its end is not known to the
+// millisecond.
 func (l *lock) mayHaveEnded(now int64) bool {
 	for _, h := range l.holders {
 		if !h.about && l.mode != Exclusive || !near(h.end, now) {

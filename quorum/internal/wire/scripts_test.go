@@ -19,17 +19,17 @@ const (
 var fenced = &Encoder{StateKey: testState, Fencing: true}
 
 func acquire(key, secret string) *Op {
-	return &Op{Kind: Acquire, TokenAt: TokenAt{key, secret}, Slot: 7, TTL: 50 * time.Second}
+	return &Op{Kind: Acquire, TokenAt: TokenAt{key, secret}, Counter: 7, TTL: 50 * time.Second}
 }
 
 func op(kind Kind, key, secret string) *Op { return &Op{Kind: kind, TokenAt: TokenAt{key, secret}} }
 
 func topUp(key, secret string, ttl time.Duration, fence uint64) *Op {
-	return &Op{Kind: TopUp, TokenAt: TokenAt{key, secret}, Slot: 7, TTL: ttl, Fence: fence}
+	return &Op{Kind: TopUp, TokenAt: TokenAt{key, secret}, Counter: 7, TTL: ttl, Fence: fence}
 }
 
 func raise(key, secret string, fence uint64) *Op {
-	return &Op{Kind: Raise, TokenAt: TokenAt{key, secret}, Slot: 7, Fence: fence}
+	return &Op{Kind: Raise, TokenAt: TokenAt{key, secret}, Counter: 7, Fence: fence}
 }
 
 func lasting(kind Kind, key, secret string, ttl time.Duration) *Op {
@@ -62,7 +62,7 @@ func (s *server) want(what, got, want string) {
 	}
 }
 
-// value and counter check what stands on the server.
+// value and counter check the keys of the server.
 func (s *server) value(key, want string) {
 	s.t.Helper()
 	s.want("value of "+key, s.do("GET", key), want)
@@ -93,7 +93,7 @@ func TestAcquire(t *testing.T) {
 		if left, ok := Refused(&r); !ok || left <= 40*time.Second || left > 50*time.Second {
 			t.Errorf("held: %v", text(&r))
 		}
-		if s.mini != nil { // whose time stands still
+		if s.mini != nil { // whose clock does not move
 			s.want("held", text(&r), "-50002")
 		}
 		s.counter(1)
@@ -110,7 +110,7 @@ func TestAcquire(t *testing.T) {
 	})
 }
 
-// Whatever stands at the key refuses and stays as it is.
+// A key of any type refuses and does not change.
 func TestAcquireRefused(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		s.must("SET", "lock:string", "x")
@@ -172,7 +172,7 @@ func TestAcquireCounters(t *testing.T) {
 		var ops []*Op
 		for i := range 8 {
 			a := acquire(fmt.Sprint("lock:many", i), mine)
-			a.Slot = uint16(7 + i%7)
+			a.Counter = uint16(7 + i%7)
 			ops = append(ops, a)
 		}
 		s.want("many", s.run(ops...), "3671294823219201 1 1 1 1 1 1 3671294823219202")

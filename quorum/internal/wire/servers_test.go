@@ -104,7 +104,7 @@ func (s *server) must(args ...any) string {
 	return said
 }
 
-// text is a reply in a line: an error behind an exclamation mark, nil, an array in brackets.
+// text is a reply in a line: an error after an exclamation mark, nil, an array in brackets.
 func text(r *Reply) string {
 	switch {
 	case r.Null:
@@ -143,8 +143,8 @@ func (b *Batch) last() group {
 	return b.groups[b.n-1]
 }
 
-// packet runs operations in order, and checks the master's time: as one packet, or as several where
-// one packet would have them in another order.
+// packet runs operations in order, and checks the master's time: as one packet, or as several
+// where one packet would have them in another order.
 func (s *server) packet(e *Encoder, record string, ops ...*Op) (all PacketReply) {
 	s.t.Helper()
 	for first := true; first || len(ops) > 0; first = false {

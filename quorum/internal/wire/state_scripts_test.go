@@ -98,7 +98,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// A master that has lost its record learns nothing. A counter that no clock explains does not count.
+// A master that has lost its record does not learn. A counter that no clock explains does not
+// count.
 func TestLearn(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		other := "!" + CodeNotAdmitted + " the record of this master has changed"
@@ -111,14 +112,14 @@ func TestLearn(t *testing.T) {
 		s.must("HSET", testState, "9", "9007199254740990", "10", "junk")
 		s.want("far ahead of the clock", s.call(&Learn, "f 1-0-a", "A x", "1"), "[f 1-0-a 12]")
 		now := uint64(time.Now().UnixMilli()) << 11
-		for i := range Slots {
+		for i := range Counters {
 			s.must("HSET", testState, i, now+uint64(i))
 		}
-		s.want("all", s.call(&Learn, "f 1-0-a", "A x", "1"), fmt.Sprintf("[f 1-0-a %d]", now+Slots-1))
+		s.want("all", s.call(&Learn, "f 1-0-a", "A x", "1"), fmt.Sprintf("[f 1-0-a %d]", now+Counters-1))
 	})
 }
 
-// A master that cannot be written still tells its largest counter.
+// A master that refuses writes still reports its largest counter.
 func TestLearnOfFullMaster(t *testing.T) {
 	s := startRedis(t)
 	s.must("HSET", testState, "record", "A x", "7", "12", "known", "f 1-0-a")
@@ -133,8 +134,8 @@ func TestLearnOfFullMaster(t *testing.T) {
 	s.want("record", s.do("HGET", testState, "record"), "A x")
 }
 
-// A durable master counts its packets, but not those of releases that come before it votes. One that
-// cannot count grants nothing.
+// A durable master counts its packets, but not those of releases that come before it votes. One
+// that cannot count does not grant.
 func TestPacketsCounted(t *testing.T) {
 	s := startRedis(t)
 	s.must("HSET", testState, "record", "A x")

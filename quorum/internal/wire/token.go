@@ -22,9 +22,9 @@ func AppendFence(b []byte, fence uint64) []byte {
 	return append(b, text...)
 }
 
-// BehindSecret reads what stands behind the secret in a value: the fence as that master counted it
-// and the owner's label. ok is false for a value that lockproxy did not write.
-func BehindSecret(tail string) (fence uint64, owner string, ok bool) {
+// ParseFenceOwner parses the part of a value after the secret: the fence that this master
+// counted, and the owner's label. ok is false for a value that lockproxy did not write.
+func ParseFenceOwner(tail string) (fence uint64, owner string, ok bool) {
 	if len(tail) < FenceLen {
 		return 0, "", false
 	}
@@ -37,8 +37,8 @@ func BehindSecret(tail string) (fence uint64, owner string, ok bool) {
 	return fence, tail[FenceLen:], err == nil
 }
 
-// ReleaseID is what a master publishes when it deletes the lock with that secret: the first 16 hex
-// digits of the secret's SHA-1, which do not give the secret away.
+// ReleaseID returns the message that a master publishes when it deletes the lock with that
+// secret: the first 16 hex digits of the secret's SHA-1, which do not reveal the secret.
 func ReleaseID(secret string) string {
 	sum := sha1.Sum([]byte(secret))
 	return hex.EncodeToString(sum[:8])

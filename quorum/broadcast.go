@@ -9,25 +9,26 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// question is one round of one operation: every kind but an acquire, which may take several. It
-// lives until the last answer is in, which may be long after its caller has the result.
-type question struct {
+// broadcast sends one operation to masters and tallies the answers in one round. It carries every
+// kind of operation but an acquire, which may take several rounds. It lives until the last answer
+// is in, which may be long after its caller has the result.
+type broadcast struct {
 	q       *Quorum
 	op      wire.Op
 	waits   patience
 	limit   deadline
-	decided func(*question)      // called once, when the verdict is certain; without locks
-	later   func(*question, int) // called for each answer that comes after that; without locks. May be nil
+	decided func(*broadcast)      // called once, when the verdict is certain; without locks
+	later   func(*broadcast, int) // called for each answer after that; without locks. May be nil
 
 	mu    sync.Mutex
 	round round
 }
 
-var _ master.Receiver = (*question)(nil)
+var _ master.Receiver = (*broadcast)(nil)
 
-// newQuestion returns a question that has not been asked yet.
-func (q *Quorum) newQuestion(op wire.Op, rule func(tally) verdict, waits patience) *question {
-	x := &question{q: q, op: op, waits: waits}
+// newBroadcast returns a broadcast that has not been sent yet.
+func (q *Quorum) newBroadcast(op wire.Op, rule func(tally) verdict, waits patience) *broadcast {
+	x := &broadcast{q: q, op: op, waits: waits}
 	x.round.begin(rule, len(q.lanes))
 	x.limit.expire = x.expire
 	return x
@@ -37,7 +38,7 @@ func (q *Quorum) newQuestion(op wire.Op, rule func(tally) verdict, waits patienc
 const allMasters = ^uint64(0)
 
 // ask asks a set of masters through send, and sets the deadline. The caller flushes.
-func (x *question) ask(masters uint64, send func(l *master.Lane) error) {
+func (x *broadcast) ask(masters uint64, send func(l *master.Lane) error) {
 	x.q.deadlines.set(&x.limit, x.waits.first())
 	for i, l := range x.q.lanes {
 		if masters&(1<<i) == 0 {
@@ -49,15 +50,15 @@ func (x *question) ask(masters uint64, send func(l *master.Lane) error) {
 }
 
 // askOp asks those of a set of masters that vote for the operation.
-func (x *question) askOp(masters uint64) {
+func (x *broadcast) askOp(masters uint64) {
 	op := x.op // an extension changes it when the first masters have answered
 	x.ask(masters, func(l *master.Lane) error { return l.Ask(op, x) })
 }
 
 // Answered implements master.Receiver.
-func (x *question) Answered(lane int, op *wire.Op, a *master.Answer) { x.take(lane, read(op.Kind, a)) }
+func (x *broadcast) Answered(lane int, op *wire.Op, a *master.Answer) { x.take(lane, read(op.Kind, a)) }
 
-func (x *question) take(lane int, a answer) {
+func (x *broadcast) take(lane int, a answer) {
 	x.mu.Lock()
 	decided := x.round.take(lane, a, false)
 	after := !decided && x.round.verdict != open && x.later != nil
@@ -71,7 +72,7 @@ func (x *question) take(lane int, a answer) {
 	}
 }
 
-func (x *question) expire() {
+func (x *broadcast) expire() {
 	x.mu.Lock()
 	if x.round.verdict != open {
 		x.mu.Unlock()
@@ -97,8 +98,8 @@ func (q *Quorum) survey(ctx context.Context, kind wire.Kind, key string) (r roun
 	q.enter()
 	defer q.leave()
 	done := make(chan round, 1)
-	x := q.newQuestion(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, Token{})}, decideAll, q.patienceFor(q.opts.MaxTTL))
-	x.decided = func(x *question) {
+	x := q.newBroadcast(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, Token{})}, decideAll, q.patienceFor(q.opts.MaxTTL))
+	x.decided = func(x *broadcast) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		r := x.round
