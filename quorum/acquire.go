@@ -133,19 +133,14 @@ func (a *acquisition) terms() *wire.Terms {
 
 // slotsToTry returns the slots that masters grant if they are free. They are random at first, or
 // clients that ask at the same time would meet at one slot. Every second attempt names slots that
-// masters granted before: that of most masters, and the highest. A master where both are taken grants
-// its lowest free slot, so no slot under the highest is free on all masters.
+// masters granted before: that of most masters, and the highest. A master where both are taken
+// grants its lowest free slot, so no slot under the highest is free on all masters.
 func (a *acquisition) slotsToTry() (slots [2]int) {
+	if a.retries%2 == 1 {
+		return a.granted
+	}
 	for i := range slots {
 		slots[i] = int(a.q.opts.Dice.Unit() * float64(a.r.Limit))
-	}
-	if a.retries%2 == 1 {
-		slots = [2]int{a.attempt.votes.slot, 0}
-		for _, v := range a.attempt.votes.answers {
-			if v.state == answerYes || v.elsewhere {
-				slots[1] = max(slots[1], v.slot)
-			}
-		}
 	}
 	return slots
 }

@@ -58,6 +58,7 @@ type acquisition struct {
 	attempt  *attempt // the current one; nil if all have been released
 	retries  int      // after split votes
 	askAgain int      // attempts that a master asked for
+	granted  [2]int   // slots of the last split vote, see slotsToTry
 
 	older, newer *acquisition // neighbours in the intake; guarded by its mu
 	linked       bool         // in the intake; guarded by its mu
@@ -254,6 +255,7 @@ func (a *acquisition) votedLocked() effects {
 		a.releaseLocked()
 		return a.attemptLocked()
 	case v == split && a.retries < maxRetries:
+		a.granted = t.votes.grantedSlots()
 		a.releaseLocked()
 		wait := retryDelay(time.Since(t.clock.Begun()), a.retries, a.q.opts.Dice.Unit())
 		a.state = statePausing

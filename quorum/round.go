@@ -96,6 +96,17 @@ func (r *round) countSlots() {
 	r.tally.yes, r.tally.other = most, all-most
 }
 
+// grantedSlots returns the slot that most masters granted, and the highest granted one.
+func (r *round) grantedSlots() [2]int {
+	highest := 0
+	for _, a := range r.answers {
+		if a.state == answerYes || a.elsewhere {
+			highest = max(highest, a.slot)
+		}
+	}
+	return [2]int{r.slot, highest}
+}
+
 // yes returns the set of masters that said yes.
 func (r *round) yes() (set uint64) {
 	for i, a := range r.answers {
