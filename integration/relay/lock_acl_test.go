@@ -129,7 +129,7 @@ func TestLockACLWithoutAnAnswer(t *testing.T) {
 	if got := host.Do("LOCK", "app:b", "60s"); !strings.HasPrefix(got, "-NOPERM lock-acl: NOPERM this user has no permissions to run the 'acl|dryrun' command") {
 		t.Errorf("LOCK with credentials that may not ask: %q", got)
 	}
-	if !deaf.Says("nobody may") {
+	if !deaf.Says("the upstream cannot be asked for permissions") {
 		t.Error("the log does not say that the upstream cannot be asked")
 	}
 }
