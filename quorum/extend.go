@@ -61,8 +61,9 @@ func (q *Quorum) ExtendAsync(ctx context.Context, r ExtendRequest, done func(tim
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = time.Until(deadline)
 	}
+	since := clock.Start() // of all keys: the validity is that of the key that was asked for first
 	if len(r.Keys) == 0 {
-		q.extend(kind, r.Key, r.Token, r.TTL, timeout, done)
+		q.extend(kind, r.Key, r.Token, r.TTL, timeout, since, done)
 		return
 	}
 	var failed error
@@ -85,9 +86,9 @@ func (q *Quorum) ExtendAsync(ctx context.Context, r ExtendRequest, done func(tim
 		}
 		done(left, failed)
 	})
-	q.extend(kind, r.Key, r.Token, r.TTL, timeout, each)
+	q.extend(kind, r.Key, r.Token, r.TTL, timeout, since, each)
 	for _, key := range r.Keys {
-		q.extend(kind, key, r.Token, r.TTL, timeout, each)
+		q.extend(kind, key, r.Token, r.TTL, timeout, since, each)
 	}
 }
 
@@ -109,17 +110,17 @@ type extension struct {
 	voters uint64 // kept: the masters that confirmed
 }
 
-// extend begins an Extend of one key, of kind Extend or Share. The masters have timeout at least.
-func (q *Quorum) extend(
-	kind wire.Kind, key string, t Token, ttl, timeout time.Duration, done func(time.Duration, error),
-) {
+// extend begins an Extend of one key, of kind Extend or Share. The masters have timeout at least, and
+// the validity counts from since.
+func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl, timeout time.Duration, since clock.Stopwatch,
+	done func(time.Duration, error)) {
 	whole, err := q.wholeTTL(ttl)
 	if err != nil {
 		done(0, err)
 		return
 	}
 	q.enter()
-	e := &extension{done: done, clock: clock.Start()}
+	e := &extension{done: done, clock: since}
 	waits := q.patienceFor(whole)
 	waits.least, waits.quiet, waits.most = max(waits.least, timeout), max(waits.quiet, timeout), max(waits.most, timeout)
 	e.broadcast = q.newBroadcast(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, t), TTL: whole}, decideHeld, waits)

@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/quorum/internal/clock"
 	"lockproxy/quorum/internal/fake"
+	"lockproxy/quorum/internal/wire"
 )
 
 func TestExtend(t *testing.T) {
@@ -386,6 +388,23 @@ func TestExtendEnds(t *testing.T) {
 		if none, ok := errors.AsType[*NoQuorumError](err); !ok || time.Since(start) != 25*time.Millisecond ||
 			len(none.Masters) != 3 || none.Masters[0].Err.Error() != "gave no answer in 25ms" {
 			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// An extension of several keys lives as long as the key that was asked for first: the goroutine may
+// have been stopped before it asked for the next one.
+func TestExtendCountsFromItsStart(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		lease := mustAcquire(t, q, "job", 5*time.Second)
+		since := clock.Start()
+		time.Sleep(time.Second)
+		left, err := AwaitValidity(t.Context(), q.Flush, func(done func(time.Duration, error)) {
+			q.extend(wire.Extend, "job", lease.Token, 20*time.Second, 0, since, done)
+		})
+		if want := 20*time.Second - 202*time.Millisecond - time.Second; err != nil || left != want {
+			t.Errorf("validity %v, %v, want %v", left, err, want)
 		}
 	})
 }
