@@ -76,8 +76,9 @@ func (o *outbound) leave() {
 // The copier holds the lock from before it counts a reply until the reply is written: as soon as
 // a reply is counted a lock command may run, and its own reply must wait.
 func (o *outbound) forwardLocked(b []byte, boundary int) error {
-	if o.noReply.Load() {
+	if len(o.insert) > 0 && o.noReply.Load() {
 		o.insert = nil
+		o.changed.Broadcast() // endReplies may have called it just before a reply began to wait
 	}
 	if len(o.insert) > 0 && (boundary > 0 || o.between) {
 		o.writeLocked(b[:boundary])

@@ -8,8 +8,8 @@ import (
 	"lockproxy/resp/internal/netpoll"
 )
 
-// uplink is the pump's way to the upstream. Fields and methods are the
-// pump's unless they say otherwise.
+// uplink is the pump's way to the upstream. Fields and methods are the pump's unless they say
+// otherwise.
 type uplink struct {
 	polled *netpoll.Conn // conn, if a loop watches it
 	unsent []byte        // bytes that the upstream did not take at once

@@ -190,9 +190,9 @@ func runTool(t *testing.T, flags string, command ...string) (code int, out strin
 // waitFor polls until done is true.
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 20s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
