@@ -49,7 +49,8 @@ func TestMaxClientsAsRedisSaysIt(t *testing.T) {
 	}
 }
 
-// TestSlowClientsAreClosed: those that take nothing or finish nothing, and nobody else.
+// TestSlowClientsAreClosed: clients that take no reply or finish no request are closed, and no
+// others.
 func TestSlowClientsAreClosed(t *testing.T) {
 	t.Parallel()
 	c := lab.StartProtected(t, "--slow-client-timeout", "2s")
@@ -102,8 +103,8 @@ func TestSlowClientsAreClosed(t *testing.T) {
 	}
 }
 
-// TestSlowReadersAreSmall: 50 clients that read nothing, with much to read each, cost the proxy
-// little, and the others nothing.
+// TestSlowReadersAreSmall: 50 clients that do not read their large replies cost the proxy little
+// memory, and do not slow the others.
 func TestSlowReadersAreSmall(t *testing.T) {
 	c := lab.StartCluster(t, 3, "--master-timeout", "2s") // the masters share the processor with all this
 	desk := lab.Dial(t, c.Addr)
@@ -152,7 +153,7 @@ func TestSlowReadersAreSmall(t *testing.T) {
 	if each := (after - before) / readers; each >= 4 {
 		t.Errorf("%d MB for each slow reader, want under 4", each)
 	}
-	for i, host := range all { // and nothing is lost for them either
+	for i, host := range all { // and they lose no reply either
 		host.Timeout = 2 * time.Minute
 		for j := range pending {
 			if i%3 == 1 {
@@ -180,9 +181,9 @@ func TestSlowReadersAreSmall(t *testing.T) {
 	lab.WantNoStray(t, c.Masters, c.Proxy)
 }
 
-// TestIdleConnectionsAreSmall: what a connection costs that has been used and rests. Where the
-// limit on open files leaves no room for as many connections to the upstream, the last ones have
-// used lock commands only, which need none.
+// TestIdleConnectionsAreSmall: a connection that was used and is idle costs little. If the limit
+// on open files leaves no room for as many connections to the upstream, the last ones have used
+// lock commands only, which need none.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	n := lab.Long(1000, 10_000)
 	var files syscall.Rlimit

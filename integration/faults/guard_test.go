@@ -9,12 +9,11 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Masters that lose what they granted: they must not vote before everything that was granted has
-// run out. The masters here have a max-ttl of one or two seconds, so that a quarantine is over
-// soon.
+// Masters that lose their grants must not vote before all of these have run out. The proxies here
+// have a max-ttl of one or two seconds, so that a quarantine ends soon.
 
-// margin returns by how much a quarantine must, and may, outlast max-ttl. The upper bound only keeps
-// a test from hanging; the tests of quorum check the exact time.
+// margin returns by how much a quarantine must, and may, outlast max-ttl. The upper bound only
+// keeps a test from hanging; the tests of quorum check the exact time.
 func margin(maxTTL time.Duration) (least, most time.Duration) {
 	return maxTTL / 100, time.Minute
 }
@@ -28,8 +27,8 @@ func refusedNow(reply string, possible bool) bool {
 // loss is a way for masters to lose their memory.
 type loss struct {
 	name    string
-	prepare func(t testing.TB, s *lab.Redis) (wiped func()) // called when the master votes and holds nothing
-	says    string                                          // in NOQUORUM, where a proxy had seen it before
+	prepare func(t testing.TB, s *lab.Redis) (wiped func()) // called when the master votes and has no keys
+	says    string                                          // in NOQUORUM, if a proxy had seen it before
 }
 
 func losses() []loss {
@@ -46,8 +45,8 @@ func losses() []loss {
 	}
 }
 
-// TestGuardWiped: a lock is held, and two of three masters lose it. Nobody gets the lock until
-// max-ttl is over; then the two vote again, and the fence is greater. The same for a proxy that
+// TestGuardWiped: a lock is held, and two of three masters lose it. No client gets the lock until
+// max-ttl has passed; then the two vote again, and the fence is greater. The same for a proxy that
 // was started only afterwards.
 func TestGuardWiped(t *testing.T) {
 	t.Parallel()
@@ -93,7 +92,7 @@ func TestGuardWiped(t *testing.T) {
 	}
 }
 
-// wantOut checks what clients and operators are told of two masters in quarantine.
+// wantOut checks what clients and operators see of two masters in quarantine.
 func wantOut(t testing.TB, host *lab.Client, w loss, late bool) {
 	t.Helper()
 	lab.WaitStates(t, host, lab.Patience, "quarantined", "quarantined", "voting")
@@ -139,9 +138,8 @@ func wantRefused(t testing.TB, host *lab.Client, key string, start time.Time, ma
 	}
 }
 
-// TestGuardWipedAgain: masters lose their memory again in the moment in which they vote again, so
-// that one proxy may have seen the first quarantine and the second, and nothing of what was
-// between.
+// TestGuardWipedAgain: masters lose their memory again at the moment when they vote again. So one
+// proxy may have seen both quarantines, but not the votes between them.
 func TestGuardWipedAgain(t *testing.T) {
 	t.Parallel()
 	const maxTTL = time.Second
@@ -244,15 +242,15 @@ func TestGuardDurable(t *testing.T) {
 	}
 }
 
-// waitDurable waits for the note that a master forgets nothing in this run.
+// waitDurable waits for the mark that a master keeps its memory in this run.
 func waitDurable(t testing.TB, s *lab.Redis) {
 	t.Helper()
 	run := s.RunID(t)
 	lab.WaitFor(t, "the durable mark", lab.Patience, func() bool { return s.Do(t, "HGET", "lockproxy:state:lock:", "durable") == lab.Bulk(run) })
 }
 
-// TestGuardNotDurable: a master whose configuration says after the restart that it forgets
-// nothing, but which was not known for it before, waits, although it kept all its files.
+// TestGuardNotDurable: a master that is durable only after its restart waits, although it kept all
+// its files.
 func TestGuardNotDurable(t *testing.T) {
 	t.Parallel()
 	everySecond := []string{"--appendonly", "yes", "--appendfsync", "everysec"}

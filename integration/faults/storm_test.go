@@ -17,7 +17,7 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// stormPlan says what a storm is made of.
+// stormPlan configures a storm.
 type stormPlan struct {
 	masters, proxies, clients, keys int
 
@@ -29,7 +29,7 @@ type stormPlan struct {
 	clocks         bool   // every master has a clock of its own
 	vanishing      int    // of a hundred LOCKs, how many clients vanish in some phase
 	sessions       int    // of a hundred LOCKs, how many are for SESSION
-	bites          bool   // violations are wanted: nothing is kept of them
+	bites          bool   // violations are expected: no files are kept
 	steady         bool   // the first proxy is never ended
 	tidy           bool   // every lock is unlocked until there is a reply: no key may outlive the storm
 }
@@ -44,7 +44,7 @@ type faultStorm struct {
 	keys     []string
 	guarded  map[string]*history.Guarded
 	log      *history.Log
-	stopped  chan struct{}  // closed when clients are to end
+	stopped  chan struct{}  // closed to end the clients
 	faults   map[string]int // how often each kind happened
 	happened []string
 }
@@ -75,9 +75,9 @@ func stormPlans() map[string]stormPlan {
 }
 
 // TestFaultStorm lets many clients work through several proxies on real masters while masters,
-// proxies, the network between them and the clients themselves fail at random, masters that lose
-// all they know included; then it looks at what the clients were told. No two may ever have
-// counted on one lock at the same time.
+// proxies, the network between them and the clients themselves fail at random. Masters may also
+// lose all their keys. Then it checks the replies: no two clients may ever have counted on one lock
+// at the same time.
 func TestFaultStorm(t *testing.T) {
 	t.Parallel()
 	seed := lab.SeedOf(t, uint64(time.Now().UnixNano()))
@@ -91,8 +91,8 @@ func TestFaultStorm(t *testing.T) {
 	}
 }
 
-// TestFaultStormBites: without the restart guard, masters that forget what they granted must be
-// found out. A harness that cannot fail proves nothing.
+// TestFaultStormBites: without the restart guard, the storm must find masters that forget their
+// grants. A harness that cannot fail gives no proof.
 func TestFaultStormBites(t *testing.T) {
 	t.Parallel()
 	s := startStorm(t, stormPlan{masters: 3, proxies: 2, clients: 12, keys: 10, lasts: 3 * time.Second, minTTL: 300 * time.Millisecond, maxTTL: 2 * time.Second,
@@ -151,7 +151,7 @@ func (s *faultStorm) blow(t testing.TB) {
 	s.waitVoting(t)
 }
 
-// over tells clients to end.
+// over reports whether clients must end.
 func (s *faultStorm) over() bool {
 	select {
 	case <-s.stopped:
@@ -200,9 +200,9 @@ func (s *faultStorm) check(t testing.TB) []history.Violation {
 	return append(found, s.strays(t)...)
 }
 
-// strays looks for keys that should not be there now that all is well. What hung in a fault, and
-// what a killed proxy owed, may stand until its ttl is over; a tidy storm has none of these, and
-// long ttls.
+// strays looks for keys that must be gone after the faults have ended. A request that hung in a
+// fault, or a release that a killed proxy owed, may leave a key until its ttl has passed. A tidy
+// storm has neither, and long ttls.
 func (s *faultStorm) strays(t testing.TB) (found []history.Violation) {
 	t.Helper()
 	healed, patience := s.log.Now(), lab.Patience // for a check that comes again, and what fades
@@ -218,7 +218,7 @@ func (s *faultStorm) strays(t testing.TB) (found []history.Violation) {
 	return found
 }
 
-// verdict fails the test for violations, and tells what the storm was in any case.
+// verdict fails the test for violations. It logs a summary of the storm in any case.
 func (s *faultStorm) verdict(t testing.TB, found []history.Violation) {
 	t.Helper()
 	t.Log(s.report())

@@ -18,7 +18,7 @@ import (
 // last test.
 var scratch string
 
-// Main runs the tests of a package with a directory for what they need, and returns the exit code.
+// Main runs the tests of a package with a directory for their files, and returns the exit code.
 // TestMain calls it.
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "lockproxy-integration-")
@@ -33,8 +33,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// runSideBySide lets four tests of a package run at a time, if -parallel says nothing else: most
-// of them wait most of the time.
+// runSideBySide lets four tests of a package run at a time, unless -parallel is given: most of
+// them wait most of the time.
 func runSideBySide() {
 	flag.Parse()
 	given := false
@@ -44,25 +44,24 @@ func runSideBySide() {
 	}
 }
 
-// catchIgnored catches the signals that this process was started to ignore, as under nohup or in
-// the background of a script. Children inherit what is ignored, and what is caught is at its
-// default there: tests send these signals.
+// catchIgnored catches the signals that this process was started to ignore, for instance under
+// nohup or in the background of a script. Children inherit ignored signals; caught ones have their
+// default effect there, which tests rely on.
 func catchIgnored() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s) // nobody reads them: they stay without effect here
+			signal.Notify(make(chan os.Signal, 1), s) // the channel is never read: the signals have no effect here
 		}
 	}
 }
 
-// Binary builds the program once, with the race detector where the tests have it, and returns its
-// path. Where INTEGRATION_BINARY names another binary that one is tested: so several packages
-// share one, and an older or newer version can be compared.
+// Binary builds the program once, with the race detector if the tests have it, and returns its
+// path. If INTEGRATION_BINARY names another binary, that one is tested: so several packages share
+// one, and an older or newer version can be compared.
 var Binary = sync.OnceValues(func() (string, error) { return build("lockproxy", os.Getenv("INTEGRATION_BINARY"), Race) })
 
-// PlainBinary builds the program once without the race detector, for what is compared with
-// programs that have none. Where INTEGRATION_PLAIN_BINARY, or else INTEGRATION_BINARY, names
-// another binary it is that one.
+// PlainBinary builds the program once without the race detector, for comparisons with programs
+// that have none. INTEGRATION_PLAIN_BINARY, or else INTEGRATION_BINARY, may name another binary.
 var PlainBinary = sync.OnceValues(func() (string, error) {
 	if !Race {
 		return Binary()
@@ -71,8 +70,8 @@ var PlainBinary = sync.OnceValues(func() (string, error) {
 	return build("lockproxy-plain", given, false)
 })
 
-// build builds the program, unless a binary is given. It runs in the module of the program, because
-// the tests may belong to a module that does not list what the program requires.
+// build builds the program, unless a binary is given. It runs in the module of the program,
+// because the tests may belong to a module that does not list the program's dependencies.
 func build(name, given string, race bool) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
@@ -94,8 +93,7 @@ func build(name, given string, race bool) (string, error) {
 }
 
 // Tool returns the path of a program that the tests need but do not build, such as redis-server.
-// Where it is missing the test is skipped, and fails if CI is set: there a skip would pass
-// unnoticed.
+// Without it the test is skipped, or fails if CI is set: there a skip would pass unnoticed.
 func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -105,7 +103,7 @@ func Tool(t testing.TB, name string) string {
 	return path
 }
 
-// missing ends a test that lacks what it needs of the system.
+// missing ends a test because of a missing part of the system.
 func missing(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

@@ -11,9 +11,9 @@ import (
 	"lockproxy/integration/lab"
 )
 
-// Redis' own test suite cannot be brought in here. What of it would catch a proxy out is written
-// down again in suite_*_test.go: scenes of a few connections, played directly with one server and
-// through the proxy with another, which must read the same.
+// Redis' own test suite cannot be copied here. Its cases in which a proxy may differ are written
+// anew in suite_*_test.go: scenes of a few connections, played directly with one server and through
+// the proxy with another, with the same replies.
 
 // scene is a list of steps. Each begins with the name of a connection, which is opened when it
 // first occurs:
@@ -23,7 +23,7 @@ import (
 //	a# "PING\r\n"   sends bytes, quoted as in Go
 //	a< 3            reads three replies or pushes
 //	a.              reads until the other side closes, which it must
-//	a~              reads what comes within a moment: directly what the server has to say, through the proxy until it is the same
+//	a~              reads for a moment; through the proxy until it has read the same as directly
 //	a=              asks for its id, which cannot be asked for later
 //	a-              ends its input
 //	a/              closes
@@ -31,10 +31,10 @@ import (
 type scene struct {
 	name  string
 	steps []string
-	want  string // stands somewhere in what was read, so that the scene is known to have gone where it should
+	want  string // the replies contain it: the scene has reached the case that it is about
 }
 
-// stage is where a scene is played.
+// stage holds the connections of a scene that is played.
 type stage struct {
 	t       testing.TB
 	addr    string
@@ -42,7 +42,7 @@ type stage struct {
 	ids     map[string]string
 	heard   strings.Builder
 	direct  bool
-	moments []string // what was read within a moment, in the order of the steps; through the proxy: what is still to be read
+	moments []string // the bytes read by each a~; through the proxy: those still to read
 }
 
 func (s *stage) conn(name string) *lab.Client {
@@ -66,7 +66,7 @@ func (s *stage) words(line string) []string {
 	}))
 }
 
-// step plays one step. what is why it could not.
+// step plays one step. It returns the reason if it could not, or "".
 func (s *stage) step(line string) (what string) {
 	who, rest, _ := strings.Cut(line, " ")
 	name, how := strings.TrimRight(who, "><#.~=-/?"), who[len(strings.TrimRight(who, "><#.~=-/?")):]
@@ -136,7 +136,7 @@ func (s *stage) step(line string) (what string) {
 	return ""
 }
 
-// moment reads what comes within a moment, and whether the connection is closed then.
+// moment reads for a moment, and adds a mark if the connection was closed then.
 func (s *stage) moment(c *lab.Client) string {
 	text, closed, _ := c.Rest(50 * time.Millisecond)
 	again := func() string {
@@ -165,8 +165,8 @@ func (s *stage) moment(c *lab.Client) string {
 	return got
 }
 
-// perform plays a scene and returns what was read. moments are nil directly, and then those of the
-// performance through the proxy.
+// perform plays a scene and returns all replies. moments are nil for the direct one, and its result
+// for the one through the proxy.
 func perform(t testing.TB, addr string, sc scene, moments []string) (heard string, read []string) {
 	t.Helper()
 	s := &stage{t: t, addr: addr, conns: map[string]*lab.Client{}, ids: map[string]string{}, direct: moments == nil, moments: moments}
@@ -186,7 +186,7 @@ func perform(t testing.TB, addr string, sc scene, moments []string) (heard strin
 	return variable.ReplaceAllString(text, "$1"), append(s.moments, "")
 }
 
-// variable is what differs between any two connections or moments, behind what is kept.
+// variable matches values that differ between any two connections or moments, after their names.
 var variable = regexp.MustCompile(`(\\r\\nid\\r\\n|id=|addr=|laddr=|fd=|age=|idle=|\+)(:?\d+(\.\d+)? \[\d+ [^\]]+\]|[-0-9.:]*\d)`)
 
 // performBoth plays the scenes both ways and compares. args are the servers'.

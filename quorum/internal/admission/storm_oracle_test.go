@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// second fails if a second lock could be granted while the first stands.
+// second fails if a second lock could be granted while the first is held.
 func (w *world) second() {
 	if !w.now.Before(w.holder.until) {
 		return
@@ -23,7 +23,7 @@ func (w *world) second() {
 	}
 }
 
-// working is a master that voted, as it was then.
+// working is the state of a master when it voted.
 type working struct {
 	conn    uint64
 	server  *wServer
@@ -31,16 +31,16 @@ type working struct {
 	flushes int
 }
 
-// healthy reports whether nothing has happened to a master that voted.
+// healthy reports whether a master that voted has had no fault since.
 func (p *wProxy) healthy(i int, was working) bool {
 	l := &p.lanes[i]
 	s := l.server
 	return l.up && !l.cut && !l.flaky && !l.stepped && was == working{l.conn, s, s.run, s.flushes} && !s.broken && s.hangs == nil && !s.down
 }
 
-// stops fails if a majority that voted together, to which nothing has happened since, votes no
-// longer: whatever becomes of the others, locks go on. Addresses that lead to two servers are left
-// out, as the other proxy's masters are disturbed there.
+// stops fails if a majority that voted together, and has had no fault since, no longer votes:
+// locks go on without the others. Addresses that lead to two servers are left out, because the
+// other proxy's masters are disturbed there.
 func (s *storm) stops() {
 	if len(s.dual) > 0 || s.swapped || !s.prompt {
 		return
@@ -80,10 +80,10 @@ func (p *wProxy) counts(i int) bool {
 		!p.w.now.After(l.until) && l.server.hash["record"] == l.record
 }
 
-// admitted notes which servers cannot have heard of an admission, as they refuse writes. When they
-// can be written again, a proxy on an older state of that master can lock on both, until it has
-// seen that they are told. That cannot be helped. So they grant nothing until then. What was
-// locked on them between the last write that was refused and the admission does not count.
+// admitted notes which servers cannot have learned of an admission, because they refuse writes.
+// When they take writes again, a proxy with an older state of that master can lock on both, until
+// it sees that they have learned of it. No rule can prevent that. So the world lets them grant no
+// lock until then. Locks on them between the last refused write and the admission do not count.
 func (w *world) admitted(p *wProxy, i int, a admission) {
 	if !w.gap || len(p.g.masters[i].mark.learners) >= min(p.g.majority(), len(p.lanes)-1) {
 		return
@@ -134,8 +134,8 @@ func (w *world) waited(a admission) admission {
 }
 
 // recovers: when all is well again every master votes for every proxy, after few quarantines.
-// Until masters that refuse writes can be written they hold up no others, unless they are back in an
-// older state.
+// Until masters that refuse writes can be written they hold up no others, unless they are back in
+// an older state.
 func (w *world) recovers() {
 	if w.wrong != "" {
 		return

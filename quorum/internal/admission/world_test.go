@@ -11,8 +11,8 @@ import (
 	"lockproxy/stat"
 )
 
-// A world of servers, addresses and proxies, in virtual time, for walks through what the real
-// Guard does. Messages may be late, but keep their order on a connection.
+// A world of servers, addresses and proxies, in virtual time, for walks through the decisions of
+// the real Guard. Messages may be late, but keep their order on a connection.
 
 const wMaxTTL = 10 * time.Second
 
@@ -58,7 +58,7 @@ func (s *wServer) flush() {
 	s.flushes++
 }
 
-// restart is another run, with all that is on disk or with nothing.
+// restart begins another run, with the files of the last one or empty.
 func (s *wServer) restart(keep bool) {
 	s.run++
 	if !keep {
@@ -123,7 +123,7 @@ func (s *wServer) admit(c *Change) (bool, error) {
 	return true, nil
 }
 
-// mergeKnown is what the scripts do with the field known.
+// mergeKnown merges two values of the field known, like the scripts.
 func mergeKnown(have, other string) string {
 	a, b := strings.Fields(have), strings.Fields(other)
 	if len(a) != len(b) || a[0] != b[0] {
@@ -168,9 +168,9 @@ type wLane struct {
 	probed  time.Time
 	probing bool
 	cut     bool
-	flaky   bool     // it breaks when something is to be written
-	to      *wServer // where the address leads for this proxy alone
-	stepped bool     // until it is told to forgive
+	flaky   bool     // it breaks at the next write
+	to      *wServer // the server at the address, for this proxy alone
+	stepped bool     // until ActForgive
 	demoted bool
 }
 
@@ -207,10 +207,10 @@ type world struct {
 	fence       uint64
 	quarantines int
 
-	survived map[admission]admission // admissions without a wait: what they follow
+	survived map[admission]admission // by admission without a wait: the one before
 
 	mutation string
-	prompt   bool // nothing is late
+	prompt   bool // no message is late
 	terse    bool // no trace
 	gap      bool // see admitted
 }
@@ -417,7 +417,7 @@ func (p *wProxy) believeAll() {
 	}
 }
 
-// leads is where the address of a master leads for p.
+// leads returns the server at the address of a master, for p.
 func (p *wProxy) leads(i int) *wServer {
 	if to := p.lanes[i].to; to != nil {
 		return to
@@ -451,7 +451,7 @@ func (p *wProxy) disconnect(i int) {
 	p.evaluate()
 }
 
-// turn lets a proxy do some of what it has to do.
+// turn lets a proxy do some of its work.
 func (p *wProxy) turn() {
 	for _, i := range p.w.Perm(len(p.lanes)) {
 		l := &p.lanes[i]

@@ -19,17 +19,17 @@ import (
 )
 
 // host is the Quorum of one lane: it lets the master vote under the record that it finds, and
-// keeps what it is told.
+// records the calls of the lane.
 type host struct {
 	lane *Lane
-	hold bool // nobody votes
+	hold bool // the master may not vote
 
 	mu      sync.Mutex
 	claimed map[string]int // by run_id
-	told    told
+	told    told           // the calls of the lane
 }
 
-// told is what a host was told.
+// told records the calls of a lane.
 type told struct {
 	observed []admission.Observation
 	lost     int
@@ -90,7 +90,7 @@ func (h *host) ReleasedLate(_ wire.TokenAt, b uint64) {
 func (h *host) EndTurn() { h.lane.Flush() }
 func (h *host) Settled() { h.note(func() { h.told.settled++ }) }
 
-// sofar returns what the host was told until now.
+// sofar returns the calls until now.
 func (h *host) sofar() told {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +115,7 @@ func inBubble(t *testing.T, test func(t *testing.T, m *fake.Master)) {
 	})
 }
 
-// record is what a master of these tests votes under.
+// record is the record of the masters in these tests.
 const record = "A run-1 fingerprint 1-0-0123456789abcdef"
 
 // start starts a lane to m and waits until it has been reached, or not. It ends with the test.
@@ -147,8 +147,8 @@ func begin(t *testing.T, o *Options, change ...func(*Config)) (*Lane, *host) {
 	return h.lane, h
 }
 
-// collect is a Receiver that keeps what it is told, as text: "acquire 1", "release gone", "acquire
-// may land", "acquire noscript", "acquire noperm", "acquire void: reason".
+// collect is a Receiver that keeps each answer in words: "acquire 1", "release gone", "acquire may
+// land", "acquire noscript", "acquire noperm", "acquire void: reason".
 type collect struct {
 	mu  sync.Mutex
 	got []string
@@ -234,7 +234,7 @@ func noKeys(t *testing.T, m *fake.Master) {
 	}
 }
 
-// lacks is a top-up of a master that has just said that the token does not stand there.
+// lacks returns t for a master that has just answered that it lacks the token.
 func lacks(t TopUp) TopUp {
 	t.Lacks = true
 	return t

@@ -16,7 +16,7 @@ import (
 	"lockproxy/goredis"
 )
 
-// Each master tells each watcher of the channel once, and nobody else.
+// Each master notifies each watcher of the channel once, and no other watcher.
 func TestRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
 		var a, b, other heard
@@ -47,7 +47,7 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// Each connection begins with the channel that is to be the first.
+// Each connection subscribes to the configured first channel first.
 func TestFirst(t *testing.T) {
 	inBubbleFirst(t, "all", 1, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
 		defer s.Subscribe(t.Context(), "job", new(heard).add)()
@@ -102,7 +102,7 @@ func TestSubscribeReturns(t *testing.T) {
 	})
 }
 
-// A Subscribe that returned without a majority is told of each confirmation until there is one.
+// A Subscribe that returned without a majority gets each confirmation until there is one.
 func TestLateConfirmation(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
 		for _, m := range masters[1:] {
@@ -123,7 +123,7 @@ func TestLateConfirmation(t *testing.T) {
 	})
 }
 
-// A subscription that broke and was made anew tells every watcher, also one that came after the
+// A subscription that broke and was made anew notifies every watcher, also one that came after the
 // loss.
 func TestResubscription(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
@@ -143,7 +143,7 @@ func TestResubscription(t *testing.T) {
 		if early, late := early.take(), late.take(); early != "-" || late != "-" {
 			t.Errorf("told %q and %q, want each once", early, late)
 		}
-		// Broken twice before it stands again.
+		// It breaks twice before it is confirmed again.
 		m.set(func() { m.slow = true })
 		m.cut(nil)
 		wait(maxPause)
@@ -156,8 +156,8 @@ func TestResubscription(t *testing.T) {
 	})
 }
 
-// A channel that is let go and watched again stands when the master has confirmed all that was
-// sent.
+// A channel that is let go and watched again is confirmed when the master has confirmed all
+// requests.
 func TestStopAndAgain(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
 		m := masters[0] // a majority needs both
@@ -196,7 +196,7 @@ func TestStopAndAgain(t *testing.T) {
 	})
 }
 
-// A channel that is let go and watched again before anything was sent stands at once, and stays.
+// A channel that is let go and watched again before a request was sent stays confirmed.
 func TestAgainBeforeUnsubscribe(t *testing.T) {
 	b := &subscriber{wake: make(chan struct{}, 1), dirty: make(map[*topic]struct{})}
 	s := &Subscriptions{subscribers: []*subscriber{b}, topics: make(map[string]*topic)}
@@ -211,7 +211,7 @@ func TestAgainBeforeUnsubscribe(t *testing.T) {
 	w := s.add("job", nil)
 	sends("[job] []")
 	confirm()
-	confirm() // an answer to nothing
+	confirm() // an answer without a request
 	s.remove(w)
 	w = s.add("job", nil)
 	if w.state != assured {
@@ -282,7 +282,7 @@ func TestOneConnection(t *testing.T) {
 	})
 }
 
-// Silence ends a connection only where the master does not answer PING either.
+// Silence ends a connection only if the master does not answer PING either.
 func TestSilence(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, s *Subscriptions, masters []*fakeMaster) {
 		var h heard
@@ -319,7 +319,7 @@ func TestMayServe(t *testing.T) {
 	})
 }
 
-// A refusal is logged once, and what no Redis answers harms nobody.
+// A refusal is logged once, and answers that Redis never gives do no harm.
 func TestStrangeAnswers(t *testing.T) {
 	for answer, warnings := range map[string]int{
 		"-NOPERM this user has no permissions\r\n": 1,
