@@ -90,9 +90,9 @@ func TestNoQuorumSaysLate(t *testing.T) {
 			}()
 			synctest.Wait()
 			if late > 0 { // as if the timer had been
-				q.deadlines.timer.Stop()
+				q.fleet.deadlines.timer.Stop()
 				time.Sleep(50*time.Millisecond + late)
-				q.deadlines.run()
+				q.fleet.deadlines.run()
 			}
 			return <-done
 		}

@@ -136,7 +136,7 @@ func TestValidityCountsFromGrantingAttempt(t *testing.T) {
 func TestAcquireOnFullLanes(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		for _, l := range q.lanes[1:] {
+		for _, l := range q.fleet.lanes[1:] {
 			l.SetRoom(0)
 		}
 		lease := mustAcquire(t, q, "job", 10*time.Second)

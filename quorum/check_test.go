@@ -26,7 +26,7 @@ func untilChecked(q *Quorum, m *fake.Master, l Lease) {
 	synctest.Wait()
 	q.checks.mu.Lock()
 	if k := q.checks.waits[wire.TokenAt{Key: "lock:job", Secret: l.Token.Secret}]; k != nil {
-		q.deadlines.set(&k.due, time.Now())
+		q.fleet.deadlines.set(&k.due, time.Now())
 	}
 	q.checks.mu.Unlock()
 	time.Sleep(50 * time.Millisecond)
@@ -165,9 +165,9 @@ func TestCheckBesideLanding(t *testing.T) {
 			defer q.checks.mu.Unlock()
 			return q.checks.waits[token] != nil
 		}
-		q.Landed(2, token, 0b111, time.Now().Add(time.Minute))
+		q.checks.add(2, token, 0b111, time.Now().Add(time.Minute))
 		time.Sleep(checkAfter + 5*time.Millisecond)
-		q.Landed(2, token, 0b011, time.Now().Add(time.Minute))
+		q.checks.add(2, token, 0b011, time.Now().Add(time.Minute))
 		time.Sleep(20 * time.Millisecond)
 		if !waits() {
 			t.Error("not checked again")
@@ -198,7 +198,7 @@ func TestLandedDuringCheck(t *testing.T) {
 		mustRelease(t, s.quorum(), "job", lease.Token)
 		end := time.Now().Add(time.Minute)
 		late.Set(func() { late.SetLock("lock:job", lease.Token.Secret, 0, "", end) })
-		q.Landed(2, token, 0b011, end)
+		q.checks.add(2, token, 0b011, end)
 		time.Sleep(5 * time.Second)
 		s.noKeys("after the check")
 	})

@@ -72,10 +72,10 @@ func TestSilence(t *testing.T) {
 			slowOnce(s, q, 80*time.Millisecond)
 			time.Sleep(4 * time.Second)
 		}, 50 * time.Millisecond},
-		{"late", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond) }, 80 * time.Millisecond},
-		{"late for long", func(_ *sim, q *Quorum) { q.lateness.note(80 * time.Millisecond) }, 250 * time.Millisecond},
+		{"late", func(_ *sim, q *Quorum) { q.fleet.lateness.note(8 * time.Millisecond) }, 80 * time.Millisecond},
+		{"late for long", func(_ *sim, q *Quorum) { q.fleet.lateness.note(80 * time.Millisecond) }, 250 * time.Millisecond},
 		{"late long ago", func(_ *sim, q *Quorum) {
-			q.lateness.note(8 * time.Millisecond)
+			q.fleet.lateness.note(8 * time.Millisecond)
 			time.Sleep(4 * time.Second)
 		}, 50 * time.Millisecond},
 	} {

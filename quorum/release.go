@@ -11,10 +11,6 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// fadeTime is how much longer the remains of a lost lock live. An UNLOCK that is under way through
-// any proxy still finds its token: a lane whose answer takes longer is dead.
-const fadeTime = 2 * time.Second
-
 // Release takes the token away from keys on every master (the script of step 5), and reports
 // whether the lock was held until now: false says that provably no majority held the token any
 // more, or ever, at one of the keys. It answers as soon as that is certain, or as no master that
@@ -79,32 +75,23 @@ func (q *Quorum) Abandon(key string, t Token) {
 	q.Flush()
 }
 
-// fade makes the remains of a lost lock live for at most fadeTime.
-func (q *Quorum) fade(t wire.TokenAt) {
-	op := wire.Op{Kind: wire.Fade, TokenAt: t, TTL: fadeTime}
-	for _, l := range q.lanes {
-		_ = l.Release(op, q.opts.MaxTTL, false, nil)
-	}
-	q.checks.forget(t)
-}
-
 // release begins a Release of one key.
 func (q *Quorum) release(
 	key string, t Token, likely *wire.Terms, keep time.Duration, done func(held bool, err error),
 ) {
-	q.enter()
-	token := q.tokenAt(key, t)
+	q.calls.enter()
+	token := q.fleet.tokenAt(key, t)
 	op := wire.Op{Kind: wire.Release, TokenAt: token, Publish: true, TTL: keep, Terms: likely}
 	rule := decideRelease
 	if keep > 0 {
 		rule = decideHeld // a majority has to close it
 	}
-	u := q.newBroadcast(op, rule, q.patienceFor(q.opts.MaxTTL))
+	u := q.fleet.newBroadcast(op, rule, q.fleet.patienceFor(q.opts.MaxTTL))
 	u.round.slots = keep > 0 // a majority has to close the same slot
 	u.decided = func(u *broadcast) {
 		u.releaseAgain()
 		done(u.held())
-		q.leave()
+		q.calls.leave()
 	}
 	u.later = func(u *broadcast, _ int) { u.releaseAgain() }
 	u.ask(allMasters, func(l *master.Lane) error { return l.Release(op, q.opts.MaxTTL, false, u) })
@@ -121,7 +108,7 @@ func (x *broadcast) held() (bool, error) {
 	case lost:
 		return false, nil
 	}
-	return false, x.q.noQuorum(x.round.answers, time.Since(x.waits.begun))
+	return false, x.fleet.noQuorum(x.round.answers, time.Since(x.waits.begun))
 }
 
 // releaseAgain runs when the last master has answered. It releases once more at masters that may
@@ -145,7 +132,7 @@ func (x *broadcast) releaseAgain() {
 		if !enough {
 			others = ^(deleted | 1<<i)
 		}
-		sent, pending := x.q.lanes[i].NotOursAt(x.op.TokenAt, others)
+		sent, pending := x.fleet.lanes[i].NotOursAt(x.op.TokenAt, others)
 		if sent {
 			repeat |= 1 << i
 		}
@@ -153,18 +140,8 @@ func (x *broadcast) releaseAgain() {
 	}
 	switch {
 	case enough:
-		x.q.releaseAt(x.op.TokenAt, repeat)
+		x.fleet.releaseAt(x.op.TokenAt, repeat)
 	case late:
-		x.q.releaseAt(x.op.TokenAt, ^deleted)
-	}
-}
-
-// releaseAt releases a token on some masters, by their place.
-func (q *Quorum) releaseAt(t wire.TokenAt, masters uint64) {
-	op := wire.Op{Kind: wire.Release, TokenAt: t, Publish: true}
-	for i, l := range q.lanes {
-		if masters&(1<<i) != 0 {
-			_ = l.Release(op, q.opts.MaxTTL, false, nil)
-		}
+		x.fleet.releaseAt(x.op.TokenAt, ^deleted)
 	}
 }

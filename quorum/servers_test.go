@@ -33,7 +33,8 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 	t.Helper()
 	s := &redisServer{server: redistest.StartTCP(t, args...)}
 	s.addr = s.server.Addr
-	s.Client = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true})
+	s.Client = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2,
+		DisableIdentity: true})
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -203,7 +204,7 @@ func waitDrained(t *testing.T, proxies []*Quorum) {
 					return false
 				}
 			}
-			return q.calls.Load() == 0
+			return q.calls.running.Load() == 0
 		})
 		if !done {
 			t.Fatalf("lanes do not come to rest: %+v", q.Masters())
