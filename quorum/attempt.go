@@ -143,7 +143,7 @@ func (a *attempt) timeLateLocked(lane int) {
 		least = 0
 	}
 	if delay > least && q.fleet.lateness.during(delay) == 0 {
-		q.fleet.lanes[lane].Late(took, true)
+		q.fleet.lanes[lane].NoteLate(took, true)
 	}
 }
 
@@ -241,7 +241,7 @@ func (a *attempt) completeLocked(lane int) {
 	case v.state == answerYes:
 		releasing := true
 		for t := range a.tokens {
-			if !l.Owes(t) {
+			if !l.Releasing(t) {
 				releasing = false
 				a.acq.q.checks.add(lane, t, a.voters, keptUntil(a.clock.Begun(), a.acq.r.TTL))
 			}

@@ -157,7 +157,7 @@ func (c *checks) fade(t wire.TokenAt) {
 
 // judges are the masters to ask whether the token is held: the voters as long as they keep their
 // grants, and enough of them are left. Without the restart guard they may have lost their memory.
-func (k *check) judges(n int, guard Guard) uint64 {
+func (k *check) judges(n int, guard GuardMode) uint64 {
 	if guard == GuardOff || k.clock.Elapsed() >= k.voted || n-bits.OnesCount64(k.voters) >= majority(n) {
 		return allMasters
 	}
@@ -167,7 +167,7 @@ func (k *check) judges(n int, guard Guard) uint64 {
 // verdict is won if the token is still held, lost if it was released, and noQuorum if the answers
 // do not show which. has and lacks are the sets of the n masters that answered yes and no.
 // Without the restart guard a master that lacks the token may have lost its memory.
-func (k *check) verdict(has, lacks uint64, n int, guard Guard) verdict {
+func (k *check) verdict(has, lacks uint64, n int, guard GuardMode) verdict {
 	maj := majority(n)
 	switch {
 	case n-bits.OnesCount64(lacks) < maj:

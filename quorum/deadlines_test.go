@@ -90,7 +90,7 @@ func TestDeadlinesLate(t *testing.T) {
 			q.run()
 		}
 		q.set(d, time.Now().Add(time.Second))
-		runLate(time.Second + late)
+		runLate(time.Second + overdue)
 		check(0)
 		time.Sleep(catchUp - 1)
 		check(0)
@@ -98,12 +98,12 @@ func TestDeadlinesLate(t *testing.T) {
 		check(1)
 
 		q.set(d, time.Now().Add(time.Second))
-		runLate(time.Second + late)
-		runLate(catchUp + late)
+		runLate(time.Second + overdue)
+		runLate(catchUp + overdue)
 		check(2)
 
 		q.set(d, time.Now().Add(time.Second))
-		runLate(time.Second + late - 1)
+		runLate(time.Second + overdue - 1)
 		check(3)
 	})
 }
@@ -120,7 +120,7 @@ func TestDeadlinesLateHold(t *testing.T) {
 		d, soon := &deadline{expire: note}, &deadline{expire: note}
 		q.set(d, time.Now().Add(time.Second))
 		q.timer.Stop()
-		time.Sleep(time.Second + late)
+		time.Sleep(time.Second + overdue)
 		late0 = time.Now()
 		q.run()
 		q.set(soon, time.Now().Add(time.Millisecond))

@@ -281,7 +281,7 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 				}
 				wait := time.Second
 				if !c.late {
-					wait = 8 * time.Second // the top-up for the first ttl is not owed any more
+					wait = 8 * time.Second // the top-up for the first ttl is not pending any more
 				}
 				time.Sleep(wait)
 				m.Start()

@@ -115,7 +115,7 @@ func (f *fleet) refuseWork() {
 // pendingReleases returns how many releases connected masters have not answered.
 func (f *fleet) pendingReleases() (n int) {
 	for _, l := range f.lanes {
-		n += l.Unsettled()
+		n += l.PendingReleases()
 	}
 	return n
 }

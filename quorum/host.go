@@ -47,18 +47,18 @@ var _ master.Host = (*host)(nil)
 
 func newHost(q *Quorum) *host { return &host{claims{runIDs: make([]string, len(q.opts.Masters))}, q} }
 
-// EndTurn implements master.Host.
-func (h *host) EndTurn() { h.q.Flush() }
+// Flush implements master.Host.
+func (h *host) Flush() { h.q.Flush() }
 
-// Settled implements master.Host.
-func (h *host) Settled() { h.q.calls.wake() }
+// Drained implements master.Host.
+func (h *host) Drained() { h.q.calls.wake() }
 
 // Ponged implements master.Host. Under overload a PING waits in queues, and its round trip says
 // little about the master.
 func (h *host) Ponged(lane int, rtt time.Duration) {
 	f := h.q.fleet
 	if rtt > f.opts.MasterTimeout && f.lateness.during(rtt) == 0 && !h.q.intake.overloaded() {
-		f.lanes[lane].Late(rtt, false)
+		f.lanes[lane].NoteLate(rtt, false)
 	}
 }
 

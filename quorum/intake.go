@@ -137,8 +137,8 @@ func (n *intake) mayStartLocked() bool {
 	}
 	vote, full := 0, 0
 	for _, l := range n.fleet.lanes {
-		waiting, votes := l.Unanswered()
-		if votes {
+		waiting, voting := l.Unanswered()
+		if voting {
 			vote++
 			if waiting >= roomOf*n.window.size {
 				full++

@@ -103,7 +103,7 @@ func TestJudges(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		n      int
-		guard  Guard
+		guard  GuardMode
 		voters uint64
 		voted  time.Duration // from now on
 		want   uint64

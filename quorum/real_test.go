@@ -175,7 +175,7 @@ func TestNoStraysAfterCut(t *testing.T) {
 	}
 }
 
-// A master is killed and started empty: no release is owed to it, and it votes again.
+// A master is killed and started empty: no release is pending for it, and it votes again.
 func TestMasterRestarted(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs)
@@ -187,7 +187,7 @@ func TestMasterRestarted(t *testing.T) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
 	servers[2].server.Restart(t)
-	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Owed == 0 }) {
+	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Repairs == 0 }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
 }

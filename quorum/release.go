@@ -123,7 +123,7 @@ func (x *broadcast) releaseAgain() {
 	if t.pending > 0 || t.yes == t.n() {
 		return
 	}
-	enough, repeat, late := t.yes >= majority(t.n()), x.round.no(), false
+	enough, repeat, answeredLate := t.yes >= majority(t.n()), x.round.no(), false
 	for i, a := range answers {
 		if _, untouched := errors.AsType[*master.UntouchedError](a.err); untouched || a.state.counts() {
 			continue
@@ -136,12 +136,12 @@ func (x *broadcast) releaseAgain() {
 		if sent {
 			repeat |= 1 << i
 		}
-		late = late || !pending // carried out, although the round counted no answer
+		answeredLate = answeredLate || !pending // carried out, although the round counted no answer
 	}
 	switch {
 	case enough:
 		x.fleet.releaseAt(x.op.TokenAt, repeat)
-	case late:
+	case answeredLate:
 		x.fleet.releaseAt(x.op.TokenAt, ^deleted)
 	}
 }

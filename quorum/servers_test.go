@@ -193,14 +193,14 @@ func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
 	}
 }
 
-// waitDrained waits until every lane votes, owes no release and has been pinged after its last
+// waitDrained waits until every lane votes, has no pending release and has been pinged after its last
 // request.
 func waitDrained(t *testing.T, proxies []*Quorum) {
 	t.Helper()
 	for _, q := range proxies {
 		done := poll(15*time.Second, func() bool {
 			for _, st := range q.Masters() {
-				if st.State != stat.StateVoting || st.Owed != 0 || st.Unanswered != 0 {
+				if st.State != stat.StateVoting || st.Repairs != 0 || st.Unanswered != 0 {
 					return false
 				}
 			}

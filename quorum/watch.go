@@ -45,7 +45,7 @@ func (q *Quorum) Follow(ctx context.Context, key string, changed func()) (stop f
 func newSubscriptions(f *fleet, first string) *notify.Subscriptions {
 	o := notify.Options{First: first, Timeout: f.opts.MasterTimeout, Log: f.log, Jitter: f.opts.Dice.Jitter}
 	for _, l := range f.lanes {
-		o.Masters = append(o.Masters, notify.Master{Name: l.Name(), Options: l.Options(), MayServe: l.MayServe})
+		o.Masters = append(o.Masters, notify.Endpoint{Name: l.Name(), Options: l.Options(), MayServe: l.MayServe})
 	}
 	return notify.New(o)
 }

@@ -199,7 +199,7 @@ func TestWatchThroughFaults(t *testing.T) {
 	waitDrained(t, []*Quorum{q})
 	mustRelease(t, q, "job", lease.Token)
 	if id := ReleaseID(lease.Token.Secret); !poll(5*time.Second, func() bool { return h.count(id) == 3 }) {
-		t.Errorf("told %d times by the three", h.count(id))
+		t.Errorf("reported %d times by the three", h.count(id))
 	}
 }
 

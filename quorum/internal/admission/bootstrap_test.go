@@ -168,7 +168,7 @@ func TestNewDeploymentSeenTooLate(t *testing.T) {
 	see := func(i int) (probed, changed []int) {
 		now = now.Add(time.Millisecond)
 		m := s.masters[i]
-		g.Observe(i, Observation{Conn: uint64(i + 1), Sent: now, At: now, Facts: m.facts(), ProbeReply: m.probe(now)})
+		g.Observe(i, Observation{Conn: uint64(i + 1), Sent: now, At: now, ServerInfo: m.facts(), ProbeReply: m.probe(now)})
 		actions, _ := g.Evaluate(now)
 		for _, a := range actions {
 			switch a.Kind {
@@ -202,7 +202,7 @@ func TestExcludesFirst(t *testing.T) {
 	s.move(0, true)
 	g, now := New(p.g.o), s.now
 	see := func(i int) (kinds []ActionKind) {
-		g.Observe(i, Observation{Conn: uint64(i + 1), Sent: now, At: now, Facts: s.masters[i].facts(), ProbeReply: s.masters[i].probe(now)})
+		g.Observe(i, Observation{Conn: uint64(i + 1), Sent: now, At: now, ServerInfo: s.masters[i].facts(), ProbeReply: s.masters[i].probe(now)})
 		actions, _ := g.Evaluate(now)
 		for _, a := range actions {
 			kinds = append(kinds, a.Kind)

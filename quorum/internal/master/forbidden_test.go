@@ -77,8 +77,8 @@ func TestForbiddenKey(t *testing.T) {
 			t.Errorf("%d errors, want that of the packet and that of the check", n)
 		}
 		time.Sleep(1100 * time.Millisecond)
-		if _, ours := m.Holds("lock:filled", secret(5)); !ours || l.Status().Owed != 0 {
-			t.Errorf("the top-up was not sent again: %d owed", l.Status().Owed)
+		if _, ours := m.Holds("lock:filled", secret(5)); !ours || l.Status().Repairs != 0 {
+			t.Errorf("the top-up was not sent again: %d pending", l.Status().Repairs)
 		}
 	})
 }
@@ -214,8 +214,8 @@ func TestForbiddenRelease(t *testing.T) {
 		}
 		m.Set(func() { m.Forbids = nil })
 		time.Sleep(tickEvery)
-		if n := l.Status().Owed; n != 0 {
-			t.Errorf("%d owed", n)
+		if n := l.Status().Repairs; n != 0 {
+			t.Errorf("%d pending", n)
 		}
 	})
 }
@@ -245,11 +245,11 @@ func TestManyForbiddenReleases(t *testing.T) {
 		}
 		m.Set(func() { m.Forbids = nil })
 		m.Resume()
-		for left := releases; left > 0; left = l.Status().Owed {
+		for left := releases; left > 0; left = l.Status().Repairs {
 			time.Sleep(tickEvery)
 			synctest.Wait() // the tick may be due at this instant
-			if next := l.Status().Owed; next >= left {
-				t.Fatalf("%d owed, before the last tick %d", next, left)
+			if next := l.Status().Repairs; next >= left {
+				t.Fatalf("%d pending, before the last tick %d", next, left)
 			}
 		}
 	})

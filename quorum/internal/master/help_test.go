@@ -26,16 +26,16 @@ type host struct {
 
 	mu      sync.Mutex
 	claimed map[string]int // by run_id
-	told    told           // the calls of the lane
+	reports reports        // the calls of the lane
 }
 
-// told records the calls of a lane.
-type told struct {
+// reports are the calls of a lane.
+type reports struct {
 	observed []admission.Observation
 	lost     int
 	landed   []wire.TokenAt
 	late     []uint64
-	settled  int
+	drained  int
 }
 
 func (h *host) Claim(runID string, lane int) (other int, ok bool) {
@@ -60,7 +60,7 @@ func (h *host) Unclaim(lane int) {
 
 func (h *host) Observed(_ int, o admission.Observation) {
 	h.mu.Lock()
-	h.told.observed = append(h.told.observed, o)
+	h.reports.observed = append(h.reports.observed, o)
 	hold := h.hold
 	h.mu.Unlock()
 	switch {
@@ -79,22 +79,22 @@ func (h *host) note(change func()) {
 	change()
 }
 
-func (h *host) Lost(int, uint64)        { h.note(func() { h.told.lost++ }) }
+func (h *host) Lost(int, uint64)        { h.note(func() { h.reports.lost++ }) }
 func (*host) Ponged(int, time.Duration) {}
 func (h *host) Landed(_ int, t wire.TokenAt, _ uint64, _ time.Time) {
-	h.note(func() { h.told.landed = append(h.told.landed, t) })
+	h.note(func() { h.reports.landed = append(h.reports.landed, t) })
 }
 func (h *host) ReleasedLate(_ wire.TokenAt, b uint64) {
-	h.note(func() { h.told.late = append(h.told.late, b) })
+	h.note(func() { h.reports.late = append(h.reports.late, b) })
 }
-func (h *host) EndTurn() { h.lane.Flush() }
-func (h *host) Settled() { h.note(func() { h.told.settled++ }) }
+func (h *host) Flush()   { h.lane.Flush() }
+func (h *host) Drained() { h.note(func() { h.reports.drained++ }) }
 
 // sofar returns the calls until now.
-func (h *host) sofar() told {
+func (h *host) sofar() reports {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.told
+	t := h.reports
 	t.observed, t.landed, t.late = slices.Clone(t.observed), slices.Clone(t.landed), slices.Clone(t.late)
 	return t
 }

@@ -179,8 +179,8 @@ func TestFullLane(t *testing.T) {
 		m.Resume()
 		synctest.Wait()
 		noKeys(t, m)
-		if got := c.all(); len(got) != maxHolders || l.Status().Owed != 0 {
-			t.Errorf("%d answers, want %d; %d repairs left", len(got), maxHolders, l.Status().Owed)
+		if got := c.all(); len(got) != maxHolders || l.Status().Repairs != 0 {
+			t.Errorf("%d answers, want %d; %d repairs left", len(got), maxHolders, l.Status().Repairs)
 		}
 	})
 }
@@ -244,18 +244,18 @@ func TestClose(t *testing.T) {
 			t.Errorf("Ask: %v", err)
 		}
 		m.Pause()
-		if err := l.Release(unlock(tokenAt("job", 1)), time.Minute, true, nil); err != nil || l.Unsettled() != 1 {
-			t.Errorf("Release: %v, %d unsettled", err, l.Unsettled())
+		if err := l.Release(unlock(tokenAt("job", 1)), time.Minute, true, nil); err != nil || l.PendingReleases() != 1 {
+			t.Errorf("Release: %v, %d releases pending", err, l.PendingReleases())
 		}
 		l.Flush()
 		synctest.Wait()
-		if h.sofar().settled != 0 {
-			t.Error("settled too early")
+		if h.sofar().drained != 0 {
+			t.Error("drained too early")
 		}
 		m.Resume()
 		synctest.Wait()
-		if h.sofar().settled == 0 || l.Unsettled() != 0 {
-			t.Errorf("told %d times, %d unsettled", h.sofar().settled, l.Unsettled())
+		if h.sofar().drained == 0 || l.PendingReleases() != 0 {
+			t.Errorf("reported %d times, %d releases pending", h.sofar().drained, l.PendingReleases())
 		}
 		noKeys(t, m)
 	})

@@ -119,10 +119,10 @@ func TestSlow(t *testing.T) {
 					vote(c.votes)
 				}
 				for i := range c.late {
-					l.Late(time.Duration(1+i)*100*time.Millisecond, true)
+					l.NoteLate(time.Duration(1+i)*100*time.Millisecond, true)
 				}
 				if c.ping {
-					l.Late(time.Second, false)
+					l.NoteLate(time.Second, false)
 				}
 				took := max(time.Duration(c.late)*100*time.Millisecond, 0)
 				if c.ping {

@@ -55,8 +55,8 @@ func TestScriptFlush(t *testing.T) {
 			}
 		}
 		time.Sleep(1100 * time.Millisecond)
-		if _, ours := m.Holds("lock:filled", secret(3)); !ours || l.Status().Owed != 0 {
-			t.Errorf("the top-up was not sent again: %d owed", l.Status().Owed)
+		if _, ours := m.Holds("lock:filled", secret(3)); !ours || l.Status().Repairs != 0 {
+			t.Errorf("the top-up was not sent again: %d pending", l.Status().Repairs)
 		}
 		if n := noScripts(m); n != 3 {
 			t.Errorf("%d NOSCRIPT, want one for each flush", n)
@@ -254,7 +254,7 @@ func TestErrors(t *testing.T) {
 		if got := c.String(); got != "acquire "+busy+", release "+busy {
 			t.Errorf("answered %s", got)
 		}
-		if s := l.Status(); s.ByKind["BUSY"] != 1 || s.ByKind["OOM"] != 1 || s.Errors != 2 || s.Owed != 1 || s.Grants != 1 {
+		if s := l.Status(); s.ByKind["BUSY"] != 1 || s.ByKind["OOM"] != 1 || s.Errors != 2 || s.Repairs != 1 || s.Grants != 1 {
 			t.Errorf("status %+v", s)
 		}
 		m.Set(func() { m.Hook, m.Fault = nil, nil })

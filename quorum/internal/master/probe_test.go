@@ -25,7 +25,7 @@ func TestProbe(t *testing.T) {
 		if o.Conn != 1 || o.Record != record || o.Settings != "some settings" || o.Known != "some admissions" || o.Fields != 3 || o.Stepped || o.Demoted {
 			t.Errorf("observed %+v", o)
 		}
-		if f := o.Facts; f.RunID != "run-1" || !f.MayEvict() || f.Evicted != 7 || f.Version != "7.0.15" || !f.NoReplicas {
+		if f := o.ServerInfo; f.RunID != "run-1" || !f.MayEvict() || f.Evicted != 7 || f.Version != "7.0.15" || !f.NoReplicas {
 			t.Errorf("facts %+v", f)
 		}
 		if !o.Sent.Equal(time.Now()) || !o.At.Equal(time.Now()) || o.Clock != time.Duration(time.Now().UnixNano()) {
@@ -90,13 +90,13 @@ func TestAppendOnly(t *testing.T) {
 			m.Facts["aof_enabled"], m.Config["appendonly"], m.Config["appendfsync"] = "1", "yes", "always"
 		})
 		l, h := start(t, m)
-		if f := h.last().Facts; !f.Durable() || f.ConfigRefused {
+		if f := h.last().ServerInfo; !f.Durable() || f.ConfigRefused {
 			t.Errorf("facts %+v", f)
 		}
 		answering(m, "CONFIG", "-NOPERM no\r\n")
 		l.Probe()
 		synctest.Wait()
-		if f := h.last().Facts; f.Durable() || !f.ConfigRefused {
+		if f := h.last().ServerInfo; f.Durable() || !f.ConfigRefused {
 			t.Errorf("refused: %+v", f)
 		}
 		asked := m.Ran("CONFIG")
@@ -140,7 +140,7 @@ func TestAnotherServer(t *testing.T) {
 			t.Errorf("%d observations, status %+v", len(h.sofar().observed), s)
 		}
 		time.Sleep(time.Second)
-		if o := h.last(); o.Facts.RunID != "run-2" || l.Status().RunID != "run-2" {
+		if o := h.last(); o.ServerInfo.RunID != "run-2" || l.Status().RunID != "run-2" {
 			t.Errorf("observed %+v", o)
 		}
 	})
@@ -199,7 +199,7 @@ func TestStepped(t *testing.T) {
 		m.Restart("run-2", true)
 		m.Set(func() { m.Ahead = time.Minute })
 		time.Sleep(time.Second)
-		if o := h.last(); o.Facts.RunID != "run-2" || !o.Stepped {
+		if o := h.last(); o.ServerInfo.RunID != "run-2" || !o.Stepped {
 			t.Errorf("observed %+v", o)
 		}
 		l.Forgive()

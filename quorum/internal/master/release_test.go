@@ -68,8 +68,8 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 		for i := range unsent {
 			_ = l.Release(unlock(lock(i)), time.Minute, false, nil)
 		}
-		if s := l.Status(); s.Owed != real || s.Dropped != 0 {
-			t.Errorf("%d owed, want %d; %d dropped", s.Owed, real, s.Dropped)
+		if s := l.Status(); s.Repairs != real || s.Dropped != 0 {
+			t.Errorf("%d pending, want %d; %d dropped", s.Repairs, real, s.Dropped)
 		}
 		// Held all at once they do not fit. What is dropped is counted, and is none of the real
 		// ones.
@@ -77,8 +77,8 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 		for i := range held {
 			held[i] = lock(unsent + i)
 		}
-		if s := l.Status(); s.Owed != maxRepairs || s.Dropped != real+unsent-maxRepairs {
-			t.Errorf("%d owed, %d dropped", s.Owed, s.Dropped)
+		if s := l.Status(); s.Repairs != maxRepairs || s.Dropped != real+unsent-maxRepairs {
+			t.Errorf("%d pending, %d dropped", s.Repairs, s.Dropped)
 		}
 		for _, k := range held {
 			_ = l.Release(unlock(k), time.Minute, false, nil)
@@ -86,15 +86,15 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 		m.Start()
 		time.Sleep(10 * time.Second)
 		noKeys(t, m)
-		if s := l.Status(); s.Owed != 0 || s.State != stat.StateVoting {
+		if s := l.Status(); s.Repairs != 0 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 	})
 }
 
-// TestUnlockOwesWhereTheKeyMayStand: a top-up that was not sent does not excuse the master where
+// TestUnlockIsPendingWhereKeyMayBe: a top-up that was not sent does not excuse the master where
 // its SET was, or where it has held the lock.
-func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
+func TestUnlockIsPendingWhereKeyMayBe(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		mustAsk(t, l, op(wire.Acquire, tokenAt("held", 1)), nil)
@@ -111,8 +111,8 @@ func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
 		l.TopUp(another)
 		l.TopUp(topUp(tokenAt("unsent", 3)))
 		_ = l.Release(unlock(tokenAt("unsent", 3)), time.Minute, false, nil)
-		if s := l.Status(); s.Owed != 2 {
-			t.Errorf("%d owed, want 2: EXTEND sends nothing that sets the key", s.Owed)
+		if s := l.Status(); s.Repairs != 2 {
+			t.Errorf("%d pending, want 2: EXTEND sends nothing that sets the key", s.Repairs)
 		}
 		m.Start()
 		time.Sleep(time.Second)
@@ -126,8 +126,8 @@ func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
 		for i, key := range []string{"held", "new"} {
 			_ = l.Release(unlock(tokenAt(key, i+1)), time.Minute, true, nil)
 		}
-		if s := l.Status(); s.Owed != 2 {
-			t.Errorf("%d owed, want 2", s.Owed)
+		if s := l.Status(); s.Repairs != 2 {
+			t.Errorf("%d pending, want 2", s.Repairs)
 		}
 		m.Start()
 		time.Sleep(time.Second)
@@ -135,45 +135,46 @@ func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
 	})
 }
 
-// TestOwedFor: a release is owed for as long as the key can live: from now where its SET has been
-// answered, else from the next barrier. A lane that was down for max-ttl carries no SET.
-func TestOwedFor(t *testing.T) {
+// A release is pending for as long as the key can live: from now on if its SET has been answered,
+// else from the next barrier on. A lane that was down for max-ttl carries no SET.
+func TestReleaseIsPendingForLifeOfKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		m.Stop()
 		synctest.Wait()
-		owed := func(want int, when string) {
+		pending := func(want int, when string) {
 			t.Helper()
-			if s := l.Status(); s.Owed != want {
-				t.Errorf("%s: %d owed, want %d", when, s.Owed, want)
+			if s := l.Status(); s.Repairs != want {
+				t.Errorf("%s: %d pending, want %d", when, s.Repairs, want)
 			}
 		}
 		_ = l.Release(unlock(tokenAt("landed", 1)), 10*time.Second, true, nil)
 		_ = l.Release(unlock(tokenAt("may land", 2)), 10*time.Second, false, nil)
 		time.Sleep(11 * time.Second)
-		owed(1, "after the ttl")
+		pending(1, "after the ttl")
 		time.Sleep(time.Minute)
-		owed(1, "before the barrier")
+		pending(1, "before the barrier")
 		_ = l.Release(unlock(tokenAt("late", 3)), 10*time.Second, false, nil)
 		time.Sleep(11 * time.Second)
-		owed(1, "one that cannot have been sent")
+		pending(1, "one that cannot have been sent")
 		m.Start()
 		time.Sleep(time.Second)
-		owed(0, "after the replay")
+		pending(0, "after the replay")
 	})
 }
 
 // asks is a Receiver that asks whether a release is on its way.
 type asks struct {
-	l    *Lane
-	owes []bool
+	l         *Lane
+	releasing []bool
 }
 
-func (a *asks) Answered(_ int, op *wire.Op, _ *Answer) { a.owes = append(a.owes, a.l.Owes(op.TokenAt)) }
+func (a *asks) Answered(_ int, op *wire.Op, _ *Answer) {
+	a.releasing = append(a.releasing, a.l.Releasing(op.TokenAt))
+}
 
-// TestOwes: whoever hears of a late grant must know that its release is behind it, also if both
-// were answered in one packet.
-func TestOwes(t *testing.T) {
+// The receiver of a late grant learns whether its release follows, even if one packet answered both.
+func TestReleasingIsKnown(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		a := &asks{l: l}
@@ -190,8 +191,8 @@ func TestOwes(t *testing.T) {
 		}
 		l.Flush()
 		synctest.Wait()
-		if !slices.Equal(a.owes, []bool{true, false}) {
-			t.Errorf("owes %v", a.owes)
+		if !slices.Equal(a.releasing, []bool{true, false}) {
+			t.Errorf("releasing: %v, want the first alone", a.releasing)
 		}
 	})
 }
@@ -207,12 +208,12 @@ func TestFade(t *testing.T) {
 		synctest.Wait()
 		fade := op(wire.Fade, k)
 		fade.TTL = 2 * time.Second
-		if err := l.Release(fade, time.Minute, true, nil); err == nil || l.Status().Owed != 1 {
-			t.Errorf("%v, %d owed", err, l.Status().Owed)
+		if err := l.Release(fade, time.Minute, true, nil); err == nil || l.Status().Repairs != 1 {
+			t.Errorf("%v, %d pending", err, l.Status().Repairs)
 		}
 		m.Start()
 		time.Sleep(time.Second)
-		if _, ours := m.Holds("lock:job", secret(1)); !ours || l.Status().Owed != 0 || l.Status().Strays != 1 {
+		if _, ours := m.Holds("lock:job", secret(1)); !ours || l.Status().Repairs != 0 || l.Status().Strays != 1 {
 			t.Errorf("held %v, status %+v", ours, l.Status())
 		}
 		time.Sleep(2 * time.Second)

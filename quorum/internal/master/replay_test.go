@@ -48,8 +48,8 @@ func TestReconnect(t *testing.T) {
 		synctest.Wait()
 		m.Cut() // what was written is still in the master's buffers
 		time.Sleep(3 * time.Second)
-		if got := c.String(); got != "acquire may land, release may land" || l.Status().Owed != 1 {
-			t.Errorf("answered %s, %d owed", got, l.Status().Owed)
+		if got := c.String(); got != "acquire may land, release may land" || l.Status().Repairs != 1 {
+			t.Errorf("answered %s, %d pending", got, l.Status().Repairs)
 		}
 		var log []string
 		carriedOut(m, &log)
@@ -66,7 +66,7 @@ func TestReconnect(t *testing.T) {
 		if kill < 0 || release < kill || acquire < release {
 			t.Errorf("carried out %s: want CLIENT KILL, release, acquire", order)
 		}
-		if s := l.Status(); s.Owed != 0 || s.State != stat.StateVoting {
+		if s := l.Status(); s.Repairs != 0 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 	})
@@ -112,8 +112,8 @@ func TestReplayComesFirst(t *testing.T) {
 			synctest.Wait()
 		}
 		noKeys(t, m)
-		if s := l.Status(); s.Owed != 0 || s.Errors != 0 || packets > n/wire.MaxOps+3 {
-			t.Errorf("%d owed, %d packets, %d errors", s.Owed, packets, s.Errors)
+		if s := l.Status(); s.Repairs != 0 || s.Errors != 0 || packets > n/wire.MaxOps+3 {
+			t.Errorf("%d pending, %d packets, %d errors", s.Repairs, packets, s.Errors)
 		}
 	})
 }
@@ -131,7 +131,7 @@ func TestReplayKeepsWhatFails(t *testing.T) {
 		m.Set(func() { m.Denied = "MISCONF no disk" })
 		m.Start()
 		time.Sleep(2 * time.Second)
-		if s := l.Status(); s.Owed != 1 || s.State != stat.StateVoting {
+		if s := l.Status(); s.Repairs != 1 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 		m.Set(func() { m.Denied = "" })

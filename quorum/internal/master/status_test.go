@@ -71,7 +71,7 @@ func TestExclude(t *testing.T) {
 // with.
 func TestDescribeNamesTheServer(t *testing.T) {
 	for info, want := range map[string]string{"redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n": "valkey 9.1.2", "redis_version:7.0.15\r\n": "redis 7.0.15", "role:master\r\n": ""} {
-		var f admission.Facts
+		var f admission.ServerInfo
 		f.ReadInfo(info)
 		core, logs := observer.New(zap.InfoLevel)
 		l := New(Config{Names: []string{"m"}, Log: zap.New(core)})

@@ -68,7 +68,7 @@ func TestVotesDoNotCount(t *testing.T) {
 				h.note(func() { h.hold = false })
 				time.Sleep(5 * time.Second)
 				noKeys(t, m)
-				if s := l.Status(); s.State != stat.StateVoting || s.Owed != 0 {
+				if s := l.Status(); s.State != stat.StateVoting || s.Repairs != 0 {
 					t.Errorf("it does not vote again: %+v", s)
 				}
 			})

@@ -59,9 +59,9 @@ func (m *fakeMaster) set(change func()) {
 	m.changed.Broadcast()
 }
 
-func (m *fakeMaster) master(i int) Master {
+func (m *fakeMaster) master(i int) Endpoint {
 	o := &master.Options{Addr: "memory", Dial: m.dial}
-	return Master{Name: fmt.Sprint("m", i), Options: o, MayServe: m.mayServe}
+	return Endpoint{Name: fmt.Sprint("m", i), Options: o, MayServe: m.mayServe}
 }
 
 func (m *fakeMaster) mayServe() error {

@@ -24,7 +24,7 @@ type liveWatcher struct {
 	heard
 	channel string
 	stop    func()
-	owed    []string // releases since it is quiet: each must be heard, or followed by ""
+	pending []string // releases since it is quiet: each must be heard, or followed by ""
 }
 
 // Whatever happens, a watcher hears of a release that a majority tells of, or is told that it may
@@ -99,7 +99,7 @@ func (y *story) release() {
 	for _, w := range y.live {
 		if w.channel == channel {
 			w.add("release " + id)
-			w.owed = append(w.owed, id)
+			w.pending = append(w.pending, id)
 		}
 	}
 	order := y.random.Perm(3)
@@ -119,13 +119,13 @@ func (y *story) quiesce() {
 	for _, w := range y.live {
 		want[w.channel] = true
 		got := strings.Fields(strings.ReplaceAll(w.take(), "release ", "release:"))
-		for _, id := range w.owed {
+		for _, id := range w.pending {
 			rest := got[slices.Index(got, "release:"+id):]
 			if !slices.Contains(rest, id) && !slices.Contains(rest, "-") {
 				y.Fatalf("release %s of %s is lost: %v", id, w.channel, got)
 			}
 		}
-		w.owed = nil
+		w.pending = nil
 	}
 	for i, m := range y.masters {
 		if got := strings.Fields(m.subscribed()); len(got) != len(want) {

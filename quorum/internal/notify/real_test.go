@@ -55,7 +55,7 @@ func TestClient(t *testing.T) {
 // What the fake master says is what Redis says.
 func TestOnRedis(t *testing.T) {
 	at := startRedis(t)
-	o := Options{Masters: []Master{{Name: "m", Options: at, MayServe: func() error { return nil }}}, Timeout: 5 * time.Second}
+	o := Options{Masters: []Endpoint{{Name: "m", Options: at, MayServe: func() error { return nil }}}, Timeout: 5 * time.Second}
 	o.Log, o.Jitter = nopLog, func(d time.Duration) time.Duration { return d }
 	s := New(o)
 	defer s.Close()

@@ -25,7 +25,7 @@ type plan struct {
 	masterTimeout time.Duration
 	mostHold      time.Duration
 	fencing       bool
-	guard         quorum.Guard
+	guard         quorum.GuardMode
 	// all masters may lose their memory at once, although the guard is on: two may hold a lock
 	wipes   bool
 	stagger time.Duration   // proxies start within this

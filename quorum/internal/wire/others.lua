@@ -6,7 +6,7 @@
 -- Only join, endAt, raise, share and those that remove a holder change a lock with several
 -- holders. A command may fail because the user lacks a right or the master is full. The order of
 -- writes makes that harmless, and no function has to undo its writes: every key has an expiry, no
--- key expires before an end that was confirmed, and the release that is owed for a failed acquire
+-- key expires before an end that was confirmed, and the release that is pending for a failed acquire
 -- removes all of its members.
 local function makeTools(out, news)
   local pcall, format, type, sub, max = redis.pcall, string.format, type, string.sub, math.max

@@ -43,10 +43,10 @@ func number(variable string, otherwise int) int {
 
 // counts sum up runs.
 type counts struct {
-	ops, packets, granted, errors, owed int
-	full, denied                        int // packets without memory, and without a right
-	late                                int // keys that outlived their holders after an operation failed
-	unsure                              int // packets that were not compared: a lock may have ended before or after them
+	ops, packets, granted, errors, pending int
+	full, denied                           int // packets without memory, and without a right
+	late                                   int // keys that outlived their holders after an operation failed
+	unsure                                 int // packets that were not compared: a lock may have ended before or after them
 }
 
 // rig is a master with three connections: one with all rights, that of lockproxy, and one that
@@ -123,15 +123,15 @@ type fuzz struct {
 	*rig
 	*dealer
 	*counts
-	enc    Encoder
-	model  *model
-	last   stored            // the state that model has
-	full   bool              // the master has no memory for writes
-	lost   []string          // rights that the user lacks
-	owed   []*Op             // what failed operations leave to do
-	fences map[string]fences // by key
-	story  []string          // the last packets
-	faults []string
+	enc     Encoder
+	model   *model
+	last    stored            // the state that model has
+	full    bool              // the master has no memory for writes
+	lost    []string          // rights that the user lacks
+	pending []*Op             // what failed operations leave to do
+	fences  map[string]fences // by key
+	story   []string          // the last packets
+	faults  []string
 }
 
 func (f *fuzz) fail(format string, args ...any) {

@@ -33,7 +33,7 @@ func (f *fuzz) withoutRights() {
 	}
 	f.grant()
 	f.lost = nil
-	for f.narrow && f.chance(1, 2) { // before the releases that are owed
+	for f.narrow && f.chance(1, 2) { // before the releases that are pending
 		f.careful(f.batch(f.model))
 	}
 	f.narrow = false
@@ -63,7 +63,7 @@ func (f *fuzz) careful(b *Batch) {
 		}
 	}
 	for _, bad := range faults {
-		if bad.grade == wrong || bad.grade == early && !f.allOwed(bad.key) {
+		if bad.grade == wrong || bad.grade == early && !f.allPending(bad.key) {
 			f.fail("%s: %s", bad.key, bad.text)
 		}
 	}
@@ -92,19 +92,19 @@ func (f *fuzz) owe(op *Op, r *Reply) {
 		for _, key := range keys(op) {
 			release := &Op{Kind: Release, TokenAt: TokenAt{key, op.Secret}, Terms: &Terms{Mode: op.Mode()}}
 			release.Publish = f.chance(1, 2)
-			f.owed = append(f.owed, release)
+			f.pending = append(f.pending, release)
 		}
 	case (op.Kind == Release || op.Kind == Fade) && r.IsError():
-		f.owed = append(f.owed, op)
+		f.pending = append(f.pending, op)
 	}
 }
 
-// allOwed reports whether a release is owed for all who end later than the key.
-func (f *fuzz) allOwed(key string) bool {
+// allPending reports whether a release is pending for all who end later than the key.
+func (f *fuzz) allPending(key string) bool {
 	if l := f.model.locks[key]; l != nil {
 		for secret, h := range l.holders {
-			owed := slices.ContainsFunc(f.owed, func(o *Op) bool { return ends(o, key, secret) })
-			if h.end > f.last.keys[key].expire && !owed {
+			pending := slices.ContainsFunc(f.pending, func(o *Op) bool { return ends(o, key, secret) })
+			if h.end > f.last.keys[key].expire && !pending {
 				return false
 			}
 		}
@@ -210,24 +210,24 @@ func (f *fuzz) nobodyNew(before *model, ops []*Op) {
 	}
 }
 
-// repair runs the owed operations. Then no member of the tokens of failed operations may be left.
+// repair runs the pending operations. Then no member of the tokens of failed operations may be left.
 func (f *fuzz) repair() {
-	owed := f.owed
-	for f.owed = nil; len(owed) > 0 && f.faults == nil; {
+	pending := f.pending
+	for f.pending = nil; len(pending) > 0 && f.faults == nil; {
 		b, n := new(Batch), 0
-		for ; n < len(owed) && b.Add(owed[n]); n++ {
-			f.counts.owed++
+		for ; n < len(pending) && b.Add(pending[n]); n++ {
+			f.counts.pending++
 		}
-		if f.careful(b); f.owed != nil {
-			f.fail("with all rights, %s fails", describe(f.owed[0]))
+		if f.careful(b); f.pending != nil {
+			f.fail("with all rights, %s fails", describe(f.pending[0]))
 		}
-		for _, op := range owed[:n] {
+		for _, op := range pending[:n] {
 			left, l := strings.Join(f.last.keys[op.Key].content, " "), f.model.locks[op.Key]
 			if op.Kind == Release && strings.Contains(left, op.Secret) && l != nil && l.mode != foreign {
 				f.fail("%s is left at %s: %q", op.Secret, op.Key, left)
 			}
 		}
-		owed = owed[n:]
+		pending = pending[n:]
 	}
 	if f.faults != nil {
 		return

@@ -85,7 +85,7 @@ type grade uint8
 
 const (
 	wrong grade = iota // never allowed
-	waste              // allowed until the owed releases have followed a failed operation
+	waste              // allowed until the pending releases have followed a failed operation
 	early              // the key expires before a holder ends, whose operation failed
 	late               // the key expires after its last holder, since an operation failed
 )
