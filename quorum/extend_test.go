@@ -55,26 +55,32 @@ func TestExtend(t *testing.T) {
 				if err == nil && left != want || err != nil && left != 0 {
 					t.Errorf("validity %v, want %v", left, want)
 				}
-				// Masters that are back follow the verdict.
-				s.each(0, 5, func(m *fake.Master) { answering(m, "", ""); m.Resume(); m.Start() })
-				time.Sleep(3 * time.Second)
-				switch {
-				case errors.Is(err, ErrLost):
-					s.noKeys("after ErrLost")
-				case err == nil:
-					for i, m := range s.masters {
-						v, ok := at(m, "lock:job")
-						if life := v.End.Sub(start); !ok || v.Secret != lease.Token.Secret || v.Fence != 1 ||
-							life < 19*time.Second || life > 20*time.Second {
-							t.Errorf("master %d holds %+v, %v, for %v", i+1, v, ok, life)
-						}
-					}
-					mustRelease(t, q, "job", lease.Token)
-					synctest.Wait()
-					s.noKeys("after the release")
-				}
+				wantVerdictFollowed(t, s, q, lease, start, err)
 			})
 		})
+	}
+}
+
+// wantVerdictFollowed fails unless masters that are back follow the verdict of an extension of job
+// to 20s, which began at start.
+func wantVerdictFollowed(t *testing.T, s *sim, q *Quorum, lease Lease, start time.Time, verdict error) {
+	t.Helper()
+	s.each(0, 5, func(m *fake.Master) { answering(m, "", ""); m.Resume(); m.Start() })
+	time.Sleep(3 * time.Second)
+	switch {
+	case errors.Is(verdict, ErrLost):
+		s.noKeys("after ErrLost")
+	case verdict == nil:
+		for i, m := range s.masters {
+			v, ok := at(m, "lock:job")
+			if life := v.End.Sub(start); !ok || v.Secret != lease.Token.Secret || v.Fence != 1 ||
+				life < 19*time.Second || life > 20*time.Second {
+				t.Errorf("master %d holds %+v, %v, for %v", i+1, v, ok, life)
+			}
+		}
+		mustRelease(t, q, "job", lease.Token)
+		synctest.Wait()
+		s.noKeys("after the release")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // fleet is the lanes to all masters, and the clock of their answers. It sends operations to
-// masters and judges how long to wait for each; it decides nothing about locks.
+// masters and judges how long to wait for each; decisions about locks are made by rounds.
 //
 // It has no mutex: its fields are set before the lanes run, and each part guards itself.
 type fleet struct {

@@ -17,7 +17,7 @@ type claims struct {
 }
 
 // Claim notes that a lane is connected to the server with that run id. If another lane is, it
-// returns that lane and notes nothing.
+// returns that lane and changes no claim.
 func (c *claims) Claim(runID string, lane int) (other int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -39,8 +39,8 @@ type ReleaseRequest struct {
 	Key   string
 	Keys  []string // further keys of the token
 	Token Token
-	Keep  time.Duration // what the token held stays closed for so long
-	// Likely is what the token holds as far as the caller knows. If that is right, masters find it
+	Keep  time.Duration // the key, slot or place of the token stays closed for so long
+	// Likely is the mode of the lock as far as the caller knows. If that is right, masters find it
 	// with less work. It matters only for a release of one key.
 	Likely Mode
 }

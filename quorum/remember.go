@@ -30,5 +30,5 @@ func (q *Quorum) Recall(ctx context.Context, name, about string) []string {
 	return values
 }
 
-// memoryKey returns the key of the hash in which masters keep what is remembered under name.
+// memoryKey returns the key of the hash that holds the values remembered under name.
 func (o *Options) memoryKey(name string) string { return ReservedPrefix + name + ":" + o.KeyPrefix }

@@ -50,8 +50,8 @@ func newDeployment(seed uint64, disaster bool, mutation string) *world {
 	return w
 }
 
-// TestNewDeploymentExplored: in whatever order proxies see blank masters, they open the
-// deployment; and no master that has granted and was emptied is opened with the others.
+// Proxies open a new deployment in any order in which they see blank masters. They never open a master
+// that has granted and was emptied.
 func TestNewDeploymentExplored(t *testing.T) {
 	from, n := seeds(100)
 	for seed := from; seed < from+n; seed++ {
@@ -192,7 +192,7 @@ func TestNewDeploymentSeenTooLate(t *testing.T) {
 	}
 }
 
-// TestExcludesFirst: what a master tells when it joins the vote takes another out of it before.
+// A master joins the vote only after the master that its knowledge contradicts has left it.
 func TestExcludesFirst(t *testing.T) {
 	s := newStory(t, 3)
 	p := s.begin()

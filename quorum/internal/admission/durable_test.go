@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestDurableMasterRewrites: what a master is after its restart does not matter to the proof that
-// it lost nothing. It is not thrown out as soon as it was admitted.
+// A rewrite of the append-only file after a restart does not weaken the proof that the master kept
+// all writes. The master is not thrown out as soon as it was admitted.
 func TestDurableMasterRewrites(t *testing.T) {
 	s := newStory(t, 3)
 	for _, m := range s.masters {

@@ -75,8 +75,8 @@ func (w *world) epoch() {
 	}
 }
 
-// move makes the address of a master lead to the other server. With all the connections follow, as
-// with SWAPDB; else they stay where they are until they break.
+// move makes the address of a master lead to the other server. With all, the connections follow,
+// as with SWAPDB; otherwise they stay until they break.
 func (w *world) move(i int, all bool) {
 	w.masters[i], w.other = w.other, w.masters[i]
 	w.note("address %d leads to %s, for all %v", i, w.masters[i].name, all)

@@ -80,13 +80,13 @@ func TestDurableFacts(t *testing.T) {
 	if !f.Durable() || f.Perishable() {
 		t.Errorf("not durable: %+v", f)
 	}
-	// CONFIG SET appendonly yes while a snapshot is written: nothing goes to the file until the
+	// CONFIG SET appendonly yes while a snapshot is written: no write goes to the file until the
 	// rewrite that waits for it.
 	f.ReadInfo(info("aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:1\r\n"))
 	if f.Durable() {
 		t.Error("durable while the first rewrite waits")
 	}
-	// What CONFIG said before the file was switched off proves nothing when it is on again.
+	// An answer of CONFIG from before the file was switched off is no proof when it is on again.
 	f.ReadInfo("aof_enabled:0\r\n")
 	f.ReadInfo(info("aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n"))
 	if f.Durable() {

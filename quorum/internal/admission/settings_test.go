@@ -114,7 +114,7 @@ func TestGrowFromOne(t *testing.T) {
 	}
 }
 
-// A single master has nobody to tell.
+// A single master has no others that must learn.
 func TestSingleMaster(t *testing.T) {
 	s := newStory(t, 1)
 	p := s.begin()
@@ -132,7 +132,7 @@ func TestSingleMaster(t *testing.T) {
 	s.want(p, "durable, and restarted", "v")
 }
 
-// With Off nothing is waited for, except when masters are moved.
+// With Off there is no wait, except when masters are moved.
 func TestUnguarded(t *testing.T) {
 	off := func(o *Options) { o.Mode = Off }
 	s := newStory(t, 3)
@@ -160,7 +160,7 @@ func TestUnguarded(t *testing.T) {
 	s.want(p, "moved back, after the wait", "vvv")
 }
 
-// Counters of a time without fencing count for nothing.
+// Counters of a time without fencing do not count.
 func TestFencingSwitchedOn(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[2].counters[0] = 1000

@@ -60,8 +60,8 @@ func (n *narrow) Watch(received func(b []byte) (stop bool), ended func(error)) {
 	}()
 }
 
-// TestAdopted: an event loop reads the connection, from a byte at a time to all at once, and its
-// socket takes all, a part or nothing of what is written.
+// An event loop reads the connection, from a byte at a time to all at once. Its socket takes all
+// bytes, some or none.
 func TestAdopted(t *testing.T) {
 	for _, size := range []struct{ takes, brings int }{{1 << 20, 1 << 16}, {7, 1}, {0, 3}, {1000, 64}} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -121,8 +121,7 @@ func TestNotAdopted(t *testing.T) {
 	})
 }
 
-// TestAdoptedLoopMayBeLate: what a loop still hands over when the connection is over changes
-// nothing.
+// Bytes that a loop hands over after the end of the connection have no effect.
 func TestAdoptedLoopMayBeLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		s := &scripted{}
@@ -163,7 +162,7 @@ func (s *scripted) Watch(received func(b []byte) (stop bool), ended func(error))
 	s.narrow.Watch(received, ended)
 }
 
-// closing is a scripted connection whose loop ends within Close, as those of package resp do.
+// closing is a scripted connection whose loop ends within Close, like those of package resp.
 type closing struct{ scripted }
 
 func (c *closing) Close() error {
@@ -173,8 +172,7 @@ func (c *closing) Close() error {
 	return c.scripted.Close()
 }
 
-// TestAdoptedLoopEndsWithin: who closes the connection is told by the loop that it has ended,
-// before Close returns.
+// If the lane closes the connection, the loop reports the end before Close returns.
 func TestAdoptedLoopEndsWithin(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m, func(c *Config) {
@@ -192,8 +190,7 @@ func TestAdoptedLoopEndsWithin(t *testing.T) {
 	})
 }
 
-// TestUnaskedReply: a reply that nobody asked for ends the connection, as later ones could not be
-// told apart.
+// A reply without a request ends the connection: later ones could not be matched with theirs.
 func TestUnaskedReply(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		s := &scripted{}
@@ -232,7 +229,7 @@ func TestTooManyClients(t *testing.T) {
 					}
 					_, _ = server.Write([]byte("-ERR max number of clients reached\r\n"))
 					if !wait {
-						read() // what was written before the answer came
+						read() // requests written before the answer came
 					}
 					_ = server.Close()
 				}()

@@ -13,7 +13,7 @@ import (
 	"lockproxy/stat"
 )
 
-// TestRefusedMasters: each refusal at connect has its reason, and the time since when it stands.
+// Each refusal at connect shows its reason, and since when the master has been refused.
 func TestRefusedMasters(t *testing.T) {
 	answering := func(name, reply string) func(m *fake.Master) {
 		return func(m *fake.Master) {

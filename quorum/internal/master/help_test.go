@@ -157,6 +157,12 @@ type collect struct {
 var names = map[wire.Kind]string{wire.Acquire: "acquire", wire.Raise: "raise", wire.Release: "release", wire.Fade: "fade", wire.TopUp: "topup",
 	wire.Extend: "extend", wire.Check: "check", wire.Inspect: "inspect", wire.Free: "free"}
 
+func (c *collect) add(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.got = append(c.got, text)
+}
+
 func (c *collect) Answered(_ int, op *wire.Op, a *Answer) {
 	text := fmt.Sprint(a.Reply.Int)
 	switch {
@@ -173,9 +179,7 @@ func (c *collect) Answered(_ int, op *wire.Op, a *Answer) {
 	case a.Reply.Kind == '$':
 		text = a.Reply.Text
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.got = append(c.got, names[op.Kind]+" "+text)
+	c.add(names[op.Kind] + " " + text)
 }
 
 func (c *collect) all() []string {

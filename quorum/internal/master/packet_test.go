@@ -63,7 +63,7 @@ func TestScriptFlush(t *testing.T) {
 		}
 		c.got = nil
 		m.FlushScripts()
-		for range 2 { // nothing to send again: the next packet brings the body
+		for range 2 { // an acquire is not sent again: the next packet brings the body
 			mustAsk(t, l, op(wire.Acquire, other), &c)
 			synctest.Wait()
 		}
@@ -73,7 +73,7 @@ func TestScriptFlush(t *testing.T) {
 	})
 }
 
-// TestScriptFlushKeepsOrder: a release stays behind what it undoes, though both go out twice.
+// A release still follows its acquire if both go out twice.
 func TestScriptFlushKeepsOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -196,8 +196,8 @@ func TestScriptLoadForbidden(t *testing.T) {
 	})
 }
 
-// TestScriptRefused: a packet that brings the script and is refused as a whole does not load it. The
-// next one brings it again, and nothing goes out in between.
+// A packet that brings the script and is refused as a whole does not load it. The next one brings it
+// again, and no packet goes out in between.
 func TestScriptRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		answering(m, "SCRIPT", "-NOPERM no\r\n")

@@ -95,7 +95,7 @@ func TestPacketsEncode(t *testing.T) {
 		name    string
 		packets packets
 		queued  []func(*queue)
-		runs    []int // of what is written: how many entries each request holds
+		runs    []int // how many entries each written request holds
 		unsent  int
 	}{
 		{"operations travel together", packets{loaded: true}, all(operation, operation, operation), []int{3}, 0},

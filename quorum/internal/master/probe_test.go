@@ -11,8 +11,7 @@ import (
 	"lockproxy/stat"
 )
 
-// TestProbe: the host is told what the master says of itself, when a connection begins, every
-// second and when it wants to know.
+// The host gets the facts about the server when a connection begins, every second, and on demand.
 func TestProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		m.Set(func() {
@@ -58,8 +57,7 @@ func TestProbe(t *testing.T) {
 	})
 }
 
-// TestObservedInOrder: the host hears of a probe before it hears the answer to what was asked
-// after it.
+// The host gets a probe before the answer to a later request.
 func TestObservedInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -82,8 +80,7 @@ func TestObservedInOrder(t *testing.T) {
 	})
 }
 
-// TestAppendOnly: CONFIG is asked where the server has an append-only file, and no more where
-// that is refused.
+// The probe asks for CONFIG if the server has an append-only file, until CONFIG is refused.
 func TestAppendOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		m.Set(func() {
@@ -108,8 +105,7 @@ func TestAppendOnly(t *testing.T) {
 	})
 }
 
-// TestHugeInfo: what makes the whole of INFO long, such as 45,000 kinds of error, does not reach
-// the lane (L7).
+// The lane does not ask for the long sections of INFO, such as 45,000 kinds of error.
 func TestHugeInfo(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		const huge = 2 << 20
@@ -170,7 +166,7 @@ func TestDemoted(t *testing.T) {
 	})
 }
 
-// TestStepped: a step of the master's clock is told until it is forgiven, also if it steps back.
+// A step of the master's clock is reported until it is forgiven, even if the clock steps back.
 func TestStepped(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -204,7 +200,7 @@ func TestStepped(t *testing.T) {
 		}
 		l.Forgive()
 	})
-	inBubble(t, func(t *testing.T, m *fake.Master) { // without the guard nobody looks
+	inBubble(t, func(t *testing.T, m *fake.Master) { // without the guard the lane does not look
 		l, h := start(t, m, func(c *Config) { c.Unguarded = true })
 		m.Set(func() { m.Ahead = time.Hour })
 		l.Probe()

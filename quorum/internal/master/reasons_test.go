@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestConnReason: what clients may see of an error, with show-masters off, too: no host, no
-// address, no name in a certificate.
+// The reasons that clients see, with show-masters off, too, contain no host, no address and no name of
+// a certificate.
 func TestConnReason(t *testing.T) {
 	op := func(err error) error {
 		return &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 6379}, Err: err}

@@ -13,8 +13,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestReleasedLate: a lock that stood until its master came back is news for those masters that
-// had answered its UNLOCK with "not ours", and for nobody else.
+// If a master deletes a lock only after it has come back, the lane reports the masters that had
+// answered the UNLOCK with "not ours", and no others.
 func TestReleasedLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -40,8 +40,7 @@ func TestReleasedLate(t *testing.T) {
 	})
 }
 
-// TestUnsentLocksLeaveRoom: many locks whose SET was never sent do not push out the releases of
-// locks that stand on the master (L5).
+// Many locks whose SET was never sent do not push out the releases of locks that the master holds.
 func TestUnsentLocksLeaveRoom(t *testing.T) {
 	const real, unsent = 500, 100_000
 	inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -71,8 +70,7 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 		if s := l.Status(); s.Repairs != real || s.Dropped != 0 {
 			t.Errorf("%d pending, want %d; %d dropped", s.Repairs, real, s.Dropped)
 		}
-		// Held all at once they do not fit. What is dropped is counted, and is none of the real
-		// ones.
+		// All held at once do not fit. The dropped ones are counted; none of them is real.
 		held := make([]wire.TokenAt, unsent)
 		for i := range held {
 			held[i] = lock(unsent + i)
@@ -92,8 +90,7 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 	})
 }
 
-// TestUnlockIsPendingWhereKeyMayBe: a top-up that was not sent does not excuse the master where
-// its SET was, or where it has held the lock.
+// An unsent top-up does not cancel the release for a master that was sent the SET or held the lock.
 func TestUnlockIsPendingWhereKeyMayBe(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -197,7 +194,7 @@ func TestReleasingIsKnown(t *testing.T) {
 	})
 }
 
-// TestFade: what is left of a lock lives on for a moment.
+// The remains of a faded lock live on for a moment.
 func TestFade(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -228,8 +225,8 @@ func keep(t wire.TokenAt) wire.Op {
 	return o
 }
 
-// TestKeptThoughReleasedAgain: a lock that is to stay closed does so though it is released once
-// more, by somebody who does not know that, before the master could carry out the first release.
+// A lock released with KEEP stays closed even if another release without KEEP follows before the
+// master has carried out the first.
 func TestKeptThoughReleasedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -252,8 +249,8 @@ func TestKeptThoughReleasedAgain(t *testing.T) {
 	})
 }
 
-// TestKeptLate: a slot that is closed late is news for those masters that had answered its UNLOCK
-// with "not ours", whichever slot it is.
+// If a master closes a slot late, any slot, the lane reports the masters that had answered the UNLOCK
+// with "not ours".
 func TestKeptLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -277,8 +274,8 @@ func TestKeptLate(t *testing.T) {
 	})
 }
 
-// TestFullLaneTakesNoUnsentUnlocks: UNLOCKs of locks that a full lane did not take leave it alone, so
-// its queue stays short. UNLOCKs of those that it took go out.
+// A full lane does not queue the UNLOCK of a lock that it did not take, so its queue stays short. The
+// UNLOCKs of locks that it took go out.
 func TestFullLaneTakesNoUnsentUnlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)

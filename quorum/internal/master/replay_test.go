@@ -13,8 +13,8 @@ import (
 	"lockproxy/stat"
 )
 
-// carriedOut keeps the names of what the master carries out from here on: commands, and operations
-// in the place of packets.
+// carriedOut logs the commands that the master carries out from here on, and for a packet its
+// operations.
 func carriedOut(m *fake.Master, log *[]string) {
 	m.Set(func() {
 		m.Hook = func(c *fake.Command) (time.Duration, string) {
@@ -46,7 +46,7 @@ func TestReconnect(t *testing.T) {
 		}
 		l.Flush()
 		synctest.Wait()
-		m.Cut() // what was written is still in the master's buffers
+		m.Cut() // the written bytes are still in the master's buffers
 		time.Sleep(3 * time.Second)
 		if got := c.String(); got != "acquire may land, release may land" || l.Status().Repairs != 1 {
 			t.Errorf("answered %s, %d pending", got, l.Status().Repairs)
@@ -169,7 +169,7 @@ func TestKillUntilItIsAnswered(t *testing.T) {
 	})
 }
 
-// TestNewProcess: with another run_id there is nothing to kill, as ids start anew.
+// TestNewProcess: with another run_id the lane kills no connection, because ids start anew.
 func TestNewProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)

@@ -253,7 +253,7 @@ var sent = []string{
 }
 
 // A trial tries exactly the commands of the scripts, and the reference gives exactly these to
-// lockproxy's user, beside those that Go code sends.
+// lockproxy's user, beside the commands of Go code.
 func TestDocsRights(t *testing.T) {
 	scripts := scriptCommands(t)
 	own := slices.DeleteFunc(attempted(slices.Concat(needed, useful)), func(command string) bool {

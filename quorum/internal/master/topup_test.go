@@ -15,7 +15,7 @@ import (
 	"lockproxy/stat"
 )
 
-// TestTopUp: a master that missed a lock gets it, for the rest of its ttl; the host is told,
+// A master that missed a lock gets it for the rest of its ttl. The lane reports that to the host
 // unless the lock is being released.
 func TestTopUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -52,7 +52,7 @@ func TestTopUp(t *testing.T) {
 	})
 }
 
-// TestSentTopUp: a top-up that was sent may stand on the master, whatever comes of its connection.
+// A master may hold a top-up that was sent, even if the connection broke.
 func TestSentTopUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -104,8 +104,8 @@ func TestTopUpAgain(t *testing.T) {
 	})
 }
 
-// TestTopUpThatIsOver: a top-up is dropped at the end of its ttl. Where its SET may have landed
-// late the host is told, and nothing is released: another proxy may have extended the lock.
+// A top-up is dropped at the end of its ttl. If its SET may have landed late, the lane reports that to
+// the host and releases no key: another proxy may have extended the lock.
 func TestTopUpThatIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		var closed atomic.Bool

@@ -10,8 +10,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestVotesDoNotCount: what a master answers does not count when its record is another, its clock
-// has stepped, or it has become a replica. Releases are carried out all the same.
+// The answers of a master do not count if its record has changed, its clock has stepped, or it has
+// become a replica. It carries out releases all the same.
 func TestVotesDoNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(m *fake.Master)
@@ -42,16 +42,7 @@ func TestVotesDoNotCount(t *testing.T) {
 				h.note(func() { h.hold = true })
 				m.Set(func() { c.change(m) })
 				var got collect
-				_ = l.Ask(op(wire.Acquire, tokenAt("a", 1)), &got)
-				_ = l.Ask(op(wire.Check, tokenAt("b", 2)), &got)
-				if err := l.Release(unlock(tokenAt("c", 3)), time.Minute, true, &got); err != nil {
-					t.Fatal(err)
-				}
-				l.Flush()
-				synctest.Wait()
-				if got.String() != c.want {
-					t.Errorf("answered %s\nwant %s", got.String(), c.want)
-				}
+				wantThree(t, l, &got, c.want)
 				if err := l.Ask(op(wire.Check, tokenAt("k", 1)), &got); err == nil {
 					t.Error("it still votes")
 				}
@@ -73,6 +64,22 @@ func TestVotesDoNotCount(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// wantThree asks for an acquire, a check and a release in one packet, and fails unless it gets these
+// answers.
+func wantThree(t *testing.T, l *Lane, got *collect, want string) {
+	t.Helper()
+	_ = l.Ask(op(wire.Acquire, tokenAt("a", 1)), got)
+	_ = l.Ask(op(wire.Check, tokenAt("b", 2)), got)
+	if err := l.Release(unlock(tokenAt("c", 3)), time.Minute, true, got); err != nil {
+		t.Fatal(err)
+	}
+	l.Flush()
+	synctest.Wait()
+	if got.String() != want {
+		t.Errorf("answered %s\nwant %s", got.String(), want)
 	}
 }
 
@@ -138,7 +145,7 @@ func TestStaleObservation(t *testing.T) {
 }
 
 // TestSuspendAges: after a suspend of this machine the master's clock is further on. That is no
-// step, but what was observed before is old.
+// step, but earlier observations are old.
 func TestSuspendAges(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)

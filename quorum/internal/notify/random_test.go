@@ -27,8 +27,8 @@ type liveWatcher struct {
 	pending []string // releases since it is quiet: each must be heard, or followed by ""
 }
 
-// Whatever happens, a watcher hears of a release that a majority tells of, or is told that it may
-// have missed one.
+// Through all faults, a watcher hears of a release that a majority publishes, or gets an empty notice
+// because it may have missed one.
 func TestNothingIsMissed(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -92,7 +92,7 @@ func (y *story) watch() {
 	y.live = append(y.live, w)
 }
 
-// release tells of a release at two masters or three.
+// release publishes a release at two masters or three.
 func (y *story) release() {
 	y.next++
 	channel, id := fmt.Sprint("k", y.random.IntN(3)), fmt.Sprint(y.next)
@@ -109,7 +109,7 @@ func (y *story) release() {
 	}
 }
 
-// quiesce mends the masters, waits, and looks whether everybody was told, and stays so.
+// quiesce mends the masters, waits, and checks that each watcher was notified, and hears no more.
 func (y *story) quiesce() {
 	for _, m := range y.masters {
 		m.set(func() { m.hung, m.slow, m.down = false, false, nil })

@@ -55,7 +55,7 @@ var laneMutations = []mutation{
 		test: "TestUnlockIsPendingWhereKeyMayBe|TestUnsentLocksLeaveRoom", room: "./internal/master", edits: []edit{
 			{file: laneEnds, old: "old != nil && old.unsent {", new: "old != nil && false {"},
 		}},
-	{name: "what a master misses is dropped oldest first", test: "TestRepairs", room: "./internal/master",
+	{name: "what a master misses is dropped oldest first", test: "TestRepairsAreBounded", room: "./internal/master",
 		edits: []edit{
 			{file: laneRepair, old: "		if !r.ends() || s.topUps.oldest == nil {\n" +
 				"			return nil, true\n		}\n		s.remove(s.topUps.oldest)\n",
