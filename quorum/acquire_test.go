@@ -229,8 +229,8 @@ func TestCallerGivesUpAsItIsGranted(t *testing.T) {
 	})
 }
 
-// The validity that a caller gets counts from the moment it wakes up. A caller for whom none is left
-// holds no key.
+// The validity that a caller gets counts from the moment it wakes up. A caller for whom none is
+// left holds no key.
 func TestHandedOverLate(t *testing.T) {
 	for _, late := range []time.Duration{0, 3 * time.Second, 9 * time.Second, 9900 * time.Millisecond} {
 		t.Run(late.String(), func(t *testing.T) {

@@ -32,8 +32,7 @@ func (c *calls) wake() {
 }
 
 // drain waits until no call runs and no release is pending. If ctx ends first it returns how many
-// releases are. A lane whose master answers a release makes its host
-// call wake.
+// releases are. The lanes' host calls wake when a master has answered a release.
 func (c *calls) drain(ctx context.Context, pendingReleases func() int) (pending int) {
 	for {
 		running := c.running.Load() // before the releases: a call may end with one

@@ -85,8 +85,9 @@ func (q *deadlines) armLocked() {
 	q.timer.Reset(time.Until(first))
 }
 
-// If the timer runs later than it should by overdue, this process did not get the processor. It may
-// not have read the answers of masters yet, so it waits for catchUp before any deadline expires.
+// If the timer runs later than it should by overdue, this process did not get the processor. It
+// may not have read the answers of masters yet, so it waits for catchUp before any deadline
+// expires.
 const (
 	overdue = 5 * time.Millisecond
 	catchUp = 10 * time.Millisecond

@@ -187,8 +187,8 @@ func TestExtendNeverLowers(t *testing.T) {
 	})
 }
 
-// Masters have until the deadline of a caller who can wait, and the time that they take is taken off
-// the validity.
+// Masters have until the deadline of a caller who can wait, and the time that they take is taken
+// off the validity.
 func TestExtendUntilDeadline(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -257,7 +257,7 @@ func (l leaving) Done() <-chan struct{} {
 
 // A master that missed the SET is still topped up for the extended time, and one that was away
 // with the key is raised.
-func TestExtendRaisesWhatIsOwed(t *testing.T) {
+func TestExtendRaisesPendingTopUp(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		away func(*fake.Master)
@@ -271,16 +271,7 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {
 				q := s.quorum()
 				m := s.masters[2]
-				if !c.late {
-					c.away(m)
-					synctest.Wait()
-				}
-				lease := mustAcquire(t, q, "job", 5*time.Second)
-				synctest.Wait()
-				if c.late {
-					c.away(m)
-					synctest.Wait()
-				}
+				lease := acquireBeside(t, q, func() { c.away(m) }, c.late)
 				start := time.Now()
 				if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 30*time.Second, false); err != nil {
 					t.Fatal(err)
@@ -302,6 +293,22 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// acquireBeside acquires job for 5s, and calls away before that, or after it if late is set.
+func acquireBeside(t *testing.T, q *Quorum, away func(), late bool) Lease {
+	t.Helper()
+	if !late {
+		away()
+		synctest.Wait()
+	}
+	lease := mustAcquire(t, q, "job", 5*time.Second)
+	synctest.Wait()
+	if late {
+		away()
+		synctest.Wait()
+	}
+	return lease
 }
 
 // A master that says only after the reply that it lost the key is filled too. A fill that lands
@@ -398,8 +405,8 @@ func TestExtendEnds(t *testing.T) {
 	})
 }
 
-// An extension of several keys lives as long as the key that was asked for first: the goroutine may
-// have been stopped before it asked for the next one.
+// An extension of several keys lives as long as the key that was asked for first: the goroutine
+// may have been stopped before it asked for the next one.
 func TestExtendCountsFromItsStart(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()

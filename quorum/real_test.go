@@ -59,7 +59,8 @@ func (p *place) use(t *testing.T, key string, token Token) {
 	p.mu.Unlock()
 }
 
-// contend acquires key through one proxy and, if it gets it, uses p and releases through the other.
+// contend acquires key through one proxy and, if it gets it, uses p and releases through the
+// other.
 func contend(t *testing.T, acquires, releases *Quorum, key string, p *place) {
 	lease, err := acquires.Acquire(t.Context(), Request{Key: key, TTL: 20 * time.Second})
 	if err != nil {
@@ -302,39 +303,45 @@ func TestLeastRights(t *testing.T) {
 	}
 	for name, user := range map[string]string{"all that is documented": "locks", "without SCRIPT LOAD": "fewer"} {
 		t.Run(name, func(t *testing.T) {
-			q := dialQuorum(t, []string{s.addr}, func(o *Options) {
-				o.Masters[0].User, o.Masters[0].Password = user, "pw"
-			})
-			lease := eventually(t, q, "job", time.Second)
-			s.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-			q.Abandon("job", lease.Token)
-			if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
-				t.Errorf("no release after a hand-over: %+v", q.Masters())
-			}
-			var h heard
-			stop := q.Watch(t.Context(), "job", h.add)
-			lease = eventually(t, q, "job", time.Minute)
-			if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
-				t.Errorf("Scan found %v, %v", locks, err)
-			}
-			if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); err != nil {
-				t.Errorf("Extend: %v", err)
-			}
-			if kept := q.Remember(t.Context(), "upstream", "u", "none"); kept != 1 ||
-				q.Recall(t.Context(), "upstream", "u")[0] != "none" {
-				t.Error("the master remembers no value")
-			}
-			mustRelease(t, q, "job", lease.Token)
-			if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
-				t.Errorf("heard of %v", h.ids)
-			}
-			stop()
-			allKinds(t, q)
+			lockWithAll(t, s, user)
 		})
 	}
 	if log := s.Do(t.Context(), "ACL", "LOG").Val(); len(log.([]any)) > 1 { // SCRIPT LOAD of the second
 		t.Errorf("refused: %v", log)
 	}
+}
+
+// lockWithAll uses every command of a proxy on a master. The password of user is pw.
+func lockWithAll(t *testing.T, s *redisServer, user string) {
+	t.Helper()
+	q := dialQuorum(t, []string{s.addr}, func(o *Options) {
+		o.Masters[0].User, o.Masters[0].Password = user, "pw"
+	})
+	lease := eventually(t, q, "job", time.Second)
+	s.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	q.Abandon("job", lease.Token)
+	if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
+		t.Errorf("no release after a hand-over: %+v", q.Masters())
+	}
+	var h heard
+	stop := q.Watch(t.Context(), "job", h.add)
+	lease = eventually(t, q, "job", time.Minute)
+	if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
+		t.Errorf("Scan found %v, %v", locks, err)
+	}
+	if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); err != nil {
+		t.Errorf("Extend: %v", err)
+	}
+	if kept := q.Remember(t.Context(), "upstream", "u", "none"); kept != 1 ||
+		q.Recall(t.Context(), "upstream", "u")[0] != "none" {
+		t.Error("the master remembers no value")
+	}
+	mustRelease(t, q, "job", lease.Token)
+	if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
+		t.Errorf("heard of %v", h.ids)
+	}
+	stop()
+	allKinds(t, q)
 }
 
 // allKinds does everything that can be done with locks that are not plain.

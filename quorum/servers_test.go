@@ -193,8 +193,8 @@ func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
 	}
 }
 
-// waitDrained waits until every lane votes, has no pending release and has been pinged after its last
-// request.
+// waitDrained waits until every lane votes, has no pending release and has been pinged after its
+// last request.
 func waitDrained(t *testing.T, proxies []*Quorum) {
 	t.Helper()
 	for _, q := range proxies {

@@ -21,15 +21,7 @@ func newDeployment(seed uint64, disaster bool, mutation string) *world {
 		if disaster && w.IntN(40) == 0 {
 			w.kill()
 		}
-		// Some proxies are slower than others.
-		for _, p := range w.proxies {
-			if w.IntN(1+p.n%3*pace) == 0 {
-				p.turn()
-			}
-			if w.IntN(3) == 0 {
-				p.acquire(wMaxTTL)
-			}
-		}
+		w.turns(pace)
 		if disaster && !flushed && w.grants > 0 && w.IntN(slow) == 0 {
 			flushed = true
 			s := w.masters[w.IntN(3)]
@@ -50,8 +42,20 @@ func newDeployment(seed uint64, disaster bool, mutation string) *world {
 	return w
 }
 
-// Proxies open a new deployment in any order in which they see blank masters. They never open a master
-// that has granted and was emptied.
+// turns gives proxies their turns. Some are slower than others.
+func (w *world) turns(pace int) {
+	for _, p := range w.proxies {
+		if w.IntN(1+p.n%3*pace) == 0 {
+			p.turn()
+		}
+		if w.IntN(3) == 0 {
+			p.acquire(wMaxTTL)
+		}
+	}
+}
+
+// Proxies open a new deployment in any order in which they see blank masters. They never open a
+// master that has granted and was emptied.
 func TestNewDeploymentExplored(t *testing.T) {
 	from, n := seeds(100)
 	for seed := from; seed < from+n; seed++ {

@@ -25,8 +25,8 @@ func TestDurableMasterRewrites(t *testing.T) {
 	s.want(p, "restarted with all", "vvv")
 }
 
-// TestWritesOfAnotherServer: a connection ends before the first observation on it. The packets that
-// it counted, of replayed releases, are those of another server.
+// TestWritesOfAnotherServer: a connection ends before the first observation on it. The packets
+// that it counted, of replayed releases, are those of another server.
 func TestWritesOfAnotherServer(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[0].durable = true

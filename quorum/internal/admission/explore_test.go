@@ -51,16 +51,7 @@ func (w *world) epoch() {
 		if len(kinds) > 0 && w.IntN(pace) == 0 {
 			kinds[w.IntN(len(kinds))]()
 		}
-		for _, p := range w.proxies {
-			if !p.paused && w.IntN(6) == 0 && (p.n != quiet || w.IntN(10) == 0) {
-				p.acquire(time.Duration(1+w.IntN(int(wMaxTTL/time.Millisecond))) * time.Millisecond)
-			}
-		}
-		for _, p := range w.proxies {
-			if !p.paused {
-				p.turn()
-			}
-		}
+		w.acquireAndTurn(quiet)
 		if w.IntN(100) == 0 {
 			w.release()
 		}
@@ -71,6 +62,20 @@ func (w *world) epoch() {
 	for _, p := range w.proxies {
 		if s := p.states(); strings.Trim(s, "v") != "" {
 			w.fail("in the end masters are %s for proxy %d", s, p.n)
+		}
+	}
+}
+
+// acquireAndTurn lets some proxies acquire, the quiet one seldom, and gives each its turn.
+func (w *world) acquireAndTurn(quiet int) {
+	for _, p := range w.proxies {
+		if !p.paused && w.IntN(6) == 0 && (p.n != quiet || w.IntN(10) == 0) {
+			p.acquire(time.Duration(1+w.IntN(int(wMaxTTL/time.Millisecond))) * time.Millisecond)
+		}
+	}
+	for _, p := range w.proxies {
+		if !p.paused {
+			p.turn()
 		}
 	}
 }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -13,11 +14,13 @@ const valkeyInfo = "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nval
 // TestValkeyInCluster: INFO of Valkey calls the mode of the server by another name.
 func TestValkeyInCluster(t *testing.T) {
 	for mode, want := range map[string]error{"standalone": nil, "cluster": ErrClusterMode, "sentinel": ErrSentinel} {
-		var f ServerInfo
-		f.ReadInfo(strings.ReplaceAll(valkeyInfo, "MODE", mode))
-		if err := f.Refusal(); !errors.Is(err, want) {
-			t.Errorf("%s: refused with %v, want %v", mode, err, want)
-		}
+		t.Run(mode, func(t *testing.T) {
+			var f ServerInfo
+			f.ReadInfo(strings.ReplaceAll(valkeyInfo, "MODE", mode))
+			if err := f.Refusal(); !errors.Is(err, want) {
+				t.Errorf("%s: refused with %v, want %v", mode, err, want)
+			}
+		})
 	}
 }
 
@@ -28,22 +31,26 @@ func TestRefusal(t *testing.T) {
 		"run_id:x\r\nrole:slave\r\n":          ErrReplica,
 		"run_id:x\r\nrole:master\r\nodd line": nil,
 	} {
-		var f ServerInfo
-		f.ReadInfo(info)
-		if err := f.Refusal(); !errors.Is(err, want) {
-			t.Errorf("%q: refused with %v, want %v", info, err, want)
-		}
+		t.Run(fmt.Sprintf("%q", info), func(t *testing.T) {
+			var f ServerInfo
+			f.ReadInfo(info)
+			if err := f.Refusal(); !errors.Is(err, want) {
+				t.Errorf("%q: refused with %v, want %v", info, err, want)
+			}
+		})
 	}
 }
 
 // People see which server they run, not which Redis it is compatible with.
 func TestSoftware(t *testing.T) {
 	for info, want := range map[string]string{valkeyInfo: "valkey 9.1.2", "redis_version:7.0.15\r\n": "redis 7.0.15", "role:master\r\n": ""} {
-		var f ServerInfo
-		f.ReadInfo(info)
-		if got := f.Software(); got != want {
-			t.Errorf("%q: %q, want %q", info, got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			var f ServerInfo
+			f.ReadInfo(info)
+			if got := f.Software(); got != want {
+				t.Errorf("%q: %q, want %q", info, got, want)
+			}
+		})
 	}
 }
 

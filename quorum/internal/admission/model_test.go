@@ -286,8 +286,8 @@ func newer(have, other mAdm) mAdm {
 	return have
 }
 
-// teach makes the server of b learn of an admission of a, by p, if it still carries the record that p
-// has seen.
+// teach makes the server of b learn of an admission of a, by p, if it still carries the record
+// that p has seen.
 func (s *mState) teach(p, b, a int, adm mAdm) {
 	at, v := s.at(p, b), &s.views[p][b]
 	if at.kind == v.kind && at.adm == v.adm {
@@ -553,22 +553,7 @@ func (r *mRun) key(s *mState) (least [2]uint64) {
 	for i := range 4 {
 		o := *s
 		if i&1 != 0 {
-			o.servers[1], o.servers[2] = o.servers[2], o.servers[1]
-			for j := range o.servers {
-				k := &o.servers[j].known
-				k[1], k[2] = k[2], k[1]
-			}
-			for p := range o.views {
-				o.views[p][1], o.views[p][2] = o.views[p][2], o.views[p][1]
-				for a := range o.views[p] {
-					v := &o.views[p][a]
-					v.known[1], v.known[2] = v.known[2], v.known[1]
-					v.pknown[1], v.pknown[2] = v.pknown[2], v.pknown[1]
-					if a > 0 && v.conn != 0 {
-						v.conn = uint8(1 + a)
-					}
-				}
-			}
+			o.swapServers()
 		}
 		if i&2 != 0 {
 			if r.swift == 1 {
@@ -582,6 +567,26 @@ func (r *mRun) key(s *mState) (least [2]uint64) {
 		}
 	}
 	return least
+}
+
+// swapServers exchanges the last two servers.
+func (s *mState) swapServers() {
+	s.servers[1], s.servers[2] = s.servers[2], s.servers[1]
+	for j := range s.servers {
+		k := &s.servers[j].known
+		k[1], k[2] = k[2], k[1]
+	}
+	for p := range s.views {
+		s.views[p][1], s.views[p][2] = s.views[p][2], s.views[p][1]
+		for a := range s.views[p] {
+			v := &s.views[p][a]
+			v.known[1], v.known[2] = v.known[2], v.known[1]
+			v.pknown[1], v.pknown[2] = v.pknown[2], v.pknown[1]
+			if a > 0 && v.conn != 0 {
+				v.conn = uint8(1 + a)
+			}
+		}
+	}
 }
 
 // search goes through all histories from s, the short ones first, until limit states have been

@@ -183,8 +183,8 @@ func TestTwoAddressesLeadElsewhere(t *testing.T) {
 	s.want(p, "all have been told", "vvvvv")
 }
 
-// The wait begins when a majority beside the master knows of its quarantine: a proxy that reaches only
-// the others may use an older state of it.
+// The wait begins when a majority beside the master knows of its quarantine: a proxy that reaches
+// only the others may use an older state of it.
 func TestMarkWaitsForOthers(t *testing.T) {
 	s := newStory(t, 3)
 	p := s.begin()
@@ -286,8 +286,8 @@ func TestRecordsOfTheLastVersion(t *testing.T) {
 	s.want(p, "after SWAPDB back", "qvv")
 }
 
-// A proxy that has not learned yet counts an older state of a master for up to MaxAge. A lock that it
-// grants then for all of max-ttl expires before the wait ends.
+// A proxy that has not learned yet counts an older state of a master for up to MaxAge. A lock
+// that it grants then for all of max-ttl expires before the wait ends.
 func TestOlderProbe(t *testing.T) {
 	s := newStory(t, 3)
 	p, q := s.begin(), s.begin()
@@ -308,8 +308,8 @@ func TestOlderProbe(t *testing.T) {
 }
 
 // TestDurableOlderThanOthersKnow: a proxy that granted reports the count of packets when its
-// connection breaks. Another proxy asks the other masters after the restarted one, so it learns that
-// the disk is older.
+// connection breaks. Another proxy asks the other masters after the restarted one, so it learns
+// that the disk is older.
 func TestDurableOlderThanOthersKnow(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[0].durable = true

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// GuardMode selects the treatment of a master that may have lost its memory: one that restarted, was
-// flushed, stepped its clock or went back to an older state. Off must be chosen by all proxies of
-// a deployment or by none.
+// GuardMode selects the treatment of a master that may have lost its memory: one that restarted,
+// was flushed, stepped its clock or went back to an older state. Off must be chosen by all
+// proxies of a deployment or by none.
 type GuardMode uint8
 
 const (

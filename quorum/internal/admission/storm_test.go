@@ -8,8 +8,8 @@ import (
 
 // storm is a history in which several masters are in trouble at once, each for long enough that
 // quarantines begin and end meanwhile. They refuse writes, hang, restart with all data, without
-// any or with an older disk, and are flushed. Addresses lead elsewhere. Connections are cut, or break
-// at the next write.
+// any or with an older disk, and are flushed. Addresses lead elsewhere. Connections are cut, or
+// break at the next write.
 //
 // In half of them some addresses lead to two servers at a time, fewer than a majority. No other
 // master loses its memory then: proxies on two sides could each find a majority lost that the
@@ -63,8 +63,9 @@ func runStormOf(masters int, seed uint64, mutation string, terse bool) *world {
 	return s.world
 }
 
-// goStrict makes the proxies strict. Then masters may lose their memory beside an address that leads
-// to two servers; or all addresses lead to other servers for one proxy, which restarts meanwhile.
+// goStrict makes the proxies strict. Then masters may lose their memory beside an address that
+// leads to two servers; or all addresses lead to other servers for one proxy, which restarts
+// meanwhile.
 func (s *storm) goStrict() {
 	s.mode, s.lossy = Strict, s.Perm(len(s.masters))
 	for _, p := range s.proxies {

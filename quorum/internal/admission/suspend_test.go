@@ -28,8 +28,8 @@ func TestSuspendedWhileMastersRestart(t *testing.T) {
 	s.want(p, "the other woke up", "vvv")
 }
 
-// Answers of other masters from before a suspend of the proxy are no evidence after it, although they
-// are fresh by the monotonic clock.
+// Answers of other masters from before a suspend of the proxy are no evidence after it, although
+// they are fresh by the monotonic clock.
 func TestEvidenceBeforeSuspend(t *testing.T) {
 	s := newStory(t, 3)
 	p, q := s.begin(), s.begin()

@@ -64,8 +64,8 @@ func TestLostAnswerIsNoRefusal(t *testing.T) {
 	}
 }
 
-// While a master refuses writes it grants no lock and need not learn. When it takes writes again, the
-// wait begins anew. While it is away, others wait for its counters.
+// While a master refuses writes it grants no lock and need not learn. When it takes writes again,
+// the wait begins anew. While it is away, others wait for its counters.
 func TestWritableAgain(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		s := newStory(t, 3)

@@ -76,27 +76,7 @@ func TestAdopted(t *testing.T) {
 				if l.Status().State != stat.StateVoting || conns[0].watched != 1 {
 					t.Fatalf("watched %d times, status %+v", conns[0].watched, l.Status())
 				}
-				var c collect
-				var want []string
-				for i := range 200 {
-					if err := l.Ask(op(wire.Acquire, tokenAt(fmt.Sprint(i), i)), nil); err != nil {
-						t.Fatal(err)
-					}
-					if err := l.Release(unlock(tokenAt(fmt.Sprint(i), i)), time.Minute, false, &c); err != nil {
-						t.Fatal(err)
-					}
-					want = append(want, "release 1")
-					if i%50 == 0 {
-						l.Flush()
-					}
-				}
-				l.Flush()
-				time.Sleep(gather)
-				l.Flush() // this loop does not, when an answer has come
-				synctest.Wait()
-				if got := c.String(); got != strings.Join(want, ", ") {
-					t.Errorf("answered %s", got)
-				}
+				lockManyTimes(t, l, 200)
 				noKeys(t, m)
 				if n := len(conns[0].written); size.takes > 0 && n == 0 {
 					t.Error("nothing was written in place")
@@ -108,6 +88,32 @@ func TestAdopted(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// lockManyTimes acquires and releases n tokens and flushes now and then.
+func lockManyTimes(t *testing.T, l *Lane, n int) {
+	t.Helper()
+	var c collect
+	var want []string
+	for i := range n {
+		if err := l.Ask(op(wire.Acquire, tokenAt(fmt.Sprint(i), i)), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(unlock(tokenAt(fmt.Sprint(i), i)), time.Minute, false, &c); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, "release 1")
+		if i%50 == 0 {
+			l.Flush()
+		}
+	}
+	l.Flush()
+	time.Sleep(gather)
+	l.Flush() // this loop does not, when an answer has come
+	synctest.Wait()
+	if got := c.String(); got != strings.Join(want, ", ") {
+		t.Errorf("answered %s", got)
 	}
 }
 

@@ -227,7 +227,8 @@ func mustAsk(t *testing.T, l *Lane, o wire.Op, to Receiver) {
 	l.Flush()
 }
 
-// noScripts counts the packets that were answered NOSCRIPT. A trial of rights gets the same answer.
+// noScripts counts the packets that were answered NOSCRIPT. A trial of rights gets the same
+// answer.
 func noScripts(m *fake.Master) int { return m.Ran("NOSCRIPT") - 1 }
 
 // noKeys fails unless the master is empty.

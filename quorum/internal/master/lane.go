@@ -180,8 +180,9 @@ func (l *Lane) Silence() time.Duration {
 	return max(silence, 0)
 }
 
-// NoteLate notes that the master took so long for an answer that was too late to count. vote: it was
-// the answer to an acquire. The master is slow if a tenth of its votes are late, or a PING is.
+// NoteLate notes that the master took so long for an answer that was too late to count. vote: it
+// was the answer to an acquire. The master is slow if a tenth of its votes are late, or a PING
+// is.
 func (l *Lane) NoteLate(took time.Duration, vote bool) {
 	l.mu.Lock()
 	if vote {

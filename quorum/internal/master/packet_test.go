@@ -33,26 +33,7 @@ func TestScriptFlush(t *testing.T) {
 		mustAsk(t, l, op(wire.Acquire, held), &c)
 		synctest.Wait()
 		for range 3 {
-			c.got = nil
-			m.FlushScripts()
-			for _, o := range []wire.Op{op(wire.Check, held), op(wire.Acquire, other), op(wire.Extend, held)} {
-				if err := l.Ask(o, &c); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := l.Release(op(wire.Release, other), time.Minute, false, &c); err != nil {
-				t.Fatal(err)
-			}
-			l.TopUp(lacks(topUp(tokenAt("filled", 3))))
-			l.Flush()
-			synctest.Wait()
-			const want = "acquire noscript, check 1, extend 0000000000000001, release 0"
-			if got := c.String(); got != want {
-				t.Errorf("answered %s, want %s", got, want)
-			}
-			if _, ours := m.Holds("lock:filled", secret(3)); ours {
-				t.Error("the top-up went out again at once: its release may have been behind it")
-			}
+			askAfterFlush(t, l, m, held, other, &c)
 		}
 		time.Sleep(1100 * time.Millisecond)
 		if _, ours := m.Holds("lock:filled", secret(3)); !ours || l.Status().Repairs != 0 {
@@ -71,6 +52,32 @@ func TestScriptFlush(t *testing.T) {
 			t.Errorf("answered %s", got)
 		}
 	})
+}
+
+// askAfterFlush sends a packet after SCRIPT FLUSH: all its operations but acquires and top-ups go
+// out again.
+func askAfterFlush(t *testing.T, l *Lane, m *fake.Master, held, other wire.TokenAt, c *collect) {
+	t.Helper()
+	c.got = nil
+	m.FlushScripts()
+	for _, o := range []wire.Op{op(wire.Check, held), op(wire.Acquire, other), op(wire.Extend, held)} {
+		if err := l.Ask(o, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Release(op(wire.Release, other), time.Minute, false, c); err != nil {
+		t.Fatal(err)
+	}
+	l.TopUp(lacks(topUp(tokenAt("filled", 3))))
+	l.Flush()
+	synctest.Wait()
+	const want = "acquire noscript, check 1, extend 0000000000000001, release 0"
+	if got := c.String(); got != want {
+		t.Errorf("answered %s, want %s", got, want)
+	}
+	if _, ours := m.Holds("lock:filled", secret(3)); ours {
+		t.Error("the top-up went out again at once: its release may have been behind it")
+	}
 }
 
 // A release still follows its acquire if both go out twice.
@@ -196,8 +203,8 @@ func TestScriptLoadForbidden(t *testing.T) {
 	})
 }
 
-// A packet that brings the script and is refused as a whole does not load it. The next one brings it
-// again, and no packet goes out in between.
+// A packet that brings the script and is refused as a whole does not load it. The next one brings
+// it again, and no packet goes out in between.
 func TestScriptRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		answering(m, "SCRIPT", "-NOPERM no\r\n")

@@ -51,16 +51,7 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 		synctest.Wait()
 		m.Stop()
 		synctest.Wait()
-		lock := func(i int) wire.TokenAt {
-			k := tokenAt("job", real+i)
-			if err := l.Ask(op(wire.Acquire, k), nil); err == nil {
-				t.Fatal("it takes a SET")
-			}
-			up := topUp(k)
-			up.Unsent = true
-			l.TopUp(up)
-			return k
-		}
+		lock := func(i int) wire.TokenAt { return topUpUnsent(t, l, real+i) }
 		for i := range real {
 			_ = l.Release(unlock(tokenAt(fmt.Sprint(i), i)), time.Minute, true, nil)
 		}
@@ -90,7 +81,21 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 	})
 }
 
-// An unsent top-up does not cancel the release for a master that was sent the SET or held the lock.
+// topUpUnsent gives a lane that is down a lock that it has never sent.
+func topUpUnsent(t *testing.T, l *Lane, i int) wire.TokenAt {
+	t.Helper()
+	k := tokenAt("job", i)
+	if err := l.Ask(op(wire.Acquire, k), nil); err == nil {
+		t.Fatal("it takes a SET")
+	}
+	up := topUp(k)
+	up.Unsent = true
+	l.TopUp(up)
+	return k
+}
+
+// An unsent top-up does not cancel the release for a master that was sent the SET or held the
+// lock.
 func TestUnlockIsPendingWhereKeyMayBe(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -170,7 +175,8 @@ func (a *asks) Answered(_ int, op *wire.Op, _ *Answer) {
 	a.releasing = append(a.releasing, a.l.Releasing(op.TokenAt))
 }
 
-// The receiver of a late grant learns whether its release follows, even if one packet answered both.
+// The receiver of a late grant learns whether its release follows, even if one packet answered
+// both.
 func TestReleasingIsKnown(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -249,8 +255,8 @@ func TestKeptThoughReleasedAgain(t *testing.T) {
 	})
 }
 
-// If a master closes a slot late, any slot, the lane reports the masters that had answered the UNLOCK
-// with "not ours".
+// If a master closes a slot late, any slot, the lane reports the masters that had answered the
+// UNLOCK with "not ours".
 func TestKeptLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -274,8 +280,8 @@ func TestKeptLate(t *testing.T) {
 	})
 }
 
-// A full lane does not queue the UNLOCK of a lock that it did not take, so its queue stays short. The
-// UNLOCKs of locks that it took go out.
+// A full lane does not queue the UNLOCK of a lock that it did not take, so its queue stays short.
+// The UNLOCKs of locks that it took go out.
 func TestFullLaneTakesNoUnsentUnlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)

@@ -93,29 +93,35 @@ func TestReplayComesFirst(t *testing.T) {
 				t.Fatal("no error while it is down")
 			}
 		}
-		packets := 0
-		m.Set(func() {
-			m.Hook = func(c *fake.Command) (time.Duration, string) {
-				if len(c.Ops) > wire.MaxOps {
-					t.Errorf("a packet of %d operations", len(c.Ops))
-				}
-				if len(c.Ops) > 0 {
-					packets++
-					return 10 * time.Millisecond, ""
-				}
-				return 0, ""
-			}
-		})
+		packets := countPackets(t, m)
 		m.Start()
 		for l.Status().State != stat.StateVoting {
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
 		}
 		noKeys(t, m)
-		if s := l.Status(); s.Repairs != 0 || s.Errors != 0 || packets > n/wire.MaxOps+3 {
-			t.Errorf("%d pending, %d packets, %d errors", s.Repairs, packets, s.Errors)
+		if s := l.Status(); s.Repairs != 0 || s.Errors != 0 || *packets > n/wire.MaxOps+3 {
+			t.Errorf("%d pending, %d packets, %d errors", s.Repairs, *packets, s.Errors)
 		}
 	})
+}
+
+// countPackets makes the master take 10ms for a packet, and counts them.
+func countPackets(t *testing.T, m *fake.Master) *int {
+	packets := new(int)
+	m.Set(func() {
+		m.Hook = func(c *fake.Command) (time.Duration, string) {
+			if len(c.Ops) > wire.MaxOps {
+				t.Errorf("a packet of %d operations", len(c.Ops))
+			}
+			if len(c.Ops) > 0 {
+				*packets++
+				return 10 * time.Millisecond, ""
+			}
+			return 0, ""
+		}
+	})
+	return packets
 }
 
 // TestReplayKeepsWhatFails: a release that is answered with an error is sent again.
@@ -191,14 +197,16 @@ func TestNewProcess(t *testing.T) {
 // TestKillForbidden: where CLIENT KILL or CLIENT ID is forbidden the lane goes on.
 func TestKillForbidden(t *testing.T) {
 	for _, name := range []string{"CLIENT KILL", "CLIENT ID", "CLIENT SETNAME"} {
-		inBubble(t, func(t *testing.T, m *fake.Master) {
-			answering(m, name, "-NOPERM no\r\n")
-			l, _ := start(t, m)
-			m.Cut()
-			time.Sleep(time.Second)
-			if s := l.Status(); s.State != stat.StateVoting || s.Lost != 1 {
-				t.Errorf("%s: status %+v", name, s)
-			}
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *fake.Master) {
+				answering(m, name, "-NOPERM no\r\n")
+				l, _ := start(t, m)
+				m.Cut()
+				time.Sleep(time.Second)
+				if s := l.Status(); s.State != stat.StateVoting || s.Lost != 1 {
+					t.Errorf("%s: status %+v", name, s)
+				}
+			})
 		})
 	}
 }

@@ -104,8 +104,8 @@ func TestTopUpAgain(t *testing.T) {
 	})
 }
 
-// A top-up is dropped at the end of its ttl. If its SET may have landed late, the lane reports that to
-// the host and releases no key: another proxy may have extended the lock.
+// A top-up is dropped at the end of its ttl. If its SET may have landed late, the lane reports
+// that to the host and releases no key: another proxy may have extended the lock.
 func TestTopUpThatIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		var closed atomic.Bool

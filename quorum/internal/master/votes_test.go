@@ -1,6 +1,7 @@
 package master
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,8 +68,8 @@ func TestVotesDoNotCount(t *testing.T) {
 	}
 }
 
-// wantThree asks for an acquire, a check and a release in one packet, and fails unless it gets these
-// answers.
+// wantThree asks for an acquire, a check and a release in one packet, and fails unless it gets
+// these answers.
 func wantThree(t *testing.T, l *Lane, got *collect, want string) {
 	t.Helper()
 	_ = l.Ask(op(wire.Acquire, tokenAt("a", 1)), got)
@@ -87,18 +88,20 @@ func wantThree(t *testing.T, l *Lane, got *collect, want string) {
 // it is a master again when it is asked.
 func TestReadOnlyIsRemembered(t *testing.T) {
 	for _, whole := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, m *fake.Master) {
-			l, h := start(t, m)
-			h.note(func() { h.hold = true })
-			m.Set(func() { m.Denied = "READONLY no writes" })
-			if whole {
-				answering(m, "packet", "-READONLY no writes\r\n")
-			}
-			mustAsk(t, l, op(wire.Acquire, tokenAt("a", 1)), nil)
-			synctest.Wait()
-			if o := h.last(); !o.Demoted || l.MayServe() == nil {
-				t.Errorf("observed %+v, may serve: %v", o, l.MayServe())
-			}
+		t.Run(fmt.Sprint("whole packet ", whole), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *fake.Master) {
+				l, h := start(t, m)
+				h.note(func() { h.hold = true })
+				m.Set(func() { m.Denied = "READONLY no writes" })
+				if whole {
+					answering(m, "packet", "-READONLY no writes\r\n")
+				}
+				mustAsk(t, l, op(wire.Acquire, tokenAt("a", 1)), nil)
+				synctest.Wait()
+				if o := h.last(); !o.Demoted || l.MayServe() == nil {
+					t.Errorf("observed %+v, may serve: %v", o, l.MayServe())
+				}
+			})
 		})
 	}
 }

@@ -27,8 +27,8 @@ type liveWatcher struct {
 	pending []string // releases since it is quiet: each must be heard, or followed by ""
 }
 
-// Through all faults, a watcher hears of a release that a majority publishes, or gets an empty notice
-// because it may have missed one.
+// Through all faults, a watcher hears of a release that a majority publishes, or gets an empty
+// notice because it may have missed one.
 func TestNothingIsMissed(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -38,21 +38,26 @@ func TestNothingIsMissed(t *testing.T) {
 				for _, m := range masters {
 					m.set(func() { m.latency = func() time.Duration { return rand.N(3 * time.Millisecond) } })
 				}
-				for range 20 {
-					for range 30 {
-						y.step()
-					}
-					y.quiesce()
-				}
-				for _, w := range y.live {
-					w.stop()
-				}
+				y.run()
 				wait(5 * time.Second)
 				if !s.idle() {
 					t.Error("topics are left")
 				}
 			})
 		})
+	}
+}
+
+// run goes through steps and quiet times, and ends the watchers.
+func (y *story) run() {
+	for range 20 {
+		for range 30 {
+			y.step()
+		}
+		y.quiesce()
+	}
+	for _, w := range y.live {
+		w.stop()
 	}
 }
 

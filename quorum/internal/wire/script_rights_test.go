@@ -132,12 +132,9 @@ func asks(op *Op, key, secret string) bool {
 // believe checks that the result of an operation is true, unless later ones of the packet change
 // it.
 func (f *fuzz) believe(op *Op, r *Reply, later []*Op, now int64) {
-	fence, slot, granted := Granted(r)
-	_, _, extended := Extended(r)
-	done, keeps, brief := r.Kind == ':' && r.Int > 0, op.Kind == Release && op.TTL > 0, op.TTL < time.Second
 	for _, key := range keys(op) {
 		secret := op.Secret
-		if keeps {
+		if op.Kind == Release && op.TTL > 0 {
 			secret = "kept" + secret[4:]
 		}
 		if slices.ContainsFunc(later, func(o *Op) bool {
@@ -151,28 +148,46 @@ func (f *fuzz) believe(op *Op, r *Reply, later []*Op, now int64) {
 		} else {
 			mode = f.model.locks[key].mode
 		}
-		lives := brief || h.end >= now+op.TTL.Milliseconds()-tolerance
-		count, _ := f.model.count(strconv.Itoa(int(op.Counter)))
-		counted := !f.enc.Fencing || count >= op.Fence && op.Kind != Acquire || count >= fence && op.Kind == Acquire
-		ok := true
-		switch op.Kind {
-		case Acquire:
-			ok = !granted || counted && (brief || lives && h.fence == fence && h.slot == slot && mode == op.Mode())
-		case TopUp:
-			ok = !done || lives && (counted || !r.Is(1))
-		case Extend, Share:
-			ok = !extended || lives
-		case Raise:
-			ok = !done || counted && (h.end == 0 || h.fence == op.Fence) // it may have ended
-		case Fade:
-			ok = !done || h.end <= now+op.TTL.Milliseconds()+tolerance
-		case Release:
-			ok = !done || !keeps && h.slot < 0 || keeps && lives && f.model.holds(key, op.Secret) == nil
-		}
-		if !ok {
+		if !f.agrees(op, r, key, h, mode, now) {
+			count, _ := f.model.count(strconv.Itoa(int(op.Counter)))
 			f.fail("%s says %s, but has %+v at %s, counter %d", describe(op), text(r), *h, key, count)
 		}
 	}
+}
+
+// agrees reports whether the reply to op agrees with h, the state of its secret at key in the
+// model.
+func (f *fuzz) agrees(op *Op, r *Reply, key string, h *holding, mode Mode, now int64) bool {
+	fence, slot, granted := Granted(r)
+	_, _, extended := Extended(r)
+	done, keeps, brief := r.Kind == ':' && r.Int > 0, op.Kind == Release && op.TTL > 0, op.TTL < time.Second
+	lives := brief || h.end >= now+op.TTL.Milliseconds()-tolerance
+	counted := f.hasCounted(op, fence)
+	switch op.Kind {
+	case Acquire:
+		return !granted || counted && (brief || lives && h.fence == fence && h.slot == slot && mode == op.Mode())
+	case TopUp:
+		return !done || lives && (counted || !r.Is(1))
+	case Extend, Share:
+		return !extended || lives
+	case Raise:
+		return !done || counted && (h.end == 0 || h.fence == op.Fence) // it may have ended
+	case Fade:
+		return !done || h.end <= now+op.TTL.Milliseconds()+tolerance
+	case Release:
+		return !done || !keeps && h.slot < 0 || keeps && lives && f.model.holds(key, op.Secret) == nil
+	}
+	return true
+}
+
+// hasCounted reports whether the counter of op is at least its fence, that of an acquire is
+// granted.
+func (f *fuzz) hasCounted(op *Op, granted uint64) bool {
+	count, _ := f.model.count(strconv.Itoa(int(op.Counter)))
+	if op.Kind == Acquire {
+		return !f.enc.Fencing || count >= granted
+	}
+	return !f.enc.Fencing || count >= op.Fence
 }
 
 // nobodyLost checks that all holders that no operation ended still hold.
@@ -210,7 +225,8 @@ func (f *fuzz) nobodyNew(before *model, ops []*Op) {
 	}
 }
 
-// repair runs the pending operations. Then no member of the tokens of failed operations may be left.
+// repair runs the pending operations. Then no member of the tokens of failed operations may be
+// left.
 func (f *fuzz) repair() {
 	pending := f.pending
 	for f.pending = nil; len(pending) > 0 && f.faults == nil; {
@@ -232,6 +248,12 @@ func (f *fuzz) repair() {
 	if f.faults != nil {
 		return
 	}
+	f.repairEnds()
+	f.look()
+}
+
+// repairEnds lowers the expiry of keys that outlive their last holder. Other faults fail.
+func (f *fuzz) repairEnds() {
 	for _, bad := range f.read() {
 		if bad.grade != late {
 			f.fail("%s: %s", bad.key, bad.text)
@@ -246,5 +268,4 @@ func (f *fuzz) repair() {
 		}
 		f.admin.must("PEXPIREAT", bad.key, last) // as it ends anyway
 	}
-	f.look()
 }
