@@ -153,7 +153,7 @@ var masterMetrics = []metric[stat.Master]{
 		"Keys left by attempts that failed or came late, found on the master and deleted.",
 		func(m *stat.Master) uint64 { return m.Strays }),
 	masterGauge("master_owed_commands", "Releases and top-ups that the master has not answered yet.",
-		func(m *stat.Master) int { return m.Owed }),
+		func(m *stat.Master) int { return m.Repairs }),
 	masterCounter("master_owed_dropped_total",
 		"Releases and top-ups given up as there were too many: keys stay on the master until their ttl.",
 		func(m *stat.Master) uint64 { return m.Dropped }),

@@ -66,7 +66,7 @@ func (a *acquisition) handOver(lease Lease, err error) (Lease, error) {
 		return lease, nil
 	}
 	for t := range a.attempt.tokens {
-		a.q.releaseAt(t, allMasters)
+		a.q.fleet.releaseAt(t, allMasters)
 	}
 	a.q.Flush()
 	return Lease{}, ErrLate
@@ -92,10 +92,10 @@ func (q *Quorum) AcquireAsync(r Request, done func(Lease, error)) (leave func() 
 // acquire starts an acquisition, which calls done once unless the caller leaves.
 func (q *Quorum) acquire(r Request, done func(Lease, error)) *acquisition {
 	a := &acquisition{q: q, r: r, done: done, patience: cmp.Or(r.Patience, q.opts.QueueTimeout)}
-	q.enter()
+	q.calls.enter()
 	err := r.validate()
 	if err == nil {
-		a.r.TTL, err = q.wholeTTL(r.TTL)
+		a.r.TTL, err = q.opts.wholeTTL(r.TTL)
 	}
 	if err != nil {
 		a.state = stateFailed
@@ -146,10 +146,10 @@ func (a *acquisition) slotsToTry() (slots [2]int) {
 }
 
 // wholeTTL returns ttl in whole milliseconds, or ErrInvalidTTL.
-func (q *Quorum) wholeTTL(ttl time.Duration) (time.Duration, error) {
+func (o *Options) wholeTTL(ttl time.Duration) (time.Duration, error) {
 	whole := ttl.Truncate(time.Millisecond)
-	if whole <= 0 || whole > q.opts.MaxTTL {
-		return 0, fmt.Errorf("%w: %v, want 1ms to %v", ErrInvalidTTL, ttl, q.opts.MaxTTL)
+	if whole <= 0 || whole > o.MaxTTL {
+		return 0, fmt.Errorf("%w: %v, want 1ms to %v", ErrInvalidTTL, ttl, o.MaxTTL)
 	}
 	return whole, nil
 }

@@ -90,9 +90,9 @@ func TestNoQuorumSaysLate(t *testing.T) {
 			}()
 			synctest.Wait()
 			if late > 0 { // as if the timer had been
-				q.deadlines.timer.Stop()
+				q.fleet.deadlines.timer.Stop()
 				time.Sleep(50*time.Millisecond + late)
-				q.deadlines.run()
+				q.fleet.deadlines.run()
 			}
 			return <-done
 		}
@@ -229,8 +229,8 @@ func TestCallerGivesUpAsItIsGranted(t *testing.T) {
 	})
 }
 
-// The validity that a caller gets counts from the moment it wakes up. A caller for whom none is left
-// holds no key.
+// The validity that a caller gets counts from the moment it wakes up. A caller for whom none is
+// left holds no key.
 func TestHandedOverLate(t *testing.T) {
 	for _, late := range []time.Duration{0, 3 * time.Second, 9 * time.Second, 9900 * time.Millisecond} {
 		t.Run(late.String(), func(t *testing.T) {

@@ -119,7 +119,7 @@ func (a *acquisition) perform(then *effects) {
 		a.done(then.lease, then.err)
 	}
 	if then.end {
-		a.q.leave()
+		a.q.calls.leave()
 	}
 	if then.vacate {
 		a.q.intake.leave(then.ran)
@@ -261,12 +261,12 @@ func (a *acquisition) votedLocked() effects {
 		a.state = statePausing
 		a.retries++
 		a.pause.expire = func() { a.handle(&event{kind: eventPaused}) }
-		a.q.deadlines.set(&a.pause, time.Now().Add(wait))
+		a.q.fleet.deadlines.set(&a.pause, time.Now().Add(wait))
 		return effects{vacate: true, ran: t}
 	case v == held, v == split:
 		return a.failLocked(&HeldError{Free: t.freeIn()})
 	}
-	return a.failLocked(a.q.noQuorum(t.votes.answers, t.took))
+	return a.failLocked(a.q.fleet.noQuorum(t.votes.answers, t.took))
 }
 
 // confirmedLocked acts on the verdict of the second round.
@@ -309,7 +309,7 @@ func (a *acquisition) giveUpLocked() effects {
 // endUnsentLocked ends the acquisition while no attempt is under way.
 func (a *acquisition) endUnsentLocked(then effects) effects {
 	a.state = stateFailed
-	a.q.deadlines.cancel(&a.pause)
+	a.q.fleet.deadlines.cancel(&a.pause)
 	then.end = true
 	return then
 }

@@ -24,30 +24,32 @@ const (
 // Errors: ErrNoSuchMaster; a MasterError that says why the master cannot be moved;
 // context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Admit(ctx context.Context, name string) error {
-	i := slices.IndexFunc(q.lanes, func(l *master.Lane) bool { return l.Name() == name || l.Options().Addr == name })
+	named := func(l *master.Lane) bool { return l.Name() == name || l.Options().Addr == name }
+	i := slices.IndexFunc(q.fleet.lanes, named)
 	if i < 0 {
 		return ErrNoSuchMaster
 	}
-	q.enter()
-	defer q.leave()
+	q.calls.enter()
+	defer q.calls.leave()
 	limited, cancel := context.WithTimeout(ctx, admitTime)
 	defer cancel()
-	err := q.admit(limited, i)
+	err := q.members.admit(limited, i)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return MasterError{Index: i, Name: q.lanes[i].Name(), Err: err}
+		return MasterError{Index: i, Name: q.fleet.lanes[i].Name(), Err: err}
 	}
 	return nil
 }
 
 var errAdmitRace = errors.New("is being changed by another proxy, try again")
 
-func (q *Quorum) admit(ctx context.Context, i int) error {
-	l := q.lanes[i]
+// admit gives the master of lane i the record of this deployment, unless it votes already.
+func (m *membership) admit(ctx context.Context, i int) error {
+	l := m.fleet.lanes[i]
 	for range maxAdmitTries {
-		r, err := l.Call(ctx, wire.Probe.Eval(q.enc.StateKey))
+		r, err := l.Call(ctx, wire.Probe.Eval(m.fleet.enc.StateKey))
 		if err != nil {
 			return err
 		}
@@ -55,13 +57,13 @@ func (q *Quorum) admit(ctx context.Context, i int) error {
 		if !ok {
 			return master.Answered(&r)
 		}
-		q.members.mu.Lock()
-		c, change, err := q.members.rules.Adopt(i, said, time.Now())
-		q.members.mu.Unlock()
+		m.mu.Lock()
+		c, change, err := m.rules.Adopt(i, said, time.Now())
+		m.mu.Unlock()
 		if err != nil || !change {
 			return err
 		}
-		if r, err = l.Call(ctx, wire.Admit.Eval(q.enc.StateKey, c.Args()...)); err != nil {
+		if r, err = l.Call(ctx, wire.Admit.Eval(m.fleet.enc.StateKey, c.Args()...)); err != nil {
 			return err
 		}
 		if r.Is(1) {

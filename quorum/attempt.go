@@ -36,7 +36,7 @@ func newAttempt(acq *acquisition) *attempt {
 		acq:   acq,
 		token: wire.TokenAt{Key: acq.r.Key, Secret: o.Dice.Secret()},
 		clock: clock.Start(),
-		waits: acq.q.patienceFor(acq.r.TTL),
+		waits: acq.q.fleet.patienceFor(acq.r.TTL),
 	}
 	a.votes.begin(decideAcquire, len(o.Masters))
 	a.terms, a.votes.slots = acq.terms(), acq.r.Mode == Limited
@@ -67,18 +67,18 @@ func (a *attempt) tokens(yield func(wire.TokenAt) bool) {
 // healthy masters would make a NoQuorumError.
 func (a *attempt) askLocked() (decided bool) {
 	q := a.acq.q
-	q.deadlines.set(&a.limit, a.waits.first())
+	q.fleet.deadlines.set(&a.limit, a.waits.first())
 	op := a.op(wire.Acquire)
 	var refused [maxMasters]error
 	asked := 0
-	for i, l := range q.lanes {
+	for i, l := range q.fleet.lanes {
 		if refused[i] = l.Ask(op, a); refused[i] == nil {
 			asked++
 		}
 	}
-	for i, l := range q.lanes {
+	for i, l := range q.fleet.lanes {
 		err := refused[i]
-		if err == master.ErrFull && asked < majority(len(q.lanes)) {
+		if err == master.ErrFull && asked < majority(len(q.fleet.lanes)) {
 			if err = l.AskFull(op, a); err == nil {
 				asked++
 			}
@@ -142,17 +142,17 @@ func (a *attempt) timeLateLocked(lane int) {
 	case a.votes.verdict == noQuorum:
 		least = 0
 	}
-	if delay > least && q.lateness.during(delay) == 0 {
-		q.lanes[lane].Late(took, true)
+	if delay > least && q.fleet.lateness.during(delay) == 0 {
+		q.fleet.lanes[lane].NoteLate(took, true)
 	}
 }
 
 // expireLocked decides a round without the masters that no longer count. It reports whether this
 // call decided; otherwise it sets the next deadline.
 func (a *attempt) expireLocked(r *round) (decided bool) {
-	silent, next := a.acq.q.silent(r, &a.waits)
+	silent, next := a.acq.q.fleet.silent(r, &a.waits)
 	if decided = r.expire(silent); !decided && r.verdict == open {
-		a.acq.q.deadlines.set(&a.limit, next)
+		a.acq.q.fleet.deadlines.set(&a.limit, next)
 	}
 	return decided
 }
@@ -199,8 +199,8 @@ func highest(votes []answer) (fence uint64, exact int) {
 // after the acquire on its lane.
 func (a *attempt) raiseLocked() (decided bool) {
 	a.raises.begin(decideRaise, len(a.votes.answers))
-	a.waits = a.acq.q.patienceFor(a.acq.r.TTL)
-	a.acq.q.deadlines.set(&a.limit, a.waits.first())
+	a.waits = a.acq.q.fleet.patienceFor(a.acq.r.TTL)
+	a.acq.q.fleet.deadlines.set(&a.limit, a.waits.first())
 	op := a.op(wire.Raise)
 	for i, v := range a.votes.answers {
 		said := answer{state: answerNo}
@@ -209,7 +209,7 @@ func (a *attempt) raiseLocked() (decided bool) {
 			said.state = answerYes
 		case v.state == answerYes || v.state == answerPending && !a.votes.slots:
 			// With slots, a master that is pending may grant another slot.
-			if a.acq.q.lanes[i].Ask(op, a) == nil {
+			if a.acq.q.fleet.lanes[i].Ask(op, a) == nil {
 				continue
 			}
 		}
@@ -221,7 +221,7 @@ func (a *attempt) raiseLocked() (decided bool) {
 // leasedLocked ends the attempt with a lease. Masters that gave no answer are topped up from here
 // on.
 func (a *attempt) leasedLocked() {
-	a.acq.q.deadlines.cancel(&a.limit)
+	a.acq.q.fleet.deadlines.cancel(&a.limit)
 	a.acq.q.floor.Raise(a.fence)
 	a.voters = a.votes.yes()
 	for i, v := range a.votes.answers {
@@ -236,12 +236,12 @@ func (a *attempt) leasedLocked() {
 // raised. A master without an answer, or that granted another slot, is topped up. A master that
 // refused is left alone.
 func (a *attempt) completeLocked(lane int) {
-	l, v := a.acq.q.lanes[lane], a.votes.answers[lane]
+	l, v := a.acq.q.fleet.lanes[lane], a.votes.answers[lane]
 	switch {
 	case v.state == answerYes:
 		releasing := true
 		for t := range a.tokens {
-			if !l.Owes(t) {
+			if !l.Releasing(t) {
 				releasing = false
 				a.acq.q.checks.add(lane, t, a.voters, keptUntil(a.clock.Begun(), a.acq.r.TTL))
 			}
@@ -264,14 +264,14 @@ func (a *attempt) completeLocked(lane int) {
 // releaseLocked ends the attempt without a lease: it releases the token at every master that the
 // acquire reached, or still may reach (step 5). It does not wait for the answers.
 func (a *attempt) releaseLocked() {
-	a.acq.q.deadlines.cancel(&a.limit)
+	a.acq.q.fleet.deadlines.cancel(&a.limit)
 	for i, v := range a.votes.answers {
 		if v.state == answerUnsent {
 			continue
 		}
 		landed := v.state != answerPending && v.state != answerBroke // its SET has been answered
 		for t := range a.tokens {
-			_ = a.acq.q.lanes[i].Release(wire.Op{Kind: wire.Release, TokenAt: t}, a.acq.r.TTL, landed, nil)
+			_ = a.acq.q.fleet.lanes[i].Release(wire.Op{Kind: wire.Release, TokenAt: t}, a.acq.r.TTL, landed, nil)
 		}
 	}
 }

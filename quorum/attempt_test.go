@@ -50,38 +50,44 @@ func TestSplitVoteConverges(t *testing.T) {
 	for range 20 {
 		inBubble(t, 4, func(t *testing.T, s *sim) {
 			quorums := []*Quorum{s.quorum(s.nearTo(0, 2)), s.quorum(s.nearTo(2, 4))}
-			type result struct {
-				err  error
-				took time.Duration
-			}
-			results := make(chan result, 2)
-			for _, q := range quorums {
-				go func() {
-					start := time.Now()
-					_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
-					results <- result{err, time.Since(start)}
-				}()
-			}
-			wins := 0
-			for range quorums {
-				r := <-results
-				if r.err == nil {
-					wins++
-				} else if !errors.Is(r.err, ErrHeld) {
-					t.Errorf("%v, want ErrHeld", r.err)
-				}
-				if r.took > 200*time.Millisecond {
-					t.Errorf("took %v", r.took)
-				}
-			}
-			if wins != 1 {
-				t.Errorf("%d winners, want 1", wins)
-			}
+			wantOneWinner(t, quorums)
 			synctest.Wait()
 			if n := s.masters[0].Ran("acquire"); n <= 2 {
 				t.Errorf("%d acquires: the vote was not split", n)
 			}
 		})
+	}
+}
+
+// wantOneWinner acquires a key through all quorums at once.
+func wantOneWinner(t *testing.T, quorums []*Quorum) {
+	t.Helper()
+	type result struct {
+		err  error
+		took time.Duration
+	}
+	results := make(chan result, 2)
+	for _, q := range quorums {
+		go func() {
+			start := time.Now()
+			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: 10 * time.Second})
+			results <- result{err, time.Since(start)}
+		}()
+	}
+	wins := 0
+	for range quorums {
+		r := <-results
+		if r.err == nil {
+			wins++
+		} else if !errors.Is(r.err, ErrHeld) {
+			t.Errorf("%v, want ErrHeld", r.err)
+		}
+		if r.took > 200*time.Millisecond {
+			t.Errorf("took %v", r.took)
+		}
+	}
+	if wins != 1 {
+		t.Errorf("%d winners, want 1", wins)
 	}
 }
 
@@ -136,7 +142,7 @@ func TestValidityCountsFromGrantingAttempt(t *testing.T) {
 func TestAcquireOnFullLanes(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, s *sim) {
 		q := s.quorum()
-		for _, l := range q.lanes[1:] {
+		for _, l := range q.fleet.lanes[1:] {
 			l.SetRoom(0)
 		}
 		lease := mustAcquire(t, q, "job", 10*time.Second)
@@ -197,16 +203,18 @@ func TestHeldErrorFree(t *testing.T) {
 			})
 		})
 	}
-	t.Run("never", func(t *testing.T) {
-		inBubble(t, 3, func(t *testing.T, s *sim) {
-			q := s.quorum()
-			s.each(0, 3, func(m *fake.Master) {
-				m.Set(func() { m.SetLock("lock:job", "x", 0, "", time.Time{}) })
-			})
-			_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
-			if held, ok := errors.AsType[*HeldError](err); !ok || held.Free >= 0 {
-				t.Errorf("%v, %+v, want never", err, held)
-			}
+}
+
+// Keys without an expiry never free the lock.
+func TestHeldErrorNeverFree(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, s *sim) {
+		q := s.quorum()
+		s.each(0, 3, func(m *fake.Master) {
+			m.Set(func() { m.SetLock("lock:job", "x", 0, "", time.Time{}) })
 		})
+		_, err := q.Acquire(t.Context(), Request{Key: "job", TTL: time.Second})
+		if held, ok := errors.AsType[*HeldError](err); !ok || held.Free >= 0 {
+			t.Errorf("%v, %+v, want never", err, held)
+		}
 	})
 }

@@ -8,9 +8,10 @@ import (
 	"lockproxy/quorum/internal/clock"
 )
 
-// Await lets a goroutine wait for an asynchronous call. It calls begin, then flush, and returns the
-// result that begin passes to done, or the cause of ctx's end if that comes first: the call then
-// goes on without it. late is the time from done to the return, which a busy machine may stretch.
+// Await lets a goroutine wait for an asynchronous call. It calls begin, then flush, and returns
+// the result that begin passes to done, or the cause of ctx's end if that comes first: the call
+// then goes on without it. late is the time from done to the return, which a busy machine may
+// stretch.
 func Await[T any](ctx context.Context, flush func(),
 	begin func(done func(T, error))) (got T, late time.Duration, err error) {
 	type result struct {
@@ -29,9 +30,9 @@ func Await[T any](ctx context.Context, flush func(),
 	}
 }
 
-// AwaitValidity is Await for a call that returns a validity, such as [Quorum.ExtendAsync]. It takes
-// off how late the goroutine has woken up, and returns ErrLate if no validity is left. If ctx has
-// ended before, it does not call begin.
+// AwaitValidity is Await for a call that returns a validity, such as [Quorum.ExtendAsync]. It
+// takes off how late the goroutine has woken up, and returns ErrLate if no validity is left. If
+// ctx has ended before, it does not call begin.
 func AwaitValidity(ctx context.Context, flush func(),
 	begin func(done func(time.Duration, error))) (time.Duration, error) {
 	if ctx.Err() != nil {
@@ -47,8 +48,8 @@ func AwaitValidity(ctx context.Context, flush func(),
 	return left, nil
 }
 
-// gather returns the function to pass to n calls. It passes each result to merge, one at a time, and
-// calls done after the last.
+// gather returns the function to pass to n calls. It passes each result to merge, one at a time,
+// and calls done after the last.
 func gather[T any](n int, merge func(T, error), done func()) func(T, error) {
 	var mu sync.Mutex
 	return func(value T, err error) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestAwaitValidity: a goroutine gets what is left of the validity when it wakes up.
+// A goroutine gets the validity that is left when it wakes up.
 func TestAwaitValidity(t *testing.T) {
 	gaveUp, failed := errors.New("gave up"), errors.New("failed")
 	for _, tt := range []struct {

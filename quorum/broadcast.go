@@ -13,7 +13,7 @@ import (
 // kind of operation but an acquire, which may take several rounds. It lives until the last answer
 // is in, which may be long after its caller has the result.
 type broadcast struct {
-	q       *Quorum
+	fleet   *fleet
 	op      wire.Op
 	waits   patience
 	limit   deadline
@@ -27,9 +27,9 @@ type broadcast struct {
 var _ master.Receiver = (*broadcast)(nil)
 
 // newBroadcast returns a broadcast that has not been sent yet.
-func (q *Quorum) newBroadcast(op wire.Op, rule func(tally) verdict, waits patience) *broadcast {
-	x := &broadcast{q: q, op: op, waits: waits}
-	x.round.begin(rule, len(q.lanes))
+func (f *fleet) newBroadcast(op wire.Op, rule func(tally) verdict, waits patience) *broadcast {
+	x := &broadcast{fleet: f, op: op, waits: waits}
+	x.round.begin(rule, len(f.lanes))
 	x.limit.expire = x.expire
 	return x
 }
@@ -39,8 +39,8 @@ const allMasters = ^uint64(0)
 
 // ask asks a set of masters through send, and sets the deadline. The caller flushes.
 func (x *broadcast) ask(masters uint64, send func(l *master.Lane) error) {
-	x.q.deadlines.set(&x.limit, x.waits.first())
-	for i, l := range x.q.lanes {
+	x.fleet.deadlines.set(&x.limit, x.waits.first())
+	for i, l := range x.fleet.lanes {
 		if masters&(1<<i) == 0 {
 			x.take(i, answer{state: answerUnsent})
 		} else if err := send(l); err != nil {
@@ -65,7 +65,7 @@ func (x *broadcast) take(lane int, a answer) {
 	x.mu.Unlock()
 	switch {
 	case decided:
-		x.q.deadlines.cancel(&x.limit)
+		x.fleet.deadlines.cancel(&x.limit)
 		x.decided(x)
 	case after:
 		x.later(x, lane)
@@ -78,10 +78,10 @@ func (x *broadcast) expire() {
 		x.mu.Unlock()
 		return
 	}
-	silent, next := x.q.silent(&x.round, &x.waits)
+	silent, next := x.fleet.silent(&x.round, &x.waits)
 	decided := x.round.expire(silent)
 	if !decided {
-		x.q.deadlines.set(&x.limit, next)
+		x.fleet.deadlines.set(&x.limit, next)
 	}
 	x.mu.Unlock()
 	if decided {
@@ -91,14 +91,12 @@ func (x *broadcast) expire() {
 
 // survey asks every master one thing about a key and waits for all of them that make progress, a
 // second at most. The round is the caller's.
-func (q *Quorum) survey(ctx context.Context, kind wire.Kind, key string) (r round, err error) {
+func (f *fleet) survey(ctx context.Context, kind wire.Kind, key string) (r round, err error) {
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
-	q.enter()
-	defer q.leave()
 	done := make(chan round, 1)
-	x := q.newBroadcast(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, Token{})}, decideAll, q.patienceFor(q.opts.MaxTTL))
+	x := f.newBroadcast(wire.Op{Kind: kind, TokenAt: f.tokenAt(key, Token{})}, decideAll, f.patienceFor(f.opts.MaxTTL))
 	x.decided = func(x *broadcast) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -107,7 +105,7 @@ func (q *Quorum) survey(ctx context.Context, kind wire.Kind, key string) (r roun
 		done <- r
 	}
 	x.askOp(allMasters)
-	q.Flush()
+	f.flush()
 	select {
 	case r = <-done:
 		return r, nil

@@ -14,6 +14,10 @@ import (
 // check would gain little: the rest of a released token lives fadeTime more anyway.
 const checkAfter = 2 * time.Second
 
+// fadeTime is how much longer the remains of a lost lock live. An UNLOCK that is under way through
+// any proxy still finds its token: a lane whose answer takes longer is dead.
+const fadeTime = 2 * time.Second
+
 // checks are the tokens that a master took after their lease was given out: by a late grant, by a
 // top-up, or because an extension set the key again. Another proxy may have released the lock
 // before the key landed. A check finds out.
@@ -28,7 +32,7 @@ const checkAfter = 2 * time.Second
 // token yet, and the proxy that releases it later does so once more on the masters that were set
 // late (releaseAgain). Otherwise the check is repeated.
 type checks struct {
-	q *Quorum
+	fleet *fleet
 
 	mu    sync.Mutex
 	waits map[wire.TokenAt]*check
@@ -55,14 +59,14 @@ func (c *checks) add(lane int, t wire.TokenAt, voters uint64, voted time.Time) {
 	if k := c.waits[t]; k != nil {
 		k.late |= 1 << lane
 		k.voters &= voters // one that granted and was filled since is no voter any more
-		k.again, k.until = true, now.Add(c.q.opts.MaxTTL)
+		k.again, k.until = true, now.Add(c.fleet.opts.MaxTTL)
 		return
 	}
-	k := &check{token: t, until: now.Add(c.q.opts.MaxTTL), late: 1 << lane, voters: voters,
+	k := &check{token: t, until: now.Add(c.fleet.opts.MaxTTL), late: 1 << lane, voters: voters,
 		clock: clock.Start(), voted: voted.Sub(now)}
 	k.due.expire = func() { c.begin(k) }
 	c.waits[t] = k
-	c.q.deadlines.set(&k.due, now.Add(checkAfter))
+	c.fleet.deadlines.set(&k.due, now.Add(checkAfter))
 }
 
 // forget cancels the check of t: this proxy releases it.
@@ -71,7 +75,7 @@ func (c *checks) forget(t wire.TokenAt) {
 	defer c.mu.Unlock()
 	if k := c.waits[t]; k != nil {
 		delete(c.waits, t)
-		c.q.deadlines.cancel(&k.due)
+		c.fleet.deadlines.cancel(&k.due)
 	}
 }
 
@@ -92,7 +96,7 @@ func (c *checks) begin(k *check) {
 
 // judge asks the masters that know whether the lock is held.
 func (c *checks) judge(k *check) {
-	n, guard := len(c.q.lanes), c.q.opts.Guard
+	n, guard := len(c.fleet.lanes), c.fleet.opts.Guard
 	c.mu.Lock()
 	current, judges := c.waits[k.token] == k, k.judges(n, guard)
 	c.mu.Unlock()
@@ -110,8 +114,8 @@ func (c *checks) judge(k *check) {
 // ask asks a set of masters whether they have the token. It calls answered with the set that has
 // it and the set that lacks it.
 func (c *checks) ask(k *check, masters uint64, answered func(has, lacks uint64)) {
-	q := c.q
-	x := q.newBroadcast(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, q.patienceFor(q.opts.MaxTTL))
+	f := c.fleet
+	x := f.newBroadcast(wire.Op{Kind: wire.Check, TokenAt: k.token}, decideAll, f.patienceFor(f.opts.MaxTTL))
 	x.round.slots = true
 	x.decided = func(x *broadcast) {
 		x.mu.Lock()
@@ -128,7 +132,7 @@ func (c *checks) end(k *check, v verdict) {
 	current := c.waits[k.token] == k
 	if current && (v == noQuorum || v == won && k.again) {
 		if next := time.Now().Add(checkAfter); next.Before(k.until) {
-			c.q.deadlines.set(&k.due, next)
+			c.fleet.deadlines.set(&k.due, next)
 			c.mu.Unlock()
 			return
 		}
@@ -138,13 +142,22 @@ func (c *checks) end(k *check, v verdict) {
 	}
 	c.mu.Unlock()
 	if current && v == lost {
-		c.q.fade(k.token)
+		c.fade(k.token)
 	}
+}
+
+// fade makes the remains of a lost lock live for at most fadeTime.
+func (c *checks) fade(t wire.TokenAt) {
+	op := wire.Op{Kind: wire.Fade, TokenAt: t, TTL: fadeTime}
+	for _, l := range c.fleet.lanes {
+		_ = l.Release(op, c.fleet.opts.MaxTTL, false, nil)
+	}
+	c.forget(t)
 }
 
 // judges are the masters to ask whether the token is held: the voters as long as they keep their
 // grants, and enough of them are left. Without the restart guard they may have lost their memory.
-func (k *check) judges(n int, guard Guard) uint64 {
+func (k *check) judges(n int, guard GuardMode) uint64 {
 	if guard == GuardOff || k.clock.Elapsed() >= k.voted || n-bits.OnesCount64(k.voters) >= majority(n) {
 		return allMasters
 	}
@@ -154,7 +167,7 @@ func (k *check) judges(n int, guard Guard) uint64 {
 // verdict is won if the token is still held, lost if it was released, and noQuorum if the answers
 // do not show which. has and lacks are the sets of the n masters that answered yes and no.
 // Without the restart guard a master that lacks the token may have lost its memory.
-func (k *check) verdict(has, lacks uint64, n int, guard Guard) verdict {
+func (k *check) verdict(has, lacks uint64, n int, guard GuardMode) verdict {
 	maj := majority(n)
 	switch {
 	case n-bits.OnesCount64(lacks) < maj:

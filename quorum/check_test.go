@@ -26,7 +26,7 @@ func untilChecked(q *Quorum, m *fake.Master, l Lease) {
 	synctest.Wait()
 	q.checks.mu.Lock()
 	if k := q.checks.waits[wire.TokenAt{Key: "lock:job", Secret: l.Token.Secret}]; k != nil {
-		q.deadlines.set(&k.due, time.Now())
+		q.fleet.deadlines.set(&k.due, time.Now())
 	}
 	q.checks.mu.Unlock()
 	time.Sleep(50 * time.Millisecond)
@@ -165,9 +165,9 @@ func TestCheckBesideLanding(t *testing.T) {
 			defer q.checks.mu.Unlock()
 			return q.checks.waits[token] != nil
 		}
-		q.Landed(2, token, 0b111, time.Now().Add(time.Minute))
+		q.checks.add(2, token, 0b111, time.Now().Add(time.Minute))
 		time.Sleep(checkAfter + 5*time.Millisecond)
-		q.Landed(2, token, 0b011, time.Now().Add(time.Minute))
+		q.checks.add(2, token, 0b011, time.Now().Add(time.Minute))
 		time.Sleep(20 * time.Millisecond)
 		if !waits() {
 			t.Error("not checked again")
@@ -198,7 +198,7 @@ func TestLandedDuringCheck(t *testing.T) {
 		mustRelease(t, s.quorum(), "job", lease.Token)
 		end := time.Now().Add(time.Minute)
 		late.Set(func() { late.SetLock("lock:job", lease.Token.Secret, 0, "", end) })
-		q.Landed(2, token, 0b011, end)
+		q.checks.add(2, token, 0b011, end)
 		time.Sleep(5 * time.Second)
 		s.noKeys("after the check")
 	})
@@ -214,19 +214,6 @@ func TestCheckAfterMajorityDeleted(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {
 				var deaf, cut, away atomic.Bool
 				first := true
-				gate := func(o *Options, i int, closed *atomic.Bool, wrap func(net.Conn) net.Conn) {
-					dial := o.Masters[i].Dial
-					o.Masters[i].Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-						if closed.Load() {
-							return nil, syscall.ECONNREFUSED
-						}
-						conn, err := dial(ctx, network, addr)
-						if err != nil || wrap == nil {
-							return conn, err
-						}
-						return wrap(conn), nil
-					}
-				}
 				away.Store(true)
 				q := s.quorum(func(o *Options) {
 					gate(o, 0, &cut, nil)
@@ -250,12 +237,7 @@ func TestCheckAfterMajorityDeleted(t *testing.T) {
 					cut.Store(true)
 					s.masters[0].Cut()
 				}
-				for {
-					if _, ours := s.masters[1].Holds("lock:job", lease.Token.Secret); ours {
-						break
-					}
-					time.Sleep(time.Millisecond)
-				}
+				waitHeld(s.masters[1], "lock:job", lease.Token)
 				time.Sleep(checkAfter + 100*time.Millisecond) // the check finds it on two masters
 				away.Store(false)
 				cut.Store(false)
@@ -263,5 +245,30 @@ func TestCheckAfterMajorityDeleted(t *testing.T) {
 				s.noKeys("after all")
 			})
 		})
+	}
+}
+
+// gate lets a Quorum reach a master unless closed is set, through the connections that wrap makes.
+func gate(o *Options, i int, closed *atomic.Bool, wrap func(net.Conn) net.Conn) {
+	dial := o.Masters[i].Dial
+	o.Masters[i].Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if closed.Load() {
+			return nil, syscall.ECONNREFUSED
+		}
+		conn, err := dial(ctx, network, addr)
+		if err != nil || wrap == nil {
+			return conn, err
+		}
+		return wrap(conn), nil
+	}
+}
+
+// waitHeld waits until the master holds the token.
+func waitHeld(m *fake.Master, key string, token Token) {
+	for {
+		if _, ours := m.Holds(key, token.Secret); ours {
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }

@@ -45,56 +45,69 @@ func TestCounterAheadOfClock(t *testing.T) {
 		} {
 			t.Run(name+"/"+by, func(t *testing.T) {
 				inBubble(t, 3, func(t *testing.T, s *sim) {
-					r, bad := r, bad()
-					q := s.quorum()
-					setCounter(s.masters[0], "lock:job", bad)
-					setCounter(s.masters[1], "lock:job", 5)
-					setCounter(s.masters[2], "lock:job", 9)
-					r.TTL = 10 * time.Second
-					for last := uint64(9); last < 12; {
-						lease, err := q.Acquire(t.Context(), r)
-						if err != nil {
-							t.Fatal(err)
-						}
-						if f := lease.Token.Fence; f <= last || f > last+2 { // a shared lock counts once more
-							t.Fatalf("fence %d after %d", f, last)
-						}
-						last = lease.Token.Fence
-						synctest.Wait()
-						if _, err := q.Extend(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, r.TTL,
-							name == "plain"); err != nil {
-							t.Errorf("extend: %v", err)
-						}
-						time.Sleep(5 * time.Second) // top-ups are tried again
-						if ok, err := q.Release(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token,
-							0); !ok || err != nil {
-							t.Errorf("release: %v, %v", ok, err)
-						}
-						synctest.Wait()
-					}
-					s.smallCounters(bad)
-					if n := q.floor.Top(); n > 100 {
-						t.Errorf("the proxy knows of %d", n)
-					}
-					s.masters[0].Set(func() {
-						for f := range maps.Collect(s.masters[0].Counters()) {
-							s.masters[0].SetCounter(f, 0)
-						}
-					})
-					s.each(2, 3, (*fake.Master).Pause) // both others are needed
-					r.TTL = time.Second
-					lease, err := q.Acquire(t.Context(), r)
-					if err != nil || lease.Token.Fence > 100 {
-						t.Errorf("with the first master wiped: %+v, %v", lease, err)
-					}
+					locksBesideBadCounter(t, s, r, bad(), name == "plain")
 				})
 			})
 		}
 	}
 }
 
-// smallCounters fails if a counter is high, except the counter of job on the first master. That one
-// must still be bad.
+// locksBesideBadCounter acquires, extends and releases r while the counter of job on the first
+// master is bad. Fences must follow the counters of the others.
+func locksBesideBadCounter(t *testing.T, s *sim, r Request, bad uint64, share bool) {
+	t.Helper()
+	q := s.quorum()
+	setCounter(s.masters[0], "lock:job", bad)
+	setCounter(s.masters[1], "lock:job", 5)
+	setCounter(s.masters[2], "lock:job", 9)
+	r.TTL = 10 * time.Second
+	for last := uint64(9); last < 12; {
+		last = fenceAfter(t, q, r, last, share)
+	}
+	s.smallCounters(bad)
+	if n := q.floor.Top(); n > 100 {
+		t.Errorf("the proxy knows of %d", n)
+	}
+	s.masters[0].Set(func() {
+		for f := range maps.Collect(s.masters[0].Counters()) {
+			s.masters[0].SetCounter(f, 0)
+		}
+	})
+	s.each(2, 3, (*fake.Master).Pause) // both others are needed
+	r.TTL = time.Second
+	lease, err := q.Acquire(t.Context(), r)
+	if err != nil || lease.Token.Fence > 100 {
+		t.Errorf("with the first master wiped: %+v, %v", lease, err)
+	}
+}
+
+// fenceAfter acquires, extends and releases r, and returns the fence. It must follow last.
+func fenceAfter(t *testing.T, q *Quorum, r Request, last uint64, share bool) uint64 {
+	t.Helper()
+	keys := append([]string{r.Key}, r.Keys...)
+	lease, err := q.Acquire(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := lease.Token.Fence; f <= last || f > last+2 { // a shared lock counts once more
+		t.Fatalf("fence %d after %d", f, last)
+	}
+	synctest.Wait()
+	if _, err := q.Extend(t.Context(), keys, lease.Token, r.TTL,
+		share); err != nil {
+		t.Errorf("extend: %v", err)
+	}
+	time.Sleep(5 * time.Second) // top-ups are tried again
+	if ok, err := q.Release(t.Context(), keys, lease.Token,
+		0); !ok || err != nil {
+		t.Errorf("release: %v, %v", ok, err)
+	}
+	synctest.Wait()
+	return lease.Token.Fence
+}
+
+// smallCounters fails if a counter is high, except the counter of job on the first master. That
+// one must still be bad.
 func (s *sim) smallCounters(bad uint64) {
 	s.t.Helper()
 	for i, m := range s.masters {
@@ -156,48 +169,57 @@ func TestCounterAheadOnServers(t *testing.T) {
 			if err := servers[0].HSet(t.Context(), testState, job, high).Err(); err != nil {
 				t.Fatal(err)
 			}
-			lock := func() {
-				t.Helper()
-				lease := grantedOf(t, q, r)
-				if lease.Token.Fence > 1000 {
-					t.Errorf("fence %d", lease.Token.Fence)
-				}
-				if held, err := q.Release(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, 0); !held ||
-					err != nil {
-					t.Errorf("release: %v, %v", held, err)
-				}
-			}
-			small := func(servers []*redisServer) {
-				t.Helper()
-				for _, s := range servers {
-					for f, text := range s.HGetAll(context.Background(), testState).Val() {
-						if n, err := strconv.Atoi(text); err == nil && n > 1000 {
-							t.Errorf("%s: counter %s is %d", s.addr, f, n)
-						}
-					}
-				}
-			}
 			for range 5 {
-				lock()
+				lockUnder(t, q, r, 1000)
 			}
 			waitDrained(t, []*Quorum{q})
 			if n := servers[0].HGet(t.Context(), testState, job).Val(); n != strconv.Itoa(high) {
 				t.Errorf("the counter is %s", n)
 			}
-			for _, f := range fieldsOf(r) {
-				if n, _ := servers[0].HGet(t.Context(), testState, f).Int(); f != job && n > 1000 {
-					t.Errorf("counter %s beside it is %d", f, n)
-				}
-			}
-			small(servers[1:])
+			wantOtherCountersUnder(t, servers[0], r, job, 1000)
+			wantCountersUnder(t, servers[1:], 1000)
 			if err := servers[0].FlushAll(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
 			for range 5 {
-				lock()
+				lockUnder(t, q, r, 1000)
 			}
 			waitDrained(t, []*Quorum{q})
-			small(servers)
+			wantCountersUnder(t, servers, 1000)
 		})
+	}
+}
+
+// wantOtherCountersUnder fails if a counter of r on the server, beside the bad one, exceeds limit.
+func wantOtherCountersUnder(t *testing.T, s *redisServer, r Request, bad string, limit int) {
+	t.Helper()
+	for _, f := range fieldsOf(r) {
+		if n, _ := s.HGet(t.Context(), testState, f).Int(); f != bad && n > limit {
+			t.Errorf("counter %s beside it is %d", f, n)
+		}
+	}
+}
+
+// lockUnder acquires and releases r, with a fence of at most limit.
+func lockUnder(t *testing.T, q *Quorum, r Request, limit uint64) {
+	t.Helper()
+	lease := grantedOf(t, q, r)
+	if lease.Token.Fence > limit {
+		t.Errorf("fence %d", lease.Token.Fence)
+	}
+	if held, err := q.Release(t.Context(), append([]string{r.Key}, r.Keys...), lease.Token, 0); !held || err != nil {
+		t.Errorf("release: %v, %v", held, err)
+	}
+}
+
+// wantCountersUnder fails if a counter on a server exceeds limit.
+func wantCountersUnder(t *testing.T, servers []*redisServer, limit int) {
+	t.Helper()
+	for _, s := range servers {
+		for f, text := range s.HGetAll(context.Background(), testState).Val() {
+			if n, err := strconv.Atoi(text); err == nil && n > limit {
+				t.Errorf("%s: counter %s is %d", s.addr, f, n)
+			}
+		}
 	}
 }

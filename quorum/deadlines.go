@@ -20,14 +20,14 @@ type deadline struct {
 // it then finds no deadline that is due and is set for the next. So it runs about once in the
 // duration of a deadline, for any number of deadlines.
 type deadlines struct {
-	mu      sync.Mutex
-	queue   deadlineHeap
-	timer   *time.Timer            // nil before the first
-	wake    time.Time              // when the timer runs; zero: it does not
-	after   func()                 // called after expired deadlines, without locks
-	wasLate func(by time.Duration) // called without locks; may be nil
-	late    bool                   // the timer was, and runs again
-	closed  bool
+	mu         sync.Mutex
+	queue      deadlineHeap
+	timer      *time.Timer            // nil before the first
+	wake       time.Time              // when the timer runs; zero: it does not
+	after      func()                 // called after expired deadlines, without locks
+	wasLate    func(by time.Duration) // called without locks; may be nil
+	catchingUp bool                   // the timer was overdue, and runs again after catchUp
+	closed     bool
 }
 
 // set makes d expire at the time, once.
@@ -70,7 +70,7 @@ func (q *deadlines) removeLocked(d *deadline) {
 
 // armLocked sets the timer for the first deadline, unless it runs before that anyway, or was late.
 func (q *deadlines) armLocked() {
-	if len(q.queue) == 0 || q.late {
+	if len(q.queue) == 0 || q.catchingUp {
 		return
 	}
 	first := q.queue[0].at
@@ -85,17 +85,18 @@ func (q *deadlines) armLocked() {
 	q.timer.Reset(time.Until(first))
 }
 
-// If the timer runs later than late, this process did not get the processor. It may not have read
-// the answers of masters yet, so it waits for catchUp before any deadline expires.
+// If the timer runs later than it should by overdue, this process did not get the processor. It
+// may not have read the answers of masters yet, so it waits for catchUp before any deadline
+// expires.
 const (
-	late    = 5 * time.Millisecond
+	overdue = 5 * time.Millisecond
 	catchUp = 10 * time.Millisecond
 )
 
 // run is called by the timer.
 func (q *deadlines) run() {
 	now := time.Now()
-	again, by := q.isLate(now)
+	again, by := q.takeOverdue(now)
 	if by > 0 && q.wasLate != nil {
 		q.wasLate(by)
 	}
@@ -116,22 +117,22 @@ func (q *deadlines) run() {
 	}
 }
 
-// isLate reports whether the timer runs late, for the first time, and by how much. Then it runs
-// again soon, and not before.
-func (q *deadlines) isLate(now time.Time) (again bool, by time.Duration) {
+// takeOverdue returns by how much the timer runs late. again: for the first time by overdue, so it
+// was set for catchUp and no deadline expires before.
+func (q *deadlines) takeOverdue(now time.Time) (again bool, by time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.late && now.Before(q.wake) {
+	if q.catchingUp && now.Before(q.wake) {
 		return true, 0
 	}
-	if q.closed || q.late || q.wake.IsZero() {
-		q.late = false
+	if q.closed || q.catchingUp || q.wake.IsZero() {
+		q.catchingUp = false
 		return false, 0
 	}
-	if by = now.Sub(q.wake); by < late {
+	if by = now.Sub(q.wake); by < overdue {
 		return false, by
 	}
-	q.late, q.wake = true, now.Add(catchUp)
+	q.catchingUp, q.wake = true, now.Add(catchUp)
 	q.timer.Reset(catchUp)
 	return true, by
 }

@@ -13,7 +13,6 @@ import (
 // list.
 func TestDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		random := rand.New(rand.NewPCG(1, 1))
 		start, flushed := time.Now(), 0
 		var mu sync.Mutex // the timer runs on goroutines of its own
 		q := &deadlines{after: func() { mu.Lock(); flushed++; mu.Unlock() }}
@@ -23,19 +22,7 @@ func TestDeadlines(t *testing.T) {
 		for i := range all {
 			all[i].expire = func() { mu.Lock(); got = append(got, time.Since(start)); mu.Unlock() }
 		}
-		for i := range all {
-			at := time.Duration(1+random.IntN(1000)) * time.Millisecond
-			q.set(&all[i], start.Add(at))
-			want[i] = at
-			if other := random.IntN(i + 1); random.IntN(3) == 0 {
-				q.cancel(&all[other])
-				delete(want, other)
-			}
-			if other := random.IntN(i + 1); random.IntN(3) == 0 {
-				q.set(&all[other], start.Add(at/2))
-				want[other] = at / 2
-			}
-		}
+		setAtRandom(q, all, start, want)
 		time.Sleep(2 * time.Second)
 		mu.Lock()
 		var times []time.Duration
@@ -67,6 +54,24 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
+// setAtRandom sets deadlines, changes and cancels some, and notes when they expire.
+func setAtRandom(q *deadlines, all []deadline, start time.Time, want map[int]time.Duration) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range all {
+		at := time.Duration(1+random.IntN(1000)) * time.Millisecond
+		q.set(&all[i], start.Add(at))
+		want[i] = at
+		if other := random.IntN(i + 1); random.IntN(3) == 0 {
+			q.cancel(&all[other])
+			delete(want, other)
+		}
+		if other := random.IntN(i + 1); random.IntN(3) == 0 {
+			q.set(&all[other], start.Add(at/2))
+			want[other] = at / 2
+		}
+	}
+}
+
 // TestDeadlinesLate: if this process was late, answers that have arrived meanwhile can be read
 // before a deadline expires. That happens once.
 func TestDeadlinesLate(t *testing.T) {
@@ -90,7 +95,7 @@ func TestDeadlinesLate(t *testing.T) {
 			q.run()
 		}
 		q.set(d, time.Now().Add(time.Second))
-		runLate(time.Second + late)
+		runLate(time.Second + overdue)
 		check(0)
 		time.Sleep(catchUp - 1)
 		check(0)
@@ -98,12 +103,12 @@ func TestDeadlinesLate(t *testing.T) {
 		check(1)
 
 		q.set(d, time.Now().Add(time.Second))
-		runLate(time.Second + late)
-		runLate(catchUp + late)
+		runLate(time.Second + overdue)
+		runLate(catchUp + overdue)
 		check(2)
 
 		q.set(d, time.Now().Add(time.Second))
-		runLate(time.Second + late - 1)
+		runLate(time.Second + overdue - 1)
 		check(3)
 	})
 }
@@ -120,7 +125,7 @@ func TestDeadlinesLateHold(t *testing.T) {
 		d, soon := &deadline{expire: note}, &deadline{expire: note}
 		q.set(d, time.Now().Add(time.Second))
 		q.timer.Stop()
-		time.Sleep(time.Second + late)
+		time.Sleep(time.Second + overdue)
 		late0 = time.Now()
 		q.run()
 		q.set(soon, time.Now().Add(time.Millisecond))

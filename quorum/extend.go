@@ -35,7 +35,9 @@ import (
 // shared.
 //
 // Only the secret of t decides. Safe for concurrent use.
-func (q *Quorum) Extend(ctx context.Context, keys []string, t Token, ttl time.Duration, share bool) (time.Duration, error) {
+func (q *Quorum) Extend(
+	ctx context.Context, keys []string, t Token, ttl time.Duration, share bool,
+) (time.Duration, error) {
 	return AwaitValidity(ctx, q.Flush, func(done func(time.Duration, error)) {
 		q.ExtendAsync(ctx, ExtendRequest{Key: keys[0], Keys: keys[1:], Token: t, TTL: ttl, Share: share}, done)
 	})
@@ -94,15 +96,16 @@ func (q *Quorum) ExtendAsync(ctx context.Context, r ExtendRequest, done func(tim
 
 // fadeAll makes the remains of a lost lock fade at all its keys.
 func (q *Quorum) fadeAll(r ExtendRequest) {
-	q.fade(q.tokenAt(r.Key, r.Token))
+	q.checks.fade(q.fleet.tokenAt(r.Key, r.Token))
 	for _, key := range r.Keys {
-		q.fade(q.tokenAt(key, r.Token))
+		q.checks.fade(q.fleet.tokenAt(key, r.Token))
 	}
 }
 
 // extension is one Extend under way.
 type extension struct {
 	*broadcast
+	q      *Quorum
 	clock  clock.Stopwatch // since step 1
 	done   func(time.Duration, error)
 	mode   Mode   // of the lock on the masters; Shared if any says so
@@ -110,20 +113,21 @@ type extension struct {
 	voters uint64 // kept: the masters that confirmed
 }
 
-// extend begins an Extend of one key, of kind Extend or Share. The masters have timeout at least, and
-// the validity counts from since.
+// extend begins an Extend of one key, of kind Extend or Share. The masters have timeout at least,
+// and the validity counts from since.
 func (q *Quorum) extend(kind wire.Kind, key string, t Token, ttl, timeout time.Duration, since clock.Stopwatch,
 	done func(time.Duration, error)) {
-	whole, err := q.wholeTTL(ttl)
+	whole, err := q.opts.wholeTTL(ttl)
 	if err != nil {
 		done(0, err)
 		return
 	}
-	q.enter()
-	e := &extension{done: done, clock: since}
-	waits := q.patienceFor(whole)
+	q.calls.enter()
+	e := &extension{q: q, done: done, clock: since}
+	waits := q.fleet.patienceFor(whole)
 	waits.least, waits.quiet, waits.most = max(waits.least, timeout), max(waits.quiet, timeout), max(waits.most, timeout)
-	e.broadcast = q.newBroadcast(wire.Op{Kind: kind, TokenAt: q.tokenAt(key, t), TTL: whole}, decideHeld, waits)
+	op := wire.Op{Kind: kind, TokenAt: q.fleet.tokenAt(key, t), TTL: whole}
+	e.broadcast = q.fleet.newBroadcast(op, decideHeld, waits)
 	e.op.Counter = wire.CounterOf(e.op.Key)
 	e.round.slots = true
 	e.decided, e.later = e.decide, e.refill
@@ -150,17 +154,17 @@ func (e *extension) decide(*broadcast) {
 	case lost:
 		err = ErrLost
 	default:
-		err = e.q.noQuorum(e.round.answers, time.Since(e.waits.begun))
+		err = e.fleet.noQuorum(e.round.answers, time.Since(e.waits.begun))
 		if slices.ContainsFunc(e.round.answers, func(a answer) bool { return a.wrongMode }) {
 			err = ErrWrongMode
 		}
 	}
 	e.mu.Unlock()
 	if err == ErrLost {
-		e.q.fade(e.op.TokenAt)
+		e.q.checks.fade(e.op.TokenAt)
 	}
 	e.done(left, err)
-	e.q.leave()
+	e.q.calls.leave()
 }
 
 // rememberLocked notes the fence, owner and mode that masters hold with the secret. It ignores
@@ -195,7 +199,7 @@ func (e *extension) refill(_ *broadcast, lane int) {
 // lock meanwhile.
 func (e *extension) refillLocked(lane int) {
 	if s := e.round.answers[lane].state; s != answerPending && s != answerYes {
-		e.q.lanes[lane].TopUp(master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Mode: e.mode,
+		e.fleet.lanes[lane].TopUp(master.TopUp{TokenAt: e.op.TokenAt, Fence: e.op.Fence, Owner: e.op.Owner, Mode: e.mode,
 			Slot: e.round.slot, Voters: e.voters, Voted: keptUntil(e.waits.begun, e.op.TTL),
 			TTL: e.op.TTL, Until: e.waits.begun.Add(e.op.TTL), Lacks: s == answerNo})
 	}

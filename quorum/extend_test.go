@@ -55,26 +55,32 @@ func TestExtend(t *testing.T) {
 				if err == nil && left != want || err != nil && left != 0 {
 					t.Errorf("validity %v, want %v", left, want)
 				}
-				// Masters that are back follow the verdict.
-				s.each(0, 5, func(m *fake.Master) { answering(m, "", ""); m.Resume(); m.Start() })
-				time.Sleep(3 * time.Second)
-				switch {
-				case errors.Is(err, ErrLost):
-					s.noKeys("after ErrLost")
-				case err == nil:
-					for i, m := range s.masters {
-						v, ok := at(m, "lock:job")
-						if life := v.End.Sub(start); !ok || v.Secret != lease.Token.Secret || v.Fence != 1 ||
-							life < 19*time.Second || life > 20*time.Second {
-							t.Errorf("master %d holds %+v, %v, for %v", i+1, v, ok, life)
-						}
-					}
-					mustRelease(t, q, "job", lease.Token)
-					synctest.Wait()
-					s.noKeys("after the release")
-				}
+				wantVerdictFollowed(t, s, q, lease, start, err)
 			})
 		})
+	}
+}
+
+// wantVerdictFollowed fails unless masters that are back follow the verdict of an extension of job
+// to 20s, which began at start.
+func wantVerdictFollowed(t *testing.T, s *sim, q *Quorum, lease Lease, start time.Time, verdict error) {
+	t.Helper()
+	s.each(0, 5, func(m *fake.Master) { answering(m, "", ""); m.Resume(); m.Start() })
+	time.Sleep(3 * time.Second)
+	switch {
+	case errors.Is(verdict, ErrLost):
+		s.noKeys("after ErrLost")
+	case verdict == nil:
+		for i, m := range s.masters {
+			v, ok := at(m, "lock:job")
+			if life := v.End.Sub(start); !ok || v.Secret != lease.Token.Secret || v.Fence != 1 ||
+				life < 19*time.Second || life > 20*time.Second {
+				t.Errorf("master %d holds %+v, %v, for %v", i+1, v, ok, life)
+			}
+		}
+		mustRelease(t, q, "job", lease.Token)
+		synctest.Wait()
+		s.noKeys("after the release")
 	}
 }
 
@@ -181,8 +187,8 @@ func TestExtendNeverLowers(t *testing.T) {
 	})
 }
 
-// Masters have until the deadline of a caller who can wait, and the time that they take is taken off
-// the validity.
+// Masters have until the deadline of a caller who can wait, and the time that they take is taken
+// off the validity.
 func TestExtendUntilDeadline(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -251,7 +257,7 @@ func (l leaving) Done() <-chan struct{} {
 
 // A master that missed the SET is still topped up for the extended time, and one that was away
 // with the key is raised.
-func TestExtendRaisesWhatIsOwed(t *testing.T) {
+func TestExtendRaisesPendingTopUp(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		away func(*fake.Master)
@@ -265,23 +271,14 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, s *sim) {
 				q := s.quorum()
 				m := s.masters[2]
-				if !c.late {
-					c.away(m)
-					synctest.Wait()
-				}
-				lease := mustAcquire(t, q, "job", 5*time.Second)
-				synctest.Wait()
-				if c.late {
-					c.away(m)
-					synctest.Wait()
-				}
+				lease := acquireBeside(t, q, func() { c.away(m) }, c.late)
 				start := time.Now()
 				if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, 30*time.Second, false); err != nil {
 					t.Fatal(err)
 				}
 				wait := time.Second
 				if !c.late {
-					wait = 8 * time.Second // the top-up for the first ttl is not owed any more
+					wait = 8 * time.Second // the top-up for the first ttl is not pending any more
 				}
 				time.Sleep(wait)
 				m.Start()
@@ -296,6 +293,22 @@ func TestExtendRaisesWhatIsOwed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// acquireBeside acquires job for 5s, and calls away before that, or after it if late is set.
+func acquireBeside(t *testing.T, q *Quorum, away func(), late bool) Lease {
+	t.Helper()
+	if !late {
+		away()
+		synctest.Wait()
+	}
+	lease := mustAcquire(t, q, "job", 5*time.Second)
+	synctest.Wait()
+	if late {
+		away()
+		synctest.Wait()
+	}
+	return lease
 }
 
 // A master that says only after the reply that it lost the key is filled too. A fill that lands
@@ -392,8 +405,8 @@ func TestExtendEnds(t *testing.T) {
 	})
 }
 
-// An extension of several keys lives as long as the key that was asked for first: the goroutine may
-// have been stopped before it asked for the next one.
+// An extension of several keys lives as long as the key that was asked for first: the goroutine
+// may have been stopped before it asked for the next one.
 func TestExtendCountsFromItsStart(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		q := s.quorum()

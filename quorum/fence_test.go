@@ -18,6 +18,7 @@ func TestFenceRises(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			for seed := range uint64(20) {
 				inBubble(t, n, func(t *testing.T, s *sim) {
+					t.Logf("seed %d", seed)
 					random := rand.New(rand.NewPCG(seed, 1))
 					for _, m := range s.masters {
 						setCounter(m, "lock:job", random.Uint64N(5))
@@ -25,26 +26,32 @@ func TestFenceRises(t *testing.T) {
 					q := s.quorum()
 					last := ""
 					for range 30 {
-						away := random.Perm(n)[:random.IntN(n/2+1)]
-						for _, i := range away {
-							s.masters[i].Pause()
-						}
-						lease := mustAcquire(t, q, "job", 10*time.Second)
-						if got := lease.Token.String(); got <= last {
-							t.Fatalf("seed %d: token %s after %s", seed, got[:16], last[:16])
-						} else {
-							last = got
-						}
-						mustRelease(t, q, "job", lease.Token)
-						for _, i := range away {
-							s.masters[i].Resume()
-						}
-						synctest.Wait()
+						last = tokenAfter(t, s, q, last, random.Perm(n)[:random.IntN(n/2+1)])
 					}
 				})
 			}
 		})
 	}
+}
+
+// tokenAfter acquires and releases job while some masters are paused. It returns the token, which
+// must follow last.
+func tokenAfter(t *testing.T, s *sim, q *Quorum, last string, paused []int) string {
+	t.Helper()
+	for _, i := range paused {
+		s.masters[i].Pause()
+	}
+	lease := mustAcquire(t, q, "job", 10*time.Second)
+	token := lease.Token.String()
+	if token <= last {
+		t.Fatalf("token %s after %s", token[:16], last[:16])
+	}
+	mustRelease(t, q, "job", lease.Token)
+	for _, i := range paused {
+		s.masters[i].Resume()
+	}
+	synctest.Wait()
+	return token
 }
 
 // Counters that agree need one round. Counters that differ need a second one, which raises the

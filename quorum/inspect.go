@@ -41,8 +41,10 @@ type Info struct {
 // Errors: ErrNoQuorum (as *NoQuorumError) if less than a majority answered, or if the silent
 // masters could make a majority for some token; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
+	q.calls.enter()
+	defer q.calls.leave()
 	begun := time.Now()
-	r, err := q.survey(ctx, wire.Inspect, key)
+	r, err := q.fleet.survey(ctx, wire.Inspect, key)
 	if err != nil {
 		return Info{}, err
 	}
@@ -56,7 +58,7 @@ func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 	info.Key = key
 	silent := len(values) - r.tally.answered()
 	if maj := majority(len(values)); info.Held == 0 && (silent > len(values)-maj || most+silent >= maj) {
-		return Info{}, q.noQuorum(r.answers, time.Since(begun))
+		return Info{}, q.fleet.noQuorum(r.answers, time.Since(begun))
 	}
 	return info, nil
 }
@@ -70,10 +72,12 @@ func (q *Quorum) Inspect(ctx context.Context, key string) (Info, error) {
 // Errors, if no lock was found: ErrNoQuorum (as *NoQuorumError) if less than a majority
 // answered; context.Cause(ctx). Safe for concurrent use.
 func (q *Quorum) ReleaseKey(ctx context.Context, key string) (bool, error) {
+	q.calls.enter()
+	defer q.calls.leave()
 	begun := time.Now()
-	r, err := q.survey(ctx, wire.Free, key)
+	r, err := q.fleet.survey(ctx, wire.Free, key)
 	if err == nil && r.tally.yes == 0 && r.verdict == noQuorum {
-		err = q.noQuorum(r.answers, time.Since(begun))
+		err = q.fleet.noQuorum(r.answers, time.Since(begun))
 	}
 	return r.tally.yes > 0, err
 }

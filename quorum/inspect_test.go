@@ -11,6 +11,12 @@ import (
 	"lockproxy/quorum/internal/fake"
 )
 
+// shorten makes the lock of job end 5s earlier.
+func shorten(m *fake.Master) {
+	v, _ := at(m, "lock:job")
+	m.Set(func() { m.SetEnd("lock:job", v.End.Add(-5*time.Second)) })
+}
+
 func TestInspect(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -33,18 +39,8 @@ func TestInspect(t *testing.T) {
 			0, 0, nil, 0},
 		{"errors", func(s *sim) { s.each(2, 5, func(m *fake.Master) { answering(m, "inspect", "-LOADING no\r\n") }) },
 			0, 0, ErrNoQuorum, 0},
-		{"shorter on two", func(s *sim) {
-			s.each(0, 2, func(m *fake.Master) {
-				v, _ := at(m, "lock:job")
-				m.Set(func() { m.SetEnd("lock:job", v.End.Add(-5*time.Second)) })
-			})
-		}, 5, 9 * time.Second, nil, 0},
-		{"shorter on three", func(s *sim) {
-			s.each(0, 3, func(m *fake.Master) {
-				v, _ := at(m, "lock:job")
-				m.Set(func() { m.SetEnd("lock:job", v.End.Add(-5*time.Second)) })
-			})
-		}, 5, 4 * time.Second, nil, 0},
+		{"shorter on two", func(s *sim) { s.each(0, 2, shorten) }, 5, 9 * time.Second, nil, 0},
+		{"shorter on three", func(s *sim) { s.each(0, 3, shorten) }, 5, 4 * time.Second, nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, s *sim) {

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 // operations bypass the intake, so they go before every LOCK that waits; and if they fill the
 // lanes of a majority, no LOCK starts.
 type intake struct {
-	q *Quorum
+	fleet *fleet
 
 	mu       sync.Mutex
 	window   window
@@ -26,6 +25,12 @@ type intake struct {
 	starting bool     // start runs
 	draining bool     // no acquisition waits any more
 	look     deadline // when to look again whether lanes have room
+}
+
+// init prepares the zero value for the lanes of f.
+func (n *intake) init(f *fleet) {
+	n.fleet, n.window, n.look.expire = f, window{size: minWindow}, n.start
+	n.setRoomLocked()
 }
 
 // enter reports whether a may ask the masters now. Otherwise a waits until it gets an eventPlace;
@@ -43,7 +48,7 @@ func (n *intake) enter(a *acquisition, again bool) (starts, ends bool) {
 	}
 	n.linkLocked(a, again)
 	if !again && a.patience > 0 {
-		n.q.deadlines.set(&a.waits, time.Now().Add(a.patience))
+		n.fleet.deadlines.set(&a.waits, time.Now().Add(a.patience))
 	}
 	return false, false
 }
@@ -75,7 +80,7 @@ func (n *intake) leave(ended *attempt) {
 		n.window.ended(ended.clock.Begun(), ended.took, n.waiting > 0)
 	n.mu.Unlock()
 	if round {
-		target := windowTarget(n.q.distance())
+		target := windowTarget(n.fleet.distance())
 		n.mu.Lock()
 		if n.window.n > 0 {
 			n.window.next(time.Now(), target)
@@ -131,26 +136,26 @@ func (n *intake) mayStartLocked() bool {
 		return false
 	}
 	vote, full := 0, 0
-	for _, l := range n.q.lanes {
-		waiting, votes := l.Unanswered()
-		if votes {
+	for _, l := range n.fleet.lanes {
+		waiting, voting := l.Unanswered()
+		if voting {
 			vote++
 			if waiting >= roomOf*n.window.size {
 				full++
 			}
 		}
 	}
-	maj := majority(len(n.q.lanes))
+	maj := majority(len(n.fleet.lanes))
 	if full == 0 || vote < maj || vote-full >= maj { // too few votes: the attempt says why
 		return true
 	}
-	n.q.deadlines.within(&n.look, time.Now().Add(lookAfter))
+	n.fleet.deadlines.within(&n.look, time.Now().Add(lookAfter))
 	return false
 }
 
 // setRoomLocked sets how many requests may wait on a lane.
 func (n *intake) setRoomLocked() {
-	for _, l := range n.q.lanes {
+	for _, l := range n.fleet.lanes {
 		l.SetRoom(mostOf * n.window.size)
 	}
 }
@@ -195,7 +200,7 @@ func (n *intake) unlinkLocked(a *acquisition) {
 	}
 	a.older, a.newer, a.linked = nil, nil, false
 	n.waiting--
-	n.q.deadlines.cancel(&a.waits)
+	n.fleet.deadlines.cancel(&a.waits)
 }
 
 // manyAttempts is how many LOCKs under way count as load.
@@ -215,22 +220,9 @@ func (n *intake) overloaded() bool {
 	return n.waiting > 0
 }
 
-// distance is the round trip to the farthest master of the nearest majority, without load.
-func (q *Quorum) distance() time.Duration {
-	all := make([]time.Duration, len(q.lanes))
-	for i, l := range q.lanes {
-		all[i], _ = l.RTT()
-	}
-	slices.Sort(all)
-	return all[majority(len(all))-1]
-}
-
-// Load returns how busy the masters and this process are.
-func (q *Quorum) Load() stat.Load {
-	n := &q.intake
+// snapshot returns the load for operators, without that of this process.
+func (n *intake) snapshot() stat.Load {
 	n.mu.Lock()
-	l := stat.Load{Waiting: n.waiting, Running: n.running, Window: n.window.size, TimedOut: n.timedOut}
-	n.mu.Unlock()
-	l.LateBy, l.LateAt = q.lateness.last()
-	return l
+	defer n.mu.Unlock()
+	return stat.Load{Waiting: n.waiting, Running: n.running, Window: n.window.size, TimedOut: n.timedOut}
 }

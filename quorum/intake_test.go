@@ -97,7 +97,7 @@ func TestIntakeOrder(t *testing.T) {
 			want = append(want, "lock:"+key)
 		}
 		wantLoad(t, q, minWindow, 2*minWindow)
-		for i, l := range q.lanes {
+		for i, l := range q.fleet.lanes {
 			if n, _ := l.Unanswered(); n > minWindow+10 { // a probe may wait there too
 				t.Errorf("%d requests wait on lane %d, want those of the window", n, i)
 			}
@@ -338,8 +338,8 @@ func TestIntakeHoldersFirst(t *testing.T) {
 				q := s.quorum(unhurried)
 				s.each(0, 3, (*fake.Master).Pause)
 				for i := range roomOf * minWindow {
-					for _, l := range q.lanes[:c.full] {
-						_ = l.Ask(wire.Op{Kind: wire.Check, TokenAt: q.tokenAt(fmt.Sprint(i), Token{})}, nil)
+					for _, l := range q.fleet.lanes[:c.full] {
+						_ = l.Ask(wire.Op{Kind: wire.Check, TokenAt: q.fleet.tokenAt(fmt.Sprint(i), Token{})}, nil)
 					}
 				}
 				var got results

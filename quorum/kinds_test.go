@@ -69,8 +69,8 @@ func TestLimitedLocks(t *testing.T) {
 	})
 }
 
-// Masters disagree about which slots are taken, and one slot is free on all: a client gets it, though
-// the masters do not grant it unless they are asked for it.
+// Masters disagree about which slots are taken, and one slot is free on all: a client gets it,
+// though the masters do not grant it unless they are asked for it.
 func TestLimitedLockFindsTheCommonSlot(t *testing.T) {
 	var addrs []string
 	for _, free := range []int{6, 6, 2, 2, 3} { // beside slot 6 of 7
@@ -107,42 +107,49 @@ func TestLimitedLockFindsTheCommonSlot(t *testing.T) {
 // Many fight for few slots, and never more of them win.
 func TestLimitedLocksFoughtOver(t *testing.T) {
 	onServers(t, func(t *testing.T, q *Quorum) {
-		var mu sync.Mutex
-		holds, most, granted := map[int]int{}, 0, 0
+		var pool pool
 		var wg sync.WaitGroup
 		for range 16 {
 			wg.Go(func() {
 				for range 20 {
-					lease, err := q.Acquire(t.Context(),
-						Request{Key: "pool", Mode: Limited, Limit: 4, TTL: time.Minute})
-					if err != nil {
-						continue
-					}
-					mu.Lock()
-					granted++
-					holds[lease.Slot]++
-					if holds[lease.Slot] > 1 {
-						t.Errorf("slot %d is held twice", lease.Slot)
-					}
-					total := 0
-					for _, n := range holds {
-						total += n
-					}
-					most = max(most, total)
-					holds[lease.Slot]--
-					mu.Unlock()
-					if held, err := q.Release(t.Context(), []string{"pool"}, lease.Token, 0); !held || err != nil {
-						t.Errorf("release: %v, %v", held, err)
-					}
+					pool.contend(t, q)
 				}
 			})
 		}
 		wg.Wait()
 		waitDrained(t, []*Quorum{q})
-		if info, err := q.Inspect(t.Context(), "pool"); info.Held != 0 || err != nil || granted < 20 {
-			t.Errorf("left %+v, %v; %d granted", info, err, granted)
+		if info, err := q.Inspect(t.Context(), "pool"); info.Held != 0 || err != nil || pool.granted < 20 {
+			t.Errorf("left %+v, %v; %d granted", info, err, pool.granted)
 		}
 	})
+}
+
+// pool counts who is in which slot of a lock.
+type pool struct {
+	mu      sync.Mutex
+	holds   [4]int // by slot
+	granted int
+}
+
+// contend acquires a slot and, if it gets one, fails if another client is there, and releases it.
+func (p *pool) contend(t *testing.T, q *Quorum) {
+	lease, err := q.Acquire(t.Context(), Request{Key: "pool", Mode: Limited, Limit: len(p.holds), TTL: time.Minute})
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	p.granted++
+	p.holds[lease.Slot]++
+	if p.holds[lease.Slot] > 1 {
+		t.Errorf("slot %d is held twice", lease.Slot)
+	}
+	p.mu.Unlock()
+	p.mu.Lock()
+	p.holds[lease.Slot]--
+	p.mu.Unlock()
+	if held, err := q.Release(t.Context(), []string{"pool"}, lease.Token, 0); !held || err != nil {
+		t.Errorf("release: %v, %v", held, err)
+	}
 }
 
 // Several keys are held all or none.

@@ -11,9 +11,9 @@ import (
 // guarded switches the restart guard on.
 func guarded(o *Options) { o.Guard = GuardOn }
 
-// A voter's clock is 0.9 % fast, so its key expires shortly before the ttl ends by the proxy's clock.
-// Meanwhile another proxy has extended the lock on the other two masters. The lock is still held,
-// although a voter lacks the token before the end of the ttl.
+// A voter's clock is 0.9 % fast, so its key expires shortly before the ttl ends by the proxy's
+// clock. Meanwhile another proxy has extended the lock on the other two masters. The lock is
+// still held, although a voter lacks the token before the end of the ttl.
 func TestCheckAtEndOfTTL(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *sim) {
 		var never atomic.Bool
@@ -63,16 +63,22 @@ func TestCheckAsksFewMasters(t *testing.T) {
 					mustRelease(t, other, "job", lease.Token)
 				}
 				time.Sleep(checkAfter + time.Second)
-				for i, m := range s.masters {
-					if n := m.Ran("check"); n != c.checks[i] {
-						t.Errorf("%d checks on master %d, want %d", n, i+1, c.checks[i])
-					}
-					if n := m.Ran("fade"); n != 0 {
-						t.Errorf("%d fades on master %d, want none", n, i+1)
-					}
-				}
+				s.wantChecks(t, c.checks)
 			})
 		})
+	}
+}
+
+// wantChecks fails unless masters were asked so many checks, and no fade.
+func (s *sim) wantChecks(t *testing.T, checks [5]int) {
+	t.Helper()
+	for i, m := range s.masters {
+		if n := m.Ran("check"); n != checks[i] {
+			t.Errorf("%d checks on master %d, want %d", n, i+1, checks[i])
+		}
+		if n := m.Ran("fade"); n != 0 {
+			t.Errorf("%d fades on master %d, want none", n, i+1)
+		}
 	}
 }
 
@@ -103,7 +109,7 @@ func TestJudges(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		n      int
-		guard  Guard
+		guard  GuardMode
 		voters uint64
 		voted  time.Duration // from now on
 		want   uint64

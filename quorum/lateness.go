@@ -11,7 +11,8 @@ import (
 
 // lateness is how late this process was, for want of processor time or as it was stopped.
 type lateness struct {
-	log *zap.Logger
+	log   *zap.Logger
+	pulse deadline // shows lateness while no other deadline is due
 
 	mu      sync.Mutex
 	peak    clock.Peak
@@ -28,6 +29,12 @@ const minLateness = 50 * time.Millisecond
 
 // pulseEvery is the time between two looks at the clock without other deadlines.
 const pulseEvery = time.Second
+
+// observe keeps a deadline in the queue, so that its timer runs at least once a pulse.
+func (l *lateness) observe(q *deadlines) {
+	l.pulse.expire = func() { q.set(&l.pulse, time.Now().Add(pulseEvery)) }
+	l.pulse.expire()
+}
 
 // note takes how late a timer was. It logs that once in ten seconds, and sooner if it is twice as
 // much.

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestLatenessLogged: a proxy that is late all the time fills no log, and a long stop is not hidden
-// by a short one just before.
+// TestLatenessLogged: a proxy that is late all the time fills no log, and a long stop is not
+// hidden by a short one just before.
 func TestLatenessLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)

@@ -13,7 +13,7 @@ import (
 // membership decides which masters vote. It passes observations to package admission, and carries
 // out its actions through the lanes. It has no goroutine: lanes and one deadline call it.
 type membership struct {
-	q *Quorum
+	fleet *fleet
 
 	mu     sync.Mutex // taken before the mutex of a lane; held until a decision is carried out
 	rules  *admission.Guard
@@ -23,17 +23,17 @@ type membership struct {
 	then   []func()      // called without mu: callbacks of requests that could not be sent
 }
 
-func newMembership(q *Quorum) *membership {
-	o := &q.opts
+func newMembership(f *fleet, floor *admission.Floor) *membership {
+	o := f.opts
 	opts := admission.Options{
 		KeyPrefix: o.KeyPrefix, MaxTTL: o.MaxTTL, Fencing: o.Fencing, Mode: o.Guard, AllowEviction: o.AllowEviction,
-		Nonce: o.Dice.Nonce, Floor: q.floor,
+		Nonce: o.Dice.Nonce, Floor: floor,
 	}
 	for i := range o.Masters {
 		opts.IDs = append(opts.IDs, o.Masters[i].IDOf())
 		opts.Names = append(opts.Names, o.Masters[i].NameOf())
 	}
-	m := &membership{q: q, rules: admission.New(opts), asleep: clock.Suspended()}
+	m := &membership{fleet: f, rules: admission.New(opts), asleep: clock.Suspended()}
 	m.next.expire = func() { m.update(func() {}) }
 	return m
 }
@@ -50,9 +50,9 @@ func (m *membership) update(change func()) {
 	actions, next := m.rules.Evaluate(time.Now())
 	m.applyLocked(actions)
 	if next.IsZero() {
-		m.q.deadlines.cancel(&m.next)
+		m.fleet.deadlines.cancel(&m.next)
 	} else {
-		m.q.deadlines.set(&m.next, next)
+		m.fleet.deadlines.set(&m.next, next)
 	}
 	then := m.then
 	m.then = nil
@@ -70,7 +70,7 @@ func (m *membership) applyLocked(actions []admission.Action) {
 }
 
 func (m *membership) applyOneLocked(a *admission.Action) {
-	l := m.q.lanes[a.Master]
+	l := m.fleet.lanes[a.Master]
 	switch a.Kind {
 	case admission.ActVote:
 		l.Admit(a.Conn, a.Record, a.Until)
@@ -92,13 +92,13 @@ func (m *membership) applyOneLocked(a *admission.Action) {
 	case admission.ActForgive:
 		l.Forgive()
 	case admission.ActAlarm:
-		m.q.log.Error(a.Alarm)
+		m.fleet.log.Error(a.Alarm)
 	}
 }
 
 // sendLocked runs a script about the state of a master. done is called later, without mu.
 func (m *membership) sendLocked(l *master.Lane, s *wire.Script, done func(*wire.Reply, error), args ...string) {
-	if err := l.Send(s.Eval(m.q.enc.StateKey, args...), done); err != nil {
+	if err := l.Send(s.Eval(m.fleet.enc.StateKey, args...), done); err != nil {
 		m.then = append(m.then, func() { done(nil, err) })
 	}
 }
@@ -109,7 +109,7 @@ func (m *membership) changed(l *master.Lane, a *admission.Action, r *wire.Reply,
 		actions, warning := m.rules.Changed(a, err == nil && r.Is(1), err)
 		m.applyLocked(actions)
 		if warning != "" && warning != m.warned { // once for several masters in a row
-			m.q.log.Warn(warning)
+			m.fleet.log.Warn(warning)
 		}
 		m.warned = warning
 	})

@@ -61,7 +61,7 @@ type Options struct {
 	Fencing bool
 
 	// Guard is the treatment of a master that may have lost its memory.
-	Guard Guard
+	Guard GuardMode
 
 	// AllowEviction lets masters vote that may evict keys to save memory.
 	AllowEviction bool
@@ -79,10 +79,10 @@ type Options struct {
 	Dice *dice.Dice
 }
 
-// Guard is the treatment of a master that may have lost its memory: one that restarted, was
+// GuardMode is the treatment of a master that may have lost its memory: one that restarted, was
 // flushed, stepped its clock or went back to an older state. Either all proxies of a deployment
 // use GuardOff, or none.
-type Guard = admission.Mode
+type GuardMode = admission.GuardMode
 
 // The modes of the restart guard.
 const (

@@ -28,8 +28,8 @@ const (
 )
 
 // patienceFor returns the patience of a round about a lock of that ttl, which begins now.
-func (q *Quorum) patienceFor(ttl time.Duration) patience {
-	timeout := q.opts.MasterTimeout
+func (f *fleet) patienceFor(ttl time.Duration) patience {
+	timeout := f.opts.MasterTimeout
 	return patience{begun: time.Now(), least: timeout, quiet: max(timeout, min(quietFactor*timeout, quietMost)),
 		most: attemptTime(ttl)}
 }
@@ -49,18 +49,18 @@ func (p *patience) first() time.Time { return p.begun.Add(min(p.least, p.most)) 
 // them may not either; zero if there are none. Up to p.quiet a master has twice its longest round
 // trip and lateFactor times the lateness of this process; and all of p.quiet under load, while
 // less than a majority has answered.
-func (q *Quorum) silent(r *round, p *patience) (set uint64, next time.Time) {
+func (f *fleet) silent(r *round, p *patience) (set uint64, next time.Time) {
 	pending := r.pending()
 	now := time.Now()
 	next = p.begun.Add(p.most)
 	if !now.Before(next) {
 		return pending, time.Time{}
 	}
-	allowed := max(p.least, lateFactor*q.lateness.recent(now))
-	if r.tally.answered() < majority(len(r.answers)) && q.intake.load() >= manyAttempts {
+	allowed := max(p.least, lateFactor*f.lateness.recent(now))
+	if r.tally.answered() < majority(len(r.answers)) && f.load() >= manyAttempts {
 		allowed = p.quiet
 	}
-	for i, l := range q.lanes {
+	for i, l := range f.lanes {
 		if pending&(1<<i) == 0 {
 			continue
 		}

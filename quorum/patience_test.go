@@ -24,8 +24,8 @@ func busy(s *sim, q *Quorum, packets int) {
 // gatherFor is a little longer than what lanes gather for a packet.
 const gatherFor = 1100 * time.Microsecond
 
-// A master that makes progress is not silent, however long it takes to come to a request: an attempt
-// waits for it a quarter of the ttl, and a second at most.
+// A master that makes progress is not silent, however long it takes to come to a request: an
+// attempt waits for it a quarter of the ttl, and a second at most.
 func TestProgressIsNoSilence(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -53,8 +53,8 @@ func TestProgressIsNoSilence(t *testing.T) {
 	}
 }
 
-// Silent masters no longer count after the longest of: master-timeout, 250 ms under load, twice the
-// longest recent round trip up to that, ten times the recent lateness of this process.
+// Silent masters no longer count after the longest of: master-timeout, 250 ms under load, twice
+// the longest recent round trip up to that, ten times the recent lateness of this process.
 func TestSilence(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -72,10 +72,10 @@ func TestSilence(t *testing.T) {
 			slowOnce(s, q, 80*time.Millisecond)
 			time.Sleep(4 * time.Second)
 		}, 50 * time.Millisecond},
-		{"late", func(_ *sim, q *Quorum) { q.lateness.note(8 * time.Millisecond) }, 80 * time.Millisecond},
-		{"late for long", func(_ *sim, q *Quorum) { q.lateness.note(80 * time.Millisecond) }, 250 * time.Millisecond},
+		{"late", func(_ *sim, q *Quorum) { q.fleet.lateness.note(8 * time.Millisecond) }, 80 * time.Millisecond},
+		{"late for long", func(_ *sim, q *Quorum) { q.fleet.lateness.note(80 * time.Millisecond) }, 250 * time.Millisecond},
 		{"late long ago", func(_ *sim, q *Quorum) {
-			q.lateness.note(8 * time.Millisecond)
+			q.fleet.lateness.note(8 * time.Millisecond)
 			time.Sleep(4 * time.Second)
 		}, 50 * time.Millisecond},
 	} {

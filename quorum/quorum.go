@@ -20,13 +20,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
 	"lockproxy/quorum/internal/admission"
-	"lockproxy/quorum/internal/master"
 	"lockproxy/quorum/internal/notify"
 	"lockproxy/quorum/internal/wire"
 	"lockproxy/stat"
@@ -34,36 +31,21 @@ import (
 
 // Quorum holds locks on a majority of the masters. All methods are safe for concurrent use.
 type Quorum struct {
-	opts      Options
-	log       *zap.Logger
-	enc       wire.Encoder
-	lanes     []*master.Lane
-	members   *membership
-	floor     *admission.Floor
-	deadlines deadlines
-	intake    intake
-	lateness  lateness
-	pulse     deadline // shows the lateness of this process while no other deadline is due
-	gather    deadline // a Flush follows, for requests that wait for other answers of their lane
-	checks    checks
-	releases  *notify.Subscriptions
-	changes   *notify.Subscriptions // other connections: the user may lack the right
+	opts     Options
+	log      *zap.Logger
+	fleet    *fleet
+	members  *membership
+	floor    *admission.Floor
+	calls    calls
+	intake   intake
+	checks   checks
+	releases *notify.Subscriptions
+	changes  *notify.Subscriptions // other connections: the user may lack the right
+	scans    chan struct{}         // holds a value for each Scan that runs
 
-	scans    chan struct{} // holds a value for each Scan that runs
-	closing  atomic.Bool
-	calls    atomic.Int64  // that are running
-	quiet    chan struct{} // holds a value when Close should look again
-	cancel   context.CancelFunc
-	stopped  chan struct{}  // closed by cancel
-	wg       sync.WaitGroup // supervisors of the lanes; Close waits
 	closed   sync.Once
 	closeErr error // the result of Close, set once
-
-	mu     sync.Mutex
-	claims []string // run_id by lane, empty if the lane is not connected
 }
-
-var _ master.Host = (*Quorum)(nil)
 
 // New checks o and starts a lane to every master. It returns at once, without having reached any;
 // WaitReady waits. The error lists all faults of o. The caller of New calls Close.
@@ -72,76 +54,39 @@ func New(o Options) (*Quorum, error) {
 		return nil, fmt.Errorf("quorum options: %w", err)
 	}
 	q := &Quorum{
-		opts:    o,
-		log:     o.Log,
-		enc:     wire.Encoder{StateKey: ReservedPrefix + "state:" + o.KeyPrefix, Fencing: o.Fencing},
-		floor:   new(admission.Floor),
-		quiet:   make(chan struct{}, 1),
-		stopped: make(chan struct{}),
-		claims:  make([]string, len(o.Masters)),
-		scans:   make(chan struct{}, MaxScans),
+		opts:  o,
+		log:   o.Log,
+		floor: new(admission.Floor),
+		calls: newCalls(),
+		scans: make(chan struct{}, MaxScans),
 	}
 	q.opts.MasterTimeout = max(o.MasterTimeout, minAttempt)
 	q.opts.QueueTimeout = cmp.Or(o.QueueTimeout, defaultQueueTimeout)
 	if q.log == nil {
 		q.log = zap.NewNop()
 	}
-	q.lateness.log = q.log
-	q.deadlines.after, q.deadlines.wasLate = q.Flush, q.lateness.note
-	q.gather.expire = func() {}
-	q.intake.q, q.intake.window, q.intake.look.expire = q, window{size: minWindow}, q.intake.start
-	q.pulse.expire = func() { q.deadlines.set(&q.pulse, time.Now().Add(pulseEvery)) }
-	q.checks.q, q.checks.waits = q, make(map[wire.TokenAt]*check)
 	if n := len(o.Masters); n%2 == 0 {
 		q.log.Warn("an even number of masters tolerates no more failures than one less", zap.Int("masters", n))
 	}
-	q.members = newMembership(q)
-	ctx, cancel := context.WithCancel(context.Background())
-	q.cancel = func() { cancel(); close(q.stopped) }
-	q.openLanes()
-	q.intake.setRoomLocked()
-	for _, l := range q.lanes {
-		q.wg.Go(func() { l.Run(ctx) })
-	}
-	q.releases, q.changes = q.newSubscriptions(wire.ReleasedPrefix), q.newSubscriptions(wire.Changed)
-	q.pulse.expire()
+	q.fleet = newFleet(&q.opts, q.log, newHost(q), q.intake.load)
+	q.intake.init(q.fleet)
+	q.checks.fleet, q.checks.waits = q.fleet, make(map[wire.TokenAt]*check)
+	q.members = newMembership(q.fleet, q.floor)
+	q.fleet.start()
+	q.releases = newSubscriptions(q.fleet, wire.ReleasedPrefix)
+	q.changes = newSubscriptions(q.fleet, wire.Changed)
 	return q, nil
-}
-
-func (q *Quorum) openLanes() {
-	o, start := &q.opts, time.Now()
-	names := make([]string, len(o.Masters))
-	for i := range o.Masters {
-		names[i] = o.Masters[i].NameOf()
-	}
-	for i := range o.Masters {
-		q.lanes = append(q.lanes, master.New(master.Config{
-			Index: i, Options: &o.Masters[i], Names: names, Encoder: &q.enc, KeyPrefix: o.KeyPrefix, MaxTTL: o.MaxTTL,
-			Unguarded: o.Guard == GuardOff, Host: q, Log: q.log, Dice: o.Dice, Start: start, Adopt: o.Adopt,
-		}))
-	}
 }
 
 // WaitReady returns nil when every master has been evaluated: it votes, is in quarantine or has
 // been refused, or could once not be reached; and the cause of ctx's end if that comes first.
 // Masters shows which vote.
-func (q *Quorum) WaitReady(ctx context.Context) error {
-	for _, l := range q.lanes {
-		select {
-		case <-l.Ready():
-		case <-q.stopped:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
+func (q *Quorum) WaitReady(ctx context.Context) error { return q.fleet.ready(ctx) }
 
 // Masters returns the status of the masters, in the order of Options.Masters.
 func (q *Quorum) Masters() []stat.Master {
-	all := make([]stat.Master, len(q.lanes))
-	for i, l := range q.lanes {
+	all := make([]stat.Master, len(q.fleet.lanes))
+	for i, l := range q.fleet.lanes {
 		all[i] = l.Status()
 	}
 	return all
@@ -149,17 +94,7 @@ func (q *Quorum) Masters() []stat.Master {
 
 // Flush writes the requests that Async methods have queued. It does not block. An event loop
 // calls it at the end of an iteration; the other methods flush by themselves.
-func (q *Quorum) Flush() {
-	again := time.Duration(0)
-	for _, l := range q.lanes {
-		if left := l.Flush(); left > 0 && (again == 0 || left < again) {
-			again = left
-		}
-	}
-	if again > 0 {
-		q.deadlines.within(&q.gather, time.Now().Add(again))
-	}
-}
+func (q *Quorum) Flush() { q.fleet.flush() }
 
 // Drain ends all acquires that wait until they can be sent, and all that would have to wait later,
 // with ErrEnding.
@@ -171,104 +106,23 @@ func (q *Quorum) Drain() { q.intake.drain() }
 // Later calls return the same.
 func (q *Quorum) Close(ctx context.Context) error {
 	q.closed.Do(func() {
-		q.closing.Store(true)
-		for _, l := range q.lanes {
-			l.BeginClose()
-		}
-		left := q.waitIdle(ctx)
-		q.cancel()
+		q.calls.closing.Store(true)
+		q.fleet.refuseWork()
+		pending := q.calls.drain(ctx, q.fleet.pendingReleases)
+		q.fleet.stop()
 		q.releases.Close()
 		q.changes.Close()
-		q.wg.Wait()
-		q.deadlines.close()
-		if left > 0 {
-			q.closeErr = fmt.Errorf("close: %d releases not answered: %w", left, context.Cause(ctx))
+		q.fleet.wait()
+		if pending > 0 {
+			q.closeErr = fmt.Errorf("close: %d releases not answered: %w", pending, context.Cause(ctx))
 		}
 	})
 	return q.closeErr
 }
 
-// waitIdle waits until no call runs and all releases are answered. If ctx ends first it returns
-// how many are not.
-func (q *Quorum) waitIdle(ctx context.Context) int {
-	for {
-		running, left := q.calls.Load(), 0 // in this order: a call may end with a release
-		for _, l := range q.lanes {
-			left += l.Unsettled()
-		}
-		if left == 0 && running == 0 {
-			return 0
-		}
-		select {
-		case <-q.quiet:
-		case <-ctx.Done():
-			return left
-		}
-	}
+// Load returns how busy the masters and this process are.
+func (q *Quorum) Load() stat.Load {
+	l := q.intake.snapshot()
+	l.LateBy, l.LateAt = q.fleet.lateness.last()
+	return l
 }
-
-// enter and leave surround every call, so that Close can wait for it.
-func (q *Quorum) enter() { q.calls.Add(1) }
-
-func (q *Quorum) leave() {
-	if q.calls.Add(-1) == 0 && q.closing.Load() {
-		q.Settled()
-	}
-}
-
-// EndTurn implements master.Host.
-func (q *Quorum) EndTurn() { q.Flush() }
-
-// Settled implements master.Host.
-func (q *Quorum) Settled() {
-	select {
-	case q.quiet <- struct{}{}:
-	default:
-	}
-}
-
-// Claim implements master.Host.
-func (q *Quorum) Claim(runID string, lane int) (other int, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, id := range q.claims {
-		if id == runID && i != lane {
-			return i, false
-		}
-	}
-	q.claims[lane] = runID
-	return lane, true
-}
-
-// Ponged implements master.Host. Under overload a PING waits in queues, and its round trip says
-// little about the master.
-func (q *Quorum) Ponged(lane int, rtt time.Duration) {
-	if rtt > q.opts.MasterTimeout && q.lateness.during(rtt) == 0 && !q.intake.overloaded() {
-		q.lanes[lane].Late(rtt, false)
-	}
-}
-
-// Unclaim implements master.Host.
-func (q *Quorum) Unclaim(lane int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.claims[lane] = ""
-}
-
-// Observed implements master.Host.
-func (q *Quorum) Observed(lane int, o admission.Observation) {
-	q.members.update(func() { q.members.rules.Observe(lane, o) })
-}
-
-// Lost implements master.Host.
-func (q *Quorum) Lost(lane int, writes uint64) {
-	q.members.update(func() { q.members.rules.Lost(lane, writes) })
-}
-
-// Landed implements master.Host.
-func (q *Quorum) Landed(lane int, t wire.TokenAt, voters uint64, voted time.Time) {
-	q.checks.add(lane, t, voters, voted)
-}
-
-// ReleasedLate implements master.Host.
-func (q *Quorum) ReleasedLate(t wire.TokenAt, missing uint64) { q.releaseAt(t, missing) }

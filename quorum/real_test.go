@@ -34,49 +34,73 @@ func TestOnMiniredis(t *testing.T) {
 	mustRelease(t, q, "job", lease.Token)
 }
 
+// place is something that only the holder of a lock may use.
+type place struct {
+	mu     sync.Mutex // never contended if the lock works
+	holder string
+	last   string
+	grants int
+}
+
+// use fails if another client is there, or if the token is not greater than the last one.
+func (p *place) use(t *testing.T, key string, token Token) {
+	p.mu.Lock()
+	if p.holder != "" {
+		t.Errorf("%s is held twice", key)
+	}
+	if text := token.String(); text <= p.last {
+		t.Errorf("%s: token %s after %s", key, text[:16], p.last[:16])
+	}
+	p.holder, p.last = token.Secret, token.String()
+	p.grants++
+	p.mu.Unlock()
+	p.mu.Lock()
+	p.holder = ""
+	p.mu.Unlock()
+}
+
+// contend acquires key through one proxy and, if it gets it, uses p and releases through the
+// other.
+func contend(t *testing.T, acquires, releases *Quorum, key string, p *place) {
+	lease, err := acquires.Acquire(t.Context(), Request{Key: key, TTL: 20 * time.Second})
+	if err != nil {
+		if !errors.Is(err, ErrHeld) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrFence) {
+			t.Error(err)
+		}
+		return
+	}
+	p.use(t, key, lease.Token)
+	if _, err := releases.Release(t.Context(), []string{key}, lease.Token, 0); err != nil && !errors.Is(err, ErrNoQuorum) {
+		t.Error(err)
+	}
+}
+
+// wantNoneForever fails if a key on the server has no expiry, or does not expire.
+func wantNoneForever(t *testing.T, s *redisServer) {
+	t.Helper()
+	for _, key := range s.Keys(t.Context(), "*").Val() {
+		if key != testState && s.PTTL(t.Context(), key).Val() == -1 {
+			t.Errorf("%s never expires", key)
+		}
+	}
+	if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
+		t.Errorf("%d strays", strays(t, s))
+	}
+}
+
 // Many clients on a few keys: a key never has two holders, its tokens rise, and no key is left:
 // B16.
 func TestContention(t *testing.T) {
 	servers, addrs := startMasters(t, 5)
 	proxies := []*Quorum{dialQuorum(t, addrs), dialQuorum(t, addrs)}
-	type place struct {
-		mu     sync.Mutex // never contended if the lock works
-		holder string
-		last   string
-		grants int
-	}
 	places := make([]place, 4)
 	var wg sync.WaitGroup
 	end := time.Now().Add(1500 * time.Millisecond)
 	for g := range 16 {
 		wg.Go(func() {
-			for i := 0; time.Now().Before(end); i++ {
-				q, n := proxies[(g+i)%2], (g+i)%len(places)
-				key, p := fmt.Sprint("job", n), &places[n]
-				lease, err := q.Acquire(t.Context(), Request{Key: key, TTL: 20 * time.Second})
-				if err != nil {
-					if !errors.Is(err, ErrHeld) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrFence) {
-						t.Error(err)
-					}
-					continue
-				}
-				p.mu.Lock()
-				if p.holder != "" {
-					t.Errorf("%s is held twice", key)
-				}
-				if token := lease.Token.String(); token <= p.last {
-					t.Errorf("%s: token %s after %s", key, token[:16], p.last[:16])
-				}
-				p.holder, p.last = lease.Token.Secret, lease.Token.String()
-				p.grants++
-				p.mu.Unlock()
-				p.mu.Lock()
-				p.holder = ""
-				p.mu.Unlock()
-				if _, err := proxies[(g+i+1)%2].Release(t.Context(), []string{key}, lease.Token, 0); err != nil &&
-					!errors.Is(err, ErrNoQuorum) {
-					t.Error(err)
-				}
+			for i := g; time.Now().Before(end); i++ {
+				n := i % len(places)
+				contend(t, proxies[i%2], proxies[(i+1)%2], fmt.Sprint("job", n), &places[n])
 			}
 		})
 	}
@@ -90,14 +114,7 @@ func TestContention(t *testing.T) {
 		t.Errorf("only %d grants", grants)
 	}
 	for _, s := range servers {
-		for _, key := range s.Keys(t.Context(), "*").Val() {
-			if key != testState && s.PTTL(t.Context(), key).Val() == -1 {
-				t.Errorf("%s never expires", key)
-			}
-		}
-		if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
-			t.Errorf("%d strays", strays(t, s))
-		}
+		wantNoneForever(t, s)
 	}
 }
 
@@ -175,7 +192,7 @@ func TestNoStraysAfterCut(t *testing.T) {
 	}
 }
 
-// A master is killed and started empty: no release is owed to it, and it votes again.
+// A master is killed and started empty: no release is pending for it, and it votes again.
 func TestMasterRestarted(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	q := dialQuorum(t, addrs)
@@ -187,7 +204,7 @@ func TestMasterRestarted(t *testing.T) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
 	servers[2].server.Restart(t)
-	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Owed == 0 }) {
+	if !poll(5*time.Second, func() bool { return q.Masters()[2].State == stat.StateVoting && q.Masters()[2].Repairs == 0 }) {
 		t.Errorf("status %+v", q.Masters()[2])
 	}
 }
@@ -286,39 +303,45 @@ func TestLeastRights(t *testing.T) {
 	}
 	for name, user := range map[string]string{"all that is documented": "locks", "without SCRIPT LOAD": "fewer"} {
 		t.Run(name, func(t *testing.T) {
-			q := dialQuorum(t, []string{s.addr}, func(o *Options) {
-				o.Masters[0].User, o.Masters[0].Password = user, "pw"
-			})
-			lease := eventually(t, q, "job", time.Second)
-			s.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-			q.Abandon("job", lease.Token)
-			if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
-				t.Errorf("no release after a hand-over: %+v", q.Masters())
-			}
-			var h heard
-			stop := q.Watch(t.Context(), "job", h.add)
-			lease = eventually(t, q, "job", time.Minute)
-			if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
-				t.Errorf("Scan found %v, %v", locks, err)
-			}
-			if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); err != nil {
-				t.Errorf("Extend: %v", err)
-			}
-			if kept := q.Remember(t.Context(), "upstream", "u", "none"); kept != 1 ||
-				q.Recall(t.Context(), "upstream", "u")[0] != "none" {
-				t.Error("the master remembers no value")
-			}
-			mustRelease(t, q, "job", lease.Token)
-			if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
-				t.Errorf("heard of %v", h.ids)
-			}
-			stop()
-			allKinds(t, q)
+			lockWithAll(t, s, user)
 		})
 	}
 	if log := s.Do(t.Context(), "ACL", "LOG").Val(); len(log.([]any)) > 1 { // SCRIPT LOAD of the second
 		t.Errorf("refused: %v", log)
 	}
+}
+
+// lockWithAll uses every command of a proxy on a master. The password of user is pw.
+func lockWithAll(t *testing.T, s *redisServer, user string) {
+	t.Helper()
+	q := dialQuorum(t, []string{s.addr}, func(o *Options) {
+		o.Masters[0].User, o.Masters[0].Password = user, "pw"
+	})
+	lease := eventually(t, q, "job", time.Second)
+	s.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	q.Abandon("job", lease.Token)
+	if !poll(30*time.Second, func() bool { return strays(t, s) == 0 }) {
+		t.Errorf("no release after a hand-over: %+v", q.Masters())
+	}
+	var h heard
+	stop := q.Watch(t.Context(), "job", h.add)
+	lease = eventually(t, q, "job", time.Minute)
+	if _, locks, err := q.Scan(t.Context(), 0, "", 10); err != nil || len(locks) != 1 {
+		t.Errorf("Scan found %v, %v", locks, err)
+	}
+	if _, err := q.Extend(t.Context(), []string{"job"}, lease.Token, time.Minute, false); err != nil {
+		t.Errorf("Extend: %v", err)
+	}
+	if kept := q.Remember(t.Context(), "upstream", "u", "none"); kept != 1 ||
+		q.Recall(t.Context(), "upstream", "u")[0] != "none" {
+		t.Error("the master remembers no value")
+	}
+	mustRelease(t, q, "job", lease.Token)
+	if !poll(5*time.Second, func() bool { return h.count(ReleaseID(lease.Token.Secret)) == 1 }) {
+		t.Errorf("heard of %v", h.ids)
+	}
+	stop()
+	allKinds(t, q)
 }
 
 // allKinds does everything that can be done with locks that are not plain.

@@ -11,10 +11,6 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-// fadeTime is how much longer the remains of a lost lock live. An UNLOCK that is under way through
-// any proxy still finds its token: a lane whose answer takes longer is dead.
-const fadeTime = 2 * time.Second
-
 // Release takes the token away from keys on every master (the script of step 5), and reports
 // whether the lock was held until now: false says that provably no majority held the token any
 // more, or ever, at one of the keys. It answers as soon as that is certain, or as no master that
@@ -43,8 +39,8 @@ type ReleaseRequest struct {
 	Key   string
 	Keys  []string // further keys of the token
 	Token Token
-	Keep  time.Duration // what the token held stays closed for so long
-	// Likely is what the token holds as far as the caller knows. If that is right, masters find it
+	Keep  time.Duration // the key, slot or place of the token stays closed for so long
+	// Likely is the mode of the lock as far as the caller knows. If that is right, masters find it
 	// with less work. It matters only for a release of one key.
 	Likely Mode
 }
@@ -79,32 +75,23 @@ func (q *Quorum) Abandon(key string, t Token) {
 	q.Flush()
 }
 
-// fade makes the remains of a lost lock live for at most fadeTime.
-func (q *Quorum) fade(t wire.TokenAt) {
-	op := wire.Op{Kind: wire.Fade, TokenAt: t, TTL: fadeTime}
-	for _, l := range q.lanes {
-		_ = l.Release(op, q.opts.MaxTTL, false, nil)
-	}
-	q.checks.forget(t)
-}
-
 // release begins a Release of one key.
 func (q *Quorum) release(
 	key string, t Token, likely *wire.Terms, keep time.Duration, done func(held bool, err error),
 ) {
-	q.enter()
-	token := q.tokenAt(key, t)
+	q.calls.enter()
+	token := q.fleet.tokenAt(key, t)
 	op := wire.Op{Kind: wire.Release, TokenAt: token, Publish: true, TTL: keep, Terms: likely}
 	rule := decideRelease
 	if keep > 0 {
 		rule = decideHeld // a majority has to close it
 	}
-	u := q.newBroadcast(op, rule, q.patienceFor(q.opts.MaxTTL))
+	u := q.fleet.newBroadcast(op, rule, q.fleet.patienceFor(q.opts.MaxTTL))
 	u.round.slots = keep > 0 // a majority has to close the same slot
 	u.decided = func(u *broadcast) {
 		u.releaseAgain()
 		done(u.held())
-		q.leave()
+		q.calls.leave()
 	}
 	u.later = func(u *broadcast, _ int) { u.releaseAgain() }
 	u.ask(allMasters, func(l *master.Lane) error { return l.Release(op, q.opts.MaxTTL, false, u) })
@@ -121,7 +108,7 @@ func (x *broadcast) held() (bool, error) {
 	case lost:
 		return false, nil
 	}
-	return false, x.q.noQuorum(x.round.answers, time.Since(x.waits.begun))
+	return false, x.fleet.noQuorum(x.round.answers, time.Since(x.waits.begun))
 }
 
 // releaseAgain runs when the last master has answered. It releases once more at masters that may
@@ -136,7 +123,7 @@ func (x *broadcast) releaseAgain() {
 	if t.pending > 0 || t.yes == t.n() {
 		return
 	}
-	enough, repeat, late := t.yes >= majority(t.n()), x.round.no(), false
+	enough, repeat, answeredLate := t.yes >= majority(t.n()), x.round.no(), false
 	for i, a := range answers {
 		if _, untouched := errors.AsType[*master.UntouchedError](a.err); untouched || a.state.counts() {
 			continue
@@ -145,26 +132,16 @@ func (x *broadcast) releaseAgain() {
 		if !enough {
 			others = ^(deleted | 1<<i)
 		}
-		sent, pending := x.q.lanes[i].NotOursAt(x.op.TokenAt, others)
+		sent, pending := x.fleet.lanes[i].NotOursAt(x.op.TokenAt, others)
 		if sent {
 			repeat |= 1 << i
 		}
-		late = late || !pending // carried out, although the round counted no answer
+		answeredLate = answeredLate || !pending // carried out, although the round counted no answer
 	}
 	switch {
 	case enough:
-		x.q.releaseAt(x.op.TokenAt, repeat)
-	case late:
-		x.q.releaseAt(x.op.TokenAt, ^deleted)
-	}
-}
-
-// releaseAt releases a token on some masters, by their place.
-func (q *Quorum) releaseAt(t wire.TokenAt, masters uint64) {
-	op := wire.Op{Kind: wire.Release, TokenAt: t, Publish: true}
-	for i, l := range q.lanes {
-		if masters&(1<<i) != 0 {
-			_ = l.Release(op, q.opts.MaxTTL, false, nil)
-		}
+		x.fleet.releaseAt(x.op.TokenAt, repeat)
+	case answeredLate:
+		x.fleet.releaseAt(x.op.TokenAt, ^deleted)
 	}
 }

@@ -153,7 +153,7 @@ func TestReleaseBesideOthers(t *testing.T) {
 	}
 }
 
-// No release is owed to a master that was never sent the token.
+// No release is pending for a master that was never sent the token.
 func TestReleaseOwesNothing(t *testing.T) {
 	t.Run("a master is down", func(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, s *sim) {
@@ -165,8 +165,8 @@ func TestReleaseOwesNothing(t *testing.T) {
 				mustRelease(t, q, "job", lease.Token)
 				synctest.Wait()
 			}
-			if n := q.Masters()[2].Owed; n != 0 {
-				t.Errorf("%d releases owed, want none", n)
+			if n := q.Masters()[2].Repairs; n != 0 {
+				t.Errorf("%d releases pending, want none", n)
 			}
 		})
 	})
@@ -222,7 +222,7 @@ func TestReleaseAnswerLost(t *testing.T) {
 	})
 }
 
-// A grant lands after another proxy released the lock, and that proxy still owes the release to a
+// A grant lands after another proxy released the lock, and its release is still pending for a
 // second master: the check finds a majority that seems to hold the token. When the second master
 // carries out the release, the proxy repeats it everywhere.
 func TestReleaseCarriedOutLate(t *testing.T) {

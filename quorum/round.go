@@ -191,9 +191,9 @@ func read(kind wire.Kind, a *master.Answer) answer {
 
 // noQuorum returns the error of a round in which too few answers count. waited is how long the
 // masters had.
-func (q *Quorum) noQuorum(answers []answer, waited time.Duration) *NoQuorumError {
-	if waited = waited.Round(time.Millisecond); waited > q.opts.MasterTimeout { // a late timer
-		waited = waited.Truncate(q.opts.MasterTimeout)
+func (f *fleet) noQuorum(answers []answer, waited time.Duration) *NoQuorumError {
+	if waited = waited.Round(time.Millisecond); waited > f.opts.MasterTimeout { // a late timer
+		waited = waited.Truncate(f.opts.MasterTimeout)
 	}
 	e := &NoQuorumError{N: len(answers), Needed: majority(len(answers))}
 	for i, a := range answers {
@@ -204,9 +204,9 @@ func (q *Quorum) noQuorum(answers []answer, waited time.Duration) *NoQuorumError
 		err := a.err
 		if err == nil {
 			err = master.SilentError(waited)
-			e.Late = q.lateness.during(waited)
+			e.Late = f.lateness.during(waited)
 		}
-		e.Masters = append(e.Masters, MasterError{Index: i, Name: q.lanes[i].Name(), Err: err})
+		e.Masters = append(e.Masters, MasterError{Index: i, Name: f.lanes[i].Name(), Err: err})
 	}
 	return e
 }

@@ -44,8 +44,8 @@ func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count in
 	if ctx.Err() != nil {
 		return 0, nil, context.Cause(ctx)
 	}
-	q.enter()
-	defer q.leave()
+	q.calls.enter()
+	defer q.calls.leave()
 	select {
 	case q.scans <- struct{}{}:
 		defer func() { <-q.scans }()
@@ -60,7 +60,7 @@ func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count in
 	}
 	limited, cancel := context.WithTimeout(ctx, scanTime)
 	defer cancel()
-	p := q.newPage()
+	p := newPage(q.fleet)
 	defer p.close()
 	keys, at, next, err := p.scan(limited, cursor, globEscape(q.opts.KeyPrefix)+match, int64(min(count, maxScan)))
 	switch {
@@ -81,15 +81,15 @@ func (q *Quorum) Scan(ctx context.Context, cursor uint64, match string, count in
 
 // page is one Scan under way.
 type page struct {
-	q       *Quorum
+	fleet   *fleet
 	clients []*notify.Client // by master; nil before the first request
 	answers []answer         // by master: answerYes until it fails
 	skipped uint64           // the masters whose keys this scan has not gone through to the end
 }
 
-func (q *Quorum) newPage() *page {
-	p := &page{q: q, clients: make([]*notify.Client, len(q.lanes)), answers: make([]answer, len(q.lanes))}
-	for i, l := range q.lanes {
+func newPage(f *fleet) *page {
+	p := &page{fleet: f, clients: make([]*notify.Client, len(f.lanes)), answers: make([]answer, len(f.lanes))}
+	for i, l := range f.lanes {
 		p.answers[i].state = answerYes
 		if err := l.MayServe(); err != nil {
 			p.answers[i] = answer{state: answerUnsent, err: err}
@@ -115,7 +115,7 @@ func (p *page) ask(ctx context.Context, at int, do func(c *notify.Client) error)
 	}
 	var err error
 	if p.clients[at] == nil {
-		p.clients[at], err = notify.Dial(ctx, p.q.lanes[at].Options())
+		p.clients[at], err = notify.Dial(ctx, p.fleet.lanes[at].Options())
 	}
 	if err == nil {
 		err = goredis.Call(func() error { return do(p.clients[at]) })
@@ -176,7 +176,7 @@ func (p *page) scan(ctx context.Context, cursor uint64, match string, count int6
 func (p *page) ours(found []string) []string {
 	slices.Sort(found)
 	return slices.DeleteFunc(slices.Compact(found), func(key string) bool {
-		return strings.HasPrefix(key, ReservedPrefix) || !strings.HasPrefix(key, p.q.opts.KeyPrefix)
+		return strings.HasPrefix(key, ReservedPrefix) || !strings.HasPrefix(key, p.fleet.opts.KeyPrefix)
 	})
 }
 
@@ -189,7 +189,7 @@ func (p *page) enough() error {
 		}
 	}
 	if up < majority(len(p.answers)) {
-		return p.q.noQuorum(p.answers, scanTime)
+		return p.fleet.noQuorum(p.answers, scanTime)
 	}
 	return nil
 }

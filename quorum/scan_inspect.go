@@ -42,7 +42,7 @@ func (p *page) inspect(ctx context.Context, keys []string, at int) ([]Info, erro
 		if info.Held == 0 || p.foundBefore(values, at) {
 			continue
 		}
-		info.Key = strings.TrimPrefix(key, p.q.opts.KeyPrefix)
+		info.Key = strings.TrimPrefix(key, p.fleet.opts.KeyPrefix)
 		locks = append(locks, info)
 	}
 	return locks, nil
@@ -65,7 +65,7 @@ func (p *page) foundBefore(values []wire.Inspected, at int) bool {
 func (p *page) inspectAt(ctx context.Context, c *notify.Client, keys []string) ([]wire.Inspected, error) {
 	pipe := c.Pipeline()
 	for some := range slices.Chunk(keys, wire.MaxOps) {
-		_ = pipe.Process(ctx, redis.NewRawCmd(ctx, p.q.enc.InspectArgs(some)...))
+		_ = pipe.Process(ctx, redis.NewRawCmd(ctx, p.fleet.enc.InspectArgs(some)...))
 	}
 	packets, err := pipe.Exec(ctx)
 	if err != nil {

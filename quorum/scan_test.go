@@ -20,96 +20,108 @@ func TestScan(t *testing.T) {
 	for kind, start := range startThree {
 		for _, prefix := range []string{"lock:", "", "a*[b]?\\c"} {
 			t.Run(fmt.Sprintf("%s/%q", kind, prefix), func(t *testing.T) {
-				addrs := start(t)
-				q := dialQuorum(t, addrs, patient, func(o *Options) { o.KeyPrefix = prefix })
-				var masters []*notify.Client
-				for i := range addrs {
-					masters = append(masters, dialMaster(t, &q.opts.Masters[i]))
-				}
-				want := map[string]Info{}
-				for i := range 40 {
-					key := fmt.Sprint("job", i)
-					lease, err := q.Acquire(t.Context(), Request{Key: key, TTL: time.Minute, Owner: "me"})
-					if err != nil {
-						t.Fatal(err)
-					}
-					want[key] = Info{Key: key, Held: 3, Masters: 3, Fence: lease.Token.Fence, Owner: "me", Holders: 1}
-				}
-				waitDrained(t, []*Quorum{q})
-				ctx := t.Context()
-				for i, m := range masters {
-					m.RPush(ctx, prefix+"list", "x")
-					m.Set(ctx, "zzz:elsewhere", "x", time.Minute)
-					if prefix == "" {
-						m.Del(ctx, "zzz:elsewhere")
-					}
-					m.Set(ctx, prefix+"redsync", "kQ==", time.Minute)
-					m.Set(ctx, prefix+"differs", fmt.Sprint(i), time.Minute)
-				}
-				want["redsync"] = Info{Key: "redsync", Held: 3, Masters: 3, Holders: 1}
-				masters[1].Set(ctx, prefix+"minority", "x", time.Minute)
-				masters[0].Del(ctx, prefix+"job7") // on two is enough
-				two := want["job7"]
-				two.Held = 2
-				want["job7"] = two
-
-				for _, count := range []int{0, 7, 1000} {
-					got := map[string]Info{}
-					cursor, pages := uint64(0), 0
-					for {
-						next, locks, err := q.Scan(ctx, cursor, "", count)
-						if err != nil {
-							t.Fatal(err)
-						}
-						for _, info := range locks {
-							if _, twice := got[info.Key]; twice {
-								t.Errorf("%s twice", info.Key)
-							}
-							if info.TTL <= 50*time.Second || info.TTL > time.Minute {
-								t.Errorf("%s: ttl %v", info.Key, info.TTL)
-							}
-							info.TTL, info.Latest = 0, 0
-							got[info.Key] = info
-						}
-						pages++
-						if cursor = next; cursor == 0 {
-							break
-						}
-					}
-					if fmt.Sprint(got) != fmt.Sprint(want) {
-						t.Errorf("count %d: got %v\nwant %v", count, got, want)
-					}
-					if pages < 3 || count == 7 && pages < 6 && kind == "redis" {
-						t.Errorf("count %d: %d pages", count, pages)
-					}
-				}
-				// The pattern is for the key without the prefix.
-				found := 0
-				for cursor, more := uint64(0), true; more; more = cursor != 0 {
-					next, locks, err := q.Scan(ctx, cursor, "job1?", 100)
-					if err != nil {
-						t.Fatal(err)
-					}
-					found, cursor = found+len(locks), next
-				}
-				if found != 10 {
-					t.Errorf("%d keys match job1?, want 10", found)
-				}
-				if info, err := q.Inspect(ctx, "redsync"); err != nil || info.Held != 3 || info.Fence != 0 ||
-					info.Owner != "" {
-					t.Errorf("%+v, %v", info, err)
-				}
-				for key, want := range map[string]bool{"redsync": true, "list": false, "minority": true, "job3": true,
-					"none": false} {
-					if ok, err := q.ReleaseKey(ctx, key); ok != want || err != nil {
-						t.Errorf("ReleaseKey(%q) = %v, %v", key, ok, err)
-					}
-				}
-				if info, err := q.Inspect(ctx, "job3"); err != nil || info.Held != 0 {
-					t.Errorf("%+v, %v after ReleaseKey", info, err)
-				}
+				scanWithPrefix(t, start(t), prefix, kind == "redis")
 			})
 		}
+	}
+}
+
+// scanWithPrefix compares what Scan finds with the locks on the masters. small: a page holds as
+// many keys as asked for.
+func scanWithPrefix(t *testing.T, addrs []string, prefix string, small bool) {
+	q := dialQuorum(t, addrs, patient, func(o *Options) { o.KeyPrefix = prefix })
+	want := fillForScan(t, q)
+	for _, count := range []int{0, 7, 1000} {
+		got, pages := scanAll(t, q, "", count)
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("count %d: got %v\nwant %v", count, got, want)
+		}
+		if pages < 3 || count == 7 && pages < 6 && small {
+			t.Errorf("count %d: %d pages", count, pages)
+		}
+	}
+	// The pattern is for the key without the prefix.
+	if found, _ := scanAll(t, q, "job1?", 100); len(found) != 10 {
+		t.Errorf("%d keys match job1?, want 10", len(found))
+	}
+	wantFreed(t, q)
+}
+
+// fillForScan acquires 40 locks and sets other keys, and returns what Scan shows, without the
+// ttls.
+func fillForScan(t *testing.T, q *Quorum) map[string]Info {
+	t.Helper()
+	var masters []*notify.Client
+	for i := range q.opts.Masters {
+		masters = append(masters, dialMaster(t, &q.opts.Masters[i]))
+	}
+	want := map[string]Info{}
+	for i := range 40 {
+		key := fmt.Sprint("job", i)
+		lease, err := q.Acquire(t.Context(), Request{Key: key, TTL: time.Minute, Owner: "me"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[key] = Info{Key: key, Held: 3, Masters: 3, Fence: lease.Token.Fence, Owner: "me", Holders: 1}
+	}
+	waitDrained(t, []*Quorum{q})
+	ctx, prefix := t.Context(), q.opts.KeyPrefix
+	for i, m := range masters {
+		m.RPush(ctx, prefix+"list", "x")
+		m.Set(ctx, "zzz:elsewhere", "x", time.Minute)
+		if prefix == "" {
+			m.Del(ctx, "zzz:elsewhere")
+		}
+		m.Set(ctx, prefix+"redsync", "kQ==", time.Minute)
+		m.Set(ctx, prefix+"differs", fmt.Sprint(i), time.Minute)
+	}
+	want["redsync"] = Info{Key: "redsync", Held: 3, Masters: 3, Holders: 1}
+	masters[1].Set(ctx, prefix+"minority", "x", time.Minute)
+	masters[0].Del(ctx, prefix+"job7") // on two is enough
+	two := want["job7"]
+	two.Held = 2
+	want["job7"] = two
+	return want
+}
+
+// scanAll scans to the end. It returns the locks without their ttls, and the number of pages.
+func scanAll(t *testing.T, q *Quorum, match string, count int) (got map[string]Info, pages int) {
+	t.Helper()
+	got = make(map[string]Info)
+	for cursor := uint64(0); pages == 0 || cursor != 0; pages++ {
+		next, locks, err := q.Scan(t.Context(), cursor, match, count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range locks {
+			if _, twice := got[info.Key]; twice {
+				t.Errorf("%s twice", info.Key)
+			}
+			if info.TTL <= 50*time.Second || info.TTL > time.Minute {
+				t.Errorf("%s: ttl %v", info.Key, info.TTL)
+			}
+			info.TTL, info.Latest = 0, 0
+			got[info.Key] = info
+		}
+		cursor = next
+	}
+	return got, pages
+}
+
+// wantFreed fails unless ReleaseKey deletes locks of all libraries, and no other keys.
+func wantFreed(t *testing.T, q *Quorum) {
+	t.Helper()
+	ctx := t.Context()
+	if info, err := q.Inspect(ctx, "redsync"); err != nil || info.Held != 3 || info.Fence != 0 || info.Owner != "" {
+		t.Errorf("%+v, %v", info, err)
+	}
+	for key, want := range map[string]bool{"redsync": true, "list": false, "minority": true, "job3": true, "none": false} {
+		if ok, err := q.ReleaseKey(ctx, key); ok != want || err != nil {
+			t.Errorf("ReleaseKey(%q) = %v, %v", key, ok, err)
+		}
+	}
+	if info, err := q.Inspect(ctx, "job3"); err != nil || info.Held != 0 {
+		t.Errorf("%+v, %v after ReleaseKey", info, err)
 	}
 }
 

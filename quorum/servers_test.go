@@ -33,7 +33,8 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 	t.Helper()
 	s := &redisServer{server: redistest.StartTCP(t, args...)}
 	s.addr = s.server.Addr
-	s.Client = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true})
+	s.Client = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2,
+		DisableIdentity: true})
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -192,18 +193,18 @@ func givenBack(t *testing.T, q *Quorum, key string, lease Lease) {
 	}
 }
 
-// waitDrained waits until every lane votes, owes no release and has been pinged after its last
-// request.
+// waitDrained waits until every lane votes, has no pending release and has been pinged after its
+// last request.
 func waitDrained(t *testing.T, proxies []*Quorum) {
 	t.Helper()
 	for _, q := range proxies {
 		done := poll(15*time.Second, func() bool {
 			for _, st := range q.Masters() {
-				if st.State != stat.StateVoting || st.Owed != 0 || st.Unanswered != 0 {
+				if st.State != stat.StateVoting || st.Repairs != 0 || st.Unanswered != 0 {
 					return false
 				}
 			}
-			return q.calls.Load() == 0
+			return q.calls.running.Load() == 0
 		})
 		if !done {
 			t.Fatalf("lanes do not come to rest: %+v", q.Masters())

@@ -55,8 +55,3 @@ func ParseToken(b []byte) (Token, error) {
 	}
 	return Token{Fence: fence, Secret: string(b[fenceLen+1:])}, nil
 }
-
-// tokenAt returns the token at a key, in the form for masters.
-func (q *Quorum) tokenAt(key string, t Token) wire.TokenAt {
-	return wire.TokenAt{Key: q.opts.KeyPrefix + key, Secret: t.Secret}
-}

@@ -96,8 +96,8 @@ func TestNoTopUp(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			s.masters[2].Start()
 			time.Sleep(2 * time.Second)
-			if n := s.masters[2].Ran("topup"); n != 0 || q.Masters()[2].Owed != 0 {
-				t.Errorf("%d top-ups of a lock that is over, %d owed", n, q.Masters()[2].Owed)
+			if n := s.masters[2].Ran("topup"); n != 0 || q.Masters()[2].Repairs != 0 {
+				t.Errorf("%d top-ups of a lock that is over, %d pending", n, q.Masters()[2].Repairs)
 			}
 		})
 	})

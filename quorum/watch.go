@@ -42,10 +42,10 @@ func (q *Quorum) Follow(ctx context.Context, key string, changed func()) (stop f
 
 // newSubscriptions returns subscriptions to channels, each connection beginning with first. A
 // master that must not vote is not asked.
-func (q *Quorum) newSubscriptions(first string) *notify.Subscriptions {
-	o := notify.Options{First: first, Timeout: q.opts.MasterTimeout, Log: q.log, Jitter: q.opts.Dice.Jitter}
-	for _, l := range q.lanes {
-		o.Masters = append(o.Masters, notify.Master{Name: l.Name(), Options: l.Options(), MayServe: l.MayServe})
+func newSubscriptions(f *fleet, first string) *notify.Subscriptions {
+	o := notify.Options{First: first, Timeout: f.opts.MasterTimeout, Log: f.log, Jitter: f.opts.Dice.Jitter}
+	for _, l := range f.lanes {
+		o.Masters = append(o.Masters, notify.Endpoint{Name: l.Name(), Options: l.Options(), MayServe: l.MayServe})
 	}
 	return notify.New(o)
 }

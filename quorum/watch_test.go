@@ -71,6 +71,20 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// publishes returns how many PUBLISH the servers have carried out.
+func publishes(t *testing.T, servers []*redisServer) (n int) {
+	t.Helper()
+	for _, s := range servers {
+		for line := range strings.Lines(s.Info(t.Context(), "commandstats").Val()) {
+			var calls int
+			if _, err := fmt.Sscanf(line, "cmdstat_publish:calls=%d", &calls); err == nil {
+				n += calls
+			}
+		}
+	}
+	return n
+}
+
 // Masters publish only if a client waits, and only for an UNLOCK or the end of a session. No keys
 // are kept for it.
 func TestPublishOnlyToWaiters(t *testing.T) {
@@ -79,17 +93,7 @@ func TestPublishOnlyToWaiters(t *testing.T) {
 	for _, s := range servers { // the trial of rights has published, too
 		s.ConfigResetStat(t.Context())
 	}
-	published := func() (n int) {
-		for _, s := range servers {
-			for line := range strings.Lines(s.Info(t.Context(), "commandstats").Val()) {
-				var calls int
-				if _, err := fmt.Sscanf(line, "cmdstat_publish:calls=%d", &calls); err == nil {
-					n += calls
-				}
-			}
-		}
-		return n
-	}
+	published := func() int { return publishes(t, servers) }
 	pair := func() {
 		lease := mustAcquire(t, q, "job", 20*time.Second)
 		mustRelease(t, q, "job", lease.Token)
@@ -199,7 +203,7 @@ func TestWatchThroughFaults(t *testing.T) {
 	waitDrained(t, []*Quorum{q})
 	mustRelease(t, q, "job", lease.Token)
 	if id := ReleaseID(lease.Token.Secret); !poll(5*time.Second, func() bool { return h.count(id) == 3 }) {
-		t.Errorf("told %d times by the three", h.count(id))
+		t.Errorf("reported %d times by the three", h.count(id))
 	}
 }
 

@@ -40,7 +40,7 @@ type Master struct {
 	Errors      uint64            // error replies, all kinds
 	ByKind      map[string]uint64 // error replies by first word ("LOADING"); nil without any
 	Lost        uint64            // connections that broke while ready for work
-	Owed        int               // repairs (releases and top-ups) that are not answered yet
+	Repairs     int               // repairs (releases and top-ups) that are not answered yet
 	Dropped     uint64            // repairs given up as there were too many
 	Unanswered  int               // requests on the lane that are not answered yet
 	Quarantines uint64            // how often this proxy saw it put in quarantine

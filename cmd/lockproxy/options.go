@@ -50,7 +50,7 @@ func upstreamOptions(cfg conf.Config, memory *embedded.Servers, files *files, lo
 }
 
 // guards are the values of restart-guard.
-var guards = map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff}
+var guards = map[string]quorum.GuardMode{"on": quorum.GuardOn, "strict": quorum.GuardStrict, "off": quorum.GuardOff}
 
 // embeddedTimeout is the least master-timeout before masters in memory.
 const embeddedTimeout = time.Second

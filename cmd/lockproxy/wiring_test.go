@@ -18,7 +18,7 @@ import (
 
 // TestQuorumGetsVotingSettings: what decides who votes reaches package quorum.
 func TestQuorumGetsVotingSettings(t *testing.T) {
-	for word, want := range map[string]quorum.Guard{"on": quorum.GuardOn, "strict": quorum.GuardStrict,
+	for word, want := range map[string]quorum.GuardMode{"on": quorum.GuardOn, "strict": quorum.GuardStrict,
 		"off": quorum.GuardOff} {
 		t.Run(word, func(t *testing.T) {
 			cfg, err := conf.Load([]string{"--masters=m1@redis://u:p@h:1/2,unix:///x,c:1", "--allow-eviction",

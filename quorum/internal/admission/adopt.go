@@ -21,8 +21,8 @@ func (g *Guard) Adopt(i int, p wire.ProbeReply, now time.Time) (c Change, ok boo
 	switch r := m.rec; {
 	case !m.up:
 		return c, false, errProbing
-	case m.o.Facts.MayEvict() && !g.o.AllowEviction:
-		return c, false, mayEvictError(m.o.Facts.Policy)
+	case m.o.ServerInfo.MayEvict() && !g.o.AllowEviction:
+		return c, false, mayEvictError(m.o.ServerInfo.Policy)
 	case (!off && m.votes() || off && r.kind == recordOff) && r.fingerprint == g.fingerprint:
 		return c, false, nil
 	case m.marked() && (r.fingerprint == g.fingerprint || r.fingerprint == "" && !off):

@@ -43,7 +43,7 @@ func (e *evaluation) evaluateNew(i int) {
 		e.quarantine(i, causeNew, record{})
 	case all && !m.isNew():
 		e.again(until)
-		sign := record{kind: recordNew, runID: m.o.Facts.RunID, nonce: e.newAdmission(i)}
+		sign := record{kind: recordNew, runID: m.o.ServerInfo.RunID, nonce: e.newAdmission(i)}
 		e.change(i, Change{Empty: true, To: sign.String(), Settings: keep, Known: keep, Durable: keep})
 	case all: // the others are being marked
 		e.again(until)

@@ -21,15 +21,7 @@ func newDeployment(seed uint64, disaster bool, mutation string) *world {
 		if disaster && w.IntN(40) == 0 {
 			w.kill()
 		}
-		// Some proxies are slower than others.
-		for _, p := range w.proxies {
-			if w.IntN(1+p.n%3*pace) == 0 {
-				p.turn()
-			}
-			if w.IntN(3) == 0 {
-				p.acquire(wMaxTTL)
-			}
-		}
+		w.turns(pace)
 		if disaster && !flushed && w.grants > 0 && w.IntN(slow) == 0 {
 			flushed = true
 			s := w.masters[w.IntN(3)]
@@ -50,8 +42,20 @@ func newDeployment(seed uint64, disaster bool, mutation string) *world {
 	return w
 }
 
-// TestNewDeploymentExplored: in whatever order proxies see blank masters, they open the
-// deployment; and no master that has granted and was emptied is opened with the others.
+// turns gives proxies their turns. Some are slower than others.
+func (w *world) turns(pace int) {
+	for _, p := range w.proxies {
+		if w.IntN(1+p.n%3*pace) == 0 {
+			p.turn()
+		}
+		if w.IntN(3) == 0 {
+			p.acquire(wMaxTTL)
+		}
+	}
+}
+
+// Proxies open a new deployment in any order in which they see blank masters. They never open a
+// master that has granted and was emptied.
 func TestNewDeploymentExplored(t *testing.T) {
 	from, n := seeds(100)
 	for seed := from; seed < from+n; seed++ {
@@ -168,7 +172,7 @@ func TestNewDeploymentSeenTooLate(t *testing.T) {
 	see := func(i int) (probed, changed []int) {
 		now = now.Add(time.Millisecond)
 		m := s.masters[i]
-		g.Observe(i, Observation{Conn: uint64(i + 1), Sent: now, At: now, Facts: m.facts(), ProbeReply: m.probe(now)})
+		g.Observe(i, Observation{Conn: uint64(i + 1), Sent: now, At: now, ServerInfo: m.facts(), ProbeReply: m.probe(now)})
 		actions, _ := g.Evaluate(now)
 		for _, a := range actions {
 			switch a.Kind {
@@ -192,7 +196,7 @@ func TestNewDeploymentSeenTooLate(t *testing.T) {
 	}
 }
 
-// TestExcludesFirst: what a master tells when it joins the vote takes another out of it before.
+// A master joins the vote only after the master that its knowledge contradicts has left it.
 func TestExcludesFirst(t *testing.T) {
 	s := newStory(t, 3)
 	p := s.begin()
@@ -202,7 +206,7 @@ func TestExcludesFirst(t *testing.T) {
 	s.move(0, true)
 	g, now := New(p.g.o), s.now
 	see := func(i int) (kinds []ActionKind) {
-		g.Observe(i, Observation{Conn: uint64(i + 1), Sent: now, At: now, Facts: s.masters[i].facts(), ProbeReply: s.masters[i].probe(now)})
+		g.Observe(i, Observation{Conn: uint64(i + 1), Sent: now, At: now, ServerInfo: s.masters[i].facts(), ProbeReply: s.masters[i].probe(now)})
 		actions, _ := g.Evaluate(now)
 		for _, a := range actions {
 			kinds = append(kinds, a.Kind)

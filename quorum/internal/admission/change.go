@@ -8,11 +8,11 @@ import (
 // proxy knows of the others.
 func (e *view) admission(i int, n nonce) Change {
 	g, m, known := e.g, &e.g.masters[i], e.known()
-	n.evicted = m.o.Facts.Evicted
+	n.evicted = m.o.ServerInfo.Evicted
 	c := Change{From: m.o.Record, Settings: g.settings.String(), To: record{kind: recordVotes,
-		runID: m.o.Facts.RunID, fingerprint: g.fingerprint, nonce: n}.String()}
-	if m.o.Facts.Durable() {
-		c.Durable, c.Writes = m.o.Facts.RunID, e.firstWrite()
+		runID: m.o.ServerInfo.RunID, fingerprint: g.fingerprint, nonce: n}.String()}
+	if m.o.ServerInfo.Durable() {
+		c.Durable, c.Writes = m.o.ServerInfo.RunID, e.firstWrite()
 	}
 	known[i] = knowledge{n.admission, m.o.Writes}
 	c.Known = g.knownText(known)

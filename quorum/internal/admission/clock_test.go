@@ -20,7 +20,7 @@ func (a *asked) ask(took time.Duration) bool {
 }
 
 // TestClock: all answers of a clock that runs at up to 1% off agree, however long each took; a
-// step of more than the tolerance does not hide behind an answer that took long.
+// slow answer does not hide a step of more than the tolerance.
 func TestClock(t *testing.T) {
 	c := &asked{at: time.Second, offset: time.Hour}
 	if c.ask(time.Millisecond) {

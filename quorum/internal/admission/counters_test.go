@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -85,48 +86,57 @@ func TestCountersAhead(t *testing.T) {
 func TestFencesOfOneProxyNeverFall(t *testing.T) {
 	for _, late := range []bool{false, true} { // it is stopped when others admit the masters
 		for _, forget := range []bool{false, true} {
-			s := newStory(t, 3)
-			s.masters[0].ahead = 20 * time.Hour
-			p := s.begin()
-			fence := s.mustLock(p, time.Second, 0, 1, 2)
-			if ahead := time.Duration(fence>>floorShift)*time.Millisecond - time.Duration(s.now.UnixNano()); ahead < 19*time.Hour {
-				t.Fatalf("fence %d: the test shows nothing", fence)
-			}
-			s.masters[0].ahead = 0
-			// One that came later has seen but few of the counters.
-			s.end(p)
-			p = s.begin()
-			fence = s.mustLock(p, time.Second, 0, 1, 2)
-			for i, m := range s.masters {
-				p.disconnect(i)
-				m.flush()
-				m.run++
-			}
-			if forget {
-				p.g.o.Floor = new(Floor)
-			}
-			s.settle(2 * time.Second)
-			s.start()
-			s.settle(2 * time.Second)
-			p.paused = late
-			for end := s.now.Add(wait); s.now.Before(end); s.pass(100 * time.Millisecond) {
-				for _, q := range s.proxies {
-					if !q.paused {
-						q.turn()
-					}
-				}
-			}
-			p.paused = false
-			s.settle(2 * time.Second)
-			s.want(p, "after the wait", "vvv")
-			s.lock(p, time.Second, 0, 1, 2)
-			if fell := s.wrong != ""; fell != forget {
-				t.Errorf("late %v, floors forgotten %v: %q, fence %d after %d", late, forget, s.wrong, s.fence, fence)
-			}
-			if got := s.masters[0].counters[7] >= fence-2; got == forget {
-				t.Errorf("late %v, floors forgotten %v: another counter is %d, was %d", late, forget, s.masters[0].counters[7], fence-2)
+			t.Run(fmt.Sprintf("late %v, floors forgotten %v", late, forget), func(t *testing.T) {
+				fencesOfOneProxy(t, late, forget)
+			})
+		}
+	}
+}
+
+// fencesOfOneProxy wipes all masters after a proxy has seen a counter far ahead. late: it is
+// stopped while others admit the masters. forget: it has forgotten its floor, so fences must
+// fall.
+func fencesOfOneProxy(t *testing.T, late, forget bool) {
+	s := newStory(t, 3)
+	s.masters[0].ahead = 20 * time.Hour
+	p := s.begin()
+	fence := s.mustLock(p, time.Second, 0, 1, 2)
+	if ahead := time.Duration(fence>>floorShift)*time.Millisecond - time.Duration(s.now.UnixNano()); ahead < 19*time.Hour {
+		t.Fatalf("fence %d: the test shows nothing", fence)
+	}
+	s.masters[0].ahead = 0
+	// One that came later has seen but few of the counters.
+	s.end(p)
+	p = s.begin()
+	fence = s.mustLock(p, time.Second, 0, 1, 2)
+	for i, m := range s.masters {
+		p.disconnect(i)
+		m.flush()
+		m.run++
+	}
+	if forget {
+		p.g.o.Floor = new(Floor)
+	}
+	s.settle(2 * time.Second)
+	s.start()
+	s.settle(2 * time.Second)
+	p.paused = late
+	for end := s.now.Add(wait); s.now.Before(end); s.pass(100 * time.Millisecond) {
+		for _, q := range s.proxies {
+			if !q.paused {
+				q.turn()
 			}
 		}
+	}
+	p.paused = false
+	s.settle(2 * time.Second)
+	s.want(p, "after the wait", "vvv")
+	s.lock(p, time.Second, 0, 1, 2)
+	if fell := s.wrong != ""; fell != forget {
+		t.Errorf("late %v, floors forgotten %v: %q, fence %d after %d", late, forget, s.wrong, s.fence, fence)
+	}
+	if got := s.masters[0].counters[7] >= fence-2; got == forget {
+		t.Errorf("late %v, floors forgotten %v: another counter is %d, was %d", late, forget, s.masters[0].counters[7], fence-2)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestDurableMasterRewrites: what a master is after its restart does not matter to the proof that
-// it lost nothing. It is not thrown out as soon as it was admitted.
+// A rewrite of the append-only file after a restart does not weaken the proof that the master kept
+// all writes. The master is not thrown out as soon as it was admitted.
 func TestDurableMasterRewrites(t *testing.T) {
 	s := newStory(t, 3)
 	for _, m := range s.masters {
@@ -25,8 +25,8 @@ func TestDurableMasterRewrites(t *testing.T) {
 	s.want(p, "restarted with all", "vvv")
 }
 
-// TestWritesOfAnotherServer: a connection ends before the first observation on it. The packets that
-// it counted, of replayed releases, are those of another server.
+// TestWritesOfAnotherServer: a connection ends before the first observation on it. The packets
+// that it counted, of replayed releases, are those of another server.
 func TestWritesOfAnotherServer(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[0].durable = true

@@ -16,8 +16,8 @@ func (e *evaluation) evaluate(i int) {
 		if m.votes() && g.o.Mode != Off && e.older[i] { // the change under way is only a note
 			e.wait(i, &Quarantine{Cause: causeOlder, Since: e.now, names: g.o.Names}, true)
 		}
-	case m.o.Facts.MayEvict() && !g.o.AllowEviction:
-		e.refuse(i, mayEvictError(m.o.Facts.Policy))
+	case m.o.ServerInfo.MayEvict() && !g.o.AllowEviction:
+		e.refuse(i, mayEvictError(m.o.ServerInfo.Policy))
 	case r.kind == recordUnknown:
 		e.refuse(i, g.otherVersion(i))
 	case g.o.Mode == Off:
@@ -40,7 +40,7 @@ func (e *evaluation) evaluate(i int) {
 // evaluateVoter is for a master that has been admitted in its present run.
 func (e *evaluation) evaluateVoter(i int) {
 	g, m := e.g, &e.g.masters[i]
-	f := &m.o.Facts
+	f := &m.o.ServerInfo
 	switch {
 	case m.rec.fingerprint != g.fingerprint:
 		e.refuse(i, g.otherSettings(i))
@@ -188,7 +188,7 @@ func (g *Guard) survived(i int) bool {
 	m := &g.masters[i]
 	r := &m.rec
 	if r.kind != recordVotes || m.current() || r.fingerprint != g.fingerprint ||
-		m.o.Durable != r.runID || m.o.Writes == 0 || !m.o.Facts.AOF || m.o.Stepped {
+		m.o.Durable != r.runID || m.o.Writes == 0 || !m.o.ServerInfo.AOF || m.o.Stepped {
 		return false
 	}
 	if m.last.admission == r.admission && m.o.Writes < m.last.writes {

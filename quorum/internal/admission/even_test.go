@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestStormOfFour: of four masters two suffice to learn of a mark, as a majority needs one of them.
+// TestStormOfFour: of four masters two suffice to learn of a mark, because a majority needs one
+// of them.
 func TestStormOfFour(t *testing.T) {
 	from, n := seeds(250)
 	for seed := from; seed < from+n; seed++ {

@@ -51,16 +51,7 @@ func (w *world) epoch() {
 		if len(kinds) > 0 && w.IntN(pace) == 0 {
 			kinds[w.IntN(len(kinds))]()
 		}
-		for _, p := range w.proxies {
-			if !p.paused && w.IntN(6) == 0 && (p.n != quiet || w.IntN(10) == 0) {
-				p.acquire(time.Duration(1+w.IntN(int(wMaxTTL/time.Millisecond))) * time.Millisecond)
-			}
-		}
-		for _, p := range w.proxies {
-			if !p.paused {
-				p.turn()
-			}
-		}
+		w.acquireAndTurn(quiet)
 		if w.IntN(100) == 0 {
 			w.release()
 		}
@@ -75,8 +66,22 @@ func (w *world) epoch() {
 	}
 }
 
-// move makes the address of a master lead to the other server. With all the connections follow, as
-// with SWAPDB; else they stay where they are until they break.
+// acquireAndTurn lets some proxies acquire, the quiet one seldom, and gives each its turn.
+func (w *world) acquireAndTurn(quiet int) {
+	for _, p := range w.proxies {
+		if !p.paused && w.IntN(6) == 0 && (p.n != quiet || w.IntN(10) == 0) {
+			p.acquire(time.Duration(1+w.IntN(int(wMaxTTL/time.Millisecond))) * time.Millisecond)
+		}
+	}
+	for _, p := range w.proxies {
+		if !p.paused {
+			p.turn()
+		}
+	}
+}
+
+// move makes the address of a master lead to the other server. With all, the connections follow,
+// as with SWAPDB; otherwise they stay until they break.
 func (w *world) move(i int, all bool) {
 	w.masters[i], w.other = w.other, w.masters[i]
 	w.note("address %d leads to %s, for all %v", i, w.masters[i].name, all)

@@ -19,8 +19,8 @@ var (
 // 6 takes one at a time, and the whole of INFO may be megabytes.
 var InfoSections = []string{"server", "replication", "memory", "stats", "persistence"}
 
-// Facts are the fields of INFO and CONFIG that decide about voting.
-type Facts struct {
+// ServerInfo holds the fields of INFO and CONFIG that decide about voting.
+type ServerInfo struct {
 	RunID   string
 	Version string // redis_version
 	Valkey  string // its version if the server is Valkey; Version is then that of a compatible Redis
@@ -42,7 +42,7 @@ type Facts struct {
 }
 
 // ReadInfo takes one section of INFO, or several. What no line speaks of stays.
-func (f *Facts) ReadInfo(text string) {
+func (f *ServerInfo) ReadInfo(text string) {
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
 		if ok {
@@ -54,7 +54,7 @@ func (f *Facts) ReadInfo(text string) {
 	}
 }
 
-func (f *Facts) readLine(name, value string) {
+func (f *ServerInfo) readLine(name, value string) {
 	switch name {
 	case "run_id":
 		f.RunID = value
@@ -87,7 +87,7 @@ func (f *Facts) readLine(name, value string) {
 
 // ReadConfig takes the reply to CONFIG GET *append*: names and values in turn. answered is false
 // for an error, forbidden says that the error will stay.
-func (f *Facts) ReadConfig(pairs []string, answered, forbidden bool) {
+func (f *ServerInfo) ReadConfig(pairs []string, answered, forbidden bool) {
 	f.ConfigKnown, f.ConfigRefused = answered, forbidden
 	value := map[string]string{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -98,7 +98,7 @@ func (f *Facts) ReadConfig(pairs []string, answered, forbidden bool) {
 }
 
 // Software is the server's name and version for people, "valkey 9.1.2"; empty if unknown.
-func (f *Facts) Software() string {
+func (f *ServerInfo) Software() string {
 	switch {
 	case f.Valkey != "":
 		return "valkey " + f.Valkey
@@ -109,7 +109,7 @@ func (f *Facts) Software() string {
 }
 
 // Refusal says why such a server is no master of ours; nil if it may be one.
-func (f *Facts) Refusal() error {
+func (f *ServerInfo) Refusal() error {
 	switch {
 	case f.Mode == "cluster":
 		return ErrClusterMode
@@ -127,14 +127,14 @@ func (f *Facts) Refusal() error {
 
 // Durable reports whether every write is on disk before its reply, and cannot live on elsewhere
 // without it.
-func (f *Facts) Durable() bool {
+func (f *ServerInfo) Durable() bool {
 	return f.AOF && f.ConfigKnown && f.FsyncAlways && f.LastWriteOK && f.NoReplicas && !f.Rewriting && !f.RewriteScheduled
 }
 
 // Perishable reports whether the opposite of Durable is known.
-func (f *Facts) Perishable() bool {
+func (f *ServerInfo) Perishable() bool {
 	return !f.AOF || f.ConfigKnown && !f.FsyncAlways || !f.LastWriteOK || !f.NoReplicas
 }
 
 // MayEvict reports whether the server would rather lose locks than run out of memory.
-func (f *Facts) MayEvict() bool { return f.Limited && f.Policy != "noeviction" }
+func (f *ServerInfo) MayEvict() bool { return f.Limited && f.Policy != "noeviction" }

@@ -91,7 +91,7 @@ func New(o Options) *Guard {
 func (g *Guard) majority() int { return len(g.masters)/2 + 1 }
 
 // current reports whether the record belongs to the run that the master is in.
-func (m *master) current() bool { return m.rec.runID == m.o.Facts.RunID }
+func (m *master) current() bool { return m.rec.runID == m.o.ServerInfo.RunID }
 
 // votes reports whether the master carries the record of an admission in its present run.
 func (m *master) votes() bool { return m.rec.kind == recordVotes && m.current() }
@@ -150,10 +150,10 @@ func (m *master) countEvictions() {
 	case m.base.of != m.rec.admission:
 		m.base = evictions{m.rec.admission, m.rec.evicted}
 		if m.rec.evicted < 0 {
-			m.base.n = m.o.Facts.Evicted
+			m.base.n = m.o.ServerInfo.Evicted
 		}
 	}
-	if m.o.Facts.Evicted < m.base.n { // CONFIG RESETSTAT
+	if m.o.ServerInfo.Evicted < m.base.n { // CONFIG RESETSTAT
 		m.base.n = 0
 	}
 }

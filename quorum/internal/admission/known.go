@@ -16,7 +16,7 @@ func (e *view) numberAfter(i int) uint64 {
 
 // newAdmission draws a new admission of master i.
 func (e *view) newAdmission(i int) nonce {
-	return nonce{admission{e.numberAfter(i), e.g.idFor(i, e.g.o.Nonce())}, e.g.masters[i].o.Facts.Evicted}
+	return nonce{admission{e.numberAfter(i), e.g.idFor(i, e.g.o.Nonce())}, e.g.masters[i].o.ServerInfo.Evicted}
 }
 
 // idFor makes the id of an admission of a master out of random hex digits. It begins with the

@@ -10,9 +10,9 @@ import (
 
 // A model of admission: three masters, the address of the first of which may lead to either of two
 // servers; two proxies with connections of their own; marks, records and what servers have heard
-// of each other. Everything that a server does in one script is one step. A history is wrong when
-// a second lock can be granted while the first stands: that is, when a majority votes, none of
-// which has its key.
+// of each other. Everything that a server does in one script is one step. A history is wrong if a
+// second lock can be granted while the first is held: if a majority votes of which no master has
+// its key.
 
 const (
 	mN       = 3
@@ -27,7 +27,7 @@ type mRules struct {
 	evidence bool // a majority must know of exactly the admission on a master; else all that is not contradicted votes
 	later    bool // a master of which a later admission is known does not vote
 	wait     bool // the wait begins when enough others have learned; else with the mark
-	enough   bool // N - majority + 1 others must have learned; else those that can be reached
+	enough   bool // N - majority + 1 others must have learned; otherwise only the reachable ones
 	maxAge   bool // a vote counts only soon after an observation
 }
 
@@ -54,21 +54,21 @@ type mServer struct {
 	lock  bool
 }
 
-// mView is what a proxy knows of a master.
+// mView is the knowledge of a proxy about a master.
 type mView struct {
-	conn    uint8 // 1 + server; 0: none
-	seen    bool  // it was ever observed
-	kind    mKind
-	adm     mAdm
-	known   [mN]mAdm
-	stale   bool // not observed since time has passed
-	markAge uint8
-	toldAge uint8 // 1 + steps since enough have been told; 0: not yet
-	pend    bool
-	pkind   mKind
-	padm    mAdm
-	pknown  [mN]mAdm
-	cut     bool
+	conn       uint8 // 1 + server; 0: none
+	seen       bool  // it was ever observed
+	kind       mKind
+	adm        mAdm
+	known      [mN]mAdm
+	stale      bool // not observed since time has passed
+	markAge    uint8
+	learnedAge uint8 // 1 + steps since enough have learned; 0: not yet
+	pend       bool
+	pkind      mKind
+	padm       mAdm
+	pknown     [mN]mAdm
+	cut        bool
 }
 
 type mState struct {
@@ -161,8 +161,8 @@ func (r *mRun) votes(s *mState, p, a int) bool {
 		!r.superseded(s, p, a) && r.confirmed(s, p, a)
 }
 
-// told is how many others know of the mark of a.
-func (r *mRun) told(s *mState, p, a int) (n int) {
+// learned returns how many others know of the mark of a.
+func (r *mRun) learned(s *mState, p, a int) (n int) {
 	s.others(p, a, func(b int, o *mView) {
 		if r.witness(s, p, b) && o.known[a] == s.views[p][a].adm {
 			n++
@@ -215,7 +215,7 @@ func (r *mRun) fresh(s *mState, p, a int) mAdm {
 	return mAdm((n+1)<<3 | uint8(tag))
 }
 
-// evaluate is the judgement of p on every master: it fills in what is pending.
+// evaluate makes p judge every master, and fills in the pending changes.
 func (r *mRun) evaluate(s *mState, p int) {
 	for a := range mN {
 		v := &s.views[p][a]
@@ -245,12 +245,12 @@ func (r *mRun) mark(s *mState, p, a int) {
 	v.pend, v.pkind, v.padm, v.pknown = true, mMark, r.fresh(s, p, a), [mN]mAdm{}
 }
 
-// over reports whether the quarantine of a is over, and notes when enough others have learned.
+// over reports whether the quarantine of a has ended, and notes when enough others have learned.
 func (r *mRun) over(s *mState, p, a int) bool {
 	v := &s.views[p][a]
-	enough := r.told(s, p, a) >= mEnough || !r.enough
-	if v.toldAge == 0 && enough {
-		v.toldAge = 1
+	enough := r.learned(s, p, a) >= mEnough || !r.enough
+	if v.learnedAge == 0 && enough {
+		v.learnedAge = 1
 	}
 	switch {
 	case v.markAge < mForget:
@@ -260,7 +260,7 @@ func (r *mRun) over(s *mState, p, a int) bool {
 	case !r.wait:
 		return enough
 	}
-	return v.toldAge > mForget && enough
+	return v.learnedAge > mForget && enough
 }
 
 // admit ends the quarantine of a.
@@ -286,9 +286,9 @@ func newer(have, other mAdm) mAdm {
 	return have
 }
 
-// tell has the server of b learn of an admission of a, by p, if it still carries the record that p
-// has seen.
-func (s *mState) tell(p, b, a int, adm mAdm) {
+// teach makes the server of b learn of an admission of a, by p, if it still carries the record
+// that p has seen.
+func (s *mState) teach(p, b, a int, adm mAdm) {
 	at, v := s.at(p, b), &s.views[p][b]
 	if at.kind == v.kind && at.adm == v.adm {
 		at.known[a] = newer(at.known[a], adm)
@@ -311,7 +311,7 @@ func (r *mRun) observe1(s *mState, p, a int) {
 	}
 	at := s.at(p, a)
 	if v.kind != at.kind || v.adm != at.adm {
-		v.markAge, v.toldAge = 0, 0
+		v.markAge, v.learnedAge = 0, 0
 	}
 	v.seen, v.stale = true, false
 	v.kind, v.adm, v.known = at.kind, at.adm, at.known
@@ -328,8 +328,8 @@ func (r *mRun) carryOut(s *mState, p int) {
 				r.observe1(s, p, a)
 				more = true
 			}
-			r.tells(s, p, a, func(b int, adm mAdm) {
-				s.tell(p, a, b, adm)
+			r.lessons(s, p, a, func(b int, adm mAdm) {
+				s.teach(p, a, b, adm)
 				more = true
 			})
 			r.evaluate(s, p)
@@ -349,8 +349,8 @@ func (s *mState) tooFar() bool {
 	return false
 }
 
-// tells calls f for everything that p has to tell master a.
-func (r *mRun) tells(s *mState, p, a int, f func(b int, adm mAdm)) {
+// lessons calls f for each admission that master a has to learn from p.
+func (r *mRun) lessons(s *mState, p, a int, f func(b int, adm mAdm)) {
 	v := &s.views[p][a]
 	if at := s.at(p, a); !r.witness(s, p, a) || at.kind != v.kind || at.adm != v.adm {
 		return
@@ -384,67 +384,85 @@ func (s *mState) write(p, a int) {
 
 func (s *mState) drop(p, a int) {
 	v := &s.views[p][a]
-	*v = mView{seen: v.seen, kind: v.kind, adm: v.adm, cut: v.cut, markAge: v.markAge, toldAge: v.toldAge}
+	*v = mView{seen: v.seen, kind: v.kind, adm: v.adm, cut: v.cut, markAge: v.markAge, learnedAge: v.learnedAge}
 }
 
 // steps calls f for everything that may follow.
 func (r *mRun) steps(s *mState, f func(next mState, what string)) {
 	for p := range mProxies {
 		for a := range mN {
-			v := &s.views[p][a]
-			if v.conn != 0 || !v.cut {
-				next := *s
-				r.observe(&next, p, a)
-				if next != *s {
-					f(next, fmt.Sprintf("observe(%d,%d)", p, a))
-				}
-			}
-			if v.pend && v.conn != 0 {
-				next := *s
-				next.write(p, a)
-				f(next, fmt.Sprintf("write(%d,%d:%d)", p, a, v.padm))
-			}
-			if v.conn != 0 && a == 0 && v.conn != 1+s.route {
-				next := *s
-				next.drop(p, a)
-				f(next, fmt.Sprintf("break(%d,%d)", p, a))
-			}
-			if s.cuts > 0 && !v.cut {
-				next := *s
-				next.cuts--
-				next.drop(p, a)
-				next.views[p][a].cut = true
-				f(next, fmt.Sprintf("cut(%d,%d)", p, a))
-			}
-			if v.cut {
-				next := *s
-				next.views[p][a].cut = false
-				f(next, fmt.Sprintf("heal(%d,%d)", p, a))
-			}
-			r.tells(s, p, a, func(b int, adm mAdm) {
-				next := *s
-				next.tell(p, a, b, adm)
-				r.evaluate(&next, p)
-				f(next, fmt.Sprintf("tell(%d,%d:%d=%d)", p, a, b, adm))
-			})
+			r.laneSteps(s, p, a, f)
 		}
-		if s.kills > 0 {
-			next := *s
-			next.kills--
-			cuts := [mN]bool{}
-			for a := range mN {
-				cuts[a] = next.views[p][a].cut
-			}
-			next.views[p] = [mN]mView{}
-			for a := range mN {
-				next.views[p][a].cut = cuts[a]
-			}
-			f(next, fmt.Sprintf("kill(%d)", p))
-		}
+		s.killStep(p, f)
 		if s.lock == 0 {
 			r.grants(s, p, f)
 		}
 	}
+	r.serverSteps(s, f)
+	next := *s
+	next.pass()
+	f(next, "time")
+}
+
+// laneSteps are those of a proxy and one master.
+func (r *mRun) laneSteps(s *mState, p, a int, f func(next mState, what string)) {
+	v := &s.views[p][a]
+	if v.conn != 0 || !v.cut {
+		next := *s
+		r.observe(&next, p, a)
+		if next != *s {
+			f(next, fmt.Sprintf("observe(%d,%d)", p, a))
+		}
+	}
+	if v.pend && v.conn != 0 {
+		next := *s
+		next.write(p, a)
+		f(next, fmt.Sprintf("write(%d,%d:%d)", p, a, v.padm))
+	}
+	if v.conn != 0 && a == 0 && v.conn != 1+s.route {
+		next := *s
+		next.drop(p, a)
+		f(next, fmt.Sprintf("break(%d,%d)", p, a))
+	}
+	if s.cuts > 0 && !v.cut {
+		next := *s
+		next.cuts--
+		next.drop(p, a)
+		next.views[p][a].cut = true
+		f(next, fmt.Sprintf("cut(%d,%d)", p, a))
+	}
+	if v.cut {
+		next := *s
+		next.views[p][a].cut = false
+		f(next, fmt.Sprintf("heal(%d,%d)", p, a))
+	}
+	r.lessons(s, p, a, func(b int, adm mAdm) {
+		next := *s
+		next.teach(p, a, b, adm)
+		r.evaluate(&next, p)
+		f(next, fmt.Sprintf("teach(%d,%d:%d=%d)", p, a, b, adm))
+	})
+}
+
+// killStep ends a proxy, which forgets all but its cuts.
+func (s *mState) killStep(p int, f func(next mState, what string)) {
+	if s.kills > 0 {
+		next := *s
+		next.kills--
+		cuts := [mN]bool{}
+		for a := range mN {
+			cuts[a] = next.views[p][a].cut
+		}
+		next.views[p] = [mN]mView{}
+		for a := range mN {
+			next.views[p][a].cut = cuts[a]
+		}
+		f(next, fmt.Sprintf("kill(%d)", p))
+	}
+}
+
+// serverSteps are those of addresses and servers.
+func (r *mRun) serverSteps(s *mState, f func(next mState, what string)) {
 	if s.moves > 0 {
 		next := *s
 		next.moves--
@@ -466,9 +484,6 @@ func (r *mRun) steps(s *mState, f func(next mState, what string)) {
 			f(next, fmt.Sprintf("flush(%d)", i))
 		}
 	}
-	next := *s
-	next.pass()
-	f(next, "time")
 }
 
 func (r *mRun) grants(s *mState, p int, f func(next mState, what string)) {
@@ -498,14 +513,14 @@ func (s *mState) pass() {
 			v.stale, v.pend = true, false
 			v.pkind, v.padm, v.pknown = 0, 0, [mN]mAdm{}
 			v.markAge = min(v.markAge+1, mForget)
-			if v.toldAge > 0 {
-				v.toldAge = min(v.toldAge+1, mForget+1)
+			if v.learnedAge > 0 {
+				v.learnedAge = min(v.learnedAge+1, mForget+1)
 			}
 		}
 	}
 }
 
-// wrong reports whether a second lock can be granted while the first stands.
+// wrong reports whether a second lock can be granted while the first is held.
 func (r *mRun) wrong(s *mState) bool {
 	if s.lock == 0 || s.lock > mForget {
 		return false
@@ -538,22 +553,7 @@ func (r *mRun) key(s *mState) (least [2]uint64) {
 	for i := range 4 {
 		o := *s
 		if i&1 != 0 {
-			o.servers[1], o.servers[2] = o.servers[2], o.servers[1]
-			for j := range o.servers {
-				k := &o.servers[j].known
-				k[1], k[2] = k[2], k[1]
-			}
-			for p := range o.views {
-				o.views[p][1], o.views[p][2] = o.views[p][2], o.views[p][1]
-				for a := range o.views[p] {
-					v := &o.views[p][a]
-					v.known[1], v.known[2] = v.known[2], v.known[1]
-					v.pknown[1], v.pknown[2] = v.pknown[2], v.pknown[1]
-					if a > 0 && v.conn != 0 {
-						v.conn = uint8(1 + a)
-					}
-				}
-			}
+			o.swapServers()
 		}
 		if i&2 != 0 {
 			if r.swift == 1 {
@@ -567,6 +567,26 @@ func (r *mRun) key(s *mState) (least [2]uint64) {
 		}
 	}
 	return least
+}
+
+// swapServers exchanges the last two servers.
+func (s *mState) swapServers() {
+	s.servers[1], s.servers[2] = s.servers[2], s.servers[1]
+	for j := range s.servers {
+		k := &s.servers[j].known
+		k[1], k[2] = k[2], k[1]
+	}
+	for p := range s.views {
+		s.views[p][1], s.views[p][2] = s.views[p][2], s.views[p][1]
+		for a := range s.views[p] {
+			v := &s.views[p][a]
+			v.known[1], v.known[2] = v.known[2], v.known[1]
+			v.pknown[1], v.pknown[2] = v.pknown[2], v.pknown[1]
+			if a > 0 && v.conn != 0 {
+				v.conn = uint8(1 + a)
+			}
+		}
+	}
 }
 
 // search goes through all histories from s, the short ones first, until limit states have been
@@ -611,7 +631,7 @@ func (s *mState) forget() {
 		for a := range s.views[p] {
 			v := &s.views[p][a]
 			if v.kind != mMark {
-				v.markAge, v.toldAge = 0, 0
+				v.markAge, v.learnedAge = 0, 0
 			}
 		}
 	}
@@ -647,11 +667,11 @@ func TestModelOfLess(t *testing.T) {
 		less func(r *mRules)
 		from [4]uint8
 	}{
-		"no evidence":                      {func(r *mRules) { r.evidence, r.later = false, false }, [4]uint8{1, 0, 0, 0}},
-		"evidence only by contradiction":   {func(r *mRules) { r.evidence, r.enough = false, false }, [4]uint8{1, 0, 0, 0}},
-		"the wait begins with the mark":    {func(r *mRules) { r.wait = false }, [4]uint8{1, 0, 1, 0}},
-		"told to those who can be reached": {func(r *mRules) { r.enough = false }, [4]uint8{1, 0, 0, 0}},
-		"evidence of any age":              {func(r *mRules) { r.maxAge = false }, [4]uint8{1, 0, 0, 0}},
+		"no evidence":                        {func(r *mRules) { r.evidence, r.later = false, false }, [4]uint8{1, 0, 0, 0}},
+		"evidence only by contradiction":     {func(r *mRules) { r.evidence, r.enough = false, false }, [4]uint8{1, 0, 0, 0}},
+		"the wait begins with the mark":      {func(r *mRules) { r.wait = false }, [4]uint8{1, 0, 1, 0}},
+		"learned by the reachable ones only": {func(r *mRules) { r.enough = false }, [4]uint8{1, 0, 0, 0}},
+		"evidence of any age":                {func(r *mRules) { r.maxAge = false }, [4]uint8{1, 0, 0, 0}},
 	} {
 		r := &mRun{mRules: mOurs, swift: 2}
 		c.less(&r.mRules)

@@ -9,10 +9,10 @@ import (
 // Observation holds the findings of a lane on its master: at the end of the handshake, once a
 // second, and whenever the master says that its record has changed.
 type Observation struct {
-	Conn  uint64    // names the connection; never 0, never used again for this master
-	Sent  time.Time // when the first command of it was queued
-	At    time.Time // when the last answer came
-	Facts Facts
+	Conn       uint64    // names the connection; never 0, never used again for this master
+	Sent       time.Time // when the first command of it was queued
+	At         time.Time // when the last answer came
+	ServerInfo ServerInfo
 	wire.ProbeReply
 	Stepped bool // the master's clock has stepped since the last ActForgive
 	Demoted bool // it was a replica in this run, since then

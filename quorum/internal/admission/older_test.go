@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// swapDB makes every connection to a master lead to its other database, as SWAPDB does.
+// swapDB makes every connection to a master lead to its other database, like SWAPDB.
 func (w *world) swapDB(i int) {
 	here := w.masters[i]
 	w.masters[i], w.other = w.other, here
@@ -17,7 +17,7 @@ func (w *world) swapDB(i int) {
 	}
 }
 
-// disk is a copy of what a server has stored.
+// disk is a copy of the data of a server.
 func (s *wServer) disk() *wServer {
 	c := *s
 	c.hash, c.counters = maps.Clone(s.hash), maps.Clone(s.counters)
@@ -115,7 +115,7 @@ func TestOlderStateComesBack(t *testing.T) {
 				t.Errorf("%s\n%s", s.wrong, s.text())
 			}
 			if name == durableDisk {
-				return // the next mark would tell all the same
+				return // the next mark would contradict it all the same
 			}
 			if s := run("the old record believed"); s.wrong == "" {
 				t.Error("with the old record believed nothing goes wrong: the test shows nothing")
@@ -155,8 +155,8 @@ func TestConnectionStaysOnOldServer(t *testing.T) {
 	}
 }
 
-// Two addresses lead one proxy to new servers, and another one to the old. That the second new
-// server is told of the first says nothing about the second old one.
+// Two addresses lead one proxy to new servers, and another one to the old. If the second new
+// server learns of the first, that is no knowledge of the second old one.
 func TestTwoAddressesLeadElsewhere(t *testing.T) {
 	s := newStory(t, 5)
 	p, q := s.begin(), s.begin()
@@ -183,8 +183,8 @@ func TestTwoAddressesLeadElsewhere(t *testing.T) {
 	s.want(p, "all have been told", "vvvvv")
 }
 
-// TestMarkWaitsForOthers: the wait begins when a majority beside the master knows of its
-// quarantine, as a proxy that reaches the others only may use an older state of it.
+// The wait begins when a majority beside the master knows of its quarantine: a proxy that reaches
+// only the others may use an older state of it.
 func TestMarkWaitsForOthers(t *testing.T) {
 	s := newStory(t, 3)
 	p := s.begin()
@@ -262,13 +262,13 @@ func TestAllMastersWipedBeforeAnotherStarts(t *testing.T) {
 	}
 }
 
-// TestRecordsOfTheLastVersion: they have no number; what they say is believed until there is one.
+// Records of the last version have no number. They are believed until a record has one.
 func TestRecordsOfTheLastVersion(t *testing.T) {
 	s := newStory(t, 3)
 	g := s.start().g
 	s.proxies = nil
 	for i, m := range s.masters {
-		m.evicted = 5 // as found: nobody knows what it was
+		m.evicted = 5 // as found: the number at its admission is not known
 		m.hash["record"] = record{kind: recordVotes, runID: m.runID(), fingerprint: g.fingerprint, nonce: parseNonce("0123456789abcde" + string(rune('0'+i)))}.String()
 		m.hash["settings"] = g.settings.String()
 	}
@@ -286,8 +286,8 @@ func TestRecordsOfTheLastVersion(t *testing.T) {
 	s.want(p, "after SWAPDB back", "qvv")
 }
 
-// TestOlderProbe: a proxy that was not told yet counts an older state of a master for up to MaxAge.
-// A lock that it grants then for the whole of max-ttl expires before the wait is over.
+// A proxy that has not learned yet counts an older state of a master for up to MaxAge. A lock
+// that it grants then for all of max-ttl expires before the wait ends.
 func TestOlderProbe(t *testing.T) {
 	s := newStory(t, 3)
 	p, q := s.begin(), s.begin()
@@ -308,8 +308,8 @@ func TestOlderProbe(t *testing.T) {
 }
 
 // TestDurableOlderThanOthersKnow: a proxy that granted reports the count of packets when its
-// connection breaks. Another proxy asks the other masters after the restarted one, so it learns that
-// the disk is older.
+// connection breaks. Another proxy asks the other masters after the restarted one, so it learns
+// that the disk is older.
 func TestDurableOlderThanOthersKnow(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[0].durable = true

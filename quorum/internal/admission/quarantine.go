@@ -18,13 +18,13 @@ func (e *evaluation) quarantine(i int, cause string, like record) {
 	e.wait(i, &Quarantine{Cause: cause, Since: e.now, Until: e.now.Add(hold(e.g.o.MaxTTL)), names: e.g.o.Names}, true)
 	e.change(i, e.newMark(i, cause, like))
 	if m := &e.g.masters[i]; !m.votes() && !m.marked() && !m.isNew() && !like.kept && m.mark.since.IsZero() {
-		m.mark = seenMark{runID: m.o.Facts.RunID, since: e.now}
+		m.mark = seenMark{runID: m.o.ServerInfo.RunID, since: e.now}
 	}
 }
 
 func (e *view) newMark(i int, cause string, like record) Change {
 	m := &e.g.masters[i]
-	like.kind, like.runID, like.cause, like.nonce = recordMark, m.o.Facts.RunID, cause, e.newAdmission(i)
+	like.kind, like.runID, like.cause, like.nonce = recordMark, m.o.ServerInfo.RunID, cause, e.newAdmission(i)
 	like.wait = max(e.g.o.MaxTTL, m.rec.wait, parseSettings(m.o.Settings).maxTTL())
 	c := Change{From: m.o.Record, To: like.String(), Settings: keep, Known: keep, Durable: keep}
 	if !like.kept {
@@ -229,7 +229,7 @@ func (e *view) foreign() (all []int, until time.Time) {
 // cause is why a master has no record of its present run, if this proxy knows.
 func (m *master) cause() string {
 	switch {
-	case m.rec.runID != "" && !m.current(), m.last.runID != "" && m.last.runID != m.o.Facts.RunID:
+	case m.rec.runID != "" && !m.current(), m.last.runID != "" && m.last.runID != m.o.ServerInfo.RunID:
 		return causeRestarted
 	case m.last.runID != "":
 		return causeFlushed

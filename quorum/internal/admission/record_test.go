@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -17,19 +18,23 @@ func TestRecordText(t *testing.T) {
 		"Q run 2-0-n 0 ko moved fp": {kind: recordMark, runID: "run", nonce: nonce{admission{2, "n"}, 0}, kept: true, override: true,
 			cause: "moved", fingerprint: "fp"},
 	} {
-		got := parseRecord(text)
-		if got != want {
-			t.Errorf("%q: %+v, want %+v", text, got, want)
-		}
-		if again := got.String(); again != text {
-			t.Errorf("%q is written as %q", text, again)
-		}
+		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
+			got := parseRecord(text)
+			if got != want {
+				t.Errorf("%q: %+v, want %+v", text, got, want)
+			}
+			if again := got.String(); again != text {
+				t.Errorf("%q is written as %q", text, again)
+			}
+		})
 	}
 	for _, text := range []string{"A", "A run fp", "A run fp nonce more", "a run fp nonce", " ", "Q run n x - new -", "Q run n -5 - new -",
 		"Q run n 99999999999999999999 - new -", "Q run n 9223372036854775807 - new -", "Q run n 1 - new", "Z", "N run", "O"} {
-		if got := parseRecord(text); got.kind != recordUnknown {
-			t.Errorf("%q: %+v, want unknown", text, got)
-		}
+		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
+			if got := parseRecord(text); got.kind != recordUnknown {
+				t.Errorf("%q: %+v, want unknown", text, got)
+			}
+		})
 	}
 }
 
@@ -68,9 +73,11 @@ func TestSupersedes(t *testing.T) {
 		{none, old, false, false}, {old, none, true, true}, {old, old, false, false}, {admission{0, "y"}, old, true, false},
 		{admission{1, "y"}, old, true, true}, {old, admission{1, "y"}, false, false}, {admission{1, "y"}, admission{1, "z"}, true, false},
 	} {
-		if c.a.supersedes(c.b) != c.supersedes || c.a.later(c.b) != c.later {
-			t.Errorf("%v and %v: supersedes %v, later %v", c.a, c.b, c.a.supersedes(c.b), c.a.later(c.b))
-		}
+		t.Run(fmt.Sprint(c.a, " and ", c.b), func(t *testing.T) {
+			if c.a.supersedes(c.b) != c.supersedes || c.a.later(c.b) != c.later {
+				t.Errorf("%v and %v: supersedes %v, later %v", c.a, c.b, c.a.supersedes(c.b), c.a.later(c.b))
+			}
+		})
 	}
 }
 

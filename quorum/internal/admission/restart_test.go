@@ -53,8 +53,8 @@ func TestAllMastersWiped(t *testing.T) {
 	s.want(p, "after the wait", "vvv")
 }
 
-// A master with everything on disk votes at once; a configuration that says so only now proves
-// nothing.
+// A master with everything on disk votes at once; a configuration that says so only now is
+// no proof.
 func TestDurableMaster(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[0].durable, s.masters[1].durable = true, true
@@ -181,7 +181,7 @@ func TestEviction(t *testing.T) {
 	s.want(p, "after the wait", "vvv")
 }
 
-// TestEvictionsWhileNobodyLooks: what a master had evicted at admission stands in its record.
+// The record of a master keeps the number of keys that it had evicted at its admission.
 func TestEvictionsWhileNobodyLooks(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[0].evicted = 3
@@ -230,15 +230,15 @@ func TestChangeRefused(t *testing.T) {
 	m.broken = false
 	s.settle(wait + 3*time.Second)
 	s.want(p, "after the wait", "vvv")
-	// A durable mark that cannot be set keeps nobody from voting.
+	// A durable mark that cannot be set keeps no master from voting.
 	m.durable, m.broken = true, true
 	s.settle(3 * time.Second)
 	s.want(p, "a note refused", "vvv")
 }
 
-// A master that restarted and cannot be written holds up no other: that one is admitted when its
-// wait is over, though nobody can tell the first of it, nor read counters that are lost there.
-// In whatever order the two restarted.
+// A master that restarted and cannot be written holds up no other: the other is admitted when its
+// wait ends, although the first can neither learn of it nor show the counters that it lost. The
+// order in which the two restarted makes no difference.
 func TestRestartBesideOneThatCannotBeWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		first   int

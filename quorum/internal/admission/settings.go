@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Mode selects the treatment of a master that may have lost its memory: one that restarted, was
-// flushed, stepped its clock or went back to an older state. Off must be chosen by all proxies of
-// a deployment or by none.
-type Mode uint8
+// GuardMode selects the treatment of a master that may have lost its memory: one that restarted,
+// was flushed, stepped its clock or went back to an older state. Off must be chosen by all
+// proxies of a deployment or by none.
+type GuardMode uint8
 
 const (
-	On     Mode = iota // it stays out of the vote for MaxTTL and a margin; masters that are all new vote at once
-	Strict             // as On, but an operator admits masters if a majority may have lost its memory
-	Off                // it votes at once, and may grant a lock twice
+	On     GuardMode = iota // it stays out of the vote for MaxTTL and a margin; masters that are all new vote at once
+	Strict                  // as On, but an operator admits masters if a majority may have lost its memory
+	Off                     // it votes at once, and may grant a lock twice
 )
 
 // settings are what all proxies of a deployment must agree on, by name, in the order in which they
@@ -116,7 +116,7 @@ type Options struct {
 	KeyPrefix     string
 	MaxTTL        time.Duration
 	Fencing       bool
-	Mode          Mode
+	Mode          GuardMode
 	AllowEviction bool
 	Nonce         func() string // draws 16 random hex digits
 	Floor         *Floor        // shared with the code that issues fences

@@ -24,9 +24,11 @@ func TestSettingsDiffer(t *testing.T) {
 		"name":   func(o *Options) { o.Names[0] = "other" },
 		"strict": func(o *Options) { o.Mode = Strict },
 	} {
-		if got := settingsOf(o(change)).fingerprint(); got != base.fingerprint() {
-			t.Errorf("another %s changes the fingerprint", what)
-		}
+		t.Run(what, func(t *testing.T) {
+			if got := settingsOf(o(change)).fingerprint(); got != base.fingerprint() {
+				t.Errorf("another %s changes the fingerprint", what)
+			}
+		})
 	}
 	for want, change := range map[string]func(*Options){
 		"max-ttl 60000ms (here 30000ms)":                         func(o *Options) { o.MaxTTL = 30 * time.Second },
@@ -36,13 +38,15 @@ func TestSettingsDiffer(t *testing.T) {
 		"another list of masters":                                func(o *Options) { o.IDs[1] = "a:1" },
 		"max-ttl 60000ms (here 1000ms), another list of masters": func(o *Options) { o.MaxTTL, o.IDs = time.Second, o.IDs[:1] },
 	} {
-		ours := settingsOf(o(change))
-		if ours.fingerprint() == base.fingerprint() {
-			t.Errorf("%s: the same fingerprint", want)
-		}
-		if got := differ(base, ours); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			ours := settingsOf(o(change))
+			if ours.fingerprint() == base.fingerprint() {
+				t.Errorf("%s: the same fingerprint", want)
+			}
+			if got := differ(base, ours); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
 	}
 	if got := differ(parseSettings("junk"), base); !strings.Contains(got, "another max-ttl") {
 		t.Errorf("%q", got)
@@ -56,14 +60,16 @@ func TestOtherSettings(t *testing.T) {
 		"belongs to proxies with restart-guard on (here off)":                                                                               func(o *Options) { o.Mode = Off },
 		"belongs to proxies with another list of masters: set the same here, or stop those proxies and send LOCKPROXY ADMIT m0 to this one": func(o *Options) { o.IDs[0] = "n0" },
 	} {
-		s := newStory(t, 3)
-		p := s.begin()
-		s.mustLock(p, time.Second, 0, 1, 2)
-		other := s.begin(change)
-		s.settle(2 * wait)
-		s.want(other, "other settings", "rrr")
-		s.wantReason(other, 0, says)
-		s.want(p, "the first", "vvv")
+		t.Run(says, func(t *testing.T) {
+			s := newStory(t, 3)
+			p := s.begin()
+			s.mustLock(p, time.Second, 0, 1, 2)
+			other := s.begin(change)
+			s.settle(2 * wait)
+			s.want(other, "other settings", "rrr")
+			s.wantReason(other, 0, says)
+			s.want(p, "the first", "vvv")
+		})
 	}
 }
 
@@ -114,7 +120,7 @@ func TestGrowFromOne(t *testing.T) {
 	}
 }
 
-// A single master has nobody to tell.
+// A single master has no others that must learn.
 func TestSingleMaster(t *testing.T) {
 	s := newStory(t, 1)
 	p := s.begin()
@@ -132,7 +138,7 @@ func TestSingleMaster(t *testing.T) {
 	s.want(p, "durable, and restarted", "v")
 }
 
-// With Off nothing is waited for, except when masters are moved.
+// With Off there is no wait, except when masters are moved.
 func TestUnguarded(t *testing.T) {
 	off := func(o *Options) { o.Mode = Off }
 	s := newStory(t, 3)
@@ -160,7 +166,7 @@ func TestUnguarded(t *testing.T) {
 	s.want(p, "moved back, after the wait", "vvv")
 }
 
-// Counters of a time without fencing count for nothing.
+// Counters of a time without fencing do not count.
 func TestFencingSwitchedOn(t *testing.T) {
 	s := newStory(t, 3)
 	s.masters[2].counters[0] = 1000

@@ -50,14 +50,7 @@ func (s *storm) stops() {
 			clear(p.worked)
 			continue
 		}
-		votes := 0
-		for i, was := range p.worked {
-			if !p.healthy(i, was) {
-				delete(p.worked, i)
-			} else if p.lanes[i].votes {
-				votes++
-			}
-		}
+		votes := p.forgetBroken()
 		if len(p.worked) >= p.g.majority() && votes < p.g.majority() {
 			s.fail("proxy %d: a majority that worked stops working: masters are %s: %v", p.n, p.states(), p.reasons())
 			return
@@ -71,6 +64,18 @@ func (s *storm) stops() {
 			}
 		}
 	}
+}
+
+// forgetBroken forgets the lanes that no longer work, and returns how many of the others vote.
+func (p *wProxy) forgetBroken() (votes int) {
+	for i, was := range p.worked {
+		if !p.healthy(i, was) {
+			delete(p.worked, i)
+		} else if p.lanes[i].votes {
+			votes++
+		}
+	}
+	return votes
 }
 
 // counts reports whether the vote of a master can be asked for, and counted.

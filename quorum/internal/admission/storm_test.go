@@ -7,9 +7,9 @@ import (
 )
 
 // storm is a history in which several masters are in trouble at once, each for long enough that
-// quarantines begin and end meanwhile. They refuse writes, hang, restart with what they had, with
-// nothing or with an older disk, and are flushed; addresses lead elsewhere; connections are cut,
-// or break when something is to be written.
+// quarantines begin and end meanwhile. They refuse writes, hang, restart with all data, without
+// any or with an older disk, and are flushed. Addresses lead elsewhere. Connections are cut, or
+// break at the next write.
 //
 // In half of them some addresses lead to two servers at a time, fewer than a majority. No other
 // master loses its memory then: proxies on two sides could each find a majority lost that the
@@ -63,8 +63,9 @@ func runStormOf(masters int, seed uint64, mutation string, terse bool) *world {
 	return s.world
 }
 
-// goStrict makes the proxies strict. Then masters may lose their memory beside an address that leads
-// to two servers; or all addresses lead to other servers for one proxy, which restarts meanwhile.
+// goStrict makes the proxies strict. Then masters may lose their memory beside an address that
+// leads to two servers; or all addresses lead to other servers for one proxy, which restarts
+// meanwhile.
 func (s *storm) goStrict() {
 	s.mode, s.lossy = Strict, s.Perm(len(s.masters))
 	for _, p := range s.proxies {
@@ -89,7 +90,7 @@ func (s *storm) goStrict() {
 	}
 }
 
-// begin is the beginning of what is dangerous. Addresses that lead to two servers lead the first
+// begin starts the dangerous part. Addresses that lead to two servers lead the first
 // proxy to the other ones, and the second proxy reaches only a majority. One that both reach is
 // often in trouble then. Or a durable master restarts without its memory.
 func (s *storm) begin() {
@@ -166,7 +167,6 @@ func (s *storm) trouble() {
 	if len(s.dual) > 0 && s.IntN(3) > 0 {
 		p = s.proxies[0]
 	}
-	m, l := s.masters[any], &p.lanes[any]
 	switch k := s.IntN(6); {
 	case len(s.dual) > 0 && k < 4:
 		s.flip()
@@ -175,7 +175,8 @@ func (s *storm) trouble() {
 		s.relief()
 		return
 	}
-	switch s.IntN(18) {
+	m, l := s.masters[any], &p.lanes[any]
+	switch k := s.IntN(18); k {
 	case 16, 17:
 		if len(s.dual) == 0 || s.mode == Strict {
 			s.leave(any)
@@ -186,26 +187,9 @@ func (s *storm) trouble() {
 		m.broken, m.mended = !m.broken, s.now
 		s.note("%s refuses writes: %v", m.name, m.broken)
 	case 6, 7:
-		if s.moved {
-			return
-		} else if len(s.dual) > 0 {
-			s.turnAway(p, s.dual[s.IntN(len(s.dual))])
-		} else {
-			s.note("SWAPDB")
-			s.swapped = true
-			s.swapDB(lossy)
-		}
-	case 8:
-		if len(s.dual) == 0 || s.IntN(2) == 0 {
-			s.note("%s is flushed", s.masters[lossy].name)
-			s.masters[lossy].flush()
-		}
-	case 9:
-		s.restart(lossy)
-	case 10:
-		s.restartOlder(lossy, s.IntN(2) == 0)
-	case 11:
-		s.restartOlder(lossy, s.masters[lossy].durable)
+		s.lead(p, lossy)
+	case 8, 9, 10, 11:
+		s.lose(lossy, k)
 	case 12:
 		m.durable = !m.durable
 		s.note("%s is durable: %v", m.name, m.durable)
@@ -223,6 +207,36 @@ func (s *storm) trouble() {
 		} else {
 			s.kill()
 		}
+	}
+}
+
+// lead makes an address lead a proxy elsewhere, or swaps databases.
+func (s *storm) lead(p *wProxy, lossy int) {
+	if s.moved {
+		return
+	} else if len(s.dual) > 0 {
+		s.turnAway(p, s.dual[s.IntN(len(s.dual))])
+	} else {
+		s.note("SWAPDB")
+		s.swapped = true
+		s.swapDB(lossy)
+	}
+}
+
+// lose makes a master lose its memory, all of it or its last writes.
+func (s *storm) lose(lossy, k int) {
+	switch k {
+	case 8:
+		if len(s.dual) == 0 || s.IntN(2) == 0 {
+			s.note("%s is flushed", s.masters[lossy].name)
+			s.masters[lossy].flush()
+		}
+	case 9:
+		s.restart(lossy)
+	case 10:
+		s.restartOlder(lossy, s.IntN(2) == 0)
+	case 11:
+		s.restartOlder(lossy, s.masters[lossy].durable)
 	}
 }
 
@@ -288,8 +302,8 @@ func (s *storm) phase(d time.Duration) {
 	}
 }
 
-// calm lets all proxies run undisturbed, at most so long: until all masters vote for all, but for
-// those that refuse writes.
+// calm lets all proxies run undisturbed, at most so long: until all masters vote for all, except
+// masters that refuse writes.
 func (w *world) calm(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); w.pass(250 * time.Millisecond) {
 		for _, p := range w.proxies {

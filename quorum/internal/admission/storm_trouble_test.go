@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// turnAway makes an address lead elsewhere for one proxy, or where it does for all.
+// turnAway makes an address lead elsewhere for one proxy, or to the server of all.
 func (w *world) turnAway(p *wProxy, i int) {
 	l := &p.lanes[i]
 	if w.away[i] == nil {

@@ -26,8 +26,8 @@ func (s *story) begin(change ...func(*Options)) *wProxy {
 	return p
 }
 
-// want fails unless the masters stand so for p, by first letters: voting, quarantined, refused,
-// down.
+// want fails unless p sees the masters in these states, by first letters: voting, quarantined,
+// refused, down.
 func (s *story) want(p *wProxy, when, states string) {
 	s.Helper()
 	if got := p.states(); got != states {
@@ -66,7 +66,7 @@ func (s *story) mustLock(p *wProxy, ttl time.Duration, on ...int) uint64 {
 	return s.fence
 }
 
-// kill ends p, and starts another proxy that has seen nothing.
+// kill ends p, and starts another proxy without any knowledge.
 func (s *story) end(p *wProxy) {
 	for i, q := range s.proxies {
 		if q == p {

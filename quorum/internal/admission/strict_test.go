@@ -22,7 +22,7 @@ func TestStrictNamesWhoIsAway(t *testing.T) {
 }
 
 // TestStrictUnwritable: an address leads to two servers, and a master that both proxies reach
-// refuses writes for a while. With strict nobody votes on the new server meanwhile.
+// refuses writes for a while. With strict the new server does not vote meanwhile.
 func TestStrictUnwritable(t *testing.T) {
 	s := newStory(t, 3)
 	p, q := s.begin(), s.begin()

@@ -28,8 +28,8 @@ func TestSuspendedWhileMastersRestart(t *testing.T) {
 	s.want(p, "the other woke up", "vvv")
 }
 
-// TestEvidenceBeforeSuspend: what other masters said before a proxy was suspended is no evidence
-// after it, though to the monotonic clock it is fresh.
+// Answers of other masters from before a suspend of the proxy are no evidence after it, although
+// they are fresh by the monotonic clock.
 func TestEvidenceBeforeSuspend(t *testing.T) {
 	s := newStory(t, 3)
 	p, q := s.begin(), s.begin()

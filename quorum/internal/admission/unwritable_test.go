@@ -17,7 +17,7 @@ func (p *wProxy) answerOne(i int) {
 }
 
 // An answer that is lost with its connection is no sign that the master cannot be written: it may
-// vote for other proxies, and must be told before a wait ends.
+// vote for other proxies, and must learn before a wait ends.
 func TestLostAnswerIsNoRefusal(t *testing.T) {
 	for _, lost := range []string{"change", "tell"} {
 		t.Run(lost, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestLostAnswerIsNoRefusal(t *testing.T) {
 			p, q := s.begin(), s.begin()
 			s.settle(2 * time.Second)
 			b := s.masters[1]
-			if lost == "change" { // it restarts, with nothing lost; q admits it
+			if lost == "change" { // it restarts with all its data; q admits it
 				b.durable = true
 				s.settle(3 * time.Second)
 				b.run++
@@ -41,7 +41,7 @@ func TestLostAnswerIsNoRefusal(t *testing.T) {
 				s.want(q, "admitted again", "vvv")
 			}
 			b.hangs = p
-			s.masters[0] = s.other // where the address leads for p; q stays on the old one
+			s.masters[0] = s.other // the address leads here for p; q stays on the old one
 			p.disconnect(0)
 			q.lanes[2].cut = true
 			q.disconnect(2)
@@ -51,7 +51,7 @@ func TestLostAnswerIsNoRefusal(t *testing.T) {
 				p.disconnect(1)
 			}
 			p.connect(1)
-			p.answerOne(1) // what is observed there; then it hangs once more
+			p.answerOne(1) // the observation; then it hangs once more
 			b.hangs = p
 			s.settle(wait)
 			s.mustLock(q, 9*time.Second, 0, 1)
@@ -64,8 +64,8 @@ func TestLostAnswerIsNoRefusal(t *testing.T) {
 	}
 }
 
-// While a master cannot be written it grants nothing, and need not be told. When it can be
-// again, the wait begins anew. While it is away its counters are waited for.
+// While a master refuses writes it grants no lock and need not learn. When it takes writes again,
+// the wait begins anew. While it is away, others wait for its counters.
 func TestWritableAgain(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		s := newStory(t, 3)
@@ -95,8 +95,7 @@ func TestWritableAgain(t *testing.T) {
 	}
 }
 
-// Another proxy may be the one that tells a master which can be written again: the wait begins
-// anew all the same.
+// The wait also begins anew if another proxy teaches a master that takes writes again.
 func TestWritableAgainAndToldByAnother(t *testing.T) {
 	s := newStory(t, 3)
 	p, q := s.begin(), s.begin()
@@ -124,8 +123,7 @@ func TestWritableAgainAndToldByAnother(t *testing.T) {
 	s.want(p, "after the wait", "vvv")
 }
 
-// A master that was found without its memory does not have it later, whatever it
-// says.
+// A master that was found without its memory does not have it later, even if it says so.
 func TestDurableTooLate(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		durableTooLate(t, again)
@@ -158,8 +156,8 @@ func durableTooLate(t *testing.T, again bool) {
 	s.want(p, "after the wait", "vvv")
 }
 
-// That a master has lost its memory is known of one connection, where no mark says so: before
-// the next another proxy may have admitted it.
+// Without a mark, the loss of a master's memory is known for one connection only: before the next,
+// another proxy may have admitted it.
 func TestLossIsNotKnownForEver(t *testing.T) {
 	s := newStory(t, 5)
 	p, q := s.begin(), s.begin()
@@ -170,7 +168,7 @@ func TestLossIsNotKnownForEver(t *testing.T) {
 	m[0].flush()
 	m[0].broken = true
 	s.settle(0)
-	// It is found without its memory twice, as no mark can be written.
+	// It is found without its memory twice, because no mark can be written.
 	for p.probe(0); len(p.lanes[0].queue) > 0; {
 		p.answerOne(0)
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // TestDurableMastersWipedBeforeAnotherStarts: all masters are emptied and taken for new by a proxy
-// that starts. Their count of packets begins at the clock, above the one that was lost, and proves
-// nothing. The proxy that was there contradicts.
+// that starts. Their count of packets begins at the clock, above the lost count, and is no proof.
+// The proxy that ran before contradicts.
 func TestDurableMastersWipedBeforeAnotherStarts(t *testing.T) {
 	s := newStory(t, 3)
 	for _, m := range s.masters {

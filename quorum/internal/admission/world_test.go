@@ -66,8 +66,8 @@ func (s *wServer) restart(keep bool) {
 	}
 }
 
-func (s *wServer) facts() Facts {
-	f := Facts{RunID: s.runID(), Mode: "standalone", Role: "master", Evicted: s.evicted}
+func (s *wServer) facts() ServerInfo {
+	f := ServerInfo{RunID: s.runID(), Mode: "standalone", Role: "master", Evicted: s.evicted}
 	if s.policy != "" {
 		f.Limited, f.Policy = true, s.policy
 	}
@@ -195,7 +195,7 @@ type world struct {
 	other    *wServer         // where address 0 may lead instead
 	away     map[int]*wServer // where addresses lead for some, see wLane.to
 	proxies  []*wProxy
-	mode     Mode
+	mode     GuardMode
 	unfenced bool // fencing: off
 	conns    uint64
 	tokens   int
@@ -388,7 +388,7 @@ func (p *wProxy) probe(i int) {
 	}
 	l.probing, l.probed = true, p.w.now
 	o := Observation{Conn: l.conn, Sent: p.w.now.Add(p.skew)}
-	p.send(i, false, func(s *wServer) { o.Facts, o.ProbeReply = s.facts(), s.probe(p.w.now) }, func(lost bool) {
+	p.send(i, false, func(s *wServer) { o.ServerInfo, o.ProbeReply = s.facts(), s.probe(p.w.now) }, func(lost bool) {
 		if lost {
 			return
 		}

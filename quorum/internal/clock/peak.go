@@ -5,7 +5,8 @@ import "time"
 // peakPeriod is how long a Peak remembers a duration: once to twice that.
 const peakPeriod = 2 * time.Second
 
-// Peak is the greatest of the durations noted in the last 2 to 4 seconds. The zero value is 0. It is not safe for concurrent use.
+// Peak is the greatest of the durations noted in the last 2 to 4 seconds. The zero value is 0. It
+// is not safe for concurrent use.
 type Peak struct {
 	since  time.Time // when the period began
 	now    time.Duration

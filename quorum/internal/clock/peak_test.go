@@ -11,7 +11,7 @@ func TestPeak(t *testing.T) {
 	at := func(d time.Duration) time.Time { return begun.Add(d) }
 	for _, step := range []struct {
 		at   time.Duration
-		note time.Duration // 0: nothing
+		note time.Duration // 0: none
 		want time.Duration
 	}{
 		{0, 0, 0},
@@ -21,7 +21,7 @@ func TestPeak(t *testing.T) {
 		{3 * time.Second, 0, 5},
 		{4 * time.Second, 0, 2},
 		{5 * time.Second, 1, 2},
-		{9 * time.Second, 0, 0}, // nothing was heard for two periods
+		{9 * time.Second, 0, 0}, // no note for two periods
 		{20 * time.Second, 7, 7},
 	} {
 		if step.note > 0 {

@@ -10,9 +10,9 @@ type Stopwatch struct {
 	slept time.Duration // lastSuspended() at start
 }
 
-// Start returns a Stopwatch that runs from now on. To be quick it does not look whether the machine
-// was suspended just before. If nobody has looked since, Elapsed counts that suspend as well: it may
-// tell too much, but never too little.
+// Start returns a Stopwatch that runs from now on. To be quick it does not check whether the
+// machine was suspended just before. If no later call did, Elapsed counts that suspend as well: it
+// may return too much, but never too little.
 func Start() Stopwatch { return Stopwatch{slept: lastSuspended(), start: time.Now()} }
 
 // Begun returns when the Stopwatch was started.

@@ -8,8 +8,8 @@ import (
 )
 
 // Suspended returns how long this machine has been suspended since it started. Go's monotonic
-// clock stands still meanwhile, while keys on the masters expire. The two clocks are not read at
-// one instant, so differences under a millisecond mean nothing.
+// clock stops during that time, but keys on the masters expire. The two clocks are not read at one
+// instant, so differences under a millisecond have no meaning.
 func Suspended() time.Duration {
 	asleep, last := readSuspended(), lastSuspended()
 	switch {
@@ -28,7 +28,7 @@ var suspendedLast atomic.Int64
 
 func init() { noteSuspended() }
 
-// noteSuspended sets what lastSuspended returns. Where a reading is larger than before, either the
+// noteSuspended sets what lastSuspended returns. If a reading is larger than before, either the
 // machine was suspended, or this thread had to wait between the two clocks. The latter does not
 // happen three times in a row.
 func noteSuspended() time.Duration {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestSuspendNotNoticed: a suspend that nobody has noticed counts until somebody has.
+// A suspend counts for a Stopwatch until a later call has noticed it.
 func TestSuspendNotNoticed(t *testing.T) {
 	suspendedLast.Add(-int64(time.Hour)) // as after a suspend of an hour
 	first, second := Start(), Start()

@@ -4,7 +4,7 @@ package clock
 
 import "time"
 
-// Suspended returns 0: this system does not tell.
+// Suspended returns 0: it is not known on this system.
 func Suspended() time.Duration { return 0 }
 
 func lastSuspended() time.Duration { return 0 }

@@ -198,7 +198,7 @@ func TestInfoBySection(t *testing.T) {
 		"stats": "evicted_keys:0", "persistence": "aof_enabled:0",
 	} {
 		t.Run(section, func(t *testing.T) {
-			text := m.infoLocked(section)
+			text := m.info(section)
 			if !strings.Contains(text, has) {
 				t.Errorf("%s: %q", section, text)
 			}

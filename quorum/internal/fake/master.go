@@ -7,8 +7,6 @@ import (
 	"context"
 	"net"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -18,48 +16,23 @@ import (
 // simulated network brings (Connect, Run). A connection is served in order. There is no order
 // between connections.
 //
-// A test changes fields under Set once connections exist.
+// A test changes fields under Set once connections exist. mu guards all parts.
 type Master struct {
 	mu sync.Mutex
 
-	*Memory // of database 0
-	DBs     map[int]*Memory
+	databases
+	server
+	faults
+	journal
+	Work Work // of all scripts so far
 
-	RunID    string
-	Password string
-	Role     string            // "master"
-	Mode     string            // "standalone"
-	Facts    map[string]string // what INFO says beside run_id, mode and role
-	Config   map[string]string // what CONFIG GET *append* says
-	Ahead    time.Duration     // of the master's clock; ends of keys are by that clock
-	Clock    func() time.Time  // instead of the time and Ahead; nil: these
+	scripts scriptCache
+	subs    subscribers
 
-	// Denied makes commands that write fail with this error, until the script that calls them has
-	// written something. An OOM refuses only commands that take memory. Empty: all work.
-	Denied string
-	// Lacks lists the commands that the user may not run: "hset", "pubsub|numsub".
-	Lacks map[string]bool
-	// Hook is asked before a command runs, without the lock of the master. It returns how long the
-	// master takes, and a reply instead of running the command, "" to run it.
-	Hook func(c *Command) (delay time.Duration, instead string)
-	// Fault is asked before every command that a script calls. It returns the error with which the
-	// command fails, "" to run it. Called with the lock of the master held.
-	Fault func(c Call) string
-	// Forbids says which keys the ACL keeps from the user: a script that names one is refused.
-	// nil: none. Called with the lock of the master held.
-	Forbids func(key string) bool
-	Quiet   bool // keep no log
-	// Work counts the commands of all scripts so far.
-	Work Work
-
-	down      bool               // refuses connections
-	scripts   map[string]*script // by digest
-	nextID    int64
-	conns     map[int64]*Conn
-	gate      chan struct{} // closed while the master runs; open: it is paused
-	log       []string      // commands and operations carried out: "acquire lock:job", "CLIENT KILL"
-	published []string      // "channel message"
-	subs      map[string]map[*Conn]bool
+	down   bool // refuses connections
+	nextID int64
+	conns  map[int64]*Conn
+	gate   chan struct{} // closed while the master runs; open: it is paused
 }
 
 // Work counts the commands that scripts have called, and the members or fields that these have
@@ -81,16 +54,10 @@ type Conn struct {
 // New returns a master that is empty and runs.
 func New(runID string) *Master {
 	m := &Master{
-		RunID: runID, Role: "master", Mode: "standalone",
-		Config: map[string]string{"appendonly": "no", "appendfsync": "everysec", "no-appendfsync-on-rewrite": "no"},
-		Facts: map[string]string{"redis_version": "7.0.15", "connected_slaves": "0", "maxmemory": "0",
-			"maxmemory_policy": "noeviction", "evicted_keys": "0", "aof_enabled": "0",
-			"aof_rewrite_in_progress": "0", "aof_last_write_status": "ok"},
-		scripts: map[string]*script{}, conns: map[int64]*Conn{}, gate: make(chan struct{}),
-		subs: map[string]map[*Conn]bool{},
+		server: newServer(runID), scripts: scriptCache{}, conns: map[int64]*Conn{}, gate: make(chan struct{}),
+		subs: subscribers{},
 	}
-	m.Memory = newMemory(m.NowLocked)
-	m.DBs = map[int]*Memory{0: m.Memory}
+	m.databases = newDatabases(m.NowLocked)
 	close(m.gate)
 	return m
 }
@@ -141,9 +108,7 @@ func (m *Master) Disconnect(c *Conn) {
 func (m *Master) forgetLocked(c *Conn) {
 	c.killed = true
 	delete(m.conns, c.ID)
-	for _, conns := range m.subs {
-		delete(conns, c)
-	}
+	m.subs.forget(c)
 }
 
 // Pause stops the master like SIGSTOP: it accepts connections but runs no command.
@@ -191,7 +156,7 @@ func (m *Master) Restart(runID string, keep bool) {
 // RebornLocked makes the master another process.
 func (m *Master) RebornLocked(runID string, keep bool) {
 	m.RunID = runID
-	m.Facts["evicted_keys"] = "0"
+	m.ResetStatLocked()
 	clear(m.scripts)
 	if !keep {
 		m.FlushLocked()
@@ -201,51 +166,13 @@ func (m *Master) RebornLocked(runID string, keep bool) {
 // FlushAll empties every database.
 func (m *Master) FlushAll() { m.Set(m.FlushLocked) }
 
-// FlushLocked is FlushAll inside Set.
-func (m *Master) FlushLocked() {
-	for _, db := range m.DBs {
-		clear(db.keys)
-	}
-}
-
-// SaveLocked returns a snapshot of database 0.
-func (m *Master) SaveLocked() *Memory { return m.Memory.Clone() }
-
-// LoadLocked replaces the data of database 0 by a copy of a snapshot.
-func (m *Master) LoadLocked(saved *Memory) { m.Memory.set(saved) }
-
-// SwapLocked is SWAPDB.
-func (m *Master) SwapLocked(a, b int) {
-	m.DBs[a], m.DBs[b] = m.dbLocked(b), m.dbLocked(a)
-	m.Memory = m.DBs[0]
-}
-
-func (m *Master) dbLocked(n int) *Memory {
-	if m.DBs[n] == nil {
-		m.DBs[n] = newMemory(m.NowLocked)
-	}
-	return m.DBs[n]
-}
-
 // EvictLocked evicts a key of database 0 and counts it.
 func (m *Master) EvictLocked(key string) {
 	m.begin()
 	if m.get(key) != nil {
 		m.Delete(key)
-		n, _ := strconv.Atoi(m.Facts["evicted_keys"])
-		m.Facts["evicted_keys"] = strconv.Itoa(n + 1)
+		m.countEvicted()
 	}
-}
-
-// ResetStatLocked is CONFIG RESETSTAT.
-func (m *Master) ResetStatLocked() { m.Facts["evicted_keys"] = "0" }
-
-// NowLocked is the time by the master's clock.
-func (m *Master) NowLocked() time.Time {
-	if m.Clock != nil {
-		return m.Clock()
-	}
-	return time.Now().Add(m.Ahead)
 }
 
 // Cut breaks the connections for their clients, like a network fault that heals: the master still
@@ -277,13 +204,7 @@ func (m *Master) Holds(key, secret string) (keys int, ours bool) {
 func (m *Master) Ran(word string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := 0
-	for _, line := range m.log {
-		if strings.HasPrefix(line, word) {
-			n++
-		}
-	}
-	return n
+	return m.ran(word)
 }
 
 // Published are the messages published so far, "channel message" each.

@@ -50,7 +50,7 @@ const noKey = "NOPERM this user has no permissions to access one of the keys use
 // Run carries out one command of a connection. Without ok the master has closed the connection.
 func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
 	m.mu.Lock()
-	cmd, sc := m.parseLocked(args)
+	cmd, sc := m.scripts.parse(args)
 	hook := m.Hook
 	m.mu.Unlock()
 	instead := ""
@@ -75,14 +75,14 @@ func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
 	if instead != "" {
 		return []byte(instead), true
 	}
-	name, lacks := strings.ToLower(args[0]), m.lacksLocked(args)
+	name, lacks := strings.ToLower(args[0]), m.lacks(args)
 	switch {
 	case lacks != "":
 		return appendReply(nil, refuse("NOPERM this user has no permissions to run the '"+lacks+"' command")), true
-	case sc != nil && m.forbidsLocked(args):
+	case sc != nil && m.forbids(args):
 		return appendReply(nil, refuse(noKey)), true
 	}
-	m.noteLocked(&cmd)
+	m.note(&cmd)
 	db := m.dbLocked(c.db)
 	db.begin()
 	if sc != nil {
@@ -92,19 +92,9 @@ func (m *Master) Run(c *Conn, args []string) (reply []byte, ok bool) {
 		return m.runLocked(db, sc, &cmd), true
 	}
 	if cmd.Name == "SUBSCRIBE" || cmd.Name == "UNSUBSCRIBE" {
-		return m.subscribeLocked(c, cmd.Name, args[1:]), true
+		return m.subs.subscribe(c, cmd.Name, args[1:]), true
 	}
 	return appendReply(nil, m.plainLocked(c, db, &cmd)), true
-}
-
-func (m *Master) noteLocked(cmd *Command) {
-	if m.Quiet {
-		return
-	}
-	m.log = append(m.log, cmd.Name)
-	for i := range cmd.Ops {
-		m.log = append(m.log, cmd.Ops[i].Name+" "+cmd.Ops[i].Key)
-	}
 }
 
 // Parse reads a call of one of the scripts of package wire; known is false for any other command.
@@ -128,14 +118,17 @@ func (sc *script) call(args []string) Command {
 	return cmd
 }
 
-// parseLocked names a command. A script that the master does not know is the command NOSCRIPT.
-func (m *Master) parseLocked(args []string) (cmd Command, sc *script) {
+// scriptCache is the scripts that a master knows, by digest.
+type scriptCache map[string]*script
+
+// parse names a command. A script that the master does not know is the command NOSCRIPT.
+func (s scriptCache) parse(args []string) (cmd Command, sc *script) {
 	cmd.Name, cmd.Args = strings.ToUpper(args[0]), args
 	switch cmd.Name {
 	case "EVAL":
 		sc = addScript(otherScript, args[1])
 	case "EVALSHA":
-		if sc = m.scripts[args[1]]; sc == nil {
+		if sc = s[args[1]]; sc == nil {
 			cmd.Name = "NOSCRIPT"
 			return cmd, nil
 		}
@@ -148,6 +141,19 @@ func (m *Master) parseLocked(args []string) (cmd Command, sc *script) {
 	return cmd, sc
 }
 
+// command is SCRIPT.
+func (s scriptCache) command(cmd *Command) wire.Reply {
+	switch cmd.Name {
+	case "SCRIPT LOAD":
+		sc := addScript(otherScript, cmd.Args[2])
+		s[sc.sha] = sc
+		return text(sc.sha)
+	case "SCRIPT FLUSH":
+		clear(s)
+	}
+	return done
+}
+
 // plainLocked carries out a command that is no script.
 func (m *Master) plainLocked(c *Conn, db *Memory, cmd *Command) wire.Reply {
 	args := cmd.Args
@@ -155,7 +161,7 @@ func (m *Master) plainLocked(c *Conn, db *Memory, cmd *Command) wire.Reply {
 		if !known.takes(len(args) - 1) {
 			return refuse("ERR wrong number of arguments for '" + strings.ToLower(args[0]) + "' command")
 		}
-		if err := m.deniesLocked(&known); known.write && err != "" {
+		if err := m.denies(&known); known.write && err != "" {
 			return refuse(err)
 		}
 		return known.do(m, db, args[1:])
@@ -170,11 +176,11 @@ func (m *Master) plainLocked(c *Conn, db *Memory, cmd *Command) wire.Reply {
 		if len(args) > 1 {
 			section = args[1]
 		}
-		return text(m.infoLocked(section))
+		return text(m.info(section))
 	case "CONFIG":
-		return m.configLocked(cmd)
+		return m.config(cmd)
 	case "SCRIPT":
-		return m.scriptLocked(cmd)
+		return m.scripts.command(cmd)
 	case "NOSCRIPT":
 		return refuse("NOSCRIPT No matching script. Please use EVAL.")
 	case "SELECT":
@@ -211,81 +217,30 @@ func (m *Master) clientLocked(c *Conn, cmd *Command) wire.Reply {
 	return done
 }
 
-func (m *Master) configLocked(cmd *Command) wire.Reply {
-	switch cmd.Name {
-	case "CONFIG GET":
-		var elems []wire.Reply
-		for name, value := range m.Config {
-			elems = append(elems, text(name), text(value))
-		}
-		return list(elems)
-	case "CONFIG RESETSTAT":
-		m.ResetStatLocked()
-	}
-	return done
-}
+// subscribers are the connections that subscribe to a channel, by channel.
+type subscribers map[string]map[*Conn]bool
 
-func (m *Master) scriptLocked(cmd *Command) wire.Reply {
-	switch cmd.Name {
-	case "SCRIPT LOAD":
-		sc := addScript(otherScript, cmd.Args[2])
-		m.scripts[sc.sha] = sc
-		return text(sc.sha)
-	case "SCRIPT FLUSH":
-		clear(m.scripts)
-	}
-	return done
-}
-
-// sectionOf says which section of INFO has a fact.
-var sectionOf = map[string]string{
-	"redis_version": "server", "redis_mode": "server", "server_mode": "server", "valkey_version": "server",
-	"server_name": "server", "run_id": "server",
-	"role": "replication", "connected_slaves": "replication",
-	"maxmemory": "memory", "maxmemory_policy": "memory",
-	"evicted_keys": "stats",
-	"aof_enabled":  "persistence", "aof_rewrite_in_progress": "persistence", "aof_rewrite_scheduled": "persistence",
-	"aof_last_write_status": "persistence",
-}
-
-// infoLocked is INFO: one section, or all.
-func (m *Master) infoLocked(section string) string {
-	section = strings.ToLower(section)
-	var text strings.Builder
-	for _, name := range []string{"server", "replication", "memory", "stats", "persistence"} {
-		if section != "" && section != name {
-			continue
-		}
-		fmt.Fprintf(&text, "# %s\r\n", name)
-		switch name {
-		case "server":
-			fmt.Fprintf(&text, "redis_mode:%s\r\nrun_id:%s\r\n", m.Mode, m.RunID)
-		case "replication":
-			fmt.Fprintf(&text, "role:%s\r\n", m.Role)
-		}
-		for fact, value := range m.Facts {
-			if sectionOf[fact] == name || sectionOf[fact] == "" && name == "server" {
-				fmt.Fprintf(&text, "%s:%s\r\n", fact, value)
-			}
-		}
-	}
-	return text.String()
-}
-
-// subscribeLocked is SUBSCRIBE and UNSUBSCRIBE, which answer once for each channel.
-func (m *Master) subscribeLocked(c *Conn, name string, channels []string) (b []byte) {
+// subscribe is SUBSCRIBE and UNSUBSCRIBE, which answer once for each channel.
+func (s subscribers) subscribe(c *Conn, name string, channels []string) (b []byte) {
 	for _, channel := range channels {
-		if m.subs[channel] == nil {
-			m.subs[channel] = map[*Conn]bool{}
+		if s[channel] == nil {
+			s[channel] = map[*Conn]bool{}
 		}
 		if name == "SUBSCRIBE" {
-			m.subs[channel][c] = true
+			s[channel][c] = true
 		} else {
-			delete(m.subs[channel], c)
+			delete(s[channel], c)
 		}
 		b = appendReply(b, list([]wire.Reply{text(strings.ToLower(name)), text(channel), number(1)}))
 	}
 	return b
+}
+
+// forget ends the subscriptions of a connection.
+func (s subscribers) forget(c *Conn) {
+	for _, conns := range s {
+		delete(conns, c)
+	}
 }
 
 // publishLocked sends a message to the subscribers and returns their number. Without subscribers

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -229,7 +228,7 @@ func (x *execution) command(args []string) wire.Reply {
 		return refuse("ERR Unknown Redis command called from script")
 	case !c.takes(len(args) - 1):
 		return refuse("ERR Wrong number of args calling Redis command from script")
-	case x.m.lacksLocked(args) != "":
+	case x.m.lacks(args) != "":
 		return refuse("ERR The user executing the script can't run this command or subcommand")
 	}
 	if x.m.Fault != nil {
@@ -238,7 +237,7 @@ func (x *execution) command(args []string) wire.Reply {
 		}
 	}
 	if c.write && !x.dirty {
-		if err := x.m.deniesLocked(&c); err != "" {
+		if err := x.m.denies(&c); err != "" {
 			return refuse(err)
 		}
 		x.dirty = true
@@ -394,37 +393,4 @@ func appendReply(b []byte, r wire.Reply) []byte {
 		b = append(append(b, r.Kind), oneLine.Replace(r.Text)...)
 	}
 	return append(b, '\r', '\n')
-}
-
-// lacksLocked returns the name of a command to which the user has no right, empty for others.
-func (m *Master) lacksLocked(args []string) string {
-	if len(m.Lacks) == 0 {
-		return ""
-	}
-	name := strings.ToLower(args[0])
-	if len(args) > 1 && m.Lacks[name+"|"+strings.ToLower(args[1])] {
-		return name + "|" + strings.ToLower(args[1])
-	} else if m.Lacks[name] {
-		return name
-	}
-	return ""
-}
-
-// forbidsLocked reports whether the user may not use one of the keys that a call of a script
-// names.
-func (m *Master) forbidsLocked(args []string) bool {
-	if m.Forbids == nil {
-		return false
-	}
-	keys, _ := strconv.Atoi(args[2])
-	return slices.ContainsFunc(args[3:3+keys], m.Forbids)
-}
-
-// deniesLocked returns the error of a command that writes, empty if it may. Redis asks only until
-// a script has written.
-func (m *Master) deniesLocked(c *command) string {
-	if !c.grows && strings.HasPrefix(m.Denied, "OOM") {
-		return ""
-	}
-	return m.Denied
 }

@@ -35,20 +35,11 @@ func (m *Memory) Unsound(key string, exact bool) string {
 
 // strays returns a fault in the entries of such a lock, empty without one.
 func (s *sortedSet) strays(now int64) string {
-	entries, holds := make(map[string]string), make(map[int64]string)
-	for name, score := range s.scores {
-		switch {
-		case score >= least || strings.HasPrefix(name, "lockproxy-"):
-		case len(name) < wire.SecretLen:
-			return fmt.Sprintf("%q is a member", name)
-		default:
-			secret := name[:wire.SecretLen]
-			if _, twice := entries[secret]; twice {
-				return "a holder has two entries"
-			}
-			entries[secret] = name[wire.SecretLen:]
-		}
+	entries, fault := s.entries()
+	if fault != "" {
+		return fault
 	}
+	holds := make(map[int64]string)
 	for name, score := range s.scores {
 		if score < least {
 			continue
@@ -76,4 +67,23 @@ func (s *sortedSet) strays(now int64) string {
 		return fmt.Sprintf("%d entries of holders that are gone take room", len(entries))
 	}
 	return ""
+}
+
+// entries returns the entries by secret, or the fault of a member.
+func (s *sortedSet) entries() (entries map[string]string, fault string) {
+	entries = make(map[string]string)
+	for name, score := range s.scores {
+		switch {
+		case score >= least || strings.HasPrefix(name, "lockproxy-"):
+		case len(name) < wire.SecretLen:
+			return nil, fmt.Sprintf("%q is a member", name)
+		default:
+			secret := name[:wire.SecretLen]
+			if _, twice := entries[secret]; twice {
+				return nil, "a holder has two entries"
+			}
+			entries[secret] = name[wire.SecretLen:]
+		}
+	}
+	return entries, ""
 }

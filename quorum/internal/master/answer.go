@@ -47,7 +47,7 @@ func (c *conn) handle(r *wire.Reply) bool {
 	l.mu.Unlock()
 	c.report(r, results)
 	if closing {
-		l.cfg.Host.Settled()
+		l.cfg.Host.Drained()
 	}
 	return true
 }
@@ -166,7 +166,7 @@ func (c *conn) evidenceLocked(p *wire.PacketReply, ok bool, r *wire.Reply, sent 
 		l.server.writes = max(l.server.writes, p.Writes)
 	}
 	switch {
-	case !l.status.votes:
+	case !l.status.voting:
 		return void
 	case (isReadOnly(*r) || slices.ContainsFunc(p.Results, isReadOnly)) && !l.cfg.Unguarded:
 		l.server.demoted = l.server.facts.RunID

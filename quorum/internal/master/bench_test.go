@@ -47,7 +47,7 @@ func BenchmarkPair(b *testing.B) {
 				Encoder: &wire.Encoder{StateKey: "lockproxy:state:lock:", Fencing: true}, Options: &Options{}})
 			l.conn = newConn(l, e, 1)
 			l.conn.watch()
-			l.status.up, l.status.votes, l.packets.loaded = true, true, true
+			l.status.up, l.status.voting, l.packets.loaded = true, true, true
 			acquire, release := op(wire.Acquire, tokenAt("job", 1)), unlock(tokenAt("job", 1))
 			turn := func(ask func()) {
 				for range ops {

@@ -150,7 +150,7 @@ func (c *conn) read() {
 		if err != nil {
 			c.fail(Reason(err, silence)) // before more is written to it
 		}
-		c.lane.cfg.Host.EndTurn()
+		c.lane.cfg.Host.Flush()
 		if err != nil || !ok {
 			return
 		}

@@ -60,8 +60,8 @@ func (n *narrow) Watch(received func(b []byte) (stop bool), ended func(error)) {
 	}()
 }
 
-// TestAdopted: an event loop reads the connection, from a byte at a time to all at once, and its
-// socket takes all, a part or nothing of what is written.
+// An event loop reads the connection, from a byte at a time to all at once. Its socket takes all
+// bytes, some or none.
 func TestAdopted(t *testing.T) {
 	for _, size := range []struct{ takes, brings int }{{1 << 20, 1 << 16}, {7, 1}, {0, 3}, {1000, 64}} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -76,27 +76,7 @@ func TestAdopted(t *testing.T) {
 				if l.Status().State != stat.StateVoting || conns[0].watched != 1 {
 					t.Fatalf("watched %d times, status %+v", conns[0].watched, l.Status())
 				}
-				var c collect
-				var want []string
-				for i := range 200 {
-					if err := l.Ask(op(wire.Acquire, tokenAt(fmt.Sprint(i), i)), nil); err != nil {
-						t.Fatal(err)
-					}
-					if err := l.Release(unlock(tokenAt(fmt.Sprint(i), i)), time.Minute, false, &c); err != nil {
-						t.Fatal(err)
-					}
-					want = append(want, "release 1")
-					if i%50 == 0 {
-						l.Flush()
-					}
-				}
-				l.Flush()
-				time.Sleep(gather)
-				l.Flush() // this loop does not, when an answer has come
-				synctest.Wait()
-				if got := c.String(); got != strings.Join(want, ", ") {
-					t.Errorf("answered %s", got)
-				}
+				lockManyTimes(t, l, 200)
 				noKeys(t, m)
 				if n := len(conns[0].written); size.takes > 0 && n == 0 {
 					t.Error("nothing was written in place")
@@ -111,6 +91,32 @@ func TestAdopted(t *testing.T) {
 	}
 }
 
+// lockManyTimes acquires and releases n tokens and flushes now and then.
+func lockManyTimes(t *testing.T, l *Lane, n int) {
+	t.Helper()
+	var c collect
+	var want []string
+	for i := range n {
+		if err := l.Ask(op(wire.Acquire, tokenAt(fmt.Sprint(i), i)), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(unlock(tokenAt(fmt.Sprint(i), i)), time.Minute, false, &c); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, "release 1")
+		if i%50 == 0 {
+			l.Flush()
+		}
+	}
+	l.Flush()
+	time.Sleep(gather)
+	l.Flush() // this loop does not, when an answer has come
+	synctest.Wait()
+	if got := c.String(); got != strings.Join(want, ", ") {
+		t.Errorf("answered %s", got)
+	}
+}
+
 // TestNotAdopted: without a loop that takes the connection a goroutine reads it.
 func TestNotAdopted(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -121,8 +127,7 @@ func TestNotAdopted(t *testing.T) {
 	})
 }
 
-// TestAdoptedLoopMayBeLate: what a loop still hands over when the connection is over changes
-// nothing.
+// Bytes that a loop hands over after the end of the connection have no effect.
 func TestAdoptedLoopMayBeLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		s := &scripted{}
@@ -163,7 +168,7 @@ func (s *scripted) Watch(received func(b []byte) (stop bool), ended func(error))
 	s.narrow.Watch(received, ended)
 }
 
-// closing is a scripted connection whose loop ends within Close, as those of package resp do.
+// closing is a scripted connection whose loop ends within Close, like those of package resp.
 type closing struct{ scripted }
 
 func (c *closing) Close() error {
@@ -173,8 +178,7 @@ func (c *closing) Close() error {
 	return c.scripted.Close()
 }
 
-// TestAdoptedLoopEndsWithin: who closes the connection is told by the loop that it has ended,
-// before Close returns.
+// If the lane closes the connection, the loop reports the end before Close returns.
 func TestAdoptedLoopEndsWithin(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m, func(c *Config) {
@@ -192,8 +196,7 @@ func TestAdoptedLoopEndsWithin(t *testing.T) {
 	})
 }
 
-// TestUnaskedReply: a reply that nobody asked for ends the connection, as later ones could not be
-// told apart.
+// A reply without a request ends the connection: later ones could not be matched with theirs.
 func TestUnaskedReply(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		s := &scripted{}
@@ -232,7 +235,7 @@ func TestTooManyClients(t *testing.T) {
 					}
 					_, _ = server.Write([]byte("-ERR max number of clients reached\r\n"))
 					if !wait {
-						read() // what was written before the answer came
+						read() // requests written before the answer came
 					}
 					_ = server.Close()
 				}()

@@ -36,9 +36,9 @@ func forbidding(m *fake.Master) (packets func() string) {
 	}
 }
 
-// TestForbiddenKey: a forbidden key fails the operation that names it. The others of its packet go
-// out again alone, in their order and before all unsent ones. Acquires ask again, and a top-up waits
-// for the next tick.
+// TestForbiddenKey: a forbidden key fails the operation that names it. The others of its packet
+// go out again alone, in their order and before all unsent ones. Acquires ask again, and a top-up
+// waits for the next tick.
 func TestForbiddenKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -77,14 +77,14 @@ func TestForbiddenKey(t *testing.T) {
 			t.Errorf("%d errors, want that of the packet and that of the check", n)
 		}
 		time.Sleep(1100 * time.Millisecond)
-		if _, ours := m.Holds("lock:filled", secret(5)); !ours || l.Status().Owed != 0 {
-			t.Errorf("the top-up was not sent again: %d owed", l.Status().Owed)
+		if _, ours := m.Holds("lock:filled", secret(5)); !ours || l.Status().Repairs != 0 {
+			t.Errorf("the top-up was not sent again: %d pending", l.Status().Repairs)
 		}
 	})
 }
 
-// TestAloneForAWhile: after a forbidden packet operations go out one by one for a while, all in one
-// write. So the next forbidden one has no packet to spoil.
+// TestAloneForAWhile: after a forbidden packet operations go out one by one for a while, all in
+// one write. So the next forbidden one has no packet to spoil.
 func TestAloneForAWhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -119,8 +119,8 @@ func TestAloneForAWhile(t *testing.T) {
 	})
 }
 
-// TestForbiddenBesideScriptFlush: the master answers NOPERM and NOSCRIPT to the same operations. The
-// allowed ones are carried out all the same, and each goes out a bounded number of times.
+// TestForbiddenBesideScriptFlush: the master answers NOPERM and NOSCRIPT to the same operations.
+// The allowed ones are carried out all the same, and each goes out a bounded number of times.
 func TestForbiddenBesideScriptFlush(t *testing.T) {
 	for name, flush := range map[string]func(m *fake.Master, packets int) bool{
 		"before the packet":      func(_ *fake.Master, packets int) bool { return packets == 1 },
@@ -135,19 +135,7 @@ func TestForbiddenBesideScriptFlush(t *testing.T) {
 				mustAsk(t, l, op(wire.Acquire, held), &c)
 				synctest.Wait()
 				packets := forbidding(m)
-				note, n := m.Hook, 0
-				m.Set(func() {
-					m.Hook = func(cmd *fake.Command) (time.Duration, string) {
-						if cmd.Name != "packet" {
-							return note(cmd)
-						}
-						if n++; flush(m, n) {
-							m.FlushScripts()
-							return 0, "-NOSCRIPT No matching script.\r\n"
-						}
-						return note(cmd)
-					}
-				})
+				flushScriptsAt(m, flush)
 				for _, o := range []wire.Op{op(wire.Check, tokenAt("no", 2)), op(wire.Extend, held), op(wire.Check, tokenAt("no", 3))} {
 					_ = l.Ask(o, &c)
 				}
@@ -164,6 +152,24 @@ func TestForbiddenBesideScriptFlush(t *testing.T) {
 			})
 		})
 	}
+}
+
+// flushScriptsAt flushes the scripts before a packet if flush says so; it gets the packet's
+// number.
+func flushScriptsAt(m *fake.Master, flush func(m *fake.Master, packets int) bool) {
+	note, n := m.Hook, 0
+	m.Set(func() {
+		m.Hook = func(cmd *fake.Command) (time.Duration, string) {
+			if cmd.Name != "packet" {
+				return note(cmd)
+			}
+			if n++; flush(m, n) {
+				m.FlushScripts()
+				return 0, "-NOSCRIPT No matching script.\r\n"
+			}
+			return note(cmd)
+		}
+	})
 }
 
 // TestForbiddenCommand: a user without the right to run scripts fails every operation, after one
@@ -214,14 +220,14 @@ func TestForbiddenRelease(t *testing.T) {
 		}
 		m.Set(func() { m.Forbids = nil })
 		time.Sleep(tickEvery)
-		if n := l.Status().Owed; n != 0 {
-			t.Errorf("%d owed", n)
+		if n := l.Status().Repairs; n != 0 {
+			t.Errorf("%d pending", n)
 		}
 	})
 }
 
-// TestManyForbiddenReleases: releases of forbidden keys leave room in the queue, and each is tried in
-// turn.
+// TestManyForbiddenReleases: releases of forbidden keys leave room in the queue, and each is
+// tried in turn.
 func TestManyForbiddenReleases(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -245,11 +251,11 @@ func TestManyForbiddenReleases(t *testing.T) {
 		}
 		m.Set(func() { m.Forbids = nil })
 		m.Resume()
-		for left := releases; left > 0; left = l.Status().Owed {
+		for left := releases; left > 0; left = l.Status().Repairs {
 			time.Sleep(tickEvery)
 			synctest.Wait() // the tick may be due at this instant
-			if next := l.Status().Owed; next >= left {
-				t.Fatalf("%d owed, before the last tick %d", next, left)
+			if next := l.Status().Repairs; next >= left {
+				t.Fatalf("%d pending, before the last tick %d", next, left)
 			}
 		}
 	})

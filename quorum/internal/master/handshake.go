@@ -24,7 +24,7 @@ func (s *supervisor) handshake(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	var id int64
-	var server admission.Facts
+	var server admission.ServerInfo
 	err := s.ask(ctx, c, append(s.introduction(&id), infos(must, &server)...)...)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *supervisor) introduction(id *int64) (all []command) {
 }
 
 // identify claims the server for this lane, if it may be a master.
-func (s *supervisor) identify(server *admission.Facts) error {
+func (s *supervisor) identify(server *admission.ServerInfo) error {
 	l := s.lane
 	l.mu.Lock()
 	l.server.noteRole(server)
@@ -106,7 +106,7 @@ func (s *supervisor) barrier(id int64, runID string) (all []command) {
 
 // meet takes the facts of the server that the connection leads to. From here on the lane carries
 // releases.
-func (s *supervisor) meet(server *admission.Facts, loaded bool) {
+func (s *supervisor) meet(server *admission.ServerInfo, loaded bool) {
 	l := s.lane
 	l.mu.Lock()
 	another := l.server.meet(server)

@@ -13,18 +13,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestRefusedMasters: each refusal at connect has its reason, and the time since when it stands.
+// Each refusal at connect shows its reason, and since when the master has been refused.
 func TestRefusedMasters(t *testing.T) {
-	answering := func(name, reply string) func(m *fake.Master) {
-		return func(m *fake.Master) {
-			m.Hook = func(c *fake.Command) (time.Duration, string) {
-				if strings.HasPrefix(c.Name, name) {
-					return 0, reply
-				}
-				return 0, ""
-			}
-		}
-	}
 	for _, c := range []struct {
 		name, reason string
 		state        stat.State
@@ -34,10 +24,10 @@ func TestRefusedMasters(t *testing.T) {
 		{"cluster", "runs in cluster mode", stat.StateRefused, func(m *fake.Master) { m.Mode = "cluster" }},
 		{"no run_id", "has no run_id", stat.StateRefused, func(m *fake.Master) { m.RunID = "" }},
 		{"password missing", "wants a password", stat.StateRefused, func(m *fake.Master) { m.Password = "secret" }},
-		{"loading", `answered "LOADING wait"`, stat.StateDown, answering("SCRIPT", "-LOADING wait\r\n")},
-		{"not Redis", "answered something that is not Redis' protocol", stat.StateDown, answering("CLIENT ID", "hello\r\n")},
-		{"no record", `answered "WRONGTYPE no hash"`, stat.StateRefused, answering("probe", "-WRONGTYPE no hash\r\n")},
-		{"odd record", "does not tell its record", stat.StateRefused, answering("probe", ":1\r\n")},
+		{"loading", `answered "LOADING wait"`, stat.StateDown, replying("SCRIPT", "-LOADING wait\r\n")},
+		{"not Redis", "answered something that is not Redis' protocol", stat.StateDown, replying("CLIENT ID", "hello\r\n")},
+		{"no record", `answered "WRONGTYPE no hash"`, stat.StateRefused, replying("probe", "-WRONGTYPE no hash\r\n")},
+		{"odd record", "does not tell its record", stat.StateRefused, replying("probe", ":1\r\n")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -64,6 +54,18 @@ func TestRefusedMasters(t *testing.T) {
 	}
 }
 
+// replying makes a master give this reply to commands whose name begins so.
+func replying(name, reply string) func(m *fake.Master) {
+	return func(m *fake.Master) {
+		m.Hook = func(c *fake.Command) (time.Duration, string) {
+			if strings.HasPrefix(c.Name, name) {
+				return 0, reply
+			}
+			return 0, ""
+		}
+	}
+}
+
 // TestUnreachable: masters that do not listen, or do not answer.
 func TestUnreachable(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -84,35 +86,39 @@ func TestUnreachable(t *testing.T) {
 // TestPace: a master that cannot be reached is tried again soon, one that refuses slowly.
 func TestPace(t *testing.T) {
 	for password, c := range map[string]struct{ least, most int }{"": {40, 80}, "wrong": {10, 21}} {
-		inBubble(t, func(t *testing.T, m *fake.Master) {
-			m.Password = "right"
-			tried := 0
-			start(t, m, func(c *Config) {
-				c.Options.Password = password
-				c.Options.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-					if tried++; password == "" {
-						return nil, syscall.ECONNREFUSED
+		t.Run("password "+password, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *fake.Master) {
+				m.Password = "right"
+				tried := 0
+				start(t, m, func(c *Config) {
+					c.Options.Password = password
+					c.Options.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+						if tried++; password == "" {
+							return nil, syscall.ECONNREFUSED
+						}
+						return m.Dial(ctx, network, addr)
 					}
-					return m.Dial(ctx, network, addr)
+				})
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if tried < c.least || tried > c.most {
+					t.Errorf("password %q: tried %d times in ten seconds, want %d to %d", password, tried, c.least, c.most)
 				}
 			})
-			time.Sleep(10 * time.Second)
-			synctest.Wait()
-			if tried < c.least || tried > c.most {
-				t.Errorf("password %q: tried %d times in ten seconds, want %d to %d", password, tried, c.least, c.most)
-			}
 		})
 	}
 }
 
 func TestPassword(t *testing.T) {
 	for password, want := range map[string]string{"right": "", "wrong": "says wrong password"} {
-		inBubble(t, func(t *testing.T, m *fake.Master) {
-			m.Password = "right"
-			l, _ := start(t, m, func(c *Config) { c.Options.Password = password })
-			if s := l.Status(); s.Reason != want {
-				t.Errorf("%s: %q, want %q", password, s.Reason, want)
-			}
+		t.Run(password, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *fake.Master) {
+				m.Password = "right"
+				l, _ := start(t, m, func(c *Config) { c.Options.Password = password })
+				if s := l.Status(); s.Reason != want {
+					t.Errorf("%s: %q, want %q", password, s.Reason, want)
+				}
+			})
 		})
 	}
 }

@@ -26,16 +26,16 @@ type host struct {
 
 	mu      sync.Mutex
 	claimed map[string]int // by run_id
-	told    told           // the calls of the lane
+	reports reports        // the calls of the lane
 }
 
-// told records the calls of a lane.
-type told struct {
+// reports are the calls of a lane.
+type reports struct {
 	observed []admission.Observation
 	lost     int
 	landed   []wire.TokenAt
 	late     []uint64
-	settled  int
+	drained  int
 }
 
 func (h *host) Claim(runID string, lane int) (other int, ok bool) {
@@ -60,7 +60,7 @@ func (h *host) Unclaim(lane int) {
 
 func (h *host) Observed(_ int, o admission.Observation) {
 	h.mu.Lock()
-	h.told.observed = append(h.told.observed, o)
+	h.reports.observed = append(h.reports.observed, o)
 	hold := h.hold
 	h.mu.Unlock()
 	switch {
@@ -79,22 +79,22 @@ func (h *host) note(change func()) {
 	change()
 }
 
-func (h *host) Lost(int, uint64)        { h.note(func() { h.told.lost++ }) }
+func (h *host) Lost(int, uint64)        { h.note(func() { h.reports.lost++ }) }
 func (*host) Ponged(int, time.Duration) {}
 func (h *host) Landed(_ int, t wire.TokenAt, _ uint64, _ time.Time) {
-	h.note(func() { h.told.landed = append(h.told.landed, t) })
+	h.note(func() { h.reports.landed = append(h.reports.landed, t) })
 }
 func (h *host) ReleasedLate(_ wire.TokenAt, b uint64) {
-	h.note(func() { h.told.late = append(h.told.late, b) })
+	h.note(func() { h.reports.late = append(h.reports.late, b) })
 }
-func (h *host) EndTurn() { h.lane.Flush() }
-func (h *host) Settled() { h.note(func() { h.told.settled++ }) }
+func (h *host) Flush()   { h.lane.Flush() }
+func (h *host) Drained() { h.note(func() { h.reports.drained++ }) }
 
 // sofar returns the calls until now.
-func (h *host) sofar() told {
+func (h *host) sofar() reports {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.told
+	t := h.reports
 	t.observed, t.landed, t.late = slices.Clone(t.observed), slices.Clone(t.landed), slices.Clone(t.late)
 	return t
 }
@@ -157,6 +157,12 @@ type collect struct {
 var names = map[wire.Kind]string{wire.Acquire: "acquire", wire.Raise: "raise", wire.Release: "release", wire.Fade: "fade", wire.TopUp: "topup",
 	wire.Extend: "extend", wire.Check: "check", wire.Inspect: "inspect", wire.Free: "free"}
 
+func (c *collect) add(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.got = append(c.got, text)
+}
+
 func (c *collect) Answered(_ int, op *wire.Op, a *Answer) {
 	text := fmt.Sprint(a.Reply.Int)
 	switch {
@@ -173,9 +179,7 @@ func (c *collect) Answered(_ int, op *wire.Op, a *Answer) {
 	case a.Reply.Kind == '$':
 		text = a.Reply.Text
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.got = append(c.got, names[op.Kind]+" "+text)
+	c.add(names[op.Kind] + " " + text)
 }
 
 func (c *collect) all() []string {
@@ -223,7 +227,8 @@ func mustAsk(t *testing.T, l *Lane, o wire.Op, to Receiver) {
 	l.Flush()
 }
 
-// noScripts counts the packets that were answered NOSCRIPT. A trial of rights gets the same answer.
+// noScripts counts the packets that were answered NOSCRIPT. A trial of rights gets the same
+// answer.
 func noScripts(m *fake.Master) int { return m.Ran("NOSCRIPT") - 1 }
 
 // noKeys fails unless the master is empty.

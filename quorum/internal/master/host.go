@@ -47,11 +47,11 @@ type Host interface {
 	// ReleasedLate reports that a lock stayed on the master until long after its UNLOCK, or may
 	// have. but are the masters that had answered that UNLOCK with "not ours".
 	ReleasedLate(t wire.TokenAt, but uint64)
-	// EndTurn is called after a goroutine has handled all answers that came together. The host
-	// flushes the operations that it queued because of them. An event loop does not call it.
-	EndTurn()
-	// Settled is called when a closing lane may be done.
-	Settled()
+	// Flush writes the operations that the host queued while a batch of answers was handled. The
+	// goroutine that reads a lane calls it after each batch; an event loop flushes by itself.
+	Flush()
+	// Drained is called when a closing lane may have no pending release left.
+	Drained()
 }
 
 // Polled is a connection whose reading an event loop does.

@@ -110,10 +110,10 @@ func (l *Lane) SetRoom(n int) {
 }
 
 // Unanswered returns how many requests wait on the lane, and whether its master votes.
-func (l *Lane) Unanswered() (n int, votes bool) {
+func (l *Lane) Unanswered() (n int, voting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.queue.n, l.status.votes
+	return l.queue.n, l.status.voting
 }
 
 // MayServe returns nil if the master votes, or the reason why not. A master that must not vote is
@@ -121,7 +121,7 @@ func (l *Lane) Unanswered() (n int, votes bool) {
 func (l *Lane) MayServe() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.status.votes {
+	if !l.status.voting {
 		return l.status.reason
 	}
 	return nil
@@ -134,8 +134,8 @@ func (l *Lane) BeginClose() {
 	l.status.closing = true
 }
 
-// Unsettled counts the releases that the master, which is connected, has not answered yet.
-func (l *Lane) Unsettled() int {
+// PendingReleases counts the releases that the master, which is connected, has not answered yet.
+func (l *Lane) PendingReleases() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.status.up {
@@ -149,7 +149,7 @@ func (l *Lane) Status() stat.Master {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status.snapshot()
-	s.Name, s.Owed, s.Unanswered, s.Slow = l.Name(), l.repairs.n, l.queue.n, l.pace.slow
+	s.Name, s.Repairs, s.Unanswered, s.Slow = l.Name(), l.repairs.n, l.queue.n, l.pace.slow
 	return s
 }
 
@@ -180,9 +180,10 @@ func (l *Lane) Silence() time.Duration {
 	return max(silence, 0)
 }
 
-// Late notes that the master took so long for an answer that was too late to count. vote: it was
-// the answer to an acquire. The master is slow if a tenth of its votes are late, or a PING is.
-func (l *Lane) Late(took time.Duration, vote bool) {
+// NoteLate notes that the master took so long for an answer that was too late to count. vote: it
+// was the answer to an acquire. The master is slow if a tenth of its votes are late, or a PING
+// is.
+func (l *Lane) NoteLate(took time.Duration, vote bool) {
 	l.mu.Lock()
 	if vote {
 		l.status.shown.Late++

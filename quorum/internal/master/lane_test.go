@@ -18,46 +18,20 @@ import (
 func TestOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
-		var packets []int
-		var seen []string
-		m.Set(func() {
-			m.Hook = func(c *fake.Command) (time.Duration, string) {
-				if len(c.Ops) > 0 {
-					packets = append(packets, len(c.Ops))
-				}
-				for i := range c.Ops {
-					seen = append(seen, c.Ops[i].Name+" "+c.Ops[i].Key)
-				}
-				return 0, ""
-			}
-		})
+		var log packetLog
+		log.keep(m)
 		m.Pause()
 		var c collect
 		var want, said []string
 		for i := range 300 {
-			key := fmt.Sprint("k", i/3)
-			kind, says := wire.Acquire, "acquire 1"
-			switch i % 3 {
-			case 1:
-				kind, says = wire.Check, "check 1"
-			case 2:
-				kind, says = wire.Release, "release 1"
-			}
-			o := op(kind, tokenAt(key, i/3))
-			if kind == wire.Release {
-				if err := l.Release(o, time.Minute, false, &c); err != nil {
-					t.Fatal(err)
-				}
-			} else if err := l.Ask(o, &c); err != nil {
-				t.Fatal(err)
-			}
-			want, said = append(want, names[kind]+" lock:"+key), append(said, says)
+			ran, says := queueThird(t, l, i, &c)
+			want, said = append(want, ran), append(said, says)
 			switch i {
 			case 9:
 				l.Flush() // goes out, and waits at the paused master
 				synctest.Wait()
 			case 99:
-				_ = l.Send(wire.AppendCommand(nil, "PING"), func(*wire.Reply, error) { c.mu.Lock(); c.got = append(c.got, "pong"); c.mu.Unlock() })
+				_ = l.Send(wire.AppendCommand(nil, "PING"), func(*wire.Reply, error) { c.add("pong") })
 				said = append(said, "pong")
 			}
 		}
@@ -65,10 +39,10 @@ func TestOrder(t *testing.T) {
 		m.Resume()
 		synctest.Wait()
 		// Tokens have no order among them.
-		slices.SortStableFunc(seen, func(a, b string) int { return strings.Compare(keyOf(a), keyOf(b)) })
+		slices.SortStableFunc(log.ops, func(a, b string) int { return strings.Compare(keyOf(a), keyOf(b)) })
 		slices.SortStableFunc(want, func(a, b string) int { return strings.Compare(keyOf(a), keyOf(b)) })
-		if !slices.Equal(seen, want) {
-			t.Errorf("carried out %v\nwant %v", seen, want)
+		if !slices.Equal(log.ops, want) {
+			t.Errorf("carried out %v\nwant %v", log.ops, want)
 		}
 		// Every fence of a counter is one more, so only the form is compared.
 		got := c.all()
@@ -80,17 +54,61 @@ func TestOrder(t *testing.T) {
 		if !slices.Equal(got, said) {
 			t.Errorf("answered %v\nwant %v", got, said)
 		}
-		if slices.Max(packets) != wire.MaxOps || packets[0] != 10 || len(packets) > 9 {
-			t.Errorf("packets of %v operations: what waits travels together, at most %d", packets, wire.MaxOps)
+		if slices.Max(log.sizes) != wire.MaxOps || log.sizes[0] != 10 || len(log.sizes) > 9 {
+			t.Errorf("packets of %v operations: what waits travels together, at most %d", log.sizes, wire.MaxOps)
 		}
 		noKeys(t, m)
 	})
 }
 
+// packetLog is the packets that a master carries out.
+type packetLog struct {
+	sizes []int
+	ops   []string // of all packets
+}
+
+// keep makes a master log its packets.
+func (p *packetLog) keep(m *fake.Master) {
+	m.Set(func() {
+		m.Hook = func(c *fake.Command) (time.Duration, string) {
+			if len(c.Ops) > 0 {
+				p.sizes = append(p.sizes, len(c.Ops))
+			}
+			for i := range c.Ops {
+				p.ops = append(p.ops, c.Ops[i].Name+" "+c.Ops[i].Key)
+			}
+			return 0, ""
+		}
+	})
+}
+
+// queueThird queues the acquire, the check or the release of a token, by turns. It returns the
+// operation as the master sees it, and its answer.
+func queueThird(t *testing.T, l *Lane, i int, c *collect) (ran, says string) {
+	t.Helper()
+	key := tokenAt(fmt.Sprint("k", i/3), i/3)
+	kind, err := wire.Acquire, error(nil)
+	switch says = "acquire 1"; i % 3 {
+	case 1:
+		kind, says = wire.Check, "check 1"
+	case 2:
+		kind, says = wire.Release, "release 1"
+	}
+	if kind == wire.Release {
+		err = l.Release(op(kind, key), time.Minute, false, c)
+	} else {
+		err = l.Ask(op(kind, key), c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names[kind] + " " + key.Key, says
+}
+
 // keyOf is the key in "acquire lock:k".
 func keyOf(op string) string { return op[strings.IndexByte(op, ' '):] }
 
-// TestNothingGoesWithoutFlush: what is queued waits for the end of the turn.
+// Queued operations wait for Flush.
 func TestNothingGoesWithoutFlush(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -150,8 +168,8 @@ func TestSilentLaneDies(t *testing.T) {
 	})
 }
 
-// TestFullLane: a lane without room takes no more acquires, but everything that holders ask for. With
-// 65,536 unanswered requests it refuses that, too. What the master misses goes out when there is room.
+// A lane without room takes no more acquires, but every operation of holders. With 65,536
+// unanswered requests it refuses these, too. Repairs go out when there is room.
 func TestFullLane(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -179,13 +197,13 @@ func TestFullLane(t *testing.T) {
 		m.Resume()
 		synctest.Wait()
 		noKeys(t, m)
-		if got := c.all(); len(got) != maxHolders || l.Status().Owed != 0 {
-			t.Errorf("%d answers, want %d; %d repairs left", len(got), maxHolders, l.Status().Owed)
+		if got := c.all(); len(got) != maxHolders || l.Status().Repairs != 0 {
+			t.Errorf("%d answers, want %d; %d repairs left", len(got), maxHolders, l.Status().Repairs)
 		}
 	})
 }
 
-// TestRepliesMatch: answers reach the operations they belong to, whoever asks at the same time.
+// Each answer reaches its own operation, however many callers ask at the same time.
 func TestRepliesMatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -193,18 +211,7 @@ func TestRepliesMatch(t *testing.T) {
 		for g := range 8 {
 			go func() {
 				for i := range 200 {
-					n, want := 2, "check 0"
-					if (i+g)%3 == 0 {
-						n, want = 1, "check 1"
-					}
-					var c collect
-					mustAsk(t, l, op(wire.Check, tokenAt("k", n)), &c)
-					for c.String() == "" {
-						time.Sleep(time.Millisecond)
-					}
-					if got := c.String(); got != want {
-						t.Errorf("got %q, want %q", got, want)
-					}
+					checkOne(t, l, (i+g)%3 == 0)
 				}
 			}()
 		}
@@ -212,8 +219,24 @@ func TestRepliesMatch(t *testing.T) {
 	})
 }
 
-// TestConnectionLostSaysWhatWasWritten: operations that were never written are told apart from
-// those that may land.
+// checkOne checks the token that holds the key k, or another one.
+func checkOne(t *testing.T, l *Lane, holds bool) {
+	n, want := 2, "check 0"
+	if holds {
+		n, want = 1, "check 1"
+	}
+	var c collect
+	mustAsk(t, l, op(wire.Check, tokenAt("k", n)), &c)
+	for c.String() == "" {
+		time.Sleep(time.Millisecond)
+	}
+	if got := c.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// When the connection breaks, the answers distinguish operations that were never written from
+// operations that may land.
 func TestConnectionLostSaysWhatWasWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -232,7 +255,7 @@ func TestConnectionLostSaysWhatWasWritten(t *testing.T) {
 	})
 }
 
-// TestClose: a lane that closes takes nothing new but releases, and tells when they are answered.
+// A closing lane takes no operations but releases, and reports when they are answered.
 func TestClose(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -244,18 +267,18 @@ func TestClose(t *testing.T) {
 			t.Errorf("Ask: %v", err)
 		}
 		m.Pause()
-		if err := l.Release(unlock(tokenAt("job", 1)), time.Minute, true, nil); err != nil || l.Unsettled() != 1 {
-			t.Errorf("Release: %v, %d unsettled", err, l.Unsettled())
+		if err := l.Release(unlock(tokenAt("job", 1)), time.Minute, true, nil); err != nil || l.PendingReleases() != 1 {
+			t.Errorf("Release: %v, %d releases pending", err, l.PendingReleases())
 		}
 		l.Flush()
 		synctest.Wait()
-		if h.sofar().settled != 0 {
-			t.Error("settled too early")
+		if h.sofar().drained != 0 {
+			t.Error("drained too early")
 		}
 		m.Resume()
 		synctest.Wait()
-		if h.sofar().settled == 0 || l.Unsettled() != 0 {
-			t.Errorf("told %d times, %d unsettled", h.sofar().settled, l.Unsettled())
+		if h.sofar().drained == 0 || l.PendingReleases() != 0 {
+			t.Errorf("reported %d times, %d releases pending", h.sofar().drained, l.PendingReleases())
 		}
 		noKeys(t, m)
 	})

@@ -95,13 +95,13 @@ func TestSlow(t *testing.T) {
 		votes, late int
 		later       time.Duration // before the late ones come
 		ping        bool
-		want        bool
+		want        time.Duration
 	}{
 		{name: "no votes are late", votes: 10},
 		{name: "few", votes: 21, late: 2},
-		{name: "a tenth", votes: 20, late: 2, want: true},
-		{name: "of late", votes: 19, late: 1, later: sharePeriod, want: true}, // the older weigh half
-		{name: "a PING", votes: 20, ping: true, want: true},
+		{name: "a tenth", votes: 20, late: 2, want: 200 * time.Millisecond},
+		{name: "of late", votes: 19, late: 1, later: sharePeriod, want: 100 * time.Millisecond}, // the older weigh half
+		{name: "a PING", votes: 20, ping: true, want: time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -119,30 +119,30 @@ func TestSlow(t *testing.T) {
 					vote(c.votes)
 				}
 				for i := range c.late {
-					l.Late(time.Duration(1+i)*100*time.Millisecond, true)
+					l.NoteLate(time.Duration(1+i)*100*time.Millisecond, true)
 				}
 				if c.ping {
-					l.Late(time.Second, false)
+					l.NoteLate(time.Second, false)
 				}
-				took := max(time.Duration(c.late)*100*time.Millisecond, 0)
-				if c.ping {
-					took = time.Second
-				}
-				if !c.want {
-					took = 0
-				}
-				if s := l.Status(); s.Slow != took || s.Late != uint64(c.late) {
-					t.Errorf("slow by %v with %d late, want %v", s.Slow, s.Late, took)
-				}
-				time.Sleep(slowFor - time.Millisecond)
-				if s := l.Status(); s.Slow != took {
-					t.Errorf("slow by %v before the end", s.Slow)
-				}
-				time.Sleep(tickEvery + time.Millisecond)
-				if s := l.Status(); s.Slow != 0 {
-					t.Errorf("slow by %v in the end", s.Slow)
-				}
+				wantSlow(t, l, c.want, uint64(c.late))
 			})
 		})
+	}
+}
+
+// wantSlow fails unless the master is slow by took, with so many late votes, and is not slow
+// after a while.
+func wantSlow(t *testing.T, l *Lane, took time.Duration, late uint64) {
+	t.Helper()
+	if s := l.Status(); s.Slow != took || s.Late != late {
+		t.Errorf("slow by %v with %d late, want %v", s.Slow, s.Late, took)
+	}
+	time.Sleep(slowFor - time.Millisecond)
+	if s := l.Status(); s.Slow != took {
+		t.Errorf("slow by %v before the end", s.Slow)
+	}
+	time.Sleep(tickEvery + time.Millisecond)
+	if s := l.Status(); s.Slow != 0 {
+		t.Errorf("slow by %v in the end", s.Slow)
 	}
 }

@@ -33,37 +33,18 @@ func TestScriptFlush(t *testing.T) {
 		mustAsk(t, l, op(wire.Acquire, held), &c)
 		synctest.Wait()
 		for range 3 {
-			c.got = nil
-			m.FlushScripts()
-			for _, o := range []wire.Op{op(wire.Check, held), op(wire.Acquire, other), op(wire.Extend, held)} {
-				if err := l.Ask(o, &c); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := l.Release(op(wire.Release, other), time.Minute, false, &c); err != nil {
-				t.Fatal(err)
-			}
-			l.TopUp(lacks(topUp(tokenAt("filled", 3))))
-			l.Flush()
-			synctest.Wait()
-			const want = "acquire noscript, check 1, extend 0000000000000001, release 0"
-			if got := c.String(); got != want {
-				t.Errorf("answered %s, want %s", got, want)
-			}
-			if _, ours := m.Holds("lock:filled", secret(3)); ours {
-				t.Error("the top-up went out again at once: its release may have been behind it")
-			}
+			askAfterFlush(t, l, m, held, other, &c)
 		}
 		time.Sleep(1100 * time.Millisecond)
-		if _, ours := m.Holds("lock:filled", secret(3)); !ours || l.Status().Owed != 0 {
-			t.Errorf("the top-up was not sent again: %d owed", l.Status().Owed)
+		if _, ours := m.Holds("lock:filled", secret(3)); !ours || l.Status().Repairs != 0 {
+			t.Errorf("the top-up was not sent again: %d pending", l.Status().Repairs)
 		}
 		if n := noScripts(m); n != 3 {
 			t.Errorf("%d NOSCRIPT, want one for each flush", n)
 		}
 		c.got = nil
 		m.FlushScripts()
-		for range 2 { // nothing to send again: the next packet brings the body
+		for range 2 { // an acquire is not sent again: the next packet brings the body
 			mustAsk(t, l, op(wire.Acquire, other), &c)
 			synctest.Wait()
 		}
@@ -73,7 +54,33 @@ func TestScriptFlush(t *testing.T) {
 	})
 }
 
-// TestScriptFlushKeepsOrder: a release stays behind what it undoes, though both go out twice.
+// askAfterFlush sends a packet after SCRIPT FLUSH: all its operations but acquires and top-ups go
+// out again.
+func askAfterFlush(t *testing.T, l *Lane, m *fake.Master, held, other wire.TokenAt, c *collect) {
+	t.Helper()
+	c.got = nil
+	m.FlushScripts()
+	for _, o := range []wire.Op{op(wire.Check, held), op(wire.Acquire, other), op(wire.Extend, held)} {
+		if err := l.Ask(o, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Release(op(wire.Release, other), time.Minute, false, c); err != nil {
+		t.Fatal(err)
+	}
+	l.TopUp(lacks(topUp(tokenAt("filled", 3))))
+	l.Flush()
+	synctest.Wait()
+	const want = "acquire noscript, check 1, extend 0000000000000001, release 0"
+	if got := c.String(); got != want {
+		t.Errorf("answered %s, want %s", got, want)
+	}
+	if _, ours := m.Holds("lock:filled", secret(3)); ours {
+		t.Error("the top-up went out again at once: its release may have been behind it")
+	}
+}
+
+// A release still follows its acquire if both go out twice.
 func TestScriptFlushKeepsOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -196,8 +203,8 @@ func TestScriptLoadForbidden(t *testing.T) {
 	})
 }
 
-// TestScriptRefused: a packet that brings the script and is refused as a whole does not load it. The
-// next one brings it again, and nothing goes out in between.
+// A packet that brings the script and is refused as a whole does not load it. The next one brings
+// it again, and no packet goes out in between.
 func TestScriptRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		answering(m, "SCRIPT", "-NOPERM no\r\n")
@@ -254,7 +261,7 @@ func TestErrors(t *testing.T) {
 		if got := c.String(); got != "acquire "+busy+", release "+busy {
 			t.Errorf("answered %s", got)
 		}
-		if s := l.Status(); s.ByKind["BUSY"] != 1 || s.ByKind["OOM"] != 1 || s.Errors != 2 || s.Owed != 1 || s.Grants != 1 {
+		if s := l.Status(); s.ByKind["BUSY"] != 1 || s.ByKind["OOM"] != 1 || s.Errors != 2 || s.Repairs != 1 || s.Grants != 1 {
 			t.Errorf("status %+v", s)
 		}
 		m.Set(func() { m.Hook, m.Fault = nil, nil })

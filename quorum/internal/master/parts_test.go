@@ -26,17 +26,17 @@ func TestStatusRefusal(t *testing.T) {
 		{"a master that does not vote gets no acquire", status{up: true, reason: down, room: 10},
 			wire.Acquire, 0, down},
 		{"a master that does not vote gets releases", status{up: true, reason: down}, wire.Release, 0, nil},
-		{"a voter gets acquires", status{up: true, votes: true, room: 10}, wire.Acquire, 9, nil},
-		{"a lane without room takes no acquire", status{up: true, votes: true, room: 10}, wire.Acquire, 10, ErrFull},
-		{"a lane without room extends", status{up: true, votes: true, room: 10}, wire.Extend, 10, nil},
-		{"a busy lane tops up", status{up: true, votes: true}, wire.TopUp, maxUnanswered - 1, nil},
-		{"a crowded lane does not top up", status{up: true, votes: true}, wire.TopUp, maxUnanswered, ErrFull},
-		{"a full lane does not extend", status{up: true, votes: true}, wire.Extend, maxHolders, ErrFull},
-		{"a full lane does not release", status{up: true, votes: true}, wire.Release, maxHolders, ErrFull},
-		{"a closing lane does not acquire", status{up: true, votes: true, closing: true, room: 1},
+		{"a voter gets acquires", status{up: true, voting: true, room: 10}, wire.Acquire, 9, nil},
+		{"a lane without room takes no acquire", status{up: true, voting: true, room: 10}, wire.Acquire, 10, ErrFull},
+		{"a lane without room extends", status{up: true, voting: true, room: 10}, wire.Extend, 10, nil},
+		{"a busy lane tops up", status{up: true, voting: true}, wire.TopUp, maxUnanswered - 1, nil},
+		{"a crowded lane does not top up", status{up: true, voting: true}, wire.TopUp, maxUnanswered, ErrFull},
+		{"a full lane does not extend", status{up: true, voting: true}, wire.Extend, maxHolders, ErrFull},
+		{"a full lane does not release", status{up: true, voting: true}, wire.Release, maxHolders, ErrFull},
+		{"a closing lane does not acquire", status{up: true, voting: true, closing: true, room: 1},
 			wire.Acquire, 0, ErrClosing},
-		{"a closing lane releases", status{up: true, votes: true, closing: true}, wire.Release, 0, nil},
-		{"a closing lane fades", status{up: true, votes: true, closing: true}, wire.Fade, 0, nil},
+		{"a closing lane releases", status{up: true, voting: true, closing: true}, wire.Release, 0, nil},
+		{"a closing lane fades", status{up: true, voting: true, closing: true}, wire.Fade, 0, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := c.status.refusal(c.kind, c.waiting); err != c.want {
@@ -78,7 +78,7 @@ func TestStatusChanges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.change()
-			if got := (want{s.up, s.votes, s.shown.State, s.reason, s.shown.Lost}); got != c.want {
+			if got := (want{s.up, s.voting, s.shown.State, s.reason, s.shown.Lost}); got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
@@ -95,7 +95,7 @@ func TestPacketsEncode(t *testing.T) {
 		name    string
 		packets packets
 		queued  []func(*queue)
-		runs    []int // of what is written: how many entries each request holds
+		runs    []int // how many entries each written request holds
 		unsent  int
 	}{
 		{"operations travel together", packets{loaded: true}, all(operation, operation, operation), []int{3}, 0},
@@ -164,7 +164,7 @@ func TestPacketsWait(t *testing.T) {
 // A step of the clock and a role as a replica are remembered until they are forgiven.
 func TestServerEvidence(t *testing.T) {
 	s := newServer()
-	first, second := admission.Facts{RunID: "run-1", Role: "master"}, admission.Facts{RunID: "run-2", Role: "slave"}
+	first, second := admission.ServerInfo{RunID: "run-1", Role: "master"}, admission.ServerInfo{RunID: "run-2", Role: "slave"}
 	clock := func(ahead time.Duration) { s.noteClock(time.Second, time.Second, time.Second+ahead) }
 	type want struct {
 		stepped bool

@@ -33,7 +33,7 @@ func (s *supervisor) ping(ctx context.Context, c *conn) error {
 
 // infos ask for INFO by sections: the whole of it can be megabytes, and Redis 6 takes one at a
 // time.
-func infos(n need, f *admission.Facts) (all []command) {
+func infos(n need, f *admission.ServerInfo) (all []command) {
 	for _, section := range admission.InfoSections {
 		all = append(all, command{n, []string{"INFO", section}, func(r *wire.Reply) error {
 			if !r.IsError() {
@@ -46,7 +46,7 @@ func infos(n need, f *admission.Facts) (all []command) {
 }
 
 // settings asks CONFIG for the settings of the append-only file, if there is one.
-func settings(f *admission.Facts) []command {
+func settings(f *admission.ServerInfo) []command {
 	if !f.AOF || f.ConfigRefused {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (s *supervisor) probe(ctx context.Context, c *conn, served bool) error {
 
 // observe turns the answers to a probe into an observation; ok is false without a record. The
 // error says that the connection leads to no master of ours any more.
-func (s *supervisor) observe(c *conn, f *admission.Facts, record *wire.Reply,
+func (s *supervisor) observe(c *conn, f *admission.ServerInfo, record *wire.Reply,
 	began time.Time) (o admission.Observation, ok bool, err error) {
 	l := s.lane
 	l.mu.Lock()
@@ -131,7 +131,7 @@ func (s *supervisor) observe(c *conn, f *admission.Facts, record *wire.Reply,
 	sent, now := began.Sub(l.cfg.Start), time.Now()
 	c.noteClockLocked(sent, now.Sub(l.cfg.Start), said.Clock)
 	l.server.asleep = clock.Suspended()
-	return admission.Observation{Conn: c.number, Sent: began, At: now, Facts: *f, ProbeReply: said,
+	return admission.Observation{Conn: c.number, Sent: began, At: now, ServerInfo: *f, ProbeReply: said,
 		Stepped: l.server.stepped, Demoted: l.server.demoted == f.RunID}, true, nil
 }
 
@@ -156,7 +156,7 @@ var oldestTested = [2]int{6, 0}
 
 // describe logs what kind of server a master is, and what that means for locks: once for each run
 // of it.
-func describe(c *Config, f *admission.Facts) {
+func describe(c *Config, f *admission.ServerInfo) {
 	log, fields := c.Log, []zap.Field{c.field(), zap.String("version", f.Software())}
 	if f.Version != "" && olderThan(f.Version, oldestTested) {
 		log.Warn("master runs a Redis older than lockproxy is tested with", fields...)

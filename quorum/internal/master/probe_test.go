@@ -11,8 +11,7 @@ import (
 	"lockproxy/stat"
 )
 
-// TestProbe: the host is told what the master says of itself, when a connection begins, every
-// second and when it wants to know.
+// The host gets the facts about the server when a connection begins, every second, and on demand.
 func TestProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		m.Set(func() {
@@ -25,7 +24,7 @@ func TestProbe(t *testing.T) {
 		if o.Conn != 1 || o.Record != record || o.Settings != "some settings" || o.Known != "some admissions" || o.Fields != 3 || o.Stepped || o.Demoted {
 			t.Errorf("observed %+v", o)
 		}
-		if f := o.Facts; f.RunID != "run-1" || !f.MayEvict() || f.Evicted != 7 || f.Version != "7.0.15" || !f.NoReplicas {
+		if f := o.ServerInfo; f.RunID != "run-1" || !f.MayEvict() || f.Evicted != 7 || f.Version != "7.0.15" || !f.NoReplicas {
 			t.Errorf("facts %+v", f)
 		}
 		if !o.Sent.Equal(time.Now()) || !o.At.Equal(time.Now()) || o.Clock != time.Duration(time.Now().UnixNano()) {
@@ -58,8 +57,7 @@ func TestProbe(t *testing.T) {
 	})
 }
 
-// TestObservedInOrder: the host hears of a probe before it hears the answer to what was asked
-// after it.
+// The host gets a probe before the answer to a later request.
 func TestObservedInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -82,21 +80,20 @@ func TestObservedInOrder(t *testing.T) {
 	})
 }
 
-// TestAppendOnly: CONFIG is asked where the server has an append-only file, and no more where
-// that is refused.
+// The probe asks for CONFIG if the server has an append-only file, until CONFIG is refused.
 func TestAppendOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		m.Set(func() {
 			m.Facts["aof_enabled"], m.Config["appendonly"], m.Config["appendfsync"] = "1", "yes", "always"
 		})
 		l, h := start(t, m)
-		if f := h.last().Facts; !f.Durable() || f.ConfigRefused {
+		if f := h.last().ServerInfo; !f.Durable() || f.ConfigRefused {
 			t.Errorf("facts %+v", f)
 		}
 		answering(m, "CONFIG", "-NOPERM no\r\n")
 		l.Probe()
 		synctest.Wait()
-		if f := h.last().Facts; f.Durable() || !f.ConfigRefused {
+		if f := h.last().ServerInfo; f.Durable() || !f.ConfigRefused {
 			t.Errorf("refused: %+v", f)
 		}
 		asked := m.Ran("CONFIG")
@@ -108,8 +105,7 @@ func TestAppendOnly(t *testing.T) {
 	})
 }
 
-// TestHugeInfo: what makes the whole of INFO long, such as 45,000 kinds of error, does not reach
-// the lane (L7).
+// The lane does not ask for the long sections of INFO, such as 45,000 kinds of error.
 func TestHugeInfo(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		const huge = 2 << 20
@@ -140,7 +136,7 @@ func TestAnotherServer(t *testing.T) {
 			t.Errorf("%d observations, status %+v", len(h.sofar().observed), s)
 		}
 		time.Sleep(time.Second)
-		if o := h.last(); o.Facts.RunID != "run-2" || l.Status().RunID != "run-2" {
+		if o := h.last(); o.ServerInfo.RunID != "run-2" || l.Status().RunID != "run-2" {
 			t.Errorf("observed %+v", o)
 		}
 	})
@@ -170,7 +166,7 @@ func TestDemoted(t *testing.T) {
 	})
 }
 
-// TestStepped: a step of the master's clock is told until it is forgiven, also if it steps back.
+// A step of the master's clock is reported until it is forgiven, even if the clock steps back.
 func TestStepped(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -199,12 +195,12 @@ func TestStepped(t *testing.T) {
 		m.Restart("run-2", true)
 		m.Set(func() { m.Ahead = time.Minute })
 		time.Sleep(time.Second)
-		if o := h.last(); o.Facts.RunID != "run-2" || !o.Stepped {
+		if o := h.last(); o.ServerInfo.RunID != "run-2" || !o.Stepped {
 			t.Errorf("observed %+v", o)
 		}
 		l.Forgive()
 	})
-	inBubble(t, func(t *testing.T, m *fake.Master) { // without the guard nobody looks
+	inBubble(t, func(t *testing.T, m *fake.Master) { // without the guard the lane does not look
 		l, h := start(t, m, func(c *Config) { c.Unguarded = true })
 		m.Set(func() { m.Ahead = time.Hour })
 		l.Probe()

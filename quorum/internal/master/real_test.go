@@ -126,8 +126,7 @@ func tlsFront(t *testing.T, to string) (addr string, roots *x509.CertPool) {
 	return ln.Addr().String(), roots
 }
 
-// TestTLS: a master behind TLS votes if its certificate is good for the host of its address, and
-// not otherwise.
+// A master with TLS votes only if its certificate is good for the host of its address.
 func TestTLS(t *testing.T) {
 	addr, roots := tlsFront(t, redistest.StartTCP(t).Addr)
 	with := func(cfg *tls.Config) func(*Config) {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestConnReason: what clients may see of an error, with show-masters off, too: no host, no
-// address, no name in a certificate.
+// The reasons that clients see, with show-masters off, too, contain no host, no address and no
+// name of a certificate.
 func TestConnReason(t *testing.T) {
 	op := func(err error) error {
 		return &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 6379}, Err: err}
@@ -43,9 +43,11 @@ func TestConnReason(t *testing.T) {
 		"alert":         {&net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, "refused TLS: certificate required"},
 		"anything":      {errors.New("something about secret-host"), "cannot be reached"},
 	} {
-		got := Reason(c.err, time.Second).Error()
-		if got != c.want || strings.Contains(got, "secret") || strings.Contains(got, "10.0.0") {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := Reason(c.err, time.Second).Error()
+			if got != c.want || strings.Contains(got, "secret") || strings.Contains(got, "10.0.0") {
+				t.Errorf("%s: got %q, want %q", name, got, c.want)
+			}
+		})
 	}
 }

@@ -80,7 +80,7 @@ func (l *Lane) TopUp(t TopUp) {
 	if t.MayLand && !l.status.up { // a lane that is up has had its barrier since
 		r.drop = time.Time{}
 	}
-	if pending := l.keepLocked(r); t.Lacks && pending != nil && !pending.ends() && l.status.votes {
+	if pending := l.keepLocked(r); t.Lacks && pending != nil && !pending.ends() && l.status.voting {
 		l.repairs.sendTopUp(&l.status, &l.queue, pending, now)
 	}
 }
@@ -104,8 +104,8 @@ func (l *Lane) keepLocked(r repair) *repair {
 	return pending
 }
 
-// Owes reports whether a release of the token is on its way, or has just been answered.
-func (l *Lane) Owes(t wire.TokenAt) bool {
+// Releasing reports whether a release of the token is pending, or has just been answered.
+func (l *Lane) Releasing(t wire.TokenAt) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.repairs.find(t); r != nil && r.ends() {
@@ -116,8 +116,8 @@ func (l *Lane) Owes(t wire.TokenAt) bool {
 
 // NotOursAt adds to a pending release which masters answered the UNLOCK with "not ours". If the
 // release comes late, the lane passes them to Host.ReleasedLate. sent: the master may have carried
-// the release out by now; owed: it has not answered.
-func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (sent, owed bool) {
+// the release out by now; pending: it has not answered.
+func (l *Lane) NotOursAt(t wire.TokenAt, masters uint64) (sent, pending bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.repairs.find(t)

@@ -13,8 +13,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestReleasedLate: a lock that stood until its master came back is news for those masters that
-// had answered its UNLOCK with "not ours", and for nobody else.
+// If a master deletes a lock only after it has come back, the lane reports the masters that had
+// answered the UNLOCK with "not ours", and no others.
 func TestReleasedLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -40,8 +40,7 @@ func TestReleasedLate(t *testing.T) {
 	})
 }
 
-// TestUnsentLocksLeaveRoom: many locks whose SET was never sent do not push out the releases of
-// locks that stand on the master (L5).
+// Many locks whose SET was never sent do not push out the releases of locks that the master holds.
 func TestUnsentLocksLeaveRoom(t *testing.T) {
 	const real, unsent = 500, 100_000
 	inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -52,33 +51,23 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 		synctest.Wait()
 		m.Stop()
 		synctest.Wait()
-		lock := func(i int) wire.TokenAt {
-			k := tokenAt("job", real+i)
-			if err := l.Ask(op(wire.Acquire, k), nil); err == nil {
-				t.Fatal("it takes a SET")
-			}
-			up := topUp(k)
-			up.Unsent = true
-			l.TopUp(up)
-			return k
-		}
+		lock := func(i int) wire.TokenAt { return topUpUnsent(t, l, real+i) }
 		for i := range real {
 			_ = l.Release(unlock(tokenAt(fmt.Sprint(i), i)), time.Minute, true, nil)
 		}
 		for i := range unsent {
 			_ = l.Release(unlock(lock(i)), time.Minute, false, nil)
 		}
-		if s := l.Status(); s.Owed != real || s.Dropped != 0 {
-			t.Errorf("%d owed, want %d; %d dropped", s.Owed, real, s.Dropped)
+		if s := l.Status(); s.Repairs != real || s.Dropped != 0 {
+			t.Errorf("%d pending, want %d; %d dropped", s.Repairs, real, s.Dropped)
 		}
-		// Held all at once they do not fit. What is dropped is counted, and is none of the real
-		// ones.
+		// All held at once do not fit. The dropped ones are counted; none of them is real.
 		held := make([]wire.TokenAt, unsent)
 		for i := range held {
 			held[i] = lock(unsent + i)
 		}
-		if s := l.Status(); s.Owed != maxRepairs || s.Dropped != real+unsent-maxRepairs {
-			t.Errorf("%d owed, %d dropped", s.Owed, s.Dropped)
+		if s := l.Status(); s.Repairs != maxRepairs || s.Dropped != real+unsent-maxRepairs {
+			t.Errorf("%d pending, %d dropped", s.Repairs, s.Dropped)
 		}
 		for _, k := range held {
 			_ = l.Release(unlock(k), time.Minute, false, nil)
@@ -86,15 +75,28 @@ func TestUnsentLocksLeaveRoom(t *testing.T) {
 		m.Start()
 		time.Sleep(10 * time.Second)
 		noKeys(t, m)
-		if s := l.Status(); s.Owed != 0 || s.State != stat.StateVoting {
+		if s := l.Status(); s.Repairs != 0 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 	})
 }
 
-// TestUnlockOwesWhereTheKeyMayStand: a top-up that was not sent does not excuse the master where
-// its SET was, or where it has held the lock.
-func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
+// topUpUnsent gives a lane that is down a lock that it has never sent.
+func topUpUnsent(t *testing.T, l *Lane, i int) wire.TokenAt {
+	t.Helper()
+	k := tokenAt("job", i)
+	if err := l.Ask(op(wire.Acquire, k), nil); err == nil {
+		t.Fatal("it takes a SET")
+	}
+	up := topUp(k)
+	up.Unsent = true
+	l.TopUp(up)
+	return k
+}
+
+// An unsent top-up does not cancel the release for a master that was sent the SET or held the
+// lock.
+func TestUnlockIsPendingWhereKeyMayBe(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		mustAsk(t, l, op(wire.Acquire, tokenAt("held", 1)), nil)
@@ -111,8 +113,8 @@ func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
 		l.TopUp(another)
 		l.TopUp(topUp(tokenAt("unsent", 3)))
 		_ = l.Release(unlock(tokenAt("unsent", 3)), time.Minute, false, nil)
-		if s := l.Status(); s.Owed != 2 {
-			t.Errorf("%d owed, want 2: EXTEND sends nothing that sets the key", s.Owed)
+		if s := l.Status(); s.Repairs != 2 {
+			t.Errorf("%d pending, want 2: EXTEND sends nothing that sets the key", s.Repairs)
 		}
 		m.Start()
 		time.Sleep(time.Second)
@@ -126,8 +128,8 @@ func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
 		for i, key := range []string{"held", "new"} {
 			_ = l.Release(unlock(tokenAt(key, i+1)), time.Minute, true, nil)
 		}
-		if s := l.Status(); s.Owed != 2 {
-			t.Errorf("%d owed, want 2", s.Owed)
+		if s := l.Status(); s.Repairs != 2 {
+			t.Errorf("%d pending, want 2", s.Repairs)
 		}
 		m.Start()
 		time.Sleep(time.Second)
@@ -135,45 +137,47 @@ func TestUnlockOwesWhereTheKeyMayStand(t *testing.T) {
 	})
 }
 
-// TestOwedFor: a release is owed for as long as the key can live: from now where its SET has been
-// answered, else from the next barrier. A lane that was down for max-ttl carries no SET.
-func TestOwedFor(t *testing.T) {
+// A release is pending for as long as the key can live: from now on if its SET has been answered,
+// else from the next barrier on. A lane that was down for max-ttl carries no SET.
+func TestReleaseIsPendingForLifeOfKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		m.Stop()
 		synctest.Wait()
-		owed := func(want int, when string) {
+		pending := func(want int, when string) {
 			t.Helper()
-			if s := l.Status(); s.Owed != want {
-				t.Errorf("%s: %d owed, want %d", when, s.Owed, want)
+			if s := l.Status(); s.Repairs != want {
+				t.Errorf("%s: %d pending, want %d", when, s.Repairs, want)
 			}
 		}
 		_ = l.Release(unlock(tokenAt("landed", 1)), 10*time.Second, true, nil)
 		_ = l.Release(unlock(tokenAt("may land", 2)), 10*time.Second, false, nil)
 		time.Sleep(11 * time.Second)
-		owed(1, "after the ttl")
+		pending(1, "after the ttl")
 		time.Sleep(time.Minute)
-		owed(1, "before the barrier")
+		pending(1, "before the barrier")
 		_ = l.Release(unlock(tokenAt("late", 3)), 10*time.Second, false, nil)
 		time.Sleep(11 * time.Second)
-		owed(1, "one that cannot have been sent")
+		pending(1, "one that cannot have been sent")
 		m.Start()
 		time.Sleep(time.Second)
-		owed(0, "after the replay")
+		pending(0, "after the replay")
 	})
 }
 
 // asks is a Receiver that asks whether a release is on its way.
 type asks struct {
-	l    *Lane
-	owes []bool
+	l         *Lane
+	releasing []bool
 }
 
-func (a *asks) Answered(_ int, op *wire.Op, _ *Answer) { a.owes = append(a.owes, a.l.Owes(op.TokenAt)) }
+func (a *asks) Answered(_ int, op *wire.Op, _ *Answer) {
+	a.releasing = append(a.releasing, a.l.Releasing(op.TokenAt))
+}
 
-// TestOwes: whoever hears of a late grant must know that its release is behind it, also if both
-// were answered in one packet.
-func TestOwes(t *testing.T) {
+// The receiver of a late grant learns whether its release follows, even if one packet answered
+// both.
+func TestReleasingIsKnown(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
 		a := &asks{l: l}
@@ -190,13 +194,13 @@ func TestOwes(t *testing.T) {
 		}
 		l.Flush()
 		synctest.Wait()
-		if !slices.Equal(a.owes, []bool{true, false}) {
-			t.Errorf("owes %v", a.owes)
+		if !slices.Equal(a.releasing, []bool{true, false}) {
+			t.Errorf("releasing: %v, want the first alone", a.releasing)
 		}
 	})
 }
 
-// TestFade: what is left of a lock lives on for a moment.
+// The remains of a faded lock live on for a moment.
 func TestFade(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -207,12 +211,12 @@ func TestFade(t *testing.T) {
 		synctest.Wait()
 		fade := op(wire.Fade, k)
 		fade.TTL = 2 * time.Second
-		if err := l.Release(fade, time.Minute, true, nil); err == nil || l.Status().Owed != 1 {
-			t.Errorf("%v, %d owed", err, l.Status().Owed)
+		if err := l.Release(fade, time.Minute, true, nil); err == nil || l.Status().Repairs != 1 {
+			t.Errorf("%v, %d pending", err, l.Status().Repairs)
 		}
 		m.Start()
 		time.Sleep(time.Second)
-		if _, ours := m.Holds("lock:job", secret(1)); !ours || l.Status().Owed != 0 || l.Status().Strays != 1 {
+		if _, ours := m.Holds("lock:job", secret(1)); !ours || l.Status().Repairs != 0 || l.Status().Strays != 1 {
 			t.Errorf("held %v, status %+v", ours, l.Status())
 		}
 		time.Sleep(2 * time.Second)
@@ -227,8 +231,8 @@ func keep(t wire.TokenAt) wire.Op {
 	return o
 }
 
-// TestKeptThoughReleasedAgain: a lock that is to stay closed does so though it is released once
-// more, by somebody who does not know that, before the master could carry out the first release.
+// A lock released with KEEP stays closed even if another release without KEEP follows before the
+// master has carried out the first.
 func TestKeptThoughReleasedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)
@@ -251,8 +255,8 @@ func TestKeptThoughReleasedAgain(t *testing.T) {
 	})
 }
 
-// TestKeptLate: a slot that is closed late is news for those masters that had answered its UNLOCK
-// with "not ours", whichever slot it is.
+// If a master closes a slot late, any slot, the lane reports the masters that had answered the
+// UNLOCK with "not ours".
 func TestKeptLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -276,8 +280,8 @@ func TestKeptLate(t *testing.T) {
 	})
 }
 
-// TestFullLaneTakesNoUnsentUnlocks: UNLOCKs of locks that a full lane did not take leave it alone, so
-// its queue stays short. UNLOCKs of those that it took go out.
+// A full lane does not queue the UNLOCK of a lock that it did not take, so its queue stays short.
+// The UNLOCKs of locks that it took go out.
 func TestFullLaneTakesNoUnsentUnlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, _ := start(t, m)

@@ -29,7 +29,7 @@ func (s *repairs) sendAll(st *status, q *queue, now time.Time, failed bool) {
 		}
 		if r.ends() {
 			_ = s.sendRelease(st, q, r.op, r, nil)
-		} else if st.votes {
+		} else if st.voting {
 			s.sendTopUp(st, q, r, now)
 		}
 	}
@@ -37,7 +37,7 @@ func (s *repairs) sendAll(st *status, q *queue, now time.Time, failed bool) {
 
 // sendRelease queues a release. r is its repair; nil if it is not tried again.
 func (s *repairs) sendRelease(st *status, q *queue, op wire.Op, r *repair, to Receiver) error {
-	if !st.votes {
+	if !st.voting {
 		to = nil
 	}
 	if op.Kind == wire.Release && r != nil && r.op.TTL > 0 { // the key stays closed after any of the releases
@@ -51,7 +51,7 @@ func (s *repairs) sendRelease(st *status, q *queue, op wire.Op, r *repair, to Re
 	if r != nil && r.op.Kind == op.Kind {
 		r.state, e.alone = repairSent, r.alone
 	}
-	if !st.votes {
+	if !st.voting {
 		return st.reason
 	}
 	return nil

@@ -8,154 +8,169 @@ import (
 	"lockproxy/quorum/internal/wire"
 )
 
-func TestRepairs(t *testing.T) {
-	now := time.Now()
-	k := wire.TokenAt{Key: "k", Secret: "s"}
-	in := func(d time.Duration) time.Time { return now.Add(d) }
-	make := func(kind wire.Kind, t wire.TokenAt, drop time.Time) repair {
-		return repair{op: wire.Op{Kind: kind, TokenAt: t}, lives: time.Minute, until: drop, drop: drop}
-	}
+// The repairs of these tests are for this token, and their times count from now.
+var (
+	testNow   = time.Now()
+	testToken = wire.TokenAt{Key: "k", Secret: "s"}
+)
 
-	t.Run("a release beats a fade beats a top-up, never the other way round", func(t *testing.T) {
-		var s repairs
-		for i, c := range []struct {
-			put    repair
-			want   wire.Kind
-			active int
-		}{
-			{make(wire.TopUp, k, in(time.Second)), wire.TopUp, 0},
-			{make(wire.Fade, k, in(time.Minute)), wire.Fade, 1},
-			{make(wire.TopUp, k, in(time.Hour)), wire.Fade, 1},
-			{make(wire.Release, k, in(time.Second)), wire.Release, 1},
-			{make(wire.Fade, k, in(time.Second)), wire.Release, 1},
-			{make(wire.TopUp, k, in(time.Hour)), wire.Release, 1},
-		} {
-			r, dropped := s.put(c.put)
-			if r.op.Kind != c.want || s.active() != c.active || s.n != 1 || dropped || s.find(k) != r {
-				t.Errorf("%d: kind %d, active %d of %d, dropped %v", i, r.op.Kind, s.active(), s.n, dropped)
-			}
+func in(d time.Duration) time.Time { return testNow.Add(d) }
+
+// newRepair returns a repair that is dropped at drop.
+func newRepair(kind wire.Kind, t wire.TokenAt, drop time.Time) repair {
+	return repair{op: wire.Op{Kind: kind, TokenAt: t}, lives: time.Minute, until: drop, drop: drop}
+}
+
+// A release beats a fade beats a top-up, never the other way round.
+func TestReleaseBeatsFadeBeatsTopUp(t *testing.T) {
+	var s repairs
+	for i, c := range []struct {
+		put    repair
+		want   wire.Kind
+		active int
+	}{
+		{newRepair(wire.TopUp, testToken, in(time.Second)), wire.TopUp, 0},
+		{newRepair(wire.Fade, testToken, in(time.Minute)), wire.Fade, 1},
+		{newRepair(wire.TopUp, testToken, in(time.Hour)), wire.Fade, 1},
+		{newRepair(wire.Release, testToken, in(time.Second)), wire.Release, 1},
+		{newRepair(wire.Fade, testToken, in(time.Second)), wire.Release, 1},
+		{newRepair(wire.TopUp, testToken, in(time.Hour)), wire.Release, 1},
+	} {
+		r, dropped := s.put(c.put)
+		if r.op.Kind != c.want || s.active() != c.active || s.n != 1 || dropped || s.find(testToken) != r {
+			t.Errorf("%d: kind %d, active %d of %d, dropped %v", i, r.op.Kind, s.active(), s.n, dropped)
 		}
-		if r := s.find(k); !r.drop.Equal(in(time.Minute)) || r.op.TTL != 0 {
-			t.Errorf("kept until %v, want as long as the longer", r.drop.Sub(now))
+	}
+	if r := s.find(testToken); !r.drop.Equal(in(time.Minute)) || r.op.TTL != 0 {
+		t.Errorf("kept until %v, want as long as the longer", r.drop.Sub(testNow))
+	}
+	if s.topUps.oldest != nil || s.ending.oldest != s.find(testToken) || s.ending.newest != s.find(testToken) {
+		t.Error("it is in the wrong list")
+	}
+}
+
+// Two repairs of one kind live as long as the longer, and are published if one is.
+func TestRepairsOfOneKindMerge(t *testing.T) {
+	var s repairs
+	s.put(newRepair(wire.TopUp, testToken, in(time.Minute)))
+	for _, d := range []time.Duration{time.Second, time.Hour} {
+		r, _ := s.put(newRepair(wire.TopUp, testToken, in(d)))
+		if want := in(max(d, time.Minute)); !r.until.Equal(want) || !r.drop.Equal(want) {
+			t.Errorf("until %v, drop %v", r.until, r.drop)
 		}
-		if s.topUps.oldest != nil || s.ending.oldest != s.find(k) || s.ending.newest != s.find(k) {
-			t.Error("it is in the wrong list")
+	}
+	first := newRepair(wire.Release, testToken, in(time.Hour))
+	first.op.Publish, first.but = true, 1
+	s.put(first)
+	second := newRepair(wire.Release, testToken, in(time.Hour))
+	second.but = 4
+	if r, _ := s.put(second); !r.op.Publish || r.but != 5 {
+		t.Errorf("publish %v, but %b", r.op.Publish, r.but)
+	}
+}
+
+// A release stays until the barrier if the SET of its token may still land, then for its ttl.
+func TestReleaseIsKeptWhileSetMayLand(t *testing.T) {
+	var s repairs
+	s.put(newRepair(wire.Release, testToken, time.Time{}))
+	if r, _ := s.put(newRepair(wire.Release, testToken, in(time.Minute))); !r.drop.IsZero() {
+		t.Errorf("drop %v, want none", r.drop)
+	}
+	s.purge(in(time.Hour))
+	if s.n != 1 {
+		t.Fatal("dropped before the barrier")
+	}
+	s.fenced(in(time.Hour))
+	s.purge(in(time.Hour + time.Minute - 1))
+	if s.n != 1 {
+		t.Error("dropped before its ttl was over")
+	}
+	s.purge(in(time.Hour + time.Minute))
+	if s.n != 0 || s.active() != 0 || s.find(testToken) != nil {
+		t.Error("not dropped after its ttl")
+	}
+}
+
+// A repair is dropped only while no answer to it is coming; an error or a break ends its sending.
+func TestRepairStates(t *testing.T) {
+	var s repairs
+	r, _ := s.put(newRepair(wire.Release, testToken, in(time.Second)))
+	r.state = repairSent
+	s.purge(in(time.Hour))
+	if s.n != 1 || s.active() != 1 {
+		t.Error("dropped while its answer is coming")
+	}
+	s.failed(r, in(0))
+	if s.active() != 0 || r.state != repairFailed {
+		t.Errorf("active %d after an error", s.active())
+	}
+	r.state = repairSent
+	s.connLost()
+	if r.state != repairIdle || s.active() != 1 {
+		t.Errorf("state %d, active %d after a break", r.state, s.active())
+	}
+}
+
+// A barrier drops the top-ups of locks that have ended, and returns the ones that may have landed.
+func TestTopUpsAtBarrier(t *testing.T) {
+	var s repairs
+	put := func(secret string, rest time.Duration, mayLand bool) {
+		r := newRepair(wire.TopUp, wire.TokenAt{Key: "k", Secret: secret}, in(rest))
+		if mayLand {
+			r.drop = time.Time{}
 		}
-	})
-	t.Run("two of a kind are kept as long as the longer, and published if one is", func(t *testing.T) {
-		var s repairs
-		s.put(make(wire.TopUp, k, in(time.Minute)))
-		for _, d := range []time.Duration{time.Second, time.Hour} {
-			r, _ := s.put(make(wire.TopUp, k, in(d)))
-			if want := in(max(d, time.Minute)); !r.until.Equal(want) || !r.drop.Equal(want) {
-				t.Errorf("until %v, drop %v", r.until, r.drop)
-			}
+		s.put(r)
+	}
+	put("alive", time.Second, false)
+	put("over", 9*time.Millisecond, false)
+	put("over but landed", -time.Second, true)
+	landed := s.fenced(testNow)
+	if s.n != 1 || s.topUps.oldest.op.Secret != "alive" || s.active() != 0 {
+		t.Errorf("%d left, active %d", s.n, s.active())
+	}
+	if len(landed) != 1 || landed[0].Secret != "over but landed" {
+		t.Errorf("may have landed: %v", landed)
+	}
+}
+
+// If there are too many repairs, new ones are refused; a top-up makes room for a release.
+func TestRepairsAreBounded(t *testing.T) {
+	var s repairs
+	at := func(i int) wire.TokenAt { return wire.TokenAt{Key: "k", Secret: fmt.Sprint(i)} }
+	for i := range maxRepairs {
+		kind := wire.Release
+		if i >= maxRepairs-2 {
+			kind = wire.TopUp
 		}
-		first := make(wire.Release, k, in(time.Hour))
-		first.op.Publish, first.but = true, 1
-		s.put(first)
-		second := make(wire.Release, k, in(time.Hour))
-		second.but = 4
-		if r, _ := s.put(second); !r.op.Publish || r.but != 5 {
-			t.Errorf("publish %v, but %b", r.op.Publish, r.but)
+		if _, dropped := s.put(newRepair(kind, at(i), in(time.Hour))); dropped {
+			t.Fatalf("%d: dropped", i)
 		}
-	})
-	t.Run("a SET that may still land keeps it", func(t *testing.T) {
-		var s repairs
-		s.put(make(wire.Release, k, time.Time{}))
-		if r, _ := s.put(make(wire.Release, k, in(time.Minute))); !r.drop.IsZero() {
-			t.Errorf("drop %v, want none", r.drop)
+	}
+	if r, dropped := s.put(newRepair(wire.TopUp, testToken, in(time.Minute))); r != nil || !dropped {
+		t.Error("a top-up more was taken")
+	}
+	for i := range 3 {
+		r, dropped := s.put(newRepair(wire.Release, at(maxRepairs+i), in(time.Minute)))
+		if !dropped || (r != nil) != (i < 2) || s.n != maxRepairs {
+			t.Errorf("release %d: taken %v, dropped %v, %d in all", i, r != nil, dropped, s.n)
 		}
-		s.purge(in(time.Hour))
-		if s.n != 1 {
-			t.Fatal("dropped before the barrier")
+	}
+	if r, dropped := s.put(newRepair(wire.Fade, at(0), in(time.Minute))); r == nil || dropped {
+		t.Error("one more of a token that is there was refused")
+	}
+	for i := range maxRepairs - 2 {
+		if s.find(at(i)) == nil {
+			t.Fatalf("release %d is gone", i)
 		}
-		s.fenced(in(time.Hour))
-		s.purge(in(time.Hour + time.Minute - 1))
-		if s.n != 1 {
-			t.Error("dropped before its ttl was over")
-		}
-		s.purge(in(time.Hour + time.Minute))
-		if s.n != 0 || s.active() != 0 || s.find(k) != nil {
-			t.Error("not dropped after its ttl")
-		}
-	})
-	t.Run("states", func(t *testing.T) {
-		var s repairs
-		r, _ := s.put(make(wire.Release, k, in(time.Second)))
-		r.state = repairSent
-		s.purge(in(time.Hour))
-		if s.n != 1 || s.active() != 1 {
-			t.Error("dropped while its answer is coming")
-		}
-		s.failed(r, in(0))
-		if s.active() != 0 || r.state != repairFailed {
-			t.Errorf("active %d after an error", s.active())
-		}
-		r.state = repairSent
-		s.connLost()
-		if r.state != repairIdle || s.active() != 1 {
-			t.Errorf("state %d, active %d after a break", r.state, s.active())
-		}
-	})
-	t.Run("top-ups at a barrier", func(t *testing.T) {
-		var s repairs
-		put := func(secret string, rest time.Duration, mayLand bool) {
-			r := make(wire.TopUp, wire.TokenAt{Key: "k", Secret: secret}, in(rest))
-			if mayLand {
-				r.drop = time.Time{}
-			}
-			s.put(r)
-		}
-		put("alive", time.Second, false)
-		put("over", 9*time.Millisecond, false)
-		put("over but landed", -time.Second, true)
-		landed := s.fenced(now)
-		if s.n != 1 || s.topUps.oldest.op.Secret != "alive" || s.active() != 0 {
-			t.Errorf("%d left, active %d", s.n, s.active())
-		}
-		if len(landed) != 1 || landed[0].Secret != "over but landed" {
-			t.Errorf("may have landed: %v", landed)
-		}
-	})
-	t.Run("bounded: new ones are refused, a top-up makes room for a release", func(t *testing.T) {
-		var s repairs
-		at := func(i int) wire.TokenAt { return wire.TokenAt{Key: "k", Secret: fmt.Sprint(i)} }
-		for i := range maxRepairs {
-			kind := wire.Release
-			if i >= maxRepairs-2 {
-				kind = wire.TopUp
-			}
-			if _, dropped := s.put(make(kind, at(i), in(time.Hour))); dropped {
-				t.Fatalf("%d: dropped", i)
-			}
-		}
-		if r, dropped := s.put(make(wire.TopUp, k, in(time.Minute))); r != nil || !dropped {
-			t.Error("a top-up more was taken")
-		}
-		for i := range 3 {
-			r, dropped := s.put(make(wire.Release, at(maxRepairs+i), in(time.Minute)))
-			if !dropped || (r != nil) != (i < 2) || s.n != maxRepairs {
-				t.Errorf("release %d: taken %v, dropped %v, %d in all", i, r != nil, dropped, s.n)
-			}
-		}
-		if r, dropped := s.put(make(wire.Fade, at(0), in(time.Minute))); r == nil || dropped {
-			t.Error("one more of a token that is there was refused")
-		}
-		for i := range maxRepairs - 2 {
-			if s.find(at(i)) == nil {
-				t.Fatalf("release %d is gone", i)
-			}
-		}
-		n := 0
-		for r := range s.all {
-			s.remove(r)
-			n++
-		}
-		if n != maxRepairs || s.n != 0 || s.active() != 0 || s.ending.oldest != nil || s.topUps.newest != nil {
-			t.Errorf("%d removed, %d left", n, s.n)
-		}
-	})
+	}
+	n := 0
+	for r := range s.all {
+		s.remove(r)
+		n++
+	}
+	if n != maxRepairs || s.n != 0 || s.active() != 0 || s.ending.oldest != nil || s.topUps.newest != nil {
+		t.Errorf("%d removed, %d left", n, s.n)
+	}
 }
 
 // TestOneSecretAtManyKeys: clients name the secret of an UNLOCK. One that names the same at many

@@ -13,8 +13,8 @@ import (
 	"lockproxy/stat"
 )
 
-// carriedOut keeps the names of what the master carries out from here on: commands, and operations
-// in the place of packets.
+// carriedOut logs the commands that the master carries out from here on, and for a packet its
+// operations.
 func carriedOut(m *fake.Master, log *[]string) {
 	m.Set(func() {
 		m.Hook = func(c *fake.Command) (time.Duration, string) {
@@ -46,10 +46,10 @@ func TestReconnect(t *testing.T) {
 		}
 		l.Flush()
 		synctest.Wait()
-		m.Cut() // what was written is still in the master's buffers
+		m.Cut() // the written bytes are still in the master's buffers
 		time.Sleep(3 * time.Second)
-		if got := c.String(); got != "acquire may land, release may land" || l.Status().Owed != 1 {
-			t.Errorf("answered %s, %d owed", got, l.Status().Owed)
+		if got := c.String(); got != "acquire may land, release may land" || l.Status().Repairs != 1 {
+			t.Errorf("answered %s, %d pending", got, l.Status().Repairs)
 		}
 		var log []string
 		carriedOut(m, &log)
@@ -66,7 +66,7 @@ func TestReconnect(t *testing.T) {
 		if kill < 0 || release < kill || acquire < release {
 			t.Errorf("carried out %s: want CLIENT KILL, release, acquire", order)
 		}
-		if s := l.Status(); s.Owed != 0 || s.State != stat.StateVoting {
+		if s := l.Status(); s.Repairs != 0 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 	})
@@ -93,29 +93,35 @@ func TestReplayComesFirst(t *testing.T) {
 				t.Fatal("no error while it is down")
 			}
 		}
-		packets := 0
-		m.Set(func() {
-			m.Hook = func(c *fake.Command) (time.Duration, string) {
-				if len(c.Ops) > wire.MaxOps {
-					t.Errorf("a packet of %d operations", len(c.Ops))
-				}
-				if len(c.Ops) > 0 {
-					packets++
-					return 10 * time.Millisecond, ""
-				}
-				return 0, ""
-			}
-		})
+		packets := countPackets(t, m)
 		m.Start()
 		for l.Status().State != stat.StateVoting {
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
 		}
 		noKeys(t, m)
-		if s := l.Status(); s.Owed != 0 || s.Errors != 0 || packets > n/wire.MaxOps+3 {
-			t.Errorf("%d owed, %d packets, %d errors", s.Owed, packets, s.Errors)
+		if s := l.Status(); s.Repairs != 0 || s.Errors != 0 || *packets > n/wire.MaxOps+3 {
+			t.Errorf("%d pending, %d packets, %d errors", s.Repairs, *packets, s.Errors)
 		}
 	})
+}
+
+// countPackets makes the master take 10ms for a packet, and counts them.
+func countPackets(t *testing.T, m *fake.Master) *int {
+	packets := new(int)
+	m.Set(func() {
+		m.Hook = func(c *fake.Command) (time.Duration, string) {
+			if len(c.Ops) > wire.MaxOps {
+				t.Errorf("a packet of %d operations", len(c.Ops))
+			}
+			if len(c.Ops) > 0 {
+				*packets++
+				return 10 * time.Millisecond, ""
+			}
+			return 0, ""
+		}
+	})
+	return packets
 }
 
 // TestReplayKeepsWhatFails: a release that is answered with an error is sent again.
@@ -131,7 +137,7 @@ func TestReplayKeepsWhatFails(t *testing.T) {
 		m.Set(func() { m.Denied = "MISCONF no disk" })
 		m.Start()
 		time.Sleep(2 * time.Second)
-		if s := l.Status(); s.Owed != 1 || s.State != stat.StateVoting {
+		if s := l.Status(); s.Repairs != 1 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 		m.Set(func() { m.Denied = "" })
@@ -169,7 +175,7 @@ func TestKillUntilItIsAnswered(t *testing.T) {
 	})
 }
 
-// TestNewProcess: with another run_id there is nothing to kill, as ids start anew.
+// TestNewProcess: with another run_id the lane kills no connection, because ids start anew.
 func TestNewProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -191,14 +197,16 @@ func TestNewProcess(t *testing.T) {
 // TestKillForbidden: where CLIENT KILL or CLIENT ID is forbidden the lane goes on.
 func TestKillForbidden(t *testing.T) {
 	for _, name := range []string{"CLIENT KILL", "CLIENT ID", "CLIENT SETNAME"} {
-		inBubble(t, func(t *testing.T, m *fake.Master) {
-			answering(m, name, "-NOPERM no\r\n")
-			l, _ := start(t, m)
-			m.Cut()
-			time.Sleep(time.Second)
-			if s := l.Status(); s.State != stat.StateVoting || s.Lost != 1 {
-				t.Errorf("%s: status %+v", name, s)
-			}
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *fake.Master) {
+				answering(m, name, "-NOPERM no\r\n")
+				l, _ := start(t, m)
+				m.Cut()
+				time.Sleep(time.Second)
+				if s := l.Status(); s.State != stat.StateVoting || s.Lost != 1 {
+					t.Errorf("%s: status %+v", name, s)
+				}
+			})
 		})
 	}
 }

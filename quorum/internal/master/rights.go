@@ -8,9 +8,9 @@ import (
 )
 
 // needed lists the commands of the scripts, with INFO and EVALSHA, which a lane sends itself. A
-// master that lacks one of these rights is refused. The commands change no key: XX wants one that
-// exists, as $lock never does, or arguments are invalid. Redis checks rights before arguments,
-// memory and role, so a trial also works on a full or read-only master.
+// master that lacks one of these rights is refused. The commands change no key: XX wants a key
+// that exists, and $lock never does, or arguments are invalid. Redis checks rights before
+// arguments, memory and role, so a trial also works on a full or read-only master.
 //
 // trial.commands replaces words that begin with a $.
 var needed = []string{

@@ -46,29 +46,37 @@ func TestRightsMissing(t *testing.T) {
 		{"", []string{"zadd"}, "does not give user default the right +zadd"},
 		{"locks", []string{"zadd", "hget", "set"}, "does not give user locks the rights +set +zadd +hget"},
 	} {
-		inBubble(t, func(t *testing.T, m *fake.Master) {
-			m.Password = "pw"
-			withhold(m, c.lacks...)
-			l, h := start(t, m, func(cfg *Config) { cfg.Options.User, cfg.Options.Password = c.user, "pw" })
-			for range 3 {
-				if s := l.Status(); s.State != stat.StateRefused || s.Reason != c.reason {
-					t.Errorf("%s: %q, want %q", s.State, s.Reason, c.reason)
+		t.Run(c.reason, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *fake.Master) {
+				m.Password = "pw"
+				withhold(m, c.lacks...)
+				l, h := start(t, m, func(cfg *Config) { cfg.Options.User, cfg.Options.Password = c.user, "pw" })
+				for range 3 {
+					wantRefused(t, l, h, m, c.reason)
 				}
-				if err := l.MayServe(); err == nil || len(h.sofar().observed) > 0 {
-					t.Errorf("%v, %d observations", err, len(h.sofar().observed))
-				}
-				m.Set(func() { m.SetLock("lock:k", secret(1), 1, "", time.Now().Add(time.Hour)) })
-				_ = l.Release(unlock(tokenAt("k", 1)), time.Hour, true, nil)
+				withhold(m)
 				time.Sleep(2 * refusedBackoff)
-				noKeys(t, m)
-			}
-			withhold(m)
-			time.Sleep(2 * refusedBackoff)
-			if s := l.Status(); s.State != stat.StateVoting {
-				t.Errorf("with all rights: %+v", s)
-			}
+				if s := l.Status(); s.State != stat.StateVoting {
+					t.Errorf("with all rights: %+v", s)
+				}
+			})
 		})
 	}
+}
+
+// wantRefused fails unless the master is refused for that reason, and still carries out releases.
+func wantRefused(t *testing.T, l *Lane, h *host, m *fake.Master, reason string) {
+	t.Helper()
+	if s := l.Status(); s.State != stat.StateRefused || s.Reason != reason {
+		t.Errorf("%s: %q, want %q", s.State, s.Reason, reason)
+	}
+	if err := l.MayServe(); err == nil || len(h.sofar().observed) > 0 {
+		t.Errorf("%v, %d observations", err, len(h.sofar().observed))
+	}
+	m.Set(func() { m.SetLock("lock:k", secret(1), 1, "", time.Now().Add(time.Hour)) })
+	_ = l.Release(unlock(tokenAt("k", 1)), time.Hour, true, nil)
+	time.Sleep(2 * refusedBackoff)
+	noKeys(t, m)
 }
 
 // Errors of other kinds refuse no master.
@@ -76,19 +84,21 @@ func TestTrialOnSickMaster(t *testing.T) {
 	for _, err := range []string{
 		"OOM command not allowed", "READONLY You can't write", "MISCONF disk", "NOREPLICAS", "LOADING", "ERR unknown command",
 	} {
-		inBubble(t, func(t *testing.T, m *fake.Master) {
-			m.Hook = func(c *fake.Command) (time.Duration, string) {
-				for _, command := range append(slices.Clone(needed), useful...) {
-					if strings.Fields(command)[0] == c.Name {
-						return 0, "-" + err + "\r\n"
+		t.Run(err, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *fake.Master) {
+				m.Hook = func(c *fake.Command) (time.Duration, string) {
+					for _, command := range append(slices.Clone(needed), useful...) {
+						if strings.Fields(command)[0] == c.Name {
+							return 0, "-" + err + "\r\n"
+						}
 					}
+					return 0, ""
 				}
-				return 0, ""
-			}
-			l, _ := start(t, m)
-			if s := l.Status(); s.State != stat.StateVoting {
-				t.Errorf("%s: %+v", err, s)
-			}
+				l, _ := start(t, m)
+				if s := l.Status(); s.State != stat.StateVoting {
+					t.Errorf("%s: %+v", err, s)
+				}
+			})
 		})
 	}
 }
@@ -101,32 +111,34 @@ func TestRightsTaken(t *testing.T) {
 		"ERR The user executing the script can't run this command or subcommand",
 		"ERR ACL failure in script: User locks has no permissions to run the 'zadd' command",
 	} {
-		inBubble(t, func(t *testing.T, m *fake.Master) {
-			l, _ := start(t, m)
-			withhold(m, "zadd")
-			n := trials(m)
-			time.Sleep(5 * tickEvery)
-			if trials(m) > n {
-				t.Errorf("%d trials without a doubt", trials(m)-n)
-			}
-			if said != "" {
-				answering(m, "packet", "-"+said+"\r\n")
-			}
-			shared := op(wire.Acquire, tokenAt("k", 1))
-			shared.Terms = &wire.Terms{Mode: wire.Shared}
-			_ = l.Ask(shared, nil)
-			l.Flush()
-			time.Sleep(tickEvery + time.Millisecond)
-			const reason = "does not give user default the right +zadd"
-			if s := l.Status(); s.State != stat.StateRefused || s.Reason != reason {
-				t.Errorf("%s: %+v", said, s)
-			}
-			withhold(m)
-			m.Set(func() { m.Hook = nil })
-			time.Sleep(2 * refusedBackoff)
-			if s := l.Status(); s.State != stat.StateVoting {
-				t.Errorf("with all rights: %+v", s)
-			}
+		t.Run(said, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *fake.Master) {
+				l, _ := start(t, m)
+				withhold(m, "zadd")
+				n := trials(m)
+				time.Sleep(5 * tickEvery)
+				if trials(m) > n {
+					t.Errorf("%d trials without a doubt", trials(m)-n)
+				}
+				if said != "" {
+					answering(m, "packet", "-"+said+"\r\n")
+				}
+				shared := op(wire.Acquire, tokenAt("k", 1))
+				shared.Terms = &wire.Terms{Mode: wire.Shared}
+				_ = l.Ask(shared, nil)
+				l.Flush()
+				time.Sleep(tickEvery + time.Millisecond)
+				const reason = "does not give user default the right +zadd"
+				if s := l.Status(); s.State != stat.StateRefused || s.Reason != reason {
+					t.Errorf("%s: %+v", said, s)
+				}
+				withhold(m)
+				m.Set(func() { m.Hook = nil })
+				time.Sleep(2 * refusedBackoff)
+				if s := l.Status(); s.State != stat.StateVoting {
+					t.Errorf("with all rights: %+v", s)
+				}
+			})
 		})
 	}
 }
@@ -246,14 +258,15 @@ func documented(t *testing.T) (commands, others []string) {
 	return commands, others
 }
 
-// sent lists the commands that lockproxy sends itself: lanes, and the connections of package notify.
+// sent lists the commands that lockproxy sends itself: lanes, and the connections of package
+// notify.
 var sent = []string{
 	"eval", "evalsha", "script|load", "info", "ping", "config|get", "client|id", "client|kill", "client|setname",
 	"subscribe", "unsubscribe", "scan",
 }
 
 // A trial tries exactly the commands of the scripts, and the reference gives exactly these to
-// lockproxy's user, beside those that Go code sends.
+// lockproxy's user, beside the commands of Go code.
 func TestDocsRights(t *testing.T) {
 	scripts := scriptCommands(t)
 	own := slices.DeleteFunc(attempted(slices.Concat(needed, useful)), func(command string) bool {
@@ -277,8 +290,8 @@ func acl(t *testing.T, s *realServer, rules ...string) {
 // as logs a lane in as the user locks.
 func as(c *Config) { c.Options.User, c.Options.Password = "locks", "pw" }
 
-// Each right of the reference is taken away alone. A master that lacks a needed one is refused by its
-// name.
+// Each right of the reference is taken away alone. A master that lacks a needed one is refused by
+// its name.
 func TestRealRights(t *testing.T) {
 	s := startReal(t)
 	commands, others := documented(t)
@@ -362,8 +375,8 @@ func TestRealRightsTaken(t *testing.T) {
 	}
 }
 
-// A trial changes no key, not even that of a client. A master that is full or has too few replicas is
-// refused only if a right is missing as well.
+// A trial changes no key, not even that of a client. A master that is full or has too few
+// replicas is refused only if a right is missing as well.
 func TestRealTrialWritesNothing(t *testing.T) {
 	s := startReal(t)
 	acl(t, s, "~*", "&*", "+@all")

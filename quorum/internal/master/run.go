@@ -136,7 +136,7 @@ func (s *supervisor) sendRepairs(now time.Time) {
 	closing := l.status.closing
 	l.mu.Unlock()
 	if closing {
-		l.cfg.Host.Settled()
+		l.cfg.Host.Drained()
 	}
 }
 
@@ -177,9 +177,9 @@ func (s *supervisor) failPending() {
 			e.to.Answered(l.cfg.Index, &e.op, &Answer{Err: reason, NotRun: i >= written, MayLand: i < written})
 		}
 	}
-	l.cfg.Host.EndTurn()
+	l.cfg.Host.Flush()
 	if closing {
-		l.cfg.Host.Settled()
+		l.cfg.Host.Drained()
 	}
 }
 

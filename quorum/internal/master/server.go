@@ -12,10 +12,10 @@ import (
 // record it votes, and what its clock and its role have shown. It outlives a connection. Times are
 // of the lane's clock.
 type server struct {
-	facts  admission.Facts // as it said last
-	record string          // the master votes under it; empty for any
-	until  time.Duration   // the evidence for its votes is good until then
-	writes uint64          // packets that the master, if durable, has counted under record
+	facts  admission.ServerInfo // as it said last
+	record string               // the master votes under it; empty for any
+	until  time.Duration        // the evidence for its votes is good until then
+	writes uint64               // packets that the master, if durable, has counted under record
 
 	offset  admission.Clock
 	asleep  time.Duration // clock.Suspended as last read
@@ -32,7 +32,7 @@ func newServer() server { return server{wanted: make(chan struct{}, 1)} }
 
 // meet takes the facts that a new connection found. It reports whether this is another run of the
 // server than before.
-func (s *server) meet(f *admission.Facts) (another bool) {
+func (s *server) meet(f *admission.ServerInfo) (another bool) {
 	if another = s.facts.RunID != f.RunID; another {
 		s.stepped = false
 		s.offset.Follow(f.RunID)
@@ -72,7 +72,7 @@ func (s *server) takeWrites() (n uint64) {
 
 // noteRole remembers that a server has been a replica: it may have thrown away writes that its
 // master did not have, and come back with the same record.
-func (s *server) noteRole(f *admission.Facts) {
+func (s *server) noteRole(f *admission.ServerInfo) {
 	if f.RunID != "" && f.Role != "" && f.Role != "master" {
 		s.demoted = f.RunID
 	}

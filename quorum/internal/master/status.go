@@ -14,7 +14,7 @@ import (
 // status decides which operations the lane takes, and keeps what operators see of the master.
 type status struct {
 	up      bool // after the handshake: the lane carries releases
-	votes   bool // never unless up
+	voting  bool // never unless up
 	closing bool // the lane takes no new work but releases
 	room    int  // see Lane.SetRoom
 	reason  error
@@ -35,7 +35,7 @@ func newStatus() status {
 // requests wait; nil if it does.
 func (s *status) refusal(k wire.Kind, waiting int) error {
 	switch {
-	case !s.up, !s.votes && k.Votes():
+	case !s.up, !s.voting && k.Votes():
 		return s.reason
 	case s.closing && k != wire.Release && k != wire.Fade:
 		return ErrClosing
@@ -66,7 +66,7 @@ func (s *status) lost(reason error) {
 	if s.up {
 		s.shown.Lost++
 	}
-	s.up, s.votes, s.reason = false, false, reason
+	s.up, s.voting, s.reason = false, false, reason
 	if s.shown.State != stat.StateRefused { // it may be refused again: see supervisor.noteEnd
 		s.set(stat.StateDown, reason)
 	}
@@ -74,13 +74,13 @@ func (s *status) lost(reason error) {
 
 // admit makes the master vote.
 func (s *status) admit() {
-	s.votes, s.warned, s.counted = true, "", false
+	s.voting, s.warned, s.counted = true, "", false
 	s.set(stat.StateVoting, nil)
 }
 
 // exclude keeps the master out of the vote.
 func (s *status) exclude(state stat.State, reason error) {
-	s.votes = false
+	s.voting = false
 	s.set(state, reason)
 }
 
@@ -131,7 +131,7 @@ func (s *status) countVote(r *wire.Reply) {
 // snapshot returns a copy for operators.
 func (s *status) snapshot() stat.Master {
 	m := s.shown
-	if !s.votes {
+	if !s.voting {
 		m.Reason = plain.Short(s.reason.Error())
 		if w, ok := errors.AsType[*admission.Quarantine](s.reason); ok {
 			m.VotesIn = max(time.Until(w.Until), 0)

@@ -71,14 +71,16 @@ func TestExclude(t *testing.T) {
 // with.
 func TestDescribeNamesTheServer(t *testing.T) {
 	for info, want := range map[string]string{"redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n": "valkey 9.1.2", "redis_version:7.0.15\r\n": "redis 7.0.15", "role:master\r\n": ""} {
-		var f admission.Facts
-		f.ReadInfo(info)
-		core, logs := observer.New(zap.InfoLevel)
-		l := New(Config{Names: []string{"m"}, Log: zap.New(core)})
-		describe(&l.cfg, &f)
-		if got := logs.All()[0].ContextMap()["version"]; got != want {
-			t.Errorf("%q: logged %q, want %q", info, got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			var f admission.ServerInfo
+			f.ReadInfo(info)
+			core, logs := observer.New(zap.InfoLevel)
+			l := New(Config{Names: []string{"m"}, Log: zap.New(core)})
+			describe(&l.cfg, &f)
+			if got := logs.All()[0].ContextMap()["version"]; got != want {
+				t.Errorf("%q: logged %q, want %q", info, got, want)
+			}
+		})
 	}
 }
 
@@ -107,16 +109,22 @@ func TestCall(t *testing.T) {
 		if _, err := l.Call(ctx, wire.AppendCommand(nil, "PING")); err == nil || err.Error() != "gave no answer in 50ms" {
 			t.Errorf("paused: %v", err)
 		}
-		told := make(chan error, 1)
-		if err := l.Send(wire.AppendCommand(nil, "PING"), func(_ *wire.Reply, err error) { told <- err }); err != nil {
-			t.Error(err)
-		}
-		m.Cut()
-		if err := <-told; err == nil || err.Error() != "closed the connection" {
-			t.Errorf("cut: %v", err)
-		}
+		wantCutShort(t, l, m)
 		if _, err := l.Call(t.Context(), wire.AppendCommand(nil, "PING")); err == nil {
 			t.Error("a lane that is down took a command")
 		}
 	})
+}
+
+// wantCutShort fails unless a command ends with the connection.
+func wantCutShort(t *testing.T, l *Lane, m *fake.Master) {
+	t.Helper()
+	ended := make(chan error, 1)
+	if err := l.Send(wire.AppendCommand(nil, "PING"), func(_ *wire.Reply, err error) { ended <- err }); err != nil {
+		t.Error(err)
+	}
+	m.Cut()
+	if err := <-ended; err == nil || err.Error() != "closed the connection" {
+		t.Errorf("cut: %v", err)
+	}
 }

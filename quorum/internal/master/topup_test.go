@@ -15,7 +15,7 @@ import (
 	"lockproxy/stat"
 )
 
-// TestTopUp: a master that missed a lock gets it, for the rest of its ttl; the host is told,
+// A master that missed a lock gets it for the rest of its ttl. The lane reports that to the host
 // unless the lock is being released.
 func TestTopUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
@@ -38,13 +38,13 @@ func TestTopUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.TopUp(lacks(topUp(tokenAt("c", 3)))) // released: left alone
-		if !l.Owes(tokenAt("c", 3)) || l.Owes(tokenAt("b", 2)) {
-			t.Error("Owes is wrong")
+		if !l.Releasing(tokenAt("c", 3)) || l.Releasing(tokenAt("b", 2)) {
+			t.Error("Releasing is wrong")
 		}
 		l.Flush()
 		synctest.Wait()
-		if n, _ := m.Holds("", ""); n != 2 || l.Status().Owed != 0 {
-			t.Errorf("%d keys, %d owed", n, l.Status().Owed)
+		if n, _ := m.Holds("", ""); n != 2 || l.Status().Repairs != 0 {
+			t.Errorf("%d keys, %d pending", n, l.Status().Repairs)
 		}
 		if want := []wire.TokenAt{tokenAt("a", 1), tokenAt("b", 2)}; !slices.Equal(h.sofar().landed, want) {
 			t.Errorf("told of %v, want %v", h.sofar().landed, want)
@@ -52,7 +52,7 @@ func TestTopUp(t *testing.T) {
 	})
 }
 
-// TestSentTopUp: a top-up that was sent may stand on the master, whatever comes of its connection.
+// A master may hold a top-up that was sent, even if the connection broke.
 func TestSentTopUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)
@@ -66,8 +66,8 @@ func TestSentTopUp(t *testing.T) {
 		m.Stop()
 		synctest.Wait()
 		_ = l.Release(unlock(tokenAt("unlocked", 0)), time.Minute, false, nil)
-		if s := l.Status(); s.Owed != 2 {
-			t.Errorf("%d owed, want the release and the top-up", s.Owed)
+		if s := l.Status(); s.Repairs != 2 {
+			t.Errorf("%d pending, want the release and the top-up", s.Repairs)
 		}
 		time.Sleep(2 * time.Second)
 		m.Resume()
@@ -98,14 +98,14 @@ func TestTopUpAgain(t *testing.T) {
 				t.Errorf("it lives for %v, want over an hour", left)
 			}
 		})
-		if s := l.Status(); s.Owed != 0 {
-			t.Errorf("%d owed", s.Owed)
+		if s := l.Status(); s.Repairs != 0 {
+			t.Errorf("%d pending", s.Repairs)
 		}
 	})
 }
 
-// TestTopUpThatIsOver: a top-up is dropped at the end of its ttl. Where its SET may have landed
-// late the host is told, and nothing is released: another proxy may have extended the lock.
+// A top-up is dropped at the end of its ttl. If its SET may have landed late, the lane reports
+// that to the host and releases no key: another proxy may have extended the lock.
 func TestTopUpThatIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		var closed atomic.Bool
@@ -137,7 +137,7 @@ func TestTopUpThatIsOver(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		closed.Store(false)
 		time.Sleep(time.Second)
-		if s := l.Status(); s.Owed != 0 || s.State != stat.StateVoting {
+		if s := l.Status(); s.Repairs != 0 || s.State != stat.StateVoting {
 			t.Errorf("status %+v", s)
 		}
 		if n, ours := m.Holds("lock:job", secret(1)); n != 1 || !ours {

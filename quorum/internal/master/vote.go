@@ -15,11 +15,11 @@ import (
 // under way: the lane may have begun that because it knows more.
 func (l *Lane) Admit(conn uint64, record string, until time.Time) {
 	l.mu.Lock()
-	if !l.conn.is(conn) || !l.status.votes && l.server.probing {
+	if !l.conn.is(conn) || !l.status.voting && l.server.probing {
 		l.mu.Unlock()
 		return
 	}
-	fresh, same, runID := !l.status.votes, l.server.record == record, l.server.facts.RunID
+	fresh, same, runID := !l.status.voting, l.server.record == record, l.server.facts.RunID
 	l.server.admit(record, l.cfg.Start, until)
 	if !fresh && same {
 		l.mu.Unlock()

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,8 +11,8 @@ import (
 	"lockproxy/stat"
 )
 
-// TestVotesDoNotCount: what a master answers does not count when its record is another, its clock
-// has stepped, or it has become a replica. Releases are carried out all the same.
+// The answers of a master do not count if its record has changed, its clock has stepped, or it has
+// become a replica. It carries out releases all the same.
 func TestVotesDoNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(m *fake.Master)
@@ -42,16 +43,7 @@ func TestVotesDoNotCount(t *testing.T) {
 				h.note(func() { h.hold = true })
 				m.Set(func() { c.change(m) })
 				var got collect
-				_ = l.Ask(op(wire.Acquire, tokenAt("a", 1)), &got)
-				_ = l.Ask(op(wire.Check, tokenAt("b", 2)), &got)
-				if err := l.Release(unlock(tokenAt("c", 3)), time.Minute, true, &got); err != nil {
-					t.Fatal(err)
-				}
-				l.Flush()
-				synctest.Wait()
-				if got.String() != c.want {
-					t.Errorf("answered %s\nwant %s", got.String(), c.want)
-				}
+				wantThree(t, l, &got, c.want)
 				if err := l.Ask(op(wire.Check, tokenAt("k", 1)), &got); err == nil {
 					t.Error("it still votes")
 				}
@@ -68,7 +60,7 @@ func TestVotesDoNotCount(t *testing.T) {
 				h.note(func() { h.hold = false })
 				time.Sleep(5 * time.Second)
 				noKeys(t, m)
-				if s := l.Status(); s.State != stat.StateVoting || s.Owed != 0 {
+				if s := l.Status(); s.State != stat.StateVoting || s.Repairs != 0 {
 					t.Errorf("it does not vote again: %+v", s)
 				}
 			})
@@ -76,22 +68,40 @@ func TestVotesDoNotCount(t *testing.T) {
 	}
 }
 
+// wantThree asks for an acquire, a check and a release in one packet, and fails unless it gets
+// these answers.
+func wantThree(t *testing.T, l *Lane, got *collect, want string) {
+	t.Helper()
+	_ = l.Ask(op(wire.Acquire, tokenAt("a", 1)), got)
+	_ = l.Ask(op(wire.Check, tokenAt("b", 2)), got)
+	if err := l.Release(unlock(tokenAt("c", 3)), time.Minute, true, got); err != nil {
+		t.Fatal(err)
+	}
+	l.Flush()
+	synctest.Wait()
+	if got.String() != want {
+		t.Errorf("answered %s\nwant %s", got.String(), want)
+	}
+}
+
 // TestReadOnlyIsRemembered: a server that refuses writes as a replica does has been one, also if
 // it is a master again when it is asked.
 func TestReadOnlyIsRemembered(t *testing.T) {
 	for _, whole := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, m *fake.Master) {
-			l, h := start(t, m)
-			h.note(func() { h.hold = true })
-			m.Set(func() { m.Denied = "READONLY no writes" })
-			if whole {
-				answering(m, "packet", "-READONLY no writes\r\n")
-			}
-			mustAsk(t, l, op(wire.Acquire, tokenAt("a", 1)), nil)
-			synctest.Wait()
-			if o := h.last(); !o.Demoted || l.MayServe() == nil {
-				t.Errorf("observed %+v, may serve: %v", o, l.MayServe())
-			}
+		t.Run(fmt.Sprint("whole packet ", whole), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *fake.Master) {
+				l, h := start(t, m)
+				h.note(func() { h.hold = true })
+				m.Set(func() { m.Denied = "READONLY no writes" })
+				if whole {
+					answering(m, "packet", "-READONLY no writes\r\n")
+				}
+				mustAsk(t, l, op(wire.Acquire, tokenAt("a", 1)), nil)
+				synctest.Wait()
+				if o := h.last(); !o.Demoted || l.MayServe() == nil {
+					t.Errorf("observed %+v, may serve: %v", o, l.MayServe())
+				}
+			})
 		})
 	}
 }
@@ -138,7 +148,7 @@ func TestStaleObservation(t *testing.T) {
 }
 
 // TestSuspendAges: after a suspend of this machine the master's clock is further on. That is no
-// step, but what was observed before is old.
+// step, but earlier observations are old.
 func TestSuspendAges(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fake.Master) {
 		l, h := start(t, m)

@@ -69,13 +69,10 @@ func (r *run) beside(s *state) string {
 			if !s.counts(b) || role.keys&other.keys == 0 {
 				continue
 			}
-			slots := r.mode(s, a) == limited && r.mode(s, b) == limited
-			if slots && s.attempts[b].slot < role.limit {
+			if r.mode(s, a) == limited && r.mode(s, b) == limited && s.attempts[b].slot < role.limit {
 				n++
 			}
-			readers := r.mode(s, a) == shared && r.mode(s, b) == shared
-			apart := slots && (r.counters || s.attempts[a].slot != s.attempts[b].slot)
-			if a != b && !readers && !apart {
+			if a != b && !r.mayHoldBoth(s, a, b) {
 				return fmt.Sprintf("%c %s %c", 'A'+a, beside, 'A'+b)
 			}
 		}
@@ -84,6 +81,20 @@ func (r *run) beside(s *state) string {
 		}
 	}
 	return ""
+}
+
+// mayHoldBoth reports whether a and b may hold a key at the same time.
+func (r *run) mayHoldBoth(s *state, a, b int) bool {
+	if r.mode(s, a) != r.mode(s, b) {
+		return false
+	}
+	switch r.mode(s, a) {
+	case shared:
+		return true
+	case limited:
+		return r.counters || s.attempts[a].slot != s.attempts[b].slot
+	}
+	return false
 }
 
 // undead finds an EXTEND that succeeded after KEEP.

@@ -82,21 +82,10 @@ func (k *key) longest() (left uint8) {
 
 // acquire grants these keys to a if all are free, and refuses otherwise.
 func (r *run) acquire(s *state, a, m int, keys uint8) {
-	at, role, slot := &s.masters[m], r.roles[a], uint8(0)
+	at, role := &s.masters[m], r.roles[a]
 	link := at.to[a]
-	held, waits := link.got == refused, false
-	for key := range maxKeys {
-		if keys>>key&1 == 0 {
-			continue
-		}
-		free, ok := r.free(at, a, key)
-		if slot = free; !ok {
-			held = true
-			if waits = role.waits && at.keys[key].mode == shared; waits {
-				at.intent[key] = 1
-			}
-		}
-	}
+	slot, taken, waits := r.examine(at, a, keys)
+	held := link.got == refused || taken
 	if held && !(waits && r.intentVotes) {
 		link.got = refused
 	} else {
@@ -118,6 +107,24 @@ func (r *run) acquire(s *state, a, m int, keys uint8) {
 	if link.have == role.keys && link.got != refused {
 		r.join(s, a, m)
 	}
+}
+
+// examine returns the slot that a gets of the last of its keys; whether one is taken; and whether
+// a leaves an intent at the last taken one.
+func (r *run) examine(at *master, a int, keys uint8) (slot uint8, taken, waits bool) {
+	for key := range maxKeys {
+		if keys>>key&1 == 0 {
+			continue
+		}
+		free, ok := r.free(at, a, key)
+		if slot = free; !ok {
+			taken = true
+			if waits = r.roles[a].waits && at.keys[key].mode == shared; waits {
+				at.intent[key] = 1
+			}
+		}
+	}
+	return slot, taken, waits
 }
 
 // count returns the next fence for a, and raises the counters of all its keys to it.

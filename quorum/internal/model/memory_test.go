@@ -42,6 +42,11 @@ func (r *run) tick(s *state) {
 			r.end(s, a, 0, none) // its validity has ended
 		}
 	}
+	r.tickMasters(s)
+}
+
+// tickMasters is tick for keys, intents and the knowledge about masters.
+func (r *run) tickMasters(s *state) {
 	for m := range r.n {
 		at := &s.masters[m]
 		for key := range at.keys {

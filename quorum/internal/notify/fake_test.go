@@ -28,7 +28,7 @@ type fakeMaster struct {
 	changed  *sync.Cond
 	conns    map[*fakeConn]bool
 	hung     bool                 // it takes no command
-	slow     bool                 // it takes no SUBSCRIBE, and nothing behind one
+	slow     bool                 // it takes no SUBSCRIBE, and no command after one
 	down     error                // why it refuses connections
 	barred   error                // why it may not serve
 	answer   string               // to SCAN and commands for subscriptions, instead of what Redis says
@@ -51,7 +51,7 @@ func newFakeMaster() *fakeMaster {
 	return m
 }
 
-// set changes the master while nobody else does.
+// set changes the master under its mutex.
 func (m *fakeMaster) set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,9 +59,9 @@ func (m *fakeMaster) set(change func()) {
 	m.changed.Broadcast()
 }
 
-func (m *fakeMaster) master(i int) Master {
+func (m *fakeMaster) master(i int) Endpoint {
 	o := &master.Options{Addr: "memory", Dial: m.dial}
-	return Master{Name: fmt.Sprint("m", i), Options: o, MayServe: m.mayServe}
+	return Endpoint{Name: fmt.Sprint("m", i), Options: o, MayServe: m.mayServe}
 }
 
 func (m *fakeMaster) mayServe() error {
@@ -128,7 +128,7 @@ func (m *fakeMaster) handleLocked(c *fakeConn, args []string) {
 	}
 }
 
-// serve handles commands and writes what is to be said.
+// serve handles commands and writes replies and messages.
 func (m *fakeMaster) serve(c *fakeConn) {
 	for {
 		m.mu.Lock()
@@ -164,7 +164,7 @@ func (m *fakeMaster) cut(c *fakeConn) {
 	m.changed.Broadcast()
 }
 
-// publish tells the subscribers of channel.
+// publish sends a message to the subscribers of channel.
 func (m *fakeMaster) publish(channel, id string) {
 	m.set(func() {
 		for c := range m.conns {
@@ -226,7 +226,7 @@ func readCommand(in *bufio.Reader) ([]string, error) {
 	return args, err
 }
 
-// heard keeps what a watcher is told.
+// heard collects the calls of a watcher.
 type heard struct {
 	mu  sync.Mutex
 	ids []string
@@ -238,7 +238,7 @@ func (h *heard) add(id string) {
 	h.ids = append(h.ids, id)
 }
 
-// take returns what was told since the last call, "-" for "".
+// take returns the releases heard since its last call, "-" for "".
 func (h *heard) take() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -289,7 +289,7 @@ func inBubbleFirst(t *testing.T, first string, n int, f func(t *testing.T, s *Su
 	})
 }
 
-// wait lets time pass until nothing happens any more but at ticks.
+// wait lets time pass until only ticks happen.
 func wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -13,8 +13,8 @@ import (
 	"lockproxy/quorum/internal/master"
 )
 
-// Master names a master and the way to it.
-type Master struct {
+// Endpoint names a master and the way to it.
+type Endpoint struct {
 	Name     string // for the log
 	Options  *master.Options
 	MayServe func() error // returns why the master must not be asked, or nil
@@ -22,7 +22,7 @@ type Master struct {
 
 // Options are the settings of Subscriptions. All fields but First are needed.
 type Options struct {
-	Masters []Master
+	Masters []Endpoint
 	First   string        // a channel to which each connection subscribes before all others; empty for none
 	Timeout time.Duration // how long Subscribe waits for a majority
 	Log     *zap.Logger

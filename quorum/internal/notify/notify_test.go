@@ -263,23 +263,25 @@ func TestOneConnection(t *testing.T) {
 			t.Error("channels are left")
 		}
 		wait(keepFor / 2)
-		for _, m := range masters {
-			if _, conns := m.count(); conns != 1 {
-				t.Errorf("%d connections, want one that may still be of use", conns)
-			}
-		}
+		wantConns(t, masters, 1) // it may still be of use
 		wait(keepFor / 2)
-		for _, m := range masters {
-			if _, conns := m.count(); conns != 0 {
-				t.Errorf("%d idle connections", conns)
-			}
-		}
+		wantConns(t, masters, 0)
 		start := time.Now()
 		defer s.Subscribe(t.Context(), "job", new(heard).add)()
 		if d := time.Since(start); d != 0 {
 			t.Errorf("took %v to connect again", d)
 		}
 	})
+}
+
+// wantConns fails unless each master has n connections.
+func wantConns(t *testing.T, masters []*fakeMaster, n int) {
+	t.Helper()
+	for i, m := range masters {
+		if _, conns := m.count(); conns != n {
+			t.Errorf("master %d has %d connections, want %d", i, conns, n)
+		}
+	}
 }
 
 // Silence ends a connection only if the master does not answer PING either.
@@ -369,16 +371,7 @@ func TestImpossibleLengths(t *testing.T) {
 							return err
 						},
 					} {
-						client, err := Dial(t.Context(), m.master(0).Options)
-						if err != nil {
-							t.Fatal(err)
-						}
-						err = use(client)
-						client.Close()
-						bad, ok := errors.AsType[*goredis.ReplyError](Reason(err))
-						if !ok || strings.Contains("$*", header) && !strings.Contains(bad.Error(), "announces a reply of 1099511627776 ") {
-							t.Errorf("%s: the reason is %v", name, Reason(err))
-						}
+						wantReplyError(t, m, name, use, strings.Contains("$*", header))
 					}
 					wait(minPause)
 					if dials, _ := m.count(); dials < 4 {
@@ -387,5 +380,20 @@ func TestImpossibleLengths(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// wantReplyError fails unless use ends with a ReplyError, which names the length if long is set.
+func wantReplyError(t *testing.T, m *fakeMaster, name string, use func(c *Client) error, long bool) {
+	t.Helper()
+	client, err := Dial(t.Context(), m.master(0).Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = use(client)
+	client.Close()
+	bad, ok := errors.AsType[*goredis.ReplyError](Reason(err))
+	if !ok || long && !strings.Contains(bad.Error(), "announces a reply of 1099511627776 ") {
+		t.Errorf("%s: the reason is %v", name, Reason(err))
 	}
 }

@@ -24,11 +24,11 @@ type liveWatcher struct {
 	heard
 	channel string
 	stop    func()
-	owed    []string // releases since it is quiet: each must be heard, or followed by ""
+	pending []string // releases since it is quiet: each must be heard, or followed by ""
 }
 
-// Whatever happens, a watcher hears of a release that a majority tells of, or is told that it may
-// have missed one.
+// Through all faults, a watcher hears of a release that a majority publishes, or gets an empty
+// notice because it may have missed one.
 func TestNothingIsMissed(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -38,21 +38,26 @@ func TestNothingIsMissed(t *testing.T) {
 				for _, m := range masters {
 					m.set(func() { m.latency = func() time.Duration { return rand.N(3 * time.Millisecond) } })
 				}
-				for range 20 {
-					for range 30 {
-						y.step()
-					}
-					y.quiesce()
-				}
-				for _, w := range y.live {
-					w.stop()
-				}
+				y.run()
 				wait(5 * time.Second)
 				if !s.idle() {
 					t.Error("topics are left")
 				}
 			})
 		})
+	}
+}
+
+// run goes through steps and quiet times, and ends the watchers.
+func (y *story) run() {
+	for range 20 {
+		for range 30 {
+			y.step()
+		}
+		y.quiesce()
+	}
+	for _, w := range y.live {
+		w.stop()
 	}
 }
 
@@ -92,14 +97,14 @@ func (y *story) watch() {
 	y.live = append(y.live, w)
 }
 
-// release tells of a release at two masters or three.
+// release publishes a release at two masters or three.
 func (y *story) release() {
 	y.next++
 	channel, id := fmt.Sprint("k", y.random.IntN(3)), fmt.Sprint(y.next)
 	for _, w := range y.live {
 		if w.channel == channel {
 			w.add("release " + id)
-			w.owed = append(w.owed, id)
+			w.pending = append(w.pending, id)
 		}
 	}
 	order := y.random.Perm(3)
@@ -109,7 +114,7 @@ func (y *story) release() {
 	}
 }
 
-// quiesce mends the masters, waits, and looks whether everybody was told, and stays so.
+// quiesce mends the masters, waits, and checks that each watcher was notified, and hears no more.
 func (y *story) quiesce() {
 	for _, m := range y.masters {
 		m.set(func() { m.hung, m.slow, m.down = false, false, nil })
@@ -119,13 +124,13 @@ func (y *story) quiesce() {
 	for _, w := range y.live {
 		want[w.channel] = true
 		got := strings.Fields(strings.ReplaceAll(w.take(), "release ", "release:"))
-		for _, id := range w.owed {
+		for _, id := range w.pending {
 			rest := got[slices.Index(got, "release:"+id):]
 			if !slices.Contains(rest, id) && !slices.Contains(rest, "-") {
 				y.Fatalf("release %s of %s is lost: %v", id, w.channel, got)
 			}
 		}
-		w.owed = nil
+		w.pending = nil
 	}
 	for i, m := range y.masters {
 		if got := strings.Fields(m.subscribed()); len(got) != len(want) {

@@ -18,8 +18,8 @@ func startRedis(t *testing.T, args ...string) *master.Options {
 	return &master.Options{Network: s.Network, Addr: s.Addr}
 }
 
-// A client logs in, selects its database and has one connection. What go-redis would send again,
-// it would send behind our back.
+// A client logs in, selects its database and has one connection. go-redis sends no command a
+// second time.
 func TestClient(t *testing.T) {
 	o := startRedis(t, "--user", "me", "on", ">secret", "~*", "+@all", "--requirepass", "other")
 	o.User, o.Password, o.DB = "me", "secret", 3
@@ -52,10 +52,10 @@ func TestClient(t *testing.T) {
 	_ = c.Close()
 }
 
-// What the fake master says is what Redis says.
+// The fake master answers as Redis does.
 func TestOnRedis(t *testing.T) {
 	at := startRedis(t)
-	o := Options{Masters: []Master{{Name: "m", Options: at, MayServe: func() error { return nil }}}, Timeout: 5 * time.Second}
+	o := Options{Masters: []Endpoint{{Name: "m", Options: at, MayServe: func() error { return nil }}}, Timeout: 5 * time.Second}
 	o.Log, o.Jitter = nopLog, func(d time.Duration) time.Duration { return d }
 	s := New(o)
 	defer s.Close()

@@ -28,7 +28,7 @@ var errUnused = errors.New("is not needed")
 // subscriber keeps the subscriptions at one master.
 type subscriber struct {
 	subs   *Subscriptions
-	master Master
+	master Endpoint
 	index  int
 	wake   chan struct{} // capacity 1: dirty has something, or a topic is new
 	warned string        // what run has logged last

@@ -95,8 +95,9 @@ func (m *simMaster) refuses(c *fake.Command) (time.Duration, string) {
 	return 0, ""
 }
 
-// fails is the fake's Fault: a single command of a packet that writes is answered with the trouble.
-// All PEXPIREATs of a packet fail or none, because rights do not change while a script runs.
+// fails is the fake's Fault: a single command of a packet that writes is answered with the
+// trouble. All PEXPIREATs of a packet fail or none, because rights do not change while a script
+// runs.
 func (m *simMaster) fails(c fake.Call) string {
 	key := c.Key()
 	if strings.EqualFold(c.Args[0], "PEXPIREAT") {

@@ -5,7 +5,7 @@ const checkItself = "check.go"
 // checkMutations break the checks of what landed late.
 var checkMutations = []mutation{
 	{name: "nothing is checked", finds: leftovers, edits: []edit{
-		{file: checkItself, old: "	c.q.deadlines.set(&k.due, now.Add(checkAfter))\n}\n", new: "}\n"},
+		{file: checkItself, old: "	c.fleet.deadlines.set(&k.due, now.Add(checkAfter))\n}\n", new: "}\n"},
 	}},
 	{name: "a check asks nobody who can tell", finds: leftovers, edits: []edit{
 		{file: checkItself, old: "	return k.voters\n", new: "	return ^k.voters\n"},

@@ -48,8 +48,8 @@ var guardMutations = []mutation{
 	}},
 	{name: "what a master says of its disk after a restart is believed", family: "losses", finds: exclusion,
 		edits: []edit{
-			{file: admEvaluate, old: "		m.o.Durable != r.runID || m.o.Writes == 0 || !m.o.Facts.AOF",
-				new: "		!m.o.Facts.AOF"},
+			{file: admEvaluate, old: "		m.o.Durable != r.runID || m.o.Writes == 0 || !m.o.ServerInfo.AOF",
+				new: "		!m.o.ServerInfo.AOF"},
 		}},
 	{name: "steps of a clock are not noticed", family: "steps", finds: exclusion, edits: []edit{
 		{file: admClock, old: "	if !c.near(lo, hi, wide) {\n		asleep",

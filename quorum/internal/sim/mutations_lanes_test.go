@@ -30,8 +30,8 @@ var laneMutations = []mutation{
 			new: "return again"},
 	}},
 	{name: "answers of a master that stopped voting count", family: "steps", finds: exclusion, edits: []edit{
-		{file: laneAnswer, old: "	case !l.status.votes:\n		return void\n",
-			new: "	case !l.status.votes:\n		return nil\n"},
+		{file: laneAnswer, old: "	case !l.status.voting:\n		return void\n",
+			new: "	case !l.status.voting:\n		return nil\n"},
 	}},
 	{name: "NOSCRIPT does not clear that the script is loaded", test: "TestScriptFlush", room: "./internal/master",
 		edits: []edit{
@@ -52,10 +52,10 @@ var laneMutations = []mutation{
 		{file: laneAnswer, old: "	case ok && !p.Admitted || l.server.stepped:\n", new: "	case ok && !p.Admitted:\n"},
 	}},
 	{name: "an UNLOCK owes also where nothing was sent",
-		test: "TestUnlockOwesWhereTheKeyMayStand|TestUnsentLocksLeaveRoom", room: "./internal/master", edits: []edit{
+		test: "TestUnlockIsPendingWhereKeyMayBe|TestUnsentLocksLeaveRoom", room: "./internal/master", edits: []edit{
 			{file: laneEnds, old: "old != nil && old.unsent {", new: "old != nil && false {"},
 		}},
-	{name: "what a master misses is dropped oldest first", test: "TestRepairs", room: "./internal/master",
+	{name: "what a master misses is dropped oldest first", test: "TestRepairsAreBounded", room: "./internal/master",
 		edits: []edit{
 			{file: laneRepair, old: "		if !r.ends() || s.topUps.oldest == nil {\n" +
 				"			return nil, true\n		}\n		s.remove(s.topUps.oldest)\n",

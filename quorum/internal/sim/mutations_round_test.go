@@ -69,7 +69,7 @@ var roundMutations = []mutation{
 			new: "_ = t\n"},
 	}},
 	{name: "top-ups are not checked", finds: leftovers, edits: []edit{
-		{file: "quorum.go", old: "	q.checks.add(lane, t, voters, voted)\n", new: ""},
+		{file: "host.go", old: "	h.q.checks.add(lane, t, voters, voted)\n", new: ""},
 	}},
 	{name: "UNLOCK takes silence for not ours", finds: blamed, edits: []edit{
 		{file: "tally.go", old: "	case t.answered() >= maj && t.yes+t.none+t.pending < maj:\n" +
@@ -108,10 +108,10 @@ var roundMutations = []mutation{
 	}},
 	{name: "a late release is not repeated where a master had not the token", test: "TestReleaseAnswerLost",
 		edits: []edit{
-			{file: "quorum.go", old: "{ q.releaseAt(t, missing) }", new: "{}"},
+			{file: "host.go", old: "{ h.q.fleet.releaseAt(t, missing) }", new: "{}"},
 		}},
 	{name: "what is left of a lost lock is deleted at once", family: "unlocks", finds: blamed, edits: []edit{
-		{file: "release.go", old: "	op := wire.Op{Kind: wire.Fade, TokenAt: t, TTL: fadeTime}\n",
+		{file: checkItself, old: "	op := wire.Op{Kind: wire.Fade, TokenAt: t, TTL: fadeTime}\n",
 			new: "	op := wire.Op{Kind: wire.Release, TokenAt: t}\n"},
 	}},
 	{name: "no drift taken off, with clocks that run fast", finds: exclusion, edits: []edit{

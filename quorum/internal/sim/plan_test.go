@@ -25,7 +25,7 @@ type plan struct {
 	masterTimeout time.Duration
 	mostHold      time.Duration
 	fencing       bool
-	guard         quorum.Guard
+	guard         quorum.GuardMode
 	// all masters may lose their memory at once, although the guard is on: two may hold a lock
 	wipes   bool
 	stagger time.Duration   // proxies start within this
@@ -106,6 +106,25 @@ func newPlan(seed uint64) *plan {
 		p.durable = append(p.durable, rarely(r, mostDurable))
 	}
 	p.mostHold = between(r, 5*time.Millisecond, time.Second)
+	p.drawClients(r)
+	p.traffic = newTrafficPlan(r)
+	if !p.census && rarely(r, 0.15) {
+		p.hot(r)
+	}
+	p.faults.draw(r, p)
+	p.drawClocks(r)
+	p.drawProxies(r)
+	p.probes, p.recovers = !p.census && rarely(r, 0.5), !p.census && rarely(r, 0.3)
+	p.helpless = p.faults.has("clock steps") && p.faults.loses()
+	if rarely(r, 0.1) {
+		p.denySome(r)
+	}
+	p.join(r)
+	return p
+}
+
+// drawClients draws the behaviour of clients. A census needs a longer run.
+func (p *plan) drawClients(r *rand.Rand) {
 	p.clients = clientPlan{
 		keys:     1 + r.IntN(3),
 		ttl:      [2]time.Duration{200 * time.Millisecond, 2 * time.Second},
@@ -130,20 +149,6 @@ func newPlan(seed uint64) *plan {
 		p.clients.kinds.draw(r)
 		p.clients.keys = max(p.clients.keys, 1+r.IntN(3))
 	}
-	p.traffic = newTrafficPlan(r)
-	if !p.census && rarely(r, 0.15) {
-		p.hot(r)
-	}
-	p.faults.draw(r, p)
-	p.drawClocks(r)
-	p.drawProxies(r)
-	p.probes, p.recovers = !p.census && rarely(r, 0.5), !p.census && rarely(r, 0.3)
-	p.helpless = p.faults.has("clock steps") && p.faults.loses()
-	if rarely(r, 0.1) {
-		p.denySome(r)
-	}
-	p.join(r)
-	return p
 }
 
 // drawProxies makes proxies that differ: in their master-timeout, in how far they are from the

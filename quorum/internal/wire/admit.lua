@@ -1,13 +1,13 @@
 -- KEYS[1] the state hash
 -- ARGV[1] the record that must be there, '' for none
--- ARGV[2] '1' if the hash must hold nothing else
+-- ARGV[2] '1' if the hash must have no other field
 -- ARGV[3] the record that replaces it
 -- ARGV[4] settings, '-' leaves the field
 -- ARGV[5] known: '-' leaves the field, '' deletes it, admissions are merged into it
 -- ARGV[6] durable: '-' leaves the field, '' deletes it
--- ARGV[7] where the field writes starts, if durable is set and there is none
+-- ARGV[7] the first value of the field writes, if durable is set and the field does not exist
 -- ARGV[8] a number that no counter may be under, or ''
--- reply: 1 done; 0 another record is there, nothing done
+-- reply: 1 done; 0 not done, the hash has another record
 -- This is the only script that changes a record.
 if (redis.call('HGET', KEYS[1], 'record') or '') ~= ARGV[1] then
   return 0

@@ -166,9 +166,11 @@ func TestFenceLimit(t *testing.T) {
 		{time.Date(2110, 1, 1, 0, 0, 0, 0, time.UTC), 1<<53 - 1},
 		{time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC), 1<<53 - 1},
 	} {
-		if got := FenceLimit(c.now); got != c.want {
-			t.Errorf("at %v: %d, want %d", c.now, got, c.want)
-		}
+		t.Run(c.now.String(), func(t *testing.T) {
+			if got := FenceLimit(c.now); got != c.want {
+				t.Errorf("at %v: %d, want %d", c.now, got, c.want)
+			}
+		})
 	}
 }
 

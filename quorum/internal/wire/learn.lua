@@ -1,6 +1,6 @@
 -- KEYS[1] the state hash
 -- ARGV[1] admissions to merge into its field known
--- ARGV[2] the record that it must carry: a master that has lost its memory learns nothing
+-- ARGV[2] the record that it must carry: a master that has lost its memory does not learn
 -- ARGV[3] '1' if the largest counter is wanted
 -- reply: {known, top}
 --   known  the field as it is now, or the error that kept it from being written

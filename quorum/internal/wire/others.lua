@@ -3,10 +3,10 @@
 -- function that it uses. So functions find each other in three tables, and make makes those parts
 -- that a packet needs.
 --
--- Only join, endAt, raise, share and those that remove a holder change a lock with several
+-- Only join, endAt, raise, share and functions that remove a holder change a lock with several
 -- holders. A command may fail because the user lacks a right or the master is full. The order of
 -- writes makes that harmless, and no function has to undo its writes: every key has an expiry, no
--- key expires before an end that was confirmed, and the release that is owed for a failed acquire
+-- key expires before an end that was confirmed, and the release that is pending for a failed acquire
 -- removes all of its members.
 local function makeTools(out, news)
   local pcall, format, type, sub, max = redis.pcall, string.format, type, string.sub, math.max
@@ -19,7 +19,7 @@ local function makeTools(out, news)
     digits = '%d'
   end
   local expires -- whether PEXPIREAT is known to be allowed
-  local ends = {} -- by ttl, as text
+  local ends = {} -- by the text of the ttl
   local t, h, op = {}, {}, {} -- tools, those for locks with several holders, operations
   function t.whole(number) return format(digits, number) end
 

@@ -113,22 +113,22 @@ local tools -- of the other operations
 -- others.lua comes here.
 
 if releases > 0 then
-  local gone = {}
+  local deleted = {}
   for i = 1, releases do
     local key, secret, result = KEYS[i + 1], ARGV[i + 2], 0
     local value = pcall('GETRANGE', key, '0', '39')
     if value == secret then
-      gone[#gone + 1] = key
-      result = gone
+      deleted[#deleted + 1] = key
+      result = deleted
     elseif type(value) == 'table' then -- an error, or several holders
       tools = tools or makeTools(out, news)
       result = tools.release(key, secret, i <= aloud)
     end
     out[i + 3] = result
   end
-  local done = gone[1] and pcall('DEL', unpack(gone))
+  local done = deleted[1] and pcall('DEL', unpack(deleted))
   for i = 1, releases do
-    if out[i + 3] == gone then
+    if out[i + 3] == deleted then
       out[i + 3] = type(done) == 'table' and done or 1
       if waited and i <= aloud and out[i + 3] == 1 then
         news.freed[#news.freed + 1] = KEYS[i + 1]

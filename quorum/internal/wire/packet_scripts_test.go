@@ -44,46 +44,52 @@ func TestPacketIsItsOperations(t *testing.T) {
 	forEachServer(t, func(s *server) {
 		dice := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 		for round := range 40 {
-			s.must("FLUSHALL")
-			one := &Encoder{StateKey: "one", Fencing: round%5 > 0}
-			all := &Encoder{StateKey: "all", Fencing: one.Fencing}
-			for _, prefix := range []string{"one", "all"} {
-				s.must("HSET", prefix, "record", "A right", "1", "999999999999990", "2", "junk")
-				s.must("RPUSH", prefix+":list", "x")
-				s.must("SET", prefix+":other", "x")
-			}
-			record := []string{"", "A right", "A right", "A wrong"}[dice.IntN(4)]
-			var packet Batch
-			asked := map[TokenAt]bool{}
-			for range 1 + dice.IntN(MaxOps) {
-				o := randomOp(dice)
-				if o.Kind == Acquire && asked[o.TokenAt] {
-					o.Kind = Check // a token is asked for once
-				}
-				if !packet.Add(o) {
-					break
-				}
-				asked[o.TokenAt] = true
-			}
-			var want []string
-			ops := packet.arrange()
-			for i, o := range ops[:packet.n] {
-				want = append(want, plainTimes(s.runAs(one, record, o.under("one"))))
-				ops[i] = o.under("all")
-			}
-			for i := range packet.n {
-				packet.ops[i] = ops[packet.Place(i)]
-			}
-			for i, r := range s.onePacket(all, record, &packet).Results {
-				if got := plainTimes(text(&r)); got != want[i] {
-					t.Errorf("%+v under record %q: %s, alone %s", *ops[i], record, got, want[i])
-				}
-			}
-			if a, b := s.dump("all"), s.dump("one"); a != b {
-				t.Fatalf("the packet left\n%s\nits operations\n%s", a, b)
-			}
+			s.wantPacketIsItsOperations(t, dice, round%5 > 0)
 		}
 	})
+}
+
+// wantPacketIsItsOperations runs random operations as a packet and one by one, and compares.
+func (s *server) wantPacketIsItsOperations(t *testing.T, dice *rand.Rand, fencing bool) {
+	t.Helper()
+	s.must("FLUSHALL")
+	one := &Encoder{StateKey: "one", Fencing: fencing}
+	all := &Encoder{StateKey: "all", Fencing: one.Fencing}
+	for _, prefix := range []string{"one", "all"} {
+		s.must("HSET", prefix, "record", "A right", "1", "999999999999990", "2", "junk")
+		s.must("RPUSH", prefix+":list", "x")
+		s.must("SET", prefix+":other", "x")
+	}
+	record := []string{"", "A right", "A right", "A wrong"}[dice.IntN(4)]
+	var packet Batch
+	asked := map[TokenAt]bool{}
+	for range 1 + dice.IntN(MaxOps) {
+		o := randomOp(dice)
+		if o.Kind == Acquire && asked[o.TokenAt] {
+			o.Kind = Check // a token is asked for once
+		}
+		if !packet.Add(o) {
+			break
+		}
+		asked[o.TokenAt] = true
+	}
+	var want []string
+	ops := packet.arrange()
+	for i, o := range ops[:packet.n] {
+		want = append(want, plainTimes(s.runAs(one, record, o.under("one"))))
+		ops[i] = o.under("all")
+	}
+	for i := range packet.n {
+		packet.ops[i] = ops[packet.Place(i)]
+	}
+	for i, r := range s.onePacket(all, record, &packet).Results {
+		if got := plainTimes(text(&r)); got != want[i] {
+			t.Errorf("%+v under record %q: %s, alone %s", *ops[i], record, got, want[i])
+		}
+	}
+	if a, b := s.dump("all"), s.dump("one"); a != b {
+		t.Fatalf("the packet left\n%s\nits operations\n%s", a, b)
+	}
 }
 
 // randomOp is any operation on few keys, with few secrets and counters.

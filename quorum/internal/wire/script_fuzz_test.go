@@ -43,10 +43,10 @@ func number(variable string, otherwise int) int {
 
 // counts sum up runs.
 type counts struct {
-	ops, packets, granted, errors, owed int
-	full, denied                        int // packets without memory, and without a right
-	late                                int // keys that outlived their holders after an operation failed
-	unsure                              int // packets that were not compared: a lock may have ended before or after them
+	ops, packets, granted, errors, pending int
+	full, denied                           int // packets without memory, and without a right
+	late                                   int // keys that outlived their holders after an operation failed
+	unsure                                 int // packets that were not compared: a lock may have ended before or after them
 }
 
 // rig is a master with three connections: one with all rights, that of lockproxy, and one that
@@ -123,15 +123,15 @@ type fuzz struct {
 	*rig
 	*dealer
 	*counts
-	enc    Encoder
-	model  *model
-	last   stored            // the state that model has
-	full   bool              // the master has no memory for writes
-	lost   []string          // rights that the user lacks
-	owed   []*Op             // what failed operations leave to do
-	fences map[string]fences // by key
-	story  []string          // the last packets
-	faults []string
+	enc     Encoder
+	model   *model
+	last    stored            // the state that model has
+	full    bool              // the master has no memory for writes
+	lost    []string          // rights that the user lacks
+	pending []*Op             // what failed operations leave to do
+	fences  map[string]fences // by key
+	story   []string          // the last packets
+	faults  []string
 }
 
 func (f *fuzz) fail(format string, args ...any) {
@@ -274,23 +274,29 @@ func (f *fuzz) order(ops []*Op, p PacketReply) {
 			continue
 		}
 		for _, key := range keys(op) {
-			had := f.fences[key]
-			if op.Kind != Acquire && fence < had.any {
-				had = fences{} // no quorum gives a fence that one of its masters has passed
-			}
-			earlier := had.any
-			if shared {
-				earlier = had.exclusive
-			}
-			if op.Kind == Acquire && f.enc.Fencing && earlier > 0 && fence <= earlier {
-				f.fail("%s has the fence %d after %+v", describe(op), fence, had)
-			}
-			if had.any = max(had.any, fence); !shared {
-				had.exclusive = max(had.exclusive, fence)
-			}
-			f.fences[key] = had
+			f.noteFence(op, key, fence, shared)
 		}
 	}
+}
+
+// noteFence notes the fence of an operation at a key. An acquire must have a greater one than
+// before.
+func (f *fuzz) noteFence(op *Op, key string, fence uint64, shared bool) {
+	had := f.fences[key]
+	if op.Kind != Acquire && fence < had.any {
+		had = fences{} // no quorum gives a fence that one of its masters has passed
+	}
+	earlier := had.any
+	if shared {
+		earlier = had.exclusive
+	}
+	if op.Kind == Acquire && f.enc.Fencing && earlier > 0 && fence <= earlier {
+		f.fail("%s has the fence %d after %+v", describe(op), fence, had)
+	}
+	if had.any = max(had.any, fence); !shared {
+		had.exclusive = max(had.exclusive, fence)
+	}
+	f.fences[key] = had
 }
 
 // withoutMemory runs packets while the master has no memory for writes.
@@ -392,19 +398,7 @@ func (f *fuzz) end() {
 	if f.faults != nil {
 		return
 	}
-	b := new(Batch)
-	for _, key := range slices.Sorted(maps.Keys(f.model.locks)) {
-		for _, secret := range slices.Sorted(maps.Keys(f.model.locks[key].holders)) {
-			if strings.HasPrefix(secret, "kept") {
-				continue
-			}
-			mode := f.model.locks[key].mode
-			release := &Op{Kind: Release, TokenAt: TokenAt{key, secret}, Publish: f.chance(1, 2), Terms: &Terms{Mode: mode}}
-			if !b.Add(release) {
-				break
-			}
-		}
-	}
+	b := f.releases()
 	if f.packet(b); b.Len() == MaxOps && f.faults == nil {
 		f.end() // there may be more
 		return
@@ -423,4 +417,22 @@ func (f *fuzz) end() {
 			f.fail("%s is left: %+v", key, v)
 		}
 	}
+}
+
+// releases returns releases of all holders, up to a full packet.
+func (f *fuzz) releases() *Batch {
+	b := new(Batch)
+	for _, key := range slices.Sorted(maps.Keys(f.model.locks)) {
+		for _, secret := range slices.Sorted(maps.Keys(f.model.locks[key].holders)) {
+			if strings.HasPrefix(secret, "kept") {
+				continue
+			}
+			mode := f.model.locks[key].mode
+			release := &Op{Kind: Release, TokenAt: TokenAt{key, secret}, Publish: f.chance(1, 2), Terms: &Terms{Mode: mode}}
+			if !b.Add(release) {
+				break
+			}
+		}
+	}
+	return b
 }

@@ -163,18 +163,7 @@ func (d *dealer) op(m *model) *Op {
 func (d *dealer) fit(o *Op, m *model) {
 	switch o.Kind {
 	case Acquire:
-		o.Secret = ofMode(o.Secret, o.Terms.Mode)
-		for _, key := range keys(o) { // a token is asked for again only while it holds
-			if at := (TokenAt{key, o.Secret}); d.used[at] && m.holds(key, o.Secret) == nil {
-				o.Secret = ofMode(d.secret(), o.Terms.Mode)
-			}
-		}
-		for _, key := range keys(o) {
-			d.used[TokenAt{key, o.Secret}] = true
-		}
-		if t := o.Terms; t.Mode == Exclusive && t.More == nil && t.Waits == 0 && d.chance(1, 2) {
-			o.Terms = nil
-		}
+		d.fitAcquire(o, m)
 	case Raise:
 		if slices.Contains(d.closed, o.Secret) {
 			o.Kind = Check
@@ -191,20 +180,41 @@ func (d *dealer) fit(o *Op, m *model) {
 		}
 		d.used[o.TokenAt] = true
 	case Release:
-		if o.TTL >= time.Second && d.chance(4, 5) {
-			o.TTL = 0
-		}
-		if o.TTL > 0 { // the token is dead
-			d.closed = append(d.closed, o.Secret)
-			if i := slices.Index(d.tokens, ofMode(o.Secret, Exclusive)); i >= 0 {
-				d.tokens[i] = d.secret()
-			}
-		}
-		o.Terms.Mode = Mode(d.dice.IntN(3)) // a hint
+		d.fitRelease(o)
 	}
 	if o.Terms != nil && (o.Terms.Mode != Exclusive || o.Kind == Release) {
 		o.Terms.More, o.Terms.Counters = nil, nil
 	}
+}
+
+// fitAcquire makes o ask for a token again only while it holds.
+func (d *dealer) fitAcquire(o *Op, m *model) {
+	o.Secret = ofMode(o.Secret, o.Terms.Mode)
+	for _, key := range keys(o) {
+		if at := (TokenAt{key, o.Secret}); d.used[at] && m.holds(key, o.Secret) == nil {
+			o.Secret = ofMode(d.secret(), o.Terms.Mode)
+		}
+	}
+	for _, key := range keys(o) {
+		d.used[TokenAt{key, o.Secret}] = true
+	}
+	if t := o.Terms; t.Mode == Exclusive && t.More == nil && t.Waits == 0 && d.chance(1, 2) {
+		o.Terms = nil
+	}
+}
+
+// fitRelease makes o keep a place rarely. Then its token is dead.
+func (d *dealer) fitRelease(o *Op) {
+	if o.TTL >= time.Second && d.chance(4, 5) {
+		o.TTL = 0
+	}
+	if o.TTL > 0 { // the token is dead
+		d.closed = append(d.closed, o.Secret)
+		if i := slices.Index(d.tokens, ofMode(o.Secret, Exclusive)); i >= 0 {
+			d.tokens[i] = d.secret()
+		}
+	}
+	o.Terms.Mode = Mode(d.dice.IntN(3)) // a hint
 }
 
 // batch is any packet.

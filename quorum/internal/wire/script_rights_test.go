@@ -33,7 +33,7 @@ func (f *fuzz) withoutRights() {
 	}
 	f.grant()
 	f.lost = nil
-	for f.narrow && f.chance(1, 2) { // before the releases that are owed
+	for f.narrow && f.chance(1, 2) { // before the releases that are pending
 		f.careful(f.batch(f.model))
 	}
 	f.narrow = false
@@ -63,7 +63,7 @@ func (f *fuzz) careful(b *Batch) {
 		}
 	}
 	for _, bad := range faults {
-		if bad.grade == wrong || bad.grade == early && !f.allOwed(bad.key) {
+		if bad.grade == wrong || bad.grade == early && !f.allPending(bad.key) {
 			f.fail("%s: %s", bad.key, bad.text)
 		}
 	}
@@ -92,19 +92,19 @@ func (f *fuzz) owe(op *Op, r *Reply) {
 		for _, key := range keys(op) {
 			release := &Op{Kind: Release, TokenAt: TokenAt{key, op.Secret}, Terms: &Terms{Mode: op.Mode()}}
 			release.Publish = f.chance(1, 2)
-			f.owed = append(f.owed, release)
+			f.pending = append(f.pending, release)
 		}
 	case (op.Kind == Release || op.Kind == Fade) && r.IsError():
-		f.owed = append(f.owed, op)
+		f.pending = append(f.pending, op)
 	}
 }
 
-// allOwed reports whether a release is owed for all who end later than the key.
-func (f *fuzz) allOwed(key string) bool {
+// allPending reports whether a release is pending for all who end later than the key.
+func (f *fuzz) allPending(key string) bool {
 	if l := f.model.locks[key]; l != nil {
 		for secret, h := range l.holders {
-			owed := slices.ContainsFunc(f.owed, func(o *Op) bool { return ends(o, key, secret) })
-			if h.end > f.last.keys[key].expire && !owed {
+			pending := slices.ContainsFunc(f.pending, func(o *Op) bool { return ends(o, key, secret) })
+			if h.end > f.last.keys[key].expire && !pending {
 				return false
 			}
 		}
@@ -132,12 +132,9 @@ func asks(op *Op, key, secret string) bool {
 // believe checks that the result of an operation is true, unless later ones of the packet change
 // it.
 func (f *fuzz) believe(op *Op, r *Reply, later []*Op, now int64) {
-	fence, slot, granted := Granted(r)
-	_, _, extended := Extended(r)
-	done, keeps, brief := r.Kind == ':' && r.Int > 0, op.Kind == Release && op.TTL > 0, op.TTL < time.Second
 	for _, key := range keys(op) {
 		secret := op.Secret
-		if keeps {
+		if op.Kind == Release && op.TTL > 0 {
 			secret = "kept" + secret[4:]
 		}
 		if slices.ContainsFunc(later, func(o *Op) bool {
@@ -151,28 +148,46 @@ func (f *fuzz) believe(op *Op, r *Reply, later []*Op, now int64) {
 		} else {
 			mode = f.model.locks[key].mode
 		}
-		lives := brief || h.end >= now+op.TTL.Milliseconds()-tolerance
-		count, _ := f.model.count(strconv.Itoa(int(op.Counter)))
-		counted := !f.enc.Fencing || count >= op.Fence && op.Kind != Acquire || count >= fence && op.Kind == Acquire
-		ok := true
-		switch op.Kind {
-		case Acquire:
-			ok = !granted || counted && (brief || lives && h.fence == fence && h.slot == slot && mode == op.Mode())
-		case TopUp:
-			ok = !done || lives && (counted || !r.Is(1))
-		case Extend, Share:
-			ok = !extended || lives
-		case Raise:
-			ok = !done || counted && (h.end == 0 || h.fence == op.Fence) // it may have ended
-		case Fade:
-			ok = !done || h.end <= now+op.TTL.Milliseconds()+tolerance
-		case Release:
-			ok = !done || !keeps && h.slot < 0 || keeps && lives && f.model.holds(key, op.Secret) == nil
-		}
-		if !ok {
+		if !f.agrees(op, r, key, h, mode, now) {
+			count, _ := f.model.count(strconv.Itoa(int(op.Counter)))
 			f.fail("%s says %s, but has %+v at %s, counter %d", describe(op), text(r), *h, key, count)
 		}
 	}
+}
+
+// agrees reports whether the reply to op agrees with h, the state of its secret at key in the
+// model.
+func (f *fuzz) agrees(op *Op, r *Reply, key string, h *holding, mode Mode, now int64) bool {
+	fence, slot, granted := Granted(r)
+	_, _, extended := Extended(r)
+	done, keeps, brief := r.Kind == ':' && r.Int > 0, op.Kind == Release && op.TTL > 0, op.TTL < time.Second
+	lives := brief || h.end >= now+op.TTL.Milliseconds()-tolerance
+	counted := f.hasCounted(op, fence)
+	switch op.Kind {
+	case Acquire:
+		return !granted || counted && (brief || lives && h.fence == fence && h.slot == slot && mode == op.Mode())
+	case TopUp:
+		return !done || lives && (counted || !r.Is(1))
+	case Extend, Share:
+		return !extended || lives
+	case Raise:
+		return !done || counted && (h.end == 0 || h.fence == op.Fence) // it may have ended
+	case Fade:
+		return !done || h.end <= now+op.TTL.Milliseconds()+tolerance
+	case Release:
+		return !done || !keeps && h.slot < 0 || keeps && lives && f.model.holds(key, op.Secret) == nil
+	}
+	return true
+}
+
+// hasCounted reports whether the counter of op is at least its fence, that of an acquire is
+// granted.
+func (f *fuzz) hasCounted(op *Op, granted uint64) bool {
+	count, _ := f.model.count(strconv.Itoa(int(op.Counter)))
+	if op.Kind == Acquire {
+		return !f.enc.Fencing || count >= granted
+	}
+	return !f.enc.Fencing || count >= op.Fence
 }
 
 // nobodyLost checks that all holders that no operation ended still hold.
@@ -210,28 +225,35 @@ func (f *fuzz) nobodyNew(before *model, ops []*Op) {
 	}
 }
 
-// repair runs the owed operations. Then no member of the tokens of failed operations may be left.
+// repair runs the pending operations. Then no member of the tokens of failed operations may be
+// left.
 func (f *fuzz) repair() {
-	owed := f.owed
-	for f.owed = nil; len(owed) > 0 && f.faults == nil; {
+	pending := f.pending
+	for f.pending = nil; len(pending) > 0 && f.faults == nil; {
 		b, n := new(Batch), 0
-		for ; n < len(owed) && b.Add(owed[n]); n++ {
-			f.counts.owed++
+		for ; n < len(pending) && b.Add(pending[n]); n++ {
+			f.counts.pending++
 		}
-		if f.careful(b); f.owed != nil {
-			f.fail("with all rights, %s fails", describe(f.owed[0]))
+		if f.careful(b); f.pending != nil {
+			f.fail("with all rights, %s fails", describe(f.pending[0]))
 		}
-		for _, op := range owed[:n] {
+		for _, op := range pending[:n] {
 			left, l := strings.Join(f.last.keys[op.Key].content, " "), f.model.locks[op.Key]
 			if op.Kind == Release && strings.Contains(left, op.Secret) && l != nil && l.mode != foreign {
 				f.fail("%s is left at %s: %q", op.Secret, op.Key, left)
 			}
 		}
-		owed = owed[n:]
+		pending = pending[n:]
 	}
 	if f.faults != nil {
 		return
 	}
+	f.repairEnds()
+	f.look()
+}
+
+// repairEnds lowers the expiry of keys that outlive their last holder. Other faults fail.
+func (f *fuzz) repairEnds() {
 	for _, bad := range f.read() {
 		if bad.grade != late {
 			f.fail("%s: %s", bad.key, bad.text)
@@ -246,5 +268,4 @@ func (f *fuzz) repair() {
 		}
 		f.admin.must("PEXPIREAT", bad.key, last) // as it ends anyway
 	}
-	f.look()
 }

@@ -85,7 +85,7 @@ type grade uint8
 
 const (
 	wrong grade = iota // never allowed
-	waste              // allowed until the owed releases have followed a failed operation
+	waste              // allowed until the pending releases have followed a failed operation
 	early              // the key expires before a holder ends, whose operation failed
 	late               // the key expires after its last holder, since an operation failed
 )
@@ -141,6 +141,20 @@ func (v value) lock(key string) (l *lock, faults []fault) {
 		l.mode, l.end, l.content = foreign, max(v.expire, 0), strings.Join(append([]string{v.kind}, v.content...), " ")
 		return l, faults
 	}
+	last := l.readHolders(members, v.content, add)
+	switch {
+	case v.expire < 0:
+		add(wrong, "does not expire")
+	case v.expire < last:
+		add(early, "expires %d, the last holder ends %d", v.expire, last)
+	case v.expire > last:
+		add(late, "expires %d, the last holder ends %d", v.expire, last)
+	}
+	return l, faults
+}
+
+// readHolders reads the members of a lock with several holders, and returns the last end.
+func (l *lock) readHolders(members map[string]string, content []string, add func(g grade, format string, args ...any)) int64 {
 	last, places := int64(0), make(map[string]int64)
 	for member, score := range members {
 		if member, ok := strings.CutPrefix(member, "="); ok {
@@ -152,9 +166,9 @@ func (v value) lock(key string) (l *lock, faults []fault) {
 			l.holders[member] = &holding{end: n / 1000, slot: -1}
 		}
 	}
-	for i := 0; i < len(v.content); i += 2 { // in the order in which the script finds them
-		if why := l.entry(v.content[i]); why != "" {
-			add(waste, "%s: %s", why, v.content[i])
+	for i := 0; i < len(content); i += 2 { // in the order in which the script finds them
+		if why := l.entry(content[i]); why != "" {
+			add(waste, "%s: %s", why, content[i])
 		}
 	}
 	for secret, h := range l.holders {
@@ -164,15 +178,7 @@ func (v value) lock(key string) (l *lock, faults []fault) {
 			add(waste, "%s has the place %d and the slot %d", secret, place, h.slot)
 		}
 	}
-	switch {
-	case v.expire < 0:
-		add(wrong, "does not expire")
-	case v.expire < last:
-		add(early, "expires %d, the last holder ends %d", v.expire, last)
-	case v.expire > last:
-		add(late, "expires %d, the last holder ends %d", v.expire, last)
-	}
-	return l, faults
+	return last
 }
 
 // entry reads a member with more about a holder, and returns the fault of the member, or "".
@@ -214,16 +220,21 @@ func differences(want, got *model) (all []string) {
 		case a == nil || b == nil || a.mode != b.mode || a.content != b.content || !near(a.end, b.end):
 			differ("%s: %v, want %v", key, b, a)
 		default:
-			for secret := range union(a.holders, b.holders) {
-				x, y := a.holders[secret], b.holders[secret]
-				if x == nil || y == nil || x.slot != y.slot || x.fence != y.fence || x.owner != y.owner ||
-					x.end != y.end && !(near(x.end, y.end) && (x.about || a.mode == Exclusive)) {
-					differ("%s of %s: %+v, want %+v", key, secret, y, x)
-				}
-			}
+			differentHolders(key, a, b, differ)
 		}
 	}
 	return all
+}
+
+// differentHolders calls differ for each holder that differs.
+func differentHolders(key string, a, b *lock, differ func(format string, args ...any)) {
+	for secret := range union(a.holders, b.holders) {
+		x, y := a.holders[secret], b.holders[secret]
+		if x == nil || y == nil || x.slot != y.slot || x.fence != y.fence || x.owner != y.owner ||
+			x.end != y.end && !(near(x.end, y.end) && (x.about || a.mode == Exclusive)) {
+			differ("%s of %s: %+v, want %+v", key, secret, y, x)
+		}
+	}
 }
 
 // equalCounters compares counters. One that is missing is 0.

@@ -144,7 +144,7 @@ func (b *Batch) last() group {
 }
 
 // packet runs operations in order, and checks the master's time: as one packet, or as several
-// where one packet would have them in another order.
+// if one packet would reorder them.
 func (s *server) packet(e *Encoder, record string, ops ...*Op) (all PacketReply) {
 	s.t.Helper()
 	for first := true; first || len(ops) > 0; first = false {
