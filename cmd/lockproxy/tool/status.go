@@ -170,13 +170,13 @@ func (v *viewer) fetch(ctx context.Context) (*status, error) {
 // answer calls ask and returns an error reply as an error.
 func answer(ctx context.Context, c *client, args ...string) (reply, error) {
 	r, err := c.ask(ctx, args...)
-	if err == nil && r.kind == '-' {
-		err = errors.New(r.text)
+	if err == nil && r.Kind == '-' {
+		err = errors.New(r.Text)
 		switch {
-		case lockErrorCode(r.text) == exitDenied:
-			err = fmt.Errorf("%w: %s", errDenied, r.text)
-		case strings.HasPrefix(r.text, fullText):
-			err = fmt.Errorf("%w: %s", errFull, r.text)
+		case lockErrorCode(r.Text) == exitDenied:
+			err = fmt.Errorf("%w: %s", errDenied, r.Text)
+		case strings.HasPrefix(r.Text, fullText):
+			err = fmt.Errorf("%w: %s", errFull, r.Text)
 		}
 	}
 	return r, err
@@ -188,7 +188,7 @@ func askInfo(ctx context.Context, c *client) (map[string]string, error) {
 		return nil, err
 	}
 	info := map[string]string{}
-	for line := range strings.Lines(r.text) {
+	for line := range strings.Lines(r.Text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			info[name] = value
 		}
@@ -210,8 +210,8 @@ func askMasters(ctx context.Context, c *client) (masters []masterStatus, votes s
 		return nil, votes, err
 	}
 	var all []stat.Master
-	for _, entry := range r.list {
-		f := entry.fields()
+	for _, entry := range r.Elems {
+		f := entry.Fields()
 		m := masterStatus{f["address"], f["state"], f["reason"], integer(f["votes_in_ms"]), integer(f["since_ms"]),
 			integer(f["rtt_us"]), integer(f["grants"]), integer(f["refusals"]), integer(f["errors"]), integer(f["late"]),
 			integer(f["slow_ms"])}
@@ -229,20 +229,20 @@ func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
 		switch {
 		case err != nil:
 			return err
-		case r.kind == '-':
-			s.LocksErr = r.text
+		case r.Kind == '-':
+			s.LocksErr = r.Text
 			return nil
-		case len(r.list) != 2:
+		case len(r.Elems) != 2:
 			return errReply
 		}
-		for _, entry := range r.list[1].list {
+		for _, entry := range r.Elems[1].Elems {
 			if len(s.Locks) >= v.locks {
 				s.MoreLock = true
 				return nil
 			}
 			s.Locks = append(s.Locks, lockOf(entry))
 		}
-		if cursor = r.list[0].text; cursor == "0" || cursor == "" {
+		if cursor = r.Elems[0].Scalar(); cursor == "0" || cursor == "" {
 			return nil
 		}
 	}
@@ -265,8 +265,8 @@ func askUpstream(ctx context.Context, c *client) (upstreamStatus, error) {
 		return upstreamStatus{}, err
 	case err != nil:
 		return upstreamStatus{Error: err.Error()}, nil
-	case r.kind == '-' && !refusesUser(r.text):
-		return upstreamStatus{Error: r.text}, nil
+	case r.Kind == '-' && !refusesUser(r.Text):
+		return upstreamStatus{Error: r.Text}, nil
 	}
 	return upstreamStatus{OK: true, RTTMicro: time.Since(start).Microseconds()}, nil
 }
@@ -286,16 +286,16 @@ func (s *status) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }
 
 // lockOf reads one map of LOCKPROXY LOCKS.
 func lockOf(entry reply) lockStatus {
-	f := entry.fields()
+	f := entry.Fields()
 	l := lockStatus{Key: f["key"], Held: integer(f["held"]), TTL: integer(f["ttl"]),
 		Fence: integer(f["fence"]), Owner: f["owner"], Waiting: integer(f["waiting"]), Mode: f["mode"],
 		Holders: integer(f["holders"])}
-	for i := 0; i+1 < len(entry.list); i += 2 {
-		if entry.list[i].text != "slots" {
+	for i := 0; i+1 < len(entry.Elems); i += 2 {
+		if entry.Elems[i].Text != "slots" {
 			continue
 		}
-		for _, slot := range entry.list[i+1].list {
-			f := slot.fields()
+		for _, slot := range entry.Elems[i+1].Elems {
+			f := slot.Fields()
 			l.Slots = append(l.Slots, slotStatus{Slot: integer(f["slot"]), Fence: integer(f["fence"]),
 				Owner: f["owner"], TTL: integer(f["ttl"])})
 		}

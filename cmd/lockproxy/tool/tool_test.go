@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"lockproxy/conf"
+	"lockproxy/resp/respio"
 	"lockproxy/stat"
 )
 
@@ -85,7 +85,7 @@ func TestClientReadsReplies(t *testing.T) {
 		"a bulk cut of": {"$5\r\nab", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &client{reader: bufio.NewReader(strings.NewReader(test.bytes))}
+			c := &client{replies: respio.NewReader(strings.NewReader(test.bytes), replyLimits)}
 			r, err := c.next()
 			if (err == nil) != test.ok || err == nil && show(r) != test.want {
 				t.Errorf("got %q, %v", show(r), err)
@@ -96,16 +96,16 @@ func TestClientReadsReplies(t *testing.T) {
 
 func show(r reply) string {
 	switch {
-	case r.null:
+	case r.Null:
 		return "null"
-	case r.list == nil:
-		return string(r.kind) + r.text
+	case len(r.Elems) == 0:
+		return string(r.Kind) + r.Scalar()
 	}
 	var list []string
-	for _, entry := range r.list {
+	for _, entry := range r.Elems {
 		list = append(list, show(entry))
 	}
-	return string(r.kind) + "(" + strings.Join(list, " ") + ")"
+	return string(r.Kind) + "(" + strings.Join(list, " ") + ")"
 }
 
 // TestClientSkipsPushes: pushes before a reply are passed over, and when the context ends so does
@@ -123,7 +123,7 @@ func TestClientSkipsPushes(t *testing.T) {
 		far.Write([]byte(">1\r\n+news\r\n+PONG\r\n"))
 		far.Read(buffer) // and no answer
 	}()
-	if r, err := c.ask(t.Context(), "PING", "\r\n"); err != nil || r.text != "PONG" {
+	if r, err := c.ask(t.Context(), "PING", "\r\n"); err != nil || r.Text != "PONG" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -160,8 +160,8 @@ func TestShortTime(t *testing.T) {
 // TestStatusShowsModeAndSlots: lockproxy status shows how a lock is held, and its slots. An older
 // proxy sends neither.
 func TestStatusShowsModeAndSlots(t *testing.T) {
-	text := func(s string) reply { return reply{kind: '$', text: s} }
-	list := func(all ...reply) reply { return reply{kind: '*', list: all} }
+	text := func(s string) reply { return reply{Kind: '$', Text: s} }
+	list := func(all ...reply) reply { return reply{Kind: '*', Elems: all} }
 	slot := list(text("slot"), text("3"), text("fence"), text("7"), text("owner"), text("me"), text("ttl"), text("2500"))
 	s := &status{Masters: make([]masterStatus, 3), Locks: []lockStatus{
 		lockOf(list(text("key"), text("old"), text("held"), text("3"))),
