@@ -202,8 +202,8 @@ func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 	}
 	for i := range state.Masters {
 		m := &state.Masters[i]
-		r.Masters = append(r.Masters, masterReport{m.Name, string(m.State), m.Why(), now.Sub(m.Since).Milliseconds(),
-			(m.VotesIn + time.Millisecond - 1).Milliseconds(),
+		is := m.Report(now)
+		r.Masters = append(r.Masters, masterReport{is.Address, is.State, is.Reason, is.Since, is.VotesIn,
 			millis(m.RTT), m.Grants, m.Refusals, m.Errors, m.Lost, m.Quarantines, m.Strays, m.Late, m.IsSlow()})
 	}
 	data, err := json.Marshal(&r)

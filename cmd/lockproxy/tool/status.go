@@ -48,16 +48,16 @@ type viewer struct {
 
 // status is the result, also as JSON.
 type status struct {
-	Address  string            `json:"address"`
-	Info     map[string]string `json:"info"`
-	Upstream upstreamStatus    `json:"upstream"`
-	Majority bool              `json:"majority_votes"`
-	Spare    int               `json:"spare_masters"` // that may fail; slow ones do not count
-	Lateness string            `json:"lateness,omitempty"`
-	Masters  []masterStatus    `json:"masters"`
-	Locks    []lockStatus      `json:"locks"`
-	MoreLock bool              `json:"more_locks"`
-	LocksErr string            `json:"locks_error,omitempty"`
+	Address  string              `json:"address"`
+	Info     map[string]string   `json:"info"`
+	Upstream upstreamStatus      `json:"upstream"`
+	Majority bool                `json:"majority_votes"`
+	Spare    int                 `json:"spare_masters"` // that may fail; slow ones do not count
+	Lateness string              `json:"lateness,omitempty"`
+	Masters  []stat.MasterReport `json:"masters"`
+	Locks    []stat.LockReport   `json:"locks"`
+	MoreLock bool                `json:"more_locks"`
+	LocksErr string              `json:"locks_error,omitempty"`
 
 	votes stat.Votes
 }
@@ -66,45 +66,6 @@ type upstreamStatus struct {
 	OK       bool   `json:"ok"`
 	Error    string `json:"error,omitempty"`
 	RTTMicro int64  `json:"rtt_us"`
-}
-
-type masterStatus struct {
-	Address  string `json:"address"`
-	State    string `json:"state"`
-	Reason   string `json:"reason,omitempty"`
-	VotesIn  int64  `json:"votes_in_ms"`
-	Since    int64  `json:"since_ms"`
-	RTT      int64  `json:"rtt_us"`
-	Grants   int64  `json:"grants"`
-	Refusals int64  `json:"refusals"`
-	Errors   int64  `json:"errors"`
-	Late     int64  `json:"late"`
-	Slow     int64  `json:"slow_ms"` // the reason says so, too
-}
-
-// stat returns what counts of m for the votes.
-func (m *masterStatus) stat() stat.Master {
-	return stat.Master{State: stat.State(m.State), Slow: time.Duration(m.Slow) * time.Millisecond}
-}
-
-type lockStatus struct {
-	Key     string `json:"key"`
-	Held    int64  `json:"held"`
-	TTL     int64  `json:"ttl"`
-	Fence   int64  `json:"fence"`
-	Owner   string `json:"owner"`
-	Waiting int64  `json:"waiting"`
-	Mode    string `json:"mode"`
-	Holders int64  `json:"holders"`
-
-	Slots []slotStatus `json:"slots,omitempty"`
-}
-
-type slotStatus struct {
-	Slot  int64  `json:"slot"`
-	Fence int64  `json:"fence"`
-	Owner string `json:"owner"`
-	TTL   int64  `json:"ttl"`
 }
 
 func (v *viewer) run(ctx context.Context) int {
@@ -204,26 +165,20 @@ func latenessOf(info map[string]string) string {
 	return load.Lateness(now)
 }
 
-func askMasters(ctx context.Context, c *client) (masters []masterStatus, votes stat.Votes, err error) {
+func askMasters(ctx context.Context, c *client) (masters []stat.MasterReport, votes stat.Votes, err error) {
 	r, err := answer(ctx, c, "LOCKPROXY", "MASTERS")
-	if err != nil {
-		return nil, votes, err
+	for i := range r.Elems {
+		var m stat.MasterReport
+		stat.SetFields(m.Fields(), r.Elems[i].Fields())
+		masters = append(masters, m)
 	}
-	var all []stat.Master
-	for _, entry := range r.Elems {
-		f := entry.Fields()
-		m := masterStatus{f["address"], f["state"], f["reason"], integer(f["votes_in_ms"]), integer(f["since_ms"]),
-			integer(f["rtt_us"]), integer(f["grants"]), integer(f["refusals"]), integer(f["errors"]), integer(f["late"]),
-			integer(f["slow_ms"])}
-		masters, all = append(masters, m), append(all, m.stat())
-	}
-	return masters, stat.CountVotes(all), nil
+	return masters, stat.CountReports(masters), err
 }
 
 // askLocks reads pages of locks until there are enough. A proxy may refuse to list locks, which is
 // no error.
 func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
-	s.Locks = []lockStatus{}
+	s.Locks = []stat.LockReport{}
 	for cursor := "0"; ; {
 		r, err := c.ask(ctx, "LOCKPROXY", "LOCKS", cursor, "COUNT", "100")
 		switch {
@@ -285,19 +240,16 @@ func integer(s string) int64 {
 func (s *status) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }
 
 // lockOf reads one map of LOCKPROXY LOCKS.
-func lockOf(entry reply) lockStatus {
-	f := entry.Fields()
-	l := lockStatus{Key: f["key"], Held: integer(f["held"]), TTL: integer(f["ttl"]),
-		Fence: integer(f["fence"]), Owner: f["owner"], Waiting: integer(f["waiting"]), Mode: f["mode"],
-		Holders: integer(f["holders"])}
+func lockOf(entry reply) (l stat.LockReport) {
+	stat.SetFields(l.Fields(), entry.Fields())
 	for i := 0; i+1 < len(entry.Elems); i += 2 {
 		if entry.Elems[i].Text != "slots" {
 			continue
 		}
-		for _, slot := range entry.Elems[i+1].Elems {
-			f := slot.Fields()
-			l.Slots = append(l.Slots, slotStatus{Slot: integer(f["slot"]), Fence: integer(f["fence"]),
-				Owner: f["owner"], TTL: integer(f["ttl"])})
+		for _, fields := range entry.Elems[i+1].Elems {
+			var slot stat.SlotReport
+			stat.SetFields(slot.Fields(), fields.Fields())
+			l.Slots = append(l.Slots, slot)
 		}
 	}
 	return l
