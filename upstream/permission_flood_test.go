@@ -195,15 +195,7 @@ func TestWritableIsBounded(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		for i := range 20 {
-			wg.Go(func() {
-				keys := make([]string, 1000)
-				for j := range keys {
-					keys[j] = fmt.Sprint("fast-", i, "-", j)
-				}
-				if may, err := p.Writable(t.Context(), "a", keys); err != nil || len(may) != len(keys) {
-					t.Errorf("list %d: %d keys, %v", i, len(may), err)
-				}
-			})
+			wg.Go(func() { askFastList(t, p, i) })
 		}
 		synctest.Wait()
 		for i := range 10 {
@@ -229,6 +221,17 @@ func TestWritableIsBounded(t *testing.T) {
 		askSlowLists(t, p)
 		time.Sleep(time.Minute) // the server answers the rest
 	})
+}
+
+// askFastList asks for a list of 1,000 keys of its own.
+func askFastList(t *testing.T, p *Permission, list int) {
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("fast-", list, "-", i)
+	}
+	if may, err := p.Writable(t.Context(), "a", keys); err != nil || len(may) != len(keys) {
+		t.Errorf("list %d: %d keys, %v", list, len(may), err)
+	}
 }
 
 // askSlowLists asks for three lists at once that take longer than listTime.
