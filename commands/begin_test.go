@@ -309,6 +309,14 @@ func (p *panicking) AcquireAsync(r quorum.Request, done func(quorum.Lease, error
 	panic("before the answer")
 }
 
+// wantEnd reads to the end of a connection, which must come without a further byte.
+func wantEnd(t *testing.T, r io.Reader) {
+	t.Helper()
+	if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
+		t.Errorf("after the reply came %q %v, want the end", rest, err)
+	}
+}
+
 // TestBegunPanics: a fault ends neither the process nor the connection without a reply, wherever
 // it comes.
 func TestBegunPanics(t *testing.T) {
@@ -342,9 +350,7 @@ func TestBegunPanics(t *testing.T) {
 					(<-late)() // is no second reply
 				}
 				if tt.want[0] == '-' {
-					if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
-						t.Errorf("%s: %s: after the reply came %q %v, want the end", w, tt.what, rest, err)
-					}
+					wantEnd(t, r)
 				}
 				if got := locker.events.take(); got != tt.report || locker.begun.Load() != 1 {
 					t.Errorf("%s: %s: reported %s, want %s", w, tt.what, got, tt.report)

@@ -67,16 +67,13 @@ func TestRunContinuesOverNextProxy(t *testing.T) {
 				}
 				command, end := untilFile(t)
 				go func() {
+					defer end()
 					waitFor(t, "the lock", func() bool { return first.commands("EXTEND ") != nil })
 					fault(first)
-					const extend = "EXTEND k " + fakeToken + " 900ms FULL"
-					waitFor(t, "the second proxy, for some time", func() bool {
-						return second.heardOne(extend+" SESSION") && second.times(extend) >= 3
-					})
+					waitForSecond(t, second)
 					if name == "hangs" && first.clientsGone() > 0 {
 						t.Error("it has ended a connection that a SESSION lock belongs to")
 					}
-					end()
 				}()
 				addrs := first.addr + "," + second.addr
 				code, out := runTool(t, "--ttl 900ms --addr "+addrs, command...)
@@ -89,6 +86,15 @@ func TestRunContinuesOverNextProxy(t *testing.T) {
 			})
 		}
 	}
+}
+
+// waitForSecond waits until the second proxy has extended the lock for some time.
+func waitForSecond(t *testing.T, second *fakeProxy) {
+	t.Helper()
+	const extend = "EXTEND k " + fakeToken + " 900ms FULL"
+	waitFor(t, "the second proxy, for some time", func() bool {
+		return second.heardOne(extend+" SESSION") && second.times(extend) >= 3
+	})
 }
 
 // TestRunReturnsToItsProxy: to the only proxy that it knows.
