@@ -113,7 +113,7 @@ func serverless(args, environ []string) []string {
 // loadFault is a configuration with faults. want has all lines of the error, in any order.
 type loadFault struct {
 	args, environ []string
-	file          string // what is in the file FILE; empty: there is none
+	file          string // the content of the file FILE; empty: no file
 	want          []string
 }
 

@@ -19,7 +19,7 @@ func CountVotes(masters []Master) Votes {
 	return v
 }
 
-// CountReports counts masters, as CountVotes does.
+// CountReports counts the masters of reports.
 func CountReports(masters []MasterReport) Votes {
 	v := Votes{Masters: len(masters)}
 	for i := range masters {

@@ -144,7 +144,7 @@ func (r *reloading) copyFile(to, from string) {
 	os.WriteFile(to, text, 0o600)
 }
 
-// want compares what is in use: the names in the certificates of the listener and of the client of
+// want compares the files in use: the names in the certificates of the listener and of the client of
 // the upstream, both passwords, and whether the master trusts the authority of the listener.
 func (r *reloading) want(what, want string) {
 	r.Helper()

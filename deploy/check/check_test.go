@@ -126,7 +126,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// readDocuments reads a file with one document of each kind, and nothing else.
+// readDocuments reads a file with exactly one document of each kind.
 func readDocuments(t *testing.T, path string, kinds map[string]any) {
 	t.Helper()
 	file, err := os.Open(path)

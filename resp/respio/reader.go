@@ -162,7 +162,7 @@ func malformed(err error, b []byte) error {
 	return fmt.Errorf("%w: %.100q", err, b[:min(len(b), 100)])
 }
 
-// form tells the parts of a reply after its first line.
+// form is the form of a reply: the parts after its first line.
 type form byte
 
 const (
