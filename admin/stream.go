@@ -115,31 +115,44 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 
 // report is the data that the page shows. Times are in milliseconds.
 type report struct {
-	Now          int64           `json:"now"`
-	Started      int64           `json:"started"`
-	Version      string          `json:"version"`
-	Host         string          `json:"host"`
-	Listen       []string        `json:"listen"`
-	NoRelease    string          `json:"no_release"` // why the page cannot release locks
-	Missing      []string        `json:"missing"`    // what keeps the proxy from being ready
-	Draining     bool            `json:"draining"`
-	Voting       int             `json:"voting"`
-	Slow         int             `json:"slow"`
-	Spare        int             `json:"spare"`    // masters that may fail
-	Quorum       string          `json:"quorum"`   // the same in words
-	Lateness     string          `json:"lateness"` // of this process, if it was late a moment ago
-	Unsent       int             `json:"unsent"`   // LOCKs that wait to be sent to the masters
-	Masters      []masterReport  `json:"masters"`
-	Upstream     upstreamReport  `json:"upstream"`
+	Now int64 `json:"now"`
+	proxyReport
+	Missing  []string `json:"missing"` // what keeps the proxy from being ready
+	Draining bool     `json:"draining"`
+	votesReport
+	Lateness string         `json:"lateness"` // of this process, if it was late a moment ago
+	Unsent   int            `json:"unsent"`   // LOCKs that wait to be sent to the masters
+	Masters  []masterReport `json:"masters"`
+	Upstream upstreamReport `json:"upstream"`
+	clientsReport
+	Fought []foughtReport `json:"fought"`
+	Faults []faultReport  `json:"faults"`
+	Sample *Sample        `json:"sample"` // null in the first report of a stream
+}
+
+// proxyReport never changes while the proxy runs.
+type proxyReport struct {
+	Started   int64    `json:"started"`
+	Version   string   `json:"version"`
+	Host      string   `json:"host"`
+	Listen    []string `json:"listen"`
+	NoRelease string   `json:"no_release"` // why the page cannot release locks
+}
+
+type votesReport struct {
+	Voting int    `json:"voting"`
+	Slow   int    `json:"slow"`
+	Spare  int    `json:"spare"`  // masters that may fail
+	Quorum string `json:"quorum"` // the same in words
+}
+
+type clientsReport struct {
 	Clients      int             `json:"clients"`
 	Waiters      int             `json:"waiters"`
 	WaitedKeys   int             `json:"waited_keys"`
 	SessionLocks int             `json:"session_locks"`
 	Followers    int             `json:"followers"`
 	Waiting      []waitingReport `json:"waiting"`
-	Fought       []foughtReport  `json:"fought"`
-	Faults       []faultReport   `json:"faults"`
-	Sample       *Sample         `json:"sample"` // null in the first report of a stream
 }
 
 type masterReport struct {
@@ -170,22 +183,27 @@ type upstreamReport struct {
 
 func (s *Server) report(state *State, sample *Sample, now time.Time) []byte {
 	votes := state.votes()
-	r := report{Now: now.UnixMilli(), Started: s.o.Started.UnixMilli(), Version: s.o.Version,
-		Missing:  append([]string{}, state.missing()...),
-		Draining: state.Draining, Voting: votes.Voting, Clients: state.Traffic.Clients, Waiters: state.Waiters,
-		Host: s.o.Host, Listen: append([]string{}, s.o.Listen...), NoRelease: s.whyNoRelease(),
-		Slow: votes.Slow, Spare: votes.Spare(), Quorum: votes.String(), Lateness: state.Load.Lateness(now),
-		Unsent:    state.Load.Waiting,
-		Followers: state.Followers, Fought: s.o.Meter.fights.reports(now),
-		Faults:     faultReports(s.o.Meter.faults(state.Masters)),
-		WaitedKeys: state.WaitedKeys, SessionLocks: state.SessionLocks, Sample: sample,
+	r := report{
+		Now: now.UnixMilli(),
+		proxyReport: proxyReport{s.o.Started.UnixMilli(), s.o.Version, s.o.Host, append([]string{}, s.o.Listen...),
+			s.whyNoRelease()},
+		Missing:     append([]string{}, state.missing()...),
+		Draining:    state.Draining,
+		votesReport: votesReport{votes.Voting, votes.Slow, votes.Spare(), votes.String()},
+		Lateness:    state.Load.Lateness(now),
+		Unsent:      state.Load.Waiting,
 		Upstream: upstreamReport{state.Upstream.Name, state.Upstream.Up, state.Upstream.Reason, millis(state.Upstream.RTT),
 			state.Traffic.Upstreams, state.Traffic.Unanswered},
-		Waiting: waitingReports(s.o.Waiting(shownWaiting))}
+		clientsReport: clientsReport{state.Traffic.Clients, state.Waiters, state.WaitedKeys, state.SessionLocks,
+			state.Followers, waitingReports(s.o.Waiting(shownWaiting))},
+		Fought: s.o.Meter.fights.reports(now),
+		Faults: faultReports(s.o.Meter.faults(state.Masters)),
+		Sample: sample,
+	}
 	for i := range state.Masters {
 		m := &state.Masters[i]
-		r.Masters = append(r.Masters, masterReport{m.Name, string(m.State), m.Why(), now.Sub(m.Since).Milliseconds(),
-			(m.VotesIn + time.Millisecond - 1).Milliseconds(),
+		is := m.Report(now)
+		r.Masters = append(r.Masters, masterReport{is.Address, is.State, is.Reason, is.Since, is.VotesIn,
 			millis(m.RTT), m.Grants, m.Refusals, m.Errors, m.Lost, m.Quarantines, m.Strays, m.Late, m.IsSlow()})
 	}
 	data, err := json.Marshal(&r)

@@ -48,13 +48,7 @@ func TestStreamSendsHistoryThenReports(t *testing.T) {
 			events = append(events, name)
 		}
 		if isData && events[len(events)-1] == "report" {
-			var r report
-			if err := json.Unmarshal([]byte(data), &r); err != nil || len(r.Masters) != 3 || r.Voting != 2 ||
-				r.Masters[2].VotesIn != 59000 || r.Masters[2].Errors != 7 ||
-				r.Waiting[0].Key != "a<b>" || strings.Contains(data, "<b>") {
-				t.Errorf("%v: %s", err, data)
-			}
-			if len(events) > 2 && r.Sample == nil {
+			if r := checkReport(t, data); len(events) > 2 && r.Sample == nil {
 				t.Error("a report without a sample")
 			}
 		}
@@ -69,6 +63,17 @@ func TestStreamSendsHistoryThenReports(t *testing.T) {
 			t.Logf("end of a stream: %v", err)
 		}
 	}
+}
+
+// checkReport reads a report about someState.
+func checkReport(t *testing.T, data string) (r report) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(data), &r); err != nil || len(r.Masters) != 3 || r.Voting != 2 ||
+		r.Masters[2].VotesIn != 59000 || r.Masters[2].Errors != 7 ||
+		r.Waiting[0].Key != "a<b>" || strings.Contains(data, "<b>") {
+		t.Errorf("%v: %s", err, data)
+	}
+	return r
 }
 
 // TestSlowWatcherIsDropped: a client that does not read is dropped, and the others go on.

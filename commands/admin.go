@@ -144,7 +144,8 @@ func (o *operators) locks(c *call) {
 	c.writeBulk(strconv.FormatUint(next, 10))
 	c.writeArray(len(found))
 	for _, info := range found {
-		c.writeInfo(&info, o.queues.Waiters(info.Key), true)
+		l := lockOf(&info, o.queues.Waiters(info.Key))
+		c.writeLock(&l, true)
 	}
 }
 

@@ -175,11 +175,7 @@ func TestBegunTranscripts(t *testing.T) {
 		t.Run(strings.TrimSpace(tt.before+" "+tt.send), func(t *testing.T) {
 			for _, w := range ways {
 				locker := &fakeLocker{err: tt.err, held: !tt.notHeld, later: w == elsewhere}
-				service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
-					MaxTTL: time.Minute, Report: locker.events.done,
-					Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
-				c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
-				io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
+				c := sendTo(t, w, locker, dial, tt.before, tt.send)
 				c.CloseWrite()
 				if got, err := io.ReadAll(c); err != nil || !strings.HasSuffix("\n"+string(got), "\n"+tt.want) {
 					t.Errorf("%s: %s, %s: got %q %v, want %q", w, tt.before, tt.send, got, err, tt.want)
@@ -193,6 +189,19 @@ func TestBegunTranscripts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sendTo starts a service that may not use the key "no", and sends commands to it: what goes before,
+// if anything, and then the one under test.
+func sendTo(t *testing.T, w way, locker *fakeLocker, dial func(context.Context) (net.Conn, error), before,
+	send string) *net.TCPConn {
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{},
+		Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:", MaxTTL: time.Minute,
+		Report: locker.events.done, Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, MaxWaiters: 5,
+			SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
+	c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
+	io.WriteString(c, strings.TrimPrefix(before+"\r\n"+send+"\r\n", "\r\n"))
+	return c
 }
 
 // knownPermission refuses keys, in the words that it has for them, and needs no request for that.
@@ -300,6 +309,14 @@ func (p *panicking) AcquireAsync(r quorum.Request, done func(quorum.Lease, error
 	panic("before the answer")
 }
 
+// wantEnd reads to the end of a connection, which must come without a further byte.
+func wantEnd(t *testing.T, r io.Reader) {
+	t.Helper()
+	if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
+		t.Errorf("after the reply came %q %v, want the end", rest, err)
+	}
+}
+
 // TestBegunPanics: a fault ends neither the process nor the connection without a reply, wherever
 // it comes.
 func TestBegunPanics(t *testing.T) {
@@ -333,9 +350,7 @@ func TestBegunPanics(t *testing.T) {
 					(<-late)() // is no second reply
 				}
 				if tt.want[0] == '-' {
-					if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
-						t.Errorf("%s: %s: after the reply came %q %v, want the end", w, tt.what, rest, err)
-					}
+					wantEnd(t, r)
 				}
 				if got := locker.events.take(); got != tt.report || locker.begun.Load() != 1 {
 					t.Errorf("%s: %s: reported %s, want %s", w, tt.what, got, tt.report)

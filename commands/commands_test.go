@@ -276,88 +276,117 @@ func TestRegisterAll(t *testing.T) {
 	}
 }
 
-func TestReplies(t *testing.T) {
-	token := aToken.String()
-	for _, tt := range []struct {
-		argv  []string
-		want  string
-		asked string
-	}{
-		{[]string{"LOCK", "job", "5000"}, token, `acquire "job" 5s`},
-		{[]string{"lock", "job", "5s"}, token, `acquire "job" 5s`},
-		{[]string{"Lock", "job", "60000ms"}, token, `acquire "job" 1m0s`},
-		{[]string{"LOCK", "job", "1m", "full"}, "*3 " + token + " :7 :59991", `acquire "job" 1m0s`},
-		{[]string{"LOCK", "\x00\r\n\xff", "010"}, token, `acquire "\x00\r\n\xff" 10ms`},
-		{[]string{"LOCK", strings.Repeat("k", 1024), "10"}, token, fmt.Sprintf("acquire %q 10ms", strings.Repeat("k", 1024))},
-		{[]string{"UNLOCK", "job", token}, ":1", `release ["job"] ` + token + ` keep 0s`},
-		{[]string{"UNLOCK", "job", "9999999999999999" + token[16:]}, ":1", `release ["job"] 9999999999999999` + token[16:] + ` keep 0s`},
+// tokenText is the token of every lock of a fakeLocker.
+var tokenText = aToken.String()
 
-		{[]string{"lock", "job", "5s", "owner", "web-1 (eu)"}, token, `acquire "job" 5sweb-1 (eu)`},
-		{[]string{"LOCK", "job", "5s", "FULL", "Wait", "0", "OWNER", "o"}, "*3 " + token + " :7 :4991", `acquire "job" 5so`},
-		{[]string{"EXTEND", "job", token, "5s"}, ":1", `extend ["job"] ` + token + ` 5s shared false`},
-		{[]string{"extend", "job", token, "5000", "full"}, "*2 :1 :4991", `extend ["job"] ` + token + ` 5s shared false`},
-		{[]string{"LOCKINFO", "job"}, "$-1", `inspect "job"`},
-		{[]string{"EXTEND", "job", token}, "-ERR wrong number of arguments for 'extend' command", ""},
-		{[]string{"EXTEND", "job", token, "5s", "x"}, "-ERR syntax error", ""},
-		{[]string{"EXTEND", "job", token, "5s", "full", "full"}, "-ERR syntax error", ""},
-		{[]string{"EXTEND", "job", "x", "5s"}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
-		{[]string{"EXTEND", "job", token, "0"}, "-ERR invalid expire time in 'extend' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"EXTEND", "job", token, "61s"}, "-ERR ttl 61000 exceeds max-ttl 60000: it is 61s, and 10ms to 60s is allowed", ""},
-		{[]string{"LOCKINFO"}, "-ERR wrong number of arguments for 'lockinfo' command", ""},
-		{[]string{"LOCKINFO", "a", "b"}, "-ERR syntax error", ""},
-		{[]string{"LOCKINFO", "", "b"}, "-ERR invalid key: it is empty", ""},
-		{[]string{"LOCKPROXY"}, "-ERR wrong number of arguments for 'lockproxy' command", ""},
-		{[]string{"LOCKPROXY", "NOPE\r\n"}, "-ERR unknown subcommand 'NOPE'. Try LOCKPROXY HELP.", ""},
-		{[]string{"LOCKPROXY", "master"}, "-ERR unknown subcommand 'master'. Did you mean MASTERS? Try LOCKPROXY HELP.", ""},
-		{[]string{"LOCKPROXY", "RELEASE"}, "-ERR wrong number of arguments for 'lockproxy|release' command", ""},
-		{[]string{"LOCKPROXY", "RELEASE", "job"}, "-NOPERM LOCKPROXY RELEASE needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},
-		{[]string{"LOCKPROXY", "LOCKS", "0"}, "-NOPERM LOCKPROXY LOCKS needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},
-		{[]string{"LOCK"}, "-ERR wrong number of arguments for 'lock' command", ""},
-		{[]string{"LOCK", "job"}, "-ERR wrong number of arguments for 'lock' command", ""},
-		{[]string{"UNLOCK", "job"}, "-ERR wrong number of arguments for 'unlock' command", ""},
-		{[]string{"UNLOCK", "job", token, "x"}, "-ERR syntax error", ""},
-		{[]string{"UNLOCK", "job", "", "KEEP"}, "-ERR invalid token: it is empty: did LOCK answer null?", ""},
-		{[]string{"LOCK", "job", "5000", "NX"}, "-ERR syntax error", ""},
-		{[]string{"LOCK", "job", "5000", "FULL", "full"}, "-ERR syntax error", ""},
-		{[]string{"LOCK", "job", "5000", "WAIT"}, "-ERR syntax error", ""},
-		{[]string{"LOCK", "job", "5000", "WAIT", "1", "WAIT", "2"}, "-ERR syntax error", ""},
-		{[]string{"LOCK", "job", "5000", "OWNER"}, "-ERR syntax error", ""},
-		{[]string{"LOCK", "job", "5000", "OWNER", "a", "OWNER", "b"}, "-ERR syntax error", ""},
-		{[]string{"LOCK", "job", "5000", "SESSION", "SESSION"}, "-ERR syntax error", ""},
-		{append([]string{"LOCK", "job", "5000"}, strings.Split(strings.Repeat("x,", 300), ",")...), "-ERR syntax error", ""},
-		{[]string{"LOCK", "job", "0"}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", "00s"}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", ""}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", "-5"}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", "+5"}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", " 5000"}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", "5000 "}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", "1.5s"}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", "5S"}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", "s"}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", "5d"}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", "600000"}, "-ERR ttl 600000 exceeds max-ttl 60000: it is 10m, and 10ms to 60s is allowed", ""},
-		{[]string{"LOCK", "job", "10m"}, "-ERR ttl 600000 exceeds max-ttl 60000: it is 10m, and 10ms to 60s is allowed", ""},
-		{[]string{"LOCK", "job", "60001"}, "-ERR ttl 60001 exceeds max-ttl 60000: it is 60001ms, and 10ms to 60s is allowed", ""},
-		{[]string{"LOCK", "job", "99999999999999999999h"}, "-ERR ttl 9223372036854775807 exceeds max-ttl 60000: it is more than 292 years, and 10ms to 60s is allowed", ""},
-		{[]string{"LOCK", "job", "5"}, "-ERR ttl 5 is under min-ttl 10: it is 5ms (5 seconds are 5s), and 10ms to 60s is allowed", ""},
-		{[]string{"LOCK", "job", "9ms"}, "-ERR ttl 9 is under min-ttl 10: it is 9ms, and 10ms to 60s is allowed", ""},
-		{[]string{"LOCK", "", "5000"}, "-ERR invalid key: it is empty", ""},
-		{[]string{"LOCK", strings.Repeat("k", 1025), "5000"}, "-ERR invalid key: it is longer than 1024 bytes", ""},
-		{[]string{"LOCK", strings.Repeat("k", 1<<20), "5000"}, "-ERR invalid key: it is longer than 1024 bytes", ""},
-		{[]string{"LOCK", "", "x", "y"}, "-ERR invalid key: it is empty", ""},
-		{[]string{"LOCK", "job", "x", "y"}, "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h, from 10ms to 60s", ""},
-		{[]string{"LOCK", "job", "5000", "OWNER", ""}, "-ERR invalid owner: it is empty", ""},
-		{[]string{"LOCK", "job", "5000", "OWNER", strings.Repeat("o", 65)}, "-ERR invalid owner: it is longer than 64 bytes", ""},
-		{[]string{"LOCK", "job", "5000", "OWNER", "a\r\nb"}, "-ERR invalid owner: it must be printable ASCII", ""},
-		{[]string{"LOCK", "job", "5000", "OWNER", "h\xc3\xa9"}, "-ERR invalid owner: it must be printable ASCII", ""},
-		{[]string{"LOCK", "job", "5000", "WAIT", "x"}, "-ERR invalid timeout in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h", ""},
-		{[]string{"LOCK", "job", "5000", "WAIT", "-1"}, "-ERR invalid timeout in 'lock' command: want digits, which are milliseconds, or digits with ms, s, m or h", ""},
-		{[]string{"UNLOCK", "", token}, "-ERR invalid key: it is empty", ""},
-		{[]string{"UNLOCK", "job", "x"}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
-		{[]string{"UNLOCK", "job", strings.ToUpper(token[:17] + strings.Repeat("ab", 20))}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
-		{[]string{"UNLOCK", "job", token[:16]}, "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits", ""},
-	} {
+// Replies that several commands get.
+const (
+	noTTL = "-ERR invalid expire time in 'lock' command: want digits, which are milliseconds, " +
+		"or digits with ms, s, m or h, from 10ms to 60s"
+	noExtendTTL = "-ERR invalid expire time in 'extend' command: want digits, which are milliseconds, " +
+		"or digits with ms, s, m or h, from 10ms to 60s"
+	noTimeout = "-ERR invalid timeout in 'lock' command: want digits, which are milliseconds, " +
+		"or digits with ms, s, m or h"
+	noToken = "-ERR invalid token: it must be 16 decimal digits, a colon and 40 lower-case hex digits"
+)
+
+var replyTests = []struct {
+	argv  []string
+	want  string
+	asked string
+}{
+	{[]string{"LOCK", "job", "5000"}, tokenText, `acquire "job" 5s`},
+	{[]string{"lock", "job", "5s"}, tokenText, `acquire "job" 5s`},
+	{[]string{"Lock", "job", "60000ms"}, tokenText, `acquire "job" 1m0s`},
+	{[]string{"LOCK", "job", "1m", "full"}, "*3 " + tokenText + " :7 :59991", `acquire "job" 1m0s`},
+	{[]string{"LOCK", "\x00\r\n\xff", "010"}, tokenText, `acquire "\x00\r\n\xff" 10ms`},
+	{[]string{"LOCK", strings.Repeat("k", 1024), "10"},
+		tokenText, fmt.Sprintf("acquire %q 10ms", strings.Repeat("k", 1024))},
+	{[]string{"UNLOCK", "job", tokenText}, ":1", `release ["job"] ` + tokenText + ` keep 0s`},
+	{[]string{"UNLOCK", "job", "9999999999999999" + tokenText[16:]},
+		":1", `release ["job"] 9999999999999999` + tokenText[16:] + ` keep 0s`},
+
+	{[]string{"lock", "job", "5s", "owner", "web-1 (eu)"}, tokenText, `acquire "job" 5sweb-1 (eu)`},
+	{[]string{"LOCK", "job", "5s", "FULL", "Wait", "0", "OWNER", "o"},
+		"*3 " + tokenText + " :7 :4991", `acquire "job" 5so`},
+	{[]string{"EXTEND", "job", tokenText, "5s"}, ":1", `extend ["job"] ` + tokenText + ` 5s shared false`},
+	{[]string{"extend", "job", tokenText, "5000", "full"},
+		"*2 :1 :4991", `extend ["job"] ` + tokenText + ` 5s shared false`},
+	{[]string{"LOCKINFO", "job"}, "$-1", `inspect "job"`},
+	{[]string{"EXTEND", "job", tokenText}, "-ERR wrong number of arguments for 'extend' command", ""},
+	{[]string{"EXTEND", "job", tokenText, "5s", "x"}, "-ERR syntax error", ""},
+	{[]string{"EXTEND", "job", tokenText, "5s", "full", "full"}, "-ERR syntax error", ""},
+	{[]string{"EXTEND", "job", "x", "5s"}, noToken, ""},
+	{[]string{"EXTEND", "job", tokenText, "0"}, noExtendTTL, ""},
+	{[]string{"EXTEND", "job", tokenText, "61s"},
+		"-ERR ttl 61000 exceeds max-ttl 60000: it is 61s, and 10ms to 60s is allowed", ""},
+	{[]string{"LOCKINFO"}, "-ERR wrong number of arguments for 'lockinfo' command", ""},
+	{[]string{"LOCKINFO", "a", "b"}, "-ERR syntax error", ""},
+	{[]string{"LOCKINFO", "", "b"}, "-ERR invalid key: it is empty", ""},
+	{[]string{"LOCKPROXY"}, "-ERR wrong number of arguments for 'lockproxy' command", ""},
+	{[]string{"LOCKPROXY", "NOPE\r\n"}, "-ERR unknown subcommand 'NOPE'. Try LOCKPROXY HELP.", ""},
+	{[]string{"LOCKPROXY", "master"},
+		"-ERR unknown subcommand 'master'. Did you mean MASTERS? Try LOCKPROXY HELP.", ""},
+	{[]string{"LOCKPROXY", "RELEASE"}, "-ERR wrong number of arguments for 'lockproxy|release' command", ""},
+	{[]string{"LOCKPROXY", "RELEASE", "job"},
+		"-NOPERM LOCKPROXY RELEASE needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},
+	{[]string{"LOCKPROXY", "LOCKS", "0"},
+		"-NOPERM LOCKPROXY LOCKS needs admin-commands: on, or a connection to a Unix socket of the proxy", ""},
+	{[]string{"LOCK"}, "-ERR wrong number of arguments for 'lock' command", ""},
+	{[]string{"LOCK", "job"}, "-ERR wrong number of arguments for 'lock' command", ""},
+	{[]string{"UNLOCK", "job"}, "-ERR wrong number of arguments for 'unlock' command", ""},
+	{[]string{"UNLOCK", "job", tokenText, "x"}, "-ERR syntax error", ""},
+	{[]string{"UNLOCK", "job", "", "KEEP"}, "-ERR invalid token: it is empty: did LOCK answer null?", ""},
+	{[]string{"LOCK", "job", "5000", "NX"}, "-ERR syntax error", ""},
+	{[]string{"LOCK", "job", "5000", "FULL", "full"}, "-ERR syntax error", ""},
+	{[]string{"LOCK", "job", "5000", "WAIT"}, "-ERR syntax error", ""},
+	{[]string{"LOCK", "job", "5000", "WAIT", "1", "WAIT", "2"}, "-ERR syntax error", ""},
+	{[]string{"LOCK", "job", "5000", "OWNER"}, "-ERR syntax error", ""},
+	{[]string{"LOCK", "job", "5000", "OWNER", "a", "OWNER", "b"}, "-ERR syntax error", ""},
+	{[]string{"LOCK", "job", "5000", "SESSION", "SESSION"}, "-ERR syntax error", ""},
+	{append([]string{"LOCK", "job", "5000"}, strings.Split(strings.Repeat("x,", 300), ",")...), "-ERR syntax error", ""},
+	{[]string{"LOCK", "job", "0"}, noTTL, ""},
+	{[]string{"LOCK", "job", "00s"}, noTTL, ""},
+	{[]string{"LOCK", "job", ""}, noTTL, ""},
+	{[]string{"LOCK", "job", "-5"}, noTTL, ""},
+	{[]string{"LOCK", "job", "+5"}, noTTL, ""},
+	{[]string{"LOCK", "job", " 5000"}, noTTL, ""},
+	{[]string{"LOCK", "job", "5000 "}, noTTL, ""},
+	{[]string{"LOCK", "job", "1.5s"}, noTTL, ""},
+	{[]string{"LOCK", "job", "5S"}, noTTL, ""},
+	{[]string{"LOCK", "job", "s"}, noTTL, ""},
+	{[]string{"LOCK", "job", "5d"}, noTTL, ""},
+	{[]string{"LOCK", "job", "600000"},
+		"-ERR ttl 600000 exceeds max-ttl 60000: it is 10m, and 10ms to 60s is allowed", ""},
+	{[]string{"LOCK", "job", "10m"},
+		"-ERR ttl 600000 exceeds max-ttl 60000: it is 10m, and 10ms to 60s is allowed", ""},
+	{[]string{"LOCK", "job", "60001"},
+		"-ERR ttl 60001 exceeds max-ttl 60000: it is 60001ms, and 10ms to 60s is allowed", ""},
+	{[]string{"LOCK", "job", "99999999999999999999h"},
+		"-ERR ttl 9223372036854775807 exceeds max-ttl 60000: it is more than 292 years, and 10ms to 60s is allowed", ""},
+	{[]string{"LOCK", "job", "5"},
+		"-ERR ttl 5 is under min-ttl 10: it is 5ms (5 seconds are 5s), and 10ms to 60s is allowed", ""},
+	{[]string{"LOCK", "job", "9ms"}, "-ERR ttl 9 is under min-ttl 10: it is 9ms, and 10ms to 60s is allowed", ""},
+	{[]string{"LOCK", "", "5000"}, "-ERR invalid key: it is empty", ""},
+	{[]string{"LOCK", strings.Repeat("k", 1025), "5000"}, "-ERR invalid key: it is longer than 1024 bytes", ""},
+	{[]string{"LOCK", strings.Repeat("k", 1<<20), "5000"}, "-ERR invalid key: it is longer than 1024 bytes", ""},
+	{[]string{"LOCK", "", "x", "y"}, "-ERR invalid key: it is empty", ""},
+	{[]string{"LOCK", "job", "x", "y"}, noTTL, ""},
+	{[]string{"LOCK", "job", "5000", "OWNER", ""}, "-ERR invalid owner: it is empty", ""},
+	{[]string{"LOCK", "job", "5000", "OWNER", strings.Repeat("o", 65)},
+		"-ERR invalid owner: it is longer than 64 bytes", ""},
+	{[]string{"LOCK", "job", "5000", "OWNER", "a\r\nb"}, "-ERR invalid owner: it must be printable ASCII", ""},
+	{[]string{"LOCK", "job", "5000", "OWNER", "h\xc3\xa9"}, "-ERR invalid owner: it must be printable ASCII", ""},
+	{[]string{"LOCK", "job", "5000", "WAIT", "x"}, noTimeout, ""},
+	{[]string{"LOCK", "job", "5000", "WAIT", "-1"}, noTimeout, ""},
+	{[]string{"UNLOCK", "", tokenText}, "-ERR invalid key: it is empty", ""},
+	{[]string{"UNLOCK", "job", "x"}, noToken, ""},
+	{[]string{"UNLOCK", "job", strings.ToUpper(tokenText[:17] + strings.Repeat("ab", 20))}, noToken, ""},
+	{[]string{"UNLOCK", "job", tokenText[:16]}, noToken, ""},
+}
+
+func TestReplies(t *testing.T) {
+	for _, tt := range replyTests {
 		t.Run(fmt.Sprintf("%.60s", strings.Join(tt.argv, " ")), func(t *testing.T) {
 			for _, w := range ways {
 				c, r, locker, _ := startAs(t, w, nil)

@@ -79,9 +79,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestKindErrors: wrong options are refused in the words of the contract, in both versions of the
-// protocol, and no master is asked.
-func TestKindErrors(t *testing.T) {
+// kindErrors are commands with wrong options, and the replies.
+func kindErrors() []struct{ send, want string } {
 	token := aToken.String()
 	const (
 		keys, limit = "-ERR invalid number of keys in '%s' command: want 1 to 15", "-ERR invalid limit in 'lock' command: want 1 to 128"
@@ -127,9 +126,15 @@ func TestKindErrors(t *testing.T) {
 	for _, n := range []string{"0", "129", "-1", "x", "99999999999999999999"} {
 		tests = append(tests, struct{ send, want string }{"LOCK a 5s LIMIT " + n, limit})
 	}
+	return tests
+}
+
+// TestKindErrors: wrong options are refused in the words of the contract, in both versions of the
+// protocol, and no master is asked.
+func TestKindErrors(t *testing.T) {
 	for _, w := range ways {
 		c, r, locker, _ := startAs(t, w, nil)
-		for _, tt := range tests {
+		for _, tt := range kindErrors() {
 			if got := ask(t, c, r, strings.Fields(tt.send)...); got != tt.want {
 				t.Errorf("%s: %s: got %q, want %q", w, tt.send, got, tt.want)
 			}
@@ -192,11 +197,7 @@ func TestKindTranscripts(t *testing.T) {
 		t.Run(strings.TrimSpace(tt.before+" "+tt.send), func(t *testing.T) {
 			for _, w := range ways {
 				locker := &fakeLocker{err: tt.err, held: true, later: w == elsewhere}
-				service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, Permission: knownPermission{"lock:no": "not this key"}, KeyPrefix: "lock:",
-					MaxTTL: time.Minute, Report: locker.events.done,
-					Tunable: Tunable{MinTTL: time.Millisecond, ShowMasters: true, MaxWaiters: 5, SessionMaxHold: time.Hour, SessionTimeout: 10 * time.Second}})
-				c := serve(t, w, service, locker, resp.Options{Dial: dial, AskUser: true}).(*net.TCPConn)
-				io.WriteString(c, strings.TrimPrefix(tt.before+"\r\n"+tt.send+"\r\n", "\r\n"))
+				c := sendTo(t, w, locker, dial, tt.before, tt.send)
 				if !strings.Contains(tt.send, "WAIT") { // who leaves does not wait
 					c.CloseWrite()
 				} else {

@@ -43,7 +43,8 @@ func (i *infoCommand) lockinfo(c *call) {
 	case info.Held == 0:
 		c.writeNull()
 	default:
-		c.writeInfo(&info, i.queues.Waiters(c.key), false)
+		l := lockOf(&info, i.queues.Waiters(c.key))
+		c.writeLock(&l, false)
 	}
 }
 
@@ -57,43 +58,24 @@ func (i *infoCommand) inspect(c *call) (quorum.Info, error) {
 		follower{ctx: ctx, disconnected: c.session.Gone(), since: c.since, timeout: c.timeout})
 }
 
-// writeInfo writes the map for one lock, for which waiting clients wait: with its key first if
-// withKey.
-func (c *call) writeInfo(info *quorum.Info, waiting int, withKey bool) {
-	fields := 8
-	if withKey {
-		fields++
+// writeLock writes the map for one lock: with its key first if withKey.
+func (c *call) writeLock(l *stat.Lock, withKey bool) {
+	r := l.Report()
+	fields, more := r.Fields(), 0
+	if !withKey {
+		fields = fields[1:]
 	}
-	if info.Mode == quorum.Limited {
-		fields++
+	limited := l.Mode == quorum.Limited.String()
+	if limited {
+		more = 1
 	}
-	c.writeMap(fields)
-	if withKey {
-		c.writeText("key", info.Key)
-	}
-	c.writeNumber("held", int64(info.Held))
-	c.writeNumber("masters", int64(info.Masters))
-	c.writeNumber("ttl", info.TTL.Milliseconds())
-	c.writeNumber("fence", int64(info.Fence))
-	c.writeText("owner", info.Owner)
-	c.writeNumber("waiting", int64(waiting))
-	c.writeText("mode", info.Mode.String())
-	c.writeNumber("holders", int64(info.Holders))
-	if info.Mode == quorum.Limited {
+	c.writeFields(fields, more)
+	if limited {
 		c.writeBulk("slots")
-		c.writeSlots(info.Slots)
-	}
-}
-
-// writeSlots writes an array of maps, one for each slot that is taken.
-func (c *call) writeSlots(slots []stat.Slot) {
-	c.writeArray(len(slots))
-	for _, slot := range slots {
-		c.writeMap(4)
-		c.writeNumber("slot", int64(slot.Slot))
-		c.writeNumber("fence", int64(slot.Fence))
-		c.writeText("owner", slot.Owner)
-		c.writeNumber("ttl", slot.TTL.Milliseconds())
+		c.writeArray(len(r.Slots))
+		for i := range r.Slots {
+			c.writeFields(r.Slots[i].Fields(), 0)
+		}
 	}
 }
 

@@ -12,21 +12,9 @@ import (
 func (o *operators) masters(c *call) {
 	all := o.Masters()
 	c.writeArray(len(all))
-	for _, m := range all {
-		c.writeMap(12)
-		c.writeText("address", m.Name)
-		c.writeText("state", string(m.State))
-		c.writeText("reason", m.Reason)
-		// 0 means "not known"
-		c.writeNumber("votes_in_ms", (m.VotesIn + time.Millisecond - 1).Milliseconds())
-		c.writeNumber("since_ms", time.Since(m.Since).Milliseconds())
-		c.writeText("run_id", m.RunID)
-		c.writeNumber("rtt_us", m.RTT.Microseconds())
-		c.writeNumber("grants", int64(m.Grants))
-		c.writeNumber("refusals", int64(m.Refusals))
-		c.writeNumber("errors", int64(m.Errors))
-		c.writeNumber("late", int64(m.Late))
-		c.writeNumber("slow_ms", m.SlowMillis())
+	for i := range all {
+		r := all[i].Report(time.Now())
+		c.writeFields(r.Fields(), 0)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/tidwall/redcon"
+
+	"lockproxy/stat"
 )
 
 // reply holds the bytes of a command's reply.
@@ -31,6 +33,19 @@ func (r *reply) writeText(name, value string) {
 func (r *reply) writeNumber(name string, value int64) {
 	r.writeBulk(name)
 	r.writeInt(value)
+}
+
+// writeFields writes a map of a report's fields. The caller then writes the given number of further
+// entries.
+func (c *call) writeFields(fields []stat.Field, more int) {
+	c.writeMap(len(fields) + more)
+	for _, f := range fields {
+		if f.Text != nil {
+			c.writeText(f.Name, *f.Text)
+		} else {
+			c.writeNumber(f.Name, *f.Number)
+		}
+	}
 }
 
 // writeNull writes null in the client's version of the protocol.

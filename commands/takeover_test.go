@@ -88,33 +88,39 @@ func TestExtendTakesOverAsItEnds(t *testing.T) {
 func TestExtendKeepsEndedLock(t *testing.T) {
 	for _, w := range ways {
 		for _, options := range []string{"", "FULL", "SESSION", "KEYS 1 b"} {
-			locker := &fakeLocker{held: true, later: w == elsewhere}
-			service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute, Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute, SessionLockDelay: 100 * time.Millisecond}})
-			c := serve(t, w, service, locker, resp.Options{})
-			first, err := net.Dial("tcp", c.RemoteAddr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			ask(t, first, bufio.NewReader(first), "LOCK", "job", "5s", "KEYS", "2", "b", "c", "SESSION")
-			first.Close()
-			var asked []string
-			delayed := func(a string) bool { return strings.HasPrefix(a, "extend") && strings.Contains(a, "100ms") }
-			for !slices.ContainsFunc(asked, delayed) { // the lock has ended, and its keys stay for session-lock-delay
-				runtime.Gosched()
-				asked = append(asked, locker.take()...)
-			}
-			extend := append([]string{"EXTEND", "job", aToken.String(), "5s"}, strings.Fields(options)...)
-			ask(t, c, bufio.NewReader(c), extend...)
-			last := fmt.Sprintf("abandon %q %v", "c", aToken)
-			for deadline := time.Now().Add(time.Minute); !slices.Contains(asked, last); time.Sleep(time.Millisecond) {
-				if asked = append(asked, locker.take()...); time.Now().After(deadline) {
-					t.Fatalf("%s: EXTEND %s: asked %v", w, options, asked)
-				}
-			}
-			extended := slices.IndexFunc(asked, func(a string) bool { return strings.HasPrefix(a, "extend") && !delayed(a) })
-			if i := slices.Index(asked, fmt.Sprintf("abandon %q %v", "job", aToken)); i > extended {
-				t.Errorf("%s: EXTEND %s: asked %v", w, options, asked)
-			}
+			t.Run(fmt.Sprint(w, " ", options), func(t *testing.T) { extendEndedLock(t, w, options) })
 		}
+	}
+}
+
+func extendEndedLock(t *testing.T, w way, options string) {
+	locker := &fakeLocker{held: true, later: w == elsewhere}
+	service := New(Options{Locker: locker, Watcher: locker, Inspector: locker, Gate: &fakeGate{}, MaxTTL: time.Minute,
+		Tunable: Tunable{SessionMaxHold: time.Hour, SessionTimeout: time.Minute,
+			SessionLockDelay: 100 * time.Millisecond}})
+	c := serve(t, w, service, locker, resp.Options{})
+	first, err := net.Dial("tcp", c.RemoteAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask(t, first, bufio.NewReader(first), "LOCK", "job", "5s", "KEYS", "2", "b", "c", "SESSION")
+	first.Close()
+	var asked []string
+	delayed := func(a string) bool { return strings.HasPrefix(a, "extend") && strings.Contains(a, "100ms") }
+	for !slices.ContainsFunc(asked, delayed) { // the lock has ended, and its keys stay for session-lock-delay
+		runtime.Gosched()
+		asked = append(asked, locker.take()...)
+	}
+	extend := append([]string{"EXTEND", "job", aToken.String(), "5s"}, strings.Fields(options)...)
+	ask(t, c, bufio.NewReader(c), extend...)
+	last := fmt.Sprintf("abandon %q %v", "c", aToken)
+	for deadline := time.Now().Add(time.Minute); !slices.Contains(asked, last); time.Sleep(time.Millisecond) {
+		if asked = append(asked, locker.take()...); time.Now().After(deadline) {
+			t.Fatalf("asked %v", asked)
+		}
+	}
+	extended := slices.IndexFunc(asked, func(a string) bool { return strings.HasPrefix(a, "extend") && !delayed(a) })
+	if i := slices.Index(asked, fmt.Sprintf("abandon %q %v", "job", aToken)); i > extended {
+		t.Errorf("asked %v", asked)
 	}
 }

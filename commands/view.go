@@ -36,9 +36,7 @@ func (o *operators) Locks(ctx context.Context, cursor uint64, match string,
 	count int) (next uint64, locks []stat.Lock, err error) {
 	next, found, err := o.opts.Inspector.Scan(ctx, cursor, match, count)
 	for _, info := range found {
-		l := stat.Lock{Key: info.Key, Mode: info.Mode.String(), Holders: info.Holders, Owner: info.Owner,
-			Fence: info.Fence, Held: info.Held, TTL: info.TTL, Waiting: o.queues.Waiters(info.Key),
-			Slots: info.Slots}
+		l := lockOf(&info, o.queues.Waiters(info.Key))
 		// without a fence it could be the age of an earlier lock of the key
 		if info.Fence != 0 && info.Mode == quorum.Exclusive {
 			l.Age = o.grants.age(info.Key, info.Fence)
@@ -46,6 +44,13 @@ func (o *operators) Locks(ctx context.Context, cursor uint64, match string,
 		locks = append(locks, l)
 	}
 	return next, locks, err
+}
+
+// lockOf returns a lock for operators and for clients that ask. waiting is how many clients wait for
+// it.
+func lockOf(info *quorum.Info, waiting int) stat.Lock {
+	return stat.Lock{Key: info.Key, Mode: info.Mode.String(), Holders: info.Holders, Owner: info.Owner,
+		Fence: info.Fence, Held: info.Held, Masters: info.Masters, TTL: info.TTL, Waiting: waiting, Slots: info.Slots}
 }
 
 // Masters returns the status of all masters, with the names that clients see. The reason of a slow

@@ -110,155 +110,167 @@ func serverless(args, environ []string) []string {
 	return append([]string{"LOCKPROXY_EMBEDDED=true"}, environ...)
 }
 
-// Every case lists all lines of the error, in any order.
+// loadFault is a configuration with faults. want has all lines of the error, in any order.
+type loadFault struct {
+	args, environ []string
+	file          string // the content of the file FILE; empty: no file
+	want          []string
+}
+
+// Faults of flags and of the environment.
+var loadFaults = map[string]loadFault{
+	"all at once": {
+		args: []string{"--max-ttl", "1m0s", "--max-clients=0", "--fencing=maybe", "--log-level", "loud",
+			"--masters", "a:1,,a:1,b", "--key-prefix", "lockproxy:x", "--master-timeout=0", "--queue-timeout=0"},
+		environ: []string{"LOCKPROXY_MAX_TLL=1", "LOCKPROXY_DRAIN_TIMEOUT=-1s"},
+		want: []string{
+			`max-ttl: "1m0s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
+			`max-clients 0 is under 1`,
+			`fencing: "maybe" is not one of on, off, true, false`,
+			`log-level: "loud" is not one of debug, info, warn, error`,
+			`masters: entry 2 of 4: is empty`,
+			`masters: entry 4 of 4: "b" is not of the form host:port (IPv6 in brackets)`,
+			`key-prefix "lockproxy:x" begins with "lockproxy:", which is kept for lockproxy's own keys`,
+			`master-timeout 0s is not positive`,
+			`queue-timeout 0s is not positive`,
+			`environment variable LOCKPROXY_MAX_TLL names no setting: did you mean LOCKPROXY_MAX_TTL?`,
+			`drain-timeout (LOCKPROXY_DRAIN_TIMEOUT): "-1s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
+		}},
+	"more than the system can watch": {
+		args: []string{"--session-timeout", "19h"},
+		want: []string{"session-timeout 19h exceeds 18h"}},
+	"more than a year": {
+		args: []string{"--max-ttl", "2562047h"},
+		want: []string{"max-ttl 2562047h exceeds 8760h"}},
+	"too many masters": {
+		args: []string{"--masters", manyMasters(32)},
+		want: []string{"masters: 32 are listed, at most 31 are allowed"}},
+	"two that disagree": {
+		args: []string{"--min-ttl", "2m", "--max-ttl=90s"},
+		want: []string{"min-ttl 120s exceeds max-ttl 90s"}},
+	"a fault hides what follows from it": {
+		args: []string{"--min-ttl", "90s", "--max-ttl=2x"},
+		want: []string{`max-ttl: "2x" is not a time: digits with ms, s, m or h, such as 500ms or 30s`}},
+	"the same master twice": {
+		args: []string{"--masters", "h:1,redis://u:p@H:1/3,h:2"},
+		want: []string{"masters: h:1 is listed twice"}},
+	"the same name twice, and the same server under two": {
+		args: []string{"--masters", "m1@h:1,M1@h:2,m1@h:3,m4@h:2"},
+		want: []string{"masters: m1@h:1 and m1@h:3 have the same name", "masters: m4@h:2 is listed twice"}},
+	"names where there are none": {
+		args: []string{"--upstream", "m1@h:1", "--listen=m1@127.0.0.1:1", "--masters", "m 1@h:1,m1@h"},
+		want: []string{"upstream: has a name before '@', which only masters take; credentials need redis://",
+			"listen: has a name before '@', which only masters take; credentials need redis://",
+			"masters: entry 1 of 2: has a name before '@' that is not 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'",
+			"masters: entry 2 of 2: is not of the form host:port (IPv6 in brackets)"}},
+	"empty masters": {
+		args: []string{"--masters="}, want: []string{"masters: is empty"}},
+	"the credentials for everybody": {
+		args: []string{"--listen", "0.0.0.0:6380", "--masters=redis://u:secret@h:1,h:2,h:3"},
+		want: []string{"listen 0.0.0.0:6380 lets other machines use the credentials in upstream h:1: listen on " +
+			"loopback, take the " +
+			"credentials out of the address so that clients send their own AUTH, or set allow-open true"}},
+	"its own upstream": {
+		args: []string{"--upstream", "127.0.0.1:6380"},
+		want: []string{"listen 127.0.0.1:6380 is the upstream 127.0.0.1:6380 itself"}},
+	"tls without a certificate": {
+		args: []string{"--listen", "rediss://127.0.0.1:1", "--tls-key=k"},
+		want: []string{"listen: rediss://127.0.0.1:1 needs tls-cert and tls-key",
+			`tls-cert "" and tls-key "k": both or neither`}},
+	"a path too long for a socket": {
+		args: []string{"--listen", "unix:///" + strings.Repeat("s", 107)},
+		want: []string{"listen: has a path of more than 107 bytes, which no Unix socket can have"}},
+	"audit-log as a switch": {args: []string{"--audit-log=on"}, want: []string{
+		"audit-log on: it is off, log or a file (./on for one of this name)"}},
+	"listen twice": {
+		args: []string{"--listen", "127.0.0.1:1,127.0.0.1:1"}, want: []string{"listen: 127.0.0.1:1 is listed twice"}},
+	"flags": {
+		args: []string{"--max-tll", "5s", "--min-ttl=1ms", "--min-ttl=2ms", "stray", "--listen"},
+		want: []string{`unknown flag "max-tll": did you mean --max-ttl? --help lists all`, "--min-ttl is given twice",
+			"argument 5 is not a flag; settings are given as --name value", "--listen needs a value"}},
+	"flags: a switch with another word": {
+		args: []string{"--fencing", "yes", "--lock-acl"},
+		want: []string{`fencing: "yes" is not one of on, off, true, false`,
+			"lock-acl on needs a real upstream: the embedded one has no users"}},
+	"no servers": {args: []string{"--max-ttl", "30s"}, environ: []string{"LOCKPROXY_EMBEDDED=false"}, want: []string{
+		"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
+	"both": {args: []string{"--embedded", "--upstream=h:1"},
+		want: []string{"embedded true and upstream h:1: leave one of the two out"}},
+	"in memory, for everybody": {args: []string{"--embedded", "--listen=0.0.0.0:1"}, want: []string{
+		"listen 0.0.0.0:1 lets other machines use the servers in memory: listen on loopback, or set allow-open true"}},
+	"the name of no file": {args: []string{"--config", ""}, want: []string{"--config needs a value"}},
+	"no file": {args: []string{"--config", "/nonexistent/x"},
+		want: []string{"config /nonexistent/x: no such file or directory"}},
+}
+
+// Faults of configuration files.
+var fileFaults = map[string]loadFault{
+	"file: unknown, repeated, empty, nested": {
+		file: "max-tll: 5s\nmin-ttl: 1ms\nmin-ttl: 2ms\nmax-ttl:\nlisten: {a: b}\nfencing: [on]\nmasters: []\n",
+		want: []string{`config FILE: line 1: unknown setting "max-tll": did you mean max-ttl?`,
+			"config FILE: line 3: min-ttl is set twice",
+			"max-ttl (config FILE line 4): has no value", "listen (config FILE line 5): is not a single value or a list",
+			"fencing (config FILE line 6): takes one value, not a list", "masters (config FILE line 7): has no entries"}},
+	"file: a list that does not end": {file: "# c\nmin-ttl: 1s\nlisten: [a\nmax-ttl: 5s\n",
+		want: []string{"config FILE: line 3: did not find expected ',' or ']'"}},
+	"file: a text that does not end": {file: "# c\nmin-ttl: 1s\nmax-ttl: \"5s\n",
+		want: []string{"config FILE: line 3: found unexpected end of stream"}},
+	"file: a list entry": {file: "# c\n# d\nmin-ttl: 1s\n- foo\nmax-ttl: 5s\n",
+		want: []string{"config FILE: line 4: did not find expected key"}},
+	"file: no colon": {file: "# c\nmin-ttl: 1s\nmax-ttl 5s\nmax-clients: 5\n",
+		want: []string{"config FILE: line 3: could not find expected ':'"}},
+	"file: an alias": {file: "min-ttl: 1s\nadmin-token: *a\n",
+		want: []string{"config FILE: line 2: a value begins with '*' or '&', which YAML reads as an alias: put it " +
+			"in quotes"}},
+	"file: a list": {file: "- a\n", want: []string{"config FILE: not of the form name: value"}},
+	"file: two of them": {file: "min-ttl: 1\n---\nmax-ttl: 2\n",
+		want: []string{"config FILE: more than one document"}},
+	"no servers in the file": {file: "max-ttl: 60\n", want: []string{
+		`max-ttl (config FILE line 1): "60" has no unit; name a unit: 60ms, 60s`,
+		"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
+	"an empty file": {file: "# nothing\n", want: []string{
+		"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
+	"embedded with another word": {file: "embedded: yes\n",
+		want: []string{`embedded (config FILE line 1): "yes" is not one of on, off, true, false`}},
+	"file: tags": {file: "key-prefix: !lock\nupstream: !!binary aDox\nmasters: [!a b]\nlog-level: !!str warn\n",
+		want: []string{
+			"key-prefix (config FILE line 1): begins with '!', which YAML reads as a tag: put it in quotes",
+			"upstream (config FILE line 2): begins with '!', which YAML reads as a tag: put it in quotes",
+			"masters (config FILE line 3): has an entry that begins with '!', which YAML reads as a tag: put it in quotes"}},
+}
+
 func TestLoadReportsEveryFault(t *testing.T) {
-	file := func(content string) []string { return []string{"--config", writeFile(t, content)} }
-	for name, c := range map[string]struct {
-		args, environ []string
-		want          []string
-	}{
-		"all at once": {
-			args: []string{"--max-ttl", "1m0s", "--max-clients=0", "--fencing=maybe", "--log-level", "loud",
-				"--masters", "a:1,,a:1,b", "--key-prefix", "lockproxy:x", "--master-timeout=0", "--queue-timeout=0"},
-			environ: []string{"LOCKPROXY_MAX_TLL=1", "LOCKPROXY_DRAIN_TIMEOUT=-1s"},
-			want: []string{
-				`max-ttl: "1m0s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
-				`max-clients 0 is under 1`,
-				`fencing: "maybe" is not one of on, off, true, false`,
-				`log-level: "loud" is not one of debug, info, warn, error`,
-				`masters: entry 2 of 4: is empty`,
-				`masters: entry 4 of 4: "b" is not of the form host:port (IPv6 in brackets)`,
-				`key-prefix "lockproxy:x" begins with "lockproxy:", which is kept for lockproxy's own keys`,
-				`master-timeout 0s is not positive`,
-				`queue-timeout 0s is not positive`,
-				`environment variable LOCKPROXY_MAX_TLL names no setting: did you mean LOCKPROXY_MAX_TTL?`,
-				`drain-timeout (LOCKPROXY_DRAIN_TIMEOUT): "-1s" is not a time: digits with ms, s, m or h, such as 500ms or 30s`,
-			}},
-		"more than the system can watch": {
-			args: []string{"--session-timeout", "19h"},
-			want: []string{"session-timeout 19h exceeds 18h"}},
-		"more than a year": {
-			args: []string{"--max-ttl", "2562047h"},
-			want: []string{"max-ttl 2562047h exceeds 8760h"}},
-		"too many masters": {
-			args: []string{"--masters", manyMasters(32)},
-			want: []string{"masters: 32 are listed, at most 31 are allowed"}},
-		"two that disagree": {
-			args: []string{"--min-ttl", "2m", "--max-ttl=90s"},
-			want: []string{"min-ttl 120s exceeds max-ttl 90s"}},
-		"a fault hides what follows from it": {
-			args: []string{"--min-ttl", "90s", "--max-ttl=2x"},
-			want: []string{`max-ttl: "2x" is not a time: digits with ms, s, m or h, such as 500ms or 30s`}},
-		"the same master twice": {
-			args: []string{"--masters", "h:1,redis://u:p@H:1/3,h:2"},
-			want: []string{"masters: h:1 is listed twice"}},
-		"the same name twice, and the same server under two": {
-			args: []string{"--masters", "m1@h:1,M1@h:2,m1@h:3,m4@h:2"},
-			want: []string{"masters: m1@h:1 and m1@h:3 have the same name", "masters: m4@h:2 is listed twice"}},
-		"names where there are none": {
-			args: []string{"--upstream", "m1@h:1", "--listen=m1@127.0.0.1:1", "--masters", "m 1@h:1,m1@h"},
-			want: []string{"upstream: has a name before '@', which only masters take; credentials need redis://",
-				"listen: has a name before '@', which only masters take; credentials need redis://",
-				"masters: entry 1 of 2: has a name before '@' that is not 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'",
-				"masters: entry 2 of 2: is not of the form host:port (IPv6 in brackets)"}},
-		"empty masters": {
-			args: []string{"--masters="}, want: []string{"masters: is empty"}},
-		"the credentials for everybody": {
-			args: []string{"--listen", "0.0.0.0:6380", "--masters=redis://u:secret@h:1,h:2,h:3"},
-			want: []string{"listen 0.0.0.0:6380 lets other machines use the credentials in upstream h:1: listen on " +
-				"loopback, take the " +
-				"credentials out of the address so that clients send their own AUTH, or set allow-open true"}},
-		"its own upstream": {
-			args: []string{"--upstream", "127.0.0.1:6380"},
-			want: []string{"listen 127.0.0.1:6380 is the upstream 127.0.0.1:6380 itself"}},
-		"tls without a certificate": {
-			args: []string{"--listen", "rediss://127.0.0.1:1", "--tls-key=k"},
-			want: []string{"listen: rediss://127.0.0.1:1 needs tls-cert and tls-key",
-				`tls-cert "" and tls-key "k": both or neither`}},
-		"a path too long for a socket": {
-			args: []string{"--listen", "unix:///" + strings.Repeat("s", 107)},
-			want: []string{"listen: has a path of more than 107 bytes, which no Unix socket can have"}},
-		"audit-log as a switch": {args: []string{"--audit-log=on"}, want: []string{
-			"audit-log on: it is off, log or a file (./on for one of this name)"}},
-		"listen twice": {
-			args: []string{"--listen", "127.0.0.1:1,127.0.0.1:1"}, want: []string{"listen: 127.0.0.1:1 is listed twice"}},
-		"flags": {
-			args: []string{"--max-tll", "5s", "--min-ttl=1ms", "--min-ttl=2ms", "stray", "--listen"},
-			want: []string{`unknown flag "max-tll": did you mean --max-ttl? --help lists all`, "--min-ttl is given twice",
-				"argument 5 is not a flag; settings are given as --name value", "--listen needs a value"}},
-		"flags: a switch with another word": {
-			args: []string{"--fencing", "yes", "--lock-acl"},
-			want: []string{`fencing: "yes" is not one of on, off, true, false`,
-				"lock-acl on needs a real upstream: the embedded one has no users"}},
-		"file: unknown, repeated, empty, nested": {
-			args: file("max-tll: 5s\nmin-ttl: 1ms\nmin-ttl: 2ms\nmax-ttl:\nlisten: {a: b}\nfencing: [on]\nmasters: []\n"),
-			want: []string{`config FILE: line 1: unknown setting "max-tll": did you mean max-ttl?`,
-				"config FILE: line 3: min-ttl is set twice",
-				"max-ttl (config FILE line 4): has no value", "listen (config FILE line 5): is not a single value or a list",
-				"fencing (config FILE line 6): takes one value, not a list", "masters (config FILE line 7): has no entries"}},
-		"file: a list that does not end": {args: file("# c\nmin-ttl: 1s\nlisten: [a\nmax-ttl: 5s\n"),
-			want: []string{"config FILE: line 3: did not find expected ',' or ']'"}},
-		"file: a text that does not end": {args: file("# c\nmin-ttl: 1s\nmax-ttl: \"5s\n"),
-			want: []string{"config FILE: line 3: found unexpected end of stream"}},
-		"file: a list entry": {args: file("# c\n# d\nmin-ttl: 1s\n- foo\nmax-ttl: 5s\n"),
-			want: []string{"config FILE: line 4: did not find expected key"}},
-		"file: no colon": {args: file("# c\nmin-ttl: 1s\nmax-ttl 5s\nmax-clients: 5\n"),
-			want: []string{"config FILE: line 3: could not find expected ':'"}},
-		"file: an alias": {args: file("min-ttl: 1s\nadmin-token: *a\n"),
-			want: []string{"config FILE: line 2: a value begins with '*' or '&', which YAML reads as an alias: put it " +
-				"in quotes"}},
-		"file: a list": {args: file("- a\n"), want: []string{"config FILE: not of the form name: value"}},
-		"file: two of them": {args: file("min-ttl: 1\n---\nmax-ttl: 2\n"),
-			want: []string{"config FILE: more than one document"}},
-		"no servers": {args: []string{"--max-ttl", "30s"}, environ: []string{"LOCKPROXY_EMBEDDED=false"}, want: []string{
-			"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
-		"no servers in the file": {args: file("max-ttl: 60\n"), want: []string{
-			`max-ttl (config FILE line 1): "60" has no unit; name a unit: 60ms, 60s`,
-			"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
-		"an empty file": {args: file("# nothing\n"), want: []string{
-			"no server is named: set masters and upstream, or embedded true for servers in memory, to try lockproxy out"}},
-		"both": {args: []string{"--embedded", "--upstream=h:1"},
-			want: []string{"embedded true and upstream h:1: leave one of the two out"}},
-		"in memory, for everybody": {args: []string{"--embedded", "--listen=0.0.0.0:1"}, want: []string{
-			"listen 0.0.0.0:1 lets other machines use the servers in memory: listen on loopback, or set allow-open true"}},
-		"embedded with another word": {args: file("embedded: yes\n"),
-			want: []string{`embedded (config FILE line 1): "yes" is not one of on, off, true, false`}},
-		"file: tags": {args: file("key-prefix: !lock\nupstream: !!binary aDox\nmasters: [!a b]\nlog-level: !!str warn\n"),
-			want: []string{
-				"key-prefix (config FILE line 1): begins with '!', which YAML reads as a tag: put it in quotes",
-				"upstream (config FILE line 2): begins with '!', which YAML reads as a tag: put it in quotes",
-				"masters (config FILE line 3): has an entry that begins with '!', which YAML reads as a tag: put it in quotes"}},
-		"the name of no file": {args: []string{"--config", ""}, want: []string{"--config needs a value"}},
-		"no file": {args: []string{"--config", "/nonexistent/x"},
-			want: []string{"config /nonexistent/x: no such file or directory"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := Load(c.args, serverless(c.args, c.environ))
-			if err == nil {
-				t.Fatal("no error")
-			}
-			got := err.Error()
-			if len(c.args) == 2 && c.args[0] == "--config" {
-				got = strings.ReplaceAll(got, c.args[1], map[bool]string{true: "FILE",
-					false: c.args[1]}[strings.HasSuffix(c.args[1], ".yaml")])
-			}
-			lines := strings.Split(got, "\n")
-			for _, want := range c.want {
-				found := false
-				for i, line := range lines {
-					if line == want {
-						lines[i], found = "", true
-						break
-					}
-				}
-				if !found {
-					t.Errorf("missing: %s", want)
-				}
-			}
-			if rest := strings.Join(strings.Fields(strings.Join(lines, "\n")), " "); rest != "" {
-				t.Errorf("not expected: %s", rest)
-			}
-		})
+	for _, table := range []map[string]loadFault{loadFaults, fileFaults} {
+		for name, c := range table {
+			t.Run(name, c.check)
+		}
+	}
+}
+
+func (c loadFault) check(t *testing.T) {
+	args, path := c.args, ""
+	if c.file != "" {
+		path = writeFile(t, c.file)
+		args = []string{"--config", path}
+	}
+	_, err := Load(args, serverless(args, c.environ))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	text := err.Error()
+	if path != "" {
+		text = strings.ReplaceAll(text, path, "FILE")
+	}
+	lines := strings.Split(text, "\n")
+	for _, want := range c.want {
+		if i := slices.Index(lines, want); i >= 0 {
+			lines[i] = ""
+		} else {
+			t.Errorf("missing: %s", want)
+		}
+	}
+	if rest := strings.Join(strings.Fields(strings.Join(lines, "\n")), " "); rest != "" {
+		t.Errorf("not expected: %s", rest)
 	}
 }
 

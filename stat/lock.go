@@ -12,7 +12,8 @@ type Lock struct {
 	Holders int    // the following are of the latest one
 	Owner   string
 	Fence   uint64
-	Held    int           // masters
+	Held    int           // masters on which it is
+	Masters int           // all masters
 	TTL     time.Duration // until the last holder's lock expires; negative: never
 	Waiting int           // clients of this proxy
 	Age     time.Duration // since it was granted; 0: not known

@@ -59,4 +59,6 @@ func (m *Master) Why() string {
 }
 
 // SlowMillis returns Slow in milliseconds, rounded up so that 0 is for a master in time.
-func (m *Master) SlowMillis() int64 { return (m.Slow + time.Millisecond - 1).Milliseconds() }
+func (m *Master) SlowMillis() int64 { return ceilMillis(m.Slow) }
+
+func ceilMillis(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }

@@ -14,14 +14,27 @@ type Votes struct {
 func CountVotes(masters []Master) Votes {
 	v := Votes{Masters: len(masters)}
 	for i := range masters {
-		if masters[i].State == StateVoting {
-			v.Voting++
-		}
-		if masters[i].IsSlow() {
-			v.Slow++
-		}
+		v.count(masters[i].State, masters[i].IsSlow())
 	}
 	return v
+}
+
+// CountReports counts the masters of reports.
+func CountReports(masters []MasterReport) Votes {
+	v := Votes{Masters: len(masters)}
+	for i := range masters {
+		v.count(State(masters[i].State), masters[i].IsSlow())
+	}
+	return v
+}
+
+func (v *Votes) count(state State, slow bool) {
+	if state == StateVoting {
+		v.Voting++
+	}
+	if slow {
+		v.Slow++
+	}
 }
 
 // Needed returns how many masters make a majority.

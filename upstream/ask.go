@@ -2,9 +2,10 @@ package upstream
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strings"
+
+	"lockproxy/resp/respio"
 )
 
 // Facts describe the upstream's behaviour on a connection that has not authenticated.
@@ -43,37 +44,41 @@ func (u *Upstream) Ask(ctx context.Context) (Facts, error) {
 }
 
 func askOn(conn net.Conn) (facts Facts, err error) {
-	if _, err := conn.Write(append(encode([]string{"PING"}), encode([]string{"RESET"})...)); err != nil {
+	both := respio.AppendCommand(respio.AppendCommand(nil, "PING"), "RESET")
+	if _, err := conn.Write(both); err != nil {
 		return Facts{}, err
 	}
-	ping, err := readLine(conn)
+	replies := newReader(conn)
+	ping, err := readReply(replies, "PING")
 	if err != nil {
 		return Facts{}, err
 	}
-	facts.GuestsLimited = strings.HasPrefix(ping, "-NOPERM")
-	if facts.AuthRequired, err = authRequired(ping); err != nil {
+	facts.GuestsLimited = ping.Code() == "NOPERM"
+	if facts.AuthRequired, err = authRequired(&ping); err != nil {
 		return Facts{}, err
 	}
-	reset, err := readLine(conn)
+	reset, err := readReply(replies, "RESET")
 	if err != nil {
 		return Facts{}, err
 	}
-	facts.Resets = !strings.HasPrefix(strings.ToLower(reset), "-err unknown")
+	facts.Resets = !reset.IsError() || !strings.HasPrefix(strings.ToLower(reset.Text), "err unknown")
 	return facts, nil
 }
 
 // authRequired reads the reply to PING. Redis checks authentication before the states in the
 // second list, so these mean that no password is needed.
-func authRequired(ping string) (bool, error) {
-	code, _, _ := strings.Cut(ping, " ")
-	switch code {
-	case "-NOAUTH", "-NOPERM":
+func authRequired(ping *respio.Reply) (bool, error) {
+	switch ping.Code() {
+	case "NOAUTH", "NOPERM":
 		return true, nil
-	case "+PONG", "-LOADING", "-BUSY", "-MASTERDOWN", "-MISCONF":
+	case "LOADING", "BUSY", "MASTERDOWN", "MISCONF":
 		return false, nil
 	}
-	if strings.HasPrefix(ping, "-") {
-		return false, &ReplyError{ping[1:]}
+	switch {
+	case ping.IsError():
+		return false, &ReplyError{ping.Text}
+	case ping.Kind == '+' && ping.Text == "PONG":
+		return false, nil
 	}
-	return false, fmt.Errorf("unexpected reply to PING")
+	return false, unexpected("PING")
 }

@@ -3,23 +3,17 @@ package upstream
 import (
 	"bufio"
 	"context"
-	"errors"
-	"io"
 	"net"
-	"strconv"
 	"strings"
 	"time"
+
+	"lockproxy/resp/respio"
 )
-
-// maxRefusal bounds the text of a refusal, which repeats the key.
-const maxRefusal = 64 << 10
-
-var errDryRun = errors.New("unexpected reply to ACL DRYRUN")
 
 // aclLink is a connection for questions about rights.
 type aclLink struct {
-	conn net.Conn
-	in   *bufio.Reader
+	conn    net.Conn
+	replies *respio.Reader
 }
 
 func (u *Upstream) dialACL(ctx context.Context) (*aclLink, error) {
@@ -29,7 +23,7 @@ func (u *Upstream) dialACL(ctx context.Context) (*aclLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &aclLink{conn, bufio.NewReader(conn)}, nil
+	return &aclLink{conn, newReader(bufio.NewReader(conn))}, nil
 }
 
 // close closes the connection. A nil aclLink has none.
@@ -47,7 +41,7 @@ func (l *aclLink) ask(ctx context.Context, questions []*inquiry, settled func(*i
 	defer context.AfterFunc(ctx, func() { l.conn.Close() })()
 	var b []byte
 	for _, q := range questions {
-		b = append(b, encode(append([]string{"acl", "dryrun", q.about.user}, q.about.command()...))...)
+		b = respio.AppendCommand(b, append([]string{"acl", "dryrun", q.about.user}, q.about.command()...)...)
 	}
 	l.conn.SetDeadline(time.Now().Add(askTime))
 	if _, err := l.conn.Write(b); err != nil {
@@ -65,25 +59,19 @@ func (l *aclLink) ask(ctx context.Context, questions []*inquiry, settled func(*i
 
 // read reads one answer.
 func (l *aclLink) read() (refusal string, said, err error) {
-	line, err := readLine(l.in)
+	reply, err := readReply(l.replies, "ACL DRYRUN")
 	switch {
 	case err != nil:
 		return "", nil, err
-	case line == "+OK":
+	case isOK(&reply):
 		return "", nil, nil
 	// the user was deleted
-	case strings.HasPrefix(line, "-") && strings.Contains(line, "not found"):
-		return strings.TrimPrefix(line[1:], "ERR "), nil, nil
-	case strings.HasPrefix(line, "-"):
-		return "", &ReplyError{line[1:]}, nil
+	case reply.IsError() && strings.Contains(reply.Text, "not found"):
+		return strings.TrimPrefix(reply.Text, "ERR "), nil, nil
+	case reply.IsError():
+		return "", &ReplyError{reply.Text}, nil
+	case reply.Kind != '$' || reply.Text == "":
+		return "", nil, unexpected("ACL DRYRUN")
 	}
-	size, err := strconv.Atoi(strings.TrimPrefix(line, "$"))
-	if err != nil || line[0] != '$' || size < 1 || size > maxRefusal {
-		return "", nil, errDryRun
-	}
-	text := make([]byte, size+2)
-	if _, err := io.ReadFull(l.in, text); err != nil {
-		return "", nil, err
-	}
-	return string(text[:size]), nil, nil
+	return reply.Text, nil, nil
 }

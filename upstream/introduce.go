@@ -1,12 +1,14 @@
 package upstream
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strconv"
 	"strings"
+
+	"lockproxy/resp/respio"
 )
 
 // ReplyError is an error reply of the upstream: "WRONGPASS invalid username-password pair ...".
@@ -44,20 +46,19 @@ func (u *Upstream) introduce(conn net.Conn) error {
 }
 
 func expectOK(conn net.Conn, command []string) error {
-	if _, err := conn.Write(encode(command)); err != nil {
-		return err
-	}
-	line, err := readLine(conn)
+	reply, err := ask(conn, command...)
 	switch {
 	case err != nil:
 		return err
-	case line == "+OK":
+	case isOK(&reply):
 		return nil
-	case strings.HasPrefix(line, "-"):
-		return &ReplyError{withoutSecrets(command, line[1:])}
+	case reply.IsError():
+		return &ReplyError{withoutSecrets(command, reply.Text)}
 	}
-	return fmt.Errorf("unexpected reply to %s", command[0])
+	return unexpected(command[0])
 }
+
+func isOK(r *respio.Reply) bool { return r.Kind == '+' && r.Text == "OK" }
 
 // withoutSecrets replaces an error text that repeats the arguments of AUTH. A server without that
 // command quotes them, and clients see the text.
@@ -69,33 +70,35 @@ func withoutSecrets(command []string, text string) string {
 	return "ERR AUTH refused"
 }
 
-func encode(args []string) []byte {
-	b := append([]byte{'*'}, strconv.Itoa(len(args))...)
-	for _, arg := range args {
-		b = append(b, "\r\n$"...)
-		b = strconv.AppendInt(b, int64(len(arg)), 10)
-		b = append(b, "\r\n"...)
-		b = append(b, arg...)
-	}
-	return append(b, "\r\n"...)
-}
-
-// maxLine bounds a reply. Redis' own error texts are well under it.
+// maxLine bounds a line. Redis' own error texts are well under it.
 const maxLine = 4096
 
-// readLine reads up to one CRLF and returns the line without it. It reads byte by byte, because
-// the next bytes belong to the client.
-func readLine(conn io.Reader) (string, error) {
-	var line []byte
-	var one [1]byte
-	for len(line) < maxLine {
-		if _, err := io.ReadFull(conn, one[:]); err != nil {
-			return "", err
-		}
-		line = append(line, one[0])
-		if bytes.HasSuffix(line, []byte("\r\n")) {
-			return string(line[:len(line)-2]), nil
-		}
+// replyLimits bounds a reply. That to ROLE names every replica, and a refusal of ACL DRYRUN repeats
+// the key.
+var replyLimits = respio.Limits{Line: maxLine, Text: 64 << 10, Elems: 16 << 10, Depth: 8, Reply: 80 << 10}
+
+// ask sends a command and reads its reply.
+func ask(conn net.Conn, command ...string) (respio.Reply, error) {
+	if _, err := conn.Write(respio.AppendCommand(nil, command...)); err != nil {
+		return respio.Reply{}, err
 	}
-	return "", fmt.Errorf("reply of more than %d bytes", maxLine)
+	return readReply(newReader(conn), command[0])
 }
+
+// newReader reads replies from in, and no byte beyond them, because the next bytes belong to the
+// client.
+func newReader(in io.Reader) *respio.Reader { return respio.NewReader(in, replyLimits) }
+
+// readReply reads the reply to a command. An error does not quote bytes that are no reply: they may
+// repeat a password.
+func readReply(r *respio.Reader, command string) (reply respio.Reply, err error) {
+	switch err = r.Read(&reply); {
+	case errors.Is(err, respio.ErrTooLarge):
+		err = fmt.Errorf("reply of more than %d bytes", maxLine)
+	case errors.Is(err, respio.ErrMalformed):
+		err = unexpected(command)
+	}
+	return reply, err
+}
+
+func unexpected(command string) error { return fmt.Errorf("unexpected reply to %s", command) }

@@ -195,15 +195,7 @@ func TestWritableIsBounded(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		for i := range 20 {
-			wg.Go(func() {
-				keys := make([]string, 1000)
-				for j := range keys {
-					keys[j] = fmt.Sprint("fast-", i, "-", j)
-				}
-				if may, err := p.Writable(t.Context(), "a", keys); err != nil || len(may) != len(keys) {
-					t.Errorf("list %d: %d keys, %v", i, len(may), err)
-				}
-			})
+			wg.Go(func() { askFastList(t, p, i) })
 		}
 		synctest.Wait()
 		for i := range 10 {
@@ -226,22 +218,39 @@ func TestWritableIsBounded(t *testing.T) {
 			t.Errorf("of a client that left: %v", err)
 		}
 
-		keys := make([]string, 100)
-		for i := range keys {
-			keys[i] = fmt.Sprint("slow-", i)
-		}
-		start := time.Now()
-		for range 3 {
-			wg.Go(func() {
-				may, err := p.Writable(t.Context(), "a", keys)
-				if err == nil || may != nil || time.Since(start) > listTime {
-					t.Errorf("a slow list: %d keys, %v after %v", len(may), err, time.Since(start))
-				}
-			})
-		}
-		wg.Wait()
+		askSlowLists(t, p)
 		time.Sleep(time.Minute) // the server answers the rest
 	})
+}
+
+// askFastList asks for a list of 1,000 keys of its own.
+func askFastList(t *testing.T, p *Permission, list int) {
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("fast-", list, "-", i)
+	}
+	if may, err := p.Writable(t.Context(), "a", keys); err != nil || len(may) != len(keys) {
+		t.Errorf("list %d: %d keys, %v", list, len(may), err)
+	}
+}
+
+// askSlowLists asks for three lists at once that take longer than listTime.
+func askSlowLists(t *testing.T, p *Permission) {
+	var wg sync.WaitGroup
+	keys := make([]string, 100)
+	for i := range keys {
+		keys[i] = fmt.Sprint("slow-", i)
+	}
+	start := time.Now()
+	for range 3 {
+		wg.Go(func() {
+			may, err := p.Writable(t.Context(), "a", keys)
+			if err == nil || may != nil || time.Since(start) > listTime {
+				t.Errorf("a slow list: %d keys, %v after %v", len(may), err, time.Since(start))
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // TestMissingAnswerFailsOneQuestion: if the upstream answers some questions of a packet and then

@@ -119,7 +119,8 @@ func dialled(t *testing.T, u *Upstream) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	return readLine(conn)
+	reply, err := readReply(newReader(conn), "")
+	return string(reply.Kind) + reply.Text, err
 }
 
 func TestDialMaster(t *testing.T) {

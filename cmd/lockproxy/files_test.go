@@ -13,6 +13,7 @@ import (
 
 	"lockproxy/cmd/lockproxy/internal/listen"
 	"lockproxy/conf"
+	"lockproxy/quorum"
 )
 
 // tlsEcho listens with cfg and sends back a line to whom it lets in.
@@ -103,85 +104,101 @@ func TestTLSListener(t *testing.T) {
 	}
 }
 
-func TestReloadChangesAllFilesOrNone(t *testing.T) {
-	ours := newAuthority(t)
-	var cfg conf.Config
-	cfg.TLSCert, cfg.TLSKey = ours.issue("server", time.Now().Add(time.Hour))
-	cfg.UpstreamLogin.PasswordFile = ours.dir + "/password"
+// reloading are files that are in use: of a listener, of the upstream and of a master.
+type reloading struct {
+	*testing.T
+	ours     *authority
+	cfg      conf.Config
+	files    *files
+	addr     string // of the listener
+	master   quorum.MasterOptions
+	upstream func() *tls.Config
+	login    func() (user, password string)
+}
+
+func startReloading(t *testing.T) *reloading {
+	r := &reloading{T: t, ours: newAuthority(t)}
+	cfg := &r.cfg
+	cfg.TLSCert, cfg.TLSKey = r.ours.issue("server", time.Now().Add(time.Hour))
+	cfg.UpstreamLogin.PasswordFile = r.ours.dir + "/password"
 	os.WriteFile(cfg.UpstreamLogin.PasswordFile, []byte("one\n"), 0o600)
-	cfg.UpstreamTLS.Cert, cfg.UpstreamTLS.Key = ours.issue("us", time.Now().Add(time.Hour))
-	cfg.MastersTLS.CA = ours.dir + "/masters.pem"
-	cfg.MastersLogin.PasswordFile = ours.dir + "/masters"
+	cfg.UpstreamTLS.Cert, cfg.UpstreamTLS.Key = r.ours.issue("us", time.Now().Add(time.Hour))
+	cfg.MastersTLS.CA = r.ours.dir + "/masters.pem"
+	cfg.MastersLogin.PasswordFile = r.ours.dir + "/masters"
 	os.WriteFile(cfg.MastersLogin.PasswordFile, []byte("old\n"), 0o600)
-	copyFile := func(to, from string) {
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		os.WriteFile(to, text, 0o600)
-	}
-	copyFile(cfg.MastersTLS.CA, ours.ca)
-	f := filesOf(t, cfg)
-	addr := tlsEcho(t, f)
+	r.copyFile(cfg.MastersTLS.CA, r.ours.ca)
+	r.files = filesOf(t, *cfg)
+	r.addr = tlsEcho(t, r.files)
 	cfg.Masters = []conf.Address{{Network: "tcp", Addr: "127.0.0.1:1", TLS: true}}
-	master := quorumOptions(cfg, nil, f, nil, zap.NewNop()).Masters[0]
-	upstream, login := f.clientTLS(conf.Address{TLS: true}, "upstream", cfg.UpstreamTLS), f.login("upstream",
-		cfg.UpstreamLogin)
-	trusted := func() string {
-		config := master.TLS()
-		config.ServerName = "127.0.0.1"
-		if _, err := speak(addr, config); err != nil {
-			return "stranger"
-		}
-		return "friend"
+	r.master = quorumOptions(*cfg, nil, r.files, nil, zap.NewNop()).Masters[0]
+	r.upstream = r.files.clientTLS(conf.Address{TLS: true}, "upstream", cfg.UpstreamTLS)
+	r.login = r.files.login("upstream", cfg.UpstreamLogin)
+	return r
+}
+
+func (r *reloading) copyFile(to, from string) {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		r.Fatal(err)
 	}
-	state := func() string {
-		name, err := speak(addr, ours.client("127.0.0.1", "", ""))
-		if err != nil {
-			name = err.Error()
-		}
-		us, _ := upstream().GetClientCertificate(nil)
-		_, password := login()
-		_, of := master.Login()
-		return strings.Join([]string{name, us.Leaf.Subject.CommonName, password, of, trusted()}, " ")
+	os.WriteFile(to, text, 0o600)
+}
+
+// want compares the files in use: the names in the certificates of the listener and of the client of
+// the upstream, both passwords, and whether the master trusts the authority of the listener.
+func (r *reloading) want(what, want string) {
+	r.Helper()
+	name, err := speak(r.addr, r.ours.client("127.0.0.1", "", ""))
+	if err != nil {
+		name = err.Error()
 	}
-	if got := state(); got != "server us one old friend" {
-		t.Fatal(got)
+	us, _ := r.upstream().GetClientCertificate(nil)
+	_, password := r.login()
+	_, of := r.master.Login()
+	trusted := "friend"
+	config := r.master.TLS()
+	config.ServerName = "127.0.0.1"
+	if _, err := speak(r.addr, config); err != nil {
+		trusted = "stranger"
 	}
-	reload := func(want string) {
-		t.Helper()
-		changed, err := f.reload(cfg)
-		got := strings.Join(changed, ",") + ";"
-		if err != nil {
-			got = err.Error()
-		}
-		if !strings.Contains(got, want) {
-			t.Errorf("got %s, want %s", got, want)
-		}
+	if got := strings.Join([]string{name, us.Leaf.Subject.CommonName, password, of, trusted}, " "); got != want {
+		r.Errorf("%s: %s, want %s", what, got, want)
 	}
-	reload(";")
-	newCert, newKey := ours.issue("second", time.Now().Add(time.Hour))
-	copyFile(cfg.TLSCert, newCert)
-	reload("tls-cert") // the key does not belong to it yet
-	if got := state(); got != "server us one old friend" {
-		t.Errorf("with a broken pair: %s", got)
+}
+
+// reload reads the files again, and compares what changed, or the error.
+func (r *reloading) reload(want string) {
+	r.Helper()
+	changed, err := r.files.reload(r.cfg)
+	got := strings.Join(changed, ",") + ";"
+	if err != nil {
+		got = err.Error()
 	}
-	copyFile(cfg.TLSKey, newKey)
-	os.WriteFile(cfg.UpstreamLogin.PasswordFile, nil, 0o600)
-	reload("upstream-password-file " + cfg.UpstreamLogin.PasswordFile + ": not one line with a password")
-	if got := state(); got != "server us one old friend" {
-		t.Errorf("with one broken file: %s", got)
+	if !strings.Contains(got, want) {
+		r.Errorf("got %s, want %s", got, want)
 	}
-	os.WriteFile(cfg.UpstreamLogin.PasswordFile, []byte("two"), 0o600)
-	copyFile(cfg.UpstreamTLS.Cert, newCert)
-	copyFile(cfg.UpstreamTLS.Key, newKey)
-	copyFile(cfg.MastersTLS.CA, newAuthority(t).ca)
-	os.WriteFile(cfg.MastersLogin.PasswordFile, []byte("new"), 0o600)
-	reload("masters-password-file,masters-tls-ca,tls-cert,tls-key," +
+}
+
+func TestReloadChangesAllFilesOrNone(t *testing.T) {
+	r := startReloading(t)
+	r.want("before", "server us one old friend")
+	r.reload(";")
+	newCert, newKey := r.ours.issue("second", time.Now().Add(time.Hour))
+	r.copyFile(r.cfg.TLSCert, newCert)
+	r.reload("tls-cert") // the key does not belong to it yet
+	r.want("with a broken pair", "server us one old friend")
+	r.copyFile(r.cfg.TLSKey, newKey)
+	os.WriteFile(r.cfg.UpstreamLogin.PasswordFile, nil, 0o600)
+	r.reload("upstream-password-file " + r.cfg.UpstreamLogin.PasswordFile + ": not one line with a password")
+	r.want("with one broken file", "server us one old friend")
+	os.WriteFile(r.cfg.UpstreamLogin.PasswordFile, []byte("two"), 0o600)
+	r.copyFile(r.cfg.UpstreamTLS.Cert, newCert)
+	r.copyFile(r.cfg.UpstreamTLS.Key, newKey)
+	r.copyFile(r.cfg.MastersTLS.CA, newAuthority(t).ca)
+	os.WriteFile(r.cfg.MastersLogin.PasswordFile, []byte("new"), 0o600)
+	r.reload("masters-password-file,masters-tls-ca,tls-cert,tls-key," +
 		"upstream-password-file,upstream-tls-cert,upstream-tls-key;")
-	if got := state(); got != "second second two new stranger" {
-		t.Errorf("after all: %s", got)
-	}
+	r.want("after all", "second second two new stranger")
 }
 
 func TestPasswordFiles(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/resp/respio"
 	"lockproxy/upstream"
 )
 
@@ -95,13 +96,13 @@ func TestDialKind(t *testing.T) {
 	}
 }
 
-func TestPingError(t *testing.T) {
+func TestReadPong(t *testing.T) {
 	for line, want := range map[string]string{"+PONG\r\n": "", "-NOAUTH Authentication required.\r\n": "",
 		"-NOPERM no\r\n": "", "-LOADING Redis is loading\r\n": "LOADING Redis is loading",
 		"-MASTERDOWN x\r\n": "MASTERDOWN x", "HTTP/1.1 400\r\n": "unexpected reply to PING"} {
 		t.Run(line, func(t *testing.T) {
 			got := ""
-			if err := pingError(line); err != nil {
+			if err := readPong(respio.NewReader(strings.NewReader(line), pingLimits)); err != nil {
 				got = err.Error()
 			}
 			if got != want {

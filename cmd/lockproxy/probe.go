@@ -4,12 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"io"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
+	"lockproxy/resp/respio"
 	"lockproxy/upstream"
 )
 
@@ -22,14 +21,16 @@ const (
 
 var errNotAsked = errors.New("has not been asked yet")
 
+var pingLimits = respio.Limits{Line: 64 << 10, Text: 64 << 10, Elems: 1 << 10, Depth: 8, Reply: 1 << 20}
+
 // probe sends a PING to the upstream every second, over a connection of its own, and keeps the
 // result.
 type probe struct {
 	dial func(context.Context) (net.Conn, error)
 
-	conn  net.Conn
-	lines *bufio.Reader
-	since time.Time // of conn
+	conn    net.Conn
+	replies *respio.Reader
+	since   time.Time // of conn
 
 	mu  sync.Mutex
 	err error // of the last PING; nil: it was answered
@@ -83,21 +84,17 @@ func (p *probe) ask(ctx context.Context) (rtt time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
-		p.conn, p.lines, p.since = conn, bufio.NewReader(io.LimitReader(conn, 1<<20)), time.Now()
+		p.conn, p.replies, p.since = conn, respio.NewReader(bufio.NewReader(conn), pingLimits), time.Now()
 	}
 	conn := p.conn // the function may run late, when p has another connection or none
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	start := time.Now()
-	line := ""
-	if _, err = io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err == nil {
-		line, err = p.lines.ReadString('\n')
+	if _, err = conn.Write(respio.AppendCommand(nil, "PING")); err == nil {
+		err = readPong(p.replies)
 	}
 	rtt = time.Since(start)
 	if !stop() && err == nil {
 		err = context.DeadlineExceeded
-	}
-	if err == nil {
-		err = pingError(line)
 	}
 	if err != nil {
 		p.drop()
@@ -106,15 +103,19 @@ func (p *probe) ask(ctx context.Context) (rtt time.Duration, err error) {
 	return rtt, nil
 }
 
-// pingError returns nil if the reply to PING says that the server works, with a password or
+// readPong returns nil if the reply to PING says that the server works, with a password or
 // without.
-func pingError(line string) error {
-	line = strings.TrimSpace(line)
-	switch code, _, _ := strings.Cut(line, " "); {
-	case code == "+PONG", code == "-NOAUTH", code == "-NOPERM":
+func readPong(replies *respio.Reader) error {
+	var r respio.Reply
+	err := replies.Read(&r)
+	if err != nil && !errors.Is(err, respio.ErrMalformed) && !errors.Is(err, respio.ErrTooLarge) {
+		return err
+	}
+	switch code := r.Code(); {
+	case err == nil && (code == "NOAUTH" || code == "NOPERM" || r.Kind == '+' && r.Text == "PONG"):
 		return nil
-	case strings.HasPrefix(line, "-"):
-		return &upstream.ReplyError{Text: line[1:]}
+	case err == nil && r.IsError():
+		return &upstream.ReplyError{Text: r.Text}
 	}
 	return errors.New("unexpected reply to PING")
 }

@@ -149,43 +149,7 @@ func TestEmbeddedDefaultEndToEnd(t *testing.T) {
 		t.Errorf("the page: %v %v", shown, err)
 	}
 	for _, protocol := range []int{2, 3} {
-		client := redis.NewClient(&redis.Options{Addr: address, Protocol: protocol, MaxRetries: -1})
-		ctx := t.Context()
-		key := fmt.Sprintf("job-%d", protocol)
-		token, err := client.Do(ctx, "LOCK", key, "5s").Text()
-		if err != nil || len(token) != 57 {
-			t.Fatalf("LOCK: %q %v\n%s", token, err, log)
-		}
-		if _, err := client.Do(ctx, "LOCK", key, "5000").Text(); !errors.Is(err, redis.Nil) {
-			t.Errorf("held: %v", err)
-		}
-		if n, err := client.Do(ctx, "UNLOCK", key, token).Int(); n != 1 || err != nil {
-			t.Errorf("UNLOCK: %d %v", n, err)
-		}
-		start := time.Now()
-		next, err := client.Do(ctx, "LOCK", key, "1s").Text()
-		if err != nil || next <= token {
-			t.Errorf("the later token %q is not greater than %q: %v", next, token, err)
-		}
-		eventually(t, "expiry in real time", func() bool {
-			return client.Do(ctx, "LOCK", key, "5s").Err() == nil
-		})
-		if d := time.Since(start); d < 950*time.Millisecond {
-			t.Errorf("a lock of 1s was free after %v", d)
-		}
-		if n, err := client.Do(ctx, "UNLOCK", key, next).Int(); n != 0 || err != nil {
-			t.Errorf("UNLOCK with an expired token: %d %v", n, err)
-		}
-		if err := client.Set(ctx, "k", "v", 0).Err(); err != nil {
-			t.Error(err)
-		}
-		if got, err := client.Get(ctx, "k").Result(); got != "v" || err != nil {
-			t.Errorf("GET: %q %v", got, err)
-		}
-		if keys, err := client.Keys(ctx, "lock*").Result(); len(keys) != 0 || err != nil {
-			t.Errorf("lock keys on the upstream: %q %v", keys, err)
-		}
-		client.Close()
+		lockAndRelay(t, address, protocol, log)
 	}
 	if err := stop(); err != nil {
 		t.Errorf("run: %v", err)
@@ -196,6 +160,48 @@ func TestEmbeddedDefaultEndToEnd(t *testing.T) {
 		t.Errorf("log:\n%s", text)
 	}
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
+}
+
+// lockAndRelay takes locks and sends commands of Redis in one version of the protocol.
+func lockAndRelay(t *testing.T, address string, protocol int, log *output) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: address, Protocol: protocol, MaxRetries: -1})
+	defer client.Close()
+	ctx := t.Context()
+	key := fmt.Sprintf("job-%d", protocol)
+	token, err := client.Do(ctx, "LOCK", key, "5s").Text()
+	if err != nil || len(token) != 57 {
+		t.Fatalf("LOCK: %q %v\n%s", token, err, log)
+	}
+	if _, err := client.Do(ctx, "LOCK", key, "5000").Text(); !errors.Is(err, redis.Nil) {
+		t.Errorf("held: %v", err)
+	}
+	if n, err := client.Do(ctx, "UNLOCK", key, token).Int(); n != 1 || err != nil {
+		t.Errorf("UNLOCK: %d %v", n, err)
+	}
+	start := time.Now()
+	next, err := client.Do(ctx, "LOCK", key, "1s").Text()
+	if err != nil || next <= token {
+		t.Errorf("the later token %q is not greater than %q: %v", next, token, err)
+	}
+	eventually(t, "expiry in real time", func() bool {
+		return client.Do(ctx, "LOCK", key, "5s").Err() == nil
+	})
+	if d := time.Since(start); d < 950*time.Millisecond {
+		t.Errorf("a lock of 1s was free after %v", d)
+	}
+	if n, err := client.Do(ctx, "UNLOCK", key, next).Int(); n != 0 || err != nil {
+		t.Errorf("UNLOCK with an expired token: %d %v", n, err)
+	}
+	if err := client.Set(ctx, "k", "v", 0).Err(); err != nil {
+		t.Error(err)
+	}
+	if got, err := client.Get(ctx, "k").Result(); got != "v" || err != nil {
+		t.Errorf("GET: %q %v", got, err)
+	}
+	if keys, err := client.Keys(ctx, "lock*").Result(); len(keys) != 0 || err != nil {
+		t.Errorf("lock keys on the upstream: %q %v", keys, err)
+	}
 }
 
 // Bytes that crash a redcon or a miniredis process, or make it take all memory; afterwards all

@@ -93,11 +93,6 @@ func TestCompose(t *testing.T) {
 
 // TestKubernetes: every document has the fields of its kind and no others, and they fit together.
 func TestKubernetes(t *testing.T) {
-	file, err := os.Open("../kubernetes/lockproxy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
 	var (
 		deployment appsv1.Deployment
 		service    corev1.Service
@@ -107,6 +102,38 @@ func TestKubernetes(t *testing.T) {
 	kinds := map[string]any{"ConfigMap": &config, "Secret": &corev1.Secret{}, "ServiceAccount": &corev1.ServiceAccount{},
 		"Deployment": &deployment,
 		"Service":    &service, "PodDisruptionBudget": &budget}
+	readDocuments(t, "../kubernetes/lockproxy.yaml", kinds)
+	labels := deployment.Spec.Template.Labels
+	if !matches(service.Spec.Selector, labels) || !matches(budget.Spec.Selector.MatchLabels, labels) ||
+		!matches(deployment.Spec.Selector.MatchLabels, labels) {
+		t.Error("a selector does not find the pods")
+	}
+	pod := deployment.Spec.Template.Spec
+	container := pod.Containers[0]
+	if container.ReadinessProbe == nil || container.LivenessProbe == nil || container.Lifecycle.PreStop.Sleep == nil ||
+		!*pod.SecurityContext.RunAsNonRoot {
+		t.Error("probes, preStop or runAsNonRoot are missing")
+	}
+	if drain := int64(30); *pod.TerminationGracePeriodSeconds < container.Lifecycle.PreStop.Sleep.Seconds+drain {
+		t.Errorf("%d s are not enough for preStop and drain-timeout", *pod.TerminationGracePeriodSeconds)
+	}
+	if !strings.Contains(config.Data["lockproxy.yaml"], "drain-timeout: 30s") {
+		t.Error("drain-timeout is another")
+	}
+	if !strings.Contains(config.Data["lockproxy.yaml"], "admin-listen: 0.0.0.0:9380\nadmin-token-file: ") ||
+		container.Ports[1].ContainerPort != 9380 {
+		t.Error("no metrics, or without a token")
+	}
+}
+
+// readDocuments reads a file with exactly one document of each kind.
+func readDocuments(t *testing.T, path string, kinds map[string]any) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(file))
 	for {
 		document, err := reader.Read()
@@ -132,27 +159,6 @@ func TestKubernetes(t *testing.T) {
 	}
 	if len(kinds) > 0 {
 		t.Errorf("missing: %v", kinds)
-	}
-	labels := deployment.Spec.Template.Labels
-	if !matches(service.Spec.Selector, labels) || !matches(budget.Spec.Selector.MatchLabels, labels) ||
-		!matches(deployment.Spec.Selector.MatchLabels, labels) {
-		t.Error("a selector does not find the pods")
-	}
-	pod := deployment.Spec.Template.Spec
-	container := pod.Containers[0]
-	if container.ReadinessProbe == nil || container.LivenessProbe == nil || container.Lifecycle.PreStop.Sleep == nil ||
-		!*pod.SecurityContext.RunAsNonRoot {
-		t.Error("probes, preStop or runAsNonRoot are missing")
-	}
-	if drain := int64(30); *pod.TerminationGracePeriodSeconds < container.Lifecycle.PreStop.Sleep.Seconds+drain {
-		t.Errorf("%d s are not enough for preStop and drain-timeout", *pod.TerminationGracePeriodSeconds)
-	}
-	if !strings.Contains(config.Data["lockproxy.yaml"], "drain-timeout: 30s") {
-		t.Error("drain-timeout is another")
-	}
-	if !strings.Contains(config.Data["lockproxy.yaml"], "admin-listen: 0.0.0.0:9380\nadmin-token-file: ") ||
-		container.Ports[1].ContainerPort != 9380 {
-		t.Error("no metrics, or without a token")
 	}
 }
 

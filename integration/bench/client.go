@@ -2,20 +2,23 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
 	"time"
+
+	"lockproxy/resp/respio"
 )
 
 // client is a plain connection that sends one command at a time, as redis-benchmark does: it costs
 // what a client must cost.
 type client struct {
-	conn net.Conn
-	in   *bufio.Reader
-	out  []byte
+	conn    net.Conn
+	replies *respio.Reader
+	frame   []byte // of the last reply
+	out     []byte
 }
 
 func dial(addr string) (*client, error) {
@@ -23,7 +26,7 @@ func dial(addr string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn: conn, in: bufio.NewReader(conn)}, nil
+	return &client{conn: conn, replies: respio.NewReader(bufio.NewReader(conn), replyLimits)}, nil
 }
 
 // do sends a command and returns the first line of its reply, and behind it the body of a bulk
@@ -37,33 +40,24 @@ func (c *client) do(args ...string) (line, body []byte, err error) {
 
 // send is the first half of do, and receive the second.
 func (c *client) send(args ...string) error {
-	c.out = append(strconv.AppendInt(append(c.out[:0], '*'), int64(len(args)), 10), "\r\n"...)
-	for _, arg := range args {
-		c.out = append(strconv.AppendInt(append(c.out, '$'), int64(len(arg)), 10), "\r\n"...)
-		c.out = append(append(c.out, arg...), "\r\n"...)
-	}
+	c.out = respio.AppendCommand(c.out[:0], args...)
 	_, err := c.conn.Write(c.out)
 	return err
 }
 
 func (c *client) receive() (line, body []byte, err error) {
-	if line, err = c.in.ReadSlice('\n'); err != nil {
+	if c.frame, err = c.replies.AppendFrame(c.frame[:0]); err != nil {
 		return nil, nil, err
 	}
-	if line[0] != '$' {
-		return line, nil, nil
+	end := bytes.IndexByte(c.frame, '\n') + 1
+	if c.frame[0] == '$' && len(c.frame) > end {
+		body = c.frame[end : len(c.frame)-len("\r\n")]
 	}
-	size, err := strconv.Atoi(string(line[1 : len(line)-2]))
-	if err != nil || size < 0 {
-		return line, nil, err
-	}
-	line = append([]byte(nil), line...) // reading on may move it
-	body = make([]byte, size+2)
-	if _, err = io.ReadFull(c.in, body); err != nil {
-		return nil, nil, err
-	}
-	return line, body[:size], nil
+	return c.frame[:end], body, nil
 }
+
+// replyLimits are beyond the values that the measurements read.
+var replyLimits = respio.Limits{Line: 64 << 10, Text: 64 << 20, Elems: 1 << 20, Depth: 8, Reply: 64 << 20, RESP3: true}
 
 // expect sends one command on a connection of its own; any other reply is an error.
 func expect(addr, want string, args ...string) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -9,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"lockproxy/resp/respio"
 )
 
 // slockNodes is how many nodes slock's replica set has.
@@ -106,30 +107,18 @@ func (s *slocked) unlock(_ context.Context, key string) error {
 //
 //	0, OK, LOCK_ID, 32 hex digits, LCOUNT, 1 ...
 func (s *slocked) ask(args ...string) (id string, err error) {
-	line, _, err := s.do(args...)
-	if err != nil {
+	if err := s.send(args...); err != nil {
 		return "", err
 	}
-	if string(line) != "*12\r\n" {
-		return "", fmt.Errorf("%s: %q", args[0], line)
+	var r respio.Reply
+	if err := s.replies.Read(&r); err != nil {
+		return "", err
 	}
-	var result string
-	for i := range 12 {
-		if _, err = s.in.ReadSlice('\n'); err == nil {
-			line, err = s.in.ReadSlice('\n')
-		}
-		if err != nil {
-			return "", err
-		}
-		switch i {
-		case 0:
-			result = string(bytes.TrimSpace(line))
-		case 3:
-			id = string(bytes.TrimSpace(line))
-		}
+	if len(r.Elems) != 12 {
+		return "", fmt.Errorf("%s: %q", args[0], r.Scalar())
 	}
-	if result != "0" {
+	if result := r.Elems[0].Scalar(); result != "0" {
 		return "", fmt.Errorf("%s: result %s", args[0], result)
 	}
-	return id, nil
+	return r.Elems[3].Scalar(), nil
 }

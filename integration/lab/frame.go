@@ -2,29 +2,23 @@ package lab
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
-	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"lockproxy/resp/respio"
 )
 
-// Encode writes a command as clients do: an array of bulk strings.
+// Encode writes a command.
 //
-//	encode("GET", "a") = *2\r\n$3\r\nGET\r\n$1\r\na\r\n
-func Encode(args ...string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, a := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
-	}
-	return b.String()
-}
+//	Encode("GET", "a") = *2\r\n$3\r\nGET\r\n$1\r\na\r\n
+func Encode(args ...string) string { return string(respio.AppendCommand(nil, args...)) }
 
 // Bulk writes a bulk string reply.
-func Bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+func Bulk(s string) string { return string(respio.AppendBulk(nil, s)) }
 
 // Integer writes an integer reply.
 func Integer(n int) string { return fmt.Sprintf(":%d\r\n", n) }
@@ -35,57 +29,15 @@ const (
 	Null3 = "_\r\n"
 )
 
-// ReadFrame reads one whole reply of RESP2 or RESP3 and returns its bytes as they came. An
-// attribute (|) comes together with the reply that it belongs to; a push (>) is a frame of its
-// own.
-func ReadFrame(r *bufio.Reader) (string, error) {
-	var b strings.Builder
-	err := copyFrame(&b, r, 0)
-	return b.String(), err
-}
+// frameLimits accept all that a server may send.
+var frameLimits = respio.Limits{Line: 1 << 30, Text: 1 << 30, Elems: 1 << 30, Depth: 64, Reply: math.MaxInt, RESP3: true}
 
-func copyFrame(b *strings.Builder, r *bufio.Reader, depth int) error {
-	if depth > 64 {
-		return errors.New("reply nested too deeply")
-	}
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return err
-	}
-	b.WriteString(line)
-	if len(line) < 3 || !strings.HasSuffix(line, "\r\n") {
-		return fmt.Errorf("not a reply: %.100q", line)
-	}
-	kind, count := line[0], 0
-	if strings.IndexByte("$=!*~>%|", kind) >= 0 {
-		if count, err = strconv.Atoi(line[1 : len(line)-2]); err != nil {
-			return fmt.Errorf("not a length: %.100q", line)
-		}
-	}
-	switch kind {
-	case '+', '-', ':', '_', ',', '#', '(':
-		return nil
-	case '$', '=', '!':
-		if count < 0 {
-			return nil
-		}
-		_, err = io.CopyN(b, r, int64(count)+2)
-		return err
-	case '%', '|':
-		count *= 2
-	case '*', '~', '>':
-	default:
-		return fmt.Errorf("not a reply: %.100q", line)
-	}
-	if kind == '|' {
-		count++ // the reply that the attribute belongs to
-	}
-	for range count {
-		if err := copyFrame(b, r, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
+// ReadFrame reads one whole reply of RESP2 or RESP3 and returns its bytes unchanged. An
+// attribute (|) comes together with its reply; a push (>) is a frame of its own. After an error the
+// frame is the part that was read.
+func ReadFrame(r *bufio.Reader) (string, error) {
+	frame, err := respio.NewReader(r, frameLimits).AppendFrame(nil)
+	return string(frame), err
 }
 
 // IsPush reports whether a frame is a RESP3 push.

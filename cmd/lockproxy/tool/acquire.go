@@ -112,7 +112,7 @@ func (j *job) askLock(l *link, wait time.Duration) refusal {
 		case <-timeout:
 			return refusal{exitUnavailable, l.name + ": no answer"}
 		case f := <-l.frames:
-			if f.kind == '>' && f.err == nil {
+			if f.Kind == '>' && f.err == nil {
 				continue
 			}
 			return j.readGrant(f, l.name)
@@ -129,17 +129,17 @@ func (j *job) readGrant(f frame, proxy string) refusal {
 	switch {
 	case f.err != nil:
 		return refusal{exitUnavailable, proxy + ": " + f.err.Error()}
-	case f.kind == '-':
-		return refusal{lockErrorCode(f.text), f.text}
-	case f.null:
+	case f.Kind == '-':
+		return refusal{lockErrorCode(f.Text), f.Text}
+	case f.Null:
 		return refusal{exitTaken, j.allKeys() + " is taken"}
-	case len(f.list) != entries:
+	case len(f.Elems) != entries:
 		return refusal{exitUnavailable, proxy + ": " + errReply.Error()}
 	}
 	j.granted = time.Now()
-	j.token, j.fence = f.list[0].text, f.list[1].text
+	j.token, j.fence = f.Elems[0].Scalar(), f.Elems[1].Scalar()
 	if j.limit > 0 {
-		j.slot = f.list[3].text
+		j.slot = f.Elems[3].Scalar()
 	}
 	return refusal{}
 }

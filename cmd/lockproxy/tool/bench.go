@@ -129,25 +129,25 @@ func (b *bench) lockAndUnlock(ctx context.Context, c *client, key string) measur
 		case err != nil:
 			t.errors["connection"]++
 			return t
-		case r.kind == '-':
-			if code := lockErrorCode(r.text); code == exitDenied || code == exitUsage {
-				t.refused = refusal{code, r.text}
+		case r.Kind == '-':
+			if code := lockErrorCode(r.Text); code == exitDenied || code == exitUsage {
+				t.refused = refusal{code, r.Text}
 				return t
 			}
-			t.note(r.text)
+			t.note(r.Text)
 			continue
-		case r.null:
+		case r.Null:
 			t.errors["taken"]++
 			continue
 		}
 		locked := time.Now()
-		u, err := c.ask(context.Background(), "UNLOCK", key, r.text)
+		u, err := c.ask(context.Background(), "UNLOCK", key, r.Text)
 		switch {
 		case err != nil:
 			t.errors["connection"]++
 			return t
-		case u.kind == '-':
-			t.note(u.text)
+		case u.Kind == '-':
+			t.note(u.Text)
 			continue
 		}
 		t.lock, t.unlock = append(t.lock, locked.Sub(start)), append(t.unlock, time.Since(locked))

@@ -3,6 +3,7 @@ package tool
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,15 +20,16 @@ func TestRunEndsRemainingChildren(t *testing.T) {
 		atLeast      time.Duration
 	}{
 		"ends": {"--grace 10s", "sleep 60 & echo $!", false, 0},
-		"stubborn": {"--grace 300ms", `sh -c 'trap "" TERM; echo $$; sleep 60; sleep 60' & sleep 0.2`,
-			false, 300 * time.Millisecond},
+		"stubborn": {"--grace 300ms", `sh -c 'trap "" TERM; echo $$; : > "$0"; sleep 60; sleep 60' "$0" & ` +
+			`while [ ! -e "$0" ]; do sleep 0.01; done`, false, 300 * time.Millisecond},
 		"left": {"--leave-children", "sleep 60 & echo $!", true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := startFake(t)
 			start := time.Now()
-			code, out := runTool(t, "--addr "+f.addr+" "+test.flags, "sh", "-c", test.child+"; exit 5")
+			code, out := runTool(t, "--addr "+f.addr+" "+test.flags, "sh", "-c", test.child+"; exit 5",
+				filepath.Join(t.TempDir(), "trapped"))
 			took := time.Since(start)
 			pid, err := strconv.Atoi(strings.TrimSpace(out))
 			if code != 5 || err != nil || took < test.atLeast {

@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bufio"
 	"net"
 	"os"
 	"path/filepath"
@@ -93,7 +92,7 @@ func (f *fakeProxy) serve(conn net.Conn) {
 	f.mu.Lock()
 	f.open[conn] = true
 	f.mu.Unlock()
-	c := &client{reader: bufio.NewReader(conn)}
+	c := newClient(conn, "")
 	for {
 		r, err := c.next()
 		if err != nil {
@@ -103,8 +102,8 @@ func (f *fakeProxy) serve(conn net.Conn) {
 			return
 		}
 		var args []string
-		for _, entry := range r.list {
-			args = append(args, entry.text)
+		for _, entry := range r.Elems {
+			args = append(args, entry.Text)
 		}
 		f.mu.Lock()
 		if args[0] != "HELLO" {

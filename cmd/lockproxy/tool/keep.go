@@ -86,9 +86,9 @@ func (k *keeper) receive(f frame) (lost bool) {
 	case f.err != nil:
 		k.move(f.err.Error())
 		return false
-	case f.kind == '>':
+	case f.Kind == '>':
 		// it says so when it drains, too: others can still extend the lock
-		told := len(f.list) == 4 && f.list[1].text == "lost" && f.list[3].text == k.token
+		told := len(f.Elems) == 4 && f.Elems[1].Scalar() == "lost" && f.Elems[3].Scalar() == k.token
 		if told && k.asked.IsZero() && k.moving == nil {
 			k.ask()
 		}
@@ -118,11 +118,11 @@ func (k *keeper) confirm(asked, deadline time.Time) {
 // readExtended reads the reply to EXTEND ... FULL. known is false if it leaves open whether the
 // lock is held.
 func readExtended(r reply) (held bool, validity time.Duration, known bool) {
-	if len(r.list) != 2 {
+	if len(r.Elems) != 2 {
 		return false, 0, false
 	}
-	millis, err := strconv.Atoi(r.list[1].text)
-	return r.list[0].text == "1", time.Duration(millis) * time.Millisecond, err == nil
+	millis, err := strconv.Atoi(r.Elems[1].Scalar())
+	return r.Elems[0].Scalar() == "1", time.Duration(millis) * time.Millisecond, err == nil
 }
 
 // move looks for a proxy that extends the lock, while there is time. It begins with the next one
@@ -179,7 +179,7 @@ func (k *keeper) extendOver(ctx context.Context, c *client) move {
 	defer cancel()
 	m := move{asked: time.Now()}
 	r, err := c.ask(ctx, append(k.extendArgs(), "SESSION")...)
-	if err == nil && strings.HasPrefix(r.text, "ERR syntax error") {
+	if err == nil && strings.HasPrefix(r.Text, "ERR syntax error") {
 		m.asked = time.Now()
 		r, err = c.ask(ctx, k.extendArgs()...)
 	}

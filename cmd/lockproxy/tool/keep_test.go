@@ -20,7 +20,7 @@ func untilFile(t *testing.T) (command []string, end func()) {
 }
 
 // heldShort is held, for less time.
-const heldShort = "*2\r\n:1\r\n:2900\r\n"
+const heldShort = "*2\r\n:1\r\n:5900\r\n"
 
 // inTurn returns an answer that is another each time; the last one stays.
 func inTurn(answers ...string) func([]string) string {
@@ -28,6 +28,16 @@ func inTurn(answers ...string) func([]string) string {
 	return func([]string) string {
 		n = min(n+1, len(answers)-1)
 		return answers[n]
+	}
+}
+
+// onceThere returns one answer until a file is there, and then another.
+func onceThere(file, before, then string) func([]string) string {
+	return func([]string) string {
+		if _, err := os.Stat(file); err != nil {
+			return before
+		}
+		return then
 	}
 }
 
@@ -57,16 +67,13 @@ func TestRunContinuesOverNextProxy(t *testing.T) {
 				}
 				command, end := untilFile(t)
 				go func() {
+					defer end()
 					waitFor(t, "the lock", func() bool { return first.commands("EXTEND ") != nil })
 					fault(first)
-					const extend = "EXTEND k " + fakeToken + " 900ms FULL"
-					waitFor(t, "the second proxy, for some time", func() bool {
-						return second.heardOne(extend+" SESSION") && second.times(extend) >= 3
-					})
+					waitForSecond(t, second)
 					if name == "hangs" && first.clientsGone() > 0 {
 						t.Error("it has ended a connection that a SESSION lock belongs to")
 					}
-					end()
 				}()
 				addrs := first.addr + "," + second.addr
 				code, out := runTool(t, "--ttl 900ms --addr "+addrs, command...)
@@ -79,6 +86,15 @@ func TestRunContinuesOverNextProxy(t *testing.T) {
 			})
 		}
 	}
+}
+
+// waitForSecond waits until the second proxy has extended the lock for some time.
+func waitForSecond(t *testing.T, second *fakeProxy) {
+	t.Helper()
+	const extend = "EXTEND k " + fakeToken + " 900ms FULL"
+	waitFor(t, "the second proxy, for some time", func() bool {
+		return second.heardOne(extend+" SESSION") && second.times(extend) >= 3
+	})
 }
 
 // TestRunReturnsToItsProxy: to the only proxy that it knows.
@@ -100,32 +116,30 @@ func TestRunReturnsToItsProxy(t *testing.T) {
 // left, and exit code 74.
 func TestRunEndsCommandWhenLockIsLost(t *testing.T) {
 	for name, test := range map[string]struct {
-		first, second func([]string) string
+		before, first string // the first proxy's answer, until the command has set its trap, and then
+		second        string
 		says          string
 		soon          bool
 	}{
-		"not held":       {inTurn(held, notHeld), inTurn(held), "not held any more", true},
-		"not held there": {inTurn(held, hangUp), inTurn(notHeld), "closed the connection", true},
-		"nowhere":        {inTurn(heldShort, hangUp), inTurn(hangUp), "no proxy says", false},
-		"unknown":        {inTurn(heldShort, "-NOQUORUM\r\n"), inTurn("-NOQUORUM\r\n"), "no proxy says", false},
-		"told":           {inTurn(held, notHeld), nil, "not held any more", true},
+		"not held":       {held, notHeld, held, "not held any more", true},
+		"not held there": {held, hangUp, notHeld, "closed the connection", true},
+		"nowhere":        {heldShort, hangUp, hangUp, "no proxy says", false},
+		"unknown":        {heldShort, "-NOQUORUM\r\n", "-NOQUORUM\r\n", "no proxy says", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			first, second := startFake(t), startFake(t)
-			first.on("EXTEND", test.first)
-			if test.second != nil {
-				second.on("EXTEND", test.second)
-			}
+			first, second, trapped := startFake(t), startFake(t), filepath.Join(t.TempDir(), "trapped")
+			first.on("EXTEND", onceThere(trapped, test.before, test.first))
+			second.says("EXTEND", test.second)
 			start := time.Now()
 			addrs := " --addr " + first.addr + " --addr " + second.addr
-			code, out := runTool(t, "--ttl 3s --grace 300ms"+addrs, "sh", "-c",
-				"trap 'echo got TERM' TERM; while :; do sleep 0.05; done")
+			code, out := runTool(t, "--ttl 6s --grace 1s"+addrs, "sh", "-c",
+				`trap 'echo got TERM' TERM; : > "$0"; while :; do sleep 0.05; done`, trapped)
 			took := time.Since(start)
 			if code != 74 || !strings.Contains(out, test.says) {
 				t.Errorf("exit code %d, it says %q", code, out)
 			}
-			if !strings.Contains(out, "got TERM") || !test.soon && took < 2*time.Second {
+			if !strings.Contains(out, "got TERM") || !test.soon && took < 4*time.Second {
 				t.Errorf("it took %v, and wrote %q", took, out)
 			}
 			if got := append(first.commands("UNLOCK "), second.commands("UNLOCK ")...); got != nil {

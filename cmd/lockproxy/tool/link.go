@@ -63,7 +63,7 @@ func (l *link) call(timeout time.Duration, earlier int, args ...string) (reply, 
 			switch {
 			case f.err != nil:
 				return reply{}, f.err
-			case f.kind == '>':
+			case f.Kind == '>':
 			case earlier > 0:
 				earlier--
 			default:

@@ -103,9 +103,9 @@ func (j *job) taken(l *link, why string) string {
 		if err != nil {
 			return why
 		}
-		info := r.fields()
+		info := r.Fields()
 		owner := plain.Line(info["owner"])
-		if r.null || owner == "" {
+		if r.Null || owner == "" {
 			continue
 		}
 		ttl, _ := strconv.ParseInt(info["ttl"], 10, 64)

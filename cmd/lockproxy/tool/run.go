@@ -56,8 +56,26 @@ exit codes, beside the command's own (128 + n if signal n ended it):
 type job struct {
 	*invocation
 	target *target
+	runFlags
 
-	// Values of the flags.
+	addresses []conf.Address
+	at        int // the one of addresses in use
+	signals   chan os.Signal
+
+	link *link // to the proxy, once the lock is granted
+	lockGrant
+}
+
+// lockGrant is the answer to LOCK.
+type lockGrant struct {
+	token   string
+	fence   string
+	slot    string    // with limit
+	granted time.Time // when it came
+}
+
+// runFlags are the values of the flags.
+type runFlags struct {
 	keys             []string
 	owner            string
 	ttl, grace, hold period
@@ -68,16 +86,6 @@ type job struct {
 	leaveChildren    bool
 	quiet            bool
 	conflictCode     int
-
-	addresses []conf.Address
-	at        int // the one of addresses in use
-	signals   chan os.Signal
-
-	link    *link // to the proxy, once the lock is granted
-	token   string
-	fence   string
-	slot    string    // with limit
-	granted time.Time // when its LOCK was answered
 }
 
 // waitFlag is a flag with a duration, or the word forever.

@@ -48,16 +48,16 @@ type viewer struct {
 
 // status is the result, also as JSON.
 type status struct {
-	Address  string            `json:"address"`
-	Info     map[string]string `json:"info"`
-	Upstream upstreamStatus    `json:"upstream"`
-	Majority bool              `json:"majority_votes"`
-	Spare    int               `json:"spare_masters"` // that may fail; slow ones do not count
-	Lateness string            `json:"lateness,omitempty"`
-	Masters  []masterStatus    `json:"masters"`
-	Locks    []lockStatus      `json:"locks"`
-	MoreLock bool              `json:"more_locks"`
-	LocksErr string            `json:"locks_error,omitempty"`
+	Address  string              `json:"address"`
+	Info     map[string]string   `json:"info"`
+	Upstream upstreamStatus      `json:"upstream"`
+	Majority bool                `json:"majority_votes"`
+	Spare    int                 `json:"spare_masters"` // that may fail; slow ones do not count
+	Lateness string              `json:"lateness,omitempty"`
+	Masters  []stat.MasterReport `json:"masters"`
+	Locks    []stat.LockReport   `json:"locks"`
+	MoreLock bool                `json:"more_locks"`
+	LocksErr string              `json:"locks_error,omitempty"`
 
 	votes stat.Votes
 }
@@ -66,45 +66,6 @@ type upstreamStatus struct {
 	OK       bool   `json:"ok"`
 	Error    string `json:"error,omitempty"`
 	RTTMicro int64  `json:"rtt_us"`
-}
-
-type masterStatus struct {
-	Address  string `json:"address"`
-	State    string `json:"state"`
-	Reason   string `json:"reason,omitempty"`
-	VotesIn  int64  `json:"votes_in_ms"`
-	Since    int64  `json:"since_ms"`
-	RTT      int64  `json:"rtt_us"`
-	Grants   int64  `json:"grants"`
-	Refusals int64  `json:"refusals"`
-	Errors   int64  `json:"errors"`
-	Late     int64  `json:"late"`
-	Slow     int64  `json:"slow_ms"` // the reason says so, too
-}
-
-// stat returns what counts of m for the votes.
-func (m *masterStatus) stat() stat.Master {
-	return stat.Master{State: stat.State(m.State), Slow: time.Duration(m.Slow) * time.Millisecond}
-}
-
-type lockStatus struct {
-	Key     string `json:"key"`
-	Held    int64  `json:"held"`
-	TTL     int64  `json:"ttl"`
-	Fence   int64  `json:"fence"`
-	Owner   string `json:"owner"`
-	Waiting int64  `json:"waiting"`
-	Mode    string `json:"mode"`
-	Holders int64  `json:"holders"`
-
-	Slots []slotStatus `json:"slots,omitempty"`
-}
-
-type slotStatus struct {
-	Slot  int64  `json:"slot"`
-	Fence int64  `json:"fence"`
-	Owner string `json:"owner"`
-	TTL   int64  `json:"ttl"`
 }
 
 func (v *viewer) run(ctx context.Context) int {
@@ -170,13 +131,13 @@ func (v *viewer) fetch(ctx context.Context) (*status, error) {
 // answer calls ask and returns an error reply as an error.
 func answer(ctx context.Context, c *client, args ...string) (reply, error) {
 	r, err := c.ask(ctx, args...)
-	if err == nil && r.kind == '-' {
-		err = errors.New(r.text)
+	if err == nil && r.Kind == '-' {
+		err = errors.New(r.Text)
 		switch {
-		case lockErrorCode(r.text) == exitDenied:
-			err = fmt.Errorf("%w: %s", errDenied, r.text)
-		case strings.HasPrefix(r.text, fullText):
-			err = fmt.Errorf("%w: %s", errFull, r.text)
+		case lockErrorCode(r.Text) == exitDenied:
+			err = fmt.Errorf("%w: %s", errDenied, r.Text)
+		case strings.HasPrefix(r.Text, fullText):
+			err = fmt.Errorf("%w: %s", errFull, r.Text)
 		}
 	}
 	return r, err
@@ -188,7 +149,7 @@ func askInfo(ctx context.Context, c *client) (map[string]string, error) {
 		return nil, err
 	}
 	info := map[string]string{}
-	for line := range strings.Lines(r.text) {
+	for line := range strings.Lines(r.Text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			info[name] = value
 		}
@@ -204,45 +165,39 @@ func latenessOf(info map[string]string) string {
 	return load.Lateness(now)
 }
 
-func askMasters(ctx context.Context, c *client) (masters []masterStatus, votes stat.Votes, err error) {
+func askMasters(ctx context.Context, c *client) (masters []stat.MasterReport, votes stat.Votes, err error) {
 	r, err := answer(ctx, c, "LOCKPROXY", "MASTERS")
-	if err != nil {
-		return nil, votes, err
+	for i := range r.Elems {
+		var m stat.MasterReport
+		stat.SetFields(m.Fields(), r.Elems[i].Fields())
+		masters = append(masters, m)
 	}
-	var all []stat.Master
-	for _, entry := range r.list {
-		f := entry.fields()
-		m := masterStatus{f["address"], f["state"], f["reason"], integer(f["votes_in_ms"]), integer(f["since_ms"]),
-			integer(f["rtt_us"]), integer(f["grants"]), integer(f["refusals"]), integer(f["errors"]), integer(f["late"]),
-			integer(f["slow_ms"])}
-		masters, all = append(masters, m), append(all, m.stat())
-	}
-	return masters, stat.CountVotes(all), nil
+	return masters, stat.CountReports(masters), err
 }
 
 // askLocks reads pages of locks until there are enough. A proxy may refuse to list locks, which is
 // no error.
 func (v *viewer) askLocks(ctx context.Context, c *client, s *status) error {
-	s.Locks = []lockStatus{}
+	s.Locks = []stat.LockReport{}
 	for cursor := "0"; ; {
 		r, err := c.ask(ctx, "LOCKPROXY", "LOCKS", cursor, "COUNT", "100")
 		switch {
 		case err != nil:
 			return err
-		case r.kind == '-':
-			s.LocksErr = r.text
+		case r.Kind == '-':
+			s.LocksErr = r.Text
 			return nil
-		case len(r.list) != 2:
+		case len(r.Elems) != 2:
 			return errReply
 		}
-		for _, entry := range r.list[1].list {
+		for _, entry := range r.Elems[1].Elems {
 			if len(s.Locks) >= v.locks {
 				s.MoreLock = true
 				return nil
 			}
 			s.Locks = append(s.Locks, lockOf(entry))
 		}
-		if cursor = r.list[0].text; cursor == "0" || cursor == "" {
+		if cursor = r.Elems[0].Scalar(); cursor == "0" || cursor == "" {
 			return nil
 		}
 	}
@@ -265,8 +220,8 @@ func askUpstream(ctx context.Context, c *client) (upstreamStatus, error) {
 		return upstreamStatus{}, err
 	case err != nil:
 		return upstreamStatus{Error: err.Error()}, nil
-	case r.kind == '-' && !refusesUser(r.text):
-		return upstreamStatus{Error: r.text}, nil
+	case r.Kind == '-' && !refusesUser(r.Text):
+		return upstreamStatus{Error: r.Text}, nil
 	}
 	return upstreamStatus{OK: true, RTTMicro: time.Since(start).Microseconds()}, nil
 }
@@ -285,19 +240,16 @@ func integer(s string) int64 {
 func (s *status) infoOf(name string) string { return cmp.Or(s.Info[name], "?") }
 
 // lockOf reads one map of LOCKPROXY LOCKS.
-func lockOf(entry reply) lockStatus {
-	f := entry.fields()
-	l := lockStatus{Key: f["key"], Held: integer(f["held"]), TTL: integer(f["ttl"]),
-		Fence: integer(f["fence"]), Owner: f["owner"], Waiting: integer(f["waiting"]), Mode: f["mode"],
-		Holders: integer(f["holders"])}
-	for i := 0; i+1 < len(entry.list); i += 2 {
-		if entry.list[i].text != "slots" {
+func lockOf(entry reply) (l stat.LockReport) {
+	stat.SetFields(l.Fields(), entry.Fields())
+	for i := 0; i+1 < len(entry.Elems); i += 2 {
+		if entry.Elems[i].Text != "slots" {
 			continue
 		}
-		for _, slot := range entry.list[i+1].list {
-			f := slot.fields()
-			l.Slots = append(l.Slots, slotStatus{Slot: integer(f["slot"]), Fence: integer(f["fence"]),
-				Owner: f["owner"], TTL: integer(f["ttl"])})
+		for _, fields := range entry.Elems[i+1].Elems {
+			var slot stat.SlotReport
+			stat.SetFields(slot.Fields(), fields.Fields())
+			l.Slots = append(l.Slots, slot)
 		}
 	}
 	return l

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockproxy/plain"
+	"lockproxy/stat"
 )
 
 // Colours of the states, in the codes of terminals.
@@ -63,7 +64,7 @@ func (s *status) writeMasters(b *strings.Builder, colour bool) {
 	lines := columns(rows)
 	for i, m := range s.Masters { // afterwards: colours have no width
 		code := stateColours[m.State]
-		if entry := m.stat(); entry.IsSlow() {
+		if m.IsSlow() {
 			code = "33"
 		}
 		lines[i+1] = strings.Replace(lines[i+1], " "+m.State+" ", " "+paint(m.State, code, colour)+" ", 1)
@@ -86,7 +87,7 @@ func (s *status) writeLocks(b *strings.Builder) {
 	rows := [][]string{{"LOCK", "KIND", "HELD ON", "LEFT", "FENCE", "WAITING", "OWNER"}}
 	for _, l := range s.Locks {
 		on := fmt.Sprintf("%d of %d", l.Held, len(s.Masters))
-		rows = append(rows, []string{plain.Escape(l.Key), l.kind(), on, shortTime(l.TTL), fmt.Sprint(l.Fence),
+		rows = append(rows, []string{plain.Escape(l.Key), lockKind(&l), on, shortTime(l.TTL), fmt.Sprint(l.Fence),
 			fmt.Sprint(l.Waiting), plain.Escape(l.Owner)})
 		for _, slot := range l.Slots {
 			rows = append(rows, []string{"", fmt.Sprint("slot ", slot.Slot), "", shortTime(slot.TTL),
@@ -99,9 +100,9 @@ func (s *status) writeLocks(b *strings.Builder) {
 	}
 }
 
-// kind returns the mode of a lock, with the number of holders if there may be several. An older
+// lockKind returns the mode of a lock, with the number of holders if there may be several. An older
 // proxy sends no mode.
-func (l *lockStatus) kind() string {
+func lockKind(l *stat.LockReport) string {
 	switch l.Mode {
 	case "shared", "limit":
 		return fmt.Sprintf("%s, %d", l.Mode, l.Holders)

@@ -199,12 +199,12 @@ func (t *target) login(ctx context.Context, c *client, address conf.Address, res
 		switch {
 		case err != nil:
 			return err
-		case strings.HasPrefix(r.text, fullText):
-			return fmt.Errorf("%w: %s", errFull, r.text)
-		case strings.HasPrefix(r.text, "ERR upstream "):
-			return errors.New(r.text) // the upstream has not checked the password
-		case r.kind == '-':
-			return fmt.Errorf("%w: %s", errDenied, r.text)
+		case strings.HasPrefix(r.Text, fullText):
+			return fmt.Errorf("%w: %s", errFull, r.Text)
+		case strings.HasPrefix(r.Text, "ERR upstream "):
+			return errors.New(r.Text) // the upstream has not checked the password
+		case r.Kind == '-':
+			return fmt.Errorf("%w: %s", errDenied, r.Text)
 		}
 	}
 	if !resp3 {

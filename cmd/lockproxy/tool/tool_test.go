@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"lockproxy/conf"
+	"lockproxy/resp/respio"
 	"lockproxy/stat"
 )
 
@@ -85,7 +85,7 @@ func TestClientReadsReplies(t *testing.T) {
 		"a bulk cut of": {"$5\r\nab", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &client{reader: bufio.NewReader(strings.NewReader(test.bytes))}
+			c := &client{replies: respio.NewReader(strings.NewReader(test.bytes), replyLimits)}
 			r, err := c.next()
 			if (err == nil) != test.ok || err == nil && show(r) != test.want {
 				t.Errorf("got %q, %v", show(r), err)
@@ -96,16 +96,16 @@ func TestClientReadsReplies(t *testing.T) {
 
 func show(r reply) string {
 	switch {
-	case r.null:
+	case r.Null:
 		return "null"
-	case r.list == nil:
-		return string(r.kind) + r.text
+	case len(r.Elems) == 0:
+		return string(r.Kind) + r.Scalar()
 	}
 	var list []string
-	for _, entry := range r.list {
+	for _, entry := range r.Elems {
 		list = append(list, show(entry))
 	}
-	return string(r.kind) + "(" + strings.Join(list, " ") + ")"
+	return string(r.Kind) + "(" + strings.Join(list, " ") + ")"
 }
 
 // TestClientSkipsPushes: pushes before a reply are passed over, and when the context ends so does
@@ -123,7 +123,7 @@ func TestClientSkipsPushes(t *testing.T) {
 		far.Write([]byte(">1\r\n+news\r\n+PONG\r\n"))
 		far.Read(buffer) // and no answer
 	}()
-	if r, err := c.ask(t.Context(), "PING", "\r\n"); err != nil || r.text != "PONG" {
+	if r, err := c.ask(t.Context(), "PING", "\r\n"); err != nil || r.Text != "PONG" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -160,10 +160,10 @@ func TestShortTime(t *testing.T) {
 // TestStatusShowsModeAndSlots: lockproxy status shows how a lock is held, and its slots. An older
 // proxy sends neither.
 func TestStatusShowsModeAndSlots(t *testing.T) {
-	text := func(s string) reply { return reply{kind: '$', text: s} }
-	list := func(all ...reply) reply { return reply{kind: '*', list: all} }
+	text := func(s string) reply { return reply{Kind: '$', Text: s} }
+	list := func(all ...reply) reply { return reply{Kind: '*', Elems: all} }
 	slot := list(text("slot"), text("3"), text("fence"), text("7"), text("owner"), text("me"), text("ttl"), text("2500"))
-	s := &status{Masters: make([]masterStatus, 3), Locks: []lockStatus{
+	s := &status{Masters: make([]stat.MasterReport, 3), Locks: []stat.LockReport{
 		lockOf(list(text("key"), text("old"), text("held"), text("3"))),
 		lockOf(list(text("key"), text("slots?"), text("held"), text("2"), text("mode"), text("limit"), text("holders"),
 			text("1"), text("slots"), list(slot))),
@@ -231,28 +231,25 @@ func TestStatusWarnsOfLoad(t *testing.T) {
 // TestStatusColoursShowRisk: on a terminal slow masters, and the masters where none may fail, are
 // amber.
 func TestStatusColoursShowRisk(t *testing.T) {
-	voting, slow, down := masterStatus{Address: "h:1", State: "voting"}, masterStatus{Address: "h:3", State: "voting",
-		Slow: 62}, masterStatus{Address: "h:4", State: "down"}
+	type masters = []stat.MasterReport
+	voting := stat.MasterReport{Address: "h:1", State: "voting"}
+	slow := stat.MasterReport{Address: "h:3", State: "voting", Slow: 62}
+	down := stat.MasterReport{Address: "h:4", State: "down"}
 	const amber, red = "\x1b[33m", "\x1b[31m"
 	for _, tt := range []struct {
-		masters []masterStatus
+		masters masters
 		line    string // of the votes
 		last    string // the colour of the last master
 	}{
-		{[]masterStatus{voting, voting, voting}, "masters   3 of 3 vote, 2 needed, 1 may fail\n", "\x1b[32m"},
-		{[]masterStatus{voting}, "masters   1 of 1 vote, 1 needed, none may fail\n", "\x1b[32m"},
-		{[]masterStatus{voting, voting, slow}, "masters   " + amber +
+		{masters{voting, voting, voting}, "masters   3 of 3 vote, 2 needed, 1 may fail\n", "\x1b[32m"},
+		{masters{voting}, "masters   1 of 1 vote, 1 needed, none may fail\n", "\x1b[32m"},
+		{masters{voting, voting, slow}, "masters   " + amber +
 			"3 of 3 vote, 1 slow, 2 needed, none may fail\x1b[0m\n", amber},
-		{[]masterStatus{voting, voting, down}, "masters   " + amber + "2 of 3 vote, 2 needed, none may fail\x1b[0m\n", red},
-		{[]masterStatus{voting, down, down}, "masters   " + red + "1 of 3 vote, 2 needed\x1b[0m\n", red},
+		{masters{voting, voting, down}, "masters   " + amber + "2 of 3 vote, 2 needed, none may fail\x1b[0m\n", red},
+		{masters{voting, down, down}, "masters   " + red + "1 of 3 vote, 2 needed\x1b[0m\n", red},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
-			s := &status{Masters: tt.masters}
-			var all []stat.Master
-			for i := range tt.masters {
-				all = append(all, tt.masters[i].stat())
-			}
-			s.votes = stat.CountVotes(all)
+			s := &status{Masters: tt.masters, votes: stat.CountReports(tt.masters)}
 			last := tt.masters[len(tt.masters)-1]
 			if text := s.text(true); !strings.Contains(text, tt.line) ||
 				!strings.Contains(text, last.Address+"     "+tt.last+last.State) {
@@ -267,8 +264,8 @@ func TestStatusAcceptsOlderProxy(t *testing.T) {
 	if got := latenessOf(map[string]string{"waiting": "0"}); got != "" {
 		t.Errorf("late: %q", got)
 	}
-	m := masterStatus{State: "voting"}
-	if entry := m.stat(); entry.IsSlow() {
+	m := stat.MasterReport{State: "voting"}
+	if m.IsSlow() {
 		t.Error("slow")
 	}
 }

@@ -32,12 +32,12 @@ func (k *keeper) unlock(end time.Time) (held bool) {
 		}
 		r, err := k.askUnlock(keep)
 		switch {
-		case err == nil && r.kind == ':':
-			return r.text == "1" || sent
+		case err == nil && r.Kind == ':':
+			return r.Is(1) || sent
 		case err == nil && keep <= 0:
 			return true // no majority: the proxy goes on in the background
-		case err == nil && strings.HasPrefix(r.text, "ERR "):
-			k.say("lock %s does not stay closed for --hold: %s", k.allKeys(), r.text)
+		case err == nil && strings.HasPrefix(r.Text, "ERR "):
+			k.say("lock %s does not stay closed for --hold: %s", k.allKeys(), r.Text)
 			return true
 		}
 		sent, k.down = true, true
@@ -68,8 +68,8 @@ func (k *keeper) askUnlock(keep time.Duration) (reply, error) {
 		earlier, k.asked = 1, time.Time{} // the answer to EXTEND comes first
 	}
 	r, err := k.link.call(unlockTimeout, earlier, k.unlockArgs(keep)...)
-	which, limit := ttlLimit(r.text)
-	if err != nil || r.kind != '-' || which != "min" {
+	which, limit := ttlLimit(r.Text)
+	if err != nil || r.Kind != '-' || which != "min" {
 		return r, err
 	}
 	return k.link.call(unlockTimeout, 0, k.unlockArgs(limit)...)

@@ -3,6 +3,8 @@ package wire
 import (
 	"strconv"
 	"time"
+
+	"lockproxy/resp/respio"
 )
 
 // Encoder writes packets. It never changes, and serves all masters of a Quorum.
@@ -105,17 +107,17 @@ func (e *Encoder) AppendPacket(b []byte, batch *Batch, record string, body bool)
 		}
 	}
 	b = Packet.appendHead(b, body, keys, args)
-	b = appendBulk(b, e.StateKey)
+	b = respio.AppendBulk(b, e.StateKey)
 	for _, op := range ops {
-		b = appendBulk(b, op.Key)
+		b = respio.AppendBulk(b, op.Key)
 		for _, key := range op.more() {
-			b = appendBulk(b, key)
+			b = respio.AppendBulk(b, key)
 		}
 	}
-	b = appendBulk(b, record)
+	b = respio.AppendBulk(b, record)
 	b = appendCounts(b, batch, counters)
 	for _, op := range ops[:releases] {
-		b = appendBulk(b, op.Secret)
+		b = respio.AppendBulk(b, op.Secret)
 	}
 	b = e.appendAcquires(b, ops[releases:releases+acquires], ops[releases+acquires:], batch.sizes[groupAcquire])
 	for _, op := range ops[releases+acquires:] {
@@ -134,7 +136,7 @@ func appendCounts(b []byte, batch *Batch, counters int) []byte {
 	if counters > 0 {
 		text = strconv.AppendInt(text, int64(counters), 10)
 	}
-	b = appendHeader(b, '$', int(groupOther)+len(text))
+	b = respio.AppendHeader(b, '$', int(groupOther)+len(text))
 	for _, n := range batch.sizes[:groupOther] {
 		b = append(b, '0'+byte(n))
 	}
@@ -145,7 +147,7 @@ func appendCounts(b []byte, batch *Batch, counters int) []byte {
 // that wait, and the counters of the others.
 func (e *Encoder) appendAcquires(b []byte, ops, others []*Op, waiting int) []byte {
 	for _, op := range ops {
-		b = appendHeader(b, '$', len(op.Secret)+len(op.Owner))
+		b = respio.AppendHeader(b, '$', len(op.Secret)+len(op.Owner))
 		b = append(append(b, op.Secret...), op.Owner...)
 		b = append(b, '\r', '\n')
 	}
@@ -170,23 +172,23 @@ func (e *Encoder) appendAcquires(b []byte, ops, others []*Op, waiting int) []byt
 func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 	o := op.operation()
 	n := len(o.arguments) + len(op.more())
-	b = appendInt(appendBulk(b, o.name), uint64(n))
+	b = respio.AppendDigits(respio.AppendBulk(b, o.name), uint64(n))
 	for _, argument := range []byte(o.arguments) {
 		switch argument {
 		case 's':
-			b = appendBulk(b, op.Secret)
+			b = respio.AppendBulk(b, op.Secret)
 		case 't':
 			b = appendMillis(b, op.TTL)
 		case 'f':
 			b = e.appendField(b, op.Counter)
 		case 'o':
-			b = appendBulk(b, op.Owner)
+			b = respio.AppendBulk(b, op.Owner)
 		case 'w':
 			b = appendWaits(b, op.Terms)
 		case 'l':
-			b = appendInt(b, uint64(op.Terms.Limit))
+			b = respio.AppendDigits(b, uint64(op.Terms.Limit))
 		case '0', '1':
-			b = appendInt(b, uint64(op.Terms.Try[argument-'0']))
+			b = respio.AppendDigits(b, uint64(op.Terms.Try[argument-'0']))
 		case 'm':
 			b = appendMode(b, op.Terms)
 		case '#':
@@ -202,11 +204,11 @@ func (e *Encoder) appendOp(b []byte, op *Op) []byte {
 func appendMode(b []byte, t *Terms) []byte {
 	switch {
 	case t == nil || t.Mode == Exclusive:
-		return appendBulk(b, "exclusive")
+		return respio.AppendBulk(b, "exclusive")
 	case t.Mode == Shared:
-		return appendBulk(b, "shared")
+		return respio.AppendBulk(b, "shared")
 	}
-	return appendInt(b, uint64(t.Slot))
+	return respio.AppendDigits(b, uint64(t.Slot))
 }
 
 // appendFields writes the names of the counters of all keys.
@@ -231,7 +233,7 @@ func appendWaits(b []byte, t *Terms) []byte {
 // appendMillis writes a duration, rounded down to whole milliseconds. A duration of less than one
 // becomes one: SET refuses 0, and PEXPIRE deletes at 0.
 func appendMillis(b []byte, d time.Duration) []byte {
-	return appendInt(b, uint64(max(d.Milliseconds(), 1)))
+	return respio.AppendDigits(b, uint64(max(d.Milliseconds(), 1)))
 }
 
 // appendField writes the name of a counter, empty without fencing.
@@ -239,44 +241,8 @@ func (e *Encoder) appendField(b []byte, slot uint16) []byte {
 	if !e.Fencing {
 		return append(b, "$0\r\n\r\n"...)
 	}
-	return appendInt(b, uint64(slot))
+	return respio.AppendDigits(b, uint64(slot))
 }
 
 // AppendCommand writes any command.
-//
-//	> *1\r\n$4\r\nPING\r\n
-func AppendCommand(b []byte, args ...string) []byte {
-	b = appendHeader(b, '*', len(args))
-	for _, a := range args {
-		b = appendBulk(b, a)
-	}
-	return b
-}
-
-// appendHeader writes the number of an array's elements or of a text's bytes.
-func appendHeader(b []byte, kind byte, n int) []byte {
-	if n < 10 {
-		return append(b, kind, '0'+byte(n), '\r', '\n')
-	}
-	if n < 100 {
-		return append(b, kind, '0'+byte(n/10), '0'+byte(n%10), '\r', '\n')
-	}
-	b = append(b, kind)
-	b = strconv.AppendInt(b, int64(n), 10)
-	return append(b, '\r', '\n')
-}
-
-func appendBulk(b []byte, s string) []byte {
-	b = appendHeader(b, '$', len(s))
-	b = append(b, s...)
-	return append(b, '\r', '\n')
-}
-
-// appendInt writes n as a bulk string.
-func appendInt(b []byte, n uint64) []byte {
-	var digits [20]byte
-	text := strconv.AppendUint(digits[:0], n, 10)
-	b = appendHeader(b, '$', len(text))
-	b = append(b, text...)
-	return append(b, '\r', '\n')
-}
+func AppendCommand(b []byte, args ...string) []byte { return respio.AppendCommand(b, args...) }

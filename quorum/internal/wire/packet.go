@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"lockproxy/resp/respio"
 )
 
 // CodeNotAdmitted is the code of the error that takes the place of an operation's result if the
@@ -71,7 +73,7 @@ func ParseEntry(entry string) (mode Mode, h Holder, ok bool) {
 	if entry[0] == 'L' {
 		mode = Limited
 	}
-	slot, err := parseInt([]byte(entry[1:slotEnd]))
+	slot, err := respio.ParseInt([]byte(entry[1:slotEnd]))
 	h.Slot = int(slot)
 	h.Fence, h.Owner, ok = ParseFenceOwner(entry[slotEnd:])
 	return mode, h, ok && err == nil && slot >= 0 && slot < MaxLimit
@@ -162,7 +164,7 @@ func ParseInspect(r *Reply) (found Inspected, ok bool) {
 		return found, true
 	}
 	left, value, ok := strings.Cut(r.Text, " ")
-	ms, err := parseInt([]byte(left))
+	ms, err := respio.ParseInt([]byte(left))
 	if !ok || err != nil {
 		return found, false
 	}

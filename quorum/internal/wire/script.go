@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"strings"
+
+	"lockproxy/resp/respio"
 )
 
 // Script is one of the embedded scripts.
@@ -52,8 +54,8 @@ func newScript(body string) Script {
 	return Script{
 		Body:    body,
 		SHA:     sha,
-		evalSHA: string(appendBulk(appendBulk(nil, "EVALSHA"), sha)),
-		eval:    string(appendBulk(appendBulk(nil, "EVAL"), body)),
+		evalSHA: string(respio.AppendBulk(respio.AppendBulk(nil, "EVALSHA"), sha)),
+		eval:    string(respio.AppendBulk(respio.AppendBulk(nil, "EVAL"), body)),
 	}
 }
 
@@ -64,11 +66,11 @@ func (s *Script) Eval(state string, args ...string) []byte {
 
 // appendHead writes all arguments before the first key.
 func (s *Script) appendHead(b []byte, body bool, keys, args int) []byte {
-	b = appendHeader(b, '*', 3+keys+args)
+	b = respio.AppendHeader(b, '*', 3+keys+args)
 	if body {
 		b = append(b, s.eval...)
 	} else {
 		b = append(b, s.evalSHA...)
 	}
-	return appendInt(b, uint64(keys))
+	return respio.AppendDigits(b, uint64(keys))
 }

@@ -57,29 +57,29 @@ func TestReadProxyHeader(t *testing.T) {
 		"lower case": {"proxy UNKNOWN\r\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, slow := range []bool{false, true} {
+			for _, pieces := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
 				rest := bytes.NewReader([]byte(c.header + "*1\r\n"))
-				var r io.Reader = rest
-				if slow {
-					r = iotest.OneByteReader(rest)
-				}
-				from, err := readProxyHeader(r)
-				got := ""
-				if err == nil {
-					got = "itself"
-					if from != nil {
-						got = from.String()
-					}
-				}
-				if got != c.want {
-					t.Errorf("%s: got %q %v, want %q", name, got, err, c.want)
+				from, err := readProxyHeader(pieces(rest))
+				if got := showFrom(from, err); got != c.want {
+					t.Errorf("got %q %v, want %q", got, err, c.want)
 				}
 				if left, _ := io.ReadAll(rest); err == nil && string(left) != "*1\r\n" {
-					t.Errorf("%s: %q is left for the client's conversation", name, left)
+					t.Errorf("%q is left for the client's conversation", left)
 				}
 			}
 		})
 	}
+}
+
+// showFrom returns the address in a header, "itself" for none, and an empty text for an error.
+func showFrom(from net.Addr, err error) string {
+	switch {
+	case err != nil:
+		return ""
+	case from == nil:
+		return "itself"
+	}
+	return from.String()
 }
 
 func FuzzProxyHeader(f *testing.F) {

@@ -70,21 +70,7 @@ func TestRefusalsWithoutLoginShareALine(t *testing.T) {
 		if len(all) != 4 || all[0].Key != "mine" || all[0].Refusals != 0 {
 			t.Fatalf("got %+v, want the line of one who logged in and 3 others", all)
 		}
-		total := 0
-		for i, l := range all[1:] {
-			at := start.Add(time.Duration(i+1) * refusalsEvery)
-			if ts, err := time.Parse("2006-01-02T15:04:05.000Z0700", l.Time); err != nil ||
-				ts.Sub(at).Abs() > 10*time.Millisecond {
-				t.Errorf("line %d is of %s, want %v", i, l.Time, at)
-			}
-			if l.Command != "lock" || !strings.HasPrefix(l.Key, "job-") || l.Addresses != 500 {
-				t.Errorf("line %d: %+v", i, l)
-			}
-			total += l.Refusals
-		}
-		if total != 25_000 || all[3].Key != "job-499" {
-			t.Errorf("%d refusals are counted, the last one as %+v", total, all[3])
-		}
+		checkRefusals(t, all[1:], start)
 
 		// A single one has its line within a second, and no line follows.
 		log.Audit.Record(noLogin(1))
@@ -100,6 +86,26 @@ func TestRefusalsWithoutLoginShareALine(t *testing.T) {
 			t.Errorf("%d lines after an hour", n)
 		}
 	})
+}
+
+// checkRefusals checks the lines of 25,000 refusals of 500 clients in the seconds after start.
+func checkRefusals(t *testing.T, lines []auditLine, start time.Time) {
+	t.Helper()
+	total := 0
+	for i, l := range lines {
+		at := start.Add(time.Duration(i+1) * refusalsEvery)
+		if ts, err := time.Parse("2006-01-02T15:04:05.000Z0700", l.Time); err != nil ||
+			ts.Sub(at).Abs() > 10*time.Millisecond {
+			t.Errorf("line %d is of %s, want %v", i, l.Time, at)
+		}
+		if l.Command != "lock" || !strings.HasPrefix(l.Key, "job-") || l.Addresses != 500 {
+			t.Errorf("line %d: %+v", i, l)
+		}
+		total += l.Refusals
+	}
+	if total != 25_000 || lines[2].Key != "job-499" {
+		t.Errorf("%d refusals are counted, the last one as %+v", total, lines[2])
+	}
 }
 
 // TestRefusalsAreWrittenAtTheEnd: the line that is due is written at the end, and before the file

@@ -58,14 +58,13 @@ func logged(lines *observer.ObservedLogs) string {
 	return all.String()
 }
 
-func TestSpansDescribeCommands(t *testing.T) {
-	c := collect(t)
-	sent, lines := to(t, c.URL+"/otlp", nil)
-	client := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 50001}
-	for _, e := range []stat.Event{
+// reported are events, and reportedSpans their spans.
+var (
+	reported = []stat.Event{
 		{Command: "lock", Outcome: stat.OutcomeGranted, Key: "job", Keys: []string{"a", "b"}, Kind: stat.KindKeys,
 			Owner: "me", Fence: 7, TTL: 5 * time.Second,
-			Wait: true, Session: true, Took: 1500 * time.Millisecond, User: "alice", Client: client},
+			Wait: true, Session: true, Took: 1500 * time.Millisecond, User: "alice",
+			Client: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 50001}},
 		{Command: "lock", Outcome: stat.OutcomeNoQuorum, Key: "\xff\n", Kind: stat.KindExclusive},
 		{Command: "lock", Sub: "help", Outcome: stat.OutcomeOK},
 		{Command: "unlock", Outcome: stat.OutcomeReleased, Key: "job", Fence: 7, Keep: time.Minute,
@@ -74,34 +73,41 @@ func TestSpansDescribeCommands(t *testing.T) {
 		{Command: "lockproxy", Sub: "\xff what", Outcome: stat.OutcomeInvalid},
 		{Command: "lockproxy", Sub: "release", Outcome: stat.OutcomeReleased, Key: "job", Via: "page"},
 		{Command: "session", Outcome: stat.OutcomeLost, Key: "job", Session: true},
-	} {
-		sent.Record(&e)
 	}
-	before := uint64(time.Now().UnixNano())
-	sent.Close(t.Context())
-	type attributes = map[string]any
-	want := []collector.Span{
-		{Name: "LOCK", Attributes: attributes{"db.operation.name": "LOCK", "lockproxy.outcome": "granted",
+	reportedSpans = []collector.Span{
+		{Name: "LOCK", Attributes: attrs{"db.operation.name": "LOCK", "lockproxy.outcome": "granted",
 			"lockproxy.key": "job", "lockproxy.keys": int64(3),
 			"lockproxy.kind": "keys", "lockproxy.owner": "me", "lockproxy.fence": int64(7), "lockproxy.ttl": 5.0,
 			"lockproxy.wait": true, "lockproxy.session": true,
 			"user.name": "alice", "client.address": "10.0.0.7", "client.port": int64(50001)}},
-		{Name: "LOCK", Failed: true, Attributes: attributes{"db.operation.name": "LOCK", "lockproxy.outcome": "noquorum",
+		{Name: "LOCK", Failed: true, Attributes: attrs{"db.operation.name": "LOCK", "lockproxy.outcome": "noquorum",
 			"error.type":    "noquorum",
 			"lockproxy.key": `\xff\n`, "lockproxy.kind": "exclusive"}},
-		{Name: "LOCK HELP", Attributes: attributes{"db.operation.name": "LOCK HELP", "lockproxy.outcome": "ok"}},
-		{Name: "UNLOCK", Attributes: attributes{"db.operation.name": "UNLOCK", "lockproxy.outcome": "released",
+		{Name: "LOCK HELP", Attributes: attrs{"db.operation.name": "LOCK HELP", "lockproxy.outcome": "ok"}},
+		{Name: "UNLOCK", Attributes: attrs{"db.operation.name": "UNLOCK", "lockproxy.outcome": "released",
 			"lockproxy.key": "job", "lockproxy.fence": int64(7),
 			"lockproxy.keep": 60.0, "lockproxy.held": 0.25}},
-		{Name: "EXTEND", Attributes: attributes{"db.operation.name": "EXTEND", "lockproxy.outcome": "lost",
+		{Name: "EXTEND", Attributes: attrs{"db.operation.name": "EXTEND", "lockproxy.outcome": "lost",
 			"lockproxy.key": "job"}},
-		{Name: "LOCKPROXY", Attributes: attributes{"db.operation.name": "LOCKPROXY", "lockproxy.outcome": "invalid"}},
-		{Name: "LOCKPROXY RELEASE", Attributes: attributes{"db.operation.name": "LOCKPROXY RELEASE",
+		{Name: "LOCKPROXY", Attributes: attrs{"db.operation.name": "LOCKPROXY", "lockproxy.outcome": "invalid"}},
+		{Name: "LOCKPROXY RELEASE", Attributes: attrs{"db.operation.name": "LOCKPROXY RELEASE",
 			"lockproxy.outcome": "released", "lockproxy.key": "job", "lockproxy.via": "page"}},
-		{Name: "session end", Failed: true, Attributes: attributes{"lockproxy.outcome": "lost", "error.type": "lost",
+		{Name: "session end", Failed: true, Attributes: attrs{"lockproxy.outcome": "lost", "error.type": "lost",
 			"lockproxy.key": "job", "lockproxy.session": true}},
 	}
-	got := c.Spans()
+)
+
+type attrs = map[string]any
+
+func TestSpansDescribeCommands(t *testing.T) {
+	c := collect(t)
+	sent, lines := to(t, c.URL+"/otlp", nil)
+	for _, e := range reported {
+		sent.Record(&e)
+	}
+	before := uint64(time.Now().UnixNano())
+	sent.Close(t.Context())
+	got, want := c.Spans(), reportedSpans
 	if len(got) != len(want) || len(c.Faults()) > 0 {
 		t.Fatalf("got %+v, faults %q\n%s", got, c.Faults(), logged(lines))
 	}
