@@ -213,45 +213,6 @@ func TestHeldBackBytes(t *testing.T) {
 	}
 }
 
-// TestReencode: an upstream that needs Reencode gets well-formed requests only.
-func TestReencode(t *testing.T) {
-	const ping = "*1\r\n$4\r\nPING\r\n"
-	for _, tt := range []struct{ send, want, reply string }{
-		{"*0\r\n\r\n" + ping + "*-1\r\nPING\r\n", ping + ping, ""},
-		{"*1\rX$4\rYPINGzz", ping, ""},
-		{`ECHO "\x41 b"` + "\r\nclient 'id'\r\n", "*2\r\n$4\r\nECHO\r\n$3\r\nA b\r\n*2\r\n$6\r\nclient\r\n$2\r\nid\r\n", ""},
-		{"*2\r\n$3\r\nGET\r\n$0\r\nxx", "*2\r\n$3\r\nGET\r\n$0\r\n\r\n", ""},
-		{"*1\r\n$9223372036854775807\r\nx", "", "-ERR Protocol error: invalid bulk length\r\n"},
-		{"*1\r\n$536870913\r\nx", "", "-ERR Protocol error: invalid bulk length\r\n"},
-		{"*1048577\r\n", "", "-ERR Protocol error: invalid multibulk length\r\n"},
-		{"*1\r\n:4\r\n", "", "-ERR Protocol error: expected '$', got ':'\r\n"},
-		{"\"a\r\n", "", "-ERR Protocol error: unbalanced quotes in request\r\n"},
-		{"POST / HTTP/1.1\r\n", "", ""},
-	} {
-		near, far := net.Pipe()
-		go io.Copy(io.Discard, near)
-		up, upEnd := net.Pipe()
-		s := NewServer(Options{UpstreamName: "x", Reencode: true, Dial: func(context.Context) (net.Conn, error) { return up, nil }}).add(far)
-		got := make(chan string, 1)
-		go func() {
-			b, _ := io.ReadAll(upEnd)
-			got <- string(b)
-		}()
-		for i := range len(tt.send) { // byte by byte: mended bytes may come in two reads
-			s.in.buf.Grew(copy(s.in.buf.Room(), tt.send[i:i+1]))
-			s.pump.process()
-		}
-		s.cut()
-		if b := within(t, "end of input", got); b != tt.want {
-			t.Errorf("%q: the upstream got %q, want %q", tt.send, b, tt.want)
-		}
-		if reply := "-ERR Protocol error: " + s.pump.req.Why + "\r\n"; (s.pump.step == stepRefuse) != (tt.want == "") || tt.reply != "" && reply != tt.reply {
-			t.Errorf("%q: step %d, reply %q; want reply %q", tt.send, s.pump.step, reply, tt.reply)
-		}
-		near.Close()
-	}
-}
-
 // TestReadAheadIsGivenBack: memory taken from the shared part does not stay away with a client
 // that leaves.
 func TestReadAheadIsGivenBack(t *testing.T) {

@@ -222,7 +222,7 @@ func (p *pump) inputEnded(err error) error {
 	}
 	p.delivery.inputEnded(err, s.client)
 	s.life.end(eventFinish, endOf(err))
-	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up.conn != nil && !p.req.Strict && !p.req.Collecting() {
+	if b := s.in.bytes(); err == io.EOF && len(b) > 0 && s.up.conn != nil && !p.req.Collecting() {
 		s.up.conn.Write(b)
 	}
 	return err
@@ -286,7 +286,7 @@ func (p *pump) scan() {
 		case collecting && t.lock < 0: // it began before b
 			t.take(t.at)
 		}
-		if ev == scan.Notable || ev == scan.Malformed || ev == scan.Inline || t.any(t.end()) {
+		if ev == scan.Notable || ev == scan.Malformed || t.any(t.end()) {
 			p.connect()
 		}
 		if first && ev == scan.More && s.proto.Countable() {
@@ -326,13 +326,6 @@ func (p *pump) event(t *pass, ev scan.Event) {
 	case scan.Drop:
 		t.drop(t.at, p.req.Dropped)
 		t.at += p.req.Dropped
-	case scan.Inline:
-		p.count()
-		p.forward(t.take(t.at))
-		p.notable()
-		p.forward(appendCommand(nil, p.req.Argv, len(p.req.Argv)))
-		t.drop(t.at, p.req.Dropped)
-		t.at += p.req.Dropped
 	}
 }
 
@@ -361,9 +354,7 @@ func (p *pump) count() {
 // before it.
 func (p *pump) notable() {
 	s := p.s
-	if p.req.Ended > 0 { // it was counted, unless it is an inline one in the strict form
-		p.req.Ended--
-	}
+	p.req.Ended-- // it is counted below
 	p.count()
 	switch {
 	case s.up.failed != nil && p.req.Kind == scan.KindQuit:
@@ -478,11 +469,10 @@ func (p *pump) refuse(n int64) {
 }
 
 // malform is called when the client's bytes are no requests any more. The upstream gets them all,
-// reports the error itself and closes. If it must not see them, or cannot be reached, the pump
-// refuses them.
+// reports the error itself and closes. If it cannot be reached, the pump refuses them.
 func (p *pump) malform(t *pass) {
 	s := p.s
-	if p.req.Strict || s.up.failed != nil {
+	if s.up.failed != nil {
 		p.step = stepRefuse
 		return
 	}
@@ -493,17 +483,11 @@ func (p *pump) malform(t *pass) {
 	p.reading, t.lock = readingMalformed, -1
 }
 
-// refuseRest ends the connection with Redis' error about the client's bytes, after the replies
-// that are still missing.
+// refuseRest ends the connection, which has no upstream, with Redis' error about the client's
+// bytes.
 func (p *pump) refuseRest() error {
-	s := p.s
-	if s.up.conn != nil && s.up.failed == nil && !s.proto.Garbled() {
-		if _, err := p.ask(); err != nil {
-			return err
-		}
-	}
 	if p.req.Why != "" {
-		s.out.reply(redcon.AppendError(nil, "ERR Protocol error: "+p.req.Why))
+		p.s.out.reply(redcon.AppendError(nil, "ERR "+scan.ProtocolError(p.req.Why).Error()))
 	}
 	return io.EOF
 }

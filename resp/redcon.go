@@ -8,9 +8,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// redconConn is the net.Conn that redcon serves for connections that no loop watches: TLS, systems
-// without loops, and upstreams that need Reencode. redcon reads only lock commands from it,
-// validated and encoded anew, and writes their replies to it. Session embeds it.
+// redconConn is the net.Conn that redcon serves for connections that no loop watches: TLS, and all
+// connections on systems without loops. redcon reads only lock commands from it, validated and
+// encoded anew, and writes their replies to it. Session embeds it.
 type redconConn struct {
 	s       *Session
 	command []byte // the part of a lock command that redcon has not read

@@ -57,7 +57,7 @@ func newSession(srv *shared, client net.Conn, polled *netpoll.Conn) *Session {
 	s.in.init(client, polled, &s.progress, s.life.leave)
 	s.out.init(client, &s.progress)
 	s.pump.s, s.runner.s, s.redconConn.s = s, s, s
-	s.pump.req.Strict, s.pump.req.Limited = srv.o.Reencode, s.proto.Limited
+	s.pump.req.Limited = s.proto.Limited
 	return s
 }
 

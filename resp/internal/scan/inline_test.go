@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -29,33 +30,30 @@ func TestSplitInline(t *testing.T) {
 	}
 }
 
-// TestBlankLine: of a line that has blanks only the upstream gets the end, as of an empty one. An
-// upstream that gets only what was made anew does not see either.
+// TestBlankLine: the upstream gets only the end of a line of blanks, as of an empty line.
 func TestBlankLine(t *testing.T) {
 	for _, blank := range []string{" ", "\t", "\r", "\v\f "} {
 		for _, end := range []string{"\r\n", "\n"} {
-			for _, strict := range []bool{false, true} {
-				if blank == "\r" && end == "\n" {
-					continue // that is an empty line
-				}
-				q := Requests{Strict: strict}
-				if n, ev := q.Scan([]byte(blank + end)); n != 0 || ev != Drop || q.Dropped != len(blank) {
-					t.Errorf("%q, strict %v: %d bytes, event %d, %d dropped; want the blanks dropped", blank+end, strict, n, ev, q.Dropped)
-				}
-				want := More
-				if strict {
-					want = Drop
-				}
-				if _, ev := q.Scan([]byte(end)); ev != want || q.Ended != 0 {
-					t.Errorf("behind %q, strict %v: event %d, %d requests", blank, strict, ev, q.Ended)
-				}
+			if blank == "\r" && end == "\n" {
+				continue // that is an empty line
 			}
+			t.Run(fmt.Sprintf("%q", blank+end), func(t *testing.T) {
+				var q Requests
+				if n, ev := q.Scan([]byte(blank + end)); n != 0 || ev != Drop || q.Dropped != len(blank) {
+					t.Errorf("%d bytes, event %d, %d dropped; want the blanks dropped", n, ev, q.Dropped)
+				}
+				if n, ev := q.Scan([]byte(end)); n != len(end) || ev != More || q.Ended != 0 {
+					t.Errorf("after it %d bytes, event %d, %d requests", n, ev, q.Ended)
+				}
+			})
 		}
 	}
 	for _, empty := range []string{"\r\n", "\n"} {
-		q := Requests{}
-		if n, ev := q.Scan([]byte(empty)); n != len(empty) || ev != More || q.Ended != 0 {
-			t.Errorf("%q: %d bytes, event %d, %d requests", empty, n, ev, q.Ended)
-		}
+		t.Run(fmt.Sprintf("%q", empty), func(t *testing.T) {
+			var q Requests
+			if n, ev := q.Scan([]byte(empty)); n != len(empty) || ev != More || q.Ended != 0 {
+				t.Errorf("%d bytes, event %d, %d requests", n, ev, q.Ended)
+			}
+		})
 	}
 }

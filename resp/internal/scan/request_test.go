@@ -28,7 +28,7 @@ func cutAll(in []byte, next func() int) (c cut, held int) {
 		buf = append(buf, in[:n]...)
 		in = in[n:]
 		for len(buf) > 0 {
-			if q.collecting {
+			if q.Collecting() {
 				n, ev := q.Collect(buf)
 				buf = buf[n:]
 				switch ev {
@@ -302,8 +302,8 @@ func TestOwnRequestLimits(t *testing.T) {
 		}
 		q.Collect([]byte("\r\n"))
 	}
-	if q.collecting || q.Args != 1000 || len(q.Argv) != keepArgs {
-		t.Fatalf("collecting %v, total %d, kept %d arguments; want false, 1000, %d", q.collecting, q.Args, len(q.Argv), keepArgs)
+	if q.Collecting() || q.Args != 1000 || len(q.Argv) != keepArgs {
+		t.Fatalf("collecting %v, total %d, kept %d arguments; want false, 1000, %d", q.Collecting(), q.Args, len(q.Argv), keepArgs)
 	}
 	for i, arg := range q.Argv[1:] {
 		if len(arg) != keepArg {
