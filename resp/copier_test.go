@@ -129,7 +129,7 @@ func copyAll(t *testing.T, sections []section, next, most func() int, onLoop boo
 			if section.insert != "" { // as reply does
 				s.out.insert, section.insert = append(s.out.insert, section.insert...), ""
 				if s.out.between {
-					s.out.insertLocked()
+					s.out.insertLocked(false)
 				}
 			}
 		}

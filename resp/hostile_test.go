@@ -133,7 +133,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	sess := newSession(&r.server.shared, p, nil)
 	sess.up.failed = io.ErrUnexpectedEOF
 	sess.in.buf.Grew(copy(sess.in.buf.Room(), strings.Repeat("a\n", 32768)))
-	sess.pump.scan()
+	sess.pump.scan(false)
 	if p.largest > 1<<18 || len(p.got) < 1<<20 {
 		t.Errorf("%d bytes, %d at once, for 64 KB", len(p.got), p.largest)
 	}

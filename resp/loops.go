@@ -61,10 +61,10 @@ type Polled struct {
 func (p *Polled) TryWrite(b []byte) (n int, err error) { return p.poll.TryWrite(b) }
 
 // Unread reports whether bytes have arrived that the loop has not read. It does not block.
-func (p *Polled) Unread() bool { return p.poll.Unread() }
+func (p *Polled) Unread() bool { return netpoll.Unread(p.poll) }
 
 // SetLinger is that of net.TCPConn.
-func (p *Polled) SetLinger(sec int) error { return p.poll.SetLinger(sec) }
+func (p *Polled) SetLinger(sec int) error { return netpoll.SetLinger(p.poll, sec) }
 
 // Watch makes the loop read the connection from now on, and returns at once. received gets the
 // bytes that came since its last call; it must not keep them. It is called on the loop, by one

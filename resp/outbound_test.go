@@ -31,7 +31,7 @@ func TestInsertion(t *testing.T) {
 			forward := func(pieces []piece) {
 				for _, one := range pieces {
 					o.enter(false)
-					o.forwardLocked([]byte(one.b), one.boundary)
+					o.forwardLocked([]byte(one.b), one.boundary, false)
 					o.leave()
 				}
 			}
@@ -65,7 +65,7 @@ func TestInsertionEnds(t *testing.T) {
 			var o outbound
 			o.init(&picky{}, &progress{})
 			o.enter(false)
-			o.forwardLocked([]byte("$5\r\nab"), 0)
+			o.forwardLocked([]byte("$5\r\nab"), 0, false)
 			o.leave()
 			replied := make(chan error, 1)
 			go func() { replied <- o.reply([]byte("|")) }()

@@ -98,7 +98,7 @@ func (ls *Loops) forget(fd int) {
 
 // GiveWay makes the workers that run return to the scheduler soon. A callback that wakes a
 // goroutine calls it, so that the goroutine does not have to wait for the loop. It is not needed
-// for goroutines that the package wakes itself, stopped callbacks included.
+// for goroutines that the package wakes itself, ended callbacks included.
 func (ls *Loops) GiveWay() { ls.woken.Add(1) }
 
 // Close ends the workers and waits for them. No socket may be left.

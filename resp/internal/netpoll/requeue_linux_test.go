@@ -153,10 +153,10 @@ func TestSetLinger(t *testing.T) {
 	ls := freeLoops(t, 1)
 	for sec, want := range map[int]string{0: "reset", -1: "EOF"} {
 		c, other := adopted(t, ls, "tcp")
-		if err := c.SetLinger(1 + sec); err != nil { // the other way first
+		if err := SetLinger(c, 1+sec); err != nil { // the other way first
 			t.Fatal(err)
 		}
-		if err := c.SetLinger(sec); err != nil {
+		if err := SetLinger(c, sec); err != nil {
 			t.Fatal(err)
 		}
 		c.Close()

@@ -61,7 +61,7 @@ func TestNote(t *testing.T) {
 	} {
 		for _, inline := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, was %b, inline %v", tt.send, tt.was, inline), func(t *testing.T) {
-				c := Conn{changes: tt.was, blocking: tt.wasBlocking, facts: func() Facts { return Facts{Resets: true} }}
+				c := Conn{changes: tt.was, blocking: tt.wasBlocking, options: Options{Facts: func() Facts { return Facts{Resets: true} }}}
 				c.resp3.Store(true)
 				argv := strings.Fields(tt.send)
 				b := []byte(tt.send + "\r\n")

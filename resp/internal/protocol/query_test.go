@@ -134,8 +134,8 @@ func TestQuery(t *testing.T) {
 					t.Fatalf("%s: answers %q and %q,\nwant %q and %q", how, hello, whoami, tt.hello, tt.whoami)
 				case h.conn.queries.passed != tt.passed:
 					t.Fatalf("%s: the request behind SKIP answered: %v, want %v", how, !tt.passed, tt.passed)
-				case h.reader.frames.Inside || h.reader.answers.open || !h.between:
-					t.Fatalf("%s: inside a frame %v, inside answers %v", how, h.reader.frames.Inside, h.reader.answers.open)
+				case h.reader.frames.Inside() || h.reader.answers.stage != closed || !h.between:
+					t.Fatalf("%s: inside a frame %v, stage of the answers %d", how, h.reader.frames.Inside(), h.reader.answers.stage)
 				case len(tt.met) > 0 && h.conn.Received() != h.conn.Sent()+h.after:
 					t.Fatalf("%s: %d replies counted behind the answers, want %d", how, h.conn.Received()-h.conn.Sent(), h.after)
 				}

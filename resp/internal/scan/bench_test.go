@@ -75,8 +75,8 @@ func TestScannersAllocateNothing(t *testing.T) {
 	}
 	reply := []byte("*2\r\n$64\r\n" + strings.Repeat("x", 64) + "\r\n%1\r\n+a\r\n:5\r\n")
 	var s Replies
-	if n := testing.AllocsPerRun(100, func() { s.Next(reply) }); n != 0 || s.Inside {
-		t.Errorf("reply: %v allocations, inside %v", n, s.Inside)
+	if n := testing.AllocsPerRun(100, func() { s.Next(reply) }); n != 0 || s.Inside() {
+		t.Errorf("reply: %v allocations, inside %v", n, s.Inside())
 	}
 }
 

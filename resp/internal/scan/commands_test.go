@@ -70,7 +70,7 @@ func TestCommandReaderCutsAsScanner(t *testing.T) {
 		var why ProtocolError
 		errors.As(err, &why)
 		tooMuch := strings.HasPrefix(string(why), "invalid") && string(why) != want.Why
-		if closes := want.phase == malformed && want.Why == ""; tooMuch || closes {
+		if closes := want.place == malformed && want.Why == ""; tooMuch || closes {
 			continue
 		}
 		compared++

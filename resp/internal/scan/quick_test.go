@@ -44,7 +44,7 @@ func trail(in []byte, next func() int) (lines []string) {
 		kind = KindPlain // it means nothing
 	}
 	return append(lines, fmt.Sprintf("end at %d: %d requests, %d begun, kind %d, raw %v %s, between %v, %d arguments, body %d",
-		at, q.Ended, q.Begun, kind, q.phase == malformed, q.Why, q.Between(), q.left, q.body))
+		at, q.Ended, q.Begun, kind, q.place == malformed, q.Why, q.Between(), q.left, q.body))
 }
 
 // compareTrails: in whatever pieces requests come, the scanner says the same. Byte by byte, none

@@ -26,7 +26,7 @@ func frames(in string, size int) (got []string, first []byte, broken bool) {
 			}
 		}
 	}
-	return got, first, s.Broken
+	return got, first, s.Broken()
 }
 
 func TestReplyScanner(t *testing.T) {

@@ -59,16 +59,16 @@ type Requests struct {
 	Dropped int      // see Drop
 	Why     string   // Redis' words for what made it stop, empty if there are none
 
-	phase phase
+	place place
 	left  int64 // arguments still to come, the current one included
 	body  int64 // bytes of the current argument still to come, its line end included; 0: its header comes next
 }
 
-// phase is the place in a request where the next byte is.
-type phase uint8
+// place is the place in a request where the next byte is.
+type place uint8
 
 const (
-	between       phase = iota // no request has begun
+	between       place = iota // no request has begun
 	counted                    // the number of arguments has passed, the name has not begun
 	longName                   // the name is longer than all that have a kind: it is known when it has passed
 	arguments                  // in a request that is forwarded
@@ -79,10 +79,10 @@ const (
 )
 
 // Collecting reports whether the next bytes are for Collect: a lock command has begun.
-func (q *Requests) Collecting() bool { return lockBegins <= q.phase && q.phase <= lockArguments }
+func (q *Requests) Collecting() bool { return lockBegins <= q.place && q.place <= lockArguments }
 
 // Between reports whether the last request has ended, or was malformed, and no other has begun.
-func (q *Requests) Between() bool { return q.phase == between || q.phase == malformed }
+func (q *Requests) Between() bool { return q.place == between || q.place == malformed }
 
 // Scan reads the front of b. The first n bytes must be forwarded, the rest is for the next call:
 // after More with more bytes, after Own through Collect.
@@ -90,7 +90,7 @@ func (q *Requests) Scan(b []byte) (n int, ev Event) {
 	i := 0
 	for {
 		switch {
-		case q.phase == malformed:
+		case q.place == malformed:
 			return len(b), Malformed
 		case i == len(b):
 			return i, More
@@ -99,7 +99,7 @@ func (q *Requests) Scan(b []byte) (n int, ev Event) {
 			if q.body == 0 && q.argEnded() {
 				return i, Notable
 			}
-		case q.phase == arguments:
+		case q.place == arguments:
 			size, used, ev := q.bulkHeader(b[i:], maxSize)
 			if ev != Done {
 				return i, ev
@@ -123,7 +123,7 @@ func (q *Requests) Scan(b []byte) (n int, ev Event) {
 func (q *Requests) skipBody(b []byte) int {
 	n := int(min(q.body, int64(len(b))))
 	switch at := q.index(); {
-	case q.phase == longName:
+	case q.place == longName:
 		q.keep(b[:n], longestName+1)
 	case at > 0 && at < q.Kind.keeps():
 		q.keep(b[:n], keepNotableArg)
@@ -198,14 +198,14 @@ func (q *Requests) keep(b []byte, limit int) {
 // argEnded counts an argument whose body has ended and reports whether a notable request ended
 // with it.
 func (q *Requests) argEnded() bool {
-	if q.phase == longName {
-		q.Kind, q.phase = Classify(q.Argv[0]), arguments
+	if q.place == longName {
+		q.Kind, q.place = Classify(q.Argv[0]), arguments
 	}
 	q.left--
 	if q.left > 0 {
 		return false
 	}
-	q.phase = between
+	q.place = between
 	q.Ended++
 	return q.Kind != KindPlain
 }
@@ -213,7 +213,7 @@ func (q *Requests) argEnded() bool {
 // begin reads the start of a request up to its name. Done: n bytes of it may pass.
 func (q *Requests) begin(b []byte) (n int, ev Event) {
 	q.Kind = KindPlain // until its name is known: if it breaks off before that, it is no lock command
-	count, passed := q.left, q.phase == counted
+	count, passed := q.left, q.place == counted
 	if !passed {
 		if b[0] != '*' {
 			return q.beginInline(b)
@@ -233,7 +233,7 @@ func (q *Requests) begin(b []byte) (n int, ev Event) {
 	k, at, size, ev := q.name(b, n)
 	switch {
 	case ev == More && n > 0 && count > limitedArgs && q.isLimited():
-		q.left, q.phase = count, counted // the upstream refuses this many at once, for any name
+		q.left, q.place = count, counted // the upstream refuses this many at once, for any name
 		return n, Done
 	case ev != Done:
 		return 0, ev
@@ -248,14 +248,14 @@ func (q *Requests) begin(b []byte) (n int, ev Event) {
 		if count > limitedArgs && q.isLimited() {
 			return q.stop("unauthenticated multibulk length")
 		}
-		q.phase = lockBegins
+		q.place = lockBegins
 		return 0, Own
 	case KindHTTP:
 		return q.stop("")
 	}
-	q.phase, q.body = arguments, size+2
+	q.place, q.body = arguments, size+2
 	if size > longestName {
-		q.phase = longName
+		q.place = longName
 	}
 	return at, Done
 }
@@ -296,7 +296,7 @@ func (q *Requests) bulkHeader(b []byte, most int64) (size int64, used int, ev Ev
 
 // stop ends recognising for good.
 func (q *Requests) stop(why string) (int, Event) {
-	q.phase, q.Why = malformed, why
+	q.place, q.Why = malformed, why
 	return 0, Malformed
 }
 
@@ -329,7 +329,7 @@ func (q *Requests) beginInline(b []byte) (n int, ev Event) {
 		return q.stop("")
 	case KindLock:
 		q.keepInline(argv, keepArgs, keepArg)
-		q.phase, q.Dropped = lockLine, n
+		q.place, q.Dropped = lockLine, n
 		return 0, Own
 	}
 	q.keepInline(argv, max(keepNotable, q.Kind.keeps()), keepNotableArg)
@@ -352,13 +352,13 @@ func (q *Requests) isLimited() bool { return q.Limited != nil && q.Limited() }
 // must not be forwarded. Done: Argv and Args hold the command. Malformed: it broke off with a byte
 // that Redis refuses; Argv holds the arguments before that.
 func (q *Requests) Collect(b []byte) (n int, ev Event) {
-	switch q.phase {
+	switch q.place {
 	case lockLine: // Scan has read it already
-		q.phase = between
+		q.place = between
 		return q.Dropped, Done
 	case lockBegins:
 		_, n, _, _ = header(b)
-		q.phase = lockArguments
+		q.place = lockArguments
 	}
 	for n < len(b) {
 		if q.body == 0 {
@@ -383,7 +383,7 @@ func (q *Requests) Collect(b []byte) (n int, ev Event) {
 			continue
 		}
 		if q.left--; q.left == 0 {
-			q.phase = between
+			q.place = between
 			return n, Done
 		}
 	}
