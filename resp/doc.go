@@ -39,14 +39,14 @@
 //   - outbound.between: the bytes written to the client end between two frames.
 //   - outbound.noReply: frame boundaries are unknown, so no reply can be inserted.
 //
-// What a part does next is an enum of its own: pump.step and pump.reading, begun.phase,
+// The next task of a part is an enum of its own: pump.step and pump.reading, begun.phase,
 // readAhead.phase.
 //
-// The rooms keep what they find out. internal/scan: the place in a request, the stage of a reply.
+// The rooms have flags of their own. internal/scan: the place in a request, the stage of a reply.
 // internal/protocol: the Standing, which is the upstream's word; the set of changes since; garbled,
 // resp3 and withoutHello of a Conn; the stage of the answers, and whether the request after CLIENT
-// REPLY SKIP was answered. internal/netpoll: the state of each direction of a socket, and whether
-// more may be read or is to be written.
+// REPLY SKIP was answered. internal/netpoll: the state of each direction of a socket, whether more
+// may be read, and whether a writer waits.
 //
 // [Loops] also watch other connections: the lanes to the masters.
 //

@@ -45,7 +45,7 @@ func answering(t *testing.T, answers map[string]string) (network, address string
 }
 
 // onLoop reports whether the caller runs on a loop.
-func onLoop() bool { return bytes.Contains(debug.Stack(), []byte("netpoll.(*worker).turn")) }
+func onLoop() bool { return bytes.Contains(debug.Stack(), []byte("netpoll.(*worker).serveBatch")) }
 
 // waitWatched returns when loops watch both sides of all connections: none has a goroutine.
 func waitWatched(t *testing.T) {

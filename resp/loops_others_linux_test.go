@@ -11,15 +11,15 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// TestTurnEndBehindBegin: the loop reports the end of a turn in which a command was begun, or
+// TestAfterBatchWithBegin: the loop reports the end of a batch in which a command was begun, or
 // answered.
-func TestTurnEndBehindBegin(t *testing.T) {
+func TestAfterBatchWithBegin(t *testing.T) {
 	network, upstream := startRedis(t)
 	var mu sync.Mutex
-	var waiting []*started // of the turn
+	var waiting []*started // of the batch
 	loops := NewLoops()
 	t.Cleanup(loops.Close) // after the server
-	loops.OnTurnEnd(func() {
+	loops.AfterBatch(func() {
 		mu.Lock()
 		all := waiting
 		waiting = nil

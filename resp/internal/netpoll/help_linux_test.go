@@ -197,17 +197,17 @@ func bring(t *testing.T, c *Conn, other net.Conn, b string) {
 	eventually(t, "the bytes are there", func() bool { return c.unread(t) >= len(b) })
 }
 
-// settle turns until all are watched and the queue is empty.
+// settle serves batches until all are watched and the queue is empty.
 func settle(t *testing.T, w *worker, conns ...*Conn) {
 	t.Helper()
 	eventually(t, "all are watched", func() bool {
-		w.turn()
+		w.serveBatch()
 		for _, c := range conns {
 			if stateOf(&c.in) != gateWatched {
 				return false
 			}
 		}
-		found, _ := w.turn()
+		found, _ := w.serveBatch()
 		return found == 0
 	})
 }

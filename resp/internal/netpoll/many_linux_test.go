@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// manySockets returns loops that give way after each turn, and more sockets than one look tells
+// manySockets returns loops that give way after each batch, and more sockets than one look tells
 // of, each with a byte to read.
 func manySockets(t *testing.T, use func(other net.Conn)) (*Loops, *worker, []net.Conn) {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 type Loops struct{}
 
 // NewLoops returns loops without a socket.
-func NewLoops(turnEnd func()) *Loops { return &Loops{} }
+func NewLoops(afterBatch func()) *Loops { return &Loops{} }
 
 // Adopt refuses c, so no method of Conn is ever called.
 func (*Loops) Adopt(c net.Conn) (*Conn, bool) { return nil, false }

@@ -17,11 +17,11 @@ func TestRequeue(t *testing.T) {
 	r.w.look()
 	r.conns[0].Requeue()
 	r.conns[0].Requeue() // it is in the queue
-	r.turns(t, 3)
+	r.batches(t, 3)
 	if !slices.Equal(r.used, []int{1, 2, 0}) {
 		t.Errorf("used %v, want 1, 2, 0", r.used)
 	}
-	if r.w.turn(); len(r.used) != 3 {
+	if r.w.serveBatch(); len(r.used) != 3 {
 		t.Errorf("used %v: once too often", r.used)
 	}
 }
@@ -36,11 +36,11 @@ func TestRequeueWhileUsed(t *testing.T) {
 		return false
 	})
 	r.bring(t, 0, 1)
-	r.turns(t, 5)
+	r.batches(t, 5)
 	if want := []int{0, 1, 0, 0, 0}; !slices.Equal(r.used, want) {
 		t.Errorf("used %v, want %v", r.used, want)
 	}
-	if r.w.turn(); len(r.used) != 5 {
+	if r.w.serveBatch(); len(r.used) != 5 {
 		t.Errorf("used %v: once too often", r.used)
 	}
 }
@@ -54,10 +54,10 @@ func TestRequeueBeforeEnd(t *testing.T) {
 		return len(r.ls.ready) > 0
 	})
 	r.conns[0].Requeue()
-	if r.w.turn(); len(r.used) != 1 || len(r.ends[0].end) > 0 {
+	if r.w.serveBatch(); len(r.used) != 1 || len(r.ends[0].end) > 0 {
 		t.Fatalf("used %d times, %d ends; want the use first", len(r.used), len(r.ends[0].end))
 	}
-	if r.w.turn(); len(r.used) != 1 || len(r.ends[0].end) != 1 || <-r.ends[0].end != io.EOF {
+	if r.w.serveBatch(); len(r.used) != 1 || len(r.ends[0].end) != 1 || <-r.ends[0].end != io.EOF {
 		t.Errorf("used %d times, want the end behind the use", len(r.used))
 	}
 }
@@ -77,8 +77,8 @@ func TestRequeueAndEnd(t *testing.T) {
 			return name == "use"
 		})
 		r.bring(t, 0)
-		r.turns(t, 1)
-		r.w.turn()
+		r.batches(t, 1)
+		r.w.serveBatch()
 		err := within(t, "end by "+name, r.ends[0].end)
 		if want := map[string]error{"use": nil, "deadline": os.ErrDeadlineExceeded, "close": net.ErrClosed}[name]; err != want || len(r.used) != 1 {
 			t.Errorf("%s: %v after %d uses, want %v after one", name, err, len(r.used), want)
@@ -86,7 +86,7 @@ func TestRequeueAndEnd(t *testing.T) {
 		r.conns[0].Requeue() // nobody watches
 		r.conns[0].SetReadDeadline(time.Time{})
 		w := collect(r.conns[0], func() bool { t.Error("used by a new watch"); return true })
-		r.w.turn()
+		r.w.serveBatch()
 		if name == "close" {
 			within(t, "refusal", w.end)
 		}
@@ -130,21 +130,21 @@ func TestRequeueWakes(t *testing.T) {
 	}
 }
 
-// The end of a turn is told once, when all of it was used, and not where nothing was served.
-func TestTurnEnd(t *testing.T) {
+// afterBatch is called once for a batch, when all of it was served, and not for an empty one.
+func TestAfterBatch(t *testing.T) {
 	r := newRing(t, 3, "tcp", nil)
 	var ends []int // uses so far
-	r.ls.turnEnd = func() { ends = append(ends, len(r.used)) }
+	r.ls.afterBatch = func() { ends = append(ends, len(r.used)) }
 	r.bring(t, 0, 1, 2)
-	r.turns(t, 3)
+	r.batches(t, 3)
 	if last := len(ends) - 1; last > 2 || ends[last] != 3 {
-		t.Errorf("turns ended after %v uses", ends)
+		t.Errorf("batches ended after %v uses", ends)
 	}
 	before := len(ends)
-	r.w.turn()
-	r.w.turn()
+	r.w.serveBatch()
+	r.w.serveBatch()
 	if len(ends) != before {
-		t.Error("the end of an empty turn was told")
+		t.Error("afterBatch was called for an empty batch")
 	}
 }
 

@@ -49,11 +49,11 @@ func (r *ring) bring(t *testing.T, numbers ...int) {
 	}
 }
 
-// turns makes the worker turn until n uses are counted.
-func (r *ring) turns(t *testing.T, n int) {
+// batches makes the worker serve batches until n uses are counted.
+func (r *ring) batches(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d uses", n), func() bool {
-		r.w.turn()
+		r.w.serveBatch()
 		return len(r.used) >= n
 	})
 }
@@ -73,15 +73,15 @@ func TestAllIsReadBeforeUse(t *testing.T) {
 		}
 		return false
 	})
-	for range 20 { // on a busy machine a turn may be cut
+	for range 20 { // on a busy machine a batch may be cut
 		whole, r.used = 0, nil
 		r.bring(t, 0, 1, 2)
-		r.turns(t, 3)
+		r.batches(t, 3)
 		if whole == 3 {
 			return
 		}
 	}
-	t.Error("used while bytes of the same turn are unread")
+	t.Error("used while bytes of the same batch are unread")
 }
 
 // Sockets are used in the order in which they became ready.
@@ -90,7 +90,7 @@ func TestOrderOfReadiness(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2, 3, 4, 5}, {5, 3, 1, 0, 2, 4}, {2, 5, 4, 1, 3, 0}} {
 		r.used = nil
 		r.bring(t, order...)
-		r.turns(t, len(order))
+		r.batches(t, len(order))
 		if !slices.Equal(r.used, order) {
 			t.Errorf("used %v, want %v", r.used, order)
 		}
@@ -119,7 +119,7 @@ func TestTransfersDoNotKeepOthersWaiting(t *testing.T) {
 				}
 			}
 			flooded()
-			r.turns(t, 4)
+			r.batches(t, 4)
 			pings, since := 0, -1
 			for turn := 0; turn < 2000 && pings < 50; turn++ {
 				flooded()
@@ -127,7 +127,7 @@ func TestTransfersDoNotKeepOthersWaiting(t *testing.T) {
 					r.bring(t, 2)
 					since = len(r.used)
 				}
-				r.w.turn()
+				r.w.serveBatch()
 				if at := slices.Index(r.used[since:], 2); at >= 0 {
 					before := slices.Clone(r.used[since : since+at])
 					slices.Sort(before)
@@ -154,12 +154,12 @@ func TestTransfersDoNotKeepOthersWaiting(t *testing.T) {
 func TestOnePieceATurn(t *testing.T) {
 	r := newRing(t, 1, "unix", nil)
 	bring(t, r.conns[0], r.others[0], strings.Repeat("x", ChunkSize+10))
-	r.w.turn()
+	r.w.serveBatch()
 	if n := len(r.ends[0].text()); n == 0 || n > ChunkSize || len(r.used) != 1 {
 		t.Errorf("%d bytes in %d pieces", n, len(r.used))
 	}
 	eventually(t, "the rest", func() bool {
-		r.w.turn()
+		r.w.serveBatch()
 		return len(r.ends[0].text()) == ChunkSize+10
 	})
 }
@@ -175,7 +175,7 @@ func TestTurnIsBounded(t *testing.T) {
 	}
 	for len(r.used) < n {
 		before := len(r.used)
-		if r.w.turn(); len(r.used) == before || len(r.used) > before+batchSize {
+		if r.w.serveBatch(); len(r.used) == before || len(r.used) > before+batchSize {
 			t.Fatalf("used %d in one turn", len(r.used)-before)
 		}
 		if before == 0 { // ready later, so behind all others, though the first of them
@@ -183,7 +183,7 @@ func TestTurnIsBounded(t *testing.T) {
 			order = append(order, 0)
 		}
 	}
-	r.turns(t, n+1)
+	r.batches(t, n+1)
 	if !slices.Equal(r.used, order) {
 		t.Errorf("used %v, want %v", r.used, order)
 	}
@@ -196,14 +196,14 @@ func TestUnservedMayBeClosed(t *testing.T) {
 	for i := range n {
 		r.bring(t, i)
 	}
-	if r.w.turn(); len(r.used) != batchSize || len(r.ls.ready) != n-batchSize {
+	if r.w.serveBatch(); len(r.used) != batchSize || len(r.ls.ready) != n-batchSize {
 		t.Fatalf("used %d, %d are in the queue", len(r.used), len(r.ls.ready))
 	}
 	for _, c := range r.conns {
 		c.Close()
 	}
 	for range 4 {
-		r.w.turn()
+		r.w.serveBatch()
 	}
 	for i, e := range r.ends {
 		if err := within(t, "the end", e.end); err != net.ErrClosed || len(e.end) > 0 {
@@ -241,8 +241,8 @@ func TestOneOfATurnMeddlesWithAnother(t *testing.T) {
 				return len(r.used) == 1 && c.meddle(r.conns[i], r.conns[1-i])
 			})
 			r.bring(t, 0, 1)
-			r.turns(t, 2)
-			r.w.turn()
+			r.batches(t, 2)
+			r.w.serveBatch()
 			if !slices.Equal(r.used, []int{0, 1}) {
 				t.Fatalf("used %v, want each once", r.used)
 			}
@@ -301,7 +301,7 @@ func TestDescriptorIsReusedWithinATurn(t *testing.T) {
 		return false
 	})
 	r.bring(t, 0, 1)
-	r.turns(t, 2)
+	r.batches(t, 2)
 	defer newcomer.Close()
 	if newcomer.fd != old {
 		t.Errorf("the newcomer has the descriptor %d, want %d", newcomer.fd, old)
@@ -311,7 +311,7 @@ func TestDescriptorIsReusedWithinATurn(t *testing.T) {
 	}
 	w := collect(newcomer, nil)
 	eventually(t, "the newcomer's bytes", func() bool {
-		r.w.turn()
+		r.w.serveBatch()
 		return w.text() == "new"
 	})
 }
@@ -351,7 +351,7 @@ func TestWorkerGivesWay(t *testing.T) {
 			}
 			most := 0
 			r.bring(t, 0, 1)
-			for try := 0; try < 100 && most < c.fewest; try++ { // on a busy machine a turn may be cut
+			for try := 0; try < 100 && most < c.fewest; try++ { // on a busy machine a batch may be cut
 				r.used = nil
 				r.w.work()
 				if len(r.used) > c.most {
@@ -374,12 +374,12 @@ func TestWorkerGivesWay(t *testing.T) {
 func TestWorkerParks(t *testing.T) {
 	r := newRing(t, 1, "tcp", nil)
 	r.bring(t, 0)
-	r.w.turns = 0
-	if r.w.work(); len(r.used) != 1 || r.w.turns != 2 {
-		t.Errorf("used %d in %d turns, want 1 and 2", len(r.used), r.w.turns)
+	r.w.batches = 0
+	if r.w.work(); len(r.used) != 1 || r.w.batches != 2 {
+		t.Errorf("used %d in %d batches, want 1 and 2", len(r.used), r.w.batches)
 	}
-	if r.w.turns = 0; r.w.work() || r.w.turns != 1 {
-		t.Errorf("%d turns for nothing, want 1", r.w.turns)
+	if r.w.batches = 0; r.w.work() || r.w.batches != 1 {
+		t.Errorf("%d batches for nothing, want 1", r.w.batches)
 	}
 }
 
@@ -387,7 +387,7 @@ func TestWorkerParks(t *testing.T) {
 func TestWorkerGivesWayToWriter(t *testing.T) {
 	ls, w := handLoops(t)
 	c, other := adopted(t, ls, "tcp")
-	w.turn() // tells that it can be written to
+	w.serveBatch() // tells that it can be written to
 	written := make(chan error, 1)
 	go func() {
 		_, err := c.Write(make([]byte, 16<<20))
@@ -400,7 +400,7 @@ func TestWorkerGivesWayToWriter(t *testing.T) {
 	eventually(t, "all is written", func() bool {
 		woken := ls.woken.Load()
 		waits := stateOf(&c.out) == gateWaiting
-		w.turn()
+		w.serveBatch()
 		woke := ls.woken.Load() != woken
 		if waits && !c.wants.Load() && !woke { // the writer may want again already, which shows nothing
 			t.Error("a writer was woken and the loop does not know")
