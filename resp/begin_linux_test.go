@@ -205,7 +205,7 @@ func TestBeginWithoutUpstream(t *testing.T) {
 // waitRead returns when the server has read all bytes sent to it.
 func waitRead(t *testing.T, r *relay, c *client) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if queued, _ := netpoll.Queued(c.Conn); queued == 0 && only(t, r.server).progress.begun.Load() > 0 {
 			return
 		}

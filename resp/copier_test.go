@@ -101,6 +101,26 @@ func copierTo(client net.Conn) *copier {
 	return newCopier(s)
 }
 
+// copyPieces gives b to a copier, in pieces whose sizes next returns, and a push of ours after the
+// first.
+func (c *copier) copyPieces(b []byte, insert string, next func() int, onLoop bool) {
+	out := &c.s.out
+	for len(b) > 0 {
+		n := min(next(), len(b))
+		c.in.Grew(copy(c.in.Room(), b[:n]))
+		b = b[n:]
+		if !onLoop || c.relay(true) {
+			c.relay(false)
+		}
+		if insert != "" { // as reply does
+			out.insert, insert = append(out.insert, insert...), ""
+			if out.between {
+				out.insertLocked(false)
+			}
+		}
+	}
+}
+
 // copyAll gives the sections to a copier, in pieces whose sizes next returns. It returns the
 // client's bytes, and how many replies were counted in each section. With onLoop set each piece is
 // first relayed like on a loop, and the socket takes as much as most returns.
@@ -119,20 +139,7 @@ func copyAll(t *testing.T, sections []section, next, most func() int, onLoop boo
 			request, _ := s.proto.Ask()
 			rest = slices.Concat(rest, answersTo(request, section), section.behind)
 		}
-		for len(rest) > 0 {
-			n := min(next(), len(rest))
-			c.in.Grew(copy(c.in.Room(), rest[:n]))
-			rest = rest[n:]
-			if !onLoop || c.relay(true) {
-				c.relay(false)
-			}
-			if section.insert != "" { // as reply does
-				s.out.insert, section.insert = append(s.out.insert, section.insert...), ""
-				if s.out.between {
-					s.out.insertLocked(false)
-				}
-			}
-		}
+		c.copyPieces(rest, section.insert, next, onLoop)
 		counts = append(counts, s.proto.Received())
 		if section.asked {
 			counts = append(counts, uint64(len(s.proto.Answered())))

@@ -162,7 +162,7 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 	c.expectEOF()
 	c.send(strings.Repeat("x", 12<<20)) // more than the sockets' buffers hold: somebody reads it
 	c.Close()
-	for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); r.server.Connections() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the connection does not end")
 		}

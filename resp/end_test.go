@@ -54,7 +54,7 @@ func TestHowItEnded(t *testing.T) {
 					t.Errorf("%s after %q: got %d, want %d", tt.name, before, got, want)
 				}
 			}
-			for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0 && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(patience); r.server.Connections() > 0 && time.Now().Before(deadline); {
 			}
 			select {
 			case how := <-ends:
@@ -131,7 +131,7 @@ func TestResetIsToldFirst(t *testing.T) {
 	if len(entered) > 0 {
 		t.Error("the LOCK ran while others were being told of the RESET")
 	}
-	c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	c.SetReadDeadline(time.Now().Add(patience))
 	close(goOn)
 	c.expect("+RESET\r\n+OWN\r\n")
 }

@@ -37,19 +37,7 @@ func TestFloodsDoNotKeepOthersWaiting(t *testing.T) {
 			}
 			wg.Go(func() {
 				defer c.Close()
-				for b := make([]byte, netpoll.ChunkSize); ; {
-					n, err := c.Read(b)
-					if err != nil {
-						return
-					}
-					if string(b[:n]) != "PING\r\n" {
-						flooded.Add(int64(n))
-						<-open
-						continue
-					}
-					arrived <- received()
-					c.Write([]byte("+PONG\r\n"))
-				}
+				readFloods(c, open, &flooded, func() { arrived <- received() })
 			})
 		}
 	})
@@ -84,5 +72,23 @@ func TestFloodsDoNotKeepOthersWaiting(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		ping()
+	}
+}
+
+// readFloods reads c as an upstream that answers PING alone, after pinged. Floods are counted, and
+// read once open is closed.
+func readFloods(c net.Conn, open <-chan struct{}, flooded *atomic.Int64, pinged func()) {
+	for b := make([]byte, netpoll.ChunkSize); ; {
+		n, err := c.Read(b)
+		if err != nil {
+			return
+		}
+		if string(b[:n]) != "PING\r\n" {
+			flooded.Add(int64(n))
+			<-open
+			continue
+		}
+		pinged()
+		c.Write([]byte("+PONG\r\n"))
 	}
 }

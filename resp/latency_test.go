@@ -85,7 +85,7 @@ func TestTimed(t *testing.T) {
 
 func waitGone(t *testing.T, s *Server) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); s.Connections() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); s.Connections() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the connection does not end")
 		}
@@ -136,7 +136,7 @@ func TestGroups(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, "COMMAND DOCS\r\nECHO end-of-docs\r\n")
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(patience))
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20)
 	name, last, compared := "", "", 0

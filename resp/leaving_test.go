@@ -12,13 +12,13 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// within fails the test if ch gives no value for 10 s.
+// within fails the test if ch gives no value within patience.
 func within[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-ch:
-	case <-time.After(10 * time.Second):
-		t.Fatalf("no %s after 10s", what)
+	case <-time.After(patience):
+		t.Fatalf("no %s after %v", what, patience)
 	}
 	return v
 }
@@ -65,7 +65,7 @@ func TestWriteWithoutReading(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
 	c := r.dial()
-	c.SetDeadline(time.Now().Add(60 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	const count, body = 39, 1 << 20
 	echo := "*2\r\n$4\r\nECHO\r\n$1048576\r\n" + strings.Repeat("x", body) + "\r\n"
 	half := strings.Repeat(echo, count/2)
@@ -92,7 +92,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 		})
 	})
 	c := r.dial()
-	c.SetDeadline(time.Now().Add(60 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	c.send("LOCK wait\r\n")
 	within(t, "command", enter)
 	chunk := []byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", 10000))
@@ -110,7 +110,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 	if how := within(t, "end", ends); how != EndProxy {
 		t.Errorf("it ended as %d, want the proxy", how)
 	}
-	for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); r.server.Connections() > 0 && time.Now().Before(deadline); {
 	}
 	if used := aheadUsed.Load(); used != 0 {
 		t.Errorf("%d bytes of the shared memory were not given back", used)
@@ -228,7 +228,7 @@ func TestReadAheadIsGivenBack(t *testing.T) {
 	c.Close()
 	r.handler.leave <- struct{}{}
 	within(t, "word of the lost reply", r.handler.lost)
-	for deadline := time.Now().Add(10 * time.Second); aheadUsed.Load() != 0; {
+	for deadline := time.Now().Add(patience); aheadUsed.Load() != 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d bytes were not given back", aheadUsed.Load())
 		}
@@ -289,7 +289,7 @@ func TestHungUpstreamKeepsNoPlaces(t *testing.T) {
 		}
 		defer up.Close()
 		c.Close()
-		for deadline := time.Now().Add(10 * time.Second); r.server.Connections() > 0; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); r.server.Connections() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%q: the connection of a client that has left lives on", send)
 			}

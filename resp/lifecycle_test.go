@@ -35,13 +35,35 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
+// endStep is a call of lifecycle.end.
+type endStep struct {
+	cause  cause
+	reason End
+}
+
+// reportedEnds returns a lifecycle after the steps, and the ends that it has reported. With late set
+// its function is set after them.
+func reportedEnds(quit bool, steps []endStep, late bool) (l *lifecycle, got []End) {
+	l = &lifecycle{left: make(chan struct{})}
+	set := func() { l.setOnEnd(func(how End) { got = append(got, how) }) }
+	if !late {
+		set()
+	}
+	l.report(EndReset)
+	l.quit.Store(quit)
+	for _, s := range steps {
+		l.end(s.cause, s.reason)
+	}
+	if late {
+		set()
+	}
+	return l, got
+}
+
 // TestEndIsReportedOnce: the first cause that ends the connection sets the reason. QUIT overrides
 // it.
 func TestEndIsReportedOnce(t *testing.T) {
-	type step struct {
-		cause  cause
-		reason End
-	}
+	type step = endStep
 	for _, tt := range []struct {
 		name  string
 		quit  bool
@@ -55,20 +77,7 @@ func TestEndIsReportedOnce(t *testing.T) {
 	} {
 		for _, late := range []bool{false, true} { // the function is set after the end
 			t.Run(fmt.Sprintf("%s, late %v", tt.name, late), func(t *testing.T) {
-				var got []End
-				l := lifecycle{left: make(chan struct{})}
-				set := func() { l.setOnEnd(func(how End) { got = append(got, how) }) }
-				if !late {
-					set()
-				}
-				l.report(EndReset)
-				l.quit.Store(tt.quit)
-				for _, s := range tt.steps {
-					l.end(s.cause, s.reason)
-				}
-				if late {
-					set()
-				}
+				l, got := reportedEnds(tt.quit, tt.steps, late)
 				want := []End{EndReset, tt.want}
 				if late {
 					want = want[1:]

@@ -32,7 +32,7 @@ func TestRefusalDoesNotWait(t *testing.T) {
 	if within(t, "refusal", done) != nil {
 		t.Error("the second client was let in")
 	}
-	silent.SetDeadline(time.Now().Add(10 * time.Second))
+	silent.SetDeadline(time.Now().Add(patience))
 	if _, err := silent.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the connection was not closed: %v", err)
 	}

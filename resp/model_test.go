@@ -238,17 +238,8 @@ func chosen(choices []byte) (script [][]string) {
 	return script
 }
 
-// FuzzRelay: a client sends any commands, in any pieces. The upstream runs all but the lock
-// commands, in order, and the client gets the replies of Redis and the proxy together, in order.
-func FuzzRelay(f *testing.F) {
-	for seed := range uint64(40) {
-		r := rand.New(rand.NewPCG(seed, 0))
-		choices := make([]byte, 1+r.IntN(100))
-		for i := range choices {
-			choices[i] = byte(r.Uint32())
-		}
-		f.Add(choices, seed)
-	}
+// startModel starts a relay, on a Unix socket, whose upstream is the next of upstreams.
+func startModel(f *testing.F, upstreams <-chan *model) (addr string) {
 	was := blockedTime
 	f.Cleanup(func() { blockedTime = was }) // after the server has ended
 	blockedTime = time.Minute               // the model never blocks, but a busy machine takes its time
@@ -257,24 +248,8 @@ func FuzzRelay(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	upstreams := make(chan *model, 1)
 	handler := &ownHandler{lost: make(chan string, 1<<20)}
-	begin := func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
-		switch last := cmd.Args[1][len(cmd.Args[1])-1]; last % 3 {
-		case 0:
-			return false
-		case 1:
-			handler.ServeRESP(conn, cmd)
-			done()
-		default:
-			go func() {
-				handler.ServeRESP(conn, cmd)
-				done()
-			}()
-		}
-		return true
-	}
-	server := NewServer(Options{Handler: handler, Begin: begin, UpstreamName: "model", Dial: func(context.Context) (net.Conn, error) {
+	server := NewServer(Options{Handler: handler, Begin: beginSome(handler), UpstreamName: "model", Dial: func(context.Context) (net.Conn, error) {
 		near, err := net.Dial("unix", beyond.Addr().String())
 		if err != nil {
 			return nil, err
@@ -299,6 +274,56 @@ func FuzzRelay(f *testing.F) {
 		wg.Wait()
 		beyond.Close()
 	})
+	return ln.Addr().String()
+}
+
+// beginSome returns a Begin that leaves some commands to the handler, answers some at once and some
+// later.
+func beginSome(handler redcon.Handler) func(redcon.Conn, redcon.Command, func()) bool {
+	return func(conn redcon.Conn, cmd redcon.Command, done func()) bool {
+		switch last := cmd.Args[1][len(cmd.Args[1])-1]; last % 3 {
+		case 0:
+			return false
+		case 1:
+			handler.ServeRESP(conn, cmd)
+			done()
+		default:
+			go func() {
+				handler.ServeRESP(conn, cmd)
+				done()
+			}()
+		}
+		return true
+	}
+}
+
+// sendInPieces writes sent to c in pieces whose sizes seed decides, and then ends the input.
+func sendInPieces(c net.Conn, sent []byte, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	least := 1 + len(sent)/4096 // or a long script takes a busy machine longer than the ten seconds that a fuzzer allows
+	for rest := sent; len(rest) > 0; {
+		n := min(len(rest), least+r.IntN(1<<(seed%15)))
+		if _, err := c.Write(rest[:n]); err != nil {
+			return
+		}
+		rest = rest[n:]
+	}
+	netpoll.CloseWrite(c)
+}
+
+// FuzzRelay: a client sends any commands, in any pieces. The upstream runs all but the lock
+// commands, in order, and the client gets the replies of Redis and the proxy together, in order.
+func FuzzRelay(f *testing.F) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		choices := make([]byte, 1+r.IntN(100))
+		for i := range choices {
+			choices[i] = byte(r.Uint32())
+		}
+		f.Add(choices, seed)
+	}
+	upstreams := make(chan *model, 1)
+	addr := startModel(f, upstreams)
 	f.Fuzz(func(t *testing.T, choices []byte, seed uint64) {
 		script := chosen(choices)
 		ideal, upstream := &model{ideal: true}, &model{}
@@ -314,24 +339,13 @@ func FuzzRelay(f *testing.F) {
 			<-upstreams
 			upstreams <- upstream
 		}
-		c, err := net.Dial("unix", ln.Addr().String())
+		c, err := net.Dial("unix", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
-		r := rand.New(rand.NewPCG(seed, 1))
-		go func() {
-			least := 1 + len(sent)/4096 // or a long script takes a busy machine longer than the ten seconds that a fuzzer allows
-			for rest := sent; len(rest) > 0; {
-				n := min(len(rest), least+r.IntN(1<<(seed%15)))
-				if _, err := c.Write(rest[:n]); err != nil {
-					return
-				}
-				rest = rest[n:]
-			}
-			netpoll.CloseWrite(c)
-		}()
+		c.SetDeadline(time.Now().Add(patience))
+		go sendInPieces(c, sent, seed)
 		got, err := io.ReadAll(c)
 		if err != nil || string(got) != want.String() {
 			at := 0

@@ -18,6 +18,9 @@ import (
 	"lockproxy/integration/redistest"
 )
 
+// patience is how long a test waits for an event on a busy machine.
+const patience = time.Minute
+
 // startRedis runs a redis-server for the test and returns how to reach it.
 func startRedis(t testing.TB, args ...string) (network, addr string) {
 	t.Helper()
@@ -90,7 +93,7 @@ func startRelay(t testing.TB, network, upstream string, change func(*Options)) *
 	return r
 }
 
-// client is a raw connection. Everything fails after 10 s.
+// client is a raw connection. Everything fails after patience.
 type client struct {
 	net.Conn
 	t testing.TB
@@ -106,7 +109,7 @@ func dialRaw(t testing.TB, network, addr string) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	return &client{c, t, bufio.NewReader(c)}
 }
 

@@ -5,7 +5,6 @@ import (
 	"net"
 	"runtime"
 	"testing"
-	"time"
 )
 
 // TestRetire: connections with the old upstream end when that cuts off no reply, the rest when ctx
@@ -111,7 +110,7 @@ func TestRetireMeetsDial(t *testing.T) {
 	c.send("PING\r\n")
 	within(t, "dial", dialling)
 	ended := make(chan struct{})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	go func() {
 		defer close(ended)

@@ -45,7 +45,7 @@ func TestStats(t *testing.T) {
 
 func until(t *testing.T, want Stats, now func() Stats) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); now() != want; {
+	for deadline := time.Now().Add(patience); now() != want; {
 		if time.Now().After(deadline) {
 			t.Fatalf("got  %+v\nwant %+v", now(), want)
 		}

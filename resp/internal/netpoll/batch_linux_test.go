@@ -97,20 +97,28 @@ func TestOrderOfReadiness(t *testing.T) {
 	}
 }
 
-// A transfer keeps its place in the line: whoever becomes ready is served after one piece of each.
+// writeForEver writes piece again and again, until c is closed.
+func writeForEver(c net.Conn, piece []byte) {
+	for err := error(nil); err == nil; {
+		_, err = c.Write(piece)
+	}
+}
+
+// distinct reports whether no number is there twice.
+func distinct(numbers []int) bool {
+	sorted := slices.Sorted(slices.Values(numbers))
+	return len(slices.Compact(sorted)) == len(numbers)
+}
+
+// A transfer keeps its place in the line: a socket that becomes ready is served after one piece of
+// each other.
 func TestTransfersDoNotKeepOthersWaiting(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			r := newRing(t, 3, network, nil)
 			piece := make([]byte, 1<<20)
 			for i := range 2 {
-				go func() {
-					for {
-						if _, err := r.others[i].Write(piece); err != nil {
-							return
-						}
-					}
-				}()
+				go writeForEver(r.others[i], piece)
 			}
 			flooded := func() {
 				t.Helper()
@@ -129,9 +137,7 @@ func TestTransfersDoNotKeepOthersWaiting(t *testing.T) {
 				}
 				r.w.serveBatch()
 				if at := slices.Index(r.used[since:], 2); at >= 0 {
-					before := slices.Clone(r.used[since : since+at])
-					slices.Sort(before)
-					if len(slices.Compact(slices.Clone(before))) != len(before) {
+					if before := r.used[since : since+at]; !distinct(before) {
 						t.Fatalf("served after %v", before)
 					}
 					pings, since = pings+1, -1
@@ -215,9 +221,29 @@ func TestUnservedMayBeClosed(t *testing.T) {
 	}
 }
 
-// What is read and not yet used belongs to its socket, whatever another socket of the same turn
-// does to that meanwhile: it is used once, then stopped learns what was done.
-func TestOneOfATurnMeddlesWithAnother(t *testing.T) {
+// expectEnd fails unless the watch of socket i ended with want, or goes on if want is errNone.
+func (r *ring) expectEnd(t *testing.T, i int, want error) {
+	t.Helper()
+	end := r.ends[i].end
+	if want == errNone {
+		if s := stateOf(&r.conns[i].in); s != gateWatched || len(end) > 0 {
+			t.Errorf("number %d is in state %d, want it to be watched", i+1, s)
+		}
+		r.conns[i].Close()
+		want = net.ErrClosed
+	}
+	err := within(t, "the end of watching", end)
+	if failed, ok := err.(*PanicError); ok {
+		err = failed.Value.(error)
+	}
+	if err != want || len(end) > 0 {
+		t.Errorf("number %d ended with %v, want %v", i+1, err, want)
+	}
+}
+
+// Bytes that were read and not yet processed belong to their socket, even if another socket of the
+// same batch closes or interrupts it: they are processed once, and then ended gets the cause.
+func TestOneOfABatchMeddlesWithAnother(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		meddle        func(c, another *Conn) (stop bool)
@@ -246,23 +272,8 @@ func TestOneOfATurnMeddlesWithAnother(t *testing.T) {
 			if !slices.Equal(r.used, []int{0, 1}) {
 				t.Fatalf("used %v, want each once", r.used)
 			}
-			for i, want := range []error{c.first, c.second} {
-				end := r.ends[i].end
-				if want == errNone {
-					if s := stateOf(&r.conns[i].in); s != gateWatched || len(end) > 0 {
-						t.Errorf("number %d is in state %d, want it to be watched", i+1, s)
-					}
-					r.conns[i].Close()
-					want = net.ErrClosed
-				}
-				err := within(t, "the end of watching", end)
-				if failed, ok := err.(*PanicError); ok {
-					err = failed.Value.(error)
-				}
-				if err != want || len(end) > 0 {
-					t.Errorf("number %d ended with %v, want %v", i+1, err, want)
-				}
-			}
+			r.expectEnd(t, 0, c.first)
+			r.expectEnd(t, 1, c.second)
 		})
 	}
 }
@@ -316,8 +327,20 @@ func TestDescriptorIsReusedWithinATurn(t *testing.T) {
 	})
 }
 
-// A worker that always finds more goes on, though not for ever, and gives way at once where others
-// wait: a goroutine that it woke.
+// watchAgain watches socket i again if that has ended; then each piece ends the watch, and brings
+// the next.
+func (r *ring) watchAgain(t *testing.T, i int) {
+	if len(r.ends[i].end) > 0 {
+		r.ends[i] = collect(r.conns[i], func() bool {
+			r.used = append(r.used, i)
+			bring(t, r.conns[i], r.others[i], "x")
+			return true
+		})
+	}
+}
+
+// A worker that always finds more goes on, though not for ever, and gives way at once if a goroutine
+// that it woke waits.
 func TestWorkerGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -340,15 +363,6 @@ func TestWorkerGivesWay(t *testing.T) {
 				}
 				return c.stops && i == 1
 			})
-			again := func(i int) { // watches anew what was stopped
-				if c.stops && len(r.ends[i].end) > 0 {
-					r.ends[i] = collect(r.conns[i], func() bool {
-						r.used = append(r.used, i)
-						bring(t, r.conns[i], r.others[i], "x")
-						return true
-					})
-				}
-			}
 			most := 0
 			r.bring(t, 0, 1)
 			for try := 0; try < 100 && most < c.fewest; try++ { // on a busy machine a batch may be cut
@@ -358,7 +372,9 @@ func TestWorkerGivesWay(t *testing.T) {
 					t.Fatalf("used %d, want %d at most", len(r.used), c.most)
 				}
 				most = max(most, len(r.used))
-				again(1)
+				if c.stops {
+					r.watchAgain(t, 1)
+				}
 			}
 			if most < c.fewest {
 				t.Errorf("used %d, want %d at least", most, c.fewest)

@@ -77,7 +77,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 				buf.Skip(len(buf.Bytes()))
 				return false
 			}, func(error) {})
-			other.SetDeadline(time.Now().Add(time.Minute))
+			other.SetDeadline(time.Now().Add(patience))
 			return other
 		}
 		var callers sync.WaitGroup

@@ -118,24 +118,31 @@ func TestSocketsUnderFire(t *testing.T) {
 	}
 }
 
+// dialAdopted returns both sides of a connection over ln, the accepted one watched by ls.
+func dialAdopted(ls *Loops, ln net.Listener) (c *Conn, other net.Conn, err error) {
+	other, err = net.Dial(ln.Addr().Network(), ln.Addr().String())
+	if err != nil {
+		return nil, nil, err
+	}
+	accepted, err := ln.Accept()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, ok := ls.Adopt(accepted)
+	if !ok {
+		return nil, nil, errors.New("not adopted")
+	}
+	return c, other, nil
+}
+
 // underFire sends both ways over one connection and interrupts, closes or resets it meanwhile.
 func underFire(t *testing.T, ls *Loops, ln net.Listener, random *rand.Rand) {
-	other, err := net.Dial(ln.Addr().Network(), ln.Addr().String())
+	c, other, err := dialAdopted(ls, ln)
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer other.Close()
-	accepted, err := ln.Accept()
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	c, ok := ls.Adopt(accepted)
-	if !ok {
-		t.Error("not adopted")
-		return
-	}
 	defer c.Close()
 	size, end := random.IntN(1<<random.IntN(22)), random.IntN(4)
 	seeds := [4]uint64{random.Uint64(), random.Uint64(), random.Uint64(), random.Uint64()}

@@ -48,6 +48,9 @@ func TestBlankLine(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestEmptyLine(t *testing.T) {
 	for _, empty := range []string{"\r\n", "\n"} {
 		t.Run(fmt.Sprintf("%q", empty), func(t *testing.T) {
 			var q Requests

@@ -29,11 +29,7 @@ func trail(in []byte, next func() int) (lines []string) {
 			if ev == Drop {
 				at += q.Dropped
 			}
-			var argv [][]byte
-			if ev == Notable || ev == Done || ev == Malformed && q.Kind == KindLock {
-				argv = q.Argv
-			}
-			lines = append(lines, fmt.Sprintf("%d at %d: %d requests, %d begun, kind %d, %q", ev, at, q.Ended, q.Begun, q.Kind, argv))
+			lines = append(lines, describe(&q, ev, at))
 			if ev == Malformed { // all the rest is
 				at, read = len(in), len(in)
 			}
@@ -45,6 +41,15 @@ func trail(in []byte, next func() int) (lines []string) {
 	}
 	return append(lines, fmt.Sprintf("end at %d: %d requests, %d begun, kind %d, raw %v %s, between %v, %d arguments, body %d",
 		at, q.Ended, q.Begun, kind, q.place == malformed, q.Why, q.Between(), q.left, q.body))
+}
+
+// describe returns the line of an event.
+func describe(q *Requests, ev Event, at int) string {
+	var argv [][]byte
+	if ev == Notable || ev == Done || ev == Malformed && q.Kind == KindLock {
+		argv = q.Argv
+	}
+	return fmt.Sprintf("%d at %d: %d requests, %d begun, kind %d, %q", ev, at, q.Ended, q.Begun, q.Kind, argv)
 }
 
 // compareTrails: in whatever pieces requests come, the scanner says the same. Byte by byte, none

@@ -17,50 +17,54 @@ type cut struct {
 	own       []string
 	requests  int64
 	raw       bool
+	remade    bool // it ended in a lock command, of which the upstream gets a copy
 }
 
 // cutAll runs the scanner over in, given to it in pieces whose sizes next returns.
-func cutAll(in []byte, next func() int) (c cut, held int) {
+func cutAll(in []byte, next func() int) (c cut) {
 	var q Requests
 	var buf []byte
-	for len(in) > 0 {
+	for len(in) > 0 && !c.raw {
 		n := min(next(), len(in))
 		buf = append(buf, in[:n]...)
 		in = in[n:]
-		for len(buf) > 0 {
-			if q.Collecting() {
-				n, ev := q.Collect(buf)
-				buf = buf[n:]
-				switch ev {
-				case Done:
-					c.own = append(c.own, fmt.Sprintf("%d%q", q.Args, q.Argv))
-				case Malformed: // what the upstream gets of it is made anew
-					c.raw = true
-					return c, 0
-				}
-				if ev == More {
-					break
-				}
-				continue
-			}
-			n, ev := q.Scan(buf)
-			c.forwarded = append(c.forwarded, buf[:n]...)
+		for ev := Notable; len(buf) > 0 && ev != More; {
+			n := 0
+			n, ev = c.step(&q, buf)
 			buf = buf[n:]
-			if ev == Drop {
-				buf = buf[q.Dropped:]
-			}
-			if ev == Malformed {
-				c.raw = true
-				c.forwarded = append(c.forwarded, buf...)
-				buf = nil
-			}
-			if ev == More {
-				break
-			}
 		}
 	}
+	if !c.remade {
+		c.forwarded = append(c.forwarded, in...) // after Malformed
+	}
 	c.requests = q.Ended
-	return c, len(buf)
+	return c
+}
+
+// step gives b to the scanner once. It returns how much of b is dealt with.
+func (c *cut) step(q *Requests, b []byte) (n int, ev Event) {
+	if q.Collecting() {
+		n, ev = q.Collect(b)
+		switch ev {
+		case Done:
+			c.own = append(c.own, fmt.Sprintf("%d%q", q.Args, q.Argv))
+		case Malformed: // what the upstream gets of it is made anew
+			c.raw, c.remade = true, true
+			return len(b), ev
+		}
+		return n, ev
+	}
+	n, ev = q.Scan(b)
+	c.forwarded = append(c.forwarded, b[:n]...)
+	switch ev {
+	case Drop:
+		return n + q.Dropped, ev
+	case Malformed:
+		c.raw = true
+		c.forwarded = append(c.forwarded, b[n:]...)
+		return len(b), ev
+	}
+	return n, ev
 }
 
 // owned is a request of ours with count arguments as the scanner keeps it.
@@ -74,142 +78,156 @@ func owned(count int64, argv [][]byte) string {
 
 // reference does the same with the whole input at hand, written as Redis' networking.c is: look
 // for the \r, read the number, go on.
-func reference(in []byte) (c cut, held int) {
-	at := 0
-	line := func(from int) (v int64, next int, more, ok bool) {
-		end := bytes.IndexByte(in[from+1:], '\r') + 1
-		if end == 0 {
-			end = -1
+type reference struct {
+	in  []byte
+	at  int // where the next request begins
+	cut cut
+}
+
+// refer returns what becomes of in.
+func refer(in []byte) cut {
+	r := reference{in: in}
+	for more := true; more && r.at < len(in); {
+		if in[r.at] == '*' {
+			more = r.array()
+		} else {
+			more = r.inline()
 		}
-		if zero := bytes.IndexByte(in[from:], 0); zero >= 0 && (end < 0 || zero < end) {
-			return 0, 0, false, false
-		}
-		if end < 0 || from+end+1 >= len(in) {
-			text := in[from+1:]
-			if end >= 0 {
-				text = in[from+1 : from+end]
-			}
-			if len(text) > 20 || strings.Trim(string(text), "-0123456789") != "" {
-				return 0, 0, false, false // no number can come of it
-			}
-			return 0, 0, true, false
-		}
-		_, err := fmt.Sscanf(string(in[from+1:from+end]), "%d", &v)
-		if err != nil || fmt.Sprint(v) != string(in[from+1:from+end]) {
-			return 0, 0, false, false
-		}
-		return v, from + end + 2, false, true
 	}
-	raw := func() (cut, int) {
-		c.raw = true
-		c.forwarded = append(c.forwarded, in[at:]...)
-		return c, 0
+	return r.cut
+}
+
+// raw ends recognising: all from the byte at from on is forwarded.
+func (r *reference) raw(from int) (more bool) {
+	r.cut.raw = true
+	r.cut.forwarded = append(r.cut.forwarded, r.in[from:]...)
+	return false
+}
+
+// line reads a header. more: it is not complete.
+func (r *reference) line(from int) (v int64, next int, more, ok bool) {
+	text, next := r.in[from+1:], 0
+	if end := bytes.IndexByte(text, '\r'); end >= 0 {
+		next = from + 1 + end + 2
+		text = text[:end]
 	}
-	for at < len(in) {
-		if in[at] != '*' {
-			end := bytes.IndexByte(in[at:], '\n')
-			if zero := bytes.IndexByte(in[at:], 0); zero >= 0 && (end < 0 || zero < end) {
-				return raw()
-			}
-			if end < 0 {
-				return c, len(in) - at
-			}
-			text := bytes.TrimSuffix(in[at:at+end], []byte("\r"))
-			argv, err := splitInline(text)
-			if err != nil || len(argv) > 0 && Classify(argv[0]) == KindHTTP {
-				return raw()
-			}
-			if len(argv) > 0 && Classify(argv[0]) == KindLock {
-				c.own = append(c.own, owned(int64(len(argv)), argv))
-			} else {
-				if len(argv) > 0 {
-					c.forwarded = append(c.forwarded, text...)
-					c.requests++
-				}
-				c.forwarded = append(c.forwarded, in[at+len(text):at+end+1]...)
-			}
-			at += end + 1
-			continue
+	switch {
+	case bytes.IndexByte(text, 0) >= 0:
+		return 0, 0, false, false
+	case next == 0 || next > len(r.in):
+		possible := len(text) <= 20 && strings.Trim(string(text), "-0123456789") == ""
+		return 0, 0, possible, false
+	}
+	_, err := fmt.Sscanf(string(text), "%d", &v)
+	return v, next, false, err == nil && fmt.Sprint(v) == string(text)
+}
+
+func (r *reference) inline() (more bool) {
+	rest := r.in[r.at:]
+	end := bytes.IndexByte(rest, '\n')
+	if zero := bytes.IndexByte(rest, 0); zero >= 0 && (end < 0 || zero < end) {
+		return r.raw(r.at)
+	}
+	if end < 0 {
+		return false
+	}
+	text := bytes.TrimSuffix(rest[:end], []byte("\r"))
+	argv, err := splitInline(text)
+	r.at += end + 1
+	switch {
+	case err != nil || len(argv) > 0 && Classify(argv[0]) == KindHTTP:
+		return r.raw(r.at - end - 1)
+	case len(argv) > 0 && Classify(argv[0]) == KindLock:
+		r.cut.own = append(r.cut.own, owned(int64(len(argv)), argv))
+		return true
+	case len(argv) > 0:
+		r.cut.forwarded = append(r.cut.forwarded, text...)
+		r.cut.requests++
+	}
+	r.cut.forwarded = append(r.cut.forwarded, rest[len(text):end+1]...)
+	return true
+}
+
+func (r *reference) array() (more bool) {
+	count, next, more, ok := r.line(r.at)
+	switch {
+	case more:
+		return false
+	case !ok || count > math.MaxInt32:
+		return r.raw(r.at)
+	case count <= 0:
+		r.forward(next)
+		return true
+	}
+	kind := KindPlain
+	var argv [][]byte
+	for range count {
+		if next >= len(r.in) {
+			return r.breakOff(kind, len(argv), len(r.in))
 		}
-		count, next, more, ok := line(at)
+		size, body, more, ok := r.line(next)
+		wrong := r.in[next] != '$' || !more && (!ok || size < 0 || size > math.MaxInt64-2)
 		switch {
+		case !more && kind == KindLock && (wrong || size > maxBulk), wrong && kind == KindLock:
+			r.cut.raw = true // what the upstream gets of it is made anew
+			return false
+		case wrong:
+			return r.raw(r.at)
 		case more:
-			return c, len(in) - at
-		case !ok || count > math.MaxInt32:
-			return raw()
-		case count <= 0:
-			c.forwarded = append(c.forwarded, in[at:next]...)
-			at = next
-			continue
+			return r.breakOff(kind, len(argv), next)
 		}
-		start, k := at, KindPlain
-		var argv [][]byte
-		for i := range count {
-			if next >= len(in) {
-				break
-			}
-			size, body, more, ok := line(next)
-			if in[next] != '$' || !more && (!ok || size < 0 || size > math.MaxInt64-2) {
-				if k != KindLock {
-					c.forwarded = append(c.forwarded, in[start:]...)
-				}
-				c.raw = true
-				return c, 0
-			}
-			if k == KindLock && size > maxBulk && !more {
-				c.raw = true
-				return c, 0
-			}
-			size = min(size, int64(len(in)+10)) // the rest of the input and more
-			if more || i == 0 && size <= longestName && body+int(size) > len(in) {
-				if i == 0 || k == KindLock {
-					return c, len(in) - start
-				}
-				c.forwarded = append(c.forwarded, in[start:next]...)
-				return c, len(in) - next
-			}
-			arg := in[min(body, len(in)):min(body+int(size), len(in))]
-			if i == 0 {
-				if size <= longestName { // not the beginning of a longer name
-					k = Classify(arg)
-				}
-				if k == KindHTTP {
-					return raw()
-				}
-			}
-			argv = append(argv, arg)
-			next = body + int(size) + 2
-			if i == count-1 && next <= len(in) {
-				if k == KindLock {
-					c.own = append(c.own, owned(count, argv))
-				} else {
-					c.forwarded = append(c.forwarded, in[start:next]...)
-					c.requests++
-				}
-				start = next
-			}
+		size = min(size, int64(len(r.in)+10)) // the rest of the input and more
+		end := body + int(size)
+		short := len(argv) == 0 && size <= longestName // a name that may have a kind
+		if short && end > len(r.in) {
+			return false
 		}
-		if next > len(in) || start != next {
-			if k != KindLock && len(argv) > 0 {
-				c.forwarded = append(c.forwarded, in[start:]...)
-				return c, 0
-			}
-			return c, len(in) - start
+		if short {
+			kind = Classify(r.in[body:end])
 		}
-		at = next
+		if kind == KindHTTP {
+			return r.raw(r.at)
+		}
+		argv = append(argv, r.in[min(body, len(r.in)):min(end, len(r.in))])
+		next = end + 2
 	}
-	return c, 0
+	if next > len(r.in) {
+		return r.breakOff(kind, len(argv), len(r.in))
+	}
+	if kind == KindLock {
+		r.cut.own = append(r.cut.own, owned(count, argv))
+		r.at = next
+		return true
+	}
+	r.forward(next)
+	r.cut.requests++
+	return true
+}
+
+// forward passes on the bytes up to next.
+func (r *reference) forward(next int) {
+	r.cut.forwarded = append(r.cut.forwarded, r.in[r.at:next]...)
+	r.at = next
+}
+
+// breakOff ends with an array of which the input has so many arguments, and bytes up to end that do
+// not have to be held back. A lock command, and a name, are held back.
+func (r *reference) breakOff(kind Kind, arguments, end int) (more bool) {
+	if kind != KindLock && arguments > 0 {
+		r.forward(end)
+	}
+	return false
 }
 
 // compareCuts checks one input cut in pieces of every size and against the reference.
 func compareCuts(t *testing.T, in []byte, seed uint64) {
 	t.Helper()
-	want, _ := reference(in)
+	want := refer(in)
 	random := rand.New(rand.NewPCG(seed, 1))
 	for name, next := range map[string]func() int{
 		"whole": func() int { return len(in) }, "bytes": func() int { return 1 }, "random": func() int { return 1 + random.IntN(40) },
 	} {
-		got, _ := cutAll(in, next)
+		got := cutAll(in, next)
 		if !bytes.Equal(got.forwarded, want.forwarded) || !slices.Equal(got.own, want.own) || got.raw != want.raw || !got.raw && got.requests != want.requests {
 			t.Fatalf("%q in pieces (%s):\n got %q own %q requests %d raw %v\nwant %q own %q requests %d raw %v", in, name,
 				got.forwarded, got.own, got.requests, got.raw, want.forwarded, want.own, want.requests, want.raw)
