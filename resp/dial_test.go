@@ -160,7 +160,7 @@ func TestLastWordsWhileReadAhead(t *testing.T) {
 	upstream.Close()
 	c.expect("+OK\r\n")
 	c.expectEOF()
-	c.send(strings.Repeat("x", 12<<20)) // more than the sockets' buffers hold: somebody reads it
+	c.send(strings.Repeat("x", 12<<20)) // more than the sockets' buffers hold: the relay reads it
 	c.Close()
 	for deadline := time.Now().Add(patience); r.server.Connections() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

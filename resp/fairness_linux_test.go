@@ -12,9 +12,9 @@ import (
 	"lockproxy/resp/internal/netpoll"
 )
 
-// TestFloodsDoNotKeepOthersWaiting: two clients send transactions as fast as they can and read
-// nothing. A third is served beside them, while the upstream takes nothing of the floods, and
-// while it takes all.
+// TestFloodsDoNotKeepOthersWaiting: two clients send transactions as fast as they can and read no
+// reply. A third is served beside them, while the upstream leaves the floods unread, and while it
+// reads them.
 func TestFloodsDoNotKeepOthersWaiting(t *testing.T) {
 	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {

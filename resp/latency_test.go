@@ -32,8 +32,8 @@ func (t *timed) list() string {
 	return strings.Join(t.all, " ")
 }
 
-// TestTimed: one packet of so many is timed, by its first command, where that has one reply of its
-// own; not what blocks.
+// TestTimed: one packet of so many is timed, by its first command, if that has one reply of its own
+// and does not block.
 func TestTimed(t *testing.T) {
 	network, addr := startRedis(t)
 	const like = "*1\r\n$3\r\nGET\r\n" // an argument that looks like a request

@@ -254,7 +254,7 @@ func TestShutdownCutsBlockedWrites(t *testing.T) {
 		"client does not read":   {full, "*2\r\n$4\r\nECHO\r\n$100000\r\n" + strings.Repeat("x", 100000) + "\r\n"},
 	} {
 		c := tt.r.dial()
-		for sent := 0; sent < 50<<20; sent += len(tt.send) { // until nothing more fits
+		for sent := 0; sent < 50<<20; sent += len(tt.send) { // until no more bytes fit
 			c.SetDeadline(time.Now().Add(200 * time.Millisecond))
 			if _, err := c.Write([]byte(tt.send)); err != nil {
 				break

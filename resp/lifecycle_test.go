@@ -41,8 +41,8 @@ type endStep struct {
 	reason End
 }
 
-// reportedEnds returns a lifecycle after the steps, and the ends that it has reported. With late set
-// its function is set after them.
+// reportedEnds returns a lifecycle after the steps, and the ends that it has reported. late: its
+// function is set after them.
 func reportedEnds(quit bool, steps []endStep, late bool) (l *lifecycle, got []End) {
 	l = &lifecycle{left: make(chan struct{})}
 	set := func() { l.setOnEnd(func(how End) { got = append(got, how) }) }

@@ -51,37 +51,43 @@ func TestBrokenRequestsGoOutInOnePiece(t *testing.T) {
 	} {
 		for _, network := range []string{"pipe", "unix"} {
 			t.Run(tt.name+" over "+network, func(t *testing.T) {
-				upstream, far := net.Pipe()
-				rec := &recorded{Conn: upstream, writes: make(chan string, 100), closed: make(chan struct{})}
-				server := NewServer(Options{UpstreamName: "recorded", Dial: func(context.Context) (net.Conn, error) { return rec, nil }})
-				ln, client := listenAndDial(t, network)
-				var wg sync.WaitGroup
-				wg.Go(func() { server.Serve(ln) })
-				want := ""
-				for i, piece := range tt.pieces {
-					want += piece
-					client.SetDeadline(time.Now().Add(patience))
-					if _, err := client.Write([]byte(piece)); err != nil {
-						t.Fatal(err)
-					}
-					due := len(want)
-					if i < len(tt.pieces)-1 {
-						due -= len(tt.held)
-					}
-					rec.expect(t, want[:due], i == 0)
-					want = want[due:]
-				}
-				far.Close()
-				client.Close()
-				ctx, cancel := context.WithCancel(context.Background())
-				cancel()
-				server.Shutdown(ctx)
-				wg.Wait()
-				if want != "" || len(rec.writes) > 0 {
-					t.Errorf("not written %q, written besides in %d pieces", want, len(rec.writes))
-				}
+				playBroken(t, network, tt.pieces, tt.held)
 			})
 		}
+	}
+}
+
+// playBroken sends the pieces to a relay, and compares the writes to the upstream, which must not
+// get held, the end of the first piece, before the next comes.
+func playBroken(t *testing.T, network string, pieces []string, held string) {
+	upstream, far := net.Pipe()
+	rec := &recorded{Conn: upstream, writes: make(chan string, 100), closed: make(chan struct{})}
+	server := NewServer(Options{UpstreamName: "recorded", Dial: func(context.Context) (net.Conn, error) { return rec, nil }})
+	ln, client := listenAndDial(t, network)
+	var wg sync.WaitGroup
+	wg.Go(func() { server.Serve(ln) })
+	want := ""
+	for i, piece := range pieces {
+		want += piece
+		client.SetDeadline(time.Now().Add(patience))
+		if _, err := client.Write([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+		due := len(want)
+		if i < len(pieces)-1 {
+			due -= len(held)
+		}
+		rec.expect(t, want[:due], i == 0)
+		want = want[due:]
+	}
+	far.Close()
+	client.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	server.Shutdown(ctx)
+	wg.Wait()
+	if want != "" || len(rec.writes) > 0 {
+		t.Errorf("not written %q, written besides in %d pieces", want, len(rec.writes))
 	}
 }
 

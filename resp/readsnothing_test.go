@@ -84,7 +84,7 @@ func serveOver(t *testing.T, network, upstream string, wrap func(net.Listener) n
 }
 
 // TestClientThatReadsNothing: a client that sends requests and reads no reply costs the same few
-// buffers, whatever the requests may change about its connection and however many there are.
+// buffers, for all requests that may change its connection, and however many there are.
 func TestClientThatReadsNothing(t *testing.T) {
 	const bound = 512 << 10 // the documents say 1 MB
 	network, addr := startRedis(t, "--maxmemory-clients", "2gb")

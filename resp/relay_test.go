@@ -28,8 +28,8 @@ func startRedis(t testing.TB, args ...string) (network, addr string) {
 	return s.Network, s.Addr
 }
 
-// ownHandler answers a command of ours with its arguments, a state it finds the connection in, or
-// as told by the key.
+// ownHandler answers a command of ours with its arguments or with the state of the connection: the
+// key decides.
 type ownHandler struct {
 	enter chan string   // receives the key of "wait"
 	leave chan struct{} // lets it go on

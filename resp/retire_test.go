@@ -62,7 +62,7 @@ func TestRetire(t *testing.T) {
 }
 
 // TestRetireBusy: a client that asks on as soon as it is answered is closed between two requests,
-// and what was sent together is answered together.
+// and requests that were sent together are answered together.
 func TestRetireBusy(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)

@@ -39,23 +39,25 @@ func TestPace(t *testing.T) {
 			return 0, 0
 		}, 0},
 	} {
-		var p progress
-		start := time.Unix(1000, 0)
-		got := time.Duration(0)
-		for i := 1; i < 100 && got == 0; i++ {
-			queued, taken := tt.do(&p, i)
-			if now := start.Add(time.Duration(i) * step); p.slow(queued, taken, now, timeout) != "" {
-				got = now.Sub(start)
+		t.Run(tt.name, func(t *testing.T) {
+			var p progress
+			start := time.Unix(1000, 0)
+			got := time.Duration(0)
+			for i := 1; i < 100 && got == 0; i++ {
+				queued, taken := tt.do(&p, i)
+				if now := start.Add(time.Duration(i) * step); p.slow(queued, taken, now, timeout) != "" {
+					got = now.Sub(start)
+				}
 			}
-		}
-		if got != tt.want {
-			t.Errorf("%s: slow after %v, want %v", tt.name, got, tt.want)
-		}
+			if got != tt.want {
+				t.Errorf("slow after %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
 
-// paced serves a client in a bubble, with a timeout of 8 s and an upstream that answers a GET and
-// nothing else. It returns the client's end.
+// paced serves a client in a bubble, with a timeout of 8 s and an upstream that answers GET alone.
+// It returns the client's end.
 func paced(t *testing.T) net.Conn {
 	own := redcon.HandlerFunc(func(c redcon.Conn, _ redcon.Command) {
 		time.Sleep(time.Second)
@@ -145,16 +147,19 @@ func TestSlowClients(t *testing.T) {
 			}
 		}, true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			c := paced(t)
-			start := time.Now()
-			for i := 0; lives(c) && i < 30; i++ {
-				tt.do(c, i)
-				time.Sleep(time.Second)
-			}
-			if took := time.Since(start); tt.ends != (took <= 20*time.Second) || took < 8*time.Second { // a look may come just before a byte that counts: twice the time at most
-				t.Errorf("%s: alive for %v, of 30s", tt.name, took)
-			}
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := paced(t)
+				start := time.Now()
+				for i := 0; lives(c) && i < 30; i++ {
+					tt.do(c, i)
+					time.Sleep(time.Second)
+				}
+				took := time.Since(start) // in the bubble; a look may come just before a byte that counts: twice the time at most
+				if tt.ends != (took <= 20*time.Second) || took < 8*time.Second {
+					t.Errorf("alive for %v, of 30s", took)
+				}
+			})
 		})
 	}
 }

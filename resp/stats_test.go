@@ -29,7 +29,7 @@ func TestStats(t *testing.T) {
 	want.Upstreams, want.Commands, want.Unanswered, want.Received = 1, 3, 1, want.Received+14
 	until(t, want, r.server.Stats)
 
-	own, behind := "LOCK wait\r\n", strings.Repeat("PING\r\n", 5000) // what is read ahead of a command that takes its time counts, too
+	own, behind := "LOCK wait\r\n", strings.Repeat("PING\r\n", 5000) // bytes that are read ahead while a command runs count, too
 	before := r.server.Stats().Received
 	c = r.dial()
 	c.send(own)

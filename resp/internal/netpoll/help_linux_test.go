@@ -12,7 +12,7 @@ import (
 // patience is how long a test waits for an event on a busy machine.
 const patience = time.Minute
 
-// within returns what comes from ch, or fails.
+// within returns the next value from ch, or fails.
 func within[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -104,7 +104,7 @@ func connected(t *testing.T, network string) (accepted, other net.Conn) {
 	return accepted, other
 }
 
-// watching is a watch that collects what comes.
+// watching is a watch that collects the bytes that come.
 type watching struct {
 	buf Buffer
 	end chan error // what stopped got
@@ -171,7 +171,7 @@ func stateOf(g *gate) gateState {
 	return g.state
 }
 
-// waitState waits until somebody waits at the gate, and no worker is at it.
+// waitState waits until a reader, writer or watch waits at the gate, and no worker is at it.
 func waitState(t *testing.T, g *gate) {
 	t.Helper()
 	eventually(t, "somebody waits", func() bool {

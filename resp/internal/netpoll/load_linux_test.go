@@ -12,7 +12,7 @@ import (
 // span is some time in which the workers use so much of a core each, in percent.
 type span struct {
 	millis  int
-	percent []int // of worker 0 and so on; what is missing gives no sample
+	percent []int // of worker 0 and so on; workers that are missing give no sample
 	want    int   // workers at the end of it
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A socket that is put into the queue is used once more, although it has nothing to read, behind
-// those that were there before.
+// A socket that is put into the queue is processed once more, although it has no bytes to read,
+// after the sockets that were there before.
 func TestRequeue(t *testing.T) {
 	r := newRing(t, 3, "tcp", nil)
 	r.bring(t, 1, 2)
@@ -45,7 +45,7 @@ func TestRequeueWhileUsed(t *testing.T) {
 	}
 }
 
-// What is asked for by Requeue comes before the end of the input.
+// The call that Requeue asks for comes before the end of the input.
 func TestRequeueBeforeEnd(t *testing.T) {
 	r := newRing(t, 1, "tcp", nil)
 	r.others[0].Close()
@@ -62,8 +62,7 @@ func TestRequeueBeforeEnd(t *testing.T) {
 	}
 }
 
-// A watch that has ended leaves nothing behind for the next one, and a deadline or Close is not
-// kept waiting.
+// The next watch finds no trace of one that has ended, and a deadline or Close is not kept waiting.
 func TestRequeueAndEnd(t *testing.T) {
 	var r *ring
 	for name, end := range map[string]func(){
@@ -83,7 +82,7 @@ func TestRequeueAndEnd(t *testing.T) {
 		if want := map[string]error{"use": nil, "deadline": os.ErrDeadlineExceeded, "close": net.ErrClosed}[name]; err != want || len(r.used) != 1 {
 			t.Errorf("%s: %v after %d uses, want %v after one", name, err, len(r.used), want)
 		}
-		r.conns[0].Requeue() // nobody watches
+		r.conns[0].Requeue() // no loop watches it
 		r.conns[0].SetReadDeadline(time.Time{})
 		w := collect(r.conns[0], func() bool { t.Error("used by a new watch"); return true })
 		r.w.serveBatch()
@@ -93,7 +92,7 @@ func TestRequeueAndEnd(t *testing.T) {
 	}
 }
 
-// A watch whose turn never comes, as the loops are closed, ends all the same.
+// A watch that is never served, because the loops are closed, ends all the same.
 func TestRequeueAndCloseLoops(t *testing.T) {
 	ls := NewLoops(nil)
 	if err := ls.openLocked(); err != nil {
@@ -148,7 +147,7 @@ func TestAfterBatch(t *testing.T) {
 	}
 }
 
-// A connection that is closed delivers what was written, or drops it.
+// A connection that is closed delivers the bytes that were written, or drops them.
 func TestSetLinger(t *testing.T) {
 	ls := freeLoops(t, 1)
 	for sec, want := range map[int]string{0: "reset", -1: "EOF"} {

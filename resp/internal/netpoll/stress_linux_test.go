@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// patternAt is what stands at place i of all streams.
+// patternAt returns byte i of all streams.
 func patternAt(i int) byte { return byte(i ^ i>>8 ^ i>>16) }
 
 func pattern(from, n int) []byte {
@@ -24,7 +24,7 @@ func pattern(from, n int) []byte {
 	return b
 }
 
-// wildReader reads a Conn in all ways in turn, whatever interrupts it.
+// wildReader reads a Conn in all ways in turn, and goes on after each interruption.
 type wildReader struct {
 	c      *Conn
 	random *rand.Rand
@@ -33,8 +33,8 @@ type wildReader struct {
 	wrong  error // a byte that is not that of the pattern
 }
 
-// use checks what came. It stops now and then.
-func (r *wildReader) use() (stop bool) {
+// check compares the bytes that came. It stops now and then.
+func (r *wildReader) check() (stop bool) {
 	for _, b := range r.buf.Bytes() {
 		if b != patternAt(r.read) && r.wrong == nil {
 			r.wrong = fmt.Errorf("wrong byte at %d", r.read)
@@ -53,23 +53,23 @@ func (r *wildReader) once() error {
 		n, err := r.c.Read(b)
 		copy(r.buf.Room(), b[:n])
 		r.buf.Grew(n)
-		r.use()
+		r.check()
 		r.buf.Release()
 		return err
 	case 1:
-		return Receive(r.c, &r.buf, r.use)
+		return Receive(r.c, &r.buf, r.check)
 	case 2:
 		_, err := r.c.ReadInto(&r.buf)
-		r.use()
+		r.check()
 		r.buf.Release()
 		return err
 	}
 	end := make(chan error, 2)
-	r.c.Watch(&r.buf, r.use, func(err error) { end <- err })
+	r.c.Watch(&r.buf, r.check, func(err error) { end <- err })
 	return <-end
 }
 
-// all reads to the end, and returns how that is told.
+// all reads to the end, and returns its error.
 func (r *wildReader) all() error {
 	for r.wrong == nil {
 		err := r.once()
@@ -84,8 +84,8 @@ func (r *wildReader) all() error {
 	return r.wrong
 }
 
-// Whatever happens to a socket, and to others before it that had its descriptor, every byte comes
-// in its place, and nobody waits for what has come.
+// However a socket is interrupted, and others before it that had its descriptor, every byte comes
+// in its place, and no reader waits for bytes that have come.
 func TestSocketsUnderFire(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		ls := freeLoops(t, workers)
@@ -107,7 +107,7 @@ func TestSocketsUnderFire(t *testing.T) {
 				}
 			})
 		}
-		stuck := time.AfterFunc(2*time.Minute, func() { panic("somebody waits for ever") }) // shows who
+		stuck := time.AfterFunc(2*time.Minute, func() { panic("a reader waits for ever") }) // shows who
 		all.Wait()
 		stuck.Stop()
 		for fd, c := range ls.conns {

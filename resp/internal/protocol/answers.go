@@ -11,7 +11,7 @@ type answers struct {
 	head   [2][]byte
 }
 
-// answersStage is the place among the answers where the next frame is.
+// answersStage is the place of the next frame among the answers.
 type answersStage uint8
 
 const (

@@ -33,16 +33,16 @@ const (
 
 var helloArray = "*14\r\n" + strings.TrimPrefix(helloMap, "%7\r\n")
 
-// What a query asks for.
+// Kinds of queries.
 var (
 	full, named = asks{standing: true}, asks{standing: true, user: true}
 	skip        = asks{standing: true, user: true, skip: true}
 	old         = asks{standing: true, user: true, withoutHello: true}
 )
 
-// queryCase is a transcript of an upstream's bytes. Those between « and » must be removed, and the
-// rest reach the client. {ask} asks a query, {giveUp} ends the wait for its answer; the other braces
-// are names of markers.
+// queryCase is a transcript of an upstream's bytes. The part between « and » must be removed, and
+// the rest reach the client. {ask} asks a query, {giveUp} ends the wait for its answer; the other
+// braces are names of markers.
 type queryCase struct {
 	name          string
 	asks          asks

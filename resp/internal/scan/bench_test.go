@@ -65,7 +65,7 @@ func BenchmarkRequestScanner(b *testing.B) {
 	}
 }
 
-// TestScannersAllocateNothing: whatever passes by.
+// TestScannersAllocateNothing: for requests and replies of all sizes.
 func TestScannersAllocateNothing(t *testing.T) {
 	for _, request := range benchRequests() {
 		var q Requests

@@ -58,8 +58,7 @@ func TestCommandReader(t *testing.T) {
 }
 
 // TestCommandReaderCutsAsScanner: as many commands, and the same reason for refusing bytes. The
-// scanner has no limits to what the upstream gets, and stops at a command that closes the
-// connection.
+// scanner leaves some limits to the upstream, and stops at a command that closes the connection.
 func TestCommandReaderCutsAsScanner(t *testing.T) {
 	const seeds = 20000
 	compared := 0

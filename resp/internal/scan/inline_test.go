@@ -30,7 +30,7 @@ func TestSplitInline(t *testing.T) {
 	}
 }
 
-// TestBlankLine: the upstream gets only the end of a line of blanks, as of an empty line.
+// TestBlankLine: the upstream gets a line of blanks without the blanks.
 func TestBlankLine(t *testing.T) {
 	for _, blank := range []string{" ", "\t", "\r", "\v\f "} {
 		for _, end := range []string{"\r\n", "\n"} {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// trail is what a scanner says of in, given to it in pieces whose sizes next returns: a line for
-// everything but More, and at the end where it stands.
+// trail returns the events of a scanner that gets in, in pieces whose sizes next returns: a line
+// for each but More, and one for its state at the end.
 func trail(in []byte, next func() int) (lines []string) {
 	var q Requests
 	at, read := 0, 0
@@ -37,7 +37,7 @@ func trail(in []byte, next func() int) (lines []string) {
 	}
 	kind := q.Kind
 	if q.Between() {
-		kind = KindPlain // it means nothing
+		kind = KindPlain // it has no meaning
 	}
 	return append(lines, fmt.Sprintf("end at %d: %d requests, %d begun, kind %d, raw %v %s, between %v, %d arguments, body %d",
 		at, q.Ended, q.Begun, kind, q.place == malformed, q.Why, q.Between(), q.left, q.body))
@@ -52,8 +52,8 @@ func describe(q *Requests, ev Event, at int) string {
 	return fmt.Sprintf("%d at %d: %d requests, %d begun, kind %d, %q", ev, at, q.Ended, q.Begun, q.Kind, argv)
 }
 
-// compareTrails: in whatever pieces requests come, the scanner says the same. Byte by byte, none
-// can be passed over at once.
+// compareTrails: the events do not depend on the pieces in which requests come. Byte by byte, no
+// request can be passed over at once.
 func compareTrails(t *testing.T, in []byte, seed uint64) {
 	t.Helper()
 	slow := trail(in, func() int { return 1 })
@@ -78,8 +78,8 @@ func FuzzQuickRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) { compareTrails(t, bytes.Clone(in), seed) })
 }
 
-// TestWholeLock: what it takes for a lock command is one for the scanner, too; and that of a
-// client library is one for it.
+// TestWholeLock: a lock command that it finds is one for the scanner, too; and it finds that of a
+// client library.
 func TestWholeLock(t *testing.T) {
 	found := 0
 	check := func(in []byte) {

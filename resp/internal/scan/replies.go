@@ -36,7 +36,7 @@ type Replies struct {
 	body  int64 // bytes of a blob still to come, its line end included
 }
 
-// stage is the kind of place in the frames where the next byte is.
+// stage is the kind of place that the next byte has in the frames.
 type stage uint8
 
 const (

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// cut is what becomes of a client's bytes: what is forwarded, the requests of ours, and whether
-// recognising ended.
+// cut is the fate of a client's bytes: forwarded bytes, lock commands, and whether recognising
+// ended.
 type cut struct {
 	forwarded []byte
 	own       []string
@@ -48,7 +48,7 @@ func (c *cut) step(q *Requests, b []byte) (n int, ev Event) {
 		switch ev {
 		case Done:
 			c.own = append(c.own, fmt.Sprintf("%d%q", q.Args, q.Argv))
-		case Malformed: // what the upstream gets of it is made anew
+		case Malformed: // the upstream gets a copy of it
 			c.raw, c.remade = true, true
 			return len(b), ev
 		}
@@ -80,11 +80,11 @@ func owned(count int64, argv [][]byte) string {
 // for the \r, read the number, go on.
 type reference struct {
 	in  []byte
-	at  int // where the next request begins
+	at  int // the beginning of the next request
 	cut cut
 }
 
-// refer returns what becomes of in.
+// refer returns the fate of in.
 func refer(in []byte) cut {
 	r := reference{in: in}
 	for more := true; more && r.at < len(in); {
@@ -148,6 +148,16 @@ func (r *reference) inline() (more bool) {
 	return true
 }
 
+// size reads the header of an argument of a command of the given kind.
+func (r *reference) size(from int, kind Kind) (size int64, body int, more, wrong bool) {
+	size, body, more, ok := r.line(from)
+	most := int64(math.MaxInt64 - 2)
+	if kind == KindLock {
+		most = maxBulk
+	}
+	return size, body, more, r.in[from] != '$' || !more && (!ok || size < 0 || size > most)
+}
+
 func (r *reference) array() (more bool) {
 	count, next, more, ok := r.line(r.at)
 	switch {
@@ -165,11 +175,10 @@ func (r *reference) array() (more bool) {
 		if next >= len(r.in) {
 			return r.breakOff(kind, len(argv), len(r.in))
 		}
-		size, body, more, ok := r.line(next)
-		wrong := r.in[next] != '$' || !more && (!ok || size < 0 || size > math.MaxInt64-2)
+		size, body, more, wrong := r.size(next, kind)
 		switch {
-		case !more && kind == KindLock && (wrong || size > maxBulk), wrong && kind == KindLock:
-			r.cut.raw = true // what the upstream gets of it is made anew
+		case wrong && kind == KindLock:
+			r.cut.raw = true // the upstream gets a copy of it
 			return false
 		case wrong:
 			return r.raw(r.at)
@@ -235,8 +244,8 @@ func compareCuts(t *testing.T, in []byte, seed uint64) {
 	}
 }
 
-// edges are inputs whose cutting is easy to get wrong, as measured on Redis (attack inputs
-// included).
+// edges are inputs whose cutting is easy to get wrong, and was measured on Redis. They include
+// attacks.
 var edges = []string{
 	"*1\r\n$4\r\nPING\r\n", "PING\r\n", "PING\n", "\r\n", " \r\nPING\r\n", "\r\r\n", "\n\n PING\n", "*0\r\n*1\r\n$4\r\nPING\r\n", "*-5\r\nPING\r\n", "*-1\r\n",
 	"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", // the trailer of a body is not looked at
@@ -306,8 +315,8 @@ func FuzzRequestScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) { compareCuts(t, in, seed) })
 }
 
-// TestOwnRequestLimits holds what is kept of a request of ours to its bounds, however large it
-// says it is.
+// TestOwnRequestLimits: no more of a lock command is kept than the bounds allow, however large its
+// headers are.
 func TestOwnRequestLimits(t *testing.T) {
 	var q Requests
 	q.Scan([]byte("*1000\r\n$4\r\nLOCK\r\n"))
@@ -363,7 +372,7 @@ func TestNotableArguments(t *testing.T) {
 }
 
 // TestLimitedCount: a request with more arguments than Redis allows before authentication is not
-// held back until its name is known, and where the upstream takes it after all, its name still
+// held back until its name is known, and if the upstream takes it after all, its name still
 // counts.
 func TestLimitedCount(t *testing.T) {
 	rest := strings.Repeat("$1\r\nx\r\n", 10)
@@ -385,8 +394,8 @@ func TestLimitedCount(t *testing.T) {
 	}
 }
 
-// TestNamesWithZeroByte: they may be the command that they begin with, also where they are longer
-// than all such names.
+// TestNamesWithZeroByte: they may be the command that they begin with, even if they are longer than
+// all such names.
 func TestNamesWithZeroByte(t *testing.T) {
 	for name, want := range map[string]Kind{
 		"AUTH\x00": KindUnclear, "reset\x001": KindUnclear, "punsubscribe\x00x": KindUnclear, "hello\x00" + strings.Repeat("x", 100): KindUnclear,

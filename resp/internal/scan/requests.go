@@ -64,7 +64,7 @@ type Requests struct {
 	body  int64 // bytes of the current argument still to come, its line end included; 0: its header comes next
 }
 
-// place is the place in a request where the next byte is.
+// place is the place of the next byte in a request.
 type place uint8
 
 const (
