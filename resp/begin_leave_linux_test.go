@@ -44,7 +44,10 @@ func TestBeginAndLeave(t *testing.T) {
 			}
 			waitGone(t, r.server)
 			lost := b.allLost()
-			if others := slices.DeleteFunc(lost, func(key string) bool { return key == "now" && name != "half-close" }); len(others) > 0 {
+			if others := slices.DeleteFunc(lost, func(key string) bool {
+				return key == "now" &&
+					name != "half-close"
+			}); len(others) > 0 {
 				t.Errorf("%s with %q behind: %q were lost, too", name, behind, others)
 			}
 		}
@@ -64,7 +67,8 @@ func TestBeginGone(t *testing.T) {
 	network, upstream := startRedis(t)
 	r, b := startBegin(t, network, upstream, nil)
 	x, reply := lock("x")
-	for _, pieces := range [][]string{{x + "QUIT\r\n"}, {x, "QUIT\r\n"}, {x + "PI", "NG\r\n*1\r\n$4\r\nQU", "IT\r\n"}, {x + x, "PING\r\nQUIT\r\n"}} {
+	for _, pieces := range [][]string{{x + "QUIT\r\n"}, {x, "QUIT\r\n"}, {x + "PI", "NG\r\n*1\r\n$4\r\nQU", "IT\r\n"},
+		{x + x, "PING\r\nQUIT\r\n"}} {
 		c := known(t, r)
 		c.send(pieces[0])
 		one := b.next("x")

@@ -90,7 +90,8 @@ func answersTo(request []byte, s section) []byte {
 	if !s.full {
 		return unknown('2')
 	}
-	return slices.Concat(unknown('0'), s.within, []byte("*14\r\n"+strings.Repeat("$6\r\nserver\r\n", 14)+"$5\r\nalice\r\n"),
+	return slices.Concat(unknown('0'), s.within, []byte("*14\r\n"+strings.Repeat("$6\r\nserver\r\n",
+		14)+"$5\r\nalice\r\n"),
 		fmt.Appendf(nil, "-ERR Syntax error in HELLO option '%s'\r\n", names['1']), unknown('2'))
 }
 
@@ -201,7 +202,8 @@ func TestCopierOnLoop(t *testing.T) {
 			total := len(got)
 			got = slices.DeleteFunc(got, func(frame string) bool { return strings.HasPrefix(frame, insertHeader) })
 			if total-len(got) != inserts || !slices.Equal(got, want) || !slices.Equal(counted, counts) {
-				t.Fatalf("seed %d, on a loop %v: %+v:\ngot  %q, counts %d\nwant %q, counts %d", seed, onLoop, sections, got, counted, want, counts)
+				t.Fatalf("seed %d, on a loop %v: %+v:\ngot  %q, counts %d\nwant %q, counts %d", seed, onLoop, sections, got,
+					counted, want, counts)
 			}
 		}
 	}

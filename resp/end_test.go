@@ -29,7 +29,8 @@ func TestHowItEnded(t *testing.T) {
 		{"half-close", func(c *client) { c.Conn.(*net.TCPConn).CloseWrite(); c.expectEOF() }, []End{EndClient}},
 		{"RST", func(c *client) { c.Conn.(*net.TCPConn).SetLinger(0); c.Close() }, []End{EndClient}},
 		{"QUIT", func(c *client) { c.send("QUIT\r\n"); c.expect("+OK\r\n"); c.expectEOF() }, []End{EndQuit}},
-		{"RESET, close", func(c *client) { c.send("RESET\r\n"); c.expect("+RESET\r\n"); c.Close() }, []End{EndReset, EndClient}},
+		{"RESET, close", func(c *client) { c.send("RESET\r\n"); c.expect("+RESET\r\n"); c.Close() },
+			[]End{EndReset, EndClient}},
 		{"RESET in MULTI, QUIT", func(c *client) {
 			c.send("MULTI\r\nRESET\r\nQUIT\r\n")
 			c.expect("+OK\r\n+RESET\r\n+OK\r\n")

@@ -25,7 +25,8 @@ func TestFloodsDoNotKeepOthersWaiting(t *testing.T) {
 	t.Cleanup(func() { ln.Close() })
 	var flooded atomic.Int64 // bytes of floods that reached the upstream
 	var r *relay
-	received := func() int64 { return int64(r.server.Stats().Received) } // not yet waiting in a socket on the way to the upstream
+	// not yet waiting in a socket on the way to the upstream
+	received := func() int64 { return int64(r.server.Stats().Received) }
 	arrived := make(chan int64, 1)
 	r = startRelay(t, "unix", ln.Addr().String(), nil)
 	open := make(chan struct{}) // floods are taken
@@ -42,7 +43,8 @@ func TestFloodsDoNotKeepOthersWaiting(t *testing.T) {
 		}
 	})
 	const flooders, rounds = 2, 101
-	flood := []byte(strings.Repeat("MULTI\r\n"+strings.Repeat("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", 20)+"EXEC\r\n", 2000))
+	flood := []byte(strings.Repeat("MULTI\r\n"+strings.Repeat("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n",
+		20)+"EXEC\r\n", 2000))
 	for range flooders {
 		c := r.dial()
 		c.SetDeadline(time.Time{})
@@ -68,9 +70,8 @@ func TestFloodsDoNotKeepOthersWaiting(t *testing.T) {
 	}
 	close(open)
 	for range rounds {
-		for start := flooded.Load(); flooded.Load() == start; { // they go on
-			time.Sleep(time.Millisecond)
-		}
+		start := flooded.Load()
+		eventually(t, "the floods go on", func() bool { return flooded.Load() != start })
 		ping()
 	}
 }

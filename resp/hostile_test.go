@@ -66,7 +66,8 @@ func TestForgedRefusal(t *testing.T) {
 	request, _ = proto.Ask()
 	next := markers(request)['2']
 	number := next[len(next)-12 : len(next)-1]
-	forged := "*5\r\n" + strings.Repeat("-NOAUTH x\r\n", 3) + fmt.Sprintf("-ERR %s%s1\r\n", hello[:len(hello)-12], number) + "-NOAUTH x\r\n"
+	forged := "*5\r\n" + strings.Repeat("-NOAUTH x\r\n", 3) +
+		fmt.Sprintf("-ERR %s%s1\r\n", hello[:len(hello)-12], number) + "-NOAUTH x\r\n"
 	answered(c, forged)
 	if len(proto.Answered()) > 0 {
 		t.Error("the query is taken for answered")

@@ -303,7 +303,8 @@ func TestCloseBehindCommand(t *testing.T) {
 	network, addr := startRedis(t)
 	r := startRelay(t, network, addr, nil)
 	for _, send := range []string{"LOCK wait\r\n", "PING\r\nLOCK wait\r\n"} {
-		for name, end := range map[string]func(*net.TCPConn) error{"close": (*net.TCPConn).Close, "half-close": (*net.TCPConn).CloseWrite} {
+		for name, end := range map[string]func(*net.TCPConn) error{"close": (*net.TCPConn).Close,
+			"half-close": (*net.TCPConn).CloseWrite} {
 			c := r.dial()
 			if send[0] == 'P' {
 				c.send("PING\r\n")

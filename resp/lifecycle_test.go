@@ -8,7 +8,8 @@ import (
 
 // TestTransitions drives a lifecycle through each state and cause.
 func TestTransitions(t *testing.T) {
-	const open, draining, halfClosed, lingering, closed = stateOpen, stateDraining, stateHalfClosed, stateLingering, stateClosed
+	const open, draining, halfClosed, lingering, closed = stateOpen, stateDraining, stateHalfClosed, stateLingering,
+		stateClosed
 	for from, want := range map[state][4]state{ // after drain, finish, the upstream's end, cut
 		open:       {draining, halfClosed, lingering, closed},
 		draining:   {draining, halfClosed, lingering, closed},
@@ -70,7 +71,8 @@ func TestEndIsReportedOnce(t *testing.T) {
 		steps []step
 		want  End
 	}{
-		{"the client closes", false, []step{{causeFinish, EndClient}, {causeUpstreamEnd, EndProxy}, {causeCut, EndProxy}}, EndClient},
+		{"the client closes", false, []step{{causeFinish, EndClient}, {causeUpstreamEnd, EndProxy}, {causeCut, EndProxy}},
+			EndClient},
 		{"the upstream closes", false, []step{{causeUpstreamEnd, EndProxy}, {causeFinish, EndClient}}, EndProxy},
 		{"cut", false, []step{{causeCut, EndProxy}, {causeFinish, EndClient}}, EndProxy},
 		{"QUIT, then the upstream closes", true, []step{{causeFinish, EndProxy}, {causeUpstreamEnd, EndProxy}}, EndQuit},

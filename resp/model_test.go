@@ -204,7 +204,8 @@ func chosen(choices []byte) (script [][]string) {
 	}
 	for i, c := range choices[:min(len(choices), 400)] {
 		value := fmt.Sprint("v", i)
-		plain := [][]string{{"ECHO", value}, {"ECHO", strings.Repeat("*2\r\n$4\r\nLOCK\r\n$1\r\na\r\n", int(c)*4)}, {"NESTED", value}, {"LOST", value}, {"SUBSCRIBED", value}}[c/16%5]
+		plain := [][]string{{"ECHO", value}, {"ECHO", strings.Repeat("*2\r\n$4\r\nLOCK\r\n$1\r\na\r\n", int(c)*4)},
+			{"NESTED", value}, {"LOST", value}, {"SUBSCRIBED", value}}[c/16%5]
 		switch kind := c % 16; {
 		case kind < 4:
 			add(plain...)
@@ -249,18 +250,19 @@ func startModel(f *testing.F, upstreams <-chan *model) (addr string) {
 		f.Fatal(err)
 	}
 	handler := &ownHandler{lost: make(chan string, 1<<20)}
-	server := NewServer(Options{Handler: handler, Begin: beginSome(handler), UpstreamName: "model", Dial: func(context.Context) (net.Conn, error) {
-		near, err := net.Dial("unix", beyond.Addr().String())
-		if err != nil {
-			return nil, err
-		}
-		far, err := beyond.Accept()
-		if err != nil {
-			return nil, err
-		}
-		go (<-upstreams).serve(far)
-		return near, nil
-	}})
+	server := NewServer(Options{Handler: handler, Begin: beginSome(handler), UpstreamName: "model",
+		Dial: func(context.Context) (net.Conn, error) {
+			near, err := net.Dial("unix", beyond.Addr().String())
+			if err != nil {
+				return nil, err
+			}
+			far, err := beyond.Accept()
+			if err != nil {
+				return nil, err
+			}
+			go (<-upstreams).serve(far)
+			return near, nil
+		}})
 	ln, err := net.Listen("unix", filepath.Join(dir, "s"))
 	if err != nil {
 		f.Fatal(err)
@@ -352,7 +354,8 @@ func FuzzRelay(f *testing.F) {
 			for at < len(got) && at < want.Len() && got[at] == want.String()[at] {
 				at++
 			}
-			t.Fatalf("%q:\nat %d of %d got  ...%.200q (%v)\nwant ...%.200q", script, at, want.Len(), got[at:], err, want.String()[at:])
+			t.Fatalf("%q:\nat %d of %d got  ...%.200q (%v)\nwant ...%.200q", script, at, want.Len(), got[at:], err,
+				want.String()[at:])
 		}
 		if !slices.Equal(upstream.ran, ideal.ran) {
 			t.Fatalf("%q:\nthe upstream ran %q\nwant %q", script, upstream.ran, ideal.ran)

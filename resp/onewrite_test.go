@@ -33,7 +33,8 @@ func (r *recorded) Close() error {
 // requests in it break off. Otherwise the upstream could answer and close before the rest is
 // written, which causes a reset, and the answer is lost.
 func TestBrokenRequestsGoOutInOnePiece(t *testing.T) {
-	const ping, lock, garbage = "*1\r\n$4\r\nPING\r\n", "*3\r\n$4\r\nLOCK\r\n$1\r\na\r\n", "garbage\x00\r\n*1\r\n$4\r\nPING\r\n*3\r\n$4\r\nLOCK\r\n"
+	const ping, lock, garbage = "*1\r\n$4\r\nPING\r\n", "*3\r\n$4\r\nLOCK\r\n$1\r\na\r\n",
+		"garbage\x00\r\n*1\r\n$4\r\nPING\r\n*3\r\n$4\r\nLOCK\r\n"
 	for _, tt := range []struct {
 		name   string
 		pieces []string // up to the last, each ends with bytes that are held back
@@ -47,7 +48,8 @@ func TestBrokenRequestsGoOutInOnePiece(t *testing.T) {
 		{"at the first byte", []string{"\x00" + garbage}, ""},
 		{"at the first request", []string{"*1\r\n:1\r\n" + garbage}, ""},
 		{"in a LOCK that began before", []string{ping + lock, ":1\r\n" + garbage}, lock},
-		{"in a LOCK that began before, in its name", []string{ping + "*2\r\n$4\r\nLO", "CK\r\n:1\r\n" + garbage}, "*2\r\n$4\r\nLO"},
+		{"in a LOCK that began before, in its name", []string{ping + "*2\r\n$4\r\nLO", "CK\r\n:1\r\n" + garbage},
+			"*2\r\n$4\r\nLO"},
 	} {
 		for _, network := range []string{"pipe", "unix"} {
 			t.Run(tt.name+" over "+network, func(t *testing.T) {
@@ -62,7 +64,8 @@ func TestBrokenRequestsGoOutInOnePiece(t *testing.T) {
 func playBroken(t *testing.T, network string, pieces []string, held string) {
 	upstream, far := net.Pipe()
 	rec := &recorded{Conn: upstream, writes: make(chan string, 100), closed: make(chan struct{})}
-	server := NewServer(Options{UpstreamName: "recorded", Dial: func(context.Context) (net.Conn, error) { return rec, nil }})
+	server := NewServer(Options{UpstreamName: "recorded",
+		Dial: func(context.Context) (net.Conn, error) { return rec, nil }})
 	ln, client := listenAndDial(t, network)
 	var wg sync.WaitGroup
 	wg.Go(func() { server.Serve(ln) })

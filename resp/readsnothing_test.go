@@ -42,7 +42,8 @@ func (r *relay) bytesRead() (sum uint64) {
 
 // kindsOfRequests are requests of all kinds that may change a connection.
 var kindsOfRequests = []string{
-	"PING", "AUTH x y", "MULTI", "EXEC", "HELLO 3 AUTH x y", "SUBSCRIBE a", "RESET", "CLIENT REPLY ON", "CLIENT REPLY SKIP", "MONITOR",
+	"PING", "AUTH x y", "MULTI", "EXEC", "HELLO 3 AUTH x y", "SUBSCRIBE a", "RESET", "CLIENT REPLY ON",
+	"CLIENT REPLY SKIP", "MONITOR",
 	"BLPOP q 0.001", "XREAD BLOCK 1 STREAMS s $", " ", "EXEC\tx", // with a tab: inline
 }
 
@@ -70,9 +71,10 @@ func serveOver(t *testing.T, network, upstream string, wrap func(net.Listener) n
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = &relay{t: t, addr: ln.Addr().String(), server: NewServer(Options{UpstreamName: upstream, Dial: func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, upstream)
-	}})}
+	r = &relay{t: t, addr: ln.Addr().String(), server: NewServer(Options{UpstreamName: upstream,
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, upstream)
+		}})}
 	var serving sync.WaitGroup
 	serving.Go(func() { r.server.Serve(wrap(ln)) })
 	return r, func() {

@@ -88,7 +88,8 @@ func BenchmarkOwn(b *testing.B) {
 		name  string
 		on    benchNet
 		begin func(redcon.Conn, redcon.Command, func()) bool
-	}{{"sockets/handler", benchNets[0], nil}, {"sockets/begin", benchNets[0], begin}, {"memory/handler", benchNets[1], nil}} {
+	}{{"sockets/handler", benchNets[0], nil}, {"sockets/begin", benchNets[0], begin},
+		{"memory/handler", benchNets[1], nil}} {
 		for _, pipeline := range []int{1, 100} {
 			b.Run(fmt.Sprintf("%s/pipeline=%d", way.name, pipeline), func(b *testing.B) {
 				client := way.on.relay(b, 1, "+OK\r\n", func(o *Options) { o.Begin = way.begin })

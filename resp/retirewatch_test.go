@@ -54,7 +54,8 @@ func TestLeavingWhileRetired(t *testing.T) {
 func TestShutdownStorm(t *testing.T) {
 	network, addr := startRedis(t)
 	sends := []string{
-		"PING\r\nLOCK k 1000\r\nAUTH x y\r\nLOCK k 1000\r\n", "BLPOP none 0\r\n", "LOCK k 1000\r\nMONITOR\r\nLOCK k 1000\r\n",
+		"PING\r\nLOCK k 1000\r\nAUTH x y\r\nLOCK k 1000\r\n", "BLPOP none 0\r\n",
+		"LOCK k 1000\r\nMONITOR\r\nLOCK k 1000\r\n",
 	}
 	for range 60 {
 		s := NewServer(Options{Handler: redcon.HandlerFunc(func(c redcon.Conn, _ redcon.Command) { c.WriteNull() }),

@@ -22,16 +22,28 @@ func TestPace(t *testing.T) {
 	}{
 		{"idle", func(p *progress, i int) (int, uint64) { return 0, 0 }, 0},
 		{"takes nothing", func(p *progress, i int) (int, uint64) { return 100, 7 }, timeout + step},
-		{"takes nothing, and more is written first", func(p *progress, i int) (int, uint64) { p.written.Store(uint64(min(i, 5))); return 100, 7 }, timeout + 5*step},
+		{"takes nothing, and more is written first", func(p *progress, i int) (int, uint64) {
+			p.written.Store(uint64(min(i, 5)))
+			return 100, 7
+		}, timeout + 5*step},
 		{"a write hangs", func(p *progress, i int) (int, uint64) { p.writing.Store(true); return 0, 0 }, timeout + step},
 		{"takes a byte now and then", func(p *progress, i int) (int, uint64) { return 100, uint64(i / 5) }, 0},
 		{"takes from a Unix socket", func(p *progress, i int) (int, uint64) { return 100 - i/5, 0 }, 0},
 		{"takes as much as is written", func(p *progress, i int) (int, uint64) { p.written.Add(10); return 100, 0 }, 0},
 		{"had nothing to take meanwhile", func(p *progress, i int) (int, uint64) { return 100 * (i % 5), 0 }, 0},
 		{"waits for a reply", func(p *progress, i int) (int, uint64) { p.busy(); return 0, 0 }, 0},
-		{"one byte now and then", func(p *progress, i int) (int, uint64) { p.await(3, true); p.read.Add(1); return 0, 0 }, timeout + step},
-		{"a large value", func(p *progress, i int) (int, uint64) { p.await(3, true); p.read.Add(slowBytes / 4); return 0, 0 }, 0},
-		{"small commands in pieces", func(p *progress, i int) (int, uint64) { p.await(uint64(i/5), true); p.read.Add(1); return 0, 0 }, 0},
+		{"one byte now and then", func(p *progress, i int) (int, uint64) { p.await(3, true); p.read.Add(1); return 0, 0 },
+			timeout + step},
+		{"a large value", func(p *progress, i int) (int, uint64) {
+			p.await(3, true)
+			p.read.Add(slowBytes / 4)
+			return 0, 0
+		}, 0},
+		{"small commands in pieces", func(p *progress, i int) (int, uint64) {
+			p.await(uint64(i/5), true)
+			p.read.Add(1)
+			return 0, 0
+		}, 0},
 		{"the upstream is slow", func(p *progress, i int) (int, uint64) {
 			if p.await(3, true); i%5 == 0 {
 				p.busy()
@@ -63,21 +75,22 @@ func paced(t *testing.T) net.Conn {
 		time.Sleep(time.Second)
 		c.WriteString("OK")
 	})
-	s := NewServer(Options{Handler: own, UpstreamName: "x", SlowClientTimeout: 8 * time.Second, Dial: func(context.Context) (net.Conn, error) {
-		near, far := net.Pipe()
-		go func() {
-			defer far.Close()
-			for one := make([]byte, 1); ; {
-				if _, err := far.Read(one); err != nil {
-					return
+	s := NewServer(Options{Handler: own, UpstreamName: "x", SlowClientTimeout: 8 * time.Second,
+		Dial: func(context.Context) (net.Conn, error) {
+			near, far := net.Pipe()
+			go func() {
+				defer far.Close()
+				for one := make([]byte, 1); ; {
+					if _, err := far.Read(one); err != nil {
+						return
+					}
+					if one[0] == 'G' {
+						io.WriteString(far, "$1\r\nx\r\n")
+					}
 				}
-				if one[0] == 'G' {
-					io.WriteString(far, "$1\r\nx\r\n")
-				}
-			}
-		}()
-		return near, nil
-	}})
+			}()
+			return near, nil
+		}})
 	near, far := net.Pipe()
 	ended := make(chan struct{})
 	go func() { s.Serve(&oneConn{conns: make(chan net.Conn), first: far}); close(ended) }()
@@ -122,7 +135,10 @@ func TestSlowClients(t *testing.T) {
 	}{
 		{"idle", func(net.Conn, int) {}, false},
 		{"one byte at a time", func(c net.Conn, _ int) { io.WriteString(c, "P") }, true},
-		{"one digit at a time", func(c net.Conn, i int) { io.WriteString(c, "*2\r\n$3\r\nSET\r\n$00000000000000000000"[i:i+1]) }, true},
+		{"one digit at a time", func(c net.Conn, i int) {
+			io.WriteString(c,
+				"*2\r\n$3\r\nSET\r\n$00000000000000000000"[i:i+1])
+		}, true},
 		{"whole commands", func(c net.Conn, _ int) { io.WriteString(c, "P\r\n") }, false},
 		{"waits for a reply", func(c net.Conn, i int) {
 			if i == 0 {

@@ -50,7 +50,9 @@ func TestCloseOverTLS(t *testing.T) {
 	web.StartTLS() // for its certificate
 	defer web.Close()
 	h := &ownHandler{make(chan string), make(chan struct{}), make(chan string, 100)}
-	server := NewServer(Options{Handler: h, Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("no upstream") }})
+	server := NewServer(Options{Handler: h, Dial: func(context.Context) (net.Conn, error) {
+		return nil, errors.New("no upstream")
+	}})
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
 	if err != nil {
 		t.Fatal(err)

@@ -259,9 +259,11 @@ func TestOneOfABatchMeddlesWithAnother(t *testing.T) {
 		first, second error // errNone: it is still watched
 	}{
 		{"closes it", func(_, another *Conn) bool { another.Close(); return false }, errNone, net.ErrClosed},
-		{"closes both", func(c, another *Conn) bool { another.Close(); c.Close(); return false }, net.ErrClosed, net.ErrClosed},
+		{"closes both", func(c, another *Conn) bool { another.Close(); c.Close(); return false }, net.ErrClosed,
+			net.ErrClosed},
 		{"closes itself and stops", func(c, _ *Conn) bool { c.Close(); return true }, nil, errNone},
-		{"interrupts it", func(_, another *Conn) bool { another.SetReadDeadline(time.Unix(1, 0)); return false }, errNone, os.ErrDeadlineExceeded},
+		{"interrupts it", func(_, another *Conn) bool { another.SetReadDeadline(time.Unix(1, 0)); return false }, errNone,
+			os.ErrDeadlineExceeded},
 		{"interrupts it in vain", func(_, another *Conn) bool {
 			another.SetReadDeadline(time.Unix(1, 0))
 			another.SetReadDeadline(time.Time{})

@@ -314,7 +314,8 @@ func TestIdleIsSmall(t *testing.T) {
 	})
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
-	if size := unsafe.Sizeof(*c); size > 300 || c.in.wake != nil || c.out.wake != nil || c.in.timer != nil || w.buf.mem != nil {
+	if size := unsafe.Sizeof(*c); size > 300 || c.in.wake != nil || c.out.wake != nil || c.in.timer != nil ||
+		w.buf.mem != nil {
 		t.Errorf("%d bytes, %v %v %v, buffer %d", size, c.in.wake, c.out.wake, c.in.timer, len(w.buf.mem))
 	}
 }

@@ -79,7 +79,8 @@ func TestRequeueAndEnd(t *testing.T) {
 		r.batches(t, 1)
 		r.w.serveBatch()
 		err := within(t, "end by "+name, r.ends[0].end)
-		if want := map[string]error{"use": nil, "deadline": os.ErrDeadlineExceeded, "close": net.ErrClosed}[name]; err != want || len(r.used) != 1 {
+		if want := map[string]error{"use": nil, "deadline": os.ErrDeadlineExceeded,
+			"close": net.ErrClosed}[name]; err != want || len(r.used) != 1 {
 			t.Errorf("%s: %v after %d uses, want %v after one", name, err, len(r.used), want)
 		}
 		r.conns[0].Requeue() // no loop watches it

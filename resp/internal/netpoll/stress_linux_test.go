@@ -184,7 +184,8 @@ func underFire(t *testing.T, ls *Loops, ln net.Listener, random *rand.Rand) {
 	switch read := reader.read; {
 	case (end == 0 || end == 3) && (readErr != io.EOF || backErr != io.EOF || read != size || back != size):
 		t.Errorf("read %d and wrote %d of %d bytes: %v, %v", read, back, size, readErr, backErr)
-	case readErr == io.EOF, end == 1 && errors.Is(readErr, syscall.ECONNRESET), end == 1 && errors.Is(readErr, syscall.EPIPE):
+	case readErr == io.EOF, end == 1 && errors.Is(readErr, syscall.ECONNRESET),
+		end == 1 && errors.Is(readErr, syscall.EPIPE):
 	case end == 2 && errors.Is(readErr, net.ErrClosed):
 	default:
 		t.Errorf("end %d: read %d of %d bytes, %v", end, read, size, readErr)

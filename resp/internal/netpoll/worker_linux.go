@@ -12,7 +12,7 @@ import (
 
 const (
 	eventsAtOnce = 128 // sockets that one look at the epoll set finds, at most
-	batchSize    = 16  // sockets that a worker serves in one batch, at most: so a batch takes about a millisecond at worst
+	batchSize    = 16  // sockets that a worker serves in one batch, at most: about a millisecond at worst
 	servedInRow  = 64  // sockets that a worker serves before it gives way to goroutines that it does not know of
 )
 

@@ -105,7 +105,8 @@ func TestNote(t *testing.T) {
 	for _, tt := range noteCases {
 		for _, inline := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, was %b, inline %v", tt.send, tt.was, inline), func(t *testing.T) {
-				c := Conn{changes: tt.was, blocking: tt.wasBlocking, options: Options{Facts: func() Facts { return Facts{Resets: true} }}}
+				c := Conn{changes: tt.was, blocking: tt.wasBlocking,
+					options: Options{Facts: func() Facts { return Facts{Resets: true} }}}
 				c.resp3.Store(true)
 				kind, effect := note(t, &c, tt.send, inline)
 				want := effectOf(kind, tt.send)

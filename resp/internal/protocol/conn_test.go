@@ -111,7 +111,8 @@ func TestConclude(t *testing.T) {
 	}{
 		{"nothing but how far", asks{}, "", "", false, Run, monitor | multi | quit},
 		{"full", asks{standing: true, user: true}, helloArray, alice, false, Run, monitor | multi | quit},
-		{"before Redis 6.2", asks{standing: true}, "-ERR unknown command `HELLO`\r\n", "", false, Ask, monitor | multi | quit | unsure},
+		{"before Redis 6.2", asks{standing: true}, "-ERR unknown command `HELLO`\r\n", "", false, Ask,
+			monitor | multi | quit | unsure},
 		{"SKIP was used up", asks{skip: true}, "", "", true, Run, monitor | multi | quit},
 		{"SKIP was not used up", asks{skip: true}, "", "", false, Drop, monitor | multi | quit},
 	} {

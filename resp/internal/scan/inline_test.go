@@ -13,10 +13,13 @@ func TestSplitInline(t *testing.T) {
 		bad  bool
 	}{
 		{in: ""}, {in: " \t "}, {in: "PING", want: []string{"PING"}}, {in: "\tSET a  b ", want: []string{"SET", "a", "b"}},
-		{in: `"\x41"`, want: []string{"A"}}, {in: `"\xzz"`, want: []string{"xzz"}}, {in: `'a\'b'`, want: []string{"a'b"}}, {in: `'a\nb'`, want: []string{`a\nb`}},
-		{in: `"\n\r\t\b\a\q\""`, want: []string{"\n\r\t\b\aq\""}}, {in: `""`, want: []string{""}}, {in: `a"b c"`, want: []string{"ab c"}},
+		{in: `"\x41"`, want: []string{"A"}}, {in: `"\xzz"`, want: []string{"xzz"}}, {in: `'a\'b'`, want: []string{"a'b"}},
+		{in: `'a\nb'`, want: []string{`a\nb`}},
+		{in: `"\n\r\t\b\a\q\""`, want: []string{"\n\r\t\b\aq\""}}, {in: `""`, want: []string{""}},
+		{in: `a"b c"`, want: []string{"ab c"}},
 		{in: "a\vb", want: []string{"a\vb"}}, {in: "\va", want: []string{"a"}},
-		{in: `"a"b`, bad: true}, {in: `"a`, bad: true}, {in: `'a`, bad: true}, {in: `'a'b`, bad: true}, {in: `"a\`, bad: true},
+		{in: `"a"b`, bad: true}, {in: `"a`, bad: true}, {in: `'a`, bad: true}, {in: `'a'b`, bad: true},
+		{in: `"a\`, bad: true},
 		{in: `"a" b`, want: []string{"a", "b"}}, {in: "'a'\v'b'", want: []string{"a", "b"}},
 	} {
 		args, err := splitInline([]byte(tt.in))

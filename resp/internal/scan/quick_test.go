@@ -60,7 +60,8 @@ func compareTrails(t *testing.T, in []byte, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	for _, most := range []int{len(in) + 1, 100, 10} {
 		if quick := trail(in, func() int { return max(1, most-random.IntN(most)) }); !slices.Equal(slow, quick) {
-			t.Fatalf("%q, in pieces of up to %d:\n%s\nwant, as byte by byte:\n%s", in, most, strings.Join(quick, "\n"), strings.Join(slow, "\n"))
+			t.Fatalf("%q, in pieces of up to %d:\n%s\nwant, as byte by byte:\n%s", in, most, strings.Join(quick, "\n"),
+				strings.Join(slow, "\n"))
 		}
 	}
 }
@@ -100,7 +101,8 @@ func TestWholeLock(t *testing.T) {
 		check([]byte(in))
 	}
 	const lock = "*3\r\n$4\r\nlock\r\n$1\r\na\r\n$4\r\n1000\r\n"
-	if !WholeLock([]byte(lock)) || !WholeLock([]byte(lock+"*1")) || WholeLock([]byte(lock[:len(lock)-1])) || WholeLock(nil) || found == 0 {
+	if !WholeLock([]byte(lock)) || !WholeLock([]byte(lock+"*1")) || WholeLock([]byte(lock[:len(lock)-1])) ||
+		WholeLock(nil) || found == 0 {
 		t.Errorf("%d found among random requests; or not %q, or less of it", found, lock)
 	}
 }

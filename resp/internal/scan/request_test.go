@@ -234,10 +234,12 @@ func compareCuts(t *testing.T, in []byte, seed uint64) {
 	want := refer(in)
 	random := rand.New(rand.NewPCG(seed, 1))
 	for name, next := range map[string]func() int{
-		"whole": func() int { return len(in) }, "bytes": func() int { return 1 }, "random": func() int { return 1 + random.IntN(40) },
+		"whole": func() int { return len(in) }, "bytes": func() int { return 1 },
+		"random": func() int { return 1 + random.IntN(40) },
 	} {
 		got := cutAll(in, next)
-		if !bytes.Equal(got.forwarded, want.forwarded) || !slices.Equal(got.own, want.own) || got.raw != want.raw || !got.raw && got.requests != want.requests {
+		if !bytes.Equal(got.forwarded, want.forwarded) || !slices.Equal(got.own, want.own) || got.raw != want.raw ||
+			!got.raw && got.requests != want.requests {
 			t.Fatalf("%q in pieces (%s):\n got %q own %q requests %d raw %v\nwant %q own %q requests %d raw %v", in, name,
 				got.forwarded, got.own, got.requests, got.raw, want.forwarded, want.own, want.requests, want.raw)
 		}
@@ -247,18 +249,26 @@ func compareCuts(t *testing.T, in []byte, seed uint64) {
 // edges are inputs whose cutting is easy to get wrong, and was measured on Redis. They include
 // attacks.
 var edges = []string{
-	"*1\r\n$4\r\nPING\r\n", "PING\r\n", "PING\n", "\r\n", " \r\nPING\r\n", "\r\r\n", "\n\n PING\n", "*0\r\n*1\r\n$4\r\nPING\r\n", "*-5\r\nPING\r\n", "*-1\r\n",
+	"*1\r\n$4\r\nPING\r\n", "PING\r\n", "PING\n", "\r\n", " \r\nPING\r\n", "\r\r\n", "\n\n PING\n",
+	"*0\r\n*1\r\n$4\r\nPING\r\n", "*-5\r\nPING\r\n", "*-1\r\n",
 	"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", // the trailer of a body is not looked at
 	"*1\rX$4\rYPINGzz", "*1\r\n$04\r\nPING\r\n", "*+1\r\n$4\r\nPING\r\n", "* 1\r\n$4\r\nPING\r\n",
-	"*1\r\n$18446744073709551619\r\nabc\r\n", "*2147483648\r\n", "*2147483647\r\n$4\r\nPING\r\n", "*18446744073709551617\r\n$4\r\nPING\r\n",
-	"*1\r\n$9223372036854775807\r\nx\r\n", "*1\r\n$9223372036854775806\r\nx\r\n", "*9223372036854775807\r\n", "*1000000000\r\n",
+	"*1\r\n$18446744073709551619\r\nabc\r\n", "*2147483648\r\n", "*2147483647\r\n$4\r\nPING\r\n",
+	"*18446744073709551617\r\n$4\r\nPING\r\n",
+	"*1\r\n$9223372036854775807\r\nx\r\n", "*1\r\n$9223372036854775806\r\nx\r\n", "*9223372036854775807\r\n",
+	"*1000000000\r\n",
 	"*2\r\n$4\r\nLOCK\r\n$9223372036854775807\r\nx\r\n", "*2\r\n$4\r\nLOCK\r\n+x\r\n",
-	"*3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$4\r\n5000\r\n", "*3\r\n$4\r\nlOcK\r\n$3\r\njobXX$4\r\n5000zz*1\r\n$4\r\nPING\r\n", "LOCK job 5000\r\nPING\r\n",
+	"*3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$4\r\n5000\r\n",
+	"*3\r\n$4\r\nlOcK\r\n$3\r\njobXX$4\r\n5000zz*1\r\n$4\r\nPING\r\n", "LOCK job 5000\r\nPING\r\n",
 	`"\x4cOCK" job '50 00'` + "\r\n", `LO"CK" job 5000` + "\r\n", "UNLOCK\r\n", "*1\r\n$6\r\nUNLOCK\r\n",
-	"*2\r\n$3\r\nGET\r\n$36\r\n*3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$4\r\n5000\r\n\r\n*1\r\n$4\r\nPING\r\n", // LOCK inside a value
-	"POST / HTTP/1.1\r\nLOCK job 5000\r\n", "*1\r\n$4\r\npost\r\nLOCK job 5000\r\n", "GET / HTTP/1.1\r\nHost: x\r\nLOCK job 5000\r\n", "\"a\r\nLOCK job 5000\r\n",
-	"PI\x00NG\r\nLOCK job 5000\r\n", "*1\x00\r\nLOCK job 5000\r\n", "*1\r\n4\r\nPING\r\n", "*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", "*1\r\n$-1\r\nPING\r\n", "*1\r\n$0\r\n\r\nPING\r\n",
-	"*3\r\n$4\r\nLOCK\r\n$0\r\n\r\n$1\r\n1\r\n", "*1\r\n$\r\nPING\r\n", "*\r\n", "*1\r", "$4\r\nPING\r\n", "*1\r\n$4\r\nPI",
+	// LOCK inside a value
+	"*2\r\n$3\r\nGET\r\n$36\r\n*3\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$4\r\n5000\r\n\r\n*1\r\n$4\r\nPING\r\n",
+	"POST / HTTP/1.1\r\nLOCK job 5000\r\n", "*1\r\n$4\r\npost\r\nLOCK job 5000\r\n",
+	"GET / HTTP/1.1\r\nHost: x\r\nLOCK job 5000\r\n", "\"a\r\nLOCK job 5000\r\n",
+	"PI\x00NG\r\nLOCK job 5000\r\n", "*1\x00\r\nLOCK job 5000\r\n", "*1\r\n4\r\nPING\r\n",
+	"*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", "*1\r\n$-1\r\nPING\r\n", "*1\r\n$0\r\n\r\nPING\r\n",
+	"*3\r\n$4\r\nLOCK\r\n$0\r\n\r\n$1\r\n1\r\n", "*1\r\n$\r\nPING\r\n", "*\r\n", "*1\r", "$4\r\nPING\r\n",
+	"*1\r\n$4\r\nPI",
 }
 
 func TestRequestEdges(t *testing.T) {
@@ -270,7 +280,8 @@ func TestRequestEdges(t *testing.T) {
 // randomRequests makes a byte script of valid requests, KindLock among them, of which some bytes
 // are then changed.
 func randomRequests(random *rand.Rand) []byte {
-	words := []string{"GET", "SET", "LOCK", "unlock", "EXTEND", "lockinfo", "LOCKPROXY", "CLIENT", "REPLY", "", "a", "job", "5000", "MULTI", "PUNSUBSCRIBE", strings.Repeat("v", 300)}
+	words := []string{"GET", "SET", "LOCK", "unlock", "EXTEND", "lockinfo", "LOCKPROXY", "CLIENT", "REPLY", "", "a",
+		"job", "5000", "MULTI", "PUNSUBSCRIBE", strings.Repeat("v", 300)}
 	var b []byte
 	for range 1 + random.IntN(8) {
 		if random.IntN(6) == 0 {
@@ -330,7 +341,8 @@ func TestOwnRequestLimits(t *testing.T) {
 		q.Collect([]byte("\r\n"))
 	}
 	if q.Collecting() || q.Args != 1000 || len(q.Argv) != keepArgs {
-		t.Fatalf("collecting %v, total %d, kept %d arguments; want false, 1000, %d", q.Collecting(), q.Args, len(q.Argv), keepArgs)
+		t.Fatalf("collecting %v, total %d, kept %d arguments; want false, 1000, %d", q.Collecting(), q.Args, len(q.Argv),
+			keepArgs)
 	}
 	for i, arg := range q.Argv[1:] {
 		if len(arg) != keepArg {
@@ -363,8 +375,10 @@ func TestNotableArguments(t *testing.T) {
 			}
 		}
 		want := []string{
-			fmt.Sprintf(`%d 3 ["" "REPLY" "SKIP"] "reply" "skip"`, KindClient), fmt.Sprintf(`%d 5 [] "" ""`, KindHello), fmt.Sprintf(`%d 2 [] "" ""`, KindLogin),
-			fmt.Sprintf(`%d 3 ["" "reply" "off\x00abc"] "reply" "off"`, KindClient), fmt.Sprintf(`%d 4 ["" "DEBUGxxx" "a"] "debugxxx" "a"`, KindScript), fmt.Sprintf(`%d 2 [] "" ""`, KindReset)}
+			fmt.Sprintf(`%d 3 ["" "REPLY" "SKIP"] "reply" "skip"`, KindClient), fmt.Sprintf(`%d 5 [] "" ""`, KindHello),
+			fmt.Sprintf(`%d 2 [] "" ""`, KindLogin),
+			fmt.Sprintf(`%d 3 ["" "reply" "off\x00abc"] "reply" "off"`, KindClient),
+			fmt.Sprintf(`%d 4 ["" "DEBUGxxx" "a"] "debugxxx" "a"`, KindScript), fmt.Sprintf(`%d 2 [] "" ""`, KindReset)}
 		if !slices.Equal(got, want) {
 			t.Errorf("pieces of %d: got %v, want %v", size, got, want)
 		}
@@ -398,13 +412,16 @@ func TestLimitedCount(t *testing.T) {
 // all such names.
 func TestNamesWithZeroByte(t *testing.T) {
 	for name, want := range map[string]Kind{
-		"AUTH\x00": KindUnclear, "reset\x001": KindUnclear, "punsubscribe\x00x": KindUnclear, "hello\x00" + strings.Repeat("x", 100): KindUnclear,
-		"GET\x00": KindPlain, "AUTHX\x00": KindPlain, "\x00AUTH": KindPlain, "": KindPlain, "punsubscribex\x00": KindPlain, "AUTH": KindLogin,
+		"AUTH\x00": KindUnclear, "reset\x001": KindUnclear, "punsubscribe\x00x": KindUnclear,
+		"hello\x00" + strings.Repeat("x", 100): KindUnclear,
+		"GET\x00":                              KindPlain, "AUTHX\x00": KindPlain, "\x00AUTH": KindPlain, "": KindPlain, "punsubscribex\x00": KindPlain,
+		"AUTH": KindLogin,
 	} {
 		if got := Classify([]byte(name)); got != want {
 			t.Errorf("%q: kind %d, want %d", name, got, want)
 		}
-		for _, in := range []string{fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", len(name), name), `"` + strings.ReplaceAll(name, "\x00", `\x00`) + "\"\r\n"} {
+		for _, in := range []string{fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", len(name), name),
+			`"` + strings.ReplaceAll(name, "\x00", `\x00`) + "\"\r\n"} {
 			compareCuts(t, []byte(in), 1)
 			compareTrails(t, []byte(in), 1)
 			var q Requests
